@@ -1,0 +1,39 @@
+# The short front of the CMake build. `make help` lists it.
+JOBS   ?= $(shell nproc)
+PREFIX ?= /usr/local
+PROG   ?=
+export JOBS
+
+.DEFAULT_GOAL := all
+.PHONY: all tools run check test bench install clean help
+
+all: build/build.ninja          ## build/libhakmem.so, build/libhakmem.a, build/bench/* (release)
+	@cmake --build build -j $(JOBS)
+
+build/build.ninja: CMakeLists.txt CMakePresets.json
+	@tools/setup.sh build
+	@cmake --preset release
+
+run: all                        ## a real program on glibc and on HAKMEM (PROG="command args" for any other), and the report
+	@tools/setup.sh run
+	@tools/in_venv.sh tools/run_demo.py --library build/libhakmem.so $(if $(PROG),--prog '$(subst ','\'',$(PROG))')
+
+check: all                      ## the quick tests, < 3 min
+	@ctest --test-dir build -L '^quick$$' -j $(JOBS) --output-on-failure
+
+test:                           ## all tests: release, debug, separate, clang, sanitizers, valgrind, real programs
+	@tools/setup.sh test
+	@tools/test_all.sh
+
+bench: all                      ## every benchmark on HAKMEM and its peers, one table
+	@tools/setup.sh bench
+	@tools/in_venv.sh bench/run.py
+
+install: all                    ## headers, libraries, pkg-config, CMake package, hakmem-run (PREFIX=/usr/local; DESTDIR= works)
+	@cmake --install build --prefix $(PREFIX)
+
+clean:                          ## remove every build folder
+	rm -rf build build-*
+
+help:                           ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | expand -t 10

@@ -1,0 +1,34 @@
+# Flags, as interface targets: hakmem_warnings (everything here), hakmem_sanitizer (everything in a sanitizer build),
+# hakmem_build (the library's own code).
+find_package(Threads REQUIRED)
+
+add_library(hakmem_warnings INTERFACE)
+target_compile_options(hakmem_warnings INTERFACE
+  -Wall -Wextra -Werror -Wundef -Wshadow -Wconversion -Wvla
+  $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>)
+
+add_library(hakmem_sanitizer INTERFACE)
+if(HAKMEM_SANITIZE)
+  set(flags -fsanitize=${HAKMEM_SANITIZE} -fno-omit-frame-pointer)
+  if(HAKMEM_SANITIZE MATCHES "undefined")
+    list(APPEND flags -fno-sanitize-recover=all)
+  endif()
+  target_compile_options(hakmem_sanitizer INTERFACE ${flags})
+  target_link_options(hakmem_sanitizer INTERFACE ${flags})
+endif()
+
+add_library(hakmem_build INTERFACE)
+target_link_libraries(hakmem_build INTERFACE hakmem_warnings hakmem_sanitizer)
+target_include_directories(hakmem_build INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(hakmem_build INTERFACE
+  _GNU_SOURCE
+  HK_DEBUG=$<BOOL:${HAKMEM_DEBUG}>
+  HK_OVERRIDE=$<BOOL:${HAKMEM_OVERRIDE}>
+  HK_VERSION="${PROJECT_VERSION}")
+# Whoever defines malloc must not have the compiler recognise it: "malloc + memset" would become a call of calloc.
+set(hakmem_no_builtin)
+foreach(name IN ITEMS malloc calloc realloc free aligned_alloc memalign posix_memalign valloc pvalloc)
+  list(APPEND hakmem_no_builtin -fno-builtin-${name})
+endforeach()
+target_compile_options(hakmem_build INTERFACE
+  -fPIC -fvisibility=hidden -ftls-model=initial-exec ${hakmem_no_builtin})

@@ -1,0 +1,24 @@
+# What `make install` lays down: libraries, header, pkg-config file, CMake package, launcher.
+include(CMakePackageConfigHelpers)
+set(hakmem_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/hakmem)
+
+install(TARGETS hakmem hakmem_static EXPORT hakmem-targets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/include/hakmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT hakmem-targets NAMESPACE hakmem:: DESTINATION ${hakmem_package_dir})
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/hakmem-config.cmake.in hakmem-config.cmake
+  INSTALL_DESTINATION ${hakmem_package_dir})
+write_basic_package_version_file(hakmem-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/hakmem-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/hakmem-config-version.cmake
+  DESTINATION ${hakmem_package_dir})
+
+# The .pc file and the launcher find the library relative to themselves, so that the whole tree may be moved.
+file(RELATIVE_PATH hakmem_pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/hakmem.pc.in hakmem.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/hakmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+file(RELATIVE_PATH hakmem_bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+configure_file(${PROJECT_SOURCE_DIR}/tools/hakmem-run.in hakmem-run @ONLY)
+install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/hakmem-run DESTINATION ${CMAKE_INSTALL_BINDIR})

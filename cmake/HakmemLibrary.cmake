@@ -1,0 +1,37 @@
+# libhakmem.so and libhakmem.a from the same objects.
+file(GLOB hakmem_room_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*/*.c)
+if(HAKMEM_UNITY)
+  set(hakmem_sources ${PROJECT_SOURCE_DIR}/src/hakmem.c)
+  set(hakmem_throwing ${hakmem_sources})
+else()
+  set(hakmem_sources ${hakmem_room_sources})
+  set(hakmem_throwing ${hakmem_room_sources})
+  list(FILTER hakmem_throwing INCLUDE REGEX "/src/api/")
+endif()
+# operator new throws: only the door needs tables that let an exception pass.
+set_source_files_properties(${hakmem_throwing} PROPERTIES COMPILE_OPTIONS -fexceptions)
+if(NOT hakmem_room_sources)
+  message(FATAL_ERROR "No source under src/ yet: nothing to build.")
+endif()
+
+add_library(hakmem_objects OBJECT ${hakmem_sources})
+target_link_libraries(hakmem_objects PRIVATE hakmem_build)
+
+add_library(hakmem SHARED)
+add_library(hakmem_static STATIC)
+add_library(hakmem::hakmem ALIAS hakmem)
+add_library(hakmem::hakmem_static ALIAS hakmem_static)
+foreach(lib IN ITEMS hakmem hakmem_static)
+  target_link_libraries(${lib} PRIVATE $<BUILD_INTERFACE:hakmem_objects> $<BUILD_INTERFACE:hakmem_sanitizer>)
+  target_include_directories(${lib} INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  set_target_properties(${lib} PROPERTIES OUTPUT_NAME hakmem LINKER_LANGUAGE C)
+endforeach()
+set_target_properties(hakmem PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+# nodelete: blocks outlive dlclose(), so their allocator does too.
+target_link_options(hakmem PRIVATE -Wl,-z,relro,-z,now,-z,nodelete)
+if(HAKMEM_OVERRIDE)
+  # A program that names no malloc itself (libc and libstdc++ do, for it) gets ours all the same.
+  target_link_options(hakmem_static INTERFACE -Wl,-u,malloc)
+endif()
+target_link_libraries(hakmem_static INTERFACE Threads::Threads)

@@ -1,0 +1,116 @@
+# How a test is written down.
+#
+# hakmem_add_c_test(NAME name SOURCES file...      C or C++; the program is build/tests/<folder>/test_<name>
+#   [LINK shared|static|internal|preload|none]     default static; internal = static + src/ on the include path;
+#                                                  preload = built without HAKMEM, run with LD_PRELOAD; none = plain glibc
+#   [LABELS quick|full|programs ...]               default quick (make check runs only these, < 3 min in all)
+#   [TIMEOUT seconds]                              default 60
+#   [ARGS arg...] [ENV NAME=value...] [LIBRARIES lib...] [OPTIONS compiler flag...]
+#   [SANITIZE]     also built and run in the sanitizer and valgrind builds. There is no malloc of ours there (HK_OVERRIDE=0):
+#                  such a test calls hak_ names or internals only. Tests without this word are left out there.
+#   [SERIAL]       no other test runs beside it
+#   [SKIP code]    this exit code means "cannot run here"; default 77
+#   [NO_TEST])     only build the program; another test runs it
+#
+# hakmem_add_script_test(NAME name COMMAND command arg... [LABELS ...] [TIMEOUT seconds] [ENV ...] [SANITIZE] [SERIAL] [SKIP code])
+
+set(hakmem_instrumented OFF)
+if(HAKMEM_SANITIZE OR HAKMEM_VALGRIND)
+  set(hakmem_instrumented ON)
+endif()
+
+set(hakmem_test_launcher)
+if(HAKMEM_VALGRIND)
+  find_program(HAKMEM_VALGRIND_PROGRAM valgrind REQUIRED)
+  set(hakmem_test_launcher ${HAKMEM_VALGRIND_PROGRAM} -q --error-exitcode=99 --soname-synonyms=somalloc=nouserintercepts)
+endif()
+
+function(hakmem_test_properties)
+  cmake_parse_arguments(T "SERIAL" "NAME;TIMEOUT;SKIP" "LABELS;ENV" ${ARGN})
+  if(NOT T_LABELS)
+    set(T_LABELS quick)
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 60)
+  endif()
+  if(NOT DEFINED T_SKIP)
+    set(T_SKIP 77)
+  endif()
+  if(hakmem_instrumented)
+    math(EXPR T_TIMEOUT "${T_TIMEOUT} * 10")
+  endif()
+  set_tests_properties(${T_NAME} PROPERTIES
+    LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${T_ENV}" SKIP_RETURN_CODE ${T_SKIP}
+    # The loader only warns when it cannot preload, and the test would then be one of glibc.
+    FAIL_REGULAR_EXPRESSION "cannot be preloaded")
+  if(T_SERIAL)
+    set_tests_properties(${T_NAME} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()
+
+function(hakmem_link_test target link)
+  if(link STREQUAL "shared")
+    target_link_libraries(${target} PRIVATE hakmem)
+  elseif(link STREQUAL "static")
+    target_link_libraries(${target} PRIVATE hakmem_static)
+  elseif(link STREQUAL "internal")
+    target_link_libraries(${target} PRIVATE hakmem_static)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    target_compile_definitions(${target} PRIVATE
+      HK_DEBUG=$<BOOL:${HAKMEM_DEBUG}> HK_OVERRIDE=$<BOOL:${HAKMEM_OVERRIDE}> HK_VERSION="${PROJECT_VERSION}")
+  elseif(link STREQUAL "preload" OR link STREQUAL "none")
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  else()
+    message(FATAL_ERROR "${target}: LINK is shared, static, internal, preload or none, not '${link}'.")
+  endif()
+endfunction()
+
+function(hakmem_add_c_test)
+  cmake_parse_arguments(T "SANITIZE;SERIAL;NO_TEST" "NAME;LINK;TIMEOUT;SKIP" "SOURCES;LABELS;ARGS;ENV;LIBRARIES;OPTIONS" ${ARGN})
+  if(T_UNPARSED_ARGUMENTS OR NOT T_NAME OR NOT T_SOURCES)
+    message(FATAL_ERROR "hakmem_add_c_test: needs NAME and SOURCES; not understood: '${T_UNPARSED_ARGUMENTS}'.")
+  endif()
+  if(hakmem_instrumented AND NOT T_SANITIZE)
+    return()
+  endif()
+  if(NOT T_LINK)
+    set(T_LINK static)
+  endif()
+  set(target test_${T_NAME})
+  add_executable(${target} ${T_SOURCES})
+  # -fno-builtin: a compiler that knows malloc removes what the test is about.
+  target_compile_options(${target} PRIVATE -fno-builtin ${T_OPTIONS})
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${target} PRIVATE hakmem_warnings hakmem_sanitizer Threads::Threads ${CMAKE_DL_LIBS} ${T_LIBRARIES})
+  hakmem_link_test(${target} ${T_LINK})
+  if(T_NO_TEST)
+    return()
+  endif()
+  if(T_LINK STREQUAL "preload")
+    add_dependencies(${target} hakmem)
+    list(APPEND T_ENV LD_PRELOAD=$<TARGET_FILE:hakmem>)
+  endif()
+  add_test(NAME ${T_NAME} COMMAND ${hakmem_test_launcher} $<TARGET_FILE:${target}> ${T_ARGS})
+  set(serial)
+  if(T_SERIAL)
+    set(serial SERIAL)
+  endif()
+  hakmem_test_properties(NAME ${T_NAME} LABELS ${T_LABELS} TIMEOUT ${T_TIMEOUT} ENV ${T_ENV} SKIP ${T_SKIP} ${serial})
+endfunction()
+
+function(hakmem_add_script_test)
+  cmake_parse_arguments(T "SANITIZE;SERIAL" "NAME;TIMEOUT;SKIP" "COMMAND;LABELS;ENV" ${ARGN})
+  if(T_UNPARSED_ARGUMENTS OR NOT T_NAME OR NOT T_COMMAND)
+    message(FATAL_ERROR "hakmem_add_script_test: needs NAME and COMMAND; not understood: '${T_UNPARSED_ARGUMENTS}'.")
+  endif()
+  if(hakmem_instrumented AND NOT T_SANITIZE)
+    return()
+  endif()
+  add_test(NAME ${T_NAME} COMMAND ${T_COMMAND} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set(serial)
+  if(T_SERIAL)
+    set(serial SERIAL)
+  endif()
+  hakmem_test_properties(NAME ${T_NAME} LABELS ${T_LABELS} TIMEOUT ${T_TIMEOUT} ENV ${T_ENV} SKIP ${T_SKIP} ${serial})
+endfunction()
