@@ -1,43 +1,49 @@
 #!/bin/sh
-# setup.sh build|run|test|bench: installs what that target needs and this machine lacks: Debian packages by name, and
-# Python packages into a venv outside the tree. Does nothing, quickly, where all is there.
+# setup.sh build|run|bench|test: installs what that target of the Makefile needs and this machine lacks: Debian packages
+# (tools/packages/*.txt, tests/*/packages.txt, bench/packages.txt) and Python packages, these into a venv outside the tree.
+# Does nothing, quickly, where all is there.
 set -eu
-goal=${1:-build}
+goal=${1:-}
+home=$(dirname -- "$(readlink -f -- "$0")")/..
 venv=${HAKMEM_VENV:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/venv}
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-missing=
-# need COMMAND PACKAGE: the command must be there, the package brings it.
-need() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
-# need_package PACKAGE: for packages without a command of their own.
-need_package() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed' || missing="$missing $1"; }
+case $goal in build|run|bench|test) ;; *) die "usage: setup.sh build|run|bench|test" ;; esac
 
-packages_for() {
-  need cmake cmake
-  need ninja ninja-build
-  need gcc gcc
-  need g++ g++
-  need python3 python3
-  [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
-  case $goal in build) return ;; esac
-  need_package python3-venv
-  case $goal in test) ;; *) return ;; esac
-  need clang clang
-  need valgrind valgrind
-  need pkg-config pkg-config
-  need git git
-  need readelf binutils
-  need gdb gdb
-  need_package libcmocka-dev
-  need_package musl-tools
+lists() {
+  echo "$home/tools/packages/build.txt"
+  [ "$goal" = build ] || echo "$home/tools/packages/run.txt"
+  [ "$goal" != bench ] || ls "$home"/bench/packages.txt 2>/dev/null || true
+  [ "$goal" != test ] || ls "$home/tools/packages/test.txt" "$home"/tests/*/packages.txt 2>/dev/null || true
 }
 
+# present PROBE: a path (wildcards allowed) that exists, or a command.
+present() {
+  case $1 in
+    /*) for path in $1; do [ ! -e "$path" ] || return 0; done; return 1 ;;
+    *)  command -v "$1" >/dev/null 2>&1 ;;
+  esac
+}
+
+missing_packages() {
+  set -f; # a probe's wildcards are for present()
+  lists | while read -r list; do cat "$list"; done | while read -r probe packages; do
+    case $probe in ''|'#'*) continue ;; esac
+    (set +f; present "$probe") || printf ' %s' "$packages"
+  done
+}
+
+# Words of $missing are package names: splitting is wanted.
+# shellcheck disable=SC2086
+apt_install() { $root apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing >"$log" 2>&1; }
+
 install_packages() {
+  missing=$(missing_packages)
   [ -n "$missing" ] || return 0
   command -v apt-get >/dev/null 2>&1 ||
-    die "needs$missing, and there is no apt-get here: install them by your system's means and run this again."
+    die "needs$missing, and there is no apt-get here: install these by your system's means and try again."
   root=
   if [ "$(id -u)" -ne 0 ]; then
     command -v sudo >/dev/null 2>&1 || die "needs$missing: as root, run: apt-get install$missing"
@@ -45,30 +51,28 @@ install_packages() {
   fi
   say "installing$missing"
   export DEBIAN_FRONTEND=noninteractive
-  # Words of $missing are package names: splitting is wanted.
-  # shellcheck disable=SC2086
-  apt_install() { $root apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing >/dev/null; }
-  apt_install 2>/dev/null || {
-    say "refreshing the package lists"
-    $root apt-get -qq -o DPkg::Lock::Timeout=300 update || say "could not refresh the package lists; trying without"
-    apt_install || die "apt-get could not install$missing (see above)."
-  }
+  log=$(mktemp)
+  if ! apt_install; then
+    say "refreshing the package lists first"
+    $root apt-get -qq -o DPkg::Lock::Timeout=300 update || say "could not refresh them; trying with what is there"
+    apt_install || { cat "$log" >&2; rm -f "$log"; die "apt-get could not install$missing (see above)."; }
+  fi
+  rm -f "$log"
 }
 
-# The tables are drawn by rich, the command line is typer's, the charts are matplotlib's.
-python_packages() {
+# The tables are rich's, the command lines typer's, the charts matplotlib's.
+install_python_packages() {
   case $goal in build) return 0 ;; bench) wanted="rich typer matplotlib" ;; *) wanted="rich typer" ;; esac
-  stamp=$venv/.$(echo "$wanted" | tr ' ' -)
-  [ -e "$stamp" ] && "$venv/bin/python3" -c '' 2>/dev/null && return 0
+  stamp=$venv/.has-$(echo "$wanted" | tr ' ' '-')
+  if [ -e "$stamp" ] && "$venv/bin/python3" -c 'import rich' 2>/dev/null; then return 0; fi
   say "Python packages ($wanted) into $venv"
-  mkdir -p "$(dirname "$venv")" || die "cannot write to $(dirname "$venv"): set HAKMEM_VENV to a folder that can be written."
+  mkdir -p "$(dirname "$venv")" || die "cannot write there: set HAKMEM_VENV to a folder of yours."
   python3 -m venv "$venv" || die "python3 -m venv failed (see above)."
   # shellcheck disable=SC2086
   "$venv/bin/pip" -q --disable-pip-version-check install $wanted ||
-    die "pip could not install $wanted: is a Python package index reachable?"
-  touch "$stamp"
+    die "pip could not install $wanted (see above): is a Python package index reachable?"
+  : >"$stamp"
 }
 
-packages_for
 install_packages
-python_packages
+install_python_packages
