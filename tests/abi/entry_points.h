@@ -1,0 +1,31 @@
+/* entry points: malloc's family as a table, found by name at run time.
+ *
+ * One table holds the names that every libc has, one the same functions under the hak_ prefix.  A function that the
+ * process does not have is NULL (glibc 2.36 has no free_sized), and whoever uses it asks first. */
+#ifndef TEST_ABI_ENTRY_POINTS_H
+#define TEST_ABI_ENTRY_POINTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct entry_points {
+    const char *prefix;
+    void *(*malloc)(size_t size);
+    void *(*calloc)(size_t count, size_t size);
+    void *(*realloc)(void *p, size_t size);
+    void *(*reallocarray)(void *p, size_t count, size_t size);
+    void *(*aligned_alloc)(size_t alignment, size_t size);
+    void *(*memalign)(size_t alignment, size_t size);
+    int (*posix_memalign)(void **out, size_t alignment, size_t size);
+    void *(*valloc)(size_t size);
+    void *(*pvalloc)(size_t size);
+    size_t (*usable_size)(void *p);
+    void (*free)(void *p);
+    void (*free_sized)(void *p, size_t size);
+    void (*free_aligned_sized)(void *p, size_t alignment, size_t size);
+};
+
+/* Fills the table with prefix + name of each; false where malloc itself is not there under that prefix. */
+bool entry_points_find(struct entry_points *table, const char *prefix);
+
+#endif

@@ -1,0 +1,209 @@
+/* Usage: test_abi_introspect
+ * mallinfo, mallinfo2, mallopt, malloc_info, malloc_stats, malloc_trim: there, and not made up. */
+#include "support/check.h"
+#include "support/pattern.h"
+#include "support/procinfo.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MIB = 1 << 20, BLOCKS = 4096 };
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* mallinfo is what is tested */
+
+static void *block[BLOCKS];
+
+static void allocate_all(size_t size)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        block[i] = malloc(size);
+        CHECK(block[i] != NULL, "malloc of %zu", size);
+        pattern_fill(block[i], size, i);
+    }
+}
+
+static void free_all(void)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        free(block[i]);
+    }
+}
+
+/* Bytes in use are those of arenas (uordblks) and of blocks with a mapping of their own (hblkhd). */
+static size_t in_use(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+static void test_mallinfo2(void)
+{
+    static const size_t size[] = {16, 100, 1000, 4096, 20000, 100000};
+    for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+        size_t before = in_use();
+        allocate_all(size[i]);
+        size_t during = in_use();
+        size_t asked = BLOCKS * size[i];
+        CHECK(during >= before + asked, "%d blocks of %zu: in use %zu -> %zu", BLOCKS, size[i], before, during);
+        CHECK(during <= before + 2 * asked + 4 * MIB, "%d blocks of %zu: in use %zu -> %zu", BLOCKS, size[i], before, during);
+        struct mallinfo2 info = mallinfo2();
+        CHECK(info.arena + info.hblkhd >= asked, "mapped %zu + %zu for %zu", info.arena, info.hblkhd, asked);
+        CHECK(info.arena >= info.uordblks, "arena %zu, in use %zu", info.arena, info.uordblks);
+        free_all();
+        size_t after = in_use();
+        /* what a thread cache still holds may be counted as used */
+        CHECK(after <= before + asked / 2 + 2 * MIB, "after free of %zu: %zu, before %zu", size[i], after, before);
+    }
+    /* a very large block counts too */
+    size_t before = in_use();
+    void  *p = malloc((size_t)256 * MIB);
+    CHECK(p != NULL, "256 MiB");
+    CHECK(in_use() >= before + (size_t)256 * MIB, "256 MiB more: %zu -> %zu", before, in_use());
+    free(p);
+    CHECK(in_use() < before + (size_t)64 * MIB, "256 MiB less: %zu -> %zu", before, in_use());
+}
+
+static void test_mallinfo(void)
+{
+    struct mallinfo before = mallinfo();
+    allocate_all(1000);
+    struct mallinfo during = mallinfo();
+    CHECK(before.uordblks >= 0 && during.uordblks >= before.uordblks + BLOCKS * 1000, "uordblks %d -> %d", before.uordblks,
+          during.uordblks);
+    CHECK(during.arena >= 0 && during.fordblks >= 0 && during.hblkhd >= 0, "a negative figure");
+    free_all();
+}
+
+static void test_mallopt(void)
+{
+    /* 1 is success; glibc says 0 only for values it refuses */
+    static const struct {
+        int parameter;
+        int value;
+    } fair[] = {{M_MMAP_THRESHOLD, 256 * 1024}, {M_TRIM_THRESHOLD, MIB}, {M_TOP_PAD, 4096}, {M_MMAP_MAX, 1000},
+                {M_ARENA_MAX, 4},               {M_PERTURB, 0}};
+    for (size_t i = 0; i < sizeof fair / sizeof fair[0]; i++) {
+        int result = mallopt(fair[i].parameter, fair[i].value);
+        CHECK(result == 1, "mallopt(%d, %d) = %d", fair[i].parameter, fair[i].value, result);
+        allocate_all(700);
+        free_all();
+    }
+}
+
+/* Reads past one XML element or comment; enough of a parser to see whether tags are closed in order. */
+static bool is_well_formed(const char *text)
+{
+    enum { DEPTH = 64, NAME = 64 };
+    char open[DEPTH][NAME];
+    int  depth = 0;
+    int  elements = 0;
+    for (const char *at = strchr(text, '<'); at; at = strchr(at, '<')) {
+        const char *end = strchr(at, '>');
+        if (!end) {
+            return false;
+        }
+        char   name[NAME];
+        size_t length = 0;
+        bool   closing = at[1] == '/';
+        for (const char *c = at + 1 + closing; c < end && (isalnum((unsigned char)*c) || strchr("-_:.", *c)); c++) {
+            if (length < NAME - 1) {
+                name[length++] = *c;
+            }
+        }
+        name[length] = '\0';
+        if (at[1] == '?' || at[1] == '!') {
+            at = end;
+            continue;
+        }
+        if (length == 0) {
+            return false;
+        }
+        if (closing) {
+            if (depth == 0 || strcmp(open[--depth], name) != 0) {
+                return false;
+            }
+        } else if (end[-1] != '/') {
+            if (depth == DEPTH || (depth == 0 && elements > 0)) {
+                return false; /* too deep, or a second root */
+            }
+            strcpy(open[depth++], name);
+        }
+        elements++;
+        at = end;
+    }
+    return depth == 0 && elements > 1;
+}
+
+static void test_malloc_info(void)
+{
+    CHECK(is_well_formed("<?xml version=\"1.0\"?><a x=\"1\"><b/><c>1</c></a>"), "the checker refuses XML");
+    CHECK(!is_well_formed("<a><b></a></b>"), "the checker accepts crossed tags");
+    CHECK(!is_well_formed("<a><b>"), "the checker accepts open tags");
+
+    char  *text = NULL;
+    size_t length = 0;
+    FILE  *stream = open_memstream(&text, &length); /* which allocates while it is written to */
+    CHECK(malloc_info(0, stream) == 0, "malloc_info: errno %d", errno);
+    fclose(stream);
+    CHECK(length > 20 && strncmp(text, "<malloc", 7) == 0, "begins with: %.30s", text);
+    CHECK(is_well_formed(text), "not well-formed: %.400s", text);
+    free(text);
+    errno = 0;
+    CHECK(malloc_info(1, stdout) != 0, "malloc_info takes no options");
+}
+
+/* malloc_stats writes to stderr: catch it in a pipe. */
+static void test_malloc_stats(void)
+{
+    int pipe_ends[2];
+    CHECK(pipe(pipe_ends) == 0, "pipe: errno %d", errno);
+    fflush(stderr);
+    int saved = dup(STDERR_FILENO);
+    dup2(pipe_ends[1], STDERR_FILENO);
+    malloc_stats();
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    close(pipe_ends[1]);
+    char    text[8192];
+    ssize_t got = read(pipe_ends[0], text, sizeof text);
+    close(pipe_ends[0]);
+    bool digits = false;
+    for (ssize_t i = 0; i < got; i++) {
+        digits |= isdigit((unsigned char)text[i]) != 0;
+    }
+    CHECK(got > 20 && digits, "malloc_stats wrote %zd bytes", got);
+}
+
+static void test_malloc_trim(void)
+{
+    malloc_trim(0);
+    size_t before = procinfo_rss_kib();
+    allocate_all(30000);
+    size_t during = procinfo_rss_kib();
+    CHECK(during >= before + BLOCKS * 29, "RSS %zu -> %zu KiB", before, during);
+    free_all();
+    int    first = malloc_trim(0);
+    size_t after = procinfo_rss_kib();
+    CHECK(first == 0 || first == 1, "malloc_trim gave %d", first);
+    CHECK(after <= before + (during - before) / 10 + 2048, "RSS %zu -> %zu -> %zu KiB", before, during, after);
+    int second = malloc_trim(0);
+    CHECK(second == 0 || second == 1, "malloc_trim gave %d", second);
+}
+
+int main(void)
+{
+    test_mallinfo2();
+    test_mallinfo();
+    test_malloc_trim();
+    test_malloc_info();
+    test_malloc_stats();
+    test_mallopt();
+    return check_report("abi introspect");
+}

@@ -1,0 +1,38 @@
+/* lattice: the groups of checks that lattice_main.c runs, each on one table of entry points (GOALS R1).
+ *
+ * A group takes its measure from lattice_full: all of the lattice, or a subset that takes a few seconds. */
+#ifndef TEST_ABI_LATTICE_H
+#define TEST_ABI_LATTICE_H
+
+#include "entry_points.h"
+#include "support/check.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+extern bool lattice_full;
+
+/* Sizes around which something changes: powers of two and their neighbours to `limit`, ascending; returns how many. */
+size_t lattice_edge_sizes(size_t *out, size_t room, size_t limit);
+
+/* What holds for every block: there, aligned, large enough, both ends of what it can hold writable. */
+void lattice_block_is_good(const struct entry_points *api, void *p, size_t size, size_t alignment, const char *from);
+
+void lattice_every_size(const struct entry_points *api);
+void lattice_neighbours(const struct entry_points *api);
+void lattice_zero_size(const struct entry_points *api);
+
+void lattice_alignments(const struct entry_points *api);
+void lattice_bad_alignments(const struct entry_points *api);
+void lattice_pages(const struct entry_points *api);
+
+void lattice_realloc_pairs(const struct entry_points *api);
+void lattice_realloc_aligned(const struct entry_points *api);
+void lattice_realloc_ends(const struct entry_points *api);
+void lattice_calloc_dirty(const struct entry_points *api);
+
+void lattice_huge_sizes(const struct entry_points *api);
+void lattice_products(const struct entry_points *api);
+void lattice_errno_kept(const struct entry_points *api);
+
+#endif

@@ -1,0 +1,110 @@
+#include "procinfo.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Calls line() for each line of a file; the buffers are on the stack. */
+static void each_line(const char *path, void (*line)(const char *text, void *context), void *context)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return;
+    }
+    char    chunk[4096];
+    char    text[512];
+    size_t  length = 0;
+    ssize_t got;
+    while ((got = read(fd, chunk, sizeof chunk)) > 0) {
+        for (ssize_t i = 0; i < got; i++) {
+            if (chunk[i] == '\n') {
+                text[length] = '\0';
+                line(text, context);
+                length = 0;
+            } else if (length < sizeof text - 1) {
+                text[length++] = chunk[i];
+            }
+        }
+    }
+    close(fd);
+}
+
+struct field {
+    const char *name;
+    size_t      value;
+};
+
+static void find_field(const char *text, void *context)
+{
+    struct field *field = context;
+    size_t        length = strlen(field->name);
+    if (strncmp(text, field->name, length) == 0) {
+        field->value = strtoul(text + length, NULL, 10);
+    }
+}
+
+static size_t status_kib(const char *name)
+{
+    struct field field = {name, 0};
+    each_line("/proc/self/status", find_field, &field);
+    return field.value;
+}
+
+size_t procinfo_rss_kib(void)
+{
+    return status_kib("VmRSS:");
+}
+
+size_t procinfo_vmsize_kib(void)
+{
+    return status_kib("VmSize:");
+}
+
+static void count_line(const char *text, void *context)
+{
+    (void)text;
+    ++*(size_t *)context;
+}
+
+size_t procinfo_mappings(void)
+{
+    size_t count = 0;
+    each_line("/proc/self/maps", count_line, &count);
+    return count;
+}
+
+/* "start-end perms offset dev inode  path": the path is empty for anonymous memory and "[heap]" for brk. */
+static void add_not_heap(const char *text, void *context)
+{
+    char         *end;
+    unsigned long start = strtoul(text, &end, 16);
+    unsigned long stop = strtoul(end + 1, NULL, 16);
+    bool          file = strchr(text, '/') != NULL;
+    bool          stack = strstr(text, "[stack]") != NULL;
+    bool          kernel = strstr(text, "[v") != NULL;
+    if (file || stack || kernel) {
+        *(size_t *)context += (stop - start) / 1024;
+    }
+}
+
+size_t procinfo_not_heap_kib(void)
+{
+    size_t kib = 0;
+    each_line("/proc/self/maps", add_not_heap, &kib);
+    return kib;
+}
+
+static void first_number(const char *text, void *context)
+{
+    *(size_t *)context = strtoul(text, NULL, 10);
+}
+
+size_t procinfo_max_map_count(void)
+{
+    size_t count = 65530;
+    each_line("/proc/sys/vm/max_map_count", first_number, &count);
+    return count;
+}

@@ -1,0 +1,24 @@
+/* procinfo: what the kernel says about this process, read without allocating. */
+#ifndef TEST_SUPPORT_PROCINFO_H
+#define TEST_SUPPORT_PROCINFO_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+size_t procinfo_rss_kib(void);    /* resident set now */
+size_t procinfo_vmsize_kib(void); /* address space as RLIMIT_AS counts it */
+size_t procinfo_mappings(void);   /* lines of /proc/self/maps */
+
+/* Address space that is not the allocator's: files, stack, vdso.  What is left of a limit after this is what an
+ * allocator has to work with, whatever it reserved before main. */
+size_t procinfo_not_heap_kib(void);
+
+size_t procinfo_max_map_count(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,35 @@
+/* rng: xorshift64*, so that a run is told by its seed alone. */
+#ifndef TEST_SUPPORT_RNG_H
+#define TEST_SUPPORT_RNG_H
+
+#include <stdint.h>
+
+struct rng {
+    uint64_t state;
+};
+
+static inline struct rng rng_seeded(uint64_t seed)
+{
+    /* one splitmix64 step: neighbouring seeds start far apart, and the state is never zero in practice */
+    uint64_t z = seed + 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    return (struct rng){z ? z : 1};
+}
+
+static inline uint64_t rng_next(struct rng *r)
+{
+    r->state ^= r->state >> 12;
+    r->state ^= r->state << 25;
+    r->state ^= r->state >> 27;
+    return r->state * 0x2545F4914F6CDD1Du;
+}
+
+/* 0 … bound - 1; the bias of the multiplication is of no matter here */
+static inline uint32_t rng_below(struct rng *r, uint32_t bound)
+{
+    return (uint32_t)(((rng_next(r) >> 32) * bound) >> 32);
+}
+
+#endif

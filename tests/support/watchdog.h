@@ -1,0 +1,22 @@
+/* watchdog: a hang is a failure with a name, not a test that never ends.
+ *
+ * The kernel's alarm() kills the process by SIGALRM after so many seconds; a line on stderr says what hung.  A child
+ * of fork has no alarm of its own (POSIX clears it), so it calls watchdog_start again. */
+#ifndef TEST_SUPPORT_WATCHDOG_H
+#define TEST_SUPPORT_WATCHDOG_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { WATCHDOG_EXIT = 124 };
+
+/* The seconds are for a machine that is idle; TEST_SLOWDOWN=N in the environment (valgrind, sanitizers) multiplies
+ * them. */
+void watchdog_start(unsigned seconds, const char *what);
+void watchdog_stop(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
