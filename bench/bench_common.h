@@ -1,0 +1,374 @@
+/* What every benchmark shares: arguments, a clock, a random generator, the
+ * process's own memory figures, and one report as text or as a JSON object.
+ *
+ * Rule   the harness never calls malloc itself: its arrays come from mmap and
+ *        its report is formatted in a static buffer, so that every call that
+ *        a preloaded allocator sees was made by the work being measured.
+ * Rule   the figures are taken before the report is written.                */
+#ifndef BENCH_COMMON_H
+#define BENCH_COMMON_H
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BENCH_PAGE 4096u
+
+/* ---- failure ---------------------------------------------------------- */
+
+__attribute__((noreturn, cold, noinline, unused, format(printf, 1, 2)))
+static void bench_die(const char *format, ...)
+{
+    char line[512];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(line, sizeof line, format, ap);
+    va_end(ap);
+    dprintf(STDERR_FILENO, "bench: %s\n", line);
+    _exit(2);
+}
+
+/* ---- arguments -------------------------------------------------------- */
+
+typedef struct bench_args {
+    const char *name;
+    bool json;
+    int count;
+    char *value[16];
+} bench_args;
+
+static inline bench_args bench_args_read(int argc, char **argv, const char *usage)
+{
+    bench_args args = {.name = strrchr(argv[0], '/')};
+    args.name = args.name ? args.name + 1 : argv[0];
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0) {
+            args.json = true;
+        } else if (argv[i][0] == '-' || args.count == 16) {
+            dprintf(STDERR_FILENO, "usage: %s [--json] %s\n", args.name, usage);
+            _exit(strcmp(argv[i], "--help") == 0 ? 0 : 2);
+        } else {
+            args.value[args.count++] = argv[i];
+        }
+    }
+    return args;
+}
+
+/* A count such as 400, 200k or 1M (decimal multiples). */
+static inline uint64_t bench_parse_u64(const char *text)
+{
+    char *end;
+    errno = 0;
+    uint64_t n = strtoull(text, &end, 10);
+    uint64_t unit = *end == 'k' ? 1000u : *end == 'M' ? 1000000u : 1u;
+    if (unit != 1)
+        end++;
+    if (end == text || *end != '\0' || errno != 0 || n > UINT64_MAX / unit)
+        bench_die("not a count: '%s'", text);
+    return n * unit;
+}
+
+static inline uint64_t bench_arg_u64(const bench_args *args, int i, uint64_t fallback)
+{
+    return i < args->count ? bench_parse_u64(args->value[i]) : fallback;
+}
+
+/* As above, refusing what lies outside [low, high]: sizes and thread counts. */
+static inline uint64_t bench_arg_in(const bench_args *args, int i, uint64_t fallback,
+                                    uint64_t low, uint64_t high)
+{
+    uint64_t n = bench_arg_u64(args, i, fallback);
+    if (n < low || n > high)
+        bench_die("argument %d must be %llu to %llu", i + 1, (unsigned long long)low,
+                  (unsigned long long)high);
+    return n;
+}
+
+static inline double bench_arg_f64(const bench_args *args, int i, double fallback)
+{
+    if (i >= args->count)
+        return fallback;
+    char *end;
+    double x = strtod(args->value[i], &end);
+    if (end == args->value[i] || *end != '\0' || !(x >= 0 && x <= 1e9))
+        bench_die("not a number: '%s'", args->value[i]);
+    return x;
+}
+
+static inline const char *bench_arg_str(const bench_args *args, int i, const char *fallback)
+{
+    return i < args->count ? args->value[i] : fallback;
+}
+
+/* ---- clock and random numbers ---------------------------------------- */
+
+static inline double bench_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* xorshift64*: a nanosecond a number, and the same sequence everywhere. */
+typedef struct bench_rng { uint64_t state; } bench_rng;
+
+static inline bench_rng bench_rng_seed(uint64_t seed)
+{
+    /* splitmix64's finaliser: near seeds must not give near sequences */
+    uint64_t z = seed + 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    return (bench_rng){z ? z : 1};
+}
+
+static inline uint64_t bench_rng_next(bench_rng *rng)
+{
+    uint64_t x = rng->state;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    rng->state = x;
+    return x * 0x2545F4914F6CDD1Du;
+}
+
+/* Two independent draws from one number: no division on the measured path. */
+static inline uint64_t bench_pick_high(uint64_t r, uint64_t n) { return ((r >> 32) * n) >> 32; }
+static inline uint64_t bench_pick_low(uint64_t r, uint64_t n)
+{
+    return ((r & 0xFFFFFFFFu) * n) >> 32;
+}
+
+/* ---- memory ----------------------------------------------------------- */
+
+/* Memory of the harness itself, never of the allocator under test. */
+static inline void *bench_map(size_t bytes)
+{
+    void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        bench_die("mmap of %zu bytes: %s", bytes, strerror(errno));
+    return p;
+}
+
+/* malloc, and the block's first byte written, as any program would. */
+static inline void *bench_alloc(size_t size)
+{
+    char *p = malloc(size);
+    if (__builtin_expect(p == NULL, 0))
+        bench_die("malloc(%zu) returned NULL", size);
+    *(volatile char *)p = (char)size;
+    return p;
+}
+
+static inline void bench_touch_pages(void *block, size_t size)
+{
+    volatile char *p = block;
+    for (size_t i = 0; i < size; i += BENCH_PAGE)
+        p[i] = (char)i;
+}
+
+static inline void bench_read_file(const char *path, char *text, size_t capacity)
+{
+    text[0] = '\0';
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    size_t used = 0;
+    for (ssize_t n; used + 1 < capacity; used += (size_t)n)
+        if ((n = read(fd, text + used, capacity - 1 - used)) <= 0)
+            break;
+    text[used] = '\0';
+    close(fd);
+}
+
+/* The number after "\nFIELD:" in a /proc file, in KiB; 0 where it is absent. */
+static inline uint64_t bench_proc_kib(const char *path, const char *field)
+{
+    char text[8192];
+    bench_read_file(path, text, sizeof text);
+    size_t length = strlen(field);
+    for (const char *line = text; line != NULL && *line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, field, length) == 0 && line[length] == ':')
+            return strtoull(line + length + 1, NULL, 10);
+    }
+    return 0;
+}
+
+/* smaps_rollup walks the page tables, so it is exact; VmRSS lags by up to 64
+ * pages a thread, too much for a process of 1.5 MiB. */
+static inline uint64_t bench_rss_kib(void)
+{
+    uint64_t exact = bench_proc_kib("/proc/self/smaps_rollup", "Rss");
+    return exact ? exact : bench_proc_kib("/proc/self/status", "VmRSS");
+}
+
+/* Cheap enough to be sampled while others run. */
+static inline uint64_t bench_rss_now_kib(void)
+{
+    char text[128];
+    bench_read_file("/proc/self/statm", text, sizeof text);
+    const char *second = strchr(text, ' ');
+    return second ? strtoull(second, NULL, 10) * (BENCH_PAGE / 1024) : 0;
+}
+
+static inline uint64_t bench_faults(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (uint64_t)u.ru_minflt + (uint64_t)u.ru_majflt;
+}
+
+/* ---- the measured interval ------------------------------------------- */
+
+/* Wall time is the figure; processor time (of all threads) stands beside it,
+ * because on a busy machine only that one repeats. */
+typedef struct bench_span { double seconds, cpu_seconds; uint64_t faults; } bench_span;
+
+static inline bench_span bench_read_clocks(void)
+{
+    struct timespec cpu;
+    bench_span now = {.faults = bench_faults()};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+    now.cpu_seconds = (double)cpu.tv_sec + (double)cpu.tv_nsec * 1e-9;
+    now.seconds = bench_now();
+    return now;
+}
+
+static inline bench_span bench_start(void)
+{
+    bench_read_clocks(); /* its own code and stack are faulted in before */
+    return bench_read_clocks();
+}
+
+static inline bench_span bench_stop(bench_span start)
+{
+    bench_span now = bench_read_clocks();
+    return (bench_span){now.seconds - start.seconds, now.cpu_seconds - start.cpu_seconds,
+                        now.faults - start.faults};
+}
+
+static inline bench_span bench_add(bench_span a, bench_span b)
+{
+    return (bench_span){a.seconds + b.seconds, a.cpu_seconds + b.cpu_seconds,
+                        a.faults + b.faults};
+}
+
+/* ---- the report ------------------------------------------------------- */
+
+/* Calls that the program made to the allocator, all of it, warm-up included:
+ * the runner compares them with what HAKMEM says it served. */
+typedef struct bench_calls { uint64_t mallocs, frees, reallocs; } bench_calls;
+
+typedef struct bench_report {
+    bool json;
+    size_t used;
+    char text[8192];
+} bench_report;
+
+__attribute__((format(printf, 2, 3)))
+static inline void bench_say(bench_report *r, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(r->text + r->used, sizeof r->text - r->used, format, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)n >= sizeof r->text - r->used)
+        bench_die("report too long");
+    r->used += (size_t)n;
+}
+
+static inline void bench_key(bench_report *r, const char *key)
+{
+    if (r->json)
+        bench_say(r, "%s\"%s\": ", r->used ? ", " : "{", key);
+    else
+        bench_say(r, "%-24s ", key);
+}
+
+static inline void bench_put_u64(bench_report *r, const char *key, uint64_t value)
+{
+    bench_key(r, key);
+    bench_say(r, r->json ? "%llu" : "%llu\n", (unsigned long long)value);
+}
+
+static inline void bench_put_f64(bench_report *r, const char *key, double value)
+{
+    bench_key(r, key);
+    bench_say(r, r->json ? "%.6g" : "%.6g\n", value);
+}
+
+static inline void bench_put_str(bench_report *r, const char *key, const char *value)
+{
+    bench_key(r, key);
+    bench_say(r, r->json ? "\"" : "");
+    for (const char *c = value; *c; c++) {
+        bool escape = r->json && (*c == '"' || *c == '\\');
+        bench_say(r, escape ? "\\%c" : "%c", *c);
+    }
+    bench_say(r, r->json ? "\"" : "\n");
+}
+
+/* Begins with the memory figures, so that formatting cannot change them. */
+static inline void bench_report_begin(bench_report *r, const bench_args *args)
+{
+    uint64_t faults = bench_faults();
+    uint64_t rss = bench_rss_kib();
+    uint64_t peak = bench_proc_kib("/proc/self/status", "VmHWM");
+    r->json = args->json;
+    r->used = 0;
+    bench_put_str(r, "bench", args->name);
+    bench_put_u64(r, "rss_kib", rss);
+    bench_put_u64(r, "peak_rss_kib", peak > rss ? peak : rss);
+    bench_put_u64(r, "page_faults", faults);
+}
+
+static inline void bench_put_calls(bench_report *r, bench_calls calls)
+{
+    bench_put_u64(r, "calls_malloc", calls.mallocs);
+    bench_put_u64(r, "calls_free", calls.frees);
+    bench_put_u64(r, "calls_realloc", calls.reallocs);
+}
+
+/* The figures of a timed loop. */
+static inline void bench_put_span(bench_report *r, bench_span span, uint64_t ops)
+{
+    double n = ops ? (double)ops : 1;
+    bench_put_u64(r, "ops", ops);
+    bench_put_f64(r, "seconds", span.seconds);
+    bench_put_f64(r, "mops_per_s", n / span.seconds * 1e-6);
+    bench_put_f64(r, "ns_per_op", span.seconds / n * 1e9);
+    bench_put_f64(r, "cpu_ns_per_op", span.cpu_seconds / n * 1e9);
+    bench_put_u64(r, "steady_faults", span.faults);
+    bench_put_f64(r, "steady_faults_per_op", (double)span.faults / n);
+}
+
+/* Ends with the object that malloc was bound to: a preload that failed in
+ * silence must be seen. */
+static inline void bench_report_end(bench_report *r)
+{
+    Dl_info info;
+    void *entry = dlsym(RTLD_DEFAULT, "malloc");
+    bool found = entry != NULL && dladdr(entry, &info) != 0 && info.dli_fname != NULL;
+    bench_put_str(r, "malloc_from", found ? info.dli_fname : "?");
+    bench_say(r, r->json ? "}\n" : "");
+    for (size_t done = 0; done < r->used;) {
+        ssize_t n = write(STDOUT_FILENO, r->text + done, r->used - done);
+        if (n < 0 && errno != EINTR)
+            bench_die("write: %s", strerror(errno));
+        done += n > 0 ? (size_t)n : 0;
+    }
+}
+
+#endif

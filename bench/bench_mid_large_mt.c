@@ -1,0 +1,105 @@
+/* B4: bench_random_mixed's work with middle-sized blocks, in each of THREADS
+ * threads, on slots of its own. */
+#include "bench_common.h"
+
+#include <pthread.h>
+
+#define MAX_THREADS 1024u
+
+typedef struct worker {
+    _Alignas(64) pthread_t thread;
+    uint64_t seed, live;
+    double end;
+} worker;
+
+static struct {
+    uint64_t threads, steps, warmup, slots, min, range;
+    pthread_barrier_t warm, go, done, leave;
+} plan;
+
+static void run_steps(void **slot, bench_rng *state, uint64_t steps)
+{
+    bench_rng rng = *state;
+    for (uint64_t i = 0; i < steps; i++) {
+        uint64_t r = bench_rng_next(&rng);
+        uint64_t k = bench_pick_high(r, plan.slots);
+        if (slot[k] != NULL) {
+            free(slot[k]);
+            slot[k] = NULL;
+        } else {
+            slot[k] = bench_alloc(plan.min + bench_pick_low(r, plan.range));
+        }
+    }
+    *state = rng;
+}
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    void **slot = bench_map(plan.slots * sizeof(void *));
+    bench_rng rng = bench_rng_seed(w->seed);
+    run_steps(slot, &rng, plan.warmup);
+    pthread_barrier_wait(&plan.warm);
+    pthread_barrier_wait(&plan.go);
+    run_steps(slot, &rng, plan.steps);
+    w->end = bench_now();
+    pthread_barrier_wait(&plan.done);
+    pthread_barrier_wait(&plan.leave); /* the figures are read in between */
+    for (uint64_t i = 0; i < plan.slots; i++) {
+        if (slot[i] != NULL) {
+            w->live++;
+            free(slot[i]);
+        }
+    }
+    return NULL;
+}
+
+static void start_workers(worker *workers)
+{
+    pthread_barrier_t *all[] = {&plan.warm, &plan.go, &plan.done, &plan.leave};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        pthread_barrier_init(all[i], NULL, (unsigned)plan.threads + 1);
+    for (uint64_t i = 0; i < plan.threads; i++) {
+        workers[i].seed = i + 1;
+        int error = pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+        if (error != 0)
+            bench_die("pthread_create: %s", strerror(error));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bench_args args = bench_args_read(argc, argv, "[THREADS [ITER [WS [MIN MAX]]]]");
+    plan.threads = bench_arg_in(&args, 0, 1, 1, MAX_THREADS);
+    plan.steps = bench_arg_u64(&args, 1, 5000000);
+    plan.slots = bench_arg_in(&args, 2, 256, 1, UINT32_MAX);
+    plan.min = bench_arg_in(&args, 3, 8192, 1, UINT32_MAX);
+    plan.range = bench_arg_in(&args, 4, 32768, plan.min, UINT32_MAX) - plan.min + 1;
+    plan.warmup = plan.slots * 8;
+
+    worker *workers = bench_map(plan.threads * sizeof *workers);
+    start_workers(workers);
+    pthread_barrier_wait(&plan.warm);
+    bench_span start = bench_start();
+    pthread_barrier_wait(&plan.go);
+    pthread_barrier_wait(&plan.done);
+    bench_span span = bench_stop(start);
+    double end = 0;
+    for (uint64_t i = 0; i < plan.threads; i++)
+        end = workers[i].end > end ? workers[i].end : end;
+    span.seconds = end - start.seconds;
+
+    static bench_report report;
+    bench_report_begin(&report, &args);
+    pthread_barrier_wait(&plan.leave);
+    uint64_t all = plan.threads * (plan.steps + plan.warmup);
+    for (uint64_t i = 0; i < plan.threads; i++) {
+        pthread_join(workers[i].thread, NULL);
+        all += workers[i].live;
+    }
+    bench_put_u64(&report, "threads", plan.threads);
+    bench_put_span(&report, span, plan.threads * plan.steps);
+    bench_put_calls(&report, (bench_calls){all / 2, all / 2, 0});
+    bench_report_end(&report);
+    return 0;
+}

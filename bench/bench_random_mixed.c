@@ -1,0 +1,74 @@
+/* B1: a working set of WS slots. Each step picks a random slot: an empty one
+ * is filled with a block of random size, a full one is freed. */
+#include "bench_common.h"
+
+#define WARMUP_STEPS 100000u
+
+typedef struct workset {
+    void **slot;
+    uint64_t count;
+    uint64_t min, range;
+    bench_rng rng;
+} workset;
+
+static void run_steps(workset *w, uint64_t steps)
+{
+    bench_rng rng = w->rng;
+    for (uint64_t i = 0; i < steps; i++) {
+        uint64_t r = bench_rng_next(&rng);
+        void **slot = &w->slot[bench_pick_high(r, w->count)];
+        if (*slot != NULL) {
+            free(*slot);
+            *slot = NULL;
+        } else {
+            *slot = bench_alloc(w->min + bench_pick_low(r, w->range));
+        }
+    }
+    w->rng = rng;
+}
+
+static uint64_t count_live(const workset *w)
+{
+    uint64_t live = 0;
+    for (uint64_t i = 0; i < w->count; i++)
+        live += w->slot[i] != NULL;
+    return live;
+}
+
+static void free_rest(workset *w)
+{
+    for (uint64_t i = 0; i < w->count; i++) {
+        if (w->slot[i] != NULL)
+            free(w->slot[i]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bench_args args = bench_args_read(argc, argv, "[ITER [WS [SEED [MIN MAX]]]]");
+    uint64_t steps = bench_arg_u64(&args, 0, 1000000);
+    uint64_t count = bench_arg_in(&args, 1, 400, 1, UINT32_MAX);
+    uint64_t seed = bench_arg_u64(&args, 2, 1);
+    uint64_t min = bench_arg_in(&args, 3, 16, 1, UINT32_MAX);
+    uint64_t max = bench_arg_in(&args, 4, min + 0x3FF, min, UINT32_MAX);
+
+    workset w = {bench_map(count * sizeof(void *)), count, min, max - min + 1,
+                 bench_rng_seed(seed)};
+    run_steps(&w, WARMUP_STEPS);
+    bench_span span = bench_start();
+    run_steps(&w, steps);
+    span = bench_stop(span);
+
+    static bench_report report;
+    bench_report_begin(&report, &args);
+    /* Every step is a malloc or a free, and live blocks are their difference. */
+    uint64_t live = count_live(&w);
+    uint64_t all = steps + WARMUP_STEPS + live;
+    free_rest(&w);
+    bench_put_u64(&report, "workset", count);
+    bench_put_u64(&report, "live_blocks", live);
+    bench_put_span(&report, span, steps);
+    bench_put_calls(&report, (bench_calls){all / 2, all / 2, 0});
+    bench_report_end(&report);
+    return 0;
+}

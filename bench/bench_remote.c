@@ -1,0 +1,227 @@
+/* B6: blocks freed by another thread than the one that allocated them.
+ *   1to1   one thread allocates, one frees          ring   each allocates for
+ *   Nto1   N allocate, one frees                           the next and frees
+ *   1toN   one allocates, N free                           the previous one's
+ *
+ * Every pair of threads has a queue of its own (one writer, one reader), and
+ * indices are published once a batch: the queue costs a nanosecond or two a
+ * block, so that the allocator is what is measured. The reader knows a block's
+ * size by running the writer's random generator, not by reading the block. */
+#include "bench_common.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#define QUEUE_SLOTS 4096u
+#define BATCH 64u
+#define MAX_WORKERS 64u
+
+typedef struct queue {
+    /* writer's */
+    _Alignas(64) uint64_t head, tail_seen, bytes_in;
+    bench_rng write_rng;
+    /* reader's */
+    _Alignas(64) uint64_t tail, bytes_out;
+    bench_rng read_rng;
+    /* shared */
+    _Alignas(64) _Atomic uint64_t xhead;
+    _Atomic uint64_t xbytes_in;
+    _Alignas(64) _Atomic uint64_t xtail;
+    _Atomic uint64_t xbytes_out;
+    _Alignas(64) void *slot[QUEUE_SLOTS];
+} queue;
+
+typedef struct worker {
+    _Alignas(64) pthread_t thread;
+    queue *out[MAX_WORKERS], *in[MAX_WORKERS];
+    unsigned outs, ins;
+} worker;
+
+static struct {
+    uint64_t per_queue; /* blocks that pass each queue */
+    uint64_t min, range;
+    unsigned workers, queues;
+    worker *worker;
+    queue *queue;
+    pthread_barrier_t go;
+    _Atomic unsigned xrunning;
+} plan;
+
+static size_t next_size(bench_rng *rng)
+{
+    return plan.min + bench_pick_low(bench_rng_next(rng), plan.range);
+}
+
+/* Sends up to a batch; false when the queue is full or all has been sent. */
+static bool produce(queue *q)
+{
+    uint64_t left = plan.per_queue - q->head;
+    uint64_t n = left < BATCH ? left : BATCH;
+    if (q->head + n - q->tail_seen > QUEUE_SLOTS) {
+        q->tail_seen = atomic_load_explicit(&q->xtail, memory_order_acquire);
+        if (q->head + n - q->tail_seen > QUEUE_SLOTS)
+            return false;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        size_t size = next_size(&q->write_rng);
+        q->slot[(q->head + i) % QUEUE_SLOTS] = bench_alloc(size);
+        q->bytes_in += size;
+    }
+    q->head += n;
+    atomic_store_explicit(&q->xbytes_in, q->bytes_in, memory_order_relaxed);
+    atomic_store_explicit(&q->xhead, q->head, memory_order_release);
+    return n != 0;
+}
+
+/* Frees what has arrived, up to a batch; false when there was nothing. */
+static bool consume(queue *q)
+{
+    uint64_t n = atomic_load_explicit(&q->xhead, memory_order_acquire) - q->tail;
+    n = n < BATCH ? n : BATCH;
+    for (uint64_t i = 0; i < n; i++) {
+        q->bytes_out += next_size(&q->read_rng);
+        free(q->slot[(q->tail + i) % QUEUE_SLOTS]);
+    }
+    q->tail += n;
+    atomic_store_explicit(&q->xbytes_out, q->bytes_out, memory_order_relaxed);
+    atomic_store_explicit(&q->xtail, q->tail, memory_order_release);
+    return n != 0;
+}
+
+static bool finished(const worker *w)
+{
+    for (unsigned i = 0; i < w->outs; i++) {
+        if (w->out[i]->head != plan.per_queue)
+            return false;
+    }
+    for (unsigned i = 0; i < w->ins; i++) {
+        if (w->in[i]->tail != plan.per_queue)
+            return false;
+    }
+    return true;
+}
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    pthread_barrier_wait(&plan.go);
+    while (!finished(w)) {
+        bool moved = false;
+        for (unsigned i = 0; i < w->outs; i++)
+            moved |= produce(w->out[i]);
+        for (unsigned i = 0; i < w->ins; i++)
+            moved |= consume(w->in[i]);
+        if (!moved)
+            sched_yield(); /* more threads than processors must not spin */
+    }
+    atomic_fetch_sub(&plan.xrunning, 1);
+    return NULL;
+}
+
+/* ---- who sends to whom ------------------------------------------------ */
+
+static void pair_up(unsigned from, unsigned to)
+{
+    queue *q = &plan.queue[plan.queues];
+    q->write_rng = q->read_rng = bench_rng_seed(++plan.queues);
+    worker *writer = &plan.worker[from], *reader = &plan.worker[to];
+    writer->out[writer->outs++] = q;
+    reader->in[reader->ins++] = q;
+}
+
+static void lay_out(const char *mode, unsigned n)
+{
+    bool ring = strcmp(mode, "ring") == 0, one = strcmp(mode, "1to1") == 0;
+    bool gather = strcmp(mode, "Nto1") == 0, scatter = strcmp(mode, "1toN") == 0;
+    if (!ring && !one && !gather && !scatter)
+        bench_die("MODE is 1to1, Nto1, 1toN or ring, not '%s'", mode);
+    unsigned edges = one ? 1 : n;
+    plan.workers = ring ? n : edges + 1;
+    plan.worker = bench_map(plan.workers * sizeof *plan.worker);
+    plan.queue = bench_map(edges * sizeof *plan.queue);
+    for (unsigned i = 0; i < edges; i++) {
+        if (ring)
+            pair_up(i, (i + 1) % n);
+        else if (gather)
+            pair_up(i + 1, 0);
+        else
+            pair_up(0, i + 1);
+    }
+}
+
+/* ---- memory while it runs --------------------------------------------- */
+
+typedef struct peak { uint64_t live, rss_kib, samples; } peak;
+
+static void sample(peak *p)
+{
+    uint64_t in = 0, out = 0;
+    for (unsigned i = 0; i < plan.queues; i++) {
+        /* out before in: the difference cannot become negative */
+        out += atomic_load(&plan.queue[i].xbytes_out);
+        in += atomic_load(&plan.queue[i].xbytes_in);
+    }
+    uint64_t rss = bench_rss_now_kib();
+    uint64_t live = in > out ? in - out : 0;
+    p->live = live > p->live ? live : p->live;
+    p->rss_kib = rss > p->rss_kib ? rss : p->rss_kib;
+    p->samples++;
+}
+
+static peak watch(void)
+{
+    peak p = {0, 0, 0};
+    while (atomic_load(&plan.xrunning) != 0) {
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        sample(&p);
+    }
+    return p;
+}
+
+static void start_workers(void)
+{
+    pthread_barrier_init(&plan.go, NULL, plan.workers + 1);
+    atomic_store(&plan.xrunning, plan.workers);
+    for (unsigned i = 0; i < plan.workers; i++) {
+        int error = pthread_create(&plan.worker[i].thread, NULL, work, &plan.worker[i]);
+        if (error != 0)
+            bench_die("pthread_create: %s", strerror(error));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bench_args args = bench_args_read(
+        argc, argv, "[1to1|Nto1|1toN|ring [THREADS [OBJECTS [MIN MAX]]]]");
+    const char *mode = bench_arg_str(&args, 0, "1to1");
+    unsigned n = (unsigned)bench_arg_in(&args, 1, 2, 1, MAX_WORKERS - 1);
+    uint64_t objects = bench_arg_in(&args, 2, 10000000, 1, UINT64_MAX);
+    plan.min = bench_arg_in(&args, 3, 16, 1, UINT32_MAX);
+    plan.range = bench_arg_in(&args, 4, 512, plan.min, UINT32_MAX) - plan.min + 1;
+    lay_out(mode, n);
+    plan.per_queue = (objects + plan.queues - 1) / plan.queues;
+
+    uint64_t idle_kib = bench_rss_kib();
+    start_workers();
+    bench_span span = bench_start();
+    pthread_barrier_wait(&plan.go);
+    peak p = watch();
+    for (unsigned i = 0; i < plan.workers; i++)
+        pthread_join(plan.worker[i].thread, NULL);
+    span = bench_stop(span);
+
+    static bench_report report;
+    bench_report_begin(&report, &args);
+    uint64_t total = plan.per_queue * plan.queues;
+    bench_put_str(&report, "mode", mode);
+    bench_put_u64(&report, "workers", plan.workers);
+    bench_put_u64(&report, "idle_rss_kib", idle_kib);
+    bench_put_u64(&report, "peak_live_kib", p.live / 1024);
+    bench_put_u64(&report, "peak_sampled_rss_kib", p.rss_kib);
+    bench_put_u64(&report, "rss_samples", p.samples);
+    bench_put_span(&report, span, total);
+    bench_put_calls(&report, (bench_calls){total, total, 0});
+    bench_report_end(&report);
+    return 0;
+}

@@ -1,0 +1,104 @@
+/* B5: what parts of real programs do with memory: allocate, touch, free.
+ *   string-builder  a string that doubles from 8 to 64 bytes by realloc
+ *   json            a 64 KiB buffer          mir   a 256 KiB buffer
+ *   vm              a 2 MiB buffer           mixed all four, strings most
+ * Every page of a buffer is written once; one operation is one string built
+ * or one buffer used. */
+#include "bench_common.h"
+
+static bench_calls calls;
+
+static void build_string(void)
+{
+    char *text = bench_alloc(8);
+    for (size_t size = 16; size <= 64; size *= 2) {
+        text = realloc(text, size);
+        if (text == NULL)
+            bench_die("realloc(%zu) returned NULL", size);
+        *(volatile char *)(text + size - 1) = (char)size;
+    }
+    free(text);
+    calls.mallocs++;
+    calls.reallocs += 3;
+    calls.frees++;
+}
+
+static void use_buffer(size_t size)
+{
+    void *buffer = bench_alloc(size);
+    bench_touch_pages(buffer, size);
+    free(buffer);
+    calls.mallocs++;
+    calls.frees++;
+}
+
+static void run_strings(uint64_t n, size_t unused)
+{
+    (void)unused;
+    for (uint64_t i = 0; i < n; i++)
+        build_string();
+}
+
+static void run_buffers(uint64_t n, size_t size)
+{
+    for (uint64_t i = 0; i < n; i++)
+        use_buffer(size);
+}
+
+static void run_mixed(uint64_t n, size_t unused)
+{
+    (void)unused;
+    bench_rng rng = bench_rng_seed(7);
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t draw = bench_pick_high(bench_rng_next(&rng), 1000);
+        if (draw < 900)
+            build_string();
+        else
+            use_buffer(draw < 980 ? 64u << 10 : draw < 997 ? 256u << 10 : 2u << 20);
+    }
+}
+
+typedef struct scenario {
+    const char *name;
+    void (*run)(uint64_t n, size_t size);
+    size_t size;
+    uint64_t iterations;
+} scenario;
+
+static const scenario scenarios[] = {
+    {"string-builder", run_strings, 0, 5000000},
+    {"json", run_buffers, 64u << 10, 2000000},
+    {"mir", run_buffers, 256u << 10, 300000},
+    {"vm", run_buffers, 2u << 20, 50000},
+    {"mixed", run_mixed, 0, 1000000},
+};
+
+static const scenario *find_scenario(const char *name)
+{
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+        if (strcmp(scenarios[i].name, name) == 0)
+            return &scenarios[i];
+    }
+    bench_die("no scenario '%s'", name);
+}
+
+int main(int argc, char **argv)
+{
+    bench_args args =
+        bench_args_read(argc, argv, "[string-builder|json|mir|vm|mixed [ITER]]");
+    const scenario *s = find_scenario(bench_arg_str(&args, 0, "mixed"));
+    uint64_t iterations = bench_arg_in(&args, 1, s->iterations, 1, UINT64_MAX / 8);
+
+    s->run(iterations / 20 + 1, s->size); /* warm-up */
+    bench_span span = bench_start();
+    s->run(iterations, s->size);
+    span = bench_stop(span);
+
+    static bench_report report;
+    bench_report_begin(&report, &args);
+    bench_put_str(&report, "scenario", s->name);
+    bench_put_span(&report, span, iterations);
+    bench_put_calls(&report, calls);
+    bench_report_end(&report);
+    return 0;
+}

@@ -1,0 +1,126 @@
+/* B9: what threads leave behind, and what they hold.
+ *   churn N   N threads one after the other; each fills a few blocks of many
+ *             sizes and frees them. RSS before and after: nothing may stay.
+ *   idle N    N threads alive at once that have used the allocator and wait:
+ *             bytes of RSS a thread, its stack's touched pages included.
+ * BLOCKS 0 gives what a thread costs without the allocator, to be subtracted. */
+#include "bench_common.h"
+
+#include <pthread.h>
+
+#define STACK_BYTES (128u << 10)
+#define MAX_BLOCKS 256u
+#define MAX_IDLE 100000u
+
+static struct {
+    uint64_t blocks;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t ready;
+    bool leave;
+} plan = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* Sizes from 16 bytes to 8 KiB, so that many classes are warmed. */
+static void use_allocator(void)
+{
+    void *block[MAX_BLOCKS];
+    for (uint64_t i = 0; i < plan.blocks; i++)
+        block[i] = bench_alloc((size_t)16 << i % 10);
+    for (uint64_t i = 0; i < plan.blocks; i++)
+        free(block[i]);
+}
+
+static void *live_short(void *unused)
+{
+    use_allocator();
+    return unused;
+}
+
+static void *live_on(void *unused)
+{
+    use_allocator();
+    pthread_mutex_lock(&plan.lock);
+    plan.ready++;
+    pthread_cond_broadcast(&plan.changed);
+    while (!plan.leave)
+        pthread_cond_wait(&plan.changed, &plan.lock);
+    pthread_mutex_unlock(&plan.lock);
+    return unused;
+}
+
+static pthread_t start(void *(*life)(void *))
+{
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_t thread;
+    int error = pthread_create(&thread, &attr, life, NULL);
+    if (error != 0)
+        bench_die("pthread_create: %s", strerror(error));
+    pthread_attr_destroy(&attr);
+    return thread;
+}
+
+static void churn(uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        pthread_join(start(live_short), NULL);
+}
+
+/* RSS while all are alive and asleep. */
+static uint64_t hold(uint64_t n)
+{
+    pthread_t *thread = bench_map(n * sizeof *thread);
+    for (uint64_t i = 0; i < n; i++)
+        thread[i] = start(live_on);
+    pthread_mutex_lock(&plan.lock);
+    while (plan.ready < n)
+        pthread_cond_wait(&plan.changed, &plan.lock);
+    pthread_mutex_unlock(&plan.lock);
+    uint64_t rss = bench_rss_kib();
+    pthread_mutex_lock(&plan.lock);
+    plan.leave = true;
+    pthread_cond_broadcast(&plan.changed);
+    pthread_mutex_unlock(&plan.lock);
+    for (uint64_t i = 0; i < n; i++)
+        pthread_join(thread[i], NULL);
+    return rss;
+}
+
+int main(int argc, char **argv)
+{
+    bench_args args = bench_args_read(argc, argv, "[churn|idle [N [BLOCKS]]]");
+    const char *mode = bench_arg_str(&args, 0, "churn");
+    bool idle = strcmp(mode, "idle") == 0;
+    if (!idle && strcmp(mode, "churn") != 0)
+        bench_die("MODE is churn or idle, not '%s'", mode);
+    uint64_t n = bench_arg_in(&args, 1, idle ? 1000 : 100000, 1, idle ? MAX_IDLE : UINT32_MAX);
+    plan.blocks = bench_arg_in(&args, 2, 64, 0, MAX_BLOCKS);
+
+    churn(16); /* the C library's stack cache and the allocator's first heap */
+    uint64_t before = bench_rss_kib();
+    bench_span span = bench_start();
+    uint64_t during = before;
+    if (idle)
+        during = hold(n);
+    else
+        churn(n);
+    span = bench_stop(span);
+
+    static bench_report report;
+    bench_report_begin(&report, &args);
+    uint64_t after = bench_rss_kib();
+    uint64_t pairs = (n + 16) * plan.blocks;
+    bench_put_str(&report, "mode", mode);
+    bench_put_u64(&report, "threads", n);
+    bench_put_u64(&report, "rss_before_kib", before);
+    bench_put_u64(&report, "rss_after_kib", after);
+    bench_put_f64(&report, "rss_growth_kib", (double)after - (double)before);
+    if (idle)
+        bench_put_f64(&report, "bytes_per_thread",
+                      ((double)during - (double)before) * 1024 / (double)n);
+    bench_put_span(&report, span, n);
+    bench_put_calls(&report, (bench_calls){pairs, pairs, 0});
+    bench_report_end(&report);
+    return 0;
+}

@@ -1,0 +1,158 @@
+/* B3: a server whose threads come and go and leave their blocks to an heir.
+ *
+ * A lane is an array of CHUNKS blocks and one thread at a time. The thread
+ * replaces a random block of its lane ROUNDS x CHUNKS times, then starts the
+ * lane's next thread and ends; the heir joins it. So blocks are mostly freed
+ * by another thread than their owner, which may be dead.
+ *   ROUNDS 1    measures thread birth and death
+ *   ROUNDS 100  measures the rest
+ * One operation is one block freed and one allocated in its place.
+ *
+ * Trap: the copy of this benchmark in common use never detaches its threads;
+ * with ROUNDS 1 pthread_create soon fails unseen, and every good allocator
+ * scores the same. Here each thread is joined, each creation is checked, and
+ * counters have 64 bits. */
+#include "bench_common.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#define MAX_LANES 1024u
+
+typedef struct lane {
+    _Alignas(64) void **block;
+    pthread_t previous; /* joined by the heir; the last one by main */
+    bool has_previous;
+    sem_t ended;
+    bench_rng rng;
+    uint64_t ops, threads;
+} lane;
+
+static struct {
+    uint64_t chunks, lifetime, min, range;
+    _Alignas(64) _Atomic bool stop;
+} plan;
+
+static void start_thread(lane *l);
+
+/* Replaces random blocks until the lifetime is over or all must stop. */
+static void replace_blocks(lane *l)
+{
+    bench_rng rng = l->rng;
+    uint64_t done = 0;
+    while (done < plan.lifetime &&
+           !atomic_load_explicit(&plan.stop, memory_order_relaxed)) {
+        uint64_t r = bench_rng_next(&rng);
+        void **victim = &l->block[bench_pick_high(r, plan.chunks)];
+        free(*victim);
+        *victim = bench_alloc(plan.min + bench_pick_low(r, plan.range));
+        done++;
+    }
+    l->rng = rng;
+    l->ops += done;
+}
+
+static void *serve(void *arg)
+{
+    lane *l = arg;
+    if (l->has_previous)
+        pthread_join(l->previous, NULL);
+    replace_blocks(l);
+    l->previous = pthread_self();
+    l->has_previous = true;
+    if (atomic_load_explicit(&plan.stop, memory_order_relaxed))
+        sem_post(&l->ended);
+    else
+        start_thread(l);
+    return NULL;
+}
+
+/* The caller has done with the lane: creation orders its writes before the
+ * heir's reads, and the semaphore those of the last thread before main's. */
+static void start_thread(lane *l)
+{
+    l->threads++;
+    pthread_t thread;
+    int error = pthread_create(&thread, NULL, serve, l);
+    if (error != 0)
+        bench_die("pthread_create (thread %llu of its lane): %s",
+                  (unsigned long long)l->threads, strerror(error));
+}
+
+static void fill_lane(lane *l, uint64_t seed)
+{
+    l->rng = bench_rng_seed(seed);
+    l->block = bench_map(plan.chunks * sizeof(void *));
+    sem_init(&l->ended, 0, 0);
+    for (uint64_t i = 0; i < plan.chunks; i++) {
+        uint64_t r = bench_rng_next(&l->rng);
+        l->block[i] = bench_alloc(plan.min + bench_pick_low(r, plan.range));
+    }
+}
+
+static void empty_lane(lane *l)
+{
+    for (uint64_t i = 0; i < plan.chunks; i++)
+        free(l->block[i]);
+}
+
+static void wait_seconds(double seconds)
+{
+    struct timespec left = {(time_t)seconds, 0};
+    left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+    }
+}
+
+/* Starts the lanes, lets them run, and waits for the last thread of each. */
+static bench_span run_lanes(lane *lanes, uint64_t count, double seconds)
+{
+    bench_span span = bench_start();
+    for (uint64_t i = 0; i < count; i++)
+        start_thread(&lanes[i]);
+    wait_seconds(seconds);
+    atomic_store(&plan.stop, true);
+    for (uint64_t i = 0; i < count; i++) {
+        while (sem_wait(&lanes[i].ended) != 0) {
+        }
+    }
+    span = bench_stop(span);
+    for (uint64_t i = 0; i < count; i++)
+        pthread_join(lanes[i].previous, NULL);
+    return span;
+}
+
+int main(int argc, char **argv)
+{
+    bench_args args =
+        bench_args_read(argc, argv, "[SECS [MIN MAX [CHUNKS [ROUNDS [SEED [THREADS]]]]]]");
+    double seconds = bench_arg_f64(&args, 0, 2);
+    plan.min = bench_arg_in(&args, 1, 8, 1, UINT32_MAX);
+    plan.range = bench_arg_in(&args, 2, 128, plan.min, UINT32_MAX) - plan.min + 1;
+    plan.chunks = bench_arg_in(&args, 3, 1024, 1, UINT32_MAX);
+    plan.lifetime = plan.chunks * bench_arg_in(&args, 4, 1, 1, UINT32_MAX);
+    uint64_t seed = bench_arg_u64(&args, 5, 12345);
+    uint64_t count = bench_arg_in(&args, 6, 1, 1, MAX_LANES);
+
+    lane *lanes = bench_map(count * sizeof *lanes);
+    for (uint64_t i = 0; i < count; i++)
+        fill_lane(&lanes[i], seed + i);
+    bench_span span = run_lanes(lanes, count, seconds);
+
+    static bench_report report;
+    bench_report_begin(&report, &args);
+    uint64_t ops = 0, threads = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        ops += lanes[i].ops;
+        threads += lanes[i].threads;
+        empty_lane(&lanes[i]);
+    }
+    uint64_t pairs = ops + count * plan.chunks;
+    bench_put_u64(&report, "lanes", count);
+    bench_put_u64(&report, "threads_born", threads);
+    bench_put_span(&report, span, ops);
+    bench_put_calls(&report, (bench_calls){pairs, pairs, 0});
+    bench_report_end(&report);
+    return 0;
+}

@@ -1,0 +1,181 @@
+/* Starts one program from a small parent and says what it used, as JSON on
+ * the last line of standard output.
+ *   launch [--warm MIB] [--syscalls] [--env NAME=VALUE]... -- PROGRAM ARG...
+ *
+ * Why it is there: peak RSS as the kernel counts it begins, in a child, at the
+ * size of the parent that forked it, and a Python interpreter is a large one.
+ *   --env       is set for the program only (a preload must not reach launch)
+ *   --warm      a child of its own touches MIB of huge pages first and ends:
+ *               in a virtual machine, memory that has lain free is backed anew
+ *               at first touch, and whoever comes first would pay for all
+ *   --syscalls  counts the system calls of all its threads (ptrace; slow) */
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_ENV 32
+
+typedef struct request {
+    size_t warm_mib;
+    bool count_syscalls;
+    char *env[MAX_ENV];
+    int envs;
+    char **program;
+} request;
+
+typedef struct outcome {
+    int status;
+    double wall;
+    struct rusage use;
+    unsigned long long syscalls;
+} outcome;
+
+__attribute__((noreturn)) static void die(const char *what)
+{
+    dprintf(STDERR_FILENO, "launch: %s: %s\n", what, strerror(errno));
+    _exit(125);
+}
+
+static request parse(int argc, char **argv)
+{
+    request r = {0};
+    int i = 1;
+    for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--syscalls") == 0)
+            r.count_syscalls = true;
+        else if (strcmp(argv[i], "--warm") == 0 && i + 1 < argc)
+            r.warm_mib = strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--env") == 0 && i + 1 < argc && r.envs < MAX_ENV)
+            r.env[r.envs++] = argv[++i];
+        else
+            break;
+    }
+    if (i + 1 >= argc || strcmp(argv[i], "--") != 0) {
+        dprintf(STDERR_FILENO, "usage: launch [--warm MIB] [--syscalls] "
+                               "[--env NAME=VALUE]... -- PROGRAM ARG...\n");
+        _exit(125);
+    }
+    r.program = argv + i + 1;
+    return r;
+}
+
+/* In a child of its own: its pages are free, and backed, when it has ended. */
+static void warm_memory(size_t mib)
+{
+    pid_t child = fork();
+    if (child < 0)
+        die("fork");
+    if (child == 0) {
+        size_t bytes = mib << 20;
+        char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (p == MAP_FAILED)
+            _exit(0);
+        madvise(p, bytes, MADV_HUGEPAGE);
+        for (size_t i = 0; i < bytes; i += 4096)
+            ((volatile char *)p)[i] = 1;
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}
+
+__attribute__((noreturn)) static void become(const request *r)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int i = 0; i < r->envs; i++)
+        putenv(r->env[i]);
+    if (r->count_syscalls && ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+        die("ptrace");
+    execvp(r->program[0], r->program);
+    die(r->program[0]);
+}
+
+/* A stop of one thread: counts it if it enters a system call, and tells which
+ * signal to deliver when it goes on. */
+static int handle_stop(pid_t thread, int status, outcome *out)
+{
+    int signal_number = WSTOPSIG(status);
+    if (signal_number == (SIGTRAP | 0x80)) {
+        struct __ptrace_syscall_info info;
+        long n = ptrace(PTRACE_GET_SYSCALL_INFO, thread, sizeof info, &info);
+        out->syscalls += n > 0 && info.op == PTRACE_SYSCALL_INFO_ENTRY;
+        return 0;
+    }
+    /* SIGTRAP: exec and clone events. SIGSTOP: how a new thread begins. */
+    return signal_number == SIGTRAP || signal_number == SIGSTOP ? 0 : signal_number;
+}
+
+static void trace(pid_t child, outcome *out)
+{
+    int status;
+    if (waitpid(child, &status, 0) != child)
+        die("waitpid");
+    long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
+    if (WIFSTOPPED(status) && ptrace(PTRACE_SETOPTIONS, child, NULL, options) != 0)
+        die("ptrace");
+    pid_t thread = child;
+    while (!(thread == child && !WIFSTOPPED(status))) {
+        if (WIFSTOPPED(status)) {
+            long deliver = handle_stop(thread, status, out);
+            ptrace(PTRACE_SYSCALL, thread, NULL, deliver);
+        }
+        struct rusage use;
+        thread = wait4(-1, &status, __WALL, &use);
+        if (thread < 0 && errno != EINTR)
+            die("wait4");
+        if (thread == child)
+            out->use = use;
+    }
+    out->status = status;
+}
+
+static outcome run(const request *r)
+{
+    outcome out = {0};
+    struct timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    pid_t child = fork();
+    if (child < 0)
+        die("fork");
+    if (child == 0)
+        become(r);
+    if (r->count_syscalls)
+        trace(child, &out);
+    else if (wait4(child, &out.status, 0, &out.use) != child)
+        die("wait4");
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    out.wall = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+    return out;
+}
+
+static double seconds(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
+
+int main(int argc, char **argv)
+{
+    request r = parse(argc, argv);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (r.warm_mib != 0)
+        warm_memory(r.warm_mib);
+    outcome out = run(&r);
+    printf("{\"status\": %d, \"signal\": %d, \"wall_s\": %.6f, \"user_s\": %.6f, "
+           "\"system_s\": %.6f, \"max_rss_kib\": %ld, \"minor_faults\": %ld, "
+           "\"major_faults\": %ld, \"switches\": %ld",
+           WIFEXITED(out.status) ? WEXITSTATUS(out.status) : -1,
+           WIFSIGNALED(out.status) ? WTERMSIG(out.status) : 0, out.wall,
+           seconds(out.use.ru_utime), seconds(out.use.ru_stime), out.use.ru_maxrss,
+           out.use.ru_minflt, out.use.ru_majflt, out.use.ru_nvcsw + out.use.ru_nivcsw);
+    if (r.count_syscalls)
+        printf(", \"syscalls\": %llu", out.syscalls);
+    printf("}\n");
+    return 0;
+}
