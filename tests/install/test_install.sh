@@ -1,0 +1,83 @@
+#!/bin/sh
+# test_install.sh BUILD CMAKE GENERATOR CC CXX LIBDIR
+# Installs the build into a prefix, moves it, and uses it by pkg-config, by find_package and by hakmem-run.
+set -eu
+build=$1 cmake=$2 generator=$3 cc=$4 cxx=$5 libdir=$6
+here=$(dirname -- "$(readlink -f -- "$0")")/programs
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+unset LD_PRELOAD LD_LIBRARY_PATH HAKMEM_REPORT HAKMEM_CONF 2>/dev/null || true
+
+fail() { echo "FAILED: $*" >&2; exit 1; }
+step() { echo "-- $*"; }
+
+# The second half of the life of a package: it is moved (a container, a home folder) and must still find itself.
+step "install, then move"
+"$cmake" --install "$build" --prefix "$work/first" >/dev/null
+mv "$work/first" "$work/prefix"
+prefix=$work/prefix
+for file in bin/hakmem-run include/hakmem.h "$libdir/libhakmem.so" "$libdir/libhakmem.a" \
+            "$libdir/pkgconfig/hakmem.pc" "$libdir/cmake/hakmem/hakmem-config.cmake"; do
+  [ -e "$prefix/$file" ] || fail "$file was not installed"
+done
+if grep -rIl -e "$build" -e "$work" "$prefix" >"$work/leaks"; then
+  cat "$work/leaks"; fail "an installed text names the build folder"
+fi
+
+step "pkg-config"
+PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
+export PKG_CONFIG_PATH
+version=$(pkg-config --modversion hakmem)
+cd "$work"
+# The words of pkg-config are options.
+# shellcheck disable=SC2046
+shared() { "$@" $(pkg-config --cflags --libs hakmem) -Wl,-rpath,"$prefix/$libdir"; }
+# shellcheck disable=SC2046
+static() { "$@" $(pkg-config --cflags hakmem) $(pkg-config --variable=archive hakmem) -pthread; }
+check() { "$@" >out 2>&1 || { code=$?; cat out; fail "'$*' ended with $code"; }; }
+shared "$cc" -O2 -o c_shared "$here/uses.c";            check ./c_shared "$version"
+static "$cc" -O2 -o c_static "$here/uses.c";            check ./c_static "$version"
+shared "$cxx" -O2 -std=c++17 -o x_shared "$here/uses.cpp"; check ./x_shared "$version"
+static "$cxx" -O2 -std=c++17 -o x_static "$here/uses.cpp"; check ./x_static "$version"
+# --as-needed is the default on some distributions, and would drop a library that no symbol asks for.
+shared "$cc" -Wl,--as-needed -o silent "$here/silent.c"; check ./silent libhakmem
+static "$cc" -o silent_static "$here/silent.c";          check ./silent_static silent_static
+"$cc" -static -O2 -o c_fully "$here/uses.c" -I"$prefix/include" "$prefix/$libdir/libhakmem.a" && check ./c_fully "$version"
+
+step "find_package"
+"$cmake" -S "$here" -B "$work/stranger" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
+  -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" >out 2>&1 || { cat out; fail "a project that uses find_package"; }
+"$cmake" --build "$work/stranger" >out 2>&1 || { cat out; fail "building it"; }
+for program in c_hakmem c_hakmem_static cxx_hakmem cxx_hakmem_static; do
+  check "$work/stranger/$program" "$version"
+done
+
+step "hakmem-run"
+"$cc" -O2 -o plain "$here/silent.c"
+if ./plain libhakmem >/dev/null; then fail "the control: without the launcher this is glibc's malloc"; fi
+run=$prefix/bin/hakmem-run
+check "$run" ./plain libhakmem
+check "$run" -- ./plain libhakmem
+ln -s "$run" "$work/link";               check "$work/link" ./plain libhakmem
+check "$run" --report "$work/report.json" ./plain libhakmem
+[ -s "$work/report.json" ] || fail "--report wrote nothing"
+check "$run" --report="$work/report.txt" -- ./plain libhakmem
+[ -s "$work/report.txt" ] || fail "--report= wrote nothing"
+# What was preloaded stays, behind HAKMEM.
+"$cc" -shared -fPIC -o other.so -x c - <<'C'
+int other_is_here(void);
+int other_is_here(void) { return 1; }
+C
+LD_PRELOAD=$work/other.so "$run" sh -c 'echo "$LD_PRELOAD"' >out
+grep -q "^$(readlink -f "$prefix/$libdir/libhakmem.so"):$work/other.so\$" out || { cat out; fail "LD_PRELOAD was not kept"; }
+"$run" sh -c 'exit 41' && fail "the exit code is lost" || [ $? -eq 41 ] || fail "the exit code is lost"
+"$run" >/dev/null 2>&1 && fail "no program is an error" || [ $? -eq 64 ] || fail "no program is an error of usage"
+"$run" --nonsense x >/dev/null 2>&1 && fail "an unknown option is an error" || [ $? -eq 64 ] || fail "an unknown option"
+"$run" --help | grep -q '^usage:' || fail "--help"
+# The loader would drop such a path with a warning, and run the program on glibc.
+cp -r "$prefix" "$work/a space"
+"$work/a space/bin/hakmem-run" true 2>out && fail "a path that cannot be preloaded must be refused"
+grep -q 'no space' out || fail "... with a reason"
+
+echo "install: pkg-config, find_package and hakmem-run, C and C++, shared and static: all right"

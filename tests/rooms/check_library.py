@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Holds libhakmem.so to its outside: what it exports, needs, and takes of every thread.
+
+check_library.py LIBRARY EXPORTS [--write]
+  EXPORTS  one symbol a line, # for comments; a difference is shown as a diff
+  --write  writes the list anew from the library, for a change that is meant
+"""
+import difflib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+MAY_NEED = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.\d+|libc\.musl-\w+\.so\.1")
+STATIC_TLS = 64
+HEADER = "# What libhakmem.so exports, and nothing else. Checked by tests/rooms/check_library.py.\n"
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def exports(library: str) -> list[str]:
+    symbols = [line.split() for line in run("nm", "-D", "--defined-only", library).splitlines()]
+    return sorted({fields[-1].split("@")[0] for fields in symbols if fields})
+
+
+def listed(path: Path) -> list[str]:
+    lines = (line.split("#")[0].strip() for line in path.read_text().splitlines())
+    return sorted(line for line in lines if line)
+
+
+def check_exports(library: str, path: Path) -> list[str]:
+    wanted, found = listed(path), exports(library)
+    return list(difflib.unified_diff(wanted, found, path.name, Path(library).name, lineterm="", n=0))
+
+
+def check_needs(library: str) -> list[str]:
+    needed = re.findall(r"\(NEEDED\).*\[(.+)\]", run("readelf", "-dW", library))
+    return [f"needs {name}: libc must be enough" for name in needed if not MAY_NEED.fullmatch(name)]
+
+
+def check_dynamic(library: str) -> list[str]:
+    text = run("readelf", "-dW", library)
+    wanted = {"NODELETE": "it would be unmapped by dlclose()", "NOW": "it would be bound lazily",
+              "STATIC_TLS": "its thread pointer is not initial-exec"}
+    said = [f"has no {flag}: {why}" for flag, why in wanted.items() if not re.search(rf"\b{flag}\b", text)]
+    return said + (["has TEXTREL: its code is relocated at start"] if "TEXTREL" in text else [])
+
+
+def check_segments(library: str) -> list[str]:
+    said = []
+    segments = [line.split() for line in run("readelf", "-lW", library).splitlines()]
+    tls = sum(int(fields[5], 16) for fields in segments if fields[:1] == ["TLS"])
+    if tls > STATIC_TLS:
+        said.append(f"takes {tls} bytes of static TLS, at most {STATIC_TLS}")
+    if not any(fields[:1] == ["GNU_RELRO"] for fields in segments):
+        said.append("has no RELRO segment")
+    if any(fields[:1] == ["GNU_STACK"] and "E" in fields[6] for fields in segments):
+        said.append("asks for an executable stack")
+    return said
+
+
+def check_undefined(library: str) -> list[str]:
+    """C++ may be called only where the program brings it."""
+    undefined = [line.split() for line in run("nm", "-D", "--undefined-only", library).splitlines()]
+    return [f"needs {fields[-1]}: a reference into C++ must be weak" for fields in undefined
+            if fields[-2] == "U" and re.match(r"_Z|__cxa_(?!finalize|atexit|thread_atexit_impl)|__gxx_", fields[-1])]
+
+
+def check(library: str, path: Path) -> list[str]:
+    return (check_needs(library) + check_dynamic(library) + check_segments(library) + check_undefined(library)
+            + check_exports(library, path))
+
+
+def main(arguments: list[str]) -> int:
+    library, path = arguments[0], Path(arguments[1])
+    if "--write" in arguments[2:]:
+        path.write_text(HEADER + "\n".join(exports(library)) + "\n")
+    breaches = check(library, path)
+    print("\n".join(breaches) if breaches else f"library: {len(exports(library))} exports as listed, needs libc only")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

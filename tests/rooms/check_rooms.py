@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Holds src/ to the rules of the house, which are data: rooms.json.   check_rooms.py [SRC [RULES]]
+
+One line for each breach, file:line first; exit 1 if there is one. Otherwise one line of measures.
+"""
+import json
+import statistics
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from source import Source
+
+HERE = Path(__file__).resolve().parent
+SUFFIXES = {".c", ".h", ".def"}
+
+
+class House:
+    def __init__(self, src: Path, rules: dict):
+        self.src, self.rules, self.breaches = src, rules, []
+        self.files = {}
+        for path in sorted(p for p in src.rglob("*") if p.is_file()):
+            name = path.relative_to(src).as_posix()
+            if path.suffix in SUFFIXES:
+                self.files[name] = Source(path, name)
+            else:
+                self.breach(name, 1, f"only {', '.join(sorted(SUFFIXES))} files live here")
+
+    def breach(self, name: str, line: int, text: str) -> None:
+        self.breaches.append(f"{self.src.name}/{name}:{line}: {text}")
+
+    def room_of(self, name: str) -> str | None:
+        parts = name.split("/")
+        return parts[0] if len(parts) == 2 and parts[0] in self.rules["rooms"] else None
+
+    def inhabitants(self):
+        """(name, source, room) of every file that has a room."""
+        return [(name, source, self.room_of(name)) for name, source in self.files.items() if self.room_of(name)]
+
+    # The rules, one method each.
+
+    def check_rules_point_down(self) -> None:
+        order = list(self.rules["rooms"])
+        for room, below in self.rules["rooms"].items():
+            for other in below:
+                if other not in order or order.index(other) >= order.index(room):
+                    self.breaches.append(f"rooms.json: {room} may not include {other}: it is not below it")
+
+    def check_residence(self) -> None:
+        for name in self.files:
+            if name != self.rules["unity_file"] and not self.room_of(name):
+                self.breach(name, 1, "belongs to no room (src/<room>/<file>, rooms in rooms.json)")
+
+    def check_unique_names(self) -> None:
+        seen = defaultdict(list)
+        for name in self.files:
+            seen[name.split("/")[-1]].append(name)
+        for names in seen.values():
+            for name in names[1:]:
+                self.breach(name, 1, f"has the file name of {names[0]}")
+
+    def check_unity(self) -> None:
+        unity = self.rules["unity_file"]
+        if unity not in self.files:
+            return
+        included = [name for name, _ in self.files[unity].includes if name.endswith(".c")]
+        for name in self.files:
+            if name.endswith(".c") and name != unity and included.count(name) != 1:
+                self.breach(unity, 1, f"includes {name} {included.count(name)} times, not once")
+
+    def check_includes(self) -> None:
+        public = self.rules["public_header"]
+        for name, source, room in self.inhabitants():
+            allowed = {room, *self.rules["rooms"][room]}
+            for target, line in source.includes:
+                if target == public["name"]:
+                    if room not in public["rooms"]:
+                        self.breach(name, line, f"{room} may not include the public header {target}")
+                elif target not in self.files:
+                    self.breach(name, line, f'includes "{target}", which is no file of src/ (write "room/file.h")')
+                elif target.endswith(".c"):
+                    self.breach(name, line, f"includes {target}: only {self.rules['unity_file']} includes .c files")
+                elif self.room_of(target) not in allowed:
+                    self.breach(name, line, f"{room} may not include {self.room_of(target)} ({target})")
+
+    def check_cycles(self) -> None:
+        state = {}
+
+        def visit(name: str, path: list[str]) -> None:
+            state[name] = "open"
+            for target, line in self.files[name].includes:
+                if state.get(target) == "open":
+                    loop = path[path.index(target):] + [target]
+                    self.breach(name, line, "cycle: " + " -> ".join(loop))
+                elif target in self.files and target not in state:
+                    visit(target, path + [target])
+            state[name] = "done"
+
+        for name in self.files:
+            if name not in state:
+                visit(name, [name])
+
+    def check_sizes(self) -> None:
+        for name, source in self.files.items():
+            if source.lines > self.rules["file_lines"]:
+                self.breach(name, 1, f"{source.lines} lines, at most {self.rules['file_lines']}")
+            for function in source.functions():
+                if function.length > self.rules["function_lines"]:
+                    self.breach(name, function.line,
+                                f"{function.name}() has {function.length} lines, at most {self.rules['function_lines']}")
+
+    def check_conditionals(self) -> None:
+        for name, source in self.files.items():
+            if self.room_of(name) not in self.rules["conditional_rooms"]:
+                for line, text in source.conditionals():
+                    self.breach(name, line, f"{text}: conditionals live in {' and '.join(self.rules['conditional_rooms'])}")
+
+    def check_os_calls(self) -> None:
+        for name, source, room in self.inhabitants():
+            if room == self.rules["os_room"]:
+                continue
+            for line, call in source.uses(self.rules["os_calls"]):
+                self.breach(name, line, f"{call}() outside the room {self.rules['os_room']}")
+            for header, line in source.system_includes:
+                if any(header == h or (h.endswith("/") and header.startswith(h)) for h in self.rules["os_headers"]):
+                    self.breach(name, line, f"<{header}> outside the room {self.rules['os_room']}")
+
+    def check_environment(self) -> None:
+        place, askers = self.rules["environment_place"], set()
+        for name, source, room in self.inhabitants():
+            for line, call in source.uses(self.rules["environment_calls"]):
+                if room != self.rules["os_room"]:
+                    self.breach(name, line, f"{call} outside the room {self.rules['os_room']}")
+                elif askers - {name}:
+                    self.breach(name, line, f"{call} in a second file of the room {room}")
+                else:
+                    askers.add(name)
+            for line, door in source.members(self.rules["environment_doors"]):
+                if name != place and room != self.rules["os_room"]:
+                    self.breach(name, line, f"{door}(): only {place} reads the environment")
+
+    def check(self) -> list[str]:
+        for rule in (method for method in dir(self) if method.startswith("check_")):
+            getattr(self, rule)()
+        return self.breaches
+
+    def measures(self) -> str:
+        lengths = [f.length for source in self.files.values() for f in source.functions()] or [0]
+        lines = [source.lines for source in self.files.values()] or [0]
+        return (f"{len(lines)} files, {sum(lines)} lines, longest file {max(lines)}; {len(lengths)} functions, "
+                f"median {statistics.median(lengths):g} lines, longest {max(lengths)}")
+
+
+def main(arguments: list[str]) -> int:
+    src = Path(arguments[0]) if arguments else HERE.parents[1] / "src"
+    rules = json.loads(Path(arguments[1] if len(arguments) > 1 else HERE / "rooms.json").read_text())
+    house = House(src.resolve(), rules)
+    if not house.files:
+        print(f"{src}: nothing there to check")
+        return 1
+    breaches = house.check()
+    print("\n".join(breaches) if breaches else f"rooms: {house.measures()}")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,98 @@
+"""Reads C just well enough to judge its shape: comments and strings out, directives and functions found."""
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+# One pass, so that a quote inside a comment and a comment sign inside a string are taken for what they are.
+NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.M)
+DIRECTIVE = re.compile(r'^[ \t]*#[ \t]*(\w+)[ \t]*(.*)$', re.M)
+CONDITIONALS = {"if", "ifdef", "ifndef", "elif", "else", "endif"}
+ATTRIBUTE = re.compile(r"\b(?:__attribute__|_Alignas|alignas)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+
+
+@dataclass
+class Function:
+    name: str
+    line: int
+    length: int
+
+
+def _blank(match: re.Match) -> str:
+    text = match.group()
+    kept = "\n" * text.count("\n")
+    return '""' if text[0] == '"' else "0" if text[0] == "'" else " " + kept
+
+
+def _without_directives(text: str, which: str = "") -> str:
+    """Directives out, with their continuation lines; the line count stays."""
+    directive = r"^[ \t]*#[ \t]*" + which + r"(?:[^\n\\]|\\.|\\\n)*"
+    return re.sub(directive, lambda m: "\n" * m.group().count("\n"), text, flags=re.M)
+
+
+class Source:
+    def __init__(self, path: Path, name: str):
+        self.name = name
+        self.raw = path.read_text(encoding="utf-8")
+        self.code = NOISE.sub(_blank, self.raw)
+        self.lines = self.raw.count("\n") + (not self.raw.endswith("\n"))
+        # Includes are read from text that has lost its comments only: the names are strings.
+        bare = NOISE.sub(lambda m: m.group() if m.group()[0] in "\"'" else _blank(m), self.raw)
+        self.includes = [(m[1], self._line(bare, m.start())) for m in INCLUDE.finditer(bare) if m[1]]
+        self.system_includes = [(m[2], self._line(bare, m.start())) for m in INCLUDE.finditer(bare) if m[2]]
+
+    @staticmethod
+    def _line(text: str, offset: int) -> int:
+        return text.count("\n", 0, offset) + 1
+
+    def conditionals(self) -> list[tuple[int, str]]:
+        """(line, directive) of every conditional but the header guard's own two."""
+        found = [(self._line(self.code, m.start()), m[1], m[2].strip()) for m in DIRECTIVE.finditer(self.code)]
+        guarded = (len(found) >= 3 and found[0][1] == "ifndef" and found[1][1] == "define" and found[-1][1] == "endif"
+                   and found[0][2] == found[1][2] and self.name.endswith(".h"))
+        inner = found[1:-1] if guarded else found
+        return [(line, f"#{word} {rest}".strip()) for line, word, rest in inner if word in CONDITIONALS]
+
+    def uses(self, names: list[str]) -> list[tuple[int, str]]:
+        """(line, name) wherever one of the names stands, but as a member of a struct."""
+        pattern = re.compile(r"(?<![\w.])(?<!->)(" + "|".join(map(re.escape, names)) + r")\b")
+        text = _without_directives(self.code, "include")  # a macro's body counts, <sys/mman.h> is not a call
+        return [(self._line(text, m.start()), m[1]) for m in pattern.finditer(text)]
+
+    def members(self, names: list[str]) -> list[tuple[int, str]]:
+        """(line, name) wherever one of the names is called through a struct."""
+        pattern = re.compile(r"(?:\.|->)\s*(" + "|".join(map(re.escape, names)) + r")\s*\(")
+        return [(self._line(self.code, m.start()), m[1]) for m in pattern.finditer(self.code)]
+
+    def functions(self) -> list[Function]:
+        """Definitions at file scope, with their length from the first line of the declarator to the closing brace."""
+        text = ATTRIBUTE.sub(lambda m: " " + "\n" * m.group().count("\n"), _without_directives(self.code))
+        found, depth, start, opened = [], 0, 0, None
+        for m in re.finditer(r"[{};]", text):
+            char, at = m.group(), m.start()
+            if char == "{":
+                if depth == 0:
+                    opened = self._definition(text[start:at])
+                    first = self._line(text, start + len(text[start:at]) - len(text[start:at].lstrip()))
+                depth += 1
+            elif char == "}":
+                depth -= 1
+                if depth == 0 and opened:
+                    found.append(Function(opened, first, self._line(text, at) - first + 1))
+            if depth == 0 and char in "};":
+                start, opened = at + 1, None
+        return found
+
+    @staticmethod
+    def _definition(head: str) -> str | None:
+        """The function's name, if what stands before a brace at file scope is a function's head."""
+        head = head.strip()
+        if not head.endswith(")") or re.search(r"(?<![=!<>])=(?!=)", head):
+            return None
+        depth = 0
+        for at in range(len(head) - 1, -1, -1):
+            depth += (head[at] == ")") - (head[at] == "(")
+            if depth == 0:
+                name = re.search(r"(\w+)\s*$", head[:at])
+                return name[1] if name else None
+        return None

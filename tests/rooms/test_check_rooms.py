@@ -1,0 +1,122 @@
+"""The checker's own test: a sound little tree passes, and each rule, broken once, is reported where it was broken."""
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+from check_rooms import HERE, House
+from source import Source
+
+RULES = json.loads((HERE / "rooms.json").read_text())
+
+SOUND = {
+    "hakmem.c": '#include "base/base.h"\n#include "os/os.c"\n#include "policy/options.c"\n#include "span/map.c"\n',
+    "base/base.h": "#ifndef HK_BASE_H\n#define HK_BASE_H\n#ifndef HK_DEBUG\n#define HK_DEBUG 0\n#endif\n#endif\n",
+    "os/os.h": '#ifndef HK_OS_H\n#define HK_OS_H\n#include "base/base.h"\n#endif\n',
+    "os/os.c": '#include <sys/mman.h>\n#include "os/os.h"\nvoid *take(void) { return mmap(0, getenv("A") ? 1 : 2); }\n',
+    "policy/options.c": '#include "os/os.h"\nint f(void) { return hk_os.option_text("X") != 0; }\n',
+    "span/map.h": "#ifndef HK_MAP_H\n#define HK_MAP_H\nint hak_map(int);\n#endif\n",
+    "span/map.c": '#include "span/map.h"\n#include "policy/rows.def"\n'
+                  '/* munmap() in a comment, and "getenv" */\n// syscall(1)\n'
+                  'static const char *words = "mmap( #if getenv( {";\nint hak_map(int a)\n{\n    hk_os.munmap(a);\n    return \'{\';\n}\n',
+    "policy/rows.def": "/* ROW(a) */\nROW(1)\n",
+}
+
+# What is changed in the sound tree (None: nothing but the rules) -> what must be said about it.
+BROKEN = {
+    "arrow up": ({"os/os.h": '#include "span/map.h"\n'}, "os/os.h:1: os may not include span"),
+    "arrow to a sibling": ({"count/stats.c": '#include "policy/rows.def"\n'}, "count/stats.c:1: count may not include policy"),
+    "include without a room": ({"span/map.c": '#include "map.h"\n'}, "span/map.c:1: includes \"map.h\", which is no file"),
+    "include by a relative path": ({"span/map.c": '#include "../os/os.h"\n'}, "which is no file of src/"),
+    "public header below the door": ({"span/map.c": '#include "hakmem.h"\n'}, "span may not include the public header"),
+    ".c in a room's file": ({"span/map.c": '#include "os/os.c"\n'}, "only hakmem.c includes .c files"),
+    "indented include": ({"base/base.h": '  #  include "os/os.h"\n'}, "base may not include os"),
+    "cycle of files": ({"span/map.h": '#include "span/b.h"\n', "span/b.h": '#include "span/map.h"\n'}, "cycle: "),
+    "file that includes itself": ({"span/map.h": '#include "span/map.h"\n'}, "cycle: "),
+    "long file": ({"span/map.c": "int a;\n" * 801}, "span/map.c:1: 801 lines"),
+    "long function": ({"span/map.c": "int a;\nint\nf(void)\n{\n" + "    a++;\n" * 56 + "}\n"}, None),
+    "too long function": ({"span/map.c": "int a;\nint\nf(void)\n{\n" + "    a++;\n" * 57 + "}\n"}, "span/map.c:2: f() has 61"),
+    "too long static with attribute": (
+        {"span/map.c": "__attribute__((aligned(64), section(\"x\"))) static int g(int (*h)(int)) {\n" + "h(1);\n" * 60 + "}\n"},
+        "span/map.c:1: g() has 62"),
+    "long table is no function": ({"span/map.c": "int t[F(2)] = {\n" + "  1,\n" * 80 + "};\nstruct s\n{\n" + "int a;\n" * 70 + "};\n"}, None),
+    "conditional": ({"span/map.c": "#if HK_DEBUG\n#endif\n"}, "span/map.c:1: #if HK_DEBUG: conditionals live in"),
+    "conditional in a table": ({"policy/rows.def": "#ifdef X\nROW(1)\n#endif\n"}, "policy/rows.def:1: #ifdef X"),
+    "conditional inside a guard": ({"span/map.h": "#ifndef A\n#define A\n#ifdef B\n#endif\n#endif\n"}, "span/map.h:3: #ifdef B"),
+    "conditional with a guard's shape": ({"span/map.h": "#ifndef A\n#define B\n#endif\n"}, "span/map.h:1: #ifndef A"),
+    "conditional in the unity file": ({"hakmem.c": SOUND["hakmem.c"] + "#if 1\n#endif\n"}, "hakmem.c:5: #if 1"),
+    "mmap": ({"span/map.c": "void *p(void) { return mmap (0); }\n"}, "span/map.c:1: mmap() outside the room os"),
+    "munmap by address": ({"span/map.c": "int (*f)() = munmap;\n"}, "munmap() outside"),
+    "madvise in a macro": ({"span/map.h": "#ifndef A\n#define A\n#define M(a) \\\n  madvise(a)\n#endif\n"}, "span/map.h:4: madvise()"),
+    "syscall": ({"base/base.h": "int f(void) { return syscall(1); }\n"}, "base/base.h:1: syscall() outside"),
+    "header of the system": ({"span/map.c": "#include <sys/mman.h>\n"}, "<sys/mman.h> outside the room os"),
+    "header of the kernel": ({"span/map.c": "#include <linux/futex.h>\n"}, "<linux/futex.h> outside"),
+    "getenv": ({"policy/options.c": 'int a = getenv("A");\n'}, "policy/options.c:1: getenv outside the room os"),
+    "environ": ({"span/map.c": "extern char **environ;\n"}, "span/map.c:1: environ outside"),
+    "getenv in two files of os": ({"os/b.c": 'int a = secure_getenv("A");\n'}, "in a second file of the room os"),
+    "the environment's door from elsewhere": ({"span/map.c": 'int a(void) { return hk_os.option_text("A"); }\n'},
+                                              "only policy/options.c reads the environment"),
+    "one name twice": ({"span/os.c": "\n"}, "span/os.c:1: has the file name of os/os.c"),
+    "unknown room": ({"attic/old.c": "\n"}, "attic/old.c:1: belongs to no room"),
+    "no room": ({"loose.c": "\n"}, "loose.c:1: belongs to no room"),
+    "room in a room": ({"span/inner/deep.c": "\n"}, "span/inner/deep.c:1: belongs to no room"),
+    "stray file": ({"span/notes.txt": "\n"}, "span/notes.txt:1: only .c"),
+    "unity forgets a file": ({"span/extra.c": "\n"}, "includes span/extra.c 0 times"),
+    "unity takes a file twice": ({"hakmem.c": SOUND["hakmem.c"] + '#include "os/os.c"\n'}, "includes os/os.c 2 times"),
+}
+
+
+def breaches(files: dict, rules: dict = RULES) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        src = Path(folder) / "src"
+        for name, text in files.items():
+            path = src / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return House(src, rules).check()
+
+
+class Rooms(unittest.TestCase):
+    def test_a_sound_tree_passes(self):
+        self.assertEqual(breaches(SOUND), [])
+
+    def test_each_rule_broken_is_reported(self):
+        for what, (change, expected) in BROKEN.items():
+            with self.subTest(what):
+                found = breaches(SOUND | change)
+                if expected is None:
+                    # These replace map.c only to show where a limit is not yet passed.
+                    self.assertEqual(found, [])
+                else:
+                    self.assertTrue(any(expected in line for line in found), f"wanted {expected!r}, got {found}")
+
+    def test_rules_that_point_up_are_reported(self):
+        rules = json.loads(json.dumps(RULES))
+        rules["rooms"]["os"].append("api")
+        self.assertIn("rooms.json: os may not include api: it is not below it", breaches(SOUND, rules))
+
+    def test_every_rule_has_a_control(self):
+        """A rule taken out of the checker makes at least one of the controls fail."""
+        rules = [name for name in dir(House) if name.startswith("check_") and name != "check_rules_point_down"]
+        for rule in rules:
+            original = getattr(House, rule)
+            setattr(House, rule, lambda self: None)
+            try:
+                missed = [what for what, (change, expected) in BROKEN.items()
+                          if expected and not any(expected in line for line in breaches(SOUND | change))]
+            finally:
+                setattr(House, rule, original)
+            self.assertTrue(missed, f"nothing notices that {rule} is gone")
+
+    def test_functions_are_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "a.c"
+            path.write_text("struct s { int a; };\nenum { A, B };\nstatic inline int one(void) { return 1; }\n"
+                            "HK_COLD __attribute__((noinline))\nvoid *two(size_t n)\n{\n  if (n) { n++; }\n  return 0;\n}\n"
+                            "int x = (3);\nstatic const struct s t[] = { { 1 } };\n")
+            found = [(f.name, f.line, f.length) for f in Source(path, "a.c").functions()]
+            self.assertEqual(found, [("one", 3, 1), ("two", 4, 6)])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,47 @@
+#!/bin/sh
+# test_all.sh [preset...]: builds every preset and runs its tests; goes on after a failure, and says at the end what became
+# of each. The release build runs all tests, the others the quick ones; sanitizers and valgrind those marked SANITIZE.
+set -u
+cd "$(dirname -- "$(readlink -f -- "$0")")/.." || exit 1
+jobs=${JOBS:-$(nproc)}
+presets=${*:-release debug separate clang asan ubsan tsan valgrind}
+logs=build/test-logs
+mkdir -p "$logs"
+closing=$logs/closing.txt
+: >"$closing"
+failed=
+
+# labels PRESET: which tests a build runs.
+labels() { case $1 in release|asan|ubsan|tsan|valgrind) echo '.*' ;; *) echo '^quick$' ;; esac; }
+folder() { case $1 in release) echo build ;; *) echo "build-$1" ;; esac; }
+
+build() {
+  { cmake --preset "$1" && cmake --build "$(folder "$1")" -j "$jobs"; } >"$logs/$1-build.log" 2>&1 && return 0
+  tail -n 60 "$logs/$1-build.log"
+  echo "$1: does not build (see above)" | tee -a "$closing"
+  return 1
+}
+
+# Shown as it runs, and kept: the closing lines of each build come again at the very end.
+run() {
+  status=$logs/$1.status
+  { ctest --test-dir "$(folder "$1")" -L "$(labels "$1")" -j "$jobs" --output-on-failure --no-tests=error
+    echo $? >"$status"; } 2>&1 | tee "$logs/$1-test.log"
+  { echo "$1:"; sed -n '/tests passed/,$p' "$logs/$1-test.log" | grep -v '^$' | grep -v -e '^Label Time' -e 'sec\*proc'; } >>"$closing"
+  [ "$(cat "$status")" -eq 0 ]
+}
+
+count=$(echo "$presets" | wc -w)
+at=0
+for preset in $presets; do
+  at=$((at + 1))
+  printf '\n== %s (%d of %d): build\n' "$preset" "$at" "$count"
+  build "$preset" || { failed="$failed $preset"; continue; }
+  printf '== %s (%d of %d): test\n' "$preset" "$at" "$count"
+  run "$preset" || failed="$failed $preset"
+done
+
+printf '\n== What became of each build\n'
+cat "$closing"
+[ -z "$failed" ] || { echo "FAILED:$failed"; exit 1; }
+echo "all builds passed: $presets"
