@@ -1,0 +1,147 @@
+"""One measured run, and what it must prove before its figures count."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from peers import Allocator
+from rows import Workload
+
+SERVED_SHARE = 0.999
+RUN_TIMEOUT_S = 180
+# Options of allocators that the caller's shell may carry would bias the run.
+FOREIGN = ("LD_", "MALLOC_", "MIMALLOC_", "TCMALLOC_", "_RJEM_", "GLIBC_TUNABLES", "HAKMEM_")
+
+Sample = dict[str, float]
+
+
+class BadRun(Exception):
+    """A run whose figures must not be used, and why."""
+
+
+@dataclass
+class Runner:
+    bench_dir: Path
+    quick: bool = False
+    cpu_clock: bool = False
+    hakmem_env: dict[str, str] = field(default_factory=dict)
+
+    def sample(self, work: Workload, allocator: Allocator) -> Sample:
+        """One round's figures of a workload under an allocator."""
+        if work.difference:
+            return self._difference(work, allocator)
+        runs = [self._run(work, allocator) for _ in range(work.repeat)]
+        keys = set.intersection(*(set(run) for run in runs))
+        return {key: statistics.median(run[key] for run in runs) for key in keys}
+
+    def _difference(self, work: Workload, allocator: Allocator) -> Sample:
+        """Start and end cost the same in both runs; what remains is the steady state."""
+        once = self._run(work, allocator, factor=1, syscalls=True)
+        twice = self._run(work, allocator, factor=2, syscalls=True)
+        ops = twice["ops"] - once["ops"]
+        return {
+            "syscalls_per_op": max(0.0, twice["syscalls"] - once["syscalls"]) / ops,
+            "faults_per_op": max(0.0, twice["page_faults"] - once["page_faults"]) / ops,
+        }
+
+    def _run(
+        self, work: Workload, allocator: Allocator, factor: int = 1, syscalls: bool = False
+    ) -> Sample:
+        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
+            report = Path(scratch) / "report.json"
+            env = allocator.environment()
+            if allocator.role == "hakmem":
+                env |= self.hakmem_env | {"HAKMEM_REPORT": str(report)}
+            command = self._command(work, env, factor, syscalls)
+            program, launch = self._execute(command)
+            check_bound(program, allocator)
+            if allocator.role == "hakmem":
+                check_served(program, report)
+        return self._figures(work, program, launch)
+
+    def _command(
+        self, work: Workload, env: dict[str, str], factor: int, syscalls: bool
+    ) -> list[str]:
+        program, *args = work.argv(self.quick, factor)
+        command = [str(self.bench_dir / "launch")]
+        if work.warm_mib:
+            command += ["--warm", str(work.warm_mib)]
+        if syscalls:
+            command.append("--syscalls")
+        for name, value in env.items():
+            command += ["--env", f"{name}={value}"]
+        return [*command, "--", str(self.bench_dir / program), "--json", *args]
+
+    def _execute(self, command: list[str]) -> tuple[dict, dict]:
+        """The program's own JSON and the launcher's."""
+        env = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
+        try:
+            done = subprocess.run(
+                command, env=env, capture_output=True, text=True, timeout=RUN_TIMEOUT_S
+            )
+        except subprocess.TimeoutExpired:
+            raise BadRun(f"no end after {RUN_TIMEOUT_S} s") from None
+        lines = done.stdout.strip().splitlines()
+        complaint = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        if done.returncode != 0 or not lines:
+            raise BadRun(f"the launcher failed: {complaint}")
+        launch = parse_object(lines[-1], "the launcher's output")
+        if launch["signal"]:
+            raise BadRun(f"killed by signal {launch['signal']}: {complaint}")
+        if launch["status"] != 0 or len(lines) < 2:
+            raise BadRun(f"exit status {launch['status']}: {complaint}")
+        return parse_object(lines[-2], "the program's output"), launch
+
+    def _figures(self, work: Workload, program: dict, launch: dict) -> Sample:
+        both = program | launch
+        figures = {k: float(v) for k, v in both.items() if isinstance(v, (int, float))}
+        figures["rss_mib"] = figures["rss_kib"] / 1024
+        figures["max_rss_mib"] = figures["max_rss_kib"] / 1024
+        if "bytes_per_thread" in figures:
+            figures["kib_per_thread"] = figures["bytes_per_thread"] / 1024
+        if self.cpu_clock and work.single_thread and figures.get("cpu_ns_per_op"):
+            figures["ns_per_op"] = figures["cpu_ns_per_op"]
+            figures["mops_per_s"] = 1e3 / figures["cpu_ns_per_op"]
+        return figures
+
+
+def parse_object(text: str, what: str) -> dict:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise BadRun(f"{what} is not a JSON object: {text[:80]!r}")
+    return value
+
+
+def check_bound(program: dict, allocator: Allocator) -> None:
+    """A preload that fails is a warning to the loader; here it is an error."""
+    bound = str(program.get("malloc_from", "?"))
+    expected = allocator.expected_object()
+    if allocator.library is None:
+        right = os.path.basename(bound).startswith("libc.so")
+    else:
+        right = os.path.realpath(bound) == expected
+    if not right:
+        raise BadRun(f"malloc came from {bound}, not from {expected}")
+
+
+def check_served(program: dict, report: Path) -> None:
+    """HAKMEM's own count of calls against the program's."""
+    try:
+        served = parse_object(report.read_text(), "the report").get("served")
+    except OSError as error:
+        raise BadRun(f"no HAKMEM_REPORT: {error.strerror}") from None
+    if not isinstance(served, dict):
+        raise BadRun('the report has no "served" counts')
+    for call in ("malloc", "free", "realloc"):
+        made, counted = program.get(f"calls_{call}", 0), served.get(call, 0)
+        if not isinstance(counted, (int, float)) or counted < made * SERVED_SHARE:
+            raise BadRun(f"HAKMEM served {counted} of {made} calls of {call}")

@@ -1,0 +1,195 @@
+"""What is measured: the rows of the table, as data and nothing else.
+
+A Workload is one command line; a Point is one figure read from its runs and
+the goal it has. Several points may read one workload (speed and peak RSS).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One command line. "{n}" in it stands for the amount of work."""
+
+    command: str
+    n: int = 0
+    quick_n: int = 0
+    repeat: int = 1  # runs that make one sample (their median): for short runs
+    warm_mib: int = 0  # huge pages touched by a child that ends before the run
+    difference: bool = False  # figures per operation from runs of n and of 2n
+    single_thread: bool = True  # then processor time may stand for wall time
+
+    def argv(self, quick: bool, factor: int = 1) -> list[str]:
+        n = (self.quick_n or self.n // 10 or self.n) if quick else self.n
+        return self.command.replace("{n}", str(n * factor)).split()
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Bounds; None where there is none. Ratios are > 1 where HAKMEM is better."""
+
+    ratio: float | None = None  # to the best peer
+    limit: float | None = None  # to the null allocator
+    value: float | None = None  # in the point's unit
+
+
+@dataclass(frozen=True)
+class Point:
+    row: str
+    label: str
+    work: Workload
+    metric: str
+    unit: str
+    higher: bool  # is more better?
+    floor: Goal  # what a release must hold
+    goal: Goal  # where it is to get
+    default: bool = True
+    with_limit: bool = False  # is the null allocator run, too?
+
+    @property
+    def name(self) -> str:
+        return f"{self.row} {self.label}"
+
+
+AHEAD = Goal(ratio=1.0)
+NS = ("ns_per_op", "ns", False)
+MOPS = ("mops_per_s", "M/s", True)
+RSS = ("max_rss_mib", "MiB", False)
+
+
+def faster(share: float) -> Goal:
+    """GOALS of the form "<= share x best peer" in time or memory."""
+    return Goal(ratio=1 / share)
+
+
+P6 = Workload("bench_random_mixed {n} 200000 1", 5_000_000, 500_000, warm_mib=128)
+P7 = Workload("bench_random_mixed {n} 20000 1 16 32768", 3_000_000, 300_000, warm_mib=192)
+P8_1 = Workload("bench_mid_large_mt 1 {n} 256", 5_000_000, 500_000, warm_mib=16)
+P8_2 = Workload("bench_mid_large_mt 2 {n} 256", 5_000_000, 500_000, warm_mib=16, single_thread=False)
+IDLE = Workload("bench_idle")
+M8 = Workload("bench_random_mixed 1000000 400 1")
+
+
+def larson(seconds: float, tail: str, warm_mib: int = 64) -> Workload:
+    return Workload(f"larson {seconds} {tail}", warm_mib=warm_mib, single_thread=False)
+
+
+def tiny(size: int) -> Point:
+    work = Workload(f"bench_tiny_hot {size} {{n}} 100", 200_000, 20_000)
+    floor, goal = Goal(ratio=1.0, limit=0.95), Goal(ratio=1.0, limit=0.97)
+    return Point("P3", f"{size} B, batch 100 LIFO", work, *MOPS, floor, goal, with_limit=True)
+
+
+def mixed(row: str, label: str, work: Workload, ratio: float, with_limit: bool = False) -> Point:
+    return Point(row, label, work, *MOPS, AHEAD, Goal(ratio=ratio), with_limit=with_limit)
+
+
+def burst(label: str, args: str, reps: int, share: float) -> Point:
+    work = Workload(f"bench_burst {args}", reps, max(1, reps // 10), warm_mib=256)
+    return Point("P19", label, work, *NS, AHEAD, faster(share))
+
+
+def scenario(row: str, name: str, n: int, share: float) -> Point:
+    work = Workload(f"bench_scenario {name} {{n}}", n, warm_mib=16)
+    return Point(row, f"{name} scenario", work, *NS, AHEAD, faster(share), default=False)
+
+
+def server(row: str, label: str, tail: str, ratio: float) -> Point:
+    return Point(row, f"larson {label}", larson(1, tail), *MOPS, AHEAD, Goal(ratio=ratio), default=False)
+
+
+def held(row: str, label: str, work: Workload, most: float) -> Point:
+    return Point(row, label, work, *RSS, AHEAD, Goal(value=most), default=False)
+
+
+def m3(label: str, work: Workload) -> Point:
+    return Point("M3", label, work, *RSS, faster(1.10), faster(1.05))
+
+
+def m9(label: str, work: str, metric: str, most: float) -> Point:
+    unit = "/op"
+    steady = Workload(work, 20_000_000, 2_000_000, difference=True)
+    return Point("M9", label, steady, metric, unit, False, Goal(value=most), Goal(value=most))
+
+
+MIXED_400 = "bench_random_mixed {n} 400 1"
+MIXED_8192 = "bench_random_mixed {n} 8192 1"
+SMALL = "8 128 1024 100 12345"
+BIRTH = "8 128 1024 1 12345"
+MID = "2048 32768 10000 1 12345"
+LARGE = "65536 1048576 1000 1 12345"
+
+POINTS: tuple[Point, ...] = (
+    Point(
+        "P1", "64 B at once", Workload("bench_tiny_hot 64 {n} 1", 20_000_000, 2_000_000),
+        *NS, AHEAD, faster(0.95), with_limit=True,
+    ),
+    Point(
+        "P2", "1024 B at once", Workload("bench_tiny_hot 1024 {n} 1", 20_000_000, 2_000_000),
+        *NS, AHEAD, faster(0.85), with_limit=True,
+    ),
+    tiny(16),
+    tiny(64),
+    tiny(128),
+    mixed("P4", "random_mixed ws 256", Workload("bench_random_mixed {n} 256 42", 1_000_000, 200_000, repeat=5), 1.05, True),
+    mixed("P5", "random_mixed ws 8192", Workload("bench_random_mixed {n} 8192 1", 10_000_000, 1_000_000, warm_mib=16), 1.08),
+    mixed("P6", "random_mixed ws 200 000", P6, 1.20),
+    mixed("P7", "ws 20 000, 16 B - 32 KiB", P7, 1.15),
+    mixed("P8", "8-32 KiB, 1 thread", P8_1, 1.08),
+    mixed("P8", "8-32 KiB, 2 threads", P8_2, 1.08),
+    burst("10k x 64 B in order", "10000 64 {n} order", 400, 1.0),
+    burst("100k x 64 B in order", "100000 64 {n} order", 40, 1.0),
+    burst("100k x 64 B random", "100000 64 {n} random", 40, 0.9),
+    burst("1M x 64 B random", "1000000 64 {n} random", 4, 0.8),
+    burst("100k x 200 B random", "100000 200 {n} random", 40, 1.0),
+    Point("M1", "idle process", IDLE, "rss_mib", "MiB", False, Goal(value=1.9), Goal(value=1.7)),
+    m3("RSS on P6", P6),
+    m3("RSS on P7", P7),
+    m3("RSS on P8, 1 thread", P8_1),
+    Point("M8", "random_mixed 1M ws 400", M8, "page_faults", "faults", False, Goal(value=150), Goal(value=140)),
+    m9("system calls, ws 400", MIXED_400, "syscalls_per_op", 1e-7),
+    m9("system calls, ws 8192", MIXED_8192, "syscalls_per_op", 1e-7),
+    m9("faults, ws 400", MIXED_400, "faults_per_op", 1e-4),
+    m9("faults, ws 8192", MIXED_8192, "faults_per_op", 1e-4),
+    # ---- on request (--rows all, or by name) ----
+    scenario("P9", "json", 2_000_000, 0.90),
+    scenario("P10", "mir", 300_000, 0.90),
+    scenario("P11", "vm", 50_000, 0.97),
+    Point(
+        "P12", "1 to 1, 16-512 B",
+        Workload("bench_remote 1to1 1 {n} 16 512", 10_000_000, 1_000_000, warm_mib=16, single_thread=False),
+        *MOPS, AHEAD, Goal(ratio=1.20), default=False,
+    ),
+    server("P13", "2-32 KiB, 1 thread", f"{MID} 1", 1.15),
+    server("P13", "2-32 KiB, 4 threads", f"{MID} 4", 1.15),
+    server("P13b", "64 KiB - 1 MiB, 1 thread", f"{LARGE} 1", 1.10),
+    server("P13b", "64 KiB - 1 MiB, 4 threads", f"{LARGE} 4", 1.10),
+    server("P14", "8-128 B, 1 thread", f"{SMALL} 1", 1.05),
+    server("P14", "8-128 B, 2 threads", f"{SMALL} 2", 1.05),
+    server("P14", "8-128 B, 4 threads", f"{SMALL} 4", 1.05),
+    server("P14b", "8-128 B, short lives, 1 thread", f"{BIRTH} 1", 1.10),
+    server("P14b", "8-128 B, short lives, 4 threads", f"{BIRTH} 4", 1.10),
+    Point(
+        "M2", "idle thread",
+        Workload("bench_threads idle {n}", 4000, 400, single_thread=False),
+        "kib_per_thread", "KiB", False, Goal(value=16), Goal(value=16), default=False,
+    ),
+    held("M4", "larson 2-32 KiB, 4 threads", larson(1, f"{MID} 4"), 185),
+    held("M4", "larson 64 KiB - 1 MiB, 4 threads", larson(1, f"{LARGE} 4"), 95),
+)
+
+
+def select(names: str | None) -> list[Point]:
+    """The points of rows "P1,P4", of "all", or of the default set."""
+    if not names:
+        return [p for p in POINTS if p.default]
+    if names == "all":
+        return list(POINTS)
+    wanted = {name.strip().upper() for name in names.split(",")}
+    unknown = wanted - {p.row.upper() for p in POINTS}
+    if unknown:
+        raise SystemExit(f"bench: no row {', '.join(sorted(unknown))}; there are "
+                         f"{', '.join(dict.fromkeys(p.row for p in POINTS))}")
+    return [p for p in POINTS if p.row.upper() in wanted]
