@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""HAKMEM's main job, shown: one real program on glibc's malloc and on HAKMEM, in turns, and what each took.
+
+run_demo.py --library LIB --launch LAUNCH [--prog "command args"] [--rounds N]
+
+Without --prog the program is a Python JSON and string workload (workload_json.py). Python runs with PYTHONMALLOC=malloc, for
+its own allocator would hide ours. Exit 1 if HAKMEM did not serve the program, or if the program did not do the same work.
+"""
+import argparse
+import json
+import os
+import shlex
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+HERE = Path(__file__).resolve().parent
+SAME = 0.02  # what is closer than this is called equal: runs differ by as much
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
+
+
+class Trouble(Exception):
+    """What the user is told, in place of a traceback."""
+
+
+@dataclass
+class Run:
+    wall_s: float
+    user_s: float
+    system_s: float
+    max_rss_kib: int
+    faults: int
+    code: int
+    output: str
+    errors: str
+
+    @property
+    def cpu_s(self) -> float:
+        return self.user_s + self.system_s
+
+
+@dataclass
+class Side:
+    """One of the two allocators, and its runs."""
+    name: str
+    library: str | None
+    runs: list[Run] = field(default_factory=list)
+
+    def median(self, what: str) -> float:
+        return statistics.median(getattr(run, what) for run in self.runs)
+
+    def spread(self, what: str) -> float:
+        """Half the distance between the quickest and the slowest run, as part of the median."""
+        values = [getattr(run, what) for run in self.runs]
+        return (max(values) - min(values)) / 2 / (statistics.median(values) or 1)
+
+
+class Job:
+    """A program, run through the launcher: a child of this large process would inherit our peak RSS as its own."""
+
+    def __init__(self, launch: Path, command: list[str], seconds: float):
+        self.launch, self.command, self.seconds = launch, command, seconds
+        self.warm_mib = 0
+
+    def run(self, side: Side, **more: str) -> Run:
+        variables = {"PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"} | more
+        if side.library:
+            variables["LD_PRELOAD"] = ":".join(filter(None, [side.library, os.environ.get("LD_PRELOAD")]))
+        arguments = [str(self.launch)]
+        if self.warm_mib:
+            arguments += ["--warm", str(self.warm_mib)]
+        for name, value in variables.items():
+            arguments += ["--env", f"{name}={value}"]
+        return self._measured(side, arguments + ["--"] + self.command)
+
+    def _measured(self, side: Side, arguments: list[str]) -> Run:
+        process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, errors="replace", start_new_session=True)
+        try:
+            output, errors = process.communicate(timeout=self.seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise Trouble(f"on {side.name} it ran longer than {self.seconds:g} s (--timeout)") from None
+        except KeyboardInterrupt:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        if "cannot be preloaded" in errors:
+            raise Trouble(f"{side.library} could not be preloaded:\n{errors.strip()}")
+        at = output.rfind('{"status"')
+        if process.returncode != 0 or at < 0:
+            raise Trouble(f"could not be started:\n{errors.strip()}")
+        use = json.loads(output[at:])
+        if use["signal"]:
+            raise Trouble(f"on {side.name} it was ended by signal {use['signal']}:\n{errors.strip()[-2000:]}")
+        return Run(use["wall_s"], use["user_s"], use["system_s"], use["max_rss_kib"],
+                   use["minor_faults"] + use["major_faults"], use["status"], output[:at], errors)
+
+
+def rehearse(job: Job, glibc: Side, hakmem: Side, folder: str) -> tuple[dict, bool]:
+    """A run of each that does not count: files get into the cache, and we learn three things:
+    does HAKMEM serve it, does it end alike on both, and does it print the same each time?"""
+    plain = job.run(glibc)
+    report = Path(folder, "rehearsal.json")
+    if plain.code in (125, 126, 127):
+        raise Trouble(f"it does not run on glibc either:\n{plain.errors.strip()}")
+    ours = job.run(hakmem, HAKMEM_REPORT=str(report))
+    if ours.code != plain.code:
+        raise Trouble(f"it ended with code {plain.code} on glibc and with {ours.code} on HAKMEM")
+    if not report.exists():
+        raise Trouble("HAKMEM left no report: it did not serve this program (is it statically linked, or set-uid?)")
+    served = json.loads(report.read_text()).get("served", {})
+    if not served.get("malloc", 0):
+        raise Trouble(f"HAKMEM served no malloc at all: {served}")
+    # In a virtual machine, memory that has lain free is backed anew at first touch, and whoever runs first pays for it.
+    # So as much memory as the program will use is touched before each run, by a process of its own.
+    job.warm_mib = min(max(plain.max_rss_kib, ours.max_rss_kib) // 1024 + 32, available_mib() // 2)
+    return served, plain.output == ours.output
+
+
+def available_mib() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) // 1024
+    return 0
+
+
+def compete(job: Job, sides: list[Side], rounds: int) -> None:
+    """In turns, and whoever was first in one round is second in the next."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=40),
+               TextColumn("{task.completed:.0f} of {task.total:.0f} runs"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=rounds * len(sides))
+        for at in range(rounds):
+            for side in sides if at % 2 == 0 else reversed(sides):
+                progress.update(task, description=f"round {at + 1}: {side.name:<7}")
+                side.runs.append(job.run(side))
+                progress.advance(task)
+            if not console.is_terminal:
+                console.print(f"  round {at + 1} of {rounds}: " + ", ".join(f"{s.name} {s.runs[-1].wall_s:.2f} s" for s in sides))
+
+
+def seconds(value: float) -> str:
+    return f"{value:.3f} s" if value < 10 else f"{value:.1f} s"
+
+
+def mebibytes(kib: float) -> str:
+    return f"{kib / 1024:.1f} MiB"
+
+
+def count(value: float) -> str:
+    return f"{value:,.0f}".replace(",", " ")
+
+
+ROWS = (
+    ("time", "wall_s", seconds),
+    ("CPU, user + system", "cpu_s", seconds),
+    ("  user", "user_s", seconds),
+    ("  system", "system_s", seconds),
+    ("peak RSS", "max_rss_kib", mebibytes),
+    ("page faults", "faults", count),
+)
+
+
+def change(before: float, after: float, spread: float) -> Text:
+    """Coloured only where it is more than the runs of one allocator differ by among themselves."""
+    if before <= 0:
+        return Text("-", style="dim")
+    part = after / before - 1
+    style = "dim" if abs(part) <= max(SAME, spread) else "green" if part < 0 else "red"
+    return Text(f"{part * 100:+.1f} %", style=style)
+
+
+def table(glibc: Side, hakmem: Side) -> Table:
+    drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 2), title_justify="left")
+    drawn.add_column("")
+    for title in ("glibc", "HAKMEM", "change"):
+        drawn.add_column(title, justify="right", style="bold" if title == "HAKMEM" else "")
+    drawn.add_column("spread", justify="right", style="dim")
+    for title, what, shown in ROWS:
+        before, after = glibc.median(what), hakmem.median(what)
+        spread = max(glibc.spread(what), hakmem.spread(what))
+        drawn.add_row(title, shown(before), shown(after), change(before, after, spread), f"± {spread * 100:.0f} %",
+                      style="dim" if title.startswith(" ") else "")
+    return drawn
+
+
+def sentence(glibc: Side, hakmem: Side) -> Text:
+    def said(what: str, noun: str) -> str:
+        part = hakmem.median(what) / (glibc.median(what) or 1) - 1
+        if abs(part) <= SAME:
+            return f"the same {noun}"
+        return f"{abs(part) * 100:.0f} % {'less' if part < 0 else 'more'} {noun}"
+    return Text(f"HAKMEM, against glibc: {said('cpu_s', 'CPU time')}, {said('max_rss_kib', 'memory at the peak')}.", style="bold")
+
+
+def show_report(job: Job, hakmem: Side, folder: str) -> None:
+    report = Path(folder, "report.txt")
+    job.run(hakmem, HAKMEM_REPORT=str(report))
+    if not report.exists():
+        raise Trouble("HAKMEM left no text report")
+    console.print(Panel(Text(report.read_text().rstrip("\n")), title="HAKMEM's own report of one more run",
+                        title_align="left", border_style="dim", expand=False))
+
+
+def command_of(arguments: argparse.Namespace) -> tuple[list[str], str]:
+    if arguments.prog:
+        return shlex.split(arguments.prog), arguments.prog
+    python = os.path.realpath(sys.executable)
+    return [python, str(HERE / "workload_json.py")], "a Python JSON and string workload (tools/workload_json.py)"
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--library", type=Path, default=HERE.parent / "build/libhakmem.so")
+    parser.add_argument("--launch", type=Path, default=HERE.parent / "build/bench/launch")
+    parser.add_argument("--prog", help="any program, with its arguments, in place of the Python workload")
+    parser.add_argument("--rounds", type=int, default=5, help="measured runs on each allocator (5)")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds that one run may take (300)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parse()
+    command, title = command_of(arguments)
+    for needed in (arguments.library, arguments.launch):
+        if not needed.exists():
+            raise Trouble(f"{needed} is not there: run make first")
+    glibc, hakmem = Side("glibc", None), Side("HAKMEM", str(arguments.library.resolve()))
+    job = Job(arguments.launch.resolve(), command, arguments.timeout)
+    console.print(Text.assemble(("The program: ", "bold"), title))
+    with tempfile.TemporaryDirectory(prefix="hakmem-run-") as folder:
+        console.print("  one run of each to warm up ...", style="dim")
+        served, same_output = rehearse(job, glibc, hakmem, folder)
+        compete(job, [glibc, hakmem], arguments.rounds)
+        console.print(table(glibc, hakmem))
+        console.print(sentence(glibc, hakmem))
+        calls = ", ".join(f"{count(number)} {name}" for name, number in served.items() if number)
+        console.print(f"HAKMEM served {calls}.")
+        if same_output:
+            console.print("Both printed the same.", style="dim")
+        elif arguments.prog:
+            console.print("Their outputs differ (as they may, where a program prints times or addresses).", style="yellow")
+        else:
+            raise Trouble("the workload printed one thing on glibc and another on HAKMEM")
+        console.print(f"Medians of {arguments.rounds} runs on each, in turns; spread is half of slowest less quickest.\n", style="dim")
+        show_report(job, hakmem, folder)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Trouble as trouble:
+        console.print(Text(f"make run: {trouble}", style="red"))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

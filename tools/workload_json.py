@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""A day's work of a web service in a few seconds: orders are built, written as JSON, read back, searched and summed up.
+
+workload_json.py [SCALE]   prints figures that depend on nothing but SCALE, so that two runs can be compared.
+Nothing is measured here and nothing knows which allocator is below.
+"""
+import hashlib
+import json
+import random
+import re
+import sys
+
+WORDS = ("amber birch cedar delta ember fjord grove heron inlet juniper kelp larch meadow north orchid pine quartz river "
+         "spruce tundra umber valley willow xenon yarrow zephyr").split()
+
+
+class Dice:
+    """A seeded generator; random() is the one method whose numbers Python keeps from version to version."""
+
+    def __init__(self, seed: int):
+        self.random = random.Random(seed).random
+
+    def below(self, n: int) -> int:
+        return int(self.random() * n)
+
+    def words(self, n: int) -> str:
+        return " ".join([WORDS[int(self.random() * len(WORDS))] for _ in range(n)])
+
+
+def order(dice: Dice, number: int) -> dict:
+    return {
+        "id": f"order-{number:08d}",
+        "customer": {"name": dice.words(2).title(), "tags": [dice.words(1) for _ in range(dice.below(6))]},
+        "lines": [{"item": dice.words(1 + dice.below(3)), "count": 1 + dice.below(9), "price": dice.below(100_000) / 100}
+                  for _ in range(1 + dice.below(8))],
+        "note": dice.words(dice.below(40)),
+    }
+
+
+def serve(dice: Dice, first: int, count: int, seen: "hashlib._Hash") -> dict:
+    """One batch of requests: objects to text, text to objects, objects to an index that the service keeps."""
+    body = "[" + ",\n".join([json.dumps(order(dice, first + i)) for i in range(count)]) + "]"
+    seen.update(body.encode())
+    index = {}
+    for entry in json.loads(body):
+        entry["total"] = round(sum(line["count"] * line["price"] for line in entry["lines"]), 2)
+        index[entry["id"]] = entry
+    return index
+
+
+def search(index: dict, word: str) -> int:
+    """Strings are cut, joined and replaced: many short lives of many sizes."""
+    pattern = re.compile(rf"\b{word}\b")
+    found = 0
+    for entry in index.values():
+        if pattern.search(entry["note"]):
+            sentences = [part.strip().capitalize() for part in entry["note"].split(word)]
+            found += len("; ".join(sentences).replace(" ", "_"))
+    return found
+
+
+def export(index: dict) -> int:
+    """The whole of what is kept, as one text and back: a spike of memory on top of what lives long."""
+    text = json.dumps(list(index.values()), sort_keys=True, indent=1)
+    return len(text) + len(json.loads(text))
+
+
+def main() -> None:
+    scale = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+    dice, seen, kept = Dice(20260101), hashlib.sha256(), {}
+    found, exported, batches, size = 0, 0, max(1, round(60 * scale)), 250
+    for batch in range(1, batches + 1):
+        kept.update(serve(dice, batch * size, size, seen))
+        if batch % 4 == 0:
+            found += search(kept, WORDS[batch % len(WORDS)])
+        # Old orders are archived: their memory comes back in another order than it was taken.
+        if batch % 5 == 0:
+            for key in [key for key in kept if dice.below(8) == 0]:
+                del kept[key]
+        if batch % 20 == 0:
+            exported += export(kept)
+    revenue = sum(entry["total"] for entry in kept.values())
+    print(f"{batches * size} orders, {len(kept)} kept, revenue {revenue:.2f}, {found} found, {exported} exported")
+    print(f"sha256 {seen.hexdigest()}")
+
+
+if __name__ == "__main__":
+    main()
