@@ -68,7 +68,7 @@ def export(index: dict) -> int:
 def main() -> None:
     scale = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
     dice, seen, kept = Dice(20260101), hashlib.sha256(), {}
-    found, exported, batches, size = 0, 0, max(1, round(60 * scale)), 250
+    found, exported, batches, size = 0, 0, max(1, round(40 * scale)), 250
     for batch in range(1, batches + 1):
         kept.update(serve(dice, batch * size, size, seen))
         if batch % 4 == 0:
