@@ -1,0 +1,62 @@
+/* Usage: test_oom_report
+ * The first refusal of a process prints one report to stderr, the ones after it nothing (S30).  A process that asks for
+ * what no machine has (more than PTRDIFF_MAX) is wrong, not out of memory, and prints at most that one line too. */
+#include "rlimit.h"
+
+#include "support/check.h"
+#include "support/watchdog.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static const char prefix[] = "hakmem: out of memory:";
+
+static size_t lines_with(const char *text, const char *start)
+{
+    size_t count = 0;
+    for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        count += strncmp(line, start, strlen(start)) == 0;
+    }
+    return count;
+}
+
+static int run_out_of_memory(void)
+{
+    for (int cycle = 0; cycle < 5; cycle++) {
+        struct chain chain = {NULL, 0};
+        if (!chain_fill(&chain, (size_t)1000 << (4 * cycle)) || (cycle < 4 && chain.count == 0)) {
+            return 1;
+        }
+        chain_free(&chain);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "under") == 0) {
+        return run_out_of_memory();
+    }
+    static char errors[65536];
+    size_t      expected = check_on_hakmem() ? 1 : 0;
+    watchdog_start(60, "oom report");
+    for (size_t limit = 32; limit <= 128; limit *= 2) {
+        char *arguments[] = {argv[0], "under", NULL};
+        int   status = rlimit_run_self(arguments, limit, errors, sizeof errors);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "limit %zu MiB: wait status 0x%x", limit, (unsigned)status);
+        CHECK(lines_with(errors, prefix) == expected, "limit %zu MiB: %zu reports:\n%s", limit, lines_with(errors, prefix),
+              errors);
+        if (limit == 32) {
+            printf("%s", errors);
+        }
+    }
+    setenv("HAKMEM_OOM_REPORT", "0", 1);
+    char *arguments[] = {argv[0], "under", NULL};
+    rlimit_run_self(arguments, 32, errors, sizeof errors);
+    CHECK(errors[0] == '\0', "HAKMEM_OOM_REPORT=0 and yet:\n%s", errors);
+    fflush(stdout);
+    return check_report("oom report");
+}
