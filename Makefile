@@ -8,17 +8,19 @@ export JOBS
 .PHONY: all tools run check test bench install clean help
 
 all: build/build.ninja          ## build/libhakmem.so, build/libhakmem.a, build/bench/* (release)
-	@cmake --build build -j $(JOBS)
+	@cmake --build build -j $(JOBS) --target hakmem hakmem_static bench/all
 
 build/build.ninja: CMakeLists.txt CMakePresets.json
 	@tools/setup.sh build
-	@cmake --preset release
+	@cmake --preset release --log-level=NOTICE
 
 run: all                        ## a real program on glibc and on HAKMEM (PROG="command args" for any other), and the report
 	@tools/setup.sh run
 	@tools/in_venv.sh tools/run_demo.py --library build/libhakmem.so $(if $(PROG),--prog '$(subst ','\'',$(PROG))')
 
-check: all                      ## the quick tests, < 3 min
+check: build/build.ninja        ## the quick tests, < 3 min
+	@tools/setup.sh test
+	@cmake --build build -j $(JOBS)
 	@ctest --test-dir build -L '^quick$$' -j $(JOBS) --output-on-failure
 
 test:                           ## all tests: release, debug, separate, clang, sanitizers, valgrind, real programs
