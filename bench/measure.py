@@ -36,21 +36,21 @@ class Runner:
         """One round's figures of a workload under an allocator."""
         if work.difference:
             return self._difference(work, allocator)
-        runs = [self._run(work, allocator) for _ in range(work.repeat)]
+        runs = [self.run_once(work, allocator) for _ in range(work.repeat)]
         keys = set.intersection(*(set(run) for run in runs))
         return {key: statistics.median(run[key] for run in runs) for key in keys}
 
     def _difference(self, work: Workload, allocator: Allocator) -> Sample:
         """Start and end cost the same in both runs; what remains is the steady state."""
-        once = self._run(work, allocator, factor=1, syscalls=True)
-        twice = self._run(work, allocator, factor=2, syscalls=True)
+        once = self.run_once(work, allocator, factor=1, syscalls=True)
+        twice = self.run_once(work, allocator, factor=2, syscalls=True)
         ops = twice["ops"] - once["ops"]
         return {
             "syscalls_per_op": max(0.0, twice["syscalls"] - once["syscalls"]) / ops,
             "faults_per_op": max(0.0, twice["page_faults"] - once["page_faults"]) / ops,
         }
 
-    def _run(
+    def run_once(
         self, work: Workload, allocator: Allocator, factor: int = 1, syscalls: bool = False
     ) -> Sample:
         with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
@@ -58,14 +58,14 @@ class Runner:
             env = allocator.environment()
             if allocator.role == "hakmem":
                 env |= self.hakmem_env | {"HAKMEM_REPORT": str(report)}
-            command = self._command(work, env, factor, syscalls)
-            program, launch = self._execute(command)
+            command = self.command(work, env, factor, syscalls)
+            program, launch = self.execute(command)
             check_bound(program, allocator)
             if allocator.role == "hakmem":
                 check_served(program, report)
         return self._figures(work, program, launch)
 
-    def _command(
+    def command(
         self, work: Workload, env: dict[str, str], factor: int, syscalls: bool
     ) -> list[str]:
         program, *args = work.argv(self.quick, factor)
@@ -78,7 +78,7 @@ class Runner:
             command += ["--env", f"{name}={value}"]
         return [*command, "--", str(self.bench_dir / program), "--json", *args]
 
-    def _execute(self, command: list[str]) -> tuple[dict, dict]:
+    def execute(self, command: list[str]) -> tuple[dict, dict]:
         """The program's own JSON and the launcher's."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
         try:

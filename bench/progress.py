@@ -8,9 +8,17 @@ from types import TracebackType
 
 try:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    HAVE_RICH = True
 except ImportError:
-    Progress = None
+    HAVE_RICH = False
 
 PLAIN_INTERVAL_S = 5.0
 
@@ -21,7 +29,7 @@ class Bar:
     def __init__(self, total: int) -> None:
         self._total, self._done, self._last = total, 0, float("-inf")
         self._rich = None
-        if Progress is not None and sys.stderr.isatty():
+        if HAVE_RICH and sys.stderr.isatty():
             columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
             text = TextColumn("{task.description}")
             self._rich = Progress(*columns, text, console=Console(stderr=True))

@@ -67,7 +67,9 @@ def faster(share: float) -> Goal:
 P6 = Workload("bench_random_mixed {n} 200000 1", 5_000_000, 500_000, warm_mib=128)
 P7 = Workload("bench_random_mixed {n} 20000 1 16 32768", 3_000_000, 300_000, warm_mib=192)
 P8_1 = Workload("bench_mid_large_mt 1 {n} 256", 5_000_000, 500_000, warm_mib=16)
-P8_2 = Workload("bench_mid_large_mt 2 {n} 256", 5_000_000, 500_000, warm_mib=16, single_thread=False)
+P8_2 = Workload(
+    "bench_mid_large_mt 2 {n} 256", 5_000_000, 500_000, warm_mib=16, single_thread=False
+)
 IDLE = Workload("bench_idle")
 M8 = Workload("bench_random_mixed 1000000 400 1")
 
@@ -97,7 +99,9 @@ def scenario(row: str, name: str, n: int, share: float) -> Point:
 
 
 def server(row: str, label: str, tail: str, ratio: float) -> Point:
-    return Point(row, f"larson {label}", larson(1, tail), *MOPS, AHEAD, Goal(ratio=ratio), default=False)
+    return Point(
+        row, f"larson {label}", larson(1, tail), *MOPS, AHEAD, Goal(ratio=ratio), default=False
+    )
 
 
 def held(row: str, label: str, work: Workload, most: float) -> Point:
@@ -123,18 +127,39 @@ LARGE = "65536 1048576 1000 1 12345"
 
 POINTS: tuple[Point, ...] = (
     Point(
-        "P1", "64 B at once", Workload("bench_tiny_hot 64 {n} 1", 20_000_000, 2_000_000),
-        *NS, AHEAD, faster(0.95), with_limit=True,
+        "P1",
+        "64 B at once",
+        Workload("bench_tiny_hot 64 {n} 1", 20_000_000, 2_000_000),
+        *NS,
+        AHEAD,
+        faster(0.95),
+        with_limit=True,
     ),
     Point(
-        "P2", "1024 B at once", Workload("bench_tiny_hot 1024 {n} 1", 20_000_000, 2_000_000),
-        *NS, AHEAD, faster(0.85), with_limit=True,
+        "P2",
+        "1024 B at once",
+        Workload("bench_tiny_hot 1024 {n} 1", 20_000_000, 2_000_000),
+        *NS,
+        AHEAD,
+        faster(0.85),
+        with_limit=True,
     ),
     tiny(16),
     tiny(64),
     tiny(128),
-    mixed("P4", "random_mixed ws 256", Workload("bench_random_mixed {n} 256 42", 1_000_000, 200_000, repeat=5), 1.05, True),
-    mixed("P5", "random_mixed ws 8192", Workload("bench_random_mixed {n} 8192 1", 10_000_000, 1_000_000, warm_mib=16), 1.08),
+    mixed(
+        "P4",
+        "random_mixed ws 256",
+        Workload("bench_random_mixed {n} 256 42", 1_000_000, 200_000, repeat=5),
+        1.05,
+        True,
+    ),
+    mixed(
+        "P5",
+        "random_mixed ws 8192",
+        Workload("bench_random_mixed {n} 8192 1", 10_000_000, 1_000_000, warm_mib=16),
+        1.08,
+    ),
     mixed("P6", "random_mixed ws 200 000", P6, 1.20),
     mixed("P7", "ws 20 000, 16 B - 32 KiB", P7, 1.15),
     mixed("P8", "8-32 KiB, 1 thread", P8_1, 1.08),
@@ -148,7 +173,16 @@ POINTS: tuple[Point, ...] = (
     m3("RSS on P6", P6),
     m3("RSS on P7", P7),
     m3("RSS on P8, 1 thread", P8_1),
-    Point("M8", "random_mixed 1M ws 400", M8, "page_faults", "faults", False, Goal(value=150), Goal(value=140)),
+    Point(
+        "M8",
+        "random_mixed 1M ws 400",
+        M8,
+        "page_faults",
+        "faults",
+        False,
+        Goal(value=150),
+        Goal(value=140),
+    ),
     m9("system calls, ws 400", MIXED_400, "syscalls_per_op", 1e-7),
     m9("system calls, ws 8192", MIXED_8192, "syscalls_per_op", 1e-7),
     m9("faults, ws 400", MIXED_400, "faults_per_op", 1e-4),
@@ -158,9 +192,19 @@ POINTS: tuple[Point, ...] = (
     scenario("P10", "mir", 300_000, 0.90),
     scenario("P11", "vm", 50_000, 0.97),
     Point(
-        "P12", "1 to 1, 16-512 B",
-        Workload("bench_remote 1to1 1 {n} 16 512", 10_000_000, 1_000_000, warm_mib=16, single_thread=False),
-        *MOPS, AHEAD, Goal(ratio=1.20), default=False,
+        "P12",
+        "1 to 1, 16-512 B",
+        Workload(
+            "bench_remote 1to1 1 {n} 16 512",
+            10_000_000,
+            1_000_000,
+            warm_mib=16,
+            single_thread=False,
+        ),
+        *MOPS,
+        AHEAD,
+        Goal(ratio=1.20),
+        default=False,
     ),
     server("P13", "2-32 KiB, 1 thread", f"{MID} 1", 1.15),
     server("P13", "2-32 KiB, 4 threads", f"{MID} 4", 1.15),
@@ -172,9 +216,15 @@ POINTS: tuple[Point, ...] = (
     server("P14b", "8-128 B, short lives, 1 thread", f"{BIRTH} 1", 1.10),
     server("P14b", "8-128 B, short lives, 4 threads", f"{BIRTH} 4", 1.10),
     Point(
-        "M2", "idle thread",
+        "M2",
+        "idle thread",
         Workload("bench_threads idle {n}", 4000, 400, single_thread=False),
-        "kib_per_thread", "KiB", False, Goal(value=16), Goal(value=16), default=False,
+        "kib_per_thread",
+        "KiB",
+        False,
+        Goal(value=16),
+        Goal(value=16),
+        default=False,
     ),
     held("M4", "larson 2-32 KiB, 4 threads", larson(1, f"{MID} 4"), 185),
     held("M4", "larson 64 KiB - 1 MiB, 4 threads", larson(1, f"{LARGE} 4"), 95),
@@ -190,6 +240,8 @@ def select(names: str | None) -> list[Point]:
     wanted = {name.strip().upper() for name in names.split(",")}
     unknown = wanted - {p.row.upper() for p in POINTS}
     if unknown:
-        raise SystemExit(f"bench: no row {', '.join(sorted(unknown))}; there are "
-                         f"{', '.join(dict.fromkeys(p.row for p in POINTS))}")
+        raise SystemExit(
+            f"bench: no row {', '.join(sorted(unknown))}; there are "
+            f"{', '.join(dict.fromkeys(p.row for p in POINTS))}"
+        )
     return [p for p in POINTS if p.row.upper() in wanted]

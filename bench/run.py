@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Every benchmark on HAKMEM and its peers: interleaved rounds, one table.
 
-    python3 bench/run.py                        the default rows, 7 rounds
-    python3 bench/run.py --rows P1,P4 --quick   a first look
-    python3 bench/run.py --lib none             the peers alone
+python3 bench/run.py                        the default rows, 7 rounds
+python3 bench/run.py --rows P1,P4 --quick   a first look
+python3 bench/run.py --lib none             the peers alone
 """
 
 from __future__ import annotations
@@ -39,16 +39,29 @@ class Results:
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--lib", default=str(ROOT / "build/libhakmem.so"), help='"none": peers only')
+    parser.add_argument(
+        "--lib", default=str(ROOT / "build/libhakmem.so"), help='"none": peers only'
+    )
     parser.add_argument("--bench-dir", type=Path, default=ROOT / "build/bench")
     parser.add_argument("--rows", help='such as P1,P4; "all"; default: the short rows')
     parser.add_argument("--peers", help="such as glibc,mimalloc; default: all")
     parser.add_argument("--rounds", type=positive, help="default 7; with --quick 2")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work: a look, no proof")
-    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall",
-                        help="cpu: processor time for one-thread rows, on a busy machine")
-    parser.add_argument("--env", action="append", default=[], metavar="HAKMEM_NAME=VALUE",
-                        help="option for HAKMEM's runs")
+    parser.add_argument(
+        "--quick", action="store_true", help="a tenth of the work: a look, no proof"
+    )
+    parser.add_argument(
+        "--clock",
+        choices=("wall", "cpu"),
+        default="wall",
+        help="cpu: processor time for one-thread rows, on a busy machine",
+    )
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="HAKMEM_NAME=VALUE",
+        help="option for HAKMEM's runs",
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the order of runs")
     parser.add_argument("--json", type=Path, metavar="OUT")
     parser.add_argument("--markdown", type=Path, metavar="OUT")
@@ -118,7 +131,8 @@ def run_round(
     name = f"round {number}" if number else "warm-up"
     for work, allocator in runs:
         key = (work, allocator.name)
-        bar.step(f"{name}: {allocator.name}: {work.command}")
+        command = " ".join(work.argv(runner.quick))
+        bar.step(f"{name}: {allocator.name}: {command}")
         if key not in results.problems:
             try:
                 sample = runner.sample(work, allocator)
@@ -126,11 +140,13 @@ def run_round(
                     results.samples[key].append(sample)
             except BadRun as problem:
                 results.problems[key] = str(problem)
-                bar.note(f"bench: {allocator.name}: {work.command}: REFUSED: {problem}")
+                bar.note(f"bench: {allocator.name}: {command}: REFUSED: {problem}")
         bar.advance()
 
 
-def evaluate(points: list[Point], allocators: list[Allocator], results: Results) -> list[tables.Line]:
+def evaluate(
+    points: list[Point], allocators: list[Allocator], results: Results
+) -> list[tables.Line]:
     lines = []
     for point in points:
         values: tables.Values = {}
@@ -192,12 +208,16 @@ def describe(args: argparse.Namespace, results: Results) -> list[str]:
     if args.quick:
         notes.append("--quick: a tenth of the work and few rounds; not a result")
     notes += results.warned
-    notes += [f"REFUSED {name}: {work.command}: {why}"
-              for (work, name), why in results.problems.items()]
+    notes += [
+        f"REFUSED {name}: {' '.join(work.argv(args.quick))}: {why}"
+        for (work, name), why in results.problems.items()
+    ]
     return notes
 
 
-def save(args: argparse.Namespace, lines: list[tables.Line], names: list[str], notes: list[str]) -> None:
+def save(
+    args: argparse.Namespace, lines: list[tables.Line], names: list[str], notes: list[str]
+) -> None:
     if args.markdown:
         text = "\n".join(f"- {note}" for note in notes)
         args.markdown.write_text(f"{tables.markdown(lines, names)}\n{text}\n")

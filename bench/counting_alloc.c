@@ -1,0 +1,54 @@
+/* The C library's allocator with its calls counted, for the benchmarks' own
+ * test: are the counts that a program prints the calls that it makes? The
+ * report has the form of HAKMEM's, so that it can stand in for it there.
+ *   HAKMEM_REPORT=FILE.json  where to write
+ *   COUNTING_LOSE=N          leave out every N-th call: must be noticed */
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void *__libc_malloc(size_t size);
+void __libc_free(void *block);
+void *__libc_realloc(void *block, size_t size);
+
+static _Atomic unsigned long mallocs, frees, reallocs;
+
+void *malloc(size_t size)
+{
+    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    return __libc_malloc(size);
+}
+
+void free(void *block)
+{
+    if (block != NULL)
+        atomic_fetch_add_explicit(&frees, 1, memory_order_relaxed);
+    __libc_free(block);
+}
+
+void *realloc(void *block, size_t size)
+{
+    atomic_fetch_add_explicit(&reallocs, 1, memory_order_relaxed);
+    return __libc_realloc(block, size);
+}
+
+static unsigned long kept(unsigned long calls, unsigned long lose)
+{
+    return lose != 0 ? calls - calls / lose : calls;
+}
+
+__attribute__((destructor)) static void report(void)
+{
+    const char *path = getenv("HAKMEM_REPORT");
+    const char *lose_text = getenv("COUNTING_LOSE");
+    unsigned long lose = lose_text != NULL ? strtoul(lose_text, NULL, 10) : 0;
+    int file = path != NULL ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600) : -1;
+    if (file < 0)
+        return;
+    dprintf(file, "{\"served\": {\"malloc\": %lu, \"free\": %lu, \"realloc\": %lu}}\n",
+            kept(mallocs, lose), kept(frees, lose), kept(reallocs, lose));
+    close(file);
+}

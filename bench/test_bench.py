@@ -1,0 +1,181 @@
+"""Are the benchmarks right? Run by CTest, and by hand:
+
+    python3 bench/test_bench.py build/bench
+
+A counting preload stands in for HAKMEM: each program's own count of calls is
+held against it, and runs that must be refused are.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import tables
+from measure import BadRun, Runner, check_bound, check_served
+from peers import Allocator
+from rows import POINTS, Goal, Point, Workload, select
+
+BENCH_DIR = Path("build/bench")
+CALLS = ("malloc", "free", "realloc")
+
+# Every program, its modes, one thread and several.
+COMMANDS = (
+    "bench_idle",
+    "bench_tiny_hot 64 5000 1",
+    "bench_tiny_hot 64 500 100",
+    "bench_random_mixed 50k 256 42",
+    "bench_random_mixed 50k 20k 1 16 32768",
+    "bench_mid_large_mt 1 20k 256",
+    "bench_mid_large_mt 4 20k 256",
+    "bench_burst 5k 64 3 order",
+    "bench_burst 5k 64 3 random",
+    "bench_scenario string-builder 10k",
+    "bench_scenario json 500",
+    "bench_scenario mir 200",
+    "bench_scenario vm 50",
+    "bench_scenario mixed 5k",
+    "bench_remote 1to1 1 100k",
+    "bench_remote Nto1 3 100k",
+    "bench_remote 1toN 3 100k",
+    "bench_remote ring 1 100k",
+    "bench_remote ring 4 100k",
+    "bench_threads churn 200",
+    "bench_threads idle 50",
+    "bench_threads idle 50 0",
+    "larson 0.2 8 128 1024 1 12345 1",
+    "larson 0.2 8 128 1024 1 12345 4",
+    "larson 0.2 2048 32768 500 100 12345 4",
+)
+
+
+def counting() -> Allocator:
+    return Allocator("hakmem", (BENCH_DIR / "libcounting.so").resolve(), "hakmem")
+
+
+class Programs(unittest.TestCase):
+    def test_counts_are_the_calls_made(self) -> None:
+        """Served >= 99.9 % is the runner's check; here also: not fewer said
+        than made, but for what the C library allocates for threads."""
+        for command in COMMANDS:
+            with self.subTest(command), tempfile.TemporaryDirectory() as scratch:
+                report = Path(scratch) / "report.json"
+                runner = Runner(BENCH_DIR)
+                env = counting().environment() | {"HAKMEM_REPORT": str(report)}
+                line = runner.command(Workload(command), env, 1, False)
+                program, launch = runner.execute(line)
+                check_bound(program, counting())
+                check_served(program, report)
+                self.assertEqual(launch["status"], 0)
+                self.assertEqual(program["calls_malloc"], program["calls_free"])
+                self.assert_not_more(program, report)
+
+    def assert_not_more(self, program: dict, report: Path) -> None:
+        served = json.loads(report.read_text())["served"]
+        for call in CALLS:
+            beside = 0.01 * program[f"calls_{call}"] + 50
+            self.assertLessEqual(served[call], program[f"calls_{call}"] + beside, call)
+
+    def test_figures_are_sane(self) -> None:
+        sample = Runner(BENCH_DIR).sample(Workload("bench_burst 5k 64 3 random"), counting())
+        self.assertEqual(sample["ops"], 15000)
+        self.assertGreater(sample["seconds"], 0)
+        self.assertAlmostEqual(sample["ns_per_op"] * sample["mops_per_s"], 1000, delta=1)
+        self.assertGreater(sample["max_rss_kib"], 5000 * 64 / 1024)
+
+    def test_larson_threads_are_many(self) -> None:
+        """The trap: a thread for each round, and none refused."""
+        sample = Runner(BENCH_DIR).sample(Workload("larson 0.3 8 128 16 1 1 4"), counting())
+        self.assertGreaterEqual(sample["threads_born"], sample["ops"] / 16)
+        self.assertGreater(sample["threads_born"], 4)
+
+    def test_scenario_touches_each_page(self) -> None:
+        sample = Runner(BENCH_DIR).sample(Workload("bench_scenario vm 10"), counting())
+        self.assertGreater(sample["page_faults"], (2 << 20) / 4096)
+
+    def test_launch_counts_system_calls(self) -> None:
+        runner = Runner(BENCH_DIR)
+        few = runner.run_once(Workload("bench_threads churn 10"), counting(), syscalls=True)
+        many = runner.run_once(Workload("bench_threads churn 110"), counting(), syscalls=True)
+        self.assertGreater(many["syscalls"] - few["syscalls"], 100)
+
+    def test_a_loop_without_system_calls_has_none(self) -> None:
+        work = Workload("bench_tiny_hot 64 {n} 1", 20000, difference=True)
+        sample = Runner(BENCH_DIR).sample(work, counting())
+        self.assertEqual(sample["syscalls_per_op"], 0)
+
+    def test_null_serves_the_limit_rows(self) -> None:
+        limit = Allocator("limit", (BENCH_DIR / "libnull.so").resolve(), "limit")
+        for work in {p.work for p in POINTS if p.with_limit}:
+            with self.subTest(work.command):
+                sample = Runner(BENCH_DIR, quick=True).sample(work, limit)
+                self.assertGreater(sample["mops_per_s"], 0)
+
+
+class Refusals(unittest.TestCase):
+    WORK = Workload("bench_tiny_hot 64 500 100")
+
+    def test_lost_calls(self) -> None:
+        runner = Runner(BENCH_DIR, hakmem_env={"COUNTING_LOSE": "100"})
+        with self.assertRaisesRegex(BadRun, "served"):
+            runner.sample(self.WORK, counting())
+
+    def test_wrong_library(self) -> None:
+        with self.assertRaisesRegex(BadRun, "malloc came from"):
+            runner = Runner(BENCH_DIR)
+            missing = Allocator("peer", Path("/nowhere/libpeer.so"), "peer")
+            runner.sample(self.WORK, missing)
+
+    def test_no_report(self) -> None:
+        null = Allocator("hakmem", (BENCH_DIR / "libnull.so").resolve(), "hakmem")
+        with self.assertRaisesRegex(BadRun, "no HAKMEM_REPORT"):
+            Runner(BENCH_DIR).sample(self.WORK, null)
+
+    def test_failing_program(self) -> None:
+        with self.assertRaisesRegex(BadRun, "exit status 2"):
+            Runner(BENCH_DIR).sample(Workload("bench_burst no-number"), counting())
+
+
+class Tables(unittest.TestCase):
+    ALLOCATORS = [
+        Allocator("a", None, "peer"),
+        Allocator("b", None, "peer"),
+        Allocator("hakmem", None, "hakmem"),
+    ]
+
+    def line(self, higher: bool, goal: Goal, **values: list[float]) -> tables.Line:
+        point = Point("X", "x", Workload("x"), "m", "u", higher, goal, goal)
+        return tables.evaluate(point, values, self.ALLOCATORS)
+
+    def test_more_is_better(self) -> None:
+        line = self.line(True, Goal(ratio=1.2), a=[1, 9, 10], b=[8, 8, 8], hakmem=[12, 12, 99])
+        self.assertEqual(line.best_peer, "a")
+        self.assertAlmostEqual(line.ratio or 0, 12 / 9)
+        self.assertIs(line.meets(line.point.goal), True)
+
+    def test_less_is_better(self) -> None:
+        line = self.line(False, Goal(ratio=1.0), a=[4.0], b=[5.0], hakmem=[5.0])
+        self.assertAlmostEqual(line.ratio or 0, 0.8)
+        self.assertIs(line.meets(line.point.goal), False)
+
+    def test_what_was_not_measured_is_not_met(self) -> None:
+        self.assertIsNone(self.line(True, Goal(ratio=1.0), a=[1.0]).meets(Goal(ratio=1.0)))
+        self.assertIsNone(self.line(True, Goal(), hakmem=[1.0]).meets(Goal(ratio=1.0)))
+
+    def test_bound_on_the_value(self) -> None:
+        line = self.line(False, Goal(value=140), a=[1.0], hakmem=[141])
+        self.assertIs(line.meets(line.point.goal), False)
+
+    def test_rows_are_found(self) -> None:
+        self.assertEqual({p.row for p in select("p1,M9")}, {"P1", "M9"})
+        with self.assertRaises(SystemExit):
+            select("P0")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        BENCH_DIR = Path(sys.argv.pop(1)).resolve()
+    unittest.main(verbosity=2)
