@@ -1,0 +1,13 @@
+/* A block freed, served again, freed again and once more: only the last free is wrong. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(malloc(128));
+    free(p);
+    void *q = malloc(128);
+    free(q);
+    free(p);
+    malloc_trim(0);
+    return 0;
+}

@@ -1,0 +1,11 @@
+/* A block of 2 MiB freed twice. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(malloc(2 * MIB));
+    free(p);
+    free(p);
+    malloc_trim(0);
+    return 0;
+}

@@ -1,0 +1,11 @@
+/* A block of 20 KiB freed twice. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(malloc(20 * KIB));
+    free(p);
+    free(p);
+    malloc_trim(0);
+    return 0;
+}

@@ -1,0 +1,19 @@
+/* A small block freed twice by a thread that did not allocate it and ends then. */
+#include "misuse.h"
+
+static void *twice(void *p)
+{
+    free(p);
+    free(p);
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_t thread;
+    void     *p = bad(malloc(200));
+    pthread_create(&thread, NULL, twice, p);
+    pthread_join(thread, NULL);
+    malloc_trim(0);
+    return 0;
+}

@@ -1,0 +1,18 @@
+/* A small block freed twice by its own thread, whose end flushes its cache. */
+#include "misuse.h"
+
+static void *allocate_and_free_twice(void *unused)
+{
+    void *p = bad(malloc(200));
+    free(p);
+    free(p);
+    return unused;
+}
+
+int main(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, allocate_and_free_twice, NULL);
+    pthread_join(thread, NULL);
+    return 0;
+}

@@ -1,0 +1,11 @@
+/* A block of 300 MiB freed twice. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(malloc((size_t)300 * MIB));
+    free(p);
+    free(p);
+    malloc_trim(0);
+    return 0;
+}

@@ -1,0 +1,9 @@
+/* A pointer into a block of 20 KiB, at a page. */
+#include "misuse.h"
+
+int main(void)
+{
+    free(bad(inside(malloc(20 * KIB), 4096)));
+    malloc_trim(0);
+    return 0;
+}

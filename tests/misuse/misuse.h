@@ -1,0 +1,34 @@
+/* misuse: what the programs here share.  Each makes one mistake and would end with status 0 if nobody noticed. */
+#ifndef TEST_MISUSE_H
+#define TEST_MISUSE_H
+
+#include <malloc.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { KIB = 1024, MIB = 1024 * 1024 };
+
+/* Says on stdout which address the mistake is about, for the runner to compare, and hides it from the compiler. */
+static inline void *bad(void *p)
+{
+    dprintf(STDOUT_FILENO, "bad 0x%jx\n", (uintmax_t)(uintptr_t)p);
+    __asm__ volatile("" : "+r"(p));
+    return p;
+}
+
+static inline void *at(uintptr_t address)
+{
+    return (void *)address;
+}
+
+static inline void *inside(void *p, size_t offset)
+{
+    return (char *)p + offset;
+}
+
+#endif

@@ -1,0 +1,11 @@
+/* realloc of a block of 300 MiB that was freed. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = malloc((size_t)300 * MIB);
+    free(p);
+    free(realloc(bad(p), (size_t)400 * MIB));
+    malloc_trim(0);
+    return 0;
+}

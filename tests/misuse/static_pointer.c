@@ -1,0 +1,11 @@
+/* An object of the program. */
+#include "misuse.h"
+
+static char object[256];
+
+int main(void)
+{
+    free(bad(object));
+    malloc_trim(0);
+    return 0;
+}

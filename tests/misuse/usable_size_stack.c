@@ -1,0 +1,8 @@
+/* malloc_usable_size of an object on the stack. */
+#include "misuse.h"
+
+int main(void)
+{
+    char local[64];
+    return malloc_usable_size(bad(local)) == 0;
+}

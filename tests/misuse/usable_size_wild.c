@@ -1,0 +1,7 @@
+/* malloc_usable_size of an address where nothing is mapped. */
+#include "misuse.h"
+
+int main(void)
+{
+    return malloc_usable_size(bad(at(0x123456789000))) == 0;
+}

@@ -1,0 +1,9 @@
+/* An address in the zero page, as of a member of a NULL structure. */
+#include "misuse.h"
+
+int main(void)
+{
+    free(bad(at(0x10)));
+    malloc_trim(0);
+    return 0;
+}

@@ -1,0 +1,9 @@
+/* An address that the processor has not. */
+#include "misuse.h"
+
+int main(void)
+{
+    free(bad(at(0xdeadbeefdeadbee0)));
+    malloc_trim(0);
+    return 0;
+}
