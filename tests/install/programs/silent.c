@@ -1,4 +1,5 @@
 /* Names no function of HAKMEM and none of malloc's: libc alone allocates here. Exits 0 if it did so from libhakmem. */
+#define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
