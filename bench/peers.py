@@ -51,6 +51,9 @@ PACKAGES = (
 
 def find_peers(names: list[str] | None = None) -> tuple[list[Allocator], list[str]]:
     """glibc and every peer that can be had, and why the others cannot."""
+    unknown = set(names or ()) - {"glibc", *(p.name for p in PACKAGES)}
+    if unknown:
+        raise SystemExit(f"bench: no peer {', '.join(sorted(unknown))}")
     found, missing = [Allocator("glibc", None, "peer")], []
     for package in PACKAGES:
         if names is not None and package.name not in names:

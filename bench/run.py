@@ -58,6 +58,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         "--env",
         action="append",
+        type=assignment,
         default=[],
         metavar="HAKMEM_NAME=VALUE",
         help="option for HAKMEM's runs",
@@ -76,6 +77,13 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return value
+
+
+def assignment(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not name or not sign:
+        raise argparse.ArgumentTypeError("must be NAME=VALUE")
+    return name, value
 
 
 def find_allocators(args: argparse.Namespace) -> tuple[list[Allocator], list[str]]:
@@ -111,8 +119,7 @@ def plan_round(
 
 def measure(args: argparse.Namespace, points: list[Point], allocators: list[Allocator]) -> Results:
     """Round 0 warms the machine up and is thrown away."""
-    env = dict(item.split("=", 1) for item in args.env)
-    runner = Runner(args.bench_dir.resolve(), args.quick, args.clock == "cpu", env)
+    runner = Runner(args.bench_dir.resolve(), args.quick, args.clock == "cpu", dict(args.env))
     order = random.Random(args.seed)
     rounds = [plan_round(points, allocators, order, i) for i in range(args.rounds + 1)]
     results = Results()
@@ -208,10 +215,8 @@ def describe(args: argparse.Namespace, results: Results) -> list[str]:
     if args.quick:
         notes.append("--quick: a tenth of the work and few rounds; not a result")
     notes += results.warned
-    notes += [
-        f"REFUSED {name}: {' '.join(work.argv(args.quick))}: {why}"
-        for (work, name), why in results.problems.items()
-    ]
+    for (work, name), why in results.problems.items():
+        notes.append(f"REFUSED {name}: {' '.join(work.argv(args.quick))}: {why}")
     return notes
 
 
