@@ -24,6 +24,13 @@ if(HAKMEM_VALGRIND)
   find_program(HAKMEM_VALGRIND_PROGRAM valgrind REQUIRED)
   set(hakmem_test_launcher ${HAKMEM_VALGRIND_PROGRAM} -q --error-exitcode=99 --soname-synonyms=somalloc=nouserintercepts)
 endif()
+if(HAKMEM_SANITIZE STREQUAL "thread" AND EXISTS /proc/sys/vm/mmap_rnd_bits)
+  # gcc's TSan before 14 expects memory where a kernel that randomises more than 28 bits does not put it.
+  file(READ /proc/sys/vm/mmap_rnd_bits bits)
+  if(bits GREATER 28)
+    set(hakmem_test_launcher setarch -R)
+  endif()
+endif()
 
 function(hakmem_test_properties)
   cmake_parse_arguments(T "SERIAL" "NAME;TIMEOUT;SKIP" "LABELS;ENV" ${ARGN})
