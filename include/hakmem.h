@@ -1,0 +1,64 @@
+/* hakmem.h: HAKMEM's own names. A program that preloads or links HAKMEM need not include this: malloc and free are HAKMEM's then.
+ *
+ * All functions may be called from any thread at any time, from constructors and destructors, and in a fork child.
+ * None may be called from a signal handler that can interrupt another of them (as with any malloc).
+ * Sizes are bytes. Blocks are aligned to 16 bytes at least. A size of 0 gives a unique pointer that has to be freed.
+ * Where memory is refused, the result is NULL and errno is ENOMEM; nothing else has changed. Sizes over PTRDIFF_MAX are refused.
+ * A block from any of these, or from malloc and its kin while HAKMEM serves them, may be freed or resized by any of these.
+ * An invalid pointer ends the program with one line on stderr (docs/FREE.md). */
+#ifndef HAKMEM_H
+#define HAKMEM_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HAK_VERSION "0.1.0"
+
+/* The version of the library that serves, as text: may differ from HAK_VERSION, what was compiled against. */
+const char *hak_version(void);
+
+/* `size` bytes, contents undefined. */
+void *hak_malloc(size_t size) __attribute__((malloc, alloc_size(1), warn_unused_result));
+/* count * size bytes, zero. An overflowing product is refused. */
+void *hak_calloc(size_t count, size_t size) __attribute__((malloc, alloc_size(1, 2), warn_unused_result));
+/* The block resized, its contents kept up to the smaller size; it may have moved. On failure the old block is as it was.
+ * realloc(NULL, n) is malloc(n); realloc(p, 0) frees p and returns NULL without an error. */
+void *hak_realloc(void *block, size_t size) __attribute__((alloc_size(2), warn_unused_result));
+/* realloc of count * size bytes; an overflowing product is refused. */
+void *hak_reallocarray(void *block, size_t count, size_t size) __attribute__((alloc_size(2, 3), warn_unused_result));
+/* NULL is allowed and does nothing. errno is kept. */
+void hak_free(void *block);
+/* free, for who knows the size (C23): the size or alignment asked for. They are hints. */
+void hak_free_sized(void *block, size_t size);
+void hak_free_aligned_sized(void *block, size_t alignment, size_t size);
+
+/* A block at a multiple of `alignment`, up to 1 GiB and more. As in glibc, an alignment that is no power of two is rounded up
+ * to one by memalign and aligned_alloc; one that cannot be rounded up is refused with EINVAL. */
+void *hak_aligned_alloc(size_t alignment, size_t size) __attribute__((malloc, alloc_size(2), warn_unused_result));
+void *hak_memalign(size_t alignment, size_t size) __attribute__((malloc, alloc_size(2), warn_unused_result));
+/* Returns 0, EINVAL (alignment no power of two, or no multiple of sizeof(void *)) or ENOMEM; on error *block is untouched.
+ * errno is kept. */
+int hak_posix_memalign(void **block, size_t alignment, size_t size) __attribute__((warn_unused_result));
+/* Page-aligned; pvalloc also rounds the size up to whole pages. */
+void *hak_valloc(size_t size) __attribute__((malloc, alloc_size(1), warn_unused_result));
+void *hak_pvalloc(size_t size) __attribute__((malloc, warn_unused_result));
+
+/* Bytes that may be used in the block: what was asked for, or more. 0 for NULL. */
+size_t hak_usable_size(void *block);
+
+/* Gives back to the system what is free: the calling thread's cache, empty slabs and cached ranges, at once. `keep` bytes are
+ * a hint that is ignored. Returns 1 if memory was given back, else 0. Costs system calls. */
+int hak_trim(size_t keep);
+
+/* Writes the report (as at exit, see HAKMEM_REPORT in docs/OPTIONS.md) to a file: JSON if the name ends in .json, "-" is
+ * stderr. Returns 0, or -1 if the file cannot be written. */
+int hak_report(const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

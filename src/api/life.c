@@ -1,0 +1,140 @@
+#include "api/life.h"
+
+#include <pthread.h>
+
+#include "api/exit_report.h"
+#include "base/lock.h"
+#include "base/say.h"
+#include "policy/options.h"
+#include "slab/registry.h"
+#include "span/meta.h"
+#include "span/runs.h"
+#include "tiers/bigcache.h"
+
+/* Key destructors run in rounds; this is the last, after which no other destructor of the thread allocates. */
+enum { LAST_ROUND = 4 };
+
+static struct {
+    struct hk_lock lock;
+    unsigned steps; /* of starting, done so far */
+    _Atomic bool xstarted;
+    _Atomic bool xwatching;
+    bool has_key;
+    pthread_key_t key;
+} life = {.lock = HK_LOCK_INIT(HK_RANK_START)};
+
+static bool step_options(void)
+{
+    hk_options_read();
+    return true;
+}
+
+static bool step_lists(void)
+{
+    hk_registry_init();
+    hk_big_init();
+    return true;
+}
+
+static bool start_locked(void)
+{
+    static bool (*const steps[])(void) = {step_options, hk_map_init, hk_slabs_init, hk_owners_init, step_lists};
+    while (life.steps < sizeof steps / sizeof steps[0]) {
+        if (!steps[life.steps]())
+            return false;
+        life.steps++;
+    }
+    return true;
+}
+
+bool hk_life_started(void)
+{
+    if (HK_LIKELY(hk_load_acquire(life.xstarted)))
+        return true;
+    hk_lock(&life.lock);
+    bool started = start_locked();
+    hk_store_release(life.xstarted, started);
+    hk_unlock(&life.lock);
+    return started;
+}
+
+static void fork_prepare(void)
+{
+    hk_lock(&life.lock);
+    hk_caches_fork_prepare();
+    hk_registry_fork_prepare();
+    hk_owners_fork_prepare();
+    hk_big_fork_prepare();
+    hk_slabs_fork_prepare();
+    hk_runs_fork_prepare();
+    hk_meta_fork_prepare();
+    hk_sparse_fork_prepare();
+}
+
+static void fork_parent(void)
+{
+    hk_sparse_fork_parent();
+    hk_meta_fork_parent();
+    hk_runs_fork_parent();
+    hk_slabs_fork_parent();
+    hk_big_fork_parent();
+    hk_owners_fork_parent();
+    hk_registry_fork_parent();
+    hk_caches_fork_parent();
+    hk_unlock(&life.lock);
+    HK_COUNT(forks, 1);
+}
+
+static void fork_child(void)
+{
+    hk_sparse_fork_child();
+    hk_meta_fork_child();
+    hk_runs_fork_child();
+    hk_slabs_fork_child();
+    hk_big_fork_child();
+    hk_owners_fork_child();
+    hk_registry_fork_child();
+    bool orphans = hk_caches_fork_child();
+    hk_lock_reset(&life.lock);
+    struct hk_cache *self = hk_cache_self();
+    if (orphans)
+        hk_registry_orphan_rest(self != NULL ? self->owner.id : HK_NOBODY);
+    HK_COUNT(forks, 1);
+}
+
+/* The value counts the rounds; setting it again asks for another one. */
+static void thread_ending(void *value)
+{
+    uintptr_t round = (uintptr_t)value;
+    if (round < LAST_ROUND && pthread_setspecific(life.key, (void *)(round + 1)) == 0)
+        return;
+    hk_cache_end();
+}
+
+/* What the C library allocates in here is served: the calling thread has its cache already. */
+static void watch_forks_and_threads(void)
+{
+    if (atomic_exchange(&life.xwatching, true))
+        return;
+    pthread_atfork(fork_prepare, fork_parent, fork_child);
+    life.has_key = pthread_key_create(&life.key, thread_ending) == 0;
+    if (!life.has_key)
+        hk_say("no thread key to be had: caches of threads that end are lost");
+}
+
+struct hk_cache *hk_life_cache(void)
+{
+    struct hk_cache *cache = hk_cache_self();
+    if (HK_LIKELY(cache != NULL))
+        return cache;
+    if (hk_cache_ended() || !hk_life_started() || !hk_cache_begin())
+        return NULL;
+    watch_forks_and_threads();
+    if (life.has_key)
+        pthread_setspecific(life.key, (void *)1);
+    return hk_cache_self();
+}
+
+__attribute__((constructor)) static void process_begins(void) { (void)hk_life_cache(); }
+
+__attribute__((destructor)) static void process_ends(void) { hk_exit_report(); }

@@ -1,0 +1,264 @@
+#include <errno.h>
+#include <string.h>
+
+#include "api/entry.h"
+#include "api/exit_report.h"
+#include "api/life.h"
+#include "base/bits.h"
+#include "hakmem.h"
+#include "os/os.h"
+#include "slab/registry.h"
+#include "span/foreign.h"
+#include "tiers/bigcache.h"
+#include "tiers/blocks.h"
+#include "tiers/giveback.h"
+
+#define LARGEST_SMALL_ALIGN HK_UNIT
+
+static HK_COLD void *refused(size_t size)
+{
+    if (size <= PTRDIFF_MAX)
+    {
+        HK_COUNT(out_of_memory, 1);
+        hk_first_refusal_report(size);
+    }
+    errno = ENOMEM;
+    return NULL;
+}
+
+static void *big_alloc(size_t size, size_t align, bool *zeroed)
+{
+    struct hk_cache *cache = hk_life_cache();
+    if (cache != NULL)
+        HK_COUNT_THREAD(&cache->owner.counts, big_calls, 1);
+    else if (hk_life_started())
+        HK_COUNT(orphan_calls, 1);
+    else
+        return NULL;
+    return hk_big_alloc(size, align, zeroed);
+}
+
+static void *block_alloc(unsigned class)
+{
+    struct hk_cache *cache = hk_life_cache();
+    if (HK_LIKELY(cache != NULL))
+        return hk_cache_alloc(cache, class);
+    return hk_life_started() ? hk_registry_alloc(class) : NULL;
+}
+
+/* When the system refuses, what HAKMEM itself keeps warm may be what is missing. */
+static HK_COLD void *block_alloc_again(unsigned class)
+{
+    hk_giveback_all();
+    return block_alloc(class);
+}
+
+static void *alloc(size_t size, size_t align, bool *zeroed)
+{
+    *zeroed = false;
+    unsigned class = size <= HK_LARGE_MAX && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align) : HK_CLASSES;
+    void *block;
+    if (class == HK_CLASSES) {
+        block = big_alloc(size, align, zeroed);
+    } else {
+        block = block_alloc(class);
+        if (HK_UNLIKELY(block == NULL))
+            block = block_alloc_again(class);
+    }
+    return HK_LIKELY(block != NULL) ? block : refused(size);
+}
+
+HK_NOINLINE void *hk_malloc_slow(size_t size)
+{
+    bool zeroed;
+    return alloc(size, HK_FINE_STEP, &zeroed);
+}
+
+HK_NOINLINE void *hk_aligned_slow(size_t align, size_t size)
+{
+    bool zeroed;
+    return alloc(size, hk_max(align, HK_FINE_STEP), &zeroed);
+}
+
+HK_NOINLINE void hk_free_slow(void *block)
+{
+    if (block != NULL)
+        hk_cache_free(hk_life_cache(), block);
+}
+
+HK_EXPORT const char *hak_version(void) { return HAK_VERSION; }
+
+HK_EXPORT void *hak_malloc(size_t size)
+{
+    void *block = hk_hit_malloc(size);
+    return HK_LIKELY(block != NULL) ? block : hk_malloc_slow(size);
+}
+
+HK_EXPORT void hak_free(void *block)
+{
+    if (HK_UNLIKELY(!hk_hit_free(block)))
+        hk_free_slow(block);
+}
+
+HK_EXPORT void hak_free_sized(void *block, size_t size)
+{
+    (void)size;
+    hak_free(block);
+}
+
+HK_EXPORT void hak_free_aligned_sized(void *block, size_t alignment, size_t size)
+{
+    (void)alignment;
+    (void)size;
+    hak_free(block);
+}
+
+HK_EXPORT void *hak_calloc(size_t count, size_t size)
+{
+    size_t bytes;
+    bool zeroed = false;
+    if (HK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes)))
+        return refused(SIZE_MAX);
+    void *block = hk_hit_malloc(bytes);
+    if (HK_UNLIKELY(block == NULL))
+        block = alloc(bytes, HK_FINE_STEP, &zeroed);
+    return block != NULL && !zeroed ? memset(block, 0, bytes) : block;
+}
+
+/* Bytes that can be used at `block`; fatal if it is no block of HAKMEM's. For another allocator's: what can be read there. */
+static size_t extent(const void *block, bool *foreign)
+{
+    uint32_t route = hk_map_lookup((uintptr_t)block);
+    *foreign = route == 0;
+    if (HK_LIKELY(route != 0)) {
+        const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+        if (hk_route_class(route) != HK_CLASS_BIG)
+            return slab->block_size;
+        if (slab->start != (uintptr_t)block)
+            hk_slab_invalid("pointer inside a block", block);
+        return slab->bytes;
+    }
+    size_t readable = hk_foreign_readable(block);
+    if (readable == 0)
+        hk_slab_invalid("pointer not from this allocator", block);
+    return readable;
+}
+
+static void *resize_in_place(void *block, size_t size, size_t extent_now)
+{
+    if (extent_now <= HK_LARGE_MAX / 32)
+        return NULL;
+    if (hk_route_class(hk_map_lookup((uintptr_t)block)) == HK_CLASS_BIG)
+        return hk_big_resize(block, size);
+    return hk_cache_resize(hk_life_cache(), block, size) ? block : NULL;
+}
+
+HK_EXPORT void *hak_realloc(void *block, size_t size)
+{
+    if (block == NULL)
+        return hak_malloc(size);
+    if (size == 0) {
+        hak_free(block);
+        return NULL;
+    }
+    bool foreign;
+    size_t now = extent(block, &foreign);
+    /* What fits stays, unless half of it or more would be wasted. */
+    if (!foreign && size <= now && (size >= now / 2 || now <= 64))
+        return block;
+    void *moved = foreign ? NULL : resize_in_place(block, size, now);
+    if (moved != NULL)
+        return moved;
+    moved = hak_malloc(size);
+    if (moved == NULL)
+        return NULL;
+    memcpy(moved, block, hk_min(size, now));
+    hak_free(block);
+    return moved;
+}
+
+HK_EXPORT void *hak_reallocarray(void *block, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return refused(SIZE_MAX);
+    return hak_realloc(block, bytes);
+}
+
+HK_EXPORT void *hak_memalign(size_t alignment, size_t size)
+{
+    if (alignment > SIZE_MAX / 2 + 1) {
+        errno = EINVAL;
+        return NULL;
+    }
+    size_t power = HK_FINE_STEP;
+    while (power < alignment)
+        power *= 2;
+    return hk_aligned_slow(power, size);
+}
+
+HK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t size) { return hak_memalign(alignment, size); }
+
+HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
+{
+    if (alignment % sizeof(void *) != 0 || !hk_is_pow2(alignment))
+        return EINVAL;
+    int saved = errno;
+    void *aligned = hk_aligned_slow(alignment, size);
+    errno = saved;
+    if (aligned == NULL)
+        return ENOMEM;
+    *block = aligned;
+    return 0;
+}
+
+HK_EXPORT void *hak_valloc(size_t size) { return hk_aligned_slow(HK_PAGE, size); }
+
+HK_EXPORT void *hak_pvalloc(size_t size)
+{
+    if (size > PTRDIFF_MAX - HK_PAGE)
+        return refused(SIZE_MAX);
+    return hk_aligned_slow(HK_PAGE, hk_align_up(hk_max(size, 1), HK_PAGE));
+}
+
+HK_EXPORT size_t hak_usable_size(void *block)
+{
+    bool foreign;
+    if (block == NULL)
+        return 0;
+    size_t bytes = extent(block, &foreign);
+    return foreign ? 0 : bytes;
+}
+
+HK_EXPORT int hak_trim(size_t keep)
+{
+    (void)keep;
+    struct hk_cache *cache = hk_life_cache();
+    if (cache == NULL)
+        return 0;
+    hk_cache_trim(cache);
+    return hk_giveback_all() > 0;
+}
+
+HK_REPLACES(void *, malloc, (size_t size), hak_malloc)
+HK_REPLACES(void *, calloc, (size_t count, size_t size), hak_calloc)
+HK_REPLACES(void *, realloc, (void *block, size_t size), hak_realloc)
+HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), hak_reallocarray)
+HK_REPLACES(void, free, (void *block), hak_free)
+HK_REPLACES(void, cfree, (void *block), hak_free)
+HK_REPLACES(void, free_sized, (void *block, size_t size), hak_free_sized)
+HK_REPLACES(void, free_aligned_sized, (void *block, size_t alignment, size_t size), hak_free_aligned_sized)
+HK_REPLACES(void *, aligned_alloc, (size_t alignment, size_t size), hak_aligned_alloc)
+HK_REPLACES(void *, memalign, (size_t alignment, size_t size), hak_memalign)
+HK_REPLACES(int, posix_memalign, (void **block, size_t alignment, size_t size), hak_posix_memalign)
+HK_REPLACES(void *, valloc, (size_t size), hak_valloc)
+HK_REPLACES(void *, pvalloc, (size_t size), hak_pvalloc)
+HK_REPLACES(size_t, malloc_usable_size, (void *block), hak_usable_size)
+HK_REPLACES(int, malloc_trim, (size_t keep), hak_trim)
+HK_REPLACES(void *, __libc_malloc, (size_t size), hak_malloc)
+HK_REPLACES(void *, __libc_calloc, (size_t count, size_t size), hak_calloc)
+HK_REPLACES(void *, __libc_realloc, (void *block, size_t size), hak_realloc)
+HK_REPLACES(void, __libc_free, (void *block), hak_free)
+HK_REPLACES(void *, __libc_memalign, (size_t alignment, size_t size), hak_memalign)
+HK_REPLACES(void *, __libc_valloc, (size_t size), hak_valloc)
+HK_REPLACES(void *, __libc_pvalloc, (size_t size), hak_pvalloc)

@@ -1,0 +1,53 @@
+/* Base: words that every room uses. Nothing in this room knows what an allocator is. */
+#ifndef HK_BASE_H
+#define HK_BASE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef HK_DEBUG
+#define HK_DEBUG 0
+#endif
+
+/* 1: the library exports malloc and its kin, the usual build. 0: only the hak_ names, beside another malloc. */
+#ifndef HK_OVERRIDE
+#define HK_OVERRIDE 1
+#endif
+
+#define HK_EXPORT __attribute__((visibility("default")))
+/* HK_REPLACES(type, name, parameters, own): exports `own` under the C library's name too. */
+#ifdef __clang__
+#define HK_SAME_ATTRIBUTES(own)
+#else
+#define HK_SAME_ATTRIBUTES(own) __attribute__((copy(own)))
+#endif
+#if HK_OVERRIDE
+#define HK_REPLACES(type, name, parameters, own)                                                                       \
+    HK_EXPORT type name parameters __attribute__((alias(#own))) HK_SAME_ATTRIBUTES(own);
+#else
+#define HK_REPLACES(type, name, parameters, own)
+#endif
+
+#define HK_LIKELY(x) __builtin_expect(!!(x), 1)
+#define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HK_COLD __attribute__((noinline, cold))
+#define HK_NOINLINE __attribute__((noinline))
+#define HK_INLINE static inline __attribute__((always_inline))
+#define HK_ALIGNED(n) __attribute__((aligned(n)))
+#define HK_CACHE_LINE 64
+#define HK_KIB ((size_t)1024)
+#define HK_MIB (HK_KIB * 1024)
+#define HK_GIB (HK_MIB * 1024)
+
+#define hk_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+
+#define hk_load(x) atomic_load_explicit(&(x), memory_order_relaxed)
+#define hk_load_acquire(x) atomic_load_explicit(&(x), memory_order_acquire)
+#define hk_store(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
+#define hk_store_release(x, v) atomic_store_explicit(&(x), (v), memory_order_release)
+#define hk_add(x, v) atomic_fetch_add_explicit(&(x), (v), memory_order_relaxed)
+#define hk_sub(x, v) atomic_fetch_sub_explicit(&(x), (v), memory_order_relaxed)
+
+#endif

@@ -1,0 +1,17 @@
+/* Fatal: the end. One line on stderr, then abort(). Never allocates. */
+#ifndef HK_FATAL_H
+#define HK_FATAL_H
+
+#include "base/base.h"
+
+_Noreturn void hk_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void hk_assert_failed(const char *expression, const char *file, int line);
+
+/* Checked in debug builds only; the compiler sees it in all. */
+#define hk_assert(x)                                                                                                   \
+    do {                                                                                                               \
+        if (HK_DEBUG && HK_UNLIKELY(!(x)))                                                                             \
+            hk_assert_failed(#x, __FILE__, __LINE__);                                                                  \
+    } while (0)
+
+#endif

@@ -1,0 +1,38 @@
+/* List: a ring of links inside other structs. An unlinked link points nowhere (NULL), so that linked() can be asked. */
+#ifndef HK_LIST_H
+#define HK_LIST_H
+
+#include "base/base.h"
+
+struct hk_link {
+    struct hk_link *next, *prev;
+};
+
+struct hk_list {
+    struct hk_link head;
+};
+
+HK_INLINE void hk_list_init(struct hk_list *list) { list->head.next = list->head.prev = &list->head; }
+HK_INLINE bool hk_list_empty(const struct hk_list *list) { return list->head.next == &list->head; }
+HK_INLINE struct hk_link *hk_list_first(struct hk_list *list) { return hk_list_empty(list) ? NULL : list->head.next; }
+HK_INLINE bool hk_link_linked(const struct hk_link *link) { return link->next != NULL; }
+
+HK_INLINE void hk_link_insert_after(struct hk_link *where, struct hk_link *link)
+{
+    link->next = where->next;
+    link->prev = where;
+    where->next->prev = link;
+    where->next = link;
+}
+
+HK_INLINE void hk_list_push_front(struct hk_list *list, struct hk_link *link) { hk_link_insert_after(&list->head, link); }
+HK_INLINE void hk_list_push_back(struct hk_list *list, struct hk_link *link) { hk_link_insert_after(list->head.prev, link); }
+
+HK_INLINE void hk_link_remove(struct hk_link *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    link->next = link->prev = NULL;
+}
+
+#endif

@@ -1,0 +1,41 @@
+#include "base/lock.h"
+
+#include "base/fatal.h"
+#include "os/os.h"
+
+enum { SPINS = 100 };
+
+#if HK_DEBUG
+static _Thread_local uint32_t held_ranks[HK_RANK_SPARSE + 1];
+
+void hk_lock_note_taken(enum hk_rank rank)
+{
+    for (unsigned higher = rank + 1u; higher <= HK_RANK_SPARSE; higher++)
+        hk_assert(held_ranks[higher] == 0);
+    held_ranks[rank]++;
+}
+
+void hk_lock_note_dropped(enum hk_rank rank)
+{
+    hk_assert(held_ranks[rank] > 0);
+    held_ranks[rank]--;
+}
+#else
+void hk_lock_note_taken(enum hk_rank rank) { (void)rank; }
+void hk_lock_note_dropped(enum hk_rank rank) { (void)rank; }
+#endif
+
+HK_COLD void hk_lock_slow(struct hk_lock *lock)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (hk_load(lock->xstate) == 0 && hk_try_lock(lock))
+            return;
+        __builtin_ia32_pause();
+    }
+    while (atomic_exchange_explicit(&lock->xstate, 2, memory_order_acquire) != 0)
+        hk_os.futex_wait(&lock->xstate, 2);
+    if (HK_DEBUG)
+        hk_lock_note_taken(lock->rank);
+}
+
+HK_COLD void hk_lock_wake(struct hk_lock *lock) { hk_os.futex_wake(&lock->xstate, 1); }

@@ -1,0 +1,68 @@
+/* Lock: a futex mutex with a rank.
+ * Invariant  a thread takes locks in rising rank only (checked when HK_DEBUG); of two locks of one rank, only in fork's order.
+ * Threads    any. A lock that is free in every thread may be reset in a fork child with hk_lock_reset.
+ * Never      held over munmap or madvise, but for the purge's own, which no allocation waits for. */
+#ifndef HK_LOCK_H
+#define HK_LOCK_H
+
+#include "base/base.h"
+
+/* The one order of all locks; fork takes them from top to bottom. */
+enum hk_rank {
+    HK_RANK_START = 1,
+    HK_RANK_LIFE,
+    HK_RANK_REGISTRY,
+    HK_RANK_OWNERS,
+    HK_RANK_PARCELS,
+    HK_RANK_BIG,
+    HK_RANK_SLABS,
+    HK_RANK_PURGE,
+    HK_RANK_RUNS,
+    HK_RANK_META,
+    HK_RANK_SPARSE,
+};
+
+struct hk_lock {
+    _Atomic uint32_t xstate; /* 0 free, 1 held, 2 held and somebody waits */
+    enum hk_rank rank;
+};
+
+#define HK_LOCK_INIT(r) {.xstate = 0, .rank = (r)}
+
+void hk_lock_slow(struct hk_lock *lock);
+void hk_lock_wake(struct hk_lock *lock);
+void hk_lock_note_taken(enum hk_rank rank);
+void hk_lock_note_dropped(enum hk_rank rank);
+
+HK_INLINE bool hk_try_lock(struct hk_lock *lock)
+{
+    uint32_t expected = 0;
+    bool got = atomic_compare_exchange_strong_explicit(&lock->xstate, &expected, 1, memory_order_acquire, memory_order_relaxed);
+    if (HK_DEBUG && got)
+        hk_lock_note_taken(lock->rank);
+    return got;
+}
+
+HK_INLINE void hk_lock(struct hk_lock *lock)
+{
+    if (HK_UNLIKELY(!hk_try_lock(lock)))
+        hk_lock_slow(lock);
+}
+
+HK_INLINE void hk_unlock(struct hk_lock *lock)
+{
+    if (HK_DEBUG)
+        hk_lock_note_dropped(lock->rank);
+    if (HK_UNLIKELY(atomic_exchange_explicit(&lock->xstate, 0, memory_order_release) == 2))
+        hk_lock_wake(lock);
+}
+
+/* In a fork child, where the only thread holds the lock by way of its parent: free it, whoever waited is gone. */
+HK_INLINE void hk_lock_reset(struct hk_lock *lock)
+{
+    if (HK_DEBUG)
+        hk_lock_note_dropped(lock->rank);
+    hk_store(lock->xstate, 0);
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* Stats: counters of slow paths.
+ * Owns       the global counters; the thread counters live in each thread's cache, this room only names them.
+ * Threads    global: any, relaxed. thread: the owner adds, any may read a slightly old value. */
+#ifndef HK_STATS_H
+#define HK_STATS_H
+
+#include "base/base.h"
+
+#define HK_STAT_IF_THREAD_THREAD(x) x,
+#define HK_STAT_IF_THREAD_GLOBAL(x)
+#define HK_STAT_IF_GLOBAL_THREAD(x)
+#define HK_STAT_IF_GLOBAL_GLOBAL(x) x,
+
+enum hk_thread_stat {
+#define HK_STAT(scope, name, unit, meaning) HK_STAT_IF_THREAD_##scope(HK_THREAD_##name)
+#include "count/stats.def"
+#undef HK_STAT
+    HK_THREAD_STATS
+};
+
+enum hk_global_stat {
+#define HK_STAT(scope, name, unit, meaning) HK_STAT_IF_GLOBAL_##scope(HK_GLOBAL_##name)
+#include "count/stats.def"
+#undef HK_STAT
+    HK_GLOBAL_STATS
+};
+
+struct hk_thread_counts {
+    _Atomic uint64_t xvalue[HK_THREAD_STATS];
+};
+
+extern _Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];
+
+/* Only the counts' owner calls this: a plain add that others may read. */
+#define HK_COUNT_THREAD(counts, name, n)                                                                               \
+    hk_store((counts)->xvalue[HK_THREAD_##name], hk_load((counts)->xvalue[HK_THREAD_##name]) + (uint64_t)(n))
+#define HK_COUNT(name, n) ((void)hk_add(hk_global_counts[HK_GLOBAL_##name], (uint64_t)(n)))
+
+struct hk_stat_row {
+    const char *name, *unit, *meaning;
+    bool per_thread;
+    unsigned index; /* into the thread counts or the global ones */
+};
+
+enum { HK_STAT_ROWS = HK_THREAD_STATS + HK_GLOBAL_STATS };
+extern const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS];
+
+#endif

@@ -1,0 +1,96 @@
+#include "front/bins.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "policy/options.h"
+#include "span/meta.h"
+#include "tiers/blocks.h"
+
+enum { FIRST_CAPACITY = 15, BATCH_BYTES = 64 * 1024 };
+#define FIRST_BYTES (64 * HK_KIB)
+
+static void *no_items[1];
+
+void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items; }
+
+static size_t array_bytes(size_t capacity) { return (capacity + 1) * sizeof(void *); }
+
+static size_t largest_capacity(unsigned class)
+{
+    size_t most = hk_classes[class].cap;
+    while (most > hk_options.bin_cap)
+        most /= 2;
+    return most;
+}
+
+/* A bin begins small and then grows fourfold; one whose class is large begins with a single place, whatever the budget. */
+static size_t next_capacity(const struct hk_cache *cache, unsigned class, size_t now)
+{
+    size_t size = hk_classes[class].size;
+    size_t wish = now == 0 ? FIRST_CAPACITY : now * 4 + 3;
+    size_t most = largest_capacity(class);
+    while (wish > most || (now == 0 && wish > 1 && wish * size > FIRST_BYTES))
+        wish /= 2;
+    while (wish > now && wish > 1 && cache->granted + (wish - now) * size > hk_options.thread_cache)
+        wish /= 2;
+    return wish;
+}
+
+bool hk_bin_grow(struct hk_cache *cache, unsigned class)
+{
+    struct hk_bin *bin = &cache->front.bins[class];
+    size_t now = hk_bin_capacity(bin), items = hk_bin_items(bin);
+    size_t capacity = next_capacity(cache, class, now);
+    if (capacity <= now)
+        return false;
+    void **array = hk_meta_alloc(array_bytes(capacity));
+    if (array == NULL)
+        return false;
+    memcpy(array, bin->base, array_bytes(items));
+    if (now > 0)
+        hk_meta_free(bin->base, array_bytes(now));
+    bin->base = array;
+    bin->top = array + items;
+    bin->limit = array + capacity;
+    cache->granted += (capacity - now) * hk_classes[class].size;
+    return true;
+}
+
+void hk_bin_drop(struct hk_cache *cache, unsigned class)
+{
+    struct hk_bin *bin = &cache->front.bins[class];
+    size_t capacity = hk_bin_capacity(bin);
+    if (capacity > 0)
+        hk_meta_free(bin->base, array_bytes(capacity));
+    cache->granted -= capacity * hk_classes[class].size;
+    hk_bin_reset(bin);
+}
+
+/* Half of the bin, so that frees find room; of larger blocks fewer. */
+static unsigned batch_of(const struct hk_bin *bin, unsigned class)
+{
+    size_t half = (hk_bin_capacity(bin) + 1) / 2;
+    return (unsigned)hk_max(1, hk_min(half, BATCH_BYTES / hk_classes[class].size));
+}
+
+size_t hk_bin_fill(struct hk_cache *cache, unsigned class)
+{
+    struct hk_bin *bin = &cache->front.bins[class];
+    unsigned want = batch_of(bin, class);
+    void **end = bin->base + 1 + want;
+    unsigned got = hk_blocks_take(&cache->owner, class, end, want);
+    if (got < want)
+        memmove(bin->base + 1, end - got, got * sizeof(void *));
+    bin->top = bin->base + got;
+    return got;
+}
+
+void hk_bin_shed(struct hk_cache *cache, unsigned class, size_t n)
+{
+    struct hk_bin *bin = &cache->front.bins[class];
+    hk_blocks_give(&cache->owner, bin->base + 1, (unsigned)n);
+    size_t rest = hk_bin_items(bin) - n;
+    memmove(bin->base + 1, bin->base + 1 + n, rest * sizeof(void *));
+    bin->top = bin->base + rest;
+}

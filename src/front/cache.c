@@ -1,0 +1,329 @@
+#include "front/cache.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/fatal.h"
+#include "base/lock.h"
+#include "front/bins.h"
+#include "slab/registry.h"
+#include "span/foreign.h"
+#include "span/meta.h"
+#include "tiers/bigcache.h"
+#include "tiers/blocks.h"
+#include "tiers/giveback.h"
+
+enum {
+    SLOW_CALLS_PER_TICK = 64,
+    PARCELS_PER_REFILL = 8,
+    PARCELS_PER_TICK = 64, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
+};
+
+static struct {
+    struct hk_lock lock;
+    struct hk_cache *unused;
+} pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
+
+static void *nothing[1];
+static _Atomic uint32_t no_route;
+
+#define NO_BIN {.top = nothing, .limit = nothing, .served = 0, .base = nothing}
+#define NO_FRONT {.routes = &no_route, .mask = 0, .key = UINT32_MAX, .bins = {[0 ... HK_CLASSES - 1] = NO_BIN}}
+struct hk_front hk_front_unborn = NO_FRONT, hk_front_dying = NO_FRONT;
+
+_Thread_local struct hk_front *hk_self = &hk_front_unborn;
+
+static struct hk_cache *pooled(void)
+{
+    hk_lock(&pool.lock);
+    struct hk_cache *cache = pool.unused;
+    if (cache != NULL)
+        pool.unused = cache->next_unused;
+    hk_unlock(&pool.lock);
+    return cache;
+}
+
+static struct hk_cache *made(void)
+{
+    struct hk_cache *cache = hk_meta_alloc(sizeof *cache);
+    if (cache == NULL)
+        return NULL;
+    if (hk_owner_register(&cache->owner))
+        return cache;
+    hk_meta_free(cache, sizeof *cache);
+    return NULL;
+}
+
+static void reset_bins(struct hk_cache *cache)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        hk_bin_reset(&cache->front.bins[class]);
+    cache->granted = 0;
+}
+
+bool hk_cache_begin(void)
+{
+    struct hk_cache *cache = pooled();
+    if (cache == NULL)
+        cache = made();
+    if (cache == NULL)
+        return false;
+    hk_owner_open(&cache->owner);
+    reset_bins(cache);
+    /* Where the map covers only a window, a free must look before it reads: that is the slow path's. */
+    cache->front.routes = hk_map.flat ? hk_map.routes : &no_route;
+    cache->front.mask = hk_map.flat ? HK_FLAT_MASK : 0;
+    cache->front.key = hk_route(cache->owner.id, 0);
+    cache->until_tick = SLOW_CALLS_PER_TICK;
+    cache->alive = true;
+    hk_self = &cache->front;
+    HK_COUNT(threads_started, 1);
+    return true;
+}
+
+/* Gives a drained block back: into the slab if it is still mine, else to whom it belongs by now. */
+static void settle(struct hk_cache *cache, void *block)
+{
+    if (hk_route_owner(hk_map_lookup((uintptr_t)block)) == cache->owner.id)
+        hk_blocks_give(&cache->owner, &block, 1);
+    else
+        hk_deliver(block);
+}
+
+/* Into the bin as long as there is room. */
+static void receive(struct hk_cache *cache, unsigned class, void *block)
+{
+    bool mine = hk_map_lookup((uintptr_t)block) == hk_route(cache->owner.id, class);
+    if (!mine || !hk_hit_push(&cache->front.bins[class], block))
+        settle(cache, block);
+}
+
+static void unpack(struct hk_cache *cache, struct hk_parcel *chain)
+{
+    size_t blocks = 0;
+    for (struct hk_parcel *parcel = chain, *next; parcel != NULL; parcel = next) {
+        next = parcel->next;
+        unsigned class = parcel->class;
+        if (parcel->count == 0) {
+            blocks++;
+            receive(cache, class, parcel);
+            continue;
+        }
+        for (unsigned i = 0; i < parcel->count; i++)
+            receive(cache, class, parcel->blocks[i]);
+        blocks += parcel->count;
+        hk_parcel_drop(parcel);
+    }
+    if (blocks > 0)
+        HK_COUNT_THREAD(&cache->owner.counts, remote_drained, blocks);
+}
+
+static void drain_some(struct hk_cache *cache)
+{
+    for (uint64_t left = hk_load(cache->owner.xpending); left != 0; left &= left - 1) {
+        unsigned class = hk_ctz64(left);
+        unpack(cache, hk_inbox_take(&cache->owner, class, PARCELS_PER_TICK));
+    }
+}
+
+static void drain_all(struct hk_cache *cache)
+{
+    while (hk_load(cache->owner.xpending) != 0)
+        drain_some(cache);
+}
+
+static void tick(struct hk_cache *cache)
+{
+    if (HK_LIKELY(--cache->until_tick != 0))
+        return;
+    cache->until_tick = SLOW_CALLS_PER_TICK;
+    hk_outbox_post_all(&cache->outbox);
+    drain_some(cache);
+    hk_giveback_tick();
+}
+
+/* Where there is no memory for the bin's array: one block without it. */
+static void *take_one(struct hk_cache *cache, unsigned class)
+{
+    void *block = NULL;
+    if (hk_blocks_take(&cache->owner, class, &block + 1, 1) != 0)
+        cache->front.bins[class].served++;
+    return block;
+}
+
+static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class)
+{
+    struct hk_bin *bin = &cache->front.bins[class];
+    HK_COUNT_THREAD(&cache->owner.counts, misses, 1);
+    tick(cache);
+    bool busy = bin->served >= 4 * hk_bin_capacity(bin);
+    if (busy)
+        hk_bin_grow(cache, class);
+    unpack(cache, hk_inbox_take(&cache->owner, class, PARCELS_PER_REFILL));
+    if (hk_bin_capacity(bin) == 0)
+        return take_one(cache, class);
+    if (hk_bin_items(bin) == 0)
+        hk_bin_fill(cache, class);
+    return hk_hit_pop(bin);
+}
+
+void *hk_cache_alloc(struct hk_cache *cache, unsigned class)
+{
+    void *block = hk_hit_pop(&cache->front.bins[class]);
+    return HK_LIKELY(block != NULL) ? block : refill(cache, class);
+}
+
+static void free_mine(struct hk_cache *cache, unsigned class, void *block)
+{
+    struct hk_bin *bin = &cache->front.bins[class];
+    if (hk_hit_push(bin, block))
+        return;
+    HK_COUNT_THREAD(&cache->owner.counts, overflows, 1);
+    tick(cache);
+    if (!hk_bin_grow(cache, class))
+        hk_bin_shed(cache, class, (hk_bin_capacity(bin) + 1) / 2);
+    if (!hk_hit_push(bin, block))
+        hk_blocks_give(&cache->owner, &block, 1);
+}
+
+/* The slab of a thread that has ended becomes the freer's: its other blocks are likely to be freed here too. */
+static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
+{
+    struct hk_slab *slab = hk_registry_claim(block, class, &cache->owner);
+    if (slab == NULL) {
+        hk_deliver(block);
+        return;
+    }
+    hk_blocks_shelve(&cache->owner, slab);
+    free_mine(cache, class, block);
+}
+
+static HK_COLD void free_foreign(void *block)
+{
+    if (hk_foreign_readable(block) == 0)
+        hk_slab_invalid("pointer not from this allocator", block);
+    HK_COUNT(foreign_frees, 1);
+}
+
+void hk_cache_free(struct hk_cache *cache, void *block)
+{
+    uint32_t route = hk_map_lookup((uintptr_t)block);
+    unsigned class = hk_route_class(route);
+    uint32_t owner = hk_route_owner(route);
+    if (HK_UNLIKELY(route == 0))
+        free_foreign(block);
+    else if (class == HK_CLASS_BIG)
+        hk_big_free(block);
+    else if (cache == NULL)
+        hk_deliver(block);
+    else if (owner == cache->owner.id)
+        free_mine(cache, class, block);
+    else if (owner == HK_ORPHAN)
+        free_orphaned(cache, class, block);
+    else {
+        HK_COUNT_THREAD(&cache->owner.counts, remote_frees, 1);
+        hk_outbox_put(&cache->outbox, route, block);
+        tick(cache);
+    }
+}
+
+bool hk_cache_resize(struct hk_cache *cache, void *block, size_t size)
+{
+    uint32_t route = hk_map_lookup((uintptr_t)block);
+    struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    if (cache == NULL || hk_route_owner(route) != cache->owner.id || slab->start != (uintptr_t)block)
+        return false;
+    bool resized = hk_blocks_resize(&cache->owner, slab, size);
+    if (resized)
+        HK_COUNT_THREAD(&cache->owner.counts, resized_in_place, 1);
+    return resized;
+}
+
+static void empty_bins(struct hk_cache *cache)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        hk_bin_shed(cache, class, hk_bin_items(&cache->front.bins[class]));
+        hk_bin_drop(cache, class);
+    }
+}
+
+void hk_cache_trim(struct hk_cache *cache)
+{
+    hk_outbox_post_all(&cache->outbox);
+    drain_all(cache);
+    empty_bins(cache);
+    hk_blocks_trim(&cache->owner);
+}
+
+void hk_cache_end(void)
+{
+    struct hk_cache *cache = hk_cache_self();
+    hk_self = &hk_front_dying;
+    if (cache == NULL)
+        return;
+    hk_outbox_post_all(&cache->outbox);
+    drain_all(cache);
+    empty_bins(cache);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        unpack(cache, hk_inbox_close(&cache->owner, class));
+    hk_blocks_abandon(&cache->owner);
+    HK_COUNT(threads_ended, 1);
+    hk_lock(&pool.lock);
+    cache->alive = false;
+    cache->next_unused = pool.unused;
+    pool.unused = cache;
+    hk_unlock(&pool.lock);
+}
+
+struct hk_cache *hk_cache_by_id(uint32_t id) { return hk_container_of(hk_owner_by_id(id), struct hk_cache, owner); }
+
+/* A parcel that is posted while memory is being copied could arrive in the child half written: the inbox is shut. */
+void hk_caches_fork_prepare(void)
+{
+    struct hk_cache *cache = hk_cache_self();
+    for (unsigned class = 0; cache != NULL && class < HK_CLASSES; class ++)
+        unpack(cache, hk_inbox_close(&cache->owner, class));
+    hk_lock(&pool.lock);
+}
+
+static void reopen_inboxes(void)
+{
+    struct hk_cache *cache = hk_cache_self();
+    for (unsigned class = 0; cache != NULL && class < HK_CLASSES; class ++)
+        hk_inbox_open(&cache->owner, class);
+}
+
+void hk_caches_fork_parent(void)
+{
+    hk_unlock(&pool.lock);
+    reopen_inboxes();
+}
+
+/* What lay in bins and outboxes of threads that the child does not have may be with the user by now: it is counted and left.
+ * Their arrays too may have been cut in the middle of a change. */
+static void bury(struct hk_cache *cache)
+{
+    size_t blocks = hk_outbox_forget(&cache->outbox);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        blocks += hk_min(hk_bin_items(&cache->front.bins[class]), hk_classes[class].cap);
+    HK_COUNT(fork_stranded, blocks);
+    cache->alive = false;
+    cache->next_unused = pool.unused;
+    pool.unused = cache;
+}
+
+bool hk_caches_fork_child(void)
+{
+    bool buried = false;
+    struct hk_cache *self = hk_cache_self();
+    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
+        struct hk_cache *cache = hk_cache_by_id(id);
+        if (cache == self || !cache->alive)
+            continue;
+        bury(cache);
+        buried = true;
+    }
+    hk_lock_reset(&pool.lock);
+    reopen_inboxes();
+    return buried;
+}

@@ -1,0 +1,57 @@
+/* Cache: all that a thread keeps for itself: its bins, its slabs, its outbox; and the slow paths behind a miss.
+ *
+ * Owns       the bins' arrays and capacities (within the thread's byte budget), and the pool of caches of ended threads.
+ * Invariant  a block in a bin belongs to a slab of this cache's owner.
+ * Threads    a cache: its thread. begin, end, the list of caches: any. */
+#ifndef HK_CACHE_H
+#define HK_CACHE_H
+
+#include "front/hit.h"
+#include "slab/outbox.h"
+#include "slab/owner.h"
+
+struct hk_cache {
+    struct hk_front front;
+    struct hk_owner owner;
+    struct hk_outbox outbox;
+    size_t granted;      /* bytes that the bins may hold, by their capacities */
+    uint32_t until_tick; /* slow calls left until the clock is looked at */
+    bool alive;
+    struct hk_cache *next_unused;
+};
+
+/* The calling thread's cache; NULL if it has none (not begun, or ended). */
+HK_INLINE struct hk_cache *hk_cache_self(void)
+{
+    struct hk_front *front = hk_self;
+    bool none = front == &hk_front_unborn || front == &hk_front_dying;
+    return none ? NULL : hk_container_of(front, struct hk_cache, front);
+}
+HK_INLINE bool hk_cache_ended(void) { return hk_self == &hk_front_dying; }
+
+/* Gives the calling thread a cache. False if memory is refused. */
+bool hk_cache_begin(void);
+/* Returns all that the thread holds; it has no cache any more, and gets none. */
+void hk_cache_end(void);
+
+/* A block of a class, from its bin or after a miss; NULL if memory is refused. */
+void *hk_cache_alloc(struct hk_cache *cache, unsigned class);
+
+/* Frees a block that the hit path did not take. `cache` may be NULL. */
+void hk_cache_free(struct hk_cache *cache, void *block);
+
+/* A block resized where it is; false if it has to move. */
+bool hk_cache_resize(struct hk_cache *cache, void *block, size_t size);
+
+/* Gives back everything in bins and outboxes, and empty slabs. */
+void hk_cache_trim(struct hk_cache *cache);
+
+/* Caches of all threads, ended ones included: for the report. */
+struct hk_cache *hk_cache_by_id(uint32_t id);
+
+void hk_caches_fork_prepare(void);
+void hk_caches_fork_parent(void);
+/* Caches of threads that the child does not have go to the pool; true if there were any. Their slabs are still to be orphaned. */
+bool hk_caches_fork_child(void);
+
+#endif

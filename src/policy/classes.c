@@ -1,0 +1,74 @@
+#include "policy/classes.h"
+
+const struct hk_class hk_classes[HK_CLASSES] = {
+#define HK_CLASS(idx, bytes, slab_kib, most, kind)                                                                     \
+    [idx] = {.size = (bytes), .slab_bytes = (slab_kib) * 1024, .cap = (most), .tier = HK_TIER_##kind},
+#include "policy/classes.def"
+#undef HK_CLASS
+};
+
+#define HK_CLASS(idx, size, slab_kib, cap, tier)                                                                       \
+    _Static_assert((size) % 16 == 0 && (size) <= (slab_kib) * 1024, "class " #idx ": size");                           \
+    _Static_assert((slab_kib) % 64 == 0 && (slab_kib) <= 1024, "class " #idx ": slab_kib");                            \
+    _Static_assert(((cap) & ((cap) + 1)) == 0 && (cap) >= 1 && (cap) <= 255, "class " #idx ": cap");
+#include "policy/classes.def"
+#undef HK_CLASS
+
+/* In an enum, a name without a value is one more than the name before it: LOW of a class follows HIGH of the last. */
+#define STEPS_UP_TO(size, step) (((size) + (step) - 1) / (step))
+enum {
+#define HK_CLASS(idx, size, slab_kib, cap, tier) FINE_LOW_##idx, FINE_HIGH_##idx = STEPS_UP_TO(size, HK_FINE_STEP),
+#include "policy/classes.def"
+#undef HK_CLASS
+};
+enum {
+#define HK_CLASS(idx, size, slab_kib, cap, tier) COARSE_LOW_##idx, COARSE_HIGH_##idx = ROW_##tier(size),
+#define ROW_TINY(size) HK_FINE_MAX / HK_COARSE_STEP
+#define ROW_MID(size) HK_FINE_MAX / HK_COARSE_STEP
+#define ROW_LARGE(size) STEPS_UP_TO(size, HK_COARSE_STEP)
+#include "policy/classes.def"
+#undef HK_CLASS
+#undef ROW_TINY
+#undef ROW_MID
+#undef ROW_LARGE
+};
+
+const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1] = {
+#define HK_CLASS(idx, size, slab_kib, cap, tier) ROW_##tier(idx)
+#define ROW_TINY(idx) [FINE_LOW_##idx... FINE_HIGH_##idx] = (idx) * HK_CLASS_BYTES,
+#define ROW_MID(idx) [FINE_LOW_##idx... FINE_HIGH_##idx] = (idx) * HK_CLASS_BYTES,
+#define ROW_LARGE(idx)
+#include "policy/classes.def"
+#undef HK_CLASS
+#undef ROW_TINY
+#undef ROW_MID
+#undef ROW_LARGE
+};
+
+const uint8_t hk_coarse_classes[HK_LARGE_MAX / HK_COARSE_STEP + 1] = {
+#define HK_CLASS(idx, size, slab_kib, cap, tier) ROW_##tier(idx)
+#define ROW_TINY(idx)
+#define ROW_MID(idx)
+#define ROW_LARGE(idx) [COARSE_LOW_##idx... COARSE_HIGH_##idx] = (idx),
+#include "policy/classes.def"
+#undef HK_CLASS
+#undef ROW_TINY
+#undef ROW_MID
+#undef ROW_LARGE
+};
+
+unsigned hk_class_of_aligned(size_t size, size_t align)
+{
+    if (size > HK_LARGE_MAX)
+        return HK_CLASSES;
+    unsigned class = hk_class_of(size);
+    while (class < HK_CLASSES && (hk_classes[class].size & (align - 1)) != 0)
+        class ++;
+    return class;
+}
+
+const char *hk_tier_name(enum hk_tier tier)
+{
+    static const char *const names[] = {"tiny", "mid", "large"};
+    return names[tier];
+}

@@ -1,0 +1,52 @@
+/* Classes: what classes.def says, as constants and tables.
+ * Invariant  every size in 1 .. HK_LARGE_MAX has exactly one class, the smallest that holds it.
+ * Threads    constants. */
+#ifndef HK_CLASSES_H
+#define HK_CLASSES_H
+
+#include "base/base.h"
+
+enum hk_tier { HK_TIER_TINY, HK_TIER_MID, HK_TIER_LARGE };
+
+enum {
+#define HK_CLASS(idx, size, slab_kib, cap, tier) HK_CLASS_##idx,
+#include "policy/classes.def"
+#undef HK_CLASS
+    HK_CLASSES
+};
+
+#define HK_CLASS_BYTES 32 /* the size of a bin: routes carry class * 32, an offset that needs no scaling */
+#define HK_FINE_STEP 16
+#define HK_FINE_MAX (32 * HK_KIB)
+#define HK_COARSE_STEP 4096
+#define HK_LARGE_MAX (1 * HK_MIB)
+
+struct hk_class {
+    uint32_t size;
+    uint32_t slab_bytes;
+    uint16_t cap;
+    uint8_t tier;
+};
+
+extern const struct hk_class hk_classes[HK_CLASSES];
+
+/* Indexed by (size + 15) / 16 for sizes up to HK_FINE_MAX: class * HK_CLASS_BYTES. */
+extern const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1];
+/* Indexed by (size + 4095) / 4096 for sizes up to HK_LARGE_MAX: class. */
+extern const uint8_t hk_coarse_classes[HK_LARGE_MAX / HK_COARSE_STEP + 1];
+
+/* The class of a size in 0 .. HK_LARGE_MAX. */
+HK_INLINE unsigned hk_class_of(size_t size)
+{
+    if (HK_LIKELY(size <= HK_FINE_MAX))
+        return hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP] / HK_CLASS_BYTES;
+    return hk_coarse_classes[(size + HK_COARSE_STEP - 1) / HK_COARSE_STEP];
+}
+
+/* The smallest class that holds `size` and whose blocks all start at multiples of `align`; HK_CLASSES if there is none.
+ * align is a power of two, at most 64 KiB. */
+unsigned hk_class_of_aligned(size_t size, size_t align);
+
+const char *hk_tier_name(enum hk_tier tier);
+
+#endif

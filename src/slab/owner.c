@@ -1,0 +1,155 @@
+#include "slab/owner.h"
+
+#include "base/fatal.h"
+#include "base/lock.h"
+#include "span/meta.h"
+
+#define FLAT_OWNERS ((size_t)1 << 20)
+#define SCARCE_OWNERS ((size_t)1 << 14)
+#define CLOSED ((struct hk_parcel *)1)
+
+static struct {
+    struct hk_lock lock;
+    struct hk_sparse array; /* of struct hk_owner * by number */
+    _Atomic uint32_t xend;
+} owners = {.lock = HK_LOCK_INIT(HK_RANK_OWNERS), .xend = HK_FIRST_OWNER};
+
+static struct {
+    struct hk_lock lock;
+    struct hk_parcel *unused;
+    size_t made;
+} parcels = {.lock = HK_LOCK_INIT(HK_RANK_PARCELS)};
+
+bool hk_owners_init(void)
+{
+    size_t most = hk_map.flat ? FLAT_OWNERS : SCARCE_OWNERS;
+    return hk_sparse_reserve(&owners.array, most * sizeof(struct hk_owner *), HK_ACCESS_NONE);
+}
+
+static struct hk_owner **entry(uint32_t id) { return (struct hk_owner **)(void *)owners.array.base + id; }
+
+bool hk_owner_register(struct hk_owner *owner)
+{
+    hk_lock(&owners.lock);
+    uint32_t id = hk_load(owners.xend);
+    size_t at = id * sizeof(struct hk_owner *);
+    bool room = at < owners.array.size && hk_sparse_cover_slow(&owners.array, at, sizeof(struct hk_owner *));
+    if (room) {
+        owner->id = id;
+        *entry(id) = owner;
+        hk_store_release(owners.xend, id + 1);
+    }
+    hk_unlock(&owners.lock);
+    return room;
+}
+
+void hk_owner_open(struct hk_owner *owner)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        hk_list_init(&owner->shelves[class].partial);
+        hk_list_init(&owner->shelves[class].full);
+        hk_inbox_open(owner, class);
+    }
+}
+
+uint32_t hk_owner_end(void) { return hk_load_acquire(owners.xend); }
+struct hk_owner *hk_owner_by_id(uint32_t id) { return *entry(id); }
+
+struct hk_parcel *hk_parcel_new(void)
+{
+    hk_lock(&parcels.lock);
+    struct hk_parcel *parcel = parcels.unused;
+    if (parcel != NULL)
+        parcels.unused = parcel->next;
+    else if ((parcel = hk_meta_alloc(sizeof *parcel)) != NULL)
+        parcels.made++;
+    hk_unlock(&parcels.lock);
+    if (parcel != NULL)
+        parcel->count = 0;
+    return parcel;
+}
+
+void hk_parcel_drop(struct hk_parcel *parcel)
+{
+    hk_lock(&parcels.lock);
+    parcel->next = parcels.unused;
+    parcels.unused = parcel;
+    hk_unlock(&parcels.lock);
+}
+
+size_t hk_parcels_bytes(void)
+{
+    hk_lock(&parcels.lock);
+    size_t bytes = parcels.made * sizeof(struct hk_parcel);
+    hk_unlock(&parcels.lock);
+    return bytes;
+}
+
+bool hk_inbox_post(struct hk_owner *owner, struct hk_parcel *parcel)
+{
+    _Atomic(struct hk_parcel *) *inbox = &owner->xinbox[parcel->class];
+    struct hk_parcel *head = hk_load(*inbox);
+    uint64_t bit = (uint64_t)1 << parcel->class;
+    do {
+        if (head == CLOSED)
+            return false;
+        parcel->next = head;
+    } while (!atomic_compare_exchange_weak_explicit(inbox, &head, parcel, memory_order_release, memory_order_relaxed));
+    if (head == NULL)
+        atomic_fetch_or_explicit(&owner->xpending, bit, memory_order_release);
+    return true;
+}
+
+static void take_inbox(struct hk_owner *owner, unsigned class)
+{
+    /* The bit goes first: a parcel that comes in between sets it again. */
+    atomic_fetch_and_explicit(&owner->xpending, ~((uint64_t)1 << class), memory_order_acquire);
+    owner->backlog[class] = atomic_exchange_explicit(&owner->xinbox[class], NULL, memory_order_acquire);
+}
+
+struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most)
+{
+    uint64_t bit = (uint64_t)1 << class;
+    if ((hk_load(owner->xpending) & bit) == 0)
+        return NULL;
+    if (owner->backlog[class] == NULL)
+        take_inbox(owner, class);
+    struct hk_parcel *first = owner->backlog[class], *last = first;
+    if (first == NULL)
+        return NULL;
+    for (; most > 1 && last->next != NULL; most--)
+        last = last->next;
+    owner->backlog[class] = last->next;
+    last->next = NULL;
+    if (owner->backlog[class] != NULL)
+        atomic_fetch_or_explicit(&owner->xpending, bit, memory_order_relaxed);
+    return first;
+}
+
+struct hk_parcel *hk_inbox_close(struct hk_owner *owner, unsigned class)
+{
+    struct hk_parcel *rest = atomic_exchange_explicit(&owner->xinbox[class], CLOSED, memory_order_acquire);
+    return rest == CLOSED ? NULL : rest;
+}
+
+void hk_inbox_open(struct hk_owner *owner, unsigned class) { hk_store_release(owner->xinbox[class], NULL); }
+
+size_t hk_owners_committed(void) { return hk_sparse_committed(&owners.array); }
+
+void hk_owners_fork_prepare(void)
+{
+    hk_lock(&owners.lock);
+    hk_lock(&parcels.lock);
+}
+
+void hk_owners_fork_parent(void)
+{
+    hk_unlock(&parcels.lock);
+    hk_unlock(&owners.lock);
+}
+
+void hk_owners_fork_child(void)
+{
+    hk_lock_reset(&parcels.lock);
+    hk_lock_reset(&owners.lock);
+}

@@ -1,0 +1,75 @@
+/* Owner: who holds slabs: a thread, by its number; and where strangers leave the blocks that they free for it.
+ *
+ *   thread B (stranger)                      thread A (the owner)
+ *   free(p) -> outbox: parcel -- one CAS a parcel --> xinbox[class] --xchg NULL--> A's bin, or the bitmaps
+ *
+ * Owns       the table of owners, and each owner's shelves and inboxes.
+ * Invariant  a block in a parcel still counts as taken in its slab. An owner's memory is never unmapped, so that a stale
+ *            number in a stranger's hand is harmless: a parcel for who is gone is refused, and its blocks are looked at again.
+ * Threads    shelves: the owner only. inboxes: push any, lock-free; drain the owner. */
+#ifndef HK_OWNER_H
+#define HK_OWNER_H
+
+#include "base/list.h"
+#include "count/stats.h"
+#include "policy/classes.h"
+#include "slab/slab.h"
+
+enum { HK_PARCEL_BLOCKS = 62 };
+
+struct hk_parcel {
+    struct hk_parcel *next;
+    uint32_t count; /* 0: the parcel is itself the block (no memory could be had for a parcel) */
+    uint32_t class;
+    void *blocks[HK_PARCEL_BLOCKS];
+};
+
+struct hk_shelf {
+    struct hk_list partial; /* slabs with free blocks */
+    struct hk_list full;
+};
+
+struct hk_owner {
+    /* constant after init */
+    uint32_t id;
+    /* the owner's */
+    struct hk_shelf shelves[HK_CLASSES];
+    struct hk_parcel *backlog[HK_CLASSES]; /* taken from the inbox, not yet unpacked */
+    struct hk_thread_counts counts;
+    /* shared */
+    _Atomic uint64_t xpending HK_ALIGNED(HK_CACHE_LINE); /* bit c: inbox c may hold parcels */
+    _Atomic(struct hk_parcel *) xinbox[HK_CLASSES];
+};
+
+bool hk_owners_init(void);
+
+/* Gives a zeroed owner its number, for good; false if there is none left. */
+bool hk_owner_register(struct hk_owner *owner);
+/* Empty shelves and open inboxes: at the start of a thread. */
+void hk_owner_open(struct hk_owner *owner);
+
+/* Numbers given so far are HK_FIRST_OWNER .. hk_owner_end() - 1. */
+uint32_t hk_owner_end(void);
+struct hk_owner *hk_owner_by_id(uint32_t id);
+
+struct hk_parcel *hk_parcel_new(void); /* NULL if the system refuses */
+void hk_parcel_drop(struct hk_parcel *parcel);
+/* Parcels that exist but hold nothing, and bytes of all. */
+size_t hk_parcels_bytes(void);
+
+/* False if the inbox is closed: the parcel stays the caller's. */
+bool hk_inbox_post(struct hk_owner *owner, struct hk_parcel *parcel);
+/* At most `most` parcels of a class, chained; the caller drops them. */
+struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most);
+/* Takes what came last and refuses what comes later, until opened again: for a thread's end, and for fork. */
+struct hk_parcel *hk_inbox_close(struct hk_owner *owner, unsigned class);
+void hk_inbox_open(struct hk_owner *owner, unsigned class);
+
+/* Bytes committed for the table of owners. */
+size_t hk_owners_committed(void);
+
+void hk_owners_fork_prepare(void);
+void hk_owners_fork_parent(void);
+void hk_owners_fork_child(void);
+
+#endif

@@ -1,0 +1,191 @@
+#include "slab/slab.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/fatal.h"
+#include "count/stats.h"
+#include "policy/options.h"
+#include "span/meta.h"
+#include "span/runs.h"
+
+struct hk_slab_table hk_slab_table;
+
+#define FLAT_SLABS ((size_t)1 << 26)
+enum { RECIPROCAL_SHIFT = 40 };
+
+static struct {
+    struct hk_lock lock;
+    struct hk_sparse array;
+    struct hk_list unused;
+} slabs = {.lock = HK_LOCK_INIT(HK_RANK_SLABS)};
+
+bool hk_slabs_init(void)
+{
+    hk_list_init(&slabs.unused);
+    size_t count = hk_map.flat ? FLAT_SLABS : hk_map.units;
+    if (!hk_sparse_reserve(&slabs.array, count * sizeof(struct hk_slab), HK_ACCESS_NONE))
+        return false;
+    hk_slab_table.base = (void *)slabs.array.base;
+    return true;
+}
+
+static struct hk_slab *new_descriptor(void)
+{
+    uint32_t number = hk_load(hk_slab_table.xcount);
+    size_t at = number * sizeof(struct hk_slab);
+    if (at + sizeof(struct hk_slab) > slabs.array.size || !hk_sparse_cover_slow(&slabs.array, at, sizeof(struct hk_slab)))
+        return NULL;
+    hk_slab_table.base[number].number = number;
+    hk_store(hk_slab_table.xcount, number + 1);
+    return &hk_slab_table.base[number];
+}
+
+struct hk_slab *hk_slab_descriptor(void)
+{
+    hk_lock(&slabs.lock);
+    struct hk_link *unused = hk_list_first(&slabs.unused);
+    if (unused != NULL)
+        hk_link_remove(unused);
+    struct hk_slab *slab = unused != NULL ? hk_container_of(unused, struct hk_slab, link) : new_descriptor();
+    hk_unlock(&slabs.lock);
+    return slab;
+}
+
+void hk_slab_descriptor_drop(struct hk_slab *slab)
+{
+    slab->start = 0;
+    hk_lock(&slabs.lock);
+    hk_list_push_front(&slabs.unused, &slab->link);
+    hk_unlock(&slabs.lock);
+}
+
+static bool make_bits(struct hk_slab *slab)
+{
+    slab->words = (uint16_t)((slab->blocks + 63u) / 64u);
+    slab->freebits = slab->own_bits;
+    if (slab->words > sizeof slab->own_bits / sizeof slab->own_bits[0])
+        slab->freebits = hk_meta_alloc(slab->words * sizeof(uint64_t));
+    if (slab->freebits == NULL)
+        return false;
+    memset(slab->freebits, 0xff, slab->words * sizeof(uint64_t));
+    if (slab->blocks % 64 != 0)
+        slab->freebits[slab->words - 1] = ((uint64_t)1 << (slab->blocks % 64)) - 1;
+    return true;
+}
+
+static void drop_bits(struct hk_slab *slab)
+{
+    if (slab->freebits != slab->own_bits)
+        hk_meta_free(slab->freebits, slab->words * sizeof(uint64_t));
+}
+
+struct hk_slab *hk_slab_make(unsigned class, uint32_t owner)
+{
+    const struct hk_class *row = &hk_classes[class];
+    struct hk_slab *slab = hk_slab_descriptor();
+    if (slab == NULL)
+        return NULL;
+    slab->class = (uint8_t)class;
+    slab->bytes = row->slab_bytes;
+    slab->block_size = row->size;
+    slab->reciprocal = (((uint64_t)1 << RECIPROCAL_SHIFT) + row->size - 1) / row->size;
+    slab->blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);
+    slab->first_word = 0;
+    if (make_bits(slab)) {
+        uintptr_t start = hk_run_alloc(slab->bytes / HK_UNIT, &slab->zeroed);
+        if (start != 0) {
+            slab->start = start;
+            hk_map_assign(start, slab->bytes / HK_UNIT, hk_route(owner, class), slab->number);
+            HK_COUNT(slabs_made, 1);
+            return slab;
+        }
+        drop_bits(slab);
+    }
+    hk_slab_descriptor_drop(slab);
+    return NULL;
+}
+
+void hk_slab_release(struct hk_slab *slab)
+{
+    hk_assert(slab->free == slab->blocks);
+    uintptr_t start = slab->start;
+    size_t units = slab->bytes / HK_UNIT;
+    hk_map_route_all(start, units, 0);
+    drop_bits(slab);
+    hk_slab_descriptor_drop(slab);
+    hk_run_free(start, units);
+    HK_COUNT(slabs_released, 1);
+}
+
+void hk_slab_take(struct hk_slab *slab, void **end, unsigned n)
+{
+    hk_assert(n <= slab->free);
+    unsigned word = slab->first_word;
+    slab->free = (uint16_t)(slab->free - n);
+    while (n > 0) {
+        uint64_t bits = slab->freebits[word];
+        char *base = (char *)slab->start + (size_t)word * 64 * slab->block_size;
+        for (; bits != 0 && n > 0; bits &= bits - 1, n--)
+            *--end = base + (size_t)hk_ctz64(bits) * slab->block_size;
+        slab->freebits[word] = bits;
+        word += bits == 0;
+    }
+    slab->first_word = (uint16_t)word;
+    slab->zeroed = false;
+}
+
+HK_INLINE void give_bit(struct hk_slab *slab, size_t index, const void *block)
+{
+    uint64_t bit = (uint64_t)1 << (index % 64);
+    unsigned word = (unsigned)(index / 64);
+    if (HK_UNLIKELY(slab->start + index * slab->block_size != (uintptr_t)block || index >= slab->blocks))
+        hk_slab_invalid("pointer inside a block", block);
+    if (HK_UNLIKELY((slab->freebits[word] & bit) != 0))
+        hk_slab_invalid("block already free", block);
+    slab->freebits[word] |= bit;
+    slab->free++;
+    if (word < slab->first_word)
+        slab->first_word = (uint16_t)word;
+}
+
+void hk_slab_give(struct hk_slab *slab, void *block) { give_bit(slab, hk_slab_index(slab, (uintptr_t)block), block); }
+
+void hk_slab_recount(struct hk_slab *slab)
+{
+    unsigned free = 0;
+    for (unsigned word = 0; word < slab->words; word++)
+        free += hk_popcount64(slab->freebits[word]);
+    slab->free = (uint16_t)free;
+    slab->first_word = 0;
+}
+
+static const char *number_or_dash(char *digits, size_t size, bool known, size_t value)
+{
+    if (!known)
+        return "-";
+    digits[--size] = 0;
+    do {
+        digits[--size] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    return digits + size;
+}
+
+HK_COLD void hk_slab_invalid(const char *what, const void *p)
+{
+    uint32_t route = hk_map_lookup((uintptr_t)p);
+    char class_digits[24], owner_digits[24];
+    size_t size = route != 0 ? hk_slab_at((uintptr_t)p)->block_size : 0;
+    const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);
+    const char *owner_text = number_or_dash(owner_digits, sizeof owner_digits, hk_route_owner(route) != HK_NOBODY,
+                                            hk_route_owner(route));
+    hk_fatal("invalid free: %s: address 0x%lx, class %s bytes, owner %s", what, (uint64_t)(uintptr_t)p, class_text,
+             owner_text);
+}
+
+size_t hk_slabs_committed(void) { return hk_sparse_committed(&slabs.array); }
+
+void hk_slabs_fork_prepare(void) { hk_lock(&slabs.lock); }
+void hk_slabs_fork_parent(void) { hk_unlock(&slabs.lock); }
+void hk_slabs_fork_child(void) { hk_lock_reset(&slabs.lock); }

@@ -1,0 +1,96 @@
+/* Slab: a run of units cut into blocks of one class; which of them are free is a bitmap, never a list through the blocks.
+ *
+ *   address -> map.super -> slab number -> struct hk_slab -> freebits: bit i is set while block i is free in the slab
+ *
+ * Owns       the table of slab descriptors, and the bitmaps.
+ * Invariant  a block is free in its slab (its bit is set), or in exactly one bin, outbox or parcel, or with the user.
+ * Threads    only the holder of the slab's handle takes or gives: the owner named by its route, or, where that is
+ *            HK_ORPHAN, whoever holds the registry's lock of its class.
+ * Never      touches the blocks. */
+#ifndef HK_SLAB_H
+#define HK_SLAB_H
+
+#include "base/list.h"
+#include "policy/classes.h"
+#include "span/map.h"
+
+enum {
+    HK_NOBODY = 0,     /* owner of what is no slab: big blocks, free units */
+    HK_ORPHAN = 1,     /* owner of slabs whose thread has ended */
+    HK_FIRST_OWNER = 2,
+    HK_CLASS_BIG = HK_CLASSES, /* "class" of a big block's first unit */
+};
+
+struct hk_slab {
+    /* constant while the slab lives */
+    uintptr_t start;
+    size_t bytes;      /* of the run; for a big block, of its mapping */
+    uint64_t *freebits;
+    uint64_t reciprocal; /* 2^40 / block size, rounded up */
+    uint32_t number;
+    uint32_t block_size;
+    uint16_t blocks;
+    uint16_t words; /* of freebits */
+    uint8_t class;
+    /* the holder's */
+    bool zeroed; /* a slab of one block that nobody has written to */
+    uint16_t free;
+    uint16_t first_word; /* no bit is set in the words below */
+    struct hk_link link;
+    uint64_t own_bits[2]; /* freebits of slabs of up to 128 blocks */
+    uint64_t idle_since;  /* of a big block in the cache */
+} HK_ALIGNED(64);
+
+struct hk_slab_table {
+    struct hk_slab *base;
+    _Atomic uint32_t xcount; /* descriptors ever made */
+};
+extern struct hk_slab_table hk_slab_table;
+
+bool hk_slabs_init(void);
+
+HK_INLINE uint32_t hk_route(uint32_t owner, unsigned class)
+{
+    return owner << HK_ROUTE_OWNER_SHIFT | (uint32_t)class * HK_CLASS_BYTES;
+}
+HK_INLINE uint32_t hk_route_owner(uint32_t route) { return route >> HK_ROUTE_OWNER_SHIFT; }
+HK_INLINE unsigned hk_route_class(uint32_t route) { return (route & HK_ROUTE_CLASS_MASK) / HK_CLASS_BYTES; }
+
+/* The slab at an address whose route is not 0. */
+HK_INLINE struct hk_slab *hk_slab_at(uintptr_t address) { return &hk_slab_table.base[hk_load(*hk_map_slab(address))]; }
+
+/* Which block an address lies in (the slab's tail counts on). */
+HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
+{
+    return (size_t)(((address - slab->start) * slab->reciprocal) >> 40);
+}
+
+/* A descriptor without a run, for a block of its own mapping; NULL if the system refuses. */
+struct hk_slab *hk_slab_descriptor(void);
+void hk_slab_descriptor_drop(struct hk_slab *slab);
+
+/* A new slab, all free, for `owner`; NULL if the system refuses. */
+struct hk_slab *hk_slab_make(unsigned class, uint32_t owner);
+/* Its run goes back to span. All blocks must be free. */
+void hk_slab_release(struct hk_slab *slab);
+
+/* Moves the n <= free lowest blocks out; they end at `end`, the lowest last: popped from a bin, they come in address order. */
+void hk_slab_take(struct hk_slab *slab, void **end, unsigned n);
+
+/* Gives one block back. Fatal if it is no block of the slab, or free already. */
+void hk_slab_give(struct hk_slab *slab, void *block);
+
+/* For a slab whose holder was cut off by fork: makes the count fit the bitmap. */
+void hk_slab_recount(struct hk_slab *slab);
+
+/* The one message about pointers that cannot be freed, resized or asked about. */
+_Noreturn void hk_slab_invalid(const char *what, const void *p);
+
+void hk_slabs_fork_prepare(void);
+void hk_slabs_fork_parent(void);
+void hk_slabs_fork_child(void);
+
+/* Bytes committed for descriptors. */
+size_t hk_slabs_committed(void);
+
+#endif

@@ -1,0 +1,29 @@
+#include "span/foreign.h"
+
+#include "os/os.h"
+
+/* The break heap's start is field 47 of /proc/self/stat; the second field is a name in brackets that may hold anything. */
+enum { FIELD_AFTER_NAME = 3, FIELD_START_BREAK = 47 };
+
+static uintptr_t break_start(void)
+{
+    char text[1024];
+    size_t length = hk_os.read_file("/proc/self/stat", text, sizeof text);
+    const char *at = text + length;
+    while (at > text && *at != ')')
+        at--;
+    for (int field = FIELD_AFTER_NAME - 1; field < FIELD_START_BREAK && *at != 0; at++)
+        field += *at == ' ';
+    uintptr_t start = 0;
+    for (; *at >= '0' && *at <= '9'; at++)
+        start = start * 10 + (uintptr_t)(*at - '0');
+    return start;
+}
+
+size_t hk_foreign_readable(const void *p)
+{
+    uintptr_t address = (uintptr_t)p;
+    uintptr_t start = break_start();
+    uintptr_t end = hk_os.program_break();
+    return start != 0 && address >= start && address < end ? end - address : 0;
+}

@@ -1,0 +1,331 @@
+#include "span/runs.h"
+
+#include "base/bits.h"
+#include "base/fatal.h"
+#include "count/stats.h"
+#include "os/os.h"
+#include "policy/options.h"
+#include "span/map.h"
+
+#define REGION (256 * HK_GIB)
+#define SMALLEST_REGION (64 * HK_MIB)
+#define SMALLEST_GROWTH (2 * HK_MIB)
+#define LARGEST_GROWTH (32 * HK_MIB)
+
+static struct {
+    struct hk_lock lock;
+    uint64_t listed; /* bit n: by_run[n] is not empty */
+    struct hk_list by_run[HK_SUPER_UNITS + 1];
+    struct hk_list by_age;
+    uintptr_t region_next, region_end; /* reserved, not yet committed */
+    size_t region_wish;                /* 0: regions were refused, grow by small mappings */
+    size_t mapped, free_units, free_dirty_units;
+} runs = {.lock = HK_LOCK_INIT(HK_RANK_RUNS), .region_wish = REGION};
+
+static void init_once(void)
+{
+    if (runs.by_age.head.next != NULL)
+        return;
+    hk_list_init(&runs.by_age);
+    for (unsigned n = 0; n <= HK_SUPER_UNITS; n++)
+        hk_list_init(&runs.by_run[n]);
+}
+
+static void relist(struct hk_super *super)
+{
+    unsigned longest = hk_longest_run32(super->free);
+    if (longest == super->longest)
+        return;
+    if (super->longest > 0) {
+        hk_link_remove(&super->by_run);
+        if (hk_list_empty(&runs.by_run[super->longest]))
+            runs.listed &= ~((uint64_t)1 << super->longest);
+    }
+    super->longest = longest;
+    if (longest > 0) {
+        hk_list_push_front(&runs.by_run[longest], &super->by_run);
+        runs.listed |= (uint64_t)1 << longest;
+    }
+}
+
+static unsigned unit_in_super(uintptr_t address) { return (unsigned)(address >> HK_UNIT_SHIFT) % HK_SUPER_UNITS; }
+
+static void use_units(struct hk_super *super, uint32_t units)
+{
+    runs.free_units -= hk_popcount64(units);
+    runs.free_dirty_units -= hk_popcount64(units & super->dirty);
+    super->free &= ~units;
+    super->dirty |= units;
+    super->aged &= ~units;
+    relist(super);
+}
+
+static void release_units(struct hk_super *super, uint32_t units)
+{
+    hk_assert((super->free & units) == 0 && (super->owned & units) == units);
+    runs.free_units += hk_popcount64(units);
+    runs.free_dirty_units += hk_popcount64(units & super->dirty);
+    super->free |= units;
+    if ((units & super->dirty) != 0 && !hk_link_linked(&super->by_age)) {
+        super->idle_since = hk_os.clock_ms();
+        hk_list_push_back(&runs.by_age, &super->by_age);
+    }
+    relist(super);
+}
+
+/* Enters [address, address + size) as free and clean. */
+static bool add_memory(uintptr_t address, size_t size)
+{
+    if (!hk_map_cover(address, size))
+        return false;
+    for (size_t at = 0; at < size; at += HK_UNIT) {
+        struct hk_super *super = hk_map_super(address + at);
+        uint32_t unit = (uint32_t)1 << unit_in_super(address + at);
+        super->owned |= unit;
+        super->free |= unit;
+        super->dirty &= ~unit;
+        if (at + HK_UNIT == size || unit_in_super(address + at + HK_UNIT) == 0)
+            relist(super);
+    }
+    runs.free_units += size / HK_UNIT;
+    runs.mapped += size;
+    return true;
+}
+
+static bool reserve_region(void)
+{
+    for (; hk_map.flat && runs.region_wish >= SMALLEST_REGION; runs.region_wish /= 2) {
+        char *region = hk_os_map_aligned(runs.region_wish, HK_SUPER, HK_ACCESS_NONE);
+        if (region == NULL)
+            continue;
+        runs.region_next = (uintptr_t)region;
+        runs.region_end = (uintptr_t)region + runs.region_wish;
+        return true;
+    }
+    return false;
+}
+
+static bool grow_in_region(size_t size)
+{
+    if (size > runs.region_end - runs.region_next && !reserve_region())
+        return false;
+    uintptr_t at = runs.region_next;
+    if (!hk_os.commit((void *)at, size))
+        return false;
+    if (hk_options.huge_pages_from != 0 && runs.mapped >= hk_options.huge_pages_from)
+        hk_os.advise_huge((void *)at, size, true);
+    if (!add_memory(at, size)) {
+        hk_os.purge((void *)at, size);
+        return false;
+    }
+    runs.region_next += size;
+    return true;
+}
+
+static bool grow_by_mapping(size_t size)
+{
+    char *p = hk_os_map_aligned(size, HK_UNIT, HK_ACCESS_WRITE);
+    if (p == NULL)
+        return false;
+    if (add_memory((uintptr_t)p, size))
+        return true;
+    hk_os.unmap(p, size);
+    return false;
+}
+
+/* A process whose address space is limited after it started has it limited here too. */
+static bool within_limit(size_t size)
+{
+    size_t limit = hk_map.flat ? hk_os.address_limit() : SIZE_MAX;
+    return limit == SIZE_MAX || runs.mapped + size <= limit;
+}
+
+/* Grows by a share of what there is; where that is refused, by less, down to what is asked for. */
+static bool grow(size_t units)
+{
+    size_t least = units * HK_UNIT;
+    size_t share = hk_align_down(runs.mapped / 8, HK_SUPER);
+    size_t size = hk_max(least, hk_min(hk_max(share, SMALLEST_GROWTH), LARGEST_GROWTH));
+    for (;; size = hk_max(least, hk_align_down(size / 2, HK_UNIT))) {
+        bool grown = within_limit(size) && (grow_in_region(size) || grow_by_mapping(size));
+        if (grown)
+            return true;
+        if (size == least)
+            break;
+    }
+    HK_COUNT(os_refusals, 1);
+    return false;
+}
+
+static struct hk_super *tightest_fit(size_t units)
+{
+    uint64_t fitting = runs.listed >> units << units;
+    if (fitting == 0)
+        return NULL;
+    return hk_container_of(hk_list_first(&runs.by_run[hk_ctz64(fitting)]), struct hk_super, by_run);
+}
+
+static uintptr_t address_of(struct hk_super *super, unsigned unit)
+{
+    uintptr_t number = (uintptr_t)(super - hk_map.supers) + (hk_map.first_unit >> (HK_SUPER_SHIFT - HK_UNIT_SHIFT));
+    return (number << HK_SUPER_SHIFT) + ((uintptr_t)unit << HK_UNIT_SHIFT);
+}
+
+/* Units that hold pages already are taken first: they cost no fault. */
+static uintptr_t take_from(struct hk_super *super, unsigned units, bool *zeroed)
+{
+    uint32_t starts = hk_runs32(super->free & super->dirty, units);
+    if (starts == 0)
+        starts = hk_runs32(super->free, units);
+    unsigned first = hk_ctz64(starts);
+    uint32_t taken = hk_low_bits32(units) << first;
+    *zeroed = (taken & super->dirty) == 0;
+    use_units(super, taken);
+    return address_of(super, first);
+}
+
+uintptr_t hk_run_alloc(size_t units, bool *zeroed)
+{
+    hk_assert(units >= 1 && units <= HK_SUPER_UNITS);
+    uintptr_t address = 0;
+    hk_lock(&runs.lock);
+    init_once();
+    struct hk_super *super = tightest_fit(units);
+    while (super == NULL && grow(units))
+        super = tightest_fit(units);
+    if (super != NULL)
+        address = take_from(super, (unsigned)units, zeroed);
+    hk_unlock(&runs.lock);
+    return address;
+}
+
+void hk_run_free(uintptr_t address, size_t units)
+{
+    hk_lock(&runs.lock);
+    release_units(hk_map_super(address), hk_low_bits32((unsigned)units) << unit_in_super(address));
+    hk_unlock(&runs.lock);
+}
+
+bool hk_run_extend(uintptr_t address, size_t units, size_t more, bool *zeroed)
+{
+    unsigned first = unit_in_super(address) + (unsigned)units;
+    if (first + more > HK_SUPER_UNITS)
+        return false;
+    uint32_t wanted = hk_low_bits32((unsigned)more) << first;
+    struct hk_super *super = hk_map_super(address);
+    hk_lock(&runs.lock);
+    bool free = (super->free & wanted) == wanted;
+    if (free) {
+        *zeroed = (wanted & super->dirty) == 0;
+        use_units(super, wanted);
+    }
+    hk_unlock(&runs.lock);
+    return free;
+}
+
+/* Takes what is due out of the free units, so that nobody is given a unit while its pages go. */
+static uint32_t begin_purge(struct hk_super *super, uint64_t now_ms, uint64_t delay_ms)
+{
+    uint32_t idle = super->free & super->dirty;
+    uint32_t due = delay_ms == 0 ? idle : idle & super->aged;
+    super->aged = idle & ~due;
+    super->idle_since = now_ms;
+    hk_link_remove(&super->by_age);
+    if (super->aged != 0)
+        hk_list_push_back(&runs.by_age, &super->by_age);
+    runs.free_units -= hk_popcount64(due);
+    runs.free_dirty_units -= hk_popcount64(due);
+    super->free &= ~due;
+    relist(super);
+    return due;
+}
+
+/* `gone` are the units of `due` whose pages the system took. */
+static void end_purge(struct hk_super *super, uint32_t due, uint32_t gone)
+{
+    hk_lock(&runs.lock);
+    super->dirty &= ~gone;
+    release_units(super, due);
+    hk_unlock(&runs.lock);
+}
+
+static uint32_t purge_units(struct hk_super *super, uint32_t due)
+{
+    uint32_t gone = 0;
+    for (uint32_t left = due; left != 0;) {
+        unsigned first = hk_ctz64(left);
+        unsigned count = hk_ctz64(~((uint64_t)left >> first));
+        uint32_t range = hk_low_bits32(count) << first;
+        if (hk_os.purge((void *)address_of(super, first), count * HK_UNIT))
+            gone |= range;
+        left &= ~range;
+        HK_COUNT(purges, 1);
+    }
+    HK_COUNT(purged_bytes, hk_popcount64(gone) * HK_UNIT);
+    return gone;
+}
+
+/* Held over a whole pass, system calls included: nobody but purgers and fork ever waits for it. */
+static struct hk_lock purge_lock = HK_LOCK_INIT(HK_RANK_PURGE);
+
+static size_t purge_locked(uint64_t now_ms, uint64_t delay_ms)
+{
+    size_t bytes = 0;
+    bool failed = false;
+    while (!failed) {
+        hk_lock(&runs.lock);
+        init_once();
+        struct hk_link *oldest = hk_list_first(&runs.by_age);
+        struct hk_super *super = oldest != NULL ? hk_container_of(oldest, struct hk_super, by_age) : NULL;
+        bool due_now = super != NULL && (delay_ms == 0 || now_ms >= super->idle_since + delay_ms);
+        uint32_t due = due_now ? begin_purge(super, now_ms, delay_ms) : 0;
+        hk_unlock(&runs.lock);
+        if (!due_now)
+            break;
+        if (due == 0)
+            continue;
+        uint32_t gone = purge_units(super, due);
+        bytes += hk_popcount64(gone) * HK_UNIT;
+        failed = gone != due;
+        end_purge(super, due, gone);
+    }
+    return bytes;
+}
+
+size_t hk_runs_purge(uint64_t now_ms, uint64_t delay_ms)
+{
+    if (delay_ms == 0)
+        hk_lock(&purge_lock);
+    else if (!hk_try_lock(&purge_lock))
+        return 0;
+    size_t bytes = purge_locked(now_ms, delay_ms);
+    hk_unlock(&purge_lock);
+    return bytes;
+}
+
+void hk_runs_total(struct hk_runs_totals *totals)
+{
+    hk_lock(&runs.lock);
+    totals->mapped = runs.mapped;
+    totals->free_dirty = runs.free_dirty_units * HK_UNIT;
+    totals->free_clean = (runs.free_units - runs.free_dirty_units) * HK_UNIT;
+    hk_unlock(&runs.lock);
+}
+
+void hk_runs_fork_prepare(void)
+{
+    hk_lock(&purge_lock);
+    hk_lock(&runs.lock);
+}
+
+void hk_runs_fork_parent(void)
+{
+    hk_unlock(&runs.lock);
+    hk_unlock(&purge_lock);
+}
+
+void hk_runs_fork_child(void)
+{
+    hk_lock_reset(&runs.lock);
+    hk_lock_reset(&purge_lock);
+}

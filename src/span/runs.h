@@ -1,0 +1,35 @@
+/* Runs: which units of 64 KiB are free, and where the heap grows.
+ *
+ *   by_run[n] -> supers whose longest free run has n units      a request of n takes from the first list >= n: the tightest fit
+ *   by_age    -> supers with free units that hold pages, the longest idle first: what purge takes
+ *
+ * Owns       the free, dirty and aged units of every super; the reserved region that the heap grows into.
+ * Invariant  owned = in use + free; a unit in use belongs to exactly one slab; dirty says that a unit may hold pages.
+ * Threads    any (one lock); memory is given back to the system outside it.
+ * Never      hands out a unit that is being purged. */
+#ifndef HK_RUNS_H
+#define HK_RUNS_H
+
+#include "base/base.h"
+
+/* An address aligned to a unit, or 0 if the system refuses; 1 <= units <= 32. *zeroed: every byte reads as zero. */
+uintptr_t hk_run_alloc(size_t units, bool *zeroed);
+void hk_run_free(uintptr_t address, size_t units);
+/* Takes the `more` units that follow a run of `units`; false if they are not free. *zeroed as above, for what was added. */
+bool hk_run_extend(uintptr_t address, size_t units, size_t more, bool *zeroed);
+
+/* Gives back to the system what has been free for `delay_ms` at least (0: everything free). Returns bytes. */
+size_t hk_runs_purge(uint64_t now_ms, uint64_t delay_ms);
+
+struct hk_runs_totals {
+    size_t mapped;     /* bytes that the heap has grown to */
+    size_t free_dirty; /* free bytes that may hold pages */
+    size_t free_clean; /* free bytes that hold none */
+};
+void hk_runs_total(struct hk_runs_totals *totals);
+
+void hk_runs_fork_prepare(void);
+void hk_runs_fork_parent(void);
+void hk_runs_fork_child(void);
+
+#endif

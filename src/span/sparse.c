@@ -1,0 +1,51 @@
+#include "span/sparse.h"
+
+#include "base/bits.h"
+
+static struct hk_lock sparse_lock = HK_LOCK_INIT(HK_RANK_SPARSE);
+
+bool hk_sparse_reserve(struct hk_sparse *sparse, size_t size, enum hk_access access)
+{
+    sparse->window = hk_align_up((size + HK_SPARSE_WINDOWS - 1) / HK_SPARSE_WINDOWS, HK_PAGE);
+    sparse->size = hk_align_up(size, sparse->window);
+    sparse->base = hk_os.map(sparse->size, access);
+    if (sparse->base == NULL)
+        return false;
+    hk_os.advise_huge(sparse->base, sparse->size, false);
+    hk_os.skip_dump(sparse->base, sparse->size);
+    return true;
+}
+
+void hk_sparse_drop(struct hk_sparse *sparse)
+{
+    if (sparse->base != NULL)
+        hk_os.unmap(sparse->base, sparse->size);
+    sparse->base = NULL;
+}
+
+bool hk_sparse_cover_slow(struct hk_sparse *sparse, size_t from, size_t size)
+{
+    bool covered = true;
+    hk_lock(&sparse_lock);
+    for (size_t w = from / sparse->window; covered && w * sparse->window < from + size; w++) {
+        if (hk_sparse_covers(sparse, w))
+            continue;
+        covered = hk_os.commit(sparse->base + w * sparse->window, sparse->window);
+        if (covered)
+            atomic_fetch_or_explicit(&sparse->xcommitted[w / 64], (uint64_t)1 << (w % 64), memory_order_release);
+    }
+    hk_unlock(&sparse_lock);
+    return covered;
+}
+
+size_t hk_sparse_committed(struct hk_sparse *sparse)
+{
+    size_t windows = 0;
+    for (size_t i = 0; i < HK_SPARSE_WINDOWS / 64; i++)
+        windows += hk_popcount64(hk_load(sparse->xcommitted[i]));
+    return windows * sparse->window;
+}
+
+void hk_sparse_fork_prepare(void) { hk_lock(&sparse_lock); }
+void hk_sparse_fork_parent(void) { hk_unlock(&sparse_lock); }
+void hk_sparse_fork_child(void) { hk_lock_reset(&sparse_lock); }

@@ -1,0 +1,239 @@
+#include "tiers/bigcache.h"
+
+#include "base/bits.h"
+#include "base/fatal.h"
+#include "count/stats.h"
+#include "os/os.h"
+#include "policy/options.h"
+
+static struct {
+    struct hk_lock lock;
+    struct hk_list cached; /* newest first */
+    struct hk_big_totals totals;
+} big = {.lock = HK_LOCK_INIT(HK_RANK_BIG)};
+
+void hk_big_init(void) { hk_list_init(&big.cached); }
+
+static struct hk_slab *of_link(struct hk_link *link) { return hk_container_of(link, struct hk_slab, link); }
+
+static bool fits(const struct hk_slab *slab, size_t bytes, size_t align)
+{
+    return slab->bytes >= bytes && slab->bytes - bytes <= bytes / 100 * (hk_options.big_fit - 100) &&
+           (slab->start & (align - 1)) == 0;
+}
+
+static struct hk_slab *take_cached(size_t bytes, size_t align)
+{
+    struct hk_slab *best = NULL;
+    hk_lock(&big.lock);
+    for (struct hk_link *link = big.cached.head.next; link != &big.cached.head; link = link->next) {
+        struct hk_slab *slab = of_link(link);
+        if (fits(slab, bytes, align) && (best == NULL || slab->bytes < best->bytes))
+            best = slab;
+        if (best != NULL && best->bytes == bytes)
+            break;
+    }
+    if (best != NULL) {
+        hk_link_remove(&best->link);
+        big.totals.cached -= best->bytes;
+        big.totals.live += best->bytes;
+        big.totals.blocks++;
+    }
+    hk_unlock(&big.lock);
+    return best;
+}
+
+static void enter(struct hk_slab *slab, uintptr_t start, size_t bytes)
+{
+    slab->start = start;
+    slab->bytes = bytes;
+    slab->block_size = (uint32_t)hk_min(bytes, UINT32_MAX);
+    slab->blocks = 1;
+    slab->class = HK_CLASS_BIG;
+    hk_map_assign(start, 1, hk_route(HK_NOBODY, HK_CLASS_BIG), slab->number);
+}
+
+static void *map_covered(size_t bytes, size_t align)
+{
+    void *p = hk_os_map_aligned(bytes, align, HK_ACCESS_WRITE);
+    if (p == NULL || hk_map_cover((uintptr_t)p, 1))
+        return p;
+    hk_os.unmap(p, bytes);
+    return NULL;
+}
+
+static struct hk_slab *map_new(size_t bytes, size_t align)
+{
+    struct hk_slab *slab = hk_slab_descriptor();
+    if (slab == NULL)
+        return NULL;
+    void *p = map_covered(bytes, align);
+    if (p == NULL && hk_big_purge(0, 0) > 0)
+        p = map_covered(bytes, align);
+    if (p == NULL) {
+        HK_COUNT(os_refusals, 1);
+        hk_slab_descriptor_drop(slab);
+        return NULL;
+    }
+    enter(slab, (uintptr_t)p, bytes);
+    HK_COUNT(big_mapped, 1);
+    hk_lock(&big.lock);
+    big.totals.live += bytes;
+    big.totals.blocks++;
+    hk_unlock(&big.lock);
+    return slab;
+}
+
+void *hk_big_alloc(size_t size, size_t align, bool *zeroed)
+{
+    if (size > PTRDIFF_MAX - HK_UNIT || align > PTRDIFF_MAX / 2)
+        return NULL;
+    size_t bytes = hk_align_up(hk_max(size, HK_UNIT), HK_PAGE);
+    align = hk_max(align, HK_PAGE);
+    struct hk_slab *slab = take_cached(bytes, align);
+    *zeroed = slab == NULL;
+    if (slab != NULL)
+        HK_COUNT(big_reused, 1);
+    else
+        slab = map_new(bytes, align);
+    return slab != NULL ? (void *)slab->start : NULL;
+}
+
+/* The block's slab; fatal unless `block` is where a big block in use begins. */
+static struct hk_slab *checked_slab(void *block)
+{
+    struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    if (slab->start != (uintptr_t)block)
+        hk_slab_invalid("pointer inside a block", block);
+    if (hk_link_linked(&slab->link))
+        hk_slab_invalid("block already free", block);
+    return slab;
+}
+
+/* The route goes before the mapping. What the system will not unmap stays cached, without its pages. */
+static bool unmap(struct hk_slab *slab)
+{
+    uintptr_t start = slab->start;
+    uint32_t route = hk_load(*hk_map_route(start));
+    hk_map_route_all(start, 1, 0);
+    if (hk_os.unmap((void *)start, slab->bytes)) {
+        hk_slab_descriptor_drop(slab);
+        return true;
+    }
+    hk_map_route_all(start, 1, route);
+    hk_os.purge((void *)start, slab->bytes);
+    return false;
+}
+
+static void put_cached_locked(struct hk_slab *slab)
+{
+    slab->idle_since = hk_os.clock_ms();
+    big.totals.cached += slab->bytes;
+    hk_list_push_front(&big.cached, &slab->link);
+}
+
+static struct hk_slab *take_oldest_locked(void)
+{
+    struct hk_slab *oldest = of_link(big.cached.head.prev);
+    hk_link_remove(&oldest->link);
+    big.totals.cached -= oldest->bytes;
+    return oldest;
+}
+
+/* Unmaps the oldest while `due` says so; stops when the system will not. */
+static size_t unmap_while(bool (*due)(uint64_t argument), uint64_t argument)
+{
+    size_t bytes = 0;
+    for (bool going_on = true; going_on;) {
+        hk_lock(&big.lock);
+        struct hk_slab *slab = !hk_list_empty(&big.cached) && due(argument) ? take_oldest_locked() : NULL;
+        hk_unlock(&big.lock);
+        if (slab == NULL)
+            break;
+        size_t size = slab->bytes;
+        going_on = unmap(slab);
+        if (going_on) {
+            bytes += size;
+        } else {
+            hk_lock(&big.lock);
+            put_cached_locked(slab);
+            hk_unlock(&big.lock);
+        }
+    }
+    return bytes;
+}
+
+static bool over_budget(uint64_t budget) { return big.totals.cached > budget; }
+static bool idle_before(uint64_t stamp) { return of_link(big.cached.head.prev)->idle_since <= stamp; }
+
+void hk_big_free(void *block)
+{
+    hk_lock(&big.lock);
+    struct hk_slab *slab = checked_slab(block);
+    big.totals.live -= slab->bytes;
+    big.totals.blocks--;
+    put_cached_locked(slab);
+    bool over = over_budget(hk_options.big_cache);
+    hk_unlock(&big.lock);
+    if (over)
+        unmap_while(over_budget, hk_options.big_cache);
+}
+
+size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms)
+{
+    uint64_t before = delay_ms == 0 ? UINT64_MAX : now_ms < delay_ms ? 0 : now_ms - delay_ms;
+    return unmap_while(idle_before, before);
+}
+
+static void note_resized(size_t from, size_t to)
+{
+    hk_lock(&big.lock);
+    big.totals.live += to - from;
+    hk_unlock(&big.lock);
+}
+
+static void *move(struct hk_slab *slab, size_t bytes)
+{
+    uintptr_t from = slab->start;
+    void *to = map_covered(bytes, HK_PAGE);
+    if (to == NULL)
+        return NULL;
+    hk_map_route_all(from, 1, 0);
+    if (!hk_os.remap((void *)from, slab->bytes, bytes, to)) {
+        hk_map_route_all(from, 1, hk_route(HK_NOBODY, HK_CLASS_BIG));
+        hk_os.unmap(to, bytes);
+        return NULL;
+    }
+    note_resized(slab->bytes, bytes);
+    enter(slab, (uintptr_t)to, bytes);
+    return to;
+}
+
+void *hk_big_resize(void *block, size_t size)
+{
+    if (size <= HK_LARGE_MAX || size > PTRDIFF_MAX - HK_UNIT)
+        return NULL;
+    hk_lock(&big.lock);
+    struct hk_slab *slab = checked_slab(block);
+    hk_unlock(&big.lock);
+    size_t bytes = hk_align_up(size, HK_PAGE);
+    if (bytes == slab->bytes)
+        return block;
+    if (hk_os.remap(block, slab->bytes, bytes, NULL)) {
+        note_resized(slab->bytes, bytes);
+        enter(slab, (uintptr_t)block, bytes);
+        return block;
+    }
+    return bytes > slab->bytes ? move(slab, bytes) : NULL;
+}
+
+void hk_big_total(struct hk_big_totals *totals)
+{
+    hk_lock(&big.lock);
+    *totals = big.totals;
+    hk_unlock(&big.lock);
+}
+
+void hk_big_fork_prepare(void) { hk_lock(&big.lock); }
+void hk_big_fork_parent(void) { hk_unlock(&big.lock); }
+void hk_big_fork_child(void) { hk_lock_reset(&big.lock); }

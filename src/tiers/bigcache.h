@@ -1,0 +1,35 @@
+/* BigCache: blocks of more than 1 MiB, or aligned to more than 64 KiB: mappings of their own, kept warm for reuse.
+ *
+ *   free -> cached, newest first -> alloc: the best fit within W_MAX       idle or over budget -> unmapped
+ *
+ * Owns       the mappings of big blocks, in use and cached.
+ * Invariant  only the unit of a big block's first byte has a route (owner nobody, class big); bytes >= 64 KiB, so that no
+ *            two blocks begin in one unit.
+ * Threads    any (one lock); mapping and unmapping happen outside it. */
+#ifndef HK_BIGCACHE_H
+#define HK_BIGCACHE_H
+
+#include "slab/slab.h"
+
+void hk_big_init(void);
+
+/* NULL if the system refuses. *zeroed: every byte reads as zero. align is a power of two. */
+void *hk_big_alloc(size_t size, size_t align, bool *zeroed);
+void hk_big_free(void *block);
+/* The block resized, moved where needed without copying; NULL if that cannot be: the block is as it was. */
+void *hk_big_resize(void *block, size_t size);
+
+/* Unmaps what has been cached for delay_ms at least. Returns bytes. */
+size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms);
+
+struct hk_big_totals {
+    size_t live, cached; /* bytes */
+    size_t blocks;       /* in use */
+};
+void hk_big_total(struct hk_big_totals *totals);
+
+void hk_big_fork_prepare(void);
+void hk_big_fork_parent(void);
+void hk_big_fork_child(void);
+
+#endif

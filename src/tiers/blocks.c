@@ -1,0 +1,134 @@
+#include "tiers/blocks.h"
+
+#include "base/bits.h"
+#include "base/fatal.h"
+#include "slab/registry.h"
+#include "span/runs.h"
+
+void hk_blocks_shelve(struct hk_owner *owner, struct hk_slab *slab)
+{
+    struct hk_shelf *shelf = &owner->shelves[slab->class];
+    hk_list_push_front(slab->free > 0 ? &shelf->partial : &shelf->full, &slab->link);
+}
+
+static void reshelve(struct hk_owner *owner, struct hk_slab *slab)
+{
+    hk_link_remove(&slab->link);
+    hk_blocks_shelve(owner, slab);
+}
+
+static struct hk_slab *own_partial(struct hk_owner *owner, unsigned class)
+{
+    struct hk_link *first = hk_list_first(&owner->shelves[class].partial);
+    return first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
+}
+
+static struct hk_slab *adopted_or_new(struct hk_owner *owner, unsigned class)
+{
+    struct hk_slab *slab = hk_registry_adopt(class, owner);
+    if (slab == NULL)
+        slab = hk_slab_make(class, owner->id);
+    if (slab != NULL)
+        hk_blocks_shelve(owner, slab);
+    return slab;
+}
+
+unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsigned want)
+{
+    unsigned got = 0;
+    while (got < want) {
+        struct hk_slab *slab = own_partial(owner, class);
+        if (slab == NULL && got == 0)
+            slab = adopted_or_new(owner, class);
+        if (slab == NULL)
+            break;
+        unsigned n = (unsigned)hk_min(want - got, slab->free);
+        hk_slab_take(slab, end - got, n);
+        got += n;
+        if (slab->free == 0)
+            reshelve(owner, slab);
+    }
+    return got;
+}
+
+/* One empty slab a class stays for the next miss; a large one would hold too much. */
+static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
+{
+    struct hk_list *partial = &owner->shelves[slab->class].partial;
+    bool only_one = partial->head.next == &slab->link && slab->link.next == &partial->head;
+    return only_one && hk_classes[slab->class].tier != HK_TIER_LARGE;
+}
+
+void hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[i]);
+        hk_slab_give(slab, blocks[i]);
+        if (slab->free == 1)
+            reshelve(owner, slab);
+        if (slab->free == slab->blocks && !kept_for_next_miss(owner, slab)) {
+            hk_link_remove(&slab->link);
+            hk_slab_release(slab);
+        }
+    }
+}
+
+void hk_blocks_trim(struct hk_owner *owner)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        struct hk_slab *slab = own_partial(owner, class);
+        if (slab == NULL || slab->free != slab->blocks)
+            continue;
+        hk_link_remove(&slab->link);
+        hk_slab_release(slab);
+    }
+}
+
+static void abandon_list(struct hk_list *list)
+{
+    for (struct hk_link *link; (link = hk_list_first(list)) != NULL;) {
+        hk_link_remove(link);
+        hk_registry_abandon(hk_container_of(link, struct hk_slab, link));
+    }
+}
+
+void hk_blocks_abandon(struct hk_owner *owner)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        abandon_list(&owner->shelves[class].partial);
+        abandon_list(&owner->shelves[class].full);
+    }
+}
+
+/* Enters a slab of one block, with `units` units from where it is, under a new class. */
+static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, size_t units)
+{
+    hk_link_remove(&slab->link);
+    slab->class = (uint8_t)class;
+    slab->bytes = units * HK_UNIT;
+    slab->block_size = hk_classes[class].size;
+    slab->reciprocal = (((uint64_t)1 << 40) + slab->block_size - 1) / slab->block_size;
+    hk_map_assign(slab->start, units, hk_route(owner->id, class), slab->number);
+    hk_blocks_shelve(owner, slab);
+}
+
+bool hk_blocks_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size)
+{
+    if (slab->blocks != 1 || size > HK_LARGE_MAX || size <= HK_UNIT / 2)
+        return false;
+    unsigned class = hk_class_of(size);
+    const struct hk_class *row = &hk_classes[class];
+    if (row->slab_bytes / row->size != 1)
+        return false;
+    size_t units = slab->bytes / HK_UNIT;
+    size_t wanted = row->slab_bytes / HK_UNIT;
+    bool zeroed;
+    if (wanted > units && !hk_run_extend(slab->start, units, wanted - units, &zeroed))
+        return false;
+    recut(owner, slab, class, wanted);
+    if (wanted < units) {
+        hk_map_route_all(slab->start + wanted * HK_UNIT, units - wanted, 0);
+        hk_run_free(slab->start + wanted * HK_UNIT, units - wanted);
+    }
+    return true;
+}

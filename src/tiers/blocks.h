@@ -1,0 +1,31 @@
+/* Blocks: Tiny, Mid and Large: blocks that are cut from slabs, moved in batches between an owner's slabs and its bins.
+ *
+ *   miss:     own partial slab -> adopted orphan -> new slab         overflow: bitmap; a slab that is all free goes back
+ *
+ * Owns       the order in which an owner's slabs are used, and when one is given back.
+ * Invariant  a slab on a shelf is on `partial` exactly while it has free blocks, else on `full`.
+ * Threads    the owner. */
+#ifndef HK_BLOCKS_H
+#define HK_BLOCKS_H
+
+#include "slab/owner.h"
+
+/* Up to `want` >= 1 blocks, written downwards from `end`, the lowest address last. Their number: 0 if memory is refused. */
+unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsigned want);
+
+/* Gives blocks back that are the owner's. */
+void hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n);
+
+/* Enters a slab that the owner has just claimed. */
+void hk_blocks_shelve(struct hk_owner *owner, struct hk_slab *slab);
+
+/* Gives back slabs that are all free and were kept for the next miss. */
+void hk_blocks_trim(struct hk_owner *owner);
+
+/* Lets go of all slabs: the owner ends. */
+void hk_blocks_abandon(struct hk_owner *owner);
+
+/* Large: makes the block's slab longer or shorter where it is; false if that cannot be. */
+bool hk_blocks_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size);
+
+#endif
