@@ -50,7 +50,8 @@ install_packages() {
     root=sudo
   fi
   say "installing$missing"
-  export DEBIAN_FRONTEND=noninteractive
+  # dpkg wants ldconfig and its like, which a user's PATH may lack.
+  export DEBIAN_FRONTEND=noninteractive PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
   log=$(mktemp)
   if ! apt_install; then
     say "refreshing the package lists first"
