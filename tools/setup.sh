@@ -39,26 +39,42 @@ missing_packages() {
 # shellcheck disable=SC2086
 apt_install() { $root apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing >"$log" 2>&1; }
 
-install_packages() {
-  missing=$(missing_packages)
-  [ -n "$missing" ] || return 0
+# install PACKAGES: by apt, refreshing its lists if it must.
+install() {
+  missing=$1
   command -v apt-get >/dev/null 2>&1 ||
-    die "needs$missing, and there is no apt-get here: install these by your system's means and try again."
+    die "needs $missing, and there is no apt-get here: install these by your system's means and try again."
   root=
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null 2>&1 || die "needs$missing: as root, run: apt-get install$missing"
+    command -v sudo >/dev/null 2>&1 || die "needs $missing: as root, run: apt-get install $missing"
     root=sudo
   fi
-  say "installing$missing"
+  say "installing $missing"
   # dpkg wants ldconfig and its like, which a user's PATH may lack.
   export DEBIAN_FRONTEND=noninteractive PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
   log=$(mktemp)
   if ! apt_install; then
     say "refreshing the package lists first"
     $root apt-get -qq -o DPkg::Lock::Timeout=300 update || say "could not refresh them; trying with what is there"
-    apt_install || { cat "$log" >&2; rm -f "$log"; die "apt-get could not install$missing (see above)."; }
+    apt_install || { cat "$log" >&2; rm -f "$log"; die "apt-get could not install $missing (see above)."; }
   fi
   rm -f "$log"
+}
+
+install_packages() {
+  absent=$(missing_packages)
+  [ -z "$absent" ] || install "${absent# }"
+}
+
+# A venv with the packages from the Python index, or, where that cannot be reached, from Debian.
+# shellcheck disable=SC2086
+fill_venv() {
+  python3 -m venv --clear "$venv" || die "python3 -m venv failed (see above)."
+  "$venv/bin/pip" -q --disable-pip-version-check --retries 1 install $wanted 2>"$venv/pip.log" && return 0
+  tail -n 3 "$venv/pip.log" >&2
+  say "the Python package index cannot be used (see above): taking Debian's packages"
+  install "$(for name in $wanted; do printf 'python3-%s ' "$name"; done)"
+  /usr/bin/python3 -m venv --clear --system-site-packages "$venv" || die "python3 -m venv failed (see above)."
 }
 
 # The tables are rich's, the command lines typer's, the charts matplotlib's.
@@ -68,10 +84,10 @@ install_python_packages() {
   if [ -e "$stamp" ] && "$venv/bin/python3" -c 'import rich' 2>/dev/null; then return 0; fi
   say "Python packages ($wanted) into $venv"
   mkdir -p "$(dirname "$venv")" || die "cannot write there: set HAKMEM_VENV to a folder of yours."
-  python3 -m venv "$venv" || die "python3 -m venv failed (see above)."
-  # shellcheck disable=SC2086
-  "$venv/bin/pip" -q --disable-pip-version-check install $wanted ||
-    die "pip could not install $wanted (see above): is a Python package index reachable?"
+  fill_venv
+  for name in $wanted; do
+    "$venv/bin/python3" -c "import $name" || die "$name was installed and cannot be imported (see above)."
+  done
   : >"$stamp"
 }
 
