@@ -69,7 +69,7 @@ install_packages() {
 # A venv with the packages from the Python index, or, where that cannot be reached, from Debian.
 # shellcheck disable=SC2086
 fill_venv() {
-  python3 -m venv --clear "$venv" || die "python3 -m venv failed (see above)."
+  python3 -m venv "$venv" || die "python3 -m venv failed (see above)."
   "$venv/bin/pip" -q --disable-pip-version-check --retries 1 install $wanted 2>"$venv/pip.log" && return 0
   tail -n 3 "$venv/pip.log" >&2
   say "the Python package index cannot be used (see above): taking Debian's packages"
@@ -77,18 +77,20 @@ fill_venv() {
   /usr/bin/python3 -m venv --clear --system-site-packages "$venv" || die "python3 -m venv failed (see above)."
 }
 
+# importable NAME...: the venv's Python finds them all.
+importable() {
+  "$venv/bin/python3" -c 'import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))' "$@" 2>/dev/null
+}
+
 # The tables are rich's, the command lines typer's, the charts matplotlib's.
+# shellcheck disable=SC2086
 install_python_packages() {
   case $goal in build) return 0 ;; bench) wanted="rich typer matplotlib" ;; *) wanted="rich typer" ;; esac
-  stamp=$venv/.has-$(echo "$wanted" | tr ' ' '-')
-  if [ -e "$stamp" ] && "$venv/bin/python3" -c 'import rich' 2>/dev/null; then return 0; fi
+  importable $wanted && return 0
   say "Python packages ($wanted) into $venv"
   mkdir -p "$(dirname "$venv")" || die "cannot write there: set HAKMEM_VENV to a folder of yours."
   fill_venv
-  for name in $wanted; do
-    "$venv/bin/python3" -c "import $name" || die "$name was installed and cannot be imported (see above)."
-  done
-  : >"$stamp"
+  importable $wanted || die "$wanted: installed, but $venv/bin/python3 does not find them."
 }
 
 install_packages
