@@ -69,6 +69,13 @@ static request parse(int argc, char **argv)
     return r;
 }
 
+/* Never more than half of what is free: the machine must not begin to swap. */
+static size_t bounded_bytes(size_t mib)
+{
+    size_t half = (size_t)sysconf(_SC_AVPHYS_PAGES) / 2 * 4096;
+    return mib > half >> 20 ? half : mib << 20;
+}
+
 /* In a child of its own: its pages are free, and backed, when it has ended. */
 static void warm_memory(size_t mib)
 {
@@ -76,7 +83,7 @@ static void warm_memory(size_t mib)
     if (child < 0)
         die("fork");
     if (child == 0) {
-        size_t bytes = mib << 20;
+        size_t bytes = bounded_bytes(mib);
         char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED)
