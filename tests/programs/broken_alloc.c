@@ -1,0 +1,66 @@
+// The harness's negative control: a preloadable malloc with one fault, chosen by BROKEN_ALLOC.
+//   none     no fault: the harness must find everything the same
+//   fail     now and then a request is refused although there is memory
+//   corrupt  now and then a grown block has one byte of its contents changed
+//   overlap  now and then a block is given out that is shorter than was asked for
+// It stands on glibc's own allocator, and its faults come at fixed counts, so that they come every time.
+#include <errno.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <malloc.h>
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *block, size_t size);
+extern void __libc_free(void *block);
+
+enum { fail_every = 20011, corrupt_every = 211, overlap_every = 4001, least_overlap = 256 };
+
+typedef enum { fault_unknown, fault_none, fault_fail, fault_corrupt, fault_overlap } fault_kind;
+
+static _Atomic(fault_kind) chosen;
+static atomic_ulong calls;
+static atomic_ulong growths;
+
+static fault_kind fault(void) {
+  fault_kind kind = atomic_load_explicit(&chosen, memory_order_relaxed);
+  if (kind != fault_unknown) return kind;
+  const char *name = getenv("BROKEN_ALLOC");
+  kind = fault_none;
+  if (name && !strcmp(name, "fail")) kind = fault_fail;
+  if (name && !strcmp(name, "corrupt")) kind = fault_corrupt;
+  if (name && !strcmp(name, "overlap")) kind = fault_overlap;
+  atomic_store_explicit(&chosen, kind, memory_order_relaxed);
+  return kind;
+}
+
+static int turn(atomic_ulong *counter, unsigned long every) {
+  return (atomic_fetch_add_explicit(counter, 1, memory_order_relaxed) + 1) % every == 0;
+}
+
+void *malloc(size_t size) {
+  fault_kind kind = fault();
+  if (kind == fault_fail && turn(&calls, fail_every)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  if (kind == fault_overlap && size >= least_overlap && turn(&calls, overlap_every)) return __libc_malloc(size / 2);
+  return __libc_malloc(size);
+}
+
+void *realloc(void *block, size_t size) {
+  size_t before = block ? malloc_usable_size(block) : 0;
+  void *grown = __libc_realloc(block, size);
+  if (fault() == fault_corrupt && grown && before > 0 && size > before && turn(&growths, corrupt_every)) {
+    unsigned char *last = (unsigned char *)grown + before / 2;
+    *last = (unsigned char)~*last;
+  }
+  return grown;
+}
+
+void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
+
+void free(void *block) { __libc_free(block); }

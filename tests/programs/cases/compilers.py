@@ -1,0 +1,71 @@
+"""gcc, g++ and clang: real source trees, with the same object files as on glibc."""
+
+import shutil
+
+from harness.case import Case, Skip
+from harness.side import digest_files
+
+FLAGS = ("-O2", "-g", "-w", "-c", "-frandom-seed=1", "-pipe")
+
+
+class Compiler(Case):
+    """One compiler run per file, compared by the hash of the object file."""
+
+    compiler = ""
+    trees = ()          # (Debian source, pattern of files, include folders, macros)
+    quick_files = 15
+    files = 1000
+    least = 20
+
+    def prepare(self, kit):
+        self.work = []
+        for package, pattern, includes, macros in self.trees:
+            tree = kit.source(package)
+            found = sorted(tree.glob(pattern))[:self.files]
+            if not found:
+                raise Skip(f"the source of {package} has no {pattern}")
+            flags = [*(f"-I{tree / i}" for i in includes), *(f"-D{m}" for m in macros), f"-ffile-prefix-map={tree}=."]
+            self.work += [(f"{package}/{path.relative_to(tree)}", path, flags) for path in found]
+        self.program = shutil.which(self.compiler)
+
+    def groups(self, quick):
+        names = [name for name, _, _ in self.work]
+        return names[:self.quick_files] if quick else names
+
+    def run(self, side, group):
+        _, path, flags = next(w for w in self.work if w[0] == group)
+        work = side.fresh("objects")
+        done = side.run([self.program, *FLAGS, *flags, f"-ffile-prefix-map={work}=.", path, "-o", "file.o"], cwd=work, timeout=180)
+        hashes = digest_files(work, "*.o")
+        return {"end": done.outcome, "object": hashes.get("file.o", "fail: none")}
+
+
+class Gcc(Compiler):
+    """gcc -O2 over the sources of Lua, zlib and part of Redis: identical object files."""
+
+    name = "gcc"
+    quick = True
+    compiler = "gcc"
+    packages = {"gcc": "gcc"}
+    trees = (("zlib", "*.c", (".",), ("HAVE_UNISTD_H",)), ("lua5.4", "src/l[!u]*.c", ("src",), ("LUA_COMPAT_5_3",)),
+             ("redis", "src/[a-d]*.c", ("src", "deps/hiredis", "deps/lua/src", "deps/hdr_histogram", "deps/linenoise"),
+              ("REDIS_STATIC=", "_GNU_SOURCE")))
+
+
+class Gxx(Compiler):
+    """g++ -O2 over LevelDB and RE2: templates, exceptions, identical object files."""
+
+    name = "g++"
+    compiler = "g++"
+    packages = {"g++": "g++"}
+    files = 14
+    trees = (("re2", "re2/*.cc", (".",), ()), ("leveldb", "table/*.cc", (".", "include"), ("LEVELDB_PLATFORM_POSIX=1",)))
+
+
+class Clang(Compiler):
+    """clang -O2 over the same C sources: identical object files."""
+
+    name = "clang"
+    compiler = "clang"
+    packages = {"clang": "clang"}
+    trees = Gcc.trees[:2]

@@ -1,0 +1,198 @@
+"""Runs a case on both sides, compares check by check, and tells flaky from broken."""
+
+import shutil
+import tempfile
+import threading
+import time
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .case import Skip
+from .side import CRASH_OUTCOMES, Side
+
+ABSENT = "(no outcome)"
+GOOD = ("ok", "skip", "todo", "exit 0", "same")
+BAD = ("fail", "error", "exit", "signal", "timeout", "not ok", ABSENT)
+REPETITIONS = 2
+MOST_FLAKY = 0.1
+
+
+@dataclass
+class Difference:
+    group: str
+    check: str
+    control: list
+    library: list
+    words: list = field(default_factory=list)
+
+    @property
+    def verdict(self):
+        """Steady on glibc means that the difference is the allocator's, however rarely it shows."""
+        if len(set(self.control)) > 1:
+            return "flaky on glibc"
+        return "broken" if self.control[0] not in self.library else "intermittent"
+
+    def line(self):
+        return (f"{self.group}: {self.check}: glibc {', '.join(self.control)}; "
+                f"preloaded {', '.join(self.library)}: {self.verdict}")
+
+
+@dataclass
+class Verdict:
+    name: str
+    status: str = "same"      # same, flaky, differs, skipped, unhealthy, not served
+    note: str = ""
+    checks: int = 0
+    differences: list = field(default_factory=list)
+    seconds: dict = field(default_factory=dict)
+    served: int = 0
+    processes: int = 0
+    reported: int = 0
+    slowest: dict = field(default_factory=dict)  # {group: seconds on glibc}, the five longest
+    logs: str = ""
+
+    @property
+    def failed(self):
+        return self.status in ("differs", "unhealthy", "not served")
+
+
+def good(outcome):
+    """Whether glibc's outcome says that the check did its work. A hash is one that did."""
+    return outcome.startswith(GOOD) or not outcome.startswith(BAD)
+
+
+class Comparison:
+    def __init__(self, case, options, progress):
+        self.case, self.options, self.progress = case, options, progress
+        self.groups = []
+
+    def side(self, name, scratch, library):
+        return Side(name, scratch, library, self.options.inherited)
+
+    def one_group(self, side, group):
+        """One group on one side; an exception of the case's own code is an outcome, too."""
+        side.group = group
+        try:
+            return self.case.run(side, group)
+        except Exception as broken:  # a program that died leaves files unwritten and sockets closed
+            with open(side.log_path(), "a") as log:
+                log.write(traceback.format_exc())
+            return {"harness": f"error {type(broken).__name__}"}
+
+    def whole(self, side, groups, answers):
+        """Runs groups in order on one side; answers[group] = {check: outcome}."""
+        begun = time.monotonic()
+        side.group, side.lasted = "start", {}
+        try:
+            self.case.start(side)
+            for group in groups:
+                since = time.monotonic()
+                answers[group] = self.one_group(side, group)
+                side.lasted[group] = round(time.monotonic() - since, 1)
+                self.progress.step(self.case.name, side.name)
+        except Exception as broken:
+            with open(side.log_path(), "a") as log:
+                log.write(traceback.format_exc())
+            answers["start"] = {"start": f"error {type(broken).__name__}: {side.clean(str(broken))[:120]}"}
+        finally:
+            side.group = "stop"
+            self.case.stop(side)
+            side.seconds = time.monotonic() - begun
+
+    def both(self, scratch, groups):
+        """Both sides at once, one thread each: the same load on both, and both cores used."""
+        sides = (self.side("glibc", scratch, None), self.side("other", scratch, self.options.library))
+        answers = ({}, {})
+        threads = [threading.Thread(target=self.whole, args=(side, groups, answer))
+                   for side, answer in zip(sides, answers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sides, answers
+
+    def repeat(self, scratch, differences):
+        """Runs what differed again on both sides."""
+        chosen = {d.group for d in differences}
+        groups = self.groups if self.case.serial else [g for g in self.groups if g in chosen or "start" in chosen]
+        for number in range(REPETITIONS):
+            self.progress.begin(f"{self.case.name} again ({number + 1})", 2 * len(groups))
+            folder = Path(scratch) / f"again{number}"
+            folder.mkdir(mode=0o755)
+            _, answers = self.both(folder, groups)
+            for d in differences:
+                d.control.append(answers[0].get(d.group, {}).get(d.check, ABSENT))
+                d.library.append(answers[1].get(d.group, {}).get(d.check, ABSENT))
+
+    def judge(self, kit):
+        """The whole life of a case: get, run, compare, repeat, clean up."""
+        verdict = Verdict(self.case.name)
+        try:
+            kit.packages(self.case.packages)
+            self.case.prepare(kit)
+            self.groups = self.case.groups(self.options.quick)
+        except Skip as reason:
+            verdict.status, verdict.note = "skipped", str(reason)
+            return verdict
+        scratch = tempfile.mkdtemp(prefix="hakmem-programs-")
+        Path(scratch).chmod(0o755)  # servers refuse root and run as another account
+        try:
+            self.progress.begin(self.case.name, 2 * len(self.groups))
+            sides, answers = self.both(scratch, self.groups)
+            self.fill(verdict, sides, answers)
+            if verdict.differences:
+                self.repeat(scratch, verdict.differences)
+                self.keep_logs(verdict, scratch)
+            self.decide(verdict, answers[0])
+        finally:
+            if not self.options.keep:
+                shutil.rmtree(scratch, ignore_errors=True)
+        return verdict
+
+    def fill(self, verdict, sides, answers):
+        control, other = answers
+        verdict.checks = sum(len(found) for found in control.values())
+        verdict.seconds = {"glibc": round(sides[0].seconds, 1), "preloaded": round(sides[1].seconds, 1)}
+        longest = sorted(sides[0].lasted.items(), key=lambda item: -item[1])
+        verdict.slowest = dict(longest[:5])
+        verdict.served, verdict.processes, verdict.reported = sides[1].served, sides[1].started, sides[1].reported
+        for group in sorted(set(control) | set(other)):
+            mine, theirs = control.get(group, {}), other.get(group, {})
+            sides[1].group = group
+            words = sides[1].allocator_lines()
+            for check in sorted(set(mine) | set(theirs)):
+                a, b = mine.get(check, ABSENT), theirs.get(check, ABSENT)
+                if a != b:
+                    verdict.differences.append(Difference(group, check, [a], [b], words))
+
+    def keep_logs(self, verdict, scratch):
+        """Copies what the differing groups wrote to where it outlives the scratch folder."""
+        target = Path(self.options.logs) / self.case.name
+        shutil.rmtree(target, ignore_errors=True)
+        target.mkdir(parents=True)
+        names = {Side.log_name(d.group) for d in verdict.differences}
+        for log in Path(scratch).rglob("log/*.txt"):
+            if log.name in names:
+                shutil.copy2(log, target / "-".join([*log.relative_to(scratch).parts[:-2], log.name]))
+        verdict.logs = str(target)
+
+    def decide(self, verdict, control):
+        outcomes = [o for found in control.values() for o in found.values()]
+        healthy = sum(good(o) for o in outcomes)
+        steady = [d for d in verdict.differences if d.verdict != "flaky on glibc"]
+        flaky = len(verdict.differences) - len(steady)
+        if steady:
+            verdict.status = "differs"
+        elif verdict.checks < self.case.least or healthy < self.case.health * len(outcomes):
+            verdict.status = "unhealthy"
+            verdict.note = f"on glibc {healthy} of {verdict.checks} checks are good, {self.case.least} expected"
+        elif flaky > MOST_FLAKY * verdict.checks + 2:
+            verdict.status, verdict.note = "unhealthy", "too little is steady on glibc to compare"
+        elif self.options.need_report and not verdict.reported:
+            verdict.status = "not served"
+            verdict.note = "no process reported that the library served its calls"
+        elif verdict.differences:
+            verdict.status = "flaky"
+        if any(o.startswith(CRASH_OUTCOMES) for d in verdict.differences for o in d.library):
+            verdict.note = (verdict.note + " crash or hang").strip()

@@ -1,0 +1,163 @@
+"""Gets what the programs need: Debian packages, Debian sources, and builds that are kept in a cache."""
+
+import fcntl
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+from .case import Skip
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+MIRROR = "http://deb.debian.org"
+LOCK_WAIT = "DPkg::Lock::Timeout=300"
+
+
+def default_cache():
+    base = os.environ.get("HAKMEM_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "hakmem" / "programs"
+
+
+class Kit:
+    def __init__(self, cache, say):
+        self.cache = Path(cache)
+        self.cache.mkdir(parents=True, exist_ok=True)
+        self.say = say
+        self.log = self.cache / "kit.log"
+
+    @contextmanager
+    def locked(self, name):
+        """One builder at a time for each thing in the cache."""
+        with open(self.cache / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def call(self, argv, cwd=None, env=None, timeout=900):
+        """Runs a tool (never on the allocator under test); raises Skip with its last words if it fails."""
+        clean = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("HAKMEM_")}
+        clean.update(LC_ALL="C.UTF-8", DEBIAN_FRONTEND="noninteractive", **(env or {}))
+        try:
+            done = subprocess.run([str(a) for a in argv], cwd=cwd, env=clean, timeout=timeout, text=True,
+                                  errors="replace", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT)
+        except FileNotFoundError as absent:
+            raise Skip(f"{absent.filename} is not installed") from None
+        except subprocess.TimeoutExpired:
+            raise Skip(f"{argv[0]} took more than {timeout} s") from None
+        with open(self.log, "a") as log:
+            log.write(f"$ {' '.join(map(str, argv))}\n{done.stdout}\n")
+        if done.returncode != 0:
+            words = " | ".join(done.stdout.strip().splitlines()[-2:])
+            raise Skip(f"{Path(str(argv[0])).name} failed ({done.returncode}): {words[-300:]}")
+        return done.stdout
+
+    def packages(self, wanted):
+        """Installs the packages whose command or file is absent. wanted: {command or path: package}."""
+        absent = sorted({package for thing, package in wanted.items() if not self.present(thing)})
+        if not absent:
+            return
+        if os.geteuid() != 0 or not shutil.which("apt-get"):
+            raise Skip(f"not installed: {' '.join(absent)}")
+        self.say(f"installing {' '.join(absent)}")
+        install = ["apt-get", "-o", LOCK_WAIT, "install", "-y", "-q", "--no-install-recommends", *absent]
+        with self.locked("apt"):
+            try:
+                self.call(install)
+            except Skip:
+                self.call(["apt-get", "-o", LOCK_WAIT, "update", "-q"])
+                self.call(install)
+
+    @staticmethod
+    def present(thing):
+        return bool(shutil.which(thing) if "/" not in thing else next(Path("/").glob(thing.lstrip("/")), None))
+
+    def apt_options(self):
+        """apt with a source list and state of its own, so that the machine's stay as they are."""
+        home = self.cache / "apt"
+        for folder in ("lists/partial", "cache/archives/partial"):
+            (home / folder).mkdir(parents=True, exist_ok=True)
+        sources = home / "sources.list"
+        if not sources.exists():
+            release = Path("/etc/os-release").read_text()
+            codename = re.search(r"^VERSION_CODENAME=(\w+)", release, re.MULTILINE)
+            if not re.search(r"^ID=\"?debian", release, re.MULTILINE) or not codename:
+                raise Skip("sources come from Debian, and this is none")
+            suite = codename.group(1)
+            sources.write_text(f"deb-src [signed-by={KEYRING}] {MIRROR}/debian {suite} main\n"
+                               f"deb-src [signed-by={KEYRING}] {MIRROR}/debian-security {suite}-security main\n")
+        return ["-o", f"Dir::Etc::SourceList={sources}", "-o", "Dir::Etc::SourceParts=/dev/null",
+                "-o", f"Dir::State::Lists={home}/lists", "-o", f"Dir::Cache={home}/cache",
+                "-o", "APT::Sandbox::User=root"]
+
+    def source(self, package):
+        """The unpacked Debian source of a package, as a folder of the cache that nobody writes to."""
+        target = self.cache / "source" / package
+        with self.locked(f"source-{package}"):
+            if target.exists():
+                return target
+            self.packages({"dpkg-source": "dpkg-dev"})
+            options = self.apt_options()
+            with self.locked("apt-source"):
+                if not list((self.cache / "apt" / "lists").glob("*Sources*")):
+                    self.say("reading Debian's list of sources")
+                    self.call(["apt-get", *options, "update", "-q"])
+            self.say(f"getting the source of {package}")
+            work = Path(tempfile.mkdtemp(dir=self.cache))
+            try:
+                self.download(options, package, work)
+                described = next(work.glob("*.dsc"))
+                target.parent.mkdir(exist_ok=True)
+                self.call(["dpkg-source", "--no-check", "-x", described, work / "tree"], cwd=work)
+                (work / "tree").rename(target)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+        return target
+
+    def download(self, options, package, work):
+        """The newest version of a source that the mirror really has."""
+        shown = self.call(["apt-cache", *options, "showsrc", package])
+        versions = re.findall(r"^Version: (\S+)", shown, re.MULTILINE)
+        refusal = Skip(f"no source of {package}")
+        for choice in [package, *(f"{package}={v}" for v in versions)]:
+            try:
+                self.call(["apt-get", *options, "source", "-q", "--download-only", choice], cwd=work)
+                return
+            except Skip as failed:
+                refusal = failed
+                for partial in work.iterdir():
+                    partial.unlink()
+        raise refusal
+
+    def built(self, name, package, build):
+        """A copy of a package's source on which build(folder) has been run, kept in the cache."""
+        target = self.cache / "built" / name
+        source = self.source(package)
+        with self.locked(f"built-{name}"):
+            if target.exists():
+                return target
+            self.say(f"building {name}")
+            work = Path(tempfile.mkdtemp(dir=self.cache)) / name
+            try:
+                shutil.copytree(source, work, symlinks=True)
+                build(work)
+                target.parent.mkdir(exist_ok=True)
+                work.rename(target)
+            finally:
+                shutil.rmtree(work.parent, ignore_errors=True)
+        return target
+
+
+def unprivileged(*names):
+    """The first of these accounts that exists, when we are root; None when we are nobody special."""
+    if os.geteuid() != 0:
+        return None
+    for name in names:
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise Skip(f"no account of {' '.join(names)}")

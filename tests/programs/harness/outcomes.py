@@ -1,0 +1,51 @@
+"""Turns what test programs print into {check: outcome}."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+
+TAP_LINE = re.compile(r"^(not )?ok\b\s*(\d*)\s*-?\s*(.*)$", re.MULTILINE)
+VOLATILE = re.compile(r"0x[0-9a-fA-F]{4,}|\b\d+\.\d+\s?m?s\b")
+
+
+def numbered(pairs):
+    """(name, outcome) pairs as a dictionary; a name seen before gets a number."""
+    results, seen = {}, {}
+    for name, outcome in pairs:
+        seen[name] = seen.get(name, 0) + 1
+        results[name if seen[name] == 1 else f"{name} ({seen[name]})"] = outcome
+    return results
+
+
+def tap(text):
+    """The Test Anything Protocol: ok, not ok, # SKIP, # TODO. Checks are named by their numbers."""
+    pairs = []
+    for place, found in enumerate(TAP_LINE.finditer(text), 1):
+        refused, number, words = found.groups()
+        directive = re.search(r"#\s*(skip|todo|TODO known breakage)", words, re.IGNORECASE)
+        outcome = "fail" if refused else "ok"
+        if directive:
+            outcome = directive.group(1).split()[0].lower() + ("" if not refused else " not ok")
+        pairs.append((number or str(place), outcome))
+    return numbered(pairs)
+
+
+def junit(path):
+    """A JUnit XML file; an outcome is ok, fail, error or skip."""
+    try:
+        root = ElementTree.parse(path).getroot()
+    except (OSError, ElementTree.ParseError):
+        return {}
+    pairs = []
+    for case in root.iter("testcase"):
+        kinds = {child.tag for child in case}
+        outcome = next((word for tag, word in (("error", "error"), ("failure", "fail"), ("skipped", "skip"))
+                        if tag in kinds), "ok")
+        name = case.get("name", "?")
+        pairs.append((VOLATILE.sub("@", name.rsplit(".", 2)[-1] if "." in name else name), outcome))
+    return numbered(pairs)
+
+
+def lines(pattern, text, words):
+    """Every match of pattern (with groups `name` and `outcome`); words translates what was printed."""
+    found = re.finditer(pattern, text, re.MULTILINE)
+    return numbered((VOLATILE.sub("@", m["name"].strip()), words.get(m["outcome"], m["outcome"])) for m in found)

@@ -1,0 +1,104 @@
+"""Progress and the line per program: with rich where it is installed, in plain lines otherwise."""
+
+import sys
+import threading
+import time
+
+try:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+except ImportError:
+    Console = None
+
+PLAIN_INTERVAL = 15.0
+COLOURS = {"same": "green", "flaky": "yellow", "skipped": "yellow"}
+
+
+class PlainProgress:
+    """A line when a program starts, and one now and then while it runs."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.done = self.total = 0
+        self.last = 0.0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return False
+
+    def begin(self, name, total):
+        self.done, self.total, self.last = 0, total, time.monotonic()
+        self.say(f"{name}: {total} runs")
+
+    def step(self, name, side):
+        with self.lock:
+            self.done += 1
+            if time.monotonic() - self.last > PLAIN_INTERVAL:
+                self.last = time.monotonic()
+                self.say(f"{name}: {self.done} of {self.total} ({side})")
+
+    def say(self, words):
+        print(f"  .. {words}", flush=True)
+
+    def line(self, words, colour):
+        del colour
+        print(words, flush=True)
+
+
+class RichProgress:
+    """One bar, renewed for each program."""
+
+    def __init__(self):
+        self.console = Console(highlight=False)
+        self.bar = Progress(TextColumn("{task.description:30}"), BarColumn(), MofNCompleteColumn(),
+                            TimeElapsedColumn(), console=self.console, transient=True)
+        self.task = None
+
+    def __enter__(self):
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_):
+        self.bar.stop()
+        return False
+
+    def begin(self, name, total):
+        if self.task is not None:
+            self.bar.remove_task(self.task)
+        self.task = self.bar.add_task(name, total=total)
+
+    def step(self, name, side):
+        del name, side
+        self.bar.advance(self.task)
+
+    def say(self, words):
+        self.console.print(f"  .. {words}", style="dim", markup=False)
+
+    def line(self, words, colour):
+        self.console.print(words, style=colour, markup=False, soft_wrap=True)
+
+
+def progress():
+    return RichProgress() if Console and sys.stdout.isatty() else PlainProgress()
+
+
+def show_verdict(out, verdict):
+    """One line per program, then one per difference."""
+    seconds = verdict.seconds
+    if verdict.status == "skipped":
+        words = f"{verdict.name:12} skipped: {verdict.note}"
+    else:
+        served = f"served {verdict.served:,} calls in {verdict.reported}/{verdict.processes} processes"
+        words = (f"{verdict.name:12} {verdict.checks:7,} checks  {verdict.status:9} {len(verdict.differences)} differ"
+                 f"  {served}  {seconds.get('glibc', 0):.0f} s / {seconds.get('preloaded', 0):.0f} s {verdict.note}")
+    out.line(words.rstrip(), COLOURS.get(verdict.status, "red"))
+    for difference in verdict.differences[:12]:
+        out.line(f"    {difference.line()}", "red" if difference.verdict != "flaky on glibc" else "yellow")
+        for said in difference.words[:1]:
+            out.line(f"      {said}", "red")
+    if len(verdict.differences) > 12:
+        out.line(f"    and {len(verdict.differences) - 12} more, see the summary", "red")
+    if verdict.logs:
+        out.line(f"    outputs: {verdict.logs}", "yellow")

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Runs real programs on glibc's malloc and on a preloaded one and compares the outcome of every check.
+
+    run.py                       every program, on build/libhakmem.so
+    run.py --set quick           the few that are cheap
+    run.py --only perl,git       these
+    run.py --lib SOME.so         another allocator, or the harness's own negative control
+
+Exit code: 0 the same outcomes everywhere, 1 something fails that does not fail on glibc (or the test itself
+is broken), 77 nothing could run here.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from harness.case import HERE, load_cases
+from harness.compare import Comparison, Verdict
+from harness.kit import Kit, default_cache
+from harness.show import progress, show_verdict
+
+SKIPPED = 77
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lib", default=HERE.parent.parent / "build" / "libhakmem.so", help="what is preloaded")
+    parser.add_argument("--set", choices=("quick", "full"), default="full")
+    parser.add_argument("--only", default="", help="names of programs, with commas")
+    parser.add_argument("--groups", default="", help="only groups whose name contains one of these, with commas")
+    parser.add_argument("--least", type=int, default=0, help="fail if fewer programs than this can run")
+    parser.add_argument("--json", default="", help="where the summary goes")
+    parser.add_argument("--logs", default="", help="where the outputs of differing checks go")
+    parser.add_argument("--cache", default=default_cache(), help="sources and builds (default %(default)s)")
+    parser.add_argument("--need-report", action="store_true", help="fail where no process reports served calls")
+    parser.add_argument("--prepare", action="store_true", help="only fetch and build what the programs need")
+    parser.add_argument("--keep", action="store_true", help="keep the scratch folders")
+    parser.add_argument("--list", action="store_true", help="name the programs and end")
+    return parser.parse_args()
+
+
+def private_copy(library, folder):
+    """A copy that other accounts can read and that a build meanwhile cannot replace."""
+    folder.chmod(0o755)
+    copy = folder / Path(library).name
+    shutil.copyfile(library, copy)
+    copy.chmod(0o755)
+    return copy
+
+
+def loaded(library):
+    """Whether the loader takes the library: with a bad one every program would run on glibc, and be 'the same'."""
+    maps = subprocess.run(["cat", "/proc/self/maps"], env={**os.environ, "LD_PRELOAD": str(library)},
+                          capture_output=True, text=True, check=False)
+    return str(library) in maps.stdout
+
+
+class Options:
+    """What a comparison needs to know."""
+
+    def __init__(self, given, library):
+        self.library, self.quick, self.keep = library, given.set == "quick", given.keep
+        self.logs = given.logs or tempfile.mkdtemp(prefix="hakmem-program-logs-")
+        self.need_report = given.need_report or b"hak_version" in Path(library).read_bytes()
+        own = ("HAKMEM_", "BROKEN_ALLOC", "MIMALLOC_", "MALLOC_CONF")
+        self.inherited = {k: v for k, v in os.environ.items() if k.startswith(own) and k != "HAKMEM_REPORT"}
+
+
+def chosen_cases(given):
+    cases = load_cases()
+    names = [n for n in given.only.split(",") if n]
+    unknown = set(names) - {c.name for c in cases}
+    if unknown:
+        sys.exit(f"run.py: no program called {', '.join(sorted(unknown))}")
+    if names:
+        return [c for c in cases if c.name in names]
+    return [c for c in cases if c.quick or given.set == "full"]
+
+
+def limit_groups(case, words):
+    """Narrows a case to some of its groups, for a reproducer."""
+    every = case.groups
+    case.groups = lambda quick: [g for g in every(quick) if any(w in g for w in words)]
+    case.least, case.health = 1, 0.0
+
+
+def summary(given, verdicts, seconds):
+    programs = []
+    for verdict in verdicts:
+        row = asdict(verdict)
+        for difference, shown in zip(verdict.differences, row["differences"]):
+            shown["verdict"] = difference.verdict
+        programs.append(row)
+    ran = [v for v in verdicts if v.status != "skipped"]
+    return {"library": str(given.lib), "set": given.set, "seconds": round(seconds, 1), "programs": programs,
+            "ran": len(ran), "checks": sum(v.checks for v in ran), "skipped": len(verdicts) - len(ran),
+            "failed": [v.name for v in verdicts if v.failed], "served": sum(v.served for v in ran)}
+
+
+def judge_all(cases, options, kit, out):
+    for case in cases:
+        try:
+            verdict = Comparison(case, options, out).judge(kit)
+        except OSError as trouble:
+            verdict = Verdict(case.name, "unhealthy", f"the harness failed: {trouble}")
+        show_verdict(out, verdict)
+        yield verdict
+
+
+def prepare_all(cases, kit, out):
+    """Fetches and builds beforehand, so that a bounded run later only runs."""
+    for case in cases:
+        try:
+            kit.packages(case.packages)
+            case.prepare(kit)
+            out.line(f"{case.name:12} ready", "green")
+        except Exception as reason:
+            out.line(f"{case.name:12} cannot be had: {reason}", "yellow")
+
+
+def main():
+    given = arguments()
+    cases = chosen_cases(given)
+    if given.list:
+        for case in cases:
+            print(f"{case.name:12} {'quick' if case.quick else 'full':6} {(case.__doc__ or '').strip().splitlines()[0]}")
+        return 0
+    if given.groups:
+        for case in cases:
+            limit_groups(case, given.groups.split(","))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.environ.pop("LD_PRELOAD", None)
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="hakmem-lib-") as folder, progress() as out:
+        kit = Kit(given.cache, out.say)
+        if given.prepare:
+            prepare_all(cases, kit, out)
+            return 0
+        library = private_copy(given.lib, Path(folder))
+        if not loaded(library):
+            sys.exit(f"run.py: {given.lib} cannot be preloaded")
+        options = Options(given, library)
+        verdicts = list(judge_all(cases, options, kit, out))
+        result = summary(given, verdicts, time.monotonic() - begun)
+        failed = ", ".join(result["failed"])
+        out.line(f"{result['ran']} programs, {result['checks']:,} checks, {result['skipped']} skipped, "
+                 f"{result['seconds']:.0f} s: {'FAILED: ' + failed if failed else 'no difference that is not flaky on glibc'}",
+                 "red" if failed else "green")
+    if given.json:
+        Path(given.json).write_text(json.dumps(result, indent=1) + "\n")
+    if result["ran"] < given.least:
+        print(f"only {result['ran']} programs could run, {given.least} are asked for")
+        return 1
+    if failed:
+        return 1
+    return 0 if result["ran"] else SKIPPED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
