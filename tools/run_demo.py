@@ -20,8 +20,8 @@ from pathlib import Path
 
 from rich import box
 from rich.console import Console
-from rich.panel import Panel
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -210,8 +210,8 @@ def show_report(job: Job, hakmem: Side, folder: str) -> None:
     job.run(hakmem, HAKMEM_REPORT=str(report))
     if not report.exists():
         raise Trouble("HAKMEM left no text report")
-    console.print(Panel(Text(report.read_text().rstrip("\n")), title="HAKMEM's own report of one more run",
-                        title_align="left", border_style="dim", expand=False))
+    console.print(Rule("HAKMEM's own report of one more run", align="left", style="dim"))
+    console.print(Text(report.read_text().rstrip("\n")), soft_wrap=True)
 
 
 def command_of(arguments: argparse.Namespace) -> tuple[list[str], str]:

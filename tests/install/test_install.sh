@@ -69,6 +69,8 @@ check "$run" --report="$work/report.txt" -- ./plain libhakmem
 int other_is_here(void);
 int other_is_here(void) { return 1; }
 C
+# The inner shell is to expand it.
+# shellcheck disable=SC2016
 LD_PRELOAD=$work/other.so "$run" sh -c 'echo "$LD_PRELOAD"' >out
 grep -q "^$(readlink -f "$prefix/$libdir/libhakmem.so"):$work/other.so\$" out || { cat out; fail "LD_PRELOAD was not kept"; }
 "$run" sh -c 'exit 41' && fail "the exit code is lost" || [ $? -eq 41 ] || fail "the exit code is lost"
