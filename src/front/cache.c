@@ -94,7 +94,7 @@ static void settle(struct hk_cache *cache, void *block)
 static void receive(struct hk_cache *cache, unsigned class, void *block)
 {
     bool mine = hk_map_lookup((uintptr_t)block) == hk_route(cache->owner.id, class);
-    if (!mine || !hk_hit_push(&cache->front.bins[class], block))
+    if (!mine || !hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
         settle(cache, block);
 }
 
@@ -164,25 +164,25 @@ static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class)
         return take_one(cache, class);
     if (hk_bin_items(bin) == 0)
         hk_bin_fill(cache, class);
-    return hk_hit_pop(bin);
+    return hk_hit_pop(&cache->front, class * HK_CLASS_BYTES);
 }
 
 void *hk_cache_alloc(struct hk_cache *cache, unsigned class)
 {
-    void *block = hk_hit_pop(&cache->front.bins[class]);
+    void *block = hk_hit_pop(&cache->front, class * HK_CLASS_BYTES);
     return HK_LIKELY(block != NULL) ? block : refill(cache, class);
 }
 
 static void free_mine(struct hk_cache *cache, unsigned class, void *block)
 {
     struct hk_bin *bin = &cache->front.bins[class];
-    if (hk_hit_push(bin, block))
+    if (hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
         return;
     HK_COUNT_THREAD(&cache->owner.counts, overflows, 1);
     tick(cache);
     if (!hk_bin_grow(cache, class))
         hk_bin_shed(cache, class, (hk_bin_capacity(bin) + 1) / 2);
-    if (!hk_hit_push(bin, block))
+    if (!hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
         hk_blocks_give(&cache->owner, &block, 1);
 }
 

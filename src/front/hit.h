@@ -23,10 +23,10 @@ struct hk_bin {
 _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "routes carry offsets of bins");
 
 struct hk_front {
-    _Atomic uint32_t *routes; /* the owner map, or one word that matches nothing */
-    uintptr_t mask;           /* of unit numbers */
-    uint32_t key;             /* my routes, less the class */
-    struct hk_bin bins[HK_CLASSES];
+    struct hk_bin bins[HK_CLASSES]; /* first: a bin's address is front + offset */
+    _Atomic uint32_t *routes;       /* the owner map, or one word that matches nothing */
+    uintptr_t mask;                 /* of unit numbers */
+    uint32_t key;                   /* my routes, less the class */
 };
 
 /* What hk_self points to in a thread that has no cache: not yet, or no more. */
@@ -36,27 +36,32 @@ extern _Thread_local struct hk_front *hk_self __attribute__((tls_model("initial-
 
 HK_INLINE struct hk_bin *hk_bin_at(struct hk_front *front, size_t offset)
 {
-    return (struct hk_bin *)(void *)((char *)front->bins + offset);
+    return (struct hk_bin *)(void *)((char *)front + offset);
 }
 
-HK_INLINE void *hk_hit_pop(struct hk_bin *bin)
+HK_INLINE void *hk_hit_pop(struct hk_front *front, size_t offset)
 {
-    void **top = bin->top;
+    void **top = hk_bin_at(front, offset)->top;
     void *block = *top;
+    HK_AS_RESULT(block);
     if (HK_UNLIKELY(block == NULL))
         return NULL;
-    bin->top = top - 1;
-    bin->served++;
+    HK_FORGET(offset);
+    hk_bin_at(front, offset)->top = top - 1;
+    HK_FORGET(offset);
+    hk_bin_at(front, offset)->served++;
     return block;
 }
 
-HK_INLINE bool hk_hit_push(struct hk_bin *bin, void *block)
+HK_INLINE bool hk_hit_push(struct hk_front *front, size_t offset, void *block)
 {
-    void **top = bin->top;
-    if (HK_UNLIKELY(top == bin->limit))
+    void **top = hk_bin_at(front, offset)->top;
+    HK_FORGET(offset);
+    if (HK_UNLIKELY(top == hk_bin_at(front, offset)->limit))
         return false;
     top[1] = block;
-    bin->top = top + 1;
+    HK_FORGET(offset);
+    hk_bin_at(front, offset)->top = top + 1;
     return true;
 }
 
@@ -66,7 +71,7 @@ HK_INLINE void *hk_hit_malloc(size_t size)
     struct hk_front *front = hk_self;
     if (HK_UNLIKELY(size > HK_FINE_MAX))
         return NULL;
-    return hk_hit_pop(hk_bin_at(front, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP]));
+    return hk_hit_pop(front, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP]);
 }
 
 /* False is a miss: not mine, not a block of a bin, or the bin is full. */
@@ -77,7 +82,7 @@ HK_INLINE bool hk_hit_free(void *block)
     uint32_t offset = hk_load(front->routes[unit]) ^ front->key;
     if (HK_UNLIKELY(offset >= HK_CLASSES * HK_CLASS_BYTES))
         return false;
-    return hk_hit_push(hk_bin_at(front, offset), block);
+    return hk_hit_push(front, offset, block);
 }
 
 #endif
