@@ -15,6 +15,7 @@
 
 enum {
     SLOW_CALLS_PER_TICK = 64,
+    QUICK_TURN = 4,
     PARCELS_PER_REFILL = 8,
     PARCELS_PER_TICK = 64, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
 };
@@ -142,6 +143,15 @@ static void tick(struct hk_cache *cache)
     hk_giveback_tick();
 }
 
+/* A bin that runs empty or over again after a few times its capacity is too small for what the program does. */
+static bool too_small(struct hk_cache *cache, unsigned class)
+{
+    const struct hk_bin *bin = &cache->front.bins[class];
+    uint64_t since = bin->served - cache->served_at_turn[class];
+    cache->served_at_turn[class] = bin->served;
+    return since <= QUICK_TURN * hk_bin_capacity(bin);
+}
+
 /* Where there is no memory for the bin's array: one block without it. */
 static void *take_one(struct hk_cache *cache, unsigned class)
 {
@@ -156,8 +166,7 @@ static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class)
     struct hk_bin *bin = &cache->front.bins[class];
     HK_COUNT_THREAD(&cache->owner.counts, misses, 1);
     tick(cache);
-    bool busy = bin->served >= 4 * hk_bin_capacity(bin);
-    if (busy)
+    if (too_small(cache, class))
         hk_bin_grow(cache, class);
     unpack(cache, hk_inbox_take(&cache->owner, class, PARCELS_PER_REFILL));
     if (hk_bin_capacity(bin) == 0)
@@ -180,7 +189,7 @@ static void free_mine(struct hk_cache *cache, unsigned class, void *block)
         return;
     HK_COUNT_THREAD(&cache->owner.counts, overflows, 1);
     tick(cache);
-    if (!hk_bin_grow(cache, class))
+    if (!too_small(cache, class) || !hk_bin_grow(cache, class))
         hk_bin_shed(cache, class, (hk_bin_capacity(bin) + 1) / 2);
     if (!hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
         hk_blocks_give(&cache->owner, &block, 1);

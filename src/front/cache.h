@@ -14,6 +14,7 @@ struct hk_cache {
     struct hk_front front;
     struct hk_owner owner;
     struct hk_outbox outbox;
+    uint64_t served_at_turn[HK_CLASSES]; /* what a bin had served when it last ran empty or over */
     size_t granted;      /* bytes that the bins may hold, by their capacities */
     uint32_t until_tick; /* slow calls left until the clock is looked at */
     bool alive;

@@ -93,7 +93,8 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner)
     slab->blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);
     slab->first_word = 0;
     if (make_bits(slab)) {
-        uintptr_t start = hk_run_alloc(slab->bytes / HK_UNIT, &slab->zeroed);
+        enum hk_use use = row->tier == HK_TIER_TINY ? HK_USE_DENSE : HK_USE_SPARSE;
+        uintptr_t start = hk_run_alloc(slab->bytes / HK_UNIT, use, &slab->zeroed);
         if (start != 0) {
             slab->start = start;
             hk_map_assign(start, slab->bytes / HK_UNIT, hk_route(owner, class), slab->number);
@@ -150,6 +151,18 @@ HK_INLINE void give_bit(struct hk_slab *slab, size_t index, const void *block)
 }
 
 void hk_slab_give(struct hk_slab *slab, void *block) { give_bit(slab, hk_slab_index(slab, (uintptr_t)block), block); }
+
+unsigned hk_slab_give_run(struct hk_slab *slab, void *const *blocks, unsigned n)
+{
+    unsigned given = 0;
+    uintptr_t start = slab->start;
+    size_t bytes = slab->bytes;
+    do {
+        hk_slab_give(slab, blocks[given]);
+        given++;
+    } while (given < n && (uintptr_t)blocks[given] - start < bytes);
+    return given;
+}
 
 void hk_slab_recount(struct hk_slab *slab)
 {

@@ -80,6 +80,9 @@ void hk_slab_take(struct hk_slab *slab, void **end, unsigned n);
 /* Gives one block back. Fatal if it is no block of the slab, or free already. */
 void hk_slab_give(struct hk_slab *slab, void *block);
 
+/* Gives back blocks[0], which is the slab's, and those after it up to the first that lies elsewhere. Their number. */
+unsigned hk_slab_give_run(struct hk_slab *slab, void *const *blocks, unsigned n);
+
 /* For a slab whose holder was cut off by fork: makes the count fit the bitmap. */
 void hk_slab_recount(struct hk_slab *slab);
 

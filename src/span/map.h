@@ -32,7 +32,9 @@ struct hk_super {
     uint32_t free;    /* of these, units that no slab uses */
     uint32_t dirty;   /* units that may hold pages */
     uint32_t aged;    /* free and dirty units that purge has passed by once */
-    uint32_t longest; /* the list that it is on: the longest run of free units */
+    uint16_t longest; /* the list that it is on: the longest run of free units */
+    uint8_t use;      /* the kind of run that it serves */
+    bool huge;        /* huge pages were asked for */
     uint64_t idle_since;
     struct hk_link by_run;
     struct hk_link by_age; /* linked while it has free units that are dirty */

@@ -12,13 +12,18 @@
 #define SMALLEST_GROWTH (2 * HK_MIB)
 #define LARGEST_GROWTH (32 * HK_MIB)
 
-static struct {
-    struct hk_lock lock;
+struct arena {
     uint64_t listed; /* bit n: by_run[n] is not empty */
     struct hk_list by_run[HK_SUPER_UNITS + 1];
-    struct hk_list by_age;
     uintptr_t region_next, region_end; /* reserved, not yet committed */
-    size_t region_wish;                /* 0: regions were refused, grow by small mappings */
+    size_t mapped;
+};
+
+static struct {
+    struct hk_lock lock;
+    struct arena arenas[HK_USES];
+    struct hk_list by_age;
+    size_t region_wish; /* 0: regions were refused, grow by small mappings */
     size_t mapped, free_units, free_dirty_units;
 } runs = {.lock = HK_LOCK_INIT(HK_RANK_RUNS), .region_wish = REGION};
 
@@ -27,24 +32,33 @@ static void init_once(void)
     if (runs.by_age.head.next != NULL)
         return;
     hk_list_init(&runs.by_age);
-    for (unsigned n = 0; n <= HK_SUPER_UNITS; n++)
-        hk_list_init(&runs.by_run[n]);
+    for (unsigned use = 0; use < HK_USES; use++)
+        for (unsigned n = 0; n <= HK_SUPER_UNITS; n++)
+            hk_list_init(&runs.arenas[use].by_run[n]);
+}
+
+static void unlist(struct hk_super *super)
+{
+    struct arena *arena = &runs.arenas[super->use];
+    if (super->longest == 0)
+        return;
+    hk_link_remove(&super->by_run);
+    if (hk_list_empty(&arena->by_run[super->longest]))
+        arena->listed &= ~((uint64_t)1 << super->longest);
+    super->longest = 0;
 }
 
 static void relist(struct hk_super *super)
 {
+    struct arena *arena = &runs.arenas[super->use];
     unsigned longest = hk_longest_run32(super->free);
     if (longest == super->longest)
         return;
-    if (super->longest > 0) {
-        hk_link_remove(&super->by_run);
-        if (hk_list_empty(&runs.by_run[super->longest]))
-            runs.listed &= ~((uint64_t)1 << super->longest);
-    }
-    super->longest = longest;
+    unlist(super);
+    super->longest = (uint16_t)longest;
     if (longest > 0) {
-        hk_list_push_front(&runs.by_run[longest], &super->by_run);
-        runs.listed |= (uint64_t)1 << longest;
+        hk_list_push_front(&arena->by_run[longest], &super->by_run);
+        arena->listed |= (uint64_t)1 << longest;
     }
 }
 
@@ -73,14 +87,17 @@ static void release_units(struct hk_super *super, uint32_t units)
     relist(super);
 }
 
-/* Enters [address, address + size) as free and clean. */
-static bool add_memory(uintptr_t address, size_t size)
+/* Enters [address, address + size) as free and clean. A super keeps the use of its first units. */
+static bool add_memory(uintptr_t address, size_t size, enum hk_use use, bool huge)
 {
     if (!hk_map_cover(address, size))
         return false;
     for (size_t at = 0; at < size; at += HK_UNIT) {
         struct hk_super *super = hk_map_super(address + at);
         uint32_t unit = (uint32_t)1 << unit_in_super(address + at);
+        if (super->owned == 0)
+            super->use = (uint8_t)use;
+        super->huge = huge;
         super->owned |= unit;
         super->free |= unit;
         super->dirty &= ~unit;
@@ -89,45 +106,49 @@ static bool add_memory(uintptr_t address, size_t size)
     }
     runs.free_units += size / HK_UNIT;
     runs.mapped += size;
+    runs.arenas[use].mapped += size;
     return true;
 }
 
-static bool reserve_region(void)
+static bool reserve_region(struct arena *arena)
 {
     for (; hk_map.flat && runs.region_wish >= SMALLEST_REGION; runs.region_wish /= 2) {
         char *region = hk_os_map_aligned(runs.region_wish, HK_SUPER, HK_ACCESS_NONE);
         if (region == NULL)
             continue;
-        runs.region_next = (uintptr_t)region;
-        runs.region_end = (uintptr_t)region + runs.region_wish;
+        arena->region_next = (uintptr_t)region;
+        arena->region_end = (uintptr_t)region + runs.region_wish;
         return true;
     }
     return false;
 }
 
-static bool grow_in_region(size_t size)
+static bool wants_huge_pages(const struct arena *arena)
 {
-    if (size > runs.region_end - runs.region_next && !reserve_region())
+    bool dense = arena == &runs.arenas[HK_USE_DENSE];
+    return dense && hk_options.huge_pages_from != 0 && arena->mapped >= hk_options.huge_pages_from;
+}
+
+static bool grow_in_region(struct arena *arena, size_t size)
+{
+    if (size > arena->region_end - arena->region_next && !reserve_region(arena))
         return false;
-    uintptr_t at = runs.region_next;
+    uintptr_t at = arena->region_next;
     if (!hk_os.commit((void *)at, size))
         return false;
-    if (hk_options.huge_pages_from != 0 && runs.mapped >= hk_options.huge_pages_from)
-        hk_os.advise_huge((void *)at, size, true);
-    if (!add_memory(at, size)) {
-        hk_os.purge((void *)at, size);
+    bool huge = wants_huge_pages(arena) && hk_os.advise_huge((void *)at, size, true);
+    if (!add_memory(at, size, (enum hk_use)(arena - runs.arenas), huge))
         return false;
-    }
-    runs.region_next += size;
+    arena->region_next += size;
     return true;
 }
 
-static bool grow_by_mapping(size_t size)
+static bool grow_by_mapping(struct arena *arena, size_t size)
 {
     char *p = hk_os_map_aligned(size, HK_UNIT, HK_ACCESS_WRITE);
     if (p == NULL)
         return false;
-    if (add_memory((uintptr_t)p, size))
+    if (add_memory((uintptr_t)p, size, (enum hk_use)(arena - runs.arenas), false))
         return true;
     hk_os.unmap(p, size);
     return false;
@@ -141,28 +162,59 @@ static bool within_limit(size_t size)
 }
 
 /* Grows by a share of what there is; where that is refused, by less, down to what is asked for. */
-static bool grow(size_t units)
+static bool grow(struct arena *arena, size_t units)
 {
     size_t least = units * HK_UNIT;
-    size_t share = hk_align_down(runs.mapped / 8, HK_SUPER);
+    size_t share = hk_align_down(arena->mapped / 8, HK_SUPER);
     size_t size = hk_max(least, hk_min(hk_max(share, SMALLEST_GROWTH), LARGEST_GROWTH));
     for (;; size = hk_max(least, hk_align_down(size / 2, HK_UNIT))) {
-        bool grown = within_limit(size) && (grow_in_region(size) || grow_by_mapping(size));
+        bool grown = within_limit(size) && (grow_in_region(arena, size) || grow_by_mapping(arena, size));
         if (grown)
             return true;
         if (size == least)
             break;
     }
-    HK_COUNT(os_refusals, 1);
     return false;
 }
 
-static struct hk_super *tightest_fit(size_t units)
+static struct hk_super *tightest_fit(const struct arena *arena, size_t units)
 {
-    uint64_t fitting = runs.listed >> units << units;
+    uint64_t fitting = arena->listed >> units << units;
     if (fitting == 0)
         return NULL;
-    return hk_container_of(hk_list_first(&runs.by_run[hk_ctz64(fitting)]), struct hk_super, by_run);
+    const struct hk_list *list = &arena->by_run[hk_ctz64(fitting)];
+    return hk_container_of(list->head.next, struct hk_super, by_run);
+}
+
+/* A super that is all free changes its use, but for one on huge pages. */
+static struct hk_super *convert_one(struct arena *from, enum hk_use use)
+{
+    struct hk_link *last = from->by_run[HK_SUPER_UNITS].head.prev;
+    struct hk_super *super = hk_container_of(last, struct hk_super, by_run);
+    if (last == NULL || last == &from->by_run[HK_SUPER_UNITS].head || super->huge)
+        return NULL;
+    unlist(super);
+    super->use = (uint8_t)use;
+    relist(super);
+    from->mapped -= HK_SUPER;
+    runs.arenas[use].mapped += HK_SUPER;
+    return super;
+}
+
+static struct hk_super *find_fit(size_t units, enum hk_use use)
+{
+    struct arena *arena = &runs.arenas[use];
+    struct arena *other = &runs.arenas[use == HK_USE_DENSE ? HK_USE_SPARSE : HK_USE_DENSE];
+    struct hk_super *super = tightest_fit(arena, units);
+    if (super == NULL)
+        super = convert_one(other, use);
+    if (super == NULL && grow(arena, units))
+        super = tightest_fit(arena, units);
+    if (super == NULL) {
+        HK_COUNT(os_refusals, 1);
+        super = tightest_fit(other, units);
+    }
+    return super;
 }
 
 static uintptr_t address_of(struct hk_super *super, unsigned unit)
@@ -184,15 +236,13 @@ static uintptr_t take_from(struct hk_super *super, unsigned units, bool *zeroed)
     return address_of(super, first);
 }
 
-uintptr_t hk_run_alloc(size_t units, bool *zeroed)
+uintptr_t hk_run_alloc(size_t units, enum hk_use use, bool *zeroed)
 {
     hk_assert(units >= 1 && units <= HK_SUPER_UNITS);
     uintptr_t address = 0;
     hk_lock(&runs.lock);
     init_once();
-    struct hk_super *super = tightest_fit(units);
-    while (super == NULL && grow(units))
-        super = tightest_fit(units);
+    struct hk_super *super = find_fit(units, use);
     if (super != NULL)
         address = take_from(super, (unsigned)units, zeroed);
     hk_unlock(&runs.lock);

@@ -1,6 +1,8 @@
 /* Runs: which units of 64 KiB are free, and where the heap grows.
  *
  *   by_run[n] -> supers whose longest free run has n units      a request of n takes from the first list >= n: the tightest fit
+ *   dense and sparse runs lie in supers of their own: what is filled to the last page may stand on huge pages, where blocks
+ *   of which only the first bytes may ever be touched would make whole huge pages resident
  *   by_age    -> supers with free units that hold pages, the longest idle first: what purge takes
  *
  * Owns       the free, dirty and aged units of every super; the reserved region that the heap grows into.
@@ -12,8 +14,10 @@
 
 #include "base/base.h"
 
+enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES };
+
 /* An address aligned to a unit, or 0 if the system refuses; 1 <= units <= 32. *zeroed: every byte reads as zero. */
-uintptr_t hk_run_alloc(size_t units, bool *zeroed);
+uintptr_t hk_run_alloc(size_t units, enum hk_use use, bool *zeroed);
 void hk_run_free(uintptr_t address, size_t units);
 /* Takes the `more` units that follow a run of `units`; false if they are not free. *zeroed as above, for what was added. */
 bool hk_run_extend(uintptr_t address, size_t units, size_t more, bool *zeroed);

@@ -61,10 +61,13 @@ static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *sla
 
 void hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
 {
-    for (unsigned i = 0; i < n; i++) {
-        struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[i]);
-        hk_slab_give(slab, blocks[i]);
-        if (slab->free == 1)
+    while (n > 0) {
+        struct hk_slab *slab = hk_slab_at((uintptr_t)*blocks);
+        bool was_full = slab->free == 0;
+        unsigned given = hk_slab_give_run(slab, blocks, n);
+        blocks += given;
+        n -= given;
+        if (was_full)
             reshelve(owner, slab);
         if (slab->free == slab->blocks && !kept_for_next_miss(owner, slab)) {
             hk_link_remove(&slab->link);
