@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "expected.txt")
-LINE = r"hakmem: invalid (?:{call}): (?:{what}): address (0x[0-9a-f]+), class (?:\d+ B|-|- B), owner (?:\d+|-)\n"
+LINE = r"hakmem: invalid (?:{call}): (?:{what}): address (0x[0-9a-f]+), class (?:\d+|-) bytes, owner (?:\d+|-)\n"
 
 
 def read_table():

@@ -1,0 +1,92 @@
+/* Usage: test_fork_first [rounds]
+ * fork meets a thread's, and a process's, first malloc: neither parent nor child may hang or lose its heap.
+ * Each round is a fresh process: its first thread starts to allocate at a moment that the main thread cannot know. */
+#include "support/check.h"
+#include "support/watchdog.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FORKS = 8, SECONDS = 30, THREADS = 3 };
+
+static atomic_uint x_started;
+
+static bool allocate_some(void)
+{
+    static const size_t size[] = {8, 100, 1000, 10000, 100000, 2000000};
+    for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+        char *p = malloc(size[i]);
+        if (!p) {
+            return false;
+        }
+        memset(p, 1, size[i]);
+        free(p);
+    }
+    return true;
+}
+
+static void *first_malloc(void *argument)
+{
+    atomic_fetch_add(&x_started, 1);
+    return allocate_some() ? argument : NULL;
+}
+
+/* The fresh process: threads and forks side by side; a different number of turns each time before it forks. */
+static int one_round(unsigned round)
+{
+    pthread_t thread[THREADS];
+    bool      good = true;
+    watchdog_start(SECONDS, "fork against the first malloc: parent");
+    for (unsigned t = 0; t < THREADS; t++) {
+        good = good && pthread_create(&thread[t], NULL, first_malloc, &x_started) == 0;
+    }
+    while (atomic_load(&x_started) < round % (THREADS + 1)) {
+        /* a turn is short: the thread is about to allocate */
+    }
+    for (volatile unsigned turn = 0; turn < round * 37 % 5000; turn++) {
+    }
+    for (unsigned n = 0; n < FORKS; n++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            watchdog_start(SECONDS, "fork against the first malloc: child");
+            _exit(allocate_some() ? 0 : 1);
+        }
+        int status = -1;
+        good = good && pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+    }
+    for (unsigned t = 0; t < THREADS; t++) {
+        void *result = NULL;
+        good = good && pthread_join(thread[t], &result) == 0 && result;
+    }
+    return good && allocate_some() ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "round") == 0) {
+        return one_round((unsigned)atoi(argv[2]));
+    }
+    unsigned rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 1000;
+    char     number[] = "0000000000";
+    for (unsigned round = 0; round < rounds; round++) {
+        watchdog_start(2 * SECONDS, "fork against the first malloc");
+        for (unsigned digit = 10, rest = round; digit-- > 0; rest /= 10) {
+            number[digit] = (char)('0' + rest % 10);
+        }
+        char *arguments[] = {argv[0], "round", number, NULL};
+        pid_t pid = fork();
+        if (pid == 0) {
+            execv("/proc/self/exe", arguments);
+            _exit(126);
+        }
+        int status = -1;
+        CHECK(pid > 0 && waitpid(pid, &status, 0) == pid, "fork: errno %d", errno);
+        CHECK(status == 0, "round %u: wait status 0x%x", round, (unsigned)status);
+    }
+    return check_report("fork first");
+}

@@ -1,0 +1,30 @@
+/* A function that is chosen by a resolver which allocates: the dynamic loader calls it while it relocates, before any
+ * constructor and before the thread's TLS block has been given its initial contents.  Compiled into the program and into
+ * a shared library; IFUNC_NAME and IFUNC_BLOCKS tell them apart.
+ * The resolver may not rely on relocations of its own object that come later, so it is as plain as can be. */
+#include <stdlib.h>
+
+int   IFUNC_NAME(void);
+void *IFUNC_BLOCKS[3];
+
+static int chosen(void)
+{
+    return 42;
+}
+
+__attribute__((used)) static int (*resolve(void))(void)
+{
+    char *p = malloc(100);
+    char *q = calloc(1, 5000);
+    char *r = malloc(300000);
+    free(malloc(64));
+    if (p && q && r) {
+        p[99] = q[4999] = r[299999] = 5;
+        IFUNC_BLOCKS[0] = p;
+        IFUNC_BLOCKS[1] = realloc(q, 9000);
+        IFUNC_BLOCKS[2] = r;
+    }
+    return chosen;
+}
+
+int IFUNC_NAME(void) __attribute__((ifunc("resolve")));

@@ -1,0 +1,20 @@
+/* Usage: secure   (started by secure_run.py)
+ * Allocates, and says whether the kernel marked this process as one that must not trust its environment. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+int main(void)
+{
+    for (size_t i = 1; i < 3000; i++) {
+        void *p = malloc(i * 10);
+        if (!p) {
+            return 1;
+        }
+        memset(p, 1, i * 10);
+        free(p);
+    }
+    printf("AT_SECURE %lu\n", getauxval(AT_SECURE));
+    return 0;
+}
