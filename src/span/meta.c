@@ -17,12 +17,13 @@ struct free_block {
     struct free_block *next;
 };
 
+static struct hk_lock meta_lock = HK_LOCK_INIT(HK_RANK_META);
+
 static struct {
-    struct hk_lock lock;
     char *next, *end; /* the part of the newest chunk that was never handed out */
     size_t mapped, listed;
     struct free_block *lists[LARGEST / GRAIN + 1]; /* by size / 64 */
-} meta = {.lock = HK_LOCK_INIT(HK_RANK_META)};
+} meta;
 
 static void shelve(void *p, size_t size)
 {
@@ -76,35 +77,35 @@ static void *take(size_t size)
 void *hk_meta_alloc(size_t size)
 {
     hk_assert(size > 0 && size <= LARGEST);
-    hk_lock(&meta.lock);
+    hk_lock(&meta_lock);
     void *p = take(hk_align_up(size, GRAIN));
-    hk_unlock(&meta.lock);
+    hk_unlock(&meta_lock);
     return p;
 }
 
 void hk_meta_free(void *p, size_t size)
 {
-    hk_lock(&meta.lock);
+    hk_lock(&meta_lock);
     shelve(p, hk_align_up(size, GRAIN));
-    hk_unlock(&meta.lock);
+    hk_unlock(&meta_lock);
 }
 
 size_t hk_meta_mapped(void)
 {
-    hk_lock(&meta.lock);
+    hk_lock(&meta_lock);
     size_t bytes = meta.mapped;
-    hk_unlock(&meta.lock);
+    hk_unlock(&meta_lock);
     return bytes;
 }
 
 size_t hk_meta_unused(void)
 {
-    hk_lock(&meta.lock);
+    hk_lock(&meta_lock);
     size_t bytes = meta.listed + (size_t)(meta.end - meta.next);
-    hk_unlock(&meta.lock);
+    hk_unlock(&meta_lock);
     return bytes;
 }
 
-void hk_meta_fork_prepare(void) { hk_lock(&meta.lock); }
-void hk_meta_fork_parent(void) { hk_unlock(&meta.lock); }
-void hk_meta_fork_child(void) { hk_lock_reset(&meta.lock); }
+void hk_meta_fork_prepare(void) { hk_lock(&meta_lock); }
+void hk_meta_fork_parent(void) { hk_unlock(&meta_lock); }
+void hk_meta_fork_child(void) { hk_lock_reset(&meta_lock); }
