@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Holds the documents to the tree: what README.md, CONTRIBUTING.md and docs/*.md name in backticks must exist.
+
+check_names.py ROOT
+  `refill()` in `front/cache.c`   a function (or a macro with arguments) that this file defines
+  `refill()`                      one that some file of src/ or include/ defines
+  `front/cache.c`                 a file, from the root, from src/ or from include/
+  `HK_RANK_META`, `hk_self`       a word of src/; and `hk_os.purge` an entry of the table in os.h
+  [text](docs/MAP.md)             a file, from the document's folder
+"""
+import re
+import sys
+from pathlib import Path
+
+FUNCTION = re.compile(r"`(\w+)\(\)`(?:\s+in\s+`([\w/.-]+)`)?")
+FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:c|h|def|py|sh|txt|json))`")
+WORD = re.compile(r"`((?:hk|HK)_\w+)`")
+SYSTEM_CALL = re.compile(r"`hk_os\.(\w+)`")
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+DEFINITION = r"^(?:#define |(?:[A-Za-z_][\w*(), ]*[ *]))?{}\((?!.*;\s*$)"
+
+
+class Tree:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        sources = [*(root / "src").rglob("*"), *(root / "include").rglob("*")]
+        self.texts = {path: path.read_text() for path in sources if path.suffix in (".c", ".h", ".def")}
+        self.words = set(re.findall(r"\w+", "\n".join(self.texts.values())))
+
+    def find(self, name: str) -> list[Path]:
+        return [self.root / folder / name for folder in ("", "src", "include") if (self.root / folder / name).is_file()]
+
+    def defines(self, function: str, path: Path) -> bool:
+        text = re.sub(r"/\*.*?\*/", "", self.texts.get(path, ""), flags=re.DOTALL)
+        return bool(re.search(DEFINITION.format(function), text, re.MULTILINE))
+
+    def function_trouble(self, function: str, file: str) -> str:
+        if not file:
+            found = any(self.defines(function, path) for path in self.texts)
+            return "" if found else f"{function}() is defined nowhere"
+        return "" if any(self.defines(function, path) for path in self.find(file)) else f"{file} does not define {function}()"
+
+    def troubles(self, document: Path) -> list[str]:
+        text = document.read_text()
+        said = [self.function_trouble(function, file) for function, file in FUNCTION.findall(text)]
+        said += [f"there is no file {name}" for name in FILE.findall(text) if not self.find(name)]
+        said += [f"src/ has no word {word}" for word in WORD.findall(text) if word not in self.words]
+        calls = self.texts.get(self.root / "src/os/os.h", "")
+        said += [f"hk_os has no entry {name}" for name in SYSTEM_CALL.findall(text) if f"(*{name})" not in calls]
+        said += [f"a link leads nowhere: {link}" for link in LINK.findall(text) if not (document.parent / link).exists()]
+        return sorted({f"{document.relative_to(self.root)}: {what}" for what in said if what})
+
+
+def check(root: Path) -> list[str]:
+    tree = Tree(root)
+    documents = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))]
+    return [what for document in documents if document.exists() for what in tree.troubles(document)]
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    root = Path(sys.argv[1]).resolve()
+    if not FUNCTION.search((root / "docs/MAP.md").read_text()):
+        sys.exit("docs/MAP.md names no function: nothing was checked")
+    said = check(root)
+    print("\n".join(said) or "every file, function and word that the documents name is there")
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

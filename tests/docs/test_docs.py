@@ -1,0 +1,111 @@
+"""The documents' checkers, tested: a sound tree passes, and what is changed in one place is noticed there."""
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from check_names import check
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ["src/policy/options.def", "src/policy/classes.def", "src/count/stats.def", "src/report/census.c",
+           "src/report/census.h", "src/report/report.c"]
+
+CODE = """/* helper(x) */
+int called(int a);
+static int helper(int a)
+{
+    return called(a);
+}
+HK_INLINE int short_one(void) { return 1; }
+#define HK_FORGET(x) (x)
+struct hk_os { int (*purge)(void); };
+"""
+
+# What a document says -> what must be said about it; None: it is so.
+SAYINGS = {
+    "`helper()` in `span/a.c` and `short_one()`": None,
+    "`HK_FORGET()`, `HK_FORGET`, `span/a.c`, `src/span/a.c`, `hk_os.purge`": None,
+    "[here](../src/span/a.c#top) and [there](https://example.org/x)": None,
+    "`gone()`": "gone() is defined nowhere",
+    "`called()` is declared and called only": "called() is defined nowhere",
+    "`helper()` in `os/os.h`": "os/os.h does not define helper()",
+    "`helper()` in\n`os/os.h`": "os/os.h does not define helper()",
+    "`helper()` in `span/b.c`": "there is no file span/b.c",
+    "`HK_GONE`": "src/ has no word HK_GONE",
+    "`hk_os.gone`": "hk_os has no entry gone",
+    "[here](gone.md)": "a link leads nowhere: gone.md",
+}
+
+
+class Names(unittest.TestCase):
+    def test_sayings(self) -> None:
+        for saying, expected in SAYINGS.items():
+            with self.subTest(saying), tempfile.TemporaryDirectory() as folder:
+                root = Path(folder)
+                for name, text in {"src/span/a.c": CODE, "src/os/os.h": CODE.split("#define")[1], "docs/X.md": saying}.items():
+                    (root / name).parent.mkdir(parents=True, exist_ok=True)
+                    (root / name).write_text(text)
+                said = check(root)
+                if expected is None:
+                    self.assertEqual(said, [])
+                else:
+                    self.assertIn(f"docs/X.md: {expected}", said)
+
+
+class Generated(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        for name in SOURCES:
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, self.root / name)
+        self.assertEqual(self.run_it().returncode, 0)
+        self.assertEqual(self.run_it("--check").returncode, 0)
+
+    def run_it(self, *more: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, str(ROOT / "tools/gen_docs.py"), "--root", str(self.root), *more]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    def change(self, name: str, old: str, new: str) -> None:
+        text = (self.root / name).read_text()
+        self.assertIn(old, text)
+        (self.root / name).write_text(text.replace(old, new, 1))
+
+    def assert_noticed(self, what: str) -> None:
+        ended = self.run_it("--check")
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn(what, ended.stdout + ended.stderr)
+
+    def test_a_changed_table(self) -> None:
+        for name, old, new, document in (
+                ("src/policy/options.def", "purge_delay, ", "purge_delay, 1", "docs/OPTIONS.md"),
+                ("src/count/stats.def", "HK_STAT(GLOBAL, forks,", "HK_STAT(GLOBAL, knives,", "docs/STATS.md"),
+                ("src/policy/classes.def", ", 255, TINY", ", 127, TINY", "docs/CLASSES.md")):
+            with self.subTest(name):
+                self.change(name, old, new)
+                self.assert_noticed(document)
+                self.run_it()
+                self.assertEqual(self.run_it("--check").returncode, 0)
+
+    def test_an_edited_document(self) -> None:
+        self.change("docs/STATS.md", "remote_frees", "remote_fees")
+        self.assert_noticed("docs/STATS.md")
+
+    def test_a_missing_document(self) -> None:
+        (self.root / "docs/OPTIONS.md").unlink()
+        self.assert_noticed("docs/OPTIONS.md")
+
+    def test_what_is_not_understood(self) -> None:
+        self.change("src/count/stats.def", "HK_STAT(GLOBAL, forks, calls,", "HK_STAT(GLOBAL, forks,")
+        self.assert_noticed("not a row")
+
+    def test_a_key_that_nothing_explains(self) -> None:
+        self.change("src/report/report.c", '\\"in_bins\\":', '\\"in_drawers\\":')
+        self.assert_noticed("in_drawers")
+
+
+if __name__ == "__main__":
+    unittest.main()
