@@ -15,9 +15,7 @@
 extern "C" {
 #endif
 
-#define HAK_VERSION "0.1.0"
-
-/* The version of the library that serves, as text: may differ from HAK_VERSION, what was compiled against. */
+/* The version of the library that serves, as text. */
 const char *hak_version(void);
 
 /* `size` bytes, contents undefined. */

@@ -72,7 +72,7 @@ int hk_malloc_info(int options, FILE *file)
         return -1;
     }
     hk_census_take(&census);
-    fprintf(file, "<malloc version=\"hakmem-%s\">\n<sizes>\n", HAK_VERSION);
+    fprintf(file, "<malloc version=\"hakmem-%s\">\n<sizes>\n", HK_VERSION);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         const struct hk_class_census *row = &census.classes[class];
         if (row->slabs > 0)

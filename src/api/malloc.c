@@ -14,11 +14,12 @@
 #include "tiers/giveback.h"
 
 #define LARGEST_SMALL_ALIGN HK_UNIT
+/* Where address space is scarce, a mapping of its own wastes less of it than a place among other runs. */
+#define SCARCE_LARGE_MAX (128 * HK_KIB)
 
 static HK_COLD void *refused(size_t size)
 {
-    if (size <= PTRDIFF_MAX)
-    {
+    if (size <= PTRDIFF_MAX) {
         HK_COUNT(out_of_memory, 1);
         hk_first_refusal_report(size);
     }
@@ -29,43 +30,53 @@ static HK_COLD void *refused(size_t size)
 static void *big_alloc(size_t size, size_t align, bool *zeroed)
 {
     struct hk_cache *cache = hk_life_cache();
-    if (cache != NULL)
+    void *block = hk_big_alloc(size, align, zeroed);
+    if (block != NULL && cache != NULL)
         HK_COUNT_THREAD(&cache->owner.counts, big_calls, 1);
-    else if (hk_life_started())
+    else if (block != NULL)
         HK_COUNT(orphan_calls, 1);
-    else
-        return NULL;
-    return hk_big_alloc(size, align, zeroed);
+    return block;
 }
 
 static void *block_alloc(unsigned class)
 {
     struct hk_cache *cache = hk_life_cache();
-    if (HK_LIKELY(cache != NULL))
-        return hk_cache_alloc(cache, class);
-    return hk_life_started() ? hk_registry_alloc(class) : NULL;
+    return HK_LIKELY(cache != NULL) ? hk_cache_alloc(cache, class) : hk_registry_alloc(class);
+}
+
+/* HK_CLASSES for what gets a mapping of its own. */
+static unsigned class_for(size_t size, size_t align)
+{
+    size_t most = hk_map.flat ? HK_LARGE_MAX : SCARCE_LARGE_MAX;
+    return size <= most && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align) : HK_CLASSES;
+}
+
+static void *try_alloc(size_t size, size_t align, bool *zeroed)
+{
+    *zeroed = false;
+    if (!hk_life_started())
+        return NULL;
+    unsigned class = class_for(size, align);
+    return class == HK_CLASSES ? big_alloc(size, align, zeroed) : block_alloc(class);
 }
 
 /* When the system refuses, what HAKMEM itself keeps warm may be what is missing. */
-static HK_COLD void *block_alloc_again(unsigned class)
+static HK_COLD void *alloc_again(size_t size, size_t align, bool *zeroed)
 {
+    struct hk_cache *cache = hk_cache_self();
+    if (size > PTRDIFF_MAX)
+        return refused(size);
+    if (cache != NULL)
+        hk_cache_trim(cache);
     hk_giveback_all();
-    return block_alloc(class);
+    void *block = try_alloc(size, align, zeroed);
+    return block != NULL ? block : refused(size);
 }
 
 static void *alloc(size_t size, size_t align, bool *zeroed)
 {
-    *zeroed = false;
-    unsigned class = size <= HK_LARGE_MAX && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align) : HK_CLASSES;
-    void *block;
-    if (class == HK_CLASSES) {
-        block = big_alloc(size, align, zeroed);
-    } else {
-        block = block_alloc(class);
-        if (HK_UNLIKELY(block == NULL))
-            block = block_alloc_again(class);
-    }
-    return HK_LIKELY(block != NULL) ? block : refused(size);
+    void *block = try_alloc(size, align, zeroed);
+    return HK_LIKELY(block != NULL) ? block : alloc_again(size, align, zeroed);
 }
 
 HK_NOINLINE void *hk_malloc_slow(size_t size)
@@ -86,7 +97,7 @@ HK_NOINLINE void hk_free_slow(void *block)
         hk_cache_free(hk_life_cache(), block);
 }
 
-HK_EXPORT const char *hak_version(void) { return HAK_VERSION; }
+HK_EXPORT const char *hak_version(void) { return HK_VERSION; }
 
 HK_EXPORT void *hak_malloc(size_t size)
 {

@@ -9,8 +9,6 @@
 
 #pragma weak dlsym
 #pragma weak dladdr
-#pragma weak dlopen
-#pragma weak dlclose
 
 typedef void (*new_handler)(void);
 
@@ -22,17 +20,15 @@ extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 static void *symbol_for(const void *caller, const char *name)
 {
     Dl_info module;
-    if (dlsym == NULL || dladdr == NULL || dlopen == NULL || dlclose == NULL)
+    if (dlsym == NULL || dladdr == NULL)
         return NULL; /* a static program: the weak names above are all there is */
     void *symbol = dlsym(RTLD_DEFAULT, name);
     if (symbol != NULL || dladdr(caller, &module) == 0)
         return symbol;
-    void *handle = dlopen(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == NULL)
-        return NULL;
-    symbol = dlsym(handle, name);
-    dlclose(handle);
-    return symbol;
+    /* By name: a static program that names dlopen is warned about by its linker. */
+    void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
+    void *handle = open != NULL ? open(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    return handle != NULL ? dlsym(handle, name) : NULL;
 }
 
 static new_handler current_handler(const void *caller)

@@ -11,6 +11,10 @@
 #define HK_DEBUG 0
 #endif
 
+#ifndef HK_VERSION
+#define HK_VERSION "unknown" /* the build says which */
+#endif
+
 /* 1: the library exports malloc and its kin, the usual build. 0: only the hak_ names, beside another malloc. */
 #ifndef HK_OVERRIDE
 #define HK_OVERRIDE 1

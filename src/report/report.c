@@ -2,7 +2,6 @@
 
 #include "base/bits.h"
 #include "base/say.h"
-#include "hakmem.h"
 #include "policy/options.h"
 #include "span/runs.h"
 #include "tiers/bigcache.h"
@@ -98,7 +97,7 @@ void hk_report_text(int fd, const struct hk_census *census, const struct hk_proc
 {
     struct hk_text text;
     hk_text_init(&text, fd);
-    hk_text_add(&text, "HAKMEM %s, process %d\n\n", HAK_VERSION, process->id);
+    hk_text_add(&text, "HAKMEM %s, process %d\n\n", HK_VERSION, process->id);
     hk_text_add(&text, "served %lu allocations and %lu frees, %zu threads now\n", census->mallocs, census->frees,
                 census->threads);
     hk_text_add(&text, "resident");
@@ -180,7 +179,7 @@ void hk_report_json(int fd, const struct hk_census *census, const struct hk_proc
 {
     struct hk_text text;
     hk_text_init(&text, fd);
-    hk_text_add(&text, "{\"version\": \"%s\", \"process\": %d,\n", HAK_VERSION, process->id);
+    hk_text_add(&text, "{\"version\": \"%s\", \"process\": %d,\n", HK_VERSION, process->id);
     hk_text_add(&text, " \"served\": {\"malloc\": %lu, \"free\": %lu}, \"threads\": %zu,\n", census->mallocs,
                 census->frees, census->threads);
     hk_text_add(&text, " \"resident\": %zu, \"virtual\": %zu,\n", process->resident_bytes, process->virtual_bytes);

@@ -105,7 +105,6 @@ void *hk_registry_alloc(unsigned class)
 {
     struct entry *entry = &registry[class];
     void *block = NULL;
-    HK_COUNT(orphan_calls, 1);
     hk_lock(&entry->lock);
     struct hk_link *first = hk_list_first(&entry->partial);
     struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : hk_slab_make(class, HK_ORPHAN);
@@ -117,6 +116,8 @@ void *hk_registry_alloc(unsigned class)
             hk_list_push_front(&entry->partial, &slab->link);
     }
     hk_unlock(&entry->lock);
+    if (block != NULL)
+        HK_COUNT(orphan_calls, 1);
     return block;
 }
 

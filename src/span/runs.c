@@ -74,20 +74,24 @@ static void use_units(struct hk_super *super, uint32_t units)
     relist(super);
 }
 
+/* Free units that giving back would gain something from. */
+static uint32_t idle_units(const struct hk_super *super) { return hk_map.flat ? super->free & super->dirty : super->free; }
+
 static void release_units(struct hk_super *super, uint32_t units)
 {
     hk_assert((super->free & units) == 0 && (super->owned & units) == units);
     runs.free_units += hk_popcount64(units);
     runs.free_dirty_units += hk_popcount64(units & super->dirty);
     super->free |= units;
-    if ((units & super->dirty) != 0 && !hk_link_linked(&super->by_age)) {
+    if (idle_units(super) != 0 && !hk_link_linked(&super->by_age)) {
         super->idle_since = hk_os.clock_ms();
         hk_list_push_back(&runs.by_age, &super->by_age);
     }
     relist(super);
 }
 
-/* Enters [address, address + size) as free and clean. A super keeps the use of its first units. */
+/* Enters [address, address + size) as free and clean. A super keeps the use of its first units. What is not in a region goes
+ * back by being unmapped, so none of it can be dirty still. */
 static bool add_memory(uintptr_t address, size_t size, enum hk_use use, bool huge)
 {
     if (!hk_map_cover(address, size))
@@ -100,7 +104,6 @@ static bool add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
         super->huge = huge;
         super->owned |= unit;
         super->free |= unit;
-        super->dirty &= ~unit;
         if (at + HK_UNIT == size || unit_in_super(address + at + HK_UNIT) == 0)
             relist(super);
     }
@@ -276,7 +279,7 @@ bool hk_run_extend(uintptr_t address, size_t units, size_t more, bool *zeroed)
 /* Takes what is due out of the free units, so that nobody is given a unit while its pages go. */
 static uint32_t begin_purge(struct hk_super *super, uint64_t now_ms, uint64_t delay_ms)
 {
-    uint32_t idle = super->free & super->dirty;
+    uint32_t idle = idle_units(super);
     uint32_t due = delay_ms == 0 ? idle : idle & super->aged;
     super->aged = idle & ~due;
     super->idle_since = now_ms;
@@ -284,20 +287,29 @@ static uint32_t begin_purge(struct hk_super *super, uint64_t now_ms, uint64_t de
     if (super->aged != 0)
         hk_list_push_back(&runs.by_age, &super->by_age);
     runs.free_units -= hk_popcount64(due);
-    runs.free_dirty_units -= hk_popcount64(due);
+    runs.free_dirty_units -= hk_popcount64(due & super->dirty);
     super->free &= ~due;
     relist(super);
     return due;
 }
 
-/* `gone` are the units of `due` whose pages the system took. */
+/* `gone` are the units of `due` that the system took: with their pages, or altogether. */
 static void end_purge(struct hk_super *super, uint32_t due, uint32_t gone)
 {
     hk_lock(&runs.lock);
     super->dirty &= ~gone;
+    if (!hk_map.flat) {
+        super->owned &= ~gone;
+        due &= ~gone;
+        runs.mapped -= hk_popcount64(gone) * HK_UNIT;
+        runs.arenas[super->use].mapped -= hk_popcount64(gone) * HK_UNIT;
+    }
     release_units(super, due);
     hk_unlock(&runs.lock);
 }
+
+/* Where address space is scarce, it is given back along with the pages. */
+static bool give_back(void *p, size_t size) { return hk_map.flat ? hk_os.purge(p, size) : hk_os.unmap(p, size); }
 
 static uint32_t purge_units(struct hk_super *super, uint32_t due)
 {
@@ -306,7 +318,7 @@ static uint32_t purge_units(struct hk_super *super, uint32_t due)
         unsigned first = hk_ctz64(left);
         unsigned count = hk_ctz64(~((uint64_t)left >> first));
         uint32_t range = hk_low_bits32(count) << first;
-        if (hk_os.purge((void *)address_of(super, first), count * HK_UNIT))
+        if (give_back((void *)address_of(super, first), count * HK_UNIT))
             gone |= range;
         left &= ~range;
         HK_COUNT(purges, 1);

@@ -211,7 +211,7 @@ static void *move(struct hk_slab *slab, size_t bytes)
 
 void *hk_big_resize(void *block, size_t size)
 {
-    if (size <= HK_LARGE_MAX || size > PTRDIFF_MAX - HK_UNIT)
+    if (size < HK_UNIT || size > PTRDIFF_MAX - HK_UNIT)
         return NULL;
     hk_lock(&big.lock);
     struct hk_slab *slab = checked_slab(block);
