@@ -4,10 +4,12 @@
 #ifndef HK_OS_H
 #define HK_OS_H
 
-#include "base/base.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-enum { HK_PAGE = 4096 };
-#define HK_HUGE_PAGE (2 * HK_MIB)
+enum { HK_PAGE = 4096, HK_HUGE_PAGE = 2 << 20 };
 
 enum hk_access { HK_ACCESS_NONE, HK_ACCESS_READ, HK_ACCESS_WRITE };
 

@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/bits.h"
 #include "os/os.h"
 
 #define KEEPING_ERRNO(statement)                                                                                       \
@@ -177,8 +176,8 @@ void *hk_os_map_aligned(size_t size, size_t align, enum hk_access access)
     p = hk_os.map(size + align - HK_PAGE, access);
     if (p == NULL)
         return NULL;
-    char *aligned = (char *)hk_align_up((uintptr_t)p, align);
-    size_t before = (size_t)(aligned - p);
+    size_t before = (size_t)(-(uintptr_t)p & (align - 1));
+    char *aligned = p + before;
     size_t after = align - HK_PAGE - before;
     /* An edge that cannot be unmapped (no VMA left to split into) stays as untouched address space. */
     if (before > 0)
