@@ -124,7 +124,7 @@ JSON_KEYS = {
 STATS_INTRO = """# The report
 
 `HAKMEM_REPORT=FILE` writes a report when the program exits. FILE ending in `.json` gives JSON, anything else text; `-` is stderr; `%p` in
-FILE becomes the process id. A program that links HAKMEM can call `hak_report(FILE)` at any time, and `malloc_stats()` prints
+FILE becomes the process id. A program that links HAKMEM can call `hak_report(FILE)` at any time, and malloc_stats() prints
 the text to stderr.
 
 The report allocates nothing. It stops nobody: while other threads allocate, the numbers are close, not exact. When they rest, the
@@ -136,7 +136,7 @@ parts sum to what is mapped.
 STATS_AFTER_PARTS = """
 `mapped` is the writable memory that HAKMEM has asked the system for: slabs' memory, big blocks, and its own tables. It is not
 resident memory: pages that were never touched, or were given back, are mapped but not resident. And the resident memory of a
-process holds its code and stacks as well.
+process holds its code and stacks as well. The tables grow in windows: most of `metadata` is room that no page was ever needed for.
 
 ## Keys of the JSON form
 

@@ -4,7 +4,7 @@
 check_names.py ROOT
   `refill()` in `front/cache.c`   a function (or a macro with arguments) that this file defines
   `refill()`                      one that some file of src/ or include/ defines
-  `front/cache.c`                 a file, from the root, from src/ or from include/
+  `front/cache.c`, `cache.c`      a file, from the root, from src/ or from include/; or one of that name anywhere
   `HK_RANK_META`, `hk_self`       a word of src/; and `hk_os.purge` an entry of the table in os.h
   [text](docs/MAP.md)             a file, from the document's folder
 """
@@ -12,8 +12,9 @@ import re
 import sys
 from pathlib import Path
 
+FOLDERS = ("src", "include", "tests", "tools", "bench", "cmake", "docs")
 FUNCTION = re.compile(r"`(\w+)\(\)`(?:\s+in\s+`([\w/.-]+)`)?")
-FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:c|h|def|py|sh|txt|json))`")
+FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:c|h|def|py|sh|json))`")
 WORD = re.compile(r"`((?:hk|HK)_\w+)`")
 SYSTEM_CALL = re.compile(r"`hk_os\.(\w+)`")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
@@ -28,6 +29,8 @@ class Tree:
         self.words = set(re.findall(r"\w+", "\n".join(self.texts.values())))
 
     def find(self, name: str) -> list[Path]:
+        if "/" not in name:
+            return [path for folder in FOLDERS for path in (self.root / folder).rglob(name)] + list(self.root.glob(name))
         return [self.root / folder / name for folder in ("", "src", "include") if (self.root / folder / name).is_file()]
 
     def defines(self, function: str, path: Path) -> bool:
