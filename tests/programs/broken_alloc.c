@@ -17,7 +17,7 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *block, size_t size);
 extern void __libc_free(void *block);
 
-enum { fail_every = 20011, corrupt_every = 211, overlap_every = 4001, least_overlap = 256 };
+enum { fail_every = 701, corrupt_every = 211, overlap_every = 101, least_overlap = 64 };
 
 typedef enum { fault_unknown, fault_none, fault_fail, fault_corrupt, fault_overlap } fault_kind;
 
@@ -52,7 +52,8 @@ void *malloc(size_t size) {
 }
 
 void *realloc(void *block, size_t size) {
-  size_t before = block ? malloc_usable_size(block) : 0;
+  if (!block) return malloc(size);
+  size_t before = malloc_usable_size(block);
   void *grown = __libc_realloc(block, size);
   if (fault() == fault_corrupt && grown && before > 0 && size > before && turn(&growths, corrupt_every)) {
     unsigned char *last = (unsigned char *)grown + before / 2;

@@ -45,6 +45,6 @@ class Sqlite(Case):
             return {"end": done.outcome, "results": digest(steady)}
         done = side.run([self.tree / "testfixture", self.tree / "test" / f"{group}.test", "--verbose=1"], cwd=work,
                         timeout=180)
-        found = lines(r"^(?P<name>\S+)\.\.\. (?P<outcome>Ok|Omitted)?.*$", done.out, {"Ok": "ok", "Omitted": "skip", None: "fail"})
+        found = lines(r"^\.*(?P<name>\S+?)\.\.\. (?P<outcome>Ok|Omitted)?.*$", done.out, {"Ok": "ok", "Omitted": "skip", None: "fail"})
         total = COUNT.search(done.out)
         return {**found, "no errors in the end": "ok" if total and total[1] == "0" else "fail", "end": done.outcome}

@@ -1,0 +1,46 @@
+"""Ruby: the core's and the library's own tests, run by the installed ruby of the same version."""
+
+import re
+import shutil
+import subprocess
+
+from harness.case import Case, Skip
+from harness.outcomes import lines
+
+FILES = """
+    ruby/test_array ruby/test_hash ruby/test_string ruby/test_symbol ruby/test_regexp ruby/test_range ruby/test_struct
+    ruby/test_enum ruby/test_enumerator ruby/test_fiber ruby/test_thread_queue ruby/test_proc ruby/test_method
+    ruby/test_module ruby/test_class ruby/test_object ruby/test_marshal ruby/test_integer ruby/test_bignum
+    ruby/test_float ruby/test_complex ruby/test_rational ruby/test_pack ruby/test_sprintf ruby/test_m17n ruby/test_iterator
+    ruby/test_lazy_enumerator ruby/test_keyword ruby/test_pattern_matching ruby/test_refinement ruby/test_time
+    ruby/test_transcode ruby/test_weakmap ruby/test_objectspace test_set test_pp test_tempfile json/json_parser_test
+    json/json_generator_test strscan/test_stringscanner stringio/test_stringio zlib/test_zlib bigdecimal/test_bigdecimal
+    csv/parse/test_general date/test_date monitor/test_monitor psych/test_yaml ripper/test_parser_events
+""".split()
+LINE = r"^(?P<name>\S+#\S+) = [\d.]+ s = (?P<outcome>[.FESN])"
+WORDS = {".": "ok", "F": "fail", "E": "error", "S": "skip", "N": "skip"}
+
+
+class Ruby(Case):
+    """Ruby: the core's and the library's own tests, run by the installed ruby of the same version."""
+
+    name = "ruby"
+    least = 1500
+    packages = {"ruby": "ruby"}
+
+    def prepare(self, kit):
+        self.ruby = shutil.which("ruby3.1") or shutil.which("ruby")
+        self.tree = kit.source("ruby3.1")
+        version = subprocess.run([self.ruby, "-e", "print RUBY_VERSION"], capture_output=True, text=True,
+                                 check=True).stdout
+        if not version.startswith("3.1"):
+            raise Skip(f"the source is of 3.1, the installed ruby of {version}")
+
+    def groups(self, quick):
+        return [f for f in FILES if (self.tree / "test" / f"{f}.rb").exists()]
+
+    def run(self, side, group):
+        done = side.run([self.ruby, "-W0", "-I", self.tree / "tool/lib", "-I", self.tree / "test/lib", self.tree / "test/runner.rb",
+                         "-v", "--no-color", "--tty=no", self.tree / "test" / f"{group}.rb"], cwd=side.fresh("work"),
+                        env={"RUBYOPT": ""}, timeout=240)
+        return {**lines(LINE, re.sub(r"\x1b\[[\d;]*m", "", done.out), WORDS), "end": done.outcome}
