@@ -64,7 +64,7 @@ static void *try_alloc(size_t size, size_t align, bool *zeroed)
 static HK_COLD void *alloc_again(size_t size, size_t align, bool *zeroed)
 {
     struct hk_cache *cache = hk_cache_self();
-    if (size > PTRDIFF_MAX)
+    if (size > PTRDIFF_MAX || !hk_life_started())
         return refused(size);
     if (cache != NULL)
         hk_cache_trim(cache);
