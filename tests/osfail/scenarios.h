@@ -1,0 +1,17 @@
+/* Scenarios: programs in a few lines, each of which must get through whatever the system refuses, and leave nothing behind. */
+#ifndef TEST_OSFAIL_SCENARIOS_H
+#define TEST_OSFAIL_SCENARIOS_H
+
+#include <stddef.h>
+
+struct scenario {
+    const char *name;
+    void (*run)(size_t size, size_t count);
+    size_t size, count;   /* what they mean is the function's */
+    size_t address_limit; /* RLIMIT_AS of the process; 0: none */
+    size_t big_cache;     /* the option; 0: its default */
+};
+
+extern const struct scenario scenarios_blocks[], scenarios_resize[], scenarios_threads[], scenarios_heap[];
+
+#endif

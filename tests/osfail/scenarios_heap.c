@@ -1,0 +1,110 @@
+/* The heap as a whole: trim, purge, the budget of big blocks, scarce address space, reports, a mixed load. */
+#include "osfail/scenarios.h"
+
+#include "hakmem.h"
+#include "osfail/held.h"
+#include "support/check.h"
+#include "support/rng.h"
+#include "unit/fake_os.h"
+
+enum { MOST = 2048 };
+static struct held held[MOST];
+
+static void trims(size_t size, size_t count)
+{
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < count; i++)
+            held_get(&held[i], HELD_MALLOC, 16, size);
+        for (size_t i = 0; i < count; i++)
+            held_put(&held[i]);
+        hak_trim(0);
+    }
+}
+
+/* Time passes while the program goes on, so that passes of purge fall due. */
+static void ages(size_t size, size_t count)
+{
+    for (int round = 0; round < 4; round++) {
+        for (size_t i = 0; i < count; i++) {
+            held_get(&held[i], HELD_MALLOC, 16, size);
+            fake_os_pass_ms(20);
+        }
+        for (size_t i = 0; i < count; i++)
+            held_put(&held[(i * 7) % count]);
+    }
+}
+
+static void bigs_come_and_go(size_t size, size_t count)
+{
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < count; i++)
+            held_get(&held[i], HELD_MALLOC, 16, size + i * 65536);
+        fake_os_pass_ms(400);
+        for (size_t i = 0; i < count; i++)
+            held_put(&held[i]);
+    }
+}
+
+/* A size from all tiers, the small ones most often. */
+static size_t some_size(struct rng *rng)
+{
+    unsigned shift = 4 + rng_below(rng, 18);
+    if (shift > 14 && rng_below(rng, 4) != 0)
+        shift -= 8;
+    return ((size_t)1 << shift) + rng_below(rng, 1u << shift);
+}
+
+static void mixed(size_t seed, size_t steps)
+{
+    enum { SLOTS = 64 };
+    struct rng rng = rng_seeded(seed);
+    for (size_t i = 0; i < SLOTS; i++)
+        held[i].block = NULL;
+    for (size_t step = 0; step < steps; step++) {
+        struct held *slot = &held[rng_below(&rng, SLOTS)];
+        uint32_t what = rng_below(&rng, 100);
+        if (slot->block == NULL)
+            held_get(slot, what < 20 ? HELD_CALLOC : HELD_MALLOC, 16, some_size(&rng));
+        else if (what < 30)
+            held_resize(slot, some_size(&rng));
+        else
+            held_put(slot);
+        if (what == 99)
+            hak_trim(0);
+        fake_os_pass_ms(what < 10 ? 40 : 0);
+    }
+    for (size_t i = 0; i < SLOTS; i++)
+        held_put(&held[i]);
+}
+
+static void reports(size_t size, size_t count)
+{
+    fake_os_capture();
+    for (size_t i = 0; i < count; i++) {
+        held_get(&held[i], HELD_MALLOC, 16, size);
+        CHECK(hak_report("-") == 0, "no report");
+    }
+    for (size_t i = 0; i < count; i++)
+        held_put(&held[i]);
+    fake_os.capturing = false;
+}
+
+#define MIB ((size_t)1 << 20)
+
+const struct scenario scenarios_heap[] = {
+    {"trim, small", trims, 64, 1500, 0, 0},
+    {"trim, mid", trims, 6000, 60, 0, 0},
+    {"trim, large", trims, 200000, 12, 0, 0},
+    {"trim, big", trims, 3000000, 3, 0, 0},
+    {"purge by age, mid", ages, 30000, 80, 0, 0},
+    {"purge by age, large", ages, 300000, 20, 0, 0},
+    {"bigs by age", bigs_come_and_go, 2000000, 5, 0, 0},
+    {"bigs over budget", bigs_come_and_go, 2000000, 5, 0, 4 * MIB},
+    {"mixed 1", mixed, 1, 800, 0, 0},
+    {"mixed 2", mixed, 2, 800, 0, 8 * MIB},
+    {"mixed 3, address space scarce", mixed, 3, 800, 512 * MIB, 0},
+    {"small, address space scarce", trims, 400, 500, 64 * MIB, 0},
+    {"big, address space scarce", bigs_come_and_go, 2000000, 4, 256 * MIB, 0},
+    {"report", reports, 5000, 4, 0, 0},
+    {NULL, NULL, 0, 0, 0, 0},
+};

@@ -1,0 +1,75 @@
+/* Bits, against the obvious way to compute the same. */
+#include "unit/unit.h"
+
+#include "base/bits.h"
+#include "support/rng.h"
+
+static unsigned longest_run(uint32_t x)
+{
+    unsigned longest = 0, run = 0;
+    for (unsigned bit = 0; bit < 32; bit++) {
+        run = (x >> bit & 1) != 0 ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    return longest;
+}
+
+static uint32_t starts_of_runs(uint32_t x, unsigned n)
+{
+    uint32_t starts = 0;
+    for (unsigned bit = 0; bit + n <= 32; bit++) {
+        bool all = true;
+        for (unsigned i = 0; i < n; i++)
+            all = all && (x >> (bit + i) & 1) != 0;
+        starts |= all ? (uint32_t)1 << bit : 0;
+    }
+    return starts;
+}
+
+UNIT_TEST(runs_of_ones)
+{
+    struct rng rng = rng_seeded(1);
+    static const uint32_t corners[] = {0, 1, 0x80000000, 0xffffffff, 0x7fffffff, 0xfffffffe, 0x55555555, 0xffff0000};
+    for (unsigned i = 0; i < 20000; i++) {
+        uint32_t x = i < 8 ? corners[i] : (uint32_t)(rng_next(&rng) | rng_next(&rng));
+        assert_int_equal(hk_longest_run32(x), longest_run(x));
+        for (unsigned n = 1; n <= 32; n++)
+            assert_int_equal(hk_runs32(x, n), starts_of_runs(x, n));
+    }
+}
+
+UNIT_TEST(low_bits)
+{
+    for (unsigned n = 0; n <= 32; n++)
+        assert_int_equal(hk_low_bits32(n), (uint32_t)(((uint64_t)1 << n) - 1));
+}
+
+UNIT_TEST(powers_and_rounding)
+{
+    assert_false(hk_is_pow2(0));
+    for (unsigned shift = 0; shift < 64; shift++) {
+        size_t power = (size_t)1 << shift;
+        assert_true(hk_is_pow2(power));
+        assert_int_equal(hk_is_pow2(power + 1), shift == 0);
+        assert_int_equal(hk_ctz64(power), shift);
+    }
+    for (size_t x = 0; x < 3000; x++)
+        for (size_t align = 1; align <= 512; align *= 2) {
+            assert_int_equal(hk_align_up(x, align), (x + align - 1) / align * align);
+            assert_int_equal(hk_align_down(x, align), x / align * align);
+        }
+    assert_int_equal(hk_popcount64(UINT64_MAX), 64);
+    assert_int_equal(hk_popcount64(0x8000000000000001), 2);
+    assert_int_equal(hk_min(3, SIZE_MAX), 3);
+    assert_true(hk_max(3, SIZE_MAX) == SIZE_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_of_ones),
+        cmocka_unit_test(low_bits),
+        cmocka_unit_test(powers_and_rounding),
+    };
+    return cmocka_run_group_tests_name("bits", tests, NULL, NULL);
+}

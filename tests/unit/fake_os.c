@@ -1,0 +1,134 @@
+#include "unit/fake_os.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct fake_os fake_os;
+
+static struct hk_os real;
+static char *no_environment[] = {NULL};
+
+static bool refused(enum fake_call call)
+{
+    uint64_t ordinal = hk_add(fake_os.xtotal, 1) + 1;
+    hk_add(fake_os.xcalls[call], 1);
+    if (fake_os.refuse == NULL || !fake_os.refuse(call, ordinal))
+        return false;
+    hk_add(fake_os.xrefused, 1);
+    return true;
+}
+
+static void *fake_map(size_t size, enum hk_access access) { return refused(FAKE_MAP) ? NULL : real.map(size, access); }
+static bool fake_unmap(void *p, size_t size) { return !refused(FAKE_UNMAP) && real.unmap(p, size); }
+static bool fake_commit(void *p, size_t size) { return !refused(FAKE_COMMIT) && real.commit(p, size); }
+static bool fake_purge(void *p, size_t size) { return !refused(FAKE_PURGE) && real.purge(p, size); }
+
+static bool fake_remap(void *p, size_t old_size, size_t new_size, void *to)
+{
+    return !refused(FAKE_REMAP) && real.remap(p, old_size, new_size, to);
+}
+
+static uint64_t fake_clock_ms(void) { return hk_load(fake_os.xclock_ms); }
+static size_t fake_address_limit(void) { return fake_os.address_limit; }
+static char **fake_environment(void) { return fake_os.environment; }
+
+static const char *fake_option_text(const char *name) { return strcmp(name, "HAKMEM_CONF") == 0 ? fake_os.conf : NULL; }
+
+static void fake_write(int fd, const void *bytes, size_t size)
+{
+    if (!fake_os.capturing) {
+        real.write(fd, bytes, size);
+        return;
+    }
+    size_t room = sizeof fake_os.captured - 1 - fake_os.captured_bytes;
+    size_t kept = size < room ? size : room;
+    memcpy(fake_os.captured + fake_os.captured_bytes, bytes, kept);
+    fake_os.captured_bytes += kept;
+    fake_os.captured[fake_os.captured_bytes] = 0;
+}
+
+/* Field 47 of /proc/self/stat is where the break heap begins: as many words of no interest come before it. */
+static size_t fake_read_file(const char *path, char *bytes, size_t size)
+{
+    if (fake_os.break_start == 0 || strcmp(path, "/proc/self/stat") != 0)
+        return real.read_file(path, bytes, size);
+    int used = snprintf(bytes, size, "1 (a name) with) brackets)");
+    for (int field = 3; field < 47; field++)
+        used += snprintf(bytes + used, size - (size_t)used, " %d", field);
+    used += snprintf(bytes + used, size - (size_t)used, " %lu 48 49", (unsigned long)fake_os.break_start);
+    return (size_t)used;
+}
+
+static uintptr_t fake_program_break(void)
+{
+    return fake_os.break_start == 0 ? real.program_break() : fake_os.break_end;
+}
+
+bool fake_refuse_all(enum fake_call call, uint64_t ordinal)
+{
+    (void)call;
+    (void)ordinal;
+    return true;
+}
+
+#define REFUSE_KIND(name, kind)                                                                                        \
+    bool name(enum fake_call call, uint64_t ordinal)                                                                   \
+    {                                                                                                                  \
+        (void)ordinal;                                                                                                 \
+        return call == (kind);                                                                                         \
+    }
+REFUSE_KIND(fake_refuse_map, FAKE_MAP)
+REFUSE_KIND(fake_refuse_unmap, FAKE_UNMAP)
+REFUSE_KIND(fake_refuse_commit, FAKE_COMMIT)
+REFUSE_KIND(fake_refuse_purge, FAKE_PURGE)
+REFUSE_KIND(fake_refuse_remap, FAKE_REMAP)
+
+void fake_os_refuse(fake_refuse *refuse)
+{
+    for (int call = 0; call < FAKE_CALLS; call++)
+        hk_store(fake_os.xcalls[call], 0);
+    hk_store(fake_os.xtotal, 0);
+    hk_store(fake_os.xrefused, 0);
+    fake_os.refuse = refuse;
+}
+
+void fake_os_reset(void)
+{
+    fake_os_refuse(NULL);
+    hk_store(fake_os.xclock_ms, 1000000);
+    fake_os.address_limit = SIZE_MAX;
+    fake_os.conf = NULL;
+    fake_os.environment = no_environment;
+    fake_os.break_start = fake_os.break_end = 0;
+    fake_os.capturing = false;
+}
+
+uint64_t fake_os_calls(enum fake_call call) { return hk_load(fake_os.xcalls[call]); }
+void fake_os_pass_ms(uint64_t ms) { hk_add(fake_os.xclock_ms, ms); }
+
+void fake_os_capture(void)
+{
+    fake_os.capturing = true;
+    fake_os.captured_bytes = 0;
+    fake_os.captured[0] = 0;
+}
+
+/* 101 is the first there is: before HAKMEM's own constructor. */
+__attribute__((constructor(101))) static void replace_the_system(void)
+{
+    real = hk_os;
+    hk_os.map = fake_map;
+    hk_os.unmap = fake_unmap;
+    hk_os.commit = fake_commit;
+    hk_os.purge = fake_purge;
+    hk_os.remap = fake_remap;
+    hk_os.clock_ms = fake_clock_ms;
+    hk_os.write = fake_write;
+    hk_os.address_limit = fake_address_limit;
+    hk_os.environment = fake_environment;
+    hk_os.option_text = fake_option_text;
+    hk_os.read_file = fake_read_file;
+    hk_os.program_break = fake_program_break;
+    fake_os_reset();
+    fake_os.refuse = fake_refuse_all;
+}

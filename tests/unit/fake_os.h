@@ -1,0 +1,51 @@
+/* FakeOs: the system as a test wants it: calls are counted, may be refused, and time stands still until told to move.
+ *
+ *   core -> hk_os (replaced) -> counted -> refuse(call, ordinal)? -> the real table
+ *
+ * The process begins with everything refused, so that HAKMEM's constructor cannot start it: main() runs before the first
+ * allocation and each test decides how the start goes.
+ * Threads  counting: any. Everything else: set while no other thread is in the core. */
+#ifndef TEST_FAKE_OS_H
+#define TEST_FAKE_OS_H
+
+#include "base/base.h"
+#include "os/os.h"
+
+enum fake_call { FAKE_MAP, FAKE_UNMAP, FAKE_COMMIT, FAKE_PURGE, FAKE_REMAP, FAKE_CALLS };
+
+typedef bool fake_refuse(enum fake_call call, uint64_t ordinal);
+
+struct fake_os {
+    _Atomic uint64_t xcalls[FAKE_CALLS]; /* made, refused ones included */
+    _Atomic uint64_t xtotal;             /* of all kinds */
+    _Atomic uint64_t xrefused;
+    _Atomic uint64_t xclock_ms;
+    fake_refuse *refuse;  /* NULL: nothing is; ordinals of all kinds together begin at 1 */
+    size_t address_limit; /* SIZE_MAX: none */
+    const char *conf;     /* HAKMEM_CONF */
+    char **environment;
+    uintptr_t break_start, break_end; /* where another allocator's heap is said to be; 0: the real one */
+    bool capturing;                   /* what is written goes to `captured`, always a string */
+    size_t captured_bytes;
+    char captured[65536];
+};
+
+extern struct fake_os fake_os;
+
+/* A healthy system, counts and clock at their beginning. */
+void fake_os_reset(void);
+
+/* Counts from zero again, refusals as `refuse` says. */
+void fake_os_refuse(fake_refuse *refuse);
+
+uint64_t fake_os_calls(enum fake_call call);
+void fake_os_pass_ms(uint64_t ms);
+
+/* Forgets what was captured so far and captures on. */
+void fake_os_capture(void);
+
+/* Ready-made refusals. */
+fake_refuse fake_refuse_all, fake_refuse_map, fake_refuse_unmap, fake_refuse_commit, fake_refuse_purge,
+    fake_refuse_remap;
+
+#endif

@@ -1,0 +1,58 @@
+#include "unit/invariants.h"
+
+#include "base/bits.h"
+#include "slab/slab.h"
+#include "span/runs.h"
+
+/* What the descriptors say by themselves: bytes of slabs by class, and whether bitmaps, counts and routes agree. */
+static const char *walk_slabs(size_t bytes[HK_CLASSES])
+{
+    uint32_t count = hk_load(hk_slab_table.xcount);
+    for (uint32_t number = 0; number < count; number++) {
+        const struct hk_slab *slab = &hk_slab_table.base[number];
+        if (slab->start == 0 || slab->class >= HK_CLASSES)
+            continue;
+        unsigned set = 0;
+        for (unsigned word = 0; word < slab->words; word++)
+            set += hk_popcount64(slab->freebits[word]);
+        if (slab->number != number || hk_load(*hk_map_slab(slab->start)) != number)
+            return "a slab's number is not what the map says";
+        if (set != slab->free || slab->free > slab->blocks)
+            return "a slab's count of free blocks is not its bitmap's";
+        uint32_t route = hk_map_lookup(slab->start);
+        for (size_t unit = 0; unit < slab->bytes; unit += HK_UNIT)
+            if (hk_map_lookup(slab->start + unit) != route || hk_route_class(route) != slab->class)
+                return "the units of a slab have different routes";
+        bytes[slab->class] += slab->bytes;
+    }
+    return NULL;
+}
+
+const char *heap_is_wrong(struct hk_census *census)
+{
+    size_t bytes[HK_CLASSES] = {0}, slabs = 0, parts_sum = 0, live_blocks = 0;
+    const char *wrong = walk_slabs(bytes);
+    if (wrong != NULL)
+        return wrong;
+    hk_census_take(census);
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        const struct hk_class_census *row = &census->classes[class];
+        if (row->live + row->in_bins + row->remote + row->free_in_slabs + row->tails != bytes[class])
+            return "the parts of a class do not sum to its slabs' bytes";
+        if (row->live_blocks * hk_classes[class].size != row->live)
+            return "the live bytes of a class are not whole blocks";
+        live_blocks += row->live_blocks;
+        slabs += bytes[class];
+    }
+    if (live_blocks != census->sum.live_blocks)
+        return "the live blocks of the classes do not sum to the total";
+    struct hk_runs_totals runs;
+    hk_runs_total(&runs);
+    if (slabs + runs.free_dirty + runs.free_clean != runs.mapped)
+        return "slabs and free units do not sum to what runs has mapped";
+    struct hk_part parts[HK_PARTS];
+    hk_census_parts(census, parts);
+    for (int i = 0; i < HK_PARTS; i++)
+        parts_sum += parts[i].bytes;
+    return parts_sum != census->mapped ? "the parts do not sum to what is mapped" : NULL;
+}

@@ -1,0 +1,233 @@
+/* Options: what is read, from where, and what happens to what cannot be read. */
+#include "unit/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "policy/options.h"
+#include "support/rng.h"
+
+static struct hk_options defaults;
+
+/* Reads options again, as the start does, from this environment and HAKMEM_CONF. */
+static void read_from(char **environment, const char *conf)
+{
+    static char *nothing[] = {NULL};
+    fake_os.environment = environment != NULL ? environment : nothing;
+    fake_os.conf = conf;
+    hk_options = defaults;
+    fake_os_capture();
+    hk_options_read();
+}
+
+static size_t lines_said(void)
+{
+    size_t lines = 0;
+    for (const char *at = fake_os.captured; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    return lines;
+}
+
+static void assert_nothing_changed(void) { assert_memory_equal(&hk_options, &defaults, sizeof defaults); }
+
+UNIT_TEST(nothing_set)
+{
+    read_from(NULL, NULL);
+    assert_nothing_changed();
+    assert_string_equal(fake_os.captured, "");
+}
+
+UNIT_TEST(numbers_and_suffixes)
+{
+    static const struct {
+        const char *text;
+        uint64_t value;
+    } good[] = {{"0", 0},
+                {"1", 1},
+                {"12345678", 12345678},
+                {"4k", 4096},
+                {"4K", 4096},
+                {"3m", 3 << 20},
+                {"3M", 3 << 20},
+                {"1g", 1 << 30},
+                {"1G", 1 << 30},
+                {"000000000000000000000000000007", 7},
+                {"1099511627776", (uint64_t)1 << 40},
+                {"1024g", (uint64_t)1 << 40}};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        char entry[128];
+        snprintf(entry, sizeof entry, "HAKMEM_BIG_CACHE=%s", good[i].text);
+        read_from((char *[]){entry, NULL}, NULL);
+        assert_string_equal(fake_os.captured, "");
+        assert_int_equal(hk_options.big_cache, good[i].value);
+    }
+}
+
+UNIT_TEST(bad_numbers)
+{
+    static const char *const bad[] = {"",
+                                      " ",
+                                      "-1",
+                                      "+1",
+                                      " 1",
+                                      "1 ",
+                                      "1kk",
+                                      "1kb",
+                                      "k",
+                                      "0x10",
+                                      "1.5",
+                                      "1e3",
+                                      "ten",
+                                      "1,",
+                                      "18446744073709551616",
+                                      "99999999999999999999999999",
+                                      "17179869184g",
+                                      "1099511627777",
+                                      "1025g",
+                                      "1\n",
+                                      "\xff",
+                                      "1t"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char entry[128];
+        snprintf(entry, sizeof entry, "HAKMEM_BIG_CACHE=%s", bad[i]);
+        read_from((char *[]){entry, NULL}, NULL);
+        assert_nothing_changed();
+        assert_int_equal(strncmp(fake_os.captured, "hakmem: option big_cache: \"", 27), 0);
+        assert_non_null(strstr(fake_os.captured, "it stays 134217728"));
+    }
+}
+
+UNIT_TEST(ranges)
+{
+    char low[] = "HAKMEM_BIG_FIT=99", high[] = "HAKMEM_BIG_FIT=401", least[] = "HAKMEM_BIG_FIT=100",
+         most[] = "HAKMEM_BIG_FIT=400";
+    read_from((char *[]){low, high, NULL}, NULL);
+    assert_nothing_changed();
+    assert_int_equal(lines_said(), 2);
+    read_from((char *[]){least, NULL}, NULL);
+    assert_int_equal(hk_options.big_fit, 100);
+    read_from((char *[]){most, NULL}, NULL);
+    assert_int_equal(hk_options.big_fit, 400);
+}
+
+UNIT_TEST(unknown_names)
+{
+    char *unknown[] = {"HAKMEM_NO_SUCH=1", "HAKMEM_BIG=1", "HAKMEM_BIG_FITS=200", "HAKMEM_=1", "HAKMEM_CONFIG=1", NULL};
+    read_from(unknown, NULL);
+    assert_nothing_changed();
+    assert_int_equal(lines_said(), 5);
+    assert_non_null(strstr(fake_os.captured, "hakmem: unknown option HAKMEM_NO_SUCH=1\n"));
+    /* Not ours, and so not our business. */
+    read_from((char *[]){"HAKMEMX=1", "PATH=/bin", "XHAKMEM_BIG_FIT=200", "HAKMEM", "HAKMEM_BIG_FIT", "", NULL}, NULL);
+    assert_nothing_changed();
+    assert_string_equal(fake_os.captured, "");
+}
+
+UNIT_TEST(conf)
+{
+    read_from(NULL, "big_fit:200,purge_delay:0,BIN_CAP:7,report:/tmp/a:b,,");
+    assert_string_equal(fake_os.captured, "");
+    assert_int_equal(hk_options.big_fit, 200);
+    assert_int_equal(hk_options.purge_delay, 0);
+    assert_int_equal(hk_options.bin_cap, 7);
+    assert_string_equal(hk_options.report, "/tmp/a:b");
+    /* What has a name of its own wins; the same name twice: the last. */
+    read_from((char *[]){"HAKMEM_BIG_FIT=300", "HAKMEM_CONF=unused", NULL}, "big_fit:200,big_fit:250,bin_cap:3");
+    assert_int_equal(hk_options.big_fit, 300);
+    assert_int_equal(hk_options.bin_cap, 3);
+    assert_string_equal(fake_os.captured, "");
+    read_from(NULL, "nonsense,big_fit,big_fit:,:5,no_such:1,big_fit:1x,bin_cap:9");
+    assert_int_equal(lines_said(), 6);
+    assert_int_equal(hk_options.bin_cap, 9);
+    assert_int_equal(hk_options.big_fit, defaults.big_fit);
+}
+
+UNIT_TEST(conf_too_long)
+{
+    static char conf[8192];
+    memset(conf, 'a', sizeof conf - 1);
+    read_from(NULL, conf);
+    assert_nothing_changed();
+    assert_int_equal(lines_said(), 1);
+    conf[4095] = 0;
+    memcpy(conf, "bin_cap:5,", 10);
+    read_from(NULL, conf);
+    assert_int_equal(hk_options.bin_cap, 5);
+}
+
+UNIT_TEST(texts)
+{
+    read_from((char *[]){"HAKMEM_REPORT=some file", NULL}, NULL);
+    assert_string_equal(hk_options.report, "some file");
+    read_from((char *[]){"HAKMEM_REPORT=", NULL}, "report:x");
+    assert_null(hk_options.report);
+}
+
+struct seen {
+    size_t count;
+    uint64_t big_fit;
+    bool report;
+};
+
+static void look(void *context, const char *name, const char *text, uint64_t number)
+{
+    struct seen *seen = context;
+    seen->count++;
+    if (strcmp(name, "big_fit") == 0)
+        seen->big_fit = number;
+    if (strcmp(name, "report") == 0)
+        seen->report = text != NULL && strcmp(text, "r") == 0 && number == 0;
+}
+
+UNIT_TEST(visit)
+{
+    struct seen seen = {0, 0, false};
+    read_from(NULL, "big_fit:222,report:r");
+    hk_options_visit(look, &seen);
+    assert_int_equal(seen.count, sizeof(struct hk_options) / sizeof(uint64_t));
+    assert_int_equal(seen.big_fit, 222);
+    assert_true(seen.report);
+}
+
+/* Strings made of pieces that mean something, and of bytes that do not. */
+static void random_text(struct rng *rng, char *text, size_t room)
+{
+    static const char *const pieces[] = {"big_fit", "report", "bin_cap", ":", ",",       "=",
+                                         "1",       "99999",  "k",       "g", "HAKMEM_", "%s%n"};
+    size_t used = 0;
+    for (uint32_t i = rng_below(rng, 12); i > 0; i--) {
+        char byte[2] = {(char)(1 + rng_below(rng, 255)), 0};
+        const char *piece = rng_below(rng, 3) == 0 ? byte : pieces[rng_below(rng, 12)];
+        if (used + strlen(piece) + 1 > room)
+            break;
+        memcpy(text + used, piece, strlen(piece));
+        used += strlen(piece);
+    }
+    text[used] = 0;
+}
+
+UNIT_TEST(random_strings)
+{
+    struct rng rng = rng_seeded(2);
+    for (int i = 0; i < 100000; i++) {
+        char conf[160], entry[160] = "HAKMEM_";
+        random_text(&rng, conf, sizeof conf);
+        random_text(&rng, entry + 7, sizeof entry - 7);
+        read_from((char *[]){entry, NULL}, conf);
+        assert_in_range(hk_options.big_fit, 100, 400);
+        assert_in_range(hk_options.bin_cap, 1, 255);
+    }
+}
+
+int main(void)
+{
+    defaults = hk_options;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_set),   cmocka_unit_test(numbers_and_suffixes),
+        cmocka_unit_test(bad_numbers),   cmocka_unit_test(ranges),
+        cmocka_unit_test(unknown_names), cmocka_unit_test(conf),
+        cmocka_unit_test(conf_too_long), cmocka_unit_test(texts),
+        cmocka_unit_test(visit),         cmocka_unit_test(random_strings),
+    };
+    return cmocka_run_group_tests_name("options", tests, NULL, NULL);
+}

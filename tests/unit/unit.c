@@ -1,0 +1,107 @@
+#include "unit/unit.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api/life.h"
+
+enum { SECONDS_A_TEST = 300 };
+
+/* A failed assertion ends the child at once, with its message: there is no way back to cmocka from here. */
+static void become_child(void)
+{
+    setenv("CMOCKA_TEST_ABORT", "1", 1);
+    alarm(SECONDS_A_TEST);
+    fake_os_reset();
+}
+
+void unit_in_child(const char *name, void (*body)(void))
+{
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        become_child();
+        body();
+        fflush(NULL);
+        _exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (status != 0)
+        fail_msg("%s: the test's process ended with wait status 0x%x", name, (unsigned)status);
+}
+
+static size_t read_all(int fd, char *text, size_t room)
+{
+    size_t used = 0;
+    for (ssize_t n; used < room - 1 && (n = read(fd, text + used, room - 1 - used)) > 0;)
+        used += (size_t)n;
+    text[used] = 0;
+    return used;
+}
+
+void unit_dies(void (*action)(void *argument), void *argument, const char *expected)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        dup2(ends[1], STDERR_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        action(argument);
+        _exit(0);
+    }
+    char text[4096];
+    close(ends[1]);
+    size_t used = read_all(ends[0], text, sizeof text);
+    close(ends[0]);
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT)
+        fail_msg("no abort() but wait status 0x%x; stderr: %s", (unsigned)status, text);
+    if (strstr(text, expected) == NULL || strncmp(text, "hakmem: ", 8) != 0)
+        fail_msg("stderr says \"%s\", not \"%s\"", text, expected);
+    if (used == 0 || strchr(text, '\n') != text + used - 1)
+        fail_msg("not one line: %s", text);
+}
+
+void unit_start(void) { assert_non_null(hk_life_cache()); }
+
+struct errand {
+    void (*action)(void *argument);
+    void *argument;
+};
+
+static void *run_errand(void *given)
+{
+    struct errand *errand = given;
+    errand->action(errand->argument);
+    return NULL;
+}
+
+void unit_in_thread(void (*action)(void *argument), void *argument)
+{
+    pthread_t thread;
+    struct errand errand = {action, argument};
+    assert_int_equal(pthread_create(&thread, NULL, run_errand, &errand), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+void unit_heap_holds(size_t live_blocks)
+{
+    static struct hk_census census;
+    const char *wrong = heap_is_wrong(&census);
+    if (wrong != NULL)
+        fail_msg("%s", wrong);
+    assert_int_equal(census.sum.live_blocks, live_blocks);
+}

@@ -1,0 +1,39 @@
+/* Unit: how a Box is tested. Each test runs in a forked child, so that it finds the core as a new process would: not yet
+ * started, and whatever it does to it is gone afterwards. */
+#ifndef TEST_UNIT_H
+#define TEST_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "unit/fake_os.h"
+#include "unit/invariants.h"
+
+/* UNIT_TEST(name) { ... } is what cmocka_unit_test(name) runs. */
+#define UNIT_TEST(name)                                                                                                \
+    static void name##_body(void);                                                                                     \
+    static void name(void **state)                                                                                     \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        unit_in_child(#name, name##_body);                                                                             \
+    }                                                                                                                  \
+    static void name##_body(void)
+
+void unit_in_child(const char *name, void (*body)(void));
+
+/* Runs the action in a child of its own, which must abort and say `expected` on stderr, in one line. */
+void unit_dies(void (*action)(void *argument), void *argument, const char *expected);
+
+/* Starts the core with a cache for this thread. */
+void unit_start(void);
+
+/* Runs the action in a thread and waits for its end, its key destructors included. */
+void unit_in_thread(void (*action)(void *argument), void *argument);
+
+/* The heap is in order and so many blocks of up to 1 MiB are with the program. */
+void unit_heap_holds(size_t live_blocks);
+
+#endif
