@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     static struct entry_points prefixed;
     lattice_full = !(argc > 1 && strcmp(argv[1], "quick") == 0);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    watchdog_start(lattice_full ? 300 : 60, "abi lattice");
+    watchdog_start(lattice_full ? 600 : 150, "abi lattice");
     int failed = 0;
     CHECK(entry_points_find(&own, ""), "malloc is not to be found");
     failed += run_table(&own);

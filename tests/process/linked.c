@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { THREADS = 4, BLOCKS = 500, FORKS = 10 };
+enum { THREADS = 4, BLOCKS = 300, FORKS = 5 };
 
 static int failures;
 

@@ -64,7 +64,7 @@ static void use_heap(void)
     static void  *block[BLOCKS];
     static size_t size[BLOCKS];
     struct rng    rng = rng_seeded(9);
-    for (unsigned i = 0; i < STEPS; i++) {
+    for (unsigned i = 0; i < STEPS && check_failures() == 0; i++) {
         uint32_t slot = rng_below(&rng, BLOCKS);
         if (!block[slot]) {
             size[slot] = draw_size(&rng);
