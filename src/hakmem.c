@@ -9,6 +9,7 @@
 #include "span/sparse.c"
 #include "span/map.c"
 #include "span/meta.c"
+#include "span/dawn.c"
 #include "span/foreign.c"
 #include "span/runs.c"
 #include "slab/slab.c"

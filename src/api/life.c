@@ -5,6 +5,7 @@
 #include "api/exit_report.h"
 #include "base/lock.h"
 #include "base/say.h"
+#include "os/os.h"
 #include "policy/options.h"
 #include "slab/registry.h"
 #include "span/meta.h"
@@ -23,6 +24,15 @@ static struct {
     pthread_key_t key;
 } life = {.lock = HK_LOCK_INIT(HK_RANK_START)};
 
+/* Before relocation this holds what the file holds, not where it is. */
+static void *volatile own_address = (void *)&own_address;
+
+bool hk_life_dawning(void)
+{
+    /* Once over it stays over; hk_self is set up last of all. */
+    return (uintptr_t)own_address != (uintptr_t)&own_address || !hk_os.has_thread_pointer() || hk_self == NULL;
+}
+
 static bool step_options(void)
 {
     hk_options_read();
@@ -33,6 +43,7 @@ static bool step_lists(void)
 {
     hk_registry_init();
     hk_big_init();
+    hk_gate_open();
     return true;
 }
 
@@ -51,6 +62,8 @@ bool hk_life_started(void)
 {
     if (HK_LIKELY(hk_load_acquire(life.xstarted)))
         return true;
+    if (hk_life_dawning())
+        return false;
     hk_lock(&life.lock);
     bool started = start_locked();
     hk_store_release(life.xstarted, started);
@@ -124,10 +137,12 @@ static void watch_forks_and_threads(void)
 
 struct hk_cache *hk_life_cache(void)
 {
+    if (HK_UNLIKELY(!hk_life_started()))
+        return NULL;
     struct hk_cache *cache = hk_cache_self();
     if (HK_LIKELY(cache != NULL))
         return cache;
-    if (hk_cache_ended() || !hk_life_started() || !hk_cache_begin())
+    if (hk_cache_ended() || !hk_cache_begin())
         return NULL;
     watch_forks_and_threads();
     if (life.has_key)

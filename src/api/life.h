@@ -6,6 +6,9 @@
 
 #include "front/cache.h"
 
+/* True until the loader has relocated this library and set up the thread's storage: nothing but the dawn works. */
+bool hk_life_dawning(void);
+
 /* True once the rooms below are ready; starts them if need be. False if memory is refused: the next call tries again. */
 bool hk_life_started(void);
 

@@ -8,6 +8,7 @@
 #include "hakmem.h"
 #include "os/os.h"
 #include "slab/registry.h"
+#include "span/dawn.h"
 #include "span/foreign.h"
 #include "tiers/bigcache.h"
 #include "tiers/blocks.h"
@@ -53,30 +54,37 @@ static unsigned class_for(size_t size, size_t align)
 
 static void *try_alloc(size_t size, size_t align, bool *zeroed)
 {
-    *zeroed = false;
-    if (!hk_life_started())
-        return NULL;
     unsigned class = class_for(size, align);
+    *zeroed = false;
     return class == HK_CLASSES ? big_alloc(size, align, zeroed) : block_alloc(class);
 }
 
 /* When the system refuses, what HAKMEM itself keeps warm may be what is missing. */
-static HK_COLD void *alloc_again(size_t size, size_t align, bool *zeroed)
+static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
 {
     struct hk_cache *cache = hk_cache_self();
-    if (size > PTRDIFF_MAX || !hk_life_started())
-        return refused(size);
+    if (size > PTRDIFF_MAX)
+        return NULL;
     if (cache != NULL)
         hk_cache_trim(cache);
     hk_giveback_all();
+    return try_alloc(size, align, zeroed);
+}
+
+static void *alloc_quietly(size_t size, size_t align, bool *zeroed)
+{
+    if (HK_UNLIKELY(!hk_life_started())) {
+        *zeroed = true;
+        return hk_life_dawning() ? hk_dawn_alloc(size, align) : NULL;
+    }
     void *block = try_alloc(size, align, zeroed);
-    return block != NULL ? block : refused(size);
+    return HK_LIKELY(block != NULL) ? block : try_again(size, align, zeroed);
 }
 
 static void *alloc(size_t size, size_t align, bool *zeroed)
 {
-    void *block = try_alloc(size, align, zeroed);
-    return HK_LIKELY(block != NULL) ? block : alloc_again(size, align, zeroed);
+    void *block = alloc_quietly(size, align, zeroed);
+    return HK_LIKELY(block != NULL) ? block : refused(size);
 }
 
 HK_NOINLINE void *hk_malloc_slow(size_t size)
@@ -93,7 +101,7 @@ HK_NOINLINE void *hk_aligned_slow(size_t align, size_t size)
 
 HK_NOINLINE void hk_free_slow(void *block)
 {
-    if (block != NULL)
+    if (block != NULL && (hk_life_started() || !hk_life_dawning()))
         hk_cache_free(hk_life_cache(), block);
 }
 
@@ -149,7 +157,9 @@ static size_t extent(const void *block, bool *foreign)
             hk_slab_invalid("pointer inside a block", block);
         return slab->bytes;
     }
-    size_t readable = hk_foreign_readable(block);
+    size_t readable = hk_dawn_size(block);
+    if (readable == SIZE_MAX)
+        readable = hk_foreign_readable(block);
     if (readable == 0)
         hk_slab_invalid("pointer not from this allocator", block);
     return readable;
@@ -164,10 +174,22 @@ static void *resize_in_place(void *block, size_t size, size_t extent_now)
     return hk_cache_resize(hk_life_cache(), block, size) ? block : NULL;
 }
 
+/* No memcpy yet: the C library cannot be called. */
+static HK_COLD void *dawn_realloc(const char *block, size_t size)
+{
+    volatile char *moved = hk_dawn_alloc(size, HK_FINE_STEP);
+    size_t keep = hk_min(size, hk_dawn_size(block));
+    for (size_t i = 0; moved != NULL && i < keep; i++)
+        moved[i] = block[i];
+    return (void *)(uintptr_t)moved;
+}
+
 HK_EXPORT void *hak_realloc(void *block, size_t size)
 {
     if (block == NULL)
         return hak_malloc(size);
+    if (HK_UNLIKELY(!hk_life_started() && hk_life_dawning()))
+        return dawn_realloc(block, size);
     if (size == 0) {
         hak_free(block);
         return NULL;
@@ -214,9 +236,8 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
 {
     if (alignment % sizeof(void *) != 0 || !hk_is_pow2(alignment))
         return EINVAL;
-    int saved = errno;
-    void *aligned = hk_aligned_slow(alignment, size);
-    errno = saved;
+    bool zeroed;
+    void *aligned = alloc_quietly(size, hk_max(alignment, HK_FINE_STEP), &zeroed);
     if (aligned == NULL)
         return ENOMEM;
     *block = aligned;

@@ -49,6 +49,17 @@
  * its address. Costs no instruction. */
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
+/* What is read after this is not read before it. Costs no instruction; the processor is not held. */
+#define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
+
+/* Adds elements to a pointer in memory, in one instruction where there is one. */
+#if defined(__x86_64__)
+#define HK_ADD_IN_PLACE(pointer, n)                                                                                    \
+    __asm__("addq %1, %0" : "+m"(pointer) : "i"((long)(n) * (long)sizeof *(pointer)) : "cc")
+#else
+#define HK_ADD_IN_PLACE(pointer, n) ((pointer) += (n))
+#endif
+
 /* x is about to be returned: it is kept in the register that results come in, and needs no move. */
 #if defined(__x86_64__)
 #define HK_AS_RESULT(x) __asm__("" : "+a"(x))

@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "front/bins.h"
 #include "slab/registry.h"
+#include "span/dawn.h"
 #include "span/foreign.h"
 #include "span/meta.h"
 #include "tiers/bigcache.h"
@@ -26,11 +27,19 @@ static struct {
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
 static void *nothing[1];
-static _Atomic uint32_t no_route;
 
 #define NO_BIN {.top = nothing, .limit = nothing, .served = 0, .base = nothing}
-#define NO_FRONT {.routes = &no_route, .mask = 0, .key = UINT32_MAX, .bins = {[0 ... HK_CLASSES - 1] = NO_BIN}}
+#define NO_FRONT {.key = UINT32_MAX, .bins = {[0 ... HK_CLASSES - 1] = NO_BIN}}
 struct hk_front hk_front_unborn = NO_FRONT, hk_front_dying = NO_FRONT;
+struct hk_gate hk_gate;
+
+/* Where the map covers only a window, a free must look before it reads: that is the slow path's. */
+void hk_gate_open(void)
+{
+    hk_gate.routes = hk_map.routes;
+    hk_gate.addresses_below = hk_map.flat ? (uintptr_t)1 << HK_ADDRESS_BITS : 0;
+    hk_gate.sizes_below = HK_FINE_MAX + 1;
+}
 
 _Thread_local struct hk_front *hk_self = &hk_front_unborn;
 
@@ -71,9 +80,6 @@ bool hk_cache_begin(void)
         return false;
     hk_owner_open(&cache->owner);
     reset_bins(cache);
-    /* Where the map covers only a window, a free must look before it reads: that is the slow path's. */
-    cache->front.routes = hk_map.flat ? hk_map.routes : &no_route;
-    cache->front.mask = hk_map.flat ? HK_FLAT_MASK : 0;
     cache->front.key = hk_route(cache->owner.id, 0);
     cache->until_tick = SLOW_CALLS_PER_TICK;
     cache->alive = true;
@@ -195,10 +201,12 @@ static void free_mine(struct hk_cache *cache, unsigned class, void *block)
         hk_blocks_give(&cache->owner, &block, 1);
 }
 
-/* The slab of a thread that has ended becomes the freer's: its other blocks are likely to be freed here too. */
+/* The slab of a thread that has ended becomes the freer's if that is short of such blocks itself. Else it stays where whoever
+ * is short finds it: a thread that frees and never allocates would keep all it frees from everybody. */
 static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
 {
-    struct hk_slab *slab = hk_registry_claim(block, class, &cache->owner);
+    bool wanted = cache->front.bins[class].served > 0 && !hk_blocks_has_partial(&cache->owner, class);
+    struct hk_slab *slab = wanted ? hk_registry_claim(block, class, &cache->owner) : NULL;
     if (slab == NULL) {
         hk_deliver(block);
         return;
@@ -209,6 +217,8 @@ static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
 
 static HK_COLD void free_foreign(void *block)
 {
+    if (hk_dawn_size(block) != SIZE_MAX)
+        return;
     if (hk_foreign_readable(block) == 0)
         hk_slab_invalid("pointer not from this allocator", block);
     HK_COUNT(foreign_frees, 1);

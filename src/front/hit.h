@@ -3,9 +3,10 @@
  *
  *   malloc: size -> hk_fine_offsets -> bin: pop               free: address -> route ^ key = bin, if the block is mine: push
  *
- * Owns       hk_self, the thread's one word of thread-local storage.
+ * Owns       hk_self, the thread's one word of thread-local storage, and the gate.
  * Invariant  below the lowest item of every bin lies a NULL, so that an empty bin and one that was never set up miss alike. A
- *            thread without a cache has empty bins, no routes, and a key that matches nothing: everything it does is a miss.
+ *            thread without a cache has empty bins and a key that matches nothing: everything it does is a miss. Until HAKMEM
+ *            has started, the gate is shut, and nothing is read that the loader may not have set up yet.
  * Threads    its own. */
 #ifndef HK_HIT_H
 #define HK_HIT_H
@@ -24,10 +25,18 @@ _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "routes carry offsets of
 
 struct hk_front {
     struct hk_bin bins[HK_CLASSES]; /* first: a bin's address is front + offset */
-    _Atomic uint32_t *routes;       /* the owner map, or one word that matches nothing */
-    uintptr_t mask;                 /* of unit numbers */
     uint32_t key;                   /* my routes, less the class */
 };
+
+/* Written once, at start. Zero lets nothing pass. */
+struct hk_gate {
+    size_t sizes_below;        /* that malloc looks up */
+    uintptr_t addresses_below; /* that free looks up: all of address space, or, where the map covers only a window, none */
+    _Atomic uint32_t *routes;  /* the owner map */
+} HK_ALIGNED(HK_CACHE_LINE);
+
+extern struct hk_gate hk_gate __attribute__((visibility("hidden")));
+void hk_gate_open(void);
 
 /* What hk_self points to in a thread that has no cache: not yet, or no more. */
 extern struct hk_front hk_front_unborn, hk_front_dying;
@@ -47,7 +56,7 @@ HK_INLINE void *hk_hit_pop(struct hk_front *front, size_t offset)
     if (HK_UNLIKELY(block == NULL))
         return NULL;
     HK_FORGET(offset);
-    hk_bin_at(front, offset)->top = top - 1;
+    HK_ADD_IN_PLACE(hk_bin_at(front, offset)->top, -1);
     HK_FORGET(offset);
     hk_bin_at(front, offset)->served++;
     return block;
@@ -61,25 +70,27 @@ HK_INLINE bool hk_hit_push(struct hk_front *front, size_t offset, void *block)
         return false;
     top[1] = block;
     HK_FORGET(offset);
-    hk_bin_at(front, offset)->top = top + 1;
+    HK_ADD_IN_PLACE(hk_bin_at(front, offset)->top, 1);
     return true;
 }
 
 /* NULL is a miss. */
 HK_INLINE void *hk_hit_malloc(size_t size)
 {
-    struct hk_front *front = hk_self;
-    if (HK_UNLIKELY(size > HK_FINE_MAX))
+    if (HK_UNLIKELY(size >= hk_gate.sizes_below))
         return NULL;
-    return hk_hit_pop(front, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP]);
+    HK_READ_NO_EARLIER();
+    return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP]);
 }
 
 /* False is a miss: not mine, not a block of a bin, or the bin is full. */
 HK_INLINE bool hk_hit_free(void *block)
 {
+    if (HK_UNLIKELY((uintptr_t)block >= hk_gate.addresses_below))
+        return false;
+    HK_READ_NO_EARLIER();
     struct hk_front *front = hk_self;
-    uintptr_t unit = (uintptr_t)block >> HK_UNIT_SHIFT & front->mask;
-    uint32_t offset = hk_load(front->routes[unit]) ^ front->key;
+    uint32_t offset = hk_load(hk_gate.routes[(uintptr_t)block >> HK_UNIT_SHIFT]) ^ front->key;
     if (HK_UNLIKELY(offset >= HK_CLASSES * HK_CLASS_BYTES))
         return false;
     return hk_hit_push(front, offset, block);

@@ -18,7 +18,7 @@ struct hk_os {
     void *(*map)(size_t size, enum hk_access access);
     /* All of [p, p + size) goes; true on success. */
     bool (*unmap)(void *p, size_t size);
-    /* Makes address space writable; contents are zero at first. */
+    /* Makes address space that `map` gave without HK_ACCESS_WRITE writable; contents are zero at first. */
     bool (*commit)(void *p, size_t size);
     /* Gives the pages back: they read as zero afterwards. */
     bool (*purge)(void *p, size_t size);
@@ -31,6 +31,10 @@ struct hk_os {
     void (*skip_dump)(void *p, size_t size);
     /* Monotonic, cheap, coarse. */
     uint64_t (*clock_ms)(void);
+    /* Lets others run, for a moment. */
+    void (*pause)(void);
+    /* True once thread-local storage can be reached. */
+    bool (*has_thread_pointer)(void);
     void (*futex_wait)(_Atomic uint32_t *word, uint32_t expected);
     void (*futex_wake)(_Atomic uint32_t *word, int count);
     /* Writes all, or stops at the first error. */

@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <asm/prctl.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -35,11 +36,17 @@ static bool linux_unmap(void *p, size_t size)
     return r == 0;
 }
 
+/* By mmap, not mprotect: it is among the few calls that every sandbox for a program with a heap allows. If it fails, the old
+ * kernels have already taken the address space away: it is reserved again before anybody else can have it. */
 static bool linux_commit(void *p, size_t size)
 {
-    int r;
-    KEEPING_ERRNO(r = mprotect(p, size, PROT_READ | PROT_WRITE));
-    return r == 0;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    void *q;
+    KEEPING_ERRNO(q = mmap(p, size, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0));
+    if (q != MAP_FAILED)
+        return true;
+    KEEPING_ERRNO((void)mmap(p, size, PROT_NONE, flags | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0));
+    return false;
 }
 
 static bool linux_purge(void *p, size_t size)
@@ -73,6 +80,26 @@ static uint64_t linux_clock_ms(void)
     struct timespec now = {0, 0};
     KEEPING_ERRNO((void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now));
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* A futex that nobody wakes: a sleep by a call that the sandboxes of threaded programs allow. */
+static void linux_pause(void)
+{
+    static _Atomic uint32_t nobody_wakes;
+    static const struct timespec moment = {0, 50000};
+    KEEPING_ERRNO((void)syscall(SYS_futex, &nobody_wakes, FUTEX_WAIT_PRIVATE, 0, &moment, NULL, 0));
+}
+
+/* In a static program, before its start-up code has set up thread-local storage, the register is 0. */
+static bool linux_has_thread_pointer(void)
+{
+#if defined(__x86_64__)
+    unsigned long pointer = 0;
+    KEEPING_ERRNO((void)syscall(SYS_arch_prctl, ARCH_GET_FS, &pointer));
+    return pointer != 0;
+#else
+    return __builtin_thread_pointer() != NULL;
+#endif
 }
 
 static void linux_futex_wait(_Atomic uint32_t *word, uint32_t expected)
@@ -154,6 +181,8 @@ struct hk_os hk_os = {
     .advise_huge = linux_advise_huge,
     .skip_dump = linux_skip_dump,
     .clock_ms = linux_clock_ms,
+    .pause = linux_pause,
+    .has_thread_pointer = linux_has_thread_pointer,
     .futex_wait = linux_futex_wait,
     .futex_wake = linux_futex_wake,
     .write = linux_write,

@@ -1,8 +1,7 @@
 #include "slab/outbox.h"
 
-#include <sched.h>
-
 #include "base/bits.h"
+#include "os/os.h"
 #include "slab/registry.h"
 
 #define PARCEL_BYTES (64 * HK_KIB)
@@ -32,7 +31,7 @@ void hk_deliver(void *block)
         if (owner == HK_ORPHAN ? hk_registry_free(block, class) : post_bare(hk_owner_by_id(owner), class, block))
             return;
         /* The owner is just ending or forking: its slabs change hands, or its inbox opens again, in a moment. */
-        sched_yield();
+        hk_os.pause();
     }
 }
 

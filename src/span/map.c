@@ -25,6 +25,13 @@ static bool reserve_arrays(uintptr_t first_unit, uintptr_t units, enum hk_access
     return true;
 }
 
+static void drop_arrays(void)
+{
+    hk_map.units = 0;
+    hk_sparse_drop(&hk_map.route_array);
+    hk_sparse_drop(&hk_map.super_array);
+}
+
 /* The kernel hands out addresses downwards from where it just put this page, at most as many bytes as the limit allows:
  * a window of several times the limit, most of it below, holds whatever this process can ever get. */
 static bool reserve_window(size_t limit)
@@ -37,8 +44,12 @@ static bool reserve_window(size_t limit)
     uintptr_t middle = hk_align_down((uintptr_t)probe, HK_SUPER);
     uintptr_t low = middle > 8 * step ? middle - 8 * step : 0;
     uintptr_t high = hk_min(middle + 2 * step, (uintptr_t)1 << HK_ADDRESS_BITS);
-    return reserve_arrays(low >> HK_UNIT_SHIFT, (high - low) >> HK_UNIT_SHIFT, HK_ACCESS_NONE) &&
-           hk_map_cover(low, high - low);
+    if (!reserve_arrays(low >> HK_UNIT_SHIFT, (high - low) >> HK_UNIT_SHIFT, HK_ACCESS_NONE))
+        return false;
+    if (hk_map_cover(low, high - low))
+        return true;
+    drop_arrays();
+    return false;
 }
 
 bool hk_map_init(void)

@@ -11,6 +11,7 @@
 #define SMALLEST_REGION (64 * HK_MIB)
 #define SMALLEST_GROWTH (2 * HK_MIB)
 #define LARGEST_GROWTH (32 * HK_MIB)
+#define LIMIT_ASKED_FROM (64 * HK_MIB)
 
 struct arena {
     uint64_t listed; /* bit n: by_run[n] is not empty */
@@ -48,18 +49,21 @@ static void unlist(struct hk_super *super)
     super->longest = 0;
 }
 
+static bool has_warm_units(const struct hk_super *super) { return (super->free & super->dirty) != 0; }
+
 static void relist(struct hk_super *super)
 {
     struct arena *arena = &runs.arenas[super->use];
     unsigned longest = hk_longest_run32(super->free);
-    if (longest == super->longest)
-        return;
     unlist(super);
     super->longest = (uint16_t)longest;
-    if (longest > 0) {
+    if (longest == 0)
+        return;
+    if (has_warm_units(super))
         hk_list_push_front(&arena->by_run[longest], &super->by_run);
-        arena->listed |= (uint64_t)1 << longest;
-    }
+    else
+        hk_list_push_back(&arena->by_run[longest], &super->by_run);
+    arena->listed |= (uint64_t)1 << longest;
 }
 
 static unsigned unit_in_super(uintptr_t address) { return (unsigned)(address >> HK_UNIT_SHIFT) % HK_SUPER_UNITS; }
@@ -157,10 +161,13 @@ static bool grow_by_mapping(struct arena *arena, size_t size)
     return false;
 }
 
-/* A process whose address space is limited after it started has it limited here too. */
+/* A process that limits its address space after it started has it limited here too. Small heaps are not looked at: they
+ * may be a sandbox's, where even the question is forbidden. */
 static bool within_limit(size_t size)
 {
-    size_t limit = hk_map.flat ? hk_os.address_limit() : SIZE_MAX;
+    if (!hk_map.flat || runs.mapped + size < LIMIT_ASKED_FROM)
+        return true;
+    size_t limit = hk_os.address_limit();
     return limit == SIZE_MAX || runs.mapped + size <= limit;
 }
 
@@ -180,13 +187,21 @@ static bool grow(struct arena *arena, size_t units)
     return false;
 }
 
+static struct hk_super *first_of(const struct arena *arena, unsigned longest)
+{
+    return hk_container_of(arena->by_run[longest].head.next, struct hk_super, by_run);
+}
+
+/* The tightest fit among supers that hold pages already; else the tightest of all. */
 static struct hk_super *tightest_fit(const struct arena *arena, size_t units)
 {
     uint64_t fitting = arena->listed >> units << units;
-    if (fitting == 0)
-        return NULL;
-    const struct hk_list *list = &arena->by_run[hk_ctz64(fitting)];
-    return hk_container_of(list->head.next, struct hk_super, by_run);
+    for (uint64_t left = fitting; left != 0; left &= left - 1) {
+        struct hk_super *super = first_of(arena, hk_ctz64(left));
+        if (has_warm_units(super))
+            return super;
+    }
+    return fitting != 0 ? first_of(arena, hk_ctz64(fitting)) : NULL;
 }
 
 /* A super that is all free changes its use, but for one on huge pages. */

@@ -23,6 +23,8 @@ static struct hk_slab *own_partial(struct hk_owner *owner, unsigned class)
     return first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
 }
 
+bool hk_blocks_has_partial(struct hk_owner *owner, unsigned class) { return own_partial(owner, class) != NULL; }
+
 static struct hk_slab *adopted_or_new(struct hk_owner *owner, unsigned class)
 {
     struct hk_slab *slab = hk_registry_adopt(class, owner);

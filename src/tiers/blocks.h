@@ -16,6 +16,8 @@ unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsi
 /* Gives blocks back that are the owner's. */
 void hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n);
 
+bool hk_blocks_has_partial(struct hk_owner *owner, unsigned class);
+
 /* Enters a slab that the owner has just claimed. */
 void hk_blocks_shelve(struct hk_owner *owner, struct hk_slab *slab);
 
