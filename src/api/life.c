@@ -12,8 +12,10 @@
 #include "span/runs.h"
 #include "tiers/bigcache.h"
 
-/* Key destructors run in rounds; this is the last, after which no other destructor of the thread allocates. */
-enum { LAST_ROUND = 4 };
+/* Key destructors run in up to four rounds. The cache outlives the first, in which the program's own destructors free what
+ * the thread had; what they do later is served without a cache. Not later than that: a thread whose first malloc comes from
+ * such a destructor begins its cache in the middle of the rounds, and has to end it in what is left of them. */
+enum { LAST_ROUND = 2 };
 
 static struct {
     struct hk_lock lock;

@@ -20,10 +20,10 @@
 
 static HK_COLD void *refused(size_t size)
 {
-    if (size <= PTRDIFF_MAX) {
-        HK_COUNT(out_of_memory, 1);
+    HK_COUNT(out_of_memory, 1);
+    /* What no address space could hold says nothing about memory. */
+    if (size < (size_t)1 << HK_ADDRESS_BITS)
         hk_first_refusal_report(size);
-    }
     errno = ENOMEM;
     return NULL;
 }
@@ -63,7 +63,7 @@ static void *try_alloc(size_t size, size_t align, bool *zeroed)
 static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
 {
     struct hk_cache *cache = hk_cache_self();
-    if (size > PTRDIFF_MAX)
+    if (size >= (size_t)1 << HK_ADDRESS_BITS)
         return NULL;
     if (cache != NULL)
         hk_cache_trim(cache);

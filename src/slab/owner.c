@@ -48,6 +48,7 @@ void hk_owner_open(struct hk_owner *owner)
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         hk_list_init(&owner->shelves[class].partial);
         hk_list_init(&owner->shelves[class].full);
+        owner->shelves[class].slabs = 0;
         hk_inbox_open(owner, class);
     }
 }

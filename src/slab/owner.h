@@ -27,6 +27,7 @@ struct hk_parcel {
 struct hk_shelf {
     struct hk_list partial; /* slabs with free blocks */
     struct hk_list full;
+    uint32_t slabs; /* on both */
 };
 
 struct hk_owner {

@@ -107,7 +107,7 @@ void *hk_registry_alloc(unsigned class)
     void *block = NULL;
     hk_lock(&entry->lock);
     struct hk_link *first = hk_list_first(&entry->partial);
-    struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : hk_slab_make(class, HK_ORPHAN);
+    struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : hk_slab_make(class, HK_ORPHAN, HK_USE_SPARSE);
     if (slab != NULL) {
         hk_slab_take(slab, &block + 1, 1);
         if (slab->free == 0 && hk_link_linked(&slab->link))

@@ -7,7 +7,6 @@
 #include "count/stats.h"
 #include "policy/options.h"
 #include "span/meta.h"
-#include "span/runs.h"
 
 struct hk_slab_table hk_slab_table;
 
@@ -80,7 +79,7 @@ static void drop_bits(struct hk_slab *slab)
         hk_meta_free(slab->freebits, slab->words * sizeof(uint64_t));
 }
 
-struct hk_slab *hk_slab_make(unsigned class, uint32_t owner)
+struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 {
     const struct hk_class *row = &hk_classes[class];
     struct hk_slab *slab = hk_slab_descriptor();
@@ -93,7 +92,6 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner)
     slab->blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);
     slab->first_word = 0;
     if (make_bits(slab)) {
-        enum hk_use use = row->tier == HK_TIER_TINY ? HK_USE_DENSE : HK_USE_SPARSE;
         uintptr_t start = hk_run_alloc(slab->bytes / HK_UNIT, use, &slab->zeroed);
         if (start != 0) {
             slab->start = start;

@@ -13,6 +13,7 @@
 #include "base/list.h"
 #include "policy/classes.h"
 #include "span/map.h"
+#include "span/runs.h"
 
 enum {
     HK_NOBODY = 0,     /* owner of what is no slab: big blocks, free units */
@@ -70,7 +71,7 @@ struct hk_slab *hk_slab_descriptor(void);
 void hk_slab_descriptor_drop(struct hk_slab *slab);
 
 /* A new slab, all free, for `owner`; NULL if the system refuses. */
-struct hk_slab *hk_slab_make(unsigned class, uint32_t owner);
+struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use);
 /* Its run goes back to span. All blocks must be free. */
 void hk_slab_release(struct hk_slab *slab);
 

@@ -5,7 +5,9 @@
 #include "slab/registry.h"
 #include "span/runs.h"
 
-void hk_blocks_shelve(struct hk_owner *owner, struct hk_slab *slab)
+enum { SLABS_THAT_SHOW_GROWTH = 8 };
+
+static void place(struct hk_owner *owner, struct hk_slab *slab)
 {
     struct hk_shelf *shelf = &owner->shelves[slab->class];
     hk_list_push_front(slab->free > 0 ? &shelf->partial : &shelf->full, &slab->link);
@@ -14,7 +16,25 @@ void hk_blocks_shelve(struct hk_owner *owner, struct hk_slab *slab)
 static void reshelve(struct hk_owner *owner, struct hk_slab *slab)
 {
     hk_link_remove(&slab->link);
-    hk_blocks_shelve(owner, slab);
+    place(owner, slab);
+}
+
+void hk_blocks_shelve(struct hk_owner *owner, struct hk_slab *slab)
+{
+    owner->shelves[slab->class].slabs++;
+    place(owner, slab);
+}
+
+static void unshelve(struct hk_owner *owner, struct hk_slab *slab)
+{
+    owner->shelves[slab->class].slabs--;
+    hk_link_remove(&slab->link);
+}
+
+static void release(struct hk_owner *owner, struct hk_slab *slab)
+{
+    unshelve(owner, slab);
+    hk_slab_release(slab);
 }
 
 static struct hk_slab *own_partial(struct hk_owner *owner, unsigned class)
@@ -25,11 +45,18 @@ static struct hk_slab *own_partial(struct hk_owner *owner, unsigned class)
 
 bool hk_blocks_has_partial(struct hk_owner *owner, unsigned class) { return own_partial(owner, class) != NULL; }
 
+/* Small blocks of a class that has filled some slabs already will fill the next one too. */
+static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
+{
+    bool fills_slabs = owner->shelves[class].slabs >= SLABS_THAT_SHOW_GROWTH;
+    return fills_slabs && hk_classes[class].tier == HK_TIER_TINY ? HK_USE_DENSE : HK_USE_SPARSE;
+}
+
 static struct hk_slab *adopted_or_new(struct hk_owner *owner, unsigned class)
 {
     struct hk_slab *slab = hk_registry_adopt(class, owner);
     if (slab == NULL)
-        slab = hk_slab_make(class, owner->id);
+        slab = hk_slab_make(class, owner->id, expected_use(owner, class));
     if (slab != NULL)
         hk_blocks_shelve(owner, slab);
     return slab;
@@ -71,10 +98,8 @@ void hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
         n -= given;
         if (was_full)
             reshelve(owner, slab);
-        if (slab->free == slab->blocks && !kept_for_next_miss(owner, slab)) {
-            hk_link_remove(&slab->link);
-            hk_slab_release(slab);
-        }
+        if (slab->free == slab->blocks && !kept_for_next_miss(owner, slab))
+            release(owner, slab);
     }
 }
 
@@ -84,8 +109,7 @@ void hk_blocks_trim(struct hk_owner *owner)
         struct hk_slab *slab = own_partial(owner, class);
         if (slab == NULL || slab->free != slab->blocks)
             continue;
-        hk_link_remove(&slab->link);
-        hk_slab_release(slab);
+        release(owner, slab);
     }
 }
 
@@ -108,7 +132,7 @@ void hk_blocks_abandon(struct hk_owner *owner)
 /* Enters a slab of one block, with `units` units from where it is, under a new class. */
 static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, size_t units)
 {
-    hk_link_remove(&slab->link);
+    unshelve(owner, slab);
     slab->class = (uint8_t)class;
     slab->bytes = units * HK_UNIT;
     slab->block_size = hk_classes[class].size;
