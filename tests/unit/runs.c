@@ -1,0 +1,242 @@
+/* Runs: the tightest fit, warm units first, extension, growth, and purge by age. */
+#include "unit/unit.h"
+
+#include <string.h>
+
+#include "policy/options.h"
+#include "span/map.h"
+#include "span/runs.h"
+#include "support/rng.h"
+
+static struct hk_runs_totals totals(void)
+{
+    struct hk_runs_totals now;
+    hk_runs_total(&now);
+    return now;
+}
+
+static uintptr_t get(size_t units)
+{
+    bool zeroed;
+    uintptr_t at = hk_run_alloc(units, HK_USE_SPARSE, &zeroed);
+    assert_true(at != 0);
+    assert_int_equal(at % HK_UNIT, 0);
+    memset((void *)at, 1, 1);
+    return at;
+}
+
+static void start(void)
+{
+    assert_true(hk_map_init());
+    fake_os_refuse(NULL);
+}
+
+UNIT_TEST(grows_and_fits)
+{
+    start();
+    uintptr_t whole = get(HK_SUPER_UNITS);
+    assert_int_equal(whole % HK_SUPER, 0);
+    assert_true(totals().mapped >= HK_SUPER);
+    uintptr_t five = get(5);
+    uintptr_t three = get(3);
+    uintptr_t fence = get(1);
+    hk_run_free(five, 5);
+    /* Three fit into the hole of five as well as into what lies above; four too; both stay in one super. */
+    uintptr_t four = get(4);
+    assert_int_equal(four, five);
+    assert_int_equal(get(1), five + 4 * HK_UNIT);
+    hk_run_free(three, 3);
+    assert_int_equal(get(3), three);
+    assert_true(fence > three);
+    hk_run_free(whole, HK_SUPER_UNITS);
+    struct hk_runs_totals before = totals();
+    assert_int_equal(get(HK_SUPER_UNITS), whole);
+    assert_int_equal(totals().mapped, before.mapped);
+    assert_int_equal(totals().free_dirty, before.free_dirty - HK_SUPER);
+}
+
+UNIT_TEST(zeroed)
+{
+    start();
+    bool zeroed = false;
+    uintptr_t at = hk_run_alloc(2, HK_USE_SPARSE, &zeroed);
+    assert_true(zeroed);
+    memset((void *)at, 0xff, 2 * HK_UNIT);
+    hk_run_free(at, 2);
+    assert_int_equal(hk_run_alloc(2, HK_USE_SPARSE, &zeroed), at);
+    assert_false(zeroed);
+    hk_run_free(at, 2);
+    assert_true(hk_runs_purge(0, 0) >= 2 * HK_UNIT);
+    assert_int_equal(hk_run_alloc(2, HK_USE_SPARSE, &zeroed), at);
+    assert_true(zeroed);
+    for (size_t i = 0; i < 2 * HK_UNIT; i += 512)
+        assert_int_equal(*(char *)(at + i), 0);
+}
+
+UNIT_TEST(extends)
+{
+    start();
+    bool zeroed;
+    uintptr_t at = get(4);
+    assert_true(hk_run_extend(at, 4, 3, &zeroed));
+    assert_true(zeroed);
+    uintptr_t next = get(1);
+    assert_int_equal(next, at + 7 * HK_UNIT);
+    assert_false(hk_run_extend(at, 7, 1, &zeroed));
+    hk_run_free(next, 1);
+    assert_true(hk_run_extend(at, 7, 2, &zeroed));
+    assert_false(zeroed);                                        /* one of the two has been used */
+    assert_false(hk_run_extend(at, 9, HK_SUPER_UNITS, &zeroed)); /* beyond its super */
+    size_t rest = HK_SUPER_UNITS - (at % HK_SUPER) / HK_UNIT - 9;
+    assert_true(hk_run_extend(at, 9, rest, &zeroed));
+    assert_false(hk_run_extend(at, 9 + rest, 1, &zeroed));
+}
+
+/* A unit is given back once it has been free for the delay, and a purge that comes early leaves it. */
+UNIT_TEST(ages)
+{
+    start();
+    uintptr_t first = get(2);
+    uintptr_t second = get(1);
+    hk_run_free(first, 2);
+    uint64_t now = hk_os.clock_ms();
+    assert_int_equal(hk_runs_purge(now + 499, 500), 0);
+    /* The first pass that is due notes who is idle, the second takes those that still are. */
+    assert_int_equal(hk_runs_purge(now + 500, 500), 0);
+    fake_os_pass_ms(500);
+    hk_run_free(second, 1);
+    assert_int_equal(hk_runs_purge(now + 1000, 500), 2 * HK_UNIT);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 1);
+    assert_int_equal(totals().free_dirty, HK_UNIT);
+    assert_int_equal(hk_runs_purge(now + 1500, 500), HK_UNIT);
+    assert_int_equal(totals().free_dirty, 0);
+    assert_int_equal(hk_runs_purge(now + 5000, 500), 0);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 2);
+}
+
+UNIT_TEST(used_again_is_young_again)
+{
+    start();
+    uintptr_t at = get(2);
+    hk_run_free(at, 2);
+    uint64_t now = hk_os.clock_ms();
+    assert_int_equal(hk_runs_purge(now + 500, 500), 0);
+    assert_int_equal(get(2), at);
+    hk_run_free(at, 2);
+    assert_int_equal(hk_runs_purge(now + 1000, 500), 0);
+    assert_int_equal(hk_runs_purge(now + 1500, 500), 2 * HK_UNIT);
+}
+
+UNIT_TEST(purge_refused)
+{
+    start();
+    uintptr_t at = get(8);
+    hk_run_free(at, 8);
+    fake_os_refuse(fake_refuse_purge);
+    assert_int_equal(hk_runs_purge(0, 0), 0);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 1);
+    assert_int_equal(totals().free_dirty, 8 * HK_UNIT);
+    fake_os_refuse(NULL);
+    assert_int_equal(hk_runs_purge(0, 0), 8 * HK_UNIT);
+    assert_int_equal(get(8), at);
+}
+
+UNIT_TEST(growth_refused)
+{
+    start();
+    bool zeroed;
+    fake_os_refuse(fake_refuse_all);
+    assert_int_equal(hk_run_alloc(1, HK_USE_SPARSE, &zeroed), 0);
+    fake_os_refuse(fake_refuse_commit);
+    assert_int_equal(hk_run_alloc(1, HK_USE_SPARSE, &zeroed), 0);
+    assert_int_equal(totals().mapped, 0);
+    fake_os_refuse(NULL);
+    get(1);
+}
+
+/* Where the process may not have more, neither may the heap, however much address space it has reserved. */
+UNIT_TEST(address_limit_set_later)
+{
+    start();
+    get(1);
+    while (totals().mapped < 300 * HK_MIB)
+        get(HK_SUPER_UNITS);
+    fake_os.address_limit = totals().mapped + 2 * HK_MIB;
+    size_t got = 0;
+    for (bool zeroed; hk_run_alloc(16, HK_USE_SPARSE, &zeroed) != 0; got++)
+        assert_true(got < 100);
+    assert_true(totals().mapped <= fake_os.address_limit);
+    fake_os.address_limit = SIZE_MAX;
+    get(16);
+}
+
+enum { SLOTS = 100, STEPS = 20000 };
+
+/* Whatever comes and goes: no unit is in two runs, and the totals are what is in use and what is not. */
+static void random_load(void)
+{
+    struct {
+        uintptr_t at;
+        size_t units;
+    } slots[SLOTS] = {{0, 0}};
+    struct rng rng = rng_seeded(4);
+    size_t used = 0;
+    for (uint64_t step = 0; step < STEPS; step++) {
+        uint32_t i = rng_below(&rng, SLOTS);
+        bool zeroed;
+        if (slots[i].at == 0) {
+            slots[i].units = 1 + rng_below(&rng, rng_below(&rng, 4) == 0 ? 32 : 4);
+            slots[i].at = hk_run_alloc(slots[i].units, i % 2 == 0 ? HK_USE_DENSE : HK_USE_SPARSE, &zeroed);
+            assert_true(slots[i].at != 0);
+            for (size_t unit = 0; unit < slots[i].units; unit++) {
+                uint64_t *word = (uint64_t *)(slots[i].at + unit * HK_UNIT);
+                assert_true(!zeroed || *word == 0);
+                *word = i + 1;
+            }
+            used += slots[i].units;
+        } else {
+            for (size_t unit = 0; unit < slots[i].units; unit++)
+                assert_int_equal(*(uint64_t *)(slots[i].at + unit * HK_UNIT), i + 1);
+            hk_run_free(slots[i].at, slots[i].units);
+            slots[i].at = 0;
+            used -= slots[i].units;
+        }
+        if (step % 500 == 0) {
+            fake_os_pass_ms(100);
+            hk_runs_purge(hk_os.clock_ms(), 150);
+        }
+        struct hk_runs_totals now = totals();
+        assert_int_equal(now.mapped, used * HK_UNIT + now.free_dirty + now.free_clean);
+    }
+}
+
+UNIT_TEST(random_load_flat)
+{
+    start();
+    random_load();
+}
+
+UNIT_TEST(random_load_scarce)
+{
+    fake_os.address_limit = HK_GIB;
+    start();
+    assert_false(hk_map.flat);
+    random_load();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grows_and_fits),
+        cmocka_unit_test(zeroed),
+        cmocka_unit_test(extends),
+        cmocka_unit_test(ages),
+        cmocka_unit_test(used_again_is_young_again),
+        cmocka_unit_test(purge_refused),
+        cmocka_unit_test(growth_refused),
+        cmocka_unit_test(address_limit_set_later),
+        cmocka_unit_test(random_load_flat),
+        cmocka_unit_test(random_load_scarce),
+    };
+    return cmocka_run_group_tests_name("runs", tests, NULL, NULL);
+}

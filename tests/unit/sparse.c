@@ -1,0 +1,77 @@
+/* Sparse: windows are committed when asked for, once, and what is refused can be asked for again. */
+#include "unit/unit.h"
+
+#include "span/sparse.h"
+
+#define SIZE ((size_t)HK_SPARSE_WINDOWS * 2 * HK_PAGE)
+
+static struct hk_sparse sparse;
+
+UNIT_TEST(windows)
+{
+    assert_true(hk_sparse_reserve(&sparse, SIZE, HK_ACCESS_NONE));
+    assert_int_equal(sparse.window, 2 * HK_PAGE);
+    assert_true(sparse.size >= SIZE);
+    assert_int_equal(hk_sparse_committed(&sparse), 0);
+    fake_os_refuse(NULL);
+    assert_true(hk_sparse_cover_slow(&sparse, 3 * sparse.window - 1, 2));
+    assert_int_equal(fake_os_calls(FAKE_COMMIT), 2);
+    assert_int_equal(hk_sparse_committed(&sparse), 2 * sparse.window);
+    assert_false(hk_sparse_covers(&sparse, 1));
+    assert_true(hk_sparse_covers(&sparse, 2) && hk_sparse_covers(&sparse, 3));
+    for (size_t at = 2 * sparse.window; at < 4 * sparse.window; at++) {
+        assert_int_equal(sparse.base[at], 0);
+        sparse.base[at] = 1;
+    }
+    assert_true(hk_sparse_cover_slow(&sparse, 0, 5 * sparse.window));
+    assert_int_equal(fake_os_calls(FAKE_COMMIT), 5);
+    assert_int_equal(sparse.base[3 * sparse.window], 1);
+    assert_true(hk_sparse_cover_slow(&sparse, sparse.size - 1, 1));
+    sparse.base[sparse.size - 1] = 1;
+}
+
+UNIT_TEST(reads_as_zero)
+{
+    assert_true(hk_sparse_reserve(&sparse, 5, HK_ACCESS_READ));
+    assert_int_equal(sparse.window, HK_PAGE);
+    for (size_t at = 0; at < sparse.size; at += HK_PAGE)
+        assert_int_equal(sparse.base[at], 0);
+}
+
+static bool refuse_second_commit(enum fake_call call, uint64_t ordinal)
+{
+    (void)ordinal;
+    return call == FAKE_COMMIT && fake_os_calls(FAKE_COMMIT) == 2;
+}
+
+UNIT_TEST(refusals)
+{
+    fake_os_refuse(fake_refuse_map);
+    assert_false(hk_sparse_reserve(&sparse, SIZE, HK_ACCESS_NONE));
+    hk_sparse_drop(&sparse);
+    fake_os_refuse(refuse_second_commit);
+    assert_true(hk_sparse_reserve(&sparse, SIZE, HK_ACCESS_NONE));
+    assert_false(hk_sparse_cover_slow(&sparse, 0, 3 * sparse.window));
+    assert_int_equal(hk_sparse_committed(&sparse), sparse.window);
+    assert_true(hk_sparse_cover_slow(&sparse, 0, 3 * sparse.window));
+    sparse.base[3 * sparse.window - 1] = 1;
+}
+
+/* What was covered in a reservation that is gone is not covered in the next. */
+UNIT_TEST(dropped_and_reserved_again)
+{
+    assert_true(hk_sparse_reserve(&sparse, SIZE, HK_ACCESS_NONE));
+    assert_true(hk_sparse_cover_slow(&sparse, 0, 1));
+    hk_sparse_drop(&sparse);
+    assert_null(sparse.base);
+    assert_true(hk_sparse_reserve(&sparse, SIZE, HK_ACCESS_NONE));
+    assert_true(hk_sparse_cover_slow(&sparse, 0, 1));
+    *(volatile char *)sparse.base = 1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(reads_as_zero),
+                                       cmocka_unit_test(refusals), cmocka_unit_test(dropped_and_reserved_again)};
+    return cmocka_run_group_tests_name("sparse", tests, NULL, NULL);
+}
