@@ -15,6 +15,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from harness.case import HERE, load_cases
 from harness.compare import Comparison, Verdict
 from harness.kit import Kit, default_cache
 from harness.show import progress, show_verdict
+from harness.side import Side
 
 SKIPPED = 77
 
@@ -126,6 +128,13 @@ def prepare_all(cases, kit, out):
             out.line(f"{case.name:12} cannot be had: {reason}", "yellow")
 
 
+def abandon(number, _frame):
+    """Told to end: takes along what was started, which runs in sessions of its own."""
+    for process in list(Side.live.values()):
+        Side.kill_session(process)
+    os._exit(128 + number)
+
+
 def main():
     given = arguments()
     cases = chosen_cases(given)
@@ -136,6 +145,8 @@ def main():
     if given.groups:
         for case in cases:
             limit_groups(case, given.groups.split(","))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, abandon)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.environ.pop("LD_PRELOAD", None)
     begun = time.monotonic()

@@ -40,7 +40,7 @@ class Ruby(Case):
         return [f for f in FILES if (self.tree / "test" / f"{f}.rb").exists()]
 
     def run(self, side, group):
-        done = side.run([self.ruby, "-W0", "-I", self.tree / "tool/lib", "-I", self.tree / "test/lib", self.tree / "test/runner.rb",
-                         "-v", "--no-color", "--tty=no", self.tree / "test" / f"{group}.rb"], cwd=side.fresh("work"),
+        done = side.run([self.ruby, "-W0", "-I", self.tree / "tool/lib", "-I", self.tree / "test/lib",
+                         self.tree / "test/runner.rb", "-v", "--color=never", "--tty=no", self.tree / "test" / f"{group}.rb"], cwd=side.fresh("work"),
                         env={"RUBYOPT": ""}, timeout=240)
         return {**lines(LINE, re.sub(r"\x1b\[[\d;]*m", "", done.out), WORDS), "end": done.outcome}

@@ -12,8 +12,10 @@ SCRIPTS = """
     window1 window2 with1 with2 upsert1 json101 json102 fts3aa fts3ab fts4content rtree1 blob autoinc analyze attach
     between cast check conflict count default distinct enc fkey1 fkey2 format4 hook in intarray like limit main memdb
     minmax notnull orderby1 pragma printf quote rowid savepoint sort tkt1435 trans types unique utf16align vacuum wal
-    malloc3 mallocA thread001 thread002 thread1
+    malloc3 mallocA thread001 thread1
 """.split()
+LINE = r"^\.*(?P<name>\S+?)\.\.\. (?P<outcome>Ok|Omitted)?.*$"
+WORDS = {"Ok": "ok", "Omitted": "skip", None: "fail"}
 COUNT = re.compile(r"^(\d+) errors? out of (\d+) tests", re.MULTILINE)
 SWITCHES = ("--with-tcl=/usr/lib/tcl8.6", "--disable-readline", "--disable-shared")
 
@@ -36,6 +38,16 @@ class Sqlite(Case):
         there = [s for s in SCRIPTS if (self.tree / "test" / f"{s}.test").exists()]
         return there + ["speedtest1", "speedtest1 memdb", "speedtest1 threads"]
 
+    @staticmethod
+    def folded(found):
+        """Simulated failures are numbered by request, and SQLite asks malloc_usable_size before it asks for more:
+        how many points there are is the allocator's business, that none of them fails is not."""
+        worst = {}
+        for name, outcome in found.items():
+            kind = re.sub(r"\d+", "#", name)
+            worst[kind] = "fail" if "fail" in (outcome, worst.get(kind)) else outcome
+        return worst
+
     def run(self, side, group):
         work = side.fresh("work")
         if group.startswith("speedtest1"):
@@ -45,6 +57,8 @@ class Sqlite(Case):
             return {"end": done.outcome, "results": digest(steady)}
         done = side.run([self.tree / "testfixture", self.tree / "test" / f"{group}.test", "--verbose=1"], cwd=work,
                         timeout=180)
-        found = lines(r"^\.*(?P<name>\S+?)\.\.\. (?P<outcome>Ok|Omitted)?.*$", done.out, {"Ok": "ok", "Omitted": "skip", None: "fail"})
+        found = lines(LINE, done.out, WORDS)
+        if group.startswith("malloc"):
+            found = self.folded(found)
         total = COUNT.search(done.out)
         return {**found, "no errors in the end": "ok" if total and total[1] == "0" else "fail", "end": done.outcome}

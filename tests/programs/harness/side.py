@@ -61,6 +61,8 @@ def served_calls(report):
 class Side:
     """A scratch folder and an allocator (None: glibc's own)."""
 
+    live = {}  # {pid: process} of every session that has not been ended, on all sides
+
     def __init__(self, name, scratch, library, inherited):
         self.name, self.library = name, library
         self.dir = Path(scratch) / name
@@ -121,6 +123,7 @@ class Side:
             process = subprocess.Popen(
                 [str(a) for a in argv], cwd=str(cwd or self.dir), stdin=stdin, stdout=out, stderr=err,
                 env=self.environment(env, f"{stem}.json", preload), start_new_session=True, **identity)
+        self.live[process.pid] = process
         process.stem = stem
         process.preloaded = preload
         return process
@@ -134,12 +137,18 @@ class Side:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
+        self.kill_session(process)
+        process.wait()
+        self.live.pop(process.pid, None)
+        return self.read(process, timed_out)
+
+    @staticmethod
+    def kill_session(process):
+        """Ends what a program has left behind, too."""
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
             pass
-        process.wait()
-        return self.read(process, timed_out)
 
     def read(self, process, timed_out):
         out, err = (Path(f"{process.stem}.{kind}").read_bytes().decode("utf-8", "surrogateescape")
