@@ -1,0 +1,152 @@
+/* Registry: slabs without a thread are found while they have room, adopted, claimed, used in place, and released. */
+#include "unit/unit.h"
+
+#include "front/cache.h"
+#include "slab/registry.h"
+
+enum { CLASS = 23 }; /* 2 KiB, 32 to a slab */
+
+/* Owners are looked up as parts of caches by the census. */
+static struct hk_cache caches[2];
+#define owner caches[0].owner
+#define other caches[1].owner
+
+static void start(void)
+{
+    unit_start();
+    assert_true(hk_owner_register(&owner) && hk_owner_register(&other));
+    hk_owner_open(&owner);
+    hk_owner_open(&other);
+}
+
+static struct hk_slab *slab_with(unsigned taken, void **blocks)
+{
+    struct hk_slab *slab = hk_slab_make(CLASS, owner.id);
+    assert_non_null(slab);
+    hk_slab_take(slab, blocks + taken, taken);
+    return slab;
+}
+
+static uint32_t owner_of(const struct hk_slab *slab) { return hk_route_owner(hk_map_lookup(slab->start)); }
+
+UNIT_TEST(adopt)
+{
+    void *blocks[32];
+    start();
+    assert_null(hk_registry_adopt(CLASS, &other));
+    struct hk_slab *slab = slab_with(10, blocks);
+    hk_registry_abandon(slab);
+    assert_int_equal(owner_of(slab), HK_ORPHAN);
+    assert_null(hk_registry_adopt(CLASS + 1, &other));
+    assert_ptr_equal(hk_registry_adopt(CLASS, &other), slab);
+    assert_int_equal(owner_of(slab), other.id);
+    assert_null(hk_registry_adopt(CLASS, &other));
+}
+
+UNIT_TEST(full_ones_wait_for_a_free)
+{
+    void *blocks[32];
+    start();
+    struct hk_slab *slab = slab_with(32, blocks);
+    assert_int_equal(slab->free, 0);
+    hk_registry_abandon(slab);
+    assert_null(hk_registry_adopt(CLASS, &other));
+    assert_true(hk_registry_free(blocks[5], CLASS));
+    assert_ptr_equal(hk_registry_adopt(CLASS, &other), slab);
+    assert_false(hk_registry_free(blocks[6], CLASS)); /* no orphan any more */
+}
+
+UNIT_TEST(empty_ones_are_released)
+{
+    void *blocks[32];
+    start();
+    struct hk_slab *slab = slab_with(0, blocks);
+    uintptr_t start_of_it = slab->start;
+    hk_registry_abandon(slab);
+    assert_int_equal(hk_map_lookup(start_of_it), 0);
+    slab = slab_with(3, blocks);
+    start_of_it = slab->start;
+    hk_registry_abandon(slab);
+    for (int i = 0; i < 3; i++) {
+        assert_int_not_equal(hk_map_lookup(start_of_it), 0);
+        assert_true(hk_registry_free(blocks[i], CLASS));
+    }
+    assert_int_equal(hk_map_lookup(start_of_it), 0);
+    assert_null(hk_registry_adopt(CLASS, &other));
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(claim)
+{
+    void *blocks[32];
+    start();
+    struct hk_slab *slab = slab_with(32, blocks);
+    assert_null(hk_registry_claim(blocks[0], CLASS, &other)); /* has an owner */
+    hk_registry_abandon(slab);
+    assert_ptr_equal(hk_registry_claim(blocks[0], CLASS, &other), slab);
+    assert_int_equal(owner_of(slab), other.id);
+    assert_null(hk_registry_claim(blocks[0], CLASS, &owner));
+}
+
+/* For threads without a cache: blocks one by one, from orphans first. */
+UNIT_TEST(alloc)
+{
+    void *blocks[32], *mine[40];
+    start();
+    struct hk_slab *slab = slab_with(30, blocks);
+    hk_registry_abandon(slab);
+    for (int i = 0; i < 40; i++) {
+        mine[i] = hk_registry_alloc(CLASS);
+        assert_non_null(mine[i]);
+        assert_int_equal(hk_slab_at((uintptr_t)mine[i]) == slab, i < 2);
+        assert_int_equal(owner_of(hk_slab_at((uintptr_t)mine[i])), HK_ORPHAN);
+    }
+    for (int i = 0; i < 40; i++)
+        assert_true(hk_registry_free(mine[i], CLASS));
+    for (int i = 0; i < 30; i++)
+        assert_true(hk_registry_free(blocks[i], CLASS));
+    unit_heap_holds(0);
+}
+
+static void free_twice(void *block) { (void)hk_registry_free(block, CLASS); }
+
+UNIT_TEST(double_free)
+{
+    void *blocks[32];
+    start();
+    hk_registry_abandon(slab_with(8, blocks));
+    assert_true(hk_registry_free(blocks[2], CLASS));
+    unit_dies(free_twice, blocks[2], "invalid free: block already free: address 0x");
+    unit_dies(free_twice, (char *)blocks[3] + 8, "invalid free: pointer inside a block: address 0x");
+}
+
+/* After a fork: whatever is not the survivor's becomes an orphan, whichever list it was on. */
+UNIT_TEST(orphan_rest)
+{
+    void *blocks[3][32];
+    start();
+    struct hk_slab *gone = slab_with(32, blocks[0]), *half_gone = slab_with(4, blocks[1]);
+    struct hk_slab *mine = hk_slab_make(CLASS, other.id);
+    half_gone->free = 3; /* cut off in the middle of a change */
+    hk_registry_orphan_rest(other.id);
+    assert_int_equal(owner_of(gone), HK_ORPHAN);
+    assert_int_equal(owner_of(half_gone), HK_ORPHAN);
+    assert_int_equal(half_gone->free, half_gone->blocks - 4);
+    assert_int_equal(owner_of(mine), other.id);
+    assert_ptr_equal(hk_registry_adopt(CLASS, &other), half_gone);
+    assert_null(hk_registry_adopt(CLASS, &other));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adopt),
+        cmocka_unit_test(full_ones_wait_for_a_free),
+        cmocka_unit_test(empty_ones_are_released),
+        cmocka_unit_test(claim),
+        cmocka_unit_test(alloc),
+        cmocka_unit_test(double_free),
+        cmocka_unit_test(orphan_rest),
+    };
+    return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
+}

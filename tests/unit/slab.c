@@ -1,0 +1,162 @@
+/* Slab: address order, bitmaps, and the three mistakes that it finds. */
+#include "unit/unit.h"
+
+#include <stdio.h>
+
+#include "policy/options.h"
+#include "slab/slab.h"
+#include "span/runs.h"
+#include "support/rng.h"
+
+enum { OWNER = 7, CLASS_64 = 3, CLASS_1280 = 20 };
+
+static struct hk_slab *make(unsigned class)
+{
+    unit_start();
+    struct hk_slab *slab = hk_slab_make(class, OWNER);
+    assert_non_null(slab);
+    return slab;
+}
+
+UNIT_TEST(every_class)
+{
+    unit_start();
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        struct hk_slab *slab = hk_slab_make(class, OWNER);
+        assert_non_null(slab);
+        assert_int_equal(slab->blocks, slab->bytes / slab->block_size);
+        assert_int_equal(slab->free, slab->blocks);
+        for (size_t offset = 0; offset < slab->bytes; offset += 61) {
+            assert_int_equal(hk_slab_index(slab, slab->start + offset), offset / slab->block_size);
+            assert_int_equal(hk_map_lookup(slab->start + offset), hk_route(OWNER, class));
+            assert_ptr_equal(hk_slab_at(slab->start + offset), slab);
+        }
+        uintptr_t start = slab->start;
+        hk_slab_release(slab);
+        assert_int_equal(hk_map_lookup(start), 0);
+    }
+}
+
+/* Blocks leave from the lowest address up; what is written downwards from the end is popped in that order. */
+UNIT_TEST(take_order)
+{
+    struct hk_slab *slab = make(CLASS_64);
+    void *blocks[200];
+    hk_slab_take(slab, blocks + 200, 200);
+    assert_int_equal(slab->free, slab->blocks - 200);
+    for (size_t i = 0; i < 200; i++)
+        assert_int_equal((uintptr_t)blocks[199 - i], slab->start + i * 64);
+    hk_slab_give(slab, blocks[150]);
+    hk_slab_give(slab, blocks[190]);
+    void *again[3];
+    hk_slab_take(slab, again + 3, 3);
+    assert_ptr_equal(again[2], blocks[190]);
+    assert_ptr_equal(again[1], blocks[150]);
+    assert_int_equal((uintptr_t)again[0], slab->start + (size_t)200 * 64);
+}
+
+UNIT_TEST(random_load)
+{
+    static void *taken[1024];
+    struct hk_slab *slab = make(CLASS_64);
+    struct rng rng = rng_seeded(5);
+    size_t count = 0;
+    for (int step = 0; step < 20000; step++) {
+        size_t n = 1 + rng_below(&rng, 30);
+        if (rng_below(&rng, 2) == 0) {
+            n = n < slab->free ? n : slab->free;
+            hk_slab_take(slab, taken + count + n, (unsigned)n);
+            count += n;
+        } else {
+            for (; n > 0 && count > 0; n--) {
+                uint32_t i = rng_below(&rng, (uint32_t)count);
+                hk_slab_give(slab, taken[i]);
+                taken[i] = taken[--count];
+            }
+        }
+        assert_int_equal(slab->free, slab->blocks - count);
+    }
+    uint16_t free = slab->free;
+    slab->free = 0;
+    hk_slab_recount(slab);
+    assert_int_equal(slab->free, free);
+    while (count > 0)
+        hk_slab_give(slab, taken[--count]);
+    hk_slab_release(slab);
+}
+
+static void give(void *block) { hk_slab_give(hk_slab_at((uintptr_t)block), block); }
+
+static void assert_gives_die(void *block, const char *what, unsigned size)
+{
+    char expected[160];
+    snprintf(expected, sizeof expected, "hakmem: invalid free: %s: address 0x%lx, class %u bytes, owner 7\n", what,
+             (unsigned long)(uintptr_t)block, size);
+    unit_dies(give, block, expected);
+}
+
+UNIT_TEST(mistakes)
+{
+    struct hk_slab *slab = make(CLASS_1280);
+    char *blocks[20];
+    hk_slab_take(slab, (void **)blocks + 20, 20);
+    assert_gives_die(blocks[3] + 1, "pointer inside a block", 1280);
+    assert_gives_die(blocks[3] + 16, "pointer inside a block", 1280);
+    assert_gives_die(blocks[3] + 1264, "pointer inside a block", 1280);
+    assert_gives_die((char *)slab->start + slab->bytes - 16, "pointer inside a block", 1280); /* its tail */
+    assert_gives_die((char *)slab->start + 51 * 1280, "pointer inside a block", 1280);
+    hk_slab_give(slab, blocks[3]);
+    assert_gives_die(blocks[3], "block already free", 1280);
+    assert_gives_die((char *)slab->start + 30 * 1280, "block already free", 1280); /* never taken */
+    assert_gives_die(blocks[3] + 16, "pointer inside a block", 1280);
+    give(blocks[4]);
+}
+
+static void invalid(void *p) { hk_slab_invalid("pointer not from this allocator", p); }
+
+UNIT_TEST(not_ours)
+{
+    unit_start();
+    unit_dies(invalid, (void *)0x1230,
+              "hakmem: invalid free: pointer not from this allocator: address 0x1230, class - bytes, owner -\n");
+}
+
+UNIT_TEST(cut_small)
+{
+    hk_options.slab_blocks = 5;
+    struct hk_slab *slab = make(CLASS_64);
+    assert_int_equal(slab->blocks, 5);
+    assert_gives_die((char *)slab->start + 5 * 64, "pointer inside a block", 64);
+}
+
+/* Whatever is refused, nothing stays behind: neither descriptor nor bitmap nor run. */
+UNIT_TEST(refused)
+{
+    unit_start();
+    hk_slab_release(hk_slab_make(CLASS_64, OWNER));
+    while (hk_slab_make(HK_CLASSES - 1, OWNER) != NULL && hk_load(hk_slab_table.xcount) < 40)
+        continue;
+    uint32_t descriptors = hk_load(hk_slab_table.xcount);
+    struct hk_runs_totals before, after;
+    fake_os_refuse(fake_refuse_all);
+    while (hk_slab_make(HK_CLASSES - 1, OWNER) != NULL)
+        descriptors++;
+    hk_runs_total(&before);
+    for (int i = 0; i < 100; i++)
+        assert_null(hk_slab_make(HK_CLASSES - 1, OWNER));
+    hk_runs_total(&after);
+    assert_memory_equal(&before, &after, sizeof before);
+    assert_true(hk_load(hk_slab_table.xcount) <= descriptors + 1);
+    fake_os_refuse(NULL);
+    assert_non_null(hk_slab_make(HK_CLASSES - 1, OWNER));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_class), cmocka_unit_test(take_order), cmocka_unit_test(random_load),
+        cmocka_unit_test(mistakes),    cmocka_unit_test(not_ours),   cmocka_unit_test(cut_small),
+        cmocka_unit_test(refused),
+    };
+    return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
+}
