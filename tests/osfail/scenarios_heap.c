@@ -48,7 +48,7 @@ static void bigs_come_and_go(size_t size, size_t count)
 /* A size from all tiers, the small ones most often. */
 static size_t some_size(struct rng *rng)
 {
-    unsigned shift = 4 + rng_below(rng, 18);
+    unsigned shift = 4 + rng_below(rng, 17);
     if (shift > 14 && rng_below(rng, 4) != 0)
         shift -= 8;
     return ((size_t)1 << shift) + rng_below(rng, 1u << shift);
@@ -100,9 +100,9 @@ const struct scenario scenarios_heap[] = {
     {"purge by age, large", ages, 300000, 20, 0, 0},
     {"bigs by age", bigs_come_and_go, 2000000, 5, 0, 0},
     {"bigs over budget", bigs_come_and_go, 2000000, 5, 0, 4 * MIB},
-    {"mixed 1", mixed, 1, 800, 0, 0},
-    {"mixed 2", mixed, 2, 800, 0, 8 * MIB},
-    {"mixed 3, address space scarce", mixed, 3, 800, 512 * MIB, 0},
+    {"mixed 1", mixed, 1, 200, 0, 0},
+    {"mixed 2", mixed, 2, 200, 0, 8 * MIB},
+    {"mixed 3, address space scarce", mixed, 3, 200, 512 * MIB, 0},
     {"small, address space scarce", trims, 400, 500, 64 * MIB, 0},
     {"big, address space scarce", bigs_come_and_go, 2000000, 4, 256 * MIB, 0},
     {"report", reports, 5000, 4, 0, 0},

@@ -19,7 +19,7 @@ static struct hk_slab *start(unsigned class, unsigned taken)
     assert_true(hk_owner_register(&owner) && hk_owner_register(&other));
     hk_owner_open(&owner);
     hk_owner_open(&other);
-    struct hk_slab *slab = hk_slab_make(class, owner.id);
+    struct hk_slab *slab = unit_slab(class, owner.id);
     assert_non_null(slab);
     hk_slab_take(slab, blocks + taken, taken);
     return slab;
@@ -76,7 +76,7 @@ UNIT_TEST(many_owners)
     for (int i = 0; i < 200; i++) {
         assert_true(hk_owner_register(&many[i]));
         hk_owner_open(&many[i]);
-        struct hk_slab *slab = hk_slab_make(CLASS, many[i].id);
+        struct hk_slab *slab = unit_slab(CLASS, many[i].id);
         assert_non_null(slab);
         hk_slab_take(slab, &block + 1, 1);
         put(block);

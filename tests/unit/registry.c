@@ -6,22 +6,21 @@
 
 enum { CLASS = 23 }; /* 2 KiB, 32 to a slab */
 
-/* Owners are looked up as parts of caches by the census. */
-static struct hk_cache caches[2];
-#define owner caches[0].owner
-#define other caches[1].owner
+/* Owners are parts of caches: the census looks there. */
+static struct hk_cache owner_cache, other_cache;
+static struct hk_owner *const owner = &owner_cache.owner, *const other = &other_cache.owner;
 
 static void start(void)
 {
     unit_start();
-    assert_true(hk_owner_register(&owner) && hk_owner_register(&other));
-    hk_owner_open(&owner);
-    hk_owner_open(&other);
+    assert_true(hk_owner_register(owner) && hk_owner_register(other));
+    hk_owner_open(owner);
+    hk_owner_open(other);
 }
 
 static struct hk_slab *slab_with(unsigned taken, void **blocks)
 {
-    struct hk_slab *slab = hk_slab_make(CLASS, owner.id);
+    struct hk_slab *slab = unit_slab(CLASS, owner->id);
     assert_non_null(slab);
     hk_slab_take(slab, blocks + taken, taken);
     return slab;
@@ -33,14 +32,14 @@ UNIT_TEST(adopt)
 {
     void *blocks[32];
     start();
-    assert_null(hk_registry_adopt(CLASS, &other));
+    assert_null(hk_registry_adopt(CLASS, other));
     struct hk_slab *slab = slab_with(10, blocks);
     hk_registry_abandon(slab);
     assert_int_equal(owner_of(slab), HK_ORPHAN);
-    assert_null(hk_registry_adopt(CLASS + 1, &other));
-    assert_ptr_equal(hk_registry_adopt(CLASS, &other), slab);
-    assert_int_equal(owner_of(slab), other.id);
-    assert_null(hk_registry_adopt(CLASS, &other));
+    assert_null(hk_registry_adopt(CLASS + 1, other));
+    assert_ptr_equal(hk_registry_adopt(CLASS, other), slab);
+    assert_int_equal(owner_of(slab), other->id);
+    assert_null(hk_registry_adopt(CLASS, other));
 }
 
 UNIT_TEST(full_ones_wait_for_a_free)
@@ -50,9 +49,9 @@ UNIT_TEST(full_ones_wait_for_a_free)
     struct hk_slab *slab = slab_with(32, blocks);
     assert_int_equal(slab->free, 0);
     hk_registry_abandon(slab);
-    assert_null(hk_registry_adopt(CLASS, &other));
+    assert_null(hk_registry_adopt(CLASS, other));
     assert_true(hk_registry_free(blocks[5], CLASS));
-    assert_ptr_equal(hk_registry_adopt(CLASS, &other), slab);
+    assert_ptr_equal(hk_registry_adopt(CLASS, other), slab);
     assert_false(hk_registry_free(blocks[6], CLASS)); /* no orphan any more */
 }
 
@@ -72,7 +71,7 @@ UNIT_TEST(empty_ones_are_released)
         assert_true(hk_registry_free(blocks[i], CLASS));
     }
     assert_int_equal(hk_map_lookup(start_of_it), 0);
-    assert_null(hk_registry_adopt(CLASS, &other));
+    assert_null(hk_registry_adopt(CLASS, other));
     unit_heap_holds(0);
 }
 
@@ -81,11 +80,11 @@ UNIT_TEST(claim)
     void *blocks[32];
     start();
     struct hk_slab *slab = slab_with(32, blocks);
-    assert_null(hk_registry_claim(blocks[0], CLASS, &other)); /* has an owner */
+    assert_null(hk_registry_claim(blocks[0], CLASS, other)); /* has an owner */
     hk_registry_abandon(slab);
-    assert_ptr_equal(hk_registry_claim(blocks[0], CLASS, &other), slab);
-    assert_int_equal(owner_of(slab), other.id);
-    assert_null(hk_registry_claim(blocks[0], CLASS, &owner));
+    assert_ptr_equal(hk_registry_claim(blocks[0], CLASS, other), slab);
+    assert_int_equal(owner_of(slab), other->id);
+    assert_null(hk_registry_claim(blocks[0], CLASS, owner));
 }
 
 /* For threads without a cache: blocks one by one, from orphans first. */
@@ -126,15 +125,15 @@ UNIT_TEST(orphan_rest)
     void *blocks[3][32];
     start();
     struct hk_slab *gone = slab_with(32, blocks[0]), *half_gone = slab_with(4, blocks[1]);
-    struct hk_slab *mine = hk_slab_make(CLASS, other.id);
+    struct hk_slab *mine = unit_slab(CLASS, other->id);
     half_gone->free = 3; /* cut off in the middle of a change */
-    hk_registry_orphan_rest(other.id);
+    hk_registry_orphan_rest(other->id);
     assert_int_equal(owner_of(gone), HK_ORPHAN);
     assert_int_equal(owner_of(half_gone), HK_ORPHAN);
     assert_int_equal(half_gone->free, half_gone->blocks - 4);
-    assert_int_equal(owner_of(mine), other.id);
-    assert_ptr_equal(hk_registry_adopt(CLASS, &other), half_gone);
-    assert_null(hk_registry_adopt(CLASS, &other));
+    assert_int_equal(owner_of(mine), other->id);
+    assert_ptr_equal(hk_registry_adopt(CLASS, other), half_gone);
+    assert_null(hk_registry_adopt(CLASS, other));
 }
 
 int main(void)

@@ -13,7 +13,7 @@ enum { OWNER = 7, CLASS_64 = 3, CLASS_1280 = 20 };
 static struct hk_slab *make(unsigned class)
 {
     unit_start();
-    struct hk_slab *slab = hk_slab_make(class, OWNER);
+    struct hk_slab *slab = unit_slab(class, OWNER);
     assert_non_null(slab);
     return slab;
 }
@@ -22,7 +22,7 @@ UNIT_TEST(every_class)
 {
     unit_start();
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        struct hk_slab *slab = hk_slab_make(class, OWNER);
+        struct hk_slab *slab = unit_slab(class, OWNER);
         assert_non_null(slab);
         assert_int_equal(slab->blocks, slab->bytes / slab->block_size);
         assert_int_equal(slab->free, slab->blocks);
@@ -133,22 +133,22 @@ UNIT_TEST(cut_small)
 UNIT_TEST(refused)
 {
     unit_start();
-    hk_slab_release(hk_slab_make(CLASS_64, OWNER));
-    while (hk_slab_make(HK_CLASSES - 1, OWNER) != NULL && hk_load(hk_slab_table.xcount) < 40)
+    hk_slab_release(unit_slab(CLASS_64, OWNER));
+    while (unit_slab(HK_CLASSES - 1, OWNER) != NULL && hk_load(hk_slab_table.xcount) < 40)
         continue;
     uint32_t descriptors = hk_load(hk_slab_table.xcount);
     struct hk_runs_totals before, after;
     fake_os_refuse(fake_refuse_all);
-    while (hk_slab_make(HK_CLASSES - 1, OWNER) != NULL)
+    while (unit_slab(HK_CLASSES - 1, OWNER) != NULL)
         descriptors++;
     hk_runs_total(&before);
     for (int i = 0; i < 100; i++)
-        assert_null(hk_slab_make(HK_CLASSES - 1, OWNER));
+        assert_null(unit_slab(HK_CLASSES - 1, OWNER));
     hk_runs_total(&after);
     assert_memory_equal(&before, &after, sizeof before);
     assert_true(hk_load(hk_slab_table.xcount) <= descriptors + 1);
     fake_os_refuse(NULL);
-    assert_non_null(hk_slab_make(HK_CLASSES - 1, OWNER));
+    assert_non_null(unit_slab(HK_CLASSES - 1, OWNER));
 }
 
 int main(void)

@@ -77,6 +77,8 @@ void unit_dies(void (*action)(void *argument), void *argument, const char *expec
 
 void unit_start(void) { assert_non_null(hk_life_cache()); }
 
+struct hk_slab *unit_slab(unsigned class, uint32_t owner) { return hk_slab_make(class, owner, HK_USE_SPARSE); }
+
 struct errand {
     void (*action)(void *argument);
     void *argument;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "unit/fake_os.h"
+#include "slab/slab.h"
 #include "unit/invariants.h"
 
 /* UNIT_TEST(name) { ... } is what cmocka_unit_test(name) runs. */
@@ -29,6 +30,9 @@ void unit_dies(void (*action)(void *argument), void *argument, const char *expec
 
 /* Starts the core with a cache for this thread. */
 void unit_start(void);
+
+/* A new slab whose route names this owner; NULL if refused. */
+struct hk_slab *unit_slab(unsigned class, uint32_t owner);
 
 /* Runs the action in a thread and waits for its end, its key destructors included. */
 void unit_in_thread(void (*action)(void *argument), void *argument);

@@ -1,0 +1,225 @@
+/* BigCache: reuse within W_MAX, the budget, age, growth by remapping, and a system that will not unmap. */
+#include "unit/unit.h"
+
+#include <string.h>
+
+#include "policy/options.h"
+#include "tiers/bigcache.h"
+
+#define MB HK_MIB
+
+static struct hk_big_totals totals(void)
+{
+    struct hk_big_totals now;
+    hk_big_total(&now);
+    return now;
+}
+
+static char *get(size_t size, bool reused)
+{
+    bool zeroed;
+    uint64_t before = fake_os_calls(FAKE_MAP);
+    char *block = hk_big_alloc(size, 16, &zeroed);
+    assert_non_null(block);
+    assert_int_equal(fake_os_calls(FAKE_MAP) == before, reused);
+    assert_int_equal(zeroed, !reused);
+    block[0] = block[size - 1] = 1;
+    return block;
+}
+
+static void start(void)
+{
+    unit_start();
+    hk_big_free(get(2 * MB, false)); /* whatever a first big block needs is there now */
+    hk_big_purge(0, 0);
+    fake_os_refuse(NULL);
+}
+
+UNIT_TEST(reuse)
+{
+    start();
+    char *block = get(3 * MB, false);
+    hk_big_free(block);
+    assert_int_equal(totals().cached, 3 * MB);
+    assert_ptr_equal(get(3 * MB, true), block);
+    assert_int_equal(totals().cached, 0);
+    assert_int_equal(totals().live, 3 * MB);
+    assert_int_equal(totals().blocks, 1);
+    assert_int_equal(fake_os_calls(FAKE_UNMAP), 0);
+}
+
+/* W_MAX is 140 percent: a cached block of 140 serves a request for just over 100, not one for 99. The tightest that fits is taken. */
+UNIT_TEST(fit)
+{
+    start();
+    char *large = get(14 * MB, false), *medium = get(12 * MB, false);
+    hk_big_free(large);
+    hk_big_free(medium);
+    char *small = get(9 * MB, true);
+    assert_ptr_equal(small, medium);
+    get(99 * MB / 10, false);
+    assert_ptr_equal(get(10 * MB + 65536, true), large);
+    assert_int_equal(totals().blocks, 3);
+    assert_int_equal(totals().cached, 0);
+    hk_options.big_fit = 100;
+    hk_big_free(large);
+    get(14 * MB - 4096, false);
+    assert_ptr_equal(get(14 * MB, true), large);
+}
+
+UNIT_TEST(budget)
+{
+    hk_options.big_cache = 10 * MB;
+    start();
+    char *blocks[4];
+    for (int i = 0; i < 4; i++)
+        blocks[i] = get(4 * MB, false);
+    for (int i = 0; i < 4; i++)
+        hk_big_free(blocks[i]);
+    assert_int_equal(totals().cached, 8 * MB);
+    assert_int_equal(fake_os_calls(FAKE_UNMAP), 2);
+    assert_int_equal(hk_map_lookup((uintptr_t)blocks[0]), 0); /* the oldest went */
+    assert_int_equal(hk_map_lookup((uintptr_t)blocks[1]), 0);
+    assert_ptr_equal(get(4 * MB, true), blocks[3]);
+    char *huge = get(11 * MB, false);
+    hk_big_free(huge);
+    assert_int_equal(totals().cached, 0);
+}
+
+UNIT_TEST(age)
+{
+    start();
+    char *older = get(2 * MB, false), *newer = get(5 * MB, false);
+    hk_big_free(older);
+    fake_os_pass_ms(300);
+    hk_big_free(newer);
+    fake_os_pass_ms(300);
+    uint64_t now = hk_os.clock_ms();
+    assert_int_equal(hk_big_purge(now, 700), 0);
+    assert_int_equal(hk_big_purge(now, 500), 2 * MB);
+    assert_int_equal(hk_big_purge(now, 500), 0);
+    assert_int_equal(hk_big_purge(now, 300), 5 * MB);
+    assert_int_equal(totals().cached, 0);
+}
+
+UNIT_TEST(unmap_refused)
+{
+    start();
+    char *block = get(3 * MB, false);
+    hk_big_free(block);
+    fake_os_refuse(fake_refuse_unmap);
+    assert_int_equal(hk_big_purge(0, 0), 0);
+    assert_int_equal(totals().cached, 3 * MB);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 1); /* at least its pages went */
+    assert_ptr_equal(get(3 * MB, true), block);
+    hk_big_free(block);
+    fake_os_refuse(NULL);
+    assert_int_equal(hk_big_purge(0, 0), 3 * MB);
+}
+
+UNIT_TEST(map_refused)
+{
+    start();
+    bool zeroed;
+    fake_os_refuse(fake_refuse_map);
+    assert_null(hk_big_alloc(3 * MB, 16, &zeroed));
+    assert_null(hk_big_alloc(3 * MB, 8 * MB, &zeroed));
+    assert_int_equal(totals().live + totals().cached + totals().blocks, 0);
+    assert_null(hk_big_alloc(SIZE_MAX - 100, 16, &zeroed));
+    assert_null(hk_big_alloc(PTRDIFF_MAX, 16, &zeroed));
+    fake_os_refuse(NULL);
+    get(3 * MB, false);
+}
+
+UNIT_TEST(aligned)
+{
+    start();
+    bool zeroed;
+    for (size_t align = 16; align <= 64 * MB; align *= 4) {
+        char *block = hk_big_alloc(100000, align, &zeroed);
+        assert_int_equal((uintptr_t)block % align, 0);
+        assert_true(hk_slab_at((uintptr_t)block)->bytes >= 100000);
+        block[99999] = 1;
+        hk_big_free(block);
+    }
+}
+
+static void fill(char *block, size_t size)
+{
+    for (size_t i = 0; i < size; i += 4096)
+        block[i] = (char)(i / 4096 % 127);
+}
+
+static void assert_filled(const char *block, size_t size)
+{
+    for (size_t i = 0; i < size; i += 4096)
+        assert_int_equal(block[i], (char)(i / 4096 % 127));
+}
+
+/* Growth moves pages, not bytes: what was there is there, at whatever address, and the old address is nobody's. */
+UNIT_TEST(grows_by_remapping)
+{
+    start();
+    char *block = get(2 * MB, false);
+    fill(block, 2 * MB);
+    for (size_t size = 3 * MB; size <= 40 * MB; size += size / 2) {
+        char *moved = hk_big_resize(block, size);
+        assert_non_null(moved);
+        assert_filled(moved, 2 * MB);
+        moved[size - 1] = 1;
+        if (moved != block)
+            assert_int_equal(hk_map_lookup((uintptr_t)block), 0);
+        assert_int_equal(totals().live, (size + 4095) / 4096 * 4096);
+        assert_int_equal(totals().blocks, 1);
+        block = moved;
+    }
+    assert_ptr_equal(hk_big_resize(block, 2 * MB), block);
+    assert_filled(block, 2 * MB);
+    assert_int_equal(totals().live, 2 * MB);
+    hk_big_free(block);
+    assert_int_equal(totals().live, 0);
+}
+
+UNIT_TEST(growth_refused)
+{
+    start();
+    char *block = get(2 * MB, false);
+    fill(block, 2 * MB);
+    fake_os_refuse(fake_refuse_remap);
+    assert_null(hk_big_resize(block, 5 * MB));
+    assert_null(hk_big_resize(block, MB + MB / 2));
+    assert_null(hk_big_resize(block, SIZE_MAX));
+    fake_os_refuse(fake_refuse_all);
+    assert_null(hk_big_resize(block, 5 * MB));
+    fake_os_refuse(NULL);
+    assert_filled(block, 2 * MB);
+    assert_int_equal(totals().live, 2 * MB);
+    assert_int_equal(totals().blocks, 1);
+    hk_big_free(block);
+}
+
+static void free_it(void *block) { hk_big_free(block); }
+static void resize_it(void *block) { assert_null(hk_big_resize(block, 7 * MB)); }
+
+UNIT_TEST(double_free)
+{
+    start();
+    char *block = get(2 * MB, false);
+    hk_big_free(block);
+    unit_dies(free_it, block, "hakmem: invalid free: block already free: address 0x");
+    unit_dies(resize_it, block, "hakmem: invalid free: block already free: address 0x");
+    char *other = get(2 * MB, true);
+    unit_dies(free_it, other + 4096, "hakmem: invalid free: pointer inside a block: address 0x");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reuse),          cmocka_unit_test(fit),
+        cmocka_unit_test(budget),         cmocka_unit_test(age),
+        cmocka_unit_test(unmap_refused),  cmocka_unit_test(map_refused),
+        cmocka_unit_test(aligned),        cmocka_unit_test(grows_by_remapping),
+        cmocka_unit_test(growth_refused), cmocka_unit_test(double_free),
+    };
+    return cmocka_run_group_tests_name("bigcache", tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+/* Blocks: batches from slabs in order, slabs given back when empty, and large blocks resized where they are. */
+#include "unit/unit.h"
+
+#include <string.h>
+
+#include "front/cache.h"
+#include "tiers/blocks.h"
+
+enum { CLASS_64 = 3, CLASS_64K = 43 };
+
+static struct hk_owner *start(void)
+{
+    unit_start();
+    return &hk_cache_self()->owner;
+}
+
+UNIT_TEST(batches)
+{
+    static void *blocks[3000];
+    struct hk_owner *owner = start();
+    assert_int_equal(hk_blocks_take(owner, CLASS_64, blocks + 100, 100), 100);
+    for (int i = 1; i < 100; i++)
+        assert_ptr_equal(blocks[99 - i], (char *)blocks[100 - i] + 64);
+    /* A batch may end with its slab: no new one is cut for the rest. */
+    unsigned got = 100;
+    while (got < 1024) {
+        unsigned n = hk_blocks_take(owner, CLASS_64, blocks + got + 1000, 1000);
+        assert_in_range(n, 1, 924);
+        memmove(blocks + got, blocks + got + 1000 - n, n * sizeof *blocks);
+        got += n;
+    }
+    assert_int_equal(got, 1024);
+    unit_heap_holds(1024);
+    hk_blocks_give(owner, blocks, got);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(one_empty_slab_is_kept)
+{
+    static void *blocks[4096];
+    struct hk_owner *owner = start();
+    static struct hk_census census;
+    unsigned got = 0;
+    while (got < 3000)
+        got += hk_blocks_take(owner, CLASS_64, blocks + got + 1, 1);
+    hk_blocks_give(owner, blocks, got);
+    hk_census_take(&census);
+    assert_int_equal(census.classes[CLASS_64].slabs, 1);
+    hk_blocks_trim(owner);
+    hk_census_take(&census);
+    assert_int_equal(census.classes[CLASS_64].slabs, 0);
+    /* Large ones are not kept. */
+    got = hk_blocks_take(owner, CLASS_64K, blocks + 1, 1);
+    hk_blocks_give(owner, blocks, got);
+    hk_census_take(&census);
+    assert_int_equal(census.classes[CLASS_64K].slabs, 0);
+}
+
+UNIT_TEST(refused)
+{
+    void *blocks[1000];
+    struct hk_owner *owner = start();
+    fake_os_refuse(fake_refuse_all);
+    assert_int_equal(hk_blocks_take(owner, CLASS_64K, blocks + 1, 1), 0);
+    fake_os_refuse(NULL);
+    assert_int_equal(hk_blocks_take(owner, CLASS_64K, blocks + 1, 1), 1);
+    hk_blocks_give(owner, blocks, 1);
+    unit_heap_holds(0);
+}
+
+static void resize(struct hk_owner *owner, void *block, size_t size, bool expected)
+{
+    struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    bool resized = hk_blocks_resize(owner, slab, size);
+    assert_int_equal(resized, expected);
+    if (!resized)
+        return;
+    assert_true(slab->block_size >= size);
+    assert_int_equal(slab->class, hk_class_of(size));
+    assert_int_equal(hk_slab_index(slab, slab->start + slab->block_size - 1), 0);
+    unit_heap_holds(1);
+}
+
+/* Up and down through the classes of one block a slab, the contents where they are. */
+UNIT_TEST(resized_in_place)
+{
+    void *block;
+    struct hk_owner *owner = start();
+    assert_int_equal(hk_blocks_take(owner, CLASS_64K, &block + 1, 1), 1);
+    memset(block, 0x5a, 65536);
+    for (size_t size = 65536; size <= 1048576; size += 65536)
+        if (hk_classes[hk_class_of(size)].slab_bytes / hk_classes[hk_class_of(size)].size == 1)
+            resize(owner, block, size, true);
+    memset((char *)block + 65536, 0x5a, 1048576 - 65536);
+    resize(owner, block, 1048577, false);
+    for (size_t size = 1048576; size >= 65536; size -= 65536)
+        resize(owner, block, size, true);
+    resize(owner, block, 32768, false);
+    for (size_t i = 0; i < 65536; i++)
+        assert_int_equal(((char *)block)[i], 0x5a);
+    hk_blocks_give(owner, &block, 1);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(no_room_to_grow)
+{
+    void *first, *second;
+    struct hk_owner *owner = start();
+    assert_int_equal(hk_blocks_take(owner, CLASS_64K, &first + 1, 1), 1);
+    assert_int_equal(hk_blocks_take(owner, CLASS_64K, &second + 1, 1), 1);
+    assert_ptr_equal(second, (char *)first + 65536);
+    resize(owner, first, 70000, false);
+    hk_blocks_give(owner, &second, 1);
+    resize(owner, first, 120000, true);
+    hk_blocks_give(owner, &first, 1);
+    unit_heap_holds(0);
+}
+
+static void leave_blocks(void *given)
+{
+    void **blocks = given;
+    unit_start();
+    assert_int_equal(hk_blocks_take(&hk_cache_self()->owner, CLASS_64, blocks + 10, 10), 10);
+}
+
+/* What a thread leaves is what the next that needs such blocks gets. */
+UNIT_TEST(orphans_first)
+{
+    void *left[10], *block;
+    struct hk_owner *owner = start();
+    unit_in_thread(leave_blocks, left);
+    unit_heap_holds(10);
+    assert_int_equal(hk_blocks_take(owner, CLASS_64, &block + 1, 1), 1);
+    assert_ptr_equal(hk_slab_at((uintptr_t)block), hk_slab_at((uintptr_t)left[0]));
+    assert_true(hk_blocks_has_partial(owner, CLASS_64));
+    hk_blocks_give(owner, left, 10);
+    hk_blocks_give(owner, &block, 1);
+    unit_heap_holds(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches),          cmocka_unit_test(one_empty_slab_is_kept), cmocka_unit_test(refused),
+        cmocka_unit_test(resized_in_place), cmocka_unit_test(no_room_to_grow),        cmocka_unit_test(orphans_first),
+    };
+    return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
+}

@@ -1,0 +1,292 @@
+/* Bins and Cache: hits, misses, overflow, growth within limits, remote frees, and the end of a thread. */
+#include "unit/unit.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "front/bins.h"
+#include "front/cache.h"
+#include "hakmem.h"
+#include "policy/options.h"
+#include "slab/registry.h"
+
+enum { CLASS_64 = 3, CLASS_1M = 59, MANY = 5000 };
+
+static void *blocks[MANY];
+
+static struct hk_cache *start(void)
+{
+    unit_start();
+    return hk_cache_self();
+}
+
+static void get_many(size_t size, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = hak_malloc(size);
+        assert_non_null(blocks[i]);
+        memset(blocks[i], 0xee, size < 64 ? size : 64);
+    }
+}
+
+static void free_many(size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hak_free(blocks[i]);
+}
+
+static uint64_t counted(const struct hk_cache *cache, enum hk_thread_stat stat)
+{
+    return hk_load(cache->owner.counts.xvalue[stat]);
+}
+
+UNIT_TEST(hits)
+{
+    struct hk_cache *cache = start();
+    hak_free(hak_malloc(64));
+    uint64_t misses = counted(cache, HK_THREAD_misses), served = cache->front.bins[CLASS_64].served;
+    void *first = hak_malloc(64);
+    hak_free(first);
+    assert_ptr_equal(hak_malloc(50), first); /* the newest first, whatever size of its class */
+    hak_free(first);
+    assert_int_equal(counted(cache, HK_THREAD_misses), misses);
+    assert_int_equal(cache->front.bins[CLASS_64].served, served + 2);
+}
+
+/* Capacities grow where the work is, to what the class allows. */
+UNIT_TEST(bins_grow)
+{
+    struct hk_cache *cache = start();
+    struct hk_bin *bin = &cache->front.bins[CLASS_64];
+    size_t last = 0;
+    for (int round = 0; round < 20; round++) {
+        get_many(64, 2000);
+        assert_true(hk_bin_capacity(bin) >= last);
+        last = hk_bin_capacity(bin);
+        free_many(2000);
+        assert_true(hk_bin_items(bin) <= hk_bin_capacity(bin));
+    }
+    assert_int_equal(last, hk_classes[CLASS_64].cap);
+    assert_true(counted(cache, HK_THREAD_overflows) > 0);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(caps)
+{
+    hk_options.bin_cap = 3;
+    struct hk_cache *cache = start();
+    for (int round = 0; round < 10; round++) {
+        get_many(64, 500);
+        free_many(500);
+    }
+    assert_int_equal(hk_bin_capacity(&cache->front.bins[CLASS_64]), 3);
+    unit_heap_holds(0);
+}
+
+/* The budget bounds the sum; each bin has at least one place. */
+UNIT_TEST(budget)
+{
+    hk_options.thread_cache = 256 * HK_KIB;
+    struct hk_cache *cache = start();
+    size_t single_places = 0;
+    for (int round = 0; round < 5; round++)
+        for (unsigned class = 0; class < HK_CLASSES; class ++) {
+            get_many(hk_classes[class].size, 40);
+            free_many(40);
+        }
+    size_t granted = 0;
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        size_t capacity = hk_bin_capacity(&cache->front.bins[class]);
+        assert_true(capacity >= 1);
+        granted += capacity * hk_classes[class].size;
+        single_places += capacity == 1 ? hk_classes[class].size : 0;
+    }
+    assert_int_equal(granted, cache->granted);
+    assert_true(granted <= hk_options.thread_cache + single_places);
+    unit_heap_holds(0);
+}
+
+/* Without memory for the bins' arrays blocks are served one by one. */
+UNIT_TEST(no_arrays)
+{
+    struct hk_cache *cache = start();
+    hak_free(hak_malloc(3000));
+    fake_os_refuse(fake_refuse_all);
+    while (hk_bin_grow(cache, CLASS_64))
+        continue;
+    size_t got = 0;
+    while (got < MANY && (blocks[got] = hak_malloc(1000)) != NULL)
+        got++;
+    assert_true(got > 0);
+    unit_heap_holds(got);
+    free_many(got);
+    fake_os_refuse(NULL);
+    get_many(1000, 100);
+    free_many(100);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(trim)
+{
+    struct hk_cache *cache = start();
+    get_many(200, 1000);
+    free_many(1000);
+    hk_cache_trim(cache);
+    static struct hk_census census;
+    hk_census_take(&census);
+    assert_int_equal(census.sum.slabs, 0);
+    assert_int_equal(census.sum.in_bins, 0);
+    assert_int_equal(cache->granted, 0);
+    unit_heap_holds(0);
+}
+
+static void free_all(void *count) { free_many(*(size_t *)count); }
+static void get_and_leave(void *count) { get_many(100, *(size_t *)count); }
+
+/* What another thread frees comes back, and is used before a new slab is cut. */
+UNIT_TEST(remote)
+{
+    struct hk_cache *cache = start();
+    size_t count = 3000;
+    get_many(64, count);
+    uint64_t made = hk_load(hk_global_counts[HK_GLOBAL_slabs_made]);
+    unit_in_thread(free_all, &count);
+    unit_heap_holds(0);
+    get_many(64, count);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_slabs_made]), made);
+    assert_true(counted(cache, HK_THREAD_remote_drained) > 0);
+    unit_heap_holds(count);
+    free_many(count);
+}
+
+UNIT_TEST(thread_leaves_blocks)
+{
+    start();
+    size_t count = 1000;
+    unit_in_thread(get_and_leave, &count);
+    unit_heap_holds(count);
+    assert_true(hk_load(hk_global_counts[HK_GLOBAL_slabs_abandoned]) > 0);
+    free_many(count);
+    hak_trim(0);
+    unit_heap_holds(0);
+    static struct hk_census census;
+    hk_census_take(&census);
+    assert_int_equal(census.sum.slabs, 0);
+    assert_int_equal(census.threads, 1);
+}
+
+static void note_self(void *seen)
+{
+    unit_start();
+    *(struct hk_cache **)seen = hk_cache_self();
+}
+
+UNIT_TEST(caches_are_used_again)
+{
+    start();
+    struct hk_cache *first = NULL, *second = NULL;
+    unit_in_thread(note_self, &first);
+    unit_in_thread(note_self, &second);
+    assert_ptr_equal(first, second);
+    assert_false(first->alive);
+    assert_ptr_equal(hk_cache_by_id(first->owner.id), first);
+}
+
+static void work_after_end(void *unused)
+{
+    (void)unused;
+    void *before = hak_malloc(80);
+    hk_cache_end();
+    assert_null(hk_cache_self());
+    assert_true(hk_cache_ended());
+    void *after = hak_malloc(80), *more = hak_calloc(1, 5000), *big = hak_malloc(2 * HK_MIB);
+    assert_true(before != NULL && after != NULL && more != NULL && big != NULL);
+    hak_free(before);
+    hak_free(after);
+    hak_free(more);
+    hak_free(big);
+}
+
+UNIT_TEST(after_the_end)
+{
+    start();
+    unit_in_thread(work_after_end, NULL);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(resize)
+{
+    struct hk_cache *cache = start();
+    char *block = hak_malloc(65536);
+    memset(block, 7, 65536);
+    assert_true(hk_cache_resize(cache, block, 131072));
+    assert_int_equal(hak_usable_size(block), 131072);
+    assert_int_equal(counted(cache, HK_THREAD_resized_in_place), 1);
+    assert_false(hk_cache_resize(NULL, block, 200000));
+    assert_false(hk_cache_resize(cache, block, 2 * HK_MIB));
+    hak_free(block);
+    unit_heap_holds(0);
+}
+
+static void double_free_found_by_trim(void *block)
+{
+    hak_free(block);
+    hak_free(block);
+    hak_trim(0);
+}
+
+static void free_inside(void *block)
+{
+    hak_free((char *)block + 16);
+    hak_trim(0);
+}
+
+UNIT_TEST(mistakes)
+{
+    start();
+    void *block = hak_malloc(64);
+    int local = 0;
+    unit_dies(double_free_found_by_trim, block, "hakmem: invalid free: block already free: address 0x");
+    unit_dies(free_inside, block, "hakmem: invalid free: pointer inside a block: address 0x");
+    unit_dies((void (*)(void *))hak_free, &local, "hakmem: invalid free: pointer not from this allocator: address 0x");
+    hak_free(block);
+}
+
+/* What lies in the break heap is another allocator's: left alone, and counted. */
+UNIT_TEST(foreign)
+{
+    static char heap[4096];
+    start();
+    fake_os.break_start = (uintptr_t)heap;
+    fake_os.break_end = (uintptr_t)heap + sizeof heap;
+    hak_free(heap + 64);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_foreign_frees]), 1);
+    assert_int_equal(hak_usable_size(heap + 64), 0);
+    memset(heap, 'x', sizeof heap);
+    char *moved = hak_realloc(heap + 64, 100);
+    assert_non_null(moved);
+    assert_int_equal(moved[99], 'x');
+    hak_free(moved);
+    unit_dies((void (*)(void *))hak_free, heap + sizeof heap, "pointer not from this allocator");
+    unit_heap_holds(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hits),
+        cmocka_unit_test(bins_grow),
+        cmocka_unit_test(caps),
+        cmocka_unit_test(budget),
+        cmocka_unit_test(no_arrays),
+        cmocka_unit_test(trim),
+        cmocka_unit_test(remote),
+        cmocka_unit_test(thread_leaves_blocks),
+        cmocka_unit_test(caches_are_used_again),
+        cmocka_unit_test(after_the_end),
+        cmocka_unit_test(resize),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(foreign),
+    };
+    return cmocka_run_group_tests_name("bins and cache", tests, NULL, NULL);
+}

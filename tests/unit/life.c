@@ -1,0 +1,179 @@
+/* Life: a start that fails and is tried again, threads' caches, and what a fork leaves in the child. */
+#include "unit/unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "api/life.h"
+#include "hakmem.h"
+
+enum { COUNT = 500 };
+static void *blocks[COUNT];
+
+static uint64_t refused_call;
+
+static bool refuse_one(enum fake_call call, uint64_t ordinal)
+{
+    (void)call;
+    return ordinal == refused_call;
+}
+
+UNIT_TEST(starts_when_it_can)
+{
+    fake_os_refuse(fake_refuse_all);
+    for (int i = 0; i < 3; i++) {
+        errno = 0;
+        assert_null(hak_malloc(10));
+        assert_int_equal(errno, ENOMEM);
+        assert_int_equal(hak_trim(0), 0);
+        hak_free(NULL);
+    }
+    assert_false(hk_life_started());
+    fake_os_refuse(NULL);
+    void *block = hak_malloc(10);
+    assert_non_null(block);
+    assert_true(hk_life_started());
+    assert_non_null(hk_life_cache());
+    hak_free(block);
+    unit_heap_holds(0);
+}
+
+static void start_with_one_refused(void)
+{
+    fake_os_refuse(refuse_one);
+    void *block = hak_malloc(100);
+    if (block == NULL)
+        block = hak_malloc(100);
+    assert_non_null(block);
+    hak_free(block);
+    unit_heap_holds(0);
+}
+
+static void forked(void (*body)(void))
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        body();
+        _exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+UNIT_TEST(any_step_of_the_start_may_fail)
+{
+    for (refused_call = 1; refused_call <= 20; refused_call++)
+        forked(start_with_one_refused);
+}
+
+static void use_a_little(void *unused)
+{
+    (void)unused;
+    hak_free(hak_malloc(100));
+    assert_non_null(hk_cache_self());
+}
+
+UNIT_TEST(threads)
+{
+    unit_start();
+    for (int i = 0; i < 10; i++)
+        unit_in_thread(use_a_little, NULL);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_threads_started]), 11);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_threads_ended]), 10);
+    assert_int_equal(hk_owner_end(), HK_FIRST_OWNER + 2);
+}
+
+static _Atomic int step;
+
+static void step_to(int to) { atomic_store(&step, to); }
+static void step_wait(int for_step)
+{
+    while (atomic_load(&step) != for_step)
+        sched_yield();
+}
+
+static void *holds_blocks(void *unused)
+{
+    for (int i = 0; i < COUNT; i++)
+        blocks[i] = hak_malloc(64);
+    step_to(1);
+    step_wait(2);
+    return unused;
+}
+
+static void free_them(int from, int to)
+{
+    for (int i = from; i < to; i++)
+        hak_free(blocks[i]);
+}
+
+/* In the child the owner is gone. What waited in this thread's outbox for it comes back all the same, and so does what it
+ * held, once freed. The blocks that lay ready in its bin are lost to the child, and nothing else is. */
+static size_t in_its_bin;
+
+static void child_without_the_owner(void)
+{
+    hak_trim(0);
+    unit_heap_holds(COUNT - 10 + in_its_bin);
+    free_them(10, COUNT);
+    hak_trim(0);
+    unit_heap_holds(in_its_bin);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_fork_stranded]), in_its_bin);
+    unit_in_thread(use_a_little, NULL);
+    unit_heap_holds(in_its_bin);
+}
+
+UNIT_TEST(fork_with_another_owner)
+{
+    static struct hk_census census;
+    pthread_t thread;
+    unit_start();
+    assert_int_equal(pthread_create(&thread, NULL, holds_blocks, NULL), 0);
+    step_wait(1);
+    free_them(0, 10); /* wait in this thread's outbox */
+    hk_census_take(&census);
+    in_its_bin = census.sum.in_bins / 64;
+    forked(child_without_the_owner);
+    free_them(10, COUNT);
+    step_to(2);
+    pthread_join(thread, NULL);
+    hak_trim(0);
+    unit_heap_holds(0);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_forks]), 1);
+}
+
+static void child_of_one_thread(void)
+{
+    free_them(0, 100);
+    hak_trim(0);
+    unit_heap_holds(0);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_fork_stranded]), 0);
+}
+
+UNIT_TEST(fork_alone)
+{
+    unit_start();
+    for (int i = 0; i < 100; i++)
+        blocks[i] = hak_malloc(64);
+    forked(child_of_one_thread);
+    unit_heap_holds(100);
+    free_them(0, 100);
+    unit_heap_holds(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(starts_when_it_can),
+        cmocka_unit_test(any_step_of_the_start_may_fail),
+        cmocka_unit_test(threads),
+        cmocka_unit_test(fork_with_another_owner),
+        cmocka_unit_test(fork_alone),
+    };
+    return cmocka_run_group_tests_name("life", tests, NULL, NULL);
+}
