@@ -9,7 +9,7 @@ from harness.outcomes import lines
 
 FILES = """
     ruby/test_array ruby/test_hash ruby/test_string ruby/test_symbol ruby/test_regexp ruby/test_range ruby/test_struct
-    ruby/test_enum ruby/test_enumerator ruby/test_fiber ruby/test_thread_queue ruby/test_proc ruby/test_method
+    ruby/test_enum ruby/test_enumerator ruby/test_proc ruby/test_method
     ruby/test_module ruby/test_class ruby/test_object ruby/test_marshal ruby/test_integer ruby/test_bignum
     ruby/test_float ruby/test_complex ruby/test_rational ruby/test_pack ruby/test_sprintf ruby/test_m17n ruby/test_iterator
     ruby/test_lazy_enumerator ruby/test_keyword ruby/test_pattern_matching ruby/test_refinement ruby/test_time
