@@ -7,7 +7,7 @@ static struct hk_lock sparse_lock = HK_LOCK_INIT(HK_RANK_SPARSE);
 bool hk_sparse_reserve(struct hk_sparse *sparse, size_t size, enum hk_access access)
 {
     sparse->window = hk_align_up((size + HK_SPARSE_WINDOWS - 1) / HK_SPARSE_WINDOWS, HK_PAGE);
-    sparse->size = hk_align_up(size, sparse->window);
+    sparse->size = (size + sparse->window - 1) / sparse->window * sparse->window; /* windows are no powers of two */
     sparse->base = hk_os.map(sparse->size, access);
     if (sparse->base == NULL)
         return false;
