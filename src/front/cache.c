@@ -323,8 +323,12 @@ void hk_caches_fork_parent(void)
 static void bury(struct hk_cache *cache)
 {
     size_t blocks = hk_outbox_forget(&cache->outbox);
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
         blocks += hk_min(hk_bin_items(&cache->front.bins[class]), hk_classes[class].cap);
+        /* What comes late finds the door shut, and is delivered elsewhere. */
+        (void)hk_inbox_close(&cache->owner, class);
+        cache->owner.backlog[class] = NULL;
+    }
     HK_COUNT(fork_stranded, blocks);
     cache->alive = false;
     cache->next_unused = pool.unused;
