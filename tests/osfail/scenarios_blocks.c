@@ -91,7 +91,7 @@ const struct scenario scenarios_blocks[] = {
     {"memalign to 2 MiB", memalign_2m, 5242880, 3, 0, 0},
     {"posix_memalign", posix_memaligns, 3000, 50, 0, 0},
     {"valloc and pvalloc", vallocs, 5000, 30, 0, 0},
-    {"every tier", every_tier, 1, 70, 0, 0},
+    {"every tier", every_tier, 1, 44, 0, 0},
     {"holes of 80", holes, 80, 2000, 0, 0},
     {"holes of 8 KiB", holes, 8192, 100, 0, 0},
     {"holes of 128 KiB", holes, 131072, 40, 0, 0},

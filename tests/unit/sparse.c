@@ -38,6 +38,25 @@ UNIT_TEST(reads_as_zero)
         assert_int_equal(sparse.base[at], 0);
 }
 
+/* Windows are whole pages and no more: any number of them. All of the array is inside its mapping, none of the neighbours is. */
+UNIT_TEST(any_size)
+{
+    for (size_t pages = 1; pages < 60000; pages = pages * 5 / 4 + 1) {
+        size_t size = pages * HK_PAGE - 7;
+        char *fence = hk_os.map(4 * HK_PAGE, HK_ACCESS_WRITE);
+        assert_true(hk_sparse_reserve(&sparse, size, HK_ACCESS_NONE));
+        assert_true(sparse.size >= size);
+        assert_int_equal(sparse.size % sparse.window, 0);
+        assert_true(sparse.size / sparse.window <= HK_SPARSE_WINDOWS);
+        fence[0] = fence[4 * HK_PAGE - 1] = 1;
+        assert_true(hk_sparse_cover_slow(&sparse, 0, size));
+        assert_int_equal(hk_sparse_committed(&sparse), sparse.size);
+        assert_true(fence[0] == 1 && fence[4 * HK_PAGE - 1] == 1);
+        sparse.base[size - 1] = 1;
+        hk_sparse_drop(&sparse);
+    }
+}
+
 static bool refuse_second_commit(enum fake_call call, uint64_t ordinal)
 {
     (void)ordinal;
@@ -72,6 +91,6 @@ UNIT_TEST(dropped_and_reserved_again)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(reads_as_zero),
-                                       cmocka_unit_test(refusals), cmocka_unit_test(dropped_and_reserved_again)};
+                                       cmocka_unit_test(any_size), cmocka_unit_test(refusals), cmocka_unit_test(dropped_and_reserved_again)};
     return cmocka_run_group_tests_name("sparse", tests, NULL, NULL);
 }
