@@ -4,22 +4,25 @@
 #include <pthread.h>
 
 #include "base/bits.h"
+#include "front/cache.h"
 #include "slab/outbox.h"
 #include "slab/registry.h"
 
 enum { CLASS = 3, LARGE_CLASS = 43 }; /* 64 B and 64 KiB */
 
-static struct hk_owner owner, other;
+/* Owners are parts of caches: a fork looks there. */
+static struct hk_cache owner_cache, other_cache;
+static struct hk_owner *const owner = &owner_cache.owner, *const other = &other_cache.owner;
 static struct hk_outbox outbox;
 static void *blocks[1024];
 
 static struct hk_slab *start(unsigned class, unsigned taken)
 {
     unit_start();
-    assert_true(hk_owner_register(&owner) && hk_owner_register(&other));
-    hk_owner_open(&owner);
-    hk_owner_open(&other);
-    struct hk_slab *slab = unit_slab(class, owner.id);
+    assert_true(hk_owner_register(owner) && hk_owner_register(other));
+    hk_owner_open(owner);
+    hk_owner_open(other);
+    struct hk_slab *slab = unit_slab(class, owner->id);
     assert_non_null(slab);
     hk_slab_take(slab, blocks + taken, taken);
     return slab;
@@ -30,7 +33,7 @@ static void put(void *block) { hk_outbox_put(&outbox, hk_map_lookup((uintptr_t)b
 static size_t take_parcels(unsigned class, size_t *in_them)
 {
     size_t parcels = 0;
-    for (struct hk_parcel *next, *parcel = hk_inbox_take(&owner, class, 100); parcel != NULL;
+    for (struct hk_parcel *next, *parcel = hk_inbox_take(owner, class, 100); parcel != NULL;
          parcel = next, parcels++) {
         next = parcel->next;
         *in_them += parcel->count == 0 ? 1 : parcel->count;
@@ -101,7 +104,7 @@ UNIT_TEST(bare)
         parcels++;
     assert_true(parcels > 0);
     put(blocks[4]);
-    struct hk_parcel *parcel = hk_inbox_take(&owner, CLASS, 1);
+    struct hk_parcel *parcel = hk_inbox_take(owner, CLASS, 1);
     assert_ptr_equal(parcel, blocks[4]);
     assert_int_equal(parcel->count, 0);
     assert_int_equal(parcel->class, CLASS);
@@ -114,7 +117,7 @@ UNIT_TEST(owner_is_gone)
     for (int i = 0; i < 4; i++)
         put(blocks[i]);
     assert_int_equal(hk_outbox_bytes(&outbox), 4 * 64);
-    hk_inbox_close(&owner, CLASS);
+    hk_inbox_close(owner, CLASS);
     hk_registry_abandon(slab);
     unsigned free = slab->free;
     hk_outbox_post_all(&outbox);
@@ -126,11 +129,11 @@ UNIT_TEST(owner_changed)
 {
     struct hk_slab *slab = start(CLASS, 10);
     put(blocks[0]);
-    hk_inbox_close(&owner, CLASS);
+    hk_inbox_close(owner, CLASS);
     hk_registry_abandon(slab);
-    assert_ptr_equal(hk_registry_adopt(CLASS, &other), slab);
+    assert_ptr_equal(hk_registry_adopt(CLASS, other), slab);
     hk_outbox_post_all(&outbox);
-    struct hk_parcel *parcel = hk_inbox_take(&other, CLASS, 1);
+    struct hk_parcel *parcel = hk_inbox_take(other, CLASS, 1);
     assert_ptr_equal(parcel, blocks[0]);
 }
 
@@ -142,7 +145,7 @@ UNIT_TEST(forget)
     assert_int_equal(hk_outbox_forget(&outbox), 7);
     assert_int_equal(hk_outbox_bytes(&outbox), 0);
     hk_outbox_post_all(&outbox);
-    assert_null(hk_inbox_take(&owner, CLASS, 1));
+    assert_null(hk_inbox_take(owner, CLASS, 1));
 }
 
 static void deliver(void *block) { hk_deliver(block); }
