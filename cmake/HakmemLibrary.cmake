@@ -29,7 +29,7 @@ foreach(lib IN ITEMS hakmem hakmem_static)
 endforeach()
 set_target_properties(hakmem PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 # nodelete: blocks outlive dlclose(), so their allocator does too.
-target_link_options(hakmem PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,-z,noseparate-code)
+target_link_options(hakmem PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,-z,noseparate-code,-z,initfirst)
 if(HAKMEM_OVERRIDE)
   # A program that names no malloc itself (libc and libstdc++ do, for it) gets ours all the same.
   target_link_options(hakmem_static INTERFACE -Wl,-u,malloc)

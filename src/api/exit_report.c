@@ -51,7 +51,7 @@ HK_EXPORT int hak_report(const char *path)
     int fd = to_stderr ? 2 : create_named(path);
     if (fd < 0)
         return -1;
-    static struct hk_census census; /* too large for a small thread's stack; reports are written one at a time */
+    struct hk_census census;
     struct hk_process process = this_process();
     hk_census_take(&census);
     if (ends_with(path, ".json"))

@@ -73,8 +73,15 @@ bool hk_life_started(void)
     return started;
 }
 
+/* glibc's fork takes the lock of all streams after the prepare handlers have run, and who holds that one may be waiting for
+ * a stream whose holder is waiting for one of ours: it has to come first. It may be taken twice. */
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+
 static void fork_prepare(void)
 {
+    if (_IO_list_lock != NULL)
+        _IO_list_lock();
     hk_lock(&life.lock);
     hk_caches_fork_prepare();
     hk_registry_fork_prepare();
@@ -97,6 +104,8 @@ static void fork_parent(void)
     hk_registry_fork_parent();
     hk_caches_fork_parent();
     hk_unlock(&life.lock);
+    if (_IO_list_unlock != NULL)
+        _IO_list_unlock();
     HK_COUNT(forks, 1);
 }
 
@@ -152,6 +161,14 @@ struct hk_cache *hk_life_cache(void)
     return hk_cache_self();
 }
 
-__attribute__((constructor)) static void process_begins(void) { (void)hk_life_cache(); }
+/* glibc passes main's arguments to constructors; where the library comes first of all (initfirst), nobody else knows yet
+ * where the environment is. Other C libraries pass nothing, but know. */
+__attribute__((constructor)) static void process_begins(int argc, char **argv, char **variables)
+{
+    (void)argc;
+    (void)argv;
+    hk_os.environment_begins(variables);
+    (void)hk_life_cache();
+}
 
 __attribute__((destructor)) static void process_ends(void) { hk_exit_report(); }

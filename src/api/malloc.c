@@ -20,6 +20,8 @@
 
 static HK_COLD void *refused(size_t size)
 {
+    if (!hk_life_started() && hk_life_dawning())
+        return NULL; /* errno lies in thread-local storage */
     HK_COUNT(out_of_memory, 1);
     /* What no address space could hold says nothing about memory. */
     if (size < (size_t)1 << HK_ADDRESS_BITS)
@@ -204,7 +206,7 @@ HK_EXPORT void *hak_realloc(void *block, size_t size)
         return moved;
     moved = hak_malloc(size);
     if (moved == NULL)
-        return NULL;
+        return !foreign && size <= now ? block : NULL; /* a block never fails to shrink */
     memcpy(moved, block, hk_min(size, now));
     hak_free(block);
     return moved;
@@ -259,7 +261,7 @@ HK_EXPORT size_t hak_usable_size(void *block)
     if (block == NULL)
         return 0;
     size_t bytes = extent(block, &foreign);
-    return foreign ? 0 : bytes;
+    return foreign && hk_dawn_size(block) == SIZE_MAX ? 0 : bytes;
 }
 
 HK_EXPORT int hak_trim(size_t keep)

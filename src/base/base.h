@@ -60,6 +60,13 @@
 #define HK_ADD_IN_PLACE(pointer, n) ((pointer) += (n))
 #endif
 
+/* Tells the processor that this is a loop that waits. */
+#if defined(__x86_64__)
+#define HK_SPIN_HINT() __builtin_ia32_pause()
+#else
+#define HK_SPIN_HINT() ((void)0)
+#endif
+
 /* x is about to be returned: it is kept in the register that results come in, and needs no move. */
 #if defined(__x86_64__)
 #define HK_AS_RESULT(x) __asm__("" : "+a"(x))

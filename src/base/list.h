@@ -14,6 +14,11 @@ struct hk_list {
 
 HK_INLINE void hk_list_init(struct hk_list *list) { list->head.next = list->head.prev = &list->head; }
 HK_INLINE bool hk_list_empty(const struct hk_list *list) { return list->head.next == &list->head; }
+/* A glance without the list's lock: what it says may be old. */
+HK_INLINE bool hk_list_looks_empty(const struct hk_list *list)
+{
+    return __atomic_load_n(&list->head.next, __ATOMIC_RELAXED) == &list->head;
+}
 HK_INLINE struct hk_link *hk_list_first(struct hk_list *list) { return hk_list_empty(list) ? NULL : list->head.next; }
 HK_INLINE bool hk_link_linked(const struct hk_link *link) { return link->next != NULL; }
 
@@ -22,7 +27,7 @@ HK_INLINE void hk_link_insert_after(struct hk_link *where, struct hk_link *link)
     link->next = where->next;
     link->prev = where;
     where->next->prev = link;
-    where->next = link;
+    __atomic_store_n(&where->next, link, __ATOMIC_RELAXED);
 }
 
 HK_INLINE void hk_list_push_front(struct hk_list *list, struct hk_link *link) { hk_link_insert_after(&list->head, link); }
@@ -30,7 +35,7 @@ HK_INLINE void hk_list_push_back(struct hk_list *list, struct hk_link *link) { h
 
 HK_INLINE void hk_link_remove(struct hk_link *link)
 {
-    link->prev->next = link->next;
+    __atomic_store_n(&link->prev->next, link->next, __ATOMIC_RELAXED);
     link->next->prev = link->prev;
     link->next = link->prev = NULL;
 }

@@ -30,7 +30,7 @@ HK_COLD void hk_lock_slow(struct hk_lock *lock)
     for (int i = 0; i < SPINS; i++) {
         if (hk_load(lock->xstate) == 0 && hk_try_lock(lock))
             return;
-        __builtin_ia32_pause();
+        HK_SPIN_HINT();
     }
     while (atomic_exchange_explicit(&lock->xstate, 2, memory_order_acquire) != 0)
         hk_os.futex_wait(&lock->xstate, 2);

@@ -111,6 +111,7 @@ static void unpack(struct hk_cache *cache, struct hk_parcel *chain)
     for (struct hk_parcel *parcel = chain, *next; parcel != NULL; parcel = next) {
         next = parcel->next;
         unsigned class = parcel->class;
+        hk_sub(hk_remote_blocks[class], hk_parcel_blocks(parcel));
         if (parcel->count == 0) {
             blocks++;
             receive(cache, class, parcel);
@@ -274,6 +275,13 @@ void hk_cache_trim(struct hk_cache *cache)
     hk_blocks_trim(&cache->owner);
 }
 
+static void close_inboxes(struct hk_cache *cache)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        hk_inbox_close(&cache->owner, class);
+}
+
+/* The slabs are let go of before what is left in the inboxes is delivered: by then nobody waits for this thread. */
 void hk_cache_end(void)
 {
     struct hk_cache *cache = hk_cache_self();
@@ -283,9 +291,10 @@ void hk_cache_end(void)
     hk_outbox_post_all(&cache->outbox);
     drain_all(cache);
     empty_bins(cache);
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        unpack(cache, hk_inbox_close(&cache->owner, class));
+    close_inboxes(cache);
     hk_blocks_abandon(&cache->owner);
+    drain_all(cache);
+    hk_giveback_tick();
     HK_COUNT(threads_ended, 1);
     hk_lock(&pool.lock);
     cache->alive = false;
@@ -300,8 +309,8 @@ struct hk_cache *hk_cache_by_id(uint32_t id) { return hk_container_of(hk_owner_b
 void hk_caches_fork_prepare(void)
 {
     struct hk_cache *cache = hk_cache_self();
-    for (unsigned class = 0; cache != NULL && class < HK_CLASSES; class ++)
-        unpack(cache, hk_inbox_close(&cache->owner, class));
+    if (cache != NULL)
+        close_inboxes(cache);
     hk_lock(&pool.lock);
 }
 
@@ -319,15 +328,14 @@ void hk_caches_fork_parent(void)
 }
 
 /* What lay in bins and outboxes of threads that the child does not have may be with the user by now: it is counted and left.
- * Their arrays too may have been cut in the middle of a change. */
+ * Their arrays too may have been cut in the middle of a change. What comes late for them finds the inbox shut, and is
+ * delivered elsewhere. */
 static void bury(struct hk_cache *cache)
 {
     size_t blocks = hk_outbox_forget(&cache->outbox);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         blocks += hk_min(hk_bin_items(&cache->front.bins[class]), hk_classes[class].cap);
-        /* What comes late finds the door shut, and is delivered elsewhere. */
-        (void)hk_inbox_close(&cache->owner, class);
-        cache->owner.backlog[class] = NULL;
+        hk_inbox_forget(&cache->owner, class);
     }
     HK_COUNT(fork_stranded, blocks);
     cache->alive = false;
@@ -346,6 +354,7 @@ bool hk_caches_fork_child(void)
         bury(cache);
         buried = true;
     }
+    hk_remote_recount(self != NULL ? &self->owner : NULL);
     hk_lock_reset(&pool.lock);
     reopen_inboxes();
     return buried;

@@ -69,6 +69,7 @@ HK_INLINE bool hk_hit_push(struct hk_front *front, size_t offset, void *block)
     if (HK_UNLIKELY(top == hk_bin_at(front, offset)->limit))
         return false;
     top[1] = block;
+    HK_READ_NO_EARLIER(); /* a signal handler that jumps away must not leave a top over an old item */
     HK_FORGET(offset);
     HK_ADD_IN_PLACE(hk_bin_at(front, offset)->top, 1);
     return true;

@@ -23,7 +23,7 @@ struct hk_os {
     /* Gives the pages back: they read as zero afterwards. */
     bool (*purge)(void *p, size_t size);
     /* Resizes a mapping: in place where `to` is NULL, else its pages move to `to`, a mapping of new_size bytes that they
-     * replace. False if refused, and then nothing has changed. */
+     * replace. False if refused: the old mapping is as it was, but whether `to` is still there is not known. */
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
     /* Asks for (or against) huge pages; advice only. */
     bool (*advise_huge)(void *p, size_t size, bool wanted);
@@ -46,6 +46,8 @@ struct hk_os {
     size_t (*read_file)(const char *path, char *bytes, size_t size);
     /* NULL if unset, or if the program runs with privileges that its caller does not have (AT_SECURE). */
     const char *(*option_text)(const char *name);
+    /* Where the environment is, for who is called before the C library knows. */
+    void (*environment_begins)(char **variables);
     /* All of the environment, NULL-terminated; empty under AT_SECURE. */
     char **(*environment)(void);
     /* RLIMIT_AS in bytes; SIZE_MAX if there is none. */

@@ -3,6 +3,7 @@
 #include <asm/prctl.h>
 #include <linux/futex.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -36,17 +37,17 @@ static bool linux_unmap(void *p, size_t size)
     return r == 0;
 }
 
-/* By mmap, not mprotect: it is among the few calls that every sandbox for a program with a heap allows. If it fails, the old
- * kernels have already taken the address space away: it is reserved again before anybody else can have it. */
+/* A sandbox that forbids mprotect may still allow mmap; its refusal of the one says nothing about memory. */
 static bool linux_commit(void *p, size_t size)
 {
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    void *q;
-    KEEPING_ERRNO(q = mmap(p, size, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0));
-    if (q != MAP_FAILED)
-        return true;
-    KEEPING_ERRNO((void)mmap(p, size, PROT_NONE, flags | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0));
-    return false;
+    int saved_errno = errno;
+    bool done = mprotect(p, size, PROT_READ | PROT_WRITE) == 0;
+    if (!done && (errno == EPERM || errno == ENOSYS || errno == EACCES)) {
+        int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+        done = mmap(p, size, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
+    }
+    errno = saved_errno;
+    return done;
 }
 
 static bool linux_purge(void *p, size_t size)
@@ -152,12 +153,25 @@ static size_t linux_read_file(const char *path, char *bytes, size_t size)
     return used;
 }
 
-static const char *linux_option_text(const char *name) { return secure_getenv(name); }
+/* The C library learns of the environment in a constructor of its own, which may come after HAKMEM's. */
+static char **early_environment;
+
+static void linux_environment_begins(char **variables) { early_environment = variables; }
 
 static char **linux_environment(void)
 {
     static char *nothing[] = {NULL};
-    return getauxval(AT_SECURE) != 0 || environ == NULL ? nothing : environ;
+    char **variables = environ != NULL ? environ : early_environment;
+    return getauxval(AT_SECURE) != 0 || variables == NULL ? nothing : variables;
+}
+
+static const char *linux_option_text(const char *name)
+{
+    size_t length = strlen(name);
+    for (char **entry = linux_environment(); *entry != NULL; entry++)
+        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+            return *entry + length + 1;
+    return NULL;
 }
 
 static size_t linux_address_limit(void)
@@ -190,6 +204,7 @@ struct hk_os hk_os = {
     .close = linux_close,
     .read_file = linux_read_file,
     .option_text = linux_option_text,
+    .environment_begins = linux_environment_begins,
     .environment = linux_environment,
     .address_limit = linux_address_limit,
     .process_id = linux_process_id,

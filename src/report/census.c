@@ -9,18 +9,16 @@
 #include "span/runs.h"
 #include "tiers/bigcache.h"
 
-/* Lists of parcels change while they are walked; this bounds a walk that went astray. */
-enum { MOST_PARCELS = 1 << 20 };
-
 static void count_slabs(struct hk_census *census)
 {
     uint32_t count = hk_load(hk_slab_table.xcount);
     for (uint32_t number = 0; number < count; number++) {
         const struct hk_slab *slab = &hk_slab_table.base[number];
         uintptr_t start = slab->start;
-        if (start == 0 || slab->class >= HK_CLASSES)
+        unsigned number_of_class = slab->class;
+        if (start == 0 || number_of_class >= HK_CLASSES)
             continue;
-        struct hk_class_census *class = &census->classes[slab->class];
+        struct hk_class_census *class = &census->classes[number_of_class];
         size_t cut = (size_t)slab->blocks * slab->block_size;
         size_t free = (size_t)slab->free * slab->block_size;
         class->slabs++;
@@ -28,14 +26,6 @@ static void count_slabs(struct hk_census *census)
         class->free_in_slabs += free;
         class->live += cut - free;
     }
-}
-
-static size_t blocks_in_parcels(const struct hk_parcel *parcel)
-{
-    size_t blocks = 0;
-    for (int i = 0; i < MOST_PARCELS && (uintptr_t)parcel > 1; i++, parcel = parcel->next)
-        blocks += parcel->count == 0 ? 1 : parcel->count;
-    return blocks;
 }
 
 static void count_cache(struct hk_census *census, struct hk_cache *cache)
@@ -48,8 +38,6 @@ static void count_cache(struct hk_census *census, struct hk_cache *cache)
         if (!cache->alive)
             continue;
         row->in_bins += hk_bin_items(bin) * size;
-        row->remote += blocks_in_parcels(cache->owner.backlog[class]) * size;
-        row->remote += blocks_in_parcels(hk_load_acquire(cache->owner.xinbox[class])) * size;
     }
     for (unsigned slot = 0; slot < HK_OUTBOX_SLOTS; slot++) {
         const struct hk_parcel *parcel = cache->outbox.slots[slot].parcel;
@@ -57,6 +45,14 @@ static void count_cache(struct hk_census *census, struct hk_cache *cache)
             census->classes[parcel->class].remote += (size_t)parcel->count * hk_classes[parcel->class].size;
     }
     census->threads += cache->alive;
+}
+
+static void count_remote(struct hk_census *census)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        int64_t blocks = hk_load(hk_remote_blocks[class]);
+        census->classes[class].remote += blocks > 0 ? (size_t)blocks * hk_classes[class].size : 0;
+    }
 }
 
 static void add_class(struct hk_class_census *sum, struct hk_class_census *row, size_t size)
@@ -119,6 +115,7 @@ void hk_census_take(struct hk_census *census)
     count_slabs(census);
     for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++)
         count_cache(census, hk_cache_by_id(id));
+    count_remote(census);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         add_class(&census->sum, &census->classes[class], hk_classes[class].size);
     count_stats(census);

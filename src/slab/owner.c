@@ -8,6 +8,8 @@
 #define SCARCE_OWNERS ((size_t)1 << 14)
 #define CLOSED ((struct hk_parcel *)1)
 
+_Atomic int64_t hk_remote_blocks[HK_CLASSES];
+
 static struct {
     struct hk_lock lock;
     struct hk_sparse array; /* of struct hk_owner * by number */
@@ -90,7 +92,9 @@ bool hk_inbox_post(struct hk_owner *owner, struct hk_parcel *parcel)
 {
     _Atomic(struct hk_parcel *) *inbox = &owner->xinbox[parcel->class];
     struct hk_parcel *head = hk_load(*inbox);
-    uint64_t bit = (uint64_t)1 << parcel->class;
+    unsigned parcel_class = parcel->class;
+    uint32_t blocks = hk_parcel_blocks(parcel);
+    uint64_t bit = (uint64_t)1 << parcel_class;
     do {
         if (head == CLOSED)
             return false;
@@ -98,14 +102,28 @@ bool hk_inbox_post(struct hk_owner *owner, struct hk_parcel *parcel)
     } while (!atomic_compare_exchange_weak_explicit(inbox, &head, parcel, memory_order_release, memory_order_relaxed));
     if (head == NULL)
         atomic_fetch_or_explicit(&owner->xpending, bit, memory_order_release);
+    hk_add(hk_remote_blocks[parcel_class], blocks);
     return true;
+}
+
+/* The parcels that came last, in front of those taken before. */
+static void prepend(struct hk_parcel **backlog, struct hk_parcel *chain)
+{
+    struct hk_parcel *last = chain;
+    if (chain == NULL)
+        return;
+    while (last->next != NULL)
+        last = last->next;
+    last->next = *backlog;
+    *backlog = chain;
 }
 
 static void take_inbox(struct hk_owner *owner, unsigned class)
 {
     /* The bit goes first: a parcel that comes in between sets it again. */
     atomic_fetch_and_explicit(&owner->xpending, ~((uint64_t)1 << class), memory_order_acquire);
-    owner->backlog[class] = atomic_exchange_explicit(&owner->xinbox[class], NULL, memory_order_acquire);
+    if (hk_load(owner->xinbox[class]) != CLOSED)
+        owner->backlog[class] = atomic_exchange_explicit(&owner->xinbox[class], NULL, memory_order_acquire);
 }
 
 struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most)
@@ -127,10 +145,30 @@ struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned
     return first;
 }
 
-struct hk_parcel *hk_inbox_close(struct hk_owner *owner, unsigned class)
+void hk_inbox_close(struct hk_owner *owner, unsigned class)
 {
     struct hk_parcel *rest = atomic_exchange_explicit(&owner->xinbox[class], CLOSED, memory_order_acquire);
-    return rest == CLOSED ? NULL : rest;
+    if (rest == CLOSED || rest == NULL)
+        return;
+    prepend(&owner->backlog[class], rest);
+    atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
+}
+
+void hk_inbox_forget(struct hk_owner *owner, unsigned class)
+{
+    hk_store(owner->xinbox[class], CLOSED);
+    owner->backlog[class] = NULL;
+}
+
+void hk_remote_recount(const struct hk_owner *survivor)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        int64_t blocks = 0;
+        const struct hk_parcel *parcel = survivor != NULL ? survivor->backlog[class] : NULL;
+        for (; parcel != NULL; parcel = parcel->next)
+            blocks += hk_parcel_blocks(parcel);
+        hk_store(hk_remote_blocks[class], blocks);
+    }
 }
 
 void hk_inbox_open(struct hk_owner *owner, unsigned class) { hk_store_release(owner->xinbox[class], NULL); }

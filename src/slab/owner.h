@@ -42,6 +42,11 @@ struct hk_owner {
     _Atomic(struct hk_parcel *) xinbox[HK_CLASSES];
 };
 
+/* Blocks in inboxes and backlogs, by class. A parcel's blocks may be drained before they are added: seldom below 0. */
+extern _Atomic int64_t hk_remote_blocks[HK_CLASSES];
+
+HK_INLINE uint32_t hk_parcel_blocks(const struct hk_parcel *parcel) { return parcel->count == 0 ? 1 : parcel->count; }
+
 bool hk_owners_init(void);
 
 /* Gives a zeroed owner its number, for good; false if there is none left. */
@@ -62,9 +67,13 @@ size_t hk_parcels_bytes(void);
 bool hk_inbox_post(struct hk_owner *owner, struct hk_parcel *parcel);
 /* At most `most` parcels of a class, chained; the caller drops them. */
 struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most);
-/* Takes what came last and refuses what comes later, until opened again: for a thread's end, and for fork. */
-struct hk_parcel *hk_inbox_close(struct hk_owner *owner, unsigned class);
+/* Refuses what comes from now on, until opened again: for a thread's end, and for fork. What came before can be taken. */
+void hk_inbox_close(struct hk_owner *owner, unsigned class);
 void hk_inbox_open(struct hk_owner *owner, unsigned class);
+/* In a fork child, for an owner that it does not have: closed, and nothing that came is believed. */
+void hk_inbox_forget(struct hk_owner *owner, unsigned class);
+/* In a fork child: counts hk_remote_blocks anew, from the backlog of the only owner. */
+void hk_remote_recount(const struct hk_owner *survivor);
 
 /* Bytes committed for the table of owners. */
 size_t hk_owners_committed(void);

@@ -61,8 +61,8 @@ static void become_owner_locked(struct hk_slab *slab, struct hk_owner *owner)
 struct hk_slab *hk_registry_adopt(unsigned class, struct hk_owner *owner)
 {
     struct entry *entry = &registry[class];
-    if (hk_list_empty(&entry->partial))
-        return NULL; /* a glance without the lock: at worst a slab is found the next time */
+    if (hk_list_looks_empty(&entry->partial))
+        return NULL;
     hk_lock(&entry->lock);
     struct hk_link *first = hk_list_first(&entry->partial);
     struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;

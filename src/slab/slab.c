@@ -11,7 +11,8 @@
 struct hk_slab_table hk_slab_table;
 
 #define FLAT_SLABS ((size_t)1 << 26)
-enum { RECIPROCAL_SHIFT = 40 };
+/* Descriptors beyond one for each unit that the address limit allows: for slabs that are just being made or dropped. */
+enum { RECIPROCAL_SHIFT = 40, SPARE_SLABS = 64 };
 
 static struct {
     struct hk_lock lock;
@@ -22,7 +23,7 @@ static struct {
 bool hk_slabs_init(void)
 {
     hk_list_init(&slabs.unused);
-    size_t count = hk_map.flat ? FLAT_SLABS : hk_map.units;
+    size_t count = hk_map.flat ? FLAT_SLABS : hk_min(hk_map.address_limit / HK_UNIT + SPARE_SLABS, hk_map.units);
     if (!hk_sparse_reserve(&slabs.array, count * sizeof(struct hk_slab), HK_ACCESS_NONE))
         return false;
     hk_slab_table.base = (void *)slabs.array.base;
@@ -92,7 +93,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     slab->blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);
     slab->first_word = 0;
     if (make_bits(slab)) {
-        uintptr_t start = hk_run_alloc(slab->bytes / HK_UNIT, use, &slab->zeroed);
+        uintptr_t start = hk_run_alloc(slab->bytes / HK_UNIT, use);
         if (start != 0) {
             slab->start = start;
             hk_map_assign(start, slab->bytes / HK_UNIT, hk_route(owner, class), slab->number);
@@ -131,7 +132,6 @@ void hk_slab_take(struct hk_slab *slab, void **end, unsigned n)
         word += bits == 0;
     }
     slab->first_word = (uint16_t)word;
-    slab->zeroed = false;
 }
 
 HK_INLINE void give_bit(struct hk_slab *slab, size_t index, const void *block)

@@ -34,7 +34,6 @@ struct hk_slab {
     uint16_t words; /* of freebits */
     uint8_t class;
     /* the holder's */
-    bool zeroed; /* a slab of one block that nobody has written to */
     uint16_t free;
     uint16_t first_word; /* no bit is set in the words below */
     struct hk_link link;

@@ -11,6 +11,7 @@ static size_t dawn_used;
 void *hk_dawn_alloc(size_t size, size_t align)
 {
     uintptr_t start = (uintptr_t)dawn_bytes;
+    size = hk_max(size, sizeof(size_t));
     size_t at = hk_align_up(start + dawn_used + sizeof(size_t), hk_max(align, 16)) - start;
     if (size > ARENA || at > ARENA - size)
         return NULL;

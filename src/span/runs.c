@@ -7,16 +7,14 @@
 #include "policy/options.h"
 #include "span/map.h"
 
-#define REGION (256 * HK_GIB)
+#define REGION (16 * HK_GIB)
 #define SMALLEST_REGION (64 * HK_MIB)
 #define SMALLEST_GROWTH (2 * HK_MIB)
 #define LARGEST_GROWTH (32 * HK_MIB)
-#define LIMIT_ASKED_FROM (64 * HK_MIB)
 
 struct arena {
     uint64_t listed; /* bit n: by_run[n] is not empty */
     struct hk_list by_run[HK_SUPER_UNITS + 1];
-    uintptr_t region_next, region_end; /* reserved, not yet committed */
     size_t mapped;
 };
 
@@ -24,19 +22,9 @@ static struct {
     struct hk_lock lock;
     struct arena arenas[HK_USES];
     struct hk_list by_age;
-    size_t region_wish; /* 0: regions were refused, grow by small mappings */
+    uintptr_t reserve_next, reserve_end; /* address space put by, for when the system gives no more of it */
     size_t mapped, free_units, free_dirty_units;
-} runs = {.lock = HK_LOCK_INIT(HK_RANK_RUNS), .region_wish = REGION};
-
-static void init_once(void)
-{
-    if (runs.by_age.head.next != NULL)
-        return;
-    hk_list_init(&runs.by_age);
-    for (unsigned use = 0; use < HK_USES; use++)
-        for (unsigned n = 0; n <= HK_SUPER_UNITS; n++)
-            hk_list_init(&runs.arenas[use].by_run[n]);
-}
+} runs = {.lock = HK_LOCK_INIT(HK_RANK_RUNS)};
 
 static void unlist(struct hk_super *super)
 {
@@ -117,58 +105,63 @@ static bool add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
     return true;
 }
 
-static bool reserve_region(struct arena *arena)
-{
-    for (; hk_map.flat && runs.region_wish >= SMALLEST_REGION; runs.region_wish /= 2) {
-        char *region = hk_os_map_aligned(runs.region_wish, HK_SUPER, HK_ACCESS_NONE);
-        if (region == NULL)
-            continue;
-        arena->region_next = (uintptr_t)region;
-        arena->region_end = (uintptr_t)region + runs.region_wish;
-        return true;
-    }
-    return false;
-}
-
 static bool wants_huge_pages(const struct arena *arena)
 {
     bool dense = arena == &runs.arenas[HK_USE_DENSE];
     return dense && hk_options.huge_pages_from != 0 && arena->mapped >= hk_options.huge_pages_from;
 }
 
-static bool grow_in_region(struct arena *arena, size_t size)
-{
-    if (size > arena->region_end - arena->region_next && !reserve_region(arena))
-        return false;
-    uintptr_t at = arena->region_next;
-    if (!hk_os.commit((void *)at, size))
-        return false;
-    bool huge = wants_huge_pages(arena) && hk_os.advise_huge((void *)at, size, true);
-    if (!add_memory(at, size, (enum hk_use)(arena - runs.arenas), huge))
-        return false;
-    arena->region_next += size;
-    return true;
-}
+static enum hk_use use_of(const struct arena *arena) { return (enum hk_use)(arena - runs.arenas); }
 
 static bool grow_by_mapping(struct arena *arena, size_t size)
 {
-    char *p = hk_os_map_aligned(size, HK_UNIT, HK_ACCESS_WRITE);
+    size_t align = hk_map.flat && size % HK_SUPER == 0 ? HK_SUPER : HK_UNIT;
+    char *p = hk_os_map_aligned(size, align, HK_ACCESS_WRITE);
     if (p == NULL)
         return false;
-    if (add_memory((uintptr_t)p, size, (enum hk_use)(arena - runs.arenas), false))
+    bool huge = wants_huge_pages(arena) && hk_os.advise_huge(p, size, true);
+    if (add_memory((uintptr_t)p, size, use_of(arena), huge))
         return true;
     hk_os.unmap(p, size);
     return false;
 }
 
-/* A process that limits its address space after it started has it limited here too. Small heaps are not looked at: they
- * may be a sandbox's, where even the question is forbidden. */
-static bool within_limit(size_t size)
+/* A program may limit its address space after it started, or use up its mappings: what is put by then serves it, within
+ * the limit. */
+static bool grow_from_reserve(struct arena *arena, size_t size)
 {
-    if (!hk_map.flat || runs.mapped + size < LIMIT_ASKED_FROM)
-        return true;
     size_t limit = hk_os.address_limit();
-    return limit == SIZE_MAX || runs.mapped + size <= limit;
+    if (size > runs.reserve_end - runs.reserve_next || (limit != SIZE_MAX && runs.mapped + size > limit))
+        return false;
+    uintptr_t at = runs.reserve_next;
+    if (!hk_os.commit((void *)at, size) || !add_memory(at, size, use_of(arena), false))
+        return false;
+    runs.reserve_next += size;
+    return true;
+}
+
+/* Where address space is scarce, none is put by. */
+static void put_by_reserve(void)
+{
+    for (size_t size = REGION; hk_map.flat && size >= SMALLEST_REGION; size /= 4) {
+        uintptr_t region = (uintptr_t)hk_os_map_aligned(size, HK_SUPER, HK_ACCESS_NONE);
+        if (region == 0)
+            continue;
+        runs.reserve_next = region;
+        runs.reserve_end = region + size;
+        break;
+    }
+}
+
+static void init_once(void)
+{
+    if (runs.by_age.head.next != NULL)
+        return;
+    put_by_reserve();
+    hk_list_init(&runs.by_age);
+    for (unsigned use = 0; use < HK_USES; use++)
+        for (unsigned n = 0; n <= HK_SUPER_UNITS; n++)
+            hk_list_init(&runs.arenas[use].by_run[n]);
 }
 
 /* Grows by a share of what there is; where that is refused, by less, down to what is asked for. */
@@ -177,14 +170,12 @@ static bool grow(struct arena *arena, size_t units)
     size_t least = units * HK_UNIT;
     size_t share = hk_align_down(arena->mapped / 8, HK_SUPER);
     size_t size = hk_max(least, hk_min(hk_max(share, SMALLEST_GROWTH), LARGEST_GROWTH));
-    for (;; size = hk_max(least, hk_align_down(size / 2, HK_UNIT))) {
-        bool grown = within_limit(size) && (grow_in_region(arena, size) || grow_by_mapping(arena, size));
-        if (grown)
-            return true;
+    while (!grow_by_mapping(arena, size) && !grow_from_reserve(arena, size)) {
         if (size == least)
-            break;
+            return false;
+        size = hk_max(least, hk_align_down(size / 2, HK_UNIT));
     }
-    return false;
+    return true;
 }
 
 static struct hk_super *first_of(const struct arena *arena, unsigned longest)
@@ -226,7 +217,7 @@ static struct hk_super *find_fit(size_t units, enum hk_use use)
     struct hk_super *super = tightest_fit(arena, units);
     if (super == NULL)
         super = convert_one(other, use);
-    if (super == NULL && grow(arena, units))
+    while (super == NULL && grow(arena, units))
         super = tightest_fit(arena, units);
     if (super == NULL) {
         HK_COUNT(os_refusals, 1);
@@ -242,19 +233,18 @@ static uintptr_t address_of(struct hk_super *super, unsigned unit)
 }
 
 /* Units that hold pages already are taken first: they cost no fault. */
-static uintptr_t take_from(struct hk_super *super, unsigned units, bool *zeroed)
+static uintptr_t take_from(struct hk_super *super, unsigned units)
 {
     uint32_t starts = hk_runs32(super->free & super->dirty, units);
     if (starts == 0)
         starts = hk_runs32(super->free, units);
     unsigned first = hk_ctz64(starts);
     uint32_t taken = hk_low_bits32(units) << first;
-    *zeroed = (taken & super->dirty) == 0;
     use_units(super, taken);
     return address_of(super, first);
 }
 
-uintptr_t hk_run_alloc(size_t units, enum hk_use use, bool *zeroed)
+uintptr_t hk_run_alloc(size_t units, enum hk_use use)
 {
     hk_assert(units >= 1 && units <= HK_SUPER_UNITS);
     uintptr_t address = 0;
@@ -262,7 +252,7 @@ uintptr_t hk_run_alloc(size_t units, enum hk_use use, bool *zeroed)
     init_once();
     struct hk_super *super = find_fit(units, use);
     if (super != NULL)
-        address = take_from(super, (unsigned)units, zeroed);
+        address = take_from(super, (unsigned)units);
     hk_unlock(&runs.lock);
     return address;
 }
@@ -274,7 +264,7 @@ void hk_run_free(uintptr_t address, size_t units)
     hk_unlock(&runs.lock);
 }
 
-bool hk_run_extend(uintptr_t address, size_t units, size_t more, bool *zeroed)
+bool hk_run_extend(uintptr_t address, size_t units, size_t more)
 {
     unsigned first = unit_in_super(address) + (unsigned)units;
     if (first + more > HK_SUPER_UNITS)
@@ -283,12 +273,27 @@ bool hk_run_extend(uintptr_t address, size_t units, size_t more, bool *zeroed)
     struct hk_super *super = hk_map_super(address);
     hk_lock(&runs.lock);
     bool free = (super->free & wanted) == wanted;
-    if (free) {
-        *zeroed = (wanted & super->dirty) == 0;
+    if (free)
         use_units(super, wanted);
-    }
     hk_unlock(&runs.lock);
     return free;
+}
+
+/* Units that are about to be unmapped: from that moment their addresses may come back to anybody, here too. */
+static void disown(struct hk_super *super, uint32_t units)
+{
+    super->owned &= ~units;
+    super->dirty &= ~units;
+    runs.mapped -= hk_popcount64(units) * HK_UNIT;
+    runs.arenas[super->use].mapped -= hk_popcount64(units) * HK_UNIT;
+}
+
+static void own_again(struct hk_super *super, uint32_t units)
+{
+    super->owned |= units;
+    super->dirty |= units;
+    runs.mapped += hk_popcount64(units) * HK_UNIT;
+    runs.arenas[super->use].mapped += hk_popcount64(units) * HK_UNIT;
 }
 
 /* Takes what is due out of the free units, so that nobody is given a unit while its pages go. */
@@ -304,6 +309,8 @@ static uint32_t begin_purge(struct hk_super *super, uint64_t now_ms, uint64_t de
     runs.free_units -= hk_popcount64(due);
     runs.free_dirty_units -= hk_popcount64(due & super->dirty);
     super->free &= ~due;
+    if (!hk_map.flat)
+        disown(super, due);
     relist(super);
     return due;
 }
@@ -312,14 +319,13 @@ static uint32_t begin_purge(struct hk_super *super, uint64_t now_ms, uint64_t de
 static void end_purge(struct hk_super *super, uint32_t due, uint32_t gone)
 {
     hk_lock(&runs.lock);
-    super->dirty &= ~gone;
-    if (!hk_map.flat) {
-        super->owned &= ~gone;
-        due &= ~gone;
-        runs.mapped -= hk_popcount64(gone) * HK_UNIT;
-        runs.arenas[super->use].mapped -= hk_popcount64(gone) * HK_UNIT;
+    if (hk_map.flat) {
+        super->dirty &= ~gone;
+        release_units(super, due);
+    } else if (due != gone) {
+        own_again(super, due & ~gone);
+        release_units(super, due & ~gone);
     }
-    release_units(super, due);
     hk_unlock(&runs.lock);
 }
 

@@ -5,7 +5,7 @@
  *   of which only the first bytes may ever be touched would make whole huge pages resident
  *   by_age    -> supers with free units that hold pages, the longest idle first: what purge takes
  *
- * Owns       the free, dirty and aged units of every super; the reserved region that the heap grows into.
+ * Owns       the free, dirty and aged units of every super; the address space put by for the heap.
  * Invariant  owned = in use + free; a unit in use belongs to exactly one slab; dirty says that a unit may hold pages.
  * Threads    any (one lock); memory is given back to the system outside it.
  * Never      hands out a unit that is being purged. */
@@ -16,11 +16,11 @@
 
 enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES };
 
-/* An address aligned to a unit, or 0 if the system refuses; 1 <= units <= 32. *zeroed: every byte reads as zero. */
-uintptr_t hk_run_alloc(size_t units, enum hk_use use, bool *zeroed);
+/* An address aligned to a unit, or 0 if the system refuses; 1 <= units <= 32. */
+uintptr_t hk_run_alloc(size_t units, enum hk_use use);
 void hk_run_free(uintptr_t address, size_t units);
-/* Takes the `more` units that follow a run of `units`; false if they are not free. *zeroed as above, for what was added. */
-bool hk_run_extend(uintptr_t address, size_t units, size_t more, bool *zeroed);
+/* Takes the `more` units that follow a run of `units`; false if they are not free. */
+bool hk_run_extend(uintptr_t address, size_t units, size_t more);
 
 /* Gives back to the system what has been free for `delay_ms` at least (0: everything free). Returns bytes. */
 size_t hk_runs_purge(uint64_t now_ms, uint64_t delay_ms);

@@ -9,6 +9,8 @@ bool hk_sparse_reserve(struct hk_sparse *sparse, size_t size, enum hk_access acc
     sparse->window = hk_align_up((size + HK_SPARSE_WINDOWS - 1) / HK_SPARSE_WINDOWS, HK_PAGE);
     sparse->size = (size + sparse->window - 1) / sparse->window * sparse->window; /* windows are no powers of two */
     sparse->base = hk_os.map(sparse->size, access);
+    for (size_t i = 0; i < HK_SPARSE_WINDOWS / 64; i++)
+        hk_store(sparse->xcommitted[i], 0);
     if (sparse->base == NULL)
         return false;
     for (size_t i = 0; i < HK_SPARSE_WINDOWS / 64; i++)
@@ -25,16 +27,27 @@ void hk_sparse_drop(struct hk_sparse *sparse)
     sparse->base = NULL;
 }
 
+static void note_committed(struct hk_sparse *sparse, size_t from, size_t to)
+{
+    for (size_t w = from; w < to; w++)
+        atomic_fetch_or_explicit(&sparse->xcommitted[w / 64], (uint64_t)1 << (w % 64), memory_order_release);
+}
+
+/* Neighbouring windows are committed by one call. */
 bool hk_sparse_cover_slow(struct hk_sparse *sparse, size_t from, size_t size)
 {
     bool covered = true;
+    size_t end = (from + size + sparse->window - 1) / sparse->window;
     hk_lock(&sparse_lock);
-    for (size_t w = from / sparse->window; covered && w * sparse->window < from + size; w++) {
-        if (hk_sparse_covers(sparse, w))
+    for (size_t first = from / sparse->window, last; covered && first < end; first = last) {
+        last = first + 1;
+        if (hk_sparse_covers(sparse, first))
             continue;
-        covered = hk_os.commit(sparse->base + w * sparse->window, sparse->window);
+        while (last < end && !hk_sparse_covers(sparse, last))
+            last++;
+        covered = hk_os.commit(sparse->base + first * sparse->window, (last - first) * sparse->window);
         if (covered)
-            atomic_fetch_or_explicit(&sparse->xcommitted[w / 64], (uint64_t)1 << (w % 64), memory_order_release);
+            note_committed(sparse, first, last);
     }
     hk_unlock(&sparse_lock);
     return covered;

@@ -200,8 +200,8 @@ static void *move(struct hk_slab *slab, size_t bytes)
         return NULL;
     hk_map_route_all(from, 1, 0);
     if (!hk_os.remap((void *)from, slab->bytes, bytes, to)) {
+        /* `to` is left alone: the kernel may have unmapped it, and it may be somebody else's by now. */
         hk_map_route_all(from, 1, hk_route(HK_NOBODY, HK_CLASS_BIG));
-        hk_os.unmap(to, bytes);
         return NULL;
     }
     note_resized(slab->bytes, bytes);

@@ -106,10 +106,13 @@ void hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
 void hk_blocks_trim(struct hk_owner *owner)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        struct hk_slab *slab = own_partial(owner, class);
-        if (slab == NULL || slab->free != slab->blocks)
-            continue;
-        release(owner, slab);
+        struct hk_list *partial = &owner->shelves[class].partial;
+        for (struct hk_link *link = partial->head.next, *next; link != &partial->head; link = next) {
+            struct hk_slab *slab = hk_container_of(link, struct hk_slab, link);
+            next = link->next;
+            if (slab->free == slab->blocks)
+                release(owner, slab);
+        }
     }
 }
 
@@ -151,8 +154,7 @@ bool hk_blocks_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size)
         return false;
     size_t units = slab->bytes / HK_UNIT;
     size_t wanted = row->slab_bytes / HK_UNIT;
-    bool zeroed;
-    if (wanted > units && !hk_run_extend(slab->start, units, wanted - units, &zeroed))
+    if (wanted > units && !hk_run_extend(slab->start, units, wanted - units))
         return false;
     recut(owner, slab, class, wanted);
     if (wanted < units) {

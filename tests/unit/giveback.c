@@ -9,7 +9,7 @@
 static void leave_free_memory(void)
 {
     bool zeroed;
-    uintptr_t run = hk_run_alloc(4, HK_USE_SPARSE, &zeroed);
+    uintptr_t run = hk_run_alloc(4, HK_USE_SPARSE);
     void *block = hk_big_alloc(2 * HK_MIB, 16, &zeroed);
     assert_true(run != 0 && block != NULL);
     *(char *)run = *(char *)block = 1;
