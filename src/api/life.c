@@ -43,6 +43,7 @@ static bool step_options(void)
 
 static bool step_lists(void)
 {
+    hk_runs_init();
     hk_registry_init();
     hk_big_init();
     hk_gate_open();

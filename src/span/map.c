@@ -32,21 +32,35 @@ static void drop_arrays(void)
     hk_sparse_drop(&hk_map.super_array);
 }
 
-/* The kernel hands out addresses downwards from where it just put this page, at most as many bytes as the limit allows:
- * a window of several times the limit, most of it below, holds whatever this process can ever get. */
+/* Where the kernel has room for a run, or for as much less as it must be; 0 if there is none. */
+static uintptr_t next_address(void)
+{
+    for (size_t size = HK_SUPER; size >= HK_PAGE; size /= 2) {
+        char *probe = hk_os.map(size, HK_ACCESS_NONE);
+        if (probe == NULL)
+            continue;
+        hk_os.unmap(probe, size);
+        return (uintptr_t)probe;
+    }
+    return 0;
+}
+
+/* The kernel hands out addresses downwards from where it just put the probe, at most as many bytes as the limit allows: a
+ * window of several times the limit, most of it below, holds whatever this process can ever get. Unless what was reserved
+ * here, or could not be given back, took that room: then it is given up. */
 static bool reserve_window(size_t limit)
 {
-    char *probe = hk_os.map(HK_PAGE, HK_ACCESS_NONE);
-    if (probe == NULL)
+    uintptr_t probe = next_address();
+    if (probe == 0)
         return false;
-    hk_os.unmap(probe, HK_PAGE);
     size_t step = hk_max(hk_align_up(hk_min(limit, WIDEST_WINDOW), HK_SUPER), SMALLEST_WINDOW);
-    uintptr_t middle = hk_align_down((uintptr_t)probe, HK_SUPER);
+    uintptr_t middle = hk_align_down(probe, HK_SUPER);
     uintptr_t low = middle > 8 * step ? middle - 8 * step : 0;
     uintptr_t high = hk_min(middle + 2 * step, (uintptr_t)1 << HK_ADDRESS_BITS);
     if (!reserve_arrays(low >> HK_UNIT_SHIFT, (high - low) >> HK_UNIT_SHIFT, HK_ACCESS_NONE))
         return false;
-    if (hk_map_cover(low, high - low))
+    uintptr_t next = next_address();
+    if (next != 0 && hk_map_inside(next) && hk_map_cover(low, high - low))
         return true;
     drop_arrays();
     return false;

@@ -153,10 +153,8 @@ static void put_by_reserve(void)
     }
 }
 
-static void init_once(void)
+void hk_runs_init(void)
 {
-    if (runs.by_age.head.next != NULL)
-        return;
     put_by_reserve();
     hk_list_init(&runs.by_age);
     for (unsigned use = 0; use < HK_USES; use++)
@@ -249,7 +247,6 @@ uintptr_t hk_run_alloc(size_t units, enum hk_use use)
     hk_assert(units >= 1 && units <= HK_SUPER_UNITS);
     uintptr_t address = 0;
     hk_lock(&runs.lock);
-    init_once();
     struct hk_super *super = find_fit(units, use);
     if (super != NULL)
         address = take_from(super, (unsigned)units);
@@ -357,8 +354,7 @@ static size_t purge_locked(uint64_t now_ms, uint64_t delay_ms)
     bool failed = false;
     while (!failed) {
         hk_lock(&runs.lock);
-        init_once();
-        struct hk_link *oldest = hk_list_first(&runs.by_age);
+            struct hk_link *oldest = hk_list_first(&runs.by_age);
         struct hk_super *super = oldest != NULL ? hk_container_of(oldest, struct hk_super, by_age) : NULL;
         bool due_now = super != NULL && (delay_ms == 0 || now_ms >= super->idle_since + delay_ms);
         uint32_t due = due_now ? begin_purge(super, now_ms, delay_ms) : 0;

@@ -14,6 +14,9 @@
 
 #include "base/base.h"
 
+/* Called once, after the map's. */
+void hk_runs_init(void);
+
 enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES };
 
 /* An address aligned to a unit, or 0 if the system refuses; 1 <= units <= 32. */

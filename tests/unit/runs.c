@@ -27,6 +27,7 @@ static uintptr_t get(size_t units)
 static void start(void)
 {
     assert_true(hk_map_init());
+    hk_runs_init();
     fake_os_refuse(NULL);
 }
 
