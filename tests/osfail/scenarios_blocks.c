@@ -83,7 +83,7 @@ const struct scenario scenarios_blocks[] = {
     {"calloc of 4096", callocs, 4096, 40, 0, 0},
     {"calloc of 100000", callocs, 100000, 6, 0, 0},
     {"calloc of 1 MiB", callocs, 1048576, 3, 0, 0},
-    {"calloc of 3 MiB", callocs, 3145728, 2, 0, 0},
+    {"calloc of 3 MiB", callocs, 3145728, 1, 0, 0},
     {"memalign to 64", memalign_64, 100, 300, 0, 0},
     {"memalign to 4 KiB", memalign_4k, 10, 60, 0, 0},
     {"memalign to 64 KiB", memalign_64k, 70000, 10, 0, 0},
@@ -94,6 +94,6 @@ const struct scenario scenarios_blocks[] = {
     {"every tier", every_tier, 1, 44, 0, 0},
     {"holes of 80", holes, 80, 2000, 0, 0},
     {"holes of 8 KiB", holes, 8192, 100, 0, 0},
-    {"holes of 128 KiB", holes, 131072, 40, 0, 0},
+    {"holes of 128 KiB", holes, 131072, 20, 0, 0},
     {NULL, NULL, 0, 0, 0, 0},
 };

@@ -102,7 +102,7 @@ const struct scenario scenarios_heap[] = {
     {"bigs over budget", bigs_come_and_go, 2000000, 5, 0, 4 * MIB},
     {"mixed 1", mixed, 1, 150, 0, 0},
     {"mixed 2", mixed, 2, 150, 0, 8 * MIB},
-    {"mixed 3, address space scarce", mixed, 3, 100, 512 * MIB, 0},
+    {"mixed 3, address space scarce", mixed, 3, 60, 512 * MIB, 0},
     {"small, address space scarce", trims, 400, 500, 64 * MIB, 0},
     {"big, address space scarce", bigs_come_and_go, 2000000, 4, 256 * MIB, 0},
     {"report", reports, 5000, 4, 0, 0},

@@ -174,6 +174,6 @@ const struct scenario scenarios_threads[] = {
     {"by turns, small", by_turns, 16, 800, 0, 0},
     {"by turns, mid", by_turns, 9000, 40, 0, 0},
     {"resized elsewhere", resized_elsewhere, 20000, 20, 0, 0},
-    {"threads, address space scarce", begin_and_end, 3000, 100, (size_t)256 << 20, 0},
+    {"threads, address space scarce", begin_and_end, 3000, 40, (size_t)256 << 20, 0},
     {NULL, NULL, 0, 0, 0, 0},
 };

@@ -38,8 +38,9 @@ static bool every_nth(uint64_t ordinal) { return ordinal % plan.n == plan.k; }
 
 static bool at_random(uint64_t ordinal)
 {
-    uint64_t mixed = (ordinal + plan.k * 1000003) * 0x9E3779B97F4A7C15u;
-    return (mixed ^ mixed >> 31) % plan.n == 0;
+    uint64_t mixed = (ordinal ^ plan.k << 32) * 0x9E3779B97F4A7C15u;
+    mixed = (mixed ^ mixed >> 29) * 0xBF58476D1CE4E5B9u;
+    return (mixed >> 40) % plan.n == 0;
 }
 
 static bool refuse_as_planned(enum fake_call call, uint64_t ordinal)

@@ -33,8 +33,7 @@ static void put(void *block) { hk_outbox_put(&outbox, hk_map_lookup((uintptr_t)b
 static size_t take_parcels(unsigned class, size_t *in_them)
 {
     size_t parcels = 0;
-    for (struct hk_parcel *next, *parcel = hk_inbox_take(owner, class, 100); parcel != NULL;
-         parcel = next, parcels++) {
+    for (struct hk_parcel *next, *parcel = hk_inbox_take(owner, class, 100); parcel != NULL; parcel = next, parcels++) {
         next = parcel->next;
         *in_them += parcel->count == 0 ? 1 : parcel->count;
     }
