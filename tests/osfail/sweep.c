@@ -186,7 +186,7 @@ int main(int argc, char **argv)
     static const struct scenario *const tables[] = {scenarios_blocks, scenarios_resize, scenarios_heap,
                                                     scenarios_threads};
     bool full = argc > 1 && strcmp(argv[1], "full") == 0;
-    struct sweep new_processes = full ? (struct sweep){3, 5, 25} : (struct sweep){1, 3, 0};
+    struct sweep new_processes = full ? (struct sweep){3, 5, 25} : (struct sweep){1, 1, 0};
     warm_sweep = full ? (struct sweep){3, 7, 50} : (struct sweep){2, 3, 2};
     tally = mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (tally == MAP_FAILED)
