@@ -19,6 +19,7 @@
 #include "tiers/blocks.c"
 #include "tiers/bigcache.c"
 #include "tiers/giveback.c"
+#include "front/depot.c"
 #include "front/bins.c"
 #include "front/cache.c"
 #include "report/census.c"

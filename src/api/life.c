@@ -139,12 +139,17 @@ static void thread_ending(void *value)
 /* What the C library allocates in here is served: the calling thread has its cache already. */
 static void watch_forks_and_threads(void)
 {
-    if (atomic_exchange(&life.xwatching, true))
+    if (HK_LIKELY(hk_load_acquire(life.xwatching)))
         return;
-    pthread_atfork(fork_prepare, fork_parent, fork_child);
-    life.has_key = pthread_key_create(&life.key, thread_ending) == 0;
-    if (!life.has_key)
-        hk_say("no thread key to be had: caches of threads that end are lost");
+    hk_lock(&life.lock);
+    if (!hk_load(life.xwatching)) {
+        pthread_atfork(fork_prepare, fork_parent, fork_child);
+        life.has_key = pthread_key_create(&life.key, thread_ending) == 0;
+        if (!life.has_key)
+            hk_say("no thread key to be had: caches of threads that end are lost");
+        hk_store_release(life.xwatching, true);
+    }
+    hk_unlock(&life.lock);
 }
 
 struct hk_cache *hk_life_cache(void)

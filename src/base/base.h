@@ -49,6 +49,14 @@
  * its address. Costs no instruction. */
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
+/* A word that is written once, when the program has hardly begun: a relaxed load, but one that compilers fold into the
+ * instruction that uses it. The thread sanitizer is shown it as what it is. */
+#if defined(__SANITIZE_THREAD__)
+#define HK_LOAD_SETTLED(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#else
+#define HK_LOAD_SETTLED(x) (x)
+#endif
+
 /* What is read after this is not read before it. Costs no instruction; the processor is not held. */
 #define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
 

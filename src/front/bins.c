@@ -77,20 +77,36 @@ static unsigned batch_of(const struct hk_bin *bin, unsigned class)
 size_t hk_bin_fill(struct hk_cache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->front.bins[class];
-    unsigned want = batch_of(bin, class);
-    void **end = bin->base + 1 + want;
-    unsigned got = hk_blocks_take(&cache->owner, class, end, want);
-    if (got < want)
-        memmove(bin->base + 1, end - got, got * sizeof(void *));
+    size_t got = hk_depot_take(&cache->depot, class, bin->base + 1, hk_bin_capacity(bin));
+    if (got == 0) {
+        unsigned want = batch_of(bin, class);
+        void **end = bin->base + 1 + want;
+        got = hk_blocks_take(&cache->owner, class, end, want);
+        if (got < want)
+            memmove(bin->base + 1, end - got, got * sizeof(void *));
+    }
     bin->top = bin->base + got;
     return got;
+}
+
+static void drop_oldest(struct hk_bin *bin, size_t n)
+{
+    size_t rest = hk_bin_items(bin) - n;
+    memmove(bin->base + 1, bin->base + 1 + n, rest * sizeof(void *));
+    bin->top = bin->base + rest;
 }
 
 void hk_bin_shed(struct hk_cache *cache, unsigned class, size_t n)
 {
     struct hk_bin *bin = &cache->front.bins[class];
-    hk_blocks_give(&cache->owner, bin->base + 1, (unsigned)n);
-    size_t rest = hk_bin_items(bin) - n;
-    memmove(bin->base + 1, bin->base + 1 + n, rest * sizeof(void *));
-    bin->top = bin->base + rest;
+    if (hk_bin_capacity(bin) < largest_capacity(class) || !hk_depot_put(&cache->depot, class, bin->base + 1, n))
+        hk_blocks_give(&cache->owner, bin->base + 1, (unsigned)n);
+    drop_oldest(bin, n);
+}
+
+void hk_bin_empty(struct hk_cache *cache, unsigned class)
+{
+    struct hk_bin *bin = &cache->front.bins[class];
+    hk_blocks_give(&cache->owner, bin->base + 1, (unsigned)hk_bin_items(bin));
+    bin->top = bin->base;
 }

@@ -17,9 +17,11 @@ bool hk_bin_grow(struct hk_cache *cache, unsigned class);
 /* Frees the array of an empty bin. */
 void hk_bin_drop(struct hk_cache *cache, unsigned class);
 
-/* Fills an empty bin from the owner's slabs; the number of blocks, 0 if memory is refused. */
+/* Fills an empty bin from the depot, else from the owner's slabs; the number of blocks, 0 if memory is refused. */
 size_t hk_bin_fill(struct hk_cache *cache, unsigned class);
-/* Gives the n oldest blocks back to their slabs. */
+/* Takes the n oldest blocks out: of a bin that cannot grow into the depot, else back to their slabs. */
 void hk_bin_shed(struct hk_cache *cache, unsigned class, size_t n);
+/* Gives all blocks back to their slabs. */
+void hk_bin_empty(struct hk_cache *cache, unsigned class);
 
 #endif

@@ -36,9 +36,9 @@ struct hk_gate hk_gate;
 /* Where the map covers only a window, a free must look before it reads: that is the slow path's. */
 void hk_gate_open(void)
 {
-    hk_gate.routes = hk_map.routes;
-    hk_gate.addresses_below = hk_map.flat ? (uintptr_t)1 << HK_ADDRESS_BITS : 0;
-    hk_gate.sizes_below = HK_FINE_MAX + 1;
+    __atomic_store_n(&hk_gate.routes, hk_map.routes, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_gate.addresses_below, hk_map.flat ? (uintptr_t)1 << HK_ADDRESS_BITS : 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_gate.sizes_below, HK_FINE_MAX + 1, __ATOMIC_RELEASE);
 }
 
 _Thread_local struct hk_front *hk_self = &hk_front_unborn;
@@ -147,7 +147,8 @@ static void tick(struct hk_cache *cache)
     cache->until_tick = SLOW_CALLS_PER_TICK;
     hk_outbox_post_all(&cache->outbox);
     drain_some(cache);
-    hk_giveback_tick();
+    if (hk_giveback_tick(&cache->ticks_seen))
+        hk_depot_age(&cache->depot, &cache->owner);
 }
 
 /* A bin that runs empty or over again after a few times its capacity is too small for what the program does. */
@@ -262,9 +263,10 @@ bool hk_cache_resize(struct hk_cache *cache, void *block, size_t size)
 static void empty_bins(struct hk_cache *cache)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        hk_bin_shed(cache, class, hk_bin_items(&cache->front.bins[class]));
+        hk_bin_empty(cache, class);
         hk_bin_drop(cache, class);
     }
+    hk_depot_empty(&cache->depot, &cache->owner);
 }
 
 void hk_cache_trim(struct hk_cache *cache)
@@ -294,7 +296,7 @@ void hk_cache_end(void)
     close_inboxes(cache);
     hk_blocks_abandon(&cache->owner);
     drain_all(cache);
-    hk_giveback_tick();
+    hk_giveback_tick(&cache->ticks_seen);
     HK_COUNT(threads_ended, 1);
     hk_lock(&pool.lock);
     cache->alive = false;
@@ -332,7 +334,7 @@ void hk_caches_fork_parent(void)
  * delivered elsewhere. */
 static void bury(struct hk_cache *cache)
 {
-    size_t blocks = hk_outbox_forget(&cache->outbox);
+    size_t blocks = hk_outbox_forget(&cache->outbox) + hk_depot_forget(&cache->depot);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         blocks += hk_min(hk_bin_items(&cache->front.bins[class]), hk_classes[class].cap);
         hk_inbox_forget(&cache->owner, class);

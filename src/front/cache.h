@@ -6,6 +6,7 @@
 #ifndef HK_CACHE_H
 #define HK_CACHE_H
 
+#include "front/depot.h"
 #include "front/hit.h"
 #include "slab/outbox.h"
 #include "slab/owner.h"
@@ -14,9 +15,11 @@ struct hk_cache {
     struct hk_front front;
     struct hk_owner owner;
     struct hk_outbox outbox;
+    struct hk_depot depot;
     uint64_t served_at_turn[HK_CLASSES]; /* what a bin had served when it last ran empty or over */
     size_t granted;      /* bytes that the bins may hold, by their capacities */
     uint32_t until_tick; /* slow calls left until the clock is looked at */
+    uint64_t ticks_seen; /* of giving back */
     bool alive;
     struct hk_cache *next_unused;
 };

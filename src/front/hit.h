@@ -78,7 +78,7 @@ HK_INLINE bool hk_hit_push(struct hk_front *front, size_t offset, void *block)
 /* NULL is a miss. */
 HK_INLINE void *hk_hit_malloc(size_t size)
 {
-    if (HK_UNLIKELY(size >= hk_gate.sizes_below))
+    if (HK_UNLIKELY(size >= HK_LOAD_SETTLED(hk_gate.sizes_below)))
         return NULL;
     HK_READ_NO_EARLIER();
     return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP]);
@@ -87,11 +87,11 @@ HK_INLINE void *hk_hit_malloc(size_t size)
 /* False is a miss: not mine, not a block of a bin, or the bin is full. */
 HK_INLINE bool hk_hit_free(void *block)
 {
-    if (HK_UNLIKELY((uintptr_t)block >= hk_gate.addresses_below))
+    if (HK_UNLIKELY((uintptr_t)block >= HK_LOAD_SETTLED(hk_gate.addresses_below)))
         return false;
     HK_READ_NO_EARLIER();
     struct hk_front *front = hk_self;
-    uint32_t offset = hk_load(hk_gate.routes[(uintptr_t)block >> HK_UNIT_SHIFT]) ^ front->key;
+    uint32_t offset = hk_load(HK_LOAD_SETTLED(hk_gate.routes)[(uintptr_t)block >> HK_UNIT_SHIFT]) ^ front->key;
     if (HK_UNLIKELY(offset >= HK_CLASSES * HK_CLASS_BYTES))
         return false;
     return hk_hit_push(front, offset, block);

@@ -37,7 +37,7 @@ static void count_cache(struct hk_census *census, struct hk_cache *cache)
         row->served += bin->served;
         if (!cache->alive)
             continue;
-        row->in_bins += hk_bin_items(bin) * size;
+        row->in_bins += (hk_bin_items(bin) + cache->depot.shelves[class].blocks) * size;
     }
     for (unsigned slot = 0; slot < HK_OUTBOX_SLOTS; slot++) {
         const struct hk_parcel *parcel = cache->outbox.slots[slot].parcel;

@@ -118,49 +118,69 @@ void hk_slab_release(struct hk_slab *slab)
     HK_COUNT(slabs_released, 1);
 }
 
+/* All of a word's blocks, or the n lowest; what is left of the word. */
+HK_INLINE uint64_t take_bits(uint64_t bits, char *base, size_t size, void ***end, unsigned n)
+{
+    void **at = *end;
+    for (; n > 0; n--, bits &= bits - 1)
+        *--at = base + (size_t)hk_ctz64(bits) * size;
+    *end = at;
+    return bits;
+}
+
 void hk_slab_take(struct hk_slab *slab, void **end, unsigned n)
 {
     hk_assert(n <= slab->free);
     unsigned word = slab->first_word;
+    size_t size = slab->block_size;
     slab->free = (uint16_t)(slab->free - n);
-    while (n > 0) {
+    for (;; word++) {
         uint64_t bits = slab->freebits[word];
-        char *base = (char *)slab->start + (size_t)word * 64 * slab->block_size;
-        for (; bits != 0 && n > 0; bits &= bits - 1, n--)
-            *--end = base + (size_t)hk_ctz64(bits) * slab->block_size;
-        slab->freebits[word] = bits;
-        word += bits == 0;
+        unsigned have = hk_popcount64(bits);
+        char *base = (char *)slab->start + (size_t)word * 64 * size;
+        slab->freebits[word] = take_bits(bits, base, size, &end, have < n ? have : n);
+        if (have >= n)
+            break;
+        n -= have;
     }
     slab->first_word = (uint16_t)word;
 }
 
-HK_INLINE void give_bit(struct hk_slab *slab, size_t index, const void *block)
+HK_COLD static void give_refused(const struct hk_slab *slab, const void *block)
 {
-    uint64_t bit = (uint64_t)1 << (index % 64);
-    unsigned word = (unsigned)(index / 64);
-    if (HK_UNLIKELY(slab->start + index * slab->block_size != (uintptr_t)block || index >= slab->blocks))
-        hk_slab_invalid("pointer inside a block", block);
-    if (HK_UNLIKELY((slab->freebits[word] & bit) != 0))
-        hk_slab_invalid("block already free", block);
-    slab->freebits[word] |= bit;
-    slab->free++;
-    if (word < slab->first_word)
-        slab->first_word = (uint16_t)word;
+    size_t index = hk_slab_index(slab, (uintptr_t)block);
+    bool start_of_block = index < slab->blocks && slab->start + index * slab->block_size == (uintptr_t)block;
+    hk_slab_invalid(start_of_block ? "block already free" : "pointer inside a block", block);
 }
-
-void hk_slab_give(struct hk_slab *slab, void *block) { give_bit(slab, hk_slab_index(slab, (uintptr_t)block), block); }
 
 unsigned hk_slab_give_run(struct hk_slab *slab, void *const *blocks, unsigned n)
 {
+    const uintptr_t start = slab->start;
+    const size_t bytes = slab->bytes, size = slab->block_size, count = slab->blocks;
+    const uint64_t reciprocal = slab->reciprocal;
+    uint64_t *freebits = slab->freebits;
+    size_t first_word = slab->first_word;
     unsigned given = 0;
-    uintptr_t start = slab->start;
-    size_t bytes = slab->bytes;
     do {
-        hk_slab_give(slab, blocks[given]);
-        given++;
-    } while (given < n && (uintptr_t)blocks[given] - start < bytes);
+        size_t offset = (uintptr_t)blocks[given] - start;
+        if (offset >= bytes)
+            break;
+        size_t index = (size_t)((offset * reciprocal) >> RECIPROCAL_SHIFT);
+        if (HK_UNLIKELY(index >= count || index * size != offset))
+            give_refused(slab, blocks[given]);
+        size_t word = index / 64;
+        uint64_t bits = freebits[word], bit = (uint64_t)1 << (index % 64);
+        if (HK_UNLIKELY((bits & bit) != 0))
+            give_refused(slab, blocks[given]);
+        freebits[word] = bits | bit;
+        first_word = word < first_word ? word : first_word;
+    } while (++given < n);
+    slab->first_word = (uint16_t)first_word;
+    slab->free = (uint16_t)(slab->free + given);
     return given;
 }
+
+void hk_slab_give(struct hk_slab *slab, void *block) { hk_slab_give_run(slab, &block, 1); }
 
 void hk_slab_recount(struct hk_slab *slab)
 {

@@ -46,7 +46,7 @@ static uintptr_t next_address(void)
 }
 
 /* The kernel hands out addresses downwards from where it just put the probe, at most as many bytes as the limit allows: a
- * window of several times the limit, most of it below, holds whatever this process can ever get. Unless what was reserved
+ * window of several times the limit on both sides holds whatever this process can ever get. Unless what was reserved
  * here, or could not be given back, took that room: then it is given up. */
 static bool reserve_window(size_t limit)
 {
@@ -56,7 +56,7 @@ static bool reserve_window(size_t limit)
     size_t step = hk_max(hk_align_up(hk_min(limit, WIDEST_WINDOW), HK_SUPER), SMALLEST_WINDOW);
     uintptr_t middle = hk_align_down(probe, HK_SUPER);
     uintptr_t low = middle > 8 * step ? middle - 8 * step : 0;
-    uintptr_t high = hk_min(middle + 2 * step, (uintptr_t)1 << HK_ADDRESS_BITS);
+    uintptr_t high = hk_min(middle + 8 * step, (uintptr_t)1 << HK_ADDRESS_BITS);
     if (!reserve_arrays(low >> HK_UNIT_SHIFT, (high - low) >> HK_UNIT_SHIFT, HK_ACCESS_NONE))
         return false;
     uintptr_t next = next_address();

@@ -9,8 +9,6 @@ bool hk_sparse_reserve(struct hk_sparse *sparse, size_t size, enum hk_access acc
     sparse->window = hk_align_up((size + HK_SPARSE_WINDOWS - 1) / HK_SPARSE_WINDOWS, HK_PAGE);
     sparse->size = (size + sparse->window - 1) / sparse->window * sparse->window; /* windows are no powers of two */
     sparse->base = hk_os.map(sparse->size, access);
-    for (size_t i = 0; i < HK_SPARSE_WINDOWS / 64; i++)
-        hk_store(sparse->xcommitted[i], 0);
     if (sparse->base == NULL)
         return false;
     for (size_t i = 0; i < HK_SPARSE_WINDOWS / 64; i++)

@@ -18,7 +18,7 @@ static struct hk_slab *of_link(struct hk_link *link) { return hk_container_of(li
 
 static bool fits(const struct hk_slab *slab, size_t bytes, size_t align)
 {
-    return slab->bytes >= bytes && slab->bytes - bytes <= bytes / 100 * (hk_options.big_fit - 100) &&
+    return slab->bytes >= bytes && slab->bytes * 100 <= bytes * hk_options.big_fit &&
            (slab->start & (align - 1)) == 0;
 }
 

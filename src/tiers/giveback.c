@@ -10,7 +10,7 @@ enum { TICK_MS = 150 };
 
 static _Atomic uint64_t xlast_pass;
 
-void hk_giveback_tick(void)
+static void pass_if_due(void)
 {
     uint64_t now = hk_os.clock_ms();
     uint64_t last = hk_load(xlast_pass);
@@ -21,6 +21,15 @@ void hk_giveback_tick(void)
         return;
     hk_runs_purge(now, hk_options.purge_delay);
     hk_big_purge(now, hk_options.purge_delay);
+}
+
+bool hk_giveback_tick(uint64_t *seen)
+{
+    pass_if_due();
+    uint64_t last = hk_load(xlast_pass);
+    bool passed = last != *seen;
+    *seen = last;
+    return passed;
 }
 
 size_t hk_giveback_all(void) { return hk_runs_purge(0, 0) + hk_big_purge(0, 0); }

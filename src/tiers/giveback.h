@@ -6,8 +6,9 @@
 
 #include "base/base.h"
 
-/* A glance at the clock; a pass if one is due. */
-void hk_giveback_tick(void);
+/* A glance at the clock; a pass if one is due. True if there was one, whoever made it, since the caller last asked: *seen is
+ * the caller's own note of that. */
+bool hk_giveback_tick(uint64_t *seen);
 /* Everything that is free, now. Returns bytes. */
 size_t hk_giveback_all(void);
 

@@ -42,11 +42,11 @@ UNIT_TEST(when_due)
     unit_start();
     leave_free_memory();
     size_t warm = still_warm();
-    hk_giveback_tick();
+    hk_giveback_tick(&(uint64_t){0});
     assert_int_equal(still_warm(), warm);
     for (int i = 0; i < 30 && still_warm() > 0; i++) {
         fake_os_pass_ms(100);
-        hk_giveback_tick();
+        hk_giveback_tick(&(uint64_t){0});
         if (i < 4)
             assert_int_equal(still_warm(), warm);
     }
@@ -59,12 +59,12 @@ UNIT_TEST(not_too_often)
     hk_options.purge_delay = 1000;
     unit_start();
     fake_os_pass_ms(10000);
-    hk_giveback_tick();
+    hk_giveback_tick(&(uint64_t){0});
     leave_free_memory();
     fake_os_pass_ms(149);
     uint64_t before = hk_load(fake_os.xtotal);
     for (int i = 0; i < 1000; i++)
-        hk_giveback_tick();
+        hk_giveback_tick(&(uint64_t){0});
     assert_int_equal(hk_load(fake_os.xtotal), before);
 }
 
@@ -74,7 +74,7 @@ UNIT_TEST(no_delay)
     unit_start();
     leave_free_memory();
     fake_os_pass_ms(1);
-    hk_giveback_tick();
+    hk_giveback_tick(&(uint64_t){0});
     assert_int_equal(still_warm(), 0);
 }
 

@@ -1,0 +1,41 @@
+/* Depot: batches of free blocks set aside whole, so that a burst's blocks go through the bitmaps neither when they are freed
+ * nor when they are allocated again. What a bin sheds is copied here; what it lacks is copied back.
+ * Owns       the stashes, and how many bytes of blocks they may hold.
+ * Invariant  a stash's blocks belong to slabs of the cache's owner; nothing is held that was not touched for a tick or two.
+ * Threads    its own; totals may be read by any. */
+#ifndef HK_DEPOT_H
+#define HK_DEPOT_H
+
+#include "policy/classes.h"
+#include "slab/owner.h"
+
+enum { HK_STASH_BLOCKS = 128 };
+
+struct hk_stash {
+    struct hk_stash *next;
+    size_t count;
+    void *blocks[HK_STASH_BLOCKS];
+};
+
+struct hk_depot {
+    struct hk_depot_shelf {
+        struct hk_stash *newest;
+        size_t blocks;
+    } shelves[HK_CLASSES];
+    size_t bytes;  /* of blocks, in all classes */
+    bool touched;  /* since the last call of hk_depot_age */
+};
+
+/* Copies n <= HK_STASH_BLOCKS blocks in; false if there is no room, or no memory for a stash. */
+bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, size_t n);
+/* Copies the newest stash out; the number of blocks, 0 if there is none. */
+size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size_t room);
+
+/* Once a tick: gives back some of what nobody touched since the last. */
+void hk_depot_age(struct hk_depot *depot, struct hk_owner *owner);
+/* Gives back all. */
+void hk_depot_empty(struct hk_depot *depot, struct hk_owner *owner);
+/* In a fork child, for a thread that it does not have: forgets all. The number of blocks. */
+size_t hk_depot_forget(struct hk_depot *depot);
+
+#endif
