@@ -3,7 +3,7 @@
 
 int main(void)
 {
-    enum { BLOCKS = 20000 };
+    enum { BLOCKS = 600000 }; /* more than a bin and the depot behind it hold */
     static void *block[BLOCKS];
     for (size_t i = 0; i < BLOCKS; i++) {
         block[i] = malloc(48);
