@@ -1,10 +1,17 @@
-/* A small block freed twice; the cache is flushed because more is freed than it can hold. */
+/* A small block freed twice; the bin is flushed because more is freed than it can hold, and there is no depot behind it. */
 #include "misuse.h"
 
-int main(void)
+#include <unistd.h>
+
+int main(int argc, char **argv)
 {
-    enum { BLOCKS = 600000 }; /* more than a bin and the depot behind it hold */
+    enum { BLOCKS = 20000 };
     static void *block[BLOCKS];
+    if (argc > 0 && getenv("HAKMEM_DEPOT") == NULL) {
+        setenv("HAKMEM_DEPOT", "0", 1);
+        execv(argv[0], argv);
+        return 2;
+    }
     for (size_t i = 0; i < BLOCKS; i++) {
         block[i] = malloc(48);
     }
