@@ -79,8 +79,16 @@ bool hk_life_started(void)
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
+/* Where there is one thread, it is here: no lock is held, nothing is under way, and every page left alone is one that
+ * neither process has to copy. */
+extern char __libc_single_threaded __attribute__((weak));
+static bool alone_at_fork;
+
 static void fork_prepare(void)
 {
+    alone_at_fork = &__libc_single_threaded != NULL && __libc_single_threaded;
+    if (alone_at_fork)
+        return;
     if (_IO_list_lock != NULL)
         _IO_list_lock();
     hk_lock(&life.lock);
@@ -96,6 +104,9 @@ static void fork_prepare(void)
 
 static void fork_parent(void)
 {
+    HK_COUNT(forks, 1);
+    if (alone_at_fork)
+        return;
     hk_sparse_fork_parent();
     hk_meta_fork_parent();
     hk_runs_fork_parent();
@@ -107,11 +118,13 @@ static void fork_parent(void)
     hk_unlock(&life.lock);
     if (_IO_list_unlock != NULL)
         _IO_list_unlock();
-    HK_COUNT(forks, 1);
 }
 
 static void fork_child(void)
 {
+    HK_COUNT(forks, 1);
+    if (alone_at_fork)
+        return;
     hk_sparse_fork_child();
     hk_meta_fork_child();
     hk_runs_fork_child();
@@ -124,7 +137,6 @@ static void fork_child(void)
     struct hk_cache *self = hk_cache_self();
     if (orphans)
         hk_registry_orphan_rest(self != NULL ? self->owner.id : HK_NOBODY);
-    HK_COUNT(forks, 1);
 }
 
 /* The value counts the rounds; setting it again asks for another one. */

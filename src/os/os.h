@@ -27,8 +27,6 @@ struct hk_os {
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
     /* Asks for (or against) huge pages; advice only. */
     bool (*advise_huge)(void *p, size_t size, bool wanted);
-    /* Leaves a range out of core dumps; advice only. */
-    void (*skip_dump)(void *p, size_t size);
     /* Monotonic, cheap, coarse. */
     uint64_t (*clock_ms)(void);
     /* Lets others run, for a moment. */

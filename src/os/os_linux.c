@@ -74,8 +74,6 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
     return r == 0;
 }
 
-static void linux_skip_dump(void *p, size_t size) { KEEPING_ERRNO((void)madvise(p, size, MADV_DONTDUMP)); }
-
 static uint64_t linux_clock_ms(void)
 {
     struct timespec now = {0, 0};
@@ -193,7 +191,6 @@ struct hk_os hk_os = {
     .purge = linux_purge,
     .remap = linux_remap,
     .advise_huge = linux_advise_huge,
-    .skip_dump = linux_skip_dump,
     .clock_ms = linux_clock_ms,
     .pause = linux_pause,
     .has_thread_pointer = linux_has_thread_pointer,

@@ -10,7 +10,7 @@
 
 #define GRAIN ((size_t)HK_CACHE_LINE)
 #define LARGEST (64 * HK_KIB)
-#define ROOMY_CHUNK (1 * HK_MIB)
+#define ROOMY_CHUNK (512 * HK_KIB)
 #define SCARCE_CHUNK (64 * HK_KIB)
 
 struct free_block {
@@ -44,8 +44,6 @@ static bool new_chunk(size_t wanted)
     }
     if (chunk == NULL)
         return false;
-    if (size >= HK_HUGE_PAGE / 2)
-        hk_os.advise_huge(chunk, size, false);
     size_t left = (size_t)(meta.end - meta.next);
     if (meta.end == chunk)
         meta.end += size;

@@ -14,7 +14,6 @@ bool hk_sparse_reserve(struct hk_sparse *sparse, size_t size, enum hk_access acc
     for (size_t i = 0; i < HK_SPARSE_WINDOWS / 64; i++)
         hk_store(sparse->xcommitted[i], 0);
     hk_os.advise_huge(sparse->base, sparse->size, false);
-    hk_os.skip_dump(sparse->base, sparse->size);
     return true;
 }
 
