@@ -1,0 +1,106 @@
+"""The controls: small libraries and numbers, each wrong in one way, must be noticed.    test_hitpath.py PAIRS CC"""
+import contextlib
+import io
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from check_hitpath import check
+from check_kernel import judged
+from check_pairs import instructions_a_pair
+from locks import bound
+
+PAIRS, COMPILER = "", "cc"
+FRONT = """#include <stddef.h>
+struct front { void **top; long served; };
+static struct front none;
+__attribute__((visibility("hidden"))) _Thread_local struct front *self = &none;
+long together;
+void elsewhere(void);
+"""
+MALLOC = "void *malloc(size_t n) { void *p = self->top[n]; self->top--; BREAK return p; }\n"
+FREE = "void free(void *p) { *self->top = p; self->top++; }\n"
+# 66 and 1 instructions, and a block that is new each time.
+LONG = """__asm__(".text; .globl malloc, free; .type malloc, @function; .type free, @function;"
+"malloc: .rept 60; nop; .endr; lea room(%rip), %rax; add used(%rip), %rax; add $15, %rdi; and $-16, %rdi; add %rdi, used(%rip); ret;"
+".size malloc, .-malloc; free: ret; .size free, .-free;"
+".bss; .balign 16; used: .skip 16; room: .skip 1 << 24; .section .note.GNU-stack,\\"\\",@progbits");
+"""
+
+
+def built(folder: str, code: str, more: tuple = ()) -> str:
+    source, library = Path(folder) / "a.c", Path(folder) / "liba.so"
+    source.write_text(code)
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-O2", "-fno-builtin", "-ftls-model=initial-exec", *more, str(source), "-o", str(library)], check=True)
+    return str(library)
+
+
+@unittest.skipUnless(platform.machine() == "x86_64", "read for x86_64 only")
+class FastPath(unittest.TestCase):
+    def said(self, wrong: str, free: str = FREE, more: tuple = ()) -> str:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            return "\n".join(check(built(folder, FRONT + MALLOC.replace("BREAK", wrong) + free, more)))
+
+    def test_a_good_one_passes(self):
+        self.assertEqual(self.said("self->served++;"), "")
+
+    def test_call(self):
+        self.assertIn("malloc: calls", self.said("elsewhere();"))
+
+    def test_call_for_thread_local_storage(self):
+        self.assertIn("malloc: calls", self.said("self->served++;", more=("-ftls-model=global-dynamic",)))
+
+    def test_jump_to_elsewhere(self):
+        self.assertIn("free: the path does not end in ret", self.said("", "void free(void *p) { (void)p; elsewhere(); }\n"))
+
+    def test_atomic_addition(self):
+        self.assertIn("malloc: atomic", self.said("__atomic_fetch_add(&self->served, 1, __ATOMIC_RELAXED);"))
+
+    def test_exchange(self):
+        self.assertIn("malloc: atomic", self.said("__atomic_exchange_n(&self->served, 1, __ATOMIC_RELAXED);"))
+
+    def test_fence(self):
+        self.assertIn("malloc: atomic", self.said('__asm__ volatile("mfence");'))
+
+    def test_common_counter(self):
+        self.assertIn("not the thread's own", self.said("together++;"))
+
+    def test_common_counter_by_pointer(self):
+        self.assertIn("not the thread's own", self.said('long *at = &together; __asm__("" : "+r"(at)); *at = 1;'))
+
+    def test_write_into_the_block(self):
+        wrong = "void free(void *p) { *(void **)p = 0; }\n"
+        self.assertIn("not the thread's own", self.said("", wrong))
+
+    def test_too_long(self):
+        self.assertIn("instructions of the path", self.said('__asm__ volatile(".rept 17; nop; .endr");'))
+
+
+@unittest.skipUnless(shutil.which("valgrind"), "no valgrind here")
+class Pairs(unittest.TestCase):
+    def test_instructions_are_counted_exactly(self):
+        with tempfile.TemporaryDirectory() as folder:
+            found = instructions_a_pair(built(folder, LONG), PAIRS)
+        self.assertGreater(found, bound("pair_instructions"))
+        self.assertIn(found - 67, range(2, 7), "67 in the library, and two jumps of one to three instructions")
+
+
+class Kernel(unittest.TestCase):
+    GOOD = {"faults": 190, "glibc": 155, "calls": 70, "calls of twice the steps": 70}
+
+    def test_good_numbers_pass(self):
+        self.assertEqual(judged(self.GOOD), [])
+
+    def test_bad_numbers(self):
+        for wrong in ({"faults": 251, "glibc": 240}, {"faults": 201}, {"calls of twice the steps": 71},
+                      {"calls": 0, "calls of twice the steps": 0}):
+            self.assertEqual(len(judged(self.GOOD | wrong)), 1, wrong)
+
+
+if __name__ == "__main__":
+    PAIRS, COMPILER = sys.argv.pop(1), sys.argv.pop(1)
+    unittest.main()
