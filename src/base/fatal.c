@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/lock.h"
 #include "base/say.h"
 
 HK_COLD void hk_fatal(const char *format, ...)
@@ -15,6 +16,7 @@ HK_COLD void hk_fatal(const char *format, ...)
     va_end(args);
     hk_text_add(&text, "\n");
     hk_text_flush(&text);
+    hk_locks_give_way();
     abort();
 }
 
