@@ -82,8 +82,7 @@ static void release_units(struct hk_super *super, uint32_t units)
     relist(super);
 }
 
-/* Enters [address, address + size) as free and clean. A super keeps the use of its first units. What is not in a region goes
- * back by being unmapped, so none of it can be dirty still. */
+/* Enters [address, address + size) as free and clean. A super keeps the use of its first units. */
 static bool add_memory(uintptr_t address, size_t size, enum hk_use use, bool huge)
 {
     if (!hk_map_cover(address, size))
@@ -96,12 +95,12 @@ static bool add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
         super->huge = huge;
         super->owned |= unit;
         super->free |= unit;
+        runs.arenas[super->use].mapped += HK_UNIT;
         if (at + HK_UNIT == size || unit_in_super(address + at + HK_UNIT) == 0)
             relist(super);
     }
     runs.free_units += size / HK_UNIT;
     runs.mapped += size;
-    runs.arenas[use].mapped += size;
     return true;
 }
 
