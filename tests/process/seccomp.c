@@ -1,4 +1,4 @@
-/* Usage: test_seccomp refuse|kill
+/* Usage: test_seccomp refuse|kill [steps]
  * After the start of the program a filter lets pass few system calls only; the heap goes on.
  *   refuse  only mmap, munmap, madvise, futex (and write, exit_group for the test itself); others give ENOSYS
  *   kill    a sandbox as real ones are: some more calls pass, any other ends the process */
@@ -18,7 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SKIPPED = 77, BLOCKS = 5000, STEPS = 300000, FILTER_ROOM = 64 };
+enum { SKIPPED = 77, BLOCKS = 5000, STEPS = 80000, FILTER_ROOM = 64 };
 
 static const int needed[] = {SYS_mmap, SYS_munmap, SYS_madvise, SYS_futex, SYS_write, SYS_exit_group};
 static const int sandbox[] = {SYS_mprotect,  SYS_mremap,        SYS_exit,          SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
@@ -59,12 +59,12 @@ static size_t draw_size(struct rng *rng)
     return 1 + (draw < 3 ? rng_below(rng, 6u << 20) : draw < 40 ? rng_below(rng, 300000) : rng_below(rng, 3000));
 }
 
-static void use_heap(void)
+static void use_heap(unsigned long steps)
 {
     static void  *block[BLOCKS];
     static size_t size[BLOCKS];
     struct rng    rng = rng_seeded(9);
-    for (unsigned i = 0; i < STEPS && check_failures() == 0; i++) {
+    for (unsigned long i = 0; i < steps && check_failures() == 0; i++) {
         uint32_t slot = rng_below(&rng, BLOCKS);
         if (!block[slot]) {
             size[slot] = draw_size(&rng);
@@ -100,10 +100,11 @@ static void use_heap(void)
 int main(int argc, char **argv)
 {
     bool kill = argc > 1 && strcmp(argv[1], "kill") == 0;
+    unsigned long steps = argc > 2 ? strtoul(argv[2], NULL, 10) : STEPS;
     free(malloc(1)); /* the start of the heap is part of the start */
     if (!install(kill)) {
         return errno == EINVAL || errno == ENOSYS || errno == EPERM ? SKIPPED : 1;
     }
-    use_heap();
+    use_heap(steps);
     return check_report(kill ? "seccomp, kill" : "seccomp, refuse");
 }

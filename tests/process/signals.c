@@ -1,4 +1,4 @@
-/* Usage: test_signals
+/* Usage: test_signals [steps]
  * A timer interrupts the heap at any instruction, thousands of times a second, with a handler that does not allocate but
  * uses the stack and errno; nothing in the heap may depend on not being interrupted, and no
  * system call of its own may fail for EINTR. */
@@ -16,10 +16,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { INTERVAL_NS = 50000, THREADS = 3, BLOCKS = 1000, STEPS = 150000 };
+enum { INTERVAL_NS = 50000, THREADS = 3, BLOCKS = 1000, STEPS = 60000 };
 
 static atomic_uint  x_signals;
 static volatile int trampled;
+static unsigned long steps = STEPS; /* of each thread; written before they start */
 
 static void on_signal(int number)
 {
@@ -37,7 +38,7 @@ static void *use_heap(void *argument)
     struct rng rng = rng_seeded((uintptr_t)argument);
     void      *block[BLOCKS] = {NULL};
     size_t     size[BLOCKS] = {0};
-    for (unsigned i = 0; i < STEPS; i++) {
+    for (unsigned long i = 0; i < steps; i++) {
         uint32_t slot = rng_below(&rng, BLOCKS);
         uint32_t draw = rng_below(&rng, 1000);
         if (block[slot]) {
@@ -59,13 +60,16 @@ static void *use_heap(void *argument)
     return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     timer_t           timer;
     struct sigaction  action = {.sa_handler = on_signal}; /* no SA_RESTART: calls do fail with EINTR */
     struct sigevent   event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
     struct itimerspec interval = {{0, INTERVAL_NS}, {0, INTERVAL_NS}};
     pthread_t         thread[THREADS];
+    if (argc > 1) {
+        steps = strtoul(argv[1], NULL, 10);
+    }
     watchdog_start(120, "signals");
     sigaction(SIGUSR1, &action, NULL);
     CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "timer_create: errno %d", errno);
