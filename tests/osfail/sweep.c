@@ -1,4 +1,4 @@
-/* Usage: test_osfail [quick|full] [scenario name]
+/* Usage: test_osfail [warm|quick|full] [scenario name]        warm: only in processes that have been up, for valgrind
  * Any call to the system may fail, and any number of them (R2). Every scenario runs with its k-th call refused, for all k;
  * with all from the k-th on; with every n-th; with some at random: in processes that are just starting, and again and again
  * in one that has been up for a while. After each, the system is healthy again and the same scenario must go through. */
@@ -186,8 +186,9 @@ int main(int argc, char **argv)
     static const struct scenario *const tables[] = {scenarios_blocks, scenarios_resize, scenarios_heap,
                                                     scenarios_threads};
     bool full = argc > 1 && strcmp(argv[1], "full") == 0;
-    struct sweep new_processes = full ? (struct sweep){3, 5, 25} : (struct sweep){1, 1, 0};
-    warm_sweep = full ? (struct sweep){3, 7, 50} : (struct sweep){2, 3, 2};
+    bool warm = argc > 1 && strcmp(argv[1], "warm") == 0;
+    struct sweep new_processes = full ? (struct sweep){3, 5, 25} : (struct sweep){warm ? 0 : 1, 1, 0};
+    warm_sweep = full ? (struct sweep){3, 7, 50} : (struct sweep){warm ? 1 : 2, 3, warm ? 0 : 2};
     tally = mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (tally == MAP_FAILED)
         return EXIT_FAILURE;
