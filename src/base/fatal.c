@@ -7,15 +7,10 @@
 
 HK_COLD void hk_fatal(const char *format, ...)
 {
-    struct hk_text text;
-    hk_text_init(&text, 2);
-    hk_text_add(&text, "hakmem: ");
     va_list args;
     va_start(args, format);
-    hk_text_vadd(&text, format, args);
+    hk_vsay(format, args);
     va_end(args);
-    hk_text_add(&text, "\n");
-    hk_text_flush(&text);
     hk_locks_give_way();
     abort();
 }

@@ -88,15 +88,20 @@ void hk_text_flush(struct hk_text *text)
     errno = saved;
 }
 
-void hk_say(const char *format, ...)
+void hk_vsay(const char *format, va_list args)
 {
     struct hk_text text;
     hk_text_init(&text, 2);
     put_string(&text, "hakmem: ");
-    va_list args;
-    va_start(args, format);
     hk_text_vadd(&text, format, args);
-    va_end(args);
     put_char(&text, '\n');
     hk_text_flush(&text);
+}
+
+void hk_say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    hk_vsay(format, args);
+    va_end(args);
 }

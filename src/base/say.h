@@ -27,5 +27,6 @@ void hk_text_flush(struct hk_text *text);
 
 /* One line on stderr, beginning with "hakmem: ". */
 void hk_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void hk_vsay(const char *format, va_list args);
 
 #endif
