@@ -47,6 +47,7 @@ class Point:
     goal: Goal  # where it is to get
     default: bool = True
     with_limit: bool = False  # is the null allocator run, too?
+    quick: bool = False  # one of the few of `--quick`
 
     @property
     def name(self) -> str:
@@ -235,10 +236,10 @@ POINTS: tuple[Point, ...] = (
 )
 
 
-def select(names: str | None) -> list[Point]:
-    """The points of rows "P1,P4", of "all", or of the default set."""
+def select(names: str | None, quick: bool = False) -> list[Point]:
+    """The points of rows "P1,P4", of "all", of the default set, or the quick ones."""
     if not names:
-        return [p for p in POINTS if p.default]
+        return [p for p in POINTS if (p.quick if quick else p.default)]
     if names == "all":
         return list(POINTS)
     wanted = {name.strip().upper() for name in names.split(",")}
