@@ -1,58 +1,8 @@
-"""What is measured: the rows of the table, as data and nothing else.
-
-A Workload is one command line; a Point is one figure read from its runs and
-the goal it has. Several points may read one workload (speed and peak RSS).
-"""
+"""What is measured: the rows of the table, as data and nothing else."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Workload:
-    """One command line. "{n}" in it stands for the amount of work."""
-
-    command: str
-    n: int = 0
-    quick_n: int = 0
-    repeat: int = 1  # runs that make one sample (their median): for short runs
-    warm_mib: int = 0  # huge pages touched by a child that ends before the run
-    difference: bool = False  # figures per operation from runs of n and of 2n
-    single_thread: bool = True  # then processor time may stand for wall time
-
-    def argv(self, quick: bool, factor: int = 1) -> list[str]:
-        n = (self.quick_n or self.n // 10 or self.n) if quick else self.n
-        return self.command.replace("{n}", str(n * factor)).split()
-
-
-@dataclass(frozen=True)
-class Goal:
-    """Bounds; None where there is none. Ratios are > 1 where HAKMEM is better."""
-
-    ratio: float | None = None  # to the best peer
-    limit: float | None = None  # to the null allocator
-    value: float | None = None  # in the point's unit
-
-
-@dataclass(frozen=True)
-class Point:
-    row: str
-    label: str
-    work: Workload
-    metric: str
-    unit: str
-    higher: bool  # is more better?
-    floor: Goal  # what a release must hold
-    goal: Goal  # where it is to get
-    default: bool = True
-    with_limit: bool = False  # is the null allocator run, too?
-    quick: bool = False  # one of the few of `--quick`
-
-    @property
-    def name(self) -> str:
-        return f"{self.row} {self.label}"
-
+from point import Goal, Point, Workload
 
 AHEAD = Goal(ratio=1.0)
 NS = ("ns_per_op", "ns", False)

@@ -17,7 +17,8 @@ from pathlib import Path
 import tables
 from measure import BadRun, Runner, check_bound, check_served
 from peers import Allocator
-from rows import POINTS, Goal, Point, Workload, select
+from point import Goal, Point, Workload
+from rows import POINTS, select
 
 BENCH_DIR = Path("build/bench")
 CALLS = ("malloc", "free", "realloc")
