@@ -12,6 +12,7 @@
 
 void *__libc_malloc(size_t size);
 void __libc_free(void *block);
+void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *block, size_t size);
 
 static _Atomic unsigned long mallocs, frees, reallocs;
@@ -20,6 +21,12 @@ void *malloc(size_t size)
 {
     atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
     return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    atomic_fetch_add_explicit(&mallocs, 1, memory_order_relaxed);
+    return __libc_calloc(count, size);
 }
 
 void free(void *block)

@@ -1,0 +1,64 @@
+/* Zeroed blocks of 64 B to 1 MiB, used in part or in full. Each calloc follows
+ * the free of the block sixteen calls before, so that the allocator has used
+ * memory at hand, and must zero it or know that it is zero.
+ *   sparse_S  the first byte is written      full_S  each cache line is
+ * One operation is a calloc and a free; calls_malloc counts callocs. */
+#include "bench_patterns.h"
+
+#define NEAR 16u
+#define LINE 64u
+
+static void *alloc_zeroed(size_t size)
+{
+    char *p = calloc(1, size);
+    if (p == NULL)
+        bench_die("calloc(%zu) returned NULL", size);
+    if (p[0] != 0 || p[size - 1] != 0)
+        bench_die("calloc(%zu): not zero", size);
+    return p;
+}
+
+static void write_lines(char *p, size_t size)
+{
+    for (size_t i = 0; i < size; i += LINE)
+        ((volatile char *)p)[i] = 1;
+    ((volatile char *)p)[size - 1] = 1;
+}
+
+static uint64_t churn(const bench_pattern *p, uint64_t n, size_t used, bench_calls *calls)
+{
+    void *near[NEAR];
+    for (uint64_t i = 0; i < NEAR; i++)
+        write_lines(near[i] = alloc_zeroed(p->size), used);
+    for (uint64_t i = 0; i < n; i++) {
+        free(near[i % NEAR]);
+        write_lines(near[i % NEAR] = alloc_zeroed(p->size), used);
+    }
+    for (uint64_t i = 0; i < NEAR; i++)
+        free(near[i]);
+    calls->mallocs += n + NEAR;
+    calls->frees += n + NEAR;
+    return n + NEAR;
+}
+
+static uint64_t run_sparse(const bench_pattern *p, uint64_t n, bench_calls *calls) { return churn(p, n, 1, calls); }
+
+static uint64_t run_full(const bench_pattern *p, uint64_t n, bench_calls *calls) { return churn(p, n, p->size, calls); }
+
+static const bench_pattern patterns[] = {
+    {"sparse_64", run_sparse, 1, 64, NULL},
+    {"full_64", run_full, 1, 64, NULL},
+    {"sparse_1k", run_sparse, 2, 1u << 10, NULL},
+    {"full_1k", run_full, 2, 1u << 10, NULL},
+    {"sparse_16k", run_sparse, 32, 16u << 10, NULL},
+    {"full_16k", run_full, 32, 16u << 10, NULL},
+    {"sparse_128k", run_sparse, 256, 128u << 10, NULL},
+    {"full_128k", run_full, 256, 128u << 10, NULL},
+    {"sparse_1m", run_sparse, 2048, 1u << 20, NULL},
+    {"full_1m", run_full, 2048, 1u << 20, NULL},
+};
+
+int main(int argc, char **argv)
+{
+    return bench_patterns_main(argc, argv, (bench_patterns){patterns, sizeof patterns / sizeof *patterns, 2000000});
+}

@@ -1,0 +1,72 @@
+/* A heap that grows once: COUNT objects of SIZE bytes, each linked to the one
+ * before, then all freed, the oldest first. The list lies in the objects, so
+ * that the harness has no memory of its own beside them: RSS and faults are
+ * the allocator's. Growth and freeing are timed apart.
+ *
+ * rss_per_asked sets the memory that growth took against what was asked for,
+ * in steps of 16 bytes: an address that malloc returns is a multiple of 16. */
+#include "bench_common.h"
+
+#define ALIGNMENT 16u
+
+typedef struct object {
+    struct object *next;
+} object;
+
+static object *grow_list(uint64_t count, size_t size)
+{
+    object *first = NULL, **link = &first;
+    for (uint64_t i = 0; i < count; i++) {
+        object *o = malloc(size);
+        if (__builtin_expect(o == NULL, 0))
+            bench_die("malloc(%zu) returned NULL", size);
+        *link = o;
+        link = &o->next;
+    }
+    *link = NULL;
+    return first;
+}
+
+static void free_list(object *o)
+{
+    while (o != NULL) {
+        object *next = o->next;
+        free(o);
+        o = next;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bench_args args = bench_args_read(argc, argv, "[COUNT [SIZE]]");
+    uint64_t count = bench_arg_in(&args, 0, 3000000, 1, UINT32_MAX);
+    size_t size = bench_arg_in(&args, 1, 100, sizeof(object), UINT32_MAX);
+    double asked = (double)count * (double)((size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+
+    free(bench_alloc(size)); /* the allocator has started */
+    uint64_t before_kib = bench_rss_kib();
+    bench_span growth = bench_start();
+    object *list = grow_list(count, size);
+    growth = bench_stop(growth);
+    uint64_t grown_kib = bench_rss_kib();
+    bench_span freeing = bench_start();
+    free_list(list);
+    freeing = bench_stop(freeing);
+
+    static bench_report report;
+    bench_report_begin(&report, &args);
+    double n = (double)count;
+    bench_put_u64(&report, "size", size);
+    bench_put_f64(&report, "growth_ns_per_op", growth.seconds / n * 1e9);
+    bench_put_f64(&report, "cpu_growth_ns_per_op", growth.cpu_seconds / n * 1e9);
+    bench_put_f64(&report, "free_ns_per_op", freeing.seconds / n * 1e9);
+    bench_put_f64(&report, "cpu_free_ns_per_op", freeing.cpu_seconds / n * 1e9);
+    bench_put_u64(&report, "growth_faults", growth.faults);
+    bench_put_u64(&report, "free_faults", freeing.faults);
+    bench_put_f64(&report, "faults_per_page", (double)growth.faults / (asked / BENCH_PAGE));
+    bench_put_f64(&report, "rss_per_asked", (double)(grown_kib - before_kib) * 1024 / asked);
+    bench_put_span(&report, bench_add(growth, freeing), count);
+    bench_put_calls(&report, (bench_calls){count + 1, count + 1, 0});
+    bench_report_end(&report);
+    return 0;
+}

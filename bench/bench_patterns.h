@@ -1,0 +1,88 @@
+/* A program of several patterns of work: one of them by its name, or all in
+ * one run, each with a warm-up and a time of its own. Figures of one pattern
+ * carry its name (ns_fifo_64); those without a name are of all together. */
+#ifndef BENCH_PATTERNS_H
+#define BENCH_PATTERNS_H
+
+#include "bench_common.h"
+
+typedef struct bench_pattern {
+    const char *name;
+    /* At least n operations; returns how many, and adds its calls. */
+    uint64_t (*run)(const struct bench_pattern *p, uint64_t n, bench_calls *calls);
+    uint64_t weight; /* one operation counts as so many */
+    size_t size;
+    const void *detail; /* what only run() knows about */
+} bench_pattern;
+
+typedef struct bench_patterns {
+    const bench_pattern *all;
+    size_t count;
+    uint64_t iterations; /* of a pattern of weight 1, if none are given */
+} bench_patterns;
+
+/* What is chosen: all of them, or one. */
+static inline bench_patterns bench_choose(bench_patterns from, const char *name)
+{
+    if (strcmp(name, "all") == 0)
+        return from;
+    for (size_t i = 0; i < from.count; i++) {
+        if (strcmp(from.all[i].name, name) == 0)
+            return (bench_patterns){&from.all[i], 1, from.iterations};
+    }
+    bench_die("no pattern '%s'", name);
+}
+
+typedef struct bench_timed {
+    bench_span span;
+    uint64_t ops;
+} bench_timed;
+
+static inline bench_timed bench_time_pattern(const bench_pattern *p, uint64_t iterations, bench_calls *calls)
+{
+    uint64_t n = iterations / p->weight + 1;
+    p->run(p, n / 5 + 1, calls); /* warm-up */
+    bench_timed timed = {.span = bench_start()};
+    timed.ops = p->run(p, n, calls);
+    timed.span = bench_stop(timed.span);
+    return timed;
+}
+
+static inline void bench_put_pattern(bench_report *r, const char *name, bench_timed timed)
+{
+    static const char *const figures[] = {"ns", "cpu_ns", "faults"};
+    double per_op[] = {timed.span.seconds * 1e9, timed.span.cpu_seconds * 1e9, (double)timed.span.faults};
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s_%s", figures[i], name);
+        bench_put_f64(r, key, per_op[i] / (double)timed.ops);
+    }
+}
+
+/* The program's main: [all|PATTERN [ITER]]. */
+static inline int bench_patterns_main(int argc, char **argv, bench_patterns patterns)
+{
+    bench_args args = bench_args_read(argc, argv, "[all|PATTERN [ITER]]");
+    patterns = bench_choose(patterns, bench_arg_str(&args, 0, "all"));
+    uint64_t iterations = bench_arg_in(&args, 1, patterns.iterations, 1, UINT64_MAX / 8);
+
+    bench_timed *timed = bench_map(patterns.count * sizeof *timed);
+    bench_calls calls = {0, 0, 0};
+    bench_timed sum = {{0, 0, 0}, 0};
+    for (size_t i = 0; i < patterns.count; i++) {
+        timed[i] = bench_time_pattern(&patterns.all[i], iterations, &calls);
+        sum.span = bench_add(sum.span, timed[i].span);
+        sum.ops += timed[i].ops;
+    }
+
+    static bench_report report;
+    bench_report_begin(&report, &args);
+    for (size_t i = 0; i < patterns.count; i++)
+        bench_put_pattern(&report, patterns.all[i].name, timed[i]);
+    bench_put_span(&report, sum.span, sum.ops);
+    bench_put_calls(&report, calls);
+    bench_report_end(&report);
+    return 0;
+}
+
+#endif
