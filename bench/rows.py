@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from point import Goal, Point, Workload
 
 AHEAD = Goal(ratio=1.0)
@@ -26,6 +28,7 @@ M8 = Workload("bench_random_mixed 1000000 400 1")
 
 
 SMALL = "8 128 1024 100 12345"
+SMALLER = "8 64 1024 100 12345"
 BIRTH = "8 128 1024 1 12345"
 MID = "2048 32768 10000 1 12345"
 LARGE = "65536 1048576 1000 1 12345"
@@ -35,6 +38,10 @@ def larson(tail: str) -> Workload:
     """The heap of the larger ones is warmed as a whole, were it on huge pages."""
     warm = 1024 if tail.startswith(MID) else 2560 if tail.startswith(LARGE) else 16
     return Workload(f"larson 1 {tail}", warm_mib=warm, single_thread=False)
+
+
+def quick(point: Point) -> Point:
+    return replace(point, quick=True)
 
 
 def tiny(size: int) -> Point:
@@ -52,9 +59,21 @@ def burst(label: str, args: str, reps: int, share: float) -> Point:
     return Point("P19", label, work, *NS, AHEAD, faster(share))
 
 
+def using(name: str, n: int) -> Workload:
+    return Workload(f"bench_scenario {name} {{n}}", n, warm_mib=16)
+
+
 def scenario(row: str, name: str, n: int, share: float) -> Point:
-    work = Workload(f"bench_scenario {name} {{n}}", n, warm_mib=16)
-    return Point(row, f"{name} scenario", work, *NS, AHEAD, faster(share), default=False)
+    return Point(row, f"{name} scenario", using(name, n), *NS, AHEAD, faster(share))
+
+
+def pattern(row: str, label: str, work: Workload, name: str) -> Point:
+    """One pattern's figure, of a run of all."""
+    return Point(row, label, work, f"ns_{name}", "ns", False, AHEAD, AHEAD)
+
+
+def growth(label: str, work: Workload, metric: str, unit: str, goal: Goal) -> Point:
+    return Point("P18", label, work, metric, unit, False, goal if goal.value else AHEAD, goal)
 
 
 def server(row: str, label: str, tail: str, ratio: float) -> Point:
@@ -77,18 +96,41 @@ def m9(label: str, work: str, metric: str, most: float) -> Point:
     return Point("M9", label, steady, metric, unit, False, Goal(value=most), Goal(value=most))
 
 
+GIB_OF_100_B = Workload("bench_growth {n} 100", 10_737_418, 1_000_000, warm_mib=1280)
+GROWTH_3M = Workload("bench_growth {n} 100", 3_000_000, 1_000_000, warm_mib=400)
+COMPREHENSIVE = Workload("bench_comprehensive all {n}", 1_000_000, warm_mib=16)
+VECTOR = Workload("bench_vector all {n}", 1_000_000, warm_mib=128)
+CALLOC = Workload("bench_calloc all {n}", 2_000_000, warm_mib=64)
+
+ORDERS = ("lifo", "fifo", "random")
+SMALL_SIZES = (16, 32, 64, 128, 256, 512, 1024)
+LIVES = ("interleaved", "lived", "mixed")
+VECTORS = {
+    "double": "x 2 to 4 MiB",
+    "half": "x 1.5 to 4 MiB",
+    "step_16": "+ 16 B to 1 KiB",
+    "step_16k": "+ 16 KiB to 4 MiB",
+    "many": "4096 at once, x 2 to 4 KiB",
+    "large": "8 at once, x 1.5 to 4 MiB",
+    "string": "strings, + 1-32 B to 512 B",
+}
+ZEROED = {"64": "64 B", "1k": "1 KiB", "16k": "16 KiB", "128k": "128 KiB", "1m": "1 MiB"}
+USES = {"sparse": "first byte used", "full": "all used"}
+
 MIXED_400 = "bench_random_mixed {n} 400 1"
 MIXED_8192 = "bench_random_mixed {n} 8192 1"
 
 POINTS: tuple[Point, ...] = (
-    Point(
-        "P1",
-        "64 B at once",
-        Workload("bench_tiny_hot 64 {n} 1", 20_000_000, 2_000_000),
-        *NS,
-        AHEAD,
-        faster(0.95),
-        with_limit=True,
+    quick(
+        Point(
+            "P1",
+            "64 B at once",
+            Workload("bench_tiny_hot 64 {n} 1", 20_000_000, 2_000_000),
+            *NS,
+            AHEAD,
+            faster(0.95),
+            with_limit=True,
+        )
     ),
     Point(
         "P2",
@@ -100,52 +142,91 @@ POINTS: tuple[Point, ...] = (
         with_limit=True,
     ),
     tiny(16),
-    tiny(64),
+    quick(tiny(64)),
     tiny(128),
-    mixed(
-        "P4",
-        "random_mixed ws 256",
-        Workload("bench_random_mixed {n} 256 42", 1_000_000, 200_000, repeat=5),
-        1.05,
-        True,
+    quick(
+        mixed(
+            "P4",
+            "random_mixed ws 256",
+            Workload("bench_random_mixed {n} 256 42", 1_000_000, 200_000, repeat=5),
+            1.05,
+            True,
+        )
     ),
-    mixed(
-        "P5",
-        "random_mixed ws 8192",
-        Workload("bench_random_mixed {n} 8192 1", 10_000_000, 1_000_000, warm_mib=16),
-        1.08,
+    quick(
+        mixed(
+            "P5",
+            "random_mixed ws 8192",
+            Workload("bench_random_mixed {n} 8192 1", 10_000_000, 1_000_000, warm_mib=16),
+            1.08,
+        )
     ),
-    mixed("P6", "random_mixed ws 200 000", P6, 1.20),
-    mixed("P7", "ws 20 000, 16 B - 32 KiB", P7, 1.15),
-    mixed("P8", "8-32 KiB, 1 thread", P8_1, 1.08),
+    quick(mixed("P6", "random_mixed ws 200 000", P6, 1.20)),
+    quick(mixed("P7", "ws 20 000, 16 B - 32 KiB", P7, 1.15)),
+    quick(mixed("P8", "8-32 KiB, 1 thread", P8_1, 1.08)),
     mixed("P8", "8-32 KiB, 2 threads", P8_2, 1.08),
+    quick(scenario("P9", "json", 2_000_000, 0.90)),
+    quick(scenario("P10", "mir", 300_000, 0.90)),
+    quick(scenario("P11", "vm", 20_000, 0.97)),
+    Point(
+        "P11",
+        "vm scenario, faults",
+        using("vm", 20_000),
+        "steady_faults_per_op",
+        "/op",
+        False,
+        Goal(value=1e-3),
+        Goal(value=1e-3),
+    ),
+    growth("1 GiB of 100 B, grown and freed", GIB_OF_100_B, "ns_per_op", "ns", faster(0.90)),
+    quick(growth("3 M x 100 B, growth alone", GROWTH_3M, "growth_ns_per_op", "ns", faster(0.90))),
+    growth("1 GiB, faults", GIB_OF_100_B, "faults_per_page", "/page", Goal(value=1 / 16)),
+    growth("1 GiB, RSS to bytes asked", GIB_OF_100_B, "rss_per_asked", "x", Goal(value=1.03)),
     burst("10k x 64 B in order", "10000 64 {n} order", 400, 1.0),
     burst("100k x 64 B in order", "100000 64 {n} order", 40, 1.0),
-    burst("100k x 64 B random", "100000 64 {n} random", 40, 0.9),
+    quick(burst("100k x 64 B random", "100000 64 {n} random", 40, 0.9)),
     burst("1M x 64 B random", "1000000 64 {n} random", 4, 0.8),
     burst("100k x 200 B random", "100000 200 {n} random", 40, 1.0),
-    Point("M1", "idle process", IDLE, "rss_mib", "MiB", False, Goal(value=1.9), Goal(value=1.7)),
-    m3("RSS on P6", P6),
-    m3("RSS on P7", P7),
-    m3("RSS on P8, 1 thread", P8_1),
-    Point(
-        "M8",
-        "random_mixed 1M ws 400",
-        M8,
-        "page_faults",
-        "faults",
-        False,
-        Goal(value=150),
-        Goal(value=140),
+    mixed("B1", "random_mixed ws 400", Workload(MIXED_400, 2_000_000), 1.0),
+    mixed("B1", "ws 400, 8-128 B", Workload(f"{MIXED_400} 8 128", 2_000_000), 1.0),
+    scenario("B5", "string-builder", 2_000_000, 1.0),
+    quick(scenario("B5", "mixed", 300_000, 1.0)),
+    *(
+        pattern("B8", f"{order} {size} B", COMPREHENSIVE, f"{order}_{size}")
+        for size in SMALL_SIZES
+        for order in ORDERS
+    ),
+    *(quick(pattern("B8", name, COMPREHENSIVE, name)) for name in LIVES),
+    *(quick(pattern("vector", label, VECTOR, name)) for name, label in VECTORS.items()),
+    Point("vector", "peak RSS", VECTOR, *RSS, faster(1.10), faster(1.05)),
+    *(
+        pattern("calloc", f"{size}, {use}", CALLOC, f"{how}_{name}")
+        for name, size in ZEROED.items()
+        for how, use in USES.items()
+    ),
+    quick(
+        Point("M1", "idle process", IDLE, "rss_mib", "MiB", False, Goal(value=1.9), Goal(value=1.7))
+    ),
+    quick(m3("RSS on P6", P6)),
+    quick(m3("RSS on P7", P7)),
+    quick(m3("RSS on P8, 1 thread", P8_1)),
+    quick(
+        Point(
+            "M8",
+            "random_mixed 1M ws 400",
+            M8,
+            "page_faults",
+            "faults",
+            False,
+            Goal(value=150),
+            Goal(value=140),
+        )
     ),
     m9("system calls, ws 400", MIXED_400, "syscalls_per_op", 1e-7),
     m9("system calls, ws 8192", MIXED_8192, "syscalls_per_op", 1e-7),
     m9("faults, ws 400", MIXED_400, "faults_per_op", 1e-4),
     m9("faults, ws 8192", MIXED_8192, "faults_per_op", 1e-4),
     # ---- on request (--rows all, or by name) ----
-    scenario("P9", "json", 2_000_000, 0.90),
-    scenario("P10", "mir", 300_000, 0.90),
-    scenario("P11", "vm", 50_000, 0.97),
     Point(
         "P12",
         "1 to 1, 16-512 B",
@@ -170,6 +251,10 @@ POINTS: tuple[Point, ...] = (
     server("P14", "8-128 B, 4 threads", f"{SMALL} 4", 1.05),
     server("P14b", "8-128 B, short lives, 1 thread", f"{BIRTH} 1", 1.10),
     server("P14b", "8-128 B, short lives, 4 threads", f"{BIRTH} 4", 1.10),
+    server("B3", "8-128 B, 8 threads", f"{SMALL} 8", 1.0),
+    server("B3", "8-128 B, short lives, 8 threads", f"{BIRTH} 8", 1.0),
+    server("B3", "8-64 B, 1 thread", f"{SMALLER} 1", 1.0),
+    server("B3", "8-64 B, 4 threads", f"{SMALLER} 4", 1.0),
     Point(
         "M2",
         "idle thread",

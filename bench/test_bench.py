@@ -34,6 +34,13 @@ COMMANDS = (
     "bench_mid_large_mt 4 20k 256",
     "bench_burst 5k 64 3 order",
     "bench_burst 5k 64 3 random",
+    "bench_comprehensive all 2k",
+    "bench_comprehensive lived 10k",
+    "bench_calloc all 5k",
+    "bench_calloc full_1m 20k",
+    "bench_growth 20k 100",
+    "bench_vector all 2k",
+    "bench_vector string 10k",
     "bench_scenario string-builder 10k",
     "bench_scenario json 500",
     "bench_scenario mir 200",
@@ -97,6 +104,34 @@ class Programs(unittest.TestCase):
         sample = Runner(BENCH_DIR).sample(Workload("bench_scenario vm 10"), counting())
         self.assertGreater(sample["page_faults"], (2 << 20) / 4096)
 
+    def test_each_pattern_has_a_figure(self) -> None:
+        """Of its own, alone and among all: what the rows read is there."""
+        for work in {p.work for p in POINTS if " all " in p.work.command}:
+            with self.subTest(work.command):
+                sample = Runner(BENCH_DIR, quick=True).sample(work, counting())
+                names = {p.metric for p in POINTS if p.work == work and p.metric in sample}
+                self.assertEqual(names, {p.metric for p in POINTS if p.work == work})
+                name = next(m for m in sorted(names) if m.startswith("ns_")).removeprefix("ns_")
+                alone = Workload(work.command.replace(" all {n}", f" {name} 1k"))
+                figures = Runner(BENCH_DIR).sample(alone, counting())
+                own = [key for key in figures if key.startswith("ns_") and key != "ns_per_op"]
+                self.assertEqual(own, [f"ns_{name}"])
+
+    def test_growth_counts_what_the_heap_took(self) -> None:
+        """The C library faults each page of what it hands out, and no other."""
+        sample = Runner(BENCH_DIR).sample(Workload("bench_growth 200k 100"), counting())
+        self.assertAlmostEqual(sample["rss_per_asked"], 1, delta=0.05)
+        self.assertAlmostEqual(sample["faults_per_page"], 1, delta=0.05)
+        both = sample["growth_ns_per_op"] + sample["free_ns_per_op"]
+        self.assertAlmostEqual(both / sample["ns_per_op"], 1, delta=0.01)
+
+    def test_processor_time_may_stand_for_wall_time(self) -> None:
+        sample = Runner(BENCH_DIR, cpu_clock=True).sample(
+            Workload("bench_vector string 10k"), counting()
+        )
+        for figure in ("ns_per_op", "ns_string"):
+            self.assertEqual(sample[figure], sample[f"cpu_{figure}"])
+
     def test_launch_counts_system_calls(self) -> None:
         runner = Runner(BENCH_DIR)
         few = runner.run_once(Workload("bench_threads churn 10"), counting(), syscalls=True)
@@ -129,6 +164,18 @@ class Refusals(unittest.TestCase):
             runner = Runner(BENCH_DIR)
             missing = Allocator("peer", Path("/nowhere/libpeer.so"), "peer")
             runner.sample(self.WORK, missing)
+
+    def test_lost_reallocs(self) -> None:
+        """Where the report counts them; HAKMEM's does not."""
+        program = {"calls_malloc": 9, "calls_free": 9, "calls_realloc": 100}
+        served = {"malloc": 9, "free": 9}
+        with tempfile.TemporaryDirectory() as scratch:
+            report = Path(scratch) / "report.json"
+            report.write_text(json.dumps({"served": served}))
+            check_served(program, report)
+            report.write_text(json.dumps({"served": served | {"realloc": 90}}))
+            with self.assertRaisesRegex(BadRun, "90 of 100 calls of realloc"):
+                check_served(program, report)
 
     def test_no_report(self) -> None:
         null = Allocator("hakmem", (BENCH_DIR / "libnull.so").resolve(), "hakmem")
@@ -174,6 +221,15 @@ class Tables(unittest.TestCase):
         self.assertEqual({p.row for p in select("p1,M9")}, {"P1", "M9"})
         with self.assertRaises(SystemExit):
             select("P0")
+
+    def test_quick_ones_are_a_few_of_the_default(self) -> None:
+        few, default = select(None, quick=True), select(None)
+        self.assertTrue(few)
+        self.assertLess({p.name for p in few}, {p.name for p in default})
+
+    def test_names_of_points_differ(self) -> None:
+        names = [p.name for p in POINTS]
+        self.assertEqual(sorted(set(names)), sorted(names))
 
 
 if __name__ == "__main__":
