@@ -1,15 +1,22 @@
-"""Which allocators run: where their libraries are, and how one is had that is
-not installed (Debian's package, unpacked into a cache; no root needed)."""
+"""Which allocators run: the C library's own, Debian's packages (unpacked into a
+cache where they are not installed; no root needed), and those built from crates."""
 
 from __future__ import annotations
 
 import os
+import platform
+import re
 import shutil
 import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sources import SOURCES, Source, built_library, run
+
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem" / "peers"
+APT_TIMEOUT_S = 300
 
 
 @dataclass(frozen=True)
@@ -18,13 +25,15 @@ class Allocator:
     library: Path | None  # None: the C library's own
     role: str  # "peer", "limit" or "hakmem"
     search: Path | None = None  # where its own dependencies lie, if unpacked
+    version: str = ""
+    settings: tuple[tuple[str, str], ...] = ()  # variables that it needs to be itself
 
     def environment(self) -> dict[str, str]:
         """What makes a program use it."""
         env = {"LD_PRELOAD": str(self.library)} if self.library else {}
         if self.search:
             env["LD_LIBRARY_PATH"] = str(self.search)
-        return env
+        return env | dict(self.settings)
 
     def expected_object(self) -> str:
         """The file that the program must find malloc in."""
@@ -35,49 +44,75 @@ class Allocator:
 class Package:
     name: str
     soname: str
-    packages: tuple[str, ...]  # the library's and those it needs
+    packages: tuple[str, ...]  # the library's, first, and those it needs
+    by_default: bool = True
 
 
 PACKAGES = (
-    Package("mimalloc", "libmimalloc.so.2", ("libmimalloc2.0",)),
-    Package("jemalloc", "libjemalloc.so.2", ("libjemalloc2",)),
     Package(
         "gperftools",
         "libtcmalloc.so.4",
         ("libgoogle-perftools4", "libtcmalloc-minimal4", "libunwind8"),
     ),
+    Package("onetbb", "libtbbmalloc_proxy.so.2", ("libtbbmalloc2",)),
+    Package("mimalloc", "libmimalloc.so.2", ("libmimalloc2.0",)),
+    # The crate's is newer: this one by name only.
+    Package("jemalloc-debian", "libjemalloc.so.2", ("libjemalloc2",), by_default=False),
 )
+
+Finder = Callable[[], Allocator]
 
 
 def find_peers(names: list[str] | None = None) -> tuple[list[Allocator], list[str]]:
-    """glibc and every peer that can be had, and why the others cannot."""
-    unknown = set(names or ()) - {"glibc", *(p.name for p in PACKAGES)}
+    """The peers named, or the usual ones, and why some cannot be had."""
+    finders, usual = all_finders()
+    unknown = set(names or ()) - set(finders)
     if unknown:
         raise SystemExit(f"bench: no peer {', '.join(sorted(unknown))}")
-    found, missing = [Allocator("glibc", None, "peer")], []
-    for package in PACKAGES:
-        if names is not None and package.name not in names:
+    wanted = usual if names is None else set(names)
+    found, missing = [], []
+    for name, find in finders.items():
+        if name not in wanted:
             continue
         try:
-            found.append(find_peer(package))
+            found.append(find())
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            missing.append(f"{package.name}: {error}")
-    if names is not None and "glibc" not in names:
-        found = found[1:]
+            missing.append(f"{name}: {error}")
     return found, missing
 
 
-def find_peer(package: Package) -> Allocator:
+def all_finders() -> tuple[dict[str, Finder], set[str]]:
+    """How each peer is found, in the order of the tables, and who runs unasked."""
+    finders: dict[str, Finder] = {"glibc": own_of_c_library}
+    finders |= {s.name: lambda s=s: find_built(s) for s in SOURCES}
+    finders |= {p.name: lambda p=p: find_packaged(p) for p in PACKAGES}
+    return finders, set(finders) - {p.name for p in PACKAGES if not p.by_default}
+
+
+def own_of_c_library() -> Allocator:
+    return Allocator("glibc", None, "peer", version=platform.libc_ver()[1])
+
+
+def find_built(source: Source) -> Allocator:
+    library = built_library(source, CACHE, say)
+    return Allocator(
+        source.name, library, "peer", version=source.version, settings=source.settings
+    )
+
+
+def find_packaged(package: Package) -> Allocator:
     installed = find_installed(package.soname)
     if installed:
-        return Allocator(package.name, installed, "peer")
-    library = find_below(CACHE / package.name, package.soname)
-    if library is None:
+        version = installed_version(package)
+        return Allocator(package.name, installed, "peer", version=version)
+    folder = CACHE / package.name
+    if not (folder / "version").exists():
         unpack(package)
-        library = find_below(CACHE / package.name, package.soname)
+    library = find_below(folder, package.soname)
     if library is None:
         raise RuntimeError(f"{package.soname} is not in {' '.join(package.packages)}")
-    return Allocator(package.name, library, "peer", library.parent)
+    version = (folder / "version").read_text().strip()
+    return Allocator(package.name, library, "peer", library.parent, version)
 
 
 def find_installed(soname: str) -> Path | None:
@@ -86,6 +121,21 @@ def find_installed(soname: str) -> Path | None:
         if (root / soname).exists():
             return (root / soname).resolve()
     return None
+
+
+def installed_version(package: Package) -> str:
+    """Empty where another system's packager installed it."""
+    try:
+        query = ["dpkg-query", "-W", "-f", "${Version}", package.packages[0]]
+        return upstream_version(run(query, Path("/"), APT_TIMEOUT_S))
+    except (OSError, RuntimeError):
+        return ""
+
+
+def upstream_version(debian: str) -> str:
+    """1:2.0.9+ds-2 -> 2.0.9"""
+    found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", debian)
+    return found[1] if found else debian
 
 
 def find_below(directory: Path, soname: str) -> Path | None:
@@ -97,14 +147,16 @@ def unpack(package: Package) -> None:
     for tool in ("apt-get", "dpkg"):
         if not shutil.which(tool):
             raise RuntimeError(f"not installed, and there is no {tool}")
+    say(f"fetching {' '.join(package.packages)}")
     target = CACHE / package.name
     partial = CACHE / f"{package.name}.partial.{os.getpid()}"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        run_quietly(["apt-get", "download", *package.packages], partial)
+        run(["apt-get", "download", *package.packages], partial, APT_TIMEOUT_S)
+        (partial / "version").write_text(downloaded_version(package, partial))
         for archive in sorted(partial.glob("*.deb")):
-            run_quietly(["dpkg", "-x", archive.name, "."], partial)
+            run(["dpkg", "-x", archive.name, "."], partial, APT_TIMEOUT_S)
             archive.unlink()
         shutil.rmtree(target, ignore_errors=True)
         partial.rename(target)
@@ -112,8 +164,10 @@ def unpack(package: Package) -> None:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def run_quietly(command: list[str], where: Path) -> None:
-    done = subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=300)
-    if done.returncode != 0:
-        reason = (done.stderr or done.stdout).strip().splitlines()
-        raise RuntimeError(f"{' '.join(command[:2])} failed: {reason[-1] if reason else '?'}")
+def downloaded_version(package: Package, where: Path) -> str:
+    archive = next(where.glob(f"{package.packages[0]}_*.deb"))
+    return upstream_version(run(["dpkg-deb", "-f", archive.name, "Version"], where, APT_TIMEOUT_S))
+
+
+def say(line: str) -> None:
+    print(f"bench: {line}", file=sys.stderr, flush=True)

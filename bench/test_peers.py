@@ -1,0 +1,157 @@
+"""Are the peers what they are said to be? Run by CTest, without a network:
+
+python3 bench/test_peers.py
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import sys
+import tarfile
+import tempfile
+import unittest
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import peers
+import sources
+from sources import Crate, Source
+
+NO_LIBRARY = "nothing"
+
+
+def silent(_: str) -> None:
+    pass
+
+
+class Built(unittest.TestCase):
+    """A crate of one file, in a Cargo cache of the test's own."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.cache = self.root / "peers"
+        crate = Crate("toy-sys", "1.0.0+2.0", self.write_crate("toy-sys-1.0.0+2.0"))
+        self.source = Source("toy", "2.0", crate, 'cp toy.c "$OUT/toy.so"', "toy.so")
+        home = mock.patch.dict(os.environ, CARGO_HOME=str(self.root / "cargo"))
+        home.start()
+        self.addCleanup(home.stop)
+
+    def write_crate(self, stem: str) -> str:
+        archive = self.root / "cargo/registry/cache/index" / f"{stem}.crate"
+        archive.parent.mkdir(parents=True)
+        with tarfile.open(archive, "w:gz") as tar:
+            member = tarfile.TarInfo(f"{stem}/toy.c")
+            member.size = 4
+            tar.addfile(member, io.BytesIO(b"toy\n"))
+        return hashlib.sha256(archive.read_bytes()).hexdigest()
+
+    def build(self, source: Source) -> Path:
+        return sources.built_library(source, self.cache, silent)
+
+    def left_behind(self) -> list[str]:
+        return sorted(e.name for e in self.cache.iterdir() if e.suffix != ".lock")
+
+    def test_once(self) -> None:
+        library = self.build(self.source)
+        self.assertEqual(library.read_text(), "toy\n")
+        os.utime(library, (1, 1))
+        self.assertEqual(self.build(self.source).stat().st_mtime, 1)
+
+    def test_another_recipe_is_another_build(self) -> None:
+        old = self.build(self.source)
+        changed = replace(self.source, recipe='echo new >"$OUT/toy.so"')
+        new = self.build(changed)
+        self.assertEqual(new.read_text(), "new\n")
+        self.assertEqual(old.read_text(), "toy\n")
+        self.assertEqual(self.left_behind(), sorted([old.parent.name, new.parent.name]))
+
+    def test_each_part_of_a_recipe_counts(self) -> None:
+        crate = replace(self.source.crate, sha256="0" * 64)
+        for other in (replace(self.source, crate=crate), replace(self.source, library="t.so")):
+            self.assertNotEqual(other.fingerprint(), self.source.fingerprint())
+
+    def test_a_failed_build_leaves_nothing(self) -> None:
+        for recipe in ('cp toy.c "$OUT/toy.so"; echo no luck >&2; exit 1', "cp absent toy.so"):
+            with self.assertRaisesRegex(RuntimeError, "no luck|absent"):
+                self.build(replace(self.source, recipe=recipe))
+            self.assertEqual(self.left_behind(), [])
+
+    def test_a_recipe_stops_at_its_first_failure(self) -> None:
+        with self.assertRaisesRegex(RuntimeError, "failed"):
+            self.build(replace(self.source, recipe=f"false\n{self.source.recipe}"))
+
+    def test_a_recipe_that_makes_no_library(self) -> None:
+        with self.assertRaisesRegex(RuntimeError, "made no toy.so"):
+            self.build(replace(self.source, recipe="true"))
+
+    def test_other_bytes_are_refused(self) -> None:
+        forged = replace(self.source.crate, sha256="0" * 64)
+        with self.assertRaisesRegex(RuntimeError, "SHA-256"):
+            self.build(replace(self.source, crate=forged))
+
+    def test_a_crate_that_cannot_be_fetched_is_a_reason(self) -> None:
+        absent = replace(self.source.crate, version="9.9.9")
+        with mock.patch.dict(os.environ, PATH=NO_LIBRARY):
+            with self.assertRaisesRegex(RuntimeError, "no cargo"):
+                self.build(replace(self.source, crate=absent))
+
+    def test_another_version_than_said_is_refused(self) -> None:
+        lying = replace(self.source, says='print("1.9")', recipe='echo >"$OUT/toy.so"')
+        with self.assertRaisesRegex(RuntimeError, "1.9, not 2.0"):
+            self.build(lying)
+        self.assertEqual(self.left_behind(), [])
+
+    def test_flags_of_the_caller_do_not_reach_a_build(self) -> None:
+        source = replace(self.source, recipe='echo "${CFLAGS-none}" >"$OUT/toy.so"')
+        with mock.patch.dict(os.environ, CFLAGS="-O0"):
+            self.assertEqual(self.build(source).read_text(), "none\n")
+
+
+class Found(unittest.TestCase):
+    def test_an_unknown_name(self) -> None:
+        with self.assertRaisesRegex(SystemExit, "no peer nonesuch"):
+            peers.find_peers(["glibc", "nonesuch"])
+
+    def test_glibc_has_its_version(self) -> None:
+        (glibc,), missing = peers.find_peers(["glibc"])
+        self.assertRegex(glibc.version, r"^\d+\.\d+")
+        self.assertEqual((glibc.environment(), missing), ({}, []))
+
+    def test_one_that_cannot_be_had_is_named_and_skipped(self) -> None:
+        def fail(source: Source) -> peers.Allocator:
+            raise RuntimeError("no luck")
+
+        with mock.patch.object(peers, "find_built", fail):
+            found, missing = peers.find_peers(["snmalloc", "glibc"])
+        self.assertEqual([a.name for a in found], ["glibc"])
+        self.assertEqual(missing, ["snmalloc: no luck"])
+
+    def test_all_but_the_outdated_run_unasked(self) -> None:
+        finders, usual = peers.all_finders()
+        self.assertEqual(set(finders) - usual, {"jemalloc-debian"})
+
+    def test_names_are_one_peer_each(self) -> None:
+        names = ["glibc", *(s.name for s in sources.SOURCES), *(p.name for p in peers.PACKAGES)]
+        finders, _ = peers.all_finders()
+        self.assertEqual(list(finders), names)
+
+    def test_settings_reach_the_program(self) -> None:
+        allocator = peers.Allocator("x", Path("/x.so"), "peer", settings=(("A", "1"),))
+        self.assertEqual(allocator.environment(), {"LD_PRELOAD": "/x.so", "A": "1"})
+
+    def test_versions_are_upstream_s(self) -> None:
+        for debian, upstream in (
+            ("1:2.0.9+ds-2", "2.0.9"),
+            ("2021.8.0-2+deb12u1", "2021.8.0"),
+            ("2.10-1", "2.10"),
+        ):
+            self.assertEqual(peers.upstream_version(debian), upstream)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
