@@ -37,6 +37,8 @@
 #define HK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HK_COLD __attribute__((noinline, cold))
+/* Zeroed data that few programs ever touch: behind all other, so that what is touched shares pages. */
+#define HK_COLD_DATA __attribute__((section(".bss.cold")))
 #define HK_NOINLINE __attribute__((noinline))
 #define HK_INLINE static inline __attribute__((always_inline))
 #define HK_ALIGNED(n) __attribute__((aligned(n)))

@@ -26,16 +26,22 @@ static struct {
     struct hk_cache *unused;
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
-static void *nothing[1];
-
-#define NO_BIN {.top = nothing, .limit = nothing, .served = 0, .base = nothing}
-#define NO_FRONT {.key = UINT32_MAX, .bins = {[0 ... HK_CLASSES - 1] = NO_BIN}}
-struct hk_front hk_front_unborn = NO_FRONT, hk_front_dying = NO_FRONT;
+struct hk_front hk_front_unborn, hk_front_dying;
 struct hk_gate hk_gate;
+
+/* Written at start, not by the loader: 360 pointers to relocate are 8 KiB of the file. Nobody looks before the gate is open. */
+static void shut_front(struct hk_front *front)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        hk_bin_reset(&front->bins[class]);
+    front->key = UINT32_MAX;
+}
 
 /* Where the map covers only a window, a free must look before it reads: that is the slow path's. */
 void hk_gate_open(void)
 {
+    shut_front(&hk_front_unborn);
+    shut_front(&hk_front_dying);
     __atomic_store_n(&hk_gate.routes, hk_map.routes, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_gate.addresses_below, hk_map.flat ? (uintptr_t)1 << HK_ADDRESS_BITS : 0, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_gate.sizes_below, HK_FINE_MAX + 1, __ATOMIC_RELEASE);

@@ -32,7 +32,7 @@ static const struct row rows[] = {
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
 /* HAKMEM_CONF is cut into pieces here; its text values point into it for the life of the process. */
-static char conf_copy[4096];
+static char conf_copy[4096] HK_COLD_DATA;
 
 static uint64_t *number_of(const struct row *row) { return (uint64_t *)(void *)((char *)&hk_options + row->offset); }
 static const char **text_of(const struct row *row) { return (const char **)(void *)((char *)&hk_options + row->offset); }
@@ -133,7 +133,7 @@ void hk_options_read(void)
     read_conf();
     for (char **entry = hk_os.environment(); *entry != NULL; entry++) {
         const char *name = *entry + sizeof prefix - 1;
-        if (strncmp(*entry, prefix, sizeof prefix - 1) != 0 || strncmp(name, "CONF=", 5) == 0)
+        if (**entry != prefix[0] || strncmp(*entry, prefix, sizeof prefix - 1) != 0 || strncmp(name, "CONF=", 5) == 0)
             continue;
         const char *equals = strchr(name, '=');
         if (equals == NULL)

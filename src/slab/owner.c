@@ -10,10 +10,14 @@
 
 _Atomic int64_t hk_remote_blocks[HK_CLASSES];
 
+/* Owners that most programs never have more of: no page of the array is touched for them. */
+enum { FIRST_OWNERS = 32 };
+
 static struct {
     struct hk_lock lock;
-    struct hk_sparse array; /* of struct hk_owner * by number */
     _Atomic uint32_t xend;
+    struct hk_owner *first[FIRST_OWNERS];
+    struct hk_sparse array; /* of struct hk_owner * by number, for those that follow */
 } owners = {.lock = HK_LOCK_INIT(HK_RANK_OWNERS), .xend = HK_FIRST_OWNER};
 
 static struct {
@@ -28,14 +32,23 @@ bool hk_owners_init(void)
     return hk_sparse_reserve(&owners.array, most * sizeof(struct hk_owner *), HK_ACCESS_NONE);
 }
 
-static struct hk_owner **entry(uint32_t id) { return (struct hk_owner **)(void *)owners.array.base + id; }
+static struct hk_owner **entry(uint32_t id)
+{
+    return id < FIRST_OWNERS ? &owners.first[id] : (struct hk_owner **)(void *)owners.array.base + id;
+}
+
+static bool has_entry(uint32_t id)
+{
+    size_t at = id * sizeof(struct hk_owner *);
+    return id < FIRST_OWNERS ||
+           (at < owners.array.size && hk_sparse_cover_slow(&owners.array, at, sizeof(struct hk_owner *)));
+}
 
 bool hk_owner_register(struct hk_owner *owner)
 {
     hk_lock(&owners.lock);
     uint32_t id = hk_load(owners.xend);
-    size_t at = id * sizeof(struct hk_owner *);
-    bool room = at < owners.array.size && hk_sparse_cover_slow(&owners.array, at, sizeof(struct hk_owner *));
+    bool room = has_entry(id);
     if (room) {
         owner->id = id;
         *entry(id) = owner;

@@ -4,7 +4,7 @@
 
 #define ARENA (1 * HK_MIB)
 
-static char dawn_bytes[ARENA] HK_ALIGNED(16);
+static char dawn_bytes[ARENA] HK_COLD_DATA HK_ALIGNED(16);
 static size_t dawn_used;
 
 /* Each block has its size in front. */

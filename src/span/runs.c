@@ -90,9 +90,10 @@ static bool add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
     for (size_t at = 0; at < size; at += HK_UNIT) {
         struct hk_super *super = hk_map_super(address + at);
         uint32_t unit = (uint32_t)1 << unit_in_super(address + at);
+        super->huge = huge; /* before anything is read: a page that is read first costs two faults */
+        HK_READ_NO_EARLIER();
         if (super->owned == 0)
             super->use = (uint8_t)use;
-        super->huge = huge;
         super->owned |= unit;
         super->free |= unit;
         runs.arenas[super->use].mapped += HK_UNIT;
