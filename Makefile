@@ -2,10 +2,11 @@
 JOBS   ?= $(shell nproc)
 PREFIX ?= /usr/local
 PROG   ?=
+ROWS   ?=
 export JOBS
 
 .DEFAULT_GOAL := all
-.PHONY: all tools run check test bench install clean help
+.PHONY: all tools run check test bench bench-quick install clean help
 
 all: build/build.ninja          ## build/libhakmem.so, build/libhakmem.a, build/bench/* (release)
 	@cmake --build build -j $(JOBS) --target hakmem hakmem_static bench/all
@@ -27,9 +28,13 @@ test:                           ## all tests: release, debug, separate, clang, s
 	@tools/setup.sh test
 	@tools/test_all.sh
 
-bench: all                      ## every benchmark on HAKMEM and its peers, one table
+bench: all                      ## HAKMEM and its peers, some 15 min (ROWS=P1,P4 for some rows, ROWS=all for the slow ones too)
 	@tools/setup.sh bench
-	@tools/in_venv.sh bench/run.py
+	@tools/in_venv.sh bench/run.py $(if $(ROWS),--rows '$(ROWS)')
+
+bench-quick: all                ## a few rows, a tenth of the work, < 90 s
+	@tools/setup.sh bench
+	@tools/in_venv.sh bench/run.py --quick --budget 80
 
 install: all                    ## headers, libraries, pkg-config, CMake package, hakmem-run (PREFIX=/usr/local; DESTDIR= works)
 	@cmake --install build --prefix $(PREFIX)
@@ -38,4 +43,4 @@ clean:                          ## remove every build folder
 	rm -rf build build-*
 
 help:                           ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 13

@@ -1,88 +1,50 @@
-"""Medians, ratios and verdicts, and how they are shown."""
+"""A result as text: what may be said of each row, and the figures behind it."""
 
 from __future__ import annotations
 
-import statistics
-from dataclasses import asdict, dataclass
+import math
 
-from peers import Allocator
-from rows import Goal, Point
+import verdicts
+from confidence import Interval, Verdict
+from point import Goal, Workload
+from results import Measured, Result
+from verdicts import Line, Met, Versus
 
-Values = dict[str, list[float]]  # by allocator: one value a round
+Rows = list[list[str]]  # the first is the header
 
+HOW_TO_READ = (
+    "Ratios are HAKMEM's to the best peer's median, above 1 where HAKMEM is better, with the "
+    "95 % interval of a bootstrap over rounds. *ahead*: of each single peer, and each interval "
+    "lies above 1. *level with*: intervals that hold 1, no difference was shown. *behind*: "
+    "intervals below 1. *goal*: `yes` and `NO` where the interval lies on one side of the bound, "
+    "`yes?` and `no?` where it holds it."
+)
 
-@dataclass
-class Line:
-    point: Point
-    medians: dict[str, float]
-    spread: dict[str, float]  # (largest - smallest) / median
-    best_peer: str | None
-    ratio: float | None  # HAKMEM to the best peer, > 1: HAKMEM is better
-    limit_ratio: float | None
-    samples: Values
-
-    def meets(self, goal: Goal) -> bool | None:
-        """None where what the goal speaks of was not measured."""
-        own = self.medians.get("hakmem")
-        within = None if own is None or goal.value is None else own <= goal.value
-        checks = [
-            (goal.ratio, at_least(self.ratio, goal.ratio)),
-            (goal.limit, at_least(self.limit_ratio, goal.limit)),
-            (goal.value, within),
-        ]
-        verdicts = [verdict for bound, verdict in checks if bound is not None]
-        if False in verdicts:
-            return False
-        return None if None in verdicts else True
-
-
-def at_least(value: float | None, bound: float | None) -> bool | None:
-    return None if value is None or bound is None else value >= bound
-
-
-def evaluate(point: Point, samples: Values, allocators: list[Allocator]) -> Line:
-    samples = {name: values for name, values in samples.items() if values}
-    medians = {name: statistics.median(values) for name, values in samples.items()}
-    spread = {
-        name: (max(values) - min(values)) / medians[name] if medians[name] else 0.0
-        for name, values in samples.items()
-    }
-    peers = [a.name for a in allocators if a.role == "peer" and a.name in medians]
-    pick = max if point.higher else min
-    best = pick(peers, key=lambda name: medians[name]) if peers else None
-    return Line(
-        point,
-        medians,
-        spread,
-        best,
-        oriented(point, medians.get("hakmem"), medians.get(best) if best else None),
-        oriented(point, medians.get("hakmem"), medians.get("limit")),
-        samples,
-    )
-
-
-def oriented(point: Point, own: float | None, other: float | None) -> float | None:
-    """A ratio above 1 where `own` is the better of the two."""
-    if own is None or other is None:
-        return None
-    over, under = (own, other) if point.higher else (other, own)
-    if under == 0:
-        return 1.0 if over == 0 else None
-    return over / under
-
-
-# ---- text -------------------------------------------------------------------
+COSTS = (
+    ("processor time, s", lambda run: run["user_s"] + run["system_s"]),
+    ("of it in the system, s", lambda run: run["system_s"]),
+    ("wall time, s", lambda run: run["wall_s"]),
+    ("peak RSS, MiB", lambda run: run["max_rss_mib"]),
+    ("page faults", lambda run: run["minor_faults"]),
+    ("system calls", lambda run: run["syscalls"]),
+)
 
 
 def number(value: float | None) -> str:
     if value is None:
         return "-"
-    if value == 0:
-        return "0"
+    if value == 0 or isinstance(value, int):
+        return f"{value:.0f}"
+    if math.isinf(value):
+        return "∞"
     if abs(value) < 0.01:
         return f"{value:.1e}"
     digits = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0
     return f"{value:.{digits}f}"
+
+
+def interval_text(interval: Interval | None) -> str:
+    return f"{number(interval.low)} – {number(interval.high)}" if interval else "-"
 
 
 def goal_text(goal: Goal) -> str:
@@ -96,70 +58,145 @@ def goal_text(goal: Goal) -> str:
     return ", ".join(parts)
 
 
-def verdict_text(verdict: bool | None) -> str:
-    return "-" if verdict is None else "yes" if verdict else "NO"
+def met_text(met: Met | None) -> str:
+    return met.value if met else "-"
 
 
-def header(names: list[str]) -> list[str]:
-    tail = ["to best", "to limit", "floor", "held", "goal", "met"]
-    return ["row", "work", "unit", *names, *tail]
+def verdict_text(line: Line) -> str:
+    verdict = line.verdict()
+    if verdict is None:
+        return "-"
+    if verdict in (Verdict.AHEAD, Verdict.UNKNOWN):
+        return verdict.value
+    word = "behind" if verdict is Verdict.BEHIND else "level with"
+    return f"{word} {', '.join(line.peers_judged(verdict))}"
 
 
-def cells(line: Line, names: list[str]) -> list[str]:
-    def shown(name: str) -> str:
-        return number(line.medians.get(name)) + ("*" if name == line.best_peer else "")
-
-    point = line.point
-    return [
-        point.row,
-        point.label,
-        point.unit,
-        *(shown(name) for name in names),
-        number(line.ratio),
-        number(line.limit_ratio),
-        goal_text(point.floor),
-        verdict_text(line.meets(point.floor)),
-        goal_text(point.goal),
-        verdict_text(line.meets(point.goal)),
-    ]
+def ratio_text(versus: Versus | None) -> str:
+    return number(versus.ratio) if versus else "-"
 
 
-def markdown(lines: list[Line], names: list[str]) -> str:
-    rows = [header(names), ["---"] * len(header(names))]
-    rows += [cells(line, names) for line in lines]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+# ---- the tables -------------------------------------------------------------
 
 
-def plain(lines: list[Line], names: list[str]) -> str:
-    rows = [header(names)] + [cells(line, names) for line in lines]
+def judged(lines: list[Line]) -> Rows:
+    """HAKMEM beside the best peer, row by row."""
+    rows = ["row,work,unit,HAKMEM,best peer,its,ratio,95 %,verdict,floor,goal,met".split(",")]
+    for line in lines:
+        point, best = line.point, line.to_best
+        rows.append(
+            [
+                point.row,
+                point.label,
+                point.unit,
+                number(line.medians.get(verdicts.OWN)),
+                line.best_peer or "-",
+                number(line.medians.get(line.best_peer or "")),
+                ratio_text(best),
+                interval_text(best.interval if best else None),
+                verdict_text(line),
+                met_text(line.meets(point.floor)),
+                goal_text(point.goal),
+                met_text(line.meets(point.goal)),
+            ]
+        )
+    return rows
+
+
+def medians(lines: list[Line], names: list[str]) -> Rows:
+    """Each allocator's median and spread; the best peer has a star."""
+
+    def cell(line: Line, name: str) -> str:
+        if name not in line.medians:
+            return "-"
+        star = "*" if name == line.best_peer else ""
+        return f"{number(line.medians[name])}{star} ±{50 * line.spread[name]:.0f}%"
+
+    rows = [["row", "work", "unit", *names]]
+    for line in lines:
+        head = [line.point.row, line.point.label, line.point.unit]
+        rows.append(head + [cell(line, name) for name in names])
+    return rows
+
+
+def costs(result: Result) -> list[tuple[str, Rows]]:
+    """What whole runs took; the system calls are those of the warm-up run."""
+    tables = []
+    for title, figure in COSTS:
+        rows = [["work", *result.names()]]
+        for work, measured in result.works.items():
+            cells = [number(cost(measured, name, figure)) for name in result.names()]
+            if any(cell != "-" for cell in cells):
+                rows.append([work_text(work, result.quick), *cells])
+        tables.append((title, rows))
+    return tables
+
+
+def cost(measured: Measured, name: str, figure) -> float | None:
+    """The median over the rounds; of what is seen once, that."""
+    runs = [] if name in measured.refused else measured.samples.get(name, [])
+    once = [measured.whole[name]] if name in measured.whole else []
+    for source in (runs, once):
+        try:
+            values = sorted(figure(run) for run in source)
+        except KeyError:
+            continue
+        if values:
+            return values[len(values) // 2]
+    return None
+
+
+def work_text(work: Workload, quick: bool) -> str:
+    return " ".join(work.argv(quick))
+
+
+# ---- as text ----------------------------------------------------------------
+
+
+def aligned(rows: Rows) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     shown = ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in rows]
     shown.insert(1, "  ".join("-" * w for w in widths))
     return "\n".join(shown)
 
 
-def as_json(lines: list[Line]) -> list[dict]:
-    result = []
-    for line in lines:
-        point = line.point
-        result.append(
-            {
-                "row": point.row,
-                "label": point.label,
-                "command": point.work.command,
-                "metric": point.metric,
-                "unit": point.unit,
-                "higher_is_better": point.higher,
-                "medians": line.medians,
-                "spread": line.spread,
-                "best_peer": line.best_peer,
-                "ratio_to_best_peer": line.ratio,
-                "ratio_to_limit": line.limit_ratio,
-                "floor": asdict(point.floor),
-                "floor_held": line.meets(point.floor),
-                "goal": asdict(point.goal),
-                "goal_met": line.meets(point.goal),
-                "samples": line.samples,
-            }
-        )
-    return result
+def as_markdown(rows: Rows) -> str:
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def facts(result: Result) -> list[tuple[str, str]]:
+    """The machine, what was measured, and how."""
+    own = {f"HAKMEM's {key}": value for key, value in result.hakmem.items()}
+    versions = [f"{a['name']} {a['version']}".strip() for a in result.allocators]
+    rounds = sorted({len(runs) for m in result.works.values() for runs in m.samples.values()})
+    return [
+        *result.machine.items(),
+        *own.items(),
+        ("allocators", ", ".join(versions)),
+        ("rounds", " to ".join(str(r) for r in {min(rounds): 0, max(rounds): 0}) or "none"),
+        ("clock", clock_text(result)),
+        ("work", "a tenth of a full run's (--quick)" if result.quick else "in full"),
+        ("measured", ", ".join(str(part["began"]) for part in result.parts)),
+        ("load before", ", ".join(str(part["load"]) for part in result.parts)),
+    ]
+
+
+def clock_text(result: Result) -> str:
+    return "wall time" if result.clock == "wall" else "processor time on one-thread rows"
+
+
+def markdown(result: Result) -> str:
+    lines = result.lines()
+    parts = [
+        f"{HOW_TO_READ}\n",
+        as_markdown(judged(lines)),
+        "Medians, half the spread between the rounds; * best peer:\n",
+        as_markdown(medians(lines, result.names())),
+    ]
+    for title, rows in costs(result):
+        parts += [f"Whole runs: {title}\n", as_markdown(rows)]
+    parts += ["\n".join(f"- {key}: {value}" for key, value in facts(result))]
+    if result.notes:
+        parts += ["\n".join(f"- {note}" for note in result.notes)]
+    return "\n".join(parts) + "\n"

@@ -14,10 +14,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-import tables
 from measure import BadRun, Runner, check_bound, check_served
 from peers import Allocator
-from point import Goal, Point, Workload
+from point import Workload
 from rows import POINTS, select
 
 BENCH_DIR = Path("build/bench")
@@ -187,36 +186,7 @@ class Refusals(unittest.TestCase):
             Runner(BENCH_DIR).sample(Workload("bench_burst no-number"), counting())
 
 
-class Tables(unittest.TestCase):
-    ALLOCATORS = [
-        Allocator("a", None, "peer"),
-        Allocator("b", None, "peer"),
-        Allocator("hakmem", None, "hakmem"),
-    ]
-
-    def line(self, higher: bool, goal: Goal, **values: list[float]) -> tables.Line:
-        point = Point("X", "x", Workload("x"), "m", "u", higher, goal, goal)
-        return tables.evaluate(point, values, self.ALLOCATORS)
-
-    def test_more_is_better(self) -> None:
-        line = self.line(True, Goal(ratio=1.2), a=[1, 9, 10], b=[8, 8, 8], hakmem=[12, 12, 99])
-        self.assertEqual(line.best_peer, "a")
-        self.assertAlmostEqual(line.ratio or 0, 12 / 9)
-        self.assertIs(line.meets(line.point.goal), True)
-
-    def test_less_is_better(self) -> None:
-        line = self.line(False, Goal(ratio=1.0), a=[4.0], b=[5.0], hakmem=[5.0])
-        self.assertAlmostEqual(line.ratio or 0, 0.8)
-        self.assertIs(line.meets(line.point.goal), False)
-
-    def test_what_was_not_measured_is_not_met(self) -> None:
-        self.assertIsNone(self.line(True, Goal(ratio=1.0), a=[1.0]).meets(Goal(ratio=1.0)))
-        self.assertIsNone(self.line(True, Goal(), hakmem=[1.0]).meets(Goal(ratio=1.0)))
-
-    def test_bound_on_the_value(self) -> None:
-        line = self.line(False, Goal(value=140), a=[1.0], hakmem=[141])
-        self.assertIs(line.meets(line.point.goal), False)
-
+class Rows(unittest.TestCase):
     def test_rows_are_found(self) -> None:
         self.assertEqual({p.row for p in select("p1,M9")}, {"P1", "M9"})
         with self.assertRaises(SystemExit):

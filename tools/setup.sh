@@ -82,10 +82,14 @@ importable() {
   "$venv/bin/python3" -c 'import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))' "$@" 2>/dev/null
 }
 
-# The tables are rich's, the command lines typer's, the charts matplotlib's.
+# The tables are rich's, the command lines typer's, the intervals scipy's, the charts matplotlib's, the page jinja2's.
 # shellcheck disable=SC2086
 install_python_packages() {
-  case $goal in build) return 0 ;; bench) wanted="rich typer matplotlib" ;; *) wanted="rich typer" ;; esac
+  case $goal in
+    build) return 0 ;;
+    run)   wanted="rich typer" ;;
+    *)     wanted="rich typer numpy scipy matplotlib jinja2" ;;
+  esac
   importable $wanted && return 0
   say "Python packages ($wanted) into $venv"
   mkdir -p "$(dirname "$venv")" || die "cannot write there: set HAKMEM_VENV to a folder of yours."

@@ -1,0 +1,109 @@
+"""Where and on what a result was measured."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import subprocess
+from pathlib import Path
+
+CPU = Path("/sys/devices/system/cpu")
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
+
+
+def describe() -> dict[str, str]:
+    """What does not change between two runs on one machine."""
+    return {
+        "cpu": cpu_model(),
+        "processors": str(os.cpu_count()),
+        "caches": caches(),
+        "memory": memory(),
+        "virtual": "yes" if "hypervisor" in cpu_field("flags").split() else "no",
+        "frequency governor": first_line(CPU / "cpu0/cpufreq/scaling_governor", "none"),
+        "kernel": platform.release(),
+        "system": system_name(),
+        "libc": " ".join(platform.libc_ver()),
+        "compiler": output(["cc", "--version"]).split("\n")[0] or "none",
+        "huge pages": chosen(first_line(HUGE_PAGES / "enabled")),
+        "huge pages, defrag": chosen(first_line(HUGE_PAGES / "defrag")),
+        "python": platform.python_version(),
+    }
+
+
+def load() -> str:
+    return first_line(Path("/proc/loadavg"))
+
+
+def hakmem(library: Path | None) -> dict[str, str]:
+    """The library, and the state of the tree that it lies in."""
+    if library is None:
+        return {}
+    tree = library.resolve().parent
+    changed = output(["git", "-C", str(tree), "status", "--porcelain", "--untracked-files=no"])
+    return {
+        "version": version(library.resolve().name),
+        "commit": output(["git", "-C", str(tree), "rev-parse", "HEAD"]) or "unknown",
+        "uncommitted changes": "yes" if changed else "no",
+        "sha256": hashlib.sha256(library.read_bytes()).hexdigest(),
+    }
+
+
+def version(file_name: str) -> str:
+    found = re.search(r"\.so\.(\d+\.\d+.*)", file_name)
+    return found.group(1) if found else "unknown"
+
+
+def cpu_model() -> str:
+    return re.sub(r"\s+", " ", cpu_field("model name"))
+
+
+def cpu_field(name: str) -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return "unknown"
+
+
+def caches() -> str:
+    """Of the first processor: "L1d 32K, L1i 32K, L2 1024K, L3 33792K"."""
+    found = []
+    for cache in sorted((CPU / "cpu0/cache").glob("index*")):
+        kind = {"Data": "d", "Instruction": "i"}.get(first_line(cache / "type"), "")
+        found.append(f"L{first_line(cache / 'level')}{kind} {first_line(cache / 'size')}")
+    return ", ".join(found) or "unknown"
+
+
+def memory() -> str:
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return f"{total / 2**30:.1f} GiB"
+
+
+def system_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
+    except OSError:
+        return "unknown"
+
+
+def chosen(choices: str) -> str:
+    """Of "always [madvise] never", the one in brackets."""
+    found = re.search(r"\[(.*?)\]", choices)
+    return found.group(1) if found else choices
+
+
+def first_line(path: Path, otherwise: str = "unknown") -> str:
+    try:
+        return path.read_text().splitlines()[0]
+    except (OSError, IndexError):
+        return otherwise
+
+
+def output(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

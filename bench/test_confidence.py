@@ -1,0 +1,161 @@
+"""Is what the harness says of two allocators true? Tried on made-up rounds of
+which the truth is known. Run by CTest, and by hand: test_confidence.py"""
+
+from __future__ import annotations
+
+import functools
+import unittest
+import unittest.mock
+from collections.abc import Callable
+
+import numpy as np
+
+import verdicts
+from confidence import Interval, Verdict, median_interval, ratio_interval, verdict
+from point import Goal, Point, Workload
+from verdicts import Met
+
+TRIALS = 250
+ROUNDS = 7
+FEW = unittest.mock.patch("confidence.RESAMPLES", 999)  # enough to try the method
+Rounds = tuple[np.ndarray, np.ndarray]
+
+
+def independent(rng: np.random.Generator) -> Rounds:
+    return rng.lognormal(0, 0.05, ROUNDS), rng.lognormal(0, 0.05, ROUNDS)
+
+
+def paired(rng: np.random.Generator) -> Rounds:
+    """What makes a round slow makes both slow."""
+    common = rng.lognormal(0, 0.1, ROUNDS)
+    one, other = independent(rng)
+    return common * one, common * other
+
+
+def disturbed(rng: np.random.Generator) -> Rounds:
+    """Now and then a run takes half as long again, of whichever of the two."""
+    one, other = (side * rng.choice((1, 1.5), ROUNDS, p=(0.85, 0.15)) for side in independent(rng))
+    return one, other
+
+
+@functools.cache
+def intervals(make: Callable[[np.random.Generator], Rounds]) -> list[Interval]:
+    """Of rounds whose true ratio is 1. Times a factor, they are those of that
+    ratio: medians know no unit."""
+    rng = np.random.default_rng(7)
+    with FEW:
+        found = [ratio_interval(*make(rng)) for _ in range(TRIALS)]
+    return [interval for interval in found if interval]
+
+
+class Intervals(unittest.TestCase):
+    def share_that_holds(self, make: Callable) -> float:
+        return sum(i.low <= 1 <= i.high for i in intervals(make)) / TRIALS
+
+    def test_hold_the_truth_in_95_of_100(self) -> None:
+        """No sharper: 250 trials know the share to 2 or 3 of 100."""
+        for make in (independent, paired):
+            with self.subTest(make.__name__):
+                self.assertAlmostEqual(self.share_that_holds(make), 0.95, delta=0.04)
+
+    def test_a_disturbed_run_does_not_mislead(self) -> None:
+        self.assertGreaterEqual(self.share_that_holds(disturbed), 0.92)
+
+    def test_pairing_narrows_them(self) -> None:
+        """The same rounds with their order lost know less."""
+        rng = np.random.default_rng(3)
+        common = rng.lognormal(0, 0.3, 15)
+        one, other = common * rng.lognormal(0, 0.01, 15), common * rng.lognormal(0, 0.01, 15)
+        apart = ratio_interval(one, rng.permutation(other))
+        together = ratio_interval(one, other)
+        self.assertLess(together.high - together.low, apart.high - apart.low)
+
+    def test_a_unit_changes_nothing(self) -> None:
+        one, other = independent(np.random.default_rng(5))
+        plain, scaled = ratio_interval(one, other), ratio_interval(one * 3, other)
+        self.assertAlmostEqual(scaled.low / plain.low, 3)
+        self.assertAlmostEqual(scaled.high / plain.high, 3)
+
+    def test_the_same_rounds_the_same_interval(self) -> None:
+        one, other = independent(np.random.default_rng(5))
+        self.assertEqual(ratio_interval(one, other), ratio_interval(one, other))
+
+    def test_counts_that_never_vary(self) -> None:
+        self.assertEqual(ratio_interval([150] * 7, [120] * 7), Interval(1.25, 1.25))
+        self.assertEqual(median_interval([140.0] * 7), Interval(140, 140))
+
+    def test_nothing_to_divide_by(self) -> None:
+        self.assertEqual(ratio_interval([0] * 5, [0] * 5), Interval(1, 1))
+        self.assertEqual(ratio_interval([3] * 5, [0] * 5), Interval(float("inf"), float("inf")))
+
+    def test_too_few_rounds_have_none(self) -> None:
+        self.assertIsNone(ratio_interval([1, 1, 1, 1], [2, 2, 2, 2]))
+        self.assertIs(verdict(None), Verdict.UNKNOWN)
+
+
+class Verdicts(unittest.TestCase):
+    def shares(self, factor: float) -> dict[Verdict, float]:
+        found = [verdict(Interval(i.low * factor, i.high * factor)) for i in intervals(independent)]
+        return {v: found.count(v) / TRIALS for v in Verdict}
+
+    def test_no_difference_is_level(self) -> None:
+        self.assertGreaterEqual(self.shares(1.0)[Verdict.LEVEL], 0.92)
+
+    def test_a_large_difference_is_seen(self) -> None:
+        self.assertGreaterEqual(self.shares(1.3)[Verdict.AHEAD], 0.99)
+        self.assertGreaterEqual(self.shares(1 / 1.3)[Verdict.BEHIND], 0.99)
+
+    def test_a_small_one_is_not_called_the_reverse(self) -> None:
+        self.assertLessEqual(self.shares(1.02)[Verdict.BEHIND], 0.03)
+
+
+def line(higher: bool, goal: Goal = Goal(), **values: list[float]) -> verdicts.Line:
+    point = Point("X", "x", Workload("x"), "m", "u", higher, goal, goal)
+    peers = [name for name in values if name not in (verdicts.OWN, verdicts.LIMIT)]
+    return verdicts.evaluate(point, values, peers)
+
+
+class Lines(unittest.TestCase):
+    def test_more_is_better(self) -> None:
+        seen = line(True, a=[1, 9, 10], b=[8, 8, 8], hakmem=[12, 12, 99])
+        self.assertEqual(seen.best_peer, "a")
+        self.assertAlmostEqual(seen.to_best.ratio, 12 / 9)
+
+    def test_less_is_better(self) -> None:
+        seen = line(False, a=[4.0] * 5, b=[5.0] * 5, hakmem=[5.0] * 5)
+        self.assertAlmostEqual(seen.to_best.ratio, 0.8)
+        self.assertIs(seen.verdict(), Verdict.BEHIND)
+        self.assertEqual(seen.peers_judged(Verdict.BEHIND), ["a"])
+        self.assertEqual(seen.peers_judged(Verdict.LEVEL), ["b"])
+
+    def test_ahead_is_ahead_of_each(self) -> None:
+        wide = [1.0, 1.1, 1.2, 1.3, 1.4]
+        seen = line(False, a=[2.0] * 5, b=wide, hakmem=[1.1] * 5)
+        self.assertIs(seen.versus["a"].verdict, Verdict.AHEAD)
+        self.assertIs(seen.verdict(), Verdict.LEVEL)
+        self.assertIs(line(False, a=[2.0] * 5, hakmem=[1.1] * 5).verdict(), Verdict.AHEAD)
+
+    def test_goals_beside_intervals(self) -> None:
+        own = [10.0, 10.1, 10.2, 10.3, 10.4, 10.5, 10.6]
+        for bound, met in ((0.9, Met.YES), (1.02, Met.LIKELY), (1.04, Met.UNLIKELY), (1.2, Met.NO)):
+            seen = line(True, a=[10.0] * 7, hakmem=own)
+            self.assertIs(seen.meets(Goal(ratio=bound)), met)
+        for bound, met in ((11, Met.YES), (10.35, Met.LIKELY), (10.25, Met.UNLIKELY), (9, Met.NO)):
+            self.assertIs(line(False, hakmem=own).meets(Goal(value=bound)), met)
+
+    def test_the_worst_of_several_bounds_counts(self) -> None:
+        seen = line(True, a=[10.0] * 5, limit=[20.0] * 5, hakmem=[15.0] * 5)
+        self.assertIs(seen.meets(Goal(ratio=1.2)), Met.YES)
+        self.assertIs(seen.meets(Goal(ratio=1.2, limit=0.9)), Met.NO)
+
+    def test_few_rounds_prove_nothing(self) -> None:
+        self.assertIs(line(True, a=[1.0], hakmem=[2.0]).meets(Goal(ratio=1.0)), Met.LIKELY)
+
+    def test_what_was_not_measured_is_not_met(self) -> None:
+        self.assertIsNone(line(True, a=[1.0] * 5).meets(Goal(ratio=1.0)))
+        self.assertIsNone(line(True, hakmem=[1.0] * 5).meets(Goal(ratio=1.0)))
+        self.assertIsNone(line(True, a=[1.0] * 5).verdict())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,187 @@
+"""Are results kept, merged, shown and refused rightly? Nothing is measured:
+the samples are made up. Run by CTest, and by hand: test_results.py"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+import unittest
+from dataclasses import replace
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+import progress
+import results
+import run
+import tables
+from point import Goal, Point, Workload
+from results import Measured, Result, Unfit
+
+COMMAND = CliRunner()
+FAST, MEMORY = Workload("fast {n}", 1000), Workload("memory {n}", 10, warm_mib=16)
+FIGURES = ("user_s", "system_s", "wall_s", "max_rss_mib", "minor_faults")
+
+
+def made_up(work: Workload, metric: str, label: str, begin: str = "1", rounds: int = 7) -> Result:
+    """One row, of which HAKMEM has twice the best peer's figure."""
+    rng = random.Random(f"{label} {begin}")
+    measured = Measured()
+    for name, factor in (("glibc", 1.0), ("other", 1.5), ("hakmem", 3.0)):
+        for _ in range(rounds):
+            sample = dict.fromkeys(FIGURES, 0.25) | {metric: factor * rng.uniform(9.99, 10.01)}
+            measured.add(name, sample)
+        measured.whole[name] = {"syscalls": 77}
+    measured.refused["limit"] = "cannot run this"
+    goal = Goal(ratio=1.05)
+    point = Point("X1", label, work, metric, "M/s", True, Goal(ratio=1.0), goal)
+    allocators = [
+        {"name": "glibc", "role": "peer", "version": "2.36"},
+        {"name": "other", "role": "peer", "version": "1.0"},
+        {"name": "limit", "role": "limit", "version": ""},
+        {"name": "hakmem", "role": "hakmem", "version": "0.1.0"},
+    ]
+    part = {"began": begin, "load": "0.1", "rounds": rounds, "seed": 1}
+    own = {"commit": "c0ffee"}
+    return Result({"cpu": "x"}, own, allocators, "wall", False, [part], [point], {work: measured})
+
+
+def speed(begin: str = "1", rounds: int = 7) -> Result:
+    return made_up(FAST, "mops_per_s", "speed", begin, rounds)
+
+
+def memory(begin: str = "2") -> Result:
+    return made_up(MEMORY, "rounds_of_memory", "memory", begin)
+
+
+class Documents(unittest.TestCase):
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.file = Path(scratch.name) / "below" / "result.json"
+
+    def test_come_back_as_they_went(self) -> None:
+        results.save(speed(), self.file)
+        again = results.load(self.file)
+        self.assertEqual(results.to_text(again), self.file.read_text())
+        self.assertEqual(tables.markdown(again), tables.markdown(speed()))
+
+    def test_are_json_that_any_reader_takes(self) -> None:
+        """An infinite ratio, too: JSON knows none."""
+        result = speed()
+        for sample in result.works[FAST].samples["glibc"]:
+            sample["mops_per_s"] = 0.0
+        document = json.loads(results.to_text(result), parse_constant=self.fail)
+        self.assertIsNone(document["lines"][0]["versus"]["glibc"]["ratio"])
+        self.assertEqual(document["lines"][0]["verdict"], "ahead")
+
+    def test_other_files_are_refused(self) -> None:
+        self.file.parent.mkdir()
+        for text in ("no json", "[]", '{"format": "another/1"}'):
+            self.file.write_text(text)
+            with self.assertRaises(Unfit):
+                results.load(self.file)
+        with self.assertRaises(Unfit):
+            results.load(self.file.with_name("absent.json"))
+
+
+class Merging(unittest.TestCase):
+    def refused(self, other: Result, why: str) -> None:
+        with self.assertRaisesRegex(Unfit, why):
+            results.merge([speed(), other])
+
+    def test_rows_are_put_together(self) -> None:
+        merged = results.merge([speed(), memory()])
+        self.assertEqual([p.label for p in merged.points], ["speed", "memory"])
+        self.assertEqual(len(merged.parts), 2)
+        self.assertEqual(len(merged.lines()), 2)
+
+    def test_rounds_of_one_row_are_added(self) -> None:
+        merged = results.merge([speed("1", 3), speed("2", 4)])
+        self.assertEqual(len(merged.points), 1)
+        self.assertEqual(len(merged.works[FAST].values("hakmem", "mops_per_s")), 7)
+        self.assertEqual(merged.lines()[0].verdict(), "ahead")
+
+    def test_what_is_not_of_one_kind_is_refused(self) -> None:
+        self.refused(replace(memory(), machine={"cpu": "y"}), "cpu: x and y")
+        self.refused(replace(memory(), hakmem={"commit": "bad"}), "commit")
+        self.refused(replace(memory(), clock="cpu"), "clock")
+        self.refused(replace(memory(), quick=True), "quick")
+        newer = [{"name": "glibc", "role": "peer", "version": "2.41"}]
+        self.refused(replace(memory(), allocators=newer), "glibc")
+        self.refused(speed(), "the same run twice")
+
+    def test_rounds_without_a_partner_are_refused(self) -> None:
+        alone = speed("2")
+        del alone.works[FAST].samples["other"]
+        self.refused(alone, "cannot be paired")
+
+
+class Texts(unittest.TestCase):
+    def test_a_row_says_what_was_shown(self) -> None:
+        shown = dict(zip(*tables.judged(speed().lines())))
+        self.assertEqual(shown["best peer"], "other")
+        self.assertEqual(shown["verdict"], "ahead")
+        self.assertEqual(shown["ratio"], "2.00")
+        self.assertEqual(shown["met"], "yes")
+
+    def test_costs_come_from_rounds_and_from_the_counted_run(self) -> None:
+        costs = dict(tables.costs(speed()))
+        self.assertEqual(costs["system calls"][1], ["fast 1000", "77", "77", "-", "77"])
+        self.assertEqual(costs["processor time, s"][1][1], "0.50")
+
+    def test_a_refused_run_is_no_figure(self) -> None:
+        result = speed()
+        result.works[FAST].refused["other"] = "wrong library"
+        line = result.lines()[0]
+        self.assertEqual(line.best_peer, "glibc")
+        self.assertNotIn("other", line.medians)
+
+
+class Commands(unittest.TestCase):
+    def invoke(self, *words: str) -> tuple[int, str]:
+        done = COMMAND.invoke(run.app, words)
+        return done.exit_code, done.output
+
+    def test_floors_without_intervals_are_refused(self) -> None:
+        code, text = self.invoke("--check", "--rounds", "4")
+        self.assertEqual(code, 2)
+        self.assertIn("--check", text)
+
+    def test_a_library_that_is_not_there(self) -> None:
+        self.assertEqual(self.invoke("--lib", "/nowhere/libhakmem.so")[0], 2)
+
+    def test_page_of_parts_that_do_not_fit(self) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            one, other = Path(scratch) / "1.json", Path(scratch) / "2.json"
+            results.save(speed(), one)
+            results.save(replace(memory(), clock="cpu"), other)
+            self.assertEqual(self.invoke("page", str(one), str(other))[0], 2)
+            results.save(memory(), other)
+            both = Path(scratch) / "both.json"
+            code, text = self.invoke("page", str(one), str(other), "--merge", str(both))
+            self.assertEqual(code, 0, text)
+            self.assertEqual(len(results.load(both).points), 2)
+
+    def test_exit_codes(self) -> None:
+        good, missed, refused = speed(), speed(), speed()
+        missed.points = [replace(missed.points[0], floor=Goal(ratio=9.0))]
+        refused.works[FAST].refused["hakmem"] = "not served"
+        self.assertEqual(run.exit_code(good, check=True), 0)
+        self.assertEqual(run.exit_code(missed, check=True), 1)
+        self.assertEqual(run.exit_code(missed, check=False), 0)
+        self.assertEqual(run.exit_code(refused, check=False), 1)
+
+
+class Forecasts(unittest.TestCase):
+    def test_each_run_takes_as_long_as_its_like(self) -> None:
+        forecast = progress.Forecast(["slow", "fast", "slow", "new"])
+        self.assertIsNone(forecast.seconds_left())
+        forecast.took(10)
+        forecast.took(2)
+        self.assertEqual(forecast.seconds_left(), 10 + 6)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

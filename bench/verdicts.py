@@ -1,0 +1,134 @@
+"""From samples to what may be said: medians, ratios with their intervals, and
+whether goals and floors are met."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from enum import Enum
+
+from confidence import Interval, Verdict, median_interval, ratio_interval, verdict
+from point import Goal, Point
+
+OWN = "hakmem"
+LIMIT = "limit"
+
+Values = dict[str, list[float]]  # by allocator: one value a round
+
+
+class Met(str, Enum):
+    """The question mark: the interval holds the bound, more rounds may turn it."""
+
+    YES = "yes"
+    LIKELY = "yes?"
+    UNLIKELY = "no?"
+    NO = "NO"
+
+
+WORST_FIRST = (Met.NO, Met.UNLIKELY, Met.LIKELY, Met.YES)
+
+
+@dataclass(frozen=True)
+class Versus:
+    """HAKMEM beside another allocator; a ratio above 1: HAKMEM is better."""
+
+    ratio: float
+    interval: Interval | None
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict(self.interval)
+
+
+@dataclass(frozen=True)
+class Line:
+    point: Point
+    samples: Values
+    medians: dict[str, float]
+    spread: dict[str, float]  # (largest - smallest) / median
+    own: Interval | None  # of HAKMEM's median
+    versus: dict[str, Versus]
+    peers: tuple[str, ...]
+    best_peer: str | None  # by the median
+
+    @property
+    def to_best(self) -> Versus | None:
+        return self.versus.get(self.best_peer or "")
+
+    def peers_judged(self, wanted: Verdict) -> list[str]:
+        return [p for p in self.peers if p in self.versus and self.versus[p].verdict is wanted]
+
+    def verdict(self) -> Verdict | None:
+        """Ahead: of each single peer. Behind: one at least is shown to be better."""
+        found = {self.versus[p].verdict for p in self.peers if p in self.versus}
+        for which in (Verdict.UNKNOWN, Verdict.BEHIND, Verdict.LEVEL, Verdict.AHEAD):
+            if which in found:
+                return which
+        return None
+
+    def meets(self, goal: Goal) -> Met | None:
+        """None where what the goal speaks of was not measured."""
+        checks = []
+        if goal.ratio is not None:
+            checks.append(at_least(self.to_best, goal.ratio))
+        if goal.limit is not None:
+            checks.append(at_least(self.versus.get(LIMIT), goal.limit))
+        if goal.value is not None:
+            checks.append(at_most(self.medians.get(OWN), self.own, goal.value))
+        if Met.NO in checks:
+            return Met.NO
+        if not checks or None in checks:
+            return None
+        return min((c for c in checks if c), key=WORST_FIRST.index)
+
+
+def at_least(versus: Versus | None, bound: float) -> Met | None:
+    if versus is None:
+        return None
+    met, interval = versus.ratio >= bound, versus.interval
+    if interval and (interval.low >= bound or interval.high < bound):
+        return Met.YES if met else Met.NO
+    return Met.LIKELY if met else Met.UNLIKELY
+
+
+def at_most(value: float | None, interval: Interval | None, bound: float) -> Met | None:
+    if value is None:
+        return None
+    if interval and (interval.high <= bound or interval.low > bound):
+        return Met.YES if value <= bound else Met.NO
+    return Met.LIKELY if value <= bound else Met.UNLIKELY
+
+
+def evaluate(point: Point, samples: Values, peers: list[str]) -> Line:
+    samples = {name: values for name, values in samples.items() if values}
+    medians = {name: statistics.median(values) for name, values in samples.items()}
+    measured = tuple(name for name in peers if name in medians)
+    pick = max if point.higher else min
+    own = samples.get(OWN)
+    return Line(
+        point,
+        samples,
+        medians,
+        {name: spread(values) for name, values in samples.items()},
+        median_interval(own) if own else None,
+        {name: compare(point, own, samples[name]) for name in medians if own and name != OWN},
+        measured,
+        pick(measured, key=lambda name: medians[name]) if measured else None,
+    )
+
+
+def spread(values: list[float]) -> float:
+    middle = statistics.median(values)
+    return (max(values) - min(values)) / middle if middle else 0.0
+
+
+def compare(point: Point, own: list[float], other: list[float]) -> Versus:
+    over, under = (own, other) if point.higher else (other, own)
+    return Versus(ratio(over, under), ratio_interval(over, under))
+
+
+def ratio(over: list[float], under: list[float]) -> float:
+    top, bottom = statistics.median(over), statistics.median(under)
+    if bottom == 0:
+        return 1.0 if top == 0 else float("inf")
+    return top / bottom
