@@ -1,6 +1,6 @@
 /* Starts one program from a small parent and says what it used, as JSON on
  * the last line of standard output.
- *   launch [--warm MIB] [--syscalls] [--env NAME=VALUE]... -- PROGRAM ARG...
+ *   launch [--warm MIB] [--syscalls | --trace MS] [--env NAME=VALUE]... -- PROGRAM ARG...
  *
  * Why it is there: peak RSS as the kernel counts it begins, in a child, at the
  * size of the parent that forked it, and a Python interpreter is a large one.
@@ -8,8 +8,10 @@
  *   --warm      a child of its own touches MIB of huge pages first and ends:
  *               in a virtual machine, memory that has lain free is backed anew
  *               at first touch, and whoever comes first would pay for all
- *   --syscalls  counts the system calls of all its threads (ptrace; slow) */
+ *   --syscalls  counts the system calls of all its threads (ptrace; slow)
+ *   --trace     its resident memory every MS milliseconds, as [ms, KiB] pairs */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,20 +26,29 @@
 #include <unistd.h>
 
 #define MAX_ENV 32
+#define MAX_MOMENTS 512
 
 typedef struct request {
     size_t warm_mib;
     bool count_syscalls;
+    unsigned trace_ms;
     char *env[MAX_ENV];
     int envs;
     char **program;
 } request;
+
+typedef struct moment {
+    double ms;
+    long kib;
+} moment;
 
 typedef struct outcome {
     int status;
     double wall;
     struct rusage use;
     unsigned long long syscalls;
+    moment moments[MAX_MOMENTS];
+    int moment_count;
 } outcome;
 
 __attribute__((noreturn)) static void die(const char *what)
@@ -55,13 +66,15 @@ static request parse(int argc, char **argv)
             r.count_syscalls = true;
         else if (strcmp(argv[i], "--warm") == 0 && i + 1 < argc)
             r.warm_mib = strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--trace") == 0 && i + 1 < argc)
+            r.trace_ms = (unsigned)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--env") == 0 && i + 1 < argc && r.envs < MAX_ENV)
             r.env[r.envs++] = argv[++i];
         else
             break;
     }
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0) {
-        dprintf(STDERR_FILENO, "usage: launch [--warm MIB] [--syscalls] "
+        dprintf(STDERR_FILENO, "usage: launch [--warm MIB] [--syscalls | --trace MS] "
                                "[--env NAME=VALUE]... -- PROGRAM ARG...\n");
         _exit(125);
     }
@@ -146,10 +159,57 @@ static void trace(pid_t child, outcome *out)
     out->status = status;
 }
 
+static double seconds_since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) * 1e-9;
+}
+
+static long resident_kib(int statm)
+{
+    char text[128] = {0};
+    long size = 0, resident = 0;
+    if (pread(statm, text, sizeof text - 1, 0) > 0)
+        sscanf(text, "%ld %ld", &size, &resident);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* When there is no room for more, every second one goes: a long run is seen at
+ * longer intervals. True: the interval is to be doubled. */
+static bool thinned(outcome *out)
+{
+    if (out->moment_count < MAX_MOMENTS)
+        return false;
+    for (int i = 0; i < MAX_MOMENTS / 2; i++)
+        out->moments[i] = out->moments[2 * i];
+    out->moment_count = MAX_MOMENTS / 2;
+    return true;
+}
+
+static void watch_memory(pid_t child, unsigned ms, const struct timespec *start, outcome *out)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)child);
+    int statm = open(path, O_RDONLY | O_CLOEXEC);
+    if (statm < 0)
+        die(path);
+    pid_t ended;
+    while ((ended = wait4(child, &out->status, WNOHANG, &out->use)) == 0) {
+        moment now = {seconds_since(start) * 1e3, resident_kib(statm)};
+        out->moments[out->moment_count++] = now;
+        ms = thinned(out) ? ms * 2 : ms;
+        nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
+    }
+    if (ended != child)
+        die("wait4");
+    close(statm);
+}
+
 static outcome run(const request *r)
 {
     outcome out = {0};
-    struct timespec start, end;
+    struct timespec start;
     clock_gettime(CLOCK_MONOTONIC, &start);
     pid_t child = fork();
     if (child < 0)
@@ -158,14 +218,23 @@ static outcome run(const request *r)
         become(r);
     if (r->count_syscalls)
         trace(child, &out);
+    else if (r->trace_ms != 0)
+        watch_memory(child, r->trace_ms, &start, &out);
     else if (wait4(child, &out.status, 0, &out.use) != child)
         die("wait4");
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    out.wall = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+    out.wall = seconds_since(&start);
     return out;
 }
 
 static double seconds(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec * 1e-6; }
+
+static void print_moments(const outcome *out)
+{
+    printf(", \"rss_trace\": [");
+    for (int i = 0; i < out->moment_count; i++)
+        printf("%s[%.0f, %ld]", i == 0 ? "" : ", ", out->moments[i].ms, out->moments[i].kib);
+    printf("]");
+}
 
 int main(int argc, char **argv)
 {
@@ -183,6 +252,8 @@ int main(int argc, char **argv)
            out.use.ru_minflt, out.use.ru_majflt, out.use.ru_nvcsw + out.use.ru_nivcsw);
     if (r.count_syscalls)
         printf(", \"syscalls\": %llu", out.syscalls);
+    if (r.trace_ms != 0)
+        print_moments(&out);
     printf("}\n");
     return 0;
 }

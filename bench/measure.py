@@ -15,10 +15,13 @@ from rows import Workload
 
 SERVED_SHARE = 0.999
 RUN_TIMEOUT_S = 180
+COUNT_SYSCALLS = ("--syscalls",)
+TRACE_RSS = ("--trace", "5")
 # Options of allocators that the caller's shell may carry would bias the run.
 FOREIGN = ("LD_", "MALLOC_", "MIMALLOC_", "TCMALLOC_", "_RJEM_", "GLIBC_TUNABLES", "HAKMEM_")
 
 Sample = dict[str, float]
+Trace = list[list[float]]  # [milliseconds, KiB resident]
 
 
 class BadRun(Exception):
@@ -42,38 +45,54 @@ class Runner:
 
     def _difference(self, work: Workload, allocator: Allocator) -> Sample:
         """Start and end cost the same in both runs; what remains is the steady state."""
-        once = self.run_once(work, allocator, factor=1, syscalls=True)
-        twice = self.run_once(work, allocator, factor=2, syscalls=True)
+        once = self.run_once(work, allocator, factor=1, watch=COUNT_SYSCALLS)
+        twice = self.run_once(work, allocator, factor=2, watch=COUNT_SYSCALLS)
         ops = twice["ops"] - once["ops"]
         return {
             "syscalls_per_op": max(0.0, twice["syscalls"] - once["syscalls"]) / ops,
             "faults_per_op": max(0.0, twice["page_faults"] - once["page_faults"]) / ops,
         }
 
+    def counted(self, work: Workload, allocator: Allocator) -> Sample:
+        """The figures of one run with its system calls; the times are not to be used."""
+        return self.run_once(work, allocator, watch=COUNT_SYSCALLS)
+
+    def trace(self, work: Workload, allocator: Allocator) -> Trace:
+        """Resident memory over time."""
+        _, launch = self._run(work, allocator, 1, TRACE_RSS)
+        return launch["rss_trace"]
+
     def run_once(
-        self, work: Workload, allocator: Allocator, factor: int = 1, syscalls: bool = False
+        self,
+        work: Workload,
+        allocator: Allocator,
+        factor: int = 1,
+        watch: tuple[str, ...] = (),
     ) -> Sample:
+        program, launch = self._run(work, allocator, factor, watch)
+        return self._figures(work, program, launch)
+
+    def _run(
+        self, work: Workload, allocator: Allocator, factor: int, watch: tuple[str, ...]
+    ) -> tuple[dict, dict]:
         with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
             report = Path(scratch) / "report.json"
             env = allocator.environment()
             if allocator.role == "hakmem":
                 env |= self.hakmem_env | {"HAKMEM_REPORT": str(report)}
-            command = self.command(work, env, factor, syscalls)
-            program, launch = self.execute(command)
+            program, launch = self.execute(self.command(work, env, factor, watch))
             check_bound(program, allocator)
             if allocator.role == "hakmem":
                 check_served(program, report)
-        return self._figures(work, program, launch)
+        return program, launch
 
     def command(
-        self, work: Workload, env: dict[str, str], factor: int, syscalls: bool
+        self, work: Workload, env: dict[str, str], factor: int, watch: tuple[str, ...]
     ) -> list[str]:
         program, *args = work.argv(self.quick, factor)
-        command = [str(self.bench_dir / "launch")]
+        command = [str(self.bench_dir / "launch"), *watch]
         if work.warm_mib:
             command += ["--warm", str(work.warm_mib)]
-        if syscalls:
-            command.append("--syscalls")
         for name, value in env.items():
             command += ["--env", f"{name}={value}"]
         return [*command, "--", str(self.bench_dir / program), "--json", *args]

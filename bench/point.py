@@ -21,6 +21,7 @@ class Workload:
     warm_mib: int = 0  # huge pages touched by a child that ends before the run
     difference: bool = False  # figures per operation from runs of n and of 2n
     single_thread: bool = True  # then processor time may stand for wall time
+    trace_rss: bool = False  # once, its resident memory is seen over time
 
     def argv(self, quick: bool, factor: int = 1) -> list[str]:
         n = (self.quick_n or self.n // 10 or self.n) if quick else self.n

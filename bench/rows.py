@@ -17,8 +17,10 @@ def faster(share: float) -> Goal:
     return Goal(ratio=1 / share)
 
 
-P6 = Workload("bench_random_mixed {n} 200000 1", 5_000_000, 500_000, warm_mib=128)
-P7 = Workload("bench_random_mixed {n} 20000 1 16 32768", 3_000_000, 300_000, warm_mib=192)
+P6 = Workload("bench_random_mixed {n} 200000 1", 5_000_000, 500_000, warm_mib=128, trace_rss=True)
+P7 = Workload(
+    "bench_random_mixed {n} 20000 1 16 32768", 3_000_000, 300_000, warm_mib=192, trace_rss=True
+)
 P8_1 = Workload("bench_mid_large_mt 1 {n} 256", 5_000_000, 500_000, warm_mib=16)
 P8_2 = Workload(
     "bench_mid_large_mt 2 {n} 256", 5_000_000, 500_000, warm_mib=16, single_thread=False
@@ -37,7 +39,7 @@ LARGE = "65536 1048576 1000 1 12345"
 def larson(tail: str) -> Workload:
     """The heap of the larger ones is warmed as a whole, were it on huge pages."""
     warm = 1024 if tail.startswith(MID) else 2560 if tail.startswith(LARGE) else 16
-    return Workload(f"larson 1 {tail}", warm_mib=warm, single_thread=False)
+    return Workload(f"larson 1 {tail}", warm_mib=warm, single_thread=False, trace_rss=warm > 16)
 
 
 def quick(point: Point) -> Point:
@@ -96,7 +98,9 @@ def m9(label: str, work: str, metric: str, most: float) -> Point:
     return Point("M9", label, steady, metric, unit, False, Goal(value=most), Goal(value=most))
 
 
-GIB_OF_100_B = Workload("bench_growth {n} 100", 10_737_418, 1_000_000, warm_mib=1280)
+GIB_OF_100_B = Workload(
+    "bench_growth {n} 100", 10_737_418, 1_000_000, warm_mib=1280, trace_rss=True
+)
 GROWTH_3M = Workload("bench_growth {n} 100", 3_000_000, 1_000_000, warm_mib=400)
 COMPREHENSIVE = Workload("bench_comprehensive all {n}", 1_000_000, warm_mib=16)
 VECTOR = Workload("bench_vector all {n}", 1_000_000, warm_mib=128)
@@ -236,6 +240,7 @@ POINTS: tuple[Point, ...] = (
             1_000_000,
             warm_mib=16,
             single_thread=False,
+            trace_rss=True,
         ),
         *MOPS,
         AHEAD,

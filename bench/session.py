@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass, field
+from enum import Enum
 
 from measure import BadRun, Runner
 from peers import Allocator
@@ -15,6 +16,21 @@ from results import Measured, rounded
 DIFFERENCE_ROUNDS = 5  # counts of system calls and faults hardly vary
 
 Run = tuple[Workload, Allocator]
+
+
+class Look(Enum):
+    """What is looked at in a run."""
+
+    FIGURES = "figures"
+    SYSCALLS = "system calls"
+    MEMORY = "memory over time"
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    runs: list[Run]
+    look: Look = Look.FIGURES
 
 
 @dataclass
@@ -29,62 +45,74 @@ class Session:
     warned: list[str] = field(default_factory=list)
 
     def measure(self) -> None:
-        order = random.Random(self.seed)
-        plan = [self.plan_round(order, number) for number in range(self.rounds + 1)]
         self.works = {p.work: Measured() for p in self.points}
-        keys = [(work, allocator.name) for runs in plan for work, allocator in runs]
+        plan = self.plan()
+        keys = [(step.look, work, a.name) for step in plan for work, a in step.runs]
         deadline = time.monotonic() + self.budget if self.budget else None
         with Bar(keys, deadline) as bar:
             try:
-                self._run_rounds(plan, bar, deadline)
+                self._walk(plan, bar, deadline)
             except KeyboardInterrupt:
                 self.warned.append("interrupted: fewer rounds than asked for")
 
-    def plan_round(self, order: random.Random, number: int) -> list[Run]:
+    def plan(self) -> list[Step]:
+        """The warm-up is thrown away but for its system calls, the counting of
+        which takes time. What is seen over time takes time, too."""
+        order = random.Random(self.seed)
+        every = list(self.works)
+        steady = [w for w in every if not w.difference]
+        traced = [w for w in every if w.trace_rss]
+        rounds = [
+            Step(f"round {n}", self._in_turns(every if n <= DIFFERENCE_ROUNDS else steady, order))
+            for n in range(1, self.rounds + 1)
+        ]
+        return [
+            Step("warm-up", self._in_turns(every, order), Look.SYSCALLS),
+            Step("memory over time", self._in_turns(traced, order), Look.MEMORY),
+            *rounds,
+        ]
+
+    def _in_turns(self, works: list[Workload], order: random.Random) -> list[Run]:
         """Workloads shuffled, and allocators within each, so that those to be
         compared run close to each other in time."""
         limited = {p.work for p in self.points if p.with_limit}
-        works = list(dict.fromkeys(p.work for p in self.points))
-        if number > DIFFERENCE_ROUNDS:
-            works = [w for w in works if not w.difference]
-        order.shuffle(works)
         runs = []
-        for work in works:
+        for work in order.sample(works, len(works)):
             able = [a for a in self.allocators if a.role != "limit" or work in limited]
             runs += [(work, a) for a in order.sample(able, len(able))]
         return runs
 
-    def _run_rounds(self, plan: list[list[Run]], bar: Bar, deadline: float | None) -> None:
-        for number, runs in enumerate(plan):
+    def _walk(self, plan: list[Step], bar: Bar, deadline: float | None) -> None:
+        rounds = 0
+        for step in plan:
             began = time.monotonic()
-            self._run_round(number, runs, bar)
+            self._take(step, bar)
             now = time.monotonic()
-            if deadline and number < self.rounds and now + (now - began) > deadline:
-                self.warned.append(f"{number} rounds fitted into {self.budget:.0f} s")
+            rounds += step.look is Look.FIGURES
+            if deadline and rounds < self.rounds and now + (now - began) > deadline:
+                self.warned.append(f"{rounds} rounds fitted into {self.budget:.0f} s")
                 return
 
-    def _run_round(self, number: int, runs: list[Run], bar: Bar) -> None:
-        """Round 0 warms the machine up: of its times nothing is kept, and so it
-        is the one in which system calls are counted, which takes time."""
-        name = f"round {number}" if number else "warm-up"
-        for work, allocator in runs:
+    def _take(self, step: Step, bar: Bar) -> None:
+        for work, allocator in step.runs:
             command = " ".join(work.argv(self.runner.quick))
             measured = self.works[work]
-            bar.step(f"{name}: {allocator.name}: {command}")
+            bar.step(f"{step.name}: {allocator.name}: {command}")
             if allocator.name not in measured.refused:
                 try:
-                    self._run(number, work, allocator, measured)
+                    self._run(step.look, work, allocator, measured)
                 except BadRun as problem:
                     measured.refused[allocator.name] = str(problem)
                     bar.note(f"bench: {allocator.name}: {command}: REFUSED: {problem}")
             bar.advance()
 
-    def _run(self, number: int, work: Workload, allocator: Allocator, measured: Measured) -> None:
-        if number:
+    def _run(self, look: Look, work: Workload, allocator: Allocator, measured: Measured) -> None:
+        if look is Look.FIGURES:
             measured.add(allocator.name, self.runner.sample(work, allocator))
+        elif look is Look.SYSCALLS:
+            measured.whole[allocator.name] = rounded(self.runner.counted(work, allocator))
         else:
-            whole = self.runner.run_once(work, allocator, syscalls=True)
-            measured.whole[allocator.name] = rounded(whole)
+            measured.traces[allocator.name] = self.runner.trace(work, allocator)
 
     def refusals(self) -> list[str]:
         return [

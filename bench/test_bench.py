@@ -9,6 +9,7 @@ held against it, and runs that must be refused are.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -72,7 +73,7 @@ class Programs(unittest.TestCase):
                 report = Path(scratch) / "report.json"
                 runner = Runner(BENCH_DIR)
                 env = counting().environment() | {"HAKMEM_REPORT": str(report)}
-                line = runner.command(Workload(command), env, 1, False)
+                line = runner.command(Workload(command), env, 1, ())
                 program, launch = runner.execute(line)
                 check_bound(program, counting())
                 check_served(program, report)
@@ -133,9 +134,24 @@ class Programs(unittest.TestCase):
 
     def test_launch_counts_system_calls(self) -> None:
         runner = Runner(BENCH_DIR)
-        few = runner.run_once(Workload("bench_threads churn 10"), counting(), syscalls=True)
-        many = runner.run_once(Workload("bench_threads churn 110"), counting(), syscalls=True)
+        few = runner.counted(Workload("bench_threads churn 10"), counting())
+        many = runner.counted(Workload("bench_threads churn 110"), counting())
         self.assertGreater(many["syscalls"] - few["syscalls"], 100)
+
+    def test_launch_sees_memory_grow(self) -> None:
+        trace = Runner(BENCH_DIR).trace(Workload("bench_growth 3M 100"), counting())
+        times, kib = zip(*trace)
+        self.assertEqual(list(times), sorted(times))
+        self.assertGreater(max(kib), 3_000_000 * 100 / 1024)
+        self.assertLess(kib[0], max(kib) / 2)
+
+    def test_launch_sees_a_long_run_to_its_end(self) -> None:
+        """It has room for 512 moments; more than that come in this time."""
+        command = [str(BENCH_DIR / "launch"), "--trace", "1", "--", "sleep", "1.5"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        moments = json.loads(done.stdout)["rss_trace"]
+        self.assertLessEqual(len(moments), 512)
+        self.assertGreater(moments[-1][0], 750)
 
     def test_a_loop_without_system_calls_has_none(self) -> None:
         work = Workload("bench_tiny_hot 64 {n} 1", 20000, difference=True)
