@@ -10,6 +10,7 @@ of 100 cases from 5 rounds on (test_confidence.py tries it).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from scipy import stats
 
 LEVEL = 0.95
 LEAST_ROUNDS = 5  # fewer cannot support an interval of that level
-RESAMPLES = 9999
+RESAMPLES = 4999
 SEED = 20011  # tables made again from the same samples say the same
 
 
@@ -46,21 +47,22 @@ def quotient(over: np.ndarray, under: np.ndarray) -> np.ndarray:
     return np.where((over == 0) & (under == 0), 1.0, ratio)
 
 
+def ratio_of_medians(over: np.ndarray, under: np.ndarray, axis: int = -1) -> np.ndarray:
+    return quotient(np.median(over, axis=axis), np.median(under, axis=axis))
+
+
 def ratio_interval(over: Sequence[float], under: Sequence[float]) -> Interval | None:
     """Of median(over) / median(under), paired by round."""
     rounds = min(len(over), len(under))
-
-    def statistic(a: np.ndarray, b: np.ndarray, axis: int = -1) -> np.ndarray:
-        return quotient(np.median(a, axis=axis), np.median(b, axis=axis))
-
-    return bootstrap((over[:rounds], under[:rounds]), statistic)
+    return bootstrap((tuple(over[:rounds]), tuple(under[:rounds])), ratio_of_medians)
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
-    return bootstrap((values,), np.median)
+    return bootstrap((tuple(values),), np.median)
 
 
-def bootstrap(samples: tuple[Sequence[float], ...], statistic: Callable) -> Interval | None:
+@functools.cache
+def bootstrap(samples: tuple[tuple[float, ...], ...], statistic: Callable) -> Interval | None:
     rounds = len(samples[0])
     if rounds < LEAST_ROUNDS:
         return None

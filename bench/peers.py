@@ -95,9 +95,7 @@ def own_of_c_library() -> Allocator:
 
 def find_built(source: Source) -> Allocator:
     library = built_library(source, CACHE, say)
-    return Allocator(
-        source.name, library, "peer", version=source.version, settings=source.settings
-    )
+    return Allocator(source.name, library, "peer", version=source.version, settings=source.settings)
 
 
 def find_packaged(package: Package) -> Allocator:

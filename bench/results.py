@@ -57,7 +57,14 @@ class Result:
     notes: list[str] = field(default_factory=list)
 
     def names(self, *roles: str) -> list[str]:
-        return [a["name"] for a in self.allocators if not roles or a["role"] in roles]
+        """Of these roles, in their order; of all, in the order of the tables."""
+        order = roles or ("peer", "limit", "hakmem")
+        return [a["name"] for role in order for a in self.allocators if a["role"] == role]
+
+    def title(self, work: Workload) -> str:
+        """The first row that reads it."""
+        point = next(p for p in self.points if p.work == work)
+        return f"{point.row} {point.label}"
 
     def lines(self) -> list[Line]:
         return [self._line(point) for point in self.points]
@@ -93,8 +100,10 @@ def point_json(point: Point, work: int) -> dict:
 
 
 def work_json(work: Workload, measured: Measured) -> dict:
+    """How a program is set up is not kept: nothing is run again from here."""
+    plain = {k: v for k, v in asdict(work).items() if isinstance(v, (str, int))}
     return {
-        **asdict(work),
+        **plain,
         "samples": {name: columns(runs) for name, runs in measured.samples.items()},
         "whole": measured.whole,
         "traces": measured.traces,

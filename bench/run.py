@@ -5,13 +5,14 @@ python3 bench/run.py                        the default rows, 7 rounds
 python3 bench/run.py --rows P1,P4           some of them
 python3 bench/run.py --quick                a few rows, a tenth of the work, 5 rounds
 python3 bench/run.py --lib none             the peers alone
-python3 bench/run.py page RESULT.json...    tables from results, nothing is measured
+python3 bench/run.py page RESULT.json...    tables and pictures from results
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from rich.table import Table
 
 import confidence
 import machine
+import page
+import plots
 import results
 import tables
 from measure import Runner
@@ -32,6 +35,8 @@ from verdicts import Met
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS, QUICK_ROUNDS = 7, confidence.LEAST_ROUNDS
+
+Output = tuple[Callable[[Result, Path], None], "Path | None"]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -60,6 +65,16 @@ def find_allocators(
     return allocators, missing
 
 
+def described(allocator: Allocator) -> dict[str, str]:
+    settings = " ".join(f"{name}={value}" for name, value in allocator.settings)
+    return {
+        "name": allocator.name,
+        "role": allocator.role,
+        "version": allocator.version,
+        "settings": settings,
+    }
+
+
 def show(rows: tables.Rows) -> None:
     """In colour on a terminal, the same text otherwise."""
     if not sys.stdout.isatty():
@@ -73,18 +88,15 @@ def show(rows: tables.Rows) -> None:
     Console().print(table)
 
 
-def report(result: Result, json: Path | None, markdown: Path | None) -> None:
+def report(result: Result, outputs: list[Output]) -> None:
     """The table on standard output, and files."""
     show(tables.judged(result.lines()))
     for note in result.notes:
         print(note)
-    if json:
-        results.save(result, json)
-    if markdown:
-        markdown.parent.mkdir(parents=True, exist_ok=True)
-        markdown.write_text(tables.markdown(result))
-    for path in (json, markdown):
+    for save, path in outputs:
         if path:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save(result, path)
             print(f"written: {path}")
 
 
@@ -118,6 +130,7 @@ def measure(
     ),
     json: Path | None = typer.Option(None, metavar="OUT", help="there, in place of --results"),
     markdown: Path | None = typer.Option(None, metavar="OUT", help="likewise"),
+    html: Path | None = typer.Option(None, metavar="OUT", help="likewise"),
     check: bool = typer.Option(False, "--check", help="exit 1 if a floor is shown to be missed"),
 ) -> None:
     """Measure rows on HAKMEM and its peers."""
@@ -139,7 +152,7 @@ def measure(
     result = Result(
         machine.describe(),
         machine.hakmem(library) | assignments(env),
-        [{"name": a.name, "role": a.role, "version": a.version} for a in allocators],
+        [described(a) for a in allocators],
         clock.value,
         quick,
         [{"began": began, "load": load, "rounds": rounds, "seed": seed}],
@@ -147,28 +160,41 @@ def measure(
         session.works,
         [*session.warned, *(f"skipped peer {m}" for m in missing), *session.refusals()],
     )
-    if not json and not markdown:
+    if not (json or markdown or html):
         stem = results_dir / time.strftime("%Y%m%d-%H%M%S")
-        json, markdown = stem.with_suffix(".json"), stem.with_suffix(".md")
-    report(result, json, markdown)
+        json, markdown, html = (stem.with_suffix(f".{kind}") for kind in ("json", "md", "html"))
+    report(result, [(results.save, json), (tables.save, markdown), (page.save, html)])
     raise typer.Exit(exit_code(result, check))
 
 
-@app.command()
-def page(
+@app.command("page")
+def make_page(
     inputs: list[Path] = typer.Argument(..., metavar="RESULT.json..."),
     merge: Path | None = typer.Option(
         None, metavar="OUT", help="the results, put together as one JSON"
     ),
     markdown: Path | None = typer.Option(None, metavar="OUT"),
+    html: Path | None = typer.Option(None, metavar="OUT"),
+    picture: Path | None = typer.Option(
+        None, metavar="OUT.svg", help="HAKMEM to the best peer, for the README"
+    ),
+    paste: list[Path] = typer.Option(
+        [],
+        metavar="FILE.md",
+        help="tables between <!-- bench:all --> or :goals and <!-- /bench -->",
+    ),
 ) -> None:
-    """Tables from results. Several are merged: rows of parts measured apart are
-    put together, rounds of the same rows are added."""
+    """Tables and pictures from results, nothing is measured. Several results
+    are merged: rows of parts measured apart are put together, rounds of the
+    same rows are added."""
     try:
         result = results.merge(results.load(path) for path in inputs)
+        wanted = [(results.save, merge), (tables.save, markdown), (page.save, html)]
+        report(result, [*wanted, (plots.save_picture, picture)])
+        for path in paste:
+            tables.paste(result, path)
     except Unfit as problem:
         raise typer.BadParameter(str(problem)) from None
-    report(result, merge, markdown)
 
 
 if __name__ == "__main__":

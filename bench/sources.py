@@ -136,12 +136,8 @@ class Source:
 
 
 SOURCES = (
-    Source(
-        "mimalloc2", "2.3.2", MIMALLOC, MIMALLOC_BUILD % "v2", "libmimalloc.so", MIMALLOC_SAYS
-    ),
-    Source(
-        "mimalloc3", "3.3.2", MIMALLOC, MIMALLOC_BUILD % "v3", "libmimalloc.so", MIMALLOC_SAYS
-    ),
+    Source("mimalloc2", "2.3.2", MIMALLOC, MIMALLOC_BUILD % "v2", "libmimalloc.so", MIMALLOC_SAYS),
+    Source("mimalloc3", "3.3.2", MIMALLOC, MIMALLOC_BUILD % "v3", "libmimalloc.so", MIMALLOC_SAYS),
     Source("jemalloc", "5.3.1", JEMALLOC, JEMALLOC_BUILD, "libjemalloc.so", JEMALLOC_SAYS),
     Source("snmalloc", "0.7.6", SNMALLOC, SNMALLOC_BUILD, "libsnmallocshim.so"),
     # Of 2.0 there is no crate: this is 1.4.3 and what came next, to that commit.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import verdicts
 from confidence import Interval, Verdict
-from point import Goal, Workload
-from results import Measured, Result
+from point import Goal
+from results import Measured, Result, Unfit
 from verdicts import Line, Met, Versus
 
 Rows = list[list[str]]  # the first is the header
@@ -123,11 +125,11 @@ def costs(result: Result) -> list[tuple[str, Rows]]:
     """What whole runs took; the system calls are those of the warm-up run."""
     tables = []
     for title, figure in COSTS:
-        rows = [["work", *result.names()]]
+        rows = [["run", *result.names()]]
         for work, measured in result.works.items():
             cells = [number(cost(measured, name, figure)) for name in result.names()]
             if any(cell != "-" for cell in cells):
-                rows.append([work_text(work, result.quick), *cells])
+                rows.append([result.title(work), *cells])
         tables.append((title, rows))
     return tables
 
@@ -144,10 +146,6 @@ def cost(measured: Measured, name: str, figure) -> float | None:
         if values:
             return values[len(values) // 2]
     return None
-
-
-def work_text(work: Workload, quick: bool) -> str:
-    return " ".join(work.argv(quick))
 
 
 # ---- as text ----------------------------------------------------------------
@@ -200,3 +198,36 @@ def markdown(result: Result) -> str:
     if result.notes:
         parts += ["\n".join(f"- {note}" for note in result.notes)]
     return "\n".join(parts) + "\n"
+
+
+def goals_markdown(result: Result) -> str:
+    """The rows of GOALS alone, in few columns."""
+    columns = ("row", "work", "unit", "HAKMEM", "best peer", "its", "ratio", "95 %", "verdict")
+    every = judged([line for line in result.lines() if line.is_goal_row])
+    keep = [every[0].index(column) for column in columns]
+    return as_markdown([[row[at] for at in keep] for row in every])
+
+
+def save(result: Result, path: Path) -> None:
+    path.write_text(markdown(result))
+
+
+# ---- in documents -----------------------------------------------------------
+
+MARKED = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
+PLACES = {"all": markdown, "goals": goals_markdown}
+
+
+def paste(result: Result, path: Path) -> None:
+    """Puts the tables where the document says."""
+
+    def filled(place: re.Match) -> str:
+        begin, what, end = place.groups()
+        if what not in PLACES:
+            raise Unfit(f"{path}: no tables are called {what}")
+        return f"{begin}{PLACES[what](result)}{end}"
+
+    text, count = MARKED.subn(filled, path.read_text())
+    if not count:
+        raise Unfit(f"{path} has no <!-- bench:all --> or <!-- bench:goals -->")
+    path.write_text(text)

@@ -44,7 +44,8 @@ def made_up(work: Workload, metric: str, label: str, begin: str = "1", rounds: i
     ]
     part = {"began": begin, "load": "0.1", "rounds": rounds, "seed": 1}
     own = {"commit": "c0ffee"}
-    return Result({"cpu": "x"}, own, allocators, "wall", False, [part], [point], {work: measured})
+    machine = {"cpu": "x", "processors": "2"}
+    return Result(machine, own, allocators, "wall", False, [part], [point], {work: measured})
 
 
 def speed(begin: str = "1", rounds: int = 7) -> Result:
@@ -104,7 +105,7 @@ class Merging(unittest.TestCase):
         self.assertEqual(merged.lines()[0].verdict(), "ahead")
 
     def test_what_is_not_of_one_kind_is_refused(self) -> None:
-        self.refused(replace(memory(), machine={"cpu": "y"}), "cpu: x and y")
+        self.refused(replace(memory(), machine={"cpu": "y", "processors": "2"}), "cpu: x and y")
         self.refused(replace(memory(), hakmem={"commit": "bad"}), "commit")
         self.refused(replace(memory(), clock="cpu"), "clock")
         self.refused(replace(memory(), quick=True), "quick")
@@ -128,7 +129,7 @@ class Texts(unittest.TestCase):
 
     def test_costs_come_from_rounds_and_from_the_counted_run(self) -> None:
         costs = dict(tables.costs(speed()))
-        self.assertEqual(costs["system calls"][1], ["fast 1000", "77", "77", "-", "77"])
+        self.assertEqual(costs["system calls"][1], ["X1 speed", "77", "77", "-", "77"])
         self.assertEqual(costs["processor time, s"][1][1], "0.50")
 
     def test_a_refused_run_is_no_figure(self) -> None:

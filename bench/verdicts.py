@@ -12,6 +12,7 @@ from point import Goal, Point
 
 OWN = "hakmem"
 LIMIT = "limit"
+MEMORY_UNITS = ("MiB", "KiB", "faults", "/op", "/page", "x")  # and what asking for it costs
 
 Values = dict[str, list[float]]  # by allocator: one value a round
 
@@ -54,6 +55,15 @@ class Line:
     @property
     def to_best(self) -> Versus | None:
         return self.versus.get(self.best_peer or "")
+
+    @property
+    def is_goal_row(self) -> bool:
+        """Of GOALS (P1, M3 ...), not a pattern beside them."""
+        return self.point.row[0] in "PM" and self.point.row[1:2].isdigit()
+
+    @property
+    def is_memory(self) -> bool:
+        return self.point.unit in MEMORY_UNITS
 
     def peers_judged(self, wanted: Verdict) -> list[str]:
         return [p for p in self.peers if p in self.versus and self.versus[p].verdict is wanted]

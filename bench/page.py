@@ -1,0 +1,153 @@
+"""The result as one HTML page that needs nothing else, not even a network."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+import plots
+import tables
+import verdicts
+from confidence import Verdict
+from results import Result
+from verdicts import Line
+
+HERE = Path(__file__).resolve().parent
+FAR = 4.0  # times the best: the darkest
+DARKEST = 0.7
+TEXT_COLUMNS = ("row", "work", "unit", "best peer", "verdict", "goal")
+
+
+@dataclass(frozen=True)
+class Cell:
+    text: str
+    much: str  # how dark
+    note: str
+    first: bool
+    own: bool
+
+
+@dataclass(frozen=True)
+class HeatRow:
+    label: str
+    row: str
+    unit: str
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Rows that belong together, and their pictures."""
+
+    title: str
+    to_best: Markup
+    to_each: Markup
+    heat: list[HeatRow]
+
+
+def save(result: Result, path: Path) -> None:
+    path.write_text(render(result))
+
+
+def render(result: Result) -> str:
+    loader = jinja2.FileSystemLoader(HERE)
+    page = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    lines = result.lines()
+    memory = plots.memory(result)
+    return page.get_template("page.html").render(
+        variables=Markup(plots.variables()),
+        summary=summary(result),
+        tally=tally(lines),
+        how_to_read=tables.HOW_TO_READ.replace("*", "").replace("`", ""),
+        families=families(lines, result),
+        names=columns(result),
+        memory=memory and Markup(memory),
+        judged=tables.judged(lines),
+        text_columns=TEXT_COLUMNS,
+        costs=tables.costs(result),
+        facts=tables.facts(result),
+        notes=result.notes,
+    )
+
+
+def columns(result: Result) -> list[str]:
+    """HAKMEM first, so that it is seen on a narrow screen, too."""
+    return result.names("hakmem", "peer", "limit")
+
+
+def summary(result: Result) -> str:
+    peers, machine = len(result.names("peer")), result.machine
+    begun = result.parts[0]["began"][:10]
+    return (
+        f"{begun} · {len(result.points)} rows, {peers} peers · "
+        f"{machine.get('cpu', '?')}, {machine.get('processors', '?')} processors · "
+        f"commit {result.hakmem.get('commit', 'unknown')[:10]}"
+    )
+
+
+def tally(lines: list[Line]) -> list[dict]:
+    cards = (
+        (Verdict.AHEAD, "ahead", "rows: ahead of every peer"),
+        (Verdict.LEVEL, "level", "rows: level with one peer or more, no difference shown"),
+        (Verdict.BEHIND, "behind", "rows: a peer is shown to be better"),
+        (Verdict.UNKNOWN, "unknown", "rows: too few rounds to tell"),
+    )
+    found = [line.verdict() for line in lines]
+    counted = [{"count": found.count(v), "kind": kind, "text": text} for v, kind, text in cards]
+    return [card for card in counted if card["count"] or card["kind"] != "unknown"]
+
+
+def families(lines: list[Line], result: Result) -> list[Family]:
+    by_title: dict[str, list[Line]] = {}
+    for line in lines:
+        by_title.setdefault(family_of(line), []).append(line)
+    return [family(title, members, result) for title, members in by_title.items()]
+
+
+def family_of(line: Line) -> str:
+    if line.is_memory:
+        return "Memory, faults and system calls"
+    if line.point.row.startswith("P16"):
+        return "Real programs"
+    return "Speed" if line.is_goal_row else "Patterns of many kinds"
+
+
+def family(title: str, lines: list[Line], result: Result) -> Family:
+    shown = [line for line in lines if line.versus]
+    return Family(
+        title,
+        Markup(plots.to_best(shown)),
+        Markup(plots.to_each(shown, result.names("peer"))),
+        [heat_row(line, columns(result)) for line in lines],
+    )
+
+
+def heat_row(line: Line, names: list[str]) -> HeatRow:
+    point = line.point
+    arrow = "↑" if point.higher else "↓"
+    cells = [heat_cell(line, name) for name in names]
+    return HeatRow(point.label, point.row, f"{point.unit} {arrow}", cells)
+
+
+def heat_cell(line: Line, name: str) -> Cell:
+    """The limit is no allocator: it has no place in the order."""
+    value = line.medians.get(name)
+    if value is None:
+        return Cell("–", "0", "not measured", False, name == verdicts.OWN)
+    worse = times_worse(line, value) if name != verdicts.LIMIT else 1.0
+    much = DARKEST * min(1.0, math.log(worse) / math.log(FAR))
+    note = f"{name}: {worse:.2f} × the best, spread {100 * line.spread[name]:.0f} %"
+    first = name != verdicts.LIMIT and worse <= 1.0
+    return Cell(tables.number(value), f"{much:.2f}", note, first, name == verdicts.OWN)
+
+
+def times_worse(line: Line, value: float) -> float:
+    """Than the best of the row. Beside a best of 0 there is no measure."""
+    ranked = [v for name, v in line.medians.items() if name != verdicts.LIMIT]
+    best = max(ranked) if line.point.higher else min(ranked)
+    over, under = (best, value) if line.point.higher else (value, best)
+    return max(1.0, over / under) if under else 1.0

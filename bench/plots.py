@@ -1,0 +1,312 @@
+"""Pictures of a result, as SVG that follows the reader's light or dark theme.
+
+Matplotlib draws with stand-in colours; in the SVG each becomes a CSS variable,
+and PALETTE says what it is on a light and on a dark ground. The colours are
+told apart by colour-blind eyes (after Okabe and Ito), and never stand alone:
+each allocator has a marker and a dash of its own, too. HAKMEM's is blue,
+everywhere, and nobody else's.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+import verdicts
+from confidence import Interval, Verdict
+from results import Result, Trace
+from verdicts import Line, Versus
+
+#           stand-in   light      dark
+PALETTE = {
+    "ink": ("#010101", "#1c2430", "#e6e9ee"),
+    "soft": ("#020202", "#5b6675", "#9aa5b4"),
+    "grid": ("#030303", "#d9dee5", "#333c49"),
+    "better": ("#040404", "#eaf2fb", "#17263a"),
+    "ground": ("#050505", "#ffffff", "#10151c"),
+    "hakmem": ("#060606", "#0b5fc0", "#5cabff"),
+    "glibc": ("#070707", "#6b7280", "#a3acb9"),
+    "mimalloc": ("#080808", "#c97b00", "#f0a830"),
+    "jemalloc": ("#090909", "#00845f", "#35c99b"),
+    "snmalloc": ("#0a0a0a", "#b0477f", "#ea8fbd"),
+    "rpmalloc": ("#0b0b0b", "#c24a00", "#ff8650"),
+    "tcmalloc": ("#0c0c0c", "#857300", "#d8c53a"),
+    "gperftools": ("#0d0d0d", "#7a4fb5", "#b697e8"),
+    "onetbb": ("#0e0e0e", "#7d5a3c", "#c9a27e"),
+    "other": ("#0f0f0f", "#444b55", "#c3cad4"),
+}
+MARKERS = "osD^vP*Xph<>"
+DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
+LEAST, MOST = 0.25, 16.0  # ratios beyond are drawn at the edge, as an arrow
+TICKS = (0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0)
+WIDTH = 8.4  # inches
+STYLE = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 10,
+    "svg.fonttype": "none",
+    "text.color": PALETTE["ink"][0],
+    "axes.edgecolor": PALETTE["grid"][0],
+    "axes.labelcolor": PALETTE["soft"][0],
+    "axes.titlecolor": PALETTE["ink"][0],
+    "xtick.color": PALETTE["soft"][0],
+    "ytick.color": PALETTE["ink"][0],
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "legend.frameon": False,
+    "legend.fontsize": 9.5,
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    colour: str
+    marker: str
+    dash: str | tuple
+
+
+def colour(name: str) -> str:
+    return PALETTE[name][0]
+
+
+def looks(names: list[str]) -> dict[str, Look]:
+    """By allocator. Versions of one have its colour, and differ by the rest."""
+    peers = [n for n in names if n != verdicts.OWN]
+    found = {}
+    for at, name in enumerate(peers):
+        family = next((f for f in PALETTE if name.startswith(f)), "other")
+        found[name] = Look(colour(family), MARKERS[at % len(MARKERS)], DASHES[at % len(DASHES)])
+    return found | {verdicts.OWN: Look(colour("hakmem"), "o", "-")}
+
+
+# ---- ratios -----------------------------------------------------------------
+
+
+def to_best(lines: list[Line], title: str = "", below: str = "") -> str:
+    """HAKMEM beside the best peer of each row. A hollow dot: no difference shown."""
+    with mpl.rc_context(STYLE):
+        figure, axes = ratio_axes(lines, [line.to_best for line in lines], 0.27)
+        for at, line in enumerate(lines):
+            versus = line.to_best
+            if versus:
+                shown = versus.verdict in (Verdict.AHEAD, Verdict.BEHIND)
+                draw_ratio(axes, at, versus, colour("hakmem"), "o", 7, hollow=not shown)
+                note = f"{versus.ratio:.2f} × {line.best_peer}"
+                axes.text(1.01, at, note, transform=axes.get_yaxis_transform(), va="center")
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", size=14, weight="bold")
+            figure.supxlabel(below, x=0.01, ha="left", size=8.5, color=colour("soft"))
+        return as_svg(figure)
+
+
+def to_each(lines: list[Line], peers: list[str]) -> str:
+    """HAKMEM beside each peer."""
+    look = looks(peers)
+    with mpl.rc_context(STYLE):
+        seen = [line.versus.get(name) for line in lines for name in peers]
+        figure, axes = ratio_axes(lines, seen, 0.13 + 0.055 * len(peers))
+        for at, line in enumerate(lines):
+            for place, name in enumerate(peers):
+                if name in line.versus:
+                    y = at + 0.76 * ((place + 0.5) / len(peers) - 0.5)
+                    draw_ratio(axes, y, line.versus[name], look[name].colour, look[name].marker, 4)
+        add_legend(figure, [(n, look[n]) for n in peers], markers=True)
+        return as_svg(figure)
+
+
+def ratio_axes(lines: list[Line], seen: list[Versus | None], row_height: float):
+    figure = Figure(figsize=(WIDTH, 1.0 + row_height * len(lines)), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.08, w_pad=0.08)
+    axes = figure.add_subplot()
+    low, high = reach([v for v in seen if v])
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    axes.axvspan(1, high, color=colour("better"), zorder=0, linewidth=0)
+    axes.axvline(1, color=colour("hakmem"), linewidth=1.4, zorder=1)
+    for at in range(len(lines) - 1):
+        axes.axhline(at + 0.5, color=colour("grid"), linewidth=0.5, zorder=1)
+    axes.set_yticks(range(len(lines)), [name_of(line) for line in lines])
+    axes.tick_params(axis="y", length=0)
+    ticks = [t for t in TICKS if low <= t <= high]
+    if high / low > 6:
+        ticks = [t for t in ticks if t in (0.25, 0.5, 1, 2, 4, 8, 16)]
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g} ×"))
+    axes.xaxis.tick_top()
+    axes.spines["bottom"].set_visible(False)
+    axes.set_ylim(len(lines) + 0.2, -0.6)
+    say_what_is_better(axes, room=math.log(1 / low) / math.log(high / low))
+    return figure, axes
+
+
+def say_what_is_better(axes: Axes, room: float) -> None:
+    """At the foot of the line; to its left only if there is room."""
+    texts = [("HAKMEM better →", 6, "left")]
+    if room > 0.2:
+        texts.append(("← peer better", -6, "right"))
+    for text, away, side in texts:
+        axes.annotate(
+            text,
+            (1, 0),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(away, 3),
+            textcoords="offset points",
+            ha=side,
+            size=8.5,
+            color=colour("soft"),
+        )
+
+
+def name_of(line: Line) -> str:
+    return f"{line.point.label} · {line.point.row}"
+
+
+def reach(seen: list[Versus]) -> tuple[float, float]:
+    """Of the axis: all intervals, with some room, within LEAST and MOST."""
+    ends = [v.ratio for v in seen]
+    ends += [end for v in seen if v.interval for end in (v.interval.low, v.interval.high)]
+    ends = [end for end in ends if math.isfinite(end) and end > 0]
+    low, high = min([0.9, *ends]) / 1.04, max([1.1, *ends]) * 1.04
+    return max(low, LEAST), min(high, MOST)
+
+
+def draw_ratio(
+    axes: Axes, y: float, versus: Versus, tint: str, marker: str, size: float, hollow: bool = False
+) -> None:
+    low, high = axes.get_xlim()
+    if versus.ratio >= high or versus.ratio <= low:
+        end, arrow = (high / 1.01, ">") if versus.ratio >= high else (low * 1.01, "<")
+        axes.plot(end, y, marker=arrow, color=tint, markersize=size, clip_on=False)
+        return
+    if versus.interval:
+        ends = clipped(versus.interval, low, high)
+        axes.plot(ends, (y, y), color=tint, linewidth=size / 4, solid_capstyle="butt", zorder=2)
+    face = colour("ground") if hollow else tint
+    axes.plot(versus.ratio, y, marker=marker, color=tint, markersize=size, mfc=face, zorder=3)
+
+
+def clipped(interval: Interval, low: float, high: float) -> tuple[float, float]:
+    return max(interval.low, low), min(interval.high, high)
+
+
+def add_legend(figure: Figure, entries: list[tuple[str, Look]], markers: bool) -> None:
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=look.colour,
+            marker=look.marker if markers else "",
+            linestyle="" if markers else look.dash,
+            linewidth=2.4 if name == verdicts.OWN else 1.5,
+            markersize=6,
+            label="HAKMEM" if name == verdicts.OWN else name,
+        )
+        for name, look in entries
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=5, handlelength=2.4)
+
+
+# ---- memory over time -------------------------------------------------------
+
+
+def memory(result: Result) -> str | None:
+    """One small chart a traced workload, HAKMEM in front."""
+    traced = [(w, m.traces) for w, m in result.works.items() if m.traces]
+    if not traced:
+        return None
+    names = result.names("peer", "hakmem")
+    look, rows = looks(names), math.ceil(len(traced) / 2)
+    with mpl.rc_context(STYLE | {"axes.spines.left": True}):
+        figure = Figure(figsize=(WIDTH, 0.7 + 2.3 * rows), layout="constrained")
+        for at, (work, traces) in enumerate(traced):
+            axes = figure.add_subplot(rows, 2, at + 1)
+            axes.set_title(result.title(work), fontsize=10, loc="left")
+            for name in sorted(traces, key=lambda n: n == verdicts.OWN):
+                draw_trace(axes, traces[name], look[name], name == verdicts.OWN)
+            axes.set_ylim(bottom=0)
+            axes.set_xlim(left=0)
+            axes.grid(axis="y", color=colour("grid"), linewidth=0.6)
+            axes.set_ylabel("MiB resident")
+            axes.set_xlabel("s")
+        add_legend(figure, [(n, look[n]) for n in names], markers=False)
+        return as_svg(figure)
+
+
+def draw_trace(axes: Axes, trace: Trace, look: Look, own: bool) -> None:
+    seconds = [moment[0] / 1000 for moment in trace]
+    mib = [moment[1] / 1024 for moment in trace]
+    axes.plot(
+        seconds,
+        mib,
+        color=look.colour,
+        linestyle=look.dash,
+        linewidth=2.4 if own else 1.2,
+        zorder=3 if own else 2,
+    )
+
+
+# ---- SVG --------------------------------------------------------------------
+
+
+def as_svg(figure: Figure) -> str:
+    """For a page that sets the variables: no header, and as wide as its place."""
+    text = io.StringIO()
+    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with mpl.rc_context({"svg.hashsalt": "hakmem"}):
+        figure.savefig(text, format="svg", transparent=True, metadata=nothing)
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    for name, (stand_in, _, _) in PALETTE.items():
+        svg = svg.replace(stand_in, f"var(--{name})")
+    return svg.replace("'DejaVu Sans'", "var(--font)")
+
+
+def variables(indent: str = "  ") -> str:
+    """The palette as CSS, for both themes."""
+
+    def block(selector: str, which: int) -> str:
+        pairs = "".join(f" --{name}: {tints[which]};" for name, tints in PALETTE.items())
+        return f"{indent}{selector} {{{pairs} }}"
+
+    dark = block(":root", 2).strip()
+    return f"{block(':root', 1)}\n{indent}@media (prefers-color-scheme: dark) {{ {dark} }}"
+
+
+def standalone(svg: str) -> str:
+    """As a file of its own: the theme, a ground and a font come with it."""
+    rules = f"{variables()}\n  :root {{ --font: system-ui, 'DejaVu Sans', sans-serif; }}"
+    ground = '<rect width="100%" height="100%" rx="6" fill="var(--ground)"/>'
+    head, rest = svg.split(">", 1)
+    return f"{head}>\n<style>\n{rules}\n</style>\n{ground}{rest}"
+
+
+def save_picture(result: Result, path: Path) -> None:
+    """Ratio to the best peer on the goals' rows of speed: the one for the README."""
+    lines = [line for line in result.lines() if line.is_goal_row and not line.is_memory]
+    lines = sorted((line for line in lines if line.to_best), key=number_of)
+    below = (
+        "Ratio of medians and its 95 % interval; hollow: no difference shown.\n"
+        f"Peers: {', '.join(result.names('peer'))}.\n"
+        f"{result.machine['cpu']}, {result.machine['processors']} processors, "
+        f"{result.parts[0]['began'][:10]}."
+    )
+    path.write_text(
+        standalone(to_best(lines, "HAKMEM's speed to the best peer's, row by row", below))
+    )
+
+
+def number_of(line: Line) -> int:
+    """4 of P4, and 16 of P16.lua."""
+    return int(re.match(r"[PM](\d+)", line.point.row)[1])

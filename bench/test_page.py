@@ -1,0 +1,163 @@
+"""Is the page whole, without a network, and true? Run by CTest, and by hand:
+test_page.py"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import unittest
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import page
+import plots
+import results
+import tables
+from point import Goal
+from results import Result, Unfit
+from test_results import FAST, memory, speed
+
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+OUTSIDE = re.compile(r"""(?:src|href)\s*=\s*(?!["']?#)|url\((?!#)|@import""")
+
+
+class Outline(HTMLParser):
+    """Is each element closed, and what stands in the tables?"""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.cells: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "td":
+            self.cells.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID and self.open.pop() != tag:
+            raise AssertionError(f"</{tag}> closes another element")
+
+    def handle_data(self, data: str) -> None:
+        if "td" in self.open:
+            self.cells[-1] += data
+
+
+def traced() -> Result:
+    result = results.merge([speed(), memory()])
+    trace = [[0, 1000], [5, 90_000], [10, 40_000]]
+    result.works[FAST].traces = {"glibc": trace, "hakmem": trace}
+    return result
+
+
+class Pages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.result = replace(traced(), notes=["<b>skipped</b> & refused"])
+        cls.text = page.render(cls.result)
+
+    def test_needs_no_network(self) -> None:
+        """Names of XML languages are no addresses."""
+        self.assertEqual(OUTSIDE.findall(self.text), [])
+        addresses = set(re.findall(r"https?://[^\s\"'<>)]+", self.text))
+        self.assertLessEqual(
+            addresses, {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+        )
+
+    def test_the_search_for_addresses_finds_them(self) -> None:
+        for bad in ('<img src="x.png">', "<a href='http://x'>", "url(//x/y)", '@import "x"'):
+            self.assertTrue(OUTSIDE.search(bad), bad)
+
+    def test_is_well_formed(self) -> None:
+        self.assertEqual(Outline(self.text).open, [])
+
+    def test_says_what_the_tables_say(self) -> None:
+        cells = Outline(self.text).cells
+        for row in tables.judged(self.result.lines())[1:]:
+            for cell in row:
+                self.assertIn(cell, cells)
+
+    def test_notes_are_text(self) -> None:
+        self.assertIn("&lt;b&gt;skipped&lt;/b&gt; &amp; refused", self.text)
+
+    def test_every_colour_has_a_value(self) -> None:
+        used = set(re.findall(r"var\(--([\w-]+)", self.text))
+        given = set(re.findall(r"--([\w-]+):", self.text))
+        self.assertLessEqual(used, given)
+        for stand_in, _, _ in plots.PALETTE.values():
+            self.assertNotIn(stand_in, self.text)
+
+    def test_nothing_measured_over_time_no_chart(self) -> None:
+        self.assertIn("Memory over time", self.text)
+        self.assertNotIn("Memory over time", page.render(memory()))
+
+    def test_few_rounds_and_zeros_are_drawn(self) -> None:
+        result = speed(rounds=2)
+        for sample in result.works[FAST].samples["glibc"]:
+            sample["mops_per_s"] = 0.0
+        page.render(result)
+
+
+class Pictures(unittest.TestCase):
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.file = Path(scratch.name) / "picture.svg"
+
+    def test_is_svg_of_its_own(self) -> None:
+        plots.save_picture(goal_row("P4"), self.file)
+        text = self.file.read_text()
+        ElementTree.fromstring(text)
+        self.assertIn("prefers-color-scheme: dark", text)
+        self.assertIn("2.00 × other", text)
+
+    def test_made_again_it_is_the_same(self) -> None:
+        plots.save_picture(goal_row("P4"), self.file)
+        once = self.file.read_text()
+        plots.save_picture(goal_row("P4"), self.file)
+        self.assertEqual(self.file.read_text(), once)
+
+    def test_shows_the_rows_of_goals_alone(self) -> None:
+        rows = [goal_row("P4"), goal_row("P16.lua"), memory()]
+        plots.save_picture(results.merge(rows[:1] + rows[2:]), self.file)
+        self.assertNotIn("memory", self.file.read_text())
+        plots.save_picture(rows[1], self.file)
+        self.assertIn("P16.lua", self.file.read_text())
+
+
+def goal_row(row: str) -> Result:
+    result = speed()
+    return replace(result, points=[replace(result.points[0], row=row, goal=Goal(ratio=1.2))])
+
+
+class Documents(unittest.TestCase):
+    def paste(self, text: str) -> str:
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "doc.md"
+            path.write_text(text)
+            tables.paste(goal_row("P4"), path)
+            return path.read_text()
+
+    def test_tables_come_between_the_marks(self) -> None:
+        text = self.paste("a\n<!-- bench:goals -->\nold\n<!-- /bench -->\nz\n")
+        self.assertRegex(text, r"(?s)^a\n<!-- bench:goals -->\n\| row.*\n<!-- /bench -->\nz\n$")
+        self.assertNotIn("old", text)
+        self.assertEqual(self.paste(text), text)
+
+    def test_all_is_more_than_the_goals(self) -> None:
+        text = self.paste("<!-- bench:all -->\n<!-- /bench -->\n")
+        self.assertIn("page faults", text)
+
+    def test_no_marks_or_unknown_ones(self) -> None:
+        for text in ("nothing", "<!-- bench:none -->\n<!-- /bench -->"):
+            with self.assertRaises(Unfit):
+                self.paste(text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
