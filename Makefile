@@ -29,7 +29,7 @@ test:                           ## all tests: release, debug, separate, clang, s
 	@tools/test_all.sh
 
 bench: all                      ## HAKMEM and its peers, some 15 min (ROWS=P1,P4 for some rows, ROWS=all for the slow ones too)
-	@tools/setup.sh bench
+	@tools/setup.sh bench '$(ROWS)'
 	@tools/in_venv.sh bench/run.py $(if $(ROWS),--rows '$(ROWS)')
 
 bench-quick: all                ## a few rows, a tenth of the work, < 90 s

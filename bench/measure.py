@@ -99,10 +99,22 @@ class Runner:
 
     def execute(self, command: list[str]) -> tuple[dict, dict]:
         """The program's own JSON and the launcher's."""
-        env = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
+        lines, launch = self.launch(command)
+        if not lines:
+            raise BadRun("the program printed nothing")
+        return parse_object(lines[-1], "the program's output"), launch
+
+    def launch(self, command: list[str]) -> tuple[list[str], dict]:
+        """The program's lines and the launcher's JSON."""
         try:
             done = subprocess.run(
-                command, env=env, capture_output=True, text=True, timeout=RUN_TIMEOUT_S
+                command,
+                env=own_environment(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=RUN_TIMEOUT_S,
             )
         except subprocess.TimeoutExpired:
             raise BadRun(f"no end after {RUN_TIMEOUT_S} s") from None
@@ -113,9 +125,9 @@ class Runner:
         launch = parse_object(lines[-1], "the launcher's output")
         if launch["signal"]:
             raise BadRun(f"killed by signal {launch['signal']}: {complaint}")
-        if launch["status"] != 0 or len(lines) < 2:
+        if launch["status"] != 0:
             raise BadRun(f"exit status {launch['status']}: {complaint}")
-        return parse_object(lines[-2], "the program's output"), launch
+        return lines[:-1], launch
 
     def _figures(self, work: Workload, program: dict, launch: dict) -> Sample:
         both = program | launch
@@ -130,6 +142,10 @@ class Runner:
             if figures.get("ns_per_op"):
                 figures["mops_per_s"] = 1e3 / figures["ns_per_op"]
         return figures
+
+
+def own_environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
 
 
 def parse_object(text: str, what: str) -> dict:

@@ -22,10 +22,13 @@ class Workload:
     difference: bool = False  # figures per operation from runs of n and of 2n
     single_thread: bool = True  # then processor time may stand for wall time
     trace_rss: bool = False  # once, its resident memory is seen over time
+    program: str = ""  # a real one's name, of programs.py
+
+    def amount(self, quick: bool) -> int:
+        return (self.quick_n or self.n // 10 or self.n) if quick else self.n
 
     def argv(self, quick: bool, factor: int = 1) -> list[str]:
-        n = (self.quick_n or self.n // 10 or self.n) if quick else self.n
-        return self.command.replace("{n}", str(n * factor)).split()
+        return self.command.replace("{n}", str(self.amount(quick) * factor)).split()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from point import Goal, Point, Workload
+from programs import PROGRAMS, Program
 
 AHEAD = Goal(ratio=1.0)
 NS = ("ns_per_op", "ns", False)
@@ -96,6 +97,22 @@ def m9(label: str, work: str, metric: str, most: float) -> Point:
     unit = "/op"
     steady = Workload(work, 20_000_000, 2_000_000, difference=True)
     return Point("M9", label, steady, metric, unit, False, Goal(value=most), Goal(value=most))
+
+
+def real(program: Program) -> tuple[Point, Point]:
+    """Of a program's time, malloc has a part: 3 % of all is much."""
+    work = Workload(
+        program.command,
+        program.n,
+        program.quick_n,
+        warm_mib=program.warm_mib,
+        single_thread=program.single_thread,
+        program=program.name,
+    )
+    row, name = f"P16.{program.name}", program.name
+    cpu = Point(row, f"{name}, CPU", work, "cpu_s", "s", False, AHEAD, faster(0.97), default=False)
+    rss = Point(row, f"{name}, RSS", work, *RSS, faster(1.10), faster(1.05), default=False)
+    return cpu, rss
 
 
 GIB_OF_100_B = Workload(
@@ -273,20 +290,27 @@ POINTS: tuple[Point, ...] = (
     ),
     held("M4", "larson 2-32 KiB, 4 threads", larson(f"{MID} 4"), 185),
     held("M4", "larson 64 KiB - 1 MiB, 4 threads", larson(f"{LARGE} 4"), 95),
+    *(point for program in PROGRAMS for point in real(program)),
 )
 
 
 def select(names: str | None, quick: bool = False) -> list[Point]:
-    """The points of rows "P1,P4", of "all", of the default set, or the quick ones."""
+    """The points of rows "P1,P4", of "all", of the default set, or the quick ones.
+    "P16" is each of P16.lua, P16.perl and so on."""
     if not names:
         return [p for p in POINTS if (p.quick if quick else p.default)]
     if names == "all":
         return list(POINTS)
     wanted = {name.strip().upper() for name in names.split(",")}
-    unknown = wanted - {p.row.upper() for p in POINTS}
+    unknown = wanted - {name for p in POINTS for name in names_of(p)}
     if unknown:
         raise SystemExit(
             f"bench: no row {', '.join(sorted(unknown))}; there are "
             f"{', '.join(dict.fromkeys(p.row for p in POINTS))}"
         )
-    return [p for p in POINTS if p.row.upper() in wanted]
+    return [p for p in POINTS if wanted & names_of(p)]
+
+
+def names_of(point: Point) -> set[str]:
+    row = point.row.upper()
+    return {row, row.partition(".")[0]}

@@ -26,11 +26,11 @@ import page
 import plots
 import results
 import tables
-from measure import Runner
 from peers import Allocator, find_peers
 from results import Result, Unfit
 from rows import select
 from session import Session
+from stage import Stage, playable
 from verdicts import Met
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -139,13 +139,13 @@ def measure(
     rounds = rounds or (QUICK_ROUNDS if quick else ROUNDS)
     if check and rounds < confidence.LEAST_ROUNDS:
         raise typer.BadParameter(f"--check judges by intervals: {confidence.LEAST_ROUNDS} rounds")
-    points = select(rows, quick)
+    points, absent = playable(select(rows, quick))
     library = None if lib == "none" else Path(lib)
     for needed in (bench_dir / "launch", library):
         if needed and not needed.exists():
             raise typer.BadParameter(f"{needed} is not there: run make, or see --help")
     allocators, missing = find_allocators(peers, library, bench_dir)
-    runner = Runner(bench_dir.resolve(), quick, clock is Clock.cpu, assignments(env))
+    runner = Stage(bench_dir.resolve(), quick, clock is Clock.cpu, assignments(env))
     session = Session(runner, points, allocators, rounds, seed, budget)
     began, load = time.strftime("%Y-%m-%d %H:%M:%S %z"), machine.load()
     session.measure()
@@ -158,7 +158,7 @@ def measure(
         [{"began": began, "load": load, "rounds": rounds, "seed": seed}],
         points,
         session.works,
-        [*session.warned, *(f"skipped peer {m}" for m in missing), *session.refusals()],
+        [*session.warned, *absent, *(f"skipped peer {m}" for m in missing), *session.refusals()],
     )
     if not (json or markdown or html):
         stem = results_dir / time.strftime("%Y%m%d-%H%M%S")

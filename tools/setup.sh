@@ -1,21 +1,22 @@
 #!/bin/sh
-# setup.sh build|run|bench|test: installs what that target of the Makefile needs and this machine lacks: Debian packages
-# (tools/packages/*.txt, tests/*/packages.txt, bench/packages.txt) and Python packages, these into a venv outside the tree.
+# setup.sh build|run|bench [ROWS]|test: installs what that target of the Makefile needs and this machine lacks: Debian packages
+# (tools/packages/*.txt, tests/*/packages.txt, bench/packages*.txt) and Python packages, these into a venv outside the tree.
 # Does nothing, quickly, where all is there.
 set -eu
-goal=${1:-}
+goal=${1:-} rows=${2:-}
 home=$(dirname -- "$(readlink -f -- "$0")")/..
 venv=${HAKMEM_VENV:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/venv}
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-case $goal in build|run|bench|test) ;; *) die "usage: setup.sh build|run|bench|test" ;; esac
+case $goal in build|run|bench|test) ;; *) die "usage: setup.sh build|run|bench [ROWS]|test" ;; esac
 
 lists() {
   echo "$home/tools/packages/build.txt"
   [ "$goal" = build ] || echo "$home/tools/packages/run.txt"
   [ "$goal" != bench ] || ls "$home"/bench/packages.txt 2>/dev/null || true
+  case $goal,$rows in bench,all|bench,*[pP]16*) echo "$home/bench/packages-programs.txt" ;; esac
   [ "$goal" != test ] || ls "$home/tools/packages/test.txt" "$home"/tests/*/packages.txt 2>/dev/null || true
 }
 

@@ -1,0 +1,111 @@
+"""Do real programs run as they should, and are the runs refused that must be?
+
+    python3 bench/test_stage.py build/bench
+
+The programs are ours here: a benchmark stands in for a real one.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unittest
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+from measure import BadRun
+from peers import Allocator
+from point import Workload
+from programs import HERE, NAMED, PROGRAMS, Program
+from rows import select
+from stage import Stage, playable
+
+BENCH_DIR = Path("build/bench").resolve()
+GLIBC = Allocator("glibc", None, "peer")
+
+
+def hakmem() -> Allocator:
+    return Allocator("hakmem", BENCH_DIR.parent / "libhakmem.so", "hakmem")
+
+
+class Running(unittest.TestCase):
+    def setUp(self) -> None:
+        command = f"{BENCH_DIR}/bench_random_mixed {{n}} 256 42"
+        self.toy = Program("toy", command, 50_000, 5_000, warm_mib=1)
+        self.stage = Stage(BENCH_DIR)
+        self.addCleanup(lambda: [d.cleanup() for d in self.stage.work_dirs.values()])
+
+    def sample(self, allocator: Allocator, **changes: str) -> dict[str, float]:
+        toy = replace(self.toy, **changes)
+        with mock.patch.dict(NAMED, toy=toy):
+            work = Workload(toy.command, toy.n, toy.quick_n, warm_mib=1, program="toy")
+            return self.stage.sample(work, allocator)
+
+    def test_figures_are_the_launchers(self) -> None:
+        sample = self.sample(GLIBC)
+        self.assertEqual(sample["cpu_s"], sample["user_s"] + sample["system_s"])
+        self.assertGreater(sample["max_rss_mib"], 0.5)
+        self.assertGreater(sample["minor_faults"], 0)
+
+    def test_places_are_filled_in(self) -> None:
+        with self.assertRaisesRegex(BadRun, "exit status"):
+            self.sample(GLIBC, command="/bin/cat {work}/made", prepare="touch another")
+        self.sample(GLIBC, command="/bin/cat {work}/made", prepare="touch made")
+
+    def test_the_preparation_must_go_well(self) -> None:
+        with self.assertRaisesRegex(BadRun, "preparation failed"):
+            self.sample(GLIBC, prepare="exit 1")
+
+    def test_the_client_must_go_well(self) -> None:
+        self.sample(GLIBC, client="/bin/true")
+        with self.assertRaisesRegex(BadRun, "client failed"):
+            self.sample(GLIBC, client="/bin/false")
+
+    def test_a_client_that_does_not_end_is_ended(self) -> None:
+        with mock.patch("stage.CLIENT_TIMEOUT_S", 0.1):
+            with self.assertRaisesRegex(BadRun, "did not end"):
+                self.sample(GLIBC, client="/bin/sleep 100")
+
+    def test_a_preload_that_fails_is_noticed(self) -> None:
+        with self.assertRaisesRegex(BadRun, "malloc came from"):
+            self.sample(Allocator("peer", Path("/nowhere/libpeer.so"), "peer"))
+
+    def test_glibc_comes_before_a_programs_own_malloc(self) -> None:
+        toy = replace(self.toy, own_malloc=True)
+        env = self.stage._environment(toy, GLIBC, Path("/scratch"))
+        self.assertEqual(env["LD_PRELOAD"], "libc.so.6")
+
+    def test_hakmem_must_serve_what_was_counted(self) -> None:
+        if not hakmem().library.exists():
+            self.skipTest("no libhakmem.so beside the benchmarks")
+        self.sample(hakmem())
+        self.stage.calls["toy"]["calls_free"] *= 1.01
+        with self.assertRaisesRegex(BadRun, "served"):
+            self.sample(hakmem())
+
+
+class Table(unittest.TestCase):
+    def test_inputs_are_there(self) -> None:
+        for program in PROGRAMS:
+            words = f"{program.command} {program.client} {program.prepare}"
+            for path in re.findall(r"\{here\}/(\S+)", words):
+                self.assertTrue((HERE / path).exists(), path)
+
+    def test_each_runs_alone_and_all_by_their_row(self) -> None:
+        self.assertEqual({p.row for p in select("p16.lua")}, {"P16.lua"})
+        self.assertEqual(len(select("P16")), 2 * len(PROGRAMS))
+
+    def test_what_is_not_here_is_named_and_skipped(self) -> None:
+        points = select("P16.lua,P4")
+        gone = replace(NAMED["lua"], command="/nowhere/lua5.4")
+        with mock.patch.dict(NAMED, lua=gone):
+            played, lines = playable(points)
+        self.assertEqual({p.row for p in played}, {"P4"})
+        self.assertEqual(lines, ["skipped P16.lua: there is no /nowhere/lua5.4"])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        BENCH_DIR = Path(sys.argv.pop(1)).resolve()
+    unittest.main(verbosity=2)
