@@ -77,8 +77,8 @@ PROGRAMS = (
         "redis",
         "/usr/bin/redis-server --port 0 --unixsocket {scratch}/socket --save 3600 1000000000"
         " --jemalloc-bg-thread no --loglevel warning --dir {scratch}",
-        60_000,
-        10_000,
+        25_000,
+        5_000,
         128,
         client="{here}/load_redis.sh {scratch}/socket {n}",
         own_malloc=True,
