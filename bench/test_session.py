@@ -1,0 +1,174 @@
+"""Is the order of runs fair, and is what is promised about rounds kept? The
+runs are played by a stand-in. Run by CTest, and by hand: test_session.py"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import machine
+from measure import BadRun, Runner, Sample, Trace
+from peers import Allocator
+from point import Goal, Point, Workload
+from session import DIFFERENCE_ROUNDS, Session
+
+ALLOCATORS = [
+    Allocator("a", None, "peer"),
+    Allocator("b", None, "peer"),
+    Allocator("limit", None, "limit"),
+    Allocator("hakmem", None, "hakmem"),
+]
+PLAIN = Workload("plain")
+LIMITED = Workload("limited")
+STEADY = Workload("steady", difference=True)
+TRACED = Workload("traced", trace_rss=True)
+
+
+class Actor(Runner):
+    """Writes down what it is asked to run."""
+
+    def __init__(self, failing: str = "") -> None:
+        super().__init__(Path())
+        self.asked: list[tuple[str, str, str]] = []
+        self.failing = failing
+
+    def monotonic(self) -> float:
+        """A clock by which a run takes a second."""
+        return float(len(self.asked))
+
+    def _act(self, what: str, work: Workload, allocator: Allocator) -> None:
+        self.asked.append((what, work.command, allocator.name))
+        if allocator.name == self.failing:
+            raise BadRun("it failed")
+
+    def sample(self, work: Workload, allocator: Allocator) -> Sample:
+        self._act("timed", work, allocator)
+        return {"m": 1.0}
+
+    def counted(self, work: Workload, allocator: Allocator) -> Sample:
+        self._act("counted", work, allocator)
+        return {"m": 9.0, "syscalls": 5}
+
+    def trace(self, work: Workload, allocator: Allocator) -> Trace:
+        self._act("traced", work, allocator)
+        return [[0, 100]]
+
+
+def point(work: Workload, with_limit: bool = False) -> Point:
+    return Point("X", work.command, work, "m", "u", True, Goal(), Goal(), with_limit=with_limit)
+
+
+POINTS = [point(PLAIN), point(LIMITED, with_limit=True), point(STEADY), point(TRACED)]
+
+
+def played(actor: Actor, rounds: int = 7, seed: int = 1, budget: float | None = None) -> Session:
+    session = Session(actor, POINTS, ALLOCATORS, rounds, seed, budget)
+    with contextlib.redirect_stderr(io.StringIO()), mock.patch("session.time", actor):
+        session.measure()
+    return session
+
+
+class Order(unittest.TestCase):
+    def setUp(self) -> None:
+        self.actor = Actor()
+        self.session = played(self.actor)
+        self.timed = [run[1:] for run in self.actor.asked if run[0] == "timed"]
+
+    def test_warm_up_and_traces_come_first_and_are_no_samples(self) -> None:
+        kinds = [kind for kind, _ in itertools.groupby(run[0] for run in self.actor.asked)]
+        self.assertEqual(kinds, ["counted", "traced", "timed"])
+        plain = self.session.works[PLAIN]
+        self.assertEqual(plain.samples["a"], [{"m": 1}] * 7)
+        self.assertEqual(plain.whole["a"]["syscalls"], 5)
+
+    def test_allocators_of_a_workload_follow_each_other(self) -> None:
+        for command, runs in itertools.groupby(self.timed, key=lambda run: run[0]):
+            names = sorted(name for _, name in runs)
+            all_of_them = sorted(a.name for a in ALLOCATORS)
+            self.assertEqual(len(names) % len(set(names)), 0)  # two rounds may meet
+            self.assertEqual(
+                sorted(set(names)),
+                all_of_them if command == "limited" else sorted(set(all_of_them) - {"limit"}),
+            )
+
+    def test_the_order_changes_from_round_to_round(self) -> None:
+        firsts = {runs[0] for runs in zip(*[iter(n for c, n in self.timed if c == "plain")] * 3)}
+        self.assertGreater(len(firsts), 1)
+        begins = {self.timed[13 * number][0] for number in range(DIFFERENCE_ROUNDS)}
+        self.assertGreater(len(begins), 1)
+
+    def test_a_seed_is_an_order(self) -> None:
+        again, other = Actor(), Actor()
+        played(again)
+        played(other, seed=2)
+        self.assertEqual(again.asked, self.actor.asked)
+        self.assertNotEqual(other.asked, self.actor.asked)
+
+    def test_only_marked_workloads_are_traced(self) -> None:
+        traced = {work for work, m in self.session.works.items() if m.traces}
+        self.assertEqual(traced, {TRACED})
+
+    def test_counts_that_hardly_vary_need_fewer_rounds(self) -> None:
+        self.assertEqual(len(self.session.works[STEADY].samples["a"]), DIFFERENCE_ROUNDS)
+
+
+class Promises(unittest.TestCase):
+    def test_what_failed_once_is_not_run_again(self) -> None:
+        actor = Actor(failing="b")
+        session = played(actor)
+        self.assertEqual(sum(name == "b" for _, _, name in actor.asked), len(POINTS))
+        self.assertEqual(session.works[PLAIN].refused, {"b": "it failed"})
+        self.assertIn("REFUSED b: plain: it failed", session.refusals())
+        self.assertEqual(len(session.works[PLAIN].samples["a"]), 7)
+
+    def test_a_budget_is_kept_in_whole_rounds(self) -> None:
+        """By the clock of this test 13 runs warm up, 3 are traced, a round has 13."""
+        actor = Actor()
+        session = played(actor, rounds=1000, budget=16 + 3 * 13 + 12)
+        self.assertEqual({len(runs) for runs in session.works[PLAIN].samples.values()}, {3})
+        self.assertEqual(len(actor.asked), 16 + 3 * 13)
+        self.assertIn("3 rounds fitted", session.warned[0])
+        self.assertEqual(played(Actor(), rounds=3, budget=16 + 3 * 13).warned, [])
+
+    def test_an_interruption_leaves_what_there_is(self) -> None:
+        class Interrupted(Actor):
+            def sample(self, work: Workload, allocator: Allocator) -> Sample:
+                if len(self.asked) > 40:
+                    raise KeyboardInterrupt
+                return super().sample(work, allocator)
+
+        session = played(Interrupted())
+        self.assertIn("interrupted", session.warned[0])
+        self.assertTrue(session.works[PLAIN].samples)
+
+
+class Machines(unittest.TestCase):
+    def test_nothing_is_empty(self) -> None:
+        for key, value in machine.describe().items():
+            self.assertTrue(value, key)
+
+    def test_the_library_s_tree_is_named(self) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            library = Path(scratch) / "libhakmem.so.1.2.3"
+            library.write_text("x")
+            self.assertEqual(machine.hakmem(library)["commit"], "unknown")
+            git = ["git", "-C", scratch, "-c", "user.name=x", "-c", "user.email=x@x"]
+            for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+                subprocess.run([*git, *words], check=True)
+            clean = machine.hakmem(library)
+            self.assertEqual((clean["version"], clean["uncommitted changes"]), ("1.2.3", "no"))
+            self.assertRegex(clean["commit"], r"^[0-9a-f]{40}$")
+            library.write_text("y")
+            changed = machine.hakmem(library)
+            self.assertEqual(changed["uncommitted changes"], "yes")
+            self.assertNotEqual(changed["sha256"], clean["sha256"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
