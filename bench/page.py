@@ -41,11 +41,11 @@ class HeatRow:
 
 @dataclass(frozen=True)
 class Family:
-    """Rows that belong together, and their pictures."""
+    """Rows that belong together, and their pictures; none where HAKMEM did not run."""
 
     title: str
-    to_best: Markup
-    to_each: Markup
+    to_best: Markup | None
+    to_each: Markup | None
     heat: list[HeatRow]
 
 
@@ -120,8 +120,8 @@ def family(title: str, lines: list[Line], result: Result) -> Family:
     shown = [line for line in lines if line.versus]
     return Family(
         title,
-        Markup(plots.to_best(shown)),
-        Markup(plots.to_each(shown, result.names("peer"))),
+        Markup(plots.to_best(shown)) if shown else None,
+        Markup(plots.to_each(shown, result.names("peer"))) if shown else None,
         [heat_row(line, columns(result)) for line in lines],
     )
 

@@ -94,7 +94,9 @@ def looks(names: list[str]) -> dict[str, Look]:
 def to_best(lines: list[Line], title: str = "", below: str = "") -> str:
     """HAKMEM beside the best peer of each row. A hollow dot: no difference shown."""
     with mpl.rc_context(STYLE):
-        figure, axes = ratio_axes(lines, [line.to_best for line in lines], 0.27)
+        figure, axes = ratio_axes(
+            lines, [line.to_best for line in lines], 0.27, 1.4 if title else 0.6
+        )
         for at, line in enumerate(lines):
             versus = line.to_best
             if versus:
@@ -113,7 +115,7 @@ def to_each(lines: list[Line], peers: list[str]) -> str:
     look = looks(peers)
     with mpl.rc_context(STYLE):
         seen = [line.versus.get(name) for line in lines for name in peers]
-        figure, axes = ratio_axes(lines, seen, 0.13 + 0.055 * len(peers))
+        figure, axes = ratio_axes(lines, seen, 0.13 + 0.055 * len(peers), 1.2)
         for at, line in enumerate(lines):
             for place, name in enumerate(peers):
                 if name in line.versus:
@@ -123,8 +125,12 @@ def to_each(lines: list[Line], peers: list[str]) -> str:
         return as_svg(figure)
 
 
-def ratio_axes(lines: list[Line], seen: list[Versus | None], row_height: float):
-    figure = Figure(figsize=(WIDTH, 1.0 + row_height * len(lines)), layout="constrained")
+def ratio_axes(
+    lines: list[Line], seen: list[Versus | None], row_height: float, margin: float
+) -> tuple[Figure, Axes]:
+    """With the line of equality, the rows' names and a scale over all ratios seen."""
+    height = margin + row_height * (len(lines) + 0.8)
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
     figure.get_layout_engine().set(h_pad=0.08, w_pad=0.08)
     axes = figure.add_subplot()
     low, high = reach([v for v in seen if v])

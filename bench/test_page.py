@@ -96,6 +96,13 @@ class Pages(unittest.TestCase):
         self.assertIn("Memory over time", self.text)
         self.assertNotIn("Memory over time", page.render(memory()))
 
+    def test_peers_alone(self) -> None:
+        result = speed()
+        result.allocators = [a for a in result.allocators if a["role"] == "peer"]
+        text = page.render(result)
+        self.assertNotIn("HAKMEM to each peer", text)
+        self.assertIn("All allocators", text)
+
     def test_few_rounds_and_zeros_are_drawn(self) -> None:
         result = speed(rounds=2)
         for sample in result.works[FAST].samples["glibc"]:
