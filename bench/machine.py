@@ -33,7 +33,7 @@ def describe() -> dict[str, str]:
 
 
 def load() -> str:
-    return first_line(Path("/proc/loadavg"))
+    return " ".join(f"{average:.2f}" for average in os.getloadavg())
 
 
 def hakmem(library: Path | None) -> dict[str, str]:

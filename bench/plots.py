@@ -24,6 +24,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 import verdicts
 from confidence import Interval, Verdict
 from results import Result, Trace
+from tables import number
 from verdicts import Line, Versus
 
 #           stand-in   light      dark
@@ -47,7 +48,8 @@ PALETTE = {
 MARKERS = "osD^vP*Xph<>"
 DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
 LEAST, MOST = 0.25, 16.0  # ratios beyond are drawn at the edge, as an arrow
-TICKS = (0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0)
+TICKS = (1, 2, 0.5, 4, 0.25, 8, 16, 1.5, 0.7, 1.25, 0.8, 3, 1.1, 0.9)  # the first matter most
+APART = 0.08  # of the axis, between two of them
 WIDTH = 8.4  # inches
 STYLE = {
     "font.family": ["DejaVu Sans"],
@@ -102,7 +104,7 @@ def to_best(lines: list[Line], title: str = "", below: str = "") -> str:
             if versus:
                 shown = versus.verdict in (Verdict.AHEAD, Verdict.BEHIND)
                 draw_ratio(axes, at, versus, colour("hakmem"), "o", 7, hollow=not shown)
-                note = f"{versus.ratio:.2f} × {line.best_peer}"
+                note = f"{number(versus.ratio)} × {line.best_peer}"
                 axes.text(1.01, at, note, transform=axes.get_yaxis_transform(), va="center")
         if title:
             figure.suptitle(title, x=0.01, ha="left", size=14, weight="bold")
@@ -142,10 +144,7 @@ def ratio_axes(
         axes.axhline(at + 0.5, color=colour("grid"), linewidth=0.5, zorder=1)
     axes.set_yticks(range(len(lines)), [name_of(line) for line in lines])
     axes.tick_params(axis="y", length=0)
-    ticks = [t for t in TICKS if low <= t <= high]
-    if high / low > 6:
-        ticks = [t for t in ticks if t in (0.25, 0.5, 1, 2, 4, 8, 16)]
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_major_locator(FixedLocator(ticks(low, high)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:g} ×"))
     axes.xaxis.tick_top()
@@ -153,6 +152,17 @@ def ratio_axes(
     axes.set_ylim(len(lines) + 0.2, -0.6)
     say_what_is_better(axes, room=math.log(1 / low) / math.log(high / low))
     return figure, axes
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """As many as there is room for."""
+    chosen: list[float] = []
+    room = APART * math.log(high / low)
+    for tick in TICKS:
+        near = any(abs(math.log(tick / other)) < room for other in chosen)
+        if low <= tick <= high and not near:
+            chosen.append(tick)
+    return chosen
 
 
 def say_what_is_better(axes: Axes, room: float) -> None:

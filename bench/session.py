@@ -61,7 +61,7 @@ class Session:
         order = random.Random(self.seed)
         every = list(self.works)
         steady = [w for w in every if not w.difference]
-        traced = [w for w in every if w.trace_rss]
+        traced = [w for w in every if w.trace_rss and not self.runner.quick]
         rounds = [
             Step(f"round {n}", self._in_turns(every if n <= DIFFERENCE_ROUNDS else steady, order))
             for n in range(1, self.rounds + 1)

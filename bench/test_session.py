@@ -33,8 +33,8 @@ TRACED = Workload("traced", trace_rss=True)
 class Actor(Runner):
     """Writes down what it is asked to run."""
 
-    def __init__(self, failing: str = "") -> None:
-        super().__init__(Path())
+    def __init__(self, failing: str = "", quick: bool = False) -> None:
+        super().__init__(Path(), quick)
         self.asked: list[tuple[str, str, str]] = []
         self.failing = failing
 
@@ -113,6 +113,7 @@ class Order(unittest.TestCase):
     def test_only_marked_workloads_are_traced(self) -> None:
         traced = {work for work, m in self.session.works.items() if m.traces}
         self.assertEqual(traced, {TRACED})
+        self.assertFalse(played(Actor(quick=True)).works[TRACED].traces)
 
     def test_counts_that_hardly_vary_need_fewer_rounds(self) -> None:
         self.assertEqual(len(self.session.works[STEADY].samples["a"]), DIFFERENCE_ROUNDS)
