@@ -48,7 +48,7 @@ def quick(point: Point) -> Point:
 
 
 def tiny(size: int) -> Point:
-    work = Workload(f"bench_tiny_hot {size} {{n}} 100", 200_000, 20_000)
+    work = Workload(f"bench_tiny_hot {size} {{n}} 100", 100_000, 10_000)
     floor, goal = Goal(ratio=1.0, limit=0.95), Goal(ratio=1.0, limit=0.97)
     return Point("P3", f"{size} B, batch 100 LIFO", work, *MOPS, floor, goal, with_limit=True)
 
@@ -119,9 +119,9 @@ GIB_OF_100_B = Workload(
     "bench_growth {n} 100", 10_737_418, 1_000_000, warm_mib=1280, trace_rss=True
 )
 GROWTH_3M = Workload("bench_growth {n} 100", 3_000_000, 1_000_000, warm_mib=400)
-COMPREHENSIVE = Workload("bench_comprehensive all {n}", 1_000_000, warm_mib=16)
-VECTOR = Workload("bench_vector all {n}", 1_000_000, warm_mib=128)
-CALLOC = Workload("bench_calloc all {n}", 2_000_000, warm_mib=64)
+COMPREHENSIVE = Workload("bench_comprehensive all {n}", 400_000, warm_mib=16)
+VECTOR = Workload("bench_vector all {n}", 800_000, warm_mib=128)
+CALLOC = Workload("bench_calloc all {n}", 1_000_000, warm_mib=64)
 
 ORDERS = ("lifo", "fifo", "random")
 SMALL_SIZES = (16, 32, 64, 128, 256, 512, 1024)
@@ -146,7 +146,7 @@ POINTS: tuple[Point, ...] = (
         Point(
             "P1",
             "64 B at once",
-            Workload("bench_tiny_hot 64 {n} 1", 20_000_000, 2_000_000),
+            Workload("bench_tiny_hot 64 {n} 1", 10_000_000, 1_000_000),
             *NS,
             AHEAD,
             faster(0.95),
@@ -156,7 +156,7 @@ POINTS: tuple[Point, ...] = (
     Point(
         "P2",
         "1024 B at once",
-        Workload("bench_tiny_hot 1024 {n} 1", 20_000_000, 2_000_000),
+        Workload("bench_tiny_hot 1024 {n} 1", 10_000_000, 1_000_000),
         *NS,
         AHEAD,
         faster(0.85),
@@ -186,7 +186,7 @@ POINTS: tuple[Point, ...] = (
     quick(mixed("P7", "ws 20 000, 16 B - 32 KiB", P7, 1.15)),
     quick(mixed("P8", "8-32 KiB, 1 thread", P8_1, 1.08)),
     mixed("P8", "8-32 KiB, 2 threads", P8_2, 1.08),
-    quick(scenario("P9", "json", 2_000_000, 0.90)),
+    quick(scenario("P9", "json", 1_000_000, 0.90)),
     quick(scenario("P10", "mir", 300_000, 0.90)),
     quick(scenario("P11", "vm", 20_000, 0.97)),
     Point(
@@ -204,13 +204,13 @@ POINTS: tuple[Point, ...] = (
     growth("1 GiB, faults", GIB_OF_100_B, "faults_per_page", "/page", Goal(value=1 / 16)),
     growth("1 GiB, RSS to bytes asked", GIB_OF_100_B, "rss_per_asked", "x", Goal(value=1.03)),
     burst("10k x 64 B in order", "10000 64 {n} order", 400, 1.0),
-    burst("100k x 64 B in order", "100000 64 {n} order", 40, 1.0),
-    quick(burst("100k x 64 B random", "100000 64 {n} random", 40, 0.9)),
-    burst("1M x 64 B random", "1000000 64 {n} random", 4, 0.8),
-    burst("100k x 200 B random", "100000 200 {n} random", 40, 1.0),
+    burst("100k x 64 B in order", "100000 64 {n} order", 30, 1.0),
+    quick(burst("100k x 64 B random", "100000 64 {n} random", 30, 0.9)),
+    burst("1M x 64 B random", "1000000 64 {n} random", 3, 0.8),
+    burst("100k x 200 B random", "100000 200 {n} random", 20, 1.0),
     mixed("B1", "random_mixed ws 400", Workload(MIXED_400, 2_000_000), 1.0),
     mixed("B1", "ws 400, 8-128 B", Workload(f"{MIXED_400} 8 128", 2_000_000), 1.0),
-    scenario("B5", "string-builder", 2_000_000, 1.0),
+    scenario("B5", "string-builder", 1_000_000, 1.0),
     quick(scenario("B5", "mixed", 300_000, 1.0)),
     *(
         pattern("B8", f"{order} {size} B", COMPREHENSIVE, f"{order}_{size}")
