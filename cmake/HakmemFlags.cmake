@@ -31,4 +31,4 @@ foreach(name IN ITEMS malloc calloc realloc free aligned_alloc memalign posix_me
   list(APPEND hakmem_no_builtin -fno-builtin-${name})
 endforeach()
 target_compile_options(hakmem_build INTERFACE
-  -fPIC -fvisibility=hidden -ftls-model=initial-exec ${hakmem_no_builtin})
+  -fPIC -fvisibility=hidden -fno-semantic-interposition -ftls-model=initial-exec ${hakmem_no_builtin})

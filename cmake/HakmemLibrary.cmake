@@ -28,8 +28,8 @@ foreach(lib IN ITEMS hakmem hakmem_static)
   set_target_properties(${lib} PROPERTIES OUTPUT_NAME hakmem LINKER_LANGUAGE C)
 endforeach()
 set_target_properties(hakmem PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-# nodelete: blocks outlive dlclose(), so their allocator does too.
-target_link_options(hakmem PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,-z,noseparate-code,-z,initfirst)
+# nodelete: blocks outlive dlclose(), so their allocator does too. Bsymbolic-functions: HAKMEM calls itself, without a PLT.
+target_link_options(hakmem PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,-z,noseparate-code,-z,initfirst -Wl,-Bsymbolic-functions)
 if(HAKMEM_OVERRIDE)
   # A program that names no malloc itself (libc and libstdc++ do, for it) gets ours all the same.
   target_link_options(hakmem_static INTERFACE -Wl,-u,malloc)

@@ -5,6 +5,7 @@
 #include "api/exit_report.h"
 #include "api/life.h"
 #include "base/bits.h"
+#include "base/grains.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "slab/registry.h"
@@ -15,8 +16,6 @@
 #include "tiers/giveback.h"
 
 #define LARGEST_SMALL_ALIGN HK_UNIT
-/* Where address space is scarce, a mapping of its own wastes less of it than a place among other runs. */
-#define SCARCE_LARGE_MAX (128 * HK_KIB)
 
 static HK_COLD void *refused(size_t size)
 {
@@ -50,8 +49,7 @@ static void *block_alloc(unsigned class)
 /* HK_CLASSES for what gets a mapping of its own. */
 static unsigned class_for(size_t size, size_t align)
 {
-    size_t most = hk_map.flat ? HK_LARGE_MAX : SCARCE_LARGE_MAX;
-    return size <= most && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align) : HK_CLASSES;
+    return size <= hk_gate.coarse_sizes_to && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align) : HK_CLASSES;
 }
 
 static void *try_alloc(size_t size, size_t align, bool *zeroed)
@@ -92,7 +90,8 @@ static void *alloc(size_t size, size_t align, bool *zeroed)
 HK_NOINLINE void *hk_malloc_slow(size_t size)
 {
     bool zeroed;
-    return alloc(size, HK_FINE_STEP, &zeroed);
+    void *block = hk_hit_malloc_coarse(size);
+    return HK_LIKELY(block != NULL) ? block : alloc(size, HK_FINE_STEP, &zeroed);
 }
 
 HK_NOINLINE void *hk_aligned_slow(size_t align, size_t size)
@@ -143,7 +142,9 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
     void *block = hk_hit_malloc(bytes);
     if (HK_UNLIKELY(block == NULL))
         block = alloc(bytes, HK_FINE_STEP, &zeroed);
-    return block != NULL && !zeroed ? memset(block, 0, bytes) : block;
+    if (block != NULL && !zeroed)
+        hk_grains_zero(block, bytes);
+    return block;
 }
 
 /* Bytes that can be used at `block`; fatal if it is no block of HAKMEM's. For another allocator's: what can be read there. */
@@ -152,9 +153,9 @@ static size_t extent(const void *block, bool *foreign)
     uint32_t route = hk_map_lookup((uintptr_t)block);
     *foreign = route == 0;
     if (HK_LIKELY(route != 0)) {
-        const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
         if (hk_route_class(route) != HK_CLASS_BIG)
-            return slab->block_size;
+            return hk_classes[hk_route_class(route)].size;
+        const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
         if (slab->start != (uintptr_t)block)
             hk_slab_invalid("pointer inside a block", block);
         return slab->bytes;
@@ -169,7 +170,7 @@ static size_t extent(const void *block, bool *foreign)
 
 static void *resize_in_place(void *block, size_t size, size_t extent_now)
 {
-    if (extent_now <= HK_LARGE_MAX / 32)
+    if (extent_now <= HK_FINE_MAX)
         return NULL;
     if (hk_route_class(hk_map_lookup((uintptr_t)block)) == HK_CLASS_BIG)
         return hk_big_resize(block, size);
@@ -186,7 +187,30 @@ static HK_COLD void *dawn_realloc(const char *block, size_t size)
     return (void *)(uintptr_t)moved;
 }
 
-HK_EXPORT void *hak_realloc(void *block, size_t size)
+/* What fits stays, unless half of it or more would be wasted. */
+HK_INLINE bool stays(size_t size, size_t now) { return size <= now && (size >= now / 2 || now <= 64); }
+
+HK_INLINE void *copied(void *block, size_t size, size_t now)
+{
+    void *moved = hak_malloc(size);
+    if (HK_UNLIKELY(moved == NULL))
+        return size <= now ? block : NULL; /* a block never fails to shrink */
+    hk_grains_copy(moved, block, hk_min(size, now));
+    hak_free(block);
+    return moved;
+}
+
+static void *foreign_realloc(void *block, size_t size, size_t now)
+{
+    void *moved = hak_malloc(size);
+    if (moved == NULL)
+        return NULL;
+    memcpy(moved, block, hk_min(size, now));
+    hak_free(block);
+    return moved;
+}
+
+static HK_NOINLINE void *realloc_slow(void *block, size_t size)
 {
     if (block == NULL)
         return hak_malloc(size);
@@ -198,18 +222,22 @@ HK_EXPORT void *hak_realloc(void *block, size_t size)
     }
     bool foreign;
     size_t now = extent(block, &foreign);
-    /* What fits stays, unless half of it or more would be wasted. */
-    if (!foreign && size <= now && (size >= now / 2 || now <= 64))
+    if (foreign)
+        return foreign_realloc(block, size, now);
+    if (stays(size, now))
         return block;
-    void *moved = foreign ? NULL : resize_in_place(block, size, now);
-    if (moved != NULL)
-        return moved;
-    moved = hak_malloc(size);
-    if (moved == NULL)
-        return !foreign && size <= now ? block : NULL; /* a block never fails to shrink */
-    memcpy(moved, block, hk_min(size, now));
-    hak_free(block);
-    return moved;
+    void *resized = resize_in_place(block, size, now);
+    return resized != NULL ? resized : copied(block, size, now);
+}
+
+HK_EXPORT void *hak_realloc(void *block, size_t size)
+{
+    uint32_t route = hk_hit_route(block);
+    unsigned class = hk_route_class(route);
+    if (HK_UNLIKELY(route == 0 || class >= HK_FINE_CLASSES || size == 0))
+        return realloc_slow(block, size);
+    size_t now = hk_classes[class].size;
+    return stays(size, now) ? block : copied(block, size, now);
 }
 
 HK_EXPORT void *hak_reallocarray(void *block, size_t count, size_t size)

@@ -37,6 +37,9 @@ static void shut_front(struct hk_front *front)
     front->key = UINT32_MAX;
 }
 
+/* Where address space is scarce, a mapping of its own wastes less of it than a place among other runs. */
+#define SCARCE_SIZES_TO (128 * HK_KIB)
+
 /* Where the map covers only a window, a free must look before it reads: that is the slow path's. */
 void hk_gate_open(void)
 {
@@ -44,6 +47,7 @@ void hk_gate_open(void)
     shut_front(&hk_front_dying);
     __atomic_store_n(&hk_gate.routes, hk_map.routes, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_gate.addresses_below, hk_map.flat ? (uintptr_t)1 << HK_ADDRESS_BITS : 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_gate.coarse_sizes_to, hk_map.flat ? HK_LARGE_MAX : SCARCE_SIZES_TO, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_gate.sizes_below, HK_FINE_MAX + 1, __ATOMIC_RELEASE);
 }
 
@@ -232,6 +236,13 @@ static HK_COLD void free_foreign(void *block)
     HK_COUNT(foreign_frees, 1);
 }
 
+static void free_big(struct hk_cache *cache, void *block)
+{
+    hk_big_free(block);
+    if (cache != NULL)
+        tick(cache);
+}
+
 void hk_cache_free(struct hk_cache *cache, void *block)
 {
     uint32_t route = hk_map_lookup((uintptr_t)block);
@@ -240,7 +251,7 @@ void hk_cache_free(struct hk_cache *cache, void *block)
     if (HK_UNLIKELY(route == 0))
         free_foreign(block);
     else if (class == HK_CLASS_BIG)
-        hk_big_free(block);
+        free_big(cache, block);
     else if (cache == NULL)
         hk_deliver(block);
     else if (owner == cache->owner.id)

@@ -31,6 +31,7 @@ struct hk_front {
 /* Written once, at start. Zero lets nothing pass. */
 struct hk_gate {
     size_t sizes_below;        /* that malloc looks up */
+    size_t coarse_sizes_to;    /* those beyond, looked up by steps of 4 KiB */
     uintptr_t addresses_below; /* that free looks up: all of address space, or, where the map covers only a window, none */
     _Atomic uint32_t *routes;  /* the owner map */
 } HK_ALIGNED(HK_CACHE_LINE);
@@ -75,13 +76,31 @@ HK_INLINE bool hk_hit_push(struct hk_front *front, size_t offset, void *block)
     return true;
 }
 
-/* NULL is a miss. */
+/* NULL is a miss. The sizes that most calls are for. */
 HK_INLINE void *hk_hit_malloc(size_t size)
 {
     if (HK_UNLIKELY(size >= HK_LOAD_SETTLED(hk_gate.sizes_below)))
         return NULL;
     HK_READ_NO_EARLIER();
     return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP]);
+}
+
+/* NULL is a miss. The sizes beyond: a bin serves them too, one more compare away. */
+HK_INLINE void *hk_hit_malloc_coarse(size_t size)
+{
+    if (size <= HK_FINE_MAX || size > HK_LOAD_SETTLED(hk_gate.coarse_sizes_to))
+        return NULL;
+    HK_READ_NO_EARLIER();
+    return hk_hit_pop(hk_self, hk_coarse_classes[(size + HK_COARSE_STEP - 1) / HK_COARSE_STEP] * (size_t)HK_CLASS_BYTES);
+}
+
+/* 0 where the map says nothing, or may not be asked. */
+HK_INLINE uint32_t hk_hit_route(const void *block)
+{
+    if (HK_UNLIKELY((uintptr_t)block >= HK_LOAD_SETTLED(hk_gate.addresses_below)))
+        return 0;
+    HK_READ_NO_EARLIER();
+    return hk_load(HK_LOAD_SETTLED(hk_gate.routes)[(uintptr_t)block >> HK_UNIT_SHIFT]);
 }
 
 /* False is a miss: not mine, not a block of a bin, or the bin is full. */

@@ -15,6 +15,20 @@ enum {
     HK_CLASSES
 };
 
+/* How many of the classes the fine table leads to: those up to HK_FINE_MAX. */
+enum {
+#define HK_CLASS(idx, size, slab_kib, cap, tier) +COUNT_##tier
+#define COUNT_TINY 1
+#define COUNT_MID 1
+#define COUNT_LARGE 0
+    HK_FINE_CLASSES = 0
+#include "policy/classes.def"
+#undef HK_CLASS
+#undef COUNT_TINY
+#undef COUNT_MID
+#undef COUNT_LARGE
+};
+
 #define HK_CLASS_BYTES 32 /* the size of a bin: routes carry class * 32, an offset that needs no scaling */
 #define HK_FINE_STEP 16
 #define HK_FINE_MAX (32 * HK_KIB)

@@ -6,6 +6,8 @@
 #include "os/os.h"
 #include "policy/options.h"
 
+#define UNSEEN UINT64_MAX
+
 static struct {
     struct hk_lock lock;
     struct hk_list cached; /* newest first */
@@ -125,9 +127,10 @@ static bool unmap(struct hk_slab *slab)
     return false;
 }
 
+/* When it came is not asked for, which would cost as much as all the rest: the next purge notes when it first saw it. */
 static void put_cached_locked(struct hk_slab *slab)
 {
-    slab->idle_since = hk_os.clock_ms();
+    slab->idle_since = UNSEEN;
     big.totals.cached += slab->bytes;
     hk_list_push_front(&big.cached, &slab->link);
 }
@@ -179,8 +182,21 @@ void hk_big_free(void *block)
         unmap_while(over_budget, hk_options.big_cache);
 }
 
+/* The unseen are the newest. */
+static void date_unseen(uint64_t now_ms)
+{
+    hk_lock(&big.lock);
+    for (struct hk_link *link = big.cached.head.next; link != &big.cached.head; link = link->next) {
+        if (of_link(link)->idle_since != UNSEEN)
+            break;
+        of_link(link)->idle_since = now_ms;
+    }
+    hk_unlock(&big.lock);
+}
+
 size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms)
 {
+    date_unseen(now_ms);
     uint64_t before = delay_ms == 0 ? UINT64_MAX : now_ms < delay_ms ? 0 : now_ms - delay_ms;
     return unmap_while(idle_before, before);
 }

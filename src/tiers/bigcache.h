@@ -19,7 +19,7 @@ void hk_big_free(void *block);
 /* The block resized, moved where needed without copying; NULL if that cannot be: the block is as it was. */
 void *hk_big_resize(void *block, size_t size);
 
-/* Unmaps what has been cached for delay_ms at least. Returns bytes. */
+/* Unmaps what an earlier purge, delay_ms ago or longer, has seen in the cache; all of it if delay_ms is 0. Returns bytes. */
 size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms);
 
 struct hk_big_totals {

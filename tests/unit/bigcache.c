@@ -91,8 +91,11 @@ UNIT_TEST(age)
     start();
     char *older = get(2 * MB, false), *newer = get(5 * MB, false);
     hk_big_free(older);
+    fake_os_pass_ms(10000); /* which nobody has seen pass */
+    assert_int_equal(hk_big_purge(hk_os.clock_ms(), 500), 0);
     fake_os_pass_ms(300);
     hk_big_free(newer);
+    assert_int_equal(hk_big_purge(hk_os.clock_ms(), 500), 0);
     fake_os_pass_ms(300);
     uint64_t now = hk_os.clock_ms();
     assert_int_equal(hk_big_purge(now, 700), 0);
