@@ -100,10 +100,20 @@ HK_NOINLINE void *hk_aligned_slow(size_t align, size_t size)
     return alloc(size, hk_max(align, HK_FINE_STEP), &zeroed);
 }
 
-HK_NOINLINE void hk_free_slow(void *block)
+static HK_NOINLINE void free_at_the_edge(void *block)
 {
     if (block != NULL && (hk_life_started() || !hk_life_dawning()))
         hk_cache_free(hk_life_cache(), block);
+}
+
+/* Nearly always it is a block of HAKMEM's, in a thread that has its cache: nothing else needs to be asked. */
+HK_NOINLINE void hk_free_slow(void *block)
+{
+    struct hk_cache *cache = hk_hit_route(block) != 0 ? hk_cache_self() : NULL;
+    if (HK_LIKELY(cache != NULL))
+        hk_cache_free(cache, block);
+    else
+        free_at_the_edge(block);
 }
 
 HK_EXPORT const char *hak_version(void) { return HK_VERSION; }

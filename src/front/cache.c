@@ -17,7 +17,6 @@
 enum {
     SLOW_CALLS_PER_TICK = 64,
     QUICK_TURN = 4,
-    PARCELS_PER_REFILL = 8,
     PARCELS_PER_TICK = 64, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
 };
 
@@ -107,12 +106,29 @@ static void settle(struct hk_cache *cache, void *block)
         hk_deliver(block);
 }
 
-/* Into the bin as long as there is room. */
-static void receive(struct hk_cache *cache, unsigned class, void *block)
+/* Keeps those that are still mine, and settles the others. How many it keeps. */
+static unsigned sift(struct hk_cache *cache, unsigned class, void **blocks, unsigned n)
 {
-    bool mine = hk_map_lookup((uintptr_t)block) == hk_route(cache->owner.id, class);
-    if (!mine || !hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
-        settle(cache, block);
+    uint32_t mine = hk_route(cache->owner.id, class);
+    unsigned kept = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (HK_LIKELY(hk_map_lookup((uintptr_t)blocks[i]) == mine))
+            blocks[kept++] = blocks[i];
+        else
+            settle(cache, blocks[i]);
+    }
+    return kept;
+}
+
+/* Into the bin as long as there is room. */
+static void receive(struct hk_cache *cache, unsigned class, void **blocks, unsigned n)
+{
+    struct hk_bin *bin = &cache->front.bins[class];
+    unsigned kept = sift(cache, class, blocks, n);
+    unsigned fitting = (unsigned)hk_min(kept, hk_bin_capacity(bin) - hk_bin_items(bin));
+    memcpy(bin->top + 1, blocks, fitting * sizeof(void *));
+    bin->top += fitting;
+    hk_blocks_give(&cache->owner, blocks + fitting, kept - fitting);
 }
 
 static void unpack(struct hk_cache *cache, struct hk_parcel *chain)
@@ -122,14 +138,13 @@ static void unpack(struct hk_cache *cache, struct hk_parcel *chain)
         next = parcel->next;
         unsigned class = parcel->class;
         hk_sub(hk_remote_blocks[class], hk_parcel_blocks(parcel));
+        blocks += hk_parcel_blocks(parcel);
         if (parcel->count == 0) {
-            blocks++;
-            receive(cache, class, parcel);
+            void *block = parcel;
+            receive(cache, class, &block, 1);
             continue;
         }
-        for (unsigned i = 0; i < parcel->count; i++)
-            receive(cache, class, parcel->blocks[i]);
-        blocks += parcel->count;
+        receive(cache, class, parcel->blocks, parcel->count);
         hk_parcel_drop(parcel);
     }
     if (blocks > 0)
@@ -179,6 +194,11 @@ static void *take_one(struct hk_cache *cache, unsigned class)
     return block;
 }
 
+static unsigned parcels_that_fit(const struct hk_bin *bin)
+{
+    return (unsigned)hk_max(1, hk_bin_capacity(bin) / HK_PARCEL_BLOCKS);
+}
+
 static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->front.bins[class];
@@ -186,7 +206,7 @@ static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class)
     tick(cache);
     if (too_small(cache, class))
         hk_bin_grow(cache, class);
-    unpack(cache, hk_inbox_take(&cache->owner, class, PARCELS_PER_REFILL));
+    unpack(cache, hk_inbox_take(&cache->owner, class, parcels_that_fit(bin)));
     if (hk_bin_capacity(bin) == 0)
         return take_one(cache, class);
     if (hk_bin_items(bin) == 0)

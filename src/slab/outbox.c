@@ -6,9 +6,9 @@
 
 #define PARCEL_BYTES (64 * HK_KIB)
 
-static unsigned parcel_limit(unsigned class)
+static size_t room_for(unsigned class)
 {
-    return (unsigned)hk_min(HK_PARCEL_BLOCKS, hk_max(1, PARCEL_BYTES / hk_classes[class].size));
+    return hk_min(HK_PARCEL_BLOCKS, hk_max(1, PARCEL_BYTES / hk_classes[class].size));
 }
 
 /* The block itself carries the message: it is free, and 16 bytes is the smallest there is. */
@@ -16,7 +16,7 @@ static bool post_bare(struct hk_owner *owner, unsigned class, void *block)
 {
     struct hk_parcel *parcel = block;
     parcel->count = 0;
-    parcel->class = class;
+    parcel->class = (uint16_t)class;
     return hk_inbox_post(owner, parcel);
 }
 
@@ -70,14 +70,15 @@ void hk_outbox_put(struct hk_outbox *outbox, uint32_t route, void *block)
             hk_deliver(block);
             return;
         }
-        parcel->class = hk_route_class(route);
+        parcel->class = (uint16_t)hk_route_class(route);
+        parcel->room = (uint16_t)room_for(parcel->class);
         slot->parcel = parcel;
         slot->route = route;
         outbox->filled |= (uint64_t)1 << number;
     }
     struct hk_parcel *parcel = slot->parcel;
     parcel->blocks[parcel->count++] = block;
-    if (HK_UNLIKELY(parcel->count >= parcel_limit(parcel->class)))
+    if (HK_UNLIKELY(parcel->count >= parcel->room))
         empty_slot(outbox, number);
 }
 

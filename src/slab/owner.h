@@ -20,7 +20,8 @@ enum { HK_PARCEL_BLOCKS = 62 };
 struct hk_parcel {
     struct hk_parcel *next;
     uint32_t count; /* 0: the parcel is itself the block (no memory could be had for a parcel) */
-    uint32_t class;
+    uint16_t class;
+    uint16_t room; /* the count at which it is sent */
     void *blocks[HK_PARCEL_BLOCKS];
 };
 

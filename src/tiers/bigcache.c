@@ -24,17 +24,37 @@ static bool fits(const struct hk_slab *slab, size_t bytes, size_t align)
            (slab->start & (align - 1)) == 0;
 }
 
-static struct hk_slab *take_cached(size_t bytes, size_t align)
+static size_t distance(const struct hk_slab *slab, size_t bytes)
+{
+    return slab->bytes > bytes ? slab->bytes - bytes : bytes - slab->bytes;
+}
+
+/* Can be made to fit, and most of its pages will be of use. */
+static bool is_near(const struct hk_slab *slab, size_t bytes, size_t align)
+{
+    return align <= HK_PAGE && distance(slab, bytes) <= bytes / 2;
+}
+
+static struct hk_slab *nearest_locked(bool (*acceptable)(const struct hk_slab *, size_t, size_t), size_t bytes, size_t align)
 {
     struct hk_slab *best = NULL;
-    hk_lock(&big.lock);
     for (struct hk_link *link = big.cached.head.next; link != &big.cached.head; link = link->next) {
         struct hk_slab *slab = of_link(link);
-        if (fits(slab, bytes, align) && (best == NULL || slab->bytes < best->bytes))
+        if (acceptable(slab, bytes, align) && (best == NULL || distance(slab, bytes) < distance(best, bytes)))
             best = slab;
         if (best != NULL && best->bytes == bytes)
             break;
     }
+    return best;
+}
+
+/* One that fits, else one that can be made to. */
+static struct hk_slab *take_cached(size_t bytes, size_t align)
+{
+    hk_lock(&big.lock);
+    struct hk_slab *best = nearest_locked(fits, bytes, align);
+    if (best == NULL)
+        best = nearest_locked(is_near, bytes, align);
     if (best != NULL) {
         hk_link_remove(&best->link);
         big.totals.cached -= best->bytes;
@@ -86,13 +106,25 @@ static struct hk_slab *map_new(size_t bytes, size_t align)
     return slab;
 }
 
+static void *resize(struct hk_slab *slab, size_t bytes);
+
+/* A cached block whose pages are used again: most of them, where its size was not quite right. */
+static struct hk_slab *reuse(size_t bytes, size_t align)
+{
+    struct hk_slab *slab = take_cached(bytes, align);
+    if (slab == NULL || fits(slab, bytes, align) || resize(slab, bytes) != NULL)
+        return slab;
+    hk_big_free((void *)slab->start);
+    return NULL;
+}
+
 void *hk_big_alloc(size_t size, size_t align, bool *zeroed)
 {
     if (size > PTRDIFF_MAX - HK_UNIT || align > PTRDIFF_MAX / 2)
         return NULL;
     size_t bytes = hk_align_up(hk_max(size, HK_UNIT), HK_PAGE);
     align = hk_max(align, HK_PAGE);
-    struct hk_slab *slab = take_cached(bytes, align);
+    struct hk_slab *slab = reuse(bytes, align);
     *zeroed = slab == NULL;
     if (slab != NULL)
         HK_COUNT(big_reused, 1);
@@ -225,6 +257,18 @@ static void *move(struct hk_slab *slab, size_t bytes)
     return to;
 }
 
+static void *resize(struct hk_slab *slab, size_t bytes)
+{
+    uintptr_t start = slab->start;
+    if (bytes == slab->bytes)
+        return (void *)start;
+    if (!hk_os.remap((void *)start, slab->bytes, bytes, NULL))
+        return bytes > slab->bytes ? move(slab, bytes) : NULL;
+    note_resized(slab->bytes, bytes);
+    enter(slab, start, bytes);
+    return (void *)start;
+}
+
 void *hk_big_resize(void *block, size_t size)
 {
     if (size < HK_UNIT || size > PTRDIFF_MAX - HK_UNIT)
@@ -232,15 +276,7 @@ void *hk_big_resize(void *block, size_t size)
     hk_lock(&big.lock);
     struct hk_slab *slab = checked_slab(block);
     hk_unlock(&big.lock);
-    size_t bytes = hk_align_up(size, HK_PAGE);
-    if (bytes == slab->bytes)
-        return block;
-    if (hk_os.remap(block, slab->bytes, bytes, NULL)) {
-        note_resized(slab->bytes, bytes);
-        enter(slab, (uintptr_t)block, bytes);
-        return block;
-    }
-    return bytes > slab->bytes ? move(slab, bytes) : NULL;
+    return resize(slab, hk_align_up(size, HK_PAGE));
 }
 
 void hk_big_total(struct hk_big_totals *totals)

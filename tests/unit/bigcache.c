@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "policy/options.h"
 #include "tiers/bigcache.h"
 
@@ -48,23 +49,76 @@ UNIT_TEST(reuse)
     assert_int_equal(fake_os_calls(FAKE_UNMAP), 0);
 }
 
-/* W_MAX is 140 percent: a cached block of 140 serves a request for just over 100, not one for 99. The tightest that fits is taken. */
+/* W_MAX is 140 percent: a cached block of 140 serves a request for just over 100 as it is. The tightest that fits is taken. */
 UNIT_TEST(fit)
 {
     start();
     char *large = get(14 * MB, false), *medium = get(12 * MB, false);
     hk_big_free(large);
     hk_big_free(medium);
-    char *small = get(9 * MB, true);
-    assert_ptr_equal(small, medium);
-    get(99 * MB / 10, false);
+    assert_ptr_equal(get(9 * MB, true), medium);
     assert_ptr_equal(get(10 * MB + 65536, true), large);
-    assert_int_equal(totals().blocks, 3);
+    assert_int_equal(totals().live, 26 * MB);
+    assert_int_equal(totals().blocks, 2);
     assert_int_equal(totals().cached, 0);
+}
+
+/* What does not fit is made to, if half of it at least will be of use. */
+UNIT_TEST(cut_to_fit)
+{
+    start();
+    char *block = get(14 * MB, false);
+    hk_big_free(block);
+    get(9 * MB, false);
+    assert_int_equal(totals().cached, 14 * MB);
+    assert_ptr_equal(get(99 * MB / 10, true), block);
+    assert_int_equal(totals().cached, 0);
+    assert_int_equal(totals().blocks, 2);
+    assert_int_equal(totals().live, 9 * MB + hk_align_up(99 * MB / 10, (size_t)HK_PAGE));
+    hk_big_free(block);
     hk_options.big_fit = 100;
-    hk_big_free(large);
-    get(14 * MB - 4096, false);
-    assert_ptr_equal(get(14 * MB, true), large);
+    assert_ptr_equal(get(7 * MB, true), block);
+    assert_int_equal(totals().live, 16 * MB);
+}
+
+UNIT_TEST(grown_to_fit)
+{
+    bool zeroed;
+    start();
+    char *block = get(10 * MB, false);
+    block[7 * MB] = 'x';
+    hk_big_free(block);
+    char *grown = hk_big_alloc(15 * MB, 16, &zeroed);
+    assert_non_null(grown);
+    assert_false(zeroed);
+    assert_int_equal(grown[7 * MB], 'x');
+    grown[15 * MB - 1] = 1;
+    assert_int_equal(totals().live, 15 * MB);
+    assert_int_equal(totals().cached, 0);
+}
+
+UNIT_TEST(too_far_or_aligned)
+{
+    start();
+    hk_big_free(get(10 * MB, false));
+    get(21 * MB, false);
+    bool zeroed;
+    assert_non_null(hk_big_alloc(12 * MB, 2 * MB, &zeroed));
+    assert_true(zeroed);
+    assert_int_equal(totals().cached, 10 * MB);
+}
+
+UNIT_TEST(remap_refused)
+{
+    start();
+    char *block = get(10 * MB, false);
+    hk_big_free(block);
+    fake_os_refuse(fake_refuse_remap);
+    get(12 * MB, false);
+    fake_os_refuse(NULL);
+    assert_int_equal(totals().cached, 10 * MB);
+    assert_int_equal(totals().live, 12 * MB);
+    assert_ptr_equal(get(10 * MB, true), block);
 }
 
 UNIT_TEST(budget)
@@ -218,11 +272,20 @@ UNIT_TEST(double_free)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reuse),          cmocka_unit_test(fit),
-        cmocka_unit_test(budget),         cmocka_unit_test(age),
-        cmocka_unit_test(unmap_refused),  cmocka_unit_test(map_refused),
-        cmocka_unit_test(aligned),        cmocka_unit_test(grows_by_remapping),
-        cmocka_unit_test(growth_refused), cmocka_unit_test(double_free),
+        cmocka_unit_test(reuse),
+        cmocka_unit_test(fit),
+        cmocka_unit_test(cut_to_fit),
+        cmocka_unit_test(grown_to_fit),
+        cmocka_unit_test(too_far_or_aligned),
+        cmocka_unit_test(remap_refused),
+        cmocka_unit_test(budget),
+        cmocka_unit_test(age),
+        cmocka_unit_test(unmap_refused),
+        cmocka_unit_test(map_refused),
+        cmocka_unit_test(aligned),
+        cmocka_unit_test(grows_by_remapping),
+        cmocka_unit_test(growth_refused),
+        cmocka_unit_test(double_free),
     };
     return cmocka_run_group_tests_name("bigcache", tests, NULL, NULL);
 }
