@@ -168,7 +168,7 @@ static size_t extent(const void *block, bool *foreign)
         const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
         if (slab->start != (uintptr_t)block)
             hk_slab_invalid("pointer inside a block", block);
-        return slab->bytes;
+        return slab->asked;
     }
     size_t readable = hk_dawn_size(block);
     if (readable == SIZE_MAX)

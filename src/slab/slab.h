@@ -38,7 +38,10 @@ struct hk_slab {
     uint16_t first_word; /* no bit is set in the words below */
     struct hk_link link;
     uint64_t own_bits[2]; /* freebits of slabs of up to 128 blocks */
-    uint64_t idle_since;  /* of a big block in the cache */
+    /* of a big block */
+    size_t asked;            /* bytes that the program has; what lies behind, to `bytes`, is spare */
+    struct hk_link by_spare; /* linked while it is in use and has spare bytes */
+    uint64_t idle_since;     /* the spare, or all of a block in the cache */
 } HK_ALIGNED(64);
 
 struct hk_slab_table {

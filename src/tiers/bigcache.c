@@ -11,17 +11,22 @@
 static struct {
     struct hk_lock lock;
     struct hk_list cached; /* newest first */
+    struct hk_list spares; /* blocks in use whose mapping is longer than they are; newest first */
     struct hk_big_totals totals;
 } big = {.lock = HK_LOCK_INIT(HK_RANK_BIG)};
 
-void hk_big_init(void) { hk_list_init(&big.cached); }
+void hk_big_init(void)
+{
+    hk_list_init(&big.cached);
+    hk_list_init(&big.spares);
+}
 
 static struct hk_slab *of_link(struct hk_link *link) { return hk_container_of(link, struct hk_slab, link); }
+static struct hk_slab *of_spare(struct hk_link *link) { return hk_container_of(link, struct hk_slab, by_spare); }
 
-static bool fits(const struct hk_slab *slab, size_t bytes, size_t align)
+static bool fits(const struct hk_slab *slab, size_t bytes)
 {
-    return slab->bytes >= bytes && slab->bytes * 100 <= bytes * hk_options.big_fit &&
-           (slab->start & (align - 1)) == 0;
+    return slab->bytes >= bytes && slab->bytes * 100 <= bytes * hk_options.big_fit;
 }
 
 static size_t distance(const struct hk_slab *slab, size_t bytes)
@@ -29,13 +34,35 @@ static size_t distance(const struct hk_slab *slab, size_t bytes)
     return slab->bytes > bytes ? slab->bytes - bytes : bytes - slab->bytes;
 }
 
-/* Can be made to fit, and most of its pages will be of use. */
-static bool is_near(const struct hk_slab *slab, size_t bytes, size_t align)
+/* One that is too short is of use if it has half of what is asked for: the rest is added. */
+static bool acceptable(const struct hk_slab *slab, size_t bytes, size_t align)
 {
-    return align <= HK_PAGE && distance(slab, bytes) <= bytes / 2;
+    bool can_grow = align <= HK_PAGE && slab->bytes < bytes && slab->bytes >= bytes / 2;
+    return (fits(slab, bytes) || can_grow) && (slab->start & (align - 1)) == 0;
 }
 
-static struct hk_slab *nearest_locked(bool (*acceptable)(const struct hk_slab *, size_t, size_t), size_t bytes, size_t align)
+/* The part of its mapping that a block has. What is left over stays warm behind it: a buffer that grows will want it, and
+ * the next purge but one takes it. */
+static void set_asked_locked(struct hk_slab *slab, size_t asked)
+{
+    slab->asked = asked;
+    big.totals.live += asked;
+    if (asked == slab->bytes)
+        return;
+    big.totals.cached += slab->bytes - asked;
+    slab->idle_since = UNSEEN;
+    hk_list_push_front(&big.spares, &slab->by_spare);
+}
+
+static void unset_asked_locked(struct hk_slab *slab)
+{
+    big.totals.live -= slab->asked;
+    big.totals.cached -= slab->bytes - slab->asked;
+    if (hk_link_linked(&slab->by_spare))
+        hk_link_remove(&slab->by_spare);
+}
+
+static struct hk_slab *nearest_locked(size_t bytes, size_t align)
 {
     struct hk_slab *best = NULL;
     for (struct hk_link *link = big.cached.head.next; link != &big.cached.head; link = link->next) {
@@ -48,18 +75,15 @@ static struct hk_slab *nearest_locked(bool (*acceptable)(const struct hk_slab *,
     return best;
 }
 
-/* One that fits, else one that can be made to. */
 static struct hk_slab *take_cached(size_t bytes, size_t align)
 {
     hk_lock(&big.lock);
-    struct hk_slab *best = nearest_locked(fits, bytes, align);
-    if (best == NULL)
-        best = nearest_locked(is_near, bytes, align);
+    struct hk_slab *best = nearest_locked(bytes, align);
     if (best != NULL) {
         hk_link_remove(&best->link);
         big.totals.cached -= best->bytes;
-        big.totals.live += best->bytes;
         big.totals.blocks++;
+        set_asked_locked(best, hk_min(bytes, best->bytes));
     }
     hk_unlock(&big.lock);
     return best;
@@ -68,7 +92,7 @@ static struct hk_slab *take_cached(size_t bytes, size_t align)
 static void enter(struct hk_slab *slab, uintptr_t start, size_t bytes)
 {
     slab->start = start;
-    slab->bytes = bytes;
+    slab->bytes = slab->asked = bytes;
     slab->block_size = (uint32_t)hk_min(bytes, UINT32_MAX);
     slab->blocks = 1;
     slab->class = HK_CLASS_BIG;
@@ -108,11 +132,11 @@ static struct hk_slab *map_new(size_t bytes, size_t align)
 
 static void *resize(struct hk_slab *slab, size_t bytes);
 
-/* A cached block whose pages are used again: most of them, where its size was not quite right. */
+/* A cached block whose pages are used again, longer by what it lacks. */
 static struct hk_slab *reuse(size_t bytes, size_t align)
 {
     struct hk_slab *slab = take_cached(bytes, align);
-    if (slab == NULL || fits(slab, bytes, align) || resize(slab, bytes) != NULL)
+    if (slab == NULL || slab->asked == bytes || resize(slab, bytes) != NULL)
         return slab;
     hk_big_free((void *)slab->start);
     return NULL;
@@ -201,17 +225,45 @@ static size_t unmap_while(bool (*due)(uint64_t argument), uint64_t argument)
 static bool over_budget(uint64_t budget) { return big.totals.cached > budget; }
 static bool idle_before(uint64_t stamp) { return of_link(big.cached.head.prev)->idle_since <= stamp; }
 
+/* Under the lock: the program may want the spare at any moment. The bytes; 0 if none is due, or the system will not. */
+static size_t cut_oldest_spare(uint64_t before)
+{
+    size_t bytes = 0;
+    hk_lock(&big.lock);
+    struct hk_slab *slab = hk_list_empty(&big.spares) ? NULL : of_spare(big.spares.head.prev);
+    if (slab != NULL && slab->idle_since <= before &&
+        hk_os.remap((void *)slab->start, slab->bytes, slab->asked, NULL)) {
+        bytes = slab->bytes - slab->asked;
+        unset_asked_locked(slab);
+        enter(slab, slab->start, slab->asked);
+        set_asked_locked(slab, slab->asked);
+    }
+    hk_unlock(&big.lock);
+    return bytes;
+}
+
+static bool still_over(void)
+{
+    hk_lock(&big.lock);
+    bool over = over_budget(hk_options.big_cache);
+    hk_unlock(&big.lock);
+    return over;
+}
+
 void hk_big_free(void *block)
 {
     hk_lock(&big.lock);
     struct hk_slab *slab = checked_slab(block);
-    big.totals.live -= slab->bytes;
+    unset_asked_locked(slab);
     big.totals.blocks--;
     put_cached_locked(slab);
     bool over = over_budget(hk_options.big_cache);
     hk_unlock(&big.lock);
-    if (over)
-        unmap_while(over_budget, hk_options.big_cache);
+    if (!over)
+        return;
+    unmap_while(over_budget, hk_options.big_cache);
+    while (still_over() && cut_oldest_spare(UINT64_MAX) > 0)
+        continue;
 }
 
 /* The unseen are the newest. */
@@ -223,50 +275,75 @@ static void date_unseen(uint64_t now_ms)
             break;
         of_link(link)->idle_since = now_ms;
     }
+    for (struct hk_link *link = big.spares.head.next; link != &big.spares.head; link = link->next) {
+        if (of_spare(link)->idle_since != UNSEEN)
+            break;
+        of_spare(link)->idle_since = now_ms;
+    }
     hk_unlock(&big.lock);
+}
+
+static size_t cut_spares(uint64_t before)
+{
+    size_t bytes = 0;
+    for (size_t cut; (cut = cut_oldest_spare(before)) > 0;)
+        bytes += cut;
+    return bytes;
 }
 
 size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms)
 {
     date_unseen(now_ms);
     uint64_t before = delay_ms == 0 ? UINT64_MAX : now_ms < delay_ms ? 0 : now_ms - delay_ms;
-    return unmap_while(idle_before, before);
+    return unmap_while(idle_before, before) + cut_spares(before);
 }
 
-static void note_resized(size_t from, size_t to)
+/* Out of reach of the purge while its mapping changes. */
+static void seize(struct hk_slab *slab)
 {
     hk_lock(&big.lock);
-    big.totals.live += to - from;
+    unset_asked_locked(slab);
     hk_unlock(&big.lock);
 }
 
-static void *move(struct hk_slab *slab, size_t bytes)
+static void settle_at(struct hk_slab *slab, size_t asked)
+{
+    hk_lock(&big.lock);
+    set_asked_locked(slab, asked);
+    hk_unlock(&big.lock);
+}
+
+static bool move(struct hk_slab *slab, size_t bytes)
 {
     uintptr_t from = slab->start;
     void *to = map_covered(bytes, HK_PAGE);
     if (to == NULL)
-        return NULL;
+        return false;
     hk_map_route_all(from, 1, 0);
     if (!hk_os.remap((void *)from, slab->bytes, bytes, to)) {
         /* `to` is left alone: the kernel may have unmapped it, and it may be somebody else's by now. */
         hk_map_route_all(from, 1, hk_route(HK_NOBODY, HK_CLASS_BIG));
-        return NULL;
+        return false;
     }
-    note_resized(slab->bytes, bytes);
     enter(slab, (uintptr_t)to, bytes);
-    return to;
+    return true;
+}
+
+static bool remap_in_place(struct hk_slab *slab, size_t bytes)
+{
+    if (!hk_os.remap((void *)slab->start, slab->bytes, bytes, NULL))
+        return false;
+    enter(slab, slab->start, bytes);
+    return true;
 }
 
 static void *resize(struct hk_slab *slab, size_t bytes)
 {
-    uintptr_t start = slab->start;
-    if (bytes == slab->bytes)
-        return (void *)start;
-    if (!hk_os.remap((void *)start, slab->bytes, bytes, NULL))
-        return bytes > slab->bytes ? move(slab, bytes) : NULL;
-    note_resized(slab->bytes, bytes);
-    enter(slab, start, bytes);
-    return (void *)start;
+    size_t asked = slab->asked;
+    seize(slab);
+    bool done = fits(slab, bytes) || remap_in_place(slab, bytes) || (bytes > slab->bytes && move(slab, bytes));
+    settle_at(slab, done ? bytes : asked);
+    return done ? (void *)slab->start : NULL;
 }
 
 void *hk_big_resize(void *block, size_t size)

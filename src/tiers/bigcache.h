@@ -1,6 +1,7 @@
 /* BigCache: blocks of more than 1 MiB, or aligned to more than 64 KiB: mappings of their own, kept warm for reuse.
  *
- *   free -> cached, newest first -> alloc: the best fit within W_MAX       idle or over budget -> unmapped
+ *   free -> cached, newest first -> alloc: the nearest in size       idle or over budget -> unmapped
+ *   A block may lie in a mapping up to W_MAX times its size. The rest is spare: realloc finds it, purge cuts it off.
  *
  * Owns       the mappings of big blocks, in use and cached.
  * Invariant  only the unit of a big block's first byte has a route (owner nobody, class big); bytes >= 64 KiB, so that no
@@ -23,7 +24,7 @@ void *hk_big_resize(void *block, size_t size);
 size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms);
 
 struct hk_big_totals {
-    size_t live, cached; /* bytes */
+    size_t live, cached; /* bytes; spares are cached */
     size_t blocks;       /* in use */
 };
 void hk_big_total(struct hk_big_totals *totals);

@@ -49,36 +49,75 @@ UNIT_TEST(reuse)
     assert_int_equal(fake_os_calls(FAKE_UNMAP), 0);
 }
 
-/* W_MAX is 140 percent: a cached block of 140 serves a request for just over 100 as it is. The tightest that fits is taken. */
+/* The nearest in size is taken; no cached block of more than W_MAX is. */
 UNIT_TEST(fit)
 {
     start();
     char *large = get(14 * MB, false), *medium = get(12 * MB, false);
     hk_big_free(large);
     hk_big_free(medium);
+    get(29 * MB / 10, false);
     assert_ptr_equal(get(9 * MB, true), medium);
     assert_ptr_equal(get(10 * MB + 65536, true), large);
-    assert_int_equal(totals().live, 26 * MB);
-    assert_int_equal(totals().blocks, 2);
-    assert_int_equal(totals().cached, 0);
+    assert_int_equal(totals().blocks, 3);
+    hk_options.big_fit = 140;
+    hk_big_free(large);
+    get(99 * MB / 10, false);
+    assert_ptr_equal(get(10 * MB, true), large);
 }
 
-/* What does not fit is made to, if half of it at least will be of use. */
-UNIT_TEST(cut_to_fit)
+/* What a mapping has too much counts as cached, is what the block grows into, and goes when nobody wanted it for the delay. */
+UNIT_TEST(spare)
 {
     start();
-    char *block = get(14 * MB, false);
+    char *block = get(12 * MB, false);
     hk_big_free(block);
-    get(9 * MB, false);
-    assert_int_equal(totals().cached, 14 * MB);
-    assert_ptr_equal(get(99 * MB / 10, true), block);
+    assert_ptr_equal(get(4 * MB, true), block);
+    assert_int_equal(totals().live, 4 * MB);
+    assert_int_equal(totals().cached, 8 * MB);
+    uint64_t remaps = fake_os_calls(FAKE_REMAP);
+    assert_ptr_equal(hk_big_resize(block, 6 * MB), block);
+    block[6 * MB - 1] = 'x';
+    assert_int_equal(fake_os_calls(FAKE_REMAP), remaps);
+    assert_int_equal(totals().live, 6 * MB);
+    assert_int_equal(totals().cached, 6 * MB);
+    assert_int_equal(hk_big_purge(hk_os.clock_ms(), 500), 0);
+    fake_os_pass_ms(500);
+    assert_int_equal(hk_big_purge(hk_os.clock_ms(), 500), 6 * MB);
     assert_int_equal(totals().cached, 0);
-    assert_int_equal(totals().blocks, 2);
-    assert_int_equal(totals().live, 9 * MB + hk_align_up(99 * MB / 10, (size_t)HK_PAGE));
-    hk_big_free(block);
-    hk_options.big_fit = 100;
-    assert_ptr_equal(get(7 * MB, true), block);
-    assert_int_equal(totals().live, 16 * MB);
+    assert_int_equal(block[6 * MB - 1], 'x');
+    char *grown = hk_big_resize(block, 7 * MB);
+    assert_non_null(grown);
+    grown[7 * MB - 1] = 1;
+    assert_int_equal(totals().live, 7 * MB);
+    hk_big_free(grown);
+    assert_int_equal(totals().live, 0);
+    assert_int_equal(totals().cached, 7 * MB);
+}
+
+/* A block that shrinks keeps what it may want again, and no more than that. */
+UNIT_TEST(shrunk)
+{
+    start();
+    char *block = get(8 * MB, false);
+    assert_ptr_equal(hk_big_resize(block, 3 * MB), block);
+    assert_int_equal(totals().cached, 5 * MB);
+    assert_ptr_equal(hk_big_resize(block, 1 * MB), block);
+    assert_int_equal(totals().cached, 0);
+    assert_int_equal(totals().live, 1 * MB);
+}
+
+UNIT_TEST(spares_over_budget)
+{
+    hk_options.big_cache = 4 * MB;
+    start();
+    char *block = get(8 * MB, false), *other = get(2 * MB, false);
+    hk_big_resize(block, 3 * MB);
+    hk_options.big_cache = 1 * MB;
+    hk_big_free(other);
+    hk_big_free(get(2 * MB, false));
+    assert_true(totals().cached <= 1 * MB);
+    assert_int_equal(totals().live, 3 * MB);
 }
 
 UNIT_TEST(grown_to_fit)
@@ -102,6 +141,7 @@ UNIT_TEST(too_far_or_aligned)
     start();
     hk_big_free(get(10 * MB, false));
     get(21 * MB, false);
+    get(24 * MB / 10, false);
     bool zeroed;
     assert_non_null(hk_big_alloc(12 * MB, 2 * MB, &zeroed));
     assert_true(zeroed);
@@ -244,7 +284,7 @@ UNIT_TEST(growth_refused)
     fill(block, 2 * MB);
     fake_os_refuse(fake_refuse_remap);
     assert_null(hk_big_resize(block, 5 * MB));
-    assert_null(hk_big_resize(block, MB + MB / 2));
+    assert_null(hk_big_resize(block, MB / 4));
     assert_null(hk_big_resize(block, SIZE_MAX));
     fake_os_refuse(fake_refuse_all);
     assert_null(hk_big_resize(block, 5 * MB));
@@ -274,7 +314,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reuse),
         cmocka_unit_test(fit),
-        cmocka_unit_test(cut_to_fit),
+        cmocka_unit_test(spare),
+        cmocka_unit_test(shrunk),
+        cmocka_unit_test(spares_over_budget),
         cmocka_unit_test(grown_to_fit),
         cmocka_unit_test(too_far_or_aligned),
         cmocka_unit_test(remap_refused),

@@ -119,7 +119,7 @@ static void assert_python_reads(const char *path)
         "assert r['served']['malloc'] >= r['served']['free'] > 0, 'served'\n"
         "assert r['mapped']['parts']['live'] == sum(c['live'] for c in r['classes']), 'live'\n"
         "assert r['idle']['dirty'] + r['idle']['clean'] == r['mapped']['parts']['idle'], 'idle'\n"
-        "assert r['options']['big_fit'] == 140 and r['options']['report'].endswith('.json'), 'options'\n"
+        "assert r['options']['big_fit'] == 400 and r['options']['report'].endswith('.json'), 'options'\n"
         "assert all(isinstance(v, int) and v >= 0 for v in r['counters'].values()), 'counters'\n"
         "assert r['resident'] > 0 and r['virtual'] > r['resident'] and r['threads'] == 1, 'process'\n";
     char command[2048];
