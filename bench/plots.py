@@ -184,7 +184,8 @@ def say_what_is_better(axes: Axes, room: float) -> None:
 
 
 def name_of(line: Line) -> str:
-    return f"{line.point.label} · {line.point.row}"
+    """A real program's name stands in its label already."""
+    return f"{line.point.label} · {line.point.row.partition('.')[0]}"
 
 
 def reach(seen: list[Versus]) -> tuple[float, float]:

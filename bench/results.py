@@ -100,10 +100,8 @@ def point_json(point: Point, work: int) -> dict:
 
 
 def work_json(work: Workload, measured: Measured) -> dict:
-    """How a program is set up is not kept: nothing is run again from here."""
-    plain = {k: v for k, v in asdict(work).items() if isinstance(v, (str, int))}
     return {
-        **plain,
+        **asdict(work),
         "samples": {name: columns(runs) for name, runs in measured.samples.items()},
         "whole": measured.whole,
         "traces": measured.traces,

@@ -139,19 +139,20 @@ def measure(
     rounds = rounds or (QUICK_ROUNDS if quick else ROUNDS)
     if check and rounds < confidence.LEAST_ROUNDS:
         raise typer.BadParameter(f"--check judges by intervals: {confidence.LEAST_ROUNDS} rounds")
-    points, absent = playable(select(rows, quick))
     library = None if lib == "none" else Path(lib)
     for needed in (bench_dir / "launch", library):
         if needed and not needed.exists():
             raise typer.BadParameter(f"{needed} is not there: run make, or see --help")
+    options = assignments(env)
+    points, absent = playable(select(rows, quick))
     allocators, missing = find_allocators(peers, library, bench_dir)
-    runner = Stage(bench_dir.resolve(), quick, clock is Clock.cpu, assignments(env))
-    session = Session(runner, points, allocators, rounds, seed, budget)
+    stage = Stage(bench_dir.resolve(), quick, clock is Clock.cpu, options)
+    session = Session(stage, points, allocators, rounds, seed, budget)
     began, load = time.strftime("%Y-%m-%d %H:%M:%S %z"), machine.load()
     session.measure()
     result = Result(
         machine.describe(),
-        machine.hakmem(library) | assignments(env),
+        machine.hakmem(library) | options,
         [described(a) for a in allocators],
         clock.value,
         quick,

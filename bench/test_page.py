@@ -134,7 +134,7 @@ class Pictures(unittest.TestCase):
         plots.save_picture(results.merge(rows[:1] + rows[2:]), self.file)
         self.assertNotIn("memory", self.file.read_text())
         plots.save_picture(rows[1], self.file)
-        self.assertIn("P16.lua", self.file.read_text())
+        self.assertIn("speed · P16<", self.file.read_text())
 
 
 def goal_row(row: str) -> Result:
