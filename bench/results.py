@@ -66,6 +66,20 @@ class Result:
         point = next(p for p in self.points if p.work == work)
         return f"{point.row} {point.label}"
 
+    def processor_share(self) -> float | None:
+        """Of the time that runs of one thread took, how much they had a processor:
+        what lacks, others had. A real program may wait for its own reasons."""
+        runs = [
+            run
+            for work, measured in self.works.items()
+            if work.single_thread and not work.program
+            for samples in measured.samples.values()
+            for run in samples
+            if "wall_s" in run
+        ]
+        wall = sum(run["wall_s"] for run in runs)
+        return sum(run["user_s"] + run["system_s"] for run in runs) / wall if wall else None
+
     def lines(self) -> list[Line]:
         return [self._line(point) for point in self.points]
 

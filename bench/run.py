@@ -34,6 +34,7 @@ from stage import Stage, playable
 from verdicts import Met
 
 ROOT = Path(__file__).resolve().parent.parent
+QUIET = 0.95  # the share of their time that runs have a processor, if nothing else runs
 ROUNDS, QUICK_ROUNDS = 7, confidence.LEAST_ROUNDS
 
 Output = tuple[Callable[[Result, Path], None], "Path | None"]
@@ -100,6 +101,13 @@ def report(result: Result, outputs: list[Output]) -> None:
             print(f"written: {path}")
 
 
+def busy_machine(result: Result) -> list[str]:
+    share = result.processor_share()
+    if share is None or share >= QUIET:
+        return []
+    return [f"the machine was busy: runs of one thread had a processor {share:.0%} of their time"]
+
+
 def exit_code(result: Result, check: bool) -> int:
     refused = any("hakmem" in measured.refused for measured in result.works.values())
     held = [line.meets(line.point.floor) for line in result.lines()]
@@ -161,6 +169,7 @@ def measure(
         session.works,
         [*session.warned, *absent, *(f"skipped peer {m}" for m in missing), *session.refusals()],
     )
+    result.notes += busy_machine(result)
     if not (json or markdown or html):
         stem = results_dir / time.strftime("%Y%m%d-%H%M%S")
         json, markdown, html = (stem.with_suffix(f".{kind}") for kind in ("json", "md", "html"))

@@ -167,17 +167,28 @@ def facts(result: Result) -> list[tuple[str, str]]:
     """The machine, what was measured, and how."""
     own = {f"HAKMEM's {key}": value for key, value in result.hakmem.items()}
     versions = [f"{a['name']} {a['version']}".strip() for a in result.allocators]
-    rounds = sorted({len(runs) for m in result.works.values() for runs in m.samples.values()})
     return [
         *result.machine.items(),
         *own.items(),
         ("allocators", ", ".join(versions)),
-        ("rounds", " to ".join(str(r) for r in {min(rounds): 0, max(rounds): 0}) or "none"),
+        ("rounds", rounds_text(result)),
         ("clock", clock_text(result)),
         ("work", "a tenth of a full run's (--quick)" if result.quick else "in full"),
         ("measured", ", ".join(str(part["began"]) for part in result.parts)),
         ("load before", ", ".join(str(part["load"]) for part in result.parts)),
+        ("processor share", share_text(result)),
     ]
+
+
+def rounds_text(result: Result) -> str:
+    rounds = {len(runs) for m in result.works.values() for runs in m.samples.values()} or {0}
+    least, most = min(rounds), max(rounds)
+    return str(most) if least == most else f"{least} to {most}"
+
+
+def share_text(result: Result) -> str:
+    share = result.processor_share()
+    return "unknown" if share is None else f"{share:.0%} of wall time, runs of one thread"
 
 
 def clock_text(result: Result) -> str:

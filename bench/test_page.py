@@ -108,6 +108,7 @@ class Pages(unittest.TestCase):
         for sample in result.works[FAST].samples["glibc"]:
             sample["mops_per_s"] = 0.0
         page.render(result)
+        page.render(speed(rounds=0))
 
 
 class Pictures(unittest.TestCase):

@@ -132,6 +132,21 @@ class Texts(unittest.TestCase):
         self.assertEqual(costs["system calls"][1], ["X1 speed", "77", "77", "-", "77"])
         self.assertEqual(costs["processor time, s"][1][1], "0.50")
 
+    def test_a_busy_machine_is_noticed(self) -> None:
+        """The made-up runs computed for 0.5 s, in 0.25 s: more than one thread could."""
+        result = speed()
+        self.assertEqual(run.busy_machine(result), [])
+        for runs in result.works[FAST].samples.values():
+            for sample in runs:
+                sample["wall_s"] = 0.6
+        self.assertIn("83%", run.busy_machine(result)[0])
+        result.works[FAST].samples.clear()
+        self.assertEqual(run.busy_machine(result), [])
+
+    def test_nothing_measured_is_said(self) -> None:
+        result = speed(rounds=0)
+        self.assertIn("- rounds: 0\n", tables.markdown(result))
+
     def test_a_refused_run_is_no_figure(self) -> None:
         result = speed()
         result.works[FAST].refused["other"] = "wrong library"
