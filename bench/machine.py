@@ -36,6 +36,18 @@ def load() -> str:
     return " ".join(f"{average:.2f}" for average in os.getloadavg())
 
 
+def stolen() -> tuple[int, int]:
+    """Ticks of all processors since the start: those that the host gave to other
+    guests, and all."""
+    ticks = [int(word) for word in first_line(Path("/proc/stat"), "cpu").split()[1:9]]
+    return (ticks[7], sum(ticks)) if len(ticks) == 8 else (0, 0)
+
+
+def stolen_since(before: tuple[int, int]) -> float:
+    now = stolen()
+    return (now[0] - before[0]) / max(1, now[1] - before[1])
+
+
 def hakmem(library: Path | None) -> dict[str, str]:
     """The library, and the state of the tree that it lies in."""
     if library is None:

@@ -103,9 +103,13 @@ def report(result: Result, outputs: list[Output]) -> None:
 
 def busy_machine(result: Result) -> list[str]:
     share = result.processor_share()
-    if share is None or share >= QUIET:
-        return []
-    return [f"the machine was busy: runs of one thread had a processor {share:.0%} of their time"]
+    stolen = max(part["stolen"] for part in result.parts)
+    notes = []
+    if share is not None and share < QUIET:
+        notes.append(f"the machine was busy: runs of one thread had {share:.0%} of a processor")
+    if stolen > 1 - QUIET:
+        notes.append(f"the host was busy: it gave {stolen:.0%} of the processors' time to others")
+    return notes
 
 
 def exit_code(result: Result, check: bool) -> int:
@@ -156,15 +160,17 @@ def measure(
     allocators, missing = find_allocators(peers, library, bench_dir)
     stage = Stage(bench_dir.resolve(), quick, clock is Clock.cpu, options)
     session = Session(stage, points, allocators, rounds, seed, budget)
-    began, load = time.strftime("%Y-%m-%d %H:%M:%S %z"), machine.load()
+    part = {"began": time.strftime("%Y-%m-%d %H:%M:%S %z"), "load": machine.load()}
+    ticks = machine.stolen()
     session.measure()
+    part |= {"rounds": rounds, "seed": seed, "stolen": round(machine.stolen_since(ticks), 4)}
     result = Result(
         machine.describe(),
         machine.hakmem(library) | options,
         [described(a) for a in allocators],
         clock.value,
         quick,
-        [{"began": began, "load": load, "rounds": rounds, "seed": seed}],
+        [part],
         points,
         session.works,
         [*session.warned, *absent, *(f"skipped peer {m}" for m in missing), *session.refusals()],

@@ -57,17 +57,18 @@ class Session:
 
     def plan(self) -> list[Step]:
         """The warm-up is thrown away but for its system calls, the counting of
-        which takes time. What is seen over time takes time, too."""
+        which takes time. What is seen over time takes time, too. A quick run only
+        loads every library once."""
         order = random.Random(self.seed)
-        every = list(self.works)
+        every, quick = list(self.works), self.runner.quick
         steady = [w for w in every if not w.difference]
-        traced = [w for w in every if w.trace_rss and not self.runner.quick]
+        traced = [w for w in every if w.trace_rss and not quick]
         rounds = [
             Step(f"round {n}", self._in_turns(every if n <= DIFFERENCE_ROUNDS else steady, order))
             for n in range(1, self.rounds + 1)
         ]
         return [
-            Step("warm-up", self._in_turns(every, order), Look.SYSCALLS),
+            Step("warm-up", self._in_turns(every[:1] if quick else every, order), Look.SYSCALLS),
             Step("memory over time", self._in_turns(traced, order), Look.MEMORY),
             *rounds,
         ]

@@ -177,6 +177,7 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ("measured", ", ".join(str(part["began"]) for part in result.parts)),
         ("load before", ", ".join(str(part["load"]) for part in result.parts)),
         ("processor share", share_text(result)),
+        ("stolen by the host", ", ".join(f"{part['stolen']:.1%}" for part in result.parts)),
     ]
 
 

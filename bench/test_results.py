@@ -42,7 +42,7 @@ def made_up(work: Workload, metric: str, label: str, begin: str = "1", rounds: i
         {"name": "limit", "role": "limit", "version": ""},
         {"name": "hakmem", "role": "hakmem", "version": "0.1.0"},
     ]
-    part = {"began": begin, "load": "0.1", "rounds": rounds, "seed": 1}
+    part = {"began": begin, "load": "0.1", "rounds": rounds, "seed": 1, "stolen": 0.0}
     own = {"commit": "c0ffee"}
     machine = {"cpu": "x", "processors": "2"}
     return Result(machine, own, allocators, "wall", False, [part], [point], {work: measured})
@@ -142,6 +142,8 @@ class Texts(unittest.TestCase):
         self.assertIn("83%", run.busy_machine(result)[0])
         result.works[FAST].samples.clear()
         self.assertEqual(run.busy_machine(result), [])
+        result.parts[0]["stolen"] = 0.125
+        self.assertIn("12%", run.busy_machine(result)[0])
 
     def test_nothing_measured_is_said(self) -> None:
         result = speed(rounds=0)

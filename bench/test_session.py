@@ -113,7 +113,13 @@ class Order(unittest.TestCase):
     def test_only_marked_workloads_are_traced(self) -> None:
         traced = {work for work, m in self.session.works.items() if m.traces}
         self.assertEqual(traced, {TRACED})
-        self.assertFalse(played(Actor(quick=True)).works[TRACED].traces)
+
+    def test_a_quick_one_loads_each_library_and_begins(self) -> None:
+        actor = Actor(quick=True)
+        played(actor)
+        extra = [run for run in actor.asked if run[0] != "timed"]
+        self.assertEqual({kind for kind, _, _ in extra}, {"counted"})
+        self.assertEqual(sorted(name for _, _, name in extra), ["a", "b", "hakmem"])
 
     def test_counts_that_hardly_vary_need_fewer_rounds(self) -> None:
         self.assertEqual(len(self.session.works[STEADY].samples["a"]), DIFFERENCE_ROUNDS)
