@@ -1,0 +1,72 @@
+"""Runs a program under callgrind, which counts exactly, and reads what it found."""
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+VALGRIND = shutil.which("valgrind")
+MISSING = "no valgrind here (tools/packages/test.txt names it): skipped"
+
+
+@dataclass
+class Profile:
+    # object, function, instructions of its own
+    costs: list[tuple[str, str, int]] = field(default_factory=list)
+    # object, called object, called function, times
+    calls: list[tuple[str, str, str, int]] = field(default_factory=list)
+
+    def instructions(self, library: str) -> int:
+        """What the library itself executed."""
+        own = os.path.realpath(library)
+        return sum(cost for code, _, cost in self.costs if code == own)
+
+    def in_plt(self) -> int:
+        return sum(cost for _, function, cost in self.costs if function.endswith("[PLT]"))
+
+    def calls_out(self, library: str) -> Iterator[tuple[str, int]]:
+        """(function, times) of what the library called outside itself."""
+        own = os.path.realpath(library)
+        return ((name, times) for code, called, name, times in self.calls if code == own != called)
+
+
+def read(text: str) -> Profile:
+    found = Profile()
+    code = function = called = callee = ""
+    inclusive = False
+    for line in text.splitlines():
+        kind, _, rest = line.partition("=")
+        if kind == "ob":
+            code = called = rest
+        elif kind == "fn":
+            function = rest
+        elif kind == "cob":
+            called = rest
+        elif kind == "cfn":
+            callee = rest
+        elif kind == "calls":
+            found.calls.append((code, called, callee, int(rest.split()[0])))
+            called, inclusive = code, True
+        elif line[:1].isdigit():
+            # The line after a call has what the called function cost: counted where it was spent.
+            if not inclusive:
+                found.costs.append((code, function, int(line.split()[-1])))
+            inclusive = False
+    return found
+
+
+def profile(command: list[str], environment: dict[str, str], *options: str) -> Profile:
+    """The environment is all there is, so that its size is the same everywhere. Valgrind begins as
+    a shell script, and what is preloaded serves that shell, too: with PWD it asks for less."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "profile"
+        outcome = subprocess.run(
+            [VALGRIND, "-q", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no",
+             f"--callgrind-out-file={out}", *options, *command],
+            check=False, timeout=200, cwd="/", env={"PWD": "/", **environment},
+            capture_output=True, text=True)
+        if outcome.returncode != 0 or "cannot be preloaded" in outcome.stderr:
+            raise SystemExit(f"callgrind: {' '.join(command)} failed: {outcome.stderr}")
+        return read(out.read_text())
