@@ -23,7 +23,8 @@ build() {
   return 1
 }
 
-# Shown as it runs, and kept: the closing lines of each build come again at the very end.
+# Shown as it runs, and kept: the closing lines of each build come again at the very end, with what a test that passed wants
+# to be read.
 # Words of chosen() are options: splitting is wanted, wildcards are not.
 # shellcheck disable=SC2046
 run() {
@@ -31,7 +32,8 @@ run() {
   status=$logs/$1.status
   { ctest --test-dir "$(folder "$1")" $(chosen "$1") -j "$jobs" --output-on-failure --no-tests=error
     echo $? >"$status"; } 2>&1 | tee "$logs/$1-test.log"
-  { echo "$1:"; sed -n '/tests passed/,$p' "$logs/$1-test.log" | grep -v '^$' | grep -v -e '^Label Time' -e 'sec\*proc'; } >>"$closing"
+  { echo "$1:"; sed -n '/tests passed/,$p' "$logs/$1-test.log" | grep -v '^$' | grep -v -e '^Label Time' -e 'sec\*proc'
+    sed -n '/^notice: /p' "$(folder "$1")/Testing/Temporary/LastTest.log"; } >>"$closing"
   [ "$(cat "$status")" -eq 0 ]
 }
 

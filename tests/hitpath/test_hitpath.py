@@ -1,4 +1,4 @@
-"""The controls: small libraries and numbers, each wrong in one way, must be noticed.    test_hitpath.py PAIRS CC"""
+"""The controls: small libraries and numbers, each wrong in one way, must be noticed.    test_hitpath.py PAIRS CLOCK CC"""
 import contextlib
 import io
 import platform
@@ -9,12 +9,14 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import check_loops
 from check_hitpath import check
 from check_kernel import judged
 from check_pairs import instructions_a_pair
 from locks import bound
+from loops import Bench, Loop
 
-PAIRS, COMPILER = "", "cc"
+PAIRS, CLOCK, COMPILER = "", "", "cc"
 FRONT = """#include <stddef.h>
 struct front { void **top; long served; };
 static struct front none;
@@ -29,6 +31,12 @@ LONG = """__asm__(".text; .globl malloc, free; .type malloc, @function; .type fr
 "malloc: .rept 60; nop; .endr; lea room(%rip), %rax; add used(%rip), %rax; add $15, %rdi; and $-16, %rdi; add %rdi, used(%rip); ret;"
 ".size malloc, .-malloc; free: ret; .size free, .-free;"
 ".bss; .balign 16; used: .skip 16; room: .skip 1 << 24; .section .note.GNU-stack,\\"\\",@progbits");
+"""
+# Each malloc asks the kernel.
+ASKING = """#include <sys/mman.h>
+static char room[1 << 24], *next = room;
+void *malloc(size_t size) { madvise(0, 0, 0); char *p = next; next += (size + 15) & -(size_t)16; return p; }
+void free(void *p) { (void)p; }
 """
 
 
@@ -89,6 +97,46 @@ class Pairs(unittest.TestCase):
         self.assertIn(found - 67, range(2, 7), "67 in the library, and two jumps of one to three instructions")
 
 
+@unittest.skipUnless(shutil.which("valgrind"), "no valgrind here")
+class Counting(unittest.TestCase):
+    def counted(self, code: str, pairs: int) -> tuple[int, int]:
+        with tempfile.TemporaryDirectory() as folder:
+            return Bench(built(folder, code), Path(PAIRS).parent, CLOCK).counted(Loop("pairs", f"test_pairs {pairs}"))
+
+    def test_instructions(self):
+        self.assertEqual(self.counted(LONG, 2000)[0] - self.counted(LONG, 1000)[0], 67 * 1000)
+
+    def test_system_calls(self):
+        self.assertEqual(self.counted(LONG, 1000)[1], 0)
+        self.assertEqual(self.counted(ASKING, 1000)[1], 1000)
+
+
+class Loops(unittest.TestCase):
+    GOOD = {"instructions": 100_000, "system_calls": 20, "page_faults": 1000}
+
+    def judged(self, **other: int) -> tuple[int, int]:
+        worse, better = check_loops.judged("a loop", self.GOOD | other, self.GOOD)
+        return len(worse), len(better)
+
+    def test_as_locked(self):
+        self.assertEqual(self.judged(), (0, 0))
+        self.assertEqual(self.judged(instructions=101_000, page_faults=1012), (0, 0))
+
+    def test_more(self):
+        for other in ({"instructions": 101_001}, {"system_calls": 21}, {"page_faults": 1013}):
+            self.assertEqual(self.judged(**other), (1, 0), other)
+
+    def test_less(self):
+        for other in ({"instructions": 99_000}, {"system_calls": 19}, {"page_faults": 980}):
+            self.assertEqual(self.judged(**other), (0, 1), other)
+
+    def test_nothing_counted(self):
+        self.assertEqual(self.judged(instructions=0), (1, 1))
+
+    def test_not_locked(self):
+        self.assertEqual(len(check_loops.judged("a new loop", self.GOOD, {})[0]), 1)
+
+
 class Kernel(unittest.TestCase):
     GOOD = {"faults": 190, "glibc": 155, "calls": 70, "calls of twice the steps": 70}
 
@@ -102,5 +150,5 @@ class Kernel(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PAIRS, COMPILER = sys.argv.pop(1), sys.argv.pop(1)
+    PAIRS, CLOCK, COMPILER = (sys.argv.pop(1) for _ in range(3))
     unittest.main()

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Counts what whole benchmark loops cost, and compares with what loops.json has for the compiler.
+
+check_loops.py [--build FOLDER] [--update] [LOOP...]
+  --build   where libhakmem.so, bench/ and tests/hitpath/ are; default: build/
+  --update  writes what was counted to loops.json: the diff is what a change did to the costs
+  LOOP      a part of its name; default: all
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import callgrind
+from loops import LOOPS, Bench, steady
+
+CANNOT_RUN = 77
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+FILE = HERE / "loops.json"
+MORE = 1.01
+# A line of code can be what fills the library's last page.
+SPARE = {"page_faults": 2}
+
+Numbers = dict[str, int]
+
+
+def compiler(library: str) -> str:
+    """Such as gcc 12.2. In what clang compiled, the C library's own start files name gcc, too."""
+    command = ["readelf", "-p", ".comment", library]
+    notes = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    for name, known_by in (("clang", r"clang version "), ("gcc", r"GCC: \(.*\) ")):
+        if found := re.search(known_by + r"(\d+\.\d+)", notes):
+            return f"{name} {found[1]}"
+    return "an unknown compiler"
+
+
+def judged(name: str, found: Numbers, locked: Numbers) -> tuple[list[str], list[str]]:
+    """What is worse, and what is better than locked."""
+    worse, better = [], []
+    if not locked:
+        worse.append(f"{name}: not in loops.json")
+    for what in found.keys() & locked.keys():
+        spare = SPARE.get(what, 0)
+        said = f"{name}: {what.replace('_', ' ')}: {found[what]:,}, locked {locked[what]:,}"
+        if found[what] > locked[what] * MORE + spare:
+            worse.append(said)
+        elif found[what] < locked[what] / MORE - spare:
+            better.append(said)
+    if found["instructions"] == 0:
+        worse.append(f"{name}: no instruction was counted")
+    return worse, better
+
+
+def compared(counts: dict[str, Numbers], locked: dict[str, Numbers]) -> tuple[int, int]:
+    """Prints a line or more for each loop; how many numbers are worse, and how many better."""
+    all_worse = all_better = 0
+    for name, found in counts.items():
+        worse, better = judged(name, found, locked.get(name, {}))
+        numbers = (f"{number:,} {what.replace('_', ' ')}" for what, number in found.items())
+        for said in worse or better or [f"{name}: " + ", ".join(numbers)]:
+            print("MORE: " if worse else "less: " if better else "as locked: ", said, sep="")
+        all_worse, all_better = all_worse + len(worse), all_better + len(better)
+    return all_worse, all_better
+
+
+def written(locks: dict[str, dict[str, Numbers]]) -> str:
+    """JSON with a loop a line, as a diff should show it."""
+    parts = []
+    for name in sorted(locks):
+        loops = locks[name].items()
+        lines = (f"    {json.dumps(loop)}: {json.dumps(costs)}" for loop, costs in loops)
+        parts.append(f"  {json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n  }")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--update", action="store_true", help="write loops.json anew")
+    parser.add_argument("loop", nargs="*", help="a part of its name; default: all")
+    return parser.parse_args()
+
+
+def counted(bench: Bench, parts: list[str]) -> dict[str, Numbers]:
+    chosen = [loop for loop in LOOPS if not parts or any(part in loop.name for part in parts)]
+    with_faults = steady()
+    if not with_faults:
+        print("notice: page faults are not counted: the system does not let addresses be fixed")
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(lambda loop: bench.measured(loop, with_faults), chosen))
+    return {loop.name: numbers for loop, numbers in zip(chosen, found)}
+
+
+def update(locks: dict[str, dict[str, Numbers]], name: str, counts: dict[str, Numbers]) -> None:
+    """What is no loop any more goes."""
+    known = locks.get(name, {}) | counts
+    locks[name] = {loop.name: known[loop.name] for loop in LOOPS if loop.name in known}
+    FILE.write_text(written(locks))
+
+
+def check(counts: dict[str, Numbers], locked: dict[str, Numbers], build: Path) -> int:
+    worse, better = compared(counts, locked)
+    script = Path(__file__).resolve().relative_to(ROOT)
+    command = f"python3 {script} --build {os.path.relpath(build, ROOT)} --update"
+    if worse:
+        print(f"{worse} costs grew by more than 1 %. If it is meant: {command}")
+    if better:
+        print(f"notice: {better} costs shrank by more than 1 %; to lock that: {command}")
+    return 1 if worse else 0
+
+
+def main() -> int:
+    asked = arguments()
+    if callgrind.VALGRIND is None:
+        print(callgrind.MISSING)
+        return CANNOT_RUN
+    build = asked.build.resolve()
+    clock = build / "tests/hitpath/libclock.so"
+    bench = Bench(str(build / "libhakmem.so"), build / "bench", str(clock))
+    name, locks = compiler(bench.library), json.loads(FILE.read_text())
+    if asked.update:
+        update(locks, name, counted(bench, asked.loop))
+        return 0
+    if name not in locks:
+        print(f"loops: nothing is locked for {name} (--update does it): skipped")
+        return CANNOT_RUN
+    return check(counted(bench, asked.loop), locks[name], build)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
