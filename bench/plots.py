@@ -314,7 +314,7 @@ def save_picture(result: Result, path: Path) -> None:
     lines = [line for line in result.lines() if line.is_goal_row and not line.is_memory]
     lines = sorted((line for line in lines if line.to_best), key=number_of)
     below = (
-        "Ratio of medians and its 95 % interval; hollow: no difference shown.\n"
+        "Median of the rounds' ratios, 95 % interval; hollow: no difference shown.\n"
         f"Peers: {', '.join(result.names('peer'))}.\n"
         f"{result.machine['cpu']}, {result.machine['processors']} processors, "
         f"{result.parts[0]['began'][:10]}."

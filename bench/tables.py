@@ -15,11 +15,11 @@ from verdicts import Line, Met, Versus
 Rows = list[list[str]]  # the first is the header
 
 HOW_TO_READ = (
-    "Ratios are HAKMEM's to the best peer's median, above 1 where HAKMEM is better, with the "
-    "95 % interval of a bootstrap over rounds. *ahead*: of each single peer, and each interval "
-    "lies above 1. *level with*: intervals that hold 1, no difference was shown. *behind*: "
-    "intervals below 1. *goal*: `yes` and `NO` where the interval lies on one side of the bound, "
-    "`yes?` and `no?` where it holds it."
+    "HAKMEM beside the best peer: medians of the rounds, and the median of the rounds' ratios, "
+    "above 1 where HAKMEM is better, with its 95 % interval (bootstrap over rounds). *ahead*: of "
+    "each single peer, and each interval lies above 1. *level with*: intervals that hold 1, no "
+    "difference was shown. *behind*: intervals below 1. Goals: `yes` and `NO` where the interval "
+    "lies on one side of the bound, `yes?` and `no?` where it holds it."
 )
 
 COSTS = (

@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass
 from enum import Enum
 
-from confidence import Interval, Verdict, median_interval, ratio_interval, verdict
+from confidence import Interval, Verdict, median_interval, ratio, ratio_interval, verdict
 from point import Goal, Point
 
 OWN = "hakmem"
@@ -135,10 +135,3 @@ def spread(values: list[float]) -> float:
 def compare(point: Point, own: list[float], other: list[float]) -> Versus:
     over, under = (own, other) if point.higher else (other, own)
     return Versus(ratio(over, under), ratio_interval(over, under))
-
-
-def ratio(over: list[float], under: list[float]) -> float:
-    top, bottom = statistics.median(over), statistics.median(under)
-    if bottom == 0:
-        return 1.0 if top == 0 else float("inf")
-    return top / bottom
