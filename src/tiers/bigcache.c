@@ -234,9 +234,9 @@ static size_t cut_oldest_spare(uint64_t before)
     if (slab != NULL && slab->idle_since <= before &&
         hk_os.remap((void *)slab->start, slab->bytes, slab->asked, NULL)) {
         bytes = slab->bytes - slab->asked;
-        unset_asked_locked(slab);
-        enter(slab, slab->start, slab->asked);
-        set_asked_locked(slab, slab->asked);
+        slab->bytes = slab->asked; /* and no other field: its thread may be reading them */
+        big.totals.cached -= bytes;
+        hk_link_remove(&slab->by_spare);
     }
     hk_unlock(&big.lock);
     return bytes;
