@@ -31,8 +31,14 @@ static const struct row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* HAKMEM_CONF is cut into pieces here; its text values point into it for the life of the process. */
+/* HAKMEM_CONF is cut into pieces here. */
 static char conf_copy[4096] HK_COLD_DATA;
+
+/* Text values, for the life of the process: programs that show a title in `ps` overwrite their environment with it. */
+static struct {
+    size_t used;
+    char bytes[8192];
+} texts HK_COLD_DATA;
 
 static uint64_t *number_of(const struct row *row) { return (uint64_t *)(void *)((char *)&hk_options + row->offset); }
 static const char **text_of(const struct row *row) { return (const char **)(void *)((char *)&hk_options + row->offset); }
@@ -85,11 +91,23 @@ static bool parse_number(const char *text, uint64_t *value)
     return true;
 }
 
+static void set_text(const struct row *row, const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    if (bytes > sizeof texts.bytes - texts.used) {
+        hk_say("option %s: longer than can be kept (%zu characters in all)", row->name, sizeof texts.bytes - 1);
+        return;
+    }
+    char *copy = memcpy(texts.bytes + texts.used, text, bytes);
+    texts.used += bytes;
+    *text_of(row) = *copy != 0 ? copy : NULL;
+}
+
 static void set(const struct row *row, const char *text)
 {
     uint64_t value;
     if (row->kind == KIND_TEXT)
-        *text_of(row) = *text != 0 ? text : NULL;
+        set_text(row, text);
     else if (parse_number(text, &value) && value >= row->min && value <= row->max)
         *number_of(row) = value;
     else
@@ -130,6 +148,7 @@ static void read_conf(void)
 void hk_options_read(void)
 {
     static const char prefix[] = "HAKMEM_";
+    texts.used = 0;
     read_conf();
     for (char **entry = hk_os.environment(); *entry != NULL; entry++) {
         const char *name = *entry + sizeof prefix - 1;

@@ -37,6 +37,24 @@ UNIT_TEST(nothing_set)
     assert_string_equal(fake_os.captured, "");
 }
 
+/* As programs do that show a title in `ps`. */
+UNIT_TEST(environment_overwritten)
+{
+    char entry[] = "HAKMEM_REPORT=/tmp/report.json";
+    read_from((char *[]){entry, NULL}, NULL);
+    memset(entry, 'x', sizeof entry);
+    assert_string_equal(hk_options.report, "/tmp/report.json");
+}
+
+UNIT_TEST(text_too_long)
+{
+    static char entry[9000] = "HAKMEM_REPORT=";
+    memset(entry + 14, 'x', sizeof entry - 15);
+    read_from((char *[]){entry, NULL}, NULL);
+    assert_nothing_changed();
+    assert_int_equal(lines_said(), 1);
+}
+
 UNIT_TEST(numbers_and_suffixes)
 {
     static const struct {
@@ -223,7 +241,7 @@ int main(void)
 {
     defaults = hk_options;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_set),   cmocka_unit_test(numbers_and_suffixes),
+        cmocka_unit_test(nothing_set), cmocka_unit_test(environment_overwritten), cmocka_unit_test(text_too_long),   cmocka_unit_test(numbers_and_suffixes),
         cmocka_unit_test(bad_numbers),   cmocka_unit_test(ranges),
         cmocka_unit_test(unknown_names), cmocka_unit_test(conf),
         cmocka_unit_test(conf_too_long), cmocka_unit_test(texts),
