@@ -48,6 +48,8 @@ function(hakmem_test_properties)
   endif()
   set_tests_properties(${T_NAME} PROPERTIES
     LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${T_ENV}" SKIP_RETURN_CODE ${T_SKIP}
+    # The longest first: else a core waits for the other to end a long one that began last.
+    COST ${T_TIMEOUT}
     # The loader only warns when it cannot preload, and the test would then be one of glibc.
     FAIL_REGULAR_EXPRESSION "cannot be preloaded")
   if(T_SERIAL)
