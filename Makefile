@@ -24,7 +24,7 @@ check: build/build.ninja        ## the quick tests, < 3 min
 	@cmake --build build -j $(JOBS)
 	@ctest --test-dir build -L '^quick$$' -j $(JOBS) --output-on-failure
 
-test:                           ## all tests: release, debug, separate, clang, sanitizers, valgrind, real programs
+test:                           ## all tests: release, debug, clang, sanitizers, valgrind, real programs
 	@tools/setup.sh test
 	@tools/test_all.sh
 

@@ -12,12 +12,13 @@ die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
 case $goal in build|run|bench|test) ;; *) die "usage: setup.sh build|run|bench [ROWS]|test" ;; esac
 
+# Called while wildcards are off, for the probes.
 lists() {
   echo "$home/tools/packages/build.txt"
   [ "$goal" = build ] || echo "$home/tools/packages/run.txt"
   [ "$goal" != bench ] || ls "$home"/bench/packages.txt 2>/dev/null || true
   case $goal,$rows in bench,all|bench,*[pP]16*) echo "$home/bench/packages-programs.txt" ;; esac
-  [ "$goal" != test ] || ls "$home/tools/packages/test.txt" "$home"/tests/*/packages.txt 2>/dev/null || true
+  [ "$goal" != test ] || (set +f; ls "$home/tools/packages/test.txt" "$home"/tests/*/packages.txt)
 }
 
 # present PROBE: a path (wildcards allowed) that exists, or a command.

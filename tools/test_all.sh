@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname -- "$(readlink -f -- "$0")")/.." || exit 1
 jobs=${JOBS:-$(nproc)}
-presets=${*:-release debug separate clang asan ubsan tsan valgrind}
+presets=${*:-release debug clang asan tsan valgrind}
 logs=build/test-logs
 mkdir -p "$logs"
 closing=$logs/closing.txt

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "api/background.h"
 #include "api/exit_report.h"
 #include "base/lock.h"
 #include "base/say.h"
@@ -46,6 +47,7 @@ static bool step_lists(void)
     hk_runs_init();
     hk_registry_init();
     hk_big_init();
+    hk_background_reset();
     hk_gate_open();
     return true;
 }
@@ -93,6 +95,7 @@ static void fork_prepare(void)
         _IO_list_lock();
     hk_lock(&life.lock);
     hk_caches_fork_prepare();
+    hk_giveback_fork_prepare();
     hk_registry_fork_prepare();
     hk_owners_fork_prepare();
     hk_big_fork_prepare();
@@ -114,6 +117,7 @@ static void fork_parent(void)
     hk_big_fork_parent();
     hk_owners_fork_parent();
     hk_registry_fork_parent();
+    hk_giveback_fork_parent();
     hk_caches_fork_parent();
     hk_unlock(&life.lock);
     if (_IO_list_unlock != NULL)
@@ -122,7 +126,9 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
+    struct hk_cache *self = hk_cache_self();
     HK_COUNT(forks, 1);
+    hk_background_reset();
     if (alone_at_fork)
         return;
     hk_sparse_fork_child();
@@ -130,11 +136,11 @@ static void fork_child(void)
     hk_runs_fork_child();
     hk_slabs_fork_child();
     hk_big_fork_child();
-    hk_owners_fork_child();
+    hk_owners_fork_child(self != NULL ? &self->owner : NULL);
     hk_registry_fork_child();
+    hk_giveback_fork_child();
     bool orphans = hk_caches_fork_child();
     hk_lock_reset(&life.lock);
-    struct hk_cache *self = hk_cache_self();
     if (orphans)
         hk_registry_orphan_rest(self != NULL ? self->owner.id : HK_NOBODY);
 }

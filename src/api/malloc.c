@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/background.h"
 #include "api/entry.h"
 #include "api/exit_report.h"
 #include "api/life.h"
@@ -87,11 +88,23 @@ static void *alloc(size_t size, size_t align, bool *zeroed)
     return HK_LIKELY(block != NULL) ? block : refused(size);
 }
 
+static HK_COLD void *alloc_then_begin(size_t size, const void *caller)
+{
+    bool zeroed;
+    void *block = alloc(size, HK_FINE_STEP, &zeroed);
+    hk_background_begin(caller);
+    return block;
+}
+
 HK_NOINLINE void *hk_malloc_slow(size_t size)
 {
     bool zeroed;
     void *block = hk_hit_malloc_coarse(size);
-    return HK_LIKELY(block != NULL) ? block : alloc(size, HK_FINE_STEP, &zeroed);
+    if (HK_LIKELY(block != NULL))
+        return block;
+    if (HK_UNLIKELY(hk_options.background != 0))
+        return alloc_then_begin(size, __builtin_return_address(0));
+    return alloc(size, HK_FINE_STEP, &zeroed);
 }
 
 HK_NOINLINE void *hk_aligned_slow(size_t align, size_t size)
@@ -308,8 +321,8 @@ HK_EXPORT int hak_trim(size_t keep)
     struct hk_cache *cache = hk_life_cache();
     if (cache == NULL)
         return 0;
-    hk_cache_trim(cache);
-    return hk_giveback_all() > 0;
+    size_t bytes = hk_cache_trim(cache);
+    return bytes + hk_giveback_all() > 0;
 }
 
 HK_REPLACES(void *, malloc, (size_t size), hak_malloc)

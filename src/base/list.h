@@ -40,4 +40,17 @@ HK_INLINE void hk_link_remove(struct hk_link *link)
     link->next = link->prev = NULL;
 }
 
+/* A walk along a list that goes on another time: what changes the list meanwhile has to say so. */
+struct hk_walk {
+    struct hk_link *at; /* the next to be looked at; NULL: none */
+};
+
+/* Removes a link that the walk may have come to. */
+HK_INLINE void hk_link_remove_under(struct hk_link *link, struct hk_walk *walk)
+{
+    if (walk->at == link)
+        walk->at = link->next;
+    hk_link_remove(link);
+}
+
 #endif

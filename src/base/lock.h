@@ -1,8 +1,8 @@
 /* Lock: a futex mutex with a rank.
  * Invariant  a thread takes locks in rising rank only (checked when HK_DEBUG); of two locks of one rank, only in fork's order.
  * Threads    any. A lock that is free in every thread may be reset in a fork child with hk_lock_reset.
- * Never      held over munmap or madvise, but for the purge's own, which no allocation waits for, and while the spare end of a
- *            big block is cut off, which its thread may want at that moment. */
+ * Never      held over munmap or madvise, but for the purge's own, which no allocation waits for, while the spare end of a big
+ *            block is cut off, which its thread may want at that moment, and while a few pages inside slabs are given back. */
 #ifndef HK_LOCK_H
 #define HK_LOCK_H
 
@@ -12,6 +12,8 @@
 enum hk_rank {
     HK_RANK_START = 1,
     HK_RANK_LIFE,
+    HK_RANK_SWEEP,
+    HK_RANK_SHELVES,
     HK_RANK_REGISTRY,
     HK_RANK_OWNERS,
     HK_RANK_PARCELS,

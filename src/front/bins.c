@@ -107,6 +107,7 @@ void hk_bin_shed(struct hk_cache *cache, unsigned class, size_t n)
 void hk_bin_empty(struct hk_cache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->front.bins[class];
-    hk_blocks_give(&cache->owner, bin->base + 1, (unsigned)hk_bin_items(bin));
+    if (hk_bin_items(bin) > 0)
+        hk_blocks_give(&cache->owner, bin->base + 1, (unsigned)hk_bin_items(bin));
     bin->top = bin->base;
 }

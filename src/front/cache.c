@@ -15,9 +15,11 @@
 #include "tiers/giveback.h"
 
 enum {
-    SLOW_CALLS_PER_TICK = 64,
+    SLOW_CALLS_PER_TICK = 16,
+    REMOTE_FREES_PER_TICK = 64,
+    BLOCKS_PER_PASS = 1024, /* of idle bins: some 50 microseconds */
     QUICK_TURN = 4,
-    PARCELS_PER_TICK = 64, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
+    PARCELS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
 };
 
 static struct {
@@ -89,8 +91,9 @@ bool hk_cache_begin(void)
         return false;
     hk_owner_open(&cache->owner);
     reset_bins(cache);
+    cache->pulse = (struct hk_pulse){0};
     cache->front.key = hk_route(cache->owner.id, 0);
-    cache->until_tick = SLOW_CALLS_PER_TICK;
+    cache->until_tick = REMOTE_FREES_PER_TICK;
     cache->alive = true;
     hk_self = &cache->front;
     HK_COUNT(threads_started, 1);
@@ -165,24 +168,67 @@ static void drain_all(struct hk_cache *cache)
         drain_some(cache);
 }
 
-static void tick(struct hk_cache *cache)
+static void empty_bins(struct hk_cache *cache)
 {
-    if (HK_LIKELY(--cache->until_tick != 0))
-        return;
-    cache->until_tick = SLOW_CALLS_PER_TICK;
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        hk_bin_empty(cache, class);
+        hk_bin_drop(cache, class);
+    }
+    hk_depot_empty(&cache->depot, &cache->owner);
+}
+
+/* What nothing was served from since the last pass goes back to the slabs; the array, if that has gone before. */
+static void shed_idle_bins(struct hk_cache *cache)
+{
+    size_t left = BLOCKS_PER_PASS;
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        struct hk_bin *bin = &cache->front.bins[class];
+        bool idle = cache->served_at_pass[class] == (uint32_t)bin->served;
+        size_t items = hk_bin_items(bin);
+        cache->served_at_pass[class] = (uint32_t)bin->served;
+        if (!idle || items > left)
+            continue;
+        left -= items;
+        if (items > 0)
+            hk_bin_empty(cache, class);
+        else
+            hk_bin_drop(cache, class);
+    }
+}
+
+static void pass_seen(struct hk_cache *cache)
+{
     hk_outbox_post_all(&cache->outbox);
+    hk_depot_age(&cache->depot, &cache->owner);
+    shed_idle_bins(cache);
+    hk_blocks_sweep_begin(&cache->owner);
+}
+
+enum { REMOTE_FREE = 1, SLOW_CALL = REMOTE_FREES_PER_TICK / SLOW_CALLS_PER_TICK };
+
+static void tick(struct hk_cache *cache, int weight)
+{
+    cache->until_tick -= weight;
+    if (HK_LIKELY(cache->until_tick > 0))
+        return;
+    cache->until_tick = REMOTE_FREES_PER_TICK;
     drain_some(cache);
-    if (hk_giveback_tick(&cache->ticks_seen))
-        hk_depot_age(&cache->depot, &cache->owner);
+    if (hk_giveback_look(&cache->pulse))
+        empty_bins(cache);
+    if (hk_giveback_tick(&cache->pulse))
+        pass_seen(cache);
+    struct hk_sweep share = hk_giveback_share(&cache->pulse);
+    if (share.effort > 0)
+        hk_blocks_sweep(&cache->owner, &share);
 }
 
 /* A bin that runs empty or over again after a few times its capacity is too small for what the program does. */
 static bool too_small(struct hk_cache *cache, unsigned class)
 {
     const struct hk_bin *bin = &cache->front.bins[class];
-    uint64_t since = bin->served - cache->served_at_turn[class];
-    cache->served_at_turn[class] = bin->served;
-    return since <= QUICK_TURN * hk_bin_capacity(bin);
+    uint32_t since = (uint32_t)bin->served - cache->served_at_turn[class];
+    cache->served_at_turn[class] = (uint32_t)bin->served;
+    return hk_bin_capacity(bin) == 0 || since <= QUICK_TURN * hk_bin_capacity(bin);
 }
 
 /* Where there is no memory for the bin's array: one block without it. */
@@ -203,7 +249,7 @@ static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->front.bins[class];
     HK_COUNT_THREAD(&cache->owner.counts, misses, 1);
-    tick(cache);
+    tick(cache, SLOW_CALL);
     if (too_small(cache, class))
         hk_bin_grow(cache, class);
     unpack(cache, hk_inbox_take(&cache->owner, class, parcels_that_fit(bin)));
@@ -211,12 +257,12 @@ static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class)
         return take_one(cache, class);
     if (hk_bin_items(bin) == 0)
         hk_bin_fill(cache, class);
-    return hk_hit_pop(&cache->front, class * HK_CLASS_BYTES);
+    return hk_hit_pop(&cache->front, class * HK_CLASS_BYTES, false);
 }
 
 void *hk_cache_alloc(struct hk_cache *cache, unsigned class)
 {
-    void *block = hk_hit_pop(&cache->front, class * HK_CLASS_BYTES);
+    void *block = hk_hit_pop(&cache->front, class * HK_CLASS_BYTES, false);
     return HK_LIKELY(block != NULL) ? block : refill(cache, class);
 }
 
@@ -226,9 +272,10 @@ static void free_mine(struct hk_cache *cache, unsigned class, void *block)
     if (hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
         return;
     HK_COUNT_THREAD(&cache->owner.counts, overflows, 1);
-    tick(cache);
-    if (!too_small(cache, class) || !hk_bin_grow(cache, class))
-        hk_bin_shed(cache, class, (hk_bin_capacity(bin) + 1) / 2);
+    tick(cache, SLOW_CALL);
+    bool still_full = hk_bin_items(bin) == hk_bin_capacity(bin);
+    if (still_full && (!too_small(cache, class) || !hk_bin_grow(cache, class)))
+        hk_bin_shed(cache, class, (hk_bin_items(bin) + 1) / 2);
     if (!hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
         hk_blocks_give(&cache->owner, &block, 1);
 }
@@ -260,7 +307,7 @@ static void free_big(struct hk_cache *cache, void *block)
 {
     hk_big_free(block);
     if (cache != NULL)
-        tick(cache);
+        tick(cache, SLOW_CALL);
 }
 
 void hk_cache_free(struct hk_cache *cache, void *block)
@@ -281,7 +328,7 @@ void hk_cache_free(struct hk_cache *cache, void *block)
     else {
         HK_COUNT_THREAD(&cache->owner.counts, remote_frees, 1);
         hk_outbox_put(&cache->outbox, route, block);
-        tick(cache);
+        tick(cache, REMOTE_FREE);
     }
 }
 
@@ -297,21 +344,12 @@ bool hk_cache_resize(struct hk_cache *cache, void *block, size_t size)
     return resized;
 }
 
-static void empty_bins(struct hk_cache *cache)
-{
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        hk_bin_empty(cache, class);
-        hk_bin_drop(cache, class);
-    }
-    hk_depot_empty(&cache->depot, &cache->owner);
-}
-
-void hk_cache_trim(struct hk_cache *cache)
+size_t hk_cache_trim(struct hk_cache *cache)
 {
     hk_outbox_post_all(&cache->outbox);
     drain_all(cache);
     empty_bins(cache);
-    hk_blocks_trim(&cache->owner);
+    return hk_blocks_trim(&cache->owner);
 }
 
 static void close_inboxes(struct hk_cache *cache)
@@ -333,7 +371,8 @@ void hk_cache_end(void)
     close_inboxes(cache);
     hk_blocks_abandon(&cache->owner);
     drain_all(cache);
-    hk_giveback_tick(&cache->ticks_seen);
+    hk_giveback_look(&cache->pulse);
+    hk_giveback_tick(&cache->pulse);
     HK_COUNT(threads_ended, 1);
     hk_lock(&pool.lock);
     cache->alive = false;

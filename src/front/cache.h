@@ -10,16 +10,18 @@
 #include "front/hit.h"
 #include "slab/outbox.h"
 #include "slab/owner.h"
+#include "tiers/giveback.h"
 
 struct hk_cache {
     struct hk_depot depot;
     struct hk_front front HK_ALIGNED(HK_CACHE_LINE); /* not first: at the start of a page, class 0 is 13 % slower */
     struct hk_owner owner;
     struct hk_outbox outbox;
-    uint64_t served_at_turn[HK_CLASSES]; /* what a bin had served when it last ran empty or over */
+    uint32_t served_at_turn[HK_CLASSES]; /* what a bin had served when it last ran empty or over */
+    uint32_t served_at_pass[HK_CLASSES]; /* and when memory was last given back */
     size_t granted;      /* bytes that the bins may hold, by their capacities */
-    uint32_t until_tick; /* slow calls left until the clock is looked at */
-    uint64_t ticks_seen; /* of giving back */
+    int until_tick;      /* slow calls left, by weight, until the clock is looked at */
+    struct hk_pulse pulse;
     bool alive;
     struct hk_cache *next_unused;
 };
@@ -47,8 +49,8 @@ void hk_cache_free(struct hk_cache *cache, void *block);
 /* A block resized where it is; false if it has to move. */
 bool hk_cache_resize(struct hk_cache *cache, void *block, size_t size);
 
-/* Gives back everything in bins and outboxes, and empty slabs. */
-void hk_cache_trim(struct hk_cache *cache);
+/* Gives back everything in bins and outboxes, empty slabs, and free pages of the others. Bytes of these. */
+size_t hk_cache_trim(struct hk_cache *cache);
 
 /* Caches of all threads, ended ones included: for the report. */
 struct hk_cache *hk_cache_by_id(uint32_t id);

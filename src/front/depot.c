@@ -2,19 +2,64 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "policy/options.h"
 #include "span/meta.h"
 #include "tiers/blocks.h"
 
-enum { STASHES_PER_AGING = 64 }; /* some 100 microseconds at most */
+enum {
+    STASHES_PER_AGING = 64, /* some 100 microseconds at most */
+    MOST_SPARES = 16,
+    LOOSEST = 4, /* times the bytes of the blocks */
+    SAMPLE_STEP = 8,
+};
+
+static struct hk_stash *empty_stash(struct hk_depot *depot)
+{
+    struct hk_stash *stash = depot->spare;
+    if (stash == NULL)
+        return hk_meta_alloc(sizeof *stash);
+    depot->spare = stash->next;
+    depot->spares--;
+    return stash;
+}
+
+static void drop_stash(struct hk_depot *depot, struct hk_stash *stash)
+{
+    if (depot->spares == MOST_SPARES) {
+        hk_meta_free(stash, sizeof *stash);
+        return;
+    }
+    stash->next = depot->spare;
+    depot->spare = stash;
+    depot->spares++;
+}
+
+static void free_spares(struct hk_depot *depot, unsigned most)
+{
+    for (; most > 0 && depot->spares > 0; most--)
+        hk_meta_free(empty_stash(depot), sizeof(struct hk_stash));
+}
+
+/* Blocks that lie together, as a burst leaves them that is freed in the order it came. Others are better sorted by the bitmaps:
+ * handed out again as they are, they would spread what the program builds next over the whole heap. */
+static bool lie_together(void *const *blocks, size_t n, size_t bytes)
+{
+    uintptr_t lowest = UINTPTR_MAX, highest = 0;
+    for (size_t i = 0; i < n; i += SAMPLE_STEP) {
+        lowest = hk_min(lowest, (uintptr_t)blocks[i]);
+        highest = hk_max(highest, (uintptr_t)blocks[i]);
+    }
+    return highest - lowest <= LOOSEST * bytes;
+}
 
 bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, size_t n)
 {
     struct hk_depot_shelf *shelf = &depot->shelves[class];
     size_t bytes = n * hk_classes[class].size;
-    if (n > HK_STASH_BLOCKS || depot->bytes + bytes > hk_options.depot)
+    if (n > HK_STASH_BLOCKS || depot->bytes + bytes > hk_options.depot || !lie_together(blocks, n, bytes))
         return false;
-    struct hk_stash *stash = hk_meta_alloc(sizeof *stash);
+    struct hk_stash *stash = empty_stash(depot);
     if (stash == NULL)
         return false;
     memcpy(stash->blocks, blocks, n * sizeof(void *));
@@ -22,8 +67,8 @@ bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, s
     stash->next = shelf->newest;
     shelf->newest = stash;
     shelf->blocks += n;
+    shelf->touched = true;
     depot->bytes += bytes;
-    depot->touched = true;
     return true;
 }
 
@@ -39,39 +84,46 @@ static struct hk_stash *unlink_newest(struct hk_depot *depot, unsigned class)
 
 size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size_t room)
 {
-    const struct hk_stash *newest = depot->shelves[class].newest;
-    if (newest == NULL || newest->count > room)
+    struct hk_depot_shelf *shelf = &depot->shelves[class];
+    if (shelf->newest == NULL || shelf->newest->count > room)
         return 0;
     struct hk_stash *stash = unlink_newest(depot, class);
     size_t n = stash->count;
     memcpy(blocks, stash->blocks, n * sizeof(void *));
-    hk_meta_free(stash, sizeof *stash);
-    depot->touched = true;
+    drop_stash(depot, stash);
+    shelf->touched = true;
     return n;
 }
 
-static unsigned give_stashes(struct hk_depot *depot, struct hk_owner *owner, unsigned most)
+/* How many stashes it gave. */
+static unsigned give_stashes(struct hk_depot *depot, unsigned class, struct hk_owner *owner, unsigned most)
 {
     unsigned stashes = 0;
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        while (depot->shelves[class].newest != NULL && stashes < most) {
-            struct hk_stash *stash = unlink_newest(depot, class);
-            hk_blocks_give(owner, stash->blocks, (unsigned)stash->count);
-            hk_meta_free(stash, sizeof *stash);
-            stashes++;
-        }
+    for (; depot->shelves[class].newest != NULL && stashes < most; stashes++) {
+        struct hk_stash *stash = unlink_newest(depot, class);
+        hk_blocks_give(owner, stash->blocks, (unsigned)stash->count);
+        drop_stash(depot, stash);
     }
     return stashes;
 }
 
 void hk_depot_age(struct hk_depot *depot, struct hk_owner *owner)
 {
-    if (!depot->touched && depot->bytes > 0)
-        give_stashes(depot, owner, STASHES_PER_AGING);
-    depot->touched = false;
+    unsigned left = STASHES_PER_AGING;
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        if (!depot->shelves[class].touched)
+            left -= give_stashes(depot, class, owner, left);
+        depot->shelves[class].touched = false;
+    }
+    free_spares(depot, 1);
 }
 
-void hk_depot_empty(struct hk_depot *depot, struct hk_owner *owner) { give_stashes(depot, owner, UINT32_MAX); }
+void hk_depot_empty(struct hk_depot *depot, struct hk_owner *owner)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        give_stashes(depot, class, owner, UINT32_MAX);
+    free_spares(depot, UINT32_MAX);
+}
 
 size_t hk_depot_forget(struct hk_depot *depot)
 {

@@ -21,9 +21,11 @@ struct hk_depot {
     struct hk_depot_shelf {
         struct hk_stash *newest;
         size_t blocks;
+        bool touched; /* since the last call of hk_depot_age */
     } shelves[HK_CLASSES];
-    size_t bytes;  /* of blocks, in all classes */
-    bool touched;  /* since the last call of hk_depot_age */
+    size_t bytes;           /* of blocks, in all classes */
+    struct hk_stash *spare; /* empty ones: where bursts alternate, a stash is needed a moment after one was */
+    unsigned spares;
 };
 
 /* Copies n <= HK_STASH_BLOCKS blocks in; false if there is no room, or no memory for a stash. */
@@ -31,7 +33,7 @@ bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, s
 /* Copies the newest stash out; the number of blocks, 0 if there is none. */
 size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size_t room);
 
-/* Once a tick: gives back some of what nobody touched since the last. */
+/* Once a pass: gives back some of what nobody touched since the last, class by class, and a spare stash. */
 void hk_depot_age(struct hk_depot *depot, struct hk_owner *owner);
 /* Gives back all. */
 void hk_depot_empty(struct hk_depot *depot, struct hk_owner *owner);

@@ -25,7 +25,7 @@ _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "routes carry offsets of
 
 struct hk_front {
     struct hk_bin bins[HK_CLASSES]; /* first: a bin's address is front + offset */
-    uint32_t key;                   /* my routes, less the class */
+    size_t key;                     /* my routes, less the class; as wide as an offset, so that nothing is widened */
 };
 
 /* Written once, at start. Zero lets nothing pass. */
@@ -49,7 +49,7 @@ HK_INLINE struct hk_bin *hk_bin_at(struct hk_front *front, size_t offset)
     return (struct hk_bin *)(void *)((char *)front + offset);
 }
 
-HK_INLINE void *hk_hit_pop(struct hk_front *front, size_t offset)
+HK_INLINE void *hk_hit_pop(struct hk_front *front, size_t offset, bool prefetch)
 {
     void **top = hk_bin_at(front, offset)->top;
     void *block = *top;
@@ -57,7 +57,8 @@ HK_INLINE void *hk_hit_pop(struct hk_front *front, size_t offset)
     if (HK_UNLIKELY(block == NULL))
         return NULL;
     HK_FORGET(offset);
-    __builtin_prefetch(top[-1], 1); /* who pops next will write there; at the bottom, NULL: a prefetch cannot fault */
+    if (prefetch)
+        __builtin_prefetch(top[-1], 1); /* who pops next will write there; at the bottom, NULL: a prefetch cannot fault */
     HK_ADD_IN_PLACE(hk_bin_at(front, offset)->top, -1);
     HK_FORGET(offset);
     hk_bin_at(front, offset)->served++;
@@ -83,16 +84,17 @@ HK_INLINE void *hk_hit_malloc(size_t size)
     if (HK_UNLIKELY(size >= HK_LOAD_SETTLED(hk_gate.sizes_below)))
         return NULL;
     HK_READ_NO_EARLIER();
-    return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP]);
+    return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP], true);
 }
 
-/* NULL is a miss. The sizes beyond: a bin serves them too, one more compare away. */
+/* NULL is a miss. The sizes beyond: a bin serves them too, one more compare away. Of such blocks a bin has few: what would be
+ * prefetched is mostly NULL, for which the processor searches the page tables each time. */
 HK_INLINE void *hk_hit_malloc_coarse(size_t size)
 {
     if (size <= HK_FINE_MAX || size > HK_LOAD_SETTLED(hk_gate.coarse_sizes_to))
         return NULL;
     HK_READ_NO_EARLIER();
-    return hk_hit_pop(hk_self, hk_coarse_classes[(size + HK_COARSE_STEP - 1) / HK_COARSE_STEP] * (size_t)HK_CLASS_BYTES);
+    return hk_hit_pop(hk_self, hk_coarse_classes[(size + HK_COARSE_STEP - 1) / HK_COARSE_STEP] * (size_t)HK_CLASS_BYTES, false);
 }
 
 /* 0 where the map says nothing, or may not be asked. */
@@ -111,7 +113,7 @@ HK_INLINE bool hk_hit_free(void *block)
         return false;
     HK_READ_NO_EARLIER();
     struct hk_front *front = hk_self;
-    uint32_t offset = hk_load(HK_LOAD_SETTLED(hk_gate.routes)[(uintptr_t)block >> HK_UNIT_SHIFT]) ^ front->key;
+    size_t offset = hk_load(HK_LOAD_SETTLED(hk_gate.routes)[(uintptr_t)block >> HK_UNIT_SHIFT]) ^ front->key;
     if (HK_UNLIKELY(offset >= HK_CLASSES * HK_CLASS_BYTES))
         return false;
     return hk_hit_push(front, offset, block);

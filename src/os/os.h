@@ -31,6 +31,10 @@ struct hk_os {
     uint64_t (*clock_ms)(void);
     /* Lets others run, for a moment. */
     void (*pause)(void);
+    /* Sleeps, unless a signal comes. */
+    void (*rest)(uint64_t ms);
+    /* Is this code of the dynamic loader? */
+    bool (*in_loader)(const void *code);
     /* True once thread-local storage can be reached. */
     bool (*has_thread_pointer)(void);
     void (*futex_wait)(_Atomic uint32_t *word, uint32_t expected);

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <asm/prctl.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,11 +83,27 @@ static uint64_t linux_clock_ms(void)
 }
 
 /* A futex that nobody wakes: a sleep by a call that the sandboxes of threaded programs allow. */
-static void linux_pause(void)
+static void sleep_for(struct timespec time)
 {
     static _Atomic uint32_t nobody_wakes;
-    static const struct timespec moment = {0, 50000};
-    KEEPING_ERRNO((void)syscall(SYS_futex, &nobody_wakes, FUTEX_WAIT_PRIVATE, 0, &moment, NULL, 0));
+    KEEPING_ERRNO((void)syscall(SYS_futex, &nobody_wakes, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0));
+}
+
+static void linux_pause(void) { sleep_for((struct timespec){0, 50000}); }
+
+static void linux_rest(uint64_t ms) { sleep_for((struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000}); }
+
+static bool linux_in_loader(const void *code)
+{
+    uintptr_t base = getauxval(AT_BASE);
+    if (base == 0)
+        return false;
+    const ElfW(Ehdr) *image = (const void *)base;
+    const ElfW(Phdr) *segment = (const void *)(base + image->e_phoff);
+    for (unsigned i = 0; i < image->e_phnum; i++)
+        if (segment[i].p_type == PT_LOAD && (uintptr_t)code - base - segment[i].p_vaddr < segment[i].p_memsz)
+            return true;
+    return false;
 }
 
 /* In a static program, before its start-up code has set up thread-local storage, the register is 0. */
@@ -193,6 +210,8 @@ struct hk_os hk_os = {
     .advise_huge = linux_advise_huge,
     .clock_ms = linux_clock_ms,
     .pause = linux_pause,
+    .rest = linux_rest,
+    .in_loader = linux_in_loader,
     .has_thread_pointer = linux_has_thread_pointer,
     .futex_wait = linux_futex_wait,
     .futex_wake = linux_futex_wake,

@@ -51,6 +51,7 @@ bool hk_owner_register(struct hk_owner *owner)
     bool room = has_entry(id);
     if (room) {
         owner->id = id;
+        owner->shelves_lock.rank = HK_RANK_SHELVES;
         *entry(id) = owner;
         hk_store_release(owners.xend, id + 1);
     }
@@ -60,12 +61,25 @@ bool hk_owner_register(struct hk_owner *owner)
 
 void hk_owner_open(struct hk_owner *owner)
 {
+    hk_shelves_hold(owner);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         hk_list_init(&owner->shelves[class].partial);
         hk_list_init(&owner->shelves[class].full);
         owner->shelves[class].slabs = 0;
         hk_inbox_open(owner, class);
     }
+    owner->sweep.at = NULL;
+    owner->sweep_class = HK_CLASSES;
+    owner->open = true;
+    hk_shelves_leave(owner);
+}
+
+bool hk_owner_is_open(struct hk_owner *owner)
+{
+    hk_shelves_hold(owner);
+    bool open = owner->open;
+    hk_shelves_leave(owner);
+    return open;
 }
 
 uint32_t hk_owner_end(void) { return hk_load_acquire(owners.xend); }
@@ -200,8 +214,19 @@ void hk_owners_fork_parent(void)
     hk_unlock(&owners.lock);
 }
 
-void hk_owners_fork_child(void)
+/* Threads that were cut off may have held their shelves' locks, and their shelves may be cut too. */
+static void close_all_but(const struct hk_owner *survivor)
 {
+    for (uint32_t id = HK_FIRST_OWNER; hk_options.background != 0 && id < hk_owner_end(); id++) {
+        struct hk_owner *owner = hk_owner_by_id(id);
+        hk_store(owner->shelves_lock.xstate, 0);
+        owner->open = owner == survivor;
+    }
+}
+
+void hk_owners_fork_child(const struct hk_owner *survivor)
+{
+    close_all_but(survivor);
     hk_lock_reset(&parcels.lock);
     hk_lock_reset(&owners.lock);
 }

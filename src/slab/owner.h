@@ -6,13 +6,15 @@
  * Owns       the table of owners, and each owner's shelves and inboxes.
  * Invariant  a block in a parcel still counts as taken in its slab. An owner's memory is never unmapped, so that a stale
  *            number in a stranger's hand is harmless: a parcel for who is gone is refused, and its blocks are looked at again.
- * Threads    shelves: the owner only. inboxes: push any, lock-free; drain the owner. */
+ * Threads    shelves: the owner; where there is a background thread, both, under a lock. inboxes: push any, lock-free; drain the owner. */
 #ifndef HK_OWNER_H
 #define HK_OWNER_H
 
 #include "base/list.h"
+#include "base/lock.h"
 #include "count/stats.h"
 #include "policy/classes.h"
+#include "policy/options.h"
 #include "slab/slab.h"
 
 enum { HK_PARCEL_BLOCKS = 62 };
@@ -34,14 +36,19 @@ struct hk_shelf {
 struct hk_owner {
     /* constant after init */
     uint32_t id;
-    /* the owner's */
-    struct hk_shelf shelves[HK_CLASSES];
+    /* the owner's; of these, the shelves and what follows them also the background thread's, under the lock */
     struct hk_parcel *backlog[HK_CLASSES]; /* taken from the inbox, not yet unpacked */
     struct hk_thread_counts counts;
+    struct hk_lock shelves_lock;
+    bool open;            /* it has a thread */
+    unsigned sweep_class; /* how far the sweep over the shelves has come; HK_CLASSES: it is over */
+    struct hk_walk sweep;
+    struct hk_shelf shelves[HK_CLASSES];
     /* shared */
     _Atomic uint64_t xpending HK_ALIGNED(HK_CACHE_LINE); /* bit c: inbox c may hold parcels */
     _Atomic(struct hk_parcel *) xinbox[HK_CLASSES];
 };
+_Static_assert(HK_CLASSES <= 64, "a bit of xpending for each class");
 
 /* Blocks in inboxes and backlogs, by class. A parcel's blocks may be drained before they are added: seldom below 0. */
 extern _Atomic int64_t hk_remote_blocks[HK_CLASSES];
@@ -52,6 +59,20 @@ bool hk_owners_init(void);
 
 /* Gives a zeroed owner its number, for good; false if there is none left. */
 bool hk_owner_register(struct hk_owner *owner);
+/* Nobody but the owner looks at its shelves, as long as there is no background thread: then it takes no lock. */
+HK_INLINE void hk_shelves_hold(struct hk_owner *owner)
+{
+    if (HK_UNLIKELY(hk_options.background != 0))
+        hk_lock(&owner->shelves_lock);
+}
+HK_INLINE void hk_shelves_leave(struct hk_owner *owner)
+{
+    if (HK_UNLIKELY(hk_options.background != 0))
+        hk_unlock(&owner->shelves_lock);
+}
+
+/* Is it a thread's now? */
+bool hk_owner_is_open(struct hk_owner *owner);
 /* Empty shelves and open inboxes: at the start of a thread. */
 void hk_owner_open(struct hk_owner *owner);
 
@@ -81,6 +102,7 @@ size_t hk_owners_committed(void);
 
 void hk_owners_fork_prepare(void);
 void hk_owners_fork_parent(void);
-void hk_owners_fork_child(void);
+/* Only the survivor's thread is in the child. NULL: it has no owner. */
+void hk_owners_fork_child(const struct hk_owner *survivor);
 
 #endif

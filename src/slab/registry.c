@@ -6,7 +6,10 @@
 static struct entry {
     struct hk_lock lock;
     struct hk_list partial;
+    struct hk_walk sweep;
 } registry[HK_CLASSES];
+
+static _Atomic unsigned xsweep_class; /* how far the sweep has come */
 
 void hk_registry_init(void)
 {
@@ -31,7 +34,7 @@ static bool list_orphan_locked(struct entry *entry, struct hk_slab *slab)
 {
     bool all_free = slab->free == slab->blocks;
     if (all_free && hk_link_linked(&slab->link))
-        hk_link_remove(&slab->link);
+        hk_link_remove_under(&slab->link, &entry->sweep);
     else if (!all_free && slab->free > 0 && !hk_link_linked(&slab->link))
         hk_list_push_back(&entry->partial, &slab->link);
     return all_free;
@@ -50,10 +53,10 @@ void hk_registry_abandon(struct hk_slab *slab)
         HK_COUNT(slabs_abandoned, 1);
 }
 
-static void become_owner_locked(struct hk_slab *slab, struct hk_owner *owner)
+static void become_owner_locked(struct entry *entry, struct hk_slab *slab, struct hk_owner *owner)
 {
     if (hk_link_linked(&slab->link))
-        hk_link_remove(&slab->link);
+        hk_link_remove_under(&slab->link, &entry->sweep);
     set_owner(slab, owner->id);
     HK_COUNT(slabs_adopted, 1);
 }
@@ -67,7 +70,7 @@ struct hk_slab *hk_registry_adopt(unsigned class, struct hk_owner *owner)
     struct hk_link *first = hk_list_first(&entry->partial);
     struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
     if (slab != NULL)
-        become_owner_locked(slab, owner);
+        become_owner_locked(entry, slab, owner);
     hk_unlock(&entry->lock);
     return slab;
 }
@@ -79,7 +82,7 @@ struct hk_slab *hk_registry_claim(void *block, unsigned class, struct hk_owner *
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     bool orphan = is_orphan(slab);
     if (orphan)
-        become_owner_locked(slab, owner);
+        become_owner_locked(entry, slab, owner);
     hk_unlock(&entry->lock);
     return orphan ? slab : NULL;
 }
@@ -111,7 +114,7 @@ void *hk_registry_alloc(unsigned class)
     if (slab != NULL) {
         hk_slab_take(slab, &block + 1, 1);
         if (slab->free == 0 && hk_link_linked(&slab->link))
-            hk_link_remove(&slab->link);
+            hk_link_remove_under(&slab->link, &entry->sweep);
         else if (slab->free > 0 && !hk_link_linked(&slab->link))
             hk_list_push_front(&entry->partial, &slab->link);
     }
@@ -119,6 +122,55 @@ void *hk_registry_alloc(unsigned class)
     if (block != NULL)
         HK_COUNT(orphan_calls, 1);
     return block;
+}
+
+/* One slab at a time: who wants an orphan waits for the pages of one at most. False at the list's end. */
+static bool sweep_one(struct entry *entry, struct hk_sweep *sweep)
+{
+    hk_lock(&entry->lock);
+    if (entry->sweep.at == NULL)
+        entry->sweep.at = entry->partial.head.next;
+    bool at_end = entry->sweep.at == &entry->partial.head;
+    if (!at_end) {
+        struct hk_slab *slab = hk_container_of(entry->sweep.at, struct hk_slab, link);
+        entry->sweep.at = slab->link.next;
+        if (hk_slab_sweep(slab, sweep)) {
+            hk_link_remove_under(&slab->link, &entry->sweep);
+            hk_list_push_back(&entry->partial, &slab->link);
+        }
+    } else {
+        entry->sweep.at = NULL;
+    }
+    hk_unlock(&entry->lock);
+    return !at_end;
+}
+
+bool hk_registry_sweep(struct hk_sweep *sweep)
+{
+    unsigned class = hk_load(xsweep_class);
+    for (; class < HK_CLASSES; class ++) {
+        if (hk_list_looks_empty(&registry[class].partial))
+            continue;
+        while (sweep->effort > 0 && sweep_one(&registry[class], sweep))
+            continue;
+        if (sweep->effort <= 0)
+            break;
+    }
+    hk_store(xsweep_class, class % HK_CLASSES);
+    return class == HK_CLASSES;
+}
+
+size_t hk_registry_purge(void)
+{
+    size_t bytes = 0;
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        struct entry *entry = &registry[class];
+        hk_lock(&entry->lock);
+        for (struct hk_link *link = entry->partial.head.next; link != &entry->partial.head; link = link->next)
+            bytes += hk_slab_purge(hk_container_of(link, struct hk_slab, link));
+        hk_unlock(&entry->lock);
+    }
+    return bytes;
 }
 
 void hk_registry_fork_prepare(void)

@@ -7,6 +7,7 @@
 #define HK_REGISTRY_H
 
 #include "slab/owner.h"
+#include "slab/pages.h"
 #include "slab/slab.h"
 
 void hk_registry_init(void);
@@ -25,6 +26,12 @@ bool hk_registry_free(void *block, unsigned class);
 
 /* A block for a thread that has no cache; NULL if the system refuses. */
 void *hk_registry_alloc(unsigned class);
+
+/* Gives back pages of orphans that have been free for the purge delay, as long as the effort lasts; goes on where it stopped.
+ * True when it has come to the end. */
+bool hk_registry_sweep(struct hk_sweep *sweep);
+/* Gives back all free pages of orphans. Bytes. */
+size_t hk_registry_purge(void);
 
 void hk_registry_fork_prepare(void);
 void hk_registry_fork_parent(void);

@@ -92,6 +92,8 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     slab->reciprocal = (((uint64_t)1 << RECIPROCAL_SHIFT) + row->size - 1) / row->size;
     slab->blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);
     slab->first_word = 0;
+    slab->pages = HK_PAGES_TOUCHED;
+    slab->clean = 0;
     if (make_bits(slab)) {
         uintptr_t start = hk_run_alloc(slab->bytes / HK_UNIT, use);
         if (start != 0) {
@@ -134,6 +136,8 @@ void hk_slab_take(struct hk_slab *slab, void **end, unsigned n)
     unsigned word = slab->first_word;
     size_t size = slab->block_size;
     slab->free = (uint16_t)(slab->free - n);
+    slab->pages = HK_PAGES_TOUCHED;
+    slab->clean = 0;
     for (;; word++) {
         uint64_t bits = slab->freebits[word];
         unsigned have = hk_popcount64(bits);
@@ -177,6 +181,7 @@ unsigned hk_slab_give_run(struct hk_slab *slab, void *const *blocks, unsigned n)
     } while (++given < n);
     slab->first_word = (uint16_t)first_word;
     slab->free = (uint16_t)(slab->free + given);
+    slab->pages = HK_PAGES_TOUCHED;
     return given;
 }
 

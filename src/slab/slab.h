@@ -22,6 +22,13 @@ enum {
     HK_CLASS_BIG = HK_CLASSES, /* "class" of a big block's first unit */
 };
 
+/* What is known of the pages that no taken block lies on. */
+enum hk_pages {
+    HK_PAGES_TOUCHED, /* blocks came or went since the last look */
+    HK_PAGES_AGEING,
+    HK_PAGES_GONE,    /* given back, all that can be */
+};
+
 struct hk_slab {
     /* constant while the slab lives */
     uintptr_t start;
@@ -34,8 +41,11 @@ struct hk_slab {
     uint16_t words; /* of freebits */
     uint8_t class;
     /* the holder's */
+    uint8_t pages;       /* enum hk_pages */
     uint16_t free;
     uint16_t first_word; /* no bit is set in the words below */
+    uint16_t idle_from;  /* since when it was not touched, while its pages are ageing (see pages.h) */
+    uint16_t clean;      /* bit i: the slab's sixteenth i was given back, and no block has been taken since */
     struct hk_link link;
     uint64_t own_bits[2]; /* freebits of slabs of up to 128 blocks */
     /* of a big block */

@@ -382,6 +382,38 @@ size_t hk_runs_purge(uint64_t now_ms, uint64_t delay_ms)
     return bytes;
 }
 
+static void suspect_locked(struct hk_super *super)
+{
+    if (!super->huge)
+        return;
+    runs.free_dirty_units += hk_popcount64(super->free & ~super->dirty);
+    super->dirty |= super->free;
+    if (super->free != 0 && !hk_link_linked(&super->by_age))
+        hk_list_push_back(&runs.by_age, &super->by_age);
+}
+
+void hk_runs_suspect_huge(void)
+{
+    hk_lock(&runs.lock);
+    for (unsigned use = 0; use < HK_USES; use++)
+        for (unsigned n = 1; n <= HK_SUPER_UNITS; n++) {
+            struct hk_list *list = &runs.arenas[use].by_run[n];
+            for (struct hk_link *link = list->head.next; link != &list->head; link = link->next)
+                suspect_locked(hk_container_of(link, struct hk_super, by_run));
+        }
+    hk_unlock(&runs.lock);
+}
+
+bool hk_runs_on_huge_pages(uintptr_t address, size_t *free)
+{
+    const struct hk_super *super = hk_map_super(address);
+    hk_lock(&runs.lock);
+    bool huge = super->huge;
+    *free = hk_popcount64(super->free) * HK_UNIT;
+    hk_unlock(&runs.lock);
+    return huge;
+}
+
 void hk_runs_total(struct hk_runs_totals *totals)
 {
     hk_lock(&runs.lock);

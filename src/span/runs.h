@@ -28,6 +28,11 @@ bool hk_run_extend(uintptr_t address, size_t units, size_t more);
 /* Gives back to the system what has been free for `delay_ms` at least (0: everything free). Returns bytes. */
 size_t hk_runs_purge(uint64_t now_ms, uint64_t delay_ms);
 
+/* Huge pages may have come back to units that are free, by themselves: the next purge is to give back these too. */
+void hk_runs_suspect_huge(void);
+/* Were huge pages asked for here? How many bytes of that super are free units? */
+bool hk_runs_on_huge_pages(uintptr_t address, size_t *free);
+
 struct hk_runs_totals {
     size_t mapped;     /* bytes that the heap has grown to */
     size_t free_dirty; /* free bytes that may hold pages */

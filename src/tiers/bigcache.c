@@ -7,12 +7,17 @@
 #include "policy/options.h"
 
 #define UNSEEN UINT64_MAX
+/* From here on, a buffer that comes and goes is put on huge pages: once four times its size has gone. A table that is reserved
+ * once and used here and there stays on small ones. */
+#define HUGE_FROM (4 * HK_MIB)
+enum { TIMES_GONE = 4 };
 
 static struct {
     struct hk_lock lock;
     struct hk_list cached; /* newest first */
     struct hk_list spares; /* blocks in use whose mapping is longer than they are; newest first */
     struct hk_big_totals totals;
+    _Atomic uint64_t xgone; /* bytes of blocks of HUGE_FROM and more that were freed, ever */
 } big = {.lock = HK_LOCK_INIT(HK_RANK_BIG)};
 
 void hk_big_init(void)
@@ -108,20 +113,38 @@ static void *map_covered(size_t bytes, size_t align)
     return NULL;
 }
 
+static bool comes_and_goes(size_t bytes)
+{
+    return hk_options.huge_pages_from != 0 && bytes >= HUGE_FROM && hk_load(big.xgone) / TIMES_GONE >= bytes;
+}
+
+static void *map_suited(size_t bytes, size_t align)
+{
+    void *p = comes_and_goes(bytes) ? map_covered(bytes, hk_max(align, HK_SUPER)) : NULL;
+    return p != NULL ? p : map_covered(bytes, align);
+}
+
+static void advise(const struct hk_slab *slab)
+{
+    if (comes_and_goes(slab->bytes))
+        hk_os.advise_huge((void *)slab->start, slab->bytes, true);
+}
+
 static struct hk_slab *map_new(size_t bytes, size_t align)
 {
     struct hk_slab *slab = hk_slab_descriptor();
     if (slab == NULL)
         return NULL;
-    void *p = map_covered(bytes, align);
+    void *p = map_suited(bytes, align);
     if (p == NULL && hk_big_purge(0, 0) > 0)
-        p = map_covered(bytes, align);
+        p = map_suited(bytes, align);
     if (p == NULL) {
         HK_COUNT(os_refusals, 1);
         hk_slab_descriptor_drop(slab);
         return NULL;
     }
     enter(slab, (uintptr_t)p, bytes);
+    advise(slab);
     HK_COUNT(big_mapped, 1);
     hk_lock(&big.lock);
     big.totals.live += bytes;
@@ -254,6 +277,8 @@ void hk_big_free(void *block)
 {
     hk_lock(&big.lock);
     struct hk_slab *slab = checked_slab(block);
+    if (slab->asked >= HUGE_FROM)
+        hk_add(big.xgone, slab->asked);
     unset_asked_locked(slab);
     big.totals.blocks--;
     put_cached_locked(slab);
@@ -316,7 +341,7 @@ static void settle_at(struct hk_slab *slab, size_t asked)
 static bool move(struct hk_slab *slab, size_t bytes)
 {
     uintptr_t from = slab->start;
-    void *to = map_covered(bytes, HK_PAGE);
+    void *to = map_suited(bytes, HK_PAGE);
     if (to == NULL)
         return false;
     hk_map_route_all(from, 1, 0);
@@ -326,6 +351,7 @@ static bool move(struct hk_slab *slab, size_t bytes)
         return false;
     }
     enter(slab, (uintptr_t)to, bytes);
+    advise(slab);
     return true;
 }
 
@@ -334,6 +360,7 @@ static bool remap_in_place(struct hk_slab *slab, size_t bytes)
     if (!hk_os.remap((void *)slab->start, slab->bytes, bytes, NULL))
         return false;
     enter(slab, slab->start, bytes);
+    advise(slab);
     return true;
 }
 

@@ -15,20 +15,27 @@ static void place(struct hk_owner *owner, struct hk_slab *slab)
 
 static void reshelve(struct hk_owner *owner, struct hk_slab *slab)
 {
-    hk_link_remove(&slab->link);
+    hk_link_remove_under(&slab->link, &owner->sweep);
     place(owner, slab);
 }
 
-void hk_blocks_shelve(struct hk_owner *owner, struct hk_slab *slab)
+static void enter_slab(struct hk_owner *owner, struct hk_slab *slab)
 {
     owner->shelves[slab->class].slabs++;
     place(owner, slab);
 }
 
+void hk_blocks_shelve(struct hk_owner *owner, struct hk_slab *slab)
+{
+    hk_shelves_hold(owner);
+    enter_slab(owner, slab);
+    hk_shelves_leave(owner);
+}
+
 static void unshelve(struct hk_owner *owner, struct hk_slab *slab)
 {
     owner->shelves[slab->class].slabs--;
-    hk_link_remove(&slab->link);
+    hk_link_remove_under(&slab->link, &owner->sweep);
 }
 
 static void release(struct hk_owner *owner, struct hk_slab *slab)
@@ -43,7 +50,13 @@ static struct hk_slab *own_partial(struct hk_owner *owner, unsigned class)
     return first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
 }
 
-bool hk_blocks_has_partial(struct hk_owner *owner, unsigned class) { return own_partial(owner, class) != NULL; }
+bool hk_blocks_has_partial(struct hk_owner *owner, unsigned class)
+{
+    hk_shelves_hold(owner);
+    bool has = own_partial(owner, class) != NULL;
+    hk_shelves_leave(owner);
+    return has;
+}
 
 /* Small blocks of a class that has filled some slabs already will fill the next one too. */
 static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
@@ -58,11 +71,11 @@ static struct hk_slab *adopted_or_new(struct hk_owner *owner, unsigned class)
     if (slab == NULL)
         slab = hk_slab_make(class, owner->id, expected_use(owner, class));
     if (slab != NULL)
-        hk_blocks_shelve(owner, slab);
+        enter_slab(owner, slab);
     return slab;
 }
 
-unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsigned want)
+static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     unsigned got = 0;
     while (got < want) {
@@ -80,6 +93,17 @@ unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsi
     return got;
 }
 
+/* Most calls by far are made where there is no background thread: that is asked once, not twice. */
+unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsigned want)
+{
+    if (HK_LIKELY(hk_options.background == 0))
+        return take_blocks(owner, class, end, want);
+    hk_shelves_hold(owner);
+    unsigned got = take_blocks(owner, class, end, want);
+    hk_shelves_leave(owner);
+    return got;
+}
+
 /* One empty slab a class stays for the next miss; a large one would hold too much. */
 static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
 {
@@ -88,7 +112,7 @@ static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *sla
     return only_one && hk_classes[slab->class].tier != HK_TIER_LARGE;
 }
 
-void hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
+static HK_NOINLINE void give_blocks(struct hk_owner *owner, void *const *blocks, unsigned n)
 {
     while (n > 0) {
         struct hk_slab *slab = hk_slab_at((uintptr_t)*blocks);
@@ -103,8 +127,21 @@ void hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
     }
 }
 
-void hk_blocks_trim(struct hk_owner *owner)
+void hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
 {
+    if (HK_LIKELY(hk_options.background == 0)) {
+        give_blocks(owner, blocks, n);
+        return;
+    }
+    hk_shelves_hold(owner);
+    give_blocks(owner, blocks, n);
+    hk_shelves_leave(owner);
+}
+
+size_t hk_blocks_trim(struct hk_owner *owner)
+{
+    size_t bytes = 0;
+    hk_shelves_hold(owner);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         struct hk_list *partial = &owner->shelves[class].partial;
         for (struct hk_link *link = partial->head.next, *next; link != &partial->head; link = next) {
@@ -112,8 +149,55 @@ void hk_blocks_trim(struct hk_owner *owner)
             next = link->next;
             if (slab->free == slab->blocks)
                 release(owner, slab);
+            else
+                bytes += hk_slab_purge(slab);
         }
     }
+    hk_shelves_leave(owner);
+    return bytes;
+}
+
+void hk_blocks_sweep_begin(struct hk_owner *owner)
+{
+    hk_shelves_hold(owner);
+    if (owner->sweep_class == HK_CLASSES && owner->open)
+        owner->sweep_class = 0;
+    hk_shelves_leave(owner);
+}
+
+/* What has lost pages goes behind the others: who takes blocks finds those first that cost no fault. */
+static void look_at(struct hk_owner *owner, struct hk_list *partial, struct hk_sweep *sweep)
+{
+    struct hk_slab *slab = hk_container_of(owner->sweep.at, struct hk_slab, link);
+    owner->sweep.at = slab->link.next;
+    if (!hk_slab_sweep(slab, sweep))
+        return;
+    hk_link_remove_under(&slab->link, &owner->sweep);
+    hk_list_push_back(partial, &slab->link);
+}
+
+static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
+{
+    for (; owner->sweep_class < HK_CLASSES; owner->sweep_class++) {
+        struct hk_list *partial = &owner->shelves[owner->sweep_class].partial;
+        if (owner->sweep.at == NULL)
+            owner->sweep.at = partial->head.next;
+        while (owner->sweep.at != &partial->head) {
+            if (sweep->effort <= 0)
+                return false;
+            look_at(owner, partial, sweep);
+        }
+        owner->sweep.at = NULL;
+    }
+    return true;
+}
+
+bool hk_blocks_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
+{
+    hk_shelves_hold(owner);
+    bool over = !owner->open || sweep_on(owner, sweep);
+    hk_shelves_leave(owner);
+    return over;
 }
 
 static void abandon_list(struct hk_list *list)
@@ -126,10 +210,15 @@ static void abandon_list(struct hk_list *list)
 
 void hk_blocks_abandon(struct hk_owner *owner)
 {
+    hk_shelves_hold(owner);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         abandon_list(&owner->shelves[class].partial);
         abandon_list(&owner->shelves[class].full);
     }
+    owner->sweep.at = NULL;
+    owner->sweep_class = HK_CLASSES;
+    owner->open = false;
+    hk_shelves_leave(owner);
 }
 
 /* Enters a slab of one block, with `units` units from where it is, under a new class. */
@@ -141,10 +230,10 @@ static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, 
     slab->block_size = hk_classes[class].size;
     slab->reciprocal = (((uint64_t)1 << 40) + slab->block_size - 1) / slab->block_size;
     hk_map_assign(slab->start, units, hk_route(owner->id, class), slab->number);
-    hk_blocks_shelve(owner, slab);
+    enter_slab(owner, slab);
 }
 
-bool hk_blocks_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size)
+static bool resize_slab(struct hk_owner *owner, struct hk_slab *slab, size_t size)
 {
     if (slab->blocks != 1 || size > HK_LARGE_MAX || size <= HK_UNIT / 2)
         return false;
@@ -162,4 +251,12 @@ bool hk_blocks_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size)
         hk_run_free(slab->start + wanted * HK_UNIT, units - wanted);
     }
     return true;
+}
+
+bool hk_blocks_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size)
+{
+    hk_shelves_hold(owner);
+    bool resized = resize_slab(owner, slab, size);
+    hk_shelves_leave(owner);
+    return resized;
 }

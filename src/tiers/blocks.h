@@ -2,13 +2,14 @@
  *
  *   miss:     own partial slab -> adopted orphan -> new slab         overflow: bitmap; a slab that is all free goes back
  *
- * Owns       the order in which an owner's slabs are used, and when one is given back.
+ * Owns       the order in which an owner's slabs are used, and when one is given back, whole or some of its pages.
  * Invariant  a slab on a shelf is on `partial` exactly while it has free blocks, else on `full`.
- * Threads    the owner. */
+ * Threads    the owner; sweep and trim: the background thread too, and who trims for all, where there is one. */
 #ifndef HK_BLOCKS_H
 #define HK_BLOCKS_H
 
 #include "slab/owner.h"
+#include "slab/pages.h"
 
 /* Up to `want` >= 1 blocks, written downwards from `end`, the lowest address last. Their number: 0 if memory is refused. */
 unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsigned want);
@@ -21,8 +22,14 @@ bool hk_blocks_has_partial(struct hk_owner *owner, unsigned class);
 /* Enters a slab that the owner has just claimed. */
 void hk_blocks_shelve(struct hk_owner *owner, struct hk_slab *slab);
 
-/* Gives back slabs that are all free and were kept for the next miss. */
-void hk_blocks_trim(struct hk_owner *owner);
+/* Gives back slabs that are all free and were kept for the next miss, and the free pages of the others. Bytes of pages. */
+size_t hk_blocks_trim(struct hk_owner *owner);
+
+/* A sweep looks at each slab with free blocks once, and gives back the pages in it that have been free for the purge delay.
+ * Begins one, if none is under way. */
+void hk_blocks_sweep_begin(struct hk_owner *owner);
+/* Goes on with it as long as the effort lasts. True when it is over. */
+bool hk_blocks_sweep(struct hk_owner *owner, struct hk_sweep *sweep);
 
 /* Lets go of all slabs: the owner ends. */
 void hk_blocks_abandon(struct hk_owner *owner);

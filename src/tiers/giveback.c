@@ -3,33 +3,127 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "policy/options.h"
+#include "slab/registry.h"
 #include "span/runs.h"
 #include "tiers/bigcache.h"
+#include "tiers/blocks.h"
 
-enum { TICK_MS = 150 };
+enum {
+    TICK_MS = 150,
+    RESTED_DELAYS = 4,
+    EFFORT_PER_HOLD = 32 * HK_EFFORT_OF_CALL,
+    EFFORT_PER_MS = 8 * HK_EFFORT_OF_CALL, /* system calls of some 1.5 microseconds: about a hundredth of the time */
+};
 
 static _Atomic uint64_t xlast_pass;
 
-static void pass_if_due(void)
+static struct hk_sweep paid_by(uint64_t from, uint64_t to)
 {
-    uint64_t now = hk_os.clock_ms();
+    return (struct hk_sweep){.now = to, .touched = from, .effort = (int64_t)(to - from) * EFFORT_PER_MS};
+}
+
+static bool rested(uint64_t from, uint64_t to)
+{
+    return from != 0 && to - from > RESTED_DELAYS * hk_max(hk_options.purge_delay, TICK_MS);
+}
+
+static void pass_if_due(uint64_t now)
+{
     uint64_t last = hk_load(xlast_pass);
     if (now - last < hk_min(TICK_MS, hk_options.purge_delay))
         return;
     /* Who loses the race leaves the pass to who won it. */
     if (!atomic_compare_exchange_strong_explicit(&xlast_pass, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
-    hk_runs_purge(now, hk_options.purge_delay);
-    hk_big_purge(now, hk_options.purge_delay);
+    /* What is free now, was so already when everybody began to rest. */
+    uint64_t delay = rested(last, now) ? 0 : hk_options.purge_delay;
+    hk_runs_purge(now, delay);
+    hk_big_purge(now, delay);
+    struct hk_sweep sweep = paid_by(last, now);
+    hk_registry_sweep(&sweep);
 }
 
-bool hk_giveback_tick(uint64_t *seen)
+bool hk_giveback_look(struct hk_pulse *pulse)
 {
-    pass_if_due();
+    uint64_t now = hk_os.clock_ms();
+    pulse->before = pulse->now != 0 ? pulse->now : now;
+    pulse->now = now;
+    return rested(pulse->before, now);
+}
+
+bool hk_giveback_tick(struct hk_pulse *pulse)
+{
+    pass_if_due(pulse->now);
     uint64_t last = hk_load(xlast_pass);
-    bool passed = last != *seen;
-    *seen = last;
+    bool passed = last != pulse->pass_seen;
+    pulse->pass_seen = last;
     return passed;
 }
 
-size_t hk_giveback_all(void) { return hk_runs_purge(0, 0) + hk_big_purge(0, 0); }
+/* Where there is a background thread, it does this. */
+struct hk_sweep hk_giveback_share(const struct hk_pulse *pulse)
+{
+    return hk_options.background != 0 ? (struct hk_sweep){0} : paid_by(pulse->before, pulse->now);
+}
+
+/* Held while the background thread is at a thread's slabs: fork waits for so long. */
+static struct hk_lock sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);
+
+/* A few pages at a time: their owner may want its slabs meanwhile. True when all have been looked at. */
+static bool sweep_some(struct hk_owner *owner, uint64_t now, struct hk_round *round)
+{
+    struct hk_sweep sweep = {.now = now, .touched = now, .effort = EFFORT_PER_HOLD};
+    hk_lock(&sweep_lock);
+    bool over = hk_blocks_sweep(owner, &sweep);
+    round->threads |= hk_owner_is_open(owner);
+    hk_unlock(&sweep_lock);
+    round->waits |= sweep.waits;
+    return over;
+}
+
+static bool something_warm(void)
+{
+    struct hk_runs_totals units;
+    struct hk_big_totals bigs;
+    hk_runs_total(&units);
+    hk_big_total(&bigs);
+    return units.free_dirty + bigs.cached > 0;
+}
+
+struct hk_round hk_giveback_in_background(void)
+{
+    struct hk_round round = {false, false};
+    uint64_t now = hk_os.clock_ms();
+    pass_if_due(now);
+    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
+        hk_blocks_sweep_begin(hk_owner_by_id(id));
+        while (!sweep_some(hk_owner_by_id(id), now, &round))
+            hk_os.pause();
+    }
+    round.waits |= something_warm();
+    return round;
+}
+
+/* Of the other threads' slabs only a background thread's lock lets one speak. */
+static size_t purge_of_others(void)
+{
+    size_t bytes = 0;
+    for (uint32_t id = HK_FIRST_OWNER; hk_options.background != 0 && id < hk_owner_end(); id++) {
+        hk_lock(&sweep_lock);
+        if (hk_owner_is_open(hk_owner_by_id(id)))
+            bytes += hk_blocks_trim(hk_owner_by_id(id));
+        hk_unlock(&sweep_lock);
+    }
+    return bytes;
+}
+
+size_t hk_giveback_all(void)
+{
+    size_t bytes = hk_registry_purge() + purge_of_others();
+    hk_runs_suspect_huge();
+    return bytes + hk_runs_purge(0, 0) + hk_big_purge(0, 0);
+}
+
+void hk_giveback_fork_prepare(void) { hk_lock(&sweep_lock); }
+void hk_giveback_fork_parent(void) { hk_unlock(&sweep_lock); }
+void hk_giveback_fork_child(void) { hk_lock_reset(&sweep_lock); }

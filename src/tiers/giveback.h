@@ -1,15 +1,37 @@
 /* GiveBack: when free memory goes back to the system: from slow paths, at most once per interval, or all at once when asked.
- * Owns     the time of the last pass.
+ * Owns     the time of the last pass; what the background thread does, and its lock.
  * Threads  any. */
 #ifndef HK_GIVEBACK_H
 #define HK_GIVEBACK_H
 
-#include "base/base.h"
+#include "slab/pages.h"
 
-/* A glance at the clock; a pass if one is due. True if there was one, whoever made it, since the caller last asked: *seen is
- * the caller's own note of that. */
-bool hk_giveback_tick(uint64_t *seen);
-/* Everything that is free, now. Returns bytes. */
+/* What a caller notes of the time. */
+struct hk_pulse {
+    uint64_t pass_seen;
+    uint64_t now, before; /* this tick and the one before it, ms */
+};
+
+/* A glance at the clock. True if the caller has rested so long that nothing of what it holds ready is in use. */
+bool hk_giveback_look(struct hk_pulse *pulse);
+/* A pass if one is due. True if there was one, whoever made it, since the caller last asked. */
+bool hk_giveback_tick(struct hk_pulse *pulse);
+
+/* What a sweep over the caller's own slabs may do at this tick: the time that went by pays for it. */
+struct hk_sweep hk_giveback_share(const struct hk_pulse *pulse);
+
+/* One round of the background thread: a pass, and a sweep over the slabs of all threads. */
+struct hk_round {
+    bool waits;   /* something is ageing: come back soon */
+    bool threads; /* there is a thread that has a cache */
+};
+struct hk_round hk_giveback_in_background(void);
+
+/* Everything that is free in no thread's hands, now. Returns bytes. */
 size_t hk_giveback_all(void);
+
+void hk_giveback_fork_prepare(void);
+void hk_giveback_fork_parent(void);
+void hk_giveback_fork_child(void);
 
 #endif

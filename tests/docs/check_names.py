@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the documents to the tree: what README.md, CONTRIBUTING.md and docs/*.md name in backticks must exist.
+"""Holds the documents to the tree: what README.md, CONTRIBUTING.md, docs/*.md and the models name in backticks must exist.
 
 check_names.py ROOT
   `refill()` in `front/cache.c`   a function (or a macro with arguments) that this file defines
@@ -56,7 +56,8 @@ class Tree:
 
 def check(root: Path) -> list[str]:
     tree = Tree(root)
-    documents = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md"))]
+    documents = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").glob("*.md")),
+                 *sorted((root / "tests/model").glob("*.pml"))]
     return [what for document in documents if document.exists() for what in tree.troubles(document)]
 
 

@@ -53,6 +53,14 @@ class Names(unittest.TestCase):
                 else:
                     self.assertIn(f"docs/X.md: {expected}", said)
 
+    def test_a_model(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            model = Path(folder) / "tests/model/x.pml"
+            model.parent.mkdir(parents=True)
+            model.write_text("/* `gone()` in `span/a.c` */")
+            self.assertEqual(check(Path(folder)), ["tests/model/x.pml: span/a.c does not define gone()",
+                                                   "tests/model/x.pml: there is no file span/a.c"])
+
 
 class Generated(unittest.TestCase):
     def setUp(self) -> None:

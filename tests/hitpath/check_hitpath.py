@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""Holds malloc's and free's fast path, as compiled, to what it promises.    check_hitpath.py LIBRARY [LOCK]
-  LOCK  the bound of locks.json for the length of the path
+"""Holds malloc's and free's fast path, as compiled, to what it promises.    check_hitpath.py LIBRARY
 
 The path is what is executed from the entry to the first ret if no conditional jump is taken: everything rare is jumped to.
 It must be short, call nothing, execute nothing atomic, and write only to what belongs to the thread: memory it reached from
@@ -111,8 +110,8 @@ def foreign_stores(steps: list[Instruction]) -> list[Instruction]:
     return foreign
 
 
-def breaches(symbol: str, steps: list[Instruction], lock: str) -> list[str]:
-    said = over(lock, len(steps), f"{symbol}: instructions of the path")
+def breaches(symbol: str, steps: list[Instruction]) -> list[str]:
+    said = over("path_instructions", len(steps), f"{symbol}: instructions of the path")
     if not steps or not steps[-1].name.split()[-1].startswith("ret"):
         said.append(f"{symbol}: the path does not end in ret")
     for step in steps:
@@ -124,23 +123,23 @@ def breaches(symbol: str, steps: list[Instruction], lock: str) -> list[str]:
     return said + [f"{symbol}: writes to what is not the thread's own: {step}" for step in foreign_stores(steps)]
 
 
-def check(library: str, lock: str = "path_instructions") -> list[str]:
+def check(library: str) -> list[str]:
     said = []
     for symbol in HELD:
         steps = path(library, entry(library, symbol))
-        found = breaches(symbol, steps, lock)
-        print(f"{symbol}: {len(steps)} instructions, at most {bound(lock)}")
+        found = breaches(symbol, steps)
+        print(f"{symbol}: {len(steps)} instructions, at most {bound('path_instructions')}")
         if found:
             print("\n".join(f"    {step}" for step in steps))
         said += found
     return said
 
 
-def main(library: str, *lock: str) -> int:
+def main(library: str) -> int:
     if platform.machine() != "x86_64":
         print(f"hitpath: read for x86_64 only, this is {platform.machine()}: skipped")
         return CANNOT_RUN
-    said = check(library, *lock)
+    said = check(library)
     for symbol in SHOWN:
         steps = path(library, entry(library, symbol))
         print(f"{symbol}: {len(steps)} instructions (for information)")
@@ -149,4 +148,4 @@ def main(library: str, *lock: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(sys.argv[1]))

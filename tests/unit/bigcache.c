@@ -295,6 +295,41 @@ UNIT_TEST(growth_refused)
     hk_big_free(block);
 }
 
+static void *advised;
+static bool note_advice(void *p, size_t size, bool wanted)
+{
+    if (wanted && size >= 4 * MB)
+        advised = p;
+    return true;
+}
+
+static void *huge_of(size_t size)
+{
+    advised = NULL;
+    char *block = get(size, false);
+    void *huge = advised;
+    hk_big_free(block);
+    hk_big_purge(0, 0);
+    assert_true(huge == NULL || huge == block);
+    return huge;
+}
+
+/* Buffers that come and go are put on huge pages: once four times their size has gone, and from 4 MiB on. */
+UNIT_TEST(huge_pages)
+{
+    start();
+    hk_os.advise_huge = note_advice;
+    for (unsigned i = 0; i < 4; i++)
+        assert_null(huge_of(8 * MB));
+    void *block = huge_of(8 * MB);
+    assert_non_null(block);
+    assert_int_equal((uintptr_t)block % HK_SUPER, 0);
+    assert_null(huge_of(11 * MB)); /* of 40 that went */
+    assert_null(huge_of(3 * MB));
+    hk_options.huge_pages_from = 0;
+    assert_null(huge_of(8 * MB));
+}
+
 static void free_it(void *block) { hk_big_free(block); }
 static void resize_it(void *block) { assert_null(hk_big_resize(block, 7 * MB)); }
 
@@ -327,6 +362,7 @@ int main(void)
         cmocka_unit_test(aligned),
         cmocka_unit_test(grows_by_remapping),
         cmocka_unit_test(growth_refused),
+        cmocka_unit_test(huge_pages),
         cmocka_unit_test(double_free),
     };
     return cmocka_run_group_tests_name("bigcache", tests, NULL, NULL);

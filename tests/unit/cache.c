@@ -10,7 +10,7 @@
 #include "policy/options.h"
 #include "slab/registry.h"
 
-enum { CLASS_64 = 3, CLASS_1M = 59, MANY = 5000 };
+enum { MANY = 5000 };
 
 static void *blocks[MANY];
 
@@ -44,20 +44,20 @@ UNIT_TEST(hits)
 {
     struct hk_cache *cache = start();
     hak_free(hak_malloc(64));
-    uint64_t misses = counted(cache, HK_THREAD_misses), served = cache->front.bins[CLASS_64].served;
+    uint64_t misses = counted(cache, HK_THREAD_misses), served = cache->front.bins[CLASS_OF_64].served;
     void *first = hak_malloc(64);
     hak_free(first);
     assert_ptr_equal(hak_malloc(50), first); /* the newest first, whatever size of its class */
     hak_free(first);
     assert_int_equal(counted(cache, HK_THREAD_misses), misses);
-    assert_int_equal(cache->front.bins[CLASS_64].served, served + 2);
+    assert_int_equal(cache->front.bins[CLASS_OF_64].served, served + 2);
 }
 
 /* Capacities grow where the work is, to what the class allows. */
 UNIT_TEST(bins_grow)
 {
     struct hk_cache *cache = start();
-    struct hk_bin *bin = &cache->front.bins[CLASS_64];
+    struct hk_bin *bin = &cache->front.bins[CLASS_OF_64];
     size_t last = 0;
     for (int round = 0; round < 20; round++) {
         get_many(64, 2000);
@@ -66,7 +66,7 @@ UNIT_TEST(bins_grow)
         free_many(2000);
         assert_true(hk_bin_items(bin) <= hk_bin_capacity(bin));
     }
-    assert_int_equal(last, hk_classes[CLASS_64].cap);
+    assert_int_equal(last, hk_classes[CLASS_OF_64].cap);
     assert_true(counted(cache, HK_THREAD_overflows) > 0);
     unit_heap_holds(0);
 }
@@ -79,7 +79,7 @@ UNIT_TEST(caps)
         get_many(64, 500);
         free_many(500);
     }
-    assert_int_equal(hk_bin_capacity(&cache->front.bins[CLASS_64]), 3);
+    assert_int_equal(hk_bin_capacity(&cache->front.bins[CLASS_OF_64]), 3);
     unit_heap_holds(0);
 }
 
@@ -112,7 +112,7 @@ UNIT_TEST(no_arrays)
     struct hk_cache *cache = start();
     hak_free(hak_malloc(3000));
     fake_os_refuse(fake_refuse_all);
-    while (hk_bin_grow(cache, CLASS_64))
+    while (hk_bin_grow(cache, CLASS_OF_64))
         continue;
     size_t got = 0;
     while (got < MANY && (blocks[got] = hak_malloc(1000)) != NULL)
@@ -142,6 +142,53 @@ UNIT_TEST(trim)
 
 static void free_all(void *count) { free_many(*(size_t *)count); }
 static void get_and_leave(void *count) { get_many(100, *(size_t *)count); }
+
+/* Slow calls until a pass has been seen, in a class of its own. */
+static void let_a_pass_come(void)
+{
+    static void *others[MANY];
+    fake_os_pass_ms(1000);
+    for (size_t i = 0; i < MANY; i++)
+        others[i] = hak_malloc(32);
+    for (size_t i = 0; i < MANY; i++)
+        hak_free(others[i]);
+}
+
+/* A bin that nothing is served from gives its blocks back, then its array; when it is wanted again, it grows again. */
+UNIT_TEST(idle_bins)
+{
+    struct hk_cache *cache = start();
+    const struct hk_bin *bin = &cache->front.bins[CLASS_OF_224];
+    let_a_pass_come();
+    get_many(200, 1000);
+    free_many(1000);
+    hak_free(hak_malloc(200)); /* served since the last turn */
+    assert_true(hk_bin_items(bin) > 0);
+    let_a_pass_come();
+    assert_true(hk_bin_items(bin) > 0); /* it was busy until a moment ago */
+    let_a_pass_come();
+    assert_int_equal(hk_bin_items(bin), 0);
+    assert_true(hk_bin_capacity(bin) > 0);
+    let_a_pass_come();
+    assert_int_equal(hk_bin_capacity(bin), 0);
+    assert_int_equal(cache->depot.shelves[CLASS_OF_224].blocks, 0);
+    get_many(200, 1000);
+    assert_true(hk_bin_capacity(bin) >= 127);
+    unit_heap_holds(1000);
+    free_many(1000);
+}
+
+/* A pass that empties the bin which a free found full, or takes its array away. */
+UNIT_TEST(pass_amid_overflow)
+{
+    start();
+    get_many(200, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        fake_os_pass_ms(200);
+        hak_free(blocks[i]);
+    }
+    unit_heap_holds(0);
+}
 
 /* What another thread frees comes back, and is used before a new slab is cut. */
 UNIT_TEST(remote)
@@ -280,6 +327,8 @@ int main(void)
         cmocka_unit_test(budget),
         cmocka_unit_test(no_arrays),
         cmocka_unit_test(trim),
+        cmocka_unit_test(idle_bins),
+        cmocka_unit_test(pass_amid_overflow),
         cmocka_unit_test(remote),
         cmocka_unit_test(thread_leaves_blocks),
         cmocka_unit_test(caches_are_used_again),

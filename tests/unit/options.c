@@ -241,7 +241,8 @@ int main(void)
 {
     defaults = hk_options;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_set), cmocka_unit_test(environment_overwritten), cmocka_unit_test(text_too_long),   cmocka_unit_test(numbers_and_suffixes),
+        cmocka_unit_test(nothing_set),   cmocka_unit_test(numbers_and_suffixes),
+        cmocka_unit_test(text_too_long), cmocka_unit_test(environment_overwritten),
         cmocka_unit_test(bad_numbers),   cmocka_unit_test(ranges),
         cmocka_unit_test(unknown_names), cmocka_unit_test(conf),
         cmocka_unit_test(conf_too_long), cmocka_unit_test(texts),

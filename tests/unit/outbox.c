@@ -8,7 +8,7 @@
 #include "slab/outbox.h"
 #include "slab/registry.h"
 
-enum { CLASS = 3, LARGE_CLASS = 43 }; /* 64 B and 64 KiB */
+enum { CLASS = CLASS_OF_64, LARGE_CLASS = CLASS_OF_65536 };
 
 /* Owners are parts of caches: a fork looks there. */
 static struct hk_cache owner_cache, other_cache;

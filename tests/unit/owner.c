@@ -6,7 +6,7 @@
 
 #include "slab/owner.h"
 
-enum { CLASS = 5, STRANGERS = 3, PARCELS = 2000 };
+enum { CLASS = CLASS_OF_96, STRANGERS = 3, PARCELS = 2000 };
 
 static struct hk_owner owner;
 

@@ -4,7 +4,7 @@
 #include "front/cache.h"
 #include "slab/registry.h"
 
-enum { CLASS = 23 }; /* 2 KiB, 32 to a slab */
+enum { CLASS = CLASS_OF_2048 }; /* 2 KiB, 32 to a slab */
 
 /* Owners are parts of caches: the census looks there. */
 static struct hk_cache owner_cache, other_cache;
@@ -136,6 +136,37 @@ UNIT_TEST(orphan_rest)
     assert_null(hk_registry_adopt(CLASS, other));
 }
 
+/* Pages of orphans go too, by shares, and all at once when asked. */
+UNIT_TEST(sweep)
+{
+    enum { COUNT = 6 };
+    void *blocks[COUNT][32];
+    start();
+    for (int i = 0; i < COUNT; i++)
+        hk_registry_abandon(slab_with(2, blocks[i]));
+    fake_os_refuse(NULL);
+    uint64_t now = hk_load(fake_os.xclock_ms);
+    bool over = false;
+    for (int shares = 0; shares < COUNT; shares++) {
+        struct hk_sweep sweep = {.touched = now - 10000, .now = now, .effort = 1};
+        over = hk_registry_sweep(&sweep);
+        assert_false(over);
+        assert_int_equal(fake_os_calls(FAKE_PURGE), shares + 1);
+    }
+    assert_true(hk_registry_free(blocks[0][0], CLASS));
+    assert_true(hk_registry_free(blocks[0][1], CLASS)); /* all free: it leaves the list that is being walked */
+    for (int shares = 0; shares < 2 * COUNT && !over; shares++) {
+        struct hk_sweep sweep = {.touched = now, .now = now, .effort = 2};
+        over = hk_registry_sweep(&sweep);
+    }
+    assert_true(over);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), COUNT);
+    assert_true(hk_registry_free(blocks[1][0], CLASS));
+    assert_int_equal(hk_registry_purge(), 0);
+    hk_registry_alloc(CLASS);
+    assert_true(hk_registry_purge() > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +177,7 @@ int main(void)
         cmocka_unit_test(alloc),
         cmocka_unit_test(double_free),
         cmocka_unit_test(orphan_rest),
+        cmocka_unit_test(sweep),
     };
     return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
 }

@@ -216,6 +216,27 @@ UNIT_TEST(random_load_scarce)
     random_load();
 }
 
+/* Huge pages may have come back to units that were given back: asked for all, all is given back again. */
+UNIT_TEST(suspected)
+{
+    size_t beside;
+    start();
+    uintptr_t run = hk_run_alloc(4, HK_USE_SPARSE), rest = hk_run_alloc(1, HK_USE_SPARSE);
+    assert_true(run != 0 && rest != 0);
+    hk_run_free(run, 4);
+    assert_false(hk_runs_on_huge_pages(rest, &beside));
+    assert_int_equal(hk_runs_purge(0, 0), 4 * HK_UNIT);
+    hk_runs_suspect_huge();
+    assert_int_equal(hk_runs_purge(0, 0), 0);
+    hk_map_super(run)->huge = true;
+    assert_true(hk_runs_on_huge_pages(rest, &beside));
+    assert_true(beside >= 4 * HK_UNIT);
+    *(char *)run = 1;
+    hk_runs_suspect_huge();
+    assert_int_equal(hk_runs_purge(0, 0), beside);
+    assert_int_equal(*(char *)run, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +248,7 @@ int main(void)
         cmocka_unit_test(purge_refused),
         cmocka_unit_test(growth_refused),
         cmocka_unit_test(address_limit_set_later),
+        cmocka_unit_test(suspected),
         cmocka_unit_test(random_load_flat),
         cmocka_unit_test(random_load_scarce),
     };

@@ -8,7 +8,7 @@
 #include "span/runs.h"
 #include "support/rng.h"
 
-enum { OWNER = 7, CLASS_64 = 3, CLASS_1280 = 20 };
+enum { OWNER = 7 };
 
 static struct hk_slab *make(unsigned class)
 {
@@ -40,7 +40,7 @@ UNIT_TEST(every_class)
 /* Blocks leave from the lowest address up; what is written downwards from the end is popped in that order. */
 UNIT_TEST(take_order)
 {
-    struct hk_slab *slab = make(CLASS_64);
+    struct hk_slab *slab = make(CLASS_OF_64);
     void *blocks[200];
     hk_slab_take(slab, blocks + 200, 200);
     assert_int_equal(slab->free, slab->blocks - 200);
@@ -58,7 +58,7 @@ UNIT_TEST(take_order)
 UNIT_TEST(random_load)
 {
     static void *taken[1024];
-    struct hk_slab *slab = make(CLASS_64);
+    struct hk_slab *slab = make(CLASS_OF_64);
     struct rng rng = rng_seeded(5);
     size_t count = 0;
     for (int step = 0; step < 20000; step++) {
@@ -97,7 +97,7 @@ static void assert_gives_die(void *block, const char *what, unsigned size)
 
 UNIT_TEST(mistakes)
 {
-    struct hk_slab *slab = make(CLASS_1280);
+    struct hk_slab *slab = make(CLASS_OF_1280);
     char *blocks[20];
     hk_slab_take(slab, (void **)blocks + 20, 20);
     assert_gives_die(blocks[3] + 1, "pointer inside a block", 1280);
@@ -124,7 +124,7 @@ UNIT_TEST(not_ours)
 UNIT_TEST(cut_small)
 {
     hk_options.slab_blocks = 5;
-    struct hk_slab *slab = make(CLASS_64);
+    struct hk_slab *slab = make(CLASS_OF_64);
     assert_int_equal(slab->blocks, 5);
     assert_gives_die((char *)slab->start + 5 * 64, "pointer inside a block", 64);
 }
@@ -133,7 +133,7 @@ UNIT_TEST(cut_small)
 UNIT_TEST(refused)
 {
     unit_start();
-    hk_slab_release(unit_slab(CLASS_64, OWNER));
+    hk_slab_release(unit_slab(CLASS_OF_64, OWNER));
     while (unit_slab(HK_CLASSES - 1, OWNER) != NULL && hk_load(hk_slab_table.xcount) < 40)
         continue;
     uint32_t descriptors = hk_load(hk_slab_table.xcount);

@@ -13,6 +13,13 @@
 #include "slab/slab.h"
 #include "unit/invariants.h"
 
+/* The number of the class whose blocks have so many bytes: CLASS_OF_64 */
+enum {
+#define HK_CLASS(idx, size, slab_kib, cap, tier) CLASS_OF_##size = idx,
+#include "policy/classes.def"
+#undef HK_CLASS
+};
+
 /* UNIT_TEST(name) { ... } is what cmocka_unit_test(name) runs. */
 #define UNIT_TEST(name)                                                                                                \
     static void name##_body(void);                                                                                     \

@@ -1,0 +1,157 @@
+#include "slab/pages.h"
+
+#include "base/bits.h"
+#include "count/stats.h"
+#include "os/os.h"
+#include "policy/options.h"
+
+enum {
+    AGE_SHIFT = 6,           /* ages are told in steps of 64 ms: 16 bits of them are 70 minutes */
+    CLEAN_PARTS = 16,
+    PART_WORTH_A_SPLIT = 4,  /* of a huge page: a quarter */
+};
+
+struct range {
+    unsigned next; /* the block behind it */
+    uintptr_t start, end;
+};
+
+/* The first block from `at` on that is free, or, where `flip` is all ones, taken; the number of blocks if there is none. */
+static unsigned find(const struct hk_slab *slab, unsigned at, uint64_t flip)
+{
+    for (; at < slab->blocks; at = (at / 64 + 1) * 64) {
+        uint64_t bits = (slab->freebits[at / 64] ^ flip) >> (at % 64);
+        if (bits != 0)
+            return (unsigned)hk_min(at + hk_ctz64(bits), slab->blocks);
+    }
+    return slab->blocks;
+}
+
+static uintptr_t address_of_block(const struct hk_slab *slab, unsigned block)
+{
+    return slab->start + (block == slab->blocks ? slab->bytes : (size_t)block * slab->block_size);
+}
+
+/* The next run of whole pages between taken blocks; the slab's tail counts as free. False if there is none. */
+static bool next_range(const struct hk_slab *slab, struct range *range)
+{
+    while (range->next <= slab->blocks) {
+        unsigned first = find(slab, range->next, 0);
+        unsigned taken = find(slab, first, UINT64_MAX);
+        size_t from = (size_t)first * slab->block_size;
+        range->start = hk_align_up(slab->start + from, HK_PAGE);
+        range->end = hk_align_down(address_of_block(slab, taken), HK_PAGE);
+        range->next = taken + 1;
+        if (range->start < range->end)
+            return true;
+    }
+    return false;
+}
+
+/* The sixteenths that lie in a range. No sixteenth is larger than a block, where it is larger than a page: whenever a block is
+ * freed beside a range that has gone, the range has one more of them. */
+static uint32_t parts_in(const struct hk_slab *slab, const struct range *range)
+{
+    size_t part = slab->bytes / CLEAN_PARTS;
+    unsigned first = (unsigned)((range->start - slab->start + part - 1) / part);
+    unsigned behind = (unsigned)((range->end - slab->start) / part);
+    return first < behind ? hk_low_bits32(behind) & ~hk_low_bits32(first) : 0;
+}
+
+static bool has_gone(const struct hk_slab *slab, const struct range *range)
+{
+    uint32_t parts = parts_in(slab, range);
+    return parts != 0 && (parts & ~(uint32_t)slab->clean) == 0;
+}
+
+static size_t purge(struct hk_slab *slab, const struct range *range)
+{
+    size_t length = range->end - range->start;
+    size_t bytes = has_gone(slab, range) ? 0 : length;
+    HK_COUNT(purges, 1);
+    if (!hk_os.purge((void *)range->start, length))
+        return 0;
+    slab->clean |= (uint16_t)parts_in(slab, range);
+    HK_COUNT(purged_bytes, bytes);
+    HK_COUNT(purged_in_slabs, bytes);
+    return bytes;
+}
+
+static size_t bytes_in_ranges(const struct hk_slab *slab)
+{
+    size_t bytes = 0;
+    for (struct range range = {0}; next_range(slab, &range);)
+        bytes += range.end - range.start;
+    return bytes;
+}
+
+static bool something_to_purge(const struct hk_slab *slab)
+{
+    for (struct range range = {0}; next_range(slab, &range);)
+        if (!has_gone(slab, &range))
+            return true;
+    return false;
+}
+
+/* Of the neighbours on the huge page only those count that the caller holds too: the owner's, and of orphans the class's. */
+static bool held_together(uint32_t route, uint32_t other)
+{
+    return hk_route_owner(route) == HK_ORPHAN ? other == route : hk_route_owner(other) == hk_route_owner(route);
+}
+
+static bool worth_a_split(const struct hk_slab *slab)
+{
+    size_t free;
+    if (!hk_runs_on_huge_pages(slab->start, &free))
+        return true;
+    uint32_t route = hk_map_lookup(slab->start);
+    uintptr_t super = hk_align_down(slab->start, HK_SUPER);
+    for (uintptr_t at = super; at < super + HK_SUPER; at += HK_UNIT)
+        if (held_together(route, hk_map_lookup(at)) && hk_slab_at(at)->start == at)
+            free += bytes_in_ranges(hk_slab_at(at));
+    return free >= HK_SUPER / PART_WORTH_A_SPLIT;
+}
+
+static uint16_t age_of(uint64_t ms) { return (uint16_t)(ms >> AGE_SHIFT); }
+
+static bool is_due(struct hk_slab *slab, const struct hk_sweep *sweep)
+{
+    if (slab->pages == HK_PAGES_TOUCHED)
+        slab->idle_from = age_of(sweep->touched);
+    slab->pages = HK_PAGES_AGEING;
+    uint16_t idle = (uint16_t)(age_of(sweep->now) - slab->idle_from);
+    return idle >= age_of(hk_options.purge_delay + (1 << AGE_SHIFT) - 1);
+}
+
+bool hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep)
+{
+    size_t bytes = 0;
+    sweep->effort--;
+    if (slab->pages == HK_PAGES_GONE)
+        return false;
+    if (!is_due(slab, sweep)) {
+        sweep->waits = true;
+        return false;
+    }
+    if (something_to_purge(slab) && !worth_a_split(slab)) {
+        slab->idle_from = age_of(sweep->now);
+        return false;
+    }
+    slab->pages = HK_PAGES_GONE;
+    for (struct range range = {0}; next_range(slab, &range);) {
+        if (has_gone(slab, &range))
+            continue;
+        sweep->effort -= HK_EFFORT_OF_CALL;
+        bytes += purge(slab, &range);
+    }
+    return bytes > 0;
+}
+
+size_t hk_slab_purge(struct hk_slab *slab)
+{
+    size_t bytes = 0;
+    for (struct range range = {0}; next_range(slab, &range);)
+        bytes += purge(slab, &range);
+    slab->pages = HK_PAGES_GONE;
+    return bytes;
+}

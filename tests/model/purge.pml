@@ -1,0 +1,261 @@
+/* Purge: free units lose their pages, outside the lock, while others take and free units.
+ *
+ *   flat     the pages go, the addresses stay                 scarce   unmapped: the kernel may give the addresses to anybody
+ *
+ * Code     `hk_runs_purge()`, `purge_locked()`, `begin_purge()`, `purge_units()`, `give_back()`, `end_purge()`, `disown()`,
+ *          `own_again()`, `release_units()`, `use_units()`, `hk_run_alloc()`, `hk_run_free()`, `grow_by_mapping()`,
+ *          `add_memory()` in `span/runs.c`; `pass_if_due()` in `tiers/giveback.c`
+ * Shows    no unit loses its pages while somebody uses it; a unit with pages is marked dirty; what the system refuses to take
+ *          comes back; the counts of free and dirty units fit whenever the lock is free; an address that was given up is
+ *          not touched any more
+ * Not      how long units wait, in which order they are taken, huge pages
+ * Threads  3
+ * Fault 1, assertion: units stay in the free set while their pages go
+ * Fault 2, assertion: what the system refused counts as clean
+ * Fault 3, assertion: what the system refused does not come back
+ * Fault 4, assertion: units are disowned after they were unmapped
+ * Fault 5, assertion: a unit in use is not marked dirty
+ * Fault 6, assertion: purged units are counted as free while they are taken out */
+#include "common.pml"
+
+#define UNITS 2
+#define ALL 3
+#define BIT(n) (1 << (n))
+#define COUNT(set) (((set) & 1) + (((set) >> 1) & 1))
+#define NOBODY 255
+#define OURS 254
+
+bool flat;
+byte owned = ALL, free = ALL, dirty = ALL, free_units = 2, dirty_units = 2;
+byte runs = FREE, purging = FREE;
+byte ended;
+
+/* What is so, beyond what HAKMEM knows: who has the address, whether there are pages, what is in use. */
+byte address[UNITS] = OURS;
+bool pages[UNITS] = true;
+byte in_use;
+
+inline unlock_checked()
+{
+    assert(free_units == COUNT(free) && dirty_units == COUNT(free & dirty));
+    assert((free & ~owned) == 0 && (in_use & free) == 0);
+    assert(!pages[0] || address[0] != OURS || !(free & 1) || (dirty & 1));
+    assert(!pages[1] || address[1] != OURS || !(free & 2) || (dirty & 2));
+    unlock(runs)
+}
+
+inline release_units(units)
+{
+    free_units = free_units + COUNT(units);
+    dirty_units = dirty_units + COUNT(units & dirty);
+    free = free | (units)
+}
+
+inline use_units(units)
+{
+    free_units = free_units - COUNT(units);
+    dirty_units = dirty_units - COUNT(units & dirty);
+    free = free & ~(units);
+#if FAULT != 5
+    dirty = dirty | (units)
+#endif
+}
+
+/* Maps a unit where the kernel has room. */
+inline grow()
+{
+    if
+    :: atomic { address[0] == NOBODY -> address[0] = OURS; unit = 0; pages[0] = false }
+    :: atomic { address[1] == NOBODY -> address[1] = OURS; unit = 1; pages[1] = false }
+    :: atomic { address[0] != NOBODY && address[1] != NOBODY -> unit = UNITS }
+    fi;
+    if
+    :: unit < UNITS ->
+       assert(!(owned & BIT(unit)));
+       owned = owned | BIT(unit);
+       dirty = dirty & ~BIT(unit);
+       free = free | BIT(unit);
+       free_units++
+    :: else
+    fi
+}
+
+inline run_alloc()
+{
+    lock(runs);
+    if
+    :: free == 0 -> grow()
+    :: else
+    fi;
+    unit = UNITS;
+    atomic {
+        if
+        :: free & 1 -> unit = 0
+        :: free & 2 -> unit = 1
+        :: free == 0
+        fi
+    };
+    if
+    :: unit < UNITS -> atomic { use_units(BIT(unit)); assert(!(in_use & BIT(unit))); in_use = in_use | BIT(unit) }
+    :: else
+    fi;
+    unlock_checked()
+}
+
+inline run_free()
+{
+    lock(runs);
+    atomic { in_use = in_use & ~BIT(unit); release_units(BIT(unit)) };
+    unlock_checked()
+}
+
+/* The program fills what it is given, and finds it again as it was. */
+proctype User()
+{
+    byte unit, turn;
+    do
+    :: turn < 2 ->
+       run_alloc();
+       if
+       :: unit < UNITS ->
+          assert(address[unit] == OURS);
+          pages[unit] = true;
+          assert(pages[unit] && address[unit] == OURS);
+          run_free()
+       :: else
+       fi;
+       turn++
+    :: else -> break
+    od;
+    atomic { unit = 0; turn = 0; ended++ }
+}
+
+inline begin_purge()
+{
+    lock(runs);
+    atomic {
+        due = (flat -> free & dirty : free);
+#if FAULT == 1
+        skip
+#elif FAULT == 6
+        free = free & ~due
+#else
+        free_units = free_units - COUNT(due);
+        dirty_units = dirty_units - COUNT(due & dirty);
+        free = free & ~due
+#endif
+    };
+#if FAULT != 4
+    if
+    :: !flat -> atomic { owned = owned & ~due; dirty = dirty & ~due }
+    :: else
+    fi;
+#endif
+    unlock_checked()
+}
+
+/* Each unit by a call of its own; the system may refuse. An address that was unmapped may be somebody else's at once. */
+inline purge_units()
+{
+    gone = 0;
+    unit = 0;
+    do
+    :: unit < UNITS && (due & BIT(unit)) ->
+       if
+       :: atomic { flat -> pages[unit] = false; gone = gone | BIT(unit) }
+       :: atomic {
+           !flat ->
+           assert(address[unit] == OURS && !(in_use & BIT(unit)));
+           pages[unit] = false; address[unit] = NOBODY; gone = gone | BIT(unit)
+          }
+       :: true
+       fi;
+       unit++
+    :: unit < UNITS && !(due & BIT(unit)) -> unit++
+    :: else -> break
+    od;
+    unit = 0
+}
+
+inline end_purge()
+{
+    lock(runs);
+    if
+    :: flat ->
+#if FAULT == 2
+       dirty = dirty & ~due;
+#else
+       dirty = dirty & ~gone;
+#endif
+#if FAULT == 1
+       dirty_units = COUNT(free & dirty)
+#elif FAULT == 3
+       release_units(due & gone)
+#else
+       release_units(due)
+#endif
+    :: else ->
+#if FAULT == 1
+       owned = owned & ~gone; dirty = dirty & ~gone; free = free & ~gone;
+       free_units = COUNT(free); dirty_units = COUNT(free & dirty)
+#elif FAULT == 4
+       owned = owned & ~gone; dirty = dirty & ~gone;
+       release_units(due & ~gone)
+#elif FAULT == 3
+       skip
+#else
+       owned = owned | (due & ~gone);
+       dirty = dirty | (due & ~gone);
+       release_units(due & ~gone)
+#endif
+    fi;
+    unlock_checked()
+}
+
+/* One pass when time has come (it leaves when another purges), or all at once (it waits). */
+inline runs_purge(wait)
+{
+    if
+    :: lock(purging); got = true
+    :: atomic { !(wait) && purging != FREE -> got = false }
+    fi;
+    if
+    :: got ->
+       begin_purge();
+       purge_units();
+       end_purge();
+       unlock(purging)
+    :: else
+    fi;
+    atomic { due = 0; gone = 0; got = false }
+}
+
+/* Afterwards it uses memory itself. */
+proctype Purger()
+{
+    byte unit, due, gone;
+    bool got;
+    runs_purge(false);
+    run_alloc();
+    if
+    :: unit < UNITS -> pages[unit] = true; run_free()
+    :: else
+    fi;
+    runs_purge(true);
+    ended++
+}
+
+init
+{
+    atomic {
+        if
+        :: flat = true
+        :: flat = false
+        fi;
+        run User(); run Purger(); run Purger()
+    };
+    ended == 3;
+    assert(in_use == 0 && owned == free);
+    assert((!(owned & 1) || address[0] == OURS) && (!(owned & 2) || address[1] == OURS));
+    assert((address[0] != OURS || (owned & 1)) && (address[1] != OURS || (owned & 2)))
+}

@@ -1,0 +1,170 @@
+/* Spans: whose address is this? Mappings come and go, and the kernel gives an address to somebody else the moment it is free:
+ * to HAKMEM again, or to the program's own mmap, whose addresses the map must say nothing about.
+ *
+ * Code     `map_new()`, `map_covered()`, `enter()`, `unmap()` in `tiers/bigcache.c`; `hk_slab_descriptor()`,
+ *          `hk_slab_descriptor_drop()` in `slab/slab.c`; `hk_slab_at()` in `slab/slab.h`; `hk_map_cover()`, `hk_map_assign()`,
+ *          `hk_map_route_all()` in `span/map.c`; `hk_map_lookup()` in `span/map.h`; `hk_sparse_cover_slow()`,
+ *          `note_committed()` in `span/sparse.c`
+ * Shows    a block in use has its own route, number and descriptor; what the program has mapped itself has no route; no word
+ *          of the map is written before it is writable; a mapping that the system will not take back is found as before
+ * Not      units of the heap, which are never unmapped where the map is flat (purge.pml)
+ * Threads  3
+ * Fault 1, assertion: the route goes after the mapping
+ * Fault 2, assertion: a mapping that stays has lost its route
+ * Fault 3, assertion: a window is noted as writable before it is
+ * Fault 4, assertion: the descriptor is dropped before the mapping goes
+ * Fault 5, assertion: the route is written before its window is looked at */
+#include "common.pml"
+
+#define ADDRESSES 2
+#define NOBODY 0
+#define PROGRAM 9
+
+byte holder[ADDRESSES];  /* what the kernel knows */
+bool writable, noted; /* the window of the map that both addresses lie in */
+bool route[ADDRESSES];   /* nobody's, or a big block's */
+byte number[ADDRESSES];
+byte start[3] = ADDRESSES; /* of descriptors 1 and 2 */
+bool used[3];
+byte sparse = FREE, slabs = FREE;
+byte ended;
+
+inline slab_descriptor()
+{
+    lock(slabs);
+    slab = (used[1] -> 2 : 1);
+    assert(!used[slab]);
+    used[slab] = true;
+    unlock(slabs)
+}
+
+inline slab_descriptor_drop()
+{
+    start[slab] = ADDRESSES;
+    lock(slabs);
+    used[slab] = false;
+    unlock(slabs)
+}
+
+/* Wherever the kernel has room: there is room for two, and three who want it. */
+inline map(who)
+{
+    if
+    :: atomic { holder[0] == NOBODY -> holder[0] = who; at = 0 }
+    :: atomic { holder[1] == NOBODY -> holder[1] = who; at = 1 }
+    fi
+}
+
+/* The system may refuse to make the window writable. */
+inline map_cover()
+{
+    covered = noted;
+    if
+    :: !covered ->
+       lock(sparse);
+       if
+       :: noted -> covered = true
+#if FAULT == 3
+       :: !noted -> noted = true; writable = true; covered = true
+#else
+       :: !noted -> writable = true; noted = true; covered = true
+#endif
+       :: !noted
+       fi;
+       unlock(sparse)
+    :: else
+    fi
+}
+
+inline map_assign()
+{
+    assert(writable);
+    number[at] = slab;
+    route[at] = true
+}
+
+inline check_mine() { assert(route[at] && number[at] == slab && start[slab] == at && holder[at] == _pid) }
+
+/* The system may refuse; then the block stays in the cache, and is used again. */
+inline unmap()
+{
+#if FAULT != 1
+    route[at] = false;
+#endif
+#if FAULT == 4
+    slab_descriptor_drop();
+#endif
+    if
+    :: assert(start[slab] == at && holder[at] == _pid);
+       holder[at] = NOBODY;
+       gone = true
+    :: assert(start[slab] == at && holder[at] == _pid);
+#if FAULT != 2
+       route[at] = true;
+#endif
+       check_mine()
+    fi;
+#if FAULT == 1
+    route[at] = false;
+#endif
+#if FAULT != 4
+    if
+    :: gone -> slab_descriptor_drop()
+    :: else
+    fi
+#endif
+}
+
+proctype Big()
+{
+    byte at, slab, turn;
+    bool covered, gone;
+    do
+    :: turn < 2 ->
+       slab_descriptor();
+       map(_pid);
+#if FAULT == 5
+       map_assign();
+#endif
+       map_cover();
+       if
+       :: covered ->
+          start[slab] = at;
+#if FAULT != 5
+          map_assign();
+#endif
+          gone = false;
+          do
+          :: !gone -> check_mine(); unmap()
+          :: else -> break
+          od
+       :: else -> holder[at] = NOBODY; slab_descriptor_drop()
+       fi;
+       turn++
+    :: else -> break
+    od;
+    ended++
+}
+
+/* The program's own mappings: its addresses are not HAKMEM's. */
+proctype Program()
+{
+    byte at, turn;
+    do
+    :: turn < 2 ->
+       map(PROGRAM);
+       assert(!route[at]);
+       assert(!route[at] && holder[at] == PROGRAM);
+       holder[at] = NOBODY;
+       turn++
+    :: else -> break
+    od;
+    ended++
+}
+
+init
+{
+    atomic { run Big(); run Big(); run Program() };
+    ended == 3;
+    assert(!route[0] && !route[1] && !used[1] && !used[2])
+}

@@ -1,0 +1,205 @@
+/* Usage: test_background thread|forks|vfork|last
+ * The thread that gives memory back while the program does nothing (HAKMEM_BACKGROUND=1):
+ *   thread  there is one, once the heap is worth it: it has a name and gets no signal
+ *   forks   a child has none, and gets one when it allocates; 1000 forks from a busy process, no hang
+ *   vfork   a vfork child does not begin one
+ *   last    it does not keep a process alive whose other threads have all ended */
+#include "support/check.h"
+#include "support/watchdog.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FORKS = 1000, BLOCK = 100, WORTH = 16 << 20, BAD_CHILD = 3 };
+
+struct task {
+    unsigned      threads, ours; /* ours: called "hakmem" */
+    unsigned long blocked;       /* signals, of ours */
+};
+
+static void read_task(const char *number, struct task *task)
+{
+    char path[64], line[128], name[32] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%.16s/status", number);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        sscanf(line, "Name: %31s", name);
+        if (strcmp(name, "hakmem") == 0) {
+            sscanf(line, "SigBlk: %lx", &task->blocked);
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    task->threads++;
+    task->ours += strcmp(name, "hakmem") == 0;
+}
+
+static struct task tasks(void)
+{
+    struct task found = {0};
+    DIR        *folder = opendir("/proc/self/task");
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+        if (entry->d_name[0] != '.') {
+            read_task(entry->d_name, &found);
+        }
+    }
+    closedir(folder);
+    return found;
+}
+
+/* Without a call of malloc, which might begin one. */
+static unsigned threads_now(void)
+{
+    char        text[4096];
+    int         fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t     got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    const char *line;
+    close(fd);
+    text[got > 0 ? got : 0] = 0;
+    line = strstr(text, "Threads:");
+    return line ? (unsigned)strtoul(line + 8, NULL, 10) : 0;
+}
+
+static void *grow(size_t bytes)
+{
+    void **last = NULL;
+    for (size_t i = 0; i < bytes; i += BLOCK) {
+        void **block = malloc(BLOCK);
+        *block = last;
+        last = block;
+    }
+    return last;
+}
+
+static void drop(void *list)
+{
+    for (void **block = list, **next; block; block = next) {
+        next = *block;
+        free(block);
+    }
+}
+
+/* Its name comes a moment after the thread. */
+static bool has_one(void)
+{
+    for (;;) {
+        struct task found = tasks();
+        if (found.threads == 1 || found.ours > 0) {
+            return found.ours == 1;
+        }
+        usleep(1000);
+    }
+}
+
+static void test_thread(void)
+{
+    drop(grow(1 << 20));
+    CHECK(threads_now() == 1, "%u threads for a small heap", threads_now());
+    void *list = grow(WORTH);
+    CHECK(has_one(), "%u threads", tasks().threads);
+    struct task found = tasks();
+    CHECK(found.threads == 2 && found.ours == 1, "%u threads, %u ours", found.threads, found.ours);
+    for (int number = 1; number <= 64; number++) {
+        bool blocked = found.blocked >> (number - 1) & 1;
+        bool never = number == SIGKILL || number == SIGSTOP || number == 32 || number == 33;
+        CHECK(blocked || never, "signal %d is not blocked in it", number);
+    }
+    sigset_t mine;
+    pthread_sigmask(SIG_SETMASK, NULL, &mine);
+    CHECK(!sigismember(&mine, SIGTERM), "the program's own mask has changed");
+    drop(list);
+}
+
+_Noreturn static void child(unsigned number)
+{
+    watchdog_start(30, "a child");
+    bool good = threads_now() == 1;
+    if (number % 50 == 0) {
+        void *list = grow(4 * BLOCK * 64);
+        good = good && has_one();
+        drop(list);
+    }
+    _exit(good ? 0 : BAD_CHILD);
+}
+
+static atomic_bool x_stop;
+
+static void *churn(void *unused)
+{
+    while (!atomic_load(&x_stop)) {
+        drop(grow(1 << 20));
+    }
+    return unused;
+}
+
+static void test_forks(void)
+{
+    pthread_t thread;
+    drop(grow(WORTH));
+    CHECK(has_one() || tasks().ours == 1, "no thread to begin with");
+    CHECK(pthread_create(&thread, NULL, churn, NULL) == 0, "thread");
+    for (unsigned n = 0; n < FORKS; n++) {
+        watchdog_start(60, "a fork");
+        pid_t pid = fork();
+        if (pid == 0) {
+            child(n);
+        }
+        int status = -1;
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0, "child %u: wait status 0x%x", n, (unsigned)status);
+    }
+    atomic_store(&x_stop, true);
+    pthread_join(thread, NULL);
+    CHECK(tasks().ours == 1, "%u threads are ours at the end", tasks().ours);
+}
+
+static void test_vfork(void)
+{
+    static volatile unsigned threads;
+    static void *volatile list;
+    pid_t pid = vfork();
+    if (pid == 0) {
+        list = grow(WORTH);
+        threads = threads_now();
+        _exit(0);
+    }
+    int status = -1;
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0, "wait status 0x%x", (unsigned)status);
+    CHECK(threads == 1, "%u threads in the vfork child", threads);
+    list = (drop(list), grow(WORTH));
+    CHECK(has_one(), "none in the parent");
+    drop(list);
+}
+
+/* The exit status is that of a process whose last thread returned: 0. The watchdog ends one that lives on. */
+static void test_last(void)
+{
+    drop(grow(WORTH));
+    CHECK(has_one(), "no thread");
+    if (check_report("background") == 0) {
+        pthread_exit(NULL);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*test)(void);
+    } tests[] = {{"thread", test_thread}, {"forks", test_forks}, {"vfork", test_vfork}, {"last", test_last}};
+    watchdog_start(60, argc > 1 ? argv[1] : "background");
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        if (argc > 1 && strcmp(argv[1], tests[i].name) == 0) {
+            tests[i].test();
+        }
+    }
+    return check_report("background");
+}

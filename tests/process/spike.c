@@ -1,0 +1,130 @@
+/* Usage: test_spike MiB trim|calls|idle
+ * What a spike leaves behind (M5): so many MiB are built of blocks of many sizes, 95 % of them freed at random, small ones by the
+ * 16 KiB.  Then resident memory has to fall to 1.3 times what is live:
+ *   trim   after malloc_trim
+ *   calls  within a million further operations, after a rest
+ *   idle   while the program does nothing at all */
+#include "support/check.h"
+#include "support/procinfo.h"
+#include "support/rng.h"
+#include "support/watchdog.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+enum { STRETCH = 16384, FREED_PERCENT = 95, FURTHER_CALLS = 1000000, SLOTS = 256, STEP_MS = 10, PATIENCE_MS = 30000 };
+
+struct block {
+    void *at;
+    bool  first; /* of a stretch of blocks that live and die together */
+};
+
+static struct block *blocks;
+static size_t        count, live, base_kib;
+
+/* Not from the allocator: what the test needs for itself is no part of what is measured. */
+static void *pages(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static void build(size_t bytes)
+{
+    static const size_t sizes[] = {64, 256, 1024, 4096, 8192, 12288, 16384, 24576, 32768};
+    size_t              built = 0;
+    for (size_t stretch = 0; built < bytes; stretch++) {
+        size_t size = sizes[stretch % (sizeof sizes / sizeof *sizes)];
+        for (size_t in = 0; in < STRETCH; in += size) {
+            blocks[count] = (struct block){malloc(size), in == 0};
+            CHECK(blocks[count].at != NULL, "%zu bytes", size);
+            memset(blocks[count++].at, 1, size);
+            built += size;
+        }
+    }
+}
+
+static void free_most(void)
+{
+    struct rng rng = rng_seeded(7);
+    bool       dies = false;
+    for (size_t i = 0; i < count; i++) {
+        dies = blocks[i].first ? rng_below(&rng, 100) < FREED_PERCENT : dies;
+        live += dies ? 0 : malloc_usable_size(blocks[i].at);
+        if (dies) {
+            free(blocks[i].at);
+        }
+    }
+}
+
+static size_t heap_kib(void)
+{
+    return procinfo_rss_kib() - base_kib;
+}
+
+static bool lean(void)
+{
+    return heap_kib() * 1024 * 10 <= live * 13;
+}
+
+static void sleep_ms(long ms)
+{
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
+static long rest(void)
+{
+    long ms = 0;
+    for (; ms < PATIENCE_MS && !lean(); ms += STEP_MS) {
+        sleep_ms(STEP_MS);
+    }
+    return ms;
+}
+
+static long go_on(void)
+{
+    static void *slots[SLOTS];
+    struct rng   rng = rng_seeded(9);
+    long         calls = 0;
+    sleep_ms(1000);
+    for (; calls < FURTHER_CALLS && (calls % 10000 || !lean()); calls++) {
+        uint32_t slot = rng_below(&rng, SLOTS);
+        free(slots[slot]);
+        slots[slot] = malloc(16 + rng_below(&rng, 1000));
+    }
+    return calls;
+}
+
+int main(int argc, char **argv)
+{
+    size_t      bytes = (argc > 1 ? strtoul(argv[1], NULL, 10) : 64) << 20;
+    const char *how = argc > 2 ? argv[2] : "trim";
+    long        took = 0;
+    watchdog_start(120, "the spike");
+    blocks = pages(bytes / 128 * sizeof *blocks);
+    CHECK(blocks != NULL, "no memory for the test itself");
+    printf("spike of %zu MiB, %s\n", bytes >> 20, how);
+    fflush(stdout);
+    base_kib = procinfo_rss_kib();
+    build(bytes);
+    size_t peak = heap_kib();
+    free_most();
+    size_t freed = heap_kib();
+    if (strcmp(how, "trim") == 0) {
+        CHECK(malloc_trim(0) == 1, "nothing given back");
+    } else if (strcmp(how, "calls") == 0) {
+        took = go_on();
+    } else {
+        took = rest();
+    }
+    printf("live %zu KiB; resident %zu at the peak, %zu freed, %zu now (%.2f times live) after %ld %s; %zu mappings\n", live / 1024,
+           peak, freed, heap_kib(), (double)heap_kib() * 1024 / (double)live, took, strcmp(how, "calls") ? "ms" : "calls",
+           procinfo_mappings());
+    CHECK(lean(), "%zu KiB resident for %zu KiB live", heap_kib(), live / 1024);
+    CHECK(procinfo_mappings() <= 64 + procinfo_rss_kib() / 2048, "%zu mappings", procinfo_mappings());
+    return check_report("spike");
+}

@@ -1,0 +1,112 @@
+/* Usage: test_soak [seconds [steps of a round]]
+ * Rounds of the engine, of all sizes and numbers of threads, over a set of blocks that stays and is slowly exchanged. When a
+ * round is over, every byte is accounted for: the heap is in order, and just as many blocks and bytes are with the program as
+ * it has. After each cycle of rounds, what is resident when caches have been trimmed is what it was. */
+#include "engine.h"
+
+#include "report/census.h"
+#include "support/check.h"
+#include "support/heap.h"
+#include "support/pattern.h"
+#include "support/procinfo.h"
+#include "support/rng.h"
+#include "support/watchdog.h"
+#include "unit/invariants.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { KEPT = 20000, EXCHANGED = 2000, CYCLE = 16, FEWEST_ROUNDS = 3 * CYCLE, LARGEST_KEPT = 3000 };
+
+static struct {
+    void    *p;
+    size_t   size;
+    uint64_t seed;
+} kept[KEPT];
+static struct hk_census census;
+
+static uint64_t seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec;
+}
+
+static void exchange_one(struct rng *rng, size_t i, uint64_t seed)
+{
+    if (kept[i].p != NULL)
+        CHECK(pattern_holds(kept[i].p, kept[i].size, kept[i].seed), "block %zu, kept since step %ju", i, (uintmax_t)kept[i].seed);
+    heap_free(kept[i].p);
+    kept[i].size = 1 + rng_below(rng, LARGEST_KEPT);
+    kept[i].seed = seed;
+    kept[i].p = heap_malloc(kept[i].size);
+    CHECK(kept[i].p != NULL, "%zu bytes", kept[i].size);
+    pattern_fill(kept[i].p, kept[i].size, seed);
+}
+
+static size_t kept_bytes(void)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < KEPT; i++)
+        bytes += hk_classes[hk_class_of(kept[i].size)].size;
+    return bytes;
+}
+
+static void take_census(void)
+{
+    const char *wrong = heap_is_wrong(&census);
+    CHECK(wrong == NULL, "the heap: %s", wrong);
+}
+
+/* CYCLE rounds are one of each kind. */
+static void run_round(unsigned round, uint64_t steps)
+{
+    static const size_t largest[] = {1024, 16384, 262144, 4 << 20};
+    struct engine_plan  plan = {.threads = 1 + round % 4, .generations = 2, .seed = round, .largest = largest[round / 4 % 4]};
+    plan.steps = steps / plan.threads;
+    engine_run(&plan);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t   end = seconds_now() + (argc > 1 ? strtoull(argv[1], NULL, 10) : 3), said = 0;
+    uint64_t   steps = argc > 2 ? strtoull(argv[2], NULL, 10) : 24000;
+    struct rng rng = rng_seeded(1);
+    unsigned   round = 0;
+    bool       watched = getenv("TEST_SLOWDOWN") != NULL;
+    watchdog_start(1800, "soak");
+    printf("soak: rounds of %ju steps\n", (uintmax_t)steps); /* stdout has its buffer from here on */
+    for (size_t i = 0; i < KEPT; i++)
+        exchange_one(&rng, i, i);
+    size_t blocks = 0, bytes = 0, first_rss = 0, rss = 0;
+    for (; seconds_now() < end || round < FEWEST_ROUNDS || round % CYCLE != 0; round++) {
+        run_round(round, steps);
+        for (size_t i = 0; i < EXCHANGED; i++)
+            exchange_one(&rng, rng_below(&rng, KEPT), round);
+        take_census();
+        /* What the C library itself has taken by then, for its threads, it keeps. */
+        if (round < CYCLE) {
+            blocks = census.sum.live_blocks;
+            bytes = census.sum.live - kept_bytes();
+        }
+        CHECK(census.sum.live_blocks == blocks, "%zu blocks are live, not %zu", census.sum.live_blocks, blocks);
+        CHECK(census.sum.live == bytes + kept_bytes(), "%zu bytes are live, not %zu", census.sum.live, bytes + kept_bytes());
+        CHECK(census.big_live == 0, "%zu bytes of big blocks are live", census.big_live);
+        if (round % CYCLE != CYCLE - 1)
+            continue;
+        heap_trim(0);
+        rss = procinfo_rss_kib();
+        if (round < 2 * CYCLE)
+            first_rss = rss;
+        /* What watches the program keeps books of its own, resident too. */
+        CHECK(watched || rss <= first_rss + first_rss / 50 + 512, "RSS grew from %zu to %zu KiB", first_rss, rss);
+        if (seconds_now() >= said + 10) {
+            said = seconds_now();
+            printf("%u rounds: %zu KiB live, RSS %zu KiB\n", round + 1, census.sum.live / 1024, rss);
+            fflush(stdout);
+        }
+    }
+    printf("%u rounds; RSS %zu KiB, after two cycles %zu KiB\n", round, rss, first_rss);
+    return check_report("soak");
+}
