@@ -274,7 +274,7 @@ typedef struct bench_calls { uint64_t mallocs, frees, reallocs; } bench_calls;
 typedef struct bench_report {
     bool json;
     size_t used;
-    char text[8192];
+    char text[16384];
 } bench_report;
 
 __attribute__((format(printf, 2, 3)))

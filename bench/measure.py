@@ -21,7 +21,7 @@ TRACE_RSS = ("--trace", "5")
 FOREIGN = ("LD_", "MALLOC_", "MIMALLOC_", "TCMALLOC_", "_RJEM_", "GLIBC_TUNABLES", "HAKMEM_")
 
 Sample = dict[str, float]
-Trace = list[list[float]]  # [milliseconds, KiB resident]
+Trace = list[list[float]]  # [milliseconds, KiB resident], or a program's own series
 
 
 class BadRun(Exception):
@@ -53,9 +53,11 @@ class Runner:
             "faults_per_op": max(0.0, twice["page_faults"] - once["page_faults"]) / ops,
         }
 
-    def counted(self, work: Workload, allocator: Allocator) -> Sample:
-        """The figures of one run with its system calls; the times are not to be used."""
-        return self.run_once(work, allocator, watch=COUNT_SYSCALLS)
+    def counted(self, work: Workload, allocator: Allocator) -> tuple[Sample, Trace]:
+        """The figures of one run with its system calls, and the series that it
+        printed; the times are not to be used."""
+        program, launch = self._run(work, allocator, 1, COUNT_SYSCALLS)
+        return self._figures(work, program, launch), program.get("series", [])
 
     def trace(self, work: Workload, allocator: Allocator) -> Trace:
         """Resident memory over time."""

@@ -57,7 +57,7 @@ def render(result: Result) -> str:
     loader = jinja2.FileSystemLoader(HERE)
     page = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     lines = result.lines()
-    memory = plots.memory(result)
+    memory, fragmentation = plots.memory(result), plots.fragmentation(result)
     return page.get_template("page.html").render(
         variables=Markup(plots.variables()),
         summary=summary(result),
@@ -66,6 +66,8 @@ def render(result: Result) -> str:
         families=families(lines, result),
         names=columns(result),
         memory=memory and Markup(memory),
+        fragmentation=fragmentation and Markup(fragmentation),
+        ratios=tables.fragmentation(result),
         judged=tables.judged(lines),
         text_columns=TEXT_COLUMNS,
         costs=tables.costs(result),

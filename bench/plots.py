@@ -23,6 +23,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 import verdicts
 from confidence import Interval, Verdict
+from point import Workload
 from results import Result, Trace
 from tables import number
 from verdicts import Line, Versus
@@ -237,33 +238,59 @@ def add_legend(figure: Figure, entries: list[tuple[str, Look]], markers: bool) -
 
 
 def memory(result: Result) -> str | None:
-    """One small chart a traced workload, HAKMEM in front."""
-    traced = [(w, m.traces) for w, m in result.works.items() if m.traces]
-    if not traced:
+    """Of the workloads that the launcher watched."""
+    return charts(result, [w for w, m in result.works.items() if m.traces and not w.series])
+
+
+def fragmentation(result: Result) -> str | None:
+    """Of the programs that say themselves what is live."""
+    return charts(result, [w for w, m in result.works.items() if m.traces and w.series])
+
+
+def charts(result: Result, works: list[Workload]) -> str | None:
+    """One small chart a workload, HAKMEM in front."""
+    if not works:
         return None
     names = result.names("peer", "hakmem")
-    look, rows = looks(names), math.ceil(len(traced) / 2)
+    look, rows = looks(names), math.ceil(len(works) / 2)
     with mpl.rc_context(STYLE | {"axes.spines.left": True}):
         figure = Figure(figsize=(WIDTH, 0.7 + 2.3 * rows), layout="constrained")
-        for at, (work, traces) in enumerate(traced):
+        for at, work in enumerate(works):
             axes = figure.add_subplot(rows, 2, at + 1)
             axes.set_title(result.title(work), fontsize=10, loc="left")
-            for name in sorted(traces, key=lambda n: n == verdicts.OWN):
-                draw_trace(axes, traces[name], look[name], name == verdicts.OWN)
-            axes.set_ylim(bottom=0)
-            axes.set_xlim(left=0)
-            axes.grid(axis="y", color=colour("grid"), linewidth=0.6)
-            axes.set_ylabel("MiB resident")
-            axes.set_xlabel("s")
+            draw_traces(axes, work, result.works[work].traces, look)
         add_legend(figure, [(n, look[n]) for n in names], markers=False)
         return as_svg(figure)
 
 
-def draw_trace(axes: Axes, trace: Trace, look: Look, own: bool) -> None:
-    seconds = [moment[0] / 1000 for moment in trace]
+def draw_traces(
+    axes: Axes, work: Workload, traces: dict[str, Trace], look: dict[str, Look]
+) -> None:
+    by_count = work.series == "operations"
+    unit = 1e6 if by_count else 1e3
+    for name in sorted(traces, key=lambda n: n == verdicts.OWN):
+        draw_trace(axes, traces[name], unit, look[name], name == verdicts.OWN)
+    if work.series:
+        draw_live(axes, traces.get(verdicts.OWN) or next(iter(traces.values())), unit)
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(left=0)
+    axes.grid(axis="y", color=colour("grid"), linewidth=0.6)
+    axes.set_ylabel("MiB resident")
+    axes.set_xlabel("M operations" if by_count else "s")
+
+
+def draw_live(axes: Axes, trace: Trace, unit: float) -> None:
+    """The ground on which all of them stand."""
+    places = [moment[0] / unit for moment in trace]
     mib = [moment[1] / 1024 for moment in trace]
+    axes.fill_between(places, mib, color=colour("grid"), linewidth=0, zorder=1)
+
+
+def draw_trace(axes: Axes, trace: Trace, unit: float, look: Look, own: bool) -> None:
+    places = [moment[0] / unit for moment in trace]
+    mib = [moment[-1] / 1024 for moment in trace]
     axes.plot(
-        seconds,
+        places,
         mib,
         color=look.colour,
         linestyle=look.dash,

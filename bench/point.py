@@ -22,6 +22,7 @@ class Workload:
     difference: bool = False  # figures per operation from runs of n and of 2n
     single_thread: bool = True  # then processor time may stand for wall time
     trace_rss: bool = False  # once, its resident memory is seen over time
+    series: str = ""  # it prints its own, with its live bytes: by "operations" or by "ms"
     program: str = ""  # a real one's name, of programs.py
 
     def amount(self, quick: bool) -> int:

@@ -18,7 +18,7 @@ FORMAT = "hakmem-bench/1"
 DIGITS = 6  # of a figure; no clock here is better
 
 Sample = dict[str, float]
-Trace = list[list[float]]  # [milliseconds, KiB resident]
+Trace = list[list[float]]  # [milliseconds, KiB resident], or [place, KiB live, KiB resident]
 
 
 class Unfit(Exception):

@@ -99,6 +99,55 @@ def m9(label: str, work: str, metric: str, most: float) -> Point:
     return Point("M9", label, steady, metric, unit, False, Goal(value=most), Goal(value=most))
 
 
+def trace(name: str, label: str) -> tuple[Point, Point]:
+    """Its row bears its name: M7.lru."""
+    work = Workload(f"bench_traces {name} {{n}}", 100, 10, single_thread=False, series="operations")
+    peak = beside("M7", name, label, work, "peak_rss_per_live", Goal(value=1.5))
+    vmas = beside("M11", name, label, work, "vmas_to_bound", Goal(value=1))
+    return peak, vmas
+
+
+def beside(row: str, name: str, label: str, work: Workload, metric: str, goal: Goal) -> Point:
+    """How many times its bytes, or its bound; the floor is the best peer."""
+    row = f"{row}.{name}" if name else row
+    return Point(row, label, work, metric, "x", False, AHEAD, goal, default=False)
+
+
+def spike(label: str, sizes: str, goal: Goal) -> tuple[Point, ...]:
+    """Survivors of small sizes pin most pages: there the peers are the measure."""
+    work = Workload(
+        f"bench_release spike {{n}} {sizes} 5 1M", 2048, 512, single_thread=False, series="ms"
+    )
+    times = {"after_2s": "2 s later", "worked": "after 1M operations"}
+    return tuple(
+        beside("M5", "", f"{label}, {when}", work, f"rss_per_live_{part}", goal)
+        for part, when in times.items()
+    )
+
+
+def remote(mode: str, label: str, threads: int) -> Point:
+    work = Workload(
+        f"bench_remote {mode} {threads} {{n}} 16 512",
+        10_000_000,
+        1_000_000,
+        warm_mib=16,
+        single_thread=False,
+        trace_rss=mode == "1to1",
+    )
+    goal = Goal(ratio=1.20)
+    return Point("P12", f"{label}, 16-512 B", work, *MOPS, AHEAD, goal, default=False)
+
+
+def phase(name: str, label: str) -> Point:
+    return Point("B7", label, PHASES, f"mops_{name}", "M/s", True, AHEAD, AHEAD, default=False)
+
+
+def idle_threads(row: str, label: str, n: int, quick_n: int, goal: Goal) -> Point:
+    work = Workload("bench_threads idle {n}", n, quick_n, single_thread=False)
+    floor = goal if goal.value else AHEAD
+    return Point(row, label, work, "kib_per_thread", "KiB", False, floor, goal, default=False)
+
+
 def real(program: Program) -> tuple[Point, Point]:
     """Of a program's time, malloc has a part: 3 % of all is much."""
     work = Workload(
@@ -115,6 +164,9 @@ def real(program: Program) -> tuple[Point, Point]:
     return cpu, rss
 
 
+PHASES = Workload("bench_phases 1 2", warm_mib=1024, single_thread=False, series="ms")
+SLEEPER = Workload("bench_release remote 64", single_thread=False, series="ms")
+CHURN = Workload("bench_threads churn {n}", 20_000, 2_000, single_thread=False)
 GIB_OF_100_B = Workload(
     "bench_growth {n} 100", 10_737_418, 1_000_000, warm_mib=1280, trace_rss=True
 )
@@ -123,6 +175,21 @@ COMPREHENSIVE = Workload("bench_comprehensive all {n}", 400_000, warm_mib=16)
 VECTOR = Workload("bench_vector all {n}", 800_000, warm_mib=128)
 CALLOC = Workload("bench_calloc all {n}", 1_000_000, warm_mib=64)
 
+TRACES = {
+    "drift": "sizes drift, 64 B to 4 KiB",
+    "lru": "LRU cache, values 150 to 1500 B",
+    "pages": "page loads",
+    "json": "JSON trees",
+    "sqlite": "pages and statements",
+    "mstress": "mstress, 2 threads",
+    "redis": "updates with a growing value",
+    "compiler": "trees and arenas",
+    "log_ring": "log ring, 2 threads",
+    "matrix": "matrices, 8 KiB to 8 MiB",
+    "sessions": "web sessions, day and night",
+    "strings": "interned strings, swept",
+}
+FEW_THREADS = (10, 100, 1000)
 ORDERS = ("lifo", "fifo", "random")
 SMALL_SIZES = (16, 32, 64, 128, 256, 512, 1024)
 LIVES = ("interleaved", "lived", "mixed")
@@ -248,22 +315,10 @@ POINTS: tuple[Point, ...] = (
     m9("faults, ws 400", MIXED_400, "faults_per_op", 1e-4),
     m9("faults, ws 8192", MIXED_8192, "faults_per_op", 1e-4),
     # ---- on request (--rows all, or by name) ----
-    Point(
-        "P12",
-        "1 to 1, 16-512 B",
-        Workload(
-            "bench_remote 1to1 1 {n} 16 512",
-            10_000_000,
-            1_000_000,
-            warm_mib=16,
-            single_thread=False,
-            trace_rss=True,
-        ),
-        *MOPS,
-        AHEAD,
-        Goal(ratio=1.20),
-        default=False,
-    ),
+    remote("1to1", "1 to 1", 1),
+    remote("Nto1", "2 to 1", 2),
+    remote("1toN", "1 to 2", 2),
+    remote("ring", "ring of 2", 2),
     server("P13", "2-32 KiB, 1 thread", f"{MID} 1", 1.15),
     server("P13", "2-32 KiB, 4 threads", f"{MID} 4", 1.15),
     server("P13b", "64 KiB - 1 MiB, 1 thread", f"{LARGE} 1", 1.10),
@@ -277,19 +332,24 @@ POINTS: tuple[Point, ...] = (
     server("B3", "8-128 B, short lives, 8 threads", f"{BIRTH} 8", 1.0),
     server("B3", "8-64 B, 1 thread", f"{SMALLER} 1", 1.0),
     server("B3", "8-64 B, 4 threads", f"{SMALLER} 4", 1.0),
-    Point(
-        "M2",
-        "idle thread",
-        Workload("bench_threads idle {n}", 4000, 400, single_thread=False),
-        "kib_per_thread",
-        "KiB",
-        False,
-        Goal(value=16),
-        Goal(value=16),
-        default=False,
-    ),
+    idle_threads("M2", "idle thread of 4000", 4000, 400, Goal(value=16)),
     held("M4", "larson 2-32 KiB, 4 threads", larson(f"{MID} 4"), 185),
     held("M4", "larson 64 KiB - 1 MiB, 4 threads", larson(f"{LARGE} 4"), 95),
+    *spike("2 GiB of 16-256 B, 95 % freed", "16 256", AHEAD),
+    *spike("2 GiB of 4-64 KiB, 95 % freed", "4096 65536", Goal(value=1.3)),
+    beside("M6", "", "freed by a thread that only frees", SLEEPER, "rss_to_bound", Goal(value=1)),
+    *(point for name, label in TRACES.items() for point in trace(name, label)),
+    phase("tiny", "tiny burst"),
+    phase("remote", "freed by the other thread"),
+    phase("large", "64 KiB - 4 MiB, written"),
+    phase("spike", "256 MiB up and down"),
+    Point("B7", "RSS after the spike", PHASES, "rss_mib_spike", "MiB", False, AHEAD, AHEAD, False),
+    Point("B7", "faults", PHASES, "steady_faults", "faults", False, AHEAD, AHEAD, False),
+    Point("B9", "a thread's life", CHURN, *NS, AHEAD, AHEAD, False),
+    Point(
+        "B9", "RSS after 20 000 threads", CHURN, "rss_after_kib", "KiB", False, AHEAD, AHEAD, False
+    ),
+    *(idle_threads("B9", f"idle thread of {n}", n, n, AHEAD) for n in FEW_THREADS),
     *(point for program in PROGRAMS for point in real(program)),
 )
 

@@ -13,7 +13,7 @@ from point import Point, Workload
 from progress import Bar
 from results import Measured, rounded
 
-DIFFERENCE_ROUNDS = 5  # counts of system calls and faults hardly vary
+FEW_ROUNDS = 5  # counts of system calls and faults hardly vary, nor does the memory of a trace
 
 Run = tuple[Workload, Allocator]
 
@@ -57,14 +57,14 @@ class Session:
 
     def plan(self) -> list[Step]:
         """The warm-up is thrown away but for its system calls, the counting of
-        which takes time. What is seen over time takes time, too. A quick run only
-        loads every library once."""
+        which takes time, and for what programs print of their memory. What is seen
+        over time takes time, too. A quick run only loads every library once."""
         order = random.Random(self.seed)
         every, quick = list(self.works), self.runner.quick
-        steady = [w for w in every if not w.difference]
+        varied = [w for w in every if not (w.difference or w.series)]
         traced = [w for w in every if w.trace_rss and not quick]
         rounds = [
-            Step(f"round {n}", self._in_turns(every if n <= DIFFERENCE_ROUNDS else steady, order))
+            Step(f"round {n}", self._in_turns(every if n <= FEW_ROUNDS else varied, order))
             for n in range(1, self.rounds + 1)
         ]
         return [
@@ -111,7 +111,10 @@ class Session:
         if look is Look.FIGURES:
             measured.add(allocator.name, self.runner.sample(work, allocator))
         elif look is Look.SYSCALLS:
-            measured.whole[allocator.name] = rounded(self.runner.counted(work, allocator))
+            figures, series = self.runner.counted(work, allocator)
+            measured.whole[allocator.name] = rounded(figures)
+            if series:
+                measured.traces[allocator.name] = series
         else:
             measured.traces[allocator.name] = self.runner.trace(work, allocator)
 

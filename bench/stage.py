@@ -103,8 +103,7 @@ class Stage(Runner):
         if allocator.role == "counting":
             env["HAKMEM_REPORT"] = str(scratch / "report.json")
         if allocator.role == "hakmem":
-            # Not HAKMEM_REPORT: redis writes its title over its environment.
-            env |= {"HAKMEM_CONF": f"report:{scratch}/report.json"} | self.hakmem_env
+            env |= self.hakmem_env | {"HAKMEM_REPORT": str(scratch / "report.json")}
         if program.own_malloc and allocator.role in ("peer", "counting"):
             # The C library's comes before the one that the program is linked with.
             env["LD_PRELOAD"] = ":".join(filter(None, [env.get("LD_PRELOAD"), "libc.so.6"]))

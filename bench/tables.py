@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from pathlib import Path
 
 import verdicts
@@ -121,6 +122,23 @@ def medians(lines: list[Line], names: list[str]) -> Rows:
     return rows
 
 
+def fragmentation(result: Result) -> Rows | None:
+    """M7: each allocator's peak memory to its peak live bytes, and what is said of
+    all traces together: of those alone that it ran."""
+    lines = [line for line in result.lines() if line.point.row.startswith("M7.")]
+    if not lines:
+        return None
+    names = result.names("hakmem", "peer")
+    rows = [["trace", "work", *names]]
+    for line in lines:
+        head = [line.point.row.partition(".")[2], line.point.label]
+        rows.append(head + [number(line.medians.get(name)) for name in names])
+    for title, among in (("median", statistics.median), ("worst", max)):
+        seen = [[line.medians[n] for line in lines if n in line.medians] for n in names]
+        rows.append([title, "of the traces", *(number(among(s)) if s else "-" for s in seen)])
+    return rows
+
+
 def costs(result: Result) -> list[tuple[str, Rows]]:
     """What whole runs took; the system calls are those of the warm-up run."""
     tables = []
@@ -204,6 +222,9 @@ def markdown(result: Result) -> str:
         "Medians, half the spread between the rounds; * best peer:\n",
         as_markdown(medians(lines, result.names())),
     ]
+    ratios = fragmentation(result)
+    if ratios:
+        parts += ["Traces: peak RSS to peak live bytes (M7)\n", as_markdown(ratios)]
     for title, rows in costs(result):
         parts += [f"Whole runs: {title}\n", as_markdown(rows)]
     parts += ["\n".join(f"- {key}: {value}" for key, value in facts(result))]

@@ -18,7 +18,7 @@ from pathlib import Path
 from measure import BadRun, Runner, check_bound, check_served
 from peers import Allocator
 from point import Workload
-from rows import POINTS, select
+from rows import POINTS, TRACES, select
 
 BENCH_DIR = Path("build/bench")
 CALLS = ("malloc", "free", "realloc")
@@ -54,6 +54,11 @@ COMMANDS = (
     "bench_threads churn 200",
     "bench_threads idle 50",
     "bench_threads idle 50 0",
+    *(f"bench_traces {name} 2" for name in TRACES),
+    "bench_release spike 4 16 256 0.2 10k",
+    "bench_release spike 8 4096 16384 0.2 10k",
+    "bench_release remote 1",
+    "bench_phases 0.05 2 4",
     "larson 0.2 8 128 1024 1 12345 1",
     "larson 0.2 8 128 1024 1 12345 4",
     "larson 0.2 2048 32768 500 100 12345 4",
@@ -125,6 +130,65 @@ class Programs(unittest.TestCase):
         both = sample["growth_ns_per_op"] + sample["free_ns_per_op"]
         self.assertAlmostEqual(both / sample["ns_per_op"], 1, delta=0.01)
 
+    def heap(self, command: str) -> dict:
+        """What a program says that watches its heap, on the C library."""
+        glibc = Allocator("glibc", None, "peer")
+        line = Runner(BENCH_DIR).command(Workload(command), glibc.environment(), 1, ())
+        return Runner(BENCH_DIR).execute(line)[0]
+
+    def test_live_bytes_are_below_resident_ones(self) -> None:
+        """They are written, all of them: at each moment, and at the peak. What
+        statm lacks, 64 pages a thread, is given."""
+        for name in TRACES:
+            with self.subTest(name):
+                said = self.heap(f"bench_traces {name} 5")
+                self.assertGreater(len(said["series"]), 16)
+                self.assertLessEqual(len(said["series"]), 256)
+                for place, live, resident in said["series"]:
+                    self.assertLess(live, resident + 2 * 256, place)
+                places = [moment[0] for moment in said["series"]]
+                self.assertEqual(places, sorted(set(places)))
+                self.assertGreater(said["peak_rss_per_live"], 1)
+                self.assertGreater(said["worst_rss_per_live"], 1)
+                self.assertGreaterEqual(
+                    said["peak_live_kib"], max(live for _, live, _ in said["series"])
+                )
+
+    def test_traces_are_the_same_each_time(self) -> None:
+        for name in ("drift", "mstress", "log_ring"):
+            with self.subTest(name):
+                once, again = (self.heap(f"bench_traces {name} 2") for _ in range(2))
+                for figure in ("ops", "calls_malloc", "calls_realloc", "peak_live_kib"):
+                    self.assertEqual(once[figure], again[figure], figure)
+                live = [[moment[:2] for moment in said["series"]] for said in (once, again)]
+                self.assertEqual(*live)
+
+    def test_mappings_are_counted(self) -> None:
+        """Of 64 and one for each 2 MiB resident."""
+        said = self.heap("bench_traces pages 5")
+        self.assertGreater(said["vmas"], 10)
+        resident = said["peak_rss_kib"] / 2048
+        self.assertGreaterEqual(said["vmas_to_bound"], said["vmas"] / (64 + resident) * 0.99)
+        self.assertLess(said["vmas_to_bound"], said["vmas"] / 64)
+
+    def test_survivors_pin_their_pages(self) -> None:
+        """One of 20 blocks of 4 KiB lives, on two pages; small ones on one each,
+        or less. The C library keeps all of a spike: 20 times what lives."""
+        large = self.heap("bench_release spike 16 4096 4096 0.1 10")
+        self.assertAlmostEqual(large["pinned_per_live"], 2, delta=0.1)
+        small = self.heap("bench_release spike 16 64 64 0.1 10")
+        self.assertGreater(small["pinned_per_live"], 10)
+        self.assertLess(small["pinned_per_live"], small["rss_per_live_freed"])
+        self.assertAlmostEqual(small["rss_per_live_freed"], 20, delta=8)
+
+    def test_phases_have_figures_of_their_own(self) -> None:
+        said = self.heap("bench_phases 0.1 1 4")
+        for phase in ("tiny", "remote", "large", "spike"):
+            self.assertGreater(said[f"mops_{phase}"], 0, phase)
+        self.assertEqual(said["mops_idle"], 0)
+        self.assertGreater(said["faults_large"], said["faults_idle"])
+        self.assertEqual(said["series"][-1][1], 0)
+
     def test_processor_time_may_stand_for_wall_time(self) -> None:
         sample = Runner(BENCH_DIR, cpu_clock=True).sample(
             Workload("bench_vector string 10k"), counting()
@@ -134,9 +198,15 @@ class Programs(unittest.TestCase):
 
     def test_launch_counts_system_calls(self) -> None:
         runner = Runner(BENCH_DIR)
-        few = runner.counted(Workload("bench_threads churn 10"), counting())
-        many = runner.counted(Workload("bench_threads churn 110"), counting())
+        few, _ = runner.counted(Workload("bench_threads churn 10"), counting())
+        many, _ = runner.counted(Workload("bench_threads churn 110"), counting())
         self.assertGreater(many["syscalls"] - few["syscalls"], 100)
+
+    def test_a_series_is_what_the_program_printed(self) -> None:
+        work = Workload("bench_traces pages 2", series="operations")
+        _, series = Runner(BENCH_DIR).counted(work, counting())
+        self.assertEqual({len(moment) for moment in series}, {3})
+        self.assertEqual(Runner(BENCH_DIR).counted(Workload("bench_idle"), counting())[1], [])
 
     def test_launch_sees_memory_grow(self) -> None:
         trace = Runner(BENCH_DIR).trace(Workload("bench_growth 3M 100"), counting())

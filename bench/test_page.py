@@ -15,9 +15,9 @@ import page
 import plots
 import results
 import tables
-from point import Goal
+from point import Goal, Workload
 from results import Result, Unfit
-from test_results import FAST, memory, speed
+from test_results import FAST, made_up, memory, speed
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 OUTSIDE = re.compile(r"""(?:src|href)\s*=\s*(?!["']?#)|url\((?!#)|@import""")
@@ -53,6 +53,19 @@ def traced() -> Result:
     trace = [[0, 1000], [5, 90_000], [10, 40_000]]
     result.works[FAST].traces = {"glibc": trace, "hakmem": trace}
     return result
+
+
+def with_series() -> Result:
+    """Two traces that print what is live: one in which memory does not come back."""
+    parts = []
+    for name, factor in (("drift", 1.0), ("lru", 2.0)):
+        work = Workload(f"trace {name}", series="operations")
+        part = made_up(work, "peak_rss_per_live", name, begin=name)
+        part.points = [replace(part.points[0], row=f"M7.{name}", unit="x", higher=False)]
+        series = [[at, 1000 * at, 1000 * at * factor] for at in range(3)]
+        part.works[work].traces = {"glibc": series, "hakmem": series}
+        parts.append(part)
+    return results.merge(parts)
 
 
 class Pages(unittest.TestCase):
@@ -96,6 +109,17 @@ class Pages(unittest.TestCase):
         self.assertIn("Memory over time", self.text)
         self.assertNotIn("Memory over time", page.render(memory()))
 
+    def test_series_stand_beside_what_is_live(self) -> None:
+        text = page.render(with_series())
+        self.assertEqual(Outline(text).open, [])
+        self.assertIn("Memory and what is live", text)
+        self.assertIn("M operations", text)
+        self.assertNotIn("Memory over time", text)
+        self.assertNotIn("Memory and what is live", self.text)
+        ground = "fill: var(--grid)"
+        self.assertIn(ground, plots.fragmentation(with_series()))
+        self.assertNotIn(ground, plots.memory(traced()))
+
     def test_peers_alone(self) -> None:
         result = speed()
         result.allocators = [a for a in result.allocators if a["role"] == "peer"]
@@ -109,6 +133,30 @@ class Pages(unittest.TestCase):
             sample["mops_per_s"] = 0.0
         page.render(result)
         page.render(speed(rounds=0))
+
+
+class Fragmentation(unittest.TestCase):
+    def test_the_median_and_the_worst_are_of_all_traces(self) -> None:
+        result = with_series()
+        for work, factor in zip(result.works, (1.0, 2.0)):
+            for sample in result.works[work].samples["hakmem"]:
+                sample["peak_rss_per_live"] = factor
+        head, *rows = tables.fragmentation(result)
+        at = head.index("hakmem")
+        shown = {row[0]: row[at] for row in rows}
+        self.assertEqual(shown, {"drift": "1.00", "lru": "2.00", "median": "1.50", "worst": "2.00"})
+
+    def test_who_ran_none_has_no_figure(self) -> None:
+        result = with_series()
+        for measured in result.works.values():
+            measured.refused["other"] = "wrong library"
+        head, *rows = tables.fragmentation(result)
+        self.assertEqual({row[head.index("other")] for row in rows}, {"-"})
+
+    def test_without_traces_there_is_no_table(self) -> None:
+        self.assertIsNone(tables.fragmentation(speed()))
+        self.assertNotIn("Traces:", tables.markdown(speed()))
+        self.assertIn("Traces:", tables.markdown(with_series()))
 
 
 class Pictures(unittest.TestCase):

@@ -16,7 +16,7 @@ import machine
 from measure import BadRun, Runner, Sample, Trace
 from peers import Allocator
 from point import Goal, Point, Workload
-from session import DIFFERENCE_ROUNDS, Session
+from session import FEW_ROUNDS, Session
 
 ALLOCATORS = [
     Allocator("a", None, "peer"),
@@ -28,6 +28,7 @@ PLAIN = Workload("plain")
 LIMITED = Workload("limited")
 STEADY = Workload("steady", difference=True)
 TRACED = Workload("traced", trace_rss=True)
+TELLING = Workload("telling", series="operations")
 
 
 class Actor(Runner):
@@ -51,9 +52,9 @@ class Actor(Runner):
         self._act("timed", work, allocator)
         return {"m": 1.0}
 
-    def counted(self, work: Workload, allocator: Allocator) -> Sample:
+    def counted(self, work: Workload, allocator: Allocator) -> tuple[Sample, Trace]:
         self._act("counted", work, allocator)
-        return {"m": 9.0, "syscalls": 5}
+        return {"m": 9.0, "syscalls": 5}, [[0, 1, 2]] if work.series else []
 
     def trace(self, work: Workload, allocator: Allocator) -> Trace:
         self._act("traced", work, allocator)
@@ -64,7 +65,13 @@ def point(work: Workload, with_limit: bool = False) -> Point:
     return Point("X", work.command, work, "m", "u", True, Goal(), Goal(), with_limit=with_limit)
 
 
-POINTS = [point(PLAIN), point(LIMITED, with_limit=True), point(STEADY), point(TRACED)]
+POINTS = [
+    point(PLAIN),
+    point(LIMITED, with_limit=True),
+    point(STEADY),
+    point(TRACED),
+    point(TELLING),
+]
 
 
 def played(actor: Actor, rounds: int = 7, seed: int = 1, budget: float | None = None) -> Session:
@@ -100,7 +107,7 @@ class Order(unittest.TestCase):
     def test_the_order_changes_from_round_to_round(self) -> None:
         firsts = {runs[0] for runs in zip(*[iter(n for c, n in self.timed if c == "plain")] * 3)}
         self.assertGreater(len(firsts), 1)
-        begins = {self.timed[13 * number][0] for number in range(DIFFERENCE_ROUNDS)}
+        begins = {self.timed[16 * number][0] for number in range(FEW_ROUNDS)}
         self.assertGreater(len(begins), 1)
 
     def test_a_seed_is_an_order(self) -> None:
@@ -111,8 +118,13 @@ class Order(unittest.TestCase):
         self.assertNotEqual(other.asked, self.actor.asked)
 
     def test_only_marked_workloads_are_traced(self) -> None:
-        traced = {work for work, m in self.session.works.items() if m.traces}
-        self.assertEqual(traced, {TRACED})
+        traced = {run[1] for run in self.actor.asked if run[0] == "traced"}
+        self.assertEqual(traced, {"traced"})
+        self.assertEqual(sorted(self.session.works[TRACED].traces), ["a", "b", "hakmem"])
+
+    def test_a_series_is_the_warm_ups(self) -> None:
+        told = {work: m.traces["a"] for work, m in self.session.works.items() if m.traces}
+        self.assertEqual(told, {TRACED: [[0, 100]], TELLING: [[0, 1, 2]]})
 
     def test_a_quick_one_loads_each_library_and_begins(self) -> None:
         actor = Actor(quick=True)
@@ -122,7 +134,8 @@ class Order(unittest.TestCase):
         self.assertEqual(sorted(name for _, _, name in extra), ["a", "b", "hakmem"])
 
     def test_counts_that_hardly_vary_need_fewer_rounds(self) -> None:
-        self.assertEqual(len(self.session.works[STEADY].samples["a"]), DIFFERENCE_ROUNDS)
+        for work in (STEADY, TELLING):
+            self.assertEqual(len(self.session.works[work].samples["a"]), FEW_ROUNDS)
 
 
 class Promises(unittest.TestCase):
@@ -135,13 +148,13 @@ class Promises(unittest.TestCase):
         self.assertEqual(len(session.works[PLAIN].samples["a"]), 7)
 
     def test_a_budget_is_kept_in_whole_rounds(self) -> None:
-        """By the clock of this test 13 runs warm up, 3 are traced, a round has 13."""
+        """By the clock of this test 16 runs warm up, 3 are traced, a round has 16."""
         actor = Actor()
-        session = played(actor, rounds=1000, budget=16 + 3 * 13 + 12)
+        session = played(actor, rounds=1000, budget=19 + 3 * 16 + 15)
         self.assertEqual({len(runs) for runs in session.works[PLAIN].samples.values()}, {3})
-        self.assertEqual(len(actor.asked), 16 + 3 * 13)
+        self.assertEqual(len(actor.asked), 19 + 3 * 16)
         self.assertIn("3 rounds fitted", session.warned[0])
-        self.assertEqual(played(Actor(), rounds=3, budget=16 + 3 * 13).warned, [])
+        self.assertEqual(played(Actor(), rounds=3, budget=19 + 3 * 16).warned, [])
 
     def test_an_interruption_leaves_what_there_is(self) -> None:
         class Interrupted(Actor):

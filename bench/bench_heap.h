@@ -1,0 +1,60 @@
+/* A heap that is watched: it knows its live bytes exactly, and holds resident
+ * memory against them.
+ *
+ * Counted  live: what the program has asked for and not freed, to the byte.
+ *          Its tables of pointers are blocks, too, and count. RSS: the whole
+ *          process, its code and stacks included. Nothing is subtracted.
+ * Rule     every block begins with its size (heap_block), as many a program's
+ *          do, and every page of it is written: else RSS could be below live.
+ * Rule     one thread at a time: a second one works while the first waits. */
+#ifndef BENCH_HEAP_H
+#define BENCH_HEAP_H
+
+#include "bench_common.h"
+
+/* The first field of whatever a block holds. */
+typedef struct heap_block {
+    uint32_t size;
+} heap_block;
+
+/* Pointers, packed; all NULL at first. */
+typedef struct heap_table {
+    heap_block block;
+    uint32_t count;
+    void *at[];
+} heap_table;
+
+/* Blocks in a chain: of a page, of a function, of a ring. */
+typedef struct heap_link {
+    heap_block block;
+    struct heap_link *next;
+} heap_link;
+
+void *heap_alloc(size_t size);
+void *heap_resize(void *block, size_t size); /* NULL: a new one */
+void heap_free(void *block);                 /* NULL: nothing */
+heap_table *heap_new_table(uint32_t slots);
+heap_link *heap_chain(heap_link *next, size_t size);
+void heap_free_chain(heap_link *first);
+uint64_t heap_live(void); /* bytes */
+bench_calls heap_calls(void);
+
+/* A sample each time so many operations are done; from then on. */
+void heap_watch_operations(uint64_t interval);
+/* A sample now, at this place of the series (milliseconds, for one). Where the
+ * series is full, every second one goes: of RSS they are samples, not peaks. */
+void heap_sample(uint64_t at);
+void heap_sample_of(uint64_t at, uint64_t live); /* who counts the bytes himself */
+/* A part of the run ends here, with live blocks: RSS to live, and the number of
+ * mappings. Returns RSS to live. */
+double heap_phase(const char *name);
+/* Runs work(what) on a thread that does nothing else, and waits for its end. */
+void heap_elsewhere(void (*work)(void *what), void *what);
+
+/* Dies unless all blocks are free, and ends the other thread. */
+void heap_finish(void);
+void heap_put_figures(bench_report *r);
+/* [place, KiB live, KiB resident], for a picture: in the JSON alone. */
+void heap_put_series(bench_report *r);
+
+#endif

@@ -1,0 +1,287 @@
+/* B7: the work shifts every few seconds, and what served the last kind well is
+ * wrong for the next.
+ *   tiny     100 blocks of 16 to 128 B, freed last in first out, over and over
+ *   remote   16 to 512 B, freed by a second thread
+ *   large    buffers of 64 KiB to 4 MiB, every page written, 32 kept
+ *   idle     nothing
+ *   spike    MIB of blocks of 16 to 1024 B, then all are freed; again
+ * All five, ROUNDS times. An operation is a block allocated and freed. The
+ * series is by milliseconds; live are the bytes with the program. */
+#include "bench_heap.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#define BATCH 256u
+#define BATCHES 64u
+#define BUFFERS 32u
+#define SAMPLE_MS 20u
+
+typedef struct spike_block {
+    struct spike_block *next;
+} spike_block;
+
+typedef struct batch {
+    void *block[BATCH];
+    uint64_t bytes;
+} batch;
+
+typedef struct figures {
+    uint64_t ops, faults, rss_kib;
+    double seconds;
+} figures;
+
+static struct {
+    uint64_t ops; /* of the phase, by the worker */
+    bench_rng rng;
+    uint64_t spike_bytes, spike_live;
+    spike_block *spike;
+    struct {
+        void *block;
+        size_t size;
+    } buffer[BUFFERS];
+    batch queue[BATCHES]; /* between the worker and the second thread */
+    uint64_t sent, received;
+    sem_t room, ready;
+    sem_t begin, ended;
+    void (*step)(void); /* NULL: end */
+    _Atomic bool stop;
+    _Atomic uint64_t xlive, xpairs;
+} plan;
+
+static size_t between(size_t low, size_t high)
+{
+    return low + bench_pick_high(bench_rng_next(&plan.rng), high - low + 1);
+}
+
+static void wait_for(sem_t *event)
+{
+    while (sem_wait(event) != 0) {}
+}
+
+static void count_live(uint64_t taken, uint64_t given)
+{
+    atomic_fetch_add_explicit(&plan.xlive, taken - given, memory_order_relaxed);
+}
+
+static void count_pairs(uint64_t n) { atomic_fetch_add_explicit(&plan.xpairs, n, memory_order_relaxed); }
+
+/* ---- the phases, step by step ----------------------------------------- */
+
+static void step_tiny(void)
+{
+    void *block[100];
+    for (unsigned i = 0; i < 100; i++)
+        block[i] = bench_alloc(between(16, 128));
+    for (unsigned i = 100; i-- > 0;)
+        free(block[i]);
+    plan.ops += 100;
+    count_pairs(100);
+}
+
+static void step_remote(void)
+{
+    wait_for(&plan.room);
+    batch *b = &plan.queue[plan.sent++ % BATCHES];
+    b->bytes = 0;
+    for (unsigned i = 0; i < BATCH; i++) {
+        size_t size = between(16, 512);
+        b->block[i] = bench_alloc(size);
+        b->bytes += size;
+    }
+    count_live(b->bytes, 0);
+    plan.ops += BATCH;
+    sem_post(&plan.ready);
+}
+
+/* The second thread; an empty batch ends it. */
+static void *receive(void *unused)
+{
+    for (;;) {
+        wait_for(&plan.ready);
+        batch *b = &plan.queue[plan.received++ % BATCHES];
+        if (b->bytes == 0)
+            return unused;
+        for (unsigned i = 0; i < BATCH; i++)
+            free(b->block[i]);
+        count_live(0, b->bytes);
+        count_pairs(BATCH);
+        sem_post(&plan.room);
+    }
+}
+
+static void put_buffer(unsigned at, size_t size)
+{
+    count_live(size, plan.buffer[at].size);
+    free(plan.buffer[at].block);
+    count_pairs(plan.buffer[at].block != NULL);
+    plan.buffer[at].block = size ? bench_alloc(size) : NULL;
+    plan.buffer[at].size = size;
+    if (size != 0)
+        bench_touch_pages(plan.buffer[at].block, size);
+}
+
+static void step_large(void)
+{
+    put_buffer((unsigned)between(0, BUFFERS - 1), between(64u << 10, 4u << 20));
+    plan.ops++;
+}
+
+static void step_idle(void) { nanosleep(&(struct timespec){0, 5000000}, NULL); }
+
+static void free_spike(void)
+{
+    uint64_t freed = 0;
+    for (; plan.spike != NULL; freed++) {
+        spike_block *next = plan.spike->next;
+        free(plan.spike);
+        plan.spike = next;
+    }
+    count_live(0, plan.spike_live);
+    count_pairs(freed);
+    plan.spike_live = 0;
+}
+
+static void step_spike(void)
+{
+    uint64_t taken = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        size_t size = between(16, 1024);
+        spike_block *block = bench_alloc(size);
+        block->next = plan.spike;
+        plan.spike = block;
+        taken += size;
+    }
+    plan.ops += 1000;
+    plan.spike_live += taken;
+    count_live(taken, 0);
+    if (plan.spike_live >= plan.spike_bytes)
+        free_spike();
+}
+
+/* What a phase has left is freed in it. */
+static void clean_up(void)
+{
+    free_spike();
+    for (unsigned i = 0; i < BUFFERS; i++)
+        put_buffer(i, 0);
+}
+
+static void *work(void *unused)
+{
+    for (;;) {
+        wait_for(&plan.begin);
+        if (plan.step == NULL)
+            return unused;
+        while (!atomic_load_explicit(&plan.stop, memory_order_relaxed))
+            plan.step();
+        clean_up();
+        sem_post(&plan.ended);
+    }
+}
+
+/* ---- the run ---------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    void (*step)(void);
+} phases[] = {
+    {"tiny", step_tiny}, {"remote", step_remote}, {"large", step_large}, {"idle", step_idle}, {"spike", step_spike}};
+#define PHASES (sizeof phases / sizeof *phases)
+
+static void look(double began)
+{
+    heap_sample_of((uint64_t)((bench_now() - began) * 1e3), atomic_load(&plan.xlive));
+}
+
+static void watch(double began, double until)
+{
+    while (bench_now() < until) {
+        nanosleep(&(struct timespec){0, SAMPLE_MS * 1000000}, NULL);
+        look(began);
+    }
+}
+
+static void run_phase(unsigned at, double began, double seconds, figures *sum)
+{
+    plan.step = phases[at].step;
+    plan.ops = 0;
+    atomic_store(&plan.stop, false);
+    bench_span span = bench_start();
+    sem_post(&plan.begin);
+    watch(began, bench_now() + seconds);
+    atomic_store(&plan.stop, true);
+    wait_for(&plan.ended);
+    span = bench_stop(span);
+    look(began); /* what the phase had is free */
+    uint64_t rss = bench_rss_kib();
+    sum->ops += plan.ops;
+    sum->faults += span.faults;
+    sum->seconds += span.seconds;
+    sum->rss_kib = rss > sum->rss_kib ? rss : sum->rss_kib;
+}
+
+static pthread_t start(void *(*life)(void *))
+{
+    pthread_t thread;
+    int error = pthread_create(&thread, NULL, life, NULL);
+    if (error != 0)
+        bench_die("pthread_create: %s", strerror(error));
+    return thread;
+}
+
+static void finish(pthread_t worker, pthread_t receiver)
+{
+    plan.step = NULL;
+    sem_post(&plan.begin);
+    pthread_join(worker, NULL);
+    wait_for(&plan.room);
+    plan.queue[plan.sent % BATCHES].bytes = 0;
+    sem_post(&plan.ready);
+    pthread_join(receiver, NULL);
+}
+
+static void put_phase(bench_report *r, const char *name, const figures *f)
+{
+    char key[64];
+    snprintf(key, sizeof key, "mops_%s", name);
+    bench_put_f64(r, key, (double)f->ops / f->seconds * 1e-6);
+    snprintf(key, sizeof key, "faults_%s", name);
+    bench_put_u64(r, key, f->faults);
+    snprintf(key, sizeof key, "rss_mib_%s", name); /* at its end, the larger of the rounds' */
+    bench_put_f64(r, key, (double)f->rss_kib / 1024);
+}
+
+int main(int argc, char **argv)
+{
+    bench_args args = bench_args_read(argc, argv, "[SECONDS [ROUNDS [MIB]]]");
+    double seconds = bench_arg_f64(&args, 0, 1);
+    uint64_t rounds = bench_arg_in(&args, 1, 2, 1, 1000);
+    plan.spike_bytes = bench_arg_in(&args, 2, 256, 1, 1u << 20) << 20;
+    plan.rng = bench_rng_seed(1);
+    sem_init(&plan.room, 0, BATCHES);
+    sem_init(&plan.ready, 0, 0);
+    sem_init(&plan.begin, 0, 0);
+    sem_init(&plan.ended, 0, 0);
+
+    figures sum[PHASES] = {{0, 0, 0, 0}};
+    pthread_t worker = start(work), receiver = start(receive);
+    bench_span span = bench_start();
+    double began = bench_now();
+    for (uint64_t n = 0; n < rounds * PHASES; n++)
+        run_phase((unsigned)(n % PHASES), began, seconds, &sum[n % PHASES]);
+    span = bench_stop(span);
+    finish(worker, receiver);
+
+    static bench_report report;
+    bench_report_begin(&report, &args);
+    for (unsigned i = 0; i < PHASES; i++)
+        put_phase(&report, phases[i].name, &sum[i]);
+    uint64_t pairs = atomic_load(&plan.xpairs);
+    bench_put_span(&report, span, pairs);
+    bench_put_calls(&report, (bench_calls){pairs, pairs, 0});
+    heap_put_series(&report);
+    bench_report_end(&report);
+    return 0;
+}

@@ -1,0 +1,212 @@
+/* M5, M6: does memory come back that was freed long ago, or by others?
+ *   spike   MIB of small blocks are built, all but one of twenty freed, at
+ *           random; then the process sleeps, then it makes OPS more calls
+ *   remote  another thread frees what this one allocates, the oldest first, and
+ *           allocates nothing; this one sleeps meanwhile, and comes back with
+ *           blocks of another size every eight bursts
+ * A block that lives keeps its page: pinned_per_live says how much memory the
+ * survivors of a spike hold where they lie. Only moving them would save it.
+ * The series is by milliseconds. */
+#include "bench_heap.h"
+
+#define CHAINS 4096u
+#define KEPT_OF 20u /* one of so many survives the spike */
+#define WINDOW 1000u
+#define STEP_MS 100u
+#define BURSTS 112u
+
+static struct {
+    uint64_t bytes;
+    size_t min, max;
+    bench_rng rng;
+    double began;
+} plan;
+
+static uint64_t pick(uint64_t n) { return bench_pick_high(bench_rng_next(&plan.rng), n); }
+static size_t next_size(void) { return plan.min + pick(plan.max - plan.min + 1); }
+static void sample_now(void) { heap_sample((uint64_t)((bench_now() - plan.began) * 1e3)); }
+
+static void sleep_ms(unsigned ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL); }
+
+/* ---- spike ------------------------------------------------------------ */
+
+static heap_link *chains[CHAINS];
+
+/* Each block joins a chain at random: what is freed chain by chain lies
+ * anywhere. */
+static void build(void)
+{
+    for (unsigned n = 0; heap_live() < plan.bytes; n++) {
+        heap_link **chain = &chains[pick(CHAINS)];
+        *chain = heap_chain(*chain, next_size());
+        if (n % 65536 == 0)
+            sample_now();
+    }
+}
+
+static void thin(heap_link **chain)
+{
+    heap_link *kept = NULL;
+    for (heap_link *link = *chain, *next; link != NULL; link = next) {
+        next = link->next;
+        if (pick(KEPT_OF) == 0) {
+            link->next = kept;
+            kept = link;
+        } else {
+            heap_free(link);
+        }
+    }
+    *chain = kept;
+}
+
+static void idle(double seconds)
+{
+    uint64_t steps = (uint64_t)(seconds * 1000 / STEP_MS);
+    for (uint64_t step = 1; step <= steps; step++) {
+        sleep_ms(STEP_MS);
+        sample_now();
+        if (step * STEP_MS == 2000)
+            heap_phase("after_2s");
+    }
+    heap_phase("idle");
+}
+
+static void go_on(uint64_t ops)
+{
+    heap_table *window = heap_new_table(WINDOW);
+    for (uint64_t n = 0; n < ops / 2; n++) {
+        void **place = &window->at[pick(WINDOW)];
+        heap_free(*place);
+        *place = heap_alloc(next_size());
+        if (n % (ops / 40 + 1) == 0)
+            sample_now();
+    }
+    heap_phase("worked");
+    for (unsigned i = 0; i < WINDOW; i++)
+        heap_free(window->at[i]);
+    heap_free(window);
+}
+
+/* Pages in which a survivor lies; a set with room for four times as many. */
+static uint64_t count_pages(void)
+{
+    size_t slots = 1024;
+    while (slots < heap_live() / plan.min * 4)
+        slots *= 2;
+    uint64_t *set = bench_map(slots * sizeof *set), found = 0;
+    for (unsigned i = 0; i < CHAINS; i++) {
+        for (heap_link *link = chains[i]; link != NULL; link = link->next) {
+            uint64_t last = ((uintptr_t)link + link->block.size - 1) / BENCH_PAGE;
+            for (uint64_t page = (uintptr_t)link / BENCH_PAGE; page <= last; page++) {
+                size_t at = bench_rng_seed(page).state & (slots - 1);
+                while (set[at] != 0 && set[at] != page)
+                    at = (at + 1) & (slots - 1);
+                found += set[at] == 0;
+                set[at] = page;
+            }
+        }
+    }
+    munmap(set, slots * sizeof *set);
+    return found;
+}
+
+/* Returns what the survivors pin, to their bytes. */
+static double run_spike(double seconds, uint64_t ops)
+{
+    build();
+    heap_phase("built");
+    for (unsigned i = 0; i < CHAINS; i++)
+        thin(&chains[i]);
+    sample_now();
+    heap_phase("freed");
+    idle(seconds);
+    go_on(ops);
+    double pinned = (double)(count_pages() * BENCH_PAGE) / (double)heap_live();
+    for (unsigned i = 0; i < CHAINS; i++)
+        heap_free_chain(chains[i]);
+    return pinned;
+}
+
+/* ---- remote ----------------------------------------------------------- */
+
+typedef struct ring {
+    heap_link *oldest, *newest;
+} ring;
+
+static void free_oldest(void *arg)
+{
+    ring *r = arg;
+    while (heap_live() > plan.bytes && r->oldest != r->newest) {
+        heap_link *link = r->oldest;
+        r->oldest = link->next;
+        heap_free(link);
+    }
+    sleep_ms(10);
+}
+
+static void burst(ring *r, size_t size)
+{
+    while (heap_live() < plan.bytes + plan.bytes / 8) {
+        heap_link *link = heap_chain(NULL, size / 2 + pick(size / 2 + 1));
+        *(r->newest ? &r->newest->next : &r->oldest) = link;
+        r->newest = link;
+    }
+}
+
+/* RSS to what M6 allows: 1.25 times live, and 4 MiB. */
+static double to_bound(void)
+{
+    sample_now();
+    return (double)bench_rss_kib() / (1.25 * (double)heap_live() / 1024 + 4096);
+}
+
+/* Returns the worst RSS to its bound, after bursts and after sleeps. */
+static double run_remote(void)
+{
+    ring r = {NULL, NULL};
+    double worst = 0;
+    for (unsigned n = 0; n < BURSTS; n++) {
+        burst(&r, (size_t)32 << n / 8 % 7);
+        double awake = to_bound();
+        heap_elsewhere(free_oldest, &r);
+        double asleep = to_bound();
+        worst = awake > worst ? awake : worst;
+        worst = asleep > worst ? asleep : worst;
+    }
+    heap_phase("end");
+    heap_free_chain(r.oldest);
+    return worst;
+}
+
+int main(int argc, char **argv)
+{
+    bench_args args = bench_args_read(argc, argv, "[spike|remote [MIB [MIN MAX [SECONDS [OPS]]]]]");
+    const char *mode = bench_arg_str(&args, 0, "spike");
+    bool remote = strcmp(mode, "remote") == 0;
+    if (!remote && strcmp(mode, "spike") != 0)
+        bench_die("MODE is spike or remote, not '%s'", mode);
+    plan.bytes = bench_arg_in(&args, 1, remote ? 64 : 512, 1, 1u << 20) << 20;
+    plan.min = bench_arg_in(&args, 2, 16, sizeof(heap_link), 1u << 30);
+    plan.max = bench_arg_in(&args, 3, 256, plan.min, 1u << 30);
+    double seconds = bench_arg_f64(&args, 4, 5);
+    uint64_t ops = bench_arg_in(&args, 5, 1000000, 1, UINT32_MAX);
+    plan.rng = bench_rng_seed(1);
+    plan.began = bench_now();
+
+    bench_span span = bench_start();
+    double found = remote ? run_remote() : run_spike(seconds, ops);
+    span = bench_stop(span);
+    heap_finish();
+
+    static bench_report report;
+    bench_report_begin(&report, &args);
+    bench_calls calls = heap_calls();
+    bench_put_str(&report, "mode", mode);
+    heap_put_figures(&report);
+    bench_put_f64(&report, remote ? "rss_to_bound" : "pinned_per_live", found);
+    bench_put_span(&report, span, calls.mallocs + calls.frees);
+    bench_put_calls(&report, calls);
+    heap_put_series(&report);
+    bench_report_end(&report);
+    return 0;
+}

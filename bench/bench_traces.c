@@ -1,0 +1,80 @@
+/* M7, M11: fragmentation. Twelve long runs that use memory as programs do: a
+ * cache, a browser, a compiler ... What is resident is held against what is
+ * live, as it goes, at the end of each part, and at its peak. Every run makes
+ * the same calls each time: its random numbers begin with the same seed. */
+#include "traces.h"
+
+static struct {
+    uint64_t percent;
+    bench_rng rng;
+} plan;
+
+static const struct trace {
+    const char *name;
+    void (*run)(void);
+} traces[] = {
+    {"drift", trace_drift},   {"lru", trace_lru},           {"pages", trace_pages},
+    {"json", trace_json},     {"sqlite", trace_sqlite},     {"mstress", trace_mstress},
+    {"redis", trace_redis},   {"compiler", trace_compiler}, {"log_ring", trace_log_ring},
+    {"matrix", trace_matrix}, {"sessions", trace_sessions}, {"strings", trace_strings},
+};
+
+uint64_t trace_count(uint64_t n) { return n * plan.percent / 100 + 1; }
+uint64_t trace_bytes(uint64_t mib) { return trace_count(mib << 20); }
+uint64_t trace_pick(uint64_t n) { return bench_pick_high(bench_rng_next(&plan.rng), n); }
+size_t trace_between(size_t low, size_t high) { return low + trace_pick(high - low + 1); }
+bool trace_chance(unsigned percent) { return trace_pick(100) < percent; }
+bool trace_is_full(const heap_table *t) { return sizeof *t + (t->count + 1) * sizeof(void *) > t->block.size; }
+
+void *trace_take_any(heap_table *t)
+{
+    if (t->count == 0)
+        return NULL;
+    uint64_t i = trace_pick(t->count);
+    void *taken = t->at[i];
+    t->at[i] = t->at[--t->count];
+    return taken;
+}
+
+void trace_empty(heap_table *t)
+{
+    while (t->count != 0)
+        heap_free(t->at[--t->count]);
+}
+
+static const struct trace *find_trace(const char *name)
+{
+    for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
+        if (strcmp(traces[i].name, name) == 0)
+            return &traces[i];
+    }
+    bench_die("no trace '%s'", name);
+}
+
+int main(int argc, char **argv)
+{
+    bench_args args = bench_args_read(
+        argc, argv, "[drift|lru|pages|json|sqlite|mstress|redis|compiler|log_ring|matrix|sessions|strings [PERCENT]]");
+    const struct trace *trace = find_trace(bench_arg_str(&args, 0, "drift"));
+    plan.percent = bench_arg_in(&args, 1, 100, 1, 1000);
+    plan.rng = bench_rng_seed(1);
+
+    uint64_t idle_kib = bench_rss_kib();
+    heap_watch_operations(256);
+    bench_span span = bench_start();
+    trace->run();
+    span = bench_stop(span);
+    heap_finish();
+
+    static bench_report report;
+    bench_report_begin(&report, &args);
+    bench_calls calls = heap_calls();
+    bench_put_str(&report, "trace", trace->name);
+    bench_put_u64(&report, "idle_rss_kib", idle_kib);
+    heap_put_figures(&report);
+    bench_put_span(&report, span, calls.mallocs + calls.frees + calls.reallocs);
+    bench_put_calls(&report, calls);
+    heap_put_series(&report);
+    bench_report_end(&report);
+    return 0;
+}

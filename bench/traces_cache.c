@@ -1,0 +1,261 @@
+/* Traces of what holds values for others: caches and stores. */
+#include "traces.h"
+
+/* ---- lru -------------------------------------------------------------- */
+
+typedef struct entry {
+    heap_block block;
+    uint32_t id;
+    struct entry *newer, *older;
+    void *key, *value;
+} entry;
+
+typedef struct lru {
+    entry *newest, *oldest;
+    heap_table *by_id;
+} lru;
+
+static void unlink_entry(lru *c, entry *e)
+{
+    *(e->newer ? &e->newer->older : &c->newest) = e->older;
+    *(e->older ? &e->older->newer : &c->oldest) = e->newer;
+}
+
+static void link_newest(lru *c, entry *e)
+{
+    e->newer = NULL;
+    e->older = c->newest;
+    *(c->newest ? &c->newest->newer : &c->oldest) = e;
+    c->newest = e;
+}
+
+static void evict_oldest(lru *c)
+{
+    entry *e = c->oldest;
+    unlink_entry(c, e);
+    c->by_id->at[e->id] = NULL;
+    heap_free(e->key);
+    heap_free(e->value);
+    heap_free(e);
+}
+
+static void store(lru *c, uint32_t id, size_t size)
+{
+    entry *e = heap_alloc(sizeof *e);
+    e->id = id;
+    e->key = heap_alloc(trace_between(16, 40));
+    e->value = heap_alloc(size);
+    link_newest(c, e);
+    c->by_id->at[id] = e;
+}
+
+static void look_up(lru *c, uint64_t budget, size_t value)
+{
+    uint64_t ids = c->by_id->count;
+    uint32_t id = (uint32_t)(trace_chance(50) ? trace_pick(ids) : trace_pick(ids / 8 + 1));
+    entry *e = c->by_id->at[id];
+    if (e == NULL) {
+        store(c, id, trace_between(value * 3 / 4, value * 5 / 4));
+    } else {
+        unlink_entry(c, e);
+        link_newest(c, e);
+    }
+    while (heap_live() > budget && c->oldest != c->newest)
+        evict_oldest(c);
+}
+
+/* A cache of so many bytes, least recently used out first. Its values grow
+ * from 150 to 1500 B: a release that stores more. */
+void trace_lru(void)
+{
+    static const char *const ends[] = {"150", "600", "1050", "1500"};
+    lru c = {NULL, NULL, heap_new_table((uint32_t)trace_count(1500000))};
+    c.by_id->count = (uint32_t)trace_count(1500000);
+    uint64_t budget = trace_bytes(144), steps = trace_count(6000);
+    for (unsigned part = 0; part < 4; part++) {
+        for (uint64_t step = 0; step < steps; step++)
+            for (unsigned n = 0; n < 200; n++)
+                look_up(&c, budget, part == 0 ? 150 : 150 + 450 * (part - 1) + 450 * step / steps);
+        heap_phase(ends[part]);
+    }
+    while (c.oldest != NULL)
+        evict_oldest(&c);
+    heap_free(c.by_id);
+}
+
+/* ---- redis ------------------------------------------------------------ */
+
+typedef struct pair {
+    heap_block block;
+    void *key, *value;
+} pair;
+
+static void drop_pair(pair *p)
+{
+    heap_free(p->key);
+    heap_free(p->value);
+    heap_free(p);
+}
+
+/* An update is a new value in place of the old one, or an append. */
+static void update(pair *p, size_t size)
+{
+    if (trace_chance(30)) {
+        p->value = heap_resize(p->value, size);
+    } else {
+        void *before = p->value;
+        p->value = heap_alloc(size);
+        heap_free(before);
+    }
+}
+
+static void add_pair(heap_table *t, size_t size)
+{
+    pair *p = heap_alloc(sizeof *p);
+    p->key = heap_alloc(trace_between(12, 48));
+    p->value = heap_alloc(size);
+    t->at[t->count++] = p;
+}
+
+/* Values of all keys are updated and grow by a third each time; over the
+ * limit random keys go. Then most of them are deleted, and small ones come. */
+void trace_redis(void)
+{
+    uint64_t limit = trace_bytes(160);
+    heap_table *t = heap_new_table((uint32_t)trace_count(700000));
+    for (uint64_t i = trace_count(600000); i > 0; i--)
+        add_pair(t, trace_between(64, 128));
+    heap_phase("filled");
+    for (size_t mean = 96; mean < 2000; mean += mean / 3) {
+        for (uint64_t i = t->count; i > 0 && t->count > 1; i--) {
+            update(t->at[trace_pick(t->count)], trace_between(mean * 2 / 3, mean * 4 / 3));
+            while (heap_live() > limit)
+                drop_pair(trace_take_any(t));
+        }
+    }
+    heap_phase("updated");
+    for (uint64_t i = t->count * UINT64_C(4) / 5; i > 0; i--)
+        drop_pair(trace_take_any(t));
+    heap_phase("deleted");
+    while (heap_live() < limit && !trace_is_full(t))
+        add_pair(t, trace_between(100, 300));
+    heap_phase("refilled");
+    while (t->count != 0)
+        drop_pair(trace_take_any(t));
+    heap_free(t);
+}
+
+/* ---- sqlite ----------------------------------------------------------- */
+
+#define PAGE_HEADER 264u /* beside the page in its block */
+
+/* A statement: parsed, run with a sort now and then, dropped. */
+static void run_statement(void)
+{
+    heap_link *parsed = NULL;
+    for (unsigned n = (unsigned)trace_between(10, 80); n > 0; n--)
+        parsed = heap_chain(parsed, trace_between(16, 500));
+    if (trace_chance(3)) {
+        heap_link *records = NULL;
+        heap_block *keys = NULL;
+        size_t last = (size_t)64 << trace_pick(14);
+        for (size_t size = 64; size <= last; size *= 2) {
+            keys = heap_resize(keys, size);
+            for (size_t n = size / 256; n > 0; n--)
+                records = heap_chain(records, trace_between(50, 900));
+        }
+        heap_free(keys);
+        heap_free_chain(records);
+    }
+    heap_free_chain(parsed);
+}
+
+static void read_page(heap_table *cache, uint64_t budget, size_t page)
+{
+    while (heap_live() + page > budget || trace_is_full(cache))
+        heap_free(trace_take_any(cache));
+    cache->at[cache->count++] = heap_alloc(page + PAGE_HEADER);
+}
+
+static void query(heap_table *cache, uint64_t budget, size_t page, uint64_t count)
+{
+    for (; count > 0; count--) {
+        run_statement();
+        for (unsigned n = 0; n < 8; n++)
+            read_page(cache, budget, page);
+    }
+}
+
+/* A page cache with statements beside it; then a database of larger pages,
+ * then less memory for the cache, then a third database. */
+void trace_sqlite(void)
+{
+    uint64_t budget = trace_bytes(160), queries = trace_count(18000);
+    heap_table *cache = heap_new_table((uint32_t)(budget / 1024));
+    query(cache, budget, 4096, queries);
+    heap_phase("4k");
+    query(cache, budget, 8192, queries);
+    heap_phase("8k");
+    for (uint64_t i = cache->count * UINT64_C(3) / 4; i > 0; i--)
+        heap_free(trace_take_any(cache));
+    query(cache, budget / 4, 8192, queries / 4);
+    heap_phase("cut");
+    query(cache, budget, 1024, 3 * queries);
+    heap_phase("1k");
+    trace_empty(cache);
+    heap_free(cache);
+}
+
+/* ---- sessions --------------------------------------------------------- */
+
+static heap_link *new_session(size_t attribute)
+{
+    heap_link *s = heap_chain(NULL, 200);
+    for (unsigned n = (unsigned)trace_between(3, 24); n > 0; n--)
+        s->next = heap_chain(s->next, trace_between(attribute / 16, attribute));
+    return s;
+}
+
+/* A request: buffers that live as long as it, and one more attribute. */
+static void serve_request(heap_table *open, size_t attribute)
+{
+    heap_link *buffers = heap_chain(NULL, trace_between(200, 4000));
+    void *page = NULL;
+    for (size_t size = 1024, last = (size_t)1024 << trace_pick(6); size <= last; size *= 2)
+        page = heap_resize(page, size);
+    heap_link *s = open->at[trace_pick(open->count)];
+    s->next = heap_chain(s->next, trace_between(attribute / 16, attribute));
+    heap_free(page);
+    heap_free_chain(buffers);
+}
+
+static void pass_hours(heap_table *open, uint64_t sessions, size_t attribute)
+{
+    while (open->count > sessions)
+        heap_free_chain(trace_take_any(open));
+    for (uint64_t n = sessions; n > 0; n--) {
+        if (open->count > 1 && (open->count >= sessions || trace_chance(30)))
+            heap_free_chain(trace_take_any(open));
+        open->at[open->count++] = new_session(attribute);
+        serve_request(open, attribute);
+    }
+}
+
+/* A web server's days and nights. Each day's sessions hold more than those of
+ * the day before; in the night a tenth of them is there. */
+void trace_sessions(void)
+{
+    static const char *const ends[] = {"day_1", "night_1", "day_2", "night_2", "day_3", "night_3"};
+    uint64_t most = trace_count(72000);
+    heap_table *open = heap_new_table((uint32_t)most + 2);
+    for (unsigned half = 0; half < 6; half++) {
+        bool night = half % 2 != 0;
+        size_t attribute = 128 + 64 * half;
+        for (unsigned hour = 0; hour < 4; hour++)
+            pass_hours(open, night ? most / 10 + 1 : most * (hour + 1) / 4 + 1, attribute);
+        heap_phase(ends[half]);
+    }
+    while (open->count != 0)
+        heap_free_chain(trace_take_any(open));
+    heap_free(open);
+}
