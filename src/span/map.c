@@ -32,35 +32,38 @@ static void drop_arrays(void)
     hk_sparse_drop(&hk_map.super_array);
 }
 
-/* Where the kernel has room for a run, or for as much less as it must be; 0 if there is none. */
-static uintptr_t next_address(void)
+/* Where memory will lie that is asked for from now on: small pieces in the gaps between mappings, large ones and what finds
+ * no gap any more beside all of them. False if there is no room for a page. */
+static bool next_addresses(uintptr_t *lowest, uintptr_t *highest)
 {
-    for (size_t size = HK_SUPER; size >= HK_PAGE; size /= 2) {
+    *lowest = UINTPTR_MAX;
+    *highest = 0;
+    for (size_t size = SMALLEST_WINDOW; size >= HK_PAGE; size /= 4) {
         char *probe = hk_os.map(size, HK_ACCESS_NONE);
         if (probe == NULL)
             continue;
         hk_os.unmap(probe, size);
-        return (uintptr_t)probe;
+        *lowest = hk_min(*lowest, (uintptr_t)probe);
+        *highest = hk_max(*highest, (uintptr_t)probe);
     }
-    return 0;
+    return *highest != 0;
 }
 
-/* The kernel hands out addresses downwards from where it just put the probe, at most as many bytes as the limit allows: a
+/* The kernel hands out addresses downwards from where it just put the probes, at most as many bytes as the limit allows: a
  * window of several times the limit on both sides holds whatever this process can ever get. Unless what was reserved
  * here, or could not be given back, took that room: then it is given up. */
 static bool reserve_window(size_t limit)
 {
-    uintptr_t probe = next_address();
-    if (probe == 0)
+    uintptr_t low, high, next_low, next_high;
+    if (!next_addresses(&low, &high))
         return false;
     size_t step = hk_max(hk_align_up(hk_min(limit, WIDEST_WINDOW), HK_SUPER), SMALLEST_WINDOW);
-    uintptr_t middle = hk_align_down(probe, HK_SUPER);
-    uintptr_t low = middle > 8 * step ? middle - 8 * step : 0;
-    uintptr_t high = hk_min(middle + 8 * step, (uintptr_t)1 << HK_ADDRESS_BITS);
+    low = low > 8 * step ? hk_align_down(low - 8 * step, HK_SUPER) : 0;
+    high = hk_min(hk_align_up(high, HK_SUPER) + 8 * step, (uintptr_t)1 << HK_ADDRESS_BITS);
     if (!reserve_arrays(low >> HK_UNIT_SHIFT, (high - low) >> HK_UNIT_SHIFT, HK_ACCESS_NONE))
         return false;
-    uintptr_t next = next_address();
-    if (next != 0 && hk_map_inside(next) && hk_map_cover(low, high - low))
+    if (next_addresses(&next_low, &next_high) && hk_map_inside(next_low) && hk_map_inside(next_high) &&
+        hk_map_cover(low, high - low))
         return true;
     drop_arrays();
     return false;
