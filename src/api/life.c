@@ -86,6 +86,12 @@ extern void _IO_list_unlock(void) __attribute__((weak));
 extern char __libc_single_threaded __attribute__((weak));
 static bool alone_at_fork;
 
+static struct hk_owner *own_owner(void)
+{
+    struct hk_cache *self = hk_cache_self();
+    return self != NULL ? &self->owner : NULL;
+}
+
 static void fork_prepare(void)
 {
     alone_at_fork = &__libc_single_threaded != NULL && __libc_single_threaded;
@@ -97,7 +103,7 @@ static void fork_prepare(void)
     hk_caches_fork_prepare();
     hk_giveback_fork_prepare();
     hk_registry_fork_prepare();
-    hk_owners_fork_prepare();
+    hk_owners_fork_prepare(own_owner());
     hk_big_fork_prepare();
     hk_slabs_fork_prepare();
     hk_runs_fork_prepare();
@@ -115,7 +121,7 @@ static void fork_parent(void)
     hk_runs_fork_parent();
     hk_slabs_fork_parent();
     hk_big_fork_parent();
-    hk_owners_fork_parent();
+    hk_owners_fork_parent(own_owner());
     hk_registry_fork_parent();
     hk_giveback_fork_parent();
     hk_caches_fork_parent();
@@ -136,7 +142,7 @@ static void fork_child(void)
     hk_runs_fork_child();
     hk_slabs_fork_child();
     hk_big_fork_child();
-    hk_owners_fork_child(self != NULL ? &self->owner : NULL);
+    hk_owners_fork_child(own_owner());
     hk_registry_fork_child();
     hk_giveback_fork_child();
     bool orphans = hk_caches_fork_child();

@@ -34,9 +34,11 @@ static void *big_alloc(size_t size, size_t align, bool *zeroed)
 {
     struct hk_cache *cache = hk_life_cache();
     void *block = hk_big_alloc(size, align, zeroed);
-    if (block != NULL && cache != NULL)
+    if (block != NULL && cache != NULL) {
         HK_COUNT_THREAD(&cache->owner.counts, big_calls, 1);
-    else if (block != NULL)
+        if (*zeroed)
+            hk_cache_grew(cache);
+    } else if (block != NULL)
         HK_COUNT(orphan_calls, 1);
     return block;
 }

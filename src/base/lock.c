@@ -6,7 +6,7 @@
 enum { SPINS = 100 };
 
 #if HK_DEBUG
-static _Thread_local uint32_t held_ranks[HK_RANK_SPARSE + 1];
+static _Thread_local uint16_t held_ranks[HK_RANK_SPARSE + 1];
 
 void hk_lock_note_taken(enum hk_rank rank)
 {

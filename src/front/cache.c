@@ -18,7 +18,11 @@ enum {
     SLOW_CALLS_PER_TICK = 16,
     REMOTE_FREES_PER_TICK = 64,
     BLOCKS_PER_PASS = 1024, /* of idle bins: some 50 microseconds */
+    EFFORT_FOR_GROWTH = 32 * HK_EFFORT_OF_CALL, /* some 50 microseconds, where a tick's slow calls touch a MiB */
     QUICK_TURN = 4,
+    ASLEEP_MS = 10,
+    OWNERS_ASKED = 8,
+    SLABS_WORTH_STEALING = 4,
     PARCELS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
 };
 
@@ -94,50 +98,30 @@ bool hk_cache_begin(void)
     cache->pulse = (struct hk_pulse){0};
     cache->front.key = hk_route(cache->owner.id, 0);
     cache->until_tick = REMOTE_FREES_PER_TICK;
+    cache->next_asked = HK_FIRST_OWNER;
+    hk_store(cache->owner.xawake, UINT64_MAX);
     cache->alive = true;
     hk_self = &cache->front;
     HK_COUNT(threads_started, 1);
     return true;
 }
 
-/* Gives a drained block back: into the slab if it is still mine, else to whom it belongs by now. */
-static void settle(struct hk_cache *cache, void *block)
-{
-    if (hk_route_owner(hk_map_lookup((uintptr_t)block)) == cache->owner.id)
-        hk_blocks_give(&cache->owner, &block, 1);
-    else
-        hk_deliver(block);
-}
-
-/* Keeps those that are still mine, and settles the others. How many it keeps. */
-static unsigned sift(struct hk_cache *cache, unsigned class, void **blocks, unsigned n)
-{
-    uint32_t mine = hk_route(cache->owner.id, class);
-    unsigned kept = 0;
-    for (unsigned i = 0; i < n; i++) {
-        if (HK_LIKELY(hk_map_lookup((uintptr_t)blocks[i]) == mine))
-            blocks[kept++] = blocks[i];
-        else
-            settle(cache, blocks[i]);
-    }
-    return kept;
-}
-
 /* Into the bin as long as there is room. */
 static void receive(struct hk_cache *cache, unsigned class, void **blocks, unsigned n)
 {
     struct hk_bin *bin = &cache->front.bins[class];
-    unsigned kept = sift(cache, class, blocks, n);
-    unsigned fitting = (unsigned)hk_min(kept, hk_bin_capacity(bin) - hk_bin_items(bin));
+    unsigned fitting = (unsigned)hk_min(n, hk_bin_capacity(bin) - hk_bin_items(bin));
     memcpy(bin->top + 1, blocks, fitting * sizeof(void *));
     bin->top += fitting;
-    hk_blocks_give(&cache->owner, blocks + fitting, kept - fitting);
+    hk_blocks_give(&cache->owner, blocks + fitting, n - fitting);
 }
 
-static void unpack(struct hk_cache *cache, struct hk_parcel *chain)
+/* How many parcels it were. */
+static unsigned unpack(struct hk_cache *cache, struct hk_parcel *chain)
 {
     size_t blocks = 0;
-    for (struct hk_parcel *parcel = chain, *next; parcel != NULL; parcel = next) {
+    unsigned taken = 0;
+    for (struct hk_parcel *parcel = chain, *next; parcel != NULL; parcel = next, taken++) {
         next = parcel->next;
         unsigned class = parcel->class;
         hk_sub(hk_remote_blocks[class], hk_parcel_blocks(parcel));
@@ -152,6 +136,7 @@ static void unpack(struct hk_cache *cache, struct hk_parcel *chain)
     }
     if (blocks > 0)
         HK_COUNT_THREAD(&cache->owner.counts, remote_drained, blocks);
+    return taken;
 }
 
 static void drain_some(struct hk_cache *cache)
@@ -160,6 +145,63 @@ static void drain_some(struct hk_cache *cache)
         unsigned class = hk_ctz64(left);
         unpack(cache, hk_inbox_take(&cache->owner, class, PARCELS_PER_TICK));
     }
+}
+
+static bool is_out_of_blocks(struct hk_cache *cache, unsigned class)
+{
+    bool ready = hk_bin_items(&cache->front.bins[class]) > 0 || cache->depot.shelves[class].blocks > 0;
+    return !ready && !hk_blocks_has_partial(&cache->owner, class);
+}
+
+/* Before a slab is cut, as much comes back as it is long: what strangers have freed keeps no more memory than the heap has
+ * grown by. */
+static void drain_for_slab(struct hk_cache *cache, size_t slab_bytes)
+{
+    for (uint64_t left = hk_load(cache->owner.xpending); left != 0 && slab_bytes > 0; left &= left - 1) {
+        unsigned class = hk_ctz64(left);
+        size_t parcel_bytes = HK_PARCEL_BLOCKS * hk_classes[class].size;
+        unsigned most = (unsigned)(slab_bytes / parcel_bytes) + 1;
+        unsigned taken = unpack(cache, hk_inbox_take(&cache->owner, class, most));
+        slab_bytes -= hk_min(slab_bytes, taken * parcel_bytes);
+    }
+}
+
+static unsigned parcels_that_fit(const struct hk_bin *bin)
+{
+    return (unsigned)hk_max(1, hk_bin_capacity(bin) / HK_PARCEL_BLOCKS);
+}
+
+/* What was freed for an owner that sleeps, whoever is short of it may use. */
+static void steal(struct hk_cache *cache, unsigned class)
+{
+    uint32_t end = hk_owner_end();
+    unsigned most = parcels_that_fit(&cache->front.bins[class]);
+    uint64_t asleep_since = cache->pulse.now - hk_min(cache->pulse.now, ASLEEP_MS);
+    for (unsigned asked = 0; asked < OWNERS_ASKED; asked++) {
+        uint32_t id = cache->next_asked < end ? cache->next_asked : HK_FIRST_OWNER;
+        cache->next_asked = id + 1;
+        struct hk_parcel *chain = id != cache->owner.id ? hk_inbox_steal(hk_owner_by_id(id), class, most, asleep_since) : NULL;
+        if (chain != NULL) {
+            HK_COUNT_THREAD(&cache->owner.counts, remote_stolen, unpack(cache, chain));
+            return;
+        }
+    }
+}
+
+static bool worth_stealing(unsigned class)
+{
+    int64_t pending = hk_load(hk_remote_blocks[class]);
+    return pending * (int64_t)hk_classes[class].size >= (int64_t)(SLABS_WORTH_STEALING * hk_classes[class].slab_bytes);
+}
+
+static HK_NOINLINE void take_what_others_freed(struct hk_cache *cache, unsigned class)
+{
+    unpack(cache, hk_inbox_take(&cache->owner, class, parcels_that_fit(&cache->front.bins[class])));
+    if (!is_out_of_blocks(cache, class))
+        return;
+    drain_for_slab(cache, hk_classes[class].slab_bytes);
+    if (worth_stealing(class) && is_out_of_blocks(cache, class) && !hk_registry_has(class))
+        steal(cache, class);
 }
 
 static void drain_all(struct hk_cache *cache)
@@ -205,6 +247,8 @@ static void pass_seen(struct hk_cache *cache)
 }
 
 enum { REMOTE_FREE = 1, SLOW_CALL = REMOTE_FREES_PER_TICK / SLOW_CALLS_PER_TICK };
+/* How soon the clock and the heap's growth are looked at again; the heap may grow by a whole slab in a slow call. */
+static int weight_of(unsigned class) { return SLOW_CALL + (int)(hk_classes[class].slab_bytes / (2 * HK_UNIT)); }
 
 static void tick(struct hk_cache *cache, int weight)
 {
@@ -213,11 +257,17 @@ static void tick(struct hk_cache *cache, int weight)
         return;
     cache->until_tick = REMOTE_FREES_PER_TICK;
     drain_some(cache);
-    if (hk_giveback_look(&cache->pulse))
+    bool rested = hk_giveback_look(&cache->pulse);
+    hk_store(cache->owner.xawake, cache->pulse.now);
+    if (rested)
         empty_bins(cache);
     if (hk_giveback_tick(&cache->pulse))
         pass_seen(cache);
+    if (hk_giveback_growth(&cache->pulse))
+        hk_blocks_sweep_for_growth(&cache->owner);
     struct hk_sweep share = hk_giveback_share(&cache->pulse);
+    if (cache->owner.sweep_pays)
+        share.effort += EFFORT_FOR_GROWTH;
     if (share.effort > 0)
         hk_blocks_sweep(&cache->owner, &share);
 }
@@ -240,19 +290,16 @@ static void *take_one(struct hk_cache *cache, unsigned class)
     return block;
 }
 
-static unsigned parcels_that_fit(const struct hk_bin *bin)
-{
-    return (unsigned)hk_max(1, hk_bin_capacity(bin) / HK_PARCEL_BLOCKS);
-}
-
 static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->front.bins[class];
     HK_COUNT_THREAD(&cache->owner.counts, misses, 1);
-    tick(cache, SLOW_CALL);
+    tick(cache, weight_of(class));
     if (too_small(cache, class))
         hk_bin_grow(cache, class);
-    unpack(cache, hk_inbox_take(&cache->owner, class, parcels_that_fit(bin)));
+    bool cuts_soon = hk_list_looks_empty(&cache->owner.shelves[class].partial);
+    if (hk_load(cache->owner.xpending) != 0 || (cuts_soon && hk_load(hk_remote_blocks[class]) > 0))
+        take_what_others_freed(cache, class);
     if (hk_bin_capacity(bin) == 0)
         return take_one(cache, class);
     if (hk_bin_items(bin) == 0)
@@ -272,7 +319,7 @@ static void free_mine(struct hk_cache *cache, unsigned class, void *block)
     if (hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
         return;
     HK_COUNT_THREAD(&cache->owner.counts, overflows, 1);
-    tick(cache, SLOW_CALL);
+    tick(cache, weight_of(class));
     bool still_full = hk_bin_items(bin) == hk_bin_capacity(bin);
     if (still_full && (!too_small(cache, class) || !hk_bin_grow(cache, class)))
         hk_bin_shed(cache, class, (hk_bin_items(bin) + 1) / 2);
@@ -331,6 +378,8 @@ void hk_cache_free(struct hk_cache *cache, void *block)
         tick(cache, REMOTE_FREE);
     }
 }
+
+void hk_cache_grew(struct hk_cache *cache) { tick(cache, REMOTE_FREES_PER_TICK); }
 
 bool hk_cache_resize(struct hk_cache *cache, void *block, size_t size)
 {

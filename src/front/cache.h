@@ -1,7 +1,7 @@
 /* Cache: all that a thread keeps for itself: its bins, its slabs, its outbox; and the slow paths behind a miss.
  *
  * Owns       the bins' arrays and capacities (within the thread's byte budget), and the pool of caches of ended threads.
- * Invariant  a block in a bin belongs to a slab of this cache's owner.
+ * Invariant  a block in a bin is of the bin's class, and free; most often, not always, in a slab of this cache's owner.
  * Threads    a cache: its thread. begin, end, the list of caches: any. */
 #ifndef HK_CACHE_H
 #define HK_CACHE_H
@@ -22,6 +22,7 @@ struct hk_cache {
     size_t granted;      /* bytes that the bins may hold, by their capacities */
     int until_tick;      /* slow calls left, by weight, until the clock is looked at */
     struct hk_pulse pulse;
+    uint32_t next_asked; /* owner, for what it does not come for */
     bool alive;
     struct hk_cache *next_unused;
 };
@@ -45,6 +46,9 @@ void *hk_cache_alloc(struct hk_cache *cache, unsigned class);
 
 /* Frees a block that the hit path did not take. `cache` may be NULL. */
 void hk_cache_free(struct hk_cache *cache, void *block);
+
+/* The calling thread has just had memory mapped for a big block. */
+void hk_cache_grew(struct hk_cache *cache);
 
 /* A block resized where it is; false if it has to move. */
 bool hk_cache_resize(struct hk_cache *cache, void *block, size_t size);

@@ -67,7 +67,6 @@ bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, s
     stash->next = shelf->newest;
     shelf->newest = stash;
     shelf->blocks += n;
-    shelf->touched = true;
     depot->bytes += bytes;
     return true;
 }
@@ -91,7 +90,7 @@ size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size
     size_t n = stash->count;
     memcpy(blocks, stash->blocks, n * sizeof(void *));
     drop_stash(depot, stash);
-    shelf->touched = true;
+    shelf->drawn_on = true;
     return n;
 }
 
@@ -111,9 +110,9 @@ void hk_depot_age(struct hk_depot *depot, struct hk_owner *owner)
 {
     unsigned left = STASHES_PER_AGING;
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        if (!depot->shelves[class].touched)
+        if (!depot->shelves[class].drawn_on)
             left -= give_stashes(depot, class, owner, left);
-        depot->shelves[class].touched = false;
+        depot->shelves[class].drawn_on = false;
     }
     free_spares(depot, 1);
 }

@@ -1,7 +1,7 @@
 /* Depot: batches of free blocks set aside whole, so that a burst's blocks go through the bitmaps neither when they are freed
  * nor when they are allocated again. What a bin sheds is copied here; what it lacks is copied back.
  * Owns       the stashes, and how many bytes of blocks they may hold.
- * Invariant  a stash's blocks belong to slabs of the cache's owner; nothing is held that was not touched for a tick or two.
+ * Invariant  a stash's blocks belong to slabs of the cache's owner; nothing is held that nobody drew on for a pass or two.
  * Threads    its own; totals may be read by any. */
 #ifndef HK_DEPOT_H
 #define HK_DEPOT_H
@@ -21,7 +21,7 @@ struct hk_depot {
     struct hk_depot_shelf {
         struct hk_stash *newest;
         size_t blocks;
-        bool touched; /* since the last call of hk_depot_age */
+        bool drawn_on; /* since the last call of hk_depot_age */
     } shelves[HK_CLASSES];
     size_t bytes;           /* of blocks, in all classes */
     struct hk_stash *spare; /* empty ones: where bursts alternate, a stash is needed a moment after one was */
@@ -33,7 +33,7 @@ bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, s
 /* Copies the newest stash out; the number of blocks, 0 if there is none. */
 size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size_t room);
 
-/* Once a pass: gives back some of what nobody touched since the last, class by class, and a spare stash. */
+/* Once a pass: gives back some of what nobody drew on since the last, class by class, and a spare stash. */
 void hk_depot_age(struct hk_depot *depot, struct hk_owner *owner);
 /* Gives back all. */
 void hk_depot_empty(struct hk_depot *depot, struct hk_owner *owner);

@@ -52,6 +52,7 @@ bool hk_owner_register(struct hk_owner *owner)
     if (room) {
         owner->id = id;
         owner->shelves_lock.rank = HK_RANK_SHELVES;
+        owner->drain_lock.rank = HK_RANK_DRAIN;
         *entry(id) = owner;
         hk_store_release(owners.xend, id + 1);
     }
@@ -69,7 +70,8 @@ void hk_owner_open(struct hk_owner *owner)
         hk_inbox_open(owner, class);
     }
     owner->sweep.at = NULL;
-    owner->sweep_class = HK_CLASSES;
+    owner->sweep_class = owner->sweep_left = 0;
+    owner->sweep_pays = false;
     owner->open = true;
     hk_shelves_leave(owner);
 }
@@ -153,11 +155,8 @@ static void take_inbox(struct hk_owner *owner, unsigned class)
         owner->backlog[class] = atomic_exchange_explicit(&owner->xinbox[class], NULL, memory_order_acquire);
 }
 
-struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most)
+static struct hk_parcel *take_locked(struct hk_owner *owner, unsigned class, unsigned most)
 {
-    uint64_t bit = (uint64_t)1 << class;
-    if ((hk_load(owner->xpending) & bit) == 0)
-        return NULL;
     if (owner->backlog[class] == NULL)
         take_inbox(owner, class);
     struct hk_parcel *first = owner->backlog[class], *last = first;
@@ -168,8 +167,29 @@ struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned
     owner->backlog[class] = last->next;
     last->next = NULL;
     if (owner->backlog[class] != NULL)
-        atomic_fetch_or_explicit(&owner->xpending, bit, memory_order_relaxed);
+        atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
     return first;
+}
+
+static bool is_pending(struct hk_owner *owner, unsigned class) { return (hk_load(owner->xpending) >> class & 1) != 0; }
+
+struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most)
+{
+    if (!is_pending(owner, class))
+        return NULL;
+    hk_lock(&owner->drain_lock);
+    struct hk_parcel *chain = take_locked(owner, class, most);
+    hk_unlock(&owner->drain_lock);
+    return chain;
+}
+
+struct hk_parcel *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since)
+{
+    if (!is_pending(owner, class) || hk_load(owner->xawake) > asleep_since || !hk_try_lock(&owner->drain_lock))
+        return NULL;
+    struct hk_parcel *chain = take_locked(owner, class, most);
+    hk_unlock(&owner->drain_lock);
+    return chain;
 }
 
 void hk_inbox_close(struct hk_owner *owner, unsigned class)
@@ -177,7 +197,9 @@ void hk_inbox_close(struct hk_owner *owner, unsigned class)
     struct hk_parcel *rest = atomic_exchange_explicit(&owner->xinbox[class], CLOSED, memory_order_acquire);
     if (rest == CLOSED || rest == NULL)
         return;
+    hk_lock(&owner->drain_lock);
     prepend(&owner->backlog[class], rest);
+    hk_unlock(&owner->drain_lock);
     atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
 }
 
@@ -202,31 +224,40 @@ void hk_inbox_open(struct hk_owner *owner, unsigned class) { hk_store_release(ow
 
 size_t hk_owners_committed(void) { return hk_sparse_committed(&owners.array); }
 
-void hk_owners_fork_prepare(void)
+void hk_owners_fork_prepare(struct hk_owner *self)
 {
     hk_lock(&owners.lock);
+    if (self != NULL)
+        hk_lock(&self->drain_lock);
     hk_lock(&parcels.lock);
 }
 
-void hk_owners_fork_parent(void)
+void hk_owners_fork_parent(struct hk_owner *self)
 {
     hk_unlock(&parcels.lock);
+    if (self != NULL)
+        hk_unlock(&self->drain_lock);
     hk_unlock(&owners.lock);
 }
 
-/* Threads that were cut off may have held their shelves' locks, and their shelves may be cut too. */
+/* Threads that were cut off may have held locks, and their shelves may be cut too. */
 static void close_all_but(const struct hk_owner *survivor)
 {
-    for (uint32_t id = HK_FIRST_OWNER; hk_options.background != 0 && id < hk_owner_end(); id++) {
+    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
         struct hk_owner *owner = hk_owner_by_id(id);
+        hk_store(owner->drain_lock.xstate, 0);
+        if (hk_options.background == 0)
+            continue;
         hk_store(owner->shelves_lock.xstate, 0);
         owner->open = owner == survivor;
     }
 }
 
-void hk_owners_fork_child(const struct hk_owner *survivor)
+void hk_owners_fork_child(struct hk_owner *self)
 {
-    close_all_but(survivor);
     hk_lock_reset(&parcels.lock);
+    if (self != NULL)
+        hk_lock_reset(&self->drain_lock);
+    close_all_but(self);
     hk_lock_reset(&owners.lock);
 }

@@ -37,13 +37,18 @@ struct hk_owner {
     /* constant after init */
     uint32_t id;
     /* the owner's; of these, the shelves and what follows them also the background thread's, under the lock */
-    struct hk_parcel *backlog[HK_CLASSES]; /* taken from the inbox, not yet unpacked */
     struct hk_thread_counts counts;
     struct hk_lock shelves_lock;
     bool open;            /* it has a thread */
-    unsigned sweep_class; /* how far the sweep over the shelves has come; HK_CLASSES: it is over */
+    _Atomic uint64_t xawake; /* when it last looked at the clock, ms */
+    bool sweep_pays;      /* for growth */
+    unsigned sweep_class; /* how far the sweep over the shelves has come */
+    unsigned sweep_left;  /* shelves to go */
     struct hk_walk sweep;
     struct hk_shelf shelves[HK_CLASSES];
+    /* of whoever drains, under the lock */
+    struct hk_lock drain_lock;
+    struct hk_parcel *backlog[HK_CLASSES]; /* taken from the inbox, not yet unpacked */
     /* shared */
     _Atomic uint64_t xpending HK_ALIGNED(HK_CACHE_LINE); /* bit c: inbox c may hold parcels */
     _Atomic(struct hk_parcel *) xinbox[HK_CLASSES];
@@ -89,6 +94,8 @@ size_t hk_parcels_bytes(void);
 bool hk_inbox_post(struct hk_owner *owner, struct hk_parcel *parcel);
 /* At most `most` parcels of a class, chained; the caller drops them. */
 struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most);
+/* The same, by another thread, from an owner that has not looked at the clock for so long; NULL if it has, or has nothing. */
+struct hk_parcel *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since);
 /* Refuses what comes from now on, until opened again: for a thread's end, and for fork. What came before can be taken. */
 void hk_inbox_close(struct hk_owner *owner, unsigned class);
 void hk_inbox_open(struct hk_owner *owner, unsigned class);
@@ -100,9 +107,10 @@ void hk_remote_recount(const struct hk_owner *survivor);
 /* Bytes committed for the table of owners. */
 size_t hk_owners_committed(void);
 
-void hk_owners_fork_prepare(void);
-void hk_owners_fork_parent(void);
-/* Only the survivor's thread is in the child. NULL: it has no owner. */
-void hk_owners_fork_child(const struct hk_owner *survivor);
+/* `self` is the forking thread's owner, NULL if it has none: nobody else drains it meanwhile, and it is the only one in the
+ * child that has a thread. */
+void hk_owners_fork_prepare(struct hk_owner *self);
+void hk_owners_fork_parent(struct hk_owner *self);
+void hk_owners_fork_child(struct hk_owner *self);
 
 #endif

@@ -7,7 +7,6 @@
 
 enum {
     AGE_SHIFT = 6,           /* ages are told in steps of 64 ms: 16 bits of them are 70 minutes */
-    CLEAN_PARTS = 16,
     PART_WORTH_A_SPLIT = 4,  /* of a huge page: a quarter */
 };
 
@@ -52,7 +51,7 @@ static bool next_range(const struct hk_slab *slab, struct range *range)
  * freed beside a range that has gone, the range has one more of them. */
 static uint32_t parts_in(const struct hk_slab *slab, const struct range *range)
 {
-    size_t part = slab->bytes / CLEAN_PARTS;
+    size_t part = slab->bytes / HK_SLAB_SIXTEENTHS;
     unsigned first = (unsigned)((range->start - slab->start + part - 1) / part);
     unsigned behind = (unsigned)((range->end - slab->start) / part);
     return first < behind ? hk_low_bits32(behind) & ~hk_low_bits32(first) : 0;
@@ -71,7 +70,7 @@ static size_t purge(struct hk_slab *slab, const struct range *range)
     HK_COUNT(purges, 1);
     if (!hk_os.purge((void *)range->start, length))
         return 0;
-    slab->clean |= (uint16_t)parts_in(slab, range);
+    hk_slab_note_clean(slab, (uint16_t)(slab->clean | parts_in(slab, range)));
     HK_COUNT(purged_bytes, bytes);
     HK_COUNT(purged_in_slabs, bytes);
     return bytes;
@@ -116,9 +115,12 @@ static uint16_t age_of(uint64_t ms) { return (uint16_t)(ms >> AGE_SHIFT); }
 
 static bool is_due(struct hk_slab *slab, const struct hk_sweep *sweep)
 {
-    if (slab->pages == HK_PAGES_TOUCHED)
+    bool taken = slab->pages == HK_PAGES_TAKEN;
+    if (slab->pages != HK_PAGES_AGEING)
         slab->idle_from = age_of(sweep->touched);
     slab->pages = HK_PAGES_AGEING;
+    if (sweep->pays)
+        return !taken;
     uint16_t idle = (uint16_t)(age_of(sweep->now) - slab->idle_from);
     return idle >= age_of(hk_options.purge_delay + (1 << AGE_SHIFT) - 1);
 }

@@ -19,11 +19,6 @@ void hk_registry_init(void)
     }
 }
 
-static void set_owner(struct hk_slab *slab, uint32_t owner)
-{
-    hk_map_route_all(slab->start, slab->bytes / HK_UNIT, hk_route(owner, slab->class));
-}
-
 static bool is_orphan(const struct hk_slab *slab)
 {
     return hk_route_owner(hk_load(*hk_map_route(slab->start))) == HK_ORPHAN;
@@ -44,7 +39,7 @@ void hk_registry_abandon(struct hk_slab *slab)
 {
     struct entry *entry = &registry[slab->class];
     hk_lock(&entry->lock);
-    set_owner(slab, HK_ORPHAN);
+    hk_slab_hand_to(slab, HK_ORPHAN);
     bool all_free = list_orphan_locked(entry, slab);
     hk_unlock(&entry->lock);
     if (all_free)
@@ -57,7 +52,7 @@ static void become_owner_locked(struct entry *entry, struct hk_slab *slab, struc
 {
     if (hk_link_linked(&slab->link))
         hk_link_remove_under(&slab->link, &entry->sweep);
-    set_owner(slab, owner->id);
+    hk_slab_hand_to(slab, owner->id);
     HK_COUNT(slabs_adopted, 1);
 }
 
@@ -103,6 +98,8 @@ bool hk_registry_free(void *block, unsigned class)
         hk_slab_release(slab);
     return orphan;
 }
+
+bool hk_registry_has(unsigned class) { return !hk_list_looks_empty(&registry[class].partial); }
 
 void *hk_registry_alloc(unsigned class)
 {

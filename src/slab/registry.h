@@ -25,6 +25,7 @@ struct hk_slab *hk_registry_claim(void *block, unsigned class, struct hk_owner *
 bool hk_registry_free(void *block, unsigned class);
 
 /* A block for a thread that has no cache; NULL if the system refuses. */
+bool hk_registry_has(unsigned class);
 void *hk_registry_alloc(unsigned class);
 
 /* Gives back pages of orphans that have been free for the purge delay, as long as the effort lasts; goes on where it stopped.

@@ -18,6 +18,7 @@ static struct {
     struct hk_lock lock;
     struct hk_sparse array;
     struct hk_list unused;
+    _Atomic size_t xclean; /* bytes */
 } slabs = {.lock = HK_LOCK_INIT(HK_RANK_SLABS)};
 
 bool hk_slabs_init(void)
@@ -92,12 +93,13 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     slab->reciprocal = (((uint64_t)1 << RECIPROCAL_SHIFT) + row->size - 1) / row->size;
     slab->blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);
     slab->first_word = 0;
-    slab->pages = HK_PAGES_TOUCHED;
+    slab->pages = HK_PAGES_TAKEN;
     slab->clean = 0;
     if (make_bits(slab)) {
         uintptr_t start = hk_run_alloc(slab->bytes / HK_UNIT, use);
         if (start != 0) {
             slab->start = start;
+            hk_store(slab->xowner, owner);
             hk_map_assign(start, slab->bytes / HK_UNIT, hk_route(owner, class), slab->number);
             HK_COUNT(slabs_made, 1);
             return slab;
@@ -108,9 +110,26 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     return NULL;
 }
 
+void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
+{
+    hk_store(slab->xowner, owner);
+    hk_map_route_all(slab->start, slab->bytes / HK_UNIT, hk_route(owner, slab->class));
+}
+
+HK_COLD void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths)
+{
+    size_t before = hk_popcount64(slab->clean), now = hk_popcount64(sixteenths);
+    hk_add(slabs.xclean, (now - before) * (slab->bytes / HK_SLAB_SIXTEENTHS));
+    slab->clean = sixteenths;
+}
+
+size_t hk_slabs_clean(void) { return hk_load(slabs.xclean); }
+
 void hk_slab_release(struct hk_slab *slab)
 {
     hk_assert(slab->free == slab->blocks);
+    if (slab->clean != 0)
+        hk_slab_note_clean(slab, 0);
     uintptr_t start = slab->start;
     size_t units = slab->bytes / HK_UNIT;
     hk_map_route_all(start, units, 0);
@@ -136,8 +155,9 @@ void hk_slab_take(struct hk_slab *slab, void **end, unsigned n)
     unsigned word = slab->first_word;
     size_t size = slab->block_size;
     slab->free = (uint16_t)(slab->free - n);
-    slab->pages = HK_PAGES_TOUCHED;
-    slab->clean = 0;
+    slab->pages = HK_PAGES_TAKEN;
+    if (HK_UNLIKELY(slab->clean != 0))
+        hk_slab_note_clean(slab, 0);
     for (;; word++) {
         uint64_t bits = slab->freebits[word];
         unsigned have = hk_popcount64(bits);
@@ -181,7 +201,7 @@ unsigned hk_slab_give_run(struct hk_slab *slab, void *const *blocks, unsigned n)
     } while (++given < n);
     slab->first_word = (uint16_t)first_word;
     slab->free = (uint16_t)(slab->free + given);
-    slab->pages = HK_PAGES_TOUCHED;
+    slab->pages &= HK_PAGES_FREED;
     return given;
 }
 

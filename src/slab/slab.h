@@ -24,9 +24,10 @@ enum {
 
 /* What is known of the pages that no taken block lies on. */
 enum hk_pages {
-    HK_PAGES_TOUCHED, /* blocks came or went since the last look */
-    HK_PAGES_AGEING,
-    HK_PAGES_GONE,    /* given back, all that can be */
+    HK_PAGES_TAKEN, /* since the last look blocks were taken: where they were, more will be */
+    HK_PAGES_FREED, /* since the last look blocks only came back */
+    HK_PAGES_AGEING = 1 << 1 | HK_PAGES_FREED,
+    HK_PAGES_GONE = 1 << 2 | HK_PAGES_FREED, /* given back, all that can be */
 };
 
 struct hk_slab {
@@ -40,6 +41,7 @@ struct hk_slab {
     uint16_t blocks;
     uint16_t words; /* of freebits */
     uint8_t class;
+    _Atomic uint32_t xowner; /* as its routes say */
     /* the holder's */
     uint8_t pages;       /* enum hk_pages */
     uint16_t free;
@@ -82,6 +84,9 @@ HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
 struct hk_slab *hk_slab_descriptor(void);
 void hk_slab_descriptor_drop(struct hk_slab *slab);
 
+/* Whose the slab is, in its routes and here. Called by its holder, for the next one. */
+void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner);
+
 /* A new slab, all free, for `owner`; NULL if the system refuses. */
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use);
 /* Its run goes back to span. All blocks must be free. */
@@ -95,6 +100,12 @@ void hk_slab_give(struct hk_slab *slab, void *block);
 
 /* Gives back blocks[0], which is the slab's, and those after it up to the first that lies elsewhere. Their number. */
 unsigned hk_slab_give_run(struct hk_slab *slab, void *const *blocks, unsigned n);
+
+/* Notes which of the slab's sixteenths have been given back to the system; until a block is taken, when it is none. */
+void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths);
+/* Bytes of all slabs that have been given back and hold no page. */
+size_t hk_slabs_clean(void);
+enum { HK_SLAB_SIXTEENTHS = 16 };
 
 /* For a slab whose holder was cut off by fork: makes the count fit the bitmap. */
 void hk_slab_recount(struct hk_slab *slab);

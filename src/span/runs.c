@@ -24,6 +24,7 @@ static struct {
     struct hk_list by_age;
     uintptr_t reserve_next, reserve_end; /* address space put by, for when the system gives no more of it */
     size_t mapped, free_units, free_dirty_units;
+    _Atomic size_t xdirty_units; /* in use or free; written under the lock */
 } runs = {.lock = HK_LOCK_INIT(HK_RANK_RUNS)};
 
 static void unlist(struct hk_super *super)
@@ -36,6 +37,10 @@ static void unlist(struct hk_super *super)
         arena->listed &= ~((uint64_t)1 << super->longest);
     super->longest = 0;
 }
+
+static void count_dirty(int units) { hk_store(runs.xdirty_units, hk_load(runs.xdirty_units) + (size_t)units); }
+
+size_t hk_runs_warm(void) { return hk_load(runs.xdirty_units) * HK_UNIT; }
 
 static bool has_warm_units(const struct hk_super *super) { return (super->free & super->dirty) != 0; }
 
@@ -60,6 +65,7 @@ static void use_units(struct hk_super *super, uint32_t units)
 {
     runs.free_units -= hk_popcount64(units);
     runs.free_dirty_units -= hk_popcount64(units & super->dirty);
+    count_dirty((int)hk_popcount64(units & ~super->dirty));
     super->free &= ~units;
     super->dirty |= units;
     super->aged &= ~units;
@@ -279,6 +285,7 @@ bool hk_run_extend(uintptr_t address, size_t units, size_t more)
 /* Units that are about to be unmapped: from that moment their addresses may come back to anybody, here too. */
 static void disown(struct hk_super *super, uint32_t units)
 {
+    count_dirty(-(int)hk_popcount64(units & super->dirty));
     super->owned &= ~units;
     super->dirty &= ~units;
     runs.mapped -= hk_popcount64(units) * HK_UNIT;
@@ -289,17 +296,29 @@ static void own_again(struct hk_super *super, uint32_t units)
 {
     super->owned |= units;
     super->dirty |= units;
+    count_dirty((int)hk_popcount64(units));
     runs.mapped += hk_popcount64(units) * HK_UNIT;
     runs.arenas[super->use].mapped += hk_popcount64(units) * HK_UNIT;
 }
 
+struct purge {
+    uint64_t now_ms, delay_ms;
+    bool at_once; /* not only units that a purge has seen before */
+    size_t enough; /* bytes */
+};
+
+static bool is_super_due(const struct hk_super *super, const struct purge *purge)
+{
+    return purge->delay_ms == 0 || purge->now_ms >= super->idle_since + purge->delay_ms;
+}
+
 /* Takes what is due out of the free units, so that nobody is given a unit while its pages go. */
-static uint32_t begin_purge(struct hk_super *super, uint64_t now_ms, uint64_t delay_ms)
+static uint32_t begin_purge(struct hk_super *super, const struct purge *purge)
 {
     uint32_t idle = idle_units(super);
-    uint32_t due = delay_ms == 0 ? idle : idle & super->aged;
+    uint32_t due = purge->at_once ? idle : idle & super->aged;
     super->aged = idle & ~due;
-    super->idle_since = now_ms;
+    super->idle_since = purge->now_ms;
     hk_link_remove(&super->by_age);
     if (super->aged != 0)
         hk_list_push_back(&runs.by_age, &super->by_age);
@@ -317,6 +336,7 @@ static void end_purge(struct hk_super *super, uint32_t due, uint32_t gone)
 {
     hk_lock(&runs.lock);
     if (hk_map.flat) {
+        count_dirty(-(int)hk_popcount64(gone & super->dirty));
         super->dirty &= ~gone;
         release_units(super, due);
     } else if (due != gone) {
@@ -348,16 +368,16 @@ static uint32_t purge_units(struct hk_super *super, uint32_t due)
 /* Held over a whole pass, system calls included: nobody but purgers and fork ever waits for it. */
 static struct hk_lock purge_lock = HK_LOCK_INIT(HK_RANK_PURGE);
 
-static size_t purge_locked(uint64_t now_ms, uint64_t delay_ms)
+static size_t purge_locked(const struct purge *purge)
 {
     size_t bytes = 0;
     bool failed = false;
-    while (!failed) {
+    while (!failed && bytes < purge->enough) {
         hk_lock(&runs.lock);
-            struct hk_link *oldest = hk_list_first(&runs.by_age);
+        struct hk_link *oldest = hk_list_first(&runs.by_age);
         struct hk_super *super = oldest != NULL ? hk_container_of(oldest, struct hk_super, by_age) : NULL;
-        bool due_now = super != NULL && (delay_ms == 0 || now_ms >= super->idle_since + delay_ms);
-        uint32_t due = due_now ? begin_purge(super, now_ms, delay_ms) : 0;
+        bool due_now = super != NULL && is_super_due(super, purge);
+        uint32_t due = due_now ? begin_purge(super, purge) : 0;
         hk_unlock(&runs.lock);
         if (!due_now)
             break;
@@ -373,11 +393,22 @@ static size_t purge_locked(uint64_t now_ms, uint64_t delay_ms)
 
 size_t hk_runs_purge(uint64_t now_ms, uint64_t delay_ms)
 {
-    if (delay_ms == 0)
+    struct purge purge = {.now_ms = now_ms, .delay_ms = delay_ms, .at_once = delay_ms == 0, .enough = SIZE_MAX};
+    if (purge.at_once)
         hk_lock(&purge_lock);
     else if (!hk_try_lock(&purge_lock))
         return 0;
-    size_t bytes = purge_locked(now_ms, delay_ms);
+    size_t bytes = purge_locked(&purge);
+    hk_unlock(&purge_lock);
+    return bytes;
+}
+
+size_t hk_runs_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
+{
+    struct purge purge = {.now_ms = now_ms, .delay_ms = delay_ms, .at_once = true, .enough = enough};
+    if (!hk_try_lock(&purge_lock))
+        return 0;
+    size_t bytes = purge_locked(&purge);
     hk_unlock(&purge_lock);
     return bytes;
 }
@@ -387,6 +418,7 @@ static void suspect_locked(struct hk_super *super)
     if (!super->huge)
         return;
     runs.free_dirty_units += hk_popcount64(super->free & ~super->dirty);
+    count_dirty((int)hk_popcount64(super->free & ~super->dirty));
     super->dirty |= super->free;
     if (super->free != 0 && !hk_link_linked(&super->by_age))
         hk_list_push_back(&runs.by_age, &super->by_age);

@@ -27,6 +27,11 @@ bool hk_run_extend(uintptr_t address, size_t units, size_t more);
 
 /* Gives back to the system what has been free for `delay_ms` at least (0: everything free). Returns bytes. */
 size_t hk_runs_purge(uint64_t now_ms, uint64_t delay_ms);
+/* Gives back what has been free longest, until it is `enough` bytes, of supers that have had free units for `delay_ms`. Returns
+ * bytes. */
+size_t hk_runs_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
+/* Bytes of units that may hold pages, in use or free. */
+size_t hk_runs_warm(void);
 
 /* Huge pages may have come back to units that are free, by themselves: the next purge is to give back these too. */
 void hk_runs_suspect_huge(void);

@@ -17,6 +17,7 @@ static struct {
     struct hk_list cached; /* newest first */
     struct hk_list spares; /* blocks in use whose mapping is longer than they are; newest first */
     struct hk_big_totals totals;
+    _Atomic size_t xmapped; /* bytes; without the lock, what is just being mapped or unmapped may be missing */
     _Atomic uint64_t xgone; /* bytes of blocks of HUGE_FROM and more that were freed, ever */
 } big = {.lock = HK_LOCK_INIT(HK_RANK_BIG)};
 
@@ -96,6 +97,7 @@ static struct hk_slab *take_cached(size_t bytes, size_t align)
 
 static void enter(struct hk_slab *slab, uintptr_t start, size_t bytes)
 {
+    hk_add(big.xmapped, bytes - slab->bytes);
     slab->start = start;
     slab->bytes = slab->asked = bytes;
     slab->block_size = (uint32_t)hk_min(bytes, UINT32_MAX);
@@ -135,6 +137,7 @@ static struct hk_slab *map_new(size_t bytes, size_t align)
     struct hk_slab *slab = hk_slab_descriptor();
     if (slab == NULL)
         return NULL;
+    slab->bytes = 0;
     void *p = map_suited(bytes, align);
     if (p == NULL && hk_big_purge(0, 0) > 0)
         p = map_suited(bytes, align);
@@ -198,6 +201,7 @@ static bool unmap(struct hk_slab *slab)
     uint32_t route = hk_load(*hk_map_route(start));
     hk_map_route_all(start, 1, 0);
     if (hk_os.unmap((void *)start, slab->bytes)) {
+        hk_sub(big.xmapped, slab->bytes);
         hk_slab_descriptor_drop(slab);
         return true;
     }
@@ -222,11 +226,11 @@ static struct hk_slab *take_oldest_locked(void)
     return oldest;
 }
 
-/* Unmaps the oldest while `due` says so; stops when the system will not. */
-static size_t unmap_while(bool (*due)(uint64_t argument), uint64_t argument)
+/* Unmaps the oldest while `due` says so and it is not enough; stops when the system will not. */
+static size_t unmap_while(bool (*due)(uint64_t argument), uint64_t argument, size_t enough)
 {
     size_t bytes = 0;
-    for (bool going_on = true; going_on;) {
+    for (bool going_on = true; going_on && bytes < enough;) {
         hk_lock(&big.lock);
         struct hk_slab *slab = !hk_list_empty(&big.cached) && due(argument) ? take_oldest_locked() : NULL;
         hk_unlock(&big.lock);
@@ -257,6 +261,7 @@ static size_t cut_oldest_spare(uint64_t before)
     if (slab != NULL && slab->idle_since <= before &&
         hk_os.remap((void *)slab->start, slab->bytes, slab->asked, NULL)) {
         bytes = slab->bytes - slab->asked;
+        hk_sub(big.xmapped, bytes);
         slab->bytes = slab->asked; /* and no other field: its thread may be reading them */
         big.totals.cached -= bytes;
         hk_link_remove(&slab->by_spare);
@@ -286,25 +291,28 @@ void hk_big_free(void *block)
     hk_unlock(&big.lock);
     if (!over)
         return;
-    unmap_while(over_budget, hk_options.big_cache);
+    unmap_while(over_budget, hk_options.big_cache, SIZE_MAX);
     while (still_over() && cut_oldest_spare(UINT64_MAX) > 0)
         continue;
+}
+
+static bool date_if_unseen(struct hk_slab *slab, uint64_t now_ms)
+{
+    bool unseen = slab->idle_since == UNSEEN;
+    if (unseen)
+        slab->idle_since = now_ms;
+    return unseen;
 }
 
 /* The unseen are the newest. */
 static void date_unseen(uint64_t now_ms)
 {
+    struct hk_link *cached = &big.cached.head, *spares = &big.spares.head;
     hk_lock(&big.lock);
-    for (struct hk_link *link = big.cached.head.next; link != &big.cached.head; link = link->next) {
-        if (of_link(link)->idle_since != UNSEEN)
-            break;
-        of_link(link)->idle_since = now_ms;
-    }
-    for (struct hk_link *link = big.spares.head.next; link != &big.spares.head; link = link->next) {
-        if (of_spare(link)->idle_since != UNSEEN)
-            break;
-        of_spare(link)->idle_since = now_ms;
-    }
+    for (struct hk_link *link = cached->next; link != cached && date_if_unseen(of_link(link), now_ms); link = link->next)
+        continue;
+    for (struct hk_link *link = spares->next; link != spares && date_if_unseen(of_spare(link), now_ms); link = link->next)
+        continue;
     hk_unlock(&big.lock);
 }
 
@@ -316,11 +324,22 @@ static size_t cut_spares(uint64_t before)
     return bytes;
 }
 
-size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms)
+/* What the cache has held no later than at this time is due. */
+static uint64_t seen_before(uint64_t now_ms, uint64_t delay_ms)
 {
     date_unseen(now_ms);
-    uint64_t before = delay_ms == 0 ? UINT64_MAX : now_ms < delay_ms ? 0 : now_ms - delay_ms;
-    return unmap_while(idle_before, before) + cut_spares(before);
+    return delay_ms == 0 ? UNSEEN : now_ms - hk_min(now_ms, delay_ms);
+}
+
+size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms)
+{
+    uint64_t before = seen_before(now_ms, delay_ms);
+    return unmap_while(idle_before, before, SIZE_MAX) + cut_spares(before);
+}
+
+size_t hk_big_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
+{
+    return unmap_while(idle_before, seen_before(now_ms, delay_ms), enough);
 }
 
 /* Out of reach of the purge while its mapping changes. */
@@ -382,6 +401,8 @@ void *hk_big_resize(void *block, size_t size)
     hk_unlock(&big.lock);
     return resize(slab, hk_align_up(size, HK_PAGE));
 }
+
+size_t hk_big_mapped(void) { return hk_load(big.xmapped); }
 
 void hk_big_total(struct hk_big_totals *totals)
 {

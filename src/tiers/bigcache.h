@@ -22,6 +22,12 @@ void *hk_big_resize(void *block, size_t size);
 
 /* Unmaps what an earlier purge, delay_ms ago or longer, has seen in the cache; all of it if delay_ms is 0. Returns bytes. */
 size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms);
+/* Unmaps what has lain in the cache longest, until it is `enough` bytes, of what a purge has seen there delay_ms ago; spares,
+ * which a growing buffer is about to want, stay. Returns bytes. */
+size_t hk_big_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
+
+/* Bytes mapped: what is in use, spare or cached. */
+size_t hk_big_mapped(void);
 
 struct hk_big_totals {
     size_t live, cached; /* bytes; spares are cached */

@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
+#include "slab/outbox.h"
 #include "slab/registry.h"
 #include "span/runs.h"
 
@@ -112,30 +113,34 @@ static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *sla
     return only_one && hk_classes[slab->class].tier != HK_TIER_LARGE;
 }
 
-static HK_NOINLINE void give_blocks(struct hk_owner *owner, void *const *blocks, unsigned n)
+/* Up to the first block that is not the owner's. Their number. */
+static HK_NOINLINE unsigned give_own(struct hk_owner *owner, void *const *blocks, unsigned n)
 {
-    while (n > 0) {
-        struct hk_slab *slab = hk_slab_at((uintptr_t)*blocks);
+    unsigned given = 0;
+    while (given < n) {
+        struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[given]);
+        if (HK_UNLIKELY(hk_load(slab->xowner) != owner->id))
+            break;
         bool was_full = slab->free == 0;
-        unsigned given = hk_slab_give_run(slab, blocks, n);
-        blocks += given;
-        n -= given;
+        given += hk_slab_give_run(slab, blocks + given, n - given);
         if (was_full)
             reshelve(owner, slab);
         if (slab->free == slab->blocks && !kept_for_next_miss(owner, slab))
             release(owner, slab);
     }
+    return given;
 }
 
+/* Nothing is delivered under the lock: who delivers may have to wait for somebody who forks, and who forks for the lock. */
 void hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
 {
-    if (HK_LIKELY(hk_options.background == 0)) {
-        give_blocks(owner, blocks, n);
-        return;
+    for (unsigned done = 0; done < n; done++) {
+        hk_shelves_hold(owner);
+        done += give_own(owner, blocks + done, n - done);
+        hk_shelves_leave(owner);
+        if (HK_UNLIKELY(done < n))
+            hk_deliver(blocks[done]);
     }
-    hk_shelves_hold(owner);
-    give_blocks(owner, blocks, n);
-    hk_shelves_leave(owner);
 }
 
 size_t hk_blocks_trim(struct hk_owner *owner)
@@ -160,8 +165,18 @@ size_t hk_blocks_trim(struct hk_owner *owner)
 void hk_blocks_sweep_begin(struct hk_owner *owner)
 {
     hk_shelves_hold(owner);
-    if (owner->sweep_class == HK_CLASSES && owner->open)
-        owner->sweep_class = 0;
+    if (owner->sweep_left == 0 && owner->open)
+        owner->sweep_left = HK_CLASSES;
+    hk_shelves_leave(owner);
+}
+
+void hk_blocks_sweep_for_growth(struct hk_owner *owner)
+{
+    hk_shelves_hold(owner);
+    if (owner->open) {
+        owner->sweep_left = HK_CLASSES;
+        owner->sweep_pays = true;
+    }
     hk_shelves_leave(owner);
 }
 
@@ -178,7 +193,8 @@ static void look_at(struct hk_owner *owner, struct hk_list *partial, struct hk_s
 
 static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
 {
-    for (; owner->sweep_class < HK_CLASSES; owner->sweep_class++) {
+    sweep->pays = owner->sweep_pays;
+    for (; owner->sweep_left > 0; owner->sweep_left--) {
         struct hk_list *partial = &owner->shelves[owner->sweep_class].partial;
         if (owner->sweep.at == NULL)
             owner->sweep.at = partial->head.next;
@@ -188,7 +204,9 @@ static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
             look_at(owner, partial, sweep);
         }
         owner->sweep.at = NULL;
+        owner->sweep_class = (owner->sweep_class + 1) % HK_CLASSES;
     }
+    owner->sweep_pays = false;
     return true;
 }
 
@@ -216,7 +234,7 @@ void hk_blocks_abandon(struct hk_owner *owner)
         abandon_list(&owner->shelves[class].full);
     }
     owner->sweep.at = NULL;
-    owner->sweep_class = HK_CLASSES;
+    owner->sweep_left = 0;
     owner->open = false;
     hk_shelves_leave(owner);
 }

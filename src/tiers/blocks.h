@@ -28,6 +28,8 @@ size_t hk_blocks_trim(struct hk_owner *owner);
 /* A sweep looks at each slab with free blocks once, and gives back the pages in it that have been free for the purge delay.
  * Begins one, if none is under way. */
 void hk_blocks_sweep_begin(struct hk_owner *owner);
+/* Begins one that pays for growth; one that is under way goes on as such, and all around once more. */
+void hk_blocks_sweep_for_growth(struct hk_owner *owner);
 /* Goes on with it as long as the effort lasts. True when it is over. */
 bool hk_blocks_sweep(struct hk_owner *owner, struct hk_sweep *sweep);
 

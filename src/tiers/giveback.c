@@ -15,7 +15,53 @@ enum {
     EFFORT_PER_MS = 8 * HK_EFFORT_OF_CALL, /* system calls of some 1.5 microseconds: about a hundredth of the time */
 };
 
+#define LEAST_LEVEL (64 * HK_MIB)
+#define LEAST_PAID (4 * HK_MIB)
+enum {
+    STEPS_OF_RISE = 32,      /* a step is so much of what is warm */
+    PAID_PER_RISE = 16,
+    IDLE_WORTH_LOOKING = 16, /* a part of what is warm */
+    PAID_PER_MS = 256 * 1024, /* to touch so much again takes a twentieth of the time */
+    UNUSED_MS = 250,
+    IDLE_MS = 20, /* what came free a moment ago is about to be wanted again */
+};
+
 static _Atomic uint64_t xlast_pass;
+/* The level: bytes that may be warm, and how often it rose. */
+static _Atomic size_t xlevel = LEAST_LEVEL;
+static _Atomic uint32_t xrises;
+static _Atomic size_t xmost_mapped;
+static _Atomic uint64_t xpaid_up; /* the time, ms, up to which paying has used its share */
+
+static size_t mapped_bytes(void)
+{
+    struct hk_runs_totals units;
+    hk_runs_total(&units);
+    return units.mapped + hk_big_mapped();
+}
+
+/* Bytes that may be resident; what threads have given back from their slabs meanwhile may be missing. */
+static size_t warm_bytes(void)
+{
+    size_t mapped = hk_runs_warm() + hk_big_mapped();
+    return mapped - hk_min(mapped, hk_slabs_clean());
+}
+
+static size_t idle_bytes(void)
+{
+    struct hk_runs_totals units;
+    struct hk_big_totals bigs;
+    hk_runs_total(&units);
+    hk_big_total(&bigs);
+    return units.free_dirty + bigs.cached;
+}
+
+static void lower_level(void)
+{
+    size_t twice = warm_bytes() * 2, level = hk_load(xlevel);
+    if (twice < level && level > LEAST_LEVEL)
+        hk_store(xlevel, hk_max(twice, LEAST_LEVEL));
+}
 
 static struct hk_sweep paid_by(uint64_t from, uint64_t to)
 {
@@ -41,6 +87,51 @@ static void pass_if_due(uint64_t now)
     hk_big_purge(now, delay);
     struct hk_sweep sweep = paid_by(last, now);
     hk_registry_sweep(&sweep);
+    lower_level();
+}
+
+/* Memory that was never mapped before cannot have been given back a moment ago. */
+static bool mapped_more(void)
+{
+    size_t mapped = mapped_bytes();
+    bool more = mapped > hk_load(xmost_mapped);
+    if (more)
+        hk_store(xmost_mapped, mapped);
+    return more;
+}
+
+/* Where little lies idle, it is left: the heap grows because it has to. Where two uses in turn pay for each other's growth with
+ * what is then touched again, that takes a share of the time, and in the end the level has room for both. */
+static void pay_for_growth(uint64_t now, size_t level, size_t warm)
+{
+    size_t due = hk_max(LEAST_PAID, 2 * (warm - level)), paid = 0;
+    uint64_t paid_up = hk_max(hk_load(xpaid_up), now - hk_min(now, UNUSED_MS));
+    bool may_pay = paid_up <= now || mapped_more();
+    if (may_pay && idle_bytes() > warm / IDLE_WORTH_LOOKING) {
+        paid = hk_runs_purge_oldest(now, IDLE_MS, due);
+        if (paid < due)
+            paid += hk_big_purge_oldest(now, IDLE_MS, due - paid);
+    }
+    hk_store(xpaid_up, paid_up + paid / PAID_PER_MS);
+    bool enough = paid >= warm - level;
+    size_t risen = enough ? level + paid / PAID_PER_RISE : warm + warm / STEPS_OF_RISE;
+    bool first = atomic_compare_exchange_strong_explicit(&xlevel, &level, risen, memory_order_relaxed, memory_order_relaxed);
+    if (!first || enough)
+        return;
+    hk_add(xrises, 1);
+    struct hk_sweep orphans = {.now = now, .touched = now, .effort = EFFORT_PER_HOLD, .pays = true};
+    hk_registry_sweep(&orphans);
+}
+
+bool hk_giveback_growth(struct hk_pulse *pulse)
+{
+    size_t level = hk_load(xlevel), warm = warm_bytes();
+    if (HK_UNLIKELY(warm > level))
+        pay_for_growth(pulse->now, level, warm);
+    uint32_t rises = hk_load(xrises);
+    bool risen = rises != pulse->rises_seen;
+    pulse->rises_seen = rises;
+    return risen;
 }
 
 bool hk_giveback_look(struct hk_pulse *pulse)
@@ -81,15 +172,6 @@ static bool sweep_some(struct hk_owner *owner, uint64_t now, struct hk_round *ro
     return over;
 }
 
-static bool something_warm(void)
-{
-    struct hk_runs_totals units;
-    struct hk_big_totals bigs;
-    hk_runs_total(&units);
-    hk_big_total(&bigs);
-    return units.free_dirty + bigs.cached > 0;
-}
-
 struct hk_round hk_giveback_in_background(void)
 {
     struct hk_round round = {false, false};
@@ -100,7 +182,7 @@ struct hk_round hk_giveback_in_background(void)
         while (!sweep_some(hk_owner_by_id(id), now, &round))
             hk_os.pause();
     }
-    round.waits |= something_warm();
+    round.waits |= idle_bytes() > 0;
     return round;
 }
 

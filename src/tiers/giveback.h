@@ -1,5 +1,6 @@
-/* GiveBack: when free memory goes back to the system: from slow paths, at most once per interval, or all at once when asked.
- * Owns     the time of the last pass; what the background thread does, and its lock.
+/* GiveBack: when free memory goes back to the system: from slow paths, at most once per interval; before the heap grows
+ * beyond what it held of late; or all at once when asked.
+ * Owns     the time of the last pass; the level up to which the heap may grow; what the background thread does, and its lock.
  * Threads  any. */
 #ifndef HK_GIVEBACK_H
 #define HK_GIVEBACK_H
@@ -10,12 +11,17 @@
 struct hk_pulse {
     uint64_t pass_seen;
     uint64_t now, before; /* this tick and the one before it, ms */
+    uint32_t rises_seen;
 };
 
 /* A glance at the clock. True if the caller has rested so long that nothing of what it holds ready is in use. */
 bool hk_giveback_look(struct hk_pulse *pulse);
 /* A pass if one is due. True if there was one, whoever made it, since the caller last asked. */
 bool hk_giveback_tick(struct hk_pulse *pulse);
+
+/* Where the heap has grown beyond its level, as much of what lies idle goes back. True if that was too little, whoever saw it,
+ * since the caller last asked: the level has risen, and each thread is to look for what it holds idle itself. */
+bool hk_giveback_growth(struct hk_pulse *pulse);
 
 /* What a sweep over the caller's own slabs may do at this tick: the time that went by pays for it. */
 struct hk_sweep hk_giveback_share(const struct hk_pulse *pulse);

@@ -1,9 +1,9 @@
 /* Parting: two threads end at once, each with a block of the other's slab to pass on, while a third forks with its own inbox
  * closed. Each delivers to the others, whose inboxes may be closed; nobody may wait for who waits for him.
  *
- * Code     `hk_cache_end()`, `drain_all()`, `settle()`, `close_inboxes()`, `hk_caches_fork_prepare()`,
+ * Code     `hk_cache_end()`, `drain_all()`, `close_inboxes()`, `hk_caches_fork_prepare()`,
  *          `hk_caches_fork_parent()`, `reopen_inboxes()` in `front/cache.c`; `hk_deliver()` in `slab/outbox.c`;
- *          `hk_blocks_abandon()` in `tiers/blocks.c`; `fork_prepare()`, `fork_parent()` in `api/life.c`
+ *          `hk_blocks_give()`, `hk_blocks_abandon()` in `tiers/blocks.c`; `fork_prepare()`, `fork_parent()` in `api/life.c`
  * Shows    both ends and the fork come to an end, whatever the order; a thread that delivers holds no lock
  * Not      what becomes of the blocks (ending.pml), what the child gets (fork.pml)
  * Threads  3

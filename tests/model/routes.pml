@@ -5,7 +5,7 @@
  *
  * Code     `hk_slab_make()` in `slab/slab.c`; `hk_slab_at()` in `slab/slab.h`; `hk_map_assign()`, `hk_map_route_all()` in
  *          `span/map.c`; `hk_map_lookup()` in `span/map.h`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_by_id()` in
- *          `slab/owner.c`; `hk_registry_abandon()`, `hk_registry_adopt()`, `hk_registry_free()`, `set_owner()` in
+ *          `slab/owner.c`; `hk_registry_abandon()`, `hk_registry_adopt()`, `hk_registry_free()`, `hk_slab_hand_to()` in
  *          `slab/registry.c`; `hk_deliver()` in `slab/outbox.c`
  * Shows    who sees a route sees the slab's number and descriptor, and the named owner's entry in the table; a stale route
  *          leads to a second look, never to a change of a slab that somebody else holds; the block comes home

@@ -2,6 +2,7 @@
 #include "unit/unit.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "front/bins.h"
@@ -17,7 +18,10 @@ static void *blocks[MANY];
 static struct hk_cache *start(void)
 {
     unit_start();
-    return hk_cache_self();
+    struct hk_cache *cache = hk_cache_self();
+    if (cache == NULL)
+        abort();
+    return cache;
 }
 
 static void get_many(size_t size, size_t count)
