@@ -67,6 +67,25 @@ void hk_bin_drop(struct hk_cache *cache, unsigned class)
     hk_bin_reset(bin);
 }
 
+void hk_pass_on(struct hk_cache *cache, void *block)
+{
+    uint32_t route = hk_map_lookup((uintptr_t)block);
+    if (hk_route_owner(route) < HK_FIRST_OWNER) {
+        hk_deliver(block);
+        return;
+    }
+    HK_COUNT_THREAD(&cache->owner.counts, remote_frees, 1);
+    hk_outbox_put(&cache->outbox, route, block);
+}
+
+void hk_give_back(struct hk_cache *cache, void *const *blocks, unsigned n)
+{
+    for (unsigned done = hk_blocks_give(&cache->owner, blocks, n); done < n;) {
+        hk_pass_on(cache, blocks[done++]);
+        done += hk_blocks_give(&cache->owner, blocks + done, n - done);
+    }
+}
+
 /* Half of the bin, so that frees find room; of larger blocks fewer. */
 static unsigned batch_of(const struct hk_bin *bin, unsigned class)
 {
@@ -100,7 +119,7 @@ void hk_bin_shed(struct hk_cache *cache, unsigned class, size_t n)
 {
     struct hk_bin *bin = &cache->front.bins[class];
     if (hk_bin_capacity(bin) < largest_capacity(class) || !hk_depot_put(&cache->depot, class, bin->base + 1, n))
-        hk_blocks_give(&cache->owner, bin->base + 1, (unsigned)n);
+        hk_give_back(cache, bin->base + 1, (unsigned)n);
     drop_oldest(bin, n);
 }
 
@@ -108,6 +127,6 @@ void hk_bin_empty(struct hk_cache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->front.bins[class];
     if (hk_bin_items(bin) > 0)
-        hk_blocks_give(&cache->owner, bin->base + 1, (unsigned)hk_bin_items(bin));
+        hk_give_back(cache, bin->base + 1, (unsigned)hk_bin_items(bin));
     bin->top = bin->base;
 }

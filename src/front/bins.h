@@ -19,9 +19,14 @@ void hk_bin_drop(struct hk_cache *cache, unsigned class);
 
 /* Fills an empty bin from the depot, else from the owner's slabs; the number of blocks, 0 if memory is refused. */
 size_t hk_bin_fill(struct hk_cache *cache, unsigned class);
-/* Takes the n oldest blocks out: of a bin that cannot grow into the depot, else back to their slabs. */
+/* Takes the n oldest blocks out: of a bin that cannot grow into the depot, else back. */
 void hk_bin_shed(struct hk_cache *cache, unsigned class, size_t n);
-/* Gives all blocks back to their slabs. */
+/* Gives all blocks back. */
 void hk_bin_empty(struct hk_cache *cache, unsigned class);
+
+/* Gives blocks back to their slabs, or passes them on to whom these belong. */
+void hk_give_back(struct hk_cache *cache, void *const *blocks, unsigned n);
+/* A block of somebody else's slab: into the outbox. */
+void hk_pass_on(struct hk_cache *cache, void *block);
 
 #endif

@@ -20,6 +20,7 @@ enum {
     BLOCKS_PER_PASS = 1024, /* of idle bins: some 50 microseconds */
     EFFORT_FOR_GROWTH = 32 * HK_EFFORT_OF_CALL, /* some 50 microseconds, where a tick's slow calls touch a MiB */
     QUICK_TURN = 4,
+    KEPT_BY_ANYBODY_FROM = 1024,
     ASLEEP_MS = 10,
     OWNERS_ASKED = 8,
     SLABS_WORTH_STEALING = 4,
@@ -113,7 +114,7 @@ static void receive(struct hk_cache *cache, unsigned class, void **blocks, unsig
     unsigned fitting = (unsigned)hk_min(n, hk_bin_capacity(bin) - hk_bin_items(bin));
     memcpy(bin->top + 1, blocks, fitting * sizeof(void *));
     bin->top += fitting;
-    hk_blocks_give(&cache->owner, blocks + fitting, n - fitting);
+    hk_give_back(cache, blocks + fitting, n - fitting);
 }
 
 /* How many parcels it were. */
@@ -216,7 +217,7 @@ static void empty_bins(struct hk_cache *cache)
         hk_bin_empty(cache, class);
         hk_bin_drop(cache, class);
     }
-    hk_depot_empty(&cache->depot, &cache->owner);
+    hk_depot_empty(cache);
 }
 
 /* What nothing was served from since the last pass goes back to the slabs; the array, if that has gone before. */
@@ -240,9 +241,9 @@ static void shed_idle_bins(struct hk_cache *cache)
 
 static void pass_seen(struct hk_cache *cache)
 {
-    hk_outbox_post_all(&cache->outbox);
-    hk_depot_age(&cache->depot, &cache->owner);
+    hk_depot_age(cache);
     shed_idle_bins(cache);
+    hk_outbox_post_all(&cache->outbox);
     hk_blocks_sweep_begin(&cache->owner);
 }
 
@@ -313,7 +314,14 @@ void *hk_cache_alloc(struct hk_cache *cache, unsigned class)
     return HK_LIKELY(block != NULL) ? block : refill(cache, class);
 }
 
-static void free_mine(struct hk_cache *cache, unsigned class, void *block)
+/* A larger block of somebody else's slab is as good in the freer's bin, if that allocates such blocks too: no two threads then write
+ * to one cache line, as they would with small ones. */
+static bool of_use_here(const struct hk_cache *cache, unsigned class)
+{
+    return hk_classes[class].size >= KEPT_BY_ANYBODY_FROM && cache->front.bins[class].served > 0;
+}
+
+static void keep(struct hk_cache *cache, unsigned class, void *block)
 {
     struct hk_bin *bin = &cache->front.bins[class];
     if (hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
@@ -324,7 +332,7 @@ static void free_mine(struct hk_cache *cache, unsigned class, void *block)
     if (still_full && (!too_small(cache, class) || !hk_bin_grow(cache, class)))
         hk_bin_shed(cache, class, (hk_bin_items(bin) + 1) / 2);
     if (!hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
-        hk_blocks_give(&cache->owner, &block, 1);
+        hk_give_back(cache, &block, 1);
 }
 
 /* The slab of a thread that has ended becomes the freer's if that is short of such blocks itself. Else it stays where whoever
@@ -338,7 +346,7 @@ static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
         return;
     }
     hk_blocks_shelve(&cache->owner, slab);
-    free_mine(cache, class, block);
+    keep(cache, class, block);
 }
 
 static HK_COLD void free_foreign(void *block)
@@ -368,13 +376,12 @@ void hk_cache_free(struct hk_cache *cache, void *block)
         free_big(cache, block);
     else if (cache == NULL)
         hk_deliver(block);
-    else if (owner == cache->owner.id)
-        free_mine(cache, class, block);
+    else if (owner == cache->owner.id || of_use_here(cache, class))
+        keep(cache, class, block);
     else if (owner == HK_ORPHAN)
         free_orphaned(cache, class, block);
     else {
-        HK_COUNT_THREAD(&cache->owner.counts, remote_frees, 1);
-        hk_outbox_put(&cache->outbox, route, block);
+        hk_pass_on(cache, block);
         tick(cache, REMOTE_FREE);
     }
 }
@@ -395,9 +402,9 @@ bool hk_cache_resize(struct hk_cache *cache, void *block, size_t size)
 
 size_t hk_cache_trim(struct hk_cache *cache)
 {
-    hk_outbox_post_all(&cache->outbox);
     drain_all(cache);
     empty_bins(cache);
+    hk_outbox_post_all(&cache->outbox);
     return hk_blocks_trim(&cache->owner);
 }
 
@@ -414,12 +421,13 @@ void hk_cache_end(void)
     hk_self = &hk_front_dying;
     if (cache == NULL)
         return;
-    hk_outbox_post_all(&cache->outbox);
     drain_all(cache);
     empty_bins(cache);
+    hk_outbox_post_all(&cache->outbox);
     close_inboxes(cache);
     hk_blocks_abandon(&cache->owner);
     drain_all(cache);
+    hk_outbox_post_all(&cache->outbox);
     hk_giveback_look(&cache->pulse);
     hk_giveback_tick(&cache->pulse);
     HK_COUNT(threads_ended, 1);

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "front/bins.h"
 #include "policy/options.h"
 #include "span/meta.h"
-#include "tiers/blocks.h"
 
 enum {
     STASHES_PER_AGING = 64, /* some 100 microseconds at most */
@@ -95,33 +95,35 @@ size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size
 }
 
 /* How many stashes it gave. */
-static unsigned give_stashes(struct hk_depot *depot, unsigned class, struct hk_owner *owner, unsigned most)
+static unsigned give_stashes(struct hk_cache *cache, unsigned class, unsigned most)
 {
+    struct hk_depot *depot = &cache->depot;
     unsigned stashes = 0;
     for (; depot->shelves[class].newest != NULL && stashes < most; stashes++) {
         struct hk_stash *stash = unlink_newest(depot, class);
-        hk_blocks_give(owner, stash->blocks, (unsigned)stash->count);
+        hk_give_back(cache, stash->blocks, (unsigned)stash->count);
         drop_stash(depot, stash);
     }
     return stashes;
 }
 
-void hk_depot_age(struct hk_depot *depot, struct hk_owner *owner)
+void hk_depot_age(struct hk_cache *cache)
 {
+    struct hk_depot *depot = &cache->depot;
     unsigned left = STASHES_PER_AGING;
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         if (!depot->shelves[class].drawn_on)
-            left -= give_stashes(depot, class, owner, left);
+            left -= give_stashes(cache, class, left);
         depot->shelves[class].drawn_on = false;
     }
     free_spares(depot, 1);
 }
 
-void hk_depot_empty(struct hk_depot *depot, struct hk_owner *owner)
+void hk_depot_empty(struct hk_cache *cache)
 {
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        give_stashes(depot, class, owner, UINT32_MAX);
-    free_spares(depot, UINT32_MAX);
+    for (unsigned class = 0; class < HK_CLASSES && cache->depot.bytes > 0; class ++)
+        give_stashes(cache, class, UINT32_MAX);
+    free_spares(&cache->depot, UINT32_MAX);
 }
 
 size_t hk_depot_forget(struct hk_depot *depot)

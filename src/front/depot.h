@@ -1,13 +1,12 @@
 /* Depot: batches of free blocks set aside whole, so that a burst's blocks go through the bitmaps neither when they are freed
  * nor when they are allocated again. What a bin sheds is copied here; what it lacks is copied back.
  * Owns       the stashes, and how many bytes of blocks they may hold.
- * Invariant  a stash's blocks belong to slabs of the cache's owner; nothing is held that nobody drew on for a pass or two.
+ * Invariant  nothing is held that nobody drew on for a pass or two.
  * Threads    its own; totals may be read by any. */
 #ifndef HK_DEPOT_H
 #define HK_DEPOT_H
 
 #include "policy/classes.h"
-#include "slab/owner.h"
 
 enum { HK_STASH_BLOCKS = 128 };
 
@@ -28,15 +27,17 @@ struct hk_depot {
     unsigned spares;
 };
 
+struct hk_cache;
+
 /* Copies n <= HK_STASH_BLOCKS blocks in; false if there is no room, or no memory for a stash. */
 bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, size_t n);
 /* Copies the newest stash out; the number of blocks, 0 if there is none. */
 size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size_t room);
 
 /* Once a pass: gives back some of what nobody drew on since the last, class by class, and a spare stash. */
-void hk_depot_age(struct hk_depot *depot, struct hk_owner *owner);
+void hk_depot_age(struct hk_cache *cache);
 /* Gives back all. */
-void hk_depot_empty(struct hk_depot *depot, struct hk_owner *owner);
+void hk_depot_empty(struct hk_cache *cache);
 /* In a fork child, for a thread that it does not have: forgets all. The number of blocks. */
 size_t hk_depot_forget(struct hk_depot *depot);
 

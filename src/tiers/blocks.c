@@ -2,7 +2,6 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
-#include "slab/outbox.h"
 #include "slab/registry.h"
 #include "span/runs.h"
 
@@ -113,8 +112,7 @@ static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *sla
     return only_one && hk_classes[slab->class].tier != HK_TIER_LARGE;
 }
 
-/* Up to the first block that is not the owner's. Their number. */
-static HK_NOINLINE unsigned give_own(struct hk_owner *owner, void *const *blocks, unsigned n)
+static HK_NOINLINE unsigned give_blocks(struct hk_owner *owner, void *const *blocks, unsigned n)
 {
     unsigned given = 0;
     while (given < n) {
@@ -131,16 +129,14 @@ static HK_NOINLINE unsigned give_own(struct hk_owner *owner, void *const *blocks
     return given;
 }
 
-/* Nothing is delivered under the lock: who delivers may have to wait for somebody who forks, and who forks for the lock. */
-void hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
+unsigned hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
 {
-    for (unsigned done = 0; done < n; done++) {
-        hk_shelves_hold(owner);
-        done += give_own(owner, blocks + done, n - done);
-        hk_shelves_leave(owner);
-        if (HK_UNLIKELY(done < n))
-            hk_deliver(blocks[done]);
-    }
+    if (HK_LIKELY(hk_options.background == 0))
+        return give_blocks(owner, blocks, n);
+    hk_shelves_hold(owner);
+    unsigned given = give_blocks(owner, blocks, n);
+    hk_shelves_leave(owner);
+    return given;
 }
 
 size_t hk_blocks_trim(struct hk_owner *owner)

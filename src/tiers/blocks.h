@@ -14,8 +14,8 @@
 /* Up to `want` >= 1 blocks, written downwards from `end`, the lowest address last. Their number: 0 if memory is refused. */
 unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsigned want);
 
-/* Gives blocks back that are the owner's. */
-void hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n);
+/* Gives blocks back, up to the first that is not the owner's. Their number. */
+unsigned hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n);
 
 bool hk_blocks_has_partial(struct hk_owner *owner, unsigned class);
 
