@@ -96,7 +96,8 @@ bool hk_cache_begin(void)
         return false;
     hk_owner_open(&cache->owner);
     reset_bins(cache);
-    cache->pulse = (struct hk_pulse){0};
+    cache->pulse = hk_giveback_first_pulse();
+    cache->pays_for_growth = false;
     cache->front.key = hk_route(cache->owner.id, 0);
     cache->until_tick = REMOTE_FREES_PER_TICK;
     cache->next_asked = HK_FIRST_OWNER;
@@ -264,13 +265,15 @@ static void tick(struct hk_cache *cache, int weight)
         empty_bins(cache);
     if (hk_giveback_tick(&cache->pulse))
         pass_seen(cache);
-    if (hk_giveback_growth(&cache->pulse))
+    if (hk_giveback_growth(&cache->pulse)) {
         hk_blocks_sweep_for_growth(&cache->owner);
+        cache->pays_for_growth = true;
+    }
     struct hk_sweep share = hk_giveback_share(&cache->pulse);
-    if (cache->owner.sweep_pays)
+    if (cache->pays_for_growth)
         share.effort += EFFORT_FOR_GROWTH;
-    if (share.effort > 0)
-        hk_blocks_sweep(&cache->owner, &share);
+    if (share.effort > 0 && hk_blocks_sweep(&cache->owner, &share))
+        cache->pays_for_growth = false;
 }
 
 /* A bin that runs empty or over again after a few times its capacity is too small for what the program does. */

@@ -22,6 +22,7 @@ struct hk_cache {
     size_t granted;      /* bytes that the bins may hold, by their capacities */
     int until_tick;      /* slow calls left, by weight, until the clock is looked at */
     struct hk_pulse pulse;
+    bool pays_for_growth; /* a sweep is under way for it */
     uint32_t next_asked; /* owner, for what it does not come for */
     bool alive;
     struct hk_cache *next_unused;

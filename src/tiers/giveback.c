@@ -134,6 +134,8 @@ bool hk_giveback_growth(struct hk_pulse *pulse)
     return risen;
 }
 
+struct hk_pulse hk_giveback_first_pulse(void) { return (struct hk_pulse){.rises_seen = hk_load(xrises)}; }
+
 bool hk_giveback_look(struct hk_pulse *pulse)
 {
     uint64_t now = hk_os.clock_ms();

@@ -14,6 +14,8 @@ struct hk_pulse {
     uint32_t rises_seen;
 };
 
+/* For a thread that begins: it has nothing idle that growth so far could have asked for. */
+struct hk_pulse hk_giveback_first_pulse(void);
 /* A glance at the clock. True if the caller has rested so long that nothing of what it holds ready is in use. */
 bool hk_giveback_look(struct hk_pulse *pulse);
 /* A pass if one is due. True if there was one, whoever made it, since the caller last asked. */
