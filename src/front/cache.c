@@ -411,12 +411,6 @@ size_t hk_cache_trim(struct hk_cache *cache)
     return hk_blocks_trim(&cache->owner);
 }
 
-static void close_inboxes(struct hk_cache *cache)
-{
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        hk_inbox_close(&cache->owner, class);
-}
-
 /* The slabs are let go of before what is left in the inboxes is delivered: by then nobody waits for this thread. */
 void hk_cache_end(void)
 {
@@ -427,7 +421,7 @@ void hk_cache_end(void)
     drain_all(cache);
     empty_bins(cache);
     hk_outbox_post_all(&cache->outbox);
-    close_inboxes(cache);
+    hk_inboxes_close(&cache->owner);
     hk_blocks_abandon(&cache->owner);
     drain_all(cache);
     hk_outbox_post_all(&cache->outbox);
@@ -448,7 +442,7 @@ void hk_caches_fork_prepare(void)
 {
     struct hk_cache *cache = hk_cache_self();
     if (cache != NULL)
-        close_inboxes(cache);
+        hk_inboxes_close(&cache->owner);
     hk_lock(&pool.lock);
 }
 

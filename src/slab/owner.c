@@ -139,8 +139,6 @@ bool hk_inbox_post(struct hk_owner *owner, struct hk_parcel *parcel)
 static void prepend(struct hk_parcel **backlog, struct hk_parcel *chain)
 {
     struct hk_parcel *last = chain;
-    if (chain == NULL)
-        return;
     while (last->next != NULL)
         last = last->next;
     last->next = *backlog;
@@ -192,15 +190,22 @@ struct hk_parcel *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigne
     return chain;
 }
 
-void hk_inbox_close(struct hk_owner *owner, unsigned class)
+static void close_locked(struct hk_owner *owner, unsigned class)
 {
     struct hk_parcel *rest = atomic_exchange_explicit(&owner->xinbox[class], CLOSED, memory_order_acquire);
     if (rest == CLOSED || rest == NULL)
         return;
-    hk_lock(&owner->drain_lock);
     prepend(&owner->backlog[class], rest);
-    hk_unlock(&owner->drain_lock);
     atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
+}
+
+/* Under the lock even where nothing has come: a thief that has seen an inbox open is done with it before it closes. */
+void hk_inboxes_close(struct hk_owner *owner)
+{
+    hk_lock(&owner->drain_lock);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        close_locked(owner, class);
+    hk_unlock(&owner->drain_lock);
 }
 
 void hk_inbox_forget(struct hk_owner *owner, unsigned class)

@@ -6,7 +6,8 @@
  * Owns       the table of owners, and each owner's shelves and inboxes.
  * Invariant  a block in a parcel still counts as taken in its slab. An owner's memory is never unmapped, so that a stale
  *            number in a stranger's hand is harmless: a parcel for who is gone is refused, and its blocks are looked at again.
- * Threads    shelves: the owner; where there is a background thread, both, under a lock. inboxes: push any, lock-free; drain the owner. */
+ * Threads    shelves: the owner; where there is a background thread, both, under a lock. inboxes: push any,
+ *            lock-free; drain the owner, and thieves that try, under a lock. */
 #ifndef HK_OWNER_H
 #define HK_OWNER_H
 
@@ -96,8 +97,8 @@ bool hk_inbox_post(struct hk_owner *owner, struct hk_parcel *parcel);
 struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most);
 /* The same, by another thread, from an owner that has not looked at the clock for so long; NULL if it has, or has nothing. */
 struct hk_parcel *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since);
-/* Refuses what comes from now on, until opened again: for a thread's end, and for fork. What came before can be taken. */
-void hk_inbox_close(struct hk_owner *owner, unsigned class);
+/* They refuse what comes from now on, until opened again: for a thread's end, and for fork. What came before can be taken. */
+void hk_inboxes_close(struct hk_owner *owner);
 void hk_inbox_open(struct hk_owner *owner, unsigned class);
 /* In a fork child, for an owner that it does not have: closed, and nothing that came is believed. */
 void hk_inbox_forget(struct hk_owner *owner, unsigned class);

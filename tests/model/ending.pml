@@ -3,14 +3,14 @@
  *   first: drains, empties its bin, closes its inbox, lets go of the slab, drains again   second: a new thread, the same number
  *   heir: adopts what it finds, drains, ends                        stranger: fills a parcel for a route, and sends it later
  *
- * Code     `hk_cache_begin()`, `hk_cache_end()`, `drain_all()`, `unpack()`, `receive()`, `close_inboxes()` in
- *          `front/cache.c`; `hk_blocks_give()` in `tiers/blocks.c`; `hk_inbox_post()`, `hk_inbox_take()`,
- *          `hk_inbox_close()`, `hk_inbox_open()` in `slab/owner.c`; `hk_outbox_put()`, `send()`, `hk_deliver()`, `post_bare()` in `slab/outbox.c`; `hk_registry_abandon()`,
- *          `hk_registry_adopt()`, `hk_registry_free()`, `list_orphan_locked()` in `slab/registry.c`; `hk_slab_give()`,
- *          `hk_slab_release()` in `slab/slab.c`
+ * Code     `hk_cache_begin()`, `hk_cache_end()`, `drain_all()`, `unpack()`, `receive()` in `front/cache.c`;
+ *          `hk_blocks_give()` in `tiers/blocks.c`; `hk_inbox_post()`, `hk_inbox_take()`, `hk_inboxes_close()`,
+ *          `hk_inbox_open()` in `slab/owner.c`; `hk_outbox_put()`, `send()`, `hk_deliver()`, `post_bare()` in
+ *          `slab/outbox.c`; `hk_registry_abandon()`, `hk_registry_adopt()`, `hk_registry_free()`, `list_orphan_locked()` in
+ *          `slab/registry.c`; `hk_slab_give()`, `hk_slab_release()` in `slab/slab.c`
  * Shows    every block comes back to its slab, once; only the slab's holder changes it; no parcel stays in an inbox that
  *          nobody opens any more; in the end the slab is released, once; nobody waits for ever
- * Not      the order of stores (handover.pml, routes.pml); an inbox is a set of parcels here
+ * Not      the order of stores (handover.pml, routes.pml); thieves (steal.pml); an inbox is a set of parcels here
  * Threads  3
  * Fault 1, assertion: closing throws away what came at the last moment
  * Fault 2, assertion: what was in the inbox when it closed is not announced

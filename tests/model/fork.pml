@@ -8,11 +8,11 @@
  *          `hk_caches_fork_parent()`, `hk_caches_fork_child()`, `bury()`, `reopen_inboxes()` in `front/cache.c`;
  *          `hk_registry_fork_prepare()`, `hk_registry_orphan_rest()`, `hk_registry_adopt()` in `slab/registry.c`;
  *          `hk_slab_recount()`, `hk_slab_take()`, `hk_slab_give_run()` in `slab/slab.c`; `hk_inbox_post()`,
- *          `hk_inbox_close()`, `hk_inbox_forget()` in `slab/owner.c`; `hk_deliver()` in `slab/outbox.c`; `hk_bin_shed()` in
+ *          `hk_inboxes_close()`, `hk_inbox_forget()` in `slab/owner.c`; `hk_deliver()` in `slab/outbox.c`; `hk_bin_shed()` in
  *          `front/bins.c`
  * Shows    the parent and its threads go on; in the child, what a lock protects is whole, the forker's parcels are whole, the
  *          count of free blocks fits the bitmap, a block that the program had before fork is taken in it and can be freed
- * Not      data that the program itself changes without a lock during fork
+ * Not      thieves and the background thread (bystanders.pml); data that the program itself changes without a lock during fork
  * Threads  3
  * Fault 1, assertion: the forker's inbox stays open while memory is copied
  * Fault 2, end: the parent leaves its inbox closed

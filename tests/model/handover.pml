@@ -2,11 +2,12 @@
  *
  *   two strangers: a parcel is filled, posted by one CAS, announced by a bit     the owner: bit, exchange, backlog, unpack
  *
- * Code     `hk_parcel_new()`, `hk_parcel_drop()`, `hk_inbox_post()`, `take_inbox()`, `hk_inbox_take()` in `slab/owner.c`;
- *          `send()` in `slab/outbox.c`; `unpack()` and `drain_some()` in `front/cache.c`
+ * Code     `hk_parcel_new()`, `hk_parcel_drop()`, `hk_inbox_post()`, `take_inbox()`, `take_locked()`, `hk_inbox_take()` in
+ *          `slab/owner.c`; `send()` in `slab/outbox.c`; `unpack()` and `drain_some()` in `front/cache.c`
  * Shows    no parcel is lost, unseen, or unpacked twice; what it holds is visible to who takes it; hk_remote_blocks comes out
  *          at 0; a parcel that is used again while a stranger is about to post (A-B-A) does no harm
- * Not      closed inboxes (ending.pml), routes (stale.pml)
+ * Not      closed inboxes (ending.pml), thieves and the drain lock (steal.pml), routes (routes.pml). Here the owner alone takes:
+ *          it needs no lock, and one would only make more visible
  * Threads  3
  * Fault 1, end: the bit is set before the parcel is in the inbox
  * Fault 2, end: the inbox is emptied before the bit is cleared

@@ -1,11 +1,11 @@
-/* Parting: two threads end at once, each with a block of the other's slab to pass on, while a third forks with its own inbox
- * closed. Each delivers to the others, whose inboxes may be closed; nobody may wait for who waits for him.
+/* Parting: two threads end at once, each with blocks of the other's slab and of the forker's to pass on, while a third forks with
+ * its own inbox closed. Each delivers to the others, whose inboxes may be closed; nobody may wait for who waits for him.
  *
- * Code     `hk_cache_end()`, `drain_all()`, `close_inboxes()`, `hk_caches_fork_prepare()`,
+ * Code     `hk_cache_end()`, `empty_bins()`, `drain_all()`, `hk_caches_fork_prepare()`,
  *          `hk_caches_fork_parent()`, `reopen_inboxes()` in `front/cache.c`; `hk_deliver()` in `slab/outbox.c`;
  *          `hk_blocks_give()`, `hk_blocks_abandon()` in `tiers/blocks.c`; `fork_prepare()`, `fork_parent()` in `api/life.c`
  * Shows    both ends and the fork come to an end, whatever the order; a thread that delivers holds no lock
- * Not      what becomes of the blocks (ending.pml), what the child gets (fork.pml)
+ * Not      what becomes of the blocks (ending.pml), what the child gets (fork.pml), the background thread (bystanders.pml)
  * Threads  3
  * Fault 1, end: what came at the last moment is delivered before the slabs are let go of
  * Fault 2, end: the end holds the pool's lock from its beginning
@@ -50,7 +50,7 @@ inline blocks_abandon(me)
     unlock(registry)
 }
 
-/* What it drains last are blocks of the other's slab and of the forker's. */
+/* There may be stolen blocks in its bins; what it drains last is not its own either. */
 proctype Ending(byte me, other)
 {
     byte seen;
@@ -58,6 +58,10 @@ proctype Ending(byte me, other)
 #if FAULT == 2
     lock(pool);
 #endif
+    if
+    :: true -> deliver(other); deliver(FORKER)
+    :: true
+    fi;
     open[me] = false;
 #if FAULT == 1
     deliver(other);

@@ -2,11 +2,11 @@
  *
  *   flat     the pages go, the addresses stay                 scarce   unmapped: the kernel may give the addresses to anybody
  *
- * Code     `hk_runs_purge()`, `purge_locked()`, `begin_purge()`, `purge_units()`, `give_back()`, `end_purge()`, `disown()`,
- *          `own_again()`, `release_units()`, `use_units()`, `hk_run_alloc()`, `hk_run_free()`, `grow_by_mapping()`,
- *          `add_memory()` in `span/runs.c`; `pass_if_due()` in `tiers/giveback.c`
+ * Code     `hk_runs_purge()`, `hk_runs_purge_oldest()`, `purge_locked()`, `begin_purge()`, `purge_units()`, `give_back()`,
+ *          `end_purge()`, `disown()`, `own_again()`, `count_dirty()`, `release_units()`, `use_units()`, `hk_run_alloc()`,
+ *          `hk_run_free()`, `grow_by_mapping()`, `add_memory()` in `span/runs.c`; `pass_if_due()` in `tiers/giveback.c`
  * Shows    no unit loses its pages while somebody uses it; a unit with pages is marked dirty; what the system refuses to take
- *          comes back; the counts of free and dirty units fit whenever the lock is free; an address that was given up is
+ *          comes back; the counts of free, dirty and warm units fit whenever the lock is free; an address that was given up is
  *          not touched any more
  * Not      how long units wait, in which order they are taken, huge pages
  * Threads  3
@@ -15,7 +15,8 @@
  * Fault 3, assertion: what the system refused does not come back
  * Fault 4, assertion: units are disowned after they were unmapped
  * Fault 5, assertion: a unit in use is not marked dirty
- * Fault 6, assertion: purged units are counted as free while they are taken out */
+ * Fault 6, assertion: purged units are counted as free while they are taken out
+ * Fault 7, assertion: what was given back counts as warm */
 #include "common.pml"
 
 #define UNITS 2
@@ -26,7 +27,7 @@
 #define OURS 254
 
 bool flat;
-byte owned = ALL, free = ALL, dirty = ALL, free_units = 2, dirty_units = 2;
+byte owned = ALL, free = ALL, dirty = ALL, free_units = 2, dirty_units = 2, warm = 2;
 byte runs = FREE, purging = FREE;
 byte ended;
 
@@ -37,7 +38,7 @@ byte in_use;
 
 inline unlock_checked()
 {
-    assert(free_units == COUNT(free) && dirty_units == COUNT(free & dirty));
+    assert(free_units == COUNT(free) && dirty_units == COUNT(free & dirty) && warm == COUNT(dirty));
     assert((free & ~owned) == 0 && (in_use & free) == 0);
     assert(!pages[0] || address[0] != OURS || !(free & 1) || (dirty & 1));
     assert(!pages[1] || address[1] != OURS || !(free & 2) || (dirty & 2));
@@ -57,6 +58,7 @@ inline use_units(units)
     dirty_units = dirty_units - COUNT(units & dirty);
     free = free & ~(units);
 #if FAULT != 5
+    warm = warm + COUNT((units) & ~dirty);
     dirty = dirty | (units)
 #endif
 }
@@ -147,7 +149,7 @@ inline begin_purge()
     };
 #if FAULT != 4
     if
-    :: !flat -> atomic { owned = owned & ~due; dirty = dirty & ~due }
+    :: !flat -> atomic { warm = warm - COUNT(due & dirty); owned = owned & ~due; dirty = dirty & ~due }
     :: else
     fi;
 #endif
@@ -183,8 +185,12 @@ inline end_purge()
     if
     :: flat ->
 #if FAULT == 2
+       warm = warm - COUNT(due & dirty);
        dirty = dirty & ~due;
 #else
+#if FAULT != 7
+       warm = warm - COUNT(gone & dirty);
+#endif
        dirty = dirty & ~gone;
 #endif
 #if FAULT == 1
@@ -196,9 +202,11 @@ inline end_purge()
 #endif
     :: else ->
 #if FAULT == 1
+       warm = warm - COUNT(gone & dirty);
        owned = owned & ~gone; dirty = dirty & ~gone; free = free & ~gone;
        free_units = COUNT(free); dirty_units = COUNT(free & dirty)
 #elif FAULT == 4
+       warm = warm - COUNT(gone & dirty);
        owned = owned & ~gone; dirty = dirty & ~gone;
        release_units(due & ~gone)
 #elif FAULT == 3
@@ -206,6 +214,7 @@ inline end_purge()
 #else
        owned = owned | (due & ~gone);
        dirty = dirty | (due & ~gone);
+       warm = warm + COUNT(due & ~gone);
        release_units(due & ~gone)
 #endif
     fi;

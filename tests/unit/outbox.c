@@ -116,7 +116,7 @@ UNIT_TEST(owner_is_gone)
     for (int i = 0; i < 4; i++)
         put(blocks[i]);
     assert_int_equal(hk_outbox_bytes(&outbox), 4 * 64);
-    hk_inbox_close(owner, CLASS);
+    hk_inboxes_close(owner);
     hk_registry_abandon(slab);
     unsigned free = slab->free;
     hk_outbox_post_all(&outbox);
@@ -128,7 +128,7 @@ UNIT_TEST(owner_changed)
 {
     struct hk_slab *slab = start(CLASS, 10);
     put(blocks[0]);
-    hk_inbox_close(owner, CLASS);
+    hk_inboxes_close(owner);
     hk_registry_abandon(slab);
     assert_ptr_equal(hk_registry_adopt(CLASS, other), slab);
     hk_outbox_post_all(&outbox);

@@ -6,7 +6,7 @@
 
 #include "slab/owner.h"
 
-enum { CLASS = CLASS_OF_96, STRANGERS = 3, PARCELS = 2000 };
+enum { CLASS = CLASS_OF_96, STRANGERS = 3, PARCELS = 2000, AT_ENDS = 300000 };
 
 static struct hk_owner owner;
 
@@ -111,11 +111,11 @@ UNIT_TEST(close_and_open)
     start();
     struct hk_parcel *last = parcel_with(1), *refused = parcel_with(2);
     assert_true(hk_inbox_post(&owner, last));
-    hk_inbox_close(&owner, CLASS);
+    hk_inboxes_close(&owner);
     assert_ptr_equal(hk_inbox_take(&owner, CLASS, 5), last);
     assert_false(hk_inbox_post(&owner, refused));
     assert_int_equal(refused->blocks[0], 2);
-    hk_inbox_close(&owner, CLASS);
+    hk_inboxes_close(&owner);
     assert_null(hk_inbox_take(&owner, CLASS, 5));
     hk_inbox_open(&owner, CLASS);
     assert_true(hk_inbox_post(&owner, refused));
@@ -156,21 +156,62 @@ UNIT_TEST(many_strangers)
         assert_int_equal(pthread_create(&threads[i], NULL, post_many, (void *)(i * PARCELS)), 0);
     while (got < PARCELS && atomic_load(&strangers_done) < STRANGERS)
         got += note_chain(hk_inbox_take(&owner, CLASS, 3), seen);
-    hk_inbox_close(&owner, CLASS);
+    hk_inboxes_close(&owner);
     for (int i = 0; i < STRANGERS; i++)
         pthread_join(threads[i], NULL);
     got += note_chain(owner.backlog[CLASS], seen);
-    hk_inbox_close(&owner, CLASS);
+    hk_inboxes_close(&owner);
     assert_int_equal(got + atomic_load(&refused_at_the_end), STRANGERS * PARCELS);
     for (size_t i = 0; i < STRANGERS * PARCELS; i++)
         assert_true(seen[i] <= 1);
 }
 
+static _Atomic bool over;
+static unsigned char arrived[AT_ENDS];
+
+static void *steal_until_over(void *unused)
+{
+    while (!atomic_load(&over))
+        note_chain(hk_inbox_steal(&owner, CLASS, 1, UINT64_MAX), arrived);
+    return unused;
+}
+
+/* A thread's end, again and again, while another one steals: what is closed stays so, and nothing is left behind. */
+UNIT_TEST(a_thief_at_the_end)
+{
+    pthread_t thief;
+    start();
+    assert_int_equal(pthread_create(&thief, NULL, steal_until_over, NULL), 0);
+    for (uintptr_t i = 0; i < AT_ENDS; i += 2) {
+        struct hk_parcel *refused = parcel_with(i);
+        assert_true(hk_inbox_post(&owner, parcel_with(i)));
+        assert_true(hk_inbox_post(&owner, parcel_with(i + 1)));
+        hk_inboxes_close(&owner);
+        assert_false(hk_inbox_post(&owner, refused));
+        hk_parcel_drop(refused);
+        while (hk_load(owner.xpending) != 0)
+            note_chain(hk_inbox_take(&owner, CLASS, 1), arrived);
+        hk_lock(&owner.drain_lock);
+        assert_null(owner.backlog[CLASS]);
+        hk_unlock(&owner.drain_lock);
+        hk_inbox_open(&owner, CLASS);
+    }
+    atomic_store(&over, true);
+    pthread_join(thief, NULL);
+    for (size_t i = 0; i < AT_ENDS; i++)
+        assert_int_equal(arrived[i], 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers),       cmocka_unit_test(no_more_numbers), cmocka_unit_test(parcels),
-        cmocka_unit_test(post_and_take), cmocka_unit_test(close_and_open),  cmocka_unit_test(many_strangers),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(no_more_numbers),
+        cmocka_unit_test(parcels),
+        cmocka_unit_test(post_and_take),
+        cmocka_unit_test(close_and_open),
+        cmocka_unit_test(many_strangers),
+        cmocka_unit_test(a_thief_at_the_end),
     };
     return cmocka_run_group_tests_name("owner", tests, NULL, NULL);
 }

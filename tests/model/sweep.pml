@@ -1,0 +1,307 @@
+/* Sweep: the background thread, and who asks for all memory back, look into the shelves of other threads, while these take blocks
+ * and give them back, adopt slabs, end, and begin again.
+ *
+ *   two threads: begin, take, give, end; the first begins again, and may give back the second one's pages
+ *   background: each owner in turn, a slab at a time, as long as one of them is open
+ *
+ * Code     `run()` in `api/background.c`; `hk_giveback_in_background()`, `sweep_some()`, `purge_of_others()` in
+ *          `tiers/giveback.c`; `hk_blocks_sweep_begin()`, `hk_blocks_sweep()`, `sweep_on()`, `look_at()`, `hk_blocks_trim()`,
+ *          `hk_blocks_take()`, `take_blocks()`, `adopted_or_new()`, `hk_blocks_give()`, `give_own()`, `reshelve()`,
+ *          `hk_blocks_abandon()` in `tiers/blocks.c`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_is_open()` in
+ *          `slab/owner.c`; `hk_registry_abandon()`, `hk_registry_adopt()` in `slab/registry.c`; `hk_link_remove_under()` in
+ *          `base/list.h`; `hk_slab_sweep()`, `hk_slab_purge()` in `slab/pages.c`
+ * Shows    only free blocks lose their pages; who sweeps looks only at shelves of an owner that has a thread, and at slabs that are
+ *          on them; who gives back all finds no shelves that were never set up; nobody waits for ever
+ * Not      fork (bystanders.pml), the sweep of orphans (registry.pml), slabs that are released
+ * Threads  3
+ * Fault 1, assertion: the background thread sweeps without the shelves lock
+ * Fault 2, assertion: a block is taken without the shelves lock
+ * Fault 3, assertion: whether an owner is open is asked before the lock is taken
+ * Fault 4, assertion: an owner stays open at its thread's end
+ * Fault 5, assertion: a slab that leaves its list leaves the sweep where it was
+ * Fault 6, assertion: pages go after the lock was given up
+ * Fault 7, assertion: who gives back all does not ask whether an owner has been open */
+#include "common.pml"
+
+/* Owners are 0 and 1. Two slabs, each of one block. */
+#define OWNERS 2
+#define ORPHAN 9
+#define TURNS 2
+/* Where a slab is. */
+#define NOWHERE 0 /* a full orphan */
+#define LISTED 1  /* an orphan that can be adopted */
+#define PARTIAL 2
+#define FULL 3
+/* Where a sweep is: at a slab, or: */
+#define END 2
+#define NONE 3
+
+byte sweep_lock = FREE, registry = FREE;
+byte shelves[OWNERS] = FREE; /* locks */
+bool registered[OWNERS], set_up[OWNERS], open[OWNERS], has_thread[OWNERS];
+byte at[OWNERS] = NONE;
+bool left[OWNERS];
+byte route[2], place[2] = PARTIAL;
+bool taken[2];
+bool kept[2];                /* what the program wrote is still there */
+byte ended;
+
+#define on_partial(owner, slab) (route[slab] == owner && place[slab] == PARTIAL)
+#define behind(owner, slab) (slab == 0 && on_partial(owner, 1) -> 1 : END)
+#define first_of(owner) (on_partial(owner, 0) -> 0 : (on_partial(owner, 1) -> 1 : END))
+
+inline reshelve(me, where)
+{
+#if FAULT != 5
+    if
+    :: at[me] == slab -> at[me] = behind(me, slab)
+    :: else
+    fi;
+#endif
+    place[slab] = where
+}
+
+inline adopt(me)
+{
+    lock(registry);
+    if
+    :: place[0] == LISTED -> atomic { route[0] = me; place[0] = PARTIAL; slab = 0 }
+    :: place[0] != LISTED && place[1] == LISTED -> atomic { route[1] = me; place[1] = PARTIAL; slab = 1 }
+    :: else
+    fi;
+    unlock(registry)
+}
+
+inline blocks_take(me)
+{
+#if FAULT != 2
+    lock(shelves[me]);
+#endif
+    if
+    :: on_partial(me, 0) -> slab = 0
+    :: on_partial(me, 1) -> slab = 1
+    :: else -> slab = END; adopt(me)
+    fi;
+    if
+    :: slab != END ->
+       atomic { assert(!taken[slab]); taken[slab] = true; kept[slab] = true };
+       reshelve(me, FULL)
+    :: else
+    fi;
+#if FAULT != 2
+    unlock(shelves[me]);
+#endif
+    slab = 0
+}
+
+/* Of a block of mine. */
+inline blocks_give(me)
+{
+    slab = (route[0] == me && taken[0] -> 0 : 1);
+    assert(kept[slab]);
+    lock(shelves[me]);
+    taken[slab] = false;
+    reshelve(me, PARTIAL);
+    unlock(shelves[me]);
+    slab = 0
+}
+
+inline owner_open(me)
+{
+    lock(shelves[me]);
+    set_up[me] = true;
+    at[me] = NONE;
+    left[me] = false;
+    atomic { open[me] = true; has_thread[me] = true };
+    unlock(shelves[me])
+}
+
+inline abandon_slab(me, which)
+{
+    if
+    :: route[which] == me ->
+       lock(registry);
+       route[which] = ORPHAN;
+       place[which] = (taken[which] -> NOWHERE : LISTED);
+       unlock(registry)
+    :: else
+    fi
+}
+
+/* What its blocks hold stays with the program. */
+inline blocks_abandon(me)
+{
+    lock(shelves[me]);
+    has_thread[me] = false;
+    abandon_slab(me, 0);
+    abandon_slab(me, 1);
+    at[me] = NONE;
+    left[me] = false;
+#if FAULT != 4
+    open[me] = false;
+#endif
+    unlock(shelves[me])
+}
+
+inline purge(owner, which)
+{
+    assert(on_partial(owner, which) && !taken[which]);
+    kept[which] = false
+}
+
+/* Of one other. */
+inline purge_of_others(owner)
+{
+    lock(sweep_lock);
+    lock(shelves[owner]);
+#if FAULT == 7
+    is_open = registered[owner];
+#else
+    is_open = open[owner];
+#endif
+    unlock(shelves[owner]);
+    if
+    :: is_open ->
+       lock(shelves[owner]);
+       assert(set_up[owner]);
+       if
+       :: on_partial(owner, 0) -> purge(owner, 0)
+       :: else
+       fi;
+       if
+       :: on_partial(owner, 1) -> purge(owner, 1)
+       :: else
+       fi;
+       unlock(shelves[owner])
+    :: else
+    fi;
+    unlock(sweep_lock);
+    is_open = false
+}
+
+proctype Thread(byte me, lives)
+{
+    byte turn, slab;
+    bool is_open;
+    do
+    :: lives > 0 ->
+       if
+       :: !open[me] -> registered[me] = true; owner_open(me)
+       :: else /* the first life, in which there are slabs already */
+       fi;
+       turn = 0;
+       do
+       :: turn < TURNS ->
+          if
+          :: true -> blocks_take(me)
+          :: (route[0] == me && taken[0]) || (route[1] == me && taken[1]) -> blocks_give(me)
+          :: me == 0 -> purge_of_others(1)
+          :: true
+          fi;
+          turn++
+       :: else -> break
+       od;
+       blocks_abandon(me);
+       lives--
+    :: else -> break
+    od;
+    atomic { turn = 0; ended++ }
+}
+
+inline sweep_begin()
+{
+    lock(shelves[owner]);
+    if
+    :: !left[owner] && open[owner] -> left[owner] = true
+    :: else
+    fi;
+    unlock(shelves[owner])
+}
+
+/* One slab; over when there is none any more. */
+inline sweep_on()
+{
+    assert(set_up[owner] && has_thread[owner]);
+    if
+    :: !left[owner] -> over = true
+    :: else ->
+       if
+       :: at[owner] == NONE -> at[owner] = first_of(owner)
+       :: else
+       fi;
+       if
+       :: at[owner] == END -> at[owner] = NONE; left[owner] = false; over = true
+       :: else ->
+          seen = at[owner];
+          assert(on_partial(owner, seen));
+          at[owner] = behind(owner, seen);
+#if FAULT == 6
+          unlock(shelves[owner]);
+          purge(owner, seen);
+          lock(shelves[owner]);
+#else
+          purge(owner, seen);
+#endif
+          seen = 0
+       fi
+    fi
+}
+
+inline sweep_some()
+{
+    lock(sweep_lock);
+#if FAULT == 3
+    over = !open[owner];
+#endif
+#if FAULT != 1
+    lock(shelves[owner]);
+#endif
+#if FAULT != 3
+    over = !open[owner];
+#endif
+    if
+    :: !over -> sweep_on()
+    :: else
+    fi;
+#if FAULT != 1
+    unlock(shelves[owner]);
+#endif
+    lock(shelves[owner]);
+    threads = threads || open[owner];
+    unlock(shelves[owner]);
+    unlock(sweep_lock)
+}
+
+proctype Background()
+{
+    byte owner, seen;
+    bool threads = true, over;
+    do
+    :: threads ->
+       threads = false;
+       do
+       :: owner < OWNERS && registered[owner] ->
+          sweep_begin();
+          do
+          :: !over -> sweep_some()
+          :: else -> break
+          od;
+          over = false;
+          owner++
+       :: else -> break
+       od;
+       owner = 0
+    :: else -> break
+    od;
+    ended++
+}
+
+init
+{
+    atomic {
+        registered[0] = true; set_up[0] = true; open[0] = true; has_thread[0] = true;
+        run Thread(0, 2); run Thread(1, 1); run Background()
+    };
+    ended == 3;
+    assert((!taken[0] || kept[0]) && (!taken[1] || kept[1]))
+}
