@@ -151,8 +151,13 @@ static void take_inbox(struct hk_owner *owner, unsigned class)
 {
     /* The bit goes first: a parcel that comes in between sets it again. */
     atomic_fetch_and_explicit(&owner->xpending, ~((uint64_t)1 << class), memory_order_acquire);
-    if (hk_load(owner->xinbox[class]) != CLOSED)
-        owner->backlog[class] = atomic_exchange_explicit(&owner->xinbox[class], NULL, memory_order_acquire);
+    _Atomic(struct hk_parcel *) *inbox = &owner->xinbox[class];
+    struct hk_parcel *head = hk_load(*inbox);
+    do {
+        if (head == CLOSED) /* perhaps just now: the owner does not wait for who steals */
+            return;
+    } while (!atomic_compare_exchange_weak_explicit(inbox, &head, NULL, memory_order_acquire, memory_order_relaxed));
+    owner->backlog[class] = head;
 }
 
 static struct hk_parcel *take_locked(struct hk_owner *owner, unsigned class, unsigned most)

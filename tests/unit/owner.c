@@ -1,12 +1,13 @@
-/* Owner: numbers, parcels, and the inbox: posted by many, taken by one, closed and opened. */
+/* Owner: numbers, parcels, and the inbox: posted by many, taken by one or stolen, closed and opened. */
 #include "unit/unit.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "slab/owner.h"
 
-enum { CLASS = CLASS_OF_96, STRANGERS = 3, PARCELS = 2000 };
+enum { CLASS = CLASS_OF_96, STRANGERS = 3, PARCELS = 2000, CLOSINGS = 400000 };
 
 static struct hk_owner owner;
 
@@ -166,11 +167,70 @@ UNIT_TEST(many_strangers)
         assert_true(seen[i] <= 1);
 }
 
+/* By another thread, if the owner has not looked at the clock for so long, and is not at its inboxes just now. */
+UNIT_TEST(steal)
+{
+    start();
+    hk_store(owner.xawake, 100);
+    assert_null(hk_inbox_steal(&owner, CLASS, 10, 100));
+    for (uintptr_t i = 1; i <= 3; i++)
+        assert_true(hk_inbox_post(&owner, parcel_with(i)));
+    assert_null(hk_inbox_steal(&owner, CLASS, 10, 99));
+    assert_null(hk_inbox_steal(&owner, CLASS + 1, 10, 100));
+    assert_true(hk_try_lock(&owner.drain_lock));
+    assert_null(hk_inbox_steal(&owner, CLASS, 10, 100));
+    hk_unlock(&owner.drain_lock);
+    struct hk_parcel *two = hk_inbox_steal(&owner, CLASS, 2, 100);
+    assert_int_equal(two->blocks[0], 3);
+    assert_int_equal(drop_chain(two), 2);
+    assert_int_equal(drop_chain(hk_inbox_take(&owner, CLASS, 10)), 1);
+    assert_null(hk_inbox_steal(&owner, CLASS, 10, 100));
+}
+
+static _Atomic size_t stolen;
+static _Atomic bool thief_works, thief_may_go;
+
+static void *steal_many(void *unused)
+{
+    atomic_store(&thief_works, true);
+    while (!atomic_load(&thief_may_go))
+        atomic_fetch_add(&stolen, drop_chain(hk_inbox_steal(&owner, CLASS, 2, 0)));
+    return unused;
+}
+
+/* The owner closes its inbox, drains it and opens it again, while a thief is at it: every parcel goes to one of them. */
+UNIT_TEST(steal_while_closing)
+{
+    pthread_t thief;
+    size_t taken = 0;
+    start();
+    assert_int_equal(pthread_create(&thief, NULL, steal_many, NULL), 0);
+    while (!atomic_load(&thief_works))
+        sched_yield();
+    for (unsigned round = 0; round < CLOSINGS; round++) {
+        for (unsigned i = 0; i < 3; i++)
+            assert_true(hk_inbox_post(&owner, parcel_with(1)));
+        for (volatile unsigned wait = round % 200; wait > 0; wait--)
+            continue;
+        hk_inbox_close(&owner, CLASS);
+        while (hk_load(owner.xpending) != 0)
+            taken += drop_chain(hk_inbox_take(&owner, CLASS, 2));
+        struct hk_parcel *late = parcel_with(1);
+        assert_false(hk_inbox_post(&owner, late));
+        hk_parcel_drop(late);
+        hk_inbox_open(&owner, CLASS);
+    }
+    atomic_store(&thief_may_go, true);
+    pthread_join(thief, NULL);
+    assert_int_equal(taken + atomic_load(&stolen), 3 * CLOSINGS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers),       cmocka_unit_test(no_more_numbers), cmocka_unit_test(parcels),
         cmocka_unit_test(post_and_take), cmocka_unit_test(close_and_open),  cmocka_unit_test(many_strangers),
+        cmocka_unit_test(steal),         cmocka_unit_test(steal_while_closing),
     };
     return cmocka_run_group_tests_name("owner", tests, NULL, NULL);
 }
