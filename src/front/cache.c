@@ -159,7 +159,7 @@ static void drain_for_slab(struct hk_cache *cache, size_t slab_bytes)
 {
     for (uint64_t left = hk_load(cache->owner.xpending); left != 0 && slab_bytes > 0; left &= left - 1) {
         unsigned class = hk_ctz64(left);
-        size_t parcel_bytes = HK_PARCEL_BLOCKS * hk_classes[class].size;
+        size_t parcel_bytes = hk_parcel_room(class) * hk_classes[class].size;
         unsigned most = (unsigned)(slab_bytes / parcel_bytes) + 1;
         unsigned taken = unpack(cache, hk_inbox_take(&cache->owner, class, most));
         slab_bytes -= hk_min(slab_bytes, taken * parcel_bytes);
