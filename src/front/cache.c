@@ -206,7 +206,7 @@ static HK_NOINLINE void take_what_others_freed(struct hk_cache *cache, unsigned 
 
 static void drain_all(struct hk_cache *cache)
 {
-    while (hk_load(cache->owner.xpending) != 0)
+    while (hk_inboxes_hold_any(&cache->owner))
         drain_some(cache);
 }
 

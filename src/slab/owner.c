@@ -197,6 +197,14 @@ struct hk_parcel *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigne
     return chain;
 }
 
+bool hk_inboxes_hold_any(struct hk_owner *owner)
+{
+    hk_lock(&owner->drain_lock);
+    bool any = hk_load(owner->xpending) != 0;
+    hk_unlock(&owner->drain_lock);
+    return any;
+}
+
 void hk_inbox_close(struct hk_owner *owner, unsigned class)
 {
     struct hk_parcel *rest = atomic_exchange_explicit(&owner->xinbox[class], CLOSED, memory_order_acquire);

@@ -104,6 +104,8 @@ bool hk_inbox_post(struct hk_owner *owner, struct hk_parcel *parcel);
 struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most);
 /* The same, by another thread, from an owner that has not looked at the clock for so long; NULL if it has, or has nothing. */
 struct hk_parcel *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since);
+/* Is there anything left to take? Who is just stealing is waited for: what he leaves counts. */
+bool hk_inboxes_hold_any(struct hk_owner *owner);
 /* Refuses what comes from now on, until opened again: for a thread's end, and for fork. What came before can be taken. */
 void hk_inbox_close(struct hk_owner *owner, unsigned class);
 void hk_inbox_open(struct hk_owner *owner, unsigned class);

@@ -213,8 +213,11 @@ UNIT_TEST(steal_while_closing)
         for (volatile unsigned wait = round % 200; wait > 0; wait--)
             continue;
         hk_inbox_close(&owner, CLASS);
-        while (hk_load(owner.xpending) != 0)
+        while (hk_inboxes_hold_any(&owner))
             taken += drop_chain(hk_inbox_take(&owner, CLASS, 2));
+        hk_lock(&owner.drain_lock);
+        assert_null(owner.backlog[CLASS]);
+        hk_unlock(&owner.drain_lock);
         struct hk_parcel *late = parcel_with(1);
         assert_false(hk_inbox_post(&owner, late));
         hk_parcel_drop(late);
