@@ -5,7 +5,7 @@
  *
  * Code     `hk_cache_begin()`, `hk_cache_end()`, `drain_all()`, `unpack()`, `receive()`, `close_inboxes()` in
  *          `front/cache.c`; `hk_blocks_give()` in `tiers/blocks.c`; `hk_inbox_post()`, `hk_inbox_take()`,
- *          `hk_inbox_close()`, `hk_inbox_open()` in `slab/owner.c`; `hk_outbox_put()`, `send()`, `hk_deliver()`, `post_bare()` in `slab/outbox.c`; `hk_registry_abandon()`,
+ *          `hk_inboxes_hold_any()`, `hk_inbox_close()`, `hk_inbox_open()` in `slab/owner.c`; `hk_outbox_put()`, `send()`, `hk_deliver()`, `post_bare()` in `slab/outbox.c`; `hk_registry_abandon()`,
  *          `hk_registry_adopt()`, `hk_registry_free()`, `list_orphan_locked()` in `slab/registry.c`; `hk_slab_give()`,
  *          `hk_slab_release()` in `slab/slab.c`
  * Shows    every block comes back to its slab, once; only the slab's holder changes it; no parcel stays in an inbox that

@@ -340,7 +340,8 @@ static void drained_for_slabs(size_t size, size_t count, size_t other_size)
         uint64_t made = slabs_made(), drained = counted(cache, HK_THREAD_remote_drained);
         others[i] = hak_malloc(other_size);
         size_t back = (counted(cache, HK_THREAD_remote_drained) - drained) * size;
-        assert_in_range(back, slabs_made() > made ? (slab_bytes < left ? slab_bytes : left) : 0, slab_bytes + 64 * HK_KIB);
+        assert_in_range(back, slabs_made() > made ? (slab_bytes < left ? slab_bytes : left) : 0,
+                        slab_bytes + 64 * HK_KIB);
         left -= back;
     }
     for (size_t i = 0; i < 64; i++)

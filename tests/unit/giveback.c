@@ -302,12 +302,18 @@ UNIT_TEST(paid_after_a_while)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all), cmocka_unit_test(when_due),
-                                       cmocka_unit_test(not_too_often), cmocka_unit_test(no_delay),
-                                       cmocka_unit_test(rested), cmocka_unit_test(share_of_time),
-                                       cmocka_unit_test(below_the_level), cmocka_unit_test(paid_by_what_is_idle),
-                                       cmocka_unit_test(level_rises), cmocka_unit_test(level_comes_down),
-                                       cmocka_unit_test(paid_within_the_time), cmocka_unit_test(paid_for_what_is_new),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all),
+                                       cmocka_unit_test(when_due),
+                                       cmocka_unit_test(not_too_often),
+                                       cmocka_unit_test(no_delay),
+                                       cmocka_unit_test(rested),
+                                       cmocka_unit_test(share_of_time),
+                                       cmocka_unit_test(below_the_level),
+                                       cmocka_unit_test(paid_by_what_is_idle),
+                                       cmocka_unit_test(level_rises),
+                                       cmocka_unit_test(level_comes_down),
+                                       cmocka_unit_test(paid_within_the_time),
+                                       cmocka_unit_test(paid_for_what_is_new),
                                        cmocka_unit_test(paid_after_a_while)};
     return cmocka_run_group_tests_name("giveback", tests, NULL, NULL);
 }

@@ -231,8 +231,8 @@ UNIT_TEST(steal_while_closing)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers),       cmocka_unit_test(no_more_numbers), cmocka_unit_test(parcels),
-        cmocka_unit_test(post_and_take), cmocka_unit_test(close_and_open),  cmocka_unit_test(many_strangers),
+        cmocka_unit_test(numbers),       cmocka_unit_test(no_more_numbers),     cmocka_unit_test(parcels),
+        cmocka_unit_test(post_and_take), cmocka_unit_test(close_and_open),      cmocka_unit_test(many_strangers),
         cmocka_unit_test(steal),         cmocka_unit_test(steal_while_closing),
     };
     return cmocka_run_group_tests_name("owner", tests, NULL, NULL);

@@ -273,9 +273,15 @@ UNIT_TEST(clean)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(which_pages), cmocka_unit_test(after_the_delay), cmocka_unit_test(a_rest_counts),
-        cmocka_unit_test(not_twice),   cmocka_unit_test(neighbours),      cmocka_unit_test(refused),
-        cmocka_unit_test(huge_pages_stay_whole), cmocka_unit_test(for_growth), cmocka_unit_test(clean),
+        cmocka_unit_test(which_pages),
+        cmocka_unit_test(after_the_delay),
+        cmocka_unit_test(a_rest_counts),
+        cmocka_unit_test(not_twice),
+        cmocka_unit_test(neighbours),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(huge_pages_stay_whole),
+        cmocka_unit_test(for_growth),
+        cmocka_unit_test(clean),
     };
     return cmocka_run_group_tests_name("pages", tests, NULL, NULL);
 }
