@@ -24,6 +24,7 @@ enum {
     ASLEEP_MS = 10,
     OWNERS_ASKED = 8,
     SLABS_WORTH_STEALING = 4,
+    PARCELS_PER_SLAB = 64, /* 100 microseconds */
     PARCELS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
 };
 
@@ -159,11 +160,13 @@ static bool is_out_of_blocks(struct hk_cache *cache, unsigned class)
  * grown by. */
 static void drain_for_slab(struct hk_cache *cache, size_t slab_bytes)
 {
-    for (uint64_t left = hk_load(cache->owner.xpending); left != 0 && slab_bytes > 0; left &= left - 1) {
+    unsigned parcels_left = PARCELS_PER_SLAB;
+    for (uint64_t left = hk_load(cache->owner.xpending); left != 0 && slab_bytes > 0 && parcels_left > 0; left &= left - 1) {
         unsigned class = hk_ctz64(left);
-        size_t parcel_bytes = HK_PARCEL_BLOCKS * hk_classes[class].size;
-        unsigned most = (unsigned)(slab_bytes / parcel_bytes) + 1;
+        size_t parcel_bytes = hk_parcel_room(class) * hk_classes[class].size;
+        unsigned most = (unsigned)hk_min(slab_bytes / parcel_bytes + 1, parcels_left);
         unsigned taken = unpack(cache, hk_inbox_take(&cache->owner, class, most));
+        parcels_left -= taken;
         slab_bytes -= hk_min(slab_bytes, taken * parcel_bytes);
     }
 }

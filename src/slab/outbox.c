@@ -4,13 +4,6 @@
 #include "os/os.h"
 #include "slab/registry.h"
 
-#define PARCEL_BYTES (64 * HK_KIB)
-
-static size_t room_for(unsigned class)
-{
-    return hk_min(HK_PARCEL_BLOCKS, hk_max(1, PARCEL_BYTES / hk_classes[class].size));
-}
-
 /* The block itself carries the message: it is free, and 16 bytes is the smallest there is. */
 static bool post_bare(struct hk_owner *owner, unsigned class, void *block)
 {
@@ -71,7 +64,7 @@ void hk_outbox_put(struct hk_outbox *outbox, uint32_t route, void *block)
             return;
         }
         parcel->class = (uint16_t)hk_route_class(route);
-        parcel->room = (uint16_t)room_for(parcel->class);
+        parcel->room = (uint16_t)hk_parcel_room(parcel->class);
         slot->parcel = parcel;
         slot->route = route;
         outbox->filled |= (uint64_t)1 << number;

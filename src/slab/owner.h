@@ -11,6 +11,7 @@
 #ifndef HK_OWNER_H
 #define HK_OWNER_H
 
+#include "base/bits.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "count/stats.h"
@@ -19,6 +20,7 @@
 #include "slab/slab.h"
 
 enum { HK_PARCEL_BLOCKS = 62 };
+#define HK_PARCEL_BYTES (64 * HK_KIB)
 
 struct hk_parcel {
     struct hk_parcel *next;
@@ -58,6 +60,12 @@ _Static_assert(HK_CLASSES <= 64, "a bit of xpending for each class");
 
 /* Blocks in inboxes and backlogs, by class. A parcel's blocks may be drained before they are added: seldom below 0. */
 extern _Atomic int64_t hk_remote_blocks[HK_CLASSES];
+
+/* Blocks of a class that a parcel takes. */
+HK_INLINE size_t hk_parcel_room(unsigned class)
+{
+    return hk_min(HK_PARCEL_BLOCKS, hk_max(1, HK_PARCEL_BYTES / hk_classes[class].size));
+}
 
 HK_INLINE uint32_t hk_parcel_blocks(const struct hk_parcel *parcel) { return parcel->count == 0 ? 1 : parcel->count; }
 

@@ -18,7 +18,7 @@ static struct {
     struct hk_lock lock;
     struct hk_sparse array;
     struct hk_list unused;
-    _Atomic size_t xclean; /* bytes */
+    _Atomic int64_t xclean; /* bytes */
 } slabs = {.lock = HK_LOCK_INIT(HK_RANK_SLABS)};
 
 bool hk_slabs_init(void)
@@ -118,12 +118,17 @@ void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
 
 HK_COLD void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths)
 {
-    size_t before = hk_popcount64(slab->clean), now = hk_popcount64(sixteenths);
-    hk_add(slabs.xclean, (now - before) * (slab->bytes / HK_SLAB_SIXTEENTHS));
+    int64_t before = hk_popcount64(slab->clean), now = hk_popcount64(sixteenths);
+    hk_add(slabs.xclean, (now - before) * (int64_t)(slab->bytes / HK_SLAB_SIXTEENTHS));
     slab->clean = sixteenths;
 }
 
-size_t hk_slabs_clean(void) { return hk_load(slabs.xclean); }
+/* In a fork child it may be wrong by a slab that another thread was just at. */
+size_t hk_slabs_clean(void)
+{
+    int64_t bytes = hk_load(slabs.xclean);
+    return bytes > 0 ? (size_t)bytes : 0;
+}
 
 void hk_slab_release(struct hk_slab *slab)
 {

@@ -106,7 +106,7 @@ static void pay_for_growth(uint64_t now, size_t level, size_t warm)
 {
     size_t due = hk_max(LEAST_PAID, 2 * (warm - level)), paid = 0;
     uint64_t paid_up = hk_max(hk_load(xpaid_up), now - hk_min(now, UNUSED_MS));
-    bool may_pay = paid_up <= now || mapped_more();
+    bool more = mapped_more(), may_pay = more || paid_up <= now;
     if (may_pay && idle_bytes() > warm / IDLE_WORTH_LOOKING) {
         paid = hk_runs_purge_oldest(now, IDLE_MS, due);
         if (paid < due)

@@ -6,7 +6,7 @@
  *
  * Code     `hk_inbox_steal()`, `hk_inbox_take()`, `take_locked()`, `take_inbox()`, `hk_inboxes_close()`, `prepend()`,
  *          `hk_inbox_open()`, `hk_inbox_post()` in `slab/owner.c`; `steal()`, `take_what_others_freed()`, `unpack()`,
- *          `receive()`, `drain_all()`, `hk_cache_end()` in `front/cache.c`; `hk_blocks_give()`, `give_own()`,
+ *          `receive()`, `drain_all()`, `hk_cache_end()` in `front/cache.c`; `hk_blocks_give()`, `give_blocks()`,
  *          `hk_blocks_abandon()` in `tiers/blocks.c`; `hk_deliver()` in `slab/outbox.c`; `hk_registry_adopt()`,
  *          `hk_registry_free()`, `hk_registry_abandon()` in `slab/registry.c`
  * Shows    no parcel is lost, unseen or unpacked twice; what is stolen comes home when it is freed again, whoever has its slab by

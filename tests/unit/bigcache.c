@@ -344,6 +344,99 @@ UNIT_TEST(double_free)
     unit_dies(free_it, other + 4096, "hakmem: invalid free: pointer inside a block: address 0x");
 }
 
+/* What has lain longest goes until it is enough, of what was seen a while ago; a spare is about to be wanted, and stays. */
+UNIT_TEST(oldest_first)
+{
+    char *blocks[4];
+    start();
+    for (size_t i = 0; i < 4; i++)
+        blocks[i] = get((2 + i) * MB, false);
+    char *shrunk = get(8 * MB, false);
+    hk_big_resize(shrunk, 3 * MB);
+    for (size_t i = 0; i < 4; i++) {
+        fake_os_pass_ms(100);
+        hk_big_free(blocks[i]);
+        assert_int_equal(hk_big_purge_oldest(hk_os.clock_ms(), 1000, SIZE_MAX), 0);
+    }
+    uint64_t now = hk_os.clock_ms();
+    assert_int_equal(hk_big_purge_oldest(now, 20, 2 * MB + 1), 5 * MB);
+    assert_int_equal(hk_map_lookup((uintptr_t)blocks[0]), 0);
+    assert_int_equal(hk_map_lookup((uintptr_t)blocks[1]), 0);
+    assert_int_equal(hk_big_purge_oldest(now, 20, SIZE_MAX), 4 * MB);
+    assert_int_equal(hk_big_purge_oldest(now + 19, 20, SIZE_MAX), 0);
+    assert_int_equal(hk_big_purge_oldest(now + 20, 20, SIZE_MAX), 5 * MB);
+    assert_int_equal(hk_big_purge_oldest(now + 1000, 20, SIZE_MAX), 0);
+    assert_int_equal(totals().cached, 5 * MB);
+    assert_int_equal(hk_big_purge(now + 1000, 20), 5 * MB);
+}
+
+static bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
+static bool remap_elsewhere(void *p, size_t old_size, size_t new_size, void *to)
+{
+    return to != NULL && remap(p, old_size, new_size, to);
+}
+
+static void expect_mapped(size_t bytes)
+{
+    assert_int_equal(hk_big_mapped(), bytes);
+    assert_int_equal(totals().live + totals().cached, bytes);
+}
+
+UNIT_TEST(mapped)
+{
+    start();
+    expect_mapped(0);
+    char *block = get(3 * MB, false), *other = get(5 * MB, false);
+    expect_mapped(8 * MB);
+    block = hk_big_resize(block, 4 * MB);
+    assert_non_null(block);
+    expect_mapped(9 * MB);
+    remap = hk_os.remap;
+    hk_os.remap = remap_elsewhere;
+    char *moved = hk_big_resize(block, 6 * MB);
+    assert_true(moved != NULL && moved != block);
+    expect_mapped(11 * MB);
+    hk_os.remap = remap;
+    assert_ptr_equal(hk_big_resize(moved, 2 * MB), moved); /* the rest is spare */
+    expect_mapped(11 * MB);
+    assert_int_equal(hk_big_purge(0, 0), 4 * MB);
+    expect_mapped(7 * MB);
+    assert_ptr_equal(hk_big_resize(other, 1 * MB), other); /* too long to be a spare */
+    expect_mapped(3 * MB);
+    hk_big_free(moved);
+    expect_mapped(3 * MB);
+    bool zeroed;
+    moved = hk_big_alloc(4 * MB, 16, &zeroed); /* one that is freed, and grown */
+    assert_false(zeroed);
+    expect_mapped(5 * MB);
+    hk_big_free(moved);
+    hk_big_free(other);
+    expect_mapped(5 * MB);
+    assert_int_equal(hk_big_purge(0, 0), 5 * MB);
+    expect_mapped(0);
+}
+
+UNIT_TEST(mapped_if_refused)
+{
+    bool zeroed;
+    start();
+    char *block = get(3 * MB, false);
+    hk_big_free(get(2 * MB, false));
+    hk_big_resize(block, 1 * MB);
+    fake_os_refuse(fake_refuse_all);
+    assert_null(hk_big_alloc(8 * MB, 16, &zeroed));
+    expect_mapped(5 * MB);
+    assert_null(hk_big_resize(block, 8 * MB));
+    expect_mapped(5 * MB);
+    assert_int_equal(hk_big_purge(0, 0), 0); /* neither the block nor the spare */
+    expect_mapped(5 * MB);
+    assert_int_equal(hk_big_purge_oldest(0, 0, SIZE_MAX), 0);
+    expect_mapped(5 * MB);
+    fake_os_refuse(NULL);
+    assert_int_equal(hk_big_purge(0, 0), 4 * MB);
+    expect_mapped(1 * MB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +456,9 @@ int main(void)
         cmocka_unit_test(grows_by_remapping),
         cmocka_unit_test(growth_refused),
         cmocka_unit_test(huge_pages),
+        cmocka_unit_test(oldest_first),
+        cmocka_unit_test(mapped),
+        cmocka_unit_test(mapped_if_refused),
         cmocka_unit_test(double_free),
     };
     return cmocka_run_group_tests_name("bigcache", tests, NULL, NULL);

@@ -1,7 +1,9 @@
-/* Bins and Cache: hits, misses, overflow, growth within limits, remote frees, and the end of a thread. */
+/* Bins and Cache: hits, misses, overflow, growth within limits, remote frees, what is taken from who
+ * sleeps, and the end of a thread. */
 #include "unit/unit.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -322,6 +324,199 @@ UNIT_TEST(foreign)
     unit_heap_holds(0);
 }
 
+static uint64_t slabs_made(void) { return hk_load(hk_global_counts[HK_GLOBAL_slabs_made]); }
+
+/* What another thread freed comes back when a slab is cut for another class: no less than the slab is long, and no more than that
+ * and a parcel, until nothing is left. */
+static void drained_for_slabs(size_t size, size_t count, size_t other_size)
+{
+    struct hk_cache *cache = start();
+    void *others[64];
+    size_t slab_bytes = hk_classes[hk_class_of(other_size)].slab_bytes;
+    get_many(size, count);
+    unit_in_thread(free_all, &count);
+    cache->until_tick = INT32_MAX; /* no tick drains anything */
+    for (size_t i = 0, left = count * size; i < 64; i++) {
+        uint64_t made = slabs_made(), drained = counted(cache, HK_THREAD_remote_drained);
+        others[i] = hak_malloc(other_size);
+        size_t back = (counted(cache, HK_THREAD_remote_drained) - drained) * size;
+        assert_in_range(back, slabs_made() > made ? (slab_bytes < left ? slab_bytes : left) : 0,
+                        slab_bytes + 64 * HK_KIB);
+        left -= back;
+    }
+    for (size_t i = 0; i < 64; i++)
+        hak_free(others[i]);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(drained_for_a_slab) { drained_for_slabs(1024, 2000, 8192); }
+UNIT_TEST(large_blocks_drained_for_a_slab) { drained_for_slabs(65536, 256, 1024 * 1024); }
+
+enum { STOLEN_SIZE = 1024, STOLEN_COUNT = 3000, SLEEP_MS = 11 };
+
+/* How many parcels a thread took from others that was short of so many blocks. */
+struct theft {
+    size_t wanted;
+    uint64_t parcels;
+    size_t others; /* of the blocks that it got: those of others' slabs */
+};
+
+static void *booty[MANY];
+
+static void take_booty(struct theft *theft)
+{
+    unit_start();
+    struct hk_cache *cache = hk_cache_self();
+    uint64_t before = counted(cache, HK_THREAD_remote_stolen);
+    for (int i = 0; i < 100; i++) /* has looked at the clock */
+        hak_free(hak_malloc(hk_classes[i % 40].size));
+    for (size_t i = 0; i < theft->wanted; i++) {
+        booty[i] = hak_malloc(STOLEN_SIZE);
+        theft->others += hk_route_owner(hk_map_lookup((uintptr_t)booty[i])) != cache->owner.id;
+    }
+    theft->parcels = counted(cache, HK_THREAD_remote_stolen) - before;
+}
+
+static void drop_booty(const struct theft *theft)
+{
+    for (size_t i = 0; i < theft->wanted; i++)
+        hak_free(booty[i]);
+}
+
+static void steal(void *theft) { take_booty(theft); }
+
+static void steal_and_free(void *theft)
+{
+    take_booty(theft);
+    drop_booty(theft);
+}
+
+static void steal_and_trim(void *theft)
+{
+    steal_and_free(theft);
+    hak_trim(0);
+}
+
+/* This thread has blocks, and another frees them, while it sleeps for so long. */
+static struct hk_cache *start_with_booty(uint64_t ms)
+{
+    size_t count = STOLEN_COUNT;
+    struct hk_cache *cache = start();
+    get_many(STOLEN_SIZE, count);
+    unit_in_thread(free_all, &count);
+    fake_os_pass_ms(ms);
+    return cache;
+}
+
+/* No block is lost: every slab can go. */
+static void expect_all_home(void)
+{
+    static struct hk_census census;
+    unit_heap_holds(0);
+    hak_trim(0);
+    unit_heap_holds(0);
+    hk_census_take(&census);
+    assert_int_equal(census.sum.slabs, 0);
+}
+
+UNIT_TEST(stolen_from_who_sleeps)
+{
+    struct theft theft = {.wanted = 1000};
+    start_with_booty(SLEEP_MS);
+    unit_in_thread(steal_and_free, &theft);
+    assert_true(theft.parcels > 0);
+    assert_true(theft.others > theft.wanted / 2);
+    expect_all_home();
+}
+
+UNIT_TEST(not_from_who_is_awake)
+{
+    struct theft theft = {.wanted = 1000};
+    start_with_booty(SLEEP_MS - 2);
+    unit_in_thread(steal_and_free, &theft);
+    assert_int_equal(theft.parcels, 0);
+    assert_int_equal(theft.others, 0);
+    expect_all_home();
+}
+
+/* Less than four slabs of a class is left to the owner. */
+UNIT_TEST(little_is_not_stolen)
+{
+    struct theft theft = {.wanted = 1000};
+    size_t few = 3 * HK_UNIT / STOLEN_SIZE;
+    start();
+    get_many(STOLEN_SIZE, STOLEN_COUNT);
+    unit_in_thread(free_all, &few);
+    fake_os_pass_ms(SLEEP_MS);
+    unit_in_thread(steal_and_free, &theft);
+    assert_int_equal(theft.parcels, 0);
+    for (size_t i = few; i < STOLEN_COUNT; i++)
+        hak_free(blocks[i]);
+    expect_all_home();
+}
+
+/* A thread that ends, or trims, with stolen blocks in its bin. */
+UNIT_TEST(stolen_and_never_used)
+{
+    struct theft one = {.wanted = 1}, other = {.wanted = 1};
+    start_with_booty(SLEEP_MS);
+    unit_in_thread(steal_and_free, &one);
+    unit_heap_holds(0);
+    unit_in_thread(steal_and_trim, &other);
+    assert_true(one.parcels > 0 && other.parcels > 0);
+    expect_all_home();
+}
+
+/* Others free what was stolen: it goes to whose slab it is of. */
+UNIT_TEST(stolen_and_left)
+{
+    struct theft theft = {.wanted = 1000};
+    start_with_booty(SLEEP_MS);
+    unit_in_thread(steal, &theft);
+    assert_true(theft.parcels > 0);
+    unit_heap_holds(theft.wanted);
+    drop_booty(&theft);
+    expect_all_home();
+}
+
+static _Atomic int step;
+
+static void step_to(int to) { atomic_store(&step, to); }
+static void step_wait(int for_step)
+{
+    while (atomic_load(&step) != for_step)
+        sched_yield();
+}
+
+static void *sleeps_and_ends(void *unused)
+{
+    unit_start();
+    get_many(STOLEN_SIZE, STOLEN_COUNT);
+    step_to(1);
+    step_wait(2);
+    return unused;
+}
+
+/* The owner ends while its blocks lie in the thief's bin. */
+UNIT_TEST(stolen_from_who_ends)
+{
+    pthread_t victim;
+    struct theft theft = {.wanted = 1000};
+    start();
+    assert_int_equal(pthread_create(&victim, NULL, sleeps_and_ends, NULL), 0);
+    step_wait(1);
+    free_many(STOLEN_COUNT);
+    fake_os_pass_ms(SLEEP_MS);
+    take_booty(&theft);
+    assert_true(theft.parcels > 0);
+    unit_heap_holds(theft.wanted);
+    step_to(2);
+    pthread_join(victim, NULL);
+    unit_heap_holds(theft.wanted);
+    drop_booty(&theft);
+    expect_all_home();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +535,14 @@ int main(void)
         cmocka_unit_test(resize),
         cmocka_unit_test(mistakes),
         cmocka_unit_test(foreign),
+        cmocka_unit_test(drained_for_a_slab),
+        cmocka_unit_test(large_blocks_drained_for_a_slab),
+        cmocka_unit_test(stolen_from_who_sleeps),
+        cmocka_unit_test(not_from_who_is_awake),
+        cmocka_unit_test(little_is_not_stolen),
+        cmocka_unit_test(stolen_and_never_used),
+        cmocka_unit_test(stolen_and_left),
+        cmocka_unit_test(stolen_from_who_ends),
     };
     return cmocka_run_group_tests_name("bins and cache", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* GiveBack: passes at most once an interval, only of what is due; everything when asked. */
+/* GiveBack: passes at most once an interval, only of what is due; everything when asked; before the heap grows beyond its level,
+ * what lies idle. */
 #include "unit/unit.h"
 
 #include "policy/options.h"
@@ -124,10 +125,195 @@ UNIT_TEST(share_of_time)
     assert_int_equal(hk_giveback_share(&pulse).touched + 100, hk_giveback_share(&pulse).now);
 }
 
+/* What a thread is told at its tick, after so long. */
+static bool growth_seen(struct hk_pulse *pulse, uint64_t ms)
+{
+    fake_os_pass_ms(ms);
+    hk_giveback_look(pulse);
+    return hk_giveback_growth(pulse);
+}
+
+static size_t warm(void) { return hk_runs_warm() + hk_big_mapped(); }
+
+enum { MOST_SUPERS = 128, LEVEL_SUPERS = 32 }; /* 64 MiB: the least level there is */
+static uintptr_t supers[MOST_SUPERS];
+static unsigned held;
+
+static void hold(unsigned count)
+{
+    while (held < count)
+        assert_true((supers[held++] = hk_run_alloc(HK_SUPER_UNITS, HK_USE_SPARSE)) != 0);
+}
+
+static void hold_no_more_than(unsigned count)
+{
+    while (held > count)
+        hk_run_free(supers[--held], HK_SUPER_UNITS);
+}
+
+UNIT_TEST(below_the_level)
+{
+    struct hk_pulse pulse = {0};
+    unit_start();
+    hold(LEVEL_SUPERS - 2);
+    hold_no_more_than(10);
+    size_t before = warm();
+    assert_false(growth_seen(&pulse, 1000));
+    assert_int_equal(warm(), before);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 0);
+}
+
+static void map_mibs(unsigned count)
+{
+    bool zeroed;
+    for (; count > 0; count--)
+        assert_non_null(hk_big_alloc(HK_MIB, 16, &zeroed));
+}
+
+/* Above the level idle memory goes, twice what is too much and 4 MiB at least: units first, then big blocks. */
+UNIT_TEST(paid_by_what_is_idle)
+{
+    struct hk_pulse pulse = {0};
+    bool zeroed;
+    unit_start();
+    hold(24);
+    hold_no_more_than(20);
+    void *one = hk_big_alloc(6 * HK_MIB, 16, &zeroed), *other = hk_big_alloc(6 * HK_MIB, 16, &zeroed);
+    hk_big_free(one);
+    hk_big_free(other);
+    hk_big_purge(hk_os.clock_ms(), 1000); /* sees them */
+    assert_false(growth_seen(&pulse, 100));
+    assert_int_equal(still_warm(), 4 * HK_SUPER + 12 * HK_MIB);
+    map_mibs(5);
+    size_t before = warm();
+    assert_in_range(before, 65 * HK_MIB, 66 * HK_MIB);
+    assert_false(growth_seen(&pulse, 0));
+    assert_int_equal(before - warm(), 2 * HK_SUPER);
+    assert_int_equal(still_warm(), 2 * HK_SUPER + 12 * HK_MIB);
+    map_mibs(9);
+    hold_no_more_than(19); /* free for no time: it stays */
+    assert_false(growth_seen(&pulse, 0));
+    assert_int_equal(still_warm(), HK_SUPER);
+    before = warm();
+    assert_true(before < 64 * HK_MIB);
+    assert_false(growth_seen(&pulse, 1000));
+    assert_int_equal(warm(), before);
+}
+
+/* With nothing to give back the level rises, by more than is warm, and each thread is told so once. */
+UNIT_TEST(level_rises)
+{
+    struct hk_pulse one = {0}, other = {0};
+    unit_start();
+    hold(LEVEL_SUPERS + 8);
+    assert_true(growth_seen(&one, 0));
+    assert_false(growth_seen(&one, 0));
+    assert_true(growth_seen(&other, 0));
+    assert_false(growth_seen(&other, 1000));
+    hold(LEVEL_SUPERS + 9); /* within the step */
+    assert_false(growth_seen(&one, 0));
+    hold(LEVEL_SUPERS + 12);
+    assert_true(growth_seen(&other, 0));
+    assert_true(growth_seen(&one, 0));
+    assert_false(growth_seen(&other, 0));
+    assert_false(growth_seen(&one, 0));
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 0);
+}
+
+UNIT_TEST(level_comes_down)
+{
+    struct hk_pulse pulse = {0};
+    unit_start();
+    hold(2 * LEVEL_SUPERS);
+    assert_true(growth_seen(&pulse, 0));
+    hold_no_more_than(10);
+    hk_giveback_all();
+    fake_os_pass_ms(1000);
+    tick();
+    hold(LEVEL_SUPERS + 4);
+    assert_true(growth_seen(&pulse, 0));
+    hold_no_more_than(LEVEL_SUPERS);
+    hk_giveback_all();
+    fake_os_pass_ms(1000);
+    tick(); /* half of the level is in use: it stays */
+    hold(LEVEL_SUPERS + 4);
+    assert_false(growth_seen(&pulse, 0));
+}
+
+/* So much is mapped that no round maps more; the level is what it was in the beginning. */
+static void start_with_room(void)
+{
+    unit_start();
+    hold(2 * LEVEL_SUPERS);
+    hold_no_more_than(0);
+    hk_giveback_all();
+    assert_true(warm() < HK_SUPER);
+}
+
+enum { ROUNDS = 100, IDLE_SUPERS = 10, ROUND_MS = 20 };
+
+/* The heap grows beyond the level by what was given back a moment ago: rounds until it is not given back once more. */
+static unsigned rounds_paid(struct hk_pulse *pulse)
+{
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        hold(LEVEL_SUPERS + 8);
+        hold_no_more_than(LEVEL_SUPERS + 8 - IDLE_SUPERS);
+        if (growth_seen(pulse, ROUND_MS))
+            return round;
+    }
+    return ROUNDS;
+}
+
+/* 256 KiB a ms, and what was not used of a quarter of a second. */
+UNIT_TEST(paid_within_the_time)
+{
+    struct hk_pulse pulse = {0};
+    start_with_room();
+    unsigned ms_a_round = IDLE_SUPERS * HK_SUPER / (256 * HK_KIB) - ROUND_MS;
+    assert_in_range(rounds_paid(&pulse), 250 / ms_a_round, 250 / ms_a_round + 2);
+    assert_true(still_warm() >= IDLE_SUPERS * HK_SUPER);
+}
+
+/* Memory that is mapped for the first time cannot have been given back: it is paid for at any time. */
+UNIT_TEST(paid_for_what_is_new)
+{
+    struct hk_pulse pulse = {0};
+    bool zeroed;
+    start_with_room();
+    assert_in_range(rounds_paid(&pulse), 1, ROUNDS - 1);
+    assert_non_null(hk_big_alloc(100 * HK_MIB, 16, &zeroed));
+    size_t before = warm();
+    growth_seen(&pulse, 0);
+    assert_int_equal(before - warm(), IDLE_SUPERS * HK_SUPER);
+}
+
+/* Once time has passed, there is a share of it again. */
+UNIT_TEST(paid_after_a_while)
+{
+    struct hk_pulse pulse = {0};
+    start_with_room();
+    assert_in_range(rounds_paid(&pulse), 1, ROUNDS - 1);
+    hold(LEVEL_SUPERS + 14);
+    hold_no_more_than(LEVEL_SUPERS + 14 - IDLE_SUPERS);
+    size_t before = warm();
+    assert_false(growth_seen(&pulse, 1000));
+    assert_true(warm() < before);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all), cmocka_unit_test(when_due),
-                                       cmocka_unit_test(not_too_often), cmocka_unit_test(no_delay),
-                                       cmocka_unit_test(rested), cmocka_unit_test(share_of_time)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all),
+                                       cmocka_unit_test(when_due),
+                                       cmocka_unit_test(not_too_often),
+                                       cmocka_unit_test(no_delay),
+                                       cmocka_unit_test(rested),
+                                       cmocka_unit_test(share_of_time),
+                                       cmocka_unit_test(below_the_level),
+                                       cmocka_unit_test(paid_by_what_is_idle),
+                                       cmocka_unit_test(level_rises),
+                                       cmocka_unit_test(level_comes_down),
+                                       cmocka_unit_test(paid_within_the_time),
+                                       cmocka_unit_test(paid_for_what_is_new),
+                                       cmocka_unit_test(paid_after_a_while)};
     return cmocka_run_group_tests_name("giveback", tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -168,6 +169,113 @@ UNIT_TEST(fork_alone)
     unit_heap_holds(0);
 }
 
+static struct hk_owner *held;
+
+static void *holds_its_inboxes(void *unused)
+{
+    unit_start();
+    held = &hk_cache_self()->owner;
+    hk_lock(&held->drain_lock);
+    step_to(1);
+    step_wait(2);
+    hk_unlock(&held->drain_lock);
+    return unused;
+}
+
+static void child_without_the_holder(void)
+{
+    assert_true(hk_try_lock(&held->drain_lock));
+    hk_unlock(&held->drain_lock);
+    hak_trim(0);
+    unit_heap_holds(0);
+}
+
+/* A fork does not wait for who is at the inboxes of another thread. Its child does not have him. */
+UNIT_TEST(fork_amid_a_drain)
+{
+    pthread_t thread;
+    unit_start();
+    assert_int_equal(pthread_create(&thread, NULL, holds_its_inboxes, NULL), 0);
+    step_wait(1);
+    forked(child_without_the_holder);
+    step_to(2);
+    pthread_join(thread, NULL);
+    unit_heap_holds(0);
+}
+
+enum { BOOTY = 3000, BOOTY_SIZE = 1024, LOOT = 1000, FORKS = 40 };
+static void *booty[BOOTY];
+static _Atomic uint64_t stolen;
+
+static void free_booty(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < BOOTY; i++)
+        hak_free(booty[i]);
+}
+
+/* What it takes of the sleeper's it frees again, and that goes back to where it was taken from. */
+static void *steals(void *unused)
+{
+    static void *loot[LOOT];
+    unit_start();
+    while (atomic_load(&step) != 2) {
+        for (int i = 0; i < LOOT; i++)
+            loot[i] = hak_malloc(BOOTY_SIZE);
+        for (int i = 0; i < LOOT; i++)
+            hak_free(loot[i]);
+        hak_trim(0); /* what it cut itself goes: the next time it is short again */
+        atomic_store(&stolen, hk_load(hk_cache_self()->owner.counts.xvalue[HK_THREAD_remote_stolen]));
+    }
+    return unused;
+}
+
+static size_t live_blocks(void)
+{
+    static struct hk_census census;
+    hk_census_take(&census);
+    return census.sum.live_blocks;
+}
+
+/* What the thief had is lost to the child, a slab that it was just cutting too; the child's own blocks are not. */
+static void child_of_the_robbed(void)
+{
+    hak_trim(0);
+    size_t lost = live_blocks();
+    assert_in_range(lost, 0, BOOTY + LOOT);
+    for (int i = 0; i < BOOTY; i++) {
+        assert_non_null(booty[i] = hak_malloc(BOOTY_SIZE));
+        memset(booty[i], i, BOOTY_SIZE);
+    }
+    assert_int_equal(live_blocks(), lost + BOOTY);
+    for (int i = 0; i < BOOTY; i++)
+        assert_int_equal(((unsigned char *)booty[i])[BOOTY_SIZE - 1], i % 256);
+    free_booty(NULL);
+    hak_trim(0);
+    assert_int_equal(live_blocks(), lost);
+}
+
+UNIT_TEST(fork_amid_theft)
+{
+    pthread_t thief;
+    unit_start();
+    for (int i = 0; i < BOOTY; i++)
+        booty[i] = hak_malloc(BOOTY_SIZE);
+    unit_in_thread(free_booty, NULL);
+    fake_os_pass_ms(1000); /* asleep, from here on */
+    assert_int_equal(pthread_create(&thief, NULL, steals, NULL), 0);
+    for (int i = 0; i < FORKS; i++) {
+        uint64_t before = atomic_load(&stolen);
+        while (atomic_load(&stolen) == before)
+            sched_yield();
+        forked(child_of_the_robbed);
+    }
+    step_to(2);
+    pthread_join(thief, NULL);
+    hak_trim(0);
+    unit_heap_holds(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +284,8 @@ int main(void)
         cmocka_unit_test(threads),
         cmocka_unit_test(fork_with_another_owner),
         cmocka_unit_test(fork_alone),
+        cmocka_unit_test(fork_amid_a_drain),
+        cmocka_unit_test(fork_amid_theft),
     };
     return cmocka_run_group_tests_name("life", tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
-/* Owner: numbers, parcels, and the inbox: posted by many, taken by one, closed and opened. */
+/* Owner: numbers, parcels, and the inbox: posted by many, taken by one or stolen, closed and opened. */
 #include "unit/unit.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "slab/owner.h"
@@ -166,6 +167,26 @@ UNIT_TEST(many_strangers)
         assert_true(seen[i] <= 1);
 }
 
+/* By another thread, if the owner has not looked at the clock for so long, and is not at its inboxes just now. */
+UNIT_TEST(steal)
+{
+    start();
+    hk_store(owner.xawake, 100);
+    assert_null(hk_inbox_steal(&owner, CLASS, 10, 100));
+    for (uintptr_t i = 1; i <= 3; i++)
+        assert_true(hk_inbox_post(&owner, parcel_with(i)));
+    assert_null(hk_inbox_steal(&owner, CLASS, 10, 99));
+    assert_null(hk_inbox_steal(&owner, CLASS + 1, 10, 100));
+    assert_true(hk_try_lock(&owner.drain_lock));
+    assert_null(hk_inbox_steal(&owner, CLASS, 10, 100));
+    hk_unlock(&owner.drain_lock);
+    struct hk_parcel *two = hk_inbox_steal(&owner, CLASS, 2, 100);
+    assert_int_equal(two->blocks[0], 3);
+    assert_int_equal(drop_chain(two), 2);
+    assert_int_equal(drop_chain(hk_inbox_take(&owner, CLASS, 10)), 1);
+    assert_null(hk_inbox_steal(&owner, CLASS, 10, 100));
+}
+
 static _Atomic bool over;
 static unsigned char arrived[AT_ENDS];
 
@@ -211,6 +232,7 @@ int main(void)
         cmocka_unit_test(post_and_take),
         cmocka_unit_test(close_and_open),
         cmocka_unit_test(many_strangers),
+        cmocka_unit_test(steal),
         cmocka_unit_test(a_thief_at_the_end),
     };
     return cmocka_run_group_tests_name("owner", tests, NULL, NULL);

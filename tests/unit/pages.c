@@ -203,12 +203,85 @@ UNIT_TEST(huge_pages_stay_whole)
         assert_true(look_after(slabs[i], 2 * DELAY));
 }
 
+static bool look_for_growth(struct hk_slab *slab)
+{
+    struct hk_sweep sweep = {.touched = clock_now(), .now = clock_now(), .effort = 1000, .pays = true};
+    return hk_slab_sweep(slab, &sweep);
+}
+
+static void take_and_give(struct hk_slab *slab)
+{
+    void *block;
+    hk_slab_take(slab, &block + 1, 1);
+    memset(block, 0xa5, slab->block_size);
+    hk_slab_give(slab, block);
+}
+
+/* Growth does not wait for the delay; only what blocks were taken from since the last look, it leaves. */
+UNIT_TEST(for_growth)
+{
+    struct hk_slab *slab = start_with(CLASS_OF_4096);
+    give(slab, 3);
+    assert_false(look_for_growth(slab)); /* it was just filled */
+    assert_true(look_for_growth(slab));
+    expect_gone(slab);
+    give(slab, 7);
+    assert_false(look_after(slab, 0));
+    give(slab, 8);
+    assert_true(look_for_growth(slab)); /* blocks only came back */
+    expect_gone(slab);
+    take_and_give(slab);
+    assert_false(look_for_growth(slab));
+    assert_int_equal(bytes_gone(slab), 2 * HK_PAGE);
+    assert_true(look_for_growth(slab));
+    expect_gone(slab);
+}
+
+/* Clean is what has gone, until a block is taken, or the slab is no more. */
+UNIT_TEST(clean)
+{
+    struct hk_slab *slab = start_with(CLASS_OF_4096);
+    assert_int_equal(hk_slabs_clean(), 0);
+    give(slab, 3);
+    give(slab, 4);
+    assert_int_equal(hk_slabs_clean(), 0);
+    look_after(slab, 2 * DELAY);
+    assert_int_equal(hk_slabs_clean(), 2 * HK_PAGE);
+    give(slab, 7);
+    fake_os_refuse(fake_refuse_purge);
+    hk_slab_purge(slab);
+    assert_int_equal(hk_slabs_clean(), 2 * HK_PAGE);
+    fake_os_refuse(NULL);
+    hk_slab_purge(slab);
+    assert_int_equal(hk_slabs_clean(), 3 * HK_PAGE);
+    take_and_give(slab);
+    assert_int_equal(hk_slabs_clean(), 0);
+    for (unsigned i = 0; i < slab->blocks; i++)
+        if (blocks[i] != NULL)
+            give(slab, i);
+    hk_slab_purge(slab);
+    struct hk_slab *longer = make_full(CLASS_OF_32768);
+    give(longer, 2);
+    assert_int_equal(hk_slab_purge(longer), 32768);
+    assert_int_equal(hk_slabs_clean(), slab->bytes + 32768);
+    hk_slab_release(slab);
+    assert_int_equal(hk_slabs_clean(), 32768);
+    take_and_give(longer);
+    assert_int_equal(hk_slabs_clean(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(which_pages), cmocka_unit_test(after_the_delay), cmocka_unit_test(a_rest_counts),
-        cmocka_unit_test(not_twice),   cmocka_unit_test(neighbours),      cmocka_unit_test(refused),
+        cmocka_unit_test(which_pages),
+        cmocka_unit_test(after_the_delay),
+        cmocka_unit_test(a_rest_counts),
+        cmocka_unit_test(not_twice),
+        cmocka_unit_test(neighbours),
+        cmocka_unit_test(refused),
         cmocka_unit_test(huge_pages_stay_whole),
+        cmocka_unit_test(for_growth),
+        cmocka_unit_test(clean),
     };
     return cmocka_run_group_tests_name("pages", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Runs: the tightest fit, warm units first, extension, growth, and purge by age. */
+/* Runs: the tightest fit, warm units first, extension, growth, purge by age, and what is warm. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -237,6 +237,83 @@ UNIT_TEST(suspected)
     assert_int_equal(*(char *)run, 0);
 }
 
+/* The oldest super goes first, whole, until it is enough; one whose units came free a moment ago stays. */
+UNIT_TEST(oldest_first)
+{
+    enum { COUNT = 4 };
+    uintptr_t supers[COUNT];
+    start();
+    for (unsigned i = 0; i < COUNT; i++)
+        supers[i] = get(HK_SUPER_UNITS);
+    for (unsigned i = 0; i < COUNT; i++) {
+        fake_os_pass_ms(100);
+        hk_run_free(supers[i], HK_SUPER_UNITS);
+    }
+    uint64_t now = hk_os.clock_ms();
+    assert_int_equal(hk_runs_purge_oldest(now, 20, HK_SUPER + 1), 2 * HK_SUPER);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_equal(*(char *)supers[i], i < 2 ? 0 : 1);
+    assert_int_equal(hk_runs_purge_oldest(now, 20, SIZE_MAX), HK_SUPER);
+    assert_int_equal(hk_runs_purge_oldest(now + 19, 20, SIZE_MAX), 0);
+    assert_int_equal(totals().free_dirty, HK_SUPER);
+    assert_int_equal(hk_runs_purge_oldest(now + 20, 20, SIZE_MAX), HK_SUPER);
+    assert_int_equal(totals().free_dirty, 0);
+}
+
+/* Warm is what was ever taken, until it is given back. */
+static void warm_follows(void)
+{
+    assert_int_equal(hk_runs_warm(), 0);
+    uintptr_t at = get(4);
+    assert_int_equal(hk_runs_warm(), 4 * HK_UNIT);
+    hk_run_free(at, 4);
+    assert_int_equal(hk_runs_warm(), 4 * HK_UNIT);
+    assert_int_equal(get(3), at); /* of these */
+    assert_int_equal(hk_runs_warm(), 4 * HK_UNIT);
+    assert_true(hk_run_extend(at, 3, 3)); /* one of these, and two others */
+    assert_int_equal(hk_runs_warm(), 6 * HK_UNIT);
+    uintptr_t other = get(1);
+    hk_run_free(at, 6);
+    hk_runs_purge(0, 0);
+    assert_int_equal(hk_runs_warm(), HK_UNIT);
+    hk_run_free(other, 1);
+    hk_runs_purge_oldest(hk_os.clock_ms(), 0, SIZE_MAX);
+    assert_int_equal(hk_runs_warm(), 0);
+    get(2);
+    assert_int_equal(hk_runs_warm(), 2 * HK_UNIT);
+}
+
+UNIT_TEST(warm_flat)
+{
+    start();
+    warm_follows();
+}
+
+UNIT_TEST(warm_scarce)
+{
+    fake_os.address_limit = HK_GIB;
+    start();
+    warm_follows();
+}
+
+UNIT_TEST(warm_if_refused)
+{
+    start();
+    uintptr_t at = get(4);
+    hk_run_free(at, 4);
+    fake_os_refuse(fake_refuse_purge);
+    hk_runs_purge(0, 0);
+    assert_int_equal(hk_runs_warm(), 4 * HK_UNIT);
+    fake_os_refuse(NULL);
+    hk_runs_purge(0, 0);
+    assert_int_equal(hk_runs_warm(), 0);
+    hk_map_super(at)->huge = true;
+    hk_runs_suspect_huge();
+    assert_int_equal(hk_runs_warm(), totals().free_dirty);
+    hk_runs_purge(0, 0);
+    assert_int_equal(hk_runs_warm(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +326,10 @@ int main(void)
         cmocka_unit_test(growth_refused),
         cmocka_unit_test(address_limit_set_later),
         cmocka_unit_test(suspected),
+        cmocka_unit_test(oldest_first),
+        cmocka_unit_test(warm_flat),
+        cmocka_unit_test(warm_scarce),
+        cmocka_unit_test(warm_if_refused),
         cmocka_unit_test(random_load_flat),
         cmocka_unit_test(random_load_scarce),
     };
