@@ -24,8 +24,10 @@ struct hk_slab *hk_registry_claim(void *block, unsigned class, struct hk_owner *
 /* Frees a block of an orphan in place; false if its slab is no orphan (any more). */
 bool hk_registry_free(void *block, unsigned class);
 
-/* A block for a thread that has no cache; NULL if the system refuses. */
+/* Are there orphans of the class with free blocks? A glance. */
 bool hk_registry_has(unsigned class);
+
+/* A block for a thread that has no cache; NULL if the system refuses. */
 void *hk_registry_alloc(unsigned class);
 
 /* Gives back pages of orphans that have been free for the purge delay, as long as the effort lasts; goes on where it stopped.
