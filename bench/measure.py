@@ -56,7 +56,7 @@ class Runner:
     def counted(self, work: Workload, allocator: Allocator) -> tuple[Sample, Trace]:
         """The figures of one run with its system calls, and the series that it
         printed; the times are not to be used."""
-        program, launch = self._run(work, allocator, 1, COUNT_SYSCALLS)
+        program, launch = self._run(work, allocator, 1, COUNT_SYSCALLS if work.traced else ())
         return self._figures(work, program, launch), program.get("series", [])
 
     def trace(self, work: Workload, allocator: Allocator) -> Trace:

@@ -24,6 +24,7 @@ class Workload:
     trace_rss: bool = False  # once, its resident memory is seen over time
     series: str = ""  # it prints its own, with its live bytes: by "operations" or by "ms"
     program: str = ""  # a real one's name, of programs.py
+    traced: bool = True  # False: thousands of threads, whose system calls would be counted for hours
 
     def amount(self, quick: bool) -> int:
         return (self.quick_n or self.n // 10 or self.n) if quick else self.n

@@ -143,7 +143,7 @@ def phase(name: str, label: str) -> Point:
 
 
 def idle_threads(row: str, label: str, n: int, quick_n: int, goal: Goal) -> Point:
-    work = Workload("bench_threads idle {n}", n, quick_n, single_thread=False)
+    work = Workload("bench_threads idle {n}", n, quick_n, single_thread=False, traced=False)
     floor = goal if goal.value else AHEAD
     return Point(row, label, work, "kib_per_thread", "KiB", False, floor, goal, default=False)
 
