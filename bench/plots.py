@@ -50,7 +50,7 @@ MARKERS = "osD^vP*Xph<>"
 DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))
 LEAST, MOST = 0.25, 16.0  # ratios beyond are drawn at the edge, as an arrow
 TICKS = (1, 2, 0.5, 4, 0.25, 8, 16, 1.5, 0.7, 1.25, 0.8, 3, 1.1, 0.9)  # the first matter most
-APART = 0.08  # of the axis, between two of them
+APART = 0.12  # of the axis, between two of them
 WIDTH = 8.4  # inches
 STYLE = {
     "font.family": ["DejaVu Sans"],
