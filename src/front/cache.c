@@ -320,11 +320,13 @@ void *hk_cache_alloc(struct hk_cache *cache, unsigned class)
     return HK_LIKELY(block != NULL) ? block : refill(cache, class);
 }
 
+static bool allocates(const struct hk_cache *cache, unsigned class) { return cache->front.bins[class].served > 0; }
+
 /* A larger block of somebody else's slab is as good in the freer's bin, if that allocates such blocks too: no two threads then write
  * to one cache line, as they would with small ones. */
 static bool of_use_here(const struct hk_cache *cache, unsigned class)
 {
-    return hk_classes[class].size >= KEPT_BY_ANYBODY_FROM && cache->front.bins[class].served > 0;
+    return hk_classes[class].size >= KEPT_BY_ANYBODY_FROM && allocates(cache, class);
 }
 
 static void keep(struct hk_cache *cache, unsigned class, void *block)
@@ -345,7 +347,7 @@ static void keep(struct hk_cache *cache, unsigned class, void *block)
  * is short finds it: a thread that frees and never allocates would keep all it frees from everybody. */
 static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
 {
-    bool wanted = cache->front.bins[class].served > 0 && !hk_blocks_has_partial(&cache->owner, class);
+    bool wanted = allocates(cache, class) && !hk_blocks_has_partial(&cache->owner, class);
     struct hk_slab *slab = wanted ? hk_registry_claim(block, class, &cache->owner) : NULL;
     if (slab == NULL) {
         hk_deliver(block);

@@ -42,11 +42,11 @@ struct hk_owner {
     /* the owner's; of these, the shelves and what follows them also the background thread's, under the lock */
     struct hk_thread_counts counts;
     struct hk_lock shelves_lock;
-    bool open;            /* it has a thread */
+    bool open;               /* it has a thread */
     _Atomic uint64_t xawake; /* when it last looked at the clock, ms */
-    bool sweep_pays;      /* for growth */
-    unsigned sweep_class; /* how far the sweep over the shelves has come */
-    unsigned sweep_left;  /* shelves to go */
+    bool sweep_pays;         /* for growth */
+    unsigned sweep_class;    /* how far the sweep over the shelves has come */
+    unsigned sweep_left;     /* shelves to go */
     struct hk_walk sweep;
     struct hk_shelf shelves[HK_CLASSES];
     /* of whoever drains, under the lock */

@@ -18,12 +18,12 @@ enum {
 #define LEAST_LEVEL (64 * HK_MIB)
 #define LEAST_PAID (4 * HK_MIB)
 enum {
-    STEPS_OF_RISE = 32,      /* a step is so much of what is warm */
-    PAID_PER_RISE = 16,
-    IDLE_WORTH_LOOKING = 16, /* a part of what is warm */
+    STEPS_OF_RISE = 32,       /* a step is so much of what is warm */
+    PAID_PER_RISE = 16,       /* bytes: the level rises by so much of what is paid */
+    IDLE_WORTH_PAYING = 16,   /* a part of what is warm */
     PAID_PER_MS = 256 * 1024, /* to touch so much again takes a twentieth of the time */
-    UNUSED_MS = 250,
-    IDLE_MS = 20, /* what came free a moment ago is about to be wanted again */
+    UNUSED_MS = 250,          /* of the share that was not used, so much is kept */
+    IDLE_MS = 20,             /* what came free a moment ago is about to be wanted again */
 };
 
 static _Atomic uint64_t xlast_pass;
@@ -106,8 +106,8 @@ static void pay_for_growth(uint64_t now, size_t level, size_t warm)
 {
     size_t due = hk_max(LEAST_PAID, 2 * (warm - level)), paid = 0;
     uint64_t paid_up = hk_max(hk_load(xpaid_up), now - hk_min(now, UNUSED_MS));
-    bool more = mapped_more(), may_pay = more || paid_up <= now;
-    if (may_pay && idle_bytes() > warm / IDLE_WORTH_LOOKING) {
+    bool more = mapped_more(); /* asked each time: it notes what it sees */
+    if ((more || paid_up <= now) && idle_bytes() > warm / IDLE_WORTH_PAYING) {
         paid = hk_runs_purge_oldest(now, IDLE_MS, due);
         if (paid < due)
             paid += hk_big_purge_oldest(now, IDLE_MS, due - paid);
@@ -115,7 +115,8 @@ static void pay_for_growth(uint64_t now, size_t level, size_t warm)
     hk_store(xpaid_up, paid_up + paid / PAID_PER_MS);
     bool enough = paid >= warm - level;
     size_t risen = enough ? level + paid / PAID_PER_RISE : warm + warm / STEPS_OF_RISE;
-    bool first = atomic_compare_exchange_strong_explicit(&xlevel, &level, risen, memory_order_relaxed, memory_order_relaxed);
+    bool first =
+        atomic_compare_exchange_strong_explicit(&xlevel, &level, risen, memory_order_relaxed, memory_order_relaxed);
     if (!first || enough)
         return;
     hk_add(xrises, 1);
