@@ -22,7 +22,7 @@ endif()
 set(hakmem_test_launcher)
 if(HAKMEM_VALGRIND)
   find_program(HAKMEM_VALGRIND_PROGRAM valgrind REQUIRED)
-  set(hakmem_test_launcher ${HAKMEM_VALGRIND_PROGRAM} -q --error-exitcode=99 --soname-synonyms=somalloc=nouserintercepts)
+  set(hakmem_test_launcher ${HAKMEM_VALGRIND_PROGRAM} -q --error-exitcode=99 --fair-sched=yes --soname-synonyms=somalloc=nouserintercepts)
 endif()
 if(HAKMEM_SANITIZE STREQUAL "thread" AND EXISTS /proc/sys/vm/mmap_rnd_bits)
   # gcc's TSan before 14 expects memory where a kernel that randomises more than 28 bits does not put it.
