@@ -62,14 +62,6 @@
 /* What is read after this is not read before it. Costs no instruction; the processor is not held. */
 #define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
 
-/* Adds elements to a pointer in memory, in one instruction where there is one. */
-#if defined(__x86_64__)
-#define HK_ADD_IN_PLACE(pointer, n)                                                                                    \
-    __asm__("addq %1, %0" : "+m"(pointer) : "i"((long)(n) * (long)sizeof *(pointer)) : "cc")
-#else
-#define HK_ADD_IN_PLACE(pointer, n) ((pointer) += (n))
-#endif
-
 /* Tells the processor that this is a loop that waits. */
 #if defined(__x86_64__)
 #define HK_SPIN_HINT() __builtin_ia32_pause()

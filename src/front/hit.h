@@ -51,17 +51,16 @@ HK_INLINE struct hk_bin *hk_bin_at(struct hk_front *front, size_t offset)
 
 HK_INLINE void *hk_hit_pop(struct hk_front *front, size_t offset, bool prefetch)
 {
-    void **top = hk_bin_at(front, offset)->top;
+    struct hk_bin *bin = hk_bin_at(front, offset);
+    void **top = bin->top;
     void *block = *top;
     HK_AS_RESULT(block);
     if (HK_UNLIKELY(block == NULL))
         return NULL;
-    HK_FORGET(offset);
     if (prefetch)
         __builtin_prefetch(top[-1], 1); /* who pops next will write there; at the bottom, NULL: a prefetch cannot fault */
-    HK_ADD_IN_PLACE(hk_bin_at(front, offset)->top, -1);
-    HK_FORGET(offset);
-    hk_bin_at(front, offset)->served++;
+    bin->top = top - 1; /* not -= in memory: the processor is a third slower at handing that on to the next push */
+    bin->served++;
     return block;
 }
 
@@ -74,7 +73,7 @@ HK_INLINE bool hk_hit_push(struct hk_front *front, size_t offset, void *block)
     top[1] = block;
     HK_READ_NO_EARLIER(); /* a signal handler that jumps away must not leave a top over an old item */
     HK_FORGET(offset);
-    HK_ADD_IN_PLACE(hk_bin_at(front, offset)->top, 1);
+    hk_bin_at(front, offset)->top = top + 1;
     return true;
 }
 

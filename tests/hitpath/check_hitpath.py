@@ -103,7 +103,8 @@ def foreign_stores(steps: list[Instruction]) -> list[Instruction]:
         source = memory(step.operands[0])
         reached = source and (source["segment"] == "%fs:" or WIDE.get(source["base"]) in own)
         moved = WIDE.get(step.operands[0]) in own
-        if PLAIN_LOAD.fullmatch(step.name) and (reached or moved):
+        offset = step.name.startswith("add") and (moved or (source and source["segment"] == "%fs:"))
+        if offset or (PLAIN_LOAD.fullmatch(step.name) and (reached or moved)):
             own.add(WIDE.get(target))
         elif not (step.name.startswith(("add", "sub", "lea")) and WIDE.get(target) == "%rsp"):
             own.discard(WIDE.get(target))

@@ -80,12 +80,20 @@ class FastPath(unittest.TestCase):
     def test_common_counter_by_pointer(self):
         self.assertIn("not the thread's own", self.said('long *at = &together; __asm__("" : "+r"(at)); *at = 1;'))
 
+    def test_offset_to_what_is_common(self):
+        at = 'long at = (long)&together; __asm__("add %1, %0" : "+r"(at) : "m"(*(long *)self)); *(long *)at = 1;'
+        self.assertIn("not the thread's own", self.said(at))
+
+    def test_offset_to_what_is_own(self):
+        at = 'char *at = (char *)8; __asm__("add %1, %0" : "+r"(at) : "r"(self)); *(long *)at = 1;'
+        self.assertNotIn("not the thread's own", self.said(at))
+
     def test_write_into_the_block(self):
         wrong = "void free(void *p) { *(void **)p = 0; }\n"
         self.assertIn("not the thread's own", self.said("", wrong))
 
     def test_too_long(self):
-        self.assertIn("instructions of the path", self.said('__asm__ volatile(".rept 17; nop; .endr");'))
+        self.assertIn("instructions of the path", self.said('__asm__ volatile(".rept 18; nop; .endr");'))
 
 
 @unittest.skipUnless(shutil.which("valgrind"), "no valgrind here")
