@@ -12,7 +12,7 @@ struct hk_slab_table hk_slab_table;
 
 #define FLAT_SLABS ((size_t)1 << 26)
 /* Descriptors beyond one for each unit that the address limit allows: for slabs that are just being made or dropped. */
-enum { RECIPROCAL_SHIFT = 40, SPARE_SLABS = 64 };
+enum { SPARE_SLABS = 64 };
 
 static struct {
     struct hk_lock lock;
@@ -90,7 +90,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     slab->class = (uint8_t)class;
     slab->bytes = row->slab_bytes;
     slab->block_size = row->size;
-    slab->reciprocal = (((uint64_t)1 << RECIPROCAL_SHIFT) + row->size - 1) / row->size;
+    slab->reciprocal = (((uint64_t)1 << HK_RECIPROCAL_SHIFT) + row->size - 1) / row->size;
     slab->blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);
     slab->first_word = 0;
     slab->pages = HK_PAGES_TAKEN;
@@ -175,39 +175,11 @@ void hk_slab_take(struct hk_slab *slab, void **end, unsigned n)
     slab->first_word = (uint16_t)word;
 }
 
-HK_COLD static void give_refused(const struct hk_slab *slab, const void *block)
+HK_COLD void hk_slab_give_refused(const struct hk_slab *slab, const void *block)
 {
     size_t index = hk_slab_index(slab, (uintptr_t)block);
     bool start_of_block = index < slab->blocks && slab->start + index * slab->block_size == (uintptr_t)block;
     hk_slab_invalid(start_of_block ? "block already free" : "pointer inside a block", block);
-}
-
-unsigned hk_slab_give_run(struct hk_slab *slab, void *const *blocks, unsigned n)
-{
-    const uintptr_t start = slab->start;
-    const size_t bytes = slab->bytes, size = slab->block_size, count = slab->blocks;
-    const uint64_t reciprocal = slab->reciprocal;
-    uint64_t *freebits = slab->freebits;
-    size_t first_word = slab->first_word;
-    unsigned given = 0;
-    do {
-        size_t offset = (uintptr_t)blocks[given] - start;
-        if (offset >= bytes)
-            break;
-        size_t index = (size_t)((offset * reciprocal) >> RECIPROCAL_SHIFT);
-        if (HK_UNLIKELY(index >= count || index * size != offset))
-            give_refused(slab, blocks[given]);
-        size_t word = index / 64;
-        uint64_t bits = freebits[word], bit = (uint64_t)1 << (index % 64);
-        if (HK_UNLIKELY((bits & bit) != 0))
-            give_refused(slab, blocks[given]);
-        freebits[word] = bits | bit;
-        first_word = word < first_word ? word : first_word;
-    } while (++given < n);
-    slab->first_word = (uint16_t)first_word;
-    slab->free = (uint16_t)(slab->free + given);
-    slab->pages &= HK_PAGES_FREED;
-    return given;
 }
 
 void hk_slab_give(struct hk_slab *slab, void *block) { hk_slab_give_run(slab, &block, 1); }

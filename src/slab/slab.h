@@ -20,6 +20,7 @@ enum {
     HK_ORPHAN = 1,     /* owner of slabs whose thread has ended */
     HK_FIRST_OWNER = 2,
     HK_CLASS_BIG = HK_CLASSES, /* "class" of a big block's first unit */
+    HK_RECIPROCAL_SHIFT = 40,
 };
 
 /* What is known of the pages that no taken block lies on. */
@@ -35,7 +36,7 @@ struct hk_slab {
     uintptr_t start;
     size_t bytes;      /* of the run; for a big block, of its mapping */
     uint64_t *freebits;
-    uint64_t reciprocal; /* 2^40 / block size, rounded up */
+    uint64_t reciprocal; /* 2^HK_RECIPROCAL_SHIFT / block size, rounded up */
     uint32_t number;
     uint32_t block_size;
     uint16_t blocks;
@@ -77,7 +78,7 @@ HK_INLINE struct hk_slab *hk_slab_at(uintptr_t address) { return &hk_slab_table.
 /* Which block an address lies in (the slab's tail counts on). */
 HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
 {
-    return (size_t)(((address - slab->start) * slab->reciprocal) >> 40);
+    return (size_t)(((address - slab->start) * slab->reciprocal) >> HK_RECIPROCAL_SHIFT);
 }
 
 /* A descriptor without a run, for a block of its own mapping; NULL if the system refuses. */
@@ -98,8 +99,37 @@ void hk_slab_take(struct hk_slab *slab, void **end, unsigned n);
 /* Gives one block back. Fatal if it is no block of the slab, or free already. */
 void hk_slab_give(struct hk_slab *slab, void *block);
 
-/* Gives back blocks[0], which is the slab's, and those after it up to the first that lies elsewhere. Their number. */
-unsigned hk_slab_give_run(struct hk_slab *slab, void *const *blocks, unsigned n);
+_Noreturn void hk_slab_give_refused(const struct hk_slab *slab, const void *block);
+
+/* Gives back blocks[0], which is the slab's, and those after it up to the first that lies elsewhere. Their number. Inline: where
+ * blocks come in random order, each is a run of its own. */
+HK_INLINE unsigned hk_slab_give_run(struct hk_slab *slab, void *const *blocks, unsigned n)
+{
+    const uintptr_t start = slab->start;
+    const size_t bytes = slab->bytes, size = slab->block_size, count = slab->blocks;
+    const uint64_t reciprocal = slab->reciprocal;
+    uint64_t *freebits = slab->freebits;
+    size_t first_word = slab->first_word;
+    unsigned given = 0;
+    do {
+        size_t offset = (uintptr_t)blocks[given] - start;
+        if (offset >= bytes)
+            break;
+        size_t index = (size_t)((offset * reciprocal) >> HK_RECIPROCAL_SHIFT);
+        if (HK_UNLIKELY(index >= count || index * size != offset))
+            hk_slab_give_refused(slab, blocks[given]);
+        size_t word = index / 64;
+        uint64_t bits = freebits[word], bit = (uint64_t)1 << (index % 64);
+        if (HK_UNLIKELY((bits & bit) != 0))
+            hk_slab_give_refused(slab, blocks[given]);
+        freebits[word] = bits | bit;
+        first_word = word < first_word ? word : first_word;
+    } while (++given < n);
+    slab->first_word = (uint16_t)first_word;
+    slab->free = (uint16_t)(slab->free + given);
+    slab->pages &= HK_PAGES_FREED;
+    return given;
+}
 
 /* Notes which of the slab's sixteenths have been given back to the system; until a block is taken, when it is none. */
 void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths);

@@ -7,7 +7,7 @@
  * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `api/life.c`; `hk_caches_fork_prepare()`,
  *          `hk_caches_fork_parent()`, `hk_caches_fork_child()`, `bury()`, `reopen_inboxes()` in `front/cache.c`;
  *          `hk_registry_fork_prepare()`, `hk_registry_orphan_rest()`, `hk_registry_adopt()` in `slab/registry.c`;
- *          `hk_slab_recount()`, `hk_slab_take()`, `hk_slab_give_run()` in `slab/slab.c`; `hk_inbox_post()`,
+ *          `hk_slab_recount()`, `hk_slab_take()` in `slab/slab.c`; `hk_slab_give_run()` in `slab/slab.h`; `hk_inbox_post()`,
  *          `hk_inboxes_close()`, `hk_inbox_forget()` in `slab/owner.c`; `hk_deliver()` in `slab/outbox.c`; `hk_bin_shed()` in
  *          `front/bins.c`
  * Shows    the parent and its threads go on; in the child, what a lock protects is whole, the forker's parcels are whole, the
