@@ -32,7 +32,7 @@ static size_t next_capacity(const struct hk_cache *cache, unsigned class, size_t
     size_t most = largest_capacity(class);
     while (wish > most || (now == 0 && wish > 1 && wish * size > FIRST_BYTES))
         wish /= 2;
-    while (wish > now && wish > 1 && cache->granted + (wish - now) * size > hk_options.thread_cache)
+    while (wish > now && wish > 1 && cache->granted + (wish - now) * size > cache->budget)
         wish /= 2;
     return wish;
 }

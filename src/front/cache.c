@@ -6,10 +6,12 @@
 #include "base/fatal.h"
 #include "base/lock.h"
 #include "front/bins.h"
+#include "policy/options.h"
 #include "slab/registry.h"
 #include "span/dawn.h"
 #include "span/foreign.h"
 #include "span/meta.h"
+#include "span/runs.h"
 #include "tiers/bigcache.h"
 #include "tiers/blocks.h"
 #include "tiers/giveback.h"
@@ -31,6 +33,7 @@ enum {
 static struct {
     struct hk_lock lock;
     struct hk_cache *unused;
+    _Atomic size_t xalive;
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
 struct hk_front hk_front_unborn, hk_front_dying;
@@ -43,6 +46,8 @@ static void shut_front(struct hk_front *front)
         hk_bin_reset(&front->bins[class]);
     front->key = UINT32_MAX;
 }
+
+#define HEAP_A_BUDGET (64 * HK_MIB)
 
 /* Where address space is scarce, a mapping of its own wastes less of it than a place among other runs. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
@@ -88,6 +93,13 @@ static void reset_bins(struct hk_cache *cache)
     cache->granted = 0;
 }
 
+/* Grows with the heap: a thread that deals in large blocks needs more than a few of each. */
+static size_t budget(void)
+{
+    size_t heap_a_thread = hk_runs_warm() / hk_load(pool.xalive);
+    return hk_options.thread_cache * hk_max(1, heap_a_thread / HEAP_A_BUDGET);
+}
+
 bool hk_cache_begin(void)
 {
     struct hk_cache *cache = pooled();
@@ -104,6 +116,8 @@ bool hk_cache_begin(void)
     cache->next_asked = HK_FIRST_OWNER;
     hk_store(cache->owner.xawake, UINT64_MAX);
     cache->alive = true;
+    hk_add(pool.xalive, 1);
+    cache->budget = budget();
     hk_self = &cache->front;
     HK_COUNT(threads_started, 1);
     return true;
@@ -264,6 +278,7 @@ static void tick(struct hk_cache *cache, int weight)
     drain_some(cache);
     bool rested = hk_giveback_look(&cache->pulse);
     hk_store(cache->owner.xawake, cache->pulse.now);
+    cache->budget = budget();
     if (rested)
         empty_bins(cache);
     if (hk_giveback_tick(&cache->pulse))
@@ -433,6 +448,7 @@ void hk_cache_end(void)
     hk_giveback_look(&cache->pulse);
     hk_giveback_tick(&cache->pulse);
     HK_COUNT(threads_ended, 1);
+    hk_sub(pool.xalive, 1);
     hk_lock(&pool.lock);
     cache->alive = false;
     cache->next_unused = pool.unused;
@@ -475,6 +491,7 @@ static void bury(struct hk_cache *cache)
         hk_inbox_forget(&cache->owner, class);
     }
     HK_COUNT(fork_stranded, blocks);
+    hk_sub(pool.xalive, 1);
     cache->alive = false;
     cache->next_unused = pool.unused;
     pool.unused = cache;

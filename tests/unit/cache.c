@@ -112,6 +112,37 @@ UNIT_TEST(budget)
     unit_heap_holds(0);
 }
 
+static void get_one_and_free(void *unused)
+{
+    (void)unused;
+    hak_free(hak_malloc(64));
+}
+
+static void wait_for_a_look(void)
+{
+    for (int i = 0; i < 16; i++)
+        hak_free(hak_malloc(2 * HK_MIB)); /* a slow call each */
+}
+
+/* Where a thread's part of the heap is larger, so is its budget; with the part it shrinks. */
+UNIT_TEST(budget_of_a_large_heap)
+{
+    enum { LARGE = 1000 };
+    hk_options.purge_delay = 0;
+    struct hk_cache *cache = start();
+    assert_int_equal(cache->budget, hk_options.thread_cache);
+    unit_in_thread(get_one_and_free, NULL); /* ended: it has no part any more */
+    get_many(256 * HK_KIB, LARGE);
+    wait_for_a_look();
+    assert_int_equal(cache->budget, 3 * hk_options.thread_cache); /* 250 MiB */
+    free_many(LARGE);
+    hk_cache_trim(cache);
+    hak_trim(0);
+    wait_for_a_look();
+    assert_int_equal(cache->budget, hk_options.thread_cache);
+    unit_heap_holds(0);
+}
+
 /* Without memory for the bins' arrays blocks are served one by one. */
 UNIT_TEST(no_arrays)
 {
@@ -524,6 +555,7 @@ int main(void)
         cmocka_unit_test(bins_grow),
         cmocka_unit_test(caps),
         cmocka_unit_test(budget),
+        cmocka_unit_test(budget_of_a_large_heap),
         cmocka_unit_test(no_arrays),
         cmocka_unit_test(trim),
         cmocka_unit_test(idle_bins),
