@@ -37,7 +37,7 @@ static void *big_alloc(size_t size, size_t align, bool *zeroed)
     if (block != NULL && cache != NULL) {
         HK_COUNT_THREAD(&cache->owner.counts, big_calls, 1);
         if (*zeroed)
-            hk_cache_grew(cache);
+            hk_cache_grew(cache, size);
     } else if (block != NULL)
         HK_COUNT(orphan_calls, 1);
     return block;
@@ -193,12 +193,21 @@ static size_t extent(const void *block, bool *foreign)
     return readable;
 }
 
+static void *big_resize(void *block, size_t size, size_t extent_now)
+{
+    struct hk_cache *cache = hk_life_cache();
+    void *resized = hk_big_resize(block, size);
+    if (resized != NULL && cache != NULL && size > extent_now)
+        hk_cache_grew(cache, size - extent_now);
+    return resized;
+}
+
 static void *resize_in_place(void *block, size_t size, size_t extent_now)
 {
     if (extent_now <= HK_FINE_MAX)
         return NULL;
     if (hk_route_class(hk_map_lookup((uintptr_t)block)) == HK_CLASS_BIG)
-        return hk_big_resize(block, size);
+        return big_resize(block, size, extent_now);
     return hk_cache_resize(hk_life_cache(), block, size) ? block : NULL;
 }
 

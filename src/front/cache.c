@@ -409,7 +409,10 @@ void hk_cache_free(struct hk_cache *cache, void *block)
     }
 }
 
-void hk_cache_grew(struct hk_cache *cache) { tick(cache, REMOTE_FREES_PER_TICK); }
+void hk_cache_grew(struct hk_cache *cache, size_t bytes)
+{
+    tick(cache, bytes >= HK_LARGE_MAX ? REMOTE_FREES_PER_TICK : SLOW_CALL);
+}
 
 bool hk_cache_resize(struct hk_cache *cache, void *block, size_t size)
 {

@@ -49,8 +49,8 @@ void *hk_cache_alloc(struct hk_cache *cache, unsigned class);
 /* Frees a block that the hit path did not take. `cache` may be NULL. */
 void hk_cache_free(struct hk_cache *cache, void *block);
 
-/* The calling thread has just had memory mapped for a big block. */
-void hk_cache_grew(struct hk_cache *cache);
+/* The calling thread has just had so many bytes mapped for a big block, or had one grow by them. */
+void hk_cache_grew(struct hk_cache *cache, size_t bytes);
 
 /* A block resized where it is; false if it has to move. */
 bool hk_cache_resize(struct hk_cache *cache, void *block, size_t size);

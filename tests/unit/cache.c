@@ -112,6 +112,25 @@ UNIT_TEST(budget)
     unit_heap_holds(0);
 }
 
+/* A big block that grows is growth like any other: idle memory pays for it. */
+UNIT_TEST(growth_by_realloc)
+{
+    start();
+    get_many(256 * HK_KIB, 200);
+    free_many(200);
+    hk_cache_trim(hk_cache_self());
+    fake_os_pass_ms(100);
+    char *buffer = hak_malloc(2 * HK_MIB);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purges]), 0);
+    for (size_t mib = 4; mib < 32; mib += 2) {
+        fake_os_pass_ms(1);
+        assert_non_null(buffer = hak_realloc(buffer, mib * HK_MIB));
+    }
+    assert_true(hk_load(hk_global_counts[HK_GLOBAL_purges]) > 0);
+    hak_free(buffer);
+    unit_heap_holds(0);
+}
+
 static void get_one_and_free(void *unused)
 {
     (void)unused;
@@ -556,6 +575,7 @@ int main(void)
         cmocka_unit_test(caps),
         cmocka_unit_test(budget),
         cmocka_unit_test(budget_of_a_large_heap),
+        cmocka_unit_test(growth_by_realloc),
         cmocka_unit_test(no_arrays),
         cmocka_unit_test(trim),
         cmocka_unit_test(idle_bins),
