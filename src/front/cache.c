@@ -96,7 +96,7 @@ static void reset_bins(struct hk_cache *cache)
 /* Grows with the heap: a thread that deals in large blocks needs more than a few of each. */
 static size_t budget(void)
 {
-    size_t heap_a_thread = hk_runs_warm() / hk_load(pool.xalive);
+    size_t heap_a_thread = hk_runs_warm() / hk_max(1, hk_load(pool.xalive));
     return hk_options.thread_cache * hk_max(1, heap_a_thread / HEAP_A_BUDGET);
 }
 
@@ -115,8 +115,8 @@ bool hk_cache_begin(void)
     cache->until_tick = REMOTE_FREES_PER_TICK;
     cache->next_asked = HK_FIRST_OWNER;
     hk_store(cache->owner.xawake, UINT64_MAX);
-    cache->alive = true;
     hk_add(pool.xalive, 1);
+    cache->alive = true;
     cache->budget = budget();
     hk_self = &cache->front;
     HK_COUNT(threads_started, 1);
@@ -451,8 +451,8 @@ void hk_cache_end(void)
     hk_giveback_look(&cache->pulse);
     hk_giveback_tick(&cache->pulse);
     HK_COUNT(threads_ended, 1);
-    hk_sub(pool.xalive, 1);
     hk_lock(&pool.lock);
+    hk_sub(pool.xalive, 1);
     cache->alive = false;
     cache->next_unused = pool.unused;
     pool.unused = cache;
@@ -494,7 +494,6 @@ static void bury(struct hk_cache *cache)
         hk_inbox_forget(&cache->owner, class);
     }
     HK_COUNT(fork_stranded, blocks);
-    hk_sub(pool.xalive, 1);
     cache->alive = false;
     cache->next_unused = pool.unused;
     pool.unused = cache;
@@ -511,6 +510,7 @@ bool hk_caches_fork_child(void)
         bury(cache);
         buried = true;
     }
+    hk_store(pool.xalive, self != NULL);
     hk_remote_recount(self != NULL ? &self->owner : NULL);
     hk_lock_reset(&pool.lock);
     reopen_inboxes();

@@ -19,7 +19,7 @@ void hk_deliver(void *block)
         uint32_t route = hk_map_lookup((uintptr_t)block);
         uint32_t owner = hk_route_owner(route);
         unsigned class = hk_route_class(route);
-        if (route == 0)
+        if (owner == HK_NOBODY)
             hk_slab_invalid("block already free", block);
         if (owner == HK_ORPHAN ? hk_registry_free(block, class) : post_bare(hk_owner_by_id(owner), class, block))
             return;

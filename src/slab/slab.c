@@ -90,7 +90,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     slab->class = (uint8_t)class;
     slab->bytes = row->slab_bytes;
     slab->block_size = row->size;
-    slab->reciprocal = (((uint64_t)1 << HK_RECIPROCAL_SHIFT) + row->size - 1) / row->size;
+    slab->reciprocal = hk_reciprocal(row->size);
     slab->blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);
     slab->first_word = 0;
     slab->pages = HK_PAGES_TAKEN;

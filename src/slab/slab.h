@@ -75,6 +75,9 @@ HK_INLINE unsigned hk_route_class(uint32_t route) { return (route & HK_ROUTE_CLA
 /* The slab at an address whose route is not 0. */
 HK_INLINE struct hk_slab *hk_slab_at(uintptr_t address) { return &hk_slab_table.base[hk_load(*hk_map_slab(address))]; }
 
+/* To divide by a block size: multiply, and shift by HK_RECIPROCAL_SHIFT. */
+HK_INLINE uint64_t hk_reciprocal(size_t size) { return (((uint64_t)1 << HK_RECIPROCAL_SHIFT) + size - 1) / size; }
+
 /* Which block an address lies in (the slab's tail counts on). */
 HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
 {

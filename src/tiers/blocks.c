@@ -242,7 +242,7 @@ static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, 
     slab->class = (uint8_t)class;
     slab->bytes = units * HK_UNIT;
     slab->block_size = hk_classes[class].size;
-    slab->reciprocal = (((uint64_t)1 << 40) + slab->block_size - 1) / slab->block_size;
+    slab->reciprocal = hk_reciprocal(slab->block_size);
     hk_map_assign(slab->start, units, hk_route(owner->id, class), slab->number);
     enter_slab(owner, slab);
 }

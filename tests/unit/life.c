@@ -276,6 +276,44 @@ UNIT_TEST(fork_amid_theft)
     unit_heap_holds(0);
 }
 
+static _Atomic bool births_over;
+
+static void live_a_little(void *unused)
+{
+    (void)unused;
+    unit_start();
+    hak_free(hak_malloc(64));
+}
+
+static void *bears_threads(void *unused)
+{
+    while (!atomic_load(&births_over))
+        unit_in_thread(live_a_little, NULL);
+    return unused;
+}
+
+static void child_with_births_of_its_own(void)
+{
+    for (int i = 0; i < 100; i++)
+        hak_free(hak_malloc(2 * HK_MIB)); /* a slow call each: the clock is looked at, and what a thread may hold */
+    assert_int_equal(hk_cache_self()->budget, hk_options.thread_cache);
+    unit_in_thread(live_a_little, NULL);
+    unit_heap_holds(0);
+}
+
+/* Whoever begins or ends while memory is being copied, the child counts only its own thread. */
+UNIT_TEST(fork_amid_births)
+{
+    pthread_t mother;
+    unit_start();
+    assert_int_equal(pthread_create(&mother, NULL, bears_threads, NULL), 0);
+    for (int i = 0; i < FORKS; i++)
+        forked(child_with_births_of_its_own);
+    atomic_store(&births_over, true);
+    pthread_join(mother, NULL);
+    unit_heap_holds(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +324,7 @@ int main(void)
         cmocka_unit_test(fork_alone),
         cmocka_unit_test(fork_amid_a_drain),
         cmocka_unit_test(fork_amid_theft),
+        cmocka_unit_test(fork_amid_births),
     };
     return cmocka_run_group_tests_name("life", tests, NULL, NULL);
 }
