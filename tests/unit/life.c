@@ -292,26 +292,29 @@ static void *bears_threads(void *unused)
     return unused;
 }
 
-static void child_with_births_of_its_own(void)
+enum { HEIRLOOMS = 600, HEIRLOOM_SIZE = 256 * 1024 }; /* 150 MiB */
+
+static void child_of_a_mother(void)
 {
     for (int i = 0; i < 100; i++)
         hak_free(hak_malloc(2 * HK_MIB)); /* a slow call each: the clock is looked at, and what a thread may hold */
-    assert_int_equal(hk_cache_self()->budget, hk_options.thread_cache);
-    unit_in_thread(live_a_little, NULL);
-    unit_heap_holds(0);
+    assert_int_equal(hk_cache_self()->budget, 2 * hk_options.thread_cache);
+    hak_trim(0);
 }
 
-/* Whoever begins or ends while memory is being copied, the child counts only its own thread. */
+/* Whoever begins or ends while memory is being copied, the child counts only its own thread: all the heap falls to that. */
 UNIT_TEST(fork_amid_births)
 {
     pthread_t mother;
     unit_start();
     assert_int_equal(pthread_create(&mother, NULL, bears_threads, NULL), 0);
+    for (int i = 0; i < HEIRLOOMS; i++)
+        assert_non_null(booty[i] = hak_malloc(HEIRLOOM_SIZE));
     for (int i = 0; i < FORKS; i++)
-        forked(child_with_births_of_its_own);
+        forked(child_of_a_mother);
     atomic_store(&births_over, true);
     pthread_join(mother, NULL);
-    unit_heap_holds(0);
+    unit_heap_holds(HEIRLOOMS);
 }
 
 int main(void)
