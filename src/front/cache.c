@@ -47,8 +47,6 @@ static void shut_front(struct hk_front *front)
     front->key = UINT32_MAX;
 }
 
-#define HEAP_A_BUDGET (64 * HK_MIB)
-
 /* Where address space is scarce, a mapping of its own wastes less of it than a place among other runs. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
 
@@ -92,6 +90,8 @@ static void reset_bins(struct hk_cache *cache)
         hk_bin_reset(&cache->front.bins[class]);
     cache->granted = 0;
 }
+
+#define HEAP_A_BUDGET (64 * HK_MIB)
 
 /* Grows with the heap: a thread that deals in large blocks needs more than a few of each. */
 static size_t budget(void)

@@ -7,6 +7,7 @@
 #include "front/cache.h"
 #include "slab/outbox.h"
 #include "slab/registry.h"
+#include "tiers/bigcache.h"
 
 enum { CLASS = CLASS_OF_64, LARGE_CLASS = CLASS_OF_65536 };
 
@@ -157,6 +158,17 @@ UNIT_TEST(nobody_to_deliver_to)
     unit_dies(deliver, block, "invalid free: block already free: address 0x");
 }
 
+/* Where its slab was, a big block begins: nobody's inbox is asked, and nothing is written there. */
+UNIT_TEST(a_big_block_in_its_place)
+{
+    start(CLASS, 0);
+    bool zeroed;
+    void *big = hk_big_alloc(4 * HK_MIB, 16, &zeroed);
+    assert_non_null(big);
+    assert_int_equal(hk_route_owner(hk_map_lookup((uintptr_t)big)), HK_NOBODY);
+    unit_dies(deliver, big, "invalid free: block already free: address 0x");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +176,7 @@ int main(void)
         cmocka_unit_test(many_owners),     cmocka_unit_test(bare),
         cmocka_unit_test(owner_is_gone),   cmocka_unit_test(owner_changed),
         cmocka_unit_test(forget),          cmocka_unit_test(nobody_to_deliver_to),
+        cmocka_unit_test(a_big_block_in_its_place),
     };
     return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
 }
