@@ -9,7 +9,7 @@ export JOBS
 .PHONY: all tools run check test bench bench-quick install clean help
 
 all: build/build.ninja          ## build/libhakmem.so, build/libhakmem.a, build/bench/* (release)
-	@cmake --build build -j $(JOBS) --target hakmem hakmem_static bench/all
+	@cmake --build build -j $(JOBS) --target hakmem hakmem_static hakmem-replay bench/all
 
 build/build.ninja: CMakeLists.txt CMakePresets.json
 	@tools/setup.sh build

@@ -4,9 +4,13 @@
  *   remote   16 to 512 B, freed by a second thread
  *   large    buffers of 64 KiB to 4 MiB, every page written, 32 kept
  *   idle     nothing
- *   spike    MIB of blocks of 16 to 1024 B, then all are freed; again
- * All five, ROUNDS times. An operation is a block allocated and freed. The
- * series is by milliseconds; live are the bytes with the program. */
+ *   spike    MIB of blocks of 16 to 1024 B, then all are freed, and for as long as
+ *            that took nothing is done; again
+ * All five, ROUNDS times; SECONDS of 0.1 are flips that no learner can follow.
+ * An operation is a block allocated and freed. The series is by milliseconds;
+ * live are the bytes with the program. Settled is a phase from the first window
+ * of 150 ms on in which it did 95 % of what it did in its last third; the worst of
+ * the rounds is told, of phases of a second and more. */
 #include "bench_heap.h"
 
 #include <pthread.h>
@@ -17,6 +21,8 @@
 #define BATCHES 64u
 #define BUFFERS 32u
 #define SAMPLE_MS 20u
+#define WINDOW_LOOKS 7u /* some 150 ms */
+#define MAX_LOOKS 4096u
 
 typedef struct spike_block {
     struct spike_block *next;
@@ -29,13 +35,26 @@ typedef struct batch {
 
 typedef struct figures {
     uint64_t ops, faults, rss_kib;
-    double seconds;
+    double seconds, settled_ms;
 } figures;
+
+/* Of the phase: what was done by when. */
+static struct {
+    double ms[MAX_LOOKS];
+    uint64_t pairs[MAX_LOOKS];
+    unsigned count;
+} looks;
+
+/* Of the whole run: resident memory over time. */
+static struct {
+    double kib_seconds, seconds, last;
+} held;
 
 static struct {
     uint64_t ops; /* of the phase, by the worker */
     bench_rng rng;
     uint64_t spike_bytes, spike_live;
+    double spike_began; /* 0: not yet */
     spike_block *spike;
     struct {
         void *block;
@@ -143,9 +162,24 @@ static void free_spike(void)
     plan.spike_live = 0;
 }
 
+static void rest_for(double seconds)
+{
+    for (double until = bench_now() + seconds; bench_now() < until && !atomic_load_explicit(&plan.stop, memory_order_relaxed);)
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
+}
+
+static void end_spike(void)
+{
+    free_spike();
+    rest_for(bench_now() - plan.spike_began);
+    plan.spike_began = 0;
+}
+
 static void step_spike(void)
 {
     uint64_t taken = 0;
+    if (plan.spike_began == 0)
+        plan.spike_began = bench_now();
     for (unsigned i = 0; i < 1000; i++) {
         size_t size = between(16, 1024);
         spike_block *block = bench_alloc(size);
@@ -157,13 +191,14 @@ static void step_spike(void)
     plan.spike_live += taken;
     count_live(taken, 0);
     if (plan.spike_live >= plan.spike_bytes)
-        free_spike();
+        end_spike();
 }
 
 /* What a phase has left is freed in it. */
 static void clean_up(void)
 {
     free_spike();
+    plan.spike_began = 0;
     for (unsigned i = 0; i < BUFFERS; i++)
         put_buffer(i, 0);
 }
@@ -192,7 +227,32 @@ static const struct {
 
 static void look(double began)
 {
-    heap_sample_of((uint64_t)((bench_now() - began) * 1e3), atomic_load(&plan.xlive));
+    double now = bench_now();
+    heap_sample_of((uint64_t)((now - began) * 1e3), atomic_load(&plan.xlive));
+    held.kib_seconds += (double)bench_rss_kib() * (now - held.last);
+    held.seconds += now - held.last;
+    held.last = now;
+    if (looks.count == MAX_LOOKS)
+        return;
+    looks.ms[looks.count] = (now - began) * 1e3;
+    looks.pairs[looks.count++] = atomic_load(&plan.xpairs);
+}
+
+static double rate(unsigned from, unsigned to)
+{
+    return (double)(looks.pairs[to] - looks.pairs[from]) / (looks.ms[to] - looks.ms[from]);
+}
+
+/* 0 for a phase too short to tell. */
+static double settled_ms(void)
+{
+    if (looks.count < 6 * WINDOW_LOOKS)
+        return 0;
+    unsigned last = looks.count - 2, at = 0; /* the last look is at a heap that is empty again */
+    double final = rate(last - last / 3, last);
+    while (at + WINDOW_LOOKS < last - last / 3 && rate(at, at + WINDOW_LOOKS) < 0.95 * final)
+        at++;
+    return looks.ms[at] - looks.ms[0];
 }
 
 static void watch(double began, double until)
@@ -208,6 +268,7 @@ static void run_phase(unsigned at, double began, double seconds, figures *sum)
     plan.step = phases[at].step;
     plan.ops = 0;
     atomic_store(&plan.stop, false);
+    looks.count = 0;
     bench_span span = bench_start();
     sem_post(&plan.begin);
     watch(began, bench_now() + seconds);
@@ -216,6 +277,8 @@ static void run_phase(unsigned at, double began, double seconds, figures *sum)
     span = bench_stop(span);
     look(began); /* what the phase had is free */
     uint64_t rss = bench_rss_kib();
+    double settled = settled_ms();
+    sum->settled_ms = settled > sum->settled_ms ? settled : sum->settled_ms;
     sum->ops += plan.ops;
     sum->faults += span.faults;
     sum->seconds += span.seconds;
@@ -251,6 +314,10 @@ static void put_phase(bench_report *r, const char *name, const figures *f)
     bench_put_u64(r, key, f->faults);
     snprintf(key, sizeof key, "rss_mib_%s", name); /* at its end, the larger of the rounds' */
     bench_put_f64(r, key, (double)f->rss_kib / 1024);
+    if (f->ops == 0)
+        return;
+    snprintf(key, sizeof key, "settled_ms_%s", name);
+    bench_put_f64(r, key, f->settled_ms);
 }
 
 int main(int argc, char **argv)
@@ -265,10 +332,10 @@ int main(int argc, char **argv)
     sem_init(&plan.begin, 0, 0);
     sem_init(&plan.ended, 0, 0);
 
-    figures sum[PHASES] = {{0, 0, 0, 0}};
+    figures sum[PHASES] = {{0, 0, 0, 0, 0}};
     pthread_t worker = start(work), receiver = start(receive);
     bench_span span = bench_start();
-    double began = bench_now();
+    double began = held.last = bench_now();
     for (uint64_t n = 0; n < rounds * PHASES; n++)
         run_phase((unsigned)(n % PHASES), began, seconds, &sum[n % PHASES]);
     span = bench_stop(span);
@@ -278,6 +345,7 @@ int main(int argc, char **argv)
     bench_report_begin(&report, &args);
     for (unsigned i = 0; i < PHASES; i++)
         put_phase(&report, phases[i].name, &sum[i]);
+    bench_put_f64(&report, "rss_mib_mean", held.kib_seconds / held.seconds / 1024);
     uint64_t pairs = atomic_load(&plan.xpairs);
     bench_put_span(&report, span, pairs);
     bench_put_calls(&report, (bench_calls){pairs, pairs, 0});

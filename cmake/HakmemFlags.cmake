@@ -30,5 +30,6 @@ set(hakmem_no_builtin)
 foreach(name IN ITEMS malloc calloc realloc free aligned_alloc memalign posix_memalign valloc pvalloc)
   list(APPEND hakmem_no_builtin -fno-builtin-${name})
 endforeach()
+# Sibling calls in -O1 builds too: what malloc ends with finds the return address of malloc's caller.
 target_compile_options(hakmem_build INTERFACE
-  -fPIC -fvisibility=hidden -fno-semantic-interposition -ftls-model=initial-exec ${hakmem_no_builtin})
+  -foptimize-sibling-calls -fPIC -fvisibility=hidden -fno-semantic-interposition -ftls-model=initial-exec ${hakmem_no_builtin})

@@ -2,6 +2,7 @@
 include(CMakePackageConfigHelpers)
 set(hakmem_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/hakmem)
 
+install(TARGETS hakmem-replay DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS hakmem hakmem_static EXPORT hakmem-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -14,6 +14,12 @@ if(NOT hakmem_room_sources)
   message(FATAL_ERROR "No source under src/ yet: nothing to build.")
 endif()
 
+# base/probe.h looks for it by itself: here it is only said.
+find_path(hakmem_sdt_include sys/sdt.h)
+if(NOT hakmem_sdt_include)
+  message(STATUS "No <sys/sdt.h> (systemtap-sdt-dev): the probes otel_memory:alloc and otel_memory:free are left out.")
+endif()
+
 add_library(hakmem_objects OBJECT ${hakmem_sources})
 target_link_libraries(hakmem_objects PRIVATE hakmem_build)
 
@@ -35,3 +41,8 @@ if(HAKMEM_OVERRIDE)
   target_link_options(hakmem_static INTERFACE -Wl,-u,malloc)
 endif()
 target_link_libraries(hakmem_static INTERFACE Threads::Threads)
+
+# The learner by itself, which knows neither heap nor clock.
+file(GLOB hakmem_replay_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/learn/*.c ${PROJECT_SOURCE_DIR}/src/policy/*.c)
+add_executable(hakmem-replay tools/hakmem_replay.c ${hakmem_replay_sources} src/count/decisions.c src/base/say.c src/os/os_linux.c)
+target_link_libraries(hakmem-replay PRIVATE hakmem_build)

@@ -51,9 +51,13 @@ size_t hak_usable_size(void *block);
  * a hint that is ignored. Returns 1 if memory was given back, else 0. Costs system calls. */
 int hak_trim(size_t keep);
 
-/* Writes the report (as at exit, see HAKMEM_REPORT in docs/OPTIONS.md) to a file: JSON if the name ends in .json, "-" is
- * stderr. Returns 0, or -1 if the file cannot be written. */
+/* Writes the report (as at exit, see HAKMEM_REPORT in docs/OPTIONS.md) to a file, which is replaced whole: JSON if the name
+ * ends in .json, OpenMetrics if in .prom, "-" is stderr. Returns 0, or -1 if the file cannot be written. */
 int hak_report(const char *path);
+
+/* Writes the heap profile so far (docs/PROFILING.md) to a file, for pprof or jeprof; "-" is stderr. Returns 0, or -1 if the file
+ * cannot be written, or no samples are taken (HAKMEM_HEAP_PROFILE, HAKMEM_HEAP_SAMPLE). */
+int hak_heap_profile(const char *path);
 
 #ifdef __cplusplus
 }

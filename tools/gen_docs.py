@@ -2,8 +2,11 @@
 """Writes the documents that are derived from the tables in src/, which are the only truth about their subjects:
 
   docs/OPTIONS.md  from src/policy/options.def
-  docs/STATS.md    from src/count/stats.def, and from what src/report/ writes
+  docs/LEARNING.md from src/learn/signals.def and src/count/decisions.def
+  docs/STATS.md    from src/count/stats.def, and from the tables of src/report/ and what it writes
+  docs/report.schema.json  from the same
   docs/CLASSES.md  from src/policy/classes.def
+  docs/PROFILING.md, its table of events, from src/count/events.def
 
 gen_docs.py [--root DIR] [--check]
   --root   the tree; by default the one that this file lies in
@@ -11,6 +14,7 @@ gen_docs.py [--root DIR] [--check]
 """
 import argparse
 import difflib
+import json
 import re
 import sys
 from collections.abc import Callable
@@ -71,7 +75,17 @@ HAKMEM_CONF="report:-,purge_delay:2000" LD_PRELOAD=/path/to/libhakmem.so program
   warning too.
 - All options are read once, at the first allocation or when the library is loaded. Later changes of the environment do nothing.
 - Programs that run with rights that their caller does not have (set-user-ID; `AT_SECURE`) read no option.
+- What is marked "learned" is where the policy begins: while `HAKMEM_LEARN` is `on` it may change ([LEARNING.md](LEARNING.md)).
 - The report prints the values in effect.
+
+"""
+
+
+PROFILES_INTRO = """
+## Profiles
+
+`HAKMEM_PROFILE` names one of these, or a file of lines `name = value`, in which `#` begins a comment; such a file is what
+`HAKMEM_PROFILE_SAVE` writes and what `hakmem tune` finds. What is set by a variable of its own goes before.
 
 """
 
@@ -80,110 +94,244 @@ def options_document(root: Path) -> str:
     body = []
     for kind, name, default, low, high, scope, unit, meaning in rows(
             (root / "src/policy/options.def").read_text(), "HK_OPT", 8):
-        if scope != "start":
+        if scope not in ("start", "policy"):
             raise Trouble(f"option {name}: scope {scope} is explained nowhere in {OPTIONS_INTRO!r}")
         shown = ["none", "any text"]
         if kind == "NUMBER":
             shown = [number(default, unit), f"{number(low, unit)} – {number(high, unit)}"]
-        body.append([f"`HAKMEM_{name.upper()}`", *shown, unit, meaning])
-    return (note("src/policy/options.def") + OPTIONS_INTRO
-            + table(["variable", "default", "range", "unit", "what it decides"], body, {1}))
+        elif kind == "WORD":
+            words = unit.split("|")
+            shown, unit = [words[int(default)], ", ".join(words)], "word"
+        body.append([f"`HAKMEM_{name.upper()}`", *shown, unit, "learned" if scope == "policy" else "", meaning])
+    profiles = [[f"`{name}`", "`" + lines.replace("\\n", ", ").strip(", ") + "`" if lines else "the defaults", meaning]
+                for name, lines, meaning in rows((root / "src/policy/profiles.def").read_text(), "HK_PROFILE", 3)]
+    return (note("src/policy/options.def and src/policy/profiles.def") + OPTIONS_INTRO
+            + table(["variable", "default", "range", "unit", "changes", "what it decides"], body, {1})
+            + PROFILES_INTRO + table(["name", "begins with", "for"], profiles))
 
 
 def number(text: str, unit: str) -> str:
     return size(int(text)) if unit == "bytes" else text
 
 
-# STATS.md
+# STATS.md and report.schema.json
 
-CLASS_KEYS = {
-    "size": "bytes of a block of this class",
-    "tier": "tiny, mid or large (docs/CLASSES.md)",
-    "served": "blocks handed out from bins of this class, ever",
-    "live_blocks": "blocks with the program",
-    "live": "their bytes, each block counted whole",
-    "in_bins": "bytes of free blocks ready in threads' bins",
-    "remote": "bytes of blocks freed by another thread, on their way back",
-    "free_in_slabs": "bytes of blocks that are free in their slabs",
-    "tails": "bytes at the ends of slabs, too short for a block",
-    "slabs": "slabs of this class",
+# Of each key of the JSON form: what it says, and what to do when it is high.
+KEYS = {
+    "version": ("of the library", ""),
+    "process": ("process id", ""),
+    "time_ms": ("milliseconds since HAKMEM started; in a fork child, in the process that it stems from", ""),
+    "threads": ("threads that have a cache now", "each has bins of its own: see the part `thread_caches`"),
+    "served": ("calls of the whole process", ""),
+    "malloc": ("allocations served, by whichever function", "a profile of the program tells where they come from"),
+    "free": ("those of them that are not live any more", "if far fewer than `malloc` and ever farther: the program keeps what it allocates"),
+    "resident": ("bytes of memory that the kernel counts for the whole process: the sum of Rss in /proc/self/smaps; 0 if that "
+                 "cannot be read", "`resident_parts` says what it consists of"),
+    "resident_statm": ("the same from /proc/self/statm, to compare: that is added up from sums of each thread, and may be some "
+                       "hundred KiB behind", ""),
+    "resident_parts": ("bytes of each part that are in memory; with `rest_of_process` they sum to `resident` within 2 %", ""),
+    "rest_of_process": ("resident bytes that are not HAKMEM's: code, stacks, other mappings", "not malloc's doing: look at /proc/PID/smaps"),
+    "virtual": ("bytes of address space that the kernel counts for the process", "nothing: reservations that cost no memory are in it"),
+    "limits": ("`address` is RLIMIT_AS and `data` RLIMIT_DATA, in bytes; null where there is none", ""),
+    "address": ("RLIMIT_AS", ""),
+    "data": ("RLIMIT_DATA", ""),
+    "mapped": ("`total`, and its `parts`: the table above", ""),
+    "total": ("the sum of the parts", ""),
+    "parts": ("the table above", ""),
+    "idle": ("the part `idle` again, in two", ""),
+    "dirty": ("bytes that may still hold pages", "see the part `idle`"),
+    "clean": ("bytes that were never touched or were given back", "nothing: address space"),
+    "tiers": ("one object for each tier: tiny, mid, large, big (docs/CLASSES.md)", ""),
+    "classes": ("one object for each class that was used", ""),
+    "size": ("bytes of a block of the class", ""),
+    "tier": ("tiny, mid, large or big", ""),
+    "hit_rate": ("share of the calls without a miss, of 1", "the nearer to 1 the better: see `misses`"),
+    "counters": ("the counters below", ""),
+    "sites": ("with `HAKMEM_SITE_RULES`, the twenty call sites with most live bytes (docs/LEARNING.md)", ""),
+    "site": ("where the call of malloc returns to, as a number: `addr2line -e FILE`, less where FILE is mapped", ""),
+    "block": ("its blocks are of up to so many bytes, and of more than half; one that allocates others too is several", ""),
+    "live": ("bytes of them with the program; of blocks of up to 1 MiB an estimate", ""),
+    "bytes": ("bytes of them ever", ""),
+    "lifetime_ms": ("of those freed, the median lifetime, as the next power of two; 0 where none was", ""),
+    "rule": ("what is done with its freed blocks, or in watch mode would be: none, keep-warm, purge-at-once", ""),
+    "saved": ("bytes that keep-warm saved from being faulted in again, or that purge-at-once gave back a purge delay sooner", "good"),
+    "wasted": ("bytes that were kept and not wanted, or given back and wanted at once", "far above `saved`: leave the rules off"),
+    "policy": ("the knobs as they are now; `options` says where they began (docs/LEARNING.md)", ""),
+    "state": ("STEADY, BURST, REMOTE_HEAVY or MEM_TIGHT", "MEM_TIGHT: raise `HAKMEM_GOAL`, or find out what is live"),
+    "options": ("the options in effect; a text that was not set is \"\"", ""),
 }
-JSON_KEYS = {
-    "version": "of the library",
-    "process": "process id",
-    "served": "`malloc`: allocations served, by whichever function; `free`: those of them that are not live any more",
-    "threads": "threads that have a cache now",
-    "resident": "bytes of memory that the kernel counts for the whole process (/proc/self/statm)",
-    "virtual": "bytes of address space that the kernel counts for it; reservations that cost no memory are in it",
-    "mapped": "`total`, and its `parts`: the table above",
-    "idle": "the part `idle` again: `dirty` may still hold pages, `clean` was never touched or was given back",
-    "classes": "one object for each class that was used: the table below",
-    "counters": "the counters below",
-    "options": "the options in effect; a text that was not set is \"\"",
+COUNTERS_HIGH = {
+    "overflows": "bursts larger than the bins: raise `HAKMEM_THREAD_CACHE` or `HAKMEM_DEPOT`",
+    "samples": "as many as `HAKMEM_HEAP_SAMPLE` asks for",
+    "samples_lost": "the profile misses these: raise `HAKMEM_HEAP_SAMPLE`",
+    "cramped": "with many `misses` of the same class: raise `HAKMEM_THREAD_CACHE`",
+    "big_missed": "the learner lets the cache of big blocks grow, up to eightfold; beyond, raise `HAKMEM_BIG_CACHE`",
+    "remote_frees": "memory is passed from thread to thread; it costs a little more, and is no fault",
+    "remote_drained": "as `remote_frees`",
+    "remote_stolen": "threads that allocated much sleep now: fine",
+    "big_calls": "with few `big_reused`: raise `HAKMEM_BIG_CACHE`",
+    "resized_in_place": "good: nothing was copied",
+    "slabs_made": "with as many released: the program's need of a class comes and goes",
+    "slabs_released": "as `slabs_made`",
+    "slabs_abandoned": "threads come and go; others take over what they leave",
+    "slabs_adopted": "good: what ended threads left is used",
+    "orphan_calls": "allocations in destructors of ending threads, or the system refuses memory: see `os_refusals`",
+    "purges": "beside few bytes a purge: raise `HAKMEM_PURGE_DELAY`",
+    "purged_bytes": "what comes and goes is faulted in anew: if that is much CPU, raise `HAKMEM_PURGE_DELAY`",
+    "purged_in_slabs": "as `purged_bytes`",
+    "big_reused": "good",
+    "big_mapped": "each costs a system call and its page faults: raise `HAKMEM_BIG_CACHE`",
+    "big_kept": "sites whose blocks come back after the purge delay: see `sites`",
+    "big_dropped": "sites whose blocks do not come back: see `sites`",
+    "os_refusals": "a limit is near: `ulimit -v`, cgroup, overcommit, vm.max_map_count",
+    "out_of_memory": "as `os_refusals`; the first was reported on stderr",
+    "sites_lost": "more than a hundred sites, or than some thousand picked blocks live: rules follow the rest",
+    "foreign_frees": "the program mixes allocators: find out which library brings its own",
+    "threads_started": "short-lived threads: a pool would save their start",
+    "threads_ended": "as `threads_started`",
+    "forks": "nothing",
+    "fork_stranded": "memory of threads that a fork child does not have; it is small, and gone when the child ends",
 }
 STATS_INTRO = """# The report
 
-`HAKMEM_REPORT=FILE` writes a report when the program exits. FILE ending in `.json` gives JSON, anything else text; `-` is stderr; `%p` in
-FILE becomes the process id. A program that links HAKMEM can call `hak_report(FILE)` at any time, and malloc_stats() prints
-the text to stderr.
+`HAKMEM_REPORT=FILE` writes a report when the program exits. FILE ending in `.json` gives JSON ([its schema](report.schema.json)), in
+`.prom` OpenMetrics, anything else text; `-` is stderr; `%p` in FILE becomes the process id. While the program runs, the report comes
+
+- every so many milliseconds: `HAKMEM_REPORT_EVERY=1000`;
+- when a signal comes: `HAKMEM_REPORT_SIGNAL=10`, then `kill -USR1 PID`, and within half a second FILE is there. The program must not
+  handle or ignore that signal itself; where it does, HAKMEM says so and leaves it alone. As with any handler, a call that waits
+  (poll, nanosleep) may end with EINTR;
+- when a program that links HAKMEM calls `hak_report(FILE)`; malloc_stats() prints the text to stderr.
+
+Each replaces FILE whole: who reads it never sees half of one. The first two are written by HAKMEM's background thread, also while
+the program is idle.
 
 The report allocates nothing. It stops nobody: while other threads allocate, the numbers are close, not exact. When they rest, the
-parts sum to what is mapped.
+parts sum to what is mapped. mallinfo2(), mallinfo() and malloc_info() tell the same numbers.
 
 ## Where the memory is
 
 """
 STATS_AFTER_PARTS = """
-`mapped` is the writable memory that HAKMEM has asked the system for: slabs' memory, big blocks, and its own tables. It is not
-resident memory: pages that were never touched, or were given back, are mapped but not resident. And the resident memory of a
-process holds its code and stacks as well. The tables grow in windows: most of `metadata` is room that no page was ever needed for.
+All are bytes. `mapped` is the writable memory that HAKMEM has asked the system for: slabs' memory, big blocks, and its own tables. It
+is not resident memory: pages that were never touched, or were given back, are mapped but not resident. The second column of the text,
+`resident_parts` in JSON, says of each part what is in memory:
 
-## Keys of the JSON form
+- HAKMEM asks the kernel about each page of its own (mincore). A page of a slab is divided by the slab's bitmap; which of the blocks
+  that are not free there lie in bins, no page can tell: they count like the others of their class. A page of tables that HAKMEM has
+  freed in part is divided likewise.
+- A mapping without a page of HAKMEM's is `rest_of_process`, as the kernel counts it; in one with such pages, what lies between them is.
+- Pages that were read and never written are present, and yet the kernel counts them nowhere. Where a mapping has such pages, what the
+  kernel counts there is divided like what is present.
+
+`live` and `rounding` are estimates: the hit path counts no sizes. Each miss notes what was asked for, and blocks of a class are taken
+to be like those at its misses. Of blocks of more than 1 MiB the size is known, to the page.
 
 """
 
 
+def parts_of(root: Path) -> list[list[str]]:
+    return rows((root / "src/report/parts.def").read_text(), "HK_PART", 3)
+
+
+def tallies_of(root: Path) -> list[list[str]]:
+    return rows((root / "src/report/tallies.def").read_text(), "HK_TALLY", 5)
+
+
+def stats_of(root: Path) -> list[list[str]]:
+    stats = rows((root / "src/count/stats.def").read_text(), "HK_STAT", 4)
+    names = {name for _, name, _, _ in stats}
+    if names != set(COUNTERS_HIGH):
+        raise Trouble(f"src/count/stats.def: what to do when it is high, COUNTERS_HIGH does not say or says of what is not there: "
+                      f"{sorted(names ^ set(COUNTERS_HIGH))}")
+    return stats
+
+
+def what_to_do(text: str) -> str:
+    return text or "–"
+
+
 def parts_table(root: Path) -> str:
-    parts = re.findall(r'\{"(\w+)", "([^"]+)", census->', (root / "src/report/census.c").read_text())
-    count = re.search(r"HK_PARTS = (\d+)", (root / "src/report/census.h").read_text())
-    if not count or int(count[1]) != len(parts):
-        raise Trouble(f"src/report/census.c: {len(parts)} parts found, census.h says {count and count[1]}")
-    return table(["part", "what it is"], [[f"`{name}`", meaning] for name, meaning in parts] +
-                 [["= `mapped`", "their sum"]])
+    body = [[f"`{name}`", meaning, what_to_do(high)] for name, meaning, high in parts_of(root)]
+    return table(["part", "what it is", "when it is high"], [*body, ["= `mapped`", "their sum", "–"]])
 
 
-def keys_table(root: Path, keys: dict[str, str], function: str) -> str:
-    """The keys that are explained must be those that the functions write."""
-    text = (root / "src/report/report.c").read_text()
-    bodies = re.findall(rf"^static void {function}\(.*?^}}|^void {function}\(.*?^}}", text, re.DOTALL | re.MULTILINE)
-    written = {key for body in bodies for key in re.findall(r'\\"(\w+)\\":', body)}
-    if function == "hk_report_json":
-        written |= {key for word in ("json_parts", "json_classes") for key in first_key(text, word)}
-        written -= {"malloc", "free", "dirty", "clean"}
-    elif function == "json_classes":
-        written -= {"classes"}
-    if written != set(keys):
-        raise Trouble(f"src/report/report.c, {function}: keys differ from those explained: {sorted(written ^ set(keys))}")
-    return table(["key", "what it says"], [[f"`{key}`", meaning] for key, meaning in keys.items()])
+def written_keys(root: Path) -> set[str]:
+    text = (root / "src/report/report_json.c").read_text()
+    return set(re.findall(r'\\"(\w+)\\":', text)) | set(re.findall(r'json_limit\(text, "(\w+)"', text))
 
 
-def first_key(text: str, function: str) -> list[str]:
-    match = re.search(rf'^static void {function}\(.*?\\"(\w+)\\":', text, re.DOTALL | re.MULTILINE)
-    if not match:
-        raise Trouble(f"src/report/report.c: {function} writes no key")
-    return [match[1]]
+def keys_table(root: Path) -> str:
+    """The keys that are explained must be those that are written."""
+    if written_keys(root) != set(KEYS):
+        raise Trouble(f"src/report/report_json.c: keys differ from those explained: {sorted(written_keys(root) ^ set(KEYS))}")
+    return table(["key", "what it says", "when it is high"],
+                 [[f"`{key}`", meaning, what_to_do(high)] for key, (meaning, high) in KEYS.items()])
 
 
 def stats_document(root: Path) -> str:
-    stats = rows((root / "src/count/stats.def").read_text(), "HK_STAT", 4)
     who = {"THREAD": "each thread, summed", "GLOBAL": "all"}
-    body = [[f"`{name}`", unit, who[scope], meaning] for scope, name, unit, meaning in stats]
+    counters = [[f"`{name}`", unit, who[scope], meaning, COUNTERS_HIGH[name]] for scope, name, unit, meaning in stats_of(root)]
+    tallies = [[f"`{name}`", unit, meaning, what_to_do(high)] for name, _, unit, meaning, high in tallies_of(root)]
     return (note("src/count/stats.def and src/report/") + STATS_INTRO + parts_table(root) + STATS_AFTER_PARTS
-            + keys_table(root, JSON_KEYS, "hk_report_json") + "\n## Of each class\n\n"
-            + keys_table(root, CLASS_KEYS, "json_classes")
-            + "\nThe text form shows `size`, `tier`, `served`, `live`, `in_bins`, `free_in_slabs` (in slabs) and `slabs`.\n"
+            + "## Of each class and each tier\n\n" + table(["key", "unit", "what it says", "when it is high"], tallies)
+            + "\n## Other keys of the JSON form\n\n" + keys_table(root)
             + "\n## Counters\n\nSlow paths count, the hit path does not (but for `served`, docs/DECISIONS.md).\n\n"
-            + table(["counter", "unit", "counted by", "meaning"], body))
+            + table(["counter", "unit", "counted by", "meaning", "when it is high"], counters)
+            + "\n## OpenMetrics\n\nThe same: `hakmem_mapped_bytes` and `hakmem_resident_bytes` by `part`, `hakmem_class_…` by `size`"
+              " and `tier`, `hakmem_tier_…` by `tier`,\nand each counter as `hakmem_…_total`. Names of bytes end in `_bytes`.\n")
+
+
+def an_object(properties: dict[str, object]) -> dict[str, object]:
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+def an_array(items: object) -> dict[str, object]:
+    return {"type": "array", "items": items}
+
+
+def option_schema(kind: str, low: str, high: str, unit: str) -> dict[str, object]:
+    if kind == "WORD":
+        return {"enum": unit.split("|")}
+    return {"type": "string"} if kind == "TEXT" else {"type": "integer", "minimum": int(low), "maximum": int(high)}
+
+
+def site_rules_of(root: Path) -> list[str]:
+    names = re.search(r"hk_site_rule_names\[.*?\] = \{(.*?)\};", (root / "src/learn/site_rules.c").read_text(), re.DOTALL)
+    if not names:
+        raise Trouble("src/learn/site_rules.c: the names of the rules are not there")
+    return re.findall(r'"([\w-]+)"', names[1])
+
+
+def report_schema(root: Path) -> str:
+    count: dict[str, object] = {"type": "integer", "minimum": 0}
+    text: dict[str, object] = {"type": "string"}
+    limit = {"type": ["integer", "null"], "minimum": 0}
+    parts = {name: {**count, "description": meaning} for name, meaning, _ in parts_of(root)}
+    tallies = {name: {**count, "description": f"{unit}: {meaning}"} for name, _, unit, meaning, _ in tallies_of(root)}
+    tallies["hit_rate"] = {"type": "number", "minimum": 0, "maximum": 1}
+    options = rows((root / "src/policy/options.def").read_text(), "HK_OPT", 8)
+    forms = {
+        "version": text, "process": {"type": "integer"}, "time_ms": count, "threads": count,
+        "served": an_object({"malloc": count, "free": count}),
+        "resident": count, "resident_statm": count, "resident_parts": an_object({**parts, "rest_of_process": count}),
+        "virtual": count, "limits": an_object({"address": limit, "data": limit}),
+        "mapped": an_object({"total": count, "parts": an_object(parts)}),
+        "idle": an_object({"dirty": count, "clean": count}),
+        "tiers": {**an_array(an_object({"tier": {"enum": ["tiny", "mid", "large", "big"]}, **tallies})), "minItems": 4, "maxItems": 4},
+        "classes": an_array(an_object({"size": count, "tier": {"enum": ["tiny", "mid", "large"]}, **tallies})),
+        "counters": an_object({name: {**count, "description": f"{unit}: {meaning}"} for _, name, unit, meaning in stats_of(root)}),
+        "policy": an_object({"state": {"enum": ["STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"]},
+                             **{name: count for _, name, _, _, _, scope, _, _ in options if scope == "policy"}}),
+        "sites": {**an_array(an_object({**{key: count for key in ("site", "block", "live", "bytes", "lifetime_ms", "saved", "wasted")},
+                                       "rule": {"enum": site_rules_of(root)}})), "maxItems": 20},
+        "options": an_object({name: {**option_schema(kind, low, high, unit), "description": meaning}
+                              for kind, name, _, low, high, _, unit, meaning in options}),
+    }
+    described = {key: {**form, "description": KEYS[key][0]} for key, form in forms.items()}
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "The report of HAKMEM",
+              "$comment": note("src/count/stats.def, src/policy/options.def and src/report/").strip("<!-> \n"), **an_object(described)}
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 # CLASSES.md
@@ -216,10 +364,120 @@ def classes_document(root: Path) -> str:
                     {0, 1, 3, 4, 5, 6, 7}))
 
 
+# LEARNING.md
+
+LEARNING_INTRO = """# What HAKMEM learns, and why it does what it does
+
+The hit path does not count. Slow paths do: a bin that ran empty, a slab that was cut, memory that came free and memory that was wanted
+again. Every 150 ms, in a slow call of malloc, the counts since the last tick become one vector of signals, and a pure function
+(`hk_learner_step()` in `learn/learner.c`) makes of these, and of what it remembers, the policy of the next tick. The policy is one
+page of knobs, published whole by one pointer, and read-only (`policy/policy.h`). Whoever is on a slow path reads it there.
+
+```
+  slow paths --counts--> signals --ace--> delay, caps --goal--> knobs --one pointer--> slow paths
+                            |                                     |
+                     HAKMEM_LEARN_TRACE                     HAKMEM_EXPLAIN, HAKMEM_PROFILE_SAVE
+```
+
+The same signals give the same decisions: `hakmem-replay TRACE` makes them again from a recorded trace, without the program.
+
+## The rules
+
+**State** (`learn/ace.c`). BURST: more than 64 slabs net were cut in a tick, and more than a sixteenth of what is warm. REMOTE_HEAVY: more than 1000
+blocks were freed by threads that do not own them, and more than 8 for each miss. MEM_TIGHT: what is used is within an eighth of the
+memory goal; it ends at a quarter. Else STEADY, after three ticks without a sign of the state before. The states say what kind of
+time it is, for who reads the log or `hakmem top`; MEM_TIGHT alone moves knobs ([DECISIONS.md](DECISIONS.md) says what was measured).
+
+**Delay** (`learn/delay.c`). Memory that came free either is wanted again after some time, or never. Both are counted, in spans of
+64 ms to 8 s, whether it was still warm or had been given back meanwhile. To hold a byte for `reuse_worth` (500 ms) is taken to cost as
+much as to fault it in again. For each delay from 128 ms to 8 s, what it would have cost for all that was seen of late is a sum; the
+least wins, if it is 10 % less than that of the delay in force. Half of what was seen is forgotten in 3 s. What came free in
+the last 2.4 s may still be wanted, and does not count as lost yet. What is wanted again within 128 ms is warm under any delay, and is
+left out. Below 4 MiB nothing is concluded. Where there are more than 512 threads, ticks are rarer: 150 ms for each 512.
+
+**Caches** (`learn/caps.c`). Where there are more than eight threads for each cpu that the process may use (affinity, and the quota of its control
+group), threads share what eight for each cpu might hold ready. Big blocks mapped anew that the cache had just let go for want of room, with a hit rate below 55 %, in
+two ticks: the cache of big blocks doubles, up to eightfold; after 10 s without, it halves.
+
+**Goal** (`learn/goal.c`). `HAKMEM_GOAL` in bytes or percent; else the limits of the control group (version 2: memory.max and memory.high;
+version 1: memory.limit_in_bytes). From the start it sets a ceiling: the goal less a twelfth, and less what the process has beside the heap.
+Before the heap is larger than that, what is idle goes, the oldest first (`hold_to_ceiling()` in `tiers/giveback.c`). While MEM_TIGHT, cached
+blocks have to fit within 125 %, threads hold 1 MiB ready, and bursts are not set aside. What is live nobody can give back: a program that needs
+more than the goal goes on, beyond it. `HAKMEM_LIMIT` is the hard one. Pages of files do not count: the system takes them back when it wants to.
+
+With `HAKMEM_GOAL`, or with `HAKMEM_BACKGROUND=1`, resident memory is read from the kernel at each tick, and the limits of the group and of all that it lies in every
+2 s. Without, no file is opened after the start: a program that has shut itself in may be killed for it. What is used is then what HAKMEM holds warm.
+
+**Classes** (`front/bins.c`). A thread's bin grows fourfold when it runs empty or over again before it has served four times what it
+holds, and goes when it served nothing between two passes ([MEMORY.md](MEMORY.md)).
+
+**Sites** (`learn/site_rules.c`, `guard/sites.c`; off unless `HAKMEM_SITE_RULES=on`). The delay is one for all memory. A program may have a
+buffer that it wants again each second, and another one that it wants once an hour: of each call of malloc that allocates blocks of more
+than 1 MiB, HAKMEM then asks what became of them. Of each freed block it notes after how long as much memory was wanted again, by
+whomever: within the purge delay (soon), within `reuse_worth` (late), or not by then (gone). What is noted is the same whatever was done with
+the memory. To fault a block in again costs as much as to hold it for `reuse_worth`; so, summed over the last 16 to 32 blocks of a site,
+
+- *keep-warm* saves a fault for each late block, and costs what late and gone blocks are held beyond the delay;
+- *purge-at-once* saves the delay for each late or gone block, and costs a fault, counted twice, for each that is wanted soon.
+
+After four blocks the better of the two is followed, if it saves a sixteenth of a fault a block more than what is done now; it ends when it costs.
+Kept blocks are part of the cache of big blocks and of its budget (`HAKMEM_BIG_CACHE`), are given back last, and go after `reuse_worth`.
+
+A site is a caller and block sizes of one power of two. There are a hundred; one that was not seen for half an hour loses its place to a new one, and
+so does, among thousands, one that is not seen again. The report's `sites` shows the twenty with most live bytes, also of blocks of 1 KiB to 1 MiB,
+which are sampled (one in 512 KiB, in the mean) and have no rule: what was tried for them did not pay ([DECISIONS.md](DECISIONS.md)).
+`HAKMEM_SITE_RULES=watch` changes nothing; `rule` is then what would be done, `saved` and `wasted` what would have come of it. In the log a
+site is the number that its call returns to.
+
+Beside `on` and `watch`, allocations of up to 1 KiB are hits as ever; larger ones, and each free, go the slow way.
+
+## Reading the log
+
+`HAKMEM_EXPLAIN=FILE` writes a line of JSON for each decision: `ms` since the start, `who` (the rule), `what` changed, `old` and `new`, `unit`,
+what was `seen`, and `why`. For a bin also its `thread` and the `class`'s block size. It ends at `HAKMEM_EXPLAIN_MOST` bytes. Writing never
+blocks a thread that allocates: decisions wait in a ring of 256; how many found no room there, a line of `log` says.
+
+## Freezing
+
+`HAKMEM_PROFILE_SAVE=FILE` writes the knobs as they are at exit; `HAKMEM_PROFILE=FILE` begins with them, and `HAKMEM_LEARN=frozen` keeps
+them, but for the memory goal.
+
+## What is seen
+
+"""
+
+
+def learning_document(root: Path) -> str:
+    signals = rows((root / "src/learn/signals.def").read_text(), "HK_SIGNAL", 3)
+    decisions = rows((root / "src/count/decisions.def").read_text(), "HK_DECISION", 8)
+    seen = [[f"`{name}`", unit, meaning] for name, unit, meaning in signals]
+    made = [[who, f"`{what}`", unit, ", ".join(f"`{name}`" for name in (a, b, c) if name), why]
+            for _, who, what, unit, a, b, c, why in decisions]
+    return (note("src/learn/signals.def and src/count/decisions.def") + LEARNING_INTRO
+            + table(["signal", "unit", "meaning"], seen)
+            + "\n## What is decided\n\n" + table(["who", "what", "unit", "seen", "why"], made))
+# PROFILING.md
+
+EVENTS_BEGIN, EVENTS_END = "<!-- Written by tools/gen_docs.py from src/count/events.def: begin -->\n", "<!-- end -->\n"
+
+
+def profiling_document(root: Path) -> str:
+    """Somebody's prose, but for one table."""
+    before, begin, rest = (root / "docs/PROFILING.md").read_text().partition(EVENTS_BEGIN)
+    _, end, after = rest.partition(EVENTS_END)
+    if not begin or not end:
+        raise Trouble("docs/PROFILING.md: the place of the table of events is not marked")
+    events = rows((root / "src/count/events.def").read_text(), "HK_EVENT", 3)
+    return before + begin + table(["event", "its number", "what happened"], [[f"`{name}`", *row] for name, *row in events]) + end + after
+
+
 DOCUMENTS: dict[str, Callable[[Path], str]] = {
     "docs/OPTIONS.md": options_document,
     "docs/STATS.md": stats_document,
+    "docs/LEARNING.md": learning_document,
+    "docs/report.schema.json": report_schema,
     "docs/CLASSES.md": classes_document,
+    "docs/PROFILING.md": profiling_document,
 }
 
 

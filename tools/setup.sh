@@ -75,7 +75,7 @@ fill_venv() {
   "$venv/bin/pip" -q --disable-pip-version-check --retries 1 install $wanted 2>"$venv/pip.log" && return 0
   tail -n 3 "$venv/pip.log" >&2
   say "the Python package index cannot be used (see above): taking Debian's packages"
-  install "$(for name in $wanted; do printf 'python3-%s ' "$name"; done)"
+  install "$(for name in $wanted; do printf 'python3-%s ' "$name" | tr _ -; done)"
   /usr/bin/python3 -m venv --clear --system-site-packages "$venv" || die "python3 -m venv failed (see above)."
 }
 
@@ -84,13 +84,15 @@ importable() {
   "$venv/bin/python3" -c 'import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))' "$@" 2>/dev/null
 }
 
-# The tables are rich's, the command lines typer's, the intervals scipy's, the charts matplotlib's, the page jinja2's.
+# The tables are rich's, the command lines typer's, the intervals scipy's, the charts matplotlib's, the page jinja2's; the plots of the
+# user's tool plotly's, its build setuptools's; the report is read by jsonschema and prometheus_client.
 # shellcheck disable=SC2086
 install_python_packages() {
   case $goal in
     build) return 0 ;;
     run)   wanted="rich typer" ;;
-    *)     wanted="rich typer numpy scipy matplotlib jinja2" ;;
+    bench) wanted="rich typer numpy scipy matplotlib jinja2" ;;
+    *)     wanted="rich typer numpy scipy matplotlib jinja2 plotly setuptools wheel jsonschema prometheus_client" ;;
   esac
   importable $wanted && return 0
   say "Python packages ($wanted) into $venv"

@@ -4,6 +4,9 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "api/exit_report.h"
+#include "api/learning.h"
+#include "base/bits.h"
 #include "base/say.h"
 #include "os/os.h"
 #include "span/runs.h"
@@ -25,6 +28,19 @@ void hk_background_reset(void)
 {
     hk_store(xrunning, false);
     hk_store(xhome, hk_os.process_id());
+    hk_reports_begin();
+}
+
+/* Rests until the next round, but for what is due meanwhile. */
+static void rest_report_and_learn(uint64_t ms)
+{
+    uint64_t now = hk_os.clock_ms(), end = now + ms;
+    while (now < end) {
+        hk_os.rest(hk_min(end - now, hk_report_if_due(now)));
+        now = hk_os.clock_ms();
+    }
+    if (hk_learning_is_due())
+        hk_learning_tick();
 }
 
 /* When the last thread that has a cache has ended, it ends too: a process lives as long as any of its threads. */
@@ -32,13 +48,15 @@ static void *run(void *unused)
 {
     pthread_setname_np(pthread_self(), "hakmem");
     for (struct hk_round round = {false, true}; round.threads; round = hk_giveback_in_background())
-        hk_os.rest(round.waits ? SOON_MS : LATER_MS);
+        rest_report_and_learn(round.waits ? SOON_MS : LATER_MS);
     hk_store(xrunning, false);
     return unused;
 }
 
 static bool worth_a_thread(void)
 {
+    if (hk_reports_wanted())
+        return true;
     struct hk_runs_totals units;
     struct hk_big_totals bigs;
     hk_runs_total(&units);
@@ -79,6 +97,7 @@ HK_COLD void hk_background_begin(const void *caller)
     if (!atomic_compare_exchange_strong_explicit(&xrunning, &running, true, memory_order_relaxed, memory_order_relaxed))
         return;
     int saved_errno = errno;
+    hk_reports_listen();
     if (!make_deaf_thread())
         hk_say("no background thread to be had: memory goes back only in calls of malloc and free");
     errno = saved_errno;

@@ -1,4 +1,5 @@
-/* Background: the thread that gives memory back while the program does nothing; only where the option asks for it.
+/* Background: the thread that gives memory back while the program does nothing; only where an option asks for it; and writes
+ * the reports that were asked for meanwhile.
  *
  *   absent --a malloc of a heap worth it--> running --the last thread with a cache has ended--> absent      a fork child: absent
  *

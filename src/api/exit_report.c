@@ -1,79 +1,184 @@
 #include "api/exit_report.h"
 
+#include <signal.h>
 #include <string.h>
 
+#include "api/life.h"
+#include "api/named_file.h"
+#include "base/bits.h"
 #include "base/say.h"
+#include "guard/heap_profile.h"
+#include "guard/watch.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "policy/options.h"
 #include "report/report.h"
 
-static struct hk_process this_process(void)
+enum {
+    SIGNAL_SEEN_MS = 200,
+    LONGEST_WAIT = 20000, /* pauses of some 50 microseconds */
+};
+
+static struct {
+    uint64_t started_ms; /* HAKMEM, in this process or an ancestor */
+    uint64_t last_ms;    /* the background thread's */
+    _Atomic bool xasked; /* by a signal */
+    _Atomic bool xbusy;  /* one is being written in the background, or none is to be any more */
+} reports;
+
+void hk_reports_begin(void)
 {
-    char text[128];
-    size_t pages[2] = {0, 0};
-    hk_os.read_file("/proc/self/statm", text, sizeof text);
-    const char *at = text;
-    for (int i = 0; i < 2; i++, at += *at == ' ')
-        for (; *at >= '0' && *at <= '9'; at++)
-            pages[i] = pages[i] * 10 + (size_t)(*at - '0');
-    return (struct hk_process){hk_os.process_id(), pages[0] * HK_PAGE, pages[1] * HK_PAGE};
+    uint64_t now = hk_os.clock_ms();
+    if (reports.started_ms == 0)
+        reports.started_ms = now;
+    reports.last_ms = now;
+    hk_store(reports.xasked, false);
+    hk_store(reports.xbusy, false);
 }
 
-static bool ends_with(const char *text, const char *end)
+static bool has_ending(const char *text, const char *end)
 {
     size_t length = strlen(text), end_length = strlen(end);
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-/* %p becomes the process id, so that children do not write over their parent's report. */
-static int create_named(const char *path)
+static void write_report(int fd, const char *path)
 {
-    struct hk_text name;
-    hk_text_init(&name, -1);
-    for (const char *at = path; *at != 0; at++) {
-        if (at[0] == '%' && at[1] == 'p') {
-            hk_text_add(&name, "%d", hk_os.process_id());
-            at++;
-        } else {
-            hk_text_add(&name, "%c", *at);
-        }
-    }
-    if (name.used >= sizeof name.bytes)
-        return -1;
-    name.bytes[name.used] = 0;
-    return hk_os.create(name.bytes);
+    struct hk_report report;
+    hk_report_take(&report, reports.started_ms);
+    if (has_ending(path, ".json"))
+        hk_report_json(fd, &report);
+    else if (has_ending(path, ".prom"))
+        hk_report_metrics(fd, &report);
+    else
+        hk_report_text(fd, &report);
+}
+
+/* False if there can be no file beside it. */
+static bool write_beside(const char *real_path, const char *path)
+{
+    struct hk_text beside;
+    hk_text_init(&beside, -1);
+    hk_text_add(&beside, "%s.%d.tmp", real_path, hk_os.process_id());
+    if (!hk_path_end(&beside) || !hk_os.is_replaceable(real_path))
+        return false;
+    int fd = hk_os.create(beside.bytes);
+    if (fd < 0)
+        return false;
+    write_report(fd, path);
+    hk_os.close(fd);
+    return hk_os.rename(beside.bytes, real_path);
+}
+
+static bool write_in_place(const char *real_path, const char *path)
+{
+    int fd = hk_os.create(real_path);
+    if (fd < 0)
+        return false;
+    write_report(fd, path);
+    hk_os.close(fd);
+    return true;
 }
 
 HK_EXPORT int hak_report(const char *path)
 {
-    bool to_stderr = strcmp(path, "-") == 0;
-    int fd = to_stderr ? 2 : create_named(path);
+    struct hk_text real_path;
+    if (strcmp(path, "-") == 0) {
+        write_report(HK_STDERR, path);
+        return 0;
+    }
+    bool written =
+        hk_named_path(&real_path, path) && (write_beside(real_path.bytes, path) || write_in_place(real_path.bytes, path));
+    return written ? 0 : -1;
+}
+
+static void write_wanted(void)
+{
+    if (hak_report(hk_options.report) != 0)
+        hk_say("the report cannot be written to \"%s\"", hk_options.report);
+}
+
+bool hk_reports_wanted(void)
+{
+    return hk_options.report != NULL && (hk_options.report_every != 0 || hk_options.report_signal != 0);
+}
+
+static void note_signal(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)info;
+    (void)context;
+    hk_store(reports.xasked, true);
+}
+
+/* Such a signal says what the running instruction did wrong, and would come again and again, if a handler just returned. */
+static bool is_fault(int number)
+{
+    return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE;
+}
+
+void hk_reports_listen(void)
+{
+    int number = (int)hk_options.report_signal;
+    if (number != 0 && hk_options.report != NULL && (is_fault(number) || !hk_os.catch_signal(number, note_signal)))
+        hk_say("option report_signal: signal %d is the program's own or cannot be handled; no report comes of it",
+               number);
+}
+
+static uint64_t wait_until_due(uint64_t now_ms)
+{
+    uint64_t until_signal = hk_options.report_signal != 0 ? SIGNAL_SEEN_MS : UINT64_MAX;
+    if (hk_options.report_every == 0)
+        return until_signal;
+    uint64_t due = reports.last_ms + hk_options.report_every;
+    return hk_min(until_signal, due - hk_min(due, now_ms));
+}
+
+uint64_t hk_report_if_due(uint64_t now_ms)
+{
+    if (!hk_reports_wanted())
+        return UINT64_MAX;
+    bool due = hk_options.report_every != 0 && now_ms - reports.last_ms >= hk_options.report_every;
+    bool asked = atomic_exchange_explicit(&reports.xasked, false, memory_order_relaxed);
+    if ((due || asked) && !atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire)) {
+        write_wanted();
+        reports.last_ms = now_ms;
+        hk_store_release(reports.xbusy, false);
+    }
+    return hk_max(1, wait_until_due(now_ms));
+}
+
+/* A disk that answers no more keeps the background thread, not the program's end. */
+static void stop_background_reports(void)
+{
+    for (unsigned waits = 0;
+         waits < LONGEST_WAIT && atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire); waits++)
+        hk_os.pause();
+}
+
+HK_EXPORT int hak_heap_profile(const char *path)
+{
+    int fd = hk_life_started() && hk_watch.mean != 0 ? hk_named_file(path, hk_os.create) : -1;
     if (fd < 0)
         return -1;
-    struct hk_census census;
-    struct hk_process process = this_process();
-    hk_census_take(&census);
-    if (ends_with(path, ".json"))
-        hk_report_json(fd, &census, &process);
-    else
-        hk_report_text(fd, &census, &process);
-    if (!to_stderr)
-        hk_os.close(fd);
+    hk_heap_profile_write(fd);
+    hk_named_file_close(fd);
     return 0;
 }
 
 void hk_exit_report(void)
 {
-    if (hk_options.report != NULL && hak_report(hk_options.report) != 0)
-        hk_say("the report cannot be written to \"%s\"", hk_options.report);
+    if (hk_options.heap_profile != NULL && hak_heap_profile(hk_options.heap_profile) != 0)
+        hk_say("the heap profile cannot be written to \"%s\"", hk_options.heap_profile);
+    if (hk_options.report == NULL)
+        return;
+    stop_background_reports();
+    write_wanted();
 }
 
 HK_COLD void hk_first_refusal_report(size_t asked)
 {
     static atomic_flag reported = ATOMIC_FLAG_INIT;
-    if (!hk_options.oom_report || atomic_flag_test_and_set(&reported))
-        return;
-    struct hk_process process = this_process();
-    hk_report_out_of_memory(asked, hk_os.address_limit(), &process);
+    if (hk_options.oom_report && !atomic_flag_test_and_set(&reported))
+        hk_report_out_of_memory(asked, reports.started_ms);
 }

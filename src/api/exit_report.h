@@ -1,11 +1,26 @@
-/* ExitReport: when a report is written, and where to.
+/* ExitReport: when a report and a heap profile are written, and where to.
+ *
+ *   NAME.PID.tmp is written, then renamed to NAME: who reads NAME sees one report, whole. What is no file is written to as it is.
+ *
+ * Owns     the time that HAKMEM started, and what was asked for while the program runs.
  * Threads  any. */
 #ifndef HK_EXIT_REPORT_H
 #define HK_EXIT_REPORT_H
 
 #include "base/base.h"
 
-/* The report that HAKMEM_REPORT asked for, if it did. */
+/* Once the options are known: at the start, and in a fork child. */
+void hk_reports_begin(void);
+
+/* Is a report wanted while the program runs: again and again, or on a signal? */
+bool hk_reports_wanted(void);
+/* Listens to the signal that asks for one, if the program leaves it to HAKMEM. */
+void hk_reports_listen(void);
+/* Writes one if it is due or was asked for; ms until this wants to be called again. By the background thread only. */
+uint64_t hk_report_if_due(uint64_t now_ms);
+
+/* What HAKMEM_REPORT and HAKMEM_HEAP_PROFILE asked for, if they did. The last report: one that is being written meanwhile is waited for, and none
+ * comes after. */
 void hk_exit_report(void);
 
 /* The one line about the first refusal; later ones are silent. */

@@ -7,8 +7,6 @@
 #include "base/say.h"
 #include "hakmem.h"
 #include "report/census.h"
-#include "span/runs.h"
-#include "tiers/bigcache.h"
 
 struct mallinfo2 hk_mallinfo2(void);
 struct mallinfo hk_mallinfo(void);
@@ -16,27 +14,29 @@ int hk_mallopt(int parameter, int value);
 int hk_malloc_info(int options, FILE *file);
 void hk_malloc_stats(void);
 
-static void summarise(struct hk_census *census, size_t *live, size_t *free)
+static size_t in_use(const struct hk_census *census)
 {
-    hk_census_take(census);
-    *live = census->sum.live + census->sum.remote;
-    *free = census->sum.in_bins + census->sum.free_in_slabs + census->idle_dirty + census->idle_clean;
+    return census->sum.live + census->sum.rounding + census->sum.remote;
+}
+
+static size_t free_for_use(const struct hk_census *census)
+{
+    return census->sum.in_bins + census->sum.free_in_slabs + census->idle_dirty + census->idle_clean;
 }
 
 struct mallinfo2 hk_mallinfo2(void)
 {
     struct hk_census census;
-    size_t live, free;
-    summarise(&census, &live, &free);
+    hk_census_take(&census);
     return (struct mallinfo2){
-        .arena = live + free + census.sum.tails,
+        .arena = in_use(&census) + free_for_use(&census) + census.sum.tails,
         .ordblks = census.sum.slabs,
-        .hblks = census.big_blocks,
-        .hblkhd = census.big_live,
+        .hblks = census.tiers[HK_TIER_BIG].live_blocks,
+        .hblkhd = census.parts[HK_PART_big_live],
         .fsmblks = census.sum.in_bins,
-        .uordblks = live,
-        .fordblks = free,
-        .keepcost = census.idle_dirty + census.big_cached,
+        .uordblks = in_use(&census),
+        .fordblks = free_for_use(&census),
+        .keepcost = census.idle_dirty + census.parts[HK_PART_big_cached],
     };
 }
 
@@ -64,6 +64,36 @@ int hk_mallopt(int parameter, int value)
     return parameter >= M_ARENA_MAX && parameter <= M_MXFAST;
 }
 
+/* glibc's sizes are those of free chunks. */
+static void info_classes(FILE *file, const struct hk_census *census)
+{
+    size_t smallest = 1;
+    fprintf(file, "<sizes>\n");
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        const struct hk_tallies *row = &census->classes[class];
+        size_t size = hk_classes[class].size, free = row->in_bins + row->free_in_slabs;
+        if (row->slabs > 0)
+            fprintf(file, "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\" live=\"%zu\" slabs=\"%zu\"/>\n",
+                    smallest, size, free, free / size, (size_t)(row->live + row->rounding), (size_t)row->slabs);
+        smallest = size + 1;
+    }
+    fprintf(file, "</sizes>\n");
+}
+
+static void info_total(FILE *file, const char *type, size_t count, size_t size)
+{
+    fprintf(file, "<total type=\"%s\" count=\"%zu\" size=\"%zu\"/>\n", type, count, size);
+}
+
+static size_t blocks_in_bins(const struct hk_census *census)
+{
+    size_t blocks = 0;
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        blocks += census->classes[class].in_bins / hk_classes[class].size;
+    return blocks;
+}
+
+/* The shape is glibc's, with one heap: fast is what threads have ready, rest what is free behind them. */
 int hk_malloc_info(int options, FILE *file)
 {
     struct hk_census census;
@@ -72,16 +102,18 @@ int hk_malloc_info(int options, FILE *file)
         return -1;
     }
     hk_census_take(&census);
-    fprintf(file, "<malloc version=\"hakmem-%s\">\n<sizes>\n", HK_VERSION);
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        const struct hk_class_census *row = &census.classes[class];
-        if (row->slabs > 0)
-            fprintf(file, "  <size class=\"%u\" live=\"%zu\" free=\"%zu\" slabs=\"%zu\"/>\n", hk_classes[class].size,
-                    row->live, row->in_bins + row->free_in_slabs, row->slabs);
-    }
-    fprintf(file, "</sizes>\n<total type=\"live\" count=\"%zu\" size=\"%zu\"/>\n", census.sum.live_blocks, census.sum.live);
-    fprintf(file, "<total type=\"big\" count=\"%zu\" size=\"%zu\"/>\n", census.big_blocks, census.big_live);
-    fprintf(file, "<system type=\"current\" size=\"%zu\"/>\n</malloc>\n", census.mapped);
+    const struct hk_tallies *bigs = &census.tiers[HK_TIER_BIG];
+    fprintf(file, "<malloc version=\"hakmem-%s\">\n<heap nr=\"0\">\n", HK_VERSION);
+    info_classes(file, &census);
+    info_total(file, "fast", blocks_in_bins(&census), census.sum.in_bins);
+    info_total(file, "rest", census.sum.slabs, free_for_use(&census) - census.sum.in_bins);
+    info_total(file, "live", census.sum.live_blocks, census.sum.live + census.sum.rounding);
+    fprintf(file, "</heap>\n");
+    info_total(file, "mmap", bigs->live_blocks, bigs->live);
+    fprintf(file, "<system type=\"current\" size=\"%zu\"/>\n", census.mapped);
+    for (unsigned part = 0; part < HK_PARTS; part++)
+        fprintf(file, "<aspace type=\"%s\" size=\"%zu\"/>\n", hk_part_rows[part].name, census.parts[part]);
+    fprintf(file, "</malloc>\n");
     return 0;
 }
 

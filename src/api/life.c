@@ -3,11 +3,14 @@
 #include <pthread.h>
 
 #include "api/background.h"
+#include "api/crash.h"
 #include "api/exit_report.h"
+#include "api/learning.h"
 #include "base/lock.h"
 #include "base/say.h"
+#include "guard/watch.h"
 #include "os/os.h"
-#include "policy/options.h"
+#include "policy/policy.h"
 #include "slab/registry.h"
 #include "span/meta.h"
 #include "span/runs.h"
@@ -39,6 +42,9 @@ bool hk_life_dawning(void)
 static bool step_options(void)
 {
     hk_options_read();
+    if (hk_reports_wanted())
+        hk_options.background = 1;
+    hk_policy_begin();
     return true;
 }
 
@@ -48,7 +54,11 @@ static bool step_lists(void)
     hk_registry_init();
     hk_big_init();
     hk_background_reset();
-    hk_gate_open();
+    hk_learning_begin();
+    size_t unseen_to = hk_watch_begin();
+    hk_gate_open(unseen_to);
+    if (unseen_to != HK_ALL_HIT)
+        hk_watch_open();
     return true;
 }
 
@@ -100,6 +110,8 @@ static void fork_prepare(void)
     if (_IO_list_lock != NULL)
         _IO_list_lock();
     hk_lock(&life.lock);
+    hk_learning_fork_prepare();
+    hk_sites_fork_prepare();
     hk_caches_fork_prepare();
     hk_giveback_fork_prepare();
     hk_registry_fork_prepare();
@@ -125,6 +137,8 @@ static void fork_parent(void)
     hk_registry_fork_parent();
     hk_giveback_fork_parent();
     hk_caches_fork_parent();
+    hk_sites_fork_parent();
+    hk_learning_fork_parent();
     hk_unlock(&life.lock);
     if (_IO_list_unlock != NULL)
         _IO_list_unlock();
@@ -137,6 +151,7 @@ static void fork_child(void)
     hk_background_reset();
     if (alone_at_fork)
         return;
+    hk_watch_fork_child();
     hk_sparse_fork_child();
     hk_meta_fork_child();
     hk_runs_fork_child();
@@ -146,6 +161,8 @@ static void fork_child(void)
     hk_registry_fork_child();
     hk_giveback_fork_child();
     bool orphans = hk_caches_fork_child();
+    hk_sites_fork_child();
+    hk_learning_fork_child();
     hk_lock_reset(&life.lock);
     if (orphans)
         hk_registry_orphan_rest(self != NULL ? self->owner.id : HK_NOBODY);
@@ -199,6 +216,11 @@ __attribute__((constructor)) static void process_begins(int argc, char **argv, c
     (void)argv;
     hk_os.environment_begins(variables);
     (void)hk_life_cache();
+    hk_crash_begin();
 }
 
-__attribute__((destructor)) static void process_ends(void) { hk_exit_report(); }
+__attribute__((destructor)) static void process_ends(void)
+{
+    hk_learning_end();
+    hk_exit_report();
+}

@@ -4,9 +4,11 @@
 #include "api/background.h"
 #include "api/entry.h"
 #include "api/exit_report.h"
+#include "api/learning.h"
 #include "api/life.h"
 #include "base/bits.h"
 #include "base/grains.h"
+#include "guard/watch.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "slab/registry.h"
@@ -17,12 +19,15 @@
 #include "tiers/giveback.h"
 
 #define LARGEST_SMALL_ALIGN HK_UNIT
+/* Whose code called malloc or its kin; in the function that has the name, and in what it ends with. */
+#define CALLER __builtin_return_address(0)
 
 static HK_COLD void *refused(size_t size)
 {
     if (!hk_life_started() && hk_life_dawning())
         return NULL; /* errno lies in thread-local storage */
     HK_COUNT(out_of_memory, 1);
+    HK_TRACE(&hk_ring_shared, refuse, size, 0);
     /* What no address space could hold says nothing about memory. */
     if (size < (size_t)1 << HK_ADDRESS_BITS)
         hk_first_refusal_report(size);
@@ -43,23 +48,24 @@ static void *big_alloc(size_t size, size_t align, bool *zeroed)
     return block;
 }
 
-static void *block_alloc(unsigned class)
+static void *block_alloc(unsigned class, size_t size)
 {
     struct hk_cache *cache = hk_life_cache();
-    return HK_LIKELY(cache != NULL) ? hk_cache_alloc(cache, class) : hk_registry_alloc(class);
+    return HK_LIKELY(cache != NULL) ? hk_cache_alloc(cache, class, size) : hk_registry_alloc(class);
 }
 
 /* HK_CLASSES for what gets a mapping of its own. */
 static unsigned class_for(size_t size, size_t align)
 {
-    return size <= hk_gate.coarse_sizes_to && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align) : HK_CLASSES;
+    return size <= hk_gate.class_sizes_to && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align)
+                                                                          : HK_CLASSES;
 }
 
 static void *try_alloc(size_t size, size_t align, bool *zeroed)
 {
     unsigned class = class_for(size, align);
     *zeroed = false;
-    return class == HK_CLASSES ? big_alloc(size, align, zeroed) : block_alloc(class);
+    return class == HK_CLASSES ? big_alloc(size, align, zeroed) : block_alloc(class, size);
 }
 
 /* When the system refuses, what HAKMEM itself keeps warm may be what is missing. */
@@ -74,50 +80,111 @@ static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
     return try_alloc(size, align, zeroed);
 }
 
-static void *alloc_quietly(size_t size, size_t align, bool *zeroed)
+HK_INLINE void *alloc_unseen(size_t size, size_t align, bool *zeroed)
 {
-    if (HK_UNLIKELY(!hk_life_started())) {
-        *zeroed = true;
-        return hk_life_dawning() ? hk_dawn_alloc(size, align) : NULL;
-    }
     void *block = try_alloc(size, align, zeroed);
     return HK_LIKELY(block != NULL) ? block : try_again(size, align, zeroed);
 }
 
-static void *alloc(size_t size, size_t align, bool *zeroed)
+/* What would be a hit is one here: the watched program runs as it would unwatched, but for being watched. */
+static HK_NOINLINE void *alloc_seen(size_t size, size_t align, bool *zeroed, void *caller)
 {
-    void *block = alloc_quietly(size, align, zeroed);
+    bool hits = size <= HK_FINE_MAX && align <= HK_FINE_STEP;
+    *zeroed = false;
+    void *block = hits ? hk_hit_take(size) : NULL;
+    if (block == NULL)
+        block = alloc_unseen(size, align, zeroed);
+    if (HK_LIKELY(block != NULL))
+        hk_watch_alloc(HK_EVENT_alloc, block, size, caller);
+    return block;
+}
+
+/* Whether calls are watched is asked before all else: nothing then has to be kept for later. */
+HK_INLINE void *alloc_quietly(size_t size, size_t align, bool *zeroed, void *caller)
+{
+    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_watch.on)))
+        return alloc_seen(size, align, zeroed, caller);
+    if (HK_UNLIKELY(!hk_life_started())) {
+        *zeroed = true;
+        return hk_life_dawning() ? hk_dawn_alloc(size, align) : NULL;
+    }
+    return alloc_unseen(size, align, zeroed);
+}
+
+static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
+{
+    void *block = alloc_quietly(size, align, zeroed, caller);
+    if (HK_UNLIKELY(hk_learning_is_due()))
+        hk_learning_tick();
     return HK_LIKELY(block != NULL) ? block : refused(size);
 }
 
-static HK_COLD void *alloc_then_begin(size_t size, const void *caller)
+static HK_COLD void *alloc_then_begin(size_t size, void *caller)
 {
     bool zeroed;
-    void *block = alloc(size, HK_FINE_STEP, &zeroed);
+    void *block = alloc(size, HK_FINE_STEP, &zeroed, caller);
     hk_background_begin(caller);
     return block;
 }
 
+static HK_NOINLINE void *malloc_missed(size_t size, void *caller)
+{
+    bool zeroed;
+    if (HK_UNLIKELY(hk_options.background != 0))
+        return alloc_then_begin(size, caller);
+    return alloc(size, HK_FINE_STEP, &zeroed, caller);
+}
+
 HK_NOINLINE void *hk_malloc_slow(size_t size)
 {
-    bool zeroed;
     void *block = hk_hit_malloc_coarse(size);
-    if (HK_LIKELY(block != NULL))
-        return block;
-    if (HK_UNLIKELY(hk_options.background != 0))
-        return alloc_then_begin(size, __builtin_return_address(0));
-    return alloc(size, HK_FINE_STEP, &zeroed);
+    return HK_LIKELY(block != NULL) ? block : malloc_missed(size, CALLER);
 }
 
-HK_NOINLINE void *hk_aligned_slow(size_t align, size_t size)
+HK_NOINLINE void *hk_malloc_slow_for(size_t size, void *caller)
+{
+    void *block = hk_hit_malloc_coarse(size);
+    return HK_LIKELY(block != NULL) ? block : malloc_missed(size, caller);
+}
+
+HK_NOINLINE void *hk_aligned_slow(size_t align, size_t size, void *caller)
 {
     bool zeroed;
-    return alloc(size, hk_max(align, HK_FINE_STEP), &zeroed);
+    return alloc(size, hk_max(align, HK_FINE_STEP), &zeroed, caller);
 }
 
+static size_t class_size(const void *block)
+{
+    uint32_t route = hk_map_lookup((uintptr_t)block);
+    unsigned class = hk_route_class(route);
+    return route != 0 && class < HK_CLASSES ? hk_classes[class].size : 0;
+}
+
+/* Only big blocks have a rule. */
+static HK_COLD void free_by_rule(enum hk_site_rule rule, void *block)
+{
+    if (rule == HK_SITE_KEEP_WARM)
+        hk_big_keep(block, hk_site_keep_until());
+    else
+        hk_big_drop(block);
+}
+
+static bool free_seen(void *block)
+{
+    enum hk_site_rule rule = hk_watch_free(block, hk_watch.traces ? class_size(block) : 0);
+    if (HK_UNLIKELY(rule != HK_SITE_NO_RULE)) {
+        free_by_rule(rule, block);
+        return true;
+    }
+    return hk_map.flat && (uintptr_t)block < (uintptr_t)1 << HK_ADDRESS_BITS && hk_hit_give(block);
+}
+
+/* All frees come here where calls are to be seen. */
 static HK_NOINLINE void free_at_the_edge(void *block)
 {
-    if (block != NULL && (hk_life_started() || !hk_life_dawning()))
+    if (block == NULL || (!hk_life_started() && hk_life_dawning()))
+        return;
+    if (!hk_watch.on || !free_seen(block))
         hk_cache_free(hk_life_cache(), block);
 }
 
@@ -158,17 +225,24 @@ HK_EXPORT void hak_free_aligned_sized(void *block, size_t alignment, size_t size
     hak_free(block);
 }
 
+static HK_NOINLINE void *calloc_slow(size_t bytes, void *caller)
+{
+    bool zeroed = false;
+    void *block = alloc(bytes, HK_FINE_STEP, &zeroed, caller);
+    if (block != NULL && !zeroed)
+        hk_grains_zero(block, bytes);
+    return block;
+}
+
 HK_EXPORT void *hak_calloc(size_t count, size_t size)
 {
     size_t bytes;
-    bool zeroed = false;
     if (HK_UNLIKELY(__builtin_mul_overflow(count, size, &bytes)))
         return refused(SIZE_MAX);
     void *block = hk_hit_malloc(bytes);
     if (HK_UNLIKELY(block == NULL))
-        block = alloc(bytes, HK_FINE_STEP, &zeroed);
-    if (block != NULL && !zeroed)
-        hk_grains_zero(block, bytes);
+        return calloc_slow(bytes, CALLER);
+    hk_grains_zero(block, bytes);
     return block;
 }
 
@@ -226,7 +300,9 @@ HK_INLINE bool stays(size_t size, size_t now) { return size <= now && (size >= n
 
 HK_INLINE void *copied(void *block, size_t size, size_t now)
 {
-    void *moved = hak_malloc(size);
+    void *moved = hk_hit_malloc(size);
+    if (HK_UNLIKELY(moved == NULL))
+        moved = hk_malloc_slow_for(size, CALLER);
     if (HK_UNLIKELY(moved == NULL))
         return size <= now ? block : NULL; /* a block never fails to shrink */
     hk_grains_copy(moved, block, hk_min(size, now));
@@ -244,6 +320,20 @@ static void *foreign_realloc(void *block, size_t size, size_t now)
     return moved;
 }
 
+/* Without a copy; NULL if that cannot be. */
+static void *resized_here(void *block, size_t size, size_t now)
+{
+    return stays(size, now) ? block : resize_in_place(block, size, now);
+}
+
+static HK_COLD void *resize_seen(void *block, size_t size, size_t now, void *caller)
+{
+    uint64_t record = hk_watch_resize_begin(block);
+    void *resized = resized_here(block, size, now);
+    hk_watch_resize_end(block, record, resized, size, caller);
+    return resized;
+}
+
 static HK_NOINLINE void *realloc_slow(void *block, size_t size)
 {
     if (block == NULL)
@@ -258,9 +348,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
     size_t now = extent(block, &foreign);
     if (foreign)
         return foreign_realloc(block, size, now);
-    if (stays(size, now))
-        return block;
-    void *resized = resize_in_place(block, size, now);
+    void *resized = hk_watch.on ? resize_seen(block, size, now, CALLER) : resized_here(block, size, now);
     return resized != NULL ? resized : copied(block, size, now);
 }
 
@@ -291,7 +379,7 @@ HK_EXPORT void *hak_memalign(size_t alignment, size_t size)
     size_t power = HK_FINE_STEP;
     while (power < alignment)
         power *= 2;
-    return hk_aligned_slow(power, size);
+    return hk_aligned_slow(power, size, CALLER);
 }
 
 HK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t size) { return hak_memalign(alignment, size); }
@@ -301,20 +389,20 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
     if (alignment % sizeof(void *) != 0 || !hk_is_pow2(alignment))
         return EINVAL;
     bool zeroed;
-    void *aligned = alloc_quietly(size, hk_max(alignment, HK_FINE_STEP), &zeroed);
+    void *aligned = alloc_quietly(size, hk_max(alignment, HK_FINE_STEP), &zeroed, CALLER);
     if (aligned == NULL)
         return ENOMEM;
     *block = aligned;
     return 0;
 }
 
-HK_EXPORT void *hak_valloc(size_t size) { return hk_aligned_slow(HK_PAGE, size); }
+HK_EXPORT void *hak_valloc(size_t size) { return hk_aligned_slow(HK_PAGE, size, CALLER); }
 
 HK_EXPORT void *hak_pvalloc(size_t size)
 {
     if (size > PTRDIFF_MAX - HK_PAGE)
         return refused(SIZE_MAX);
-    return hk_aligned_slow(HK_PAGE, hk_align_up(hk_max(size, 1), HK_PAGE));
+    return hk_aligned_slow(HK_PAGE, hk_align_up(hk_max(size, 1), HK_PAGE), CALLER);
 }
 
 HK_EXPORT size_t hak_usable_size(void *block)

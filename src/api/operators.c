@@ -50,10 +50,10 @@ static _Noreturn void throw_bad_alloc(const void *caller)
 }
 
 /* As the standard asks: try, call the handler, try again, until it succeeds or there is no handler. */
-static HK_NOINLINE void *new_slow(size_t align, size_t size, const void *caller)
+static HK_NOINLINE void *new_slow(size_t align, size_t size, void *caller)
 {
     for (;;) {
-        void *block = align <= HK_FINE_STEP ? hk_malloc_slow(size) : hk_aligned_slow(align, size);
+        void *block = align <= HK_FINE_STEP ? hk_malloc_slow_for(size, caller) : hk_aligned_slow(align, size, caller);
         if (HK_LIKELY(block != NULL))
             return block;
         new_handler handler = current_handler(caller);
@@ -64,9 +64,9 @@ static HK_NOINLINE void *new_slow(size_t align, size_t size, const void *caller)
 }
 
 /* What the handler throws must be swallowed, which C cannot: the C++ library's own form does it, around the throwing form. */
-static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, const void *caller)
+static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, void *caller)
 {
-    void *block = align <= HK_FINE_STEP ? hk_malloc_slow(size) : hk_aligned_slow(align, size);
+    void *block = align <= HK_FINE_STEP ? hk_malloc_slow_for(size, caller) : hk_aligned_slow(align, size, caller);
     if (HK_LIKELY(block != NULL) || current_handler(caller) == NULL || dlsym == NULL)
         return block;
     static const char nothrow = 0;

@@ -5,6 +5,8 @@
 #include "base/lock.h"
 #include "base/say.h"
 
+void (*hk_last_words)(void);
+
 HK_COLD void hk_fatal(const char *format, ...)
 {
     va_list args;
@@ -12,6 +14,8 @@ HK_COLD void hk_fatal(const char *format, ...)
     hk_vsay(format, args);
     va_end(args);
     hk_locks_give_way();
+    if (hk_last_words != NULL)
+        hk_last_words();
     abort();
 }
 

@@ -4,6 +4,9 @@
 
 #include "base/base.h"
 
+/* Called after the line, if not NULL: what else there is to say. */
+extern void (*hk_last_words)(void);
+
 _Noreturn void hk_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void hk_assert_failed(const char *expression, const char *file, int line);
 

@@ -11,6 +11,8 @@
 /* The one order of all locks; fork takes them from top to bottom. */
 enum hk_rank {
     HK_RANK_START = 1,
+    HK_RANK_LEARN,
+    HK_RANK_SITES,
     HK_RANK_LIFE,
     HK_RANK_SWEEP,
     HK_RANK_SHELVES,

@@ -91,7 +91,7 @@ void hk_text_flush(struct hk_text *text)
 void hk_vsay(const char *format, va_list args)
 {
     struct hk_text text;
-    hk_text_init(&text, 2);
+    hk_text_init(&text, HK_STDERR);
     put_string(&text, "hakmem: ");
     hk_text_vadd(&text, format, args);
     put_char(&text, '\n');

@@ -9,6 +9,8 @@
 
 #include "base/base.h"
 
+enum { HK_STDERR = 2 };
+
 struct hk_text {
     int fd; /* -1: keep what fits, drop the rest */
     size_t used;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "count/decisions.h"
 #include "policy/options.h"
 #include "span/meta.h"
 #include "tiers/blocks.h"
@@ -37,13 +38,34 @@ static size_t next_capacity(const struct hk_cache *cache, unsigned class, size_t
     return wish;
 }
 
+static HK_COLD void note_decision(const struct hk_cache *cache, unsigned class, enum hk_decision_kind kind, size_t before)
+{
+    const struct hk_bin *bin = &cache->front.bins[class];
+    uint32_t since = kind == HK_DECISION_bin_grown ? cache->served_at_turn[class] : cache->served_at_pass[class];
+    hk_decision_note(&(struct hk_decision){.ms = cache->pulse.now,
+                                           .kind = kind,
+                                           .before = before,
+                                           .after = hk_bin_capacity(bin),
+                                           .seen = {(uint32_t)bin->served - since, cache->granted, cache->budget},
+                                           .thread = cache->owner.id,
+                                           .size = hk_classes[class].size});
+}
+
+static void note_capacity(const struct hk_cache *cache, unsigned class, enum hk_decision_kind kind, size_t before)
+{
+    if (HK_UNLIKELY(hk_options.explain != NULL))
+        note_decision(cache, class, kind, before);
+}
+
 bool hk_bin_grow(struct hk_cache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->front.bins[class];
     size_t now = hk_bin_capacity(bin), items = hk_bin_items(bin);
     size_t capacity = next_capacity(cache, class, now);
-    if (capacity <= now)
+    if (capacity <= now) {
+        HK_COUNT_THREAD(&cache->owner.counts, cramped, now < largest_capacity(class));
         return false;
+    }
     void **array = hk_meta_alloc(array_bytes(capacity));
     if (array == NULL)
         return false;
@@ -54,6 +76,7 @@ bool hk_bin_grow(struct hk_cache *cache, unsigned class)
     bin->top = array + items;
     bin->limit = array + capacity;
     cache->granted += (capacity - now) * hk_classes[class].size;
+    note_capacity(cache, class, HK_DECISION_bin_grown, now);
     return true;
 }
 
@@ -65,6 +88,8 @@ void hk_bin_drop(struct hk_cache *cache, unsigned class)
         hk_meta_free(bin->base, array_bytes(capacity));
     cache->granted -= capacity * hk_classes[class].size;
     hk_bin_reset(bin);
+    if (capacity > 0)
+        note_capacity(cache, class, HK_DECISION_bin_dropped, capacity);
 }
 
 void hk_pass_on(struct hk_cache *cache, void *block)
@@ -75,6 +100,7 @@ void hk_pass_on(struct hk_cache *cache, void *block)
         return;
     }
     HK_COUNT_THREAD(&cache->owner.counts, remote_frees, 1);
+    HK_TRACE(&cache->owner.ring, remote, hk_classes[hk_route_class(route)].size, block);
     hk_outbox_put(&cache->outbox, route, block);
 }
 

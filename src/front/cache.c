@@ -6,7 +6,7 @@
 #include "base/fatal.h"
 #include "base/lock.h"
 #include "front/bins.h"
-#include "policy/options.h"
+#include "policy/policy.h"
 #include "slab/registry.h"
 #include "span/dawn.h"
 #include "span/foreign.h"
@@ -19,7 +19,7 @@
 enum {
     SLOW_CALLS_PER_TICK = 16,
     REMOTE_FREES_PER_TICK = 64,
-    BLOCKS_PER_PASS = 1024, /* of idle bins: some 50 microseconds */
+    BLOCKS_PER_PASS = 1024,                     /* of idle bins: some 50 microseconds */
     EFFORT_FOR_GROWTH = 32 * HK_EFFORT_OF_CALL, /* some 50 microseconds, where a tick's slow calls touch a MiB */
     QUICK_TURN = 4,
     KEPT_BY_ANYBODY_FROM = 1024,
@@ -27,7 +27,8 @@ enum {
     OWNERS_ASKED = 8,
     SLABS_WORTH_STEALING = 4,
     PARCELS_PER_SLAB = 64, /* 100 microseconds */
-    PARCELS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
+    PARCELS_PER_TICK =
+        16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
 };
 
 static struct {
@@ -50,15 +51,20 @@ static void shut_front(struct hk_front *front)
 /* Where address space is scarce, a mapping of its own wastes less of it than a place among other runs. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
 
-/* Where the map covers only a window, a free must look before it reads: that is the slow path's. */
-void hk_gate_open(void)
+/* Where the map covers only a window, a free must look before it reads: that is the slow path's. Shut for hits, the gate
+ * lets nothing pass, as before the start: every call is a miss. */
+void hk_gate_open(size_t sizes_to)
 {
     shut_front(&hk_front_unborn);
     shut_front(&hk_front_dying);
     __atomic_store_n(&hk_gate.routes, hk_map.routes, __ATOMIC_RELEASE);
-    __atomic_store_n(&hk_gate.addresses_below, hk_map.flat ? (uintptr_t)1 << HK_ADDRESS_BITS : 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&hk_gate.coarse_sizes_to, hk_map.flat ? HK_LARGE_MAX : SCARCE_SIZES_TO, __ATOMIC_RELEASE);
-    __atomic_store_n(&hk_gate.sizes_below, HK_FINE_MAX + 1, __ATOMIC_RELEASE);
+    hk_gate.class_sizes_to = hk_map.flat ? HK_LARGE_MAX : SCARCE_SIZES_TO;
+    if (sizes_to == HK_ALL_HIT) {
+        __atomic_store_n(&hk_gate.addresses_below, hk_map.flat ? (uintptr_t)1 << HK_ADDRESS_BITS : 0, __ATOMIC_RELEASE);
+        __atomic_store_n(&hk_gate.coarse_sizes_to, hk_gate.class_sizes_to, __ATOMIC_RELEASE);
+    }
+    if (sizes_to > 0)
+        __atomic_store_n(&hk_gate.sizes_below, hk_min(sizes_to, HK_FINE_MAX) + 1, __ATOMIC_RELEASE);
 }
 
 _Thread_local struct hk_front *hk_self = &hk_front_unborn;
@@ -73,13 +79,25 @@ static struct hk_cache *pooled(void)
     return cache;
 }
 
+void hk_cache_open_ring(struct hk_ring *ring)
+{
+    if (hk_options.trace_ring == 0)
+        return;
+    size_t size = hk_ring_size(hk_options.trace_ring);
+    struct hk_event *events = hk_meta_alloc(size * sizeof *events);
+    if (events != NULL)
+        hk_ring_open(ring, events, size);
+}
+
 static struct hk_cache *made(void)
 {
     struct hk_cache *cache = hk_meta_alloc(sizeof *cache);
     if (cache == NULL)
         return NULL;
-    if (hk_owner_register(&cache->owner))
+    if (hk_owner_register(&cache->owner)) {
+        hk_cache_open_ring(&cache->owner.ring);
         return cache;
+    }
     hk_meta_free(cache, sizeof *cache);
     return NULL;
 }
@@ -97,8 +115,10 @@ static void reset_bins(struct hk_cache *cache)
 static size_t budget(void)
 {
     size_t heap_a_thread = hk_runs_warm() / hk_max(1, hk_load(pool.xalive));
-    return hk_options.thread_cache * hk_max(1, heap_a_thread / HEAP_A_BUDGET);
+    return HK_POLICY(thread_cache) * hk_max(1, heap_a_thread / HEAP_A_BUDGET);
 }
+
+size_t hk_caches_alive(void) { return hk_load(pool.xalive); }
 
 bool hk_cache_begin(void)
 {
@@ -111,6 +131,7 @@ bool hk_cache_begin(void)
     reset_bins(cache);
     cache->pulse = hk_giveback_first_pulse();
     cache->pays_for_growth = false;
+    cache->sampling = false;
     cache->front.key = hk_route(cache->owner.id, 0);
     cache->until_tick = REMOTE_FREES_PER_TICK;
     cache->next_asked = HK_FIRST_OWNER;
@@ -151,8 +172,10 @@ static unsigned unpack(struct hk_cache *cache, struct hk_parcel *chain)
         receive(cache, class, parcel->blocks, parcel->count);
         hk_parcel_drop(parcel);
     }
-    if (blocks > 0)
+    if (blocks > 0) {
         HK_COUNT_THREAD(&cache->owner.counts, remote_drained, blocks);
+        HK_TRACE(&cache->owner.ring, drain, blocks, 0);
+    }
     return taken;
 }
 
@@ -175,7 +198,8 @@ static bool is_out_of_blocks(struct hk_cache *cache, unsigned class)
 static void drain_for_slab(struct hk_cache *cache, size_t slab_bytes)
 {
     unsigned parcels_left = PARCELS_PER_SLAB;
-    for (uint64_t left = hk_load(cache->owner.xpending); left != 0 && slab_bytes > 0 && parcels_left > 0; left &= left - 1) {
+    for (uint64_t left = hk_load(cache->owner.xpending); left != 0 && slab_bytes > 0 && parcels_left > 0;
+         left &= left - 1) {
         unsigned class = hk_ctz64(left);
         size_t parcel_bytes = hk_parcel_room(class) * hk_classes[class].size;
         unsigned most = (unsigned)hk_min(slab_bytes / parcel_bytes + 1, parcels_left);
@@ -199,9 +223,12 @@ static void steal(struct hk_cache *cache, unsigned class)
     for (unsigned asked = 0; asked < OWNERS_ASKED; asked++) {
         uint32_t id = cache->next_asked < end ? cache->next_asked : HK_FIRST_OWNER;
         cache->next_asked = id + 1;
-        struct hk_parcel *chain = id != cache->owner.id ? hk_inbox_steal(hk_owner_by_id(id), class, most, asleep_since) : NULL;
+        struct hk_parcel *chain =
+            id != cache->owner.id ? hk_inbox_steal(hk_owner_by_id(id), class, most, asleep_since) : NULL;
         if (chain != NULL) {
-            HK_COUNT_THREAD(&cache->owner.counts, remote_stolen, unpack(cache, chain));
+            unsigned taken = unpack(cache, chain);
+            HK_COUNT_THREAD(&cache->owner.counts, remote_stolen, taken);
+            HK_TRACE(&cache->owner.ring, steal, taken, 0);
             return;
         }
     }
@@ -312,10 +339,19 @@ static void *take_one(struct hk_cache *cache, unsigned class)
     return block;
 }
 
-static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class)
+static void count_miss(struct hk_cache *cache, unsigned class, size_t size)
+{
+    struct hk_miss_counts *counts = &cache->miss_counts[class];
+    hk_store(counts->xasked, hk_load(counts->xasked) + size);
+    hk_store(counts->xcalls, hk_load(counts->xcalls) + 1);
+    hk_store(cache->xmisses, hk_load(cache->xmisses) + 1);
+}
+
+static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class, size_t size)
 {
     struct hk_bin *bin = &cache->front.bins[class];
-    HK_COUNT_THREAD(&cache->owner.counts, misses, 1);
+    count_miss(cache, class, size);
+    HK_TRACE(&cache->owner.ring, miss, hk_classes[class].size, 0);
     tick(cache, weight_of(class));
     if (too_small(cache, class))
         hk_bin_grow(cache, class);
@@ -329,10 +365,10 @@ static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class)
     return hk_hit_pop(&cache->front, class * HK_CLASS_BYTES, false);
 }
 
-void *hk_cache_alloc(struct hk_cache *cache, unsigned class)
+void *hk_cache_alloc(struct hk_cache *cache, unsigned class, size_t size)
 {
     void *block = hk_hit_pop(&cache->front, class * HK_CLASS_BYTES, false);
-    return HK_LIKELY(block != NULL) ? block : refill(cache, class);
+    return HK_LIKELY(block != NULL) ? block : refill(cache, class, size);
 }
 
 static bool allocates(const struct hk_cache *cache, unsigned class) { return cache->front.bins[class].served > 0; }
@@ -350,6 +386,7 @@ static void keep(struct hk_cache *cache, unsigned class, void *block)
     if (hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
         return;
     HK_COUNT_THREAD(&cache->owner.counts, overflows, 1);
+    HK_TRACE(&cache->owner.ring, overflow, hk_classes[class].size, 0);
     tick(cache, weight_of(class));
     bool still_full = hk_bin_items(bin) == hk_bin_capacity(bin);
     if (still_full && (!too_small(cache, class) || !hk_bin_grow(cache, class)))
@@ -457,6 +494,29 @@ void hk_cache_end(void)
     cache->next_unused = pool.unused;
     pool.unused = cache;
     hk_unlock(&pool.lock);
+}
+
+struct hk_misses hk_caches_misses(unsigned class)
+{
+    struct hk_misses sum = {0, 0};
+    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
+        struct hk_misses misses = hk_cache_misses(hk_cache_by_id(id), class);
+        sum.calls += misses.calls;
+        sum.asked += misses.asked;
+    }
+    return sum;
+}
+
+struct hk_cache_totals hk_caches_total(void)
+{
+    struct hk_cache_totals totals = {0, 0, 0};
+    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
+        const struct hk_cache *cache = hk_cache_by_id(id);
+        totals.misses += hk_load(cache->xmisses);
+        totals.overflows += hk_load(cache->owner.counts.xvalue[HK_THREAD_overflows]);
+        totals.remote += hk_load(cache->owner.counts.xvalue[HK_THREAD_remote_frees]);
+    }
+    return totals;
 }
 
 struct hk_cache *hk_cache_by_id(uint32_t id) { return hk_container_of(hk_owner_by_id(id), struct hk_cache, owner); }

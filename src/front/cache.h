@@ -6,11 +6,17 @@
 #ifndef HK_CACHE_H
 #define HK_CACHE_H
 
+#include "count/countdown.h"
 #include "front/depot.h"
 #include "front/hit.h"
 #include "slab/outbox.h"
 #include "slab/owner.h"
 #include "tiers/giveback.h"
+
+/* Calls that found a class's bin empty, and the bytes that these asked for: a sample of what the class is used for. */
+struct hk_misses {
+    uint64_t calls, asked;
+};
 
 struct hk_cache {
     struct hk_depot depot;
@@ -25,8 +31,15 @@ struct hk_cache {
     struct hk_pulse pulse;
     bool pays_for_growth; /* a sweep is under way for it */
     uint32_t next_asked; /* owner, for what it does not come for */
+    struct hk_countdown countdown; /* to the next allocation that is sampled */
+    struct hk_countdown to_site;   /* to the next that the site rules look at */
+    bool sampling;                 /* one is, just now: what that allocates is not */
     bool alive;
     struct hk_cache *next_unused;
+    struct hk_miss_counts { /* written by the owner, ever rising */
+        _Atomic uint64_t xcalls, xasked;
+    } miss_counts[HK_CLASSES];
+    _Atomic uint64_t xmisses; /* their calls */
 };
 
 /* The calling thread's cache; NULL if it has none (not begun, or ended). */
@@ -38,13 +51,16 @@ HK_INLINE struct hk_cache *hk_cache_self(void)
 }
 HK_INLINE bool hk_cache_ended(void) { return hk_self == &hk_front_dying; }
 
+/* Memory for as many events as the option says; none, if it says so or memory is refused. */
+void hk_cache_open_ring(struct hk_ring *ring);
+
 /* Gives the calling thread a cache. False if memory is refused. */
 bool hk_cache_begin(void);
 /* Returns all that the thread holds; it has no cache any more, and gets none. */
 void hk_cache_end(void);
 
-/* A block of a class, from its bin or after a miss; NULL if memory is refused. */
-void *hk_cache_alloc(struct hk_cache *cache, unsigned class);
+/* A block of a class, from its bin or after a miss, for a request of `size` bytes; NULL if memory is refused. */
+void *hk_cache_alloc(struct hk_cache *cache, unsigned class, size_t size);
 
 /* Frees a block that the hit path did not take. `cache` may be NULL. */
 void hk_cache_free(struct hk_cache *cache, void *block);
@@ -58,8 +74,25 @@ bool hk_cache_resize(struct hk_cache *cache, void *block, size_t size);
 /* Gives back everything in bins and outboxes, empty slabs, and free pages of the others. Bytes of these. */
 size_t hk_cache_trim(struct hk_cache *cache);
 
+/* How many threads have one. */
+size_t hk_caches_alive(void);
+
 /* Caches of all threads, ended ones included: for the report. */
 struct hk_cache *hk_cache_by_id(uint32_t id);
+
+/* What one thread has missed, and all together; by any thread, of each value a slightly old one. */
+HK_INLINE struct hk_misses hk_cache_misses(const struct hk_cache *cache, unsigned class)
+{
+    const struct hk_miss_counts *counts = &cache->miss_counts[class];
+    return (struct hk_misses){hk_load(counts->xcalls), hk_load(counts->xasked)};
+}
+struct hk_misses hk_caches_misses(unsigned class);
+
+/* What the slow paths of all threads that there were have counted. */
+struct hk_cache_totals {
+    uint64_t misses, overflows, remote;
+};
+struct hk_cache_totals hk_caches_total(void);
 
 void hk_caches_fork_prepare(void);
 void hk_caches_fork_parent(void);

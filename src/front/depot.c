@@ -4,7 +4,7 @@
 
 #include "base/bits.h"
 #include "front/bins.h"
-#include "policy/options.h"
+#include "policy/policy.h"
 #include "span/meta.h"
 
 enum {
@@ -57,7 +57,7 @@ bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, s
 {
     struct hk_depot_shelf *shelf = &depot->shelves[class];
     size_t bytes = n * hk_classes[class].size;
-    if (n > HK_STASH_BLOCKS || depot->bytes + bytes > hk_options.depot || !lie_together(blocks, n, bytes))
+    if (n > HK_STASH_BLOCKS || depot->bytes + bytes > HK_POLICY(depot) || !lie_together(blocks, n, bytes))
         return false;
     struct hk_stash *stash = empty_stash(depot);
     if (stash == NULL)

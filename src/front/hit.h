@@ -34,10 +34,13 @@ struct hk_gate {
     size_t coarse_sizes_to;    /* those beyond, looked up by steps of 4 KiB */
     uintptr_t addresses_below; /* that free looks up: all of address space, or, where the map covers only a window, none */
     _Atomic uint32_t *routes;  /* the owner map */
+    size_t class_sizes_to;     /* that have classes at all: not asked on the hit path, the same where no hits are wanted */
 } HK_ALIGNED(HK_CACHE_LINE);
 
 extern struct hk_gate hk_gate __attribute__((visibility("hidden")));
-void hk_gate_open(void);
+/* Allocations of up to so many bytes may be hits, for as long as the process lives; of frees all or, unless HK_ALL_HIT, none. */
+#define HK_ALL_HIT SIZE_MAX
+void hk_gate_open(size_t sizes_to);
 
 /* What hk_self points to in a thread that has no cache: not yet, or no more. */
 extern struct hk_front hk_front_unborn, hk_front_dying;
@@ -77,13 +80,19 @@ HK_INLINE bool hk_hit_push(struct hk_front *front, size_t offset, void *block)
     return true;
 }
 
+/* For who knows that HAKMEM has started, and that the size is in the fine table: what lies behind the gate. */
+HK_INLINE void *hk_hit_take(size_t size)
+{
+    return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP], true);
+}
+
 /* NULL is a miss. The sizes that most calls are for. */
 HK_INLINE void *hk_hit_malloc(size_t size)
 {
     if (HK_UNLIKELY(size >= HK_LOAD_SETTLED(hk_gate.sizes_below)))
         return NULL;
     HK_READ_NO_EARLIER();
-    return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP], true);
+    return hk_hit_take(size);
 }
 
 /* NULL is a miss. The sizes beyond: a bin serves them too, one more compare away. Of such blocks a bin has few: what would be
@@ -105,17 +114,23 @@ HK_INLINE uint32_t hk_hit_route(const void *block)
     return hk_load(HK_LOAD_SETTLED(hk_gate.routes)[(uintptr_t)block >> HK_UNIT_SHIFT]);
 }
 
+/* For who knows that the map may be asked: what lies behind the gate. */
+HK_INLINE bool hk_hit_give(void *block)
+{
+    struct hk_front *front = hk_self;
+    size_t offset = hk_load(HK_LOAD_SETTLED(hk_gate.routes)[(uintptr_t)block >> HK_UNIT_SHIFT]) ^ front->key;
+    if (HK_UNLIKELY(offset >= HK_CLASSES * HK_CLASS_BYTES))
+        return false;
+    return hk_hit_push(front, offset, block);
+}
+
 /* False is a miss: not mine, not a block of a bin, or the bin is full. */
 HK_INLINE bool hk_hit_free(void *block)
 {
     if (HK_UNLIKELY((uintptr_t)block >= HK_LOAD_SETTLED(hk_gate.addresses_below)))
         return false;
     HK_READ_NO_EARLIER();
-    struct hk_front *front = hk_self;
-    size_t offset = hk_load(HK_LOAD_SETTLED(hk_gate.routes)[(uintptr_t)block >> HK_UNIT_SHIFT]) ^ front->key;
-    if (HK_UNLIKELY(offset >= HK_CLASSES * HK_CLASS_BYTES))
-        return false;
-    return hk_hit_push(front, offset, block);
+    return hk_hit_give(block);
 }
 
 #endif

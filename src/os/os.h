@@ -4,6 +4,7 @@
 #ifndef HK_OS_H
 #define HK_OS_H
 
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +21,8 @@ struct hk_os {
     bool (*unmap)(void *p, size_t size);
     /* Makes address space that `map` gave without HK_ACCESS_WRITE writable; contents are zero at first. */
     bool (*commit)(void *p, size_t size);
+    /* Makes written memory read-only, until it is committed again. */
+    bool (*seal)(void *p, size_t size);
     /* Gives the pages back: they read as zero afterwards. */
     bool (*purge)(void *p, size_t size);
     /* Resizes a mapping: in place where `to` is NULL, else its pages move to `to`, a mapping of new_size bytes that they
@@ -29,12 +32,16 @@ struct hk_os {
     bool (*advise_huge)(void *p, size_t size, bool wanted);
     /* Monotonic, cheap, coarse. */
     uint64_t (*clock_ms)(void);
+    /* Monotonic, fine: what happened first? */
+    uint64_t (*clock_ns)(void);
     /* Lets others run, for a moment. */
     void (*pause)(void);
     /* Sleeps, unless a signal comes. */
     void (*rest)(uint64_t ms);
     /* Is this code of the dynamic loader? */
     bool (*in_loader)(const void *code);
+    /* True once the C library has begun: until then what it loads would believe that there is no environment. */
+    bool (*has_libc)(void);
     /* True once thread-local storage can be reached. */
     bool (*has_thread_pointer)(void);
     void (*futex_wait)(_Atomic uint32_t *word, uint32_t expected);
@@ -43,18 +50,40 @@ struct hk_os {
     void (*write)(int fd, const void *bytes, size_t size);
     /* A file created or emptied, mode 0644; -1 on error. */
     int (*create)(const char *path);
+    /* A file to be written behind its end, created if need be, mode 0644; -1 on error. */
+    int (*append)(const char *path);
     void (*close)(int fd);
     /* Up to size - 1 bytes of a file and a terminating zero; the number of bytes, 0 on error. */
     size_t (*read_file)(const char *path, char *bytes, size_t size);
+    /* A file to read from; -1 on error. */
+    int (*open)(const char *path);
+    /* Up to `size` bytes of what comes next; 0 at the end or on error. */
+    size_t (*read)(int fd, char *bytes, size_t size);
+    /* Would a new file take the place of nothing but a regular file? */
+    bool (*is_replaceable)(const char *path);
+    bool (*rename)(const char *from, const char *to);
+    /* For each page of [p, p + size), whether it is in memory: bit 0 of its byte. False if some of it is not mapped. */
+    bool (*resident)(const void *p, size_t size, unsigned char *pages);
     /* NULL if unset, or if the program runs with privileges that its caller does not have (AT_SECURE). */
     const char *(*option_text)(const char *name);
     /* Where the environment is, for who is called before the C library knows. */
     void (*environment_begins)(char **variables);
     /* All of the environment, NULL-terminated; empty under AT_SECURE. */
     char **(*environment)(void);
+    /* Of physical memory, bytes. */
+    uint64_t (*memory_total)(void);
+    /* That this process may run on; 1 if that cannot be asked. */
+    uint64_t (*cpus)(void);
     /* RLIMIT_AS in bytes; SIZE_MAX if there is none. */
     size_t (*address_limit)(void);
+    /* RLIMIT_DATA, likewise. */
+    size_t (*data_limit)(void);
     int (*process_id)(void);
+    /* Has a handler run on a signal, on the alternate stack if there is one; true also if it does already, as in a fork
+     * child; false if the program has set the signal, or the system refuses. */
+    bool (*catch_signal)(int number, void (*handler)(int number, siginfo_t *info, void *context));
+    /* In such a handler: once it returns, the signal has its default action, with the same particulars. */
+    void (*default_signal)(int number, siginfo_t *info);
     /* The address after the program break, where another allocator's heap may end. */
     uintptr_t (*program_break)(void);
 };

@@ -3,12 +3,16 @@
 #include <asm/prctl.h>
 #include <link.h>
 #include <linux/futex.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +24,9 @@
         statement;                                                                                                     \
         errno = saved_errno;                                                                                           \
     } while (0)
+
+/* Since Linux 5.18; older headers do not name it. */
+enum { DONTNEED_LOCKED = 24 };
 
 static void *linux_map(size_t size, enum hk_access access)
 {
@@ -51,10 +58,20 @@ static bool linux_commit(void *p, size_t size)
     return done;
 }
 
-static bool linux_purge(void *p, size_t size)
+static bool linux_seal(void *p, size_t size)
 {
     int r;
-    KEEPING_ERRNO(r = madvise(p, size, MADV_DONTNEED));
+    KEEPING_ERRNO(r = mprotect(p, size, PROT_READ));
+    return r == 0;
+}
+
+static bool linux_purge(void *p, size_t size)
+{
+    int saved_errno = errno;
+    int r = madvise(p, size, MADV_DONTNEED);
+    if (r != 0 && errno == EINVAL) /* pages that are locked in memory */
+        r = madvise(p, size, DONTNEED_LOCKED);
+    errno = saved_errno;
     return r == 0;
 }
 
@@ -80,6 +97,13 @@ static uint64_t linux_clock_ms(void)
     struct timespec now = {0, 0};
     KEEPING_ERRNO((void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now));
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static uint64_t linux_clock_ns(void)
+{
+    struct timespec now = {0, 0};
+    KEEPING_ERRNO((void)clock_gettime(CLOCK_MONOTONIC, &now));
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 /* A futex that nobody wakes: a sleep by a call that the sandboxes of threaded programs allow. */
@@ -128,11 +152,25 @@ static void linux_futex_wake(_Atomic uint32_t *word, int count)
     KEEPING_ERRNO((void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0));
 }
 
+/* Plain system calls: the C library's functions are cancellation points, and malloc is none. And never one of the three numbers that
+ * programs take for their own, even where they have closed theirs. */
+static int open_file(const char *path, int flags)
+{
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0644);
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    int higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    (void)syscall(SYS_close, fd);
+    return higher;
+}
+
+static ssize_t read_some(int fd, void *bytes, size_t size) { return syscall(SYS_read, fd, bytes, size); }
+
 static void linux_write(int fd, const void *bytes, size_t size)
 {
     int saved_errno = errno;
     for (const char *at = bytes; size > 0;) {
-        ssize_t n = write(fd, at, size);
+        ssize_t n = syscall(SYS_write, fd, at, size);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -146,30 +184,80 @@ static void linux_write(int fd, const void *bytes, size_t size)
 static int linux_create(const char *path)
 {
     int fd;
-    KEEPING_ERRNO(fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    KEEPING_ERRNO(fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
     return fd;
 }
 
-static void linux_close(int fd) { KEEPING_ERRNO((void)close(fd)); }
+static int linux_append(const char *path)
+{
+    int fd;
+    KEEPING_ERRNO(fd = open_file(path, O_WRONLY | O_CREAT | O_APPEND));
+    return fd;
+}
+
+static void linux_close(int fd) { KEEPING_ERRNO((void)syscall(SYS_close, fd)); }
 
 static size_t linux_read_file(const char *path, char *bytes, size_t size)
 {
     int saved_errno = errno;
     size_t used = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open_file(path, O_RDONLY);
     if (fd >= 0) {
         ssize_t n;
-        while (used < size - 1 && (n = read(fd, bytes + used, size - 1 - used)) > 0)
+        while (used < size - 1 && (n = read_some(fd, bytes + used, size - 1 - used)) > 0)
             used += (size_t)n;
-        (void)close(fd);
+        (void)syscall(SYS_close, fd);
     }
     bytes[used] = 0;
     errno = saved_errno;
     return used;
 }
 
+static int linux_open(const char *path)
+{
+    int fd;
+    KEEPING_ERRNO(fd = open_file(path, O_RDONLY));
+    return fd;
+}
+
+static size_t linux_read(int fd, char *bytes, size_t size)
+{
+    int saved_errno = errno;
+    ssize_t n;
+    do
+        n = read_some(fd, bytes, size);
+    while (n < 0 && errno == EINTR);
+    errno = saved_errno;
+    return n > 0 ? (size_t)n : 0;
+}
+
+static bool linux_is_replaceable(const char *path)
+{
+    struct stat what;
+    int saved_errno = errno;
+    bool replaceable = lstat(path, &what) == 0 ? S_ISREG(what.st_mode) : errno == ENOENT;
+    errno = saved_errno;
+    return replaceable;
+}
+
+static bool linux_rename(const char *from, const char *to)
+{
+    int r;
+    KEEPING_ERRNO(r = rename(from, to));
+    return r == 0;
+}
+
+static bool linux_resident(const void *p, size_t size, unsigned char *pages)
+{
+    int r;
+    KEEPING_ERRNO(r = mincore((void *)(uintptr_t)p, size, pages));
+    return r == 0;
+}
+
 /* The C library learns of the environment in a constructor of its own, which may come after HAKMEM's. */
 static char **early_environment;
+
+static bool linux_has_libc(void) { return environ != NULL; }
 
 static void linux_environment_begins(char **variables) { early_environment = variables; }
 
@@ -189,15 +277,71 @@ static const char *linux_option_text(const char *name)
     return NULL;
 }
 
+static uint64_t linux_memory_total(void)
+{
+    struct sysinfo info;
+    int r;
+    KEEPING_ERRNO(r = sysinfo(&info));
+    return r != 0 ? UINT64_MAX : (uint64_t)info.totalram * info.mem_unit;
+}
+
+static uint64_t linux_cpus(void)
+{
+    unsigned long mask[128] = {0};
+    uint64_t cpus = 0;
+    long bytes;
+    KEEPING_ERRNO(bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask));
+    for (long word = 0; word < bytes / (long)sizeof mask[0]; word++)
+        cpus += (uint64_t)__builtin_popcountl(mask[word]);
+    return cpus > 0 ? cpus : 1;
+}
+
+static size_t limit_of(struct rlimit limit)
+{
+    return limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)limit.rlim_cur;
+}
+
 static size_t linux_address_limit(void)
 {
     struct rlimit limit;
     int r;
     KEEPING_ERRNO(r = getrlimit(RLIMIT_AS, &limit));
-    return r != 0 || limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)limit.rlim_cur;
+    return r != 0 ? SIZE_MAX : limit_of(limit);
+}
+
+static size_t linux_data_limit(void)
+{
+    struct rlimit limit;
+    int r;
+    KEEPING_ERRNO(r = getrlimit(RLIMIT_DATA, &limit));
+    return r != 0 ? SIZE_MAX : limit_of(limit);
 }
 
 static int linux_process_id(void) { return getpid(); }
+
+/* All others wait meanwhile; what the kernel cannot hold back, such as a fault in the handler, ends the process. */
+static bool linux_catch_signal(int number, void (*handler)(int number, siginfo_t *info, void *context))
+{
+    struct sigaction now, ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    int saved_errno = errno;
+    (void)sigfillset(&ours.sa_mask);
+    bool known = sigaction(number, NULL, &now) == 0, informed = known && (now.sa_flags & SA_SIGINFO) != 0;
+    bool caught = informed && now.sa_sigaction == handler;
+    if (known && !informed && now.sa_handler == SIG_DFL)
+        caught = sigaction(number, &ours, NULL) == 0;
+    errno = saved_errno;
+    return caught;
+}
+
+/* Sent to this thread once more, as it came; it is blocked until the handler returns. */
+static void linux_default_signal(int number, siginfo_t *info)
+{
+    struct sigaction none = {.sa_handler = SIG_DFL};
+    KEEPING_ERRNO({
+        (void)sigaction(number, &none, NULL);
+        (void)syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)syscall(SYS_gettid), number, info);
+    });
+}
 
 static uintptr_t linux_program_break(void) { return (uintptr_t)sbrk(0); }
 
@@ -205,25 +349,39 @@ struct hk_os hk_os = {
     .map = linux_map,
     .unmap = linux_unmap,
     .commit = linux_commit,
+    .seal = linux_seal,
     .purge = linux_purge,
     .remap = linux_remap,
     .advise_huge = linux_advise_huge,
     .clock_ms = linux_clock_ms,
+    .clock_ns = linux_clock_ns,
     .pause = linux_pause,
     .rest = linux_rest,
     .in_loader = linux_in_loader,
+    .has_libc = linux_has_libc,
     .has_thread_pointer = linux_has_thread_pointer,
     .futex_wait = linux_futex_wait,
     .futex_wake = linux_futex_wake,
     .write = linux_write,
     .create = linux_create,
+    .append = linux_append,
     .close = linux_close,
     .read_file = linux_read_file,
+    .open = linux_open,
+    .read = linux_read,
+    .is_replaceable = linux_is_replaceable,
+    .rename = linux_rename,
+    .resident = linux_resident,
     .option_text = linux_option_text,
     .environment_begins = linux_environment_begins,
     .environment = linux_environment,
+    .memory_total = linux_memory_total,
+    .cpus = linux_cpus,
     .address_limit = linux_address_limit,
+    .data_limit = linux_data_limit,
     .process_id = linux_process_id,
+    .catch_signal = linux_catch_signal,
+    .default_signal = linux_default_signal,
     .program_break = linux_program_break,
 };
 

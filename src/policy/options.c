@@ -2,20 +2,24 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/say.h"
 #include "os/os.h"
+#include "policy/profile.h"
 
-enum kind { KIND_NUMBER, KIND_TEXT };
+enum kind { KIND_NUMBER, KIND_TEXT, KIND_WORD };
 
 struct row {
     const char *name;
     enum kind kind;
     size_t offset;
     uint64_t min, max;
+    const char *unit;
 };
 
 #define DEFAULT_NUMBER(x) (x)
 #define DEFAULT_TEXT(x) NULL
+#define DEFAULT_WORD(x) (x)
 
 struct hk_options hk_options = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) .name = DEFAULT_##kind(fallback),
@@ -25,7 +29,7 @@ struct hk_options hk_options = {
 
 static const struct row rows[] = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning)                                                   \
-    {#name, KIND_##kind, offsetof(struct hk_options, name), (min), (max)},
+    {#name, KIND_##kind, offsetof(struct hk_options, name), (min), (max), #unit},
 #include "policy/options.def"
 #undef HK_OPT
 };
@@ -71,24 +75,37 @@ static unsigned suffix_shift(char letter)
     }
 }
 
-static bool parse_number(const char *text, uint64_t *value)
+bool hk_option_number(const char *text, size_t length, uint64_t *value)
 {
     uint64_t sum = 0;
-    const char *at = text;
-    for (; *at >= '0' && *at <= '9'; at++) {
+    size_t at = 0;
+    for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
         if (sum > (UINT64_MAX - 9) / 10)
             return false;
-        sum = sum * 10 + (uint64_t)(*at - '0');
+        sum = sum * 10 + (uint64_t)(text[at] - '0');
     }
-    if (at == text)
+    if (at == 0)
         return false;
-    unsigned shift = suffix_shift(*at);
+    unsigned shift = at < length ? suffix_shift(text[at]) : 0;
     if (shift != 0)
         at++;
-    if (*at != 0 || sum > UINT64_MAX >> shift)
+    if (at != length || sum > UINT64_MAX >> shift)
         return false;
     *value = sum << shift;
     return true;
+}
+
+/* Which of words, "off|on|...", the text is. */
+static bool parse_word(const char *words, const char *text, uint64_t *value)
+{
+    size_t length = strlen(text);
+    for (*value = 0; *words != 0; ++*value) {
+        size_t word = (size_t)(strchrnul(words, '|') - words);
+        if (word == length && strncmp(words, text, length) == 0)
+            return true;
+        words += word + (words[word] == '|');
+    }
+    return false;
 }
 
 static void set_text(const struct row *row, const char *text)
@@ -103,27 +120,47 @@ static void set_text(const struct row *row, const char *text)
     *text_of(row) = *copy != 0 ? copy : NULL;
 }
 
-static void set(const struct row *row, const char *text)
+static void set_number(const struct row *row, const char *text, size_t length)
 {
     uint64_t value;
-    if (row->kind == KIND_TEXT)
-        set_text(row, text);
-    else if (parse_number(text, &value) && value >= row->min && value <= row->max)
+    if (hk_option_number(text, length, &value) && value >= row->min && value <= row->max)
         *number_of(row) = value;
     else
         hk_say("option %s: \"%s\" is not a number in %lu..%lu; it stays %lu", row->name, text, row->min, row->max,
                *number_of(row));
 }
 
+static void set_word(const struct row *row, const char *text)
+{
+    uint64_t value;
+    if (parse_word(row->unit, text, &value))
+        *number_of(row) = value;
+    else
+        hk_say("option %s: \"%s\" is none of %s", row->name, text, row->unit);
+}
+
+static void set(const struct row *row, const char *text)
+{
+    switch (row->kind) {
+    case KIND_TEXT: set_text(row, text); break;
+    case KIND_NUMBER: set_number(row, text, strlen(text)); break;
+    case KIND_WORD: set_word(row, text); break;
+    }
+}
+
+bool hk_option_set(const char *name, size_t length, const char *value)
+{
+    const struct row *row = row_named(name, length);
+    if (row != NULL)
+        set(row, value);
+    return row != NULL;
+}
+
 static void set_pair(char *pair)
 {
     char *colon = strchr(pair, ':');
-    size_t length = colon != NULL ? (size_t)(colon - pair) : strlen(pair);
-    const struct row *row = row_named(pair, length);
-    if (row == NULL || colon == NULL)
+    if (colon == NULL || !hk_option_set(pair, (size_t)(colon - pair), colon + 1))
         hk_say("HAKMEM_CONF: \"%s\" is not an option with a value (name:value)", pair);
-    else
-        set(row, colon + 1);
 }
 
 static void read_conf(void)
@@ -145,30 +182,62 @@ static void read_conf(void)
     }
 }
 
-void hk_options_read(void)
+static void read_environment(void)
 {
     static const char prefix[] = "HAKMEM_";
-    texts.used = 0;
-    read_conf();
     for (char **entry = hk_os.environment(); *entry != NULL; entry++) {
         const char *name = *entry + sizeof prefix - 1;
         if (**entry != prefix[0] || strncmp(*entry, prefix, sizeof prefix - 1) != 0 || strncmp(name, "CONF=", 5) == 0)
             continue;
         const char *equals = strchr(name, '=');
-        if (equals == NULL)
-            continue;
-        const struct row *row = row_named(name, (size_t)(equals - name));
-        if (row == NULL)
+        if (equals != NULL && !hk_option_set(name, (size_t)(equals - name), equals + 1))
             hk_say("unknown option %s", *entry);
-        else
-            set(row, equals + 1);
     }
+}
+
+/* The profile is where the others begin, and so comes first; in HAKMEM_CONF as an option of its own it is found by name. */
+static void read_profile(void)
+{
+    static const char key[] = "profile:";
+    const char *value = hk_os.option_text("HAKMEM_PROFILE"), *conf = hk_os.option_text("HAKMEM_CONF");
+    size_t length = value != NULL ? strlen(value) : 0;
+    for (const char *at = conf; value == NULL && at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, key, sizeof key - 1) == 0) {
+            value = at + sizeof key - 1;
+            length = (size_t)(strchrnul(value, ',') - value);
+        }
+    }
+    if (length > 0)
+        hk_profile_apply(value, length);
+}
+
+void hk_options_read(void)
+{
+    texts.used = 0;
+    read_profile();
+    read_conf();
+    read_environment();
+}
+
+static const char *word_of(const struct row *row, char *word, size_t size)
+{
+    const char *at = row->unit;
+    for (uint64_t left = *number_of(row); left > 0; left--)
+        at = strchr(at, '|') + 1;
+    size_t length = hk_min((size_t)(strchrnul(at, '|') - at), size - 1);
+    memcpy(word, at, length);
+    word[length] = 0;
+    return word;
 }
 
 void hk_options_visit(void (*visit)(void *context, const char *name, const char *text, uint64_t number), void *context)
 {
+    char word[32];
     for (const struct row *row = rows; row < rows + ROWS; row++)
-        if (row->kind == KIND_TEXT)
+        if (row->kind == KIND_WORD)
+            visit(context, row->name, word_of(row, word, sizeof word), 0);
+        else if (row->kind == KIND_TEXT)
             visit(context, row->name, *text_of(row) != NULL ? *text_of(row) : "", 0);
         else
             visit(context, row->name, NULL, *number_of(row));

@@ -10,18 +10,30 @@
 struct hk_options {
 #define HK_OPT_FIELD_NUMBER(name) uint64_t name;
 #define HK_OPT_FIELD_TEXT(name) const char *name;
+#define HK_OPT_FIELD_WORD(name) uint64_t name;
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_OPT_FIELD_##kind(name)
 #include "policy/options.def"
 #undef HK_OPT
 #undef HK_OPT_FIELD_NUMBER
 #undef HK_OPT_FIELD_TEXT
+#undef HK_OPT_FIELD_WORD
 };
 
 extern struct hk_options hk_options;
 
+/* The words of the options learn and site_rules. */
+enum { HK_LEARN_OFF, HK_LEARN_ON, HK_LEARN_FROZEN, HK_LEARN_CANARY };
+enum { HK_SITE_RULES_OFF, HK_SITE_RULES_ON, HK_SITE_RULES_WATCH };
+
 void hk_options_read(void);
 
-/* Calls visit for each option with its effective value as text: for the report. */
+/* False if there is no such option. A value that is none is a warning line, and nothing has changed. */
+bool hk_option_set(const char *name, size_t length, const char *value);
+
+/* "64k": decimal, with k, m or g for 2^10, 2^20, 2^30. False if the text is anything else, or too large. */
+bool hk_option_number(const char *text, size_t length, uint64_t *value);
+
+/* Calls visit for each option with its effective value, as text or as number: for the report. */
 void hk_options_visit(void (*visit)(void *context, const char *name, const char *text, uint64_t number), void *context);
 
 #endif

@@ -9,6 +9,19 @@
 #include "span/runs.h"
 #include "tiers/bigcache.h"
 
+const struct hk_tally_row hk_tally_rows[HK_TALLIES] = {
+#define HK_TALLY(name, kind, unit, meaning, high) {#name, #kind, #unit, meaning},
+#include "report/tallies.def"
+#undef HK_TALLY
+};
+
+const struct hk_part_row hk_part_rows[HK_PARTS] = {
+#define HK_PART(name, meaning, high) {#name, meaning},
+#include "report/parts.def"
+#undef HK_PART
+};
+
+/* Until the bins are known, what is not free in a slab counts as live. */
 static void count_slabs(struct hk_census *census)
 {
     uint32_t count = hk_load(hk_slab_table.xcount);
@@ -18,7 +31,7 @@ static void count_slabs(struct hk_census *census)
         unsigned number_of_class = slab->class;
         if (start == 0 || number_of_class >= HK_CLASSES)
             continue;
-        struct hk_class_census *class = &census->classes[number_of_class];
+        struct hk_tallies *class = &census->classes[number_of_class];
         size_t cut = (size_t)slab->blocks * slab->block_size;
         size_t free = (size_t)slab->free * slab->block_size;
         class->slabs++;
@@ -32,7 +45,7 @@ static void count_cache(struct hk_census *census, struct hk_cache *cache)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         const struct hk_bin *bin = &cache->front.bins[class];
-        struct hk_class_census *row = &census->classes[class];
+        struct hk_tallies *row = &census->classes[class];
         size_t size = hk_classes[class].size;
         row->served += bin->served;
         if (!cache->alive)
@@ -55,19 +68,38 @@ static void count_remote(struct hk_census *census)
     }
 }
 
-static void add_class(struct hk_class_census *sum, struct hk_class_census *row, size_t size)
+/* Bytes that rounding added to so many blocks, if they are like those at misses. */
+static uint64_t estimated_rounding(uint64_t blocks, const struct hk_misses *misses, size_t size)
 {
-    size_t not_live = row->in_bins + row->remote;
-    row->live -= hk_min(row->live, not_live);
-    row->live_blocks = row->live / size;
-    sum->slabs += row->slabs;
-    sum->served += row->served;
-    sum->live_blocks += row->live_blocks;
-    sum->live += row->live;
-    sum->in_bins += row->in_bins;
-    sum->remote += row->remote;
-    sum->free_in_slabs += row->free_in_slabs;
-    sum->tails += row->tails;
+    if (misses->calls == 0)
+        return 0;
+    uint64_t added = misses->calls * size - hk_min(misses->asked, misses->calls * size);
+    return blocks * (added / misses->calls) + blocks * (added % misses->calls) / misses->calls;
+}
+
+static void split_live(struct hk_tallies *row, unsigned class)
+{
+    struct hk_misses misses = hk_caches_misses(class);
+    row->live -= hk_min(row->live, row->in_bins + row->remote);
+    row->live_blocks = row->live / hk_classes[class].size;
+    row->misses = misses.calls;
+    row->rounding = estimated_rounding(row->live_blocks, &misses, hk_classes[class].size);
+    row->live -= row->rounding;
+}
+
+static void add(struct hk_tallies *sum, const struct hk_tallies *row)
+{
+    for (unsigned i = 0; i < HK_TALLIES; i++)
+        ((uint64_t *)sum)[i] += hk_tally(row, i);
+}
+
+static void sum_up(struct hk_census *census)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        split_live(&census->classes[class], class);
+        add(&census->tiers[hk_classes[class].tier], &census->classes[class]);
+        add(&census->sum, &census->classes[class]);
+    }
 }
 
 static void count_stats(struct hk_census *census)
@@ -91,22 +123,46 @@ static uint64_t count_named(const struct hk_census *census, const char *name)
     return 0;
 }
 
-static void count_rest(struct hk_census *census)
+static void count_bigs(struct hk_census *census)
+{
+    struct hk_big_totals bigs;
+    struct hk_tallies *row = &census->tiers[HK_TIER_BIG];
+    hk_big_total(&bigs);
+    row->served = count_named(census, "big_calls");
+    row->misses = hk_min(row->served, count_named(census, "big_mapped"));
+    row->live_blocks = bigs.blocks;
+    row->live = bigs.live;
+    census->parts[HK_PART_big_live] = bigs.live;
+    census->parts[HK_PART_big_cached] = bigs.cached;
+}
+
+static void count_units(struct hk_census *census)
 {
     struct hk_runs_totals units;
-    struct hk_big_totals bigs;
     hk_runs_total(&units);
-    hk_big_total(&bigs);
-    size_t arrays = hk_map_committed() + hk_slabs_committed() + hk_owners_committed();
-    size_t chunks = hk_meta_mapped();
     census->idle_dirty = units.free_dirty;
     census->idle_clean = units.free_clean;
-    census->big_live = bigs.live;
-    census->big_cached = bigs.cached;
-    census->big_blocks = bigs.blocks;
-    census->metadata = arrays + chunks - hk_meta_unused();
-    census->metadata_spare = arrays + chunks - census->metadata;
-    census->mapped = units.mapped + bigs.live + bigs.cached + arrays + chunks;
+    census->parts[HK_PART_idle] = units.free_dirty + units.free_clean;
+    census->mapped = units.mapped + census->parts[HK_PART_big_live] + census->parts[HK_PART_big_cached];
+}
+
+static void count_metadata(struct hk_census *census)
+{
+    size_t tables = hk_map_committed() + hk_slabs_committed() + hk_owners_committed() + hk_meta_mapped();
+    size_t unused = hk_meta_unused();
+    census->parts[HK_PART_metadata] = tables - unused;
+    census->parts[HK_PART_metadata_spare] = unused;
+    census->mapped += tables;
+}
+
+static void count_parts_of_slabs(struct hk_census *census)
+{
+    census->parts[HK_PART_live] = census->sum.live;
+    census->parts[HK_PART_rounding] = census->sum.rounding;
+    census->parts[HK_PART_thread_caches] = census->sum.in_bins;
+    census->parts[HK_PART_remote_pending] = census->sum.remote;
+    census->parts[HK_PART_free_in_slabs] = census->sum.free_in_slabs;
+    census->parts[HK_PART_slab_tails] = census->sum.tails;
 }
 
 void hk_census_take(struct hk_census *census)
@@ -116,27 +172,18 @@ void hk_census_take(struct hk_census *census)
     for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++)
         count_cache(census, hk_cache_by_id(id));
     count_remote(census);
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        add_class(&census->sum, &census->classes[class], hk_classes[class].size);
+    sum_up(census);
+    count_parts_of_slabs(census);
     count_stats(census);
-    count_rest(census);
-    census->mallocs = census->sum.served + count_named(census, "big_calls") + count_named(census, "orphan_calls");
-    census->frees = census->mallocs - hk_min(census->mallocs, census->sum.live_blocks + census->big_blocks);
+    count_bigs(census);
+    count_units(census);
+    count_metadata(census);
+    const struct hk_tallies *bigs = &census->tiers[HK_TIER_BIG];
+    census->mallocs = census->sum.served + bigs->served + count_named(census, "orphan_calls");
+    census->frees = census->mallocs - hk_min(census->mallocs, census->sum.live_blocks + bigs->live_blocks);
 }
 
-void hk_census_parts(const struct hk_census *census, struct hk_part parts[HK_PARTS])
+const char *hk_census_tier_name(unsigned tier)
 {
-    const struct hk_part all[HK_PARTS] = {
-        {"live", "blocks of up to 1 MiB with the program", census->sum.live},
-        {"big_live", "blocks of more than 1 MiB with the program", census->big_live},
-        {"thread_caches", "free blocks ready in threads' bins", census->sum.in_bins},
-        {"remote_pending", "freed by another thread, on their way back", census->sum.remote},
-        {"free_in_slabs", "free blocks in slabs that are partly used", census->sum.free_in_slabs},
-        {"slab_tails", "ends of slabs, too short for a block", census->sum.tails},
-        {"big_cached", "freed big blocks, kept for reuse", census->big_cached},
-        {"idle", "free memory, warm or given back to the system", census->idle_dirty + census->idle_clean},
-        {"metadata", "HAKMEM's own tables", census->metadata},
-        {"metadata_spare", "committed for tables, not used yet", census->metadata_spare},
-    };
-    memcpy(parts, all, sizeof all);
+    return tier == HK_TIER_BIG ? "big" : hk_tier_name((enum hk_tier)tier);
 }

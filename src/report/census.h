@@ -7,25 +7,43 @@
 #include "count/stats.h"
 #include "policy/classes.h"
 
-struct hk_class_census {
-    size_t slabs;
-    uint64_t served;     /* blocks handed out, ever */
-    size_t live_blocks;  /* with the user */
-    size_t live;         /* bytes, as all below */
-    size_t in_bins;      /* ready in thread caches */
-    size_t remote;       /* freed by another thread, on their way back */
-    size_t free_in_slabs;
-    size_t tails;        /* of slabs, too short for a block */
+struct hk_tallies {
+#define HK_TALLY(name, kind, unit, meaning, high) uint64_t name;
+#include "report/tallies.def"
+#undef HK_TALLY
 };
 
+enum { HK_TALLIES = sizeof(struct hk_tallies) / sizeof(uint64_t) };
+
+struct hk_tally_row {
+    const char *name, *kind, *unit, *meaning;
+};
+extern const struct hk_tally_row hk_tally_rows[HK_TALLIES];
+
+/* The value of a row. */
+HK_INLINE uint64_t hk_tally(const struct hk_tallies *tallies, unsigned row) { return ((const uint64_t *)tallies)[row]; }
+
+enum hk_part {
+#define HK_PART(name, meaning, high) HK_PART_##name,
+#include "report/parts.def"
+#undef HK_PART
+    HK_PARTS
+};
+
+struct hk_part_row {
+    const char *name, *meaning;
+};
+extern const struct hk_part_row hk_part_rows[HK_PARTS];
+
+enum { HK_TIER_BIG = HK_TIER_LARGE + 1, HK_TIERS };
+
 struct hk_census {
-    struct hk_class_census classes[HK_CLASSES];
-    struct hk_class_census sum;
-    size_t big_blocks, big_live, big_cached;
-    size_t idle_dirty, idle_clean; /* free units, with and without pages */
-    size_t metadata;               /* HAKMEM's own words, in use */
-    size_t metadata_spare;         /* committed for them, not used yet */
-    size_t mapped;                 /* all that HAKMEM has mapped to write to */
+    struct hk_tallies classes[HK_CLASSES];
+    struct hk_tallies tiers[HK_TIERS];
+    struct hk_tallies sum;         /* of the classes */
+    size_t parts[HK_PARTS];        /* bytes */
+    size_t mapped;                 /* all that HAKMEM has mapped to write to: their sum */
+    size_t idle_dirty, idle_clean; /* the part idle: units with and without pages */
     size_t threads;                /* with a cache */
     uint64_t mallocs, frees;       /* calls served */
     uint64_t counts[HK_STAT_ROWS]; /* as hk_stat_rows */
@@ -33,12 +51,6 @@ struct hk_census {
 
 void hk_census_take(struct hk_census *census);
 
-/* The parts that sum to `mapped`. */
-struct hk_part {
-    const char *name, *meaning;
-    size_t bytes;
-};
-enum { HK_PARTS = 10 };
-void hk_census_parts(const struct hk_census *census, struct hk_part parts[HK_PARTS]);
+const char *hk_census_tier_name(unsigned tier);
 
 #endif

@@ -1,20 +1,41 @@
-/* Report: what a census says, as text or as JSON.
+/* Report: what a census and the residence say, as text, as JSON or as OpenMetrics.
  * Threads  any; allocates nothing. */
 #ifndef HK_REPORT_H
 #define HK_REPORT_H
 
+#include "guard/sites.h"
 #include "report/census.h"
+#include "report/residence.h"
 
-/* As the kernel accounts this process; 0 where it cannot be read. */
+/* As the kernel accounts this process; 0 where it cannot be read, SIZE_MAX for limits that there are not. */
 struct hk_process {
     int id;
     size_t virtual_bytes, resident_bytes;
+    size_t address_limit, data_limit;
+    uint64_t running_ms; /* since HAKMEM started */
 };
 
-void hk_report_text(int fd, const struct hk_census *census, const struct hk_process *process);
-void hk_report_json(int fd, const struct hk_census *census, const struct hk_process *process);
+enum { HK_REPORT_SITES = 20 };
 
-/* The one line about memory that was refused; limit is SIZE_MAX if there is none. */
-void hk_report_out_of_memory(size_t asked, size_t address_limit, const struct hk_process *process);
+struct hk_report {
+    struct hk_process process;
+    struct hk_census census;
+    struct hk_residence residence;
+    struct hk_site_line sites[HK_REPORT_SITES]; /* by live bytes; none where there are no site rules */
+    unsigned sites_shown;
+};
+
+void hk_report_take(struct hk_report *report, uint64_t started_ms);
+
+void hk_report_text(int fd, const struct hk_report *report);
+void hk_report_json(int fd, const struct hk_report *report);
+void hk_report_metrics(int fd, const struct hk_report *report);
+
+/* The one line about memory that was refused. */
+void hk_report_out_of_memory(size_t asked, uint64_t started_ms);
+
+/* Calls without a miss, of ten thousand. */
+unsigned hk_hit_rate(const struct hk_tallies *tallies);
+enum { HK_HIT_RATE_ONE = 10000 };
 
 #endif

@@ -228,6 +228,7 @@ void hk_remote_recount(const struct hk_owner *survivor)
 void hk_inbox_open(struct hk_owner *owner, unsigned class) { hk_store_release(owner->xinbox[class], NULL); }
 
 size_t hk_owners_committed(void) { return hk_sparse_committed(&owners.array); }
+struct hk_sparse *hk_owners_array(void) { return &owners.array; }
 
 void hk_owners_fork_prepare(struct hk_owner *self)
 {

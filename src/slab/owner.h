@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "base/list.h"
 #include "base/lock.h"
+#include "count/ring.h"
 #include "count/stats.h"
 #include "policy/classes.h"
 #include "policy/options.h"
@@ -41,6 +42,7 @@ struct hk_owner {
     uint32_t id;
     /* the owner's; of these, the shelves and what follows them also the background thread's, under the lock */
     struct hk_thread_counts counts;
+    struct hk_ring ring;
     struct hk_lock shelves_lock;
     bool open;               /* it has a thread */
     _Atomic uint64_t xawake; /* when it last looked at the clock, ms */
@@ -115,6 +117,8 @@ void hk_remote_recount(const struct hk_owner *survivor);
 
 /* Bytes committed for the table of owners. */
 size_t hk_owners_committed(void);
+/* Where they lie: for the report. */
+struct hk_sparse *hk_owners_array(void);
 
 /* `self` is the forking thread's owner, NULL if it has none: nobody else drains it meanwhile, and it is the only one in the
  * child that has a thread. */

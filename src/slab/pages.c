@@ -1,13 +1,14 @@
 #include "slab/pages.h"
 
 #include "base/bits.h"
+#include "count/reuse.h"
+#include "count/ring.h"
 #include "count/stats.h"
 #include "os/os.h"
-#include "policy/options.h"
+#include "policy/policy.h"
 
 enum {
-    AGE_SHIFT = 6,           /* ages are told in steps of 64 ms: 16 bits of them are 70 minutes */
-    PART_WORTH_A_SPLIT = 4,  /* of a huge page: a quarter */
+    PART_WORTH_A_SPLIT = 4, /* of a huge page: a quarter */
 };
 
 struct range {
@@ -68,9 +69,11 @@ static size_t purge(struct hk_slab *slab, const struct range *range)
     size_t length = range->end - range->start;
     size_t bytes = has_gone(slab, range) ? 0 : length;
     HK_COUNT(purges, 1);
+    HK_TRACE(&hk_ring_shared, purge, length, range->start);
     if (!hk_os.purge((void *)range->start, length))
         return 0;
     hk_slab_note_clean(slab, (uint16_t)(slab->clean | parts_in(slab, range)));
+    hk_reuse_idled(bytes);
     HK_COUNT(purged_bytes, bytes);
     HK_COUNT(purged_in_slabs, bytes);
     return bytes;
@@ -111,18 +114,15 @@ static bool worth_a_split(const struct hk_slab *slab)
     return free >= HK_SUPER / PART_WORTH_A_SPLIT;
 }
 
-static uint16_t age_of(uint64_t ms) { return (uint16_t)(ms >> AGE_SHIFT); }
-
 static bool is_due(struct hk_slab *slab, const struct hk_sweep *sweep)
 {
     bool taken = slab->pages == HK_PAGES_TAKEN;
     if (slab->pages != HK_PAGES_AGEING)
-        slab->idle_from = age_of(sweep->touched);
+        slab->idle_from = hk_age_stamp(sweep->touched);
     slab->pages = HK_PAGES_AGEING;
     if (sweep->pays)
         return !taken;
-    uint16_t idle = (uint16_t)(age_of(sweep->now) - slab->idle_from);
-    return idle >= age_of(hk_options.purge_delay + (1 << AGE_SHIFT) - 1);
+    return hk_age_since(slab->idle_from, sweep->now) >= hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
 }
 
 bool hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep)
@@ -136,7 +136,7 @@ bool hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep)
         return false;
     }
     if (something_to_purge(slab) && !worth_a_split(slab)) {
-        slab->idle_from = age_of(sweep->now);
+        slab->idle_from = hk_age_stamp(sweep->now);
         return false;
     }
     slab->pages = HK_PAGES_GONE;

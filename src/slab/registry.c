@@ -41,6 +41,8 @@ void hk_registry_abandon(struct hk_slab *slab)
     hk_lock(&entry->lock);
     hk_slab_hand_to(slab, HK_ORPHAN);
     bool all_free = list_orphan_locked(entry, slab);
+    if (!all_free)
+        HK_TRACE(&hk_ring_shared, publish, slab->bytes, slab->start);
     hk_unlock(&entry->lock);
     if (all_free)
         hk_slab_release(slab);
@@ -54,6 +56,7 @@ static void become_owner_locked(struct entry *entry, struct hk_slab *slab, struc
         hk_link_remove_under(&slab->link, &entry->sweep);
     hk_slab_hand_to(slab, owner->id);
     HK_COUNT(slabs_adopted, 1);
+    HK_TRACE(&owner->ring, adopt, slab->bytes, slab->start);
 }
 
 struct hk_slab *hk_registry_adopt(unsigned class, struct hk_owner *owner)

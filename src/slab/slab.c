@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
+#include "count/reuse.h"
 #include "count/stats.h"
 #include "policy/options.h"
 #include "span/meta.h"
@@ -130,6 +131,13 @@ size_t hk_slabs_clean(void)
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
+static HK_COLD void note_refaults(struct hk_slab *slab)
+{
+    uint64_t idle_ms = (uint64_t)hk_age_since(slab->idle_from, hk_reuse_now()) << HK_AGE_SHIFT;
+    hk_reuse_back(idle_ms, hk_popcount64(slab->clean) * (slab->bytes / HK_SLAB_SIXTEENTHS));
+    hk_slab_note_clean(slab, 0);
+}
+
 void hk_slab_release(struct hk_slab *slab)
 {
     hk_assert(slab->free == slab->blocks);
@@ -162,7 +170,7 @@ void hk_slab_take(struct hk_slab *slab, void **end, unsigned n)
     slab->free = (uint16_t)(slab->free - n);
     slab->pages = HK_PAGES_TAKEN;
     if (HK_UNLIKELY(slab->clean != 0))
-        hk_slab_note_clean(slab, 0);
+        note_refaults(slab);
     for (;; word++) {
         uint64_t bits = slab->freebits[word];
         unsigned have = hk_popcount64(bits);
@@ -218,6 +226,7 @@ HK_COLD void hk_slab_invalid(const char *what, const void *p)
 }
 
 size_t hk_slabs_committed(void) { return hk_sparse_committed(&slabs.array); }
+struct hk_sparse *hk_slabs_array(void) { return &slabs.array; }
 
 void hk_slabs_fork_prepare(void) { hk_lock(&slabs.lock); }
 void hk_slabs_fork_parent(void) { hk_unlock(&slabs.lock); }

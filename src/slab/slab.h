@@ -23,6 +23,11 @@ enum {
     HK_RECIPROCAL_SHIFT = 40,
 };
 
+/* Ages are told in steps of 64 ms: 16 bits of them are 70 minutes. */
+enum { HK_AGE_SHIFT = 6 };
+HK_INLINE uint16_t hk_age_stamp(uint64_t ms) { return (uint16_t)(ms >> HK_AGE_SHIFT); }
+HK_INLINE uint16_t hk_age_since(uint16_t stamp, uint64_t now_ms) { return (uint16_t)(hk_age_stamp(now_ms) - stamp); }
+
 /* What is known of the pages that no taken block lies on. */
 enum hk_pages {
     HK_PAGES_TAKEN, /* since the last look blocks were taken: where they were, more will be */
@@ -47,7 +52,7 @@ struct hk_slab {
     uint8_t pages;       /* enum hk_pages */
     uint16_t free;
     uint16_t first_word; /* no bit is set in the words below */
-    uint16_t idle_from;  /* since when it was not touched, while its pages are ageing (see pages.h) */
+    uint16_t idle_from;  /* since when it was not touched, while its pages are ageing (see pages.h); of a big block, since when it is cached */
     uint16_t clean;      /* bit i: the slab's sixteenth i was given back, and no block has been taken since */
     struct hk_link link;
     uint64_t own_bits[2]; /* freebits of slabs of up to 128 blocks */
@@ -152,5 +157,7 @@ void hk_slabs_fork_child(void);
 
 /* Bytes committed for descriptors. */
 size_t hk_slabs_committed(void);
+/* Where they lie: for the report. */
+struct hk_sparse *hk_slabs_array(void);
 
 #endif

@@ -35,7 +35,9 @@ struct hk_super {
     uint16_t longest; /* the list that it is on: the longest run of free units */
     uint8_t use;      /* the kind of run that it serves */
     bool huge;        /* huge pages were asked for */
+    uint32_t purged;     /* free units whose pages were given back */
     uint64_t idle_since;
+    uint64_t freed_at;   /* when a unit last came free */
     struct hk_link by_run;
     struct hk_link by_age; /* linked while it has free units that are dirty */
     /* written by the holder of the unit */

@@ -19,8 +19,15 @@ struct free_block {
     struct free_block *next;
 };
 
+/* At the start of each chunk. */
+struct chunk {
+    struct chunk *older;
+    size_t size;
+};
+
 static struct {
     struct hk_lock lock;
+    struct chunk *newest;
     char *next, *end; /* the part of the newest chunk that was never handed out */
     size_t mapped, listed;
     struct free_block *fine[COARSE_FROM / GRAIN], *coarse[LARGEST / COARSE_GRAIN + 1]; /* by size */
@@ -51,26 +58,36 @@ static void shelve_rest(char *rest, size_t size)
         shelve(rest + coarse, size - coarse);
 }
 
+/* One that follows the newest makes that longer. */
+static void enter_chunk(char *memory, size_t size)
+{
+    meta.mapped += size;
+    if (meta.end == memory) {
+        meta.end += size;
+        meta.newest->size += size;
+        return;
+    }
+    shelve_rest(meta.next, (size_t)(meta.end - meta.next));
+    struct chunk *chunk = (struct chunk *)(void *)memory;
+    *chunk = (struct chunk){meta.newest, size};
+    meta.newest = chunk;
+    meta.next = memory + GRAIN;
+    meta.end = memory + size;
+}
+
 /* Where address space is scarce, chunks are small; when even those are refused, a page is. */
 static bool new_chunk(size_t wanted)
 {
-    size_t size = hk_max(wanted, hk_map.flat ? ROOMY_CHUNK : SCARCE_CHUNK);
-    char *chunk = hk_os.map(size, HK_ACCESS_WRITE);
-    if (chunk == NULL) {
-        size = hk_align_up(wanted, HK_PAGE);
-        chunk = hk_os.map(size, HK_ACCESS_WRITE);
+    size_t least = hk_align_up(wanted + GRAIN, HK_PAGE);
+    size_t size = hk_max(least, hk_map.flat ? ROOMY_CHUNK : SCARCE_CHUNK);
+    char *memory = hk_os.map(size, HK_ACCESS_WRITE);
+    if (memory == NULL) {
+        size = least;
+        memory = hk_os.map(size, HK_ACCESS_WRITE);
     }
-    if (chunk == NULL)
+    if (memory == NULL)
         return false;
-    size_t left = (size_t)(meta.end - meta.next);
-    if (meta.end == chunk)
-        meta.end += size;
-    else {
-        shelve_rest(meta.next, left);
-        meta.next = chunk;
-        meta.end = chunk + size;
-    }
-    meta.mapped += size;
+    enter_chunk(memory, size);
     return true;
 }
 
@@ -119,6 +136,23 @@ size_t hk_meta_unused(void)
     size_t bytes = meta.listed + (size_t)(meta.end - meta.next);
     hk_unlock(&meta.lock);
     return bytes;
+}
+
+bool hk_meta_next(uintptr_t *from, uintptr_t *to)
+{
+    uintptr_t start = *to, end = *to;
+    hk_lock(&meta.lock);
+    for (const struct chunk *chunk = meta.newest; chunk != NULL; chunk = chunk->older) {
+        uintptr_t first = hk_max((uintptr_t)chunk, *from), behind = hk_min((uintptr_t)chunk + chunk->size, *to);
+        if (first < behind && first < start) {
+            start = first;
+            end = behind;
+        }
+    }
+    hk_unlock(&meta.lock);
+    *from = start;
+    *to = end;
+    return start < end;
 }
 
 void hk_meta_fork_prepare(void) { hk_lock(&meta.lock); }

@@ -1,5 +1,5 @@
 /* Meta: memory for HAKMEM's own words (bins, bitmaps, thread caches, parcels); never inside users' memory.
- * Owns       chunks that are mapped for good, and free lists by size in them.
+ * Owns       chunks that are mapped for good, each with a header, and free lists by size in them.
  * Invariant  a block is zero when handed out, 64-byte aligned, and its memory is never unmapped: a stale pointer to it can be
  *            read, though what it says may be old.
  * Threads    any (one lock). */
@@ -16,6 +16,9 @@ void hk_meta_free(void *p, size_t size);
 /* Bytes mapped for chunks, and bytes of them on free lists or never used. */
 size_t hk_meta_mapped(void);
 size_t hk_meta_unused(void);
+
+/* The first stretch of chunks in [*from, *to), which it is set to; false if there is none. */
+bool hk_meta_next(uintptr_t *from, uintptr_t *to);
 
 /* In a fork: takes and frees the lock. */
 void hk_meta_fork_prepare(void);

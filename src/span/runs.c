@@ -2,9 +2,12 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
+#include "count/reuse.h"
+#include "count/ring.h"
 #include "count/stats.h"
 #include "os/os.h"
-#include "policy/options.h"
+#include "policy/policy.h"
+#include "span/held.h"
 #include "span/map.h"
 
 #define REGION (16 * HK_GIB)
@@ -24,7 +27,6 @@ static struct {
     struct hk_list by_age;
     uintptr_t reserve_next, reserve_end; /* address space put by, for when the system gives no more of it */
     size_t mapped, free_units, free_dirty_units;
-    _Atomic size_t xdirty_units; /* in use or free; written under the lock */
 } runs = {.lock = HK_LOCK_INIT(HK_RANK_RUNS)};
 
 static void unlist(struct hk_super *super)
@@ -38,9 +40,9 @@ static void unlist(struct hk_super *super)
     super->longest = 0;
 }
 
-static void count_dirty(int units) { hk_store(runs.xdirty_units, hk_load(runs.xdirty_units) + (size_t)units); }
+static void count_dirty(int units) { hk_store(hk_held.xunits, hk_load(hk_held.xunits) + (size_t)((long)units * (long)HK_UNIT)); }
 
-size_t hk_runs_warm(void) { return hk_load(runs.xdirty_units) * HK_UNIT; }
+size_t hk_runs_warm(void) { return hk_load(hk_held.xunits); }
 
 static bool has_warm_units(const struct hk_super *super) { return (super->free & super->dirty) != 0; }
 
@@ -61,14 +63,24 @@ static void relist(struct hk_super *super)
 
 static unsigned unit_in_super(uintptr_t address) { return (unsigned)(address >> HK_UNIT_SHIFT) % HK_SUPER_UNITS; }
 
+static void note_reuse(const struct hk_super *super, uint32_t units)
+{
+    uint32_t back = units & (super->dirty | super->purged);
+    uint64_t now = hk_reuse_now();
+    if (back != 0)
+        hk_reuse_back(now - hk_min(now, super->freed_at), hk_popcount64(back) * HK_UNIT);
+}
+
 static void use_units(struct hk_super *super, uint32_t units)
 {
+    note_reuse(super, units);
     runs.free_units -= hk_popcount64(units);
     runs.free_dirty_units -= hk_popcount64(units & super->dirty);
     count_dirty((int)hk_popcount64(units & ~super->dirty));
     super->free &= ~units;
     super->dirty |= units;
     super->aged &= ~units;
+    super->purged &= ~units;
     relist(super);
 }
 
@@ -114,7 +126,7 @@ static bool add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
 static bool wants_huge_pages(const struct arena *arena)
 {
     bool dense = arena == &runs.arenas[HK_USE_DENSE];
-    return dense && hk_options.huge_pages_from != 0 && arena->mapped >= hk_options.huge_pages_from;
+    return dense && HK_POLICY(huge_pages_from) != 0 && arena->mapped >= HK_POLICY(huge_pages_from);
 }
 
 static enum hk_use use_of(const struct arena *arena) { return (enum hk_use)(arena - runs.arenas); }
@@ -236,7 +248,7 @@ static uintptr_t address_of(struct hk_super *super, unsigned unit)
     return (number << HK_SUPER_SHIFT) + ((uintptr_t)unit << HK_UNIT_SHIFT);
 }
 
-/* Units that hold pages already are taken first: they cost no fault. */
+/* Units that hold pages already are taken first: they cost no fault. 0 where no more memory may be held. */
 static uintptr_t take_from(struct hk_super *super, unsigned units)
 {
     uint32_t starts = hk_runs32(super->free & super->dirty, units);
@@ -244,8 +256,25 @@ static uintptr_t take_from(struct hk_super *super, unsigned units)
         starts = hk_runs32(super->free, units);
     unsigned first = hk_ctz64(starts);
     uint32_t taken = hk_low_bits32(units) << first;
+    if (!hk_held_allows(hk_popcount64(taken & ~super->dirty) * HK_UNIT))
+        return 0;
     use_units(super, taken);
     return address_of(super, first);
+}
+
+/* Where no more memory may be held: units that hold pages, wherever they are. */
+static HK_COLD struct hk_super *warm_fit(size_t units)
+{
+    for (unsigned use = 0; use < HK_USES; use++)
+        for (size_t n = units; n <= HK_SUPER_UNITS; n++) {
+            struct hk_list *list = &runs.arenas[use].by_run[n];
+            for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
+                struct hk_super *super = hk_container_of(link, struct hk_super, by_run);
+                if (hk_runs32(super->free & super->dirty, (unsigned)units) != 0)
+                    return super;
+            }
+        }
+    return NULL;
 }
 
 uintptr_t hk_run_alloc(size_t units, enum hk_use use)
@@ -256,14 +285,19 @@ uintptr_t hk_run_alloc(size_t units, enum hk_use use)
     struct hk_super *super = find_fit(units, use);
     if (super != NULL)
         address = take_from(super, (unsigned)units);
+    if (super != NULL && address == 0 && (super = warm_fit(units)) != NULL)
+        address = take_from(super, (unsigned)units);
     hk_unlock(&runs.lock);
     return address;
 }
 
 void hk_run_free(uintptr_t address, size_t units)
 {
+    struct hk_super *super = hk_map_super(address);
+    hk_reuse_idled(units * HK_UNIT);
     hk_lock(&runs.lock);
-    release_units(hk_map_super(address), hk_low_bits32((unsigned)units) << unit_in_super(address));
+    super->freed_at = hk_reuse_now();
+    release_units(super, hk_low_bits32((unsigned)units) << unit_in_super(address));
     hk_unlock(&runs.lock);
 }
 
@@ -275,7 +309,7 @@ bool hk_run_extend(uintptr_t address, size_t units, size_t more)
     uint32_t wanted = hk_low_bits32((unsigned)more) << first;
     struct hk_super *super = hk_map_super(address);
     hk_lock(&runs.lock);
-    bool free = (super->free & wanted) == wanted;
+    bool free = (super->free & wanted) == wanted && hk_held_allows(hk_popcount64(wanted & ~super->dirty) * HK_UNIT);
     if (free)
         use_units(super, wanted);
     hk_unlock(&runs.lock);
@@ -338,6 +372,7 @@ static void end_purge(struct hk_super *super, uint32_t due, uint32_t gone)
     if (hk_map.flat) {
         count_dirty(-(int)hk_popcount64(gone & super->dirty));
         super->dirty &= ~gone;
+        super->purged |= gone;
         release_units(super, due);
     } else if (due != gone) {
         own_again(super, due & ~gone);
@@ -360,6 +395,7 @@ static uint32_t purge_units(struct hk_super *super, uint32_t due)
             gone |= range;
         left &= ~range;
         HK_COUNT(purges, 1);
+        HK_TRACE(&hk_ring_shared, purge, count * HK_UNIT, address_of(super, first));
     }
     HK_COUNT(purged_bytes, hk_popcount64(gone) * HK_UNIT);
     return gone;
@@ -444,6 +480,15 @@ bool hk_runs_on_huge_pages(uintptr_t address, size_t *free)
     *free = hk_popcount64(super->free) * HK_UNIT;
     hk_unlock(&runs.lock);
     return huge;
+}
+
+enum hk_unit hk_runs_unit(uintptr_t address)
+{
+    const struct hk_super *super = hk_map_super(address);
+    hk_lock(&runs.lock);
+    bool owned = (super->owned >> unit_in_super(address)) & 1, free = (super->free >> unit_in_super(address)) & 1;
+    hk_unlock(&runs.lock);
+    return !owned ? HK_UNIT_FOREIGN : free ? HK_UNIT_FREE : HK_UNIT_USED;
 }
 
 void hk_runs_total(struct hk_runs_totals *totals)

@@ -38,6 +38,10 @@ void hk_runs_suspect_huge(void);
 /* Were huge pages asked for here? How many bytes of that super are free units? */
 bool hk_runs_on_huge_pages(uintptr_t address, size_t *free);
 
+/* What a unit is. The words of the map must be there. */
+enum hk_unit { HK_UNIT_FOREIGN, HK_UNIT_FREE, HK_UNIT_USED };
+enum hk_unit hk_runs_unit(uintptr_t address);
+
 struct hk_runs_totals {
     size_t mapped;     /* bytes that the heap has grown to */
     size_t free_dirty; /* free bytes that may hold pages */

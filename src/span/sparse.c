@@ -50,6 +50,20 @@ bool hk_sparse_cover_slow(struct hk_sparse *sparse, size_t from, size_t size)
     return covered;
 }
 
+bool hk_sparse_next(struct hk_sparse *sparse, uintptr_t *from, uintptr_t *to)
+{
+    uintptr_t base = (uintptr_t)sparse->base, at = hk_max(*from, base), end = hk_min(*to, base + sparse->size);
+    while (at < end && !hk_sparse_covers(sparse, (at - base) / sparse->window))
+        at = base + ((at - base) / sparse->window + 1) * sparse->window;
+    if (at >= end)
+        return false;
+    *from = at;
+    while (at < end && hk_sparse_covers(sparse, (at - base) / sparse->window))
+        at = base + ((at - base) / sparse->window + 1) * sparse->window;
+    *to = hk_min(at, end);
+    return true;
+}
+
 size_t hk_sparse_committed(struct hk_sparse *sparse)
 {
     size_t windows = 0;

@@ -33,6 +33,9 @@ void hk_sparse_fork_prepare(void);
 void hk_sparse_fork_parent(void);
 void hk_sparse_fork_child(void);
 
+/* The first committed stretch in [*from, *to), which it is set to; false if there is none. Any thread. */
+bool hk_sparse_next(struct hk_sparse *sparse, uintptr_t *from, uintptr_t *to);
+
 /* Bytes committed so far. */
 size_t hk_sparse_committed(struct hk_sparse *sparse);
 

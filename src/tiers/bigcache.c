@@ -2,38 +2,47 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
+#include "count/reuse.h"
 #include "count/stats.h"
 #include "os/os.h"
-#include "policy/options.h"
+#include "policy/policy.h"
+#include "span/held.h"
 
 #define UNSEEN UINT64_MAX
 /* From here on, a buffer that comes and goes is put on huge pages: once four times its size has gone. A table that is reserved
  * once and used here and there stays on small ones. */
 #define HUGE_FROM (4 * HK_MIB)
-enum { TIMES_GONE = 4 };
+enum { TIMES_GONE = 4, GHOSTS = 32 };
 
 static struct {
     struct hk_lock lock;
     struct hk_list cached; /* newest first */
+    struct hk_list kept;   /* cached, but no purge is to take it before its time: idle_since lies ahead; newest first */
+    struct ghost {
+        size_t bytes;
+        uint16_t idle_from;
+        bool made_room;
+    } ghosts[GHOSTS]; /* what was unmapped last */
+    unsigned next_ghost;
     struct hk_list spares; /* blocks in use whose mapping is longer than they are; newest first */
     struct hk_big_totals totals;
-    _Atomic size_t xmapped; /* bytes; without the lock, what is just being mapped or unmapped may be missing */
     _Atomic uint64_t xgone; /* bytes of blocks of HUGE_FROM and more that were freed, ever */
 } big = {.lock = HK_LOCK_INIT(HK_RANK_BIG)};
 
 void hk_big_init(void)
 {
     hk_list_init(&big.cached);
+    hk_list_init(&big.kept);
     hk_list_init(&big.spares);
 }
 
 static struct hk_slab *of_link(struct hk_link *link) { return hk_container_of(link, struct hk_slab, link); }
 static struct hk_slab *of_spare(struct hk_link *link) { return hk_container_of(link, struct hk_slab, by_spare); }
 
-static bool fits(const struct hk_slab *slab, size_t bytes)
-{
-    return slab->bytes >= bytes && slab->bytes * 100 <= bytes * hk_options.big_fit;
-}
+/* The most that a block may have which serves so many bytes. */
+static size_t loosest(size_t bytes) { return bytes * HK_POLICY(big_fit) / 100; }
+
+static bool fits(const struct hk_slab *slab, size_t bytes, size_t most) { return slab->bytes >= bytes && slab->bytes <= most; }
 
 static size_t distance(const struct hk_slab *slab, size_t bytes)
 {
@@ -41,10 +50,10 @@ static size_t distance(const struct hk_slab *slab, size_t bytes)
 }
 
 /* One that is too short is of use if it has half of what is asked for: the rest is added. */
-static bool acceptable(const struct hk_slab *slab, size_t bytes, size_t align)
+static bool acceptable(const struct hk_slab *slab, size_t bytes, size_t most, size_t align)
 {
     bool can_grow = align <= HK_PAGE && slab->bytes < bytes && slab->bytes >= bytes / 2;
-    return (fits(slab, bytes) || can_grow) && (slab->start & (align - 1)) == 0;
+    return (fits(slab, bytes, most) || can_grow) && (slab->start & (align - 1)) == 0;
 }
 
 /* The part of its mapping that a block has. What is left over stays warm behind it: a buffer that grows will want it, and
@@ -68,12 +77,11 @@ static void unset_asked_locked(struct hk_slab *slab)
         hk_link_remove(&slab->by_spare);
 }
 
-static struct hk_slab *nearest_locked(size_t bytes, size_t align)
+HK_INLINE struct hk_slab *nearest_in(const struct hk_list *list, size_t bytes, size_t most, size_t align, struct hk_slab *best)
 {
-    struct hk_slab *best = NULL;
-    for (struct hk_link *link = big.cached.head.next; link != &big.cached.head; link = link->next) {
+    for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
         struct hk_slab *slab = of_link(link);
-        if (acceptable(slab, bytes, align) && (best == NULL || distance(slab, bytes) < distance(best, bytes)))
+        if (acceptable(slab, bytes, most, align) && (best == NULL || distance(slab, bytes) < distance(best, bytes)))
             best = slab;
         if (best != NULL && best->bytes == bytes)
             break;
@@ -81,11 +89,46 @@ static struct hk_slab *nearest_locked(size_t bytes, size_t align)
     return best;
 }
 
+static struct hk_slab *nearest_locked(size_t bytes, size_t align)
+{
+    size_t most = loosest(bytes);
+    struct hk_slab *best = nearest_in(&big.cached, bytes, most, align, NULL);
+    return HK_LIKELY(hk_list_empty(&big.kept)) ? best : nearest_in(&big.kept, bytes, most, align, best);
+}
+
+static uint64_t idle_ms(uint16_t since) { return (uint64_t)hk_age_since(since, hk_reuse_now()) << HK_AGE_SHIFT; }
+
+static void bury_locked(size_t bytes, uint16_t idle_from, bool made_room)
+{
+    big.ghosts[big.next_ghost] = (struct ghost){bytes, idle_from, made_room};
+    big.next_ghost = (big.next_ghost + 1) % GHOSTS;
+}
+
+/* A block that is mapped anew where one as large has just been unmapped: it was wanted again. */
+static void note_if_missed_locked(size_t bytes)
+{
+    for (unsigned i = 0; i < GHOSTS; i++)
+        if (big.ghosts[i].bytes >= bytes && big.ghosts[i].bytes / 2 <= bytes) {
+            hk_reuse_back(idle_ms(big.ghosts[i].idle_from), bytes);
+            HK_COUNT(big_missed, big.ghosts[i].made_room);
+            big.ghosts[i].bytes = 0;
+            return;
+        }
+}
+
+/* Nothing is learned from it about what nobody keeps. */
+static bool is_kept(const struct hk_slab *slab)
+{
+    return slab->idle_since != UNSEEN && slab->idle_since > hk_reuse_now();
+}
+
 static struct hk_slab *take_cached(size_t bytes, size_t align)
 {
     hk_lock(&big.lock);
     struct hk_slab *best = nearest_locked(bytes, align);
     if (best != NULL) {
+        if (!is_kept(best))
+            hk_reuse_back(idle_ms(best->idle_from), best->bytes);
         hk_link_remove(&best->link);
         big.totals.cached -= best->bytes;
         big.totals.blocks++;
@@ -97,7 +140,7 @@ static struct hk_slab *take_cached(size_t bytes, size_t align)
 
 static void enter(struct hk_slab *slab, uintptr_t start, size_t bytes)
 {
-    hk_add(big.xmapped, bytes - slab->bytes);
+    hk_add(hk_held.xbigs, bytes - slab->bytes);
     slab->start = start;
     slab->bytes = slab->asked = bytes;
     slab->block_size = (uint32_t)hk_min(bytes, UINT32_MAX);
@@ -117,13 +160,18 @@ static void *map_covered(size_t bytes, size_t align)
 
 static bool comes_and_goes(size_t bytes)
 {
-    return hk_options.huge_pages_from != 0 && bytes >= HUGE_FROM && hk_load(big.xgone) / TIMES_GONE >= bytes;
+    return HK_POLICY(huge_pages_from) != 0 && bytes >= HUGE_FROM && hk_load(big.xgone) / TIMES_GONE >= bytes;
 }
 
 static void *map_suited(size_t bytes, size_t align)
 {
     void *p = comes_and_goes(bytes) ? map_covered(bytes, hk_max(align, HK_SUPER)) : NULL;
     return p != NULL ? p : map_covered(bytes, align);
+}
+
+static void *map_if_allowed(size_t bytes, size_t align)
+{
+    return hk_held_allows(bytes) ? map_suited(bytes, align) : NULL;
 }
 
 static void advise(const struct hk_slab *slab)
@@ -138,9 +186,9 @@ static struct hk_slab *map_new(size_t bytes, size_t align)
     if (slab == NULL)
         return NULL;
     slab->bytes = 0;
-    void *p = map_suited(bytes, align);
+    void *p = map_if_allowed(bytes, align);
     if (p == NULL && hk_big_purge(0, 0) > 0)
-        p = map_suited(bytes, align);
+        p = map_if_allowed(bytes, align);
     if (p == NULL) {
         HK_COUNT(os_refusals, 1);
         hk_slab_descriptor_drop(slab);
@@ -150,6 +198,7 @@ static struct hk_slab *map_new(size_t bytes, size_t align)
     advise(slab);
     HK_COUNT(big_mapped, 1);
     hk_lock(&big.lock);
+    note_if_missed_locked(bytes);
     big.totals.live += bytes;
     big.totals.blocks++;
     hk_unlock(&big.lock);
@@ -201,7 +250,7 @@ static bool unmap(struct hk_slab *slab)
     uint32_t route = hk_load(*hk_map_route(start));
     hk_map_route_all(start, 1, 0);
     if (hk_os.unmap((void *)start, slab->bytes)) {
-        hk_sub(big.xmapped, slab->bytes);
+        hk_sub(hk_held.xbigs, slab->bytes);
         hk_slab_descriptor_drop(slab);
         return true;
     }
@@ -218,39 +267,57 @@ static void put_cached_locked(struct hk_slab *slab)
     hk_list_push_front(&big.cached, &slab->link);
 }
 
-static struct hk_slab *take_oldest_locked(void)
+static struct hk_slab *oldest_in(const struct hk_list *list)
 {
-    struct hk_slab *oldest = of_link(big.cached.head.prev);
-    hk_link_remove(&oldest->link);
-    big.totals.cached -= oldest->bytes;
-    return oldest;
+    return hk_list_empty(list) ? NULL : of_link(list->head.prev);
+}
+
+typedef bool oldest_goes(const struct hk_slab *oldest, uint64_t argument);
+
+/* What is kept goes last. */
+static struct hk_slab *take_due_locked(oldest_goes *due, uint64_t argument)
+{
+    struct hk_slab *slab = oldest_in(&big.cached);
+    if (slab == NULL || !due(slab, argument))
+        slab = oldest_in(&big.kept);
+    if (slab == NULL || !due(slab, argument))
+        return NULL;
+    hk_link_remove(&slab->link);
+    big.totals.cached -= slab->bytes;
+    return slab;
+}
+
+static bool over_budget(const struct hk_slab *oldest, uint64_t budget)
+{
+    (void)oldest;
+    return big.totals.cached > budget;
 }
 
 /* Unmaps the oldest while `due` says so and it is not enough; stops when the system will not. */
-static size_t unmap_while(bool (*due)(uint64_t argument), uint64_t argument, size_t enough)
+static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
 {
     size_t bytes = 0;
     for (bool going_on = true; going_on && bytes < enough;) {
         hk_lock(&big.lock);
-        struct hk_slab *slab = !hk_list_empty(&big.cached) && due(argument) ? take_oldest_locked() : NULL;
+        struct hk_slab *slab = take_due_locked(due, argument);
         hk_unlock(&big.lock);
         if (slab == NULL)
             break;
         size_t size = slab->bytes;
+        uint16_t idle_from = slab->idle_from;
         going_on = unmap(slab);
+        hk_lock(&big.lock);
         if (going_on) {
             bytes += size;
-        } else {
-            hk_lock(&big.lock);
+            bury_locked(size, idle_from, due == over_budget);
+        } else
             put_cached_locked(slab);
-            hk_unlock(&big.lock);
-        }
+        hk_unlock(&big.lock);
     }
     return bytes;
 }
 
-static bool over_budget(uint64_t budget) { return big.totals.cached > budget; }
-static bool idle_before(uint64_t stamp) { return of_link(big.cached.head.prev)->idle_since <= stamp; }
+static bool idle_before(const struct hk_slab *oldest, uint64_t stamp) { return oldest->idle_since <= stamp; }
 
 /* Under the lock: the program may want the spare at any moment. The bytes; 0 if none is due, or the system will not. */
 static size_t cut_oldest_spare(uint64_t before)
@@ -261,7 +328,7 @@ static size_t cut_oldest_spare(uint64_t before)
     if (slab != NULL && slab->idle_since <= before &&
         hk_os.remap((void *)slab->start, slab->bytes, slab->asked, NULL)) {
         bytes = slab->bytes - slab->asked;
-        hk_sub(big.xmapped, bytes);
+        hk_sub(hk_held.xbigs, bytes);
         slab->bytes = slab->asked; /* and no other field: its thread may be reading them */
         big.totals.cached -= bytes;
         hk_link_remove(&slab->by_spare);
@@ -273,27 +340,66 @@ static size_t cut_oldest_spare(uint64_t before)
 static bool still_over(void)
 {
     hk_lock(&big.lock);
-    bool over = over_budget(hk_options.big_cache);
+    bool over = over_budget(NULL, HK_POLICY(big_cache));
     hk_unlock(&big.lock);
     return over;
 }
 
-void hk_big_free(void *block)
+static void hold_to_budget(void)
 {
-    hk_lock(&big.lock);
+    if (!still_over())
+        return;
+    unmap_while(over_budget, HK_POLICY(big_cache), SIZE_MAX);
+    while (still_over() && cut_oldest_spare(UINT64_MAX) > 0)
+        continue;
+}
+
+static struct hk_slab *retire_locked(void *block)
+{
     struct hk_slab *slab = checked_slab(block);
     if (slab->asked >= HUGE_FROM)
         hk_add(big.xgone, slab->asked);
     unset_asked_locked(slab);
     big.totals.blocks--;
+    slab->idle_from = hk_age_stamp(hk_reuse_now());
+    return slab;
+}
+
+void hk_big_free(void *block)
+{
+    hk_lock(&big.lock);
+    struct hk_slab *slab = retire_locked(block);
+    hk_reuse_idled(slab->bytes);
     put_cached_locked(slab);
-    bool over = over_budget(hk_options.big_cache);
+    bool over = over_budget(slab, HK_POLICY(big_cache));
     hk_unlock(&big.lock);
-    if (!over)
+    if (over)
+        hold_to_budget();
+}
+
+void hk_big_keep(void *block, uint64_t until_ms)
+{
+    hk_lock(&big.lock);
+    struct hk_slab *slab = retire_locked(block);
+    slab->idle_since = until_ms - hk_min(until_ms, HK_POLICY(purge_delay));
+    big.totals.cached += slab->bytes;
+    hk_list_push_front(&big.kept, &slab->link);
+    hk_unlock(&big.lock);
+    HK_COUNT(big_kept, 1);
+    hold_to_budget();
+}
+
+void hk_big_drop(void *block)
+{
+    hk_lock(&big.lock);
+    struct hk_slab *slab = retire_locked(block);
+    hk_unlock(&big.lock);
+    HK_COUNT(big_dropped, 1);
+    if (unmap(slab))
         return;
-    unmap_while(over_budget, hk_options.big_cache, SIZE_MAX);
-    while (still_over() && cut_oldest_spare(UINT64_MAX) > 0)
-        continue;
+    hk_lock(&big.lock);
+    put_cached_locked(slab);
+    hk_unlock(&big.lock);
 }
 
 static bool date_if_unseen(struct hk_slab *slab, uint64_t now_ms)
@@ -309,9 +415,11 @@ static void date_unseen(uint64_t now_ms)
 {
     struct hk_link *cached = &big.cached.head, *spares = &big.spares.head;
     hk_lock(&big.lock);
-    for (struct hk_link *link = cached->next; link != cached && date_if_unseen(of_link(link), now_ms); link = link->next)
+    for (struct hk_link *link = cached->next; link != cached && date_if_unseen(of_link(link), now_ms);
+         link = link->next)
         continue;
-    for (struct hk_link *link = spares->next; link != spares && date_if_unseen(of_spare(link), now_ms); link = link->next)
+    for (struct hk_link *link = spares->next; link != spares && date_if_unseen(of_spare(link), now_ms);
+         link = link->next)
         continue;
     hk_unlock(&big.lock);
 }
@@ -339,7 +447,11 @@ size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms)
 
 size_t hk_big_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
 {
-    return unmap_while(idle_before, seen_before(now_ms, delay_ms), enough);
+    uint64_t before = seen_before(now_ms, delay_ms);
+    size_t bytes = unmap_while(idle_before, before, enough);
+    for (size_t cut = 1; delay_ms == 0 && bytes < enough && cut > 0; bytes += cut)
+        cut = cut_oldest_spare(before);
+    return bytes;
 }
 
 /* Out of reach of the purge while its mapping changes. */
@@ -387,7 +499,9 @@ static void *resize(struct hk_slab *slab, size_t bytes)
 {
     size_t asked = slab->asked;
     seize(slab);
-    bool done = fits(slab, bytes) || remap_in_place(slab, bytes) || (bytes > slab->bytes && move(slab, bytes));
+    bool allowed = bytes <= slab->bytes || hk_held_allows(bytes - slab->bytes);
+    bool done = fits(slab, bytes, loosest(bytes)) || (allowed && remap_in_place(slab, bytes)) ||
+                (allowed && bytes > slab->bytes && move(slab, bytes));
     settle_at(slab, done ? bytes : asked);
     return done ? (void *)slab->start : NULL;
 }
@@ -402,7 +516,7 @@ void *hk_big_resize(void *block, size_t size)
     return resize(slab, hk_align_up(size, HK_PAGE));
 }
 
-size_t hk_big_mapped(void) { return hk_load(big.xmapped); }
+size_t hk_big_mapped(void) { return hk_load(hk_held.xbigs); }
 
 void hk_big_total(struct hk_big_totals *totals)
 {

@@ -17,13 +17,17 @@ void hk_big_init(void);
 /* NULL if the system refuses. *zeroed: every byte reads as zero. align is a power of two. */
 void *hk_big_alloc(size_t size, size_t align, bool *zeroed);
 void hk_big_free(void *block);
+/* The same, but the purge by age leaves it until then: it will be wanted again. */
+void hk_big_keep(void *block, uint64_t until_ms);
+/* The same, but it is unmapped now: it will not. */
+void hk_big_drop(void *block);
 /* The block resized, moved where needed without copying; NULL if that cannot be: the block is as it was. */
 void *hk_big_resize(void *block, size_t size);
 
 /* Unmaps what an earlier purge, delay_ms ago or longer, has seen in the cache; all of it if delay_ms is 0. Returns bytes. */
 size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms);
 /* Unmaps what has lain in the cache longest, until it is `enough` bytes, of what a purge has seen there delay_ms ago; spares,
- * which a growing buffer is about to want, stay. Returns bytes. */
+ * which a growing buffer is about to want, go after these, and only where the delay is 0. Returns bytes. */
 size_t hk_big_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
 
 /* Bytes mapped: what is in use, spare or cached. */

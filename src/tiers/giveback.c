@@ -1,8 +1,9 @@
 #include "tiers/giveback.h"
 
 #include "base/bits.h"
+#include "count/reuse.h"
 #include "os/os.h"
-#include "policy/options.h"
+#include "policy/policy.h"
 #include "slab/registry.h"
 #include "span/runs.h"
 #include "tiers/bigcache.h"
@@ -23,6 +24,7 @@ enum {
     IDLE_WORTH_PAYING = 16,   /* a part of what is warm */
     PAID_PER_MS = 256 * 1024, /* to touch so much again takes a twentieth of the time */
     UNUSED_MS = 250,          /* of the share that was not used, so much is kept */
+    SWEEP_AGAIN_MS = 50,
     IDLE_MS = 20,             /* what came free a moment ago is about to be wanted again */
 };
 
@@ -31,6 +33,7 @@ static _Atomic uint64_t xlast_pass;
 static _Atomic size_t xlevel = LEAST_LEVEL;
 static _Atomic uint32_t xrises;
 static _Atomic size_t xmost_mapped;
+static _Atomic uint64_t xswept_for_ceiling;
 static _Atomic uint64_t xpaid_up; /* the time, ms, up to which paying has used its share */
 
 static size_t mapped_bytes(void)
@@ -40,14 +43,14 @@ static size_t mapped_bytes(void)
     return units.mapped + hk_big_mapped();
 }
 
-/* Bytes that may be resident; what threads have given back from their slabs meanwhile may be missing. */
-static size_t warm_bytes(void)
+/* What threads have given back from their slabs meanwhile may be missing. */
+size_t hk_giveback_warm(void)
 {
     size_t mapped = hk_runs_warm() + hk_big_mapped();
     return mapped - hk_min(mapped, hk_slabs_clean());
 }
 
-static size_t idle_bytes(void)
+size_t hk_giveback_idle(void)
 {
     struct hk_runs_totals units;
     struct hk_big_totals bigs;
@@ -58,7 +61,7 @@ static size_t idle_bytes(void)
 
 static void lower_level(void)
 {
-    size_t twice = warm_bytes() * 2, level = hk_load(xlevel);
+    size_t twice = hk_giveback_warm() * 2, level = hk_load(xlevel);
     if (twice < level && level > LEAST_LEVEL)
         hk_store(xlevel, hk_max(twice, LEAST_LEVEL));
 }
@@ -70,19 +73,20 @@ static struct hk_sweep paid_by(uint64_t from, uint64_t to)
 
 static bool rested(uint64_t from, uint64_t to)
 {
-    return from != 0 && to - from > RESTED_DELAYS * hk_max(hk_options.purge_delay, TICK_MS);
+    return from != 0 && to - from > RESTED_DELAYS * hk_max(HK_POLICY(purge_delay), TICK_MS);
 }
 
 static void pass_if_due(uint64_t now)
 {
+    hk_reuse_saw(now);
     uint64_t last = hk_load(xlast_pass);
-    if (now - last < hk_min(TICK_MS, hk_options.purge_delay))
+    if (now < last || now - last < hk_min(TICK_MS, HK_POLICY(purge_delay)))
         return;
     /* Who loses the race leaves the pass to who won it. */
     if (!atomic_compare_exchange_strong_explicit(&xlast_pass, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
     /* What is free now, was so already when everybody began to rest. */
-    uint64_t delay = rested(last, now) ? 0 : hk_options.purge_delay;
+    uint64_t delay = rested(last, now) ? 0 : HK_POLICY(purge_delay);
     hk_runs_purge(now, delay);
     hk_big_purge(now, delay);
     struct hk_sweep sweep = paid_by(last, now);
@@ -107,7 +111,7 @@ static void pay_for_growth(uint64_t now, size_t level, size_t warm)
     size_t due = hk_max(LEAST_PAID, 2 * (warm - level)), paid = 0;
     uint64_t paid_up = hk_max(hk_load(xpaid_up), now - hk_min(now, UNUSED_MS));
     bool more = mapped_more(); /* asked each time: it notes what it sees */
-    if ((more || paid_up <= now) && idle_bytes() > warm / IDLE_WORTH_PAYING) {
+    if ((more || paid_up <= now) && hk_giveback_idle() > warm / IDLE_WORTH_PAYING) {
         paid = hk_runs_purge_oldest(now, IDLE_MS, due);
         if (paid < due)
             paid += hk_big_purge_oldest(now, IDLE_MS, due - paid);
@@ -124,10 +128,25 @@ static void pay_for_growth(uint64_t now, size_t level, size_t warm)
     hk_registry_sweep(&orphans);
 }
 
+/* What threads hold idle in their slabs they give back when the level rises; not each time that somebody looks. */
+static void hold_to_ceiling(uint64_t now, size_t excess)
+{
+    size_t paid = hk_runs_purge_oldest(now, 0, excess);
+    if (paid < excess)
+        paid += hk_big_purge_oldest(now, 0, excess - paid);
+    uint64_t swept = hk_load(xswept_for_ceiling);
+    if (paid >= excess || now - swept < SWEEP_AGAIN_MS)
+        return;
+    hk_store(xswept_for_ceiling, now);
+    hk_add(xrises, 1);
+}
+
 bool hk_giveback_growth(struct hk_pulse *pulse)
 {
-    size_t level = hk_load(xlevel), warm = warm_bytes();
-    if (HK_UNLIKELY(warm > level))
+    size_t level = hk_load(xlevel), warm = hk_giveback_warm(), ceiling = HK_POLICY(ceiling);
+    if (HK_UNLIKELY(warm > ceiling))
+        hold_to_ceiling(pulse->now, warm - ceiling);
+    else if (HK_UNLIKELY(warm > level))
         pay_for_growth(pulse->now, level, warm);
     uint32_t rises = hk_load(xrises);
     bool risen = rises != pulse->rises_seen;
@@ -185,7 +204,7 @@ struct hk_round hk_giveback_in_background(void)
         while (!sweep_some(hk_owner_by_id(id), now, &round))
             hk_os.pause();
     }
-    round.waits |= idle_bytes() > 0;
+    round.waits |= hk_giveback_idle() > 0;
     return round;
 }
 

@@ -35,6 +35,10 @@ struct hk_round {
 };
 struct hk_round hk_giveback_in_background(void);
 
+/* Bytes that may be resident; and of these, what is free: whole units, and cached big blocks. */
+size_t hk_giveback_warm(void);
+size_t hk_giveback_idle(void);
+
 /* Everything that is free in no thread's hands, now. Returns bytes. */
 size_t hk_giveback_all(void);
 

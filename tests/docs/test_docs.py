@@ -9,8 +9,9 @@ from pathlib import Path
 from check_names import check
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ["src/policy/options.def", "src/policy/classes.def", "src/count/stats.def", "src/report/census.c",
-           "src/report/census.h", "src/report/report.c"]
+SOURCES = ["src/policy/options.def", "src/policy/profiles.def", "src/learn/signals.def", "src/count/decisions.def",
+           "src/policy/classes.def", "src/count/stats.def", "src/report/parts.def", "src/report/tallies.def",
+           "src/report/report_json.c", "src/learn/site_rules.c", "src/count/events.def", "docs/PROFILING.md"]
 
 CODE = """/* helper(x) */
 int called(int a);
@@ -90,7 +91,10 @@ class Generated(unittest.TestCase):
     def test_a_changed_table(self) -> None:
         for name, old, new, document in (
                 ("src/policy/options.def", "purge_delay, ", "purge_delay, 1", "docs/OPTIONS.md"),
-                ("src/count/stats.def", "HK_STAT(GLOBAL, forks,", "HK_STAT(GLOBAL, knives,", "docs/STATS.md"),
+                ("src/count/stats.def", "forks seen in", "forks met in", "docs/STATS.md"),
+                ("src/report/parts.def", "HK_PART(idle,", "HK_PART(lazy,", "docs/report.schema.json"),
+                ("src/report/tallies.def", "HK_TALLY(served,", "HK_TALLY(given,", "docs/STATS.md"),
+                ("src/count/events.def", "HK_EVENT(steal,", "HK_EVENT(fetch,", "docs/PROFILING.md"),
                 ("src/policy/classes.def", ", 255, TINY", ", 127, TINY", "docs/CLASSES.md")):
             with self.subTest(name):
                 self.change(name, old, new)
@@ -111,8 +115,12 @@ class Generated(unittest.TestCase):
         self.assert_noticed("not a row")
 
     def test_a_key_that_nothing_explains(self) -> None:
-        self.change("src/report/report.c", '\\"in_bins\\":', '\\"in_drawers\\":')
-        self.assert_noticed("in_drawers")
+        self.change("src/report/report_json.c", '\\"hit_rate\\":', '\\"luck\\":')
+        self.assert_noticed("luck")
+
+    def test_a_counter_that_nothing_explains(self) -> None:
+        self.change("src/count/stats.def", "HK_STAT(GLOBAL, forks,", "HK_STAT(GLOBAL, knives,")
+        self.assert_noticed("knives")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 /* Usage: test_oom_report
- * The first refusal of a process prints one report to stderr, the ones after it nothing (S30).  A process that asks for
+ * The first refusal of a process prints one report to stderr, the ones after it nothing (S30).  It says what was asked for, which
+ * limits there are, what the process has, and what HAKMEM counted.  A process that asks for
  * what no machine has (more than PTRDIFF_MAX) is wrong, not out of memory, and prints at most that one line too. */
 #include "rlimit.h"
 
@@ -21,6 +22,27 @@ static size_t lines_with(const char *text, const char *start)
         count += strncmp(line, start, strlen(start)) == 0;
     }
     return count;
+}
+
+/* The number that follows `name` in the report; 0 if there is none. */
+static size_t told(const char *report, const char *name)
+{
+    const char *at = strstr(report, name);
+    return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+static void check_what_it_says(const char *report, size_t limit_bytes)
+{
+    size_t mapped = told(report, "mapped ");
+    CHECK(strstr(report, "refused (ENOMEM)"), "no errno: %s", report);
+    CHECK(told(report, prefix) >= 1000, "asked for %zu bytes", told(report, prefix));
+    CHECK(told(report, "address limit ") == limit_bytes, "address limit %zu", told(report, "address limit "));
+    CHECK(strstr(report, "data limit none, "), "no data limit: %s", report);
+    CHECK(mapped > limit_bytes / 2 && mapped <= told(report, "virtual "), "mapped %zu", mapped);
+    CHECK(told(report, "virtual ") <= limit_bytes, "virtual %zu", told(report, "virtual "));
+    CHECK(told(report, "resident ") > 0 && told(report, "resident ") <= limit_bytes, "resident %zu", told(report, "resident "));
+    CHECK(told(report, "(live ") > 0 && told(report, "(live ") < mapped, "live %zu", told(report, "(live "));
+    CHECK(told(report, ", os_refusals ") > 0 && told(report, ", out_of_memory ") == 1, "counters: %s", report);
 }
 
 static int run_out_of_memory(void)
@@ -49,6 +71,9 @@ int main(int argc, char **argv)
         CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "limit %zu MiB: wait status 0x%x", limit, (unsigned)status);
         CHECK(lines_with(errors, prefix) == expected, "limit %zu MiB: %zu reports:\n%s", limit, lines_with(errors, prefix),
               errors);
+        if (expected > 0) {
+            check_what_it_says(errors, limit << 20);
+        }
         if (limit == 32) {
             printf("%s", errors);
         }

@@ -7,7 +7,8 @@
  * Shows    each step of starting is taken once, also when one is refused at first; who passes the gate finds what he reads
  *          behind it; who sees that HAKMEM has started sees all of it
  * Not      calls before relocation (the dawn); the loads are acquires by the processor's rules, as hit.h says. That xstarted is
- *          stored with a release decides nothing today: the gate's own releases come after all that it would order
+ *          stored with a release decides only for what the slow path reads without the lock: the largest size with a class, and
+ *          whether calls are watched; the gate's own releases come after all else
  * Threads  3
  * Fault 1, assertion: addresses may pass before the gate has the map
  * Fault 2, assertion: the gate's stores are no releases

@@ -3,7 +3,7 @@
  *
  * Code     `hk_big_alloc()`, `take_cached()`, `reuse()`, `hk_big_free()`, `hk_big_resize()`, `resize()`, `seize()`,
  *          `settle_at()`, `set_asked_locked()`, `unset_asked_locked()`, `remap_in_place()`, `cut_oldest_spare()`, `unmap_while()`,
- *          `take_oldest_locked()`, `unmap()`, `put_cached_locked()` in `tiers/bigcache.c`
+ *          `take_due_locked()`, `unmap()`, `put_cached_locked()` in `tiers/bigcache.c`
  * Shows    every byte that the program has is mapped; the descriptor says how long the mapping is; a cached block is not
  *          unmapped while it is handed out; the totals fit whenever the lock is free
  * Not      when a spare is due; moves to another address (spans.pml has the routes)

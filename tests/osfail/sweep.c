@@ -13,7 +13,7 @@
 #include "hakmem.h"
 #include "osfail/held.h"
 #include "osfail/scenarios.h"
-#include "policy/options.h"
+#include "support/knobs.h"
 #include "support/check.h"
 #include "unit/fake_os.h"
 #include "unit/invariants.h"
@@ -54,8 +54,8 @@ static void check_heap(const char *when)
     static struct hk_census census;
     const char *wrong = heap_is_wrong(&census);
     CHECK(wrong == NULL, "%s: %s", when, wrong);
-    CHECK(census.sum.live == 0 && census.big_live == 0, "%s: %zu and %zu bytes still live", when, census.sum.live,
-          census.big_live);
+    CHECK(census.sum.live == 0 && census.parts[HK_PART_big_live] == 0, "%s: %zu and %zu bytes still live", when, census.sum.live,
+          census.parts[HK_PART_big_live]);
 }
 
 static void run(const struct scenario *scenario)
@@ -88,7 +88,7 @@ static void prepare(const struct scenario *scenario)
     if (scenario->address_limit != 0)
         fake_os.address_limit = scenario->address_limit;
     if (scenario->big_cache != 0)
-        hk_options.big_cache = scenario->big_cache;
+        SET_KNOB(big_cache, scenario->big_cache);
 }
 
 static void complain(const struct scenario *scenario, const char *where, int status)

@@ -89,15 +89,15 @@ int main(int argc, char **argv)
         /* What the C library itself has taken by then, for its threads, it keeps. */
         if (round < CYCLE) {
             blocks = census.sum.live_blocks;
-            bytes = census.sum.live - kept_bytes();
+            bytes = census.sum.live + census.sum.rounding - kept_bytes();
         }
         CHECK(census.sum.live_blocks == blocks, "%zu blocks are live, not %zu", census.sum.live_blocks, blocks);
-        CHECK(census.sum.live == bytes + kept_bytes(), "%zu bytes are live, not %zu", census.sum.live, bytes + kept_bytes());
-        CHECK(census.big_live == 0, "%zu bytes of big blocks are live", census.big_live);
+        CHECK(census.sum.live + census.sum.rounding == bytes + kept_bytes(), "%zu bytes are live, not %zu", census.sum.live + census.sum.rounding, bytes + kept_bytes());
+        CHECK(census.parts[HK_PART_big_live] == 0, "%zu bytes of big blocks are live", census.parts[HK_PART_big_live]);
         if (round % CYCLE != CYCLE - 1)
             continue;
         heap_trim(0);
-        size_t live = census.sum.live / 1024, rss = procinfo_rss_kib();
+        size_t live = (census.sum.live + census.sum.rounding) / 1024, rss = procinfo_rss_kib();
         beyond = rss - live;
         if ((round < 2 * CYCLE || seconds_now() < begun + seconds / 4) && beyond > settled)
             settled = beyond;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "policy/options.h"
+#include "support/knobs.h"
 #include "tiers/bigcache.h"
 
 #define MB HK_MIB
@@ -60,7 +60,7 @@ UNIT_TEST(fit)
     assert_ptr_equal(get(9 * MB, true), medium);
     assert_ptr_equal(get(10 * MB + 65536, true), large);
     assert_int_equal(totals().blocks, 3);
-    hk_options.big_fit = 140;
+    SET_KNOB(big_fit, 140);
     hk_big_free(large);
     get(99 * MB / 10, false);
     assert_ptr_equal(get(10 * MB, true), large);
@@ -109,11 +109,11 @@ UNIT_TEST(shrunk)
 
 UNIT_TEST(spares_over_budget)
 {
-    hk_options.big_cache = 4 * MB;
+    SET_KNOB(big_cache, 4 * MB);
     start();
     char *block = get(8 * MB, false), *other = get(2 * MB, false);
     hk_big_resize(block, 3 * MB);
-    hk_options.big_cache = 1 * MB;
+    SET_KNOB(big_cache, 1 * MB);
     hk_big_free(other);
     hk_big_free(get(2 * MB, false));
     assert_true(totals().cached <= 1 * MB);
@@ -163,7 +163,7 @@ UNIT_TEST(remap_refused)
 
 UNIT_TEST(budget)
 {
-    hk_options.big_cache = 10 * MB;
+    SET_KNOB(big_cache, 10 * MB);
     start();
     char *blocks[4];
     for (int i = 0; i < 4; i++)
@@ -326,7 +326,7 @@ UNIT_TEST(huge_pages)
     assert_int_equal((uintptr_t)block % HK_SUPER, 0);
     assert_null(huge_of(11 * MB)); /* of 40 that went */
     assert_null(huge_of(3 * MB));
-    hk_options.huge_pages_from = 0;
+    SET_KNOB(huge_pages_from, 0);
     assert_null(huge_of(8 * MB));
 }
 
@@ -437,6 +437,64 @@ UNIT_TEST(mapped_if_refused)
     expect_mapped(1 * MB);
 }
 
+/* What is kept outlives purges by age until its time, serves meanwhile, and goes when everything has to. */
+UNIT_TEST(kept)
+{
+    start();
+    SET_KNOB(purge_delay, 500);
+    char *block = get(3 * MB, false);
+    hk_big_keep(block, 2000);
+    hk_big_free(get(8 * MB, false));
+    hk_big_purge(1000, 500);
+    assert_int_equal(hk_big_purge(1999, 500), 8 * MB);
+    assert_int_equal(totals().cached, 3 * MB);
+    assert_ptr_equal(get(3 * MB, true), block);
+    hk_big_keep(block, 2000);
+    assert_int_equal(hk_big_purge(2000, 500), 3 * MB);
+    hk_big_keep(get(3 * MB, false), UINT64_MAX / 2);
+    assert_int_equal(hk_big_purge(0, 0), 3 * MB);
+    assert_int_equal(totals().cached, 0);
+}
+
+UNIT_TEST(kept_within_the_budget)
+{
+    start();
+    SET_KNOB(big_cache, 4 * MB);
+    char *kept = get(3 * MB, false), *other = get(2 * MB, false), *third = get(4 * MB, false);
+    hk_big_keep(kept, UINT64_MAX / 2);
+    hk_big_free(other);
+    assert_int_equal(totals().cached, 3 * MB);
+    hk_big_keep(third, UINT64_MAX / 2);
+    assert_int_equal(totals().cached, 4 * MB);
+}
+
+static void keep_for_long(void *block) { hk_big_keep(block, UINT64_MAX / 2); }
+
+UNIT_TEST(kept_twice)
+{
+    start();
+    char *block = get(3 * MB, false);
+    hk_big_keep(block, UINT64_MAX / 2);
+    unit_dies(keep_for_long, block, "hakmem: invalid free: block already free: address 0x");
+}
+
+UNIT_TEST(dropped)
+{
+    start();
+    uint64_t before = fake_os_calls(FAKE_UNMAP);
+    hk_big_drop(get(3 * MB, false));
+    assert_int_equal(fake_os_calls(FAKE_UNMAP), before + 1);
+    assert_int_equal(totals().cached, 0);
+    assert_int_equal(totals().live, 0);
+    assert_int_equal(totals().blocks, 0);
+    char *block = get(3 * MB, false);
+    fake_os_refuse(fake_refuse_unmap);
+    hk_big_drop(block);
+    fake_os_refuse(NULL);
+    assert_int_equal(totals().cached, 3 * MB);
+    get(3 * MB, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +518,10 @@ int main(void)
         cmocka_unit_test(mapped),
         cmocka_unit_test(mapped_if_refused),
         cmocka_unit_test(double_free),
+        cmocka_unit_test(kept),
+        cmocka_unit_test(kept_within_the_budget),
+        cmocka_unit_test(kept_twice),
+        cmocka_unit_test(dropped),
     };
     return cmocka_run_group_tests_name("bigcache", tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 #include "front/bins.h"
 #include "front/cache.h"
 #include "hakmem.h"
-#include "policy/options.h"
+#include "support/knobs.h"
 #include "slab/registry.h"
 
 enum { MANY = 5000 };
@@ -50,12 +50,12 @@ UNIT_TEST(hits)
 {
     struct hk_cache *cache = start();
     hak_free(hak_malloc(64));
-    uint64_t misses = counted(cache, HK_THREAD_misses), served = cache->front.bins[CLASS_OF_64].served;
+    uint64_t misses = hk_cache_misses(cache, CLASS_OF_64).calls, served = cache->front.bins[CLASS_OF_64].served;
     void *first = hak_malloc(64);
     hak_free(first);
     assert_ptr_equal(hak_malloc(50), first); /* the newest first, whatever size of its class */
     hak_free(first);
-    assert_int_equal(counted(cache, HK_THREAD_misses), misses);
+    assert_int_equal(hk_cache_misses(cache, CLASS_OF_64).calls, misses);
     assert_int_equal(cache->front.bins[CLASS_OF_64].served, served + 2);
 }
 
@@ -92,7 +92,7 @@ UNIT_TEST(caps)
 /* The budget bounds the sum; each bin has at least one place. */
 UNIT_TEST(budget)
 {
-    hk_options.thread_cache = 256 * HK_KIB;
+    SET_KNOB(thread_cache, 256 * HK_KIB);
     struct hk_cache *cache = start();
     size_t single_places = 0;
     for (int round = 0; round < 5; round++)
@@ -147,7 +147,7 @@ static void wait_for_a_look(void)
 UNIT_TEST(budget_of_a_large_heap)
 {
     enum { LARGE = 1000 };
-    hk_options.purge_delay = 0;
+    SET_KNOB(purge_delay, 0);
     struct hk_cache *cache = start();
     assert_int_equal(cache->budget, hk_options.thread_cache);
     unit_in_thread(get_one_and_free, NULL); /* ended: it has no part any more */

@@ -1,6 +1,7 @@
 /* Census and Report: the parts sum up, text and JSON say the same, and the report at exit goes where it was told to. */
 #include "unit/unit.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +21,9 @@ static void *blocks[SLOTS];
 
 static size_t part(const char *name)
 {
-    struct hk_part parts[HK_PARTS];
-    hk_census_parts(&census, parts);
-    for (int i = 0; i < HK_PARTS; i++)
-        if (strcmp(parts[i].name, name) == 0)
-            return parts[i].bytes;
+    for (int part = 0; part < HK_PARTS; part++)
+        if (strcmp(hk_part_rows[part].name, name) == 0)
+            return census.parts[part];
     fail_msg("no part %s", name);
     return 0;
 }
@@ -55,7 +54,7 @@ UNIT_TEST(sums)
             if (wrong != NULL)
                 fail_msg("step %d: %s", step, wrong);
             assert_int_equal(census.sum.live_blocks, live);
-            assert_int_equal(census.big_blocks, bigs);
+            assert_int_equal(census.tiers[HK_TIER_BIG].live_blocks, bigs);
             assert_int_equal(census.mallocs - census.frees, live + bigs);
         }
         if (step % 3000 == 0)
@@ -109,6 +108,59 @@ UNIT_TEST(each_part)
     assert_int_equal(census.idle_dirty, 0);
 }
 
+/* Sizes of one class that come in even shares at misses: what is estimated is right. */
+UNIT_TEST(rounding)
+{
+    unit_start();
+    assert_non_null(hak_malloc(1100));
+    assert_null(heap_is_wrong(&census));
+    assert_int_equal(part("live"), 1100);
+    assert_int_equal(part("rounding"), 52);
+    hak_trim(0); /* so that the next is a miss too */
+    assert_non_null(hak_malloc(1152));
+    assert_null(heap_is_wrong(&census));
+    assert_int_equal(part("live"), 2252);
+    assert_int_equal(part("rounding"), 52);
+    assert_int_equal(census.tiers[HK_TIER_MID].rounding, 52);
+}
+
+static void miss_once(void *size) { hak_free(hak_malloc(*(size_t *)size)); }
+
+/* By class and thread, those of ended threads too; a hit is none. */
+UNIT_TEST(misses)
+{
+    size_t size = 100;
+    unit_start();
+    void *first = hak_malloc(size);
+    hak_free(first);
+    hak_free(hak_malloc(size));
+    assert_int_equal(hk_caches_misses(CLASS_OF_112).calls, 1);
+    unit_in_thread(miss_once, &size);
+    assert_null(heap_is_wrong(&census));
+    assert_int_equal(hk_caches_misses(CLASS_OF_112).calls, 2);
+    assert_int_equal(hk_caches_misses(CLASS_OF_112).asked, 2 * size);
+    assert_int_equal(hk_cache_misses(hk_cache_self(), CLASS_OF_112).calls, 1);
+    assert_int_equal(census.classes[CLASS_OF_112].misses, 2);
+    assert_int_equal(census.classes[CLASS_OF_112].served, 3);
+    assert_int_equal(census.tiers[HK_TIER_TINY].misses, 2);
+    assert_int_equal(hk_hit_rate(&census.tiers[HK_TIER_TINY]), 3333);
+    assert_int_equal(hk_hit_rate(&census.tiers[HK_TIER_LARGE]), HK_HIT_RATE_ONE);
+}
+
+UNIT_TEST(big_tier)
+{
+    unit_start();
+    hak_free(hak_malloc(3 * HK_MIB));
+    assert_non_null(hak_malloc(3 * HK_MIB));
+    hk_census_take(&census);
+    const struct hk_tallies *row = &census.tiers[HK_TIER_BIG];
+    assert_int_equal(row->served, 2);
+    assert_int_equal(row->misses, 1);
+    assert_int_equal(row->live_blocks, 1);
+    assert_int_equal(row->live, 3 * HK_MIB);
+    assert_int_equal(hk_hit_rate(row), HK_HIT_RATE_ONE / 2);
+}
+
 /* What Python makes of the report, with sums checked there too; the report is full of everything. */
 static void assert_python_reads(const char *path)
 {
@@ -121,7 +173,14 @@ static void assert_python_reads(const char *path)
         "assert r['idle']['dirty'] + r['idle']['clean'] == r['mapped']['parts']['idle'], 'idle'\n"
         "assert r['options']['big_fit'] == 400 and r['options']['report'].endswith('.json'), 'options'\n"
         "assert all(isinstance(v, int) and v >= 0 for v in r['counters'].values()), 'counters'\n"
-        "assert r['resident'] > 0 and r['virtual'] > r['resident'] and r['threads'] == 1, 'process'\n";
+        "assert r['resident'] > 0 and r['virtual'] > r['resident'] and r['threads'] == 1, 'process'\n"
+        "assert r['mapped']['parts']['rounding'] == sum(c['rounding'] for c in r['classes']) > 0, 'rounding'\n"
+        "for t in r['tiers'][:3]:\n"
+        "    rows = [c for c in r['classes'] if c['tier'] == t['tier']]\n"
+        "    assert all(t[k] == sum(c[k] for c in rows) for k in t if k not in ('tier', 'hit_rate')), t\n"
+        "for c in r['tiers'] + r['classes']:\n"
+        "    hits = 1 - c['misses'] / c['served'] if c['served'] else 1\n"
+        "    assert hits - 0.0001 < c['hit_rate'] <= hits + 1e-9, c\n";
     char command[2048];
     snprintf(command, sizeof command, "exec %s - '%s' <<'end'\n%send\n", PYTHON, path, script);
     assert_int_equal(system(command), 0);
@@ -158,14 +217,72 @@ UNIT_TEST(text)
     fake_os_capture();
     assert_int_equal(hak_report("-"), 0);
     assert_non_null(strstr(fake_os.captured, "HAKMEM "));
-    struct hk_part parts[HK_PARTS];
-    hk_census_take(&census);
-    hk_census_parts(&census, parts);
-    for (int i = 0; i < HK_PARTS; i++)
-        assert_non_null(strstr(fake_os.captured, parts[i].meaning));
+    for (int part = 0; part < HK_PARTS; part++)
+        assert_non_null(strstr(fake_os.captured, hk_part_rows[part].meaning));
     for (unsigned i = 0; i < HK_STAT_ROWS; i++)
         assert_non_null(strstr(fake_os.captured, hk_stat_rows[i].meaning));
     assert_non_null(strstr(fake_os.captured, "big_fit"));
+}
+
+/* Was one written? And when does the background thread want to ask again? */
+static bool reported(uint64_t *wait_ms)
+{
+    fake_os_capture();
+    *wait_ms = hk_report_if_due(hk_os.clock_ms());
+    return strstr(fake_os.captured, "where the memory is") != NULL;
+}
+
+UNIT_TEST(again_and_again)
+{
+    uint64_t wait_ms;
+    unit_start();
+    assert_false(hk_reports_wanted());
+    assert_false(reported(&wait_ms));
+    assert_true(wait_ms == UINT64_MAX);
+    hk_options.report = "-";
+    hk_options.report_every = 1000;
+    assert_true(hk_reports_wanted());
+    assert_false(reported(&wait_ms));
+    assert_int_equal(wait_ms, 1000);
+    fake_os_pass_ms(999);
+    assert_false(reported(&wait_ms));
+    assert_int_equal(wait_ms, 1);
+    fake_os_pass_ms(1);
+    assert_true(reported(&wait_ms));
+    assert_int_equal(wait_ms, 1000);
+    assert_false(reported(&wait_ms));
+    hk_exit_report();
+    assert_non_null(strstr(fake_os.captured, "after 1000 ms"));
+    fake_os_pass_ms(5000);
+    assert_false(reported(&wait_ms)); /* the one at exit was the last */
+}
+
+UNIT_TEST(on_a_signal)
+{
+    uint64_t wait_ms;
+    unit_start();
+    hk_options.report = "-";
+    hk_options.report_signal = SIGUSR1;
+    assert_true(hk_reports_wanted());
+    hk_reports_listen();
+    hk_reports_listen(); /* as in a fork child, which has the handler already */
+    assert_false(reported(&wait_ms));
+    assert_true(wait_ms < 1000);
+    raise(SIGUSR1);
+    assert_true(reported(&wait_ms));
+    assert_false(reported(&wait_ms));
+}
+
+UNIT_TEST(a_signal_that_is_taken)
+{
+    unit_start();
+    hk_options.report = "-";
+    hk_options.report_signal = SIGUSR2;
+    signal(SIGUSR2, SIG_IGN);
+    fake_os_capture();
+    hk_reports_listen();
+    assert_non_null(strstr(fake_os.captured, "hakmem: option report_signal: signal 12 is the program's own"));
+    raise(SIGUSR2);
 }
 
 UNIT_TEST(nowhere_to_write)
@@ -187,9 +304,11 @@ UNIT_TEST(out_of_memory_is_said_once)
     fake_os_capture();
     for (int i = 0; i < 3; i++)
         assert_null(hak_malloc(64 * HK_MIB));
-    assert_int_equal(
-        strncmp(fake_os.captured, "hakmem: out of memory: 67108864 bytes refused (ENOMEM); address limit none, ", 76),
-        0);
+    static const char begin[] = "hakmem: out of memory: 67108864 bytes refused (ENOMEM); address limit none, data limit ";
+    assert_int_equal(strncmp(fake_os.captured, begin, sizeof begin - 1), 0);
+    for (int part = 0; part < HK_PARTS; part++)
+        assert_non_null(strstr(fake_os.captured, hk_part_rows[part].name));
+    assert_non_null(strstr(fake_os.captured, ", out_of_memory 1"));
     assert_ptr_equal(strchr(fake_os.captured, '\n'), fake_os.captured + fake_os.captured_bytes - 1);
 }
 
@@ -209,8 +328,14 @@ int main(void)
         cmocka_unit_test(sums),
         cmocka_unit_test(remote_pending),
         cmocka_unit_test(each_part),
+        cmocka_unit_test(rounding),
+        cmocka_unit_test(misses),
+        cmocka_unit_test(big_tier),
         cmocka_unit_test(json_at_exit),
         cmocka_unit_test(text),
+        cmocka_unit_test(again_and_again),
+        cmocka_unit_test(on_a_signal),
+        cmocka_unit_test(a_signal_that_is_taken),
         cmocka_unit_test(nowhere_to_write),
         cmocka_unit_test(out_of_memory_is_said_once),
         cmocka_unit_test(out_of_memory_unsaid),

@@ -21,6 +21,7 @@ static bool refused(enum fake_call call)
 static void *fake_map(size_t size, enum hk_access access) { return refused(FAKE_MAP) ? NULL : real.map(size, access); }
 static bool fake_unmap(void *p, size_t size) { return !refused(FAKE_UNMAP) && real.unmap(p, size); }
 static bool fake_commit(void *p, size_t size) { return !refused(FAKE_COMMIT) && real.commit(p, size); }
+static bool fake_seal(void *p, size_t size) { return !refused(FAKE_SEAL) && real.seal(p, size); }
 static bool fake_purge(void *p, size_t size) { return !refused(FAKE_PURGE) && real.purge(p, size); }
 
 static bool fake_remap(void *p, size_t old_size, size_t new_size, void *to)
@@ -28,11 +29,38 @@ static bool fake_remap(void *p, size_t old_size, size_t new_size, void *to)
     return !refused(FAKE_REMAP) && real.remap(p, old_size, new_size, to);
 }
 
+static bool fake_resident(const void *p, size_t size, unsigned char *pages)
+{
+    return !refused(FAKE_RESIDENT) && real.resident(p, size, pages);
+}
+
+static int fake_open(const char *path) { return refused(FAKE_OPEN) ? -1 : real.open(path); }
+
+static size_t fake_read(int fd, char *bytes, size_t size)
+{
+    enum { AT_ONCE = 7 };
+    if (fake_os.file == NULL)
+        return real.read(fd, bytes, size);
+    size_t left = strlen(fake_os.file), taken = left < AT_ONCE ? left : AT_ONCE;
+    memcpy(bytes, fake_os.file, taken);
+    fake_os.file += taken;
+    return taken;
+}
+
 static uint64_t fake_clock_ms(void) { return hk_load(fake_os.xclock_ms); }
 static size_t fake_address_limit(void) { return fake_os.address_limit; }
 static char **fake_environment(void) { return fake_os.environment; }
 
-static const char *fake_option_text(const char *name) { return strcmp(name, "HAKMEM_CONF") == 0 ? fake_os.conf : NULL; }
+static const char *fake_option_text(const char *name)
+{
+    size_t length = strlen(name);
+    if (strcmp(name, "HAKMEM_CONF") == 0)
+        return fake_os.conf;
+    for (char **entry = fake_os.environment; *entry != NULL; entry++)
+        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+            return *entry + length + 1;
+    return NULL;
+}
 
 static void fake_write(int fd, const void *bytes, size_t size)
 {
@@ -47,9 +75,23 @@ static void fake_write(int fd, const void *bytes, size_t size)
     fake_os.captured[fake_os.captured_bytes] = 0;
 }
 
+static size_t read_fake_file(const char *path, char *bytes, size_t size)
+{
+    const struct fake_file *file = fake_os.files;
+    while (file->path != NULL && strcmp(file->path, path) != 0)
+        file++;
+    int used = snprintf(bytes, size, "%s", file->path != NULL ? file->text : "");
+    return (size_t)used < size ? (size_t)used : size - 1;
+}
+
+static uint64_t fake_memory_total(void) { return fake_os.memory_total; }
+static uint64_t fake_cpus(void) { return fake_os.cpus; }
+
 /* Field 47 of /proc/self/stat is where the break heap begins: as many words of no interest come before it. */
 static size_t fake_read_file(const char *path, char *bytes, size_t size)
 {
+    if (fake_os.files != NULL)
+        return read_fake_file(path, bytes, size);
     if (fake_os.break_start == 0 || strcmp(path, "/proc/self/stat") != 0)
         return real.read_file(path, bytes, size);
     int used = snprintf(bytes, size, "1 (a name) with) brackets)");
@@ -80,8 +122,11 @@ bool fake_refuse_all(enum fake_call call, uint64_t ordinal)
 REFUSE_KIND(fake_refuse_map, FAKE_MAP)
 REFUSE_KIND(fake_refuse_unmap, FAKE_UNMAP)
 REFUSE_KIND(fake_refuse_commit, FAKE_COMMIT)
+REFUSE_KIND(fake_refuse_seal, FAKE_SEAL)
 REFUSE_KIND(fake_refuse_purge, FAKE_PURGE)
 REFUSE_KIND(fake_refuse_remap, FAKE_REMAP)
+REFUSE_KIND(fake_refuse_open, FAKE_OPEN)
+REFUSE_KIND(fake_refuse_resident, FAKE_RESIDENT)
 
 void fake_os_refuse(fake_refuse *refuse)
 {
@@ -99,7 +144,11 @@ void fake_os_reset(void)
     fake_os.address_limit = SIZE_MAX;
     fake_os.conf = NULL;
     fake_os.environment = no_environment;
+    fake_os.files = NULL;
+    fake_os.memory_total = (uint64_t)8 << 30;
+    fake_os.cpus = 4;
     fake_os.break_start = fake_os.break_end = 0;
+    fake_os.file = NULL;
     fake_os.capturing = false;
 }
 
@@ -122,6 +171,9 @@ __attribute__((constructor(101))) static void replace_the_system(void)
     hk_os.commit = fake_commit;
     hk_os.purge = fake_purge;
     hk_os.remap = fake_remap;
+    hk_os.resident = fake_resident;
+    hk_os.open = fake_open;
+    hk_os.read = fake_read;
     hk_os.clock_ms = fake_clock_ms;
     hk_os.write = fake_write;
     hk_os.address_limit = fake_address_limit;
@@ -129,6 +181,9 @@ __attribute__((constructor(101))) static void replace_the_system(void)
     hk_os.option_text = fake_option_text;
     hk_os.read_file = fake_read_file;
     hk_os.program_break = fake_program_break;
+    hk_os.memory_total = fake_memory_total;
+    hk_os.cpus = fake_cpus;
+    hk_os.seal = fake_seal;
     fake_os_reset();
     fake_os.refuse = fake_refuse_all;
 }

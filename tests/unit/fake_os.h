@@ -11,7 +11,7 @@
 #include "base/base.h"
 #include "os/os.h"
 
-enum fake_call { FAKE_MAP, FAKE_UNMAP, FAKE_COMMIT, FAKE_PURGE, FAKE_REMAP, FAKE_CALLS };
+enum fake_call { FAKE_MAP, FAKE_UNMAP, FAKE_COMMIT, FAKE_SEAL, FAKE_PURGE, FAKE_REMAP, FAKE_OPEN, FAKE_RESIDENT, FAKE_CALLS };
 
 typedef bool fake_refuse(enum fake_call call, uint64_t ordinal);
 
@@ -24,7 +24,12 @@ struct fake_os {
     size_t address_limit; /* SIZE_MAX: none */
     const char *conf;     /* HAKMEM_CONF */
     char **environment;
+    const struct fake_file {
+        const char *path, *text;
+    } *files; /* that there are, up to a path of NULL, where this is not NULL; else the real ones */
+    uint64_t memory_total, cpus;
     uintptr_t break_start, break_end; /* where another allocator's heap is said to be; 0: the real one */
+    const char *file;                 /* what files that are opened say, a few bytes at a time; NULL: the real ones */
     bool capturing;                   /* what is written goes to `captured`, always a string */
     size_t captured_bytes;
     char captured[65536];
@@ -45,7 +50,7 @@ void fake_os_pass_ms(uint64_t ms);
 void fake_os_capture(void);
 
 /* Ready-made refusals. */
-fake_refuse fake_refuse_all, fake_refuse_map, fake_refuse_unmap, fake_refuse_commit, fake_refuse_purge,
-    fake_refuse_remap;
+fake_refuse fake_refuse_all, fake_refuse_map, fake_refuse_unmap, fake_refuse_commit, fake_refuse_seal, fake_refuse_purge,
+    fake_refuse_remap, fake_refuse_open, fake_refuse_resident;
 
 #endif

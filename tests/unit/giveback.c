@@ -2,7 +2,7 @@
  * what lies idle. */
 #include "unit/unit.h"
 
-#include "policy/options.h"
+#include "support/knobs.h"
 #include "span/runs.h"
 #include "tiers/bigcache.h"
 #include "tiers/giveback.h"
@@ -65,7 +65,7 @@ UNIT_TEST(when_due)
 /* The clock is asked each time, the system at most once an interval. */
 UNIT_TEST(not_too_often)
 {
-    hk_options.purge_delay = 1000;
+    SET_KNOB(purge_delay, 1000);
     unit_start();
     fake_os_pass_ms(10000);
     tick();
@@ -79,7 +79,7 @@ UNIT_TEST(not_too_often)
 
 UNIT_TEST(no_delay)
 {
-    hk_options.purge_delay = 0;
+    SET_KNOB(purge_delay, 0);
     unit_start();
     leave_free_memory();
     fake_os_pass_ms(1);
@@ -90,7 +90,7 @@ UNIT_TEST(no_delay)
 /* After a rest of everybody's, all that is free has been free for as long. */
 UNIT_TEST(rested)
 {
-    hk_options.purge_delay = 500;
+    SET_KNOB(purge_delay, 500);
     unit_start();
     fake_os_pass_ms(10000);
     tick();

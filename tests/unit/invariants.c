@@ -36,10 +36,10 @@ const char *heap_is_wrong(struct hk_census *census)
         return wrong;
     hk_census_take(census);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        const struct hk_class_census *row = &census->classes[class];
-        if (row->live + row->in_bins + row->remote + row->free_in_slabs + row->tails != bytes[class])
+        const struct hk_tallies *row = &census->classes[class];
+        if (row->live + row->rounding + row->in_bins + row->remote + row->free_in_slabs + row->tails != bytes[class])
             return "the parts of a class do not sum to its slabs' bytes";
-        if (row->live_blocks * hk_classes[class].size != row->live)
+        if (row->live_blocks * hk_classes[class].size != row->live + row->rounding)
             return "the live bytes of a class are not whole blocks";
         live_blocks += row->live_blocks;
         slabs += bytes[class];
@@ -50,9 +50,7 @@ const char *heap_is_wrong(struct hk_census *census)
     hk_runs_total(&runs);
     if (slabs + runs.free_dirty + runs.free_clean != runs.mapped)
         return "slabs and free units do not sum to what runs has mapped";
-    struct hk_part parts[HK_PARTS];
-    hk_census_parts(census, parts);
-    for (int i = 0; i < HK_PARTS; i++)
-        parts_sum += parts[i].bytes;
+    for (int part = 0; part < HK_PARTS; part++)
+        parts_sum += census->parts[part];
     return parts_sum != census->mapped ? "the parts do not sum to what is mapped" : NULL;
 }

@@ -79,9 +79,31 @@ UNIT_TEST(only_pages)
     assert_int_equal(hk_meta_mapped(), 8192);
 }
 
+/* Every block lies in a stretch; the stretches are all that is mapped. */
+UNIT_TEST(stretches)
+{
+    enum { BLOCKS = 100 };
+    void *blocks[BLOCKS];
+    size_t bytes = 0, within = 0;
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = hk_meta_alloc(20000);
+    for (uintptr_t at = 0, from = 0, to = UINTPTR_MAX; hk_meta_next(&from, &to); from = at, to = UINTPTR_MAX) {
+        bytes += to - from;
+        for (int i = 0; i < BLOCKS; i++)
+            within += (uintptr_t)blocks[i] >= from && (uintptr_t)blocks[i] + 20000 <= to;
+        at = to;
+    }
+    assert_int_equal(bytes, hk_meta_mapped());
+    assert_int_equal(within, BLOCKS);
+    uintptr_t from = (uintptr_t)blocks[0] + 10, to = from + 5;
+    assert_true(hk_meta_next(&from, &to));
+    assert_int_equal(from, (uintptr_t)blocks[0] + 10);
+    assert_int_equal(to, from + 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_load), cmocka_unit_test(reuse),
-                                       cmocka_unit_test(refused), cmocka_unit_test(only_pages)};
+                                       cmocka_unit_test(refused), cmocka_unit_test(only_pages), cmocka_unit_test(stretches)};
     return cmocka_run_group_tests_name("meta", tests, NULL, NULL);
 }

@@ -211,11 +211,12 @@ UNIT_TEST(visit)
 static void random_text(struct rng *rng, char *text, size_t room)
 {
     static const char *const pieces[] = {"big_fit", "report", "bin_cap", ":", ",",       "=",
-                                         "1",       "99999",  "k",       "g", "HAKMEM_", "%s%n"};
+                                         "1",       "99999",  "k",       "g", "HAKMEM_", "%s%n",
+                                         "learn",   "frozen", "profile", "goal"};
     size_t used = 0;
     for (uint32_t i = rng_below(rng, 12); i > 0; i--) {
         char byte[2] = {(char)(1 + rng_below(rng, 255)), 0};
-        const char *piece = rng_below(rng, 3) == 0 ? byte : pieces[rng_below(rng, 12)];
+        const char *piece = rng_below(rng, 3) == 0 ? byte : pieces[rng_below(rng, sizeof pieces / sizeof pieces[0])];
         if (used + strlen(piece) + 1 > room)
             break;
         memcpy(text + used, piece, strlen(piece));
@@ -227,13 +228,14 @@ static void random_text(struct rng *rng, char *text, size_t room)
 UNIT_TEST(random_strings)
 {
     struct rng rng = rng_seeded(2);
-    for (int i = 0; i < 100000; i++) {
+    for (int i = 0; i < 500000; i++) {
         char conf[160], entry[160] = "HAKMEM_";
         random_text(&rng, conf, sizeof conf);
         random_text(&rng, entry + 7, sizeof entry - 7);
         read_from((char *[]){entry, NULL}, conf);
         assert_in_range(hk_options.big_fit, 100, 400);
         assert_in_range(hk_options.bin_cap, 1, 255);
+        assert_in_range(hk_options.learn, HK_LEARN_OFF, HK_LEARN_CANARY);
     }
 }
 

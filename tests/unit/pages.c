@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "policy/options.h"
+#include "support/knobs.h"
 #include "slab/pages.h"
 #include "support/rng.h"
 
@@ -94,7 +94,7 @@ static bool look_after(struct hk_slab *slab, uint64_t ms)
 
 static struct hk_slab *start_with(unsigned class)
 {
-    hk_options.purge_delay = DELAY;
+    SET_KNOB(purge_delay, DELAY);
     unit_start();
     return make_full(class);
 }
@@ -156,7 +156,7 @@ UNIT_TEST(not_twice)
 UNIT_TEST(neighbours)
 {
     static const unsigned classes[] = {CLASS_OF_6144, CLASS_OF_10240, CLASS_OF_20480, CLASS_OF_32768, CLASS_OF_57344};
-    hk_options.purge_delay = DELAY;
+    SET_KNOB(purge_delay, DELAY);
     unit_start();
     for (unsigned c = 0; c < sizeof classes / sizeof classes[0]; c++) {
         struct hk_slab *slab = make_full(classes[c]);
@@ -185,7 +185,7 @@ UNIT_TEST(refused)
 UNIT_TEST(huge_pages_stay_whole)
 {
     struct hk_slab *slabs[HK_SUPER_UNITS];
-    hk_options.purge_delay = DELAY;
+    SET_KNOB(purge_delay, DELAY);
     unit_start();
     for (unsigned i = 0; i < HK_SUPER_UNITS; i++)
         slabs[i] = make_full(CLASS_OF_4096);

@@ -314,6 +314,18 @@ UNIT_TEST(warm_if_refused)
     assert_int_equal(hk_runs_warm(), 0);
 }
 
+UNIT_TEST(units)
+{
+    start();
+    uintptr_t at = get(3);
+    assert_int_equal(hk_runs_unit(at + 2 * HK_UNIT), HK_UNIT_USED);
+    hk_run_free(at + HK_UNIT, 2);
+    assert_int_equal(hk_runs_unit(at), HK_UNIT_USED);
+    assert_int_equal(hk_runs_unit(at + HK_UNIT), HK_UNIT_FREE);
+    assert_true(hk_map_cover((uintptr_t)&hk_map, 1));
+    assert_int_equal(hk_runs_unit((uintptr_t)&hk_map), HK_UNIT_FOREIGN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +342,7 @@ int main(void)
         cmocka_unit_test(warm_flat),
         cmocka_unit_test(warm_scarce),
         cmocka_unit_test(warm_if_refused),
+        cmocka_unit_test(units),
         cmocka_unit_test(random_load_flat),
         cmocka_unit_test(random_load_scarce),
     };

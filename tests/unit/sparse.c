@@ -90,10 +90,36 @@ UNIT_TEST(dropped_and_reserved_again)
     *(volatile char *)sparse.base = 1;
 }
 
+/* Stretches are found in order, clipped to where one looks, neighbours as one. */
+UNIT_TEST(stretches)
+{
+    assert_true(hk_sparse_reserve(&sparse, SIZE, HK_ACCESS_NONE));
+    uintptr_t base = (uintptr_t)sparse.base, window = sparse.window, from = 0, to = UINTPTR_MAX;
+    assert_false(hk_sparse_next(&sparse, &from, &to));
+    assert_true(hk_sparse_cover_slow(&sparse, 2 * window, 2 * window));
+    assert_true(hk_sparse_cover_slow(&sparse, 6 * window, 1));
+    assert_true(hk_sparse_next(&sparse, &from, &to));
+    assert_int_equal(from, base + 2 * window);
+    assert_int_equal(to, base + 4 * window);
+    from = base + 3 * window + HK_PAGE;
+    to = from + HK_PAGE;
+    assert_true(hk_sparse_next(&sparse, &from, &to));
+    assert_int_equal(from, base + 3 * window + HK_PAGE);
+    assert_int_equal(to, from + HK_PAGE);
+    from = base + 4 * window;
+    to = UINTPTR_MAX;
+    assert_true(hk_sparse_next(&sparse, &from, &to));
+    assert_int_equal(from, base + 6 * window);
+    assert_int_equal(to, base + 7 * window);
+    from = to;
+    to = UINTPTR_MAX;
+    assert_false(hk_sparse_next(&sparse, &from, &to));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(reads_as_zero),
                                        cmocka_unit_test(any_size), cmocka_unit_test(refusals),
-                                       cmocka_unit_test(dropped_and_reserved_again)};
+                                       cmocka_unit_test(dropped_and_reserved_again), cmocka_unit_test(stretches)};
     return cmocka_run_group_tests_name("sparse", tests, NULL, NULL);
 }

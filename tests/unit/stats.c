@@ -43,10 +43,10 @@ UNIT_TEST(global)
 UNIT_TEST(per_thread)
 {
     static struct hk_thread_counts counts;
-    HK_COUNT_THREAD(&counts, misses, 3);
-    HK_COUNT_THREAD(&counts, misses, 4);
-    assert_int_equal(hk_load(counts.xvalue[HK_THREAD_misses]), 7);
-    assert_int_equal(hk_load(counts.xvalue[HK_THREAD_overflows]), 0);
+    HK_COUNT_THREAD(&counts, overflows, 3);
+    HK_COUNT_THREAD(&counts, overflows, 4);
+    assert_int_equal(hk_load(counts.xvalue[HK_THREAD_overflows]), 7);
+    assert_int_equal(hk_load(counts.xvalue[HK_THREAD_remote_frees]), 0);
 }
 
 int main(void)

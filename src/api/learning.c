@@ -1,0 +1,246 @@
+#include "api/learning.h"
+
+#include <string.h>
+
+#include "api/named_file.h"
+#include "base/bits.h"
+#include "base/lock.h"
+#include "base/say.h"
+#include "front/cache.h"
+#include "learn/explain.h"
+#include "learn/goal.h"
+#include "os/os.h"
+#include "policy/profile.h"
+#include "tiers/giveback.h"
+
+enum {
+    LEARNING_TICK_MS = 150,
+    THREADS_A_TICK = 512, /* whose counts are looked at in some 50 microseconds; where there are more, ticks are rarer */
+    MOST_WAITS = 2000,   /* pauses of some 50 microseconds */
+};
+
+_Atomic uint64_t hk_learning_due_ms = UINT64_MAX;
+
+static struct {
+    struct hk_lock lock;
+    struct hk_learner learner;
+    struct hk_signals before; /* totals at the last tick, of what is counted */
+    uint64_t stalled_us; /* as it was then */
+    uint64_t ticked_ms;
+    uint64_t began_ms;
+    uint64_t log_bytes, trace_bytes;
+    bool begun, log_full;
+} learning = {.lock = HK_LOCK_INIT(HK_RANK_LEARN)};
+
+/* Of what is counted, the totals. */
+static void take_counts(struct hk_signals *saw)
+{
+    struct hk_cache_totals totals = hk_caches_total();
+    HK_SAW(saw, misses) = totals.misses;
+    HK_SAW(saw, overflows) = totals.overflows;
+    HK_SAW(saw, remote) = totals.remote;
+    HK_SAW(saw, slabs_made) = hk_load(hk_global_counts[HK_GLOBAL_slabs_made]);
+    HK_SAW(saw, slabs_released) = hk_load(hk_global_counts[HK_GLOBAL_slabs_released]);
+    HK_SAW(saw, big_reused) = hk_load(hk_global_counts[HK_GLOBAL_big_reused]);
+    HK_SAW(saw, big_mapped) = hk_load(hk_global_counts[HK_GLOBAL_big_mapped]);
+    HK_SAW(saw, big_missed) = hk_load(hk_global_counts[HK_GLOBAL_big_missed]);
+    HK_SAW(saw, idled) = hk_load(hk_reuse.xidled);
+    for (unsigned span = 0; span < HK_REUSE_SPANS; span++)
+        saw->value[HK_SIGNAL_back_64ms + span] = hk_load(hk_reuse.xback[span]);
+}
+
+static void take_amounts(struct hk_signals *saw, uint64_t now)
+{
+    struct hk_goal seen;
+    HK_SAW(saw, elapsed) = now - learning.ticked_ms;
+    HK_SAW(saw, threads) = hk_caches_alive();
+    HK_SAW(saw, warm) = hk_giveback_warm();
+    HK_SAW(saw, idle) = hk_giveback_idle();
+    hk_goal_look(&seen, now, HK_SAW(saw, warm));
+    HK_SAW(saw, goal) = seen.bytes;
+    HK_SAW(saw, used) = seen.used;
+    HK_SAW(saw, stalled) = seen.stalled_us - hk_min(seen.stalled_us, learning.stalled_us);
+    learning.stalled_us = seen.stalled_us;
+    HK_SAW(saw, cpus) = seen.cpus;
+}
+
+static void take_signals(struct hk_signals *saw, uint64_t now)
+{
+    struct hk_signals totals = {{0}};
+    take_counts(&totals);
+    for (unsigned i = 0; i < HK_SIGNALS; i++)
+        saw->value[i] = totals.value[i] - learning.before.value[i];
+    learning.before = totals;
+    take_amounts(saw, now);
+}
+
+static void write_line(const char *path, struct hk_text *line)
+{
+    line->fd = hk_named_file(path, hk_os.append);
+    if (line->fd < 0)
+        return;
+    hk_text_flush(line);
+    hk_named_file_close(line->fd);
+}
+
+static uint64_t since_begin(uint64_t ms) { return ms - hk_min(ms, learning.began_ms); }
+
+static void write_to_log(uint64_t ms, struct hk_text *line)
+{
+    if (learning.log_full)
+        return;
+    learning.log_full = learning.log_bytes + line->used > hk_options.explain_most;
+    if (learning.log_full) {
+        line->used = 0;
+        hk_explain_log(line, ms, 0, "the log is as long as explain_most allows: it ends here");
+    }
+    learning.log_bytes += line->used;
+    write_line(hk_options.explain, line);
+}
+
+static void write_lost(uint64_t now)
+{
+    struct hk_text line;
+    uint64_t lost = hk_decisions_lost();
+    if (lost == 0)
+        return;
+    hk_text_init(&line, -1);
+    hk_explain_log(&line, since_begin(now), lost, "more was decided in a tick than can wait: so many decisions are not told");
+    write_to_log(since_begin(now), &line);
+}
+
+static void write_decisions(uint64_t now)
+{
+    if (hk_options.explain == NULL)
+        return;
+    for (struct hk_decision decision; hk_decision_take(&decision);) {
+        struct hk_text line;
+        decision.ms = since_begin(decision.ms);
+        hk_text_init(&line, -1);
+        hk_explain_decision(&line, &decision);
+        write_to_log(decision.ms, &line);
+    }
+    write_lost(now);
+}
+
+static void write_trace(uint64_t now, const struct hk_signals *saw)
+{
+    struct hk_text line;
+    if (hk_options.learn_trace == NULL)
+        return;
+    hk_text_init(&line, -1);
+    if (learning.trace_bytes == 0)
+        hk_explain_options(&line, &learning.learner);
+    hk_explain_signals(&line, since_begin(now), saw);
+    learning.trace_bytes += line.used;
+    if (learning.trace_bytes <= hk_options.explain_most)
+        write_line(hk_options.learn_trace, &line);
+}
+
+/* Not at the start of each process: most end before their first tick. */
+static void begin_learner(void)
+{
+    struct hk_knobs options;
+    if (learning.begun)
+        return;
+    learning.begun = true;
+    hk_policy_read(&options);
+    hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn);
+}
+
+/* Compared with what is in force: what the system refused a page for is tried again. */
+static void publish_if_changed(void)
+{
+    struct hk_knobs in_force;
+    hk_policy_read(&in_force);
+    bool same = memcmp(&in_force, &learning.learner.now, sizeof in_force) == 0;
+    if (!same || hk_policy_state() != learning.learner.state)
+        hk_policy_publish(&learning.learner.now, learning.learner.state);
+}
+
+static void learn(uint64_t now)
+{
+    struct hk_signals saw;
+    struct hk_step step;
+    begin_learner();
+    take_signals(&saw, now);
+    write_trace(now, &saw);
+    hk_learner_step(&learning.learner, &saw, &step);
+    for (unsigned i = 0; i < step.count; i++) {
+        step.decisions[i].ms = now;
+        if (hk_options.explain != NULL)
+            hk_decision_note(&step.decisions[i]);
+    }
+    publish_if_changed();
+}
+
+/* Where nothing is learned, what bins decide is written down all the same. */
+static void tick_locked(uint64_t now)
+{
+    if (hk_options.learn != HK_LEARN_OFF)
+        learn(now);
+    write_decisions(now);
+    learning.ticked_ms = now;
+}
+
+/* A goal holds from the beginning. */
+void hk_learning_begin(void)
+{
+    uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
+    if (hk_options.learn == HK_LEARN_OFF && hk_options.explain == NULL)
+        return;
+    if (hk_options.learn != HK_LEARN_OFF && hk_goal_begin())
+        tick_locked(now);
+    hk_store(hk_learning_due_ms, now + LEARNING_TICK_MS);
+}
+
+HK_COLD void hk_learning_tick(void)
+{
+    if (!hk_try_lock(&learning.lock))
+        return;
+    uint64_t now = hk_reuse_now();
+    if (now >= hk_load(hk_learning_due_ms)) {
+        tick_locked(now);
+        hk_store(hk_learning_due_ms, now + LEARNING_TICK_MS * hk_max(1, hk_caches_alive() / THREADS_A_TICK));
+    }
+    hk_unlock(&learning.lock);
+}
+
+static void save_profile(void)
+{
+    int fd = hk_options.profile_save != NULL ? hk_named_file(hk_options.profile_save, hk_os.create) : -1;
+    if (hk_options.profile_save == NULL)
+        return;
+    if (fd < 0) {
+        hk_say("the profile cannot be written to \"%s\"", hk_options.profile_save);
+        return;
+    }
+    begin_learner();
+    struct hk_knobs learned = learning.learner.wish;
+    learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling]; /* the goal's, and so this run's */
+    hk_profile_write(fd, &learned);
+    hk_named_file_close(fd);
+}
+
+void hk_learning_end(void)
+{
+    unsigned waits = 0;
+    if (hk_options.explain == NULL && hk_options.profile_save == NULL)
+        return;
+    while (!hk_try_lock(&learning.lock)) {
+        if (++waits == MOST_WAITS)
+            return;
+        hk_os.pause();
+    }
+    write_decisions(hk_reuse_now());
+    save_profile();
+    hk_unlock(&learning.lock);
+}
+
+void hk_learning_fork_prepare(void) { hk_lock(&learning.lock); }
+void hk_learning_fork_parent(void) { hk_unlock(&learning.lock); }
+void hk_learning_fork_child(void)
+{
+    hk_decisions_forget();
+    hk_lock_reset(&learning.lock);
+}

@@ -1,0 +1,72 @@
+#include "count/countdown.h"
+
+#include "os/os.h"
+
+enum { SERIES_TERMS = 12, HALVINGS = 8 };
+
+/* The natural logarithm of x >= 1; what is needed of libm, which is not linked. */
+static double logarithm(double x)
+{
+    static const double log_of_2 = 0.693147180559945309;
+    unsigned doublings = 0;
+    for (; x > 1.5; x /= 2)
+        doublings++;
+    double ratio = (x - 1) / (x + 1), power = ratio, sum = 0;
+    for (unsigned term = 1; term < 2 * SERIES_TERMS; term += 2, power *= ratio * ratio)
+        sum += power / term;
+    return 2 * sum + doublings * log_of_2;
+}
+
+/* 1 - exp(-x), exact for small x too: of a part of x by its series, then doubled: 1 - e^-2y = (1 - e^-y) (2 - (1 - e^-y)). */
+static double saturation(double x)
+{
+    double part = x / (1 << HALVINGS), term = part, sum = 0;
+    for (unsigned n = 2; n <= SERIES_TERMS; n++) {
+        sum += term;
+        term *= -part / n;
+    }
+    for (unsigned doubling = 0; doubling < HALVINGS; doubling++)
+        sum *= 2 - sum;
+    return sum;
+}
+
+/* Sebastiano Vigna's splitmix64: any seed will do. */
+static uint64_t next_random(struct hk_countdown *countdown)
+{
+    uint64_t x = countdown->random += 0x9e3779b97f4a7c15;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+    return x ^ (x >> 31);
+}
+
+/* -ln(u) * mean, u uniform in (0, 1]. */
+static int64_t gap(struct hk_countdown *countdown, uint64_t mean)
+{
+    double u = (double)((next_random(countdown) >> 11) + 1) / (double)(1ull << 53);
+    return (int64_t)(logarithm(1 / u) * (double)mean);
+}
+
+void hk_countdown_begin(struct hk_countdown *countdown, uint64_t seed, uint64_t mean)
+{
+    countdown->random = seed;
+    countdown->left = gap(countdown, mean);
+}
+
+HK_COLD bool hk_countdown_picks(struct hk_countdown *countdown, uint64_t mean)
+{
+    if (countdown->random == 0) {
+        int64_t passed = countdown->left;
+        hk_countdown_begin(countdown, (uintptr_t)countdown ^ hk_os.clock_ns(), mean);
+        countdown->left += passed;
+        if (countdown->left >= 0)
+            return false;
+    }
+    countdown->left = gap(countdown, mean);
+    return true;
+}
+
+uint64_t hk_countdown_weight(size_t size, uint64_t mean)
+{
+    double ratio = (double)size / (double)mean;
+    return ratio > 64 ? size : (uint64_t)((double)size / saturation(ratio) + 0.5);
+}

@@ -1,0 +1,54 @@
+#include "count/decisions.h"
+
+#define WORDS (sizeof(struct hk_decision) / sizeof(uint64_t))
+
+const struct hk_decision_row hk_decision_rows[HK_DECISION_KINDS] = {
+#define HK_DECISION(name, who, what, unit, a, b, c, why) {#who, #what, #unit, why, {a, b, c}},
+#include "count/decisions.def"
+#undef HK_DECISION
+};
+
+/* A place is free for a number when xturn is twice the rounds before it, and filled when it is one more. */
+static struct place {
+    _Atomic uint64_t xturn;
+    uint64_t word[WORDS];
+} places[HK_DECISIONS_HELD] HK_COLD_DATA;
+static _Atomic uint64_t xnext_noted, xlost;
+static uint64_t next_taken;
+
+static struct place *place_of(uint64_t number) { return &places[number % HK_DECISIONS_HELD]; }
+
+/* Turns count from zero in memory that nobody has written yet. */
+static uint64_t turn_of(uint64_t number) { return number / HK_DECISIONS_HELD * 2; }
+
+void hk_decision_note(const struct hk_decision *decision)
+{
+    uint64_t number = hk_load(xnext_noted);
+    do {
+        if (hk_load_acquire(place_of(number)->xturn) != turn_of(number)) {
+            hk_add(xlost, 1);
+            return;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(&xnext_noted, &number, number + 1, memory_order_relaxed, memory_order_relaxed));
+    __builtin_memcpy(place_of(number)->word, decision, sizeof *decision);
+    hk_store_release(place_of(number)->xturn, turn_of(number) + 1);
+}
+
+bool hk_decision_take(struct hk_decision *decision)
+{
+    struct place *place = place_of(next_taken);
+    if (hk_load_acquire(place->xturn) != turn_of(next_taken) + 1)
+        return false;
+    __builtin_memcpy(decision, place->word, sizeof *decision);
+    hk_store_release(place->xturn, turn_of(next_taken) + 2);
+    next_taken++;
+    return true;
+}
+
+void hk_decisions_forget(void)
+{
+    for (; next_taken < hk_load(xnext_noted); next_taken++)
+        hk_store(place_of(next_taken)->xturn, turn_of(next_taken) + 2);
+}
+
+uint64_t hk_decisions_lost(void) { return atomic_exchange_explicit(&xlost, 0, memory_order_relaxed); }

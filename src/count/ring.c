@@ -1,0 +1,62 @@
+#include "count/ring.h"
+
+#include "os/os.h"
+
+enum { KIND_BITS = 8, BEING_WRITTEN = 1 };
+
+const struct hk_event_row hk_event_rows[HK_EVENTS] = {
+#define HK_EVENT(name, amount, meaning) {#name, #amount, meaning},
+#include "count/events.def"
+#undef HK_EVENT
+};
+
+struct hk_ring hk_ring_shared;
+
+size_t hk_ring_size(size_t wanted)
+{
+    size_t size = 1;
+    while (size < wanted)
+        size *= 2;
+    return size;
+}
+
+void hk_ring_open(struct hk_ring *ring, struct hk_event *events, size_t size)
+{
+    ring->size = size;
+    hk_store_release(ring->xevents, events);
+}
+
+HK_COLD void hk_ring_note_slow(struct hk_ring *ring, enum hk_event_kind kind, uint64_t amount, uintptr_t address)
+{
+    uint64_t number = hk_add(ring->xnext, 1);
+    struct hk_event *event = hk_load_acquire(ring->xevents) + number % ring->size;
+    if (atomic_exchange_explicit(&event->xstamp, BEING_WRITTEN, memory_order_acquire) == BEING_WRITTEN)
+        return; /* by one whom all others have overtaken meanwhile: in a ring that is shared */
+    hk_store(event->xclock, hk_os.clock_ns());
+    hk_store(event->xamount, amount);
+    hk_store(event->xaddress, address);
+    hk_store_release(event->xstamp, (number + 1) << KIND_BITS | kind);
+}
+
+static bool read_event(const struct hk_event *event, uint64_t number, struct hk_event_seen *seen)
+{
+    uint64_t stamp = hk_load_acquire(event->xstamp);
+    seen->kind = (enum hk_event_kind)(stamp & ((1u << KIND_BITS) - 1));
+    seen->clock_ns = hk_load_acquire(event->xclock);
+    seen->amount = hk_load_acquire(event->xamount);
+    seen->address = hk_load_acquire(event->xaddress);
+    return stamp >> KIND_BITS == number + 1 && hk_load(event->xstamp) == stamp;
+}
+
+void hk_ring_read(const struct hk_ring *ring, void (*visit)(void *context, const struct hk_event_seen *event),
+                  void *context)
+{
+    const struct hk_event *events = hk_load_acquire(ring->xevents);
+    uint64_t end = hk_load(ring->xnext);
+    struct hk_event_seen seen;
+    if (events == NULL)
+        return;
+    for (uint64_t number = end > ring->size ? end - ring->size : 0; number < end; number++)
+        if (read_event(&events[number % ring->size], number, &seen))
+            visit(context, &seen);
+}

@@ -1,0 +1,67 @@
+#include "learn/rules.h"
+
+enum {
+    CALM_TICKS = 3,
+    SLABS_OF_A_BURST = 64, /* more than 4 MiB in a tick */
+    GROWTH_OF_A_BURST = 16, /* and a part of what is warm */
+    REMOTE_BLOCKS = 1000,
+    REMOTE_PER_MISS = 8, /* a miss brings some 64 blocks: from here on, what others free is no trifle */
+    TIGHT_FROM = 14,     /* sixteenths of the goal */
+    TIGHT_TO = 12,
+};
+
+static bool goal_is_near(const struct hk_signals *saw, unsigned sixteenths)
+{
+    return HK_SAW(saw, goal) != 0 && HK_SAW(saw, used) / 16 >= HK_SAW(saw, goal) / 256 * sixteenths;
+}
+
+static bool grows_fast(const struct hk_signals *saw)
+{
+    uint64_t made = HK_SAW(saw, slabs_made), released = HK_SAW(saw, slabs_released);
+    return made > released + SLABS_OF_A_BURST && (made - released) * 64 * HK_KIB > HK_SAW(saw, warm) / GROWTH_OF_A_BURST;
+}
+
+static bool is_remote_heavy(const struct hk_signals *saw)
+{
+    return HK_SAW(saw, remote) >= REMOTE_BLOCKS && HK_SAW(saw, remote) > HK_SAW(saw, misses) * REMOTE_PER_MISS;
+}
+
+static enum hk_state seen_in(const struct hk_learner *learner, const struct hk_signals *saw)
+{
+    if (goal_is_near(saw, learner->state == HK_STATE_TIGHT ? TIGHT_TO : TIGHT_FROM))
+        return HK_STATE_TIGHT;
+    if (grows_fast(saw))
+        return HK_STATE_BURST;
+    return is_remote_heavy(saw) ? HK_STATE_REMOTE : HK_STATE_STEADY;
+}
+
+static void change_to(struct hk_learner *learner, enum hk_state state, const struct hk_signals *saw, struct hk_step *step)
+{
+    uint64_t before = learner->state;
+    learner->state = state;
+    learner->calm = 0;
+    switch (state) {
+    case HK_STATE_BURST:
+        hk_rule_note(step, HK_DECISION_state_burst, before, state, HK_SAW(saw, slabs_made), HK_SAW(saw, warm), HK_SAW(saw, misses));
+        break;
+    case HK_STATE_REMOTE:
+        hk_rule_note(step, HK_DECISION_state_remote, before, state, HK_SAW(saw, remote), HK_SAW(saw, misses), HK_SAW(saw, threads));
+        break;
+    case HK_STATE_TIGHT:
+        hk_rule_note(step, HK_DECISION_state_tight, before, state, HK_SAW(saw, used), HK_SAW(saw, goal), HK_SAW(saw, stalled));
+        break;
+    default:
+        hk_rule_note(step, HK_DECISION_state_steady, before, state, HK_SAW(saw, misses), HK_SAW(saw, remote), HK_SAW(saw, used));
+        break;
+    }
+}
+
+/* A state begins with its first sign, and ends when there was none for some ticks. */
+void hk_ace_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
+{
+    enum hk_state seen = seen_in(learner, saw);
+    if (seen == learner->state)
+        learner->calm = 0;
+    else if (seen != HK_STATE_STEADY || ++learner->calm >= CALM_TICKS)
+        change_to(learner, seen, saw, step);
+}

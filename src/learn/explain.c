@@ -1,0 +1,58 @@
+#include "learn/explain.h"
+
+static bool is_state(const struct hk_decision *decision)
+{
+    return decision->kind <= HK_DECISION_state_steady; /* these come first */
+}
+
+static void add_value(struct hk_text *text, const char *key, bool state, uint64_t value)
+{
+    if (state)
+        hk_text_add(text, ", \"%s\": \"%s\"", key, hk_state_names[value]);
+    else
+        hk_text_add(text, ", \"%s\": %lu", key, value);
+}
+
+static void add_seen(struct hk_text *text, const struct hk_decision *decision)
+{
+    const struct hk_decision_row *row = &hk_decision_rows[decision->kind];
+    hk_text_add(text, ", \"seen\": {");
+    for (unsigned i = 0; i < 3 && row->seen[i][0] != 0; i++)
+        hk_text_add(text, "%s\"%s\": %lu", i > 0 ? ", " : "", row->seen[i], decision->seen[i]);
+    hk_text_add(text, "}");
+}
+
+void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision)
+{
+    const struct hk_decision_row *row = &hk_decision_rows[decision->kind];
+    hk_text_add(text, "{\"ms\": %lu, \"who\": \"%s\"", decision->ms, row->who);
+    if (decision->thread != 0)
+        hk_text_add(text, ", \"thread\": %lu, \"class\": %lu", decision->thread, decision->size);
+    hk_text_add(text, ", \"what\": \"%s\"", row->what);
+    add_value(text, "old", is_state(decision), decision->before);
+    add_value(text, "new", is_state(decision), decision->after);
+    hk_text_add(text, ", \"unit\": \"%s\"", row->unit);
+    add_seen(text, decision);
+    hk_text_add(text, ", \"why\": \"%s\"}\n", row->why);
+}
+
+void hk_explain_log(struct hk_text *text, uint64_t ms, uint64_t lost, const char *why)
+{
+    hk_text_add(text, "{\"ms\": %lu, \"who\": \"log\", \"lost\": %lu, \"why\": \"%s\"}\n", ms, lost, why);
+}
+
+void hk_explain_options(struct hk_text *text, const struct hk_learner *learner)
+{
+    hk_text_add(text, "options");
+    for (unsigned knob = 0; knob < HK_KNOBS; knob++)
+        hk_text_add(text, " %lu", learner->option.value[knob]);
+    hk_text_add(text, " %lu %lu\n", learner->reuse_worth, learner->mode);
+}
+
+void hk_explain_signals(struct hk_text *text, uint64_t ms, const struct hk_signals *signals)
+{
+    hk_text_add(text, "tick %lu", ms);
+    for (unsigned i = 0; i < HK_SIGNALS; i++)
+        hk_text_add(text, " %lu", signals->value[i]);
+    hk_text_add(text, "\n");
+}

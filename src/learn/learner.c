@@ -1,0 +1,83 @@
+#include "learn/learner.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "learn/rules.h"
+
+/* What a knob may be at most while the memory goal is near, and who says so. */
+static const struct tight {
+    enum hk_knob knob;
+    uint64_t most;
+    enum hk_decision_kind tight, eased;
+} tights[] = {
+    {HK_KNOB_big_fit, 125, HK_DECISION_fit_tight, HK_DECISION_fit_eased},
+    {HK_KNOB_thread_cache, 1 * HK_MIB, HK_DECISION_caches_tight, HK_DECISION_caches_eased},
+    {HK_KNOB_depot, 0, HK_DECISION_depot_tight, HK_DECISION_depot_eased},
+};
+
+void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode)
+{
+    memset(learner, 0, sizeof *learner);
+    learner->option = learner->wish = learner->now = learner->canary.kept = *options;
+    learner->reuse_worth = reuse_worth;
+    learner->mode = mode;
+    learner->share = UINT64_MAX;
+}
+
+enum {
+    SPARED = 12,      /* a part of the goal: what comes between two looks */
+    LEAST_CHANGE = 32 /* another one: what is not worth a new policy */
+};
+
+/* Where there is a goal: what the heap may be, so that the process is within it. */
+static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
+{
+    uint64_t within = HK_SAW(saw, goal), now = learner->wish.value[HK_KNOB_ceiling];
+    uint64_t beside = HK_SAW(saw, used) - hk_min(HK_SAW(saw, used), HK_SAW(saw, warm));
+    uint64_t room = within - within / SPARED;
+    const struct hk_knob_row *row = &hk_knob_rows[HK_KNOB_ceiling];
+    uint64_t ceiling = hk_min(hk_max(room - hk_min(room, beside), row->min), row->max);
+    if (within == 0)
+        ceiling = learner->option.value[HK_KNOB_ceiling];
+    uint64_t change = ceiling > now ? ceiling - now : now - ceiling;
+    if (change <= within / LEAST_CHANGE)
+        return;
+    hk_rule_note(step, HK_DECISION_ceiling_set, now, ceiling, HK_SAW(saw, used), within, HK_SAW(saw, idle));
+    learner->wish.value[HK_KNOB_ceiling] = ceiling;
+}
+
+/* Only what entering or leaving the state changed is the goal's decision: what a rule moved, the rule has noted. */
+static void apply_goal(struct hk_learner *learner, bool was_tight, const struct hk_signals *saw, struct hk_step *step)
+{
+    bool tight = learner->state == HK_STATE_TIGHT;
+    struct hk_knobs before = learner->now;
+    learner->now = learner->wish;
+    for (const struct tight *row = tights; row < tights + sizeof tights / sizeof tights[0]; row++) {
+        uint64_t *now = &learner->now.value[row->knob];
+        if (tight)
+            *now = hk_min(*now, row->most);
+        if (tight != was_tight && *now != before.value[row->knob])
+            hk_rule_note(step, tight ? row->tight : row->eased, before.value[row->knob], *now, HK_SAW(saw, used), HK_SAW(saw, goal),
+                         HK_SAW(saw, idle));
+    }
+}
+
+void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
+{
+    bool was_tight = learner->state == HK_STATE_TIGHT;
+    step->count = 0;
+    hk_ace_step(learner, saw, step);
+    hk_delay_remember(learner, saw);
+    bool may_move = learner->mode == HK_LEARN_ON || (learner->mode == HK_LEARN_CANARY && hk_canary_step(learner, saw, step));
+    if (may_move) {
+        hk_delay_step(learner, step);
+        if (learner->state != HK_STATE_TIGHT)
+            hk_caps_step(learner, saw, step);
+    }
+    if (may_move && learner->mode == HK_LEARN_CANARY)
+        hk_canary_begin_trial(learner);
+    set_ceiling(learner, saw, step);
+    apply_goal(learner, was_tight, saw, step);
+    learner->tick++;
+}

@@ -1,0 +1,23 @@
+/* Signals: what the learner sees at a tick, as words of 64 bits.
+ * Threads  values. */
+#ifndef HK_SIGNALS_H
+#define HK_SIGNALS_H
+
+#include "base/base.h"
+#include "count/reuse.h"
+
+enum hk_signal {
+#define HK_SIGNAL(name, unit, meaning) HK_SIGNAL_##name,
+#include "learn/signals.def"
+#undef HK_SIGNAL
+    HK_SIGNALS
+};
+_Static_assert(HK_SIGNAL_back_later - HK_SIGNAL_back_64ms + 1 == HK_REUSE_SPANS, "a signal for each span of reuse");
+
+struct hk_signals {
+    uint64_t value[HK_SIGNALS];
+};
+
+#define HK_SAW(signals, name) ((signals)->value[HK_SIGNAL_##name])
+
+#endif

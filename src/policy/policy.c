@@ -1,0 +1,82 @@
+#include "policy/policy.h"
+
+#include "os/os.h"
+
+#define FIELD_start(name)
+#define FIELD_policy(name) &hk_options.name,
+static const uint64_t *const options_of_knobs[HK_KNOBS] = {
+#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) FIELD_##scope(name)
+#include "policy/options.def"
+#undef HK_OPT
+};
+
+#define ROW_start(name, unit, fallback, min, max)
+#define ROW_policy(name, unit, fallback, min, max) {#name, #unit, (fallback), (min), (max)},
+const struct hk_knob_row hk_knob_rows[HK_KNOBS] = {
+#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) ROW_##scope(name, unit, fallback, min, max)
+#include "policy/options.def"
+#undef HK_OPT
+};
+
+const char *const hk_state_names[HK_STATES] = {"STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"};
+
+#define FIRST_start(fallback)
+#define FIRST_policy(fallback) (fallback),
+static struct hk_policy first_page = {.xvalue = {
+#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) FIRST_##scope(fallback)
+#include "policy/options.def"
+#undef HK_OPT
+}};
+_Atomic(const struct hk_policy *) hk_policy_now = &first_page;
+
+static struct {
+    char *start; /* HK_POLICY_PAGES of HK_PAGE */
+    unsigned next;
+    bool sealed[HK_POLICY_PAGES];
+} sealing;
+
+static void write_page(struct hk_policy *page, const struct hk_knobs *knobs, enum hk_state state)
+{
+    hk_store(page->xstate, state);
+    for (unsigned knob = 0; knob < HK_KNOBS; knob++)
+        hk_store(page->xvalue[knob], knobs->value[knob]);
+}
+
+void hk_policy_begin(void)
+{
+    for (unsigned knob = 0; knob < HK_KNOBS; knob++)
+        hk_store(first_page.xvalue[knob], *options_of_knobs[knob]);
+    hk_store_release(hk_policy_now, &first_page);
+}
+
+void hk_policy_read(struct hk_knobs *knobs)
+{
+    for (unsigned knob = 0; knob < HK_KNOBS; knob++)
+        knobs->value[knob] = hk_policy_value(knob);
+}
+
+/* NULL if the system refuses. */
+static struct hk_policy *next_page(void)
+{
+    if (sealing.start == NULL)
+        sealing.start = hk_os.map((size_t)HK_POLICY_PAGES * HK_PAGE, HK_ACCESS_WRITE);
+    if (sealing.start == NULL)
+        return NULL;
+    char *page = sealing.start + (size_t)sealing.next * HK_PAGE;
+    if (sealing.sealed[sealing.next] && !hk_os.commit(page, HK_PAGE))
+        return NULL;
+    return (struct hk_policy *)(void *)page;
+}
+
+/* A page that cannot be sealed serves as well: sealing is for who writes through a stray pointer. */
+bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_state state)
+{
+    struct hk_policy *page = next_page();
+    if (page == NULL)
+        return false;
+    write_page(page, knobs, state);
+    sealing.sealed[sealing.next] = hk_os.seal(page, HK_PAGE);
+    sealing.next = (sealing.next + 1) % HK_POLICY_PAGES;
+    hk_store_release(hk_policy_now, page);
+    return true;
+}

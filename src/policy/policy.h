@@ -1,0 +1,55 @@
+/* Policy: the knobs that may change while the program runs: the options of scope `policy`, on one page that is published whole.
+ *
+ *   options --first page--> hk_policy_now <--one pointer swapped-- a fresh page, written and then sealed   (the learner's)
+ *
+ * Owns       the pages. A page is written again after HK_POLICY_PAGES - 1 others: who still reads it then sees values of two
+ *            policies, each in its range.
+ * Invariant  every knob lies in its row's range.
+ * Threads    read: any. Publish: one at a time. */
+#ifndef HK_POLICY_H
+#define HK_POLICY_H
+
+#include "policy/options.h"
+
+#define HK_KNOB_IF_start(x)
+#define HK_KNOB_IF_policy(x) x,
+enum hk_knob {
+#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_KNOB_IF_##scope(HK_KNOB_##name)
+#include "policy/options.def"
+#undef HK_OPT
+    HK_KNOBS
+};
+
+struct hk_knobs {
+    uint64_t value[HK_KNOBS];
+};
+
+struct hk_knob_row {
+    const char *name, *unit;
+    uint64_t fallback, min, max;
+};
+extern const struct hk_knob_row hk_knob_rows[HK_KNOBS];
+
+/* What kind of time it is, as the learner sees it. */
+enum hk_state { HK_STATE_STEADY, HK_STATE_BURST, HK_STATE_REMOTE, HK_STATE_TIGHT, HK_STATES };
+extern const char *const hk_state_names[HK_STATES];
+
+enum { HK_POLICY_PAGES = 8 };
+
+struct hk_policy {
+    _Atomic uint64_t xvalue[HK_KNOBS];
+    _Atomic uint64_t xstate; /* enum hk_state */
+};
+extern _Atomic(const struct hk_policy *) hk_policy_now;
+
+HK_INLINE uint64_t hk_policy_value(enum hk_knob knob) { return hk_load(hk_load_acquire(hk_policy_now)->xvalue[knob]); }
+HK_INLINE enum hk_state hk_policy_state(void) { return (enum hk_state)hk_load(hk_load_acquire(hk_policy_now)->xstate); }
+#define HK_POLICY(name) hk_policy_value(HK_KNOB_##name)
+
+/* The first page, from the options. */
+void hk_policy_begin(void);
+void hk_policy_read(struct hk_knobs *knobs);
+/* From now on these. False if the system refuses a page: nothing has changed. */
+bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_state state);
+
+#endif

@@ -1,0 +1,98 @@
+#include "policy/profile.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/say.h"
+#include "os/os.h"
+
+static const struct profile {
+    const char *name, *lines;
+} profiles[] = {
+#define HK_PROFILE(name, lines, meaning) {#name, lines},
+#include "policy/profiles.def"
+#undef HK_PROFILE
+};
+
+enum { LONGEST_LINES = 256 };
+#define HK_PROFILE(name, lines, meaning) _Static_assert(sizeof lines <= LONGEST_LINES, #name);
+#include "policy/profiles.def"
+#undef HK_PROFILE
+
+static char file_bytes[8192] HK_COLD_DATA;
+
+static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+/* The text between spaces, as a string of its own: what follows it is overwritten. */
+static char *trimmed(char *from, char *to)
+{
+    while (from < to && is_space(*from))
+        from++;
+    while (to > from && is_space(to[-1]))
+        to--;
+    *to = 0;
+    return from;
+}
+
+static void apply_line(char *line, char *end)
+{
+    char *comment = memchr(line, '#', (size_t)(end - line));
+    char *equals = memchr(line, '=', (size_t)((comment != NULL ? comment : end) - line));
+    char *name = trimmed(line, equals != NULL ? equals : comment != NULL ? comment : end);
+    if (equals == NULL && *name == 0)
+        return;
+    char *value = equals != NULL ? trimmed(equals + 1, comment != NULL ? comment : end) : NULL;
+    if (value == NULL || !hk_option_set(name, strlen(name), value))
+        hk_say("profile: \"%s\" is not an option with a value (name = value)", name);
+}
+
+static void apply_lines(char *lines)
+{
+    for (char *line = lines, *end; *line != 0; line = end) {
+        end = strchrnul(line, '\n');
+        bool last = *end == 0;
+        apply_line(line, end);
+        end += !last;
+    }
+}
+
+static const char *lines_named(const char *name, size_t length)
+{
+    for (size_t i = 0; i < sizeof profiles / sizeof profiles[0]; i++)
+        if (strlen(profiles[i].name) == length && strncmp(profiles[i].name, name, length) == 0)
+            return profiles[i].lines;
+    return NULL;
+}
+
+static bool read_profile_file(const char *name, size_t length)
+{
+    char path[1024];
+    if (length >= sizeof path)
+        return false;
+    memcpy(path, name, length);
+    path[length] = 0;
+    size_t bytes = hk_os.read_file(path, file_bytes, sizeof file_bytes);
+    return bytes > 0 && bytes < sizeof file_bytes - 1;
+}
+
+void hk_profile_apply(const char *name, size_t length)
+{
+    char named[LONGEST_LINES];
+    const char *lines = lines_named(name, length);
+    if (lines != NULL)
+        apply_lines(strcpy(named, lines));
+    else if (read_profile_file(name, length))
+        apply_lines(file_bytes);
+    else
+        hk_say("profile: neither a name (throughput, balanced, compact, debug) nor a file that can be read whole: HAKMEM_PROFILE");
+}
+
+void hk_profile_write(int fd, const struct hk_knobs *knobs)
+{
+    struct hk_text text;
+    hk_text_init(&text, fd);
+    hk_text_add(&text, "# hakmem profile\n");
+    for (unsigned knob = 0; knob < HK_KNOBS; knob++)
+        hk_text_add(&text, "%s = %lu # %s\n", hk_knob_rows[knob].name, knobs->value[knob], hk_knob_rows[knob].unit);
+    hk_text_flush(&text);
+}

@@ -1,0 +1,15 @@
+/* Profile: options by the dozen: under a name of profiles.def, or in a file of `name = value` lines, where # begins a comment.
+ * Owns     how such lines are read and written.
+ * Threads  apply: before the second thread can exist. save: one at a time. */
+#ifndef HK_PROFILE_H
+#define HK_PROFILE_H
+
+#include "policy/policy.h"
+
+/* A name, or else the path of a file. What is wrong with it is a warning line, and nothing more. */
+void hk_profile_apply(const char *name, size_t length);
+
+/* Writes the knobs as a profile. */
+void hk_profile_write(int fd, const struct hk_knobs *knobs);
+
+#endif

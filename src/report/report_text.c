@@ -1,0 +1,198 @@
+#include "report/report.h"
+
+#include "base/say.h"
+#include "policy/policy.h"
+
+static size_t decimal_digits(uint64_t value)
+{
+    size_t digits = 1;
+    for (; value >= 10; value /= 10)
+        digits++;
+    return digits;
+}
+
+static void pad(struct hk_text *text, size_t used, size_t width)
+{
+    for (; used < width; used++)
+        hk_text_add(text, " ");
+}
+
+/* Right-aligned with one decimal, in the unit that suits: "12.3 MiB". */
+static void add_bytes(struct hk_text *text, size_t bytes, size_t width)
+{
+    static const char *const units[] = {"B  ", "KiB", "MiB", "GiB", "TiB"};
+    unsigned unit = 0;
+    uint64_t tenths = (uint64_t)bytes * 10;
+    for (; tenths >= 10240 && unit < 4; unit++)
+        tenths /= 1024;
+    pad(text, decimal_digits(tenths / 10) + 2 + 4, width);
+    hk_text_add(text, "%lu.%lu %s", tenths / 10, tenths % 10, units[unit]);
+}
+
+static void add_count(struct hk_text *text, uint64_t value, size_t width)
+{
+    pad(text, decimal_digits(value), width);
+    hk_text_add(text, "%lu", value);
+}
+
+static void add_name(struct hk_text *text, const char *name, size_t width)
+{
+    size_t length = 0;
+    while (name[length] != 0)
+        length++;
+    hk_text_add(text, "%s", name);
+    pad(text, length, width);
+}
+
+/* "99.98 %" */
+static void add_hit_rate(struct hk_text *text, const struct hk_tallies *tallies, size_t width)
+{
+    unsigned rate = hk_hit_rate(tallies);
+    pad(text, decimal_digits(rate / 100) + 5, width);
+    hk_text_add(text, "%u.%u%u %%", rate / 100, rate / 10 % 10, rate % 10);
+}
+
+static void text_part(struct hk_text *text, const char *name, size_t bytes, size_t resident, const char *meaning)
+{
+    hk_text_add(text, "  ");
+    add_name(text, name, 16);
+    add_bytes(text, bytes, 12);
+    add_bytes(text, resident, 13);
+    hk_text_add(text, "  %s\n", meaning);
+}
+
+static void text_parts(struct hk_text *text, const struct hk_report *report)
+{
+    const struct hk_residence *residence = &report->residence;
+    size_t resident = 0;
+    hk_text_add(text, "\nwhere the memory is      mapped     resident\n");
+    for (unsigned part = 0; part < HK_PARTS; part++) {
+        resident += residence->parts[part];
+        text_part(text, hk_part_rows[part].name, report->census.parts[part], residence->parts[part],
+                  hk_part_rows[part].meaning);
+    }
+    text_part(text, "= mapped", report->census.mapped, resident, "writable memory that HAKMEM asked the system for");
+    hk_text_add(text, "  ");
+    add_name(text, "rest_of_process", 28);
+    add_bytes(text, residence->rest_of_process, 13);
+    hk_text_add(text, "  code, stacks, mappings that are not HAKMEM's\n");
+}
+
+static void text_row(struct hk_text *text, const struct hk_tallies *row)
+{
+    add_count(text, row->served, 13);
+    add_hit_rate(text, row, 10);
+    add_bytes(text, row->live, 13);
+    add_bytes(text, row->rounding, 13);
+    add_bytes(text, row->in_bins, 13);
+    add_bytes(text, row->free_in_slabs, 13);
+    add_count(text, row->slabs, 9);
+    hk_text_add(text, "\n");
+}
+
+static void text_heading(struct hk_text *text, const char *of)
+{
+    hk_text_add(text, "\n%s       served      hits         live     rounding      in bins     in slabs    slabs\n", of);
+}
+
+static void text_tiers(struct hk_text *text, const struct hk_census *census)
+{
+    text_heading(text, "tier            ");
+    for (unsigned tier = 0; tier < HK_TIERS; tier++) {
+        add_name(text, hk_census_tier_name(tier), 16);
+        text_row(text, &census->tiers[tier]);
+    }
+}
+
+static void text_classes(struct hk_text *text, const struct hk_census *census)
+{
+    text_heading(text, "class   tier    ");
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        const struct hk_tallies *row = &census->classes[class];
+        if (row->served == 0 && row->slabs == 0)
+            continue;
+        add_count(text, hk_classes[class].size, 7);
+        hk_text_add(text, " ");
+        add_name(text, hk_census_tier_name(hk_classes[class].tier), 8);
+        text_row(text, row);
+    }
+}
+
+static void text_counters(struct hk_text *text, const struct hk_census *census)
+{
+    hk_text_add(text, "\ncounters\n");
+    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
+        hk_text_add(text, "  ");
+        add_name(text, hk_stat_rows[i].name, 18);
+        add_count(text, census->counts[i], 14);
+        hk_text_add(text, " %s: %s\n", hk_stat_rows[i].unit, hk_stat_rows[i].meaning);
+    }
+}
+
+static void text_site(struct hk_text *text, const struct hk_site_line *line)
+{
+    hk_text_add(text, "  0x%zx", (size_t)line->caller);
+    add_bytes(text, line->block, 14);
+    add_bytes(text, line->live, 14);
+    add_bytes(text, line->bytes, 14);
+    add_count(text, line->lifetime_ms, 13);
+    hk_text_add(text, "  ");
+    add_name(text, hk_site_rule_names[line->rule], 13);
+    add_bytes(text, line->saved, 13);
+    add_bytes(text, line->wasted, 13);
+    hk_text_add(text, "\n");
+}
+
+static void text_sites(struct hk_text *text, const struct hk_report *report)
+{
+    if (report->sites_shown == 0)
+        return;
+    hk_text_add(
+        text,
+        "\ncall site       blocks up to          live          ever  lifetime, ms  rule                 saved       wasted\n");
+    for (unsigned i = 0; i < report->sites_shown; i++)
+        text_site(text, &report->sites[i]);
+}
+
+static void text_option(void *context, const char *name, const char *string, uint64_t number)
+{
+    struct hk_text *text = context;
+    hk_text_add(text, "  ");
+    add_name(text, name, 18);
+    if (string != NULL)
+        hk_text_add(text, "%s\n", string);
+    else
+        hk_text_add(text, "%lu\n", number);
+}
+
+static void text_policy(struct hk_text *text)
+{
+    hk_text_add(text, "\npolicy: %s\n", hk_state_names[hk_policy_state()]);
+    for (enum hk_knob knob = 0; knob < HK_KNOBS; knob++) {
+        hk_text_add(text, "  ");
+        add_name(text, hk_knob_rows[knob].name, 18);
+        hk_text_add(text, "%lu %s\n", hk_policy_value(knob), hk_knob_rows[knob].unit);
+    }
+}
+
+void hk_report_text(int fd, const struct hk_report *report)
+{
+    const struct hk_process *process = &report->process;
+    struct hk_text text;
+    hk_text_init(&text, fd);
+    hk_text_add(&text, "HAKMEM %s, process %d, after %lu ms\n\n", HK_VERSION, process->id, process->running_ms);
+    hk_text_add(&text, "served %lu allocations and %lu frees, %zu threads now\n", report->census.mallocs,
+                report->census.frees, report->census.threads);
+    hk_text_add(&text, "resident");
+    add_bytes(&text, report->residence.total, 12);
+    hk_text_add(&text, "  the whole process, as the kernel counts\n");
+    text_parts(&text, report);
+    text_tiers(&text, &report->census);
+    text_classes(&text, &report->census);
+    text_counters(&text, &report->census);
+    text_sites(&text, report);
+    text_policy(&text);
+    hk_text_add(&text, "\noptions\n");
+    hk_options_visit(text_option, &text);
+    hk_text_flush(&text);
+}

@@ -1,0 +1,304 @@
+#include "report/residence.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "os/os.h"
+#include "report/smaps.h"
+#include "slab/owner.h"
+#include "slab/slab.h"
+#include "span/meta.h"
+#include "span/runs.h"
+
+enum { PAGES_AT_ONCE = 512 };
+
+/* A page of the map's tables, and whether it is in memory: one that is not says nothing, and is not to be touched. */
+struct glance {
+    uintptr_t page;
+    bool resident;
+};
+
+/* Resident bytes by where they are. All one type: as an array they are scaled and added. */
+struct resident_sums {
+    size_t parts[HK_PARTS];
+    size_t taken[HK_CLASSES]; /* of blocks that are not free in their slabs */
+    size_t chunks;            /* of metadata */
+    size_t rest;
+};
+enum { SUMS = sizeof(struct resident_sums) / sizeof(size_t) };
+
+struct walk {
+    struct resident_sums here, all; /* in this mapping, in all */
+    size_t total;          /* as the kernel counts */
+    uintptr_t big_end;     /* of the big block that was met last: only its first unit leads to it */
+    const struct hk_slab *big;
+    struct glance supers, routes;
+};
+
+enum memory { OF_TABLE, OF_CHUNK, OF_IDLE, OF_SLAB, OF_BIG };
+
+struct stretch {
+    uintptr_t start, end;
+    enum memory memory;
+    const struct hk_slab *slab;
+};
+
+typedef void on_page(struct walk *walk, const struct stretch *stretch, uintptr_t page);
+
+static void each_resident_page(struct walk *walk, const struct stretch *stretch, on_page *visit)
+{
+    unsigned char pages[PAGES_AT_ONCE];
+    for (uintptr_t at = stretch->start; at < stretch->end; at += sizeof pages * HK_PAGE) {
+        size_t bytes = hk_min(stretch->end - at, sizeof pages * HK_PAGE);
+        if (!hk_os.resident((void *)at, bytes, pages))
+            continue;
+        for (size_t page = 0; page < bytes / HK_PAGE; page++)
+            if ((pages[page] & 1) != 0)
+                visit(walk, stretch, at + page * HK_PAGE);
+    }
+}
+
+static void page_of_rest(struct walk *walk, const struct stretch *stretch, uintptr_t page)
+{
+    (void)stretch, (void)page;
+    walk->here.rest += HK_PAGE;
+}
+
+static void page_of_table(struct walk *walk, const struct stretch *stretch, uintptr_t page)
+{
+    (void)stretch, (void)page;
+    walk->here.parts[HK_PART_metadata] += HK_PAGE;
+}
+
+static void page_of_chunk(struct walk *walk, const struct stretch *stretch, uintptr_t page)
+{
+    (void)stretch, (void)page;
+    walk->here.chunks += HK_PAGE;
+}
+
+static void page_of_idle(struct walk *walk, const struct stretch *stretch, uintptr_t page)
+{
+    (void)stretch, (void)page;
+    walk->here.parts[HK_PART_idle] += HK_PAGE;
+}
+
+/* Behind what the program has of its mapping lies the spare end. */
+static void page_of_big(struct walk *walk, const struct stretch *stretch, uintptr_t page)
+{
+    const struct hk_slab *slab = stretch->slab;
+    bool live = !hk_link_linked(&slab->link) && page - slab->start < slab->asked;
+    walk->here.parts[live ? HK_PART_big_live : HK_PART_big_cached] += HK_PAGE;
+}
+
+/* Its owner may release it meanwhile, and another class be cut here: what does not fit together is left out, so that no bit is
+ * looked for beyond a bitmap. A bitmap that has gone is HAKMEM's memory still. */
+static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintptr_t page)
+{
+    const struct hk_slab *slab = stretch->slab;
+    unsigned class = slab->class < HK_CLASSES ? slab->class : 0;
+    size_t size = hk_classes[class].size, blocks = slab->blocks, free = 0;
+    const uint64_t *freebits = slab->freebits;
+    size_t from = page - slab->start, end = hk_min(from + HK_PAGE, blocks * size);
+    size_t most = freebits == slab->own_bits ? sizeof slab->own_bits * 8 : hk_classes[class].slab_bytes / size;
+    if (from >= slab->bytes || slab->class != class || blocks > most)
+        return;
+    for (size_t block = from / size; block * size < end; block++) {
+        size_t overlap = hk_min((block + 1) * size, end) - hk_max(block * size, from);
+        free += (freebits[block / 64] >> (block % 64) & 1) != 0 ? overlap : 0;
+    }
+    size_t cut = end > from ? end - from : 0;
+    walk->here.parts[HK_PART_free_in_slabs] += free;
+    walk->here.parts[HK_PART_slab_tails] += HK_PAGE - cut;
+    walk->here.taken[class] += cut - free;
+}
+
+static void divide(struct walk *walk, const struct stretch *stretch)
+{
+    static on_page *const visits[] = {
+        [OF_TABLE] = page_of_table, [OF_CHUNK] = page_of_chunk, [OF_IDLE] = page_of_idle,
+        [OF_SLAB] = page_of_slab,   [OF_BIG] = page_of_big,
+    };
+    each_resident_page(walk, stretch, visits[stretch->memory]);
+}
+
+static void enter_rest(struct walk *walk, uintptr_t start, uintptr_t end)
+{
+    struct stretch rest = {.start = start, .end = end};
+    each_resident_page(walk, &rest, page_of_rest);
+}
+
+static bool holds_page(struct glance *glance, const volatile void *word)
+{
+    uintptr_t page = hk_align_down((uintptr_t)word, HK_PAGE);
+    unsigned char resident = 0;
+    if (page != glance->page) {
+        glance->resident = hk_os.resident((void *)page, HK_PAGE, &resident) && (resident & 1) != 0;
+        glance->page = page;
+    }
+    return glance->resident;
+}
+
+static bool in_big(const struct walk *walk, uintptr_t at, struct stretch *found)
+{
+    if (at >= walk->big_end || at < walk->big->start)
+        return false;
+    *found = (struct stretch){at, walk->big_end, OF_BIG, walk->big};
+    return true;
+}
+
+/* A big block that begins in the unit of `at`. */
+static bool begins_big(struct walk *walk, uintptr_t at, struct stretch *found)
+{
+    if (!holds_page(&walk->routes, hk_map_route(at)))
+        return false;
+    uint32_t route = hk_map_lookup(at);
+    if (route == 0 || hk_route_class(route) != HK_CLASS_BIG)
+        return false;
+    walk->big = hk_slab_at(at);
+    walk->big_end = walk->big->start + walk->big->bytes;
+    return in_big(walk, hk_max(at, walk->big->start), found);
+}
+
+static uintptr_t next_unit(uintptr_t at) { return hk_align_down(at, HK_UNIT) + HK_UNIT; }
+
+static bool unit_at(struct walk *walk, uintptr_t at, struct stretch *found)
+{
+    enum hk_unit unit = holds_page(&walk->supers, hk_map_super(at)) ? hk_runs_unit(at) : HK_UNIT_FOREIGN;
+    if (unit == HK_UNIT_FOREIGN)
+        return begins_big(walk, at, found);
+    *found = (struct stretch){at, next_unit(at), OF_IDLE, NULL};
+    const struct hk_slab *slab = unit == HK_UNIT_USED ? hk_slab_at(at) : NULL;
+    if (slab != NULL && at - slab->start < slab->bytes) {
+        found->memory = OF_SLAB;
+        found->slab = slab;
+    }
+    return true;
+}
+
+/* Behind the window of the map's tables that nothing was ever entered in; `at` where there is something. */
+static uintptr_t behind_unknown(uintptr_t at)
+{
+    struct hk_sparse *array = &hk_map.route_array;
+    size_t window = ((at >> HK_UNIT_SHIFT) - hk_map.first_unit) * sizeof(uint32_t) / array->window;
+    if (hk_sparse_covers(array, window))
+        return at;
+    uintptr_t next = ((window + 1) * array->window + sizeof(uint32_t) - 1) / sizeof(uint32_t);
+    return (hk_map.first_unit + next) << HK_UNIT_SHIFT;
+}
+
+static bool next_in_heap(struct walk *walk, uintptr_t from, uintptr_t to, struct stretch *found)
+{
+    uintptr_t lowest = hk_map.first_unit << HK_UNIT_SHIFT, behind = lowest + (hk_map.units << HK_UNIT_SHIFT);
+    to = hk_min(to, behind);
+    for (uintptr_t at = hk_max(from, lowest); at < to;) {
+        if (in_big(walk, at, found))
+            return true;
+        uintptr_t known = behind_unknown(at);
+        if (known == at && unit_at(walk, at, found))
+            return found->start < to;
+        at = known == at ? next_unit(at) : known;
+    }
+    return false;
+}
+
+static void keep_lower(struct stretch *lowest, uintptr_t start, uintptr_t end, enum memory memory)
+{
+    if (start < lowest->start)
+        *lowest = (struct stretch){start, end, memory, NULL};
+}
+
+static void keep_lower_table(struct stretch *lowest, struct hk_sparse *table, uintptr_t from, uintptr_t to)
+{
+    if (hk_sparse_next(table, &from, &to))
+        keep_lower(lowest, from, to, OF_TABLE);
+}
+
+static void keep_lower_chunk(struct stretch *lowest, uintptr_t from, uintptr_t to)
+{
+    if (hk_meta_next(&from, &to))
+        keep_lower(lowest, from, to, OF_CHUNK);
+}
+
+/* The first stretch of HAKMEM's memory in [from, to). */
+static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct stretch *own)
+{
+    struct stretch heap;
+    *own = (struct stretch){.start = to, .end = to};
+    keep_lower_table(own, &hk_map.route_array, from, to);
+    keep_lower_table(own, &hk_map.super_array, from, to);
+    keep_lower_table(own, hk_slabs_array(), from, to);
+    keep_lower_table(own, hk_owners_array(), from, to);
+    keep_lower_chunk(own, from, to);
+    if (next_in_heap(walk, from, own->start, &heap))
+        *own = heap;
+    own->end = hk_min(own->end, to);
+    return own->start < own->end;
+}
+
+static size_t share(size_t bytes, uint64_t weight, uint64_t of)
+{
+    return of == 0 ? 0 : (size_t)((double)bytes * (double)weight / (double)of);
+}
+
+/* Pages that were read and never written are present, but the kernel counts them nowhere: what it counts is divided like what
+ * is present. */
+static void add_mapping(struct walk *walk, size_t resident)
+{
+    const size_t *here = (const size_t *)&walk->here;
+    size_t *all = (size_t *)&walk->all, present = 0;
+    for (unsigned i = 0; i < SUMS; i++)
+        present += here[i];
+    for (unsigned i = 0; i < SUMS; i++)
+        all[i] += present > resident ? share(here[i], resident, present) : here[i];
+}
+
+static void divide_mapping(void *context, const struct hk_mapping *mapping)
+{
+    struct walk *walk = context;
+    uintptr_t at = mapping->start;
+    if (mapping->resident == 0)
+        return;
+    walk->total += mapping->resident;
+    memset(&walk->here, 0, sizeof walk->here);
+    for (struct stretch own; next_own(walk, at, mapping->end, &own); at = own.end) {
+        enter_rest(walk, at, own.start);
+        divide(walk, &own);
+    }
+    if (at == mapping->start)
+        walk->here.rest = mapping->resident;
+    else
+        enter_rest(walk, at, mapping->end);
+    add_mapping(walk, mapping->resident);
+}
+
+/* Which blocks are in bins, no page can tell: all that are taken count alike. */
+static void divide_taken(struct hk_residence *residence, size_t taken, const struct hk_tallies *row)
+{
+    uint64_t all = row->live + row->rounding + row->in_bins + row->remote;
+    size_t rounding = share(taken, row->rounding, all);
+    size_t in_bins = share(taken, row->in_bins, all), remote = share(taken, row->remote, all);
+    residence->parts[HK_PART_rounding] += rounding;
+    residence->parts[HK_PART_thread_caches] += in_bins;
+    residence->parts[HK_PART_remote_pending] += remote;
+    residence->parts[HK_PART_live] += taken - hk_min(taken, rounding + in_bins + remote);
+}
+
+static void divide_chunks(struct hk_residence *residence, size_t chunks)
+{
+    size_t spare = share(chunks, hk_meta_unused(), hk_meta_mapped());
+    residence->parts[HK_PART_metadata_spare] += spare;
+    residence->parts[HK_PART_metadata] += chunks - hk_min(chunks, spare);
+}
+
+void hk_residence_take(struct hk_residence *residence, const struct hk_census *census)
+{
+    struct walk walk;
+    memset(&walk, 0, sizeof walk);
+    hk_smaps_visit(divide_mapping, &walk);
+    memcpy(residence->parts, walk.all.parts, sizeof residence->parts);
+    residence->rest_of_process = walk.all.rest;
+    residence->total = walk.total;
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        divide_taken(residence, walk.all.taken[class], &census->classes[class]);
+    divide_chunks(residence, walk.all.chunks);
+}

@@ -1,0 +1,3 @@
+#include "span/held.h"
+
+struct hk_held hk_held;

@@ -1,0 +1,20 @@
+/* Held: how much memory HAKMEM holds, and whether it may hold more.
+ * Invariant  what is counted may be resident; with the option `limit` it stays within that, but for what threads take in one moment.
+ * Threads    any. */
+#ifndef HK_HELD_H
+#define HK_HELD_H
+
+#include "policy/options.h"
+
+struct hk_held {
+    _Atomic size_t xunits; /* bytes of units that may hold pages */
+    _Atomic size_t xbigs;  /* bytes of mappings of big blocks */
+};
+extern struct hk_held hk_held;
+
+HK_INLINE bool hk_held_allows(size_t more)
+{
+    return hk_options.limit == 0 || hk_load(hk_held.xunits) + hk_load(hk_held.xbigs) + more <= hk_options.limit;
+}
+
+#endif

@@ -1,0 +1,76 @@
+"""Site rules at work: a program whose blocks come back late, and one whose do not, each with the rules on beside one without.
+
+test_sites.py LIBHAKMEM.SO SITE_WORKER
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+LIBRARY, WORKER = sys.argv[1:3]
+BLOCK = 3 << 20
+
+
+class Run:
+    """The worker's page faults and resident KiB, the report and the decisions of one run."""
+
+    def __init__(self, folder: Path, work: str, mode: str, worth: int) -> None:
+        report, explain = folder / f"{work}.{mode}.json", folder / f"{work}.{mode}.explain"
+        env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
+        env |= {"LD_PRELOAD": LIBRARY, "HAKMEM_SITE_RULES": mode, "HAKMEM_REPORT": str(report), "HAKMEM_EXPLAIN": str(explain),
+                "HAKMEM_LEARN": "frozen", "HAKMEM_PURGE_DELAY": "50", "HAKMEM_REUSE_WORTH": str(worth)}
+        done = subprocess.run([WORKER, work, "12", "300"], env=env, capture_output=True, text=True, check=True, timeout=60)
+        self.faults, self.resident_kib = map(int, done.stdout.split())
+        self.report = json.loads(report.read_text())
+        lines = explain.read_text().splitlines() if explain.exists() else []
+        self.decisions = [line for line in map(json.loads, lines) if line["who"] == "sites"]
+
+    def rules(self) -> list[str]:
+        return [site["rule"] for site in self.report["sites"] if site["rule"] != "none"]
+
+    def saved(self) -> int:
+        return sum(site["saved"] for site in self.report["sites"])
+
+    def done(self) -> int:
+        return self.report["counters"]["big_kept"] + self.report["counters"]["big_dropped"]
+
+
+class Sites(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def three(self, work: str, worth: int) -> list[Run]:
+        """On; off; watched, which does what off does, and tells what on would."""
+        on, off, watch = (Run(self.folder, work, mode, worth) for mode in ("on", "off", "watch"))
+        self.assertEqual((off.rules(), off.report["sites"], off.done(), off.decisions), ([], [], 0, []))
+        self.assertEqual((watch.rules(), watch.done()), (on.rules(), 0))
+        self.assertGreater(on.done(), 0)
+        self.assertGreater(watch.saved(), 0)
+        for run in (on, watch):
+            self.assertEqual([decision["new"] for decision in run.decisions], [{"keep": 1, "drop": 2}[work]])
+            self.assertIn(run.decisions[0]["seen"]["site"], [site["site"] for site in run.report["sites"]])
+        return [on, off, watch]
+
+    def test_what_comes_back_late_is_kept_warm(self) -> None:
+        """Not faulted in again, round after round."""
+        on, off, watch = self.three("keep", worth=10000)
+        self.assertEqual(on.rules(), ["keep-warm"])
+        self.assertLess(on.faults, off.faults / 10)
+        self.assertGreater(watch.faults, off.faults * 0.9)
+
+    def test_what_does_not_come_back_goes_at_once(self) -> None:
+        """Not resident when the last has been freed; and no more page faults for it."""
+        on, off, watch = self.three("drop", worth=100)
+        self.assertEqual(on.rules(), ["purge-at-once"])
+        self.assertLess(on.resident_kib, off.resident_kib - 3 * BLOCK // 1024)
+        self.assertGreater(watch.resident_kib, off.resident_kib - BLOCK // 1024)
+        self.assertLess(on.faults, off.faults * 1.1)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,185 @@
+/* Usage: test_leaks MODE [FILE]
+ * Allocates in functions whose names a profile has to say, and ends; what is live then is printed, "live FUNCTION BYTES", and what
+ * was allocated in all, "allocated FUNCTION BYTES". FILE: a profile is written there by hak_heap_profile().
+ *   plain    two functions leak, one frees all; errno is kept
+ *   kinds    calloc, realloc that moves, grows in place and shrinks, aligned memory
+ *   threads  each thread leaks, another one frees half; the threads end
+ *   fork     the child leaks on its own; both write their profile at exit
+ *   many     so many small blocks that the profile's tables run full */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LARGE = 1 << 20, SMALL = 100, SMALL_BLOCKS = 200000, LARGE_BLOCKS = 60, THREADS = 4, MANY = 150000 };
+#define APART __attribute__((noinline))
+
+static void *kept[SMALL_BLOCKS + LARGE_BLOCKS];
+static void *volatile sink; /* no call before it is a tail call */
+
+static APART void *leaks_large(void)
+{
+    sink = malloc(LARGE);
+    return sink;
+}
+
+static APART void *leaks_small(void)
+{
+    sink = malloc(SMALL);
+    return sink;
+}
+
+static APART void frees_all(void)
+{
+    for (int i = 0; i < SMALL_BLOCKS; i++) {
+        sink = malloc(SMALL);
+        free(sink);
+    }
+}
+
+static void said(const char *what, const char *function, size_t bytes) { printf("%s %s %zu\n", what, function, bytes); }
+
+static void plain(void)
+{
+    errno = EDOM;
+    for (int i = 0; i < LARGE_BLOCKS; i++)
+        kept[i] = leaks_large();
+    for (int i = 0; i < SMALL_BLOCKS; i++)
+        kept[LARGE_BLOCKS + i] = leaks_small();
+    frees_all();
+    if (errno != EDOM)
+        abort();
+    said("live", "leaks_large", (size_t)LARGE_BLOCKS * LARGE);
+    said("live", "leaks_small", (size_t)SMALL_BLOCKS * SMALL);
+    said("live", "frees_all", 0);
+    said("allocated", "frees_all", (size_t)SMALL_BLOCKS * SMALL);
+}
+
+static APART void *callocs(size_t size)
+{
+    sink = calloc(1, size);
+    return sink;
+}
+
+static APART void *grows(void *block, size_t size)
+{
+    sink = realloc(block, size);
+    return sink;
+}
+
+static APART void *aligns(size_t align, size_t size)
+{
+    void *block = NULL;
+    if (posix_memalign(&block, align, size) != 0)
+        abort();
+    sink = block;
+    return block;
+}
+
+static APART void *new_arrays(size_t size)
+{
+    sink = aligned_alloc(64, size);
+    return sink;
+}
+
+static void kinds(void)
+{
+    for (int i = 0; i < LARGE_BLOCKS; i++) {
+        (void)callocs(LARGE);
+        void *block = leaks_large();
+        for (size_t size = LARGE; size <= 8 * (size_t)LARGE; size *= 2)
+            block = grows(block, size);
+        (void)grows(block, 2 * (size_t)LARGE);
+        (void)aligns(4096, LARGE);
+        (void)new_arrays(LARGE);
+    }
+    said("live", "callocs", (size_t)LARGE_BLOCKS * LARGE);
+    said("live", "grows", 2 * (size_t)LARGE_BLOCKS * LARGE);
+    said("live", "aligns", (size_t)LARGE_BLOCKS * LARGE);
+    said("live", "new_arrays", (size_t)LARGE_BLOCKS * LARGE);
+    said("live", "leaks_large", 0);
+}
+
+static void *leak_in_thread(void *slots)
+{
+    void **own = slots;
+    for (int i = 0; i < LARGE_BLOCKS; i++)
+        own[i] = leaks_large();
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t thread[THREADS];
+    static void *slots[THREADS][LARGE_BLOCKS];
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&thread[i], NULL, leak_in_thread, slots[i]) != 0)
+            abort();
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < THREADS; i++)
+        for (int j = 0; j < LARGE_BLOCKS; j += 2)
+            free(slots[i][j]);
+    said("live", "leaks_large", (size_t)THREADS * LARGE_BLOCKS * LARGE / 2);
+    said("allocated", "leaks_large", (size_t)THREADS * LARGE_BLOCKS * LARGE);
+}
+
+static APART void *child_leaks(void)
+{
+    sink = malloc(LARGE);
+    return sink;
+}
+
+static void forked(void)
+{
+    int status = 0;
+    for (int i = 0; i < LARGE_BLOCKS; i++)
+        kept[i] = leaks_large();
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < LARGE_BLOCKS; i++)
+            free(kept[i]);
+        for (int i = 0; i < LARGE_BLOCKS; i++)
+            (void)child_leaks();
+        exit(0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+        abort();
+    printf("child %d\n", (int)child);
+    said("live", "leaks_large", (size_t)LARGE_BLOCKS * LARGE);
+    said("child", "child_leaks", (size_t)LARGE_BLOCKS * LARGE);
+}
+
+static void many(void)
+{
+    for (int i = 0; i < MANY; i++)
+        kept[i] = leaks_small();
+    for (int i = 0; i < MANY; i++)
+        free(kept[i]);
+}
+
+static int write_profile(const char *path)
+{
+    int (*profile)(const char *) = (int (*)(const char *))dlsym(RTLD_DEFAULT, "hak_heap_profile");
+    if (profile == NULL)
+        return -1;
+    return profile("/no/such/folder/file") == -1 ? profile(path) : -1;
+}
+
+int main(int argc, char **argv)
+{
+    const struct {
+        const char *name;
+        void (*run)(void);
+    } modes[] = {{"plain", plain}, {"kinds", kinds}, {"threads", threads}, {"fork", forked}, {"many", many}};
+    for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof modes[0]; i++)
+        if (strcmp(argv[1], modes[i].name) == 0) {
+            modes[i].run();
+            return argc > 2 && write_profile(argv[2]) != 0;
+        }
+    return 2;
+}

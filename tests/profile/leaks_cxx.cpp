@@ -1,0 +1,25 @@
+// Operators new: the profile names who said new, not the operator.
+#include <cstdio>
+#include <initializer_list>
+#include <new>
+
+enum { BYTES = 1 << 20, BLOCKS = 60 };
+#define APART __attribute__((noinline))
+
+static char *volatile sink;
+
+extern "C" APART void news() { sink = new char[BYTES]; }
+extern "C" APART void news_nothrow() { sink = new (std::nothrow) char[BYTES]; }
+extern "C" APART void news_aligned() { sink = new (std::align_val_t{64}) char[BYTES]; }
+
+int main()
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        news();
+        news_nothrow();
+        news_aligned();
+    }
+    for (const char *name : {"news", "news_nothrow", "news_aligned"})
+        std::printf("live %s %zu\n", name, static_cast<size_t>(BLOCKS) * BYTES);
+    return 0;
+}

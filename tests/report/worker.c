@@ -1,0 +1,180 @@
+/* Usage: test_report_worker numbers PREFIX | churn THREADS | idle | handler | child
+ * What the report's tests look at; HAKMEM is preloaded.
+ *   numbers  all that tells about the heap, one after the other, without a call of malloc between them
+ *   churn    threads that allocate and free, until stdin ends
+ *   idle     one malloc, then nothing until stdin ends
+ *   handler  the same in a program that handles SIGUSR1 itself, and says "handled"
+ *   child    the same in a fork child, whose number it says */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* mallinfo is what is tested */
+
+enum { MOST_THREADS = 16, SLOTS = 512, KEPT = 3000 };
+
+static void say(const char *word)
+{
+    if (write(STDOUT_FILENO, word, strlen(word)) < 0 || write(STDOUT_FILENO, "\n", 1) < 0) {
+        _exit(2);
+    }
+}
+
+static void wait_for_end_of_input(void)
+{
+    char byte;
+    while (read(STDIN_FILENO, &byte, 1) != 0) {
+    }
+}
+
+static int create(const char *prefix, const char *ending)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s.%s", prefix, ending);
+    return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+}
+
+static void copy_file(const char *from, int to)
+{
+    char    bytes[4096];
+    int     fd = open(from, O_RDONLY | O_CLOEXEC);
+    ssize_t n;
+    while ((n = read(fd, bytes, sizeof bytes)) > 0 && write(to, bytes, (size_t)n) == n) {
+    }
+    close(fd);
+}
+
+static void work(void)
+{
+    static void *kept[KEPT];
+    for (int i = 0; i < KEPT; i++) {
+        kept[i] = malloc((size_t)i * 13 + 1);
+        memset(kept[i], 1, (size_t)i * 13 + 1);
+    }
+    for (int i = 0; i < KEPT; i += 3) {
+        free(kept[i]);
+    }
+    memset(malloc(5 << 20), 1, 1 << 20);
+    free(malloc(3 << 20));
+}
+
+/* Streams have their buffers, and stdio its first allocations, before the first number is taken. */
+static int numbers(const char *prefix)
+{
+    static char xml_buffer[65536], info_buffer[4096], json[4096];
+    int (*report)(const char *path);
+    *(void **)&report = dlsym(RTLD_DEFAULT, "hak_report");
+    FILE *xml = fdopen(create(prefix, "xml"), "w"), *info = fdopen(create(prefix, "info"), "w");
+    int   text = create(prefix, "txt"), smaps = create(prefix, "smaps");
+    if (report == NULL || xml == NULL || info == NULL || text < 0 || smaps < 0) {
+        return 2;
+    }
+    setvbuf(xml, xml_buffer, _IOFBF, sizeof xml_buffer);
+    setvbuf(info, info_buffer, _IOFBF, sizeof info_buffer);
+    snprintf(json, sizeof json, "%s.json", prefix);
+    work();
+    if (report(json) != 0) {
+        return 2;
+    }
+    struct mallinfo2 wide = mallinfo2();
+    struct mallinfo  narrow = mallinfo();
+    malloc_info(0, xml);
+    int stderr_before = dup(STDERR_FILENO);
+    dup2(text, STDERR_FILENO);
+    malloc_stats();
+    dup2(stderr_before, STDERR_FILENO);
+    copy_file("/proc/self/smaps", smaps);
+    fprintf(info, "%zu %zu %zu %zu %zu %zu %zu %zu\n", wide.arena, wide.ordblks, wide.hblks, wide.hblkhd, wide.fsmblks, wide.uordblks,
+            wide.fordblks, wide.keepcost);
+    fprintf(info, "%d %d %d %d %d %d %d %d\n", narrow.arena, narrow.ordblks, narrow.hblks, narrow.hblkhd, narrow.fsmblks,
+            narrow.uordblks, narrow.fordblks, narrow.keepcost);
+    return fclose(xml) != 0 || fclose(info) != 0;
+}
+
+static atomic_bool x_stop;
+
+static void *churn_one(void *seed)
+{
+    void    *slots[SLOTS] = {NULL};
+    unsigned state = (unsigned)(size_t)seed;
+    while (!atomic_load(&x_stop)) {
+        unsigned i = (unsigned)rand_r(&state) % SLOTS, shift = (unsigned)rand_r(&state) % 22;
+        free(slots[i]);
+        slots[i] = malloc(((size_t)1 << shift) + i);
+        memset(slots[i], 1, 1);
+    }
+    for (unsigned i = 0; i < SLOTS; i++) {
+        free(slots[i]);
+    }
+    return NULL;
+}
+
+static int churn(int count)
+{
+    pthread_t threads[MOST_THREADS];
+    for (int i = 0; i < count && i < MOST_THREADS; i++) {
+        pthread_create(&threads[i], NULL, churn_one, (void *)(size_t)(i + 1));
+    }
+    say("ready");
+    wait_for_end_of_input();
+    atomic_store(&x_stop, true);
+    for (int i = 0; i < count && i < MOST_THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    return 0;
+}
+
+static int idle(void)
+{
+    free(malloc(100));
+    say("ready");
+    wait_for_end_of_input();
+    return 0;
+}
+
+static void handle(int number)
+{
+    (void)number;
+    say("handled");
+}
+
+static int child(void)
+{
+    free(malloc(100));
+    pid_t pid = fork();
+    if (pid == 0) {
+        char number[32];
+        free(malloc(5000)); /* of a class that was not used before: a slow call */
+        snprintf(number, sizeof number, "%d", (int)getpid());
+        say(number);
+        wait_for_end_of_input();
+        exit(0);
+    }
+    int status = -1;
+    return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 2;
+}
+
+int main(int argc, char **argv)
+{
+    const char *mode = argc > 1 ? argv[1] : "";
+    if (strcmp(mode, "numbers") == 0 && argc == 3) {
+        return numbers(argv[2]);
+    }
+    if (strcmp(mode, "churn") == 0 && argc == 3) {
+        return churn(atoi(argv[2]));
+    }
+    if (strcmp(mode, "handler") == 0) {
+        signal(SIGUSR1, handle);
+        return idle();
+    }
+    return strcmp(mode, "idle") == 0 ? idle() : strcmp(mode, "child") == 0 ? child() : 2;
+}

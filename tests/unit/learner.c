@@ -1,0 +1,204 @@
+/* Learner: a pure function: each rule on made-up times. */
+#include "unit/unit.h"
+
+#include <string.h>
+
+#include "learn/learner.h"
+#include "support/rng.h"
+
+static struct hk_learner learner;
+static struct hk_step step;
+
+static void begin(uint64_t mode)
+{
+    struct hk_knobs options;
+    memset(&step, 0, sizeof step);
+    hk_policy_read(&options);
+    hk_learner_begin(&learner, &options, 2000, mode);
+}
+
+static uint64_t knob(enum hk_knob which) { return learner.now.value[which]; }
+
+/* Ticks of such signals; the number of decisions of that kind. */
+static unsigned pass(const struct hk_signals *saw, unsigned ticks, enum hk_decision_kind kind)
+{
+    unsigned decisions = 0;
+    for (; ticks > 0; ticks--) {
+        hk_learner_step(&learner, saw, &step);
+        for (unsigned i = 0; i < step.count; i++)
+            decisions += step.decisions[i].kind == kind;
+    }
+    return decisions;
+}
+
+#define SEEN(...) (&(struct hk_signals){.value = {[HK_SIGNAL_elapsed] = 150, [HK_SIGNAL_cpus] = 4, __VA_ARGS__}})
+#define IS(name) [HK_SIGNAL_##name]
+
+UNIT_TEST(nothing_seen_nothing_changes)
+{
+    begin(HK_LEARN_ON);
+    struct hk_knobs before = learner.now;
+    for (int i = 0; i < 1000; i++) {
+        hk_learner_step(&learner, SEEN(), &step);
+        assert_int_equal(step.count, 0);
+    }
+    assert_memory_equal(&before, &learner.now, sizeof before);
+}
+
+UNIT_TEST(states_begin_at_once_and_end_when_it_is_calm)
+{
+    begin(HK_LEARN_ON);
+    assert_int_equal(pass(SEEN(IS(slabs_made) = 1000), 1, HK_DECISION_state_burst), 1);
+    assert_int_equal(learner.state, HK_STATE_BURST);
+    assert_int_equal(pass(SEEN(), 2, HK_DECISION_state_steady), 0);
+    assert_int_equal(pass(SEEN(IS(remote) = 100000, IS(misses) = 100), 1, HK_DECISION_state_remote), 1);
+    assert_int_equal(pass(SEEN(), 3, HK_DECISION_state_steady), 1);
+    assert_int_equal(pass(SEEN(IS(remote) = 100000, IS(misses) = 100000), 5, HK_DECISION_state_remote), 0);
+    assert_int_equal(pass(SEEN(IS(slabs_made) = 1000, IS(slabs_released) = 990), 5, HK_DECISION_state_burst), 0);
+}
+
+UNIT_TEST(what_is_wanted_again_soon_is_held_for_no_longer)
+{
+    begin(HK_LEARN_ON);
+    assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_64ms) = 64 * HK_MIB), 100, HK_DECISION_delay_shorter) == 0);
+    assert_true(pass(SEEN(), 100, HK_DECISION_delay_shorter) == 0); /* and when it ends, it was all wanted */
+    /* a part never comes back: to hold that for 500 ms costs, and gains nothing */
+    assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_64ms) = 32 * HK_MIB), 100, HK_DECISION_delay_shorter) >= 1);
+    assert_int_equal(knob(HK_KNOB_purge_delay), 128);
+}
+
+UNIT_TEST(what_comes_back_late_is_waited_for)
+{
+    begin(HK_LEARN_ON);
+    assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_1s) = 64 * HK_MIB), 60, HK_DECISION_delay_longer) >= 1);
+    assert_int_equal(knob(HK_KNOB_purge_delay), 1024);
+    /* to wait for so long costs more than to fault it in */
+    assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_later) = 64 * HK_MIB), 300, HK_DECISION_delay_shorter) >= 1);
+    assert_int_equal(knob(HK_KNOB_purge_delay), 128);
+}
+
+UNIT_TEST(a_shift_is_followed)
+{
+    begin(HK_LEARN_ON);
+    pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_1s) = 64 * HK_MIB), 60, HK_DECISION_KINDS);
+    assert_int_equal(knob(HK_KNOB_purge_delay), 1024);
+    unsigned ticks = 0;
+    for (; knob(HK_KNOB_purge_delay) == 1024 && ticks < 100; ticks++)
+        hk_learner_step(&learner, SEEN(IS(idled) = 256 * HK_MIB, IS(back_64ms) = 128 * HK_MIB), &step);
+    assert_in_range(ticks, 1, 40);
+}
+
+UNIT_TEST(the_option_zero_is_left_alone)
+{
+    begin(HK_LEARN_ON);
+    learner.wish.value[HK_KNOB_purge_delay] = 0;
+    pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_1s) = 64 * HK_MIB), 60, HK_DECISION_KINDS);
+    assert_int_equal(knob(HK_KNOB_purge_delay), 0);
+}
+
+#define MISSED IS(big_missed) = 10, IS(big_reused) = 10, IS(big_mapped) = 20
+
+UNIT_TEST(the_big_cache_grows_where_it_is_short_and_shrinks_when_not)
+{
+    begin(HK_LEARN_ON);
+    uint64_t big = knob(HK_KNOB_big_cache);
+    assert_int_equal(pass(SEEN(MISSED), 1, HK_DECISION_big_cache_more), 0);
+    assert_int_equal(pass(SEEN(MISSED), 1, HK_DECISION_big_cache_more), 1);
+    assert_int_equal(knob(HK_KNOB_big_cache), 2 * big);
+    pass(SEEN(IS(big_missed) = 10, IS(big_reused) = 90, IS(big_mapped) = 10), 10, HK_DECISION_big_cache_more);
+    assert_int_equal(knob(HK_KNOB_big_cache), 2 * big); /* the target is met */
+    pass(SEEN(MISSED), 100, HK_DECISION_big_cache_more);
+    assert_int_equal(knob(HK_KNOB_big_cache), 8 * big);
+    pass(SEEN(), 1000, HK_DECISION_big_cache_less);
+    assert_int_equal(knob(HK_KNOB_big_cache), big);
+}
+
+UNIT_TEST(a_crowd_of_threads_shares)
+{
+    begin(HK_LEARN_ON);
+    uint64_t alone = knob(HK_KNOB_thread_cache);
+    assert_int_equal(pass(SEEN(IS(threads) = 32), 5, HK_DECISION_caches_crowded), 0);
+    assert_int_equal(pass(SEEN(IS(threads) = 320), 5, HK_DECISION_caches_crowded), 1);
+    assert_in_range(knob(HK_KNOB_thread_cache), alone / 20, alone / 10);
+    assert_int_equal(pass(SEEN(IS(threads) = 321), 5, HK_DECISION_caches_crowded), 0);
+    pass(SEEN(IS(threads) = 100000), 5, HK_DECISION_KINDS);
+    assert_in_range(knob(HK_KNOB_thread_cache), 64 * HK_KIB, 256 * HK_KIB);
+    assert_int_equal(pass(SEEN(IS(threads) = 4), 5, HK_DECISION_caches_uncrowded), 1);
+    assert_int_equal(knob(HK_KNOB_thread_cache), alone);
+}
+
+UNIT_TEST(a_goal_that_is_near_tightens_and_eases)
+{
+    begin(HK_LEARN_ON);
+    struct hk_knobs before = learner.now;
+    const uint64_t goal = 100 * HK_MIB;
+    assert_int_equal(pass(SEEN(IS(goal) = goal, IS(used) = 50 * HK_MIB, IS(warm) = 40 * HK_MIB), 5, HK_DECISION_ceiling_set), 1);
+    assert_in_range(knob(HK_KNOB_ceiling), 80 * HK_MIB, 90 * HK_MIB);
+    assert_int_equal(knob(HK_KNOB_depot), before.value[HK_KNOB_depot]);
+    assert_int_equal(pass(SEEN(IS(goal) = goal, IS(used) = 95 * HK_MIB, IS(warm) = 85 * HK_MIB), 5, HK_DECISION_depot_tight), 1);
+    assert_int_equal(learner.state, HK_STATE_TIGHT);
+    assert_int_equal(knob(HK_KNOB_depot), 0);
+    assert_true(knob(HK_KNOB_thread_cache) <= HK_MIB);
+    pass(SEEN(IS(goal) = goal, IS(used) = 80 * HK_MIB, IS(warm) = 70 * HK_MIB), 20, HK_DECISION_KINDS);
+    assert_int_equal(learner.state, HK_STATE_TIGHT); /* not far enough yet */
+    assert_int_equal(pass(SEEN(IS(goal) = goal, IS(used) = 60 * HK_MIB, IS(warm) = 50 * HK_MIB), 5, HK_DECISION_depot_eased), 1);
+    pass(SEEN(), 5, HK_DECISION_KINDS);
+    assert_memory_equal(&before, &learner.now, sizeof before);
+}
+
+UNIT_TEST(frozen_moves_for_the_goal_only)
+{
+    begin(HK_LEARN_FROZEN);
+    pass(SEEN(MISSED, IS(idled) = 64 * HK_MIB, IS(back_1s) = 64 * HK_MIB), 100, HK_DECISION_KINDS);
+    assert_memory_equal(&learner.now, &learner.option, sizeof learner.now);
+    pass(SEEN(IS(goal) = HK_MIB, IS(used) = HK_MIB), 1, HK_DECISION_KINDS);
+    assert_int_equal(knob(HK_KNOB_depot), 0);
+}
+
+UNIT_TEST(a_canary_that_does_worse_is_taken_back)
+{
+    begin(HK_LEARN_CANARY);
+    const struct hk_signals *calm = SEEN(IS(misses) = 1000, MISSED), *worse = SEEN(IS(misses) = 100000, MISSED);
+    uint64_t first = knob(HK_KNOB_big_cache);
+    assert_int_equal(pass(calm, 2, HK_DECISION_big_cache_more), 1);
+    assert_int_equal(knob(HK_KNOB_big_cache), 2 * first);
+    assert_int_equal(pass(worse, 16, HK_DECISION_canary_back), 1);
+    assert_int_equal(knob(HK_KNOB_big_cache), first);
+    assert_int_equal(pass(calm, 63, HK_DECISION_big_cache_more), 0); /* left alone for a while */
+    assert_int_equal(pass(calm, 18, HK_DECISION_canary_kept), 1);
+    assert_int_equal(knob(HK_KNOB_big_cache) / first, 2);
+}
+
+/* Whatever is seen: values stay in their ranges, and each that changes has its decision. */
+UNIT_TEST(any_signals)
+{
+    struct rng rng = rng_seeded(3);
+    for (uint64_t mode = HK_LEARN_ON; mode <= HK_LEARN_CANARY; mode++) {
+        begin(mode);
+        for (int tick = 0; tick < 20000; tick++) {
+            struct hk_signals saw;
+            struct hk_knobs before = learner.now;
+            for (unsigned i = 0; i < HK_SIGNALS; i++)
+                saw.value[i] = rng_below(&rng, 4) != 0 ? rng_next(&rng) >> (20 + rng_below(&rng, 44)) : 0;
+            hk_learner_step(&learner, &saw, &step);
+            assert_true(step.count < HK_DECISIONS_A_TICK);
+            bool changed = memcmp(&before, &learner.now, sizeof before) != 0;
+            assert_true(!changed || step.count > 0);
+            for (unsigned k = 0; k < HK_KNOBS; k++)
+                assert_in_range(learner.now.value[k], hk_knob_rows[k].min, hk_knob_rows[k].max);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_seen_nothing_changes), cmocka_unit_test(states_begin_at_once_and_end_when_it_is_calm),
+        cmocka_unit_test(what_is_wanted_again_soon_is_held_for_no_longer), cmocka_unit_test(what_comes_back_late_is_waited_for),
+        cmocka_unit_test(a_shift_is_followed), cmocka_unit_test(the_option_zero_is_left_alone),
+        cmocka_unit_test(the_big_cache_grows_where_it_is_short_and_shrinks_when_not),
+        cmocka_unit_test(a_crowd_of_threads_shares), cmocka_unit_test(a_goal_that_is_near_tightens_and_eases), cmocka_unit_test(frozen_moves_for_the_goal_only),
+        cmocka_unit_test(a_canary_that_does_worse_is_taken_back), cmocka_unit_test(any_signals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

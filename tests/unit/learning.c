@@ -1,0 +1,171 @@
+/* Learning: ticks come from slow calls, 150 ms apart; what is decided is in force and written down; the limit holds. */
+#include "unit/unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/learning.h"
+#include "base/bits.h"
+#include "count/decisions.h"
+#include "hakmem.h"
+#include "policy/policy.h"
+#include "support/knobs.h"
+#include "tiers/giveback.h"
+
+enum { BLOCKS = 4096 };
+
+/* Slow calls enough that somebody looks at the clock. */
+static void make_slow_calls(void)
+{
+    static void *blocks[BLOCKS];
+    for (size_t i = 0; i < BLOCKS; i++)
+        blocks[i] = hak_malloc(4096);
+    for (size_t i = 0; i < BLOCKS; i++)
+        hak_free(blocks[i]);
+}
+
+static void let_ticks_pass(unsigned ticks)
+{
+    for (; ticks > 0; ticks--) {
+        fake_os_pass_ms(151);
+        make_slow_calls();
+    }
+}
+
+static size_t lines_in(const char *text, const char *what)
+{
+    size_t lines = 0;
+    for (; (text = strstr(text, what)) != NULL; text++)
+        lines++;
+    return lines;
+}
+
+/* The options have been read by now; what they say takes effect at the start. */
+static void start(void)
+{
+    static const struct fake_file files[] = {{"/proc/self/statm", "9000 700 200 1 0 1 0\n"}, {NULL, NULL}};
+    fake_os_reset();
+    fake_os.files = files;
+    fake_os_capture();
+    unit_start();
+}
+
+UNIT_TEST(a_tick_each_150_ms)
+{
+    hk_options.learn_trace = "-";
+    start();
+    for (int i = 0; i < 10; i++)
+        make_slow_calls();
+    assert_int_equal(lines_in(fake_os.captured, "tick "), 0);
+    let_ticks_pass(7);
+    assert_int_equal(lines_in(fake_os.captured, "options "), 1);
+    assert_int_equal(lines_in(fake_os.captured, "tick "), 7);
+}
+
+UNIT_TEST(none_when_it_is_off)
+{
+    hk_options.learn_trace = "-";
+    hk_options.learn = HK_LEARN_OFF;
+    start();
+    let_ticks_pass(7);
+    assert_string_equal(fake_os.captured, "");
+}
+
+UNIT_TEST(the_goal_holds_from_the_beginning)
+{
+    hk_options.goal = "100m";
+    hk_options.explain = "-";
+    start();
+    assert_in_range(HK_POLICY(ceiling), 80 * HK_MIB, 100 * HK_MIB);
+    let_ticks_pass(1);
+    assert_int_equal(lines_in(fake_os.captured, "\"what\": \"ceiling\""), 1);
+}
+
+UNIT_TEST(bins_say_why)
+{
+    hk_options.explain = "-";
+    start();
+    let_ticks_pass(2);
+    assert_true(lines_in(fake_os.captured, "\"who\": \"class\"") >= 1);
+    assert_true(lines_in(fake_os.captured, "\"class\": 4096, \"what\": \"capacity\", \"old\": 0") >= 1);
+}
+
+UNIT_TEST(the_log_ends_where_it_has_to)
+{
+    hk_options.explain = "-";
+    hk_options.explain_most = 4096;
+    start();
+    for (unsigned size = 16; size <= 32768; size += size / 4) {
+        void *blocks[600];
+        for (int i = 0; i < 600; i++)
+            blocks[i] = hak_malloc(size);
+        for (int i = 0; i < 600; i++)
+            hak_free(blocks[i]);
+        let_ticks_pass(1);
+    }
+    assert_int_equal(lines_in(fake_os.captured, "\"who\": \"log\""), 1);
+    assert_true(strlen(fake_os.captured) <= 4096 + 200);
+}
+
+UNIT_TEST(what_the_log_has_no_room_for_is_told)
+{
+    hk_options.explain = "-";
+    start();
+    struct hk_decision decision = {.kind = HK_DECISION_bin_grown, .thread = 2};
+    for (int i = 0; i < HK_DECISIONS_HELD + 7; i++)
+        hk_decision_note(&decision);
+    let_ticks_pass(1);
+    assert_true(lines_in(fake_os.captured, "\"who\": \"class\"") >= HK_DECISIONS_HELD);
+    assert_int_equal(lines_in(fake_os.captured, "\"who\": \"log\", \"lost\": "), 1);
+    assert_int_equal(lines_in(fake_os.captured, "\"lost\": 0"), 0);
+}
+
+UNIT_TEST(a_limit_is_kept_and_goes_on)
+{
+    hk_options.limit = 32 * HK_MIB;
+    hk_options.oom_report = 0;
+    start();
+    static void *blocks[8192];
+    for (int round = 0; round < 3; round++) {
+        size_t n = 0;
+        while (n < 8192 && (blocks[n] = hak_malloc(16000)) != NULL)
+            n++;
+        assert_int_equal(errno, ENOMEM);
+        assert_in_range(n * 16000, 24 * HK_MIB, 32 * HK_MIB);
+        assert_null(hak_malloc(8 * HK_MIB));
+        for (size_t i = 0; i < n; i++)
+            hak_free(blocks[i]);
+        void *big = hak_malloc(20 * HK_MIB);
+        assert_non_null(big);
+        assert_null(hak_realloc(big, 40 * HK_MIB));
+        assert_null(hak_malloc(20 * HK_MIB));
+        hak_free(big);
+    }
+}
+
+/* What is idle goes before the heap is larger than the ceiling allows. */
+UNIT_TEST(the_ceiling_is_kept)
+{
+    fake_os_reset();
+    SET_KNOB(ceiling, 64 * HK_MIB);
+    unit_start();
+    for (int round = 0; round < 8; round++) {
+        for (size_t mib = 2; mib <= 40; mib += 6) {
+            void *block = hak_malloc(mib * HK_MIB);
+            hak_free(block);
+            assert_in_range(hk_giveback_warm(), 0, (64 + 40) * HK_MIB);
+        }
+        make_slow_calls();
+        assert_in_range(hk_giveback_warm(), 0, 64 * HK_MIB);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tick_each_150_ms), cmocka_unit_test(none_when_it_is_off), cmocka_unit_test(the_goal_holds_from_the_beginning),
+        cmocka_unit_test(bins_say_why), cmocka_unit_test(the_log_ends_where_it_has_to), cmocka_unit_test(what_the_log_has_no_room_for_is_told), cmocka_unit_test(a_limit_is_kept_and_goes_on),
+        cmocka_unit_test(the_ceiling_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

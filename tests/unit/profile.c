@@ -1,0 +1,113 @@
+/* Profile: names, files, what goes before what, and what is said about nonsense. */
+#include "unit/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "policy/profile.h"
+#include "support/rng.h"
+
+static struct hk_options defaults;
+
+static void read_with(char *variable, const char *conf, const struct fake_file *files)
+{
+    static char *environment[2];
+    environment[0] = variable;
+    fake_os.environment = environment;
+    fake_os.conf = conf;
+    fake_os.files = files;
+    hk_options = defaults;
+    fake_os_capture();
+    hk_options_read();
+}
+
+static bool said(const char *what) { return strstr(fake_os.captured, what) != NULL; }
+
+UNIT_TEST(a_name)
+{
+    read_with("HAKMEM_PROFILE=compact", NULL, NULL);
+    assert_int_equal(hk_options.purge_delay, 100);
+    assert_int_equal(hk_options.background, 1);
+    assert_string_equal(fake_os.captured, "");
+    read_with("HAKMEM_PROFILE=balanced", NULL, NULL);
+    assert_int_equal(hk_options.purge_delay, defaults.purge_delay);
+}
+
+UNIT_TEST(what_is_set_by_itself_goes_before)
+{
+    read_with("HAKMEM_PURGE_DELAY=7", "big_fit:111,profile:compact,depot:5", NULL);
+    assert_int_equal(hk_options.purge_delay, 7);
+    assert_int_equal(hk_options.big_fit, 111);
+    assert_int_equal(hk_options.depot, 5);
+    assert_int_equal(hk_options.thread_cache, 1 << 20);
+}
+
+UNIT_TEST(a_file)
+{
+    static const struct fake_file files[] = {{"/p", "# hakmem profile\n\n  purge_delay=  250 # ms\nlearn = frozen\r\n#\nbig_cache = 3m"}, {NULL, NULL}};
+    read_with("HAKMEM_PROFILE=/p", NULL, files);
+    assert_int_equal(hk_options.purge_delay, 250);
+    assert_int_equal(hk_options.learn, HK_LEARN_FROZEN);
+    assert_int_equal(hk_options.big_cache, 3 << 20);
+    assert_string_equal(fake_os.captured, "");
+}
+
+UNIT_TEST(nonsense_is_said_and_the_rest_is_read)
+{
+    static const struct fake_file files[] = {{"/p", "purge_delay\nnot_an_option = 1\nbig_fit = 99\n = 3\nlearn = sometimes\ndepot = 9\n"}, {NULL, NULL}};
+    read_with("HAKMEM_PROFILE=/p", NULL, files);
+    assert_int_equal(hk_options.depot, 9);
+    assert_int_equal(hk_options.big_fit, defaults.big_fit);
+    assert_int_equal(hk_options.learn, HK_LEARN_ON);
+    assert_true(said("profile: \"purge_delay\" is not an option with a value"));
+    assert_true(said("profile: \"not_an_option\" is not"));
+    assert_true(said("option big_fit: \"99\" is not a number in 100..400"));
+    assert_true(said("option learn: \"sometimes\" is none of off|on|frozen|canary"));
+    read_with("HAKMEM_PROFILE=/nowhere", NULL, files);
+    assert_true(said("profile: neither a name"));
+    assert_memory_equal(&hk_options.purge_delay, &defaults.purge_delay, sizeof defaults.purge_delay);
+}
+
+UNIT_TEST(any_bytes_do_no_harm)
+{
+    static char bytes[600];
+    struct fake_file files[] = {{"/p", bytes}, {NULL, NULL}};
+    struct rng rng = rng_seeded(7);
+    for (int round = 0; round < 20000; round++) {
+        size_t length = rng_below(&rng, (uint32_t)sizeof bytes - 1);
+        for (size_t i = 0; i < length; i++)
+            bytes[i] = "purge_delaybig_fit=# \n09kmg\xff\t%:"[rng_below(&rng, 30)];
+        bytes[length] = 0;
+        read_with("HAKMEM_PROFILE=/p", NULL, files);
+        assert_in_range(hk_options.big_fit, 100, 400);
+    }
+}
+
+UNIT_TEST(what_is_written_is_read_again)
+{
+    struct hk_knobs knobs;
+    for (unsigned knob = 0; knob < HK_KNOBS; knob++)
+        knobs.value[knob] = hk_knob_rows[knob].min + 1;
+    fake_os_capture();
+    hk_profile_write(1, &knobs);
+    static char text[4096];
+    strcpy(text, fake_os.captured);
+    const struct fake_file files[] = {{"/p", text}, {NULL, NULL}};
+    read_with("HAKMEM_PROFILE=/p", NULL, files);
+    assert_string_equal(fake_os.captured, "");
+    hk_policy_begin();
+    struct hk_knobs again;
+    hk_policy_read(&again);
+    assert_memory_equal(&again, &knobs, sizeof knobs);
+}
+
+int main(void)
+{
+    defaults = hk_options;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name), cmocka_unit_test(what_is_set_by_itself_goes_before), cmocka_unit_test(a_file),
+        cmocka_unit_test(nonsense_is_said_and_the_rest_is_read), cmocka_unit_test(any_bytes_do_no_harm),
+        cmocka_unit_test(what_is_written_is_read_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

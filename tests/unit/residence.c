@@ -1,0 +1,202 @@
+/* Residence: pages that a test has touched are found in the part that they belong to, to the page. */
+#include "unit/unit.h"
+
+#include <sys/mman.h>
+
+#include "front/bins.h"
+#include "front/cache.h"
+#include "hakmem.h"
+#include "report/residence.h"
+
+static struct hk_census census;
+static struct hk_residence before, now;
+
+/* On small pages, for one touch not to bring in its neighbours. */
+static void touch(void *from, size_t bytes)
+{
+    uintptr_t start = (uintptr_t)from & ~(uintptr_t)(HK_PAGE - 1), end = (uintptr_t)from + bytes;
+    madvise((void *)start, (end - start + HK_PAGE - 1) & ~(size_t)(HK_PAGE - 1), MADV_NOHUGEPAGE);
+    for (uintptr_t at = (uintptr_t)from; at < end; at += HK_PAGE)
+        *(volatile char *)at = 1;
+}
+
+static void look(struct hk_residence *residence)
+{
+    assert_null(heap_is_wrong(&census));
+    hk_residence_take(residence, &census);
+    for (int part = 0; part < HK_PARTS; part++)
+        assert_true(residence->parts[part] <= census.parts[part]);
+}
+
+static void start(void)
+{
+    unit_start();
+    look(&before);
+}
+
+static size_t more(enum hk_part part)
+{
+    look(&now);
+    return now.parts[part] - before.parts[part];
+}
+
+UNIT_TEST(big)
+{
+    start();
+    char *block = hak_malloc(8 * HK_MIB);
+    touch(block, 2 * HK_MIB);
+    assert_int_equal(more(HK_PART_big_live), 2 * HK_MIB);
+    hak_free(block);
+    assert_int_equal(more(HK_PART_big_cached), 2 * HK_MIB);
+    assert_int_equal(more(HK_PART_big_live), 0);
+    assert_ptr_equal(hak_malloc(3 * HK_MIB), block);
+    touch(block + 3 * HK_MIB, 5 * HK_PAGE); /* as the block's last use may have */
+    assert_int_equal(more(HK_PART_big_live), 2 * HK_MIB);
+    assert_int_equal(more(HK_PART_big_cached), 5 * HK_PAGE);
+}
+
+/* Every other page: the kernel counts only those. */
+UNIT_TEST(read_only_pages)
+{
+    enum { PAGES = 256 };
+    start();
+    char *block = hak_malloc(4 * HK_MIB), *second = block + 2 * HK_MIB;
+    touch(block, HK_PAGE);
+    madvise(second, PAGES * HK_PAGE, MADV_NOHUGEPAGE);
+    for (int page = 0; page < PAGES; page++) {
+        volatile char *byte = second + page * HK_PAGE;
+        if (page % 2 == 0)
+            assert_int_equal(*byte, 0);
+        else
+            *byte = 1;
+    }
+    assert_in_range(more(HK_PART_big_live), PAGES / 2 * HK_PAGE, (PAGES / 2 + 1) * HK_PAGE);
+}
+
+UNIT_TEST(large_then_idle)
+{
+    start();
+    char *block = hak_malloc(HK_UNIT);
+    touch(block, 5 * HK_PAGE);
+    assert_int_equal(more(HK_PART_live), 5 * HK_PAGE);
+    hak_free(block);
+    assert_int_equal(more(HK_PART_thread_caches), 5 * HK_PAGE);
+    hk_bin_empty(hk_cache_self(), CLASS_OF_65536);
+    assert_int_equal(more(HK_PART_idle), 5 * HK_PAGE);
+    hak_trim(0);
+    assert_int_equal(more(HK_PART_idle), 0);
+}
+
+UNIT_TEST(within_a_slab)
+{
+    enum { BLOCKS = 16, FREED = 10 };
+    char *blocks[BLOCKS];
+    start();
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = hak_malloc(4096);
+        touch(blocks[i], 4096);
+    }
+    assert_int_equal(more(HK_PART_live), BLOCKS * HK_PAGE);
+    for (int i = 0; i < FREED; i++)
+        hak_free(blocks[i]);
+    hk_bin_empty(hk_cache_self(), CLASS_OF_4096);
+    assert_int_equal(more(HK_PART_free_in_slabs), FREED * HK_PAGE);
+    assert_int_equal(more(HK_PART_live), (BLOCKS - FREED) * HK_PAGE);
+}
+
+/* 51 blocks of 1280 bytes: 256 are left over at the end of the last page. */
+UNIT_TEST(tail)
+{
+    start();
+    char *block = hak_malloc(1280);
+    const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    touch((char *)slab->start + slab->bytes - HK_PAGE, 1);
+    assert_int_equal(more(HK_PART_slab_tails), 65536 % 1280);
+    assert_int_equal(more(HK_PART_live) + more(HK_PART_thread_caches) + more(HK_PART_free_in_slabs),
+                     HK_PAGE - 65536 % 1280);
+}
+
+/* What rounding and bins have of a class's pages follows from what they have of its bytes. */
+UNIT_TEST(by_ratio)
+{
+    start();
+    char *block = hak_malloc(1100);
+    const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    touch((void *)slab->start, slab->bytes);
+    look(&now);
+    const struct hk_tallies *row = &census.classes[CLASS_OF_1152];
+    assert_int_equal(row->live, 1100);
+    assert_in_range(now.parts[HK_PART_live] - before.parts[HK_PART_live], 1099, 1103);
+    assert_in_range(now.parts[HK_PART_rounding] - before.parts[HK_PART_rounding], 51, 52);
+    assert_in_range(now.parts[HK_PART_thread_caches] - before.parts[HK_PART_thread_caches], row->in_bins - 1,
+                    row->in_bins);
+    assert_int_equal(now.parts[HK_PART_free_in_slabs] - before.parts[HK_PART_free_in_slabs], row->free_in_slabs);
+}
+
+/* Tables grow by what is entered in them, and are not touched by looking. */
+UNIT_TEST(metadata)
+{
+    start();
+    size_t first = before.parts[HK_PART_metadata];
+    assert_true(first > 0);
+    assert_int_equal(more(HK_PART_metadata), 0);
+    for (int i = 0; i < 20000; i++)
+        assert_non_null(hak_malloc(10000));
+    assert_true(more(HK_PART_metadata) > 0);
+}
+
+static void assert_sums_up(const struct hk_residence *residence)
+{
+    size_t sum = residence->rest_of_process;
+    for (int part = 0; part < HK_PARTS; part++)
+        sum += residence->parts[part];
+    if (sum < residence->total / 50 * 49 || sum > residence->total / 50 * 51)
+        fail_msg("%zu bytes in parts of %zu resident", sum, residence->total);
+}
+
+/* Memory of others beside and between HAKMEM's own is the rest. */
+UNIT_TEST(rest)
+{
+    enum { PIECES = 64 };
+    start();
+    assert_sums_up(&before);
+    for (int i = 0; i < PIECES; i++) {
+        void *others = mmap(NULL, 4 * HK_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        touch(others, 3 * HK_PAGE);
+        touch(hak_malloc(1500000), 3 * HK_PAGE);
+    }
+    look(&now);
+    assert_sums_up(&now);
+    assert_int_equal(now.parts[HK_PART_big_live] - before.parts[HK_PART_big_live], PIECES * 3 * HK_PAGE);
+    assert_true(now.rest_of_process - before.rest_of_process >= PIECES * 3 * HK_PAGE);
+}
+
+UNIT_TEST(system_does_not_say)
+{
+    start();
+    touch(hak_malloc(8 * HK_MIB), 8 * HK_MIB);
+    fake_os_refuse(fake_refuse_resident);
+    look(&now);
+    for (int part = 0; part < HK_PARTS; part++)
+        assert_int_equal(now.parts[part], 0);
+    assert_true(fake_os_calls(FAKE_RESIDENT) > 0 && now.total >= 8 * HK_MIB);
+    fake_os_refuse(fake_refuse_open);
+    look(&now);
+    assert_int_equal(now.total + now.rest_of_process, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(big),
+        cmocka_unit_test(read_only_pages),
+        cmocka_unit_test(large_then_idle),
+        cmocka_unit_test(within_a_slab),
+        cmocka_unit_test(tail),
+        cmocka_unit_test(by_ratio),
+        cmocka_unit_test(metadata),
+        cmocka_unit_test(rest),
+        cmocka_unit_test(system_does_not_say),
+    };
+    return cmocka_run_group_tests_name("residence", tests, NULL, NULL);
+}

@@ -1,0 +1,77 @@
+/* Reuse: each byte that comes back is told under the time that it was idle. */
+#include "unit/unit.h"
+
+#include "base/bits.h"
+#include "count/reuse.h"
+#include "hakmem.h"
+#include "slab/slab.h"
+#include "tiers/giveback.h"
+
+static uint64_t back(unsigned span) { return hk_load(hk_reuse.xback[span]); }
+
+UNIT_TEST(spans)
+{
+    static const struct {
+        uint64_t ms;
+        unsigned span;
+    } cases[] = {{0, 0}, {64, 0}, {65, 1}, {128, 1}, {129, 2}, {512, 3}, {8192, 7}, {8193, 8}, {16384, 8}, {UINT64_MAX, 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t before = back(cases[i].span);
+        hk_reuse_back(cases[i].ms, 1000);
+        assert_int_equal(back(cases[i].span) - before, 1000);
+    }
+}
+
+static void let_pass(uint64_t ms)
+{
+    fake_os_pass_ms(ms);
+    struct hk_pulse pulse = hk_giveback_first_pulse();
+    hk_giveback_look(&pulse);
+    hk_giveback_tick(&pulse);
+}
+
+UNIT_TEST(units)
+{
+    fake_os_reset();
+    unit_start();
+    let_pass(1);
+    uintptr_t run = hk_run_alloc(4, HK_USE_SPARSE);
+    uint64_t idled = hk_load(hk_reuse.xidled), soon = back(0), later = back(3);
+    hk_run_free(run, 4);
+    assert_int_equal(hk_load(hk_reuse.xidled) - idled, 4 * HK_UNIT);
+    let_pass(40);
+    assert_int_equal(hk_run_alloc(4, HK_USE_SPARSE), run);
+    assert_int_equal(back(0) - soon, 4 * HK_UNIT);
+    hk_run_free(run, 4);
+    let_pass(300);
+    hk_runs_purge(hk_reuse_now(), 0); /* gone, and wanted all the same */
+    assert_int_equal(hk_run_alloc(4, HK_USE_SPARSE), run);
+    assert_int_equal(back(3) - later, 4 * HK_UNIT);
+    assert_int_equal(hk_load(hk_reuse.xidled) - idled, 8 * HK_UNIT);
+}
+
+UNIT_TEST(big_blocks)
+{
+    fake_os_reset();
+    unit_start();
+    let_pass(1);
+    void *block = hak_malloc(4 * HK_MIB);
+    uint64_t idled = hk_load(hk_reuse.xidled), before = back(2);
+    hak_free(block);
+    assert_int_equal(hk_load(hk_reuse.xidled) - idled, 4 * HK_MIB);
+    let_pass(192);
+    block = hak_malloc(4 * HK_MIB);
+    assert_int_equal(back(2) - before, 4 * HK_MIB);
+    hak_free(block);
+    let_pass(192);
+    hak_trim(0);
+    block = hak_malloc(4 * HK_MIB); /* mapped anew where one was just unmapped */
+    assert_int_equal(back(2) - before, 8 * HK_MIB);
+    hak_free(block);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(spans), cmocka_unit_test(units), cmocka_unit_test(big_blocks)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,112 @@
+/* Ring: the last events, oldest first, whole or not at all; nothing where there is no ring. */
+#include "unit/unit.h"
+
+#include <pthread.h>
+
+#include "count/ring.h"
+
+enum { SIZE = 8, STEPS = 200000, WRITERS = 2 };
+
+static struct hk_event slots[SIZE];
+static struct hk_ring ring;
+
+struct reading {
+    unsigned count;
+    uint64_t amounts[SIZE];
+    uintptr_t addresses[SIZE];
+    enum hk_event_kind kinds[SIZE];
+};
+
+static void remember(void *context, const struct hk_event_seen *event)
+{
+    struct reading *reading = context;
+    assert_true(reading->count < SIZE);
+    reading->amounts[reading->count] = event->amount;
+    reading->addresses[reading->count] = event->address;
+    reading->kinds[reading->count++] = event->kind;
+}
+
+UNIT_TEST(sizes)
+{
+    assert_int_equal(hk_ring_size(1), 1);
+    assert_int_equal(hk_ring_size(64), 64);
+    assert_int_equal(hk_ring_size(65), 128);
+}
+
+UNIT_TEST(closed)
+{
+    struct reading reading = {0};
+    HK_TRACE(&ring, alloc, 1, 2);
+    hk_ring_read(&ring, remember, &reading);
+    assert_int_equal(reading.count, 0);
+    assert_int_equal(hk_load(ring.xnext), 0);
+}
+
+UNIT_TEST(last_ones_in_order)
+{
+    struct reading few = {0}, last = {0};
+    hk_ring_open(&ring, slots, SIZE);
+    for (uint64_t i = 0; i < 3; i++)
+        HK_TRACE(&ring, alloc, i, i * 16);
+    hk_ring_read(&ring, remember, &few);
+    assert_int_equal(few.count, 3);
+    for (uint64_t i = 3; i < 20; i++)
+        HK_TRACE(&ring, free, i, i * 16);
+    hk_ring_read(&ring, remember, &last);
+    assert_int_equal(last.count, SIZE);
+    for (unsigned i = 0; i < SIZE; i++) {
+        assert_int_equal(last.amounts[i], 20 - SIZE + i);
+        assert_int_equal(last.addresses[i], last.amounts[i] * 16);
+        assert_int_equal(last.kinds[i], HK_EVENT_free);
+    }
+}
+
+/* Half written: not shown, and the others are. */
+UNIT_TEST(torn)
+{
+    struct reading reading = {0};
+    hk_ring_open(&ring, slots, SIZE);
+    for (uint64_t i = 0; i < 5; i++)
+        HK_TRACE(&ring, purge, i, 0);
+    hk_store(slots[2].xstamp, 1);
+    hk_ring_read(&ring, remember, &reading);
+    assert_int_equal(reading.count, 4);
+    assert_int_equal(reading.amounts[2], 3);
+}
+
+static _Atomic unsigned xwriting = WRITERS;
+
+static void *write_events(void *unused)
+{
+    for (uint64_t i = 0; i < STEPS; i++)
+        HK_TRACE(&ring, miss, i, i + 1);
+    hk_sub(xwriting, 1);
+    return unused;
+}
+
+/* Who reads while others write sees nothing that nobody wrote. */
+UNIT_TEST(read_while_written)
+{
+    pthread_t threads[WRITERS];
+    hk_ring_open(&ring, slots, SIZE);
+    for (int i = 0; i < WRITERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_events, NULL), 0);
+    do {
+        struct reading reading = {0};
+        hk_ring_read(&ring, remember, &reading);
+        for (unsigned i = 0; i < reading.count; i++) {
+            assert_int_equal(reading.kinds[i], HK_EVENT_miss);
+            assert_int_equal(reading.addresses[i], reading.amounts[i] + 1);
+        }
+    } while (hk_load(xwriting) > 0);
+    for (int i = 0; i < WRITERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(hk_load(ring.xnext), (uint64_t)WRITERS * STEPS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes), cmocka_unit_test(closed), cmocka_unit_test(last_ones_in_order),
+                                       cmocka_unit_test(torn), cmocka_unit_test(read_while_written)};
+    return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
+}

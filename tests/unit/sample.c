@@ -1,0 +1,172 @@
+/* Sample: what is entered is found again, by its address alone; a site counts what is live and what ever was; what finds no room
+ * is refused, and leaves nothing behind. */
+#include "unit/unit.h"
+
+#include <pthread.h>
+
+#include "guard/sample.h"
+#include "span/map.h"
+#include "support/rng.h"
+
+enum { BLOCKS = 20000, SIZES = 3, THREADS = 4, STEPS = 20000, OWN = 300 };
+
+static const struct hk_stack here = {2, {(void *)0x1000, (void *)0x2000}};
+static const struct hk_stack there = {3, {(void *)0x1000, (void *)0x2000, (void *)0x3000}};
+
+static const void *address(uint64_t i) { return (const void *)(0x7f0000000000 + i * 48); }
+
+struct sums {
+    unsigned sites;
+    int64_t live_blocks, live_bytes;
+    uint64_t blocks, bytes;
+};
+
+static void add_up(void *context, const struct hk_site *site)
+{
+    struct sums *sums = context;
+    sums->sites++;
+    sums->live_blocks += hk_load(site->xlive_blocks);
+    sums->live_bytes += hk_load(site->xlive_bytes);
+    sums->blocks += hk_load(site->xblocks);
+    sums->bytes += hk_load(site->xbytes);
+}
+
+static void assert_sums(unsigned sites, int64_t live_blocks, int64_t live_bytes, uint64_t blocks, uint64_t bytes)
+{
+    struct sums sums = {0};
+    hk_sites_visit(add_up, &sums);
+    assert_int_equal(sums.sites, sites);
+    assert_int_equal(sums.live_blocks, live_blocks);
+    assert_int_equal(sums.live_bytes, live_bytes);
+    assert_int_equal(sums.blocks, blocks);
+    assert_int_equal(sums.bytes, bytes);
+}
+
+static void open_tables(void)
+{
+    hk_map.flat = true;
+    assert_true(hk_samples_open());
+}
+
+UNIT_TEST(by_stack_and_size)
+{
+    open_tables();
+    assert_true(hk_sample_enter(address(1), 100, &here));
+    assert_true(hk_sample_enter(address(2), 120, &here));
+    assert_sums(1, 2, 220, 2, 220);
+    assert_true(hk_sample_enter(address(3), 100, &there));
+    assert_sums(2, 3, 320, 3, 320);
+    assert_true(hk_sample_enter(address(4), 1 << 30, &here));
+    assert_sums(3, 4, 320 + (1 << 30), 4, 320 + (1 << 30));
+    assert_true(hk_sample_lift(address(1)) != 0);
+    assert_sums(3, 3, 220 + (1 << 30), 4, 320 + (1 << 30));
+}
+
+UNIT_TEST(found_once)
+{
+    open_tables();
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        assert_true(hk_sample_enter(address(i), 1 + i % SIZES, &here));
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        assert_true(hk_sample_may_be(address(i)));
+        assert_true(hk_sample_lift(address(i)) != 0);
+        assert_true(hk_sample_lift(address(i)) == 0);
+        assert_true(hk_sample_lift((const char *)address(i) + 16) == 0);
+    }
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        assert_false(hk_sample_may_be(address(i)));
+}
+
+/* A resize that failed: live again, but not allocated once more. */
+UNIT_TEST(put_back)
+{
+    open_tables();
+    assert_true(hk_sample_enter(address(7), 5000, &here));
+    uint64_t record = hk_sample_lift(address(7));
+    assert_sums(1, 0, 0, 1, 5000);
+    hk_sample_put_back(address(7), record);
+    assert_sums(1, 1, 5000, 1, 5000);
+    hk_sample_put_back(address(8), 0);
+    assert_sums(1, 1, 5000, 1, 5000);
+    assert_int_equal(hk_sample_lift(address(7)), record);
+}
+
+UNIT_TEST(full_places)
+{
+    uint64_t entered = 0;
+    open_tables();
+    while (hk_sample_enter(address(entered), 64, &here))
+        entered++;
+    assert_true(entered > BLOCKS);
+    assert_sums(1, (int64_t)entered, (int64_t)entered * 64, entered, entered * 64);
+    assert_int_equal(hk_sample_lift(address(entered)), 0);
+    assert_true(hk_sample_lift(address(0)) != 0);
+    assert_true(hk_sample_enter(address(0), 64, &here));
+}
+
+UNIT_TEST(full_sites)
+{
+    struct hk_stack stack = here;
+    uint64_t entered = 0;
+    open_tables();
+    for (; hk_sample_enter(address(entered), 64, &stack); entered++)
+        stack.frames[0] = (void *)(0x100000 + entered);
+    assert_true(entered > 1000);
+    assert_true(hk_sample_enter(address(entered), 64, &here));
+    assert_sums((unsigned)entered, (int64_t)entered + 1, ((int64_t)entered + 1) * 64, entered + 1, (entered + 1) * 64);
+}
+
+UNIT_TEST(refused)
+{
+    hk_map.flat = true;
+    fake_os_refuse(fake_refuse_map);
+    assert_false(hk_samples_open());
+    fake_os_refuse(NULL);
+    assert_true(hk_samples_open());
+}
+
+/* Each thread has blocks of its own, and all share sites, buckets and the filter. */
+static void *churn(void *argument)
+{
+    uint64_t thread = (uint64_t)(uintptr_t)argument;
+    struct rng rng = rng_seeded(thread);
+    bool live[OWN] = {false};
+    for (int step = 0; step < STEPS; step++) {
+        uint32_t i = rng_below(&rng, OWN);
+        const void *block = address(i * THREADS + thread);
+        struct hk_stack stack = here;
+        stack.frames[1] = (void *)(uintptr_t)(1 + rng_below(&rng, 50));
+        if (live[i])
+            assert_true(hk_sample_lift(block) != 0);
+        else
+            assert_true(hk_sample_enter(block, 64, &stack));
+        live[i] = !live[i];
+    }
+    for (uint64_t i = 0; i < OWN; i++)
+        assert_int_equal(hk_sample_lift(address(i * THREADS + thread)) != 0, live[i]);
+    return NULL;
+}
+
+UNIT_TEST(threads)
+{
+    pthread_t threads[THREADS];
+    struct sums sums = {0};
+    open_tables();
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)i), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    hk_sites_visit(add_up, &sums);
+    assert_int_equal(sums.sites, 50);
+    assert_int_equal(sums.live_blocks, 0);
+    assert_int_equal(sums.live_bytes, 0);
+    assert_int_equal(sums.bytes, sums.blocks * 64);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(by_stack_and_size), cmocka_unit_test(found_once),
+                                       cmocka_unit_test(put_back), cmocka_unit_test(full_places),
+                                       cmocka_unit_test(full_sites), cmocka_unit_test(refused), cmocka_unit_test(threads)};
+    return cmocka_run_group_tests_name("sample", tests, NULL, NULL);
+}
