@@ -1,0 +1,213 @@
+"""hakmem report: on a real report, on a series, with decisions; and the page holds what it must."""
+
+import json
+import re
+import unittest
+from html.parser import HTMLParser
+from pathlib import Path
+
+from hakmem import explain, figures, page, plots, reports
+from tool import PLAIN, ToolTest
+
+DECISIONS = (
+    {
+        "ms": 900,
+        "tick": 6,
+        "who": "ace",
+        "what": "state",
+        "old": "STEADY",
+        "new": "BURST",
+        "unit": "",
+        "seen": {"misses": 1200},
+        "why": "misses rose <threefold></script>",
+    },
+    {
+        "ms": 1800,
+        "tick": 12,
+        "who": "reuse",
+        "what": "purge_delay",
+        "old": 500,
+        "new": 1000,
+        "unit": "ms",
+        "seen": {"refaults": 40},
+        "why": "what was given back came back",
+    },
+    {
+        "ms": 2700,
+        "tick": 18,
+        "who": "goal",
+        "what": "big_cache",
+        "old": 134217728,
+        "new": 67108864,
+        "unit": "bytes",
+        "seen": {},
+        "why": "near the goal",
+    },
+)
+LOG = "".join(json.dumps(decision) + "\n" for decision in DECISIONS) + '{"ms": 3000, "who": "cut o'
+
+
+class Page(HTMLParser):
+    """What the page asks for from elsewhere, its cells, and the data of its plots."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.asked, self.cells, self.scripts, self.plots, self.inside = [], [], [], [], ""
+        self.feed(text)
+        self.data = json.loads(re.search(r"^const figures = (.*);$", self.scripts[-1], re.MULTILINE)[1])
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        self.inside = tag
+        given = dict(attributes)
+        self.asked += [given[name] for name in ("src", "href") if name in given]
+        self.plots += [given["id"]] if given.get("class") == "plot" else []
+
+    def handle_data(self, text: str) -> None:
+        if self.inside == "script" and text.strip():
+            self.scripts.append(text)
+        if self.inside == "td":
+            self.cells.append(text)
+
+
+class OfARun(ToolTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.ok("run", "--report", "r.json", "--", PLAIN, "20000")
+        self.report = json.loads((self.folder / "r.json").read_text())
+        (self.folder / "log").write_text(LOG)
+
+    def series(self, count: int = 4) -> Path:
+        """The real report at several times, with the keys that newer libraries write."""
+        folder = self.folder / "series"
+        folder.mkdir()
+        rows = [row | {"misses": row["served"] // 9} for row in self.report["classes"]]
+        for at in range(count):
+            newer = {
+                "classes": rows,
+                "time_ms": 1000 * (count - at),
+                "resident": self.report["resident"] + (at << 20),
+                "policy": {"state": "BURST", "refill": 64},
+                "resident_parts": {"live": 1 << 20, "idle": at << 20, "rest_of_process": 2 << 20},
+            }
+            (folder / f"{at}.json").write_text(json.dumps(self.report | newer))
+        return folder
+
+    def test_text(self) -> None:
+        said = self.ok("report", "r.json")
+        report = reports.Report(self.report)
+        served = self.report["served"]["malloc"]
+        self.assertIn(figures.count_text(served), said)
+        for part, size in report.parts.items():
+            self.assertRegex(said, rf"{part} +{re.escape(figures.bytes_text(size))} ")
+        self.assertIn(figures.percent_text(1 - report.misses / served, 3), said)
+
+    def test_text_of_a_series_with_decisions(self) -> None:
+        said = self.ok("report", str(self.series()), "--explain", "log")
+        self.assertIn("Over 4 reports", said)
+        self.assertRegex(said, r"resident +\d.*MiB")
+        self.assertRegex(said, r"ACE state +BURST")
+        self.assertRegex(said, r"1\.8 s +reuse +purge_delay +500 ms → 1000 ms +what was given back came back")
+        self.assertIn("128.0 MiB → 64.0 MiB", said)
+
+    def test_page(self) -> None:
+        self.ok("report", str(self.series()), "--explain", "log", "--html", "out.html")
+        text = (self.folder / "out.html").read_text()
+        seen = Page(text)
+        self.assertEqual(seen.asked, [], "it must need nothing from elsewhere")
+        self.assertEqual(set(seen.plots), set(seen.data))
+        self.assertEqual(len(seen.plots), 6)
+        self.assertIn("prefers-color-scheme: dark", text)
+        self.assertIn("Plotly", seen.scripts[0])
+        self.assertIn("misses rose <threefold></script>", seen.cells)
+        for words in ("Where the memory is now", "Memory over time", "Hit rate per size class", "Decisions"):
+            self.assertIn(f"<h2>{words}</h2>", text)
+
+    def test_page_of_one_report_has_no_time_line(self) -> None:
+        self.ok("report", "r.json", "--html", "out.html")
+        text = (self.folder / "out.html").read_text()
+        self.assertNotIn("Memory over time", text)
+        self.assertNotIn("<h2>Decisions", text)
+        self.assertTrue(Page(text).data)
+
+    def test_what_cannot_be_read(self) -> None:
+        (self.folder / "not.json").write_text("{}")
+        self.refused(66, "no such file", "report", "gone.json")
+        self.refused(66, "no JSON report", "report", "not.json")
+        self.refused(66, "No such file", "report", "r.json", "--explain", "gone")
+        self.refused(1, "out.html", "report", "r.json", "--html", "gone/out.html")
+        (self.folder / "other.json").write_text(json.dumps(self.report | {"process": 1}))
+        self.refused(66, "several processes", "report", "r.json", "other.json")
+
+
+class Series(unittest.TestCase):
+    def report(self, **more: object) -> reports.Report:
+        return reports.Report({"served": {"malloc": 100, "free": 10}, "process": 7} | more)
+
+    def test_order_is_the_programs_clock(self) -> None:
+        ordered = reports.in_order([self.report(time_ms=at) for at in (30, 10, 20)])
+        self.assertEqual([report.seconds for report in ordered], [0.01, 0.02, 0.03])
+
+    def test_stacked_plot_holds_every_part_at_every_time(self) -> None:
+        series = [self.report(time_ms=at, resident=5 << 20, resident_parts={"live": at << 20}) for at in (1, 2)]
+        drawn = plots.memory_over_time(
+            series + [self.report(time_ms=3, resident_parts={"idle": 1 << 20})], explain.parse(LOG)
+        )
+        stacked = {trace["name"]: trace["y"] for trace in drawn["data"] if "stackgroup" in trace}
+        self.assertEqual(stacked, {"live": [1, 2, 0], "idle": [0, 0, 1]})
+        self.assertEqual(drawn["data"][-1]["y"], [5, 5, None])
+        self.assertEqual([mark["x0"] for mark in drawn["layout"]["shapes"]], [0.9, 1.8, 2.7])
+
+    def test_missing_keys_are_dashes(self) -> None:
+        bare = self.report()
+        self.assertEqual(
+            (bare.hit_rate, bare.resident, bare.parts, bare.classes, bare.state, bare.policy),
+            (None, None, {}, [], None, {}),
+        )
+        self.assertIn(f"<b>{figures.MISSING}</b><span>without a miss", page.tiles(bare))
+        self.assertIn("<h2>Where the memory is now</h2>", page.page([bare], []))
+
+    def test_hit_rates(self) -> None:
+        self.assertEqual(reports.class_hit_rate({"hit_rate": 0.5, "served": 4, "misses": 0}), 0.5)
+        self.assertEqual(reports.class_hit_rate({"served": 4, "misses": 1}), 0.75)
+        self.assertIsNone(reports.class_hit_rate({"served": 4}))
+        self.assertIsNone(reports.class_hit_rate({"served": 0, "misses": 0}))
+
+    def test_misses_are_the_tiers_sum_where_there_is_none(self) -> None:
+        self.assertEqual(self.report(counters={"misses": 5}).misses, 5)
+        self.assertEqual(
+            self.report(tiers=[{"tier": "tiny", "misses": 2}, {"tier": "mid", "misses": 1}]).hit_rate, 0.97
+        )
+        self.assertIsNone(self.report().misses)
+
+    def test_policy_is_flat(self) -> None:
+        nested = self.report(policy={"state": "STEADY", "numbers": {"refill": 32}, "caps": {"mid": 9}})
+        self.assertEqual((nested.state, nested.policy), ("STEADY", {"refill": 32, "caps.mid": 9}))
+
+    def test_decisions_that_are_cut_off_are_left_out(self) -> None:
+        self.assertEqual([decision.who for decision in explain.parse(LOG)], ["ace", "reuse", "goal"])
+        self.assertEqual(explain.parse('[]\n{"who": "x"}\nnothing\n'), [])
+
+
+class Figures(unittest.TestCase):
+    def test_texts(self) -> None:
+        for said, expected in (
+            (figures.bytes_text(1536), "1.5 KiB"),
+            (figures.bytes_text(12), "12 B"),
+            (figures.bytes_text(None), "-"),
+            (figures.count_text(1234567), "1 234 567"),
+            (figures.short_text(12345), "12.3 k"),
+            (figures.percent_text(0.5), "50.00 %"),
+            (figures.percent_text(1), "100.00 %"),
+            (figures.percent_text(0.999999), "> 99.99 %"),
+            (figures.time_text(3725), "1:02:05"),
+            (figures.time_text(61), "1:01"),
+            (figures.setting_text(12 << 20), "12m"),
+            (figures.setting_text(0), "0"),
+            (figures.setting_text(""), "-"),
+            (figures.unit_text(500, "ms"), "500 ms"),
+        ):
+            self.assertEqual(said, expected)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

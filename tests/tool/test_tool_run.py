@@ -1,0 +1,166 @@
+"""hakmem run: the program is really served, and ends as it would without the tool."""
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import unittest
+from pathlib import Path
+
+from tool import LIBRARY, OWN_MALLOC, PLAIN, STATIC, TOOL, ToolTest
+
+PRINT_HAKMEM = ("sh", "-c", "env | grep ^HAKMEM_ | sort")
+
+
+class Serves(ToolTest):
+    def test_the_report_says_so(self) -> None:
+        self.ok("run", "--report", "out.json", "--", PLAIN, "5000")
+        self.assertGreaterEqual(json.loads((self.folder / "out.json").read_text())["served"]["malloc"], 5000)
+
+    def test_the_librarys_path_comes_first(self) -> None:
+        said = self.ok("run", "--", "sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD="/lib/other.so")
+        self.assertEqual(said.strip(), f"{os.path.realpath(LIBRARY)}:/lib/other.so")
+
+    def test_it_says_what_will_not_be_served(self) -> None:
+        for program, why in ((STATIC, "statically linked"), (OWN_MALLOC, "linked in")):
+            with self.subTest(program):
+                done = self.tool("run", "--", program)
+                self.assertEqual((done.returncode, done.stdout), (0, "1000\n"))
+                self.assertIn(why, done.stderr)
+        self.assertNotIn("will not be served", self.tool("run", "--", PLAIN).stderr)
+
+
+class Passes(ToolTest):
+    def test_exit_codes(self) -> None:
+        for code in (0, 1, 7, 255):
+            self.assertEqual(self.tool("run", "--", "sh", "-c", f"exit {code}").returncode, code)
+
+    def test_signals(self) -> None:
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
+            self.assertEqual(self.tool("run", "--", "sh", "-c", f"kill -{number.value} $$").returncode, -number)
+
+    def test_a_signal_to_the_tool_is_one_to_the_program(self) -> None:
+        process = self.start(*TOOL, "run", "--", "sh", "-c", "trap 'exit 9' USR1; echo ready; read line")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        process.send_signal(signal.SIGUSR1)
+        # The trap may end the shell before it reads the line; communicate() takes a closed pipe for an answer.
+        process.communicate("\n")
+        self.assertEqual(process.returncode, 9)
+
+    def test_arguments_and_input(self) -> None:
+        words = ("--help", "-x", "a b", "--", "--report", "$HOME", "")
+        self.assertEqual(self.ok("run", "--", "printf", "%s|", *words), "".join(f"{word}|" for word in words))
+        self.assertEqual(self.ok("run", "printf", "%s|", *words), "".join(f"{word}|" for word in words))
+
+    def test_options(self) -> None:
+        (self.folder / "my.profile").write_text("# hakmem profile\n")
+        said = self.ok(
+            "run",
+            "--profile",
+            "my.profile",
+            "--goal",
+            "70%",
+            "--limit",
+            "1g",
+            "--learn",
+            "frozen",
+            "--explain",
+            "log",
+            "--report",
+            "out.json",
+            "--set",
+            "purge_delay=7",
+            "--set",
+            "BIG_CACHE=1m",
+            "--",
+            *PRINT_HAKMEM,
+        )
+        expected = {
+            "HAKMEM_PROFILE": f"{self.folder}/my.profile",
+            "HAKMEM_GOAL": "70%",
+            "HAKMEM_LIMIT": "1g",
+            "HAKMEM_LEARN": "frozen",
+            "HAKMEM_EXPLAIN": f"{self.folder}/log",
+            "HAKMEM_REPORT": f"{self.folder}/out.json",
+            "HAKMEM_PURGE_DELAY": "7",
+            "HAKMEM_BIG_CACHE": "1m",
+        }
+        self.assertEqual(dict(line.split("=", 1) for line in said.splitlines()), expected)
+
+
+class Refuses(ToolTest):
+    def test_library_paths_that_the_loader_would_split(self) -> None:
+        for name in ("with space", "with:colon"):
+            place = self.folder / name / "libhakmem.so"
+            place.parent.mkdir()
+            shutil.copy(LIBRARY, place)
+            self.refused(66, "no space or colon", "run", "--", PLAIN, HAKMEM_LIBRARY=str(place))
+
+    def test_what_is_not_there(self) -> None:
+        self.refused(66, "which is not there", "run", "--", PLAIN, HAKMEM_LIBRARY="/none/libhakmem.so")
+        self.refused(127, "no such program", "run", "--", "no-such-program-here")
+        (self.folder / "text").write_text("no program")
+        self.refused(126, "not executable", "run", "--", "./text")
+
+    def test_what_is_not_understood(self) -> None:
+        self.refused(64, "write name=value", "run", "--set", "purge_delay", "--", PLAIN)
+        self.refused(64, "ends in .json", "run", "--live", "--report", "out.txt", "--", PLAIN)
+        self.assertEqual(self.tool("run", "--learn", "perhaps", "--", PLAIN).returncode, 2)
+
+
+class LiveFolder(ToolTest):
+    def reports(self) -> dict[str, str]:
+        said = self.ok("run", *self.words, "--", *PRINT_HAKMEM)
+        return dict(line.split("=", 1) for line in said.splitlines() if line.startswith("HAKMEM_REPORT"))
+
+    def test_it_is_private_and_named_by_process(self) -> None:
+        self.words = ()
+        self.assertEqual(self.reports()["HAKMEM_REPORT"], f"{self.live}/%p.json")
+        self.assertEqual(stat.S_IMODE(self.live.stat().st_mode), 0o700)
+        self.assertGreater(int(self.reports()["HAKMEM_REPORT_EVERY"]), 0)
+
+    def test_when_it_is_used(self) -> None:
+        for words, expected in (
+            (("--report", "a.json"), {"HAKMEM_REPORT"}),
+            (("--no-live",), set()),
+            (("--live", "--report", "a.json"), {"HAKMEM_REPORT", "HAKMEM_REPORT_EVERY"}),
+        ):
+            with self.subTest(words):
+                self.words = words
+                self.assertEqual(set(self.reports()), expected)
+                self.assertFalse(self.live.exists())
+
+    def test_files_of_ended_processes_are_swept(self) -> None:
+        self.live.mkdir(mode=0o700)
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        for name in (f"{ended.pid}.json", f"{os.getpid()}.json", "notes.json"):
+            (self.live / name).write_text("{}")
+        self.ok("run", "--", "true")
+        left = {file.name for file in self.live.iterdir()}
+        self.assertLessEqual({f"{os.getpid()}.json", "notes.json"}, left)
+        self.assertNotIn(f"{ended.pid}.json", left)
+
+    def test_a_folder_that_others_may_enter_is_refused(self) -> None:
+        self.live.mkdir()
+        self.live.chmod(0o755)
+        self.refused(1, "not a private folder", "run", "--", "true")
+        self.live.rmdir()
+        elsewhere = self.folder / "elsewhere"
+        elsewhere.mkdir(mode=0o700)
+        self.live.symlink_to(elsewhere)
+        self.refused(1, "not a private folder", "run", "--", "true")
+        self.assertEqual(list(elsewhere.iterdir()), [])
+
+
+class Options(unittest.TestCase):
+    def test_all_that_it_sets_by_name_is_told_in_its_help(self) -> None:
+        text = Path(__file__).resolve().parents[2].joinpath("tools/hakmem/README.md").read_text()
+        for word in ("--profile", "--goal", "--limit", "--explain", "--report", "--learn", "--set", "--live"):
+            self.assertIn(word, text)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

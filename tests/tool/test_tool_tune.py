@@ -1,0 +1,229 @@
+"""hakmem tune: it measures what it says, chooses by it, and claims no more than the rounds bear out."""
+
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+from hakmem import candidates, interval, launcher, tune
+from tool import OWN_MALLOC, PLAIN, PYTHON, ROOT, TOOL, ToolTest
+
+OPTION_ROW = re.compile(r"^HK_OPT\(NUMBER, (\w+), (\d+), (\d+), (\d+),", re.MULTILINE)
+
+
+class Whole(ToolTest):
+    def test_it_picks_and_writes_a_profile(self) -> None:
+        said = self.ok(
+            "tune", "--budget", "0.02", "--rounds", "5", "--candidates", "3", "-o", "my.profile", "--", PLAIN, "3000"
+        )
+        first, *rest = (self.folder / "my.profile").read_text().splitlines()
+        self.assertEqual(first, "# hakmem profile")
+        settings = [line for line in rest if not line.startswith("#")]
+        self.assertIn("# from: ", "\n".join(rest))
+        for line in settings:
+            self.assertRegex(line, r"^\w+ = \w+$")
+        self.assertRegex(said, r"CPU time +\d.* s +\d.* s +\d.* s +\d\.\d+ \(\d\.\d+ … \d")
+        self.assertRegex(said, r"Against default: (no gain that noise allows|\d+\.\d % (less|MORE))")
+        self.assertRegex(said, r"Against glibc: ")
+        self.assertIn("--profile", said)
+        self.library_understands(settings)
+
+    def library_understands(self, settings: list[str]) -> None:
+        words = [word for line in settings for word in ("--set", line.replace(" = ", "="))]
+        done = self.tool("run", "--report", "r.json", *words, "--", PLAIN)
+        self.assertNotIn("is not a number", done.stderr)
+        self.assertNotIn("unknown option", done.stderr)
+
+    def test_what_it_cannot_tune(self) -> None:
+        self.refused(1, "did not serve", "tune", "--budget", "0", "--rounds", "5", "--", OWN_MALLOC)
+        self.refused(127, "no such program", "tune", "--", "no-such-program-here")
+        self.assertEqual(self.tool("tune", "--rounds", "3", "--", PLAIN).returncode, 2)
+
+
+class Measuring(ToolTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.server = subprocess.Popen(
+            [sys.executable, "-I", "-S", launcher.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.addCleanup(self.end, self.server)
+
+    def ask(self, *command: str, timeout: float = 60, warm: int = 0, **setting: str) -> dict:
+        request = {
+            "command": command,
+            "set": setting,
+            "unset": [],
+            "errors": str(self.folder / "errors"),
+            "warm_bytes": warm,
+            "timeout": timeout,
+        }
+        print(json.dumps(request), file=self.server.stdin, flush=True)
+        return json.loads(self.server.stdout.readline())
+
+    def test_peak_memory_is_the_programs_own(self) -> None:
+        """Not its parents': neither this interpreter's, nor the launcher's."""
+        interpreter, small = self.ask(PYTHON, "-I", "-S", "-c", ""), self.ask(PLAIN)
+        self.assertLess(small["rss_bytes"], interpreter["rss_bytes"] / 2)
+        big = self.ask(PYTHON, "-I", "-S", "-c", "b'x' * (64 << 20)")
+        self.assertGreater(big["rss_bytes"], interpreter["rss_bytes"] + (60 << 20))
+        self.assertLess(self.ask(PLAIN, warm=64 << 20)["rss_bytes"], interpreter["rss_bytes"] / 2)
+
+    def test_work_costs_time_and_faults(self) -> None:
+        little, much = self.ask(PLAIN, "1"), self.ask(PYTHON, "-I", "-S", "-c", "sum(range(10**7)); b'x' * (64 << 20)")
+        for figure in ("cpu_s", "wall_s", "faults"):
+            self.assertGreater(much[figure], little[figure])
+
+    def test_codes_signals_and_variables(self) -> None:
+        self.assertEqual(self.ask("sh", "-c", "exit 7")["code"], 7)
+        self.assertEqual(self.ask("sh", "-c", "kill -9 $$")["code"], -9)
+        self.assertEqual(self.ask("no-such-program-here")["code"], 127)
+        self.assertEqual(self.ask("sh", "-c", 'test "$GREETING" = "a b"', GREETING="a b")["code"], 0)
+        self.assertEqual(self.ask("sh", "-c", "echo oh >&2; echo output")["code"], 0)
+        self.assertEqual((self.folder / "errors").read_text(), "oh\n")
+
+    def test_late_programs_are_ended_with_all_they_left(self) -> None:
+        note = self.folder / "child"
+        self.assertTrue(self.ask("sh", "-c", f"sleep 600 & echo $! > {note}; wait", timeout=3)["late"])
+        self.assertFalse(Path(f"/proc/{note.read_text().strip()}").exists())
+        self.assertEqual(self.ask(PLAIN)["code"], 0)
+
+
+class Server(ToolTest):
+    def test_interrupted_it_leaves_nothing_running(self) -> None:
+        note = self.folder / "running"
+        tuning = self.start(*TOOL, "tune", "--", "sh", "-c", f"echo $$ > {note}; exec sleep 600")
+        self.wait_for(lambda: note.exists() and note.read_text(), "the program has begun")
+        tuning.send_signal(2)
+        self.assertEqual(tuning.wait(), 130)
+        self.wait_for(lambda: not Path(f"/proc/{note.read_text().strip()}").exists(), "the program has ended")
+
+
+class Choosing(unittest.TestCase):
+    """The search on a launcher that makes figures up: what is best is known."""
+
+    def contest(self, cost: dict[str, float], failing: str = "") -> tune.Field:
+        chance = random.Random(3)
+
+        class Made:
+            def run(self, candidate: candidates.Candidate) -> dict:
+                noise = chance.gauss(1, 0.02)
+                return {
+                    "code": 9 if candidate.name == failing else 0,
+                    "cpu_s": cost.get(candidate.name, 1.0) * noise,
+                    "rss_bytes": 1000.0,
+                    "wall_s": 1.0,
+                    "faults": 1.0,
+                    "said": "broken",
+                }
+
+        return tune.Field(Made(), 0, chance)
+
+    def test_the_best_is_found(self) -> None:
+        members = [candidates.Candidate(f"c{index}") for index in range(30)]
+        of = tune.OBJECTIVE["both"]
+        self.assertEqual(tune.search(self.contest({"c17": 0.7}), members, of, str).name, "c17")
+        self.assertEqual(tune.search(self.contest({"c17": 0.7, "c4": 0.8}, failing="c17"), members, of, str).name, "c4")
+
+    def test_the_budget_bounds_the_search(self) -> None:
+        plan = tune.Plan([], "both", budget_s=100, rounds=7, candidates=None, output=Path(), seed=1)
+        count = tune.affordable(plan, run_s=1)
+        self.assertLessEqual(tune.runs_of(count) + 3 * 7, 100)
+        self.assertGreater(tune.runs_of(count + 1) + 3 * 7, 100)
+        self.assertEqual(tune.affordable(plan, run_s=1000), 2)
+        self.assertEqual(
+            [tune.within_budget(plan, run_s).rounds for run_s in (1, 3, 1000)], [7, 5, interval.LEAST_ROUNDS]
+        )
+        self.assertEqual(tune.rungs(9), [(9, 1), (3, 2)])
+
+    def verdict(self, ratio: float) -> str:
+        best, plan = candidates.Candidate("best"), tune.Plan([], "time", 1, 11, None, Path(), 1)
+        contest = self.contest({"best": ratio})
+        for _ in range(plan.rounds):
+            contest.round([candidates.GLIBC, candidates.DEFAULT, best], str)
+        return tune.verdict(contest, best, candidates.DEFAULT, plan)
+
+    def test_what_is_said_of_it(self) -> None:
+        self.assertIn("% less CPU time (95 % sure", self.verdict(0.8))
+        self.assertIn("% MORE CPU time (95 % sure", self.verdict(1.2))
+        self.assertIn("no gain that noise allows", self.verdict(1.0))
+
+
+class Profiles(ToolTest):
+    def written(self, options: dict[str, str]) -> list[str]:
+        plan = tune.Plan(["prog", "a\nb"], "both", 1, 5, None, self.folder / "p", 1)
+        tune.write_profile(plan, candidates.Candidate("it"), options, ["Against default: less."])
+        return (self.folder / "p").read_text().splitlines()
+
+    def test_each_setting_has_its_line_and_all_else_is_comment(self) -> None:
+        first, *rest = self.written({"big_cache": str(12 << 20), "purge_delay": "7"})
+        self.assertEqual(first, "# hakmem profile")
+        self.assertEqual([line for line in rest if not line.startswith("#")], ["big_cache = 12m", "purge_delay = 7"])
+        self.assertIn("# Against default: less.", rest)
+
+
+class Candidates(unittest.TestCase):
+    def setUp(self) -> None:
+        rows = OPTION_ROW.findall((ROOT / "src/policy/options.def").read_text())
+        self.options = {name: (int(usual), int(least), int(most)) for name, usual, least, most in rows}
+
+    def test_they_are_within_the_librarys_bounds(self) -> None:
+        for candidate in candidates.draw(500, random.Random(1), self.options):
+            for name, value in candidate.options.items():
+                _, least, most = self.options[name]
+                self.assertTrue(least <= int(value) <= most, candidate.name)
+
+    def test_they_reach_over_all_options_and_around_the_defaults(self) -> None:
+        drawn = candidates.draw(500, random.Random(1), self.options)
+        for name in candidates.RANGES:
+            values = [int(candidate.options[name]) for candidate in drawn if name in candidate.options]
+            self.assertTrue(min(values) < self.options[name][0], name)
+            self.assertTrue(max(values) > self.options[name][0] or self.options[name][0] == self.options[name][2], name)
+
+    def test_no_two_alike_and_only_what_the_library_knows(self) -> None:
+        drawn = candidates.draw(100, random.Random(1), {"big_fit": 400})
+        self.assertEqual(len({candidate.name for candidate in drawn}), len(drawn))
+        self.assertEqual({name for candidate in drawn for name in candidate.options}, {"big_fit"})
+        self.assertEqual(candidates.draw(5, random.Random(1), {}), [])
+        self.assertEqual(candidates.named({"big_fit": 400}), [])
+        self.assertEqual(
+            [c.options for c in candidates.named({"profile": ""})], [{"profile": n} for n in candidates.PROFILES]
+        )
+
+
+class Intervals(unittest.TestCase):
+    def test_students_quantiles(self) -> None:
+        for freedom, tabled in ((4, 2.776), (6, 2.447), (10, 2.228), (30, 2.042)):
+            self.assertAlmostEqual(interval.student_quantile(0.975, freedom) / tabled, 1, delta=0.01)
+
+    def covered(self, truth: float, cases: int = 150, rounds: int = 11) -> float:
+        chance = random.Random(5)
+        held = 0
+        for _ in range(cases):
+            base = [chance.uniform(1, 2) for _ in range(rounds)]
+            found = interval.ratio([value * truth * chance.gauss(1, 0.05) for value in base], base)
+            held += found.low <= truth <= found.high
+        return held / cases
+
+    def test_it_holds_the_truth_about_as_often_as_it_says(self) -> None:
+        self.assertGreater(self.covered(1.0), 0.90)
+        self.assertGreater(self.covered(0.8), 0.90)
+
+    def test_few_rounds_and_no_noise(self) -> None:
+        self.assertIsNone(interval.ratio([1] * 4, [1] * 4))
+        self.assertEqual(interval.ratio([2.0] * 6, [1.0] * 6), interval.Ratio(2.0, 2.0, 2.0))
+        self.assertEqual(interval.paired([0, 1], [0, 0])[0], 1.0)
+        self.assertEqual(statistics.median(interval.paired([3, 1], [1, 1])), 2.0)
+
+
+if __name__ == "__main__":
+    os.environ.pop("LD_PRELOAD", None)
+    unittest.main(verbosity=2)

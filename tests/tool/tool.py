@@ -1,0 +1,73 @@
+"""What the tests of the tool share: it is started as a user starts it, in an environment of the test's own."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+LIBRARY = os.environ["HAKMEM_LIBRARY"]
+PROGRAMS = Path(os.environ["TOOL_PROGRAMS"])
+PLAIN, STATIC, OWN_MALLOC = (str(PROGRAMS / f"test_tool_{name}") for name in ("plain", "static", "own_malloc"))
+PYTHON = os.path.realpath(sys.executable)
+TOOL = [sys.executable, "-m", "hakmem"]
+ROOT = Path(__file__).resolve().parents[2]
+WAIT_S = 30
+
+
+class ToolTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name).resolve()
+        (self.folder / "runtime").mkdir()
+        self.live = self.folder / "runtime/hakmem"
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
+        self.env |= {"HAKMEM_LIBRARY": LIBRARY, "XDG_RUNTIME_DIR": str(self.folder / "runtime")}
+
+    def tool(self, *words: str, **more: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [*TOOL, *words],
+            env=self.env | more,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def ok(self, *words: str, **more: str) -> str:
+        done = self.tool(*words, **more)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def refused(self, code: int, said: str, *words: str, **more: str) -> None:
+        done = self.tool(*words, **more)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertIn(said, " ".join((done.stdout + done.stderr).split()))
+        self.assertNotIn("Traceback", done.stderr)
+
+    def wait_for(self, condition, what: str) -> None:
+        until = time.monotonic() + WAIT_S
+        while not condition():
+            self.assertLess(time.monotonic(), until, f"never: {what}")
+            time.sleep(0.02)
+
+    def start(self, *words: str, **more: str) -> subprocess.Popen:
+        process = subprocess.Popen(
+            words,
+            env=self.env | more,
+            cwd=self.folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.addCleanup(self.end, process)
+        return process
+
+    def end(self, process: subprocess.Popen) -> None:
+        process.kill()
+        process.communicate()

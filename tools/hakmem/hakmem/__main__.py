@@ -1,0 +1,3 @@
+from hakmem.cli import main
+
+main()

@@ -1,0 +1,77 @@
+"""What `hakmem tune` may try: names of profiles, and values of the options that cost or save memory and time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hakmem.figures import setting_text
+
+PROFILES = ("throughput", "balanced", "compact")
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@dataclass(frozen=True)
+class Range:
+    """Drawn so that each doubling is as likely as any other; `also`: a value outside, tried one time in six."""
+
+    low: int
+    high: int
+    also: int | None = None
+
+    def draw(self, chance: random.Random) -> int:
+        if self.also is not None and chance.random() < 1 / 6:
+            return self.also
+        drawn = round(self.low * (self.high / self.low) ** chance.random())
+        return drawn if self.high < 4096 else rounded(drawn)
+
+
+# Inside the bounds of options.def, and no wider than may matter to a program that ends within minutes.
+RANGES = {
+    "thread_cache": Range(64 * KIB, 256 * MIB),
+    "depot": Range(64 * KIB, 256 * MIB, also=0),
+    "purge_delay": Range(1, 60_000, also=0),
+    "big_cache": Range(1 * MIB, 4096 * MIB, also=0),
+    "big_fit": Range(100, 400),
+    "huge_pages_from": Range(1 * MIB, 1024 * MIB, also=0),
+}
+LEAST_CHANGED, MOST_CHANGED = 1, 4
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Settings of a run: HAKMEM's options; or, where there is no library, another's malloc."""
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    hakmem: bool = True
+
+
+DEFAULT = Candidate("default")
+GLIBC = Candidate("glibc", hakmem=False)
+
+
+def rounded(value: int) -> int:
+    """To two significant bits or so: figures that a person can read."""
+    step = 1 << max(0, value.bit_length() - 3)
+    return value // step * step
+
+
+def draw(count: int, chance: random.Random, known: Mapping[str, object]) -> list[Candidate]:
+    """Random settings, of the options that this library has; no two alike."""
+    names = [name for name in RANGES if name in known]
+    found: dict[str, Candidate] = {}
+    for _ in range(count * 4):
+        if len(found) >= count or not names:
+            break
+        changed = chance.sample(names, min(len(names), chance.randint(LEAST_CHANGED, MOST_CHANGED)))
+        options = {name: str(RANGES[name].draw(chance)) for name in sorted(changed)}
+        label = ", ".join(f"{name} {setting_text(value)}" for name, value in options.items())
+        found.setdefault(label, Candidate(label, options))
+    return list(found.values())
+
+
+def named(known: Mapping[str, object]) -> list[Candidate]:
+    """The profiles, where the library knows the word."""
+    return [Candidate(name, {"profile": name}) for name in PROFILES] if "profile" in known else []

@@ -1,0 +1,165 @@
+"""The command line. Each command imports what it needs: `run` stands before every start of a program."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import List, Optional
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from hakmem import __version__
+from hakmem.interval import LEAST_ROUNDS
+from hakmem.library import find_library
+from hakmem.trouble import FAILED, Trouble
+
+PIPE_WIDTH = 120
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+# What follows the program's name is the program's.
+PROGRAM = {"ignore_unknown_options": False, "allow_interspersed_args": False}
+
+
+def console() -> Console:
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            library = str(find_library())
+        except Trouble:
+            library = "no library found"
+        print(f"hakmem {__version__} ({library})")
+        raise typer.Exit
+
+
+@app.callback()
+def hakmem(
+    version: bool = typer.Option(
+        False, "--version", is_eager=True, callback=show_version, help="The tool's version, and which library it uses."
+    )
+) -> None:
+    """Runs programs on HAKMEM, shows what it does in them, tunes it, and says what is in its way."""
+
+
+class Learn(str, Enum):
+    on, off, frozen, canary = "on", "off", "frozen", "canary"
+
+
+@app.command(context_settings=PROGRAM)
+def run(
+    command: List[str] = typer.Argument(..., metavar="[--] PROGRAM [ARGS]..."),
+    profile: Optional[str] = typer.Option(None, help="throughput, balanced, compact, debug; or a file."),
+    goal: Optional[str] = typer.Option(None, help="The memory goal: bytes (512m) or per cent."),
+    limit: Optional[str] = typer.Option(None, help="Bytes that malloc may never pass."),
+    learn: Optional[Learn] = typer.Option(None, help="Whether HAKMEM adapts to the program."),
+    explain_file: Optional[str] = typer.Option(
+        None, "--explain", metavar="FILE", help="A line for each decision, and why."
+    ),
+    report_file: Optional[str] = typer.Option(
+        None, "--report", metavar="FILE", help="At exit: where the memory is (.json: for `hakmem report`; - is stderr)."
+    ),
+    live: Optional[bool] = typer.Option(
+        None, "--live/--no-live", help="Report each second, for `hakmem top`. On unless there is a --report."
+    ),
+    setting: List[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Any option; may be repeated."),
+) -> None:
+    """Runs a program on HAKMEM; ends as the program ends."""
+    from hakmem import run as runs
+
+    options = dict(map(runs.parse_setting, setting))
+    named = {
+        "profile": runs.profile_value(profile),
+        "goal": goal,
+        "limit": limit,
+        "learn": learn.value if learn else None,
+        "explain": runs.absolute(explain_file),
+    }
+    options |= {name: value for name, value in named.items() if value is not None}
+    runs.run(command, runs.Wishes(options, report_file, live))
+
+
+@app.command()
+def top(
+    pid: int = typer.Argument(..., metavar="PID"),
+    once: bool = typer.Option(False, "--once", help="One frame, for pipes."),
+    save: Optional[Path] = typer.Option(
+        None, metavar="FOLDER", help="Keep every report there, for `hakmem report FOLDER`."
+    ),
+) -> None:
+    """A live view of a process that HAKMEM serves; q ends."""
+    from hakmem import top as tops
+
+    tops.top(pid, once, save, console())
+
+
+@app.command()
+def report(
+    files: List[Path] = typer.Argument(
+        ..., metavar="FILE...", help="JSON reports, or a folder of them (`hakmem top --save`)."
+    ),
+    explain_log: Optional[Path] = typer.Option(
+        None, "--explain", metavar="LOG", help="The log that HAKMEM_EXPLAIN wrote."
+    ),
+    html: Optional[Path] = typer.Option(None, metavar="OUT.html", help="Write a page with plots as well."),
+) -> None:
+    """Says where the memory is and was, and what was decided."""
+    from hakmem import explain, page, report_text, reports
+
+    found = reports.read_all(files)
+    decisions = explain.read(explain_log) if explain_log else []
+    report_text.show(found, decisions, console())
+    if html:
+        page.write(html, found, decisions)
+        print(f"written to {html}")
+
+
+class Objective(str, Enum):
+    time, memory, both = "time", "memory", "both"
+
+
+@app.command(context_settings=PROGRAM)
+def tune(
+    command: List[str] = typer.Argument(..., metavar="[--] PROGRAM [ARGS]..."),
+    objective: Objective = typer.Option(Objective.both, "--for", help="CPU time, peak memory, or their product."),
+    budget: float = typer.Option(10.0, min=0, metavar="MINUTES", help="How long it may take."),
+    rounds: int = typer.Option(11, min=LEAST_ROUNDS, help="Closing rounds of the best against the default and glibc."),
+    candidates: Optional[int] = typer.Option(None, min=2, help="At most so many; else as many as the budget bears."),
+    output: Path = typer.Option(Path("hakmem.profile"), "--output", "-o", help="The profile."),
+    seed: int = typer.Option(1, help="Of the random search."),
+) -> None:
+    """Runs a program under candidate policies, and writes the best as a profile."""
+    from hakmem import tune as tunes
+
+    tunes.tune(tunes.Plan(command, objective.value, budget * 60, rounds, candidates, output, seed), console())
+
+
+@app.command(context_settings=PROGRAM)
+def doctor(
+    command: Optional[List[str]] = typer.Argument(None, metavar="[[--] PROGRAM [ARGS]...]"),
+    try_it: bool = typer.Option(False, "--try", help="Run the program too, and see whether it is served."),
+) -> None:
+    """Says what matters on this machine, and whether HAKMEM really serves."""
+    from hakmem import doctor as doctors
+
+    if not doctors.doctor(command or [], try_it, console()):
+        raise typer.Exit(FAILED)
+
+
+def main() -> None:
+    try:
+        app()
+    except Trouble as trouble:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"hakmem: {trouble}", style="red"))
+        sys.exit(trouble.code)
+    except KeyboardInterrupt:
+        sys.exit(130)

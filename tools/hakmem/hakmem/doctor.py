@@ -1,0 +1,383 @@
+"""hakmem doctor: what stands in HAKMEM's way here, and does it really serve?"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from hakmem import elf
+from hakmem.figures import bytes_text, count_text
+from hakmem.library import find_library, find_program, preload
+from hakmem.run import variable
+from hakmem.trouble import Trouble
+
+OK, NOTE, WARNING = "ok", "note", "warning"
+STYLES = {OK: "green", NOTE: "yellow", WARNING: "bold red"}
+USUAL_MAPS = 65530  # the kernel's own default of vm.max_map_count
+TRY_S = 60
+NO_LIMIT = 1 << 60
+
+
+@dataclass(frozen=True)
+class Line:
+    level: str
+    subject: str
+    found: str
+    advice: str = ""
+    stops: bool = False  # HAKMEM does not serve because of it
+
+
+class System:
+    """Files under /proc and /sys; a test gives a root of its own."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.root = root
+
+    def text(self, path: str) -> str | None:
+        try:
+            return (self.root / path).read_text().strip()
+        except OSError:
+            return None
+
+    def number(self, path: str) -> int | None:
+        text = self.text(path)
+        return int(text) if text and text.lstrip("-").isdecimal() else None
+
+    def meminfo(self, name: str) -> int | None:
+        for line in (self.text("proc/meminfo") or "").splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024
+        return None
+
+
+def limits() -> Iterator[Line]:
+    for name, kind in (("RLIMIT_AS", resource.RLIMIT_AS), ("RLIMIT_DATA", resource.RLIMIT_DATA)):
+        soft, _ = resource.getrlimit(kind)
+        if soft == resource.RLIM_INFINITY:
+            yield Line(OK, name, "unlimited")
+        else:
+            yield Line(
+                NOTE,
+                name,
+                bytes_text(soft),
+                "HAKMEM asks for address space in larger pieces than glibc: malloc fails where "
+                "this is used up. Raise it (ulimit -v, -d), and limit memory by HAKMEM_LIMIT or a cgroup",
+            )
+
+
+def mappings(system: System) -> Iterator[Line]:
+    count = system.number("proc/sys/vm/max_map_count")
+    if count is None or count >= USUAL_MAPS:
+        yield Line(OK, "vm.max_map_count", count_text(count))
+    else:
+        yield Line(
+            NOTE,
+            "vm.max_map_count",
+            count_text(count),
+            f"below the usual {USUAL_MAPS}: sysctl vm.max_map_count={USUAL_MAPS}",
+        )
+
+
+def huge_pages(system: System) -> Iterator[Line]:
+    modes = system.text("sys/kernel/mm/transparent_hugepage/enabled")
+    mode = modes.partition("[")[2].partition("]")[0] if modes else None
+    if mode is None:
+        yield Line(
+            NOTE,
+            "huge pages",
+            "the kernel has none",
+            "HAKMEM_HUGE_PAGES_FROM has no effect; more page faults than could be",
+        )
+    elif mode == "never":
+        yield Line(
+            NOTE,
+            "huge pages",
+            "never",
+            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled: fewer page faults " "for large heaps",
+        )
+    elif mode == "always":
+        yield Line(
+            OK,
+            "huge pages",
+            "always (RSS of any allocator may be rounded up by them; madvise leaves the choice to HAKMEM)",
+        )
+    else:
+        yield Line(OK, "huge pages", mode)
+
+
+def overcommit(system: System) -> Iterator[Line]:
+    mode = system.number("proc/sys/vm/overcommit_memory")
+    if mode == 2:
+        left = (system.meminfo("CommitLimit") or 0) - (system.meminfo("Committed_AS") or 0)
+        yield Line(
+            NOTE,
+            "overcommit",
+            f"2 (strict), {bytes_text(left)} left to promise",
+            "what is mapped counts, touched or not: malloc may fail early. vm.overcommit_memory=0 is usual",
+        )
+    else:
+        yield Line(
+            OK,
+            "overcommit",
+            {0: "0 (heuristic)", 1: "1 (always)"}.get(mode if mode is not None else -1, "not readable"),
+        )
+
+
+def swap(system: System) -> Iterator[Line]:
+    total, free = system.meminfo("SwapTotal"), system.meminfo("SwapFree")
+    if not total:
+        yield Line(OK, "swap", "none")
+    else:
+        yield Line(
+            OK,
+            "swap",
+            f"{bytes_text(total - (free or 0))} of {bytes_text(total)} used (what is swapped out is not in RSS)",
+        )
+
+
+def own_groups(system: System) -> dict[str, str]:
+    """Of each controller, this process's cgroup; "" is version 2."""
+    lines = [
+        line.split(":", 2) for line in (system.text("proc/self/cgroup") or "").splitlines() if line.count(":") >= 2
+    ]
+    return {controller: path.lstrip("/") for _, controllers, path in lines for controller in controllers.split(",")}
+
+
+def group_texts(system: System, base: str, group: str, file: str) -> list[str]:
+    """Of the group and of those above it; inside a container, that is the root alone."""
+    places = [Path(group), *Path(group).parents] if group else [Path()]
+    return [text for text in (system.text(str(Path(base) / place / file)) for place in places) if text]
+
+
+def cgroup(system: System) -> Iterator[Line]:
+    groups = own_groups(system)
+    if system.text("sys/fs/cgroup/cgroup.controllers") is not None:
+        read = {
+            file: group_texts(system, "sys/fs/cgroup", groups.get("", ""), file)
+            for file in ("memory.max", "memory.high", "cpu.max")
+        }
+        quotas = [text.split() for text in read.pop("cpu.max") if not text.startswith("max")]
+        yield memory_line("cgroup v2 memory", read)
+        yield Line(OK, "cgroup v2 cpu", cpu_text(*(quotas[0][:2] if quotas else ("max", ""))))
+    elif "memory" in groups or "cpu" in groups:
+        limit = "memory.limit_in_bytes"
+        yield memory_line(
+            "cgroup v1 memory", {limit: group_texts(system, "sys/fs/cgroup/memory", groups.get("memory", ""), limit)}
+        )
+        quota, period = (
+            (group_texts(system, "sys/fs/cgroup/cpu", groups.get("cpu", ""), f"cpu.cfs_{what}_us") or ["-1"])[0]
+            for what in ("quota", "period")
+        )
+        yield Line(OK, "cgroup v1 cpu", cpu_text(quota, period))
+    else:
+        yield Line(
+            NOTE, "cgroup", "none that is readable", "a memory goal has to be given: HAKMEM_GOAL=BYTES or PERCENT"
+        )
+
+
+def memory_line(subject: str, read: dict[str, list[str]]) -> Line:
+    """The least counts, whosever it is. Version 1 says "no limit" by a number beyond all memory."""
+    numbers = {
+        file: [int(text) for text in texts if text.isdecimal() and int(text) < NO_LIMIT] for file, texts in read.items()
+    }
+    shown = [f"{file} {bytes_text(min(values))}" for file, values in numbers.items() if values]
+    return Line(OK, subject, ", ".join(shown) or "no limit")
+
+
+def cpu_text(quota: str, period: str) -> str:
+    cpus = f"{len(os.sched_getaffinity(0))} processors to run on"
+    if quota in ("max", "-1") or not period.isdecimal():
+        return f"no quota, {cpus}"
+    return f"{int(quota) / int(period):g} processors' time, {cpus}"
+
+
+def pressure(system: System) -> Iterator[Line]:
+    if system.text("proc/pressure/memory"):
+        yield Line(OK, "memory pressure (PSI)", "readable")
+    else:
+        yield Line(
+            NOTE,
+            "memory pressure (PSI)",
+            "not readable",
+            "nearness to a limit is judged by sizes alone; the kernel has it with psi=1",
+        )
+
+
+def versions(system: System) -> Iterator[Line]:
+    libc, version = platform.libc_ver()
+    yield Line(
+        OK if libc == "glibc" else NOTE,
+        "libc",
+        f"{libc or 'unknown'} {version}",
+        "" if libc == "glibc" else "the library is built for glibc; where it is another, link libhakmem.a",
+    )
+    yield Line(OK, "kernel", platform.release())
+    sizes = next(
+        (
+            line.partition(":")[2].strip()
+            for line in (system.text("proc/cpuinfo") or "").splitlines()
+            if line.startswith("address sizes")
+        ),
+        "address sizes not known",
+    )
+    aslr = {0: "off", 1: "on, heap excepted", 2: "on"}.get(system.number("proc/sys/kernel/randomize_va_space") or 0)
+    bits = system.number("proc/sys/vm/mmap_rnd_bits")
+    yield Line(OK, "address space", f"{sizes}; ASLR {aslr}" + (f", {bits} random bits" if bits else ""))
+
+
+def environment() -> Iterator[Line]:
+    others = [
+        part
+        for part in os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
+        if any(name in Path(part).name for name in elf.ALLOCATOR_LIBRARIES)
+    ]
+    if others:
+        yield Line(
+            NOTE, "LD_PRELOAD", f"holds {', '.join(others)} already", "HAKMEM is put before it; unset it to be sure"
+        )
+    for name in sorted(name for name in os.environ if name.startswith("HAKMEM_") and name != "HAKMEM_LIBRARY"):
+        yield Line(
+            NOTE,
+            name,
+            f"is set to {os.environ[name]!r}",
+            "an option from the environment: it holds for every program here",
+        )
+
+
+def library_lines(library: Path) -> Iterator[Line]:
+    yield Line(OK, "library", str(library))
+    tls = elf.read(library)
+    if tls:
+        yield Line(
+            OK,
+            "static TLS",
+            f"{tls.tls_bytes} bytes; given for sure to a preload, and to dlopen out of glibc's small reserve",
+        )
+
+
+def try_serving(library: Path, command: list[str]) -> tuple[int | None, str]:
+    """How many allocations were served, and what the program said; None: it does not end. A preload that fails, fails in
+    silence: HAKMEM's own report is the witness."""
+    with tempfile.TemporaryDirectory(prefix="hakmem-doctor-") as folder:
+        own = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
+        env = own | {"LD_PRELOAD": preload(library, own), variable("report"): f"{folder}/%p.json"}
+        try:
+            done = subprocess.run(
+                command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRY_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return None, ""
+        said = done.stderr.decode(errors="replace")
+        return sum(served_by(file) for file in Path(folder).glob("*.json")), said
+
+
+def loader_complaint(said: str) -> str | None:
+    return next((line.strip() for line in said.splitlines() if "LD_PRELOAD" in line), None)
+
+
+def small_program_line(library: Path) -> Line:
+    served, said = try_serving(library, [sys.executable, "-I", "-S", "-c", ""])
+    subject = "a small program (Python)"
+    if served:
+        return Line(OK, subject, f"served, {count_text(served)} allocations")
+    return Line(
+        WARNING,
+        subject,
+        f"NOT served: {loader_complaint(said) or 'it left no report of an allocation'}",
+        f"is {library} whole, and of this machine? file {library}; ldd {library}",
+        stops=True,
+    )
+
+
+def trial_line(library: Path, command: list[str]) -> Line:
+    """No report is no proof: who ends by a signal or by _exit leaves none."""
+    served, said = try_serving(library, command)
+    if served is None:
+        return Line(
+            NOTE, command[0], f"tried, and had not ended after {TRY_S} s", "start it by hakmem run, and ask hakmem top"
+        )
+    if served:
+        return Line(OK, command[0], f"tried: served, {count_text(served)} allocations")
+    complaint = loader_complaint(said)
+    if complaint:
+        return Line(
+            WARNING, command[0], f"tried: NOT served: {complaint}", "the library is not for this program", stops=True
+        )
+    return Line(
+        NOTE,
+        command[0],
+        "tried, and left no report",
+        "it ended by a signal or by _exit, or was not served: start it by "
+        "hakmem run, and ask hakmem top while it runs",
+    )
+
+
+def served_by(file: Path) -> int:
+    try:
+        return int(json.loads(file.read_text())["served"]["malloc"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def program_lines(library: Path, command: list[str], try_it: bool) -> Iterator[Line]:
+    program = find_program(command[0])
+    target = elf.executable_of(program)
+    subject = str(program) if target == program else f"{program} (run by {target})"
+    reason = elf.why_not_served(program, library)
+    note = elf.note_on(program)
+    if reason:
+        yield Line(WARNING, subject, f"will not be served: {reason}", stops=True)
+    elif elf.read(target) is None:
+        yield Line(NOTE, subject, "cannot be read as an executable", "--try runs it and sees")
+    else:
+        yield Line(OK, subject, "can be served")
+    if note:
+        yield Line(NOTE, subject, note)
+    if try_it and not reason:
+        yield trial_line(library, command)
+
+
+def environment_lines(system: System) -> Iterator[Line]:
+    yield from limits()
+    for check in (mappings, huge_pages, overcommit, swap, cgroup, pressure, versions):
+        yield from check(system)
+    yield from environment()
+
+
+def diagnose(command: list[str], try_it: bool) -> Iterator[Line]:
+    yield from environment_lines(System())
+    try:
+        library = find_library()
+    except Trouble as trouble:
+        yield Line(WARNING, "library", str(trouble), stops=True)
+        return
+    yield from library_lines(library)
+    yield small_program_line(library)
+    if command:
+        yield from program_lines(library, command, try_it)
+
+
+def doctor(command: list[str], try_it: bool, console: Console) -> bool:
+    """True: nothing keeps HAKMEM from serving."""
+    serves = True
+    for line in diagnose(command, try_it):
+        serves = serves and not line.stops
+        console.print(
+            Text.assemble((f"{line.level:>7}  ", STYLES[line.level]), (line.subject, "bold"), f"  {line.found}"),
+            soft_wrap=True,
+        )
+        if line.advice:
+            console.print(Text(f"         → {line.advice}", style="dim"), soft_wrap=True)
+    console.print(Text("HAKMEM serves here." if serves else "HAKMEM does not serve: see the warnings.", style="bold"))
+    return serves

@@ -1,0 +1,243 @@
+"""What an executable file says of itself: can a preload serve it, and has it a malloc of its own?"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import stat
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_TLS = 1, 2, 3, 7
+SHT_SYMTAB, SHT_DYNSYM = 2, 11
+DT_NULL, DT_NEEDED, DT_STRTAB = 0, 1, 5
+# A function that only this allocator defines, and its name. What exports a plain "malloc" has one as well, whosever it is.
+OWN_MALLOC = {
+    b"hak_malloc": "HAKMEM",
+    b"mallctl": "jemalloc",
+    b"je_mallctl": "jemalloc",
+    b"_rjem_malloc": "jemalloc",
+    b"_rjem_mallctl": "jemalloc",
+    b"mi_malloc": "mimalloc",
+    b"tc_malloc": "tcmalloc",
+    b"rpmalloc": "rpmalloc",
+    b"runtime.mallocgc": "Go's runtime",
+}
+ALLOCATOR_LIBRARIES = ("jemalloc", "tcmalloc", "mimalloc", "snmalloc", "rpmalloc", "hoard", "mesh")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The shapes of one word size: how headers unpack, and which of the fields are where."""
+
+    header: str
+    program: str
+    section: str
+    dynamic: str
+    symbol: str
+
+    def program_fields(self, fields: tuple) -> tuple[int, int, int, int, int]:
+        """kind, offset, address, bytes in the file, bytes in memory"""
+        at = (0, 2, 3, 5, 6) if self is WIDE else (0, 1, 2, 4, 5)
+        return tuple(fields[index] for index in at)  # type: ignore[return-value]
+
+    def symbol_fields(self, fields: tuple) -> tuple[int, int]:
+        """offset of the name, section: 0 where it is not defined here"""
+        return (fields[0], fields[3]) if self is WIDE else (fields[0], fields[5])
+
+
+WIDE = Layout("16xHHIQQQIHHHHHH", "IIQQQQQQ", "IIQQQQIIQQ", "qQ", "IBBHQQ")
+NARROW = Layout("16xHHIIIIIHHHHHH", "IIIIIIII", "IIIIIIIIII", "iI", "IIIBBH")
+
+
+@dataclass
+class Elf:
+    wide: bool
+    machine: int
+    interpreter: str | None = None
+    tls_bytes: int = 0
+    needed: list[str] = field(default_factory=list)
+    own_malloc: str | None = None  # whose
+    exports_malloc: bool = False
+
+
+class Reader:
+    def __init__(self, data: bytes | mmap.mmap) -> None:
+        self.data = data
+        self.layout = WIDE if data[4] == 2 else NARROW
+        self.order = "<" if data[5] == 1 else ">"
+        (
+            _,
+            self.machine,
+            _,
+            _,
+            self.programs_at,
+            self.sections_at,
+            _,
+            _,
+            self.program_bytes,
+            self.program_count,
+            self.section_bytes,
+            self.section_count,
+            _,
+        ) = self.unpack(self.layout.header, 0)
+
+    def unpack(self, shape: str, offset: int) -> tuple:
+        return struct.unpack_from(self.order + shape, self.data, offset)
+
+    def segments(self) -> Iterator[tuple[int, int, int, int, int]]:
+        for index in range(self.program_count):
+            yield self.layout.program_fields(
+                self.unpack(self.layout.program, self.programs_at + index * self.program_bytes)
+            )
+
+    def text(self, offset: int) -> str:
+        return self.data[offset : self.data.find(b"\0", offset)].decode(errors="replace")
+
+    def file_offset(self, address: int) -> int:
+        for kind, offset, start, in_file, _ in self.segments():
+            if kind == PT_LOAD and start <= address < start + in_file:
+                return address - start + offset
+        return address
+
+    def needed(self, offset: int, size: int) -> list[str]:
+        step = struct.calcsize(self.order + self.layout.dynamic)
+        entries = [self.unpack(self.layout.dynamic, at) for at in range(offset, offset + size - step + 1, step)]
+        strings = next((value for tag, value in entries if tag == DT_STRTAB), None)
+        if strings is None:
+            return []
+        names = self.file_offset(strings)
+        return [self.text(names + value) for tag, value in entries if tag == DT_NEEDED]
+
+    def defined(self, kind: int, wanted: Iterable[bytes]) -> set[bytes]:
+        """Which of the wanted names a symbol table of this kind defines."""
+        sections = [
+            self.unpack(self.layout.section, self.sections_at + index * self.section_bytes)
+            for index in range(self.section_count)
+        ]
+        found: set[bytes] = set()
+        for section in sections:
+            if section[1] == kind and section[6] < len(sections):
+                found |= self.names_in(section[4], section[5], sections[section[6]], wanted)
+        return found
+
+    def names_in(self, offset: int, size: int, strings: tuple, wanted: Iterable[bytes]) -> set[bytes]:
+        names = self.data[strings[4] : strings[4] + strings[5]]
+        ended = [name + b"\0" for name in wanted]
+        at = {position: name[:-1] for name in ended for position in positions(names, name)}
+        shape = struct.Struct(self.order + self.layout.symbol)
+        table = self.data[offset : offset + size - size % shape.size]
+        symbols = map(self.layout.symbol_fields, shape.iter_unpack(table))
+        return {at[name] for name, section in symbols if section != 0 and name in at}
+
+
+def positions(text: bytes, part: bytes) -> Iterator[int]:
+    """Linkers let a name share the end of a longer one: every place counts, not only whole names."""
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def read(path: Path) -> Elf | None:
+    """None where it is no ELF file that can be read."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return parse(data) if data[:4] == b"\x7fELF" else None
+    except (OSError, ValueError, IndexError, struct.error):
+        return None
+
+
+def parse(data: mmap.mmap) -> Elf:
+    reader = Reader(data)
+    elf = Elf(wide=reader.layout is WIDE, machine=reader.machine)
+    for kind, offset, _, in_file, in_memory in reader.segments():
+        if kind == PT_INTERP:
+            elf.interpreter = reader.text(offset)
+        elif kind == PT_TLS:
+            elf.tls_bytes = in_memory
+        elif kind == PT_DYNAMIC:
+            elf.needed = reader.needed(offset, in_file)
+    exported = reader.defined(SHT_DYNSYM, [b"malloc", *OWN_MALLOC])
+    elf.exports_malloc = b"malloc" in exported
+    named = exported | reader.defined(SHT_SYMTAB, OWN_MALLOC)
+    elf.own_malloc = next((owner for name, owner in OWN_MALLOC.items() if name in named), None)
+    if elf.own_malloc is None and elf.exports_malloc:
+        elf.own_malloc = "an allocator of its own"
+    return elf
+
+
+def executable_of(path: Path, depth: int = 0) -> Path:
+    """Of a script, the interpreter that runs it."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline(256)
+    except OSError:
+        return path
+    words = line[2:].decode(errors="replace").split() if line.startswith(b"#!") else []
+    if not words or depth > 4:
+        return path
+    if Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    found = shutil.which(words[0]) if words else None
+    return executable_of(Path(found), depth + 1) if found else path
+
+
+def gains_rights(path: Path) -> str | None:
+    """Why the loader distrusts the caller's environment, or None."""
+    mode = path.stat().st_mode
+    if mode & stat.S_ISUID and path.stat().st_uid != os.geteuid():
+        return "set-user-ID"
+    if mode & stat.S_ISGID and path.stat().st_gid != os.getegid():
+        return "set-group-ID"
+    try:
+        os.getxattr(path, "security.capability")
+    except OSError:
+        return None
+    return None if os.geteuid() == 0 else "file capabilities"
+
+
+def why_not_served(program: Path, library: Path | None = None) -> str | None:
+    """The reason for which a preload cannot serve this program, in words, or None."""
+    target = executable_of(program)
+    rights = gains_rights(target)
+    if rights:
+        return f"it has {rights}, and the loader ignores LD_PRELOAD there: link HAKMEM into it"
+    elf = read(target)
+    if elf is None or elf.own_malloc == "HAKMEM":
+        return None
+    if elf.own_malloc == "Go's runtime":
+        return "Go programs take their memory from the system, not from malloc"
+    if elf.interpreter is None:
+        return "it is statically linked, and has no loader that would preload: link libhakmem.a into it"
+    if "musl" in elf.interpreter:
+        return "it is a program of musl, and the library one of glibc: link libhakmem.a into it"
+    if elf.exports_malloc:
+        return f"it has {elf.own_malloc} linked in, which comes before any preload: build it without"
+    return wrong_machine(elf, read(library) if library else None)
+
+
+def wrong_machine(program: Elf, library: Elf | None) -> str | None:
+    if library is None or (program.wide, program.machine) == (library.wide, library.machine):
+        return None
+    bits = {True: 64, False: 32}
+    return f"it is a program of {bits[program.wide]} bits for machine {program.machine}, the library is for another"
+
+
+def note_on(program: Path) -> str | None:
+    """What a program that is served may still keep from HAKMEM."""
+    target = executable_of(program)
+    elf = read(target)
+    if elf is None:
+        return None
+    libraries = [name for name in elf.needed if any(known in name for known in ALLOCATOR_LIBRARIES)]
+    if libraries:
+        return f"it is linked to {', '.join(libraries)}; a preload comes first, so HAKMEM serves malloc, but not its special names"
+    if elf.own_malloc and elf.own_malloc != "HAKMEM":
+        return f"it has {elf.own_malloc} inside under names of its own: what goes there, HAKMEM does not see"
+    if target.name.startswith("python"):
+        return "Python keeps blocks of up to 512 bytes in pools of its own: PYTHONMALLOC=malloc gives them to HAKMEM"
+    return None

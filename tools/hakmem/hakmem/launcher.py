@@ -1,0 +1,148 @@
+"""Starts programs for `hakmem tune`, and says what each used. Run as a small interpreter of its own:
+
+    python3 -I -S launcher.py        a JSON request a line in, a JSON reply a line out
+
+The kernel counts the peak RSS of a process from what it copied of its parent, and keeps the count over exec: a child of an
+interpreter begins with the interpreter's. So a shell stands between: it is exec'ed small, forks the program, and ends; the
+program falls to this process, which asked to be the reaper of its descendants, and whose wait4 sees the program alone.
+Standard library only, and not much of that.
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import signal
+import sys
+import time
+
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PAGE = mmap.PAGESIZE
+# The program waits at a gate until the shell has ended, for a shell that still runs might ask how it ended before we do.
+STARTER = 'exec 3>&1 >/dev/null; { read go <&4; exec env "$@" 4<&-; } 3>&- & echo $! >&3'
+
+
+class Late(Exception):
+    pass
+
+
+class Ended(SystemExit):
+    pass
+
+
+def prepare() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    signal.signal(signal.SIGALRM, raise_late)
+    signal.signal(signal.SIGTERM, raise_ended)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def raise_late(*_) -> None:
+    raise Late
+
+
+def raise_ended(*_) -> None:
+    raise Ended(0)
+
+
+def available_bytes() -> int:
+    with open("/proc/meminfo") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def warm(size: int) -> None:
+    """In a virtual machine, memory that has lain free is backed anew at first touch, and whoever comes first would pay for all."""
+    size = min(size, available_bytes() // 2) // PAGE * PAGE
+    if size <= 0:
+        return
+    child = os.fork()
+    if child == 0:
+        try:
+            memory = mmap.mmap(-1, size)
+            memory.madvise(mmap.MADV_HUGEPAGE)
+            for at in range(0, size, PAGE):
+                memory[at] = 1
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+
+def start(request: dict) -> tuple:
+    """The shell's process group, the program's number, and the gate that it waits at."""
+    reading, writing = os.pipe()
+    gate, opener = os.pipe()
+    settings = [word for name in request["unset"] for word in ("-u", name)]
+    settings += [f"{name}={value}" for name, value in request["set"].items()]
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, writing, 1),
+        (os.POSIX_SPAWN_DUP2, gate, 4),
+        (os.POSIX_SPAWN_OPEN, 2, request["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
+    ]
+    shell = os.posix_spawn(
+        "/bin/sh",
+        ["sh", "-c", STARTER, "sh", *settings, *request["command"]],
+        dict(os.environ),
+        file_actions=actions,
+        setsid=True,
+    )
+    os.close(writing)
+    os.close(gate)
+    with os.fdopen(reading) as said:
+        program = said.read().strip()
+    os.waitpid(shell, 0)
+    return shell, int(program), opener
+
+
+def end_group(group: int) -> None:
+    """With all that it left behind."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    try:
+        while os.waitpid(-1, 0)[0] > 0:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def measure(request: dict) -> dict:
+    warm(request["warm_bytes"])
+    group, program, opener = start(request)
+    signal.setitimer(signal.ITIMER_REAL, request["timeout"])
+    try:
+        began = time.monotonic()
+        os.write(opener, b"\n")
+        _, status, use = os.wait4(program, 0)
+        wall = time.monotonic() - began
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except Late:
+        return {"late": True}
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        os.close(opener)
+        end_group(group)
+    return {
+        "code": os.waitstatus_to_exitcode(status),
+        "wall_s": wall,
+        "cpu_s": use.ru_utime + use.ru_stime,
+        "rss_bytes": use.ru_maxrss * 1024,
+        "faults": use.ru_minflt + use.ru_majflt,
+    }
+
+
+def main() -> None:
+    prepare()
+    for line in sys.stdin:
+        print(json.dumps(measure(json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""The folder of live reports: private to the user, one file for each process, those of ended processes swept."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from hakmem.trouble import Trouble
+
+PATTERN = "%p.json"
+
+
+def folder_path() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    if runtime and Path(runtime).is_dir():
+        return Path(runtime) / "hakmem"
+    return Path(f"/tmp/hakmem-{os.getuid()}")
+
+
+def make_folder() -> Path:
+    """Ours and nobody else's: /tmp is everybody's, and who owned the folder could have us write over what he likes."""
+    folder = folder_path()
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        state = folder.lstat()
+    except OSError as error:
+        raise Trouble(f"no folder for live reports: {error}; use --no-live") from None
+    if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid() or state.st_mode & 0o077:
+        raise Trouble(f"{folder} is not a private folder of yours (mode 0700): remove it, or use --no-live")
+    sweep(folder)
+    return folder
+
+
+def sweep(folder: Path) -> None:
+    for file in folder.glob("*.json"):
+        if file.stem.isdecimal() and not Path(f"/proc/{file.stem}").exists():
+            file.unlink(missing_ok=True)

@@ -1,0 +1,150 @@
+"""hakmem report --html: one page that needs nothing but a browser."""
+
+from __future__ import annotations
+
+import html
+import json
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+from hakmem import plots
+from hakmem.explain import Decision
+from hakmem.figures import MISSING, bytes_text, count_text, percent_text, setting_text, time_text, unit_text
+from hakmem.plots import Plot
+from hakmem.reports import PARTS, Report, class_hit_rate
+from hakmem.trouble import FAILED, Trouble
+
+DECISIONS = 1000
+
+
+def write(path: Path, reports: list[Report], decisions: list[Decision]) -> None:
+    try:
+        path.write_text(page(reports, decisions))
+    except OSError as error:
+        raise Trouble(f"{path}: {error.strerror}", FAILED) from None
+
+
+def page(reports: list[Report], decisions: list[Decision]) -> str:
+    from plotly.offline import get_plotlyjs  # slow to import, and wanted here only
+
+    last = reports[-1]
+    drawn = dict(enumerate(sections(reports, decisions)))
+    figures = {f"plot{index}": plot for index, (_, _, plot) in drawn.items()}
+    body = "\n".join(
+        f'<section><h2>{title}</h2><p class="note">{note}</p><div class="plot" id="plot{index}"></div></section>'
+        for index, (title, note, _) in drawn.items()
+    )
+    template = Template(resources.files("hakmem").joinpath("page.html").read_text())
+    # "</" would end the script that the data stands in.
+    return template.substitute(
+        title=title_of(last),
+        tiles=tiles(last),
+        plots=body,
+        tables=tables(last, decisions),
+        data=json.dumps(figures).replace("</", "<\\/"),
+        plotly=get_plotlyjs(),
+    )
+
+
+def title_of(report: Report) -> str:
+    return html.escape(f"HAKMEM {report.at('version') or ''}: process {report.at('process') or MISSING}")
+
+
+def tiles(report: Report) -> str:
+    shown = {
+        "allocations": count_text(report.number("served", "malloc")),
+        "without a miss": percent_text(report.hit_rate, 3),
+        "resident": bytes_text(report.resident),
+        "mapped by HAKMEM": bytes_text(report.number("mapped", "total")),
+        "live": bytes_text(sum(report.numbers("mapped", "parts").get(name, 0) for name in ("live", "big_live"))),
+        "threads": count_text(report.number("threads")),
+        "state": report.state or MISSING,
+        "time": time_text(report.seconds),
+    }
+    return "".join(f"<div><b>{html.escape(value)}</b><span>{name}</span></div>" for name, value in shown.items())
+
+
+def sections(reports: list[Report], decisions: list[Decision]) -> list[tuple[str, str, Plot]]:
+    """Title, a sentence, and the plot; what there are no data for is left out."""
+    last = reports[-1]
+    kind = "resident" if last.resident_known else "mapped"
+    found: list[tuple[str, str, Plot | None]] = [
+        (
+            "Where the memory is now",
+            f"Parts of the {kind} memory; together they are all of it.",
+            plots.memory_now(last),
+        ),
+        (
+            "Memory over time",
+            f"Parts of the {kind} memory, stacked; dotted: RSS as the kernel counts it"
+            + (", and the moments of decisions." if decisions else "."),
+            plots.memory_over_time(reports, decisions) if len(reports) > 1 else None,
+        ),
+        (
+            "Decisions",
+            "Each point is one; hold the pointer over it for what was seen and why.",
+            plots.decision_line(decisions) if decisions else None,
+        ),
+        (
+            "Hit rate per size class",
+            "Allocations that found a block ready in the thread's bin.",
+            plots.class_hits(last),
+        ),
+        ("Allocations per size class", "Blocks handed out, ever; the scale is logarithmic.", plots.class_served(last)),
+        ("Memory per size class", "What the slabs of each class hold.", plots.class_memory(last)),
+    ]
+    return [(title, note, plot) for title, note, plot in found if plot]
+
+
+def tables(report: Report, decisions: list[Decision]) -> str:
+    parts = [(name, bytes_text(size), PARTS.get(name, "")) for name, size in report.parts.items()]
+    classes = [
+        (
+            bytes_text(row.get("size")),
+            row.get("tier", MISSING),
+            count_text(row.get("served")),
+            percent_text(class_hit_rate(row), 3),
+            bytes_text(row.get("live")),
+            bytes_text(row.get("in_bins")),
+            bytes_text(row.get("free_in_slabs")),
+            count_text(row.get("slabs")),
+        )
+        for row in report.classes
+    ]
+    options = report.at("options")
+    found = [
+        table(
+            "Decisions",
+            ("at", "who", "what", "change", "seen", "why"),
+            [(time_text(d.seconds), d.who, d.what, d.change, d.seen_text, d.why) for d in decisions[-DECISIONS:]],
+        ),
+        table("Policy", ("value", "now"), [(name, unit_text(value, "")) for name, value in report.policy.items()]),
+        table("Parts", ("part", "bytes", "what it is"), parts),
+        table(
+            "Size classes", ("class", "tier", "served", "hits", "live", "in bins", "free in slabs", "slabs"), classes
+        ),
+        table(
+            "Counters",
+            ("counter", "value"),
+            [(name, count_text(value)) for name, value in report.numbers("counters").items()],
+        ),
+        table(
+            "Options in effect",
+            ("option", "value"),
+            [(name, setting_text(value)) for name, value in options.items()] if isinstance(options, dict) else [],
+        ),
+    ]
+    return "\n".join(part for part in found if part)
+
+
+def table(title: str, head: tuple, rows: list[tuple]) -> str:
+    if not rows:
+        return ""
+    top = "".join(f"<th>{name}</th>" for name in head)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    opened = " open" if title == "Decisions" else ""
+    return (
+        f'<details{opened}><summary>{title}</summary><div class="wide"><table><thead><tr>{top}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div></details>"
+    )

@@ -1,0 +1,236 @@
+"""The plots of the page, as plain data for plotly.js. Colours are of both themes; text and grids the page sets."""
+
+from __future__ import annotations
+
+from hakmem.explain import Decision
+from hakmem.figures import bytes_text
+from hakmem.reports import Report, class_hit_rate
+
+MIB = 1 << 20
+COLOURS = {
+    "live": "#2f7ed8",
+    "big_live": "#6aaaf0",
+    "rounding": "#9fb8d6",
+    "thread_caches": "#2aa876",
+    "remote_pending": "#d1495b",
+    "free_in_slabs": "#7cc49b",
+    "slab_tails": "#b5a642",
+    "big_cached": "#e09f3e",
+    "idle": "#f2cc8f",
+    "metadata": "#8e6bbf",
+    "metadata_spare": "#bda4de",
+    "rest_of_process": "#9a9a9a",
+}
+ROOM_FOR_TEXT = 1.12
+OTHER_COLOUR = "#5f8f8f"
+CLASS_PARTS = {
+    "live": "live",
+    "rounding": "rounding",
+    "in_bins": "thread_caches",
+    "remote": "remote_pending",
+    "free_in_slabs": "free_in_slabs",
+    "tails": "slab_tails",
+}
+WHO_COLOURS = ("#d1495b", "#2f7ed8", "#2aa876", "#e09f3e", "#8e6bbf", "#5f8f8f")
+CLASS_AXIS = {
+    "type": "category",
+    "title": {"text": "size class", "standoff": 12},
+    "automargin": True,
+    "tickfont": {"size": 11},
+}
+
+Plot = dict
+
+
+def memory_now(report: Report) -> Plot:
+    parts = {name: size for name, size in report.parts.items() if size > 0}
+    names = list(parts)[::-1]
+    widest = max(parts.values(), default=MIB) / MIB
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "y": names,
+        "x": [parts[name] / MIB for name in names],
+        "text": [bytes_text(parts[name]) for name in names],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "hovertemplate": "%{y}: %{text}<extra></extra>",
+        "marker": {"color": [COLOURS.get(name, OTHER_COLOUR) for name in names]},
+    }
+    return plot(
+        [trace],
+        xaxis={"title": {"text": "MiB"}, "range": [0, widest * ROOM_FOR_TEXT]},
+        height=max(220, 44 * len(names) + 70),
+        showlegend=False,
+        margin={"l": 130},
+    )
+
+
+def moments(reports: list[Report]) -> list[float]:
+    """Seconds since the program began; since the first report where that is not known."""
+    if all(report.seconds is not None for report in reports):
+        return [report.seconds or 0.0 for report in reports]
+    return [report.written - reports[0].written for report in reports]
+
+
+def memory_over_time(reports: list[Report], decisions: list[Decision]) -> Plot:
+    at = moments(reports)
+    names = [
+        name
+        for name in dict.fromkeys(name for report in reports for name in report.parts)
+        if any(report.parts.get(name) for report in reports)
+    ]
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "stackgroup": "parts",
+            "name": name,
+            "x": at,
+            "y": [report.parts.get(name, 0) / MIB for report in reports],
+            "line": {"width": 0.5},
+            "hovertemplate": "%{y:.1f} MiB",
+            "fillcolor": COLOURS.get(name, OTHER_COLOUR),
+            "marker": {"color": COLOURS.get(name, OTHER_COLOUR)},
+        }
+        for name in names
+    ]
+    traces.append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "RSS (kernel)",
+            "x": at,
+            "meta": "ink",
+            "y": [None if report.resident is None else report.resident / MIB for report in reports],
+            "line": {"width": 2, "dash": "dot"},
+            "hovertemplate": "%{y:.1f} MiB",
+        }
+    )
+    marks = [
+        {
+            "type": "line",
+            "x0": moment,
+            "x1": moment,
+            "yref": "paper",
+            "y0": 0,
+            "y1": 1,
+            "line": {"width": 1, "dash": "dot", "color": WHO_COLOURS[0]},
+        }
+        for moment in sorted({d.seconds for d in decisions if d.about_all})
+    ]
+    return plot(
+        traces,
+        xaxis={"title": {"text": "seconds"}},
+        yaxis={"title": {"text": "MiB"}, "rangemode": "tozero"},
+        hovermode="x unified",
+        shapes=marks,
+        height=420,
+    )
+
+
+def decision_line(decisions: list[Decision]) -> Plot:
+    traces = []
+    for index, who in enumerate(dict.fromkeys(decision.who for decision in decisions)):
+        mine = [decision for decision in decisions if decision.who == who]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": who,
+                "x": [d.seconds for d in mine],
+                "y": [d.what for d in mine],
+                "text": [f"{d.what}: {d.change}<br>{d.why}<br><i>{d.seen_text}</i>" for d in map(escaped, mine)],
+                "hovertemplate": "%{x:.2f} s  %{text}<extra></extra>",
+                "marker": {"size": 11, "color": WHO_COLOURS[index % len(WHO_COLOURS)]},
+            }
+        )
+    kinds = len({decision.what for decision in decisions})
+    return plot(
+        traces,
+        xaxis={"title": {"text": "seconds"}, "rangemode": "tozero"},
+        yaxis={"type": "category", "automargin": True},
+        height=max(240, 34 * kinds + 140),
+        showlegend=True,
+    )
+
+
+def escaped(decision: Decision) -> Decision:
+    """plotly.js reads tags in its texts."""
+    clean = {name: str(getattr(decision, name)).replace("&", "&amp;").replace("<", "&lt;") for name in ("what", "why")}
+    return Decision(
+        decision.seconds,
+        decision.who,
+        clean["what"],
+        decision.old,
+        decision.new,
+        decision.unit,
+        clean["why"],
+        decision.seen,
+    )
+
+
+def class_labels(rows: list[dict]) -> list[str]:
+    return [bytes_text(row.get("size")) for row in rows]
+
+
+def class_hits(report: Report) -> Plot | None:
+    rows = [row for row in report.classes if class_hit_rate(row) is not None]
+    if not rows:
+        return None
+    rates = [100 * (class_hit_rate(row) or 0) for row in rows]
+    trace = {
+        "type": "bar",
+        "x": class_labels(rows),
+        "y": rates,
+        "marker": {"color": COLOURS["thread_caches"]},
+        "customdata": [row.get("served") for row in rows],
+        "hovertemplate": "%{x}: %{y:.3f} % of %{customdata:,} allocations<extra></extra>",
+    }
+    return plot(
+        [trace], xaxis=CLASS_AXIS, yaxis={"title": {"text": "hits, %"}, "range": [0, 101]}, height=320, showlegend=False
+    )
+
+
+def class_served(report: Report) -> Plot:
+    rows = report.classes
+    trace = {
+        "type": "bar",
+        "x": class_labels(rows),
+        "y": [row.get("served") for row in rows],
+        "marker": {"color": COLOURS["live"]},
+        "hovertemplate": "%{x}: %{y:,} allocations<extra></extra>",
+    }
+    return plot(
+        [trace],
+        xaxis=CLASS_AXIS,
+        yaxis={"type": "log", "title": {"text": "allocations"}, "dtick": 1},
+        height=320,
+        showlegend=False,
+    )
+
+
+def class_memory(report: Report) -> Plot:
+    rows = report.classes
+    traces = [
+        {
+            "type": "bar",
+            "name": key,
+            "x": class_labels(rows),
+            "y": [(row.get(key) or 0) / MIB for row in rows],
+            "marker": {"color": COLOURS[part]},
+            "hovertemplate": "%{y:.2f} MiB",
+        }
+        for key, part in CLASS_PARTS.items()
+    ]
+    return plot(
+        traces, barmode="stack", xaxis=CLASS_AXIS, yaxis={"title": {"text": "MiB"}}, hovermode="x unified", height=340
+    )
+
+
+def plot(traces: list[dict], **layout: object) -> Plot:
+    margin = {"l": 70, "r": 20, "t": 10, "b": 60} | layout.pop("margin", {})  # type: ignore[operator]
+    return {
+        "data": traces,
+        "layout": {"margin": margin, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"}, **layout},
+    }

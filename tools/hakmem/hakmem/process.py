@@ -1,0 +1,121 @@
+"""A running process, as /proc shows it: does HAKMEM serve it, with which options, and where are its files?"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem import elf, live
+from hakmem.trouble import Trouble
+
+LIBRARY = "/libhakmem.so"
+
+
+@dataclass(frozen=True)
+class Process:
+    pid: int
+
+    @property
+    def folder(self) -> Path:
+        return Path(f"/proc/{self.pid}")
+
+    def alive(self) -> bool:
+        """A zombie has ended: its parent only has not asked yet."""
+        try:
+            return self.stat_fields()[0] not in "ZX"
+        except OSError:
+            return False
+
+    def stat_fields(self) -> list[str]:
+        """From the state on: the name before it may hold spaces and brackets."""
+        return (self.folder / "stat").read_text().rpartition(")")[2].split()
+
+    def name(self) -> str:
+        words = (self.folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        return " ".join(words).strip() or (self.folder / "comm").read_text().strip()
+
+    def seconds_alive(self) -> float:
+        ticks = int(self.stat_fields()[19])
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+
+    def served(self) -> bool:
+        """By the library, or by one that is linked in."""
+        maps = (self.folder / "maps").read_bytes().decode(errors="replace")
+        if any(LIBRARY in line for line in maps.splitlines()):
+            return True
+        program = elf.read(self.folder / "exe")
+        return program is not None and program.own_malloc == "HAKMEM"
+
+    def options(self) -> dict[str, str]:
+        """As the library reads them: HAKMEM_CONF first, then the variables, in either case."""
+        text = (self.folder / "environ").read_bytes().decode(errors="surrogateescape")
+        pairs = [entry.partition("=") for entry in text.split("\0")]
+        conf = ",".join(value for name, _, value in pairs if name == "HAKMEM_CONF")
+        options = {
+            name.lower(): value for name, colon, value in (pair.partition(":") for pair in conf.split(",")) if colon
+        }
+        for name, _, value in pairs:
+            if name.startswith("HAKMEM_") and name != "HAKMEM_CONF":
+                options[name[len("HAKMEM_") :].lower()] = value
+        return options
+
+    def id_inside(self) -> str:
+        """Its number in its own namespace, which is what %p becomes."""
+        for line in (self.folder / "status").read_text().splitlines():
+            if line.startswith("NSpid:"):
+                return line.split()[-1]
+        return str(self.pid)
+
+    def path_of(self, name: str) -> Path:
+        """A file as the process names it: from its own folder, in its own file system."""
+        name = name.replace("%p", self.id_inside())
+        same_root = os.path.samefile(self.folder / "root", "/")
+        base = self.folder / "cwd" if not name.startswith("/") else Path("/") if same_root else self.folder / "root"
+        return base / name.lstrip("/")
+
+
+def find(pid: int) -> Process:
+    process = Process(pid)
+    if not process.alive():
+        raise Trouble(f"there is no process {pid}")
+    try:
+        if not process.served():
+            raise Trouble(
+                f"process {pid} is not served by HAKMEM: its memory maps hold no libhakmem.so. "
+                "Start it by `hakmem run -- program`; `hakmem doctor -- program` says what may be in the way"
+            )
+    except PermissionError:
+        raise Trouble(f"process {pid} is another user's: its maps cannot be read") from None
+    return process
+
+
+def report_of(process: Process) -> Path:
+    """The file that it writes while it runs, or what to do for it to write one."""
+    ours = live.folder_path() / live.PATTERN.replace("%p", str(process.pid))
+    try:
+        named = process.options().get("report")
+    except PermissionError:
+        named = None
+    if not named and not ours.exists():
+        raise Trouble(
+            f"process {process.pid} is served by HAKMEM, but writes no report while it runs. "
+            "Start it by `hakmem run --live -- program`"
+        )
+    if not named:  # its environment has been written over, as programs do that show a title in ps
+        return ours
+    if not named.endswith(".json"):
+        raise Trouble(
+            f"process {process.pid} reports to {named}, which is not the JSON form (.json). "
+            "Start it by `hakmem run --live -- program`"
+        )
+    return process.path_of(named)
+
+
+def explain_of(process: Process) -> Path | None:
+    try:
+        named = process.options().get("explain")
+    except PermissionError:
+        return None
+    return process.path_of(named) if named and named != "-" else None

@@ -1,0 +1,79 @@
+"""hakmem report, on the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from hakmem.explain import Decision
+from hakmem.figures import MISSING, bytes_text, count_text, percent_text, setting_text, time_text
+from hakmem.reports import Report
+from hakmem.tables import busiest, class_table, decision_table, parts_table, plain_table, policy_table, tier_table
+
+CLASS_ROWS = 20
+DECISIONS = 20
+
+
+def headline(report: Report) -> Text:
+    said = [
+        f"served {count_text(report.number('served', 'malloc'))} allocations and {count_text(report.number('served', 'free'))} frees",
+        f"{percent_text(report.hit_rate, 3)} of them without a miss",
+        f"{count_text(report.number('threads'))} threads now",
+        f"resident {bytes_text(report.resident)}",
+    ]
+    return Text.assemble(
+        ("HAKMEM ", "bold cyan"),
+        str(report.at("version") or ""),
+        f", process {report.at('process') or MISSING}",
+        *[f"\n  {line}" for line in said],
+    )
+
+
+def series_table(reports: list[Report]) -> RenderableType:
+    """First, last, and the highest of each figure."""
+    table = plain_table(f"Over {len(reports)} reports", "", "first", "highest", "last")
+    for title, path in (
+        ("resident", ("resident",)),
+        ("mapped", ("mapped", "total")),
+        ("live", ("mapped", "parts", "live")),
+        ("idle", ("mapped", "parts", "idle")),
+    ):
+        values = [report.number(*path) for report in reports]
+        known = [value for value in values if value is not None]
+        table.add_row(title, bytes_text(values[0]), bytes_text(max(known) if known else None), bytes_text(values[-1]))
+    table.add_row("time", *(time_text(reports[at].seconds) if at is not None else "" for at in (0, None, -1)))
+    return table
+
+
+def counter_table(report: Report) -> RenderableType:
+    table = plain_table("Counters that are not 0", "counter", "value")
+    for name, value in report.numbers("counters").items():
+        if value:
+            table.add_row(
+                name, bytes_text(value) if "bytes" in name or name == "purged_in_slabs" else count_text(value)
+            )
+    return table
+
+
+def option_table(report: Report) -> RenderableType:
+    table = plain_table("Options in effect", "option", "value")
+    options = report.at("options")
+    for name, value in options.items() if isinstance(options, dict) else ():
+        table.add_row(name, setting_text(value))
+    return table
+
+
+def show(reports: list[Report], decisions: list[Decision], console: Console) -> None:
+    last = reports[-1]
+    shown = [headline(last), parts_table(last), class_table(busiest(last, CLASS_ROWS))]
+    if len(reports) > 1:
+        shown.insert(1, series_table(reports))
+    if last.tiers:
+        shown.append(tier_table(last))
+    if last.state or last.policy:
+        shown.append(policy_table(last))
+    if decisions:
+        left_out = len(decisions) - DECISIONS
+        title = f"Decisions ({left_out} earlier ones not shown)" if left_out > 0 else "Decisions"
+        shown.append(decision_table(decisions[-DECISIONS:], title, wrap=True))
+    console.print(Group(*[part for block in [*shown, counter_table(last), option_table(last)] for part in (block, "")]))

@@ -1,0 +1,73 @@
+"""hakmem run: a program on HAKMEM. The tool becomes the program: exit code, signals and terminal are the program's own."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hakmem import elf, live
+from hakmem.library import VARIABLE as LIBRARY_VARIABLE
+from hakmem.library import find_library, find_program, preload
+from hakmem.trouble import NOT_EXECUTABLE, USAGE, Trouble
+
+EVERY_MS = 1000
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What `hakmem run` was asked for. live: None means, unless a report of another name is wanted."""
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    report: str | None = None
+    live: bool | None = None
+
+
+def run(command: list[str], wishes: Wishes) -> None:
+    program = find_program(command[0])
+    environment = environment_for(wishes)
+    reason = elf.why_not_served(program)
+    if reason:
+        print(f"hakmem: {program} will not be served: {reason}", file=sys.stderr)
+    try:
+        os.execve(program, command, environment)
+    except OSError as error:
+        raise Trouble(f"{program}: {error.strerror}", NOT_EXECUTABLE) from None
+
+
+def environment_for(wishes: Wishes) -> dict[str, str]:
+    environment = {name: value for name, value in os.environ.items() if name != LIBRARY_VARIABLE}
+    report = absolute(wishes.report) or environment.get("HAKMEM_REPORT")
+    environment |= {variable(name): value for name, value in wishes.options.items()}
+    if wishes.live if wishes.live is not None else not report:
+        report = report or str(live.make_folder() / live.PATTERN)
+        if not report.endswith(".json"):
+            raise Trouble("--live needs a report that ends in .json: hakmem top reads that form", USAGE)
+        environment.setdefault("HAKMEM_REPORT_EVERY", str(EVERY_MS))
+    if report:
+        environment["HAKMEM_REPORT"] = report
+    return environment | {"LD_PRELOAD": preload(find_library(), environment)}
+
+
+def variable(name: str) -> str:
+    return f"HAKMEM_{name.upper()}"
+
+
+def absolute(path: str | None) -> str | None:
+    """The program may change its folder before the library opens the file; - is stderr."""
+    return path if path in (None, "-") else os.path.abspath(path)
+
+
+def parse_setting(setting: str) -> tuple[str, str]:
+    matched = re.fullmatch(r"([A-Za-z][A-Za-z0-9_]*)=(.*)", setting, re.DOTALL)
+    if not matched:
+        raise Trouble(f"--set {setting}: write name=value", USAGE)
+    return matched[1].lower(), matched[2]
+
+
+def profile_value(profile: str | None) -> str | None:
+    """A file where it is one, else a name that the library knows."""
+    return str(Path(profile).resolve()) if profile and Path(profile).is_file() else profile

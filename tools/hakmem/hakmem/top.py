@@ -1,0 +1,201 @@
+"""hakmem top: a live view of one process that HAKMEM serves."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from hakmem import explain, process, reports
+from hakmem.explain import Decision
+from hakmem.figures import bytes_text, count_text, percent_text, short_text, time_text
+from hakmem.process import Process
+from hakmem.reports import Report, hit_rate
+from hakmem.tables import class_table, decision_table, parts_table, policy_table
+from hakmem.trouble import Trouble
+
+CLASS_ROWS = 12
+DECISIONS = 6
+LOOK_S = 0.2
+FIRST_REPORT_S = 5.0
+WIDE = 156
+FIXED_LINES = 12  # titles, heads, and what stands between
+FEWEST_CLASSES = 3
+PIPE_HEIGHT = 50
+
+Figure = Callable[[Report], Optional[float]]
+
+
+def figure(*path: str) -> Figure:
+    return lambda report: report.number(*path)
+
+
+def misses(report: Report) -> float | None:
+    return report.misses
+
+
+MALLOCS, FREES = figure("served", "malloc"), figure("served", "free")
+REMOTE_FREES, PURGED = figure("counters", "remote_frees"), figure("counters", "purged_bytes")
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one report to the next; or, where there is one only, from the program's begin."""
+
+    before: Report | None
+    now: Report
+    seconds: float
+
+    def grown(self, of: Figure) -> float | None:
+        now, before = of(self.now), of(self.before) if self.before else 0
+        return None if now is None or before is None else max(0, now - before)
+
+    def rate(self, of: Figure) -> float | None:
+        grown = self.grown(of)
+        return None if grown is None or self.seconds <= 0 else grown / self.seconds
+
+    def hit_rate(self) -> float | None:
+        return hit_rate(self.grown(MALLOCS), self.grown(misses))
+
+    def class_rates(self) -> list[tuple[dict, float]]:
+        """The busiest first, with allocations in a second."""
+        before = {row.get("size"): row.get("served") or 0 for row in self.before.classes} if self.before else {}
+        grown = [(row, max(0, (row.get("served") or 0) - before.get(row.get("size"), 0))) for row in self.now.classes]
+        rated = [(row, count / self.seconds if self.seconds > 0 else 0.0) for row, count in grown]
+        return sorted(rated, key=lambda pair: (-pair[1], -(pair[0].get("served") or 0)))[:CLASS_ROWS]
+
+
+def step_of(before: Report | None, now: Report, alive_s: float) -> Step:
+    if before is None:
+        return Step(None, now, now.seconds if now.seconds is not None else alive_s)
+    if now.seconds is not None and before.seconds is not None:
+        return Step(before, now, now.seconds - before.seconds)
+    return Step(before, now, now.written - before.written)
+
+
+def rates_table(step: Step) -> Table:
+    now = step.now
+    cells = {
+        "allocs/s": short_text(step.rate(MALLOCS)),
+        "frees/s": short_text(step.rate(FREES)),
+        "hits": percent_text(step.hit_rate()),
+        "misses/s": short_text(step.rate(misses)),
+        "remote/s": short_text(step.rate(REMOTE_FREES)),
+        "purged/s": bytes_text(step.rate(PURGED)),
+        "RSS": bytes_text(now.resident),
+        "threads": count_text(now.number("threads")),
+    }
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    for name in cells:
+        table.add_column(name, justify="right", min_width=8, no_wrap=True)
+    table.add_row(*cells.values(), style="bold")
+    return table
+
+
+def frame(title: str, step: Step, decisions: list[Decision], width: int, height: int) -> RenderableType:
+    """As many classes as there is room for; these stand beside the parts where that has room."""
+    wide = width >= WIDE
+    parts = parts_table(step.now, explained=False)
+    policy = policy_table(step.now)
+    taken = FIXED_LINES + max(1, len(decisions)) + (0 if wide else max(parts.row_count, policy.row_count + 2) + 2)
+    rated = step.class_rates()[: max(FEWEST_CLASSES, height - taken)]
+    classes = class_table([row for row, _ in rated], [short_text(rate) for _, rate in rated])
+    grid = Table.grid(padding=(0, 4))
+    grid.add_row(parts, policy, *([classes] if wide else []))
+    since = f"over {time_text(step.seconds)}" if step.before else "since it began"
+    head = Text.assemble(
+        ("hakmem top  ", "bold cyan"), title, (f"   rates {since}", "dim"), no_wrap=True, overflow="ellipsis"
+    )
+    return Group(head, "", rates_table(step), "", grid, *([] if wide else ["", classes]), "", decision_table(decisions))
+
+
+class Watch:
+    """The newest whole report of a process, and the frame that shows it."""
+
+    def __init__(self, watched: Process, save: Path | None = None) -> None:
+        self.process, self.save = watched, save
+        self.file, self.log = process.report_of(watched), process.explain_of(watched)
+        self.title = f"{watched.name()}  (process {watched.pid})"
+        self.step: Step | None = None
+
+    def look(self) -> bool:
+        """True: there is something new."""
+        report = reports.read(self.file)
+        last = self.step.now if self.step else None
+        if report is None or (last and (report.data == last.data or report.written == last.written)):
+            return False
+        self.step = step_of(last, report, self.process.seconds_alive())
+        if self.save:
+            (self.save / f"{report.written:017.6f}.json").write_bytes(self.file.read_bytes())
+        return True
+
+    def wait_for_first(self) -> None:
+        until = time.monotonic() + FIRST_REPORT_S
+        while not self.look():
+            if not self.process.alive():
+                raise Trouble(f"process {self.process.pid} has ended")
+            if time.monotonic() > until:
+                raise Trouble(
+                    f"process {self.process.pid} names {self.file} as its report, but has not written it. It does so "
+                    "only at its end unless HAKMEM_REPORT_EVERY is set, as `hakmem run --live -- program` does"
+                )
+            time.sleep(LOOK_S)
+
+    def frame(self, console: Console) -> RenderableType:
+        decisions = explain.tail(self.log, DECISIONS) if self.log else []
+        height = console.height if console.is_terminal else PIPE_HEIGHT
+        return frame(self.title, self.step, decisions, console.width, height) if self.step else ""
+
+
+@contextmanager
+def keys() -> Iterator[bool]:
+    """Keys come at once, without a newline. False where there is no terminal."""
+    if not sys.stdin.isatty():
+        yield False
+        return
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin)
+    try:
+        yield True
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def asked_to_end(terminal: bool) -> bool:
+    if not terminal:
+        time.sleep(LOOK_S)
+        return False
+    ready, _, _ = select.select([sys.stdin], [], [], LOOK_S)
+    return bool(ready) and os.read(sys.stdin.fileno(), 1) in (b"q", b"Q", b"")
+
+
+def top(pid: int, once: bool, save: Path | None, console: Console) -> None:
+    if save:
+        save.mkdir(parents=True, exist_ok=True)
+    watch = Watch(process.find(pid), save)
+    watch.wait_for_first()
+    if once:
+        console.print(watch.frame(console))
+        return
+    with (
+        keys() as terminal,
+        Live(watch.frame(console), console=console, screen=console.is_terminal, auto_refresh=False) as shown,
+    ):
+        while not asked_to_end(terminal) and watch.process.alive():
+            if watch.look():
+                shown.update(watch.frame(console), refresh=True)
+    if not watch.process.alive():
+        console.print("" if console.is_terminal else "\n", f"process {pid} has ended", sep="")
