@@ -38,10 +38,11 @@ FAULTING = ("remote", "large", "spike")
 SPACE = {
     "thread_cache": [MIB << n for n in range(8)],
     "depot": [0] + [MIB << n for n in range(7)],
-    "purge_delay": [25, 50, 100, 150, 200, 300, 400, 500, 700, 1000, 1500, 2000, 4000],
+    "purge_delay": [25, 50, 100, 150, 200, 300, 400, 500, 700, 1000, 1500, 2000, 4000, 8000, 16000],
     "big_cache": [(4 * MIB) << n for n in range(9)],
     "big_fit": [110, 125, 150, 200, 300, 400],
     "huge_pages_from": [0] + [(2 * MIB) << n for n in range(7)],
+    "huge_blocks_from": [0] + [MIB << n for n in range(4)],
     "background": [0, 1],
 }
 SHORT, LONG, FINAL = (0.5, 1, 128), (1, 1, 256), (1, 2, 256)  # seconds of a phase, rounds, MiB of a spike

@@ -33,6 +33,7 @@
 #include "learn/goal.c"
 #include "learn/ace.c"
 #include "learn/delay.c"
+#include "learn/huge.c"
 #include "learn/caps.c"
 #include "learn/canary.c"
 #include "learn/learner.c"

@@ -165,6 +165,7 @@ COUNTERS_HIGH = {
     "samples": "as many as `HAKMEM_HEAP_SAMPLE` asks for",
     "samples_lost": "the profile misses these: raise `HAKMEM_HEAP_SAMPLE`",
     "cramped": "with many `misses` of the same class: raise `HAKMEM_THREAD_CACHE`",
+    "big_fresh": "as `big_mapped`; from 16 MiB in 150 ms on the learner has more of it put on huge pages",
     "big_missed": "the learner lets the cache of big blocks grow, up to eightfold; beyond, raise `HAKMEM_BIG_CACHE`",
     "remote_frees": "memory is passed from thread to thread; it costs a little more, and is no fault",
     "remote_drained": "as `remote_frees`",
@@ -374,9 +375,9 @@ again. Every 150 ms, in a slow call of malloc, the counts since the last tick be
 page of knobs, published whole by one pointer, and read-only (`policy/policy.h`). Whoever is on a slow path reads it there.
 
 ```
-  slow paths --counts--> signals --ace--> delay, caps --goal--> knobs --one pointer--> slow paths
-                            |                                     |
-                     HAKMEM_LEARN_TRACE                     HAKMEM_EXPLAIN, HAKMEM_PROFILE_SAVE
+  slow paths --counts--> signals --ace--> delay, caps, huge --goal--> knobs --one pointer--> slow paths
+                            |                                           |
+                     HAKMEM_LEARN_TRACE                           HAKMEM_EXPLAIN, HAKMEM_PROFILE_SAVE
 ```
 
 The same signals give the same decisions: `hakmem-replay TRACE` makes them again from a recorded trace, without the program.
@@ -386,7 +387,7 @@ The same signals give the same decisions: `hakmem-replay TRACE` makes them again
 **State** (`learn/ace.c`). BURST: more than 64 slabs net were cut in a tick, and more than a sixteenth of what is warm. REMOTE_HEAVY: more than 1000
 blocks were freed by threads that do not own them, and more than 8 for each miss. MEM_TIGHT: what is used is within an eighth of the
 memory goal; it ends at a quarter. Else STEADY, after three ticks without a sign of the state before. The states say what kind of
-time it is, for who reads the log or `hakmem top`; MEM_TIGHT alone moves knobs ([DECISIONS.md](DECISIONS.md) says what was measured).
+time it is, for who reads the log or `hakmem top`; BURST and MEM_TIGHT move knobs, for REMOTE_HEAVY nothing was found that pays.
 
 **Delay** (`learn/delay.c`). Memory that came free either is wanted again after some time, or never. Both are counted, in spans of
 64 ms to 8 s, whether it was still warm or had been given back meanwhile. To hold a byte for `reuse_worth` (500 ms) is taken to cost as
@@ -398,6 +399,12 @@ left out. Below 4 MiB nothing is concluded. Where there are more than 512 thread
 **Caches** (`learn/caps.c`). Where there are more than eight threads for each cpu that the process may use (affinity, and the quota of its control
 group), threads share what eight for each cpu might hold ready. Big blocks mapped anew that the cache had just let go for want of room, with a hit rate below 55 %, in
 two ticks: the cache of big blocks doubles, up to eightfold; after 10 s without, it halves.
+
+**Huge pages** (`learn/huge.c`). One fault instead of 512, and memory that stays untouched on them is resident all the same: so small heaps and blocks
+stay on small pages, until it is seen what the program does. After a BURST the dense part of the heap is put on huge pages from 2 MiB on, not from
+`huge_pages_from`; what went back whole and is wanted again, too. After a tick in which 16 MiB of big blocks were mapped anew, big blocks that come
+and go are put on them from 1 MiB on, not from `huge_blocks_from`, their mapping rounded up to whole ones where that adds no more than a third (what
+is added is cut off if the block has not grown into it when the delay is over). Both end after a minute without a sign, and while the state is MEM_TIGHT.
 
 **Goal** (`learn/goal.c`). `HAKMEM_GOAL` in bytes or percent; else the limits of the control group (version 2: memory.max and memory.high;
 version 1: memory.limit_in_bytes). From the start it sets a ceiling: the goal less a twelfth, and less what the process has beside the heap.

@@ -43,6 +43,7 @@ static void take_counts(struct hk_signals *saw)
     HK_SAW(saw, slabs_released) = hk_load(hk_global_counts[HK_GLOBAL_slabs_released]);
     HK_SAW(saw, big_reused) = hk_load(hk_global_counts[HK_GLOBAL_big_reused]);
     HK_SAW(saw, big_mapped) = hk_load(hk_global_counts[HK_GLOBAL_big_mapped]);
+    HK_SAW(saw, big_fresh) = hk_load(hk_global_counts[HK_GLOBAL_big_fresh]);
     HK_SAW(saw, big_missed) = hk_load(hk_global_counts[HK_GLOBAL_big_missed]);
     HK_SAW(saw, idled) = hk_load(hk_reuse.xidled);
     for (unsigned span = 0; span < HK_REUSE_SPANS; span++)

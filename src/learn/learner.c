@@ -74,6 +74,7 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
         hk_delay_step(learner, step);
         if (learner->state != HK_STATE_TIGHT)
             hk_caps_step(learner, saw, step);
+        hk_huge_step(learner, saw, step);
     }
     if (may_move && learner->mode == HK_LEARN_CANARY)
         hk_canary_begin_trial(learner);

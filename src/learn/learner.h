@@ -1,9 +1,9 @@
 /* Learner: from what a tick saw to the policy of the next: a pure function. No clock, no system call, no global: a recorded trace of
  * signals gives the same decisions.
  *
- *   signals --> ace (what kind of time is it?) --> delay, caps (what would be best?) --> goal (what may it cost?) --> knobs
+ *   signals --> ace (what kind of time is it?) --> delay, caps, huge (what would be best?) --> goal (what may it cost?) --> knobs
  *
- * Owns       nothing but its struct. The rules are in ace.c, delay.c and caps.c, and in docs/LEARNING.md.
+ * Owns       nothing but its struct. The rules are in ace.c, delay.c, caps.c and huge.c, and in docs/LEARNING.md.
  * Invariant  every knob stays in its row's range; one that no rule moves keeps the option's value.
  * Threads    one at a time. */
 #ifndef HK_LEARNER_H
@@ -36,6 +36,8 @@ struct hk_learner {
     /* of the caps */
     uint64_t share; /* of a thread in a crowd; UINT64_MAX where there is none */
     unsigned missed, unmissed; /* ticks in a row */
+    /* of huge pages: ticks that they are still kept on for */
+    unsigned burst_rest, blocks_rest;
     struct hk_canary canary;
 };
 

@@ -248,6 +248,13 @@ static uintptr_t address_of(struct hk_super *super, unsigned unit)
     return (number << HK_SUPER_SHIFT) + ((uintptr_t)unit << HK_UNIT_SHIFT);
 }
 
+/* What was mapped when the heap was small, and has been given back whole since. */
+static void put_on_huge_pages_if_empty(struct hk_super *super)
+{
+    if (super->free == UINT32_MAX && super->dirty == 0 && super->purged != 0 && !super->huge && wants_huge_pages(&runs.arenas[super->use]))
+        super->huge = hk_os.advise_huge((void *)address_of(super, 0), HK_SUPER, true);
+}
+
 /* Units that hold pages already are taken first: they cost no fault. 0 where no more memory may be held. */
 static uintptr_t take_from(struct hk_super *super, unsigned units)
 {
@@ -258,6 +265,7 @@ static uintptr_t take_from(struct hk_super *super, unsigned units)
     uint32_t taken = hk_low_bits32(units) << first;
     if (!hk_held_allows(hk_popcount64(taken & ~super->dirty) * HK_UNIT))
         return 0;
+    put_on_huge_pages_if_empty(super);
     use_units(super, taken);
     return address_of(super, first);
 }

@@ -9,10 +9,10 @@
 #include "span/held.h"
 
 #define UNSEEN UINT64_MAX
-/* From here on, a buffer that comes and goes is put on huge pages: once four times its size has gone. A table that is reserved
- * once and used here and there stays on small ones. */
-#define HUGE_FROM (4 * HK_MIB)
+/* A buffer that comes and goes is put on huge pages: once four times its size has gone. A table that is reserved once and used here
+ * and there stays on small ones. */
 enum { TIMES_GONE = 4, GHOSTS = 32 };
+enum { WORTH_A_HUGE_PAGE = 3 }; /* to round up to whole ones may add a third */
 
 static struct {
     struct hk_lock lock;
@@ -26,7 +26,7 @@ static struct {
     unsigned next_ghost;
     struct hk_list spares; /* blocks in use whose mapping is longer than they are; newest first */
     struct hk_big_totals totals;
-    _Atomic uint64_t xgone; /* bytes of blocks of HUGE_FROM and more that were freed, ever */
+    _Atomic uint64_t xgone; /* bytes of blocks of huge_blocks_from and more that were freed, ever */
 } big = {.lock = HK_LOCK_INIT(HK_RANK_BIG)};
 
 void hk_big_init(void)
@@ -158,14 +158,22 @@ static void *map_covered(size_t bytes, size_t align)
     return NULL;
 }
 
-static bool comes_and_goes(size_t bytes)
+static bool suits_huge_pages(size_t bytes)
 {
-    return HK_POLICY(huge_pages_from) != 0 && bytes >= HUGE_FROM && hk_load(big.xgone) / TIMES_GONE >= bytes;
+    uint64_t from = HK_POLICY(huge_blocks_from);
+    return from != 0 && bytes >= from && hk_load(big.xgone) / TIMES_GONE >= bytes;
+}
+
+/* What is added is kept for the block to grow into, and cut off when it has not for long. */
+static size_t in_whole_huge_pages(size_t bytes)
+{
+    size_t whole = hk_align_up(bytes, HK_SUPER);
+    return suits_huge_pages(bytes) && whole - bytes <= bytes / WORTH_A_HUGE_PAGE ? whole : bytes;
 }
 
 static void *map_suited(size_t bytes, size_t align)
 {
-    void *p = comes_and_goes(bytes) ? map_covered(bytes, hk_max(align, HK_SUPER)) : NULL;
+    void *p = suits_huge_pages(bytes) ? map_covered(bytes, hk_max(align, HK_SUPER)) : NULL;
     return p != NULL ? p : map_covered(bytes, align);
 }
 
@@ -176,16 +184,17 @@ static void *map_if_allowed(size_t bytes, size_t align)
 
 static void advise(const struct hk_slab *slab)
 {
-    if (comes_and_goes(slab->bytes))
+    if (suits_huge_pages(slab->bytes))
         hk_os.advise_huge((void *)slab->start, slab->bytes, true);
 }
 
-static struct hk_slab *map_new(size_t bytes, size_t align)
+static struct hk_slab *map_new(size_t asked, size_t align)
 {
     struct hk_slab *slab = hk_slab_descriptor();
     if (slab == NULL)
         return NULL;
     slab->bytes = 0;
+    size_t bytes = in_whole_huge_pages(asked);
     void *p = map_if_allowed(bytes, align);
     if (p == NULL && hk_big_purge(0, 0) > 0)
         p = map_if_allowed(bytes, align);
@@ -197,9 +206,10 @@ static struct hk_slab *map_new(size_t bytes, size_t align)
     enter(slab, (uintptr_t)p, bytes);
     advise(slab);
     HK_COUNT(big_mapped, 1);
+    HK_COUNT(big_fresh, asked);
     hk_lock(&big.lock);
-    note_if_missed_locked(bytes);
-    big.totals.live += bytes;
+    note_if_missed_locked(asked);
+    set_asked_locked(slab, asked);
     big.totals.blocks++;
     hk_unlock(&big.lock);
     return slab;
@@ -357,8 +367,8 @@ static void hold_to_budget(void)
 static struct hk_slab *retire_locked(void *block)
 {
     struct hk_slab *slab = checked_slab(block);
-    if (slab->asked >= HUGE_FROM)
-        hk_add(big.xgone, slab->asked);
+    if (slab->asked >= HK_POLICY(huge_blocks_from))
+        hk_store(big.xgone, hk_load(big.xgone) + slab->asked);
     unset_asked_locked(slab);
     big.totals.blocks--;
     slab->idle_from = hk_age_stamp(hk_reuse_now());
@@ -499,9 +509,10 @@ static void *resize(struct hk_slab *slab, size_t bytes)
 {
     size_t asked = slab->asked;
     seize(slab);
-    bool allowed = bytes <= slab->bytes || hk_held_allows(bytes - slab->bytes);
-    bool done = fits(slab, bytes, loosest(bytes)) || (allowed && remap_in_place(slab, bytes)) ||
-                (allowed && bytes > slab->bytes && move(slab, bytes));
+    size_t mapped = bytes > slab->bytes ? in_whole_huge_pages(bytes) : bytes;
+    bool allowed = mapped <= slab->bytes || hk_held_allows(mapped - slab->bytes);
+    bool done = fits(slab, bytes, loosest(bytes)) || (allowed && remap_in_place(slab, mapped)) ||
+                (allowed && mapped > slab->bytes && move(slab, mapped));
     settle_at(slab, done ? bytes : asked);
     return done ? (void *)slab->start : NULL;
 }

@@ -95,6 +95,28 @@ UNIT_TEST(spare)
     assert_int_equal(totals().cached, 7 * MB);
 }
 
+/* On huge pages a mapping has whole ones, if that adds no more than a third: what is added is a spare as any other. */
+UNIT_TEST(whole_huge_pages)
+{
+    start();
+    SET_KNOB(huge_blocks_from, 1 * MB);
+    for (unsigned i = 0; i < 8; i++) {
+        hk_big_free(get(2 * MB, false));
+        hk_big_purge(0, 0);
+    }
+    char *block = get(7 * MB / 2, false);
+    assert_int_equal((uintptr_t)block % HK_SUPER, 0);
+    assert_int_equal(totals().live, 7 * MB / 2);
+    assert_int_equal(totals().cached, MB / 2);
+    assert_ptr_equal(hk_big_resize(block, 4 * MB), block);
+    assert_int_equal(totals().cached, 0);
+    char *uneven = get(5 * MB / 2, false);
+    assert_int_equal(totals().cached, 0);
+    hk_big_free(uneven);
+    hk_big_free(block);
+    assert_int_equal(totals().live, 0);
+}
+
 /* A block that shrinks keeps what it may want again, and no more than that. */
 UNIT_TEST(shrunk)
 {
@@ -298,7 +320,7 @@ UNIT_TEST(growth_refused)
 static void *advised;
 static bool note_advice(void *p, size_t size, bool wanted)
 {
-    if (wanted && size >= 4 * MB)
+    if (wanted && size >= MB)
         advised = p;
     return true;
 }
@@ -314,7 +336,7 @@ static void *huge_of(size_t size)
     return huge;
 }
 
-/* Buffers that come and go are put on huge pages: once four times their size has gone, and from 4 MiB on. */
+/* Buffers that come and go are put on huge pages: once four times their size has gone, and from huge_blocks_from on. */
 UNIT_TEST(huge_pages)
 {
     start();
@@ -326,7 +348,9 @@ UNIT_TEST(huge_pages)
     assert_int_equal((uintptr_t)block % HK_SUPER, 0);
     assert_null(huge_of(11 * MB)); /* of 40 that went */
     assert_null(huge_of(3 * MB));
-    SET_KNOB(huge_pages_from, 0);
+    SET_KNOB(huge_blocks_from, 1 * MB);
+    assert_non_null(huge_of(3 * MB));
+    SET_KNOB(huge_blocks_from, 0);
     assert_null(huge_of(8 * MB));
 }
 
@@ -513,7 +537,7 @@ int main(void)
         cmocka_unit_test(aligned),
         cmocka_unit_test(grows_by_remapping),
         cmocka_unit_test(growth_refused),
-        cmocka_unit_test(huge_pages),
+        cmocka_unit_test(huge_pages), cmocka_unit_test(whole_huge_pages),
         cmocka_unit_test(oldest_first),
         cmocka_unit_test(mapped),
         cmocka_unit_test(mapped_if_refused),

@@ -113,6 +113,40 @@ UNIT_TEST(the_big_cache_grows_where_it_is_short_and_shrinks_when_not)
     assert_int_equal(knob(HK_KNOB_big_cache), big);
 }
 
+#define BURST IS(slabs_made) = 1000
+#define BLOCKS IS(big_fresh) = 64 * HK_MIB, IS(big_mapped) = 30
+
+UNIT_TEST(bursts_and_new_blocks_ask_for_huge_pages_for_some_time)
+{
+    begin(HK_LEARN_ON);
+    uint64_t pages = knob(HK_KNOB_huge_pages_from), blocks = knob(HK_KNOB_huge_blocks_from);
+    assert_int_equal(pass(SEEN(BURST), 3, HK_DECISION_huge_in_bursts), 1);
+    assert_int_equal(knob(HK_KNOB_huge_pages_from), 2 * HK_MIB);
+    assert_int_equal(knob(HK_KNOB_huge_blocks_from), blocks);
+    assert_int_equal(pass(SEEN(BLOCKS), 3, HK_DECISION_huge_blocks_more), 1);
+    assert_int_equal(knob(HK_KNOB_huge_blocks_from), HK_MIB);
+    assert_int_equal(pass(SEEN(), 300, HK_DECISION_huge_no_bursts), 0);
+    assert_int_equal(pass(SEEN(BLOCKS), 300, HK_DECISION_huge_no_bursts), 1);
+    assert_int_equal(knob(HK_KNOB_huge_pages_from), pages);
+    assert_int_equal(knob(HK_KNOB_huge_blocks_from), HK_MIB);
+    assert_int_equal(pass(SEEN(IS(big_fresh) = HK_MIB), 500, HK_DECISION_huge_blocks_less), 1);
+    assert_int_equal(knob(HK_KNOB_huge_blocks_from), blocks);
+}
+
+UNIT_TEST(no_huge_pages_where_memory_is_short_or_the_option_says_never)
+{
+    begin(HK_LEARN_ON);
+    uint64_t pages = knob(HK_KNOB_huge_pages_from);
+    pass(SEEN(BURST), 1, HK_DECISION_KINDS);
+    assert_int_equal(pass(SEEN(BURST, IS(goal) = 100 * HK_MIB, IS(used) = 95 * HK_MIB), 1, HK_DECISION_huge_no_bursts), 1);
+    assert_int_equal(knob(HK_KNOB_huge_pages_from), pages);
+    assert_int_equal(pass(SEEN(BURST), 20, HK_DECISION_huge_in_bursts), 1);
+    learner.option.value[HK_KNOB_huge_pages_from] = learner.option.value[HK_KNOB_huge_blocks_from] = 0;
+    pass(SEEN(BURST, BLOCKS), 10, HK_DECISION_KINDS);
+    assert_int_equal(knob(HK_KNOB_huge_pages_from), 0);
+    assert_int_equal(knob(HK_KNOB_huge_blocks_from), 0);
+}
+
 UNIT_TEST(a_crowd_of_threads_shares)
 {
     begin(HK_LEARN_ON);
@@ -197,6 +231,8 @@ int main(void)
         cmocka_unit_test(what_is_wanted_again_soon_is_held_for_no_longer), cmocka_unit_test(what_comes_back_late_is_waited_for),
         cmocka_unit_test(a_shift_is_followed), cmocka_unit_test(the_option_zero_is_left_alone),
         cmocka_unit_test(the_big_cache_grows_where_it_is_short_and_shrinks_when_not),
+        cmocka_unit_test(bursts_and_new_blocks_ask_for_huge_pages_for_some_time),
+        cmocka_unit_test(no_huge_pages_where_memory_is_short_or_the_option_says_never),
         cmocka_unit_test(a_crowd_of_threads_shares), cmocka_unit_test(a_goal_that_is_near_tightens_and_eases), cmocka_unit_test(frozen_moves_for_the_goal_only),
         cmocka_unit_test(a_canary_that_does_worse_is_taken_back), cmocka_unit_test(any_signals),
     };

@@ -6,6 +6,7 @@
 #include "policy/options.h"
 #include "span/map.h"
 #include "span/runs.h"
+#include "support/knobs.h"
 #include "support/rng.h"
 
 static struct hk_runs_totals totals(void)
@@ -260,6 +261,26 @@ UNIT_TEST(oldest_first)
     assert_int_equal(totals().free_dirty, 0);
 }
 
+/* What was mapped while the heap was small, and went back whole, is put on huge pages when it is wanted by a heap that is not. */
+UNIT_TEST(huge_pages_for_what_comes_back)
+{
+    start();
+    SET_KNOB(huge_pages_from, 0);
+    uintptr_t at = hk_run_alloc(HK_SUPER_UNITS, HK_USE_DENSE);
+    memset((void *)at, 1, HK_SUPER);
+    hk_run_free(at, HK_SUPER_UNITS);
+    hk_runs_purge(0, 0);
+    assert_int_equal(hk_run_alloc(1, HK_USE_DENSE), at);
+    assert_false(hk_map_super(at)->huge);
+    SET_KNOB(huge_pages_from, HK_SUPER);
+    hk_run_alloc(1, HK_USE_DENSE);
+    assert_false(hk_map_super(at)->huge); /* some of it is in use */
+    hk_run_free(at, 2);
+    hk_runs_purge(0, 0);
+    assert_int_equal(hk_run_alloc(1, HK_USE_DENSE), at);
+    assert_true(hk_map_super(at)->huge);
+}
+
 /* Warm is what was ever taken, until it is given back. */
 static void warm_follows(void)
 {
@@ -338,7 +359,7 @@ int main(void)
         cmocka_unit_test(growth_refused),
         cmocka_unit_test(address_limit_set_later),
         cmocka_unit_test(suspected),
-        cmocka_unit_test(oldest_first),
+        cmocka_unit_test(oldest_first), cmocka_unit_test(huge_pages_for_what_comes_back),
         cmocka_unit_test(warm_flat),
         cmocka_unit_test(warm_scarce),
         cmocka_unit_test(warm_if_refused),

@@ -35,6 +35,7 @@ RANGES = {
     "big_cache": Range(1 * MIB, 4096 * MIB, also=0),
     "big_fit": Range(100, 400),
     "huge_pages_from": Range(1 * MIB, 1024 * MIB, also=0),
+    "huge_blocks_from": Range(1 * MIB, 64 * MIB, also=0),
 }
 LEAST_CHANGED, MOST_CHANGED = 1, 4
 
