@@ -386,7 +386,8 @@ The same signals give the same decisions: `hakmem-replay TRACE` makes them again
 
 **State** (`learn/ace.c`). BURST: more than 64 slabs net were cut in a tick, and more than a sixteenth of what is warm. REMOTE_HEAVY: more than 1000
 blocks were freed by threads that do not own them, and more than 8 for each miss. MEM_TIGHT: what is used is within an eighth of the
-memory goal; it ends at a quarter. Else STEADY, after three ticks without a sign of the state before. The states say what kind of
+memory goal, until it is a quarter away; or tasks of the system wait for memory for a tenth of the time (PSI, /proc/pressure/memory, where
+`HAKMEM_GOAL` or `HAKMEM_BACKGROUND=1` allows files to be read). Else STEADY, after three ticks without a sign of the state before. The states say what kind of
 time it is, for who reads the log or `hakmem top`; BURST and MEM_TIGHT move knobs, for REMOTE_HEAVY nothing was found that pays.
 
 **Delay** (`learn/delay.c`). Memory that came free either is wanted again after some time, or never. Both are counted, in spans of
@@ -409,7 +410,7 @@ is added is cut off if the block has not grown into it when the delay is over). 
 **Goal** (`learn/goal.c`). `HAKMEM_GOAL` in bytes or percent; else the limits of the control group (version 2: memory.max and memory.high;
 version 1: memory.limit_in_bytes). From the start it sets a ceiling: the goal less a twelfth, and less what the process has beside the heap.
 Before the heap is larger than that, what is idle goes, the oldest first (`hold_to_ceiling()` in `tiers/giveback.c`). While MEM_TIGHT, cached
-blocks have to fit within 125 %, threads hold 1 MiB ready, and bursts are not set aside. What is live nobody can give back: a program that needs
+blocks have to fit within 125 %, threads hold 1 MiB ready, bursts are not set aside, and what is idle goes back after 128 ms. What is live nobody can give back: a program that needs
 more than the goal goes on, beyond it. `HAKMEM_LIMIT` is the hard one. Pages of files do not count: the system takes them back when it wants to.
 
 With `HAKMEM_GOAL`, or with `HAKMEM_BACKGROUND=1`, resident memory is read from the kernel at each tick, and the limits of the group and of all that it lies in every

@@ -25,7 +25,7 @@ static struct {
     struct hk_lock lock;
     struct hk_learner learner;
     struct hk_signals before; /* totals at the last tick, of what is counted */
-    uint64_t stalled_us; /* as it was then */
+    uint64_t stalled_us; /* as it was then; 0: not looked at yet */
     uint64_t ticked_ms;
     uint64_t began_ms;
     uint64_t log_bytes, trace_bytes;
@@ -60,7 +60,7 @@ static void take_amounts(struct hk_signals *saw, uint64_t now)
     hk_goal_look(&seen, now, HK_SAW(saw, warm));
     HK_SAW(saw, goal) = seen.bytes;
     HK_SAW(saw, used) = seen.used;
-    HK_SAW(saw, stalled) = seen.stalled_us - hk_min(seen.stalled_us, learning.stalled_us);
+    HK_SAW(saw, stalled) = learning.stalled_us != 0 ? seen.stalled_us - hk_min(seen.stalled_us, learning.stalled_us) : 0;
     learning.stalled_us = seen.stalled_us;
     HK_SAW(saw, cpus) = seen.cpus;
 }

@@ -25,6 +25,12 @@ static size_t largest_capacity(unsigned class)
     return most;
 }
 
+/* Large blocks use a budget up with a few bins: what small ones need, they may have beyond it. */
+static size_t budget_of(const struct hk_cache *cache, unsigned class)
+{
+    return hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
+}
+
 /* A bin begins small and then grows fourfold; one whose class is large begins with a single place, whatever the budget. */
 static size_t next_capacity(const struct hk_cache *cache, unsigned class, size_t now)
 {
@@ -33,7 +39,7 @@ static size_t next_capacity(const struct hk_cache *cache, unsigned class, size_t
     size_t most = largest_capacity(class);
     while (wish > most || (now == 0 && wish > 1 && wish * size > FIRST_BYTES))
         wish /= 2;
-    while (wish > now && wish > 1 && cache->granted + (wish - now) * size > cache->budget)
+    while (wish > now && wish > 1 && cache->granted + (wish - now) * size > budget_of(cache, class))
         wish /= 2;
     return wish;
 }

@@ -8,11 +8,17 @@ enum {
     REMOTE_PER_MISS = 8, /* a miss brings some 64 blocks: from here on, what others free is no trifle */
     TIGHT_FROM = 14,     /* sixteenths of the goal */
     TIGHT_TO = 12,
+    STALLED_PART = 10, /* of the time: who waits for memory so long, waits for others to give it back */
 };
 
 static bool goal_is_near(const struct hk_signals *saw, unsigned sixteenths)
 {
     return HK_SAW(saw, goal) != 0 && HK_SAW(saw, used) / 16 >= HK_SAW(saw, goal) / 256 * sixteenths;
+}
+
+static bool others_wait_for_memory(const struct hk_signals *saw)
+{
+    return HK_SAW(saw, elapsed) != 0 && HK_SAW(saw, stalled) / HK_SAW(saw, elapsed) >= 1000 / STALLED_PART;
 }
 
 static bool grows_fast(const struct hk_signals *saw)
@@ -28,7 +34,7 @@ static bool is_remote_heavy(const struct hk_signals *saw)
 
 static enum hk_state seen_in(const struct hk_learner *learner, const struct hk_signals *saw)
 {
-    if (goal_is_near(saw, learner->state == HK_STATE_TIGHT ? TIGHT_TO : TIGHT_FROM))
+    if (goal_is_near(saw, learner->state == HK_STATE_TIGHT ? TIGHT_TO : TIGHT_FROM) || others_wait_for_memory(saw))
         return HK_STATE_TIGHT;
     if (grows_fast(saw))
         return HK_STATE_BURST;

@@ -206,8 +206,8 @@ void hk_goal_look(struct hk_goal *seen, uint64_t now_ms, uint64_t warm_bytes)
         asked_for.looked_ms = now_ms;
     }
     *seen = (struct hk_goal){.bytes = goal_bytes(), .used = warm_bytes, .cpus = asked_for.cpus};
-    if (!reads || seen->bytes == 0)
-        return;
-    seen->used = hk_max(resident_bytes(), 1);
-    seen->stalled_us = stalled_us();
+    if (reads)
+        seen->stalled_us = stalled_us();
+    if (reads && seen->bytes != 0)
+        seen->used = hk_max(resident_bytes(), 1);
 }

@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "learn/rules.h"
 
-/* What a knob may be at most while the memory goal is near, and who says so. */
+/* What a knob may be at most while memory is short, and who says so. */
 static const struct tight {
     enum hk_knob knob;
     uint64_t most;
@@ -13,6 +13,7 @@ static const struct tight {
 } tights[] = {
     {HK_KNOB_big_fit, 125, HK_DECISION_fit_tight, HK_DECISION_fit_eased},
     {HK_KNOB_thread_cache, 1 * HK_MIB, HK_DECISION_caches_tight, HK_DECISION_caches_eased},
+    {HK_KNOB_purge_delay, 128, HK_DECISION_delay_tight, HK_DECISION_delay_eased},
     {HK_KNOB_depot, 0, HK_DECISION_depot_tight, HK_DECISION_depot_eased},
 };
 

@@ -196,8 +196,8 @@ static struct hk_slab *map_new(size_t asked, size_t align)
     slab->bytes = 0;
     size_t bytes = in_whole_huge_pages(asked);
     void *p = map_if_allowed(bytes, align);
-    if (p == NULL && hk_big_purge(0, 0) > 0)
-        p = map_if_allowed(bytes, align);
+    if (p == NULL && (hk_big_purge(0, 0) > 0 || bytes != asked))
+        p = map_if_allowed(bytes = asked, align);
     if (p == NULL) {
         HK_COUNT(os_refusals, 1);
         hk_slab_descriptor_drop(slab);
@@ -505,14 +505,19 @@ static bool remap_in_place(struct hk_slab *slab, size_t bytes)
     return true;
 }
 
+static bool remap(struct hk_slab *slab, size_t bytes)
+{
+    if (bytes <= slab->bytes)
+        return remap_in_place(slab, bytes);
+    return hk_held_allows(bytes - slab->bytes) && (remap_in_place(slab, bytes) || move(slab, bytes));
+}
+
 static void *resize(struct hk_slab *slab, size_t bytes)
 {
     size_t asked = slab->asked;
     seize(slab);
-    size_t mapped = bytes > slab->bytes ? in_whole_huge_pages(bytes) : bytes;
-    bool allowed = mapped <= slab->bytes || hk_held_allows(mapped - slab->bytes);
-    bool done = fits(slab, bytes, loosest(bytes)) || (allowed && remap_in_place(slab, mapped)) ||
-                (allowed && mapped > slab->bytes && move(slab, mapped));
+    size_t whole = bytes > slab->bytes ? in_whole_huge_pages(bytes) : bytes;
+    bool done = fits(slab, bytes, loosest(bytes)) || remap(slab, whole) || (whole != bytes && remap(slab, bytes));
     settle_at(slab, done ? bytes : asked);
     return done ? (void *)slab->start : NULL;
 }

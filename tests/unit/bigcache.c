@@ -110,6 +110,12 @@ UNIT_TEST(whole_huge_pages)
     assert_int_equal(totals().cached, MB / 2);
     assert_ptr_equal(hk_big_resize(block, 4 * MB), block);
     assert_int_equal(totals().cached, 0);
+    hk_options.limit = hk_big_mapped() + 15 * MB / 4;
+    char *within = get(15 * MB / 4, false); /* no more than that is allowed */
+    assert_int_equal(totals().cached, 0);
+    hk_options.limit = 0;
+    hk_big_free(within);
+    hk_big_purge(0, 0);
     char *uneven = get(5 * MB / 2, false);
     assert_int_equal(totals().cached, 0);
     hk_big_free(uneven);

@@ -89,7 +89,7 @@ UNIT_TEST(caps)
     unit_heap_holds(0);
 }
 
-/* The budget bounds the sum; each bin has at least one place. */
+/* The budget bounds the sum, and small blocks may have half as much again; each bin has at least one place. */
 UNIT_TEST(budget)
 {
     SET_KNOB(thread_cache, 256 * HK_KIB);
@@ -108,7 +108,25 @@ UNIT_TEST(budget)
         single_places += capacity == 1 ? hk_classes[class].size : 0;
     }
     assert_int_equal(granted, cache->granted);
-    assert_true(granted <= hk_options.thread_cache + single_places);
+    assert_true(granted <= hk_options.thread_cache * 3 / 2 + single_places);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(large_blocks_leave_small_ones_their_budget)
+{
+    SET_KNOB(thread_cache, HK_MIB);
+    struct hk_cache *cache = start();
+    for (int round = 0; round < 5; round++)
+        for (size_t size = 16 * HK_KIB; size <= 128 * HK_KIB; size *= 2) {
+            get_many(size, 40);
+            free_many(40);
+        }
+    assert_true(cache->granted > hk_options.thread_cache * 7 / 8);
+    for (int round = 0; round < 20; round++) {
+        get_many(1024, 400);
+        free_many(400);
+    }
+    assert_int_equal(hk_bin_capacity(&cache->front.bins[hk_class_of(1024)]), hk_classes[hk_class_of(1024)].cap);
     unit_heap_holds(0);
 }
 
@@ -574,6 +592,7 @@ int main(void)
         cmocka_unit_test(bins_grow),
         cmocka_unit_test(caps),
         cmocka_unit_test(budget),
+        cmocka_unit_test(large_blocks_leave_small_ones_their_budget),
         cmocka_unit_test(budget_of_a_large_heap),
         cmocka_unit_test(growth_by_realloc),
         cmocka_unit_test(no_arrays),

@@ -180,6 +180,17 @@ UNIT_TEST(a_goal_that_is_near_tightens_and_eases)
     assert_memory_equal(&before, &learner.now, sizeof before);
 }
 
+UNIT_TEST(stalls_of_the_system_tighten_as_well)
+{
+    begin(HK_LEARN_ON);
+    assert_int_equal(pass(SEEN(IS(stalled) = 10000), 5, HK_DECISION_state_tight), 0);
+    assert_int_equal(pass(SEEN(IS(stalled) = 20000), 5, HK_DECISION_delay_tight), 1);
+    assert_int_equal(learner.state, HK_STATE_TIGHT);
+    assert_int_equal(knob(HK_KNOB_purge_delay), 128);
+    assert_int_equal(pass(SEEN(), 5, HK_DECISION_delay_eased), 1);
+    assert_int_equal(knob(HK_KNOB_purge_delay), learner.option.value[HK_KNOB_purge_delay]);
+}
+
 UNIT_TEST(frozen_moves_for_the_goal_only)
 {
     begin(HK_LEARN_FROZEN);
@@ -233,7 +244,8 @@ int main(void)
         cmocka_unit_test(the_big_cache_grows_where_it_is_short_and_shrinks_when_not),
         cmocka_unit_test(bursts_and_new_blocks_ask_for_huge_pages_for_some_time),
         cmocka_unit_test(no_huge_pages_where_memory_is_short_or_the_option_says_never),
-        cmocka_unit_test(a_crowd_of_threads_shares), cmocka_unit_test(a_goal_that_is_near_tightens_and_eases), cmocka_unit_test(frozen_moves_for_the_goal_only),
+        cmocka_unit_test(a_crowd_of_threads_shares), cmocka_unit_test(a_goal_that_is_near_tightens_and_eases), cmocka_unit_test(stalls_of_the_system_tighten_as_well),
+        cmocka_unit_test(frozen_moves_for_the_goal_only),
         cmocka_unit_test(a_canary_that_does_worse_is_taken_back), cmocka_unit_test(any_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
