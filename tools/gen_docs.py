@@ -405,10 +405,11 @@ two ticks: the cache of big blocks doubles, up to eightfold; after 10 s without,
 stay on small pages, until it is seen what the program does. After a BURST the dense part of the heap is put on huge pages from 2 MiB on, not from
 `huge_pages_from`; what went back whole and is wanted again, too. After a tick in which 16 MiB of big blocks were mapped anew, big blocks that come
 and go are put on them from 1 MiB on, not from `huge_blocks_from`, their mapping rounded up to whole ones where that adds no more than a third (what
-is added is cut off if the block has not grown into it when the delay is over). Both end after a minute without a sign, and while the state is MEM_TIGHT.
+is added is cut off if the block has not grown into it when the delay is over). Both end after a minute without a sign, and are no lower than by default while the state is MEM_TIGHT.
 
 **Goal** (`learn/goal.c`). `HAKMEM_GOAL` in bytes or percent; else the limits of the control group (version 2: memory.max and memory.high;
-version 1: memory.limit_in_bytes). From the start it sets a ceiling: the goal less a twelfth, and less what the process has beside the heap.
+version 1: memory.limit_in_bytes). From the start it sets a ceiling: the goal less a twelfth, and less what the process has beside the heap (where
+that may not be read: 8 MiB, at most a 24th).
 Before the heap is larger than that, what is idle goes, the oldest first (`hold_to_ceiling()` in `tiers/giveback.c`). While MEM_TIGHT, cached
 blocks have to fit within 125 %, threads hold 1 MiB ready, bursts are not set aside, and what is idle goes back after 128 ms. What is live nobody can give back: a program that needs
 more than the goal goes on, beyond it. `HAKMEM_LIMIT` is the hard one. Pages of files do not count: the system takes them back when it wants to.

@@ -9,16 +9,19 @@ enum {
     TIGHT_FROM = 14,     /* sixteenths of the goal */
     TIGHT_TO = 12,
     STALLED_PART = 10, /* of the time: who waits for memory so long, waits for others to give it back */
+    STALLED_TICKS = 20, /* some 3 s after the last such tick */
 };
 
-static bool goal_is_near(const struct hk_signals *saw, unsigned sixteenths)
+static bool goal_is_near(struct hk_learner *learner, const struct hk_signals *saw)
 {
-    return HK_SAW(saw, goal) != 0 && HK_SAW(saw, used) / 16 >= HK_SAW(saw, goal) / 256 * sixteenths;
+    unsigned sixteenths = learner->goal_near ? TIGHT_TO : TIGHT_FROM;
+    return learner->goal_near = HK_SAW(saw, goal) != 0 && HK_SAW(saw, used) / 16 >= HK_SAW(saw, goal) / 256 * sixteenths;
 }
 
-static bool others_wait_for_memory(const struct hk_signals *saw)
+static bool others_wait_for_memory(struct hk_learner *learner, const struct hk_signals *saw)
 {
-    return HK_SAW(saw, elapsed) != 0 && HK_SAW(saw, stalled) / HK_SAW(saw, elapsed) >= 1000 / STALLED_PART;
+    bool stalled = HK_SAW(saw, elapsed) != 0 && HK_SAW(saw, stalled) / HK_SAW(saw, elapsed) >= 1000 / STALLED_PART;
+    return hk_rule_lasts(stalled, STALLED_TICKS, &learner->stalled_rest);
 }
 
 static bool grows_fast(const struct hk_signals *saw)
@@ -32,9 +35,10 @@ static bool is_remote_heavy(const struct hk_signals *saw)
     return HK_SAW(saw, remote) >= REMOTE_BLOCKS && HK_SAW(saw, remote) > HK_SAW(saw, misses) * REMOTE_PER_MISS;
 }
 
-static enum hk_state seen_in(const struct hk_learner *learner, const struct hk_signals *saw)
+static enum hk_state seen_in(struct hk_learner *learner, const struct hk_signals *saw)
 {
-    if (goal_is_near(saw, learner->state == HK_STATE_TIGHT ? TIGHT_TO : TIGHT_FROM) || others_wait_for_memory(saw))
+    bool near = goal_is_near(learner, saw), stalls = others_wait_for_memory(learner, saw);
+    if (near || stalls)
         return HK_STATE_TIGHT;
     if (grows_fast(saw))
         return HK_STATE_BURST;

@@ -29,10 +29,12 @@ static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_
     return ns * 1000 / elapsed;
 }
 
-/* The ceiling is the goal's, and never on trial. */
+/* The ceiling is the goal's; of huge pages, what the cost is made of tells nothing. */
 static bool on_trial(struct hk_learner *learner)
 {
-    learner->canary.kept.value[HK_KNOB_ceiling] = learner->wish.value[HK_KNOB_ceiling];
+    static const enum hk_knob never[] = {HK_KNOB_ceiling, HK_KNOB_huge_pages_from, HK_KNOB_huge_blocks_from};
+    for (unsigned i = 0; i < sizeof never / sizeof never[0]; i++)
+        learner->canary.kept.value[never[i]] = learner->wish.value[never[i]];
     return memcmp(&learner->wish, &learner->canary.kept, sizeof learner->wish) != 0;
 }
 

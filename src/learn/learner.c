@@ -5,12 +5,15 @@
 #include "base/bits.h"
 #include "learn/rules.h"
 
-/* What a knob may be at most while memory is short, and who says so. */
+/* What a knob may be at most while memory is short, and who says so; of huge pages, what it is by default at least. */
+#define NO_LESS_THAN_BY_DEFAULT UINT64_MAX
 static const struct tight {
     enum hk_knob knob;
     uint64_t most;
     enum hk_decision_kind tight, eased;
 } tights[] = {
+    {HK_KNOB_huge_pages_from, NO_LESS_THAN_BY_DEFAULT, HK_DECISION_huge_pages_tight, HK_DECISION_huge_pages_eased},
+    {HK_KNOB_huge_blocks_from, NO_LESS_THAN_BY_DEFAULT, HK_DECISION_huge_blocks_tight, HK_DECISION_huge_blocks_eased},
     {HK_KNOB_big_fit, 125, HK_DECISION_fit_tight, HK_DECISION_fit_eased},
     {HK_KNOB_thread_cache, 1 * HK_MIB, HK_DECISION_caches_tight, HK_DECISION_caches_eased},
     {HK_KNOB_purge_delay, 128, HK_DECISION_delay_tight, HK_DECISION_delay_eased},
@@ -28,14 +31,24 @@ void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options
 
 enum {
     SPARED = 12,      /* a part of the goal: what comes between two looks */
+    UNKNOWN_PART = 24, /* another one at most: what the process has beside the heap, where nobody may look */
     LEAST_CHANGE = 32 /* another one: what is not worth a new policy */
 };
+
+#define UNKNOWN_BESIDE (8 * HK_MIB) /* code, stacks, the kernel's tables */
+
+static uint64_t beside_heap(const struct hk_signals *saw)
+{
+    if (HK_SAW(saw, used) > HK_SAW(saw, warm))
+        return HK_SAW(saw, used) - HK_SAW(saw, warm);
+    return hk_min(UNKNOWN_BESIDE, HK_SAW(saw, goal) / UNKNOWN_PART);
+}
 
 /* Where there is a goal: what the heap may be, so that the process is within it. */
 static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t within = HK_SAW(saw, goal), now = learner->wish.value[HK_KNOB_ceiling];
-    uint64_t beside = HK_SAW(saw, used) - hk_min(HK_SAW(saw, used), HK_SAW(saw, warm));
+    uint64_t beside = beside_heap(saw);
     uint64_t room = within - within / SPARED;
     const struct hk_knob_row *row = &hk_knob_rows[HK_KNOB_ceiling];
     uint64_t ceiling = hk_min(hk_max(room - hk_min(room, beside), row->min), row->max);
@@ -48,6 +61,13 @@ static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw
     learner->wish.value[HK_KNOB_ceiling] = ceiling;
 }
 
+static uint64_t tightened(const struct tight *row, uint64_t value)
+{
+    if (row->most != NO_LESS_THAN_BY_DEFAULT)
+        return hk_min(value, row->most);
+    return value == 0 ? 0 : hk_max(value, hk_knob_rows[row->knob].fallback);
+}
+
 /* Only what entering or leaving the state changed is the goal's decision: what a rule moved, the rule has noted. */
 static void apply_goal(struct hk_learner *learner, bool was_tight, const struct hk_signals *saw, struct hk_step *step)
 {
@@ -57,7 +77,7 @@ static void apply_goal(struct hk_learner *learner, bool was_tight, const struct 
     for (const struct tight *row = tights; row < tights + sizeof tights / sizeof tights[0]; row++) {
         uint64_t *now = &learner->now.value[row->knob];
         if (tight)
-            *now = hk_min(*now, row->most);
+            *now = tightened(row, *now);
         if (tight != was_tight && *now != before.value[row->knob])
             hk_rule_note(step, tight ? row->tight : row->eased, before.value[row->knob], *now, HK_SAW(saw, used), HK_SAW(saw, goal),
                          HK_SAW(saw, idle));
@@ -70,11 +90,11 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
     step->count = 0;
     hk_ace_step(learner, saw, step);
     hk_delay_remember(learner, saw);
+    bool short_of_memory = was_tight || learner->state == HK_STATE_TIGHT; /* what a rule then moved would not be in force */
     bool may_move = learner->mode == HK_LEARN_ON || (learner->mode == HK_LEARN_CANARY && hk_canary_step(learner, saw, step));
-    if (may_move) {
+    if (may_move && !short_of_memory) {
         hk_delay_step(learner, step);
-        if (learner->state != HK_STATE_TIGHT)
-            hk_caps_step(learner, saw, step);
+        hk_caps_step(learner, saw, step);
         hk_huge_step(learner, saw, step);
     }
     if (may_move && learner->mode == HK_LEARN_CANARY)

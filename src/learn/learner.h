@@ -29,6 +29,8 @@ struct hk_learner {
     uint64_t mode;          /* the option learn */
     enum hk_state state;
     unsigned calm; /* ticks without a sign of the state that it is in */
+    bool goal_near;
+    unsigned stalled_rest; /* ticks that stalls still count */
     /* of the delay: bytes, faded by a part each tick */
     uint64_t back[HK_REUSE_SPANS], idled;
     uint64_t idled_of_late[HK_DELAY_LAG]; /* what may still be wanted again */

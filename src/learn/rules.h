@@ -11,6 +11,13 @@ HK_INLINE void hk_rule_note(struct hk_step *step, enum hk_decision_kind kind, ui
         step->decisions[step->count++] = (struct hk_decision){.kind = kind, .before = before, .after = after, .seen = {a, b, c}};
 }
 
+/* Whether there was a sign in one of the last so many ticks. */
+HK_INLINE bool hk_rule_lasts(bool sign, unsigned ticks, unsigned *rest)
+{
+    *rest = sign ? ticks : *rest - (*rest > 0);
+    return *rest > 0;
+}
+
 /* What kind of time it is. */
 void hk_ace_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 /* How long free memory is to stay warm. */

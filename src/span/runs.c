@@ -299,6 +299,18 @@ uintptr_t hk_run_alloc(size_t units, enum hk_use use)
     return address;
 }
 
+/* A huge page made all of it resident when one unit of it was used. */
+static void suspect_locked(struct hk_super *super)
+{
+    if (!super->huge)
+        return;
+    runs.free_dirty_units += hk_popcount64(super->free & ~super->dirty);
+    count_dirty((int)hk_popcount64(super->free & ~super->dirty));
+    super->dirty |= super->free;
+    if (super->free != 0 && !hk_link_linked(&super->by_age))
+        hk_list_push_back(&runs.by_age, &super->by_age);
+}
+
 void hk_run_free(uintptr_t address, size_t units)
 {
     struct hk_super *super = hk_map_super(address);
@@ -306,6 +318,8 @@ void hk_run_free(uintptr_t address, size_t units)
     hk_lock(&runs.lock);
     super->freed_at = hk_reuse_now();
     release_units(super, hk_low_bits32((unsigned)units) << unit_in_super(address));
+    if (super->free == UINT32_MAX)
+        suspect_locked(super);
     hk_unlock(&runs.lock);
 }
 
@@ -455,17 +469,6 @@ size_t hk_runs_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
     size_t bytes = purge_locked(&purge);
     hk_unlock(&purge_lock);
     return bytes;
-}
-
-static void suspect_locked(struct hk_super *super)
-{
-    if (!super->huge)
-        return;
-    runs.free_dirty_units += hk_popcount64(super->free & ~super->dirty);
-    count_dirty((int)hk_popcount64(super->free & ~super->dirty));
-    super->dirty |= super->free;
-    if (super->free != 0 && !hk_link_linked(&super->by_age))
-        hk_list_push_back(&runs.by_age, &super->by_age);
 }
 
 void hk_runs_suspect_huge(void)

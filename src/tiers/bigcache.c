@@ -164,16 +164,28 @@ static bool suits_huge_pages(size_t bytes)
     return from != 0 && bytes >= from && hk_load(big.xgone) / TIMES_GONE >= bytes;
 }
 
-/* What is added is kept for the block to grow into, and cut off when it has not for long. */
+static bool has_room_for_spare(size_t more)
+{
+    hk_lock(&big.lock);
+    bool room = big.totals.cached + more <= HK_POLICY(big_cache);
+    hk_unlock(&big.lock);
+    return room && HK_POLICY(purge_delay) != 0;
+}
+
+/* What is added is kept for the block to grow into, and cut off when it has not for long. It is to serve the same size again when it
+ * has been freed. */
 static size_t in_whole_huge_pages(size_t bytes)
 {
-    size_t whole = hk_align_up(bytes, HK_SUPER);
-    return suits_huge_pages(bytes) && whole - bytes <= bytes / WORTH_A_HUGE_PAGE ? whole : bytes;
+    size_t whole = hk_align_up(bytes, HK_SUPER), added = whole - bytes;
+    bool worth = added > 0 && added <= bytes / WORTH_A_HUGE_PAGE && whole <= loosest(bytes) && suits_huge_pages(bytes);
+    return worth && hk_held_allows(whole) && has_room_for_spare(added) ? whole : bytes;
 }
+
+static bool has_huge_pages(size_t mapped) { return mapped >= HK_SUPER && suits_huge_pages(mapped); }
 
 static void *map_suited(size_t bytes, size_t align)
 {
-    void *p = suits_huge_pages(bytes) ? map_covered(bytes, hk_max(align, HK_SUPER)) : NULL;
+    void *p = has_huge_pages(bytes) ? map_covered(bytes, hk_max(align, HK_SUPER)) : NULL;
     return p != NULL ? p : map_covered(bytes, align);
 }
 
@@ -184,7 +196,7 @@ static void *map_if_allowed(size_t bytes, size_t align)
 
 static void advise(const struct hk_slab *slab)
 {
-    if (suits_huge_pages(slab->bytes))
+    if (has_huge_pages(slab->bytes))
         hk_os.advise_huge((void *)slab->start, slab->bytes, true);
 }
 
@@ -196,8 +208,10 @@ static struct hk_slab *map_new(size_t asked, size_t align)
     slab->bytes = 0;
     size_t bytes = in_whole_huge_pages(asked);
     void *p = map_if_allowed(bytes, align);
-    if (p == NULL && (hk_big_purge(0, 0) > 0 || bytes != asked))
+    if (p == NULL && bytes != asked)
         p = map_if_allowed(bytes = asked, align);
+    if (p == NULL && hk_big_purge(0, 0) > 0)
+        p = map_if_allowed(bytes, align);
     if (p == NULL) {
         HK_COUNT(os_refusals, 1);
         hk_slab_descriptor_drop(slab);
@@ -505,19 +519,19 @@ static bool remap_in_place(struct hk_slab *slab, size_t bytes)
     return true;
 }
 
-static bool remap(struct hk_slab *slab, size_t bytes)
+static bool lengthen(struct hk_slab *slab, size_t bytes)
 {
-    if (bytes <= slab->bytes)
-        return remap_in_place(slab, bytes);
-    return hk_held_allows(bytes - slab->bytes) && (remap_in_place(slab, bytes) || move(slab, bytes));
+    size_t whole = in_whole_huge_pages(bytes);
+    if (!hk_held_allows(bytes - slab->bytes))
+        return false;
+    return remap_in_place(slab, whole) || (whole != bytes && remap_in_place(slab, bytes)) || move(slab, whole);
 }
 
 static void *resize(struct hk_slab *slab, size_t bytes)
 {
     size_t asked = slab->asked;
     seize(slab);
-    size_t whole = bytes > slab->bytes ? in_whole_huge_pages(bytes) : bytes;
-    bool done = fits(slab, bytes, loosest(bytes)) || remap(slab, whole) || (whole != bytes && remap(slab, bytes));
+    bool done = fits(slab, bytes, loosest(bytes)) || (bytes > slab->bytes ? lengthen(slab, bytes) : remap_in_place(slab, bytes));
     settle_at(slab, done ? bytes : asked);
     return done ? (void *)slab->start : NULL;
 }

@@ -123,6 +123,30 @@ UNIT_TEST(whole_huge_pages)
     assert_int_equal(totals().live, 0);
 }
 
+/* Where what is added could not be kept, or would keep the mapping from serving the same size again, nothing is. */
+UNIT_TEST(no_whole_huge_pages)
+{
+    start();
+    SET_KNOB(huge_blocks_from, 1 * MB);
+    for (unsigned i = 0; i < 12; i++) {
+        hk_big_free(get(2 * MB, false));
+        hk_big_purge(0, 0);
+    }
+    SET_KNOB(big_fit, 110);
+    hk_big_free(get(7 * MB / 2, false));
+    assert_int_equal(totals().cached, 7 * MB / 2);
+    SET_KNOB(big_fit, 400);
+    SET_KNOB(purge_delay, 0);
+    hk_big_purge(0, 0);
+    hk_big_free(get(7 * MB / 2, false));
+    assert_int_equal(totals().cached, 7 * MB / 2);
+    SET_KNOB(purge_delay, 500);
+    SET_KNOB(big_cache, MB / 4);
+    hk_big_purge(0, 0);
+    get(7 * MB / 2, false);
+    assert_int_equal(totals().cached, 0);
+}
+
 /* A block that shrinks keeps what it may want again, and no more than that. */
 UNIT_TEST(shrunk)
 {
@@ -543,7 +567,7 @@ int main(void)
         cmocka_unit_test(aligned),
         cmocka_unit_test(grows_by_remapping),
         cmocka_unit_test(growth_refused),
-        cmocka_unit_test(huge_pages), cmocka_unit_test(whole_huge_pages),
+        cmocka_unit_test(huge_pages), cmocka_unit_test(whole_huge_pages), cmocka_unit_test(no_whole_huge_pages),
         cmocka_unit_test(oldest_first),
         cmocka_unit_test(mapped),
         cmocka_unit_test(mapped_if_refused),

@@ -279,6 +279,11 @@ UNIT_TEST(huge_pages_for_what_comes_back)
     hk_runs_purge(0, 0);
     assert_int_equal(hk_run_alloc(1, HK_USE_DENSE), at);
     assert_true(hk_map_super(at)->huge);
+    assert_int_equal(hk_runs_warm(), HK_UNIT);
+    hk_run_free(at, 1); /* all of it may be resident */
+    assert_int_equal(hk_runs_warm(), HK_SUPER);
+    assert_int_equal(hk_runs_purge(0, 0), HK_SUPER);
+    assert_int_equal(hk_runs_warm(), 0);
 }
 
 /* Warm is what was ever taken, until it is given back. */
