@@ -14,7 +14,6 @@
 #include "tiers/giveback.h"
 
 enum {
-    LEARNING_TICK_MS = 150,
     THREADS_A_TICK = 512, /* whose counts are looked at in some 50 microseconds; where there are more, ticks are rarer */
     MOST_WAITS = 2000,   /* pauses of some 50 microseconds */
 };
@@ -192,7 +191,7 @@ void hk_learning_begin(void)
         return;
     if (hk_options.learn != HK_LEARN_OFF && hk_goal_begin())
         tick_locked(now);
-    hk_store(hk_learning_due_ms, now + LEARNING_TICK_MS);
+    hk_store(hk_learning_due_ms, now + HK_LEARNER_TICK_MS);
 }
 
 HK_COLD void hk_learning_tick(void)
@@ -202,7 +201,7 @@ HK_COLD void hk_learning_tick(void)
     uint64_t now = hk_reuse_now();
     if (now >= hk_load(hk_learning_due_ms)) {
         tick_locked(now);
-        hk_store(hk_learning_due_ms, now + LEARNING_TICK_MS * hk_max(1, hk_caches_alive() / THREADS_A_TICK));
+        hk_store(hk_learning_due_ms, now + HK_LEARNER_TICK_MS * hk_max(1, hk_caches_alive() / THREADS_A_TICK));
     }
     hk_unlock(&learning.lock);
 }

@@ -19,7 +19,7 @@
 enum {
     SLOW_CALLS_PER_TICK = 16,
     REMOTE_FREES_PER_TICK = 64,
-    BLOCKS_PER_PASS = 1024,                     /* of idle bins: some 50 microseconds */
+    BLOCKS_PER_PASS = 1024, /* of idle bins: some 50 microseconds */
     EFFORT_FOR_GROWTH = 32 * HK_EFFORT_OF_CALL, /* some 50 microseconds, where a tick's slow calls touch a MiB */
     QUICK_TURN = 4,
     KEPT_BY_ANYBODY_FROM = 1024,
@@ -27,8 +27,7 @@ enum {
     OWNERS_ASKED = 8,
     SLABS_WORTH_STEALING = 4,
     PARCELS_PER_SLAB = 64, /* 100 microseconds */
-    PARCELS_PER_TICK =
-        16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
+    PARCELS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
 };
 
 static struct {
@@ -198,8 +197,7 @@ static bool is_out_of_blocks(struct hk_cache *cache, unsigned class)
 static void drain_for_slab(struct hk_cache *cache, size_t slab_bytes)
 {
     unsigned parcels_left = PARCELS_PER_SLAB;
-    for (uint64_t left = hk_load(cache->owner.xpending); left != 0 && slab_bytes > 0 && parcels_left > 0;
-         left &= left - 1) {
+    for (uint64_t left = hk_load(cache->owner.xpending); left != 0 && slab_bytes > 0 && parcels_left > 0; left &= left - 1) {
         unsigned class = hk_ctz64(left);
         size_t parcel_bytes = hk_parcel_room(class) * hk_classes[class].size;
         unsigned most = (unsigned)hk_min(slab_bytes / parcel_bytes + 1, parcels_left);
@@ -223,8 +221,7 @@ static void steal(struct hk_cache *cache, unsigned class)
     for (unsigned asked = 0; asked < OWNERS_ASKED; asked++) {
         uint32_t id = cache->next_asked < end ? cache->next_asked : HK_FIRST_OWNER;
         cache->next_asked = id + 1;
-        struct hk_parcel *chain =
-            id != cache->owner.id ? hk_inbox_steal(hk_owner_by_id(id), class, most, asleep_since) : NULL;
+        struct hk_parcel *chain = id != cache->owner.id ? hk_inbox_steal(hk_owner_by_id(id), class, most, asleep_since) : NULL;
         if (chain != NULL) {
             unsigned taken = unpack(cache, chain);
             HK_COUNT_THREAD(&cache->owner.counts, remote_stolen, taken);

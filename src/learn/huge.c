@@ -3,7 +3,7 @@
 #include "base/bits.h"
 #include "learn/rules.h"
 
-enum { LAST_TICKS = 400, TICK_MS_OF_FRESH = 150 }; /* a minute */
+enum { LAST_TICKS = 400 }; /* a minute */
 #define HUGE_PAGE (2 * HK_MIB)
 #define BLOCKS_FROM (1 * HK_MIB)
 #define MUCH_FRESH (16 * HK_MIB) /* 4096 faults in a tick: some hundredths of its time */
@@ -21,7 +21,7 @@ static void follow(struct hk_learner *learner, enum hk_knob knob, bool lowered, 
 
 static bool maps_much(const struct hk_signals *saw)
 {
-    return HK_SAW(saw, big_fresh) / MUCH_FRESH >= hk_max(1, HK_SAW(saw, elapsed) / TICK_MS_OF_FRESH);
+    return HK_SAW(saw, big_fresh) / MUCH_FRESH >= hk_max(1, HK_SAW(saw, elapsed) / HK_LEARNER_TICK_MS);
 }
 
 void hk_huge_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)

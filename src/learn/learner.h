@@ -13,7 +13,7 @@
 #include "learn/signals.h"
 #include "policy/policy.h"
 
-enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
+enum { HK_LEARNER_TICK_MS = 150, HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
 
 struct hk_canary {
     struct hk_knobs kept; /* what to go back to */

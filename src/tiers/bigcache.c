@@ -11,8 +11,11 @@
 #define UNSEEN UINT64_MAX
 /* A buffer that comes and goes is put on huge pages: once four times its size has gone. A table that is reserved once and used here
  * and there stays on small ones. */
-enum { TIMES_GONE = 4, GHOSTS = 32 };
-enum { WORTH_A_HUGE_PAGE = 3 }; /* to round up to whole ones may add a third */
+enum {
+    TIMES_GONE = 4,
+    WORTH_A_HUGE_PAGE = 3, /* to round up to whole ones may add a third */
+    GHOSTS = 32,
+};
 
 static struct {
     struct hk_lock lock;

@@ -95,15 +95,20 @@ UNIT_TEST(spare)
     assert_int_equal(totals().cached, 7 * MB);
 }
 
+static void let_huge_pages_be_used(void)
+{
+    SET_KNOB(huge_blocks_from, 1 * MB);
+    for (unsigned i = 0; i < 12; i++) {
+        hk_big_free(get(2 * MB, false));
+        hk_big_purge(0, 0);
+    }
+}
+
 /* On huge pages a mapping has whole ones, if that adds no more than a third: what is added is a spare as any other. */
 UNIT_TEST(whole_huge_pages)
 {
     start();
-    SET_KNOB(huge_blocks_from, 1 * MB);
-    for (unsigned i = 0; i < 8; i++) {
-        hk_big_free(get(2 * MB, false));
-        hk_big_purge(0, 0);
-    }
+    let_huge_pages_be_used();
     char *block = get(7 * MB / 2, false);
     assert_int_equal((uintptr_t)block % HK_SUPER, 0);
     assert_int_equal(totals().live, 7 * MB / 2);
@@ -127,11 +132,7 @@ UNIT_TEST(whole_huge_pages)
 UNIT_TEST(no_whole_huge_pages)
 {
     start();
-    SET_KNOB(huge_blocks_from, 1 * MB);
-    for (unsigned i = 0; i < 12; i++) {
-        hk_big_free(get(2 * MB, false));
-        hk_big_purge(0, 0);
-    }
+    let_huge_pages_be_used();
     SET_KNOB(big_fit, 110);
     hk_big_free(get(7 * MB / 2, false));
     assert_int_equal(totals().cached, 7 * MB / 2);
