@@ -12,6 +12,7 @@
 #include "os/os.h"
 #include "policy/policy.h"
 #include "slab/registry.h"
+#include "span/map.h"
 #include "span/meta.h"
 #include "span/runs.h"
 #include "tiers/bigcache.h"
@@ -50,6 +51,7 @@ static bool step_options(void)
 
 static bool step_lists(void)
 {
+    hk_slabs_init();
     hk_runs_init();
     hk_registry_init();
     hk_big_init();
@@ -64,7 +66,7 @@ static bool step_lists(void)
 
 static bool start_locked(void)
 {
-    static bool (*const steps[])(void) = {step_options, hk_map_init, hk_slabs_init, hk_owners_init, step_lists};
+    static bool (*const steps[])(void) = {step_options, hk_map_init, step_lists};
     while (life.steps < sizeof steps / sizeof steps[0]) {
         if (!steps[life.steps]())
             return false;
@@ -119,8 +121,8 @@ static void fork_prepare(void)
     hk_big_fork_prepare();
     hk_slabs_fork_prepare();
     hk_runs_fork_prepare();
+    hk_map_fork_prepare();
     hk_meta_fork_prepare();
-    hk_sparse_fork_prepare();
 }
 
 static void fork_parent(void)
@@ -128,8 +130,8 @@ static void fork_parent(void)
     HK_COUNT(forks, 1);
     if (alone_at_fork)
         return;
-    hk_sparse_fork_parent();
     hk_meta_fork_parent();
+    hk_map_fork_parent();
     hk_runs_fork_parent();
     hk_slabs_fork_parent();
     hk_big_fork_parent();
@@ -152,8 +154,8 @@ static void fork_child(void)
     if (alone_at_fork)
         return;
     hk_watch_fork_child();
-    hk_sparse_fork_child();
     hk_meta_fork_child();
+    hk_map_fork_child();
     hk_runs_fork_child();
     hk_slabs_fork_child();
     hk_big_fork_child();

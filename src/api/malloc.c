@@ -14,6 +14,7 @@
 #include "slab/registry.h"
 #include "span/dawn.h"
 #include "span/foreign.h"
+#include "span/held.h"
 #include "tiers/bigcache.h"
 #include "tiers/blocks.h"
 #include "tiers/giveback.h"
@@ -54,10 +55,14 @@ static void *block_alloc(unsigned class, size_t size)
     return HK_LIKELY(cache != NULL) ? hk_cache_alloc(cache, class, size) : hk_registry_alloc(class);
 }
 
+/* Where address space is scarce, a mapping of its own wastes less of it than a place among other runs. */
+#define SCARCE_SIZES_TO (128 * HK_KIB)
+static size_t class_sizes_to(void) { return HK_LIKELY(!hk_load(hk_held.xscarce)) ? HK_LARGE_MAX : SCARCE_SIZES_TO; }
+
 /* HK_CLASSES for what gets a mapping of its own. */
 static unsigned class_for(size_t size, size_t align)
 {
-    return size <= hk_gate.class_sizes_to && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align)
+    return size <= class_sizes_to() && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align)
                                                                           : HK_CLASSES;
 }
 
@@ -77,6 +82,7 @@ static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
     if (cache != NULL)
         hk_cache_trim(cache);
     hk_giveback_all();
+    (void)hk_held_look_at_limit(); /* the program may have set one meanwhile */
     return try_alloc(size, align, zeroed);
 }
 
@@ -176,7 +182,7 @@ static bool free_seen(void *block)
         free_by_rule(rule, block);
         return true;
     }
-    return hk_map.flat && (uintptr_t)block < (uintptr_t)1 << HK_ADDRESS_BITS && hk_hit_give(block);
+    return hk_hit_give(block, hk_map_lookup((uintptr_t)block));
 }
 
 /* All frees come here where calls are to be seen. */
@@ -185,15 +191,16 @@ static HK_NOINLINE void free_at_the_edge(void *block)
     if (block == NULL || (!hk_life_started() && hk_life_dawning()))
         return;
     if (!hk_watch.on || !free_seen(block))
-        hk_cache_free(hk_life_cache(), block);
+        hk_cache_free(hk_life_cache(), block, hk_map_lookup((uintptr_t)block));
 }
 
 /* Nearly always it is a block of HAKMEM's, in a thread that has its cache: nothing else needs to be asked. */
 HK_NOINLINE void hk_free_slow(void *block)
 {
-    struct hk_cache *cache = hk_hit_route(block) != 0 ? hk_cache_self() : NULL;
+    uint32_t route = HK_LIKELY(!HK_LOAD_SETTLED(hk_watch.on)) ? hk_map_lookup((uintptr_t)block) : 0;
+    struct hk_cache *cache = route != 0 ? hk_cache_self() : NULL;
     if (HK_LIKELY(cache != NULL))
-        hk_cache_free(cache, block);
+        hk_cache_free(cache, block, route);
     else
         free_at_the_edge(block);
 }

@@ -6,11 +6,11 @@
 enum { SPINS = 100 };
 
 #if HK_DEBUG
-static _Thread_local uint16_t held_ranks[HK_RANK_SPARSE + 1];
+static _Thread_local uint16_t held_ranks[HK_RANK_META + 1];
 
 void hk_lock_note_taken(enum hk_rank rank)
 {
-    for (unsigned higher = rank + 1u; higher <= HK_RANK_SPARSE; higher++)
+    for (unsigned higher = rank + 1u; higher <= HK_RANK_META; higher++)
         hk_assert(held_ranks[higher] == 0);
     held_ranks[rank]++;
 }

@@ -24,8 +24,8 @@ enum hk_rank {
     HK_RANK_SLABS,
     HK_RANK_PURGE,
     HK_RANK_RUNS,
+    HK_RANK_MAP,
     HK_RANK_META,
-    HK_RANK_SPARSE,
 };
 
 struct hk_lock {

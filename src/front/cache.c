@@ -47,20 +47,14 @@ static void shut_front(struct hk_front *front)
     front->key = UINT32_MAX;
 }
 
-/* Where address space is scarce, a mapping of its own wastes less of it than a place among other runs. */
-#define SCARCE_SIZES_TO (128 * HK_KIB)
-
-/* Where the map covers only a window, a free must look before it reads: that is the slow path's. Shut for hits, the gate
- * lets nothing pass, as before the start: every call is a miss. */
+/* Shut for hits, the gate lets nothing pass, as before the start: every call is a miss. */
 void hk_gate_open(size_t sizes_to)
 {
     shut_front(&hk_front_unborn);
     shut_front(&hk_front_dying);
-    __atomic_store_n(&hk_gate.routes, hk_map.routes, __ATOMIC_RELEASE);
-    hk_gate.class_sizes_to = hk_map.flat ? HK_LARGE_MAX : SCARCE_SIZES_TO;
     if (sizes_to == HK_ALL_HIT) {
-        __atomic_store_n(&hk_gate.addresses_below, hk_map.flat ? (uintptr_t)1 << HK_ADDRESS_BITS : 0, __ATOMIC_RELEASE);
-        __atomic_store_n(&hk_gate.coarse_sizes_to, hk_gate.class_sizes_to, __ATOMIC_RELEASE);
+        hk_window_open();
+        __atomic_store_n(&hk_gate.coarse_sizes_to, HK_LARGE_MAX, __ATOMIC_RELEASE);
     }
     if (sizes_to > 0)
         __atomic_store_n(&hk_gate.sizes_below, hk_min(sizes_to, HK_FINE_MAX) + 1, __ATOMIC_RELEASE);
@@ -422,9 +416,8 @@ static void free_big(struct hk_cache *cache, void *block)
         tick(cache, SLOW_CALL);
 }
 
-void hk_cache_free(struct hk_cache *cache, void *block)
+void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route)
 {
-    uint32_t route = hk_map_lookup((uintptr_t)block);
     unsigned class = hk_route_class(route);
     uint32_t owner = hk_route_owner(route);
     if (HK_UNLIKELY(route == 0))

@@ -62,8 +62,8 @@ void hk_cache_end(void);
 /* A block of a class, from its bin or after a miss, for a request of `size` bytes; NULL if memory is refused. */
 void *hk_cache_alloc(struct hk_cache *cache, unsigned class, size_t size);
 
-/* Frees a block that the hit path did not take. `cache` may be NULL. */
-void hk_cache_free(struct hk_cache *cache, void *block);
+/* Frees a block that the hit path did not take; `route` is what the map says of it. `cache` may be NULL. */
+void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route);
 
 /* The calling thread has just had so many bytes mapped for a big block, or had one grow by them. */
 void hk_cache_grew(struct hk_cache *cache, size_t bytes);

@@ -2,6 +2,7 @@
  * own cache lines.
  *
  *   malloc: size -> hk_fine_offsets -> bin: pop               free: address -> route ^ key = bin, if the block is mine: push
+ *           only sizes below the gate                               only addresses in the window of the map
  *
  * Owns       hk_self, the thread's one word of thread-local storage, and the gate.
  * Invariant  below the lowest item of every bin lies a NULL, so that an empty bin and one that was never set up miss alike. A
@@ -28,13 +29,10 @@ struct hk_front {
     size_t key;                     /* my routes, less the class; as wide as an offset, so that nothing is widened */
 };
 
-/* Written once, at start. Zero lets nothing pass. */
+/* Written once, at start. Zero lets nothing pass. The gate of free is the map's window. */
 struct hk_gate {
     size_t sizes_below;        /* that malloc looks up */
     size_t coarse_sizes_to;    /* those beyond, looked up by steps of 4 KiB */
-    uintptr_t addresses_below; /* that free looks up: all of address space, or, where the map covers only a window, none */
-    _Atomic uint32_t *routes;  /* the owner map */
-    size_t class_sizes_to;     /* that have classes at all: not asked on the hit path, the same where no hits are wanted */
 } HK_ALIGNED(HK_CACHE_LINE);
 
 extern struct hk_gate hk_gate __attribute__((visibility("hidden")));
@@ -108,17 +106,18 @@ HK_INLINE void *hk_hit_malloc_coarse(size_t size)
 /* 0 where the map says nothing, or may not be asked. */
 HK_INLINE uint32_t hk_hit_route(const void *block)
 {
-    if (HK_UNLIKELY((uintptr_t)block >= HK_LOAD_SETTLED(hk_gate.addresses_below)))
+    uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
+    if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.covered)))
         return 0;
     HK_READ_NO_EARLIER();
-    return hk_load(HK_LOAD_SETTLED(hk_gate.routes)[(uintptr_t)block >> HK_UNIT_SHIFT]);
+    return hk_load(HK_LOAD_SETTLED(hk_window.routes)[place >> HK_UNIT_SHIFT]);
 }
 
-/* For who knows that the map may be asked: what lies behind the gate. */
-HK_INLINE bool hk_hit_give(void *block)
+/* For who knows the route: what lies behind the map. */
+HK_INLINE bool hk_hit_give(void *block, uint32_t route)
 {
     struct hk_front *front = hk_self;
-    size_t offset = hk_load(HK_LOAD_SETTLED(hk_gate.routes)[(uintptr_t)block >> HK_UNIT_SHIFT]) ^ front->key;
+    size_t offset = route ^ front->key;
     if (HK_UNLIKELY(offset >= HK_CLASSES * HK_CLASS_BYTES))
         return false;
     return hk_hit_push(front, offset, block);
@@ -127,10 +126,11 @@ HK_INLINE bool hk_hit_give(void *block)
 /* False is a miss: not mine, not a block of a bin, or the bin is full. */
 HK_INLINE bool hk_hit_free(void *block)
 {
-    if (HK_UNLIKELY((uintptr_t)block >= HK_LOAD_SETTLED(hk_gate.addresses_below)))
+    uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
+    if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.covered)))
         return false;
     HK_READ_NO_EARLIER();
-    return hk_hit_give(block);
+    return hk_hit_give(block, hk_load(HK_LOAD_SETTLED(hk_window.routes)[place >> HK_UNIT_SHIFT]));
 }
 
 #endif

@@ -12,14 +12,16 @@
 
 enum { HK_PAGE = 4096, HK_HUGE_PAGE = 2 << 20 };
 
-enum hk_access { HK_ACCESS_NONE, HK_ACCESS_READ, HK_ACCESS_WRITE };
+enum hk_placed { HK_PLACED, HK_PLACE_TAKEN, HK_PLACE_REFUSED };
 
 struct hk_os {
-    /* A private zeroed mapping; NULL if refused. Without HK_ACCESS_WRITE it is address space only and costs no memory. */
-    void *(*map)(size_t size, enum hk_access access);
+    /* A private zeroed mapping, writable; NULL if refused. */
+    void *(*map)(size_t size);
+    /* The same at p: taken if something lies there, or if the system does not let addresses be chosen. */
+    enum hk_placed (*map_at)(void *p, size_t size);
     /* All of [p, p + size) goes; true on success. */
     bool (*unmap)(void *p, size_t size);
-    /* Makes address space that `map` gave without HK_ACCESS_WRITE writable; contents are zero at first. */
+    /* Makes sealed memory writable again. */
     bool (*commit)(void *p, size_t size);
     /* Makes written memory read-only, until it is committed again. */
     bool (*seal)(void *p, size_t size);
@@ -91,6 +93,9 @@ struct hk_os {
 extern struct hk_os hk_os;
 
 /* A mapping aligned to `align` (a power of two): more is mapped where needed, and the surplus unmapped. */
-void *hk_os_map_aligned(size_t size, size_t align, enum hk_access access);
+void *hk_os_map_aligned(size_t size, size_t align);
+
+/* A private zeroed mapping, by a bare system call: for who comes before the C library and the table above can be called. NULL if refused. */
+void *hk_os_map_bare(size_t size);
 
 #endif

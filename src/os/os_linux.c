@@ -28,14 +28,50 @@
 /* Since Linux 5.18; older headers do not name it. */
 enum { DONTNEED_LOCKED = 24 };
 
-static void *linux_map(size_t size, enum hk_access access)
+static void *linux_map(size_t size)
 {
-    static const int protection[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
-    /* Address space that nobody writes is free of charge; writable memory is charged as any program's. */
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | (access == HK_ACCESS_WRITE ? 0 : MAP_NORESERVE);
     void *p;
-    KEEPING_ERRNO(p = mmap(NULL, size, protection[access], flags, -1, 0));
+    KEEPING_ERRNO(p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     return p == MAP_FAILED ? NULL : p;
+}
+
+/* Before Linux 4.17 the flag is not known, and the address a wish. */
+static enum hk_placed linux_map_at(void *p, size_t size)
+{
+    enum { FIXED_NOREPLACE = 0x100000 };
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | FIXED_NOREPLACE, saved_errno = errno;
+    void *got = mmap(p, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+    bool taken = got != p && (got != MAP_FAILED || errno == EEXIST);
+    if (got != p && got != MAP_FAILED)
+        (void)munmap(got, size);
+    errno = saved_errno;
+    return got == p ? HK_PLACED : taken ? HK_PLACE_TAKEN : HK_PLACE_REFUSED;
+}
+
+void *hk_os_map_bare(size_t size)
+{
+    long p = -ENOSYS;
+    const long protection = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+#if defined(__x86_64__)
+    register long r10 __asm__("r10") = flags;
+    register long r8 __asm__("r8") = -1;
+    register long r9 __asm__("r9") = 0;
+    __asm__ volatile("syscall"
+                     : "=a"(p)
+                     : "a"((long)SYS_mmap), "D"(0L), "S"(size), "d"(protection), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+    register long x8 __asm__("x8") = SYS_mmap;
+    register long x0 __asm__("x0") = 0;
+    register long x1 __asm__("x1") = (long)size;
+    register long x2 __asm__("x2") = protection;
+    register long x3 __asm__("x3") = flags;
+    register long x4 __asm__("x4") = -1;
+    register long x5 __asm__("x5") = 0;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+    p = x0;
+#endif
+    return p < 0 && p > -HK_PAGE ? NULL : (void *)p;
 }
 
 static bool linux_unmap(void *p, size_t size)
@@ -347,6 +383,7 @@ static uintptr_t linux_program_break(void) { return (uintptr_t)sbrk(0); }
 
 struct hk_os hk_os = {
     .map = linux_map,
+    .map_at = linux_map_at,
     .unmap = linux_unmap,
     .commit = linux_commit,
     .seal = linux_seal,
@@ -385,13 +422,13 @@ struct hk_os hk_os = {
     .program_break = linux_program_break,
 };
 
-void *hk_os_map_aligned(size_t size, size_t align, enum hk_access access)
+void *hk_os_map_aligned(size_t size, size_t align)
 {
-    char *p = hk_os.map(size, access);
+    char *p = hk_os.map(size);
     if (p == NULL || ((uintptr_t)p & (align - 1)) == 0)
         return p;
     hk_os.unmap(p, size);
-    p = hk_os.map(size + align - HK_PAGE, access);
+    p = hk_os.map(size + align - HK_PAGE);
     if (p == NULL)
         return NULL;
     size_t before = (size_t)(-(uintptr_t)p & (align - 1));

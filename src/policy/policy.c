@@ -59,7 +59,7 @@ void hk_policy_read(struct hk_knobs *knobs)
 static struct hk_policy *next_page(void)
 {
     if (sealing.start == NULL)
-        sealing.start = hk_os.map((size_t)HK_POLICY_PAGES * HK_PAGE, HK_ACCESS_WRITE);
+        sealing.start = hk_os.map((size_t)HK_POLICY_PAGES * HK_PAGE);
     if (sealing.start == NULL)
         return NULL;
     char *page = sealing.start + (size_t)sealing.next * HK_PAGE;

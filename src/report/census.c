@@ -22,23 +22,20 @@ const struct hk_part_row hk_part_rows[HK_PARTS] = {
 };
 
 /* Until the bins are known, what is not free in a slab counts as live. */
-static void count_slabs(struct hk_census *census)
+static void count_slab(struct hk_slab *slab, void *context)
 {
-    uint32_t count = hk_load(hk_slab_table.xcount);
-    for (uint32_t number = 0; number < count; number++) {
-        const struct hk_slab *slab = &hk_slab_table.base[number];
-        uintptr_t start = slab->start;
-        unsigned number_of_class = slab->class;
-        if (start == 0 || number_of_class >= HK_CLASSES)
-            continue;
-        struct hk_tallies *class = &census->classes[number_of_class];
-        size_t cut = (size_t)slab->blocks * slab->block_size;
-        size_t free = (size_t)slab->free * slab->block_size;
-        class->slabs++;
-        class->tails += slab->bytes - cut;
-        class->free_in_slabs += free;
-        class->live += cut - free;
-    }
+    struct hk_census *census = context;
+    uintptr_t start = slab->start;
+    unsigned number_of_class = slab->class;
+    if (start == 0 || number_of_class >= HK_CLASSES)
+        return;
+    struct hk_tallies *class = &census->classes[number_of_class];
+    size_t cut = (size_t)slab->blocks * slab->block_size;
+    size_t free = (size_t)slab->free * slab->block_size;
+    class->slabs++;
+    class->tails += slab->bytes - cut;
+    class->free_in_slabs += free;
+    class->live += cut - free;
 }
 
 static void count_cache(struct hk_census *census, struct hk_cache *cache)
@@ -148,7 +145,7 @@ static void count_units(struct hk_census *census)
 
 static void count_metadata(struct hk_census *census)
 {
-    size_t tables = hk_map_committed() + hk_slabs_committed() + hk_owners_committed() + hk_meta_mapped();
+    size_t tables = hk_map_tables() + hk_meta_mapped();
     size_t unused = hk_meta_unused();
     census->parts[HK_PART_metadata] = tables - unused;
     census->parts[HK_PART_metadata_spare] = unused;
@@ -168,7 +165,7 @@ static void count_parts_of_slabs(struct hk_census *census)
 void hk_census_take(struct hk_census *census)
 {
     memset(census, 0, sizeof *census);
-    count_slabs(census);
+    hk_slabs_visit(count_slab, census);
     for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++)
         count_cache(census, hk_cache_by_id(id));
     count_remote(census);

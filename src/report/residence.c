@@ -175,25 +175,12 @@ static bool unit_at(struct walk *walk, uintptr_t at, struct stretch *found)
     return true;
 }
 
-/* Behind the window of the map's tables that nothing was ever entered in; `at` where there is something. */
-static uintptr_t behind_unknown(uintptr_t at)
-{
-    struct hk_sparse *array = &hk_map.route_array;
-    size_t window = ((at >> HK_UNIT_SHIFT) - hk_map.first_unit) * sizeof(uint32_t) / array->window;
-    if (hk_sparse_covers(array, window))
-        return at;
-    uintptr_t next = ((window + 1) * array->window + sizeof(uint32_t) - 1) / sizeof(uint32_t);
-    return (hk_map.first_unit + next) << HK_UNIT_SHIFT;
-}
-
 static bool next_in_heap(struct walk *walk, uintptr_t from, uintptr_t to, struct stretch *found)
 {
-    uintptr_t lowest = hk_map.first_unit << HK_UNIT_SHIFT, behind = lowest + (hk_map.units << HK_UNIT_SHIFT);
-    to = hk_min(to, behind);
-    for (uintptr_t at = hk_max(from, lowest); at < to;) {
+    for (uintptr_t at = from; at < to;) {
         if (in_big(walk, at, found))
             return true;
-        uintptr_t known = behind_unknown(at);
+        uintptr_t known = hk_map_route(at) != NULL ? at : hk_map_next_covered(at);
         if (known == at && unit_at(walk, at, found))
             return found->start < to;
         at = known == at ? next_unit(at) : known;
@@ -207,10 +194,11 @@ static void keep_lower(struct stretch *lowest, uintptr_t start, uintptr_t end, e
         *lowest = (struct stretch){start, end, memory, NULL};
 }
 
-static void keep_lower_table(struct stretch *lowest, struct hk_sparse *table, uintptr_t from, uintptr_t to)
+static void keep_lower_table(struct stretch *lowest, uintptr_t from, uintptr_t to)
 {
-    if (hk_sparse_next(table, &from, &to))
-        keep_lower(lowest, from, to, OF_TABLE);
+    struct hk_map_stretch table = hk_map_next_table(from, to);
+    if (table.start < table.end)
+        keep_lower(lowest, table.start, table.end, OF_TABLE);
 }
 
 static void keep_lower_chunk(struct stretch *lowest, uintptr_t from, uintptr_t to)
@@ -224,10 +212,7 @@ static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct str
 {
     struct stretch heap;
     *own = (struct stretch){.start = to, .end = to};
-    keep_lower_table(own, &hk_map.route_array, from, to);
-    keep_lower_table(own, &hk_map.super_array, from, to);
-    keep_lower_table(own, hk_slabs_array(), from, to);
-    keep_lower_table(own, hk_owners_array(), from, to);
+    keep_lower_table(own, from, to);
     keep_lower_chunk(own, from, to);
     if (next_in_heap(walk, from, own->start, &heap))
         *own = heap;

@@ -4,21 +4,21 @@
 #include "base/lock.h"
 #include "span/meta.h"
 
-#define FLAT_OWNERS ((size_t)1 << 20)
-#define SCARCE_OWNERS ((size_t)1 << 14)
 #define CLOSED ((struct hk_parcel *)1)
 
 _Atomic int64_t hk_remote_blocks[HK_CLASSES];
 
-/* Owners that most programs never have more of: no page of the array is touched for them. */
-enum { FIRST_OWNERS = 32 };
+/* Owners that most programs never have more of: no page of the tables is touched for them. */
+enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = 1024 };
 
 static struct {
     struct hk_lock lock;
     _Atomic uint32_t xend;
     struct hk_owner *first[FIRST_OWNERS];
-    struct hk_sparse array; /* of struct hk_owner * by number, for those that follow */
 } owners = {.lock = HK_LOCK_INIT(HK_RANK_OWNERS), .xend = HK_FIRST_OWNER};
+
+/* By number, for those that follow. */
+static struct hk_owner **more_owners[PARTS] HK_COLD_DATA;
 
 static struct {
     struct hk_lock lock;
@@ -26,22 +26,19 @@ static struct {
     size_t made;
 } parcels = {.lock = HK_LOCK_INIT(HK_RANK_PARCELS)};
 
-bool hk_owners_init(void)
-{
-    size_t most = hk_map.flat ? FLAT_OWNERS : SCARCE_OWNERS;
-    return hk_sparse_reserve(&owners.array, most * sizeof(struct hk_owner *), HK_ACCESS_NONE);
-}
-
 static struct hk_owner **entry(uint32_t id)
 {
-    return id < FIRST_OWNERS ? &owners.first[id] : (struct hk_owner **)(void *)owners.array.base + id;
+    return id < FIRST_OWNERS ? &owners.first[id] : &more_owners[id / OWNERS_IN_PART][id % OWNERS_IN_PART];
 }
 
 static bool has_entry(uint32_t id)
 {
-    size_t at = id * sizeof(struct hk_owner *);
-    return id < FIRST_OWNERS ||
-           (at < owners.array.size && hk_sparse_cover_slow(&owners.array, at, sizeof(struct hk_owner *)));
+    if (id < FIRST_OWNERS || id / OWNERS_IN_PART >= PARTS)
+        return id < FIRST_OWNERS;
+    struct hk_owner ***part = &more_owners[id / OWNERS_IN_PART];
+    if (*part == NULL)
+        *part = hk_meta_alloc(OWNERS_IN_PART * sizeof **part);
+    return *part != NULL;
 }
 
 bool hk_owner_register(struct hk_owner *owner)
@@ -226,9 +223,6 @@ void hk_remote_recount(const struct hk_owner *survivor)
 }
 
 void hk_inbox_open(struct hk_owner *owner, unsigned class) { hk_store_release(owner->xinbox[class], NULL); }
-
-size_t hk_owners_committed(void) { return hk_sparse_committed(&owners.array); }
-struct hk_sparse *hk_owners_array(void) { return &owners.array; }
 
 void hk_owners_fork_prepare(struct hk_owner *self)
 {

@@ -71,8 +71,6 @@ HK_INLINE size_t hk_parcel_room(unsigned class)
 
 HK_INLINE uint32_t hk_parcel_blocks(const struct hk_parcel *parcel) { return parcel->count == 0 ? 1 : parcel->count; }
 
-bool hk_owners_init(void);
-
 /* Gives a zeroed owner its number, for good; false if there is none left. */
 bool hk_owner_register(struct hk_owner *owner);
 /* Nobody but the owner looks at its shelves, as long as there is no background thread: then it takes no lock. */
@@ -114,11 +112,6 @@ void hk_inbox_open(struct hk_owner *owner, unsigned class);
 void hk_inbox_forget(struct hk_owner *owner, unsigned class);
 /* In a fork child: counts hk_remote_blocks anew, from the backlog of the only owner. */
 void hk_remote_recount(const struct hk_owner *survivor);
-
-/* Bytes committed for the table of owners. */
-size_t hk_owners_committed(void);
-/* Where they lie: for the report. */
-struct hk_sparse *hk_owners_array(void);
 
 /* `self` is the forking thread's owner, NULL if it has none: nobody else drains it meanwhile, and it is the only one in the
  * child that has a thread. */

@@ -192,18 +192,16 @@ void hk_registry_fork_child(void)
 }
 
 /* The lists of the other threads may have been cut in the middle of a change: only routes and bitmaps are believed. */
-void hk_registry_orphan_rest(uint32_t survivor)
+static void orphan_unless_of(struct hk_slab *slab, void *survivor)
 {
-    uint32_t count = hk_load(hk_slab_table.xcount);
-    for (uint32_t number = 0; number < count; number++) {
-        struct hk_slab *slab = &hk_slab_table.base[number];
-        if (slab->start == 0 || slab->class >= HK_CLASSES || hk_load(*hk_map_slab(slab->start)) != number)
-            continue;
-        uint32_t owner = hk_route_owner(hk_load(*hk_map_route(slab->start)));
-        if (owner < HK_FIRST_OWNER || owner == survivor)
-            continue;
-        slab->link.next = slab->link.prev = NULL;
-        hk_slab_recount(slab);
-        hk_registry_abandon(slab);
-    }
+    if (slab->start == 0 || slab->class >= HK_CLASSES || hk_slab_at(slab->start) != slab)
+        return;
+    uint32_t owner = hk_route_owner(hk_load(*hk_map_route(slab->start)));
+    if (owner < HK_FIRST_OWNER || owner == *(const uint32_t *)survivor)
+        return;
+    slab->link.next = slab->link.prev = NULL;
+    hk_slab_recount(slab);
+    hk_registry_abandon(slab);
 }
+
+void hk_registry_orphan_rest(uint32_t survivor) { hk_slabs_visit(orphan_unless_of, &survivor); }

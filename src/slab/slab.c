@@ -4,43 +4,58 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
+#include "base/lock.h"
 #include "count/reuse.h"
 #include "count/stats.h"
 #include "policy/options.h"
 #include "span/meta.h"
 
-struct hk_slab_table hk_slab_table;
-
-#define FLAT_SLABS ((size_t)1 << 26)
-/* Descriptors beyond one for each unit that the address limit allows: for slabs that are just being made or dropped. */
-enum { SPARE_SLABS = 64 };
+/* Of metadata that is never given back: a stale pointer leads to a descriptor, whatever it says by then. */
+struct slab_chunk {
+    _Atomic(struct slab_chunk *) xnext;
+    _Atomic uint32_t xmade;
+    struct hk_slab slabs[];
+};
+#define CHUNK_BYTES (16 * HK_KIB)
+enum { SLABS_IN_CHUNK = (CHUNK_BYTES - sizeof(struct slab_chunk)) / sizeof(struct hk_slab) };
 
 static struct {
     struct hk_lock lock;
-    struct hk_sparse array;
+    struct slab_chunk *first, *last;
     struct hk_list unused;
     _Atomic int64_t xclean; /* bytes */
 } slabs = {.lock = HK_LOCK_INIT(HK_RANK_SLABS)};
 
-bool hk_slabs_init(void)
+void hk_slabs_init(void) { hk_list_init(&slabs.unused); }
+
+static bool add_chunk(void)
 {
-    hk_list_init(&slabs.unused);
-    size_t count = hk_map.flat ? FLAT_SLABS : hk_min(hk_map.address_limit / HK_UNIT + SPARE_SLABS, hk_map.units);
-    if (!hk_sparse_reserve(&slabs.array, count * sizeof(struct hk_slab), HK_ACCESS_NONE))
+    struct slab_chunk *chunk = hk_meta_alloc(CHUNK_BYTES);
+    if (chunk == NULL)
         return false;
-    hk_slab_table.base = (void *)slabs.array.base;
+    if (slabs.last != NULL)
+        hk_store_release(slabs.last->xnext, chunk);
+    else
+        __atomic_store_n(&slabs.first, chunk, __ATOMIC_RELEASE);
+    slabs.last = chunk;
     return true;
 }
 
 static struct hk_slab *new_descriptor(void)
 {
-    uint32_t number = hk_load(hk_slab_table.xcount);
-    size_t at = number * sizeof(struct hk_slab);
-    if (at + sizeof(struct hk_slab) > slabs.array.size || !hk_sparse_cover_slow(&slabs.array, at, sizeof(struct hk_slab)))
+    bool full = slabs.last == NULL || hk_load(slabs.last->xmade) == SLABS_IN_CHUNK;
+    if (full && !add_chunk())
         return NULL;
-    hk_slab_table.base[number].number = number;
-    hk_store(hk_slab_table.xcount, number + 1);
-    return &hk_slab_table.base[number];
+    uint32_t made = hk_load(slabs.last->xmade);
+    hk_store_release(slabs.last->xmade, made + 1);
+    return &slabs.last->slabs[made];
+}
+
+void hk_slabs_visit(hk_slab_visit *visit, void *context)
+{
+    for (struct slab_chunk *chunk = __atomic_load_n(&slabs.first, __ATOMIC_ACQUIRE); chunk != NULL; chunk = hk_load_acquire(chunk->xnext))
+        for (uint32_t i = 0, made = hk_load_acquire(chunk->xmade); i < made; i++)
+            visit(&chunk->slabs[i], context);
 }
 
 struct hk_slab *hk_slab_descriptor(void)
@@ -101,7 +116,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
         if (start != 0) {
             slab->start = start;
             hk_store(slab->xowner, owner);
-            hk_map_assign(start, slab->bytes / HK_UNIT, hk_route(owner, class), slab->number);
+            hk_map_assign(start, slab->bytes / HK_UNIT, hk_route(owner, class), slab);
             HK_COUNT(slabs_made, 1);
             return slab;
         }
@@ -224,9 +239,6 @@ HK_COLD void hk_slab_invalid(const char *what, const void *p)
     hk_fatal("invalid free: %s: address 0x%lx, class %s bytes, owner %s", what, (uint64_t)(uintptr_t)p, class_text,
              owner_text);
 }
-
-size_t hk_slabs_committed(void) { return hk_sparse_committed(&slabs.array); }
-struct hk_sparse *hk_slabs_array(void) { return &slabs.array; }
 
 void hk_slabs_fork_prepare(void) { hk_lock(&slabs.lock); }
 void hk_slabs_fork_parent(void) { hk_unlock(&slabs.lock); }

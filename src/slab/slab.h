@@ -1,8 +1,8 @@
 /* Slab: a run of units cut into blocks of one class; which of them are free is a bitmap, never a list through the blocks.
  *
- *   address -> map.super -> slab number -> struct hk_slab -> freebits: bit i is set while block i is free in the slab
+ *   address -> map: leaf, super, unit -> struct hk_slab -> freebits: bit i is set while block i is free in the slab
  *
- * Owns       the table of slab descriptors, and the bitmaps.
+ * Owns       the slab descriptors, in chunks that are never unmapped, and the bitmaps.
  * Invariant  a block is free in its slab (its bit is set), or in exactly one bin, outbox or parcel, or with the user.
  * Threads    only the holder of the slab's handle takes or gives: the owner named by its route, or, where that is
  *            HK_ORPHAN, whoever holds the registry's lock of its class.
@@ -42,7 +42,6 @@ struct hk_slab {
     size_t bytes;      /* of the run; for a big block, of its mapping */
     uint64_t *freebits;
     uint64_t reciprocal; /* 2^HK_RECIPROCAL_SHIFT / block size, rounded up */
-    uint32_t number;
     uint32_t block_size;
     uint16_t blocks;
     uint16_t words; /* of freebits */
@@ -62,13 +61,11 @@ struct hk_slab {
     uint64_t idle_since;     /* the spare, or all of a block in the cache */
 } HK_ALIGNED(64);
 
-struct hk_slab_table {
-    struct hk_slab *base;
-    _Atomic uint32_t xcount; /* descriptors ever made */
-};
-extern struct hk_slab_table hk_slab_table;
+void hk_slabs_init(void);
 
-bool hk_slabs_init(void);
+/* Visits all descriptors that were ever made, in use or not (start is 0 then). Any thread. */
+typedef void hk_slab_visit(struct hk_slab *slab, void *context);
+void hk_slabs_visit(hk_slab_visit *visit, void *context);
 
 HK_INLINE uint32_t hk_route(uint32_t owner, unsigned class)
 {
@@ -78,7 +75,7 @@ HK_INLINE uint32_t hk_route_owner(uint32_t route) { return route >> HK_ROUTE_OWN
 HK_INLINE unsigned hk_route_class(uint32_t route) { return (route & HK_ROUTE_CLASS_MASK) / HK_CLASS_BYTES; }
 
 /* The slab at an address whose route is not 0. */
-HK_INLINE struct hk_slab *hk_slab_at(uintptr_t address) { return &hk_slab_table.base[hk_load(*hk_map_slab(address))]; }
+HK_INLINE struct hk_slab *hk_slab_at(uintptr_t address) { return hk_load(*hk_map_slab(address)); }
 
 /* To divide by a block size: multiply, and shift by HK_RECIPROCAL_SHIFT. */
 HK_INLINE uint64_t hk_reciprocal(size_t size) { return (((uint64_t)1 << HK_RECIPROCAL_SHIFT) + size - 1) / size; }
@@ -154,10 +151,5 @@ _Noreturn void hk_slab_invalid(const char *what, const void *p);
 void hk_slabs_fork_prepare(void);
 void hk_slabs_fork_parent(void);
 void hk_slabs_fork_child(void);
-
-/* Bytes committed for descriptors. */
-size_t hk_slabs_committed(void);
-/* Where they lie: for the report. */
-struct hk_sparse *hk_slabs_array(void);
 
 #endif

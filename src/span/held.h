@@ -9,6 +9,7 @@
 struct hk_held {
     _Atomic size_t xunits; /* bytes of units that may hold pages */
     _Atomic size_t xbigs;  /* bytes of mappings of big blocks */
+    _Atomic bool xscarce;  /* the process may have only so much address space: nothing is to be wasted of it */
 };
 extern struct hk_held hk_held;
 
@@ -16,5 +17,8 @@ HK_INLINE bool hk_held_allows(size_t more)
 {
     return hk_options.limit == 0 || hk_load(hk_held.xunits) + hk_load(hk_held.xbigs) + more <= hk_options.limit;
 }
+
+/* RLIMIT_AS as it is now, in bytes; SIZE_MAX if there is none. */
+size_t hk_held_look_at_limit(void);
 
 #endif

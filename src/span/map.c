@@ -1,108 +1,237 @@
 #include "span/map.h"
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/lock.h"
+#include "span/held.h"
+#include "span/meta.h"
 
-struct hk_map hk_map;
+#define ROUTES_OF_LEAF (HK_LEAF_UNITS * sizeof(uint32_t))
+#define SUPERS_OF_LEAF (HK_LEAF_SUPERS * sizeof(struct hk_super))
+/* In front of the window, for 16 TiB of heap: its supers, then its routes. */
+#define ROOM_FOR_SUPERS (7 * HK_GIB)
+#define ROOM_FOR_ROUTES (1 * HK_GIB)
+#define LOWEST_STACK ((uintptr_t)1 << 36)
+#define WINDOW_LEAVES (ROOM_FOR_ROUTES / ROUTES_OF_LEAF)
+#define OFFSETS (HK_LEAF / 2 / HK_SUPER) /* places in its first leaf at which the heap may begin */
+enum {
+    LEAVES_SKIPPED = 64,   /* at most, where something of the program's lies in the window */
+    LEAVES_AROUND = 64,    /* of a window that is not of HAKMEM's choosing */
+    LIMIT_PER_WINDOW = 16, /* its tables take so little of an address limit */
+    SUPERS_AT_ONCE = 32,   /* are mapped, at least: four pages */
+    SHARE_OF_SUPERS = 8,
+};
 
-enum { UNITS_PER_SUPER_SHIFT = HK_SUPER_SHIFT - HK_UNIT_SHIFT };
-#define SMALLEST_WINDOW (64 * HK_MIB)
-#define WIDEST_WINDOW ((size_t)1 << 40)
+struct hk_window hk_window;
+_Atomic(struct hk_branch *) hk_map_root[HK_BRANCHES];
 
-static bool reserve_arrays(uintptr_t first_unit, uintptr_t units, enum hk_access unwritten_routes)
+static struct {
+    struct hk_lock lock;
+    size_t mapped; /* bytes of tables */
+    bool open;
+} map = {.lock = HK_LOCK_INIT(HK_RANK_MAP)};
+
+/* Of the window. */
+static struct {
+    uintptr_t base;
+    uintptr_t first; /* where the heap begins in it; 0: where the system says */
+    _Atomic uint32_t *routes;
+    size_t leaves; /* whose routes are mapped */
+    bool grows;
+    struct hk_super *supers;       /* NULL: they lie elsewhere, leaf by leaf */
+    size_t supers_from, supers_to; /* those that are mapped */
+} window;
+
+static uint64_t mixed(uint64_t x)
 {
-    if (!hk_sparse_reserve(&hk_map.route_array, units * sizeof(uint32_t), unwritten_routes))
+    x ^= x >> 31;
+    x *= 0x9e3779b97f4a7c15u;
+    return x ^ x >> 29;
+}
+
+static void *map_table(size_t size)
+{
+    void *p = hk_os.map(size);
+    if (p != NULL)
+        hk_os.advise_huge(p, size, false);
+    return p;
+}
+
+/* In the second quarter of what lies below the stack nothing else is put, by the kernel or by hand: programs lie below or above, and
+ * mappings grow from far away. As random as the stack and this library lie; where these do not move, neither does the heap. */
+static bool choose_window(void)
+{
+    uintptr_t stack = (uintptr_t)__builtin_frame_address(0), quarter = hk_align_down(stack / 4, HK_LEAF);
+    uint64_t random = mixed(stack >> 24 ^ (uintptr_t)&hk_window);
+    if (stack < LOWEST_STACK || stack >> HK_ADDRESS_BITS != 0)
         return false;
-    if (!hk_sparse_reserve(&hk_map.super_array, (units >> UNITS_PER_SUPER_SHIFT) * sizeof(struct hk_super),
-                           HK_ACCESS_NONE)) {
-        hk_sparse_drop(&hk_map.route_array);
+    window.base = quarter + random / OFFSETS % (quarter / HK_LEAF) * HK_LEAF;
+    window.first = window.base + random % OFFSETS * HK_SUPER;
+    window.routes = (void *)(window.base - ROOM_FOR_ROUTES);
+    window.supers = (void *)(window.base - ROOM_FOR_ROUTES - ROOM_FOR_SUPERS);
+    window.supers_from = window.supers_to = hk_align_down(random % OFFSETS, HK_PAGE / sizeof(struct hk_super));
+    window.grows = hk_os.map_at((void *)window.routes, ROUTES_OF_LEAF) == HK_PLACED;
+    window.leaves = 1;
+    return window.grows;
+}
+
+/* Where no address can be chosen: around the one that the system has just given. */
+static bool window_around(size_t leaves)
+{
+    window.routes = map_table(leaves * ROUTES_OF_LEAF);
+    if (window.routes == NULL)
         return false;
-    }
-    hk_map.routes = (void *)hk_map.route_array.base;
-    hk_map.supers = (void *)hk_map.super_array.base;
-    hk_map.first_unit = first_unit;
-    hk_map.units = units;
+    uintptr_t here = hk_align_down((uintptr_t)window.routes, HK_LEAF), below = leaves / 2 * HK_LEAF;
+    window.base = here - hk_min(here, below);
+    window.first = 0;
+    window.supers = NULL;
+    window.leaves = leaves;
     return true;
-}
-
-static void drop_arrays(void)
-{
-    hk_map.units = 0;
-    hk_sparse_drop(&hk_map.route_array);
-    hk_sparse_drop(&hk_map.super_array);
-}
-
-/* Where memory will lie that is asked for from now on: small pieces in the gaps between mappings, large ones and what finds
- * no gap any more beside all of them. False if there is no room for a page. */
-static bool next_addresses(uintptr_t *lowest, uintptr_t *highest)
-{
-    *lowest = UINTPTR_MAX;
-    *highest = 0;
-    for (size_t size = SMALLEST_WINDOW; size >= HK_PAGE; size /= 4) {
-        char *probe = hk_os.map(size, HK_ACCESS_NONE);
-        if (probe == NULL)
-            continue;
-        hk_os.unmap(probe, size);
-        *lowest = hk_min(*lowest, (uintptr_t)probe);
-        *highest = hk_max(*highest, (uintptr_t)probe);
-    }
-    return *highest != 0;
-}
-
-/* The kernel hands out addresses downwards from where it just put the probes, at most as many bytes as the limit allows: a
- * window of several times the limit on both sides holds whatever this process can ever get. Unless what was reserved
- * here, or could not be given back, took that room: then it is given up. */
-static bool reserve_window(size_t limit)
-{
-    uintptr_t low, high, next_low, next_high;
-    if (!next_addresses(&low, &high))
-        return false;
-    size_t step = hk_max(hk_align_up(hk_min(limit, WIDEST_WINDOW), HK_SUPER), SMALLEST_WINDOW);
-    low = low > 8 * step ? hk_align_down(low - 8 * step, HK_SUPER) : 0;
-    high = hk_min(hk_align_up(high, HK_SUPER) + 8 * step, (uintptr_t)1 << HK_ADDRESS_BITS);
-    if (!reserve_arrays(low >> HK_UNIT_SHIFT, (high - low) >> HK_UNIT_SHIFT, HK_ACCESS_NONE))
-        return false;
-    if (next_addresses(&next_low, &next_high) && hk_map_inside(next_low) && hk_map_inside(next_high) &&
-        hk_map_cover(low, high - low))
-        return true;
-    drop_arrays();
-    return false;
 }
 
 bool hk_map_init(void)
 {
-    hk_map.address_limit = hk_os.address_limit();
-    hk_map.flat = hk_map.address_limit == SIZE_MAX && reserve_arrays(0, HK_FLAT_MASK + 1, HK_ACCESS_READ);
-    if (hk_map.flat)
-        return true;
-    for (size_t limit = hk_map.address_limit;; limit = hk_min(limit, WIDEST_WINDOW) / 4) {
-        if (reserve_window(limit))
-            return true;
-        if (limit <= SMALLEST_WINDOW)
-            return false;
-    }
+    size_t leaves = LEAVES_AROUND, limit = hk_held_look_at_limit();
+    bool chosen = choose_window();
+    while (leaves > 1 && leaves * ROUTES_OF_LEAF > limit / LIMIT_PER_WINDOW)
+        leaves /= 2;
+    for (; !chosen && leaves > 0; leaves /= 2)
+        chosen = window_around(leaves);
+    if (chosen)
+        map.mapped = window.leaves * ROUTES_OF_LEAF;
+    return chosen;
 }
 
-static bool cover(struct hk_sparse *array, size_t from, size_t size)
+static void show_window(void)
 {
-    if (from / array->window == (from + size - 1) / array->window && hk_sparse_covers(array, from / array->window))
+    size_t covered = window.leaves * HK_LEAF;
+    if (!map.open)
+        return;
+    __atomic_store_n(&hk_window.flat, hk_min(window.supers_to * HK_SUPER, covered), __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_window.covered, covered, __ATOMIC_RELEASE);
+}
+
+void hk_window_open(void)
+{
+    __atomic_store_n(&hk_window.base, window.base, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_window.routes, window.routes, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_window.supers, window.supers, __ATOMIC_RELEASE);
+    map.open = true;
+    show_window();
+}
+
+uintptr_t hk_window_first(void) { return window.first; }
+
+static bool map_more(void *end, size_t bytes)
+{
+    bool more = hk_os.map_at(end, bytes) == HK_PLACED;
+    if (more)
+        map.mapped += bytes;
+    return more;
+}
+
+/* True if the window has the routes of so many leaves, now. */
+static bool has_routes(size_t leaves)
+{
+    if (leaves <= window.leaves)
         return true;
-    return hk_sparse_cover_slow(array, from, size);
+    size_t more = leaves - window.leaves;
+    char *end = (char *)window.routes + window.leaves * ROUTES_OF_LEAF;
+    if (!window.grows || more > LEAVES_SKIPPED)
+        return false;
+    window.grows = map_more(end, more * ROUTES_OF_LEAF);
+    if (!window.grows)
+        return false;
+    window.leaves = leaves;
+    show_window();
+    return true;
+}
+
+/* The same of supers. */
+static bool has_supers(size_t from, size_t to)
+{
+    if (from < window.supers_from || to <= window.supers_to)
+        return from >= window.supers_from;
+    size_t share = (window.supers_to - window.supers_from) / SHARE_OF_SUPERS;
+    size_t more = hk_align_up(hk_max(to - window.supers_to, hk_max(SUPERS_AT_ONCE, share)), HK_PAGE / sizeof(struct hk_super));
+    if (!map_more(window.supers + window.supers_to, more * sizeof(struct hk_super)))
+        return false;
+    window.supers_to += more;
+    show_window();
+    return true;
+}
+
+/* NULL if there is no memory for its branch. */
+static struct hk_leaf *leaf_at(uintptr_t address)
+{
+    _Atomic(struct hk_branch *) *branch = &hk_map_root[address >> HK_BRANCH_SHIFT];
+    if (hk_load(*branch) == NULL)
+        hk_store_release(*branch, (struct hk_branch *)hk_meta_alloc(sizeof(struct hk_branch)));
+    return hk_map_leaf(address);
+}
+
+static void enter_leaf(struct hk_leaf *leaf, struct hk_super *supers, _Atomic uint32_t *routes)
+{
+    leaf->supers = supers;
+    hk_store_release(leaf->xroutes, routes);
+}
+
+static bool is_flat(size_t number, const struct hk_leaf *leaf)
+{
+    return window.supers != NULL && leaf->supers == window.supers + number * HK_LEAF_SUPERS;
+}
+
+/* With tables of its own, but for the routes where the window has them. */
+static bool cover_alone(size_t number, struct hk_leaf *leaf)
+{
+    bool has_window = window.supers == NULL && number < window.leaves;
+    size_t size = SUPERS_OF_LEAF + (has_window ? 0 : ROUTES_OF_LEAF);
+    char *table = map_table(size);
+    if (table == NULL)
+        return false;
+    map.mapped += size;
+    enter_leaf(leaf, (void *)table, has_window ? window.routes + number * HK_LEAF_UNITS : (void *)(table + SUPERS_OF_LEAF));
+    return true;
+}
+
+/* Supers [from, to) of a leaf; its number is counted from the window's base. A leaf of the window has no tables of its own, ever. */
+static bool cover_leaf(size_t number, struct hk_leaf *leaf, size_t from, size_t to)
+{
+    bool flat = is_flat(number, leaf);
+    if (leaf->supers != NULL && !flat)
+        return true;
+    size_t first = number * HK_LEAF_SUPERS;
+    if (window.supers == NULL || number >= WINDOW_LEAVES || !has_routes(number + 1))
+        return !flat && cover_alone(number, leaf);
+    if (!has_supers(first + from, first + to))
+        return false;
+    enter_leaf(leaf, window.supers + first, window.routes + number * HK_LEAF_UNITS);
+    return true;
+}
+
+static bool cover_locked(uintptr_t address, uintptr_t end)
+{
+    bool covered = true;
+    for (uintptr_t at = address, next; covered && at < end; at = next) {
+        next = hk_min(hk_align_down(at, HK_LEAF) + HK_LEAF, end);
+        size_t from = at % HK_LEAF / HK_SUPER, to = (next - 1) % HK_LEAF / HK_SUPER + 1;
+        struct hk_leaf *leaf = leaf_at(at);
+        covered = leaf != NULL && cover_leaf((at - window.base) >> HK_LEAF_SHIFT, leaf, from, to);
+    }
+    return covered;
 }
 
 bool hk_map_cover(uintptr_t address, size_t size)
 {
-    uintptr_t first = (address >> HK_UNIT_SHIFT) - hk_map.first_unit;
-    uintptr_t units = ((address + size - 1) >> HK_UNIT_SHIFT) - (address >> HK_UNIT_SHIFT) + 1;
-    if (first >= hk_map.units || units > hk_map.units - first)
+    uintptr_t end = address + size;
+    if (end > (uintptr_t)1 << HK_ADDRESS_BITS || end < address)
         return false;
-    uintptr_t first_super = first >> UNITS_PER_SUPER_SHIFT;
-    uintptr_t supers = ((first + units - 1) >> UNITS_PER_SUPER_SHIFT) - first_super + 1;
-    return cover(&hk_map.route_array, first * sizeof(uint32_t), units * sizeof(uint32_t)) &&
-           cover(&hk_map.super_array, first_super * sizeof(struct hk_super), supers * sizeof(struct hk_super));
+    hk_lock(&map.lock);
+    bool covered = cover_locked(address, end);
+    hk_unlock(&map.lock);
+    return covered;
 }
 
-void hk_map_assign(uintptr_t address, size_t units, uint32_t route, uint32_t slab)
+void hk_map_assign(uintptr_t address, size_t units, uint32_t route, struct hk_slab *slab)
 {
     for (size_t i = 0; i < units; i++)
         hk_store(*hk_map_slab(address + i * HK_UNIT), slab);
@@ -115,7 +244,64 @@ void hk_map_route_all(uintptr_t address, size_t units, uint32_t route)
         hk_store_release(*hk_map_route(address + i * HK_UNIT), route);
 }
 
-size_t hk_map_committed(void)
+size_t hk_map_tables(void)
 {
-    return hk_sparse_committed(&hk_map.route_array) + hk_sparse_committed(&hk_map.super_array);
+    hk_lock(&map.lock);
+    size_t bytes = map.mapped;
+    hk_unlock(&map.lock);
+    return bytes;
 }
+
+static void keep_lowest(const void *table, size_t size, uintptr_t from, uintptr_t to, struct hk_map_stretch *lowest)
+{
+    uintptr_t first = hk_max((uintptr_t)table, from), behind = hk_min((uintptr_t)table + size, to);
+    if (first < behind && first < lowest->start)
+        *lowest = (struct hk_map_stretch){first, behind};
+}
+
+/* The first leaf from `address` on that is covered; NULL if there is none. */
+static const struct hk_leaf *next_leaf(uintptr_t *address)
+{
+    uintptr_t at = hk_align_down(*address, HK_LEAF);
+    while (at >> HK_ADDRESS_BITS == 0) {
+        const struct hk_leaf *leaf = hk_map_leaf(at);
+        if (leaf != NULL && hk_load_acquire(leaf->xroutes) != NULL) {
+            *address = at;
+            return leaf;
+        }
+        at = leaf != NULL ? at + HK_LEAF : ((at >> HK_BRANCH_SHIFT) + 1) << HK_BRANCH_SHIFT;
+    }
+    return NULL;
+}
+
+static void keep_lowest_of_leaf(uintptr_t at, const struct hk_leaf *leaf, uintptr_t from, uintptr_t to, struct hk_map_stretch *lowest)
+{
+    char *behind = (char *)leaf->supers + SUPERS_OF_LEAF;
+    size_t size = SUPERS_OF_LEAF + ((char *)hk_load(leaf->xroutes) == behind ? ROUTES_OF_LEAF : 0);
+    if (!is_flat((at - window.base) >> HK_LEAF_SHIFT, leaf))
+        keep_lowest(leaf->supers, size, from, to, lowest);
+}
+
+struct hk_map_stretch hk_map_next_table(uintptr_t from, uintptr_t to)
+{
+    struct hk_map_stretch lowest = {to, to};
+    const struct hk_leaf *leaf;
+    hk_lock(&map.lock);
+    keep_lowest((void *)(uintptr_t)window.routes, window.leaves * ROUTES_OF_LEAF, from, to, &lowest);
+    keep_lowest(window.supers + window.supers_from, (window.supers_to - window.supers_from) * sizeof(struct hk_super), from, to,
+                &lowest);
+    for (uintptr_t at = 0; (leaf = next_leaf(&at)) != NULL; at += HK_LEAF)
+        keep_lowest_of_leaf(at, leaf, from, to, &lowest);
+    hk_unlock(&map.lock);
+    return lowest;
+}
+
+uintptr_t hk_map_next_covered(uintptr_t address)
+{
+    uintptr_t at = address;
+    return next_leaf(&at) == NULL ? UINTPTR_MAX : hk_max(address, at);
+}
+
+void hk_map_fork_prepare(void) { hk_lock(&map.lock); }
+void hk_map_fork_parent(void) { hk_unlock(&map.lock); }
+void hk_map_fork_child(void) { hk_lock_reset(&map.lock); }

@@ -6,14 +6,12 @@
 #include "base/fatal.h"
 #include "base/lock.h"
 #include "os/os.h"
-#include "span/map.h"
 
 #define GRAIN ((size_t)HK_CACHE_LINE)
 #define COARSE_GRAIN (1 * HK_KIB) /* of sizes from COARSE_FROM on: there are few, and 1024 lists would lie over three pages */
 #define COARSE_FROM (4 * HK_KIB)
 #define LARGEST (64 * HK_KIB)
 #define ROOMY_CHUNK (512 * HK_KIB)
-#define SCARCE_CHUNK (64 * HK_KIB)
 
 struct free_block {
     struct free_block *next;
@@ -75,15 +73,15 @@ static void enter_chunk(char *memory, size_t size)
     meta.end = memory + size;
 }
 
-/* Where address space is scarce, chunks are small; when even those are refused, a page is. */
+/* When a chunk is refused, a page or two may not be. */
 static bool new_chunk(size_t wanted)
 {
     size_t least = hk_align_up(wanted + GRAIN, HK_PAGE);
-    size_t size = hk_max(least, hk_map.flat ? ROOMY_CHUNK : SCARCE_CHUNK);
-    char *memory = hk_os.map(size, HK_ACCESS_WRITE);
+    size_t size = hk_max(least, ROOMY_CHUNK);
+    char *memory = hk_os.map(size);
     if (memory == NULL) {
         size = least;
-        memory = hk_os.map(size, HK_ACCESS_WRITE);
+        memory = hk_os.map(size);
     }
     if (memory == NULL)
         return false;

@@ -2,17 +2,18 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
+#include "base/lock.h"
 #include "count/reuse.h"
 #include "count/ring.h"
 #include "count/stats.h"
 #include "os/os.h"
 #include "policy/policy.h"
+#include "span/growth.h"
 #include "span/held.h"
 #include "span/map.h"
 
-#define REGION (16 * HK_GIB)
-#define SMALLEST_REGION (64 * HK_MIB)
 #define SMALLEST_GROWTH (2 * HK_MIB)
+#define SCARCE_GROWTH (256 * HK_KIB)
 #define LARGEST_GROWTH (32 * HK_MIB)
 
 struct arena {
@@ -25,7 +26,7 @@ static struct {
     struct hk_lock lock;
     struct arena arenas[HK_USES];
     struct hk_list by_age;
-    uintptr_t reserve_next, reserve_end; /* address space put by, for when the system gives no more of it */
+    struct hk_list holes; /* supers with unmapped units: their addresses are used first when the heap grows again */
     size_t mapped, free_units, free_dirty_units;
 } runs = {.lock = HK_LOCK_INIT(HK_RANK_RUNS)};
 
@@ -61,6 +62,11 @@ static void relist(struct hk_super *super)
     arena->listed |= (uint64_t)1 << longest;
 }
 
+static uintptr_t address_of(const struct hk_super *super, unsigned unit)
+{
+    return super->start + ((uintptr_t)unit << HK_UNIT_SHIFT);
+}
+
 static unsigned unit_in_super(uintptr_t address) { return (unsigned)(address >> HK_UNIT_SHIFT) % HK_SUPER_UNITS; }
 
 static void note_reuse(const struct hk_super *super, uint32_t units)
@@ -85,7 +91,7 @@ static void use_units(struct hk_super *super, uint32_t units)
 }
 
 /* Free units that giving back would gain something from. */
-static uint32_t idle_units(const struct hk_super *super) { return hk_map.flat ? super->free & super->dirty : super->free; }
+static uint32_t idle_units(const struct hk_super *super) { return super->free & super->dirty; }
 
 static void release_units(struct hk_super *super, uint32_t units)
 {
@@ -101,17 +107,17 @@ static void release_units(struct hk_super *super, uint32_t units)
 }
 
 /* Enters [address, address + size) as free and clean. A super keeps the use of its first units. */
-static bool add_memory(uintptr_t address, size_t size, enum hk_use use, bool huge)
+static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool huge)
 {
-    if (!hk_map_cover(address, size))
-        return false;
     for (size_t at = 0; at < size; at += HK_UNIT) {
         struct hk_super *super = hk_map_super(address + at);
         uint32_t unit = (uint32_t)1 << unit_in_super(address + at);
         super->huge = huge; /* before anything is read: a page that is read first costs two faults */
         HK_READ_NO_EARLIER();
-        if (super->owned == 0)
+        if (super->owned == 0) {
+            super->start = hk_align_down(address + at, HK_SUPER);
             super->use = (uint8_t)use;
+        }
         super->owned |= unit;
         super->free |= unit;
         runs.arenas[super->use].mapped += HK_UNIT;
@@ -120,7 +126,6 @@ static bool add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
     }
     runs.free_units += size / HK_UNIT;
     runs.mapped += size;
-    return true;
 }
 
 static bool wants_huge_pages(const struct arena *arena)
@@ -129,52 +134,62 @@ static bool wants_huge_pages(const struct arena *arena)
     return dense && HK_POLICY(huge_pages_from) != 0 && arena->mapped >= HK_POLICY(huge_pages_from);
 }
 
-static enum hk_use use_of(const struct arena *arena) { return (enum hk_use)(arena - runs.arenas); }
-
-static bool grow_by_mapping(struct arena *arena, size_t size)
+static void enter_growth(struct arena *arena, uintptr_t at, size_t size)
 {
-    size_t align = hk_map.flat && size % HK_SUPER == 0 ? HK_SUPER : HK_UNIT;
-    char *p = hk_os_map_aligned(size, align, HK_ACCESS_WRITE);
-    if (p == NULL)
-        return false;
-    bool huge = wants_huge_pages(arena) && hk_os.advise_huge(p, size, true);
-    if (add_memory((uintptr_t)p, size, use_of(arena), huge))
-        return true;
-    hk_os.unmap(p, size);
+    bool huge = wants_huge_pages(arena) && hk_os.advise_huge((void *)at, size, true);
+    add_memory(at, size, (enum hk_use)(arena - runs.arenas), huge);
+}
+
+static void forget_holes(struct hk_super *super, uint32_t units)
+{
+    super->unmapped &= ~units;
+    if (super->unmapped == 0)
+        hk_link_remove(&super->by_hole);
+}
+
+/* Maps some units again that were unmapped. *lost: something else lies there by now. */
+static bool fill_hole(struct arena *arena, struct hk_super *super, uint32_t starts, size_t size, bool *lost)
+{
+    uint32_t units = hk_low_bits32((unsigned)(size / HK_UNIT)) << hk_ctz64(starts);
+    uintptr_t at = address_of(super, hk_ctz64(starts));
+    bool mapped = hk_growth_map_again(at, size, lost);
+    if (mapped || *lost)
+        forget_holes(super, units);
+    if (mapped)
+        enter_growth(arena, at, size);
+    return mapped;
+}
+
+/* Where it was before. */
+static bool grow_back(struct arena *arena, size_t size)
+{
+    bool lost = false;
+    size = hk_min(size, HK_SUPER);
+    for (struct hk_link *link = runs.holes.head.next, *next; link != &runs.holes.head; link = next) {
+        struct hk_super *super = hk_container_of(link, struct hk_super, by_hole);
+        uint32_t starts = hk_runs32(super->unmapped, (unsigned)(size / HK_UNIT));
+        next = link->next;
+        if (starts != 0 && fill_hole(arena, super, starts, size, &lost))
+            return true;
+        if (starts != 0 && !lost)
+            return false;
+    }
     return false;
 }
 
-/* A program may limit its address space after it started, or use up its mappings: what is put by then serves it, within
- * the limit. */
-static bool grow_from_reserve(struct arena *arena, size_t size)
+static bool grow_on(struct arena *arena, size_t size)
 {
-    size_t limit = hk_os.address_limit();
-    if (size > runs.reserve_end - runs.reserve_next || (limit != SIZE_MAX && runs.mapped + size > limit))
-        return false;
-    uintptr_t at = runs.reserve_next;
-    if (!hk_os.commit((void *)at, size) || !add_memory(at, size, use_of(arena), false))
-        return false;
-    runs.reserve_next += size;
-    return true;
-}
-
-/* Where address space is scarce, none is put by. */
-static void put_by_reserve(void)
-{
-    for (size_t size = REGION; hk_map.flat && size >= SMALLEST_REGION; size /= 4) {
-        uintptr_t region = (uintptr_t)hk_os_map_aligned(size, HK_SUPER, HK_ACCESS_NONE);
-        if (region == 0)
-            continue;
-        runs.reserve_next = region;
-        runs.reserve_end = region + size;
-        break;
-    }
+    uintptr_t at = hk_growth_map(size);
+    if (at != 0)
+        enter_growth(arena, at, size);
+    return at != 0;
 }
 
 void hk_runs_init(void)
 {
-    put_by_reserve();
+    hk_growth_init();
     hk_list_init(&runs.by_age);
+    hk_list_init(&runs.holes);
     for (unsigned use = 0; use < HK_USES; use++)
         for (unsigned n = 0; n <= HK_SUPER_UNITS; n++)
             hk_list_init(&runs.arenas[use].by_run[n]);
@@ -185,11 +200,12 @@ static bool grow(struct arena *arena, size_t units)
 {
     size_t least = units * HK_UNIT;
     size_t share = hk_align_down(arena->mapped / 8, HK_SUPER);
-    size_t size = hk_max(least, hk_min(hk_max(share, SMALLEST_GROWTH), LARGEST_GROWTH));
-    while (!grow_by_mapping(arena, size) && !grow_from_reserve(arena, size)) {
+    size_t smallest = hk_load(hk_held.xscarce) ? SCARCE_GROWTH : SMALLEST_GROWTH;
+    size_t size = hk_max(least, hk_min(hk_max(share, smallest), LARGEST_GROWTH));
+    while (!grow_back(arena, size) && !grow_on(arena, size)) {
         if (size == least)
             return false;
-        size = hk_max(least, hk_align_down(size / 2, HK_UNIT));
+        size = hk_max(least, hk_align_down(size / 2, size > HK_SUPER ? HK_SUPER : HK_UNIT));
     }
     return true;
 }
@@ -240,12 +256,6 @@ static struct hk_super *find_fit(size_t units, enum hk_use use)
         super = tightest_fit(other, units);
     }
     return super;
-}
-
-static uintptr_t address_of(struct hk_super *super, unsigned unit)
-{
-    uintptr_t number = (uintptr_t)(super - hk_map.supers) + (hk_map.first_unit >> (HK_SUPER_SHIFT - HK_UNIT_SHIFT));
-    return (number << HK_SUPER_SHIFT) + ((uintptr_t)unit << HK_UNIT_SHIFT);
 }
 
 /* What was mapped when the heap was small, and has been given back whole since. */
@@ -338,25 +348,6 @@ bool hk_run_extend(uintptr_t address, size_t units, size_t more)
     return free;
 }
 
-/* Units that are about to be unmapped: from that moment their addresses may come back to anybody, here too. */
-static void disown(struct hk_super *super, uint32_t units)
-{
-    count_dirty(-(int)hk_popcount64(units & super->dirty));
-    super->owned &= ~units;
-    super->dirty &= ~units;
-    runs.mapped -= hk_popcount64(units) * HK_UNIT;
-    runs.arenas[super->use].mapped -= hk_popcount64(units) * HK_UNIT;
-}
-
-static void own_again(struct hk_super *super, uint32_t units)
-{
-    super->owned |= units;
-    super->dirty |= units;
-    count_dirty((int)hk_popcount64(units));
-    runs.mapped += hk_popcount64(units) * HK_UNIT;
-    runs.arenas[super->use].mapped += hk_popcount64(units) * HK_UNIT;
-}
-
 struct purge {
     uint64_t now_ms, delay_ms;
     bool at_once; /* not only units that a purge has seen before */
@@ -381,43 +372,39 @@ static uint32_t begin_purge(struct hk_super *super, const struct purge *purge)
     runs.free_units -= hk_popcount64(due);
     runs.free_dirty_units -= hk_popcount64(due & super->dirty);
     super->free &= ~due;
-    if (!hk_map.flat)
-        disown(super, due);
     relist(super);
     return due;
 }
 
-/* `gone` are the units of `due` that the system took: with their pages, or altogether. */
+/* `gone` are the units of `due` whose pages the system took. */
 static void end_purge(struct hk_super *super, uint32_t due, uint32_t gone)
 {
     hk_lock(&runs.lock);
-    if (hk_map.flat) {
-        count_dirty(-(int)hk_popcount64(gone & super->dirty));
-        super->dirty &= ~gone;
-        super->purged |= gone;
-        release_units(super, due);
-    } else if (due != gone) {
-        own_again(super, due & ~gone);
-        release_units(super, due & ~gone);
-    }
+    count_dirty(-(int)hk_popcount64(gone & super->dirty));
+    super->dirty &= ~gone;
+    super->purged |= gone;
+    release_units(super, due);
     hk_unlock(&runs.lock);
 }
 
-/* Where address space is scarce, it is given back along with the pages. */
-static bool give_back(void *p, size_t size) { return hk_map.flat ? hk_os.purge(p, size) : hk_os.unmap(p, size); }
+/* The lowest units of a set that follow each other. */
+static uint32_t first_range(uint32_t units)
+{
+    unsigned first = hk_ctz64(units), count = hk_ctz64(~((uint64_t)units >> first));
+    return hk_low_bits32(count) << first;
+}
 
 static uint32_t purge_units(struct hk_super *super, uint32_t due)
 {
     uint32_t gone = 0;
-    for (uint32_t left = due; left != 0;) {
-        unsigned first = hk_ctz64(left);
-        unsigned count = hk_ctz64(~((uint64_t)left >> first));
-        uint32_t range = hk_low_bits32(count) << first;
-        if (give_back((void *)address_of(super, first), count * HK_UNIT))
+    for (uint32_t left = due, range; left != 0; left &= ~range) {
+        range = first_range(left);
+        uintptr_t at = address_of(super, hk_ctz64(range));
+        size_t bytes = hk_popcount64(range) * HK_UNIT;
+        if (hk_os.purge((void *)at, bytes))
             gone |= range;
-        left &= ~range;
         HK_COUNT(purges, 1);
-        HK_TRACE(&hk_ring_shared, purge, count * HK_UNIT, address_of(super, first));
+        HK_TRACE(&hk_ring_shared, purge, bytes, at);
     }
     HK_COUNT(purged_bytes, hk_popcount64(gone) * HK_UNIT);
     return gone;
@@ -468,6 +455,110 @@ size_t hk_runs_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
         return 0;
     size_t bytes = purge_locked(&purge);
     hk_unlock(&purge_lock);
+    return bytes;
+}
+
+/* What unmapping takes of a super: all of it, or, where address space is scarce, whatever is free. */
+static uint32_t units_to_unmap(const struct hk_super *super)
+{
+    return super->free == super->owned || hk_load(hk_held.xscarce) ? super->free : 0;
+}
+
+static struct hk_super *next_to_unmap(void)
+{
+    for (unsigned use = 0; use < HK_USES; use++)
+        for (unsigned n = HK_SUPER_UNITS; n > 0; n--) {
+            struct hk_list *list = &runs.arenas[use].by_run[n];
+            for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
+                struct hk_super *super = hk_container_of(link, struct hk_super, by_run);
+                if (units_to_unmap(super) != 0)
+                    return super;
+            }
+        }
+    return NULL;
+}
+
+static void count_owned(const struct hk_super *super, int units)
+{
+    size_t bytes = (size_t)((long)units * (long)HK_UNIT);
+    runs.mapped += bytes;
+    runs.arenas[super->use].mapped += bytes;
+}
+
+/* All its free units: from that moment their addresses may come back to anybody. */
+static void disown_free(struct hk_super *super)
+{
+    uint32_t units = super->free;
+    runs.free_units -= hk_popcount64(units);
+    runs.free_dirty_units -= hk_popcount64(units & super->dirty);
+    count_dirty(-(int)hk_popcount64(units & super->dirty));
+    count_owned(super, -(int)hk_popcount64(units));
+    super->owned &= ~units;
+    super->dirty &= ~units;
+    super->free = super->aged = super->purged = 0;
+    if (hk_link_linked(&super->by_age))
+        hk_link_remove(&super->by_age);
+    relist(super);
+}
+
+static void note_holes(struct hk_super *super, uint32_t units)
+{
+    super->unmapped |= units;
+    if (units != 0 && !hk_link_linked(&super->by_hole))
+        hk_list_push_front(&runs.holes, &super->by_hole);
+}
+
+static void own_again(struct hk_super *super, uint32_t units, uint32_t dirty)
+{
+    super->owned |= units;
+    super->dirty |= dirty;
+    count_dirty((int)hk_popcount64(dirty));
+    count_owned(super, (int)hk_popcount64(units));
+    release_units(super, units);
+}
+
+/* What the system keeps. */
+static uint32_t unmap_units(struct hk_super *super, uint32_t units)
+{
+    uint32_t kept = 0;
+    for (uint32_t left = units, range; left != 0; left &= ~range) {
+        range = first_range(left);
+        if (!hk_os.unmap((void *)address_of(super, hk_ctz64(range)), hk_popcount64(range) * HK_UNIT))
+            kept |= range;
+    }
+    return kept;
+}
+
+/* False if there is none to unmap, or the system keeps it. */
+static bool unmap_one(size_t *bytes)
+{
+    hk_lock(&runs.lock);
+    struct hk_super *super = next_to_unmap();
+    uint32_t units = super != NULL ? super->free : 0, dirty = super != NULL ? super->free & super->dirty : 0;
+    if (super != NULL)
+        disown_free(super);
+    hk_unlock(&runs.lock);
+    if (super == NULL)
+        return false;
+    uint32_t kept = unmap_units(super, units);
+    hk_lock(&runs.lock);
+    note_holes(super, units & ~kept);
+    if (kept != 0)
+        own_again(super, kept, dirty & kept);
+    hk_unlock(&runs.lock);
+    *bytes += hk_popcount64(dirty & ~kept) * HK_UNIT;
+    return kept == 0;
+}
+
+size_t hk_runs_unmap(void)
+{
+    size_t bytes = 0;
+    bool more = true;
+    while (more) {
+        hk_lock(&purge_lock); /* fork waits for one, not for all */
+        more = unmap_one(&bytes);
+        hk_unlock(&purge_lock);
+    }
     return bytes;
 }
 

@@ -5,7 +5,7 @@
  *   of which only the first bytes may ever be touched would make whole huge pages resident
  *   by_age    -> supers with free units that hold pages, the longest idle first: what purge takes
  *
- * Owns       the free, dirty and aged units of every super; the address space put by for the heap.
+ * Owns       the free, dirty and aged units of every super; the list of those that were unmapped.
  * Invariant  owned = in use + free; a unit in use belongs to exactly one slab; dirty says that a unit may hold pages.
  * Threads    any (one lock); memory is given back to the system outside it.
  * Never      hands out a unit that is being purged. */
@@ -30,6 +30,9 @@ size_t hk_runs_purge(uint64_t now_ms, uint64_t delay_ms);
 /* Gives back what has been free longest, until it is `enough` bytes, of supers that have had free units for `delay_ms`. Returns
  * bytes. */
 size_t hk_runs_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
+/* Unmaps the supers of which no unit is in use, and, where address space is scarce, all free units. Returns the bytes of these that may
+ * have held pages. */
+size_t hk_runs_unmap(void);
 /* Bytes of units that may hold pages, in use or free. */
 size_t hk_runs_warm(void);
 

@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
+#include "base/lock.h"
 #include "count/reuse.h"
 #include "count/stats.h"
 #include "os/os.h"
@@ -149,12 +150,12 @@ static void enter(struct hk_slab *slab, uintptr_t start, size_t bytes)
     slab->block_size = (uint32_t)hk_min(bytes, UINT32_MAX);
     slab->blocks = 1;
     slab->class = HK_CLASS_BIG;
-    hk_map_assign(start, 1, hk_route(HK_NOBODY, HK_CLASS_BIG), slab->number);
+    hk_map_assign(start, 1, hk_route(HK_NOBODY, HK_CLASS_BIG), slab);
 }
 
 static void *map_covered(size_t bytes, size_t align)
 {
-    void *p = hk_os_map_aligned(bytes, align, HK_ACCESS_WRITE);
+    void *p = hk_os_map_aligned(bytes, align);
     if (p == NULL || hk_map_cover((uintptr_t)p, 1))
         return p;
     hk_os.unmap(p, bytes);

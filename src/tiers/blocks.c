@@ -243,7 +243,7 @@ static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, 
     slab->bytes = units * HK_UNIT;
     slab->block_size = hk_classes[class].size;
     slab->reciprocal = hk_reciprocal(slab->block_size);
-    hk_map_assign(slab->start, units, hk_route(owner->id, class), slab->number);
+    hk_map_assign(slab->start, units, hk_route(owner->id, class), slab);
     enter_slab(owner, slab);
 }
 

@@ -225,7 +225,7 @@ size_t hk_giveback_all(void)
 {
     size_t bytes = hk_registry_purge() + purge_of_others();
     hk_runs_suspect_huge();
-    return bytes + hk_runs_purge(0, 0) + hk_big_purge(0, 0);
+    return bytes + hk_runs_unmap() + hk_runs_purge(0, 0) + hk_big_purge(0, 0);
 }
 
 void hk_giveback_fork_prepare(void) { hk_lock(&sweep_lock); }

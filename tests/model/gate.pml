@@ -2,7 +2,7 @@
  * are written by one thread at start and read by the others' hit paths without a lock. There is no later change of policy.
  *
  * Code     `hk_life_started()`, `start_locked()`, `step_options()`, `step_lists()` in `api/life.c`; `hk_map_init()` in
- *          `span/map.c`; `hk_slabs_init()` in `slab/slab.c`; `hk_owners_init()` in `slab/owner.c`; `hk_gate_open()`,
+ *          `span/map.c`; `hk_window_open()`, `show_window()` in `span/map.c`; `hk_gate_open()`,
  *          `shut_front()`, `hk_cache_begin()` in `front/cache.c`; `hk_hit_malloc()`, `hk_hit_free()` in `front/hit.h`
  * Shows    each step of starting is taken once, also when one is refused at first; who passes the gate finds what he reads
  *          behind it; who sees that HAKMEM has started sees all of it
@@ -18,18 +18,16 @@
  * Fault 6, assertion: free reads the gate's map before it asks whether it may
  * Fault 7, assertion: a step that was refused counts as taken */
 #define THREADS 3
-#define STEPS 5
-#define WORDS 9
-/* What the steps write, one after the other; the last, step_lists(), writes FRONTS and the gate. */
+#define STEPS 3
+#define WORDS 7
+/* What the steps write, one after the other; the last, step_lists(), writes FRONTS, the gate, and the window, which is free's gate. */
 #define OPTIONS 0
 #define MAP 1
-#define SLABS 2
-#define OWNERS 3
-#define FRONTS 4
-#define GATE_ROUTES 5
-#define GATE_ADDRESSES 6
-#define GATE_SIZES 7
-#define STARTED 8
+#define FRONTS 2
+#define GATE_ROUTES 3
+#define GATE_ADDRESSES 4
+#define GATE_SIZES 5
+#define STARTED 6
 #include "common.pml"
 
 byte life = FREE;
@@ -117,7 +115,7 @@ inline life_started()
 
 inline cache_begin()
 {
-    assert(load(OPTIONS) && load(MAP) && load(SLABS) && load(OWNERS) && load(FRONTS))
+    assert(load(OPTIONS) && load(MAP) && load(FRONTS))
 }
 
 /* A pointer of whatever allocator. */

@@ -1,10 +1,10 @@
 /* Purge: free units lose their pages, outside the lock, while others take and free units.
  *
- *   flat     the pages go, the addresses stay                 scarce   unmapped: the kernel may give the addresses to anybody
+ *   purge    the pages go, the addresses stay                 unmap    both go: the kernel may give the addresses to anybody
  *
- * Code     `hk_runs_purge()`, `hk_runs_purge_oldest()`, `purge_locked()`, `begin_purge()`, `purge_units()`, `give_back()`,
- *          `end_purge()`, `disown()`, `own_again()`, `count_dirty()`, `release_units()`, `use_units()`, `hk_run_alloc()`,
- *          `hk_run_free()`, `grow_by_mapping()`, `add_memory()` in `span/runs.c`; `pass_if_due()` in `tiers/giveback.c`
+ * Code     `hk_runs_purge()`, `hk_runs_purge_oldest()`, `purge_locked()`, `begin_purge()`, `purge_units()`,
+ *          `end_purge()`, `hk_runs_unmap()`, `unmap_one()`, `disown_free()`, `unmap_units()`, `own_again()`, `count_dirty()`,
+ *          `release_units()`, `use_units()`, `hk_run_alloc()`, `hk_run_free()`, `grow_back()`, `grow_on()`, `add_memory()` in `span/runs.c`; `pass_if_due()` in `tiers/giveback.c`
  * Shows    no unit loses its pages while somebody uses it; a unit with pages is marked dirty; what the system refuses to take
  *          comes back; the counts of free, dirty and warm units fit whenever the lock is free; an address that was given up is
  *          not touched any more
@@ -26,7 +26,6 @@
 #define NOBODY 255
 #define OURS 254
 
-bool flat;
 byte owned = ALL, free = ALL, dirty = ALL, free_units = 2, dirty_units = 2, warm = 2;
 byte runs = FREE, purging = FREE;
 byte ended;
@@ -136,7 +135,7 @@ inline begin_purge()
 {
     lock(runs);
     atomic {
-        due = (flat -> free & dirty : free);
+        due = (keeps -> free & dirty : free);
 #if FAULT == 1
         skip
 #elif FAULT == 6
@@ -149,7 +148,7 @@ inline begin_purge()
     };
 #if FAULT != 4
     if
-    :: !flat -> atomic { warm = warm - COUNT(due & dirty); owned = owned & ~due; dirty = dirty & ~due }
+    :: !keeps -> atomic { warm = warm - COUNT(due & dirty); owned = owned & ~due; dirty = dirty & ~due }
     :: else
     fi;
 #endif
@@ -164,9 +163,9 @@ inline purge_units()
     do
     :: unit < UNITS && (due & BIT(unit)) ->
        if
-       :: atomic { flat -> pages[unit] = false; gone = gone | BIT(unit) }
+       :: atomic { keeps -> pages[unit] = false; gone = gone | BIT(unit) }
        :: atomic {
-           !flat ->
+           !keeps ->
            assert(address[unit] == OURS && !(in_use & BIT(unit)));
            pages[unit] = false; address[unit] = NOBODY; gone = gone | BIT(unit)
           }
@@ -183,7 +182,7 @@ inline end_purge()
 {
     lock(runs);
     if
-    :: flat ->
+    :: keeps ->
 #if FAULT == 2
        warm = warm - COUNT(due & dirty);
        dirty = dirty & ~due;
@@ -221,7 +220,7 @@ inline end_purge()
     unlock_checked()
 }
 
-/* One pass when time has come (it leaves when another purges), or all at once (it waits). */
+/* `keeps`: a purge, which keeps the addresses; else they are unmapped. One pass when time has come (it leaves when another purges), or all at once (it waits). */
 inline runs_purge(wait)
 {
     if
@@ -243,24 +242,25 @@ inline runs_purge(wait)
 proctype Purger()
 {
     byte unit, due, gone;
-    bool got;
+    bool got, keeps;
+    if
+    :: keeps = true
+    :: keeps = false
+    fi;
     runs_purge(false);
     run_alloc();
     if
     :: unit < UNITS -> pages[unit] = true; run_free()
     :: else
     fi;
+    keeps = !keeps;
     runs_purge(true);
-    ended++
+    atomic { keeps = false; ended++ }
 }
 
 init
 {
     atomic {
-        if
-        :: flat = true
-        :: flat = false
-        fi;
         run User(); run Purger(); run Purger()
     };
     ended == 3;

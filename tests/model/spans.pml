@@ -3,17 +3,17 @@
  *
  * Code     `map_new()`, `map_covered()`, `enter()`, `unmap()` in `tiers/bigcache.c`; `hk_slab_descriptor()`,
  *          `hk_slab_descriptor_drop()` in `slab/slab.c`; `hk_slab_at()` in `slab/slab.h`; `hk_map_cover()`, `hk_map_assign()`,
- *          `hk_map_route_all()` in `span/map.c`; `hk_map_lookup()` in `span/map.h`; `hk_sparse_cover_slow()`,
- *          `note_committed()` in `span/sparse.c`
+ *          `hk_map_route_all()` in `span/map.c`; `cover_locked()`, `cover_leaf()`, `cover_alone()`, `enter_leaf()` in `span/map.c`;
+ *          `hk_map_lookup()` in `span/map.h`
  * Shows    a block in use has its own route, number and descriptor; what the program has mapped itself has no route; no word
  *          of the map is written before it is writable; a mapping that the system will not take back is found as before
- * Not      units of the heap, which are never unmapped where the map is flat (purge.pml)
+ * Not      units of the heap (purge.pml)
  * Threads  3
  * Fault 1, assertion: the route goes after the mapping
  * Fault 2, assertion: a mapping that stays has lost its route
- * Fault 3, assertion: a window is noted as writable before it is
+ * Fault 3, assertion: a leaf is entered before its tables are mapped
  * Fault 4, assertion: the descriptor is dropped before the mapping goes
- * Fault 5, assertion: the route is written before its window is looked at */
+ * Fault 5, assertion: the route is written before its leaf is covered */
 #include "common.pml"
 
 #define ADDRESSES 2
@@ -21,12 +21,12 @@
 #define PROGRAM 9
 
 byte holder[ADDRESSES];  /* what the kernel knows */
-bool writable, noted; /* the window of the map that both addresses lie in */
+bool writable, noted; /* the tables of the leaf that both addresses lie in; that it has been entered */
 bool route[ADDRESSES];   /* nobody's, or a big block's */
 byte number[ADDRESSES];
 byte start[3] = ADDRESSES; /* of descriptors 1 and 2 */
 bool used[3];
-byte sparse = FREE, slabs = FREE;
+byte map_lock = FREE, slabs = FREE;
 byte ended;
 
 inline slab_descriptor()
@@ -55,25 +55,21 @@ inline map(who)
     fi
 }
 
-/* The system may refuse to make the window writable. */
+/* The system may refuse the tables. */
 inline map_cover()
 {
-    covered = noted;
+    lock(map_lock);
+    covered = false;
     if
-    :: !covered ->
-       lock(sparse);
-       if
-       :: noted -> covered = true
+    :: noted -> covered = true
 #if FAULT == 3
-       :: !noted -> noted = true; writable = true; covered = true
+    :: !noted -> noted = true; unlock(map_lock); lock(map_lock); writable = true; covered = true
 #else
-       :: !noted -> writable = true; noted = true; covered = true
+    :: !noted -> writable = true; noted = true; covered = true
 #endif
-       :: !noted
-       fi;
-       unlock(sparse)
-    :: else
-    fi
+    :: !noted
+    fi;
+    unlock(map_lock)
 }
 
 inline map_assign()

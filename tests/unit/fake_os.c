@@ -18,7 +18,15 @@ static bool refused(enum fake_call call)
     return true;
 }
 
-static void *fake_map(size_t size, enum hk_access access) { return refused(FAKE_MAP) ? NULL : real.map(size, access); }
+static void *fake_map(size_t size) { return refused(FAKE_MAP) ? NULL : real.map(size); }
+
+static enum hk_placed fake_map_at(void *p, size_t size)
+{
+    if (refused(FAKE_MAP_AT))
+        return HK_PLACE_REFUSED;
+    return fake_os.places_taken ? HK_PLACE_TAKEN : real.map_at(p, size);
+}
+
 static bool fake_unmap(void *p, size_t size) { return !refused(FAKE_UNMAP) && real.unmap(p, size); }
 static bool fake_commit(void *p, size_t size) { return !refused(FAKE_COMMIT) && real.commit(p, size); }
 static bool fake_seal(void *p, size_t size) { return !refused(FAKE_SEAL) && real.seal(p, size); }
@@ -120,6 +128,11 @@ bool fake_refuse_all(enum fake_call call, uint64_t ordinal)
         return call == (kind);                                                                                         \
     }
 REFUSE_KIND(fake_refuse_map, FAKE_MAP)
+bool fake_refuse_mappings(enum fake_call call, uint64_t ordinal)
+{
+    (void)ordinal;
+    return call == FAKE_MAP || call == FAKE_MAP_AT;
+}
 REFUSE_KIND(fake_refuse_unmap, FAKE_UNMAP)
 REFUSE_KIND(fake_refuse_commit, FAKE_COMMIT)
 REFUSE_KIND(fake_refuse_seal, FAKE_SEAL)
@@ -142,6 +155,7 @@ void fake_os_reset(void)
     fake_os_refuse(NULL);
     hk_store(fake_os.xclock_ms, 1000000);
     fake_os.address_limit = SIZE_MAX;
+    fake_os.places_taken = false;
     fake_os.conf = NULL;
     fake_os.environment = no_environment;
     fake_os.files = NULL;
@@ -167,6 +181,7 @@ __attribute__((constructor(101))) static void replace_the_system(void)
 {
     real = hk_os;
     hk_os.map = fake_map;
+    hk_os.map_at = fake_map_at;
     hk_os.unmap = fake_unmap;
     hk_os.commit = fake_commit;
     hk_os.purge = fake_purge;

@@ -11,7 +11,18 @@
 #include "base/base.h"
 #include "os/os.h"
 
-enum fake_call { FAKE_MAP, FAKE_UNMAP, FAKE_COMMIT, FAKE_SEAL, FAKE_PURGE, FAKE_REMAP, FAKE_OPEN, FAKE_RESIDENT, FAKE_CALLS };
+enum fake_call {
+    FAKE_MAP,
+    FAKE_MAP_AT,
+    FAKE_UNMAP,
+    FAKE_COMMIT,
+    FAKE_SEAL,
+    FAKE_PURGE,
+    FAKE_REMAP,
+    FAKE_OPEN,
+    FAKE_RESIDENT,
+    FAKE_CALLS
+};
 
 typedef bool fake_refuse(enum fake_call call, uint64_t ordinal);
 
@@ -22,6 +33,7 @@ struct fake_os {
     _Atomic uint64_t xclock_ms;
     fake_refuse *refuse;  /* NULL: nothing is; ordinals of all kinds together begin at 1 */
     size_t address_limit; /* SIZE_MAX: none */
+    bool places_taken;    /* no address can be chosen */
     const char *conf;     /* HAKMEM_CONF */
     char **environment;
     const struct fake_file {
@@ -50,7 +62,7 @@ void fake_os_pass_ms(uint64_t ms);
 void fake_os_capture(void);
 
 /* Ready-made refusals. */
-fake_refuse fake_refuse_all, fake_refuse_map, fake_refuse_unmap, fake_refuse_commit, fake_refuse_seal, fake_refuse_purge,
+fake_refuse fake_refuse_all, fake_refuse_map, fake_refuse_mappings, fake_refuse_unmap, fake_refuse_commit, fake_refuse_seal, fake_refuse_purge,
     fake_refuse_remap, fake_refuse_open, fake_refuse_resident;
 
 #endif

@@ -4,45 +4,53 @@
 #include "slab/slab.h"
 #include "span/runs.h"
 
-/* What the descriptors say by themselves: bytes of slabs by class, and whether bitmaps, counts and routes agree. */
-static const char *walk_slabs(size_t bytes[HK_CLASSES])
+struct walk {
+    size_t bytes[HK_CLASSES];
+    const char *wrong;
+};
+
+/* What a descriptor says by itself: whether bitmap, count and routes agree. */
+static const char *wrong_with(const struct hk_slab *slab)
 {
-    uint32_t count = hk_load(hk_slab_table.xcount);
-    for (uint32_t number = 0; number < count; number++) {
-        const struct hk_slab *slab = &hk_slab_table.base[number];
-        if (slab->start == 0 || slab->class >= HK_CLASSES)
-            continue;
-        unsigned set = 0;
-        for (unsigned word = 0; word < slab->words; word++)
-            set += hk_popcount64(slab->freebits[word]);
-        if (slab->number != number || hk_load(*hk_map_slab(slab->start)) != number)
-            return "a slab's number is not what the map says";
-        if (set != slab->free || slab->free > slab->blocks)
-            return "a slab's count of free blocks is not its bitmap's";
-        uint32_t route = hk_map_lookup(slab->start);
-        for (size_t unit = 0; unit < slab->bytes; unit += HK_UNIT)
-            if (hk_map_lookup(slab->start + unit) != route || hk_route_class(route) != slab->class)
-                return "the units of a slab have different routes";
-        bytes[slab->class] += slab->bytes;
-    }
+    unsigned set = 0;
+    for (unsigned word = 0; word < slab->words; word++)
+        set += hk_popcount64(slab->freebits[word]);
+    if (hk_slab_at(slab->start) != slab)
+        return "a slab is not the one that the map names";
+    if (set != slab->free || slab->free > slab->blocks)
+        return "a slab's count of free blocks is not its bitmap's";
+    uint32_t route = hk_map_lookup(slab->start);
+    for (size_t unit = 0; unit < slab->bytes; unit += HK_UNIT)
+        if (hk_map_lookup(slab->start + unit) != route || hk_route_class(route) != slab->class)
+            return "the units of a slab have different routes";
     return NULL;
+}
+
+static void look_at(struct hk_slab *slab, void *context)
+{
+    struct walk *walk = context;
+    if (walk->wrong != NULL || slab->start == 0 || slab->class >= HK_CLASSES)
+        return;
+    walk->wrong = wrong_with(slab);
+    walk->bytes[slab->class] += slab->bytes;
 }
 
 const char *heap_is_wrong(struct hk_census *census)
 {
-    size_t bytes[HK_CLASSES] = {0}, slabs = 0, parts_sum = 0, live_blocks = 0;
-    const char *wrong = walk_slabs(bytes);
-    if (wrong != NULL)
-        return wrong;
+    size_t slabs = 0, parts_sum = 0, live_blocks = 0;
+    struct walk walk = {{0}, NULL};
+    hk_slabs_visit(look_at, &walk);
+    if (walk.wrong != NULL)
+        return walk.wrong;
     hk_census_take(census);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         const struct hk_tallies *row = &census->classes[class];
-        if (row->live + row->rounding + row->in_bins + row->remote + row->free_in_slabs + row->tails != bytes[class])
+        if (row->live + row->rounding + row->in_bins + row->remote + row->free_in_slabs + row->tails != walk.bytes[class])
             return "the parts of a class do not sum to its slabs' bytes";
         if (row->live_blocks * hk_classes[class].size != row->live + row->rounding)
             return "the live bytes of a class are not whole blocks";
         live_blocks += row->live_blocks;
-        slabs += bytes[class];
+        slabs += walk.bytes[class];
     }
     if (live_blocks != census->sum.live_blocks)
         return "the live blocks of the classes do not sum to the total";

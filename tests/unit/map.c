@@ -1,29 +1,22 @@
-/* Map: whose address is this, in both shapes of the map, and when the system refuses to start it. */
+/* Map: whose address is this, in the window and beside it, and when the system refuses to start it. */
 #include "unit/unit.h"
 
 #include "span/map.h"
 
 #define TOP ((uintptr_t)1 << HK_ADDRESS_BITS)
 
-/* Some address that nobody looked up before, in the middle of a super. */
-static uintptr_t an_address(void)
-{
-    char *p = hk_os.map(4 * HK_SUPER, HK_ACCESS_NONE);
-    assert_non_null(p);
-    return ((uintptr_t)p + HK_SUPER) / HK_SUPER * HK_SUPER + 7 * HK_UNIT;
-}
+static struct hk_slab *a_slab(uintptr_t number) { return (struct hk_slab *)(number * sizeof(struct hk_slab)); }
 
-static void assign_and_look_up(void)
+static void assign_and_look_up(uintptr_t at)
 {
-    uintptr_t at = an_address();
     assert_int_equal(hk_map_lookup(at), 0);
     assert_true(hk_map_cover(at, 30 * HK_UNIT));
-    hk_map_assign(at, 30, 0x123420, 99);
+    hk_map_assign(at, 30, 0x123420, a_slab(99));
     assert_int_equal(hk_map_lookup(at - 1), 0);
     for (size_t i = 0; i < 30; i++) {
         assert_int_equal(hk_map_lookup(at + i * HK_UNIT), 0x123420);
         assert_int_equal(hk_map_lookup(at + (i + 1) * HK_UNIT - 1), 0x123420);
-        assert_int_equal(hk_load(*hk_map_slab(at + i * HK_UNIT)), 99);
+        assert_ptr_equal(hk_load(*hk_map_slab(at + i * HK_UNIT)), a_slab(99));
     }
     assert_int_equal(hk_map_lookup(at + 30 * HK_UNIT), 0);
     assert_ptr_not_equal(hk_map_super(at), hk_map_super(at + 29 * HK_UNIT));
@@ -31,40 +24,120 @@ static void assign_and_look_up(void)
     assert_int_equal(hk_map_lookup(at), 0x123420);
     assert_int_equal(hk_map_lookup(at + HK_UNIT), 0);
     assert_int_equal(hk_map_lookup(at + 29 * HK_UNIT), 0x123420);
-    assert_true(hk_map_committed() > 0);
+    hk_map_route_all(at, 30, 0);
 }
 
-UNIT_TEST(flat)
+/* In the middle of a super; the second, over the border of two leaves. */
+static void assign_around(uintptr_t leaf)
 {
-    assert_true(hk_map_init());
-    assert_true(hk_map.flat);
+    assign_and_look_up(leaf + HK_SUPER + 7 * HK_UNIT);
+    assign_and_look_up(leaf + HK_LEAF - 3 * HK_UNIT);
+}
+
+static void nothing_is_anywhere(void)
+{
     static const uintptr_t anywhere[] = {0,       1,   4096,    0x400000,           TOP / 2,
                                          TOP - 1, TOP, TOP + 1, (uintptr_t)1 << 63, UINTPTR_MAX};
     for (size_t i = 0; i < sizeof anywhere / sizeof anywhere[0]; i++)
         assert_int_equal(hk_map_lookup(anywhere[i]), 0);
-    assert_int_equal(hk_map_lookup((uintptr_t)&hk_map), 0);
+    assert_int_equal(hk_map_lookup((uintptr_t)&hk_window), 0);
     assert_true(hk_map_cover(TOP - HK_UNIT, HK_UNIT));
     assert_false(hk_map_cover(TOP - HK_UNIT, 2 * HK_UNIT));
     assert_false(hk_map_cover(TOP, 1));
-    assign_and_look_up();
+    assert_false(hk_map_cover(UINTPTR_MAX - 4095, 4096));
+}
+
+/* What a hit reads is what the root leads to. */
+static void window_agrees(uintptr_t address)
+{
+    assert_true(address - hk_window.base < hk_window.covered);
+    assert_ptr_equal(&hk_window.routes[(address - hk_window.base) >> HK_UNIT_SHIFT], hk_map_route_by_root(address));
+    if (hk_window.flat != 0)
+        assert_ptr_equal(hk_map_super(address), &hk_map_leaf(address)->supers[address / HK_SUPER % HK_LEAF_SUPERS]);
 }
 
 UNIT_TEST(window)
 {
-    fake_os.address_limit = 256 * HK_MIB;
     assert_true(hk_map_init());
-    assert_false(hk_map.flat);
-    assert_int_equal(hk_map_lookup(0), 0);
-    assert_int_equal(hk_map_lookup(UINTPTR_MAX), 0);
-    uintptr_t low = hk_map.first_unit * HK_UNIT, high = low + hk_map.units * HK_UNIT;
-    assert_int_equal(hk_map_lookup(low), 0);
-    assert_int_equal(hk_map_lookup(high - 1), 0);
-    assert_int_equal(hk_map_lookup(low - 1), 0);
-    assert_int_equal(hk_map_lookup(high), 0);
-    assert_false(hk_map_cover(low - 1, 2));
-    assert_false(hk_map_cover(high - 1, 2));
-    assert_false(hk_map_cover(high, 1));
-    assign_and_look_up();
+    assert_int_equal(hk_window.covered, 0);
+    uintptr_t first = hk_window_first();
+    assert_int_equal(first % HK_SUPER, 0);
+    nothing_is_anywhere();
+    hk_window_open();
+    assign_and_look_up(first + 7 * HK_UNIT);
+    assign_and_look_up(hk_window.base + HK_LEAF - 3 * HK_UNIT);
+    window_agrees(first);
+    window_agrees(hk_window.base + HK_LEAF);
+}
+
+/* The window grows leaf by leaf, also over leaves that are skipped; not without end. */
+UNIT_TEST(window_grows)
+{
+    assert_true(hk_map_init());
+    hk_window_open();
+    assert_true(hk_map_cover(hk_window_first(), HK_SUPER));
+    for (size_t leaf = 1; leaf < 300; leaf += leaf < 8 ? 1 : 20) {
+        assign_around(hk_window.base + leaf * HK_LEAF);
+        window_agrees(hk_window.base + leaf * HK_LEAF);
+    }
+    size_t covered = hk_window.covered;
+    uintptr_t far_off = hk_window.base + covered + 600 * HK_LEAF;
+    assign_around(far_off);
+    assert_int_equal(hk_window.covered, covered);
+    assert_true(hk_map_tables() < covered / 1000);
+}
+
+/* What does not fit into the window any more is found by the root alone. */
+UNIT_TEST(window_stopped)
+{
+    assert_true(hk_map_init());
+    hk_window_open();
+    assert_true(hk_map_cover(hk_window_first(), HK_SUPER));
+    fake_os.places_taken = true;
+    assert_false(hk_map_cover(hk_window_first() + HK_LEAF / 3, HK_SUPER));
+    assign_around(hk_window.base + 3 * HK_LEAF);
+    assert_int_equal(hk_window.covered, HK_LEAF);
+    fake_os.places_taken = false;
+    assign_around(hk_window.base + 7 * HK_LEAF);
+    assert_int_equal(hk_window.covered, HK_LEAF);
+}
+
+/* A heap of 1 TiB, some of it in the window and some of it not. */
+UNIT_TEST(a_tebibyte)
+{
+    assert_true(hk_map_init());
+    hk_window_open();
+    for (uintptr_t at = hk_window_first(); at < hk_window_first() + 1024 * HK_GIB; at += HK_GIB) {
+        assert_true(hk_map_cover(at, HK_UNIT));
+        hk_map_assign(at, 1, 0x40, a_slab(at / HK_GIB));
+    }
+    for (uintptr_t at = hk_window_first(); at < hk_window_first() + 1024 * HK_GIB; at += HK_GIB) {
+        assert_ptr_equal(hk_load(*hk_map_slab(at)), a_slab(at / HK_GIB));
+        window_agrees(at);
+    }
+}
+
+UNIT_TEST(no_place_to_choose)
+{
+    fake_os.places_taken = true;
+    assert_true(hk_map_init());
+    assert_int_equal(hk_window_first(), 0);
+    nothing_is_anywhere();
+    hk_window_open();
+    char *here = hk_os.map(HK_PAGE);
+    assert_non_null(here);
+    uintptr_t at = (uintptr_t)here / HK_LEAF * HK_LEAF + HK_SUPER + 7 * HK_UNIT;
+    assign_and_look_up(at);
+    window_agrees(at);
+}
+
+/* Tables take little of a limit. */
+UNIT_TEST(address_limit)
+{
+    fake_os.places_taken = true;
+    fake_os.address_limit = 24 * HK_MIB;
+    assert_true(hk_map_init());
+    assert_true(hk_map_tables() <= fake_os.address_limit / 8);
 }
 
 UNIT_TEST(all_refused_and_then_not)
@@ -73,39 +146,41 @@ UNIT_TEST(all_refused_and_then_not)
     assert_false(hk_map_init());
     fake_os_refuse(NULL);
     assert_true(hk_map_init());
-    assert_true(hk_map.flat);
-    assign_and_look_up();
+    hk_window_open();
+    fake_os_refuse(fake_refuse_all);
+    assert_false(hk_map_cover(hk_window_first(), 1));
+    assert_int_equal(hk_map_lookup(hk_window_first()), 0);
+    fake_os_refuse(NULL);
+    assign_and_look_up(hk_window_first() + 7 * HK_UNIT);
 }
 
-static uint64_t refused_commit;
-
-static bool refuse_one_commit(enum fake_call call, uint64_t ordinal)
+/* Every byte of every table is in one stretch, and they come by address. */
+UNIT_TEST(tables_are_listed)
 {
-    (void)ordinal;
-    return call == FAKE_COMMIT && fake_os_calls(FAKE_COMMIT) == refused_commit;
-}
-
-/* A window that cannot be made writable is given up; the next one must be writable throughout. */
-UNIT_TEST(window_given_up)
-{
-    static const uint64_t which[] = {1, 2, 4096, 4097, 4098, 5000};
-    fake_os.address_limit = 4 * HK_GIB;
-    for (size_t i = 0; i < sizeof which / sizeof which[0]; i++) {
-        hk_map = (struct hk_map){0};
-        refused_commit = which[i];
-        fake_os_refuse(refuse_one_commit);
-        assert_true(hk_map_init());
-        fake_os_refuse(NULL);
-        for (size_t unit = 0; unit < hk_map.units; unit += 61)
-            hk_map_assign((hk_map.first_unit + unit) * HK_UNIT, 1, 5, 6);
-        hk_map_assign((hk_map.first_unit + hk_map.units - 1) * HK_UNIT, 1, 5, 6);
-        assert_int_equal(hk_map_lookup((hk_map.first_unit + hk_map.units - 1) * HK_UNIT), 5);
+    assert_true(hk_map_init());
+    for (size_t leaf = 0; leaf < 50; leaf++)
+        assert_true(hk_map_cover(hk_window_first() + leaf * 40 * HK_LEAF, 1));
+    size_t bytes = 0;
+    for (uintptr_t from = 0;;) {
+        struct hk_map_stretch table = hk_map_next_table(from, UINTPTR_MAX);
+        if (table.start == table.end)
+            break;
+        bytes += table.end - table.start;
+        from = table.end;
     }
+    assert_int_equal(bytes, hk_map_tables());
+    size_t leaves = 0;
+    for (uintptr_t at = 0; (at = hk_map_next_covered(at)) != UINTPTR_MAX; at = (at / HK_LEAF + 1) * HK_LEAF)
+        leaves++;
+    assert_int_equal(leaves, 50);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(flat), cmocka_unit_test(window),
-                                       cmocka_unit_test(all_refused_and_then_not), cmocka_unit_test(window_given_up)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(window),         cmocka_unit_test(window_grows),       cmocka_unit_test(window_stopped),
+        cmocka_unit_test(a_tebibyte),     cmocka_unit_test(no_place_to_choose), cmocka_unit_test(address_limit),
+        cmocka_unit_test(all_refused_and_then_not), cmocka_unit_test(tables_are_listed),
+    };
     return cmocka_run_group_tests_name("map", tests, NULL, NULL);
 }

@@ -20,7 +20,6 @@ UNIT_TEST(random_load)
     } slots[SLOTS] = {{NULL, 0}};
     struct rng rng = rng_seeded(3);
     size_t used = 0;
-    hk_map.flat = true;
     for (uint64_t step = 0; step < STEPS; step++) {
         uint32_t i = rng_below(&rng, SLOTS);
         if (slots[i].p == NULL) {
@@ -73,7 +72,6 @@ static bool refuse_first(enum fake_call call, uint64_t ordinal)
 /* No room for a chunk: just enough pages for what is asked. */
 UNIT_TEST(only_pages)
 {
-    hk_map.flat = true;
     fake_os_refuse(refuse_first);
     assert_non_null(hk_meta_alloc(5000));
     assert_int_equal(hk_meta_mapped(), 8192);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "slab/owner.h"
+#include "span/meta.h"
 
 enum { CLASS = CLASS_OF_96, STRANGERS = 3, PARCELS = 2000, AT_ENDS = 300000 };
 
@@ -50,14 +51,15 @@ UNIT_TEST(numbers)
         assert_ptr_equal(hk_owner_by_id(end + i), &more[i]);
     }
     assert_int_equal(hk_owner_end(), end + 100);
-    assert_true(hk_owners_committed() > 0);
 }
 
 UNIT_TEST(no_more_numbers)
 {
     static struct hk_owner many[4096];
     start();
-    fake_os_refuse(fake_refuse_commit);
+    fake_os_refuse(fake_refuse_map);
+    while (hk_meta_alloc(64) != NULL)
+        continue;
     size_t got = 0;
     while (got < 4096 && hk_owner_register(&many[got]))
         got++;

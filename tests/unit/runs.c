@@ -140,29 +140,84 @@ UNIT_TEST(growth_refused)
     start();
     fake_os_refuse(fake_refuse_all);
     assert_int_equal(hk_run_alloc(1, HK_USE_SPARSE), 0);
-    fake_os_refuse(fake_refuse_commit);
+    fake_os_refuse(fake_refuse_mappings);
     assert_int_equal(hk_run_alloc(1, HK_USE_SPARSE), 0);
     assert_int_equal(totals().mapped, 0);
     fake_os_refuse(NULL);
     get(1);
 }
 
-/* Where the process may not have more, neither may the heap, however much address space it has reserved. */
-UNIT_TEST(address_limit_set_later)
+/* Where no address can be chosen, the heap grows where the system says. */
+UNIT_TEST(growth_elsewhere)
 {
     start();
-    get(1);
-    while (totals().mapped < 300 * HK_MIB)
-        get(HK_SUPER_UNITS);
-    fake_os.address_limit = totals().mapped + 2 * HK_MIB;
-    fake_os_refuse(fake_refuse_map); /* as the kernel does by then: what was put by serves, within the limit */
-    size_t got = 0;
-    for (; hk_run_alloc(16, HK_USE_SPARSE) != 0; got++)
-        assert_true(got < 100);
-    assert_true(totals().mapped <= fake_os.address_limit);
-    fake_os.address_limit = SIZE_MAX;
-    get(16);
+    uintptr_t in_window = get(HK_SUPER_UNITS);
+    assert_true(in_window - hk_window_first() < HK_GIB);
+    fake_os.places_taken = true;
+    uintptr_t elsewhere = get(HK_SUPER_UNITS);
+    for (int i = 0; i < 40; i++)
+        elsewhere = get(HK_SUPER_UNITS);
+    assert_true(elsewhere - hk_window_first() > HK_LEAF);
+    fake_os.places_taken = false;
+    hk_run_free(in_window, HK_SUPER_UNITS);
+    hk_run_free(elsewhere, HK_SUPER_UNITS);
+}
+
+/* The window goes on behind what lies in its way. */
+UNIT_TEST(growth_around_an_obstacle)
+{
+    start();
+    uintptr_t first = get(HK_SUPER_UNITS), last = first;
+    assert_int_equal(hk_os.map_at((void *)(first + HK_SUPER), HK_SUPER), HK_PLACED);
+    for (int i = 0; i < 4; i++) {
+        uintptr_t at = get(HK_SUPER_UNITS);
+        assert_true(at > last);
+        last = at;
+    }
+    assert_true(last - first < 2 * HK_GIB);
+}
+
+/* What is unmapped is mapped again where it was, before the heap goes on; unless something else lies there by then. */
+UNIT_TEST(unmapped_and_back)
+{
+    start();
+    uintptr_t at[6], fence = 0;
+    for (int i = 0; i < 6; i++)
+        at[i] = get(HK_SUPER_UNITS);
+    for (int i = 0; i < 5; i++)
+        hk_run_free(at[i], HK_SUPER_UNITS);
+    size_t before = totals().mapped;
+    assert_true(hk_runs_unmap() == 5 * HK_SUPER);
+    assert_true(totals().mapped <= before - 5 * HK_SUPER);
+    assert_int_equal(hk_runs_warm(), HK_SUPER);
+    assert_int_equal(hk_runs_unmap(), 0);
+    assert_int_equal(hk_os.map_at((void *)at[4], HK_PAGE), HK_PLACED);
+    bool back[4] = {false};
+    for (int i = 0; i < 4; i++) {
+        uintptr_t again = get(HK_SUPER_UNITS);
+        assert_true(again != at[4]);
+        for (int k = 0; k < 4; k++)
+            back[k] |= again == at[k];
+        for (size_t byte = 1; byte < HK_SUPER; byte += HK_PAGE)
+            assert_int_equal(*(char *)(again + byte), 0);
+    }
+    assert_true(back[0] && back[1] && back[2] && back[3]);
+    fence = get(HK_SUPER_UNITS);
+    assert_true(fence > at[5]);
+}
+
+UNIT_TEST(unmapping_refused)
+{
+    start();
+    uintptr_t at = get(HK_SUPER_UNITS);
+    hk_run_free(at, HK_SUPER_UNITS);
+    struct hk_runs_totals before = totals();
+    fake_os_refuse(fake_refuse_unmap);
+    assert_int_equal(hk_runs_unmap(), 0);
     fake_os_refuse(NULL);
+    struct hk_runs_totals after = totals();
+    assert_memory_equal(&before, &after, sizeof before);
+    assert_int_equal(hk_run_alloc(HK_SUPER_UNITS, HK_USE_SPARSE), at);
 }
 
 enum { SLOTS = 100, STEPS = 20000 };
@@ -198,22 +253,24 @@ static void random_load(void)
             fake_os_pass_ms(100);
             hk_runs_purge(hk_os.clock_ms(), 150);
         }
+        if (step % 3000 == 0)
+            hk_runs_unmap();
         struct hk_runs_totals now = totals();
         assert_int_equal(now.mapped, used * HK_UNIT + now.free_dirty + now.free_clean);
     }
 }
 
-UNIT_TEST(random_load_flat)
+UNIT_TEST(random_load_in_window)
 {
     start();
     random_load();
 }
 
-UNIT_TEST(random_load_scarce)
+UNIT_TEST(random_load_elsewhere)
 {
-    fake_os.address_limit = HK_GIB;
+    fake_os.places_taken = true;
     start();
-    assert_false(hk_map.flat);
+    assert_int_equal(hk_window_first(), 0);
     random_load();
 }
 
@@ -309,15 +366,15 @@ static void warm_follows(void)
     assert_int_equal(hk_runs_warm(), 2 * HK_UNIT);
 }
 
-UNIT_TEST(warm_flat)
+UNIT_TEST(warm_in_window)
 {
     start();
     warm_follows();
 }
 
-UNIT_TEST(warm_scarce)
+UNIT_TEST(warm_elsewhere)
 {
-    fake_os.address_limit = HK_GIB;
+    fake_os.places_taken = true;
     start();
     warm_follows();
 }
@@ -348,8 +405,8 @@ UNIT_TEST(units)
     hk_run_free(at + HK_UNIT, 2);
     assert_int_equal(hk_runs_unit(at), HK_UNIT_USED);
     assert_int_equal(hk_runs_unit(at + HK_UNIT), HK_UNIT_FREE);
-    assert_true(hk_map_cover((uintptr_t)&hk_map, 1));
-    assert_int_equal(hk_runs_unit((uintptr_t)&hk_map), HK_UNIT_FOREIGN);
+    assert_true(hk_map_cover((uintptr_t)&at, 1));
+    assert_int_equal(hk_runs_unit((uintptr_t)&at), HK_UNIT_FOREIGN);
 }
 
 int main(void)
@@ -362,15 +419,18 @@ int main(void)
         cmocka_unit_test(used_again_is_young_again),
         cmocka_unit_test(purge_refused),
         cmocka_unit_test(growth_refused),
-        cmocka_unit_test(address_limit_set_later),
+        cmocka_unit_test(growth_elsewhere),
+        cmocka_unit_test(growth_around_an_obstacle),
+        cmocka_unit_test(unmapped_and_back),
+        cmocka_unit_test(unmapping_refused),
         cmocka_unit_test(suspected),
         cmocka_unit_test(oldest_first), cmocka_unit_test(huge_pages_for_what_comes_back),
-        cmocka_unit_test(warm_flat),
-        cmocka_unit_test(warm_scarce),
+        cmocka_unit_test(warm_in_window),
+        cmocka_unit_test(warm_elsewhere),
         cmocka_unit_test(warm_if_refused),
         cmocka_unit_test(units),
-        cmocka_unit_test(random_load_flat),
-        cmocka_unit_test(random_load_scarce),
+        cmocka_unit_test(random_load_in_window),
+        cmocka_unit_test(random_load_elsewhere),
     };
     return cmocka_run_group_tests_name("runs", tests, NULL, NULL);
 }

@@ -44,7 +44,6 @@ static void assert_sums(unsigned sites, int64_t live_blocks, int64_t live_bytes,
 
 static void open_tables(void)
 {
-    hk_map.flat = true;
     assert_true(hk_samples_open());
 }
 
@@ -118,7 +117,6 @@ UNIT_TEST(full_sites)
 
 UNIT_TEST(refused)
 {
-    hk_map.flat = true;
     fake_os_refuse(fake_refuse_map);
     assert_false(hk_samples_open());
     fake_os_refuse(NULL);

@@ -166,19 +166,12 @@ UNIT_TEST(refused_resize)
     assert_live(0, 0);
 }
 
-static bool refuse_from_fifth_map(enum fake_call call, uint64_t ordinal)
-{
-    static unsigned maps;
-    (void)ordinal;
-    return call == FAKE_MAP && ++maps > 4;
-}
-
 /* No memory for the tables: one line, and the heap works. */
 UNIT_TEST(no_memory)
 {
     hk_options.heap_sample = 1;
     fake_os_capture();
-    fake_os_refuse(refuse_from_fifth_map);
+    fake_os_refuse(fake_refuse_map);
     (void)hk_life_started();
     fake_os_refuse(NULL);
     fake_os.capturing = false;
