@@ -37,6 +37,14 @@ set_target_properties(hakmem PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${P
 # nodelete: blocks outlive dlclose(), so their allocator does too. Bsymbolic-functions: HAKMEM calls itself, without a PLT.
 target_link_options(hakmem PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,-z,noseparate-code,-z,initfirst -Wl,-Bsymbolic-functions)
 if(HAKMEM_OVERRIDE)
+  # In the shared library only: a static program has but one dlopen, which a definition in the archive would hide from it.
+  include(CheckSymbolExists)
+  set(CMAKE_REQUIRED_DEFINITIONS -D_GNU_SOURCE)
+  check_symbol_exists(RTLD_DEEPBIND dlfcn.h HAKMEM_HAS_DEEPBIND)
+  unset(CMAKE_REQUIRED_DEFINITIONS)
+  if(HAKMEM_HAS_DEEPBIND)
+    target_link_options(hakmem PRIVATE -Wl,--defsym=dlopen=hak_dlopen,--defsym=dlmopen=hak_dlmopen)
+  endif()
   # A program that names no malloc itself (libc and libstdc++ do, for it) gets ours all the same.
   target_link_options(hakmem_static INTERFACE -Wl,-u,malloc)
 endif()

@@ -59,6 +59,12 @@ int hak_report(const char *path);
  * cannot be written, or no samples are taken (HAKMEM_HEAP_PROFILE, HAKMEM_HEAP_SAMPLE). */
 int hak_heap_profile(const char *path);
 
+/* dlopen and dlmopen as libhakmem.so has them: plugins are opened without RTLD_DEEPBIND, with which they would free blocks of HAKMEM's to
+ * the C library (HAKMEM_DEEPBIND in docs/OPTIONS.md). A program that is linked with libhakmem.a, but with a shared C library, gets
+ * them under those names by -Wl,--defsym=dlopen=hak_dlopen,--defsym=dlmopen=hak_dlmopen. `space` is an Lmid_t. */
+void *hak_dlopen(const char *file, int mode);
+void *hak_dlmopen(long space, const char *file, int mode);
+
 #ifdef __cplusplus
 }
 #endif

@@ -61,3 +61,4 @@
 #include "api/malloc.c"
 #include "api/operators.c"
 #include "api/introspect.c"
+#include "api/deepbind.c"

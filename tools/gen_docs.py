@@ -188,6 +188,7 @@ COUNTERS_HIGH = {
     "out_of_memory": "as `os_refusals`; the first was reported on stderr",
     "sites_lost": "more than a hundred sites, or than some thousand picked blocks live: rules follow the rest",
     "foreign_frees": "the program mixes allocators: find out which library brings its own",
+    "deepbind_dropped": "nothing; where two plugins then take each other's names for their own: `HAKMEM_DEEPBIND=keep`",
     "threads_started": "short-lived threads: a pool would save their start",
     "threads_ended": "as `threads_started`",
     "forks": "nothing",

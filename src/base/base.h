@@ -34,6 +34,17 @@
 #define HK_REPLACES(type, name, parameters, own)
 #endif
 
+/* HK_BY_JUMP return f(x): f is left to return to our caller, and sees its return address. gcc before 15 has no such word, and jumps
+ * wherever it can (-foptimize-sibling-calls); tests/process/check_jumps.py sees to it. */
+#if defined(__has_attribute)
+#if __has_attribute(musttail)
+#define HK_BY_JUMP __attribute__((musttail))
+#endif
+#endif
+#ifndef HK_BY_JUMP
+#define HK_BY_JUMP
+#endif
+
 #define HK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HK_COLD __attribute__((noinline, cold))

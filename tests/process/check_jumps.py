@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""What has to be left by a jump is: the function that takes over sees the caller's return address.
+
+Usage: check_jumps.py LIBRARY FUNCTION...
+Each FUNCTION's only indirect branch must be a jump (its stack frame gone, or it would crash), and none a call. The control is a
+function of the same kind that was compiled without sibling calls: there a call must be found.
+"""
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CONTROL = "void *control(void *(*f)(const char *, int), const char *a, int b) { return f(a, b); }\n"
+
+
+def branches(library, function):
+    """The indirect calls and jumps in the disassembly of one function."""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", library], check=True,
+                          capture_output=True, text=True).stdout
+    if f"<{function}>:" not in text:
+        sys.exit(f"jumps: no code of {function} in {library}")
+    return re.findall(r"^\s+[0-9a-f]+:\s+(?:bnd |notrack )*(call|jmp)q?\s+\*(?!.*dlsym)", text, re.MULTILINE)
+
+
+def control():
+    """What a function looks like whose last call is none but a call."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder, "control.c"), Path(folder, "control.so")
+        source.write_text(CONTROL)
+        subprocess.run(["cc", "-O2", "-fno-optimize-sibling-calls", "-shared", "-fPIC", source, "-o", library], check=True)
+        return branches(library, "control")
+
+
+def main():
+    library, functions = sys.argv[1], sys.argv[2:]
+    if control() != ["call"]:
+        sys.exit("jumps: the control's call was not found")
+    failed = [f"{name}: {found}" for name in functions if (found := branches(library, name)) != ["jmp"]]
+    print("\n".join(failed) or f"jumps: {len(functions)} functions end with one")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+/* A plugin that allocates and frees in every way it can: in its constructor, in its destructor, and for its program. */
+#include "plugin.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BORN = 100 };
+
+int plugin_test_name(void);
+extern const struct plugin plugin;
+
+static unsigned char *from_birth;
+
+/* The program has this name as well: RTLD_DEEPBIND decides whose is called. */
+int plugin_test_name(void)
+{
+    return NAME_OF_PLUGIN;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    free(malloc(100));
+    from_birth = malloc(BORN);
+    memset(from_birth, BORN, BORN);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    free(from_birth);
+    free(malloc(1000));
+}
+
+static void *give(size_t size)
+{
+    return malloc(size);
+}
+
+static void *resize(void *p, size_t size)
+{
+    return realloc(p, size);
+}
+
+static void take(void *p)
+{
+    free(p);
+}
+
+static const char *file_of_free(void)
+{
+    Dl_info where;
+    void   *address;
+    void (*function)(void *) = free;
+    memcpy(&address, &function, sizeof address);
+    return dladdr(address, &where) ? where.dli_fname : "?";
+}
+
+static int whose_name(void)
+{
+    return plugin_test_name();
+}
+
+static int constructed(void)
+{
+    from_birth = realloc(from_birth, 50 * BORN);
+    return from_birth && from_birth[0] == BORN && memcmp(from_birth, from_birth + 1, BORN - 1) == 0;
+}
+
+/* The C library allocates by the malloc that the program has. */
+static void take_from_library(void)
+{
+    free(strdup("allocated by the C library"));
+}
+
+/* Its own caller is this file: names without a slash are looked for where this file's RUNPATH says, $ORIGIN is its folder. */
+static void *open_from_here(const char *name, int mode)
+{
+    void *handle = dlopen(name, mode);
+    __asm__ volatile("" : "+r"(handle)); /* not as a jump: dlopen would see this function's caller */
+    return handle;
+}
+
+const struct plugin plugin = {give, resize, take, file_of_free, whose_name, constructed, take_from_library, open_from_here};

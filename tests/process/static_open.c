@@ -1,0 +1,29 @@
+/* Usage: test_static_open PLUGIN
+ * A program that is linked all statically, with libhakmem.a, has the C library's dlopen, not HAKMEM's: a plugin brings a C library of its
+ * own, and the two heaps stay apart. */
+#include "plugin.h"
+#include "hakmem.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *open_plugin(const char *name, int mode);
+
+int main(int argc, char **argv)
+{
+    void *handle = argc == 2 ? open_plugin(argv[1], RTLD_NOW | RTLD_DEEPBIND) : NULL;
+    if (!handle) {
+        fprintf(stderr, "dlopen: %s\n", dlerror());
+        return 1;
+    }
+    const struct plugin *plugin = dlsym(handle, "plugin");
+    char                *ours = strdup("ours");
+    if (!plugin || !plugin->constructed() || hak_usable_size(ours) < sizeof "ours") {
+        return 1;
+    }
+    plugin->take(plugin->resize(plugin->give(100), 100000));
+    free(ours);
+    return dlclose(handle);
+}
