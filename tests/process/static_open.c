@@ -9,11 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *open_plugin(const char *name, int mode);
-
 int main(int argc, char **argv)
 {
-    void *handle = argc == 2 ? open_plugin(argv[1], RTLD_NOW | RTLD_DEEPBIND) : NULL;
+    void *handle = argc == 2 ? dlopen(argv[1], RTLD_NOW | RTLD_DEEPBIND) : NULL;
     if (!handle) {
         fprintf(stderr, "dlopen: %s\n", dlerror());
         return 1;
