@@ -1,0 +1,114 @@
+/* Usage: test_cancel deferred|async [threads]
+ * Threads that are cancelled while they allocate, a thousand of them and more: what they held is freed by their cleanup handlers, their caches come
+ * to an end, and the heap does not grow.
+ *   deferred  at the next cancellation point: between calls of malloc, for malloc is none
+ *   async     at once, in the midst of their work on blocks; malloc itself, which no standard lets be cut off, they call with
+ *             cancellation disabled */
+#include "support/check.h"
+#include "support/pattern.h"
+#include "support/procinfo.h"
+#include "support/watchdog.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { AT_ONCE = 8, HELD = 40, SPARE_KIB = 12 << 10 };
+
+static bool           async;
+static _Atomic size_t x_cancelled;
+static int            null_device[2];
+
+struct held {
+    void  *block[HELD];
+    size_t size[HELD];
+};
+
+static void let_go(void *context)
+{
+    struct held *held = context;
+    for (size_t i = 0; i < HELD; i++) {
+        CHECK(!held->block[i] || pattern_holds(held->block[i], held->size[i], i), "a block of %zu bytes", held->size[i]);
+        free(held->block[i]);
+    }
+    free(held);
+    x_cancelled++;
+    check_thread_done();
+}
+
+static void replace(struct held *held, size_t at, size_t size)
+{
+    int before = 0;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    free(held->block[at]);
+    held->block[at] = malloc(size);
+    held->size[at] = size;
+    CHECK(held->block[at] != NULL, "%zu bytes", size);
+    pattern_fill(held->block[at], size, at);
+    pthread_setcancelstate(before, NULL);
+}
+
+/* Reads what is there, over and over: here the asynchronous ones are cut off. */
+static void compute(const struct held *held)
+{
+    for (size_t i = 0; i < HELD; i++) {
+        const char *volatile bytes = held->block[i];
+        for (size_t at = 0; bytes && at < held->size[i]; at += 64) {
+            (void)*(const volatile char *)(bytes + at);
+        }
+    }
+}
+
+static void *work(void *argument)
+{
+    struct held *held = calloc(1, sizeof *held);
+    int          ignored;
+    pthread_cleanup_push(let_go, held);
+    for (size_t i = (size_t)(uintptr_t)argument;; i++) {
+        replace(held, i % HELD, i % 64 == 63 ? 70000 : i * 61 % 3000 + 1);
+        if (async) {
+            pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &ignored);
+            compute(held);
+            pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &ignored);
+        } else if (i % 7 == 6) {
+            ssize_t none = write(null_device[1], "", 0); /* a cancellation point */
+            (void)none;
+        }
+    }
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void some_threads(size_t from)
+{
+    pthread_t thread[AT_ONCE];
+    for (size_t t = 0; t < AT_ONCE; t++) {
+        CHECK(pthread_create(&thread[t], NULL, work, (void *)(uintptr_t)(from + t)) == 0, "thread %zu", from + t);
+    }
+    usleep((useconds_t)(from % 11 * 100)); /* some have done much by then, some nothing */
+    for (size_t t = 0; t < AT_ONCE; t++) {
+        CHECK(pthread_cancel(thread[t]) == 0, "thread %zu", from + t);
+    }
+    for (size_t t = 0; t < AT_ONCE; t++) {
+        void *result = NULL;
+        CHECK(pthread_join(thread[t], &result) == 0, "thread %zu", from + t);
+        CHECK(result == PTHREAD_CANCELED, "thread %zu ended by itself", from + t);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    size_t rss = 0, threads = argc == 3 ? strtoul(argv[2], NULL, 10) : 1000;
+    watchdog_start(argc == 3 ? 600 : 60, "cancel");
+    async = argc >= 2 && strcmp(argv[1], "async") == 0;
+    CHECK(pipe(null_device) == 0, "a pipe");
+    for (size_t from = 0; from < threads; from += AT_ONCE) {
+        some_threads(from);
+        rss = from < threads / 10 ? procinfo_rss_kib() : rss;
+    }
+    CHECK(x_cancelled == (threads + AT_ONCE - 1) / AT_ONCE * AT_ONCE, "%zu were cancelled", (size_t)x_cancelled);
+    CHECK(procinfo_rss_kib() <= rss + SPARE_KIB, "%zu KiB, %zu after a tenth", procinfo_rss_kib(), rss);
+    return check_report(async ? "cancel async" : "cancel deferred");
+}

@@ -1,0 +1,97 @@
+/* Usage: test_thp never|always
+ * Transparent huge pages.
+ *   never   PR_SET_THP_DISABLE: the process gets none, whatever is asked for
+ *   always  what the machine's setting "always" does, done by hand where it is another: all of the heap's mappings are advised to be
+ *           on huge pages, at every step. What is freed must go back all the same. */
+#include "areas.h"
+#include "blocks.h"
+#include "support/procinfo.h"
+#include "support/watchdog.h"
+
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+enum { SKIPPED = 77, MIXED = 500, SMALL = 20000, SMALL_SIZE = 200, ROUNDS = 3, SPARE_KIB = 24 << 10, HUGE = 2 << 20 };
+
+/* Every mapping that could be the heap's: advice does no harm to the others. */
+static void advise_all(void)
+{
+    static struct area area[AREAS_MOST];
+    size_t             count = areas_read(area);
+    for (size_t i = 0; i < count; i++) {
+        if (area[i].writable && area[i].private_to_us && area[i].anonymous) {
+            madvise((void *)area[i].start, area[i].end - area[i].start, MADV_HUGEPAGE);
+        }
+    }
+}
+
+static void *mixed[MIXED], *small[SMALL];
+
+/* Returns how much was on huge pages at its height, in KiB. */
+static size_t one_round(bool advised)
+{
+    blocks_allocate(mixed, MIXED);
+    for (size_t i = 0; i < SMALL; i++) {
+        if (advised && i % 2000 == 0) {
+            advise_all();
+        }
+        small[i] = malloc(SMALL_SIZE);
+        CHECK(small[i] != NULL, "block %zu", i);
+        memset(small[i], 1, SMALL_SIZE);
+    }
+    size_t huge = areas_rollup_kib("AnonHugePages:");
+    blocks_free(mixed, MIXED);
+    for (size_t i = 0; i < SMALL; i++) {
+        free(small[i]);
+    }
+    malloc_trim(0);
+    return huge;
+}
+
+static void work(bool advised)
+{
+    size_t before = procinfo_rss_kib(), most = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        size_t huge = one_round(advised);
+        most = huge > most ? huge : most;
+    }
+    size_t after = procinfo_rss_kib();
+    CHECK(after <= before + SPARE_KIB, "%zu KiB when all is freed, %zu before", after, before);
+    if (advised) {
+        CHECK(most > 0, "nothing ever was on huge pages: the test has seen nothing");
+    } else {
+        CHECK(most == 0, "%zu KiB on huge pages", most);
+    }
+}
+
+/* Can this machine give a huge page now? */
+static bool has_huge_pages(void)
+{
+    char *two = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (two == MAP_FAILED || madvise(two, 2 * HUGE, MADV_HUGEPAGE) != 0) {
+        return false;
+    }
+    memset(two, 1, 2 * HUGE);
+    size_t seen = areas_rollup_kib("AnonHugePages:");
+    munmap(two, 2 * HUGE);
+    return seen != SIZE_MAX && seen > 0;
+}
+
+int main(int argc, char **argv)
+{
+    watchdog_start(60, "thp");
+    bool advised = argc == 2 && strcmp(argv[1], "always") == 0;
+    if (!has_huge_pages()) {
+        printf("thp: this machine gives no huge pages: skipped\n");
+        return SKIPPED;
+    }
+    if (!advised && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0) {
+        printf("thp: no PR_SET_THP_DISABLE here: skipped\n");
+        return SKIPPED;
+    }
+    work(advised);
+    return check_report(advised ? "thp always" : "thp never");
+}

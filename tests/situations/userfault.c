@@ -1,0 +1,94 @@
+/* Usage: test_userfault
+ * A program that serves the page faults of its own blocks (userfaultfd): small and big blocks, whose pages a thread fills as they are
+ * touched. When it has unregistered and freed them, their memory serves others as any does. */
+#include "blocks.h"
+#include "support/watchdog.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+enum { SKIPPED = 77, PAGE = 4096, ROUNDS = 4, HELD = 400 };
+
+static int            faults;
+static _Atomic size_t x_served;
+
+/* Each page begins with its own address. */
+static void *serve(void *unused)
+{
+    static uintptr_t page[PAGE / sizeof(uintptr_t)];
+    struct uffd_msg  message;
+    while (read(faults, &message, sizeof message) == sizeof message && message.event == UFFD_EVENT_PAGEFAULT) {
+        uintptr_t at = message.arg.pagefault.address & ~(uintptr_t)(PAGE - 1);
+        page[0] = at;
+        struct uffdio_copy copy = {.dst = at, .src = (uintptr_t)page, .len = PAGE};
+        x_served++; /* before the one that waits for it goes on */
+        CHECK(ioctl(faults, UFFDIO_COPY, &copy) == 0, "errno %d", errno);
+    }
+    check_thread_done();
+    return unused;
+}
+
+static void ranges(char *start, size_t size, bool on)
+{
+    struct uffdio_range    range = {(uintptr_t)start, size};
+    struct uffdio_register wanted = {.range = range, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    int done = on ? ioctl(faults, UFFDIO_REGISTER, &wanted) : ioctl(faults, UFFDIO_UNREGISTER, &range);
+    CHECK(done == 0, "%s: errno %d", on ? "register" : "unregister", errno);
+}
+
+/* Whole pages of a block: what lies in front of them and behind is the program's, or the allocator's. */
+static void one_block(size_t size)
+{
+    char  *block = malloc(size);
+    char  *first = (char *)(((uintptr_t)block + PAGE - 1) & ~(uintptr_t)(PAGE - 1));
+    size_t whole = (size - (size_t)(first - block)) & ~(size_t)(PAGE - 1), before = x_served;
+    pattern_fill(block, size, size);
+    CHECK(madvise(first, whole, MADV_DONTNEED) == 0, "errno %d", errno);
+    ranges(first, whole, true);
+    for (size_t at = 0; at < whole; at += PAGE) {
+        CHECK(*(uintptr_t *)(void *)(first + at) == (uintptr_t)(first + at), "page %zu of %zu bytes", at / PAGE, size);
+    }
+    CHECK(x_served == before + whole / PAGE, "%zu pages served of %zu bytes", (size_t)x_served - before, size);
+    CHECK(pattern_holds(block, (size_t)(first - block), size), "what lies in front of the pages");
+    ranges(first, whole, false);
+    free(block);
+}
+
+int main(void)
+{
+    static void        *block[HELD];
+    static const size_t size[] = {3 * PAGE, 40000, 100000, 900000, 1100000, 5000000};
+    struct uffdio_api   api = {.api = UFFD_API};
+    pthread_t           server;
+    watchdog_start(60, "userfault");
+    faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+    if (faults < 0 || ioctl(faults, UFFDIO_API, &api) != 0) {
+        printf("userfault: not to be had here (errno %d): skipped\n", errno);
+        return SKIPPED;
+    }
+    CHECK(pthread_create(&server, NULL, serve, NULL) == 0, "thread");
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+            one_block(size[i]);
+        }
+        size_t before = x_served;
+        blocks_allocate(block, HELD);
+        blocks_free(block, HELD);
+        CHECK(x_served == before, "%zu pages of later blocks were served", (size_t)x_served - before);
+    }
+    CHECK(x_served > 0, "no fault came");
+    pthread_cancel(server);
+    pthread_join(server, NULL);
+    return check_report("userfault");
+}
