@@ -210,8 +210,9 @@ __attribute__((constructor)) static void early(int argc, char **argv)
 static long counted(void)
 {
     static char text[100000];
-    char        path[] = "deepbind-XXXXXX.json";
-    int         fd = mkstemps(path, 5);
+    char        path[PATH_MAX];
+    snprintf(path, sizeof path, "%s", path_of("report-XXXXXX.json"));
+    int fd = mkstemps(path, 5);
     int (*report)(const char *) = NULL;
     void *address = dlsym(RTLD_DEFAULT, "hak_report");
     memcpy(&report, &address, sizeof report);
