@@ -14,13 +14,13 @@
 enum { HK_PAGE = 4096, HK_HUGE_PAGE = 2 << 20 };
 
 enum hk_placed { HK_PLACED, HK_PLACE_TAKEN, HK_PLACE_REFUSED };
+
 /* In dlopen's mode. A C library that has no such flag has no such plugins. */
 #ifdef RTLD_DEEPBIND
 enum { HK_DEEPBIND = RTLD_DEEPBIND };
 #else
 enum { HK_DEEPBIND = 0 };
 #endif
-
 
 struct hk_os {
     /* A private zeroed mapping, writable; NULL if refused. */

@@ -28,6 +28,9 @@ static struct {
     struct hk_lock lock;
     size_t mapped; /* bytes of tables */
     bool open;
+    struct {
+        uint16_t first, behind;
+    } covered[HK_BRANCHES]; /* leaves of a branch: a walk touches no page of it beyond them */
 } map = {.lock = HK_LOCK_INIT(HK_RANK_MAP)};
 
 /* Of the window. */
@@ -208,6 +211,14 @@ static bool cover_leaf(size_t number, struct hk_leaf *leaf, size_t from, size_t 
     return true;
 }
 
+static void note_covered(uintptr_t address)
+{
+    uint16_t leaf = (uint16_t)((address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES), *first = &map.covered[address >> HK_BRANCH_SHIFT].first;
+    uint16_t *behind = &map.covered[address >> HK_BRANCH_SHIFT].behind;
+    *first = (uint16_t)(*behind == 0 ? leaf : hk_min(*first, leaf));
+    *behind = (uint16_t)hk_max(*behind, leaf + 1u);
+}
+
 static bool cover_locked(uintptr_t address, uintptr_t end)
 {
     bool covered = true;
@@ -216,6 +227,8 @@ static bool cover_locked(uintptr_t address, uintptr_t end)
         size_t from = at % HK_LEAF / HK_SUPER, to = (next - 1) % HK_LEAF / HK_SUPER + 1;
         struct hk_leaf *leaf = leaf_at(at);
         covered = leaf != NULL && cover_leaf((at - window.base) >> HK_LEAF_SHIFT, leaf, from, to);
+        if (covered)
+            note_covered(at);
     }
     return covered;
 }
@@ -259,19 +272,25 @@ static void keep_lowest(const void *table, size_t size, uintptr_t from, uintptr_
         *lowest = (struct hk_map_stretch){first, behind};
 }
 
+static const struct hk_leaf *next_leaf_of(size_t branch, size_t from, uintptr_t *address)
+{
+    const struct hk_branch *leaves = hk_load(hk_map_root[branch]);
+    for (size_t i = hk_max(from, map.covered[branch].first); i < map.covered[branch].behind; i++)
+        if (hk_load(leaves->leaves[i].xroutes) != NULL) {
+            *address = ((uintptr_t)branch << HK_BRANCH_SHIFT) + ((uintptr_t)i << HK_LEAF_SHIFT);
+            return &leaves->leaves[i];
+        }
+    return NULL;
+}
+
 /* The first leaf from `address` on that is covered; NULL if there is none. */
 static const struct hk_leaf *next_leaf(uintptr_t *address)
 {
-    uintptr_t at = hk_align_down(*address, HK_LEAF);
-    while (at >> HK_ADDRESS_BITS == 0) {
-        const struct hk_leaf *leaf = hk_map_leaf(at);
-        if (leaf != NULL && hk_load_acquire(leaf->xroutes) != NULL) {
-            *address = at;
-            return leaf;
-        }
-        at = leaf != NULL ? at + HK_LEAF : ((at >> HK_BRANCH_SHIFT) + 1) << HK_BRANCH_SHIFT;
-    }
-    return NULL;
+    const struct hk_leaf *leaf = NULL;
+    size_t from = (*address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES;
+    for (size_t branch = *address >> HK_BRANCH_SHIFT; leaf == NULL && branch < HK_BRANCHES; branch++, from = 0)
+        leaf = next_leaf_of(branch, from, address);
+    return leaf;
 }
 
 static void keep_lowest_of_leaf(uintptr_t at, const struct hk_leaf *leaf, uintptr_t from, uintptr_t to, struct hk_map_stretch *lowest)
@@ -299,7 +318,10 @@ struct hk_map_stretch hk_map_next_table(uintptr_t from, uintptr_t to)
 uintptr_t hk_map_next_covered(uintptr_t address)
 {
     uintptr_t at = address;
-    return next_leaf(&at) == NULL ? UINTPTR_MAX : hk_max(address, at);
+    hk_lock(&map.lock);
+    bool found = next_leaf(&at) != NULL;
+    hk_unlock(&map.lock);
+    return found ? hk_max(address, at) : UINTPTR_MAX;
 }
 
 void hk_map_fork_prepare(void) { hk_lock(&map.lock); }
