@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-enum { SKIPPED = 77, MIXED = 500, SMALL = 20000, SMALL_SIZE = 200, ROUNDS = 3, SPARE_KIB = 24 << 10, HUGE = 2 << 20 };
+enum { SKIPPED = 77, MIXED = 500, SMALL = 40000, SMALL_SIZE = 2000, ROUNDS = 3, SPARE_KIB = 24 << 10, HUGE = 2 << 20 };
 
 /* Every mapping that could be the heap's: advice does no harm to the others. */
 static void advise_all(void)
