@@ -63,6 +63,16 @@ size_t procinfo_vmsize_kib(void)
     return status_kib("VmSize:");
 }
 
+size_t procinfo_locked_kib(void)
+{
+    return status_kib("VmLck:");
+}
+
+size_t procinfo_tables_kib(void)
+{
+    return status_kib("VmPTE:");
+}
+
 static void count_line(const char *text, void *context)
 {
     (void)text;

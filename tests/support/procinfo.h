@@ -10,6 +10,8 @@ extern "C" {
 
 size_t procinfo_rss_kib(void);    /* resident set now */
 size_t procinfo_vmsize_kib(void); /* address space as RLIMIT_AS counts it */
+size_t procinfo_locked_kib(void); /* in memory for good, by mlock */
+size_t procinfo_tables_kib(void); /* page tables */
 size_t procinfo_mappings(void);   /* lines of /proc/self/maps */
 
 /* Address space that is not the allocator's: files, stack, vdso.  What is left of a limit after this is what an
