@@ -33,6 +33,12 @@
 #else
 #define HK_REPLACES(type, name, parameters, own)
 #endif
+/* The same for what is the C library's still, and only passes by here. Weak: a program may have its own. */
+#if HK_OVERRIDE
+#define HK_STANDS_BEFORE(type, name, parameters, own) HK_EXPORT type name parameters __attribute__((weak, alias(#own)));
+#else
+#define HK_STANDS_BEFORE(type, name, parameters, own)
+#endif
 
 #define HK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
