@@ -27,6 +27,7 @@
 #include "slab/outbox.c"
 #include "tiers/blocks.c"
 #include "tiers/extents.c"
+#include "tiers/fitting.c"
 #include "tiers/bigcache.c"
 #include "tiers/giveback.c"
 #include "front/depot.c"

@@ -61,7 +61,10 @@ struct hk_slab {
     };
     /* of a big block */
     size_t asked;            /* bytes that the program has; what lies behind, to `bytes`, is spare */
-    struct hk_link by_spare; /* linked while it is in use and has spare bytes */
+    union {
+        struct hk_link by_spare; /* linked while it is in use and has spare bytes */
+        struct hk_link by_size;  /* while it is cached (see fitting.h) */
+    };
     uint64_t idle_since;     /* the spare, or all of a block in the cache */
 } HK_ALIGNED(64);
 

@@ -9,6 +9,7 @@
 #include "policy/policy.h"
 #include "span/held.h"
 #include "tiers/extents.h"
+#include "tiers/fitting.h"
 
 #define UNSEEN UINT64_MAX
 /* A buffer that comes and goes is put on huge pages: once four times its size has gone. A table that is reserved once and used here
@@ -17,6 +18,7 @@ enum {
     TIMES_GONE = 4,
     WORTH_A_HUGE_PAGE = 3, /* to round up to whole ones may add a third */
     GHOSTS = 32,
+    MOST_UNSORTED = 64, /* so many are looked through as fast as found */
     TRIES_TO_NOTE = 100, /* the lock is held for less */
 };
 
@@ -30,6 +32,9 @@ static struct {
         bool made_room;
     } ghosts[GHOSTS]; /* what was unmapped last */
     unsigned next_ghost;
+    struct hk_list spoiled; /* altered, and the system would not take them yet */
+    struct hk_link *sorted; /* of `cached`: what lies from here on is in `sizes` too */
+    int room_unsorted;      /* so many more may lie before it */
     struct hk_list spares; /* blocks in use whose mapping is longer than they are; newest first */
     struct hk_extents extents; /* all mappings, but for those that are just changing */
     struct hk_big_totals totals;
@@ -38,10 +43,15 @@ static struct {
     _Atomic uint64_t xgone; /* bytes of blocks of huge_blocks_from and more that were freed, ever */
 } big = {.lock = HK_LOCK_INIT(HK_RANK_BIG)};
 
+static HK_COLD_DATA struct hk_fitting sizes; /* the kept, and the cached but for the newest */
+
 void hk_big_init(void)
 {
     hk_list_init(&big.cached);
     hk_list_init(&big.kept);
+    hk_list_init(&big.spoiled);
+    big.sorted = &big.cached.head;
+    big.room_unsorted = MOST_UNSORTED;
     hk_list_init(&big.spares);
 }
 
@@ -53,9 +63,44 @@ static size_t loosest(size_t bytes) { return bytes * HK_POLICY(big_fit) / 100; }
 
 static bool fits(const struct hk_slab *slab, size_t bytes, size_t most) { return slab->bytes >= bytes && slab->bytes <= most; }
 
-static size_t distance(const struct hk_slab *slab, size_t bytes)
+static HK_COLD void sort_one_locked(void)
 {
-    return slab->bytes > bytes ? slab->bytes - bytes : bytes - slab->bytes;
+    big.sorted = big.sorted->prev;
+    hk_fitting_add(&sizes, of_link(big.sorted));
+    big.room_unsorted++;
+}
+
+static void enter_cache_locked(struct hk_slab *slab)
+{
+    big.totals.cached += slab->bytes;
+    hk_list_push_front(&big.cached, &slab->link);
+    if (HK_UNLIKELY(--big.room_unsorted < 0))
+        sort_one_locked();
+}
+
+static void spoil_locked(struct hk_slab *slab)
+{
+    slab->idle_since = UNSEEN;
+    big.totals.cached += slab->bytes;
+    hk_list_push_front(&big.spoiled, &slab->link);
+}
+
+static HK_COLD void leave_sizes_locked(struct hk_slab *slab)
+{
+    if (big.sorted == &slab->link)
+        big.sorted = slab->link.next;
+    hk_fitting_remove(&sizes, slab);
+}
+
+/* Not of the spoiled. */
+HK_INLINE void leave_cache_locked(struct hk_slab *slab)
+{
+    big.totals.cached -= slab->bytes;
+    if (HK_LIKELY(!hk_link_linked(&slab->by_size)))
+        big.room_unsorted++;
+    else
+        leave_sizes_locked(slab);
+    hk_link_remove(&slab->link);
 }
 
 static void index_locked(struct hk_slab *slab)
@@ -80,10 +125,20 @@ static void unindex(struct hk_slab *slab)
     hk_unlock(&big.lock);
 }
 
+static void alter_locked(struct hk_slab *slab)
+{
+    bool cached = hk_link_linked(&slab->link) && !slab->altered;
+    if (cached)
+        leave_cache_locked(slab);
+    slab->altered = true;
+    if (cached)
+        spoil_locked(slab);
+}
+
 static void mark_locked(uintptr_t start, uintptr_t end)
 {
     for (struct hk_slab *slab; (slab = hk_extents_below(&big.extents, end)) != NULL && slab->start + slab->bytes > start;) {
-        slab->altered = true;
+        alter_locked(slab);
         end = slab->start;
     }
 }
@@ -118,13 +173,6 @@ static HK_COLD void mark_all_locked(void)
     mark_locked(0, UINTPTR_MAX);
 }
 
-/* One that is too short is of use if it has half of what is asked for: the rest is added. */
-static bool acceptable(const struct hk_slab *slab, size_t bytes, size_t most, size_t align)
-{
-    bool can_grow = align <= HK_PAGE && slab->bytes < bytes && slab->bytes >= bytes / 2;
-    return (fits(slab, bytes, most) || can_grow) && (slab->start & (align - 1)) == 0 && !slab->altered;
-}
-
 /* The part of its mapping that a block has. What is left over stays warm behind it: a buffer that grows will want it, and
  * the next purge but one takes it. */
 static void set_asked_locked(struct hk_slab *slab, size_t asked)
@@ -146,23 +194,19 @@ static void unset_asked_locked(struct hk_slab *slab)
         hk_link_remove(&slab->by_spare);
 }
 
-HK_INLINE struct hk_slab *nearest_in(const struct hk_list *list, size_t bytes, size_t most, size_t align, struct hk_slab *best)
-{
-    for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
-        struct hk_slab *slab = of_link(link);
-        if (acceptable(slab, bytes, most, align) && (best == NULL || distance(slab, bytes) < distance(best, bytes)))
-            best = slab;
-        if (best != NULL && best->bytes == bytes)
-            break;
-    }
-    return best;
-}
-
 static struct hk_slab *nearest_locked(size_t bytes, size_t align)
 {
-    size_t most = loosest(bytes);
-    struct hk_slab *best = nearest_in(&big.cached, bytes, most, align, NULL);
-    return HK_LIKELY(hk_list_empty(&big.kept)) ? best : nearest_in(&big.kept, bytes, most, align, best);
+    const struct hk_want want = {bytes, loosest(bytes), align};
+    struct hk_slab *best = NULL;
+    for (struct hk_link *link = big.cached.head.next; link != big.sorted; link = link->next) {
+        struct hk_slab *slab = of_link(link);
+        if (hk_fitting_serves(slab, &want) &&
+            (best == NULL || hk_fitting_distance(slab, bytes) < hk_fitting_distance(best, bytes)))
+            best = slab;
+        if (best != NULL && best->bytes == bytes)
+            return best;
+    }
+    return HK_LIKELY(sizes.count == 0) ? best : hk_fitting_nearest(&sizes, &want, best);
 }
 
 static uint64_t idle_ms(uint16_t since) { return (uint64_t)hk_age_since(since, hk_reuse_now()) << HK_AGE_SHIFT; }
@@ -198,8 +242,7 @@ static struct hk_slab *take_cached(size_t bytes, size_t align)
     if (best != NULL) {
         if (!is_kept(best))
             hk_reuse_back(idle_ms(best->idle_from), best->bytes);
-        hk_link_remove(&best->link);
-        big.totals.cached -= best->bytes;
+        leave_cache_locked(best);
         big.totals.blocks++;
         set_asked_locked(best, hk_min(bytes, best->bytes));
     }
@@ -360,8 +403,13 @@ static bool unmap(struct hk_slab *slab)
 static void put_cached_locked(struct hk_slab *slab)
 {
     slab->idle_since = UNSEEN;
-    big.totals.cached += slab->bytes;
-    hk_list_push_front(&big.cached, &slab->link);
+    enter_cache_locked(slab);
+}
+
+/* What the system will not take. What is altered serves nobody. */
+static void put_back_locked(struct hk_slab *slab)
+{
+    (slab->altered ? spoil_locked : put_cached_locked)(slab);
 }
 
 static struct hk_slab *oldest_in(const struct hk_list *list)
@@ -371,16 +419,25 @@ static struct hk_slab *oldest_in(const struct hk_list *list)
 
 typedef bool oldest_goes(const struct hk_slab *oldest, uint64_t argument);
 
-/* What is kept goes last. */
+static struct hk_slab *take_spoiled_locked(void)
+{
+    struct hk_slab *slab = oldest_in(&big.spoiled);
+    if (slab == NULL)
+        return NULL;
+    hk_link_remove(&slab->link);
+    big.totals.cached -= slab->bytes;
+    return slab;
+}
+
+/* What is kept goes last but for what the system would not take before. */
 static struct hk_slab *take_due_locked(oldest_goes *due, uint64_t argument)
 {
     struct hk_slab *slab = oldest_in(&big.cached);
     if (slab == NULL || !due(slab, argument))
         slab = oldest_in(&big.kept);
     if (slab == NULL || !due(slab, argument))
-        return NULL;
-    hk_link_remove(&slab->link);
-    big.totals.cached -= slab->bytes;
+        return take_spoiled_locked();
+    leave_cache_locked(slab);
     return slab;
 }
 
@@ -408,7 +465,7 @@ static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
             bytes += size;
             bury_locked(size, idle_from, due == over_budget);
         } else
-            put_cached_locked(slab);
+            put_back_locked(slab);
         hk_unlock(&big.lock);
     }
     return bytes;
@@ -464,13 +521,12 @@ static struct hk_slab *retire_locked(void *block)
     return slab;
 }
 
-/* What the system will not take stays in the cache, but serves nobody as long as it is altered. */
 static void unmap_retired(struct hk_slab *slab)
 {
     if (unmap(slab))
         return;
     hk_lock(&big.lock);
-    put_cached_locked(slab);
+    put_back_locked(slab);
     hk_unlock(&big.lock);
 }
 
@@ -509,6 +565,7 @@ void hk_big_keep(void *block, uint64_t until_ms)
     slab->idle_since = until_ms - hk_min(until_ms, HK_POLICY(purge_delay));
     big.totals.cached += slab->bytes;
     hk_list_push_front(&big.kept, &slab->link);
+    hk_fitting_add(&sizes, slab);
     hk_unlock(&big.lock);
     HK_COUNT(big_kept, 1);
     hold_to_budget();

@@ -550,6 +550,33 @@ UNIT_TEST(dropped)
     get(3 * MB, true);
 }
 
+enum { OLD = 300 };
+
+/* Where many are cached, the old ones are found by size; in whatever order they come back. */
+UNIT_TEST(many)
+{
+    start();
+    SET_KNOB(big_cache, (uint64_t)1 << 40);
+    char *blocks[OLD];
+    for (unsigned i = 0; i < OLD; i++)
+        blocks[i] = get(MB + i * 65536, false);
+    for (unsigned i = 0; i < OLD; i++)
+        hk_big_free(blocks[i]);
+    for (unsigned i = 0; i < OLD; i++) {
+        unsigned n = i * 7 % OLD;
+        assert_ptr_equal(get(MB + n * 65536, true), blocks[n]);
+        if (i % 3 == 0)
+            hk_big_free(blocks[n]);
+    }
+    for (unsigned i = 0; i < OLD; i++)
+        if (i % 3 != 0)
+            hk_big_free(blocks[i * 7 % OLD]);
+    assert_int_equal(totals().blocks, 0);
+    size_t cached = totals().cached;
+    assert_int_equal(hk_big_purge(0, 0), cached);
+    assert_int_equal(totals().cached, 0);
+}
+
 static void note(char *p, size_t size) { hk_big_note_altered((uintptr_t)p, size); }
 
 static uint64_t altered(void) { return hk_load(hk_global_counts[HK_GLOBAL_big_altered]); }
@@ -649,6 +676,7 @@ int main(void)
         cmocka_unit_test(kept_within_the_budget),
         cmocka_unit_test(kept_twice),
         cmocka_unit_test(dropped),
+        cmocka_unit_test(many),
         cmocka_unit_test(altered_blocks_go),
         cmocka_unit_test(altered_after_a_move),
         cmocka_unit_test(altered_under_the_lock),

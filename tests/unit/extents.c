@@ -76,5 +76,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(flat), cmocka_unit_test(empty),
                                        cmocka_unit_test(as_a_plain_search)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests_name("extents", tests, NULL, NULL);
 }
