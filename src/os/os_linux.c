@@ -103,6 +103,13 @@ static bool linux_seal(void *p, size_t size)
     return r == 0;
 }
 
+static bool linux_unseal(void *p, size_t size)
+{
+    int r;
+    KEEPING_ERRNO(r = hk_passed_mprotect(p, size, PROT_READ | PROT_WRITE, -1));
+    return r == 0;
+}
+
 static bool linux_purge(void *p, size_t size)
 {
     int saved_errno = errno;
@@ -389,6 +396,7 @@ struct hk_os hk_os = {
     .unmap = linux_unmap,
     .commit = linux_commit,
     .seal = linux_seal,
+    .unseal = linux_unseal,
     .purge = linux_purge,
     .remap = linux_remap,
     .advise_huge = linux_advise_huge,

@@ -87,13 +87,16 @@ static size_t bytes_in_ranges(const struct hk_slab *slab)
     return bytes;
 }
 
-static bool something_to_purge(const struct hk_slab *slab)
+/* The next range that has not gone. */
+static bool next_that_holds(const struct hk_slab *slab, struct range *range)
 {
-    for (struct range range = {0}; next_range(slab, &range);)
-        if (!has_gone(slab, &range))
+    while (next_range(slab, range))
+        if (!has_gone(slab, range))
             return true;
     return false;
 }
+
+static bool holds_more(const struct hk_slab *slab, struct range from) { return next_that_holds(slab, &from); }
 
 /* Of the neighbours on the huge page only those count that the caller holds too: the owner's, and of orphans the class's. */
 static bool held_together(uint32_t route, uint32_t other)
@@ -125,9 +128,9 @@ static bool is_due(struct hk_slab *slab, const struct hk_sweep *sweep)
     return hk_age_since(slab->idle_from, sweep->now) >= hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
 }
 
-bool hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep)
+/* Is it due, and worth it? */
+static bool begin_sweep(struct hk_slab *slab, struct hk_sweep *sweep)
 {
-    size_t bytes = 0;
     sweep->effort--;
     if (slab->pages == HK_PAGES_GONE)
         return false;
@@ -135,25 +138,66 @@ bool hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep)
         sweep->waits = true;
         return false;
     }
-    if (something_to_purge(slab) && !worth_a_split(slab)) {
+    if (holds_more(slab, (struct range){0}) && !worth_a_split(slab)) {
         slab->idle_from = hk_age_stamp(sweep->now);
         return false;
     }
-    slab->pages = HK_PAGES_GONE;
-    for (struct range range = {0}; next_range(slab, &range);) {
-        if (has_gone(slab, &range))
-            continue;
-        sweep->effort -= HK_EFFORT_OF_CALL;
-        bytes += purge(slab, &range);
-    }
-    return bytes > 0;
+    slab->pages = HK_PAGES_GONE; /* until a block comes or goes, now or between two calls */
+    return true;
 }
 
-size_t hk_slab_purge(struct hk_slab *slab)
+enum hk_swept hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
 {
-    size_t bytes = 0;
-    for (struct range range = {0}; next_range(slab, &range);)
-        bytes += purge(slab, &range);
-    slab->pages = HK_PAGES_GONE;
-    return bytes;
+    struct range range = {.next = *within};
+    bool gave = *within != 0;
+    *within = 0;
+    bool goes_on = gave ? slab->pages == HK_PAGES_GONE : begin_sweep(slab, sweep);
+    if (goes_on && next_that_holds(slab, &range)) {
+        sweep->effort -= HK_EFFORT_OF_CALL;
+        gave |= purge(slab, &range) > 0;
+        if (holds_more(slab, range)) {
+            *within = range.next;
+            return HK_SWEPT_IN_PART;
+        }
+    }
+    return gave ? HK_SWEPT_PAGES : HK_SWEPT_NOTHING;
+}
+
+void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
+{
+    struct hk_slab *slab = hk_container_of(walk->at, struct hk_slab, link);
+    enum hk_swept swept = hk_slab_sweep(slab, sweep, &walk->within);
+    if (swept != HK_SWEPT_IN_PART)
+        walk->at = slab->link.next;
+    if (swept != HK_SWEPT_PAGES)
+        return;
+    hk_link_remove_under(&slab->link, walk);
+    hk_list_push_back(list, &slab->link);
+}
+
+struct hk_trim hk_trim_begin(void)
+{
+    static _Atomic uint32_t xpasses;
+    return (struct hk_trim){.pass = hk_add(xpasses, 1) + 1};
+}
+
+bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
+{
+    if (trim->at != slab) {
+        trim->at = slab;
+        trim->within = 0;
+        slab->pages = HK_PAGES_GONE; /* until a block comes or goes */
+    }
+    struct range range = {.next = trim->within}, rest;
+    if (next_range(slab, &range)) {
+        trim->calls++;
+        trim->bytes += purge(slab, &range);
+        trim->within = range.next;
+    }
+    rest = range;
+    if (next_range(slab, &rest))
+        return false;
+    trim->at = NULL;
+    slab->trimmed = trim->pass;
+    return true;
 }

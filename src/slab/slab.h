@@ -60,7 +60,10 @@ struct hk_slab {
         struct hk_slab *child[2]; /* of a big block (see extents.h) */
     };
     /* of a big block */
-    size_t asked;            /* bytes that the program has; what lies behind, to `bytes`, is spare */
+    union {
+        size_t asked;     /* bytes that the program has; what lies behind, to `bytes`, is spare */
+        uint32_t trimmed; /* of another slab: the trim that last came by (see pages.h) */
+    };
     union {
         struct hk_link by_spare; /* linked while it is in use and has spare bytes */
         struct hk_link by_size;  /* while it is cached (see fitting.h) */
