@@ -88,15 +88,13 @@ static size_t bytes_in_ranges(const struct hk_slab *slab)
 }
 
 /* The next range that has not gone. */
-static bool next_that_holds(const struct hk_slab *slab, struct range *range)
+HK_INLINE bool next_that_holds(const struct hk_slab *slab, struct range *range)
 {
     while (next_range(slab, range))
         if (!has_gone(slab, range))
             return true;
     return false;
 }
-
-static bool holds_more(const struct hk_slab *slab, struct range from) { return next_that_holds(slab, &from); }
 
 /* Of the neighbours on the huge page only those count that the caller holds too: the owner's, and of orphans the class's. */
 static bool held_together(uint32_t route, uint32_t other)
@@ -128,51 +126,62 @@ static bool is_due(struct hk_slab *slab, const struct hk_sweep *sweep)
     return hk_age_since(slab->idle_from, sweep->now) >= hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
 }
 
-/* Is it due, and worth it? */
-static bool begin_sweep(struct hk_slab *slab, struct hk_sweep *sweep)
+HK_INLINE bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     sweep->effort--;
     if (slab->pages == HK_PAGES_GONE)
         return false;
-    if (!is_due(slab, sweep)) {
-        sweep->waits = true;
-        return false;
-    }
-    if (holds_more(slab, (struct range){0}) && !worth_a_split(slab)) {
-        slab->idle_from = hk_age_stamp(sweep->now);
-        return false;
-    }
-    slab->pages = HK_PAGES_GONE; /* until a block comes or goes, now or between two calls */
-    return true;
+    bool due = is_due(slab, sweep);
+    sweep->waits |= !due;
+    return due;
 }
 
-enum hk_swept hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
+/* It counts as gone from the first range on, until a block comes or goes, now or between two calls. */
+HK_INLINE enum hk_swept sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
 {
     struct range range = {.next = *within};
     bool gave = *within != 0;
     *within = 0;
-    bool goes_on = gave ? slab->pages == HK_PAGES_GONE : begin_sweep(slab, sweep);
-    if (goes_on && next_that_holds(slab, &range)) {
+    if (gave ? slab->pages != HK_PAGES_GONE : !begins(slab, sweep))
+        return gave ? HK_SWEPT_PAGES : HK_SWEPT_NOTHING;
+    bool holds = next_that_holds(slab, &range);
+    if (holds && !gave && !worth_a_split(slab)) {
+        slab->idle_from = hk_age_stamp(sweep->now);
+        return HK_SWEPT_NOTHING;
+    }
+    slab->pages = HK_PAGES_GONE;
+    while (holds) {
+        unsigned behind = range.next;
         sweep->effort -= HK_EFFORT_OF_CALL;
         gave |= purge(slab, &range) > 0;
-        if (holds_more(slab, range)) {
-            *within = range.next;
+        holds = next_that_holds(slab, &range);
+        if (holds && HK_UNLIKELY(sweep->effort <= 0)) {
+            *within = behind;
             return HK_SWEPT_IN_PART;
         }
     }
     return gave ? HK_SWEPT_PAGES : HK_SWEPT_NOTHING;
 }
 
-void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
+enum hk_swept hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within) { return sweep_slab(slab, sweep, within); }
+
+void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
 {
     struct hk_slab *slab = hk_container_of(walk->at, struct hk_slab, link);
-    enum hk_swept swept = hk_slab_sweep(slab, sweep, &walk->within);
+    enum hk_swept swept = sweep_slab(slab, sweep, &walk->within);
     if (swept != HK_SWEPT_IN_PART)
         walk->at = slab->link.next;
     if (swept != HK_SWEPT_PAGES)
         return;
     hk_link_remove_under(&slab->link, walk);
     hk_list_push_back(list, &slab->link);
+}
+
+int64_t hk_sweep_hold(struct hk_sweep *sweep)
+{
+    int64_t rest = sweep->effort > HK_EFFORT_OF_HOLD ? sweep->effort - HK_EFFORT_OF_HOLD : 0;
+    sweep->effort -= rest;
+    return rest;
 }
 
 struct hk_trim hk_trim_begin(void)

@@ -127,6 +127,7 @@ void *hk_registry_alloc(unsigned class)
 /* One system call: who wants an orphan waits for no more. False at the list's end. */
 static bool sweep_orphans(struct entry *entry, struct hk_sweep *sweep)
 {
+    int64_t rest = hk_sweep_hold(sweep);
     hk_lock(&entry->lock);
     if (entry->sweep.at == NULL)
         entry->sweep = (struct hk_walk){.at = entry->partial.head.next};
@@ -136,6 +137,7 @@ static bool sweep_orphans(struct entry *entry, struct hk_sweep *sweep)
     else
         entry->sweep.at = NULL;
     hk_unlock_in_turn(&entry->lock);
+    sweep->effort += rest;
     return !at_end;
 }
 

@@ -232,15 +232,12 @@ bool hk_blocks_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
 {
     if (hk_options.background == 0)
         return sweep_held(owner, sweep);
-    int64_t left = sweep->effort;
     bool over = false;
-    while (!over && left > 0) {
-        sweep->effort = left < HK_EFFORT_OF_HOLD ? left : HK_EFFORT_OF_HOLD;
-        left -= sweep->effort;
+    while (!over && sweep->effort > 0) {
+        int64_t rest = hk_sweep_hold(sweep);
         over = sweep_held(owner, sweep);
-        left += sweep->effort;
+        sweep->effort += rest;
     }
-    sweep->effort = left;
     return over;
 }
 

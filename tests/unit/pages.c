@@ -75,7 +75,9 @@ static bool look(struct hk_slab *slab, struct hk_sweep *sweep)
     enum hk_swept swept;
     do {
         uint64_t calls = fake_os_calls(FAKE_PURGE);
+        int64_t rest = hk_sweep_hold(sweep);
         swept = hk_slab_sweep(slab, sweep, &within);
+        sweep->effort += rest;
         assert_true(fake_os_calls(FAKE_PURGE) <= calls + 1);
         assert_int_equal(swept == HK_SWEPT_IN_PART, within != 0);
     } while (swept == HK_SWEPT_IN_PART);
