@@ -7,16 +7,16 @@ enum { SPINS = 100 };
 
 #if HK_DEBUG
 static _Thread_local uint16_t held_ranks[HK_RANK_META + 1];
-static _Thread_local uint32_t holds[HK_RANK_META + 1]; /* so far */
+static _Thread_local uint32_t holds_so_far[HK_RANK_META + 1];
 
-uint32_t hk_lock_hold(enum hk_rank rank) { return held_ranks[rank] > 0 ? holds[rank] : 0; }
+uint32_t hk_lock_hold(enum hk_rank rank) { return held_ranks[rank] > 0 ? holds_so_far[rank] : 0; }
 
 void hk_lock_note_taken(enum hk_rank rank)
 {
     for (unsigned higher = rank + 1u; higher <= HK_RANK_META; higher++)
         hk_assert(held_ranks[higher] == 0);
     held_ranks[rank]++;
-    holds[rank]++;
+    holds_so_far[rank]++;
 }
 
 void hk_lock_note_dropped(enum hk_rank rank)

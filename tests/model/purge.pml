@@ -248,7 +248,11 @@ inline runs_purge(wait)
 proctype Purger()
 {
     byte unit, due, gone;
-    bool got, again;
+    bool got, keeps, again;
+    if
+    :: keeps = true
+    :: keeps = false
+    fi;
     runs_purge(false);
     run_alloc();
     if
