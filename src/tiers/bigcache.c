@@ -198,13 +198,16 @@ static struct hk_slab *nearest_locked(size_t bytes, size_t align)
 {
     const struct hk_want want = {bytes, loosest(bytes), align};
     struct hk_slab *best = NULL;
+    size_t nearest = SIZE_MAX;
     for (struct hk_link *link = big.cached.head.next; link != big.sorted; link = link->next) {
         struct hk_slab *slab = of_link(link);
-        if (hk_fitting_serves(slab, &want) &&
-            (best == NULL || hk_fitting_distance(slab, bytes) < hk_fitting_distance(best, bytes)))
-            best = slab;
-        if (best != NULL && best->bytes == bytes)
-            return best;
+        if (slab->bytes == bytes && (slab->start & (align - 1)) == 0)
+            return slab;
+        size_t away = hk_fitting_distance(slab, bytes);
+        if (away >= nearest || !hk_fitting_serves(slab, &want))
+            continue;
+        best = slab;
+        nearest = away;
     }
     return HK_LIKELY(sizes.count == 0) ? best : hk_fitting_nearest(&sizes, &want, best);
 }

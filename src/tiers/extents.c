@@ -13,8 +13,9 @@ static uint64_t rank_of(const struct hk_slab *slab)
 static struct hk_slab **where(struct hk_extents *extents, const struct hk_slab *slab)
 {
     struct hk_slab **place = &extents->root;
-    while (*place != NULL && *place != slab && rank_of(*place) >= rank_of(slab))
-        place = &(*place)->child[(*place)->start < slab->start ? HIGHER : LOWER];
+    uint64_t rank = rank_of(slab);
+    for (struct hk_slab *at; (at = *place) != NULL && at != slab && rank_of(at) >= rank;)
+        place = &at->child[at->start < slab->start ? HIGHER : LOWER];
     return place;
 }
 
