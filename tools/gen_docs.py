@@ -184,6 +184,7 @@ COUNTERS_HIGH = {
     "big_mapped": "each costs a system call and its page faults: raise `HAKMEM_BIG_CACHE`",
     "big_kept": "sites whose blocks come back after the purge delay: see `sites`",
     "big_dropped": "sites whose blocks do not come back: see `sites`",
+    "big_altered": "each was mapped and faulted in for one owner only: do not mlock, protect or advise blocks that come and go",
     "os_refusals": "a limit is near: `ulimit -v`, cgroup, overcommit, vm.max_map_count",
     "out_of_memory": "as `os_refusals`; the first was reported on stderr",
     "sites_lost": "more than a hundred sites, or than some thousand picked blocks live: rules follow the rest",

@@ -33,6 +33,12 @@
 #else
 #define HK_REPLACES(type, name, parameters, own)
 #endif
+/* The same for what is the C library's still, and only passes by here. Weak: a program may have its own. */
+#if HK_OVERRIDE
+#define HK_STANDS_BEFORE(type, name, parameters, own) HK_EXPORT type name parameters __attribute__((weak, alias(#own)));
+#else
+#define HK_STANDS_BEFORE(type, name, parameters, own)
+#endif
 
 /* HK_BY_JUMP return f(x): f is left to return to our caller, and sees its return address. gcc before 15 has no such word, and jumps
  * wherever it can (-foptimize-sibling-calls); tests/process/check_jumps.py sees to it. */

@@ -43,13 +43,16 @@ HK_INLINE void hk_link_remove(struct hk_link *link)
 /* A walk along a list that goes on another time: what changes the list meanwhile has to say so. */
 struct hk_walk {
     struct hk_link *at; /* the next to be looked at; NULL: none */
+    unsigned within;    /* how far it has come in it; 0: not begun */
 };
 
 /* Removes a link that the walk may have come to. */
 HK_INLINE void hk_link_remove_under(struct hk_link *link, struct hk_walk *walk)
 {
-    if (walk->at == link)
+    if (walk->at == link) {
         walk->at = link->next;
+        walk->within = 0;
+    }
     hk_link_remove(link);
 }
 

@@ -1,8 +1,9 @@
 /* Lock: a futex mutex with a rank.
  * Invariant  a thread takes locks in rising rank only (checked when HK_DEBUG); of two locks of one rank, only in fork's order.
  * Threads    any. A lock that is free in every thread may be reset in a fork child with hk_lock_reset.
- * Never      held over munmap or madvise, but for the purge's own, which no allocation waits for, while the spare end of a big
- *            block is cut off, which its thread may want at that moment, and while a few pages inside slabs are given back. */
+ * Never      held over more than one call that gives memory back, so that nobody, fork included, waits for more; and over that one
+ *            only the purge's own, which no allocation waits for, that of slabs whose pages go, and, while the spare end of a big
+ *            block is cut off, which its thread may want at that moment, the big lock. Tests hold it to that (fake_os.c). */
 #ifndef HK_LOCK_H
 #define HK_LOCK_H
 
@@ -43,6 +44,8 @@ void hk_lock_slow(struct hk_lock *lock);
 void hk_lock_wake(struct hk_lock *lock);
 void hk_lock_note_taken(enum hk_rank rank);
 void hk_lock_note_dropped(enum hk_rank rank);
+/* Where HK_DEBUG: which of this thread's holds of a lock of the rank this is, 0 if it holds none. */
+uint32_t hk_lock_hold(enum hk_rank rank);
 
 HK_INLINE bool hk_try_lock(struct hk_lock *lock)
 {
@@ -66,6 +69,9 @@ HK_INLINE void hk_unlock(struct hk_lock *lock)
     if (HK_UNLIKELY(atomic_exchange_explicit(&lock->xstate, 0, memory_order_release) == 2))
         hk_lock_wake(lock);
 }
+
+/* For who will take it again at once, many times: without a word, who waits would be woken only to find it taken. */
+void hk_unlock_in_turn(struct hk_lock *lock);
 
 /* In a fork child, where the only thread holds the lock by way of its parent: free it, whoever waited is gone. */
 HK_INLINE void hk_lock_reset(struct hk_lock *lock)

@@ -31,8 +31,9 @@ struct hk_os {
     bool (*unmap)(void *p, size_t size);
     /* Makes sealed memory writable again. */
     bool (*commit)(void *p, size_t size);
-    /* Makes written memory read-only, until it is committed again. */
+    /* Makes written memory read-only, and writable again: what is in it stays. */
     bool (*seal)(void *p, size_t size);
+    bool (*unseal)(void *p, size_t size);
     /* Gives the pages back: they read as zero afterwards. */
     bool (*purge)(void *p, size_t size);
     /* Resizes a mapping: in place where `to` is NULL, else its pages move to `to`, a mapping of new_size bytes that they

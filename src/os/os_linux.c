@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "os/os.h"
+#include "os/passed.h"
 
 #define KEEPING_ERRNO(statement)                                                                                       \
     do {                                                                                                               \
@@ -28,6 +29,7 @@
 /* Since Linux 5.18; older headers do not name it. */
 enum { DONTNEED_LOCKED = 24 };
 
+/* By way of passed.h where the C library's name for a call leads to HAKMEM itself. */
 static void *linux_map(size_t size)
 {
     void *p;
@@ -85,7 +87,7 @@ static bool linux_unmap(void *p, size_t size)
 static bool linux_commit(void *p, size_t size)
 {
     int saved_errno = errno;
-    bool done = mprotect(p, size, PROT_READ | PROT_WRITE) == 0;
+    bool done = hk_passed_mprotect(p, size, PROT_READ | PROT_WRITE, -1) == 0;
     if (!done && (errno == EPERM || errno == ENOSYS || errno == EACCES)) {
         int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
         done = mmap(p, size, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
@@ -97,16 +99,23 @@ static bool linux_commit(void *p, size_t size)
 static bool linux_seal(void *p, size_t size)
 {
     int r;
-    KEEPING_ERRNO(r = mprotect(p, size, PROT_READ));
+    KEEPING_ERRNO(r = hk_passed_mprotect(p, size, PROT_READ, -1));
+    return r == 0;
+}
+
+static bool linux_unseal(void *p, size_t size)
+{
+    int r;
+    KEEPING_ERRNO(r = hk_passed_mprotect(p, size, PROT_READ | PROT_WRITE, -1));
     return r == 0;
 }
 
 static bool linux_purge(void *p, size_t size)
 {
     int saved_errno = errno;
-    int r = madvise(p, size, MADV_DONTNEED);
+    int r = hk_passed_madvise(p, size, MADV_DONTNEED);
     if (r != 0 && errno == EINVAL) /* pages that are locked in memory */
-        r = madvise(p, size, DONTNEED_LOCKED);
+        r = hk_passed_madvise(p, size, DONTNEED_LOCKED);
     errno = saved_errno;
     return r == 0;
 }
@@ -124,7 +133,7 @@ static bool linux_remap(void *p, size_t old_size, size_t new_size, void *to)
 static bool linux_advise_huge(void *p, size_t size, bool wanted)
 {
     int r;
-    KEEPING_ERRNO(r = madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
+    KEEPING_ERRNO(r = hk_passed_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
     return r == 0;
 }
 
@@ -387,6 +396,7 @@ struct hk_os hk_os = {
     .unmap = linux_unmap,
     .commit = linux_commit,
     .seal = linux_seal,
+    .unseal = linux_unseal,
     .purge = linux_purge,
     .remap = linux_remap,
     .advise_huge = linux_advise_huge,

@@ -29,10 +29,11 @@ static struct hk_policy first_page = {.xvalue = {
 }};
 _Atomic(const struct hk_policy *) hk_policy_now = &first_page;
 
-static struct {
+static struct sealing {
     char *start; /* HK_POLICY_PAGES of HK_PAGE */
     unsigned next;
     bool sealed[HK_POLICY_PAGES];
+    bool stays_open; /* what is sealed here could not be opened again */
 } sealing;
 
 static void write_page(struct hk_policy *page, const struct hk_knobs *knobs, enum hk_state state)
@@ -55,17 +56,24 @@ void hk_policy_read(struct hk_knobs *knobs)
         knobs->value[knob] = hk_policy_value(knob);
 }
 
-/* NULL if the system refuses. */
+static bool map_pages(void)
+{
+    char *start = hk_os.map((size_t)HK_POLICY_PAGES * HK_PAGE);
+    if (start == NULL)
+        return false;
+    sealing = (struct sealing){.start = start, .stays_open = sealing.start != NULL};
+    return true;
+}
+
+/* The next to be written; NULL if the system refuses. A sandbox that the program has entered since may forbid to open it again: others
+ * are mapped then, once, for who still reads it must find a policy there. */
 static struct hk_policy *next_page(void)
 {
-    if (sealing.start == NULL)
-        sealing.start = hk_os.map((size_t)HK_POLICY_PAGES * HK_PAGE);
-    if (sealing.start == NULL)
-        return NULL;
     char *page = sealing.start + (size_t)sealing.next * HK_PAGE;
-    if (sealing.sealed[sealing.next] && !hk_os.commit(page, HK_PAGE))
+    bool stuck = sealing.start == NULL || (sealing.sealed[sealing.next] && !hk_os.unseal(page, HK_PAGE));
+    if (stuck && !map_pages())
         return NULL;
-    return (struct hk_policy *)(void *)page;
+    return (struct hk_policy *)(void *)(sealing.start + (size_t)sealing.next * HK_PAGE);
 }
 
 /* A page that cannot be sealed serves as well: sealing is for who writes through a stray pointer. */
@@ -75,7 +83,7 @@ bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_state state)
     if (page == NULL)
         return false;
     write_page(page, knobs, state);
-    sealing.sealed[sealing.next] = hk_os.seal(page, HK_PAGE);
+    sealing.sealed[sealing.next] = !sealing.stays_open && hk_os.seal(page, HK_PAGE);
     sealing.next = (sealing.next + 1) % HK_POLICY_PAGES;
     hk_store_release(hk_policy_now, page);
     return true;

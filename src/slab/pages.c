@@ -87,10 +87,11 @@ static size_t bytes_in_ranges(const struct hk_slab *slab)
     return bytes;
 }
 
-static bool something_to_purge(const struct hk_slab *slab)
+/* The next range that has not gone. */
+HK_INLINE bool next_that_holds(const struct hk_slab *slab, struct range *range)
 {
-    for (struct range range = {0}; next_range(slab, &range);)
-        if (!has_gone(slab, &range))
+    while (next_range(slab, range))
+        if (!has_gone(slab, range))
             return true;
     return false;
 }
@@ -125,35 +126,87 @@ static bool is_due(struct hk_slab *slab, const struct hk_sweep *sweep)
     return hk_age_since(slab->idle_from, sweep->now) >= hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
 }
 
-bool hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep)
+HK_INLINE bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
 {
-    size_t bytes = 0;
     sweep->effort--;
     if (slab->pages == HK_PAGES_GONE)
         return false;
-    if (!is_due(slab, sweep)) {
-        sweep->waits = true;
-        return false;
-    }
-    if (something_to_purge(slab) && !worth_a_split(slab)) {
-        slab->idle_from = hk_age_stamp(sweep->now);
-        return false;
-    }
-    slab->pages = HK_PAGES_GONE;
-    for (struct range range = {0}; next_range(slab, &range);) {
-        if (has_gone(slab, &range))
-            continue;
-        sweep->effort -= HK_EFFORT_OF_CALL;
-        bytes += purge(slab, &range);
-    }
-    return bytes > 0;
+    bool due = is_due(slab, sweep);
+    sweep->waits |= !due;
+    return due;
 }
 
-size_t hk_slab_purge(struct hk_slab *slab)
+/* It counts as gone from the first range on, until a block comes or goes, now or between two calls. */
+HK_INLINE enum hk_swept sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
 {
-    size_t bytes = 0;
-    for (struct range range = {0}; next_range(slab, &range);)
-        bytes += purge(slab, &range);
+    struct range range = {.next = *within};
+    bool gave = *within != 0;
+    *within = 0;
+    if (gave ? slab->pages != HK_PAGES_GONE : !begins(slab, sweep))
+        return gave ? HK_SWEPT_PAGES : HK_SWEPT_NOTHING;
+    bool holds = next_that_holds(slab, &range);
+    if (holds && !gave && !worth_a_split(slab)) {
+        slab->idle_from = hk_age_stamp(sweep->now);
+        return HK_SWEPT_NOTHING;
+    }
     slab->pages = HK_PAGES_GONE;
-    return bytes;
+    while (holds) {
+        unsigned behind = range.next;
+        sweep->effort -= HK_EFFORT_OF_CALL;
+        gave |= purge(slab, &range) > 0;
+        holds = next_that_holds(slab, &range);
+        if (holds && HK_UNLIKELY(sweep->effort <= 0)) {
+            *within = behind;
+            return HK_SWEPT_IN_PART;
+        }
+    }
+    return gave ? HK_SWEPT_PAGES : HK_SWEPT_NOTHING;
+}
+
+enum hk_swept hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within) { return sweep_slab(slab, sweep, within); }
+
+void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
+{
+    struct hk_slab *slab = hk_container_of(walk->at, struct hk_slab, link);
+    enum hk_swept swept = sweep_slab(slab, sweep, &walk->within);
+    if (swept != HK_SWEPT_IN_PART)
+        walk->at = slab->link.next;
+    if (swept != HK_SWEPT_PAGES)
+        return;
+    hk_link_remove_under(&slab->link, walk);
+    hk_list_push_back(list, &slab->link);
+}
+
+int64_t hk_sweep_hold(struct hk_sweep *sweep)
+{
+    int64_t rest = sweep->effort > HK_EFFORT_OF_HOLD ? sweep->effort - HK_EFFORT_OF_HOLD : 0;
+    sweep->effort -= rest;
+    return rest;
+}
+
+struct hk_trim hk_trim_begin(void)
+{
+    static _Atomic uint32_t xpasses;
+    return (struct hk_trim){.pass = hk_add(xpasses, 1) + 1};
+}
+
+bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
+{
+    if (trim->at != slab) {
+        trim->at = slab;
+        trim->within = 0;
+        slab->pages = HK_PAGES_GONE; /* until a block comes or goes */
+    }
+    struct range range = {.next = trim->within}, rest;
+    if (next_range(slab, &range)) {
+        trim->calls++;
+        trim->bytes += purge(slab, &range);
+        trim->within = range.next;
+    }
+    rest = range;
+    if (next_range(slab, &rest))
+        return false;
+    trim->at = NULL;
+    slab->trimmed = trim->pass;
+    return true;
 }

@@ -20,12 +20,48 @@ struct hk_sweep {
     bool waits;            /* something that was looked at is ageing */
 };
 
-enum { HK_EFFORT_OF_CALL = 16 };
+/* No lock is held for more: one system call, or a look at so many slabs that need none. */
+enum { HK_EFFORT_OF_CALL = 16, HK_EFFORT_OF_HOLD = HK_EFFORT_OF_CALL, HK_LOOKS_OF_HOLD = 16 };
 
-/* A look: gives back what is due. True if pages went. */
-bool hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep);
+enum hk_swept { HK_SWEPT_NOTHING, HK_SWEPT_PAGES, HK_SWEPT_IN_PART };
 
-/* Gives back all that can be, now, whatever is known of it. Bytes. */
-size_t hk_slab_purge(struct hk_slab *slab);
+/* Leaves of the effort what may be done under one hold of a lock. Returns the rest, to be added afterwards. */
+int64_t hk_sweep_hold(struct hk_sweep *sweep);
+
+/* A look: gives back what is due, as long as the effort lasts: in part, where there is more. `within`, 0 at first, says how far it has
+ * come. A slab that is touched between two calls is left. */
+enum hk_swept hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within);
+
+/* The same for the slab that a walk along its list has come to. What has lost pages goes to the list's end: who takes blocks finds
+ * those first that cost no fault. */
+void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep);
+HK_INLINE void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
+{
+    struct hk_slab *slab = hk_container_of(walk->at, struct hk_slab, link);
+    if (walk->within != 0 || slab->pages != HK_PAGES_GONE) {
+        hk_slab_sweep_slow(walk, list, sweep);
+        return;
+    }
+    sweep->effort--;
+    walk->at = slab->link.next;
+}
+
+/* All that can be given back, now, whatever is known of it: slab by slab, and of each a range at a time. */
+struct hk_trim {
+    uint32_t pass;
+    unsigned class;           /* how far who trims has come */
+    const struct hk_slab *at; /* has been begun */
+    unsigned within;
+    size_t bytes, calls; /* given back so far, and by how many */
+};
+
+struct hk_trim hk_trim_begin(void);
+/* At most one range. True when there is no other: the slab has been trimmed. */
+bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim);
+/* By this trim, or a later one. */
+HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_trim *trim)
+{
+    return (int32_t)(slab->trimmed - trim->pass) >= 0;
+}
 
 #endif

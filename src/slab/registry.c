@@ -124,24 +124,20 @@ void *hk_registry_alloc(unsigned class)
     return block;
 }
 
-/* One slab at a time: who wants an orphan waits for the pages of one at most. False at the list's end. */
-static bool sweep_one(struct entry *entry, struct hk_sweep *sweep)
+/* One system call: who wants an orphan waits for no more. False at the list's end. */
+static bool sweep_orphans(struct entry *entry, struct hk_sweep *sweep)
 {
+    int64_t rest = hk_sweep_hold(sweep);
     hk_lock(&entry->lock);
     if (entry->sweep.at == NULL)
-        entry->sweep.at = entry->partial.head.next;
+        entry->sweep = (struct hk_walk){.at = entry->partial.head.next};
     bool at_end = entry->sweep.at == &entry->partial.head;
-    if (!at_end) {
-        struct hk_slab *slab = hk_container_of(entry->sweep.at, struct hk_slab, link);
-        entry->sweep.at = slab->link.next;
-        if (hk_slab_sweep(slab, sweep)) {
-            hk_link_remove_under(&slab->link, &entry->sweep);
-            hk_list_push_back(&entry->partial, &slab->link);
-        }
-    } else {
+    if (!at_end)
+        hk_slab_sweep_under(&entry->sweep, &entry->partial, sweep);
+    else
         entry->sweep.at = NULL;
-    }
-    hk_unlock(&entry->lock);
+    hk_unlock_in_turn(&entry->lock);
+    sweep->effort += rest;
     return !at_end;
 }
 
@@ -151,7 +147,7 @@ bool hk_registry_sweep(struct hk_sweep *sweep)
     for (; class < HK_CLASSES; class ++) {
         if (hk_list_looks_empty(&registry[class].partial))
             continue;
-        while (sweep->effort > 0 && sweep_one(&registry[class], sweep))
+        while (sweep->effort > 0 && sweep_orphans(&registry[class], sweep))
             continue;
         if (sweep->effort <= 0)
             break;
@@ -160,17 +156,32 @@ bool hk_registry_sweep(struct hk_sweep *sweep)
     return class == HK_CLASSES;
 }
 
+/* Likewise. False where all of the class have been trimmed. */
+static bool trim_orphans(struct entry *entry, struct hk_trim *trim)
+{
+    bool more = true;
+    hk_lock(&entry->lock);
+    size_t calls = trim->calls;
+    for (int looks = 0; more && trim->calls == calls && looks < HK_LOOKS_OF_HOLD; looks++) {
+        struct hk_link *first = hk_list_first(&entry->partial);
+        struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
+        more = slab != NULL && !hk_slab_is_trimmed(slab, trim);
+        if (more && hk_slab_trim(slab, trim)) {
+            hk_link_remove_under(&slab->link, &entry->sweep);
+            hk_list_push_back(&entry->partial, &slab->link);
+        }
+    }
+    hk_unlock_in_turn(&entry->lock);
+    return more;
+}
+
 size_t hk_registry_purge(void)
 {
-    size_t bytes = 0;
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        struct entry *entry = &registry[class];
-        hk_lock(&entry->lock);
-        for (struct hk_link *link = entry->partial.head.next; link != &entry->partial.head; link = link->next)
-            bytes += hk_slab_purge(hk_container_of(link, struct hk_slab, link));
-        hk_unlock(&entry->lock);
-    }
-    return bytes;
+    struct hk_trim trim = hk_trim_begin();
+    for (; trim.class < HK_CLASSES; trim.class ++)
+        while (trim_orphans(&registry[trim.class], &trim))
+            continue;
+    return trim.bytes;
 }
 
 void hk_registry_fork_prepare(void)

@@ -46,6 +46,7 @@ struct hk_slab {
     uint16_t blocks;
     uint16_t words; /* of freebits */
     uint8_t class;
+    bool altered; /* a big block, under its lock: the program has changed its mapping */
     _Atomic uint32_t xowner; /* as its routes say */
     /* the holder's */
     uint8_t pages;       /* enum hk_pages */
@@ -54,10 +55,19 @@ struct hk_slab {
     uint16_t idle_from;  /* since when it was not touched, while its pages are ageing (see pages.h); of a big block, since when it is cached */
     uint16_t clean;      /* bit i: the slab's sixteenth i was given back, and no block has been taken since */
     struct hk_link link;
-    uint64_t own_bits[2]; /* freebits of slabs of up to 128 blocks */
+    union {
+        uint64_t own_bits[2];     /* freebits of slabs of up to 128 blocks */
+        struct hk_slab *child[2]; /* of a big block (see extents.h) */
+    };
     /* of a big block */
-    size_t asked;            /* bytes that the program has; what lies behind, to `bytes`, is spare */
-    struct hk_link by_spare; /* linked while it is in use and has spare bytes */
+    union {
+        size_t asked;     /* bytes that the program has; what lies behind, to `bytes`, is spare */
+        uint32_t trimmed; /* of another slab: the trim that last came by (see pages.h) */
+    };
+    union {
+        struct hk_link by_spare; /* linked while it is in use and has spare bytes */
+        struct hk_link by_size;  /* while it is cached (see fitting.h) */
+    };
     uint64_t idle_since;     /* the spare, or all of a block in the cache */
 } HK_ALIGNED(64);
 

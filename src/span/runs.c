@@ -359,16 +359,28 @@ static bool is_super_due(const struct hk_super *super, const struct purge *purge
     return purge->delay_ms == 0 || purge->now_ms >= super->idle_since + purge->delay_ms;
 }
 
-/* Takes what is due out of the free units, so that nobody is given a unit while its pages go. */
+/* The lowest units of a set that follow each other. */
+static uint32_t first_range(uint32_t units)
+{
+    unsigned first = hk_ctz64(units), count = hk_ctz64(~((uint64_t)units >> first));
+    return hk_low_bits32(count) << first;
+}
+
+/* Takes what is due out of the free units, so that nobody is given a unit while its pages go: as much as one call gives back. The
+ * super stays the oldest as long as more is due. */
 static uint32_t begin_purge(struct hk_super *super, const struct purge *purge)
 {
     uint32_t idle = idle_units(super);
-    uint32_t due = purge->at_once ? idle : idle & super->aged;
-    super->aged = idle & ~due;
-    super->idle_since = purge->now_ms;
-    hk_link_remove(&super->by_age);
-    if (super->aged != 0)
-        hk_list_push_back(&runs.by_age, &super->by_age);
+    uint32_t all = purge->at_once ? idle : idle & super->aged;
+    uint32_t due = all != 0 ? first_range(all) : 0;
+    if (all == due) {
+        super->aged = idle & ~due;
+        super->idle_since = purge->now_ms;
+        hk_link_remove(&super->by_age);
+        if (super->aged != 0)
+            hk_list_push_back(&runs.by_age, &super->by_age);
+    }
+    super->aged &= ~due;
     runs.free_units -= hk_popcount64(due);
     runs.free_dirty_units -= hk_popcount64(due & super->dirty);
     super->free &= ~due;
@@ -387,51 +399,53 @@ static void end_purge(struct hk_super *super, uint32_t due, uint32_t gone)
     hk_unlock(&runs.lock);
 }
 
-/* The lowest units of a set that follow each other. */
-static uint32_t first_range(uint32_t units)
-{
-    unsigned first = hk_ctz64(units), count = hk_ctz64(~((uint64_t)units >> first));
-    return hk_low_bits32(count) << first;
-}
-
 static uint32_t purge_units(struct hk_super *super, uint32_t due)
 {
-    uint32_t gone = 0;
-    for (uint32_t left = due, range; left != 0; left &= ~range) {
-        range = first_range(left);
-        uintptr_t at = address_of(super, hk_ctz64(range));
-        size_t bytes = hk_popcount64(range) * HK_UNIT;
-        if (hk_os.purge((void *)at, bytes))
-            gone |= range;
-        HK_COUNT(purges, 1);
-        HK_TRACE(&hk_ring_shared, purge, bytes, at);
-    }
-    HK_COUNT(purged_bytes, hk_popcount64(gone) * HK_UNIT);
-    return gone;
+    unsigned first = hk_ctz64(due);
+    size_t size = hk_popcount64(due) * HK_UNIT;
+    bool gone = hk_os.purge((void *)address_of(super, first), size);
+    HK_COUNT(purges, 1);
+    HK_TRACE(&hk_ring_shared, purge, size, address_of(super, first));
+    HK_COUNT(purged_bytes, gone ? size : 0);
+    return gone ? due : 0;
 }
 
-/* Held over a whole pass, system calls included: nobody but purgers and fork ever waits for it. */
+/* Nobody but purgers and fork ever waits for it. */
 static struct hk_lock purge_lock = HK_LOCK_INIT(HK_RANK_PURGE);
 
-static size_t purge_locked(const struct purge *purge)
+/* Of the oldest, what one system call gives back: bytes. `over` where nothing is due any more, or the system will not. */
+static size_t purge_range_locked(const struct purge *purge, bool *over)
+{
+    hk_lock(&runs.lock);
+    struct hk_link *oldest = hk_list_first(&runs.by_age);
+    struct hk_super *super = oldest != NULL ? hk_container_of(oldest, struct hk_super, by_age) : NULL;
+    bool due_now = super != NULL && is_super_due(super, purge);
+    uint32_t due = due_now ? begin_purge(super, purge) : 0;
+    hk_unlock(&runs.lock);
+    *over = !due_now;
+    if (due == 0)
+        return 0;
+    uint32_t gone = purge_units(super, due);
+    *over = gone != due;
+    end_purge(super, due, gone);
+    return hk_popcount64(gone) * HK_UNIT;
+}
+
+static bool lock_purge(bool waits)
+{
+    if (!waits)
+        return hk_try_lock(&purge_lock);
+    hk_lock(&purge_lock);
+    return true;
+}
+
+/* The lock is given up after each call: fork waits for one at most. Who does not wait leaves the rest to who is at it. */
+static size_t purge_ranges(const struct purge *purge, bool waits)
 {
     size_t bytes = 0;
-    bool failed = false;
-    while (!failed && bytes < purge->enough) {
-        hk_lock(&runs.lock);
-        struct hk_link *oldest = hk_list_first(&runs.by_age);
-        struct hk_super *super = oldest != NULL ? hk_container_of(oldest, struct hk_super, by_age) : NULL;
-        bool due_now = super != NULL && is_super_due(super, purge);
-        uint32_t due = due_now ? begin_purge(super, purge) : 0;
-        hk_unlock(&runs.lock);
-        if (!due_now)
-            break;
-        if (due == 0)
-            continue;
-        uint32_t gone = purge_units(super, due);
-        bytes += hk_popcount64(gone) * HK_UNIT;
-        failed = gone != due;
-        end_purge(super, due, gone);
+    for (bool over = false; !over && bytes < purge->enough && lock_purge(waits);) {
+        bytes += purge_range_locked(purge, &over);
+        hk_unlock_in_turn(&purge_lock);
     }
     return bytes;
 }
@@ -439,23 +453,13 @@ static size_t purge_locked(const struct purge *purge)
 size_t hk_runs_purge(uint64_t now_ms, uint64_t delay_ms)
 {
     struct purge purge = {.now_ms = now_ms, .delay_ms = delay_ms, .at_once = delay_ms == 0, .enough = SIZE_MAX};
-    if (purge.at_once)
-        hk_lock(&purge_lock);
-    else if (!hk_try_lock(&purge_lock))
-        return 0;
-    size_t bytes = purge_locked(&purge);
-    hk_unlock(&purge_lock);
-    return bytes;
+    return purge_ranges(&purge, purge.at_once);
 }
 
 size_t hk_runs_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
 {
     struct purge purge = {.now_ms = now_ms, .delay_ms = delay_ms, .at_once = true, .enough = enough};
-    if (!hk_try_lock(&purge_lock))
-        return 0;
-    size_t bytes = purge_locked(&purge);
-    hk_unlock(&purge_lock);
-    return bytes;
+    return purge_ranges(&purge, false);
 }
 
 /* What unmapping takes of a super: all of it, or, where address space is scarce, whatever is free. */

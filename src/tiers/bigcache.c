@@ -8,6 +8,8 @@
 #include "os/os.h"
 #include "policy/policy.h"
 #include "span/held.h"
+#include "tiers/extents.h"
+#include "tiers/fitting.h"
 
 #define UNSEEN UINT64_MAX
 /* A buffer that comes and goes is put on huge pages: once four times its size has gone. A table that is reserved once and used here
@@ -16,6 +18,8 @@ enum {
     TIMES_GONE = 4,
     WORTH_A_HUGE_PAGE = 3, /* to round up to whole ones may add a third */
     GHOSTS = 32,
+    MOST_UNSORTED = 64, /* so many are looked through as fast as found */
+    TRIES_TO_NOTE = 100, /* the lock is held for less */
 };
 
 static struct {
@@ -28,15 +32,26 @@ static struct {
         bool made_room;
     } ghosts[GHOSTS]; /* what was unmapped last */
     unsigned next_ghost;
+    struct hk_list spoiled; /* altered, and the system would not take them yet */
+    struct hk_link *sorted; /* of `cached`: what lies from here on is in `sizes` too */
+    int room_unsorted;      /* so many more may lie before it */
     struct hk_list spares; /* blocks in use whose mapping is longer than they are; newest first */
+    struct hk_extents extents; /* all mappings, but for those that are just changing */
     struct hk_big_totals totals;
+    _Atomic uintptr_t xlowest, xhighest; /* where mappings have ever been */
+    _Atomic bool xunnoted;               /* a change was seen, but not of what */
     _Atomic uint64_t xgone; /* bytes of blocks of huge_blocks_from and more that were freed, ever */
 } big = {.lock = HK_LOCK_INIT(HK_RANK_BIG)};
+
+static HK_COLD_DATA struct hk_fitting sizes; /* the kept, and the cached but for the newest */
 
 void hk_big_init(void)
 {
     hk_list_init(&big.cached);
     hk_list_init(&big.kept);
+    hk_list_init(&big.spoiled);
+    big.sorted = &big.cached.head;
+    big.room_unsorted = MOST_UNSORTED;
     hk_list_init(&big.spares);
 }
 
@@ -48,16 +63,114 @@ static size_t loosest(size_t bytes) { return bytes * HK_POLICY(big_fit) / 100; }
 
 static bool fits(const struct hk_slab *slab, size_t bytes, size_t most) { return slab->bytes >= bytes && slab->bytes <= most; }
 
-static size_t distance(const struct hk_slab *slab, size_t bytes)
+static HK_COLD void sort_one_locked(void)
 {
-    return slab->bytes > bytes ? slab->bytes - bytes : bytes - slab->bytes;
+    big.sorted = big.sorted->prev;
+    hk_fitting_add(&sizes, of_link(big.sorted));
+    big.room_unsorted++;
 }
 
-/* One that is too short is of use if it has half of what is asked for: the rest is added. */
-static bool acceptable(const struct hk_slab *slab, size_t bytes, size_t most, size_t align)
+static void enter_cache_locked(struct hk_slab *slab)
 {
-    bool can_grow = align <= HK_PAGE && slab->bytes < bytes && slab->bytes >= bytes / 2;
-    return (fits(slab, bytes, most) || can_grow) && (slab->start & (align - 1)) == 0;
+    big.totals.cached += slab->bytes;
+    hk_list_push_front(&big.cached, &slab->link);
+    if (HK_UNLIKELY(--big.room_unsorted < 0))
+        sort_one_locked();
+}
+
+static void spoil_locked(struct hk_slab *slab)
+{
+    slab->idle_since = UNSEEN;
+    big.totals.cached += slab->bytes;
+    hk_list_push_front(&big.spoiled, &slab->link);
+}
+
+static HK_COLD void leave_sizes_locked(struct hk_slab *slab)
+{
+    if (big.sorted == &slab->link)
+        big.sorted = slab->link.next;
+    hk_fitting_remove(&sizes, slab);
+}
+
+/* Not of the spoiled. */
+HK_INLINE void leave_cache_locked(struct hk_slab *slab)
+{
+    big.totals.cached -= slab->bytes;
+    if (HK_LIKELY(!hk_link_linked(&slab->by_size)))
+        big.room_unsorted++;
+    else
+        leave_sizes_locked(slab);
+    hk_link_remove(&slab->link);
+}
+
+static void index_locked(struct hk_slab *slab)
+{
+    hk_extents_add(&big.extents, slab);
+    uintptr_t lowest = hk_load(big.xlowest), end = slab->start + slab->bytes;
+    hk_store(big.xlowest, lowest == 0 ? slab->start : hk_min(lowest, slab->start));
+    hk_store(big.xhighest, hk_max(hk_load(big.xhighest), end));
+}
+
+static void index_again(struct hk_slab *slab)
+{
+    hk_lock(&big.lock);
+    index_locked(slab);
+    hk_unlock(&big.lock);
+}
+
+static void unindex(struct hk_slab *slab)
+{
+    hk_lock(&big.lock);
+    hk_extents_remove(&big.extents, slab);
+    hk_unlock(&big.lock);
+}
+
+static void alter_locked(struct hk_slab *slab)
+{
+    bool cached = hk_link_linked(&slab->link) && !slab->altered;
+    if (cached)
+        leave_cache_locked(slab);
+    slab->altered = true;
+    if (cached)
+        spoil_locked(slab);
+}
+
+static void mark_locked(uintptr_t start, uintptr_t end)
+{
+    for (struct hk_slab *slab; (slab = hk_extents_below(&big.extents, end)) != NULL && slab->start + slab->bytes > start;) {
+        alter_locked(slab);
+        end = slab->start;
+    }
+}
+
+/* Not a wait: the thread that holds the lock may be this one, below a signal handler. */
+static bool lock_in_some_tries(void)
+{
+    for (int i = 0; i < TRIES_TO_NOTE; i++) {
+        if (hk_try_lock(&big.lock))
+            return true;
+        HK_SPIN_HINT();
+    }
+    return false;
+}
+
+void hk_big_note_altered(uintptr_t start, size_t size)
+{
+    uintptr_t end = start + hk_min(size, UINTPTR_MAX - start);
+    if (start >= hk_load(big.xhighest) || end <= hk_load(big.xlowest))
+        return;
+    if (lock_in_some_tries()) {
+        mark_locked(start, end);
+        hk_unlock(&big.lock);
+    } else
+        hk_store(big.xunnoted, true);
+}
+
+/* Any of them may be what was changed. */
+static HK_COLD void mark_all_locked(void)
+{
+    hk_store(big.xunnoted, false);
+    mark_locked(0, UINTPTR_MAX);
 }
 
 /* The part of its mapping that a block has. What is left over stays warm behind it: a buffer that grows will want it, and
@@ -81,23 +194,22 @@ static void unset_asked_locked(struct hk_slab *slab)
         hk_link_remove(&slab->by_spare);
 }
 
-HK_INLINE struct hk_slab *nearest_in(const struct hk_list *list, size_t bytes, size_t most, size_t align, struct hk_slab *best)
-{
-    for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
-        struct hk_slab *slab = of_link(link);
-        if (acceptable(slab, bytes, most, align) && (best == NULL || distance(slab, bytes) < distance(best, bytes)))
-            best = slab;
-        if (best != NULL && best->bytes == bytes)
-            break;
-    }
-    return best;
-}
-
 static struct hk_slab *nearest_locked(size_t bytes, size_t align)
 {
-    size_t most = loosest(bytes);
-    struct hk_slab *best = nearest_in(&big.cached, bytes, most, align, NULL);
-    return HK_LIKELY(hk_list_empty(&big.kept)) ? best : nearest_in(&big.kept, bytes, most, align, best);
+    const struct hk_want want = {bytes, loosest(bytes), align};
+    struct hk_slab *best = NULL;
+    size_t nearest = SIZE_MAX;
+    for (struct hk_link *link = big.cached.head.next; link != big.sorted; link = link->next) {
+        struct hk_slab *slab = of_link(link);
+        if (slab->bytes == bytes && (slab->start & (align - 1)) == 0)
+            return slab;
+        size_t away = hk_fitting_distance(slab, bytes);
+        if (away >= nearest || !hk_fitting_serves(slab, &want))
+            continue;
+        best = slab;
+        nearest = away;
+    }
+    return HK_LIKELY(sizes.count == 0) ? best : hk_fitting_nearest(&sizes, &want, best);
 }
 
 static uint64_t idle_ms(uint16_t since) { return (uint64_t)hk_age_since(since, hk_reuse_now()) << HK_AGE_SHIFT; }
@@ -133,8 +245,7 @@ static struct hk_slab *take_cached(size_t bytes, size_t align)
     if (best != NULL) {
         if (!is_kept(best))
             hk_reuse_back(idle_ms(best->idle_from), best->bytes);
-        hk_link_remove(&best->link);
-        big.totals.cached -= best->bytes;
+        leave_cache_locked(best);
         big.totals.blocks++;
         set_asked_locked(best, hk_min(bytes, best->bytes));
     }
@@ -210,6 +321,7 @@ static struct hk_slab *map_new(size_t asked, size_t align)
     if (slab == NULL)
         return NULL;
     slab->bytes = 0;
+    slab->altered = false;
     size_t bytes = in_whole_huge_pages(asked);
     void *p = map_if_allowed(bytes, align);
     if (p == NULL && bytes != asked)
@@ -227,6 +339,7 @@ static struct hk_slab *map_new(size_t asked, size_t align)
     HK_COUNT(big_fresh, asked);
     hk_lock(&big.lock);
     note_if_missed_locked(asked);
+    index_locked(slab);
     set_asked_locked(slab, asked);
     big.totals.blocks++;
     hk_unlock(&big.lock);
@@ -276,6 +389,7 @@ static bool unmap(struct hk_slab *slab)
 {
     uintptr_t start = slab->start;
     uint32_t route = hk_load(*hk_map_route(start));
+    unindex(slab);
     hk_map_route_all(start, 1, 0);
     if (hk_os.unmap((void *)start, slab->bytes)) {
         hk_sub(hk_held.xbigs, slab->bytes);
@@ -283,6 +397,7 @@ static bool unmap(struct hk_slab *slab)
         return true;
     }
     hk_map_route_all(start, 1, route);
+    index_again(slab);
     hk_os.purge((void *)start, slab->bytes);
     return false;
 }
@@ -291,8 +406,13 @@ static bool unmap(struct hk_slab *slab)
 static void put_cached_locked(struct hk_slab *slab)
 {
     slab->idle_since = UNSEEN;
-    big.totals.cached += slab->bytes;
-    hk_list_push_front(&big.cached, &slab->link);
+    enter_cache_locked(slab);
+}
+
+/* What the system will not take. What is altered serves nobody. */
+static void put_back_locked(struct hk_slab *slab)
+{
+    (slab->altered ? spoil_locked : put_cached_locked)(slab);
 }
 
 static struct hk_slab *oldest_in(const struct hk_list *list)
@@ -302,16 +422,25 @@ static struct hk_slab *oldest_in(const struct hk_list *list)
 
 typedef bool oldest_goes(const struct hk_slab *oldest, uint64_t argument);
 
-/* What is kept goes last. */
+static struct hk_slab *take_spoiled_locked(void)
+{
+    struct hk_slab *slab = oldest_in(&big.spoiled);
+    if (slab == NULL)
+        return NULL;
+    hk_link_remove(&slab->link);
+    big.totals.cached -= slab->bytes;
+    return slab;
+}
+
+/* What is kept goes last but for what the system would not take before. */
 static struct hk_slab *take_due_locked(oldest_goes *due, uint64_t argument)
 {
     struct hk_slab *slab = oldest_in(&big.cached);
     if (slab == NULL || !due(slab, argument))
         slab = oldest_in(&big.kept);
     if (slab == NULL || !due(slab, argument))
-        return NULL;
-    hk_link_remove(&slab->link);
-    big.totals.cached -= slab->bytes;
+        return take_spoiled_locked();
+    leave_cache_locked(slab);
     return slab;
 }
 
@@ -339,7 +468,7 @@ static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
             bytes += size;
             bury_locked(size, idle_from, due == over_budget);
         } else
-            put_cached_locked(slab);
+            put_back_locked(slab);
         hk_unlock(&big.lock);
     }
     return bytes;
@@ -385,6 +514,8 @@ static void hold_to_budget(void)
 static struct hk_slab *retire_locked(void *block)
 {
     struct hk_slab *slab = checked_slab(block);
+    if (HK_UNLIKELY(hk_load(big.xunnoted)))
+        mark_all_locked();
     if (slab->asked >= HK_POLICY(huge_blocks_from))
         hk_store(big.xgone, hk_load(big.xgone) + slab->asked);
     unset_asked_locked(slab);
@@ -393,10 +524,30 @@ static struct hk_slab *retire_locked(void *block)
     return slab;
 }
 
+static void unmap_retired(struct hk_slab *slab)
+{
+    if (unmap(slab))
+        return;
+    hk_lock(&big.lock);
+    put_back_locked(slab);
+    hk_unlock(&big.lock);
+}
+
+static HK_COLD void unmap_altered(struct hk_slab *slab)
+{
+    HK_COUNT(big_altered, 1);
+    unmap_retired(slab);
+}
+
 void hk_big_free(void *block)
 {
     hk_lock(&big.lock);
     struct hk_slab *slab = retire_locked(block);
+    if (HK_UNLIKELY(slab->altered)) {
+        hk_unlock(&big.lock);
+        unmap_altered(slab);
+        return;
+    }
     hk_reuse_idled(slab->bytes);
     put_cached_locked(slab);
     bool over = over_budget(slab, HK_POLICY(big_cache));
@@ -409,9 +560,15 @@ void hk_big_keep(void *block, uint64_t until_ms)
 {
     hk_lock(&big.lock);
     struct hk_slab *slab = retire_locked(block);
+    if (HK_UNLIKELY(slab->altered)) {
+        hk_unlock(&big.lock);
+        unmap_altered(slab);
+        return;
+    }
     slab->idle_since = until_ms - hk_min(until_ms, HK_POLICY(purge_delay));
     big.totals.cached += slab->bytes;
     hk_list_push_front(&big.kept, &slab->link);
+    hk_fitting_add(&sizes, slab);
     hk_unlock(&big.lock);
     HK_COUNT(big_kept, 1);
     hold_to_budget();
@@ -423,11 +580,7 @@ void hk_big_drop(void *block)
     struct hk_slab *slab = retire_locked(block);
     hk_unlock(&big.lock);
     HK_COUNT(big_dropped, 1);
-    if (unmap(slab))
-        return;
-    hk_lock(&big.lock);
-    put_cached_locked(slab);
-    hk_unlock(&big.lock);
+    unmap_retired(slab);
 }
 
 static bool date_if_unseen(struct hk_slab *slab, uint64_t now_ms)
@@ -482,17 +635,24 @@ size_t hk_big_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
     return bytes;
 }
 
-/* Out of reach of the purge while its mapping changes. */
-static void seize(struct hk_slab *slab)
+/* Out of reach of the purge, and of who notes changes, while its mapping changes. False if it need not: it fits as it is. */
+static bool seize_for_change(struct hk_slab *slab, size_t bytes)
 {
     hk_lock(&big.lock);
     unset_asked_locked(slab);
+    bool changes = !fits(slab, bytes, loosest(bytes));
+    if (changes)
+        hk_extents_remove(&big.extents, slab);
+    else
+        set_asked_locked(slab, bytes);
     hk_unlock(&big.lock);
+    return changes;
 }
 
 static void settle_at(struct hk_slab *slab, size_t asked)
 {
     hk_lock(&big.lock);
+    index_locked(slab);
     set_asked_locked(slab, asked);
     hk_unlock(&big.lock);
 }
@@ -534,8 +694,9 @@ static bool lengthen(struct hk_slab *slab, size_t bytes)
 static void *resize(struct hk_slab *slab, size_t bytes)
 {
     size_t asked = slab->asked;
-    seize(slab);
-    bool done = fits(slab, bytes, loosest(bytes)) || (bytes > slab->bytes ? lengthen(slab, bytes) : remap_in_place(slab, bytes));
+    if (!seize_for_change(slab, bytes))
+        return (void *)slab->start;
+    bool done = bytes > slab->bytes ? lengthen(slab, bytes) : remap_in_place(slab, bytes);
     settle_at(slab, done ? bytes : asked);
     return done ? (void *)slab->start : NULL;
 }

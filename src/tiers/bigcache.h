@@ -21,6 +21,9 @@ void hk_big_free(void *block);
 void hk_big_keep(void *block, uint64_t until_ms);
 /* The same, but it is unmapped now: it will not. */
 void hk_big_drop(void *block);
+/* The program is about to change mappings in this range, in a way that its next owner must not find: what of it is a big block's is
+ * unmapped when the block is freed, and serves nobody else. Waits for no lock: signal handlers may come here. */
+void hk_big_note_altered(uintptr_t start, size_t size);
 /* The block resized, moved where needed without copying; NULL if that cannot be: the block is as it was. */
 void *hk_big_resize(void *block, size_t size);
 

@@ -139,23 +139,47 @@ unsigned hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
     return given;
 }
 
-size_t hk_blocks_trim(struct hk_owner *owner)
+/* Whoever comes again at once lets the owner in. */
+static void leave_in_turn(struct hk_owner *owner)
 {
-    size_t bytes = 0;
-    hk_shelves_hold(owner);
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        struct hk_list *partial = &owner->shelves[class].partial;
-        for (struct hk_link *link = partial->head.next, *next; link != &partial->head; link = next) {
-            struct hk_slab *slab = hk_container_of(link, struct hk_slab, link);
-            next = link->next;
-            if (slab->free == slab->blocks)
-                release(owner, slab);
-            else
-                bytes += hk_slab_purge(slab);
+    if (hk_options.background != 0)
+        hk_unlock_in_turn(&owner->shelves_lock);
+}
+
+/* Of the class that the trim has come to. False where all are trimmed. */
+static bool trim_in_class(struct hk_owner *owner, struct hk_trim *trim)
+{
+    size_t calls = trim->calls;
+    for (int looks = 0; trim->calls == calls && looks < HK_LOOKS_OF_HOLD; looks++) {
+        struct hk_slab *slab = own_partial(owner, trim->class);
+        if (slab == NULL || hk_slab_is_trimmed(slab, trim))
+            return false;
+        if (slab->free == slab->blocks) {
+            release(owner, slab);
+        } else if (hk_slab_trim(slab, trim)) {
+            hk_link_remove_under(&slab->link, &owner->sweep);
+            hk_list_push_back(&owner->shelves[trim->class].partial, &slab->link);
         }
     }
-    hk_shelves_leave(owner);
-    return bytes;
+    return true;
+}
+
+bool hk_blocks_trim_some(struct hk_owner *owner, struct hk_trim *trim)
+{
+    hk_shelves_hold(owner);
+    while (owner->open && trim->class < HK_CLASSES && !trim_in_class(owner, trim))
+        trim->class ++; /* nothing was left in it: nothing was called */
+    bool more = owner->open && trim->class < HK_CLASSES;
+    leave_in_turn(owner);
+    return more;
+}
+
+size_t hk_blocks_trim(struct hk_owner *owner)
+{
+    struct hk_trim trim = hk_trim_begin();
+    while (hk_blocks_trim_some(owner, &trim))
+        continue;
+    return trim.bytes;
 }
 
 void hk_blocks_sweep_begin(struct hk_owner *owner)
@@ -176,28 +200,17 @@ void hk_blocks_sweep_for_growth(struct hk_owner *owner)
     hk_shelves_leave(owner);
 }
 
-/* What has lost pages goes behind the others: who takes blocks finds those first that cost no fault. */
-static void look_at(struct hk_owner *owner, struct hk_list *partial, struct hk_sweep *sweep)
-{
-    struct hk_slab *slab = hk_container_of(owner->sweep.at, struct hk_slab, link);
-    owner->sweep.at = slab->link.next;
-    if (!hk_slab_sweep(slab, sweep))
-        return;
-    hk_link_remove_under(&slab->link, &owner->sweep);
-    hk_list_push_back(partial, &slab->link);
-}
-
 static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
 {
     sweep->pays = owner->sweep_pays;
     for (; owner->sweep_left > 0; owner->sweep_left--) {
         struct hk_list *partial = &owner->shelves[owner->sweep_class].partial;
         if (owner->sweep.at == NULL)
-            owner->sweep.at = partial->head.next;
+            owner->sweep = (struct hk_walk){.at = partial->head.next};
         while (owner->sweep.at != &partial->head) {
             if (sweep->effort <= 0)
                 return false;
-            look_at(owner, partial, sweep);
+            hk_slab_sweep_under(&owner->sweep, partial, sweep);
         }
         owner->sweep.at = NULL;
         owner->sweep_class = (owner->sweep_class + 1) % HK_CLASSES;
@@ -206,11 +219,25 @@ static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
     return true;
 }
 
-bool hk_blocks_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
+static bool sweep_held(struct hk_owner *owner, struct hk_sweep *sweep)
 {
     hk_shelves_hold(owner);
     bool over = !owner->open || sweep_on(owner, sweep);
-    hk_shelves_leave(owner);
+    leave_in_turn(owner);
+    return over;
+}
+
+/* Where others may come to the shelves, they are let in after each call. */
+bool hk_blocks_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
+{
+    if (hk_options.background == 0)
+        return sweep_held(owner, sweep);
+    bool over = false;
+    while (!over && sweep->effort > 0) {
+        int64_t rest = hk_sweep_hold(sweep);
+        over = sweep_held(owner, sweep);
+        sweep->effort += rest;
+    }
     return over;
 }
 

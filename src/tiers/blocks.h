@@ -24,6 +24,8 @@ void hk_blocks_shelve(struct hk_owner *owner, struct hk_slab *slab);
 
 /* Gives back slabs that are all free and were kept for the next miss, and the free pages of the others. Bytes of pages. */
 size_t hk_blocks_trim(struct hk_owner *owner);
+/* The same by and by, one system call at a time. False when it is over, or the owner has no thread any more. */
+bool hk_blocks_trim_some(struct hk_owner *owner, struct hk_trim *trim);
 
 /* A sweep looks at each slab with free blocks once, and gives back the pages in it that have been free for the purge delay.
  * Begins one, if none is under way. */

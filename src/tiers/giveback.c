@@ -12,7 +12,8 @@
 enum {
     TICK_MS = 150,
     RESTED_DELAYS = 4,
-    EFFORT_PER_HOLD = 32 * HK_EFFORT_OF_CALL,
+    EFFORT_FOR_ORPHANS = 32 * HK_EFFORT_OF_CALL,
+    HOLDS_PER_PAUSE = 32,
     EFFORT_PER_MS = 8 * HK_EFFORT_OF_CALL, /* system calls of some 1.5 microseconds: about a hundredth of the time */
 };
 
@@ -124,7 +125,7 @@ static void pay_for_growth(uint64_t now, size_t level, size_t warm)
     if (!first || enough)
         return;
     hk_add(xrises, 1);
-    struct hk_sweep orphans = {.now = now, .touched = now, .effort = EFFORT_PER_HOLD, .pays = true};
+    struct hk_sweep orphans = {.now = now, .touched = now, .effort = EFFORT_FOR_ORPHANS, .pays = true};
     hk_registry_sweep(&orphans);
 }
 
@@ -182,14 +183,14 @@ struct hk_sweep hk_giveback_share(const struct hk_pulse *pulse)
 /* Held while the background thread is at a thread's slabs: fork waits for so long. */
 static struct hk_lock sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);
 
-/* A few pages at a time: their owner may want its slabs meanwhile. True when all have been looked at. */
+/* One system call at a time: their owner may want its slabs meanwhile. True when all have been looked at. */
 static bool sweep_some(struct hk_owner *owner, uint64_t now, struct hk_round *round)
 {
-    struct hk_sweep sweep = {.now = now, .touched = now, .effort = EFFORT_PER_HOLD};
+    struct hk_sweep sweep = {.now = now, .touched = now, .effort = HK_EFFORT_OF_HOLD};
     hk_lock(&sweep_lock);
     bool over = hk_blocks_sweep(owner, &sweep);
     round->threads |= hk_owner_is_open(owner);
-    hk_unlock(&sweep_lock);
+    hk_unlock_in_turn(&sweep_lock);
     round->waits |= sweep.waits;
     return over;
 }
@@ -201,23 +202,32 @@ struct hk_round hk_giveback_in_background(void)
     pass_if_due(now);
     for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
         hk_blocks_sweep_begin(hk_owner_by_id(id));
-        while (!sweep_some(hk_owner_by_id(id), now, &round))
-            hk_os.pause();
+        for (unsigned holds = 1; !sweep_some(hk_owner_by_id(id), now, &round); holds++)
+            if (holds % HOLDS_PER_PAUSE == 0)
+                hk_os.pause();
     }
     round.waits |= hk_giveback_idle() > 0;
     return round;
+}
+
+static size_t purge_of_one(struct hk_owner *owner)
+{
+    struct hk_trim trim = hk_trim_begin();
+    bool more = true;
+    while (more) {
+        hk_lock(&sweep_lock);
+        more = hk_owner_is_open(owner) && hk_blocks_trim_some(owner, &trim);
+        hk_unlock_in_turn(&sweep_lock);
+    }
+    return trim.bytes;
 }
 
 /* Of the other threads' slabs only a background thread's lock lets one speak. */
 static size_t purge_of_others(void)
 {
     size_t bytes = 0;
-    for (uint32_t id = HK_FIRST_OWNER; hk_options.background != 0 && id < hk_owner_end(); id++) {
-        hk_lock(&sweep_lock);
-        if (hk_owner_is_open(hk_owner_by_id(id)))
-            bytes += hk_blocks_trim(hk_owner_by_id(id));
-        hk_unlock(&sweep_lock);
-    }
+    for (uint32_t id = HK_FIRST_OWNER; hk_options.background != 0 && id < hk_owner_end(); id++)
+        bytes += purge_of_one(hk_owner_by_id(id));
     return bytes;
 }
 

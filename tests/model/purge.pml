@@ -2,7 +2,7 @@
  *
  *   purge    the pages go, the addresses stay                 unmap    both go: the kernel may give the addresses to anybody
  *
- * Code     `hk_runs_purge()`, `hk_runs_purge_oldest()`, `purge_locked()`, `begin_purge()`, `purge_units()`,
+ * Code     `hk_runs_purge()`, `hk_runs_purge_oldest()`, `purge_ranges()`, `purge_range_locked()`, `begin_purge()`, `purge_units()`,
  *          `end_purge()`, `hk_runs_unmap()`, `unmap_one()`, `disown_free()`, `unmap_units()`, `own_again()`, `count_dirty()`,
  *          `release_units()`, `use_units()`, `hk_run_alloc()`, `hk_run_free()`, `grow_back()`, `grow_on()`, `add_memory()` in `span/runs.c`; `pass_if_due()` in `tiers/giveback.c`
  * Shows    no unit loses its pages while somebody uses it; a unit with pages is marked dirty; what the system refuses to take
@@ -220,29 +220,35 @@ inline end_purge()
     unlock_checked()
 }
 
-/* `keeps`: a purge, which keeps the addresses; else they are unmapped. One pass when time has come (it leaves when another purges), or all at once (it waits). */
+/* `keeps`: a purge, which keeps the addresses; else they are unmapped. A range at a time, as long as one is due. When time has come it
+ * leaves to another who purges; all at once, it waits. */
 inline runs_purge(wait)
 {
-    if
-    :: lock(purging); got = true
-    :: atomic { !(wait) && purging != FREE -> got = false }
-    fi;
-    if
-    :: got ->
-       begin_purge();
-       purge_units();
-       end_purge();
-       unlock(purging)
-    :: else
-    fi;
-    atomic { due = 0; gone = 0; got = false }
+    again = true;
+    do
+    :: again ->
+       if
+       :: lock(purging); got = true
+       :: atomic { !(wait) && purging != FREE -> got = false }
+       fi;
+       if
+       :: got ->
+          begin_purge();
+          purge_units();
+          end_purge();
+          unlock(purging)
+       :: else
+       fi;
+       atomic { again = (got && due != 0 && gone == due); due = 0; gone = 0; got = false }
+    :: else -> break
+    od
 }
 
 /* Afterwards it uses memory itself. */
 proctype Purger()
 {
     byte unit, due, gone;
-    bool got, keeps;
+    bool got, keeps, again;
     if
     :: keeps = true
     :: keeps = false

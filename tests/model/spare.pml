@@ -1,7 +1,7 @@
 /* Spare: a big block's mapping may be longer than the block. A purge cuts the rest off while the program resizes the block,
  * frees it, or gets it again.
  *
- * Code     `hk_big_alloc()`, `take_cached()`, `reuse()`, `hk_big_free()`, `hk_big_resize()`, `resize()`, `seize()`,
+ * Code     `hk_big_alloc()`, `take_cached()`, `reuse()`, `hk_big_free()`, `hk_big_resize()`, `resize()`, `seize_for_change()`,
  *          `settle_at()`, `set_asked_locked()`, `unset_asked_locked()`, `remap_in_place()`, `cut_oldest_spare()`, `unmap_while()`,
  *          `take_due_locked()`, `unmap()`, `put_cached_locked()` in `tiers/bigcache.c`
  * Shows    every byte that the program has is mapped; the descriptor says how long the mapping is; a cached block is not
@@ -61,23 +61,26 @@ inline resize(size)
 #if FAULT != 1
     among_spares = false;
 #endif
-    seized = true;
-    unlock_checked();
 #if FAULT != 5
     had = bytes;
 #endif
     if
-    :: had >= size -> done = true
-    :: had < size -> atomic { mapped = size; bytes = size; done = true }
-    :: had < size -> done = false
-    fi;
-    lock(big);
-    seized = false;
-    if
-    :: done -> set_asked_locked(size)
-    :: else -> set_asked_locked(before)
-    fi;
-    unlock_checked()
+    :: had >= size -> done = true; set_asked_locked(size); unlock_checked()
+    :: else ->
+        seized = true;
+        unlock_checked();
+        if
+        :: atomic { mapped = size; bytes = size; done = true }
+        :: done = false
+        fi;
+        lock(big);
+        seized = false;
+        if
+        :: done -> set_asked_locked(size)
+        :: else -> set_asked_locked(before)
+        fi;
+        unlock_checked()
+    fi
 }
 
 inline unmap_oldest()

@@ -4,12 +4,12 @@
  *   two threads: begin, take, give, end; the first begins again, and may give back the second one's pages
  *   background: each owner in turn, a slab at a time, as long as one of them is open
  *
- * Code     `run()` in `api/background.c`; `hk_giveback_in_background()`, `sweep_some()`, `purge_of_others()` in
- *          `tiers/giveback.c`; `hk_blocks_sweep_begin()`, `hk_blocks_sweep()`, `sweep_on()`, `look_at()`, `hk_blocks_trim()`,
+ * Code     `run()` in `api/background.c`; `hk_giveback_in_background()`, `sweep_some()`, `purge_of_one()` in
+ *          `tiers/giveback.c`; `hk_blocks_sweep_begin()`, `hk_blocks_sweep()`, `sweep_held()`, `sweep_on()`, `hk_blocks_trim_some()`,
  *          `hk_blocks_take()`, `take_blocks()`, `adopted_or_new()`, `hk_blocks_give()`, `give_blocks()`, `reshelve()`,
  *          `hk_blocks_abandon()` in `tiers/blocks.c`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_is_open()` in
  *          `slab/owner.c`; `hk_registry_abandon()`, `hk_registry_adopt()` in `slab/registry.c`; `hk_link_remove_under()` in
- *          `base/list.h`; `hk_slab_sweep()`, `hk_slab_purge()` in `slab/pages.c`
+ *          `base/list.h`; `hk_slab_sweep_under()`, `hk_slab_sweep()`, `hk_slab_trim()` in `slab/pages.c`
  * Shows    only free blocks lose their pages; who sweeps looks only at shelves of an owner that has a thread, and at slabs that are
  *          on them; who gives back all finds no shelves that were never set up; nobody waits for ever
  * Not      fork (bystanders.pml), the sweep of orphans (registry.pml), slabs that are released
@@ -149,8 +149,8 @@ inline purge(owner, which)
     kept[which] = false
 }
 
-/* Of one other. */
-inline purge_of_others(owner)
+/* One call: of one slab. */
+inline trim_some(owner, which)
 {
     lock(sweep_lock);
     lock(shelves[owner]);
@@ -163,13 +163,10 @@ inline purge_of_others(owner)
     if
     :: is_open ->
        lock(shelves[owner]);
-       assert(set_up[owner]);
+       is_open = (FAULT == 7 || open[owner]);
+       assert(!is_open || set_up[owner]);
        if
-       :: on_partial(owner, 0) -> purge(owner, 0)
-       :: else
-       fi;
-       if
-       :: on_partial(owner, 1) -> purge(owner, 1)
+       :: is_open && on_partial(owner, which) -> purge(owner, which)
        :: else
        fi;
        unlock(shelves[owner])
@@ -177,6 +174,13 @@ inline purge_of_others(owner)
     fi;
     unlock(sweep_lock);
     is_open = false
+}
+
+/* Of one other. */
+inline purge_of_one(owner)
+{
+    trim_some(owner, 0);
+    trim_some(owner, 1)
 }
 
 proctype Thread(byte me, lives)
@@ -195,7 +199,7 @@ proctype Thread(byte me, lives)
           if
           :: true -> blocks_take(me)
           :: (route[0] == me && taken[0]) || (route[1] == me && taken[1]) -> blocks_give(me)
-          :: me == 0 -> purge_of_others(1)
+          :: me == 0 -> purge_of_one(1)
           :: true
           fi;
           turn++

@@ -53,10 +53,12 @@ class Source:
         inner = found[1:-1] if guarded else found
         return [(line, f"#{word} {rest}".strip()) for line, word, rest in inner if word in CONDITIONALS]
 
-    def uses(self, names: list[str]) -> list[tuple[int, str]]:
-        """(line, name) wherever one of the names stands, but as a member of a struct."""
+    def uses(self, names: list[str], but_in: str = "") -> list[tuple[int, str]]:
+        """(line, name) wherever one of the names stands, but as a member of a struct, or second in the macro `but_in`."""
         pattern = re.compile(r"(?<![\w.])(?<!->)(" + "|".join(map(re.escape, names)) + r")\b")
         text = _without_directives(self.code, "include")  # a macro's body counts, <sys/mman.h> is not a call
+        if but_in:
+            text = re.sub(rf"(\b{but_in}\([\w *]+,\s*)(\w+)", lambda m: m[1] + "_" * len(m[2]), text)
         return [(self._line(text, m.start()), m[1]) for m in pattern.finditer(text)]
 
     def members(self, names: list[str]) -> list[tuple[int, str]]:

@@ -48,6 +48,8 @@ BROKEN = {
     "mmap": ({"span/map.c": "void *p(void) { return mmap (0); }\n"}, "span/map.c:1: mmap() outside the room os"),
     "munmap by address": ({"span/map.c": "int (*f)() = munmap;\n"}, "munmap() outside"),
     "madvise in a macro": ({"span/map.h": "#ifndef A\n#define A\n#define M(a) \\\n  madvise(a)\n#endif\n"}, "span/map.h:4: madvise()"),
+    "another name of ours": ({"span/map.c": "HK_STANDS_BEFORE(int, mlock, (void *p), f)\nHK_STANDS_BEFORE(void *, mmap, (int n), g)\n"}, None),
+    "call behind another name": ({"span/map.c": "HK_STANDS_BEFORE(int, mlock, (void *p), mlock)\n"}, "span/map.c:1: mlock() outside"),
     "syscall": ({"base/base.h": "int f(void) { return syscall(1); }\n"}, "base/base.h:1: syscall() outside"),
     "header of the system": ({"span/map.c": "#include <sys/mman.h>\n"}, "<sys/mman.h> outside the room os"),
     "header of the kernel": ({"span/map.c": "#include <linux/futex.h>\n"}, "<linux/futex.h> outside"),

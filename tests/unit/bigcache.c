@@ -550,6 +550,105 @@ UNIT_TEST(dropped)
     get(3 * MB, true);
 }
 
+enum { OLD = 300 };
+
+/* Where many are cached, the old ones are found by size; in whatever order they come back. */
+UNIT_TEST(many)
+{
+    start();
+    SET_KNOB(big_cache, (uint64_t)1 << 40);
+    char *blocks[OLD];
+    for (unsigned i = 0; i < OLD; i++)
+        blocks[i] = get(MB + i * 65536, false);
+    for (unsigned i = 0; i < OLD; i++)
+        hk_big_free(blocks[i]);
+    for (unsigned i = 0; i < OLD; i++) {
+        unsigned n = i * 7 % OLD;
+        assert_ptr_equal(get(MB + n * 65536, true), blocks[n]);
+        if (i % 3 == 0)
+            hk_big_free(blocks[n]);
+    }
+    for (unsigned i = 0; i < OLD; i++)
+        if (i % 3 != 0)
+            hk_big_free(blocks[i * 7 % OLD]);
+    assert_int_equal(totals().blocks, 0);
+    size_t cached = totals().cached;
+    assert_int_equal(hk_big_purge(0, 0), cached);
+    assert_int_equal(totals().cached, 0);
+}
+
+static void note(char *p, size_t size) { hk_big_note_altered((uintptr_t)p, size); }
+
+static uint64_t altered(void) { return hk_load(hk_global_counts[HK_GLOBAL_big_altered]); }
+
+/* Blocks whose mappings were changed are unmapped when they are freed, and no others; wherever the change was in them. */
+UNIT_TEST(altered_blocks_go)
+{
+    start();
+    char *blocks[4];
+    for (unsigned i = 0; i < 4; i++)
+        blocks[i] = get(3 * MB, false);
+    note(blocks[0] + 3 * MB - 1, 1);
+    note(blocks[2] + MB, 1);
+    note(blocks[2] + MB, 0); /* nothing */
+    note((char *)16, 4096);
+    note((char *)(uintptr_t)-4096, SIZE_MAX);
+    for (unsigned i = 0; i < 4; i++)
+        hk_big_free(blocks[i]);
+    assert_int_equal(altered(), 2);
+    assert_int_equal(totals().cached, 6 * MB);
+    assert_int_equal(hk_big_mapped(), 6 * MB);
+    note((char *)HK_UNIT, SIZE_MAX); /* all that there is, cached as it is */
+    get(3 * MB, false);
+    assert_int_equal(hk_big_purge(0, 0), 6 * MB);
+}
+
+/* The block is found where it has been moved to, and not where it was. */
+UNIT_TEST(altered_after_a_move)
+{
+    start();
+    char *fence = get(2 * MB, false), *block = get(2 * MB, false), *moved = NULL;
+    for (size_t size = 8 * MB; moved == NULL || moved == block; size *= 2)
+        moved = hk_big_resize(block, size);
+    note(moved + 6 * MB, 1);
+    hk_big_free(fence);
+    assert_int_equal(altered(), 0);
+    hk_big_free(moved);
+    assert_int_equal(altered(), 1);
+}
+
+/* What a signal handler changes while its thread is at the cache: it may be any block. */
+UNIT_TEST(altered_under_the_lock)
+{
+    start();
+    char *first = get(3 * MB, false), *second = get(4 * MB, false);
+    hk_big_fork_prepare();
+    note(first, 1);
+    hk_big_fork_parent();
+    hk_big_free(second);
+    hk_big_free(first);
+    assert_int_equal(altered(), 2);
+    assert_int_equal(totals().cached, 0);
+    hk_big_free(get(3 * MB, false));
+    assert_int_equal(altered(), 2);
+}
+
+UNIT_TEST(altered_and_not_unmapped)
+{
+    start();
+    char *block = get(3 * MB, false), *kept = get(3 * MB, false);
+    note(block, 1);
+    note(kept, 1);
+    fake_os_refuse(fake_refuse_unmap);
+    hk_big_free(block);
+    hk_big_keep(kept, hk_os.clock_ms() + 1000);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 2);
+    assert_int_equal(totals().cached, 6 * MB);
+    get(3 * MB, false);
+    fake_os_refuse(NULL);
+    assert_int_equal(hk_big_purge(0, 0), 6 * MB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -577,6 +676,11 @@ int main(void)
         cmocka_unit_test(kept_within_the_budget),
         cmocka_unit_test(kept_twice),
         cmocka_unit_test(dropped),
+        cmocka_unit_test(many),
+        cmocka_unit_test(altered_blocks_go),
+        cmocka_unit_test(altered_after_a_move),
+        cmocka_unit_test(altered_under_the_lock),
+        cmocka_unit_test(altered_and_not_unmapped),
     };
     return cmocka_run_group_tests_name("bigcache", tests, NULL, NULL);
 }

@@ -1,7 +1,10 @@
 #include "unit/fake_os.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/lock.h"
 
 struct fake_os fake_os;
 
@@ -29,8 +32,29 @@ static enum hk_placed fake_map_at(void *p, size_t size)
 
 static bool fake_unmap(void *p, size_t size) { return !refused(FAKE_UNMAP) && real.unmap(p, size); }
 static bool fake_commit(void *p, size_t size) { return !refused(FAKE_COMMIT) && real.commit(p, size); }
+static bool fake_unseal(void *p, size_t size) { return !refused(FAKE_COMMIT) && real.unseal(p, size); }
 static bool fake_seal(void *p, size_t size) { return !refused(FAKE_SEAL) && real.seal(p, size); }
-static bool fake_purge(void *p, size_t size) { return !refused(FAKE_PURGE) && real.purge(p, size); }
+
+/* No lock is held over two of them. */
+static void expect_a_hold_of_its_own(void)
+{
+    static _Thread_local uint32_t last[HK_RANK_META + 1];
+    for (enum hk_rank rank = HK_RANK_START; rank <= HK_RANK_META; rank++) {
+        uint32_t hold = hk_lock_hold(rank);
+        if (hold != 0 && hold == last[rank]) {
+            (void)fprintf(stderr, "fake_os: a lock of rank %u is held over a second purge\n", rank);
+            abort();
+        }
+        last[rank] = hold;
+    }
+}
+
+static bool fake_purge(void *p, size_t size)
+{
+    expect_a_hold_of_its_own();
+    return !refused(FAKE_PURGE) && real.purge(p, size);
+}
+
 
 static bool fake_remap(void *p, size_t old_size, size_t new_size, void *to)
 {
@@ -199,6 +223,7 @@ __attribute__((constructor(101))) static void replace_the_system(void)
     hk_os.memory_total = fake_memory_total;
     hk_os.cpus = fake_cpus;
     hk_os.seal = fake_seal;
+    hk_os.unseal = fake_unseal;
     fake_os_reset();
     fake_os.refuse = fake_refuse_all;
 }

@@ -2,9 +2,11 @@
  * what lies idle. */
 #include "unit/unit.h"
 
+#include "front/cache.h"
 #include "support/knobs.h"
 #include "span/runs.h"
 #include "tiers/bigcache.h"
+#include "tiers/blocks.h"
 #include "tiers/giveback.h"
 
 static void leave_free_memory(void)
@@ -300,6 +302,55 @@ UNIT_TEST(paid_after_a_while)
     assert_true(warm() < before);
 }
 
+enum { MANY = 1000, BLOCKS = 16, RANGES = BLOCKS / 2 };
+
+/* Slabs of which every other page is free. */
+static void leave_ranges(void *unused)
+{
+    (void)unused;
+    struct hk_owner *owner = &hk_cache_self()->owner;
+    static void *blocks[MANY * BLOCKS + 1];
+    for (unsigned got = 0; got < MANY * BLOCKS;)
+        got += hk_blocks_take(owner, CLASS_OF_4096, blocks + got + 1, 1);
+    for (unsigned i = 1; i < MANY * BLOCKS; i += 2)
+        assert_int_equal(hk_blocks_give(owner, &blocks[i], 1), 1);
+}
+
+static void leave_orphans(void *unused)
+{
+    hk_cache_begin();
+    leave_ranges(unused);
+}
+
+/* That no lock is held over two calls, fake_os looks at; here are the calls. The background thread's lock lets others be trimmed. */
+UNIT_TEST(one_call_a_hold)
+{
+    const size_t expected = (size_t)MANY * RANGES;
+    unit_start();
+    hk_options.background = 1;
+    leave_ranges(NULL);
+    fake_os_refuse(NULL);
+    assert_int_equal(hk_giveback_all(), expected * HK_PAGE);
+    assert_in_range(fake_os_calls(FAKE_PURGE), expected, expected + 10);
+    unit_in_thread(leave_orphans, NULL);
+    fake_os_refuse(NULL);
+    assert_in_range(hk_giveback_all(), expected * HK_PAGE, (expected + 1000) * HK_PAGE);
+    assert_in_range(fake_os_calls(FAKE_PURGE), 2 * expected, 2 * expected + 100);
+}
+
+UNIT_TEST(one_call_a_hold_in_background)
+{
+    const size_t expected = (size_t)MANY * RANGES;
+    unit_start();
+    hk_options.background = 1;
+    unit_in_thread(leave_orphans, NULL);
+    leave_ranges(NULL);
+    fake_os_refuse(NULL);
+    for (int i = 0; i < 20 && hk_giveback_in_background().waits; i++)
+        fake_os_pass_ms(1000);
+    assert_in_range(fake_os_calls(FAKE_PURGE), 2 * expected - RANGES, 2 * expected + 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all),
@@ -314,6 +365,8 @@ int main(void)
                                        cmocka_unit_test(level_comes_down),
                                        cmocka_unit_test(paid_within_the_time),
                                        cmocka_unit_test(paid_for_what_is_new),
-                                       cmocka_unit_test(paid_after_a_while)};
+                                       cmocka_unit_test(paid_after_a_while),
+                                       cmocka_unit_test(one_call_a_hold),
+                                       cmocka_unit_test(one_call_a_hold_in_background)};
     return cmocka_run_group_tests_name("giveback", tests, NULL, NULL);
 }

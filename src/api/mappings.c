@@ -1,0 +1,71 @@
+/* Calls of the C library by which a program changes its mappings: here to see what becomes of big blocks. */
+#include <stdarg.h>
+#include <stdint.h>
+
+#include "base/base.h"
+#include "os/passed.h"
+#include "tiers/bigcache.h"
+
+static void note(const void *p, size_t size) { hk_big_note_altered((uintptr_t)p, size); }
+
+static __attribute__((used)) int take_advice(void *p, size_t size, int advice)
+{
+    if (hk_advice_lasts(advice))
+        note(p, size);
+    return hk_passed_madvise(p, size, advice);
+}
+
+static __attribute__((used)) int keep_in_memory(const void *p, size_t size)
+{
+    note(p, size);
+    return hk_passed_mlock(p, size, 0);
+}
+
+static __attribute__((used)) int keep_in_memory_as(const void *p, size_t size, unsigned flags)
+{
+    note(p, size);
+    return hk_passed_mlock(p, size, flags);
+}
+
+static __attribute__((used)) int protect_by_key(void *p, size_t size, int protection, int key)
+{
+    if (!hk_protection_is_ordinary(protection, key))
+        note(p, size);
+    return hk_passed_mprotect(p, size, protection, key);
+}
+
+static __attribute__((used)) int protect(void *p, size_t size, int protection)
+{
+    return protect_by_key(p, size, protection, -1);
+}
+
+static __attribute__((used)) long bind_to_nodes(void *p, unsigned long size, int mode, const unsigned long *nodes,
+                                                unsigned long most, unsigned flags)
+{
+    note(p, size);
+    return hk_passed_mbind(p, size, mode, nodes, most, flags);
+}
+
+static __attribute__((used)) int control(int fd, unsigned long request, ...)
+{
+    va_list arguments;
+    va_start(arguments, request);
+    void *argument = va_arg(arguments, void *), *p;
+    va_end(arguments);
+    size_t size;
+    int result = hk_passed_ioctl(fd, request, argument);
+    if (result == 0 && hk_ioctl_watches_faults(request, argument, &p, &size))
+        note(p, size);
+    return result;
+}
+
+HK_STANDS_BEFORE(int, madvise, (void *p, size_t size, int advice), take_advice)
+HK_STANDS_BEFORE(int, mlock, (const void *p, size_t size), keep_in_memory)
+HK_STANDS_BEFORE(int, mlock2, (const void *p, size_t size, unsigned flags), keep_in_memory_as)
+HK_STANDS_BEFORE(int, mprotect, (void *p, size_t size, int protection), protect)
+HK_STANDS_BEFORE(int, pkey_mprotect, (void *p, size_t size, int protection, int key), protect_by_key)
+HK_STANDS_BEFORE(long, mbind,
+                 (void *p, unsigned long size, int mode, const unsigned long *nodes, unsigned long most,
+                  unsigned flags),
+                 bind_to_nodes)
+HK_STANDS_BEFORE(int, ioctl, (int fd, unsigned long request, ...), control)

@@ -1,0 +1,102 @@
+#include "os/passed.h"
+
+#include <dlfcn.h>
+#include <linux/ioctl.h>
+#include <linux/userfaultfd.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What older headers do not name. */
+enum {
+    ADVICE_COLD = 20,
+    ADVICE_PAGEOUT = 21,
+    ADVICE_POPULATE_READ = 22,
+    ADVICE_POPULATE_WRITE = 23,
+    ADVICE_DONTNEED_LOCKED = 24,
+    ADVICE_COLLAPSE = 25,
+    ADVICE_GUARD_REMOVE = 103,
+};
+
+int hk_passed_madvise(void *p, size_t size, int advice) { return (int)syscall(SYS_madvise, p, size, advice); }
+
+int hk_passed_mlock(const void *p, size_t size, unsigned flags)
+{
+    return (int)(flags == 0 ? syscall(SYS_mlock, p, size) : syscall(SYS_mlock2, p, size, flags));
+}
+
+int hk_passed_mprotect(void *p, size_t size, int protection, int key)
+{
+    return (int)(key == -1 ? syscall(SYS_mprotect, p, size, protection)
+                           : syscall(SYS_pkey_mprotect, p, size, protection, key));
+}
+
+long hk_passed_mbind(void *p, unsigned long size, int mode, const unsigned long *nodes, unsigned long most,
+                     unsigned flags)
+{
+    return syscall(SYS_mbind, p, size, mode, nodes, most, flags);
+}
+
+/* Weak: a static program has none, and needs none. */
+extern void *dlsym(void *restrict handle, const char *restrict name) __attribute__((weak));
+
+typedef int ioctl_call(int fd, unsigned long request, ...);
+
+static ioctl_call *next_ioctl(void)
+{
+    static _Atomic(ioctl_call *) found;
+    ioctl_call *next = atomic_load_explicit(&found, memory_order_relaxed);
+    if (next == NULL && dlsym != NULL) {
+        *(void **)&next = dlsym(RTLD_NEXT, "ioctl");
+        atomic_store_explicit(&found, next, memory_order_relaxed);
+    }
+    return next;
+}
+
+int hk_passed_ioctl(int fd, unsigned long request, void *argument)
+{
+    ioctl_call *next = next_ioctl();
+    return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
+}
+
+/* Huge pages change how fast memory is, not what it does, and programs ask for them at each block of theirs, NumPy for one: to
+ * give such blocks back would cost them their warm pages. */
+bool hk_advice_lasts(int advice)
+{
+    switch (advice) {
+    case MADV_NORMAL:
+    case MADV_WILLNEED:
+    case MADV_DONTNEED:
+    case MADV_FREE:
+    case MADV_REMOVE:
+    case MADV_DOFORK:
+    case MADV_UNMERGEABLE:
+    case MADV_HUGEPAGE:
+    case MADV_DODUMP:
+    case MADV_KEEPONFORK:
+    case ADVICE_COLD:
+    case ADVICE_PAGEOUT:
+    case ADVICE_POPULATE_READ:
+    case ADVICE_POPULATE_WRITE:
+    case ADVICE_DONTNEED_LOCKED:
+    case ADVICE_COLLAPSE:
+    case ADVICE_GUARD_REMOVE: return false;
+    default: return true;
+    }
+}
+
+bool hk_protection_is_ordinary(int protection, int key)
+{
+    return protection == (PROT_READ | PROT_WRITE) && (key == -1 || key == 0);
+}
+
+bool hk_ioctl_watches_faults(unsigned long request, const void *argument, void **p, size_t *size)
+{
+    if ((unsigned)request != (unsigned)UFFDIO_REGISTER)
+        return false;
+    const struct uffdio_register *asked = argument;
+    *p = (void *)(unsigned long)asked->range.start;
+    *size = asked->range.len;
+    return true;
+}

@@ -1,0 +1,80 @@
+/* Extents: finds what lies below an address, whatever came and went before, and stays flat where addresses come in order. */
+#include "unit/unit.h"
+
+#include "support/rng.h"
+#include "tiers/extents.h"
+
+enum { SLABS = 1000, ROUNDS = 20000 };
+
+static struct hk_slab slabs[SLABS];
+static bool inside[SLABS];
+
+static void set_up(struct hk_extents *extents, bool in_order)
+{
+    extents->root = NULL;
+    for (unsigned i = 0; i < SLABS; i++) {
+        unsigned n = in_order ? i : i * 7 % SLABS;
+        slabs[n].start = (n + 1) * HK_SUPER;
+        slabs[n].bytes = HK_MIB;
+        inside[n] = true;
+        hk_extents_add(extents, &slabs[n]);
+    }
+}
+
+static unsigned depth(const struct hk_slab *slab)
+{
+    if (slab == NULL)
+        return 0;
+    unsigned lower = depth(slab->child[0]), higher = depth(slab->child[1]);
+    return 1 + (lower > higher ? lower : higher);
+}
+
+static struct hk_slab *expected(uintptr_t end)
+{
+    for (unsigned n = SLABS; n > 0; n--)
+        if (inside[n - 1] && slabs[n - 1].start < end)
+            return &slabs[n - 1];
+    return NULL;
+}
+
+UNIT_TEST(flat)
+{
+    struct hk_extents extents;
+    for (unsigned in_order = 0; in_order < 2; in_order++) {
+        set_up(&extents, in_order);
+        assert_in_range(depth(extents.root), 10, 30);
+    }
+}
+
+UNIT_TEST(empty)
+{
+    struct hk_extents extents = {NULL};
+    assert_null(hk_extents_below(&extents, UINTPTR_MAX));
+    slabs[0].start = HK_SUPER;
+    hk_extents_add(&extents, &slabs[0]);
+    assert_null(hk_extents_below(&extents, HK_SUPER));
+    assert_ptr_equal(hk_extents_below(&extents, HK_SUPER + 1), &slabs[0]);
+    hk_extents_remove(&extents, &slabs[0]);
+    assert_null(extents.root);
+}
+
+UNIT_TEST(as_a_plain_search)
+{
+    struct hk_extents extents;
+    struct rng rng = rng_seeded(11);
+    set_up(&extents, false);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        unsigned n = (unsigned)rng_below(&rng, SLABS);
+        (inside[n] ? hk_extents_remove : hk_extents_add)(&extents, &slabs[n]);
+        inside[n] = !inside[n];
+        uintptr_t end = rng_below(&rng, (SLABS + 2) * HK_SUPER);
+        assert_ptr_equal(hk_extents_below(&extents, end), expected(end));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(flat), cmocka_unit_test(empty),
+                                       cmocka_unit_test(as_a_plain_search)};
+    return cmocka_run_group_tests_name("extents", tests, NULL, NULL);
+}
