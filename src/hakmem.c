@@ -1,5 +1,6 @@
 /* The whole library as one translation unit, rooms bottom up. Each file also compiles by itself. */
 #include "base/fatal.c"
+#include "base/lifeline.c"
 #include "base/lock.c"
 #include "base/say.c"
 #include "os/os_linux.c"

@@ -427,6 +427,7 @@ HK_EXPORT int hak_trim(size_t keep)
     struct hk_cache *cache = hk_life_cache();
     if (cache == NULL)
         return 0;
+    hk_caches_reap(UINT32_MAX);
     size_t bytes = hk_cache_trim(cache);
     return bytes + hk_giveback_all() > 0;
 }
