@@ -60,6 +60,7 @@
 #include "api/learning.c"
 #include "api/life.c"
 #include "api/malloc.c"
+#include "api/process_malloc.c"
 #include "api/operators.c"
 #include "api/introspect.c"
 #include "api/deepbind.c"

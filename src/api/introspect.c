@@ -57,12 +57,11 @@ struct mallinfo hk_mallinfo(void)
     };
 }
 
-/* glibc's knobs set what HAKMEM finds out by itself: they are accepted, so that a program that insists goes on. */
-int hk_mallopt(int parameter, int value)
-{
-    (void)value;
-    return parameter >= M_ARENA_MAX && parameter <= M_MXFAST;
-}
+enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };
+
+/* glibc's knobs set what HAKMEM finds out by itself. The answer is glibc's, so that a program that insists goes on: 1 for all, also for
+ * what it does not know, but for one value. */
+int hk_mallopt(int parameter, int value) { return parameter != M_MXFAST || (value >= 0 && value <= LARGEST_MXFAST); }
 
 /* glibc's sizes are those of free chunks. */
 static void info_classes(FILE *file, const struct hk_census *census)
@@ -97,10 +96,8 @@ static size_t blocks_in_bins(const struct hk_census *census)
 int hk_malloc_info(int options, FILE *file)
 {
     struct hk_census census;
-    if (options != 0) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (options != 0)
+        return EINVAL;
     hk_census_take(&census);
     const struct hk_tallies *bigs = &census.tiers[HK_TIER_BIG];
     fprintf(file, "<malloc version=\"hakmem-%s\">\n<heap nr=\"0\">\n", HK_VERSION);
@@ -124,3 +121,5 @@ HK_REPLACES(struct mallinfo, mallinfo, (void), hk_mallinfo)
 HK_REPLACES(int, mallopt, (int parameter, int value), hk_mallopt)
 HK_REPLACES(int, malloc_info, (int options, FILE *file), hk_malloc_info)
 HK_REPLACES(void, malloc_stats, (void), hk_malloc_stats)
+HK_REPLACES(struct mallinfo, __libc_mallinfo, (void), hk_mallinfo)
+HK_REPLACES(int, __libc_mallopt, (int parameter, int value), hk_mallopt)

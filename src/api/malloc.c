@@ -23,15 +23,22 @@
 /* Whose code called malloc or its kin; in the function that has the name, and in what it ends with. */
 #define CALLER __builtin_return_address(0)
 
-static HK_COLD void *refused(size_t size)
+static HK_COLD void note_refusal(size_t size)
 {
-    if (!hk_life_started() && hk_life_dawning())
-        return NULL; /* errno lies in thread-local storage */
     HK_COUNT(out_of_memory, 1);
     HK_TRACE(&hk_ring_shared, refuse, size, 0);
     /* What no address space could hold says nothing about memory. */
     if (size < (size_t)1 << HK_ADDRESS_BITS)
         hk_first_refusal_report(size);
+}
+
+static bool can_be_told(void) { return hk_life_started() || !hk_life_dawning(); }
+
+static HK_COLD void *refused(size_t size)
+{
+    if (!can_be_told())
+        return NULL; /* errno lies in thread-local storage */
+    note_refusal(size);
     errno = ENOMEM;
     return NULL;
 }
@@ -117,11 +124,17 @@ HK_INLINE void *alloc_quietly(size_t size, size_t align, bool *zeroed, void *cal
     return alloc_unseen(size, align, zeroed);
 }
 
-static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
+HK_INLINE void *alloc_then_tick(size_t size, size_t align, bool *zeroed, void *caller)
 {
     void *block = alloc_quietly(size, align, zeroed, caller);
     if (HK_UNLIKELY(hk_learning_is_due()))
         hk_learning_tick();
+    return block;
+}
+
+static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
+{
+    void *block = alloc_then_tick(size, align, zeroed, caller);
     return HK_LIKELY(block != NULL) ? block : refused(size);
 }
 
@@ -396,9 +409,12 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
     if (alignment % sizeof(void *) != 0 || !hk_is_pow2(alignment))
         return EINVAL;
     bool zeroed;
-    void *aligned = alloc_quietly(size, hk_max(alignment, HK_FINE_STEP), &zeroed, CALLER);
-    if (aligned == NULL)
-        return ENOMEM;
+    void *aligned = alloc_then_tick(size, hk_max(alignment, HK_FINE_STEP), &zeroed, CALLER);
+    if (aligned == NULL) {
+        if (can_be_told())
+            note_refusal(size);
+        return ENOMEM; /* errno is the program's */
+    }
     *block = aligned;
     return 0;
 }
@@ -435,17 +451,12 @@ HK_EXPORT int hak_trim(size_t keep)
 HK_REPLACES(void *, malloc, (size_t size), hak_malloc)
 HK_REPLACES(void *, calloc, (size_t count, size_t size), hak_calloc)
 HK_REPLACES(void *, realloc, (void *block, size_t size), hak_realloc)
-HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), hak_reallocarray)
 HK_REPLACES(void, free, (void *block), hak_free)
-HK_REPLACES(void, cfree, (void *block), hak_free)
-HK_REPLACES(void, free_sized, (void *block, size_t size), hak_free_sized)
-HK_REPLACES(void, free_aligned_sized, (void *block, size_t alignment, size_t size), hak_free_aligned_sized)
 HK_REPLACES(void *, aligned_alloc, (size_t alignment, size_t size), hak_aligned_alloc)
 HK_REPLACES(void *, memalign, (size_t alignment, size_t size), hak_memalign)
 HK_REPLACES(int, posix_memalign, (void **block, size_t alignment, size_t size), hak_posix_memalign)
 HK_REPLACES(void *, valloc, (size_t size), hak_valloc)
 HK_REPLACES(void *, pvalloc, (size_t size), hak_pvalloc)
-HK_REPLACES(size_t, malloc_usable_size, (void *block), hak_usable_size)
 HK_REPLACES(int, malloc_trim, (size_t keep), hak_trim)
 HK_REPLACES(void *, __libc_malloc, (size_t size), hak_malloc)
 HK_REPLACES(void *, __libc_calloc, (size_t count, size_t size), hak_calloc)

@@ -3,6 +3,8 @@
 #include "base/bits.h"
 #include "base/say.h"
 #include "os/os.h"
+#include "policy/options.h"
+#include "span/held.h"
 
 /* /proc/self/statm: the size of address space and what of it is resident, in pages. The kernel adds the latter up from sums that
  * each thread keeps for itself, and may be some hundred KiB behind. */
@@ -71,7 +73,10 @@ void hk_report_out_of_memory(size_t asked, uint64_t started_ms)
     struct hk_text text;
     hk_census_take(&census);
     hk_text_init(&text, 2);
-    hk_text_add(&text, "hakmem: out of memory: %zu bytes refused (ENOMEM); ", asked);
+    hk_text_add(&text, "hakmem: out of memory: %zu bytes refused (ENOMEM)", asked);
+    if (hk_load(hk_held.xby_limit))
+        hk_text_add(&text, " by HAKMEM_LIMIT=%lu", hk_options.limit);
+    hk_text_add(&text, "; ");
     add_limit(&text, "address limit", process.address_limit);
     add_limit(&text, "data limit", process.data_limit);
     hk_text_add(&text, "virtual %zu, resident %zu, mapped %zu", process.virtual_bytes, process.resident_bytes,

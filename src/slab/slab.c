@@ -8,6 +8,7 @@
 #include "count/reuse.h"
 #include "count/stats.h"
 #include "policy/options.h"
+#include "span/held.h"
 #include "span/meta.h"
 
 /* Of metadata that is never given back: a stale pointer leads to a descriptor, whatever it says by then. */
@@ -66,6 +67,8 @@ struct hk_slab *hk_slab_descriptor(void)
         hk_link_remove(unused);
     struct hk_slab *slab = unused != NULL ? hk_container_of(unused, struct hk_slab, link) : new_descriptor();
     hk_unlock(&slabs.lock);
+    if (HK_UNLIKELY(slab == NULL))
+        hk_held_refused(false);
     return slab;
 }
 
@@ -83,8 +86,10 @@ static bool make_bits(struct hk_slab *slab)
     slab->freebits = slab->own_bits;
     if (slab->words > sizeof slab->own_bits / sizeof slab->own_bits[0])
         slab->freebits = hk_meta_alloc(slab->words * sizeof(uint64_t));
-    if (slab->freebits == NULL)
+    if (slab->freebits == NULL) {
+        hk_held_refused(false);
         return false;
+    }
     memset(slab->freebits, 0xff, slab->words * sizeof(uint64_t));
     if (slab->blocks % 64 != 0)
         slab->freebits[slab->words - 1] = ((uint64_t)1 << (slab->blocks % 64)) - 1;

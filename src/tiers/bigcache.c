@@ -217,7 +217,7 @@ static struct hk_slab *map_new(size_t asked, size_t align)
     if (p == NULL && hk_big_purge(0, 0) > 0)
         p = map_if_allowed(bytes, align);
     if (p == NULL) {
-        HK_COUNT(os_refusals, 1);
+        hk_held_refused(!hk_held_allows(bytes));
         hk_slab_descriptor_drop(slab);
         return NULL;
     }
