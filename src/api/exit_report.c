@@ -58,7 +58,7 @@ static void write_report(int fd, const char *path)
 static bool write_beside(const char *real_path, const char *path)
 {
     struct hk_text beside;
-    hk_text_init(&beside, -1);
+    hk_text_init(&beside, HK_NOWHERE);
     hk_text_add(&beside, "%s.%d.tmp", real_path, hk_os.process_id());
     if (!hk_path_end(&beside) || !hk_os.is_replaceable(real_path))
         return false;
@@ -80,21 +80,27 @@ static bool write_in_place(const char *real_path, const char *path)
     return true;
 }
 
-HK_EXPORT int hak_report(const char *path)
+static bool is_stderr(const char *path) { return strcmp(path, "-") == 0; }
+
+static bool write_to_file(const char *path)
 {
     struct hk_text real_path;
-    if (strcmp(path, "-") == 0) {
-        write_report(HK_STDERR, path);
-        return 0;
-    }
-    bool written =
-        hk_named_path(&real_path, path) && (write_beside(real_path.bytes, path) || write_in_place(real_path.bytes, path));
-    return written ? 0 : -1;
+    return hk_named_path(&real_path, path) && (write_beside(real_path.bytes, path) || write_in_place(real_path.bytes, path));
+}
+
+HK_EXPORT int hak_report(const char *path)
+{
+    if (!is_stderr(path))
+        return write_to_file(path) ? 0 : -1;
+    write_report(HK_STDERR_ASKED_FOR, path);
+    return 0;
 }
 
 static void write_wanted(void)
 {
-    if (hak_report(hk_options.report) != 0)
+    if (is_stderr(hk_options.report))
+        write_report(HK_STDERR, hk_options.report);
+    else if (!write_to_file(hk_options.report))
         hk_say("the report cannot be written to \"%s\"", hk_options.report);
 }
 
@@ -156,19 +162,21 @@ static void stop_background_reports(void)
         hk_os.pause();
 }
 
-HK_EXPORT int hak_heap_profile(const char *path)
+static bool write_heap_profile(const char *path, int standard_error)
 {
     int fd = hk_life_started() && hk_watch.mean != 0 ? hk_named_file(path, hk_os.create) : -1;
     if (fd < 0)
-        return -1;
-    hk_heap_profile_write(fd);
+        return false;
+    hk_heap_profile_write(fd == HK_STDERR ? standard_error : fd);
     hk_named_file_close(fd);
-    return 0;
+    return true;
 }
+
+HK_EXPORT int hak_heap_profile(const char *path) { return write_heap_profile(path, HK_STDERR_ASKED_FOR) ? 0 : -1; }
 
 void hk_exit_report(void)
 {
-    if (hk_options.heap_profile != NULL && hak_heap_profile(hk_options.heap_profile) != 0)
+    if (hk_options.heap_profile != NULL && !write_heap_profile(hk_options.heap_profile, HK_STDERR))
         hk_say("the heap profile cannot be written to \"%s\"", hk_options.heap_profile);
     if (hk_options.report == NULL)
         return;

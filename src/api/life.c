@@ -43,6 +43,7 @@ bool hk_life_dawning(void)
 
 static bool step_options(void)
 {
+    hk_stderr_begin();
     hk_options_read();
     if (hk_reports_wanted())
         hk_options.background = 1;

@@ -119,7 +119,7 @@ size_t hk_caches_alive(void) { return hk_load(pool.xalive); }
 bool hk_cache_begin(void)
 {
     struct hk_cache *cache = pooled();
-    if (cache == NULL && hk_caches_reap(LOOKED_AT_A_BIRTH))
+    if (cache == NULL && hk_load(pool.xalive) > 0 && hk_caches_reap(LOOKED_AT_A_BIRTH))
         cache = pooled();
     if (cache == NULL)
         cache = made();

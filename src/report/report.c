@@ -72,7 +72,7 @@ void hk_report_out_of_memory(size_t asked, uint64_t started_ms)
     struct hk_census census;
     struct hk_text text;
     hk_census_take(&census);
-    hk_text_init(&text, 2);
+    hk_text_init(&text, HK_STDERR);
     hk_text_add(&text, "hakmem: out of memory: %zu bytes refused (ENOMEM)", asked);
     if (hk_load(hk_held.xby_limit))
         hk_text_add(&text, " by HAKMEM_LIMIT=%lu", hk_options.limit);
