@@ -198,24 +198,56 @@ static bool free_seen(void *block)
     return hk_hit_give(block, hk_map_lookup((uintptr_t)block));
 }
 
+/* A wrong pointer that can be told at once is, by the name of its call. */
+static void free_named(enum hk_call call, void *block, uint32_t route)
+{
+    struct hk_cache *cache = hk_life_cache();
+    if (route == 0)
+        hk_cache_free_foreign(call, block);
+    else
+        hk_cache_free(cache, block, route);
+}
+
+static bool is_big(uint32_t route) { return route != 0 && hk_route_class(route) == HK_CLASS_BIG; }
+
 /* All frees come here where calls are to be seen. */
-static HK_NOINLINE void free_at_the_edge(void *block)
+static HK_NOINLINE void free_at_the_edge(enum hk_call call, void *block)
 {
     if (block == NULL || (!hk_life_started() && hk_life_dawning()))
         return;
+    uint32_t route = hk_map_lookup((uintptr_t)block);
+    if (call != HK_CALL_FREE && is_big(route))
+        hk_big_check(call, block);
     if (!hk_watch.on || !free_seen(block))
-        hk_cache_free(hk_life_cache(), block, hk_map_lookup((uintptr_t)block));
+        free_named(call, block, route);
+}
+
+/* 0 too where calls are to be seen. */
+HK_INLINE uint32_t route_unseen(const void *block)
+{
+    return HK_LIKELY(!HK_LOAD_SETTLED(hk_watch.on)) ? hk_map_lookup((uintptr_t)block) : 0;
 }
 
 /* Nearly always it is a block of HAKMEM's, in a thread that has its cache: nothing else needs to be asked. */
 HK_NOINLINE void hk_free_slow(void *block)
 {
-    uint32_t route = HK_LIKELY(!HK_LOAD_SETTLED(hk_watch.on)) ? hk_map_lookup((uintptr_t)block) : 0;
+    uint32_t route = route_unseen(block);
     struct hk_cache *cache = route != 0 ? hk_cache_self() : NULL;
     if (HK_LIKELY(cache != NULL))
         hk_cache_free(cache, block, route);
     else
-        free_at_the_edge(block);
+        free_at_the_edge(HK_CALL_FREE, block);
+}
+
+/* Big blocks are asked about at the edge, before anybody calls it a free. */
+HK_NOINLINE void hk_delete_slow(void *block)
+{
+    uint32_t route = route_unseen(block);
+    struct hk_cache *cache = route != 0 && !is_big(route) ? hk_cache_self() : NULL;
+    if (HK_LIKELY(cache != NULL))
+        hk_cache_free(cache, block, route);
+    else
+        free_at_the_edge(HK_CALL_DELETE, block);
 }
 
 HK_EXPORT const char *hak_version(void) { return HK_VERSION; }
@@ -267,7 +299,7 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
 }
 
 /* Bytes that can be used at `block`; fatal if it is no block of HAKMEM's. For another allocator's: what can be read there. */
-static size_t extent(const void *block, bool *foreign)
+static size_t extent(enum hk_call call, const void *block, bool *foreign)
 {
     uint32_t route = hk_map_lookup((uintptr_t)block);
     *foreign = route == 0;
@@ -276,14 +308,14 @@ static size_t extent(const void *block, bool *foreign)
             return hk_classes[hk_route_class(route)].size;
         const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
         if (slab->start != (uintptr_t)block)
-            hk_slab_invalid("pointer inside a block", block);
+            hk_slab_invalid(call, "pointer inside a block", block);
         return slab->asked;
     }
     size_t readable = hk_dawn_size(block);
     if (readable == SIZE_MAX)
         readable = hk_foreign_readable(block);
     if (readable == 0)
-        hk_slab_invalid("pointer not from this allocator", block);
+        hk_slab_invalid(call, "pointer not from this allocator", block);
     return readable;
 }
 
@@ -365,7 +397,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
         return NULL;
     }
     bool foreign;
-    size_t now = extent(block, &foreign);
+    size_t now = extent(HK_CALL_REALLOC, block, &foreign);
     if (foreign)
         return foreign_realloc(block, size, now);
     void *resized = hk_watch.on ? resize_seen(block, size, now, CALLER) : resized_here(block, size, now);
@@ -433,7 +465,7 @@ HK_EXPORT size_t hak_usable_size(void *block)
     bool foreign;
     if (block == NULL)
         return 0;
-    size_t bytes = extent(block, &foreign);
+    size_t bytes = extent(HK_CALL_USABLE_SIZE, block, &foreign);
     return foreign && hk_dawn_size(block) == SIZE_MAX ? 0 : bytes;
 }
 

@@ -115,7 +115,7 @@ void *hk_operator_new_aligned_nothrow(size_t size, size_t align, const void *tag
 void hk_operator_delete(void *block)
 {
     if (HK_UNLIKELY(!hk_hit_free(block)))
-        hk_free_slow(block);
+        hk_delete_slow(block);
 }
 
 /* Size, alignment and the nothrow tag are hints that the owner map makes unnecessary. */

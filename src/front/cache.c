@@ -407,12 +407,12 @@ static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
     keep(cache, class, block);
 }
 
-static HK_COLD void free_foreign(void *block)
+HK_COLD void hk_cache_free_foreign(enum hk_call call, void *block)
 {
     if (hk_dawn_size(block) != SIZE_MAX)
         return;
     if (hk_foreign_readable(block) == 0)
-        hk_slab_invalid("pointer not from this allocator", block);
+        hk_slab_invalid(call, "pointer not from this allocator", block);
     HK_COUNT(foreign_frees, 1);
 }
 
@@ -428,7 +428,7 @@ void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route)
     unsigned class = hk_route_class(route);
     uint32_t owner = hk_route_owner(route);
     if (HK_UNLIKELY(route == 0))
-        free_foreign(block);
+        hk_cache_free_foreign(HK_CALL_FREE, block);
     else if (class == HK_CLASS_BIG)
         free_big(cache, block);
     else if (cache == NULL)

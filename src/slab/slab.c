@@ -207,7 +207,7 @@ HK_COLD void hk_slab_give_refused(const struct hk_slab *slab, const void *block)
 {
     size_t index = hk_slab_index(slab, (uintptr_t)block);
     bool start_of_block = index < slab->blocks && slab->start + index * slab->block_size == (uintptr_t)block;
-    hk_slab_invalid(start_of_block ? "block already free" : "pointer inside a block", block);
+    hk_slab_invalid(HK_CALL_FLUSH, start_of_block ? "block already free" : "pointer inside a block", block);
 }
 
 void hk_slab_give(struct hk_slab *slab, void *block) { hk_slab_give_run(slab, &block, 1); }
@@ -233,15 +233,22 @@ static const char *number_or_dash(char *digits, size_t size, bool known, size_t 
     return digits + size;
 }
 
-HK_COLD void hk_slab_invalid(const char *what, const void *p)
+HK_COLD void hk_slab_invalid(enum hk_call call, const char *what, const void *p)
 {
+    static const char *const calls[] = {
+        [HK_CALL_FREE] = "free()",
+        [HK_CALL_DELETE] = "operator delete()",
+        [HK_CALL_REALLOC] = "realloc()",
+        [HK_CALL_USABLE_SIZE] = "malloc_usable_size()",
+        [HK_CALL_FLUSH] = "free(), found at a flush",
+    };
     uint32_t route = hk_map_lookup((uintptr_t)p);
     char class_digits[24], owner_digits[24];
     size_t size = route != 0 ? hk_slab_at((uintptr_t)p)->block_size : 0;
     const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);
     const char *owner_text = number_or_dash(owner_digits, sizeof owner_digits, hk_route_owner(route) != HK_NOBODY,
                                             hk_route_owner(route));
-    hk_fatal("invalid free: %s: address 0x%lx, class %s bytes, owner %s", what, (uint64_t)(uintptr_t)p, class_text,
+    hk_fatal("%s: %s: address 0x%lx, class %s bytes, owner %s", calls[call], what, (uint64_t)(uintptr_t)p, class_text,
              owner_text);
 }
 

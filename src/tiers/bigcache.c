@@ -261,14 +261,21 @@ void *hk_big_alloc(size_t size, size_t align, bool *zeroed)
 }
 
 /* The block's slab; fatal unless `block` is where a big block in use begins. */
-static struct hk_slab *checked_slab(void *block)
+static struct hk_slab *checked_slab(enum hk_call call, const void *block)
 {
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     if (slab->start != (uintptr_t)block)
-        hk_slab_invalid("pointer inside a block", block);
+        hk_slab_invalid(call, "pointer inside a block", block);
     if (hk_link_linked(&slab->link))
-        hk_slab_invalid("block already free", block);
+        hk_slab_invalid(call, "block already free", block);
     return slab;
+}
+
+void hk_big_check(enum hk_call call, const void *block)
+{
+    hk_lock(&big.lock);
+    (void)checked_slab(call, block);
+    hk_unlock(&big.lock);
 }
 
 /* The route goes before the mapping. What the system will not unmap stays cached, without its pages. */
@@ -384,7 +391,7 @@ static void hold_to_budget(void)
 
 static struct hk_slab *retire_locked(void *block)
 {
-    struct hk_slab *slab = checked_slab(block);
+    struct hk_slab *slab = checked_slab(HK_CALL_FREE, block);
     if (slab->asked >= HK_POLICY(huge_blocks_from))
         hk_store(big.xgone, hk_load(big.xgone) + slab->asked);
     unset_asked_locked(slab);
@@ -545,7 +552,7 @@ void *hk_big_resize(void *block, size_t size)
     if (size < HK_UNIT || size > PTRDIFF_MAX - HK_UNIT)
         return NULL;
     hk_lock(&big.lock);
-    struct hk_slab *slab = checked_slab(block);
+    struct hk_slab *slab = checked_slab(HK_CALL_REALLOC, block);
     hk_unlock(&big.lock);
     return resize(slab, hk_align_up(size, HK_PAGE));
 }
