@@ -34,6 +34,7 @@ void hk_reports_begin(void)
     reports.last_ms = now;
     hk_store(reports.xasked, false);
     hk_store(reports.xbusy, false);
+    hk_report_fork_child();
 }
 
 static bool has_ending(const char *text, const char *end)
@@ -42,16 +43,20 @@ static bool has_ending(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-static void write_report(int fd, const char *path)
+static bool write_report(int fd, const char *path)
 {
-    struct hk_report report;
-    hk_report_take(&report, reports.started_ms);
+    struct hk_report *report = hk_report_open();
+    if (report == NULL)
+        return false;
+    hk_report_take(report, reports.started_ms);
     if (has_ending(path, ".json"))
-        hk_report_json(fd, &report);
+        hk_report_json(fd, report);
     else if (has_ending(path, ".prom"))
-        hk_report_metrics(fd, &report);
+        hk_report_metrics(fd, report);
     else
-        hk_report_text(fd, &report);
+        hk_report_text(fd, report);
+    hk_report_close(report);
+    return true;
 }
 
 /* False if there can be no file beside it. */
@@ -65,9 +70,9 @@ static bool write_beside(const char *real_path, const char *path)
     int fd = hk_os.create(beside.bytes);
     if (fd < 0)
         return false;
-    write_report(fd, path);
+    bool written = write_report(fd, path);
     hk_os.close(fd);
-    return hk_os.rename(beside.bytes, real_path);
+    return written && hk_os.rename(beside.bytes, real_path);
 }
 
 static bool write_in_place(const char *real_path, const char *path)
@@ -75,9 +80,9 @@ static bool write_in_place(const char *real_path, const char *path)
     int fd = hk_os.create(real_path);
     if (fd < 0)
         return false;
-    write_report(fd, path);
+    bool written = write_report(fd, path);
     hk_os.close(fd);
-    return true;
+    return written;
 }
 
 static bool is_stderr(const char *path) { return strcmp(path, "-") == 0; }
@@ -92,16 +97,15 @@ HK_EXPORT int hak_report(const char *path)
 {
     if (!is_stderr(path))
         return write_to_file(path) ? 0 : -1;
-    write_report(HK_STDERR_ASKED_FOR, path);
-    return 0;
+    return write_report(HK_STDERR_ASKED_FOR, path) ? 0 : -1;
 }
 
 static void write_wanted(void)
 {
-    if (is_stderr(hk_options.report))
-        write_report(HK_STDERR, hk_options.report);
-    else if (!write_to_file(hk_options.report))
-        hk_say("the report cannot be written to \"%s\"", hk_options.report);
+    const char *path = hk_options.report;
+    bool written = is_stderr(path) ? write_report(HK_STDERR, path) : write_to_file(path);
+    if (!written)
+        hk_say("the report cannot be written to \"%s\"", path);
 }
 
 bool hk_reports_wanted(void)
