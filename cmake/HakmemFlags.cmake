@@ -27,7 +27,7 @@ target_compile_definitions(hakmem_build INTERFACE
   HK_VERSION="${PROJECT_VERSION}")
 # malloc and its reports run on whatever stack a program's thread has, 16 KiB at least (tests/process/small_stack.c).
 if(NOT HAKMEM_SANITIZE AND NOT HAKMEM_DEBUG)
-  target_compile_options(hakmem_build INTERFACE -Wframe-larger-than=3072)
+  target_compile_options(hakmem_build INTERFACE -Wframe-larger-than=3584)
 endif()
 # Whoever defines malloc must not have the compiler recognise it: "malloc + memset" would become a call of calloc.
 set(hakmem_no_builtin)

@@ -6,10 +6,9 @@
 #include "hakmem.h"
 #include "slab/slab.h"
 
-/* The process's, under names that the compiler does not take for HAKMEM's own; nor does the linker (process_malloc.list). */
-extern void *process_malloc(size_t size) __asm__("malloc");
-extern void *process_realloc(void *block, size_t size) __asm__("realloc");
-extern void process_free(void *block) __asm__("free");
+HK_PROCESS(void *, process_malloc, (size_t size), malloc, hak_malloc)
+HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_realloc)
+HK_PROCESS(void, process_free, (void *block), free, hak_free)
 
 /* While the loader is not done, it has not looked for them yet. */
 static bool unknown_yet(void) { return HK_UNLIKELY(!hk_life_started()) && hk_life_dawning(); }

@@ -45,6 +45,23 @@
 #define HK_BY_JUMP
 #endif
 
+/* Called by an address, not by way of a PLT: one jump more than none. */
+#if defined(__has_attribute)
+#if __has_attribute(noplt)
+#define HK_NOPLT __attribute__((noplt))
+#endif
+#endif
+#ifndef HK_NOPLT
+#define HK_NOPLT
+#endif
+/* HK_PROCESS(type, own, parameters, name, known): `own` is the process's `name`, whoever's the loader found first: for what HAKMEM exports
+ * and a program may define itself (cmake/process_malloc.list). Where HAKMEM exports no such name, it is `known`, HAKMEM's own. */
+#if HK_OVERRIDE
+#define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#name) HK_NOPLT;
+#else
+#define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#known);
+#endif
+
 #define HK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HK_COLD __attribute__((noinline, cold))

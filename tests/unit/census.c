@@ -298,6 +298,25 @@ UNIT_TEST(nowhere_to_write)
     assert_int_equal(hak_report("/no/such/folder/report"), -1);
 }
 
+/* There is always room for one report; for a second one at the same time, if the system has it. */
+UNIT_TEST(two_reports_at_once)
+{
+    unit_start();
+    struct hk_report *first = hk_report_open(), *second = hk_report_open();
+    assert_non_null(first);
+    assert_non_null(second);
+    assert_ptr_not_equal(first, second);
+    memset(second, 1, sizeof *second);
+    hk_report_close(second);
+    fake_os_refuse(fake_refuse_all);
+    assert_null(hk_report_open());
+    assert_int_equal(hak_report("-"), -1);
+    hk_report_close(first);
+    assert_ptr_equal(hk_report_open(), first);
+    hk_report_fork_child();
+    assert_ptr_equal(hk_report_open(), first);
+}
+
 UNIT_TEST(out_of_memory_is_said_once)
 {
     unit_start();
@@ -396,6 +415,7 @@ int main(void)
         cmocka_unit_test(on_a_signal),
         cmocka_unit_test(a_signal_that_is_taken),
         cmocka_unit_test(nowhere_to_write),
+        cmocka_unit_test(two_reports_at_once),
         cmocka_unit_test(out_of_memory_is_said_once),
         cmocka_unit_test(out_of_memory_of_posix_memalign),
         cmocka_unit_test(out_of_memory_by_the_limit),
