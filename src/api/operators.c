@@ -134,7 +134,7 @@ void *hk_operator_new(size_t size)
     return HK_LIKELY(block != NULL) ? block : new_slow(HK_FINE_STEP, size, __builtin_return_address(0));
 }
 
-void *hk_operator_new_array(size_t size) { return process_new(size); }
+void *hk_operator_new_array(size_t size) { return HK_WHOEVER(process_new)(size); }
 
 HK_INLINE void *new_nothrow(size_t size, bool array, void *caller)
 {
@@ -161,7 +161,7 @@ void *hk_operator_new_aligned(size_t size, size_t align)
     return new_slow(align, size, __builtin_return_address(0));
 }
 
-void *hk_operator_new_array_aligned(size_t size, size_t align) { return process_new_aligned(size, align); }
+void *hk_operator_new_array_aligned(size_t size, size_t align) { return HK_WHOEVER(process_new_aligned)(size, align); }
 
 HK_INLINE void *new_aligned_nothrow(size_t size, size_t align, bool array, void *caller)
 {
@@ -208,41 +208,41 @@ void hk_operator_delete_aligned(void *block, size_t align)
 void hk_operator_delete_by_plain(void *block, size_t hint)
 {
     (void)hint;
-    process_delete(block);
+    HK_WHOEVER(process_delete)(block);
 }
 
-void hk_operator_delete_array(void *block) { process_delete(block); }
+void hk_operator_delete_array(void *block) { HK_WHOEVER(process_delete)(block); }
 
 void hk_operator_delete_by_array(void *block, size_t hint)
 {
     (void)hint;
-    process_delete_array(block);
+    HK_WHOEVER(process_delete_array)(block);
 }
 
 void hk_operator_delete_by_aligned(void *block, size_t size, size_t align)
 {
     (void)size;
-    process_delete_aligned(block, align);
+    HK_WHOEVER(process_delete_aligned)(block, align);
 }
 
 void hk_operator_delete_by_aligned_nothrow(void *block, size_t align, size_t tag)
 {
     (void)tag;
-    process_delete_aligned(block, align);
+    HK_WHOEVER(process_delete_aligned)(block, align);
 }
 
-void hk_operator_delete_array_aligned(void *block, size_t align) { process_delete_aligned(block, align); }
+void hk_operator_delete_array_aligned(void *block, size_t align) { HK_WHOEVER(process_delete_aligned)(block, align); }
 
 void hk_operator_delete_by_array_aligned(void *block, size_t size, size_t align)
 {
     (void)size;
-    process_delete_array_aligned(block, align);
+    HK_WHOEVER(process_delete_array_aligned)(block, align);
 }
 
 void hk_operator_delete_by_array_aligned_nothrow(void *block, size_t align, size_t tag)
 {
     (void)tag;
-    process_delete_array_aligned(block, align);
+    HK_WHOEVER(process_delete_array_aligned)(block, align);
 }
 
 HK_REPLACES(void *, _Znwm, (size_t size), hk_operator_new)

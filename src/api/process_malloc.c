@@ -18,7 +18,7 @@ void *hk_process_reallocarray(void *block, size_t count, size_t size)
     size_t bytes;
     if (unknown_yet() || __builtin_mul_overflow(count, size, &bytes))
         return hak_reallocarray(block, count, size);
-    return process_realloc(block, bytes);
+    return HK_WHOEVER(process_realloc)(block, bytes);
 }
 
 void hk_process_free(void *block)
@@ -26,7 +26,7 @@ void hk_process_free(void *block)
     if (unknown_yet())
         hak_free(block);
     else
-        process_free(block);
+        HK_WHOEVER(process_free)(block);
 }
 
 void hk_process_free_sized(void *block, size_t size)

@@ -45,14 +45,14 @@
 #define HK_BY_JUMP
 #endif
 
-/* Called by an address, not by way of a PLT: one jump more than none. */
-#if defined(__has_attribute)
-#if __has_attribute(noplt)
-#define HK_NOPLT __attribute__((noplt))
-#endif
-#endif
-#ifndef HK_NOPLT
+/* HK_WHOEVER(f): a function of HK_PROCESS below, to be called. Not by way of a PLT: one jump more than none. clang takes two declarations
+ * of one name for one function and would call HAKMEM's own: it has to forget where the address came from. */
+#ifdef __clang__
 #define HK_NOPLT
+#define HK_WHOEVER(f) (__extension__({ __typeof__(&(f)) whoever = (f); HK_FORGET(whoever); whoever; }))
+#else
+#define HK_NOPLT __attribute__((noplt))
+#define HK_WHOEVER(f) (f)
 #endif
 /* HK_PROCESS(type, own, parameters, name, known): `own` is the process's `name`, whoever's the loader found first: for what HAKMEM exports
  * and a program may define itself (cmake/process_malloc.list). Where HAKMEM exports no such name, it is `known`, HAKMEM's own. */

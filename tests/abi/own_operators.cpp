@@ -15,10 +15,11 @@ namespace {
 constexpr std::size_t HEAD = 64;
 constexpr std::uint64_t MAGIC = 0x6f776e206e6577;
 
-/* The head says which operator made it; who deletes it has to be its match. */
+/* A compiler may believe that nobody else knows what new gave: nothing here is to be inlined into its caller.
+ * The head says which operator made it; who deletes it has to be its match. */
 struct Head {
-    std::uint64_t magic;
-    char          kind;
+    volatile std::uint64_t magic;
+    volatile char          kind;
 };
 
 long made[3], deleted[3];
@@ -34,7 +35,8 @@ Head *head_of(void *p) { return reinterpret_cast<Head *>(static_cast<char *>(p) 
     std::size_t room = (HEAD + size + align - 1) / align * align;
     char       *whole = static_cast<char *>(std::aligned_alloc(align < HEAD ? HEAD : align, room + align));
     char       *p = whole + (align < HEAD ? HEAD : align);
-    *head_of(p) = Head{MAGIC, kind};
+    head_of(p)->magic = MAGIC;
+    head_of(p)->kind = kind;
     made[static_cast<int>(kind)]++;
     return p;
 }
@@ -53,16 +55,16 @@ Head *head_of(void *p) { return reinterpret_cast<Head *>(static_cast<char *>(p) 
 } // namespace
 
 #ifdef OWN_BASIC
-void *operator new(std::size_t size) { return make(size, 16, 0); }
-void  operator delete(void *p) noexcept { drop(p, 16, 0); }
+__attribute__((noinline)) void *operator new(std::size_t size) { return make(size, 16, 0); }
+__attribute__((noinline)) void  operator delete(void *p) noexcept { drop(p, 16, 0); }
 #endif
 #ifdef OWN_ARRAY
-void *operator new[](std::size_t size) { return make(size, 16, 1); }
-void  operator delete[](void *p) noexcept { drop(p, 16, 1); }
+__attribute__((noinline)) void *operator new[](std::size_t size) { return make(size, 16, 1); }
+__attribute__((noinline)) void  operator delete[](void *p) noexcept { drop(p, 16, 1); }
 #endif
 #ifdef OWN_ALIGNED
-void *operator new(std::size_t size, std::align_val_t align) { return make(size, static_cast<std::size_t>(align), 2); }
-void  operator delete(void *p, std::align_val_t align) noexcept { drop(p, static_cast<std::size_t>(align), 2); }
+__attribute__((noinline)) void *operator new(std::size_t size, std::align_val_t align) { return make(size, static_cast<std::size_t>(align), 2); }
+__attribute__((noinline)) void  operator delete(void *p, std::align_val_t align) noexcept { drop(p, static_cast<std::size_t>(align), 2); }
 #endif
 
 namespace {
