@@ -15,8 +15,7 @@ namespace {
 constexpr std::size_t HEAD = 64;
 constexpr std::uint64_t MAGIC = 0x6f776e206e6577;
 
-/* A compiler may believe that nobody else knows what new gave: nothing here is to be inlined into its caller.
- * The head says which operator made it; who deletes it has to be its match. */
+/* The head says which operator made it; who deletes it has to be its match. */
 struct Head {
     volatile std::uint64_t magic;
     volatile char          kind;
@@ -55,42 +54,71 @@ Head *head_of(void *p) { return reinterpret_cast<Head *>(static_cast<char *>(p) 
 } // namespace
 
 #ifdef OWN_BASIC
-__attribute__((noinline)) void *operator new(std::size_t size) { return make(size, 16, 0); }
-__attribute__((noinline)) void  operator delete(void *p) noexcept { drop(p, 16, 0); }
+void *operator new(std::size_t size) { return make(size, 16, 0); }
+void  operator delete(void *p) noexcept { drop(p, 16, 0); }
 #endif
 #ifdef OWN_ARRAY
-__attribute__((noinline)) void *operator new[](std::size_t size) { return make(size, 16, 1); }
-__attribute__((noinline)) void  operator delete[](void *p) noexcept { drop(p, 16, 1); }
+void *operator new[](std::size_t size) { return make(size, 16, 1); }
+void  operator delete[](void *p) noexcept { drop(p, 16, 1); }
 #endif
 #ifdef OWN_ALIGNED
-__attribute__((noinline)) void *operator new(std::size_t size, std::align_val_t align) { return make(size, static_cast<std::size_t>(align), 2); }
-__attribute__((noinline)) void  operator delete(void *p, std::align_val_t align) noexcept { drop(p, static_cast<std::size_t>(align), 2); }
+void *operator new(std::size_t size, std::align_val_t align) { return make(size, static_cast<std::size_t>(align), 2); }
+void  operator delete(void *p, std::align_val_t align) noexcept { drop(p, static_cast<std::size_t>(align), 2); }
 #endif
 
 namespace {
 
 enum { TIMES = 1000 };
 
+const auto ALIGN = static_cast<std::align_val_t>(128);
+
+void delete_plainly(void *const p[8])
+{
+    for (int i = 0; i < 2; i++) {
+        operator delete(p[i]);
+        operator delete[](p[2 + i]);
+        operator delete(p[4 + i], ALIGN);
+        operator delete[](p[6 + i], ALIGN);
+    }
+}
+
+void delete_with_size(void *const p[8], std::size_t size)
+{
+    for (int i = 0; i < 2; i++) {
+        operator delete(p[i], size);
+        operator delete[](p[2 + i], size);
+        operator delete(p[4 + i], size, ALIGN);
+        operator delete[](p[6 + i], size, ALIGN);
+    }
+}
+
+void delete_with_tag(void *const p[8])
+{
+    for (int i = 0; i < 2; i++) {
+        operator delete(p[i], std::nothrow);
+        operator delete[](p[2 + i], std::nothrow);
+        operator delete(p[4 + i], ALIGN, std::nothrow);
+        operator delete[](p[6 + i], ALIGN, std::nothrow);
+    }
+}
+
 /* Each form of new with each form of delete that fits it; by name, for the compiler to leave them alone. */
 void each_form(std::size_t size)
 {
-    const auto align = static_cast<std::align_val_t>(128);
     for (int way = 0; way < 3; way++) {
-        void *p[8] = {operator new(size),        operator new(size, std::nothrow),        operator new[](size),
-                      operator new[](size, std::nothrow), operator new(size, align),      operator new(size, align, std::nothrow),
-                      operator new[](size, align), operator new[](size, align, std::nothrow)};
+        void *p[8] = {operator new(size),          operator new(size, std::nothrow),
+                      operator new[](size),        operator new[](size, std::nothrow),
+                      operator new(size, ALIGN),   operator new(size, ALIGN, std::nothrow),
+                      operator new[](size, ALIGN), operator new[](size, ALIGN, std::nothrow)};
         for (int i = 0; i < 8; i++) {
             CHECK(p[i] != nullptr && reinterpret_cast<std::uintptr_t>(p[i]) % (i < 4 ? 16 : 128) == 0, "form %d", i);
         }
-        for (int i = 0; i < 2; i++) {
-            way == 0 ? operator delete(p[i]) : way == 1 ? operator delete(p[i], size) : operator delete(p[i], std::nothrow);
-            way == 0 ? operator delete[](p[2 + i]) : way == 1 ? operator delete[](p[2 + i], size) : operator delete[](p[2 + i], std::nothrow);
-            way == 0   ? operator delete(p[4 + i], align)
-            : way == 1 ? operator delete(p[4 + i], size, align)
-                       : operator delete(p[4 + i], align, std::nothrow);
-            way == 0   ? operator delete[](p[6 + i], align)
-            : way == 1 ? operator delete[](p[6 + i], size, align)
-                       : operator delete[](p[6 + i], align, std::nothrow);
+        if (way == 0) {
+            delete_plainly(p);
+        } else if (way == 1) {
+            delete_with_size(p, size);
+        } else {
+            delete_with_tag(p);
         }
     }
 }
