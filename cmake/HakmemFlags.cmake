@@ -25,6 +25,10 @@ target_compile_definitions(hakmem_build INTERFACE
   HK_DEBUG=$<BOOL:${HAKMEM_DEBUG}>
   HK_OVERRIDE=$<BOOL:${HAKMEM_OVERRIDE}>
   HK_VERSION="${PROJECT_VERSION}")
+# malloc and its reports run on whatever stack a program's thread has, 16 KiB at least (tests/process/small_stack.c).
+if(NOT HAKMEM_SANITIZE AND NOT HAKMEM_DEBUG)
+  target_compile_options(hakmem_build INTERFACE -Wframe-larger-than=3584)
+endif()
 # Whoever defines malloc must not have the compiler recognise it: "malloc + memset" would become a call of calloc.
 set(hakmem_no_builtin)
 foreach(name IN ITEMS malloc calloc realloc free aligned_alloc memalign posix_memalign valloc pvalloc)

@@ -36,6 +36,9 @@ endforeach()
 set_target_properties(hakmem PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 # nodelete: blocks outlive dlclose(), so their allocator does too. Bsymbolic-functions: HAKMEM calls itself, without a PLT.
 target_link_options(hakmem PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,-z,noseparate-code,-z,initfirst -Wl,-Bsymbolic-functions)
+# But for these: a program may have its own.
+target_link_options(hakmem PRIVATE -Wl,--dynamic-list=${CMAKE_CURRENT_LIST_DIR}/process_malloc.list)
+set_target_properties(hakmem PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/process_malloc.list)
 if(HAKMEM_OVERRIDE)
   # In the shared library only: a static program has but one dlopen, which a definition in the archive would hide from it.
   include(CheckSymbolExists)

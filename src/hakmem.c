@@ -1,5 +1,6 @@
 /* The whole library as one translation unit, rooms bottom up. Each file also compiles by itself. */
 #include "base/fatal.c"
+#include "base/lifeline.c"
 #include "base/lock.c"
 #include "base/say.c"
 #include "os/passed.c"
@@ -63,6 +64,7 @@
 #include "api/life.c"
 #include "api/malloc.c"
 #include "api/mappings.c"
+#include "api/process_malloc.c"
 #include "api/operators.c"
 #include "api/introspect.c"
 #include "api/deepbind.c"

@@ -13,5 +13,6 @@ void *hk_malloc_slow_for(size_t size, void *caller);
 /* align is a power of two. */
 void *hk_aligned_slow(size_t align, size_t size, void *caller);
 void hk_free_slow(void *block);
+void hk_delete_slow(void *block);
 
 #endif

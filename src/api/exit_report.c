@@ -34,6 +34,7 @@ void hk_reports_begin(void)
     reports.last_ms = now;
     hk_store(reports.xasked, false);
     hk_store(reports.xbusy, false);
+    hk_report_fork_child();
 }
 
 static bool has_ending(const char *text, const char *end)
@@ -42,32 +43,36 @@ static bool has_ending(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-static void write_report(int fd, const char *path)
+static bool write_report(int fd, const char *path)
 {
-    struct hk_report report;
-    hk_report_take(&report, reports.started_ms);
+    struct hk_report *report = hk_report_open();
+    if (report == NULL)
+        return false;
+    hk_report_take(report, reports.started_ms);
     if (has_ending(path, ".json"))
-        hk_report_json(fd, &report);
+        hk_report_json(fd, report);
     else if (has_ending(path, ".prom"))
-        hk_report_metrics(fd, &report);
+        hk_report_metrics(fd, report);
     else
-        hk_report_text(fd, &report);
+        hk_report_text(fd, report);
+    hk_report_close(report);
+    return true;
 }
 
 /* False if there can be no file beside it. */
 static bool write_beside(const char *real_path, const char *path)
 {
     struct hk_text beside;
-    hk_text_init(&beside, -1);
+    hk_text_init(&beside, HK_NOWHERE);
     hk_text_add(&beside, "%s.%d.tmp", real_path, hk_os.process_id());
     if (!hk_path_end(&beside) || !hk_os.is_replaceable(real_path))
         return false;
     int fd = hk_os.create(beside.bytes);
     if (fd < 0)
         return false;
-    write_report(fd, path);
+    bool written = write_report(fd, path);
     hk_os.close(fd);
-    return hk_os.rename(beside.bytes, real_path);
+    return written && hk_os.rename(beside.bytes, real_path);
 }
 
 static bool write_in_place(const char *real_path, const char *path)
@@ -75,27 +80,32 @@ static bool write_in_place(const char *real_path, const char *path)
     int fd = hk_os.create(real_path);
     if (fd < 0)
         return false;
-    write_report(fd, path);
+    bool written = write_report(fd, path);
     hk_os.close(fd);
-    return true;
+    return written;
+}
+
+static bool is_stderr(const char *path) { return strcmp(path, "-") == 0; }
+
+static bool write_to_file(const char *path)
+{
+    struct hk_text real_path;
+    return hk_named_path(&real_path, path) && (write_beside(real_path.bytes, path) || write_in_place(real_path.bytes, path));
 }
 
 HK_EXPORT int hak_report(const char *path)
 {
-    struct hk_text real_path;
-    if (strcmp(path, "-") == 0) {
-        write_report(HK_STDERR, path);
-        return 0;
-    }
-    bool written =
-        hk_named_path(&real_path, path) && (write_beside(real_path.bytes, path) || write_in_place(real_path.bytes, path));
-    return written ? 0 : -1;
+    if (!is_stderr(path))
+        return write_to_file(path) ? 0 : -1;
+    return write_report(HK_STDERR_ASKED_FOR, path) ? 0 : -1;
 }
 
 static void write_wanted(void)
 {
-    if (hak_report(hk_options.report) != 0)
-        hk_say("the report cannot be written to \"%s\"", hk_options.report);
+    const char *path = hk_options.report;
+    bool written = is_stderr(path) ? write_report(HK_STDERR, path) : write_to_file(path);
+    if (!written)
+        hk_say("the report cannot be written to \"%s\"", path);
 }
 
 bool hk_reports_wanted(void)
@@ -156,19 +166,21 @@ static void stop_background_reports(void)
         hk_os.pause();
 }
 
-HK_EXPORT int hak_heap_profile(const char *path)
+static bool write_heap_profile(const char *path, int standard_error)
 {
     int fd = hk_life_started() && hk_watch.mean != 0 ? hk_named_file(path, hk_os.create) : -1;
     if (fd < 0)
-        return -1;
-    hk_heap_profile_write(fd);
+        return false;
+    hk_heap_profile_write(fd == HK_STDERR ? standard_error : fd);
     hk_named_file_close(fd);
-    return 0;
+    return true;
 }
+
+HK_EXPORT int hak_heap_profile(const char *path) { return write_heap_profile(path, HK_STDERR_ASKED_FOR) ? 0 : -1; }
 
 void hk_exit_report(void)
 {
-    if (hk_options.heap_profile != NULL && hak_heap_profile(hk_options.heap_profile) != 0)
+    if (hk_options.heap_profile != NULL && !write_heap_profile(hk_options.heap_profile, HK_STDERR))
         hk_say("the heap profile cannot be written to \"%s\"", hk_options.heap_profile);
     if (hk_options.report == NULL)
         return;

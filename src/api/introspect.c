@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "base/say.h"
 #include "hakmem.h"
-#include "report/census.h"
+#include "report/report.h"
 
 struct mallinfo2 hk_mallinfo2(void);
 struct mallinfo hk_mallinfo(void);
@@ -24,20 +24,31 @@ static size_t free_for_use(const struct hk_census *census)
     return census->sum.in_bins + census->sum.free_in_slabs + census->idle_dirty + census->idle_clean;
 }
 
+static struct mallinfo2 info_of(const struct hk_census *census)
+{
+    return (struct mallinfo2){
+        .arena = in_use(census) + free_for_use(census) + census->sum.tails,
+        .ordblks = census->sum.slabs,
+        .hblks = census->tiers[HK_TIER_BIG].live_blocks,
+        .hblkhd = census->parts[HK_PART_big_live],
+        .fsmblks = census->sum.in_bins,
+        .uordblks = in_use(census),
+        .fordblks = free_for_use(census),
+        .keepcost = census->idle_dirty + census->parts[HK_PART_big_cached],
+    };
+}
+
+/* All zero if memory for it is refused, of which it says nothing else. */
 struct mallinfo2 hk_mallinfo2(void)
 {
-    struct hk_census census;
-    hk_census_take(&census);
-    return (struct mallinfo2){
-        .arena = in_use(&census) + free_for_use(&census) + census.sum.tails,
-        .ordblks = census.sum.slabs,
-        .hblks = census.tiers[HK_TIER_BIG].live_blocks,
-        .hblkhd = census.parts[HK_PART_big_live],
-        .fsmblks = census.sum.in_bins,
-        .uordblks = in_use(&census),
-        .fordblks = free_for_use(&census),
-        .keepcost = census.idle_dirty + census.parts[HK_PART_big_cached],
-    };
+    struct mallinfo2 info = {.arena = 0};
+    struct hk_report *report = hk_report_open();
+    if (report == NULL)
+        return info;
+    hk_census_take(&report->census);
+    info = info_of(&report->census);
+    hk_report_close(report);
+    return info;
 }
 
 static int clamped(size_t value) { return (int)hk_min(value, (size_t)__INT_MAX__); }
@@ -57,12 +68,11 @@ struct mallinfo hk_mallinfo(void)
     };
 }
 
-/* glibc's knobs set what HAKMEM finds out by itself: they are accepted, so that a program that insists goes on. */
-int hk_mallopt(int parameter, int value)
-{
-    (void)value;
-    return parameter >= M_ARENA_MAX && parameter <= M_MXFAST;
-}
+enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };
+
+/* glibc's knobs set what HAKMEM finds out by itself. The answer is glibc's, so that a program that insists goes on: 1 for all, also for
+ * what it does not know, but for one value. */
+int hk_mallopt(int parameter, int value) { return parameter != M_MXFAST || (value >= 0 && value <= LARGEST_MXFAST); }
 
 /* glibc's sizes are those of free chunks. */
 static void info_classes(FILE *file, const struct hk_census *census)
@@ -93,27 +103,33 @@ static size_t blocks_in_bins(const struct hk_census *census)
     return blocks;
 }
 
+static void write_info(FILE *file, const struct hk_census *census)
+{
+    const struct hk_tallies *bigs = &census->tiers[HK_TIER_BIG];
+    fprintf(file, "<malloc version=\"hakmem-%s\">\n<heap nr=\"0\">\n", HK_VERSION);
+    info_classes(file, census);
+    info_total(file, "fast", blocks_in_bins(census), census->sum.in_bins);
+    info_total(file, "rest", census->sum.slabs, free_for_use(census) - census->sum.in_bins);
+    info_total(file, "live", census->sum.live_blocks, census->sum.live + census->sum.rounding);
+    fprintf(file, "</heap>\n");
+    info_total(file, "mmap", bigs->live_blocks, bigs->live);
+    fprintf(file, "<system type=\"current\" size=\"%zu\"/>\n", census->mapped);
+    for (unsigned part = 0; part < HK_PARTS; part++)
+        fprintf(file, "<aspace type=\"%s\" size=\"%zu\"/>\n", hk_part_rows[part].name, census->parts[part]);
+    fprintf(file, "</malloc>\n");
+}
+
 /* The shape is glibc's, with one heap: fast is what threads have ready, rest what is free behind them. */
 int hk_malloc_info(int options, FILE *file)
 {
-    struct hk_census census;
-    if (options != 0) {
-        errno = EINVAL;
-        return -1;
-    }
-    hk_census_take(&census);
-    const struct hk_tallies *bigs = &census.tiers[HK_TIER_BIG];
-    fprintf(file, "<malloc version=\"hakmem-%s\">\n<heap nr=\"0\">\n", HK_VERSION);
-    info_classes(file, &census);
-    info_total(file, "fast", blocks_in_bins(&census), census.sum.in_bins);
-    info_total(file, "rest", census.sum.slabs, free_for_use(&census) - census.sum.in_bins);
-    info_total(file, "live", census.sum.live_blocks, census.sum.live + census.sum.rounding);
-    fprintf(file, "</heap>\n");
-    info_total(file, "mmap", bigs->live_blocks, bigs->live);
-    fprintf(file, "<system type=\"current\" size=\"%zu\"/>\n", census.mapped);
-    for (unsigned part = 0; part < HK_PARTS; part++)
-        fprintf(file, "<aspace type=\"%s\" size=\"%zu\"/>\n", hk_part_rows[part].name, census.parts[part]);
-    fprintf(file, "</malloc>\n");
+    if (options != 0)
+        return EINVAL;
+    struct hk_report *report = hk_report_open();
+    if (report == NULL)
+        return ENOMEM;
+    hk_census_take(&report->census);
+    write_info(file, &report->census);
+    hk_report_close(report);
     return 0;
 }
 
@@ -124,3 +140,5 @@ HK_REPLACES(struct mallinfo, mallinfo, (void), hk_mallinfo)
 HK_REPLACES(int, mallopt, (int parameter, int value), hk_mallopt)
 HK_REPLACES(int, malloc_info, (int options, FILE *file), hk_malloc_info)
 HK_REPLACES(void, malloc_stats, (void), hk_malloc_stats)
+HK_REPLACES(struct mallinfo, __libc_mallinfo, (void), hk_mallinfo)
+HK_REPLACES(int, __libc_mallopt, (int parameter, int value), hk_mallopt)

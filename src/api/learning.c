@@ -104,7 +104,7 @@ static void write_lost(uint64_t now)
     uint64_t lost = hk_decisions_lost();
     if (lost == 0)
         return;
-    hk_text_init(&line, -1);
+    hk_text_init(&line, HK_NOWHERE);
     hk_explain_log(&line, since_begin(now), lost, "more was decided in a tick than can wait: so many decisions are not told");
     write_to_log(since_begin(now), &line);
 }
@@ -116,7 +116,7 @@ static void write_decisions(uint64_t now)
     for (struct hk_decision decision; hk_decision_take(&decision);) {
         struct hk_text line;
         decision.ms = since_begin(decision.ms);
-        hk_text_init(&line, -1);
+        hk_text_init(&line, HK_NOWHERE);
         hk_explain_decision(&line, &decision);
         write_to_log(decision.ms, &line);
     }
@@ -128,7 +128,7 @@ static void write_trace(uint64_t now, const struct hk_signals *saw)
     struct hk_text line;
     if (hk_options.learn_trace == NULL)
         return;
-    hk_text_init(&line, -1);
+    hk_text_init(&line, HK_NOWHERE);
     if (learning.trace_bytes == 0)
         hk_explain_options(&line, &learning.learner);
     hk_explain_signals(&line, since_begin(now), saw);

@@ -19,7 +19,8 @@
 
 /* Key destructors run in up to four rounds. The cache outlives the first, in which the program's own destructors free what
  * the thread had; what they do later is served without a cache. Not later than that: a thread whose first malloc comes from
- * such a destructor begins its cache in the middle of the rounds, and has to end it in what is left of them. */
+ * such a destructor begins its cache in the middle of the rounds, and has to end it in what is left of them. If nothing is left of
+ * them, others find the cache by its lifeline. */
 enum { LAST_ROUND = 2 };
 
 static struct {
@@ -42,6 +43,7 @@ bool hk_life_dawning(void)
 
 static bool step_options(void)
 {
+    hk_stderr_begin();
     hk_options_read();
     if (hk_reports_wanted())
         hk_options.background = 1;
@@ -151,6 +153,8 @@ static void fork_child(void)
     struct hk_cache *self = hk_cache_self();
     HK_COUNT(forks, 1);
     hk_background_reset();
+    if (self != NULL)
+        hk_lifeline_renew(&self->lifeline);
     if (alone_at_fork)
         return;
     hk_watch_fork_child();

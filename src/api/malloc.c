@@ -23,15 +23,22 @@
 /* Whose code called malloc or its kin; in the function that has the name, and in what it ends with. */
 #define CALLER __builtin_return_address(0)
 
-static HK_COLD void *refused(size_t size)
+static HK_COLD void note_refusal(size_t size)
 {
-    if (!hk_life_started() && hk_life_dawning())
-        return NULL; /* errno lies in thread-local storage */
     HK_COUNT(out_of_memory, 1);
     HK_TRACE(&hk_ring_shared, refuse, size, 0);
     /* What no address space could hold says nothing about memory. */
     if (size < (size_t)1 << HK_ADDRESS_BITS)
         hk_first_refusal_report(size);
+}
+
+static bool can_be_told(void) { return hk_life_started() || !hk_life_dawning(); }
+
+static HK_COLD void *refused(size_t size)
+{
+    if (!can_be_told())
+        return NULL; /* errno lies in thread-local storage */
+    note_refusal(size);
     errno = ENOMEM;
     return NULL;
 }
@@ -117,11 +124,17 @@ HK_INLINE void *alloc_quietly(size_t size, size_t align, bool *zeroed, void *cal
     return alloc_unseen(size, align, zeroed);
 }
 
-static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
+HK_INLINE void *alloc_then_tick(size_t size, size_t align, bool *zeroed, void *caller)
 {
     void *block = alloc_quietly(size, align, zeroed, caller);
     if (HK_UNLIKELY(hk_learning_is_due()))
         hk_learning_tick();
+    return block;
+}
+
+static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
+{
+    void *block = alloc_then_tick(size, align, zeroed, caller);
     return HK_LIKELY(block != NULL) ? block : refused(size);
 }
 
@@ -185,24 +198,56 @@ static bool free_seen(void *block)
     return hk_hit_give(block, hk_map_lookup((uintptr_t)block));
 }
 
+/* A wrong pointer that can be told at once is, by the name of its call. */
+static void free_named(enum hk_call call, void *block, uint32_t route)
+{
+    struct hk_cache *cache = hk_life_cache();
+    if (route == 0)
+        hk_cache_free_foreign(call, block);
+    else
+        hk_cache_free(cache, block, route);
+}
+
+static bool is_big(uint32_t route) { return route != 0 && hk_route_class(route) == HK_CLASS_BIG; }
+
 /* All frees come here where calls are to be seen. */
-static HK_NOINLINE void free_at_the_edge(void *block)
+static HK_NOINLINE void free_at_the_edge(enum hk_call call, void *block)
 {
     if (block == NULL || (!hk_life_started() && hk_life_dawning()))
         return;
+    uint32_t route = hk_map_lookup((uintptr_t)block);
+    if (call != HK_CALL_FREE && is_big(route))
+        hk_big_check(call, block);
     if (!hk_watch.on || !free_seen(block))
-        hk_cache_free(hk_life_cache(), block, hk_map_lookup((uintptr_t)block));
+        free_named(call, block, route);
+}
+
+/* 0 too where calls are to be seen. */
+HK_INLINE uint32_t route_unseen(const void *block)
+{
+    return HK_LIKELY(!HK_LOAD_SETTLED(hk_watch.on)) ? hk_map_lookup((uintptr_t)block) : 0;
 }
 
 /* Nearly always it is a block of HAKMEM's, in a thread that has its cache: nothing else needs to be asked. */
 HK_NOINLINE void hk_free_slow(void *block)
 {
-    uint32_t route = HK_LIKELY(!HK_LOAD_SETTLED(hk_watch.on)) ? hk_map_lookup((uintptr_t)block) : 0;
+    uint32_t route = route_unseen(block);
     struct hk_cache *cache = route != 0 ? hk_cache_self() : NULL;
     if (HK_LIKELY(cache != NULL))
         hk_cache_free(cache, block, route);
     else
-        free_at_the_edge(block);
+        free_at_the_edge(HK_CALL_FREE, block);
+}
+
+/* Big blocks are asked about at the edge, before anybody calls it a free. */
+HK_NOINLINE void hk_delete_slow(void *block)
+{
+    uint32_t route = route_unseen(block);
+    struct hk_cache *cache = route != 0 && !is_big(route) ? hk_cache_self() : NULL;
+    if (HK_LIKELY(cache != NULL))
+        hk_cache_free(cache, block, route);
+    else
+        free_at_the_edge(HK_CALL_DELETE, block);
 }
 
 HK_EXPORT const char *hak_version(void) { return HK_VERSION; }
@@ -254,7 +299,7 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
 }
 
 /* Bytes that can be used at `block`; fatal if it is no block of HAKMEM's. For another allocator's: what can be read there. */
-static size_t extent(const void *block, bool *foreign)
+static size_t extent(enum hk_call call, const void *block, bool *foreign)
 {
     uint32_t route = hk_map_lookup((uintptr_t)block);
     *foreign = route == 0;
@@ -263,14 +308,14 @@ static size_t extent(const void *block, bool *foreign)
             return hk_classes[hk_route_class(route)].size;
         const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
         if (slab->start != (uintptr_t)block)
-            hk_slab_invalid("pointer inside a block", block);
+            hk_slab_invalid(call, "pointer inside a block", block);
         return slab->asked;
     }
     size_t readable = hk_dawn_size(block);
     if (readable == SIZE_MAX)
         readable = hk_foreign_readable(block);
     if (readable == 0)
-        hk_slab_invalid("pointer not from this allocator", block);
+        hk_slab_invalid(call, "pointer not from this allocator", block);
     return readable;
 }
 
@@ -352,7 +397,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
         return NULL;
     }
     bool foreign;
-    size_t now = extent(block, &foreign);
+    size_t now = extent(HK_CALL_REALLOC, block, &foreign);
     if (foreign)
         return foreign_realloc(block, size, now);
     void *resized = hk_watch.on ? resize_seen(block, size, now, CALLER) : resized_here(block, size, now);
@@ -396,9 +441,12 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
     if (alignment % sizeof(void *) != 0 || !hk_is_pow2(alignment))
         return EINVAL;
     bool zeroed;
-    void *aligned = alloc_quietly(size, hk_max(alignment, HK_FINE_STEP), &zeroed, CALLER);
-    if (aligned == NULL)
-        return ENOMEM;
+    void *aligned = alloc_then_tick(size, hk_max(alignment, HK_FINE_STEP), &zeroed, CALLER);
+    if (aligned == NULL) {
+        if (can_be_told())
+            note_refusal(size);
+        return ENOMEM; /* errno is the program's */
+    }
     *block = aligned;
     return 0;
 }
@@ -417,7 +465,7 @@ HK_EXPORT size_t hak_usable_size(void *block)
     bool foreign;
     if (block == NULL)
         return 0;
-    size_t bytes = extent(block, &foreign);
+    size_t bytes = extent(HK_CALL_USABLE_SIZE, block, &foreign);
     return foreign && hk_dawn_size(block) == SIZE_MAX ? 0 : bytes;
 }
 
@@ -427,6 +475,7 @@ HK_EXPORT int hak_trim(size_t keep)
     struct hk_cache *cache = hk_life_cache();
     if (cache == NULL)
         return 0;
+    hk_caches_reap(UINT32_MAX);
     size_t bytes = hk_cache_trim(cache);
     return bytes + hk_giveback_all() > 0;
 }
@@ -434,17 +483,12 @@ HK_EXPORT int hak_trim(size_t keep)
 HK_REPLACES(void *, malloc, (size_t size), hak_malloc)
 HK_REPLACES(void *, calloc, (size_t count, size_t size), hak_calloc)
 HK_REPLACES(void *, realloc, (void *block, size_t size), hak_realloc)
-HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), hak_reallocarray)
 HK_REPLACES(void, free, (void *block), hak_free)
-HK_REPLACES(void, cfree, (void *block), hak_free)
-HK_REPLACES(void, free_sized, (void *block, size_t size), hak_free_sized)
-HK_REPLACES(void, free_aligned_sized, (void *block, size_t alignment, size_t size), hak_free_aligned_sized)
 HK_REPLACES(void *, aligned_alloc, (size_t alignment, size_t size), hak_aligned_alloc)
 HK_REPLACES(void *, memalign, (size_t alignment, size_t size), hak_memalign)
 HK_REPLACES(int, posix_memalign, (void **block, size_t alignment, size_t size), hak_posix_memalign)
 HK_REPLACES(void *, valloc, (size_t size), hak_valloc)
 HK_REPLACES(void *, pvalloc, (size_t size), hak_pvalloc)
-HK_REPLACES(size_t, malloc_usable_size, (void *block), hak_usable_size)
 HK_REPLACES(int, malloc_trim, (size_t keep), hak_trim)
 HK_REPLACES(void *, __libc_malloc, (size_t size), hak_malloc)
 HK_REPLACES(void *, __libc_calloc, (size_t count, size_t size), hak_calloc)

@@ -14,7 +14,7 @@ bool hk_path_end(struct hk_text *path)
 
 bool hk_named_path(struct hk_text *path, const char *name)
 {
-    hk_text_init(path, -1);
+    hk_text_init(path, HK_NOWHERE);
     for (const char *at = name; *at != 0; at++) {
         if (at[0] == '%' && at[1] == 'p') {
             hk_text_add(path, "%d", hk_os.process_id());
@@ -36,6 +36,6 @@ int hk_named_file(const char *name, int (*open)(const char *path))
 
 void hk_named_file_close(int fd)
 {
-    if (fd != HK_STDERR)
+    if (fd > HK_STDERR)
         hk_os.close(fd);
 }

@@ -1,5 +1,8 @@
 /* C++ operators new and delete, in all forms, under their Itanium ABI names: a program in C++ needs nothing else, and
- * one in C does not get the C++ library by it. This file is compiled with -fexceptions: bad_alloc passes through. */
+ * one in C does not get the C++ library by it. This file is compiled with -fexceptions: bad_alloc passes through.
+ *
+ * A program may replace some of them, most often new and delete without anything more. As the standard has it, each other form calls a
+ * plainer one, whoever's that is:   delete[] with a size -> delete[] -> delete     new[] -> new     nothrow: what throws, caught */
 #include <dlfcn.h>
 
 #include "api/entry.h"
@@ -11,6 +14,15 @@
 #pragma weak dladdr
 
 typedef void (*new_handler)(void);
+
+HK_PROCESS(void *, process_new, (size_t size), _Znwm, hk_operator_new)
+HK_PROCESS(void *, process_new_array, (size_t size), _Znam, hk_operator_new_array)
+HK_PROCESS(void *, process_new_aligned, (size_t size, size_t align), _ZnwmSt11align_val_t, hk_operator_new_aligned)
+HK_PROCESS(void *, process_new_array_aligned, (size_t size, size_t align), _ZnamSt11align_val_t, hk_operator_new_array_aligned)
+HK_PROCESS(void, process_delete, (void *block), _ZdlPv, hk_operator_delete)
+HK_PROCESS(void, process_delete_array, (void *block), _ZdaPv, hk_operator_delete_array)
+HK_PROCESS(void, process_delete_aligned, (void *block, size_t align), _ZdlPvSt11align_val_t, hk_operator_delete_aligned)
+HK_PROCESS(void, process_delete_array_aligned, (void *block, size_t align), _ZdaPvSt11align_val_t, hk_operator_delete_array_aligned)
 
 /* Of whichever C++ library the program has: std::get_new_handler and std::__throw_bad_alloc. */
 extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
@@ -63,30 +75,58 @@ static HK_NOINLINE void *new_slow(size_t align, size_t size, void *caller)
     }
 }
 
-/* What the handler throws must be swallowed, which C cannot: the C++ library's own form does it, around the throwing form. */
+static const char *const nothrow_names[] = {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t"};
+static const char *const nothrow_aligned_names[] = {"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"};
+
+/* What the throwing form or the handler throws must be swallowed, which C cannot: the C++ library's own form does it. */
+static HK_COLD void *nothrow_by_library(size_t align, size_t size, bool array)
+{
+    static const char tag = 0;
+    if (dlsym == NULL)
+        return NULL;
+    if (align <= HK_FINE_STEP) {
+        void *(*next)(size_t, const void *) = (void *(*)(size_t, const void *))dlsym(RTLD_NEXT, nothrow_names[array]);
+        return next != NULL ? next(size, &tag) : NULL;
+    }
+    void *(*next)(size_t, size_t, const void *) =
+        (void *(*)(size_t, size_t, const void *))dlsym(RTLD_NEXT, nothrow_aligned_names[array]);
+    return next != NULL ? next(size, align, &tag) : NULL;
+}
+
 static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, void *caller)
 {
     void *block = align <= HK_FINE_STEP ? hk_malloc_slow_for(size, caller) : hk_aligned_slow(align, size, caller);
-    if (HK_LIKELY(block != NULL) || current_handler(caller) == NULL || dlsym == NULL)
-        return block;
-    static const char nothrow = 0;
-    if (align <= HK_FINE_STEP) {
-        void *(*next)(size_t, const void *) = (void *(*)(size_t, const void *))dlsym(RTLD_NEXT, "_ZnwmRKSt9nothrow_t");
-        return next != NULL ? next(size, &nothrow) : NULL;
-    }
-    void *(*next)(size_t, size_t, const void *) =
-        (void *(*)(size_t, size_t, const void *))dlsym(RTLD_NEXT, "_ZnwmSt11align_val_tRKSt9nothrow_t");
-    return next != NULL ? next(size, align, &nothrow) : NULL;
+    bool final = HK_LIKELY(block != NULL) || current_handler(caller) == NULL;
+    return final ? block : nothrow_by_library(align, size, false);
 }
 
-/* Shared by name only: the aliases below are what others call. */
 void *hk_operator_new(size_t size);
+void *hk_operator_new_array(size_t size);
 void *hk_operator_new_nothrow(size_t size, const void *tag);
+void *hk_operator_new_array_nothrow(size_t size, const void *tag);
 void *hk_operator_new_aligned(size_t size, size_t align);
+void *hk_operator_new_array_aligned(size_t size, size_t align);
 void *hk_operator_new_aligned_nothrow(size_t size, size_t align, const void *tag);
-void hk_operator_delete(void *block);
-void hk_operator_delete_2(void *block, size_t hint);
-void hk_operator_delete_3(void *block, size_t hint, size_t other);
+void *hk_operator_new_array_aligned_nothrow(size_t size, size_t align, const void *tag);
+
+/* Are the forms that throw HAKMEM's? */
+static bool throwing_is_ours(bool array)
+{
+    void *(*single)(size_t) = process_new;
+    void *(*several)(size_t) = process_new_array;
+    HK_FORGET(single);
+    HK_FORGET(several);
+    return single == hk_operator_new && (!array || several == hk_operator_new_array);
+}
+
+static bool throwing_aligned_is_ours(bool array)
+{
+    void *(*single)(size_t, size_t) = process_new_aligned;
+    void *(*several)(size_t, size_t) = process_new_array_aligned;
+    HK_FORGET(single);
+    HK_FORGET(several);
+    return single == hk_operator_new_aligned && (!array || several == hk_operator_new_array_aligned);
+}
 
 void *hk_operator_new(size_t size)
 {
@@ -94,11 +134,26 @@ void *hk_operator_new(size_t size)
     return HK_LIKELY(block != NULL) ? block : new_slow(HK_FINE_STEP, size, __builtin_return_address(0));
 }
 
+void *hk_operator_new_array(size_t size) { return HK_WHOEVER(process_new)(size); }
+
+HK_INLINE void *new_nothrow(size_t size, bool array, void *caller)
+{
+    if (HK_UNLIKELY(!throwing_is_ours(array)))
+        return nothrow_by_library(HK_FINE_STEP, size, array);
+    void *block = hk_hit_malloc(size);
+    return HK_LIKELY(block != NULL) ? block : nothrow_slow(HK_FINE_STEP, size, caller);
+}
+
 void *hk_operator_new_nothrow(size_t size, const void *tag)
 {
     (void)tag;
-    void *block = hk_hit_malloc(size);
-    return HK_LIKELY(block != NULL) ? block : nothrow_slow(HK_FINE_STEP, size, __builtin_return_address(0));
+    return new_nothrow(size, false, __builtin_return_address(0));
+}
+
+void *hk_operator_new_array_nothrow(size_t size, const void *tag)
+{
+    (void)tag;
+    return new_nothrow(size, true, __builtin_return_address(0));
 }
 
 void *hk_operator_new_aligned(size_t size, size_t align)
@@ -106,51 +161,110 @@ void *hk_operator_new_aligned(size_t size, size_t align)
     return new_slow(align, size, __builtin_return_address(0));
 }
 
+void *hk_operator_new_array_aligned(size_t size, size_t align) { return HK_WHOEVER(process_new_aligned)(size, align); }
+
+HK_INLINE void *new_aligned_nothrow(size_t size, size_t align, bool array, void *caller)
+{
+    return throwing_aligned_is_ours(array) ? nothrow_slow(align, size, caller)
+                                           : nothrow_by_library(hk_max(align, HK_FINE_STEP + 1), size, array);
+}
+
 void *hk_operator_new_aligned_nothrow(size_t size, size_t align, const void *tag)
 {
     (void)tag;
-    return nothrow_slow(align, size, __builtin_return_address(0));
+    return new_aligned_nothrow(size, align, false, __builtin_return_address(0));
 }
+
+void *hk_operator_new_array_aligned_nothrow(size_t size, size_t align, const void *tag)
+{
+    (void)tag;
+    return new_aligned_nothrow(size, align, true, __builtin_return_address(0));
+}
+
+/* Size, alignment and the nothrow tag are hints that the owner map makes unnecessary. */
+void hk_operator_delete(void *block);
+void hk_operator_delete_aligned(void *block, size_t align);
+void hk_operator_delete_by_plain(void *block, size_t hint);
+void hk_operator_delete_array(void *block);
+void hk_operator_delete_by_array(void *block, size_t hint);
+void hk_operator_delete_by_aligned(void *block, size_t size, size_t align);
+void hk_operator_delete_by_aligned_nothrow(void *block, size_t align, size_t tag);
+void hk_operator_delete_array_aligned(void *block, size_t align);
+void hk_operator_delete_by_array_aligned(void *block, size_t size, size_t align);
+void hk_operator_delete_by_array_aligned_nothrow(void *block, size_t align, size_t tag);
 
 void hk_operator_delete(void *block)
 {
     if (HK_UNLIKELY(!hk_hit_free(block)))
-        hk_free_slow(block);
+        hk_delete_slow(block);
 }
 
-/* Size, alignment and the nothrow tag are hints that the owner map makes unnecessary. */
-void hk_operator_delete_2(void *block, size_t hint)
+void hk_operator_delete_aligned(void *block, size_t align)
 {
-    (void)hint;
+    (void)align;
     hk_operator_delete(block);
 }
 
-void hk_operator_delete_3(void *block, size_t hint, size_t other)
+void hk_operator_delete_by_plain(void *block, size_t hint)
 {
     (void)hint;
-    (void)other;
-    hk_operator_delete(block);
+    HK_WHOEVER(process_delete)(block);
+}
+
+void hk_operator_delete_array(void *block) { HK_WHOEVER(process_delete)(block); }
+
+void hk_operator_delete_by_array(void *block, size_t hint)
+{
+    (void)hint;
+    HK_WHOEVER(process_delete_array)(block);
+}
+
+void hk_operator_delete_by_aligned(void *block, size_t size, size_t align)
+{
+    (void)size;
+    HK_WHOEVER(process_delete_aligned)(block, align);
+}
+
+void hk_operator_delete_by_aligned_nothrow(void *block, size_t align, size_t tag)
+{
+    (void)tag;
+    HK_WHOEVER(process_delete_aligned)(block, align);
+}
+
+void hk_operator_delete_array_aligned(void *block, size_t align) { HK_WHOEVER(process_delete_aligned)(block, align); }
+
+void hk_operator_delete_by_array_aligned(void *block, size_t size, size_t align)
+{
+    (void)size;
+    HK_WHOEVER(process_delete_array_aligned)(block, align);
+}
+
+void hk_operator_delete_by_array_aligned_nothrow(void *block, size_t align, size_t tag)
+{
+    (void)tag;
+    HK_WHOEVER(process_delete_array_aligned)(block, align);
 }
 
 HK_REPLACES(void *, _Znwm, (size_t size), hk_operator_new)
-HK_REPLACES(void *, _Znam, (size_t size), hk_operator_new)
+HK_REPLACES(void *, _Znam, (size_t size), hk_operator_new_array)
 HK_REPLACES(void *, _ZnwmRKSt9nothrow_t, (size_t size, const void *tag), hk_operator_new_nothrow)
-HK_REPLACES(void *, _ZnamRKSt9nothrow_t, (size_t size, const void *tag), hk_operator_new_nothrow)
+HK_REPLACES(void *, _ZnamRKSt9nothrow_t, (size_t size, const void *tag), hk_operator_new_array_nothrow)
 HK_REPLACES(void *, _ZnwmSt11align_val_t, (size_t size, size_t align), hk_operator_new_aligned)
-HK_REPLACES(void *, _ZnamSt11align_val_t, (size_t size, size_t align), hk_operator_new_aligned)
+HK_REPLACES(void *, _ZnamSt11align_val_t, (size_t size, size_t align), hk_operator_new_array_aligned)
 HK_REPLACES(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t align, const void *tag),
             hk_operator_new_aligned_nothrow)
 HK_REPLACES(void *, _ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t align, const void *tag),
-            hk_operator_new_aligned_nothrow)
+            hk_operator_new_array_aligned_nothrow)
 HK_REPLACES(void, _ZdlPv, (void *block), hk_operator_delete)
-HK_REPLACES(void, _ZdaPv, (void *block), hk_operator_delete)
-HK_REPLACES(void, _ZdlPvm, (void *block, size_t size), hk_operator_delete_2)
-HK_REPLACES(void, _ZdaPvm, (void *block, size_t size), hk_operator_delete_2)
-HK_REPLACES(void, _ZdlPvRKSt9nothrow_t, (void *block, size_t tag), hk_operator_delete_2)
-HK_REPLACES(void, _ZdaPvRKSt9nothrow_t, (void *block, size_t tag), hk_operator_delete_2)
-HK_REPLACES(void, _ZdlPvSt11align_val_t, (void *block, size_t align), hk_operator_delete_2)
-HK_REPLACES(void, _ZdaPvSt11align_val_t, (void *block, size_t align), hk_operator_delete_2)
-HK_REPLACES(void, _ZdlPvmSt11align_val_t, (void *block, size_t size, size_t align), hk_operator_delete_3)
-HK_REPLACES(void, _ZdaPvmSt11align_val_t, (void *block, size_t size, size_t align), hk_operator_delete_3)
-HK_REPLACES(void, _ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t align, size_t tag), hk_operator_delete_3)
-HK_REPLACES(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t align, size_t tag), hk_operator_delete_3)
+HK_REPLACES(void, _ZdaPv, (void *block), hk_operator_delete_array)
+HK_REPLACES(void, _ZdlPvm, (void *block, size_t size), hk_operator_delete_by_plain)
+HK_REPLACES(void, _ZdaPvm, (void *block, size_t size), hk_operator_delete_by_array)
+HK_REPLACES(void, _ZdlPvRKSt9nothrow_t, (void *block, size_t tag), hk_operator_delete_by_plain)
+HK_REPLACES(void, _ZdaPvRKSt9nothrow_t, (void *block, size_t tag), hk_operator_delete_by_array)
+HK_REPLACES(void, _ZdlPvSt11align_val_t, (void *block, size_t align), hk_operator_delete_aligned)
+HK_REPLACES(void, _ZdaPvSt11align_val_t, (void *block, size_t align), hk_operator_delete_array_aligned)
+HK_REPLACES(void, _ZdlPvmSt11align_val_t, (void *block, size_t size, size_t align), hk_operator_delete_by_aligned)
+HK_REPLACES(void, _ZdaPvmSt11align_val_t, (void *block, size_t size, size_t align), hk_operator_delete_by_array_aligned)
+HK_REPLACES(void, _ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t align, size_t tag), hk_operator_delete_by_aligned_nothrow)
+HK_REPLACES(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t align, size_t tag),
+            hk_operator_delete_by_array_aligned_nothrow)

@@ -51,6 +51,23 @@
 #define HK_BY_JUMP
 #endif
 
+/* HK_WHOEVER(f): a function of HK_PROCESS below, to be called. Not by way of a PLT: one jump more than none. clang takes two declarations
+ * of one name for one function and would call HAKMEM's own: it has to forget where the address came from. */
+#ifdef __clang__
+#define HK_NOPLT
+#define HK_WHOEVER(f) (__extension__({ __typeof__(&(f)) whoever = (f); HK_FORGET(whoever); whoever; }))
+#else
+#define HK_NOPLT __attribute__((noplt))
+#define HK_WHOEVER(f) (f)
+#endif
+/* HK_PROCESS(type, own, parameters, name, known): `own` is the process's `name`, whoever's the loader found first: for what HAKMEM exports
+ * and a program may define itself (cmake/process_malloc.list). Where HAKMEM exports no such name, it is `known`, HAKMEM's own. */
+#if HK_OVERRIDE
+#define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#name) HK_NOPLT;
+#else
+#define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#known);
+#endif
+
 #define HK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HK_COLD __attribute__((noinline, cold))

@@ -4,10 +4,41 @@
 
 #include "os/os.h"
 
+/* One fstat() at the start, which nothing can take the place of: once the program runs, nobody can tell any more. */
+static struct {
+    _Atomic bool xknown, xopen;
+    struct hk_file_id id;
+} stderr_then;
+
+void hk_stderr_begin(void)
+{
+    hk_store(stderr_then.xopen, hk_os.identify(HK_STDERR, &stderr_then.id));
+    hk_store_release(stderr_then.xknown, true);
+}
+
+bool hk_stderr_is_there(void)
+{
+    struct hk_file_id now;
+    if (!hk_load_acquire(stderr_then.xknown))
+        hk_stderr_begin(); /* HAKMEM could not start: this is as early as it gets */
+    return hk_load(stderr_then.xopen) && hk_os.identify(HK_STDERR, &now) && now.device == stderr_then.id.device &&
+           now.inode == stderr_then.id.inode;
+}
+
+void hk_put(int fd, const void *bytes, size_t size)
+{
+    int saved = errno;
+    if (fd == HK_STDERR_ASKED_FOR)
+        hk_os.write(HK_STDERR, bytes, size);
+    else if (fd != HK_STDERR || hk_stderr_is_there())
+        hk_os.write(fd, bytes, size);
+    errno = saved;
+}
+
 static void put_char(struct hk_text *text, char c)
 {
     if (text->used == sizeof text->bytes) {
-        if (text->fd < 0)
+        if (text->fd == HK_NOWHERE)
             return;
         hk_text_flush(text);
     }
@@ -81,11 +112,9 @@ void hk_text_add(struct hk_text *text, const char *format, ...)
 
 void hk_text_flush(struct hk_text *text)
 {
-    int saved = errno;
-    if (text->fd >= 0)
-        hk_os.write(text->fd, text->bytes, text->used);
+    if (text->fd != HK_NOWHERE)
+        hk_put(text->fd, text->bytes, text->used);
     text->used = 0;
-    errno = saved;
 }
 
 void hk_vsay(const char *format, va_list args)

@@ -27,12 +27,15 @@ enum {
     OWNERS_ASKED = 8,
     SLABS_WORTH_STEALING = 4,
     PARCELS_PER_SLAB = 64, /* 100 microseconds */
+    LOOKED_AT_A_BIRTH = 8, /* caches: more than one goes for each that comes, while one in eight is a dead thread's */
+    LOOKED_AT_A_PASS = 64,
     PARCELS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
 };
 
 static struct {
     struct hk_lock lock;
     struct hk_cache *unused;
+    uint32_t next_looked_at; /* owner, for a thread that is gone */
     _Atomic size_t xalive;
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
@@ -116,6 +119,8 @@ size_t hk_caches_alive(void) { return hk_load(pool.xalive); }
 bool hk_cache_begin(void)
 {
     struct hk_cache *cache = pooled();
+    if (cache == NULL && hk_load(pool.xalive) > 0 && hk_caches_reap(LOOKED_AT_A_BIRTH))
+        cache = pooled();
     if (cache == NULL)
         cache = made();
     if (cache == NULL)
@@ -131,6 +136,7 @@ bool hk_cache_begin(void)
     hk_store(cache->owner.xawake, UINT64_MAX);
     hk_add(pool.xalive, 1);
     cache->alive = true;
+    hk_lifeline_take(&cache->lifeline);
     cache->budget = budget();
     hk_self = &cache->front;
     HK_COUNT(threads_started, 1);
@@ -281,6 +287,7 @@ static void pass_seen(struct hk_cache *cache)
     shed_idle_bins(cache);
     hk_outbox_post_all(&cache->outbox);
     hk_blocks_sweep_begin(&cache->owner);
+    hk_caches_reap(LOOKED_AT_A_PASS);
 }
 
 enum { REMOTE_FREE = 1, SLOW_CALL = REMOTE_FREES_PER_TICK / SLOW_CALLS_PER_TICK };
@@ -400,12 +407,12 @@ static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
     keep(cache, class, block);
 }
 
-static HK_COLD void free_foreign(void *block)
+HK_COLD void hk_cache_free_foreign(enum hk_call call, void *block)
 {
     if (hk_dawn_size(block) != SIZE_MAX)
         return;
     if (hk_foreign_readable(block) == 0)
-        hk_slab_invalid("pointer not from this allocator", block);
+        hk_slab_invalid(call, "pointer not from this allocator", block);
     HK_COUNT(foreign_frees, 1);
 }
 
@@ -421,7 +428,7 @@ void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route)
     unsigned class = hk_route_class(route);
     uint32_t owner = hk_route_owner(route);
     if (HK_UNLIKELY(route == 0))
-        free_foreign(block);
+        hk_cache_free_foreign(HK_CALL_FREE, block);
     else if (class == HK_CLASS_BIG)
         free_big(cache, block);
     else if (cache == NULL)
@@ -461,13 +468,9 @@ size_t hk_cache_trim(struct hk_cache *cache)
     return hk_blocks_trim(&cache->owner);
 }
 
-/* The slabs are let go of before what is left in the inboxes is delivered: by then nobody waits for this thread. */
-void hk_cache_end(void)
+/* The slabs are let go of before what is left in the inboxes is delivered: by then nobody waits for its thread. */
+static void end(struct hk_cache *cache)
 {
-    struct hk_cache *cache = hk_cache_self();
-    hk_self = &hk_front_dying;
-    if (cache == NULL)
-        return;
     drain_all(cache);
     empty_bins(cache);
     hk_outbox_post_all(&cache->outbox);
@@ -481,9 +484,44 @@ void hk_cache_end(void)
     hk_lock(&pool.lock);
     hk_sub(pool.xalive, 1);
     cache->alive = false;
+    hk_lifeline_drop(&cache->lifeline);
     cache->next_unused = pool.unused;
     pool.unused = cache;
     hk_unlock(&pool.lock);
+}
+
+void hk_cache_end(void)
+{
+    struct hk_cache *cache = hk_cache_self();
+    hk_self = &hk_front_dying;
+    if (cache != NULL)
+        end(cache);
+}
+
+/* NULL when `most` have been looked at. */
+static struct hk_cache *next_torn(unsigned *most)
+{
+    struct hk_cache *torn = NULL;
+    hk_lock(&pool.lock);
+    uint32_t end_id = hk_owner_end();
+    for (; *most > 0 && torn == NULL; --*most) {
+        uint32_t id = pool.next_looked_at;
+        id = id < HK_FIRST_OWNER || id >= end_id ? HK_FIRST_OWNER : id;
+        pool.next_looked_at = id + 1;
+        if (id < end_id && hk_lifeline_torn(&hk_cache_by_id(id)->lifeline))
+            torn = hk_cache_by_id(id);
+    }
+    hk_unlock(&pool.lock);
+    return torn;
+}
+
+bool hk_caches_reap(unsigned most)
+{
+    bool reaped = false;
+    most = (unsigned)hk_min(most, hk_owner_end() - HK_FIRST_OWNER);
+    for (struct hk_cache *cache; (cache = next_torn(&most)) != NULL; reaped = true)
+        end(cache);
+    return reaped;
 }
 
 struct hk_misses hk_caches_misses(unsigned class)
@@ -545,6 +583,7 @@ static void bury(struct hk_cache *cache)
     }
     HK_COUNT(fork_stranded, blocks);
     cache->alive = false;
+    hk_lifeline_forget(&cache->lifeline);
     cache->next_unused = pool.unused;
     pool.unused = cache;
 }

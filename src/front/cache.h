@@ -6,6 +6,7 @@
 #ifndef HK_CACHE_H
 #define HK_CACHE_H
 
+#include "base/lifeline.h"
 #include "count/countdown.h"
 #include "front/depot.h"
 #include "front/hit.h"
@@ -35,6 +36,7 @@ struct hk_cache {
     struct hk_countdown to_site;   /* to the next that the site rules look at */
     bool sampling;                 /* one is, just now: what that allocates is not */
     bool alive;
+    struct hk_lifeline lifeline; /* of its thread */
     struct hk_cache *next_unused;
     struct hk_miss_counts { /* written by the owner, ever rising */
         _Atomic uint64_t xcalls, xasked;
@@ -58,12 +60,16 @@ void hk_cache_open_ring(struct hk_ring *ring);
 bool hk_cache_begin(void);
 /* Returns all that the thread holds; it has no cache any more, and gets none. */
 void hk_cache_end(void);
+/* Looks at up to `most` caches, and does the same for threads that are gone and could not do it themselves. True if there was one. */
+bool hk_caches_reap(unsigned most);
 
 /* A block of a class, from its bin or after a miss, for a request of `size` bytes; NULL if memory is refused. */
 void *hk_cache_alloc(struct hk_cache *cache, unsigned class, size_t size);
 
 /* Frees a block that the hit path did not take; `route` is what the map says of it. `cache` may be NULL. */
 void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route);
+/* The same for a pointer that the map knows nothing of; the end, if that is no block of another allocator's either. */
+void hk_cache_free_foreign(enum hk_call call, void *block);
 
 /* The calling thread has just had so many bytes mapped for a big block, or had one grow by them. */
 void hk_cache_grew(struct hk_cache *cache, size_t bytes);

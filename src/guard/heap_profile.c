@@ -50,7 +50,7 @@ static void write_file(int to, const char *path)
     if (from < 0)
         return;
     for (size_t n; (n = hk_os.read(from, bytes, sizeof bytes)) > 0;)
-        hk_os.write(to, bytes, n);
+        hk_put(to, bytes, n);
     hk_os.close(from);
 }
 

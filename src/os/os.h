@@ -22,6 +22,10 @@ enum { HK_DEEPBIND = RTLD_DEEPBIND };
 enum { HK_DEEPBIND = 0 };
 #endif
 
+struct hk_file_id {
+    uint64_t device, inode;
+};
+
 struct hk_os {
     /* A private zeroed mapping, writable; NULL if refused. */
     void *(*map)(size_t size);
@@ -64,6 +68,8 @@ struct hk_os {
     /* A file to be written behind its end, created if need be, mode 0644; -1 on error. */
     int (*append)(const char *path);
     void (*close)(int fd);
+    /* Which file a descriptor leads to; false if to none, or if that cannot be asked. */
+    bool (*identify)(int fd, struct hk_file_id *id);
     /* Up to size - 1 bytes of a file and a terminating zero; the number of bytes, 0 on error. */
     size_t (*read_file)(const char *path, char *bytes, size_t size);
     /* A file to read from; -1 on error. */

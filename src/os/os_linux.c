@@ -175,9 +175,12 @@ static bool linux_in_loader(const void *code)
     return false;
 }
 
-/* In a static program, before its start-up code has set up thread-local storage, the register is 0. */
+/* A loader sets up thread-local storage before it runs anybody's code. In a static program the register is 0 until the program's own
+ * start-up code has. */
 static bool linux_has_thread_pointer(void)
 {
+    if (getauxval(AT_BASE) != 0)
+        return true;
 #if defined(__x86_64__)
     unsigned long pointer = 0;
     KEEPING_ERRNO((void)syscall(SYS_arch_prctl, ARCH_GET_FS, &pointer));
@@ -241,6 +244,16 @@ static int linux_append(const char *path)
 }
 
 static void linux_close(int fd) { KEEPING_ERRNO((void)syscall(SYS_close, fd)); }
+
+static bool linux_identify(int fd, struct hk_file_id *id)
+{
+    struct stat file;
+    int r;
+    KEEPING_ERRNO(r = (int)syscall(SYS_fstat, fd, &file));
+    if (r == 0)
+        *id = (struct hk_file_id){file.st_dev, file.st_ino};
+    return r == 0;
+}
 
 static size_t linux_read_file(const char *path, char *bytes, size_t size)
 {
@@ -413,6 +426,7 @@ struct hk_os hk_os = {
     .create = linux_create,
     .append = linux_append,
     .close = linux_close,
+    .identify = linux_identify,
     .read_file = linux_read_file,
     .open = linux_open,
     .read = linux_read,

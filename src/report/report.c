@@ -3,6 +3,8 @@
 #include "base/bits.h"
 #include "base/say.h"
 #include "os/os.h"
+#include "policy/options.h"
+#include "span/held.h"
 
 /* /proc/self/statm: the size of address space and what of it is resident, in pages. The kernel adds the latter up from sums that
  * each thread keeps for itself, and may be some hundred KiB behind. */
@@ -30,6 +32,29 @@ static struct hk_process this_process(uint64_t started_ms)
     look_at_statm(&process);
     return process;
 }
+
+static HK_COLD_DATA struct {
+    struct hk_report report;
+    struct hk_census of_refusal;
+    _Atomic bool xtaken;
+} desk;
+
+struct hk_report *hk_report_open(void)
+{
+    if (!atomic_exchange_explicit(&desk.xtaken, true, memory_order_acquire))
+        return &desk.report;
+    return hk_os.map(hk_align_up(sizeof(struct hk_report), HK_PAGE));
+}
+
+void hk_report_close(struct hk_report *report)
+{
+    if (report == &desk.report)
+        hk_store_release(desk.xtaken, false);
+    else
+        hk_os.unmap(report, hk_align_up(sizeof *report, HK_PAGE));
+}
+
+void hk_report_fork_child(void) { hk_store(desk.xtaken, false); }
 
 void hk_report_take(struct hk_report *report, uint64_t started_ms)
 {
@@ -67,19 +92,22 @@ static void add_counts(struct hk_text *text, const struct hk_census *census)
 void hk_report_out_of_memory(size_t asked, uint64_t started_ms)
 {
     struct hk_process process = this_process(started_ms);
-    struct hk_census census;
+    const struct hk_census *census = &desk.of_refusal;
     struct hk_text text;
-    hk_census_take(&census);
-    hk_text_init(&text, 2);
-    hk_text_add(&text, "hakmem: out of memory: %zu bytes refused (ENOMEM); ", asked);
+    hk_census_take(&desk.of_refusal);
+    hk_text_init(&text, HK_STDERR);
+    hk_text_add(&text, "hakmem: out of memory: %zu bytes refused (ENOMEM)", asked);
+    if (hk_load(hk_held.xby_limit))
+        hk_text_add(&text, " by HAKMEM_LIMIT=%lu", hk_options.limit);
+    hk_text_add(&text, "; ");
     add_limit(&text, "address limit", process.address_limit);
     add_limit(&text, "data limit", process.data_limit);
     hk_text_add(&text, "virtual %zu, resident %zu, mapped %zu", process.virtual_bytes, process.resident_bytes,
-                census.mapped);
+                census->mapped);
     for (unsigned part = 0; part < HK_PARTS; part++)
-        hk_text_add(&text, "%s%s %zu", part == 0 ? " (" : ", ", hk_part_rows[part].name, census.parts[part]);
-    hk_text_add(&text, "), served %lu", census.mallocs);
-    add_counts(&text, &census);
+        hk_text_add(&text, "%s%s %zu", part == 0 ? " (" : ", ", hk_part_rows[part].name, census->parts[part]);
+    hk_text_add(&text, "), served %lu", census->mallocs);
+    add_counts(&text, census);
     hk_text_add(&text, "\n");
     hk_text_flush(&text);
 }

@@ -1,5 +1,9 @@
 /* Report: what a census and the residence say, as text, as JSON or as OpenMetrics.
- * Threads  any; allocates nothing. */
+ *
+ *   hk_report_open -> hk_report_take -> text, JSON or OpenMetrics -> hk_report_close
+ *
+ * Owns     the place where a report lies: some threads' stacks have no room for one.
+ * Threads  any; allocates nothing from the heap. */
 #ifndef HK_REPORT_H
 #define HK_REPORT_H
 
@@ -25,13 +29,19 @@ struct hk_report {
     unsigned sites_shown;
 };
 
+/* Room for one; NULL if another thread is at the one that there always is, and the system refuses memory for more. */
+struct hk_report *hk_report_open(void);
+void hk_report_close(struct hk_report *report);
+/* In a fork child: whoever was at it has not come along. */
+void hk_report_fork_child(void);
+
 void hk_report_take(struct hk_report *report, uint64_t started_ms);
 
 void hk_report_text(int fd, const struct hk_report *report);
 void hk_report_json(int fd, const struct hk_report *report);
 void hk_report_metrics(int fd, const struct hk_report *report);
 
-/* The one line about memory that was refused. */
+/* The one line about memory that was refused. Once in a process. */
 void hk_report_out_of_memory(size_t asked, uint64_t started_ms);
 
 /* Calls without a miss, of ten thousand. */

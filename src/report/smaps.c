@@ -64,7 +64,7 @@ static bool line_ends(struct line *line, char c)
 
 bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mapping), void *context)
 {
-    char bytes[4096];
+    char bytes[1024]; /* on whatever stack there is */
     struct line line = {.used = 0};
     struct hk_mapping mapping = {0, 0, 0};
     bool any = false;

@@ -20,7 +20,7 @@ void hk_deliver(void *block)
         uint32_t owner = hk_route_owner(route);
         unsigned class = hk_route_class(route);
         if (owner == HK_NOBODY)
-            hk_slab_invalid("block already free", block);
+            hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);
         if (owner == HK_ORPHAN ? hk_registry_free(block, class) : post_bare(hk_owner_by_id(owner), class, block))
             return;
         /* The owner is just ending or forking: its slabs change hands, or its inbox opens again, in a moment. */

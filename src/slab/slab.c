@@ -8,6 +8,7 @@
 #include "count/reuse.h"
 #include "count/stats.h"
 #include "policy/options.h"
+#include "span/held.h"
 #include "span/meta.h"
 
 /* Of metadata that is never given back: a stale pointer leads to a descriptor, whatever it says by then. */
@@ -66,6 +67,8 @@ struct hk_slab *hk_slab_descriptor(void)
         hk_link_remove(unused);
     struct hk_slab *slab = unused != NULL ? hk_container_of(unused, struct hk_slab, link) : new_descriptor();
     hk_unlock(&slabs.lock);
+    if (HK_UNLIKELY(slab == NULL))
+        hk_held_refused(false);
     return slab;
 }
 
@@ -83,8 +86,10 @@ static bool make_bits(struct hk_slab *slab)
     slab->freebits = slab->own_bits;
     if (slab->words > sizeof slab->own_bits / sizeof slab->own_bits[0])
         slab->freebits = hk_meta_alloc(slab->words * sizeof(uint64_t));
-    if (slab->freebits == NULL)
+    if (slab->freebits == NULL) {
+        hk_held_refused(false);
         return false;
+    }
     memset(slab->freebits, 0xff, slab->words * sizeof(uint64_t));
     if (slab->blocks % 64 != 0)
         slab->freebits[slab->words - 1] = ((uint64_t)1 << (slab->blocks % 64)) - 1;
@@ -203,7 +208,7 @@ HK_COLD void hk_slab_give_refused(const struct hk_slab *slab, const void *block)
 {
     size_t index = hk_slab_index(slab, (uintptr_t)block);
     bool start_of_block = index < slab->blocks && slab->start + index * slab->block_size == (uintptr_t)block;
-    hk_slab_invalid(start_of_block ? "block already free" : "pointer inside a block", block);
+    hk_slab_invalid(HK_CALL_FLUSH, start_of_block ? "block already free" : "pointer inside a block", block);
 }
 
 void hk_slab_give(struct hk_slab *slab, void *block) { hk_slab_give_run(slab, &block, 1); }
@@ -229,15 +234,22 @@ static const char *number_or_dash(char *digits, size_t size, bool known, size_t 
     return digits + size;
 }
 
-HK_COLD void hk_slab_invalid(const char *what, const void *p)
+HK_COLD void hk_slab_invalid(enum hk_call call, const char *what, const void *p)
 {
+    static const char *const calls[] = {
+        [HK_CALL_FREE] = "free()",
+        [HK_CALL_DELETE] = "operator delete()",
+        [HK_CALL_REALLOC] = "realloc()",
+        [HK_CALL_USABLE_SIZE] = "malloc_usable_size()",
+        [HK_CALL_FLUSH] = "free(), found at a flush",
+    };
     uint32_t route = hk_map_lookup((uintptr_t)p);
     char class_digits[24], owner_digits[24];
     size_t size = route != 0 ? hk_slab_at((uintptr_t)p)->block_size : 0;
     const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);
     const char *owner_text = number_or_dash(owner_digits, sizeof owner_digits, hk_route_owner(route) != HK_NOBODY,
                                             hk_route_owner(route));
-    hk_fatal("invalid free: %s: address 0x%lx, class %s bytes, owner %s", what, (uint64_t)(uintptr_t)p, class_text,
+    hk_fatal("%s: %s: address 0x%lx, class %s bytes, owner %s", calls[call], what, (uint64_t)(uintptr_t)p, class_text,
              owner_text);
 }
 

@@ -155,8 +155,11 @@ enum { HK_SLAB_SIXTEENTHS = 16 };
 /* For a slab whose holder was cut off by fork: makes the count fit the bitmap. */
 void hk_slab_recount(struct hk_slab *slab);
 
+/* Which call got the pointer. At a flush, when blocks go back to their slab, nobody knows any more: some free. */
+enum hk_call { HK_CALL_FREE, HK_CALL_DELETE, HK_CALL_REALLOC, HK_CALL_USABLE_SIZE, HK_CALL_FLUSH };
+
 /* The one message about pointers that cannot be freed, resized or asked about. */
-_Noreturn void hk_slab_invalid(const char *what, const void *p);
+_Noreturn void hk_slab_invalid(enum hk_call call, const char *what, const void *p);
 
 void hk_slabs_fork_prepare(void);
 void hk_slabs_fork_parent(void);

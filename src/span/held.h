@@ -10,6 +10,7 @@ struct hk_held {
     _Atomic size_t xunits; /* bytes of units that may hold pages */
     _Atomic size_t xbigs;  /* bytes of mappings of big blocks */
     _Atomic bool xscarce;  /* the process may have only so much address space: nothing is to be wasted of it */
+    _Atomic bool xby_limit; /* who refused last: the option, or the system */
 };
 extern struct hk_held hk_held;
 
@@ -20,5 +21,7 @@ HK_INLINE bool hk_held_allows(size_t more)
 
 /* RLIMIT_AS as it is now, in bytes; SIZE_MAX if there is none. */
 size_t hk_held_look_at_limit(void);
+/* Memory is refused: it is counted by whom, and remembered for the report. */
+void hk_held_refused(bool by_limit);
 
 #endif

@@ -252,7 +252,7 @@ static struct hk_super *find_fit(size_t units, enum hk_use use)
     while (super == NULL && grow(arena, units))
         super = tightest_fit(arena, units);
     if (super == NULL) {
-        HK_COUNT(os_refusals, 1);
+        hk_held_refused(false);
         super = tightest_fit(other, units);
     }
     return super;
@@ -301,10 +301,13 @@ uintptr_t hk_run_alloc(size_t units, enum hk_use use)
     uintptr_t address = 0;
     hk_lock(&runs.lock);
     struct hk_super *super = find_fit(units, use);
-    if (super != NULL)
+    bool fits = super != NULL;
+    if (fits)
         address = take_from(super, (unsigned)units);
-    if (super != NULL && address == 0 && (super = warm_fit(units)) != NULL)
+    if (fits && address == 0 && (super = warm_fit(units)) != NULL)
         address = take_from(super, (unsigned)units);
+    if (fits && address == 0)
+        hk_held_refused(true);
     hk_unlock(&runs.lock);
     return address;
 }

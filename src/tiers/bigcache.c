@@ -329,7 +329,7 @@ static struct hk_slab *map_new(size_t asked, size_t align)
     if (p == NULL && hk_big_purge(0, 0) > 0)
         p = map_if_allowed(bytes, align);
     if (p == NULL) {
-        HK_COUNT(os_refusals, 1);
+        hk_held_refused(!hk_held_allows(bytes));
         hk_slab_descriptor_drop(slab);
         return NULL;
     }
@@ -374,14 +374,21 @@ void *hk_big_alloc(size_t size, size_t align, bool *zeroed)
 }
 
 /* The block's slab; fatal unless `block` is where a big block in use begins. */
-static struct hk_slab *checked_slab(void *block)
+static struct hk_slab *checked_slab(enum hk_call call, const void *block)
 {
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     if (slab->start != (uintptr_t)block)
-        hk_slab_invalid("pointer inside a block", block);
+        hk_slab_invalid(call, "pointer inside a block", block);
     if (hk_link_linked(&slab->link))
-        hk_slab_invalid("block already free", block);
+        hk_slab_invalid(call, "block already free", block);
     return slab;
+}
+
+void hk_big_check(enum hk_call call, const void *block)
+{
+    hk_lock(&big.lock);
+    (void)checked_slab(call, block);
+    hk_unlock(&big.lock);
 }
 
 /* The route goes before the mapping. What the system will not unmap stays cached, without its pages. */
@@ -513,7 +520,7 @@ static void hold_to_budget(void)
 
 static struct hk_slab *retire_locked(void *block)
 {
-    struct hk_slab *slab = checked_slab(block);
+    struct hk_slab *slab = checked_slab(HK_CALL_FREE, block);
     if (HK_UNLIKELY(hk_load(big.xunnoted)))
         mark_all_locked();
     if (slab->asked >= HK_POLICY(huge_blocks_from))
@@ -706,7 +713,7 @@ void *hk_big_resize(void *block, size_t size)
     if (size < HK_UNIT || size > PTRDIFF_MAX - HK_UNIT)
         return NULL;
     hk_lock(&big.lock);
-    struct hk_slab *slab = checked_slab(block);
+    struct hk_slab *slab = checked_slab(HK_CALL_REALLOC, block);
     hk_unlock(&big.lock);
     return resize(slab, hk_align_up(size, HK_PAGE));
 }

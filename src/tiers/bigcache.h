@@ -16,6 +16,8 @@ void hk_big_init(void);
 
 /* NULL if the system refuses. *zeroed: every byte reads as zero. align is a power of two. */
 void *hk_big_alloc(size_t size, size_t align, bool *zeroed);
+/* The end, naming the call, unless a big block in use begins there. What follows asks again, as free and as realloc. */
+void hk_big_check(enum hk_call call, const void *block);
 void hk_big_free(void *block);
 /* The same, but the purge by age leaves it until then: it will be wanted again. */
 void hk_big_keep(void *block, uint64_t until_ms);

@@ -11,6 +11,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* C++'s operators, by their names in C. */
+void *_Znwm(size_t size);
+void  _ZdlPv(void *p);
+void  _ZdlPvm(void *p, size_t size);
+
 enum { KIB = 1024, MIB = 1024 * 1024 };
 
 /* Says on stdout which address the mistake is about, for the runner to compare, and hides it from the compiler. */

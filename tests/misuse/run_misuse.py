@@ -12,7 +12,9 @@ import subprocess
 import sys
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "expected.txt")
-LINE = r"hakmem: invalid (?:{call}): (?:{what}): address (0x[0-9a-f]+), class (?:\d+|-) bytes, owner (?:\d+|-)\n"
+CALLS = {"free": r"free\(\)", "flush": r"free\(\), found at a flush", "delete": r"operator delete\(\)", "realloc": r"realloc\(\)",
+         "usable_size": r"malloc_usable_size\(\)"}
+LINE = r"hakmem: (?:{call}): (?:{what}): address (0x[0-9a-f]+), class (?:\d+|-) bytes, owner (?:\d+|-)\n"
 
 
 def read_table():
@@ -21,7 +23,7 @@ def read_table():
         for line in table:
             if line.strip() and not line.startswith("#"):
                 name, call, what = line.split(None, 2)
-                rows[name] = re.compile(LINE.format(call=call, what=what.strip()))
+                rows[name] = re.compile(LINE.format(call="|".join(CALLS[each] for each in call.split("|")), what=what.strip()))
     return rows
 
 

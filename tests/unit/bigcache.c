@@ -393,10 +393,10 @@ UNIT_TEST(double_free)
     start();
     char *block = get(2 * MB, false);
     hk_big_free(block);
-    unit_dies(free_it, block, "hakmem: invalid free: block already free: address 0x");
-    unit_dies(resize_it, block, "hakmem: invalid free: block already free: address 0x");
+    unit_dies(free_it, block, "hakmem: free(): block already free: address 0x");
+    unit_dies(resize_it, block, "hakmem: realloc(): block already free: address 0x");
     char *other = get(2 * MB, true);
-    unit_dies(free_it, other + 4096, "hakmem: invalid free: pointer inside a block: address 0x");
+    unit_dies(free_it, other + 4096, "hakmem: free(): pointer inside a block: address 0x");
 }
 
 /* What has lain longest goes until it is enough, of what was seen a while ago; a spare is about to be wanted, and stays. */
@@ -530,7 +530,7 @@ UNIT_TEST(kept_twice)
     start();
     char *block = get(3 * MB, false);
     hk_big_keep(block, UINT64_MAX / 2);
-    unit_dies(keep_for_long, block, "hakmem: invalid free: block already free: address 0x");
+    unit_dies(keep_for_long, block, "hakmem: free(): block already free: address 0x");
 }
 
 UNIT_TEST(dropped)

@@ -367,9 +367,9 @@ UNIT_TEST(mistakes)
     start();
     void *block = hak_malloc(64);
     int local = 0;
-    unit_dies(double_free_found_by_trim, block, "hakmem: invalid free: block already free: address 0x");
-    unit_dies(free_inside, block, "hakmem: invalid free: pointer inside a block: address 0x");
-    unit_dies((void (*)(void *))hak_free, &local, "hakmem: invalid free: pointer not from this allocator: address 0x");
+    unit_dies(double_free_found_by_trim, block, "hakmem: free(), found at a flush: block already free: address 0x");
+    unit_dies(free_inside, block, "hakmem: free(), found at a flush: pointer inside a block: address 0x");
+    unit_dies((void (*)(void *))hak_free, &local, "hakmem: free(): pointer not from this allocator: address 0x");
     hak_free(block);
 }
 

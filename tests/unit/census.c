@@ -1,6 +1,7 @@
 /* Census and Report: the parts sum up, text and JSON say the same, and the report at exit goes where it was told to. */
 #include "unit/unit.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -297,6 +298,25 @@ UNIT_TEST(nowhere_to_write)
     assert_int_equal(hak_report("/no/such/folder/report"), -1);
 }
 
+/* There is always room for one report; for a second one at the same time, if the system has it. */
+UNIT_TEST(two_reports_at_once)
+{
+    unit_start();
+    struct hk_report *first = hk_report_open(), *second = hk_report_open();
+    assert_non_null(first);
+    assert_non_null(second);
+    assert_ptr_not_equal(first, second);
+    memset(second, 1, sizeof *second);
+    hk_report_close(second);
+    fake_os_refuse(fake_refuse_all);
+    assert_null(hk_report_open());
+    assert_int_equal(hak_report("-"), -1);
+    hk_report_close(first);
+    assert_ptr_equal(hk_report_open(), first);
+    hk_report_fork_child();
+    assert_ptr_equal(hk_report_open(), first);
+}
+
 UNIT_TEST(out_of_memory_is_said_once)
 {
     unit_start();
@@ -310,6 +330,64 @@ UNIT_TEST(out_of_memory_is_said_once)
         assert_non_null(strstr(fake_os.captured, hk_part_rows[part].name));
     assert_non_null(strstr(fake_os.captured, ", out_of_memory 1"));
     assert_ptr_equal(strchr(fake_os.captured, '\n'), fake_os.captured + fake_os.captured_bytes - 1);
+}
+
+/* It says by its value that memory was refused, and leaves errno alone; what else there is to do is as for malloc. */
+UNIT_TEST(out_of_memory_of_posix_memalign)
+{
+    void *block = &block;
+    unit_start();
+    fake_os_refuse(fake_refuse_all);
+    fake_os_capture();
+    errno = EDOM;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(hak_posix_memalign(&block, 64, 64 * HK_MIB), ENOMEM);
+    assert_int_equal(errno, EDOM);
+    assert_ptr_equal(block, &block);
+    static const char begin[] = "hakmem: out of memory: 67108864 bytes refused (ENOMEM); address limit none, ";
+    assert_int_equal(strncmp(fake_os.captured, begin, sizeof begin - 1), 0);
+    assert_ptr_equal(strchr(fake_os.captured, '\n'), fake_os.captured + fake_os.captured_bytes - 1);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_out_of_memory]), 3);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_limit_refusals]), 0);
+    assert_in_range(hk_load(hk_global_counts[HK_GLOBAL_os_refusals]), 3, 100);
+}
+
+static void refused_by_the_limit(size_t size)
+{
+    static char begin[200];
+    fake_os_capture();
+    while (hak_malloc(size) != NULL)
+        continue;
+    snprintf(begin, sizeof begin, "hakmem: out of memory: %zu bytes refused (ENOMEM) by HAKMEM_LIMIT=33554432; address limit none, ", size);
+    assert_int_equal(strncmp(fake_os.captured, begin, strlen(begin)), 0);
+    assert_in_range(hk_load(hk_global_counts[HK_GLOBAL_limit_refusals]), 1, 100);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_os_refusals]), 0);
+}
+
+UNIT_TEST(out_of_memory_by_the_limit)
+{
+    unit_start();
+    hk_options.limit = 32 * HK_MIB;
+    refused_by_the_limit(16000);
+}
+
+UNIT_TEST(out_of_memory_by_the_limit_large)
+{
+    unit_start();
+    hk_options.limit = 32 * HK_MIB;
+    refused_by_the_limit(5 * HK_MIB);
+}
+
+/* With a limit that has not been reached, it is still the system that refuses. */
+UNIT_TEST(out_of_memory_below_the_limit)
+{
+    unit_start();
+    hk_options.limit = 32 * HK_MIB;
+    fake_os_refuse(fake_refuse_all);
+    fake_os_capture();
+    assert_null(hak_malloc(4 * HK_MIB));
+    assert_non_null(strstr(fake_os.captured, " refused (ENOMEM); address"));
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_limit_refusals]), 0);
 }
 
 UNIT_TEST(out_of_memory_unsaid)
@@ -337,7 +415,12 @@ int main(void)
         cmocka_unit_test(on_a_signal),
         cmocka_unit_test(a_signal_that_is_taken),
         cmocka_unit_test(nowhere_to_write),
+        cmocka_unit_test(two_reports_at_once),
         cmocka_unit_test(out_of_memory_is_said_once),
+        cmocka_unit_test(out_of_memory_of_posix_memalign),
+        cmocka_unit_test(out_of_memory_by_the_limit),
+        cmocka_unit_test(out_of_memory_by_the_limit_large),
+        cmocka_unit_test(out_of_memory_below_the_limit),
         cmocka_unit_test(out_of_memory_unsaid),
     };
     return cmocka_run_group_tests_name("census and report", tests, NULL, NULL);

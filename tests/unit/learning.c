@@ -32,6 +32,16 @@ static void let_ticks_pass(unsigned ticks)
     }
 }
 
+/* Too large for a bin, so that each is a slow call; of a program that uses no other function. */
+static void make_aligned_calls(void)
+{
+    for (size_t i = 0; i < 64; i++) {
+        void *block = NULL;
+        assert_int_equal(hak_posix_memalign(&block, 64, 2 * HK_MIB), 0);
+        hak_free(block);
+    }
+}
+
 static size_t lines_in(const char *text, const char *what)
 {
     size_t lines = 0;
@@ -107,6 +117,17 @@ UNIT_TEST(the_log_ends_where_it_has_to)
     assert_true(strlen(fake_os.captured) <= 4096 + 200);
 }
 
+UNIT_TEST(a_tick_of_posix_memalign)
+{
+    hk_options.learn_trace = "-";
+    start();
+    for (int i = 0; i < 5; i++) {
+        fake_os_pass_ms(151);
+        make_aligned_calls();
+    }
+    assert_in_range(lines_in(fake_os.captured, "tick "), 4, 5);
+}
+
 UNIT_TEST(what_the_log_has_no_room_for_is_told)
 {
     hk_options.explain = "-";
@@ -164,7 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tick_each_150_ms), cmocka_unit_test(none_when_it_is_off), cmocka_unit_test(the_goal_holds_from_the_beginning),
-        cmocka_unit_test(bins_say_why), cmocka_unit_test(the_log_ends_where_it_has_to), cmocka_unit_test(what_the_log_has_no_room_for_is_told), cmocka_unit_test(a_limit_is_kept_and_goes_on),
+        cmocka_unit_test(bins_say_why), cmocka_unit_test(the_log_ends_where_it_has_to), cmocka_unit_test(what_the_log_has_no_room_for_is_told), cmocka_unit_test(a_tick_of_posix_memalign), cmocka_unit_test(a_limit_is_kept_and_goes_on),
         cmocka_unit_test(the_ceiling_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -155,7 +155,7 @@ UNIT_TEST(nobody_to_deliver_to)
     struct hk_slab *slab = start(CLASS, 0);
     void *block = (void *)slab->start;
     hk_slab_release(slab);
-    unit_dies(deliver, block, "invalid free: block already free: address 0x");
+    unit_dies(deliver, block, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 
 /* Where its slab was, a big block begins: nobody's inbox is asked, and nothing is written there. */
@@ -166,7 +166,7 @@ UNIT_TEST(a_big_block_in_its_place)
     void *big = hk_big_alloc(4 * HK_MIB, 16, &zeroed);
     assert_non_null(big);
     assert_int_equal(hk_route_owner(hk_map_lookup((uintptr_t)big)), HK_NOBODY);
-    unit_dies(deliver, big, "invalid free: block already free: address 0x");
+    unit_dies(deliver, big, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 
 int main(void)

@@ -2,9 +2,11 @@
 #include "unit/unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fatal.h"
 #include "base/say.h"
@@ -103,12 +105,46 @@ UNIT_TEST(the_end)
     unit_dies(assertion, &zero, "hakmem: assertion failed: *zero == 1 (");
 }
 
+/* Device and inode count, not the number. */
+UNIT_TEST(stderr_is_what_it_was)
+{
+    int saved = dup(STDERR_FILENO), other = open("/dev/zero", O_WRONLY);
+    fake_os_capture();
+    hk_stderr_begin();
+    hk_say("here");
+    assert_int_equal(dup2(other, STDERR_FILENO), STDERR_FILENO);
+    errno = EDOM;
+    hk_say("not there");
+    assert_int_equal(errno, EDOM);
+    hk_put(HK_STDERR_ASKED_FOR, "asked for\n", 10);
+    hk_put(other, "a file\n", 7);
+    close(STDERR_FILENO);
+    hk_say("closed");
+    assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+    hk_say("back");
+    assert_string_equal(fake_os.captured, "hakmem: here\nasked for\na file\nhakmem: back\n");
+}
+
+UNIT_TEST(stderr_that_never_was)
+{
+    int saved = dup(STDERR_FILENO);
+    fake_os_capture();
+    close(STDERR_FILENO);
+    hk_stderr_begin();
+    assert_false(hk_stderr_is_there());
+    assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+    hk_say("nobody's");
+    assert_string_equal(fake_os.captured, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats),          cmocka_unit_test(keeps_what_fits),
         cmocka_unit_test(writes_when_full), cmocka_unit_test(one_line_and_errno),
         cmocka_unit_test(the_end),
+        cmocka_unit_test(stderr_is_what_it_was),
+        cmocka_unit_test(stderr_that_never_was),
     };
     return cmocka_run_group_tests_name("say and fatal", tests, NULL, NULL);
 }

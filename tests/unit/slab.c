@@ -90,7 +90,7 @@ static void give(void *block) { hk_slab_give(hk_slab_at((uintptr_t)block), block
 static void assert_gives_die(void *block, const char *what, unsigned size)
 {
     char expected[160];
-    snprintf(expected, sizeof expected, "hakmem: invalid free: %s: address 0x%lx, class %u bytes, owner 7\n", what,
+    snprintf(expected, sizeof expected, "hakmem: free(), found at a flush: %s: address 0x%lx, class %u bytes, owner 7\n", what,
              (unsigned long)(uintptr_t)block, size);
     unit_dies(give, block, expected);
 }
@@ -112,13 +112,13 @@ UNIT_TEST(mistakes)
     give(blocks[4]);
 }
 
-static void invalid(void *p) { hk_slab_invalid("pointer not from this allocator", p); }
+static void invalid(void *p) { hk_slab_invalid(HK_CALL_REALLOC, "pointer not from this allocator", p); }
 
 UNIT_TEST(not_ours)
 {
     unit_start();
     unit_dies(invalid, (void *)0x1230,
-              "hakmem: invalid free: pointer not from this allocator: address 0x1230, class - bytes, owner -\n");
+              "hakmem: realloc(): pointer not from this allocator: address 0x1230, class - bytes, owner -\n");
 }
 
 UNIT_TEST(cut_small)

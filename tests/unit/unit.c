@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "api/life.h"
+#include "base/say.h"
 
 enum { SECONDS_A_TEST = 300 };
 
@@ -58,6 +59,7 @@ void unit_dies(void (*action)(void *argument), void *argument, const char *expec
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
         close(ends[1]);
+        hk_stderr_begin(); /* as in a process that was started so */
         action(argument);
         _exit(0);
     }

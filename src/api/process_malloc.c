@@ -1,0 +1,78 @@
+#include "api/process_malloc.h"
+
+#include <errno.h>
+
+#include "api/life.h"
+#include "hakmem.h"
+#include "slab/slab.h"
+
+HK_PROCESS(void *, process_malloc, (size_t size), malloc, hak_malloc)
+HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_realloc)
+HK_PROCESS(void, process_free, (void *block), free, hak_free)
+
+/* While the loader is not done, it has not looked for them yet. */
+static bool unknown_yet(void) { return HK_UNLIKELY(!hk_life_started()) && hk_life_dawning(); }
+
+void *hk_process_reallocarray(void *block, size_t count, size_t size)
+{
+    size_t bytes;
+    if (unknown_yet() || __builtin_mul_overflow(count, size, &bytes))
+        return hak_reallocarray(block, count, size);
+    return HK_WHOEVER(process_realloc)(block, bytes);
+}
+
+void hk_process_free(void *block)
+{
+    if (unknown_yet())
+        hak_free(block);
+    else
+        HK_WHOEVER(process_free)(block);
+}
+
+void hk_process_free_sized(void *block, size_t size)
+{
+    (void)size;
+    hk_process_free(block);
+}
+
+void hk_process_free_aligned_sized(void *block, size_t alignment, size_t size)
+{
+    (void)alignment;
+    (void)size;
+    hk_process_free(block);
+}
+
+/* A program that is not position independent and takes malloc's address has it in itself, whosever malloc is: then too this says
+ * no, and a wrong pointer is answered by 0. */
+static bool malloc_is_ours(void)
+{
+    void *(*known)(size_t) = process_malloc;
+    HK_FORGET(known);
+    return known == hak_malloc;
+}
+
+/* What the program cut from a block of HAKMEM's does not begin where one does, or is as large. */
+static bool begins_block(const void *block)
+{
+    uint32_t route = hk_map_lookup((uintptr_t)block);
+    if (route == 0)
+        return false;
+    const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    if (hk_route_class(route) == HK_CLASS_BIG)
+        return slab->start == (uintptr_t)block;
+    return slab->start + hk_slab_index(slab, (uintptr_t)block) * slab->block_size == (uintptr_t)block;
+}
+
+size_t hk_process_usable_size(void *block)
+{
+    if (HK_UNLIKELY(block == NULL || unknown_yet() || (!malloc_is_ours() && !begins_block(block))))
+        return 0;
+    return hak_usable_size(block);
+}
+
+HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), hk_process_reallocarray)
+HK_REPLACES(void *, __libc_reallocarray, (void *block, size_t count, size_t size), hk_process_reallocarray)
+HK_REPLACES(void, cfree, (void *block), hk_process_free)
+HK_REPLACES(void, free_sized, (void *block, size_t size), hk_process_free_sized)
+HK_REPLACES(void, free_aligned_sized, (void *block, size_t alignment, size_t size), hk_process_free_aligned_sized)
+HK_REPLACES(size_t, malloc_usable_size, (void *block), hk_process_usable_size)

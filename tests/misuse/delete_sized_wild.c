@@ -1,0 +1,9 @@
+/* operator delete, with a size, of an address where nothing is. */
+#include "misuse.h"
+
+int main(void)
+{
+    _ZdlPvm(bad(at(0x7000deadb000)), 64);
+    malloc_trim(0);
+    return 0;
+}

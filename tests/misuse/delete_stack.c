@@ -1,0 +1,10 @@
+/* operator delete of an object on the stack. */
+#include "misuse.h"
+
+int main(void)
+{
+    char local[64];
+    _ZdlPv(bad(local));
+    malloc_trim(0);
+    return 0;
+}

@@ -1,0 +1,11 @@
+/* operator delete of one block of 64 bytes twice; found when it goes back to its slab. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(_Znwm(64));
+    _ZdlPv(p);
+    _ZdlPv(p);
+    malloc_trim(0);
+    return 0;
+}

@@ -1,0 +1,11 @@
+/* operator delete of one block of 5 MiB twice. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(_Znwm(5 * MIB));
+    _ZdlPv(p);
+    _ZdlPv(p);
+    malloc_trim(0);
+    return 0;
+}

@@ -1,0 +1,7 @@
+/* malloc_usable_size of a pointer a page into a block of 5 MiB. */
+#include "misuse.h"
+
+int main(void)
+{
+    return malloc_usable_size(bad(inside(malloc(5 * MIB), 4096))) == 0;
+}

@@ -1,0 +1,151 @@
+/* Usage: test_small_stack
+ * Everything that reports runs in a thread with the smallest stack there may be (16 KiB), of which the C library has taken its part;
+ * and on a painted stack it is seen how deep each goes. HAKMEM_HEAP_PROFILE and HAKMEM_TRACE_RING must be set. */
+#include "support/check.h"
+#include "support/watchdog.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SMALL = 16384, PAINTED = 128 * 1024, PAINT = 0xa5, DEEPEST = 6 * 1024 };
+
+static int (*report_to)(const char *path);
+static int (*profile_to)(const char *path);
+static FILE *null_stream;
+static int   status;
+
+static void nothing(void)
+{
+}
+
+static void text(void)
+{
+    status = report_to("/dev/null");
+}
+
+static void json(void)
+{
+    status = report_to("/tmp/hakmem_small_stack.json");
+}
+
+static void metrics(void)
+{
+    status = report_to("/tmp/hakmem_small_stack.prom");
+}
+
+static void profile(void)
+{
+    status = profile_to("/dev/null");
+}
+
+static void info(void)
+{
+    status = malloc_info(0, null_stream);
+}
+
+static void info2(void)
+{
+    status = mallinfo2().arena == 0;
+}
+
+static void trim(void)
+{
+    malloc_trim(0);
+}
+
+static void refusal(void)
+{
+    status = malloc((size_t)1 << 46) != NULL;
+}
+
+static void events(void)
+{
+    raise(SIGUSR2);
+}
+
+static const struct call {
+    const char *name;
+    void (*run)(void);
+    bool c_library_too; /* which takes its own part of the stack: what it takes is not HAKMEM's */
+} calls[] = {
+    {"nothing", nothing, false}, {"malloc_stats", malloc_stats, false}, {"text", text, false},   {"json", json, false},
+    {"metrics", metrics, false}, {"heap profile", profile, false},      {"refusal", refusal, false}, {"mallinfo2", info2, false},
+    {"trim", trim, false},       {"malloc_info", info, true},           {"last events", events, true},
+};
+enum { CALLS = sizeof calls / sizeof calls[0] };
+
+static void *run(void *call)
+{
+    ((const struct call *)call)->run();
+    return NULL;
+}
+
+static void run_on(const struct call *call, void *stack, size_t size)
+{
+    pthread_attr_t how;
+    pthread_t      thread;
+    pthread_attr_init(&how);
+    CHECK((stack ? pthread_attr_setstack(&how, stack, size) : pthread_attr_setstacksize(&how, size)) == 0, "stack of %zu", size);
+    CHECK(pthread_create(&thread, &how, run, (void *)call) == 0, "%s: no thread", call->name);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&how);
+    CHECK(status == 0, "%s: status %d", call->name, status);
+    status = 0;
+}
+
+static size_t depth_of(const struct call *call, unsigned char *stack)
+{
+    size_t untouched = 0;
+    memset(stack, PAINT, PAINTED);
+    run_on(call, stack, PAINTED);
+    while (untouched < PAINTED && stack[untouched] == PAINT) {
+        untouched++;
+    }
+    return PAINTED - untouched;
+}
+
+static void look_up(const char *name, void *slot)
+{
+    void *address = dlsym(RTLD_DEFAULT, name);
+    CHECK(address != NULL, "%s", name);
+    memcpy(slot, &address, sizeof address);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1) { /* the report of a refusal comes once in a process */
+        for (int i = 0; i < CALLS; i++) {
+            if (strcmp(calls[i].name, argv[1]) == 0) {
+                run_on(&calls[i], NULL, SMALL);
+            }
+        }
+        return check_report(argv[1]);
+    }
+    watchdog_start(60, "small stack");
+    look_up("hak_report", &report_to);
+    look_up("hak_heap_profile", &profile_to);
+    null_stream = fopen("/dev/null", "w");
+    setvbuf(null_stream, NULL, _IONBF, 0);
+    unsigned char *stack = mmap(NULL, PAINTED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t         idle = 0;
+    for (int i = 0; i < CALLS; i++) {
+        size_t depth = depth_of(&calls[i], stack);
+        idle = i == 0 ? depth : idle;
+        printf("%-14s %5zu bytes deeper than a thread that does nothing\n", calls[i].name, depth - idle);
+        CHECK(calls[i].c_library_too || depth - idle <= DEEPEST, "%s: %zu bytes", calls[i].name, depth - idle);
+        fflush(stdout);
+        if (calls[i].run != refusal) {
+            run_on(&calls[i], NULL, SMALL);
+        }
+    }
+    unlink("/tmp/hakmem_small_stack.json");
+    unlink("/tmp/hakmem_small_stack.prom");
+    return check_report("small stack");
+}
