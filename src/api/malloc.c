@@ -8,6 +8,7 @@
 #include "api/life.h"
 #include "base/bits.h"
 #include "base/grains.h"
+#include "front/pool.h"
 #include "guard/watch.h"
 #include "hakmem.h"
 #include "os/os.h"
@@ -76,6 +77,7 @@ static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
         return NULL;
     if (cache != NULL)
         hk_cache_trim(cache);
+    hk_pool_purge();
     hk_giveback_all();
     return try_alloc(size, align, zeroed);
 }
@@ -421,6 +423,7 @@ HK_EXPORT int hak_trim(size_t keep)
     if (cache == NULL)
         return 0;
     size_t bytes = hk_cache_trim(cache);
+    hk_pool_purge();
     return bytes + hk_giveback_all() > 0;
 }
 

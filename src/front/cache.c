@@ -4,8 +4,8 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
-#include "base/lock.h"
 #include "front/bins.h"
+#include "front/pool.h"
 #include "policy/policy.h"
 #include "slab/registry.h"
 #include "span/dawn.h"
@@ -29,12 +29,6 @@ enum {
     PARCELS_PER_SLAB = 64, /* 100 microseconds */
     PARCELS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
 };
-
-static struct {
-    struct hk_lock lock;
-    struct hk_cache *unused;
-    _Atomic size_t xalive;
-} pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
 struct hk_front hk_front_unborn, hk_front_dying;
 struct hk_gate hk_gate;
@@ -68,16 +62,6 @@ void hk_gate_open(size_t sizes_to)
 
 _Thread_local struct hk_front *hk_self = &hk_front_unborn;
 
-static struct hk_cache *pooled(void)
-{
-    hk_lock(&pool.lock);
-    struct hk_cache *cache = pool.unused;
-    if (cache != NULL)
-        pool.unused = cache->next_unused;
-    hk_unlock(&pool.lock);
-    return cache;
-}
-
 void hk_cache_open_ring(struct hk_ring *ring)
 {
     if (hk_options.trace_ring == 0)
@@ -86,19 +70,6 @@ void hk_cache_open_ring(struct hk_ring *ring)
     struct hk_event *events = hk_meta_alloc(size * sizeof *events);
     if (events != NULL)
         hk_ring_open(ring, events, size);
-}
-
-static struct hk_cache *made(void)
-{
-    struct hk_cache *cache = hk_meta_alloc(sizeof *cache);
-    if (cache == NULL)
-        return NULL;
-    if (hk_owner_register(&cache->owner)) {
-        hk_cache_open_ring(&cache->owner.ring);
-        return cache;
-    }
-    hk_meta_free(cache, sizeof *cache);
-    return NULL;
 }
 
 static void reset_bins(struct hk_cache *cache)
@@ -113,17 +84,13 @@ static void reset_bins(struct hk_cache *cache)
 /* Grows with the heap: a thread that deals in large blocks needs more than a few of each. */
 static size_t budget(void)
 {
-    size_t heap_a_thread = hk_runs_warm() / hk_max(1, hk_load(pool.xalive));
+    size_t heap_a_thread = hk_runs_warm() / hk_max(1, hk_caches_alive());
     return HK_POLICY(thread_cache) * hk_max(1, heap_a_thread / HEAP_A_BUDGET);
 }
 
-size_t hk_caches_alive(void) { return hk_load(pool.xalive); }
-
 bool hk_cache_begin(void)
 {
-    struct hk_cache *cache = pooled();
-    if (cache == NULL)
-        cache = made();
+    struct hk_cache *cache = hk_pool_take();
     if (cache == NULL)
         return false;
     hk_owner_open(&cache->owner);
@@ -135,7 +102,6 @@ bool hk_cache_begin(void)
     cache->until_tick = REMOTE_FREES_PER_TICK;
     cache->next_asked = HK_FIRST_OWNER;
     hk_store(cache->owner.xawake, UINT64_MAX);
-    hk_add(pool.xalive, 1);
     cache->alive = true;
     cache->budget = budget();
     hk_self = &cache->front;
@@ -283,6 +249,7 @@ static void shed_idle_bins(struct hk_cache *cache)
 
 static void pass_seen(struct hk_cache *cache)
 {
+    hk_pool_pass(cache->pulse.pass_seen);
     hk_depot_age(cache);
     shed_idle_bins(cache);
     hk_outbox_post_all(&cache->outbox);
@@ -485,35 +452,7 @@ void hk_cache_end(void)
     hk_giveback_look(&cache->pulse);
     hk_giveback_tick(&cache->pulse);
     HK_COUNT(threads_ended, 1);
-    hk_lock(&pool.lock);
-    hk_sub(pool.xalive, 1);
-    cache->alive = false;
-    cache->next_unused = pool.unused;
-    pool.unused = cache;
-    hk_unlock(&pool.lock);
-}
-
-struct hk_misses hk_caches_misses(unsigned class)
-{
-    struct hk_misses sum = {0, 0};
-    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
-        struct hk_misses misses = hk_cache_misses(hk_cache_by_id(id), class);
-        sum.calls += misses.calls;
-        sum.asked += misses.asked;
-    }
-    return sum;
-}
-
-struct hk_cache_totals hk_caches_total(void)
-{
-    struct hk_cache_totals totals = {0, 0, 0};
-    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
-        const struct hk_cache *cache = hk_cache_by_id(id);
-        totals.misses += hk_load(cache->xmisses);
-        totals.overflows += hk_load(cache->owner.counts.xvalue[HK_THREAD_overflows]);
-        totals.remote += hk_load(cache->owner.counts.xvalue[HK_THREAD_remote_frees]);
-    }
-    return totals;
+    hk_pool_give(cache);
 }
 
 struct hk_cache *hk_cache_by_id(uint32_t id) { return hk_container_of(hk_owner_by_id(id), struct hk_cache, owner); }
@@ -524,7 +463,7 @@ void hk_caches_fork_prepare(void)
     struct hk_cache *cache = hk_cache_self();
     if (cache != NULL)
         hk_inboxes_close(&cache->owner);
-    hk_lock(&pool.lock);
+    hk_pool_fork_prepare();
 }
 
 static void reopen_inboxes(void)
@@ -536,7 +475,7 @@ static void reopen_inboxes(void)
 
 void hk_caches_fork_parent(void)
 {
-    hk_unlock(&pool.lock);
+    hk_pool_fork_parent();
     reopen_inboxes();
 }
 
@@ -551,25 +490,22 @@ static void bury(struct hk_cache *cache)
         hk_inbox_forget(&cache->owner, class);
     }
     HK_COUNT(fork_stranded, blocks);
-    cache->alive = false;
-    cache->next_unused = pool.unused;
-    pool.unused = cache;
+    hk_pool_give_locked(cache);
 }
 
 bool hk_caches_fork_child(void)
 {
     bool buried = false;
     struct hk_cache *self = hk_cache_self();
-    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         struct hk_cache *cache = hk_cache_by_id(id);
         if (cache == self || !cache->alive)
             continue;
         bury(cache);
         buried = true;
     }
-    hk_store(pool.xalive, self != NULL);
     hk_remote_recount(self != NULL ? &self->owner : NULL);
-    hk_lock_reset(&pool.lock);
+    hk_pool_fork_child(self != NULL);
     reopen_inboxes();
     return buried;
 }

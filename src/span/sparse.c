@@ -11,8 +11,6 @@ bool hk_sparse_reserve(struct hk_sparse *sparse, size_t size, enum hk_access acc
     sparse->base = hk_os.map(sparse->size, access);
     if (sparse->base == NULL)
         return false;
-    for (size_t i = 0; i < HK_SPARSE_WINDOWS / 64; i++)
-        hk_store(sparse->xcommitted[i], 0);
     hk_os.advise_huge(sparse->base, sparse->size, false);
     return true;
 }
@@ -22,6 +20,8 @@ void hk_sparse_drop(struct hk_sparse *sparse)
     if (sparse->base != NULL)
         hk_os.unmap(sparse->base, sparse->size);
     sparse->base = NULL;
+    for (size_t i = 0; i < HK_SPARSE_WINDOWS / 64; i++)
+        hk_store(sparse->xcommitted[i], 0);
 }
 
 static void note_committed(struct hk_sparse *sparse, size_t from, size_t to)
