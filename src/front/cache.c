@@ -25,6 +25,7 @@ enum {
     KEPT_BY_ANYBODY_FROM = 1024,
     ASLEEP_MS = 10,
     OWNERS_ASKED = 8,
+    NEW_FOR = 160, /* blocks */
     SLABS_WORTH_STEALING = 4,
     PARCELS_PER_SLAB = 64, /* 100 microseconds */
     PARCELS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
@@ -100,6 +101,7 @@ bool hk_cache_begin(void)
     cache->sampling = false;
     cache->front.key = hk_route(cache->owner.id, 0);
     cache->until_tick = REMOTE_FREES_PER_TICK;
+    cache->new_for = hk_pool_crowded() ? NEW_FOR : 0;
     cache->next_asked = HK_FIRST_OWNER;
     hk_store(cache->owner.xawake, UINT64_MAX);
     cache->alive = true;
@@ -373,6 +375,15 @@ static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
     keep(cache, class, block);
 }
 
+/* A thread that is no longer new gives up what it had from commons when it has had it: it is faster with what is its own. */
+static void free_common(struct hk_cache *cache, unsigned class, void *block)
+{
+    if (cache->new_for > 0 && hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
+        cache->new_for--;
+    else
+        hk_deliver(block);
+}
+
 static HK_COLD void free_foreign(void *block)
 {
     if (hk_dawn_size(block) != SIZE_MAX)
@@ -400,6 +411,8 @@ void hk_cache_free(struct hk_cache *cache, void *block)
         free_big(cache, block);
     else if (cache == NULL)
         hk_deliver(block);
+    else if (owner == HK_ORPHAN && hk_registry_is_common(block))
+        free_common(cache, class, block);
     else if (owner == cache->owner.id || of_use_here(cache, class))
         keep(cache, class, block);
     else if (owner == HK_ORPHAN)

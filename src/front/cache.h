@@ -27,6 +27,7 @@ struct hk_cache {
     uint32_t served_at_pass[HK_CLASSES]; /* and when memory was last given back */
     size_t granted;      /* bytes that the bins may hold, by their capacities */
     size_t budget;       /* and may be allowed to */
+    int new_for;         /* blocks that it may still take from commons, or give back to them from its bins */
     int until_tick;      /* slow calls left, by weight, until the clock is looked at */
     struct hk_pulse pulse;
     bool pays_for_growth; /* a sweep is under way for it */

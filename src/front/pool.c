@@ -2,11 +2,13 @@
 
 #include "base/bits.h"
 #include "base/lock.h"
+#include "slab/registry.h"
 #include "span/meta.h"
 
 enum {
     POOL_WORD = 64,
     MOST_A_PASS = 8192, /* some milliseconds */
+    MANY_THREADS = 64,
 };
 
 /* Of caches that gave their pages back. */
@@ -105,8 +107,10 @@ struct hk_cache *hk_pool_take(void)
     hk_unlock(&pool.lock);
     if (rested)
         wake(cache, id);
-    if (cache != NULL)
+    if (cache != NULL) {
         hk_add(pool.xalive, 1);
+        hk_registry_crowd(hk_pool_crowded());
+    }
     return cache;
 }
 
@@ -122,11 +126,13 @@ void hk_pool_give(struct hk_cache *cache)
 {
     hk_lock(&pool.lock);
     hk_sub(pool.xalive, 1);
+    hk_registry_crowd(hk_pool_crowded());
     hk_pool_give_locked(cache);
     hk_unlock(&pool.lock);
 }
 
 size_t hk_caches_alive(void) { return hk_load(pool.xalive); }
+bool hk_pool_crowded(void) { return hk_caches_alive() > MANY_THREADS; }
 
 static void move_count(_Atomic uint64_t *to, _Atomic uint64_t *from)
 {
@@ -311,5 +317,6 @@ void hk_pool_fork_child(size_t threads)
     rested_locked(pool.purged_word, pool.purged, gone);
     pool.purging = false;
     hk_store(pool.xalive, threads);
+    hk_registry_crowd(hk_pool_crowded());
     hk_lock_reset(&pool.lock);
 }

@@ -20,6 +20,9 @@ void hk_pool_give(struct hk_cache *cache);
 /* The same in a fork child, where no other thread is and the lock is held. */
 void hk_pool_give_locked(struct hk_cache *cache);
 
+/* Are there so many threads that a new one had better take its first blocks from commons? */
+bool hk_pool_crowded(void);
+
 /* Gives back the pages of caches that have waited since the call for an earlier pass. */
 void hk_pool_pass(uint64_t pass);
 /* Of all that wait. The bytes. */

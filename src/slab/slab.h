@@ -47,6 +47,7 @@ struct hk_slab {
     uint16_t blocks;
     uint16_t words; /* of freebits */
     uint8_t class;
+    _Atomic bool xcommon;    /* an orphan that threads share, and nobody adopts (see registry.h) */
     _Atomic uint32_t xowner; /* as its routes say */
     /* the holder's */
     uint8_t pages;       /* enum hk_pages */

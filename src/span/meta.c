@@ -145,10 +145,10 @@ static bool more_chunks(void)
 
 static void give_to_chunk(void *p, size_t size)
 {
-    struct hk_chunk *chunk = hk_chunk_of(p);
-    unsigned before = chunk->longest;
     if (size == 0)
         return;
+    struct hk_chunk *chunk = hk_chunk_of(p);
+    unsigned before = chunk->longest;
     hk_chunk_give(chunk, p, grains_of(size));
     refit(chunk, before);
     meta.free += size;

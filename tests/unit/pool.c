@@ -139,6 +139,40 @@ UNIT_TEST(refused)
     assert_int_equal(resting(), THREADS);
 }
 
+/* Where threads are many, one that is new has no slabs of its own, until it has taken and freed some; and then it has. */
+static void *be_new(void *rounds)
+{
+    for (int round = 0; round < (int)(intptr_t)rounds; round++)
+        hak_free(hak_malloc(112));
+    void *block = hak_malloc(112), *other = hak_malloc(112);
+    const struct hk_cache *cache = hk_cache_self();
+    pthread_barrier_wait(&all_alive);
+    uint32_t owner = hk_route_owner(hk_map_lookup((uintptr_t)other));
+    void *seen = (void *)(intptr_t)(owner == HK_ORPHAN ? 1 : owner == cache->owner.id ? 2 : 0);
+    hak_free(block);
+    hak_free(other);
+    return seen;
+}
+
+UNIT_TEST(commons_for_the_new)
+{
+    pthread_t thread[THREADS];
+    unsigned common = 0, own = 0;
+    unit_start();
+    assert_int_equal(pthread_barrier_init(&all_alive, NULL, THREADS), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, be_new, i == THREADS - 1 ? (void *)(intptr_t)2000 : NULL), 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        void *seen;
+        assert_int_equal(pthread_join(thread[i], &seen), 0);
+        common += seen == (void *)1;
+        own += seen == (void *)2;
+    }
+    assert_int_equal(common + own, THREADS);
+    assert_in_range(common, THREADS - 64 - 1, THREADS - 64 + 1);
+    unit_heap_holds(0);
+}
+
 /* A stranger that still has the number finds an owner that refuses. */
 UNIT_TEST(stale_number)
 {
@@ -195,7 +229,7 @@ UNIT_TEST(no_number)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pages_go),     cmocka_unit_test(taken_again), cmocka_unit_test(passes),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pages_go), cmocka_unit_test(commons_for_the_new),    cmocka_unit_test(taken_again), cmocka_unit_test(passes),
                                        cmocka_unit_test(counts_stay),  cmocka_unit_test(refused),     cmocka_unit_test(stale_number),
                                        cmocka_unit_test(rings_stay), cmocka_unit_test(no_number)};
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
