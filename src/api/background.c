@@ -8,6 +8,7 @@
 #include "api/learning.h"
 #include "base/bits.h"
 #include "base/say.h"
+#include "front/pool.h"
 #include "os/os.h"
 #include "span/runs.h"
 #include "tiers/bigcache.h"
@@ -47,8 +48,10 @@ static void rest_report_and_learn(uint64_t ms)
 static void *run(void *unused)
 {
     pthread_setname_np(pthread_self(), "hakmem");
-    for (struct hk_round round = {false, true}; round.threads; round = hk_giveback_in_background())
+    for (struct hk_round round = {false, true}; round.threads; round = hk_giveback_in_background()) {
         rest_report_and_learn(round.waits ? SOON_MS : LATER_MS);
+        hk_pool_pass(hk_os.clock_ms());
+    }
     hk_store(xrunning, false);
     return unused;
 }

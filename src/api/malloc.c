@@ -8,6 +8,7 @@
 #include "api/life.h"
 #include "base/bits.h"
 #include "base/grains.h"
+#include "front/pool.h"
 #include "guard/watch.h"
 #include "hakmem.h"
 #include "os/os.h"
@@ -88,6 +89,7 @@ static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
         return NULL;
     if (cache != NULL)
         hk_cache_trim(cache);
+    hk_pool_purge();
     hk_giveback_all();
     (void)hk_held_look_at_limit(); /* the program may have set one meanwhile */
     return try_alloc(size, align, zeroed);
@@ -477,6 +479,7 @@ HK_EXPORT int hak_trim(size_t keep)
         return 0;
     hk_caches_reap(UINT32_MAX);
     size_t bytes = hk_cache_trim(cache);
+    hk_pool_purge();
     return bytes + hk_giveback_all() > 0;
 }
 

@@ -5,11 +5,13 @@
 #include "base/bits.h"
 #include "count/decisions.h"
 #include "policy/options.h"
+#include "slab/registry.h"
 #include "span/meta.h"
 #include "tiers/blocks.h"
 
 enum { FIRST_CAPACITY = 15, BATCH_BYTES = 64 * 1024 };
 #define FIRST_BYTES (64 * HK_KIB)
+#define NEW_BYTES (1 * HK_KIB)
 
 static void *no_items[1];
 
@@ -31,13 +33,20 @@ static size_t budget_of(const struct hk_cache *cache, unsigned class)
     return hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
 }
 
+/* A new thread where there are many: most never do much. */
+static bool from_commons(const struct hk_cache *cache, unsigned class)
+{
+    return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_LARGE;
+}
+
 /* A bin begins small and then grows fourfold; one whose class is large begins with a single place, whatever the budget. */
 static size_t next_capacity(const struct hk_cache *cache, unsigned class, size_t now)
 {
     size_t size = hk_classes[class].size;
-    size_t wish = now == 0 ? FIRST_CAPACITY : now * 4 + 3;
-    size_t most = largest_capacity(class);
-    while (wish > most || (now == 0 && wish > 1 && wish * size > FIRST_BYTES))
+    bool was_new = now < FIRST_CAPACITY && FIRST_CAPACITY * size <= FIRST_BYTES;
+    size_t wish = now == 0 || was_new ? FIRST_CAPACITY : now * 4 + 3;
+    size_t most = largest_capacity(class), first_bytes = from_commons(cache, class) ? NEW_BYTES : FIRST_BYTES;
+    while (wish > most || (now == 0 && wish > 1 && wish * size > first_bytes))
         wish /= 2;
     while (wish > now && wish > 1 && cache->granted + (wish - now) * size > budget_of(cache, class))
         wish /= 2;
@@ -67,9 +76,11 @@ bool hk_bin_grow(struct hk_cache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->front.bins[class];
     size_t now = hk_bin_capacity(bin), items = hk_bin_items(bin);
+    if (now >= largest_capacity(class) || (now > 0 && from_commons(cache, class)))
+        return false;
     size_t capacity = next_capacity(cache, class, now);
     if (capacity <= now) {
-        HK_COUNT_THREAD(&cache->owner.counts, cramped, now < largest_capacity(class));
+        HK_COUNT_THREAD(&cache->owner.counts, cramped, 1);
         return false;
     }
     void **array = hk_meta_alloc(array_bytes(capacity));
@@ -125,6 +136,13 @@ static unsigned batch_of(const struct hk_bin *bin, unsigned class)
     return (unsigned)hk_max(1, hk_min(half, BATCH_BYTES / hk_classes[class].size));
 }
 
+static HK_NOINLINE unsigned take_common(struct hk_cache *cache, unsigned class, void **end, unsigned want)
+{
+    unsigned got = hk_registry_take_common(class, end, want);
+    cache->new_for -= (int)got;
+    return got;
+}
+
 size_t hk_bin_fill(struct hk_cache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->front.bins[class];
@@ -132,7 +150,9 @@ size_t hk_bin_fill(struct hk_cache *cache, unsigned class)
     if (got == 0) {
         unsigned want = batch_of(bin, class);
         void **end = bin->base + 1 + want;
-        got = hk_blocks_take(&cache->owner, class, end, want);
+        got = from_commons(cache, class) ? take_common(cache, class, end, want) : 0;
+        if (HK_LIKELY(got == 0))
+            got = hk_blocks_take(&cache->owner, class, end, want);
         if (got < want)
             memmove(bin->base + 1, end - got, got * sizeof(void *));
     }

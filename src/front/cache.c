@@ -4,8 +4,8 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
-#include "base/lock.h"
 #include "front/bins.h"
+#include "front/pool.h"
 #include "policy/policy.h"
 #include "slab/registry.h"
 #include "span/dawn.h"
@@ -25,19 +25,13 @@ enum {
     KEPT_BY_ANYBODY_FROM = 1024,
     ASLEEP_MS = 10,
     OWNERS_ASKED = 8,
+    NEW_FOR = 160, /* blocks */
     SLABS_WORTH_STEALING = 4,
     PARCELS_PER_SLAB = 64, /* 100 microseconds */
     LOOKED_AT_A_BIRTH = 8, /* caches: more than one goes for each that comes, while one in eight is a dead thread's */
     LOOKED_AT_A_PASS = 64,
     PARCELS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
 };
-
-static struct {
-    struct hk_lock lock;
-    struct hk_cache *unused;
-    uint32_t next_looked_at; /* owner, for a thread that is gone */
-    _Atomic size_t xalive;
-} pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
 struct hk_front hk_front_unborn, hk_front_dying;
 struct hk_gate hk_gate;
@@ -65,16 +59,6 @@ void hk_gate_open(size_t sizes_to)
 
 _Thread_local struct hk_front *hk_self = &hk_front_unborn;
 
-static struct hk_cache *pooled(void)
-{
-    hk_lock(&pool.lock);
-    struct hk_cache *cache = pool.unused;
-    if (cache != NULL)
-        pool.unused = cache->next_unused;
-    hk_unlock(&pool.lock);
-    return cache;
-}
-
 void hk_cache_open_ring(struct hk_ring *ring)
 {
     if (hk_options.trace_ring == 0)
@@ -83,19 +67,6 @@ void hk_cache_open_ring(struct hk_ring *ring)
     struct hk_event *events = hk_meta_alloc(size * sizeof *events);
     if (events != NULL)
         hk_ring_open(ring, events, size);
-}
-
-static struct hk_cache *made(void)
-{
-    struct hk_cache *cache = hk_meta_alloc(sizeof *cache);
-    if (cache == NULL)
-        return NULL;
-    if (hk_owner_register(&cache->owner)) {
-        hk_cache_open_ring(&cache->owner.ring);
-        return cache;
-    }
-    hk_meta_free(cache, sizeof *cache);
-    return NULL;
 }
 
 static void reset_bins(struct hk_cache *cache)
@@ -110,19 +81,15 @@ static void reset_bins(struct hk_cache *cache)
 /* Grows with the heap: a thread that deals in large blocks needs more than a few of each. */
 static size_t budget(void)
 {
-    size_t heap_a_thread = hk_runs_warm() / hk_max(1, hk_load(pool.xalive));
+    size_t heap_a_thread = hk_runs_warm() / hk_max(1, hk_caches_alive());
     return HK_POLICY(thread_cache) * hk_max(1, heap_a_thread / HEAP_A_BUDGET);
 }
 
-size_t hk_caches_alive(void) { return hk_load(pool.xalive); }
-
 bool hk_cache_begin(void)
 {
-    struct hk_cache *cache = pooled();
-    if (cache == NULL && hk_load(pool.xalive) > 0 && hk_caches_reap(LOOKED_AT_A_BIRTH))
-        cache = pooled();
-    if (cache == NULL)
-        cache = made();
+    if (!hk_pool_waits() && hk_caches_alive() > 0)
+        hk_caches_reap(LOOKED_AT_A_BIRTH);
+    struct hk_cache *cache = hk_pool_take();
     if (cache == NULL)
         return false;
     hk_owner_open(&cache->owner);
@@ -132,9 +99,9 @@ bool hk_cache_begin(void)
     cache->sampling = false;
     cache->front.key = hk_route(cache->owner.id, 0);
     cache->until_tick = REMOTE_FREES_PER_TICK;
+    cache->new_for = hk_pool_crowded() ? NEW_FOR : 0;
     cache->next_asked = HK_FIRST_OWNER;
     hk_store(cache->owner.xawake, UINT64_MAX);
-    hk_add(pool.xalive, 1);
     cache->alive = true;
     hk_lifeline_take(&cache->lifeline);
     cache->budget = budget();
@@ -283,6 +250,7 @@ static void shed_idle_bins(struct hk_cache *cache)
 
 static void pass_seen(struct hk_cache *cache)
 {
+    hk_pool_pass(cache->pulse.pass_seen);
     hk_depot_age(cache);
     shed_idle_bins(cache);
     hk_outbox_post_all(&cache->outbox);
@@ -407,6 +375,15 @@ static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
     keep(cache, class, block);
 }
 
+/* A thread that is no longer new gives up what it had from commons when it has had it: it is faster with what is its own. */
+static void free_common(struct hk_cache *cache, unsigned class, void *block)
+{
+    if (cache->new_for > 0 && hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
+        cache->new_for--;
+    else
+        hk_deliver(block);
+}
+
 HK_COLD void hk_cache_free_foreign(enum hk_call call, void *block)
 {
     if (hk_dawn_size(block) != SIZE_MAX)
@@ -433,6 +410,8 @@ void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route)
         free_big(cache, block);
     else if (cache == NULL)
         hk_deliver(block);
+    else if (owner == HK_ORPHAN && hk_registry_is_common(block))
+        free_common(cache, class, block);
     else if (owner == cache->owner.id || of_use_here(cache, class))
         keep(cache, class, block);
     else if (owner == HK_ORPHAN)
@@ -481,13 +460,8 @@ static void end(struct hk_cache *cache)
     hk_giveback_look(&cache->pulse);
     hk_giveback_tick(&cache->pulse);
     HK_COUNT(threads_ended, 1);
-    hk_lock(&pool.lock);
-    hk_sub(pool.xalive, 1);
-    cache->alive = false;
     hk_lifeline_drop(&cache->lifeline);
-    cache->next_unused = pool.unused;
-    pool.unused = cache;
-    hk_unlock(&pool.lock);
+    hk_pool_give(cache);
 }
 
 void hk_cache_end(void)
@@ -498,53 +472,13 @@ void hk_cache_end(void)
         end(cache);
 }
 
-/* NULL when `most` have been looked at. */
-static struct hk_cache *next_torn(unsigned *most)
-{
-    struct hk_cache *torn = NULL;
-    hk_lock(&pool.lock);
-    uint32_t end_id = hk_owner_end();
-    for (; *most > 0 && torn == NULL; --*most) {
-        uint32_t id = pool.next_looked_at;
-        id = id < HK_FIRST_OWNER || id >= end_id ? HK_FIRST_OWNER : id;
-        pool.next_looked_at = id + 1;
-        if (id < end_id && hk_lifeline_torn(&hk_cache_by_id(id)->lifeline))
-            torn = hk_cache_by_id(id);
-    }
-    hk_unlock(&pool.lock);
-    return torn;
-}
-
 bool hk_caches_reap(unsigned most)
 {
     bool reaped = false;
     most = (unsigned)hk_min(most, hk_owner_end() - HK_FIRST_OWNER);
-    for (struct hk_cache *cache; (cache = next_torn(&most)) != NULL; reaped = true)
+    for (struct hk_cache *cache; (cache = hk_pool_next_torn(&most)) != NULL; reaped = true)
         end(cache);
     return reaped;
-}
-
-struct hk_misses hk_caches_misses(unsigned class)
-{
-    struct hk_misses sum = {0, 0};
-    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
-        struct hk_misses misses = hk_cache_misses(hk_cache_by_id(id), class);
-        sum.calls += misses.calls;
-        sum.asked += misses.asked;
-    }
-    return sum;
-}
-
-struct hk_cache_totals hk_caches_total(void)
-{
-    struct hk_cache_totals totals = {0, 0, 0};
-    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
-        const struct hk_cache *cache = hk_cache_by_id(id);
-        totals.misses += hk_load(cache->xmisses);
-        totals.overflows += hk_load(cache->owner.counts.xvalue[HK_THREAD_overflows]);
-        totals.remote += hk_load(cache->owner.counts.xvalue[HK_THREAD_remote_frees]);
-    }
-    return totals;
 }
 
 struct hk_cache *hk_cache_by_id(uint32_t id) { return hk_container_of(hk_owner_by_id(id), struct hk_cache, owner); }
@@ -555,7 +489,7 @@ void hk_caches_fork_prepare(void)
     struct hk_cache *cache = hk_cache_self();
     if (cache != NULL)
         hk_inboxes_close(&cache->owner);
-    hk_lock(&pool.lock);
+    hk_pool_fork_prepare();
 }
 
 static void reopen_inboxes(void)
@@ -567,7 +501,7 @@ static void reopen_inboxes(void)
 
 void hk_caches_fork_parent(void)
 {
-    hk_unlock(&pool.lock);
+    hk_pool_fork_parent();
     reopen_inboxes();
 }
 
@@ -582,26 +516,23 @@ static void bury(struct hk_cache *cache)
         hk_inbox_forget(&cache->owner, class);
     }
     HK_COUNT(fork_stranded, blocks);
-    cache->alive = false;
     hk_lifeline_forget(&cache->lifeline);
-    cache->next_unused = pool.unused;
-    pool.unused = cache;
+    hk_pool_give_locked(cache);
 }
 
 bool hk_caches_fork_child(void)
 {
     bool buried = false;
     struct hk_cache *self = hk_cache_self();
-    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         struct hk_cache *cache = hk_cache_by_id(id);
         if (cache == self || !cache->alive)
             continue;
         bury(cache);
         buried = true;
     }
-    hk_store(pool.xalive, self != NULL);
     hk_remote_recount(self != NULL ? &self->owner : NULL);
-    hk_lock_reset(&pool.lock);
+    hk_pool_fork_child(self != NULL);
     reopen_inboxes();
     return buried;
 }

@@ -1,6 +1,6 @@
 /* Cache: all that a thread keeps for itself: its bins, its slabs, its outbox; and the slow paths behind a miss.
  *
- * Owns       the bins' arrays and capacities (within the thread's byte budget), and the pool of caches of ended threads.
+ * Owns       the bins' arrays and capacities (within the thread's byte budget).
  * Invariant  a block in a bin is of the bin's class, and free; most often, not always, in a slab of this cache's owner.
  * Threads    a cache: its thread. begin, end, the list of caches: any. */
 #ifndef HK_CACHE_H
@@ -28,6 +28,7 @@ struct hk_cache {
     uint32_t served_at_pass[HK_CLASSES]; /* and when memory was last given back */
     size_t granted;      /* bytes that the bins may hold, by their capacities */
     size_t budget;       /* and may be allowed to */
+    int new_for;         /* blocks that it may still take from commons, or give back to them from its bins */
     int until_tick;      /* slow calls left, by weight, until the clock is looked at */
     struct hk_pulse pulse;
     bool pays_for_growth; /* a sweep is under way for it */
@@ -37,7 +38,7 @@ struct hk_cache {
     bool sampling;                 /* one is, just now: what that allocates is not */
     bool alive;
     struct hk_lifeline lifeline; /* of its thread */
-    struct hk_cache *next_unused;
+    bool has_pages; /* of its own: they go when nobody needs the cache */
     struct hk_miss_counts { /* written by the owner, ever rising */
         _Atomic uint64_t xcalls, xasked;
     } miss_counts[HK_CLASSES];
@@ -83,7 +84,7 @@ size_t hk_cache_trim(struct hk_cache *cache);
 /* How many threads have one. */
 size_t hk_caches_alive(void);
 
-/* Caches of all threads, ended ones included: for the report. */
+/* Of any number given so far: one that has ended, too; see hk_owner_next(). */
 struct hk_cache *hk_cache_by_id(uint32_t id);
 
 /* What one thread has missed, and all together; by any thread, of each value a slightly old one. */
@@ -93,6 +94,10 @@ HK_INLINE struct hk_misses hk_cache_misses(const struct hk_cache *cache, unsigne
     return (struct hk_misses){hk_load(counts->xcalls), hk_load(counts->xasked)};
 }
 struct hk_misses hk_caches_misses(unsigned class);
+
+/* Blocks of a class that came from bins; what all threads have counted. */
+uint64_t hk_caches_served(unsigned class);
+uint64_t hk_caches_counted(enum hk_thread_stat stat);
 
 /* What the slow paths of all threads that there were have counted. */
 struct hk_cache_totals {

@@ -44,10 +44,8 @@ static void count_cache(struct hk_census *census, struct hk_cache *cache)
         const struct hk_bin *bin = &cache->front.bins[class];
         struct hk_tallies *row = &census->classes[class];
         size_t size = hk_classes[class].size;
-        row->served += bin->served;
-        if (!cache->alive)
-            continue;
-        row->in_bins += (hk_bin_items(bin) + cache->depot.shelves[class].blocks) * size;
+        if (cache->alive)
+            row->in_bins += (hk_bin_items(bin) + cache->depot.shelves[class].blocks) * size;
     }
     for (unsigned slot = 0; slot < HK_OUTBOX_SLOTS; slot++) {
         const struct hk_parcel *parcel = cache->outbox.slots[slot].parcel;
@@ -79,6 +77,7 @@ static void split_live(struct hk_tallies *row, unsigned class)
     struct hk_misses misses = hk_caches_misses(class);
     row->live -= hk_min(row->live, row->in_bins + row->remote);
     row->live_blocks = row->live / hk_classes[class].size;
+    row->served = hk_caches_served(class);
     row->misses = misses.calls;
     row->rounding = estimated_rounding(row->live_blocks, &misses, hk_classes[class].size);
     row->live -= row->rounding;
@@ -107,8 +106,7 @@ static void count_stats(struct hk_census *census)
             census->counts[i] = hk_load(hk_global_counts[row->index]);
             continue;
         }
-        for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++)
-            census->counts[i] += hk_load(hk_owner_by_id(id)->counts.xvalue[row->index]);
+        census->counts[i] = hk_caches_counted((enum hk_thread_stat)row->index);
     }
 }
 
@@ -166,7 +164,7 @@ void hk_census_take(struct hk_census *census)
 {
     memset(census, 0, sizeof *census);
     hk_slabs_visit(count_slab, census);
-    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++)
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
         count_cache(census, hk_cache_by_id(id));
     count_remote(census);
     sum_up(census);

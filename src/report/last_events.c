@@ -31,7 +31,7 @@ void hk_last_events_write(int fd)
     const struct hk_cache *self = hk_cache_self();
     hk_text_init(&text, fd);
     hk_text_add(&text, "hakmem: last events of each thread, the oldest first\n");
-    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         const struct hk_cache *cache = hk_cache_by_id(id);
         hk_text_add(&text, "thread %u%s\n", id, cache == self ? " (this one)" : cache->alive ? "" : " (ended)");
         hk_ring_read(&cache->owner.ring, write_event, &text);

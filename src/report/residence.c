@@ -270,7 +270,8 @@ static void divide_taken(struct hk_residence *residence, size_t taken, const str
 
 static void divide_chunks(struct hk_residence *residence, size_t chunks)
 {
-    size_t spare = share(chunks, hk_meta_unused(), hk_meta_mapped());
+    size_t spare = hk_meta_spare(), in_use = hk_meta_mapped() - hk_meta_unused();
+    spare = share(chunks, spare, spare + in_use);
     residence->parts[HK_PART_metadata_spare] += spare;
     residence->parts[HK_PART_metadata] += chunks - hk_min(chunks, spare);
 }

@@ -4,7 +4,9 @@
 #include "base/lock.h"
 #include "span/meta.h"
 
-#define CLOSED ((struct hk_parcel *)1)
+/* What an inbox says that holds nothing. Zeros say that it is closed: as which an owner reads whose memory was given back. */
+#define CLOSED ((struct hk_parcel *)NULL)
+#define NOTHING ((struct hk_parcel *)1)
 
 _Atomic int64_t hk_remote_blocks[HK_CLASSES];
 
@@ -41,15 +43,71 @@ static bool has_entry(uint32_t id)
     return *part != NULL;
 }
 
+/* The bits of few owners are static; they are there before a number is given. */
+enum { SLICE_OWNERS = 8192, SLICES = OWNERS_IN_PART * PARTS / SLICE_OWNERS };
+static struct hk_owner_bits first_bits[SLICE_OWNERS / 64] HK_COLD_DATA, *more_bits[SLICES] HK_COLD_DATA;
+static _Atomic bool xany_rests;
+
+static bool has_bits(uint32_t id)
+{
+    struct hk_owner_bits **slice = &more_bits[id / SLICE_OWNERS];
+    if (id >= SLICE_OWNERS && *slice == NULL)
+        *slice = hk_meta_alloc(sizeof first_bits);
+    return id < SLICE_OWNERS || *slice != NULL;
+}
+
+struct hk_owner_bits *hk_owner_bits(uint32_t id)
+{
+    struct hk_owner_bits *slice = id < SLICE_OWNERS ? first_bits : more_bits[id / SLICE_OWNERS];
+    return &slice[id % SLICE_OWNERS / 64];
+}
+
+void hk_owners_rest(uint32_t first, uint64_t bits)
+{
+    atomic_fetch_or_explicit(&hk_owner_bits(first)->xresting, bits, memory_order_relaxed);
+    hk_store(xany_rests, true);
+}
+
+void hk_owners_rouse(uint32_t first, uint64_t bits)
+{
+    atomic_fetch_and_explicit(&hk_owner_bits(first)->xresting, ~bits, memory_order_release);
+}
+
+bool hk_owner_rests(uint32_t id) { return hk_owner_next(id) != id; }
+
+static void begin_life(struct hk_owner *owner, uint32_t id)
+{
+    owner->id = id;
+    owner->shelves_lock.rank = HK_RANK_SHELVES;
+    owner->drain_lock.rank = HK_RANK_DRAIN;
+}
+
+void hk_owner_wake(struct hk_owner *owner, uint32_t id)
+{
+    begin_life(owner, id);
+    hk_owners_rouse(id / 64 * 64, (uint64_t)1 << id % 64);
+}
+
+uint32_t hk_owner_next(uint32_t from)
+{
+    if (HK_LIKELY(!hk_load(xany_rests)))
+        return from;
+    uint32_t end = hk_owner_end();
+    for (; from < end; from = (from | 63) + 1) {
+        uint64_t awake = ~hk_load_acquire(hk_owner_bits(from)->xresting) >> (from % 64);
+        if (awake != 0)
+            return from + hk_ctz64(awake);
+    }
+    return end;
+}
+
 bool hk_owner_register(struct hk_owner *owner)
 {
     hk_lock(&owners.lock);
     uint32_t id = hk_load(owners.xend);
-    bool room = has_entry(id);
+    bool room = has_entry(id) && has_bits(id);
     if (room) {
-        owner->id = id;
-        owner->shelves_lock.rank = HK_RANK_SHELVES;
-        owner->drain_lock.rank = HK_RANK_DRAIN;
+        begin_life(owner, id);
         *entry(id) = owner;
         hk_store_release(owners.xend, id + 1);
     }
@@ -124,9 +182,9 @@ bool hk_inbox_post(struct hk_owner *owner, struct hk_parcel *parcel)
     do {
         if (head == CLOSED)
             return false;
-        parcel->next = head;
+        parcel->next = head == NOTHING ? NULL : head;
     } while (!atomic_compare_exchange_weak_explicit(inbox, &head, parcel, memory_order_release, memory_order_relaxed));
-    if (head == NULL)
+    if (head == NOTHING)
         atomic_fetch_or_explicit(&owner->xpending, bit, memory_order_release);
     hk_add(hk_remote_blocks[parcel_class], blocks);
     return true;
@@ -146,8 +204,10 @@ static void take_inbox(struct hk_owner *owner, unsigned class)
 {
     /* The bit goes first: a parcel that comes in between sets it again. */
     atomic_fetch_and_explicit(&owner->xpending, ~((uint64_t)1 << class), memory_order_acquire);
-    if (hk_load(owner->xinbox[class]) != CLOSED)
-        owner->backlog[class] = atomic_exchange_explicit(&owner->xinbox[class], NULL, memory_order_acquire);
+    if (hk_load(owner->xinbox[class]) == CLOSED)
+        return;
+    struct hk_parcel *chain = atomic_exchange_explicit(&owner->xinbox[class], NOTHING, memory_order_acquire);
+    owner->backlog[class] = chain != NOTHING ? chain : NULL;
 }
 
 static struct hk_parcel *take_locked(struct hk_owner *owner, unsigned class, unsigned most)
@@ -190,7 +250,7 @@ struct hk_parcel *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigne
 static void close_locked(struct hk_owner *owner, unsigned class)
 {
     struct hk_parcel *rest = atomic_exchange_explicit(&owner->xinbox[class], CLOSED, memory_order_acquire);
-    if (rest == CLOSED || rest == NULL)
+    if (rest == CLOSED || rest == NOTHING)
         return;
     prepend(&owner->backlog[class], rest);
     atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
@@ -222,7 +282,7 @@ void hk_remote_recount(const struct hk_owner *survivor)
     }
 }
 
-void hk_inbox_open(struct hk_owner *owner, unsigned class) { hk_store_release(owner->xinbox[class], NULL); }
+void hk_inbox_open(struct hk_owner *owner, unsigned class) { hk_store_release(owner->xinbox[class], NOTHING); }
 
 void hk_owners_fork_prepare(struct hk_owner *self)
 {
@@ -243,7 +303,7 @@ void hk_owners_fork_parent(struct hk_owner *self)
 /* Threads that were cut off may have held locks, and their shelves may be cut too. */
 static void close_all_but(const struct hk_owner *survivor)
 {
-    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         struct hk_owner *owner = hk_owner_by_id(id);
         hk_store(owner->drain_lock.xstate, 0);
         if (hk_options.background == 0)

@@ -6,6 +6,7 @@
  * Owns       the table of owners, and each owner's shelves and inboxes.
  * Invariant  a block in a parcel still counts as taken in its slab. An owner's memory is never unmapped, so that a stale
  *            number in a stranger's hand is harmless: a parcel for who is gone is refused, and its blocks are looked at again.
+ *            Its pages may go when it has no thread: zeros are an owner that refuses all.
  * Threads    shelves: the owner; where there is a background thread, both, under a lock. inboxes: push any,
  *            lock-free; drain the owner, and thieves that try, under a lock. */
 #ifndef HK_OWNER_H
@@ -19,6 +20,12 @@
 #include "policy/classes.h"
 #include "policy/options.h"
 #include "slab/slab.h"
+
+/* What is known of 64 owners, a bit for each. */
+struct hk_owner_bits {
+    _Atomic uint64_t xresting; /* their memory was given back */
+    uint64_t waiting, aged;    /* the pool's of thread caches, which holds its lock */
+};
 
 enum { HK_PARCEL_BLOCKS = 62 };
 #define HK_PARCEL_BYTES (64 * HK_KIB)
@@ -93,6 +100,19 @@ void hk_owner_open(struct hk_owner *owner);
 /* Numbers given so far are HK_FIRST_OWNER .. hk_owner_end() - 1. */
 uint32_t hk_owner_end(void);
 struct hk_owner *hk_owner_by_id(uint32_t id);
+
+/* Of a number given so far, and its neighbours. */
+struct hk_owner_bits *hk_owner_bits(uint32_t id);
+
+/* The memory of owners without a thread is given back, from now on until they are roused: first + i for each bit i. Zeros, as
+ * which they read then, are an owner that is closed. */
+void hk_owners_rest(uint32_t first, uint64_t bits);
+void hk_owners_rouse(uint32_t first, uint64_t bits);
+bool hk_owner_rests(uint32_t id);
+/* One whose memory was given back is wanted again. */
+void hk_owner_wake(struct hk_owner *owner, uint32_t id);
+/* The first number from `from` on whose memory was not given back, for who looks at all; hk_owner_end() if there is none. */
+uint32_t hk_owner_next(uint32_t from);
 
 struct hk_parcel *hk_parcel_new(void); /* NULL if the system refuses */
 void hk_parcel_drop(struct hk_parcel *parcel);

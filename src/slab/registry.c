@@ -1,13 +1,17 @@
 #include "slab/registry.h"
 
+#include "base/bits.h"
 #include "base/fatal.h"
 #include "base/lock.h"
 
 static struct entry {
     struct hk_lock lock;
-    struct hk_list partial;
+    struct hk_list partial, commons;
     struct hk_walk sweep;
+    bool sweeps_commons; /* the walk is at these now */
 } registry[HK_CLASSES];
+
+static _Atomic bool xcrowded;
 
 static _Atomic unsigned xsweep_class; /* how far the sweep has come */
 
@@ -16,7 +20,14 @@ void hk_registry_init(void)
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         registry[class].lock.rank = HK_RANK_REGISTRY;
         hk_list_init(&registry[class].partial);
+        hk_list_init(&registry[class].commons);
     }
+}
+
+void hk_registry_crowd(bool crowded)
+{
+    if (HK_UNLIKELY(hk_load(xcrowded) != crowded))
+        hk_store(xcrowded, crowded);
 }
 
 static bool is_orphan(const struct hk_slab *slab)
@@ -31,7 +42,7 @@ static bool list_orphan_locked(struct entry *entry, struct hk_slab *slab)
     if (all_free && hk_link_linked(&slab->link))
         hk_link_remove_under(&slab->link, &entry->sweep);
     else if (!all_free && slab->free > 0 && !hk_link_linked(&slab->link))
-        hk_list_push_back(&entry->partial, &slab->link);
+        hk_list_push_back(hk_load(slab->xcommon) ? &entry->commons : &entry->partial, &slab->link);
     return all_free;
 }
 
@@ -54,6 +65,7 @@ static void become_owner_locked(struct entry *entry, struct hk_slab *slab, struc
 {
     if (hk_link_linked(&slab->link))
         hk_link_remove_under(&slab->link, &entry->sweep);
+    hk_store(slab->xcommon, false);
     hk_slab_hand_to(slab, owner->id);
     HK_COUNT(slabs_adopted, 1);
     HK_TRACE(&owner->ring, adopt, slab->bytes, slab->start);
@@ -62,10 +74,13 @@ static void become_owner_locked(struct entry *entry, struct hk_slab *slab, struc
 struct hk_slab *hk_registry_adopt(unsigned class, struct hk_owner *owner)
 {
     struct entry *entry = &registry[class];
-    if (hk_list_looks_empty(&entry->partial))
+    struct hk_list *from = &entry->partial;
+    if (hk_list_looks_empty(from) && !hk_load(xcrowded))
+        from = &entry->commons;
+    if (hk_list_looks_empty(from))
         return NULL;
     hk_lock(&entry->lock);
-    struct hk_link *first = hk_list_first(&entry->partial);
+    struct hk_link *first = hk_list_first(from);
     struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
     if (slab != NULL)
         become_owner_locked(entry, slab, owner);
@@ -78,7 +93,7 @@ struct hk_slab *hk_registry_claim(void *block, unsigned class, struct hk_owner *
     struct entry *entry = &registry[class];
     hk_lock(&entry->lock);
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    bool orphan = is_orphan(slab);
+    bool orphan = is_orphan(slab) && !hk_load(slab->xcommon);
     if (orphan)
         become_owner_locked(entry, slab, owner);
     hk_unlock(&entry->lock);
@@ -100,6 +115,34 @@ bool hk_registry_free(void *block, unsigned class)
     if (all_free)
         hk_slab_release(slab);
     return orphan;
+}
+
+static struct hk_slab *common_locked(struct entry *entry, unsigned class)
+{
+    struct hk_link *first = hk_list_first(&entry->commons);
+    if (first != NULL)
+        return hk_container_of(first, struct hk_slab, link);
+    struct hk_slab *slab = hk_slab_make(class, HK_ORPHAN, HK_USE_SPARSE);
+    if (slab != NULL) {
+        hk_store(slab->xcommon, true);
+        hk_list_push_front(&entry->commons, &slab->link);
+    }
+    return slab;
+}
+
+unsigned hk_registry_take_common(unsigned class, void **end, unsigned n)
+{
+    struct entry *entry = &registry[class];
+    hk_lock(&entry->lock);
+    struct hk_slab *slab = common_locked(entry, class);
+    unsigned taken = slab != NULL ? (unsigned)hk_min(n, slab->free) : 0;
+    if (taken > 0) {
+        hk_slab_take(slab, end, taken);
+        if (slab->free == 0)
+            hk_link_remove_under(&slab->link, &entry->sweep);
+    }
+    hk_unlock(&entry->lock);
+    return taken;
 }
 
 bool hk_registry_has(unsigned class) { return !hk_list_looks_empty(&registry[class].partial); }
@@ -124,28 +167,34 @@ void *hk_registry_alloc(unsigned class)
     return block;
 }
 
-/* One system call: who wants an orphan waits for no more. False at the list's end. */
+static struct hk_list *swept(struct entry *entry) { return entry->sweeps_commons ? &entry->commons : &entry->partial; }
+
+/* One system call: who wants an orphan waits for no more. False at the end of both lists. */
 static bool sweep_orphans(struct entry *entry, struct hk_sweep *sweep)
 {
     int64_t rest = hk_sweep_hold(sweep);
     hk_lock(&entry->lock);
+    struct hk_list *list = swept(entry);
     if (entry->sweep.at == NULL)
-        entry->sweep = (struct hk_walk){.at = entry->partial.head.next};
-    bool at_end = entry->sweep.at == &entry->partial.head;
-    if (!at_end)
-        hk_slab_sweep_under(&entry->sweep, &entry->partial, sweep);
-    else
+        entry->sweep = (struct hk_walk){.at = list->head.next};
+    bool at_end = entry->sweep.at == &list->head;
+    if (!at_end) {
+        hk_slab_sweep_under(&entry->sweep, list, sweep);
+    } else {
         entry->sweep.at = NULL;
+        entry->sweeps_commons = !entry->sweeps_commons;
+    }
+    bool over = at_end && !entry->sweeps_commons;
     hk_unlock_in_turn(&entry->lock);
     sweep->effort += rest;
-    return !at_end;
+    return !over;
 }
 
 bool hk_registry_sweep(struct hk_sweep *sweep)
 {
     unsigned class = hk_load(xsweep_class);
     for (; class < HK_CLASSES; class ++) {
-        if (hk_list_looks_empty(&registry[class].partial))
+        if (hk_list_looks_empty(&registry[class].partial) && hk_list_looks_empty(&registry[class].commons))
             continue;
         while (sweep->effort > 0 && sweep_orphans(&registry[class], sweep))
             continue;
@@ -156,19 +205,19 @@ bool hk_registry_sweep(struct hk_sweep *sweep)
     return class == HK_CLASSES;
 }
 
-/* Likewise. False where all of the class have been trimmed. */
-static bool trim_orphans(struct entry *entry, struct hk_trim *trim)
+/* Likewise. False where all of the list have been trimmed. */
+static bool trim_orphans(struct entry *entry, struct hk_list *list, struct hk_trim *trim)
 {
     bool more = true;
     hk_lock(&entry->lock);
     size_t calls = trim->calls;
     for (int looks = 0; more && trim->calls == calls && looks < HK_LOOKS_OF_HOLD; looks++) {
-        struct hk_link *first = hk_list_first(&entry->partial);
+        struct hk_link *first = hk_list_first(list);
         struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
         more = slab != NULL && !hk_slab_is_trimmed(slab, trim);
         if (more && hk_slab_trim(slab, trim)) {
             hk_link_remove_under(&slab->link, &entry->sweep);
-            hk_list_push_back(&entry->partial, &slab->link);
+            hk_list_push_back(list, &slab->link);
         }
     }
     hk_unlock_in_turn(&entry->lock);
@@ -179,7 +228,7 @@ size_t hk_registry_purge(void)
 {
     struct hk_trim trim = hk_trim_begin();
     for (; trim.class < HK_CLASSES; trim.class ++)
-        while (trim_orphans(&registry[trim.class], &trim))
+        for (struct entry *entry = &registry[trim.class]; trim_orphans(entry, &entry->partial, &trim) || trim_orphans(entry, &entry->commons, &trim);)
             continue;
     return trim.bytes;
 }

@@ -1,7 +1,8 @@
-/* Registry: slabs without a thread: left behind by threads that ended, or cut for threads that have no cache.
+/* Registry: slabs without a thread: left behind by threads that ended, or cut for threads that have no cache; and commons, from
+ * which new threads take their first blocks where there are many: one that does little has no slabs of its own.
  *
- * Owns       the handle of every slab whose route says HK_ORPHAN; per class a list of those with free blocks.
- * Invariant  an orphan slab is listed exactly while it has free blocks.
+ * Owns       the handle of every slab whose route says HK_ORPHAN; per class a list of those with free blocks, and one of commons.
+ * Invariant  an orphan slab is listed exactly while it has free blocks. A common is adopted only where few threads are left.
  * Threads    any; one lock per class is the handle of all its orphans. */
 #ifndef HK_REGISTRY_H
 #define HK_REGISTRY_H
@@ -23,6 +24,13 @@ struct hk_slab *hk_registry_claim(void *block, unsigned class, struct hk_owner *
 
 /* Frees a block of an orphan in place; false if its slab is no orphan (any more). */
 bool hk_registry_free(void *block, unsigned class);
+
+/* Moves at most n >= 1 blocks out of commons; they end at `end`. How many: 0 if the system refuses. */
+unsigned hk_registry_take_common(unsigned class, void **end, unsigned n);
+/* Is the orphan that holds `block` one? The block is not free. */
+HK_INLINE bool hk_registry_is_common(const void *block) { return hk_load(hk_slab_at((uintptr_t)block)->xcommon); }
+/* Are there many threads, so that commons stay what they are? */
+void hk_registry_crowd(bool crowded);
 
 /* Are there orphans of the class with free blocks? A glance. */
 bool hk_registry_has(unsigned class);

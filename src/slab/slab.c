@@ -117,6 +117,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     slab->pages = HK_PAGES_TAKEN;
     slab->clean = 0;
     slab->trimmed = 0;
+    hk_store(slab->xcommon, false);
     if (make_bits(slab)) {
         uintptr_t start = hk_run_alloc(slab->bytes / HK_UNIT, use);
         if (start != 0) {

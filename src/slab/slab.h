@@ -47,6 +47,7 @@ struct hk_slab {
     uint16_t words; /* of freebits */
     uint8_t class;
     bool altered; /* a big block, under its lock: the program has changed its mapping */
+    _Atomic bool xcommon;    /* an orphan that threads share, and nobody adopts (see registry.h) */
     _Atomic uint32_t xowner; /* as its routes say */
     /* the holder's */
     uint8_t pages;       /* enum hk_pages */

@@ -6,118 +6,449 @@
 #include "base/fatal.h"
 #include "base/lock.h"
 #include "os/os.h"
+#include "span/chunk.h"
+#include "span/held.h"
 
-#define GRAIN ((size_t)HK_CACHE_LINE)
-#define COARSE_GRAIN (1 * HK_KIB) /* of sizes from COARSE_FROM on: there are few, and 1024 lists would lie over three pages */
-#define COARSE_FROM (4 * HK_KIB)
-#define LARGEST (64 * HK_KIB)
-#define ROOMY_CHUNK (512 * HK_KIB)
+#define LARGEST_BLOCK (32 * HK_KIB)
+#define ROOMY_REGION (512 * HK_KIB)
+#define SCARCE_REGION HK_CHUNK_BYTES
+#define LARGEST_REGION (64 * HK_CHUNK_BYTES) /* a bit for each chunk */
+#define REGION_PART 4                        /* of what is mapped already, so much a region at least: there are few */
+#define LISTED_SIZES_TO (4 * HK_KIB)
+#define MOST_LISTED (32 * HK_KIB) /* what goes and comes needs no bitmap */
+#define KEPT_SPARE (64 * HK_KIB)  /* is not worth a system call */
+#define MOST_AT_ONCE (16 * HK_MIB) /* some milliseconds */
+#define HEADER_BYTES ((size_t)HK_CHUNK_HEADER * HK_CHUNK_GRAIN)
+enum { TRIES = 8, RUN = 2 * HK_PAGE / HK_CHUNK_GRAIN };
 
 struct free_block {
     struct free_block *next;
 };
 
-/* At the start of each chunk. */
-struct chunk {
-    struct chunk *older;
-    size_t size;
-};
-
 static struct {
     struct hk_lock lock;
-    struct chunk *newest;
-    char *next, *end; /* the part of the newest chunk that was never handed out */
-    size_t mapped, listed;
-    struct free_block *fine[COARSE_FROM / GRAIN], *coarse[LARGEST / COARSE_GRAIN + 1]; /* by size */
+    struct hk_region *newest;
+    struct free_block *listed[LISTED_SIZES_TO / HK_CHUNK_GRAIN]; /* by size: still in use, as the chunks see it */
+    size_t listed_bytes;
+    struct hk_stretch run;        /* was given back to a chunk before; its rest is next */
+    char *virgin, *virgin_end;    /* of the chunk that was opened last, what nobody has had */
+    struct hk_chunk *fitting[HK_CHUNK_FITS]; /* by the logarithm of their longest run of free grains */
+    char *next_page, *pages_end;             /* of the region of pages that came last, what was never handed out */
+    /* bytes */
+    size_t mapped;
+    size_t free;  /* in chunks */
+    size_t clean; /* of this, in pages that are not in memory */
+    size_t chunks;
+    size_t in_pages, resting;
+    /* while pages are given back, without the lock */
+    bool purging;
+    struct hk_chunk *purged;
+    unsigned purged_pages;
 } meta = {.lock = HK_LOCK_INIT(HK_RANK_META)};
 
-static size_t rounded(size_t size) { return hk_align_up(size, size < COARSE_FROM ? GRAIN : COARSE_GRAIN); }
+static unsigned grains_of(size_t size) { return (unsigned)((size + HK_CHUNK_GRAIN - 1) / HK_CHUNK_GRAIN); }
+static unsigned log_of(unsigned x) { return 31 - (unsigned)__builtin_clz(x); }
 
-static struct free_block **list_of(size_t size)
+static void enter_list(struct hk_chunk *chunk)
 {
-    return size < COARSE_FROM ? &meta.fine[size / GRAIN] : &meta.coarse[size / COARSE_GRAIN];
-}
-
-static void shelve(void *p, size_t size)
-{
-    struct free_block *block = p, **list = list_of(size);
-    block->next = *list;
-    *list = block;
-    meta.listed += size;
-}
-
-/* What is left of a chunk: as a coarse block and a fine one. */
-static void shelve_rest(char *rest, size_t size)
-{
-    size_t coarse = size < COARSE_FROM ? 0 : hk_min(hk_align_down(size, COARSE_GRAIN), LARGEST);
-    if (coarse > 0)
-        shelve(rest, coarse);
-    if (size - coarse > 0 && size - coarse < COARSE_FROM)
-        shelve(rest + coarse, size - coarse);
-}
-
-/* One that follows the newest makes that longer. */
-static void enter_chunk(char *memory, size_t size)
-{
-    meta.mapped += size;
-    if (meta.end == memory) {
-        meta.end += size;
-        meta.newest->size += size;
+    if (chunk->longest == 0) {
+        chunk->at = NULL;
         return;
     }
-    shelve_rest(meta.next, (size_t)(meta.end - meta.next));
-    struct chunk *chunk = (struct chunk *)(void *)memory;
-    *chunk = (struct chunk){meta.newest, size};
-    meta.newest = chunk;
-    meta.next = memory + GRAIN;
-    meta.end = memory + size;
+    struct hk_chunk **list = &meta.fitting[log_of(chunk->longest)];
+    chunk->next = *list;
+    chunk->at = list;
+    if (chunk->next != NULL)
+        chunk->next->at = &chunk->next;
+    *list = chunk;
 }
 
-/* When a chunk is refused, a page or two may not be. */
-static bool new_chunk(size_t wanted)
+static void leave_list(struct hk_chunk *chunk)
 {
-    size_t least = hk_align_up(wanted + GRAIN, HK_PAGE);
-    size_t size = hk_max(least, ROOMY_CHUNK);
-    char *memory = hk_os.map(size);
+    if (chunk->at == NULL)
+        return;
+    *chunk->at = chunk->next;
+    if (chunk->next != NULL)
+        chunk->next->at = chunk->at;
+    chunk->at = NULL;
+}
+
+static void refit(struct hk_chunk *chunk, unsigned before)
+{
+    if (before != 0 && chunk->longest != 0 && log_of(before) == log_of(chunk->longest))
+        return;
+    leave_list(chunk);
+    enter_list(chunk);
+}
+
+static void enter_region(struct hk_region *region, uintptr_t start, size_t size)
+{
+    region->start = start;
+    region->end = start + size;
+    region->older = meta.newest;
+    meta.newest = region;
+    meta.mapped += size;
+}
+
+/* Where address space is scarce, regions are small. */
+static size_t region_size(size_t wanted)
+{
+    size_t usual = hk_load(hk_held.xscarce) ? SCARCE_REGION : hk_max(ROOMY_REGION, meta.mapped / REGION_PART);
+    return hk_max(hk_align_down(hk_min(usual, LARGEST_REGION), HK_CHUNK_BYTES), wanted);
+}
+
+static void open_chunk(struct hk_chunk *chunk)
+{
+    hk_chunk_init(chunk);
+    meta.chunks += HK_CHUNK_BYTES;
+    meta.virgin = (char *)chunk + HEADER_BYTES;
+    meta.virgin_end = (char *)chunk + HK_CHUNK_BYTES;
+}
+
+static bool new_chunks(void)
+{
+    size_t size = region_size(HK_CHUNK_BYTES);
+    char *memory = size >= 2 * HK_CHUNK_BYTES ? hk_os.map(size) : NULL;
     if (memory == NULL) {
-        size = least;
-        memory = hk_os.map(size);
+        size = HK_CHUNK_BYTES;
+        memory = hk_os_map_aligned(size, HK_CHUNK_BYTES);
     }
     if (memory == NULL)
         return false;
-    enter_chunk(memory, size);
+    struct hk_chunk *first = (void *)hk_align_up((uintptr_t)memory, HK_CHUNK_BYTES);
+    struct hk_region *region = &first->own_region;
+    region->first = first;
+    region->chunks = (unsigned)(((uintptr_t)memory + size - (uintptr_t)first) / HK_CHUNK_BYTES);
+    region->blank = (~(uint64_t)0 >> (64 - region->chunks)) & ~(uint64_t)1;
+    enter_region(region, (uintptr_t)memory, size);
+    open_chunk(first);
     return true;
 }
 
-static void *take(size_t size)
+static struct hk_chunk *chunk_at(const struct hk_region *region, unsigned i)
 {
-    struct free_block **list = list_of(size), *block = *list;
+    return (struct hk_chunk *)((uintptr_t)region->first + i * HK_CHUNK_BYTES);
+}
+
+static bool more_chunks(void)
+{
+    for (struct hk_region *region = meta.newest; region != NULL; region = region->older) {
+        if (region->first == NULL || region->blank == 0)
+            continue;
+        unsigned i = hk_ctz64(region->blank);
+        region->blank &= region->blank - 1;
+        open_chunk(chunk_at(region, i));
+        return true;
+    }
+    return new_chunks();
+}
+
+static void give_to_chunk(void *p, size_t size)
+{
+    if (size == 0)
+        return;
+    struct hk_chunk *chunk = hk_chunk_of(p);
+    unsigned before = chunk->longest;
+    hk_chunk_give(chunk, p, grains_of(size));
+    refit(chunk, before);
+    meta.free += size;
+}
+
+static struct hk_stretch carve_from(struct hk_chunk *chunk, unsigned least, unsigned most)
+{
+    unsigned before = chunk->longest;
+    struct hk_stretch taken = hk_chunk_take(chunk, least, most);
+    for (unsigned left = taken.soiled; left != 0; left &= left - 1)
+        meta.clean -= HK_PAGE;
+    meta.free -= (size_t)(taken.end - taken.start);
+    refit(chunk, before);
+    return taken;
+}
+
+/* From the fullest chunk that may have the room: what is in use gathers. */
+static struct hk_stretch take_from_chunks(unsigned least, unsigned most)
+{
+    for (unsigned fits = log_of(least); fits < HK_CHUNK_FITS; fits++) {
+        unsigned tries = TRIES;
+        for (struct hk_chunk *chunk = meta.fitting[fits], *next; chunk != NULL && tries > 0; chunk = next, tries--) {
+            next = chunk->next;
+            struct hk_stretch taken = {0};
+            if (chunk->longest >= least)
+                taken = carve_from(chunk, least, most);
+            if (taken.start != NULL)
+                return taken;
+        }
+    }
+    return (struct hk_stretch){0};
+}
+
+static size_t run_bytes(void) { return (size_t)(meta.run.end - meta.run.start); }
+static size_t virgin_bytes(void) { return (size_t)(meta.virgin_end - meta.virgin); }
+
+static void *from_run(size_t size)
+{
+    char *p = meta.run.start;
+    meta.run.start += size;
+    return meta.run.zero ? p : memset(p, 0, size);
+}
+
+static void give_run_to_chunk(void)
+{
+    give_to_chunk(meta.run.start, run_bytes());
+    meta.run = (struct hk_stretch){0};
+}
+
+static void give_virgin_to_chunk(void)
+{
+    give_to_chunk(meta.virgin, virgin_bytes());
+    meta.virgin = meta.virgin_end;
+}
+
+static void *from_virgin(size_t size)
+{
+    if (virgin_bytes() < size) {
+        give_virgin_to_chunk();
+        if (!more_chunks())
+            return NULL;
+    }
+    void *p = meta.virgin;
+    meta.virgin += size;
+    return p;
+}
+
+/* What was in use before, if it will do. */
+static HK_NOINLINE void *from_chunks(size_t size)
+{
+    unsigned grains = grains_of(size);
+    if (run_bytes() > 0)
+        give_run_to_chunk();
+    if (meta.free >= size)
+        meta.run = take_from_chunks(grains, (unsigned)hk_max(grains, RUN));
+    return run_bytes() >= size ? from_run(size) : from_virgin(size);
+}
+
+static void *meta_take(size_t size)
+{
+    struct free_block **list = &meta.listed[size < LISTED_SIZES_TO ? grains_of(size) : 0], *block = *list;
     if (block != NULL) {
         *list = block->next;
-        meta.listed -= size;
+        meta.listed_bytes -= size;
         return memset(block, 0, size);
     }
-    if ((size_t)(meta.end - meta.next) < size && !new_chunk(size))
-        return NULL;
-    void *p = meta.next;
-    meta.next += size;
-    return p;
+    return run_bytes() >= size ? from_run(size) : from_chunks(size);
 }
 
 void *hk_meta_alloc(size_t size)
 {
-    hk_assert(size > 0 && size <= LARGEST);
+    hk_assert(size > 0);
+    if (size > LARGEST_BLOCK)
+        return hk_meta_pages(size);
     hk_lock(&meta.lock);
-    void *p = take(rounded(size));
+    void *p = meta_take(hk_align_up(size, HK_CHUNK_GRAIN));
     hk_unlock(&meta.lock);
     return p;
 }
 
 void hk_meta_free(void *p, size_t size)
 {
+    hk_assert(size <= LARGEST_BLOCK);
+    size = hk_align_up(size, HK_CHUNK_GRAIN);
     hk_lock(&meta.lock);
-    shelve(p, rounded(size));
+    if (size < LISTED_SIZES_TO && meta.listed_bytes + size <= MOST_LISTED) {
+        struct free_block *block = p, **list = &meta.listed[grains_of(size)];
+        block->next = *list;
+        *list = block;
+        meta.listed_bytes += size;
+    } else {
+        give_to_chunk(p, size);
+    }
     hk_unlock(&meta.lock);
+}
+
+static void give_listed_to_chunks(void)
+{
+    for (unsigned grains = 1; grains < LISTED_SIZES_TO / HK_CHUNK_GRAIN && meta.listed_bytes > 0; grains++)
+        while (meta.listed[grains] != NULL) {
+            struct free_block *block = meta.listed[grains];
+            meta.listed[grains] = block->next;
+            meta.listed_bytes -= (size_t)grains * HK_CHUNK_GRAIN;
+            give_to_chunk(block, (size_t)grains * HK_CHUNK_GRAIN);
+        }
+}
+
+/* As long as there is one region of chunks, pages come from its end: most programs map no more. */
+static bool pages_of_blanks(size_t size)
+{
+    struct hk_region *region = meta.newest;
+    if (region == NULL || region->older != NULL || region->first == NULL)
+        return false;
+    unsigned chunks = (unsigned)((size + HK_CHUNK_BYTES - 1) / HK_CHUNK_BYTES);
+    if (chunks >= region->chunks || region->blank >> (region->chunks - chunks) != (~(uint64_t)0 >> (64 - chunks)))
+        return false;
+    region->chunks -= chunks;
+    region->blank &= (~(uint64_t)0 >> (64 - region->chunks));
+    meta.next_page = (char *)chunk_at(region, region->chunks);
+    meta.pages_end = meta.next_page + chunks * HK_CHUNK_BYTES;
+    return true;
+}
+
+static bool new_pages(size_t size)
+{
+    if (pages_of_blanks(size))
+        return true;
+    size_t wanted = HK_PAGE + size, usual = region_size(wanted);
+    char *memory = hk_os.map(usual);
+    if (memory == NULL && usual > wanted)
+        memory = hk_os.map(usual = wanted);
+    if (memory == NULL)
+        return false;
+    enter_region((void *)memory, (uintptr_t)memory, usual);
+    meta.in_pages += HK_PAGE;
+    meta.next_page = memory + HK_PAGE;
+    meta.pages_end = memory + usual;
+    return true;
+}
+
+void *hk_meta_pages(size_t size)
+{
+    void *p = NULL;
+    size = hk_align_up(size, HK_PAGE);
+    hk_lock(&meta.lock);
+    if ((size_t)(meta.pages_end - meta.next_page) >= size || new_pages(size)) {
+        p = meta.next_page;
+        meta.next_page += size;
+        meta.in_pages += size;
+    }
+    hk_unlock(&meta.lock);
+    return p;
+}
+
+bool hk_meta_rest(void *p, size_t size)
+{
+    bool gone = hk_os.purge(p, size);
+    hk_lock(&meta.lock);
+    meta.resting += gone ? size : 0;
+    hk_unlock(&meta.lock);
+    return gone;
+}
+
+void hk_meta_wake(size_t size)
+{
+    hk_lock(&meta.lock);
+    meta.resting -= hk_min(meta.resting, size); /* fork may have come before a rest was noted */
+    hk_unlock(&meta.lock);
+}
+
+/* The page that is next to be touched may be in part already. */
+static size_t spare_locked(void)
+{
+    size_t begun = -(uintptr_t)meta.virgin & (HK_PAGE - 1);
+    return meta.free - meta.clean + meta.listed_bytes + run_bytes() + begun;
+}
+
+static bool is_first(const struct hk_chunk *chunk) { return chunk->own_region.first == chunk; }
+
+/* Without the lock meanwhile. True if all went. */
+static bool purge_unlocked(struct hk_chunk *chunk, unsigned pages)
+{
+    bool gone = true;
+    meta.purged = chunk;
+    meta.purged_pages = pages;
+    hk_unlock(&meta.lock);
+    for (unsigned left = pages; left != 0;) {
+        unsigned first = hk_ctz64(left), end = first + hk_ctz64(~((uint64_t)left >> first));
+        gone &= hk_os.purge((char *)chunk + first * HK_PAGE, (end - first) * HK_PAGE);
+        left &= ~((1u << end) - 1);
+    }
+    hk_lock(&meta.lock);
+    meta.purged = NULL;
+    return gone;
+}
+
+#define GRAINS_OF_BLANK (HK_CHUNK_GRAINS - HK_CHUNK_HEADER)
+
+/* Nobody takes from the pages that go; bit 0 stands for the header, with which the whole chunk goes. */
+static void withdraw(struct hk_chunk *chunk, unsigned pages)
+{
+    leave_list(chunk);
+    if ((pages & 1) != 0) {
+        meta.free -= (size_t)GRAINS_OF_BLANK * HK_CHUNK_GRAIN;
+        meta.clean -= (HK_CHUNK_PAGES - hk_popcount64(chunk->dirty)) * HK_PAGE;
+        return;
+    }
+    meta.free -= hk_popcount64(pages) * HK_PAGE;
+    hk_chunk_withdraw(chunk, pages);
+    enter_list(chunk);
+}
+
+/* They did not go, or not all of the chunk: where it should have, the header may be lost. */
+static void come_back(struct hk_chunk *chunk, unsigned pages, bool gone)
+{
+    size_t bytes = hk_popcount64(pages) * HK_PAGE;
+    if ((pages & 1) != 0) {
+        hk_chunk_init(chunk);
+        give_to_chunk((char *)chunk + HEADER_BYTES, (size_t)GRAINS_OF_BLANK * HK_CHUNK_GRAIN);
+        return;
+    }
+    leave_list(chunk);
+    hk_chunk_return(chunk, pages, gone);
+    enter_list(chunk);
+    meta.free += bytes;
+    meta.clean += gone ? bytes : 0;
+}
+
+/* The bytes. */
+static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
+{
+    struct hk_chunk *chunk = chunk_at(region, i);
+    withdraw(chunk, pages);
+    bool gone = purge_unlocked(chunk, pages);
+    if (gone && (pages & 1) != 0) {
+        region->blank |= (uint64_t)1 << i;
+        meta.chunks -= HK_CHUNK_BYTES;
+    } else {
+        come_back(chunk, pages, gone);
+    }
+    return gone ? hk_popcount64(pages) * HK_PAGE : 0;
+}
+
+/* One that could go whole waits until all of it has been idle for so long. */
+static size_t purge_chunk(struct hk_region *region, unsigned i, bool all)
+{
+    struct hk_chunk *chunk = chunk_at(region, i);
+    unsigned idle = hk_chunk_idle(chunk, !is_first(chunk));
+    unsigned aged = all ? idle : idle & chunk->aged;
+    chunk->aged = (uint16_t)idle;
+    bool part_of_whole = (idle & 1) != 0 && aged != idle;
+    return aged == 0 || part_of_whole ? 0 : purge_idle(region, i, aged);
+}
+
+static size_t purge_region(struct hk_region *region, bool all)
+{
+    size_t bytes = 0;
+    for (unsigned i = 0; i < region->chunks; i++)
+        if ((region->blank >> i & 1) == 0)
+            bytes += purge_chunk(region, i, all);
+    return bytes;
+}
+
+/* One at a time: which chunk it is at, a fork child has to know. */
+size_t hk_meta_purge(bool all)
+{
+    size_t bytes = 0;
+    hk_lock(&meta.lock);
+    if (!meta.purging && (all || spare_locked() > KEPT_SPARE)) {
+        meta.purging = true;
+        give_listed_to_chunks();
+        give_run_to_chunk();
+        if (all)
+            give_virgin_to_chunk();
+        for (struct hk_region *region = meta.newest; region != NULL && (all || bytes < MOST_AT_ONCE); region = region->older)
+            bytes += purge_region(region, all);
+        meta.purging = false;
+    }
+    hk_unlock(&meta.lock);
+    return bytes;
 }
 
 size_t hk_meta_mapped(void)
@@ -131,7 +462,17 @@ size_t hk_meta_mapped(void)
 size_t hk_meta_unused(void)
 {
     hk_lock(&meta.lock);
-    size_t bytes = meta.listed + (size_t)(meta.end - meta.next);
+    size_t in_chunks = meta.chunks - meta.free - meta.listed_bytes - run_bytes() - virgin_bytes();
+    size_t in_use = in_chunks + meta.in_pages - meta.resting;
+    size_t bytes = meta.mapped - in_use;
+    hk_unlock(&meta.lock);
+    return bytes;
+}
+
+size_t hk_meta_spare(void)
+{
+    hk_lock(&meta.lock);
+    size_t bytes = spare_locked();
     hk_unlock(&meta.lock);
     return bytes;
 }
@@ -140,8 +481,8 @@ bool hk_meta_next(uintptr_t *from, uintptr_t *to)
 {
     uintptr_t start = *to, end = *to;
     hk_lock(&meta.lock);
-    for (const struct chunk *chunk = meta.newest; chunk != NULL; chunk = chunk->older) {
-        uintptr_t first = hk_max((uintptr_t)chunk, *from), behind = hk_min((uintptr_t)chunk + chunk->size, *to);
+    for (const struct hk_region *region = meta.newest; region != NULL; region = region->older) {
+        uintptr_t first = hk_max(region->start, *from), behind = hk_min(region->end, *to);
         if (first < behind && first < start) {
             start = first;
             end = behind;
@@ -155,4 +496,13 @@ bool hk_meta_next(uintptr_t *from, uintptr_t *to)
 
 void hk_meta_fork_prepare(void) { hk_lock(&meta.lock); }
 void hk_meta_fork_parent(void) { hk_unlock(&meta.lock); }
-void hk_meta_fork_child(void) { hk_lock_reset(&meta.lock); }
+
+/* If another thread was just giving pages back, they are free again, gone or not. */
+void hk_meta_fork_child(void)
+{
+    if (meta.purged != NULL)
+        come_back(meta.purged, meta.purged_pages, false);
+    meta.purged = NULL;
+    meta.purging = false;
+    hk_lock_reset(&meta.lock);
+}

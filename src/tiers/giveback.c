@@ -5,6 +5,7 @@
 #include "os/os.h"
 #include "policy/policy.h"
 #include "slab/registry.h"
+#include "span/meta.h"
 #include "span/runs.h"
 #include "tiers/bigcache.h"
 #include "tiers/blocks.h"
@@ -90,6 +91,7 @@ static void pass_if_due(uint64_t now)
     uint64_t delay = rested(last, now) ? 0 : HK_POLICY(purge_delay);
     hk_runs_purge(now, delay);
     hk_big_purge(now, delay);
+    hk_meta_purge(false);
     struct hk_sweep sweep = paid_by(last, now);
     hk_registry_sweep(&sweep);
     lower_level();
@@ -183,13 +185,27 @@ struct hk_sweep hk_giveback_share(const struct hk_pulse *pulse)
 /* Held while the background thread is at a thread's slabs: fork waits for so long. */
 static struct hk_lock sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);
 
+void hk_giveback_let_sweeps_pass(void)
+{
+    if (hk_options.background == 0)
+        return;
+    hk_lock(&sweep_lock);
+    hk_unlock(&sweep_lock);
+}
+
 /* One system call at a time: their owner may want its slabs meanwhile. True when all have been looked at. */
-static bool sweep_some(struct hk_owner *owner, uint64_t now, struct hk_round *round)
+static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .effort = HK_EFFORT_OF_HOLD};
+    bool over = true;
     hk_lock(&sweep_lock);
-    bool over = hk_blocks_sweep(owner, &sweep);
-    round->threads |= hk_owner_is_open(owner);
+    if (!hk_owner_rests(id)) {
+        struct hk_owner *owner = hk_owner_by_id(id);
+        if (begin)
+            hk_blocks_sweep_begin(owner);
+        over = hk_blocks_sweep(owner, &sweep);
+        round->threads |= hk_owner_is_open(owner);
+    }
     hk_unlock_in_turn(&sweep_lock);
     round->waits |= sweep.waits;
     return over;
@@ -200,9 +216,8 @@ struct hk_round hk_giveback_in_background(void)
     struct hk_round round = {false, false};
     uint64_t now = hk_os.clock_ms();
     pass_if_due(now);
-    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++) {
-        hk_blocks_sweep_begin(hk_owner_by_id(id));
-        for (unsigned holds = 1; !sweep_some(hk_owner_by_id(id), now, &round); holds++)
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
+        for (unsigned holds = 1; !sweep_some(id, holds == 1, now, &round); holds++)
             if (holds % HOLDS_PER_PAUSE == 0)
                 hk_os.pause();
     }
@@ -210,13 +225,13 @@ struct hk_round hk_giveback_in_background(void)
     return round;
 }
 
-static size_t purge_of_one(struct hk_owner *owner)
+static size_t purge_of_one(uint32_t id)
 {
     struct hk_trim trim = hk_trim_begin();
     bool more = true;
     while (more) {
         hk_lock(&sweep_lock);
-        more = hk_owner_is_open(owner) && hk_blocks_trim_some(owner, &trim);
+        more = !hk_owner_rests(id) && hk_owner_is_open(hk_owner_by_id(id)) && hk_blocks_trim_some(hk_owner_by_id(id), &trim);
         hk_unlock_in_turn(&sweep_lock);
     }
     return trim.bytes;
@@ -226,8 +241,8 @@ static size_t purge_of_one(struct hk_owner *owner)
 static size_t purge_of_others(void)
 {
     size_t bytes = 0;
-    for (uint32_t id = HK_FIRST_OWNER; hk_options.background != 0 && id < hk_owner_end(); id++)
-        bytes += purge_of_one(hk_owner_by_id(id));
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); hk_options.background != 0 && id < hk_owner_end(); id = hk_owner_next(id + 1))
+        bytes += purge_of_one(id);
     return bytes;
 }
 
@@ -235,6 +250,7 @@ size_t hk_giveback_all(void)
 {
     size_t bytes = hk_registry_purge() + purge_of_others();
     hk_runs_suspect_huge();
+    hk_meta_purge(true);
     return bytes + hk_runs_unmap() + hk_runs_purge(0, 0) + hk_big_purge(0, 0);
 }
 

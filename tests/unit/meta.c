@@ -1,9 +1,9 @@
-/* Meta: zeroed, aligned, never overlapping; accounted for to the byte; NULL when refused. */
+/* Meta: zeroed, aligned, never overlapping; accounted for to the byte; NULL when refused; what is free goes back. */
 #include "unit/unit.h"
 
 #include <string.h>
 
-#include "span/map.h"
+#include "span/held.h"
 #include "span/meta.h"
 #include "support/pattern.h"
 #include "support/rng.h"
@@ -23,7 +23,7 @@ UNIT_TEST(random_load)
     for (uint64_t step = 0; step < STEPS; step++) {
         uint32_t i = rng_below(&rng, SLOTS);
         if (slots[i].p == NULL) {
-            slots[i].size = 1 + rng_below(&rng, rng_below(&rng, 8) == 0 ? 65536 : 700);
+            slots[i].size = 1 + rng_below(&rng, rng_below(&rng, 8) == 0 ? 32768 : 700);
             slots[i].p = hk_meta_alloc(slots[i].size);
             assert_non_null(slots[i].p);
             assert_int_equal((uintptr_t)slots[i].p % 64, 0);
@@ -69,12 +69,181 @@ static bool refuse_first(enum fake_call call, uint64_t ordinal)
     return ordinal == 1;
 }
 
-/* No room for a chunk: just enough pages for what is asked. */
-UNIT_TEST(only_pages)
+/* No room for as much as usual: just enough for what is asked. */
+UNIT_TEST(little_room)
 {
     fake_os_refuse(refuse_first);
     assert_non_null(hk_meta_alloc(5000));
-    assert_int_equal(hk_meta_mapped(), 8192);
+    assert_int_equal(hk_meta_mapped(), 65536);
+    fake_os_refuse(refuse_first);
+    char *pages = hk_meta_pages(3 * 4096);
+    assert_int_equal((uintptr_t)pages % 4096, 0);
+    assert_int_equal(hk_meta_mapped(), 65536 + 4 * 4096);
+}
+
+static size_t resident_bytes(void)
+{
+    size_t bytes = 0;
+    for (uintptr_t at = 0, from = 0, to = UINTPTR_MAX; hk_meta_next(&from, &to); from = at, to = UINTPTR_MAX) {
+        unsigned char pages[2048];
+        assert_true((to - from) / 4096 <= sizeof pages);
+        assert_true(hk_os.resident((void *)from, to - from, pages));
+        for (size_t i = 0; i < (to - from) / 4096; i++)
+            bytes += (pages[i] & 1) * 4096u;
+        at = to;
+    }
+    return bytes;
+}
+
+enum { MANY = 20000, LARGE = 9000 };
+static unsigned char *many[MANY];
+
+static size_t size_of(unsigned i) { return i % 50 == 0 ? LARGE : 64 + i % 7 * 100; }
+
+static void fill(void)
+{
+    for (unsigned i = 0; i < MANY; i++) {
+        many[i] = hk_meta_alloc(size_of(i));
+        assert_non_null(many[i]);
+        assert_true(all_zero(many[i], size_of(i)));
+        pattern_fill(many[i], size_of(i), i);
+    }
+}
+
+static void drop(unsigned every)
+{
+    for (unsigned i = 0; i < MANY; i++)
+        if (many[i] != NULL && (every == 0 || i % every != 0)) {
+            assert_true(pattern_holds(many[i], size_of(i), i));
+            hk_meta_free(many[i], size_of(i));
+            many[i] = NULL;
+        }
+}
+
+/* After a spike nothing of it stays in memory but a page for each region, and it can be used again. */
+UNIT_TEST(gives_back)
+{
+    fill();
+    size_t mapped = hk_meta_mapped(), peak = resident_bytes();
+    assert_true(peak > 8 * HK_MIB);
+    assert_true(hk_meta_spare() < 128 * HK_KIB);
+    drop(0);
+    assert_true(hk_meta_spare() > 8 * HK_MIB);
+    assert_int_equal(hk_meta_purge(false), 0); /* idle since this moment */
+    assert_true(hk_meta_purge(false) > 8 * HK_MIB);
+    hk_meta_purge(true);
+    assert_true(resident_bytes() <= 80 * HK_KIB);
+    assert_int_equal(hk_meta_mapped() - hk_meta_unused() + hk_meta_spare(), resident_bytes());
+    fill();
+    assert_int_equal(hk_meta_mapped(), mapped);
+    drop(0);
+}
+
+/* What stays in use is not touched, and around it goes what can. */
+UNIT_TEST(gives_back_around)
+{
+    fill();
+    drop(500);
+    hk_meta_purge(true);
+    assert_true(resident_bytes() < 2 * HK_MIB);
+    for (unsigned i = 0; i < MANY; i += 500)
+        assert_true(pattern_holds(many[i], size_of(i), i));
+    unsigned char *more = hk_meta_alloc(30000);
+    assert_true(all_zero(more, 30000));
+    drop(0);
+}
+
+/* A little that is free is not worth a call; and what was taken again in the meantime does not go. */
+UNIT_TEST(keeps_a_little)
+{
+    fake_os_refuse(NULL);
+    unsigned char *block = hk_meta_alloc(20000);
+    hk_meta_free(block, 20000);
+    assert_int_equal(hk_meta_purge(false) + hk_meta_purge(false), 0);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 0);
+    fill();
+    drop(0);
+    hk_meta_purge(false);
+    fill();
+    assert_int_equal(hk_meta_purge(false), 0);
+    drop(0);
+}
+
+UNIT_TEST(refuses_to_give_back)
+{
+    fill();
+    drop(500);
+    size_t unused = hk_meta_unused(), spare = hk_meta_spare();
+    fake_os_refuse(fake_refuse_purge);
+    assert_int_equal(hk_meta_purge(true), 0);
+    assert_int_equal(hk_meta_unused(), unused);
+    assert_true(hk_meta_spare() >= spare); /* of chunks that may have lost their header, all pages count */
+    drop(0);
+    assert_int_equal(hk_meta_purge(true), 0);
+    fill();
+    drop(0);
+    fake_os_refuse(NULL);
+    assert_true(hk_meta_purge(true) > 8 * HK_MIB);
+    assert_true(resident_bytes() <= 80 * HK_KIB);
+}
+
+/* The k-th call fails, for all k: a block or NULL, and no more. */
+static uint64_t fails_at;
+static bool refuse_one(enum fake_call call, uint64_t ordinal)
+{
+    (void)call;
+    return ordinal == fails_at;
+}
+
+UNIT_TEST(any_call_refused)
+{
+    enum { BLOCKS = 3000 };
+    bool refused = true;
+    for (fails_at = 1; refused; fails_at++) {
+        fake_os_refuse(refuse_one);
+        for (unsigned i = 0; i < BLOCKS; i++) {
+            many[i] = hk_meta_alloc(size_of(i));
+            if (many[i] != NULL) {
+                assert_true(all_zero(many[i], size_of(i)));
+                pattern_fill(many[i], size_of(i), i);
+            }
+        }
+        for (unsigned i = 0; i < BLOCKS; i++)
+            if (many[i] != NULL && i % 9 != 0) {
+                assert_true(pattern_holds(many[i], size_of(i), i));
+                hk_meta_free(many[i], size_of(i));
+            }
+        hk_meta_purge(true);
+        for (unsigned i = 0; i < BLOCKS; i += 9)
+            if (many[i] != NULL) {
+                assert_true(pattern_holds(many[i], size_of(i), i));
+                hk_meta_free(many[i], size_of(i));
+            }
+        hk_meta_purge(true);
+        refused = hk_load(fake_os.xrefused) > 0;
+    }
+    fake_os_refuse(NULL);
+    assert_true(fails_at > 20);
+    assert_int_equal(hk_meta_mapped() - hk_meta_unused() + hk_meta_spare(), resident_bytes());
+}
+
+/* Pages that rest are not in use, and read as zeros. */
+UNIT_TEST(pages_rest)
+{
+    enum { PAGES = 3 };
+    unsigned char *pages = hk_meta_pages(PAGES * 4096);
+    assert_true(all_zero(pages, PAGES * 4096));
+    memset(pages, 1, PAGES * 4096);
+    size_t unused = hk_meta_unused();
+    fake_os_refuse(fake_refuse_purge);
+    assert_false(hk_meta_rest(pages, PAGES * 4096));
+    assert_int_equal(hk_meta_unused(), unused);
+    fake_os_refuse(NULL);
+    assert_true(hk_meta_rest(pages, PAGES * 4096));
+    assert_int_equal(hk_meta_unused(), unused + PAGES * 4096);
+    assert_true(all_zero(pages, PAGES * 4096));
+    hk_meta_wake(PAGES * 4096);
+    assert_int_equal(hk_meta_unused(), unused);
 }
 
 /* Every block lies in a stretch; the stretches are all that is mapped. */
@@ -102,6 +271,9 @@ UNIT_TEST(stretches)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_load), cmocka_unit_test(reuse),
-                                       cmocka_unit_test(refused), cmocka_unit_test(only_pages), cmocka_unit_test(stretches)};
+                                       cmocka_unit_test(refused), cmocka_unit_test(little_room), cmocka_unit_test(stretches),
+                                       cmocka_unit_test(gives_back), cmocka_unit_test(gives_back_around),
+                                       cmocka_unit_test(keeps_a_little), cmocka_unit_test(refuses_to_give_back),
+                                       cmocka_unit_test(any_call_refused), cmocka_unit_test(pages_rest)};
     return cmocka_run_group_tests_name("meta", tests, NULL, NULL);
 }

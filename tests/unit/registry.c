@@ -42,6 +42,88 @@ UNIT_TEST(adopt)
     assert_null(hk_registry_adopt(CLASS, other));
 }
 
+/* Nobody adopts or claims a common while threads are many; each takes blocks and gives them back under the lock. */
+UNIT_TEST(commons)
+{
+    void *blocks[40];
+    start();
+    hk_registry_crowd(true);
+    assert_int_equal(hk_registry_take_common(CLASS, blocks + 10, 10), 10);
+    struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[0]);
+    assert_int_equal(owner_of(slab), HK_ORPHAN);
+    assert_true(hk_registry_is_common(blocks[0]));
+    assert_false(hk_registry_has(CLASS));
+    assert_null(hk_registry_adopt(CLASS, other));
+    assert_null(hk_registry_claim(blocks[3], CLASS, other));
+    assert_int_equal(hk_registry_take_common(CLASS, blocks + 40, 30), 22); /* what the slab has left */
+    assert_int_equal(slab->free, 0);
+    assert_true(hk_registry_free(blocks[5], CLASS));
+    assert_int_equal(slab->free, 1);
+    assert_int_equal(hk_registry_take_common(CLASS, blocks + 6, 2), 1);
+    void *more;
+    assert_int_equal(hk_registry_take_common(CLASS, &more + 1, 1), 1); /* from a second one */
+    assert_ptr_not_equal(hk_slab_at((uintptr_t)more), slab);
+    assert_true(hk_registry_free(more, CLASS));
+    assert_int_equal(hk_map_lookup((uintptr_t)more), 0); /* all free: released */
+}
+
+UNIT_TEST(commons_of_few)
+{
+    void *blocks[10];
+    start();
+    hk_registry_crowd(true);
+    assert_int_equal(hk_registry_take_common(CLASS, blocks + 10, 10), 10);
+    struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[0]);
+    hk_registry_crowd(false);
+    assert_ptr_equal(hk_registry_adopt(CLASS, other), slab);
+    assert_false(hk_registry_is_common(blocks[0]));
+    assert_int_equal(owner_of(slab), other->id);
+    hk_registry_abandon(slab); /* an orphan like any other */
+    assert_true(hk_registry_has(CLASS));
+    assert_ptr_equal(hk_registry_claim(blocks[0], CLASS, owner), slab);
+}
+
+static bool refuse_all(enum fake_call call, uint64_t ordinal)
+{
+    (void)call, (void)ordinal;
+    return true;
+}
+
+/* Where there is no memory for one, nothing is taken. */
+UNIT_TEST(commons_refused)
+{
+    void *block[2000];
+    start();
+    unsigned taken = 1, all = 0;
+    fake_os_refuse(refuse_all);
+    while (all < 2000 && taken == 1) {
+        taken = hk_registry_take_common(CLASS_OF_32768, &block[all] + 1, 1);
+        all += taken;
+    }
+    assert_int_equal(taken, 0);
+    for (unsigned i = 0; i < all; i++)
+        assert_true(hk_registry_free(block[i], CLASS_OF_32768));
+    fake_os_refuse(NULL);
+}
+
+/* Pages of commons that no block needs go with those of orphans. */
+UNIT_TEST(commons_are_swept)
+{
+    void *blocks[32];
+    start();
+    hk_registry_crowd(true);
+    assert_int_equal(hk_registry_take_common(CLASS, blocks + 32, 32), 32);
+    for (int i = 0; i < 32; i++)
+        *(char *)blocks[i] = 1;
+    for (int i = 1; i < 32; i++)
+        assert_true(hk_registry_free(blocks[i], CLASS));
+    struct hk_sweep sweep = {.now = 0, .effort = 1000 * HK_EFFORT_OF_CALL};
+    assert_true(hk_registry_sweep(&sweep));
+    assert_true(hk_registry_sweep(&sweep)); /* more than once: both lists end */
+    assert_true(hk_registry_purge() >= 14 * HK_PAGE);
+    assert_true(hk_registry_free(blocks[0], CLASS));
+}
+
 UNIT_TEST(full_ones_wait_for_a_free)
 {
     void *blocks[32];
@@ -171,6 +253,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adopt),
+        cmocka_unit_test(commons),
+        cmocka_unit_test(commons_of_few),
+        cmocka_unit_test(commons_refused),
+        cmocka_unit_test(commons_are_swept),
         cmocka_unit_test(full_ones_wait_for_a_free),
         cmocka_unit_test(empty_ones_are_released),
         cmocka_unit_test(claim),

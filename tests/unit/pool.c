@@ -1,0 +1,236 @@
+/* Pool: caches of ended threads: taken again lowest first, their pages given back when nobody comes, their counts kept, and what
+ * stale numbers lead to meanwhile. */
+#include "unit/unit.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "front/bins.h"
+#include "front/pool.h"
+#include "hakmem.h"
+#include "os/os.h"
+#include "report/census.h"
+#include "span/meta.h"
+
+enum { THREADS = 100, EACH = 7 };
+
+static pthread_barrier_t all_alive;
+
+static void *live(void *unused)
+{
+    void *block[EACH];
+    for (int i = 0; i < EACH; i++)
+        block[i] = hak_malloc(112);
+    pthread_barrier_wait(&all_alive);
+    for (int i = 0; i < EACH; i++)
+        hak_free(block[i]);
+    return unused;
+}
+
+static void live_and_end(unsigned threads)
+{
+    pthread_t thread[THREADS];
+    assert_int_equal(pthread_barrier_init(&all_alive, NULL, threads), 0);
+    for (unsigned i = 0; i < threads; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, live, NULL), 0);
+    for (unsigned i = 0; i < threads; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    pthread_barrier_destroy(&all_alive);
+}
+
+static size_t resting(void)
+{
+    size_t caches = 0;
+    for (uint32_t id = HK_FIRST_OWNER; id < hk_owner_end(); id++)
+        caches += hk_owner_rests(id);
+    return caches;
+}
+
+static size_t resident_pages(uint32_t id)
+{
+    unsigned char pages[8];
+    size_t count = 0, bytes = (sizeof(struct hk_cache) + HK_PAGE - 1) / HK_PAGE * HK_PAGE;
+    assert_true(hk_os.resident(hk_cache_by_id(id), bytes, pages));
+    for (size_t i = 0; i < bytes / HK_PAGE; i++)
+        count += pages[i] & 1;
+    return count;
+}
+
+UNIT_TEST(pages_go)
+{
+    unit_start();
+    live_and_end(THREADS);
+    uint32_t last = hk_owner_end() - 1;
+    size_t unused = hk_meta_unused();
+    assert_int_equal(resting(), 0);
+    assert_true(resident_pages(last) > 1);
+    assert_true(hk_pool_purge() >= THREADS * sizeof(struct hk_cache));
+    assert_int_equal(resting(), THREADS);
+    assert_int_equal(resident_pages(last), 0);
+    assert_true(hk_meta_unused() >= unused + THREADS * sizeof(struct hk_cache));
+    assert_int_equal(hk_owner_next(HK_FIRST_OWNER + 1), hk_owner_end());
+    assert_int_equal(hk_pool_purge(), 0);
+}
+
+/* As many again find them all, and make no new ones. */
+UNIT_TEST(taken_again)
+{
+    unit_start();
+    live_and_end(THREADS);
+    uint32_t end = hk_owner_end();
+    hk_pool_purge();
+    live_and_end(THREADS / 2);
+    assert_int_equal(resting(), THREADS / 2);
+    assert_false(hk_owner_rests(HK_FIRST_OWNER + 1)); /* the lowest first */
+    assert_true(hk_owner_rests(end - 1));
+    live_and_end(THREADS);
+    assert_int_equal(resting(), 0);
+    assert_int_equal(hk_owner_end(), end);
+    hk_pool_purge();
+    assert_int_equal(resting(), THREADS);
+    unit_heap_holds(0);
+}
+
+/* A pass gives back what waited at the pass before; the same pass twice is one. */
+UNIT_TEST(passes)
+{
+    unit_start();
+    live_and_end(THREADS);
+    hk_pool_pass(1);
+    hk_pool_pass(1);
+    assert_int_equal(resting(), 0);
+    live_and_end(THREADS / 4);
+    hk_pool_pass(2);
+    assert_int_equal(resting(), THREADS - THREADS / 4);
+    hk_pool_pass(3);
+    assert_int_equal(resting(), THREADS);
+}
+
+/* What ended threads have counted is counted still. */
+UNIT_TEST(counts_stay)
+{
+    unit_start();
+    live_and_end(THREADS);
+    static struct hk_census before, after;
+    struct hk_cache_totals totals = hk_caches_total();
+    hk_census_take(&before);
+    assert_true(hk_pool_purge() > 0);
+    hk_census_take(&after);
+    assert_int_equal(hk_caches_misses(CLASS_OF_112).calls, before.classes[CLASS_OF_112].misses);
+    assert_int_equal(hk_caches_served(CLASS_OF_112), THREADS * EACH);
+    assert_int_equal(after.mallocs, before.mallocs);
+    assert_memory_equal(after.counts, before.counts, sizeof before.counts);
+    assert_int_equal(hk_caches_total().misses, totals.misses);
+    assert_int_equal(hk_caches_total().overflows, totals.overflows);
+    live_and_end(THREADS);
+    assert_int_equal(hk_caches_served(CLASS_OF_112), 2 * THREADS * EACH);
+}
+
+UNIT_TEST(refused)
+{
+    unit_start();
+    live_and_end(THREADS);
+    fake_os_refuse(fake_refuse_purge);
+    assert_int_equal(hk_pool_purge(), 0);
+    assert_int_equal(resting(), 0);
+    fake_os_refuse(NULL);
+    live_and_end(THREADS);
+    assert_true(hk_pool_purge() > 0);
+    assert_int_equal(resting(), THREADS);
+}
+
+/* Where threads are many, one that is new has no slabs of its own, until it has taken and freed some; and then it has. */
+static void *be_new(void *rounds)
+{
+    for (int round = 0; round < (int)(intptr_t)rounds; round++)
+        hak_free(hak_malloc(112));
+    void *block = hak_malloc(112), *other = hak_malloc(112);
+    const struct hk_cache *cache = hk_cache_self();
+    pthread_barrier_wait(&all_alive);
+    uint32_t owner = hk_route_owner(hk_map_lookup((uintptr_t)other));
+    void *seen = (void *)(intptr_t)(owner == HK_ORPHAN ? 1 : owner == cache->owner.id ? 2 : 0);
+    hak_free(block);
+    hak_free(other);
+    return seen;
+}
+
+UNIT_TEST(commons_for_the_new)
+{
+    pthread_t thread[THREADS];
+    unsigned common = 0, own = 0;
+    unit_start();
+    assert_int_equal(pthread_barrier_init(&all_alive, NULL, THREADS), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, be_new, i == THREADS - 1 ? (void *)(intptr_t)2000 : NULL), 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        void *seen;
+        assert_int_equal(pthread_join(thread[i], &seen), 0);
+        common += seen == (void *)1;
+        own += seen == (void *)2;
+    }
+    assert_int_equal(common + own, THREADS);
+    assert_in_range(common, THREADS - 64 - 1, THREADS - 64 + 1);
+    unit_heap_holds(0);
+}
+
+/* A stranger that still has the number finds an owner that refuses. */
+UNIT_TEST(stale_number)
+{
+    unit_start();
+    live_and_end(2);
+    uint32_t id = hk_owner_end() - 1;
+    hk_pool_purge();
+    assert_true(hk_owner_rests(id));
+    struct hk_parcel *parcel = hk_parcel_new();
+    parcel->class = CLASS_OF_112;
+    parcel->count = 1;
+    assert_false(hk_inbox_post(hk_owner_by_id(id), parcel));
+    assert_null(hk_inbox_take(hk_owner_by_id(id), CLASS_OF_112, 1));
+    assert_null(hk_inbox_steal(hk_owner_by_id(id), CLASS_OF_112, 1, UINT64_MAX));
+    assert_false(hk_owner_is_open(hk_owner_by_id(id)));
+    assert_int_equal(resident_pages(id) == 0 || hk_owner_by_id(id)->id == 0, 1);
+    hk_parcel_drop(parcel);
+}
+
+/* What a thread's ring remembers of its end is not thrown away. */
+UNIT_TEST(rings_stay)
+{
+    unit_start();
+    hk_options.trace_ring = 8;
+    live_and_end(4);
+    assert_int_equal(hk_pool_purge(), 0);
+    assert_int_equal(resting(), 0);
+}
+
+/* There is no number for a thread: what was meant for it waits for the next one that asks. */
+UNIT_TEST(no_number)
+{
+    unit_start();
+    live_and_end(40); /* more than have their place in the table's first part */
+    uint32_t end = hk_owner_end();
+    size_t mapped = hk_meta_mapped();
+    static struct hk_cache *taken[5000];
+    size_t count = 0;
+    fake_os_refuse(fake_refuse_commit);
+    while (count < 5000 && (taken[count] = hk_pool_take()) != NULL)
+        count++;
+    if (count < 5000) {
+        assert_true(hk_owner_end() > end);
+        mapped = hk_meta_mapped();
+        size_t unused = hk_meta_unused();
+        for (int i = 0; i < 1000; i++)
+            assert_null(hk_pool_take());
+        assert_int_equal(hk_meta_mapped(), mapped);
+        assert_int_equal(hk_meta_unused(), unused);
+    }
+    fake_os_refuse(NULL);
+    assert_non_null(hk_pool_take());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pages_go), cmocka_unit_test(commons_for_the_new),    cmocka_unit_test(taken_again), cmocka_unit_test(passes),
+                                       cmocka_unit_test(counts_stay),  cmocka_unit_test(refused),     cmocka_unit_test(stale_number),
+                                       cmocka_unit_test(rings_stay), cmocka_unit_test(no_number)};
+    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+}
