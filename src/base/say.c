@@ -4,24 +4,25 @@
 
 #include "os/os.h"
 
+enum { WAS_CLOSED = 1, WAS_OPEN };
+
 /* One fstat() at the start, which nothing can take the place of: once the program runs, nobody can tell any more. */
 static struct {
-    _Atomic bool xknown, xopen;
+    _Atomic int xstate; /* 0 until asked */
     struct hk_file_id id;
 } stderr_then;
 
 void hk_stderr_begin(void)
 {
-    hk_store(stderr_then.xopen, hk_os.identify(HK_STDERR, &stderr_then.id));
-    hk_store_release(stderr_then.xknown, true);
+    hk_store_release(stderr_then.xstate, hk_os.identify(HK_STDERR, &stderr_then.id) ? WAS_OPEN : WAS_CLOSED);
 }
 
 bool hk_stderr_is_there(void)
 {
     struct hk_file_id now;
-    if (!hk_load_acquire(stderr_then.xknown))
+    if (hk_load_acquire(stderr_then.xstate) == 0)
         hk_stderr_begin(); /* HAKMEM could not start: this is as early as it gets */
-    return hk_load(stderr_then.xopen) && hk_os.identify(HK_STDERR, &now) && now.device == stderr_then.id.device &&
+    return hk_load(stderr_then.xstate) == WAS_OPEN && hk_os.identify(HK_STDERR, &now) && now.device == stderr_then.id.device &&
            now.inode == stderr_then.id.inode;
 }
 

@@ -175,12 +175,9 @@ static bool linux_in_loader(const void *code)
     return false;
 }
 
-/* A loader sets up thread-local storage before it runs anybody's code. In a static program the register is 0 until the program's own
- * start-up code has. */
-static bool linux_has_thread_pointer(void)
+/* In a static program, before its start-up code has set up thread-local storage, the register is 0. */
+static __attribute__((noinline, cold)) bool has_register_set(void)
 {
-    if (getauxval(AT_BASE) != 0)
-        return true;
 #if defined(__x86_64__)
     unsigned long pointer = 0;
     KEEPING_ERRNO((void)syscall(SYS_arch_prctl, ARCH_GET_FS, &pointer));
@@ -189,6 +186,9 @@ static bool linux_has_thread_pointer(void)
     return __builtin_thread_pointer() != NULL;
 #endif
 }
+
+/* A loader sets up thread-local storage before it runs anybody's code. */
+static bool linux_has_thread_pointer(void) { return getauxval(AT_BASE) != 0 || has_register_set(); }
 
 static void linux_futex_wait(_Atomic uint32_t *word, uint32_t expected)
 {
