@@ -18,9 +18,10 @@ enum hk_decision_kind {
     HK_DECISION_KINDS
 };
 
+/* Text within the rows: pointers would be relocated at each start. */
 struct hk_decision_row {
-    const char *who, *what, *unit, *why;
-    const char *seen[3];
+    char who[12], what[24], unit[12], why[160];
+    char seen[3][20];
 };
 extern const struct hk_decision_row hk_decision_rows[HK_DECISION_KINDS];
 

@@ -36,8 +36,9 @@ extern _Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];
     hk_store((counts)->xvalue[HK_THREAD_##name], hk_load((counts)->xvalue[HK_THREAD_##name]) + (uint64_t)(n))
 #define HK_COUNT(name, n) ((void)hk_add(hk_global_counts[HK_GLOBAL_##name], (uint64_t)(n)))
 
+/* Text within the rows, not beside them: pointers would be relocated at each start, which is a page. */
 struct hk_stat_row {
-    const char *name, *unit, *meaning;
+    char name[24], unit[12], meaning[112];
     bool per_thread;
     unsigned index; /* into the thread counts or the global ones */
 };

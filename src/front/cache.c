@@ -33,7 +33,7 @@ enum {
     PARCELS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
 };
 
-struct hk_front hk_front_unborn, hk_front_dying;
+struct hk_front hk_front_unborn, hk_front_dying HK_COLD_DATA;
 struct hk_gate hk_gate;
 
 /* Written at start, not by the loader: 360 pointers to relocate are 8 KiB of the file. Nobody looks before the gate is open. */
@@ -48,7 +48,6 @@ static void shut_front(struct hk_front *front)
 void hk_gate_open(size_t sizes_to)
 {
     shut_front(&hk_front_unborn);
-    shut_front(&hk_front_dying);
     if (sizes_to == HK_ALL_HIT) {
         hk_window_open();
         __atomic_store_n(&hk_gate.coarse_sizes_to, HK_LARGE_MAX, __ATOMIC_RELEASE);
@@ -447,6 +446,10 @@ size_t hk_cache_trim(struct hk_cache *cache)
     return hk_blocks_trim(&cache->owner);
 }
 
+/* Most processes end without a thread that does. */
+static _Atomic bool dying_is_shut;
+static void shut_dying(void) { shut_front(&hk_front_dying); }
+
 /* The slabs are let go of before what is left in the inboxes is delivered: by then nobody waits for its thread. */
 static void end(struct hk_cache *cache)
 {
@@ -467,6 +470,7 @@ static void end(struct hk_cache *cache)
 void hk_cache_end(void)
 {
     struct hk_cache *cache = hk_cache_self();
+    hk_pool_once(&dying_is_shut, shut_dying);
     hk_self = &hk_front_dying;
     if (cache != NULL)
         end(cache);

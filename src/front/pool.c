@@ -117,6 +117,17 @@ struct hk_cache *hk_pool_take(void)
     return cache;
 }
 
+void hk_pool_once(_Atomic bool *done, void (*what)(void))
+{
+    if (HK_LIKELY(hk_load_acquire(*done)))
+        return;
+    hk_lock(&pool.lock);
+    if (!hk_load(*done))
+        what();
+    hk_store_release(*done, true);
+    hk_unlock(&pool.lock);
+}
+
 void hk_pool_give_locked(struct hk_cache *cache)
 {
     uint32_t id = cache->owner.id;

@@ -25,6 +25,9 @@ bool hk_pool_waits(void);
 /* A cache whose thread is gone without a word; NULL when `most` have been looked at, from where the last call stopped. */
 struct hk_cache *hk_pool_next_torn(unsigned *most);
 
+/* Calls `what` if nobody has; whoever comes meanwhile waits. */
+void hk_pool_once(_Atomic bool *done, void (*what)(void));
+
 /* Are there so many threads that a new one had better take its first blocks from commons? */
 bool hk_pool_crowded(void);
 
