@@ -129,6 +129,7 @@ class Comparison:
         """The whole life of a case: get, run, compare, repeat, clean up."""
         verdict = Verdict(self.case.name)
         try:
+            self.case.size = self.options.size
             kit.packages(self.case.packages)
             self.case.prepare(kit)
             self.groups = self.case.groups(self.options.quick)
