@@ -24,7 +24,7 @@ QUERIES = """
     type_decimal type_enum type_float type_newdecimal type_ranges type_set type_time type_timestamp type_uint type_varchar
     type_year union update userstat varbinary view view_grant win win_big win_first_last_value win_lead_lag win_sum xml
 """.split()
-CHUNK = 12  # tests that share a start of the server
+CHUNK = 45  # tests that share a start of the server
 LINE = re.compile(r"^(main\.\S+(?: '[^']*')?)\s+(?:w\d+ )?\[ (pass|fail|skipped|disabled) \]", re.MULTILINE)
 WORDS = {"pass": "ok", "fail": "fail", "skipped": "skip", "disabled": "skip"}
 ROWS = 20000
