@@ -49,6 +49,7 @@ class Verdict:
     served: int = 0
     processes: int = 0
     reported: int = 0
+    poor: list = field(default_factory=list)     # checks that are not good on glibc, the first twenty
     slowest: dict = field(default_factory=dict)  # {group: seconds on glibc}, the five longest
     logs: str = ""
 
@@ -181,6 +182,7 @@ class Comparison:
     def decide(self, verdict, control):
         outcomes = [o for found in control.values() for o in found.values()]
         healthy = sum(good(o) for o in outcomes)
+        verdict.poor = [f"{group}: {check}: {o}" for group, found in control.items() for check, o in found.items() if not good(o)][:20]
         steady = [d for d in verdict.differences if d.verdict != "flaky on glibc"]
         flaky = len(verdict.differences) - len(steady)
         if steady:
