@@ -112,9 +112,9 @@ class Strace(Traced):
         # A file for each process: in one for all, a call that another interrupts is two lines.
         done = side.run(["strace", "-ff", "-qq", "-s", "200", "-e", STEADY, "-o", "calls", *alone, "sh", "-c", f"exec {command}"], cwd=work, timeout=120)
         text = side.clean("".join(path.read_text(errors="replace") for path in work.glob("calls.*")))
-        text = re.sub(r"0x[0-9a-f]+|\bwait4\(-?\d+|\b\d{3,7}\b", "@", text)
-        if who == "both":  # the library under test is opened, and reads what it needs of /sys and /proc
-            text = "".join(row for row in text.splitlines(True) if row.startswith(("write(", "execve(", "exit_group(", "unlink")))
+        text = re.sub(r"0x[0-9a-f]+ /\* \d+ vars \*/|0x[0-9a-f]+|\bwait4\(-?\d+|\b\d{3,7}\b", "@", text)
+        if who == "both":  # the library under test reads what it needs of /sys and /proc, and reports
+            text = "".join(row for row in text.splitlines(True) if row.startswith(("write(1,", "+++")))
         rows = sorted(row for row in text.splitlines() if not row.startswith(("---", "wait4(")))
         counts = side.run(["strace", "-f", "-c", "-o", "counts", *alone, "sh", "-c", f"exec {command}"], cwd=work, timeout=120)
         return {**numbered((row[:150], "ok") for row in rows), "end": done.outcome, "output": digest(side.clean(done.out)), "counts": counts.outcome}
