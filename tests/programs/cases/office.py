@@ -111,7 +111,7 @@ class PdfLatex(Case):
             return {"end": done.outcome, **self.lines(work / "made.log"), **digest_files(work, "*.fmt")}
         if group == "samples":
             found = {}
-            for name in ("sample2e", "small2e", "lppl", "docstrip", "nfssfont"):
+            for name in ("sample2e", "small2e", "lppl"):
                 done = self.tex(side, work, f"{name}.tex")
                 found[name] = done.outcome
             return {**found, **digest_files(work, "*.aux", "*.pdf", "*.dvi")}

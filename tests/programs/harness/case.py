@@ -24,6 +24,7 @@ class Case:
     size = "full"         # which set is being run, for a case that does more of its work in a larger one
     packages = {}         # {command or file that must be there: Debian package}
     serial = False        # groups build on each other: a repetition repeats them all
+    own_malloc = False    # brings its own, so that the library is loaded and serves nothing
     least = 1             # fewer checks than this on glibc mean that the test itself is broken
     health = 0.9          # the part of glibc's checks that must be good, for "same" to mean anything
 
