@@ -61,8 +61,8 @@ class Tmux(Case):
         found = {}
         self.tmux(side, "new-session", "-d", "-s", "main", "-x", "120", "-y", "40", "-n", "first", "echo the end; exec cat")
         for n in range(WINDOWS):
-            line = (f"for i in $(seq 1 {n * 40 + 50}); do printf '\\033[3%dm%d \\033[4%dm%s\\033[0m\\n' $((i % 8)) $i $((i % 5)) "
-                    f"$(printf 'word%.0s' $(seq 1 $((i % 30 + 1)))); done; printf '\\303\\251\\342\\202\\254 the end'; exec cat")
+            line = (f"awk 'BEGIN {{ for (i = 1; i <= {n * 40 + 50}; i++) {{ w = sprintf(\"%*s\", i % 30 + 1, \"\"); gsub(/ /, \"word\", w);"
+                    f" printf \"\\033[3%dm%d \\033[4%dm%s\\033[0m\\n\", i % 8, i, i % 5, w }} }}'; printf '\\303\\251 the end'; exec cat")
             found[f"new {n}"] = self.tmux(side, "new-window", "-d", "-t", f"main:{n + 1}", "-n", f"window{n}", line).outcome
         for n in range(WINDOWS):
             found[f"shows {n}"] = self.shown(side, f"main:{n + 1}")

@@ -51,7 +51,7 @@ class Verdict:
     reported: int = 0         # of these processes say that the library served calls
     loaded: int = 0           # of these processes say that the library was there
     poor: list = field(default_factory=list)     # checks that are not good on glibc, the first twenty
-    slowest: dict = field(default_factory=dict)  # {group: seconds on glibc}, the five longest
+    slowest: dict = field(default_factory=dict)  # {group: [seconds on glibc, preloaded]}, the five longest
     logs: str = ""
 
     @property
@@ -157,8 +157,8 @@ class Comparison:
         control, other = answers
         verdict.checks = sum(len(found) for found in control.values())
         verdict.seconds = {"glibc": round(sides[0].seconds, 1), "preloaded": round(sides[1].seconds, 1)}
-        longest = sorted(sides[0].lasted.items(), key=lambda item: -item[1])
-        verdict.slowest = dict(longest[:5])
+        lasted = {group: [side.lasted.get(group, 0.0) for side in sides] for group in self.groups}
+        verdict.slowest = dict(sorted(lasted.items(), key=lambda item: -max(item[1]))[:5])
         verdict.served, verdict.processes = sides[1].served, sides[1].started
         verdict.reported, verdict.loaded = sides[1].reported, sides[1].loaded
         for group in sorted(set(control) | set(other)):
