@@ -15,7 +15,6 @@ class Tmux(Case):
     """tmux: a server with windows, panes, history, buffers and formats; what each pane shows is a check."""
 
     name = "tmux"
-    medium = False
     serial = True
     least = 400
     packages = {"tmux": "tmux"}

@@ -95,7 +95,6 @@ class Strace(Traced):
     """strace: each system call of programs that run on glibc while strace itself runs on the allocator under test, and the reverse."""
 
     name = "strace"
-    medium = False
     least = 600
     packages = {"strace": "strace", "gcc": "gcc"}
     lines = {"threads": "{program}", "find": "find /usr/share/doc/b* -name 'c*'", "sort": "sort /etc/passwd /etc/group", "shell":
