@@ -14,7 +14,7 @@ R_TESTS = """
     reg-IO2 reg-S4 reg-S4-examples reg-examples1 reg-examples2 reg-tests-1 reg-tests-1a reg-tests-1b reg-tests-2 reg-tests-3
     simple-true table-margins uparse utf8-regex
 """.split()
-R_PACKAGES = ("base", "stats", "utils", "methods", "tools", "grid", "splines", "MASS", "Matrix", "nlme", "mgcv", "survival", "cluster", "lattice")
+R_PACKAGES = ("base", "stats", "utils", "methods", "tools", "grid", "splines", "survival", "cluster", "lattice")
 EXPRESSION = re.compile(r"^> ", re.MULTILINE)
 VOLATILE = re.compile(r"0x[0-9a-f]{4,}|<pointer: \S+>|/tmp/Rtmp\w+|file[0-9a-f]{6,}|\b\d\d:\d\d:\d\d\b")
 
@@ -67,7 +67,7 @@ class Octave(Case):
 
     name = "octave"
     medium = False
-    least = 4000
+    least = 3500
     packages = {"octave-cli": "octave"}
 
     def groups(self, quick):
@@ -78,10 +78,9 @@ class Octave(Case):
         work = side.fresh("work")
         folder = self.home.parent / "etc/tests" if group == "built in" else self.home / group
         files = sorted(str(p) for pattern in ("*.m", "*.tst", "*/*.tst") for p in folder.glob(pattern))
-        script = work / "all.m"
-        script.write_text("graphics_toolkit_none = 1; randn('seed', 1); rand('twister', 1);\n" + "".join(
-            f"printf('@@ %s\\n', '{f}'); try, test('{f}', 'verbose', stdout); catch e, disp(e.message); end\n" for f in files))
-        done = side.run(["octave-cli", "-q", "-f", script], cwd=work, timeout=300)
+        lines = "".join(f"printf('@@ %s\\n', '{f}'); try, test('{f}', 'verbose', stdout); catch e, disp(e.message); end\n" for f in files)
+        # As if typed: called from a script, functions that complain about their use name the script.
+        done = side.run(["octave-cli", "-q", "-f", "--no-history"], cwd=work, timeout=300, stdin="randn('seed', 1); rand('twister', 1);\n" + lines)
         found = {}
         for part in re.split(r"^@@ ", done.out, flags=re.MULTILINE)[1:]:
             name, _, text = part.partition("\n")
