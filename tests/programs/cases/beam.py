@@ -3,7 +3,7 @@
 import re
 
 from harness.case import WORKLOADS, Case
-from harness.outcomes import numbered
+from harness.outcomes import numbered, values
 
 # Of stdlib's suites those that neither start other machines, nor measure time, nor take minutes.
 SUITES = """
@@ -45,7 +45,7 @@ class Erlang(Case):
         if group == "terms":
             made = side.run(["erlc", WORKLOADS / "terms.erl"], cwd=work)
             done = side.run(["erl", "+S", "2:2", "-noshell", "-pa", work, "-s", "terms", "main", "-s", "init", "stop"], cwd=work, timeout=240)
-            return {"compiled": made.outcome, "end": done.outcome, **dict(re.findall(r"^(\w+)=(\w+)$", done.out, re.MULTILINE))}
+            return {"compiled": made.outcome, **values(done)}
         tests = side.dir / "tests"
         # Without a name in the network: both sides at once would want the same, and a daemon that gives them out.
         call = f'ct:run_test([{{dir, "{tests}"}}, {{suite, {group}_SUITE}}, {{logdir, "{work}"}}, {{auto_compile, false}}]), halt().'

@@ -3,14 +3,8 @@
 import re
 
 from harness.case import WORKLOADS, Case
+from harness.outcomes import values
 from harness.side import digest, digest_files
-
-VALUES = re.compile(r"^(\w+)=(\S+)$", re.MULTILINE)
-
-
-def values(done):
-    """The name=value lines of a program of ours, and how it ended."""
-    return {"end": done.outcome, **dict(VALUES.findall(done.out))}
 
 
 class OCaml(Case):

@@ -3,6 +3,7 @@
 import re
 
 from harness.case import WORKLOADS, Case
+from harness.outcomes import values
 
 FOLDERS = ("unprotected", "core", "attvar", "debug", "library", "compile", "charset", "eclipse", "files", "clp", "GC", "thread",
            "thread_wait", "transaction", "tabling", "rational", "xsb/basic_tests", "xsb/ai_tests", "xsb/ptq", "xsb/neg_tests",
@@ -31,7 +32,7 @@ class Swipl(Case):
     def run(self, side, group):
         if group == "clauses":
             done = side.run(["swipl", "-q", "-f", WORKLOADS / "clauses.pl", "-g", "main", "-t", "halt"], cwd=side.fresh("work"))
-            return {"end": done.outcome, **dict(re.findall(r"^(\w+)=(\S+)$", done.out, re.MULTILINE))}
+            return values(done)
         words = ["--no-subdirs"] if group == "the core" else ["--no-core", group]
         done = side.run(["swipl", "-q", "test.pl", *words], cwd=side.dir / "src", timeout=240)
         said = side.clean(done.out + done.err)

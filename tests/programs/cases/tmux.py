@@ -30,7 +30,7 @@ class Tmux(Case):
         for _ in range(100):
             if (side.dir / "socket").exists():
                 break
-            self.pause()
+            time.sleep(0.1)
         self.tmux(side, "start-server", ";", "set", "-g", "default-command", "cat", ";", "set", "-g", "history-limit", "5000", ";", "set", "-g",
                   "remain-on-exit", "on", ";", "set", "-g", "status-interval", "0", ";", "set", "-g", "automatic-rename", "off")
 
@@ -39,17 +39,13 @@ class Tmux(Case):
             self.tmux(side, "kill-server")
             side.end(side.server, 20)
 
-    @staticmethod
-    def pause():
-        time.sleep(0.1)
-
     def shown(self, side, pane, *more):
         """What a pane shows once it holds its last line."""
         for _ in range(200):
             done = self.tmux(side, "capture-pane", "-p", "-e", *more, "-t", pane)
             if "the end" in done.out or done.outcome != "exit 0":
                 break
-            self.pause()
+            time.sleep(0.1)
         return f"{done.outcome} {digest(done.out)}"
 
     def run(self, side, group):

@@ -5,6 +5,7 @@ import re
 import signal
 
 from harness.case import WORKLOADS, Case
+from harness.outcomes import values
 from harness.serving import HERE, answers, asked_by_many, free_port
 
 WHEELS = ("gunicorn==27.0.1", "tornado==6.6.1", "grpcio==1.85.1")
@@ -102,4 +103,4 @@ class Grpc(Case):
 
     def run(self, side, group):
         done = side.run([self.python, WORKLOADS / "rpc.py"], cwd=side.fresh("work"), timeout=240)
-        return {"end": done.outcome, **dict(re.findall(r"^([\w.]+)=(\w+)$", done.out, re.MULTILINE))}
+        return values(done)

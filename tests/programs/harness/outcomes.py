@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 TAP_LINE = re.compile(r"^(not )?ok\b\s*(\d*)\s*-?\s*(.*)$", re.MULTILINE)
 VOLATILE = re.compile(r"0x[0-9a-fA-F]{4,}|\b\d+\.\d+\s?m?s\b")
 
+VALUE = re.compile(r"^([\w.]+)=(\S+)$", re.MULTILINE)
 ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
@@ -45,6 +46,11 @@ def junit(path):
         name = case.get("name", "?")
         pairs.append((VOLATILE.sub("@", name.rsplit(".", 2)[-1] if "." in name else name), outcome))
     return numbered(pairs)
+
+
+def values(done):
+    """How a program of ours ended, and the name=value lines that it wrote."""
+    return {"end": done.outcome, **dict(VALUE.findall(done.out))}
 
 
 def lines(pattern, text, words):
