@@ -75,7 +75,7 @@ PIPELINES = {
                    " compositor name=m sink_1::xpos=60 ! queue ! videoconvert",
     "sound": "audiotestsrc num-buffers=300 wave=ticks ! audioconvert ! queue ! audioresample ! audio/x-raw,rate=22050 ! queue ! wavenc",
     "vorbis": "audiotestsrc num-buffers=300 ! audioconvert ! vorbisenc ! queue ! vorbisdec ! audioconvert ! audio/x-raw,format=S16LE",
-    "flac": "audiotestsrc num-buffers=300 wave=saw ! audioconvert ! flacenc ! queue ! flacdec",
+    "flac": "audiotestsrc num-buffers=300 wave=saw ! audioconvert ! flacenc ! queue ! flacparse ! flacdec",
 }
 
 

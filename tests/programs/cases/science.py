@@ -79,6 +79,7 @@ class PyArrow(Tested):
     name = "pyarrow"
     least = 2000
     package = "pyarrow.tests"
+    more = ("-k", "not test_batch_lifetime")  # a race of Arrow's with its own thread: 21 of 339 fail on glibc as well
     modules = """
         test_array test_compute test_table test_types test_scalars test_io test_ipc test_csv test_json test_pandas test_acero
         test_builder test_memory test_convert_builtin parquet.test_basic parquet.test_data_types test_dataset
