@@ -3,10 +3,11 @@ JOBS   ?= $(shell nproc)
 PREFIX ?= /usr/local
 PROG   ?=
 ROWS   ?=
+ONLY   ?=
 export JOBS
 
 .DEFAULT_GOAL := all
-.PHONY: all tools run check test bench bench-quick install clean help
+.PHONY: all tools run check test programs bench bench-quick install clean help
 
 all: build/build.ninja          ## build/libhakmem.so, build/libhakmem.a, build/bench/* (release)
 	@cmake --build build -j $(JOBS) --target hakmem hakmem_static hakmem-replay bench/all
@@ -27,6 +28,10 @@ check: build/build.ninja        ## the quick tests, < 3 min
 test:                           ## all tests: release, debug, clang, sanitizers, valgrind, real programs
 	@tools/setup.sh test
 	@tools/test_all.sh
+
+programs: all                   ## every real program beside its control on glibc: downloads some 5 GB, then hours (ONLY=r,vim for some)
+	@tools/setup.sh programs
+	@tools/in_venv.sh tests/programs/run.py --set full $(if $(ONLY),--only '$(ONLY)',--least 36) --json build/programs.json --logs build/programs-logs
 
 bench: all                      ## HAKMEM and its peers, some 15 min (ROWS=P1,P4 for some rows, ROWS=all for the slow ones too)
 	@tools/setup.sh bench '$(ROWS)'

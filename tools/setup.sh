@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup.sh build|run|bench [ROWS]|test: installs what that target of the Makefile needs and this machine lacks: Debian packages
+# setup.sh build|run|bench [ROWS]|test|programs: installs what that target of the Makefile needs and this machine lacks: Debian packages
 # (tools/packages/*.txt, tests/*/packages.txt, bench/packages*.txt) and Python packages, these into a venv outside the tree.
 # Does nothing, quickly, where all is there.
 set -eu
@@ -10,7 +10,7 @@ venv=${HAKMEM_VENV:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/venv}
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-case $goal in build|run|bench|test) ;; *) die "usage: setup.sh build|run|bench [ROWS]|test" ;; esac
+case $goal in build|run|bench|test|programs) ;; *) die "usage: setup.sh build|run|bench [ROWS]|test|programs" ;; esac
 
 # Called while wildcards are off, for the probes.
 lists() {
@@ -90,7 +90,7 @@ importable() {
 install_python_packages() {
   case $goal in
     build) return 0 ;;
-    run)   wanted="rich typer" ;;
+    run|programs) wanted="rich typer" ;;
     bench) wanted="rich typer numpy scipy matplotlib jinja2" ;;
     *)     wanted="rich typer numpy scipy matplotlib jinja2 plotly setuptools wheel jsonschema prometheus_client" ;;
   esac

@@ -12,7 +12,7 @@ closing=$logs/closing.txt
 : >"$closing"
 failed=
 
-# chosen PRESET: which tests a build runs, for ctest. The full set of real programs holds all that the quick one does.
+# chosen PRESET: which tests a build runs, for ctest. The medium set of real programs holds all that the quick one does.
 chosen() { case $1 in release) echo '-L .* -E ^programs(_prepare)?_quick$' ;; *) echo '-L ^quick$ -LE ^programs$' ;; esac; }
 folder() { case $1 in release) echo build ;; *) echo "build-$1" ;; esac; }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs real programs on glibc's malloc and on a preloaded one and compares the outcome of every check.
 
-    run.py                       every program, on build/libhakmem.so
-    run.py --set quick           the few that are cheap
+    run.py                       every program, on build/libhakmem.so (make programs)
+    run.py --set medium          those that run in minutes and need few packages (make test)
+    run.py --set quick           the few that are cheap (make check)
     run.py --only perl,git       these
     run.py --lib SOME.so         another allocator, or the harness's own negative control
 
@@ -30,12 +31,13 @@ from harness.show import progress, show_verdict
 from harness.side import Side
 
 SKIPPED = 77
+WITHIN = {"quick": ("quick",), "medium": ("quick", "medium"), "full": ("quick", "medium", "full")}
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lib", default=HERE.parent.parent / "build" / "libhakmem.so", help="what is preloaded")
-    parser.add_argument("--set", choices=("quick", "full"), default="full")
+    parser.add_argument("--set", choices=("quick", "medium", "full"), default="full")
     parser.add_argument("--only", default="", help="names of programs, with commas")
     parser.add_argument("--groups", default="", help="only groups whose name contains one of these, with commas")
     parser.add_argument("--least", type=int, default=0, help="fail if fewer programs than this can run")
@@ -69,11 +71,19 @@ class Options:
     """What a comparison needs to know."""
 
     def __init__(self, given, library):
-        self.library, self.quick, self.keep = library, given.set == "quick", given.keep
+        self.library, self.size, self.keep = library, given.set, given.keep
+        self.quick = self.size == "quick"
         self.logs = given.logs or tempfile.mkdtemp(prefix="hakmem-program-logs-")
         self.need_report = given.need_report or b"hak_version" in Path(library).read_bytes()
         own = ("HAKMEM_", "BROKEN_ALLOC", "MIMALLOC_", "MALLOC_CONF")
         self.inherited = {k: v for k, v in os.environ.items() if k.startswith(own) and k != "HAKMEM_REPORT"}
+
+
+def smallest_set(case):
+    """The smallest set that has the case."""
+    if case.quick:
+        return "quick"
+    return "medium" if case.medium else "full"
 
 
 def chosen_cases(given):
@@ -84,7 +94,7 @@ def chosen_cases(given):
         sys.exit(f"run.py: no program called {', '.join(sorted(unknown))}")
     if names:
         return [c for c in cases if c.name in names]
-    return [c for c in cases if c.quick or given.set == "full"]
+    return [c for c in cases if smallest_set(c) in WITHIN[given.set]]
 
 
 def limit_groups(case, words):
@@ -117,10 +127,11 @@ def judge_all(cases, options, kit, out):
         yield verdict
 
 
-def prepare_all(cases, kit, out):
+def prepare_all(cases, size, kit, out):
     """Fetches and builds beforehand, so that a bounded run later only runs."""
     for case in cases:
         try:
+            case.size = size
             kit.packages(case.packages)
             case.prepare(kit)
             out.line(f"{case.name:12} ready", "green")
@@ -140,7 +151,7 @@ def main():
     cases = chosen_cases(given)
     if given.list:
         for case in cases:
-            print(f"{case.name:12} {'quick' if case.quick else 'full':6} {(case.__doc__ or '').strip().splitlines()[0]}")
+            print(f"{case.name:12} {smallest_set(case):6} {(case.__doc__ or '').strip().splitlines()[0]}")
         return 0
     if given.groups:
         for case in cases:
@@ -153,7 +164,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="hakmem-lib-") as folder, progress() as out:
         kit = Kit(given.cache, out.say)
         if given.prepare:
-            prepare_all(cases, kit, out)
+            prepare_all(cases, given.set, kit, out)
             return 0
         library = private_copy(given.lib, Path(folder))
         if not loaded(library):

@@ -6,7 +6,7 @@ from harness.case import Case, Skip
 from harness.side import digest
 
 # They look at the terminal, at other processes or at the clock.
-UNSTEADY = {"run-all", "run-minimal", "run-gprof", "run-jobs", "run-execscript", "run-read", "run-coproc", "run-trap"}
+UNSTEADY = {"run-posixpipe", "run-all", "run-minimal", "run-gprof", "run-jobs", "run-execscript", "run-read", "run-coproc", "run-trap"}
 QUICK = ("array", "assoc", "braces", "case", "comsub", "exp-tests", "extglob", "func", "glob-test", "heredoc", "more-exp",
          "nameref", "new-exp", "parser", "posixexp", "printf", "quote", "redir", "varenv")
 HELPERS = ("recho", "zecho", "printenv", "xcase")

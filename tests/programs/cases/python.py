@@ -24,7 +24,7 @@ class Python(Case):
     quick = True
     least = 300
     health = 0.9
-    packages = {"/usr/lib/python3*/test/test_json": "libpython3-testsuite", "/usr/bin/python3": "python3"}
+    packages = {"/usr/lib/python3*/test/test_json": "libpython3.11-testsuite", "/usr/bin/python3": "python3"}
 
     def prepare(self, kit):
         self.python = next((p for p in ("/usr/bin/python3", shutil.which("python3")) if self.has_tests(p)), None)

@@ -2,11 +2,11 @@
 
 import re
 import signal
-import socket
 import time
 
 from harness.case import Case
 from harness.outcomes import lines
+from harness.serving import free_port
 
 UNITS = ("unit/type/string", "unit/type/hash", "unit/type/incr", "unit/sort", "unit/scan", "unit/bitfield", "unit/multi",
          "unit/keyspace", "unit/pubsub", "unit/functions")
@@ -21,12 +21,6 @@ DATA = """for i = 1, 60000 do
   if i % 5 == 0 then redis.call('del', 'string:' .. i) end
 end
 return redis.status_reply('filled')"""
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Redis(Case):

@@ -19,9 +19,12 @@ class Case:
     """
 
     name = ""
-    quick = False         # part of the quick set
+    quick = False         # part of the quick set (make check)
+    medium = True         # part of the medium set (make test); without it only make programs has the case
+    size = "full"         # which set is being run, for a case that does more of its work in a larger one
     packages = {}         # {command or file that must be there: Debian package}
     serial = False        # groups build on each other: a repetition repeats them all
+    own_malloc = False    # brings its own, so that the library is loaded and serves nothing
     least = 1             # fewer checks than this on glibc mean that the test itself is broken
     health = 0.9          # the part of glibc's checks that must be good, for "same" to mean anything
 

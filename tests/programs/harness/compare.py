@@ -48,8 +48,10 @@ class Verdict:
     seconds: dict = field(default_factory=dict)
     served: int = 0
     processes: int = 0
-    reported: int = 0
-    slowest: dict = field(default_factory=dict)  # {group: seconds on glibc}, the five longest
+    reported: int = 0         # of these processes say that the library served calls
+    loaded: int = 0           # of these processes say that the library was there
+    poor: list = field(default_factory=list)     # checks that are not good on glibc, the first twenty
+    slowest: dict = field(default_factory=dict)  # {group: [seconds on glibc, preloaded]}, the five longest
     logs: str = ""
 
     @property
@@ -129,6 +131,7 @@ class Comparison:
         """The whole life of a case: get, run, compare, repeat, clean up."""
         verdict = Verdict(self.case.name)
         try:
+            self.case.size = self.options.size
             kit.packages(self.case.packages)
             self.case.prepare(kit)
             self.groups = self.case.groups(self.options.quick)
@@ -154,9 +157,10 @@ class Comparison:
         control, other = answers
         verdict.checks = sum(len(found) for found in control.values())
         verdict.seconds = {"glibc": round(sides[0].seconds, 1), "preloaded": round(sides[1].seconds, 1)}
-        longest = sorted(sides[0].lasted.items(), key=lambda item: -item[1])
-        verdict.slowest = dict(longest[:5])
-        verdict.served, verdict.processes, verdict.reported = sides[1].served, sides[1].started, sides[1].reported
+        lasted = {group: [side.lasted.get(group, 0.0) for side in sides] for group in self.groups}
+        verdict.slowest = dict(sorted(lasted.items(), key=lambda item: -max(item[1]))[:5])
+        verdict.served, verdict.processes = sides[1].served, sides[1].started
+        verdict.reported, verdict.loaded = sides[1].reported, sides[1].loaded
         for group in sorted(set(control) | set(other)):
             mine, theirs = control.get(group, {}), other.get(group, {})
             sides[1].group = group
@@ -180,6 +184,7 @@ class Comparison:
     def decide(self, verdict, control):
         outcomes = [o for found in control.values() for o in found.values()]
         healthy = sum(good(o) for o in outcomes)
+        verdict.poor = [f"{group}: {check}: {o}" for group, found in control.items() for check, o in found.items() if not good(o)][:20]
         steady = [d for d in verdict.differences if d.verdict != "flaky on glibc"]
         flaky = len(verdict.differences) - len(steady)
         if steady:
@@ -189,7 +194,7 @@ class Comparison:
             verdict.note = f"on glibc {healthy} of {verdict.checks} checks are good, {self.case.least} expected"
         elif flaky > MOST_FLAKY * verdict.checks + 2:
             verdict.status, verdict.note = "unhealthy", "too little is steady on glibc to compare"
-        elif self.options.need_report and not verdict.reported:
+        elif self.options.need_report and not (verdict.loaded if self.case.own_malloc else verdict.reported):
             verdict.status = "not served"
             verdict.note = "no process reported that the library served its calls"
         elif verdict.differences:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from .case import Skip
+from .side import digest
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MIRROR = "http://deb.debian.org"
@@ -63,13 +64,15 @@ class Kit:
         if os.geteuid() != 0 or not shutil.which("apt-get"):
             raise Skip(f"not installed: {' '.join(absent)}")
         self.say(f"installing {' '.join(absent)}")
+        # RUNLEVEL: a server's package must not start the server, which would take its port and run beside our own.
+        quiet = {"RUNLEVEL": "1"}
         install = ["apt-get", "-o", LOCK_WAIT, "install", "-y", "-q", "--no-install-recommends", *absent]
         with self.locked("apt"):
             try:
-                self.call(install)
+                self.call(install, env=quiet)
             except Skip:
                 self.call(["apt-get", "-o", LOCK_WAIT, "update", "-q"])
-                self.call(install)
+                self.call(install, env=quiet)
 
     @staticmethod
     def present(thing):
@@ -149,6 +152,37 @@ class Kit:
             finally:
                 shutil.rmtree(work.parent, ignore_errors=True)
         return target
+
+
+    def unpacked(self, package):
+        """What a Debian package holds, without installing it: for a kernel or a test suite that nobody else should see."""
+        target = self.cache / "unpacked" / package
+        with self.locked(f"unpacked-{package}"):
+            if target.exists():
+                return target
+            self.say(f"getting {package}")
+            work = Path(tempfile.mkdtemp(dir=self.cache))
+            try:
+                self.call(["apt-get", "-o", "APT::Sandbox::User=root", "download", "-q", package], cwd=work)
+                self.call(["dpkg-deb", "-x", next(work.glob("*.deb")), work / "tree"])
+                target.parent.mkdir(exist_ok=True)
+                (work / "tree").rename(target)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+        return target
+
+    def venv(self, name, wanted):
+        """The Python of a virtual environment with these packages of the Python index, each with its version."""
+        target = self.cache / "venv" / f"{name}-{digest(' '.join(wanted))}"
+        with self.locked(f"venv-{name}"):
+            if not (target / "complete").exists():  # it cannot be moved, so that it must be made in place
+                self.packages({"/usr/bin/python3": "python3", "/usr/lib/python3*/ensurepip": "python3-venv"})
+                self.say(f"Python packages: {' '.join(wanted)}")
+                shutil.rmtree(target, ignore_errors=True)
+                self.call(["/usr/bin/python3", "-m", "venv", target])
+                self.call([target / "bin/pip", "-q", "--disable-pip-version-check", "install", *wanted], timeout=1800)
+                (target / "complete").touch()
+        return target / "bin/python"
 
 
 def unprivileged(*names):

@@ -6,6 +6,9 @@ import xml.etree.ElementTree as ElementTree
 TAP_LINE = re.compile(r"^(not )?ok\b\s*(\d*)\s*-?\s*(.*)$", re.MULTILINE)
 VOLATILE = re.compile(r"0x[0-9a-fA-F]{4,}|\b\d+\.\d+\s?m?s\b")
 
+VALUE = re.compile(r"^([\w.]+)=(\S+)$", re.MULTILINE)
+ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
+
 
 def numbered(pairs):
     """(name, outcome) pairs as a dictionary; a name seen before gets a number."""
@@ -45,7 +48,23 @@ def junit(path):
     return numbered(pairs)
 
 
+def values(done):
+    """How a program of ours ended, and the name=value lines that it wrote."""
+    return {"end": done.outcome, **dict(VALUE.findall(done.out))}
+
+
 def lines(pattern, text, words):
     """Every match of pattern (with groups `name` and `outcome`); words translates what was printed."""
     found = re.finditer(pattern, text, re.MULTILINE)
     return numbered((VOLATILE.sub("@", m["name"].strip()), words.get(m["outcome"], m["outcome"])) for m in found)
+
+
+def pytest(path):
+    """A JUnit file of pytest's: the names of parameters have dots and numbers of their own, so that a name stays as it is."""
+    try:
+        root = ElementTree.parse(path).getroot()
+    except (OSError, ElementTree.ParseError):
+        return {}
+    words = {"error": "error", "failure": "fail", "skipped": "skip"}
+    return numbered((ADDRESS.sub("@", f"{case.get('classname', '')}::{case.get('name', '?')}"),
+                     next((words[child.tag] for child in case if child.tag in words), "ok")) for case in root.iter("testcase"))

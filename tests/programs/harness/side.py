@@ -75,7 +75,7 @@ class Side:
         self.reports.mkdir()
         self.reports.chmod(0o1777)  # programs that run as another user write theirs too
         self.inherited = inherited
-        self.served = self.reported = self.started = 0
+        self.served = self.reported = self.loaded = self.started = 0
         self.group = "start"
         self.number = 0
 
@@ -157,6 +157,7 @@ class Side:
         if process.preloaded:
             self.started += 1
             calls = served_calls(report)
+            self.loaded += report.exists()
             self.served += calls
             self.reported += calls > 0
         for kind in ("out", "err", "json"):

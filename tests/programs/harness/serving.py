@@ -1,0 +1,53 @@
+"""What cases with servers share: ports of the loopback, waiting until one answers, and requests whose answers are looked at."""
+
+import http.client
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from .side import digest
+
+HERE = "127.0.0.1"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind((HERE, 0))
+        return probe.getsockname()[1]
+
+
+def answers(port, server=None, seconds=60):
+    """Waits until something listens at the port; False if the server ends before, or the time does."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and (server is None or server.poll() is None):
+        try:
+            socket.create_connection((HERE, port), timeout=5).close()
+            return True
+        except OSError:
+            time.sleep(0.1)
+    return False
+
+
+def asked(port, requests, headers=None):
+    """{name: "status and hash of the body"} of (name, method, path, body) requests over one connection that is kept."""
+    found = {}
+    connection = http.client.HTTPConnection(HERE, port, timeout=60)
+    for name, method, path, body in requests:
+        try:
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            found[name] = f"{answer.status} {digest(answer.read())}"
+        except (OSError, http.client.HTTPException) as broken:
+            found[name] = f"fail {type(broken).__name__}"
+            connection.close()
+    connection.close()
+    return found
+
+
+def asked_by_many(port, requests, clients=4, headers=None):
+    """The same with several connections at once, the requests dealt out among them."""
+    found = {}
+    with ThreadPoolExecutor(clients) as pool:
+        for part in pool.map(lambda n: asked(port, requests[n::clients], headers), range(clients)):
+            found.update(part)
+    return found

@@ -1,0 +1,12 @@
+"""Run by gdb on a core: what the lists of workloads/traced.c hold."""
+
+import gdb
+
+for thread in range(4):
+    node, count = gdb.parse_and_eval(f"lists[{thread}]"), 0
+    while int(node):
+        if count % 20 == 0:
+            print(f"@@node {int(node['number'])} {node['text'].string()}")
+        node, count = node["next"], count + 1
+    print(f"@@list {thread} {count}")
+print(f"@@rounds {int(gdb.parse_and_eval('rounds'))}")
