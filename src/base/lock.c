@@ -6,8 +6,8 @@
 enum { SPINS = 100 };
 
 #if HK_DEBUG
-static _Thread_local uint16_t held_ranks[HK_RANK_META + 1];
-static _Thread_local uint32_t holds_so_far[HK_RANK_META + 1];
+static _Thread_local uint8_t held_ranks[HK_RANK_META + 1];
+static _Thread_local uint8_t holds_so_far[HK_RANK_META + 1];
 
 uint32_t hk_lock_hold(enum hk_rank rank) { return held_ranks[rank] > 0 ? holds_so_far[rank] : 0; }
 

@@ -37,12 +37,24 @@ static void *linux_map(size_t size)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Before Linux 4.17 the flag is not known, and the address a wish. */
+/* Memory whose every access is checked has to lie where the checker looks for it. */
+#if defined(__SANITIZE_THREAD__)
+enum { CHOOSES_ADDRESSES = 0 };
+#elif defined(__has_feature)
+enum { CHOOSES_ADDRESSES = !__has_feature(thread_sanitizer) };
+#else
+enum { CHOOSES_ADDRESSES = 1 };
+#endif
+
+/* Before Linux 4.17 the flag is not known, and the address a wish. A bare call: a program's thread sanitizer stands before mmap, and
+ * takes an address that it does not like out. */
 static enum hk_placed linux_map_at(void *p, size_t size)
 {
     enum { FIXED_NOREPLACE = 0x100000 };
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | FIXED_NOREPLACE, saved_errno = errno;
-    void *got = mmap(p, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (!CHOOSES_ADDRESSES)
+        return HK_PLACE_TAKEN;
+    void *got = (void *)syscall(SYS_mmap, p, size, PROT_READ | PROT_WRITE, flags, -1, 0);
     bool taken = got != p && (got != MAP_FAILED || errno == EEXIST);
     if (got != p && got != MAP_FAILED)
         (void)munmap(got, size);
