@@ -138,6 +138,17 @@ def remote(mode: str, label: str, threads: int) -> Point:
     return Point("P12", f"{label}, 16-512 B", work, *MOPS, AHEAD, goal, default=False)
 
 
+def fan_in(producers: int, size: int) -> Point:
+    work = Workload(
+        f"bench_fanin {producers} {{n}} {size}",
+        2_000_000,
+        200_000,
+        single_thread=False,
+    )
+    label = f"{producers} producers of {size} B, one frees"
+    return Point("R15", label, work, "ns_per_op", "ns", False, AHEAD, AHEAD, default=False)
+
+
 def phase(name: str, label: str) -> Point:
     return Point("B7", label, PHASES, f"mops_{name}", "M/s", True, AHEAD, AHEAD, default=False)
 
@@ -319,6 +330,7 @@ POINTS: tuple[Point, ...] = (
     remote("Nto1", "2 to 1", 2),
     remote("1toN", "1 to 2", 2),
     remote("ring", "ring of 2", 2),
+    *(fan_in(producers, 64) for producers in (2, 8, 64, 256, 1024)),
     server("P13", "2-32 KiB, 1 thread", f"{MID} 1", 1.15),
     server("P13", "2-32 KiB, 4 threads", f"{MID} 4", 1.15),
     server("P13b", "64 KiB - 1 MiB, 1 thread", f"{LARGE} 1", 1.10),

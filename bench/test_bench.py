@@ -51,6 +51,8 @@ COMMANDS = (
     "bench_remote 1toN 3 100k",
     "bench_remote ring 1 100k",
     "bench_remote ring 4 100k",
+    "bench_fanin 1 10k 64",
+    "bench_fanin 20 20k 16 576 4k",
     "bench_threads churn 200",
     "bench_threads idle 50",
     "bench_threads idle 50 0",

@@ -170,6 +170,7 @@ COUNTERS_HIGH = {
     "remote_frees": "memory is passed from thread to thread; it costs a little more, and is no fault",
     "remote_drained": "as `remote_frees`",
     "remote_stolen": "threads that allocated much sleep now: fine",
+    "purged_remote": "as `remote_pending`: an owner sleeps or never allocates; what was freed for it holds no memory",
     "big_calls": "with few `big_reused`: raise `HAKMEM_BIG_CACHE`",
     "resized_in_place": "good: nothing was copied",
     "slabs_made": "with as many released: the program's need of a class comes and goes",

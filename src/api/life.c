@@ -100,12 +100,6 @@ extern void _IO_list_unlock(void) __attribute__((weak));
 extern char __libc_single_threaded __attribute__((weak));
 static bool alone_at_fork;
 
-static struct hk_owner *own_owner(void)
-{
-    struct hk_cache *self = hk_cache_self();
-    return self != NULL ? &self->owner : NULL;
-}
-
 static void fork_prepare(void)
 {
     alone_at_fork = &__libc_single_threaded != NULL && __libc_single_threaded;
@@ -119,7 +113,7 @@ static void fork_prepare(void)
     hk_caches_fork_prepare();
     hk_giveback_fork_prepare();
     hk_registry_fork_prepare();
-    hk_owners_fork_prepare(own_owner());
+    hk_owners_fork_prepare();
     hk_big_fork_prepare();
     hk_slabs_fork_prepare();
     hk_runs_fork_prepare();
@@ -137,7 +131,7 @@ static void fork_parent(void)
     hk_runs_fork_parent();
     hk_slabs_fork_parent();
     hk_big_fork_parent();
-    hk_owners_fork_parent(own_owner());
+    hk_owners_fork_parent();
     hk_registry_fork_parent();
     hk_giveback_fork_parent();
     hk_caches_fork_parent();
@@ -150,11 +144,12 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
-    struct hk_cache *self = hk_cache_self();
+    struct hk_cache *cache = hk_cache_self();
+    struct hk_owner *self = cache != NULL ? &cache->owner : NULL;
     HK_COUNT(forks, 1);
     hk_background_reset();
     if (self != NULL)
-        hk_lifeline_renew(&self->lifeline);
+        hk_lifeline_renew(&cache->lifeline);
     if (alone_at_fork)
         return;
     hk_watch_fork_child();
@@ -163,15 +158,14 @@ static void fork_child(void)
     hk_runs_fork_child();
     hk_slabs_fork_child();
     hk_big_fork_child();
-    hk_owners_fork_child(own_owner());
+    hk_owners_fork_child(self);
     hk_registry_fork_child();
     hk_giveback_fork_child();
-    bool orphans = hk_caches_fork_child();
+    hk_caches_fork_child();
     hk_sites_fork_child();
     hk_learning_fork_child();
     hk_lock_reset(&life.lock);
-    if (orphans)
-        hk_registry_orphan_rest(self != NULL ? self->owner.id : HK_NOBODY);
+    hk_registry_orphan_rest(self);
 }
 
 /* The value counts the rounds; setting it again asks for another one. */

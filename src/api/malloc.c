@@ -92,6 +92,8 @@ static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
     hk_pool_purge();
     hk_giveback_all();
     (void)hk_held_look_at_limit(); /* the program may have set one meanwhile */
+    if (cache != NULL)
+        hk_cache_rob_all(cache);
     return try_alloc(size, align, zeroed);
 }
 
@@ -230,19 +232,8 @@ HK_INLINE uint32_t route_unseen(const void *block)
     return HK_LIKELY(!HK_LOAD_SETTLED(hk_watch.on)) ? hk_map_lookup((uintptr_t)block) : 0;
 }
 
-/* Nearly always it is a block of HAKMEM's, in a thread that has its cache: nothing else needs to be asked. */
-HK_NOINLINE void hk_free_slow(void *block)
-{
-    uint32_t route = route_unseen(block);
-    struct hk_cache *cache = route != 0 ? hk_cache_self() : NULL;
-    if (HK_LIKELY(cache != NULL))
-        hk_cache_free(cache, block, route);
-    else
-        free_at_the_edge(HK_CALL_FREE, block);
-}
-
 /* Big blocks are asked about at the edge, before anybody calls it a free. */
-HK_NOINLINE void hk_delete_slow(void *block)
+static HK_NOINLINE void delete_missed(void *block)
 {
     uint32_t route = route_unseen(block);
     struct hk_cache *cache = route != 0 && !is_big(route) ? hk_cache_self() : NULL;
@@ -250,6 +241,38 @@ HK_NOINLINE void hk_delete_slow(void *block)
         hk_cache_free(cache, block, route);
     else
         free_at_the_edge(HK_CALL_DELETE, block);
+}
+
+/* Has HAKMEM started, and need no call be seen? */
+HK_INLINE bool window_is_open(void)
+{
+    bool open = HK_LOAD_SETTLED(hk_window.covered) != 0;
+    HK_READ_NO_EARLIER();
+    return open;
+}
+
+/* Most misses by far are blocks of other threads, most of these neighbours of what waits already to go to them. */
+HK_INLINE bool passed_on(void *block)
+{
+    return HK_LIKELY(window_is_open()) && hk_outbox_put_fast(&hk_self->outbox, block);
+}
+
+/* All others are nearly always blocks of HAKMEM's, in a thread that has its cache: nothing else needs to be asked. */
+HK_NOINLINE void hk_free_slow(void *block)
+{
+    if (passed_on(block))
+        return;
+    uint32_t route = hk_hit_route(block);
+    if (HK_UNLIKELY(route == 0) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
+        free_at_the_edge(HK_CALL_FREE, block);
+    else
+        hk_cache_free(hk_container_of(hk_self, struct hk_cache, front), block, route);
+}
+
+HK_NOINLINE void hk_delete_slow(void *block)
+{
+    if (!passed_on(block))
+        delete_missed(block);
 }
 
 HK_EXPORT const char *hak_version(void) { return HK_VERSION; }

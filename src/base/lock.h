@@ -20,7 +20,6 @@ enum hk_rank {
     HK_RANK_REGISTRY,
     HK_RANK_OWNERS,
     HK_RANK_DRAIN,
-    HK_RANK_PARCELS,
     HK_RANK_BIG,
     HK_RANK_SLABS,
     HK_RANK_PURGE,

@@ -109,22 +109,19 @@ void hk_bin_drop(struct hk_cache *cache, unsigned class)
         note_capacity(cache, class, HK_DECISION_bin_dropped, capacity);
 }
 
-void hk_pass_on(struct hk_cache *cache, void *block)
+/* A block of somebody else's slab, or nobody's. */
+static HK_NOINLINE void pass_on(struct hk_cache *cache, void *block)
 {
-    uint32_t route = hk_map_lookup((uintptr_t)block);
-    if (hk_route_owner(route) < HK_FIRST_OWNER) {
+    if (hk_route_owner(hk_map_lookup((uintptr_t)block)) >= HK_FIRST_OWNER)
+        hk_outbox_put(&cache->front.outbox, block);
+    else
         hk_deliver(block);
-        return;
-    }
-    HK_COUNT_THREAD(&cache->owner.counts, remote_frees, 1);
-    HK_TRACE(&cache->owner.ring, remote, hk_classes[hk_route_class(route)].size, block);
-    hk_outbox_put(&cache->outbox, route, block);
 }
 
 void hk_give_back(struct hk_cache *cache, void *const *blocks, unsigned n)
 {
     for (unsigned done = hk_blocks_give(&cache->owner, blocks, n); done < n;) {
-        hk_pass_on(cache, blocks[done++]);
+        pass_on(cache, blocks[done++]);
         done += hk_blocks_give(&cache->owner, blocks + done, n - done);
     }
 }

@@ -26,7 +26,5 @@ void hk_bin_empty(struct hk_cache *cache, unsigned class);
 
 /* Gives blocks back to their slabs, or passes them on to whom these belong. */
 void hk_give_back(struct hk_cache *cache, void *const *blocks, unsigned n);
-/* A block of somebody else's slab: into the outbox. */
-void hk_pass_on(struct hk_cache *cache, void *block);
 
 #endif

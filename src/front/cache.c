@@ -27,10 +27,11 @@ enum {
     OWNERS_ASKED = 8,
     NEW_FOR = 160, /* blocks */
     SLABS_WORTH_STEALING = 4,
-    PARCELS_PER_SLAB = 64, /* 100 microseconds */
     LOOKED_AT_A_BIRTH = 8, /* caches: more than one goes for each that comes, while one in eight is a dead thread's */
     LOOKED_AT_A_PASS = 64,
-    PARCELS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
+    SLABS_PER_MISS = 4,
+    SLABS_PER_SLAB = 64,  /* 50 microseconds */
+    SLABS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
 };
 
 struct hk_front hk_front_unborn, hk_front_dying HK_COLD_DATA;
@@ -41,7 +42,7 @@ static void shut_front(struct hk_front *front)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         hk_bin_reset(&front->bins[class]);
-    front->key = UINT32_MAX;
+    front->key = HK_NO_KEY;
 }
 
 /* Shut for hits, the gate lets nothing pass, as before the start: every call is a miss. */
@@ -96,6 +97,7 @@ bool hk_cache_begin(void)
     cache->pulse = hk_giveback_first_pulse();
     cache->pays_for_growth = false;
     cache->sampling = false;
+    hk_outbox_open(&cache->front.outbox, &cache->owner);
     cache->front.key = hk_route(cache->owner.id, 0);
     cache->until_tick = REMOTE_FREES_PER_TICK;
     cache->new_for = hk_pool_crowded() ? NEW_FOR : 0;
@@ -109,47 +111,25 @@ bool hk_cache_begin(void)
     return true;
 }
 
-/* Into the bin as long as there is room. */
-static void receive(struct hk_cache *cache, unsigned class, void **blocks, unsigned n)
-{
-    struct hk_bin *bin = &cache->front.bins[class];
-    unsigned fitting = (unsigned)hk_min(n, hk_bin_capacity(bin) - hk_bin_items(bin));
-    memcpy(bin->top + 1, blocks, fitting * sizeof(void *));
-    bin->top += fitting;
-    hk_give_back(cache, blocks + fitting, n - fitting);
-}
-
-/* How many parcels it were. */
-static unsigned unpack(struct hk_cache *cache, struct hk_parcel *chain)
+/* What strangers freed in these slabs. Blocks. */
+static size_t take_back(struct hk_cache *cache, struct hk_slab *chain)
 {
     size_t blocks = 0;
-    unsigned taken = 0;
-    for (struct hk_parcel *parcel = chain, *next; parcel != NULL; parcel = next, taken++) {
-        next = parcel->next;
-        unsigned class = parcel->class;
-        hk_sub(hk_remote_blocks[class], hk_parcel_blocks(parcel));
-        blocks += hk_parcel_blocks(parcel);
-        if (parcel->count == 0) {
-            void *block = parcel;
-            receive(cache, class, &block, 1);
-            continue;
-        }
-        receive(cache, class, parcel->blocks, parcel->count);
-        hk_parcel_drop(parcel);
+    for (struct hk_slab *slab = chain, *next; slab != NULL; slab = next) {
+        next = hk_inbox_next(slab);
+        blocks += hk_blocks_collect(&cache->owner, slab);
     }
     if (blocks > 0) {
         HK_COUNT_THREAD(&cache->owner.counts, remote_drained, blocks);
         HK_TRACE(&cache->owner.ring, drain, blocks, 0);
     }
-    return taken;
+    return blocks;
 }
 
 static void drain_some(struct hk_cache *cache)
 {
-    for (uint64_t left = hk_load(cache->owner.xpending); left != 0; left &= left - 1) {
-        unsigned class = hk_ctz64(left);
-        unpack(cache, hk_inbox_take(&cache->owner, class, PARCELS_PER_TICK));
-    }
+    for (uint64_t left = hk_load(cache->owner.xpending); left != 0; left &= left - 1)
+        take_back(cache, hk_inbox_take(&cache->owner, hk_ctz64(left), SLABS_PER_TICK));
 }
 
 static bool is_out_of_blocks(struct hk_cache *cache, unsigned class)
@@ -162,50 +142,105 @@ static bool is_out_of_blocks(struct hk_cache *cache, unsigned class)
  * grown by. */
 static void drain_for_slab(struct hk_cache *cache, size_t slab_bytes)
 {
-    unsigned parcels_left = PARCELS_PER_SLAB;
-    for (uint64_t left = hk_load(cache->owner.xpending); left != 0 && slab_bytes > 0 && parcels_left > 0; left &= left - 1) {
+    unsigned slabs_left = SLABS_PER_SLAB;
+    for (uint64_t left = hk_load(cache->owner.xpending); left != 0; left &= left - 1) {
         unsigned class = hk_ctz64(left);
-        size_t parcel_bytes = hk_parcel_room(class) * hk_classes[class].size;
-        unsigned most = (unsigned)hk_min(slab_bytes / parcel_bytes + 1, parcels_left);
-        unsigned taken = unpack(cache, hk_inbox_take(&cache->owner, class, most));
-        parcels_left -= taken;
-        slab_bytes -= hk_min(slab_bytes, taken * parcel_bytes);
+        for (struct hk_slab *slab; slab_bytes > 0 && slabs_left > 0; slabs_left--) {
+            if ((slab = hk_inbox_take(&cache->owner, class, 1)) == NULL)
+                break;
+            slab_bytes -= hk_min(slab_bytes, take_back(cache, slab) * hk_classes[class].size);
+        }
     }
 }
 
-static unsigned parcels_that_fit(const struct hk_bin *bin)
+/* Into the bin as long as there is room; the rest is free again where it was. */
+static unsigned receive(struct hk_cache *cache, struct hk_slab *slab, uint64_t *bits)
 {
-    return (unsigned)hk_max(1, hk_bin_capacity(bin) / HK_PARCEL_BLOCKS);
+    struct hk_bin *bin = &cache->front.bins[slab->class];
+    size_t room = hk_bin_capacity(bin) - hk_bin_items(bin);
+    unsigned left = 0, got = 0;
+    for (unsigned word = 0; word < slab->words; word++) {
+        for (; bits[word] != 0 && got < room; bits[word] &= bits[word] - 1, got++) {
+            size_t index = (size_t)word * 64 + hk_ctz64(bits[word]);
+            *++bin->top = (void *)(slab->start + index * slab->block_size);
+        }
+        if (bits[word] != 0)
+            hk_remote_mark(slab, word, bits[word]);
+        left += hk_popcount64(bits[word]);
+    }
+    if (left > 0 && hk_remote_count(slab, left))
+        hk_send(slab);
+    return got;
+}
+
+/* What strangers freed in another thread's slab, taken from its inbox. Blocks. */
+static unsigned rob(struct hk_cache *cache, struct hk_slab *slab)
+{
+    uint64_t bits[HK_SLAB_MOST_WORDS];
+    if (hk_remote_claim(slab, bits) == 0) {
+        hk_send(slab);
+        return 0;
+    }
+    hk_remote_let_go(slab, bits);
+    return receive(cache, slab, bits);
+}
+
+static unsigned rob_chain(struct hk_cache *cache, struct hk_slab *chain)
+{
+    unsigned blocks = 0;
+    for (struct hk_slab *slab = chain, *next; slab != NULL; slab = next) {
+        next = hk_inbox_next(slab);
+        blocks += rob(cache, slab);
+    }
+    if (blocks > 0) {
+        HK_COUNT_THREAD(&cache->owner.counts, remote_stolen, blocks);
+        HK_TRACE(&cache->owner.ring, steal, blocks, 0);
+    }
+    return blocks;
 }
 
 /* What was freed for an owner that sleeps, whoever is short of it may use. */
 static void steal(struct hk_cache *cache, unsigned class)
 {
     uint32_t end = hk_owner_end();
-    unsigned most = parcels_that_fit(&cache->front.bins[class]);
     uint64_t asleep_since = cache->pulse.now - hk_min(cache->pulse.now, ASLEEP_MS);
     for (unsigned asked = 0; asked < OWNERS_ASKED; asked++) {
         uint32_t id = cache->next_asked < end ? cache->next_asked : HK_FIRST_OWNER;
         cache->next_asked = id + 1;
-        struct hk_parcel *chain = id != cache->owner.id ? hk_inbox_steal(hk_owner_by_id(id), class, most, asleep_since) : NULL;
-        if (chain != NULL) {
-            unsigned taken = unpack(cache, chain);
-            HK_COUNT_THREAD(&cache->owner.counts, remote_stolen, taken);
-            HK_TRACE(&cache->owner.ring, steal, taken, 0);
+        struct hk_slab *chain =
+            id != cache->owner.id ? hk_inbox_steal(hk_owner_by_id(id), class, SLABS_PER_MISS, asleep_since) : NULL;
+        if (rob_chain(cache, chain) > 0)
             return;
-        }
     }
 }
 
-static bool worth_stealing(unsigned class)
+void hk_cache_rob_all(struct hk_cache *cache)
 {
-    int64_t pending = hk_load(hk_remote_blocks[class]);
-    return pending * (int64_t)hk_classes[class].size >= (int64_t)(SLABS_WORTH_STEALING * hk_classes[class].slab_bytes);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && hk_load(hk_queued_slabs[class]) > 0; id = hk_owner_next(id + 1)) {
+            struct hk_bin *bin = &cache->front.bins[class];
+            if (id != cache->owner.id && (hk_bin_capacity(bin) > 0 || hk_bin_grow(cache, class)) && hk_bin_items(bin) == 0)
+                rob_chain(cache, hk_inbox_steal(hk_owner_by_id(id), class, SLABS_PER_MISS, UINT64_MAX));
+        }
+}
+
+static bool worth_stealing(unsigned class) { return hk_load(hk_queued_slabs[class]) >= SLABS_WORTH_STEALING; }
+
+/* One slab after the other: a second that is all free would go, and the next miss would cut it anew. */
+static void take_back_for_miss(struct hk_cache *cache, unsigned class)
+{
+    size_t wanted = hk_bin_capacity(&cache->front.bins[class]) / 2, got = 0;
+    for (unsigned taken = 0; taken < SLABS_PER_MISS && got <= wanted; taken++) {
+        struct hk_slab *slab = hk_inbox_take(&cache->owner, class, 1);
+        if (slab == NULL)
+            return;
+        got += take_back(cache, slab);
+    }
 }
 
 static HK_NOINLINE void take_what_others_freed(struct hk_cache *cache, unsigned class)
 {
-    unpack(cache, hk_inbox_take(&cache->owner, class, parcels_that_fit(&cache->front.bins[class])));
+    take_back_for_miss(cache, class);
     if (!is_out_of_blocks(cache, class))
         return;
     drain_for_slab(cache, hk_classes[class].slab_bytes);
@@ -252,7 +287,8 @@ static void pass_seen(struct hk_cache *cache)
     hk_pool_pass(cache->pulse.pass_seen);
     hk_depot_age(cache);
     shed_idle_bins(cache);
-    hk_outbox_post_all(&cache->outbox);
+    hk_outbox_send_all(&cache->front.outbox);
+    hk_outbox_drop_idle(&cache->front.outbox);
     hk_blocks_sweep_begin(&cache->owner);
     hk_caches_reap(LOOKED_AT_A_PASS);
 }
@@ -271,6 +307,8 @@ static void tick(struct hk_cache *cache, int weight)
     bool rested = hk_giveback_look(&cache->pulse);
     hk_store(cache->owner.xawake, cache->pulse.now);
     cache->budget = budget();
+    if (cache->front.outbox.table != NULL)
+        hk_outbox_tune(&cache->front.outbox, hk_runs_warm());
     if (rested)
         empty_bins(cache);
     if (hk_giveback_tick(&cache->pulse))
@@ -321,7 +359,7 @@ static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class, size_t s
     if (too_small(cache, class))
         hk_bin_grow(cache, class);
     bool cuts_soon = hk_list_looks_empty(&cache->owner.shelves[class].partial);
-    if (hk_load(cache->owner.xpending) != 0 || (cuts_soon && hk_load(hk_remote_blocks[class]) > 0))
+    if (hk_load(cache->owner.xpending) != 0 || (cuts_soon && hk_load(hk_queued_slabs[class]) > 0))
         take_what_others_freed(cache, class);
     if (hk_bin_capacity(bin) == 0)
         return take_one(cache, class);
@@ -360,6 +398,20 @@ static void keep(struct hk_cache *cache, unsigned class, void *block)
         hk_give_back(cache, &block, 1);
 }
 
+static void send_home(struct hk_cache *cache, void *block)
+{
+    tick(cache, hk_outbox_put(&cache->front.outbox, block) ? REMOTE_FREES_PER_TICK : REMOTE_FREE);
+}
+
+/* Slabs that nobody holds: under a lock, one block at a time, or many of those that wait. A table is not made for it. */
+static void send_to_orphan(struct hk_cache *cache, void *block)
+{
+    if (cache->front.outbox.table != NULL)
+        send_home(cache, block);
+    else
+        hk_deliver(block);
+}
+
 /* The slab of a thread that has ended becomes the freer's if that is short of such blocks itself. Else it stays where whoever
  * is short finds it: a thread that frees and never allocates would keep all it frees from everybody. */
 static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
@@ -367,7 +419,7 @@ static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
     bool wanted = allocates(cache, class) && !hk_blocks_has_partial(&cache->owner, class);
     struct hk_slab *slab = wanted ? hk_registry_claim(block, class, &cache->owner) : NULL;
     if (slab == NULL) {
-        hk_deliver(block);
+        send_to_orphan(cache, block);
         return;
     }
     hk_blocks_shelve(&cache->owner, slab);
@@ -380,7 +432,7 @@ static void free_common(struct hk_cache *cache, unsigned class, void *block)
     if (cache->new_for > 0 && hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
         cache->new_for--;
     else
-        hk_deliver(block);
+        send_to_orphan(cache, block);
 }
 
 HK_COLD void hk_cache_free_foreign(enum hk_call call, void *block)
@@ -415,10 +467,8 @@ void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route)
         keep(cache, class, block);
     else if (owner == HK_ORPHAN)
         free_orphaned(cache, class, block);
-    else {
-        hk_pass_on(cache, block);
-        tick(cache, REMOTE_FREE);
-    }
+    else
+        send_home(cache, block);
 }
 
 void hk_cache_grew(struct hk_cache *cache, size_t bytes)
@@ -442,7 +492,7 @@ size_t hk_cache_trim(struct hk_cache *cache)
 {
     drain_all(cache);
     empty_bins(cache);
-    hk_outbox_post_all(&cache->outbox);
+    hk_outbox_send_all(&cache->front.outbox);
     return hk_blocks_trim(&cache->owner);
 }
 
@@ -455,11 +505,12 @@ static void end(struct hk_cache *cache)
 {
     drain_all(cache);
     empty_bins(cache);
-    hk_outbox_post_all(&cache->outbox);
+    hk_outbox_send_all(&cache->front.outbox);
     hk_inboxes_close(&cache->owner);
     hk_blocks_abandon(&cache->owner);
     drain_all(cache);
-    hk_outbox_post_all(&cache->outbox);
+    hk_outbox_send_all(&cache->front.outbox);
+    hk_outbox_drop(&cache->front.outbox);
     hk_giveback_look(&cache->pulse);
     hk_giveback_tick(&cache->pulse);
     HK_COUNT(threads_ended, 1);
@@ -487,56 +538,29 @@ bool hk_caches_reap(unsigned most)
 
 struct hk_cache *hk_cache_by_id(uint32_t id) { return hk_container_of(hk_owner_by_id(id), struct hk_cache, owner); }
 
-/* A parcel that is posted while memory is being copied could arrive in the child half written: the inbox is shut. */
-void hk_caches_fork_prepare(void)
-{
-    struct hk_cache *cache = hk_cache_self();
-    if (cache != NULL)
-        hk_inboxes_close(&cache->owner);
-    hk_pool_fork_prepare();
-}
-
-static void reopen_inboxes(void)
-{
-    struct hk_cache *cache = hk_cache_self();
-    for (unsigned class = 0; cache != NULL && class < HK_CLASSES; class ++)
-        hk_inbox_open(&cache->owner, class);
-}
-
-void hk_caches_fork_parent(void)
-{
-    hk_pool_fork_parent();
-    reopen_inboxes();
-}
+void hk_caches_fork_prepare(void) { hk_pool_fork_prepare(); }
+void hk_caches_fork_parent(void) { hk_pool_fork_parent(); }
 
 /* What lay in bins and outboxes of threads that the child does not have may be with the user by now: it is counted and left.
- * Their arrays too may have been cut in the middle of a change. What comes late for them finds the inbox shut, and is
- * delivered elsewhere. */
+ * Their arrays too may have been cut in the middle of a change. */
 static void bury(struct hk_cache *cache)
 {
-    size_t blocks = hk_outbox_forget(&cache->outbox) + hk_depot_forget(&cache->depot);
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+    size_t blocks = hk_outbox_forget(&cache->front.outbox) + hk_depot_forget(&cache->depot);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
         blocks += hk_min(hk_bin_items(&cache->front.bins[class]), hk_classes[class].cap);
-        hk_inbox_forget(&cache->owner, class);
-    }
     HK_COUNT(fork_stranded, blocks);
     hk_lifeline_forget(&cache->lifeline);
     hk_pool_give_locked(cache);
 }
 
-bool hk_caches_fork_child(void)
+void hk_caches_fork_child(void)
 {
-    bool buried = false;
     struct hk_cache *self = hk_cache_self();
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         struct hk_cache *cache = hk_cache_by_id(id);
-        if (cache == self || !cache->alive)
-            continue;
-        bury(cache);
-        buried = true;
+        if (cache != self && cache->alive)
+            bury(cache);
     }
-    hk_remote_recount(self != NULL ? &self->owner : NULL);
     hk_pool_fork_child(self != NULL);
-    reopen_inboxes();
-    return buried;
+    hk_outboxes_recount(self != NULL ? &self->front.outbox : NULL);
 }

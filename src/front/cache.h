@@ -23,7 +23,6 @@ struct hk_cache {
     struct hk_depot depot;
     struct hk_front front HK_ALIGNED(HK_CACHE_LINE); /* not first: at the start of a page, class 0 is 13 % slower */
     struct hk_owner owner;
-    struct hk_outbox outbox;
     uint32_t served_at_turn[HK_CLASSES]; /* what a bin had served when it last ran empty or over */
     uint32_t served_at_pass[HK_CLASSES]; /* and when memory was last given back */
     size_t granted;      /* bytes that the bins may hold, by their capacities */
@@ -81,6 +80,9 @@ bool hk_cache_resize(struct hk_cache *cache, void *block, size_t size);
 /* Gives back everything in bins and outboxes, empty slabs, and free pages of the others. Bytes of these. */
 size_t hk_cache_trim(struct hk_cache *cache);
 
+/* Memory is refused: what strangers freed for other threads, asleep or not, is this one's, as much as its bins hold. */
+void hk_cache_rob_all(struct hk_cache *cache);
+
 /* How many threads have one. */
 size_t hk_caches_alive(void);
 
@@ -107,7 +109,7 @@ struct hk_cache_totals hk_caches_total(void);
 
 void hk_caches_fork_prepare(void);
 void hk_caches_fork_parent(void);
-/* Caches of threads that the child does not have go to the pool; true if there were any. Their slabs are still to be orphaned. */
-bool hk_caches_fork_child(void);
+/* Caches of threads that the child does not have go to the pool. Their slabs are still to be orphaned. */
+void hk_caches_fork_child(void);
 
 #endif

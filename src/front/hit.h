@@ -14,6 +14,7 @@
 
 #include "base/base.h"
 #include "policy/classes.h"
+#include "slab/outbox.h"
 #include "span/map.h"
 
 struct hk_bin {
@@ -27,7 +28,11 @@ _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "routes carry offsets of
 struct hk_front {
     struct hk_bin bins[HK_CLASSES]; /* first: a bin's address is front + offset */
     size_t key;                     /* my routes, less the class; as wide as an offset, so that nothing is widened */
+    struct hk_outbox outbox;        /* what is not mine */
 };
+
+/* Of who has no cache: matches no route. */
+#define HK_NO_KEY ((size_t)UINT32_MAX)
 
 /* Written once, at start. Zero lets nothing pass. The gate of free is the map's window. */
 struct hk_gate {

@@ -36,6 +36,16 @@ static void count_slab(struct hk_slab *slab, void *context)
     class->tails += slab->bytes - cut;
     class->free_in_slabs += free;
     class->live += cut - free;
+    class->remote += (uint64_t)(int64_t)hk_remote_blocks(slab) * slab->block_size;
+}
+
+/* Blocks that have reached their slab, and are claimed, before the freer has counted them: they are taken off here. */
+static void count_outbox(struct hk_census *census, const struct hk_outbox *outbox)
+{
+    int64_t bytes[HK_CLASSES] = {0};
+    hk_outbox_count(outbox, bytes);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        census->classes[class].remote += (uint64_t)bytes[class];
 }
 
 static void count_cache(struct hk_census *census, struct hk_cache *cache)
@@ -47,20 +57,9 @@ static void count_cache(struct hk_census *census, struct hk_cache *cache)
         if (cache->alive)
             row->in_bins += (hk_bin_items(bin) + cache->depot.shelves[class].blocks) * size;
     }
-    for (unsigned slot = 0; slot < HK_OUTBOX_SLOTS; slot++) {
-        const struct hk_parcel *parcel = cache->outbox.slots[slot].parcel;
-        if (parcel != NULL)
-            census->classes[parcel->class].remote += (size_t)parcel->count * hk_classes[parcel->class].size;
-    }
+    if (cache->alive)
+        count_outbox(census, &cache->front.outbox);
     census->threads += cache->alive;
-}
-
-static void count_remote(struct hk_census *census)
-{
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        int64_t blocks = hk_load(hk_remote_blocks[class]);
-        census->classes[class].remote += blocks > 0 ? (size_t)blocks * hk_classes[class].size : 0;
-    }
 }
 
 /* Bytes that rounding added to so many blocks, if they are like those at misses. */
@@ -75,6 +74,7 @@ static uint64_t estimated_rounding(uint64_t blocks, const struct hk_misses *miss
 static void split_live(struct hk_tallies *row, unsigned class)
 {
     struct hk_misses misses = hk_caches_misses(class);
+    row->remote = (int64_t)row->remote > 0 ? row->remote : 0;
     row->live -= hk_min(row->live, row->in_bins + row->remote);
     row->live_blocks = row->live / hk_classes[class].size;
     row->served = hk_caches_served(class);
@@ -166,7 +166,6 @@ void hk_census_take(struct hk_census *census)
     hk_slabs_visit(count_slab, census);
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
         count_cache(census, hk_cache_by_id(id));
-    count_remote(census);
     sum_up(census);
     count_parts_of_slabs(census);
     count_stats(census);

@@ -3,103 +3,254 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "slab/registry.h"
+#include "span/meta.h"
 
-/* The block itself carries the message: it is free, and 16 bytes is the smallest there is. */
-static bool post_bare(struct hk_owner *owner, unsigned class, void *block)
-{
-    struct hk_parcel *parcel = block;
-    parcel->count = 0;
-    parcel->class = (uint16_t)class;
-    return hk_inbox_post(owner, parcel);
-}
+enum {
+    GROWTH = 2,
+    ENTRIES_PER_PUSH = 16, /* where more than one in so many is pushed out before all is sent, the table is too small */
+    WARM_PER_BYTE_OF_TABLE = 64,
+    WARM_PER_BYTE_ON_THE_WAY = 32,
+};
+#define ROOM_PER_ENTRY (4 * HK_KIB)
+#define LEAST_ALLOWED (4 * HK_KIB)
+#define LEAST_ALLOWED_TO_ALL (512 * HK_KIB)
 
-void hk_deliver(void *block)
+static _Atomic size_t xtables;
+
+void hk_send(struct hk_slab *slab)
 {
     for (;;) {
-        uint32_t route = hk_map_lookup((uintptr_t)block);
-        uint32_t owner = hk_route_owner(route);
-        unsigned class = hk_route_class(route);
-        if (owner == HK_NOBODY)
-            hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);
-        if (owner == HK_ORPHAN ? hk_registry_free(block, class) : post_bare(hk_owner_by_id(owner), class, block))
+        uint32_t owner = hk_load_acquire(slab->xowner);
+        if (owner == HK_ORPHAN ? hk_registry_collect(slab) : hk_inbox_push(hk_owner_by_id(owner), slab))
             return;
-        /* The owner is just ending or forking: its slabs change hands, or its inbox opens again, in a moment. */
+        /* The owner is just ending: its slabs change hands in a moment. */
         hk_os.pause();
     }
 }
 
-static void send(uint32_t route, struct hk_parcel *parcel)
+/* Which block of the slab it is; fatal if it is none. */
+static size_t block_index(const struct hk_slab *slab, const void *block)
 {
-    if (hk_inbox_post(hk_owner_by_id(hk_route_owner(route)), parcel))
+    size_t index = hk_slab_index(slab, (uintptr_t)block);
+    if (HK_UNLIKELY(index >= slab->blocks || slab->start + index * slab->block_size != (uintptr_t)block))
+        hk_slab_give_refused(slab, block);
+    return index;
+}
+
+static void deliver_to(struct hk_slab *slab, void *block)
+{
+    size_t index = block_index(slab, block);
+    hk_remote_mark(slab, (unsigned)(index / 64), (uint64_t)1 << (index % 64));
+    if (hk_remote_count(slab, 1))
+        hk_send(slab);
+}
+
+void hk_deliver(void *block)
+{
+    uint32_t route = hk_map_lookup((uintptr_t)block);
+    uint32_t owner = hk_route_owner(route);
+    if (owner == HK_NOBODY)
+        hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);
+    if (owner != HK_ORPHAN || !hk_registry_free(block, hk_route_class(route)))
+        deliver_to(hk_slab_at((uintptr_t)block), block);
+}
+
+/* Where every free is to be seen, none is fast. */
+static void show_table(struct hk_outbox *outbox)
+{
+    bool fast = outbox->table != NULL && hk_load(outbox->self->ring.xevents) == NULL;
+    outbox->entries = (char *)outbox->table;
+    outbox->mask = fast ? (outbox->size - 1) << HK_OUTBOX_ENTRY_SHIFT : 0;
+}
+
+void hk_outbox_open(struct hk_outbox *outbox, struct hk_owner *self)
+{
+    outbox->self = self;
+    outbox->allowed = LEAST_ALLOWED;
+    outbox->room = LEAST_ALLOWED;
+    outbox->pushed_out = 0;
+}
+
+static size_t table_bytes(size_t entries) { return entries * sizeof(struct hk_outbox_entry); }
+
+static void use_table(struct hk_outbox *outbox, struct hk_outbox_entry *table, size_t entries)
+{
+    if (outbox->table != NULL)
+        hk_meta_free(outbox->table, table_bytes(outbox->size));
+    outbox->table = table;
+    outbox->size = entries;
+    hk_store_release(outbox->xtable, entries == 0 ? 0 : (uintptr_t)table | hk_ctz64(entries));
+    show_table(outbox);
+}
+
+static bool has_table(struct hk_outbox *outbox)
+{
+    if (HK_LIKELY(outbox->table != NULL))
+        return true;
+    struct hk_outbox_entry *table = hk_meta_alloc(table_bytes(HK_OUTBOX_LEAST));
+    if (table == NULL)
+        return false;
+    use_table(outbox, table, HK_OUTBOX_LEAST);
+    hk_add(xtables, 1);
+    return true;
+}
+
+void hk_outbox_drop(struct hk_outbox *outbox)
+{
+    if (outbox->table == NULL)
         return;
-    for (unsigned i = 0; i < parcel->count; i++)
-        hk_deliver(parcel->blocks[i]);
-    hk_parcel_drop(parcel);
+    use_table(outbox, NULL, 0);
+    hk_sub(xtables, 1);
 }
 
-static void empty_slot(struct hk_outbox *outbox, unsigned slot)
+void hk_outbox_drop_idle(struct hk_outbox *outbox)
 {
-    outbox->filled &= ~((uint64_t)1 << slot);
-    send(outbox->slots[slot].route, outbox->slots[slot].parcel);
-    outbox->slots[slot].route = 0;
-    outbox->slots[slot].parcel = NULL;
+    if (!outbox->used)
+        hk_outbox_drop(outbox);
+    outbox->used = false;
 }
 
-static unsigned slot_of(uint32_t route)
+static bool is_larger(const struct hk_outbox *outbox, size_t warm)
 {
-    uint32_t mixed = (route / HK_CLASS_BYTES) * 0x9e3779b1u;
-    return mixed >> 26;
+    return outbox->size < HK_OUTBOX_MOST && table_bytes(outbox->size * GROWTH) <= warm / WARM_PER_BYTE_OF_TABLE;
 }
 
-void hk_outbox_put(struct hk_outbox *outbox, uint32_t route, void *block)
+static void grow_table(struct hk_outbox *outbox)
 {
-    unsigned number = slot_of(route);
-    struct hk_outbox_slot *slot = &outbox->slots[number];
-    if (HK_UNLIKELY(slot->route != route)) {
-        if (slot->route != 0)
-            empty_slot(outbox, number);
-        struct hk_parcel *parcel = hk_parcel_new();
-        if (parcel == NULL) {
-            hk_deliver(block);
-            return;
-        }
-        parcel->class = (uint16_t)hk_route_class(route);
-        parcel->room = (uint16_t)hk_parcel_room(parcel->class);
-        slot->parcel = parcel;
-        slot->route = route;
-        outbox->filled |= (uint64_t)1 << number;
+    hk_outbox_send_all(outbox);
+    struct hk_outbox_entry *table = hk_meta_alloc(table_bytes(outbox->size * GROWTH));
+    if (table != NULL)
+        use_table(outbox, table, outbox->size * GROWTH);
+}
+
+void hk_outbox_tune(struct hk_outbox *outbox, size_t warm)
+{
+    if (outbox->table == NULL)
+        return;
+    if (outbox->pushed_out > outbox->size / ENTRIES_PER_PUSH && is_larger(outbox, warm))
+        grow_table(outbox);
+    outbox->pushed_out = 0;
+    size_t to_all = LEAST_ALLOWED_TO_ALL + warm / WARM_PER_BYTE_ON_THE_WAY;
+    size_t most = hk_min(to_all / hk_max(1, hk_load(xtables)), outbox->size * ROOM_PER_ENTRY);
+    outbox->allowed = hk_max(most, LEAST_ALLOWED);
+}
+
+static void mark_word(struct hk_outbox_entry *entry)
+{
+    if (entry->bits == 0)
+        return;
+    hk_remote_mark(entry->slab, entry->word, entry->bits);
+    bool one = (entry->bits & (entry->bits - 1)) == 0;
+    entry->marked += one ? 1 : hk_popcount64(entry->bits);
+    entry->bits = 0;
+}
+
+static void send(struct hk_outbox *outbox, struct hk_outbox_entry *entry)
+{
+    mark_word(entry);
+    unsigned blocks = entry->marked;
+    entry->marked = 0;
+    entry->bytes = 0;
+    HK_COUNT_THREAD(&outbox->self->counts, remote_frees, blocks);
+    if (blocks > 0 && hk_remote_count(entry->slab, blocks))
+        hk_send(entry->slab);
+}
+
+void hk_outbox_send_all(struct hk_outbox *outbox)
+{
+    for (size_t at = 0; at < outbox->size / 64; at++) {
+        uint64_t left = outbox->filled[at];
+        outbox->filled[at] = 0;
+        for (; left != 0; left &= left - 1)
+            send(outbox, &outbox->table[at * 64 + hk_ctz64(left)]);
     }
-    struct hk_parcel *parcel = slot->parcel;
-    parcel->blocks[parcel->count++] = block;
-    if (HK_UNLIKELY(parcel->count >= parcel->room))
-        empty_slot(outbox, number);
+    outbox->room = (int64_t)outbox->allowed;
 }
 
-void hk_outbox_post_all(struct hk_outbox *outbox)
+static void point_at(struct hk_outbox_entry *entry, struct hk_slab *slab, size_t word)
 {
-    while (outbox->filled != 0)
-        empty_slot(outbox, hk_ctz64(outbox->filled));
+    size_t size = slab->block_size, at = word * 64;
+    entry->slab = slab;
+    entry->word = (uint32_t)word;
+    entry->block_size = (uint32_t)size;
+    entry->bytes = (uint32_t)(hk_min(slab->blocks - at, 64) * size);
+    entry->start = slab->start + at * size;
+    entry->reciprocal = slab->reciprocal;
+}
+
+static HK_NOINLINE void push_out(struct hk_outbox *outbox, struct hk_outbox_entry *entry)
+{
+    outbox->pushed_out++;
+    send(outbox, entry);
+}
+
+/* Empties the entry for another word. */
+static void change_entry(struct hk_outbox *outbox, size_t at, struct hk_slab *slab)
+{
+    struct hk_outbox_entry *entry = &outbox->table[at];
+    if (entry->bytes == 0)
+        outbox->filled[at / 64] |= (uint64_t)1 << (at % 64);
+    else if (entry->slab == slab)
+        mark_word(entry);
+    else
+        push_out(outbox, entry);
+}
+
+static HK_NOINLINE bool put_without_table(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
+{
+    HK_COUNT_THREAD(&outbox->self->counts, remote_frees, 1);
+    deliver_to(slab, block);
+    return true;
+}
+
+bool hk_outbox_put(struct hk_outbox *outbox, void *block)
+{
+    struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    size_t index = block_index(slab, block), word = index / 64;
+    uint64_t bit = (uint64_t)1 << (index % 64);
+    HK_TRACE(&outbox->self->ring, remote, slab->block_size, block);
+    if (HK_UNLIKELY(!has_table(outbox)))
+        return put_without_table(outbox, slab, block);
+    bool sent = outbox->room < (int64_t)slab->block_size;
+    if (HK_UNLIKELY(sent))
+        hk_outbox_send_all(outbox);
+    outbox->used = true;
+    outbox->room -= slab->block_size;
+    size_t at = hk_outbox_hash(block) >> HK_OUTBOX_ENTRY_SHIFT & (outbox->size - 1);
+    struct hk_outbox_entry *entry = &outbox->table[at];
+    if (entry->bytes == 0 || entry->slab != slab || entry->word != word) {
+        change_entry(outbox, at, slab);
+        point_at(entry, slab, word);
+    } else if (HK_UNLIKELY((entry->bits & bit) != 0)) {
+        hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);
+    }
+    entry->bits |= bit;
+    return sent;
 }
 
 size_t hk_outbox_forget(struct hk_outbox *outbox)
 {
     size_t blocks = 0;
-    for (unsigned slot = 0; slot < HK_OUTBOX_SLOTS; slot++) {
-        if (outbox->slots[slot].parcel != NULL)
-            blocks += hk_min(outbox->slots[slot].parcel->count, HK_PARCEL_BLOCKS);
-        outbox->slots[slot].route = 0;
-        outbox->slots[slot].parcel = NULL;
-    }
-    outbox->filled = 0;
+    for (size_t at = 0; at < hk_min(outbox->size, HK_OUTBOX_MOST); at++)
+        blocks += hk_popcount64(outbox->table[at].bits);
+    *outbox = (struct hk_outbox){.self = outbox->self};
     return blocks;
 }
 
-size_t hk_outbox_bytes(const struct hk_outbox *outbox)
+void hk_outboxes_recount(const struct hk_outbox *survivor)
 {
-    size_t bytes = 0;
-    for (uint64_t left = outbox->filled; left != 0; left &= left - 1) {
-        const struct hk_parcel *parcel = outbox->slots[hk_ctz64(left)].parcel;
-        bytes += (size_t)parcel->count * hk_classes[parcel->class].size;
+    hk_store(xtables, survivor != NULL && survivor->table != NULL);
+}
+
+/* A table that has just gone has been made anew as something else: what it says is not believed further than it can be. */
+void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES])
+{
+    uintptr_t word = hk_load_acquire(outbox->xtable);
+    const struct hk_outbox_entry *table = (void *)(word & ~(uintptr_t)(HK_CACHE_LINE - 1));
+    size_t size = word == 0 ? 0 : (size_t)1 << word % HK_CACHE_LINE;
+    for (size_t at = 0; at < size; at++) {
+        uint64_t block_size = table[at].block_size, blocks = hk_popcount64(table[at].bits) + table[at].marked;
+        if (blocks > 0 && block_size - 1 < HK_LARGE_MAX && blocks <= HK_OUTBOX_MOST_BLOCKS)
+            bytes[hk_class_of(block_size)] += (int64_t)(blocks * block_size);
     }
-    return bytes;
 }

@@ -5,10 +5,10 @@
 #include "span/meta.h"
 
 /* What an inbox says that holds nothing. Zeros say that it is closed: as which an owner reads whose memory was given back. */
-#define CLOSED ((struct hk_parcel *)NULL)
-#define NOTHING ((struct hk_parcel *)1)
+#define CLOSED ((struct hk_slab *)NULL)
+#define NOTHING ((struct hk_slab *)1)
 
-_Atomic int64_t hk_remote_blocks[HK_CLASSES];
+_Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
 /* Owners that most programs never have more of: no page of the tables is touched for them. */
 enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = 1024 };
@@ -22,11 +22,6 @@ static struct {
 /* By number, for those that follow. */
 static struct hk_owner **more_owners[PARTS] HK_COLD_DATA;
 
-static struct {
-    struct hk_lock lock;
-    struct hk_parcel *unused;
-    size_t made;
-} parcels = {.lock = HK_LOCK_INIT(HK_RANK_PARCELS)};
 
 static struct hk_owner **entry(uint32_t id)
 {
@@ -122,7 +117,7 @@ void hk_owner_open(struct hk_owner *owner)
         hk_list_init(&owner->shelves[class].partial);
         hk_list_init(&owner->shelves[class].full);
         owner->shelves[class].slabs = 0;
-        hk_inbox_open(owner, class);
+        hk_store_release(owner->xinbox[class], NOTHING);
     }
     owner->sweep.at = NULL;
     owner->sweep_class = owner->sweep_left = 0;
@@ -142,85 +137,55 @@ bool hk_owner_is_open(struct hk_owner *owner)
 uint32_t hk_owner_end(void) { return hk_load_acquire(owners.xend); }
 struct hk_owner *hk_owner_by_id(uint32_t id) { return *entry(id); }
 
-struct hk_parcel *hk_parcel_new(void)
+bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab)
 {
-    hk_lock(&parcels.lock);
-    struct hk_parcel *parcel = parcels.unused;
-    if (parcel != NULL)
-        parcels.unused = parcel->next;
-    else if ((parcel = hk_meta_alloc(sizeof *parcel)) != NULL)
-        parcels.made++;
-    hk_unlock(&parcels.lock);
-    if (parcel != NULL)
-        parcel->count = 0;
-    return parcel;
-}
-
-void hk_parcel_drop(struct hk_parcel *parcel)
-{
-    hk_lock(&parcels.lock);
-    parcel->next = parcels.unused;
-    parcels.unused = parcel;
-    hk_unlock(&parcels.lock);
-}
-
-size_t hk_parcels_bytes(void)
-{
-    hk_lock(&parcels.lock);
-    size_t bytes = parcels.made * sizeof(struct hk_parcel);
-    hk_unlock(&parcels.lock);
-    return bytes;
-}
-
-bool hk_inbox_post(struct hk_owner *owner, struct hk_parcel *parcel)
-{
-    _Atomic(struct hk_parcel *) *inbox = &owner->xinbox[parcel->class];
-    struct hk_parcel *head = hk_load(*inbox);
-    unsigned parcel_class = parcel->class;
-    uint32_t blocks = hk_parcel_blocks(parcel);
-    uint64_t bit = (uint64_t)1 << parcel_class;
+    unsigned class = slab->class; /* once it is in, the slab is who takes it out's */
+    _Atomic(struct hk_slab *) *inbox = &owner->xinbox[class];
+    struct hk_slab *head = hk_load(*inbox);
     do {
         if (head == CLOSED)
             return false;
-        parcel->next = head == NOTHING ? NULL : head;
-    } while (!atomic_compare_exchange_weak_explicit(inbox, &head, parcel, memory_order_release, memory_order_relaxed));
+        hk_store(slab->xnext, head == NOTHING ? NULL : head);
+    } while (!atomic_compare_exchange_weak_explicit(inbox, &head, slab, memory_order_release, memory_order_relaxed));
     if (head == NOTHING)
-        atomic_fetch_or_explicit(&owner->xpending, bit, memory_order_release);
-    hk_add(hk_remote_blocks[parcel_class], blocks);
+        atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_release);
+    hk_add(hk_queued_slabs[class], 1);
     return true;
 }
 
-/* The parcels that came last, in front of those taken before. */
-static void prepend(struct hk_parcel **backlog, struct hk_parcel *chain)
+/* The slabs that came last, in front of those taken before. */
+static void prepend(struct hk_slab **backlog, struct hk_slab *chain)
 {
-    struct hk_parcel *last = chain;
-    while (last->next != NULL)
-        last = last->next;
-    last->next = *backlog;
+    struct hk_slab *last = chain;
+    while (hk_inbox_next(last) != NULL)
+        last = hk_inbox_next(last);
+    hk_store(last->xnext, *backlog);
     *backlog = chain;
 }
 
 static void take_inbox(struct hk_owner *owner, unsigned class)
 {
-    /* The bit goes first: a parcel that comes in between sets it again. */
+    /* The bit goes first: a slab that comes in between sets it again. */
     atomic_fetch_and_explicit(&owner->xpending, ~((uint64_t)1 << class), memory_order_acquire);
     if (hk_load(owner->xinbox[class]) == CLOSED)
         return;
-    struct hk_parcel *chain = atomic_exchange_explicit(&owner->xinbox[class], NOTHING, memory_order_acquire);
+    struct hk_slab *chain = atomic_exchange_explicit(&owner->xinbox[class], NOTHING, memory_order_acquire);
     owner->backlog[class] = chain != NOTHING ? chain : NULL;
 }
 
-static struct hk_parcel *take_locked(struct hk_owner *owner, unsigned class, unsigned most)
+static struct hk_slab *take_locked(struct hk_owner *owner, unsigned class, unsigned most)
 {
     if (owner->backlog[class] == NULL)
         take_inbox(owner, class);
-    struct hk_parcel *first = owner->backlog[class], *last = first;
+    struct hk_slab *first = owner->backlog[class], *last = first;
     if (first == NULL)
         return NULL;
-    for (; most > 1 && last->next != NULL; most--)
-        last = last->next;
-    owner->backlog[class] = last->next;
-    last->next = NULL;
+    unsigned taken = 1;
+    for (; taken < most && hk_inbox_next(last) != NULL; taken++)
+        last = hk_inbox_next(last);
+    owner->backlog[class] = hk_inbox_next(last);
+    hk_store(last->xnext, NULL);
+    hk_sub(hk_queued_slabs[class], taken);
     if (owner->backlog[class] != NULL)
         atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
     return first;
@@ -228,32 +193,47 @@ static struct hk_parcel *take_locked(struct hk_owner *owner, unsigned class, uns
 
 static bool is_pending(struct hk_owner *owner, unsigned class) { return (hk_load(owner->xpending) >> class & 1) != 0; }
 
-struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most)
+struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most)
 {
     if (!is_pending(owner, class))
         return NULL;
     hk_lock(&owner->drain_lock);
-    struct hk_parcel *chain = take_locked(owner, class, most);
+    struct hk_slab *chain = take_locked(owner, class, most);
     hk_unlock(&owner->drain_lock);
     return chain;
 }
 
-struct hk_parcel *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since)
+/* What is sent back meanwhile waits in the inbox until the backlog has been taken. */
+struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *last)
+{
+    if (!is_pending(owner, class) || !hk_try_lock(&owner->drain_lock))
+        return NULL;
+    struct hk_slab *slab = take_locked(owner, class, 1);
+    *last = owner->backlog[class] == NULL;
+    hk_unlock(&owner->drain_lock);
+    return slab;
+}
+
+struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since)
 {
     if (!is_pending(owner, class) || hk_load(owner->xawake) > asleep_since || !hk_try_lock(&owner->drain_lock))
         return NULL;
-    struct hk_parcel *chain = take_locked(owner, class, most);
+    struct hk_slab *chain = take_locked(owner, class, most);
     hk_unlock(&owner->drain_lock);
     return chain;
+}
+
+static HK_NOINLINE void keep_rest(struct hk_owner *owner, unsigned class, struct hk_slab *rest)
+{
+    prepend(&owner->backlog[class], rest);
+    atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
 }
 
 static void close_locked(struct hk_owner *owner, unsigned class)
 {
-    struct hk_parcel *rest = atomic_exchange_explicit(&owner->xinbox[class], CLOSED, memory_order_acquire);
-    if (rest == CLOSED || rest == NOTHING)
-        return;
-    prepend(&owner->backlog[class], rest);
-    atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
+    struct hk_slab *rest = atomic_exchange_explicit(&owner->xinbox[class], CLOSED, memory_order_acquire);
+    if (rest != CLOSED && rest != NOTHING)
+        keep_rest(owner, class, rest);
 }
 
 /* Under the lock even where nothing has come: a thief that has seen an inbox open is done with it before it closes. */
@@ -265,40 +245,29 @@ void hk_inboxes_close(struct hk_owner *owner)
     hk_unlock(&owner->drain_lock);
 }
 
-void hk_inbox_forget(struct hk_owner *owner, unsigned class)
-{
-    hk_store(owner->xinbox[class], CLOSED);
-    owner->backlog[class] = NULL;
-}
-
-void hk_remote_recount(const struct hk_owner *survivor)
+/* Most have nothing, and are left alone: each page that is written to is copied. */
+static void restart_inboxes(struct hk_owner *owner, struct hk_slab *to)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        int64_t blocks = 0;
-        const struct hk_parcel *parcel = survivor != NULL ? survivor->backlog[class] : NULL;
-        for (; parcel != NULL; parcel = parcel->next)
-            blocks += hk_parcel_blocks(parcel);
-        hk_store(hk_remote_blocks[class], blocks);
+        if (hk_load(owner->xinbox[class]) != to)
+            hk_store(owner->xinbox[class], to);
+        if (owner->backlog[class] != NULL)
+            owner->backlog[class] = NULL;
     }
+    if (hk_load(owner->xpending) != 0)
+        hk_store(owner->xpending, 0);
 }
 
-void hk_inbox_open(struct hk_owner *owner, unsigned class) { hk_store_release(owner->xinbox[class], NOTHING); }
-
-void hk_owners_fork_prepare(struct hk_owner *self)
+void hk_inboxes_restart(const struct hk_owner *survivor)
 {
-    hk_lock(&owners.lock);
-    if (self != NULL)
-        hk_lock(&self->drain_lock);
-    hk_lock(&parcels.lock);
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
+        restart_inboxes(hk_owner_by_id(id), hk_owner_by_id(id) == survivor ? NOTHING : CLOSED);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        hk_store(hk_queued_slabs[class], 0);
 }
 
-void hk_owners_fork_parent(struct hk_owner *self)
-{
-    hk_unlock(&parcels.lock);
-    if (self != NULL)
-        hk_unlock(&self->drain_lock);
-    hk_unlock(&owners.lock);
-}
+void hk_owners_fork_prepare(void) { hk_lock(&owners.lock); }
+void hk_owners_fork_parent(void) { hk_unlock(&owners.lock); }
 
 /* Threads that were cut off may have held locks, and their shelves may be cut too. */
 static void close_all_but(const struct hk_owner *survivor)
@@ -313,11 +282,9 @@ static void close_all_but(const struct hk_owner *survivor)
     }
 }
 
-void hk_owners_fork_child(struct hk_owner *self)
+void hk_owners_fork_child(const struct hk_owner *self)
 {
-    hk_lock_reset(&parcels.lock);
-    if (self != NULL)
-        hk_lock_reset(&self->drain_lock);
     close_all_but(self);
+    hk_inboxes_restart(self);
     hk_lock_reset(&owners.lock);
 }

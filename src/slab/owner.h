@@ -1,14 +1,15 @@
-/* Owner: who holds slabs: a thread, by its number; and where strangers leave the blocks that they free for it.
+/* Owner: who holds slabs: a thread, by its number; and its inboxes: queues of slabs of its own in which strangers freed blocks.
  *
- *   thread B (stranger)                      thread A (the owner)
- *   free(p) -> outbox: parcel -- one CAS a parcel --> xinbox[class] --xchg NULL--> A's bin, or the bitmaps
+ *   thread B (stranger)                                      thread A (the owner)
+ *   free(p) -> remote bit of p's slab (remote.h) -- the first since A looked: CAS --> xinbox[class] --xchg NULL--> A's bitmaps
  *
  * Owns       the table of owners, and each owner's shelves and inboxes.
- * Invariant  a block in a parcel still counts as taken in its slab. An owner's memory is never unmapped, so that a stale
- *            number in a stranger's hand is harmless: a parcel for who is gone is refused, and its blocks are looked at again.
+ * Invariant  a slab is in an inbox or a backlog only while it is marked as queued, and in one at most. An owner's memory is never
+ *            unmapped, so that a stale number in a stranger's hand is harmless: a slab for who is gone is refused, and whose it is
+ *            is looked at again; one that is somebody else's by now is sent on by who takes it out.
  *            Its pages may go when it has no thread: zeros are an owner that refuses all.
  * Threads    shelves: the owner; where there is a background thread, both, under a lock. inboxes: push any,
- *            lock-free; drain the owner, and thieves that try, under a lock. */
+ *            lock-free; drain the owner, and whoever is short of blocks or gives back memory, under a lock. */
 #ifndef HK_OWNER_H
 #define HK_OWNER_H
 
@@ -25,17 +26,6 @@
 struct hk_owner_bits {
     _Atomic uint64_t xresting; /* their memory was given back */
     uint64_t waiting, aged;    /* the pool's of thread caches, which holds its lock */
-};
-
-enum { HK_PARCEL_BLOCKS = 62 };
-#define HK_PARCEL_BYTES (64 * HK_KIB)
-
-struct hk_parcel {
-    struct hk_parcel *next;
-    uint32_t count; /* 0: the parcel is itself the block (no memory could be had for a parcel) */
-    uint16_t class;
-    uint16_t room; /* the count at which it is sent */
-    void *blocks[HK_PARCEL_BLOCKS];
 };
 
 struct hk_shelf {
@@ -60,23 +50,15 @@ struct hk_owner {
     struct hk_shelf shelves[HK_CLASSES];
     /* of whoever drains, under the lock */
     struct hk_lock drain_lock;
-    struct hk_parcel *backlog[HK_CLASSES]; /* taken from the inbox, not yet unpacked */
+    struct hk_slab *backlog[HK_CLASSES]; /* taken from the inbox, not yet looked at */
     /* shared */
-    _Atomic uint64_t xpending HK_ALIGNED(HK_CACHE_LINE); /* bit c: inbox c may hold parcels */
-    _Atomic(struct hk_parcel *) xinbox[HK_CLASSES];
+    _Atomic uint64_t xpending HK_ALIGNED(HK_CACHE_LINE); /* bit c: inbox c may hold slabs */
+    _Atomic(struct hk_slab *) xinbox[HK_CLASSES];
 };
 _Static_assert(HK_CLASSES <= 64, "a bit of xpending for each class");
 
-/* Blocks in inboxes and backlogs, by class. A parcel's blocks may be drained before they are added: seldom below 0. */
-extern _Atomic int64_t hk_remote_blocks[HK_CLASSES];
-
-/* Blocks of a class that a parcel takes. */
-HK_INLINE size_t hk_parcel_room(unsigned class)
-{
-    return hk_min(HK_PARCEL_BLOCKS, hk_max(1, HK_PARCEL_BYTES / hk_classes[class].size));
-}
-
-HK_INLINE uint32_t hk_parcel_blocks(const struct hk_parcel *parcel) { return parcel->count == 0 ? 1 : parcel->count; }
+/* Slabs in inboxes and backlogs, by class. One may be taken out before it is added: seldom below 0. */
+extern _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
 /* Gives a zeroed owner its number, for good; false if there is none left. */
 bool hk_owner_register(struct hk_owner *owner);
@@ -114,29 +96,23 @@ void hk_owner_wake(struct hk_owner *owner, uint32_t id);
 /* The first number from `from` on whose memory was not given back, for who looks at all; hk_owner_end() if there is none. */
 uint32_t hk_owner_next(uint32_t from);
 
-struct hk_parcel *hk_parcel_new(void); /* NULL if the system refuses */
-void hk_parcel_drop(struct hk_parcel *parcel);
-/* Parcels that exist but hold nothing, and bytes of all. */
-size_t hk_parcels_bytes(void);
-
-/* False if the inbox is closed: the parcel stays the caller's. */
-bool hk_inbox_post(struct hk_owner *owner, struct hk_parcel *parcel);
-/* At most `most` parcels of a class, chained; the caller drops them. */
-struct hk_parcel *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most);
+/* A slab that the caller is to queue. False if the inbox is closed: it is still to be queued. */
+bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab);
+/* At most `most` slabs of a class, chained by xnext: they are the caller's to look at, and not all may be the owner's still. */
+struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned most);
 /* The same, by another thread, from an owner that has not looked at the clock for so long; NULL if it has, or has nothing. */
-struct hk_parcel *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since);
-/* They refuse what comes from now on, until opened again: for a thread's end, and for fork. What came before can be taken. */
+struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned most, uint64_t asleep_since);
+/* One, for who looks at each of them once and sends it back; `last` says that no more of those that were there follow. */
+struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *last);
+HK_INLINE struct hk_slab *hk_inbox_next(const struct hk_slab *slab) { return hk_load(slab->xnext); }
+/* They refuse what comes from now on, until opened again: for a thread's end. What came before can be taken. */
 void hk_inboxes_close(struct hk_owner *owner);
-void hk_inbox_open(struct hk_owner *owner, unsigned class);
-/* In a fork child, for an owner that it does not have: closed, and nothing that came is believed. */
-void hk_inbox_forget(struct hk_owner *owner, unsigned class);
-/* In a fork child: counts hk_remote_blocks anew, from the backlog of the only owner. */
-void hk_remote_recount(const struct hk_owner *survivor);
+/* In a fork child, where nothing that came is believed: closed, or, for the only thread, empty. */
+void hk_inboxes_restart(const struct hk_owner *survivor);
 
-/* `self` is the forking thread's owner, NULL if it has none: nobody else drains it meanwhile, and it is the only one in the
- * child that has a thread. */
-void hk_owners_fork_prepare(struct hk_owner *self);
-void hk_owners_fork_parent(struct hk_owner *self);
-void hk_owners_fork_child(struct hk_owner *self);
+void hk_owners_fork_prepare(void);
+void hk_owners_fork_parent(void);
+/* `self` is the forking thread's owner, NULL if it has none: the only one in the child that has a thread. */
+void hk_owners_fork_child(const struct hk_owner *self);
 
 #endif

@@ -7,22 +7,19 @@
 #include "os/os.h"
 #include "policy/policy.h"
 
-enum {
-    PART_WORTH_A_SPLIT = 4, /* of a huge page: a quarter */
-};
-
 struct range {
-    unsigned next; /* the block behind it */
+    const uint64_t *bits; /* of the blocks that count as free */
+    unsigned next;        /* the block behind it */
     uintptr_t start, end;
 };
 
 /* The first block from `at` on that is free, or, where `flip` is all ones, taken; the number of blocks if there is none. */
-static unsigned find(const struct hk_slab *slab, unsigned at, uint64_t flip)
+static unsigned find(const struct hk_slab *slab, const uint64_t *bits, unsigned at, uint64_t flip)
 {
     for (; at < slab->blocks; at = (at / 64 + 1) * 64) {
-        uint64_t bits = (slab->freebits[at / 64] ^ flip) >> (at % 64);
-        if (bits != 0)
-            return (unsigned)hk_min(at + hk_ctz64(bits), slab->blocks);
+        uint64_t word = (bits[at / 64] ^ flip) >> (at % 64);
+        if (word != 0)
+            return (unsigned)hk_min(at + hk_ctz64(word), slab->blocks);
     }
     return slab->blocks;
 }
@@ -36,8 +33,8 @@ static uintptr_t address_of_block(const struct hk_slab *slab, unsigned block)
 static bool next_range(const struct hk_slab *slab, struct range *range)
 {
     while (range->next <= slab->blocks) {
-        unsigned first = find(slab, range->next, 0);
-        unsigned taken = find(slab, first, UINT64_MAX);
+        unsigned first = find(slab, range->bits, range->next, 0);
+        unsigned taken = find(slab, range->bits, first, UINT64_MAX);
         size_t from = (size_t)first * slab->block_size;
         range->start = hk_align_up(slab->start + from, HK_PAGE);
         range->end = hk_align_down(address_of_block(slab, taken), HK_PAGE);
@@ -82,7 +79,7 @@ static size_t purge(struct hk_slab *slab, const struct range *range)
 static size_t bytes_in_ranges(const struct hk_slab *slab)
 {
     size_t bytes = 0;
-    for (struct range range = {0}; next_range(slab, &range);)
+    for (struct range range = {.bits = slab->freebits}; next_range(slab, &range);)
         bytes += range.end - range.start;
     return bytes;
 }
@@ -112,7 +109,7 @@ static bool worth_a_split(const struct hk_slab *slab)
     for (uintptr_t at = super; at < super + HK_SUPER; at += HK_UNIT)
         if (held_together(route, hk_map_lookup(at)) && hk_slab_at(at)->start == at)
             free += bytes_in_ranges(hk_slab_at(at));
-    return free >= HK_SUPER / PART_WORTH_A_SPLIT;
+    return free >= HK_SUPER / HK_PART_WORTH_A_SPLIT;
 }
 
 static bool is_due(struct hk_slab *slab, const struct hk_sweep *sweep)
@@ -139,7 +136,7 @@ HK_INLINE bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
 /* It counts as gone from the first range on, until a block comes or goes, now or between two calls. */
 HK_INLINE enum hk_swept sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
 {
-    struct range range = {.next = *within};
+    struct range range = {.bits = slab->freebits, .next = *within};
     bool gave = *within != 0;
     *within = 0;
     if (gave ? slab->pages != HK_PAGES_GONE : !begins(slab, sweep))
@@ -197,7 +194,7 @@ bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
         trim->within = 0;
         slab->pages = HK_PAGES_GONE; /* until a block comes or goes */
     }
-    struct range range = {.next = trim->within}, rest;
+    struct range range = {.bits = slab->freebits, .next = trim->within}, rest;
     if (next_range(slab, &range)) {
         trim->calls++;
         trim->bytes += purge(slab, &range);
@@ -209,4 +206,20 @@ bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
     trim->at = NULL;
     slab->trimmed = trim->pass;
     return true;
+}
+
+/* What is known of the pages is the holder's: whoever has claimed blocks notes nothing of them here. */
+size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep)
+{
+    size_t bytes = 0;
+    for (struct range range = {.bits = bits}; range.next < slab->blocks && next_range(slab, &range);) {
+        size_t length = range.end - range.start;
+        sweep->effort -= HK_EFFORT_OF_CALL;
+        HK_COUNT(purges, 1);
+        HK_TRACE(&hk_ring_shared, purge, length, range.start);
+        bytes += hk_os.purge((void *)range.start, length) ? length : 0;
+    }
+    HK_COUNT(purged_bytes, bytes);
+    HK_COUNT(purged_remote, bytes);
+    return bytes;
 }

@@ -6,7 +6,7 @@
  *
  * Owns       the fields `pages` and `idle_from` of the slabs; how much one sweep over them may do.
  * Invariant  a page goes only while all blocks on it are free, and the caller holds the slab.
- * Threads    the holder of the slab.
+ * Threads    the holder of the slab; purge_claimed: any.
  * Never      writes into the pages; splits a huge page for little. */
 #ifndef HK_PAGES_H
 #define HK_PAGES_H
@@ -22,6 +22,7 @@ struct hk_sweep {
 
 /* No lock is held for more: one system call, or a look at so many slabs that need none. */
 enum { HK_EFFORT_OF_CALL = 16, HK_EFFORT_OF_HOLD = HK_EFFORT_OF_CALL, HK_LOOKS_OF_HOLD = 16 };
+enum { HK_PART_WORTH_A_SPLIT = 4 }; /* of a huge page: a quarter */
 
 enum hk_swept { HK_SWEPT_NOTHING, HK_SWEPT_PAGES, HK_SWEPT_IN_PART };
 
@@ -63,5 +64,8 @@ HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_tr
 {
     return (int32_t)(slab->trimmed - trim->pass) >= 0;
 }
+
+/* Gives back the whole pages between claimed blocks, by who has claimed them and does not hold the slab. Bytes. */
+size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep);
 
 #endif

@@ -3,6 +3,7 @@
 #include "base/bits.h"
 #include "base/fatal.h"
 #include "base/lock.h"
+#include "slab/remote.h"
 
 static struct entry {
     struct hk_lock lock;
@@ -38,7 +39,7 @@ static bool is_orphan(const struct hk_slab *slab)
 /* True if the slab has to be released, by the caller, outside the lock. */
 static bool list_orphan_locked(struct entry *entry, struct hk_slab *slab)
 {
-    bool all_free = slab->free == slab->blocks;
+    bool all_free = hk_slab_all_free(slab);
     if (all_free && hk_link_linked(&slab->link))
         hk_link_remove_under(&slab->link, &entry->sweep);
     else if (!all_free && slab->free > 0 && !hk_link_linked(&slab->link))
@@ -109,6 +110,22 @@ bool hk_registry_free(void *block, unsigned class)
     bool orphan = is_orphan(slab);
     if (orphan) {
         hk_slab_give(slab, block);
+        all_free = list_orphan_locked(entry, slab);
+    }
+    hk_unlock(&entry->lock);
+    if (all_free)
+        hk_slab_release(slab);
+    return orphan;
+}
+
+bool hk_registry_collect(struct hk_slab *slab)
+{
+    struct entry *entry = &registry[slab->class];
+    bool all_free = false;
+    hk_lock(&entry->lock);
+    bool orphan = is_orphan(slab);
+    if (orphan) {
+        hk_remote_collect(slab);
         all_free = list_orphan_locked(entry, slab);
     }
     hk_unlock(&entry->lock);
@@ -251,17 +268,41 @@ void hk_registry_fork_child(void)
         hk_lock_reset(&registry[class].lock);
 }
 
-/* The lists of the other threads may have been cut in the middle of a change: only routes and bitmaps are believed. */
-static void orphan_unless_of(struct hk_slab *slab, void *survivor)
+static void relist_orphan(struct hk_slab *slab)
 {
-    if (slab->start == 0 || slab->class >= HK_CLASSES || hk_slab_at(slab->start) != slab)
-        return;
-    uint32_t owner = hk_route_owner(hk_load(*hk_map_route(slab->start)));
-    if (owner < HK_FIRST_OWNER || owner == *(const uint32_t *)survivor)
-        return;
+    struct entry *entry = &registry[slab->class];
+    hk_slab_recount(slab);
+    hk_lock(&entry->lock);
+    bool all_free = list_orphan_locked(entry, slab);
+    hk_unlock(&entry->lock);
+    if (all_free)
+        hk_slab_release(slab);
+}
+
+/* The lists of the other threads may have been cut in the middle of a change: only routes and bitmaps are believed. */
+static void orphan(struct hk_slab *slab)
+{
     slab->link.next = slab->link.prev = NULL;
+    hk_remote_merge(slab);
     hk_slab_recount(slab);
     hk_registry_abandon(slab);
 }
 
-void hk_registry_orphan_rest(uint32_t survivor) { hk_slabs_visit(orphan_unless_of, &survivor); }
+static void orphan_unless_of(struct hk_slab *slab, void *context)
+{
+    struct hk_owner *survivor = context;
+    if (slab->start == 0 || slab->class >= HK_CLASSES || hk_slab_at(slab->start) != slab)
+        return;
+    uint32_t owner = hk_route_owner(hk_load(*hk_map_route(slab->start)));
+    if (survivor != NULL && owner == survivor->id) {
+        if (hk_remote_restart(slab))
+            hk_inbox_push(survivor, slab);
+    } else if (owner == HK_ORPHAN) {
+        if (hk_remote_merge(slab))
+            relist_orphan(slab);
+    } else if (owner >= HK_FIRST_OWNER) {
+        orphan(slab);
+    }
+}
+
+void hk_registry_orphan_rest(struct hk_owner *survivor) { hk_slabs_visit(orphan_unless_of, survivor); }

@@ -25,6 +25,8 @@ struct hk_slab *hk_registry_claim(void *block, unsigned class, struct hk_owner *
 /* Frees a block of an orphan in place; false if its slab is no orphan (any more). */
 bool hk_registry_free(void *block, unsigned class);
 
+/* Takes what strangers freed in a slab that is to be queued; false if it is no orphan (any more). */
+bool hk_registry_collect(struct hk_slab *slab);
 /* Moves at most n >= 1 blocks out of commons; they end at `end`. How many: 0 if the system refuses. */
 unsigned hk_registry_take_common(unsigned class, void **end, unsigned n);
 /* Is the orphan that holds `block` one? The block is not free. */
@@ -47,7 +49,8 @@ size_t hk_registry_purge(void);
 void hk_registry_fork_prepare(void);
 void hk_registry_fork_parent(void);
 void hk_registry_fork_child(void);
-/* In a fork child: makes orphans of the slabs of threads that it does not have: those not owned by `survivor`. */
-void hk_registry_orphan_rest(uint32_t survivor);
+/* In a fork child: makes orphans of the slabs of threads that it does not have: those not owned by `survivor`, which may be NULL.
+ * What strangers freed goes into the slabs; the survivor's are queued. */
+void hk_registry_orphan_rest(struct hk_owner *survivor);
 
 #endif

@@ -80,16 +80,25 @@ void hk_slab_descriptor_drop(struct hk_slab *slab)
     hk_unlock(&slabs.lock);
 }
 
+/* Of both bitmaps, the holder's and the strangers', on cache lines of their own. */
+static size_t bits_bytes(const struct hk_slab *slab)
+{
+    return 2 * hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
+}
+
 static bool make_bits(struct hk_slab *slab)
 {
     slab->words = (uint16_t)((slab->blocks + 63u) / 64u);
     slab->freebits = slab->own_bits;
+    slab->xremote = slab->xown_remote;
     if (slab->words > sizeof slab->own_bits / sizeof slab->own_bits[0])
-        slab->freebits = hk_meta_alloc(slab->words * sizeof(uint64_t));
+        slab->freebits = hk_meta_alloc(bits_bytes(slab));
     if (slab->freebits == NULL) {
         hk_held_refused(false);
         return false;
     }
+    if (slab->freebits != slab->own_bits)
+        slab->xremote = (void *)((char *)slab->freebits + bits_bytes(slab) / 2);
     memset(slab->freebits, 0xff, slab->words * sizeof(uint64_t));
     if (slab->blocks % 64 != 0)
         slab->freebits[slab->words - 1] = ((uint64_t)1 << (slab->blocks % 64)) - 1;
@@ -99,7 +108,7 @@ static bool make_bits(struct hk_slab *slab)
 static void drop_bits(struct hk_slab *slab)
 {
     if (slab->freebits != slab->own_bits)
-        hk_meta_free(slab->freebits, slab->words * sizeof(uint64_t));
+        hk_meta_free(slab->freebits, bits_bytes(slab));
 }
 
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
@@ -135,7 +144,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
 {
-    hk_store(slab->xowner, owner);
+    hk_store_release(slab->xowner, owner); /* who reads it asks the owner's inbox */
     hk_map_route_all(slab->start, slab->bytes / HK_UNIT, hk_route(owner, slab->class));
 }
 
@@ -162,7 +171,7 @@ static HK_COLD void note_refaults(struct hk_slab *slab)
 
 void hk_slab_release(struct hk_slab *slab)
 {
-    hk_assert(slab->free == slab->blocks);
+    hk_assert(slab->free == slab->blocks && hk_load(slab->xstate) == 0);
     if (slab->clean != 0)
         hk_slab_note_clean(slab, 0);
     uintptr_t start = slab->start;

@@ -3,7 +3,8 @@
  *   address -> map: leaf, super, unit -> struct hk_slab -> freebits: bit i is set while block i is free in the slab
  *
  * Owns       the slab descriptors, in chunks that are never unmapped, and the bitmaps.
- * Invariant  a block is free in its slab (its bit is set), or in exactly one bin, outbox or parcel, or with the user.
+ * Invariant  a block is free in its slab (its bit is set), or freed for it by a stranger (its remote bit is set, see remote.h), or
+ *            in exactly one bin, depot or outbox, or with the user.
  * Threads    only the holder of the slab's handle takes or gives: the owner named by its route, or, where that is
  *            HK_ORPHAN, whoever holds the registry's lock of its class.
  * Never      touches the blocks. */
@@ -44,13 +45,14 @@ struct hk_slab {
     uint64_t reciprocal; /* 2^HK_RECIPROCAL_SHIFT / block size, rounded up */
     uint32_t block_size;
     uint16_t blocks;
-    uint16_t words; /* of freebits */
+    uint16_t words; /* of freebits, and of xremote */
     uint8_t class;
     bool altered; /* a big block, under its lock: the program has changed its mapping */
     _Atomic bool xcommon;    /* an orphan that threads share, and nobody adopts (see registry.h) */
     _Atomic uint32_t xowner; /* as its routes say */
+    _Atomic uint64_t *xremote; /* bit i is set while block i is freed by a stranger, and nobody has claimed it (see remote.h) */
     /* the holder's */
-    uint8_t pages;       /* enum hk_pages */
+    uint8_t pages HK_ALIGNED(HK_CACHE_LINE); /* enum hk_pages */
     uint16_t free;
     uint16_t first_word; /* no bit is set in the words below */
     uint16_t idle_from;  /* since when it was not touched, while its pages are ageing (see pages.h); of a big block, since when it is cached */
@@ -60,17 +62,24 @@ struct hk_slab {
         uint64_t own_bits[2];     /* freebits of slabs of up to 128 blocks */
         struct hk_slab *child[2]; /* of a big block (see extents.h) */
     };
-    /* of a big block */
     union {
-        size_t asked;     /* bytes that the program has; what lies behind, to `bytes`, is spare */
+        size_t asked;     /* of a big block: bytes that the program has; what lies behind, to `bytes`, is spare */
         uint32_t trimmed; /* of another slab: the trim that last came by (see pages.h) */
     };
+    /* shared: a slab's, on a line that its holder seldom looks at */
+    _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* in an inbox */
+    _Atomic uint32_t xstate;     /* twice the blocks counted and not claimed, and HK_REMOTE_QUEUED */
+    uint32_t seen_remote;        /* of who has it out of an inbox: blocks that a sweep found, */
+    uint32_t gone_remote;        /* bytes of them that went back to the system, */
+    uint16_t seen_at;            /* and when it found them */
+    _Atomic uint64_t xown_remote[2]; /* xremote of slabs of up to 128 blocks */
+    /* of a big block */
     union {
         struct hk_link by_spare; /* linked while it is in use and has spare bytes */
         struct hk_link by_size;  /* while it is cached (see fitting.h) */
     };
     uint64_t idle_since;     /* the spare, or all of a block in the cache */
-} HK_ALIGNED(64);
+} HK_ALIGNED(HK_CACHE_LINE);
 
 void hk_slabs_init(void);
 

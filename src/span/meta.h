@@ -1,4 +1,4 @@
-/* Meta: memory for HAKMEM's own words (bins, bitmaps, thread caches, parcels); never inside users' memory.
+/* Meta: memory for HAKMEM's own words (bins, bitmaps, thread caches, outboxes); never inside users' memory.
  *
  *   alloc -> a block given back a moment ago, of that size -> chunks of 64 KiB (see chunk.h) -> regions, mapped
  *   for good -> pages of a region of their own

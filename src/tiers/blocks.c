@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
+#include "slab/outbox.h"
 #include "slab/registry.h"
 #include "span/runs.h"
 
@@ -123,7 +124,7 @@ static HK_NOINLINE unsigned give_blocks(struct hk_owner *owner, void *const *blo
         given += hk_slab_give_run(slab, blocks + given, n - given);
         if (was_full)
             reshelve(owner, slab);
-        if (slab->free == slab->blocks && !kept_for_next_miss(owner, slab))
+        if (hk_slab_all_free(slab) && !kept_for_next_miss(owner, slab))
             release(owner, slab);
     }
     return given;
@@ -137,6 +138,30 @@ unsigned hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
     unsigned given = give_blocks(owner, blocks, n);
     hk_shelves_leave(owner);
     return given;
+}
+
+static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
+{
+    bool was_full = slab->free == 0;
+    unsigned got = hk_remote_collect(slab);
+    if (was_full && got > 0)
+        reshelve(owner, slab);
+    if (hk_slab_all_free(slab) && !kept_for_next_miss(owner, slab))
+        release(owner, slab);
+    return got;
+}
+
+/* Who sends on holds no lock: it may have to wait for another thread. Only this one takes a slab from itself. */
+unsigned hk_blocks_collect(struct hk_owner *owner, struct hk_slab *slab)
+{
+    if (HK_UNLIKELY(hk_load(slab->xowner) != owner->id)) {
+        hk_send(slab);
+        return 0;
+    }
+    hk_shelves_hold(owner);
+    unsigned got = collect_slab(owner, slab);
+    hk_shelves_leave(owner);
+    return got;
 }
 
 /* Whoever comes again at once lets the owner in. */
@@ -154,7 +179,7 @@ static bool trim_in_class(struct hk_owner *owner, struct hk_trim *trim)
         struct hk_slab *slab = own_partial(owner, trim->class);
         if (slab == NULL || hk_slab_is_trimmed(slab, trim))
             return false;
-        if (slab->free == slab->blocks) {
+        if (hk_slab_all_free(slab)) {
             release(owner, slab);
         } else if (hk_slab_trim(slab, trim)) {
             hk_link_remove_under(&slab->link, &owner->sweep);

@@ -17,6 +17,9 @@ unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsi
 /* Gives blocks back, up to the first that is not the owner's. Their number. */
 unsigned hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n);
 
+/* Takes into a slab what strangers freed in it; one from the owner's inbox that is somebody else's by now is sent on. Blocks. */
+unsigned hk_blocks_collect(struct hk_owner *owner, struct hk_slab *slab);
+
 bool hk_blocks_has_partial(struct hk_owner *owner, unsigned class);
 
 /* Enters a slab that the owner has just claimed. */

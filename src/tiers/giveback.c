@@ -5,6 +5,8 @@
 #include "os/os.h"
 #include "policy/policy.h"
 #include "slab/registry.h"
+#include "slab/remote.h"
+#include "slab/sleepers.h"
 #include "span/meta.h"
 #include "span/runs.h"
 #include "tiers/bigcache.h"
@@ -49,7 +51,7 @@ static size_t mapped_bytes(void)
 size_t hk_giveback_warm(void)
 {
     size_t mapped = hk_runs_warm() + hk_big_mapped();
-    return mapped - hk_min(mapped, hk_slabs_clean());
+    return mapped - hk_min(mapped, hk_slabs_clean() + hk_remote_clean());
 }
 
 size_t hk_giveback_idle(void)
@@ -94,6 +96,7 @@ static void pass_if_due(uint64_t now)
     hk_meta_purge(false);
     struct hk_sweep sweep = paid_by(last, now);
     hk_registry_sweep(&sweep);
+    hk_sleepers_sweep(&sweep);
     lower_level();
 }
 
@@ -129,6 +132,7 @@ static void pay_for_growth(uint64_t now, size_t level, size_t warm)
     hk_add(xrises, 1);
     struct hk_sweep orphans = {.now = now, .touched = now, .effort = EFFORT_FOR_ORPHANS, .pays = true};
     hk_registry_sweep(&orphans);
+    hk_sleepers_sweep(&orphans);
 }
 
 /* What threads hold idle in their slabs they give back when the level rises; not each time that somebody looks. */
@@ -221,7 +225,9 @@ struct hk_round hk_giveback_in_background(void)
             if (holds % HOLDS_PER_PAUSE == 0)
                 hk_os.pause();
     }
-    round.waits |= hk_giveback_idle() > 0;
+    struct hk_sweep sweep = {.now = now, .touched = now, .effort = INT64_MAX};
+    hk_sleepers_sweep(&sweep);
+    round.waits |= sweep.waits || hk_giveback_idle() > 0;
     return round;
 }
 
@@ -248,6 +254,7 @@ static size_t purge_of_others(void)
 
 size_t hk_giveback_all(void)
 {
+    hk_sleepers_purge();
     size_t bytes = hk_registry_purge() + purge_of_others();
     hk_runs_suspect_huge();
     hk_meta_purge(true);

@@ -1,103 +1,76 @@
-/* Bystanders: what fork finds others doing beside the forking thread's memory: a thief is at its backlog, the background thread at
- * its shelves; and who waits for whom then.
+/* Bystanders: what fork finds others doing beside the forking thread's memory: a thief is at its inbox, the background thread at its
+ * shelves; and who waits for whom then.
  *
- *   forker: its inbox closed, sweep lock, drain lock, copy; parent: locks and inbox open again; child: locks open by force
- *   thief: takes from itself, steals from the forker, gives back: its own under the shelves lock, the forker's by delivery
- *   background: each owner's shelves in turn, under the sweep lock and the shelves lock
+ *   forker: sweep lock, copy; parent: lock open again; child: locks open by force, nothing is queued but what is marked
+ *   thief: takes the slab out of the forker's inbox, claims what is marked, gives it back: under its shelves lock what is its own,
+ *   then, without a lock, the forker's          background: each owner's shelves in turn, under the sweep lock and the shelves lock
  *
- * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `api/life.c`; `hk_caches_fork_prepare()`, `reopen_inboxes()`,
- *          `steal()`, `unpack()` in `front/cache.c`; `hk_owners_fork_prepare()`, `hk_owners_fork_parent()`,
- *          `hk_owners_fork_child()`, `close_all_but()`, `hk_inboxes_close()`, `hk_inbox_steal()`, `take_locked()` in
- *          `slab/owner.c`; `hk_giveback_fork_prepare()`, `sweep_some()`, `hk_giveback_in_background()` in `tiers/giveback.c`;
- *          `hk_blocks_give()`, `hk_blocks_sweep_begin()`, `hk_blocks_sweep()` in `tiers/blocks.c`; `hk_deliver()` in
- *          `slab/outbox.c`
- * Shows    nobody waits for who waits for him; in the child the forker's backlog and shelves are whole, whatever was under way, and
- *          no lock is held by a thread that it does not have
- * Not      the other locks, posts (fork.pml), ends (parting.pml), what the background thread does to slabs (sweep.pml)
+ * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `api/life.c`; `steal()`, `rob()` in `front/cache.c`;
+ *          `hk_owners_fork_child()`, `close_all_but()`, `hk_inboxes_restart()`, `hk_inbox_steal()`, `take_locked()` in
+ *          `slab/owner.c`; `hk_remote_claim()`, `hk_remote_restart()` in `slab/remote.c`; `hk_giveback_fork_prepare()`,
+ *          `sweep_some()`, `hk_giveback_in_background()` in `tiers/giveback.c`; `hk_blocks_give()`, `hk_blocks_collect()`,
+ *          `hk_blocks_sweep_begin()`, `hk_blocks_sweep()` in `tiers/blocks.c`; `hk_send()` in `slab/outbox.c`
+ * Shows    nobody waits for who waits for him; in the child a block of the forker's is marked, or with the thief and lost, and what is
+ *          marked is queued; its shelves are whole, and no lock is held by a thread that it does not have
+ * Not      the other locks, other pages (fork.pml), ends (parting.pml), what the background thread does to slabs (sweep.pml)
  * Threads  3
- * Fault 1, end: what is not the thread's own is delivered under its shelves lock
- * Fault 2, end: a thief delivers before it gives up the drain lock
- * Fault 3, assertion: fork does not take the forking thread's drain lock
- * Fault 4, assertion: the child leaves the drain lock as fork took it
- * Fault 5, assertion: the child leaves the locks of other threads' owners as they were
+ * Fault 1, end: what is not the thread's own is sent under its shelves lock
+ * Fault 2, end: a thief sends before it gives up the drain lock
+ * Fault 3, assertion: the child believes the inbox
+ * Fault 4, assertion: the child leaves the drain locks as they were
+ * Fault 5, assertion: the child leaves the shelves locks of other threads' owners as they were
  * Fault 6, assertion: the child leaves its own shelves lock as it was
  * Fault 7, assertion: fork does not wait for the background thread */
 #include "common.pml"
 
 #define FORKER 1
 #define THIEF 2
-#define CLOSED 9
 #define BIT(n) (1 << (n))
 
-/* Blocks 1 and 2 are the forker's; each is a parcel, and both are in its inbox at first. 0 is NULL. */
-byte next[3];
-byte inbox = 1, backlog;
-bool pending = true;
+/* Blocks 1 and 2 are the forker's, marked, and their slab is in its inbox at first. */
+byte marked = 6;
+bool queued = true, inbox = true, pending = true, backlog;
 byte stolen;               /* with the thief */
 byte home;
+bool open = true;          /* the forker's inbox; for a moment it is not: its thread has just begun anew */
 byte sweep_lock = FREE;
 byte drain[3] = FREE, shelves[3] = FREE; /* locks, by owner */
 byte first[3], last[3];    /* two words of an owner's shelves */
 byte ended;
 
 /* The child's copies: each on a page of its own. */
-byte c_next[3], c_backlog, c_drain[3], c_shelves[3], c_first, c_last;
-bool c_pending;
+byte c_marked, c_stolen, c_drain[3], c_shelves[3], c_first, c_last;
+bool c_queued, c_inbox, c_backlog;
 short copied;
 
-inline post()
+/* Waits where the inbox is closed. */
+inline send()
 {
-    head = inbox;
-    do
-    :: head == CLOSED -> inbox != CLOSED; head = inbox
-    :: else ->
-       next[block] = head;
-       atomic {
-           if
-           :: inbox == head -> inbox = block; stolen = stolen & ~BIT(block); break
-           :: else -> head = inbox
-           fi
-       }
-    od;
-    if
-    :: head == 0 -> pending = true
-    :: else
-    fi;
-    head = 0
+    atomic { open -> assert(!inbox); inbox = true };
+    pending = true
 }
 
-/* One or two, from `got` on. */
+/* The blocks are marked again. */
+inline put_back()
+{
+    atomic { marked = marked | bin; stolen = 0; bin = 0 };
+    atomic { call = !queued; queued = true };
+    if
+    :: call -> send()
+    :: else
+    fi
+}
+
 inline take_locked()
 {
     if
-    :: backlog == 0 ->
+    :: !backlog ->
        pending = false;
-       if
-       :: inbox != CLOSED -> atomic { backlog = inbox; inbox = 0 }
-       :: else
-       fi
+       atomic { backlog = inbox; inbox = false }
     :: else
     fi;
-    got = backlog;
-    if
-    :: got != 0 ->
-       tail = got;
-       if
-       :: next[tail] != 0 -> tail = next[tail]
-       :: true
-       fi;
-       atomic {
-           backlog = next[tail];
-           stolen = (_pid == THIEF -> stolen | BIT(got) | BIT(tail) : stolen)
-       };
-       next[tail] = 0;
-       tail = 0;
-       if
-       :: backlog != 0 -> pending = true
-       :: else
-       fi
-    :: else
-    fi
+    taken = backlog;
+    backlog = false
 }
 
 inline blocks_give()
@@ -106,23 +79,25 @@ inline blocks_give()
     first[THIEF]++;
     last[THIEF]++;
 #if FAULT == 1
-    post();
+    put_back();
 #endif
     unlock(shelves[THIEF]);
 #if FAULT != 1
-    post()
+    put_back()
 #endif
 }
 
-inline unpack()
+inline rob()
 {
-    do
-    :: got != 0 ->
-       atomic { block = got; got = next[got] };
-       blocks_give();
-       block = 0
-    :: else -> break
-    od
+    if
+    :: taken ->
+       atomic { bin = marked; stolen = marked; marked = 0 };
+       if
+       :: bin == 0 -> send()
+       :: else -> queued = false; blocks_give()
+       fi
+    :: else
+    fi
 }
 
 inline steal()
@@ -133,7 +108,7 @@ inline steal()
        :: atomic { drain[FORKER] == FREE -> drain[FORKER] = _pid };
           take_locked();
 #if FAULT == 2
-          unpack();
+          rob();
 #endif
           unlock(drain[FORKER])
        :: drain[FORKER] != FREE
@@ -141,18 +116,19 @@ inline steal()
     :: else
     fi;
 #if FAULT != 2
-    unpack()
+    rob()
 #endif
 }
 
 /* From its own inbox, in which there is nothing, then from the forker's. */
 proctype Thief()
 {
-    byte got, tail, block, head;
+    byte bin;
+    bool taken, call;
     lock(drain[THIEF]);
     unlock(drain[THIEF]);
     steal();
-    ended++
+    atomic { taken = false; ended++ }
 }
 
 inline sweep_begin()
@@ -175,41 +151,20 @@ inline sweep_some()
 
 proctype Background()
 {
-    byte owner = FORKER;
+    byte owner = THIEF;
     do
-    :: owner <= THIEF -> sweep_begin(); sweep_some(); owner++
+    :: owner >= FORKER -> sweep_begin(); sweep_some(); owner--
     :: else -> break
     od;
     atomic { owner = 0; ended++ }
 }
 
-inline inbox_close()
-{
-    lock(drain[FORKER]);
-    atomic { got = inbox; inbox = CLOSED };
-    if
-    :: got != 0 ->
-       atomic {
-           tail = (next[got] != 0 -> next[got] : got);
-           next[tail] = backlog;
-           backlog = got;
-           tail = 0
-       };
-       pending = true
-    :: else
-    fi;
-    unlock(drain[FORKER]);
-    got = 0
-}
-
 inline prepare()
 {
-    inbox_close();
 #if FAULT != 7
-    lock(sweep_lock);
-#endif
-#if FAULT != 3
-    lock(drain[FORKER])
+    lock(sweep_lock)
+#else
+    skip
 #endif
 }
 
@@ -219,20 +174,25 @@ inline prepare()
 inline copy_pages()
 {
     do
-    :: page(0, backlog, c_backlog)
-    :: page(1, pending, c_pending)
-    :: atomic { !(copied & BIT(2)) -> c_next[1] = next[1]; c_next[2] = next[2]; copied = copied | BIT(2) }
-    :: page(3, drain[FORKER], c_drain[FORKER])
-    :: page(4, drain[THIEF], c_drain[THIEF])
-    :: page(5, shelves[FORKER], c_shelves[FORKER])
-    :: page(6, shelves[THIEF], c_shelves[THIEF])
-    :: page(7, first[FORKER], c_first)
-    :: page(8, last[FORKER], c_last)
-    :: copied == 511 -> break
+    :: atomic { !(copied & BIT(0)) -> c_marked = marked; c_stolen = stolen; copied = copied | BIT(0) }
+#if FAULT == 3 /* else it is not believed, whatever it says */
+    :: page(1, queued, c_queued)
+    :: page(2, inbox, c_inbox)
+    :: page(3, backlog, c_backlog)
+#endif
+    :: page(4, drain[FORKER], c_drain[FORKER])
+    :: page(5, drain[THIEF], c_drain[THIEF])
+    :: page(6, shelves[FORKER], c_shelves[FORKER])
+    :: page(7, shelves[THIEF], c_shelves[THIEF])
+    :: page(8, first[FORKER], c_first)
+    :: page(9, last[FORKER], c_last)
+#if FAULT == 3
+    :: copied == 1023 -> break
+#else
+    :: copied == 1009 -> break
+#endif
     od
 }
-
-#define REACHED(block) (block == 0 -> 0 : BIT(block))
 
 /* Alone in its process: one step. */
 inline child()
@@ -240,9 +200,9 @@ inline child()
     d_step {
 #if FAULT != 4
         c_drain[FORKER] = FREE;
+        c_drain[THIEF] = FREE;
 #endif
 #if FAULT != 5
-        c_drain[THIEF] = FREE;
         c_shelves[THIEF] = FREE;
 #endif
 #if FAULT != 6
@@ -250,30 +210,42 @@ inline child()
 #endif
         assert(c_drain[FORKER] == FREE && c_drain[THIEF] == FREE);
         assert(c_shelves[FORKER] == FREE && c_shelves[THIEF] == FREE);
-        /* What no thief has can be taken. */
-        assert(c_backlog == 0 || c_pending);
-        assert((REACHED(c_backlog) | REACHED(c_next[c_backlog])) == (6 & ~stolen));
+#if FAULT != 3
+        c_backlog = false;
+        c_queued = (c_marked != 0);
+        c_inbox = c_queued;
+#endif
+        assert((c_marked | c_stolen) == 6 && !(c_marked & c_stolen));
+        assert(c_queued == (c_inbox + c_backlog) && (c_marked == 0 || c_queued));
         assert(c_first == c_last);
-        c_backlog = 0; c_pending = false; c_next[1] = 0; c_next[2] = 0; c_first = 0; c_last = 0; copied = 0;
+        c_marked = 0; c_stolen = 0; c_backlog = false; c_queued = false; c_inbox = false; c_first = 0; c_last = 0; copied = 0;
         c_drain[FORKER] = 0; c_drain[THIEF] = 0; c_shelves[FORKER] = 0; c_shelves[THIEF] = 0
     }
 }
 
 inline parent()
 {
-#if FAULT != 3
-    unlock(drain[FORKER]);
-#endif
 #if FAULT != 7
-    unlock(sweep_lock);
+    unlock(sweep_lock)
+#else
+    skip
 #endif
-    inbox = 0
 }
 
-/* It forks, and waits for its blocks. */
+/* It ends and begins anew, for which it needs its own locks; forks, and waits for its blocks. */
 proctype Forker()
 {
-    byte got, tail;
+    byte bin;
+    bool taken, call;
+    if
+    :: open = false;
+       lock(drain[FORKER]);
+       unlock(drain[FORKER]);
+       lock(shelves[THIEF]); /* adopts, or works for the pool: any lock that others hold only for a moment */
+       unlock(shelves[THIEF]);
+       open = true
+    :: true
+    fi;
     prepare();
     copy_pages();
     child();
@@ -284,12 +256,10 @@ proctype Forker()
        lock(drain[FORKER]);
        take_locked();
        unlock(drain[FORKER]);
-       atomic {
-           do
-           :: got != 0 -> home = home | BIT(got); tail = next[got]; got = tail
-           :: else -> break
-           od
-       }
+       if
+       :: taken -> queued = false; atomic { home = home | marked; marked = 0 }; taken = false
+       :: else
+       fi
     :: else -> break
     od;
     ended++
@@ -297,6 +267,6 @@ proctype Forker()
 
 init
 {
-    atomic { next[1] = 2; run Forker(); run Thief(); run Background() };
+    atomic { run Forker(); run Thief(); run Background() };
     ended == 3
 }

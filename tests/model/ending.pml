@@ -1,113 +1,128 @@
 /* Ending: a thread ends while others free its blocks and adopt its slab; its number serves another thread.
  *
  *   first: drains, empties its bin, closes its inbox, lets go of the slab, drains again   second: a new thread, the same number
- *   heir: adopts what it finds, drains, ends                        stranger: fills a parcel for a route, and sends it later
+ *   heir: adopts what it finds, drains, ends             stranger: marks, counts, and queues the slab where its owner was a moment ago
  *
- * Code     `hk_cache_begin()`, `hk_cache_end()`, `drain_all()`, `unpack()`, `receive()` in `front/cache.c`;
- *          `hk_blocks_give()` in `tiers/blocks.c`; `hk_inbox_post()`, `hk_inbox_take()`, `hk_inboxes_close()`,
- *          `hk_inbox_open()` in `slab/owner.c`; `hk_outbox_put()`, `send()`, `hk_deliver()`, `post_bare()` in
- *          `slab/outbox.c`; `hk_registry_abandon()`, `hk_registry_adopt()`, `hk_registry_free()`, `list_orphan_locked()` in
- *          `slab/registry.c`; `hk_slab_give()`, `hk_slab_release()` in `slab/slab.c`
- * Shows    every block comes back to its slab, once; only the slab's holder changes it; no parcel stays in an inbox that
- *          nobody opens any more; in the end the slab is released, once; nobody waits for ever
- * Not      the order of stores (handover.pml, routes.pml); thieves (steal.pml); an inbox is a set of parcels here
+ * Code     `hk_cache_begin()`, `hk_cache_end()`, `drain_all()`, `take_back()` in `front/cache.c`; `hk_blocks_collect()`,
+ *          `hk_blocks_abandon()` in `tiers/blocks.c`; `hk_inbox_push()`, `hk_inbox_take()`, `hk_inboxes_close()`,
+ *          `hk_owner_open()` in `slab/owner.c`; `hk_outbox_put()`, `hk_send()`, `hk_deliver()` in `slab/outbox.c`;
+ *          `hk_remote_mark()`, `hk_remote_count()`, `hk_remote_collect()` in `slab/remote.c`; `hk_registry_abandon()`,
+ *          `hk_registry_adopt()`, `hk_registry_collect()`, `list_orphan_locked()` in `slab/registry.c`; `hk_slab_hand_to()`,
+ *          `hk_slab_release()` in `slab/slab.c`
+ * Shows    every block comes back to its slab, once; only the slab's holder changes it; a slab is in one queue at most, and in none
+ *          that nobody opens any more; in the end it is released, once, and nobody touches it then; nobody waits for ever
+ * Not      the order of stores (handover.pml, routes.pml); thieves (steal.pml)
  * Threads  3
  * Fault 1, assertion: closing throws away what came at the last moment
  * Fault 2, assertion: what was in the inbox when it closed is not announced
  * Fault 3, assertion: nothing is drained after the slab was let go of
  * Fault 4, assertion: a thread takes whatever comes for its own
  * Fault 5, assertion: the inbox of an ended thread stays open
- * Fault 6, assertion: a refused parcel is dropped with its blocks
- * Fault 7, end: a refused block waits for its owner's inbox to open, without another look at its route */
+ * Fault 6, assertion: a slab that is refused is queued nowhere
+ * Fault 7, end: who was refused waits for the owner's inbox to open, without another look at whose the slab is
+ * Fault 8, assertion: an orphan goes as soon as all its blocks are free */
 #include "common.pml"
 
 #define NOBODY 0
 #define ORPHAN 1
 #define ENDING 2
 #define HEIR 3
-/* Blocks are 0, 1 (with the program) and 2 (in the first thread's bin). Bits 0 and 1 of an inbox are bare blocks, bit 2 is a
- * parcel of both. */
+/* Blocks 0 and 1 are with the program, 2 is in the first thread's bin. */
 #define ALL 7
-#define PARCEL 2
-#define CLOSED 128
+#define CLOSED 2
 #define BIT(n) (1 << (n))
+#define COUNT(bits) (((bits) & 1) + ((bits) / 2 & 1))
 
-byte route = ENDING;
-byte bits; /* free in the slab */
-byte inbox[4] = CLOSED, backlog[4];
-bool pending[4];
+byte owner = ENDING;
+byte bits;              /* free in the slab */
+byte marked;
+short counted;
+bool queued;            /* some one has it to queue, or it is in an inbox or a backlog */
+byte inbox[4] = CLOSED; /* 1: the slab is in it */
+bool backlog[4], pending[4];
 byte registry = FREE;
 bool listed;
 byte released, ended;
 
+#define IS_IDLE (bits == ALL && !queued && counted == 0)
+#define PLACES ((inbox[ENDING] == 1) + (inbox[HEIR] == 1) + backlog[ENDING] + backlog[HEIR])
+
 inline list_orphan_locked()
 {
-    all_free = (bits == ALL);
-    listed = (bits != ALL && bits != 0)
+    atomic {
+#if FAULT == 8
+        all_free = (bits == ALL);
+#else
+        all_free = IS_IDLE;
+#endif
+        listed = (!all_free && bits != 0)
+    }
 }
 
-inline slab_give(block, holder)
+inline release_if_all_free()
 {
-    assert(holder && !(bits & BIT(block)));
-    bits = bits | BIT(block)
-}
-
-inline slab_release()
-{
-    assert(bits == ALL && route == ORPHAN);
-    atomic { route = NOBODY; released++ }
-}
-
-inline registry_free(block)
-{
-    lock(registry);
-    done = (route == ORPHAN);
-    all_free = false;
     if
-    :: done -> slab_give(block, holds(registry)); list_orphan_locked()
-    :: else
-    fi;
-    unlock(registry);
-    if
-    :: all_free -> slab_release(); all_free = false
+    :: all_free -> atomic { assert(bits == ALL && owner == ORPHAN); owner = NOBODY; released++; all_free = false }
     :: else
     fi
 }
 
-inline inbox_post(owner, parcel)
+/* By the slab's holder, who took it out of a queue. */
+inline remote_collect(holder)
+{
+    atomic { assert(holder && queued); queued = false };
+    atomic { got = marked; marked = 0 };
+    atomic { assert(holder && !(bits & got)); bits = bits | got };
+    atomic { counted = counted - COUNT(got); got = 0 }
+}
+
+inline registry_collect()
+{
+    lock(registry);
+    done = (owner == ORPHAN);
+    if
+    :: done -> remote_collect(holds(registry)); list_orphan_locked()
+    :: else
+    fi;
+    unlock(registry);
+    release_if_all_free()
+}
+
+inline inbox_push(to)
 {
     atomic {
-        first = (inbox[owner] == 0);
-        done = (inbox[owner] != CLOSED);
+        done = (inbox[to] != CLOSED);
+        assert(PLACES == 0 && queued);
         if
-        :: done -> inbox[owner] = inbox[owner] | BIT(parcel)
+        :: done -> inbox[to] = 1
         :: else
         fi
     };
     if
-    :: done && first -> pending[owner] = true
+    :: done -> pending[to] = true
     :: else
-    fi;
-    first = false
+    fi
 }
 
-inline deliver(block)
+inline send()
 {
-    seen = route;
+    seen = owner;
     do
     :: assert(seen != NOBODY);
        if
-       :: seen == ORPHAN -> registry_free(block)
-       :: else -> inbox_post(seen, block)
+       :: seen == ORPHAN -> registry_collect()
+       :: else -> inbox_push(seen)
        fi;
        if
        :: done -> break
        :: else
        fi;
-#if FAULT == 7
+#if FAULT == 6
+       break;
+#elif FAULT == 7
        seen == ORPHAN || inbox[seen] != CLOSED
 #else
-       atomic { seen == ORPHAN || inbox[seen] != CLOSED || route != seen; seen = route }
+       atomic { seen == ORPHAN || inbox[seen] != CLOSED || owner != seen; seen = owner }
 #endif
     od;
     atomic { done = false; seen = 0 }
@@ -116,7 +131,7 @@ inline deliver(block)
 inline inbox_take(me)
 {
     if
-    :: backlog[me] == 0 ->
+    :: !backlog[me] ->
        pending[me] = false;
        atomic {
            if
@@ -126,66 +141,49 @@ inline inbox_take(me)
        }
     :: else
     fi;
-    atomic { got = backlog[me]; backlog[me] = 0 }
+    atomic { taken = backlog[me]; backlog[me] = false }
 }
 
-/* Each block: mine, or delivered. */
-inline unpack(me)
-{
-    atomic {
-        if
-        :: got & BIT(PARCEL) -> got = 3
-        :: else
-        fi
-    };
-    do
-    :: got != 0 ->
-       block = (got & 1 -> 0 : 1);
-       got = got & ~BIT(block);
-#if FAULT == 4
-       slab_give(block, route == me)
-#else
-       if
-       :: route == me -> slab_give(block, route == me)
-       :: else -> deliver(block)
-       fi
-#endif
-    :: else -> break
-    od;
-    block = 0
-}
-
+/* What is mine stays so: only I let go of it. */
 inline drain_all(me)
 {
     do
-    :: pending[me] -> inbox_take(me); unpack(me)
+    :: pending[me] ->
+       inbox_take(me);
+       if
+       :: !taken
+#if FAULT == 4
+       :: taken -> remote_collect(owner == me)
+#else
+       :: taken && owner == me -> remote_collect(owner == me)
+       :: taken && owner != me -> send()
+#endif
+       fi;
+       taken = false
     :: else -> break
     od
 }
 
-inline inbox_close(me)
+inline inboxes_close(me)
 {
 #if FAULT == 1
     inbox[me] = CLOSED
 #else
-    atomic { got = inbox[me]; inbox[me] = CLOSED };
+    atomic { taken = (inbox[me] == 1); inbox[me] = CLOSED; backlog[me] = backlog[me] | taken };
 #if FAULT != 2
-    pending[me] = (pending[me] || got != 0);
+    pending[me] = (pending[me] || taken);
 #endif
-    atomic { backlog[me] = backlog[me] | got; got = 0 }
+    taken = false
 #endif
 }
 
 inline registry_abandon()
 {
     lock(registry);
-    route = ORPHAN;
+    owner = ORPHAN;
     list_orphan_locked();
     unlock(registry);
-    if
-    :: all_free -> slab_release(); all_free = false
-    :: else
-    fi
+    release_if_all_free()
 }
 
 inline registry_adopt(me)
@@ -194,7 +192,7 @@ inline registry_adopt(me)
     :: listed ->
        lock(registry);
        if
-       :: listed -> listed = false; route = me
+       :: listed -> atomic { listed = false; owner = me }
        :: else
        fi;
        unlock(registry)
@@ -206,10 +204,10 @@ inline cache_end(me)
 {
     drain_all(me);
 #if FAULT != 5
-    inbox_close(me);
+    inboxes_close(me);
 #endif
     if
-    :: route == me -> registry_abandon()
+    :: owner == me -> registry_abandon()
     :: else
     fi;
 #if FAULT != 3
@@ -217,12 +215,15 @@ inline cache_end(me)
 #endif
 }
 
+#define THREAD \
+    byte seen, got; \
+    bool done, taken, all_free
+
 proctype Ending()
 {
-    byte seen, got, block;
-    bool done, first, all_free;
+    THREAD;
     drain_all(ENDING);
-    slab_give(2, route == ENDING);
+    atomic { assert(owner == ENDING); bits = bits | BIT(2) };
     cache_end(ENDING);
     if
     :: inbox[ENDING] = 0; /* another thread begins */
@@ -235,30 +236,35 @@ proctype Ending()
 
 proctype Heir()
 {
-    byte seen, got, block;
-    bool done, first, all_free;
+    THREAD;
     inbox[HEIR] = 0;
     registry_adopt(HEIR);
     cache_end(HEIR);
     ended++
 }
 
+inline free_remote(block)
+{
+    atomic { assert(owner != NOBODY && !(marked & BIT(block))); marked = marked | BIT(block) };
+    atomic { assert(owner != NOBODY); counted++; taken = !queued; queued = true };
+    if
+    :: taken -> taken = false; send()
+    :: else
+    fi
+}
+
+/* Each for itself, or a word of both. */
 proctype Stranger()
 {
-    byte to, seen;
-    bool done, first, all_free;
-    to = route;
+    THREAD;
     if
-    :: to == ORPHAN -> deliver(0); deliver(1)
-    :: else ->
-       inbox_post(to, PARCEL);
+    :: free_remote(0);
+       free_remote(1)
+    :: atomic { marked = 3 };
+       atomic { assert(owner != NOBODY); counted = counted + 2; taken = !queued; queued = true };
        if
-       :: done
-       :: else ->
-#if FAULT != 6
-          deliver(0);
-          deliver(1)
-#endif
+       :: taken -> taken = false; send()
+       :: else
        fi
     fi;
     ended++
@@ -268,7 +274,6 @@ init
 {
     atomic { inbox[ENDING] = 0; run Ending(); run Heir(); run Stranger() };
     ended == 3;
-    assert(released == 1 && bits == ALL);
-    assert((inbox[ENDING] == CLOSED || inbox[ENDING] == 0) && (inbox[HEIR] == CLOSED || inbox[HEIR] == 0));
-    assert(backlog[ENDING] == 0 && backlog[HEIR] == 0)
+    assert(released == 1 && bits == ALL && marked == 0 && !queued && counted == 0);
+    assert(inbox[ENDING] != 1 && inbox[HEIR] != 1 && !backlog[ENDING] && !backlog[HEIR])
 }

@@ -1,42 +1,45 @@
 /* Fork: what the child gets while other threads are at work. The kernel copies page by page, each at its own moment.
  *
- *   forker: stream lock, its inbox closed, all locks, copy; parent: locks and inbox open again; child: orphans, recount
- *   worker: frees a block of the forker's, fills or sheds its bin, adopts under the registry's lock or writes to a stream
- *   poster: frees another block of the forker's
+ *   forker: stream lock, all locks, copy; parent: locks open again; child: queues and counts anew from the bits, orphans, recount
+ *   worker: frees a block of the forker's, collects in its own slab, fills or sheds its bin, adopts under the registry's lock or
+ *   writes to a stream       poster: frees another block of the forker's
  *
  * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `api/life.c`; `hk_caches_fork_prepare()`,
- *          `hk_caches_fork_parent()`, `hk_caches_fork_child()`, `bury()`, `reopen_inboxes()` in `front/cache.c`;
- *          `hk_registry_fork_prepare()`, `hk_registry_orphan_rest()`, `hk_registry_adopt()` in `slab/registry.c`;
- *          `hk_slab_recount()`, `hk_slab_take()` in `slab/slab.c`; `hk_slab_give_run()` in `slab/slab.h`; `hk_inbox_post()`,
- *          `hk_inboxes_close()`, `hk_inbox_forget()` in `slab/owner.c`; `hk_deliver()` in `slab/outbox.c`; `hk_bin_shed()` in
+ *          `hk_caches_fork_parent()`, `hk_caches_fork_child()`, `bury()` in `front/cache.c`;
+ *          `hk_registry_fork_prepare()`, `hk_registry_orphan_rest()`, `orphan()`, `hk_registry_adopt()` in `slab/registry.c`;
+ *          `hk_slab_recount()`, `hk_slab_take()` in `slab/slab.c`; `hk_slab_give_run()` in `slab/slab.h`; `hk_remote_mark()`,
+ *          `hk_remote_count()`, `hk_remote_collect()`, `hk_remote_restart()`, `hk_remote_merge()` in `slab/remote.c`;
+ *          `hk_inbox_push()`, `hk_inboxes_restart()` in `slab/owner.c`; `hk_send()` in `slab/outbox.c`; `hk_bin_shed()` in
  *          `front/bins.c`
- * Shows    the parent and its threads go on; in the child, what a lock protects is whole, the forker's parcels are whole, the
- *          count of free blocks fits the bitmap, a block that the program had before fork is taken in it and can be freed
+ * Shows    the parent and its threads go on; in the child, what a lock protects is whole, a block of the forker's that was free before
+ *          the fork comes home, and none that is in use does; the count of free blocks fits the bitmap, a block that the program had
+ *          before fork is taken in it and can be freed
  * Not      thieves and the background thread (bystanders.pml); data that the program itself changes without a lock during fork
  * Threads  3
- * Fault 1, assertion: the forker's inbox stays open while memory is copied
- * Fault 2, end: the parent leaves its inbox closed
+ * Fault 1, assertion: the child believes what is queued
+ * Fault 2, assertion: the child forgets what is marked
  * Fault 3, assertion: the child believes the count of free blocks
  * Fault 4, assertion: fork does not take the registry's lock
  * Fault 5, end: fork takes the slabs' lock before the registry's
  * Fault 6, end: fork takes its own locks before that of the streams
  * Fault 7, assertion: the child believes the bins of threads that it does not have
- * Fault 8, assertion: the child leaves their slabs to owners that it does not have */
+ * Fault 8, assertion: the child leaves their slabs to owners that it does not have
+ * Fault 9, assertion: the child takes a bit that is in both of a slab's bitmaps for two blocks */
 #include "common.pml"
 
 #define ORPHAN 1
 #define WORKER 3
-#define CLOSED 128
 #define BIT(n) (1 << (n))
-#define COUNT(set) (((set) & 1) + (((set) >> 1) & 1))
+#define COUNT(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1))
 
 byte streams = FREE, registry = FREE, slabs = FREE;
 byte ended, home;
 
 /* Each on a page of its own. */
-byte inbox, backlog;     /* the forker's: bit n is parcel n */
-bool filled[2];          /* what parcel n carries has been written */
-byte bits = 2, free = 1; /* the worker's slab: block 0 is in its bin, block 1 is free in it */
+byte marked;             /* the forker's slab: blocks 0 and 1 are others', block 2 is with the forker */
+bool queued, inbox;      /* that slab: as marked, and in the forker's inbox */
+byte bits = 2, free = 1; /* the worker's slab: block 0 is in its bin, block 1 is free in it, */
+byte theirs = 4;         /* and block 2 is marked */
 byte bin = 1;
 byte route = WORKER;     /* of that slab */
 bool listed = true;      /* an orphan slab */
@@ -44,23 +47,27 @@ byte orphan_route = ORPHAN;
 byte shared;             /* blocks of the worker's that the program has, as the forker knows */
 
 /* The child's copies. */
-byte c_inbox, c_backlog, c_bits, c_free, c_bin, c_route, c_orphan_route, c_known;
-bool c_filled[2], c_listed;
-byte copied;
+byte c_marked, c_bits, c_free, c_theirs, c_bin, c_route, c_orphan_route, c_known, c_home;
+bool c_queued, c_inbox, c_listed;
+short copied;
 
-/* A block of the forker's; refused, it looks again when the inbox may be open. */
-inline post(parcel)
+/* A block of the forker's. */
+inline free_remote(block)
 {
-    filled[parcel] = true;
-    do
-    :: inbox != CLOSED ->
-       atomic {
-           if
-           :: inbox != CLOSED -> inbox = inbox | BIT(parcel); break
-           :: else
-           fi
-       }
-    od
+    marked = marked | BIT(block);
+    atomic { first = !queued; queued = true };
+    if
+    :: first -> inbox = true
+    :: else
+    fi
+}
+
+/* Into its own slab, what strangers freed. */
+inline collect()
+{
+    atomic { got = theirs; theirs = 0 };
+    bits = bits | got;
+    free = free + COUNT(got)
 }
 
 /* Takes block 1 from the slab, or gives the bin's back. */
@@ -91,8 +98,11 @@ inline flush_streams()
 
 proctype Worker()
 {
-    post(0);
+    byte got;
+    bool first;
+    free_remote(0);
     if
+    :: collect()
     :: take()
     :: shed()
     :: hand_out()
@@ -106,7 +116,8 @@ proctype Worker()
 
 proctype Poster()
 {
-    post(1);
+    bool first;
+    free_remote(1);
     ended++
 }
 
@@ -114,9 +125,6 @@ inline prepare()
 {
 #if FAULT != 6
     lock(streams);
-#endif
-#if FAULT != 1
-    atomic { backlog = inbox; inbox = CLOSED };
 #endif
 #if FAULT == 5
     lock(slabs);
@@ -139,15 +147,23 @@ inline prepare()
 inline copy_pages()
 {
     do
-    :: atomic { !(copied & BIT(0)) -> c_inbox = inbox; c_backlog = backlog; copied = copied | BIT(0) }
-    :: atomic { !(copied & BIT(1)) -> c_filled[0] = filled[0]; c_filled[1] = filled[1]; copied = copied | BIT(1) }
-    :: page(2, bits, c_bits)
-    :: page(3, free, c_free)
-    :: page(4, bin, c_bin)
-    :: page(5, route, c_route)
-    :: page(6, listed, c_listed)
-    :: page(7, orphan_route, c_orphan_route)
-    :: copied == 255 -> break
+    :: page(0, marked, c_marked)
+#if FAULT == 1 /* else it is not believed, whatever it says */
+    :: page(1, queued, c_queued)
+    :: page(2, inbox, c_inbox)
+#endif
+    :: page(3, bits, c_bits)
+    :: page(4, free, c_free)
+    :: page(5, theirs, c_theirs)
+    :: page(6, bin, c_bin)
+    :: page(7, route, c_route)
+    :: page(8, listed, c_listed)
+    :: page(9, orphan_route, c_orphan_route)
+#if FAULT == 1
+    :: copied == 1023 -> break
+#else
+    :: copied == 1017 -> break
+#endif
     od
 }
 
@@ -156,13 +172,28 @@ inline child()
 {
     d_step {
         assert(c_listed == (c_orphan_route == ORPHAN));
-        assert(!(c_backlog & 1) || c_filled[0]);
-        assert(!(c_backlog & 2) || c_filled[1]);
-        assert(c_inbox == CLOSED || ((!(c_inbox & 1) || c_filled[0]) && (!(c_inbox & 2) || c_filled[1])));
+#if FAULT == 2
+        c_marked = 0;
+#endif
+#if FAULT != 1
+        c_queued = (c_marked != 0);
+        c_inbox = c_queued;
+#endif
+        /* It drains: what is in an inbox comes home, and what has been freed does; then the rest is freed, and comes too. */
+        if
+        :: c_inbox -> c_home = c_marked; c_marked = 0; c_queued = false; c_inbox = false
+        :: else
+        fi;
+        assert((before & ~c_home) == 0 && !(c_home & 4));
+        assert(!c_queued);
 #if FAULT != 8
         c_route = ORPHAN;
 #endif
-#if FAULT != 3
+#if FAULT == 9
+        c_free = COUNT(c_bits) + COUNT(c_theirs);
+#endif
+        c_bits = c_bits | c_theirs;
+#if FAULT != 3 && FAULT != 9
         c_free = COUNT(c_bits);
 #endif
 #if FAULT == 7
@@ -173,8 +204,8 @@ inline child()
         assert(c_free == COUNT(c_bits));
         /* It frees what it had from the worker. */
         assert(c_known == 0 || (c_route == ORPHAN && !(c_bits & c_known)));
-        c_inbox = 0; c_backlog = 0; c_bits = 0; c_free = 0; c_bin = 0; c_route = 0; c_orphan_route = 0; c_known = 0;
-        c_filled[0] = false; c_filled[1] = false; c_listed = false; copied = 0
+        c_marked = 0; c_queued = false; c_inbox = false; c_home = 0; c_theirs = 0; c_bits = 0; c_free = 0; c_bin = 0; c_route = 0;
+        c_orphan_route = 0; c_known = 0; c_listed = false; copied = 0; before = 0
     }
 }
 
@@ -184,30 +215,23 @@ inline parent()
 #if FAULT != 4
     unlock(registry);
 #endif
-#if FAULT != 2 && FAULT != 1
-    inbox = 0;
-#endif
     unlock(streams)
 }
 
 /* It forks, and waits for its blocks. */
 proctype Forker()
 {
-    c_known = shared;
+    byte before, got;
+    atomic { c_known = shared; before = marked };
     prepare();
     copy_pages();
     child();
     parent();
     do
     :: home != 3 ->
-       (inbox != 0 && inbox != CLOSED) || backlog != 0;
-       atomic { home = home | backlog; backlog = 0 };
-       atomic {
-           if
-           :: inbox != CLOSED -> home = home | inbox; inbox = 0
-           :: else
-           fi
-       }
+       atomic { inbox -> inbox = false };
+       queued = false;
+       atomic { got = marked; marked = 0; home = home | got; got = 0 }
     :: else -> break
     od;
     ended++

@@ -1,100 +1,120 @@
-/* Handover: blocks that strangers free reach their owner, each once, and whole.
+/* Handover: blocks that strangers free reach their slab, each once, and the slab does not go while anybody is about to touch it.
  *
- *   two strangers: a parcel is filled, posted by one CAS, announced by a bit     the owner: bit, exchange, backlog, unpack
+ *   two strangers: mark the block, count it, queue the slab if nobody has     the owner: bit, exchange, and slab by slab: not
+ *   queued, claim what is marked, uncount it; all free and nothing counted: the slab goes
  *
- * Code     `hk_parcel_new()`, `hk_parcel_drop()`, `hk_inbox_post()`, `take_inbox()`, `take_locked()`, `hk_inbox_take()` in
- *          `slab/owner.c`; `send()` in `slab/outbox.c`; `unpack()` and `drain_some()` in `front/cache.c`
- * Shows    no parcel is lost, unseen, or unpacked twice; what it holds is visible to who takes it; hk_remote_blocks comes out
- *          at 0; a parcel that is used again while a stranger is about to post (A-B-A) does no harm
- * Not      closed inboxes (ending.pml), thieves and the drain lock (steal.pml), routes (routes.pml). Here the owner alone takes:
- *          it needs no lock, and one would only make more visible
+ * Code     `hk_remote_mark()`, `hk_remote_count()`, `hk_remote_collect()`, `unqueue()`, `claim_word()`, `uncount()` in
+ *          `slab/remote.c`; `hk_slab_all_free()` in `slab/remote.h`; `send()` in `slab/outbox.c`; `hk_inbox_push()`,
+ *          `take_inbox()`, `take_locked()`, `hk_inbox_take()` in `slab/owner.c`; `take_back()` and `drain_some()` in `front/cache.c`;
+ *          `collect_slab()` in `tiers/blocks.c`
+ * Shows    no block is lost or claimed twice; what its freer wrote is visible to who claims it; a slab is in one queue at most; it
+ *          goes when all its blocks are free, and nobody touches it then; what is counted comes out at 0
+ * Not      closed inboxes (ending.pml), thieves and the drain lock (steal.pml), who gives back pages (sleepers.pml). Here the owner
+ *          alone takes: it needs no lock, and one would only make more visible
  * Threads  3
- * Fault 1, end: the bit is set before the parcel is in the inbox
- * Fault 2, end: the inbox is emptied before the bit is cleared
- * Fault 3, assertion: the parcel is posted by a relaxed exchange
- * Fault 4, end: what stays in the backlog is not announced again
- * Fault 5, end: the inbox is emptied by a load and a store
- * Fault 6, assertion: how many blocks a parcel has is read after it was posted
- * Fault 7, end: only the first stranger who ever posts sets the bit */
+ * Fault 1, end: a block is counted before it is marked
+ * Fault 2, end: the owner claims first, and says afterwards that the slab is not queued
+ * Fault 3, assertion: a block is marked without a release
+ * Fault 4, assertion: counted and queued in two steps
+ * Fault 5, assertion: a slab goes as soon as all its blocks are free
+ * Fault 6, end: the inbox is emptied before the class's bit is cleared
+ * Fault 7, end: the bit is set before the slab is in the inbox
+ * Fault 8, end: what is marked is claimed by a load and a store */
 #define THREADS 3
-#define PARCELS 2
-#define CARGOES 3
-#define WORDS (2 * PARCELS)
+#define WORDS 5
 #include "common.pml"
 
-/* Parcels are 1 and 2; 0 is NULL. A cargo is what one parcel carries: so many blocks. */
-#define NEXT(parcel) ((parcel) - 1)
-#define CARGO(parcel) (PARCELS + (parcel) - 1)
-#define BLOCKS(cargo) (1 + (cargo) % 2)
+/* Slab 1 has blocks 0 and 1, slab 2 block 2. */
+#define DATA(block) (block)
+#define NEXT(slab) (2 + (slab))
+#define SLAB(block) (1 + (block) / 2)
+#define ALL(slab) ((slab) == 1 -> 3 : 4)
+#define BIT(n) (1 << (n))
+#define COUNT(bits) (((bits) & 1) + ((bits) / 2 & 1) + ((bits) / 4 & 1))
 
-byte inbox;    /* owner.xinbox[class] */
-bool pending;  /* the class's bit in owner.xpending */
-byte backlog;
-bool used[PARCELS + 1];
-short remote;  /* hk_remote_blocks[class] */
-byte arrived, ended;
-bool here[CARGOES];
-bool announced;
+byte marked[3], free[3];
+bool queued[3], gone[3];
+short counted[3];
+byte inbox;   /* owner.xinbox[class] */
+bool pending; /* the class's bit in owner.xpending */
+byte ended;
 
-inline parcel_new(parcel)
+inline remote_mark()
 {
-    if
-    :: atomic { !used[1] -> used[1] = true; parcel = 1 }
-    :: atomic { !used[2] -> used[2] = true; parcel = 2 }
-    fi
+    atomic {
+#if FAULT != 3
+        release();
+#endif
+        assert(!gone[slab] && !(marked[slab] & BIT(block)));
+        marked[slab] = marked[slab] | BIT(block)
+    }
 }
 
-inline parcel_drop(parcel) { atomic { release(); used[parcel] = false } }
-
-inline inbox_post(parcel)
+inline remote_count()
 {
-    blocks = BLOCKS(load(CARGO(parcel)));
+#if FAULT == 4
+    atomic { assert(!gone[slab]); release(); counted[slab]++ };
+    atomic { assert(!gone[slab]); first = !queued[slab]; queued[slab] = true }
+#else
+    atomic {
+        assert(!gone[slab]);
+        release();
+        counted[slab]++;
+        first = !queued[slab];
+        queued[slab] = true
+    }
+#endif
+}
+
+inline inbox_push()
+{
     head = inbox;
     do
-    :: store(NEXT(parcel), head);
-#if FAULT == 1
+    :: assert(!gone[slab] && head != slab);
+       store(NEXT(slab), head);
+#if FAULT == 7
        if
        :: head == 0 -> pending = true
        :: else
        fi;
 #endif
        atomic {
-#if FAULT != 3
            release();
-#endif
            if
-           :: inbox == head -> inbox = parcel; break
+           :: inbox == head -> inbox = slab; break
            :: else -> head = inbox
            fi
        }
     od;
-#if FAULT == 7
-    if
-    :: head == 0 && !announced -> announced = true; pending = true
-    :: else
-    fi;
-#elif FAULT != 1
+#if FAULT != 7
     if
     :: head == 0 -> pending = true
     :: else
     fi;
 #endif
-#if FAULT == 6
-    blocks = BLOCKS(load(CARGO(parcel)));
-#endif
-    remote = remote + blocks
+    head = 0
 }
 
-/* A full parcel is sent. */
-proctype Stranger(byte cargo, last)
+proctype Stranger(byte block, last)
 {
-    byte parcel, head, blocks;
+    byte slab, head;
+    bool first;
     do
-    :: cargo <= last ->
-       parcel_new(parcel);
-       store(CARGO(parcel), cargo);
-       inbox_post(parcel);
-       cargo++
+    :: block <= last ->
+       slab = SLAB(block);
+       store(DATA(block), 1);
+#if FAULT == 1
+       remote_count();
+       remote_mark();
+#else
+       remote_mark();
+       remote_count();
+#endif
+       if
+       :: first -> inbox_push()
+       :: else
+       fi;
+       block++
     :: else -> break
     od;
     ended++
@@ -102,94 +122,70 @@ proctype Stranger(byte cargo, last)
 
 inline take_inbox()
 {
-#if FAULT == 2
-    atomic { backlog = inbox; inbox = 0 };
+#if FAULT == 6
+    atomic { chain = inbox; inbox = 0 };
     pending = false
-#elif FAULT == 5
-    pending = false;
-    backlog = inbox;
-    inbox = 0
 #else
     pending = false;
-    atomic { backlog = inbox; inbox = 0 }
+    atomic { chain = inbox; inbox = 0 }
 #endif
 }
 
-/* At most `most` parcels, from `first` on. */
-inline inbox_take(most)
+inline claim()
 {
-    if
-    :: backlog == 0 -> take_inbox()
-    :: else
-    fi;
-    first = backlog;
-    last = first;
-    if
-    :: first != 0 ->
-       atomic {
-           do
-           :: most > 1 && load(NEXT(last)) != 0 -> last = load(NEXT(last)); most--
-           :: else -> break
-           od;
-           backlog = load(NEXT(last));
-           store(NEXT(last), 0)
-       };
-#if FAULT != 4
-       if
-       :: backlog != 0 -> pending = true
-       :: else
-       fi
+#if FAULT == 8
+    got = marked[slab];
+    marked[slab] = 0;
+#else
+    atomic { got = marked[slab]; marked[slab] = 0 };
 #endif
-    :: else
-    fi
+    atomic {
+        assert(!(got & 1) || load(DATA(0)));
+        assert(!(got & 2) || load(DATA(1)));
+        assert(!(got & 4) || load(DATA(2)));
+        assert(!(free[slab] & got));
+        free[slab] = free[slab] | got
+    };
+    atomic { counted[slab] = counted[slab] - COUNT(got); got = 0 }
 }
 
-inline unpack()
+inline collect()
 {
-    do
-    :: first != 0 ->
-       atomic {
-           last = load(NEXT(first));
-           cargo = load(CARGO(first));
-           assert(cargo < CARGOES && !here[cargo]);
-           here[cargo] = true;
-           arrived++;
-           remote = remote - BLOCKS(cargo)
-       };
-       parcel_drop(first);
-       first = last
-    :: else -> break
-    od;
-    last = 0; cargo = 0
+#if FAULT == 2
+    claim();
+    queued[slab] = false;
+#else
+    queued[slab] = false;
+    claim();
+#endif
+    atomic {
+        if
+#if FAULT == 5
+        :: free[slab] == ALL(slab) -> gone[slab] = true
+#else
+        :: free[slab] == ALL(slab) && !queued[slab] && counted[slab] == 0 -> gone[slab] = true
+#endif
+        :: else
+        fi
+    }
 }
 
 /* Looks only when there is something to see: what nobody announces, it waits for in vain. */
 proctype Owner()
 {
-    byte first, last, cargo, most;
+    byte chain, slab, got;
     do
-    :: arrived < CARGOES ->
+    :: !gone[1] || !gone[2] ->
        pending;
-       if
-       :: most = 1
-       :: most = 2
-       fi;
-       inbox_take(most);
-       unpack()
+       take_inbox();
+       do
+       :: chain != 0 -> atomic { slab = chain; chain = load(NEXT(slab)) }; collect()
+       :: else -> break
+       od
     :: else -> break
     od;
     ended == 2;
-    assert(remote == 0 && inbox == 0 && backlog == 0)
+    assert(counted[1] == 0 && counted[2] == 0 && inbox == 0 && marked[1] == 0 && marked[2] == 0)
 }
 
-init
-{
-    atomic {
-        byte parcel = 1;
-        do
-        :: parcel <= PARCELS -> memory[CARGO(parcel)] = CARGOES; parcel++
-        :: else -> break
-        od;
-        run Owner(); run Stranger(0, 1); run Stranger(2, 2); run Memory()
-    }
-}
+init { atomic { run Owner(); run Stranger(0, 0); run Stranger(1, 2); run Memory() } }

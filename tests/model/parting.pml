@@ -1,17 +1,17 @@
-/* Parting: two threads end at once, each with blocks of the other's slab and of the forker's to pass on, while a third forks with
- * its own inbox closed. Each delivers to the others, whose inboxes may be closed; nobody may wait for who waits for him.
+/* Parting: two threads end at once, each with blocks of the other's slab and of the forker's to pass on, while a third forks. Each
+ * sends slabs to the others, whose inboxes may be closed; nobody may wait for who waits for him.
  *
  * Code     `hk_cache_end()`, `empty_bins()`, `drain_all()`, `hk_caches_fork_prepare()`,
- *          `hk_caches_fork_parent()`, `reopen_inboxes()` in `front/cache.c`; `hk_deliver()` in `slab/outbox.c`;
- *          `hk_blocks_give()`, `hk_blocks_abandon()` in `tiers/blocks.c`; `fork_prepare()`, `fork_parent()` in `api/life.c`
- * Shows    both ends and the fork come to an end, whatever the order; a thread that delivers holds no lock
+ *          `hk_caches_fork_parent()` in `front/cache.c`; `hk_send()` in `slab/outbox.c`; `hk_inboxes_close()` in
+ *          `slab/owner.c`; `hk_registry_collect()` in `slab/registry.c`; `hk_blocks_collect()`, `hk_blocks_abandon()` in `tiers/blocks.c`; `fork_prepare()`, `fork_parent()` in `api/life.c`
+ * Shows    both ends and the fork come to an end, whatever the order; a thread that sends holds no lock
  * Not      what becomes of the blocks (ending.pml), what the child gets (fork.pml), the background thread (bystanders.pml)
  * Threads  3
- * Fault 1, end: what came at the last moment is delivered before the slabs are let go of
- * Fault 2, end: the end holds the pool's lock from its beginning
- * Fault 3, end: the parent's inboxes stay closed after fork
+ * Fault 1, end: what came at the last moment is sent on before the slabs are let go of
+ * Fault 2, end: what came at the last moment is sent on under the registry's lock, before the slabs are let go of
+ * Fault 3, end: fork sends what the forker has when it has taken the locks
  * Fault 4, end: fork takes the registry's lock before the pool's
- * Fault 5, end: who delivers does not look at the route again */
+ * Fault 5, end: who sends does not look at the owner again */
 #include "common.pml"
 
 #define ORPHAN 1
@@ -23,7 +23,7 @@ byte pool = FREE, registry = FREE;
 byte ended;
 
 /* Until somebody takes it. */
-inline deliver(slab)
+inline send(slab)
 {
     do
     :: atomic { seen = route[slab]; done = (seen != ORPHAN && open[seen]) };
@@ -46,6 +46,16 @@ inline deliver(slab)
 inline blocks_abandon(me)
 {
     lock(registry);
+#if FAULT == 2
+    do
+    :: atomic { seen = route[other]; done = (seen == ORPHAN || open[seen]) };
+       if
+       :: done -> break
+       :: else
+       fi;
+       open[seen] || route[other] != seen
+    od;
+#endif
     route[me] = ORPHAN;
     unlock(registry)
 }
@@ -55,26 +65,23 @@ proctype Ending(byte me, other)
 {
     byte seen;
     bool done;
-#if FAULT == 2
-    lock(pool);
-#endif
     if
-    :: true -> deliver(other); deliver(FORKER)
+    :: true -> send(other); send(FORKER)
     :: true
     fi;
     open[me] = false;
 #if FAULT == 1
-    deliver(other);
-    deliver(FORKER);
+    send(other);
+    send(FORKER);
     blocks_abandon(me);
 #else
     blocks_abandon(me);
-    deliver(other);
-    deliver(FORKER);
-#endif
 #if FAULT != 2
-    lock(pool);
+    send(other);
+    send(FORKER);
 #endif
+#endif
+    lock(pool);
 #if FAULT == 4
     lock(registry);
     unlock(registry);
@@ -85,7 +92,11 @@ proctype Ending(byte me, other)
 
 proctype Forker()
 {
-    open[FORKER] = false;
+    byte seen;
+    bool done;
+#if FAULT != 3
+    send(2);
+#endif
 #if FAULT == 4
     lock(registry);
     lock(pool);
@@ -93,11 +104,18 @@ proctype Forker()
     lock(pool);
     lock(registry);
 #endif
+#if FAULT == 3
+    do
+    :: atomic { seen = route[2]; done = (seen == ORPHAN || open[seen]) };
+       if
+       :: done -> break
+       :: else
+       fi;
+       open[seen] || route[2] != seen
+    od;
+#endif
     unlock(registry);
     unlock(pool);
-#if FAULT != 3
-    open[FORKER] = true;
-#endif
     ended++
 }
 

@@ -1,22 +1,22 @@
 /* Routes: what a slab's route promises to who reads it without a lock.
  *
- *   maker: descriptor, slab number, route  ->  it ends: route says orphan  ->  heir: gets its number, adopts: route says heir
- *   a stranger reads the route at any time: it finds the slab, and the inbox of whom the route names
+ *   maker: descriptor, slab number, route  ->  it ends: owner, route say orphan  ->  heir: gets its number, adopts: they say heir
+ *   a stranger reads the route at any time: it finds the slab, marks its block, and then finds the inbox of the slab's owner
  *
  * Code     `hk_slab_make()` in `slab/slab.c`; `hk_slab_at()` in `slab/slab.h`; `hk_map_assign()`, `hk_map_route_all()` in
  *          `span/map.c`; `hk_map_lookup()` in `span/map.h`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_by_id()` in
- *          `slab/owner.c`; `hk_registry_abandon()`, `hk_registry_adopt()`, `hk_registry_free()`, `hk_slab_hand_to()` in
- *          `slab/registry.c`; `hk_deliver()` in `slab/outbox.c`
- * Shows    who sees a route sees the slab's number and descriptor, and the named owner's entry in the table; a stale route
- *          leads to a second look, never to a change of a slab that somebody else holds; the block comes home
+ *          `slab/owner.c`; `hk_registry_abandon()`, `hk_registry_adopt()`, `hk_registry_collect()` in `slab/registry.c`;
+ *          `hk_slab_hand_to()` in `slab/slab.c`; `hk_deliver()`, `hk_send()` in `slab/outbox.c`
+ * Shows    who sees a route sees the slab's number and descriptor; who sees its owner sees that owner's entry in the table; a stale
+ *          owner leads to a second look, never to a change of a slab that somebody else holds; the block comes home
  * Not      what an address without any block says; several blocks (ending.pml)
  * Threads  3
  * Fault 1, assertion: the route is written before the slab's number
  * Fault 2, assertion: the route is written without a release
  * Fault 3, assertion: the reader has the slab's number from before it read the route
  * Fault 4, assertion: an owner enters itself in the table after it has adopted
- * Fault 5, assertion: a route that said orphan is not looked at again under the lock
- * Fault 6, end: a refused block goes to the same owner again, without another look */
+ * Fault 5, assertion: an owner that said orphan is not looked at again under the lock
+ * Fault 6, end: a refused slab goes to the same owner again, without another look */
 #define THREADS 3
 #define WORDS 3
 #define NUMBER 0     /* super.xslab of the slab's unit */
@@ -30,79 +30,82 @@
 #define HEIR 3
 #define CLOSED 2
 
-byte route = NOBODY;
-byte inbox[4] = CLOSED; /* 1: the block waits in it */
+byte route = NOBODY, owner = NOBODY;
+byte inbox[4] = CLOSED; /* 1: the slab is in it */
+bool marked;
 byte registry = FREE, owners = FREE;
 bool listed, home;
 byte ended;
 
-inline map_route_all(owner)
+inline map_route_all(to)
 {
     atomic {
 #if FAULT != 2
         release();
 #endif
-        route = owner
+        route = to
     }
 }
 
-inline map_assign(owner)
+inline map_assign(to)
 {
 #if FAULT == 1
-    map_route_all(owner);
+    map_route_all(to);
     store(NUMBER, 1)
 #else
     store(NUMBER, 1);
-    map_route_all(owner)
+    map_route_all(to)
 #endif
 }
 
-inline give(holder)
+inline hand_to(to)
 {
-    assert(holder && !home);
+    atomic { release(); owner = to };
+    map_route_all(to)
+}
+
+inline collect(holder)
+{
+    assert(holder && marked && !home);
     home = true
 }
 
-inline registry_free()
+inline registry_collect()
 {
     lock(registry);
-    assert(load(NUMBER) && load(DESCRIPTOR));
+    assert(load(DESCRIPTOR));
     done = (route == ORPHAN);
 #if FAULT == 5
     done = true;
 #endif
     if
-    :: done -> give(route == ORPHAN); listed = true
+    :: done -> collect(route == ORPHAN); listed = true
     :: else
     fi;
     unlock(registry)
 }
 
-inline inbox_post(owner)
+inline inbox_push(to)
 {
-    assert(owner != HEIR || load(ENTRY));
+    assert(to != HEIR || load(ENTRY));
     atomic {
-        done = (inbox[owner] != CLOSED);
+        done = (inbox[to] != CLOSED);
         if
-        :: done -> inbox[owner] = 1
+        :: done -> inbox[to] = 1
         :: else
         fi
     }
 }
 
 /* Looks again as soon as there may be something else to see. */
-inline deliver()
+inline send()
 {
-    seen = route;
+    seen = owner;
     do
     :: assert(seen != NOBODY);
-#if FAULT != 3
-       number = load(NUMBER);
-#endif
-       assert(number && load(DESCRIPTOR));
        if
-       :: seen == ORPHAN -> registry_free()
-       :: else -> inbox_post(seen)
+       :: seen == ORPHAN -> registry_collect()
+       :: else -> inbox_push(seen)
        fi;
        if
        :: done -> break
@@ -111,27 +114,31 @@ inline deliver()
 #if FAULT == 6
        seen == ORPHAN || inbox[seen] != CLOSED
 #else
-       atomic { seen == ORPHAN || inbox[seen] != CLOSED || route != seen; seen = route }
+       atomic { seen == ORPHAN || inbox[seen] != CLOSED || owner != seen; seen = owner }
 #endif
     od
 }
 
-/* Its end: the inbox is closed, the slab let go of, and then what came at the last moment is delivered. */
+/* Its end: the inbox is closed, the slab let go of, and then what came at the last moment is sent on. */
 inline end_owner(me)
 {
     if
-    :: atomic { inbox[me] == 1 -> inbox[me] = 0 }; give(route == me)
+    :: atomic { inbox[me] == 1 -> inbox[me] = 0 };
+       if
+       :: owner == me -> collect(route == me)
+       :: else -> send(); done = false
+       fi
     :: true
     fi;
     atomic { rest = (inbox[me] == 1); inbox[me] = CLOSED };
     lock(registry);
     if
-    :: route == me -> map_route_all(ORPHAN); listed = true
+    :: route == me -> hand_to(ORPHAN); listed = true
     :: else
     fi;
     unlock(registry);
     if
-    :: rest -> deliver()
+    :: rest -> send()
     :: else
     fi
 }
@@ -139,10 +146,11 @@ inline end_owner(me)
 /* It made the slab, gave one block of it to the program, and ends. */
 proctype Maker()
 {
-    bool rest, done, number;
+    bool rest, done;
     byte seen;
     inbox[MAKER] = 0;
     store(DESCRIPTOR, 1);
+    owner = MAKER;
     map_assign(MAKER);
     end_owner(MAKER);
     ended++
@@ -159,7 +167,7 @@ inline registry_adopt()
 {
     lock(registry);
     if
-    :: listed -> listed = false; map_route_all(HEIR)
+    :: listed -> listed = false; hand_to(HEIR)
     :: else
     fi;
     unlock(registry)
@@ -167,7 +175,7 @@ inline registry_adopt()
 
 proctype Heir()
 {
-    bool rest, done, number;
+    bool rest, done;
     byte seen;
 #if FAULT != 4
     owner_register();
@@ -190,7 +198,12 @@ proctype Stranger()
     number = load(NUMBER);
 #endif
     route != NOBODY;
-    deliver();
+#if FAULT != 3
+    number = load(NUMBER);
+#endif
+    assert(number && load(DESCRIPTOR));
+    marked = true;
+    send();
     ended++
 }
 
@@ -198,5 +211,5 @@ init
 {
     atomic { run Maker(); run Heir(); run Stranger(); run Memory() };
     ended == THREADS;
-    assert(home && route == ORPHAN && listed)
+    assert(home && route == ORPHAN && owner == ORPHAN && listed)
 }

@@ -1,164 +1,137 @@
-/* Steal: what strangers freed for an owner that sleeps is taken by a thread that is short of it, while the owner takes too, ends,
- * and its number serves the next thread.
+/* Steal: what strangers freed for an owner that sleeps is taken by a thread that is short of it, while the owner takes, ends, and its
+ * number serves the next thread.
  *
- *   owner: takes, and closes its inbox at its end     thief: takes by try-lock, has the blocks for a while, frees them; may adopt
- *   stranger: posts one block after the other; what is refused it delivers
+ *   thief: takes the slab out by a try-lock, claims what is marked; nothing: it sends the slab on; something: the slab is not
+ *   queued any more, it claims what came at the last moment, puts back what its bin has no room for, and frees the rest later
+ *   owner: takes, collects, ends                                                  stranger: marks, counts, queues
  *
  * Code     `hk_inbox_steal()`, `hk_inbox_take()`, `take_locked()`, `take_inbox()`, `hk_inboxes_close()`, `prepend()`,
- *          `hk_inbox_open()`, `hk_inbox_post()` in `slab/owner.c`; `steal()`, `take_what_others_freed()`, `unpack()`,
- *          `receive()`, `drain_all()`, `hk_cache_end()` in `front/cache.c`; `hk_blocks_give()`, `give_blocks()`,
- *          `hk_blocks_abandon()` in `tiers/blocks.c`; `hk_deliver()` in `slab/outbox.c`; `hk_registry_adopt()`,
- *          `hk_registry_free()`, `hk_registry_abandon()` in `slab/registry.c`
- * Shows    no parcel is lost, unseen or unpacked twice; what is stolen comes home when it is freed again, whoever has its slab by
- *          then; an inbox that is closed stays closed; in the end the slab is released, once; nobody waits for ever
+ *          `hk_inbox_push()` in `slab/owner.c`; `steal()`, `rob()`, `rob_chain()`, `receive()`, `take_what_others_freed()`,
+ *          `drain_all()`, `hk_cache_end()` in `front/cache.c`; `hk_remote_claim()`, `hk_remote_let_go()`, `hk_remote_collect()` in
+ *          `slab/remote.c`; `hk_blocks_collect()`, `hk_blocks_abandon()` in `tiers/blocks.c`; `hk_send()` in `slab/outbox.c`;
+ *          `hk_registry_adopt()`, `hk_registry_collect()`, `hk_registry_abandon()` in `slab/registry.c`
+ * Shows    no block is lost or with two; what is stolen comes home when it is freed again, whoever holds its slab by then; a closed
+ *          inbox stays closed; in the end the slab is released, once, and nobody touches it then; nobody waits for ever
  * Not      the order of stores (handover.pml); how long an owner must have slept: a thief that thinks it asleep may be wrong
  * Threads  3
  * Fault 1, assertion: a thief takes without the lock
  * Fault 2, assertion: the inbox is closed before the lock is taken: a thief opens it again
- * Fault 3, assertion: the lock is taken to close only if something came
- * Fault 4, end: what stays in the backlog is not announced again
+ * Fault 3, assertion: a thief that claimed nothing lets go of the slab
+ * Fault 4, assertion: a thief claims by a load and a store
  * Fault 5, assertion: a thief gives what it stole to the slab itself
- * Fault 6, end: the inbox is emptied before the bit is cleared
- * Fault 7, assertion: who takes does not look whether the inbox is closed */
+ * Fault 6, end: what a thief claims stays counted
+ * Fault 7, end: what a thief puts back is not counted */
 #include "common.pml"
 
 #define NOBODY 0
-#define OWNER 1
-#define THIEF 2
-#define ORPHAN 3
-/* Blocks are 1 to BLOCKS, each a parcel of its own; 0 is NULL. */
-#define BLOCKS 3
-#define CLOSED 9
-#define BIT(block) (1 << (block))
-#define ALL (BIT(1) | BIT(2) | BIT(3))
+#define ORPHAN 1
+#define OWNER 2
+#define THIEF 3
+/* Both with the program. */
+#define ALL 3
+#define CLOSED 2
+#define BIT(n) (1 << (n))
+#define COUNT(bits) (((bits) & 1) + ((bits) / 2 & 1))
 
-byte route = OWNER;
+byte owner = OWNER;
 byte bits;              /* free in the slab */
-byte next[BLOCKS + 1];
-byte inbox[3] = CLOSED, backlog[3];
-bool pending[3];
-byte drain[3] = FREE;
-byte registry = FREE;
+byte marked;
+short counted;
+bool queued;            /* some one has it to queue, or it is in an inbox or a backlog */
+byte inbox[4] = CLOSED; /* 1: the slab is in it */
+bool backlog[4], pending[4];
+byte registry = FREE, drain[4] = FREE;
+byte in_bin;            /* of the thief */
 bool listed;
-byte in_bin;            /* of the owner or the thief */
 byte released, ended;
 
-inline slab_give(holder)
-{
-    atomic { assert(holder && !(bits & BIT(block)) && !(in_bin & BIT(block))); bits = bits | BIT(block) }
-}
+#define IS_IDLE (bits == ALL && !queued && counted == 0)
+#define PLACES ((inbox[OWNER] == 1) + (inbox[THIEF] == 1) + backlog[OWNER] + backlog[THIEF])
 
-inline slab_release() { atomic { assert(bits == ALL && route == ORPHAN); route = NOBODY; released++ } }
+inline list_orphan_locked()
+{
+    atomic {
+        all_free = IS_IDLE;
+        listed = (!all_free && bits != 0)
+    }
+}
 
 inline release_if_all_free()
 {
     if
-    :: all_free -> slab_release(); all_free = false
+    :: all_free -> atomic { assert(bits == ALL && owner == ORPHAN); owner = NOBODY; released++; all_free = false }
     :: else
     fi
 }
 
-inline registry_free()
+/* By the slab's holder, who took it out of a queue. */
+inline remote_collect(holder)
+{
+    atomic { assert(holder && queued); queued = false };
+    atomic { got = marked; marked = 0 };
+    atomic { assert(holder && !(bits & got)); bits = bits | got };
+    atomic { counted = counted - COUNT(got); got = 0 }
+}
+
+inline registry_collect()
 {
     lock(registry);
-    atomic {
-        done = (route == ORPHAN);
-        if
-        :: done ->
-           assert(!(bits & BIT(block)) && !(in_bin & BIT(block)));
-           bits = bits | BIT(block);
-           all_free = (bits == ALL);
-           listed = !all_free
-        :: else
-        fi
-    };
+    done = (owner == ORPHAN);
+    if
+    :: done -> remote_collect(holds(registry)); list_orphan_locked()
+    :: else
+    fi;
     unlock(registry);
     release_if_all_free()
 }
 
-inline inbox_post(to)
+inline inbox_push(to)
 {
-    head = inbox[to];
-    do
-    :: head == CLOSED -> break
-    :: else ->
-       next[block] = head;
-       atomic {
-           if
-           :: inbox[to] == head -> inbox[to] = block; done = true; break
-           :: else -> head = inbox[to]
-           fi
-       }
-    od;
+    atomic {
+        done = (inbox[to] != CLOSED);
+        assert(PLACES == 0 && queued);
+        if
+        :: done -> inbox[to] = 1
+        :: else
+        fi
+    };
     if
-    :: done && head == 0 -> pending[to] = true
+    :: done -> pending[to] = true
     :: else
-    fi;
-    head = 0
+    fi
 }
 
-inline deliver()
+inline send()
 {
-    seen = route;
+    seen = owner;
     do
     :: assert(seen != NOBODY);
        if
-       :: seen == ORPHAN -> registry_free()
-       :: else -> inbox_post(seen)
+       :: seen == ORPHAN -> registry_collect()
+       :: else -> inbox_push(seen)
        fi;
        if
        :: done -> break
        :: else
        fi;
-       atomic { seen == ORPHAN || inbox[seen] != CLOSED || route != seen; seen = route }
+       atomic { seen == ORPHAN || inbox[seen] != CLOSED || owner != seen; seen = owner }
     od;
     atomic { done = false; seen = 0 }
 }
 
-inline take_inbox(from)
-{
-#if FAULT != 6
-    pending[from] = false;
-#endif
-    if
-#if FAULT == 7
-    :: true ->
-#else
-    :: inbox[from] != CLOSED ->
-#endif
-       atomic { backlog[from] = inbox[from]; inbox[from] = 0; assert(backlog[from] != CLOSED) }
-    :: else
-    fi;
-#if FAULT == 6
-    pending[from] = false
-#endif
-}
-
-/* At most `most` parcels, from `got` on. */
 inline take_locked(from)
 {
     if
-    :: backlog[from] == 0 -> take_inbox(from)
-    :: else
-    fi;
-    atomic {
-        got = backlog[from];
-        if
-        :: next[got] != 0 -> last = next[got] /* two */
-        :: last = got                         /* one */
-        fi
-    };
-    if
-    :: got != 0 ->
-       atomic { backlog[from] = next[last]; next[last] = 0; last = 0 };
-#if FAULT != 4
+    :: !backlog[from] ->
+       pending[from] = false;
        if
-       :: backlog[from] != 0 -> pending[from] = true
+       :: inbox[from] != CLOSED -> atomic { backlog[from] = inbox[from]; inbox[from] = 0 }
        :: else
        fi
-#endif
     :: else
-    fi
+    fi;
+    taken = backlog[from];
+    backlog[from] = false
 }
 
 inline inbox_take(me)
@@ -168,122 +141,42 @@ inline inbox_take(me)
     unlock(drain[me])
 }
 
-/* Who finds the lock taken goes on without. */
-inline inbox_steal(from)
-{
-    if
-    :: pending[from] ->
-#if FAULT == 1
-       take_locked(from)
-#else
-       if
-       :: atomic { drain[from] == FREE -> drain[from] = _pid };
-          take_locked(from);
-          unlock(drain[from])
-       :: drain[from] != FREE
-       fi
-#endif
-    :: else
-    fi
-}
-
-/* Into the bin. */
-inline unpack()
-{
-    atomic {
-        do
-        :: got != 0 ->
-           last = next[got];
-           assert(!(in_bin & BIT(got)) && !(bits & BIT(got)));
-           in_bin = in_bin | BIT(got);
-           bin = bin | BIT(got);
-           got = last
-        :: else -> break
-        od;
-        last = 0
-    }
-}
-
-/* The blocks are given back, or the program had and frees them: mine, or delivered. */
-inline empty_bin(me)
-{
-    do
-    :: bin != 0 ->
-       atomic {
-           block = 1;
-           do
-           :: !(bin & BIT(block)) -> block++
-           :: else -> break
-           od;
-           bin = bin & ~BIT(block);
-           in_bin = in_bin & ~BIT(block)
-       };
-#if FAULT == 5
-       slab_give(route == me)
-#else
-       if
-       :: route == me -> slab_give(route == me)
-       :: else -> deliver()
-       fi
-#endif
-    :: else -> break
-    od;
-    block = 0
-}
-
-/* At a thread's end no bin has room: what is drained goes to the slab at once. */
+/* What is mine stays so: only I let go of it. */
 inline drain_all(me)
 {
     do
-    :: pending[me] -> inbox_take(me); unpack(); empty_bin(me)
+    :: pending[me] ->
+       inbox_take(me);
+       if
+       :: !taken
+       :: taken && owner == me -> remote_collect(owner == me)
+       :: taken && owner != me -> send()
+       fi;
+       taken = false
     :: else -> break
     od
 }
 
-inline inbox_close(me)
+inline inboxes_close(me)
 {
 #if FAULT == 2
-    atomic { got = inbox[me]; inbox[me] = CLOSED };
+    atomic { taken = (inbox[me] == 1); inbox[me] = CLOSED };
     lock(drain[me]);
-#elif FAULT == 3
-    if
-    :: inbox[me] == 0 -> atomic { got = inbox[me]; inbox[me] = CLOSED }
-    :: else -> lock(drain[me]); atomic { got = inbox[me]; inbox[me] = CLOSED }
-    fi;
 #else
     lock(drain[me]);
-    atomic { got = inbox[me]; inbox[me] = CLOSED };
+    atomic { taken = (inbox[me] == 1); inbox[me] = CLOSED };
 #endif
-    if
-    :: got != 0 && got != CLOSED ->
-       atomic {
-           last = got;
-           do
-           :: next[last] != 0 -> last = next[last]
-           :: else -> break
-           od;
-           next[last] = backlog[me];
-           backlog[me] = got;
-           last = 0
-       };
-       pending[me] = true
-    :: else
-    fi;
-#if FAULT == 3
-    if
-    :: holds(drain[me]) -> unlock(drain[me])
-    :: else
-    fi;
-#else
+    backlog[me] = backlog[me] | taken;
+    pending[me] = (pending[me] || taken);
     unlock(drain[me]);
-#endif
-    got = 0
+    taken = false
 }
 
 inline registry_abandon()
 {
     lock(registry);
-    atomic { route = ORPHAN; all_free = (bits == ALL); listed = (bits != 0 && !all_free) };
+    owner = ORPHAN;
+    list_orphan_locked();
     unlock(registry);
     release_if_all_free()
 }
@@ -294,7 +187,7 @@ inline registry_adopt(me)
     :: listed ->
        lock(registry);
        if
-       :: listed -> atomic { listed = false; route = me }
+       :: listed -> atomic { listed = false; owner = me }
        :: else
        fi;
        unlock(registry)
@@ -305,19 +198,28 @@ inline registry_adopt(me)
 inline cache_end(me)
 {
     drain_all(me);
-    empty_bin(me);
-    inbox_close(me);
+    inboxes_close(me);
     if
-    :: route == me -> registry_abandon()
+    :: owner == me -> registry_abandon()
     :: else
     fi;
     drain_all(me);
     assert(inbox[me] == CLOSED)
 }
 
+inline free_remote(block)
+{
+    atomic { assert(owner != NOBODY && !(marked & BIT(block)) && !(bits & BIT(block))); marked = marked | BIT(block) };
+    atomic { assert(owner != NOBODY); counted++; taken = !queued; queued = true };
+    if
+    :: taken -> taken = false; send()
+    :: else
+    fi
+}
+
 #define THREAD \
-    byte bin, block, got, last, head, seen; \
-    bool done, all_free
+    byte seen, got, bin; \
+    bool done, taken, all_free
 
 /* It stays until all its blocks are home, or ends when it likes; its number may serve another thread. */
 proctype Owner()
@@ -329,8 +231,15 @@ proctype Owner()
     :: true
     fi;
     do
-    :: pending[OWNER] -> inbox_take(OWNER); unpack(); empty_bin(OWNER)
-    :: bits == ALL || !stays -> break
+    :: pending[OWNER] ->
+       inbox_take(OWNER);
+       if
+       :: taken && owner == OWNER -> remote_collect(owner == OWNER)
+       :: taken && owner != OWNER -> send()
+       :: else
+       fi;
+       taken = false
+    :: IS_IDLE || !stays -> break
     od;
     cache_end(OWNER);
     if
@@ -340,35 +249,119 @@ proctype Owner()
     atomic { stays = false; ended++ }
 }
 
-/* What it stole waits in its bin, or is used and freed before it looks again. */
+inline claim()
+{
+#if FAULT == 4
+    got = marked;
+    marked = 0;
+#else
+    atomic { got = marked; marked = 0 };
+#endif
+    atomic { assert(!(in_bin & got) && !(bits & got)); bin = bin | got; in_bin = in_bin | got };
+#if FAULT != 6
+    atomic { counted = counted - COUNT(got) };
+#endif
+    skip
+}
+
+inline let_go() { atomic { assert(queued && owner != NOBODY); queued = false } }
+
+inline rob()
+{
+    claim();
+    if
+#if FAULT != 3
+    :: got == 0 -> send()
+#endif
+    :: else ->
+       let_go();
+       claim();
+       if
+       :: bin & 2 -> put_back(1) /* no room for it */
+       :: true
+       fi
+    fi;
+    got = 0
+}
+
+inline put_back(block)
+{
+    atomic { bin = bin & ~BIT(block); in_bin = in_bin & ~BIT(block) };
+#if FAULT == 7
+    marked = marked | BIT(block)
+#else
+    free_remote(block)
+#endif
+}
+
+/* Who finds the lock taken goes on without. */
+inline inbox_steal(from)
+{
+    if
+    :: pending[from] ->
+#if FAULT == 1
+       take_locked(from);
+#else
+       if
+       :: atomic { drain[from] == FREE -> drain[from] = _pid };
+          take_locked(from);
+          unlock(drain[from])
+       :: drain[from] != FREE
+       fi;
+#endif
+       if
+       :: taken -> taken = false; rob()
+       :: else
+       fi
+    :: else
+    fi
+}
+
+/* What it stole is used, and freed. */
+inline empty_bin(block)
+{
+    if
+    :: bin & BIT(block) ->
+#if FAULT == 5
+       atomic { assert(owner == THIEF); bits = bits | BIT(block); bin = bin & ~BIT(block); in_bin = in_bin & ~BIT(block) }
+#else
+       if
+       :: owner == THIEF ->
+          atomic { assert(!(bits & BIT(block))); bits = bits | BIT(block); bin = bin & ~BIT(block); in_bin = in_bin & ~BIT(block) }
+       :: else -> put_back(block)
+       fi
+#endif
+    :: else
+    fi
+}
+
 proctype Thief()
 {
     THREAD;
+    inbox[THIEF] = 0;
     inbox_steal(OWNER);
-    unpack();
     if
-    :: true -> empty_bin(THIEF); inbox_steal(OWNER); unpack()
+    :: true -> empty_bin(0); empty_bin(1); inbox_steal(OWNER)
     :: true -> registry_adopt(THIEF)
     fi;
+    empty_bin(0);
+    empty_bin(1);
     cache_end(THIEF);
     ended++
 }
 
 proctype Stranger()
 {
-    byte block = 1, head, seen;
-    bool done, all_free;
-    do
-    :: block <= BLOCKS -> deliver(); block++
-    :: else -> break
-    od;
-    atomic { block = 0; ended++ }
+    THREAD;
+    free_remote(0);
+    free_remote(1);
+    ended++
 }
 
 init
 {
-    atomic { inbox[OWNER] = 0; inbox[THIEF] = 0; run Owner(); run Thief(); run Stranger() };
+    atomic { inbox[OWNER] = 0; run Owner(); run Thief(); run Stranger() };
     ended == 3;
-    assert(released == 1 && bits == ALL && in_bin == 0 && !listed);
-    assert(backlog[OWNER] == 0 && backlog[THIEF] == 0)
+    assert(released == 1 && bits == ALL && marked == 0 && in_bin == 0 && !queued && counted == 0 && !listed);
+    assert(!backlog[OWNER] && !backlog[THIEF])
 }

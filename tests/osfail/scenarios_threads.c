@@ -107,7 +107,7 @@ static void *use_after_end(void *given)
 
 static void after_the_end(size_t size, size_t count) { in_thread(use_after_end, &(struct part){size, 0, count}); }
 
-/* A living owner, a stranger that frees for it: rounds as many as there are blocks in a parcel and more. */
+/* A living owner, a stranger that frees for it: rounds of more than wait in an outbox. */
 static _Atomic int turn;
 
 static void *put_on_turn(void *given)

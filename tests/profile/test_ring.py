@@ -14,7 +14,7 @@ import unittest
 from dataclasses import dataclass
 
 TITLE, END = "hakmem: last events of each thread, the oldest first", "hakmem: end of events"
-EVENT = re.compile(r"  (\d+\.\d{6}) (\w+) (\d+) (bytes|blocks|parcels)(?: (0x[0-9a-f]+))?")
+EVENT = re.compile(r"  (\d+\.\d{6}) (\w+) (\d+) (bytes|blocks)(?: (0x[0-9a-f]+))?")
 SIZE = 4321
 arguments = argparse.Namespace()
 

@@ -79,7 +79,7 @@ UNIT_TEST(remote_pending)
     for (size_t i = 0; i < count; i++)
         blocks[i] = hak_malloc(64);
     unit_in_thread(free_some, &count);
-    assert_int_equal(part("remote_pending"), count * 64); /* 62 in a parcel, the rest in the outbox */
+    assert_int_equal(part("remote_pending"), count * 64); /* counted by that thread's end */
     unit_heap_holds(0);
     hak_trim(0);
     assert_null(heap_is_wrong(&census));

@@ -13,8 +13,11 @@ struct walk {
 static const char *wrong_with(const struct hk_slab *slab)
 {
     unsigned set = 0;
-    for (unsigned word = 0; word < slab->words; word++)
+    for (unsigned word = 0; word < slab->words; word++) {
         set += hk_popcount64(slab->freebits[word]);
+        if ((slab->freebits[word] & hk_load(slab->xremote[word])) != 0)
+            return "a block is free twice";
+    }
     if (hk_slab_at(slab->start) != slab)
         return "a slab is not the one that the map names";
     if (set != slab->free || slab->free > slab->blocks)

@@ -1,4 +1,4 @@
-/* Outbox: blocks are collected by owner and class, sent when a parcel is full, and reach whoever holds the slab by then. */
+/* Outbox: neighbours wait for each other, what waits is bounded, and all reach whoever holds their slab by then. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -7,6 +7,7 @@
 #include "front/cache.h"
 #include "slab/outbox.h"
 #include "slab/registry.h"
+#include "span/meta.h"
 #include "tiers/bigcache.h"
 
 enum { CLASS = CLASS_OF_64, LARGE_CLASS = CLASS_OF_65536 };
@@ -14,6 +15,7 @@ enum { CLASS = CLASS_OF_64, LARGE_CLASS = CLASS_OF_65536 };
 /* Owners are parts of caches: a fork looks there. */
 static struct hk_cache owner_cache, other_cache;
 static struct hk_owner *const owner = &owner_cache.owner, *const other = &other_cache.owner;
+static struct hk_owner freer;
 static struct hk_outbox outbox;
 static void *blocks[1024];
 
@@ -23,91 +25,154 @@ static struct hk_slab *start(unsigned class, unsigned taken)
     assert_true(hk_owner_register(owner) && hk_owner_register(other));
     hk_owner_open(owner);
     hk_owner_open(other);
+    hk_outbox_open(&outbox, &freer);
     struct hk_slab *slab = unit_slab(class, owner->id);
     assert_non_null(slab);
     hk_slab_take(slab, blocks + taken, taken);
     return slab;
 }
 
-static void put(void *block) { hk_outbox_put(&outbox, hk_map_lookup((uintptr_t)block), block); }
-
-static size_t take_parcels(unsigned class, size_t *in_them)
+/* As free does it. True if it was the fast path's. */
+static bool put(void *block)
 {
-    size_t parcels = 0;
-    for (struct hk_parcel *next, *parcel = hk_inbox_take(owner, class, 100); parcel != NULL; parcel = next, parcels++) {
-        next = parcel->next;
-        *in_them += parcel->count == 0 ? 1 : parcel->count;
-    }
-    return parcels;
+    bool fast = hk_outbox_put_fast(&outbox, block);
+    if (!fast)
+        hk_outbox_put(&outbox, block);
+    return fast;
 }
 
-UNIT_TEST(fills_and_sends)
+static size_t waiting(void)
 {
-    size_t arrived = 0;
-    start(CLASS, 200);
-    for (unsigned i = 0; i < HK_PARCEL_BLOCKS - 1; i++)
+    int64_t bytes[HK_CLASSES] = {0}, sum = 0;
+    hk_outbox_count(&outbox, bytes);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        sum += bytes[class];
+    return (size_t)sum;
+}
+
+static size_t remote_bytes(const struct hk_slab *slab) { return (size_t)hk_remote_blocks(slab) * slab->block_size; }
+
+/* The first of a word is looked up, its neighbours are not; they are marked word by word, and counted all at once. */
+UNIT_TEST(neighbours_wait)
+{
+    struct hk_slab *slab = start(CLASS, 200);
+    outbox.allowed = HK_MIB;
+    hk_outbox_send_all(&outbox);
+    for (unsigned i = 0; i < 130; i++) /* the lowest address is the last */
+        assert_int_equal(put(blocks[199 - i]), i % 64 != 0);
+    assert_int_equal(waiting(), 130 * 64);
+    assert_true(hk_load(slab->xremote[0]) == UINT64_MAX && hk_load(slab->xremote[1]) == UINT64_MAX);
+    assert_int_equal(hk_load(slab->xremote[2]) | (uint64_t)hk_remote_blocks(slab), 0);
+    hk_outbox_send_all(&outbox);
+    assert_int_equal(waiting(), 0);
+    assert_int_equal(remote_bytes(slab), 130 * 64);
+    assert_ptr_equal(hk_inbox_take(owner, CLASS, 9), slab);
+    assert_int_equal(hk_remote_collect(slab), 130);
+    assert_int_equal(hk_load(freer.counts.xvalue[HK_THREAD_remote_frees]), 130);
+}
+
+/* In any order: every block arrives, and only the slab's change tells the owner. */
+UNIT_TEST(all_arrive)
+{
+    struct hk_slab *slab = start(CLASS, 1000);
+    outbox.allowed = HK_MIB;
+    hk_outbox_send_all(&outbox);
+    for (unsigned i = 0; i < 1000; i++)
+        put(blocks[i * 7 % 1000]);
+    assert_null(hk_inbox_take(owner, CLASS, 9));
+    assert_int_equal(waiting(), 1000 * 64);
+    hk_outbox_send_all(&outbox);
+    assert_ptr_equal(hk_inbox_take(owner, CLASS, 9), slab);
+    assert_int_equal(hk_remote_collect(slab), 1000);
+    assert_true(hk_slab_all_free(slab));
+}
+
+/* What waits is bounded by bytes: a block as large as that is sent by the next. */
+UNIT_TEST(bounded)
+{
+    struct hk_slab *slab = start(CLASS, 1024);
+    for (unsigned i = 0; i < 1024; i++) {
         put(blocks[i]);
-    assert_int_equal(hk_outbox_bytes(&outbox), (HK_PARCEL_BLOCKS - 1) * 64);
-    assert_int_equal(take_parcels(CLASS, &arrived), 0);
-    put(blocks[HK_PARCEL_BLOCKS - 1]);
-    assert_int_equal(hk_outbox_bytes(&outbox), 0);
-    assert_int_equal(take_parcels(CLASS, &arrived), 1);
-    assert_int_equal(arrived, HK_PARCEL_BLOCKS);
-    put(blocks[100]);
-    hk_outbox_post_all(&outbox);
-    assert_int_equal(hk_outbox_bytes(&outbox), 0);
-    assert_int_equal(take_parcels(CLASS, &arrived), 1);
-    assert_int_equal(arrived, HK_PARCEL_BLOCKS + 1);
+        assert_true(waiting() <= outbox.allowed);
+    }
+    assert_true(remote_bytes(slab) >= 1024 * 64 - outbox.allowed);
+    struct hk_slab *large[2] = {unit_slab(LARGE_CLASS, owner->id), unit_slab(LARGE_CLASS, owner->id)};
+    for (int i = 0; i < 2; i++) {
+        void *block;
+        hk_slab_take(large[i], &block + 1, 1);
+        put(block);
+        assert_true(waiting() <= hk_max(outbox.allowed, 65536));
+    }
+    assert_int_equal(hk_remote_blocks(large[0]), 1);
 }
 
-/* 64 KiB of blocks do not wait. */
-UNIT_TEST(large_ones_go_at_once)
-{
-    size_t arrived = 0;
-    start(LARGE_CLASS, 1);
-    put(blocks[0]);
-    assert_int_equal(take_parcels(LARGE_CLASS, &arrived), 1);
-    assert_int_equal(arrived, 1);
-}
-
-/* More owners than slots: who comes to a slot that is taken sends what was there. */
+/* More owners than entries, one block of each by turns: nothing is held for them but the entries, and each is told once. */
 UNIT_TEST(many_owners)
 {
-    static struct hk_owner many[200];
+    enum { MANY = 200 };
+    static struct hk_owner many[MANY];
+    static void *theirs[MANY][8];
     start(CLASS, 1);
-    void *block;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < MANY; i++) {
         assert_true(hk_owner_register(&many[i]));
         hk_owner_open(&many[i]);
         struct hk_slab *slab = unit_slab(CLASS, many[i].id);
         assert_non_null(slab);
-        hk_slab_take(slab, &block + 1, 1);
-        put(block);
+        hk_slab_take(slab, theirs[i] + 8, 8);
     }
-    assert_true(hk_popcount64(outbox.filled) <= HK_OUTBOX_SLOTS);
-    hk_outbox_post_all(&outbox);
-    for (int i = 0; i < 200; i++) {
-        struct hk_parcel *parcel = hk_inbox_take(&many[i], CLASS, 10);
-        assert_non_null(parcel);
-        assert_int_equal(parcel->count, 1);
-        assert_int_equal(hk_route_owner(hk_map_lookup((uintptr_t)parcel->blocks[0])), many[i].id);
+    for (int block = 0; block < 8; block++)
+        for (int i = 0; i < MANY; i++)
+            put(theirs[i][block]);
+    assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
+    assert_true(outbox.pushed_out > 0);
+    hk_outbox_send_all(&outbox);
+    for (int i = 0; i < MANY; i++) {
+        struct hk_slab *slab = hk_inbox_take(&many[i], CLASS, 10);
+        assert_non_null(slab);
+        assert_null(hk_inbox_next(slab));
+        assert_int_equal(hk_remote_collect(slab), 8);
+        assert_true(hk_slab_all_free(slab));
     }
 }
 
-/* No memory for a parcel: the block is its own. */
-UNIT_TEST(bare)
+/* Where entries push each other out, and the heap is large enough for it, the table grows; unused, it goes. */
+UNIT_TEST(grows_and_goes)
 {
-    start(CLASS, 10);
+    start(CLASS, 64);
+    put(blocks[0]);
+    hk_outbox_tune(&outbox, 64 * HK_MIB);
+    assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
+    assert_int_equal(outbox.allowed, HK_OUTBOX_LEAST * 4 * HK_KIB);
+    outbox.pushed_out = HK_OUTBOX_LEAST;
+    hk_outbox_tune(&outbox, HK_KIB); /* a heap of nothing */
+    assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
+    for (unsigned i = 1; outbox.size < HK_OUTBOX_MOST; i++) {
+        size_t size = outbox.size;
+        put(blocks[i]);
+        outbox.pushed_out = size;
+        hk_outbox_tune(&outbox, 64 * HK_MIB);
+        assert_true(outbox.size > size);
+        assert_int_equal(waiting(), 0); /* it was sent before */
+    }
+    assert_int_equal(outbox.size, HK_OUTBOX_MOST);
+    hk_outbox_drop_idle(&outbox); /* it was used since the last time */
+    assert_non_null(outbox.table);
+    hk_outbox_drop_idle(&outbox);
+    assert_null(outbox.table);
+    assert_false(hk_outbox_put_fast(&outbox, blocks[60]));
+}
+
+/* No memory for a table: what is freed is sent at once. */
+UNIT_TEST(no_table)
+{
+    struct hk_slab *slab = start(CLASS, 10);
     fake_os_refuse(fake_refuse_all);
-    size_t parcels = 0;
-    while (hk_parcel_new() != NULL)
-        parcels++;
-    assert_true(parcels > 0);
+    while (hk_meta_alloc(HK_OUTBOX_LEAST * sizeof(struct hk_outbox_entry)) != NULL)
+        continue;
     put(blocks[4]);
-    struct hk_parcel *parcel = hk_inbox_take(owner, CLASS, 1);
-    assert_ptr_equal(parcel, blocks[4]);
-    assert_int_equal(parcel->count, 0);
-    assert_int_equal(parcel->class, CLASS);
+    assert_null(outbox.table);
+    assert_ptr_equal(hk_inbox_take(owner, CLASS, 1), slab);
+    assert_int_equal(hk_remote_collect(slab), 1);
 }
 
 /* The owner ended: its inbox is closed, its slab an orphan. What is sent late goes straight into the slab. */
@@ -116,12 +181,19 @@ UNIT_TEST(owner_is_gone)
     struct hk_slab *slab = start(CLASS, 10);
     for (int i = 0; i < 4; i++)
         put(blocks[i]);
-    assert_int_equal(hk_outbox_bytes(&outbox), 4 * 64);
     hk_inboxes_close(owner);
     hk_registry_abandon(slab);
     unsigned free = slab->free;
-    hk_outbox_post_all(&outbox);
+    hk_outbox_send_all(&outbox);
     assert_int_equal(slab->free, free + 4);
+    hk_deliver(blocks[5]);
+    assert_int_equal(slab->free, free + 5);
+    for (int i = 6; i < 10; i++)
+        put(blocks[i]);
+    hk_deliver(blocks[4]);
+    assert_int_equal(slab->start != 0, true);
+    hk_outbox_send_all(&outbox); /* the last: the slab goes */
+    assert_int_equal(slab->start, 0);
 }
 
 /* ... or somebody else's by now. */
@@ -132,20 +204,47 @@ UNIT_TEST(owner_changed)
     hk_inboxes_close(owner);
     hk_registry_abandon(slab);
     assert_ptr_equal(hk_registry_adopt(CLASS, other), slab);
-    hk_outbox_post_all(&outbox);
-    struct hk_parcel *parcel = hk_inbox_take(other, CLASS, 1);
-    assert_ptr_equal(parcel, blocks[0]);
+    hk_outbox_send_all(&outbox);
+    assert_ptr_equal(hk_inbox_take(other, CLASS, 1), slab);
 }
 
 UNIT_TEST(forget)
 {
-    start(CLASS, 10);
+    struct hk_slab *slab = start(CLASS, 10);
     for (int i = 0; i < 7; i++)
         put(blocks[i]);
     assert_int_equal(hk_outbox_forget(&outbox), 7);
-    assert_int_equal(hk_outbox_bytes(&outbox), 0);
-    hk_outbox_post_all(&outbox);
+    assert_int_equal(waiting(), 0);
+    hk_outbox_send_all(&outbox);
     assert_null(hk_inbox_take(owner, CLASS, 1));
+    assert_int_equal(hk_load(slab->xremote[15]), 0);
+}
+
+static void put_it(void *block) { put(block); }
+static void put_twice(void *block)
+{
+    put(block);
+    put(block);
+}
+static void put_and_send_twice(void *block)
+{
+    put(block);
+    hk_outbox_send_all(&outbox);
+    put(block);
+    hk_outbox_send_all(&outbox);
+}
+
+UNIT_TEST(what_is_no_block)
+{
+    struct hk_slab *slab = start(CLASS, 100);
+    unit_dies(put_it, (char *)blocks[5] + 16, "free(), found at a flush: pointer inside a block: address 0x");
+    put(blocks[5]); /* beside it, on the fast path */
+    unit_dies(put_it, (char *)blocks[6] + 16, "free(), found at a flush: pointer inside a block: address 0x");
+    unit_dies(put_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
+    unit_dies(put_and_send_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
+    struct hk_slab *tailed = unit_slab(CLASS_OF_1280, owner->id);
+    unit_dies(put_it, (char *)tailed->start + (size_t)tailed->blocks * 1280, "free(), found at a flush: pointer inside a block: address 0x");
+    (void)slab;
 }
 
 static void deliver(void *block) { hk_deliver(block); }
@@ -172,11 +271,12 @@ UNIT_TEST(a_big_block_in_its_place)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fills_and_sends), cmocka_unit_test(large_ones_go_at_once),
-        cmocka_unit_test(many_owners),     cmocka_unit_test(bare),
-        cmocka_unit_test(owner_is_gone),   cmocka_unit_test(owner_changed),
-        cmocka_unit_test(forget),          cmocka_unit_test(nobody_to_deliver_to),
-        cmocka_unit_test(a_big_block_in_its_place),
+        cmocka_unit_test(neighbours_wait),      cmocka_unit_test(all_arrive),
+        cmocka_unit_test(bounded),              cmocka_unit_test(many_owners),
+        cmocka_unit_test(grows_and_goes),       cmocka_unit_test(no_table),
+        cmocka_unit_test(owner_is_gone),        cmocka_unit_test(owner_changed),
+        cmocka_unit_test(forget),               cmocka_unit_test(what_is_no_block),
+        cmocka_unit_test(nobody_to_deliver_to), cmocka_unit_test(a_big_block_in_its_place),
     };
     return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Owner: numbers, parcels, and the inbox: posted by many, taken by one or stolen, closed and opened. */
+/* Owner: numbers, and the inbox: pushed by many, taken by one or stolen, closed and opened. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -8,18 +8,17 @@
 #include "slab/owner.h"
 #include "span/meta.h"
 
-enum { CLASS = CLASS_OF_96, STRANGERS = 3, PARCELS = 2000, AT_ENDS = 300000 };
+enum { CLASS = CLASS_OF_96, STRANGERS = 3, SLABS = 2000, AT_ENDS = 100000 };
 
 static struct hk_owner owner;
 
-static struct hk_parcel *parcel_with(uintptr_t mark)
+/* Inboxes ask of a slab only what its class is. */
+static struct hk_slab many_slabs[STRANGERS * SLABS], few_slabs[8];
+
+static struct hk_slab *slab_of(struct hk_slab *slabs, size_t i)
 {
-    struct hk_parcel *parcel = hk_parcel_new();
-    assert_non_null(parcel);
-    parcel->class = CLASS;
-    parcel->count = 1;
-    parcel->blocks[0] = (void *)mark;
-    return parcel;
+    slabs[i].class = CLASS;
+    return &slabs[i];
 }
 
 static void start(void)
@@ -29,13 +28,11 @@ static void start(void)
     hk_owner_open(&owner);
 }
 
-static size_t drop_chain(struct hk_parcel *chain)
+static size_t length(const struct hk_slab *chain)
 {
     size_t count = 0;
-    for (struct hk_parcel *next; chain != NULL; chain = next, count++) {
-        next = chain->next;
-        hk_parcel_drop(chain);
-    }
+    for (; chain != NULL; chain = hk_inbox_next(chain))
+        count++;
     return count;
 }
 
@@ -71,101 +68,127 @@ UNIT_TEST(no_more_numbers)
     assert_true(hk_owner_register(&many[got]));
 }
 
-UNIT_TEST(parcels)
-{
-    start();
-    size_t before = hk_parcels_bytes();
-    struct hk_parcel *first = parcel_with(1);
-    first->count = 9;
-    hk_parcel_drop(first);
-    struct hk_parcel *again = hk_parcel_new();
-    assert_ptr_equal(again, first);
-    assert_int_equal(again->count, 0);
-    assert_int_equal(hk_parcels_bytes(), before + sizeof *first);
-}
+static bool push(size_t i) { return hk_inbox_push(&owner, slab_of(few_slabs, i)); }
 
 /* The newest first, at most as many as wanted; what is not taken stays for the next time. */
-UNIT_TEST(post_and_take)
+UNIT_TEST(push_and_take)
 {
     start();
     assert_null(hk_inbox_take(&owner, CLASS, 10));
-    for (uintptr_t i = 1; i <= 5; i++)
-        assert_true(hk_inbox_post(&owner, parcel_with(i)));
+    for (size_t i = 1; i <= 5; i++)
+        assert_true(push(i));
+    assert_int_equal(hk_load(hk_queued_slabs[CLASS]), 5);
     assert_null(hk_inbox_take(&owner, CLASS + 1, 10));
-    struct hk_parcel *two = hk_inbox_take(&owner, CLASS, 2);
-    assert_int_equal(two->blocks[0], 5);
-    assert_int_equal(two->next->blocks[0], 4);
-    assert_null(two->next->next);
-    assert_true(hk_inbox_post(&owner, parcel_with(6)));
+    struct hk_slab *two = hk_inbox_take(&owner, CLASS, 2);
+    assert_ptr_equal(two, &few_slabs[5]);
+    assert_ptr_equal(hk_inbox_next(two), &few_slabs[4]);
+    assert_int_equal(length(two), 2);
+    assert_true(push(6));
     /* The backlog goes first, then what has come since. */
-    struct hk_parcel *rest = hk_inbox_take(&owner, CLASS, 10);
-    assert_int_equal(rest->blocks[0], 3);
-    assert_int_equal(drop_chain(rest), 3);
-    struct hk_parcel *late = hk_inbox_take(&owner, CLASS, 10);
-    assert_int_equal(late->blocks[0], 6);
-    assert_int_equal(drop_chain(late), 1);
+    struct hk_slab *rest = hk_inbox_take(&owner, CLASS, 10);
+    assert_ptr_equal(rest, &few_slabs[3]);
+    assert_int_equal(length(rest), 3);
+    assert_ptr_equal(hk_inbox_take(&owner, CLASS, 10), &few_slabs[6]);
     assert_null(hk_inbox_take(&owner, CLASS, 10));
     assert_int_equal(hk_load(owner.xpending), 0);
-    drop_chain(two);
+    assert_int_equal(hk_load(hk_queued_slabs[CLASS]), 0);
+}
+
+/* Who looks at each once and pushes it again comes to an end, whatever comes meanwhile. */
+UNIT_TEST(one_after_the_other)
+{
+    bool last = false;
+    size_t looked_at = 0;
+    start();
+    assert_null(hk_inbox_take_one(&owner, CLASS, &last));
+    for (size_t i = 1; i <= 5; i++)
+        assert_true(push(i));
+    for (; !last; looked_at++) {
+        struct hk_slab *slab = hk_inbox_take_one(&owner, CLASS, &last);
+        assert_non_null(slab);
+        assert_true(hk_inbox_push(&owner, slab));
+        if (looked_at == 2)
+            assert_true(push(6));
+    }
+    assert_int_equal(looked_at, 5);
+    assert_int_equal(length(hk_inbox_take(&owner, CLASS, 10)), 6);
+    assert_true(push(1));
+    assert_true(hk_try_lock(&owner.drain_lock));
+    assert_null(hk_inbox_take_one(&owner, CLASS, &last)); /* it does not wait */
+    hk_unlock(&owner.drain_lock);
 }
 
 UNIT_TEST(close_and_open)
 {
     start();
-    struct hk_parcel *last = parcel_with(1), *refused = parcel_with(2);
-    assert_true(hk_inbox_post(&owner, last));
+    assert_true(push(1));
     hk_inboxes_close(&owner);
-    assert_ptr_equal(hk_inbox_take(&owner, CLASS, 5), last);
-    assert_false(hk_inbox_post(&owner, refused));
-    assert_int_equal(refused->blocks[0], 2);
+    assert_ptr_equal(hk_inbox_take(&owner, CLASS, 5), &few_slabs[1]);
+    assert_false(push(2));
     hk_inboxes_close(&owner);
     assert_null(hk_inbox_take(&owner, CLASS, 5));
-    hk_inbox_open(&owner, CLASS);
-    assert_true(hk_inbox_post(&owner, refused));
-    assert_ptr_equal(hk_inbox_take(&owner, CLASS, 1), refused);
+    hk_owner_open(&owner);
+    assert_true(push(2));
+    assert_ptr_equal(hk_inbox_take(&owner, CLASS, 1), &few_slabs[2]);
+}
+
+/* In a fork child nothing that came is believed; only the survivor's are open. */
+UNIT_TEST(restart)
+{
+    static struct hk_owner other;
+    start();
+    assert_true(hk_owner_register(&other));
+    hk_owner_open(&other);
+    for (size_t i = 1; i <= 3; i++)
+        assert_true(push(i));
+    assert_true(hk_inbox_push(&other, slab_of(few_slabs, 4)));
+    assert_non_null(hk_inbox_take(&owner, CLASS, 1)); /* the others wait in the backlog */
+    hk_inboxes_restart(&owner);
+    assert_null(hk_inbox_take(&owner, CLASS, 10));
+    assert_null(hk_inbox_take(&other, CLASS, 10));
+    assert_int_equal(hk_load(hk_queued_slabs[CLASS]), 0);
+    assert_true(push(1));
+    assert_false(hk_inbox_push(&other, slab_of(few_slabs, 2)));
+    assert_int_equal(length(hk_inbox_take(&owner, CLASS, 10)), 1);
 }
 
 static _Atomic size_t strangers_done;
 static _Atomic size_t refused_at_the_end;
 
-static void *post_many(void *first)
+static void *push_many(void *first)
 {
-    for (uintptr_t i = 0; i < PARCELS; i++) {
-        struct hk_parcel *parcel = parcel_with((uintptr_t)first + i);
-        if (!hk_inbox_post(&owner, parcel)) {
-            hk_parcel_drop(parcel);
+    for (size_t i = 0; i < SLABS; i++)
+        if (!hk_inbox_push(&owner, slab_of(many_slabs, (uintptr_t)first + i)))
             atomic_fetch_add(&refused_at_the_end, 1);
-        }
-    }
     atomic_fetch_add(&strangers_done, 1);
     return NULL;
 }
 
-static size_t note_chain(struct hk_parcel *chain, unsigned char *seen)
+static size_t note_chain(const struct hk_slab *chain, const struct hk_slab *slabs, unsigned char *seen)
 {
-    for (struct hk_parcel *parcel = chain; parcel != NULL; parcel = parcel->next)
-        seen[(uintptr_t)parcel->blocks[0]]++;
-    return drop_chain(chain);
+    size_t count = 0;
+    for (; chain != NULL; chain = hk_inbox_next(chain), count++)
+        seen[chain - slabs]++;
+    return count;
 }
 
-/* Every parcel arrives once, or is refused, while the owner takes a few at a time and closes in the middle. */
+/* Every slab arrives once, or is refused, while the owner takes a few at a time and closes in the middle. */
 UNIT_TEST(many_strangers)
 {
-    static unsigned char seen[STRANGERS * PARCELS];
+    static unsigned char seen[STRANGERS * SLABS];
     pthread_t threads[STRANGERS];
     size_t got = 0;
     start();
     for (uintptr_t i = 0; i < STRANGERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, post_many, (void *)(i * PARCELS)), 0);
-    while (got < PARCELS && atomic_load(&strangers_done) < STRANGERS)
-        got += note_chain(hk_inbox_take(&owner, CLASS, 3), seen);
+        assert_int_equal(pthread_create(&threads[i], NULL, push_many, (void *)(i * SLABS)), 0);
+    while (got < SLABS && atomic_load(&strangers_done) < STRANGERS)
+        got += note_chain(hk_inbox_take(&owner, CLASS, 3), many_slabs, seen);
     hk_inboxes_close(&owner);
     for (int i = 0; i < STRANGERS; i++)
         pthread_join(threads[i], NULL);
-    got += note_chain(owner.backlog[CLASS], seen);
-    hk_inboxes_close(&owner);
-    assert_int_equal(got + atomic_load(&refused_at_the_end), STRANGERS * PARCELS);
-    for (size_t i = 0; i < STRANGERS * PARCELS; i++)
+    got += note_chain(owner.backlog[CLASS], many_slabs, seen);
+    assert_int_equal(got + atomic_load(&refused_at_the_end), STRANGERS * SLABS);
+    for (size_t i = 0; i < STRANGERS * SLABS; i++)
         assert_true(seen[i] <= 1);
 }
 
@@ -175,54 +198,52 @@ UNIT_TEST(steal)
     start();
     hk_store(owner.xawake, 100);
     assert_null(hk_inbox_steal(&owner, CLASS, 10, 100));
-    for (uintptr_t i = 1; i <= 3; i++)
-        assert_true(hk_inbox_post(&owner, parcel_with(i)));
+    for (size_t i = 1; i <= 3; i++)
+        assert_true(push(i));
     assert_null(hk_inbox_steal(&owner, CLASS, 10, 99));
     assert_null(hk_inbox_steal(&owner, CLASS + 1, 10, 100));
     assert_true(hk_try_lock(&owner.drain_lock));
     assert_null(hk_inbox_steal(&owner, CLASS, 10, 100));
     hk_unlock(&owner.drain_lock);
-    struct hk_parcel *two = hk_inbox_steal(&owner, CLASS, 2, 100);
-    assert_int_equal(two->blocks[0], 3);
-    assert_int_equal(drop_chain(two), 2);
-    assert_int_equal(drop_chain(hk_inbox_take(&owner, CLASS, 10)), 1);
+    struct hk_slab *two = hk_inbox_steal(&owner, CLASS, 2, 100);
+    assert_ptr_equal(two, &few_slabs[3]);
+    assert_int_equal(length(two), 2);
+    assert_int_equal(length(hk_inbox_take(&owner, CLASS, 10)), 1);
     assert_null(hk_inbox_steal(&owner, CLASS, 10, 100));
 }
 
 static _Atomic bool over;
-static unsigned char arrived[AT_ENDS];
+static _Atomic size_t stolen;
 
 static void *steal_until_over(void *unused)
 {
     while (!atomic_load(&over))
-        note_chain(hk_inbox_steal(&owner, CLASS, 1, UINT64_MAX), arrived);
+        atomic_fetch_add(&stolen, length(hk_inbox_steal(&owner, CLASS, 1, UINT64_MAX)));
     return unused;
 }
 
-/* A thread's end, again and again, while another one steals: what is closed stays so, and nothing is left behind. */
+/* A thread's end, again and again, while another one steals: what is closed stays so, and nothing is left behind or seen twice. */
 UNIT_TEST(a_thief_at_the_end)
 {
     pthread_t thief;
+    size_t taken = 0;
     start();
     assert_int_equal(pthread_create(&thief, NULL, steal_until_over, NULL), 0);
-    for (uintptr_t i = 0; i < AT_ENDS; i += 2) {
-        struct hk_parcel *refused = parcel_with(i);
-        assert_true(hk_inbox_post(&owner, parcel_with(i)));
-        assert_true(hk_inbox_post(&owner, parcel_with(i + 1)));
+    for (size_t i = 0; i < AT_ENDS; i += 2) {
+        assert_true(hk_inbox_push(&owner, slab_of(many_slabs, i % SLABS)));
+        assert_true(hk_inbox_push(&owner, slab_of(many_slabs, i % SLABS + 1)));
         hk_inboxes_close(&owner);
-        assert_false(hk_inbox_post(&owner, refused));
-        hk_parcel_drop(refused);
+        assert_false(push(1));
         while (hk_load(owner.xpending) != 0)
-            note_chain(hk_inbox_take(&owner, CLASS, 1), arrived);
+            taken += length(hk_inbox_take(&owner, CLASS, 1));
         hk_lock(&owner.drain_lock);
         assert_null(owner.backlog[CLASS]);
         hk_unlock(&owner.drain_lock);
-        hk_inbox_open(&owner, CLASS);
+        hk_owner_open(&owner);
     }
     atomic_store(&over, true);
     pthread_join(thief, NULL);
-    for (size_t i = 0; i < AT_ENDS; i++)
-        assert_int_equal(arrived[i], 1);
+    assert_int_equal(taken + atomic_load(&stolen), AT_ENDS);
 }
 
 int main(void)
@@ -230,9 +251,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers),
         cmocka_unit_test(no_more_numbers),
-        cmocka_unit_test(parcels),
-        cmocka_unit_test(post_and_take),
+        cmocka_unit_test(push_and_take),
+        cmocka_unit_test(one_after_the_other),
         cmocka_unit_test(close_and_open),
+        cmocka_unit_test(restart),
         cmocka_unit_test(many_strangers),
         cmocka_unit_test(steal),
         cmocka_unit_test(a_thief_at_the_end),

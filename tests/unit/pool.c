@@ -181,15 +181,12 @@ UNIT_TEST(stale_number)
     uint32_t id = hk_owner_end() - 1;
     hk_pool_purge();
     assert_true(hk_owner_rests(id));
-    struct hk_parcel *parcel = hk_parcel_new();
-    parcel->class = CLASS_OF_112;
-    parcel->count = 1;
-    assert_false(hk_inbox_post(hk_owner_by_id(id), parcel));
+    struct hk_slab slab = {.class = CLASS_OF_112};
+    assert_false(hk_inbox_push(hk_owner_by_id(id), &slab));
     assert_null(hk_inbox_take(hk_owner_by_id(id), CLASS_OF_112, 1));
     assert_null(hk_inbox_steal(hk_owner_by_id(id), CLASS_OF_112, 1, UINT64_MAX));
     assert_false(hk_owner_is_open(hk_owner_by_id(id)));
     assert_int_equal(resident_pages(id) == 0 || hk_owner_by_id(id)->id == 0, 1);
-    hk_parcel_drop(parcel);
 }
 
 /* What a thread's ring remembers of its end is not thrown away. */

@@ -209,7 +209,7 @@ UNIT_TEST(orphan_rest)
     struct hk_slab *gone = slab_with(32, blocks[0]), *half_gone = slab_with(4, blocks[1]);
     struct hk_slab *mine = unit_slab(CLASS, other->id);
     half_gone->free = 3; /* cut off in the middle of a change */
-    hk_registry_orphan_rest(other->id);
+    hk_registry_orphan_rest(other);
     assert_int_equal(owner_of(gone), HK_ORPHAN);
     assert_int_equal(owner_of(half_gone), HK_ORPHAN);
     assert_int_equal(half_gone->free, half_gone->blocks - 4);

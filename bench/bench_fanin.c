@@ -1,0 +1,87 @@
+/* B15: a collector: PRODUCERS threads allocate, sleep, and one thread frees all they made, one block of each by turns. Sizes are
+ * the producers' in turn. What a free costs must not depend on how many they are, or on whose blocks meet; and what was freed
+ * must not make the process larger. */
+#include "bench_common.h"
+
+#include <pthread.h>
+
+enum { MAX_SIZES = 4, MAX_PRODUCERS = 4096, STACK = 65536 };
+
+static struct {
+    unsigned producers, sizes;
+    uint64_t each; /* blocks of a producer */
+    size_t size[MAX_SIZES];
+    void **block; /* [producer][each] */
+    pthread_barrier_t built, over;
+} plan;
+
+static void *produce(void *number)
+{
+    uint64_t k = (uint64_t)(uintptr_t)number;
+    size_t size = plan.size[k % plan.sizes];
+    for (uint64_t i = 0; i < plan.each; i++)
+        memset(plan.block[k * plan.each + i] = bench_alloc(size), 1, size < 16 ? size : 16);
+    pthread_barrier_wait(&plan.built);
+    pthread_barrier_wait(&plan.over);
+    return NULL;
+}
+
+static void start_producers(pthread_t *threads)
+{
+    pthread_attr_t how;
+    pthread_attr_init(&how);
+    pthread_attr_setstacksize(&how, STACK);
+    pthread_barrier_init(&plan.built, NULL, plan.producers + 1);
+    pthread_barrier_init(&plan.over, NULL, plan.producers + 1);
+    for (unsigned k = 0; k < plan.producers; k++) {
+        int error = pthread_create(&threads[k], &how, produce, (void *)(uintptr_t)k);
+        if (error != 0)
+            bench_die("pthread_create: %s", strerror(error));
+    }
+    pthread_attr_destroy(&how);
+}
+
+static void free_by_turns(void)
+{
+    for (uint64_t i = 0; i < plan.each; i++)
+        for (unsigned k = 0; k < plan.producers; k++)
+            free(plan.block[k * plan.each + i]);
+}
+
+int main(int argc, char **argv)
+{
+    bench_args args = bench_args_read(argc, argv, "[PRODUCERS [OBJECTS [SIZE...]]]");
+    plan.producers = (unsigned)bench_arg_in(&args, 0, 64, 1, MAX_PRODUCERS);
+    uint64_t objects = bench_arg_in(&args, 1, 2000000, plan.producers, UINT64_MAX);
+    do
+        plan.size[plan.sizes] = bench_arg_in(&args, 2 + (int)plan.sizes, 64, 1, UINT32_MAX);
+    while (++plan.sizes < MAX_SIZES && *bench_arg_str(&args, 2 + (int)plan.sizes, "") != 0);
+    plan.each = objects / plan.producers;
+    objects = plan.each * plan.producers;
+    plan.block = bench_map(objects * sizeof *plan.block);
+    bench_touch_pages(plan.block, objects * sizeof *plan.block);
+
+    uint64_t idle_kib = bench_rss_now_kib();
+    pthread_t *threads = bench_map(plan.producers * sizeof *threads);
+    start_producers(threads);
+    pthread_barrier_wait(&plan.built);
+    uint64_t built_kib = bench_rss_now_kib();
+    bench_span span = bench_start();
+    free_by_turns();
+    span = bench_stop(span);
+    uint64_t freed_kib = bench_rss_now_kib();
+    pthread_barrier_wait(&plan.over);
+    for (unsigned k = 0; k < plan.producers; k++)
+        pthread_join(threads[k], NULL);
+
+    static bench_report report;
+    bench_report_begin(&report, &args);
+    bench_put_u64(&report, "producers", plan.producers);
+    bench_put_u64(&report, "idle_rss_kib", idle_kib);
+    bench_put_u64(&report, "built_rss_kib", built_kib - idle_kib);
+    bench_put_u64(&report, "freed_rss_kib", freed_kib - idle_kib);
+    bench_put_span(&report, span, objects);
+    bench_put_calls(&report, (bench_calls){objects, objects, 0});
+    bench_report_end(&report);
+    return 0;
+}

@@ -1,0 +1,147 @@
+#include "slab/remote.h"
+
+#include "base/bits.h"
+#include "base/fatal.h"
+
+static _Atomic int64_t xclean;
+
+static HK_COLD void refuse(const struct hk_slab *slab, unsigned word, uint64_t twice)
+{
+    size_t index = (size_t)word * 64 + hk_ctz64(twice);
+    hk_slab_invalid(HK_CALL_FLUSH, "block already free", (void *)(slab->start + index * slab->block_size));
+}
+
+/* Where no bit was set, to add is to set: one instruction, where a set that tells what was there is a loop. */
+void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits)
+{
+    uint64_t before = atomic_fetch_add_explicit(&slab->xremote[word], bits, memory_order_release);
+    if (HK_UNLIKELY((before & bits) != 0))
+        refuse(slab, word, before & bits);
+}
+
+/* In one step: between a count and a mark of their own, the slab could go. */
+bool hk_remote_count(struct hk_slab *slab, unsigned blocks)
+{
+    uint32_t before = hk_load(slab->xstate), after;
+    do
+        after = (before + blocks * HK_REMOTE_BLOCK) | HK_REMOTE_QUEUED;
+    while (!atomic_compare_exchange_weak_explicit(&slab->xstate, &before, after, memory_order_acq_rel, memory_order_relaxed));
+    return (before & HK_REMOTE_QUEUED) == 0;
+}
+
+void hk_remote_note_clean(struct hk_slab *slab, size_t bytes)
+{
+    hk_add(xclean, (int64_t)bytes - (int64_t)slab->gone_remote);
+    slab->gone_remote = (uint32_t)bytes;
+}
+
+size_t hk_remote_clean(void)
+{
+    int64_t bytes = hk_load(xclean);
+    return bytes > 0 ? (size_t)bytes : 0;
+}
+
+static void forget_look(struct hk_slab *slab)
+{
+    if (slab->gone_remote != 0)
+        hk_remote_note_clean(slab, 0);
+    slab->seen_remote = 0;
+}
+
+/* Before the bits are looked at: who counts from now on, queues the slab again. */
+static void unqueue(struct hk_slab *slab)
+{
+    forget_look(slab);
+    atomic_fetch_and_explicit(&slab->xstate, ~(uint32_t)HK_REMOTE_QUEUED, memory_order_acq_rel);
+}
+
+static uint64_t claim_word(struct hk_slab *slab, unsigned word)
+{
+    if (hk_load(slab->xremote[word]) == 0)
+        return 0;
+    return atomic_exchange_explicit(&slab->xremote[word], 0, memory_order_acquire);
+}
+
+static void uncount(struct hk_slab *slab, unsigned blocks)
+{
+    atomic_fetch_sub_explicit(&slab->xstate, blocks * HK_REMOTE_BLOCK, memory_order_acq_rel);
+}
+
+unsigned hk_remote_collect(struct hk_slab *slab)
+{
+    unsigned first = slab->first_word, got = 0;
+    unqueue(slab);
+    for (unsigned word = slab->words; word-- > 0;) {
+        uint64_t bits = claim_word(slab, word);
+        if (bits == 0)
+            continue;
+        if (HK_UNLIKELY((slab->freebits[word] & bits) != 0))
+            refuse(slab, word, slab->freebits[word] & bits);
+        slab->freebits[word] |= bits;
+        first = word < first ? word : first;
+        got += hk_popcount64(bits);
+    }
+    slab->first_word = (uint16_t)first;
+    slab->free = (uint16_t)(slab->free + got);
+    slab->pages &= HK_PAGES_FREED;
+    uncount(slab, got);
+    return got;
+}
+
+static unsigned claim_more(struct hk_slab *slab, uint64_t *bits)
+{
+    unsigned got = 0;
+    for (unsigned word = 0; word < slab->words; word++) {
+        uint64_t claimed = claim_word(slab, word);
+        if (HK_UNLIKELY((claimed & bits[word]) != 0))
+            refuse(slab, word, claimed & bits[word]);
+        bits[word] |= claimed;
+        got += hk_popcount64(claimed);
+    }
+    uncount(slab, got);
+    return got;
+}
+
+unsigned hk_remote_claim(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS])
+{
+    for (unsigned word = 0; word < slab->words; word++)
+        bits[word] = 0;
+    return claim_more(slab, bits);
+}
+
+unsigned hk_remote_let_go(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS])
+{
+    unqueue(slab);
+    return claim_more(slab, bits);
+}
+
+static void reset(struct hk_slab *slab, uint32_t state)
+{
+    if (hk_load(slab->xstate) != state)
+        hk_store(slab->xstate, state);
+    if (slab->seen_remote != 0 || slab->gone_remote != 0)
+        forget_look(slab);
+}
+
+bool hk_remote_restart(struct hk_slab *slab)
+{
+    unsigned blocks = 0;
+    for (unsigned word = 0; word < slab->words; word++)
+        blocks += hk_popcount64(hk_load(slab->xremote[word]));
+    reset(slab, blocks == 0 ? 0 : blocks * HK_REMOTE_BLOCK | HK_REMOTE_QUEUED);
+    return blocks != 0;
+}
+
+/* The owner may have been cut off between the two bitmaps: a bit in both is one block. */
+bool hk_remote_merge(struct hk_slab *slab)
+{
+    bool any = false;
+    for (unsigned word = 0; word < slab->words; word++) {
+        uint64_t bits = claim_word(slab, word);
+        if (bits != 0)
+            slab->freebits[word] |= bits;
+        any |= bits != 0;
+    }
+    reset(slab, 0);
+    return any;
+}

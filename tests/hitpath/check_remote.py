@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""What a free of another thread's block costs, and that it does not depend on whose blocks meet.    check_remote.py LIBRARY BENCH
+
+One thread frees by turns what others allocated (bench_fanin): instructions behind the hit path of free, counted exactly by
+callgrind, and the memory that the process holds before and after.
+"""
+import json
+import os
+import subprocess
+import sys
+
+import callgrind
+from locks import bound, over
+
+CANNOT_RUN = 77
+OBJECTS = 40000
+# Of each producer at least so many: the first 64 of each of many threads lie in slabs that they share (see registry.h), word beside word.
+EACH = 2000
+MIB = 1024
+# Sizes that two producers have: of one class, of neighbours, and 16 classes apart, where owner n of the one class met owner n + 1
+# of the other.
+PAIRS = ("16", "16 32", "16 512", "16 576", "48 640", "64", "64 80", "64 768")
+FANS = (2, 8, 64)
+CROWD = 256  # some of whose slabs meet in one entry of the outbox, which has 512
+SIZES = (16, 64, 576, 4096)
+
+
+def instructions(library: str, bench: str, producers: int, sizes: str) -> float:
+    """A free's, behind the hit path."""
+    each = max(OBJECTS // producers, EACH)
+    command = [f"{bench}/bench_fanin", str(producers), str(each * producers), *sizes.split()]
+    found = callgrind.profile(command, {"LD_PRELOAD": library}, "--toggle-collect=hk_free_slow")
+    return found.instructions(library) / (each * producers)
+
+
+def growth(library: str, bench: str, producers: int, size: int) -> float:
+    """RSS after all was freed, in percent of what it was before."""
+    objects = max(producers * 100, min(500_000, 256 * MIB * 1024 // size))
+    command = [f"{bench}/bench_fanin", "--json", str(producers), str(objects), str(size)]
+    ended = subprocess.run(command, env={**os.environ, "LD_PRELOAD": library}, capture_output=True, text=True, check=True)
+    found = json.loads(ended.stdout)
+    return 100 * found["freed_rss_kib"] / found["built_rss_kib"]
+
+
+def pairs(library: str, bench: str) -> list[str]:
+    found = {sizes: instructions(library, bench, 2, sizes) for sizes in PAIRS}
+    print(", ".join(f"{sizes}: {cost:.1f}" for sizes, cost in found.items()))
+    worst = max(found, key=found.__getitem__)
+    said = over("remote_free_instructions", found[worst], f"instructions of a remote free, sizes {worst}")
+    ratio = 100 * found[worst] / min(found.values())
+    return said + over("remote_pairs_percent", ratio, f"sizes {worst}, percent of the best pair")
+
+
+def fans(library: str, bench: str) -> list[str]:
+    found = {producers: instructions(library, bench, producers, "64") for producers in FANS}
+    print(", ".join(f"{producers} producers: {cost:.1f}" for producers, cost in found.items()))
+    if min(found.values()) < 10:
+        return ["fewer than 10 instructions are no free: the library was not counted"]
+    crowd = instructions(library, bench, CROWD, "64")
+    print(f"{CROWD} producers: {crowd:.1f}")
+    worst = 100 * max(found.values()) / found[2]
+    said = over("remote_fan_percent", worst, "instructions of a free, percent of those with two producers")
+    return said + over("remote_crowd_instructions", crowd, f"instructions of a free with {CROWD} producers")
+
+
+def memory(library: str, bench: str) -> list[str]:
+    said = []
+    for size in SIZES:
+        found = {producers: growth(library, bench, producers, size) for producers in (*FANS, CROWD, 1024)}
+        print(f"{size} B: " + ", ".join(f"{producers}: {percent:.0f} %" for producers, percent in found.items()))
+        said += over("remote_memory_percent", max(found.values()), f"RSS when {size} B blocks are freed, percent of before")
+    return said
+
+
+def main(library: str, bench: str) -> int:
+    if callgrind.VALGRIND is None:
+        print(callgrind.MISSING)
+        return CANNOT_RUN
+    said = pairs(library, bench) + fans(library, bench) + memory(library, bench)
+    print("\n".join(said) if said else f"at most {bound('remote_free_instructions')} instructions")
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))
