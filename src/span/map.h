@@ -124,6 +124,9 @@ HK_INLINE _Atomic(struct hk_slab *) *hk_map_slab(uintptr_t address)
     return &hk_map_super(address)->xslab[(address >> HK_UNIT_SHIFT) % HK_SUPER_UNITS];
 }
 
+/* May its super be looked at? */
+HK_INLINE bool hk_map_covers(uintptr_t address) { return hk_map_route_by_root(address) != NULL; }
+
 /* The route of any address at all: 0 if it is not HAKMEM's. */
 HK_INLINE uint32_t hk_map_lookup(uintptr_t address)
 {

@@ -58,6 +58,8 @@ static void window_agrees(uintptr_t address)
 
 UNIT_TEST(window)
 {
+    if (UNIT_UNDER_TSAN)
+        return;
     assert_true(hk_map_init());
     assert_int_equal(hk_window.covered, 0);
     uintptr_t first = hk_window_first();
@@ -73,6 +75,8 @@ UNIT_TEST(window)
 /* The window grows leaf by leaf, also over leaves that are skipped; not without end. */
 UNIT_TEST(window_grows)
 {
+    if (UNIT_UNDER_TSAN)
+        return;
     assert_true(hk_map_init());
     hk_window_open();
     assert_true(hk_map_cover(hk_window_first(), HK_SUPER));
@@ -90,6 +94,8 @@ UNIT_TEST(window_grows)
 /* What does not fit into the window any more is found by the root alone. */
 UNIT_TEST(window_stopped)
 {
+    if (UNIT_UNDER_TSAN)
+        return;
     assert_true(hk_map_init());
     hk_window_open();
     assert_true(hk_map_cover(hk_window_first(), HK_SUPER));
@@ -105,6 +111,8 @@ UNIT_TEST(window_stopped)
 /* A heap of 1 TiB, some of it in the window and some of it not. */
 UNIT_TEST(a_tebibyte)
 {
+    if (UNIT_UNDER_TSAN)
+        return;
     assert_true(hk_map_init());
     hk_window_open();
     for (uintptr_t at = hk_window_first(); at < hk_window_first() + 1024 * HK_GIB; at += HK_GIB) {

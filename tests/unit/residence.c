@@ -7,6 +7,7 @@
 #include "front/cache.h"
 #include "hakmem.h"
 #include "report/residence.h"
+#include "span/map.h"
 
 static struct hk_census census;
 static struct hk_residence before, now;
@@ -28,9 +29,12 @@ static void look(struct hk_residence *residence)
         assert_true(residence->parts[part] <= census.parts[part]);
 }
 
+static bool elsewhere; /* no address can be chosen: the heap lies among the program's mappings */
+
 static void start(void)
 {
     unit_start();
+    assert_int_equal(hk_window_first() == 0, elsewhere || UNIT_UNDER_TSAN);
     look(&before);
 }
 
@@ -53,6 +57,18 @@ UNIT_TEST(big)
     touch(block + 3 * HK_MIB, 5 * HK_PAGE); /* as the block's last use may have */
     assert_int_equal(more(HK_PART_big_live), 2 * HK_MIB);
     assert_int_equal(more(HK_PART_big_cached), 5 * HK_PAGE);
+}
+
+/* Most leaves of the window around the program's mappings have no supers: none may be looked at. */
+UNIT_TEST(big_elsewhere)
+{
+    elsewhere = fake_os.places_taken = true;
+    start();
+    char *block = hak_malloc(8 * HK_MIB), *small = hak_malloc(HK_UNIT);
+    touch(block, 2 * HK_MIB);
+    touch(small, 5 * HK_PAGE);
+    assert_int_equal(more(HK_PART_big_live), 2 * HK_MIB);
+    assert_int_equal(more(HK_PART_live), 5 * HK_PAGE);
 }
 
 /* Every other page: the kernel counts only those. */
@@ -189,6 +205,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(big),
+        cmocka_unit_test(big_elsewhere),
         cmocka_unit_test(read_only_pages),
         cmocka_unit_test(large_then_idle),
         cmocka_unit_test(within_a_slab),

@@ -150,6 +150,8 @@ UNIT_TEST(growth_refused)
 /* Where no address can be chosen, the heap grows where the system says. */
 UNIT_TEST(growth_elsewhere)
 {
+    if (UNIT_UNDER_TSAN)
+        return;
     start();
     uintptr_t in_window = get(HK_SUPER_UNITS);
     assert_true(in_window - hk_window_first() < HK_GIB);
@@ -166,6 +168,8 @@ UNIT_TEST(growth_elsewhere)
 /* The window goes on behind what lies in its way. */
 UNIT_TEST(growth_around_an_obstacle)
 {
+    if (UNIT_UNDER_TSAN)
+        return;
     start();
     uintptr_t first = get(HK_SUPER_UNITS), last = first;
     assert_int_equal(hk_os.map_at((void *)(first + HK_SUPER), HK_SUPER), HK_PLACED);
@@ -180,6 +184,8 @@ UNIT_TEST(growth_around_an_obstacle)
 /* What is unmapped is mapped again where it was, before the heap goes on; unless something else lies there by then. */
 UNIT_TEST(unmapped_and_back)
 {
+    if (UNIT_UNDER_TSAN)
+        return;
     start();
     uintptr_t at[6], fence = 0;
     for (int i = 0; i < 6; i++)

@@ -97,6 +97,8 @@ static void assert_gives_die(void *block, const char *what, unsigned size)
 
 UNIT_TEST(mistakes)
 {
+    if (UNIT_UNDER_TSAN)
+        return;
     struct hk_slab *slab = make(CLASS_OF_1280);
     char *blocks[20];
     hk_slab_take(slab, (void **)blocks + 20, 20);
@@ -123,6 +125,8 @@ UNIT_TEST(not_ours)
 
 UNIT_TEST(cut_small)
 {
+    if (UNIT_UNDER_TSAN)
+        return;
     hk_options.slab_blocks = 5;
     struct hk_slab *slab = make(CLASS_OF_64);
     assert_int_equal(slab->blocks, 5);

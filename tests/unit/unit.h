@@ -20,6 +20,14 @@ enum {
 #undef HK_CLASS
 };
 
+/* The thread sanitizer lets no address be chosen; and it has a thread of its own, so that a forked child makes orphans of slabs whose
+ * owner it does not know. Tests that are about either have nothing to see there. */
+#ifdef __SANITIZE_THREAD__
+enum { UNIT_UNDER_TSAN = 1 };
+#else
+enum { UNIT_UNDER_TSAN = 0 };
+#endif
+
 /* UNIT_TEST(name) { ... } is what cmocka_unit_test(name) runs. */
 #define UNIT_TEST(name)                                                                                                \
     static void name##_body(void);                                                                                     \

@@ -169,6 +169,8 @@ UNIT_TEST(refused_resize)
 /* No memory for the tables: one line, and the heap works. */
 UNIT_TEST(no_memory)
 {
+    if (UNIT_UNDER_TSAN)
+        return;
     hk_options.heap_sample = 1;
     fake_os_capture();
     fake_os_refuse(fake_refuse_map);
