@@ -263,6 +263,8 @@ HK_NOINLINE void hk_free_slow(void *block)
     if (passed_on(block))
         return;
     uint32_t route = hk_hit_route(block);
+    if (HK_UNLIKELY(route == 0))
+        route = route_unseen(block);
     if (HK_UNLIKELY(route == 0) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
         free_at_the_edge(HK_CALL_FREE, block);
     else
