@@ -342,7 +342,7 @@ static size_t extent(enum hk_call call, const void *block, bool *foreign)
     if (readable == SIZE_MAX)
         readable = hk_foreign_readable(block);
     if (readable == 0)
-        hk_slab_invalid(call, "pointer not from this allocator", block);
+        hk_slab_invalid(call, hk_cache_foreign_fault(block), block);
     return readable;
 }
 

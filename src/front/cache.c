@@ -435,12 +435,17 @@ static void free_common(struct hk_cache *cache, unsigned class, void *block)
         send_to_orphan(cache, block);
 }
 
+HK_COLD const char *hk_cache_foreign_fault(const void *p)
+{
+    return hk_big_holds(p) ? "pointer inside a block" : "pointer not from this allocator";
+}
+
 HK_COLD void hk_cache_free_foreign(enum hk_call call, void *block)
 {
     if (hk_dawn_size(block) != SIZE_MAX)
         return;
     if (hk_foreign_readable(block) == 0)
-        hk_slab_invalid(call, "pointer not from this allocator", block);
+        hk_slab_invalid(call, hk_cache_foreign_fault(block), block);
     HK_COUNT(foreign_frees, 1);
 }
 

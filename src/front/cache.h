@@ -70,6 +70,8 @@ void *hk_cache_alloc(struct hk_cache *cache, unsigned class, size_t size);
 void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route);
 /* The same for a pointer that the map knows nothing of; the end, if that is no block of another allocator's either. */
 void hk_cache_free_foreign(enum hk_call call, void *block);
+/* What is wrong with a pointer that the map does not know: the message's words. */
+const char *hk_cache_foreign_fault(const void *p);
 
 /* The calling thread has just had so many bytes mapped for a big block, or had one grow by them. */
 void hk_cache_grew(struct hk_cache *cache, size_t bytes);

@@ -718,6 +718,15 @@ void *hk_big_resize(void *block, size_t size)
     return resize(slab, hk_align_up(size, HK_PAGE));
 }
 
+bool hk_big_holds(const void *p)
+{
+    hk_lock(&big.lock);
+    const struct hk_slab *slab = hk_extents_below(&big.extents, (uintptr_t)p + 1);
+    bool holds = slab != NULL && (uintptr_t)p - slab->start < slab->bytes;
+    hk_unlock(&big.lock);
+    return holds;
+}
+
 size_t hk_big_mapped(void) { return hk_load(hk_held.xbigs); }
 
 void hk_big_total(struct hk_big_totals *totals)

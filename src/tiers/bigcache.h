@@ -35,6 +35,9 @@ size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms);
  * which a growing buffer is about to want, go after these, and only where the delay is 0. Returns bytes. */
 size_t hk_big_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
 
+/* Does the address lie in the mapping of a big block, wherever in it? */
+bool hk_big_holds(const void *p);
+
 /* Bytes mapped: what is in use, spare or cached. */
 size_t hk_big_mapped(void);
 

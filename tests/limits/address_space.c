@@ -84,7 +84,7 @@ static int locked(void)
     say("locked_kib", procinfo_locked_kib());
     say("tables_kib", procinfo_tables_kib());
     for (size_t i = 0; i < 64; i++) {
-        block[i] = malloc(1 * KIB << i % 5);
+        block[i] = malloc((size_t)KIB << i % 5);
         got += block[i] != NULL;
     }
     for (size_t i = 0; i < 64; i++)

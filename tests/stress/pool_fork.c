@@ -29,7 +29,7 @@ static void *live(void *argument)
     unsigned char *block[BLOCKS];
     size_t me = (size_t)argument;
     for (size_t i = 0; i < BLOCKS; i++) {
-        size_t size = 16 << i % 9;
+        size_t size = (size_t)16 << i % 9;
         block[i] = malloc(size);
         CHECK(block[i] != NULL, "%zu bytes", size);
         pattern_fill(block[i], size, me + i);

@@ -49,7 +49,7 @@ UNIT_TEST(nearest_of_all)
         if (inside[n])
             make(n, size_of_all_kinds(&rng), rng_below(&rng, 64) * HK_UNIT);
         size_t bytes = size_of_all_kinds(&rng);
-        struct hk_want want = {bytes, bytes * (1 + rng_below(&rng, 4)), HK_PAGE << rng_below(&rng, 6)};
+        struct hk_want want = {bytes, bytes * (1 + rng_below(&rng, 4)), (size_t)HK_PAGE << rng_below(&rng, 6)};
         const struct hk_slab *best = hk_fitting_nearest(&fitting, &want, NULL), *right = expected(&want);
         assert_int_equal(best != NULL, right != NULL);
         found += best != NULL;
