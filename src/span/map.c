@@ -87,6 +87,7 @@ static bool window_around(size_t leaves)
     window.base = here - hk_min(here, below);
     window.first = 0;
     window.supers = NULL;
+    window.supers_from = window.supers_to = 0;
     window.leaves = leaves;
     return true;
 }

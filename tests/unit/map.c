@@ -132,6 +132,7 @@ UNIT_TEST(no_place_to_choose)
     assert_int_equal(hk_window_first(), 0);
     nothing_is_anywhere();
     hk_window_open();
+    assert_int_equal(hk_window.flat, 0);
     char *here = hk_os.map(HK_PAGE);
     assert_non_null(here);
     uintptr_t at = (uintptr_t)here / HK_LEAF * HK_LEAF + HK_SUPER + 7 * HK_UNIT;
