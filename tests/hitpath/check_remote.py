@@ -43,16 +43,16 @@ def growth(library: str, bench: str, producers: int, size: int) -> float:
     return 100 * found["freed_rss_kib"] / found["built_rss_kib"]
 
 
-def per_free(library: str) -> str:
-    """The lock for what the library was compiled by."""
-    return "remote_free_instructions" + ("_by_clang" if compiler(library).startswith("clang") else "")
+def lock(name: str, library: str) -> str:
+    """The one for what the library was compiled by."""
+    return name + ("_by_clang" if compiler(library).startswith("clang") else "")
 
 
 def pairs(library: str, bench: str) -> list[str]:
     found = {sizes: instructions(library, bench, 2, sizes) for sizes in PAIRS}
     print(", ".join(f"{sizes}: {cost:.1f}" for sizes, cost in found.items()))
     worst = max(found, key=found.__getitem__)
-    said = over(per_free(library), found[worst], f"instructions of a remote free, sizes {worst}")
+    said = over(lock("remote_free_instructions", library), found[worst], f"instructions of a remote free, sizes {worst}")
     ratio = 100 * found[worst] / min(found.values())
     return said + over("remote_pairs_percent", ratio, f"sizes {worst}, percent of the best pair")
 
@@ -66,7 +66,7 @@ def fans(library: str, bench: str) -> list[str]:
     print(f"{CROWD} producers: {crowd:.1f}")
     worst = 100 * max(found.values()) / found[2]
     said = over("remote_fan_percent", worst, "instructions of a free, percent of those with two producers")
-    return said + over("remote_crowd_instructions", crowd, f"instructions of a free with {CROWD} producers")
+    return said + over(lock("remote_crowd_instructions", library), crowd, f"instructions of a free with {CROWD} producers")
 
 
 def memory(library: str, bench: str) -> list[str]:
@@ -83,7 +83,7 @@ def main(library: str, bench: str) -> int:
         print(callgrind.MISSING)
         return CANNOT_RUN
     said = pairs(library, bench) + fans(library, bench) + memory(library, bench)
-    print("\n".join(said) if said else f"at most {bound(per_free(library))} instructions")
+    print("\n".join(said) if said else f"at most {bound(lock('remote_free_instructions', library))} instructions")
     return 1 if said else 0
 
 
