@@ -39,7 +39,7 @@ static struct {
     uintptr_t first; /* where the heap begins in it; 0: where the system says */
     _Atomic uint32_t *routes;
     size_t leaves; /* whose routes are mapped */
-    bool grows;
+    size_t most;   /* leaves: beyond lies a leaf with tables of its own, or something else where the routes would */
     struct hk_super *supers;       /* NULL: they lie elsewhere, leaf by leaf */
     size_t supers_from, supers_to; /* those that are mapped */
 } window;
@@ -72,9 +72,9 @@ static bool choose_window(void)
     window.routes = (void *)(window.base - ROOM_FOR_ROUTES);
     window.supers = (void *)(window.base - ROOM_FOR_ROUTES - ROOM_FOR_SUPERS);
     window.supers_from = window.supers_to = hk_align_down(random % OFFSETS, HK_PAGE / sizeof(struct hk_super));
-    window.grows = hk_os.map_at((void *)window.routes, ROUTES_OF_LEAF) == HK_PLACED;
     window.leaves = 1;
-    return window.grows;
+    window.most = WINDOW_LEAVES;
+    return hk_os.map_at((void *)window.routes, ROUTES_OF_LEAF) == HK_PLACED;
 }
 
 /* Where no address can be chosen: around the one that the system has just given. */
@@ -88,7 +88,7 @@ static bool window_around(size_t leaves)
     window.first = 0;
     window.supers = NULL;
     window.supers_from = window.supers_to = 0;
-    window.leaves = leaves;
+    window.leaves = window.most = leaves;
     return true;
 }
 
@@ -140,10 +140,7 @@ static bool has_routes(size_t leaves)
         return true;
     size_t more = leaves - window.leaves;
     char *end = (char *)window.routes + window.leaves * ROUTES_OF_LEAF;
-    if (!window.grows || more > LEAVES_SKIPPED)
-        return false;
-    window.grows = map_more(end, more * ROUTES_OF_LEAF);
-    if (!window.grows)
+    if (leaves > window.most || more > LEAVES_SKIPPED || !map_more(end, more * ROUTES_OF_LEAF))
         return false;
     window.leaves = leaves;
     show_window();
@@ -184,7 +181,7 @@ static bool is_flat(size_t number, const struct hk_leaf *leaf)
     return window.supers != NULL && leaf->supers == window.supers + number * HK_LEAF_SUPERS;
 }
 
-/* With tables of its own, but for the routes where the window has them. */
+/* With tables of its own, but for the routes where the window has them; else the window never comes to it. */
 static bool cover_alone(size_t number, struct hk_leaf *leaf)
 {
     bool has_window = window.supers == NULL && number < window.leaves;
@@ -193,6 +190,8 @@ static bool cover_alone(size_t number, struct hk_leaf *leaf)
     if (table == NULL)
         return false;
     map.mapped += size;
+    if (number >= window.leaves)
+        window.most = hk_min(window.most, number);
     enter_leaf(leaf, (void *)table, has_window ? window.routes + number * HK_LEAF_UNITS : (void *)(table + SUPERS_OF_LEAF));
     return true;
 }
@@ -204,7 +203,7 @@ static bool cover_leaf(size_t number, struct hk_leaf *leaf, size_t from, size_t 
     if (leaf->supers != NULL && !flat)
         return true;
     size_t first = number * HK_LEAF_SUPERS;
-    if (window.supers == NULL || number >= WINDOW_LEAVES || !has_routes(number + 1))
+    if (window.supers == NULL || !has_routes(number + 1))
         return !flat && cover_alone(number, leaf);
     if (!has_supers(first + from, first + to))
         return false;

@@ -108,6 +108,29 @@ UNIT_TEST(window_stopped)
     assert_int_equal(hk_window.covered, HK_LEAF);
 }
 
+/* A leaf far ahead has tables of its own; the window that grows towards it must not come to stand before them. */
+UNIT_TEST(window_meets_a_leaf_of_its_own)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    assert_true(hk_map_init());
+    hk_window_open();
+    uintptr_t far_off = hk_window.base + 100 * HK_LEAF;
+    assert_true(hk_map_cover(hk_window_first(), 1));
+    assert_true(hk_map_cover(far_off, HK_UNIT));
+    hk_map_assign(far_off, 1, 0x40, a_slab(7));
+    for (size_t leaf = 1; leaf < 150; leaf++) {
+        uintptr_t at = hk_window.base + leaf * HK_LEAF + 3 * HK_UNIT;
+        assert_true(hk_map_cover(at, HK_UNIT));
+        hk_map_assign(at, 1, 0x60, a_slab(leaf));
+        assert_int_equal(hk_map_lookup(far_off), 0x40);
+        assert_ptr_equal(hk_load(*hk_map_slab(far_off)), a_slab(7));
+        assert_int_equal(hk_map_lookup(at), 0x60);
+        assert_ptr_equal(hk_load(*hk_map_slab(at)), a_slab(leaf));
+    }
+    assert_int_equal(hk_window.covered, 100 * HK_LEAF);
+}
+
 /* A heap of 1 TiB, some of it in the window and some of it not. */
 UNIT_TEST(a_tebibyte)
 {
@@ -187,7 +210,7 @@ UNIT_TEST(tables_are_listed)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(window),         cmocka_unit_test(window_grows),       cmocka_unit_test(window_stopped),
+        cmocka_unit_test(window),         cmocka_unit_test(window_grows),       cmocka_unit_test(window_stopped), cmocka_unit_test(window_meets_a_leaf_of_its_own),
         cmocka_unit_test(a_tebibyte),     cmocka_unit_test(no_place_to_choose), cmocka_unit_test(address_limit),
         cmocka_unit_test(all_refused_and_then_not), cmocka_unit_test(tables_are_listed),
     };
