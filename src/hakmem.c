@@ -22,6 +22,7 @@
 #include "span/held.c"
 #include "span/growth.c"
 #include "span/runs.c"
+#include "span/thp.c"
 #include "slab/slab.c"
 #include "slab/remote.c"
 #include "slab/pages.c"

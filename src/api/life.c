@@ -15,6 +15,7 @@
 #include "span/map.h"
 #include "span/meta.h"
 #include "span/runs.h"
+#include "span/thp.h"
 #include "tiers/bigcache.h"
 
 /* Key destructors run in up to four rounds. The cache outlives the first, in which the program's own destructors free what
@@ -54,6 +55,7 @@ static bool step_options(void)
 static bool step_lists(void)
 {
     hk_slabs_init();
+    hk_thp_init();
     hk_runs_init();
     hk_registry_init();
     hk_big_init();

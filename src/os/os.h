@@ -45,6 +45,8 @@ struct hk_os {
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
     /* Asks for (or against) huge pages; advice only. */
     bool (*advise_huge)(void *p, size_t size, bool wanted);
+    /* Takes memory off its huge page, of which [p, p + size) is about to be given back: what is in that range is lost. */
+    void (*split_huge)(void *p, size_t size);
     /* Monotonic, cheap, coarse. */
     uint64_t (*clock_ms)(void);
     /* Monotonic, fine: what happened first? */

@@ -149,6 +149,12 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
     return r == 0;
 }
 
+/* MADV_DONTNEED only notes that the page could be split, and the system keeps all of it until memory is short; MADV_FREE splits. */
+static void linux_split_huge(void *p, size_t size)
+{
+    KEEPING_ERRNO((void)hk_passed_madvise(p, size, MADV_FREE));
+}
+
 static uint64_t linux_clock_ms(void)
 {
     struct timespec now = {0, 0};
@@ -425,6 +431,7 @@ struct hk_os hk_os = {
     .purge = linux_purge,
     .remap = linux_remap,
     .advise_huge = linux_advise_huge,
+    .split_huge = linux_split_huge,
     .clock_ms = linux_clock_ms,
     .clock_ns = linux_clock_ns,
     .pause = linux_pause,

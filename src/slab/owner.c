@@ -119,6 +119,7 @@ void hk_owner_open(struct hk_owner *owner)
         owner->shelves[class].slabs = 0;
         hk_store_release(owner->xinbox[class], NOTHING);
     }
+    owner->slabs = 0;
     owner->sweep.at = NULL;
     owner->sweep_class = owner->sweep_left = 0;
     owner->sweep_pays = false;

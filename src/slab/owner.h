@@ -48,6 +48,7 @@ struct hk_owner {
     unsigned sweep_left;     /* shelves to go */
     struct hk_walk sweep;
     struct hk_shelf shelves[HK_CLASSES];
+    uint32_t slabs; /* on all shelves */
     /* of whoever drains, under the lock */
     struct hk_lock drain_lock;
     struct hk_slab *backlog[HK_CLASSES]; /* taken from the inbox, not yet looked at */

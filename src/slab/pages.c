@@ -67,7 +67,7 @@ static size_t purge(struct hk_slab *slab, const struct range *range)
     size_t bytes = has_gone(slab, range) ? 0 : length;
     HK_COUNT(purges, 1);
     HK_TRACE(&hk_ring_shared, purge, length, range->start);
-    if (!hk_os.purge((void *)range->start, length))
+    if (!hk_run_purge(range->start, length))
         return 0;
     hk_slab_note_clean(slab, (uint16_t)(slab->clean | parts_in(slab, range)));
     hk_reuse_idled(bytes);
@@ -102,7 +102,7 @@ static bool held_together(uint32_t route, uint32_t other)
 static bool worth_a_split(const struct hk_slab *slab)
 {
     size_t free;
-    if (!hk_runs_on_huge_pages(slab->start, &free))
+    if (!hk_runs_on_huge_page(slab->start, &free))
         return true;
     uint32_t route = hk_map_lookup(slab->start);
     uintptr_t super = hk_align_down(slab->start, HK_SUPER);
@@ -217,7 +217,7 @@ size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, s
         sweep->effort -= HK_EFFORT_OF_CALL;
         HK_COUNT(purges, 1);
         HK_TRACE(&hk_ring_shared, purge, length, range.start);
-        bytes += hk_os.purge((void *)range.start, length) ? length : 0;
+        bytes += hk_run_purge(range.start, length) ? length : 0;
     }
     HK_COUNT(purged_bytes, bytes);
     HK_COUNT(purged_remote, bytes);

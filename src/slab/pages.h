@@ -22,7 +22,6 @@ struct hk_sweep {
 
 /* No lock is held for more: one system call, or a look at so many slabs that need none. */
 enum { HK_EFFORT_OF_CALL = 16, HK_EFFORT_OF_HOLD = HK_EFFORT_OF_CALL, HK_LOOKS_OF_HOLD = 16 };
-enum { HK_PART_WORTH_A_SPLIT = 4 }; /* of a huge page: a quarter */
 
 enum hk_swept { HK_SWEPT_NOTHING, HK_SWEPT_PAGES, HK_SWEPT_IN_PART };
 

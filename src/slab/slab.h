@@ -48,6 +48,7 @@ struct hk_slab {
     uint16_t words; /* of freebits, and of xremote */
     uint8_t class;
     bool altered; /* a big block, under its lock: the program has changed its mapping */
+    bool huge;    /* a big block: huge pages were asked for */
     _Atomic bool xcommon;    /* an orphan that threads share, and nobody adopts (see registry.h) */
     _Atomic uint32_t xowner; /* as its routes say */
     _Atomic uint64_t *xremote; /* bit i is set while block i is freed by a stranger, and nobody has claimed it (see remote.h) */

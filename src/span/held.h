@@ -14,9 +14,11 @@ struct hk_held {
 };
 extern struct hk_held hk_held;
 
+HK_INLINE size_t hk_held_bytes(void) { return hk_load(hk_held.xunits) + hk_load(hk_held.xbigs); }
+
 HK_INLINE bool hk_held_allows(size_t more)
 {
-    return hk_options.limit == 0 || hk_load(hk_held.xunits) + hk_load(hk_held.xbigs) + more <= hk_options.limit;
+    return hk_options.limit == 0 || hk_held_bytes() + more <= hk_options.limit;
 }
 
 /* RLIMIT_AS as it is now, in bytes; SIZE_MAX if there is none. */

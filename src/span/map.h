@@ -47,9 +47,11 @@ struct hk_super {
     uint32_t aged;    /* free and dirty units that purge has passed by once */
     uint32_t purged;  /* free units whose pages were given back */
     uint32_t unmapped; /* units that were HAKMEM's */
+    uint32_t staked;  /* units in use that may turn out sparse */
+    uint32_t fresh;   /* free units that came with a huge page, and that nobody has used yet */
     uint16_t longest; /* the list that it is on: the longest run of free units */
     uint8_t use;      /* the kind of run that it serves */
-    bool huge;        /* huge pages were asked for */
+    _Atomic bool xhuge; /* it stands on a huge page, or will when it is touched; set while all its units are free */
     uint64_t idle_since;
     uint64_t freed_at;     /* when a unit last came free */
     struct hk_link by_run;

@@ -11,10 +11,12 @@
 #include "span/growth.h"
 #include "span/held.h"
 #include "span/map.h"
+#include "span/thp.h"
 
 #define SMALLEST_GROWTH (2 * HK_MIB)
 #define SCARCE_GROWTH (256 * HK_KIB)
 #define LARGEST_GROWTH (32 * HK_MIB)
+enum { PART_AT_STAKE = 16 };
 
 struct arena {
     uint64_t listed; /* bit n: by_run[n] is not empty */
@@ -28,6 +30,7 @@ static struct {
     struct hk_list by_age;
     struct hk_list holes; /* supers with unmapped units: their addresses are used first when the heap grows again */
     size_t mapped, free_units, free_dirty_units;
+    size_t staked_units;
 } runs = {.lock = HK_LOCK_INIT(HK_RANK_RUNS)};
 
 static void unlist(struct hk_super *super)
@@ -71,15 +74,37 @@ static unsigned unit_in_super(uintptr_t address) { return (unsigned)(address >> 
 
 static void note_reuse(const struct hk_super *super, uint32_t units)
 {
-    uint32_t back = units & (super->dirty | super->purged);
+    uint32_t back = units & (super->dirty | super->purged) & ~super->fresh;
     uint64_t now = hk_reuse_now();
     if (back != 0)
         hk_reuse_back(now - hk_min(now, super->freed_at), hk_popcount64(back) * HK_UNIT);
 }
 
+static void begin_ageing(struct hk_super *super)
+{
+    super->idle_since = hk_os.clock_ms();
+    if (hk_link_linked(&super->by_age))
+        hk_link_remove(&super->by_age);
+    hk_list_push_back(&runs.by_age, &super->by_age);
+}
+
+/* The first touch makes all of a huge page resident. */
+static void touch_huge_page(struct hk_super *super)
+{
+    super->fresh = super->free;
+    super->dirty = super->owned;
+    runs.free_dirty_units += hk_popcount64(super->free);
+    count_dirty((int)hk_popcount64(super->owned));
+}
+
 static void use_units(struct hk_super *super, uint32_t units)
 {
+    if (hk_load(super->xhuge) && super->dirty == 0)
+        touch_huge_page(super);
     note_reuse(super, units);
+    super->fresh &= ~units;
+    if (super->fresh != 0)
+        begin_ageing(super);
     runs.free_units -= hk_popcount64(units);
     runs.free_dirty_units -= hk_popcount64(units & super->dirty);
     count_dirty((int)hk_popcount64(units & ~super->dirty));
@@ -96,13 +121,13 @@ static uint32_t idle_units(const struct hk_super *super) { return super->free & 
 static void release_units(struct hk_super *super, uint32_t units)
 {
     hk_assert((super->free & units) == 0 && (super->owned & units) == units);
+    runs.staked_units -= hk_popcount64(units & super->staked);
+    super->staked &= ~units;
     runs.free_units += hk_popcount64(units);
     runs.free_dirty_units += hk_popcount64(units & super->dirty);
     super->free |= units;
-    if (idle_units(super) != 0 && !hk_link_linked(&super->by_age)) {
-        super->idle_since = hk_os.clock_ms();
-        hk_list_push_back(&runs.by_age, &super->by_age);
-    }
+    if (idle_units(super) != 0 && !hk_link_linked(&super->by_age))
+        begin_ageing(super);
     relist(super);
 }
 
@@ -112,7 +137,7 @@ static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
     for (size_t at = 0; at < size; at += HK_UNIT) {
         struct hk_super *super = hk_map_super(address + at);
         uint32_t unit = (uint32_t)1 << unit_in_super(address + at);
-        super->huge = huge; /* before anything is read: a page that is read first costs two faults */
+        hk_store(super->xhuge, huge); /* before anything is read: a page that is read first costs two faults */
         HK_READ_NO_EARLIER();
         if (super->owned == 0) {
             super->start = hk_align_down(address + at, HK_SUPER);
@@ -131,12 +156,29 @@ static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
 static bool wants_huge_pages(const struct arena *arena)
 {
     bool dense = arena == &runs.arenas[HK_USE_DENSE];
-    return dense && HK_POLICY(huge_pages_from) != 0 && arena->mapped >= HK_POLICY(huge_pages_from);
+    return dense && hk_thp_serves() && HK_POLICY(huge_pages_from) != 0 && hk_held_bytes() >= HK_POLICY(huge_pages_from);
+}
+
+/* The system would put it together again, pages that were given back included. */
+static void leave_huge_page(struct hk_super *super)
+{
+    hk_store(super->xhuge, false);
+    (void)hk_os.advise_huge((void *)super->start, HK_SUPER, false);
+}
+
+static bool purge_range(struct hk_super *super, uintptr_t address, size_t size)
+{
+    if (hk_load(super->xhuge) && size != HK_SUPER) {
+        leave_huge_page(super);
+        hk_os.split_huge((void *)address, size);
+    }
+    return hk_os.purge((void *)address, size);
 }
 
 static void enter_growth(struct arena *arena, uintptr_t at, size_t size)
 {
-    bool huge = wants_huge_pages(arena) && hk_os.advise_huge((void *)at, size, true);
+    bool huge = size % HK_SUPER == 0 && wants_huge_pages(arena);
+    huge = hk_os.advise_huge((void *)at, size, huge) && huge;
     add_memory(at, size, (enum hk_use)(arena - runs.arenas), huge);
 }
 
@@ -232,7 +274,7 @@ static struct hk_super *convert_one(struct arena *from, enum hk_use use)
 {
     struct hk_link *last = from->by_run[HK_SUPER_UNITS].head.prev;
     struct hk_super *super = hk_container_of(last, struct hk_super, by_run);
-    if (last == NULL || last == &from->by_run[HK_SUPER_UNITS].head || super->huge)
+    if (last == NULL || last == &from->by_run[HK_SUPER_UNITS].head || hk_load(super->xhuge))
         return NULL;
     unlist(super);
     super->use = (uint8_t)use;
@@ -259,10 +301,10 @@ static struct hk_super *find_fit(size_t units, enum hk_use use)
 }
 
 /* What was mapped when the heap was small, and has been given back whole since. */
-static void put_on_huge_pages_if_empty(struct hk_super *super)
+static void put_on_huge_page_if_empty(struct hk_super *super)
 {
-    if (super->free == UINT32_MAX && super->dirty == 0 && super->purged != 0 && !super->huge && wants_huge_pages(&runs.arenas[super->use]))
-        super->huge = hk_os.advise_huge((void *)address_of(super, 0), HK_SUPER, true);
+    if (super->free == UINT32_MAX && super->dirty == 0 && super->purged != 0 && !hk_load(super->xhuge) && wants_huge_pages(&runs.arenas[super->use]))
+        hk_store(super->xhuge, hk_os.advise_huge((void *)super->start, HK_SUPER, true));
 }
 
 /* Units that hold pages already are taken first: they cost no fault. 0 where no more memory may be held. */
@@ -273,9 +315,11 @@ static uintptr_t take_from(struct hk_super *super, unsigned units)
         starts = hk_runs32(super->free, units);
     unsigned first = hk_ctz64(starts);
     uint32_t taken = hk_low_bits32(units) << first;
+    put_on_huge_page_if_empty(super);
+    if (hk_load(super->xhuge) && super->dirty == 0 && !hk_held_allows(HK_SUPER))
+        leave_huge_page(super);
     if (!hk_held_allows(hk_popcount64(taken & ~super->dirty) * HK_UNIT))
         return 0;
-    put_on_huge_pages_if_empty(super);
     use_units(super, taken);
     return address_of(super, first);
 }
@@ -295,12 +339,34 @@ static HK_COLD struct hk_super *warm_fit(size_t units)
     return NULL;
 }
 
+static size_t stake(void) { return (runs.arenas[HK_USE_DENSE].mapped - runs.staked_units * HK_UNIT) / PART_AT_STAKE; }
+
+size_t hk_runs_stake(void)
+{
+    hk_lock(&runs.lock);
+    size_t bytes = stake();
+    hk_unlock(&runs.lock);
+    return bytes;
+}
+
+static enum hk_use settled_use(size_t units, enum hk_use use)
+{
+    bool affordable = (runs.staked_units + units) * HK_UNIT <= stake();
+    return use != HK_USE_UNSURE ? use : affordable ? HK_USE_DENSE : HK_USE_SPARSE;
+}
+
+static void note_stake(struct hk_super *super, uintptr_t address, size_t units)
+{
+    super->staked |= hk_low_bits32((unsigned)units) << unit_in_super(address);
+    runs.staked_units += units;
+}
+
 uintptr_t hk_run_alloc(size_t units, enum hk_use use)
 {
     hk_assert(units >= 1 && units <= HK_SUPER_UNITS);
     uintptr_t address = 0;
     hk_lock(&runs.lock);
-    struct hk_super *super = find_fit(units, use);
+    struct hk_super *super = find_fit(units, settled_use(units, use));
     bool fits = super != NULL;
     if (fits)
         address = take_from(super, (unsigned)units);
@@ -308,20 +374,10 @@ uintptr_t hk_run_alloc(size_t units, enum hk_use use)
         address = take_from(super, (unsigned)units);
     if (fits && address == 0)
         hk_held_refused(true);
+    if (address != 0 && use == HK_USE_UNSURE && super->use == HK_USE_DENSE)
+        note_stake(super, address, units);
     hk_unlock(&runs.lock);
     return address;
-}
-
-/* A huge page made all of it resident when one unit of it was used. */
-static void suspect_locked(struct hk_super *super)
-{
-    if (!super->huge)
-        return;
-    runs.free_dirty_units += hk_popcount64(super->free & ~super->dirty);
-    count_dirty((int)hk_popcount64(super->free & ~super->dirty));
-    super->dirty |= super->free;
-    if (super->free != 0 && !hk_link_linked(&super->by_age))
-        hk_list_push_back(&runs.by_age, &super->by_age);
 }
 
 void hk_run_free(uintptr_t address, size_t units)
@@ -331,8 +387,6 @@ void hk_run_free(uintptr_t address, size_t units)
     hk_lock(&runs.lock);
     super->freed_at = hk_reuse_now();
     release_units(super, hk_low_bits32((unsigned)units) << unit_in_super(address));
-    if (super->free == UINT32_MAX)
-        suspect_locked(super);
     hk_unlock(&runs.lock);
 }
 
@@ -347,6 +401,8 @@ bool hk_run_extend(uintptr_t address, size_t units, size_t more)
     bool free = (super->free & wanted) == wanted && hk_held_allows(hk_popcount64(wanted & ~super->dirty) * HK_UNIT);
     if (free)
         use_units(super, wanted);
+    if (free && (super->staked >> (first - 1) & 1) != 0)
+        note_stake(super, address + (units << HK_UNIT_SHIFT), more);
     hk_unlock(&runs.lock);
     return free;
 }
@@ -369,12 +425,19 @@ static uint32_t first_range(uint32_t units)
     return hk_low_bits32(count) << first;
 }
 
+static bool is_worth_a_split(const struct hk_super *super, uint32_t due, const struct purge *purge)
+{
+    return !hk_load(super->xhuge) || due == super->owned || purge->delay_ms == 0 || hk_popcount64(due) >= HK_SUPER_UNITS / HK_PART_WORTH_A_SPLIT;
+}
+
 /* Takes what is due out of the free units, so that nobody is given a unit while its pages go: as much as one call gives back. The
  * super stays the oldest as long as more is due. */
 static uint32_t begin_purge(struct hk_super *super, const struct purge *purge)
 {
     uint32_t idle = idle_units(super);
     uint32_t all = purge->at_once ? idle : idle & super->aged;
+    if (!is_worth_a_split(super, all, purge))
+        all = 0;
     uint32_t due = all != 0 ? first_range(all) : 0;
     if (all == due) {
         super->aged = idle & ~due;
@@ -397,6 +460,7 @@ static void end_purge(struct hk_super *super, uint32_t due, uint32_t gone)
     hk_lock(&runs.lock);
     count_dirty(-(int)hk_popcount64(gone & super->dirty));
     super->dirty &= ~gone;
+    super->fresh &= ~gone;
     super->purged |= gone;
     release_units(super, due);
     hk_unlock(&runs.lock);
@@ -406,7 +470,7 @@ static uint32_t purge_units(struct hk_super *super, uint32_t due)
 {
     unsigned first = hk_ctz64(due);
     size_t size = hk_popcount64(due) * HK_UNIT;
-    bool gone = hk_os.purge((void *)address_of(super, first), size);
+    bool gone = purge_range(super, address_of(super, first), size);
     HK_COUNT(purges, 1);
     HK_TRACE(&hk_ring_shared, purge, size, address_of(super, first));
     HK_COUNT(purged_bytes, gone ? size : 0);
@@ -502,7 +566,7 @@ static void disown_free(struct hk_super *super)
     count_owned(super, -(int)hk_popcount64(units));
     super->owned &= ~units;
     super->dirty &= ~units;
-    super->free = super->aged = super->purged = 0;
+    super->free = super->aged = super->purged = super->fresh = 0;
     if (hk_link_linked(&super->by_age))
         hk_link_remove(&super->by_age);
     relist(super);
@@ -569,27 +633,17 @@ size_t hk_runs_unmap(void)
     return bytes;
 }
 
-void hk_runs_suspect_huge(void)
-{
-    hk_lock(&runs.lock);
-    for (unsigned use = 0; use < HK_USES; use++)
-        for (unsigned n = 1; n <= HK_SUPER_UNITS; n++) {
-            struct hk_list *list = &runs.arenas[use].by_run[n];
-            for (struct hk_link *link = list->head.next; link != &list->head; link = link->next)
-                suspect_locked(hk_container_of(link, struct hk_super, by_run));
-        }
-    hk_unlock(&runs.lock);
-}
-
-bool hk_runs_on_huge_pages(uintptr_t address, size_t *free)
+bool hk_runs_on_huge_page(uintptr_t address, size_t *free)
 {
     const struct hk_super *super = hk_map_super(address);
     hk_lock(&runs.lock);
-    bool huge = super->huge;
+    bool huge = hk_load(super->xhuge);
     *free = hk_popcount64(super->free) * HK_UNIT;
     hk_unlock(&runs.lock);
     return huge;
 }
+
+bool hk_run_purge(uintptr_t address, size_t size) { return purge_range(hk_map_super(address), address, size); }
 
 enum hk_unit hk_runs_unit(uintptr_t address)
 {

@@ -17,7 +17,8 @@
 /* Called once, after the map's. */
 void hk_runs_init(void);
 
-enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES };
+/* Dense: all its pages will be touched. Unsure runs lie among the dense ones as long as they are few beside these. */
+enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
 
 /* An address aligned to a unit, or 0 if the system refuses; 1 <= units <= 32. */
 uintptr_t hk_run_alloc(size_t units, enum hk_use use);
@@ -35,11 +36,14 @@ size_t hk_runs_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
 size_t hk_runs_unmap(void);
 /* Bytes of units that may hold pages, in use or free. */
 size_t hk_runs_warm(void);
+/* How much may be put on huge pages beside what is dense, though perhaps little of it will be touched: bytes. */
+size_t hk_runs_stake(void);
 
-/* Huge pages may have come back to units that are free, by themselves: the next purge is to give back these too. */
-void hk_runs_suspect_huge(void);
-/* Were huge pages asked for here? How many bytes of that super are free units? */
-bool hk_runs_on_huge_pages(uintptr_t address, size_t *free);
+/* Gives back pages of a run that is in use; they are its user's. Its super leaves the huge page that it stands on. */
+bool hk_run_purge(uintptr_t address, size_t size);
+enum { HK_PART_WORTH_A_SPLIT = 4 }; /* of a huge page: a quarter */
+/* Does it stand on a huge page? How many bytes of that super are free units? */
+bool hk_runs_on_huge_page(uintptr_t address, size_t *free);
 
 /* What a unit is. The words of the map must be there. */
 enum hk_unit { HK_UNIT_FOREIGN, HK_UNIT_FREE, HK_UNIT_USED };

@@ -8,15 +8,16 @@
 #include "os/os.h"
 #include "policy/policy.h"
 #include "span/held.h"
+#include "span/thp.h"
 #include "tiers/extents.h"
 #include "tiers/fitting.h"
 
 #define UNSEEN UINT64_MAX
-/* A buffer that comes and goes is put on huge pages: once four times its size has gone. A table that is reserved once and used here
- * and there stays on small ones. */
 enum {
-    TIMES_GONE = 4,
-    WORTH_A_HUGE_PAGE = 3, /* to round up to whole ones may add a third */
+    TIMES_GONE = 4,        /* its own size: a buffer like those that come and go */
+    WORTH_IF_GONE = 3,     /* to round such a buffer up to whole huge pages may add a third, */
+    WORTH_AT_ONCE = 16,    /* another block a sixteenth */
+    BLOCKS_AT_STAKE = 8,   /* so many more may turn out to be used here and there, whatever else the heap holds */
     GHOSTS = 32,
     MOST_UNSORTED = 64, /* so many are looked through as fast as found */
     TRIES_TO_NOTE = 100, /* the lock is held for less */
@@ -41,6 +42,7 @@ static struct {
     _Atomic uintptr_t xlowest, xhighest; /* where mappings have ever been */
     _Atomic bool xunnoted;               /* a change was seen, but not of what */
     _Atomic uint64_t xgone; /* bytes of blocks of huge_blocks_from and more that were freed, ever */
+    _Atomic size_t xon_huge_pages; /* blocks */
 } big = {.lock = HK_LOCK_INIT(HK_RANK_BIG)};
 
 static HK_COLD_DATA struct hk_fitting sizes; /* the kept, and the cached but for the newest */
@@ -273,10 +275,19 @@ static void *map_covered(size_t bytes, size_t align)
     return NULL;
 }
 
+static bool comes_and_goes(size_t bytes) { return hk_load(big.xgone) / TIMES_GONE >= bytes; }
+
+/* A table that is reserved and used here and there costs a huge page where it would cost a small one. */
+static bool may_stake_more(void)
+{
+    size_t staked = hk_load(big.xon_huge_pages) * HK_SUPER;
+    return staked < BLOCKS_AT_STAKE * HK_SUPER || staked < hk_runs_stake();
+}
+
 static bool suits_huge_pages(size_t bytes)
 {
     uint64_t from = HK_POLICY(huge_blocks_from);
-    return from != 0 && bytes >= from && hk_load(big.xgone) / TIMES_GONE >= bytes;
+    return from != 0 && bytes >= from && hk_thp_serves() && (comes_and_goes(bytes) || may_stake_more());
 }
 
 static bool has_room_for_spare(size_t more)
@@ -292,7 +303,8 @@ static bool has_room_for_spare(size_t more)
 static size_t in_whole_huge_pages(size_t bytes)
 {
     size_t whole = hk_align_up(bytes, HK_SUPER), added = whole - bytes;
-    bool worth = added > 0 && added <= bytes / WORTH_A_HUGE_PAGE && whole <= loosest(bytes) && suits_huge_pages(bytes);
+    size_t most = bytes / (comes_and_goes(bytes) ? WORTH_IF_GONE : WORTH_AT_ONCE);
+    bool worth = added > 0 && added <= most && whole <= loosest(bytes) && suits_huge_pages(bytes);
     return worth && hk_held_allows(whole) && has_room_for_spare(added) ? whole : bytes;
 }
 
@@ -309,10 +321,13 @@ static void *map_if_allowed(size_t bytes, size_t align)
     return hk_held_allows(bytes) ? map_suited(bytes, align) : NULL;
 }
 
-static void advise(const struct hk_slab *slab)
+/* Once for the block: a mapping keeps it when it is remapped. */
+static void advise(struct hk_slab *slab)
 {
-    if (has_huge_pages(slab->bytes))
-        hk_os.advise_huge((void *)slab->start, slab->bytes, true);
+    if (slab->huge || !has_huge_pages(slab->bytes) || !hk_os.advise_huge((void *)slab->start, slab->bytes, true))
+        return;
+    slab->huge = true;
+    hk_add(big.xon_huge_pages, 1);
 }
 
 static struct hk_slab *map_new(size_t asked, size_t align)
@@ -321,7 +336,7 @@ static struct hk_slab *map_new(size_t asked, size_t align)
     if (slab == NULL)
         return NULL;
     slab->bytes = 0;
-    slab->altered = false;
+    slab->altered = slab->huge = false;
     size_t bytes = in_whole_huge_pages(asked);
     void *p = map_if_allowed(bytes, align);
     if (p == NULL && bytes != asked)
@@ -400,6 +415,7 @@ static bool unmap(struct hk_slab *slab)
     hk_map_route_all(start, 1, 0);
     if (hk_os.unmap((void *)start, slab->bytes)) {
         hk_sub(hk_held.xbigs, slab->bytes);
+        hk_sub(big.xon_huge_pages, slab->huge);
         hk_slab_descriptor_drop(slab);
         return true;
     }

@@ -6,7 +6,10 @@
 #include "slab/registry.h"
 #include "span/runs.h"
 
-enum { SLABS_THAT_SHOW_GROWTH = 8 };
+enum {
+    SLABS_OF_A_HEAP = 16,  /* that an owner holds, of all classes: it does not only look in */
+    TOUCHED_WHOLE = 4608,  /* bytes, a page and a header: of a larger block perhaps only the first pages are ever used */
+};
 
 static void place(struct hk_owner *owner, struct hk_slab *slab)
 {
@@ -23,6 +26,7 @@ static void reshelve(struct hk_owner *owner, struct hk_slab *slab)
 static void enter_slab(struct hk_owner *owner, struct hk_slab *slab)
 {
     owner->shelves[slab->class].slabs++;
+    owner->slabs++;
     place(owner, slab);
 }
 
@@ -36,6 +40,7 @@ void hk_blocks_shelve(struct hk_owner *owner, struct hk_slab *slab)
 static void unshelve(struct hk_owner *owner, struct hk_slab *slab)
 {
     owner->shelves[slab->class].slabs--;
+    owner->slabs--;
     hk_link_remove_under(&slab->link, &owner->sweep);
 }
 
@@ -59,11 +64,13 @@ bool hk_blocks_has_partial(struct hk_owner *owner, unsigned class)
     return has;
 }
 
-/* Small blocks of a class that has filled some slabs already will fill the next one too. */
+/* Small blocks of a class that has filled a slab will fill the next one too. */
 static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
 {
-    bool fills_slabs = owner->shelves[class].slabs >= SLABS_THAT_SHOW_GROWTH;
-    return fills_slabs && hk_classes[class].tier == HK_TIER_TINY ? HK_USE_DENSE : HK_USE_SPARSE;
+    bool small = hk_classes[class].size <= TOUCHED_WHOLE;
+    if (owner->slabs < SLABS_OF_A_HEAP || (small && owner->shelves[class].slabs == 0))
+        return HK_USE_SPARSE;
+    return small ? HK_USE_DENSE : HK_USE_UNSURE;
 }
 
 static struct hk_slab *adopted_or_new(struct hk_owner *owner, unsigned class)

@@ -256,7 +256,6 @@ size_t hk_giveback_all(void)
 {
     hk_sleepers_purge();
     size_t bytes = hk_registry_purge() + purge_of_others();
-    hk_runs_suspect_huge();
     hk_meta_purge(true);
     return bytes + hk_runs_unmap() + hk_runs_purge(0, 0) + hk_big_purge(0, 0);
 }

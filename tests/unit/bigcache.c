@@ -192,6 +192,7 @@ UNIT_TEST(grown_to_fit)
 UNIT_TEST(too_far_or_aligned)
 {
     start();
+    SET_KNOB(huge_blocks_from, 0);
     hk_big_free(get(10 * MB, false));
     get(21 * MB, false);
     get(24 * MB / 10, false);
@@ -367,22 +368,56 @@ static void *huge_of(size_t size)
     return huge;
 }
 
-/* Buffers that come and go are put on huge pages: once four times their size has gone, and from huge_blocks_from on. */
+/* From huge_blocks_from on blocks are put on huge pages, each once. */
 UNIT_TEST(huge_pages)
 {
     start();
     hk_os.advise_huge = note_advice;
-    for (unsigned i = 0; i < 4; i++)
-        assert_null(huge_of(8 * MB));
     void *block = huge_of(8 * MB);
     assert_non_null(block);
     assert_int_equal((uintptr_t)block % HK_SUPER, 0);
-    assert_null(huge_of(11 * MB)); /* of 40 that went */
     assert_null(huge_of(3 * MB));
     SET_KNOB(huge_blocks_from, 1 * MB);
     assert_non_null(huge_of(3 * MB));
     SET_KNOB(huge_blocks_from, 0);
-    assert_null(huge_of(8 * MB));
+    assert_null(huge_of(9 * MB));
+}
+
+static void *alloc_big(size_t size)
+{
+    bool zeroed;
+    advised = NULL;
+    void *block = hk_big_alloc(size, HK_PAGE, &zeroed);
+    assert_non_null(block);
+    return block;
+}
+
+/* Blocks that may be tables which are used here and there: a few, and more only beside a heap that is large, or where such blocks come
+ * and go. */
+UNIT_TEST(huge_pages_at_stake)
+{
+    enum { FEW = 8, PART_AT_STAKE = 16 };
+    void *blocks[FEW];
+    start();
+    SET_KNOB(big_cache, 0);
+    hk_os.advise_huge = note_advice;
+    for (unsigned i = 0; i < FEW; i++) {
+        blocks[i] = alloc_big(8 * MB);
+        assert_non_null(advised);
+    }
+    void *last = alloc_big(8 * MB);
+    assert_null(advised);
+    for (unsigned i = 0; i < 2 * FEW * PART_AT_STAKE; i++)
+        assert_int_not_equal(hk_run_alloc(HK_SUPER_UNITS, HK_USE_DENSE), 0);
+    hk_big_free(last);
+    alloc_big(8 * MB);
+    assert_non_null(advised);
+    for (unsigned i = 0; i < 4; i++)
+        hk_big_free(blocks[i]);
+    for (unsigned i = 0; i < 4 * FEW; i++) {
+        alloc_big(8 * MB);
+        assert_non_null(advised);
+    }
 }
 
 static void free_it(void *block) { hk_big_free(block); }
@@ -667,7 +702,7 @@ int main(void)
         cmocka_unit_test(aligned),
         cmocka_unit_test(grows_by_remapping),
         cmocka_unit_test(growth_refused),
-        cmocka_unit_test(huge_pages), cmocka_unit_test(whole_huge_pages), cmocka_unit_test(no_whole_huge_pages),
+        cmocka_unit_test(huge_pages), cmocka_unit_test(huge_pages_at_stake), cmocka_unit_test(whole_huge_pages), cmocka_unit_test(no_whole_huge_pages),
         cmocka_unit_test(oldest_first),
         cmocka_unit_test(mapped),
         cmocka_unit_test(mapped_if_refused),

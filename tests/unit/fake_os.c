@@ -124,6 +124,11 @@ static size_t fake_read_file(const char *path, char *bytes, size_t size)
 {
     if (fake_os.files != NULL)
         return read_fake_file(path, bytes, size);
+    bool of_huge_pages = strncmp(path, "/sys/kernel/mm/", strlen("/sys/kernel/mm/")) == 0;
+    if (of_huge_pages) {
+        bytes[0] = 0; /* tests are the same in all modes */
+        return 0;
+    }
     if (fake_os.break_start == 0 || strcmp(path, "/proc/self/stat") != 0)
         return real.read_file(path, bytes, size);
     int used = snprintf(bytes, size, "1 (a name) with) brackets)");

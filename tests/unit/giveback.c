@@ -327,6 +327,7 @@ UNIT_TEST(one_call_a_hold)
 {
     const size_t expected = (size_t)MANY * RANGES;
     unit_start();
+    SET_KNOB(huge_pages_from, 0);
     hk_options.background = 1;
     leave_ranges(NULL);
     fake_os_refuse(NULL);
@@ -342,6 +343,7 @@ UNIT_TEST(one_call_a_hold_in_background)
 {
     const size_t expected = (size_t)MANY * RANGES;
     unit_start();
+    SET_KNOB(huge_pages_from, 0);
     hk_options.background = 1;
     unit_in_thread(leave_orphans, NULL);
     leave_ranges(NULL);

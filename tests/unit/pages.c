@@ -216,7 +216,7 @@ UNIT_TEST(huge_pages_stay_whole)
         slabs[i] = make_full(CLASS_OF_4096);
     for (unsigned i = 0; i < HK_SUPER_UNITS; i++)
         assert_int_equal(slabs[i]->start / HK_SUPER, slabs[0]->start / HK_SUPER);
-    hk_map_super(slabs[0]->start)->huge = true;
+    hk_map_super(slabs[0]->start)->xhuge = true;
     for (unsigned i = 0; i < 8; i++) {
         for (unsigned b = 0; b < 15; b++)
             hk_slab_give(slabs[i], (void *)(slabs[i]->start + b * (size_t)4096));

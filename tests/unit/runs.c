@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "policy/options.h"
+#include "span/held.h"
 #include "span/map.h"
 #include "span/runs.h"
+#include "span/thp.h"
 #include "support/knobs.h"
 #include "support/rng.h"
 
@@ -28,6 +30,7 @@ static uintptr_t get(size_t units)
 static void start(void)
 {
     assert_true(hk_map_init());
+    hk_thp_init();
     hk_runs_init();
     fake_os_refuse(NULL);
 }
@@ -280,25 +283,134 @@ UNIT_TEST(random_load_elsewhere)
     random_load();
 }
 
-/* Huge pages may have come back to units that were given back: asked for all, all is given back again. */
-UNIT_TEST(suspected)
+static uintptr_t get_dense(size_t units)
+{
+    uintptr_t at = hk_run_alloc(units, HK_USE_DENSE);
+    assert_int_not_equal(at, 0);
+    return at;
+}
+
+/* A heap on huge pages from its first byte on; the last advice that the system was given. */
+static bool advised;
+static bool note_advice(void *p, size_t size, bool wanted)
+{
+    (void)p;
+    (void)size;
+    advised = wanted;
+    return true;
+}
+
+static void start_on_huge_pages(void)
+{
+    start();
+    hk_os.advise_huge = note_advice;
+    SET_KNOB(huge_pages_from, 1);
+    hk_add(hk_held.xbigs, 1);
+}
+
+/* The first unit that is used makes all of a huge page resident: what it holds is counted, and goes when it has been free for a while. */
+static size_t purge_after(uint64_t ms)
+{
+    fake_os_pass_ms(ms);
+    return hk_runs_purge(hk_os.clock_ms(), 500);
+}
+
+UNIT_TEST(huge_page_is_dirty_as_a_whole)
 {
     size_t beside;
-    start();
-    uintptr_t run = hk_run_alloc(4, HK_USE_SPARSE), rest = hk_run_alloc(1, HK_USE_SPARSE);
-    assert_true(run != 0 && rest != 0);
-    hk_run_free(run, 4);
-    assert_false(hk_runs_on_huge_pages(rest, &beside));
-    assert_int_equal(hk_runs_purge(0, 0), 4 * HK_UNIT);
-    hk_runs_suspect_huge();
+    start_on_huge_pages();
+    uintptr_t at = get_dense(4);
+    assert_true(advised);
+    assert_true(hk_runs_on_huge_page(at, &beside));
+    assert_int_equal(beside, HK_SUPER - 4 * HK_UNIT);
+    assert_int_equal(hk_runs_warm(), HK_SUPER);
+    assert_int_equal(totals().free_dirty, beside);
+    for (unsigned i = 0; i < 4; i++) { /* as long as the heap grows into it, it is left */
+        assert_int_equal(purge_after(400), 0);
+        get_dense(1);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        purge_after(500);
+    assert_int_equal(hk_runs_warm(), 8 * HK_UNIT);
+    assert_false(advised); /* or the system would put it together again */
+    assert_false(hk_runs_on_huge_page(at, &beside));
+}
+
+UNIT_TEST(huge_page_is_not_split_for_little)
+{
+    size_t beside;
+    start_on_huge_pages();
+    uintptr_t at = get_dense(HK_SUPER_UNITS);
+    hk_run_free(at, HK_SUPER_UNITS / HK_PART_WORTH_A_SPLIT - 1);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(purge_after(500), 0);
+    hk_run_free(at + HK_SUPER - HK_UNIT, 1);
+    purge_after(500);
+    assert_int_equal(purge_after(500) + purge_after(500), HK_SUPER / HK_PART_WORTH_A_SPLIT);
+    assert_false(hk_runs_on_huge_page(at, &beside));
     assert_int_equal(hk_runs_purge(0, 0), 0);
-    hk_map_super(run)->huge = true;
-    assert_true(hk_runs_on_huge_pages(rest, &beside));
-    assert_true(beside >= 4 * HK_UNIT);
-    *(char *)run = 1;
-    hk_runs_suspect_huge();
-    assert_int_equal(hk_runs_purge(0, 0), beside);
-    assert_int_equal(*(char *)run, 0);
+}
+
+UNIT_TEST(huge_page_is_split_when_all_is_asked_for)
+{
+    start_on_huge_pages();
+    uintptr_t at = get_dense(HK_SUPER_UNITS);
+    hk_run_free(at, 1);
+    assert_int_equal(hk_runs_purge(0, 0), HK_UNIT);
+    assert_false(advised);
+}
+
+UNIT_TEST(huge_page_that_is_free_stays_one)
+{
+    size_t beside;
+    start_on_huge_pages();
+    uintptr_t at = get_dense(HK_SUPER_UNITS);
+    hk_run_free(at, HK_SUPER_UNITS);
+    assert_int_equal(hk_runs_purge(0, 0), HK_SUPER);
+    assert_true(advised);
+    assert_int_equal(hk_runs_warm(), 0);
+    assert_int_equal(get_dense(1), at);
+    assert_true(hk_runs_on_huge_page(at, &beside));
+    assert_int_equal(hk_runs_warm(), HK_SUPER);
+}
+
+UNIT_TEST(huge_page_that_a_user_purges)
+{
+    size_t beside;
+    start_on_huge_pages();
+    uintptr_t at = get_dense(HK_SUPER_UNITS);
+    *(char *)at = 1;
+    assert_true(hk_run_purge(at, HK_PAGE));
+    assert_int_equal(*(char *)at, 0);
+    assert_false(advised);
+    assert_false(hk_runs_on_huge_page(at, &beside));
+}
+
+/* Where a huge page would be too much, a unit may not be. */
+UNIT_TEST(huge_page_over_the_limit)
+{
+    size_t beside;
+    start_on_huge_pages();
+    hk_options.limit = HK_SUPER / 2;
+    uintptr_t at = get_dense(1);
+    assert_false(hk_runs_on_huge_page(at, &beside));
+    assert_int_equal(hk_runs_warm(), HK_UNIT);
+}
+
+/* What may turn out sparse lies among what is dense as long as it is little beside that. */
+UNIT_TEST(unsure)
+{
+    start();
+    uintptr_t first = hk_run_alloc(1, HK_USE_UNSURE);
+    assert_int_equal(hk_map_super(first)->use, HK_USE_SPARSE);
+    get_dense(HK_SUPER_UNITS);
+    uintptr_t staked = hk_run_alloc(1, HK_USE_UNSURE), more = hk_run_alloc(4, HK_USE_UNSURE);
+    assert_int_equal(hk_map_super(staked)->use, HK_USE_DENSE);
+    assert_int_equal(hk_map_super(more)->use, HK_USE_SPARSE);
+    assert_true(hk_run_extend(staked, 1, 1));
+    assert_int_equal(hk_map_super(hk_run_alloc(2, HK_USE_UNSURE))->use, HK_USE_SPARSE);
+    hk_run_free(staked, 2);
+    assert_int_equal(hk_map_super(hk_run_alloc(2, HK_USE_UNSURE))->use, HK_USE_DENSE);
 }
 
 /* The oldest super goes first, whole, until it is enough; one whose units came free a moment ago stays. */
@@ -334,17 +446,17 @@ UNIT_TEST(huge_pages_for_what_comes_back)
     hk_run_free(at, HK_SUPER_UNITS);
     hk_runs_purge(0, 0);
     assert_int_equal(hk_run_alloc(1, HK_USE_DENSE), at);
-    assert_false(hk_map_super(at)->huge);
-    SET_KNOB(huge_pages_from, HK_SUPER);
+    assert_false(hk_map_super(at)->xhuge);
+    SET_KNOB(huge_pages_from, 1);
     hk_run_alloc(1, HK_USE_DENSE);
-    assert_false(hk_map_super(at)->huge); /* some of it is in use */
+    assert_false(hk_map_super(at)->xhuge); /* some of it is in use */
     hk_run_free(at, 2);
     hk_runs_purge(0, 0);
+    hk_add(hk_held.xbigs, 1);
     assert_int_equal(hk_run_alloc(1, HK_USE_DENSE), at);
-    assert_true(hk_map_super(at)->huge);
-    assert_int_equal(hk_runs_warm(), HK_UNIT);
-    hk_run_free(at, 1); /* all of it may be resident */
+    assert_true(hk_map_super(at)->xhuge);
     assert_int_equal(hk_runs_warm(), HK_SUPER);
+    hk_run_free(at, 1);
     assert_int_equal(hk_runs_purge(0, 0), HK_SUPER);
     assert_int_equal(hk_runs_warm(), 0);
 }
@@ -396,11 +508,6 @@ UNIT_TEST(warm_if_refused)
     fake_os_refuse(NULL);
     hk_runs_purge(0, 0);
     assert_int_equal(hk_runs_warm(), 0);
-    hk_map_super(at)->huge = true;
-    hk_runs_suspect_huge();
-    assert_int_equal(hk_runs_warm(), totals().free_dirty);
-    hk_runs_purge(0, 0);
-    assert_int_equal(hk_runs_warm(), 0);
 }
 
 UNIT_TEST(units)
@@ -429,7 +536,13 @@ int main(void)
         cmocka_unit_test(growth_around_an_obstacle),
         cmocka_unit_test(unmapped_and_back),
         cmocka_unit_test(unmapping_refused),
-        cmocka_unit_test(suspected),
+        cmocka_unit_test(huge_page_is_dirty_as_a_whole),
+        cmocka_unit_test(huge_page_is_not_split_for_little),
+        cmocka_unit_test(huge_page_is_split_when_all_is_asked_for),
+        cmocka_unit_test(huge_page_that_is_free_stays_one),
+        cmocka_unit_test(huge_page_that_a_user_purges),
+        cmocka_unit_test(huge_page_over_the_limit),
+        cmocka_unit_test(unsure),
         cmocka_unit_test(oldest_first), cmocka_unit_test(huge_pages_for_what_comes_back),
         cmocka_unit_test(warm_in_window),
         cmocka_unit_test(warm_elsewhere),

@@ -1,0 +1,45 @@
+/* What the system says of huge pages, and what follows from it. */
+#include "unit/unit.h"
+
+#include "span/thp.h"
+
+#define MODE "/sys/kernel/mm/transparent_hugepage/enabled"
+#define SIZE "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
+
+static bool serves(const char *mode, const char *size)
+{
+    struct fake_file files[] = {{mode != NULL ? MODE : "none", mode}, {size != NULL ? SIZE : "none", size}, {NULL, NULL}};
+    fake_os.files = files;
+    hk_thp_init();
+    fake_os.files = NULL;
+    return hk_thp_serves();
+}
+
+UNIT_TEST(modes)
+{
+    assert_true(serves("always [madvise] never\n", "2097152\n"));
+    assert_true(serves("[always] madvise never\n", "2097152\n"));
+    assert_false(serves("always madvise [never]\n", "2097152\n"));
+    assert_false(serves("always madvise [never]\n", NULL));
+}
+
+UNIT_TEST(sizes)
+{
+    assert_false(serves("always [madvise] never\n", "536870912\n"));
+    assert_false(serves("always [madvise] never\n", "33554432\n"));
+    assert_true(serves("always [madvise] never\n", "2097152\n"));
+}
+
+/* Advice does no harm. */
+UNIT_TEST(nothing_said)
+{
+    assert_true(serves(NULL, NULL));
+    assert_true(serves("always [madvise] never\n", NULL));
+    assert_true(serves("", ""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(modes), cmocka_unit_test(sizes), cmocka_unit_test(nothing_said)};
+    return cmocka_run_group_tests_name("thp", tests, NULL, NULL);
+}
