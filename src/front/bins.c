@@ -7,11 +7,14 @@
 #include "policy/options.h"
 #include "slab/registry.h"
 #include "span/meta.h"
+#include "span/runs.h"
 #include "tiers/blocks.h"
 
 enum { FIRST_CAPACITY = 15, BATCH_BYTES = 64 * 1024 };
 #define FIRST_BYTES (64 * HK_KIB)
 #define NEW_BYTES (1 * HK_KIB)
+#define WORTH_PAYING (256 * HK_KIB)
+enum { PAID_FOR_A_SLAB = 2 };
 
 static void *no_items[1];
 
@@ -140,6 +143,16 @@ static HK_NOINLINE unsigned take_common(struct hk_cache *cache, unsigned class, 
     return got;
 }
 
+/* What another class keeps ready from a burst that is over may be room for a slab, of memory that is there already. */
+static bool could_be_paid_for(struct hk_cache *cache, unsigned class)
+{
+    struct hk_runs_totals units;
+    if (cache->depot.bytes < WORTH_PAYING || hk_blocks_has_partial(&cache->owner, class) || hk_registry_has(class))
+        return false;
+    hk_runs_total(&units);
+    return units.free_dirty < hk_classes[class].slab_bytes;
+}
+
 size_t hk_bin_fill(struct hk_cache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->front.bins[class];
@@ -147,6 +160,8 @@ size_t hk_bin_fill(struct hk_cache *cache, unsigned class)
     if (got == 0) {
         unsigned want = batch_of(bin, class);
         void **end = bin->base + 1 + want;
+        if (HK_UNLIKELY(could_be_paid_for(cache, class)))
+            hk_depot_pay(cache, class, PAID_FOR_A_SLAB * hk_classes[class].slab_bytes);
         got = from_commons(cache, class) ? take_common(cache, class, end, want) : 0;
         if (HK_LIKELY(got == 0))
             got = hk_blocks_take(&cache->owner, class, end, want);

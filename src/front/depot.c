@@ -107,6 +107,29 @@ static unsigned give_stashes(struct hk_cache *cache, unsigned class, unsigned mo
     return stashes;
 }
 
+static unsigned fullest_but(const struct hk_depot *depot, unsigned class)
+{
+    unsigned fullest = class;
+    size_t most = 0;
+    for (unsigned other = 0; other < HK_CLASSES; other++) {
+        size_t bytes = depot->shelves[other].blocks * hk_classes[other].size;
+        if (other != class && bytes > most) {
+            fullest = other;
+            most = bytes;
+        }
+    }
+    return fullest;
+}
+
+void hk_depot_pay(struct hk_cache *cache, unsigned class, size_t bytes)
+{
+    struct hk_depot *depot = &cache->depot;
+    size_t most = depot->bytes - hk_min(depot->bytes, bytes);
+    unsigned from = fullest_but(depot, class);
+    while (depot->bytes > most && give_stashes(cache, from, 1) > 0)
+        continue;
+}
+
 void hk_depot_age(struct hk_cache *cache)
 {
     struct hk_depot *depot = &cache->depot;

@@ -36,6 +36,8 @@ size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size
 
 /* Once a pass: gives back some of what nobody drew on since the last, class by class, and a spare stash. */
 void hk_depot_age(struct hk_cache *cache);
+/* For the growth of a class: gives back so many bytes, if there are, of the other class that has most. */
+void hk_depot_pay(struct hk_cache *cache, unsigned class, size_t bytes);
 /* Gives back all. */
 void hk_depot_empty(struct hk_cache *cache);
 /* In a fork child, for a thread that it does not have: forgets all. The number of blocks. */

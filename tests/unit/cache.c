@@ -252,6 +252,24 @@ UNIT_TEST(idle_bins)
     free_many(1000);
 }
 
+/* What a class keeps from a burst that is over becomes the room of another that grows. */
+UNIT_TEST(burst_pays_for_another_class)
+{
+    struct hk_cache *cache = start();
+    SET_KNOB(huge_pages_from, 0);
+    for (unsigned round = 0; round < 3; round++) { /* the bin grows to its full length */
+        get_many(1000, MANY);
+        free_many(MANY);
+    }
+    hk_runs_purge(0, 0);
+    size_t kept = cache->depot.bytes, warm = hk_runs_warm();
+    assert_true(kept > MANY * 1000 / 2);
+    get_many(3000, kept / 2 / 3000);
+    assert_true(cache->depot.bytes < kept);
+    assert_true(hk_runs_warm() <= warm + kept / 8);
+    free_many(kept / 2 / 3000);
+}
+
 /* A pass that empties the bin which a free found full, or takes its array away. */
 UNIT_TEST(pass_amid_overflow)
 {
@@ -598,6 +616,7 @@ int main(void)
         cmocka_unit_test(hits),
         cmocka_unit_test(bins_grow),
         cmocka_unit_test(caps),
+        cmocka_unit_test(burst_pays_for_another_class),
         cmocka_unit_test(budget),
         cmocka_unit_test(large_blocks_leave_small_ones_their_budget),
         cmocka_unit_test(budget_of_a_large_heap),
