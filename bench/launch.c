@@ -1,6 +1,6 @@
 /* Starts one program from a small parent and says what it used, as JSON on
  * the last line of standard output.
- *   launch [--warm MIB] [--syscalls | --trace MS] [--env NAME=VALUE]... -- PROGRAM ARG...
+ *   launch [--warm MIB] [--fixed] [--syscalls | --trace MS] [--env NAME=VALUE]... -- PROGRAM ARG...
  *
  * Why it is there: peak RSS as the kernel counts it begins, in a child, at the
  * size of the parent that forked it, and a Python interpreter is a large one.
@@ -8,8 +8,10 @@
  *   --warm      a child of its own touches MIB of huge pages first and ends:
  *               in a virtual machine, memory that has lain free is backed anew
  *               at first touch, and whoever comes first would pay for all
+ *   --fixed     addresses are not random: what depends on them repeats
  *   --syscalls  counts the system calls of all its threads (ptrace; slow)
- *   --trace     its resident memory every MS milliseconds, as [ms, KiB] pairs */
+ *   --trace     its resident memory every MS milliseconds, as [ms, KiB] pairs, and
+ *               how much of it stood on huge pages when it was largest */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -26,9 +29,11 @@
 #include <unistd.h>
 
 #define MAX_MOMENTS 512
+#define NEW_PEAK 1.02 /* looking at huge pages takes time: not at each KiB more */
 
 typedef struct request {
     size_t warm_mib;
+    bool fixed;
     bool count_syscalls;
     unsigned trace_ms;
     char **program;
@@ -46,6 +51,8 @@ typedef struct outcome {
     unsigned long long syscalls;
     moment moments[MAX_MOMENTS];
     int moment_count;
+    long peak_kib;
+    long huge_kib; /* of it, when it was largest */
 } outcome;
 
 __attribute__((noreturn)) static void die(const char *what)
@@ -61,6 +68,8 @@ static request parse(int argc, char **argv)
     for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--syscalls") == 0)
             r.count_syscalls = true;
+        else if (strcmp(argv[i], "--fixed") == 0)
+            r.fixed = true;
         else if (strcmp(argv[i], "--warm") == 0 && i + 1 < argc)
             r.warm_mib = strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--trace") == 0 && i + 1 < argc)
@@ -71,7 +80,7 @@ static request parse(int argc, char **argv)
             break;
     }
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0) {
-        dprintf(STDERR_FILENO, "usage: launch [--warm MIB] [--syscalls | --trace MS] "
+        dprintf(STDERR_FILENO, "usage: launch [--warm MIB] [--fixed] [--syscalls | --trace MS] "
                                "[--env NAME=VALUE]... -- PROGRAM ARG...\n");
         _exit(125);
     }
@@ -109,6 +118,8 @@ static void warm_memory(size_t mib)
 __attribute__((noreturn)) static void become(const request *r)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (r->fixed && personality(ADDR_NO_RANDOMIZE) < 0)
+        die("personality");
     if (r->count_syscalls && ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
         die("ptrace");
     execvp(r->program[0], r->program);
@@ -170,6 +181,30 @@ static long resident_kib(int statm)
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
+/* A process that has just ended has none. */
+static long huge_kib(pid_t child)
+{
+    char path[64], text[2048] = {0};
+    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)child);
+    int rollup = open(path, O_RDONLY | O_CLOEXEC);
+    if (rollup < 0)
+        return 0;
+    ssize_t length = read(rollup, text, sizeof text - 1);
+    close(rollup);
+    const char *line = length > 0 ? strstr(text, "AnonHugePages:") : NULL;
+    return line != NULL ? strtol(line + strlen("AnonHugePages:"), NULL, 10) : 0;
+}
+
+static void look(pid_t child, int statm, const struct timespec *start, outcome *out)
+{
+    moment now = {seconds_since(start) * 1e3, resident_kib(statm)};
+    out->moments[out->moment_count++] = now;
+    if ((double)now.kib > NEW_PEAK * (double)out->peak_kib) {
+        out->peak_kib = now.kib;
+        out->huge_kib = huge_kib(child);
+    }
+}
+
 /* When there is no room for more, every second one goes: a long run is seen at
  * longer intervals. True: the interval is to be doubled. */
 static bool thinned(outcome *out)
@@ -191,8 +226,7 @@ static void watch_memory(pid_t child, unsigned ms, const struct timespec *start,
         die(path);
     pid_t ended;
     while ((ended = wait4(child, &out->status, WNOHANG, &out->use)) == 0) {
-        moment now = {seconds_since(start) * 1e3, resident_kib(statm)};
-        out->moments[out->moment_count++] = now;
+        look(child, statm, start, out);
         ms = thinned(out) ? ms * 2 : ms;
         nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
     }
@@ -228,7 +262,7 @@ static void print_moments(const outcome *out)
     printf(", \"rss_trace\": [");
     for (int i = 0; i < out->moment_count; i++)
         printf("%s[%.0f, %ld]", i == 0 ? "" : ", ", out->moments[i].ms, out->moments[i].kib);
-    printf("]");
+    printf("], \"huge_kib\": %ld", out->huge_kib);
 }
 
 int main(int argc, char **argv)

@@ -239,7 +239,13 @@ def add_legend(figure: Figure, entries: list[tuple[str, Look]], markers: bool) -
 
 def memory(result: Result) -> str | None:
     """Of the workloads that the launcher watched."""
-    return charts(result, [w for w, m in result.works.items() if m.traces and not w.series])
+    seen = [w for w, m in result.works.items() if m.traces and not w.series]
+    return charts(result, [w for w in seen if not w.exact])
+
+
+def programs(result: Result) -> str | None:
+    """Of the real programs whose cost was counted."""
+    return charts(result, [w for w, m in result.works.items() if m.traces and w.exact])
 
 
 def fragmentation(result: Result) -> str | None:

@@ -62,9 +62,16 @@ class Result:
         return [a["name"] for role in order for a in self.allocators if a["role"] == role]
 
     def title(self, work: Workload) -> str:
-        """The first row that reads it."""
+        """The first row that reads it, or the program that is counted."""
+        if work.exact:
+            return work.program
         point = next(p for p in self.points if p.work == work)
         return f"{point.row} {point.label}"
+
+    def paging(self, what: str) -> float | None:
+        """What the machine takes for it, in ns: the least of the parts."""
+        seen = [part.get("paging", {}).get(what, -1) for part in self.parts]
+        return min((ns for ns in seen if ns >= 0), default=None)
 
     def processor_share(self) -> float | None:
         """Of the time that runs of one thread took, how much they had a processor:
