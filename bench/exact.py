@@ -31,7 +31,8 @@ TRACE_MS = "2"
 TIMEOUT_S = 3000
 SHELL = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": "/", "PWD": "/"}
 FILLER = "FILLER"
-NEEDED = {"instructions_m", "tlb_small_k", "page_faults", "system_calls"}  # one of each look
+ORDINARY = {"page_faults", "system_calls"}
+NEEDED = ORDINARY | {"instructions_m", "tlb_small_k"}  # one of each look
 
 
 @dataclass
@@ -153,7 +154,8 @@ def mean_kib(trace: Trace) -> float:
 
 
 def together(parts: list[Sample]) -> list[Sample]:
-    """A sample for each ordinary run: its figures, and those that were counted once."""
+    """A sample for each ordinary run: its figures, and those that were counted once (of an allocator
+    that does not start under valgrind those of ordinary runs alone)."""
     once = {n: v for part in parts if "page_faults" not in part for n, v in part.items()}
     return [with_tlb(once | part) for part in parts if "page_faults" in part]
 
@@ -162,6 +164,8 @@ def with_tlb(sample: Sample) -> Sample:
     """Misses of pages as the process had them: as far as its memory, when it was largest, stood on
     huge pages, the misses of huge ones, and for the rest those of small ones."""
     huge = min(1.0, sample["huge_mib"] / sample["peak_mib"])
+    if "tlb_small_k" not in sample:
+        return sample | {"huge_share": huge}
     misses = (1 - huge) * sample["tlb_small_k"] + huge * sample["tlb_huge_k"]
     return sample | {"huge_share": huge, "tlb_misses_k": misses}
 
@@ -176,6 +180,7 @@ class Exact:
     laboratory: Laboratory
     points: list[Point]
     works: dict[Workload, Measured] = field(default_factory=dict)
+    unable: set[str] = field(default_factory=set)  # allocators that do not run under cachegrind
     warned: list[str] = field(default_factory=list)
 
     def measure(self, processors: int = os.cpu_count() or 1) -> None:
@@ -188,11 +193,13 @@ class Exact:
         parts: dict[tuple[Workload, str], list[Sample]] = {}
         with Bar(list(range(len(runs)))) as bar, ThreadPoolExecutor(processors) as pool:
             waiting = {pool.submit(look, work, a): (work, a) for look, work, a in runs}
+            bar.step("exact: the first runs")
             try:
                 for future in as_completed(waiting):
                     work, allocator = waiting[future]
-                    bar.step(f"exact: {allocator.name}: {work.program}")
                     self._take(future, work, allocator, parts, bar)
+                    bar.advance()
+                    bar.step(f"exact: {allocator.name}: {work.program}: done")
             except KeyboardInterrupt:
                 pool.shutdown(cancel_futures=True)
                 self.warned.append("interrupted: exact rows are left out that lack a run")
@@ -203,6 +210,11 @@ class Exact:
             try:
                 self.laboratory.check_preload(allocator)
             except BadRun as problem:
+                self.unable.add(allocator.name)
+                self.warned.append(f"{allocator.name} is not counted under cachegrind: {problem}")
+            try:
+                self.laboratory._check_bound(allocator)
+            except BadRun as problem:
                 for measured in self.works.values():
                     measured.refused[allocator.name] = str(problem)
 
@@ -211,7 +223,9 @@ class Exact:
         lab = self.laboratory
         for work, measured in self.works.items():
             able = [a for a in lab.allocators if a.name not in measured.refused]
-            for look in (lab.caches, lab.tlbs, *(lab.memory,) * ORDINARY_RUNS, lab.system_calls):
+            for look in (lab.caches, lab.tlbs):
+                yield from ((look, work, a) for a in able if a.name not in self.unable)
+            for look in (*(lab.memory,) * ORDINARY_RUNS, lab.system_calls):
                 yield from ((look, work, a) for a in able)
             yield from ((lab.served, work, a) for a in able if a.role == "hakmem")
 
@@ -233,14 +247,14 @@ class Exact:
             if isinstance(seen, tuple):
                 seen, measured.traces[allocator.name] = seen
             parts.setdefault((work, allocator.name), []).append(seen)
-        bar.advance()
 
     def _put_together(self, parts: dict[tuple[Workload, str], list[Sample]]) -> None:
         """In the order of the tables, and only of what had all its runs."""
         for work, measured in self.works.items():
             for allocator in self.laboratory.allocators:
                 seen = parts.get((work, allocator.name), [])
-                if seen and NEEDED <= set().union(*seen) and allocator.name not in measured.refused:
+                needed = ORDINARY if allocator.name in self.unable else NEEDED
+                if needed <= set().union(*seen) and allocator.name not in measured.refused:
                     for sample in together(seen):
                         measured.add(allocator.name, sample)
 

@@ -139,11 +139,11 @@ EXACT = {
     "python-strings": 4,
     "python-dicts": 3,
     "sqlite": 1,
-    "perl": 10,
-    "ruby": 5,
-    "lua": 12,
+    "perl": 5,
+    "ruby": 3,
+    "lua": 6,
     "cc1plus-O1": 1,
-    "service": 15,
+    "service": 8,
 }
 
 NAMED = {program.name: program for program in PROGRAMS}

@@ -166,7 +166,7 @@ def fragmentation(result: Result) -> Rows | None:
 def exact(result: Result) -> list[tuple[str, Rows]]:
     """What whole programs cost, counted: a table a program."""
     return [
-        (f"{work.program} ({work.argv(result.quick)[-1]})" if work.n > 1 else work.program, rows)
+        (f"{work.program} ({work.amount(result.quick)})" if work.n > 1 else work.program, rows)
         for work, rows in exact_works(result)
     ]
 
@@ -178,11 +178,19 @@ def exact_works(result: Result) -> list[tuple[Workload, Rows]]:
             rows = [["allocator", *EXACT]]
             for name in result.names("hakmem", "peer"):
                 sample = middle(measured, name)
-                cells = [look(sample) if sample else None for look in EXACT.values()]
-                cells[-1] = paging_ms(result, sample) if sample else None
+                cells = [seen(look, sample) for look in EXACT.values()]
+                cells[-1] = paging_ms(result, sample)
                 rows.append([name, *map(number, cells)])
             tables.append((work, starred(rows)))
     return tables
+
+
+def seen(look, sample: dict[str, float]) -> float | None:
+    """None: it was not counted."""
+    try:
+        return look(sample)
+    except KeyError:
+        return None
 
 
 def middle(measured: Measured, name: str) -> dict[str, float]:
@@ -194,6 +202,8 @@ def middle(measured: Measured, name: str) -> dict[str, float]:
 def paging_ms(result: Result, sample: dict[str, float]) -> float | None:
     """Faults, those on huge pages apart, and misses of the TLB, at this machine's price."""
     small, huge, miss = map(result.paging, ("fault_ns", "huge_fault_ns", "tlb_miss_ns"))
+    if "tlb_misses_k" not in sample:
+        return None
     huge_faults = sample["huge_mib"] / HUGE_MIB
     if small is None or (huge is None and huge_faults):
         return None

@@ -1,5 +1,6 @@
 // A service of two threads: each keeps an index of sessions, a log and buffers that grow, and hands on
 // what the other then frees. They meet at the end of each turn, so what is asked for is the same in each run.
+//   service TURNS [in-order]      in-order: never do both work at once, so costs are the same in each run, too
 #include <array>
 #include <condition_variable>
 #include <cstdint>
@@ -66,22 +67,37 @@ public:
     Worker(unsigned number, std::array<Batch, 2> &mail, Meeting &meeting)
         : number(number), draw(number + 1), mail(mail), meeting(meeting) {}
 
-    void run(unsigned turns)
+    void run(unsigned turns, bool in_order)
     {
         for (unsigned turn = 0; turn < turns; turn++) {
-            Batch mine = written(6000);
-            serve(8000);
-            grow(turn);
-            mail[number] = std::move(mine);
-            meeting.wait();
-            Batch others = std::move(mail[1 - number]);
-            meeting.wait();
-            read(others);
+            Batch others;
+            first_or_second(in_order, [&] { write(turn); });
+            first_or_second(in_order, [&] { others = std::move(mail[1 - number]); });
+            first_or_second(in_order, [&] { read(std::move(others)); });
         }
     }
     unsigned long sum() const { return total + sessions.size() + columns.size(); }
 
 private:
+    template <class Work>
+    void first_or_second(bool in_order, Work work)
+    {
+        if (in_order && number == 1)
+            meeting.wait();
+        work();
+        if (in_order && number == 0)
+            meeting.wait();
+        meeting.wait();
+    }
+
+    void write(unsigned turn)
+    {
+        Batch mine = written(6000);
+        serve(8000);
+        grow(turn);
+        mail[number] = std::move(mine);
+    }
+
     Batch written(unsigned count)
     {
         Batch batch;
@@ -120,7 +136,7 @@ private:
             columns.pop_front();
     }
 
-    void read(const Batch &batch)
+    void read(Batch batch)
     {
         for (const auto &message : batch)
             total += message->topic.size() + message->values.size();
@@ -137,14 +153,15 @@ private:
 
 } // namespace
 
-int main(int, char **argv)
+int main(int argc, char **argv)
 {
     unsigned turns = static_cast<unsigned>(std::atoi(argv[1]));
+    bool in_order = argc > 2;
     std::array<Batch, 2> mail;
     Meeting meeting;
     Worker one(0, mail, meeting), other(1, mail, meeting);
-    std::thread beside([&] { other.run(turns); });
-    one.run(turns);
+    std::thread beside([&] { other.run(turns, in_order); });
+    one.run(turns, in_order);
     beside.join();
     std::printf("%lu %lu\n", one.sum(), other.sum());
 }
