@@ -58,7 +58,7 @@ class Laboratory(Stage):
 
     def memory(self, work: Workload, allocator: Allocator) -> tuple[Sample, Trace]:
         """Of an ordinary run, which is looked at from outside."""
-        launch = self._ordinary(work, allocator, ("--trace", TRACE_MS))
+        launch = self._ordinary(work, allocator, ("--trace", TRACE_MS, "--own-time"))
         trace = launch["rss_trace"]
         figures = {
             "page_faults": launch["minor_faults"],
@@ -147,7 +147,7 @@ def leveled(env: dict[str, str], every: list[dict[str, str]]) -> dict[str, str]:
 
 
 def mean_kib(trace: Trace) -> float:
-    """Over the time of the run: each moment stands for the time until the next."""
+    """Over the processor time of the run: each moment stands for the time until the next."""
     spans = [(later[0] - now[0], now[1]) for now, later in zip(trace, trace[1:])]
     whole = sum(span for span, _ in spans)
     return sum(span * kib for span, kib in spans) / whole if whole else trace[-1][1]

@@ -1,6 +1,6 @@
 /* Starts one program from a small parent and says what it used, as JSON on
  * the last line of standard output.
- *   launch [--warm MIB] [--fixed] [--syscalls | --trace MS] [--env NAME=VALUE]... -- PROGRAM ARG...
+ *   launch [--warm MIB] [--fixed] [--syscalls | --trace MS [--own-time]] [--env NAME=VALUE]... -- PROGRAM ARG...
  *
  * Why it is there: peak RSS as the kernel counts it begins, in a child, at the
  * size of the parent that forked it, and a Python interpreter is a large one.
@@ -11,7 +11,9 @@
  *   --fixed     addresses are not random: what depends on them repeats
  *   --syscalls  counts the system calls of all its threads (ptrace; slow)
  *   --trace     its resident memory every MS milliseconds, as [ms, KiB] pairs, and
- *               how much of it stood on huge pages when it was largest */
+ *               how much of it stood on huge pages when it was largest
+ *   --own-time  these milliseconds are of the program's processor time: on a
+ *               busy machine, too, a moment is the same point of its work */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -36,6 +38,7 @@ typedef struct request {
     bool fixed;
     bool count_syscalls;
     unsigned trace_ms;
+    bool own_time;
     char **program;
 } request;
 
@@ -70,6 +73,8 @@ static request parse(int argc, char **argv)
             r.count_syscalls = true;
         else if (strcmp(argv[i], "--fixed") == 0)
             r.fixed = true;
+        else if (strcmp(argv[i], "--own-time") == 0)
+            r.own_time = true;
         else if (strcmp(argv[i], "--warm") == 0 && i + 1 < argc)
             r.warm_mib = strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--trace") == 0 && i + 1 < argc)
@@ -80,7 +85,7 @@ static request parse(int argc, char **argv)
             break;
     }
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0) {
-        dprintf(STDERR_FILENO, "usage: launch [--warm MIB] [--fixed] [--syscalls | --trace MS] "
+        dprintf(STDERR_FILENO, "usage: launch [--warm MIB] [--fixed] [--syscalls | --trace MS [--own-time]] "
                                "[--env NAME=VALUE]... -- PROGRAM ARG...\n");
         _exit(125);
     }
@@ -165,10 +170,11 @@ static void trace(pid_t child, outcome *out)
     out->status = status;
 }
 
-static double seconds_since(const struct timespec *start)
+static double seconds_since(clockid_t clock, const struct timespec *start)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (clock_gettime(clock, &now) != 0) /* of a program that has just ended */
+        return -1;
     return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) * 1e-9;
 }
 
@@ -195,9 +201,11 @@ static long huge_kib(pid_t child)
     return line != NULL ? strtol(line + strlen("AnonHugePages:"), NULL, 10) : 0;
 }
 
-static void look(pid_t child, int statm, const struct timespec *start, outcome *out)
+static void look(pid_t child, int statm, double seconds, outcome *out)
 {
-    moment now = {seconds_since(start) * 1e3, resident_kib(statm)};
+    moment now = {seconds * 1e3, resident_kib(statm)};
+    if (seconds < 0)
+        return;
     out->moments[out->moment_count++] = now;
     if ((double)now.kib > NEW_PEAK * (double)out->peak_kib) {
         out->peak_kib = now.kib;
@@ -217,8 +225,12 @@ static bool thinned(outcome *out)
     return true;
 }
 
-static void watch_memory(pid_t child, unsigned ms, const struct timespec *start, outcome *out)
+static void watch_memory(pid_t child, const request *r, const struct timespec *start, outcome *out)
 {
+    unsigned ms = r->trace_ms;
+    clockid_t clock = CLOCK_MONOTONIC;
+    if (r->own_time && clock_getcpuclockid(child, &clock) != 0)
+        die("clock_getcpuclockid");
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/statm", (int)child);
     int statm = open(path, O_RDONLY | O_CLOEXEC);
@@ -226,7 +238,7 @@ static void watch_memory(pid_t child, unsigned ms, const struct timespec *start,
         die(path);
     pid_t ended;
     while ((ended = wait4(child, &out->status, WNOHANG, &out->use)) == 0) {
-        look(child, statm, start, out);
+        look(child, statm, seconds_since(clock, r->own_time ? &(struct timespec){0} : start), out);
         ms = thinned(out) ? ms * 2 : ms;
         nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
     }
@@ -248,10 +260,10 @@ static outcome run(const request *r)
     if (r->count_syscalls)
         trace(child, &out);
     else if (r->trace_ms != 0)
-        watch_memory(child, r->trace_ms, &start, &out);
+        watch_memory(child, r, &start, &out);
     else if (wait4(child, &out.status, 0, &out.use) != child)
         die("wait4");
-    out.wall = seconds_since(&start);
+    out.wall = seconds_since(CLOCK_MONOTONIC, &start);
     return out;
 }
 
@@ -261,7 +273,7 @@ static void print_moments(const outcome *out)
 {
     printf(", \"rss_trace\": [");
     for (int i = 0; i < out->moment_count; i++)
-        printf("%s[%.0f, %ld]", i == 0 ? "" : ", ", out->moments[i].ms, out->moments[i].kib);
+        printf("%s[%.1f, %ld]", i == 0 ? "" : ", ", out->moments[i].ms, out->moments[i].kib);
     printf("], \"huge_kib\": %ld", out->huge_kib);
 }
 

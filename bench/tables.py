@@ -25,8 +25,8 @@ HOW_TO_READ = (
 
 HOW_TO_READ_EXACT = (
     "Real programs, counted and not timed: instructions and misses under cachegrind with caches of "
-    "its own (the same on every machine), the rest of ordinary runs. * the least. *TLB misses*: of "
-    "2048 pages, as far as the memory stood on huge pages those of huge ones. *Paging*: what the "
+    "its own (the same on every machine), the rest of ordinary runs. A star: the least. *TLB misses*: "
+    "of 2048 pages, as far as the memory stood on huge pages those of huge ones. *Paging*: what the "
     "faults and the misses of the TLB take at this machine's price, measured in the same run:"
 )
 

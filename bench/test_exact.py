@@ -191,6 +191,13 @@ class Launching(unittest.TestCase):
         line[-1:] = [str(BENCH_DIR / "bench_idle")]
         self.assertEqual(Laboratory(BENCH_DIR).launch(line)[1]["huge_kib"], 0)
 
+    def test_own_time_stands_still_while_a_program_sleeps(self) -> None:
+        program = ["sh", "-c", "sleep 0.5"]
+        for option, ended in (("", True), ("--own-time", False)):
+            line = [str(BENCH_DIR / "launch"), "--trace", "20", *filter(None, [option])]
+            _, said = Laboratory(BENCH_DIR).launch([*line, "--", *program])
+            self.assertEqual(said["rss_trace"][-1][0] > 400, ended, option)
+
     def test_addresses_are_fixed_when_asked(self) -> None:
         def stack(*options: str) -> str:
             show = ["sh", "-c", "grep -F [stack] /proc/self/maps"]

@@ -178,6 +178,7 @@ class Counted(unittest.TestCase):
         self.assertIn("Exact cost of real programs", text)
         self.assertIn("Memory of real programs over time", text)
         self.assertNotIn("Memory over time<", text)
+        self.assertIn("% of the run", text)
         self.assertNotIn("Exact cost", page.render(speed()))
         self.assertTrue(tables.markdown(result).startswith(tables.HOW_TO_READ_EXACT))
 

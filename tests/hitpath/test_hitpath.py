@@ -12,6 +12,7 @@ from pathlib import Path
 from unittest import mock
 
 import check_loops
+import check_modes
 import check_programs
 from check_hitpath import check
 from check_kernel import judged
@@ -181,6 +182,24 @@ class Programs(unittest.TestCase):
     def test_six_are_locked(self):
         for compiler, locked in json.loads(check_programs.FILE.read_text()).items():
             self.assertEqual({name.partition(",")[0] for name in locked}, {p.name for p in check_programs.PROGRAMS}, compiler)
+
+
+class Modes(unittest.TestCase):
+    CASE = check_modes.Case("a case", "", 1.5)
+    GOOD = {mode: check_modes.Took(10_000, 1000) for mode in ("always", "madvise", "never", "refused")}
+
+    def test_good_numbers_pass(self):
+        self.assertEqual(check_modes.judged(self.CASE, self.GOOD), [])
+
+    def test_bad_numbers(self):
+        for mode, taken in (("always", (15_400, 9)), ("never", (10_900, 1000)), ("never", (10_000, 1020))):
+            wrong = self.GOOD | {mode: check_modes.Took(*taken)}
+            self.assertEqual(len(check_modes.judged(self.CASE, wrong)), 1, (mode, taken))
+
+    def test_a_mode_that_cannot_be_set_is_no_result(self):
+        with mock.patch.object(check_modes.thp, "mode", lambda _: contextlib.nullcontext("not permitted")):
+            with contextlib.redirect_stdout(io.StringIO()):
+                self.assertIsNone(check_modes.measured("", Path()))
 
 
 class Kernel(unittest.TestCase):
