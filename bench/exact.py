@@ -182,6 +182,7 @@ class Exact:
     works: dict[Workload, Measured] = field(default_factory=dict)
     unable: set[str] = field(default_factory=set)  # allocators that do not run under cachegrind
     warned: list[str] = field(default_factory=list)
+    interrupted: bool = False
 
     def measure(self, processors: int = os.cpu_count() or 1) -> None:
         self.works = {p.work: Measured() for p in self.points}
@@ -202,8 +203,15 @@ class Exact:
                     bar.step(f"exact: {allocator.name}: {work.program}: done")
             except KeyboardInterrupt:
                 pool.shutdown(cancel_futures=True)
+                self.interrupted = True
                 self.warned.append("interrupted: exact rows are left out that lack a run")
         self._put_together(parts)
+        if self.interrupted:
+            self._leave_out_what_is_not_counted()
+
+    def _leave_out_what_is_not_counted(self) -> None:
+        self.works = {work: seen for work, seen in self.works.items() if seen.samples}
+        self.points = [p for p in self.points if p.work in self.works]
 
     def _check_preloads(self) -> None:
         for allocator in self.laboratory.allocators:

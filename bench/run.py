@@ -199,7 +199,7 @@ def measure(
         clock.value,
         quick,
         [part],
-        points,
+        [*exact.points, *timed],
         exact.works | session.works,
         [
             *warned,

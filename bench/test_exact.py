@@ -173,6 +173,13 @@ class Counting(unittest.TestCase):
         self.assertNotIn("instructions_m", sample)
         self.assertIn("glibc is not counted under cachegrind: it does not start", found.warned)
 
+    def test_an_interruption_leaves_out_what_lacks_a_run(self) -> None:
+        """Ctrl-C comes to the main thread, which waits for the runs."""
+        with mock.patch.object(Exact, "_take", side_effect=KeyboardInterrupt):
+            found = self.measured([GLIBC])
+        self.assertEqual((found.works, found.points), ({}, []))
+        self.assertIn("interrupted", found.warned[0])
+
     def test_hakmem_must_serve_what_was_counted(self) -> None:
         lab = Laboratory(BENCH_DIR, allocators=[hakmem()])
         with mock.patch.object(lab, "_count", lambda _: {"calls_malloc": 10**9, "calls_free": 1}):
