@@ -3,6 +3,7 @@ JOBS   ?= $(shell nproc)
 PREFIX ?= /usr/local
 PROG   ?=
 ROWS   ?=
+THP    ?=
 ONLY   ?=
 export JOBS
 
@@ -33,9 +34,9 @@ programs: all                   ## every real program beside its control on glib
 	@tools/setup.sh programs
 	@tools/in_venv.sh tests/programs/run.py --set full $(if $(ONLY),--only '$(ONLY)',--least 36) --json build/programs.json --logs build/programs-logs
 
-bench: all                      ## HAKMEM and its peers, some 15 min (ROWS=P1,P4 for some rows, ROWS=all for the slow ones too)
+bench: all                      ## HAKMEM and its peers, some 15 min (ROWS=P1,P4 for some rows, exact, all for the slow ones too; THP=always|madvise|never)
 	@tools/setup.sh bench '$(ROWS)'
-	@tools/in_venv.sh bench/run.py $(if $(ROWS),--rows '$(ROWS)')
+	@tools/in_venv.sh bench/run.py $(if $(ROWS),--rows '$(ROWS)') $(if $(THP),--thp '$(THP)')
 
 bench-quick: all                ## a few rows, a tenth of the work, < 90 s
 	@tools/setup.sh bench

@@ -1,6 +1,6 @@
 /* Starts one program from a small parent and says what it used, as JSON on
  * the last line of standard output.
- *   launch [--warm MIB] [--syscalls | --trace MS] [--env NAME=VALUE]... -- PROGRAM ARG...
+ *   launch [--warm MIB] [--fixed] [--syscalls | --trace MS [--own-time]] [--env NAME=VALUE]... -- PROGRAM ARG...
  *
  * Why it is there: peak RSS as the kernel counts it begins, in a child, at the
  * size of the parent that forked it, and a Python interpreter is a large one.
@@ -8,8 +8,12 @@
  *   --warm      a child of its own touches MIB of huge pages first and ends:
  *               in a virtual machine, memory that has lain free is backed anew
  *               at first touch, and whoever comes first would pay for all
+ *   --fixed     addresses are not random: what depends on them repeats
  *   --syscalls  counts the system calls of all its threads (ptrace; slow)
- *   --trace     its resident memory every MS milliseconds, as [ms, KiB] pairs */
+ *   --trace     its resident memory every MS milliseconds, as [ms, KiB] pairs, and
+ *               how much of it stood on huge pages when it was largest
+ *   --own-time  these milliseconds are of the program's processor time: on a
+ *               busy machine, too, a moment is the same point of its work */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -26,11 +31,14 @@
 #include <unistd.h>
 
 #define MAX_MOMENTS 512
+#define NEW_PEAK 1.02 /* looking at huge pages takes time: not at each KiB more */
 
 typedef struct request {
     size_t warm_mib;
+    bool fixed;
     bool count_syscalls;
     unsigned trace_ms;
+    bool own_time;
     char **program;
 } request;
 
@@ -46,6 +54,8 @@ typedef struct outcome {
     unsigned long long syscalls;
     moment moments[MAX_MOMENTS];
     int moment_count;
+    long peak_kib;
+    long huge_kib; /* of it, when it was largest */
 } outcome;
 
 __attribute__((noreturn)) static void die(const char *what)
@@ -61,6 +71,10 @@ static request parse(int argc, char **argv)
     for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "--syscalls") == 0)
             r.count_syscalls = true;
+        else if (strcmp(argv[i], "--fixed") == 0)
+            r.fixed = true;
+        else if (strcmp(argv[i], "--own-time") == 0)
+            r.own_time = true;
         else if (strcmp(argv[i], "--warm") == 0 && i + 1 < argc)
             r.warm_mib = strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--trace") == 0 && i + 1 < argc)
@@ -71,7 +85,7 @@ static request parse(int argc, char **argv)
             break;
     }
     if (i + 1 >= argc || strcmp(argv[i], "--") != 0) {
-        dprintf(STDERR_FILENO, "usage: launch [--warm MIB] [--syscalls | --trace MS] "
+        dprintf(STDERR_FILENO, "usage: launch [--warm MIB] [--fixed] [--syscalls | --trace MS [--own-time]] "
                                "[--env NAME=VALUE]... -- PROGRAM ARG...\n");
         _exit(125);
     }
@@ -109,6 +123,8 @@ static void warm_memory(size_t mib)
 __attribute__((noreturn)) static void become(const request *r)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (r->fixed && personality(ADDR_NO_RANDOMIZE) < 0)
+        die("personality");
     if (r->count_syscalls && ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
         die("ptrace");
     execvp(r->program[0], r->program);
@@ -154,10 +170,11 @@ static void trace(pid_t child, outcome *out)
     out->status = status;
 }
 
-static double seconds_since(const struct timespec *start)
+static double seconds_since(clockid_t clock, const struct timespec *start)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (clock_gettime(clock, &now) != 0) /* of a program that has just ended */
+        return -1;
     return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) * 1e-9;
 }
 
@@ -168,6 +185,32 @@ static long resident_kib(int statm)
     if (pread(statm, text, sizeof text - 1, 0) > 0)
         sscanf(text, "%ld %ld", &size, &resident);
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* A process that has just ended has none. */
+static long huge_kib(pid_t child)
+{
+    char path[64], text[2048] = {0};
+    snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)child);
+    int rollup = open(path, O_RDONLY | O_CLOEXEC);
+    if (rollup < 0)
+        return 0;
+    ssize_t length = read(rollup, text, sizeof text - 1);
+    close(rollup);
+    const char *line = length > 0 ? strstr(text, "AnonHugePages:") : NULL;
+    return line != NULL ? strtol(line + strlen("AnonHugePages:"), NULL, 10) : 0;
+}
+
+static void look(pid_t child, int statm, double seconds, outcome *out)
+{
+    moment now = {seconds * 1e3, resident_kib(statm)};
+    if (seconds < 0)
+        return;
+    out->moments[out->moment_count++] = now;
+    if ((double)now.kib > NEW_PEAK * (double)out->peak_kib) {
+        out->peak_kib = now.kib;
+        out->huge_kib = huge_kib(child);
+    }
 }
 
 /* When there is no room for more, every second one goes: a long run is seen at
@@ -182,8 +225,12 @@ static bool thinned(outcome *out)
     return true;
 }
 
-static void watch_memory(pid_t child, unsigned ms, const struct timespec *start, outcome *out)
+static void watch_memory(pid_t child, const request *r, const struct timespec *start, outcome *out)
 {
+    unsigned ms = r->trace_ms;
+    clockid_t clock = CLOCK_MONOTONIC;
+    if (r->own_time && clock_getcpuclockid(child, &clock) != 0)
+        die("clock_getcpuclockid");
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/statm", (int)child);
     int statm = open(path, O_RDONLY | O_CLOEXEC);
@@ -191,8 +238,7 @@ static void watch_memory(pid_t child, unsigned ms, const struct timespec *start,
         die(path);
     pid_t ended;
     while ((ended = wait4(child, &out->status, WNOHANG, &out->use)) == 0) {
-        moment now = {seconds_since(start) * 1e3, resident_kib(statm)};
-        out->moments[out->moment_count++] = now;
+        look(child, statm, seconds_since(clock, r->own_time ? &(struct timespec){0} : start), out);
         ms = thinned(out) ? ms * 2 : ms;
         nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000L}, NULL);
     }
@@ -214,10 +260,10 @@ static outcome run(const request *r)
     if (r->count_syscalls)
         trace(child, &out);
     else if (r->trace_ms != 0)
-        watch_memory(child, r->trace_ms, &start, &out);
+        watch_memory(child, r, &start, &out);
     else if (wait4(child, &out.status, 0, &out.use) != child)
         die("wait4");
-    out.wall = seconds_since(&start);
+    out.wall = seconds_since(CLOCK_MONOTONIC, &start);
     return out;
 }
 
@@ -227,8 +273,8 @@ static void print_moments(const outcome *out)
 {
     printf(", \"rss_trace\": [");
     for (int i = 0; i < out->moment_count; i++)
-        printf("%s[%.0f, %ld]", i == 0 ? "" : ", ", out->moments[i].ms, out->moments[i].kib);
-    printf("]");
+        printf("%s[%.1f, %ld]", i == 0 ? "" : ", ", out->moments[i].ms, out->moments[i].kib);
+    printf("], \"huge_kib\": %ld", out->huge_kib);
 }
 
 int main(int argc, char **argv)

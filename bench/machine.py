@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import re
@@ -30,6 +31,12 @@ def describe() -> dict[str, str]:
         "huge pages, defrag": chosen(first_line(HUGE_PAGES / "defrag")),
         "python": platform.python_version(),
     }
+
+
+def paging(program: Path) -> dict[str, float]:
+    """What a fault and a miss in the TLB take here, in ns; -1: pages of that size are not to be had."""
+    said = output([str(program)])
+    return json.loads(said) if said else {}
 
 
 def load() -> str:

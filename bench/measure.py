@@ -34,6 +34,8 @@ class Runner:
     quick: bool = False
     cpu_clock: bool = False
     hakmem_env: dict[str, str] = field(default_factory=dict)
+    shell: dict[str, str] | None = None  # what runs find around them; None: what the caller has
+    timeout_s: float = RUN_TIMEOUT_S
 
     def sample(self, work: Workload, allocator: Allocator) -> Sample:
         """One round's figures of a workload under an allocator."""
@@ -111,15 +113,15 @@ class Runner:
         try:
             done = subprocess.run(
                 command,
-                env=own_environment(),
+                env=own_environment() if self.shell is None else self.shell,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=RUN_TIMEOUT_S,
+                timeout=self.timeout_s,
             )
         except subprocess.TimeoutExpired:
-            raise BadRun(f"no end after {RUN_TIMEOUT_S} s") from None
+            raise BadRun(f"no end after {self.timeout_s:.0f} s") from None
         lines = done.stdout.strip().splitlines()
         complaint = (done.stderr.strip().splitlines() or ["no message"])[-1]
         if done.returncode != 0 or not lines:

@@ -58,6 +58,7 @@ def render(result: Result) -> str:
     page = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     lines = result.lines()
     memory, fragmentation = plots.memory(result), plots.fragmentation(result)
+    programs = plots.programs(result)
     return page.get_template("page.html").render(
         variables=Markup(plots.variables()),
         summary=summary(result),
@@ -65,6 +66,9 @@ def render(result: Result) -> str:
         how_to_read=tables.HOW_TO_READ.replace("*", "").replace("`", ""),
         families=families(lines, result),
         names=columns(result),
+        exact=tables.exact(result),
+        how_to_read_exact=f"{tables.HOW_TO_READ_EXACT} {tables.paging_text(result)}.".replace("*", ""),
+        programs=programs and Markup(programs),
         memory=memory and Markup(memory),
         fragmentation=fragmentation and Markup(fragmentation),
         ratios=tables.fragmentation(result),
@@ -111,6 +115,8 @@ def families(lines: list[Line], result: Result) -> list[Family]:
 
 
 def family_of(line: Line) -> str:
+    if line.point.work.exact:
+        return "Real programs, counted"
     if line.is_memory:
         return "Memory, faults and system calls"
     if line.point.row.startswith("P16"):

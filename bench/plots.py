@@ -239,7 +239,13 @@ def add_legend(figure: Figure, entries: list[tuple[str, Look]], markers: bool) -
 
 def memory(result: Result) -> str | None:
     """Of the workloads that the launcher watched."""
-    return charts(result, [w for w, m in result.works.items() if m.traces and not w.series])
+    seen = [w for w, m in result.works.items() if m.traces and not w.series]
+    return charts(result, [w for w in seen if not w.exact])
+
+
+def programs(result: Result) -> str | None:
+    """Of the real programs whose cost was counted."""
+    return charts(result, [w for w, m in result.works.items() if m.traces and w.exact])
 
 
 def fragmentation(result: Result) -> str | None:
@@ -269,14 +275,22 @@ def draw_traces(
     by_count = work.series == "operations"
     unit = 1e6 if by_count else 1e3
     for name in sorted(traces, key=lambda n: n == verdicts.OWN):
-        draw_trace(axes, traces[name], unit, look[name], name == verdicts.OWN)
+        trace = to_the_end(traces[name]) if work.exact else traces[name]
+        own_unit = trace[-1][0] / 100 if work.exact else unit
+        draw_trace(axes, trace, own_unit or 1, look[name], name == verdicts.OWN)
     if work.series:
         draw_live(axes, traces.get(verdicts.OWN) or next(iter(traces.values())), unit)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     axes.grid(axis="y", color=colour("grid"), linewidth=0.6)
     axes.set_ylabel("MiB resident")
-    axes.set_xlabel("M operations" if by_count else "s")
+    axes.set_xlabel("M operations" if by_count else "% of the run" if work.exact else "s")
+
+
+def to_the_end(trace: Trace) -> Trace:
+    """Without the moments in which the process has gone already."""
+    last = max((at for at, moment in enumerate(trace) if moment[-1]), default=0)
+    return trace[: last + 1]
 
 
 def draw_live(axes: Axes, trace: Trace, unit: float) -> None:

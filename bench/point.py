@@ -24,6 +24,7 @@ class Workload:
     trace_rss: bool = False  # once, its resident memory is seen over time
     series: str = ""  # it prints its own, with its live bytes: by "operations" or by "ms"
     program: str = ""  # a real one's name, of programs.py
+    exact: bool = False  # its cost is counted once, not timed in rounds
     traced: bool = True  # False: thousands of threads, whose system calls would be counted for hours
 
     def amount(self, quick: bool) -> int:
@@ -54,6 +55,7 @@ class Point:
     goal: Goal  # where it is to get
     default: bool = True
     with_limit: bool = False  # is the null allocator run, too?
+    repeats: float = 0.0  # a count: from run to run it differs by this share at most
     quick: bool = False  # one of the few of `--quick`
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from point import Goal, Point, Workload
-from programs import PROGRAMS, Program
+from programs import EXACT, NAMED, PROGRAMS, Program
 
 AHEAD = Goal(ratio=1.0)
 NS = ("ns_per_op", "ns", False)
@@ -175,6 +175,41 @@ def real(program: Program) -> tuple[Point, Point]:
     return cpu, rss
 
 
+def counted(program: Program, n: int) -> tuple[Point, ...]:
+    """What P20 and P21 ask: the best peer's count at most."""
+    work = Workload(
+        program.command,
+        n,
+        program.quick_n,
+        warm_mib=program.warm_mib,
+        single_thread=program.single_thread,
+        program=program.name,
+        exact=True,
+    )
+    return tuple(
+        Point(
+            f"exact.{program.name}",
+            f"{program.name}, {title}",
+            work,
+            metric,
+            unit,
+            False,
+            AHEAD,
+            AHEAD,
+            default=False,
+            repeats=repeats,
+        )
+        for metric, title, unit, repeats in COUNTED
+    )
+
+
+# How far they repeat: docs/BENCHMARKS.md.
+COUNTED = (
+    ("instructions_m", "instructions", "M", 0.001),
+    ("l2_misses_m", "L2 misses", "M", 0.01),
+    ("page_faults", "page faults", "faults", 0.01),
+    ("peak_mib", "peak RSS", "MiB", 0.01),
+)
 PHASES = Workload("bench_phases 1 2", warm_mib=1024, single_thread=False, series="ms")
 SLEEPER = Workload("bench_release remote 64", single_thread=False, series="ms")
 CHURN = Workload("bench_threads churn {n}", 20_000, 2_000, single_thread=False)
@@ -220,6 +255,7 @@ MIXED_400 = "bench_random_mixed {n} 400 1"
 MIXED_8192 = "bench_random_mixed {n} 8192 1"
 
 POINTS: tuple[Point, ...] = (
+    *(point for name, n in EXACT.items() for point in counted(NAMED[name], n)),
     quick(
         Point(
             "P1",

@@ -26,6 +26,8 @@ import page
 import plots
 import results
 import tables
+import thp
+from exact import Exact, Laboratory
 from peers import Allocator, find_peers
 from results import Result, Unfit
 from rows import select
@@ -36,10 +38,17 @@ from verdicts import Met
 ROOT = Path(__file__).resolve().parent.parent
 QUIET = 0.95  # the share of their time that runs have a processor, if nothing else runs
 ROUNDS, QUICK_ROUNDS = 7, confidence.LEAST_ROUNDS
+PROGRAM_ROUNDS = 11
 
 Output = tuple[Callable[[Result, Path], None], "Path | None"]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+class Pages(str, Enum):
+    always = "always"
+    madvise = "madvise"
+    never = "never"
 
 
 class Clock(str, Enum):
@@ -90,7 +99,11 @@ def show(rows: tables.Rows) -> None:
 
 
 def report(result: Result, outputs: list[Output]) -> None:
-    """The table on standard output, and files."""
+    """The tables on standard output, and files."""
+    for title, rows in tables.exact(result):
+        print(title)
+        show(rows)
+        print()
     show(tables.judged(result.lines()))
     for note in result.notes:
         print(note)
@@ -127,13 +140,18 @@ def measure(
         None, help='such as P1,P4; "all"; default: all but the slow ones'
     ),
     peers: str | None = typer.Option(None, help="such as glibc,mimalloc; default: all"),
-    rounds: int | None = typer.Option(None, min=1, help="default 7; with --quick 5"),
+    rounds: int | None = typer.Option(
+        None, min=1, help="default 7, of real programs 11; with --quick 5"
+    ),
     budget: float | None = typer.Option(
         None, help="seconds: fewer rounds, if not all would end within"
     ),
     quick: bool = typer.Option(False, "--quick", help="a tenth of the work: a look, no proof"),
     clock: Clock = typer.Option(
         Clock.wall, help="cpu: processor time for one-thread rows, on a busy machine"
+    ),
+    pages: Pages | None = typer.Option(
+        None, "--thp", help="the kernel's mode of huge pages, for this run"
     ),
     env: list[str] = typer.Option([], metavar="HAKMEM_NAME=VALUE", help="option for HAKMEM's runs"),
     seed: int = typer.Option(1, help="of the order of runs"),
@@ -148,6 +166,7 @@ def measure(
     """Measure rows on HAKMEM and its peers."""
     if context.invoked_subcommand:
         return
+    program_rounds = 0 if rounds or quick else PROGRAM_ROUNDS
     rounds = rounds or (QUICK_ROUNDS if quick else ROUNDS)
     if check and rounds < confidence.LEAST_ROUNDS:
         raise typer.BadParameter(f"--check judges by intervals: {confidence.LEAST_ROUNDS} rounds")
@@ -159,21 +178,35 @@ def measure(
     points, absent = playable(select(rows, quick))
     allocators, missing = find_allocators(peers, library, bench_dir)
     stage = Stage(bench_dir.resolve(), quick, clock is Clock.cpu, options)
-    session = Session(stage, points, allocators, rounds, seed, budget)
+    timed = [p for p in points if not p.work.exact]
+    session = Session(stage, timed, allocators, rounds, seed, budget, program_rounds)
+    real = [a for a in allocators if a.role != "limit"]
+    laboratory = Laboratory(bench_dir.resolve(), quick, hakmem_env=options, allocators=real)
+    exact = Exact(laboratory, [p for p in points if p.work.exact])
     part = {"began": time.strftime("%Y-%m-%d %H:%M:%S %z"), "load": machine.load()}
     ticks = machine.stolen()
-    session.measure()
+    with thp.mode(pages and pages.value) as refused:
+        here = machine.describe()
+        part["paging"] = machine.paging(bench_dir / "paging_cost")
+        exact.measure()
+        session.measure()
     part |= {"rounds": rounds, "seed": seed, "stolen": round(machine.stolen_since(ticks), 4)}
+    warned = [*filter(None, [refused]), *exact.warned, *session.warned, *absent]
     result = Result(
-        machine.describe(),
+        here,
         machine.hakmem(library) | options,
         [described(a) for a in allocators],
         clock.value,
         quick,
         [part],
-        points,
-        session.works,
-        [*session.warned, *absent, *(f"skipped peer {m}" for m in missing), *session.refusals()],
+        [*exact.points, *timed],
+        exact.works | session.works,
+        [
+            *warned,
+            *(f"skipped peer {m}" for m in missing),
+            *exact.refusals(),
+            *session.refusals(),
+        ],
     )
     result.notes += busy_machine(result)
     if not (json or markdown or html):

@@ -41,6 +41,7 @@ class Session:
     rounds: int
     seed: int
     budget: float | None = None  # seconds: no round begins that would not end within
+    program_rounds: int = 0  # of real programs, if more: malloc is a small part of their time
     works: dict[Workload, Measured] = field(default_factory=dict)
     warned: list[str] = field(default_factory=list)
 
@@ -63,9 +64,15 @@ class Session:
         every, quick = list(self.works), self.runner.quick
         varied = [w for w in every if not (w.difference or w.series)]
         traced = [w for w in every if w.trace_rss and not quick]
+        programs = [w for w in every if w.program]
         rounds = [
             Step(f"round {n}", self._in_turns(every if n <= FEW_ROUNDS else varied, order))
             for n in range(1, self.rounds + 1)
+        ]
+        rounds += [
+            Step(f"round {n}", self._in_turns(programs, order))
+            for n in range(self.rounds + 1, self.program_rounds + 1)
+            if programs
         ]
         return [
             Step("warm-up", self._in_turns(every[:1] if quick else every, order), Look.SYSCALLS),
@@ -90,7 +97,8 @@ class Session:
             self._take(step, bar)
             now = time.monotonic()
             rounds += step.look is Look.FIGURES
-            if deadline and rounds < self.rounds and now + (now - began) > deadline:
+            left = rounds < sum(other.look is Look.FIGURES for other in plan)
+            if deadline and left and now + (now - began) > deadline:
                 self.warned.append(f"{rounds} rounds fitted into {self.budget:.0f} s")
                 return
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,11 +27,12 @@ CLIENT_TIMEOUT_S = 10
 
 def playable(points: list[Point]) -> tuple[list[Point], list[str]]:
     """The points whose programs are here, and a line for each that is not."""
-    names = {p.work.program for p in points if p.work.program}
-    absent = {name for name in names if not NAMED[name].executable()}
+    rows = {p.row: p.work.program for p in points if p.work.program}
+    absent = {name for name in rows.values() if not NAMED[name].executable()}
     lines = [
-        f"skipped P16.{name}: there is no {NAMED[name].command.split()[0]}"
-        for name in sorted(absent)
+        f"skipped {row}: there is no {NAMED[name].wanted}"
+        for row, name in sorted(rows.items())
+        if name in absent
     ]
     return [p for p in points if p.work.program not in absent], lines
 
@@ -84,21 +85,32 @@ class Stage(Runner):
         return {f"calls_{call}": served[call] * share for call in ("malloc", "free")}
 
     def _play(
-        self, work: Workload, allocator: Allocator, watch: tuple[str, ...], scratch: Path
+        self,
+        work: Workload,
+        allocator: Allocator,
+        watch: tuple[str, ...],
+        scratch: Path,
+        under: Sequence[str] = (),
     ) -> dict:
+        """Under: a tool that runs the program, and its options."""
         program = NAMED[work.program]
-        env = self._environment(program, allocator, scratch)
+        env = self._environment(program, allocator, scratch, under)
         places = {"here": HERE, "work": self._work_dir(program), "scratch": scratch}
         words = fill(work.argv(self.quick), places)
-        command = [str(self.bench_dir / "launch"), *watch, "--warm", str(work.warm_mib)]
+        command = [str(self.bench_dir / "launch"), *self._watch(work, watch, under)]
         for name, value in env.items():
             command += ["--env", f"{name}={value}"]
-        command += ["--", str(program.executable()), *words[1:]]
+        command += ["--", *under, str(program.executable(words[0])), *words[1:]]
         client = program.client.replace("{n}", str(work.amount(self.quick))).split()
         with beside(fill(client, places)):
             return self.launch(command)[1]
 
-    def _environment(self, program: Program, allocator: Allocator, scratch: Path) -> dict[str, str]:
+    def _watch(self, work: Workload, watch: tuple[str, ...], under: Sequence[str]) -> list[str]:
+        return [*watch, "--warm", str(work.warm_mib)]
+
+    def _environment(
+        self, program: Program, allocator: Allocator, scratch: Path, under: Sequence[str] = ()
+    ) -> dict[str, str]:
         env = allocator.environment() | dict(program.env)
         if allocator.role == "counting":
             env["HAKMEM_REPORT"] = str(scratch / "report.json")

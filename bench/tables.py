@@ -9,7 +9,7 @@ from pathlib import Path
 
 import verdicts
 from confidence import Interval, Verdict
-from point import Goal
+from point import Goal, Workload
 from results import Measured, Result, Unfit
 from verdicts import Line, Met, Versus
 
@@ -23,6 +23,13 @@ HOW_TO_READ = (
     "lies on one side of the bound, `yes?` and `no?` where it holds it."
 )
 
+HOW_TO_READ_EXACT = (
+    "Real programs, counted and not timed: instructions and misses under cachegrind with caches of "
+    "its own (the same on every machine), the rest of ordinary runs. A star: the least. *TLB misses*: "
+    "of 2048 pages, as far as the memory stood on huge pages those of huge ones. *Paging*: what the "
+    "faults and the misses of the TLB take at this machine's price, measured in the same run:"
+)
+
 COSTS = (
     ("processor time, s", lambda run: run["user_s"] + run["system_s"]),
     ("of it in the system, s", lambda run: run["system_s"]),
@@ -31,6 +38,23 @@ COSTS = (
     ("page faults", lambda run: run["minor_faults"]),
     ("system calls", lambda run: run["syscalls"]),
 )
+
+
+HUGE_MIB = 2
+HUGE_COLUMN = "of it huge, %"
+EXACT = {
+    "instructions, M": lambda run: run["instructions_m"],
+    "I1 misses, M": lambda run: run["i1_misses_m"],
+    "D1 misses, M": lambda run: run["d1_misses_m"],
+    "L2 misses, M": lambda run: run["l2_misses_m"],
+    "TLB misses, k": lambda run: run["tlb_misses_k"],
+    "page faults": lambda run: round(run["page_faults"]),
+    "system calls": lambda run: round(run["system_calls"]),
+    "peak RSS, MiB": lambda run: run["peak_mib"],
+    "mean": lambda run: run["mean_mib"],
+    HUGE_COLUMN: lambda run: round(100 * run["huge_share"]),
+    "paging, ms": lambda run: None,  # at the machine's price: paging_ms()
+}
 
 
 def number(value: float | None) -> str:
@@ -139,6 +163,65 @@ def fragmentation(result: Result) -> Rows | None:
     return rows
 
 
+def exact(result: Result) -> list[tuple[str, Rows]]:
+    """What whole programs cost, counted: a table a program."""
+    return [
+        (f"{work.program} ({work.amount(result.quick)})" if work.n > 1 else work.program, rows)
+        for work, rows in exact_works(result)
+    ]
+
+
+def exact_works(result: Result) -> list[tuple[Workload, Rows]]:
+    tables = []
+    for work, measured in result.works.items():
+        if work.exact and measured.samples:
+            rows = [["allocator", *EXACT]]
+            for name in result.names("hakmem", "peer"):
+                sample = middle(measured, name)
+                cells = [seen(look, sample) for look in EXACT.values()]
+                cells[-1] = paging_ms(result, sample)
+                rows.append([name, *map(number, cells)])
+            tables.append((work, starred(rows)))
+    return tables
+
+
+def seen(look, sample: dict[str, float]) -> float | None:
+    """None: it was not counted."""
+    try:
+        return look(sample)
+    except KeyError:
+        return None
+
+
+def middle(measured: Measured, name: str) -> dict[str, float]:
+    """Medians of its ordinary runs."""
+    runs = [] if name in measured.refused else measured.samples.get(name, [])
+    return {key: statistics.median(run[key] for run in runs) for key in runs[0]} if runs else {}
+
+
+def paging_ms(result: Result, sample: dict[str, float]) -> float | None:
+    """Faults, those on huge pages apart, and misses of the TLB, at this machine's price."""
+    small, huge, miss = map(result.paging, ("fault_ns", "huge_fault_ns", "tlb_miss_ns"))
+    if "tlb_misses_k" not in sample:
+        return None
+    huge_faults = sample["huge_mib"] / HUGE_MIB
+    if small is None or (huge is None and huge_faults):
+        return None
+    faults = (sample["page_faults"] - huge_faults) * small + huge_faults * (huge or 0)
+    return (faults + 1e3 * sample["tlb_misses_k"] * (miss or 0)) / 1e6
+
+
+def starred(rows: Rows) -> Rows:
+    """The least of each column."""
+    for at in range(1, len(rows[0])):
+        seen = [float(row[at]) for row in rows[1:] if row[at] != "-"]
+        if rows[0][at] != HUGE_COLUMN and seen:
+            for row in rows[1:]:
+                if row[at] != "-" and float(row[at]) == min(seen):
+                    row[at] += "*"
+    return rows
+
+
 def costs(result: Result) -> list[tuple[str, Rows]]:
     """What whole runs took; the system calls are those of the warm-up run."""
     tables = []
@@ -190,6 +273,7 @@ def facts(result: Result) -> list[tuple[str, str]]:
         *own.items(),
         ("allocators", ", ".join(versions)),
         ("rounds", rounds_text(result)),
+        ("paging", paging_text(result)),
         ("clock", clock_text(result)),
         ("work", "a tenth of a full run's (--quick)" if result.quick else "in full"),
         ("measured", ", ".join(str(part["began"]) for part in result.parts)),
@@ -200,7 +284,8 @@ def facts(result: Result) -> list[tuple[str, str]]:
 
 
 def rounds_text(result: Result) -> str:
-    rounds = {len(runs) for m in result.works.values() for runs in m.samples.values()} or {0}
+    timed = [m for work, m in result.works.items() if not work.exact]
+    rounds = {len(runs) for m in timed for runs in m.samples.values()} or {0}
     least, most = min(rounds), max(rounds)
     return str(most) if least == most else f"{least} to {most}"
 
@@ -216,7 +301,8 @@ def clock_text(result: Result) -> str:
 
 def markdown(result: Result) -> str:
     lines = result.lines()
-    parts = [
+    parts = [exact_markdown(result)] if exact(result) else []
+    parts += [
         f"{HOW_TO_READ}\n",
         as_markdown(judged(lines)),
         "Medians, half the spread between the rounds; * best peer:\n",
@@ -231,6 +317,23 @@ def markdown(result: Result) -> str:
     if result.notes:
         parts += ["\n".join(f"- {note}" for note in result.notes)]
     return "\n".join(parts) + "\n"
+
+
+def exact_markdown(result: Result) -> str:
+    parts = [f"{HOW_TO_READ_EXACT} {paging_text(result)}.\n"]
+    for title, rows in exact(result):
+        parts += [f"**{title}**\n", as_markdown(rows)]
+    return "\n".join(parts)
+
+
+def paging_text(result: Result) -> str:
+    names = {
+        "fault_ns": "a fault on a page of 4 KiB",
+        "huge_fault_ns": "on one of 2 MiB",
+        "tlb_miss_ns": "a miss of the TLB",
+    }
+    seen = ((text, result.paging(what)) for what, text in names.items())
+    return ", ".join(f"{text} {'unknown' if ns is None else f'{ns:,.0f} ns'}" for text, ns in seen)
 
 
 def goals_markdown(result: Result) -> str:
@@ -248,16 +351,20 @@ def save(result: Result, path: Path) -> None:
 # ---- in documents -----------------------------------------------------------
 
 MARKED = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
-PLACES = {"all": markdown, "goals": goals_markdown}
+PLACES = {"all": markdown, "goals": goals_markdown, "exact": exact_markdown}
 
 
 def paste(result: Result, path: Path) -> None:
-    """Puts the tables where the document says."""
+    """Puts the tables where the document says; what the result has nothing for stays as it is."""
+    timed = any(not work.exact for work in result.works)
+    has = {"all": timed, "goals": timed, "exact": bool(exact(result))}
 
     def filled(place: re.Match) -> str:
         begin, what, end = place.groups()
         if what not in PLACES:
             raise Unfit(f"{path}: no tables are called {what}")
+        if not has[what]:
+            return place[0]
         return f"{begin}{PLACES[what](result)}{end}"
 
     text, count = MARKED.subn(filled, path.read_text())

@@ -135,6 +135,59 @@ class Pages(unittest.TestCase):
         page.render(speed(rounds=0))
 
 
+def counted(name: str = "perl") -> Result:
+    """A program whose cost was counted: HAKMEM takes fewer instructions, and more faults."""
+    work = Workload("perl", 5, program=name, exact=True)
+    part = made_up(work, "instructions_m", name, begin=name)
+    part.points = [replace(part.points[0], row=f"exact.{name}", unit="M", higher=False, repeats=0.01)]
+    part.parts[0]["paging"] = {"fault_ns": 1000, "huge_fault_ns": 100_000, "tlb_miss_ns": 10}
+    figures = dict.fromkeys(("i1_misses_m", "d1_misses_m", "l2_misses_m", "mean_mib"), 1.0)
+    figures |= {"system_calls": 9, "peak_mib": 20.0, "huge_mib": 4.0, "huge_share": 0.2}
+    for allocator, instructions, faults in (("hakmem", 80.0, 3002), ("glibc", 100.0, 2002)):
+        own = {"instructions_m": instructions, "page_faults": faults, "tlb_misses_k": 200.0}
+        part.works[work].samples[allocator] = [figures | own] * 3
+        part.works[work].traces[allocator] = [[0, 1000], [5, 90_000]]
+    part.works[work].samples["other"] = [{"page_faults": 77, "system_calls": 1}] * 3
+    return part
+
+
+class Counted(unittest.TestCase):
+    def test_a_table_for_each_program(self) -> None:
+        ((title, (head, *rows)),) = tables.exact(counted())
+        shown = {row[0]: dict(zip(head, row)) for row in rows}
+        self.assertEqual(title, "perl (5)")
+        self.assertEqual(rows[0][0], "hakmem")
+        own, glibc, other = (shown[name] for name in ("hakmem", "glibc", "other"))
+        self.assertEqual((own["instructions, M"], glibc["instructions, M"]), ("80.0*", "100"))
+        # 3000 faults at 1 us, two at 100 us, 200 000 misses at 10 ns
+        self.assertEqual((own["paging, ms"], glibc["paging, ms"]), ("5.20", "4.20*"))
+        self.assertEqual((other["page faults"], other["instructions, M"]), ("77*", "-"))
+        self.assertEqual(own[tables.HUGE_COLUMN], "20")
+
+    def test_a_price_that_is_unknown_is_none(self) -> None:
+        result = counted()
+        result.parts[0]["paging"]["huge_fault_ns"] = -1
+        ((_, (head, *rows)),) = tables.exact(result)
+        self.assertEqual({row[head.index("paging, ms")] for row in rows}, {"-"})
+        self.assertIn("on one of 2 MiB unknown", tables.paging_text(result))
+
+    def test_it_is_on_the_page_and_first_in_the_text(self) -> None:
+        result = results.merge([speed(), counted(), counted("lua")])
+        text = page.render(result)
+        self.assertEqual(Outline(text).open, [])
+        self.assertIn("Exact cost of real programs", text)
+        self.assertIn("Memory of real programs over time", text)
+        self.assertNotIn("Memory over time<", text)
+        self.assertIn("% of the run", text)
+        self.assertNotIn("Exact cost", page.render(speed()))
+        self.assertTrue(tables.markdown(result).startswith(tables.HOW_TO_READ_EXACT))
+
+    def test_it_is_judged_by_its_runs_and_is_no_round(self) -> None:
+        result = counted()
+        self.assertEqual(result.lines()[0].versus["glibc"].verdict.value, "ahead")
+        self.assertEqual(tables.rounds_text(result), "0")
+
+
 class Fragmentation(unittest.TestCase):
     def test_the_median_and_the_worst_are_of_all_traces(self) -> None:
         result = with_series()
@@ -192,12 +245,20 @@ def goal_row(row: str) -> Result:
 
 
 class Documents(unittest.TestCase):
-    def paste(self, text: str) -> str:
+    def paste(self, text: str, result: Result | None = None) -> str:
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "doc.md"
             path.write_text(text)
-            tables.paste(goal_row("P4"), path)
+            tables.paste(result or goal_row("P4"), path)
             return path.read_text()
+
+    def test_what_a_result_has_not_stays(self) -> None:
+        text = "<!-- bench:exact -->\nold\n<!-- /bench -->\n<!-- bench:goals -->\nold\n<!-- /bench -->\n"
+        exact, goals = text.split("<!-- bench:goals")
+        self.assertTrue(self.paste(text).startswith(exact))
+        counted_text = self.paste(text, counted())
+        self.assertTrue(counted_text.endswith(goals))
+        self.assertIn("**perl (5)**", counted_text)
 
     def test_tables_come_between_the_marks(self) -> None:
         text = self.paste("a\n<!-- bench:goals -->\nold\n<!-- /bench -->\nz\n")

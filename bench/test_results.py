@@ -113,6 +113,16 @@ class Merging(unittest.TestCase):
         self.refused(replace(memory(), allocators=newer), "glibc")
         self.refused(speed(), "the same run twice")
 
+    def test_the_same_library_is_the_same_whatever_was_committed(self) -> None:
+        one, other = (
+            replace(result, hakmem={"commit": commit, "sha256": "1234"})
+            for result, commit in ((speed(), "before"), (memory(), "after"))
+        )
+        self.assertEqual(results.merge([one, other]).hakmem["commit"], "before")
+        other.hakmem["HAKMEM_GOAL"] = "1G"
+        with self.assertRaisesRegex(Unfit, "HAKMEM_GOAL"):
+            results.merge([one, other])
+
     def test_rounds_without_a_partner_are_refused(self) -> None:
         alone = speed("2")
         del alone.works[FAST].samples["other"]

@@ -16,6 +16,7 @@ import machine
 from measure import BadRun, Runner, Sample, Trace
 from peers import Allocator
 from point import Goal, Point, Workload
+from results import Result
 from session import FEW_ROUNDS, Session
 
 ALLOCATORS = [
@@ -138,6 +139,18 @@ class Order(unittest.TestCase):
             self.assertEqual(len(self.session.works[work].samples["a"]), FEW_ROUNDS)
 
 
+    def test_real_programs_have_more_rounds(self) -> None:
+        program = Workload("lua", program="lua")
+        points = [point(PLAIN), point(program)]
+        for rounds, asked, expected in ((2, 4, 4), (3, 0, 3)):
+            actor = Actor()
+            session = Session(actor, points, ALLOCATORS, rounds, 1, program_rounds=asked)
+            with contextlib.redirect_stderr(io.StringIO()), mock.patch("session.time", actor):
+                session.measure()
+            self.assertEqual(len(session.works[PLAIN].samples["a"]), rounds)
+            self.assertEqual(len(session.works[program].samples["a"]), expected)
+
+
 class Promises(unittest.TestCase):
     def test_what_failed_once_is_not_run_again(self) -> None:
         actor = Actor(failing="b")
@@ -172,6 +185,17 @@ class Machines(unittest.TestCase):
     def test_nothing_is_empty(self) -> None:
         for key, value in machine.describe().items():
             self.assertTrue(value, key)
+
+    def test_what_a_page_takes_is_known_or_said_to_be_unknown(self) -> None:
+        with tempfile.TemporaryDirectory() as scratch:
+            program = Path(scratch) / "paging_cost"
+            program.write_text('#!/bin/sh\necho \'{"fault_ns": 700, "huge_fault_ns": -1}\'')
+            program.chmod(0o755)
+            part = {"paging": machine.paging(program)}
+            self.assertEqual(machine.paging(Path("/nowhere/paging_cost")), {})
+        result = Result({}, {}, [], "wall", False, [part, {}])
+        prices = [result.paging(f"{what}fault_ns") for what in ("", "huge_")]
+        self.assertEqual(prices, [700, None])
 
     def test_the_library_s_tree_is_named(self) -> None:
         with tempfile.TemporaryDirectory() as scratch:

@@ -134,4 +134,14 @@ def spread(values: list[float]) -> float:
 
 def compare(point: Point, own: list[float], other: list[float]) -> Versus:
     over, under = (own, other) if point.higher else (other, own)
-    return Versus(ratio(over, under), ratio_interval(over, under))
+    found = ratio(over, under)
+    if point.repeats:
+        return Versus(found, widest(over, under, point.repeats))
+    return Versus(found, ratio_interval(over, under))
+
+
+def widest(over: list[float], under: list[float], repeats: float) -> Interval:
+    """Of counts: what any two of the runs seen could have said, and as much more as they may differ."""
+    low = ratio([min(over)], [max(under)])
+    high = ratio([max(over)], [min(under)])
+    return Interval(low * (1 - repeats), high * (1 + repeats))

@@ -24,7 +24,7 @@ ROOT = HERE.parent.parent
 FILE = HERE / "loops.json"
 MORE = 1.01
 # A line of code can be what fills the library's last page.
-SPARE = {"page_faults": 2}
+SPARE = {"page_faults": 2, "page_faults_with_huge_pages": 2}
 
 Numbers = dict[str, int]
 
@@ -78,11 +78,11 @@ def written(locks: dict[str, dict[str, Numbers]]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def arguments(about: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build")
-    parser.add_argument("--update", action="store_true", help="write loops.json anew")
-    parser.add_argument("loop", nargs="*", help="a part of its name; default: all")
+    parser.add_argument("--update", action="store_true", help="write the numbers anew")
+    parser.add_argument("part", nargs="*", help="a part of its name; default: all")
     return parser.parse_args()
 
 
@@ -115,7 +115,7 @@ def check(counts: dict[str, Numbers], locked: dict[str, Numbers], build: Path) -
 
 
 def main() -> int:
-    asked = arguments()
+    asked = arguments(__doc__)
     if callgrind.VALGRIND is None:
         print(callgrind.MISSING)
         return CANNOT_RUN
@@ -124,12 +124,12 @@ def main() -> int:
     bench = Bench(str(build / "libhakmem.so"), build / "bench", str(clock))
     name, locks = compiler(bench.library), json.loads(FILE.read_text())
     if asked.update:
-        update(locks, name, counted(bench, asked.loop))
+        update(locks, name, counted(bench, asked.part))
         return 0
     if name not in locks:
         print(f"loops: nothing is locked for {name} (--update does it): skipped")
         return CANNOT_RUN
-    return check(counted(bench, asked.loop), locks[name], build)
+    return check(counted(bench, asked.part), locks[name], build)
 
 
 if __name__ == "__main__":

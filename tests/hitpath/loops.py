@@ -55,9 +55,13 @@ LOOPS = [
 def steady() -> bool:
     """Addresses that are the same in each run, and no huge pages, for all programs that are started
     from here on: page faults repeat then. False if the system refuses."""
-    libc = ctypes.CDLL(None)
-    fixed = libc.personality(ADDR_NO_RANDOMIZE) >= 0
-    return libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0 and fixed
+    fixed = ctypes.CDLL(None).personality(ADDR_NO_RANDOMIZE) >= 0
+    return huge_pages(False) and fixed
+
+
+def huge_pages(allowed: bool) -> bool:
+    """For all programs that are started from here on."""
+    return ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, int(not allowed), 0, 0, 0) == 0
 
 
 @dataclass(frozen=True)

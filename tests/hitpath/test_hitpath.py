@@ -1,6 +1,7 @@
 """The controls: small libraries and numbers, each wrong in one way, must be noticed.    test_hitpath.py PAIRS CLOCK CC"""
 import contextlib
 import io
+import json
 import platform
 import shutil
 import subprocess
@@ -8,8 +9,11 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import check_loops
+import check_modes
+import check_programs
 from check_hitpath import check
 from check_kernel import judged
 from check_pairs import instructions_a_pair
@@ -143,6 +147,59 @@ class Loops(unittest.TestCase):
 
     def test_not_locked(self):
         self.assertEqual(len(check_loops.judged("a new loop", self.GOOD, {})[0]), 1)
+
+
+class Programs(unittest.TestCase):
+    """Of real programs only that version is compared which is locked."""
+
+    def answer(self, locks: str, version: str, costs: dict[str, int]) -> int:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as said:
+            file = Path(folder) / "programs.json"
+            file.write_text(locks)
+            with mock.patch.multiple(check_programs, FILE=file, compiler=lambda _: "gcc 12.2", version=lambda _: version,
+                                     measured=lambda _, programs: {name: costs for name in programs}):
+                with mock.patch.object(sys, "argv", ["check_programs.py", "lua"]):
+                    self.addCleanup(said.close)
+                    return check_programs.main()
+
+    LOCKS = '{"gcc 12.2": {"lua, lua5.4 5.4.4": {"instructions": 100000, "page_faults_with_huge_pages": 1000}}}'
+
+    def test_the_version_that_is_locked(self):
+        for costs, code in (({"instructions": 100_900}, 0), ({"instructions": 101_100}, 1),
+                            ({"instructions": 99_000, "page_faults_with_huge_pages": 1020}, 1)):
+            self.assertEqual(self.answer(self.LOCKS, "lua, lua5.4 5.4.4", costs), code, costs)
+
+    def test_another_version_or_none(self):
+        for version in ("lua, lua5.4 5.4.6", ""):
+            self.assertEqual(self.answer(self.LOCKS, version, {"instructions": 10**9}), check_loops.CANNOT_RUN)
+
+    def test_a_version_is_read(self):
+        for said, read in (("Python 3.11.2", "3.11.2"), ("ruby 3.1.2p20 (2022-04-12)", "3.1.2p20"), ("none", "")):
+            program = check_programs.Program("p", "", "", f"/bin/echo {said}")
+            self.assertEqual(check_programs.version(program), f"p, echo {read}" if read else "")
+        self.assertEqual(check_programs.version(check_programs.Program("p", "", "", "/nowhere/p --version")), "")
+
+    def test_six_are_locked(self):
+        for compiler, locked in json.loads(check_programs.FILE.read_text()).items():
+            self.assertEqual({name.partition(",")[0] for name in locked}, {p.name for p in check_programs.PROGRAMS}, compiler)
+
+
+class Modes(unittest.TestCase):
+    CASE = check_modes.Case("a case", "", 1.5)
+    GOOD = {mode: check_modes.Took(10_000, 1000) for mode in ("always", "madvise", "never", "refused")}
+
+    def test_good_numbers_pass(self):
+        self.assertEqual(check_modes.judged(self.CASE, self.GOOD), [])
+
+    def test_bad_numbers(self):
+        for mode, taken in (("always", (15_400, 9)), ("never", (10_900, 1000)), ("never", (10_000, 1020))):
+            wrong = self.GOOD | {mode: check_modes.Took(*taken)}
+            self.assertEqual(len(check_modes.judged(self.CASE, wrong)), 1, (mode, taken))
+
+    def test_a_mode_that_cannot_be_set_is_no_result(self):
+        with mock.patch.object(check_modes.thp, "mode", lambda _: contextlib.nullcontext("not permitted")):
+            with contextlib.redirect_stdout(io.StringIO()):
+                self.assertIsNone(check_modes.measured("", Path()))
 
 
 class Kernel(unittest.TestCase):

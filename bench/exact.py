@@ -1,0 +1,274 @@
+"""What whole programs cost, counted and not timed: instructions and misses under
+cachegrind, and of an ordinary run page faults, system calls and memory.
+
+Nothing here is a time, so runs go on side by side, one a processor, and another
+program beside them changes nothing. What would differ from run to run is held
+fast: addresses, the environment (bare, and of one size for all allocators),
+hashes' seeds, and under cachegrind, where a program is fifty times slower, the
+clock: it is a microsecond later at each look.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import cachegrind
+from measure import BadRun, Sample, Trace, check_bound, check_served, parse_object
+from peers import Allocator
+from point import Point, Workload
+from programs import NAMED, Program
+from progress import Bar
+from results import Measured
+from stage import Stage
+
+ORDINARY_RUNS = 3  # what faults and memory they take differs a little
+TRACE_MS = "2"
+TIMEOUT_S = 3000
+SHELL = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": "/", "PWD": "/"}
+FILLER = "FILLER"
+ORDINARY = {"page_faults", "system_calls"}
+NEEDED = ORDINARY | {"instructions_m", "tlb_small_k"}  # one of each look
+
+
+@dataclass
+class Laboratory(Stage):
+    """A Stage where all is held fast."""
+
+    shell: dict[str, str] | None = field(default_factory=lambda: dict(SHELL))
+    timeout_s: float = TIMEOUT_S
+    allocators: list[Allocator] = field(default_factory=list)
+
+    def caches(self, work: Workload, allocator: Allocator) -> Sample:
+        seen = self._simulated(work, allocator, cachegrind.CACHES)
+        return {
+            "instructions_m": seen.totals["Ir"] / 1e6,
+            "i1_misses_m": seen.totals["I1mr"] / 1e6,
+            "d1_misses_m": seen.misses("D1") / 1e6,
+            "l2_misses_m": (seen.misses("DL") + seen.totals["ILmr"]) / 1e6,
+        }
+
+    def tlbs(self, work: Workload, allocator: Allocator) -> Sample:
+        seen = self._simulated(work, allocator, cachegrind.TLBS)
+        return {"tlb_small_k": seen.misses("D1") / 1e3, "tlb_huge_k": seen.misses("DL") / 1e3}
+
+    def memory(self, work: Workload, allocator: Allocator) -> tuple[Sample, Trace]:
+        """Of an ordinary run, which is looked at from outside."""
+        launch = self._ordinary(work, allocator, ("--trace", TRACE_MS, "--own-time"))
+        trace = launch["rss_trace"]
+        figures = {
+            "page_faults": launch["minor_faults"],
+            "peak_mib": launch["max_rss_kib"] / 1024,
+            "mean_mib": mean_kib(trace) / 1024,
+            "huge_mib": launch["huge_kib"] / 1024,
+        }
+        return figures, trace
+
+    def system_calls(self, work: Workload, allocator: Allocator) -> Sample:
+        return {"system_calls": self._ordinary(work, allocator, ("--syscalls",))["syscalls"]}
+
+    def served(self, work: Workload, allocator: Allocator) -> Sample:
+        """HAKMEM's own count of calls: a run of its own, for the report costs something."""
+        made = self._count(work)
+        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
+            report = Path(scratch) / "report.json"
+            self._play(work, allocator, ("--env", f"HAKMEM_REPORT={report}"), Path(scratch))
+            check_served(made, report)
+        return {}
+
+    def check_preload(self, allocator: Allocator) -> None:
+        """Under cachegrind, too, malloc is found in the allocator's library."""
+        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
+            under = cachegrind.command(cachegrind.CACHES, Path(scratch) / "out")
+            env = self._simulation(allocator.environment())
+            words = self.command(Workload("bench_idle"), env, 1, ())
+            at = words.index("--") + 1
+            lines, _ = self.launch(words[:at] + under + words[at:])
+            check_bound(parse_object(lines[-1], "bench_idle's output"), allocator)
+
+    def prepare(self, works: list[Workload]) -> None:
+        """Beforehand: runs are side by side later."""
+        for work in works:
+            self._work_dir(NAMED[work.program])
+
+    def _ordinary(self, work: Workload, allocator: Allocator, watch: tuple[str, ...]) -> dict:
+        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
+            return self._play(work, allocator, watch, Path(scratch))
+
+    def _simulated(
+        self, work: Workload, allocator: Allocator, shape: tuple[str, ...]
+    ) -> cachegrind.Counts:
+        with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
+            out = Path(scratch) / "out"
+            self._play(work, allocator, (), Path(scratch), cachegrind.command(shape, out))
+            counts = cachegrind.read(out.read_text(errors="replace"))
+        cachegrind.check_ran(counts, allocator.library)
+        return counts
+
+    def _watch(self, work: Workload, watch: tuple[str, ...], under: Sequence[str]) -> list[str]:
+        warm = [] if under else ["--warm", str(work.warm_mib)]
+        return ["--fixed", *watch, *warm]
+
+    def _environment(
+        self, program: Program, allocator: Allocator, scratch: Path, under: Sequence[str] = ()
+    ) -> dict[str, str]:
+        if allocator.role == "counting":
+            return super()._environment(program, allocator, scratch, under)
+        env = self._bare(program, allocator)
+        every = [self._bare(program, other) for other in self.allocators]
+        if under:
+            env, every = self._simulation(env), [self._simulation(other) for other in every]
+        return leveled(env, every)
+
+    def _bare(self, program: Program, allocator: Allocator) -> dict[str, str]:
+        own = self.hakmem_env if allocator.role == "hakmem" else {}
+        return allocator.environment() | dict(program.env) | own
+
+    def _simulation(self, env: dict[str, str]) -> dict[str, str]:
+        clock = str(self.bench_dir / "libslow_clock.so")
+        return env | {"LD_PRELOAD": ":".join(filter(None, [env.get("LD_PRELOAD"), clock]))}
+
+
+def leveled(env: dict[str, str], every: list[dict[str, str]]) -> dict[str, str]:
+    """With variables that nobody reads, so that the stack begins at one place for all."""
+
+    def size(of: dict[str, str]) -> int:
+        return sum(len(name) + len(value) for name, value in of.items())
+
+    count = max(len(other) for other in every) + 1
+    fillers = {f"{FILLER}{n}": "" for n in range(count - len(env))}
+    most = max(size(other) + (count - len(other)) * len(f"{FILLER}0") for other in every)
+    fillers[f"{FILLER}0"] = "x" * (most - size(env) - size(fillers))
+    return env | fillers
+
+
+def mean_kib(trace: Trace) -> float:
+    """Over the processor time of the run: each moment stands for the time until the next."""
+    spans = [(later[0] - now[0], now[1]) for now, later in zip(trace, trace[1:])]
+    whole = sum(span for span, _ in spans)
+    return sum(span * kib for span, kib in spans) / whole if whole else trace[-1][1]
+
+
+def together(parts: list[Sample]) -> list[Sample]:
+    """A sample for each ordinary run: its figures, and those that were counted once (of an allocator
+    that does not start under valgrind those of ordinary runs alone)."""
+    once = {n: v for part in parts if "page_faults" not in part for n, v in part.items()}
+    return [with_tlb(once | part) for part in parts if "page_faults" in part]
+
+
+def with_tlb(sample: Sample) -> Sample:
+    """Misses of pages as the process had them: as far as its memory, when it was largest, stood on
+    huge pages, the misses of huge ones, and for the rest those of small ones."""
+    huge = min(1.0, sample["huge_mib"] / sample["peak_mib"])
+    if "tlb_small_k" not in sample:
+        return sample | {"huge_share": huge}
+    misses = (1 - huge) * sample["tlb_small_k"] + huge * sample["tlb_huge_k"]
+    return sample | {"huge_share": huge, "tlb_misses_k": misses}
+
+
+Look = Callable[[Workload, Allocator], "Sample | tuple[Sample, Trace]"]
+
+
+@dataclass
+class Exact:
+    """All programs on all allocators, one run a processor."""
+
+    laboratory: Laboratory
+    points: list[Point]
+    works: dict[Workload, Measured] = field(default_factory=dict)
+    unable: set[str] = field(default_factory=set)  # allocators that do not run under cachegrind
+    warned: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    def measure(self, processors: int = os.cpu_count() or 1) -> None:
+        self.works = {p.work: Measured() for p in self.points}
+        if not self.works:
+            return
+        self.laboratory.prepare(list(self.works))
+        self._check_preloads()
+        runs = list(self._runs())
+        parts: dict[tuple[Workload, str], list[Sample]] = {}
+        with Bar(list(range(len(runs)))) as bar, ThreadPoolExecutor(processors) as pool:
+            waiting = {pool.submit(look, work, a): (work, a) for look, work, a in runs}
+            bar.step("exact: the first runs")
+            try:
+                for future in as_completed(waiting):
+                    work, allocator = waiting[future]
+                    self._take(future, work, allocator, parts, bar)
+                    bar.advance()
+                    bar.step(f"exact: {allocator.name}: {work.program}: done")
+            except KeyboardInterrupt:
+                pool.shutdown(cancel_futures=True)
+                self.interrupted = True
+                self.warned.append("interrupted: exact rows are left out that lack a run")
+        self._put_together(parts)
+        if self.interrupted:
+            self._leave_out_what_is_not_counted()
+
+    def _leave_out_what_is_not_counted(self) -> None:
+        self.works = {work: seen for work, seen in self.works.items() if seen.samples}
+        self.points = [p for p in self.points if p.work in self.works]
+
+    def _check_preloads(self) -> None:
+        for allocator in self.laboratory.allocators:
+            try:
+                self.laboratory.check_preload(allocator)
+            except BadRun as problem:
+                self.unable.add(allocator.name)
+                self.warned.append(f"{allocator.name} is not counted under cachegrind: {problem}")
+            try:
+                self.laboratory._check_bound(allocator)
+            except BadRun as problem:
+                for measured in self.works.values():
+                    measured.refused[allocator.name] = str(problem)
+
+    def _runs(self) -> Iterator[tuple[Look, Workload, Allocator]]:
+        """The long ones of each program first."""
+        lab = self.laboratory
+        for work, measured in self.works.items():
+            able = [a for a in lab.allocators if a.name not in measured.refused]
+            for look in (lab.caches, lab.tlbs):
+                yield from ((look, work, a) for a in able if a.name not in self.unable)
+            for look in (*(lab.memory,) * ORDINARY_RUNS, lab.system_calls):
+                yield from ((look, work, a) for a in able)
+            yield from ((lab.served, work, a) for a in able if a.role == "hakmem")
+
+    def _take(
+        self,
+        future: Future,
+        work: Workload,
+        allocator: Allocator,
+        parts: dict[tuple[Workload, str], list[Sample]],
+        bar: Bar,
+    ) -> None:
+        measured = self.works[work]
+        try:
+            seen = future.result()
+        except BadRun as problem:
+            measured.refused.setdefault(allocator.name, str(problem))
+            bar.note(f"bench: {allocator.name}: {work.program}: REFUSED: {problem}")
+        else:
+            if isinstance(seen, tuple):
+                seen, measured.traces[allocator.name] = seen
+            parts.setdefault((work, allocator.name), []).append(seen)
+
+    def _put_together(self, parts: dict[tuple[Workload, str], list[Sample]]) -> None:
+        """In the order of the tables, and only of what had all its runs."""
+        for work, measured in self.works.items():
+            for allocator in self.laboratory.allocators:
+                seen = parts.get((work, allocator.name), [])
+                needed = ORDINARY if allocator.name in self.unable else NEEDED
+                if needed <= set().union(*seen) and allocator.name not in measured.refused:
+                    for sample in together(seen):
+                        measured.add(allocator.name, sample)
+
+    def refusals(self) -> list[str]:
+        return [
+            f"REFUSED {name}: exact {work.program}: {why}"
+            for work, measured in self.works.items()
+            for name, why in measured.refused.items()
+        ]

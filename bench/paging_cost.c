@@ -1,0 +1,156 @@
+/* What the machine takes for a page, as JSON: a fault on a page of 4 KiB and on
+ * a huge one, and a miss in the TLB for a small page.
+ *
+ * Faults: warm memory is touched page by page; the zeroing of the page is in it.
+ * TLB: a chain of lines, one in each of LINES pages and in a random order, is
+ * followed on small pages and on huge ones. The same lines are in the caches in
+ * both; on huge ones all translations fit. What the small ones take longer is
+ * the walk of the page tables, of a step that misses.
+ * Each is the least of several tries: what disturbs only adds. A size of page
+ * that the kernel does not give is -1. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define SMALL ((size_t)4096)
+#define HUGE ((size_t)2 << 20)
+#define ROOM ((size_t)128 << 20) /* a program's heap: its page tables lie in the L2 cache */
+#define LINE ((size_t)64)
+#define LINES (ROOM / SMALL) /* 2 MiB of lines, and ten times what a TLB holds */
+#define TRIES 7
+#define LAPS 10
+
+static double now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static long huge_kib_at(const char *place)
+{
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    char text[512];
+    unsigned long from, to;
+    bool inside = false;
+    long kib = 0;
+    while (maps != NULL && fgets(text, sizeof text, maps) != NULL) {
+        if (sscanf(text, "%lx-%lx ", &from, &to) == 2)
+            inside = from <= (uintptr_t)place && (uintptr_t)place < to;
+        else if (inside)
+            sscanf(text, "AnonHugePages: %ld", &kib);
+    }
+    if (maps != NULL)
+        fclose(maps);
+    return kib;
+}
+
+/* ROOM bytes at a multiple of HUGE, untouched, on pages of this kind. */
+static char *fresh(bool huge)
+{
+    char *whole = mmap(NULL, ROOM + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (whole == MAP_FAILED)
+        return NULL;
+    char *place = whole + (HUGE - (uintptr_t)whole % HUGE) % HUGE;
+    munmap(place + ROOM, (size_t)(whole + HUGE - place));
+    if (place != whole)
+        munmap(whole, (size_t)(place - whole));
+    madvise(place, ROOM, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    return place;
+}
+
+static double touch(char *place, size_t step)
+{
+    double begin = now_ns();
+    for (size_t at = 0; at < ROOM; at += step)
+        ((volatile char *)place)[at] = 1;
+    return (now_ns() - begin) / (double)(ROOM / step);
+}
+
+/* The first round only backs the memory. */
+static double fault_ns(bool huge)
+{
+    double least = -1;
+    for (int round = 0; round <= TRIES; round++) {
+        char *place = fresh(huge);
+        if (place == NULL)
+            return -1;
+        double ns = touch(place, huge ? HUGE : SMALL);
+        bool as_meant = huge_kib_at(place) == (huge ? (long)(ROOM >> 10) : 0);
+        munmap(place, ROOM);
+        if (as_meant && round > 0 && (least < 0 || ns < least))
+            least = ns;
+    }
+    return least;
+}
+
+static void **line_of(char *place, size_t page)
+{
+    size_t line = page * 7 % (SMALL / LINE); /* else all would want the same sets of the cache */
+    return (void **)(void *)(place + page * SMALL + line * LINE);
+}
+
+/* One cycle through all lines (Sattolo's shuffle). */
+static void chain(char *place)
+{
+    static uint32_t order[LINES];
+    uint64_t seed = 1;
+    for (uint32_t i = 0; i < LINES; i++)
+        order[i] = i;
+    for (uint32_t i = LINES - 1; i > 0; i--) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        uint32_t other = (uint32_t)(seed >> 33) % i, mine = order[i];
+        order[i] = order[other];
+        order[other] = mine;
+    }
+    for (uint32_t i = 0; i < LINES; i++)
+        *line_of(place, order[i]) = line_of(place, order[(i + 1) % LINES]);
+}
+
+static double lap_ns(char *place)
+{
+    void **at = line_of(place, 0);
+    double begin = now_ns();
+    for (size_t step = 0; step < LAPS * LINES; step++)
+        at = *(void **volatile *)at;
+    return (now_ns() - begin) / (LAPS * (double)LINES);
+}
+
+static char *chained(bool huge)
+{
+    char *place = fresh(huge);
+    if (place == NULL)
+        return NULL;
+    touch(place, SMALL);
+    chain(place);
+    return huge_kib_at(place) == (huge ? (long)(ROOM >> 10) : 0) ? place : NULL;
+}
+
+/* By turns: what slows the machine down slows both. */
+static void steps_ns(double least[2])
+{
+    char *places[2] = {chained(false), chained(true)};
+    least[0] = least[1] = -1;
+    for (int round = 0; round <= TRIES; round++)
+        for (int kind = 0; kind < 2; kind++) {
+            double ns = places[kind] != NULL ? lap_ns(places[kind]) : -1;
+            if (round > 0 && (least[kind] < 0 || ns < least[kind]))
+                least[kind] = ns;
+        }
+}
+
+int main(void)
+{
+    double small_fault = fault_ns(false), huge_fault = fault_ns(true), steps[2];
+    steps_ns(steps);
+    bool known = steps[0] >= 0 && steps[1] >= 0;
+    double miss = !known ? -1 : steps[0] > steps[1] ? steps[0] - steps[1] : 0;
+    printf("{\"fault_ns\": %.0f, \"huge_fault_ns\": %.0f, \"step_ns\": %.2f, \"huge_step_ns\": %.2f, "
+           "\"tlb_miss_ns\": %.2f}\n",
+           small_fault, huge_fault, steps[0], steps[1], miss);
+    return 0;
+}

@@ -1,0 +1,105 @@
+"""Is the mode of huge pages put back, whatever happens? On a file that stands in
+for the kernel's, and, where that is permitted, for a moment on the real one.
+Run by CTest, and by hand: test_thp.py"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import thp
+
+HERE = Path(__file__).resolve().parent
+KERNEL = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import pathlib, thp, time
+class Kernel(type(pathlib.Path())):
+    def write_text(self, wanted):
+        # What the kernel makes of what is written.
+        super().write_text(" ".join(f"[{m}]" if m == wanted else m for m in thp.MODES))
+"""
+HOLDING = KERNEL + """
+with thp.mode("always", Kernel(sys.argv[2])) as problem:
+    print(problem or "held", flush=True)
+    if sys.argv[3] == "raise":
+        raise RuntimeError("on purpose")
+    time.sleep(60 if sys.argv[3] == "sleep" else 0)
+"""
+WAIT_S = 20
+
+
+class Modes(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = Path(folder.name) / "enabled"
+        self.file.write_text("always [madvise] never")
+
+    def holding(self, how: str) -> subprocess.Popen:
+        line = [sys.executable, "-c", HOLDING, str(HERE), str(self.file), how]
+        held = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(held.wait)
+        self.addCleanup(held.kill)
+        self.addCleanup(held.stdout.close)
+        self.assertEqual(held.stdout.readline(), "held\n")
+        return held
+
+    def back(self) -> bool:
+        """The guard of one that was killed has no parent that waits for it."""
+        end = time.monotonic() + WAIT_S
+        while thp.current(self.file) != "madvise" and time.monotonic() < end:
+            time.sleep(0.01)
+        return thp.current(self.file) == "madvise"
+
+    def test_it_is_set_while_it_is_held(self) -> None:
+        held = self.holding("sleep")
+        self.assertEqual(thp.current(self.file), "always")
+        held.send_signal(signal.SIGINT)
+        self.assertTrue(self.back())
+
+    def test_put_back_at_the_end(self) -> None:
+        self.assertEqual(self.holding("end").wait(), 0)
+        self.assertEqual(thp.current(self.file), "madvise")
+
+    def test_put_back_after_a_failure(self) -> None:
+        self.assertEqual(self.holding("raise").wait(), 1)
+        self.assertEqual(thp.current(self.file), "madvise")
+
+    def test_put_back_by_the_guard_after_a_kill(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGHUP):
+            held = self.holding("sleep")
+            held.send_signal(number)
+            held.wait()
+            self.assertTrue(self.back(), number)
+
+    def test_nothing_is_done_where_nothing_is_wanted(self) -> None:
+        self.file.chmod(0o444)
+        for wanted in (None, "madvise"):
+            with thp.mode(wanted, self.file) as problem:
+                self.assertEqual(problem, "")
+
+    def test_a_mode_that_cannot_be_set_is_named(self) -> None:
+        """Here the file takes what is written, and does not become it."""
+        with thp.mode("always", self.file) as problem:
+            self.assertIn("the mode stays madvise", problem)
+        with thp.mode("never", self.file.parent / "none") as problem:
+            self.assertIn("cannot be read", problem)
+
+    def test_on_this_machine(self) -> None:
+        """To the mode that is set: for others' sake, no other is tried."""
+        before = thp.current()
+        if before is None or not os.access(thp.FILE, os.W_OK):
+            self.skipTest("the mode cannot be set here")
+        self.assertTrue(thp.write(before, thp.FILE))
+        self.assertEqual(thp.current(), before)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

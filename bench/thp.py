@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""The kernel's mode of transparent huge pages, set for a while and put back.
+
+thp.py always|madvise|never COMMAND ARG...      runs the command in that mode
+
+The mode is the whole machine's. A guard, a process of its own, puts it back as
+soon as this one has left the mode or is gone, however that came: an exception,
+Ctrl-C, a kill.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+FILE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+MODES = ("always", "madvise", "never")
+
+
+def current(file: Path = FILE) -> str | None:
+    """None: the kernel has none, or hides it."""
+    try:
+        found = re.search(r"\[(\w+)\]", file.read_text())
+    except OSError:
+        return None
+    return found.group(1) if found else None
+
+
+@contextmanager
+def mode(wanted: str | None, file: Path = FILE) -> Iterator[str]:
+    """Says what became of it: empty where the mode is as wanted, else why it stays as it is."""
+    before = current(file)
+    if wanted is None or wanted == before:
+        yield ""
+        return
+    stays = f"huge pages: not {wanted}, the mode stays {before or 'unknown'}: "
+    if before is None:
+        yield stays + f"{file} cannot be read"
+        return
+    guard, line = start_guard(before, file)
+    try:
+        yield "" if write(wanted, file) else stays + "setting it is not permitted here"
+    finally:
+        os.close(line)
+        os.waitpid(guard, 0)
+
+
+def write(wanted: str, file: Path) -> bool:
+    try:
+        file.write_text(wanted)
+    except OSError:
+        return False
+    return current(file) == wanted
+
+
+def start_guard(before: str, file: Path) -> tuple[int, int]:
+    """Its process, and the line whose end it waits for. Nobody else has that end: what is started
+    later does not inherit it."""
+    reading, writing = os.pipe()
+    guard = os.fork()
+    if guard == 0:
+        try:
+            keep_watch(reading, writing, before, file)
+        finally:
+            os._exit(0)
+    os.close(reading)
+    return guard, writing
+
+
+def keep_watch(reading: int, writing: int, before: str, file: Path) -> None:
+    """In a session of its own: Ctrl-C and a terminal that goes do not reach it."""
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    os.close(writing)
+    while os.read(reading, 1):
+        pass
+    if current(file) != before:
+        file.write_text(before)
+
+
+def main() -> int:
+    if len(sys.argv) < 3 or sys.argv[1] not in MODES:
+        sys.exit(__doc__)
+    with mode(sys.argv[1]) as problem:
+        if problem:
+            print(f"thp: {problem}", file=sys.stderr)
+            return 77
+        return subprocess.run(sys.argv[2:]).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Counts what real programs cost on HAKMEM, and compares with what programs.json has for the compiler and the program's version.
+
+check_programs.py [--build FOLDER] [--update] [PROGRAM...]
+  --build    where libhakmem.so and bench/ are; default: build/
+  --update   writes what was counted to programs.json: the diff is what a change did to the costs
+  PROGRAM    a part of its name; default: all
+
+"instructions" are the library's own; "whole" those of the process: a copy that realloc lets the C library make is there, and a
+copy of the program's own is not. "page faults" are those beyond the program's start: without huge pages, and with them, where the
+kernel's mode is madvise and it has some to give.
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_low
+
+import callgrind
+import check_loops
+from check_loops import CANNOT_RUN, ROOT, Numbers, compared, compiler
+from loops import huge_pages, steady
+
+FILE = Path(__file__).resolve().parent / "programs.json"
+INPUTS = ROOT / "bench/programs"
+PYTHON = ("PYTHONMALLOC=malloc", "PYTHONHASHSEED=0")
+BUILD = "g++ -O2 -std=c++17 -pthread {here}/service.cpp -o {work}/service"
+
+
+@dataclass(frozen=True)
+class Program:
+    name: str
+    command: str
+    start: str  # the same program with nothing to do
+    version: str  # the command that says it
+    env: tuple[str, ...] = ()
+
+
+PROGRAMS = [
+    Program("python-json", "/usr/bin/python3 {here}/py_json.py 4", "/usr/bin/python3 -c pass", "/usr/bin/python3 --version", PYTHON),
+    Program("python-dicts", "/usr/bin/python3 {here}/py_dicts.py 2", "/usr/bin/python3 -c pass", "/usr/bin/python3 --version", PYTHON),
+    Program("perl", "/usr/bin/perl {here}/report.pl 5", "/usr/bin/perl -e 1", "/usr/bin/perl --version", ("PERL_HASH_SEED=0",)),
+    Program("ruby", "/usr/bin/ruby {here}/text.rb 2", "/usr/bin/ruby -e 1", "/usr/bin/ruby --version"),
+    Program("lua", "/usr/bin/lua5.4 {here}/tables.lua 6", "/usr/bin/lua5.4 -", "/usr/bin/lua5.4 -v"),
+    Program("service", "{work}/service 6 in-order", "{work}/service 0", "/usr/bin/g++ --version"),
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    build: Path
+    work: Path
+
+    @property
+    def library(self) -> str:
+        return str(self.build / "libhakmem.so")
+
+    def line(self, command: str) -> list[str]:
+        return command.format(here=INPUTS, work=self.work).split()
+
+    def environment(self, program: Program) -> dict[str, str]:
+        """Time passes with the looks at the clock alone; what the control group allows is the machine's affair."""
+        own = dict(setting.split("=") for setting in program.env)
+        preload = f"{self.library}:{self.build / 'bench/libslow_clock.so'}"
+        return own | {"LD_PRELOAD": preload, "HAKMEM_GOAL": "none", "LC_ALL": "C", "HOME": "/"}
+
+    def faults(self, program: Program, command: str) -> int:
+        settings = [word for item in self.environment(program).items() for word in ("--env", "=".join(item))]
+        line = [self.build / "bench/launch", *settings, "--", *self.line(command)]
+        outcome = subprocess.run(line, check=True, capture_output=True, text=True, timeout=100, env={}, cwd="/",
+                                 stdin=subprocess.DEVNULL)
+        said = json.loads(outcome.stdout.splitlines()[-1])
+        if said["status"] != 0 or said["signal"] or "cannot be preloaded" in outcome.stderr:
+            raise SystemExit(f"programs: {program.name} failed: {outcome.stderr}")
+        return said["minor_faults"]
+
+    def faults_beyond_start(self, program: Program) -> int:
+        """The start's depend on the kernel: how much of a file one fault maps."""
+        tries = range(3)
+        return median_low(self.faults(program, program.command) for _ in tries) - self.faults(program, program.start)
+
+    def instructions(self, program: Program) -> Numbers:
+        profile = callgrind.profile(self.line(program.command), self.environment(program))
+        return {"instructions": profile.instructions(self.library), "whole": sum(cost for *_, cost in profile.costs)}
+
+    def kinds_of_faults(self) -> Iterator[str]:
+        """As long as one is looked at, programs that are started get such pages."""
+        if not steady():
+            print("notice: page faults are not counted: the system does not let addresses be fixed")
+            return
+        yield "page_faults"
+        if huge_pages(True) and self.gives_huge_pages():
+            yield "page_faults_with_huge_pages"
+        else:
+            print("notice: faults with huge pages are not counted: the kernel has none, or not for those that ask alone")
+
+    def gives_huge_pages(self) -> bool:
+        mode = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+        line = [self.build / "bench/paging_cost"]
+        if not mode.exists() or "[madvise]" not in mode.read_text():
+            return False
+        return json.loads(subprocess.run(line, check=True, capture_output=True, timeout=100).stdout)["huge_fault_ns"] > 0
+
+
+def version(program: Program) -> str:
+    """Such as perl 5.36.0; empty where it is not here."""
+    line = program.version.split()
+    if not shutil.which(line[0]):
+        return ""
+    said = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    found = re.search(r"\d+\.\d+[.\d]*(?:p\d+)?", said.stdout + said.stderr)
+    return f"{program.name}, {Path(line[0]).name} {found[0]}" if found else ""
+
+
+def chosen(parts: list[str]) -> dict[str, Program]:
+    """By name and version."""
+    asked = [p for p in PROGRAMS if not parts or any(part in p.name for part in parts)]
+    named = {version(p): p for p in asked}
+    for program in asked:
+        if program not in named.values():
+            print(f"notice: {program.name}: not here")
+    return {name: p for name, p in named.items() if name}
+
+
+def measured(build: Path, programs: dict[str, Program]) -> dict[str, Numbers]:
+    with tempfile.TemporaryDirectory(prefix="hakmem-programs-") as work, ThreadPoolExecutor(os.cpu_count()) as pool:
+        place = Place(build, Path(work))
+        subprocess.run(place.line(BUILD), check=True, timeout=200)
+        found = dict(zip(programs, pool.map(place.instructions, programs.values())))
+        for what in place.kinds_of_faults():
+            for name, faults in zip(programs, pool.map(place.faults_beyond_start, programs.values())):
+                found[name][what] = faults
+    return found
+
+
+def main() -> int:
+    asked = check_loops.arguments(__doc__)
+    if callgrind.VALGRIND is None:
+        print(callgrind.MISSING)
+        return CANNOT_RUN
+    build, programs = asked.build.resolve(), chosen(asked.part)
+    name, locks = compiler(str(build / "libhakmem.so")), json.loads(FILE.read_text())
+    locked = locks.get(name, {})
+    if asked.update:
+        locks[name] = dict(sorted((locked | measured(build, programs)).items()))
+        FILE.write_text(check_loops.written(locks))
+        return 0
+    for unknown in programs.keys() - locked.keys():
+        print(f"notice: nothing is locked for {unknown} and {name} (--update does it)")
+    known = {key: p for key, p in programs.items() if key in locked}
+    if not known:
+        print("programs: skipped")
+        return CANNOT_RUN
+    return verdict(measured(build, known), locked)
+
+
+def verdict(counts: dict[str, Numbers], locked: dict[str, Numbers]) -> int:
+    worse, better = compared(counts, locked)
+    command = f"python3 {Path(__file__).resolve().relative_to(ROOT)} --update"
+    if worse:
+        print(f"{worse} costs grew by more than 1 %. If it is meant: {command}")
+    if better:
+        print(f"notice: {better} costs shrank by more than 1 %; to lock that: {command}")
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
