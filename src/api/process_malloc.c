@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "api/life.h"
+#include "front/hit.h"
 #include "hakmem.h"
 #include "slab/slab.h"
 
@@ -65,6 +66,9 @@ static bool begins_block(const void *block)
 
 size_t hk_process_usable_size(void *block)
 {
+    size_t bytes = malloc_is_ours() ? hk_hit_size(block) : 0;
+    if (HK_LIKELY(bytes != 0))
+        return bytes;
     if (HK_UNLIKELY(block == NULL || unknown_yet() || (!malloc_is_ours() && !begins_block(block))))
         return 0;
     return hak_usable_size(block);
