@@ -354,7 +354,7 @@ HK_EXPORT void *hak_realloc(void *block, size_t size)
     HK_READ_NO_EARLIER();
     uint32_t route = hk_load(HK_LOAD_SETTLED(hk_window.routes)[place >> HK_UNIT_SHIFT]);
     unsigned class = hk_route_class(route);
-    if (HK_UNLIKELY(route < hk_route(HK_ORPHAN, 0)) || HK_UNLIKELY(class >= HK_FINE_CLASSES))
+    if (HK_UNLIKELY(!hk_route_is_slab(route)) || HK_UNLIKELY(class >= HK_FINE_CLASSES))
         return realloc_slow(block, size);
     size_t now = hk_classes[class].size;
     return stays(size, now) ? block : copied(block, size, now);
@@ -408,13 +408,10 @@ HK_EXPORT void *hak_pvalloc(size_t size)
 
 HK_EXPORT size_t hak_usable_size(void *block)
 {
-    size_t bytes = hk_hit_size(block);
-    if (HK_LIKELY(bytes != 0))
-        return bytes;
     bool foreign;
     if (block == NULL)
         return 0;
-    bytes = extent(HK_CALL_USABLE_SIZE, block, &foreign);
+    size_t bytes = extent(HK_CALL_USABLE_SIZE, block, &foreign);
     return foreign && hk_dawn_size(block) == SIZE_MAX ? 0 : bytes;
 }
 

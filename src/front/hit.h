@@ -119,13 +119,6 @@ HK_INLINE uint32_t hk_hit_route(const void *block)
     return hk_load(HK_LOAD_SETTLED(hk_window.routes)[place >> HK_UNIT_SHIFT]);
 }
 
-/* Of the block of a class that lies there; 0 where there is none, or it may not be asked. */
-HK_INLINE size_t hk_hit_size(const void *block)
-{
-    uint32_t route = hk_hit_route(block);
-    return HK_LIKELY(route >= hk_route(HK_ORPHAN, 0)) ? hk_classes[hk_route_class(route)].size : 0;
-}
-
 /* For who knows the route: what lies behind the map. */
 HK_INLINE bool hk_hit_give(void *block, uint32_t route)
 {

@@ -94,6 +94,8 @@ HK_INLINE uint32_t hk_route(uint32_t owner, unsigned class)
     return owner << HK_ROUTE_OWNER_SHIFT | (uint32_t)class * HK_CLASS_BYTES;
 }
 HK_INLINE uint32_t hk_route_owner(uint32_t route) { return route >> HK_ROUTE_OWNER_SHIFT; }
+/* Not a big block's, nor nobody's. */
+HK_INLINE bool hk_route_is_slab(uint32_t route) { return route >= (uint32_t)HK_ORPHAN << HK_ROUTE_OWNER_SHIFT; }
 HK_INLINE unsigned hk_route_class(uint32_t route) { return (route & HK_ROUTE_CLASS_MASK) / HK_CLASS_BYTES; }
 
 /* The slab at an address whose route is not 0. */
@@ -135,17 +137,18 @@ void hk_slab_take(struct hk_slab *slab, void **end, unsigned n);
 
 _Noreturn void hk_slab_give_refused(const struct hk_slab *slab, const void *block);
 
-/* Marks a block as free; false if it does not lie in the slab. Fatal if it is no block, or free already. All is read from the slab and
+/* Marks *at as free; false if it does not lie in the slab. Fatal if it is no block, or free already. All is read from the slab and
  * written to it, and nothing kept: of blocks that come in any order, few beside each other are of one slab. */
-HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *block)
+HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
 {
-    size_t offset = (uintptr_t)block - slab->start, index;
+    size_t offset = (uintptr_t)*at - slab->start, index;
     if (offset >= slab->extent)
         return false;
-    bool begins = hk_which(offset, slab->reciprocal, &index);
+    if (HK_UNLIKELY(!hk_which(offset, slab->reciprocal, &index)))
+        hk_slab_give_refused(slab, *at);
     size_t word = index / 64;
-    if (HK_UNLIKELY(!begins) || HK_UNLIKELY(!hk_bit_set(&slab->freebits[word], index)))
-        hk_slab_give_refused(slab, block);
+    if (HK_UNLIKELY(!hk_bit_set(&slab->freebits[word], index)))
+        hk_slab_give_refused(slab, *at);
     if (HK_UNLIKELY((uint16_t)word < slab->first_word))
         slab->first_word = (uint16_t)word;
     return true;
@@ -161,7 +164,7 @@ HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
 /* Gives one block back. Fatal if it is no block of the slab, or free already. */
 HK_INLINE void hk_slab_give(struct hk_slab *slab, void *block)
 {
-    if (!hk_slab_mark_free(slab, block))
+    if (!hk_slab_mark_free(slab, &block))
         hk_slab_give_refused(slab, block);
     hk_slab_count_free(slab, 1);
 }

@@ -136,7 +136,7 @@ static HK_NOINLINE unsigned give_blocks(struct hk_owner *owner, void *const *blo
         if (HK_UNLIKELY(hk_load(slab->xowner) != id))
             break;
         void *const *from = at;
-        while (hk_slab_mark_free(slab, *at) && ++at != end)
+        while (hk_slab_mark_free(slab, at) && ++at != end)
             continue;
         size_t given = (size_t)(at - from);
         unsigned free = hk_slab_count_free(slab, given);
