@@ -67,6 +67,7 @@
 #include "api/background.c"
 #include "api/learning.c"
 #include "api/life.c"
+#include "api/free.c"
 #include "api/malloc.c"
 #include "api/mappings.c"
 #include "api/process_malloc.c"

@@ -3,7 +3,7 @@
 #ifndef HK_ENTRY_H
 #define HK_ENTRY_H
 
-#include "base/base.h"
+#include "front/hit.h"
 
 /* NULL with errno set to ENOMEM if memory is refused. Called at the end of malloc, whose return address it then has: to pass
  * that on would take an instruction more of each coarse hit. */
@@ -12,7 +12,11 @@ void *hk_malloc_slow(size_t size);
 void *hk_malloc_slow_for(size_t size, void *caller);
 /* align is a power of two. */
 void *hk_aligned_slow(size_t align, size_t size, void *caller);
-void hk_free_slow(void *block);
-void hk_delete_slow(void *block);
+/* Behind free and delete; which of them it is matters for the words of a message. */
+void hk_free_elsewhere(void *block);
+void hk_delete_elsewhere(void *block);
+void hk_free_not_mine(void *block, struct hk_front *front);
+void hk_delete_not_mine(void *block, struct hk_front *front);
+void hk_free_full(void *block, struct hk_front *front);
 
 #endif

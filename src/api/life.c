@@ -57,7 +57,6 @@ static bool step_lists(void)
     hk_slabs_init();
     hk_thp_init();
     hk_runs_init();
-    hk_registry_init();
     hk_big_init();
     hk_background_reset();
     hk_learning_begin();

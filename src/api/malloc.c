@@ -158,123 +158,46 @@ static HK_NOINLINE void *malloc_missed(size_t size, void *caller)
     return alloc(size, HK_FINE_STEP, &zeroed, caller);
 }
 
+/* Most misses by far: an empty bin of a thread that has its cache, where no call is to be seen. NULL for all others. */
+HK_INLINE void *refilled(size_t size)
+{
+    bool plain = HK_LOAD_SETTLED(hk_window.covered) != 0 && hk_options.background == 0;
+    HK_READ_NO_EARLIER();
+    if (HK_UNLIKELY(!plain) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
+        return NULL;
+    void *block = hk_cache_refill(hk_container_of(hk_self, struct hk_cache, front), hk_class_of(size), size);
+    if (HK_UNLIKELY(hk_learning_is_due()))
+        hk_learning_tick();
+    return block;
+}
+
+static HK_NOINLINE void *fine_missed(size_t size, void *caller)
+{
+    void *block = refilled(size);
+    return HK_LIKELY(block != NULL) ? block : malloc_missed(size, caller);
+}
+
+static HK_NOINLINE void *missed(size_t size, void *caller)
+{
+    return size <= HK_FINE_MAX ? fine_missed(size, caller) : malloc_missed(size, caller);
+}
+
 HK_NOINLINE void *hk_malloc_slow(size_t size)
 {
     void *block = hk_hit_malloc_coarse(size);
-    return HK_LIKELY(block != NULL) ? block : malloc_missed(size, CALLER);
+    return HK_LIKELY(block != NULL) ? block : missed(size, CALLER);
 }
 
 HK_NOINLINE void *hk_malloc_slow_for(size_t size, void *caller)
 {
     void *block = hk_hit_malloc_coarse(size);
-    return HK_LIKELY(block != NULL) ? block : malloc_missed(size, caller);
+    return HK_LIKELY(block != NULL) ? block : missed(size, caller);
 }
 
 HK_NOINLINE void *hk_aligned_slow(size_t align, size_t size, void *caller)
 {
     bool zeroed;
     return alloc(size, hk_max(align, HK_FINE_STEP), &zeroed, caller);
-}
-
-static size_t class_size(const void *block)
-{
-    uint32_t route = hk_map_lookup((uintptr_t)block);
-    unsigned class = hk_route_class(route);
-    return route != 0 && class < HK_CLASSES ? hk_classes[class].size : 0;
-}
-
-/* Only big blocks have a rule. */
-static HK_COLD void free_by_rule(enum hk_site_rule rule, void *block)
-{
-    if (rule == HK_SITE_KEEP_WARM)
-        hk_big_keep(block, hk_site_keep_until());
-    else
-        hk_big_drop(block);
-}
-
-static bool free_seen(void *block)
-{
-    enum hk_site_rule rule = hk_watch_free(block, hk_watch.traces ? class_size(block) : 0);
-    if (HK_UNLIKELY(rule != HK_SITE_NO_RULE)) {
-        free_by_rule(rule, block);
-        return true;
-    }
-    return hk_hit_give(block, hk_map_lookup((uintptr_t)block));
-}
-
-/* A wrong pointer that can be told at once is, by the name of its call. */
-static void free_named(enum hk_call call, void *block, uint32_t route)
-{
-    struct hk_cache *cache = hk_life_cache();
-    if (route == 0)
-        hk_cache_free_foreign(call, block);
-    else
-        hk_cache_free(cache, block, route);
-}
-
-static bool is_big(uint32_t route) { return route != 0 && hk_route_class(route) == HK_CLASS_BIG; }
-
-/* All frees come here where calls are to be seen. */
-static HK_NOINLINE void free_at_the_edge(enum hk_call call, void *block)
-{
-    if (block == NULL || (!hk_life_started() && hk_life_dawning()))
-        return;
-    uint32_t route = hk_map_lookup((uintptr_t)block);
-    if (call != HK_CALL_FREE && is_big(route))
-        hk_big_check(call, block);
-    if (!hk_watch.on || !free_seen(block))
-        free_named(call, block, route);
-}
-
-/* 0 too where calls are to be seen. */
-HK_INLINE uint32_t route_unseen(const void *block)
-{
-    return HK_LIKELY(!HK_LOAD_SETTLED(hk_watch.on)) ? hk_map_lookup((uintptr_t)block) : 0;
-}
-
-/* Big blocks are asked about at the edge, before anybody calls it a free. */
-static HK_NOINLINE void delete_missed(void *block)
-{
-    uint32_t route = route_unseen(block);
-    struct hk_cache *cache = route != 0 && !is_big(route) ? hk_cache_self() : NULL;
-    if (HK_LIKELY(cache != NULL))
-        hk_cache_free(cache, block, route);
-    else
-        free_at_the_edge(HK_CALL_DELETE, block);
-}
-
-/* Has HAKMEM started, and need no call be seen? */
-HK_INLINE bool window_is_open(void)
-{
-    bool open = HK_LOAD_SETTLED(hk_window.covered) != 0;
-    HK_READ_NO_EARLIER();
-    return open;
-}
-
-/* Most misses by far are blocks of other threads, most of these neighbours of what waits already to go to them. */
-HK_INLINE bool passed_on(void *block)
-{
-    return HK_LIKELY(window_is_open()) && hk_outbox_put_fast(&hk_self->outbox, block);
-}
-
-/* All others are nearly always blocks of HAKMEM's, in a thread that has its cache: nothing else needs to be asked. */
-HK_NOINLINE void hk_free_slow(void *block)
-{
-    if (passed_on(block))
-        return;
-    uint32_t route = hk_hit_route(block);
-    if (HK_UNLIKELY(route == 0))
-        route = route_unseen(block);
-    if (HK_UNLIKELY(route == 0) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
-        free_at_the_edge(HK_CALL_FREE, block);
-    else
-        hk_cache_free(hk_container_of(hk_self, struct hk_cache, front), block, route);
-}
-
-HK_NOINLINE void hk_delete_slow(void *block)
-{
-    if (!passed_on(block))
-        delete_missed(block);
 }
 
 HK_EXPORT const char *hak_version(void) { return HK_VERSION; }
@@ -285,32 +208,13 @@ HK_EXPORT void *hak_malloc(size_t size)
     return HK_LIKELY(block != NULL) ? block : hk_malloc_slow(size);
 }
 
-HK_EXPORT void hak_free(void *block)
-{
-    if (HK_UNLIKELY(!hk_hit_free(block)))
-        hk_free_slow(block);
-}
-
-HK_EXPORT void hak_free_sized(void *block, size_t size)
-{
-    (void)size;
-    hak_free(block);
-}
-
-HK_EXPORT void hak_free_aligned_sized(void *block, size_t alignment, size_t size)
-{
-    (void)alignment;
-    (void)size;
-    hak_free(block);
-}
-
 static HK_NOINLINE void *calloc_slow(size_t bytes, void *caller)
 {
     bool zeroed = false;
-    void *block = alloc(bytes, HK_FINE_STEP, &zeroed, caller);
-    if (block != NULL && !zeroed)
-        hk_grains_zero(block, bytes);
-    return block;
+    void *block = bytes <= HK_FINE_MAX ? refilled(bytes) : NULL;
+    if (block == NULL)
+        block = alloc(bytes, HK_FINE_STEP, &zeroed, caller);
+    return block != NULL && !zeroed ? hk_grains_zero(block, bytes) : block;
 }
 
 HK_EXPORT void *hak_calloc(size_t count, size_t size)
@@ -321,8 +225,7 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
     void *block = hk_hit_malloc(bytes);
     if (HK_UNLIKELY(block == NULL))
         return calloc_slow(bytes, CALLER);
-    hk_grains_zero(block, bytes);
-    return block;
+    return hk_grains_zero(block, bytes);
 }
 
 /* Bytes that can be used at `block`; fatal if it is no block of HAKMEM's. For another allocator's: what can be read there. */
@@ -375,10 +278,15 @@ static HK_COLD void *dawn_realloc(const char *block, size_t size)
 }
 
 /* What fits stays, unless half of it or more would be wasted. */
-HK_INLINE bool stays(size_t size, size_t now) { return size <= now && (size >= now / 2 || now <= 64); }
+HK_INLINE bool stays(size_t size, size_t now) { return size - 1 < now && (size >= now / 2 || now <= 64); }
 
-HK_INLINE void *copied(void *block, size_t size, size_t now)
+static void *realloc_slow(void *block, size_t size);
+
+/* Nothing is asked for by who means to free. */
+static HK_NOINLINE void *copied(void *block, size_t size, size_t now)
 {
+    if (HK_UNLIKELY(size == 0))
+        return realloc_slow(block, size);
     void *moved = hk_hit_malloc(size);
     if (HK_UNLIKELY(moved == NULL))
         moved = hk_malloc_slow_for(size, CALLER);
@@ -431,11 +339,22 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
     return resized != NULL ? resized : copied(block, size, now);
 }
 
+/* The first realloc of what a program lets grow is a malloc. */
+static HK_NOINLINE void *realloc_elsewhere(void *block, size_t size)
+{
+    void *fresh = block == NULL ? hk_hit_malloc(size) : NULL;
+    return fresh != NULL ? fresh : realloc_slow(block, size);
+}
+
 HK_EXPORT void *hak_realloc(void *block, size_t size)
 {
-    uint32_t route = hk_hit_route(block);
+    uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
+    if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.covered)))
+        return realloc_elsewhere(block, size);
+    HK_READ_NO_EARLIER();
+    uint32_t route = hk_load(HK_LOAD_SETTLED(hk_window.routes)[place >> HK_UNIT_SHIFT]);
     unsigned class = hk_route_class(route);
-    if (HK_UNLIKELY(route == 0 || class >= HK_FINE_CLASSES || size == 0))
+    if (HK_UNLIKELY(!hk_route_is_slab(route)) || HK_UNLIKELY(class >= HK_FINE_CLASSES))
         return realloc_slow(block, size);
     size_t now = hk_classes[class].size;
     return stays(size, now) ? block : copied(block, size, now);
@@ -511,7 +430,6 @@ HK_EXPORT int hak_trim(size_t keep)
 HK_REPLACES(void *, malloc, (size_t size), hak_malloc)
 HK_REPLACES(void *, calloc, (size_t count, size_t size), hak_calloc)
 HK_REPLACES(void *, realloc, (void *block, size_t size), hak_realloc)
-HK_REPLACES(void, free, (void *block), hak_free)
 HK_REPLACES(void *, aligned_alloc, (size_t alignment, size_t size), hak_aligned_alloc)
 HK_REPLACES(void *, memalign, (size_t alignment, size_t size), hak_memalign)
 HK_REPLACES(int, posix_memalign, (void **block, size_t alignment, size_t size), hak_posix_memalign)
@@ -521,7 +439,6 @@ HK_REPLACES(int, malloc_trim, (size_t keep), hak_trim)
 HK_REPLACES(void *, __libc_malloc, (size_t size), hak_malloc)
 HK_REPLACES(void *, __libc_calloc, (size_t count, size_t size), hak_calloc)
 HK_REPLACES(void *, __libc_realloc, (void *block, size_t size), hak_realloc)
-HK_REPLACES(void, __libc_free, (void *block), hak_free)
 HK_REPLACES(void *, __libc_memalign, (size_t alignment, size_t size), hak_memalign)
 HK_REPLACES(void *, __libc_valloc, (size_t size), hak_valloc)
 HK_REPLACES(void *, __libc_pvalloc, (size_t size), hak_pvalloc)

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "api/life.h"
+#include "front/hit.h"
 #include "hakmem.h"
 #include "slab/slab.h"
 
@@ -63,11 +64,17 @@ static bool begins_block(const void *block)
     return slab->start + hk_slab_index(slab, (uintptr_t)block) * slab->block_size == (uintptr_t)block;
 }
 
-size_t hk_process_usable_size(void *block)
+static HK_NOINLINE size_t usable_size_slow(void *block)
 {
     if (HK_UNLIKELY(block == NULL || unknown_yet() || (!malloc_is_ours() && !begins_block(block))))
         return 0;
     return hak_usable_size(block);
+}
+
+size_t hk_process_usable_size(void *block)
+{
+    uint32_t route = HK_LIKELY(malloc_is_ours()) ? hk_hit_route(block) : 0;
+    return HK_LIKELY(hk_route_is_slab(route)) ? hk_classes[hk_route_class(route)].size : usable_size_slow(block);
 }
 
 HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), hk_process_reallocarray)

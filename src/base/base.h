@@ -68,6 +68,9 @@
 #define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#known);
 #endif
 
+/* Of two words: what a multiplication of words comes to. */
+__extension__ typedef unsigned __int128 hk_wide;
+
 #define HK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HK_COLD __attribute__((noinline, cold))

@@ -4,13 +4,46 @@
 
 #include "base/base.h"
 
+/* Of x != 0. What compilers make of the builtin sets the register to 0 before, and widens it after. */
+HK_INLINE size_t hk_lowest_bit(uint64_t x)
+{
+#if defined(__x86_64__)
+    uint64_t index;
+    __asm__("rep bsf %1, %0" : "=r"(index) : "r"(x) : "cc");
+    return index;
+#else
+    return (size_t)__builtin_ctzll(x);
+#endif
+}
+
 HK_INLINE unsigned hk_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
-HK_INLINE unsigned hk_popcount64(uint64_t x) { return (unsigned)__builtin_popcountll(x); }
+/* In parallel: of a processor of which no more is known than that it is an x86-64, compilers call a function for it. */
+HK_INLINE unsigned hk_popcount64(uint64_t x)
+{
+    x -= x >> 1 & UINT64_MAX / 3;
+    x = (x & UINT64_MAX / 5) + (x >> 2 & UINT64_MAX / 5);
+    return (unsigned)(((x + (x >> 4)) & UINT64_MAX / 17) * (UINT64_MAX / 255) >> 56);
+}
 HK_INLINE bool hk_is_pow2(size_t x) { return x != 0 && (x & (x - 1)) == 0; }
 HK_INLINE size_t hk_align_up(size_t x, size_t align) { return (x + align - 1) & ~(align - 1); }
 HK_INLINE size_t hk_align_down(size_t x, size_t align) { return x & ~(align - 1); }
 HK_INLINE size_t hk_min(size_t a, size_t b) { return a < b ? a : b; }
 HK_INLINE size_t hk_max(size_t a, size_t b) { return a > b ? a : b; }
+
+/* Sets bit `index` % 64. False if it was set. */
+HK_INLINE bool hk_bit_set(uint64_t *word, size_t index)
+{
+    uint64_t bits = *word;
+    bool was_set;
+#if defined(__x86_64__) && defined(__GCC_ASM_FLAG_OUTPUTS__)
+    __asm__("bts %2, %0" : "+r"(bits), "=@ccc"(was_set) : "r"(index)); /* which compilers do by five instructions */
+#else
+    was_set = (bits >> (index % 64) & 1) != 0;
+    bits |= (uint64_t)1 << (index % 64);
+#endif
+    *word = bits;
+    return !was_set;
+}
 
 /* The n lowest bits, n in 0..32. */
 HK_INLINE uint32_t hk_low_bits32(unsigned n) { return n >= 32 ? ~0u : (1u << n) - 1; }

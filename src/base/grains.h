@@ -11,29 +11,63 @@ enum { HK_GRAIN = 16, HK_SHORT_RUN = 256 };
 
 typedef long long hk_grain __attribute__((vector_size(HK_GRAIN), may_alias, aligned(HK_GRAIN)));
 
-/* Both to multiples of 16; up to 15 bytes beyond `bytes` are written, and read. */
+/* Counted from both ends, any number of grains is one, two, four or eight pairs, some of them the same: there is no loop. */
+HK_INLINE void hk_copy_pairs(hk_grain *to, hk_grain *last_to, const hk_grain *from, const hk_grain *last_from, long first, long end)
+{
+#pragma GCC unroll 4
+    for (long i = first; i < end; i++) {
+        to[i] = from[i];
+        last_to[-i] = last_from[-i];
+    }
+}
+
+HK_INLINE void hk_zero_pairs(hk_grain *at, hk_grain *last, long first, long end)
+{
+#pragma GCC unroll 4
+    for (long i = first; i < end; i++)
+        at[i] = last[-i] = (hk_grain){0};
+}
+
+/* Bytes before the last grain. */
+HK_INLINE size_t hk_grains_before(size_t bytes) { return (bytes - (bytes != 0)) & ~(size_t)(HK_GRAIN - 1); }
+HK_INLINE void *hk_grain_at(const void *at, size_t offset) { return (char *)(uintptr_t)at + offset; }
+
+/* Both to multiples of 16; up to 15 bytes beyond `bytes` are written, and read; for none, 16. */
 HK_INLINE void hk_grains_copy(void *to, const void *from, size_t bytes)
 {
     if (HK_UNLIKELY(bytes > HK_SHORT_RUN)) {
         memcpy(to, from, bytes);
         return;
     }
-    for (size_t i = 0; i < bytes; i += HK_GRAIN) {
-        HK_FORGET(i); /* else it becomes a call of memcpy again */
-        *(hk_grain *)(void *)((char *)to + i) = *(const hk_grain *)(const void *)((const char *)from + i);
-    }
+    size_t before = hk_grains_before(bytes);
+    hk_grain *last_to = hk_grain_at(to, before), *last_from = hk_grain_at(from, before);
+    hk_copy_pairs(to, last_to, from, last_from, 0, 1);
+    if (bytes <= 2 * HK_GRAIN)
+        return;
+    hk_copy_pairs(to, last_to, from, last_from, 1, 2);
+    if (bytes <= 4 * HK_GRAIN)
+        return;
+    hk_copy_pairs(to, last_to, from, last_from, 2, 4);
+    if (bytes > 8 * HK_GRAIN)
+        hk_copy_pairs(to, last_to, from, last_from, 4, 8);
 }
 
-HK_INLINE void hk_grains_zero(void *at, size_t bytes)
+/* Returns `at`, as memset does: it can be the last that its caller does. */
+HK_INLINE void *hk_grains_zero(void *at, size_t bytes)
 {
-    if (HK_UNLIKELY(bytes > HK_SHORT_RUN)) {
-        memset(at, 0, bytes);
-        return;
-    }
-    for (size_t i = 0; i < bytes; i += HK_GRAIN) {
-        HK_FORGET(i);
-        *(hk_grain *)(void *)((char *)at + i) = (hk_grain){0};
-    }
+    if (HK_UNLIKELY(bytes > HK_SHORT_RUN))
+        return memset(at, 0, bytes);
+    hk_grain *last = hk_grain_at(at, hk_grains_before(bytes));
+    hk_zero_pairs(at, last, 0, 1);
+    if (bytes <= 2 * HK_GRAIN)
+        return at;
+    hk_zero_pairs(at, last, 1, 2);
+    if (bytes <= 4 * HK_GRAIN)
+        return at;
+    hk_zero_pairs(at, last, 2, 4);
+    if (bytes > 8 * HK_GRAIN)
+        hk_zero_pairs(at, last, 4, 8);
+    return at;
 }
 
 #endif

@@ -37,12 +37,13 @@ enum {
 struct hk_front hk_front_unborn, hk_front_dying HK_COLD_DATA;
 struct hk_gate hk_gate;
 
-/* Written at start, not by the loader: 360 pointers to relocate are 8 KiB of the file. Nobody looks before the gate is open. */
+/* Written at start, not by the loader: 240 pointers to relocate are 8 KiB of the file. Nobody looks before the gate is open. */
 static void shut_front(struct hk_front *front)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         hk_bin_reset(&front->bins[class]);
     front->key = HK_NO_KEY;
+    hk_outbox_shut(&front->outbox);
 }
 
 /* Shut for hits, the gate lets nothing pass, as before the start: every call is a miss. */
@@ -51,7 +52,7 @@ void hk_gate_open(size_t sizes_to)
     shut_front(&hk_front_unborn);
     if (sizes_to == HK_ALL_HIT) {
         hk_window_open();
-        __atomic_store_n(&hk_gate.coarse_sizes_to, HK_LARGE_MAX, __ATOMIC_RELEASE);
+        __atomic_store_n(&hk_gate.coarse_sizes, HK_LARGE_MAX - HK_FINE_MAX, __ATOMIC_RELEASE);
     }
     if (sizes_to > 0)
         __atomic_store_n(&hk_gate.sizes_below, hk_min(sizes_to, HK_FINE_MAX) + 1, __ATOMIC_RELEASE);
@@ -350,7 +351,7 @@ static void count_miss(struct hk_cache *cache, unsigned class, size_t size)
     hk_store(cache->xmisses, hk_load(cache->xmisses) + 1);
 }
 
-static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class, size_t size)
+HK_NOINLINE void *hk_cache_refill(struct hk_cache *cache, unsigned class, size_t size)
 {
     struct hk_bin *bin = &cache->front.bins[class];
     count_miss(cache, class, size);
@@ -371,7 +372,7 @@ static HK_NOINLINE void *refill(struct hk_cache *cache, unsigned class, size_t s
 void *hk_cache_alloc(struct hk_cache *cache, unsigned class, size_t size)
 {
     void *block = hk_hit_pop(&cache->front, class * HK_CLASS_BYTES, false);
-    return HK_LIKELY(block != NULL) ? block : refill(cache, class, size);
+    return HK_LIKELY(block != NULL) ? block : hk_cache_refill(cache, class, size);
 }
 
 static bool allocates(const struct hk_cache *cache, unsigned class) { return cache->front.bins[class].served > 0; }
@@ -383,7 +384,7 @@ static bool of_use_here(const struct hk_cache *cache, unsigned class)
     return hk_classes[class].size >= KEPT_BY_ANYBODY_FROM && allocates(cache, class);
 }
 
-static void keep(struct hk_cache *cache, unsigned class, void *block)
+void hk_cache_keep(struct hk_cache *cache, unsigned class, void *block)
 {
     struct hk_bin *bin = &cache->front.bins[class];
     if (hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
@@ -423,7 +424,7 @@ static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
         return;
     }
     hk_blocks_shelve(&cache->owner, slab);
-    keep(cache, class, block);
+    hk_cache_keep(cache, class, block);
 }
 
 /* A thread that is no longer new gives up what it had from commons when it has had it: it is faster with what is its own. */
@@ -449,29 +450,39 @@ HK_COLD void hk_cache_free_foreign(enum hk_call call, void *block)
     HK_COUNT(foreign_frees, 1);
 }
 
-static void free_big(struct hk_cache *cache, void *block)
+void hk_cache_free_big(struct hk_cache *cache, void *block)
 {
     hk_big_free(block);
     if (cache != NULL)
         tick(cache, SLOW_CALL);
 }
 
+/* Of nobody's slab, or no slab's; or there is no cache. */
+static HK_NOINLINE void free_unowned(struct hk_cache *cache, void *block, uint32_t route)
+{
+    unsigned class = hk_route_class(route);
+    if (HK_UNLIKELY(route == 0))
+        hk_cache_free_foreign(HK_CALL_FREE, block);
+    else if (class == HK_CLASS_BIG)
+        hk_cache_free_big(cache, block);
+    else if (cache == NULL)
+        hk_deliver(block);
+    else if (hk_registry_is_common(block))
+        free_common(cache, class, block);
+    else if (of_use_here(cache, class))
+        hk_cache_keep(cache, class, block);
+    else
+        free_orphaned(cache, class, block);
+}
+
 void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route)
 {
     unsigned class = hk_route_class(route);
     uint32_t owner = hk_route_owner(route);
-    if (HK_UNLIKELY(route == 0))
-        hk_cache_free_foreign(HK_CALL_FREE, block);
-    else if (class == HK_CLASS_BIG)
-        free_big(cache, block);
-    else if (cache == NULL)
-        hk_deliver(block);
-    else if (owner == HK_ORPHAN && hk_registry_is_common(block))
-        free_common(cache, class, block);
+    if (HK_UNLIKELY(owner < HK_FIRST_OWNER) || HK_UNLIKELY(cache == NULL))
+        free_unowned(cache, block, route);
     else if (owner == cache->owner.id || of_use_here(cache, class))
-        keep(cache, class, block);
-    else if (owner == HK_ORPHAN)
-        free_orphaned(cache, class, block);
+        hk_cache_keep(cache, class, block);
     else
         send_home(cache, block);
 }

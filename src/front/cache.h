@@ -65,9 +65,15 @@ bool hk_caches_reap(unsigned most);
 
 /* A block of a class, from its bin or after a miss, for a request of `size` bytes; NULL if memory is refused. */
 void *hk_cache_alloc(struct hk_cache *cache, unsigned class, size_t size);
+/* The same for who has found the bin empty. */
+void *hk_cache_refill(struct hk_cache *cache, unsigned class, size_t size);
+
+/* Frees a block of a class into the thread's own bin, where it finds room or makes it. */
+void hk_cache_keep(struct hk_cache *cache, unsigned class, void *block);
 
 /* Frees a block that the hit path did not take; `route` is what the map says of it. `cache` may be NULL. */
 void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route);
+void hk_cache_free_big(struct hk_cache *cache, void *block);
 /* The same for a pointer that the map knows nothing of; the end, if that is no block of another allocator's either. */
 void hk_cache_free_foreign(enum hk_call call, void *block);
 /* What is wrong with a pointer that the map does not know: the message's words. */

@@ -37,7 +37,7 @@ struct hk_front {
 /* Written once, at start. Zero lets nothing pass. The gate of free is the map's window. */
 struct hk_gate {
     size_t sizes_below;        /* that malloc looks up */
-    size_t coarse_sizes_to;    /* those beyond, looked up by steps of 4 KiB */
+    size_t coarse_sizes;       /* how many beyond HK_FINE_MAX, looked up by steps of 4 KiB */
 } HK_ALIGNED(HK_CACHE_LINE);
 
 extern struct hk_gate hk_gate __attribute__((visibility("hidden")));
@@ -102,10 +102,11 @@ HK_INLINE void *hk_hit_malloc(size_t size)
  * prefetched is mostly NULL, for which the processor searches the page tables each time. */
 HK_INLINE void *hk_hit_malloc_coarse(size_t size)
 {
-    if (size <= HK_FINE_MAX || size > HK_LOAD_SETTLED(hk_gate.coarse_sizes_to))
+    size_t beyond = size - HK_FINE_MAX - 1;
+    if (beyond >= HK_LOAD_SETTLED(hk_gate.coarse_sizes))
         return NULL;
     HK_READ_NO_EARLIER();
-    return hk_hit_pop(hk_self, hk_coarse_classes[(size + HK_COARSE_STEP - 1) / HK_COARSE_STEP] * (size_t)HK_CLASS_BYTES, false);
+    return hk_hit_pop(hk_self, hk_coarse_offsets[beyond / HK_COARSE_STEP], false);
 }
 
 /* 0 where the map says nothing, or may not be asked. */
@@ -128,14 +129,26 @@ HK_INLINE bool hk_hit_give(void *block, uint32_t route)
     return hk_hit_push(front, offset, block);
 }
 
-/* False is a miss: not mine, not a block of a bin, or the bin is full. */
-HK_INLINE bool hk_hit_free(void *block)
+/* Each kind of miss goes on where it knows what it knows already. */
+enum hk_free_end {
+    HK_FREE_DONE,
+    HK_FREE_ELSEWHERE, /* outside the window, or nothing is a hit */
+    HK_FREE_NOT_MINE,  /* another thread's, nobody's, a big block; or the thread has no cache */
+    HK_FREE_FULL,      /* my block; my bin is full, or never set up */
+};
+
+HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_front **front)
 {
     uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
     if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.covered)))
-        return false;
+        return HK_FREE_ELSEWHERE;
     HK_READ_NO_EARLIER();
-    return hk_hit_give(block, hk_load(HK_LOAD_SETTLED(hk_window.routes)[place >> HK_UNIT_SHIFT]));
+    size_t route = hk_load(HK_LOAD_SETTLED(hk_window.routes)[place >> HK_UNIT_SHIFT]);
+    *front = hk_self;
+    size_t offset = route ^ (*front)->key;
+    if (HK_UNLIKELY(offset >= HK_CLASSES * HK_CLASS_BYTES))
+        return HK_FREE_NOT_MINE;
+    return hk_hit_push(*front, offset, block) ? HK_FREE_DONE : HK_FREE_FULL;
 }
 
 #endif

@@ -45,11 +45,12 @@ const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1] = {
 #undef ROW_LARGE
 };
 
-const uint8_t hk_coarse_classes[HK_LARGE_MAX / HK_COARSE_STEP + 1] = {
+#define FROM (HK_FINE_MAX / HK_COARSE_STEP + 1)
+const uint16_t hk_coarse_offsets[HK_COARSE_STEPS] = {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) ROW_##tier(idx)
 #define ROW_TINY(idx)
 #define ROW_MID(idx)
-#define ROW_LARGE(idx) [COARSE_LOW_##idx... COARSE_HIGH_##idx] = (idx),
+#define ROW_LARGE(idx) [COARSE_LOW_##idx - FROM... COARSE_HIGH_##idx - FROM] = (idx) * HK_CLASS_BYTES,
 #include "policy/classes.def"
 #undef HK_CLASS
 #undef ROW_TINY

@@ -46,15 +46,16 @@ extern const struct hk_class hk_classes[HK_CLASSES];
 
 /* Indexed by (size + 15) / 16 for sizes up to HK_FINE_MAX: class * HK_CLASS_BYTES. */
 extern const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1];
-/* Indexed by (size + 4095) / 4096 for sizes up to HK_LARGE_MAX: class. */
-extern const uint8_t hk_coarse_classes[HK_LARGE_MAX / HK_COARSE_STEP + 1];
+/* For sizes beyond, up to HK_LARGE_MAX, indexed by steps of 4 KiB from there on: likewise. */
+#define HK_COARSE_STEPS ((HK_LARGE_MAX - HK_FINE_MAX) / HK_COARSE_STEP)
+extern const uint16_t hk_coarse_offsets[HK_COARSE_STEPS];
 
 /* The class of a size in 0 .. HK_LARGE_MAX. */
 HK_INLINE unsigned hk_class_of(size_t size)
 {
     if (HK_LIKELY(size <= HK_FINE_MAX))
         return hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP] / HK_CLASS_BYTES;
-    return hk_coarse_classes[(size + HK_COARSE_STEP - 1) / HK_COARSE_STEP];
+    return hk_coarse_offsets[(size - HK_FINE_MAX - 1) / HK_COARSE_STEP] / HK_CLASS_BYTES;
 }
 
 /* The smallest class that holds `size` and whose blocks all start at multiples of `align`; HK_CLASSES if there is none.

@@ -9,12 +9,12 @@
 
 enum kind { KIND_NUMBER, KIND_TEXT, KIND_WORD };
 
+/* Of text, not pointers to it: nothing for the loader to relocate. */
 struct row {
-    const char *name;
+    char name[20], unit[24];
     enum kind kind;
-    size_t offset;
+    unsigned offset;
     uint64_t min, max;
-    const char *unit;
 };
 
 #define DEFAULT_NUMBER(x) (x)
@@ -29,7 +29,7 @@ struct hk_options hk_options = {
 
 static const struct row rows[] = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning)                                                   \
-    {#name, KIND_##kind, offsetof(struct hk_options, name), (min), (max), #unit},
+    {#name, #unit, KIND_##kind, offsetof(struct hk_options, name), (min), (max)},
 #include "policy/options.def"
 #undef HK_OPT
 };
@@ -39,10 +39,8 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 static char conf_copy[4096] HK_COLD_DATA;
 
 /* Text values, for the life of the process: programs that show a title in `ps` overwrite their environment with it. */
-static struct {
-    size_t used;
-    char bytes[8192];
-} texts HK_COLD_DATA;
+static char text_bytes[8192] HK_COLD_DATA;
+static size_t text_used;
 
 static uint64_t *number_of(const struct row *row) { return (uint64_t *)(void *)((char *)&hk_options + row->offset); }
 static const char **text_of(const struct row *row) { return (const char **)(void *)((char *)&hk_options + row->offset); }
@@ -111,12 +109,12 @@ static bool parse_word(const char *words, const char *text, uint64_t *value)
 static void set_text(const struct row *row, const char *text)
 {
     size_t bytes = strlen(text) + 1;
-    if (bytes > sizeof texts.bytes - texts.used) {
-        hk_say("option %s: longer than can be kept (%zu characters in all)", row->name, sizeof texts.bytes - 1);
+    if (bytes > sizeof text_bytes - text_used) {
+        hk_say("option %s: longer than can be kept (%zu characters in all)", row->name, sizeof text_bytes - 1);
         return;
     }
-    char *copy = memcpy(texts.bytes + texts.used, text, bytes);
-    texts.used += bytes;
+    char *copy = memcpy(text_bytes + text_used, text, bytes);
+    text_used += bytes;
     *text_of(row) = *copy != 0 ? copy : NULL;
 }
 
@@ -214,7 +212,7 @@ static void read_profile(void)
 
 void hk_options_read(void)
 {
-    texts.used = 0;
+    text_used = 0;
     read_profile();
     read_conf();
     read_environment();

@@ -36,12 +36,12 @@ static struct hk_process this_process(uint64_t started_ms)
 static HK_COLD_DATA struct {
     struct hk_report report;
     struct hk_census of_refusal;
-    _Atomic bool xtaken;
 } desk;
+static _Atomic bool xdesk_taken;
 
 struct hk_report *hk_report_open(void)
 {
-    if (!atomic_exchange_explicit(&desk.xtaken, true, memory_order_acquire))
+    if (!atomic_exchange_explicit(&xdesk_taken, true, memory_order_acquire))
         return &desk.report;
     return hk_os.map(hk_align_up(sizeof(struct hk_report), HK_PAGE));
 }
@@ -49,12 +49,12 @@ struct hk_report *hk_report_open(void)
 void hk_report_close(struct hk_report *report)
 {
     if (report == &desk.report)
-        hk_store_release(desk.xtaken, false);
+        hk_store_release(xdesk_taken, false);
     else
         hk_os.unmap(report, hk_align_up(sizeof *report, HK_PAGE));
 }
 
-void hk_report_fork_child(void) { hk_store(desk.xtaken, false); }
+void hk_report_fork_child(void) { hk_store(xdesk_taken, false); }
 
 void hk_report_take(struct hk_report *report, uint64_t started_ms)
 {

@@ -180,7 +180,7 @@ static bool next_in_heap(struct walk *walk, uintptr_t from, uintptr_t to, struct
     for (uintptr_t at = from; at < to;) {
         if (in_big(walk, at, found))
             return true;
-        uintptr_t known = hk_map_covers(at) ? at : hk_map_next_covered(at);
+        uintptr_t known = hk_map_next_covered(at);
         if (known == at && unit_at(walk, at, found))
             return found->start < to;
         at = known == at ? next_unit(at) : known;

@@ -31,8 +31,9 @@ void hk_send(struct hk_slab *slab)
 /* Which block of the slab it is; fatal if it is none. */
 static size_t block_index(const struct hk_slab *slab, const void *block)
 {
-    size_t index = hk_slab_index(slab, (uintptr_t)block);
-    if (HK_UNLIKELY(index >= slab->blocks || slab->start + index * slab->block_size != (uintptr_t)block))
+    size_t offset = (uintptr_t)block - slab->start, index;
+    bool begins = hk_which(offset, slab->reciprocal, &index);
+    if (HK_UNLIKELY(offset >= slab->extent || !begins))
         hk_slab_give_refused(slab, block);
     return index;
 }
@@ -55,12 +56,23 @@ void hk_deliver(void *block)
         deliver_to(hk_slab_at((uintptr_t)block), block);
 }
 
+/* Nothing fits. */
+static struct hk_outbox_entry no_entry;
+
+void hk_outbox_shut(struct hk_outbox *outbox)
+{
+    outbox->entries = (char *)&no_entry;
+    outbox->mask = 0;
+}
+
 /* Where every free is to be seen, none is fast. */
 static void show_table(struct hk_outbox *outbox)
 {
-    bool fast = outbox->table != NULL && hk_load(outbox->self->ring.xevents) == NULL;
+    hk_outbox_shut(outbox);
+    if (outbox->table == NULL || hk_load(outbox->self->ring.xevents) != NULL)
+        return;
     outbox->entries = (char *)outbox->table;
-    outbox->mask = fast ? (outbox->size - 1) << HK_OUTBOX_ENTRY_SHIFT : 0;
+    outbox->mask = (outbox->size - 1) << HK_OUTBOX_ENTRY_SHIFT;
 }
 
 void hk_outbox_open(struct hk_outbox *outbox, struct hk_owner *self)
@@ -69,6 +81,7 @@ void hk_outbox_open(struct hk_outbox *outbox, struct hk_owner *self)
     outbox->allowed = LEAST_ALLOWED;
     outbox->room = LEAST_ALLOWED;
     outbox->pushed_out = 0;
+    show_table(outbox);
 }
 
 static size_t table_bytes(size_t entries) { return entries * sizeof(struct hk_outbox_entry); }
@@ -135,25 +148,26 @@ void hk_outbox_tune(struct hk_outbox *outbox, size_t warm)
     outbox->allowed = hk_max(most, LEAST_ALLOWED);
 }
 
-static void mark_word(struct hk_outbox_entry *entry)
+HK_INLINE void mark_word(struct hk_outbox_entry *entry)
 {
-    if (entry->bits == 0)
-        return;
-    hk_remote_mark(entry->slab, entry->word, entry->bits);
-    bool one = (entry->bits & (entry->bits - 1)) == 0;
-    entry->marked += one ? 1 : hk_popcount64(entry->bits);
+    uint64_t bits = entry->bits;
+    hk_remote_mark(entry->slab, entry->word, bits);
+    bool one = (bits & (bits - 1)) == 0;
+    entry->marked += one ? 1 : hk_popcount64(bits);
     entry->bits = 0;
 }
 
 static void send(struct hk_outbox *outbox, struct hk_outbox_entry *entry)
 {
+    struct hk_slab *slab = entry->slab;
     mark_word(entry);
     unsigned blocks = entry->marked;
     entry->marked = 0;
+    entry->slab = NULL;
     entry->bytes = 0;
     HK_COUNT_THREAD(&outbox->self->counts, remote_frees, blocks);
-    if (blocks > 0 && hk_remote_count(entry->slab, blocks))
-        hk_send(entry->slab);
+    if (hk_remote_count(slab, blocks))
+        hk_send(slab);
 }
 
 void hk_outbox_send_all(struct hk_outbox *outbox)
@@ -167,65 +181,85 @@ void hk_outbox_send_all(struct hk_outbox *outbox)
     outbox->room = (int64_t)outbox->allowed;
 }
 
-static void point_at(struct hk_outbox_entry *entry, struct hk_slab *slab, size_t word)
+/* Where the block waits, and which of the slab's it is. */
+struct hk_outbox_place {
+    struct hk_slab *slab;
+    struct hk_outbox_entry *entry;
+    size_t index;
+};
+
+/* The first of a word that waits. */
+static void open_word(struct hk_outbox_place to)
 {
-    size_t size = slab->block_size, at = word * 64;
-    entry->slab = slab;
-    entry->word = (uint32_t)word;
-    entry->block_size = (uint32_t)size;
-    entry->bytes = (uint32_t)(hk_min(slab->blocks - at, 64) * size);
-    entry->start = slab->start + at * size;
-    entry->reciprocal = slab->reciprocal;
+    size_t size = to.slab->block_size, first = to.index & ~(size_t)63;
+    to.entry->word = (uint32_t)(to.index / 64);
+    to.entry->bytes = hk_min(to.slab->blocks - first, 64) * size;
+    to.entry->start = to.slab->start + first * size;
+    to.entry->bits = (uint64_t)1 << (to.index % 64);
 }
 
-static HK_NOINLINE void push_out(struct hk_outbox *outbox, struct hk_outbox_entry *entry)
+/* An entry that is empty, or another slab's. */
+static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_place to)
 {
-    outbox->pushed_out++;
-    send(outbox, entry);
+    if (to.entry->slab != NULL) {
+        outbox->pushed_out++;
+        send(outbox, to.entry);
+    }
+    size_t at = (size_t)(to.entry - outbox->table);
+    outbox->filled[at / 64] |= (uint64_t)1 << (at % 64);
+    to.entry->slab = to.slab;
+    to.entry->block_size = (int64_t)to.slab->block_size;
+    to.entry->reciprocal = to.slab->reciprocal;
+    open_word(to);
 }
 
-/* Empties the entry for another word. */
-static void change_entry(struct hk_outbox *outbox, size_t at, struct hk_slab *slab)
+/* A block that the fast path refused though its word waits: because there was no room. */
+static HK_NOINLINE void add_to_word(struct hk_outbox_place to, const void *block)
 {
-    struct hk_outbox_entry *entry = &outbox->table[at];
-    if (entry->bytes == 0)
-        outbox->filled[at / 64] |= (uint64_t)1 << (at % 64);
-    else if (entry->slab == slab)
+    if (!hk_bit_set(&to.entry->bits, to.index))
+        hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);
+}
+
+HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
+{
+    size_t at = hk_outbox_hash(block) & ((outbox->size - 1) << HK_OUTBOX_ENTRY_SHIFT);
+    struct hk_outbox_entry *entry = (struct hk_outbox_entry *)(void *)((char *)outbox->table + at);
+    struct hk_outbox_place to = {.slab = slab, .entry = entry, .index = block_index(slab, block)};
+    outbox->used = true;
+    outbox->room -= slab->block_size;
+    if (HK_UNLIKELY(entry->slab != slab)) {
+        take_entry(outbox, to);
+    } else if (HK_UNLIKELY(entry->word == to.index / 64)) {
+        add_to_word(to, block);
+    } else {
         mark_word(entry);
-    else
-        push_out(outbox, entry);
+        open_word(to);
+    }
 }
 
-static HK_NOINLINE bool put_without_table(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
+/* No table yet, no room, or every free is to be seen. */
+static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
 {
-    HK_COUNT_THREAD(&outbox->self->counts, remote_frees, 1);
-    deliver_to(slab, block);
-    return true;
+    HK_TRACE(&outbox->self->ring, remote, slab->block_size, block);
+    bool waits = has_table(outbox), sent = outbox->room < (int64_t)slab->block_size;
+    if (!waits) {
+        HK_COUNT_THREAD(&outbox->self->counts, remote_frees, 1);
+        deliver_to(slab, block);
+        return true;
+    }
+    if (sent)
+        hk_outbox_send_all(outbox);
+    put_in_table(outbox, slab, block);
+    return sent;
 }
 
 bool hk_outbox_put(struct hk_outbox *outbox, void *block)
 {
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    size_t index = block_index(slab, block), word = index / 64;
-    uint64_t bit = (uint64_t)1 << (index % 64);
-    HK_TRACE(&outbox->self->ring, remote, slab->block_size, block);
-    if (HK_UNLIKELY(!has_table(outbox)))
-        return put_without_table(outbox, slab, block);
-    bool sent = outbox->room < (int64_t)slab->block_size;
-    if (HK_UNLIKELY(sent))
-        hk_outbox_send_all(outbox);
-    outbox->used = true;
-    outbox->room -= slab->block_size;
-    size_t at = hk_outbox_hash(block) >> HK_OUTBOX_ENTRY_SHIFT & (outbox->size - 1);
-    struct hk_outbox_entry *entry = &outbox->table[at];
-    if (entry->bytes == 0 || entry->slab != slab || entry->word != word) {
-        change_entry(outbox, at, slab);
-        point_at(entry, slab, word);
-    } else if (HK_UNLIKELY((entry->bits & bit) != 0)) {
-        hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);
-    }
-    entry->bits |= bit;
-    return sent;
+    if (HK_UNLIKELY(outbox->mask == 0) || HK_UNLIKELY(outbox->room < (int64_t)slab->block_size))
+        return put_slowly(outbox, slab, block);
+    put_in_table(outbox, slab, block);
+    return false;
 }
 
 size_t hk_outbox_forget(struct hk_outbox *outbox)
@@ -249,7 +283,7 @@ void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES])
     const struct hk_outbox_entry *table = (void *)(word & ~(uintptr_t)(HK_CACHE_LINE - 1));
     size_t size = word == 0 ? 0 : (size_t)1 << word % HK_CACHE_LINE;
     for (size_t at = 0; at < size; at++) {
-        uint64_t block_size = table[at].block_size, blocks = hk_popcount64(table[at].bits) + table[at].marked;
+        uint64_t block_size = (uint64_t)table[at].block_size, blocks = hk_popcount64(table[at].bits) + table[at].marked;
         if (blocks > 0 && block_size - 1 < HK_LARGE_MAX && blocks <= HK_OUTBOX_MOST_BLOCKS)
             bytes[hk_class_of(block_size)] += (int64_t)(blocks * block_size);
     }

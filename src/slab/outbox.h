@@ -20,8 +20,8 @@ struct hk_outbox_entry {
     uint64_t bits;   /* of these, what is freed and waits */
     uint64_t reciprocal;
     struct hk_slab *slab;
-    uint32_t bytes; /* of the word's blocks; 0: nothing fits */
-    uint32_t block_size;
+    size_t bytes;    /* of the word's blocks; 0: nothing fits */
+    int64_t block_size;
     uint32_t word;
     uint32_t marked; /* blocks that are to be counted */
 } HK_ALIGNED(HK_CACHE_LINE);
@@ -29,7 +29,8 @@ struct hk_outbox_entry {
 _Static_assert(sizeof(struct hk_outbox_entry) == 1 << HK_OUTBOX_ENTRY_SHIFT, "the hash is an offset");
 
 struct hk_outbox {
-    /* of the fast path: the table, and which bits of the hash are an entry's offset: none, if every free is to be seen */
+    /* of the fast path: the table, and which bits of the hash are an entry's offset; without a table, or if every free is to be seen,
+     * one entry that nothing fits */
     char *entries;
     size_t mask;
     int64_t room; /* bytes */
@@ -47,6 +48,8 @@ enum { HK_OUTBOX_LEAST = 64, HK_OUTBOX_MOST = 512, HK_OUTBOX_MOST_BLOCKS = 64 * 
 
 /* For one that is zeroed, or was dropped: it takes what is put from now on. `self` counts and traces. */
 void hk_outbox_open(struct hk_outbox *outbox, struct hk_owner *self);
+/* For one that is zeroed, and will take nothing: the fast path refuses all. */
+void hk_outbox_shut(struct hk_outbox *outbox);
 
 /* The offset of a block's entry, and more bits: wherever slabs lie to each other, they do not meet in one entry for long. */
 HK_INLINE size_t hk_outbox_hash(const void *block)
@@ -57,19 +60,15 @@ HK_INLINE size_t hk_outbox_hash(const void *block)
 /* A block that is a neighbour of what waits already: it waits too. All others are refused, whatever they are. */
 HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, const void *block)
 {
-    size_t mask = outbox->mask;
-    if (HK_LIKELY(mask == 0))
-        return false;
-    struct hk_outbox_entry *entry = (struct hk_outbox_entry *)(void *)(outbox->entries + (hk_outbox_hash(block) & mask));
+    struct hk_outbox_entry *entry = (struct hk_outbox_entry *)(void *)(outbox->entries + (hk_outbox_hash(block) & outbox->mask));
     uintptr_t offset = (uintptr_t)block - entry->start;
-    if (HK_UNLIKELY(offset >= entry->bytes))
+    size_t index;
+    if (HK_UNLIKELY(offset >= entry->bytes) || HK_UNLIKELY(!hk_which(offset, entry->reciprocal, &index)))
         return false;
-    uint64_t index = (offset * entry->reciprocal) >> HK_RECIPROCAL_SHIFT, size = entry->block_size, bits = entry->bits;
-    if (HK_UNLIKELY(index * size != offset || (bits >> index & 1) != 0))
+    uint64_t bits = entry->bits;
+    if (HK_UNLIKELY(!hk_bit_set(&bits, index)) || HK_UNLIKELY((outbox->room -= entry->block_size) < 0))
         return false;
-    if (HK_UNLIKELY((outbox->room -= (int64_t)size) < 0))
-        return false;
-    entry->bits = bits | (uint64_t)1 << index;
+    entry->bits = bits;
     return true;
 }
 

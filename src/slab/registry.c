@@ -10,19 +10,35 @@ static struct entry {
     struct hk_list partial, commons;
     struct hk_walk sweep;
     bool sweeps_commons; /* the walk is at these now */
-} registry[HK_CLASSES];
+} registry[HK_CLASSES] HK_COLD_DATA;
 
 static _Atomic bool xcrowded;
 
 static _Atomic unsigned xsweep_class; /* how far the sweep has come */
 
-void hk_registry_init(void)
+/* Most programs never have an orphan, and touch no page of this. */
+static _Atomic bool xin_use;
+static struct hk_lock begin_lock = HK_LOCK_INIT(HK_RANK_REGISTRY);
+
+static bool is_in_use(void) { return hk_load_acquire(xin_use); }
+
+static HK_COLD void begin(void)
 {
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+    hk_lock(&begin_lock);
+    for (unsigned class = 0; class < HK_CLASSES && !hk_load(xin_use); class ++) {
         registry[class].lock.rank = HK_RANK_REGISTRY;
         hk_list_init(&registry[class].partial);
         hk_list_init(&registry[class].commons);
     }
+    hk_store_release(xin_use, true);
+    hk_unlock(&begin_lock);
+}
+
+static struct entry *entry_of(unsigned class)
+{
+    if (HK_UNLIKELY(!is_in_use()))
+        begin();
+    return &registry[class];
 }
 
 void hk_registry_crowd(bool crowded)
@@ -49,7 +65,7 @@ static bool list_orphan_locked(struct entry *entry, struct hk_slab *slab)
 
 void hk_registry_abandon(struct hk_slab *slab)
 {
-    struct entry *entry = &registry[slab->class];
+    struct entry *entry = entry_of(slab->class);
     hk_lock(&entry->lock);
     hk_slab_hand_to(slab, HK_ORPHAN);
     bool all_free = list_orphan_locked(entry, slab);
@@ -74,6 +90,8 @@ static void become_owner_locked(struct entry *entry, struct hk_slab *slab, struc
 
 struct hk_slab *hk_registry_adopt(unsigned class, struct hk_owner *owner)
 {
+    if (!is_in_use())
+        return NULL;
     struct entry *entry = &registry[class];
     struct hk_list *from = &entry->partial;
     if (hk_list_looks_empty(from) && !hk_load(xcrowded))
@@ -91,7 +109,7 @@ struct hk_slab *hk_registry_adopt(unsigned class, struct hk_owner *owner)
 
 struct hk_slab *hk_registry_claim(void *block, unsigned class, struct hk_owner *owner)
 {
-    struct entry *entry = &registry[class];
+    struct entry *entry = entry_of(class);
     hk_lock(&entry->lock);
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     bool orphan = is_orphan(slab) && !hk_load(slab->xcommon);
@@ -103,7 +121,7 @@ struct hk_slab *hk_registry_claim(void *block, unsigned class, struct hk_owner *
 
 bool hk_registry_free(void *block, unsigned class)
 {
-    struct entry *entry = &registry[class];
+    struct entry *entry = entry_of(class);
     bool all_free = false;
     hk_lock(&entry->lock);
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
@@ -120,7 +138,7 @@ bool hk_registry_free(void *block, unsigned class)
 
 bool hk_registry_collect(struct hk_slab *slab)
 {
-    struct entry *entry = &registry[slab->class];
+    struct entry *entry = entry_of(slab->class);
     bool all_free = false;
     hk_lock(&entry->lock);
     bool orphan = is_orphan(slab);
@@ -149,7 +167,7 @@ static struct hk_slab *common_locked(struct entry *entry, unsigned class)
 
 unsigned hk_registry_take_common(unsigned class, void **end, unsigned n)
 {
-    struct entry *entry = &registry[class];
+    struct entry *entry = entry_of(class);
     hk_lock(&entry->lock);
     struct hk_slab *slab = common_locked(entry, class);
     unsigned taken = slab != NULL ? (unsigned)hk_min(n, slab->free) : 0;
@@ -162,11 +180,11 @@ unsigned hk_registry_take_common(unsigned class, void **end, unsigned n)
     return taken;
 }
 
-bool hk_registry_has(unsigned class) { return !hk_list_looks_empty(&registry[class].partial); }
+bool hk_registry_has(unsigned class) { return is_in_use() && !hk_list_looks_empty(&registry[class].partial); }
 
 void *hk_registry_alloc(unsigned class)
 {
-    struct entry *entry = &registry[class];
+    struct entry *entry = entry_of(class);
     void *block = NULL;
     hk_lock(&entry->lock);
     struct hk_link *first = hk_list_first(&entry->partial);
@@ -209,7 +227,7 @@ static bool sweep_orphans(struct entry *entry, struct hk_sweep *sweep)
 
 bool hk_registry_sweep(struct hk_sweep *sweep)
 {
-    unsigned class = hk_load(xsweep_class);
+    unsigned class = is_in_use() ? hk_load(xsweep_class) : HK_CLASSES;
     for (; class < HK_CLASSES; class ++) {
         if (hk_list_looks_empty(&registry[class].partial) && hk_list_looks_empty(&registry[class].commons))
             continue;
@@ -244,7 +262,7 @@ static bool trim_orphans(struct entry *entry, struct hk_list *list, struct hk_tr
 size_t hk_registry_purge(void)
 {
     struct hk_trim trim = hk_trim_begin();
-    for (; trim.class < HK_CLASSES; trim.class ++)
+    for (; is_in_use() && trim.class < HK_CLASSES; trim.class ++)
         for (struct entry *entry = &registry[trim.class]; trim_orphans(entry, &entry->partial, &trim) || trim_orphans(entry, &entry->commons, &trim);)
             continue;
     return trim.bytes;
@@ -253,7 +271,7 @@ size_t hk_registry_purge(void)
 void hk_registry_fork_prepare(void)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++)
-        hk_lock(&registry[class].lock);
+        hk_lock(&entry_of(class)->lock);
 }
 
 void hk_registry_fork_parent(void)
@@ -270,7 +288,7 @@ void hk_registry_fork_child(void)
 
 static void relist_orphan(struct hk_slab *slab)
 {
-    struct entry *entry = &registry[slab->class];
+    struct entry *entry = entry_of(slab->class);
     hk_slab_recount(slab);
     hk_lock(&entry->lock);
     bool all_free = list_orphan_locked(entry, slab);

@@ -11,7 +11,6 @@
 #include "slab/pages.h"
 #include "slab/slab.h"
 
-void hk_registry_init(void);
 
 /* The caller holds the slab and lets go of it. Wholly free slabs are released. */
 void hk_registry_abandon(struct hk_slab *slab);

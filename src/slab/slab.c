@@ -122,6 +122,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     slab->block_size = row->size;
     slab->reciprocal = hk_reciprocal(row->size);
     slab->blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);
+    slab->extent = (size_t)slab->blocks * row->size;
     slab->first_word = 0;
     slab->pages = HK_PAGES_TAKEN;
     slab->clean = 0;
@@ -183,33 +184,47 @@ void hk_slab_release(struct hk_slab *slab)
     HK_COUNT(slabs_released, 1);
 }
 
-/* All of a word's blocks, or the n lowest; what is left of the word. */
-HK_INLINE uint64_t take_bits(uint64_t bits, char *base, size_t size, void ***end, unsigned n)
+/* A word's blocks lie side by side, as they do in a new slab, and where all were freed. */
+HK_INLINE void **take_row(uint64_t *word, char *base, size_t size, void **at, void *const *stop)
 {
-    void **at = *end;
-    for (; n > 0; n--, bits &= bits - 1)
-        *--at = base + (size_t)hk_ctz64(bits) * size;
-    *end = at;
-    return bits;
+    uint64_t bits = *word, lowest = bits & -bits, beyond = bits + lowest;
+    unsigned first = hk_ctz64(bits), have = (beyond != 0 ? hk_ctz64(beyond) : 64) - first;
+    size_t n = hk_min(have, (size_t)(at - stop));
+    *word = n < have ? bits & -(lowest << n) : 0;
+    char *block = base + first * size;
+    for (void *const *last = at - n; at != last; block += size)
+        *--at = block;
+    return at;
+}
+
+HK_INLINE void **take_bits(uint64_t *word, char *base, size_t size, void **at, void *const *stop)
+{
+    uint64_t bits = *word;
+    do {
+        *--at = base + hk_lowest_bit(bits) * size;
+        bits &= bits - 1;
+    } while (bits != 0 && at != stop);
+    *word = bits;
+    return at;
 }
 
 void hk_slab_take(struct hk_slab *slab, void **end, unsigned n)
 {
     hk_assert(n <= slab->free);
-    unsigned word = slab->first_word;
-    size_t size = slab->block_size;
+    size_t word = slab->first_word, size = slab->block_size;
+    uint64_t *freebits = slab->freebits;
+    void *const *stop = end - n;
     slab->free = (uint16_t)(slab->free - n);
     slab->pages = HK_PAGES_TAKEN;
     if (HK_UNLIKELY(slab->clean != 0))
         note_refaults(slab);
-    for (;; word++) {
-        uint64_t bits = slab->freebits[word];
-        unsigned have = hk_popcount64(bits);
-        char *base = (char *)slab->start + (size_t)word * 64 * size;
-        slab->freebits[word] = take_bits(bits, base, size, &end, have < n ? have : n);
-        if (have >= n)
-            break;
-        n -= have;
+    for (void **at = end; at != stop; word += freebits[word] == 0) {
+        uint64_t bits = freebits[word];
+        char *base = (char *)slab->start + word * 64 * size;
+        if (bits == 0)
+            continue;
+        bool row = ((bits + (bits & -bits)) & bits) == 0;
+        at = row ? take_row(&freebits[word], base, size, at, stop) : take_bits(&freebits[word], base, size, at, stop);
     }
     slab->first_word = (uint16_t)word;
 }
@@ -220,8 +235,6 @@ HK_COLD void hk_slab_give_refused(const struct hk_slab *slab, const void *block)
     bool start_of_block = index < slab->blocks && slab->start + index * slab->block_size == (uintptr_t)block;
     hk_slab_invalid(HK_CALL_FLUSH, start_of_block ? "block already free" : "pointer inside a block", block);
 }
-
-void hk_slab_give(struct hk_slab *slab, void *block) { hk_slab_give_run(slab, &block, 1); }
 
 void hk_slab_recount(struct hk_slab *slab)
 {

@@ -11,6 +11,7 @@
 #ifndef HK_SLAB_H
 #define HK_SLAB_H
 
+#include "base/bits.h"
 #include "base/list.h"
 #include "policy/classes.h"
 #include "span/map.h"
@@ -21,7 +22,6 @@ enum {
     HK_ORPHAN = 1,     /* owner of slabs whose thread has ended */
     HK_FIRST_OWNER = 2,
     HK_CLASS_BIG = HK_CLASSES, /* "class" of a big block's first unit */
-    HK_RECIPROCAL_SHIFT = 40,
 };
 
 /* Ages are told in steps of 64 ms: 16 bits of them are 70 minutes. */
@@ -42,7 +42,8 @@ struct hk_slab {
     uintptr_t start;
     size_t bytes;      /* of the run; for a big block, of its mapping */
     uint64_t *freebits;
-    uint64_t reciprocal; /* 2^HK_RECIPROCAL_SHIFT / block size, rounded up */
+    uint64_t reciprocal; /* 2^64 / block size, rounded up (see hk_which()) */
+    size_t extent;       /* bytes of all blocks; behind it a tail that is too short for one more */
     uint32_t block_size;
     uint16_t blocks;
     uint16_t words; /* of freebits, and of xremote */
@@ -93,18 +94,30 @@ HK_INLINE uint32_t hk_route(uint32_t owner, unsigned class)
     return owner << HK_ROUTE_OWNER_SHIFT | (uint32_t)class * HK_CLASS_BYTES;
 }
 HK_INLINE uint32_t hk_route_owner(uint32_t route) { return route >> HK_ROUTE_OWNER_SHIFT; }
+/* Not a big block's, nor nobody's. */
+HK_INLINE bool hk_route_is_slab(uint32_t route) { return route >= (uint32_t)HK_ORPHAN << HK_ROUTE_OWNER_SHIFT; }
 HK_INLINE unsigned hk_route_class(uint32_t route) { return (route & HK_ROUTE_CLASS_MASK) / HK_CLASS_BYTES; }
 
 /* The slab at an address whose route is not 0. */
 HK_INLINE struct hk_slab *hk_slab_at(uintptr_t address) { return hk_load(*hk_map_slab(address)); }
 
-/* To divide by a block size: multiply, and shift by HK_RECIPROCAL_SHIFT. */
-HK_INLINE uint64_t hk_reciprocal(size_t size) { return (((uint64_t)1 << HK_RECIPROCAL_SHIFT) + size - 1) / size; }
+HK_INLINE uint64_t hk_reciprocal(size_t size) { return (UINT64_MAX - 1) / size + 1; }
+
+/* Which block an offset of less than 4 GiB lies in, by one multiplication. True where one begins: only then the rest of the division,
+ * as parts of 2^64, is less than what one byte comes to. */
+HK_INLINE bool hk_which(size_t offset, uint64_t reciprocal, size_t *index)
+{
+    hk_wide product = (hk_wide)offset * reciprocal;
+    *index = (size_t)(product >> 64);
+    return (uint64_t)product < reciprocal;
+}
 
 /* Which block an address lies in (the slab's tail counts on). */
 HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
 {
-    return (size_t)(((address - slab->start) * slab->reciprocal) >> HK_RECIPROCAL_SHIFT);
+    size_t index;
+    hk_which(address - slab->start, slab->reciprocal, &index);
+    return index;
 }
 
 /* A descriptor without a run, for a block of its own mapping; NULL if the system refuses. */
@@ -122,39 +135,38 @@ void hk_slab_release(struct hk_slab *slab);
 /* Moves the n <= free lowest blocks out; they end at `end`, the lowest last: popped from a bin, they come in address order. */
 void hk_slab_take(struct hk_slab *slab, void **end, unsigned n);
 
-/* Gives one block back. Fatal if it is no block of the slab, or free already. */
-void hk_slab_give(struct hk_slab *slab, void *block);
-
 _Noreturn void hk_slab_give_refused(const struct hk_slab *slab, const void *block);
 
-/* Gives back blocks[0], which is the slab's, and those after it up to the first that lies elsewhere. Their number. Inline: where
- * blocks come in random order, each is a run of its own. */
-HK_INLINE unsigned hk_slab_give_run(struct hk_slab *slab, void *const *blocks, unsigned n)
+/* Marks *at as free; false if it does not lie in the slab. Fatal if it is no block, or free already. All is read from the slab and
+ * written to it, and nothing kept: of blocks that come in any order, few beside each other are of one slab. */
+HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
 {
-    const uintptr_t start = slab->start;
-    const size_t bytes = slab->bytes, size = slab->block_size, count = slab->blocks;
-    const uint64_t reciprocal = slab->reciprocal;
-    uint64_t *freebits = slab->freebits;
-    size_t first_word = slab->first_word;
-    unsigned given = 0;
-    do {
-        size_t offset = (uintptr_t)blocks[given] - start;
-        if (offset >= bytes)
-            break;
-        size_t index = (size_t)((offset * reciprocal) >> HK_RECIPROCAL_SHIFT);
-        if (HK_UNLIKELY(index >= count || index * size != offset))
-            hk_slab_give_refused(slab, blocks[given]);
-        size_t word = index / 64;
-        uint64_t bits = freebits[word], bit = (uint64_t)1 << (index % 64);
-        if (HK_UNLIKELY((bits & bit) != 0))
-            hk_slab_give_refused(slab, blocks[given]);
-        freebits[word] = bits | bit;
-        first_word = word < first_word ? word : first_word;
-    } while (++given < n);
-    slab->first_word = (uint16_t)first_word;
-    slab->free = (uint16_t)(slab->free + given);
+    size_t offset = (uintptr_t)*at - slab->start, index;
+    if (offset >= slab->extent)
+        return false;
+    if (HK_UNLIKELY(!hk_which(offset, slab->reciprocal, &index)))
+        hk_slab_give_refused(slab, *at);
+    size_t word = index / 64;
+    if (HK_UNLIKELY(!hk_bit_set(&slab->freebits[word], index)))
+        hk_slab_give_refused(slab, *at);
+    if (HK_UNLIKELY((uint16_t)word < slab->first_word))
+        slab->first_word = (uint16_t)word;
+    return true;
+}
+
+/* After so many were marked: how many are free now. */
+HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
+{
     slab->pages &= HK_PAGES_FREED;
-    return given;
+    return slab->free = (uint16_t)(slab->free + marked);
+}
+
+/* Gives one block back. Fatal if it is no block of the slab, or free already. */
+HK_INLINE void hk_slab_give(struct hk_slab *slab, void *block)
+{
+    if (!hk_slab_mark_free(slab, &block))
+        hk_slab_give_refused(slab, block);
+    hk_slab_count_free(slab, 1);
 }
 
 /* Notes which of the slab's sixteenths have been given back to the system; until a block is taken, when it is none. */

@@ -22,16 +22,18 @@ enum {
 };
 
 struct hk_window hk_window;
-_Atomic(struct hk_branch *) hk_map_root[HK_BRANCHES];
+_Atomic(struct hk_branch *) hk_map_root[HK_BRANCHES] HK_COLD_DATA;
 
 static struct {
     struct hk_lock lock;
     size_t mapped; /* bytes of tables */
     bool open;
-    struct {
-        uint16_t first, behind;
-    } covered[HK_BRANCHES]; /* leaves of a branch: a walk touches no page of it beyond them */
 } map = {.lock = HK_LOCK_INIT(HK_RANK_MAP)};
+
+/* Leaves of a branch: a walk touches no page of it beyond them. */
+static struct {
+    uint16_t first, behind;
+} covered_leaves[HK_BRANCHES] HK_COLD_DATA;
 
 /* Of the window. */
 static struct {
@@ -176,11 +178,6 @@ static void enter_leaf(struct hk_leaf *leaf, struct hk_super *supers, _Atomic ui
     hk_store_release(leaf->xroutes, routes);
 }
 
-static bool is_flat(size_t number, const struct hk_leaf *leaf)
-{
-    return window.supers != NULL && leaf->supers == window.supers + number * HK_LEAF_SUPERS;
-}
-
 /* With tables of its own, but for the routes where the window has them; else the window never comes to it. */
 static bool cover_alone(size_t number, struct hk_leaf *leaf)
 {
@@ -196,27 +193,36 @@ static bool cover_alone(size_t number, struct hk_leaf *leaf)
     return true;
 }
 
-/* Supers [from, to) of a leaf; its number is counted from the window's base. A leaf of the window has no tables of its own, ever. */
-static bool cover_leaf(size_t number, struct hk_leaf *leaf, size_t from, size_t to)
-{
-    bool flat = is_flat(number, leaf);
-    if (leaf->supers != NULL && !flat)
-        return true;
-    size_t first = number * HK_LEAF_SUPERS;
-    if (window.supers == NULL || !has_routes(number + 1))
-        return !flat && cover_alone(number, leaf);
-    if (!has_supers(first + from, first + to))
-        return false;
-    enter_leaf(leaf, window.supers + first, window.routes + number * HK_LEAF_UNITS);
-    return true;
-}
-
 static void note_covered(uintptr_t address)
 {
-    uint16_t leaf = (uint16_t)((address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES), *first = &map.covered[address >> HK_BRANCH_SHIFT].first;
-    uint16_t *behind = &map.covered[address >> HK_BRANCH_SHIFT].behind;
+    uint16_t leaf = (uint16_t)((address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES);
+    uint16_t *first = &covered_leaves[address >> HK_BRANCH_SHIFT].first, *behind = &covered_leaves[address >> HK_BRANCH_SHIFT].behind;
     *first = (uint16_t)(*behind == 0 ? leaf : hk_min(*first, leaf));
     *behind = (uint16_t)hk_max(*behind, leaf + 1u);
+}
+
+/* By the root. */
+static bool cover_apart(uintptr_t at, size_t number)
+{
+    struct hk_leaf *leaf = leaf_at(at);
+    bool covered = leaf != NULL && (leaf->supers != NULL || cover_alone(number, leaf));
+    if (covered)
+        note_covered(at);
+    return covered;
+}
+
+/* A leaf of the window has no tables of its own, ever; while the window is not open, it is found by the root as well. */
+static bool cover_flat(uintptr_t at, size_t number, size_t from, size_t to)
+{
+    size_t first = number * HK_LEAF_SUPERS;
+    if (!has_supers(first + from, first + to))
+        return false;
+    struct hk_leaf *leaf = map.open ? NULL : leaf_at(at);
+    if (leaf != NULL) {
+        enter_leaf(leaf, window.supers + first, window.routes + number * HK_LEAF_UNITS);
+        note_covered(at);
+    }
+    return map.open || leaf != NULL;
 }
 
 static bool cover_locked(uintptr_t address, uintptr_t end)
@@ -225,10 +231,9 @@ static bool cover_locked(uintptr_t address, uintptr_t end)
     for (uintptr_t at = address, next; covered && at < end; at = next) {
         next = hk_min(hk_align_down(at, HK_LEAF) + HK_LEAF, end);
         size_t from = at % HK_LEAF / HK_SUPER, to = (next - 1) % HK_LEAF / HK_SUPER + 1;
-        struct hk_leaf *leaf = leaf_at(at);
-        covered = leaf != NULL && cover_leaf((at - window.base) >> HK_LEAF_SHIFT, leaf, from, to);
-        if (covered)
-            note_covered(at);
+        size_t number = (at - window.base) >> HK_LEAF_SHIFT; /* counted from the window's base */
+        bool flat = window.supers != NULL && has_routes(number + 1);
+        covered = flat ? cover_flat(at, number, from, to) : cover_apart(at, number);
     }
     return covered;
 }
@@ -275,7 +280,7 @@ static void keep_lowest(const void *table, size_t size, uintptr_t from, uintptr_
 static const struct hk_leaf *next_leaf_of(size_t branch, size_t from, uintptr_t *address)
 {
     const struct hk_branch *leaves = hk_load(hk_map_root[branch]);
-    for (size_t i = hk_max(from, map.covered[branch].first); i < map.covered[branch].behind; i++)
+    for (size_t i = hk_max(from, covered_leaves[branch].first); i < covered_leaves[branch].behind; i++)
         if (hk_load(leaves->leaves[i].xroutes) != NULL) {
             *address = ((uintptr_t)branch << HK_BRANCH_SHIFT) + ((uintptr_t)i << HK_LEAF_SHIFT);
             return &leaves->leaves[i];
@@ -297,7 +302,8 @@ static void keep_lowest_of_leaf(uintptr_t at, const struct hk_leaf *leaf, uintpt
 {
     char *behind = (char *)leaf->supers + SUPERS_OF_LEAF;
     size_t size = SUPERS_OF_LEAF + ((char *)hk_load(leaf->xroutes) == behind ? ROUTES_OF_LEAF : 0);
-    if (!is_flat((at - window.base) >> HK_LEAF_SHIFT, leaf))
+    bool flat = window.supers != NULL && (at - window.base) >> HK_LEAF_SHIFT < window.leaves;
+    if (!flat)
         keep_lowest(leaf->supers, size, from, to, lowest);
 }
 
@@ -315,13 +321,22 @@ struct hk_map_stretch hk_map_next_table(uintptr_t from, uintptr_t to)
     return lowest;
 }
 
+/* Of what is found without the root. */
+static struct hk_map_stretch flat_stretch(void)
+{
+    bool flat = map.open && window.supers_from < window.supers_to;
+    size_t end = hk_min(window.supers_to * HK_SUPER, window.leaves * HK_LEAF);
+    return flat ? (struct hk_map_stretch){window.base + window.supers_from * HK_SUPER, window.base + end} : (struct hk_map_stretch){0, 0};
+}
+
 uintptr_t hk_map_next_covered(uintptr_t address)
 {
     uintptr_t at = address;
     hk_lock(&map.lock);
-    bool found = next_leaf(&at) != NULL;
+    uintptr_t apart = next_leaf(&at) != NULL ? hk_max(address, at) : UINTPTR_MAX;
+    struct hk_map_stretch flat = flat_stretch();
     hk_unlock(&map.lock);
-    return found ? hk_max(address, at) : UINTPTR_MAX;
+    return address < flat.end ? hk_min(apart, hk_max(address, flat.start)) : apart;
 }
 
 void hk_map_fork_prepare(void) { hk_lock(&map.lock); }

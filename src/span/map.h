@@ -5,9 +5,10 @@
  *
  *   The window: a range of addresses of HAKMEM's own choosing, where the heap grows. Its routes lie side by side, and so do its supers;
  *   both are mapped as the heap grows: an address is looked up by one subtraction and one compare.
- *   Elsewhere (big blocks; a heap that the system will not have in the window) address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
+ *   Elsewhere (big blocks; a heap that the system will not have in the window; all, while the window is not open) by a root:
+ *   address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
  *
- * Owns       the tables, the root that leads to all of them, the place and the covered part of the window.
+ * Owns       the tables, the root, the place and the covered part of the window.
  * Invariant  a route of 0 means: not HAKMEM's. What is covered stays covered; the window's base never changes once it is covered.
  * Threads    read: any. A unit's words are written by whoever holds the unit; cover: any (a lock of its own). */
 #ifndef HK_MAP_H
@@ -38,6 +39,8 @@ struct hk_slab;
 
 /* Eight to a page of the table. */
 struct hk_super {
+    /* written by the holder of the unit; first: to find it takes an instruction less */
+    _Atomic(struct hk_slab *) xslab[HK_SUPER_UNITS];
     /* constant */
     uintptr_t start;
     /* under the runs' lock */
@@ -57,8 +60,6 @@ struct hk_super {
     struct hk_link by_run;
     struct hk_link by_age;  /* linked while it has free units that are dirty */
     struct hk_link by_hole; /* linked while it has unmapped units */
-    /* written by the holder of the unit */
-    _Atomic(struct hk_slab *) xslab[HK_SUPER_UNITS];
 } HK_ALIGNED(512);
 _Static_assert(sizeof(struct hk_super) == 512, "none lies over two pages");
 
@@ -126,9 +127,6 @@ HK_INLINE _Atomic(struct hk_slab *) *hk_map_slab(uintptr_t address)
     return &hk_map_super(address)->xslab[(address >> HK_UNIT_SHIFT) % HK_SUPER_UNITS];
 }
 
-/* May its super be looked at? */
-HK_INLINE bool hk_map_covers(uintptr_t address) { return hk_map_route_by_root(address) != NULL; }
-
 /* The route of any address at all: 0 if it is not HAKMEM's. */
 HK_INLINE uint32_t hk_map_lookup(uintptr_t address)
 {
@@ -150,7 +148,7 @@ struct hk_map_stretch {
     uintptr_t start, end;
 };
 struct hk_map_stretch hk_map_next_table(uintptr_t from, uintptr_t to);
-/* The first address from `address` on that is covered; UINTPTR_MAX if there is none. */
+/* The first address from `address` on that is covered, where its super may be looked at; UINTPTR_MAX if there is none. */
 uintptr_t hk_map_next_covered(uintptr_t address);
 
 void hk_map_fork_prepare(void);

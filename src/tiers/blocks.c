@@ -120,21 +120,34 @@ static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *sla
     return only_one && hk_classes[slab->class].tier != HK_TIER_LARGE;
 }
 
+/* All its blocks are free. */
+static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_slab *slab)
+{
+    if (hk_slab_all_free(slab) && !kept_for_next_miss(owner, slab))
+        release(owner, slab);
+}
+
 static HK_NOINLINE unsigned give_blocks(struct hk_owner *owner, void *const *blocks, unsigned n)
 {
-    unsigned given = 0;
-    while (given < n) {
-        struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[given]);
-        if (HK_UNLIKELY(hk_load(slab->xowner) != owner->id))
+    const uint32_t id = owner->id;
+    void *const *at = blocks, *const *end = blocks + n;
+    while (at != end) {
+        struct hk_slab *slab = hk_slab_at((uintptr_t)*at);
+        if (HK_UNLIKELY(hk_load(slab->xowner) != id))
             break;
-        bool was_full = slab->free == 0;
-        given += hk_slab_give_run(slab, blocks + given, n - given);
-        if (was_full)
+        void *const *from = at;
+        while (hk_slab_mark_free(slab, at) && ++at != end)
+            continue;
+        size_t given = (size_t)(at - from);
+        unsigned free = hk_slab_count_free(slab, given);
+        if (HK_UNLIKELY(given == 0))
+            hk_slab_give_refused(slab, *at); /* in its tail */
+        if (HK_UNLIKELY(free == given))
             reshelve(owner, slab);
-        if (hk_slab_all_free(slab) && !kept_for_next_miss(owner, slab))
-            release(owner, slab);
+        if (HK_UNLIKELY(free == slab->blocks))
+            release_unless_kept(owner, slab);
     }
-    return given;
+    return (unsigned)(at - blocks);
 }
 
 unsigned hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
@@ -153,8 +166,7 @@ static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
     unsigned got = hk_remote_collect(slab);
     if (was_full && got > 0)
         reshelve(owner, slab);
-    if (hk_slab_all_free(slab) && !kept_for_next_miss(owner, slab))
-        release(owner, slab);
+    release_unless_kept(owner, slab);
     return got;
 }
 
@@ -302,6 +314,7 @@ static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, 
     slab->bytes = units * HK_UNIT;
     slab->block_size = hk_classes[class].size;
     slab->reciprocal = hk_reciprocal(slab->block_size);
+    slab->extent = slab->block_size;
     hk_map_assign(slab->start, units, hk_route(owner->id, class), slab);
     enter_slab(owner, slab);
 }

@@ -30,7 +30,7 @@ def instructions(library: str, bench: str, producers: int, sizes: str) -> float:
     """A free's, behind the hit path."""
     each = max(OBJECTS // producers, EACH)
     command = [f"{bench}/bench_fanin", str(producers), str(each * producers), *sizes.split()]
-    found = callgrind.profile(command, {"LD_PRELOAD": library}, "--toggle-collect=hk_free_slow")
+    found = callgrind.profile(command, {"LD_PRELOAD": library}, "--toggle-collect=hk_free_not_mine")
     return found.instructions(library) / (each * producers)
 
 

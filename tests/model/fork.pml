@@ -7,7 +7,7 @@
  * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `api/life.c`; `hk_caches_fork_prepare()`,
  *          `hk_caches_fork_parent()`, `hk_caches_fork_child()`, `bury()` in `front/cache.c`;
  *          `hk_registry_fork_prepare()`, `hk_registry_orphan_rest()`, `orphan()`, `hk_registry_adopt()` in `slab/registry.c`;
- *          `hk_slab_recount()`, `hk_slab_take()` in `slab/slab.c`; `hk_slab_give_run()` in `slab/slab.h`; `hk_remote_mark()`,
+ *          `hk_slab_recount()`, `hk_slab_take()` in `slab/slab.c`; `hk_slab_mark_free()` in `slab/slab.h`; `hk_remote_mark()`,
  *          `hk_remote_count()`, `hk_remote_collect()`, `hk_remote_restart()`, `hk_remote_merge()` in `slab/remote.c`;
  *          `hk_inbox_push()`, `hk_inboxes_restart()` in `slab/owner.c`; `hk_send()` in `slab/outbox.c`; `hk_bin_shed()` in
  *          `front/bins.c`

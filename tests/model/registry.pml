@@ -2,7 +2,7 @@
  *
  * Code     `hk_registry_abandon()`, `hk_registry_adopt()`, `hk_registry_claim()`, `hk_registry_free()`,
  *          `hk_registry_alloc()`, `list_orphan_locked()`, `become_owner_locked()` in `slab/registry.c`;
- *          `hk_list_looks_empty()` in `base/list.h`; `free_orphaned()`, `keep()` in `front/cache.c`; `hk_slab_take()`,
+ *          `hk_list_looks_empty()` in `base/list.h`; `free_orphaned()`, `hk_cache_keep()` in `front/cache.c`; `hk_slab_take()`,
  *          `hk_slab_give()`, `hk_slab_release()` in `slab/slab.c`; `hk_registry_sweep()`, `sweep_orphans()`,
  *          `hk_registry_purge()`, `trim_orphans()` in `slab/registry.c`; `hk_slab_sweep_under()`, `hk_slab_sweep()`, `hk_slab_trim()` in
  *          `slab/pages.c`

@@ -3,7 +3,7 @@
  *
  * Code     `map_new()`, `map_covered()`, `enter()`, `unmap()` in `tiers/bigcache.c`; `hk_slab_descriptor()`,
  *          `hk_slab_descriptor_drop()` in `slab/slab.c`; `hk_slab_at()` in `slab/slab.h`; `hk_map_cover()`, `hk_map_assign()`,
- *          `hk_map_route_all()` in `span/map.c`; `cover_locked()`, `cover_leaf()`, `cover_alone()`, `enter_leaf()` in `span/map.c`;
+ *          `hk_map_route_all()` in `span/map.c`; `cover_locked()`, `cover_flat()`, `cover_alone()`, `enter_leaf()` in `span/map.c`;
  *          `hk_map_lookup()` in `span/map.h`
  * Shows    a block in use has its own route, number and descriptor; what the program has mapped itself has no route; no word
  *          of the map is written before it is writable; a mapping that the system will not take back is found as before

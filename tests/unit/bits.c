@@ -64,12 +64,33 @@ UNIT_TEST(powers_and_rounding)
     assert_true(hk_max(3, SIZE_MAX) == SIZE_MAX);
 }
 
+UNIT_TEST(bits_of_words)
+{
+    struct rng rng = rng_seeded(11);
+    for (int i = 0; i < 20000; i++) {
+        uint64_t x = (uint64_t)rng_next(&rng) << 32 ^ rng_next(&rng);
+        x = i % 3 == 0 ? x & x << 1 & x << 2 & x << 3 : i % 3 == 1 ? ~(x & x << 1 & x << 2) : x;
+        unsigned ones = 0;
+        for (unsigned bit = 0; bit < 64; bit++) {
+            ones += x >> bit & 1;
+            uint64_t word = x;
+            /* The index counts on beyond its word. */
+            assert_int_equal(hk_bit_set(&word, bit + 64 * (unsigned)(i % 5)), (x >> bit & 1) == 0);
+            assert_true(word == (x | (uint64_t)1 << bit));
+        }
+        assert_int_equal(hk_popcount64(x), ones);
+        if (x != 0)
+            assert_int_equal(hk_lowest_bit(x), hk_ctz64(x));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_of_ones),
         cmocka_unit_test(low_bits),
         cmocka_unit_test(powers_and_rounding),
+        cmocka_unit_test(bits_of_words),
     };
     return cmocka_run_group_tests_name("bits", tests, NULL, NULL);
 }

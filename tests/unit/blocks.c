@@ -1,6 +1,7 @@
 /* Blocks: batches from slabs in order, slabs given back when empty, and large blocks resized where they are. */
 #include "unit/unit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "front/cache.h"
@@ -53,6 +54,28 @@ UNIT_TEST(one_empty_slab_is_kept)
     hk_blocks_give(owner, blocks, got);
     hk_census_take(&census);
     assert_int_equal(census.classes[CLASS_OF_65536].slabs, 0);
+}
+
+static void give_tail(void *block)
+{
+    void *batch[] = {block, (char *)hk_slab_at((uintptr_t)block)->start + 51 * 1280};
+    hk_blocks_give(&hk_cache_self()->owner, batch, 2);
+}
+
+/* Not a block of the slab, and none of another: the batch must not go round and round. */
+UNIT_TEST(tail_is_refused)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    void *block;
+    struct hk_owner *owner = start();
+    char expected[160];
+    assert_int_equal(hk_blocks_take(owner, CLASS_OF_1280, &block + 1, 1), 1);
+    snprintf(expected, sizeof expected,
+             "hakmem: free(), found at a flush: pointer inside a block: address 0x%lx, class 1280 bytes, owner %u\n",
+             (unsigned long)hk_slab_at((uintptr_t)block)->start + 51 * 1280, owner->id);
+    unit_dies(give_tail, block, expected);
+    hk_blocks_give(owner, &block, 1);
 }
 
 UNIT_TEST(refused)
@@ -219,7 +242,7 @@ UNIT_TEST(trim_gives_pages)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches),          cmocka_unit_test(one_empty_slab_is_kept), cmocka_unit_test(refused),
+        cmocka_unit_test(batches),          cmocka_unit_test(one_empty_slab_is_kept), cmocka_unit_test(tail_is_refused), cmocka_unit_test(refused),
         cmocka_unit_test(resized_in_place), cmocka_unit_test(no_room_to_grow),        cmocka_unit_test(orphans_first),
         cmocka_unit_test(sweep_by_shares),  cmocka_unit_test(swept_go_behind),        cmocka_unit_test(trim_gives_pages),
     };

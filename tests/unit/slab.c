@@ -2,7 +2,9 @@
 #include "unit/unit.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "base/bits.h"
 #include "policy/options.h"
 #include "slab/slab.h"
 #include "span/runs.h"
@@ -35,6 +37,56 @@ UNIT_TEST(every_class)
         hk_slab_release(slab);
         assert_int_equal(hk_map_lookup(start), 0);
     }
+}
+
+/* One multiplication says which block an offset lies in, and whether one begins there. */
+UNIT_TEST(division)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        size_t size = hk_classes[class].size, index;
+        uint64_t reciprocal = hk_reciprocal(size);
+        for (size_t offset = 0; offset <= 4 * HK_MIB; offset += offset < 70000 ? 1 : 13) {
+            assert_int_equal(hk_which(offset, reciprocal, &index), offset % size == 0);
+            assert_int_equal(index, offset / size);
+        }
+        assert_true(hk_which(UINT32_MAX / size * size, reciprocal, &index));
+        assert_false(hk_which(UINT32_MAX / size * size - 1, reciprocal, &index));
+    }
+}
+
+/* Whatever is free, in rows or scattered: the lowest leave, in order, and no other. */
+UNIT_TEST(lowest_leave)
+{
+    static void *taken[1024];
+    static bool free[1024];
+    struct hk_slab *slab = make(CLASS_OF_64);
+    struct rng rng = rng_seeded(17);
+    for (int turn = 0; turn < 400; turn++) {
+        hk_slab_take(slab, taken + slab->free, slab->free);
+        memset(free, 0, sizeof free);
+        for (size_t i = 0; i < 1024; i += 1 + rng_below(&rng, turn % 4 == 0 ? 90 : 3))
+            for (size_t n = 1 + rng_below(&rng, turn % 3 == 0 ? 150 : 2); n > 0 && i < 1024; n--, i++) {
+                hk_slab_give(slab, (char *)slab->start + i * 64);
+                free[i] = true;
+            }
+        while (slab->free > 0) {
+            unsigned n = 1 + rng_below(&rng, 130);
+            n = (unsigned)hk_min(n, slab->free);
+            hk_slab_take(slab, taken + n, n);
+            size_t next = 0;
+            for (unsigned i = n; i-- > 0;) {
+                while (!free[next])
+                    next++;
+                assert_int_equal((uintptr_t)taken[i], slab->start + next * 64);
+                free[next] = false;
+            }
+        }
+        for (size_t i = 0; i < 1024; i++)
+            assert_false(free[i]);
+        for (size_t i = 0; i < 1024; i++)
+            hk_slab_give(slab, (char *)slab->start + i * 64);
+    }
+    hk_slab_release(slab);
 }
 
 /* Blocks leave from the lowest address up; what is written downwards from the end is popped in that order. */
@@ -174,6 +226,8 @@ int main(void)
         cmocka_unit_test(every_class), cmocka_unit_test(take_order), cmocka_unit_test(random_load),
         cmocka_unit_test(mistakes),    cmocka_unit_test(not_ours),   cmocka_unit_test(cut_small),
         cmocka_unit_test(refused),
+        cmocka_unit_test(division),
+        cmocka_unit_test(lowest_leave),
     };
     return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
 }

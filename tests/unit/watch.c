@@ -194,7 +194,8 @@ UNIT_TEST(off)
     void *block = hak_malloc(100);
     hak_free(block);
     assert_ptr_equal(hk_hit_malloc(100), block);
-    assert_true(hk_hit_free(block));
+    struct hk_front *front;
+    assert_int_equal(hk_hit_free(block, &front), HK_FREE_DONE);
 }
 
 UNIT_TEST(gate_stays_shut)
@@ -203,7 +204,8 @@ UNIT_TEST(gate_stays_shut)
     unit_start();
     void *block = hak_malloc(100);
     assert_null(hk_hit_malloc(100));
-    assert_false(hk_hit_free(block));
+    struct hk_front *front;
+    assert_int_equal(hk_hit_free(block, &front), HK_FREE_ELSEWHERE);
     hak_free(block);
     assert_ptr_equal(hak_malloc(100), block);
     hak_free(block);
