@@ -16,7 +16,7 @@
 #define SMALLEST_GROWTH (2 * HK_MIB)
 #define SCARCE_GROWTH (256 * HK_KIB)
 #define LARGEST_GROWTH (32 * HK_MIB)
-enum { PART_AT_STAKE = 16 };
+enum { PART_AT_STAKE = 4 };
 
 struct arena {
     uint64_t listed; /* bit n: by_run[n] is not empty */

@@ -396,7 +396,7 @@ static void *alloc_big(size_t size)
  * and go. */
 UNIT_TEST(huge_pages_at_stake)
 {
-    enum { FEW = 8, PART_AT_STAKE = 16 };
+    enum { FEW = 8, PART_AT_STAKE = 4 };
     void *blocks[FEW];
     start();
     SET_KNOB(big_cache, 0);

@@ -404,13 +404,13 @@ UNIT_TEST(unsure)
     uintptr_t first = hk_run_alloc(1, HK_USE_UNSURE);
     assert_int_equal(hk_map_super(first)->use, HK_USE_SPARSE);
     get_dense(HK_SUPER_UNITS);
-    uintptr_t staked = hk_run_alloc(1, HK_USE_UNSURE), more = hk_run_alloc(4, HK_USE_UNSURE);
+    uintptr_t staked = hk_run_alloc(1, HK_USE_UNSURE), more = hk_run_alloc(16, HK_USE_UNSURE);
     assert_int_equal(hk_map_super(staked)->use, HK_USE_DENSE);
     assert_int_equal(hk_map_super(more)->use, HK_USE_SPARSE);
-    assert_true(hk_run_extend(staked, 1, 1));
-    assert_int_equal(hk_map_super(hk_run_alloc(2, HK_USE_UNSURE))->use, HK_USE_SPARSE);
-    hk_run_free(staked, 2);
-    assert_int_equal(hk_map_super(hk_run_alloc(2, HK_USE_UNSURE))->use, HK_USE_DENSE);
+    assert_true(hk_run_extend(staked, 1, 9));
+    assert_int_equal(hk_map_super(hk_run_alloc(8, HK_USE_UNSURE))->use, HK_USE_SPARSE);
+    hk_run_free(staked, 10);
+    assert_int_equal(hk_map_super(hk_run_alloc(8, HK_USE_UNSURE))->use, HK_USE_DENSE);
 }
 
 /* The oldest super goes first, whole, until it is enough; one whose units came free a moment ago stays. */
