@@ -401,7 +401,10 @@ void hk_cache_keep(struct hk_cache *cache, unsigned class, void *block)
 
 static void send_home(struct hk_cache *cache, void *block)
 {
-    tick(cache, hk_outbox_put(&cache->front.outbox, block) ? REMOTE_FREES_PER_TICK : REMOTE_FREE);
+    if (HK_UNLIKELY(hk_outbox_put(&cache->front.outbox, block)))
+        tick(cache, REMOTE_FREES_PER_TICK);
+    else
+        tick(cache, REMOTE_FREE);
 }
 
 /* Slabs that nobody holds: under a lock, one block at a time, or many of those that wait. A table is not made for it. */

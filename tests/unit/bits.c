@@ -72,7 +72,7 @@ UNIT_TEST(bits_of_words)
         x = i % 3 == 0 ? x & x << 1 & x << 2 & x << 3 : i % 3 == 1 ? ~(x & x << 1 & x << 2) : x;
         unsigned ones = 0;
         for (unsigned bit = 0; bit < 64; bit++) {
-            ones += x >> bit & 1;
+            ones += (x >> bit & 1) != 0;
             uint64_t word = x;
             /* The index counts on beyond its word. */
             assert_int_equal(hk_bit_set(&word, bit + 64 * (unsigned)(i % 5)), (x >> bit & 1) == 0);
