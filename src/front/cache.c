@@ -321,8 +321,10 @@ static void tick(struct hk_cache *cache, int weight)
     struct hk_sweep share = hk_giveback_share(&cache->pulse);
     if (cache->pays_for_growth)
         share.effort += EFFORT_FOR_GROWTH;
-    if (share.effort > 0 && hk_blocks_sweep(&cache->owner, &share))
-        cache->pays_for_growth = false;
+    if (share.effort <= 0 || !hk_blocks_sweep(&cache->owner, &share) || !cache->pays_for_growth)
+        return;
+    cache->pays_for_growth = false;
+    hk_giveback_swept(&cache->pulse);
 }
 
 /* A bin that runs empty or over again after a few times its capacity is too small for what the program does. */

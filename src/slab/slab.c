@@ -173,6 +173,7 @@ static HK_COLD void note_refaults(struct hk_slab *slab)
 void hk_slab_release(struct hk_slab *slab)
 {
     hk_assert(slab->free == slab->blocks && hk_load(slab->xstate) == 0);
+    size_t hollow = hk_popcount64(slab->clean) * (slab->bytes / HK_SLAB_SIXTEENTHS);
     if (slab->clean != 0)
         hk_slab_note_clean(slab, 0);
     uintptr_t start = slab->start;
@@ -180,7 +181,7 @@ void hk_slab_release(struct hk_slab *slab)
     hk_map_route_all(start, units, 0);
     drop_bits(slab);
     hk_slab_descriptor_drop(slab);
-    hk_run_free(start, units);
+    hk_run_free_hollow(start, units, hollow);
     HK_COUNT(slabs_released, 1);
 }
 

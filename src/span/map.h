@@ -52,6 +52,7 @@ struct hk_super {
     uint32_t unmapped; /* units that were HAKMEM's */
     uint32_t staked;  /* units in use that may turn out sparse */
     uint32_t fresh;   /* free units that came with a huge page, and that nobody has used yet */
+    uint8_t hollow[HK_SUPER_UNITS]; /* of a free and dirty unit: pages of it that were given back before it came free */
     uint16_t longest; /* the list that it is on: the longest run of free units */
     uint8_t use;      /* the kind of run that it serves */
     _Atomic bool xhuge; /* it stands on a huge page, or will when it is touched; set while all its units are free */

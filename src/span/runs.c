@@ -31,6 +31,7 @@ static struct {
     struct hk_list holes; /* supers with unmapped units: their addresses are used first when the heap grows again */
     size_t mapped, free_units, free_dirty_units;
     size_t staked_units;
+    _Atomic size_t xhollow; /* pages */
 } runs = {.lock = HK_LOCK_INIT(HK_RANK_RUNS)};
 
 static void unlist(struct hk_super *super)
@@ -46,7 +47,20 @@ static void unlist(struct hk_super *super)
 
 static void count_dirty(int units) { hk_store(hk_held.xunits, hk_load(hk_held.xunits) + (size_t)((long)units * (long)HK_UNIT)); }
 
-size_t hk_runs_warm(void) { return hk_load(hk_held.xunits); }
+size_t hk_runs_warm(void) { return hk_load(hk_held.xunits) - hk_load(runs.xhollow) * HK_PAGE; }
+
+static void set_hollow(struct hk_super *super, uint32_t units, unsigned pages)
+{
+    size_t hollow = hk_load(runs.xhollow);
+    if (HK_LIKELY(pages + hollow == 0))
+        return;
+    for (; units != 0; units &= units - 1) {
+        uint8_t *unit = &super->hollow[hk_ctz64(units)];
+        hollow = hollow + pages - *unit;
+        *unit = (uint8_t)pages;
+    }
+    hk_store(runs.xhollow, hollow);
+}
 
 static bool has_warm_units(const struct hk_super *super) { return (super->free & super->dirty) != 0; }
 
@@ -112,6 +126,7 @@ static void use_units(struct hk_super *super, uint32_t units)
     super->dirty |= units;
     super->aged &= ~units;
     super->purged &= ~units;
+    set_hollow(super, units, 0);
     relist(super);
 }
 
@@ -284,11 +299,27 @@ static struct hk_super *convert_one(struct arena *from, enum hk_use use)
     return super;
 }
 
+/* A run of units that all hold pages. */
+static struct hk_super *warm_run(const struct arena *arena, size_t units)
+{
+    for (uint64_t left = arena->listed >> units << units; left != 0; left &= left - 1) {
+        struct hk_super *super = first_of(arena, hk_ctz64(left));
+        if (hk_runs32(super->free & super->dirty, (unsigned)units) != 0)
+            return super;
+    }
+    return NULL;
+}
+
+/* Rather than touch new pages, a run is taken from among those of the other use. */
 static struct hk_super *find_fit(size_t units, enum hk_use use)
 {
     struct arena *arena = &runs.arenas[use];
     struct arena *other = &runs.arenas[use == HK_USE_DENSE ? HK_USE_SPARSE : HK_USE_DENSE];
     struct hk_super *super = tightest_fit(arena, units);
+    if ((super == NULL || !has_warm_units(super)) && runs.free_dirty_units >= units) {
+        struct hk_super *warm = warm_run(other, units);
+        super = warm != NULL ? warm : super;
+    }
     if (super == NULL)
         super = convert_one(other, use);
     while (super == NULL && grow(arena, units))
@@ -380,15 +411,32 @@ uintptr_t hk_run_alloc(size_t units, enum hk_use use)
     return address;
 }
 
-void hk_run_free(uintptr_t address, size_t units)
+/* Of which nothing is left counts as given back. */
+static void note_hollow(struct hk_super *super, uint32_t units, unsigned pages)
+{
+    if (pages < HK_UNIT / HK_PAGE) {
+        set_hollow(super, units, pages);
+        return;
+    }
+    count_dirty(-(int)hk_popcount64(units & super->dirty));
+    super->dirty &= ~units;
+    super->purged |= units;
+}
+
+void hk_run_free_hollow(uintptr_t address, size_t units, size_t hollow)
 {
     struct hk_super *super = hk_map_super(address);
+    uint32_t freed = hk_low_bits32((unsigned)units) << unit_in_super(address);
     hk_reuse_idled(units * HK_UNIT);
     hk_lock(&runs.lock);
     super->freed_at = hk_reuse_now();
-    release_units(super, hk_low_bits32((unsigned)units) << unit_in_super(address));
+    if (HK_UNLIKELY(hollow != 0))
+        note_hollow(super, freed, (unsigned)(hollow / HK_PAGE / units));
+    release_units(super, freed);
     hk_unlock(&runs.lock);
 }
+
+void hk_run_free(uintptr_t address, size_t units) { hk_run_free_hollow(address, units, 0); }
 
 bool hk_run_extend(uintptr_t address, size_t units, size_t more)
 {
@@ -462,6 +510,7 @@ static void end_purge(struct hk_super *super, uint32_t due, uint32_t gone)
     super->dirty &= ~gone;
     super->fresh &= ~gone;
     super->purged |= gone;
+    set_hollow(super, gone, 0);
     release_units(super, due);
     hk_unlock(&runs.lock);
 }
@@ -564,6 +613,7 @@ static void disown_free(struct hk_super *super)
     runs.free_dirty_units -= hk_popcount64(units & super->dirty);
     count_dirty(-(int)hk_popcount64(units & super->dirty));
     count_owned(super, -(int)hk_popcount64(units));
+    set_hollow(super, units, 0);
     super->owned &= ~units;
     super->dirty &= ~units;
     super->free = super->aged = super->purged = super->fresh = 0;

@@ -23,6 +23,8 @@ enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
 /* An address aligned to a unit, or 0 if the system refuses; 1 <= units <= 32. */
 uintptr_t hk_run_alloc(size_t units, enum hk_use use);
 void hk_run_free(uintptr_t address, size_t units);
+/* So many bytes of it were given back to the system before. */
+void hk_run_free_hollow(uintptr_t address, size_t units, size_t hollow);
 /* Takes the `more` units that follow a run of `units`; false if they are not free. */
 bool hk_run_extend(uintptr_t address, size_t units, size_t more);
 

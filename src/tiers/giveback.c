@@ -24,6 +24,7 @@ enum {
 #define LEAST_PAID (4 * HK_MIB)
 enum {
     STEPS_OF_RISE = 32,       /* a step is so much of what is warm */
+    SWEEP_THAT_FOUND = 16,    /* more than so much */
     PAID_PER_RISE = 16,       /* bytes: the level rises by so much of what is paid */
     IDLE_WORTH_PAYING = 16,   /* a part of what is warm */
     PAID_PER_MS = 256 * 1024, /* to touch so much again takes a twentieth of the time */
@@ -36,16 +37,10 @@ static _Atomic uint64_t xlast_pass;
 /* The level: bytes that may be warm, and how often it rose. */
 static _Atomic size_t xlevel = LEAST_LEVEL;
 static _Atomic uint32_t xrises;
-static _Atomic size_t xmost_mapped;
+static _Atomic size_t xmost_warm, xmost_mapped;
+static _Atomic size_t xswept_before;
 static _Atomic uint64_t xswept_for_ceiling;
 static _Atomic uint64_t xpaid_up; /* the time, ms, up to which paying has used its share */
-
-static size_t mapped_bytes(void)
-{
-    struct hk_runs_totals units;
-    hk_runs_total(&units);
-    return units.mapped + hk_big_mapped();
-}
 
 /* What threads have given back from their slabs meanwhile may be missing. */
 size_t hk_giveback_warm(void)
@@ -100,39 +95,68 @@ static void pass_if_due(uint64_t now)
     lower_level();
 }
 
-/* Memory that was never mapped before cannot have been given back a moment ago. */
-static bool mapped_more(void)
+static bool more_than_ever(_Atomic size_t *most, size_t now)
 {
-    size_t mapped = mapped_bytes();
-    bool more = mapped > hk_load(xmost_mapped);
+    bool more = now > hk_load(*most);
     if (more)
-        hk_store(xmost_mapped, mapped);
+        hk_store(*most, now);
     return more;
+}
+
+/* What a heap never held, or never mapped before, it cannot have given back a moment ago. Both are asked each time: they note what
+ * they see. */
+static bool holds_more_than_ever(size_t warm)
+{
+    struct hk_runs_totals units;
+    hk_runs_total(&units);
+    bool mapped_more = more_than_ever(&xmost_mapped, units.mapped + hk_big_mapped());
+    return more_than_ever(&xmost_warm, warm) || mapped_more;
+}
+
+/* What sweeps over slabs gave back since the level last rose for want of idle memory. */
+static size_t found_by_sweeps(void) { return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before); }
+
+static size_t paid_from_idle(uint64_t now, size_t due)
+{
+    size_t paid = hk_runs_purge_oldest(now, IDLE_MS, due);
+    return paid < due ? paid + hk_big_purge_oldest(now, IDLE_MS, due - paid) : paid;
+}
+
+static void sweep_all(uint64_t now)
+{
+    hk_store(xswept_before, hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]));
+    hk_add(xrises, 1);
+    struct hk_sweep orphans = {.now = now, .touched = now, .effort = EFFORT_FOR_ORPHANS, .pays = true};
+    hk_registry_sweep(&orphans);
+    hk_sleepers_sweep(&orphans);
 }
 
 /* Where little lies idle, it is left: the heap grows because it has to. Where two uses in turn pay for each other's growth with
  * what is then touched again, that takes a share of the time, and in the end the level has room for both. */
 static void pay_for_growth(uint64_t now, size_t level, size_t warm)
 {
-    size_t due = hk_max(LEAST_PAID, 2 * (warm - level)), paid = 0;
+    size_t paid = 0, missing = warm - level;
     uint64_t paid_up = hk_max(hk_load(xpaid_up), now - hk_min(now, UNUSED_MS));
-    bool more = mapped_more(); /* asked each time: it notes what it sees */
-    if ((more || paid_up <= now) && hk_giveback_idle() > warm / IDLE_WORTH_PAYING) {
-        paid = hk_runs_purge_oldest(now, IDLE_MS, due);
-        if (paid < due)
-            paid += hk_big_purge_oldest(now, IDLE_MS, due - paid);
-    }
+    bool more = holds_more_than_ever(warm);
+    if ((more || paid_up <= now) && hk_giveback_idle() > warm / IDLE_WORTH_PAYING)
+        paid = paid_from_idle(now, hk_max(LEAST_PAID, 2 * missing));
     hk_store(xpaid_up, paid_up + paid / PAID_PER_MS);
-    bool enough = paid >= warm - level;
+    bool enough = paid >= missing;
     size_t risen = enough ? level + paid / PAID_PER_RISE : warm + warm / STEPS_OF_RISE;
     bool first =
         atomic_compare_exchange_strong_explicit(&xlevel, &level, risen, memory_order_relaxed, memory_order_relaxed);
-    if (!first || enough)
-        return;
-    hk_add(xrises, 1);
-    struct hk_sweep orphans = {.now = now, .touched = now, .effort = EFFORT_FOR_ORPHANS, .pays = true};
-    hk_registry_sweep(&orphans);
-    hk_sleepers_sweep(&orphans);
+    if (first && !enough)
+        sweep_all(now);
+}
+
+/* What it found need not all come back before the next one. That takes its share of the time, too. */
+void hk_giveback_swept(const struct hk_pulse *pulse)
+{
+    uint64_t now = pulse->now, paid_up = hk_max(hk_load(xpaid_up), now - hk_min(now, UNUSED_MS));
+    size_t level = hk_load(xlevel), warm = hk_giveback_warm(), lower = hk_max(warm + warm / STEPS_OF_RISE, LEAST_LEVEL);
+    if (paid_up <= now && lower < level && found_by_sweeps() > warm / SWEEP_THAT_FOUND)
+        atomic_compare_exchange_strong_explicit(&xlevel, &level, lower, memory_order_relaxed, memory_order_relaxed);
+    hk_store(xpaid_up, paid_up + found_by_sweeps() / PAID_PER_MS);
 }
 
 /* What threads hold idle in their slabs they give back when the level rises; not each time that somebody looks. */

@@ -24,6 +24,8 @@ bool hk_giveback_tick(struct hk_pulse *pulse);
 /* Where the heap has grown beyond its level, as much of what lies idle goes back. True if that was too little, whoever saw it,
  * since the caller last asked: the level has risen, and each thread is to look for what it holds idle itself. */
 bool hk_giveback_growth(struct hk_pulse *pulse);
+/* The caller has looked: the level comes down to what is warm now. */
+void hk_giveback_swept(const struct hk_pulse *pulse);
 
 /* What a sweep over the caller's own slabs may do at this tick: the time that went by pays for it. */
 struct hk_sweep hk_giveback_share(const struct hk_pulse *pulse);

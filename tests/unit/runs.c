@@ -59,6 +59,37 @@ UNIT_TEST(grows_and_fits)
     assert_int_equal(totals().free_dirty, before.free_dirty - HK_SUPER);
 }
 
+/* Rather than touch new pages, a run is cut where the other use has left some. */
+UNIT_TEST(warm_units_of_the_other_use)
+{
+    start();
+    uintptr_t dense = hk_run_alloc(4, HK_USE_DENSE), fence = hk_run_alloc(1, HK_USE_DENSE), sparse = hk_run_alloc(1, HK_USE_SPARSE);
+    assert_true(fence != 0 && sparse / HK_SUPER != dense / HK_SUPER);
+    hk_run_free(dense, 4);
+    assert_int_equal(hk_run_alloc(3, HK_USE_SPARSE), dense);
+    hk_run_free(dense, 3);
+    hk_runs_purge(0, 0); /* no pages any more: no reason to mix */
+    assert_int_equal(hk_run_alloc(3, HK_USE_SPARSE) / HK_SUPER, sparse / HK_SUPER);
+}
+
+/* What a slab had given back of its run is not warm when the run comes free, until it is used again. */
+UNIT_TEST(hollow_units)
+{
+    start();
+    uintptr_t at = hk_run_alloc(2, HK_USE_SPARSE), other = hk_run_alloc(1, HK_USE_SPARSE);
+    size_t warm = hk_runs_warm();
+    hk_run_free_hollow(at, 2, HK_UNIT);
+    assert_int_equal(hk_runs_warm(), warm - HK_UNIT);
+    assert_int_equal(hk_run_alloc(2, HK_USE_SPARSE), at);
+    assert_int_equal(hk_runs_warm(), warm);
+    hk_run_free_hollow(at, 2, 2 * HK_UNIT); /* nothing is left: as after a purge */
+    assert_int_equal(totals().free_dirty, 0);
+    assert_int_equal(hk_runs_warm(), warm - 2 * HK_UNIT);
+    hk_run_free_hollow(other, 1, HK_UNIT / 2);
+    assert_int_equal(hk_runs_purge(0, 0), HK_UNIT);
+    assert_int_equal(hk_runs_warm(), 0);
+}
+
 UNIT_TEST(purged_reads_as_zero)
 {
     start();
@@ -526,7 +557,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grows_and_fits),
-        cmocka_unit_test(purged_reads_as_zero),
+        cmocka_unit_test(warm_units_of_the_other_use), cmocka_unit_test(hollow_units), cmocka_unit_test(purged_reads_as_zero),
         cmocka_unit_test(extends),
         cmocka_unit_test(ages),
         cmocka_unit_test(used_again_is_young_again),
