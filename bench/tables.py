@@ -41,7 +41,7 @@ COSTS = (
 
 
 HUGE_MIB = 2
-HUGE_COLUMN = "of it huge, %"
+HUGE_COLUMN = "huge, %"
 EXACT = {
     "instructions, M": lambda run: run["instructions_m"],
     "I1 misses, M": lambda run: run["i1_misses_m"],
