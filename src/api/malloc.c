@@ -19,6 +19,7 @@
 #include "tiers/bigcache.h"
 #include "tiers/blocks.h"
 #include "tiers/giveback.h"
+#include "tiers/wake.h"
 
 #define LARGEST_SMALL_ALIGN HK_UNIT
 /* Whose code called malloc or its kin; in the function that has the name, and in what it ends with. */
@@ -146,14 +147,14 @@ static HK_COLD void *alloc_then_begin(size_t size, void *caller)
 {
     bool zeroed;
     void *block = alloc(size, HK_FINE_STEP, &zeroed, caller);
-    hk_background_begin(caller);
+    hk_background_begin_in_malloc(caller);
     return block;
 }
 
 static HK_NOINLINE void *malloc_missed(size_t size, void *caller)
 {
     bool zeroed;
-    if (HK_UNLIKELY(hk_options.background != 0))
+    if (HK_UNLIKELY(hk_load(hk_wake_wished)))
         return alloc_then_begin(size, caller);
     return alloc(size, HK_FINE_STEP, &zeroed, caller);
 }
