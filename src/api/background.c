@@ -30,7 +30,7 @@ enum {
     JOIN_TRIES = 20000, /* pauses of some 50 microseconds */
 };
 
-enum stage { NONE, BEING_MADE, THERE, ENDING };
+enum stage { NONE, BEING_MADE, THERE, ENDING, LEFT_BEHIND };
 
 static struct {
     _Atomic uint32_t xstage;
@@ -141,6 +141,8 @@ static void *run(void *unused)
     hk_wake_end();
     if (move_on(THERE, NONE))
         pthread_detach(pthread_self());
+    else
+        (void)move_on(LEFT_BEHIND, NONE);
     return unused;
 }
 
@@ -245,15 +247,17 @@ void hk_background_begin_with_thread(void)
         begin(false);
 }
 
-/* For so long at most: who copied this process by a bare system call has no such thread. */
-static void join(void)
+/* For so long at most: a copy of this process that was made by a bare system call has no such thread, and to give very much back takes
+ * long. */
+static bool join(void)
 {
     for (unsigned tries = 0; tries < JOIN_TRIES; tries++) {
         if (pthread_tryjoin_np(background.thread, NULL) != EBUSY)
-            return;
+            return true;
         hk_os.pause();
     }
     pthread_detach(background.thread);
+    return false;
 }
 
 bool hk_background_end(void)
@@ -264,9 +268,10 @@ bool hk_background_end(void)
         return false;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     hk_wake_leave();
-    join();
-    hk_wake_end();
-    (void)move_on(ENDING, NONE);
+    bool gone = join();
+    if (gone)
+        hk_wake_end();
+    (void)move_on(ENDING, gone ? NONE : LEFT_BEHIND);
     pthread_setcancelstate(cancel, NULL);
     return true;
 }

@@ -1,7 +1,6 @@
 #include "api/process_malloc.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "api/life.h"
 #include "front/hit.h"
@@ -78,20 +77,18 @@ size_t hk_process_usable_size(void *block)
     return HK_LIKELY(hk_route_is_slab(route)) ? hk_classes[hk_route_class(route)].size : usable_size_slow(block);
 }
 
-/* Asked of the C library, which calls the malloc that everybody has. If that is not ours, we do not know how to free its block:
- * it is lost, once. */
+/* By a block of the malloc that everybody has. */
 bool hk_process_is_served(void)
 {
     static _Atomic unsigned xanswer;
     enum { NOT_ASKED, YES, NO };
     unsigned answer = hk_load(xanswer);
     if (answer == NOT_ASKED) {
-        char *block = strdup("");
+        void *block = HK_WHOEVER(process_malloc)(1);
         if (block == NULL)
             return true; /* refused, as if it were the last block that is missing: ask again */
         answer = hk_map_lookup((uintptr_t)block) != 0 ? YES : NO;
-        if (answer == YES)
-            hak_free(block);
+        HK_WHOEVER(process_free)(block);
         hk_store(xanswer, answer);
     }
     return answer == YES;
