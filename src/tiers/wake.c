@@ -27,13 +27,11 @@ bool hk_wake_is_worth(size_t warm)
     return warm >= (hk_options.background == HK_BACKGROUND_ON ? WORTH_WHERE_ASKED : WORTH_UNASKED);
 }
 
-/* Who is in the middle of a round needs only a word: it looks again before it sleeps. */
+/* Who is in the middle of a round needs only a word: it looks again before it sleeps. In this order: it may fall asleep in between. */
 void hk_wake_rouse(void)
 {
-    if (change(HK_WAKE_ASLEEP, HK_WAKE_AWAKE))
+    if (!change(HK_WAKE_DROWSY, HK_WAKE_AWAKE) && change(HK_WAKE_ASLEEP, HK_WAKE_AWAKE))
         hk_os.futex_wake(&hk_wake_state, 1);
-    else
-        (void)change(HK_WAKE_DROWSY, HK_WAKE_AWAKE);
 }
 
 /* What came free is in its place, and then the state is read; in a round it is the other way round. */
