@@ -5,7 +5,8 @@
  *    +-- gone, and joined <-- ending --the program has one thread again, or wants its place; no thread has a cache --+
  *
  *   HAKMEM_BACKGROUND=auto: only beside threads of the program's own that HAKMEM saw made. Where the program makes a thread it may make
- *   one; elsewhere not, once the program has asked the system to shut it in: another thread may be what its filter kills it for.
+ *   one; elsewhere not, once the program has asked the system to shut it in (another thread may be what its filter kills it for), or a thread
+ *   not to share all with the others (it would share it with who it makes).
  *
  * Owns     whether there is one, and whether it may be made.
  * Threads  any.
@@ -30,8 +31,8 @@ bool hk_background_end(void);
 /* The program is refused another thread: the same, and none is made for a while. */
 bool hk_background_give_way(void);
 
-/* The program is about to shut itself in. None is made from now on but where the program makes threads; who was about to make one has
- * done so when this returns. */
+/* The program is about to shut itself in, or one of its threads to part with the others. None is made from now on but where the program
+ * makes threads; who was about to make one has done so when this returns. */
 void hk_background_shut_in(void);
 
 #endif

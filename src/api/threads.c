@@ -150,4 +150,12 @@ static __attribute__((used)) int change_process(int option, ...)
     return hk_passed_prctl(option, arguments);
 }
 
+/* A thread that has files or a root of its own would share them with who it makes. */
+static __attribute__((used)) int part_with_others(int flags)
+{
+    hk_background_shut_in();
+    return hk_passed_unshare(flags);
+}
+
 HK_STANDS_BEFORE(int, prctl, (int option, ...), change_process)
+HK_STANDS_BEFORE(int, unshare, (int flags), part_with_others)

@@ -1,5 +1,5 @@
 /* Threads: the threads that the program makes, counted, so that HAKMEM knows when it would be the one who brings a second into a
- * process. libhakmem.so stands before pthread_create for it, and before prctl.
+ * process. libhakmem.so stands before pthread_create for it, and before prctl and unshare.
  *
  *   pthread_create: one more --the thread begins--> it is marked --its key destructor, in the last round--> one less
  *

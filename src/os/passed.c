@@ -66,6 +66,8 @@ int hk_passed_prctl(int option, const unsigned long arguments[4])
     return (int)syscall(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]);
 }
 
+int hk_passed_unshare(int flags) { return (int)syscall(SYS_unshare, flags); }
+
 bool hk_prctl_shuts_in(int option) { return option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP; }
 
 /* Huge pages change how fast memory is, not what it does, and programs ask for them at each block of theirs, NumPy for one: to

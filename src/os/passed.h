@@ -1,4 +1,4 @@
-/* Passed: calls by which a program changes mappings, or shuts itself in, passed on to the system as the C library would have.
+/* Passed: calls by which a program changes mappings, or what it is to the system, passed on to the system as the C library would have.
  * Unlike the entries of hk_os they are the program's own: the result is the system's, and errno is set.
  * Invariant  what leaves no trace behind when the memory changes hands is told from what does; what is not known does.
  * Threads    any, signal handlers too. */
@@ -18,6 +18,7 @@ long hk_passed_mbind(void *p, unsigned long size, int mode, const unsigned long 
 int hk_passed_ioctl(int fd, unsigned long request, void *argument);
 
 int hk_passed_prctl(int option, const unsigned long arguments[4]);
+int hk_passed_unshare(int flags);
 
 bool hk_advice_lasts(int advice);
 /* Readable and writable, with no key of its own. */

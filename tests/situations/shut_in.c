@@ -1,18 +1,21 @@
-/* Usage: test_shut_in forbidden|bare|listed|own
+/* Usage: test_shut_in forbidden|bare|listed|own|apart
  * Programs that shut themselves in, behind a filter that ends the process at a call it does not know. Whatever HAKMEM does then, unasked or
  * not, the filter has to allow: what a program may do that allocates, and no more.
  *   forbidden  threads first, then no other thread: the heap grows behind the filter, comes free, and the program sleeps
  *   bare       the same, where the C library has been asked for the filter alone, with the privileges for it
  *   listed     behind a list of what malloc, and the making of threads, cannot do without, threads are made: memory goes back there
- *   own        a thread shuts in itself alone before its first malloc */
+ *   own        a thread shuts in itself alone before its first malloc
+ *   apart      a thread parts with the others, allocates, and enters a namespace, which the system lets nobody who shares his root */
 #include "blocks.h"
 #include "support/tasks.h"
 #include "support/watchdog.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -182,6 +185,29 @@ static void own(void)
     rest();
 }
 
+static void *part_and_enter(void *argument)
+{
+    int mounts = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    if (mounts < 0 || unshare(CLONE_FS) != 0 || setns(mounts, CLONE_NEWNS) != 0) {
+        _exit(SKIPPED);
+    }
+    build();
+    give_all();
+    if (setns(mounts, CLONE_NEWNS) != 0) {
+        _exit(1);
+    }
+    return argument;
+}
+
+static void apart(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, part_and_enter, NULL) != 0) {
+        _exit(SKIPPED);
+    }
+    pthread_join(thread, NULL);
+}
+
 static size_t resident_kib(pid_t pid)
 {
     char   path[64], line[128];
@@ -218,7 +244,7 @@ int main(int argc, char **argv)
         const char *name;
         void (*test)(void);
         bool goes_back;
-    } tests[] = {{"forbidden", forbidden, false}, {"bare", bare, false}, {"listed", listed, true}, {"own", own, false}};
+    } tests[] = {{"forbidden", forbidden, false}, {"bare", bare, false}, {"listed", listed, true}, {"own", own, false}, {"apart", apart, false}};
     watchdog_start(60, "shut_in");
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         if (argc < 2 || strcmp(argv[1], tests[i].name) != 0) {
