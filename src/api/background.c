@@ -19,10 +19,10 @@ enum {
     STACK = 256 * 1024, /* the program's thread-local storage lies in it too */
     SOON_MS = 150,
     LATER_MS = 500,
-    LOOKS_A_DELAY = 4,    /* at what ages */
-    ROUNDS_A_REST = 64,   /* rounds that give nothing back take a 64th of a processor's time */
-    QUIET_ROUNDS = 3,     /* what goes when two passes have seen it, is gone by then */
-    STUCK_ROUNDS = 16,    /* nothing more goes, though something lies idle */
+    LOOKS_A_DELAY = 4, /* at what ages */
+    ROUNDS_A_REST = 64, /* rounds that give nothing back take a 64th of a processor's time */
+    QUIET_ROUNDS = 3, /* what goes when two passes have seen it, is gone by then */
+    STUCK_ROUNDS = 16, /* nothing more goes, though something lies idle */
     MADE_WITHIN_MS = 1000, /* a filter of the program's may have ended it on its way */
     FREE_TRIES = 8,
     BETWEEN_TRIES_MS = 100,
