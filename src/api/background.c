@@ -20,7 +20,8 @@ enum {
     SOON_MS = 150,
     LATER_MS = 500,
     LOOKS_A_DELAY = 4, /* at what ages */
-    ROUNDS_A_REST = 64, /* rounds that give nothing back take a 64th of a processor's time */
+    ROUNDS_A_REST = 64, /* rounds that give nothing back take a 64th of a processor's time, */
+    LONGEST_REST_MS = 1000, /* but on a busy machine a round seems long that was not */
     QUIET_ROUNDS = 3, /* what goes when two passes have seen it, is gone by then */
     STUCK_ROUNDS = 16, /* nothing more goes, though something lies idle */
     MADE_WITHIN_MS = 1000, /* a filter of the program's may have ended it on its way */
@@ -93,7 +94,7 @@ static struct hk_round paced_round(uint64_t *rest_ms)
     struct hk_round round = hk_giveback_in_background();
     hk_pool_pass(hk_os.clock_ms());
     uint64_t took = (hk_os.clock_ns() - began) / 1000000;
-    *rest_ms = hk_giveback_warm() < warm ? took : took * ROUNDS_A_REST;
+    *rest_ms = hk_giveback_warm() < warm ? took : hk_min(took * ROUNDS_A_REST, LONGEST_REST_MS);
     return round;
 }
 
