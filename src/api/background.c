@@ -218,7 +218,7 @@ static void make(void)
     (void)move_on(BEING_MADE, THERE);
 }
 
-static void begin(bool in_malloc)
+static void begin_if_wanted(bool in_malloc)
 {
     int saved_errno = errno, cancel;
     if (!still_wanted(in_malloc) || !move_on(NONE, BEING_MADE))
@@ -239,13 +239,13 @@ HK_COLD void hk_background_begin_in_malloc(const void *caller)
         return;
     hk_store(hk_wake_wished, false);
     if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os.in_loader(caller) && hk_os.process_id() == background.home)
-        begin(true);
+        begin_if_wanted(true);
 }
 
 void hk_background_begin_with_thread(void)
 {
     if (hk_load(background.xstage) == NONE && hk_wake_is_worth(hk_giveback_warm()) && !too_soon())
-        begin(false);
+        begin_if_wanted(false);
 }
 
 /* For so long at most: a copy of this process that was made by a bare system call has no such thread, and to give very much back takes
