@@ -162,7 +162,7 @@ static HK_NOINLINE void *malloc_missed(size_t size, void *caller)
 /* Most misses by far: an empty bin of a thread that has its cache, where no call is to be seen. NULL for all others. */
 HK_INLINE void *refilled(size_t size)
 {
-    bool plain = HK_LOAD_SETTLED(hk_window.covered) != 0 && hk_options.background == 0;
+    bool plain = HK_LOAD_SETTLED(hk_window.covered) != 0 && !hk_load(hk_wake_wished);
     HK_READ_NO_EARLIER();
     if (HK_UNLIKELY(!plain) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
         return NULL;
