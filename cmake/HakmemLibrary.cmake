@@ -48,6 +48,7 @@ if(HAKMEM_OVERRIDE)
   if(HAKMEM_HAS_DEEPBIND)
     target_link_options(hakmem PRIVATE -Wl,--defsym=dlopen=hak_dlopen,--defsym=dlmopen=hak_dlmopen)
   endif()
+  target_link_options(hakmem PRIVATE -Wl,--defsym=pthread_create=hak_pthread_create)
   # A program that names no malloc itself (libc and libstdc++ do, for it) gets ours all the same.
   target_link_options(hakmem_static INTERFACE -Wl,-u,malloc)
 endif()

@@ -9,6 +9,7 @@
 #ifndef HAKMEM_H
 #define HAKMEM_H
 
+#include <pthread.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -64,6 +65,10 @@ int hak_heap_profile(const char *path);
  * them under those names by -Wl,--defsym=dlopen=hak_dlopen,--defsym=dlmopen=hak_dlmopen. `space` is an Lmid_t. */
 void *hak_dlopen(const char *file, int mode);
 void *hak_dlmopen(long space, const char *file, int mode);
+
+/* pthread_create as libhakmem.so has it: it counts the program's threads, so that HAKMEM may have one of its own beside them (HAKMEM_BACKGROUND
+ * in docs/OPTIONS.md). With libhakmem.a and a shared C library: -Wl,--defsym=pthread_create=hak_pthread_create. */
+int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
 
 #ifdef __cplusplus
 }

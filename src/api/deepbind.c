@@ -6,12 +6,11 @@
  * is. It has to see our caller's, and so these functions end with a jump. Only libhakmem.so has them under the C library's names
  * (cmake/HakmemLibrary.cmake): in a static program they would stand in the way of the only dlopen there is. */
 #include <dlfcn.h>
-#include <string.h>
 
 #include "api/life.h"
+#include "api/process_malloc.h"
 #include "hakmem.h"
 #include "os/os.h"
-#include "span/map.h"
 
 #pragma weak dlsym
 
@@ -20,28 +19,9 @@ enum { THIS_NAMESPACE = 0 }; /* LM_ID_BASE */
 /* Whoever comes after HAKMEM: the C library, or another library that wants to see calls of dlopen. */
 static void *next_named(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
-/* Asked of the C library, which calls the malloc that everybody has. If that is not ours, we do not know how to free its block:
- * it is lost, once. */
-static bool serves_the_process(void)
-{
-    static _Atomic unsigned xanswer;
-    enum { NOT_ASKED, YES, NO };
-    unsigned answer = hk_load(xanswer);
-    if (answer == NOT_ASKED) {
-        char *block = strdup("");
-        if (block == NULL)
-            return true; /* refused, as if it were the last block that is missing: ask again */
-        answer = hk_map_lookup((uintptr_t)block) != 0 ? YES : NO;
-        if (answer == YES)
-            hak_free(block);
-        hk_store(xanswer, answer);
-    }
-    return answer == YES;
-}
-
 static HK_NOINLINE int without_deepbind(int mode)
 {
-    if (!hk_life_started() || hk_options.deepbind != HK_DEEPBIND_DROP || !serves_the_process())
+    if (!hk_life_started() || hk_options.deepbind != HK_DEEPBIND_DROP || !hk_process_is_served())
         return mode;
     HK_COUNT(deepbind_dropped, 1);
     return mode & ~HK_DEEPBIND;

@@ -6,6 +6,7 @@
 #include "api/crash.h"
 #include "api/exit_report.h"
 #include "api/learning.h"
+#include "api/threads.h"
 #include "base/lock.h"
 #include "base/say.h"
 #include "guard/watch.h"
@@ -17,12 +18,13 @@
 #include "span/runs.h"
 #include "span/thp.h"
 #include "tiers/bigcache.h"
+#include "tiers/wake.h"
 
 /* Key destructors run in up to four rounds. The cache outlives the first, in which the program's own destructors free what
  * the thread had; what they do later is served without a cache. Not later than that: a thread whose first malloc comes from
  * such a destructor begins its cache in the middle of the rounds, and has to end it in what is left of them. If nothing is left of
  * them, others find the cache by its lifeline. */
-enum { LAST_ROUND = 2 };
+enum { LAST_ROUND = 2, COUNTED = 16 };
 
 static struct {
     struct hk_lock lock;
@@ -47,7 +49,9 @@ static bool step_options(void)
     hk_stderr_begin();
     hk_options_read();
     if (hk_reports_wanted())
-        hk_options.background = 1;
+        hk_options.background = HK_BACKGROUND_ON;
+    if (hk_options.background == HK_BACKGROUND_ON)
+        hk_shelves_share();
     hk_policy_begin();
     return true;
 }
@@ -149,6 +153,7 @@ static void fork_child(void)
     struct hk_owner *self = cache != NULL ? &cache->owner : NULL;
     HK_COUNT(forks, 1);
     hk_background_reset();
+    hk_threads_fork_child();
     if (self != NULL)
         hk_lifeline_renew(&cache->lifeline);
     if (alone_at_fork)
@@ -169,13 +174,23 @@ static void fork_child(void)
     hk_registry_orphan_rest(self);
 }
 
-/* The value counts the rounds; setting it again asks for another one. */
+/* The value counts the rounds, and says whether the thread is one that the program is known to have made; setting it again asks for
+ * another round. */
 static void thread_ending(void *value)
 {
     uintptr_t round = (uintptr_t)value;
-    if (round < LAST_ROUND && pthread_setspecific(life.key, (void *)(round + 1)) == 0)
+    if (round % COUNTED < LAST_ROUND && pthread_setspecific(life.key, (void *)(round + 1)) == 0)
         return;
     hk_cache_end();
+    if (hk_options.background == HK_BACKGROUND_ON)
+        hk_wake_rouse(); /* it may have been the last */
+    if (round >= COUNTED)
+        hk_threads_one_less();
+}
+
+bool hk_life_mark_thread(void)
+{
+    return hk_load_acquire(life.xwatching) && life.has_key && pthread_setspecific(life.key, (void *)(uintptr_t)(COUNTED + 1)) == 0;
 }
 
 /* What the C library allocates in here is served: the calling thread has its cache already. */
@@ -204,7 +219,7 @@ struct hk_cache *hk_life_cache(void)
     if (hk_cache_ended() || !hk_cache_begin())
         return NULL;
     watch_forks_and_threads();
-    if (life.has_key)
+    if (life.has_key && pthread_getspecific(life.key) == NULL)
         pthread_setspecific(life.key, (void *)1);
     return hk_cache_self();
 }

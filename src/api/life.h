@@ -15,4 +15,7 @@ bool hk_life_started(void);
 /* The calling thread's cache, begun if need be; NULL if it ended, or memory is refused. */
 struct hk_cache *hk_life_cache(void);
 
+/* The calling thread is one that is counted (threads.h); false if that cannot be. */
+bool hk_life_mark_thread(void);
+
 #endif

@@ -19,6 +19,7 @@
 #include "tiers/bigcache.h"
 #include "tiers/blocks.h"
 #include "tiers/giveback.h"
+#include "tiers/wake.h"
 
 #define LARGEST_SMALL_ALIGN HK_UNIT
 /* Whose code called malloc or its kin; in the function that has the name, and in what it ends with. */
@@ -146,14 +147,14 @@ static HK_COLD void *alloc_then_begin(size_t size, void *caller)
 {
     bool zeroed;
     void *block = alloc(size, HK_FINE_STEP, &zeroed, caller);
-    hk_background_begin(caller);
+    hk_background_begin_in_malloc(caller);
     return block;
 }
 
 static HK_NOINLINE void *malloc_missed(size_t size, void *caller)
 {
     bool zeroed;
-    if (HK_UNLIKELY(hk_options.background != 0))
+    if (HK_UNLIKELY(hk_load(hk_wake_wished)))
         return alloc_then_begin(size, caller);
     return alloc(size, HK_FINE_STEP, &zeroed, caller);
 }
@@ -161,7 +162,7 @@ static HK_NOINLINE void *malloc_missed(size_t size, void *caller)
 /* Most misses by far: an empty bin of a thread that has its cache, where no call is to be seen. NULL for all others. */
 HK_INLINE void *refilled(size_t size)
 {
-    bool plain = HK_LOAD_SETTLED(hk_window.covered) != 0 && hk_options.background == 0;
+    bool plain = HK_LOAD_SETTLED(hk_window.covered) != 0 && !hk_load(hk_wake_wished);
     HK_READ_NO_EARLIER();
     if (HK_UNLIKELY(!plain) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
         return NULL;

@@ -458,6 +458,7 @@ HK_COLD void hk_cache_free_foreign(enum hk_call call, void *block)
 void hk_cache_free_big(struct hk_cache *cache, void *block)
 {
     hk_big_free(block);
+    hk_giveback_stir();
     if (cache != NULL)
         tick(cache, SLOW_CALL);
 }
@@ -534,6 +535,7 @@ static void end(struct hk_cache *cache)
     hk_outbox_drop(&cache->front.outbox);
     hk_giveback_look(&cache->pulse);
     hk_giveback_tick(&cache->pulse);
+    hk_giveback_stir();
     HK_COUNT(threads_ended, 1);
     hk_lifeline_drop(&cache->lifeline);
     hk_pool_give(cache);

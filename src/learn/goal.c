@@ -175,7 +175,7 @@ bool hk_goal_begin(void)
 
 static bool may_read(void)
 {
-    return asked_for.asked == ASKED_BYTES || asked_for.asked == ASKED_PERCENT || (hk_options.background != 0 && asked_for.asked != ASKED_NONE);
+    return asked_for.asked == ASKED_BYTES || asked_for.asked == ASKED_PERCENT || (hk_options.background == HK_BACKGROUND_ON && asked_for.asked != ASKED_NONE);
 }
 
 /* Pages of files are not counted: the system takes them back when it wants to. */

@@ -62,6 +62,8 @@ struct hk_os {
     /* True once thread-local storage can be reached. */
     bool (*has_thread_pointer)(void);
     void (*futex_wait)(_Atomic uint32_t *word, uint32_t expected);
+    /* The same, for so long at most. */
+    void (*futex_wait_for)(_Atomic uint32_t *word, uint32_t expected, uint64_t ms);
     void (*futex_wake)(_Atomic uint32_t *word, int count);
     /* Writes all, or stops at the first error. */
     void (*write)(int fd, const void *bytes, size_t size);

@@ -169,16 +169,28 @@ static uint64_t linux_clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+static void wait_for(_Atomic uint32_t *word, uint32_t expected, struct timespec time)
+{
+    KEEPING_ERRNO((void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &time, NULL, 0));
+}
+
 /* A futex that nobody wakes: a sleep by a call that the sandboxes of threaded programs allow. */
 static void sleep_for(struct timespec time)
 {
     static _Atomic uint32_t nobody_wakes;
-    KEEPING_ERRNO((void)syscall(SYS_futex, &nobody_wakes, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0));
+    wait_for(&nobody_wakes, 0, time);
 }
 
 static void linux_pause(void) { sleep_for((struct timespec){0, 50000}); }
 
-static void linux_rest(uint64_t ms) { sleep_for((struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000}); }
+static struct timespec ms_as_time(uint64_t ms) { return (struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000}; }
+
+static void linux_rest(uint64_t ms) { sleep_for(ms_as_time(ms)); }
+
+static void linux_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint64_t ms)
+{
+    wait_for(word, expected, ms_as_time(ms));
+}
 
 static bool linux_in_loader(const void *code)
 {
@@ -440,6 +452,7 @@ struct hk_os hk_os = {
     .has_libc = linux_has_libc,
     .has_thread_pointer = linux_has_thread_pointer,
     .futex_wait = linux_futex_wait,
+    .futex_wait_for = linux_futex_wait_for,
     .futex_wake = linux_futex_wake,
     .write = linux_write,
     .create = linux_create,

@@ -5,6 +5,7 @@
 #include <linux/userfaultfd.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -59,6 +60,15 @@ int hk_passed_ioctl(int fd, unsigned long request, void *argument)
     ioctl_call *next = next_ioctl();
     return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
 }
+
+int hk_passed_prctl(int option, const unsigned long arguments[4])
+{
+    return (int)syscall(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]);
+}
+
+int hk_passed_unshare(int flags) { return (int)syscall(SYS_unshare, flags); }
+
+bool hk_prctl_shuts_in(int option) { return option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP; }
 
 /* Huge pages change how fast memory is, not what it does, and programs ask for them at each block of theirs, NumPy for one: to
  * give such blocks back would cost them their warm pages. */

@@ -21,9 +21,10 @@ struct hk_options {
 
 extern struct hk_options hk_options;
 
-/* The words of the options learn, site_rules and deepbind. */
+/* The words of the options learn, site_rules, background and deepbind. */
 enum { HK_LEARN_OFF, HK_LEARN_ON, HK_LEARN_FROZEN, HK_LEARN_CANARY };
 enum { HK_SITE_RULES_OFF, HK_SITE_RULES_ON, HK_SITE_RULES_WATCH };
+enum { HK_BACKGROUND_OFF, HK_BACKGROUND_ON, HK_BACKGROUND_AUTO };
 enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
 
 void hk_options_read(void);

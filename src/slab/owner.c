@@ -10,6 +10,10 @@
 
 _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
+bool hk_shelves_shared;
+
+void hk_shelves_share(void) { hk_shelves_shared = true; }
+
 /* Owners that most programs never have more of: no page of the tables is touched for them. */
 enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = 1024 };
 
@@ -276,7 +280,7 @@ static void close_all_but(const struct hk_owner *survivor)
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         struct hk_owner *owner = hk_owner_by_id(id);
         hk_store(owner->drain_lock.xstate, 0);
-        if (hk_options.background == 0)
+        if (!hk_shelves_shared)
             continue;
         hk_store(owner->shelves_lock.xstate, 0);
         owner->open = owner == survivor;

@@ -63,15 +63,19 @@ extern _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
 /* Gives a zeroed owner its number, for good; false if there is none left. */
 bool hk_owner_register(struct hk_owner *owner);
-/* Nobody but the owner looks at its shelves, as long as there is no background thread: then it takes no lock. */
+/* May others come to the shelves of owners? As long as not, owners take no lock. Set by the only thread that there is, for good: none
+ * is then at its shelves. */
+extern bool hk_shelves_shared;
+void hk_shelves_share(void);
+
 HK_INLINE void hk_shelves_hold(struct hk_owner *owner)
 {
-    if (HK_UNLIKELY(hk_options.background != 0))
+    if (HK_UNLIKELY(hk_shelves_shared))
         hk_lock(&owner->shelves_lock);
 }
 HK_INLINE void hk_shelves_leave(struct hk_owner *owner)
 {
-    if (HK_UNLIKELY(hk_options.background != 0))
+    if (HK_UNLIKELY(hk_shelves_shared))
         hk_unlock(&owner->shelves_lock);
 }
 

@@ -104,7 +104,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
 /* Most calls by far are made where there is no background thread: that is asked once, not twice. */
 unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
-    if (HK_LIKELY(hk_options.background == 0))
+    if (HK_LIKELY(!hk_shelves_shared))
         return take_blocks(owner, class, end, want);
     hk_shelves_hold(owner);
     unsigned got = take_blocks(owner, class, end, want);
@@ -152,7 +152,7 @@ static HK_NOINLINE unsigned give_blocks(struct hk_owner *owner, void *const *blo
 
 unsigned hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n)
 {
-    if (HK_LIKELY(hk_options.background == 0))
+    if (HK_LIKELY(!hk_shelves_shared))
         return give_blocks(owner, blocks, n);
     hk_shelves_hold(owner);
     unsigned given = give_blocks(owner, blocks, n);
@@ -186,7 +186,7 @@ unsigned hk_blocks_collect(struct hk_owner *owner, struct hk_slab *slab)
 /* Whoever comes again at once lets the owner in. */
 static void leave_in_turn(struct hk_owner *owner)
 {
-    if (hk_options.background != 0)
+    if (hk_shelves_shared)
         hk_unlock_in_turn(&owner->shelves_lock);
 }
 
@@ -274,7 +274,7 @@ static bool sweep_held(struct hk_owner *owner, struct hk_sweep *sweep)
 /* Where others may come to the shelves, they are let in after each call. */
 bool hk_blocks_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
 {
-    if (hk_options.background == 0)
+    if (!hk_shelves_shared)
         return sweep_held(owner, sweep);
     bool over = false;
     while (!over && sweep->effort > 0) {

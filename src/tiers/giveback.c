@@ -11,6 +11,7 @@
 #include "span/runs.h"
 #include "tiers/bigcache.h"
 #include "tiers/blocks.h"
+#include "tiers/wake.h"
 
 enum {
     TICK_MS = 150,
@@ -41,6 +42,13 @@ static _Atomic size_t xmost_warm, xmost_mapped;
 static _Atomic size_t xswept_before;
 static _Atomic uint64_t xswept_for_ceiling;
 static _Atomic uint64_t xpaid_up; /* the time, ms, up to which paying has used its share */
+
+size_t hk_giveback_mapped(void)
+{
+    struct hk_runs_totals units;
+    hk_runs_total(&units);
+    return units.mapped + hk_big_mapped();
+}
 
 /* What threads have given back from their slabs meanwhile may be missing. */
 size_t hk_giveback_warm(void)
@@ -175,6 +183,8 @@ static void hold_to_ceiling(uint64_t now, size_t excess)
 bool hk_giveback_growth(struct hk_pulse *pulse)
 {
     size_t level = hk_load(xlevel), warm = hk_giveback_warm(), ceiling = HK_POLICY(ceiling);
+    if (HK_UNLIKELY(hk_shelves_shared))
+        hk_wake_stir(warm);
     if (HK_UNLIKELY(warm > ceiling))
         hold_to_ceiling(pulse->now, warm - ceiling);
     else if (HK_UNLIKELY(warm > level))
@@ -204,10 +214,12 @@ bool hk_giveback_tick(struct hk_pulse *pulse)
     return passed;
 }
 
-/* Where there is a background thread, it does this. */
+HK_COLD void hk_giveback_stir_slow(void) { hk_wake_stir(hk_giveback_warm()); }
+
+/* A background thread that is awake does this. */
 struct hk_sweep hk_giveback_share(const struct hk_pulse *pulse)
 {
-    return hk_options.background != 0 ? (struct hk_sweep){0} : paid_by(pulse->before, pulse->now);
+    return hk_wake_works() ? (struct hk_sweep){0} : paid_by(pulse->before, pulse->now);
 }
 
 /* Held while the background thread is at a thread's slabs: fork waits for so long. */
@@ -215,7 +227,7 @@ static struct hk_lock sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);
 
 void hk_giveback_let_sweeps_pass(void)
 {
-    if (hk_options.background == 0)
+    if (!hk_shelves_shared)
         return;
     hk_lock(&sweep_lock);
     hk_unlock(&sweep_lock);
@@ -239,16 +251,20 @@ static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *r
     return over;
 }
 
+static void sweep_one(uint32_t id, uint64_t now, struct hk_round *round)
+{
+    for (unsigned holds = 1; !sweep_some(id, holds == 1, now, round) && !hk_wake_is_leaving(); holds++)
+        if (holds % HOLDS_PER_PAUSE == 0)
+            hk_os.pause();
+}
+
 struct hk_round hk_giveback_in_background(void)
 {
     struct hk_round round = {false, false};
     uint64_t now = hk_os.clock_ms();
     pass_if_due(now);
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
-        for (unsigned holds = 1; !sweep_some(id, holds == 1, now, &round); holds++)
-            if (holds % HOLDS_PER_PAUSE == 0)
-                hk_os.pause();
-    }
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && !hk_wake_is_leaving(); id = hk_owner_next(id + 1))
+        sweep_one(id, now, &round);
     struct hk_sweep sweep = {.now = now, .touched = now, .effort = INT64_MAX};
     hk_sleepers_sweep(&sweep);
     round.waits |= sweep.waits || hk_giveback_idle() > 0;
@@ -267,11 +283,11 @@ static size_t purge_of_one(uint32_t id)
     return trim.bytes;
 }
 
-/* Of the other threads' slabs only a background thread's lock lets one speak. */
+/* Of the other threads' slabs one may speak only where shelves are shared. */
 static size_t purge_of_others(void)
 {
     size_t bytes = 0;
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); hk_options.background != 0 && id < hk_owner_end(); id = hk_owner_next(id + 1))
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); hk_shelves_shared && id < hk_owner_end(); id = hk_owner_next(id + 1))
         bytes += purge_of_one(id);
     return bytes;
 }

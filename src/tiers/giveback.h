@@ -5,6 +5,7 @@
 #ifndef HK_GIVEBACK_H
 #define HK_GIVEBACK_H
 
+#include "slab/owner.h"
 #include "slab/pages.h"
 
 /* What a caller notes of the time. */
@@ -27,6 +28,14 @@ bool hk_giveback_growth(struct hk_pulse *pulse);
 /* The caller has looked: the level comes down to what is warm now. */
 void hk_giveback_swept(const struct hk_pulse *pulse);
 
+/* Much came free at once: the background thread may be wanted. Growth asks each time by itself. */
+void hk_giveback_stir_slow(void);
+HK_INLINE void hk_giveback_stir(void)
+{
+    if (HK_UNLIKELY(hk_shelves_shared))
+        hk_giveback_stir_slow();
+}
+
 /* What a sweep over the caller's own slabs may do at this tick: the time that went by pays for it. */
 struct hk_sweep hk_giveback_share(const struct hk_pulse *pulse);
 
@@ -37,6 +46,8 @@ struct hk_round {
 };
 struct hk_round hk_giveback_in_background(void);
 
+/* Bytes of all units and big blocks. */
+size_t hk_giveback_mapped(void);
 /* Bytes that may be resident; and of these, what is free: whole units, and cached big blocks. */
 size_t hk_giveback_warm(void);
 size_t hk_giveback_idle(void);

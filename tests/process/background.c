@@ -5,10 +5,9 @@
  *   vfork   a vfork child does not begin one
  *   last    it does not keep a process alive whose other threads have all ended */
 #include "support/check.h"
+#include "support/tasks.h"
 #include "support/watchdog.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,55 +18,6 @@
 #include <unistd.h>
 
 enum { FORKS = 1000, BLOCK = 100, WORTH = 16 << 20, BAD_CHILD = 3 };
-
-struct task {
-    unsigned      threads, ours; /* ours: called "hakmem" */
-    unsigned long blocked;       /* signals, of ours */
-};
-
-static void read_task(const char *number, struct task *task)
-{
-    char path[64], line[128], name[32] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%.16s/status", number);
-    FILE *file = fopen(path, "r");
-    while (file && fgets(line, sizeof line, file)) {
-        sscanf(line, "Name: %31s", name);
-        if (strcmp(name, "hakmem") == 0) {
-            sscanf(line, "SigBlk: %lx", &task->blocked);
-        }
-    }
-    if (file) {
-        fclose(file);
-    }
-    task->threads++;
-    task->ours += strcmp(name, "hakmem") == 0;
-}
-
-static struct task tasks(void)
-{
-    struct task found = {0};
-    DIR        *folder = opendir("/proc/self/task");
-    for (struct dirent *entry; folder && (entry = readdir(folder));) {
-        if (entry->d_name[0] != '.') {
-            read_task(entry->d_name, &found);
-        }
-    }
-    closedir(folder);
-    return found;
-}
-
-/* Without a call of malloc, which might begin one. */
-static unsigned threads_now(void)
-{
-    char        text[4096];
-    int         fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    ssize_t     got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    const char *line;
-    close(fd);
-    text[got > 0 ? got : 0] = 0;
-    line = strstr(text, "Threads:");
-    return line ? (unsigned)strtoul(line + 8, NULL, 10) : 0;
-}
 
 static void *grow(size_t bytes)
 {
@@ -88,25 +38,13 @@ static void drop(void *list)
     }
 }
 
-/* Its name comes a moment after the thread. */
-static bool has_one(void)
-{
-    for (;;) {
-        struct task found = tasks();
-        if (found.threads == 1 || found.ours > 0) {
-            return found.ours == 1;
-        }
-        usleep(1000);
-    }
-}
-
 static void test_thread(void)
 {
     drop(grow(1 << 20));
-    CHECK(threads_now() == 1, "%u threads for a small heap", threads_now());
+    CHECK(tasks_count() == 1, "%u threads for a small heap", tasks_count());
     void *list = grow(WORTH);
-    CHECK(has_one(), "%u threads", tasks().threads);
-    struct task found = tasks();
+    CHECK(tasks_has_ours(1), "%u threads", tasks_of(0).threads);
+    struct tasks found = tasks_of(0);
     CHECK(found.threads == 2 && found.ours == 1, "%u threads, %u ours", found.threads, found.ours);
     for (int number = 1; number <= 64; number++) {
         bool blocked = found.blocked >> (number - 1) & 1;
@@ -122,10 +60,10 @@ static void test_thread(void)
 _Noreturn static void child(unsigned number)
 {
     watchdog_start(30, "a child");
-    bool good = threads_now() == 1;
+    bool good = tasks_count() == 1;
     if (number % 50 == 0) {
         void *list = grow(4 * BLOCK * 64);
-        good = good && has_one();
+        good = good && tasks_has_ours(1);
         drop(list);
     }
     _exit(good ? 0 : BAD_CHILD);
@@ -145,7 +83,7 @@ static void test_forks(void)
 {
     pthread_t thread;
     drop(grow(WORTH));
-    CHECK(has_one() || tasks().ours == 1, "no thread to begin with");
+    CHECK(tasks_has_ours(1) || tasks_of(0).ours == 1, "no thread to begin with");
     CHECK(pthread_create(&thread, NULL, churn, NULL) == 0, "thread");
     for (unsigned n = 0; n < FORKS; n++) {
         watchdog_start(60, "a fork");
@@ -158,7 +96,7 @@ static void test_forks(void)
     }
     atomic_store(&x_stop, true);
     pthread_join(thread, NULL);
-    CHECK(tasks().ours == 1, "%u threads are ours at the end", tasks().ours);
+    CHECK(tasks_of(0).ours == 1, "%u threads are ours at the end", tasks_of(0).ours);
 }
 
 static void test_vfork(void)
@@ -168,14 +106,14 @@ static void test_vfork(void)
     pid_t pid = vfork();
     if (pid == 0) {
         list = grow(WORTH);
-        threads = threads_now();
+        threads = tasks_count();
         _exit(0);
     }
     int status = -1;
     CHECK(waitpid(pid, &status, 0) == pid && status == 0, "wait status 0x%x", (unsigned)status);
     CHECK(threads == 1, "%u threads in the vfork child", threads);
     list = (drop(list), grow(WORTH));
-    CHECK(has_one(), "none in the parent");
+    CHECK(tasks_has_ours(1), "none in the parent");
     drop(list);
 }
 
@@ -183,7 +121,7 @@ static void test_vfork(void)
 static void test_last(void)
 {
     drop(grow(WORTH));
-    CHECK(has_one(), "no thread");
+    CHECK(tasks_has_ours(1), "no thread");
     if (check_report("background") == 0) {
         pthread_exit(NULL);
     }

@@ -1,20 +1,23 @@
-/* Usage: test_spike MiB trim|calls|idle
+/* Usage: test_spike MiB trim|calls|idle|beside
  * What a spike leaves behind (M5): so many MiB are built of blocks of many sizes, 95 % of them freed at random, small ones by the
  * 16 KiB.  Then resident memory has to fall to 1.3 times what is live:
  *   trim   after malloc_trim
  *   calls  within a million further operations, after a rest
- *   idle   while the program does nothing at all */
+ *   idle   while the program does nothing at all
+ *   beside the same, where another thread of the program's does nothing either */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/rng.h"
 #include "support/watchdog.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { STRETCH = 16384, FREED_PERCENT = 95, FURTHER_CALLS = 1000000, SLOTS = 256, STEP_MS = 10, PATIENCE_MS = 30000 };
 
@@ -76,6 +79,12 @@ static void sleep_ms(long ms)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
+static void *do_nothing(void *unused)
+{
+    pause();
+    return unused;
+}
+
 static long rest(void)
 {
     long ms = 0;
@@ -109,6 +118,10 @@ int main(int argc, char **argv)
     CHECK(blocks != NULL, "no memory for the test itself");
     printf("spike of %zu MiB, %s\n", bytes >> 20, how);
     fflush(stdout);
+    pthread_t other;
+    if (strcmp(how, "beside") == 0) {
+        CHECK(pthread_create(&other, NULL, do_nothing, NULL) == 0, "thread");
+    }
     base_kib = procinfo_rss_kib();
     build(bytes);
     size_t peak = heap_kib();

@@ -328,7 +328,7 @@ UNIT_TEST(one_call_a_hold)
     const size_t expected = (size_t)MANY * RANGES;
     unit_start();
     SET_KNOB(huge_pages_from, 0);
-    hk_options.background = 1;
+    hk_shelves_share();
     leave_ranges(NULL);
     fake_os_refuse(NULL);
     assert_int_equal(hk_giveback_all(), expected * HK_PAGE);
@@ -344,7 +344,7 @@ UNIT_TEST(one_call_a_hold_in_background)
     const size_t expected = (size_t)MANY * RANGES;
     unit_start();
     SET_KNOB(huge_pages_from, 0);
-    hk_options.background = 1;
+    hk_shelves_share();
     unit_in_thread(leave_orphans, NULL);
     leave_ranges(NULL);
     fake_os_refuse(NULL);

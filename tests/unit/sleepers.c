@@ -187,14 +187,14 @@ UNIT_TEST(swept_by_passes)
 UNIT_TEST(swept_in_the_background)
 {
     get(SIZE);
-    hk_options.background = 1;
+    hk_shelves_share();
     free_elsewhere(all);
     for (int i = 0; i < 20; i++) {
         fake_os_pass_ms(200);
         hk_giveback_in_background();
     }
     assert_true(purged() >= (COUNT - 64) * SIZE);
-    hk_options.background = 0;
+    hk_shelves_shared = false;
     expect_all_home();
 }
 

@@ -1,0 +1,132 @@
+/* Company: when the background thread is made beside the program's threads, and that it is gone before the program is alone, or shut in.
+ *
+ *   stage: none, being made, there, ending.   Threads A and B end; A may make it in a malloc, and so may the main thread, or shut the process in
+ *
+ * Code     `begin_if_wanted()`, `still_wanted()`, `make()`, `run()`, `wait_until_made()`, `hk_background_end()`, `hk_background_shut_in()` in
+ *          `api/background.c`; `hk_threads_one_less()`, `change_process()` in `api/threads.c`
+ * Shows    no thread is made, or named, behind a filter, but where the program makes one; when all others have ended, it has too, and been
+ *          joined; nobody waits for ever
+ * Not      threads that the program makes meanwhile; refusals; how it sleeps (waking.pml); that it ends by itself
+ * Threads  3
+ * Fault 1, assertion: whether it is wanted still is not asked when its place is taken
+ * Fault 2, assertion: who shuts the process in does not wait for who is making one
+ * Fault 3, assertion: it counts as made before it has its name
+ * Fault 4, assertion: the last thread to end does not wait for who is making one
+ * Fault 5, assertion: who ends it does not join it
+ * Fault 6, assertion: a thread that ends looks at the count, and then is one less */
+#include "common.pml"
+
+#define NONE 0
+#define BEING_MADE 1
+#define THERE 2
+#define ENDING 3
+
+byte stage = NONE, threads = 3, ended, out; /* ended: A and B; out: all that have run */
+bool shut_in, filter, leaving, alive;
+
+#define wanted (threads > 1 && !shut_in)
+
+inline move_on(from, to)
+{
+    atomic {
+        moved = (stage == from);
+        if
+        :: moved -> stage = to
+        :: else
+        fi
+    }
+}
+
+inline wait_until_made() { stage != BEING_MADE }
+
+proctype Background()
+{
+    bool moved;
+    assert(!filter); /* its name */
+    move_on(BEING_MADE, THERE);
+    leaving;
+    atomic { moved = false; alive = false; out++ }
+}
+
+inline begin_in_malloc()
+{
+    if
+    :: wanted -> move_on(NONE, BEING_MADE)
+    :: else -> moved = false
+    fi;
+    if
+#if FAULT == 1
+    :: moved ->
+#else
+    :: moved && !wanted -> move_on(BEING_MADE, NONE)
+    :: moved && wanted ->
+#endif
+       atomic { assert(!filter); alive = true; run Background() };
+#if FAULT == 3
+       move_on(BEING_MADE, THERE)
+#else
+       wait_until_made()
+#endif
+    :: !moved
+    fi
+}
+
+inline end()
+{
+#if FAULT != 4
+    wait_until_made();
+#endif
+    move_on(THERE, ENDING);
+    if
+    :: moved ->
+       leaving = true;
+#if FAULT != 5
+       !alive;
+#endif
+       move_on(ENDING, NONE)
+    :: else
+    fi
+}
+
+inline one_less()
+{
+#if FAULT == 6
+    last = (threads == 2);
+    threads--;
+#else
+    atomic { last = (threads == 2); threads-- };
+#endif
+    if
+    :: last -> end()
+    :: else
+    fi
+}
+
+proctype Thread(bool allocates)
+{
+    bool moved, last;
+    if
+    :: allocates -> begin_in_malloc()
+    :: else
+    fi;
+    one_less();
+    atomic { moved = false; last = false; ended++; out++ }
+}
+
+/* The main thread: it may allocate, or shut the process in; then it joins the others. */
+active proctype Main()
+{
+    bool moved;
+    atomic { run Thread(true); run Thread(false) };
+    if
+    :: begin_in_malloc()
+    :: shut_in = true;
+#if FAULT != 2
+       wait_until_made();
+#endif
+       filter = true
+    :: true
+    fi;
+    ended == 2;
+    assert(!alive)
+}

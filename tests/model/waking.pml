@@ -1,0 +1,154 @@
+/* Waking: the background thread goes to sleep, for good, while other threads free memory and wake it.
+ *
+ *   state: awake, drowsy (a round is under way), asleep, leaving
+ *
+ * Code     `hk_wake_stir()`, `hk_wake_rouse()`, `hk_wake_leave()`, `hk_wake_before_round()`, `hk_wake_sleep()` in `tiers/wake.c`;
+ *          `hk_giveback_growth()`, `hk_giveback_in_background()` in `tiers/giveback.c`; `work()` in `api/background.c`
+ * Shows    while it sleeps nothing lies idle that came free before or has stirred it since; who tells it to leave is heard
+ * Not      heaps that are not worth it; rests between two rounds, which end by themselves; what a round does (sweep.pml); the
+ *          fifteen slow frees at most that stir nothing
+ * Threads  3
+ * Fault 1, end: it falls asleep whatever has happened meanwhile
+ * Fault 2, assertion: it is drowsy from the end of a round on, not from the beginning
+ * Fault 3, assertion: the state is read before what came free can be seen
+ * Fault 4, end: the kernel is not asked to compare before it sleeps
+ * Fault 5, end: who tells it to leave does not wake it
+ * Fault 6, end: to stir is a load, and then a store
+ * Fault 7, assertion: whether it sleeps is asked before whether it is drowsy: it may fall asleep in between */
+#define THREADS 3
+#define WORDS 2
+#include "common.pml"
+
+#define AWAKE 0
+#define DROWSY 1
+#define ASLEEP 2
+#define LEAVING 3
+#define TURNS 2
+
+byte state = AWAKE, seen[2], ended;
+bool sleeps; /* in the kernel */
+
+inline change(from, to, done)
+{
+    atomic {
+        done = (state == from);
+        if
+        :: done -> state = to
+        :: else
+        fi
+    }
+}
+
+inline rouse()
+{
+#if FAULT == 6
+    if
+    :: state == ASLEEP || state == DROWSY -> state = AWAKE; sleeps = false
+    :: else
+    fi
+#else
+#if FAULT == 7
+    change(ASLEEP, AWAKE, done);
+    if
+    :: done -> sleeps = false
+    :: else -> change(DROWSY, AWAKE, done)
+    fi
+#else
+    change(DROWSY, AWAKE, done);
+    if
+    :: done
+    :: else ->
+       change(ASLEEP, AWAKE, done);
+       if
+       :: done -> sleeps = false
+       :: else
+       fi
+    fi
+#endif
+#endif
+}
+
+/* What it has freed is in its place; then it stirs. */
+proctype Thread()
+{
+    byte turn;
+    bool done;
+    do
+    :: turn < TURNS ->
+       turn++;
+       store(_pid - 1, turn);
+#if FAULT != 3
+       release();
+#endif
+       rouse()
+    :: else -> break
+    od;
+    atomic { release(); turn = 0; done = false; ended++ }
+}
+
+inline round()
+{
+    idle = (load(0) != seen[0] || load(1) != seen[1]);
+    seen[0] = load(0);
+    seen[1] = load(1)
+}
+
+inline sleep()
+{
+#if FAULT == 1
+    state = ASLEEP;
+#else
+    change(DROWSY, ASLEEP, done);
+#endif
+    do
+    :: state == ASLEEP ->
+#if FAULT == 4
+       sleeps = true;
+#else
+       atomic {
+           if
+           :: state == ASLEEP -> sleeps = true
+           :: else
+           fi
+       };
+#endif
+       !sleeps
+    :: else -> break
+    od
+}
+
+proctype Background()
+{
+    bool idle, done;
+    do
+    :: state != LEAVING ->
+#if FAULT != 2
+       change(AWAKE, DROWSY, done);
+#endif
+       round();
+       if
+       :: idle
+       :: else ->
+#if FAULT == 2
+          change(AWAKE, DROWSY, done);
+#endif
+          sleep()
+       fi
+    :: else -> break
+    od;
+    atomic { idle = false; done = false; ended++ }
+}
+
+init
+{
+    atomic { run Thread(); run Thread(); run Background(); run Memory() };
+    if
+    :: ended == 2; sleeps; assert(seen[0] == TURNS && seen[1] == TURNS)
+    :: true /* whatever the others do */
+    fi;
+    state = LEAVING;
+#if FAULT != 5
+    sleeps = false;
+#endif
+    ended == 3
+}

@@ -1,0 +1,270 @@
+/* Usage: test_beside one|small|beside|idle|forks|limit|users|exec
+ * The thread that gives memory back while the program does nothing, as HAKMEM comes: beside threads of the program's own.
+ *   one     a program of one thread has none, whatever it holds
+ *   small   nor has one with threads and a small heap
+ *   beside  with threads and a heap that is worth it there is one; when the program's last other thread has been joined, it is gone
+ *   idle    what was freed goes back while all sleep; then it sleeps too, for good
+ *   forks   a child has none until it makes threads itself
+ *   limit   it gives way to a thread of the program's that would be refused, and nothing is said where it is refused itself
+ *   users   all threads change their user with the program's
+ *   exec    the process is another program's afterwards, with one thread */
+#include "support/check.h"
+#include "support/procinfo.h"
+#include "support/tasks.h"
+#include "support/watchdog.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BLOCK = 1000, SMALL = 4 << 20, WORTH = 96 << 20, THREADS = 3, ROUNDS = 20, NOBODY = 65534, FEW = 40 };
+
+static void *grow(size_t bytes)
+{
+    void **last = NULL;
+    for (size_t i = 0; i < bytes; i += BLOCK) {
+        void **block = malloc(BLOCK);
+        memset(block, 1, BLOCK);
+        *block = last;
+        last = block;
+    }
+    return last;
+}
+
+static void drop(void *list)
+{
+    for (void **block = list, **next; block; block = next) {
+        next = *block;
+        free(block);
+    }
+}
+
+static pthread_barrier_t begun, over;
+
+static void *wait_for_end(void *unused)
+{
+    free(malloc(BLOCK));
+    pthread_barrier_wait(&begun);
+    pthread_barrier_wait(&over);
+    return unused;
+}
+
+static pthread_t thread[THREADS];
+
+static void begin_threads(void)
+{
+    pthread_barrier_init(&begun, NULL, THREADS + 1);
+    pthread_barrier_init(&over, NULL, THREADS + 1);
+    for (int t = 0; t < THREADS; t++) {
+        CHECK(pthread_create(&thread[t], NULL, wait_for_end, NULL) == 0, "thread %d", t);
+    }
+    pthread_barrier_wait(&begun);
+}
+
+static void end_threads(void)
+{
+    pthread_barrier_wait(&over);
+    for (int t = 0; t < THREADS; t++) {
+        pthread_join(thread[t], NULL);
+    }
+}
+
+static void test_one(void)
+{
+    void *list = grow(WORTH);
+    CHECK(tasks_count() == 1, "%u threads", tasks_count());
+    drop(list);
+    sleep(1);
+    CHECK(tasks_count() == 1, "%u threads", tasks_count());
+}
+
+static void test_small(void)
+{
+    begin_threads();
+    drop(grow(SMALL));
+    CHECK(tasks_count() == THREADS + 1, "%u threads", tasks_count());
+    end_threads();
+    CHECK(tasks_count() == 1, "%u threads", tasks_count());
+}
+
+/* What is freed is joined, too, by the kernel: a moment after pthread_join. */
+static bool alone(void)
+{
+    for (int i = 0; i < 100 && tasks_count() > 1; i++) {
+        usleep(1000);
+    }
+    return tasks_count() == 1;
+}
+
+static void check_deaf(unsigned long blocked)
+{
+    for (int number = 1; number <= 64; number++) {
+        bool never = number == SIGKILL || number == SIGSTOP || number == 32 || number == 33;
+        CHECK(blocked >> (number - 1) & 1 || never, "signal %d is not blocked in it", number);
+    }
+}
+
+static void test_beside(void)
+{
+    for (int round = 0; round < ROUNDS; round++) {
+        void *early = round % 2 ? grow(WORTH) : NULL;
+        begin_threads();
+        void *late = early ? NULL : grow(WORTH);
+        CHECK(tasks_has_ours(THREADS + 1), "round %d: %u threads", round, tasks_count());
+        check_deaf(tasks_of(0).blocked);
+        end_threads();
+        CHECK(alone(), "round %d: %u threads at the end", round, tasks_count());
+        drop(early);
+        drop(late);
+        usleep(100000); /* it is not made more often than that */
+    }
+}
+
+static unsigned long switches_in(unsigned seconds)
+{
+    unsigned long before = tasks_of(0).switches;
+    sleep(seconds);
+    return tasks_of(0).switches - before;
+}
+
+static void test_idle(void)
+{
+    begin_threads();
+    size_t base = procinfo_rss_kib();
+    void  *list = grow(WORTH);
+    CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
+    drop(list);
+    bool given = false, asleep = false;
+    for (int i = 0; i < 30 && !asleep; i++) {
+        asleep = switches_in(1) == 0;
+        given = procinfo_rss_kib() < base + (WORTH >> 10) / 4;
+    }
+    CHECK(given, "%zu KiB, %zu at the beginning", procinfo_rss_kib(), base);
+    CHECK(asleep && switches_in(2) == 0, "it does not sleep");
+    list = grow(WORTH);
+    drop(list);
+    CHECK(switches_in(2) > 0, "it does not wake");
+    end_threads();
+}
+
+_Noreturn static void child(void)
+{
+    watchdog_start(30, "a child");
+    CHECK(tasks_count() == 1, "a child begins with %u threads", tasks_count());
+    void *list = grow(WORTH);
+    CHECK(tasks_count() == 1, "a child of one thread has %u", tasks_count());
+    begin_threads();
+    drop(grow(WORTH));
+    CHECK(tasks_has_ours(THREADS + 1), "a child with threads has %u", tasks_count());
+    end_threads();
+    CHECK(alone(), "%u threads at a child's end", tasks_count());
+    drop(list);
+    _exit(check_failures() != 0);
+}
+
+static void test_forks(void)
+{
+    void *list = grow(WORTH);
+    begin_threads();
+    CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
+    for (int round = 0; round < ROUNDS; round++) {
+        int   status = -1;
+        pid_t pid = fork();
+        if (pid == 0) {
+            child();
+        }
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0, "child %d: 0x%x", round, (unsigned)status);
+    }
+    end_threads();
+    drop(list);
+}
+
+static void *sleep_on(void *unused)
+{
+    pause();
+    return unused;
+}
+
+/* As a user of no other process, who may have so many threads. */
+static void be_limited(unsigned most)
+{
+    struct rlimit few = {most, most};
+    CHECK(setrlimit(RLIMIT_NPROC, &few) == 0 && setuid(NOBODY) == 0, "errno %d", errno);
+}
+
+static unsigned threads_to_be_had(void)
+{
+    pthread_t last;
+    unsigned  made = 0;
+    while (made < FEW && pthread_create(&last, NULL, sleep_on, NULL) == 0) {
+        made++;
+    }
+    return made;
+}
+
+static void test_limit(void)
+{
+    if (getuid() != 0) {
+        exit(77);
+    }
+    static void *volatile list;
+    list = grow(WORTH);
+    be_limited(FEW / 2);
+    unsigned made = threads_to_be_had();
+    CHECK(made == FEW / 2 - 1, "%u threads of %d", made, FEW / 2);
+    CHECK(tasks_of(0).ours == 0, "it has not given way");
+    drop(list);
+    list = grow(WORTH);
+    CHECK(tasks_count() == FEW / 2, "%u threads", tasks_count());
+}
+
+static void test_users(void)
+{
+    if (getuid() != 0) {
+        exit(77);
+    }
+    void *list = grow(WORTH);
+    begin_threads();
+    CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
+    CHECK(setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0, "errno %d", errno);
+    CHECK(geteuid() == NOBODY, "user %u", geteuid());
+    drop(list);
+    drop(grow(WORTH));
+    end_threads();
+}
+
+static void test_exec(const char *self)
+{
+    drop(grow(WORTH));
+    begin_threads();
+    CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
+    if (check_failures() == 0) {
+        execl(self, self, "one", NULL);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*test)(void);
+    } tests[] = {{"one", test_one},     {"small", test_small}, {"beside", test_beside}, {"idle", test_idle},
+                 {"forks", test_forks}, {"limit", test_limit}, {"users", test_users}};
+    const char *part = argc > 1 ? argv[1] : "beside";
+    watchdog_start(100, part);
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        if (strcmp(part, tests[i].name) == 0) {
+            tests[i].test();
+        }
+    }
+    if (strcmp(part, "exec") == 0) {
+        test_exec(argv[0]);
+    }
+    return check_report(part);
+}

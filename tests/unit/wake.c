@@ -1,0 +1,178 @@
+/* Wake: what the background thread's state becomes of what happens, and that none of it is lost between a round and its sleep. */
+#include "unit/unit.h"
+
+#include <pthread.h>
+
+#include "os/os.h"
+#include "policy/options.h"
+#include "tiers/wake.h"
+
+#define WORTH (32 * HK_MIB)
+
+static void expect(enum hk_wakefulness state) { assert_int_equal(hk_load(hk_wake_state), state); }
+
+static unsigned wakes;
+static void count_wake(_Atomic uint32_t *word, int count)
+{
+    assert_ptr_equal(word, &hk_wake_state);
+    assert_int_equal(count, 1);
+    wakes++;
+}
+
+UNIT_TEST(wished)
+{
+    hk_wake_stir(WORTH - 1);
+    assert_false(hk_load(hk_wake_wished));
+    hk_wake_stir(WORTH);
+    assert_true(hk_load(hk_wake_wished));
+    hk_wake_begin();
+    assert_false(hk_load(hk_wake_wished));
+    hk_wake_stir(WORTH);
+    assert_false(hk_load(hk_wake_wished));
+    hk_wake_end();
+    hk_options.background = HK_BACKGROUND_ON;
+    hk_wake_stir(8 * HK_MIB - 1);
+    assert_false(hk_load(hk_wake_wished));
+    hk_wake_stir(8 * HK_MIB);
+    assert_true(hk_load(hk_wake_wished));
+}
+
+UNIT_TEST(works)
+{
+    assert_false(hk_wake_works());
+    hk_wake_begin();
+    assert_true(hk_wake_works());
+    assert_true(hk_wake_before_round());
+    assert_true(hk_wake_works());
+    hk_wake_leave();
+    assert_false(hk_wake_works());
+    hk_wake_end();
+    expect(HK_WAKE_ABSENT);
+}
+
+/* What stirs in a round is a word, no call: it looks again before it sleeps. */
+UNIT_TEST(stirred_in_a_round)
+{
+    hk_os.futex_wake = count_wake;
+    hk_wake_begin();
+    assert_true(hk_wake_before_round());
+    expect(HK_WAKE_DROWSY);
+    assert_false(hk_wake_before_round());
+    hk_wake_stir(WORTH - 1);
+    expect(HK_WAKE_DROWSY);
+    hk_wake_stir(WORTH);
+    expect(HK_WAKE_AWAKE);
+    hk_wake_sleep();
+    expect(HK_WAKE_AWAKE);
+    assert_true(hk_wake_before_round());
+    assert_int_equal(wakes, 0);
+}
+
+static void stir_it(_Atomic uint32_t *word, uint32_t expected)
+{
+    assert_ptr_equal(word, &hk_wake_state);
+    assert_int_equal(expected, HK_WAKE_ASLEEP);
+    expect(HK_WAKE_ASLEEP);
+    assert_false(hk_wake_works());
+    hk_wake_stir(WORTH - 1);
+    expect(HK_WAKE_ASLEEP);
+    hk_wake_stir(WORTH);
+    hk_wake_stir(WORTH);
+}
+
+UNIT_TEST(stirred_asleep)
+{
+    hk_os.futex_wake = count_wake;
+    hk_os.futex_wait = stir_it;
+    hk_wake_begin();
+    hk_wake_before_round();
+    hk_wake_sleep();
+    expect(HK_WAKE_AWAKE);
+    assert_int_equal(wakes, 1);
+}
+
+static unsigned waits;
+static void wake_for_nothing(_Atomic uint32_t *word, uint32_t expected)
+{
+    (void)word;
+    (void)expected;
+    if (++waits == 3)
+        hk_wake_rouse();
+}
+
+UNIT_TEST(woken_for_nothing)
+{
+    hk_os.futex_wait = wake_for_nothing;
+    hk_wake_begin();
+    hk_wake_before_round();
+    hk_wake_sleep();
+    assert_int_equal(waits, 3);
+}
+
+static void leave_while(_Atomic uint32_t *word, uint32_t expected, uint64_t ms)
+{
+    assert_int_equal(hk_load(*word), expected);
+    assert_in_range(ms, 1, 1000);
+    if (++waits == 2)
+        hk_wake_leave();
+    else
+        hk_wake_stir(WORTH);
+    fake_os_pass_ms(100);
+}
+
+/* Nothing that stirs ends a rest; to leave does, and leaving is for good. */
+UNIT_TEST(rests)
+{
+    unit_start();
+    hk_os.futex_wait_for = leave_while;
+    hk_wake_begin();
+    hk_wake_before_round();
+    hk_wake_rest(1000);
+    assert_int_equal(waits, 2);
+    assert_true(hk_wake_is_leaving());
+    hk_wake_stir(WORTH);
+    hk_wake_rouse();
+    hk_wake_before_round();
+    hk_wake_sleep();
+    hk_wake_rest(1000);
+    expect(HK_WAKE_LEAVING);
+    assert_int_equal(waits, 2);
+}
+
+/* A mailbox for a heap: each letter stirs, and is found though the thread sleeps whenever it finds none. */
+enum { LETTERS = 20000 };
+static _Atomic unsigned xletters;
+static unsigned found;
+
+static void *look_and_sleep(void *unused)
+{
+    while (found < LETTERS && !hk_wake_is_leaving()) {
+        (void)hk_wake_before_round();
+        unsigned letters = atomic_exchange(&xletters, 0);
+        found += letters;
+        if (letters == 0)
+            hk_wake_sleep();
+    }
+    return unused;
+}
+
+UNIT_TEST(nothing_is_lost)
+{
+    pthread_t thread;
+    hk_wake_begin();
+    assert_int_equal(pthread_create(&thread, NULL, look_and_sleep, NULL), 0);
+    for (unsigned i = 0; i < LETTERS; i++) {
+        atomic_fetch_add(&xletters, 1);
+        hk_wake_stir(WORTH);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(found, LETTERS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(wished),         cmocka_unit_test(works), cmocka_unit_test(stirred_in_a_round),
+                                       cmocka_unit_test(stirred_asleep), cmocka_unit_test(woken_for_nothing),
+                                       cmocka_unit_test(rests),          cmocka_unit_test(nothing_is_lost)};
+    return cmocka_run_group_tests_name("wake", tests, NULL, NULL);
+}
