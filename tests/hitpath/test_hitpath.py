@@ -142,6 +142,11 @@ class Loops(unittest.TestCase):
         for other in ({"instructions": 99_000}, {"system_calls": 19}, {"page_faults": 980}):
             self.assertEqual(self.judged(**other), (0, 1), other)
 
+    def test_faults_with_huge_pages_may_differ(self):
+        few, some, many = ({"instructions": 1, "page_faults_with_huge_pages": n} for n in (1000, 1240, 1260))
+        self.assertEqual(check_loops.judged("a program", some, few), ([], []))
+        self.assertEqual(len(check_loops.judged("a program", many, few)[0]), 1)
+
     def test_nothing_counted(self):
         self.assertEqual(self.judged(instructions=0), (1, 1))
 
@@ -166,7 +171,7 @@ class Programs(unittest.TestCase):
 
     def test_the_version_that_is_locked(self):
         for costs, code in (({"instructions": 100_900}, 0), ({"instructions": 101_100}, 1),
-                            ({"instructions": 99_000, "page_faults_with_huge_pages": 1020}, 1)):
+                            ({"instructions": 99_000, "page_faults_with_huge_pages": 1300}, 1)):
             self.assertEqual(self.answer(self.LOCKS, "lua, lua5.4 5.4.4", costs), code, costs)
 
     def test_another_version_or_none(self):
