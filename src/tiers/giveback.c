@@ -39,7 +39,10 @@ static _Atomic uint64_t xlast_pass;
 static _Atomic size_t xlevel = LEAST_LEVEL;
 static _Atomic uint32_t xrises;
 static _Atomic size_t xmost_warm, xmost_mapped;
-static _Atomic size_t xswept_before;
+/* Bytes that slabs gave back: ever, before the last sweep, and what of them was gone after it. Whether the sweep before was in vain:
+ * half of what it found came back. */
+static _Atomic size_t xswept_before, xgone_after;
+static _Atomic bool xin_vain;
 static _Atomic uint64_t xswept_for_ceiling;
 static _Atomic uint64_t xpaid_up; /* the time, ms, up to which paying has used its share */
 
@@ -132,6 +135,7 @@ static size_t paid_from_idle(uint64_t now, size_t due)
 
 static void sweep_all(uint64_t now)
 {
+    hk_store(xin_vain, hk_slabs_clean() + found_by_sweeps() / 2 < hk_load(xgone_after));
     hk_store(xswept_before, hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]));
     hk_add(xrises, 1);
     struct hk_sweep orphans = {.now = now, .touched = now, .effort = EFFORT_FOR_ORPHANS, .pays = true};
@@ -157,14 +161,16 @@ static void pay_for_growth(uint64_t now, size_t level, size_t warm)
         sweep_all(now);
 }
 
-/* What it found need not all come back before the next one. That takes its share of the time, too. */
+/* What it found need not all come back before the next one, unless what the one before found did. That takes its share of the time,
+ * too. */
 void hk_giveback_swept(const struct hk_pulse *pulse)
 {
     uint64_t now = pulse->now, paid_up = hk_max(hk_load(xpaid_up), now - hk_min(now, UNUSED_MS));
     size_t level = hk_load(xlevel), warm = hk_giveback_warm(), lower = hk_max(warm + warm / STEPS_OF_RISE, LEAST_LEVEL);
-    if (paid_up <= now && lower < level && found_by_sweeps() > warm / SWEEP_THAT_FOUND)
+    if (!hk_load(xin_vain) && paid_up <= now && lower < level && found_by_sweeps() > warm / SWEEP_THAT_FOUND)
         atomic_compare_exchange_strong_explicit(&xlevel, &level, lower, memory_order_relaxed, memory_order_relaxed);
     hk_store(xpaid_up, paid_up + found_by_sweeps() / PAID_PER_MS);
+    hk_store(xgone_after, hk_slabs_clean());
 }
 
 /* What threads hold idle in their slabs they give back when the level rises; not each time that somebody looks. */

@@ -2,6 +2,7 @@
  * what lies idle. */
 #include "unit/unit.h"
 
+#include "count/stats.h"
 #include "front/cache.h"
 #include "support/knobs.h"
 #include "span/runs.h"
@@ -242,6 +243,29 @@ UNIT_TEST(level_comes_down)
     assert_false(growth_seen(&pulse, 0));
 }
 
+/* A sweep over slabs found so much; then the program wants it again. */
+static void sweep_and_touch_again(struct hk_pulse *pulse, size_t bytes)
+{
+    struct hk_slab swept = {.bytes = bytes};
+    HK_COUNT(purged_in_slabs, bytes);
+    hk_slab_note_clean(&swept, UINT16_MAX);
+    hk_giveback_swept(pulse);
+    hk_slab_note_clean(&swept, 0);
+}
+
+/* The level follows a sweep that found much, unless what the sweep before it found came back. */
+UNIT_TEST(level_follows_sweeps)
+{
+    struct hk_pulse pulse = {0};
+    unit_start();
+    hold(2 * LEVEL_SUPERS);
+    assert_true(growth_seen(&pulse, 0));
+    sweep_and_touch_again(&pulse, 16 * HK_MIB);
+    assert_true(growth_seen(&pulse, 1000));
+    sweep_and_touch_again(&pulse, 16 * HK_MIB);
+    assert_false(growth_seen(&pulse, 1000));
+}
+
 /* So much is mapped that no round maps more; the level is what it was in the beginning. */
 static void start_with_room(void)
 {
@@ -365,6 +389,7 @@ int main(void)
                                        cmocka_unit_test(paid_by_what_is_idle),
                                        cmocka_unit_test(level_rises),
                                        cmocka_unit_test(level_comes_down),
+                                       cmocka_unit_test(level_follows_sweeps),
                                        cmocka_unit_test(paid_within_the_time),
                                        cmocka_unit_test(paid_for_what_is_new),
                                        cmocka_unit_test(paid_after_a_while),
