@@ -1,6 +1,6 @@
 """Many programs, and one setting for all of them: which fixed one is the best, and where HAKMEM as it comes stands beside it.
 
-A run's figures are CPU (user and system time; of bench_phases, which runs for a time given, time for an operation), RSS (the
+A run's figures are CPU (user and system time; of bench_phases, which runs for a time given, that for an operation), RSS (the
 geometric mean of the peak and of the mean over time) and faults (minor ones). Of a setting's runs of a program the least CPU
 counts, for what else a machine does only adds to it, and the medians of RSS and faults. A setting is worth the geometric means
 over the programs of CPU x RSS and of faults x RSS; less is better.
@@ -97,8 +97,8 @@ def figures(sample: Sample) -> Figures:
     peak = sample["max_rss_mib"]
     mean_rss = sample.get("mean_rss_mib", peak)  # a short run may have ended before the launcher looked
     cpu, faults = sample["user_s"] + sample["system_s"], sample["minor_faults"]
-    if "mops_tiny" in sample:
-        cpu = 1 / statistics.geometric_mean(sample[f"mops_{phase}"] for phase in BUSY)
+    if "cpu_mops_tiny" in sample:
+        cpu = 1 / statistics.geometric_mean(sample[f"cpu_mops_{phase}"] for phase in BUSY)
         faults = faults_of_phases(sample)
     return {"cpu": cpu, "faults": faults, "rss": math.sqrt(peak * mean_rss), "peak": peak, "mean": mean_rss,
             "stretch": sample["wall_s"] / max(sample["user_s"] + sample["system_s"], 1e-9)}

@@ -54,9 +54,11 @@ SEED = typer.Option(1, help="of the candidates")
 FOUND = typer.Option(None, "--found", help="an earlier run's JSON: no search, the finals with what it found")
 
 
-def figures(sample: dict[str, float]) -> dict[str, float]:
+def figures(sample: dict[str, float], cpu_clock: bool = False) -> dict[str, float]:
+    faults, memory = contest.faults_of_phases(sample), sample["rss_mib_mean"]  # of operations done, whatever the clock
+    if cpu_clock:
+        sample = sample | {f"mops_{phase}": sample[f"cpu_mops_{phase}"] for phase in BUSY}
     throughput = statistics.geometric_mean(sample[f"mops_{phase}"] for phase in BUSY)
-    faults, memory = contest.faults_of_phases(sample), sample["rss_mib_mean"]
     settled = max(sample[f"settled_ms_{phase}"] for phase in BUSY)
     return sample | {"throughput": throughput, "faults": faults, "memory": memory, "faults x memory": faults * memory,
                      "worth": throughput / math.sqrt(faults * memory), "settled": settled}
@@ -73,8 +75,9 @@ def leanest(settings: list[Setting], count: int) -> list[Setting]:
 class Course:
     """Runs of settings in turns, with progress."""
 
-    def __init__(self, runner: Runner, library: Path, scale: float) -> None:
+    def __init__(self, runner: Runner, library: Path, scale: float, cpu_clock: bool = False) -> None:
         self.runner, self.hakmem, self.scale = runner, Allocator("hakmem", library, "hakmem"), scale
+        self.cpu_clock = cpu_clock
 
     def command(self, seconds: float, rounds: int, mib: int) -> str:
         scaled = seconds if (seconds, rounds, mib) == FLIPS else seconds * self.scale
@@ -90,7 +93,7 @@ class Course:
                 for setting in settings:
                     bar.step(f"{command}: {setting.name}")
                     self.runner.hakmem_env = setting.options
-                    setting.runs.append(figures(self.runner.run_once(work, self.hakmem)))
+                    setting.runs.append(figures(self.runner.run_once(work, self.hakmem), self.cpu_clock))
                     bar.advance()
 
 
@@ -233,6 +236,7 @@ def phases(
     seed: int = SEED,
     scale: float = typer.Option(1, help="of the phases' length, and of the spike"),
     found: Path | None = FOUND,
+    cpu: bool = typer.Option(False, help="operations by processor time, for a busy machine"),
     flips: bool = typer.Option(True, help="L3 and L4, too: flips each 100 ms, and how soon a phase settles"),
     bench_dir: Path = BENCH_DIR,
     lib: Path = LIBRARY,
@@ -240,14 +244,15 @@ def phases(
 ) -> None:
     """Finds the best fixed settings for bench_phases, and lets the learner and its second run go beside them (L2b)."""
     console = Console()
-    course = Course(Runner(bench_dir), lib, scale)
+    course = Course(Runner(bench_dir.resolve()), lib.resolve(), scale, cpu)
     finalists = saved_finalists(found) if found else search_phases(course, count, seed)
     with tempfile.TemporaryDirectory(prefix="hakmem-rival-") as folder:
         first, second = first_and_second(folder)
         background, second_background = first_and_second(folder, HAKMEM_BACKGROUND="1")
         course.run([first, second, background, second_background, *finalists], FINAL, rounds)
     keys = ("throughput", "faults", "memory", "faults x memory", "worth", *(f"mops_{phase}" for phase in BUSY))
-    said = {"machine": machine.describe(), "load": os.getloadavg(), "candidates": count, "seed": seed, "scale": scale, "rounds": rounds}
+    said = {"machine": machine.describe(), "load": os.getloadavg(), "candidates": count, "seed": seed, "scale": scale, "rounds": rounds,
+            "clock": "cpu" if cpu else "wall"}
     for one in (first, second, background, second_background):
         said[one.name] = compare(console, f"phases of {scale:g} s: {one.name}", one, finalists, keys)
     write(out, said)

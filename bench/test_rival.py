@@ -110,10 +110,19 @@ class Programs(unittest.TestCase):
         self.assertEqual((told["mean"], told["rss"]), (9, 9))
 
     def test_phases_are_judged_by_operation(self) -> None:
-        speed = {f"mops_{phase}": 2.0 for phase in contest.BUSY}
-        faults = {f"faults_{phase}": 8.0 for phase in contest.FAULTING}
+        speed = {f"cpu_mops_{phase}": 2.0 for phase in contest.BUSY}
+        faults = {f"faults_{phase}": 8.0 for phase in contest.FAULTING} | {f"mops_{phase}": 2.0 for phase in contest.FAULTING}
         told = contest.figures({"user_s": 1, "system_s": 2, "wall_s": 6, "minor_faults": 7, "max_rss_mib": 9, "mean_rss_mib": 4} | speed | faults)
         self.assertAlmostEqual(told["cpu"], 0.5)
+        self.assertAlmostEqual(told["faults"], 4)
+
+    def test_speed_by_the_clock_asked_for(self) -> None:
+        sample = {"rss_mib_mean": 4.0}
+        for phase in contest.BUSY:
+            sample |= {f"mops_{phase}": 2.0, f"cpu_mops_{phase}": 8.0, f"faults_{phase}": 8.0, f"settled_ms_{phase}": 3.0}
+        self.assertAlmostEqual(rival.figures(sample)["throughput"], 2)
+        told = rival.figures(sample, cpu_clock=True)
+        self.assertAlmostEqual(told["throughput"], 8)
         self.assertAlmostEqual(told["faults"], 4)
 
     def test_mean_rss_is_weighted_by_time(self) -> None:
