@@ -11,9 +11,10 @@ import statistics
 from dataclasses import dataclass, field
 
 MIB = 1 << 20
+Value = int | str
 OFF = {"HAKMEM_LEARN": "off"}
 # Each knob of scope `policy` in options.def that shapes speed and memory, and the background thread.
-SPACE = {
+SPACE: dict[str, list[Value]] = {
     "thread_cache": [0] + [(MIB // 4) << n for n in range(10)],
     "depot": [0] + [MIB << n for n in range(7)],
     "purge_delay": [25, 50, 100, 150, 200, 300, 500, 700, 1000, 2000, 4000, 16000],
@@ -21,9 +22,9 @@ SPACE = {
     "big_fit": [110, 125, 150, 200, 300, 400],
     "huge_pages_from": [0] + [MIB << n for n in range(8)],
     "huge_blocks_from": [0] + [MIB << n for n in range(6)],
-    "background": [0, 1],
+    "background": [0, 1, "auto"],
 }
-DEFAULTS = {
+DEFAULTS: dict[str, Value] = {
     "thread_cache": 8 * MIB,
     "depot": 8 * MIB,
     "purge_delay": 500,
@@ -31,7 +32,7 @@ DEFAULTS = {
     "big_fit": 400,
     "huge_pages_from": 4 * MIB,
     "huge_blocks_from": 4 * MIB,
-    "background": 0,
+    "background": "auto",
 }
 
 
@@ -53,11 +54,11 @@ class Setting:
         return " ".join(f"{name}={value}" for name, value in self.options.items()) or "as it comes"
 
 
-def fixed(name: str, knobs: dict[str, int]) -> Setting:
+def fixed(name: str, knobs: dict[str, Value]) -> Setting:
     return Setting(name, OFF | {f"HAKMEM_{knob.upper()}": str(value) for knob, value in knobs.items()})
 
 
-def one_knob_moved() -> list[dict[str, int]]:
+def one_knob_moved() -> list[dict[str, Value]]:
     return [{knob: value} for knob, values in SPACE.items() for value in values if value != DEFAULTS[knob]]
 
 
@@ -66,7 +67,7 @@ def candidates(count: int, seed: int) -> list[Setting]:
     dice = random.Random(seed)
     singles = one_knob_moved()
     dice.shuffle(singles)
-    chosen: list[dict[str, int]] = [{}, *singles[: (count - 1) // 3]]
+    chosen: list[dict[str, Value]] = [{}, *singles[: (count - 1) // 3]]
     while len(chosen) < count:
         moved = {knob: dice.choice(values) for knob, values in SPACE.items() if dice.random() < 0.5}
         if moved not in chosen:

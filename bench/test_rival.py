@@ -73,7 +73,12 @@ class Space(unittest.TestCase):
         self.assertEqual(SPACE.keys() - {"background"}, policy - NOT_SEARCHED)
 
     def test_values_are_allowed_and_the_default_is_among_them(self) -> None:
+        words = re.search(r"^HK_OPT\(WORD, background, (\d), \d, \d, start, ([\w|]+),", OPTIONS.read_text(), re.MULTILINE)
+        names = words[2].split("|")
+        self.assertEqual((names, names[int(words[1])]), ([str(value) for value in SPACE["background"]], DEFAULTS["background"]))
         for knob, values in SPACE.items():
+            if knob == "background":
+                continue
             default, least, most, _ = self.rows[knob]
             self.assertEqual(DEFAULTS[knob], default, knob)
             self.assertIn(default, values, knob)
