@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
@@ -138,6 +139,7 @@ class Runner:
         figures = {k: float(v) for k, v in both.items() if isinstance(v, (int, float))}
         figures["rss_mib"] = figures["rss_kib"] / 1024
         figures["max_rss_mib"] = figures["max_rss_kib"] / 1024
+        figures |= mean_rss(launch)
         if "bytes_per_thread" in figures:
             figures["kib_per_thread"] = figures["bytes_per_thread"] / 1024
         if self.cpu_clock and work.single_thread:
@@ -150,6 +152,17 @@ class Runner:
 
 def own_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
+
+
+def mean_rss(launch: dict) -> Sample:
+    """Over time, where the launcher saw it."""
+    trace: Trace = launch.get("rss_trace", [])
+    if not trace:
+        return {}
+    spans = [(after - at, kib) for (at, kib), (after, _) in itertools.pairwise(trace) if after > at]
+    time = sum(span for span, _ in spans)
+    mean = sum(span * kib for span, kib in spans) / time if time else trace[0][1]
+    return {"mean_rss_mib": mean / 1024}
 
 
 def parse_object(text: str, what: str) -> dict:

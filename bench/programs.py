@@ -74,7 +74,11 @@ PROGRAMS = (
     python("regex", 8),
     python("pickle", 120),
     Program(
-        "cc1plus-syntax", f"{CC1PLUS} -fsyntax-only {{here}}/containers.cpp", 6, 1, warm_mib=512
+        "cc1plus-syntax",
+        f"{CC1PLUS} -fsyntax-only {{here}}/containers.cpp -o {{scratch}}/out.s",
+        6,
+        1,
+        warm_mib=512,
     ),
     Program("cc1plus-O1", f"{CC1PLUS} -O1 {{here}}/containers.cpp -o {{scratch}}/out.s", 1, 1, 384),
     Program("clang-O1", f"{CLANG} -O1 -S {{here}}/containers.cpp -o {{scratch}}/out.s", 1, 1, 256),

@@ -1,22 +1,29 @@
 #!/usr/bin/env python3
-"""The learner's rival: the best fixed settings for work that shifts, found by search.
+"""The learner's rival: the best fixed settings, found by search.
 
-python3 bench/rival.py                    200 candidates, some 40 min; then the finals
-python3 bench/rival.py --candidates 20 --json rival.json
+python3 bench/rival.py programs            one setting for all programs: 220 candidates, some 25 min
+python3 bench/rival.py phases              one setting for bench_phases alone: 200 candidates, some 40 min
+python3 bench/rival.py programs --candidates 20 --json rival.json
+python3 bench/rival.py programs --found rival.json                the finals again, with what was found then
+python3 bench/rival.py programs --candidates 0 --also before=old/libhakmem.so     builds beside each other, no search
 
-Each candidate is HAKMEM with HAKMEM_LEARN=off and values of its own for every knob, on bench_phases. Short runs of
-all, longer ones of the best, and then the finals: the best three beside HAKMEM as it comes, interleaved. Throughput is
-the geometric mean over the phases that do something; faults, over those that fault, of page faults for each 1000
-operations; memory is the mean of RSS over time. What a candidate is worth is throughput / sqrt(faults x memory).
+Each candidate is HAKMEM with HAKMEM_LEARN=off and values of its own for the knobs (fixed.py). `programs` (contest.py) runs all
+once on short programs, the best quarter again on longer ones, and in the finals the best by CPU x RSS, by faults x RSS and by both beside
+HAKMEM as it comes and beside the defaults that do not learn, interleaved.
+
+`phases` does short runs of all, longer ones of the best, and then the finals: the best three beside HAKMEM as it comes, and beside
+a second run with the profile that a first one saved. Throughput is the geometric mean over the phases that do something; faults,
+over those that fault, of page faults for each 1000 operations; memory is the mean of RSS over time. What a candidate is worth is
+throughput / sqrt(faults x memory).
 """
 
 from __future__ import annotations
 
 import json
 import math
-import random
+import os
 import statistics
-from dataclasses import dataclass, field
+import tempfile
 from pathlib import Path
 
 import typer
@@ -24,64 +31,37 @@ from rich.console import Console
 from rich.table import Table
 
 import confidence
+import contest
 import machine
+from contest import BUSY, PLAYS, PRODUCTS
+from fixed import Setting, candidates, unique
 from measure import Runner
 from peers import Allocator
 from progress import Bar
 from rows import Workload
+from stage import Stage
 
 ROOT = Path(__file__).resolve().parent.parent
-MIB = 1 << 20
-BUSY = ("tiny", "remote", "large", "spike")
-FAULTING = ("remote", "large", "spike")
-# Each knob of scope `policy` in options.def that shapes speed and memory, and the background thread.
-SPACE = {
-    "thread_cache": [MIB << n for n in range(8)],
-    "depot": [0] + [MIB << n for n in range(7)],
-    "purge_delay": [25, 50, 100, 150, 200, 300, 400, 500, 700, 1000, 1500, 2000, 4000, 8000, 16000],
-    "big_cache": [(4 * MIB) << n for n in range(9)],
-    "big_fit": [110, 125, 150, 200, 300, 400],
-    "huge_pages_from": [0] + [(2 * MIB) << n for n in range(7)],
-    "huge_blocks_from": [0] + [MIB << n for n in range(4)],
-    "background": [0, 1],
-}
 SHORT, LONG, FINAL = (0.5, 1, 128), (1, 1, 256), (1, 2, 256)  # seconds of a phase, rounds, MiB of a spike
 CALM, FLIPS = (2, 2, 256), (0.1, 20, 64)
 WARM_MIB = 1024
 
-
-@dataclass
-class Setting:
-    name: str
-    options: dict[str, str]
-    runs: list[dict[str, float]] = field(default_factory=list)
-
-    def column(self, key: str) -> list[float]:
-        return [run[key] for run in self.runs]
-
-    def median(self, key: str) -> float:
-        return statistics.median(self.column(key))
+app = typer.Typer(add_completion=False)
+BENCH_DIR = typer.Option(ROOT / "build/bench")
+LIBRARY = typer.Option(ROOT / "build/libhakmem.so")
+JSON_OUT = typer.Option(None, "--json", help="where the figures are written")
+SEED = typer.Option(1, help="of the candidates")
+FOUND = typer.Option(None, "--found", help="an earlier run's JSON: no search, the finals with what it found")
 
 
-def figures(sample: dict[str, float]) -> dict[str, float]:
-    done = {phase: sample[f"mops_{phase}"] for phase in BUSY}
-    busy_share = {phase: max(sample[f"faults_{phase}"], 1) / done[phase] for phase in FAULTING}
-    throughput = statistics.geometric_mean(done.values())
-    faults = statistics.geometric_mean(busy_share.values())
-    memory = sample["rss_mib_mean"]
+def figures(sample: dict[str, float], cpu_clock: bool = False) -> dict[str, float]:
+    faults, memory = contest.faults_of_phases(sample), sample["rss_mib_mean"]  # of operations done, whatever the clock
+    if cpu_clock:
+        sample = sample | {f"mops_{phase}": sample[f"cpu_mops_{phase}"] for phase in BUSY}
+    throughput = statistics.geometric_mean(sample[f"mops_{phase}"] for phase in BUSY)
     settled = max(sample[f"settled_ms_{phase}"] for phase in BUSY)
     return sample | {"throughput": throughput, "faults": faults, "memory": memory, "faults x memory": faults * memory,
                      "worth": throughput / math.sqrt(faults * memory), "settled": settled}
-
-
-def random_settings(count: int, seed: int) -> list[Setting]:
-    """The defaults first: what is fixed without a search."""
-    dice = random.Random(seed)
-    found = [Setting("defaults", {"HAKMEM_LEARN": "off"})]
-    while len(found) < count:
-        chosen = {f"HAKMEM_{name.upper()}": str(dice.choice(values)) for name, values in SPACE.items()}
-        found.append(Setting(f"#{len(found)}", {"HAKMEM_LEARN": "off", **chosen}))
-    return found
 
 
 def best(settings: list[Setting], key: str, count: int) -> list[Setting]:
@@ -92,15 +72,12 @@ def leanest(settings: list[Setting], count: int) -> list[Setting]:
     return sorted(settings, key=lambda setting: setting.median("faults x memory"))[:count]
 
 
-def unique(settings: list[Setting]) -> list[Setting]:
-    return list({id(setting): setting for setting in settings}.values())
-
-
 class Course:
     """Runs of settings in turns, with progress."""
 
-    def __init__(self, runner: Runner, library: Path, scale: float) -> None:
+    def __init__(self, runner: Runner, library: Path, scale: float, cpu_clock: bool = False) -> None:
         self.runner, self.hakmem, self.scale = runner, Allocator("hakmem", library, "hakmem"), scale
+        self.cpu_clock = cpu_clock
 
     def command(self, seconds: float, rounds: int, mib: int) -> str:
         scaled = seconds if (seconds, rounds, mib) == FLIPS else seconds * self.scale
@@ -116,7 +93,7 @@ class Course:
                 for setting in settings:
                     bar.step(f"{command}: {setting.name}")
                     self.runner.hakmem_env = setting.options
-                    setting.runs.append(figures(self.runner.run_once(work, self.hakmem)))
+                    setting.runs.append(figures(self.runner.run_once(work, self.hakmem), self.cpu_clock))
                     bar.advance()
 
 
@@ -126,61 +103,172 @@ def beside(learned: Setting, fixed: Setting, key: str) -> dict[str, float]:
     return {"ratio": ratio, "low": interval.low if interval else math.nan, "high": interval.high if interval else math.nan}
 
 
+def search_phases(course: Course, count: int, seed: int) -> list[Setting]:
+    settings = candidates(count, seed)
+    course.run(settings, SHORT, 1)
+    few = unique([settings[0], *best(settings, "worth", max(2, count // 16)), *best(settings, "throughput", max(1, count // 40)),
+                  *leanest(settings, max(1, count // 40))])
+    course.run(few, LONG, 2)
+    return finals_of(few)
+
+
 def finals_of(settings: list[Setting]) -> list[Setting]:
     return unique([settings[0], *best(settings, "worth", 1), *best(settings, "throughput", 1), *leanest(settings, 1)])
 
 
-def compare(console: Console, title: str, learned: Setting, others: list[Setting], keys: tuple[str, ...]) -> list[dict]:
+def first_and_second(folder: str, **more: str) -> tuple[Setting, Setting]:
+    """A run that saves what it learned, and one that begins with it: in each round one after the other."""
+    profile, name = f"{folder}/{'-'.join(more) or 'plain'}.profile", ", background" if more else ""
+    return Setting(f"first run{name}", {"HAKMEM_PROFILE_SAVE": profile, **more}), Setting(f"second run{name}", {"HAKMEM_PROFILE": profile, **more})
+
+
+def cell(value: float, ratio: dict[str, float]) -> str:
+    interval = "" if math.isnan(ratio["low"]) else f" ({ratio['low']:.2f}-{ratio['high']:.2f})"
+    return f"{value:.4g}\nx {ratio['ratio']:.3f}{interval}"
+
+
+def show(console: Console, title: str, learned: Setting, others: list[Setting], rows: dict[str, list[str]]) -> None:
+    """Of each row, the first cell is what learned has."""
     table = Table(title=title)
     for head in ("", learned.name, *(other.name for other in others)):
         table.add_column(head, justify="right" if head else "left")
-    ratios = {other.name: {key: beside(learned, other, key) for key in keys} for other in others}
-    for key in keys:
-        told = [ratios[other.name][key] for other in others]
-        cells = [f"{other.median(key):.4g}\nx {r['ratio']:.3f} ({r['low']:.2f}-{r['high']:.2f})" for other, r in zip(others, told)]
-        table.add_row(key, f"{learned.median(key):.4g}", *cells)
+    for name, cells in rows.items():
+        table.add_row(name, *cells)
     console.print(table)
-    lines = []
     for other in others:
-        console.print(f"{other.name}: {' '.join(f'{name}={value}' for name, value in other.options.items())}")
-        lines.append({"setting": other.name, "options": other.options, "ratios of learned to it": ratios[other.name],
-                      "medians": {key: other.median(key) for key in keys}})
+        console.print(f"{other.name}: {other.told()}")
+
+
+def compare(console: Console, title: str, learned: Setting, others: list[Setting], keys: tuple[str, ...]) -> list[dict]:
+    ratios = {other.name: {key: beside(learned, other, key) for key in keys} for other in others}
+    rows = {key: [f"{learned.median(key):.4g}", *(cell(other.median(key), ratios[other.name][key]) for other in others)] for key in keys}
+    show(console, title, learned, others, rows)
+    lines = [{"setting": other.name, "options": other.options, "ratios of learned to it": ratios[other.name],
+              "medians": {key: other.median(key) for key in keys}} for other in others]
     return [{"setting": learned.name, "medians": {key: learned.median(key) for key in keys}}, *lines]
 
 
-def main(
-    candidates: int = typer.Option(200, min=2, help="how many fixed settings are tried"),
-    rounds: int = typer.Option(7, min=1, help="of the finals"),
-    seed: int = typer.Option(1, help="of the candidates"),
-    scale: float = typer.Option(1, help="of the phases' length, and of the spike"),
-    bench_dir: Path = typer.Option(ROOT / "build/bench"),
-    lib: Path = typer.Option(ROOT / "build/libhakmem.so"),
-    out: Path | None = typer.Option(None, "--json", help="where the figures are written"),
-) -> None:
-    """Finds the best fixed settings for bench_phases, and lets the learner run beside them."""
-    console = Console()
-    course = Course(Runner(bench_dir), lib, scale)
-    settings = random_settings(candidates, seed)
-    course.run(settings, SHORT, 1)
-    few = unique([settings[0], *best(settings, "worth", max(2, candidates // 16)), *best(settings, "throughput", max(1, candidates // 40)),
-                  *leanest(settings, max(1, candidates // 40))])
-    course.run(few, LONG, 2)
-    finalists = finals_of(few)
-    learned, background = Setting("learned", {}), Setting("learned, background", {"HAKMEM_BACKGROUND": "1"})
-    course.run([learned, background, *finalists], FINAL, rounds)
-    keys = ("throughput", "faults", "memory", "faults x memory", "worth", *(f"mops_{phase}" for phase in BUSY))
-    said = {"machine": machine.describe(), "candidates": candidates, "seed": seed, "scale": scale, "rounds": rounds,
-            "finals": compare(console, "phases of a second: learned", learned, finalists, keys),
-            "finals, background": compare(console, "the same, with the background thread", background, finalists, keys)}
-    frozen = Setting("frozen", {"HAKMEM_LEARN": "frozen"})
-    course.run([learned, frozen], FLIPS, rounds)
-    said["flips"] = compare(console, "flips each 100 ms: learned beside frozen (L3)", learned, [frozen], keys)
-    course.run([learned, frozen], CALM, rounds)
-    settled = ("settled", *(f"settled_ms_{phase}" for phase in BUSY))
-    said["settles"] = compare(console, "ms until a phase does 95 % of what it ends with (L4)", learned, [frozen], settled)
+def compare_means(console: Console, title: str, learned: Setting, others: list[Setting]) -> list[dict]:
+    """Geometric means over the programs, and the products of each program."""
+    keys = (*PRODUCTS, "cpu", "faults", "rss")
+    ratios = {other.name: {key: contest.beside(learned, other, key) for key in keys} for other in others}
+    rows = {key: [f"{contest.mean(learned, key):.4g}", *(cell(contest.mean(other, key), ratios[other.name][key]) for other in others)]
+            for key in keys}
+    show(console, title, learned, others, rows)
+    return [{"setting": one.name, "options": one.options, "ratios of learned to it": ratios.get(one.name, {}),
+             "means": {key: contest.mean(one, key) for key in keys},
+             "programs": {play: contest.of_play(one, play) for play in one.runs[0]}} for one in (learned, *others)]
+
+
+def show_programs(console: Console, learned: Setting, others: list[Setting]) -> None:
+    table = Table(title="each program: CPU, faults, RSS of learned to it")
+    for head in ("", *(other.name for other in others)):
+        table.add_column(head)
+    for play in learned.runs[0]:
+        mine = contest.of_play(learned, play)
+        told = [" ".join(f"{mine[key] / its[key]:.2f}" for key in ("cpu", "faults", "rss"))
+                for its in (contest.of_play(other, play) for other in others)]
+        table.add_row(play, *told)
+    console.print(table)
+
+
+def write(out: Path | None, said: dict) -> None:
     if out is not None:
         out.write_text(json.dumps(said, indent=1) + "\n")
 
 
+def saved_finalists(path: Path) -> list[Setting]:
+    """Of an earlier run of either kind: what was found then, to run beside HAKMEM as it is now."""
+    said = json.loads(path.read_text())
+    lines = said["finals"] if "finals" in said else said["first run"]
+    return [Setting(line["setting"], line["options"]) for line in lines[1:] if line["options"].get("HAKMEM_LEARN") == "off"]
+
+
+def search(course: contest.Course, count: int, seed: int, jobs: int) -> tuple[list[Setting], dict]:
+    """The finalists, and what the search saw of all."""
+    if count == 0:
+        return [candidates(1, seed)[0]], {}
+    settings = course.search(candidates(count, seed), long=False, jobs=jobs)
+    told = {one.name: {"options": one.options, **{key: contest.mean(one, key) for key in PRODUCTS}} for one in settings}
+    few = course.search(contest.best_share(settings, max(2, count // 4)), long=True, jobs=jobs)
+    for one in few:
+        told[one.name]["again"] = {key: contest.mean(one, key) for key in PRODUCTS}
+    return unique([few[0], *contest.rivals(few)]), told
+
+
+@app.command()
+def programs(
+    count: int = typer.Option(220, "--candidates", min=0, help="how many fixed settings are tried; 0: no search, the defaults alone"),
+    rounds: int = typer.Option(5, min=1, help="of the finals"),
+    seed: int = SEED,
+    jobs: int = typer.Option(2, min=1, help="programs at a time, in the search; the finals run one at a time"),
+    only: str = typer.Option("", help="these programs, by commas"),
+    also: list[str] = typer.Option([], help="NAME=LIBRARY: another build, in the finals"),
+    found: Path | None = FOUND,
+    bench_dir: Path = BENCH_DIR,
+    lib: Path = LIBRARY,
+    out: Path | None = JSON_OUT,
+) -> None:
+    """Finds the best fixed settings for many programs, and lets the learner run beside them (L2a)."""
+    console = Console()
+    wanted = [play for play in contest.present(PLAYS) if not only or play.name in only.split(",")]
+    course = contest.Course(Stage(bench_dir.resolve()), lib.resolve(), wanted, seed)
+    finalists, told = (saved_finalists(found), {}) if found else search(course, count, seed, jobs)
+    learned = Setting("learned", {})
+    builds = [Setting(name, {"library": str(Path(path).resolve())}) for name, _, path in (one.partition("=") for one in also)]
+    before = os.getloadavg()
+    course.finals([learned, *finalists, *builds], rounds)
+    load = {"before the finals": before, "after": os.getloadavg(), "wall for each s of CPU": contest.stretch([learned, *finalists])}
+    others = [*finalists, *builds]
+    said = {"machine": machine.describe(), "load": load, "candidates": count, "seed": seed, "rounds": rounds,
+            "programs": {play.name: play.long.command.replace("{n}", str(play.long.n)) for play in wanted},
+            "finals": compare_means(console, f"{len(wanted)} programs, {rounds} rounds: learned, and its ratio to", learned, others),
+            "failed": course.failed, "search": told}
+    show_programs(console, learned, others)
+    console.print(f"{said['machine']['cpu']}; load {load}")
+    write(out, said)
+
+
+@app.command()
+def phases(
+    count: int = typer.Option(200, "--candidates", min=2, help="how many fixed settings are tried"),
+    rounds: int = typer.Option(7, min=1, help="of the finals"),
+    seed: int = SEED,
+    scale: float = typer.Option(1, help="of the phases' length, and of the spike"),
+    found: Path | None = FOUND,
+    cpu: bool = typer.Option(False, help="operations by processor time, for a busy machine"),
+    flips: bool = typer.Option(True, help="L3 and L4, too: flips each 100 ms, and how soon a phase settles"),
+    bench_dir: Path = BENCH_DIR,
+    lib: Path = LIBRARY,
+    out: Path | None = JSON_OUT,
+) -> None:
+    """Finds the best fixed settings for bench_phases, and lets the learner and its second run go beside them (L2b)."""
+    console = Console()
+    course = Course(Runner(bench_dir.resolve()), lib.resolve(), scale, cpu)
+    finalists = saved_finalists(found) if found else search_phases(course, count, seed)
+    with tempfile.TemporaryDirectory(prefix="hakmem-rival-") as folder:
+        first, second = first_and_second(folder)
+        background, second_background = first_and_second(folder, HAKMEM_BACKGROUND="1")
+        course.run([first, second, background, second_background, *finalists], FINAL, rounds)
+    keys = ("throughput", "faults", "memory", "faults x memory", "worth", *(f"mops_{phase}" for phase in BUSY))
+    said = {"machine": machine.describe(), "load": os.getloadavg(), "candidates": count, "seed": seed, "scale": scale, "rounds": rounds,
+            "clock": "cpu" if cpu else "wall"}
+    for one in (first, second, background, second_background):
+        said[one.name] = compare(console, f"phases of {scale:g} s: {one.name}", one, finalists, keys)
+    write(out, said)
+    if flips:
+        said |= shifts_and_settling(console, course, rounds, keys)
+        write(out, said)
+
+
+def shifts_and_settling(console: Console, course: Course, rounds: int, keys: tuple[str, ...]) -> dict:
+    learned, frozen = Setting("learned", {}), Setting("frozen", {"HAKMEM_LEARN": "frozen"})
+    course.run([learned, frozen], FLIPS, rounds)
+    said = {"flips": compare(console, "flips each 100 ms: learned beside frozen (L3)", learned, [frozen], keys)}
+    course.run([learned, frozen], CALM, rounds)
+    settled = ("settled", *(f"settled_ms_{phase}" for phase in BUSY))
+    return said | {"settles": compare(console, "ms until a phase does 95 % of what it ends with (L4)", learned, [frozen], settled)}
+
+
 if __name__ == "__main__":
-    typer.run(main)
+    app()

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from measure import BadRun, Runner, Sample, check_bound, check_served, own_environment
+from measure import BadRun, Runner, Sample, check_bound, check_served, mean_rss, own_environment
 from peers import Allocator
 from point import Point, Workload
 from programs import HERE, NAMED, Program
@@ -66,6 +66,7 @@ class Stage(Runner):
         return figures | {
             "cpu_s": launch["user_s"] + launch["system_s"],
             "max_rss_mib": launch["max_rss_kib"] / 1024,
+            **mean_rss(launch),
         }
 
     def _check_bound(self, allocator: Allocator) -> None:

@@ -187,6 +187,7 @@ class Programs(unittest.TestCase):
         said = self.heap("bench_phases 0.1 1 4")
         for phase in ("tiny", "remote", "large", "spike"):
             self.assertGreater(said[f"mops_{phase}"], 0, phase)
+            self.assertGreaterEqual(2 * said[f"cpu_mops_{phase}"], said[f"mops_{phase}"], phase)  # two threads at most
         self.assertEqual(said["mops_idle"], 0)
         self.assertGreater(said["faults_large"], said["faults_idle"])
         self.assertEqual(said["series"][-1][1], 0)

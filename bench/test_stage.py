@@ -96,6 +96,11 @@ class Table(unittest.TestCase):
         self.assertEqual({p.row for p in select("p16.lua")}, {"P16.lua"})
         self.assertEqual(len(select("P16")), 2 * len(PROGRAMS))
 
+    def test_a_compiler_leaves_nothing_beside_its_inputs(self) -> None:
+        for program in PROGRAMS:
+            if "/cc1plus" in program.command or "/clang++" in program.command:
+                self.assertIn("-o {scratch}/", program.command, program.name)
+
     def test_what_is_not_here_is_named_and_skipped(self) -> None:
         points = select("P16.lua,P4")
         gone = replace(NAMED["lua"], command="/nowhere/lua5.4")

@@ -38,8 +38,7 @@ struct hk_learner {
     /* of the caps */
     uint64_t share; /* of a thread in a crowd; UINT64_MAX where there is none */
     unsigned missed, unmissed; /* ticks in a row */
-    /* of huge pages: ticks that they are still kept on for */
-    unsigned burst_rest, blocks_rest;
+    unsigned blocks_rest; /* ticks that big blocks are still put on huge pages for */
     struct hk_canary canary;
 };
 

@@ -25,7 +25,7 @@ void hk_delay_remember(struct hk_learner *learner, const struct hk_signals *sign
 void hk_delay_step(struct hk_learner *learner, struct hk_step *step);
 /* How much the caches may hold. */
 void hk_caps_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
-/* From which size on memory is put on huge pages. */
+/* From which size on big blocks are put on huge pages. */
 void hk_huge_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 
 /* Where a new policy is on trial: whether the rules may move knobs at this tick; and that they may have. */

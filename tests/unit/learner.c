@@ -115,36 +115,43 @@ UNIT_TEST(the_big_cache_grows_where_it_is_short_and_shrinks_when_not)
 
 #define BURST IS(slabs_made) = 1000
 #define BLOCKS IS(big_fresh) = 64 * HK_MIB, IS(big_mapped) = 30
+#define SHORT_OF_MEMORY IS(goal) = 100 * HK_MIB, IS(used) = 95 * HK_MIB
 
-UNIT_TEST(bursts_and_new_blocks_ask_for_huge_pages_for_some_time)
+UNIT_TEST(new_blocks_ask_for_huge_pages_for_some_time)
 {
     begin(HK_LEARN_ON);
     uint64_t pages = knob(HK_KNOB_huge_pages_from), blocks = knob(HK_KNOB_huge_blocks_from);
-    assert_int_equal(pass(SEEN(BURST), 3, HK_DECISION_huge_in_bursts), 1);
-    assert_int_equal(knob(HK_KNOB_huge_pages_from), 2 * HK_MIB);
-    assert_int_equal(knob(HK_KNOB_huge_blocks_from), blocks);
     assert_int_equal(pass(SEEN(BLOCKS), 3, HK_DECISION_huge_blocks_more), 1);
     assert_int_equal(knob(HK_KNOB_huge_blocks_from), HK_MIB);
-    assert_int_equal(pass(SEEN(), 300, HK_DECISION_huge_no_bursts), 0);
-    assert_int_equal(pass(SEEN(BLOCKS), 300, HK_DECISION_huge_no_bursts), 1);
     assert_int_equal(knob(HK_KNOB_huge_pages_from), pages);
-    assert_int_equal(knob(HK_KNOB_huge_blocks_from), HK_MIB);
-    assert_int_equal(pass(SEEN(IS(big_fresh) = HK_MIB), 500, HK_DECISION_huge_blocks_less), 1);
+    assert_int_equal(pass(SEEN(IS(big_fresh) = HK_MIB), 300, HK_DECISION_huge_blocks_less), 0);
+    assert_int_equal(pass(SEEN(IS(big_fresh) = HK_MIB), 200, HK_DECISION_huge_blocks_less), 1);
     assert_int_equal(knob(HK_KNOB_huge_blocks_from), blocks);
+}
+
+UNIT_TEST(a_burst_is_a_state_and_moves_no_knob)
+{
+    begin(HK_LEARN_ON);
+    struct hk_knobs before = learner.now;
+    assert_int_equal(pass(SEEN(BURST), 100, HK_DECISION_state_burst), 1);
+    assert_memory_equal(&before, &learner.now, sizeof before);
 }
 
 UNIT_TEST(no_huge_pages_where_memory_is_short_or_the_option_says_never)
 {
     begin(HK_LEARN_ON);
-    uint64_t pages = knob(HK_KNOB_huge_pages_from);
-    pass(SEEN(BURST), 1, HK_DECISION_KINDS);
-    assert_int_equal(pass(SEEN(BURST, IS(goal) = 100 * HK_MIB, IS(used) = 95 * HK_MIB), 1, HK_DECISION_huge_pages_tight), 1);
+    uint64_t pages = knob(HK_KNOB_huge_pages_from), blocks = knob(HK_KNOB_huge_blocks_from);
+    learner.option.value[HK_KNOB_huge_pages_from] = learner.wish.value[HK_KNOB_huge_pages_from] = HK_MIB;
+    pass(SEEN(BLOCKS), 1, HK_DECISION_KINDS);
+    assert_int_equal(knob(HK_KNOB_huge_pages_from), HK_MIB);
+    assert_int_equal(pass(SEEN(BLOCKS, SHORT_OF_MEMORY), 1, HK_DECISION_huge_pages_tight), 1);
     assert_int_equal(knob(HK_KNOB_huge_pages_from), pages);
-    assert_int_equal(pass(SEEN(BURST), 20, HK_DECISION_huge_pages_eased), 1);
-    assert_int_equal(knob(HK_KNOB_huge_pages_from), 2 * HK_MIB);
-    learner.option.value[HK_KNOB_huge_pages_from] = learner.option.value[HK_KNOB_huge_blocks_from] = 0;
-    pass(SEEN(BURST, BLOCKS), 10, HK_DECISION_KINDS);
-    assert_int_equal(knob(HK_KNOB_huge_pages_from), 0);
+    assert_int_equal(knob(HK_KNOB_huge_blocks_from), blocks);
+    assert_int_equal(pass(SEEN(BLOCKS), 20, HK_DECISION_huge_pages_eased), 1);
+    assert_int_equal(knob(HK_KNOB_huge_pages_from), HK_MIB);
+    assert_int_equal(knob(HK_KNOB_huge_blocks_from), HK_MIB);
+    learner.option.value[HK_KNOB_huge_blocks_from] = 0;
+    pass(SEEN(BLOCKS), 10, HK_DECISION_KINDS);
     assert_int_equal(knob(HK_KNOB_huge_blocks_from), 0);
 }
 
@@ -265,7 +272,8 @@ int main(void)
         cmocka_unit_test(what_is_wanted_again_soon_is_held_for_no_longer), cmocka_unit_test(what_comes_back_late_is_waited_for),
         cmocka_unit_test(a_shift_is_followed), cmocka_unit_test(the_option_zero_is_left_alone),
         cmocka_unit_test(the_big_cache_grows_where_it_is_short_and_shrinks_when_not),
-        cmocka_unit_test(bursts_and_new_blocks_ask_for_huge_pages_for_some_time),
+        cmocka_unit_test(new_blocks_ask_for_huge_pages_for_some_time),
+        cmocka_unit_test(a_burst_is_a_state_and_moves_no_knob),
         cmocka_unit_test(no_huge_pages_where_memory_is_short_or_the_option_says_never),
         cmocka_unit_test(a_crowd_of_threads_shares), cmocka_unit_test(a_goal_that_is_near_tightens_and_eases), cmocka_unit_test(stalls_of_the_system_tighten_as_well),
         cmocka_unit_test(a_stall_does_not_make_a_goal_near),

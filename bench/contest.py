@@ -1,0 +1,219 @@
+"""Many programs, and one setting for all of them: which fixed one is the best, and where HAKMEM as it comes stands beside it.
+
+A run's figures are CPU (user and system time; of bench_phases, which runs for a time given, that for an operation), RSS (the
+geometric mean of the peak and of the mean over time) and faults (minor ones). Of a setting's runs of a program the least CPU
+counts, for what else a machine does only adds to it, and the medians of RSS and faults. A setting is worth the geometric means
+over the programs of CPU x RSS and of faults x RSS; less is better.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import statistics
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import confidence
+from fixed import Setting, unique
+from measure import BadRun, Sample
+from peers import Allocator
+from point import Workload
+from programs import NAMED
+from progress import Bar
+from stage import Stage
+
+SEE_RSS = ("--trace", "2")
+TRIES = 3
+BUSY = ("tiny", "remote", "large", "spike")
+FAULTING = ("remote", "large", "spike")
+PRODUCTS = ("cpu x rss", "faults x rss")
+PHASES = "phases"
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Play:
+    """A program in two sizes: for the search, and for the finals."""
+
+    name: str
+    short: Workload | None  # None: in the finals, and in the round before them, only
+    long: Workload
+
+    def work(self, long: bool) -> Workload | None:
+        return self.long if long else self.short
+
+
+def real(name: str, short: int, long: int) -> Play:
+    """Of P16. Its memory is not warmed: 64 MiB and more each time take longer than so short a run."""
+    program = NAMED[name]
+    work = Workload(program.command, long, long, single_thread=program.single_thread, program=name)
+    return Play(name, replace(work, n=short, quick_n=short) if short else None, work)
+
+
+def trace(name: str, short: int, long: int) -> Play:
+    work = Workload(f"bench_traces {name} {{n}}", long, long, single_thread=False, series="operations")
+    return Play(f"{name} trace", replace(work, n=short, quick_n=short), work)
+
+
+def phases(short: str, long: str) -> Play:
+    work = Workload(f"bench_phases {long}", single_thread=False, series="ms")
+    return Play(PHASES, replace(work, command=f"bench_phases {short}"), work)
+
+
+# Sizes of 0.03 to 0.1 s of CPU for the search, 0.1 to 0.5 s for the finals (n = 1 is what a program has).
+PLAYS = (
+    phases("0.1 1 64", "0.3 1 128"),
+    real("cc1plus-syntax", 0, 1),
+    real("git-log", 0, 1),
+    real("sqlite", 0, 1),
+    real("z3", 0, 1),
+    real("ruby", 3, 3),
+    real("rocksdb", 5000, 10_000),
+    real("python-json", 2, 5),
+    real("python-strings", 2, 4),
+    real("python-dicts", 1, 2),
+    real("python-objects", 1, 2),
+    real("python-regex", 1, 4),
+    real("python-pickle", 10, 30),
+    real("lua", 4, 10),
+    real("perl", 4, 10),
+    real("jq", 2000, 6000),
+    trace("matrix", 5, 15),
+    trace("drift", 5, 20),
+    trace("lru", 5, 20),
+    trace("json", 5, 20),
+    trace("compiler", 5, 20),
+    trace("sessions", 5, 20),
+)
+
+
+def present(plays: tuple[Play, ...]) -> list[Play]:
+    return [play for play in plays if not play.long.program or NAMED[play.long.program].executable()]
+
+
+def figures(sample: Sample) -> Figures:
+    peak = sample["max_rss_mib"]
+    mean_rss = sample.get("mean_rss_mib", peak)  # a short run may have ended before the launcher looked
+    cpu, faults = sample["user_s"] + sample["system_s"], sample["minor_faults"]
+    if "cpu_mops_tiny" in sample:
+        cpu = 1 / statistics.geometric_mean(sample[f"cpu_mops_{phase}"] for phase in BUSY)
+        faults = faults_of_phases(sample)
+    return {"cpu": cpu, "faults": faults, "rss": math.sqrt(peak * mean_rss), "peak": peak, "mean": mean_rss,
+            "stretch": sample["wall_s"] / max(sample["user_s"] + sample["system_s"], 1e-9)}
+
+
+def faults_of_phases(sample: Sample) -> float:
+    """For each 1000 operations, over the phases that fault."""
+    return statistics.geometric_mean(max(sample[f"faults_{phase}"], 1) / sample[f"mops_{phase}"] for phase in FAULTING)
+
+
+class Course:
+    """Runs of settings on programs. A run's figures are kept in setting.runs[round][program]."""
+
+    def __init__(self, stage: Stage, library: os.PathLike, plays: list[Play], seed: int = 1) -> None:
+        self.stage, self.library, self.plays = stage, library, plays
+        self.dice = random.Random(seed)
+        self.failed: dict[str, str] = {}
+
+    def one(self, setting: Setting, work: Workload) -> Figures:
+        options = dict(setting.options)
+        hakmem = Allocator("hakmem", options.pop("library", self.library), "hakmem")
+        stage = replace(self.stage, hakmem_env=options)
+        for chance in range(TRIES):
+            try:
+                return figures(stage.run_once(work, hakmem, watch=SEE_RSS))
+            except BadRun as bad:
+                if chance == TRIES - 1:
+                    raise BadRun(f"{setting.name}, {work.program or work.command}: {bad}") from bad
+        raise AssertionError
+
+    def prepare(self, settings: list[Setting], long: bool) -> None:
+        """What is done once for a program and a size, one after the other."""
+        self.stage.calls.clear()
+        for play in self.plays:
+            work = play.work(long)
+            if work is not None:
+                self.one(settings[0], work)
+
+    def search(self, settings: list[Setting], long: bool, jobs: int) -> list[Setting]:
+        """Each setting once on each program, some at a time. Those that ran."""
+        self.prepare(settings, long)
+        works = {play.name: work for play in self.plays if (work := play.work(long)) is not None}
+        with Bar(["setting"] * len(settings)) as bar, ThreadPoolExecutor(jobs) as pool:
+            for setting in settings:
+                bar.step(f"{len(works)} programs: {setting.name}")
+                try:
+                    done = pool.map(lambda work: self.one(setting, work), works.values())
+                    setting.runs = [dict(zip(works, done))]
+                except BadRun as bad:
+                    self.failed[setting.name] = str(bad)
+                    bar.note(f"dropped {bad}")
+                bar.advance()
+        return [setting for setting in settings if setting.name not in self.failed]
+
+    def finals(self, settings: list[Setting], rounds: int) -> None:
+        """All settings in turns on a program, in an order new each time."""
+        self.prepare(settings, long=True)
+        for setting in settings:
+            setting.runs = [{} for _ in range(rounds)]
+        with Bar([play.name for play in self.plays] * rounds) as bar:
+            for number in range(rounds):
+                for play in self.plays:
+                    bar.step(f"finals, round {number + 1}: {play.name}")
+                    for setting in self.dice.sample(settings, len(settings)):
+                        setting.runs[number][play.name] = self.one(setting, play.long)
+                    bar.advance()
+
+
+def of_play(setting: Setting, play: str) -> Figures:
+    """Least CPU, median RSS and faults; and the two products."""
+    runs = [run[play] for run in setting.runs]
+    cpu = min(run["cpu"] for run in runs)
+    faults, rss = (statistics.median(run[key] for run in runs) for key in ("faults", "rss"))
+    return {"cpu": cpu, "faults": faults, "rss": rss, "cpu x rss": cpu * rss, "faults x rss": faults * rss}
+
+
+def mean(setting: Setting, key: str) -> float:
+    """Geometric, over the programs."""
+    return statistics.geometric_mean(of_play(setting, play)[key] for play in setting.runs[0])
+
+
+def worth(setting: Setting) -> float:
+    return math.prod(mean(setting, key) for key in PRODUCTS)
+
+
+def ranked(settings: list[Setting]) -> list[list[Setting]]:
+    """By both products, and by each alone; the best first."""
+    keys = [worth, *(lambda setting, key=key: mean(setting, key) for key in PRODUCTS)]
+    return [sorted(settings, key=key) for key in keys]
+
+
+def best_share(settings: list[Setting], count: int) -> list[Setting]:
+    """By both products and by each alone, in turns; the defaults stay in."""
+    in_turns = (one for place in zip(*ranked(settings)) for one in place)
+    return unique([settings[0], *in_turns])[:count]
+
+
+def rivals(settings: list[Setting]) -> list[Setting]:
+    return unique([order[0] for order in ranked(settings)])
+
+
+def round_ratios(learned: Setting, other: Setting, key: str) -> list[float]:
+    """Round by round, the geometric mean over the programs: what a busy machine did, it did to both."""
+    parts = key.split(" x ")
+    value = lambda run: math.prod(run[part] for part in parts)  # noqa: E731
+    return [statistics.geometric_mean(value(mine[play]) / value(its[play]) for play in mine)
+            for mine, its in zip(learned.runs, other.runs)]
+
+
+def beside(learned: Setting, other: Setting, key: str) -> dict[str, float]:
+    interval = confidence.median_interval(round_ratios(learned, other, key))
+    return {"ratio": mean(learned, key) / mean(other, key),
+            "low": interval.low if interval else math.nan, "high": interval.high if interval else math.nan}
+
+
+def stretch(settings: list[Setting]) -> float:
+    """How long runs took by the clock, for each second of CPU: above 1 others ran meanwhile."""
+    return statistics.median(run[play]["stretch"] for one in settings for run in one.runs for play in run if play != PHASES)

@@ -1,0 +1,79 @@
+"""Fixed settings: what the learner is compared with. HAKMEM_LEARN=off, and a value for each knob.
+
+The first is the defaults; then each knob moved alone, for what is best is often near them; then random ones, each knob
+moved or left by a throw. SPACE follows the policy rows of src/policy/options.def (test_rival.py holds it to them).
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from dataclasses import dataclass, field
+
+MIB = 1 << 20
+Value = int | str
+OFF = {"HAKMEM_LEARN": "off"}
+# Each knob of scope `policy` in options.def that shapes speed and memory, and the background thread.
+SPACE: dict[str, list[Value]] = {
+    "thread_cache": [0] + [(MIB // 4) << n for n in range(10)],
+    "depot": [0] + [MIB << n for n in range(7)],
+    "purge_delay": [25, 50, 100, 150, 200, 300, 500, 700, 1000, 2000, 4000, 16000],
+    "big_cache": [0] + [(4 * MIB) << n for n in range(9)],
+    "big_fit": [110, 125, 150, 200, 300, 400],
+    "huge_pages_from": [0] + [MIB << n for n in range(8)],
+    "huge_blocks_from": [0] + [MIB << n for n in range(6)],
+    "background": [0, 1, "auto"],
+}
+DEFAULTS: dict[str, Value] = {
+    "thread_cache": 8 * MIB,
+    "depot": 8 * MIB,
+    "purge_delay": 500,
+    "big_cache": 128 * MIB,
+    "big_fit": 400,
+    "huge_pages_from": 4 * MIB,
+    "huge_blocks_from": 4 * MIB,
+    "background": "auto",
+}
+
+
+@dataclass
+class Setting:
+    """A way to run HAKMEM, and what its runs came to."""
+
+    name: str
+    options: dict[str, str]
+    runs: list[dict] = field(default_factory=list)
+
+    def column(self, key: str) -> list[float]:
+        return [run[key] for run in self.runs]
+
+    def median(self, key: str) -> float:
+        return statistics.median(self.column(key))
+
+    def told(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self.options.items()) or "as it comes"
+
+
+def fixed(name: str, knobs: dict[str, Value]) -> Setting:
+    return Setting(name, OFF | {f"HAKMEM_{knob.upper()}": str(value) for knob, value in knobs.items()})
+
+
+def one_knob_moved() -> list[dict[str, Value]]:
+    return [{knob: value} for knob, values in SPACE.items() for value in values if value != DEFAULTS[knob]]
+
+
+def candidates(count: int, seed: int) -> list[Setting]:
+    """The defaults first: what is fixed without a search."""
+    dice = random.Random(seed)
+    singles = one_knob_moved()
+    dice.shuffle(singles)
+    chosen: list[dict[str, Value]] = [{}, *singles[: (count - 1) // 3]]
+    while len(chosen) < count:
+        moved = {knob: dice.choice(values) for knob, values in SPACE.items() if dice.random() < 0.5}
+        if moved not in chosen:
+            chosen.append(moved)
+    return [fixed(f"#{n}" if n else "defaults", knobs) for n, knobs in enumerate(chosen)]
+
+
+def unique(settings: list[Setting]) -> list[Setting]:
+    return list({id(setting): setting for setting in settings}.values())

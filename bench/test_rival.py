@@ -1,0 +1,255 @@
+"""Does the learner's rival judge by what was run: candidates within the options, halves that hold the best, ratios that say what
+they seem to? The runs are played by a stand-in. Run by CTest, and by hand: test_rival.py"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import re
+import tempfile
+import unittest
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import contest
+import fixed
+import rival
+from contest import PLAYS, Course, Play
+from fixed import DEFAULTS, SPACE, Setting, candidates
+from measure import BadRun, Sample, mean_rss
+from peers import Allocator
+from point import Workload
+from rich.console import Console
+from stage import Stage
+
+OPTIONS = Path(__file__).resolve().parent.parent / "src/policy/options.def"
+ROW = re.compile(r"^HK_OPT\(NUMBER, (\w+), (\d+), (\d+), (\d+), (\w+),", re.MULTILINE)
+NOT_SEARCHED = {"ceiling"}  # follows the memory goal
+
+
+def play(name: str, short: bool = True) -> Play:
+    return Play(name, Workload(f"{name} short") if short else None, Workload(f"{name} long"))
+
+
+@dataclass
+class Actor(Stage):
+    """CPU, faults and RSS that follow from the setting; and a note of what was asked."""
+
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    failing: dict[str, int] = field(default_factory=dict)  # a delay's runs that are still to fail
+
+    def run_once(self, work: Workload, allocator: Allocator, factor: int = 1, watch: tuple[str, ...] = ()) -> Sample:
+        delay = self.hakmem_env.get("HAKMEM_PURGE_DELAY", "500")
+        self.asked.append((work.command, delay))
+        if self.failing.get(delay, 0) > 0:
+            self.failing[delay] -= 1
+            raise BadRun("it failed")
+        cost = float(delay) / 500
+        return {"user_s": cost, "system_s": 0, "wall_s": 3 * cost, "minor_faults": 100 * cost, "max_rss_mib": 9, "mean_rss_mib": 4}
+
+
+def course(plays: list[Play], **more: dict) -> Course:
+    return Course(Actor(Path(), **more), Path("lib.so"), plays)
+
+
+def delayed(*delays: int) -> list[Setting]:
+    return [fixed.fixed(str(delay), {"purge_delay": delay}) for delay in delays]
+
+
+def ran(name: str, *rounds: dict[str, tuple[float, float, float]]) -> Setting:
+    """CPU, faults, RSS of each program in each round."""
+    runs = [{play: dict(zip(("cpu", "faults", "rss"), told)) for play, told in one.items()} for one in rounds]
+    return Setting(name, {}, runs)
+
+
+class Space(unittest.TestCase):
+    def setUp(self) -> None:
+        self.rows = {name: [int(x) for x in bounds] + [scope] for name, *bounds, scope in ROW.findall(OPTIONS.read_text())}
+
+    def test_each_policy_option_is_searched(self) -> None:
+        policy = {name for name, row in self.rows.items() if row[3] == "policy"}
+        self.assertEqual(SPACE.keys() - {"background"}, policy - NOT_SEARCHED)
+
+    def test_values_are_allowed_and_the_default_is_among_them(self) -> None:
+        words = re.search(r"^HK_OPT\(WORD, background, (\d), \d, \d, start, ([\w|]+),", OPTIONS.read_text(), re.MULTILINE)
+        names = words[2].split("|")
+        self.assertEqual((names, names[int(words[1])]), ([str(value) for value in SPACE["background"]], DEFAULTS["background"]))
+        for knob, values in SPACE.items():
+            if knob == "background":
+                continue
+            default, least, most, _ = self.rows[knob]
+            self.assertEqual(DEFAULTS[knob], default, knob)
+            self.assertIn(default, values, knob)
+            self.assertTrue(all(least <= value <= most for value in values), knob)
+
+    def test_candidates_differ_and_do_not_learn(self) -> None:
+        found = candidates(220, 1)
+        self.assertEqual(found[0].options, {"HAKMEM_LEARN": "off"})
+        self.assertEqual(len({tuple(sorted(one.options.items())) for one in found}), 220)
+        self.assertTrue(all(one.options["HAKMEM_LEARN"] == "off" for one in found))
+        self.assertEqual([one.options for one in found], [one.options for one in candidates(220, 1)])
+        self.assertNotEqual([one.options for one in found], [one.options for one in candidates(220, 2)])
+
+
+class Programs(unittest.TestCase):
+    def test_there_are_twelve_and_more_and_they_differ(self) -> None:
+        self.assertGreaterEqual(len(PLAYS), 12)
+        self.assertEqual(len({one.name for one in PLAYS}), len(PLAYS))
+        self.assertTrue({"phases", "python-json", "drift trace"} <= {one.name for one in PLAYS})
+
+    def test_short_ones_do_less(self) -> None:
+        for one in PLAYS:
+            if one.short and one.name != "phases":
+                self.assertLessEqual(one.short.n, one.long.n, one.name)
+                self.assertEqual(one.short.amount(False), one.short.n)
+
+    def test_rss_is_between_peak_and_mean(self) -> None:
+        sample = {"user_s": 1, "system_s": 2, "wall_s": 6, "minor_faults": 7, "max_rss_mib": 9, "mean_rss_mib": 4}
+        told = contest.figures(sample)
+        self.assertEqual((told["cpu"], told["faults"], told["rss"], told["stretch"]), (3, 7, 6, 2))
+
+    def test_a_run_too_short_to_be_seen_has_its_peak(self) -> None:
+        told = contest.figures({"user_s": 0.01, "system_s": 0, "wall_s": 0.01, "minor_faults": 7, "max_rss_mib": 9})
+        self.assertEqual((told["mean"], told["rss"]), (9, 9))
+
+    def test_phases_are_judged_by_operation(self) -> None:
+        speed = {f"cpu_mops_{phase}": 2.0 for phase in contest.BUSY}
+        faults = {f"faults_{phase}": 8.0 for phase in contest.FAULTING} | {f"mops_{phase}": 2.0 for phase in contest.FAULTING}
+        told = contest.figures({"user_s": 1, "system_s": 2, "wall_s": 6, "minor_faults": 7, "max_rss_mib": 9, "mean_rss_mib": 4} | speed | faults)
+        self.assertAlmostEqual(told["cpu"], 0.5)
+        self.assertAlmostEqual(told["faults"], 4)
+
+    def test_speed_by_the_clock_asked_for(self) -> None:
+        sample = {"rss_mib_mean": 4.0}
+        for phase in contest.BUSY:
+            sample |= {f"mops_{phase}": 2.0, f"cpu_mops_{phase}": 8.0, f"faults_{phase}": 8.0, f"settled_ms_{phase}": 3.0}
+        self.assertAlmostEqual(rival.figures(sample)["throughput"], 2)
+        told = rival.figures(sample, cpu_clock=True)
+        self.assertAlmostEqual(told["throughput"], 8)
+        self.assertAlmostEqual(told["faults"], 4)
+
+    def test_mean_rss_is_weighted_by_time(self) -> None:
+        self.assertEqual(mean_rss({"rss_trace": [[0, 1024], [10, 2048], [20, 2048], [40, 0]]}), {"mean_rss_mib": 1.75})
+        self.assertEqual(mean_rss({"rss_trace": [[0, 1024]]}), {"mean_rss_mib": 1})
+        self.assertEqual(mean_rss({}), {})
+
+
+@contextlib.contextmanager
+def silent():
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        yield said
+
+
+class Search(unittest.TestCase):
+    def test_the_search_runs_all_on_what_is_short(self) -> None:
+        tried = course([play("a"), play("b", short=False)])
+        settings = delayed(500, 1000)
+        with silent():
+            self.assertEqual(tried.search(settings, long=False, jobs=2), settings)
+        self.assertEqual({command for command, _ in tried.stage.asked}, {"a short"})
+        self.assertEqual([contest.mean(one, "cpu") for one in settings], [1, 2])
+
+    def test_a_run_that_fails_is_tried_again_and_then_dropped(self) -> None:
+        tried = course([play("a")], failing={"100": 2, "200": 99})
+        with silent() as said:
+            left = tried.search(delayed(500, 100, 200), long=True, jobs=1)
+        self.assertEqual([one.name for one in left], ["500", "100"])
+        self.assertEqual(list(tried.failed), ["200"])
+        self.assertIn("dropped 200, a long: it failed", said.getvalue())
+
+    def test_finals_take_turns_program_by_program(self) -> None:
+        tried = course([play("a"), play("b")])
+        settings = delayed(500, 1000, 2000)
+        with silent():
+            tried.finals(settings, rounds=2)
+        asked = tried.stage.asked[2:]  # the first two are for what is done once
+        self.assertEqual([command for command, _ in asked], (["a long"] * 3 + ["b long"] * 3) * 2)
+        for at in range(0, len(asked), 3):
+            self.assertEqual({delay for _, delay in asked[at : at + 3]}, {"500", "1000", "2000"})
+        self.assertTrue(all(run.keys() == {"a", "b"} for one in settings for run in one.runs))
+
+    def test_the_best_share_holds_the_defaults_and_the_best_of_each_kind(self) -> None:
+        settings = [ran("defaults", {"a": (9, 9, 9)}), ran("both", {"a": (2, 2, 1)}), ran("fast", {"a": (1, 8, 1)}),
+                    ran("lean", {"a": (8, 1, 1)}), ran("poor", {"a": (10, 10, 1)})]
+        self.assertEqual({one.name for one in contest.best_share(settings, 4)}, {"defaults", "both", "fast", "lean"})
+        self.assertEqual([one.name for one in contest.rivals(settings)], ["both", "fast", "lean"])
+
+    def test_the_whole_search_ends_with_the_best(self) -> None:
+        tried = course([play("a"), play("b")])
+        with silent():
+            finalists, told = rival.search(tried, 40, 1, 2)
+        fastest = min(told.values(), key=lambda one: one["cpu x rss"])
+        self.assertEqual(finalists[0].name, "defaults")
+        self.assertIn(fastest["options"]["HAKMEM_PURGE_DELAY"], {one.options.get("HAKMEM_PURGE_DELAY") for one in finalists[1:]})
+        self.assertEqual(len(told), 40)
+        self.assertEqual(sum("again" in one for one in told.values()), 10)
+
+
+class Judging(unittest.TestCase):
+    def test_least_cpu_and_median_of_the_rest(self) -> None:
+        one = ran("x", {"a": (5, 10, 1)}, {"a": (3, 30, 2)}, {"a": (9, 20, 3)})
+        told = contest.of_play(one, "a")
+        self.assertEqual((told["cpu"], told["faults"], told["rss"]), (3, 20, 2))
+        self.assertEqual((told["cpu x rss"], told["faults x rss"]), (6, 40))
+
+    def test_a_ratio_is_of_geometric_means(self) -> None:
+        rounds = [{"a": (1, 1, 1), "b": (4, 1, 1)}] * 5
+        twice = [{"a": (2, 1, 1), "b": (8, 1, 1)}] * 5
+        told = contest.beside(ran("x", *rounds), ran("y", *twice), "cpu x rss")
+        for key in ("ratio", "low", "high"):
+            self.assertAlmostEqual(told[key], 0.5)
+
+    def test_a_slow_round_that_both_had_does_not_widen_the_interval(self) -> None:
+        slow = [{"a": (s, 1, 1)} for s in (1, 7, 1, 3, 1)]
+        half = [{"a": (2 * s, 1, 1)} for s in (1, 7, 1, 3, 1)]
+        told = contest.beside(ran("x", *slow), ran("y", *half), "cpu x rss")
+        self.assertEqual((told["low"], told["high"]), (0.5, 0.5))
+
+    def test_few_rounds_have_no_interval(self) -> None:
+        told = contest.beside(ran("x", {"a": (1, 1, 1)}), ran("y", {"a": (1, 1, 1)}), "faults x rss")
+        self.assertTrue(math.isnan(told["low"]))
+
+    def test_the_table_says_the_ratio_and_the_setting(self) -> None:
+        console = Console(file=io.StringIO(), width=120)
+        mine, its = ran("learned", *[{"a": (1, 2, 3)}] * 5), ran("#7", *[{"a": (2, 2, 3)}] * 5)
+        its.options = {"HAKMEM_BIG_FIT": "125"}
+        lines = rival.compare_means(console, "finals", mine, [its])
+        said = console.file.getvalue()
+        self.assertIn("x 0.500 (0.50-0.50)", said)
+        self.assertIn("#7: HAKMEM_BIG_FIT=125", said)
+        self.assertEqual(lines[1]["ratios of learned to it"]["faults x rss"]["ratio"], 1)
+        self.assertEqual(lines[0]["programs"]["a"]["cpu"], 1)
+
+
+class Found(unittest.TestCase):
+    def read(self, said: dict) -> list[Setting]:
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(said, file)
+            file.flush()
+            return rival.saved_finalists(Path(file.name))
+
+    def test_what_was_found_is_run_again_and_what_learns_or_is_a_build_is_not(self) -> None:
+        mine, its = ran("learned", {"a": (1, 2, 3)}), ran("#7", {"a": (2, 2, 3)})
+        its.options, build = fixed.fixed("#7", {"depot": 0}).options, ran("old", {"a": (2, 2, 3)})
+        build.options = {"library": "old.so"}
+        with contextlib.redirect_stdout(io.StringIO()):
+            lines = rival.compare_means(Console(file=io.StringIO()), "finals", mine, [its, build])
+        for kind in ("finals", "first run"):
+            again = self.read({kind: lines})
+            self.assertEqual([(one.name, one.options, one.runs) for one in again], [("#7", its.options, [])])
+
+
+class SecondRun(unittest.TestCase):
+    def test_the_second_begins_with_what_the_first_saved(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            first, second = rival.first_and_second(folder)
+            other, _ = rival.first_and_second(folder, HAKMEM_BACKGROUND="1")
+        self.assertEqual(first.options["HAKMEM_PROFILE_SAVE"], second.options["HAKMEM_PROFILE"])
+        self.assertNotEqual(first.options["HAKMEM_PROFILE_SAVE"], other.options["HAKMEM_PROFILE_SAVE"])
+        self.assertEqual(other.options["HAKMEM_BACKGROUND"], "1")
+
+
+if __name__ == "__main__":
+    unittest.main()
