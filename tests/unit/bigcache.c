@@ -222,10 +222,11 @@ UNIT_TEST(budget)
     char *blocks[4];
     for (int i = 0; i < 4; i++)
         blocks[i] = get(4 * MB, false);
+    uint64_t before = fake_os_calls(FAKE_UNMAP); /* what was in the way of alignment */
     for (int i = 0; i < 4; i++)
         hk_big_free(blocks[i]);
     assert_int_equal(totals().cached, 8 * MB);
-    assert_int_equal(fake_os_calls(FAKE_UNMAP), 2);
+    assert_int_equal(fake_os_calls(FAKE_UNMAP), before + 2);
     assert_int_equal(hk_map_lookup((uintptr_t)blocks[0]), 0); /* the oldest went */
     assert_int_equal(hk_map_lookup((uintptr_t)blocks[1]), 0);
     assert_ptr_equal(get(4 * MB, true), blocks[3]);
