@@ -88,7 +88,7 @@ static unsigned unit_in_super(uintptr_t address) { return (unsigned)(address >> 
 
 static void note_reuse(const struct hk_super *super, uint32_t units)
 {
-    uint32_t back = units & (super->dirty | super->purged) & ~super->fresh;
+    uint32_t back = units & (super->purged | (super->dirty & ~super->fresh));
     uint64_t now = hk_reuse_now();
     if (back != 0)
         hk_reuse_back(now - hk_min(now, super->freed_at), hk_popcount64(back) * HK_UNIT);

@@ -5,6 +5,8 @@
 #include "count/reuse.h"
 #include "hakmem.h"
 #include "slab/slab.h"
+#include "span/held.h"
+#include "support/knobs.h"
 #include "tiers/giveback.h"
 
 static uint64_t back(unsigned span) { return hk_load(hk_reuse.xback[span]); }
@@ -50,6 +52,26 @@ UNIT_TEST(units)
     assert_int_equal(hk_load(hk_reuse.xidled) - idled, 8 * HK_UNIT);
 }
 
+/* A huge page makes units resident that nobody had; what went back with it and is wanted again counts as any other. */
+UNIT_TEST(units_on_a_huge_page)
+{
+    fake_os_reset();
+    unit_start();
+    SET_KNOB(huge_pages_from, 1);
+    hk_add(hk_held.xbigs, 1);
+    let_pass(1);
+    uintptr_t run = hk_run_alloc(4, HK_USE_DENSE);
+    uint64_t soon = back(0), later = back(3);
+    uintptr_t fresh = hk_run_alloc(2, HK_USE_DENSE);
+    assert_int_equal(back(0) - soon, 0);
+    hk_run_free(fresh, 2);
+    hk_run_free(run, 4);
+    let_pass(300);
+    assert_int_equal(hk_runs_purge(hk_reuse_now(), 0), HK_SUPER);
+    assert_int_equal(hk_run_alloc(4, HK_USE_DENSE), run);
+    assert_int_equal(back(3) - later, 4 * HK_UNIT);
+}
+
 UNIT_TEST(big_blocks)
 {
     fake_os_reset();
@@ -72,6 +94,6 @@ UNIT_TEST(big_blocks)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(spans), cmocka_unit_test(units), cmocka_unit_test(big_blocks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(spans), cmocka_unit_test(units), cmocka_unit_test(units_on_a_huge_page), cmocka_unit_test(big_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
