@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/number.h"
 #include "base/say.h"
 #include "os/os.h"
 #include "policy/options.h"
@@ -21,17 +22,6 @@ static struct {
     uint64_t cpus;
     uint64_t looked_ms;
 } asked_for = {.limit = UINT64_MAX, .cpus = 1};
-
-/* "max", or what is no number, is no limit. */
-static uint64_t number_in(const char *text)
-{
-    uint64_t value = 0;
-    if (*text < '0' || *text > '9')
-        return UINT64_MAX;
-    for (; *text >= '0' && *text <= '9'; text++)
-        value = value * 10 + (uint64_t)(*text - '0');
-    return value;
-}
 
 static const char *word_after(const char *text, const char *key)
 {
@@ -62,7 +52,7 @@ static bool read_in(const char *group, size_t group_bytes, const char *file, cha
 static uint64_t limit_in(const char *group, size_t group_bytes, const char *file)
 {
     char text[NUMBERS_BYTES];
-    return read_in(group, group_bytes, file, text) ? number_in(text) : UINT64_MAX;
+    return read_in(group, group_bytes, file, text) ? hk_number_in(text) : UINT64_MAX;
 }
 
 static uint64_t rounded_up(uint64_t quota, uint64_t period)
@@ -73,7 +63,7 @@ static uint64_t rounded_up(uint64_t quota, uint64_t period)
 static uint64_t cpus_in(const char *group, size_t group_bytes)
 {
     char text[NUMBERS_BYTES];
-    return read_in(group, group_bytes, "cpu.max", text) ? rounded_up(number_in(text), number_in(next_word(text))) : UINT64_MAX;
+    return read_in(group, group_bytes, "cpu.max", text) ? rounded_up(hk_number_in(text), hk_number_in(next_word(text))) : UINT64_MAX;
 }
 
 /* A group is held to its own limits and to those of all groups that it lies in. At the start, which every process pays for, only
@@ -185,7 +175,7 @@ static uint64_t resident_bytes(void)
     if (hk_os.read_file("/proc/self/statm", text, sizeof text) == 0)
         return 0;
     const char *pages = next_word(text), *of_files = next_word(pages);
-    uint64_t all = number_in(pages), shared = number_in(of_files);
+    uint64_t all = hk_number_in(pages), shared = hk_number_in(of_files);
     return all == UINT64_MAX || shared > all ? 0 : (all - shared) * HK_PAGE;
 }
 
@@ -194,7 +184,7 @@ static uint64_t stalled_us(void)
     char text[512];
     if (hk_os.read_file("/proc/pressure/memory", text, sizeof text) == 0)
         return 0;
-    uint64_t us = number_in(word_after(text, "total="));
+    uint64_t us = hk_number_in(word_after(text, "total="));
     return us == UINT64_MAX ? 0 : us;
 }
 

@@ -1,5 +1,6 @@
 #include "span/foreign.h"
 
+#include "base/number.h"
 #include "os/os.h"
 
 /* The break heap's start is field 47 of /proc/self/stat; the second field is a name in brackets that may hold anything. */
@@ -14,10 +15,8 @@ static uintptr_t break_start(void)
         at--;
     for (int field = FIELD_AFTER_NAME - 1; field < FIELD_START_BREAK && *at != 0; at++)
         field += *at == ' ';
-    uintptr_t start = 0;
-    for (; *at >= '0' && *at <= '9'; at++)
-        start = start * 10 + (uintptr_t)(*at - '0');
-    return start;
+    uint64_t start = hk_number_in(at);
+    return start != UINT64_MAX ? start : 0;
 }
 
 size_t hk_foreign_readable(const void *p)

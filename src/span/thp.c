@@ -1,5 +1,6 @@
 #include "span/thp.h"
 
+#include "base/number.h"
 #include "os/os.h"
 #include "span/map.h"
 
@@ -17,19 +18,11 @@ static bool is_never(const char *modes)
     return modes[0] == '[' && modes[1] == 'n';
 }
 
-static size_t bytes_in(const char *text)
-{
-    size_t bytes = 0;
-    for (; *text >= '0' && *text <= '9'; text++)
-        bytes = bytes * 10 + (size_t)(*text - '0');
-    return bytes;
-}
-
 void hk_thp_init(void)
 {
     char modes[64], size[32];
     bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0;
     bool never = says && is_never(modes);
     says = says && !never && hk_os.read_file(FOLDER "hpage_pmd_size", size, sizeof size) > 0;
-    serves = !never && (!says || bytes_in(size) == HK_SUPER);
+    serves = !never && (!says || hk_number_in(size) == HK_SUPER);
 }

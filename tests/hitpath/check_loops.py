@@ -105,10 +105,13 @@ def update(locks: dict[str, dict[str, Numbers]], name: str, counts: dict[str, Nu
     FILE.write_text(written(locks))
 
 
-def check(counts: dict[str, Numbers], locked: dict[str, Numbers], build: Path) -> int:
+def command_of(script: str, build: Path) -> str:
+    return f"python3 {Path(script).resolve().relative_to(ROOT)} --build {os.path.relpath(build, ROOT)} --update"
+
+
+def check(counts: dict[str, Numbers], locked: dict[str, Numbers], command: str) -> int:
+    """The exit code; `command` is what locks the numbers anew."""
     worse, better = compared(counts, locked)
-    script = Path(__file__).resolve().relative_to(ROOT)
-    command = f"python3 {script} --build {os.path.relpath(build, ROOT)} --update"
     if worse:
         print(f"{worse} costs grew by more than 1 %. If it is meant: {command}")
     if better:
@@ -131,7 +134,7 @@ def main() -> int:
     if name not in locks:
         print(f"loops: nothing is locked for {name} (--update does it): skipped")
         return CANNOT_RUN
-    return check(counted(bench, asked.part), locks[name], build)
+    return check(counted(bench, asked.part), locks[name], command_of(__file__, build))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from statistics import median_low
 
 import callgrind
 import check_loops
-from check_loops import CANNOT_RUN, ROOT, Numbers, compared, compiler
+from check_loops import CANNOT_RUN, ROOT, Numbers, check, command_of, compiler
 from loops import huge_pages, steady
 
 FILE = Path(__file__).resolve().parent / "programs.json"
@@ -158,17 +158,7 @@ def main() -> int:
     if not known:
         print("programs: skipped")
         return CANNOT_RUN
-    return verdict(measured(build, known), locked)
-
-
-def verdict(counts: dict[str, Numbers], locked: dict[str, Numbers]) -> int:
-    worse, better = compared(counts, locked)
-    command = f"python3 {Path(__file__).resolve().relative_to(ROOT)} --update"
-    if worse:
-        print(f"{worse} costs grew by more than 1 %. If it is meant: {command}")
-    if better:
-        print(f"notice: {better} costs shrank by more than 1 %; to lock that: {command}")
-    return 1 if worse else 0
+    return check(measured(build, known), locked, command_of(__file__, build))
 
 
 if __name__ == "__main__":
