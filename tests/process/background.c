@@ -4,6 +4,7 @@
  *   forks   a child has none, and gets one when it allocates; 1000 forks from a busy process, no hang
  *   vfork   a vfork child does not begin one
  *   last    it does not keep a process alive whose other threads have all ended */
+#include "support/chain.h"
 #include "support/check.h"
 #include "support/tasks.h"
 #include "support/watchdog.h"
@@ -19,30 +20,11 @@
 
 enum { FORKS = 1000, BLOCK = 100, WORTH = 16 << 20, BAD_CHILD = 3 };
 
-static void *grow(size_t bytes)
-{
-    void **last = NULL;
-    for (size_t i = 0; i < bytes; i += BLOCK) {
-        void **block = malloc(BLOCK);
-        *block = last;
-        last = block;
-    }
-    return last;
-}
-
-static void drop(void *list)
-{
-    for (void **block = list, **next; block; block = next) {
-        next = *block;
-        free(block);
-    }
-}
-
 static void test_thread(void)
 {
-    drop(grow(1 << 20));
+    chain_drop(chain_grow(1 << 20, BLOCK));
     CHECK(tasks_count() == 1, "%u threads for a small heap", tasks_count());
-    void *list = grow(WORTH);
+    void *list = chain_grow(WORTH, BLOCK);
     CHECK(tasks_has_ours(1), "%u threads", tasks_of(0).threads);
     struct tasks found = tasks_of(0);
     CHECK(found.threads == 2 && found.ours == 1, "%u threads, %u ours", found.threads, found.ours);
@@ -54,7 +36,7 @@ static void test_thread(void)
     sigset_t mine;
     pthread_sigmask(SIG_SETMASK, NULL, &mine);
     CHECK(!sigismember(&mine, SIGTERM), "the program's own mask has changed");
-    drop(list);
+    chain_drop(list);
 }
 
 _Noreturn static void child(unsigned number)
@@ -62,9 +44,9 @@ _Noreturn static void child(unsigned number)
     watchdog_start(30, "a child");
     bool good = tasks_count() == 1;
     if (number % 50 == 0) {
-        void *list = grow(4 * BLOCK * 64);
+        void *list = chain_grow(4 * BLOCK * 64, BLOCK);
         good = good && tasks_has_ours(1);
-        drop(list);
+        chain_drop(list);
     }
     _exit(good ? 0 : BAD_CHILD);
 }
@@ -74,7 +56,7 @@ static atomic_bool x_stop;
 static void *churn(void *unused)
 {
     while (!atomic_load(&x_stop)) {
-        drop(grow(1 << 20));
+        chain_drop(chain_grow(1 << 20, BLOCK));
     }
     return unused;
 }
@@ -82,7 +64,7 @@ static void *churn(void *unused)
 static void test_forks(void)
 {
     pthread_t thread;
-    drop(grow(WORTH));
+    chain_drop(chain_grow(WORTH, BLOCK));
     CHECK(tasks_has_ours(1) || tasks_of(0).ours == 1, "no thread to begin with");
     CHECK(pthread_create(&thread, NULL, churn, NULL) == 0, "thread");
     for (unsigned n = 0; n < FORKS; n++) {
@@ -105,22 +87,22 @@ static void test_vfork(void)
     static void *volatile list;
     pid_t pid = vfork();
     if (pid == 0) {
-        list = grow(WORTH);
+        list = chain_grow(WORTH, BLOCK);
         threads = tasks_count();
         _exit(0);
     }
     int status = -1;
     CHECK(waitpid(pid, &status, 0) == pid && status == 0, "wait status 0x%x", (unsigned)status);
     CHECK(threads == 1, "%u threads in the vfork child", threads);
-    list = (drop(list), grow(WORTH));
+    list = (chain_drop(list), chain_grow(WORTH, BLOCK));
     CHECK(tasks_has_ours(1), "none in the parent");
-    drop(list);
+    chain_drop(list);
 }
 
 /* The exit status is that of a process whose last thread returned: 0. The watchdog ends one that lives on. */
 static void test_last(void)
 {
-    drop(grow(WORTH));
+    chain_drop(chain_grow(WORTH, BLOCK));
     CHECK(tasks_has_ours(1), "no thread");
     if (check_report("background") == 0) {
         pthread_exit(NULL);

@@ -8,6 +8,7 @@
  *   limit   it gives way to a thread of the program's that would be refused, and nothing is said where it is refused itself
  *   users   all threads change their user with the program's
  *   exec    the process is another program's afterwards, with one thread */
+#include "support/chain.h"
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/tasks.h"
@@ -24,26 +25,6 @@
 #include <unistd.h>
 
 enum { BLOCK = 1000, SMALL = 4 << 20, WORTH = 96 << 20, THREADS = 3, ROUNDS = 20, NOBODY = 65534, FEW = 40 };
-
-static void *grow(size_t bytes)
-{
-    void **last = NULL;
-    for (size_t i = 0; i < bytes; i += BLOCK) {
-        void **block = malloc(BLOCK);
-        memset(block, 1, BLOCK);
-        *block = last;
-        last = block;
-    }
-    return last;
-}
-
-static void drop(void *list)
-{
-    for (void **block = list, **next; block; block = next) {
-        next = *block;
-        free(block);
-    }
-}
 
 static pthread_barrier_t begun, over;
 
@@ -77,9 +58,9 @@ static void end_threads(void)
 
 static void test_one(void)
 {
-    void *list = grow(WORTH);
+    void *list = chain_grow(WORTH, BLOCK);
     CHECK(tasks_count() == 1, "%u threads", tasks_count());
-    drop(list);
+    chain_drop(list);
     sleep(1);
     CHECK(tasks_count() == 1, "%u threads", tasks_count());
 }
@@ -87,7 +68,7 @@ static void test_one(void)
 static void test_small(void)
 {
     begin_threads();
-    drop(grow(SMALL));
+    chain_drop(chain_grow(SMALL, BLOCK));
     CHECK(tasks_count() == THREADS + 1, "%u threads", tasks_count());
     end_threads();
     CHECK(tasks_count() == 1, "%u threads", tasks_count());
@@ -113,15 +94,15 @@ static void check_deaf(unsigned long blocked)
 static void test_beside(void)
 {
     for (int round = 0; round < ROUNDS; round++) {
-        void *early = round % 2 ? grow(WORTH) : NULL;
+        void *early = round % 2 ? chain_grow(WORTH, BLOCK) : NULL;
         begin_threads();
-        void *late = early ? NULL : grow(WORTH);
+        void *late = early ? NULL : chain_grow(WORTH, BLOCK);
         CHECK(tasks_has_ours(THREADS + 1), "round %d: %u threads", round, tasks_count());
         check_deaf(tasks_of(0).blocked);
         end_threads();
         CHECK(alone(), "round %d: %u threads at the end", round, tasks_count());
-        drop(early);
-        drop(late);
+        chain_drop(early);
+        chain_drop(late);
         usleep(100000); /* it is not made more often than that */
     }
 }
@@ -137,9 +118,9 @@ static void test_idle(void)
 {
     begin_threads();
     size_t base = procinfo_rss_kib();
-    void  *list = grow(WORTH);
+    void  *list = chain_grow(WORTH, BLOCK);
     CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
-    drop(list);
+    chain_drop(list);
     bool given = false, asleep = false;
     for (int i = 0; i < 30 && !asleep; i++) {
         asleep = switches_in(1) == 0;
@@ -147,8 +128,8 @@ static void test_idle(void)
     }
     CHECK(given, "%zu KiB, %zu at the beginning", procinfo_rss_kib(), base);
     CHECK(asleep && switches_in(2) == 0, "it does not sleep");
-    list = grow(WORTH);
-    drop(list);
+    list = chain_grow(WORTH, BLOCK);
+    chain_drop(list);
     CHECK(switches_in(2) > 0, "it does not wake");
     end_threads();
 }
@@ -157,20 +138,20 @@ _Noreturn static void child(void)
 {
     watchdog_start(30, "a child");
     CHECK(tasks_count() == 1, "a child begins with %u threads", tasks_count());
-    void *list = grow(WORTH);
+    void *list = chain_grow(WORTH, BLOCK);
     CHECK(tasks_count() == 1, "a child of one thread has %u", tasks_count());
     begin_threads();
-    drop(grow(WORTH));
+    chain_drop(chain_grow(WORTH, BLOCK));
     CHECK(tasks_has_ours(THREADS + 1), "a child with threads has %u", tasks_count());
     end_threads();
     CHECK(alone(), "%u threads at a child's end", tasks_count());
-    drop(list);
+    chain_drop(list);
     _exit(check_failures() != 0);
 }
 
 static void test_forks(void)
 {
-    void *list = grow(WORTH);
+    void *list = chain_grow(WORTH, BLOCK);
     begin_threads();
     CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
     for (int round = 0; round < ROUNDS; round++) {
@@ -182,7 +163,7 @@ static void test_forks(void)
         CHECK(waitpid(pid, &status, 0) == pid && status == 0, "child %d: 0x%x", round, (unsigned)status);
     }
     end_threads();
-    drop(list);
+    chain_drop(list);
 }
 
 static void *sleep_on(void *unused)
@@ -214,13 +195,13 @@ static void test_limit(void)
         exit(77);
     }
     static void *volatile list;
-    list = grow(WORTH);
+    list = chain_grow(WORTH, BLOCK);
     be_limited(FEW / 2);
     unsigned made = threads_to_be_had();
     CHECK(made == FEW / 2 - 1, "%u threads of %d", made, FEW / 2);
     CHECK(tasks_of(0).ours == 0, "it has not given way");
-    drop(list);
-    list = grow(WORTH);
+    chain_drop(list);
+    list = chain_grow(WORTH, BLOCK);
     CHECK(tasks_count() == FEW / 2, "%u threads", tasks_count());
 }
 
@@ -229,19 +210,19 @@ static void test_users(void)
     if (getuid() != 0) {
         exit(77);
     }
-    void *list = grow(WORTH);
+    void *list = chain_grow(WORTH, BLOCK);
     begin_threads();
     CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
     CHECK(setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0, "errno %d", errno);
     CHECK(geteuid() == NOBODY, "user %u", geteuid());
-    drop(list);
-    drop(grow(WORTH));
+    chain_drop(list);
+    chain_drop(chain_grow(WORTH, BLOCK));
     end_threads();
 }
 
 static void test_exec(const char *self)
 {
-    drop(grow(WORTH));
+    chain_drop(chain_grow(WORTH, BLOCK));
     begin_threads();
     CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
     if (check_failures() == 0) {
