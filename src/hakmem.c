@@ -24,6 +24,7 @@
 #include "span/runs.c"
 #include "span/thp.c"
 #include "slab/slab.c"
+#include "slab/lodge.c"
 #include "slab/remote.c"
 #include "slab/pages.c"
 #include "slab/owner.c"

@@ -3,12 +3,15 @@
 #include "front/cache.h"
 #include "guard/watch.h"
 #include "hakmem.h"
+#include "slab/lodge.h"
 #include "tiers/bigcache.h"
 
 static size_t class_size(const void *block)
 {
     uint32_t route = hk_map_lookup((uintptr_t)block);
     unsigned class = hk_route_class(route);
+    if (class == HK_CLASS_MIXED)
+        return hk_lodge_bytes(block);
     return route != 0 && class < HK_CLASSES ? hk_classes[class].size : 0;
 }
 

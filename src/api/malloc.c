@@ -12,6 +12,7 @@
 #include "guard/watch.h"
 #include "hakmem.h"
 #include "os/os.h"
+#include "slab/lodge.h"
 #include "slab/registry.h"
 #include "span/dawn.h"
 #include "span/foreign.h"
@@ -58,10 +59,20 @@ static void *big_alloc(size_t size, size_t align, bool *zeroed)
     return block;
 }
 
-static void *block_alloc(unsigned class, size_t size)
+static HK_COLD void *aligned_instead(struct hk_cache *cache, unsigned class, void *block)
+{
+    void *aligned = hk_cache_alloc_aligned(cache, class);
+    hk_cache_free(cache, block, hk_map_lookup((uintptr_t)block));
+    return aligned;
+}
+
+static HK_NOINLINE void *block_alloc(unsigned class, size_t size, size_t align)
 {
     struct hk_cache *cache = hk_life_cache();
-    return HK_LIKELY(cache != NULL) ? hk_cache_alloc(cache, class, size) : hk_registry_alloc(class);
+    if (HK_UNLIKELY(cache == NULL))
+        return hk_registry_alloc(class);
+    void *block = hk_cache_alloc(cache, class, size);
+    return HK_LIKELY(((uintptr_t)block & (align - 1)) == 0) ? block : aligned_instead(cache, class, block);
 }
 
 /* Where address space is scarce, a mapping of its own wastes less of it than a place among other runs. */
@@ -79,7 +90,7 @@ static void *try_alloc(size_t size, size_t align, bool *zeroed)
 {
     unsigned class = class_for(size, align);
     *zeroed = false;
-    return class == HK_CLASSES ? big_alloc(size, align, zeroed) : block_alloc(class, size);
+    return class == HK_CLASSES ? big_alloc(size, align, zeroed) : block_alloc(class, size, align);
 }
 
 /* When the system refuses, what HAKMEM itself keeps warm may be what is missing. */
@@ -235,8 +246,10 @@ static size_t extent(enum hk_call call, const void *block, bool *foreign)
     uint32_t route = hk_map_lookup((uintptr_t)block);
     *foreign = route == 0;
     if (HK_LIKELY(route != 0)) {
-        if (hk_route_class(route) != HK_CLASS_BIG)
+        if (HK_LIKELY(hk_route_class(route) < HK_CLASSES))
             return hk_classes[hk_route_class(route)].size;
+        if (hk_route_class(route) == HK_CLASS_MIXED)
+            return hk_lodge_bytes(block);
         const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
         if (slab->start != (uintptr_t)block)
             hk_slab_invalid(call, "pointer inside a block", block);

@@ -7,6 +7,7 @@
 #include "front/bins.h"
 #include "front/pool.h"
 #include "policy/policy.h"
+#include "slab/lodge.h"
 #include "slab/registry.h"
 #include "span/dawn.h"
 #include "span/foreign.h"
@@ -178,7 +179,8 @@ static unsigned receive(struct hk_cache *cache, struct hk_slab *slab, uint64_t *
 static unsigned rob(struct hk_cache *cache, struct hk_slab *slab)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS];
-    if (hk_remote_claim(slab, bits) == 0) {
+    bool lodges = hk_load(slab->xjoined) != NULL; /* then not all blocks are of its class */
+    if (lodges || hk_remote_claim(slab, bits) == 0) {
         hk_send(slab);
         return 0;
     }
@@ -377,6 +379,14 @@ void *hk_cache_alloc(struct hk_cache *cache, unsigned class, size_t size)
     return HK_LIKELY(block != NULL) ? block : hk_cache_refill(cache, class, size);
 }
 
+void *hk_cache_alloc_aligned(struct hk_cache *cache, unsigned class)
+{
+    void *block = NULL;
+    if (hk_blocks_take_own(&cache->owner, class, &block + 1, 1) != 0)
+        cache->front.bins[class].served++;
+    return block;
+}
+
 static bool allocates(const struct hk_cache *cache, unsigned class) { return cache->front.bins[class].served > 0; }
 
 /* A larger block of somebody else's slab is as good in the freer's bin, if that allocates such blocks too: no two threads then write
@@ -473,6 +483,8 @@ static HK_NOINLINE void free_unowned(struct hk_cache *cache, void *block, uint32
         hk_cache_free_big(cache, block);
     else if (cache == NULL)
         hk_deliver(block);
+    else if (class == HK_CLASS_MIXED)
+        send_to_orphan(cache, block);
     else if (hk_registry_is_common(block))
         free_common(cache, class, block);
     else if (of_use_here(cache, class))
@@ -481,12 +493,23 @@ static HK_NOINLINE void free_unowned(struct hk_cache *cache, void *block, uint32
         free_orphaned(cache, class, block);
 }
 
+/* In a slab that lodgers are in. */
+static HK_NOINLINE void free_mixed(struct hk_cache *cache, void *block, uint32_t owner)
+{
+    if (owner == cache->owner.id)
+        hk_cache_keep(cache, hk_lodge_class(block), block);
+    else
+        send_home(cache, block);
+}
+
 void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route)
 {
     unsigned class = hk_route_class(route);
     uint32_t owner = hk_route_owner(route);
     if (HK_UNLIKELY(owner < HK_FIRST_OWNER) || HK_UNLIKELY(cache == NULL))
         free_unowned(cache, block, route);
+    else if (HK_UNLIKELY(class == HK_CLASS_MIXED))
+        free_mixed(cache, block, owner);
     else if (owner == cache->owner.id || of_use_here(cache, class))
         hk_cache_keep(cache, class, block);
     else

@@ -68,6 +68,9 @@ void *hk_cache_alloc(struct hk_cache *cache, unsigned class, size_t size);
 /* The same for who has found the bin empty. */
 void *hk_cache_refill(struct hk_cache *cache, unsigned class, size_t size);
 
+/* From a slab of the class, where each block is aligned as its size is: a lodger (see lodge.h) is not. */
+void *hk_cache_alloc_aligned(struct hk_cache *cache, unsigned class);
+
 /* Frees a block of a class into the thread's own bin, where it finds room or makes it. */
 void hk_cache_keep(struct hk_cache *cache, unsigned class, void *block);
 

@@ -58,6 +58,13 @@ HK_INLINE unsigned hk_class_of(size_t size)
     return hk_coarse_offsets[(size - HK_FINE_MAX - 1) / HK_COARSE_STEP] / HK_CLASS_BYTES;
 }
 
+/* The largest class whose blocks fit into so many bytes, 16 to HK_LARGE_MAX. */
+HK_INLINE unsigned hk_class_that_fits(size_t bytes)
+{
+    unsigned class = hk_class_of(bytes);
+    return hk_classes[class].size == bytes ? class : class - 1;
+}
+
 /* The smallest class that holds `size` and whose blocks all start at multiples of `align`; HK_CLASSES if there is none.
  * align is a power of two, at most 64 KiB. */
 unsigned hk_class_of_aligned(size_t size, size_t align);

@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "front/bins.h"
 #include "front/cache.h"
+#include "slab/lodge.h"
 #include "span/meta.h"
 #include "span/runs.h"
 #include "tiers/bigcache.h"
@@ -20,6 +21,19 @@ const struct hk_part_row hk_part_rows[HK_PARTS] = {
 #include "report/parts.def"
 #undef HK_PART
 };
+
+/* They count as blocks of the class that they serve as. */
+static void count_lodgers(struct hk_census *census, const struct hk_slab *slab)
+{
+    struct hk_tallies *host = &census->classes[slab->class];
+    for (unsigned at = 0, cells; (at = hk_lodge_next(slab, at, &cells)) < slab->blocks; at += cells) {
+        size_t bytes = (size_t)cells * slab->block_size;
+        unsigned class = hk_class_that_fits(bytes);
+        host->live -= hk_min(host->live, bytes);
+        census->classes[class].live += hk_classes[class].size;
+        census->classes[class].tails += bytes - hk_classes[class].size;
+    }
+}
 
 /* Until the bins are known, what is not free in a slab counts as live. */
 static void count_slab(struct hk_slab *slab, void *context)
@@ -37,6 +51,8 @@ static void count_slab(struct hk_slab *slab, void *context)
     class->free_in_slabs += free;
     class->live += cut - free;
     class->remote += (uint64_t)(int64_t)hk_remote_blocks(slab) * slab->block_size;
+    if (slab->joined != 0 && hk_load(slab->xjoined) != NULL)
+        count_lodgers(census, slab);
 }
 
 /* Blocks that have reached their slab, and are claimed, before the freer has counted them: they are taken off here. */

@@ -32,6 +32,7 @@ struct hk_shelf {
     struct hk_list partial; /* slabs with free blocks */
     struct hk_list full;
     uint32_t slabs; /* on both */
+    uint32_t free;  /* blocks in them that were, as the last sweep found it */
 };
 
 struct hk_owner {
@@ -47,8 +48,10 @@ struct hk_owner {
     unsigned sweep_class;    /* how far the sweep over the shelves has come */
     unsigned sweep_left;     /* shelves to go */
     struct hk_walk sweep;
+    uint32_t swept_free; /* blocks that it has found free on this shelf */
     struct hk_shelf shelves[HK_CLASSES];
     uint32_t slabs; /* on all shelves */
+    uint8_t lodge_waits[HK_CLASSES]; /* so many slabs are cut before room is looked for in those of other classes again */
     /* of whoever drains, under the lock */
     struct hk_lock drain_lock;
     struct hk_slab *backlog[HK_CLASSES]; /* taken from the inbox, not yet looked at */

@@ -13,17 +13,6 @@ struct range {
     uintptr_t start, end;
 };
 
-/* The first block from `at` on that is free, or, where `flip` is all ones, taken; the number of blocks if there is none. */
-static unsigned find(const struct hk_slab *slab, const uint64_t *bits, unsigned at, uint64_t flip)
-{
-    for (; at < slab->blocks; at = (at / 64 + 1) * 64) {
-        uint64_t word = (bits[at / 64] ^ flip) >> (at % 64);
-        if (word != 0)
-            return (unsigned)hk_min(at + hk_ctz64(word), slab->blocks);
-    }
-    return slab->blocks;
-}
-
 static uintptr_t address_of_block(const struct hk_slab *slab, unsigned block)
 {
     return slab->start + (block == slab->blocks ? slab->bytes : (size_t)block * slab->block_size);
@@ -33,8 +22,8 @@ static uintptr_t address_of_block(const struct hk_slab *slab, unsigned block)
 static bool next_range(const struct hk_slab *slab, struct range *range)
 {
     while (range->next <= slab->blocks) {
-        unsigned first = find(slab, range->bits, range->next, 0);
-        unsigned taken = find(slab, range->bits, first, UINT64_MAX);
+        unsigned first = hk_slab_find(slab, range->bits, range->next, 0);
+        unsigned taken = hk_slab_find(slab, range->bits, first, UINT64_MAX);
         size_t from = (size_t)first * slab->block_size;
         range->start = hk_align_up(slab->start + from, HK_PAGE);
         range->end = hk_align_down(address_of_block(slab, taken), HK_PAGE);
@@ -96,7 +85,7 @@ HK_INLINE bool next_that_holds(const struct hk_slab *slab, struct range *range)
 /* Of the neighbours on the huge page only those count that the caller holds too: the owner's, and of orphans the class's. */
 static bool held_together(uint32_t route, uint32_t other)
 {
-    return hk_route_owner(route) == HK_ORPHAN ? other == route : hk_route_owner(other) == hk_route_owner(route);
+    return hk_route_owner(route) == HK_ORPHAN ? other == route && hk_route_class(route) != HK_CLASS_MIXED : hk_route_owner(other) == hk_route_owner(route);
 }
 
 static bool worth_a_split(const struct hk_slab *slab)

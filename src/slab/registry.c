@@ -290,6 +290,7 @@ static void relist_orphan(struct hk_slab *slab)
 {
     struct entry *entry = entry_of(slab->class);
     hk_slab_recount(slab);
+    hk_slab_hand_to(slab, HK_ORPHAN); /* its last lodger may have gone with what was merged */
     hk_lock(&entry->lock);
     bool all_free = list_orphan_locked(entry, slab);
     hk_unlock(&entry->lock);

@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
+#include "slab/lodge.h"
 
 static _Atomic int64_t xclean;
 
@@ -69,7 +70,8 @@ static void uncount(struct hk_slab *slab, unsigned blocks)
 
 unsigned hk_remote_collect(struct hk_slab *slab)
 {
-    unsigned first = slab->first_word, got = 0;
+    unsigned first = slab->first_word, got = 0, more = 0;
+    bool lodges = hk_load(slab->xjoined) != NULL;
     unqueue(slab);
     for (unsigned word = slab->words; word-- > 0;) {
         uint64_t bits = claim_word(slab, word);
@@ -77,12 +79,14 @@ unsigned hk_remote_collect(struct hk_slab *slab)
             continue;
         if (HK_UNLIKELY((slab->freebits[word] & bits) != 0))
             refuse(slab, word, slab->freebits[word] & bits);
+        if (HK_UNLIKELY(lodges))
+            more += hk_lodge_part(slab, word, bits);
         slab->freebits[word] |= bits;
         first = word < first ? word : first;
         got += hk_popcount64(bits);
     }
     slab->first_word = (uint16_t)first;
-    slab->free = (uint16_t)(slab->free + got);
+    slab->free = (uint16_t)(slab->free + got + more);
     slab->pages &= HK_PAGES_FREED;
     uncount(slab, got);
     return got;
@@ -135,9 +139,11 @@ bool hk_remote_restart(struct hk_slab *slab)
 /* The owner may have been cut off between the two bitmaps: a bit in both is one block. */
 bool hk_remote_merge(struct hk_slab *slab)
 {
-    bool any = false;
+    bool any = false, lodges = hk_load(slab->xjoined) != NULL;
     for (unsigned word = 0; word < slab->words; word++) {
         uint64_t bits = claim_word(slab, word);
+        if (bits != 0 && lodges)
+            hk_lodge_part(slab, word, bits);
         if (bits != 0)
             slab->freebits[word] |= bits;
         any |= bits != 0;

@@ -8,6 +8,7 @@
 #include "count/reuse.h"
 #include "count/stats.h"
 #include "policy/options.h"
+#include "slab/lodge.h"
 #include "span/held.h"
 #include "span/meta.h"
 
@@ -122,11 +123,12 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     slab->block_size = row->size;
     slab->reciprocal = hk_reciprocal(row->size);
     slab->blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);
-    slab->extent = (size_t)slab->blocks * row->size;
+    slab->extent = slab->plain_extent = (size_t)slab->blocks * row->size;
     slab->first_word = 0;
     slab->pages = HK_PAGES_TAKEN;
     slab->clean = 0;
     slab->trimmed = 0;
+    hk_store(slab->xjoined, NULL);
     hk_store(slab->xcommon, false);
     if (make_bits(slab)) {
         uintptr_t start = hk_run_alloc(slab->bytes / HK_UNIT, use);
@@ -146,7 +148,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
 {
     hk_store_release(slab->xowner, owner); /* who reads it asks the owner's inbox */
-    hk_map_route_all(slab->start, slab->bytes / HK_UNIT, hk_route(owner, slab->class));
+    hk_map_route_all(slab->start, slab->bytes / HK_UNIT, hk_route(owner, slab->mixed ? HK_CLASS_MIXED : slab->class));
 }
 
 HK_COLD void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths)
@@ -170,6 +172,13 @@ static HK_COLD void note_refaults(struct hk_slab *slab)
     hk_slab_note_clean(slab, 0);
 }
 
+void hk_slab_note_taken(struct hk_slab *slab)
+{
+    slab->pages = HK_PAGES_TAKEN;
+    if (HK_UNLIKELY(slab->clean != 0))
+        note_refaults(slab);
+}
+
 void hk_slab_release(struct hk_slab *slab)
 {
     hk_assert(slab->free == slab->blocks && hk_load(slab->xstate) == 0);
@@ -180,6 +189,8 @@ void hk_slab_release(struct hk_slab *slab)
     size_t units = slab->bytes / HK_UNIT;
     hk_map_route_all(start, units, 0);
     drop_bits(slab);
+    if (hk_load(slab->xjoined) != NULL)
+        hk_lodge_end(slab);
     hk_slab_descriptor_drop(slab);
     hk_run_free_hollow(start, units, hollow);
     HK_COUNT(slabs_released, 1);
@@ -216,9 +227,7 @@ void hk_slab_take(struct hk_slab *slab, void **end, unsigned n)
     uint64_t *freebits = slab->freebits;
     void *const *stop = end - n;
     slab->free = (uint16_t)(slab->free - n);
-    slab->pages = HK_PAGES_TAKEN;
-    if (HK_UNLIKELY(slab->clean != 0))
-        note_refaults(slab);
+    hk_slab_note_taken(slab);
     for (void **at = end; at != stop; word += freebits[word] == 0) {
         uint64_t bits = freebits[word];
         char *base = (char *)slab->start + word * 64 * size;
@@ -233,7 +242,8 @@ void hk_slab_take(struct hk_slab *slab, void **end, unsigned n)
 HK_COLD void hk_slab_give_refused(const struct hk_slab *slab, const void *block)
 {
     size_t index = hk_slab_index(slab, (uintptr_t)block);
-    bool start_of_block = index < slab->blocks && slab->start + index * slab->block_size == (uintptr_t)block;
+    bool lodges = slab->class < HK_CLASSES && hk_lodge_joins(slab, index);
+    bool start_of_block = index < slab->blocks && slab->start + index * slab->block_size == (uintptr_t)block && !lodges;
     hk_slab_invalid(HK_CALL_FLUSH, start_of_block ? "block already free" : "pointer inside a block", block);
 }
 
@@ -244,6 +254,8 @@ void hk_slab_recount(struct hk_slab *slab)
         free += hk_popcount64(slab->freebits[word]);
     slab->free = (uint16_t)free;
     slab->first_word = 0;
+    if (hk_load(slab->xjoined) != NULL)
+        hk_lodge_recount(slab);
 }
 
 static const char *number_or_dash(char *digits, size_t size, bool known, size_t value)

@@ -22,6 +22,7 @@ enum {
     HK_ORPHAN = 1,     /* owner of slabs whose thread has ended */
     HK_FIRST_OWNER = 2,
     HK_CLASS_BIG = HK_CLASSES, /* "class" of a big block's first unit */
+    HK_CLASS_MIXED,            /* of a slab that lodgers are in (see lodge.h) */
 };
 
 /* Ages are told in steps of 64 ms: 16 bits of them are 70 minutes. */
@@ -55,10 +56,14 @@ struct hk_slab {
     _Atomic uint64_t *xremote; /* bit i is set while block i is freed by a stranger, and nobody has claimed it (see remote.h) */
     /* the holder's */
     uint8_t pages HK_ALIGNED(HK_CACHE_LINE); /* enum hk_pages */
+    bool mixed;          /* lodgers are in it, as its routes say (see lodge.h) */
     uint16_t free;
     uint16_t first_word; /* no bit is set in the words below */
     uint16_t idle_from;  /* since when it was not touched, while its pages are ageing (see pages.h); of a big block, since when it is cached */
     uint16_t clean;      /* bit i: the slab's sixteenth i was given back, and no block has been taken since */
+    uint16_t joined;     /* taken blocks that go with the one before them */
+    uint16_t tried_free; /* when so many were free, */
+    uint8_t tried_cells; /* no lodger of so many blocks found room; 0: none was turned away */
     struct hk_link link;
     union {
         uint64_t own_bits[2];     /* freebits of slabs of up to 128 blocks */
@@ -68,6 +73,7 @@ struct hk_slab {
         size_t asked;     /* of a big block: bytes that the program has; what lies behind, to `bytes`, is spare */
         uint32_t trimmed; /* of another slab: the trim that last came by (see pages.h) */
     };
+    size_t plain_extent; /* the extent; 0 while lodgers are in it: none of its blocks need be one of its class */
     /* shared: a slab's, on a line that its holder seldom looks at */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* in an inbox */
     _Atomic uint32_t xstate;     /* twice the blocks counted and not claimed, and HK_REMOTE_QUEUED */
@@ -80,7 +86,10 @@ struct hk_slab {
         struct hk_link by_spare; /* linked while it is in use and has spare bytes */
         struct hk_link by_size;  /* while it is cached (see fitting.h) */
     };
-    uint64_t idle_since;     /* the spare, or all of a block in the cache */
+    union {
+        uint64_t idle_since;     /* the spare, or all of a block in the cache */
+        _Atomic(_Atomic uint64_t *) xjoined; /* of another slab, not of a big block: NULL until it takes its first lodger (see lodge.h) */
+    };
 } HK_ALIGNED(HK_CACHE_LINE);
 
 void hk_slabs_init(void);
@@ -137,12 +146,12 @@ void hk_slab_take(struct hk_slab *slab, void **end, unsigned n);
 
 _Noreturn void hk_slab_give_refused(const struct hk_slab *slab, const void *block);
 
-/* Marks *at as free; false if it does not lie in the slab. Fatal if it is no block, or free already. All is read from the slab and
+/* Marks *at as free; false if it does not lie in the slab, or lodgers do. Fatal if it is no block, or free already. All is read from the slab and
  * written to it, and nothing kept: of blocks that come in any order, few beside each other are of one slab. */
 HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)
 {
     size_t offset = (uintptr_t)*at - slab->start, index;
-    if (offset >= slab->extent)
+    if (offset >= slab->plain_extent)
         return false;
     if (HK_UNLIKELY(!hk_which(offset, slab->reciprocal, &index)))
         hk_slab_give_refused(slab, *at);
@@ -161,13 +170,32 @@ HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
     return slab->free = (uint16_t)(slab->free + marked);
 }
 
+/* In a slab that lodgers are in: gives back blocks[0], which is the slab's, and those after it up to the first that lies elsewhere, or
+ * to the last lodger. Their number. Fatal as above; where no lodgers are in the slab, too. */
+unsigned hk_lodge_give_run(struct hk_slab *slab, void *const *blocks, size_t n);
+
 /* Gives one block back. Fatal if it is no block of the slab, or free already. */
 HK_INLINE void hk_slab_give(struct hk_slab *slab, void *block)
 {
-    if (!hk_slab_mark_free(slab, &block))
-        hk_slab_give_refused(slab, block);
-    hk_slab_count_free(slab, 1);
+    if (hk_slab_mark_free(slab, &block))
+        hk_slab_count_free(slab, 1);
+    else
+        hk_lodge_give_run(slab, &block, 1);
 }
+
+/* The first block from `at` on whose bit is set, or, where `flip` is all ones, is not; the number of blocks if there is none. */
+HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits, unsigned at, uint64_t flip)
+{
+    for (; at < slab->blocks; at = (at / 64 + 1) * 64) {
+        uint64_t word = (bits[at / 64] ^ flip) >> (at % 64);
+        if (word != 0)
+            return (unsigned)hk_min(at + hk_ctz64(word), slab->blocks);
+    }
+    return slab->blocks;
+}
+
+/* By its holder: blocks are taken. */
+void hk_slab_note_taken(struct hk_slab *slab);
 
 /* Notes which of the slab's sixteenths have been given back to the system; until a block is taken, when it is none. */
 void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths);

@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
+#include "slab/lodge.h"
 #include "slab/outbox.h"
 #include "slab/registry.h"
 #include "span/runs.h"
@@ -10,6 +11,10 @@ enum {
     SLABS_OF_A_HEAP = 16,  /* that an owner holds, of all classes: it does not only look in */
     TOUCHED_WHOLE = 4608,  /* bytes, a page and a header: of a larger block perhaps only the first pages are ever used */
 };
+/* What lodges (see lodge.h): no size below, for which holes are where free blocks are; none above, which takes whole pages. */
+enum { LEAST_LODGER = 48, LARGEST_LODGER = 8192, LOOKS_FOR_ROOMS = 8, SLABS_UNTIL_NEXT_TRY = 8, PART_THAT_FADES = 5 };
+#define LODGE_FROM (64 * HK_MIB)
+#define LEAST_TO_LET (2 * HK_MIB)
 
 static void place(struct hk_owner *owner, struct hk_slab *slab)
 {
@@ -73,23 +78,110 @@ static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
     return small ? HK_USE_DENSE : HK_USE_UNSURE;
 }
 
-static struct hk_slab *adopted_or_new(struct hk_owner *owner, unsigned class)
+/* A class that is asked for as often as before fills its slabs again. */
+static bool class_fades(const struct hk_owner *owner, unsigned class)
+{
+    const struct hk_shelf *shelf = &owner->shelves[class];
+    size_t free = (size_t)shelf->free * hk_classes[class].size, all = shelf->slabs * (size_t)hk_classes[class].slab_bytes;
+    return free > LEAST_TO_LET && free * PART_THAT_FADES > all;
+}
+
+/* In a slab that has not been taken from of late, unless by others that lodge there. */
+static bool has_rooms(const struct hk_slab *slab, unsigned cells)
+{
+    bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
+    bool tried = slab->tried_cells != 0 && slab->tried_cells <= cells && slab->free < slab->tried_free + slab->blocks / 16;
+    return fades && !tried && slab->free >= cells && hk_popcount64(slab->clean) < HK_SLAB_SIXTEENTHS / 2;
+}
+
+/* Until the next sweep counts again. */
+static void note_let(struct hk_shelf *shelf, uint32_t blocks) { shelf->free -= (uint32_t)hk_min(shelf->free, blocks); }
+
+static unsigned lodge_in(struct hk_owner *owner, struct hk_slab *slab, unsigned cells, void **end, unsigned want)
+{
+    unsigned got = hk_lodge_take(slab, cells, end, want);
+    note_let(&owner->shelves[slab->class], got * cells);
+    slab->tried_cells = got < want ? (uint8_t)cells : 0;
+    slab->tried_free = slab->free;
+    if (slab->free == 0) {
+        reshelve(owner, slab);
+    } else if (got < want) {
+        hk_link_remove_under(&slab->link, &owner->sweep);
+        hk_list_push_back(&owner->shelves[slab->class].partial, &slab->link);
+    }
+    return got;
+}
+
+static unsigned lodge_with(struct hk_owner *owner, unsigned host, unsigned cells, void **end, unsigned want)
+{
+    struct hk_list *partial = &owner->shelves[host].partial;
+    unsigned got = 0, looks = 0;
+    for (struct hk_link *link = partial->head.next, *next; link != &partial->head && got < want && looks < LOOKS_FOR_ROOMS; link = next, looks++) {
+        struct hk_slab *slab = hk_container_of(link, struct hk_slab, link);
+        next = link->next;
+        if (has_rooms(slab, cells))
+            got += lodge_in(owner, slab, cells, end - got, want - got);
+    }
+    return got;
+}
+
+/* With smaller classes, the largest of them first; a block is then several of theirs. */
+static unsigned lodge_joined(struct hk_owner *owner, unsigned class, void **end, unsigned want)
+{
+    size_t size = hk_classes[class].size;
+    unsigned got = 0;
+    for (unsigned host = class; host-- > 0 && got < want;) {
+        size_t cell = hk_classes[host].size, cells = (size + cell - 1) / cell;
+        if (cells > HK_LODGE_MOST_CELLS)
+            break;
+        if (hk_class_that_fits(cells * cell) == class && class_fades(owner, host))
+            got += lodge_with(owner, host, (unsigned)cells, end - got, want - got);
+    }
+    return got;
+}
+
+/* Rather than grow, the heap takes what is free between blocks of sizes that are asked for less than before. */
+static unsigned lodge(struct hk_owner *owner, unsigned class, void **end, unsigned want)
+{
+    if (hk_classes[class].size < LEAST_LODGER || hk_classes[class].size > LARGEST_LODGER || hk_runs_warm() < LODGE_FROM)
+        return 0;
+    if (owner->lodge_waits[class] > 0) {
+        owner->lodge_waits[class]--;
+        return 0;
+    }
+    unsigned got = lodge_joined(owner, class, end, want);
+    if (got == 0)
+        owner->lodge_waits[class] = SLABS_UNTIL_NEXT_TRY;
+    return got;
+}
+
+static struct hk_slab *adopted(struct hk_owner *owner, unsigned class)
 {
     struct hk_slab *slab = hk_registry_adopt(class, owner);
-    if (slab == NULL)
-        slab = hk_slab_make(class, owner->id, expected_use(owner, class));
     if (slab != NULL)
         enter_slab(owner, slab);
     return slab;
 }
 
-static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)
+static struct hk_slab *new_slab(struct hk_owner *owner, unsigned class)
+{
+    struct hk_slab *slab = hk_slab_make(class, owner->id, expected_use(owner, class));
+    if (slab != NULL)
+        enter_slab(owner, slab);
+    return slab;
+}
+
+static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want, bool lodges)
 {
     unsigned got = 0;
     while (got < want) {
         struct hk_slab *slab = own_partial(owner, class);
         if (slab == NULL && got == 0)
-            slab = adopted_or_new(owner, class);
+            slab = adopted(owner, class);
+        if (slab == NULL && got == 0 && lodges && (got = lodge(owner, class, end, want)) > 0)
+            break;
+        if (slab == NULL && got == 0)
+            slab = new_slab(owner, class);
         if (slab == NULL)
             break;
         unsigned n = (unsigned)hk_min(want - got, slab->free);
@@ -105,9 +197,17 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
 unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     if (HK_LIKELY(!hk_shelves_shared))
-        return take_blocks(owner, class, end, want);
+        return take_blocks(owner, class, end, want, true);
     hk_shelves_hold(owner);
-    unsigned got = take_blocks(owner, class, end, want);
+    unsigned got = take_blocks(owner, class, end, want, true);
+    hk_shelves_leave(owner);
+    return got;
+}
+
+unsigned hk_blocks_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want)
+{
+    hk_shelves_hold(owner);
+    unsigned got = take_blocks(owner, class, end, want, false);
     hk_shelves_leave(owner);
     return got;
 }
@@ -127,6 +227,17 @@ static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_sl
         release(owner, slab);
 }
 
+/* Of a slab that lodgers are in, or what is no block of it. */
+static HK_NOINLINE size_t give_mixed(struct hk_owner *owner, struct hk_slab *slab, void *const *blocks, size_t n)
+{
+    bool was_full = slab->free == 0;
+    size_t given = hk_lodge_give_run(slab, blocks, n);
+    if (was_full)
+        reshelve(owner, slab);
+    release_unless_kept(owner, slab);
+    return given;
+}
+
 static HK_NOINLINE unsigned give_blocks(struct hk_owner *owner, void *const *blocks, unsigned n)
 {
     const uint32_t id = owner->id;
@@ -140,8 +251,10 @@ static HK_NOINLINE unsigned give_blocks(struct hk_owner *owner, void *const *blo
             continue;
         size_t given = (size_t)(at - from);
         unsigned free = hk_slab_count_free(slab, given);
-        if (HK_UNLIKELY(given == 0))
-            hk_slab_give_refused(slab, *at); /* in its tail */
+        if (HK_UNLIKELY(given == 0)) {
+            at += give_mixed(owner, slab, at, (size_t)(end - at));
+            continue;
+        }
         if (HK_UNLIKELY(free == given))
             reshelve(owner, slab);
         if (HK_UNLIKELY(free == slab->blocks))
@@ -244,19 +357,30 @@ void hk_blocks_sweep_for_growth(struct hk_owner *owner)
     hk_shelves_leave(owner);
 }
 
+/* Of the slab that the sweep comes to next, once. */
+HK_INLINE void count_free(struct hk_owner *owner)
+{
+    if (owner->sweep.within == 0)
+        owner->swept_free += hk_container_of(owner->sweep.at, struct hk_slab, link)->free;
+}
+
 static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
 {
     sweep->pays = owner->sweep_pays;
     for (; owner->sweep_left > 0; owner->sweep_left--) {
         struct hk_list *partial = &owner->shelves[owner->sweep_class].partial;
-        if (owner->sweep.at == NULL)
+        if (owner->sweep.at == NULL) {
             owner->sweep = (struct hk_walk){.at = partial->head.next};
+            owner->swept_free = 0;
+        }
         while (owner->sweep.at != &partial->head) {
             if (sweep->effort <= 0)
                 return false;
+            count_free(owner);
             hk_slab_sweep_under(&owner->sweep, partial, sweep);
         }
         owner->sweep.at = NULL;
+        owner->shelves[owner->sweep_class].free = owner->swept_free;
         owner->sweep_class = (owner->sweep_class + 1) % HK_CLASSES;
     }
     owner->sweep_pays = false;
@@ -314,7 +438,7 @@ static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, 
     slab->bytes = units * HK_UNIT;
     slab->block_size = hk_classes[class].size;
     slab->reciprocal = hk_reciprocal(slab->block_size);
-    slab->extent = slab->block_size;
+    slab->extent = slab->plain_extent = slab->block_size;
     hk_map_assign(slab->start, units, hk_route(owner->id, class), slab);
     enter_slab(owner, slab);
 }

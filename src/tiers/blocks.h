@@ -14,6 +14,9 @@
 /* Up to `want` >= 1 blocks, written downwards from `end`, the lowest address last. Their number: 0 if memory is refused. */
 unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsigned want);
 
+/* The same from slabs of the class alone. */
+unsigned hk_blocks_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want);
+
 /* Gives blocks back, up to the first that is not the owner's. Their number. */
 unsigned hk_blocks_give(struct hk_owner *owner, void *const *blocks, unsigned n);
 

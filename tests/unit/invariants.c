@@ -6,8 +6,23 @@
 
 struct walk {
     size_t bytes[HK_CLASSES];
+    bool lodgers; /* of another class than their slabs' */
     const char *wrong;
 };
+
+static const char *wrong_with_lodgers(const struct hk_slab *slab)
+{
+    unsigned set = 0;
+    for (unsigned word = 0; word < slab->words; word++) {
+        uint64_t joined = hk_load(hk_load(slab->xjoined)[word]);
+        set += hk_popcount64(joined);
+        if ((joined & slab->freebits[word]) != 0)
+            return "a part of a lodger is free";
+    }
+    if ((hk_load(hk_load(slab->xjoined)[0]) & 1) != 0)
+        return "a slab begins with the end of a lodger";
+    return set != slab->joined || (set > 0) != slab->mixed ? "a slab's count of joined blocks is not its bitmap's" : NULL;
+}
 
 /* What a descriptor says by itself: whether bitmap, count and routes agree. */
 static const char *wrong_with(const struct hk_slab *slab)
@@ -24,9 +39,9 @@ static const char *wrong_with(const struct hk_slab *slab)
         return "a slab's count of free blocks is not its bitmap's";
     uint32_t route = hk_map_lookup(slab->start);
     for (size_t unit = 0; unit < slab->bytes; unit += HK_UNIT)
-        if (hk_map_lookup(slab->start + unit) != route || hk_route_class(route) != slab->class)
+        if (hk_map_lookup(slab->start + unit) != route || hk_route_class(route) != (slab->mixed ? HK_CLASS_MIXED : slab->class))
             return "the units of a slab have different routes";
-    return NULL;
+    return hk_load(slab->xjoined) != NULL ? wrong_with_lodgers(slab) : slab->mixed ? "lodgers, and no bits for them" : NULL;
 }
 
 static void look_at(struct hk_slab *slab, void *context)
@@ -36,25 +51,30 @@ static void look_at(struct hk_slab *slab, void *context)
         return;
     walk->wrong = wrong_with(slab);
     walk->bytes[slab->class] += slab->bytes;
+    walk->lodgers |= slab->mixed;
 }
 
 const char *heap_is_wrong(struct hk_census *census)
 {
-    size_t slabs = 0, parts_sum = 0, live_blocks = 0;
-    struct walk walk = {{0}, NULL};
+    size_t slabs = 0, parts_sum = 0, in_slabs = 0, live_blocks = 0;
+    struct walk walk = {0};
     hk_slabs_visit(look_at, &walk);
     if (walk.wrong != NULL)
         return walk.wrong;
     hk_census_take(census);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         const struct hk_tallies *row = &census->classes[class];
-        if (row->live + row->rounding + row->in_bins + row->remote + row->free_in_slabs + row->tails != walk.bytes[class])
+        size_t parts = row->live + row->rounding + row->in_bins + row->remote + row->free_in_slabs + row->tails;
+        in_slabs += parts;
+        if (!walk.lodgers && parts != walk.bytes[class])
             return "the parts of a class do not sum to its slabs' bytes";
         if (row->live_blocks * hk_classes[class].size != row->live + row->rounding)
             return "the live bytes of a class are not whole blocks";
         live_blocks += row->live_blocks;
         slabs += walk.bytes[class];
     }
+    if (in_slabs != slabs)
+        return "the parts of the classes do not sum to all slabs' bytes";
     if (live_blocks != census->sum.live_blocks)
         return "the live blocks of the classes do not sum to the total";
     struct hk_runs_totals runs;

@@ -1,0 +1,151 @@
+#include "slab/lodge.h"
+
+#include "base/bits.h"
+#include "span/meta.h"
+
+static size_t joined_bytes(const struct hk_slab *slab)
+{
+    return hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
+}
+
+static bool make_joined(struct hk_slab *slab)
+{
+    _Atomic uint64_t *joined =
+        hk_load(slab->xjoined) != NULL ? hk_load(slab->xjoined) : hk_meta_alloc(joined_bytes(slab));
+    if (joined != NULL)
+        hk_store_release(slab->xjoined, joined);
+    return joined != NULL;
+}
+
+static void note_mixed(struct hk_slab *slab, bool mixed)
+{
+    slab->mixed = mixed;
+    slab->plain_extent = mixed ? 0 : slab->extent;
+}
+
+/* Before the first lodger is anybody's, or after the last one was. */
+static void set_mixed(struct hk_slab *slab, bool mixed)
+{
+    note_mixed(slab, mixed);
+    hk_slab_hand_to(slab, hk_load(slab->xowner));
+}
+
+void hk_lodge_end(struct hk_slab *slab)
+{
+    void *joined = hk_load(slab->xjoined);
+    hk_store(slab->xjoined, NULL);
+    slab->tried_cells = 0;
+    hk_meta_free(joined, joined_bytes(slab));
+}
+
+void hk_lodge_recount(struct hk_slab *slab)
+{
+    unsigned joined = 0;
+    for (unsigned word = 0; word < slab->words; word++)
+        joined += hk_popcount64(hk_load(hk_load(slab->xjoined)[word]));
+    slab->joined = (uint16_t)joined;
+    note_mixed(slab, joined > 0);
+}
+
+/* Only the holder writes. */
+static void flip_joined(struct hk_slab *slab, size_t index)
+{
+    _Atomic uint64_t *word = &hk_load(slab->xjoined)[index / 64];
+    hk_store(*word, hk_load(*word) ^ (uint64_t)1 << (index % 64));
+}
+
+/* Bits of free blocks first: a fork that cuts this off leaves blocks that nobody has, not such as two have. */
+static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
+{
+    for (unsigned at = first; at < first + cells; at++)
+        slab->freebits[at / 64] &= ~((uint64_t)1 << (at % 64));
+    HK_READ_NO_EARLIER();
+    for (unsigned at = first + 1; at < first + cells; at++)
+        flip_joined(slab, at);
+}
+
+unsigned hk_lodge_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n)
+{
+    unsigned got = 0, at = slab->first_word * 64u;
+    if (!make_joined(slab))
+        return 0;
+    if (!slab->mixed)
+        set_mixed(slab, true);
+    while (got < n) {
+        unsigned first = hk_slab_find(slab, slab->freebits, at, 0);
+        if (first == slab->blocks)
+            break;
+        at = hk_slab_find(slab, slab->freebits, first, UINT64_MAX);
+        for (; got < n && at - first >= cells; first += cells, got++) {
+            take_cells(slab, first, cells);
+            *--end = (void *)(slab->start + (size_t)first * slab->block_size);
+        }
+    }
+    slab->free = (uint16_t)(slab->free - got * cells);
+    slab->joined = (uint16_t)(slab->joined + got * (cells - 1));
+    if (got > 0)
+        hk_slab_note_taken(slab);
+    else if (slab->joined == 0)
+        set_mixed(slab, false);
+    return got;
+}
+
+unsigned hk_lodge_part(struct hk_slab *slab, unsigned word, uint64_t bits)
+{
+    unsigned more = 0;
+    for (; bits != 0; bits &= bits - 1) {
+        size_t index = (size_t)word * 64 + hk_ctz64(bits);
+        if (HK_UNLIKELY(hk_lodge_joins(slab, index)))
+            hk_slab_give_refused(slab, (void *)(slab->start + index * slab->block_size));
+        for (index++; hk_lodge_joins(slab, index); index++, more++) {
+            flip_joined(slab, index);
+            HK_READ_NO_EARLIER();
+            slab->freebits[index / 64] |= (uint64_t)1 << (index % 64);
+        }
+    }
+    slab->joined = (uint16_t)(slab->joined - more);
+    if (more > 0 && slab->joined == 0)
+        set_mixed(slab, false);
+    return more;
+}
+
+static void give(struct hk_slab *slab, void *block)
+{
+    size_t offset = (uintptr_t)block - slab->start, index;
+    bool begins = hk_which(offset, slab->reciprocal, &index);
+    uint64_t bit = (uint64_t)1 << (index % 64);
+    if (HK_UNLIKELY(offset >= slab->extent || !begins || (slab->freebits[index / 64] & bit) != 0))
+        hk_slab_give_refused(slab, block);
+    unsigned cells = 1 + hk_lodge_part(slab, (unsigned)(index / 64), bit);
+    slab->freebits[index / 64] |= bit;
+    slab->first_word = (uint16_t)hk_min(slab->first_word, index / 64);
+    slab->free = (uint16_t)(slab->free + cells);
+}
+
+unsigned hk_lodge_give_run(struct hk_slab *slab, void *const *blocks, size_t n)
+{
+    unsigned given = 0;
+    if (!slab->mixed)
+        hk_slab_give_refused(slab, blocks[0]);
+    do
+        give(slab, blocks[given]);
+    while (++given < n && slab->mixed && (uintptr_t)blocks[given] - slab->start < slab->extent);
+    slab->pages &= HK_PAGES_FREED;
+    return given;
+}
+
+size_t hk_lodge_bytes(const void *block)
+{
+    const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    return (size_t)slab->block_size * hk_lodge_cells(slab, hk_slab_index(slab, (uintptr_t)block));
+}
+
+unsigned hk_lodge_class(const void *block) { return hk_class_that_fits(hk_lodge_bytes(block)); }
+
+unsigned hk_lodge_next(const struct hk_slab *slab, unsigned at, unsigned *cells)
+{
+    for (; at + 1 < slab->blocks; at += *cells)
+        if ((*cells = hk_lodge_cells(slab, at)) > 1)
+            return at;
+    return slab->blocks;
+}
