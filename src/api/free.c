@@ -9,10 +9,9 @@
 static size_t class_size(const void *block)
 {
     uint32_t route = hk_map_lookup((uintptr_t)block);
-    unsigned class = hk_route_class(route);
-    if (class == HK_CLASS_MIXED)
+    if (hk_route_is_mixed(route))
         return hk_lodge_bytes(block);
-    return route != 0 && class < HK_CLASSES ? hk_classes[class].size : 0;
+    return hk_route_is_plain(route) ? hk_classes[hk_route_class(route)].size : 0;
 }
 
 /* Only big blocks have a rule. */

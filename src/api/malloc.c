@@ -246,9 +246,9 @@ static size_t extent(enum hk_call call, const void *block, bool *foreign)
     uint32_t route = hk_map_lookup((uintptr_t)block);
     *foreign = route == 0;
     if (HK_LIKELY(route != 0)) {
-        if (HK_LIKELY(hk_route_class(route) < HK_CLASSES))
+        if (HK_LIKELY(hk_route_is_plain(route)))
             return hk_classes[hk_route_class(route)].size;
-        if (hk_route_class(route) == HK_CLASS_MIXED)
+        if (hk_route_is_mixed(route))
             return hk_lodge_bytes(block);
         const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
         if (slab->start != (uintptr_t)block)
@@ -368,7 +368,7 @@ HK_EXPORT void *hak_realloc(void *block, size_t size)
     HK_READ_NO_EARLIER();
     uint32_t route = hk_load(HK_LOAD_SETTLED(hk_window.routes)[place >> HK_UNIT_SHIFT]);
     unsigned class = hk_route_class(route);
-    if (HK_UNLIKELY(!hk_route_is_slab(route)) || HK_UNLIKELY(class >= HK_FINE_CLASSES))
+    if (HK_UNLIKELY(!hk_route_is_plain(route)) || HK_UNLIKELY(class >= HK_FINE_CLASSES))
         return realloc_slow(block, size);
     size_t now = hk_classes[class].size;
     return stays(size, now) ? block : copied(block, size, now);

@@ -74,8 +74,7 @@ static HK_NOINLINE size_t usable_size_slow(void *block)
 size_t hk_process_usable_size(void *block)
 {
     uint32_t route = HK_LIKELY(malloc_is_ours()) ? hk_hit_route(block) : 0;
-    bool known = HK_LIKELY(hk_route_is_slab(route)) && HK_LIKELY(hk_route_class(route) != HK_CLASS_MIXED);
-    return known ? hk_classes[hk_route_class(route)].size : usable_size_slow(block);
+    return HK_LIKELY(hk_route_is_plain(route)) ? hk_classes[hk_route_class(route)].size : usable_size_slow(block);
 }
 
 /* By a block of the malloc that everybody has. */

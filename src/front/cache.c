@@ -473,7 +473,18 @@ void hk_cache_free_big(struct hk_cache *cache, void *block)
         tick(cache, SLOW_CALL);
 }
 
-/* Of nobody's slab, or no slab's; or there is no cache. */
+/* In a slab that lodgers are in. */
+static HK_NOINLINE void free_mixed(struct hk_cache *cache, void *block, uint32_t owner)
+{
+    if (owner == cache->owner.id)
+        hk_cache_keep(cache, hk_lodge_class(block), block);
+    else if (owner == HK_ORPHAN)
+        send_to_orphan(cache, block);
+    else
+        send_home(cache, block);
+}
+
+/* Of nobody's slab, of one that lodgers are in, or no slab's; or there is no cache. */
 static HK_NOINLINE void free_unowned(struct hk_cache *cache, void *block, uint32_t route)
 {
     unsigned class = hk_route_class(route);
@@ -483,8 +494,8 @@ static HK_NOINLINE void free_unowned(struct hk_cache *cache, void *block, uint32
         hk_cache_free_big(cache, block);
     else if (cache == NULL)
         hk_deliver(block);
-    else if (class == HK_CLASS_MIXED)
-        send_to_orphan(cache, block);
+    else if (hk_route_is_mixed(route))
+        free_mixed(cache, block, hk_route_owner(route));
     else if (hk_registry_is_common(block))
         free_common(cache, class, block);
     else if (of_use_here(cache, class))
@@ -493,24 +504,12 @@ static HK_NOINLINE void free_unowned(struct hk_cache *cache, void *block, uint32
         free_orphaned(cache, class, block);
 }
 
-/* In a slab that lodgers are in. */
-static HK_NOINLINE void free_mixed(struct hk_cache *cache, void *block, uint32_t owner)
-{
-    if (owner == cache->owner.id)
-        hk_cache_keep(cache, hk_lodge_class(block), block);
-    else
-        send_home(cache, block);
-}
-
 void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route)
 {
     unsigned class = hk_route_class(route);
-    uint32_t owner = hk_route_owner(route);
-    if (HK_UNLIKELY(owner < HK_FIRST_OWNER) || HK_UNLIKELY(cache == NULL))
+    if (HK_UNLIKELY(!hk_route_is_plain_from(route, HK_FIRST_OWNER)) || HK_UNLIKELY(cache == NULL))
         free_unowned(cache, block, route);
-    else if (HK_UNLIKELY(class == HK_CLASS_MIXED))
-        free_mixed(cache, block, owner);
-    else if (owner == cache->owner.id || of_use_here(cache, class))
+    else if (hk_route_owner(route) == cache->owner.id || of_use_here(cache, class))
         hk_cache_keep(cache, class, block);
     else
         send_home(cache, block);

@@ -5,7 +5,7 @@
  *
  * Owns       the joined bits of the slabs that take lodgers, and which route these have.
  * Invariant  a block whose joined bit is set is taken, and goes with the one before it: given back with it, never alone. The joined
- *            bits of a lodger do not change while it is taken. As long as lodgers are in a slab its route says HK_CLASS_MIXED: no free in
+ *            bits of a lodger do not change while it is taken. As long as lodgers are in a slab its route is mixed: no free in
  *            it is a hit, and who asks how large a block is asks here; and its plain extent is 0: no block comes back unasked.
  * Threads    to take and give: the slab's holder. cells, bytes: whoever has the block.
  * Never      touches the blocks. */

@@ -52,7 +52,7 @@ void hk_deliver(void *block)
     uint32_t owner = hk_route_owner(route);
     if (owner == HK_NOBODY)
         hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);
-    if (owner != HK_ORPHAN || !hk_registry_free(block, hk_slab_at((uintptr_t)block)->class))
+    if (owner != HK_ORPHAN || !hk_registry_free(block, hk_route_class(route)))
         deliver_to(hk_slab_at((uintptr_t)block), block);
 }
 

@@ -15,7 +15,8 @@ bool hk_shelves_shared;
 void hk_shelves_share(void) { hk_shelves_shared = true; }
 
 /* Owners that most programs never have more of: no page of the tables is touched for them. */
-enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = 1024 };
+enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = 512 };
+_Static_assert(OWNERS_IN_PART * PARTS <= HK_ROUTE_MIXED >> HK_ROUTE_OWNER_SHIFT, "each number fits into a route");
 
 static struct {
     struct hk_lock lock;

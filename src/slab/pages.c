@@ -85,7 +85,9 @@ HK_INLINE bool next_that_holds(const struct hk_slab *slab, struct range *range)
 /* Of the neighbours on the huge page only those count that the caller holds too: the owner's, and of orphans the class's. */
 static bool held_together(uint32_t route, uint32_t other)
 {
-    return hk_route_owner(route) == HK_ORPHAN ? other == route && hk_route_class(route) != HK_CLASS_MIXED : hk_route_owner(other) == hk_route_owner(route);
+    if (hk_route_owner(route) != HK_ORPHAN)
+        return hk_route_owner(other) == hk_route_owner(route);
+    return other == route && !hk_route_is_mixed(route);
 }
 
 static bool worth_a_split(const struct hk_slab *slab)

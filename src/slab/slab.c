@@ -148,7 +148,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
 {
     hk_store_release(slab->xowner, owner); /* who reads it asks the owner's inbox */
-    hk_map_route_all(slab->start, slab->bytes / HK_UNIT, hk_route(owner, slab->mixed ? HK_CLASS_MIXED : slab->class));
+    hk_map_route_all(slab->start, slab->bytes / HK_UNIT, hk_route(owner, slab->class) | (slab->mixed ? HK_ROUTE_MIXED : 0));
 }
 
 HK_COLD void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths)

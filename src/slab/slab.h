@@ -22,7 +22,6 @@ enum {
     HK_ORPHAN = 1,     /* owner of slabs whose thread has ended */
     HK_FIRST_OWNER = 2,
     HK_CLASS_BIG = HK_CLASSES, /* "class" of a big block's first unit */
-    HK_CLASS_MIXED,            /* of a slab that lodgers are in (see lodge.h) */
 };
 
 /* Ages are told in steps of 64 ms: 16 bits of them are 70 minutes. */
@@ -102,9 +101,17 @@ HK_INLINE uint32_t hk_route(uint32_t owner, unsigned class)
 {
     return owner << HK_ROUTE_OWNER_SHIFT | (uint32_t)class * HK_CLASS_BYTES;
 }
-HK_INLINE uint32_t hk_route_owner(uint32_t route) { return route >> HK_ROUTE_OWNER_SHIFT; }
-/* Not a big block's, nor nobody's. */
-HK_INLINE bool hk_route_is_slab(uint32_t route) { return route >= (uint32_t)HK_ORPHAN << HK_ROUTE_OWNER_SHIFT; }
+/* In the route of a slab that lodgers are in (see lodge.h): its blocks need not be of its class. */
+#define HK_ROUTE_MIXED ((uint32_t)1 << 31)
+HK_INLINE uint32_t hk_route_owner(uint32_t route) { return (route & ~HK_ROUTE_MIXED) >> HK_ROUTE_OWNER_SHIFT; }
+HK_INLINE bool hk_route_is_mixed(uint32_t route) { return (route & HK_ROUTE_MIXED) != 0; }
+/* Of a slab without lodgers that such an owner holds, or one with a higher number. By one compare: a mixed route is below 0. */
+HK_INLINE bool hk_route_is_plain_from(uint32_t route, uint32_t owner)
+{
+    return (int32_t)route >= (int32_t)(owner << HK_ROUTE_OWNER_SHIFT);
+}
+/* Not a big block's, nor nobody's: its block is as large as its class is. */
+HK_INLINE bool hk_route_is_plain(uint32_t route) { return hk_route_is_plain_from(route, HK_ORPHAN); }
 HK_INLINE unsigned hk_route_class(uint32_t route) { return (route & HK_ROUTE_CLASS_MASK) / HK_CLASS_BYTES; }
 
 /* The slab at an address whose route is not 0. */

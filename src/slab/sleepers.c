@@ -53,10 +53,8 @@ static size_t remote_beside(uintptr_t start)
     for (uintptr_t at = super; at < super + HK_SUPER; at += HK_UNIT) {
         uint32_t route = hk_map_lookup(at);
         unsigned class = hk_route_class(route);
-        if (hk_route_owner(route) < HK_FIRST_OWNER || class == HK_CLASS_BIG)
+        if (hk_route_owner(route) < HK_FIRST_OWNER || class >= HK_CLASSES)
             continue;
-        if (class == HK_CLASS_MIXED)
-            class = hk_slab_at(at)->class;
         int blocks = hk_remote_blocks(hk_slab_at(at));
         bytes += blocks > 0 ? (unsigned)blocks * hk_classes[class].size * HK_UNIT / hk_classes[class].slab_bytes : 0;
     }

@@ -1,6 +1,6 @@
 /* Map: whose address is this?
  *
- *   routes:  owner << 12 | class * 32           one word for each unit of 64 KiB, read by every free
+ *   routes:  mixed << 31 | owner << 12 | class * 32   one word for each unit of 64 KiB, read by every free
  *   supers:  one for each 2 MiB: which of its 32 units are free (see runs.h), and whose slab each is
  *
  *   The window: a range of addresses of HAKMEM's own choosing, where the heap grows. Its routes lie side by side, and so do its supers;

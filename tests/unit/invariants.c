@@ -39,7 +39,7 @@ static const char *wrong_with(const struct hk_slab *slab)
         return "a slab's count of free blocks is not its bitmap's";
     uint32_t route = hk_map_lookup(slab->start);
     for (size_t unit = 0; unit < slab->bytes; unit += HK_UNIT)
-        if (hk_map_lookup(slab->start + unit) != route || hk_route_class(route) != (slab->mixed ? HK_CLASS_MIXED : slab->class))
+        if (hk_map_lookup(slab->start + unit) != route || hk_route_class(route) != slab->class || hk_route_is_mixed(route) != slab->mixed)
             return "the units of a slab have different routes";
     return hk_load(slab->xjoined) != NULL ? wrong_with_lodgers(slab) : slab->mixed ? "lodgers, and no bits for them" : NULL;
 }

@@ -4,10 +4,14 @@
 #include <string.h>
 
 #include "front/cache.h"
+#include "guard/watch.h"
+#include "hakmem.h"
 #include "slab/lodge.h"
 #include "slab/registry.h"
 #include "slab/remote.h"
+#include "support/pattern.h"
 #include "support/rng.h"
+#include "tiers/blocks.h"
 
 enum { OWNER = 7, BLOCKS = 1024 };
 
@@ -30,7 +34,7 @@ static void give(struct hk_slab *slab, unsigned from, unsigned to)
         hk_slab_give(slab, blocks[i]);
 }
 
-static unsigned route_class(const struct hk_slab *slab) { return hk_route_class(hk_map_lookup(slab->start)); }
+static bool is_mixed(const struct hk_slab *slab) { return hk_route_is_mixed(hk_map_lookup(slab->start)); }
 
 UNIT_TEST(whole_runs)
 {
@@ -46,7 +50,7 @@ UNIT_TEST(whole_runs)
     assert_ptr_equal(lodger[5], blocks[63]);
     assert_int_equal(slab->free, 2);
     assert_int_equal(slab->joined, 6);
-    assert_int_equal(route_class(slab), HK_CLASS_MIXED);
+    assert_true(is_mixed(slab));
     for (int i = 5; i < 8; i++) {
         assert_int_equal(hk_lodge_bytes(lodger[i]), 192);
         assert_int_equal(hk_lodge_class(lodger[i]), CLASS_OF_192);
@@ -58,7 +62,7 @@ UNIT_TEST(whole_runs)
     assert_int_equal(hk_lodge_give_run(slab, mixed, 4), 4);
     assert_int_equal(slab->free, 12);
     assert_int_equal(slab->joined, 0);
-    assert_int_equal(route_class(slab), CLASS_OF_64);
+    assert_false(is_mixed(slab));
     assert_int_equal(slab->first_word, 0);
 }
 
@@ -72,7 +76,7 @@ UNIT_TEST(no_room)
         give(slab, i, i + 1);
     assert_int_equal(hk_lodge_take(slab, 2, &lodger + 1, 1), 0);
     assert_int_equal(slab->free, BLOCKS / 2);
-    assert_int_equal(route_class(slab), CLASS_OF_64);
+    assert_false(is_mixed(slab));
     give(slab, BLOCKS - 1, BLOCKS);
     assert_int_equal(hk_lodge_take(slab, 3, &lodger + 1, 1), 0);
     assert_int_equal(hk_lodge_take(slab, 2, &lodger + 1, 1), 1);
@@ -95,7 +99,7 @@ UNIT_TEST(from_afar)
     assert_int_equal(hk_remote_collect(slab), 2);
     assert_int_equal(slab->free, 8);
     assert_int_equal(hk_load(slab->xstate), 0);
-    assert_int_equal(route_class(slab), CLASS_OF_64);
+    assert_false(is_mixed(slab));
 }
 
 /* As a child of fork finds a slab whose owner was in the middle of something else. */
@@ -150,13 +154,206 @@ UNIT_TEST(orphaned)
     give(slab, 0, 5);
     assert_int_equal(hk_lodge_take(slab, 5, &lodger + 1, 1), 1);
     hk_registry_abandon(slab);
-    assert_int_equal(hk_map_lookup(slab->start), hk_route(HK_ORPHAN, HK_CLASS_MIXED));
+    assert_int_equal(hk_map_lookup(slab->start), hk_route(HK_ORPHAN, CLASS_OF_64) | HK_ROUTE_MIXED);
     hk_cache_free(hk_cache_self(), lodger, hk_map_lookup((uintptr_t)lodger));
     assert_int_equal(slab->free, 5);
     assert_int_equal(hk_map_lookup(slab->start), hk_route(HK_ORPHAN, CLASS_OF_64));
     for (unsigned i = 5; i < BLOCKS; i++)
         hk_cache_free(hk_cache_self(), blocks[i], hk_map_lookup((uintptr_t)blocks[i]));
     unit_heap_holds(0);
+}
+
+/* Of three blocks, in a slab that this thread holds: what the front serves. The blocks of 64 B count as the program's. */
+static unsigned char *held_here(void)
+{
+    void *lodger;
+    unit_start();
+    struct hk_slab *slab = make_full(hk_cache_self()->owner.id);
+    give(slab, 200, 203);
+    assert_int_equal(hk_lodge_take(slab, 3, &lodger + 1, 1), 1);
+    assert_ptr_equal(lodger, blocks[200]);
+    hk_blocks_shelve(&hk_cache_self()->owner, slab);
+    return lodger;
+}
+
+static void assert_gone(void)
+{
+    struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[0]);
+    hak_trim(0);
+    assert_int_equal(slab->free, 3);
+    assert_int_equal(slab->joined, 0);
+    assert_false(is_mixed(slab));
+    unit_heap_holds(BLOCKS - 3);
+}
+
+UNIT_TEST(size_and_resize)
+{
+    unsigned char *lodger = held_here();
+    assert_int_equal(hak_usable_size(lodger), 192);
+    assert_int_equal(hak_usable_size(blocks[199]), 64);
+    assert_int_equal(hak_usable_size(blocks[203]), 64);
+    pattern_fill(lodger, 192, 5);
+    assert_ptr_equal(hak_realloc(lodger, 150), lodger);
+    assert_ptr_equal(hak_realloc(lodger, 192), lodger);
+    unsigned char *larger = hak_realloc(lodger, 193);
+    assert_ptr_not_equal(larger, lodger);
+    assert_true(pattern_holds(larger, 192, 5));
+    unsigned char *again = hak_malloc(180); /* from the bin */
+    assert_ptr_equal(again, lodger);
+    assert_int_equal(hak_usable_size(again), 192);
+    pattern_fill(again, 180, 6);
+    unsigned char *smaller = hak_realloc(again, 20);
+    assert_ptr_not_equal(smaller, again);
+    assert_true(pattern_holds(smaller, 20, 6));
+    hak_free(smaller);
+    hak_free(larger);
+    assert_gone();
+}
+
+static void free_it(void *block) { hak_free(block); }
+static void free_with_its_size(void *block) { hak_free_sized(block, 190); }
+static void delete_with_its_size(void *block) { hak_free_aligned_sized(block, 16, 190); }
+
+UNIT_TEST(freed_with_its_size)
+{
+    free_with_its_size(held_here());
+    assert_gone();
+}
+
+UNIT_TEST(freed_by_a_thread)
+{
+    unit_in_thread(delete_with_its_size, held_here());
+    assert_gone();
+}
+
+/* Nothing tells it from a block of its class, but where it lies. */
+UNIT_TEST(in_the_census)
+{
+    static struct hk_census census;
+    unsigned char *lodger = held_here();
+    hk_census_take(&census);
+    assert_int_equal(census.classes[CLASS_OF_192].live_blocks, 1);
+    assert_int_equal(census.classes[CLASS_OF_64].live_blocks, BLOCKS - 3);
+    hak_free(lodger);
+    hk_census_take(&census);
+    assert_int_equal(census.classes[CLASS_OF_192].live_blocks, 0);
+    assert_int_equal(census.classes[CLASS_OF_192].in_bins, 192);
+    assert_int_equal(census.classes[CLASS_OF_64].live_blocks, BLOCKS - 3);
+    assert_gone();
+}
+
+static void add_up(void *sum, const struct hk_site *site) { *(int64_t *)sum += hk_load(site->xlive_bytes); }
+
+static int64_t sampled(void)
+{
+    int64_t sum = 0;
+    hk_sites_visit(add_up, &sum);
+    return sum;
+}
+
+/* Each call is seen, each block picked. */
+UNIT_TEST(watched)
+{
+    hk_options.heap_sample = 1;
+    hk_options.trace_ring = 16;
+    unsigned char *lodger = held_here();
+    assert_true(hk_watch.on);
+    hak_free(lodger);
+    assert_ptr_equal(hak_malloc(180), lodger);
+    assert_int_equal(sampled(), 180);
+    assert_ptr_equal(hak_realloc(lodger, 170), lodger);
+    assert_int_equal(sampled(), 170);
+    unit_in_thread(free_it, lodger);
+    assert_int_equal(sampled(), 0);
+    assert_gone();
+}
+
+static void twice(void *block)
+{
+    hak_free(block);
+    hak_free(block);
+    hak_trim(0);
+}
+static void twice_elsewhere(void *block)
+{
+    unit_in_thread(twice, block);
+    hak_trim(0);
+}
+static void once_here(void *block)
+{
+    hak_free(block);
+    hak_trim(0);
+}
+static void once_elsewhere(void *block)
+{
+    unit_in_thread(free_it, block);
+    hak_trim(0);
+}
+
+/* As the program does it. Where a part of the lodger begins, and where none does. */
+UNIT_TEST(mistakes)
+{
+    unsigned char *lodger = held_here();
+    unit_dies(twice, lodger, "block already free");
+    unit_dies(twice_elsewhere, lodger, "block already free");
+    for (unsigned at = 64; at < 192; at += 64) {
+        unit_dies(once_here, lodger + at, "pointer inside a block");
+        unit_dies(once_elsewhere, lodger + at, "pointer inside a block");
+    }
+    unit_dies(once_here, lodger + 16, "pointer inside a block");
+    hak_free(lodger);
+    assert_gone();
+}
+
+static void leave_behind(void *given)
+{
+    *(unsigned char **)given = held_here();
+    for (unsigned i = 0; i < 200; i++)
+        hak_free(blocks[i]);
+}
+
+/* The slab of a thread that has ended: the lodger is resized, freed, and freed twice. */
+UNIT_TEST(of_an_ended_thread)
+{
+    unsigned char *lodger;
+    unit_start();
+    unit_in_thread(leave_behind, &lodger);
+    struct hk_slab *slab = hk_slab_at((uintptr_t)lodger);
+    assert_int_equal(hk_map_lookup(slab->start), hk_route(HK_ORPHAN, CLASS_OF_64) | HK_ROUTE_MIXED);
+    assert_int_equal(hak_usable_size(lodger), 192);
+    pattern_fill(lodger, 192, 7);
+    unit_dies(twice, lodger, "block already free");
+    unit_dies(once_here, lodger + 64, "pointer inside a block");
+    unsigned char *moved = hak_realloc(lodger, 500);
+    assert_true(pattern_holds(moved, 192, 7));
+    hak_trim(0);
+    assert_int_equal(slab->free, 203);
+    assert_int_equal(hk_map_lookup(slab->start), hk_route(HK_ORPHAN, CLASS_OF_64));
+    hak_free(moved);
+    for (unsigned i = 203; i < BLOCKS; i++)
+        hak_free(blocks[i]);
+    hak_trim(0);
+    unit_heap_holds(0);
+}
+
+/* Who is short of blocks of 64 B takes the slab over, with the lodger in it. */
+UNIT_TEST(adopted)
+{
+    unsigned char *lodger;
+    unit_start();
+    unit_in_thread(leave_behind, &lodger);
+    struct hk_slab *slab = hk_slab_at((uintptr_t)lodger);
+    pattern_fill(lodger, 192, 8);
+    void *small = hak_malloc(64);
+    assert_ptr_equal(hk_slab_at((uintptr_t)small), slab);
+    assert_int_equal(hk_map_lookup(slab->start), hk_route(hk_cache_self()->owner.id, CLASS_OF_64) | HK_ROUTE_MIXED);
+    memset(small, 0, 64);
+    assert_true(pattern_holds(lodger, 192, 8));
+    unit_in_thread(free_it, lodger);
+    hak_trim(0);
+    assert_false(is_mixed(slab));
+    hak_free(small);
+    unit_heap_holds(BLOCKS - 203);
 }
 
 static unsigned overlaps(const unsigned char *taken, unsigned from, unsigned cells)
@@ -204,8 +401,20 @@ UNIT_TEST(at_random)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_runs), cmocka_unit_test(no_room),        cmocka_unit_test(from_afar),
-        cmocka_unit_test(merged),     cmocka_unit_test(wrong_pointers), cmocka_unit_test(orphaned),
+        cmocka_unit_test(whole_runs),
+        cmocka_unit_test(no_room),
+        cmocka_unit_test(from_afar),
+        cmocka_unit_test(merged),
+        cmocka_unit_test(wrong_pointers),
+        cmocka_unit_test(orphaned),
+        cmocka_unit_test(size_and_resize),
+        cmocka_unit_test(freed_with_its_size),
+        cmocka_unit_test(freed_by_a_thread),
+        cmocka_unit_test(in_the_census),
+        cmocka_unit_test(watched),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(of_an_ended_thread),
+        cmocka_unit_test(adopted),
         cmocka_unit_test(at_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
