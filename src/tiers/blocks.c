@@ -140,10 +140,10 @@ static unsigned lodge_joined(struct hk_owner *owner, unsigned class, void **end,
     return got;
 }
 
-/* Rather than grow, the heap takes what is free between blocks of sizes that are asked for less than before. */
-static unsigned lodge(struct hk_owner *owner, unsigned class, void **end, unsigned want)
+/* Rather than grow, a large heap takes what is free between blocks of sizes that are asked for less than before. */
+static HK_NOINLINE unsigned lodge(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
-    if (hk_classes[class].size < LEAST_LODGER || hk_classes[class].size > LARGEST_LODGER || hk_runs_warm() < LODGE_FROM)
+    if (hk_classes[class].size < LEAST_LODGER || hk_classes[class].size > LARGEST_LODGER)
         return 0;
     if (owner->lodge_waits[class] > 0) {
         owner->lodge_waits[class]--;
@@ -155,33 +155,23 @@ static unsigned lodge(struct hk_owner *owner, unsigned class, void **end, unsign
     return got;
 }
 
-static struct hk_slab *adopted(struct hk_owner *owner, unsigned class)
+static struct hk_slab *new_slab(const struct hk_owner *owner, unsigned class)
 {
-    struct hk_slab *slab = hk_registry_adopt(class, owner);
-    if (slab != NULL)
-        enter_slab(owner, slab);
-    return slab;
+    return hk_slab_make(class, owner->id, expected_use(owner, class));
 }
 
-static struct hk_slab *new_slab(struct hk_owner *owner, unsigned class)
-{
-    struct hk_slab *slab = hk_slab_make(class, owner->id, expected_use(owner, class));
-    if (slab != NULL)
-        enter_slab(owner, slab);
-    return slab;
-}
-
-static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want, bool lodges)
+static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     unsigned got = 0;
     while (got < want) {
         struct hk_slab *slab = own_partial(owner, class);
-        if (slab == NULL && got == 0)
-            slab = adopted(owner, class);
-        if (slab == NULL && got == 0 && lodges && (got = lodge(owner, class, end, want)) > 0)
-            break;
-        if (slab == NULL && got == 0)
-            slab = new_slab(owner, class);
+        if (slab == NULL && got == 0) {
+            slab = hk_registry_adopt(class, owner);
+            if (slab == NULL && hk_runs_warm() >= LODGE_FROM && (got = lodge(owner, class, end, want)) > 0)
+                break;
+            if (slab != NULL || (slab = new_slab(owner, class)) != NULL)
+                enter_slab(owner, slab);
+        }
         if (slab == NULL)
             break;
         unsigned n = (unsigned)hk_min(want - got, slab->free);
@@ -197,9 +187,9 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
 unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     if (HK_LIKELY(!hk_shelves_shared))
-        return take_blocks(owner, class, end, want, true);
+        return take_blocks(owner, class, end, want);
     hk_shelves_hold(owner);
-    unsigned got = take_blocks(owner, class, end, want, true);
+    unsigned got = take_blocks(owner, class, end, want);
     hk_shelves_leave(owner);
     return got;
 }
@@ -207,7 +197,10 @@ unsigned hk_blocks_take(struct hk_owner *owner, unsigned class, void **end, unsi
 unsigned hk_blocks_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     hk_shelves_hold(owner);
-    unsigned got = take_blocks(owner, class, end, want, false);
+    struct hk_slab *fresh = own_partial(owner, class) == NULL ? new_slab(owner, class) : NULL;
+    if (fresh != NULL)
+        enter_slab(owner, fresh);
+    unsigned got = own_partial(owner, class) != NULL ? take_blocks(owner, class, end, want) : 0;
     hk_shelves_leave(owner);
     return got;
 }

@@ -6,7 +6,7 @@
  *
  * Code     `run()` in `api/background.c`; `hk_giveback_in_background()`, `sweep_some()`, `purge_of_one()` in
  *          `tiers/giveback.c`; `hk_blocks_sweep_begin()`, `hk_blocks_sweep()`, `sweep_held()`, `sweep_on()`, `hk_blocks_trim_some()`,
- *          `hk_blocks_take()`, `take_blocks()`, `adopted()`, `lodge()`, `new_slab()`, `hk_blocks_give()`, `give_blocks()`, `reshelve()`,
+ *          `hk_blocks_take()`, `take_blocks()`, `lodge()`, `new_slab()`, `hk_blocks_give()`, `give_blocks()`, `reshelve()`,
  *          `hk_blocks_abandon()` in `tiers/blocks.c`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_is_open()` in
  *          `slab/owner.c`; `hk_registry_abandon()`, `hk_registry_adopt()` in `slab/registry.c`; `hk_link_remove_under()` in
  *          `base/list.h`; `hk_slab_sweep_under()`, `hk_slab_sweep()`, `hk_slab_trim()` in `slab/pages.c`
