@@ -109,29 +109,18 @@ unsigned hk_lodge_part(struct hk_slab *slab, unsigned word, uint64_t bits)
     return more;
 }
 
-static void give(struct hk_slab *slab, void *block)
+void hk_lodge_give(struct hk_slab *slab, void *block)
 {
     size_t offset = (uintptr_t)block - slab->start, index;
     bool begins = hk_which(offset, slab->reciprocal, &index);
     uint64_t bit = (uint64_t)1 << (index % 64);
-    if (HK_UNLIKELY(offset >= slab->extent || !begins || (slab->freebits[index / 64] & bit) != 0))
+    if (HK_UNLIKELY(!slab->mixed || offset >= slab->extent || !begins || (slab->freebits[index / 64] & bit) != 0))
         hk_slab_give_refused(slab, block);
     unsigned cells = 1 + hk_lodge_part(slab, (unsigned)(index / 64), bit);
     slab->freebits[index / 64] |= bit;
     slab->first_word = (uint16_t)hk_min(slab->first_word, index / 64);
     slab->free = (uint16_t)(slab->free + cells);
-}
-
-unsigned hk_lodge_give_run(struct hk_slab *slab, void *const *blocks, size_t n)
-{
-    unsigned given = 0;
-    if (!slab->mixed)
-        hk_slab_give_refused(slab, blocks[0]);
-    do
-        give(slab, blocks[given]);
-    while (++given < n && slab->mixed && (uintptr_t)blocks[given] - slab->start < slab->extent);
     slab->pages &= HK_PAGES_FREED;
-    return given;
 }
 
 size_t hk_lodge_bytes(const void *block)

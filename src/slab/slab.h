@@ -177,9 +177,8 @@ HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
     return slab->free = (uint16_t)(slab->free + marked);
 }
 
-/* In a slab that lodgers are in: gives back blocks[0], which is the slab's, and those after it up to the first that lies elsewhere, or
- * to the last lodger. Their number. Fatal as above; where no lodgers are in the slab, too. */
-unsigned hk_lodge_give_run(struct hk_slab *slab, void *const *blocks, size_t n);
+/* The same in a slab that lodgers are in. Fatal as above; where no lodgers are in the slab, too. */
+void hk_lodge_give(struct hk_slab *slab, void *block);
 
 /* Gives one block back. Fatal if it is no block of the slab, or free already. */
 HK_INLINE void hk_slab_give(struct hk_slab *slab, void *block)
@@ -187,7 +186,7 @@ HK_INLINE void hk_slab_give(struct hk_slab *slab, void *block)
     if (hk_slab_mark_free(slab, &block))
         hk_slab_count_free(slab, 1);
     else
-        hk_lodge_give_run(slab, &block, 1);
+        hk_lodge_give(slab, block);
 }
 
 /* The first block from `at` on whose bit is set, or, where `flip` is all ones, is not; the number of blocks if there is none. */

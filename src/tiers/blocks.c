@@ -220,14 +220,20 @@ static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_sl
         release(owner, slab);
 }
 
-/* Of a slab that lodgers are in, or what is no block of it. */
-static HK_NOINLINE size_t give_mixed(struct hk_owner *owner, struct hk_slab *slab, void *const *blocks, size_t n)
+/* From the first on that is not the owner's, or lies in a slab that lodgers are in. */
+static HK_NOINLINE unsigned give_others(struct hk_owner *owner, void *const *blocks, size_t n)
 {
-    bool was_full = slab->free == 0;
-    size_t given = hk_lodge_give_run(slab, blocks, n);
-    if (was_full)
-        reshelve(owner, slab);
-    release_unless_kept(owner, slab);
+    unsigned given = 0;
+    for (; given < n; given++) {
+        struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[given]);
+        if (hk_load(slab->xowner) != owner->id)
+            break;
+        bool was_full = slab->free == 0;
+        hk_slab_give(slab, blocks[given]);
+        if (was_full)
+            reshelve(owner, slab);
+        release_unless_kept(owner, slab);
+    }
     return given;
 }
 
@@ -244,10 +250,8 @@ static HK_NOINLINE unsigned give_blocks(struct hk_owner *owner, void *const *blo
             continue;
         size_t given = (size_t)(at - from);
         unsigned free = hk_slab_count_free(slab, given);
-        if (HK_UNLIKELY(given == 0)) {
-            at += give_mixed(owner, slab, at, (size_t)(end - at));
-            continue;
-        }
+        if (HK_UNLIKELY(given == 0))
+            return (unsigned)(at - blocks) + give_others(owner, at, (size_t)(end - at));
         if (HK_UNLIKELY(free == given))
             reshelve(owner, slab);
         if (HK_UNLIKELY(free == slab->blocks))
