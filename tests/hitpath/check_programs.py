@@ -55,12 +55,22 @@ PROGRAMS = [
 
 @dataclass(frozen=True)
 class Place:
+    """Lua hashes strings with an address of its stack, which the environment's length moves: the preload has paths of one length."""
+
     build: Path
     work: Path
 
+    def __post_init__(self) -> None:
+        for file in (self.library, self.clock):
+            shutil.copy(self.build / ("bench" if file == self.clock else "") / Path(file).name, file)
+
     @property
     def library(self) -> str:
-        return str(self.build / "libhakmem.so")
+        return str(self.work / "libhakmem.so")
+
+    @property
+    def clock(self) -> str:
+        return str(self.work / "libslow_clock.so")
 
     def line(self, command: str) -> list[str]:
         return command.format(here=INPUTS, work=self.work).split()
@@ -68,8 +78,7 @@ class Place:
     def environment(self, program: Program) -> dict[str, str]:
         """Time passes with the looks at the clock alone; what the control group allows is the machine's affair."""
         own = dict(setting.split("=") for setting in program.env)
-        preload = f"{self.library}:{self.build / 'bench/libslow_clock.so'}"
-        return own | {"LD_PRELOAD": preload, "HAKMEM_GOAL": "none", "LC_ALL": "C", "HOME": "/"}
+        return own | {"LD_PRELOAD": f"{self.library}:{self.clock}", "HAKMEM_GOAL": "none", "LC_ALL": "C", "HOME": "/"}
 
     def faults(self, program: Program, command: str) -> int:
         settings = [word for item in self.environment(program).items() for word in ("--env", "=".join(item))]
@@ -130,7 +139,7 @@ def chosen(parts: list[str]) -> dict[str, Program]:
 
 
 def measured(build: Path, programs: dict[str, Program]) -> dict[str, Numbers]:
-    with tempfile.TemporaryDirectory(prefix="hakmem-programs-") as work, ThreadPoolExecutor(os.cpu_count()) as pool:
+    with tempfile.TemporaryDirectory(prefix="hakmem-programs-", dir="/tmp") as work, ThreadPoolExecutor(os.cpu_count()) as pool:
         place = Place(build, Path(work))
         subprocess.run(place.line(BUILD), check=True, timeout=200)
         found = dict(zip(programs, pool.map(place.instructions, programs.values())))
