@@ -19,12 +19,12 @@ static bool read_numbers(FILE *trace, uint64_t *numbers, unsigned count)
 
 static bool replay_options(FILE *trace)
 {
-    uint64_t numbers[HK_KNOBS + 2];
+    uint64_t numbers[HK_KNOBS + 3];
     struct hk_knobs options;
-    if (!read_numbers(trace, numbers, HK_KNOBS + 2))
+    if (!read_numbers(trace, numbers, HK_KNOBS + 3))
         return false;
     memcpy(options.value, numbers, sizeof options.value);
-    hk_learner_begin(&learner, &options, numbers[HK_KNOBS], numbers[HK_KNOBS + 1]);
+    hk_learner_begin(&learner, &options, numbers[HK_KNOBS], numbers[HK_KNOBS + 1], numbers[HK_KNOBS + 2]);
     return true;
 }
 

@@ -137,6 +137,12 @@ static void write_trace(uint64_t now, const struct hk_signals *saw)
         write_line(hk_options.learn_trace, &line);
 }
 
+static uint64_t rules_asked_for(void)
+{
+    return (hk_options.learn_delay ? HK_RULE_DELAY : 0) | (hk_options.learn_big_cache ? HK_RULE_BIG_CACHE : 0) |
+           (hk_options.learn_crowd ? HK_RULE_CROWD : 0) | (hk_options.learn_huge ? HK_RULE_HUGE : 0);
+}
+
 /* Not at the start of each process: most end before their first tick. */
 static void begin_learner(void)
 {
@@ -145,7 +151,7 @@ static void begin_learner(void)
         return;
     learning.begun = true;
     hk_policy_read(&options);
-    hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn);
+    hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn, rules_asked_for());
 }
 
 /* Compared with what is in force: what the system refused a page for is tried again. */

@@ -33,7 +33,7 @@ static uint64_t share_of_crowd(const struct hk_learner *learner, const struct hk
     return floor_to_power(hk_max(LEAST_SHARE, learner->option.value[HK_KNOB_thread_cache] / HK_SAW(saw, threads) * crowd));
 }
 
-static void step_crowd(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
+void hk_crowd_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t share = share_of_crowd(learner, saw), now = learner->wish.value[HK_KNOB_thread_cache];
     const uint64_t seen[3] = {HK_SAW(saw, threads), HK_SAW(saw, cpus), HK_SAW(saw, warm)};
@@ -59,7 +59,7 @@ static uint64_t less_big_cache(const struct hk_learner *learner)
     return hk_max(learner->wish.value[HK_KNOB_big_cache] / 2, least);
 }
 
-static void step_big_cache(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
+void hk_big_cache_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t calls = HK_SAW(saw, big_reused) + HK_SAW(saw, big_mapped);
     uint64_t hits = calls != 0 ? HK_SAW(saw, big_reused) * 100 / calls : 100;
@@ -73,10 +73,4 @@ static void step_big_cache(struct hk_learner *learner, const struct hk_signals *
         set_wish(learner, HK_KNOB_big_cache, less_big_cache(learner), HK_DECISION_big_cache_less, seen, step);
         learner->unmissed = 0;
     }
-}
-
-void hk_caps_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
-{
-    step_crowd(learner, saw, step);
-    step_big_cache(learner, saw, step);
 }

@@ -46,7 +46,7 @@ void hk_explain_options(struct hk_text *text, const struct hk_learner *learner)
     hk_text_add(text, "options");
     for (unsigned knob = 0; knob < HK_KNOBS; knob++)
         hk_text_add(text, " %lu", learner->option.value[knob]);
-    hk_text_add(text, " %lu %lu\n", learner->reuse_worth, learner->mode);
+    hk_text_add(text, " %lu %lu %lu\n", learner->reuse_worth, learner->mode, learner->rules);
 }
 
 void hk_explain_signals(struct hk_text *text, uint64_t ms, const struct hk_signals *signals)

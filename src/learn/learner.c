@@ -20,12 +20,14 @@ static const struct tight {
     {HK_KNOB_depot, 0, HK_DECISION_depot_tight, HK_DECISION_depot_eased},
 };
 
-void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode)
+void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode,
+                      uint64_t rules)
 {
     memset(learner, 0, sizeof *learner);
     learner->option = learner->wish = learner->now = learner->canary.kept = *options;
     learner->reuse_worth = reuse_worth;
     learner->mode = mode;
+    learner->rules = rules;
     learner->share = UINT64_MAX;
 }
 
@@ -84,6 +86,18 @@ static void apply_goal(struct hk_learner *learner, bool was_tight, const struct 
     }
 }
 
+static void follow_rules(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
+{
+    if (learner->rules & HK_RULE_DELAY)
+        hk_delay_step(learner, step);
+    if (learner->rules & HK_RULE_CROWD)
+        hk_crowd_step(learner, saw, step);
+    if (learner->rules & HK_RULE_BIG_CACHE)
+        hk_big_cache_step(learner, saw, step);
+    if (learner->rules & HK_RULE_HUGE)
+        hk_huge_step(learner, saw, step);
+}
+
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     bool was_tight = learner->state == HK_STATE_TIGHT;
@@ -92,11 +106,8 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
     hk_delay_remember(learner, saw);
     bool short_of_memory = was_tight || learner->state == HK_STATE_TIGHT; /* what a rule then moved would not be in force */
     bool may_move = learner->mode == HK_LEARN_ON || (learner->mode == HK_LEARN_CANARY && hk_canary_step(learner, saw, step));
-    if (may_move && !short_of_memory) {
-        hk_delay_step(learner, step);
-        hk_caps_step(learner, saw, step);
-        hk_huge_step(learner, saw, step);
-    }
+    if (may_move && !short_of_memory)
+        follow_rules(learner, saw, step);
     if (may_move && learner->mode == HK_LEARN_CANARY)
         hk_canary_begin_trial(learner);
     set_ceiling(learner, saw, step);

@@ -15,6 +15,9 @@
 
 enum { HK_LEARNER_TICK_MS = 150, HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
 
+/* The rules that move knobs while memory is not short: each has an option, learn_... Off as HAKMEM comes is what has no measured gain. */
+enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_BIG_CACHE = 2, HK_RULE_CROWD = 4, HK_RULE_HUGE = 8, HK_RULES_ALL = 15 };
+
 struct hk_canary {
     struct hk_knobs kept; /* what to go back to */
     unsigned trial, rest; /* ticks left */
@@ -27,6 +30,7 @@ struct hk_learner {
     struct hk_knobs now;    /* what is published */
     uint64_t reuse_worth;   /* ms (options.def) */
     uint64_t mode;          /* the option learn */
+    uint64_t rules;         /* that are on (enum hk_rule) */
     enum hk_state state;
     unsigned calm; /* ticks without a sign of the state that it is in */
     bool goal_near;
@@ -47,7 +51,8 @@ struct hk_step {
     unsigned count;
 };
 
-void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode);
+void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode,
+                      uint64_t rules);
 /* Afterwards learner->now holds the knobs; the step, why those that changed did. */
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 

@@ -23,8 +23,9 @@ void hk_ace_step(struct hk_learner *learner, const struct hk_signals *signals, s
 /* How long free memory is to stay warm. */
 void hk_delay_remember(struct hk_learner *learner, const struct hk_signals *signals);
 void hk_delay_step(struct hk_learner *learner, struct hk_step *step);
-/* How much the caches may hold. */
-void hk_caps_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
+/* How much the caches may hold: a thread's, where there are many; that of big blocks. */
+void hk_crowd_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
+void hk_big_cache_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 /* From which size on big blocks are put on huge pages. */
 void hk_huge_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 

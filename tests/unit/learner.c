@@ -9,13 +9,15 @@
 static struct hk_learner learner;
 static struct hk_step step;
 
-static void begin(uint64_t mode)
+static void begin_with(uint64_t mode, uint64_t rules)
 {
     struct hk_knobs options;
     memset(&step, 0, sizeof step);
     hk_policy_read(&options);
-    hk_learner_begin(&learner, &options, 2000, mode);
+    hk_learner_begin(&learner, &options, 2000, mode, rules);
 }
+
+static void begin(uint64_t mode) { begin_with(mode, HK_RULES_ALL); }
 
 static uint64_t knob(enum hk_knob which) { return learner.now.value[which]; }
 
@@ -169,6 +171,25 @@ UNIT_TEST(a_crowd_of_threads_shares)
     assert_int_equal(knob(HK_KNOB_thread_cache), alone);
 }
 
+/* Signs of all rules at once. */
+UNIT_TEST(a_rule_that_is_off_moves_nothing_and_the_others_do)
+{
+    static const struct {
+        enum hk_rule rule;
+        enum hk_knob knob;
+    } rules[] = {{HK_RULE_DELAY, HK_KNOB_purge_delay},
+                 {HK_RULE_BIG_CACHE, HK_KNOB_big_cache},
+                 {HK_RULE_CROWD, HK_KNOB_thread_cache},
+                 {HK_RULE_HUGE, HK_KNOB_huge_blocks_from}};
+    const struct hk_signals *all = SEEN(MISSED, IS(big_fresh) = 64 * HK_MIB, IS(threads) = 320, IS(idled) = 64 * HK_MIB, IS(back_1s) = 64 * HK_MIB);
+    for (size_t off = 0; off < 4; off++) {
+        begin_with(HK_LEARN_ON, HK_RULES_ALL & ~(uint64_t)rules[off].rule);
+        pass(all, 60, HK_DECISION_KINDS);
+        for (size_t i = 0; i < 4; i++)
+            assert_int_equal(knob(rules[i].knob) == learner.option.value[rules[i].knob], i == off);
+    }
+}
+
 UNIT_TEST(a_goal_that_is_near_tightens_and_eases)
 {
     begin(HK_LEARN_ON);
@@ -275,7 +296,8 @@ int main(void)
         cmocka_unit_test(new_blocks_ask_for_huge_pages_for_some_time),
         cmocka_unit_test(a_burst_is_a_state_and_moves_no_knob),
         cmocka_unit_test(no_huge_pages_where_memory_is_short_or_the_option_says_never),
-        cmocka_unit_test(a_crowd_of_threads_shares), cmocka_unit_test(a_goal_that_is_near_tightens_and_eases), cmocka_unit_test(stalls_of_the_system_tighten_as_well),
+        cmocka_unit_test(a_crowd_of_threads_shares), cmocka_unit_test(a_rule_that_is_off_moves_nothing_and_the_others_do),
+        cmocka_unit_test(a_goal_that_is_near_tightens_and_eases), cmocka_unit_test(stalls_of_the_system_tighten_as_well),
         cmocka_unit_test(a_stall_does_not_make_a_goal_near),
         cmocka_unit_test(frozen_moves_for_the_goal_only),
         cmocka_unit_test(a_canary_that_does_worse_is_taken_back), cmocka_unit_test(any_signals),

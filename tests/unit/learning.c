@@ -2,12 +2,14 @@
 #include "unit/unit.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/learning.h"
 #include "base/bits.h"
 #include "count/decisions.h"
 #include "hakmem.h"
+#include "learn/learner.h"
 #include "policy/policy.h"
 #include "support/knobs.h"
 #include "tiers/giveback.h"
@@ -70,6 +72,27 @@ UNIT_TEST(a_tick_each_150_ms)
     let_ticks_pass(7);
     assert_int_equal(lines_in(fake_os.captured, "options "), 1);
     assert_int_equal(lines_in(fake_os.captured, "tick "), 7);
+}
+
+/* The last number of the trace's first line: which rules are on (enum hk_rule). */
+static unsigned long rules_in(const char *trace) { return strtoul(strrchr(strtok((char *)trace, "\n"), ' '), NULL, 10); }
+
+UNIT_TEST(what_has_no_measured_gain_is_off_unless_asked_for)
+{
+    hk_options.learn_trace = "-";
+    start();
+    let_ticks_pass(1);
+    assert_int_equal(rules_in(fake_os.captured), HK_RULE_BIG_CACHE | HK_RULE_HUGE);
+}
+
+UNIT_TEST(each_rule_is_switched_by_its_option)
+{
+    hk_options.learn_trace = "-";
+    hk_options.learn_delay = hk_options.learn_crowd = true;
+    hk_options.learn_huge = false;
+    start();
+    let_ticks_pass(1);
+    assert_int_equal(rules_in(fake_os.captured), HK_RULE_DELAY | HK_RULE_CROWD | HK_RULE_BIG_CACHE);
 }
 
 UNIT_TEST(none_when_it_is_off)
@@ -184,7 +207,8 @@ UNIT_TEST(the_ceiling_is_kept)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tick_each_150_ms), cmocka_unit_test(none_when_it_is_off), cmocka_unit_test(the_goal_holds_from_the_beginning),
+        cmocka_unit_test(a_tick_each_150_ms), cmocka_unit_test(what_has_no_measured_gain_is_off_unless_asked_for),
+        cmocka_unit_test(each_rule_is_switched_by_its_option), cmocka_unit_test(none_when_it_is_off), cmocka_unit_test(the_goal_holds_from_the_beginning),
         cmocka_unit_test(bins_say_why), cmocka_unit_test(the_log_ends_where_it_has_to), cmocka_unit_test(what_the_log_has_no_room_for_is_told), cmocka_unit_test(a_tick_of_posix_memalign), cmocka_unit_test(a_limit_is_kept_and_goes_on),
         cmocka_unit_test(the_ceiling_is_kept),
     };
