@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import matplotlib as mpl
@@ -94,14 +94,13 @@ def looks(names: list[str]) -> dict[str, Look]:
 # ---- ratios -----------------------------------------------------------------
 
 
-def to_best(lines: list[Line], title: str = "", below: str = "") -> str:
-    """HAKMEM beside the best peer of each row. A hollow dot: no difference shown."""
+def to_best(lines: list[Line], title: str = "", below: str = "", quotients: bool = False) -> str:
+    """HAKMEM beside the best peer of each row. A hollow dot: no difference shown. The dot is the median of the rounds'
+    ratios, or the quotient of the two medians: that is what stands in tables beside the picture."""
+    seen = [as_quotient(line) if quotients else line.to_best for line in lines]
     with mpl.rc_context(STYLE):
-        figure, axes = ratio_axes(
-            lines, [line.to_best for line in lines], 0.27, 1.4 if title else 0.6
-        )
-        for at, line in enumerate(lines):
-            versus = line.to_best
+        figure, axes = ratio_axes(lines, seen, 0.27, 1.4 if title else 0.6)
+        for at, (line, versus) in enumerate(zip(lines, seen)):
             if versus:
                 shown = versus.verdict in (Verdict.AHEAD, Verdict.BEHIND)
                 draw_ratio(axes, at, versus, colour("hakmem"), "o", 7, hollow=not shown)
@@ -111,6 +110,10 @@ def to_best(lines: list[Line], title: str = "", below: str = "") -> str:
             figure.suptitle(title, x=0.01, ha="left", size=14, weight="bold")
             figure.supxlabel(below, x=0.01, ha="left", size=8.5, color=colour("soft"))
         return as_svg(figure)
+
+
+def as_quotient(line: Line) -> Versus | None:
+    return replace(line.to_best, ratio=line.quotient) if line.to_best else None
 
 
 def to_each(lines: list[Line], peers: list[str]) -> str:
@@ -351,17 +354,18 @@ def standalone(svg: str) -> str:
 
 
 def save_picture(result: Result, path: Path) -> None:
-    """Ratio to the best peer on the goals' rows of speed: the one for the README."""
+    """Beside the best peer on the goals' rows of speed: the one for the README."""
     lines = [line for line in result.lines() if line.is_goal_row and not line.is_memory]
     lines = sorted((line for line in lines if line.to_best), key=number_of)
     below = (
-        "Median of the rounds' ratios, 95 % interval; hollow: no difference shown.\n"
+        "Dot: quotient of the two medians. Line: 95 % interval of the paired rounds' ratios. "
+        "Hollow: no difference shown, or too few rounds.\n"
         f"Peers: {', '.join(result.names('peer'))}.\n"
         f"{result.machine['cpu']}, {result.machine['processors']} processors, "
         f"{result.parts[0]['began'][:10]}."
     )
     path.write_text(
-        standalone(to_best(lines, "HAKMEM's speed to the best peer's, row by row", below))
+        standalone(to_best(lines, "HAKMEM's speed to the best peer's, row by row", below, quotients=True))
     )
 
 

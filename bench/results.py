@@ -1,4 +1,4 @@
-"""A run's result as one JSON document, read back and merged. docs/BENCHMARKS.md
+"""A run's result as one JSON document, read back and merged. bench/README.md
 describes the format; "lines" in it is for readers and made anew from "works"."""
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ def counted(program: Program, n: int) -> tuple[Point, ...]:
     )
 
 
-# How far they repeat: docs/BENCHMARKS.md.
+# How far they repeat: bench/README.md.
 COUNTED = (
     ("instructions_m", "instructions", "M", 0.001),
     ("l2_misses_m", "L2 misses", "M", 0.01),

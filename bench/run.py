@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 import confidence
+import digest
 import machine
 import page
 import plots
@@ -230,7 +231,7 @@ def make_page(
     paste: list[Path] = typer.Option(
         [],
         metavar="FILE.md",
-        help="tables between <!-- bench:all --> or :goals and <!-- /bench -->",
+        help="short tables, each between <!-- bench:NAME --> and <!-- /bench -->: exact, speed, memory, programs, traces, facts, readme",
     ),
 ) -> None:
     """Tables and pictures from results, nothing is measured. Several results
@@ -241,7 +242,7 @@ def make_page(
         wanted = [(results.save, merge), (tables.save, markdown), (page.save, html)]
         report(result, [*wanted, (plots.save_picture, picture)])
         for path in paste:
-            tables.paste(result, path)
+            digest.paste(result, path)
     except Unfit as problem:
         raise typer.BadParameter(str(problem)) from None
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from pathlib import Path
 
 import verdicts
 from confidence import Interval, Verdict
 from point import Goal, Workload
-from results import Measured, Result, Unfit
+from results import Measured, Result
 from verdicts import Line, Met, Versus
 
 Rows = list[list[str]]  # the first is the header
@@ -108,7 +107,7 @@ def ratio_text(versus: Versus | None) -> str:
 
 def judged(lines: list[Line]) -> Rows:
     """HAKMEM beside the best peer, row by row."""
-    rows = ["row,work,unit,HAKMEM,best peer,its,ratio,95 %,verdict,floor,goal,met".split(",")]
+    rows = ["row,work,unit,HAKMEM,best peer,its,paired ratio,95 %,verdict,floor,goal,met".split(",")]
     for line in lines:
         point, best = line.point, line.to_best
         rows.append(
@@ -336,38 +335,5 @@ def paging_text(result: Result) -> str:
     return ", ".join(f"{text} {'unknown' if ns is None else f'{ns:,.0f} ns'}" for text, ns in seen)
 
 
-def goals_markdown(result: Result) -> str:
-    """The rows of GOALS alone, in few columns."""
-    columns = ("row", "work", "unit", "HAKMEM", "best peer", "its", "ratio", "95 %", "verdict")
-    every = judged([line for line in result.lines() if line.is_goal_row])
-    keep = [every[0].index(column) for column in columns]
-    return as_markdown([[row[at] for at in keep] for row in every])
-
-
 def save(result: Result, path: Path) -> None:
     path.write_text(markdown(result))
-
-
-# ---- in documents -----------------------------------------------------------
-
-MARKED = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
-PLACES = {"all": markdown, "goals": goals_markdown, "exact": exact_markdown}
-
-
-def paste(result: Result, path: Path) -> None:
-    """Puts the tables where the document says; what the result has nothing for stays as it is."""
-    timed = any(not work.exact for work in result.works)
-    has = {"all": timed, "goals": timed, "exact": bool(exact(result))}
-
-    def filled(place: re.Match) -> str:
-        begin, what, end = place.groups()
-        if what not in PLACES:
-            raise Unfit(f"{path}: no tables are called {what}")
-        if not has[what]:
-            return place[0]
-        return f"{begin}{PLACES[what](result)}{end}"
-
-    text, count = MARKED.subn(filled, path.read_text())
-    if not count:
-        raise Unfit(f"{path} has no <!-- bench:all --> or <!-- bench:goals -->")
-    path.write_text(text)

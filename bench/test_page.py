@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
+import digest
 import page
 import plots
 import results
@@ -19,6 +20,7 @@ from point import Goal, Workload
 from results import Result, Unfit
 from test_results import FAST, made_up, memory, speed
 
+ROOT = Path(__file__).resolve().parent.parent
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 OUTSIDE = re.compile(r"""(?:src|href)\s*=\s*(?!["']?#)|url\((?!#)|@import""")
 
@@ -244,36 +246,115 @@ def goal_row(row: str) -> Result:
     return replace(result, points=[replace(result.points[0], row=row, goal=Goal(ratio=1.2))])
 
 
+def with_programs() -> Result:
+    """One real program: 1.5 s and 30 MiB on the best other, 1 s and 60 MiB on HAKMEM."""
+    work = Workload("lua x", 1, program="lua")
+    part = made_up(work, "cpu_s", "lua, CPU", begin="lua")
+    time = replace(part.points[0], row="P16.lua", unit="s", higher=False)
+    part.points = [time, replace(time, label="lua, RSS", metric="rss_mib", unit="MiB")]
+    for name, seconds, mib in (("glibc", 2.0, 30.0), ("other", 1.5, 40.0), ("hakmem", 1.0, 60.0)):
+        part.works[work].samples[name] = [{"cpu_s": seconds, "rss_mib": mib}] * 7
+    return part
+
+
+class Quotients(unittest.TestCase):
+    def uneven(self) -> Result:
+        """Three rounds whose median ratio is 2 and whose medians are 10 and 20."""
+        result = goal_row("P4")
+        for name, values in (("glibc", (1.0, 1.0, 1.0)), ("other", (5.0, 20.0, 40.0)), ("hakmem", (10.0, 40.0, 5.0))):
+            result.works[FAST].samples[name] = [{"mops_per_s": value} for value in values]
+        return result
+
+    def test_a_reader_can_follow_them(self) -> None:
+        line = self.uneven().lines()[0]
+        self.assertEqual((line.to_best.ratio, line.quotient), (2.0, 0.5))
+        row = digest.judged([("speed", line)])[1]
+        self.assertEqual(row, ["speed", "1.00", "20.0 other", "10.0", "0.50", "3 rounds"])
+
+    def test_less_is_better_of_times(self) -> None:
+        result = self.uneven()
+        result.points = [replace(result.points[0], higher=False)]
+        line = result.lines()[0]
+        self.assertEqual((line.best_peer, line.quotient), ("glibc", 0.1))
+
+    def test_the_picture_has_them_and_the_page_the_paired_ratio(self) -> None:
+        lines = self.uneven().lines()
+        self.assertIn("0.50 × other", plots.to_best(lines, "x", "y", quotients=True))
+        self.assertIn("2.00 × other", plots.to_best(lines))
+
+    def test_peers_alone_have_none(self) -> None:
+        result = goal_row("P4")
+        del result.works[FAST].samples["hakmem"]
+        line = result.lines()[0]
+        self.assertIsNone(line.quotient)
+        self.assertEqual(digest.judged([("speed", line)])[1][3:], ["-", "-", "-"])
+
+
 class Documents(unittest.TestCase):
     def paste(self, text: str, result: Result | None = None) -> str:
         with tempfile.TemporaryDirectory() as scratch:
             path = Path(scratch) / "doc.md"
             path.write_text(text)
-            tables.paste(result or goal_row("P4"), path)
+            digest.paste(result or goal_row("P4"), path)
             return path.read_text()
 
     def test_what_a_result_has_not_stays(self) -> None:
-        text = "<!-- bench:exact -->\nold\n<!-- /bench -->\n<!-- bench:goals -->\nold\n<!-- /bench -->\n"
-        exact, goals = text.split("<!-- bench:goals")
-        self.assertTrue(self.paste(text).startswith(exact))
-        counted_text = self.paste(text, counted())
-        self.assertTrue(counted_text.endswith(goals))
-        self.assertIn("**perl (5)**", counted_text)
+        places = [f"<!-- bench:{what} -->\nold\n<!-- /bench -->\n" for what in digest.PLACES]
+        have = {"counted": ["exact"], "goal": ["readme", "speed", "memory", "facts"], "series": ["traces"], "programs": ["programs"]}
+        for result, kind in ((counted(), "counted"), (goal_row("P4"), "goal"), (with_series(), "series"), (with_programs(), "programs")):
+            for place in places:
+                what = place.split()[1].removeprefix("bench:")
+                changed = self.paste(place, result) != place
+                timed = kind != "counted" and what in have["goal"]
+                self.assertEqual(changed, what in have[kind] or timed, (kind, what))
 
     def test_tables_come_between_the_marks(self) -> None:
-        text = self.paste("a\n<!-- bench:goals -->\nold\n<!-- /bench -->\nz\n")
-        self.assertRegex(text, r"(?s)^a\n<!-- bench:goals -->\n\| row.*\n<!-- /bench -->\nz\n$")
+        text = self.paste("a\n<!-- bench:speed -->\nold\n<!-- /bench -->\nz\n")
+        self.assertRegex(text, r"(?s)^a\n<!-- bench:speed -->\n\| work.*\n<!-- /bench -->\nz\n$")
+        self.assertIn("| P4 speed, M/s | 10", text)
         self.assertNotIn("old", text)
         self.assertEqual(self.paste(text), text)
 
-    def test_all_is_more_than_the_goals(self) -> None:
-        text = self.paste("<!-- bench:all -->\n<!-- /bench -->\n")
-        self.assertIn("page faults", text)
+    def test_counted_programs_beside_the_least_other(self) -> None:
+        text = self.paste("<!-- bench:exact -->\n<!-- /bench -->\n", counted())
+        self.assertIn("| perl | 80.0 | 100 glibc | 1.00 | 1.00 glibc | 3002 | 77 other | 20.0 | 20.0 glibc |", text)
+        self.assertIn("cpu: x, processors: 2. HAKMEM: commit c0ffee. Others: glibc 2.36, other 1.0.", text)
+
+    def test_a_real_program_in_one_line(self) -> None:
+        text = self.paste("<!-- bench:programs -->\n<!-- /bench -->\n", with_programs())
+        self.assertIn("| lua | 2000 | 1500 other | 1000 | 1.50 | 30.0 | 30.0 glibc | 60.0 | 0.50 |", text)
+
+    def test_traces_without_those_that_ran_none(self) -> None:
+        result = with_series()
+        for measured in result.works.values():
+            measured.refused["other"] = "wrong library"
+        text = self.paste("<!-- bench:traces -->\n<!-- /bench -->\n", result)
+        self.assertIn("| trace | work | hakmem | glibc |\n", text)
 
     def test_no_marks_or_unknown_ones(self) -> None:
         for text in ("nothing", "<!-- bench:none -->\n<!-- /bench -->"):
             with self.assertRaises(Unfit):
                 self.paste(text)
+
+
+class Published(unittest.TestCase):
+    """README.md and docs/BENCHMARKS.md show what docs/*.json hold."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.results = [results.load(ROOT / "docs" / name) for name in ("benchmarks.json", "exact.json")]
+
+    def test_the_documents_are_those_of_the_json(self) -> None:
+        for name in ("README.md", "docs/BENCHMARKS.md"):
+            with self.subTest(name), tempfile.TemporaryDirectory() as scratch:
+                copy = Path(scratch) / "copy.md"
+                copy.write_text((ROOT / name).read_text())
+                for result in self.results:
+                    digest.paste(result, copy)
+                self.assertEqual(copy.read_text(), (ROOT / name).read_text())
+
+    def test_the_readme_s_rows_are_all_there(self) -> None:
+        self.assertEqual(digest.readme(self.results[0]).count("\n"), 2 + len(digest.README))
 
 
 if __name__ == "__main__":

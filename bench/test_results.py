@@ -134,7 +134,7 @@ class Texts(unittest.TestCase):
         shown = dict(zip(*tables.judged(speed().lines())))
         self.assertEqual(shown["best peer"], "other")
         self.assertEqual(shown["verdict"], "ahead")
-        self.assertEqual(shown["ratio"], "2.00")
+        self.assertEqual(shown["paired ratio"], "2.00")
         self.assertEqual(shown["met"], "yes")
 
     def test_costs_come_from_rounds_and_from_the_counted_run(self) -> None:

@@ -57,6 +57,15 @@ class Line:
         return self.versus.get(self.best_peer or "")
 
     @property
+    def quotient(self) -> float | None:
+        """Of HAKMEM's median and the best peer's, turned as the ratio is: what a reader of the two can follow.
+        (The ratio is the median of the paired rounds' own.)"""
+        own, best = self.medians.get(OWN), self.medians.get(self.best_peer or "")
+        if own is None or best is None:
+            return None
+        return ratio([own], [best]) if self.point.higher else ratio([best], [own])
+
+    @property
     def is_goal_row(self) -> bool:
         """Of GOALS (P1, M3 ...), not a pattern beside them."""
         return self.point.row[0] in "PM" and self.point.row[1:2].isdigit()
