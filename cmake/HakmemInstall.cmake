@@ -21,5 +21,6 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/hakmem.pc.in hakmem.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/hakmem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 file(RELATIVE_PATH hakmem_bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-configure_file(${PROJECT_SOURCE_DIR}/tools/hakmem-run.in hakmem-run @ONLY)
+configure_file(${PROJECT_SOURCE_DIR}/tools/hakmem-run.in hakmem-run @ONLY
+  FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/hakmem-run DESTINATION ${CMAKE_INSTALL_BINDIR})

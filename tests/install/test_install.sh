@@ -59,6 +59,7 @@ if ./plain libhakmem >/dev/null; then fail "the control: without the launcher th
 run=$prefix/bin/hakmem-run
 check "$run" ./plain libhakmem
 check "$run" -- ./plain libhakmem
+check "$build/hakmem-run" ./plain libhakmem # where it was built, as the last lines of make say
 ln -s "$run" "$work/link";               check "$work/link" ./plain libhakmem
 check "$run" --report "$work/report.json" ./plain libhakmem
 [ -s "$work/report.json" ] || fail "--report wrote nothing"
