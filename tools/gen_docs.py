@@ -7,6 +7,7 @@
   docs/report.schema.json  from the same
   docs/CLASSES.md  from src/policy/classes.def
   docs/PROFILING.md, its table of events, from src/count/events.def
+  docs/DECISIONS.md, its index, from the headings and status lines below it
 
 gen_docs.py [--root DIR] [--check]
   --root   the tree; by default the one that this file lies in
@@ -465,7 +466,7 @@ to without, over 44 programs (those in which it decides nothing are as without):
 | sites | | 0.97 to 1.16 (scattered) | off |
 
 It does not beat the best fixed setting for all these programs. The figures are in
-[DECISIONS.md](DECISIONS.md#learning-judged-by-what-it-is-for), and `bench/rival.py` makes them again.
+[DECISIONS.md](DECISIONS.md#2026-11-22-learning-judged-by-what-it-is-for), and `bench/rival.py` makes them again.
 
 ## Reading the log
 
@@ -492,6 +493,7 @@ def learning_document(root: Path) -> str:
     return (note("src/learn/signals.def and src/count/decisions.def") + LEARNING_INTRO
             + table(["signal", "unit", "meaning"], seen)
             + "\n## What is decided\n\n" + table(["who", "what", "unit", "seen", "why"], made))
+
 # PROFILING.md
 
 EVENTS_BEGIN, EVENTS_END = "<!-- Written by tools/gen_docs.py from src/count/events.def: begin -->\n", "<!-- end -->\n"
@@ -507,6 +509,51 @@ def profiling_document(root: Path) -> str:
     return before + begin + table(["event", "its number", "what happened"], [[f"`{name}`", *row] for name, *row in events]) + end + after
 
 
+# DECISIONS.md
+
+INDEX_BEGIN, INDEX_END = "<!-- Written by tools/gen_docs.py from the entries below: begin -->\n", "<!-- end -->\n"
+STATUS = re.compile(r"\(?Status( of each)?: ((?:in force|replaced by|rejected|measured)\b.*?)\.\)?$", re.DOTALL)
+
+
+def anchor(title: str) -> str:
+    """As the pages that show Markdown make it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def decisions_document(root: Path) -> str:
+    """Somebody's prose, but for the index."""
+    before, begin, rest = (root / "docs/DECISIONS.md").read_text().partition(INDEX_BEGIN)
+    _, end, after = rest.partition(INDEX_END)
+    if not begin or not end:
+        raise Trouble("docs/DECISIONS.md: the place of the index is not marked")
+    entries = decisions_of(after)
+    body = [[str(at), f"[{title}](#{anchor(heading)})", status] for at, (title, heading, status) in enumerate(entries, 1)]
+    return before + begin + table(["", "decision", "status"], body, right={0}) + end + after
+
+
+def decisions_of(text: str) -> list[tuple[str, str, str]]:
+    """Title, heading and status of each entry: a heading with a status, or a paragraph that begins with its title in bold and either
+    ends with a status or stands where a heading gives one to each. A heading that has neither a status nor headings below it is
+    a mistake."""
+    found, heading, of_each = [], "", ""
+    paragraphs = [p.strip() for p in text.split("\n\n") if p.strip()]
+    for paragraph, next_one in zip(paragraphs, [*paragraphs[1:], ""]):
+        status = STATUS.search(paragraph)
+        if paragraph.startswith("#"):
+            heading, of_each = paragraph.lstrip("# "), ""
+            below = STATUS.fullmatch(next_one)
+            if below and below[1]:
+                of_each = below[2]
+            elif below:
+                found.append((heading, heading, below[2]))
+            elif not next_one.startswith("#" * (paragraph.index(" ") + 1)):
+                raise Trouble(f"docs/DECISIONS.md: {heading!r} has no line \"Status: in force.\", or replaced by, rejected, measured")
+        elif paragraph.startswith("**") and (status or of_each):
+            title = " ".join(paragraph[2:].partition("**")[0].split()).rstrip(".,:")
+            found.append((title, heading, " ".join(status[2].split()) if status else of_each))
+    return found
+
+
 DOCUMENTS: dict[str, Callable[[Path], str]] = {
     "docs/OPTIONS.md": options_document,
     "docs/STATS.md": stats_document,
@@ -514,6 +561,7 @@ DOCUMENTS: dict[str, Callable[[Path], str]] = {
     "docs/report.schema.json": report_schema,
     "docs/CLASSES.md": classes_document,
     "docs/PROFILING.md": profiling_document,
+    "docs/DECISIONS.md": decisions_document,
 }
 
 

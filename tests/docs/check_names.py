@@ -6,7 +6,7 @@ check_names.py ROOT
   `refill()`                      one that some file of src/ or include/ defines
   `front/cache.c`, `cache.c`      a file, from the root, from src/ or from include/; or one of that name anywhere
   `HK_RANK_META`, `hk_self`       a word of src/; and `hk_os.purge` an entry of the table in os.h
-  [text](docs/MAP.md)             a file, from the document's folder
+  [text](docs/MAP.md#one-malloc)  a file, from the document's folder, and a heading in it
 """
 import re
 import sys
@@ -17,7 +17,9 @@ FUNCTION = re.compile(r"`(\w+)\(\)`(?:\s+in\s+`([\w/.-]+)`)?")
 FILE = re.compile(r"`((?:[\w-]+/)*[\w-]+\.(?:c|h|def|py|sh|json))`")
 WORD = re.compile(r"`((?:hk|HK)_\w+)`")
 SYSTEM_CALL = re.compile(r"`hk_os\.(\w+)`")
-LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
+HEADING = re.compile(r"^#+ (.*)", re.MULTILINE)
+CODE_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 DEFINITION = r"^(?:#define |(?:[A-Za-z_][\w*(), ]*[ *]))?{}\((?!.*;\s*$)"
 
 
@@ -43,6 +45,16 @@ class Tree:
             return "" if found else f"{function}() is defined nowhere"
         return "" if any(self.defines(function, path) for path in self.find(file)) else f"{file} does not define {function}()"
 
+    def link_trouble(self, document: Path, name: str, place: str) -> str:
+        path = document.parent / name if name else document
+        if not path.exists():
+            return f"a link leads nowhere: {name}"
+        if not place or path.suffix != ".md":
+            return ""
+        headings = HEADING.findall(CODE_BLOCK.sub("", path.read_text()))
+        anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        return "" if place in anchors else f"a link leads nowhere: {name}#{place}"
+
     def troubles(self, document: Path) -> list[str]:
         text = document.read_text()
         said = [self.function_trouble(function, file) for function, file in FUNCTION.findall(text)]
@@ -50,7 +62,7 @@ class Tree:
         said += [f"src/ has no word {word}" for word in WORD.findall(text) if word not in self.words]
         calls = self.texts.get(self.root / "src/os/os.h", "")
         said += [f"hk_os has no entry {name}" for name in SYSTEM_CALL.findall(text) if f"(*{name})" not in calls]
-        said += [f"a link leads nowhere: {link}" for link in LINK.findall(text) if not (document.parent / link).exists()]
+        said += [self.link_trouble(document, *link) for link in LINK.findall(CODE_BLOCK.sub("", text))]
         return sorted({f"{document.relative_to(self.root)}: {what}" for what in said if what})
 
 

@@ -11,7 +11,7 @@ from check_names import check
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ["src/policy/options.def", "src/policy/profiles.def", "src/learn/signals.def", "src/count/decisions.def",
            "src/policy/classes.def", "src/count/stats.def", "src/report/parts.def", "src/report/tallies.def",
-           "src/report/report_json.c", "src/learn/site_rules.c", "src/count/events.def", "docs/PROFILING.md"]
+           "src/report/report_json.c", "src/learn/site_rules.c", "src/count/events.def", "docs/PROFILING.md", "docs/DECISIONS.md"]
 
 CODE = """/* helper(x) */
 int called(int a);
@@ -37,6 +37,9 @@ SAYINGS = {
     "`HK_GONE`": "src/ has no word HK_GONE",
     "`hk_os.gone`": "hk_os has no entry gone",
     "[here](gone.md)": "a link leads nowhere: gone.md",
+    "[here](#b-it-s)\n## `b`: it s": None,
+    "[here](X.md#b) ``` ```\n```\n# b\n```": "a link leads nowhere: X.md#b",
+    "[here](#gone)": "a link leads nowhere: #gone",
 }
 
 
@@ -101,6 +104,16 @@ class Generated(unittest.TestCase):
                 self.assert_noticed(document)
                 self.run_it()
                 self.assertEqual(self.run_it("--check").returncode, 0)
+
+    def test_decisions_have_a_status(self) -> None:
+        index = (self.root / "docs/DECISIONS.md").read_text()
+        self.assertIn("| [The tightest fit](#the-tightest-fit) | in force |", index)
+        self.assertIn("| [No depot: a burst through the bitmaps](#measured-and-rejected) | rejected |", index)
+        self.change("docs/DECISIONS.md", "### The tightest fit\n\nStatus: in force.", "### The tightest fit\n\nStatus: rejected.")
+        self.assert_noticed("docs/DECISIONS.md")
+        self.run_it()
+        self.change("docs/DECISIONS.md", "### The tightest fit\n\nStatus: rejected.\n", "### The tightest fit\n\n")
+        self.assert_noticed("'The tightest fit' has no line")
 
     def test_an_edited_document(self) -> None:
         self.change("docs/STATS.md", "remote_frees", "remote_fees")
