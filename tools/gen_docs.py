@@ -70,14 +70,13 @@ HAKMEM_REPORT=- HAKMEM_PURGE_DELAY=2000 LD_PRELOAD=/path/to/libhakmem.so program
 HAKMEM_CONF="report:-,purge_delay:2000" LD_PRELOAD=/path/to/libhakmem.so program   # or all in one
 ```
 
-- After `HAKMEM_`, a name may be written in small letters or in capitals. Where both forms set an option, its own variable wins.
+- After `HAKMEM_`, a name may be in lower or upper case. If both forms set an option, its own variable takes precedence.
 - Numbers are decimal, and may end in `k`, `m` or `g` (1024, 1024², 1024³).
-- A value that is no number in its range is a warning on stderr, and the option stays as it was. A name that nobody knows is a
-  warning too.
-- All options are read once, at the first allocation or when the library is loaded. Later changes of the environment do nothing.
-- Programs that run with rights that their caller does not have (set-user-ID; `AT_SECURE`) read no option.
-- What is marked "learned" is where the policy begins: while `HAKMEM_LEARN` is `on` it may change ([LEARNING.md](LEARNING.md)).
-- The report prints the values in effect.
+- An invalid value, or one out of range, prints a warning on stderr, and the option keeps its value. An unknown name prints a warning too.
+- HAKMEM reads all options once, at the first allocation or when the library is loaded. Later changes of the environment have no effect.
+- Programs with more privileges than their caller (set-user-ID; `AT_SECURE`) read no option.
+- An option marked "learned" is the initial value of the policy: while `HAKMEM_LEARN` is `on` it may change ([LEARNING.md](LEARNING.md)).
+- The report prints the current values.
 
 """
 
@@ -85,8 +84,8 @@ HAKMEM_CONF="report:-,purge_delay:2000" LD_PRELOAD=/path/to/libhakmem.so program
 PROFILES_INTRO = """
 ## Profiles
 
-`HAKMEM_PROFILE` names one of these, or a file of lines `name = value`, in which `#` begins a comment; such a file is what
-`HAKMEM_PROFILE_SAVE` writes and what `hakmem tune` finds. What is set by a variable of its own goes before.
+`HAKMEM_PROFILE` names one of these, or a file of lines `name = value`, in which `#` begins a comment. `HAKMEM_PROFILE_SAVE` and `hakmem tune`
+write such files. Options set by their own variables take precedence.
 
 """
 
@@ -121,15 +120,15 @@ def number(text: str, unit: str) -> str:
 KEYS = {
     "version": ("of the library", ""),
     "process": ("process id", ""),
-    "time_ms": ("milliseconds since HAKMEM started; in a fork child, in the process that it stems from", ""),
-    "threads": ("threads that have a cache now", "each has bins of its own: see the part `thread_caches`"),
+    "time_ms": ("milliseconds since HAKMEM started; in a fork child, since it started in the first process", ""),
+    "threads": ("threads that have a tcache now", "each has bins of its own: see the part `thread_caches`"),
     "served": ("calls of the whole process", ""),
-    "malloc": ("allocations served, by whichever function", "a profile of the program tells where they come from"),
-    "free": ("those of them that are not live any more", "if far fewer than `malloc` and ever farther: the program keeps what it allocates"),
+    "malloc": ("allocations served, by all functions", "a profile of the program tells where they come from"),
+    "free": ("those that are no longer live", "far below `malloc`, and falling back further: the program keeps what it allocates"),
     "resident": ("bytes of memory that the kernel counts for the whole process: the sum of Rss in /proc/self/smaps; 0 if that "
-                 "cannot be read", "`resident_parts` says what it consists of"),
-    "resident_statm": ("the same from /proc/self/statm, to compare: that is added up from sums of each thread, and may be some "
-                       "hundred KiB behind", ""),
+                 "cannot be read", "`resident_parts` lists its parts"),
+    "resident_statm": ("the same from /proc/self/statm, to compare: the kernel adds that up from sums of each thread, so it may lag by some "
+                       "hundred KiB", ""),
     "resident_parts": ("bytes of each part that are in memory; with `rest_of_process` they sum to `resident` within 2 %", ""),
     "rest_of_process": ("resident bytes that are not HAKMEM's: code, stacks, other mappings", "not malloc's doing: look at /proc/PID/smaps"),
     "virtual": ("bytes of address space that the kernel counts for the process", "nothing: reservations that cost no memory are in it"),
@@ -141,25 +140,25 @@ KEYS = {
     "parts": ("the table above", ""),
     "idle": ("the part `idle` again, in two", ""),
     "dirty": ("bytes that may still hold pages", "see the part `idle`"),
-    "clean": ("bytes that were never touched or were given back", "nothing: address space"),
+    "clean": ("bytes that were never touched or were purged", "nothing: address space"),
     "tiers": ("one object for each tier: tiny, mid, large, big (docs/CLASSES.md)", ""),
     "classes": ("one object for each class that was used", ""),
     "size": ("bytes of a block of the class", ""),
     "tier": ("tiny, mid, large or big", ""),
     "hit_rate": ("share of the calls without a miss, of 1", "the nearer to 1 the better: see `misses`"),
     "counters": ("the counters below", ""),
-    "sites": ("with `HAKMEM_SITE_RULES`, the twenty call sites with most live bytes (docs/LEARNING.md)", ""),
+    "sites": ("with `HAKMEM_SITE_RULES`, the twenty call sites with the most live bytes (docs/LEARNING.md)", ""),
     "site": ("where the call of malloc returns to, as a number: `addr2line -e FILE`, less where FILE is mapped", ""),
     "block": ("its blocks are of up to so many bytes, and of more than half; one that allocates others too is several", ""),
-    "live": ("bytes of them with the program; of blocks of up to 1 MiB an estimate", ""),
+    "live": ("bytes of them in use; of blocks of up to 1 MiB an estimate", ""),
     "bytes": ("bytes of them ever", ""),
-    "lifetime_ms": ("of those freed, the median lifetime, as the next power of two; 0 where none was", ""),
-    "rule": ("what is done with its freed blocks, or in watch mode would be: none, keep-warm, purge-at-once", ""),
-    "saved": ("bytes that keep-warm saved from being faulted in again, or that purge-at-once gave back a purge delay sooner", "good"),
-    "wasted": ("bytes that were kept and not wanted, or given back and wanted at once", "far above `saved`: leave the rules off"),
-    "policy": ("the knobs as they are now; `options` says where they began (docs/LEARNING.md)", ""),
+    "lifetime_ms": ("median lifetime of the freed ones, rounded up to a power of two; 0 if none was freed", ""),
+    "rule": ("the rule for its freed blocks, in watch mode the one that would apply: none, keep-warm, purge-at-once", ""),
+    "saved": ("bytes that keep-warm saved from being faulted in again, or that purge-at-once purged one purge delay earlier", "good"),
+    "wasted": ("bytes that were kept and not reused, or purged and reused at once", "far above `saved`: leave the rules off"),
+    "policy": ("the current knobs; `options` has their initial values (docs/LEARNING.md)", ""),
     "state": ("STEADY, BURST, REMOTE_HEAVY or MEM_TIGHT", "MEM_TIGHT: raise `HAKMEM_GOAL`, or find out what is live"),
-    "options": ("the options in effect; a text that was not set is \"\"", ""),
+    "options": ("the current options; an unset text is \"\"", ""),
 }
 COUNTERS_HIGH = {
     "overflows": "bursts larger than the bins: raise `HAKMEM_THREAD_CACHE` or `HAKMEM_DEPOT`",
@@ -201,37 +200,37 @@ COUNTERS_HIGH = {
 STATS_INTRO = """# The report
 
 `HAKMEM_REPORT=FILE` writes a report when the program exits. FILE ending in `.json` gives JSON ([its schema](report.schema.json)), in
-`.prom` OpenMetrics, anything else text; `-` is stderr; `%p` in FILE becomes the process id. While the program runs, the report comes
+`.prom` OpenMetrics, any other name text; `-` is stderr; `%p` in FILE becomes the process id. While the program runs, HAKMEM writes the report
 
 - every so many milliseconds: `HAKMEM_REPORT_EVERY=1000`;
-- when a signal comes: `HAKMEM_REPORT_SIGNAL=10`, then `kill -USR1 PID`, and within half a second FILE is there. The program must not
-  handle or ignore that signal itself; where it does, HAKMEM says so and leaves it alone. As with any handler, a call that waits
+- on a signal: `HAKMEM_REPORT_SIGNAL=10`, then `kill -USR1 PID`, and FILE exists within half a second. The program must not
+  handle or ignore that signal itself; if it does, HAKMEM says so and leaves the signal alone. As with any handler, a waiting call
   (poll, nanosleep) may end with EINTR;
 - when a program that links HAKMEM calls `hak_report(FILE)`; malloc_stats() prints the text to stderr.
 
-Each replaces FILE whole: who reads it never sees half of one. The first two are written by HAKMEM's background thread, also while
+Each report replaces FILE as a whole: a reader never sees half of one. HAKMEM's background thread writes the first two, also while
 the program is idle.
 
-The report allocates nothing. It stops nobody: while other threads allocate, the numbers are close, not exact. When they rest, the
-parts sum to what is mapped. mallinfo2(), mallinfo() and malloc_info() tell the same numbers.
+The report allocates nothing, and stops no thread: while other threads allocate, the numbers are close, not exact. When they rest, the
+parts sum to `mapped`. mallinfo2(), mallinfo() and malloc_info() return the same numbers.
 
 ## Where the memory is
 
 """
 STATS_AFTER_PARTS = """
-All are bytes. `mapped` is the writable memory that HAKMEM has asked the system for: slabs' memory, big blocks, and its own tables. It
-is not resident memory: pages that were never touched, or were given back, are mapped but not resident. The second column of the text,
-`resident_parts` in JSON, says of each part what is in memory:
+All are bytes. `mapped` is the writable memory that HAKMEM has mapped: slabs' memory, big blocks, and its own tables. It
+is not resident memory: pages that were never touched, or were purged, are mapped but not resident. The second column of the text,
+`resident_parts` in JSON, is the resident memory of each part:
 
-- HAKMEM asks the kernel about each page of its own (mincore). A page of a slab is divided by the slab's bitmap; which of the blocks
-  that are not free there lie in bins, no page can tell: they count like the others of their class. A page of tables that HAKMEM has
+- HAKMEM asks the kernel about each page of its own (mincore). A page of a slab is divided by the slab's bitmap. Blocks in bins are not
+  free in the bitmap, so they count like the other blocks of their class. A page of tables that HAKMEM has
   freed in part is divided likewise.
-- A mapping without a page of HAKMEM's is `rest_of_process`, as the kernel counts it; in one with such pages, what lies between them is.
-- Pages that were read and never written are present, and yet the kernel counts them nowhere. Where a mapping has such pages, what the
-  kernel counts there is divided like what is present.
+- A mapping without a page of HAKMEM's is `rest_of_process`, as the kernel counts it; in a mapping with such pages, the pages between them are.
+- Pages that were read and never written are present, but the kernel does not count them. If a mapping has such pages, the kernel's count
+  is divided in proportion to the present pages.
 
-`live` and `rounding` are estimates: the hit path counts no sizes. Each miss notes what was asked for, and blocks of a class are taken
-to be like those at its misses. Of blocks of more than 1 MiB the size is known, to the page.
+`live` and `rounding` are estimates: the hit path counts no sizes. Each miss notes the requested size, and the blocks of a class are assumed
+to be like those at its misses. The size of blocks of more than 1 MiB is known, to the page.
 
 """
 
@@ -282,7 +281,7 @@ def stats_document(root: Path) -> str:
     return (note("src/count/stats.def and src/report/") + STATS_INTRO + parts_table(root) + STATS_AFTER_PARTS
             + "## Of each class and each tier\n\n" + table(["key", "unit", "what it says", "when it is high"], tallies)
             + "\n## Other keys of the JSON form\n\n" + keys_table(root)
-            + "\n## Counters\n\nSlow paths count, the hit path does not (but for `served`, docs/DECISIONS.md).\n\n"
+            + "\n## Counters\n\nSlow paths count; the hit path counts only `served` (docs/DECISIONS.md).\n\n"
             + table(["counter", "unit", "counted by", "meaning", "when it is high"], counters)
             + "\n## OpenMetrics\n\nThe same: `hakmem_mapped_bytes` and `hakmem_resident_bytes` by `part`, `hakmem_class_…` by `size`"
               " and `tier`, `hakmem_tier_…` by `tier`,\nand each counter as `hakmem_…_total`. Names of bytes end in `_bytes`.\n")
@@ -344,16 +343,16 @@ def report_schema(root: Path) -> str:
 
 CLASSES_INTRO = """# Size classes
 
-A request of up to 1 MiB gets a block of the smallest class that holds it. Four classes to a doubling: rounding wastes less than
-20 % of a block at worst (but for blocks of up to 64 bytes, whose sizes are the multiples of 16).
+A request of up to 1 MiB gets a block of the smallest class that holds it. Each doubling has four or five classes, so rounding wastes less than
+20 % of a block at worst (except blocks of up to 64 bytes, whose sizes are the multiples of 16).
 
-- **slab**: a run of 64 KiB units that is cut into blocks of one class; **tail** is what is left at its end.
-- **bin**: how many free blocks a thread may keep ready, if its byte budget allows (`HAKMEM_THREAD_CACHE`); one it always may.
-- **worst waste**: of the smallest request of the class, the part of the block that is not asked for.
+- **slab**: a run of 64 KiB slices that is cut into blocks of one class; **tail** is the remainder at its end.
+- **bin**: the number of free blocks that a thread may cache, if its byte budget allows (`HAKMEM_THREAD_CACHE`); it may always cache one.
+- **worst waste**: the unused part of the block for the smallest request of the class.
 
 Tiny and mid classes are looked up in 16-byte steps and serve malloc's hit path. Large ones are looked up in 4 KiB steps, behind
-it, and come from bins too. A request with an alignment of up to 64 KiB gets the smallest class that holds it and whose size is a
-multiple of the alignment. What is larger than 1 MiB, or aligned to more, is no class: it is a mapping of its own.
+the hit path, and come from bins too. A request with an alignment of up to 64 KiB gets the smallest class that holds it and whose size is a
+multiple of the alignment. A block larger than 1 MiB, or with a larger alignment, has no class: it has a mapping of its own.
 
 """
 
