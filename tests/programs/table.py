@@ -20,10 +20,10 @@ FIGURES, DOCUMENT = DOCS / "programs.json", DOCS / "PROGRAMS.md"
 KEPT = ("status", "checks", "processes", "served")
 HEAD = """# Real programs
 
-Programs as Debian and the Python index ship them, most by tests of their own, run with HAKMEM preloaded and beside that on glibc: the same
-machine, the same moment, scratch folders and ports of their own. Every check of one side is compared with the same check of the other. What
-differs is run twice again on both; what then is steady on glibc is HAKMEM's fault, however rarely it shows. `tests/programs/run.py` does it; a case
-is a file of `tests/programs/cases/`. `tests/programs/negative.py` holds a broken allocator against the harness.
+Programs as Debian and the Python index ship them, most with their own tests, run with HAKMEM preloaded and, in parallel, on glibc: on the same
+machine, at the same time, with separate scratch folders and ports. Every check of one side is compared with the same check of the other. A
+differing case runs twice more on both; if it is then steady on glibc, the difference is HAKMEM's fault, however rarely it appears. `tests/programs/run.py` runs the cases, which
+are the files of `tests/programs/cases/`. `tests/programs/negative.py` shows that the harness detects a broken allocator.
 
 ```sh
 make check                  # the set "quick" (among other tests)
@@ -32,12 +32,12 @@ make programs               # all of them: downloads some 5 GB, then hours
 make programs ONLY=r,vim    # these
 ```
 
-A program that cannot be had on a machine is skipped, with the reason; `make programs` fails if fewer than 36 run. Nothing is pinned: both sides
-run at once, and a program with threads has all processors. Servers listen on the loopback, at ports that were free, and are ended by their ids.
+A program that is not available on a machine is skipped, with the reason; `make programs` fails if fewer than 36 run. Nothing is pinned: both sides
+run at once, and a program with threads has all processors. Servers listen on the loopback, at free ports, and are ended by their process ids.
 
 The figures are those of the last full run of each program, kept in [programs.json](programs.json) by
-`tests/programs/table.py`, which writes this page from them. *Served* is the calls that the reports of these processes count; a child that
-outlives its parent's report is not in it, and neither is what a program allocates by means of its own (SBCL's, GHC's and the browsers' heaps).
+`tests/programs/table.py`, which writes this page from them. *Served* is the number of calls in the reports of these processes; it leaves out a child that
+outlives its parent's report, and the program's own heaps (those of SBCL, GHC and the browsers).
 
 """
 SAYINGS = {"same": "same", "flaky": "same, but for what is flaky on glibc", "differs": "**differs**", "skipped": "skipped"}
