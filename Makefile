@@ -12,8 +12,8 @@ export JOBS
 
 all: build/build.ninja          ## build/libhakmem.so, build/libhakmem.a, build/bench/* (release)
 	@cmake --build build -j $(JOBS) --target hakmem hakmem_static hakmem-replay bench/all
-	@$(if $(MAKECMDGOALS:all=),:,echo "Next: make run (HAKMEM beside glibc, one minute), make check (the quick tests, three), sudo make install"; \
-	  echo "Or at once: build/hakmem-run --report - program args")
+	@$(if $(MAKECMDGOALS:all=),:,printf '%s\n' 'Next: make run      a real program on glibc and on HAKMEM: time, memory, the report (a minute)' \
+	  '      make check    the quick tests (three minutes)' '      build/hakmem-run --report - program args')
 
 build/build.ninja: CMakeLists.txt CMakePresets.json
 	@tools/setup.sh build
