@@ -373,10 +373,10 @@ def classes_document(root: Path) -> str:
 
 LEARNING_INTRO = """# What HAKMEM learns, and why it does what it does
 
-The hit path does not count. Slow paths do: a bin that ran empty, a slab that was cut, memory that came free and memory that was wanted
-again. Every 150 ms, in a slow call of malloc, the counts since the last tick become one vector of signals, and a pure function
-(`hk_learner_step()` in `learn/learner.c`) makes of these, and of what it remembers, the policy of the next tick. The policy is one
-page of knobs, published whole by one pointer, and read-only (`policy/policy.h`). Whoever is on a slow path reads it there.
+The hit path does not count. Slow paths do: bins that ran empty, slabs that were cut, memory that came free and memory that was
+reused. Every 150 ms, in a slow call of malloc, the counts since the last tick become one vector of signals, and a pure function
+(`hk_learner_step()` in `learn/learner.c`) computes from these, and from its own state, the policy of the next tick. The policy is one
+page of knobs, published as a whole by one pointer, and read-only (`policy/policy.h`). Slow paths read it there.
 
 ```
   slow paths --counts--> signals --ace--> delay, caps, huge --goal--> knobs --one pointer--> slow paths
@@ -416,38 +416,38 @@ and go are put on them from 1 MiB on, not from `huge_blocks_from`, their mapping
 is added is cut off if the block has not grown into it when the delay is over). It ends after a minute without a sign. While the state is MEM_TIGHT neither
 `huge_blocks_from` nor `huge_pages_from` is lower than by default.
 
-**Goal** (`learn/goal.c`). `HAKMEM_GOAL` in bytes or percent; else the limits of the control group (version 2: memory.max and memory.high;
-version 1: memory.limit_in_bytes). From the start it sets a ceiling: the goal less a twelfth, and less what the process has beside the heap (where
-that may not be read: 8 MiB, at most a 24th).
-Before the heap is larger than that, what is idle goes, the oldest first (`hold_to_ceiling()` in `tiers/giveback.c`). While MEM_TIGHT, cached
-blocks have to fit within 125 %, threads hold 1 MiB ready, bursts are not set aside, and what is idle goes back after 128 ms. What is live nobody can give back: a program that needs
-more than the goal goes on, beyond it. `HAKMEM_LIMIT` is the hard one. Pages of files do not count: the system takes them back when it wants to.
+**Goal** (`learn/goal.c`). The goal is `HAKMEM_GOAL` in bytes or percent, or else the limit of the control group (version 2: memory.max and memory.high;
+version 1: memory.limit_in_bytes). From the start it sets a ceiling: the goal less a twelfth, and less the process's memory outside the heap (if
+that cannot be read: 8 MiB, at most a 24th).
+Before the footprint exceeds the ceiling, idle memory is purged, the oldest first (`hold_to_ceiling()` in `tiers/giveback.c`). While MEM_TIGHT, a cached
+block must fit a request within 125 %, a thread caches 1 MiB, depots stay empty, and idle memory is purged after 128 ms. Live memory cannot be purged: a program that needs
+more than the goal exceeds it. `HAKMEM_LIMIT` is the hard limit. File pages do not count: the system reclaims them itself.
 
-With `HAKMEM_GOAL`, or with `HAKMEM_BACKGROUND=1`, resident memory is read from the kernel at each tick, and the limits of the group and of all that it lies in every
-2 s. Without, no file is opened after the start: a program that has shut itself in may be killed for it. What is used is then what HAKMEM holds warm.
+With `HAKMEM_GOAL`, or with `HAKMEM_BACKGROUND=1`, HAKMEM reads the resident memory from the kernel at each tick, and the limits of the group and of its parents every
+2 s. Otherwise it opens no file after the start, because a sandbox may kill the program for it; the footprint then stands for the resident memory.
 
-**Classes** (`front/bins.c`). A thread's bin grows fourfold when it runs empty or over again before it has served four times what it
-holds, and goes when it served nothing between two passes ([MEMORY.md](MEMORY.md)).
+**Classes** (`front/bins.c`). A thread's bin grows fourfold when it runs empty or over again before it has served four times its
+capacity, and is released when it served nothing between two epochs ([MEMORY.md](MEMORY.md)).
 
-**Sites** (`learn/site_rules.c`, `guard/sites.c`; off unless `HAKMEM_SITE_RULES=on`). The delay is one for all memory. A program may have a
-buffer that it wants again each second, and another one that it wants once an hour: of each call of malloc that allocates blocks of more
-than 1 MiB, HAKMEM then asks what became of them. Of each freed block it notes after how long as much memory was wanted again, by
-whomever: within the purge delay (soon), within `reuse_worth` (late), or not by then (gone). What is noted is the same whatever was done with
-the memory. To fault a block in again costs as much as to hold it for `reuse_worth`; so, summed over the last 16 to 32 blocks of a site,
+**Sites** (`learn/site_rules.c`, `guard/sites.c`; off unless `HAKMEM_SITE_RULES=on`). The purge delay is the same for all memory, but a program may have one
+buffer that it uses each second, and another that it uses once an hour. With this option HAKMEM follows, for each call site of malloc that allocates blocks of more
+than 1 MiB, the fate of these blocks. For each freed block it notes the time until a request, from any site, could use its
+memory: within the purge delay (soon), within `reuse_worth` (late), or not by then (gone). The notes are the same whether the memory was kept or
+purged. To fault a block in again costs as much as to hold it for `reuse_worth`; so, summed over the last 16 to 32 blocks of a site,
 
-- *keep-warm* saves a fault for each late block, and costs what late and gone blocks are held beyond the delay;
-- *purge-at-once* saves the delay for each late or gone block, and costs a fault, counted twice, for each that is wanted soon.
+- *keep-warm* saves a fault for each late block, and costs the time that late and gone blocks are held beyond the delay;
+- *purge-at-once* saves the delay for each late or gone block, and costs a fault, counted twice, for each soon block.
 
-After four blocks the better of the two is followed, if it saves a sixteenth of a fault a block more than what is done now; it ends when it costs.
-Kept blocks are part of the cache of big blocks and of its budget (`HAKMEM_BIG_CACHE`), are given back last, and go after `reuse_worth`.
+After four blocks HAKMEM follows the better rule, if it saves a sixteenth of a fault per block more than the current one; the rule ends when it costs more than it saves.
+Kept blocks are part of the cache of big blocks and of its budget (`HAKMEM_BIG_CACHE`), and are purged last, after `reuse_worth`.
 
-A site is a caller and block sizes of one power of two. There are a hundred; one that was not seen for half an hour loses its place to a new one, and
-so does, among thousands, one that is not seen again. The report's `sites` shows the twenty with most live bytes, also of blocks of 1 KiB to 1 MiB,
-which are sampled (one in 512 KiB, in the mean) and have no rule: what was tried for them did not pay ([DECISIONS.md](DECISIONS.md)).
-`HAKMEM_SITE_RULES=watch` changes nothing; `rule` is then what would be done, `saved` and `wasted` what would have come of it. In the log a
-site is the number that its call returns to.
+A site is a caller and block sizes of one power of two. The table has room for a hundred sites; a new site replaces one that was not seen for half an hour, or,
+among thousands, one that is not seen again. The report's `sites` shows the twenty with the most live bytes, also of blocks of 1 KiB to 1 MiB,
+which are sampled (one in 512 KiB on average) and have no rule: the rules tried for them did not pay ([DECISIONS.md](DECISIONS.md#2026-11-22-site-rules)).
+`HAKMEM_SITE_RULES=watch` changes nothing; `rule` is then the rule that would apply, `saved` and `wasted` its hypothetical effect. The log names a
+site by the return address of its call.
 
-Beside `on` and `watch`, allocations of up to 1 KiB are hits as ever; larger ones, and each free, go the slow way.
+With `on` or `watch`, allocations of up to 1 KiB can still be hits; larger ones, and each free, take the slow path.
 
 ## What it is worth
 
@@ -470,13 +470,13 @@ It does not beat the best fixed setting for all these programs. The figures are 
 ## Reading the log
 
 `HAKMEM_EXPLAIN=FILE` writes a line of JSON for each decision: `ms` since the start, `who` (the rule), `what` changed, `old` and `new`, `unit`,
-what was `seen`, and `why`. For a bin also its `thread` and the `class`'s block size. It ends at `HAKMEM_EXPLAIN_MOST` bytes. Writing never
-blocks a thread that allocates: decisions wait in a ring of 256; how many found no room there, a line of `log` says.
+what was `seen`, and `why`. For a bin also its `thread` and the `class`'s block size. The log ends at `HAKMEM_EXPLAIN_MOST` bytes. Writing never
+blocks a thread that allocates: decisions wait in a ring of 256, and a line of `log` says how many found no room there.
 
 ## Freezing
 
-`HAKMEM_PROFILE_SAVE=FILE` writes the knobs as they are at exit; `HAKMEM_PROFILE=FILE` begins with them, and `HAKMEM_LEARN=frozen` keeps
-them, but for the memory goal.
+`HAKMEM_PROFILE_SAVE=FILE` writes the knobs at exit; `HAKMEM_PROFILE=FILE` begins with them, and `HAKMEM_LEARN=frozen` keeps
+them, except for the memory goal.
 
 ## What is seen
 
