@@ -465,7 +465,7 @@ to without, over 44 programs (those in which it decides nothing are as without):
 | sites | | 0.97 to 1.16 (scattered) | off |
 
 It does not beat the best fixed setting for all these programs. The figures are in
-[DECISIONS.md](DECISIONS.md#2026-11-22-learning-judged-by-what-it-is-for), and `bench/rival.py` makes them again.
+[DECISIONS.md](DECISIONS.md#learning-judged-by-what-it-is-for), and `bench/rival.py` makes them again.
 
 ## Reading the log
 
