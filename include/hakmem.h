@@ -48,8 +48,9 @@ void *hak_pvalloc(size_t size) __attribute__((malloc, warn_unused_result));
 /* Bytes that may be used in the block: what was asked for, or more. 0 for NULL. */
 size_t hak_usable_size(void *block);
 
-/* Gives back to the system what is free: the calling thread's cache, empty slabs and cached ranges, at once. `keep` bytes are
- * a hint that is ignored. Returns 1 if memory was given back, else 0. Costs system calls. */
+/* Gives back to the system what is free: the calling thread's cache, empty slabs and cached ranges, at once. Of whole free runs of
+ * pages and cached big blocks at most `keep` bytes stay, those freed last. Returns 1 if memory was given back, else 0. Costs system
+ * calls. */
 int hak_trim(size_t keep);
 
 /* Writes the report (as at exit, see HAKMEM_REPORT in docs/OPTIONS.md) to a file, which is replaced whole: JSON if the name

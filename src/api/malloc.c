@@ -102,7 +102,7 @@ static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
     if (cache != NULL)
         hk_cache_trim(cache);
     hk_pool_purge();
-    hk_giveback_all();
+    hk_giveback_all(0);
     (void)hk_held_look_at_limit(); /* the program may have set one meanwhile */
     if (cache != NULL)
         hk_cache_rob_all(cache);
@@ -431,14 +431,13 @@ HK_EXPORT size_t hak_usable_size(void *block)
 
 HK_EXPORT int hak_trim(size_t keep)
 {
-    (void)keep;
     struct hk_cache *cache = hk_life_cache();
     if (cache == NULL)
         return 0;
     hk_caches_reap(UINT32_MAX);
     size_t bytes = hk_cache_trim(cache);
     hk_pool_purge();
-    return bytes + hk_giveback_all() > 0;
+    return bytes + hk_giveback_all(keep) > 0;
 }
 
 HK_REPLACES(void *, malloc, (size_t size), hak_malloc)

@@ -578,20 +578,26 @@ size_t hk_runs_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
     return purge_ranges(&purge, false);
 }
 
+size_t hk_runs_trim(uint64_t now_ms, size_t enough)
+{
+    struct purge purge = {.now_ms = now_ms, .delay_ms = 0, .at_once = true, .enough = enough};
+    return purge_ranges(&purge, true);
+}
+
 /* What unmapping takes of a super: all of it, or, where address space is scarce, whatever is free. */
 static uint32_t units_to_unmap(const struct hk_super *super)
 {
     return super->free == super->owned || hk_load(hk_held.xscarce) ? super->free : 0;
 }
 
-static struct hk_super *next_to_unmap(void)
+static struct hk_super *next_to_unmap(bool warm_too)
 {
     for (unsigned use = 0; use < HK_USES; use++)
         for (unsigned n = HK_SUPER_UNITS; n > 0; n--) {
             struct hk_list *list = &runs.arenas[use].by_run[n];
             for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
                 struct hk_super *super = hk_container_of(link, struct hk_super, by_run);
-                if (units_to_unmap(super) != 0)
+                if (units_to_unmap(super) != 0 && (warm_too || !has_warm_units(super)))
                     return super;
             }
         }
@@ -651,10 +657,10 @@ static uint32_t unmap_units(struct hk_super *super, uint32_t units)
 }
 
 /* False if there is none to unmap, or the system keeps it. */
-static bool unmap_one(size_t *bytes)
+static bool unmap_one(bool warm_too, size_t *bytes)
 {
     hk_lock(&runs.lock);
-    struct hk_super *super = next_to_unmap();
+    struct hk_super *super = next_to_unmap(warm_too);
     uint32_t units = super != NULL ? super->free : 0, dirty = super != NULL ? super->free & super->dirty : 0;
     if (super != NULL)
         disown_free(super);
@@ -671,13 +677,13 @@ static bool unmap_one(size_t *bytes)
     return kept == 0;
 }
 
-size_t hk_runs_unmap(void)
+size_t hk_runs_unmap(bool warm_too)
 {
     size_t bytes = 0;
     bool more = true;
     while (more) {
         hk_lock(&purge_lock); /* fork waits for one, not for all */
-        more = unmap_one(&bytes);
+        more = unmap_one(warm_too, &bytes);
         hk_unlock(&purge_lock);
     }
     return bytes;

@@ -33,9 +33,11 @@ size_t hk_runs_purge(uint64_t now_ms, uint64_t delay_ms);
 /* Gives back what has been free longest, until it is `enough` bytes, of supers that have had free units for `delay_ms`. Returns
  * bytes. */
 size_t hk_runs_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
-/* Unmaps the supers of which no unit is in use, and, where address space is scarce, all free units. Returns the bytes of these that may
- * have held pages. */
-size_t hk_runs_unmap(void);
+/* The same, of what is free now, whenever that was; waits for who is at it. */
+size_t hk_runs_trim(uint64_t now_ms, size_t enough);
+/* Unmaps the supers of which no unit is in use, and, where address space is scarce, all free units: those that may hold pages too, if
+ * `warm_too`. Returns the bytes of these that may have held pages. */
+size_t hk_runs_unmap(bool warm_too);
 /* Bytes of units that may hold pages, in use or free. */
 size_t hk_runs_warm(void);
 /* How much may be put on huge pages beside what is dense, though perhaps little of it will be touched: bytes. */

@@ -298,12 +298,25 @@ static size_t purge_of_others(void)
     return bytes;
 }
 
-size_t hk_giveback_all(void)
+/* As much as `keep` is exceeded by. What stays is dated as always: a pass finds it when the delay is over. */
+static size_t trim_idle(size_t keep)
+{
+    uint64_t now = hk_os.clock_ms();
+    size_t idle = hk_giveback_idle(), excess = idle - hk_min(idle, keep);
+    size_t bytes = hk_runs_trim(now, excess);
+    if (bytes < excess)
+        bytes += hk_big_purge_oldest(now, 0, excess - bytes);
+    return bytes + hk_runs_unmap(false);
+}
+
+size_t hk_giveback_all(size_t keep)
 {
     hk_sleepers_purge();
     size_t bytes = hk_registry_purge() + purge_of_others();
     hk_meta_purge(true);
-    return bytes + hk_runs_unmap() + hk_runs_purge(0, 0) + hk_big_purge(0, 0);
+    if (keep > 0)
+        return bytes + trim_idle(keep);
+    return bytes + hk_runs_unmap(true) + hk_runs_purge(0, 0) + hk_big_purge(0, 0);
 }
 
 void hk_giveback_fork_prepare(void) { hk_lock(&sweep_lock); }

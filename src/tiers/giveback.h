@@ -52,8 +52,9 @@ size_t hk_giveback_mapped(void);
 size_t hk_giveback_warm(void);
 size_t hk_giveback_idle(void);
 
-/* Everything that is free in no thread's hands, now. Returns bytes. */
-size_t hk_giveback_all(void);
+/* Everything that is free in no thread's hands, now; but of whole runs and cached big blocks at most `keep` bytes stay warm, those
+ * that were freed last. Returns bytes. */
+size_t hk_giveback_all(size_t keep);
 
 /* Who is at the slabs of an owner at this moment, unasked, is there no longer afterwards. */
 void hk_giveback_let_sweeps_pass(void);

@@ -225,11 +225,31 @@ static void test_malloc_trim(void)
     CHECK(second == 0 || second == 1, "malloc_trim gave %d", second);
 }
 
+/* The pad: so much of what is free stays resident, and no more. */
+static void test_malloc_trim_with_a_pad(void)
+{
+    enum { PAD = 48 * MIB };
+    malloc_trim(0);
+    size_t before = procinfo_rss_kib();
+    allocate_all(30000);
+    free_all();
+    int gave = malloc_trim(PAD);
+    size_t kept = procinfo_rss_kib() - before;
+    CHECK(gave == 1, "malloc_trim(%d) of some 117 MiB gave %d", PAD, gave);
+    CHECK(kept <= PAD / 1024 + 2048, "%zu KiB stayed, %d asked for", kept, PAD / 1024);
+    CHECK(kept >= PAD / 1024 - 4096, "%zu KiB stayed, %d asked for", kept, PAD / 1024);
+    malloc_trim(SIZE_MAX);
+    size_t still = procinfo_rss_kib() - before;
+    CHECK(still + 1024 >= kept, "%zu of %zu KiB stayed, where all might", still, kept);
+    CHECK(malloc_trim(0) == 1, "nothing given back");
+}
+
 int main(void)
 {
     test_mallinfo2();
     test_mallinfo();
     test_malloc_trim();
+    test_malloc_trim_with_a_pad();
     test_malloc_info();
     test_malloc_stats();
     test_mallopt();

@@ -2,6 +2,8 @@
  * what lies idle. */
 #include "unit/unit.h"
 
+#include <string.h>
+
 #include "count/stats.h"
 #include "front/cache.h"
 #include "support/knobs.h"
@@ -44,9 +46,40 @@ UNIT_TEST(all)
     leave_free_memory();
     size_t warm = still_warm();
     assert_true(warm >= 4 * HK_UNIT + 2 * HK_MIB);
-    assert_int_equal(hk_giveback_all(), warm);
+    assert_int_equal(hk_giveback_all(0), warm);
     assert_int_equal(still_warm(), 0);
-    assert_int_equal(hk_giveback_all(), 0);
+    assert_int_equal(hk_giveback_all(0), 0);
+}
+
+/* What was freed last stays, as warm as it was, and a pass takes it when the delay is over. */
+UNIT_TEST(all_but_what_is_to_be_kept)
+{
+    enum { SUPERS = 4 };
+    uintptr_t supers[SUPERS];
+    bool zeroed;
+    unit_start();
+    hk_giveback_all(0);
+    char *block = hk_big_alloc(3 * HK_MIB, 16, &zeroed);
+    for (unsigned i = 0; i < SUPERS; i++)
+        memset((void *)(supers[i] = hk_run_alloc(HK_SUPER_UNITS, HK_USE_SPARSE)), 7, HK_SUPER);
+    for (unsigned i = 0; i < SUPERS; i++) {
+        fake_os_pass_ms(10);
+        hk_run_free(supers[i], HK_SUPER_UNITS);
+    }
+    hk_big_free(block);
+    size_t idle = still_warm();
+    assert_int_equal(idle, SUPERS * HK_SUPER + 3 * HK_MIB);
+    assert_int_equal(hk_giveback_all(idle), 0);
+    assert_int_equal(still_warm(), idle);
+    assert_int_equal(hk_giveback_all(idle - 1), HK_SUPER);
+    assert_int_equal(hk_giveback_all(HK_SUPER + 3 * HK_MIB), 2 * HK_SUPER);
+    assert_int_equal(still_warm(), HK_SUPER + 3 * HK_MIB);
+    assert_int_equal(*(char *)supers[SUPERS - 1], 7);
+    tick();
+    assert_int_equal(still_warm(), HK_SUPER + 3 * HK_MIB);
+    assert_int_equal(hk_giveback_all(3 * HK_MIB), HK_SUPER);
+    assert_int_equal(hk_giveback_all(1), 3 * HK_MIB);
+    assert_int_equal(still_warm(), 0);
 }
 
 UNIT_TEST(when_due)
@@ -230,13 +263,13 @@ UNIT_TEST(level_comes_down)
     hold(2 * LEVEL_SUPERS);
     assert_true(growth_seen(&pulse, 0));
     hold_no_more_than(10);
-    hk_giveback_all();
+    hk_giveback_all(0);
     fake_os_pass_ms(1000);
     tick();
     hold(LEVEL_SUPERS + 4);
     assert_true(growth_seen(&pulse, 0));
     hold_no_more_than(LEVEL_SUPERS);
-    hk_giveback_all();
+    hk_giveback_all(0);
     fake_os_pass_ms(1000);
     tick(); /* half of the level is in use: it stays */
     hold(LEVEL_SUPERS + 4);
@@ -272,7 +305,7 @@ static void start_with_room(void)
     unit_start();
     hold(2 * LEVEL_SUPERS);
     hold_no_more_than(0);
-    hk_giveback_all();
+    hk_giveback_all(0);
     assert_true(warm() < HK_SUPER);
 }
 
@@ -355,11 +388,11 @@ UNIT_TEST(one_call_a_hold)
     hk_shelves_share();
     leave_ranges(NULL);
     fake_os_refuse(NULL);
-    assert_int_equal(hk_giveback_all(), expected * HK_PAGE);
+    assert_int_equal(hk_giveback_all(0), expected * HK_PAGE);
     assert_in_range(fake_os_calls(FAKE_PURGE), expected, expected + 10);
     unit_in_thread(leave_orphans, NULL);
     fake_os_refuse(NULL);
-    assert_in_range(hk_giveback_all(), expected * HK_PAGE, (expected + 1000) * HK_PAGE);
+    assert_in_range(hk_giveback_all(0), expected * HK_PAGE, (expected + 1000) * HK_PAGE);
     assert_in_range(fake_os_calls(FAKE_PURGE), 2 * expected, 2 * expected + 100);
 }
 
@@ -380,6 +413,7 @@ UNIT_TEST(one_call_a_hold_in_background)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all),
+                                       cmocka_unit_test(all_but_what_is_to_be_kept),
                                        cmocka_unit_test(when_due),
                                        cmocka_unit_test(not_too_often),
                                        cmocka_unit_test(no_delay),

@@ -227,10 +227,10 @@ UNIT_TEST(unmapped_and_back)
     for (int i = 0; i < 5; i++)
         hk_run_free(at[i], HK_SUPER_UNITS);
     size_t before = totals().mapped;
-    assert_true(hk_runs_unmap() == 5 * HK_SUPER);
+    assert_true(hk_runs_unmap(true) == 5 * HK_SUPER);
     assert_true(totals().mapped <= before - 5 * HK_SUPER);
     assert_int_equal(hk_runs_warm(), HK_SUPER);
-    assert_int_equal(hk_runs_unmap(), 0);
+    assert_int_equal(hk_runs_unmap(true), 0);
     assert_int_equal(hk_os.map_at((void *)at[4], HK_PAGE), HK_PLACED);
     bool back[4] = {false};
     for (int i = 0; i < 4; i++) {
@@ -246,6 +246,22 @@ UNIT_TEST(unmapped_and_back)
     assert_true(fence > at[5]);
 }
 
+/* Where what is warm is to stay, addresses of the rest go. */
+UNIT_TEST(unmapping_but_the_warm)
+{
+    start();
+    uintptr_t cold = get(HK_SUPER_UNITS), warm = get(HK_SUPER_UNITS);
+    hk_run_free(cold, HK_SUPER_UNITS);
+    hk_runs_purge(0, 0);
+    hk_run_free(warm, HK_SUPER_UNITS);
+    size_t before = totals().mapped;
+    assert_int_equal(hk_runs_unmap(false), 0);
+    assert_true(totals().mapped <= before - HK_SUPER);
+    assert_int_equal(totals().free_dirty, HK_SUPER);
+    assert_int_equal(*(char *)warm, 1);
+    assert_int_equal(hk_runs_unmap(true), HK_SUPER);
+}
+
 UNIT_TEST(unmapping_refused)
 {
     start();
@@ -253,7 +269,7 @@ UNIT_TEST(unmapping_refused)
     hk_run_free(at, HK_SUPER_UNITS);
     struct hk_runs_totals before = totals();
     fake_os_refuse(fake_refuse_unmap);
-    assert_int_equal(hk_runs_unmap(), 0);
+    assert_int_equal(hk_runs_unmap(true), 0);
     fake_os_refuse(NULL);
     struct hk_runs_totals after = totals();
     assert_memory_equal(&before, &after, sizeof before);
@@ -294,7 +310,7 @@ static void random_load(void)
             hk_runs_purge(hk_os.clock_ms(), 150);
         }
         if (step % 3000 == 0)
-            hk_runs_unmap();
+            hk_runs_unmap(true);
         struct hk_runs_totals now = totals();
         assert_int_equal(now.mapped, used * HK_UNIT + now.free_dirty + now.free_clean);
     }
@@ -566,6 +582,7 @@ int main(void)
         cmocka_unit_test(growth_elsewhere),
         cmocka_unit_test(growth_around_an_obstacle),
         cmocka_unit_test(unmapped_and_back),
+        cmocka_unit_test(unmapping_but_the_warm),
         cmocka_unit_test(unmapping_refused),
         cmocka_unit_test(huge_page_is_dirty_as_a_whole),
         cmocka_unit_test(huge_page_is_not_split_for_little),
