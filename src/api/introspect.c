@@ -1,12 +1,15 @@
 /* What glibc tells about its heap, told about HAKMEM's: the numbers of the report. */
 #include <malloc.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/bits.h"
 #include "base/say.h"
 #include "hakmem.h"
 #include "report/report.h"
+#include "tiers/giveback.h"
 
 struct mallinfo2 hk_mallinfo2(void);
 struct mallinfo hk_mallinfo(void);
@@ -134,6 +137,71 @@ int hk_malloc_info(int options, FILE *file)
 }
 
 void hk_malloc_stats(void) { (void)hak_report("-"); }
+
+static struct hak_stats stats_of(const struct hk_census *census)
+{
+    const struct hk_tallies *bigs = &census->tiers[HK_TIER_BIG];
+    return (struct hak_stats){
+        .size = sizeof(struct hak_stats),
+        .version = HAKMEM_VERSION,
+        .mapped = census->mapped,
+        .footprint = hk_giveback_warm(),
+#define HK_PART(name, meaning, high) .name = census->parts[HK_PART_##name],
+#include "report/parts.def"
+#undef HK_PART
+        .idle_resident = census->idle_dirty,
+        .live_blocks = census->sum.live_blocks + bigs->live_blocks,
+        .threads = census->threads,
+        .mallocs = census->mallocs,
+        .frees = census->frees,
+        .misses = census->sum.misses + bigs->misses,
+#define COUNTED(name) .name = census->counts[HK_STAT_##name]
+        COUNTED(remote_frees),
+        COUNTED(big_calls),
+        COUNTED(big_mapped),
+        COUNTED(purges),
+        COUNTED(purged_bytes),
+        COUNTED(os_refusals),
+        COUNTED(limit_refusals),
+        COUNTED(out_of_memory),
+        COUNTED(threads_started),
+        COUNTED(threads_ended),
+        COUNTED(forks),
+#undef COUNTED
+    };
+}
+
+/* Programs are compiled with this layout: a field is never moved, and the next one goes to the end. */
+_Static_assert(offsetof(struct hak_stats, footprint) == 24 && offsetof(struct hak_stats, live_blocks) == 128 &&
+                   offsetof(struct hak_stats, forks) == 248 && sizeof(struct hak_stats) == 256,
+               "a field of hak_stats has moved");
+
+static int failed(int error)
+{
+    errno = error;
+    return -1;
+}
+
+/* Of a caller that was compiled with another version: the fields that both know, and zeros. */
+static void hand_over(struct hak_stats *stats, size_t size, struct hak_stats filled)
+{
+    filled.size = hk_align_down(hk_min(size, sizeof filled), sizeof(uint64_t));
+    memcpy(stats, &filled, filled.size);
+    memset((char *)stats + filled.size, 0, size - filled.size);
+}
+
+HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
+{
+    if (stats == NULL || size < offsetof(struct hak_stats, mapped))
+        return failed(EINVAL);
+    struct hk_report *report = hk_report_open();
+    if (report == NULL)
+        return failed(ENOMEM);
+    hk_census_take(&report->census);
+    hand_over(stats, size, stats_of(&report->census));
+    hk_report_close(report);
+    return 0;
+}
 
 HK_REPLACES(struct mallinfo2, mallinfo2, (void), hk_mallinfo2)
 HK_REPLACES(struct mallinfo, mallinfo, (void), hk_mallinfo)

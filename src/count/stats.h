@@ -43,7 +43,12 @@ struct hk_stat_row {
     unsigned index; /* into the thread counts or the global ones */
 };
 
-enum { HK_STAT_ROWS = HK_THREAD_STATS + HK_GLOBAL_STATS };
+enum hk_stat_number {
+#define HK_STAT(scope, name, unit, meaning) HK_STAT_##name,
+#include "count/stats.def"
+#undef HK_STAT
+    HK_STAT_ROWS
+};
 extern const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS];
 
 #endif

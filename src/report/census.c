@@ -126,21 +126,13 @@ static void count_stats(struct hk_census *census)
     }
 }
 
-static uint64_t count_named(const struct hk_census *census, const char *name)
-{
-    for (unsigned i = 0; i < HK_STAT_ROWS; i++)
-        if (strcmp(hk_stat_rows[i].name, name) == 0)
-            return census->counts[i];
-    return 0;
-}
-
 static void count_bigs(struct hk_census *census)
 {
     struct hk_big_totals bigs;
     struct hk_tallies *row = &census->tiers[HK_TIER_BIG];
     hk_big_total(&bigs);
-    row->served = count_named(census, "big_calls");
-    row->misses = hk_min(row->served, count_named(census, "big_mapped"));
+    row->served = census->counts[HK_STAT_big_calls];
+    row->misses = hk_min(row->served, census->counts[HK_STAT_big_mapped]);
     row->live_blocks = bigs.blocks;
     row->live = bigs.live;
     census->parts[HK_PART_big_live] = bigs.live;
@@ -189,7 +181,7 @@ void hk_census_take(struct hk_census *census)
     count_units(census);
     count_metadata(census);
     const struct hk_tallies *bigs = &census->tiers[HK_TIER_BIG];
-    census->mallocs = census->sum.served + bigs->served + count_named(census, "orphan_calls");
+    census->mallocs = census->sum.served + bigs->served + census->counts[HK_STAT_orphan_calls];
     census->frees = census->mallocs - hk_min(census->mallocs, census->sum.live_blocks + bigs->live_blocks);
 }
 

@@ -1,0 +1,309 @@
+/* Usage: test_public
+ * include/hakmem.h, all of it, as a program uses it: what each function promises, before main, in a thread, in a fork child and in
+ * a signal handler; and the statistics, read by programs that were compiled with an older and with a newer header. The same text
+ * is a C program and, in public.cpp, a C++ one. */
+#include "hakmem.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { BLOCKS = 1000, BLOCK = 5000, BIG = 64 << 20, MIB = 1 << 20, FILLED = 0xA5 };
+
+static int failures;
+
+static void must_at(int line, int good, const char *what)
+{
+    if (!good) {
+        failures++;
+        fprintf(stderr, "public.c:%d: %s\n", line, what);
+    }
+}
+
+#define MUST(condition) must_at(__LINE__, (condition) ? 1 : 0, #condition)
+
+static struct hak_stats at_first;
+static int got_at_first = 1;
+static const char *version_in_handler;
+
+__attribute__((constructor)) static void before_main(void)
+{
+    void *block = hak_malloc(100);
+    got_at_first = block != NULL ? hak_get_stats(&at_first, sizeof at_first) : 1;
+    hak_free(block);
+}
+
+static struct hak_stats now(void)
+{
+    struct hak_stats stats;
+    MUST(hak_get_stats(&stats, sizeof stats) == 0);
+    return stats;
+}
+
+static void test_version(void)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%d.%d.%d", HAKMEM_VERSION_MAJOR, HAKMEM_VERSION_MINOR, HAKMEM_VERSION_PATCH);
+    MUST(strcmp(text, hak_version()) == 0);
+#ifdef PROJECT_VERSION
+    MUST(strcmp(text, PROJECT_VERSION) == 0);
+#endif
+    MUST(HAKMEM_VERSION == HAKMEM_VERSION_MAJOR * 10000 + HAKMEM_VERSION_MINOR * 100 + HAKMEM_VERSION_PATCH);
+    MUST(HAKMEM_VERSION_OF(1, 0, 0) > HAKMEM_VERSION_OF(0, 99, 99));
+    MUST(now().version == HAKMEM_VERSION);
+}
+
+/* Asked of memory, not of the compiler, which takes alloc_align for granted. */
+static int is_aligned(const void *block, size_t alignment)
+{
+    const void *volatile seen = block;
+    return seen != NULL && (uintptr_t)seen % alignment == 0;
+}
+
+static void test_blocks(void)
+{
+    errno = 7;
+    char *block = (char *)hak_malloc(100);
+    MUST(is_aligned(block, 16) && hak_usable_size(block) >= 100);
+    memset(block, 1, 100);
+    block = (char *)hak_realloc(block, 100000);
+    MUST(is_aligned(block, 16) && block[99] == 1);
+    block = (char *)hak_reallocarray(block, 3, 1000);
+    MUST(block != NULL && block[0] == 1 && hak_usable_size(block) >= 3000);
+    MUST(hak_realloc(block, 0) == NULL);
+    block = (char *)hak_calloc(10, 10);
+    MUST(is_aligned(block, 16) && block[0] == 0 && block[99] == 0);
+    hak_free_sized(block, 100);
+    hak_free(hak_malloc(0));
+    hak_free(NULL);
+    MUST(hak_usable_size(NULL) == 0 && errno == 7);
+}
+
+static void test_alignment(void)
+{
+    void *block = NULL;
+    errno = 7;
+    for (size_t alignment = 16; alignment <= MIB; alignment *= 2) {
+        block = hak_aligned_alloc(alignment, 100);
+        MUST(is_aligned(block, alignment));
+        hak_free_aligned_sized(block, alignment, 100);
+        block = hak_memalign(alignment, 100);
+        MUST(is_aligned(block, alignment));
+        hak_free(block);
+        MUST(hak_posix_memalign(&block, alignment, 100) == 0 && is_aligned(block, alignment));
+        hak_free(block);
+    }
+    block = hak_valloc(100);
+    MUST(is_aligned(block, 4096));
+    hak_free(block);
+    block = hak_pvalloc(100);
+    MUST(is_aligned(block, 4096) && hak_usable_size(block) >= 4096);
+    hak_free(block);
+    MUST(errno == 7);
+}
+
+static int refused(const void *block)
+{
+    int is_told = block == NULL && errno == ENOMEM;
+    errno = 0;
+    return is_told;
+}
+
+static void test_refusals(void)
+{
+    volatile size_t too_large = (size_t)PTRDIFF_MAX + 1, half = SIZE_MAX / 2 + 1; /* compilers know of alloc_size */
+    volatile size_t no_power = SIZE_MAX, odd = 24;
+    void *kept = hak_malloc(10), *untouched = kept;
+    errno = 0;
+    MUST(refused(hak_malloc(too_large)) && refused(hak_calloc(half, 2)) && refused(hak_calloc(2, half)));
+    MUST(refused(hak_realloc(kept, too_large)) && refused(hak_reallocarray(kept, 2, half)));
+    MUST(refused(hak_aligned_alloc(64, too_large)) && refused(hak_memalign(64, too_large)));
+    MUST(refused(hak_valloc(too_large)) && refused(hak_pvalloc(too_large)));
+    MUST(hak_aligned_alloc(no_power, 10) == NULL && errno == EINVAL);
+    errno = 7;
+    MUST(hak_posix_memalign(&untouched, odd, 10) == EINVAL && hak_posix_memalign(&untouched, 64, too_large) == ENOMEM);
+    MUST(untouched == kept && errno == 7);
+    hak_free(kept);
+}
+
+static uint64_t sum_of_parts(const struct hak_stats *stats)
+{
+    return stats->live + stats->rounding + stats->big_live + stats->thread_caches + stats->remote_pending +
+           stats->free_in_slabs + stats->slab_tails + stats->big_cached + stats->idle + stats->metadata +
+           stats->metadata_spare;
+}
+
+static void test_stats(void)
+{
+    static char *blocks[BLOCKS];
+    struct hak_stats before = now();
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = (char *)hak_malloc(BLOCK);
+        MUST(blocks[i] != NULL);
+        memset(blocks[i], 1, BLOCK);
+    }
+    char *big = (char *)hak_malloc(BIG);
+    MUST(big != NULL);
+    memset(big, 1, 1);
+    struct hak_stats during = now();
+    MUST(during.size == sizeof during && sum_of_parts(&during) == during.mapped);
+    MUST(during.live + during.rounding >= before.live + before.rounding + BLOCKS * BLOCK);
+    MUST(during.live_blocks >= before.live_blocks + BLOCKS + 1 && during.mallocs >= before.mallocs + BLOCKS + 1);
+    MUST(during.mallocs - during.frees == during.live_blocks);
+    MUST(during.big_live >= before.big_live + BIG && during.big_calls == before.big_calls + 1);
+    MUST(during.big_mapped == before.big_mapped + 1 && during.misses > before.misses);
+    MUST(during.footprint >= before.footprint + BIG + BLOCKS * BLOCK / 2 && during.footprint <= during.mapped);
+    MUST(during.threads >= 1 && during.threads_started >= during.threads && during.metadata > 0);
+    for (int i = 0; i < BLOCKS; i++)
+        hak_free(blocks[i]);
+    hak_free(big);
+    struct hak_stats freed = now();
+    MUST(freed.live_blocks <= during.live_blocks - BLOCKS && freed.frees >= during.frees + BLOCKS + 1);
+    MUST(freed.big_cached >= BIG && freed.big_live == before.big_live && sum_of_parts(&freed) == freed.mapped);
+    MUST(freed.out_of_memory >= 8); /* test_refusals */
+}
+
+/* As it was when it had three fields, and as it may be one day. */
+struct older_stats {
+    uint64_t size, version, mapped;
+};
+struct newer_stats {
+    struct hak_stats known;
+    uint64_t more[3];
+};
+
+static int is_filled(const unsigned char *bytes, size_t size, int with)
+{
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] != with)
+            return 0;
+    return 1;
+}
+
+static void test_older_and_newer(void)
+{
+    union {
+        unsigned char bytes[2 * sizeof(struct newer_stats)];
+        struct hak_stats stats;
+        struct older_stats older;
+        struct newer_stats newer;
+    } room;
+    memset(&room, FILLED, sizeof room);
+    MUST(hak_get_stats(&room.stats, sizeof room.older) == 0);
+    MUST(room.older.size == sizeof room.older && room.older.version == HAKMEM_VERSION && room.older.mapped > 0);
+    MUST(is_filled(room.bytes + sizeof room.older, sizeof room - sizeof room.older, FILLED));
+    MUST(HAK_STATS_HAS(&room.stats, mapped) && !HAK_STATS_HAS(&room.stats, footprint));
+
+    memset(&room, FILLED, sizeof room);
+    MUST(hak_get_stats(&room.stats, sizeof room.older + 5) == 0); /* no field ends there */
+    MUST(room.older.size == sizeof room.older && is_filled(room.bytes + sizeof room.older, 5, 0));
+    MUST(is_filled(room.bytes + sizeof room.older + 5, sizeof room - sizeof room.older - 5, FILLED));
+
+    memset(&room, FILLED, sizeof room);
+    MUST(hak_get_stats(&room.stats, sizeof room.newer) == 0);
+    MUST(room.newer.known.size == sizeof room.stats && HAK_STATS_HAS(&room.stats, forks));
+    MUST(is_filled((unsigned char *)room.newer.more, sizeof room.newer.more, 0));
+    MUST(is_filled(room.bytes + sizeof room.newer, sizeof room - sizeof room.newer, FILLED));
+
+    memset(&room, FILLED, sizeof room);
+    errno = 0;
+    MUST(hak_get_stats(&room.stats, 2 * sizeof(uint64_t) - 1) == -1 && errno == EINVAL);
+    errno = 0;
+    MUST(hak_get_stats(NULL, sizeof room.stats) == -1 && errno == EINVAL);
+    MUST(is_filled(room.bytes, sizeof room, FILLED));
+}
+
+static void test_trim(void)
+{
+    enum { KEPT = 16 * MIB };
+    char *big[4];
+    hak_trim(0);
+    MUST(hak_trim(0) == 0);
+    for (int i = 0; i < 4; i++) {
+        big[i] = (char *)hak_malloc(8 * MIB);
+        MUST(big[i] != NULL);
+    }
+    for (int i = 0; i < 4; i++)
+        hak_free(big[i]);
+    errno = 7;
+    MUST(hak_trim(SIZE_MAX) == 0 && now().big_cached >= 32 * MIB);
+    MUST(hak_trim(KEPT) == 1);
+    struct hak_stats kept = now();
+    MUST(kept.big_cached + kept.idle_resident <= KEPT && kept.big_cached >= KEPT / 2);
+    MUST(hak_trim(0) == 1 && errno == 7);
+    MUST(now().big_cached == 0 && now().idle_resident == 0);
+}
+
+static void test_files(void)
+{
+    char name[] = "/tmp/hakmem_public_XXXXXX";
+    char found[8] = "";
+    int fd = mkstemp(name);
+    errno = 7;
+    MUST(hak_report(name) == 0 && hak_report("/nowhere/at/all") == -1 && hak_heap_profile("/nowhere/at/all") == -1);
+    MUST(errno == 7);
+    close(fd);
+    FILE *report = fopen(name, "r");
+    MUST(report != NULL && fread(found, 1, 6, report) == 6 && strcmp(found, "HAKMEM") == 0);
+    if (report != NULL)
+        fclose(report);
+    unlink(name);
+}
+
+static void handler(int number)
+{
+    (void)number;
+    version_in_handler = hak_version();
+}
+
+static void *in_a_thread(void *argument)
+{
+    void *block = hak_malloc(1000);
+    struct hak_stats stats = now();
+    hak_free(block);
+    return stats.threads >= 2 ? argument : NULL;
+}
+
+static void test_moments(void)
+{
+    MUST(got_at_first == 0 && at_first.live_blocks >= 1 && at_first.version == HAKMEM_VERSION);
+    signal(SIGUSR1, handler);
+    raise(SIGUSR1);
+    MUST(version_in_handler == hak_version());
+    pthread_t thread;
+    void *result = NULL;
+    MUST(hak_pthread_create(&thread, NULL, in_a_thread, &failures) == 0);
+    pthread_join(thread, &result);
+    MUST(result == &failures);
+    uint64_t forks = now().forks;
+    pid_t child = fork();
+    if (child == 0) {
+        hak_free(hak_malloc(100));
+        _exit(now().forks == forks + 1 && hak_trim(0) >= 0 && failures == 0 ? 0 : 1);
+    }
+    int status = -1;
+    MUST(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    MUST(hak_dlopen(NULL, 1) != NULL); /* RTLD_LAZY */
+    MUST(hak_dlmopen(0, "/nowhere/at/all", 1) == NULL);
+}
+
+int main(void)
+{
+    alarm(60);
+    test_version();
+    test_blocks();
+    test_alignment();
+    test_refusals();
+    test_stats();
+    test_older_and_newer();
+    test_trim();
+    test_files();
+    test_moments();
+    printf("public: HAKMEM %s, %d failures\n", hak_version(), failures);
+    return failures ? 1 : 0;
+}
