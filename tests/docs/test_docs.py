@@ -6,6 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import check_glossary
 from check_names import check
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,6 +65,59 @@ class Names(unittest.TestCase):
             model.write_text("/* `gone()` in `span/a.c` */")
             self.assertEqual(check(Path(folder)), ["tests/model/x.pml: span/a.c does not define gone()",
                                                    "tests/model/x.pml: there is no file span/a.c"])
+
+
+HEAD = "# Working\n\n## Glossary\n\n| term | meaning |\n|---|---|\n"
+TERMS = "| slab | A run that is cut into blocks of one size. |\n| size class | One size. |\n| `inbox` | Where it lands; e.g.: here. |\n"
+USED = """/* A slab has one size
+ * class. */ "in a string: parcel"
+struct hk_inboxes; static int ownersCount;
+"""
+
+# What is changed (the glossary, src/, the map) -> what must be said; None: it is sound.
+GLOSSARIES = {
+    "sound": (HEAD + TERMS, USED, None),
+    "another section follows": (HEAD + TERMS + "\n## Next\n\n| table | of another kind |\n", USED, None),
+    "a word of an identifier": (HEAD + "| owner | Who has it. |\n", USED, None),
+    "no heading": (HEAD.replace("## Gloss", "## Dict") + TERMS, USED, 'CONTRIBUTING.md has no heading "## Glossary"'),
+    "no table": (HEAD.split("|")[0] + "Slab: a run.\n", USED, "CONTRIBUTING.md: the glossary has no table"),
+    "another head": (HEAD.replace("term", "word") + TERMS, USED, "CONTRIBUTING.md: the glossary has no table"),
+    "no row": (HEAD, USED, "CONTRIBUTING.md: the glossary has no table"),
+    "41 terms": (HEAD + "".join(f"| slab {chr(97 + i // 26)}{chr(97 + i % 26)} | A thing. |\n" for i in range(41)), USED, "41 terms, at most 40"),
+    "no period": (HEAD + "| slab | A run |\n", USED, "slab: its meaning does not end with a period"),
+    "no meaning": (HEAD + "| slab | |\n", USED, "slab: its meaning does not end with a period"),
+    "two sentences": (HEAD + "| slab | A run. It is cut. |\n", USED, "slab: its meaning has more than one sentence"),
+    "two sentences, one in brackets": (HEAD + "| slab | (A run.) It is cut. |\n", USED, "slab: its meaning has more than one sentence"),
+    "not used": (HEAD + "| chunk | A run. |\n", USED, "chunk: no word of src/"),
+    "used in a string only": (HEAD + "| parcel | A run. |\n", USED, "parcel: no word of src/"),
+    "part of a word only": (HEAD + "| lab | A run. |\n", USED, "lab: no word of src/"),
+    "two words that do not follow each other": (HEAD + "| class size | A run. |\n", USED, "class size: no word of src/"),
+    "twice": (HEAD + TERMS + "| Slabs | Runs. |\n", USED, "Slabs: stands twice"),
+    "no term": (HEAD + "| | A run. |\n", USED, "a row has no term"),
+}
+
+
+class Glossary(unittest.TestCase):
+    def said(self, glossary: str, source: str, link: str = "[words](../CONTRIBUTING.md#glossary)") -> list[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for name, text in {"CONTRIBUTING.md": glossary, "src/slab/slab.h": source, "docs/MAP.md": link}.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+            return check_glossary.check(root)
+
+    def test_glossaries(self) -> None:
+        for what, (glossary, source, expected) in GLOSSARIES.items():
+            with self.subTest(what):
+                said = self.said(glossary, source)
+                if expected is None:
+                    self.assertEqual(said, [])
+                else:
+                    self.assertTrue(any(line.startswith(expected) for line in said), said)
+
+    def test_the_map_does_not_link_to_it(self) -> None:
+        self.assertEqual(self.said(HEAD + TERMS, USED, "[words](../CONTRIBUTING.md)"),
+                         ["docs/MAP.md has no link to ../CONTRIBUTING.md#glossary"])
 
 
 class Generated(unittest.TestCase):
