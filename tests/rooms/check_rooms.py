@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Holds src/ to the rules of the house, which are data: rooms.json.   check_rooms.py [SRC [RULES]]
+"""Holds src/ to the rules of the house, which are data: rooms.json.   check_rooms.py [SRC [RULES [BUILD]]]
 
+BUILD is a build's folder: which tests there are is asked of CTest. Without it, or without cmocka, that is not checked.
 One line for each breach, file:line first; exit 1 if there is one. Otherwise one line of measures.
 """
 import json
 import statistics
+import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -16,8 +18,8 @@ SUFFIXES = {".c", ".h", ".def"}
 
 
 class House:
-    def __init__(self, src: Path, rules: dict):
-        self.src, self.rules, self.breaches = src, rules, []
+    def __init__(self, src: Path, rules: dict, tests: set[str] | None = None):
+        self.src, self.rules, self.tests, self.breaches = src, rules, tests, []
         self.files = {}
         for path in sorted(p for p in src.rglob("*") if p.is_file()):
             name = path.relative_to(src).as_posix()
@@ -139,6 +141,23 @@ class House:
                 if name != place and room != self.rules["os_room"]:
                     self.breach(name, line, f"{door}(): only {place} reads the environment")
 
+    def check_state_is_tested(self) -> None:
+        """Who owns state has a unit test of its name, or rooms.json says which test covers it."""
+        if self.tests is None:
+            return
+        covered = self.rules["state_tested_by"]
+        for name, source, _ in self.inhabitants():
+            state, unit = source.state() if name.endswith(".c") else [], "unit_" + Path(name).stem
+            if name in covered and (not state or unit in self.tests):
+                self.breach(name, 1, f"rooms.json names a test for it, but it has {'a unit test' if state else 'no state'}")
+            elif state and name not in covered and unit not in self.tests:
+                self.breach(name, 1, f"has state ({', '.join(state)}), but there is no test {unit}, and rooms.json names none")
+        for name, test in covered.items():
+            if name not in self.files:
+                self.breaches.append(f"rooms.json: state_tested_by: there is no file {name}")
+            if test not in self.tests:
+                self.breaches.append(f"rooms.json: state_tested_by: {name}: there is no test {test}")
+
     def check(self) -> list[str]:
         for rule in (method for method in dir(self) if method.startswith("check_")):
             getattr(self, rule)()
@@ -151,10 +170,20 @@ class House:
                 f"median {statistics.median(lengths):g} lines, longest {max(lengths)}")
 
 
+def tests_of(build: str) -> set[str] | None:
+    """The names of a build's tests; None if it has no unit tests."""
+    listed = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True, check=True)
+    names = {test["name"] for test in json.loads(listed.stdout)["tests"]}
+    if any(name.startswith("unit_") for name in names):
+        return names
+    print("no unit tests in this build: which files' state is tested was not checked")
+    return None
+
+
 def main(arguments: list[str]) -> int:
     src = Path(arguments[0]) if arguments else HERE.parents[1] / "src"
     rules = json.loads(Path(arguments[1] if len(arguments) > 1 else HERE / "rooms.json").read_text())
-    house = House(src.resolve(), rules)
+    house = House(src.resolve(), rules, tests_of(arguments[2]) if len(arguments) > 2 else None)
     if not house.files:
         print(f"{src}: nothing there to check")
         return 1

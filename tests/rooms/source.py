@@ -10,6 +10,10 @@ DIRECTIVE = re.compile(r'^[ \t]*#[ \t]*(\w+)[ \t]*(.*)$', re.M)
 CONDITIONALS = {"if", "ifdef", "ifndef", "elif", "else", "endif"}
 ATTRIBUTE = re.compile(r"\b(?:__attribute__|_Alignas|alignas)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 
+# A call that stands where a declaration may: MACRO(a, (b), c)
+MACRO_CALL = re.compile(r"[A-Z_][A-Z0-9_]*\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+TYPE_ONLY = re.compile(r"(?:(?:struct|union|enum)\s*\w*\s*(?:\{\})?)?")
+
 
 @dataclass
 class Function:
@@ -84,6 +88,43 @@ class Source:
             if depth == 0 and char in "};":
                 start, opened = at + 1, None
         return found
+
+    def state(self) -> list[str]:
+        """The variables at file scope that may change."""
+        text = ATTRIBUTE.sub(" ", _without_directives(self.code))
+        found, depth, item = [], 0, ""
+        for piece in re.split(r"([{};])", text):
+            if piece == "{":
+                depth += 1
+                item += "{" if depth == 1 else ""
+            elif piece == "}":
+                depth -= 1
+                item += "}" if depth == 0 else ""
+                if depth == 0 and self._definition(item[:-2]):
+                    item = ""
+            elif depth == 0 and piece == ";":
+                name = self._variable(item)
+                found += [name] if name else []
+                item = ""
+            elif depth == 0:
+                item += piece
+        return found
+
+    @staticmethod
+    def _variable(item: str) -> str | None:
+        """The name, if an item at file scope (what stands in braces left out) defines a variable that is not const."""
+        declared = re.split(r"(?<![=!<>])=(?!=)", item)[0].strip()
+        while call := MACRO_CALL.match(declared):
+            declared = declared[call.end():].strip()
+        declared = re.sub(r"\s+HK_[A-Z_]+$", "", declared)  # such as the section that it goes to
+        if re.match(r"(?:typedef|extern)\b", declared) or TYPE_ONLY.fullmatch(declared):
+            return None
+        pointer = re.search(r"\(\s*\*\s*(const\b)?\s*(\w+)[^()]*\)\s*\(", declared)
+        if "(" in declared:
+            return pointer[2] if pointer and not pointer[1] and declared.index("(") == pointer.start() else None
+        changes = declared.rsplit("*", 1)[-1]
+        name = re.search(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$", declared)
+        return name[1] if name and not re.search(r"\bconst\b", changes) else None
 
     @staticmethod
     def _definition(head: str) -> str | None:

@@ -13,7 +13,7 @@ SOUND = {
     "hakmem.c": '#include "base/base.h"\n#include "os/os.c"\n#include "policy/options.c"\n#include "span/map.c"\n',
     "base/base.h": "#ifndef HK_BASE_H\n#define HK_BASE_H\n#ifndef HK_DEBUG\n#define HK_DEBUG 0\n#endif\n#endif\n",
     "os/os.h": '#ifndef HK_OS_H\n#define HK_OS_H\n#endif\n',
-    "os/os.c": '#include <sys/mman.h>\n#include "os/os.h"\nvoid *take(void) { return mmap(0, getenv("A") ? 1 : 2); }\n',
+    "os/os.c": '#include <sys/mman.h>\n#include "os/os.h"\nstatic int calls;\nvoid *take(void) { return mmap(0, getenv("A") ? 1 : 2); }\n',
     "policy/options.c": '#include "os/os.h"\nint f(void) { return hk_os.option_text("X") != 0; }\n',
     "span/map.h": "#ifndef HK_MAP_H\n#define HK_MAP_H\nint hak_map(int);\n#endif\n",
     "span/map.c": '#include "span/map.h"\n#include "policy/rows.def"\n'
@@ -21,6 +21,8 @@ SOUND = {
                   'static const char *words = "mmap( #if getenv( {";\nint hak_map(int a)\n{\n    hk_os.munmap(a);\n    return \'{\';\n}\n',
     "policy/rows.def": "/* ROW(a) */\nROW(1)\n",
 }
+
+TESTS = {"unit_map", "unit_options", "early", "heap_profile"}
 
 # What is changed in the sound tree (None: nothing but the rules) -> what must be said about it.
 BROKEN = {
@@ -63,19 +65,44 @@ BROKEN = {
     "no room": ({"loose.c": "\n"}, "loose.c:1: belongs to no room"),
     "room in a room": ({"span/inner/deep.c": "\n"}, "span/inner/deep.c:1: belongs to no room"),
     "stray file": ({"span/notes.txt": "\n"}, "span/notes.txt:1: only .c"),
+    "state without a test": ({"span/b.c": "static int a;\n"}, "span/b.c:1: has state (a), but there is no test unit_b"),
+    "state with a test": ({"span/map.c": "static int a;\n"}, None),
+    "a test for what has no state": ({"os/os.c": '#include "os/os.h"\n'}, "os/os.c:1: rooms.json names a test for it, but it has no state"),
     "unity forgets a file": ({"span/extra.c": "\n"}, "includes span/extra.c 0 times"),
     "unity takes a file twice": ({"hakmem.c": SOUND["hakmem.c"] + '#include "os/os.c"\n'}, "includes os/os.c 2 times"),
 }
 
 
-def breaches(files: dict, rules: dict = RULES) -> list[str]:
+# A file -> the variables at file scope that may change.
+STATES = {
+    "static int a;": ["a"],
+    "_Atomic uint64_t xa = 3;\nstruct s hk_b = {.c = 1};": ["xa", "hk_b"],
+    "static struct {\n    int a;\n    struct t { int b; } c[2];\n} kept = {.a = 1};": ["kept"],
+    "static HK_COLD_DATA struct { int a; } kept;\nint last HK_COLD_DATA;": ["kept", "last"],
+    "_Alignas(64) static int a[2][3] = {{1}};": ["a"],
+    "static __thread struct s *a;\n_Thread_local int b;": ["a", "b"],
+    "static const char *changes;\nstatic const char *const stays = \"a;\";\nstatic char *const too;": ["changes"],
+    "static int (*handler)(int) = f;\nint (*const table[])(void) = {f};": ["handler"],
+    "static const struct row rows[] = {{1}, {2}};\nconst int a = 1;": [],
+    "extern int a;\ntypedef struct { int a; } b;\nstruct c;\nstruct d { int a; };\nenum { E, F };\nenum g { G };": [],
+    "int f(void);\nstatic void g(int (*h)(int));\n_Static_assert(1 == 1, \"a\");": [],
+    "int f(int a)\n{\n    static int inner;\n    int b = a;\n    return b;\n}\nint after;": ["after"],
+    "HK_REPLACES(int, f, (int a, int (*b)(int)), g)\nHK_REPLACES(int, h, (void), g)\nstatic int a;": ["a"],
+    "#define A \\\n    int a;\n/* int b; */\n#if 1\nint c;\n#endif\n": ["c"],
+}
+
+# Its own exceptions, whatever those of the house are.
+RULES["state_tested_by"] = {"os/os.c": "early"}
+
+
+def breaches(files: dict, rules: dict = RULES, tests: set[str] | None = TESTS) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         src = Path(folder) / "src"
         for name, text in files.items():
             path = src / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        return House(src, rules).check()
+        return House(src, rules, tests).check()
 
 
 class Rooms(unittest.TestCase):
@@ -96,6 +123,23 @@ class Rooms(unittest.TestCase):
         rules = json.loads(json.dumps(RULES))
         rules["rooms"]["os"].append("api")
         self.assertIn("rooms.json: os may not include api: it is not below it", breaches(SOUND, rules))
+
+    def test_tests_that_there_are(self):
+        def said(covered: dict, tests: set[str]) -> list[str]:
+            return breaches(SOUND, RULES | {"state_tested_by": covered}, tests)
+
+        self.assertEqual(said({"os/os.c": "early"}, {"early", "unit_map"}), [])
+        self.assertIn("rooms.json: state_tested_by: os/os.c: there is no test early", said({"os/os.c": "early"}, {"unit_map"}))
+        self.assertIn("rooms.json: state_tested_by: there is no file os/gone.c", said({"os/os.c": "early", "os/gone.c": "early"}, TESTS))
+        self.assertIn("src/os/os.c:1: rooms.json names a test for it, but it has a unit test", said({"os/os.c": "early"}, TESTS | {"unit_os"}))
+        self.assertTrue(any("os/os.c:1: has state (calls)" in line for line in said({}, TESTS)))
+
+    def test_state_is_found(self):
+        for text, expected in STATES.items():
+            with self.subTest(text), tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "a.c"
+                path.write_text(text)
+                self.assertEqual(Source(path, "a.c").state(), expected)
 
     def test_every_rule_has_a_control(self):
         """A rule taken out of the checker makes at least one of the controls fail."""
