@@ -8,7 +8,7 @@ ONLY   ?=
 export JOBS
 
 .DEFAULT_GOAL := all
-.PHONY: all tools run check test programs bench bench-quick install clean help
+.PHONY: all tools run check test programs bench bench-quick install format clean help
 
 all: build/build.ninja          ## build/libhakmem.so, build/libhakmem.a, build/bench/* (release)
 	@cmake --build build -j $(JOBS) --target hakmem hakmem_static hakmem-replay bench/all
@@ -46,6 +46,9 @@ bench-quick: all                ## a few rows, a tenth of the work, < 90 s
 
 install: all                    ## headers, libraries, pkg-config, CMake package, hakmem-run (PREFIX=/usr/local; DESTDIR= works)
 	@cmake --install build --prefix $(PREFIX)
+
+format:                         ## the C files in their shape (clang-format 14)
+	@tests/format/check_format.py . --write
 
 clean:                          ## remove every build folder
 	rm -rf build build-*
