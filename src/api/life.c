@@ -12,6 +12,7 @@
 #include "guard/watch.h"
 #include "os/os.h"
 #include "policy/policy.h"
+#include "policy/profile.h"
 #include "slab/registry.h"
 #include "span/map.h"
 #include "span/meta.h"
@@ -47,7 +48,7 @@ bool hk_life_dawning(void)
 static bool step_options(void)
 {
     hk_stderr_begin();
-    hk_options_read();
+    hk_options_read(hk_profile_apply);
     if (hk_reports_wanted())
         hk_options.background = HK_BACKGROUND_ON;
     if (hk_options.background == HK_BACKGROUND_ON)

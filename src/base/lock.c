@@ -30,13 +30,9 @@ void hk_lock_note_taken(enum hk_rank rank) { (void)rank; }
 void hk_lock_note_dropped(enum hk_rank rank) { (void)rank; }
 #endif
 
-static _Atomic bool xgiving_way;
-
-void hk_locks_give_way(void) { hk_store(xgiving_way, true); }
-
 HK_COLD void hk_lock_slow(struct hk_lock *lock)
 {
-    if (hk_load(xgiving_way))
+    if (hk_load(hk_is_aborting))
         return;
     for (int i = 0; i < SPINS; i++) {
         if (hk_load(lock->xstate) == 0 && hk_try_lock(lock))

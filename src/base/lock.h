@@ -35,10 +35,8 @@ struct hk_lock {
 
 #define HK_LOCK_INIT(r) {.xstate = 0, .rank = (r)}
 
-/* The program is about to abort, perhaps with locks held: who wants one from now on gets it, so that a handler of SIGABRT
- * that allocates can say what it has to say. */
-void hk_locks_give_way(void);
-
+/* Waits; but where the program is about to abort (hk_is_aborting), perhaps with locks held, it does not: a handler of SIGABRT that
+ * allocates can say then what it has to say. */
 void hk_lock_slow(struct hk_lock *lock);
 void hk_lock_wake(struct hk_lock *lock);
 void hk_lock_note_taken(enum hk_rank rank);
