@@ -193,6 +193,7 @@ static void tick_locked(uint64_t now)
 void hk_learning_begin(void)
 {
     uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
+    hk_lock_register(HK_RANK_LEARN, &learning.lock);
     if (hk_options.learn == HK_LEARN_OFF && hk_options.explain == NULL)
         return;
     if (hk_options.learn != HK_LEARN_OFF && hk_goal_begin())
@@ -241,12 +242,4 @@ void hk_learning_end(void)
     write_decisions(hk_reuse_now());
     save_profile();
     hk_unlock(&learning.lock);
-}
-
-void hk_learning_fork_prepare(void) { hk_lock(&learning.lock); }
-void hk_learning_fork_parent(void) { hk_unlock(&learning.lock); }
-void hk_learning_fork_child(void)
-{
-    hk_decisions_forget();
-    hk_lock_reset(&learning.lock);
 }

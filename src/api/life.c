@@ -9,6 +9,9 @@
 #include "api/threads.h"
 #include "base/lock.h"
 #include "base/say.h"
+#include "count/decisions.h"
+#include "front/pool.h"
+#include "guard/sites.h"
 #include "guard/watch.h"
 #include "os/os.h"
 #include "policy/policy.h"
@@ -57,12 +60,23 @@ static bool step_options(void)
     return true;
 }
 
-static bool step_lists(void)
+static void init_locks_and_lists(void)
 {
+    hk_lock_register(HK_RANK_START, &life.lock);
+    hk_meta_init();
     hk_slabs_init();
+    hk_owners_init();
     hk_thp_init();
     hk_runs_init();
     hk_big_init();
+    hk_giveback_init();
+    hk_pool_init();
+    hk_sites_init();
+}
+
+static bool step_lists(void)
+{
+    init_locks_and_lists();
     hk_background_reset();
     hk_learning_begin();
     size_t unseen_to = hk_watch_begin();
@@ -113,18 +127,8 @@ static void fork_prepare(void)
         return;
     if (_IO_list_lock != NULL)
         _IO_list_lock();
-    hk_lock(&life.lock);
-    hk_learning_fork_prepare();
-    hk_sites_fork_prepare();
-    hk_caches_fork_prepare();
-    hk_giveback_fork_prepare();
     hk_registry_fork_prepare();
-    hk_owners_fork_prepare();
-    hk_big_fork_prepare();
-    hk_slabs_fork_prepare();
-    hk_runs_fork_prepare();
-    hk_map_fork_prepare();
-    hk_meta_fork_prepare();
+    hk_locks_take_all();
 }
 
 static void fork_parent(void)
@@ -132,47 +136,34 @@ static void fork_parent(void)
     HK_COUNT(forks, 1);
     if (alone_at_fork)
         return;
-    hk_meta_fork_parent();
-    hk_map_fork_parent();
-    hk_runs_fork_parent();
-    hk_slabs_fork_parent();
-    hk_big_fork_parent();
-    hk_owners_fork_parent();
-    hk_registry_fork_parent();
-    hk_giveback_fork_parent();
-    hk_caches_fork_parent();
-    hk_sites_fork_parent();
-    hk_learning_fork_parent();
-    hk_unlock(&life.lock);
+    hk_locks_drop_all();
     if (_IO_list_unlock != NULL)
         _IO_list_unlock();
+}
+
+/* What other threads were in the middle of. */
+static void fork_child_others(struct hk_owner *self)
+{
+    hk_watch_fork_child();
+    hk_meta_fork_child();
+    hk_owners_fork_child(self);
+    hk_caches_fork_child();
+    hk_decisions_forget();
+    hk_registry_orphan_rest(self);
 }
 
 static void fork_child(void)
 {
     struct hk_cache *cache = hk_cache_self();
-    struct hk_owner *self = cache != NULL ? &cache->owner : NULL;
     HK_COUNT(forks, 1);
     hk_background_reset();
     hk_threads_fork_child();
-    if (self != NULL)
+    if (cache != NULL)
         hk_lifeline_renew(&cache->lifeline);
     if (alone_at_fork)
         return;
-    hk_watch_fork_child();
-    hk_meta_fork_child();
-    hk_map_fork_child();
-    hk_runs_fork_child();
-    hk_slabs_fork_child();
-    hk_big_fork_child();
-    hk_owners_fork_child(self);
-    hk_registry_fork_child();
-    hk_giveback_fork_child();
-    hk_caches_fork_child();
-    hk_sites_fork_child();
-    hk_learning_fork_child();
-    hk_lock_reset(&life.lock);
-    hk_registry_orphan_rest(self);
+    hk_locks_reset_all();
+    fork_child_others(cache != NULL ? &cache->owner : NULL);
 }
 
 /* The value counts the rounds, and says whether the thread is one that the program is known to have made; setting it again asks for

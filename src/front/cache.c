@@ -583,9 +583,6 @@ bool hk_caches_reap(unsigned most)
 
 struct hk_cache *hk_cache_by_id(uint32_t id) { return hk_container_of(hk_owner_by_id(id), struct hk_cache, owner); }
 
-void hk_caches_fork_prepare(void) { hk_pool_fork_prepare(); }
-void hk_caches_fork_parent(void) { hk_pool_fork_parent(); }
-
 /* What lay in bins and outboxes of threads that the child does not have may be with the user by now: it is counted and left.
  * Their arrays too may have been cut in the middle of a change. */
 static void bury(struct hk_cache *cache)

@@ -306,6 +306,4 @@ size_t hk_giveback_all(void)
     return bytes + hk_runs_unmap() + hk_runs_purge(0, 0) + hk_big_purge(0, 0);
 }
 
-void hk_giveback_fork_prepare(void) { hk_lock(&sweep_lock); }
-void hk_giveback_fork_parent(void) { hk_unlock(&sweep_lock); }
-void hk_giveback_fork_child(void) { hk_lock_reset(&sweep_lock); }
+void hk_giveback_init(void) { hk_lock_register(HK_RANK_SWEEP, &sweep_lock); }
