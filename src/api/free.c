@@ -1,8 +1,8 @@
 #include "api/entry.h"
-#include "api/life.h"
 #include "front/cache.h"
 #include "guard/watch.h"
 #include "hakmem.h"
+#include "runtime/life.h"
 #include "slab/lodge.h"
 #include "tiers/bigcache.h"
 

@@ -1,17 +1,17 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/background.h"
 #include "api/entry.h"
-#include "api/exit_report.h"
-#include "api/learning.h"
-#include "api/life.h"
 #include "base/bits.h"
 #include "base/grains.h"
 #include "front/pool.h"
 #include "guard/watch.h"
 #include "hakmem.h"
 #include "os/os.h"
+#include "runtime/exit_report.h"
+#include "runtime/learning.h"
+#include "runtime/life.h"
+#include "runtime/threads.h"
 #include "slab/lodge.h"
 #include "slab/registry.h"
 #include "span/dawn.h"
@@ -158,7 +158,7 @@ static HK_COLD void *alloc_then_begin(size_t size, void *caller)
 {
     bool zeroed;
     void *block = alloc(size, HK_FINE_STEP, &zeroed, caller);
-    hk_background_begin_in_malloc(caller);
+    hk_background_begin_in_malloc(caller, hk_thread_make);
     return block;
 }
 

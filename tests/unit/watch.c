@@ -6,9 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api/life.h"
 #include "guard/watch.h"
 #include "hakmem.h"
+#include "runtime/life.h"
 #include "support/rng.h"
 
 enum { SLOTS = 300, STEPS = 20000, LEAST = 64, MOST = 3 << 20 };

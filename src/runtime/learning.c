@@ -1,8 +1,7 @@
-#include "api/learning.h"
+#include "runtime/learning.h"
 
 #include <string.h>
 
-#include "api/named_file.h"
 #include "base/bits.h"
 #include "base/lock.h"
 #include "base/say.h"
@@ -11,6 +10,7 @@
 #include "learn/goal.h"
 #include "os/os.h"
 #include "policy/profile.h"
+#include "runtime/named_file.h"
 #include "tiers/giveback.h"
 
 enum {

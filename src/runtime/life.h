@@ -1,0 +1,16 @@
+/* Life: when a thread gets and loses its cache, and what happens when the process begins and ends.
+ * Owns     the thread key.
+ * Threads  any. */
+#ifndef HK_LIFE_H
+#define HK_LIFE_H
+
+#include "front/cache.h"
+#include "runtime/start.h"
+
+/* The calling thread's cache, begun if need be; NULL if it ended, or memory is refused. */
+struct hk_cache *hk_life_cache(void);
+
+/* The calling thread is one that is counted (threads.h); false if that cannot be. */
+bool hk_life_mark_thread(void);
+
+#endif
