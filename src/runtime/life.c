@@ -59,14 +59,9 @@ static void watch_forks_and_threads(void)
     hk_unlock(&hk_start_lock);
 }
 
-struct hk_cache *hk_life_cache(void)
+HK_NOINLINE struct hk_cache *hk_life_cache_slow(void)
 {
-    if (HK_UNLIKELY(!hk_life_started()))
-        return NULL;
-    struct hk_cache *cache = hk_cache_self();
-    if (HK_LIKELY(cache != NULL))
-        return cache;
-    if (hk_cache_ended() || !hk_cache_begin())
+    if (!hk_life_started() || hk_cache_ended() || !hk_cache_begin())
         return NULL;
     watch_forks_and_threads();
     if (life.has_key && pthread_getspecific(life.key) == NULL)

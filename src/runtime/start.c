@@ -19,7 +19,7 @@
 struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
 
 static unsigned steps_done;
-static _Atomic bool xstarted;
+_Atomic bool hk_start_done;
 
 /* Before relocation this holds what the file holds, not where it is. */
 static void *volatile own_address = (void *)&own_address;
@@ -79,15 +79,13 @@ static bool start_locked(void)
     return true;
 }
 
-bool hk_life_started(void)
+HK_COLD bool hk_start(void)
 {
-    if (HK_LIKELY(hk_load_acquire(xstarted)))
-        return true;
     if (hk_life_dawning())
         return false;
     hk_lock(&hk_start_lock);
     bool started = start_locked();
-    hk_store_release(xstarted, started);
+    hk_store_release(hk_start_done, started);
     hk_unlock(&hk_start_lock);
     return started;
 }

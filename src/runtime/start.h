@@ -13,7 +13,9 @@
 bool hk_life_dawning(void);
 
 /* True once the rooms below are ready; starts them if need be. False if memory is refused: the next call tries again. */
-bool hk_life_started(void);
+extern _Atomic bool hk_start_done;
+bool hk_start(void);
+HK_INLINE bool hk_life_started(void) { return HK_LIKELY(hk_load_acquire(hk_start_done)) || hk_start(); }
 
 /* Held while something is begun that a process has once. */
 extern struct hk_lock hk_start_lock;
