@@ -6,7 +6,7 @@
 #include "learn/signals.h"
 #include "policy/policy.h"
 
-enum { HK_LEARNER_TICK_MS = 150, HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
+enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
 
 /* The rules that move knobs while memory is not short: each has an option, learn_... Off as HAKMEM comes is what has no measured gain. */
 enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_BIG_CACHE = 2, HK_RULE_CROWD = 4, HK_RULE_HUGE = 8, HK_RULES_ALL = 15 };

@@ -16,7 +16,6 @@
 
 enum {
     STACK = 256 * 1024, /* the program's thread-local storage lies in it too */
-    SOON_MS = 150,
     LATER_MS = 500,
     LOOKS_A_DELAY = 4, /* at what ages */
     ROUNDS_A_REST = 64, /* rounds that give nothing back take a 64th of a processor's time, */
@@ -27,7 +26,6 @@ enum {
     FREE_TRIES = 8,
     BETWEEN_TRIES_MS = 100,
     AFTER_REFUSAL_MS = 60000,
-    JOIN_TRIES = 20000, /* pauses of some 50 microseconds */
 };
 
 enum stage { NONE, BEING_MADE, THERE, ENDING, LEFT_BEHIND };
@@ -122,7 +120,7 @@ static void work(void)
         round = paced_round(&pause);
         bool waits = may_go(&stuck, &round);
         quiet = waits ? 0 : quiet + 1;
-        uint64_t soon = hk_max(SOON_MS, HK_POLICY(purge_delay) / LOOKS_A_DELAY);
+        uint64_t soon = hk_max(HK_TICK_MS, HK_POLICY(purge_delay) / LOOKS_A_DELAY);
         if (quiet < QUIET_ROUNDS || looks_at_clock())
             rest_report_and_learn(hk_max(waits ? soon : LATER_MS, pause));
         else
@@ -251,7 +249,7 @@ void hk_background_begin_with_thread(hk_thread_maker *make)
  * long. */
 static bool join(void)
 {
-    for (unsigned tries = 0; tries < JOIN_TRIES; tries++) {
+    for (unsigned tries = 0; tries < HK_PAUSES_A_SECOND; tries++) {
         if (pthread_tryjoin_np(background.thread, NULL) != EBUSY)
             return true;
         hk_os.pause();

@@ -14,7 +14,6 @@
 
 enum {
     SIGNAL_SEEN_MS = 200,
-    LONGEST_WAIT = 20000, /* pauses of some 50 microseconds */
 };
 
 static struct {
@@ -157,7 +156,7 @@ uint64_t hk_report_if_due(uint64_t now_ms)
 static void stop_background_reports(void)
 {
     for (unsigned waits = 0;
-         waits < LONGEST_WAIT && atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire); waits++)
+         waits < HK_PAUSES_A_SECOND && atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire); waits++)
         hk_os.pause();
 }
 

@@ -15,7 +15,7 @@
 
 enum {
     THREADS_A_TICK = 512, /* whose counts are looked at in some 50 microseconds; where there are more, ticks are rarer */
-    MOST_WAITS = 2000,   /* pauses of some 50 microseconds */
+    MOST_WAITS = HK_PAUSES_A_SECOND / 10,
 };
 
 _Atomic uint64_t hk_learning_due_ms = UINT64_MAX;
@@ -198,7 +198,7 @@ void hk_learning_begin(void)
         return;
     if (hk_options.learn != HK_LEARN_OFF && hk_goal_begin())
         tick_locked(now);
-    hk_store(hk_learning_due_ms, now + HK_LEARNER_TICK_MS);
+    hk_store(hk_learning_due_ms, now + HK_TICK_MS);
 }
 
 HK_COLD void hk_learning_tick(void)
@@ -208,7 +208,7 @@ HK_COLD void hk_learning_tick(void)
     uint64_t now = hk_reuse_now();
     if (now >= hk_load(hk_learning_due_ms)) {
         tick_locked(now);
-        hk_store(hk_learning_due_ms, now + HK_LEARNER_TICK_MS * hk_max(1, hk_caches_alive() / THREADS_A_TICK));
+        hk_store(hk_learning_due_ms, now + HK_TICK_MS * hk_max(1, hk_caches_alive() / THREADS_A_TICK));
     }
     hk_unlock(&learning.lock);
 }

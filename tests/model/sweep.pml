@@ -9,7 +9,7 @@
  *          `hk_blocks_take()`, `take_blocks()`, `lodge()`, `new_slab()`, `hk_blocks_give()`, `give_blocks()`, `reshelve()`,
  *          `hk_blocks_abandon()` in `tiers/blocks.c`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_is_open()` in
  *          `slab/owner.c`; `hk_registry_abandon()`, `hk_registry_adopt()` in `slab/registry.c`; `hk_link_remove_under()` in
- *          `base/list.h`; `hk_slab_sweep_under()`, `hk_slab_sweep()`, `hk_slab_trim()` in `slab/pages.c`
+ *          `base/list.h`; `hk_slab_sweep_under()`, `sweep_slab()`, `hk_slab_trim()` in `slab/pages.c`
  * Shows    only free blocks lose their pages; who sweeps looks only at shelves of an owner that has a thread, and at slabs that are
  *          on them; who gives back all finds no shelves that were never set up; nobody waits for ever
  * Not      fork (bystanders.pml), the sweep of orphans (registry.pml), slabs that are released
