@@ -6,9 +6,9 @@ if(HAKMEM_UNITY)
 else()
   set(hakmem_sources ${hakmem_room_sources})
   set(hakmem_throwing ${hakmem_room_sources})
-  list(FILTER hakmem_throwing INCLUDE REGEX "/src/api/")
+  list(FILTER hakmem_throwing INCLUDE REGEX "/src/(api|runtime)/")
 endif()
-# operator new throws: only the door needs tables that let an exception pass.
+# operator new throws: only what a program calls needs tables that let an exception pass.
 set_source_files_properties(${hakmem_throwing} PROPERTIES COMPILE_OPTIONS -fexceptions)
 if(NOT hakmem_room_sources)
   message(FATAL_ERROR "No source under src/ yet: nothing to build.")

@@ -17,6 +17,7 @@ void hk_free_elsewhere(void *block);
 void hk_delete_elsewhere(void *block);
 void hk_free_not_mine(void *block, struct hk_front *front);
 void hk_delete_not_mine(void *block, struct hk_front *front);
-void hk_free_full(void *block, struct hk_front *front);
+/* `offset` is that of the full bin. */
+void hk_free_full(void *block, struct hk_front *front, size_t offset);
 
 #endif

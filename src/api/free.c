@@ -1,14 +1,13 @@
 #include "api/entry.h"
-#include "api/life.h"
 #include "front/cache.h"
 #include "guard/watch.h"
 #include "hakmem.h"
+#include "runtime/life.h"
 #include "slab/lodge.h"
 #include "tiers/bigcache.h"
 
-static size_t class_size(const void *block)
+static size_t class_size(const void *block, uint32_t route)
 {
-    uint32_t route = hk_map_lookup((uintptr_t)block);
     if (hk_route_is_mixed(route))
         return hk_lodge_bytes(block);
     return hk_route_is_plain(route) ? hk_classes[hk_route_class(route)].size : 0;
@@ -23,14 +22,14 @@ static HK_COLD void free_by_rule(enum hk_site_rule rule, void *block)
         hk_big_drop(block);
 }
 
-static bool free_seen(void *block)
+static bool free_seen(void *block, uint32_t route)
 {
-    enum hk_site_rule rule = hk_watch_free(block, hk_watch.traces ? class_size(block) : 0);
+    enum hk_site_rule rule = hk_watch_free(block, hk_watch.traces ? class_size(block, route) : 0);
     if (HK_UNLIKELY(rule != HK_SITE_NO_RULE)) {
         free_by_rule(rule, block);
         return true;
     }
-    return hk_hit_give(block, hk_map_lookup((uintptr_t)block));
+    return hk_hit_give(block, route);
 }
 
 /* A wrong pointer that can be told at once is, by the name of its call. */
@@ -46,14 +45,13 @@ static void free_named(enum hk_call call, void *block, uint32_t route)
 static bool is_big(uint32_t route) { return route != 0 && hk_route_class(route) == HK_CLASS_BIG; }
 
 /* All frees come here where calls are to be seen. */
-static HK_NOINLINE void free_at_the_edge(enum hk_call call, void *block)
+static HK_NOINLINE void free_at_the_edge(enum hk_call call, void *block, uint32_t route)
 {
-    if (block == NULL || (!hk_life_started() && hk_life_dawning()))
+    if (!hk_life_started() && hk_life_dawning())
         return;
-    uint32_t route = hk_map_lookup((uintptr_t)block);
     if (call != HK_CALL_FREE && is_big(route))
         hk_big_check(call, block);
-    if (!hk_watch.on || !free_seen(block))
+    if (!hk_watch.on || !free_seen(block, route))
         free_named(call, block, route);
 }
 
@@ -62,10 +60,10 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block)
 {
     if (block == NULL)
         return;
-    uint32_t route = HK_LIKELY(!HK_LOAD_SETTLED(hk_watch.on)) ? hk_map_lookup((uintptr_t)block) : 0;
-    bool ask_first = route == 0 || (call != HK_CALL_FREE && is_big(route)) || hk_self->key == HK_NO_KEY;
+    uint32_t route = hk_map_lookup((uintptr_t)block);
+    bool ask_first = HK_LOAD_SETTLED(hk_watch.on) || route == 0 || (call != HK_CALL_FREE && is_big(route)) || hk_self->key == HK_NO_KEY;
     if (HK_UNLIKELY(ask_first))
-        free_at_the_edge(call, block);
+        free_at_the_edge(call, block, route);
     else if (is_big(route))
         hk_cache_free_big(hk_container_of(hk_self, struct hk_cache, front), block);
     else
@@ -81,7 +79,7 @@ HK_INLINE void free_looked_up(enum hk_call call, void *block, struct hk_front *f
     uint32_t route = hk_hit_route(block);
     bool ask_first = route == 0 || (call != HK_CALL_FREE && is_big(route)) || front->key == HK_NO_KEY;
     if (HK_UNLIKELY(ask_first))
-        free_at_the_edge(call, block);
+        free_at_the_edge(call, block, route);
     else
         hk_cache_free(hk_container_of(front, struct hk_cache, front), block, route);
 }
@@ -102,21 +100,22 @@ HK_NOINLINE void hk_delete_not_mine(void *block, struct hk_front *front)
         delete_not_mine(block, front);
 }
 
-HK_NOINLINE void hk_free_full(void *block, struct hk_front *front)
+HK_NOINLINE void hk_free_full(void *block, struct hk_front *front, size_t offset)
 {
-    hk_cache_keep(hk_container_of(front, struct hk_cache, front), hk_route_class(hk_hit_route(block)), block);
+    hk_cache_keep(hk_container_of(front, struct hk_cache, front), (unsigned)(offset / HK_CLASS_BYTES), block);
 }
 
 HK_EXPORT void hak_free(void *block)
 {
     struct hk_front *front;
-    enum hk_free_end end = hk_hit_free(block, &front);
+    size_t offset;
+    enum hk_free_end end = hk_hit_free(block, &front, &offset);
     if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
         hk_free_elsewhere(block);
     else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
         hk_free_not_mine(block, front);
     else if (HK_UNLIKELY(end == HK_FREE_FULL))
-        hk_free_full(block, front);
+        hk_free_full(block, front, offset);
 }
 
 HK_EXPORT void hak_free_sized(void *block, size_t size)

@@ -9,6 +9,8 @@
 #include "base/say.h"
 #include "hakmem.h"
 #include "report/report.h"
+#include "runtime/exit_report.h"
+#include "runtime/start.h"
 #include "tiers/giveback.h"
 
 struct mallinfo2 hk_mallinfo2(void);
@@ -134,6 +136,13 @@ int hk_malloc_info(int options, FILE *file)
     write_info(file, &report->census);
     hk_report_close(report);
     return 0;
+}
+
+HK_EXPORT int hak_report(const char *path) { return hk_report_write(path, HK_STDERR_ASKED_FOR) ? 0 : -1; }
+
+HK_EXPORT int hak_heap_profile(const char *path)
+{
+    return hk_life_started() && hk_heap_profile_write_to(path, HK_STDERR_ASKED_FOR) ? 0 : -1;
 }
 
 void hk_malloc_stats(void) { (void)hak_report("-"); }

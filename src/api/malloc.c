@@ -1,17 +1,17 @@
 #include <errno.h>
 #include <string.h>
 
-#include "api/background.h"
 #include "api/entry.h"
-#include "api/exit_report.h"
-#include "api/learning.h"
-#include "api/life.h"
 #include "base/bits.h"
 #include "base/grains.h"
 #include "front/pool.h"
 #include "guard/watch.h"
 #include "hakmem.h"
 #include "os/os.h"
+#include "runtime/exit_report.h"
+#include "runtime/learning.h"
+#include "runtime/life.h"
+#include "runtime/threads.h"
 #include "slab/lodge.h"
 #include "slab/registry.h"
 #include "span/dawn.h"
@@ -46,9 +46,8 @@ static HK_COLD void *refused(size_t size)
     return NULL;
 }
 
-static void *big_alloc(size_t size, size_t align, bool *zeroed)
+static void *big_alloc(struct hk_cache *cache, size_t size, size_t align, bool *zeroed)
 {
-    struct hk_cache *cache = hk_life_cache();
     void *block = hk_big_alloc(size, align, zeroed);
     if (block != NULL && cache != NULL) {
         HK_COUNT_THREAD(&cache->owner.counts, big_calls, 1);
@@ -66,15 +65,6 @@ static HK_COLD void *aligned_instead(struct hk_cache *cache, unsigned class, voi
     return aligned;
 }
 
-static HK_NOINLINE void *block_alloc(unsigned class, size_t size, size_t align)
-{
-    struct hk_cache *cache = hk_life_cache();
-    if (HK_UNLIKELY(cache == NULL))
-        return hk_registry_alloc(class);
-    void *block = hk_cache_alloc(cache, class, size);
-    return HK_LIKELY(((uintptr_t)block & (align - 1)) == 0) ? block : aligned_instead(cache, class, block);
-}
-
 /* Where address space is scarce, a mapping of its own wastes less of it than a place among other runs. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
 static size_t class_sizes_to(void) { return HK_LIKELY(!hk_load(hk_held.xscarce)) ? HK_LARGE_MAX : SCARCE_SIZES_TO; }
@@ -89,8 +79,14 @@ static unsigned class_for(size_t size, size_t align)
 static void *try_alloc(size_t size, size_t align, bool *zeroed)
 {
     unsigned class = class_for(size, align);
+    struct hk_cache *cache = hk_life_cache();
     *zeroed = false;
-    return class == HK_CLASSES ? big_alloc(size, align, zeroed) : block_alloc(class, size, align);
+    if (class == HK_CLASSES)
+        return big_alloc(cache, size, align, zeroed);
+    if (HK_UNLIKELY(cache == NULL))
+        return hk_registry_alloc(class);
+    void *block = hk_cache_alloc(cache, class, size);
+    return HK_LIKELY(((uintptr_t)block & (align - 1)) == 0) ? block : aligned_instead(cache, class, block);
 }
 
 /* When the system refuses, what HAKMEM itself keeps warm may be what is missing. */
@@ -109,65 +105,37 @@ static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
     return try_alloc(size, align, zeroed);
 }
 
-HK_INLINE void *alloc_unseen(size_t size, size_t align, bool *zeroed)
+/* Calls are watched, or HAKMEM has not started. Whether they are is asked before all else: nothing then has to be kept for later. What
+ * would be a hit is one here: the watched program runs as it would unwatched, but for being watched. */
+static HK_NOINLINE void *alloc_at_the_edge(size_t size, size_t align, bool *zeroed, void *caller)
 {
-    void *block = try_alloc(size, align, zeroed);
-    return HK_LIKELY(block != NULL) ? block : try_again(size, align, zeroed);
-}
-
-/* What would be a hit is one here: the watched program runs as it would unwatched, but for being watched. */
-static HK_NOINLINE void *alloc_seen(size_t size, size_t align, bool *zeroed, void *caller)
-{
+    if (!hk_watch.on) {
+        *zeroed = true;
+        return hk_life_dawning() ? hk_dawn_alloc(size, align) : NULL;
+    }
     bool hits = size <= HK_FINE_MAX && align <= HK_FINE_STEP;
     *zeroed = false;
     void *block = hits ? hk_hit_take(size) : NULL;
     if (block == NULL)
-        block = alloc_unseen(size, align, zeroed);
+        block = try_alloc(size, align, zeroed);
+    if (block == NULL)
+        block = try_again(size, align, zeroed);
     if (HK_LIKELY(block != NULL))
         hk_watch_alloc(HK_EVENT_alloc, block, size, caller);
     return block;
 }
 
-/* Whether calls are watched is asked before all else: nothing then has to be kept for later. */
-HK_INLINE void *alloc_quietly(size_t size, size_t align, bool *zeroed, void *caller)
+/* All that no bin had ready. NULL if memory is refused. */
+static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
 {
-    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_watch.on)))
-        return alloc_seen(size, align, zeroed, caller);
-    if (HK_UNLIKELY(!hk_life_started())) {
-        *zeroed = true;
-        return hk_life_dawning() ? hk_dawn_alloc(size, align) : NULL;
-    }
-    return alloc_unseen(size, align, zeroed);
-}
-
-HK_INLINE void *alloc_then_tick(size_t size, size_t align, bool *zeroed, void *caller)
-{
-    void *block = alloc_quietly(size, align, zeroed, caller);
+    void *block;
+    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_watch.on)) || HK_UNLIKELY(!hk_life_started()))
+        block = alloc_at_the_edge(size, align, zeroed, caller);
+    else if (HK_UNLIKELY((block = try_alloc(size, align, zeroed)) == NULL))
+        block = try_again(size, align, zeroed);
     if (HK_UNLIKELY(hk_learning_is_due()))
         hk_learning_tick();
     return block;
-}
-
-static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
-{
-    void *block = alloc_then_tick(size, align, zeroed, caller);
-    return HK_LIKELY(block != NULL) ? block : refused(size);
-}
-
-static HK_COLD void *alloc_then_begin(size_t size, void *caller)
-{
-    bool zeroed;
-    void *block = alloc(size, HK_FINE_STEP, &zeroed, caller);
-    hk_background_begin_in_malloc(caller);
-    return block;
-}
-
-static HK_NOINLINE void *malloc_missed(size_t size, void *caller)
-{
-    bool zeroed;
-    if (HK_UNLIKELY(hk_load(hk_wake_wished)))
-        return alloc_then_begin(size, caller);
-    return alloc(size, HK_FINE_STEP, &zeroed, caller);
 }
 
 /* Most misses by far: an empty bin of a thread that has its cache, where no call is to be seen. NULL for all others. */
@@ -183,15 +151,16 @@ HK_INLINE void *refilled(size_t size)
     return block;
 }
 
-static HK_NOINLINE void *fine_missed(size_t size, void *caller)
-{
-    void *block = refilled(size);
-    return HK_LIKELY(block != NULL) ? block : malloc_missed(size, caller);
-}
-
 static HK_NOINLINE void *missed(size_t size, void *caller)
 {
-    return size <= HK_FINE_MAX ? fine_missed(size, caller) : malloc_missed(size, caller);
+    bool zeroed;
+    void *block = size <= HK_FINE_MAX ? refilled(size) : NULL;
+    if (HK_LIKELY(block != NULL))
+        return block;
+    block = alloc(size, HK_FINE_STEP, &zeroed, caller);
+    if (HK_UNLIKELY(hk_load(hk_wake_wished)))
+        hk_background_begin_in_malloc(caller, hk_thread_make);
+    return HK_LIKELY(block != NULL) ? block : refused(size);
 }
 
 HK_NOINLINE void *hk_malloc_slow(size_t size)
@@ -209,7 +178,8 @@ HK_NOINLINE void *hk_malloc_slow_for(size_t size, void *caller)
 HK_NOINLINE void *hk_aligned_slow(size_t align, size_t size, void *caller)
 {
     bool zeroed;
-    return alloc(size, hk_max(align, HK_FINE_STEP), &zeroed, caller);
+    void *block = alloc(size, hk_max(align, HK_FINE_STEP), &zeroed, caller);
+    return HK_LIKELY(block != NULL) ? block : refused(size);
 }
 
 HK_EXPORT const char *hak_version(void) { return HK_VERSION; }
@@ -226,7 +196,9 @@ static HK_NOINLINE void *calloc_slow(size_t bytes, void *caller)
     void *block = bytes <= HK_FINE_MAX ? refilled(bytes) : NULL;
     if (block == NULL)
         block = alloc(bytes, HK_FINE_STEP, &zeroed, caller);
-    return block != NULL && !zeroed ? hk_grains_zero(block, bytes) : block;
+    if (HK_UNLIKELY(block == NULL))
+        return refused(bytes);
+    return zeroed ? block : hk_grains_zero(block, bytes);
 }
 
 HK_EXPORT void *hak_calloc(size_t count, size_t size)
@@ -401,7 +373,7 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
     if (alignment % sizeof(void *) != 0 || !hk_is_pow2(alignment))
         return EINVAL;
     bool zeroed;
-    void *aligned = alloc_then_tick(size, hk_max(alignment, HK_FINE_STEP), &zeroed, CALLER);
+    void *aligned = alloc(size, hk_max(alignment, HK_FINE_STEP), &zeroed, CALLER);
     if (aligned == NULL) {
         if (can_be_told())
             note_refusal(size);

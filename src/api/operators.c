@@ -196,13 +196,14 @@ void hk_operator_delete_by_array_aligned_nothrow(void *block, size_t align, size
 void hk_operator_delete(void *block)
 {
     struct hk_front *front;
-    enum hk_free_end end = hk_hit_free(block, &front);
+    size_t offset;
+    enum hk_free_end end = hk_hit_free(block, &front, &offset);
     if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
         hk_delete_elsewhere(block);
     else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
         hk_delete_not_mine(block, front);
     else if (HK_UNLIKELY(end == HK_FREE_FULL))
-        hk_free_full(block, front);
+        hk_free_full(block, front, offset);
 }
 
 void hk_operator_delete_aligned(void *block, size_t align)

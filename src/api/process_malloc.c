@@ -2,9 +2,9 @@
 
 #include <errno.h>
 
-#include "api/life.h"
 #include "front/hit.h"
 #include "hakmem.h"
+#include "runtime/start.h"
 #include "slab/slab.h"
 
 HK_PROCESS(void *, process_malloc, (size_t size), malloc, hak_malloc)
@@ -75,23 +75,6 @@ size_t hk_process_usable_size(void *block)
 {
     uint32_t route = HK_LIKELY(malloc_is_ours()) ? hk_hit_route(block) : 0;
     return HK_LIKELY(hk_route_is_plain(route)) ? hk_classes[hk_route_class(route)].size : usable_size_slow(block);
-}
-
-/* By a block of the malloc that everybody has. */
-bool hk_process_is_served(void)
-{
-    static _Atomic unsigned xanswer;
-    enum { NOT_ASKED, YES, NO };
-    unsigned answer = hk_load(xanswer);
-    if (answer == NOT_ASKED) {
-        void *block = HK_WHOEVER(process_malloc)(1);
-        if (block == NULL)
-            return true; /* refused, as if it were the last block that is missing: ask again */
-        answer = hk_map_lookup((uintptr_t)block) != 0 ? YES : NO;
-        HK_WHOEVER(process_free)(block);
-        hk_store(xanswer, answer);
-    }
-    return answer == YES;
 }
 
 HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), hk_process_reallocarray)

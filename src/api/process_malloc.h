@@ -17,7 +17,4 @@ void hk_process_free_aligned_sized(void *block, size_t alignment, size_t size);
 /* 0 for what is no block of HAKMEM's, if the process's malloc is not HAKMEM's. */
 size_t hk_process_usable_size(void *block);
 
-/* Is HAKMEM what the rest of the process has for malloc? */
-bool hk_process_is_served(void);
-
 #endif

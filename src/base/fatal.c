@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-#include "base/lock.h"
 #include "base/say.h"
 
+_Atomic bool hk_is_aborting;
 void (*hk_last_words)(void);
 
 HK_COLD void hk_fatal(const char *format, ...)
@@ -13,7 +13,7 @@ HK_COLD void hk_fatal(const char *format, ...)
     va_start(args, format);
     hk_vsay(format, args);
     va_end(args);
-    hk_locks_give_way();
+    hk_store(hk_is_aborting, true);
     if (hk_last_words != NULL)
         hk_last_words();
     abort();

@@ -4,6 +4,9 @@
 
 #include "base/base.h"
 
+/* The program is about to abort, perhaps with locks held. */
+extern _Atomic bool hk_is_aborting;
+
 /* Called after the line, if not NULL: what else there is to say. */
 extern void (*hk_last_words)(void);
 

@@ -5,15 +5,24 @@
 
 enum { SPINS = 100 };
 
+enum at_fork { RESET, TAKEN };
+static const uint8_t at_fork[HK_RANKS] = {
+#define HK_RANK(name, at_fork, whose) [HK_RANK_##name] = at_fork,
+#include "base/ranks.def"
+#undef HK_RANK
+};
+
+struct hk_rank_locks hk_rank_locks[HK_RANKS];
+
 #if HK_DEBUG
-static _Thread_local uint8_t held_ranks[HK_RANK_META + 1];
-static _Thread_local uint8_t holds_so_far[HK_RANK_META + 1];
+static _Thread_local uint8_t held_ranks[HK_RANKS];
+static _Thread_local uint8_t holds_so_far[HK_RANKS];
 
 uint32_t hk_lock_hold(enum hk_rank rank) { return held_ranks[rank] > 0 ? holds_so_far[rank] : 0; }
 
 void hk_lock_note_taken(enum hk_rank rank)
 {
-    for (unsigned higher = rank + 1u; higher <= HK_RANK_META; higher++)
+    for (unsigned higher = rank + 1u; higher < HK_RANKS; higher++)
         hk_assert(held_ranks[higher] == 0);
     held_ranks[rank]++;
     holds_so_far[rank]++;
@@ -30,13 +39,9 @@ void hk_lock_note_taken(enum hk_rank rank) { (void)rank; }
 void hk_lock_note_dropped(enum hk_rank rank) { (void)rank; }
 #endif
 
-static _Atomic bool xgiving_way;
-
-void hk_locks_give_way(void) { hk_store(xgiving_way, true); }
-
 HK_COLD void hk_lock_slow(struct hk_lock *lock)
 {
-    if (hk_load(xgiving_way))
+    if (hk_load(hk_is_aborting))
         return;
     for (int i = 0; i < SPINS; i++) {
         if (hk_load(lock->xstate) == 0 && hk_try_lock(lock))
@@ -59,4 +64,48 @@ void hk_unlock_in_turn(struct hk_lock *lock)
         return;
     hk_lock_wake(lock);
     hk_os.pause();
+}
+
+/* NULL behind the last. */
+static struct hk_lock *lock_at(unsigned rank, unsigned n)
+{
+    const struct hk_rank_locks *locks = &hk_rank_locks[rank];
+    return locks->first != NULL && n <= locks->more ? (struct hk_lock *)(void *)((char *)locks->first + (size_t)n * locks->stride) : NULL;
+}
+
+static void for_rank(unsigned rank, void (*act)(struct hk_lock *lock))
+{
+    hk_assert((at_fork[rank] == TAKEN) == (hk_rank_locks[rank].first != NULL));
+    for (unsigned n = 0; lock_at(rank, n) != NULL; n++) {
+        hk_assert(lock_at(rank, n)->rank == rank);
+        act(lock_at(rank, n));
+    }
+}
+
+static void take_lock(struct hk_lock *lock) { hk_lock(lock); }
+static void drop_lock(struct hk_lock *lock) { hk_unlock(lock); }
+
+static void reset_lock(struct hk_lock *lock)
+{
+    if (HK_DEBUG)
+        hk_lock_note_dropped(lock->rank);
+    hk_store(lock->xstate, 0);
+}
+
+void hk_locks_take_all(void)
+{
+    for (unsigned rank = HK_RANK_NONE + 1; rank < HK_RANKS; rank++)
+        for_rank(rank, take_lock);
+}
+
+void hk_locks_drop_all(void)
+{
+    for (unsigned rank = HK_RANKS; --rank > HK_RANK_NONE;)
+        for_rank(rank, drop_lock);
+}
+
+void hk_locks_reset_all(void)
+{
+    for (unsigned rank = HK_RANKS; --rank > HK_RANK_NONE;)
+        for_rank(rank, reset_lock);
 }

@@ -1,6 +1,7 @@
 /* Lock: a futex mutex with a rank.
  * Invariant  a thread takes locks in rising rank only (checked when HK_DEBUG); of two locks of one rank, only in fork's order.
- * Threads    any. A lock that is free in every thread may be reset in a fork child with hk_lock_reset.
+ * Owns       which locks fork takes: the table of ranks, each with its locks.
+ * Threads    any.
  * Never      held over more than one call that gives memory back, so that nobody, fork included, waits for more; and over that one
  *            only the purge's own, which no allocation waits for, that of slabs whose pages go, and, while the spare end of a big
  *            block is cut off, which its thread may want at that moment, the big lock. Tests hold it to that (fake_os.c). */
@@ -9,23 +10,12 @@
 
 #include "base/base.h"
 
-/* The one order of all locks; fork takes them from top to bottom. */
 enum hk_rank {
-    HK_RANK_START = 1,
-    HK_RANK_LEARN,
-    HK_RANK_SITES,
-    HK_RANK_LIFE,
-    HK_RANK_SWEEP,
-    HK_RANK_SHELVES,
-    HK_RANK_REGISTRY,
-    HK_RANK_OWNERS,
-    HK_RANK_DRAIN,
-    HK_RANK_BIG,
-    HK_RANK_SLABS,
-    HK_RANK_PURGE,
-    HK_RANK_RUNS,
-    HK_RANK_MAP,
-    HK_RANK_META,
+    HK_RANK_NONE,
+#define HK_RANK(name, at_fork, whose) HK_RANK_##name,
+#include "base/ranks.def"
+#undef HK_RANK
+    HK_RANKS
 };
 
 struct hk_lock {
@@ -35,10 +25,8 @@ struct hk_lock {
 
 #define HK_LOCK_INIT(r) {.xstate = 0, .rank = (r)}
 
-/* The program is about to abort, perhaps with locks held: who wants one from now on gets it, so that a handler of SIGABRT
- * that allocates can say what it has to say. */
-void hk_locks_give_way(void);
-
+/* Waits; but where the program is about to abort (hk_is_aborting), perhaps with locks held, it does not: a handler of SIGABRT that
+ * allocates can say then what it has to say. */
 void hk_lock_slow(struct hk_lock *lock);
 void hk_lock_wake(struct hk_lock *lock);
 void hk_lock_note_taken(enum hk_rank rank);
@@ -72,12 +60,26 @@ HK_INLINE void hk_unlock(struct hk_lock *lock)
 /* For who will take it again at once, many times: without a word, who waits would be woken only to find it taken. */
 void hk_unlock_in_turn(struct hk_lock *lock);
 
-/* In a fork child, where the only thread holds the lock by way of its parent: free it, whoever waited is gone. */
-HK_INLINE void hk_lock_reset(struct hk_lock *lock)
+/* Of each rank the locks that fork takes: the first, and so many more, each `stride` bytes behind the one before. */
+struct hk_rank_locks {
+    struct hk_lock *first;
+    uint32_t more, stride;
+};
+extern struct hk_rank_locks hk_rank_locks[HK_RANKS];
+
+/* Fork takes this one, the only one of its rank. When a box begins, before a thread that has used it can fork. */
+HK_INLINE void hk_lock_register(enum hk_rank rank, struct hk_lock *lock) { hk_rank_locks[rank].first = lock; }
+/* And so many more, where it is the first of an array. */
+HK_INLINE void hk_lock_register_more(enum hk_rank rank, uint32_t more, size_t stride)
 {
-    if (HK_DEBUG)
-        hk_lock_note_dropped(lock->rank);
-    hk_store(lock->xstate, 0);
+    hk_rank_locks[rank].stride = (uint32_t)stride;
+    hk_rank_locks[rank].more = more;
 }
+
+/* Around a fork, by the thread that forks: all that are registered, from top to bottom; and from bottom to top, in the parent; and in
+ * the child, whose only thread holds them by way of its parent: whoever waited is gone. */
+void hk_locks_take_all(void);
+void hk_locks_drop_all(void);
+void hk_locks_reset_all(void);
 
 #endif

@@ -115,10 +115,11 @@ void hk_bin_drop(struct hk_cache *cache, unsigned class)
 /* A block of somebody else's slab, or nobody's. */
 static HK_NOINLINE void pass_on(struct hk_cache *cache, void *block)
 {
-    if (hk_route_owner(hk_map_lookup((uintptr_t)block)) >= HK_FIRST_OWNER)
+    uint32_t route = hk_map_lookup((uintptr_t)block);
+    if (hk_route_owner(route) >= HK_FIRST_OWNER)
         hk_outbox_put(&cache->front.outbox, block);
     else
-        hk_deliver(block);
+        hk_deliver(block, route);
 }
 
 void hk_give_back(struct hk_cache *cache, void *const *blocks, unsigned n)

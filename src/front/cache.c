@@ -420,22 +420,23 @@ static void send_home(struct hk_cache *cache, void *block)
 }
 
 /* Slabs that nobody holds: under a lock, one block at a time, or many of those that wait. A table is not made for it. */
-static void send_to_orphan(struct hk_cache *cache, void *block)
+static void send_to_orphan(struct hk_cache *cache, void *block, uint32_t route)
 {
     if (cache->front.outbox.table != NULL)
         send_home(cache, block);
     else
-        hk_deliver(block);
+        hk_deliver(block, route);
 }
 
 /* The slab of a thread that has ended becomes the freer's if that is short of such blocks itself. Else it stays where whoever
  * is short finds it: a thread that frees and never allocates would keep all it frees from everybody. */
-static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
+static void free_orphaned(struct hk_cache *cache, void *block, uint32_t route)
 {
+    unsigned class = hk_route_class(route);
     bool wanted = allocates(cache, class) && !hk_blocks_has_partial(&cache->owner, class);
     struct hk_slab *slab = wanted ? hk_registry_claim(block, class, &cache->owner) : NULL;
     if (slab == NULL) {
-        send_to_orphan(cache, block);
+        send_to_orphan(cache, block, route);
         return;
     }
     hk_blocks_shelve(&cache->owner, slab);
@@ -443,12 +444,12 @@ static void free_orphaned(struct hk_cache *cache, unsigned class, void *block)
 }
 
 /* A thread that is no longer new gives up what it had from commons when it has had it: it is faster with what is its own. */
-static void free_common(struct hk_cache *cache, unsigned class, void *block)
+static void free_common(struct hk_cache *cache, void *block, uint32_t route)
 {
-    if (cache->new_for > 0 && hk_hit_push(&cache->front, class * HK_CLASS_BYTES, block))
+    if (cache->new_for > 0 && hk_hit_push(&cache->front, hk_route_class(route) * HK_CLASS_BYTES, block))
         cache->new_for--;
     else
-        send_to_orphan(cache, block);
+        send_to_orphan(cache, block, route);
 }
 
 HK_COLD const char *hk_cache_foreign_fault(const void *p)
@@ -474,12 +475,13 @@ void hk_cache_free_big(struct hk_cache *cache, void *block)
 }
 
 /* In a slab that lodgers are in. */
-static HK_NOINLINE void free_mixed(struct hk_cache *cache, void *block, uint32_t owner)
+static HK_NOINLINE void free_mixed(struct hk_cache *cache, void *block, uint32_t route)
 {
+    uint32_t owner = hk_route_owner(route);
     if (owner == cache->owner.id)
         hk_cache_keep(cache, hk_lodge_class(block), block);
     else if (owner == HK_ORPHAN)
-        send_to_orphan(cache, block);
+        send_to_orphan(cache, block, route);
     else
         send_home(cache, block);
 }
@@ -493,15 +495,15 @@ static HK_NOINLINE void free_unowned(struct hk_cache *cache, void *block, uint32
     else if (class == HK_CLASS_BIG)
         hk_cache_free_big(cache, block);
     else if (cache == NULL)
-        hk_deliver(block);
+        hk_deliver(block, route);
     else if (hk_route_is_mixed(route))
-        free_mixed(cache, block, hk_route_owner(route));
+        free_mixed(cache, block, route);
     else if (hk_registry_is_common(block))
-        free_common(cache, class, block);
+        free_common(cache, block, route);
     else if (of_use_here(cache, class))
         hk_cache_keep(cache, class, block);
     else
-        free_orphaned(cache, class, block);
+        free_orphaned(cache, block, route);
 }
 
 void hk_cache_free(struct hk_cache *cache, void *block, uint32_t route)
@@ -582,9 +584,6 @@ bool hk_caches_reap(unsigned most)
 }
 
 struct hk_cache *hk_cache_by_id(uint32_t id) { return hk_container_of(hk_owner_by_id(id), struct hk_cache, owner); }
-
-void hk_caches_fork_prepare(void) { hk_pool_fork_prepare(); }
-void hk_caches_fork_parent(void) { hk_pool_fork_parent(); }
 
 /* What lay in bins and outboxes of threads that the child does not have may be with the user by now: it is counted and left.
  * Their arrays too may have been cut in the middle of a change. */

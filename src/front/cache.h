@@ -118,9 +118,7 @@ struct hk_cache_totals {
 };
 struct hk_cache_totals hk_caches_total(void);
 
-void hk_caches_fork_prepare(void);
-void hk_caches_fork_parent(void);
-/* Caches of threads that the child does not have go to the pool. Their slabs are still to be orphaned. */
+/* In a fork child: caches of threads that it does not have go to the pool. Their slabs are still to be orphaned. */
 void hk_caches_fork_child(void);
 
 #endif

@@ -70,18 +70,21 @@ HK_INLINE void *hk_hit_pop(struct hk_front *front, size_t offset, bool prefetch)
     return block;
 }
 
-HK_INLINE bool hk_hit_push(struct hk_front *front, size_t offset, void *block)
+/* The offset is what it was, for who goes on with it: in the register that the push had it in. */
+HK_INLINE bool hk_hit_push_at(struct hk_front *front, size_t *offset, void *block)
 {
-    void **top = hk_bin_at(front, offset)->top;
-    HK_FORGET(offset);
-    if (HK_UNLIKELY(top == hk_bin_at(front, offset)->limit))
+    void **top = hk_bin_at(front, *offset)->top;
+    HK_FORGET(*offset);
+    if (HK_UNLIKELY(top == hk_bin_at(front, *offset)->limit))
         return false;
     top[1] = block;
     HK_READ_NO_EARLIER(); /* a signal handler that jumps away must not leave a top over an old item */
-    HK_FORGET(offset);
-    hk_bin_at(front, offset)->top = top + 1;
+    HK_FORGET(*offset);
+    hk_bin_at(front, *offset)->top = top + 1;
     return true;
 }
+
+HK_INLINE bool hk_hit_push(struct hk_front *front, size_t offset, void *block) { return hk_hit_push_at(front, &offset, block); }
 
 /* For who knows that HAKMEM has started, and that the size is in the fine table: what lies behind the gate. */
 HK_INLINE void *hk_hit_take(size_t size)
@@ -137,7 +140,8 @@ enum hk_free_end {
     HK_FREE_FULL,      /* my block; my bin is full, or never set up */
 };
 
-HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_front **front)
+/* The offset is that of the bin, where the block is mine. */
+HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_front **front, size_t *offset)
 {
     uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
     if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.covered)))
@@ -145,10 +149,10 @@ HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_front **front)
     HK_READ_NO_EARLIER();
     size_t route = hk_load(HK_LOAD_SETTLED(hk_window.routes)[place >> HK_UNIT_SHIFT]);
     *front = hk_self;
-    size_t offset = route ^ (*front)->key;
-    if (HK_UNLIKELY(offset >= HK_CLASSES * HK_CLASS_BYTES))
+    *offset = route ^ (*front)->key;
+    if (HK_UNLIKELY(*offset >= HK_CLASSES * HK_CLASS_BYTES))
         return HK_FREE_NOT_MINE;
-    return hk_hit_push(*front, offset, block) ? HK_FREE_DONE : HK_FREE_FULL;
+    return hk_hit_push_at(*front, offset, block) ? HK_FREE_DONE : HK_FREE_FULL;
 }
 
 #endif

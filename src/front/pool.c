@@ -334,8 +334,7 @@ struct hk_cache_totals hk_caches_total(void)
     return totals;
 }
 
-void hk_pool_fork_prepare(void) { hk_lock(&pool.lock); }
-void hk_pool_fork_parent(void) { hk_unlock(&pool.lock); }
+void hk_pool_init(void) { hk_lock_register(HK_RANK_LIFE, &pool.lock); }
 
 /* Another thread may just have been giving pages back. */
 void hk_pool_fork_child(size_t threads)
@@ -348,5 +347,4 @@ void hk_pool_fork_child(size_t threads)
     pool.purging = false;
     hk_store(pool.xalive, threads);
     hk_registry_crowd(hk_pool_crowded());
-    hk_lock_reset(&pool.lock);
 }

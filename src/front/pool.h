@@ -17,7 +17,7 @@
 struct hk_cache *hk_pool_take(void);
 /* Its thread has ended: it holds nothing, and nobody delivers to it. */
 void hk_pool_give(struct hk_cache *cache);
-/* The same in a fork child, where no other thread is and the lock is held. */
+/* The same in a fork child, where no other thread is. */
 void hk_pool_give_locked(struct hk_cache *cache);
 
 /* Does one wait? A glance. */
@@ -36,9 +36,9 @@ void hk_pool_pass(uint64_t pass);
 /* Of all that wait. The bytes. */
 size_t hk_pool_purge(void);
 
-void hk_pool_fork_prepare(void);
-void hk_pool_fork_parent(void);
-/* So many threads there are in the child. */
+/* At the start: fork takes its lock. */
+void hk_pool_init(void);
+/* In a fork child, which has so many threads. */
 void hk_pool_fork_child(size_t threads);
 
 #endif

@@ -351,6 +351,4 @@ unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
     return count;
 }
 
-void hk_sites_fork_prepare(void) { hk_lock(&sites_lock); }
-void hk_sites_fork_parent(void) { hk_unlock(&sites_lock); }
-void hk_sites_fork_child(void) { hk_lock_reset(&sites_lock); }
+void hk_sites_init(void) { hk_lock_register(HK_RANK_SITES, &sites_lock); }

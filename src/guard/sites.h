@@ -59,8 +59,7 @@ struct hk_site_line {
 /* The sites with most live bytes, of those seen in the last half hour. Their number. */
 unsigned hk_sites_top(struct hk_site_line *lines, unsigned most);
 
-void hk_sites_fork_prepare(void);
-void hk_sites_fork_parent(void);
-void hk_sites_fork_child(void);
+/* At the start: fork takes its lock. */
+void hk_sites_init(void);
 
 #endif

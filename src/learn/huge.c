@@ -9,7 +9,7 @@ enum { LAST_TICKS = 400 }; /* a minute */
 
 static bool maps_much(const struct hk_signals *saw)
 {
-    return HK_SAW(saw, big_fresh) / MUCH_FRESH >= hk_max(1, HK_SAW(saw, elapsed) / HK_LEARNER_TICK_MS);
+    return HK_SAW(saw, big_fresh) / MUCH_FRESH >= hk_max(1, HK_SAW(saw, elapsed) / HK_TICK_MS);
 }
 
 void hk_huge_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HK_PAGE = 4096, HK_HUGE_PAGE = 2 << 20 };
+enum { HK_PAGE = 4096, HK_HUGE_PAGE = 2 << 20, HK_PAUSES_A_SECOND = 20000 };
 
 enum hk_placed { HK_PLACED, HK_PLACE_TAKEN, HK_PLACE_REFUSED };
 
@@ -51,7 +51,7 @@ struct hk_os {
     uint64_t (*clock_ms)(void);
     /* Monotonic, fine: what happened first? */
     uint64_t (*clock_ns)(void);
-    /* Lets others run, for a moment. */
+    /* Lets others run, for a moment: some 50 microseconds (HK_PAUSES_A_SECOND). */
     void (*pause)(void);
     /* Sleeps, unless a signal comes. */
     void (*rest)(uint64_t ms);

@@ -5,7 +5,6 @@
 #include "base/bits.h"
 #include "base/say.h"
 #include "os/os.h"
-#include "policy/profile.h"
 
 enum kind { KIND_NUMBER, KIND_TEXT, KIND_WORD };
 
@@ -194,7 +193,7 @@ static void read_environment(void)
 }
 
 /* The profile is where the others begin, and so comes first; in HAKMEM_CONF as an option of its own it is found by name. */
-static void read_profile(void)
+static void read_profile(hk_profile_taker *take)
 {
     static const char key[] = "profile:";
     const char *value = hk_os.option_text("HAKMEM_PROFILE"), *conf = hk_os.option_text("HAKMEM_CONF");
@@ -207,13 +206,13 @@ static void read_profile(void)
         }
     }
     if (length > 0)
-        hk_profile_apply(value, length);
+        take(value, length);
 }
 
-void hk_options_read(void)
+void hk_options_read(hk_profile_taker *take_profile)
 {
     text_used = 0;
-    read_profile();
+    read_profile(take_profile);
     read_conf();
     read_environment();
 }

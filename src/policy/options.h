@@ -27,7 +27,10 @@ enum { HK_SITE_RULES_OFF, HK_SITE_RULES_ON, HK_SITE_RULES_WATCH };
 enum { HK_BACKGROUND_OFF, HK_BACKGROUND_ON, HK_BACKGROUND_AUTO };
 enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
 
-void hk_options_read(void);
+/* Reads the environment. The profile, where one is asked for by name or path, comes first: `take_profile` sets its options
+ * (profile.h), and what is set by itself goes before them. */
+typedef void hk_profile_taker(const char *name, size_t length);
+void hk_options_read(hk_profile_taker *take_profile);
 
 /* False if there is no such option. A value that is none is a warning line, and nothing has changed. */
 bool hk_option_set(const char *name, size_t length, const char *value);

@@ -11,6 +11,9 @@
 
 #include "policy/options.h"
 
+/* How often what changes slowly is looked at: what lies idle, and what the learner sees. Ms. */
+enum { HK_TICK_MS = 150 };
+
 #define HK_KNOB_IF_start(x)
 #define HK_KNOB_IF_policy(x) x,
 enum hk_knob {

@@ -7,7 +7,7 @@
 #include "policy/policy.h"
 
 /* A name, or else the path of a file. What is wrong with it is a warning line, and nothing more. */
-void hk_profile_apply(const char *name, size_t length);
+hk_profile_taker hk_profile_apply;
 
 /* Writes the knobs as a profile. */
 void hk_profile_write(int fd, const struct hk_knobs *knobs);

@@ -46,9 +46,8 @@ static void deliver_to(struct hk_slab *slab, void *block)
         hk_send(slab);
 }
 
-void hk_deliver(void *block)
+void hk_deliver(void *block, uint32_t route)
 {
-    uint32_t route = hk_map_lookup((uintptr_t)block);
     uint32_t owner = hk_route_owner(route);
     if (owner == HK_NOBODY)
         hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);

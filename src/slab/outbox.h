@@ -90,8 +90,8 @@ void hk_outboxes_recount(const struct hk_outbox *survivor);
 /* Bytes of blocks that wait, by class: adds to bytes[]. They are not marked yet, or not counted. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);
 
-/* Frees a block of which only the address is known, whoever holds it now. */
-void hk_deliver(void *block);
+/* Frees a block whose map entry says `route`, whoever holds it now. */
+void hk_deliver(void *block, uint32_t route);
 /* Hands a slab that is to be queued to whoever holds it now. */
 void hk_send(struct hk_slab *slab);
 

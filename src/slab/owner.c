@@ -272,8 +272,7 @@ void hk_inboxes_restart(const struct hk_owner *survivor)
         hk_store(hk_queued_slabs[class], 0);
 }
 
-void hk_owners_fork_prepare(void) { hk_lock(&owners.lock); }
-void hk_owners_fork_parent(void) { hk_unlock(&owners.lock); }
+void hk_owners_init(void) { hk_lock_register(HK_RANK_OWNERS, &owners.lock); }
 
 /* Threads that were cut off may have held locks, and their shelves may be cut too. */
 static void close_all_but(const struct hk_owner *survivor)
@@ -292,5 +291,4 @@ void hk_owners_fork_child(const struct hk_owner *self)
 {
     close_all_but(self);
     hk_inboxes_restart(self);
-    hk_lock_reset(&owners.lock);
 }

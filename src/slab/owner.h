@@ -118,9 +118,9 @@ void hk_inboxes_close(struct hk_owner *owner);
 /* In a fork child, where nothing that came is believed: closed, or, for the only thread, empty. */
 void hk_inboxes_restart(const struct hk_owner *survivor);
 
-void hk_owners_fork_prepare(void);
-void hk_owners_fork_parent(void);
-/* `self` is the forking thread's owner, NULL if it has none: the only one in the child that has a thread. */
+/* At the start: fork takes its lock. */
+void hk_owners_init(void);
+/* In a fork child: `self` is the forking thread's owner, NULL if it has none: the only one in the child that has a thread. */
 void hk_owners_fork_child(const struct hk_owner *self);
 
 #endif

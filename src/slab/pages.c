@@ -124,18 +124,21 @@ HK_INLINE bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
     return due;
 }
 
-/* It counts as gone from the first range on, until a block comes or goes, now or between two calls. */
-HK_INLINE enum hk_swept sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
+enum swept { SWEPT_NOTHING, SWEPT_PAGES, SWEPT_IN_PART };
+
+/* A look: gives back what is due, as long as the effort lasts: in part, where there is more. `within`, 0 at first, says how far it has
+ * come. It counts as gone from the first range on, until a block comes or goes, now or between two calls. */
+HK_INLINE enum swept sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
 {
     struct range range = {.bits = slab->freebits, .next = *within};
     bool gave = *within != 0;
     *within = 0;
     if (gave ? slab->pages != HK_PAGES_GONE : !begins(slab, sweep))
-        return gave ? HK_SWEPT_PAGES : HK_SWEPT_NOTHING;
+        return gave ? SWEPT_PAGES : SWEPT_NOTHING;
     bool holds = next_that_holds(slab, &range);
     if (holds && !gave && !worth_a_split(slab)) {
         slab->idle_from = hk_age_stamp(sweep->now);
-        return HK_SWEPT_NOTHING;
+        return SWEPT_NOTHING;
     }
     slab->pages = HK_PAGES_GONE;
     while (holds) {
@@ -145,21 +148,19 @@ HK_INLINE enum hk_swept sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep,
         holds = next_that_holds(slab, &range);
         if (holds && HK_UNLIKELY(sweep->effort <= 0)) {
             *within = behind;
-            return HK_SWEPT_IN_PART;
+            return SWEPT_IN_PART;
         }
     }
-    return gave ? HK_SWEPT_PAGES : HK_SWEPT_NOTHING;
+    return gave ? SWEPT_PAGES : SWEPT_NOTHING;
 }
-
-enum hk_swept hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within) { return sweep_slab(slab, sweep, within); }
 
 void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
 {
     struct hk_slab *slab = hk_container_of(walk->at, struct hk_slab, link);
-    enum hk_swept swept = sweep_slab(slab, sweep, &walk->within);
-    if (swept != HK_SWEPT_IN_PART)
+    enum swept swept = sweep_slab(slab, sweep, &walk->within);
+    if (swept != SWEPT_IN_PART)
         walk->at = slab->link.next;
-    if (swept != HK_SWEPT_PAGES)
+    if (swept != SWEPT_PAGES)
         return;
     hk_link_remove_under(&slab->link, walk);
     hk_list_push_back(list, &slab->link);

@@ -23,17 +23,12 @@ struct hk_sweep {
 /* No lock is held for more: one system call, or a look at so many slabs that need none. */
 enum { HK_EFFORT_OF_CALL = 16, HK_EFFORT_OF_HOLD = HK_EFFORT_OF_CALL, HK_LOOKS_OF_HOLD = 16 };
 
-enum hk_swept { HK_SWEPT_NOTHING, HK_SWEPT_PAGES, HK_SWEPT_IN_PART };
-
 /* Leaves of the effort what may be done under one hold of a lock. Returns the rest, to be added afterwards. */
 int64_t hk_sweep_hold(struct hk_sweep *sweep);
 
-/* A look: gives back what is due, as long as the effort lasts: in part, where there is more. `within`, 0 at first, says how far it has
- * come. A slab that is touched between two calls is left. */
-enum hk_swept hk_slab_sweep(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within);
-
-/* The same for the slab that a walk along its list has come to. What has lost pages goes to the list's end: who takes blocks finds
- * those first that cost no fault. */
+/* A look at the slab that a walk along its list has come to: gives back what is due, as long as the effort lasts: in part, where there
+ * is more. A slab that is touched between two calls is left. What has lost pages goes to the list's end: who takes blocks finds those
+ * first that cost no fault. */
 void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep);
 HK_INLINE void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
 {

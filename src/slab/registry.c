@@ -22,15 +22,23 @@ static struct hk_lock begin_lock = HK_LOCK_INIT(HK_RANK_REGISTRY);
 
 static bool is_in_use(void) { return hk_load_acquire(xin_use); }
 
-static HK_COLD void begin(void)
+static void begin_locked(void)
 {
-    hk_lock(&begin_lock);
-    for (unsigned class = 0; class < HK_CLASSES && !hk_load(xin_use); class ++) {
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
         registry[class].lock.rank = HK_RANK_REGISTRY;
         hk_list_init(&registry[class].partial);
         hk_list_init(&registry[class].commons);
     }
+    hk_lock_register(HK_RANK_REGISTRY, &registry[0].lock);
+    hk_lock_register_more(HK_RANK_REGISTRY, HK_CLASSES - 1, sizeof registry[0]);
     hk_store_release(xin_use, true);
+}
+
+static HK_COLD void begin(void)
+{
+    hk_lock(&begin_lock);
+    if (!is_in_use())
+        begin_locked();
     hk_unlock(&begin_lock);
 }
 
@@ -40,6 +48,8 @@ static struct entry *entry_of(unsigned class)
         begin();
     return &registry[class];
 }
+
+void hk_registry_fork_prepare(void) { (void)entry_of(0); }
 
 void hk_registry_crowd(bool crowded)
 {
@@ -266,24 +276,6 @@ size_t hk_registry_purge(void)
         for (struct entry *entry = &registry[trim.class]; trim_orphans(entry, &entry->partial, &trim) || trim_orphans(entry, &entry->commons, &trim);)
             continue;
     return trim.bytes;
-}
-
-void hk_registry_fork_prepare(void)
-{
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        hk_lock(&entry_of(class)->lock);
-}
-
-void hk_registry_fork_parent(void)
-{
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        hk_unlock(&registry[class].lock);
-}
-
-void hk_registry_fork_child(void)
-{
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        hk_lock_reset(&registry[class].lock);
 }
 
 static void relist_orphan(struct hk_slab *slab)

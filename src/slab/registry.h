@@ -45,9 +45,8 @@ bool hk_registry_sweep(struct hk_sweep *sweep);
 /* Gives back all free pages of orphans. Bytes. */
 size_t hk_registry_purge(void);
 
+/* Before fork takes the locks: they are there. */
 void hk_registry_fork_prepare(void);
-void hk_registry_fork_parent(void);
-void hk_registry_fork_child(void);
 /* In a fork child: makes orphans of the slabs of threads that it does not have: those not owned by `survivor`, which may be NULL.
  * What strangers freed goes into the slabs; the survivor's are queued. */
 void hk_registry_orphan_rest(struct hk_owner *survivor);

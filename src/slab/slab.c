@@ -28,7 +28,11 @@ static struct {
     _Atomic int64_t xclean; /* bytes */
 } slabs = {.lock = HK_LOCK_INIT(HK_RANK_SLABS)};
 
-void hk_slabs_init(void) { hk_list_init(&slabs.unused); }
+void hk_slabs_init(void)
+{
+    hk_lock_register(HK_RANK_SLABS, &slabs.lock);
+    hk_list_init(&slabs.unused);
+}
 
 static bool add_chunk(void)
 {
@@ -289,6 +293,3 @@ HK_COLD void hk_slab_invalid(enum hk_call call, const char *what, const void *p)
              owner_text);
 }
 
-void hk_slabs_fork_prepare(void) { hk_lock(&slabs.lock); }
-void hk_slabs_fork_parent(void) { hk_unlock(&slabs.lock); }
-void hk_slabs_fork_child(void) { hk_lock_reset(&slabs.lock); }

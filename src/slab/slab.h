@@ -218,8 +218,4 @@ enum hk_call { HK_CALL_FREE, HK_CALL_DELETE, HK_CALL_REALLOC, HK_CALL_USABLE_SIZ
 /* The one message about pointers that cannot be freed, resized or asked about. */
 _Noreturn void hk_slab_invalid(enum hk_call call, const char *what, const void *p);
 
-void hk_slabs_fork_prepare(void);
-void hk_slabs_fork_parent(void);
-void hk_slabs_fork_child(void);
-
 #endif

@@ -98,6 +98,7 @@ bool hk_map_init(void)
 {
     size_t leaves = LEAVES_AROUND, limit = hk_held_look_at_limit();
     bool chosen = choose_window();
+    hk_lock_register(HK_RANK_MAP, &map.lock);
     while (leaves > 1 && leaves * ROUTES_OF_LEAF > limit / LIMIT_PER_WINDOW)
         leaves /= 2;
     for (; !chosen && leaves > 0; leaves /= 2)
@@ -339,6 +340,3 @@ uintptr_t hk_map_next_covered(uintptr_t address)
     return address < flat.end ? hk_min(apart, hk_max(address, flat.start)) : apart;
 }
 
-void hk_map_fork_prepare(void) { hk_lock(&map.lock); }
-void hk_map_fork_parent(void) { hk_unlock(&map.lock); }
-void hk_map_fork_child(void) { hk_lock_reset(&map.lock); }

@@ -152,8 +152,4 @@ struct hk_map_stretch hk_map_next_table(uintptr_t from, uintptr_t to);
 /* The first address from `address` on that is covered, where its super may be looked at; UINTPTR_MAX if there is none. */
 uintptr_t hk_map_next_covered(uintptr_t address);
 
-void hk_map_fork_prepare(void);
-void hk_map_fork_parent(void);
-void hk_map_fork_child(void);
-
 #endif

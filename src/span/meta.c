@@ -494,8 +494,7 @@ bool hk_meta_next(uintptr_t *from, uintptr_t *to)
     return start < end;
 }
 
-void hk_meta_fork_prepare(void) { hk_lock(&meta.lock); }
-void hk_meta_fork_parent(void) { hk_unlock(&meta.lock); }
+void hk_meta_init(void) { hk_lock_register(HK_RANK_META, &meta.lock); }
 
 /* If another thread was just giving pages back, they are free again, gone or not. */
 void hk_meta_fork_child(void)
@@ -504,5 +503,4 @@ void hk_meta_fork_child(void)
         come_back(meta.purged, meta.purged_pages, false);
     meta.purged = NULL;
     meta.purging = false;
-    hk_lock_reset(&meta.lock);
 }

@@ -35,9 +35,9 @@ size_t hk_meta_spare(void);
 /* The first stretch of regions in [*from, *to), which it is set to; false if there is none. */
 bool hk_meta_next(uintptr_t *from, uintptr_t *to);
 
-/* In a fork: takes and frees the lock. */
-void hk_meta_fork_prepare(void);
-void hk_meta_fork_parent(void);
+/* At the start: fork takes its lock. */
+void hk_meta_init(void);
+/* In a fork child: no other thread gives pages back any more. */
 void hk_meta_fork_child(void);
 
 #endif

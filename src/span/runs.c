@@ -34,6 +34,9 @@ static struct {
     _Atomic size_t xhollow; /* pages */
 } runs = {.lock = HK_LOCK_INIT(HK_RANK_RUNS)};
 
+/* Nobody but purgers and fork ever waits for it. */
+static struct hk_lock purge_lock = HK_LOCK_INIT(HK_RANK_PURGE);
+
 static void unlist(struct hk_super *super)
 {
     struct arena *arena = &runs.arenas[super->use];
@@ -244,6 +247,8 @@ static bool grow_on(struct arena *arena, size_t size)
 
 void hk_runs_init(void)
 {
+    hk_lock_register(HK_RANK_PURGE, &purge_lock);
+    hk_lock_register(HK_RANK_RUNS, &runs.lock);
     hk_growth_init();
     hk_list_init(&runs.by_age);
     hk_list_init(&runs.holes);
@@ -526,8 +531,6 @@ static uint32_t purge_units(struct hk_super *super, uint32_t due)
     return gone ? due : 0;
 }
 
-/* Nobody but purgers and fork ever waits for it. */
-static struct hk_lock purge_lock = HK_LOCK_INIT(HK_RANK_PURGE);
 
 /* Of the oldest, what one system call gives back: bytes. `over` where nothing is due any more, or the system will not. */
 static size_t purge_range_locked(const struct purge *purge, bool *over)
@@ -717,22 +720,4 @@ void hk_runs_total(struct hk_runs_totals *totals)
     totals->free_dirty = runs.free_dirty_units * HK_UNIT;
     totals->free_clean = (runs.free_units - runs.free_dirty_units) * HK_UNIT;
     hk_unlock(&runs.lock);
-}
-
-void hk_runs_fork_prepare(void)
-{
-    hk_lock(&purge_lock);
-    hk_lock(&runs.lock);
-}
-
-void hk_runs_fork_parent(void)
-{
-    hk_unlock(&runs.lock);
-    hk_unlock(&purge_lock);
-}
-
-void hk_runs_fork_child(void)
-{
-    hk_lock_reset(&runs.lock);
-    hk_lock_reset(&purge_lock);
 }

@@ -60,8 +60,4 @@ struct hk_runs_totals {
 };
 void hk_runs_total(struct hk_runs_totals *totals);
 
-void hk_runs_fork_prepare(void);
-void hk_runs_fork_parent(void);
-void hk_runs_fork_child(void);
-
 #endif

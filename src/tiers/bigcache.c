@@ -49,6 +49,7 @@ static HK_COLD_DATA struct hk_fitting sizes; /* the kept, and the cached but for
 
 void hk_big_init(void)
 {
+    hk_lock_register(HK_RANK_BIG, &big.lock);
     hk_list_init(&big.cached);
     hk_list_init(&big.kept);
     hk_list_init(&big.spoiled);
@@ -752,6 +753,3 @@ void hk_big_total(struct hk_big_totals *totals)
     hk_unlock(&big.lock);
 }
 
-void hk_big_fork_prepare(void) { hk_lock(&big.lock); }
-void hk_big_fork_parent(void) { hk_unlock(&big.lock); }
-void hk_big_fork_child(void) { hk_lock_reset(&big.lock); }

@@ -47,8 +47,4 @@ struct hk_big_totals {
 };
 void hk_big_total(struct hk_big_totals *totals);
 
-void hk_big_fork_prepare(void);
-void hk_big_fork_parent(void);
-void hk_big_fork_child(void);
-
 #endif

@@ -14,7 +14,6 @@
 #include "tiers/wake.h"
 
 enum {
-    TICK_MS = 150,
     RESTED_DELAYS = 4,
     EFFORT_FOR_ORPHANS = 32 * HK_EFFORT_OF_CALL,
     HOLDS_PER_PAUSE = 32,
@@ -83,14 +82,14 @@ static struct hk_sweep paid_by(uint64_t from, uint64_t to)
 
 static bool rested(uint64_t from, uint64_t to)
 {
-    return from != 0 && to - from > RESTED_DELAYS * hk_max(HK_POLICY(purge_delay), TICK_MS);
+    return from != 0 && to - from > RESTED_DELAYS * hk_max(HK_POLICY(purge_delay), HK_TICK_MS);
 }
 
 static void pass_if_due(uint64_t now)
 {
     hk_reuse_saw(now);
     uint64_t last = hk_load(xlast_pass);
-    if (now < last || now - last < hk_min(TICK_MS, HK_POLICY(purge_delay)))
+    if (now < last || now - last < hk_min(HK_TICK_MS, HK_POLICY(purge_delay)))
         return;
     /* Who loses the race leaves the pass to who won it. */
     if (!atomic_compare_exchange_strong_explicit(&xlast_pass, &last, now, memory_order_relaxed, memory_order_relaxed))
@@ -319,6 +318,4 @@ size_t hk_giveback_all(size_t keep)
     return bytes + hk_runs_unmap(true) + hk_runs_purge(0, 0) + hk_big_purge(0, 0);
 }
 
-void hk_giveback_fork_prepare(void) { hk_lock(&sweep_lock); }
-void hk_giveback_fork_parent(void) { hk_unlock(&sweep_lock); }
-void hk_giveback_fork_child(void) { hk_lock_reset(&sweep_lock); }
+void hk_giveback_init(void) { hk_lock_register(HK_RANK_SWEEP, &sweep_lock); }

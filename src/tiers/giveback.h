@@ -59,8 +59,7 @@ size_t hk_giveback_all(size_t keep);
 /* Who is at the slabs of an owner at this moment, unasked, is there no longer afterwards. */
 void hk_giveback_let_sweeps_pass(void);
 
-void hk_giveback_fork_prepare(void);
-void hk_giveback_fork_parent(void);
-void hk_giveback_fork_child(void);
+/* At the start: fork takes its lock. */
+void hk_giveback_init(void);
 
 #endif

@@ -5,10 +5,9 @@
  *   thief: takes the slab out of the forker's inbox, claims what is marked, gives it back: under its shelves lock what is its own,
  *   then, without a lock, the forker's          background: each owner's shelves in turn, under the sweep lock and the shelves lock
  *
- * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `api/life.c`; `steal()`, `rob()` in `front/cache.c`;
+ * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `runtime/fork.c`; `hk_locks_take_all()` in `base/lock.c`; `steal()`, `rob()` in `front/cache.c`;
  *          `hk_owners_fork_child()`, `close_all_but()`, `hk_inboxes_restart()`, `hk_inbox_steal()`, `take_locked()` in
- *          `slab/owner.c`; `hk_remote_claim()`, `hk_remote_restart()` in `slab/remote.c`; `hk_giveback_fork_prepare()`,
- *          `sweep_some()`, `hk_giveback_in_background()` in `tiers/giveback.c`; `hk_blocks_give()`, `hk_blocks_collect()`,
+ *          `slab/owner.c`; `hk_remote_claim()`, `hk_remote_restart()` in `slab/remote.c`; `sweep_some()`, `hk_giveback_in_background()` in `tiers/giveback.c`; `hk_blocks_give()`, `hk_blocks_collect()`,
  *          `hk_blocks_sweep_begin()`, `hk_blocks_sweep()` in `tiers/blocks.c`; `hk_send()` in `slab/outbox.c`
  * Shows    nobody waits for who waits for him; in the child a block of the forker's is marked, or with the thief and lost, and what is
  *          marked is queued; its shelves are whole, and no lock is held by a thread that it does not have

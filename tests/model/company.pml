@@ -2,8 +2,8 @@
  *
  *   stage: none, being made, there, ending.   Threads A and B end; A may make it in a malloc, and so may the main thread, or shut the process in
  *
- * Code     `begin_if_wanted()`, `still_wanted()`, `make()`, `run()`, `wait_until_made()`, `hk_background_end()`, `hk_background_shut_in()` in
- *          `api/background.c`; `hk_threads_one_less()`, `change_process()` in `api/threads.c`
+ * Code     `begin_if_wanted()`, `still_wanted()`, `make_and_wait()`, `run()`, `wait_until_made()`, `hk_background_end()`, `hk_background_shut_in()`,
+ *          `hk_background_thread_ended()` in `runtime/background.c`; `change_process()` in `runtime/threads.c`
  * Shows    no thread is made, or named, behind a filter, but where the program makes one; when all others have ended, it has too, and been
  *          joined; nobody waits for ever
  * Not      threads that the program makes meanwhile; refusals; how it sleeps (waking.pml); that it ends by itself

@@ -4,8 +4,8 @@
  *   worker: frees a block of the forker's, collects in its own slab, fills or sheds its bin, adopts under the registry's lock or
  *   writes to a stream       poster: frees another block of the forker's
  *
- * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `api/life.c`; `hk_caches_fork_prepare()`,
- *          `hk_caches_fork_parent()`, `hk_caches_fork_child()`, `bury()` in `front/cache.c`;
+ * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `runtime/fork.c`; `hk_locks_take_all()`,
+ *          `hk_locks_drop_all()`, `hk_locks_reset_all()` in `base/lock.c`; `hk_caches_fork_child()`, `bury()` in `front/cache.c`;
  *          `hk_registry_fork_prepare()`, `hk_registry_orphan_rest()`, `orphan()`, `hk_registry_adopt()` in `slab/registry.c`;
  *          `hk_slab_recount()`, `hk_slab_take()` in `slab/slab.c`; `hk_slab_mark_free()` in `slab/slab.h`; `hk_remote_mark()`,
  *          `hk_remote_count()`, `hk_remote_collect()`, `hk_remote_restart()`, `hk_remote_merge()` in `slab/remote.c`;

@@ -1,9 +1,9 @@
 /* Parting: two threads end at once, each with blocks of the other's slab and of the forker's to pass on, while a third forks. Each
  * sends slabs to the others, whose inboxes may be closed; nobody may wait for who waits for him.
  *
- * Code     `hk_cache_end()`, `empty_bins()`, `drain_all()`, `hk_caches_fork_prepare()`,
- *          `hk_caches_fork_parent()` in `front/cache.c`; `hk_send()` in `slab/outbox.c`; `hk_inboxes_close()` in
- *          `slab/owner.c`; `hk_registry_collect()` in `slab/registry.c`; `hk_blocks_collect()`, `hk_blocks_abandon()` in `tiers/blocks.c`; `fork_prepare()`, `fork_parent()` in `api/life.c`
+ * Code     `hk_cache_end()`, `empty_bins()`, `drain_all()` in `front/cache.c`; `hk_send()` in `slab/outbox.c`; `hk_inboxes_close()` in
+ *          `slab/owner.c`; `hk_registry_collect()` in `slab/registry.c`; `hk_blocks_collect()`, `hk_blocks_abandon()` in `tiers/blocks.c`; `fork_prepare()`, `fork_parent()` in `runtime/fork.c`;
+ *          `hk_locks_take_all()`, `hk_locks_drop_all()` in `base/lock.c`
  * Shows    both ends and the fork come to an end, whatever the order; a thread that sends holds no lock
  * Not      what becomes of the blocks (ending.pml), what the child gets (fork.pml), the background thread (bystanders.pml)
  * Threads  3

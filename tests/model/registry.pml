@@ -4,7 +4,7 @@
  *          `hk_registry_alloc()`, `list_orphan_locked()`, `become_owner_locked()` in `slab/registry.c`;
  *          `hk_list_looks_empty()` in `base/list.h`; `free_orphaned()`, `hk_cache_keep()` in `front/cache.c`; `hk_slab_take()`,
  *          `hk_slab_give()`, `hk_slab_release()` in `slab/slab.c`; `hk_registry_sweep()`, `sweep_orphans()`,
- *          `hk_registry_purge()`, `trim_orphans()` in `slab/registry.c`; `hk_slab_sweep_under()`, `hk_slab_sweep()`, `hk_slab_trim()` in
+ *          `hk_registry_purge()`, `trim_orphans()` in `slab/registry.c`; `hk_slab_sweep_under()`, `sweep_slab()`, `hk_slab_trim()` in
  *          `slab/pages.c`
  * Shows    an orphan is listed exactly while it has free blocks and is not all free, so that who is short finds it; no block is
  *          handed out twice; only the holder changes a slab; it is released once, and nobody finds it afterwards; free blocks lose

@@ -4,12 +4,12 @@
  *   two threads: begin, take, give, end; the first begins again, and may give back the second one's pages
  *   background: each owner in turn, a slab at a time, as long as one of them is open
  *
- * Code     `run()` in `api/background.c`; `hk_giveback_in_background()`, `sweep_some()`, `purge_of_one()` in
+ * Code     `run()` in `runtime/background.c`; `hk_giveback_in_background()`, `sweep_some()`, `purge_of_one()` in
  *          `tiers/giveback.c`; `hk_blocks_sweep_begin()`, `hk_blocks_sweep()`, `sweep_held()`, `sweep_on()`, `hk_blocks_trim_some()`,
  *          `hk_blocks_take()`, `take_blocks()`, `lodge()`, `new_slab()`, `hk_blocks_give()`, `give_blocks()`, `reshelve()`,
  *          `hk_blocks_abandon()` in `tiers/blocks.c`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_is_open()` in
  *          `slab/owner.c`; `hk_registry_abandon()`, `hk_registry_adopt()` in `slab/registry.c`; `hk_link_remove_under()` in
- *          `base/list.h`; `hk_slab_sweep_under()`, `hk_slab_sweep()`, `hk_slab_trim()` in `slab/pages.c`
+ *          `base/list.h`; `hk_slab_sweep_under()`, `sweep_slab()`, `hk_slab_trim()` in `slab/pages.c`
  * Shows    only free blocks lose their pages; who sweeps looks only at shelves of an owner that has a thread, and at slabs that are
  *          on them; who gives back all finds no shelves that were never set up; nobody waits for ever
  * Not      fork (bystanders.pml), the sweep of orphans (registry.pml), slabs that are released

@@ -17,6 +17,34 @@ HERE = Path(__file__).resolve().parent
 SUFFIXES = {".c", ".h", ".def"}
 
 
+def unit_of(name: str) -> str:
+    return name.rsplit(".", 1)[0]
+
+
+def circles(arrows: dict[str, set[str]], excused: set[frozenset]) -> list[list[str]]:
+    """The shortest circle through each unit that is on one; each circle once. Excused pairs count as if they did not need each other."""
+    found, known = [], set()
+    kept = {a: {b for b in to if frozenset((a, b)) not in excused} for a, to in arrows.items()}
+    for start in sorted(kept):
+        circle = way_back(kept, start)
+        if circle and frozenset(circle) not in known:
+            known.add(frozenset(circle))
+            found.append(circle)
+    return found
+
+
+def way_back(arrows: dict[str, set[str]], start: str) -> list[str]:
+    ways, reached = [[start]], {start}
+    for way in ways:
+        for unit in sorted(arrows.get(way[-1], ())):
+            if unit == start:
+                return way
+            if unit not in reached:
+                reached.add(unit)
+                ways.append(way + [unit])
+    return []
+
+
 class House:
     def __init__(self, src: Path, rules: dict, tests: set[str] | None = None):
         self.src, self.rules, self.tests, self.breaches = src, rules, tests, []
@@ -101,6 +129,44 @@ class House:
         for name in self.files:
             if name not in state:
                 visit(name, [name])
+
+    def units(self) -> dict[str, set[str]]:
+        """What belongs together in each room: a .c, its header and its table, by their common name."""
+        found = defaultdict(set)
+        for name, _, _ in self.inhabitants():
+            found[unit_of(name)].add(name)
+        return found
+
+    def definitions(self) -> dict[str, str]:
+        """The functions and variables that are defined in a .c for others to use -> the unit that defines them."""
+        return {symbol: unit_of(name) for name, source, _ in self.inhabitants() if name.endswith(".c")
+                for symbol in source.defined()}
+
+    def arrows(self) -> dict[str, dict[str, str]]:
+        """unit -> the units of its room that it includes, or whose functions and variables it names -> where."""
+        owner, found = self.definitions(), defaultdict(dict)
+        for name, source, room in self.inhabitants():
+            here, seen = unit_of(name), [(unit_of(target), line, target) for target, line in source.includes if target in self.files]
+            if name.endswith(".c"):
+                seen += [(owner[word], line, word) for word, line in source.words() if word in owner]
+            for unit, line, what in seen:
+                if unit != here and self.room_of(unit) == room:
+                    found[here].setdefault(unit, f"{name}:{line} names {what}")
+        return found
+
+    def check_circles(self) -> None:
+        """No two files of a room need each other, by whatever way: each can be read when what lies below it has been."""
+        excused = {frozenset(pair["between"]) for pair in self.rules.get("circles_to_be_broken", [])}
+        arrows, seen = self.arrows(), set()
+        for circle in circles({unit: set(to) for unit, to in arrows.items()}, excused):
+            name = sorted(self.units()[circle[0]])[0]
+            ways = "; ".join(arrows[a][b] for a, b in zip(circle, circle[1:] + circle[:1]))
+            self.breach(name, 1, f"circle: {' -> '.join(circle + circle[:1])} ({ways})")
+        for unit, to in arrows.items():
+            seen |= {frozenset((unit, other)) for other in to if unit in arrows.get(other, {})}
+        for pair in excused - seen:
+            if all(unit in self.units() for unit in pair):
+                self.breaches.append(f"rooms.json: {' and '.join(sorted(pair))} are no circle any more: the exception goes")
 
     def check_sizes(self) -> None:
         for name, source in self.files.items():

@@ -8,6 +8,8 @@ NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.M)
 DIRECTIVE = re.compile(r'^[ \t]*#[ \t]*(\w+)[ \t]*(.*)$', re.M)
 CONDITIONALS = {"if", "ifdef", "ifndef", "elif", "else", "endif"}
+WORD = re.compile(r"(?<![\w.])(?<!->)([A-Za-z_]\w*)\b")
+MACRO = re.compile(r"\bHK_[A-Z_]+\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 ATTRIBUTE = re.compile(r"\b(?:__attribute__|_Alignas|alignas)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 
 # A call that stands where a declaration may: MACRO(a, (b), c)
@@ -32,6 +34,17 @@ def _without_directives(text: str, which: str = "") -> str:
     """Directives out, with their continuation lines; the line count stays."""
     directive = r"^[ \t]*#[ \t]*" + which + r"(?:[^\n\\]|\\.|\\\n)*"
     return re.sub(directive, lambda m: "\n" * m.group().count("\n"), text, flags=re.M)
+
+
+def _shallow(text: str) -> str:
+    """What stands between braces out, but for the braces."""
+    kept, depth = [], 0
+    for part in re.split(r"([{}])", text):
+        depth -= part == "}"
+        if depth == 0:
+            kept.append(part)
+        depth += part == "{"
+    return "".join(kept)
 
 
 class Source:
@@ -64,6 +77,26 @@ class Source:
         if but_in:
             text = re.sub(rf"(\b{but_in}\([\w *]+,\s*)(\w+)", lambda m: m[1] + "_" * len(m[2]), text)
         return [(self._line(text, m.start()), m[1]) for m in pattern.finditer(text)]
+
+    def words(self) -> list[tuple[str, int]]:
+        """(word, line) of every identifier, but members of structs and what stands in directives other than #define."""
+        text = _without_directives(self.code, "include")
+        return [(m[1], self._line(text, m.start())) for m in WORD.finditer(text)]
+
+    def defined(self) -> list[str]:
+        """The functions and variables of this file that others may name: defined at file scope, not static, beginning with hk_ or hak_."""
+        text = MACRO.sub(" ", ATTRIBUTE.sub(" ", _shallow(_without_directives(self.code))))
+        found = []
+        for statement in re.split(r"[;}]", text):
+            head = statement.split("=")[0].split("{")[0].strip()
+            if re.match(r"(?:static|extern|typedef|HK_INLINE)\b", head) or re.fullmatch(r"(?:struct|union|enum)\s*\w*", head):
+                continue
+            function = re.search(r"\b(ha?k_\w+)\s*\([^*]", head) or re.search(r"\(\*\s*(ha?k_\w+)", head)
+            if function is None:
+                found += re.findall(r"(?<!struct )(?<!enum )(?<!union )\b(ha?k_\w+)", head)
+            elif "{" in statement or function[0].startswith("(*"):
+                found.append(function[1])
+        return found
 
     def members(self, names: list[str]) -> list[tuple[int, str]]:
         """(line, name) wherever one of the names is called through a struct."""

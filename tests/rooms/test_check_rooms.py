@@ -35,6 +35,18 @@ BROKEN = {
     "indented include": ({"os/os.h": '  #  include "base/base.h"\n'}, "os may not include base"),
     "cycle of files": ({"span/map.h": '#include "span/b.h"\n', "span/b.h": '#include "span/map.h"\n'}, "cycle: "),
     "file that includes itself": ({"span/map.h": '#include "span/map.h"\n'}, "cycle: "),
+    "circle of calls": ({"span/map.c": "void hk_b(void);\nvoid hk_a(void)\n{\n    hk_b();\n}\n",
+                         "span/b.c": "void hk_a(void);\nHK_COLD __attribute__((cold)) void hk_b(void) { hk_a(); }\n"},
+                        "src/span/b.c:1: circle: span/b -> span/map -> span/b (span/b.c:1 names hk_a; span/map.c:1 names hk_b)"),
+    "circle of a call and an include": ({"span/map.h": '#include "span/b.h"\n', "span/b.h": "int x;\n",
+                                         "span/map.c": "HK_REPLACES(int, f, (int a), g)\nstruct hk_t *hk_a = 0;\n",
+                                         "span/b.c": "static void *g(void) { return hk_a; }\n"}, "circle: span/b -> span/map"),
+    "circle of three": ({"span/map.c": '#include "span/b.h"\n', "span/b.h": '#include "span/c.h"\n', "span/c.h": "int a;\n",
+                         "span/c.c": "void f(void) { hak_map(1); }\n"} | {"span/map.c": SOUND["span/map.c"] + '#include "span/b.h"\n'},
+                        "circle: span/b -> span/c -> span/map -> span/b"),
+    "no circle: a name of its own": ({"span/map.c": SOUND["span/map.c"] + "void hk_a(void) { hk_b(); }\n",
+                                      "span/b.c": "static void hk_b(int hk_a) { s.hk_a(hk_b); }\n", "hakmem.c": SOUND["hakmem.c"] +
+                                      '#include "span/b.c"\n'}, None),
     "long file": ({"span/map.c": "int a;\n" * 801}, "span/map.c:1: 801 lines"),
     "long function": ({"span/map.c": "int a;\nint\nf(void)\n{\n" + "    a++;\n" * 56 + "}\n"}, None),
     "too long function": ({"span/map.c": "int a;\nint\nf(void)\n{\n" + "    a++;\n" * 57 + "}\n"}, "span/map.c:2: f() has 61"),
@@ -140,6 +152,18 @@ class Rooms(unittest.TestCase):
                 path = Path(folder) / "a.c"
                 path.write_text(text)
                 self.assertEqual(Source(path, "a.c").state(), expected)
+
+    def test_circles_between_rooms_are_arrows_up(self):
+        """Only what one room's files do to each other is a circle."""
+        change = {"os/os.c": SOUND["os/os.c"] + "void hk_down(void) { hk_up(); }\n", "span/map.c": SOUND["span/map.c"] + "void hk_up(void) { hk_down(); }\n"}
+        self.assertEqual(breaches(SOUND | change), [])
+
+    def test_an_exception_is_for_a_circle_that_is_there(self):
+        change, _ = BROKEN["circle of calls"]
+        rules = RULES | {"circles_to_be_broken": [{"between": ["span/b", "span/map"], "why": "to be broken"}]}
+        self.assertFalse(any("circle" in line for line in breaches(SOUND | change, rules)))
+        gone = change | {"span/b.c": "void hk_b(void) {}\n"}
+        self.assertIn("rooms.json: span/b and span/map are no circle any more: the exception goes", breaches(SOUND | gone, rules))
 
     def test_every_rule_has_a_control(self):
         """A rule taken out of the checker makes at least one of the controls fail."""

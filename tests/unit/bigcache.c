@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/lock.h"
+#include "slab/registry.h"
 #include "support/knobs.h"
 #include "tiers/bigcache.h"
 
@@ -658,9 +660,10 @@ UNIT_TEST(altered_under_the_lock)
 {
     start();
     char *first = get(3 * MB, false), *second = get(4 * MB, false);
-    hk_big_fork_prepare();
+    hk_registry_fork_prepare();
+    hk_locks_take_all();
     note(first, 1);
-    hk_big_fork_parent();
+    hk_locks_drop_all();
     hk_big_free(second);
     hk_big_free(first);
     assert_int_equal(altered(), 2);

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "api/exit_report.h"
 #include "front/cache.h"
 #include "hakmem.h"
 #include "policy/options.h"
 #include "report/report.h"
+#include "runtime/exit_report.h"
 #include "support/rng.h"
 
 enum { SLOTS = 500 };

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/learning.h"
 #include "base/bits.h"
 #include "count/decisions.h"
 #include "hakmem.h"
 #include "learn/learner.h"
 #include "policy/policy.h"
+#include "runtime/learning.h"
 #include "support/knobs.h"
 #include "tiers/giveback.h"
 

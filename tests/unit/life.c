@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api/life.h"
 #include "hakmem.h"
+#include "runtime/life.h"
 
 enum { COUNT = 500 };
 static void *blocks[COUNT];

@@ -99,21 +99,79 @@ UNIT_TEST(ranks)
     unit_dies(drop_what_is_not_held, NULL, "hakmem: assertion failed: held_ranks[");
 }
 
-UNIT_TEST(reset)
+/* One of each rank that fork takes, but for one rank, which has four. */
+enum { SEVERAL = 4 };
+static struct hk_lock one[HK_RANKS], several[SEVERAL];
+
+static void register_all(void)
 {
-    hk_lock(&lock);
-    hk_store(lock.xstate, 2); /* as if somebody had waited in the parent */
-    hk_lock_reset(&lock);
-    unit_in_thread(count_once, NULL);
-    assert_int_equal(counter, 1);
+#define RESET(which)
+#define TAKEN(which)                                                                                                   \
+    one[which].rank = which;                                                                                           \
+    hk_lock_register(which, &one[which]);
+#define HK_RANK(name, at_fork, whose) at_fork(HK_RANK_##name)
+#include "base/ranks.def"
+    for (unsigned i = 0; i < SEVERAL; i++)
+        several[i].rank = HK_RANK_REGISTRY;
+    hk_lock_register(HK_RANK_REGISTRY, several);
+    hk_lock_register_more(HK_RANK_REGISTRY, SEVERAL - 1, sizeof several[0]);
 }
 
-UNIT_TEST(reset_drops_the_rank)
+static unsigned held(void)
 {
-    hk_lock(&higher);
-    hk_lock_reset(&higher);
+    unsigned count = 0;
+    for (unsigned rank = 0; rank < HK_RANKS; rank++)
+        count += hk_load(one[rank].xstate) != 0;
+    for (unsigned i = 0; i < SEVERAL; i++)
+        count += hk_load(several[i].xstate) != 0;
+    return count;
+}
+
+/* In rising rank: anything else is fatal. Not the registry's own of `one`, in whose place there are others, and not an owner's. */
+UNIT_TEST(fork_takes_all_that_are_registered)
+{
+    register_all();
+    hk_locks_take_all();
+    assert_int_equal(held(), HK_RANKS - 1 - 1 - 2 + SEVERAL);
+    assert_int_equal(hk_load(one[HK_RANK_DRAIN].xstate), 0);
+    hk_locks_drop_all();
+    assert_int_equal(held(), 0);
+    hk_lock(&lock); /* nothing is held: a lower rank may be taken */
+    hk_unlock(&lock);
+}
+
+static void take_all(void *unused)
+{
+    (void)unused;
+    hk_locks_take_all();
+}
+
+UNIT_TEST(what_is_registered_amiss_is_noticed)
+{
+    register_all();
+    hk_lock_register(HK_RANK_META, NULL); /* none where there is to be one */
+    unit_dies(take_all, NULL, "hakmem: assertion failed: (at_fork[");
+    hk_lock_register(HK_RANK_META, &higher); /* one of another rank */
+    unit_dies(take_all, NULL, "hakmem: assertion failed: lock_at(");
+    register_all();
+    hk_lock_register(HK_RANK_DRAIN, &one[HK_RANK_DRAIN]); /* one that is an owner's own */
+    unit_dies(take_all, NULL, "hakmem: assertion failed: (at_fork[");
+}
+
+UNIT_TEST(reset_in_a_child)
+{
+    register_all();
+    hk_lock_register(HK_RANK_RUNS, &higher);
+    hk_locks_take_all();
+    hk_store(higher.xstate, 2); /* as if somebody had waited in the parent */
+    hk_store(several[1].xstate, 2);
+    hk_locks_reset_all();
+    assert_int_equal(held(), 0);
+    assert_int_equal(hk_load(higher.xstate), 0);
     hk_lock(&lock);
     hk_unlock(&lock);
+    unit_in_thread(count_once, NULL);
+    assert_int_equal(counter, 1);
 }
 
 int main(void)
@@ -121,7 +179,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(excludes), cmocka_unit_test(sleeps_and_wakes),
         cmocka_unit_test(try_lock), cmocka_unit_test(ranks),
-        cmocka_unit_test(reset),    cmocka_unit_test(reset_drops_the_rank),
+        cmocka_unit_test(fork_takes_all_that_are_registered),
+        cmocka_unit_test(what_is_registered_amiss_is_noticed),
+        cmocka_unit_test(reset_in_a_child),
     };
     return cmocka_run_group_tests_name("lock", tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "policy/options.h"
+#include "policy/profile.h"
 #include "support/rng.h"
 
 static struct hk_options defaults;
@@ -17,7 +17,7 @@ static void read_from(char **environment, const char *conf)
     fake_os.conf = conf;
     hk_options = defaults;
     fake_os_capture();
-    hk_options_read();
+    hk_options_read(hk_profile_apply);
 }
 
 static size_t lines_said(void)

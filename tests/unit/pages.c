@@ -68,20 +68,27 @@ static size_t purge_all(struct hk_slab *slab)
     return trim.bytes;
 }
 
-/* Until it is through. Did pages go? */
+/* Until it is through. Did pages go? Then it is behind the other on the list. */
 static bool look(struct hk_slab *slab, struct hk_sweep *sweep)
 {
-    unsigned within = 0;
-    enum hk_swept swept;
+    struct hk_list list;
+    struct hk_link other = {NULL, NULL};
+    hk_list_init(&list);
+    hk_list_push_back(&list, &slab->link);
+    hk_list_push_back(&list, &other);
+    struct hk_walk walk = {.at = &slab->link, .within = 0};
     do {
         uint64_t calls = fake_os_calls(FAKE_PURGE);
         int64_t rest = hk_sweep_hold(sweep);
-        swept = hk_slab_sweep(slab, sweep, &within);
+        hk_slab_sweep_under(&walk, &list, sweep);
         sweep->effort += rest;
         assert_true(fake_os_calls(FAKE_PURGE) <= calls + 1);
-        assert_int_equal(swept == HK_SWEPT_IN_PART, within != 0);
-    } while (swept == HK_SWEPT_IN_PART);
-    return swept == HK_SWEPT_PAGES;
+        assert_ptr_equal(walk.at, walk.within != 0 ? &slab->link : &other);
+    } while (walk.within != 0);
+    bool went = list.head.next == &other;
+    hk_link_remove(&slab->link);
+    hk_link_remove(&other);
+    return went;
 }
 
 /* Exactly the pages that no block lies on, in every class, whatever is free. */

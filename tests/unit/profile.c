@@ -18,7 +18,7 @@ static void read_with(char *variable, const char *conf, const struct fake_file *
     fake_os.files = files;
     hk_options = defaults;
     fake_os_capture();
-    hk_options_read();
+    hk_options_read(hk_profile_apply);
 }
 
 static bool said(const char *what) { return strstr(fake_os.captured, what) != NULL; }

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api/life.h"
 #include "base/say.h"
+#include "runtime/life.h"
 
 enum { SECONDS_A_TEST = 300 };
 

@@ -6,9 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "api/life.h"
 #include "guard/watch.h"
 #include "hakmem.h"
+#include "runtime/life.h"
 #include "support/rng.h"
 
 enum { SLOTS = 300, STEPS = 20000, LEAST = 64, MOST = 3 << 20 };
@@ -195,7 +195,8 @@ UNIT_TEST(off)
     hak_free(block);
     assert_ptr_equal(hk_hit_malloc(100), block);
     struct hk_front *front;
-    assert_int_equal(hk_hit_free(block, &front), HK_FREE_DONE);
+    size_t offset;
+    assert_int_equal(hk_hit_free(block, &front, &offset), HK_FREE_DONE);
 }
 
 UNIT_TEST(gate_stays_shut)
@@ -205,7 +206,8 @@ UNIT_TEST(gate_stays_shut)
     void *block = hak_malloc(100);
     assert_null(hk_hit_malloc(100));
     struct hk_front *front;
-    assert_int_equal(hk_hit_free(block, &front), HK_FREE_ELSEWHERE);
+    size_t offset;
+    assert_int_equal(hk_hit_free(block, &front, &offset), HK_FREE_ELSEWHERE);
     hak_free(block);
     assert_ptr_equal(hak_malloc(100), block);
     hak_free(block);

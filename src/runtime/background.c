@@ -1,23 +1,21 @@
-#include "api/background.h"
+#include "runtime/background.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 
-#include "api/exit_report.h"
-#include "api/learning.h"
-#include "api/threads.h"
 #include "base/bits.h"
 #include "base/say.h"
 #include "front/pool.h"
 #include "os/os.h"
 #include "policy/policy.h"
+#include "runtime/exit_report.h"
+#include "runtime/learning.h"
+#include "runtime/thread_count.h"
 #include "tiers/giveback.h"
 #include "tiers/wake.h"
 
 enum {
     STACK = 256 * 1024, /* the program's thread-local storage lies in it too */
-    SOON_MS = 150,
     LATER_MS = 500,
     LOOKS_A_DELAY = 4, /* at what ages */
     ROUNDS_A_REST = 64, /* rounds that give nothing back take a 64th of a processor's time, */
@@ -28,7 +26,6 @@ enum {
     FREE_TRIES = 8,
     BETWEEN_TRIES_MS = 100,
     AFTER_REFUSAL_MS = 60000,
-    JOIN_TRIES = 20000, /* pauses of some 50 microseconds */
 };
 
 enum stage { NONE, BEING_MADE, THERE, ENDING, LEFT_BEHIND };
@@ -123,7 +120,7 @@ static void work(void)
         round = paced_round(&pause);
         bool waits = may_go(&stuck, &round);
         quiet = waits ? 0 : quiet + 1;
-        uint64_t soon = hk_max(SOON_MS, HK_POLICY(purge_delay) / LOOKS_A_DELAY);
+        uint64_t soon = hk_max(HK_TICK_MS, HK_POLICY(purge_delay) / LOOKS_A_DELAY);
         if (quiet < QUIET_ROUNDS || looks_at_clock())
             rest_report_and_learn(hk_max(waits ? soon : LATER_MS, pause));
         else
@@ -147,25 +144,25 @@ static void *run(void *unused)
     return unused;
 }
 
-static bool make_thread(void)
+static bool make_thread(hk_thread_maker *make)
 {
     pthread_attr_t how;
     if (pthread_attr_init(&how) != 0)
         return false;
     pthread_attr_setstacksize(&how, STACK);
-    bool made = hk_thread_make(&background.thread, &how, run) == 0;
+    bool made = make(&background.thread, &how, run) == 0;
     pthread_attr_destroy(&how);
     return made;
 }
 
 /* It is born with the mask that its maker has at that moment. */
-static bool make_deaf_thread(void)
+static bool make_deaf_thread(hk_thread_maker *make)
 {
     sigset_t all, before;
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return false;
-    bool made = make_thread();
+    bool made = make_thread(make);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return made;
 }
@@ -192,7 +189,7 @@ static bool still_wanted(bool in_malloc)
 {
     if (hk_options.background == HK_BACKGROUND_ON)
         return true;
-    return hk_threads_are_many() && !(in_malloc && hk_load(background.xshut_in));
+    return hk_thread_count_many() && !(in_malloc && hk_load(background.xshut_in));
 }
 
 static void not_made(void)
@@ -205,12 +202,12 @@ static void not_made(void)
         hk_say("no background thread to be had: memory goes back only in calls of malloc and free");
 }
 
-static void make(void)
+static void make_and_wait(hk_thread_maker *make)
 {
     note_try();
     hk_reports_listen();
     hk_wake_begin();
-    if (!make_deaf_thread()) {
+    if (!make_deaf_thread(make)) {
         not_made();
         return;
     }
@@ -218,14 +215,14 @@ static void make(void)
     (void)move_on(BEING_MADE, THERE);
 }
 
-static void begin_if_wanted(bool in_malloc)
+static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
 {
     int saved_errno = errno, cancel;
     if (!still_wanted(in_malloc) || !move_on(NONE, BEING_MADE))
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     if (still_wanted(in_malloc))
-        make();
+        make_and_wait(make);
     else
         (void)move_on(BEING_MADE, NONE);
     pthread_setcancelstate(cancel, NULL);
@@ -233,26 +230,26 @@ static void begin_if_wanted(bool in_malloc)
 }
 
 /* A wish that cannot be granted here comes again with the next tick. */
-HK_COLD void hk_background_begin_in_malloc(const void *caller)
+HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make)
 {
     if (!hk_reports_wanted() && !hk_wake_is_worth(hk_giveback_mapped()))
         return;
     hk_store(hk_wake_wished, false);
     if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os.in_loader(caller) && hk_os.process_id() == background.home)
-        begin_if_wanted(true);
+        begin_if_wanted(true, make);
 }
 
-void hk_background_begin_with_thread(void)
+void hk_background_begin_with_thread(hk_thread_maker *make)
 {
     if (hk_load(background.xstage) == NONE && hk_wake_is_worth(hk_giveback_warm()) && !too_soon())
-        begin_if_wanted(false);
+        begin_if_wanted(false, make);
 }
 
 /* For so long at most: a copy of this process that was made by a bare system call has no such thread, and to give very much back takes
  * long. */
 static bool join(void)
 {
-    for (unsigned tries = 0; tries < JOIN_TRIES; tries++) {
+    for (unsigned tries = 0; tries < HK_PAUSES_A_SECOND; tries++) {
         if (pthread_tryjoin_np(background.thread, NULL) != EBUSY)
             return true;
         hk_os.pause();
@@ -275,6 +272,12 @@ bool hk_background_end(void)
     (void)move_on(ENDING, gone ? NONE : LEFT_BEHIND);
     pthread_setcancelstate(cancel, NULL);
     return true;
+}
+
+void hk_background_thread_ended(void)
+{
+    if (hk_thread_count_less())
+        (void)hk_background_end();
 }
 
 bool hk_background_give_way(void)

@@ -1,22 +1,19 @@
-#include "api/exit_report.h"
+#include "runtime/exit_report.h"
 
 #include <signal.h>
 #include <string.h>
 
-#include "api/life.h"
-#include "api/named_file.h"
 #include "base/bits.h"
 #include "base/say.h"
 #include "guard/heap_profile.h"
 #include "guard/watch.h"
-#include "hakmem.h"
 #include "os/os.h"
 #include "policy/options.h"
 #include "report/report.h"
+#include "runtime/named_file.h"
 
 enum {
     SIGNAL_SEEN_MS = 200,
-    LONGEST_WAIT = 20000, /* pauses of some 50 microseconds */
 };
 
 static struct {
@@ -93,18 +90,15 @@ static bool write_to_file(const char *path)
     return hk_named_path(&real_path, path) && (write_beside(real_path.bytes, path) || write_in_place(real_path.bytes, path));
 }
 
-HK_EXPORT int hak_report(const char *path)
+bool hk_report_write(const char *path, int standard_error)
 {
-    if (!is_stderr(path))
-        return write_to_file(path) ? 0 : -1;
-    return write_report(HK_STDERR_ASKED_FOR, path) ? 0 : -1;
+    return is_stderr(path) ? write_report(standard_error, path) : write_to_file(path);
 }
 
 static void write_wanted(void)
 {
     const char *path = hk_options.report;
-    bool written = is_stderr(path) ? write_report(HK_STDERR, path) : write_to_file(path);
-    if (!written)
+    if (!hk_report_write(path, HK_STDERR))
         hk_say("the report cannot be written to \"%s\"", path);
 }
 
@@ -162,13 +156,13 @@ uint64_t hk_report_if_due(uint64_t now_ms)
 static void stop_background_reports(void)
 {
     for (unsigned waits = 0;
-         waits < LONGEST_WAIT && atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire); waits++)
+         waits < HK_PAUSES_A_SECOND && atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire); waits++)
         hk_os.pause();
 }
 
-static bool write_heap_profile(const char *path, int standard_error)
+bool hk_heap_profile_write_to(const char *path, int standard_error)
 {
-    int fd = hk_life_started() && hk_watch.mean != 0 ? hk_named_file(path, hk_os.create) : -1;
+    int fd = hk_watch.mean != 0 ? hk_named_file(path, hk_os.create) : -1;
     if (fd < 0)
         return false;
     hk_heap_profile_write(fd == HK_STDERR ? standard_error : fd);
@@ -176,11 +170,9 @@ static bool write_heap_profile(const char *path, int standard_error)
     return true;
 }
 
-HK_EXPORT int hak_heap_profile(const char *path) { return write_heap_profile(path, HK_STDERR_ASKED_FOR) ? 0 : -1; }
-
 void hk_exit_report(void)
 {
-    if (hk_options.heap_profile != NULL && !write_heap_profile(hk_options.heap_profile, HK_STDERR))
+    if (hk_options.heap_profile != NULL && !hk_heap_profile_write_to(hk_options.heap_profile, HK_STDERR))
         hk_say("the heap profile cannot be written to \"%s\"", hk_options.heap_profile);
     if (hk_options.report == NULL)
         return;

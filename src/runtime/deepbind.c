@@ -7,10 +7,12 @@
  * (cmake/HakmemLibrary.cmake): in a static program they would stand in the way of the only dlopen there is. */
 #include <dlfcn.h>
 
-#include "api/life.h"
-#include "api/process_malloc.h"
+#include "count/stats.h"
 #include "hakmem.h"
 #include "os/os.h"
+#include "policy/options.h"
+#include "runtime/served.h"
+#include "runtime/start.h"
 
 #pragma weak dlsym
 

@@ -16,18 +16,25 @@
 #ifndef HK_BACKGROUND_H
 #define HK_BACKGROUND_H
 
+#include <pthread.h>
+
 #include "base/base.h"
 
 /* In this process there is none yet: at the start, and in a fork child. */
 void hk_background_reset(void);
 
+/* The C library's pthread_create, or whoever's stands before it, for a thread that is not the program's. */
+typedef int hk_thread_maker(pthread_t *thread, const pthread_attr_t *how, void *(*start)(void *));
+
 /* One is wished for, and this is the end of a malloc that took long: `caller` is whose code called it. */
-void hk_background_begin_in_malloc(const void *caller);
+void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make);
 /* The program is about to make a thread. */
-void hk_background_begin_with_thread(void);
+void hk_background_begin_with_thread(hk_thread_maker *make);
 
 /* The program has one thread again: when this returns, there is none of HAKMEM's. False if there was none. */
 bool hk_background_end(void);
+/* A thread that was counted has ended, or was not made after all: where that leaves one, the same. */
+void hk_background_thread_ended(void);
 /* The program is refused another thread: the same, and none is made for a while. */
 bool hk_background_give_way(void);
 

@@ -1,8 +1,7 @@
-#include "api/learning.h"
+#include "runtime/learning.h"
 
 #include <string.h>
 
-#include "api/named_file.h"
 #include "base/bits.h"
 #include "base/lock.h"
 #include "base/say.h"
@@ -11,11 +10,12 @@
 #include "learn/goal.h"
 #include "os/os.h"
 #include "policy/profile.h"
+#include "runtime/named_file.h"
 #include "tiers/giveback.h"
 
 enum {
     THREADS_A_TICK = 512, /* whose counts are looked at in some 50 microseconds; where there are more, ticks are rarer */
-    MOST_WAITS = 2000,   /* pauses of some 50 microseconds */
+    MOST_WAITS = HK_PAUSES_A_SECOND / 10,
 };
 
 _Atomic uint64_t hk_learning_due_ms = UINT64_MAX;
@@ -193,11 +193,12 @@ static void tick_locked(uint64_t now)
 void hk_learning_begin(void)
 {
     uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
+    hk_lock_register(HK_RANK_LEARN, &learning.lock);
     if (hk_options.learn == HK_LEARN_OFF && hk_options.explain == NULL)
         return;
     if (hk_options.learn != HK_LEARN_OFF && hk_goal_begin())
         tick_locked(now);
-    hk_store(hk_learning_due_ms, now + HK_LEARNER_TICK_MS);
+    hk_store(hk_learning_due_ms, now + HK_TICK_MS);
 }
 
 HK_COLD void hk_learning_tick(void)
@@ -207,7 +208,7 @@ HK_COLD void hk_learning_tick(void)
     uint64_t now = hk_reuse_now();
     if (now >= hk_load(hk_learning_due_ms)) {
         tick_locked(now);
-        hk_store(hk_learning_due_ms, now + HK_LEARNER_TICK_MS * hk_max(1, hk_caches_alive() / THREADS_A_TICK));
+        hk_store(hk_learning_due_ms, now + HK_TICK_MS * hk_max(1, hk_caches_alive() / THREADS_A_TICK));
     }
     hk_unlock(&learning.lock);
 }
@@ -241,12 +242,4 @@ void hk_learning_end(void)
     write_decisions(hk_reuse_now());
     save_profile();
     hk_unlock(&learning.lock);
-}
-
-void hk_learning_fork_prepare(void) { hk_lock(&learning.lock); }
-void hk_learning_fork_parent(void) { hk_unlock(&learning.lock); }
-void hk_learning_fork_child(void)
-{
-    hk_decisions_forget();
-    hk_lock_reset(&learning.lock);
 }

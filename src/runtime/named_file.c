@@ -1,4 +1,4 @@
-#include "api/named_file.h"
+#include "runtime/named_file.h"
 
 #include <string.h>
 

@@ -19,8 +19,4 @@ void hk_learning_end(void);
 
 HK_INLINE bool hk_learning_is_due(void) { return hk_reuse_now() >= hk_load(hk_learning_due_ms); }
 
-void hk_learning_fork_prepare(void);
-void hk_learning_fork_parent(void);
-void hk_learning_fork_child(void);
-
 #endif

@@ -1,4 +1,4 @@
-#include "api/crash.h"
+#include "runtime/crash.h"
 
 #include <signal.h>
 

@@ -1,16 +1,17 @@
-#include "api/threads.h"
+#include "runtime/threads.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 
-#include "api/background.h"
-#include "api/life.h"
-#include "api/process_malloc.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "os/passed.h"
 #include "policy/options.h"
+#include "runtime/background.h"
+#include "runtime/life.h"
+#include "runtime/served.h"
+#include "runtime/thread_count.h"
 
 #pragma weak dlsym
 
@@ -29,21 +30,8 @@ static struct ticket tickets[TICKETS] HK_COLD_DATA;
 
 enum counts { NOT_DECIDED, COUNTS_NOT, COUNTS };
 static _Atomic uint32_t xcounts;
-static _Atomic uint32_t xthreads = 1;
 
 extern char __libc_single_threaded __attribute__((weak));
-
-bool hk_threads_are_many(void) { return atomic_load_explicit(&xthreads, memory_order_seq_cst) > 1; }
-
-static void one_more(void) { atomic_fetch_add_explicit(&xthreads, 1, memory_order_seq_cst); }
-
-void hk_threads_one_less(void)
-{
-    if (atomic_fetch_sub_explicit(&xthreads, 1, memory_order_seq_cst) == 2)
-        (void)hk_background_end();
-}
-
-void hk_threads_fork_child(void) { hk_store(xthreads, 1); }
 
 /* Shelves are shared from now on: while there is one thread, nobody is at any. Where the C library cannot say that there is, or where
  * malloc is another's, no thread is ever made unasked. */
@@ -87,7 +75,7 @@ static void *begin_counted(void *given)
     void *argument = ticket->argument;
     give_ticket(ticket);
     if (!hk_life_mark_thread())
-        hk_threads_one_less();
+        hk_background_thread_ended();
     HK_BY_JUMP return start(argument);
 }
 
@@ -113,14 +101,14 @@ int hk_thread_make(pthread_t *thread, const pthread_attr_t *how, void *(*start)(
 
 static int create_counted(create_call *next, pthread_t *thread, const pthread_attr_t *how, struct ticket *ticket)
 {
-    one_more();
-    hk_background_begin_with_thread();
+    hk_thread_count_more();
+    hk_background_begin_with_thread(hk_thread_make);
     int error = next(thread, how, begin_counted, ticket);
     if (error == EAGAIN && hk_background_give_way()) /* it had the last place */
         error = next(thread, how, begin_counted, ticket);
     if (error != 0) {
         give_ticket(ticket);
-        hk_threads_one_less();
+        hk_background_thread_ended();
     }
     return error;
 }

@@ -1,0 +1,70 @@
+#include "runtime/fork.h"
+
+#include <pthread.h>
+
+#include "base/lock.h"
+#include "count/decisions.h"
+#include "front/cache.h"
+#include "guard/watch.h"
+#include "runtime/background.h"
+#include "runtime/thread_count.h"
+#include "slab/registry.h"
+#include "span/meta.h"
+
+/* glibc's fork takes the lock of all streams after the prepare handlers have run, and who holds that one may be waiting for
+ * a stream whose holder is waiting for one of ours: it has to come first. It may be taken twice. */
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+
+/* Where there is one thread, it is here: no lock is held, nothing is under way, and every page left alone is one that
+ * neither process has to copy. */
+extern char __libc_single_threaded __attribute__((weak));
+static bool alone_at_fork;
+
+static void fork_prepare(void)
+{
+    alone_at_fork = &__libc_single_threaded != NULL && __libc_single_threaded;
+    if (alone_at_fork)
+        return;
+    if (_IO_list_lock != NULL)
+        _IO_list_lock();
+    hk_registry_fork_prepare();
+    hk_locks_take_all();
+}
+
+static void fork_parent(void)
+{
+    HK_COUNT(forks, 1);
+    if (alone_at_fork)
+        return;
+    hk_locks_drop_all();
+    if (_IO_list_unlock != NULL)
+        _IO_list_unlock();
+}
+
+/* What other threads were in the middle of. */
+static void fork_child_others(struct hk_owner *self)
+{
+    hk_watch_fork_child();
+    hk_meta_fork_child();
+    hk_owners_fork_child(self);
+    hk_caches_fork_child();
+    hk_decisions_forget();
+    hk_registry_orphan_rest(self);
+}
+
+static void fork_child(void)
+{
+    struct hk_cache *cache = hk_cache_self();
+    HK_COUNT(forks, 1);
+    hk_background_reset();
+    hk_thread_count_reset();
+    if (cache != NULL)
+        hk_lifeline_renew(&cache->lifeline);
+    if (alone_at_fork)
+        return;
+    hk_locks_reset_all();
+    fork_child_others(cache != NULL ? &cache->owner : NULL);
+}
+
+void hk_fork_watch(void) { pthread_atfork(fork_prepare, fork_parent, fork_child); }

@@ -1,0 +1,91 @@
+#include "runtime/start.h"
+
+#include "base/say.h"
+#include "front/pool.h"
+#include "guard/sites.h"
+#include "guard/watch.h"
+#include "os/os.h"
+#include "policy/policy.h"
+#include "policy/profile.h"
+#include "runtime/background.h"
+#include "runtime/exit_report.h"
+#include "runtime/learning.h"
+#include "span/map.h"
+#include "span/meta.h"
+#include "span/runs.h"
+#include "span/thp.h"
+#include "tiers/bigcache.h"
+
+struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
+
+static unsigned steps_done;
+_Atomic bool hk_start_done;
+
+/* Before relocation this holds what the file holds, not where it is. */
+static void *volatile own_address = (void *)&own_address;
+
+bool hk_life_dawning(void)
+{
+    /* Once over it stays over; hk_self is set up last of all. */
+    return (uintptr_t)own_address != (uintptr_t)&own_address || !hk_os.has_thread_pointer() || hk_self == NULL;
+}
+
+static bool step_options(void)
+{
+    hk_stderr_begin();
+    hk_options_read(hk_profile_apply);
+    if (hk_reports_wanted())
+        hk_options.background = HK_BACKGROUND_ON;
+    if (hk_options.background == HK_BACKGROUND_ON)
+        hk_shelves_share();
+    hk_policy_begin();
+    return true;
+}
+
+static void init_locks_and_lists(void)
+{
+    hk_lock_register(HK_RANK_START, &hk_start_lock);
+    hk_meta_init();
+    hk_slabs_init();
+    hk_owners_init();
+    hk_thp_init();
+    hk_runs_init();
+    hk_big_init();
+    hk_giveback_init();
+    hk_pool_init();
+    hk_sites_init();
+}
+
+static bool step_lists(void)
+{
+    init_locks_and_lists();
+    hk_background_reset();
+    hk_learning_begin();
+    size_t unseen_to = hk_watch_begin();
+    hk_gate_open(unseen_to);
+    if (unseen_to != HK_ALL_HIT)
+        hk_watch_open();
+    return true;
+}
+
+static bool start_locked(void)
+{
+    static bool (*const steps[])(void) = {step_options, hk_map_init, step_lists};
+    while (steps_done < sizeof steps / sizeof steps[0]) {
+        if (!steps[steps_done]())
+            return false;
+        steps_done++;
+    }
+    return true;
+}
+
+HK_COLD bool hk_start(void)
+{
+    if (hk_life_dawning())
+        return false;
+    hk_lock(&hk_start_lock);
+    bool started = start_locked();
+    hk_store_release(hk_start_done, started);
+    hk_unlock(&hk_start_lock);
+    return started;
+}
