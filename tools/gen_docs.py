@@ -388,7 +388,7 @@ The same signals give the same decisions: `hakmem-replay TRACE` makes them again
 
 ## The rules
 
-**State** (`learn/ace.c`). BURST: more than 64 slabs net were cut in a tick, and more than a sixteenth of what is warm. REMOTE_HEAVY: more than 1000
+**State** (`learn/phase.c`). BURST: more than 64 slabs net were cut in a tick, and more than a sixteenth of what is warm. REMOTE_HEAVY: more than 1000
 blocks were freed by threads that do not own them, and more than 8 for each miss. MEM_TIGHT: what is used is within an eighth of the
 memory goal, until it is a quarter away; or tasks of the system wait for memory for a tenth of the time (PSI, /proc/pressure/memory, where
 `HAKMEM_GOAL` or `HAKMEM_BACKGROUND=1` allows files to be read). Else STEADY, after three ticks without a sign of the state before. The states say what kind of
@@ -419,17 +419,17 @@ is added is cut off if the block has not grown into it when the delay is over). 
 **Goal** (`learn/goal.c`). The goal is `HAKMEM_GOAL` in bytes or percent, or else the limit of the control group (version 2: memory.max and memory.high;
 version 1: memory.limit_in_bytes). From the start it sets a ceiling: the goal less a twelfth, and less the process's memory outside the heap (if
 that cannot be read: 8 MiB, at most a 24th).
-Before the footprint exceeds the ceiling, idle memory is purged, the oldest first (`hold_to_ceiling()` in `tiers/giveback.c`). While MEM_TIGHT, a cached
+Before the footprint exceeds the ceiling, idle memory is purged, the oldest first (`hold_to_ceiling()` in `decay/decay.c`). While MEM_TIGHT, a cached
 block must fit a request within 125 %, a thread caches 1 MiB, depots stay empty, and idle memory is purged after 128 ms. Live memory cannot be purged: a program that needs
 more than the goal exceeds it. `HAKMEM_LIMIT` is the hard limit. File pages do not count: the system reclaims them itself.
 
 With `HAKMEM_GOAL`, or with `HAKMEM_BACKGROUND=1`, HAKMEM reads the resident memory from the kernel at each tick, and the limits of the group and of its parents every
 2 s. Otherwise it opens no file after the start, because a sandbox may kill the program for it; the footprint then stands for the resident memory.
 
-**Classes** (`front/bins.c`). A thread's bin grows fourfold when it runs empty or over again before it has served four times its
+**Classes** (`tcache/bins.c`). A thread's bin grows fourfold when it runs empty or over again before it has served four times its
 capacity, and is released when it served nothing between two epochs ([MEMORY.md](MEMORY.md)).
 
-**Sites** (`learn/site_rules.c`, `guard/sites.c`; off unless `HAKMEM_SITE_RULES=on`). The purge delay is the same for all memory, but a program may have one
+**Sites** (`learn/site_rules.c`, `prof/sites.c`; off unless `HAKMEM_SITE_RULES=on`). The purge delay is the same for all memory, but a program may have one
 buffer that it uses each second, and another that it uses once an hour. With this option HAKMEM follows, for each call site of malloc that allocates blocks of more
 than 1 MiB, the fate of these blocks. For each freed block it notes the time until a request, from any site, could use its
 memory: within the purge delay (soon), within `reuse_worth` (late), or not by then (gone). The notes are the same whether the memory was kept or

@@ -3,7 +3,7 @@
 #ifndef HK_ENTRY_H
 #define HK_ENTRY_H
 
-#include "front/hit.h"
+#include "tcache/hit.h"
 
 /* NULL with errno set to ENOMEM if memory is refused. Called at the end of malloc, whose return address it then has: to pass
  * that on would take an instruction more of each coarse hit. */
@@ -15,9 +15,9 @@ void *hk_aligned_slow(size_t align, size_t size, void *caller);
 /* Behind free and delete; which of them it is matters for the words of a message. */
 void hk_free_elsewhere(void *block);
 void hk_delete_elsewhere(void *block);
-void hk_free_not_mine(void *block, struct hk_front *front);
-void hk_delete_not_mine(void *block, struct hk_front *front);
+void hk_free_not_mine(void *block, struct hk_hot *hot);
+void hk_delete_not_mine(void *block, struct hk_hot *hot);
 /* `offset` is that of the full bin. */
-void hk_free_full(void *block, struct hk_front *front, size_t offset);
+void hk_free_full(void *block, struct hk_hot *hot, size_t offset);
 
 #endif

@@ -1,16 +1,16 @@
 #include "api/entry.h"
-#include "front/cache.h"
-#include "guard/watch.h"
+#include "big/big.h"
 #include "hakmem.h"
+#include "prof/hooks.h"
 #include "runtime/life.h"
 #include "slab/lodge.h"
-#include "tiers/bigcache.h"
+#include "tcache/tcache.h"
 
-static size_t class_size(const void *block, uint32_t route)
+static size_t class_size(const void *block, uint32_t entry)
 {
-    if (hk_route_is_mixed(route))
+    if (hk_entry_is_mixed(entry))
         return hk_lodge_bytes(block);
-    return hk_route_is_plain(route) ? hk_classes[hk_route_class(route)].size : 0;
+    return hk_entry_is_plain(entry) ? hk_classes[hk_entry_class(entry)].size : 0;
 }
 
 /* Only big blocks have a rule. */
@@ -22,37 +22,37 @@ static HK_COLD void free_by_rule(enum hk_site_rule rule, void *block)
         hk_big_drop(block);
 }
 
-static bool free_seen(void *block, uint32_t route)
+static bool free_seen(void *block, uint32_t entry)
 {
-    enum hk_site_rule rule = hk_watch_free(block, hk_watch.traces ? class_size(block, route) : 0);
+    enum hk_site_rule rule = hk_hooks_free(block, hk_hooks.traces ? class_size(block, entry) : 0);
     if (HK_UNLIKELY(rule != HK_SITE_NO_RULE)) {
         free_by_rule(rule, block);
         return true;
     }
-    return hk_hit_give(block, route);
+    return hk_hit_free_known(block, entry);
 }
 
 /* A wrong pointer that can be told at once is, by the name of its call. */
-static void free_named(enum hk_call call, void *block, uint32_t route)
+static void free_named(enum hk_call call, void *block, uint32_t entry)
 {
-    struct hk_cache *cache = hk_life_cache();
-    if (route == 0)
-        hk_cache_free_foreign(call, block);
+    struct hk_tcache *cache = hk_life_cache();
+    if (entry == 0)
+        hk_tcache_free_foreign(call, block);
     else
-        hk_cache_free(cache, block, route);
+        hk_tcache_free(cache, block, entry);
 }
 
-static bool is_big(uint32_t route) { return route != 0 && hk_route_class(route) == HK_CLASS_BIG; }
+static bool is_big(uint32_t entry) { return entry != 0 && hk_entry_class(entry) == HK_CLASS_BIG; }
 
 /* All frees come here where calls are to be seen. */
-static HK_NOINLINE void free_at_the_edge(enum hk_call call, void *block, uint32_t route)
+static HK_NOINLINE void free_at_the_edge(enum hk_call call, void *block, uint32_t entry)
 {
-    if (!hk_life_started() && hk_life_dawning())
+    if (!hk_life_started() && hk_life_is_bootstrapping())
         return;
-    if (call != HK_CALL_FREE && is_big(route))
+    if (call != HK_CALL_FREE && is_big(entry))
         hk_big_check(call, block);
-    if (!hk_watch.on || !free_seen(block, route))
-        free_named(call, block, route);
+    if (!hk_hooks.on || !free_seen(block, entry))
+        free_named(call, block, entry);
 }
 
 /* Outside the window, or before HAKMEM has started, or where calls are to be seen. */
@@ -60,62 +60,62 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block)
 {
     if (block == NULL)
         return;
-    uint32_t route = hk_map_lookup((uintptr_t)block);
-    bool ask_first = HK_LOAD_SETTLED(hk_watch.on) || route == 0 || (call != HK_CALL_FREE && is_big(route)) || hk_self->key == HK_NO_KEY;
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    bool ask_first = HK_LOAD_SETTLED(hk_hooks.on) || entry == 0 || (call != HK_CALL_FREE && is_big(entry)) || hk_self->key == HK_NO_KEY;
     if (HK_UNLIKELY(ask_first))
-        free_at_the_edge(call, block, route);
-    else if (is_big(route))
-        hk_cache_free_big(hk_container_of(hk_self, struct hk_cache, front), block);
+        free_at_the_edge(call, block, entry);
+    else if (is_big(entry))
+        hk_tcache_free_big(hk_container_of(hk_self, struct hk_tcache, hot), block);
     else
-        hk_cache_free(hk_container_of(hk_self, struct hk_cache, front), block, route);
+        hk_tcache_free(hk_container_of(hk_self, struct hk_tcache, hot), block, entry);
 }
 
 HK_NOINLINE void hk_free_elsewhere(void *block) { free_elsewhere(HK_CALL_FREE, block); }
 HK_NOINLINE void hk_delete_elsewhere(void *block) { free_elsewhere(HK_CALL_DELETE, block); }
 
 /* Big blocks are asked about at the edge, before anybody calls it a free. */
-HK_INLINE void free_looked_up(enum hk_call call, void *block, struct hk_front *front)
+HK_INLINE void free_looked_up(enum hk_call call, void *block, struct hk_hot *hot)
 {
-    uint32_t route = hk_hit_route(block);
-    bool ask_first = route == 0 || (call != HK_CALL_FREE && is_big(route)) || front->key == HK_NO_KEY;
+    uint32_t entry = hk_hit_entry(block);
+    bool ask_first = entry == 0 || (call != HK_CALL_FREE && is_big(entry)) || hot->key == HK_NO_KEY;
     if (HK_UNLIKELY(ask_first))
-        free_at_the_edge(call, block, route);
+        free_at_the_edge(call, block, entry);
     else
-        hk_cache_free(hk_container_of(front, struct hk_cache, front), block, route);
+        hk_tcache_free(hk_container_of(hot, struct hk_tcache, hot), block, entry);
 }
 
-static HK_NOINLINE void free_not_mine(void *block, struct hk_front *front) { free_looked_up(HK_CALL_FREE, block, front); }
-static HK_NOINLINE void delete_not_mine(void *block, struct hk_front *front) { free_looked_up(HK_CALL_DELETE, block, front); }
+static HK_NOINLINE void free_not_mine(void *block, struct hk_hot *hot) { free_looked_up(HK_CALL_FREE, block, hot); }
+static HK_NOINLINE void delete_not_mine(void *block, struct hk_hot *hot) { free_looked_up(HK_CALL_DELETE, block, hot); }
 
 /* Most are blocks of other threads, most of these neighbours of what waits already to go to them. */
-HK_NOINLINE void hk_free_not_mine(void *block, struct hk_front *front)
+HK_NOINLINE void hk_free_not_mine(void *block, struct hk_hot *hot)
 {
-    if (HK_UNLIKELY(!hk_outbox_put_fast(&front->outbox, block)))
-        free_not_mine(block, front);
+    if (HK_UNLIKELY(!hk_outbox_put_fast(&hot->outbox, block)))
+        free_not_mine(block, hot);
 }
 
-HK_NOINLINE void hk_delete_not_mine(void *block, struct hk_front *front)
+HK_NOINLINE void hk_delete_not_mine(void *block, struct hk_hot *hot)
 {
-    if (HK_UNLIKELY(!hk_outbox_put_fast(&front->outbox, block)))
-        delete_not_mine(block, front);
+    if (HK_UNLIKELY(!hk_outbox_put_fast(&hot->outbox, block)))
+        delete_not_mine(block, hot);
 }
 
-HK_NOINLINE void hk_free_full(void *block, struct hk_front *front, size_t offset)
+HK_NOINLINE void hk_free_full(void *block, struct hk_hot *hot, size_t offset)
 {
-    hk_cache_keep(hk_container_of(front, struct hk_cache, front), (unsigned)(offset / HK_CLASS_BYTES), block);
+    hk_tcache_keep(hk_container_of(hot, struct hk_tcache, hot), (unsigned)(offset / HK_CLASS_BYTES), block);
 }
 
 HK_EXPORT void hak_free(void *block)
 {
-    struct hk_front *front;
+    struct hk_hot *hot;
     size_t offset;
-    enum hk_free_end end = hk_hit_free(block, &front, &offset);
+    enum hk_free_end end = hk_hit_free(block, &hot, &offset);
     if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
         hk_free_elsewhere(block);
     else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
-        hk_free_not_mine(block, front);
+        hk_free_not_mine(block, hot);
     else if (HK_UNLIKELY(end == HK_FREE_FULL))
-        hk_free_full(block, front, offset);
+        hk_free_full(block, hot, offset);
 }
 
 HK_EXPORT void hak_free_sized(void *block, size_t size)

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/say.h"
+#include "base/message.h"
+#include "decay/decay.h"
 #include "hakmem.h"
 #include "report/report.h"
 #include "runtime/exit_report.h"
 #include "runtime/start.h"
-#include "tiers/giveback.h"
 
 struct mallinfo2 hk_mallinfo2(void);
 struct mallinfo hk_mallinfo(void);
@@ -154,7 +154,7 @@ static struct hak_stats stats_of(const struct hk_census *census)
         .size = sizeof(struct hak_stats),
         .version = HAKMEM_VERSION,
         .mapped = census->mapped,
-        .footprint = hk_giveback_warm(),
+        .footprint = hk_decay_footprint(),
 #define HK_PART(name, meaning, high) .name = census->parts[HK_PART_##name],
 #include "report/parts.def"
 #undef HK_PART

@@ -3,26 +3,26 @@
 
 #include "api/entry.h"
 #include "base/bits.h"
-#include "base/grains.h"
-#include "front/pool.h"
-#include "guard/watch.h"
+#include "base/quanta.h"
+#include "big/big.h"
+#include "decay/decay.h"
+#include "decay/wake.h"
 #include "hakmem.h"
 #include "os/os.h"
+#include "prof/hooks.h"
 #include "runtime/exit_report.h"
 #include "runtime/learning.h"
 #include "runtime/life.h"
 #include "runtime/threads.h"
 #include "slab/lodge.h"
-#include "slab/registry.h"
-#include "span/dawn.h"
+#include "slab/orphans.h"
+#include "slab/slab_heap.h"
+#include "span/bootstrap.h"
+#include "span/footprint.h"
 #include "span/foreign.h"
-#include "span/held.h"
-#include "tiers/bigcache.h"
-#include "tiers/blocks.h"
-#include "tiers/giveback.h"
-#include "tiers/wake.h"
+#include "tcache/pool.h"
 
-#define LARGEST_SMALL_ALIGN HK_UNIT
+#define LARGEST_SMALL_ALIGN HK_SLICE
 /* Whose code called malloc or its kin; in the function that has the name, and in what it ends with. */
 #define CALLER __builtin_return_address(0)
 
@@ -35,7 +35,7 @@ static HK_COLD void note_refusal(size_t size)
         hk_first_refusal_report(size);
 }
 
-static bool can_be_told(void) { return hk_life_started() || !hk_life_dawning(); }
+static bool can_be_told(void) { return hk_life_started() || !hk_life_is_bootstrapping(); }
 
 static HK_COLD void *refused(size_t size)
 {
@@ -46,28 +46,28 @@ static HK_COLD void *refused(size_t size)
     return NULL;
 }
 
-static void *big_alloc(struct hk_cache *cache, size_t size, size_t align, bool *zeroed)
+static void *big_alloc(struct hk_tcache *cache, size_t size, size_t align, bool *zeroed)
 {
     void *block = hk_big_alloc(size, align, zeroed);
     if (block != NULL && cache != NULL) {
         HK_COUNT_THREAD(&cache->owner.counts, big_calls, 1);
         if (*zeroed)
-            hk_cache_grew(cache, size);
+            hk_tcache_grew(cache, size);
     } else if (block != NULL)
         HK_COUNT(orphan_calls, 1);
     return block;
 }
 
-static HK_COLD void *aligned_instead(struct hk_cache *cache, unsigned class, void *block)
+static HK_COLD void *aligned_instead(struct hk_tcache *cache, unsigned class, void *block)
 {
-    void *aligned = hk_cache_alloc_aligned(cache, class);
-    hk_cache_free(cache, block, hk_map_lookup((uintptr_t)block));
+    void *aligned = hk_tcache_alloc_aligned(cache, class);
+    hk_tcache_free(cache, block, hk_page_map_lookup((uintptr_t)block));
     return aligned;
 }
 
 /* Where address space is scarce, a mapping of its own wastes less of it than a place among other runs. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
-static size_t class_sizes_to(void) { return HK_LIKELY(!hk_load(hk_held.xscarce)) ? HK_LARGE_MAX : SCARCE_SIZES_TO; }
+static size_t class_sizes_to(void) { return HK_LIKELY(!hk_load(hk_footprint.xscarce)) ? HK_LARGE_MAX : SCARCE_SIZES_TO; }
 
 /* HK_CLASSES for what gets a mapping of its own. */
 static unsigned class_for(size_t size, size_t align)
@@ -79,29 +79,29 @@ static unsigned class_for(size_t size, size_t align)
 static void *try_alloc(size_t size, size_t align, bool *zeroed)
 {
     unsigned class = class_for(size, align);
-    struct hk_cache *cache = hk_life_cache();
+    struct hk_tcache *cache = hk_life_cache();
     *zeroed = false;
     if (class == HK_CLASSES)
         return big_alloc(cache, size, align, zeroed);
     if (HK_UNLIKELY(cache == NULL))
-        return hk_registry_alloc(class);
-    void *block = hk_cache_alloc(cache, class, size);
+        return hk_orphans_alloc(class);
+    void *block = hk_tcache_alloc(cache, class, size);
     return HK_LIKELY(((uintptr_t)block & (align - 1)) == 0) ? block : aligned_instead(cache, class, block);
 }
 
 /* When the system refuses, what HAKMEM itself keeps warm may be what is missing. */
 static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
 {
-    struct hk_cache *cache = hk_cache_self();
+    struct hk_tcache *cache = hk_tcache_self();
     if (size >= (size_t)1 << HK_ADDRESS_BITS)
         return NULL;
     if (cache != NULL)
-        hk_cache_trim(cache);
+        hk_tcache_trim(cache);
     hk_pool_purge();
-    hk_giveback_all(0);
-    (void)hk_held_look_at_limit(); /* the program may have set one meanwhile */
+    hk_decay_all(0);
+    (void)hk_footprint_read_limit(); /* the program may have set one meanwhile */
     if (cache != NULL)
-        hk_cache_rob_all(cache);
+        hk_tcache_steal_all(cache);
     return try_alloc(size, align, zeroed);
 }
 
@@ -109,19 +109,19 @@ static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
  * would be a hit is one here: the watched program runs as it would unwatched, but for being watched. */
 static HK_NOINLINE void *alloc_at_the_edge(size_t size, size_t align, bool *zeroed, void *caller)
 {
-    if (!hk_watch.on) {
+    if (!hk_hooks.on) {
         *zeroed = true;
-        return hk_life_dawning() ? hk_dawn_alloc(size, align) : NULL;
+        return hk_life_is_bootstrapping() ? hk_bootstrap_alloc(size, align) : NULL;
     }
     bool hits = size <= HK_FINE_MAX && align <= HK_FINE_STEP;
     *zeroed = false;
-    void *block = hits ? hk_hit_take(size) : NULL;
+    void *block = hits ? hk_hit_malloc_fine(size) : NULL;
     if (block == NULL)
         block = try_alloc(size, align, zeroed);
     if (block == NULL)
         block = try_again(size, align, zeroed);
     if (HK_LIKELY(block != NULL))
-        hk_watch_alloc(HK_EVENT_alloc, block, size, caller);
+        hk_hooks_alloc(HK_EVENT_alloc, block, size, caller);
     return block;
 }
 
@@ -129,7 +129,7 @@ static HK_NOINLINE void *alloc_at_the_edge(size_t size, size_t align, bool *zero
 static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
 {
     void *block;
-    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_watch.on)) || HK_UNLIKELY(!hk_life_started()))
+    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_hooks.on)) || HK_UNLIKELY(!hk_life_started()))
         block = alloc_at_the_edge(size, align, zeroed, caller);
     else if (HK_UNLIKELY((block = try_alloc(size, align, zeroed)) == NULL))
         block = try_again(size, align, zeroed);
@@ -141,11 +141,11 @@ static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
 /* Most misses by far: an empty bin of a thread that has its cache, where no call is to be seen. NULL for all others. */
 HK_INLINE void *refilled(size_t size)
 {
-    bool plain = HK_LOAD_SETTLED(hk_window.covered) != 0 && !hk_load(hk_wake_wished);
+    bool plain = HK_LOAD_SETTLED(hk_window.covered) != 0 && !hk_load(hk_wake_wanted);
     HK_READ_NO_EARLIER();
     if (HK_UNLIKELY(!plain) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
         return NULL;
-    void *block = hk_cache_refill(hk_container_of(hk_self, struct hk_cache, front), hk_class_of(size), size);
+    void *block = hk_tcache_refill(hk_container_of(hk_self, struct hk_tcache, hot), hk_class_of(size), size);
     if (HK_UNLIKELY(hk_learning_is_due()))
         hk_learning_tick();
     return block;
@@ -158,7 +158,7 @@ static HK_NOINLINE void *missed(size_t size, void *caller)
     if (HK_LIKELY(block != NULL))
         return block;
     block = alloc(size, HK_FINE_STEP, &zeroed, caller);
-    if (HK_UNLIKELY(hk_load(hk_wake_wished)))
+    if (HK_UNLIKELY(hk_load(hk_wake_wanted)))
         hk_background_begin_in_malloc(caller, hk_thread_make);
     return HK_LIKELY(block != NULL) ? block : refused(size);
 }
@@ -198,7 +198,7 @@ static HK_NOINLINE void *calloc_slow(size_t bytes, void *caller)
         block = alloc(bytes, HK_FINE_STEP, &zeroed, caller);
     if (HK_UNLIKELY(block == NULL))
         return refused(bytes);
-    return zeroed ? block : hk_grains_zero(block, bytes);
+    return zeroed ? block : hk_quanta_zero(block, bytes);
 }
 
 HK_EXPORT void *hak_calloc(size_t count, size_t size)
@@ -209,38 +209,38 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
     void *block = hk_hit_malloc(bytes);
     if (HK_UNLIKELY(block == NULL))
         return calloc_slow(bytes, CALLER);
-    return hk_grains_zero(block, bytes);
+    return hk_quanta_zero(block, bytes);
 }
 
 /* Bytes that can be used at `block`; fatal if it is no block of HAKMEM's. For another allocator's: what can be read there. */
 static size_t extent(enum hk_call call, const void *block, bool *foreign)
 {
-    uint32_t route = hk_map_lookup((uintptr_t)block);
-    *foreign = route == 0;
-    if (HK_LIKELY(route != 0)) {
-        if (HK_LIKELY(hk_route_is_plain(route)))
-            return hk_classes[hk_route_class(route)].size;
-        if (hk_route_is_mixed(route))
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    *foreign = entry == 0;
+    if (HK_LIKELY(entry != 0)) {
+        if (HK_LIKELY(hk_entry_is_plain(entry)))
+            return hk_classes[hk_entry_class(entry)].size;
+        if (hk_entry_is_mixed(entry))
             return hk_lodge_bytes(block);
         const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
         if (slab->start != (uintptr_t)block)
             hk_slab_invalid(call, "pointer inside a block", block);
-        return slab->asked;
+        return slab->requested;
     }
-    size_t readable = hk_dawn_size(block);
+    size_t readable = hk_bootstrap_size(block);
     if (readable == SIZE_MAX)
         readable = hk_foreign_readable(block);
     if (readable == 0)
-        hk_slab_invalid(call, hk_cache_foreign_fault(block), block);
+        hk_slab_invalid(call, hk_tcache_foreign_fault(block), block);
     return readable;
 }
 
 static void *big_resize(void *block, size_t size, size_t extent_now)
 {
-    struct hk_cache *cache = hk_life_cache();
+    struct hk_tcache *cache = hk_life_cache();
     void *resized = hk_big_resize(block, size);
     if (resized != NULL && cache != NULL && size > extent_now)
-        hk_cache_grew(cache, size - extent_now);
+        hk_tcache_grew(cache, size - extent_now);
     return resized;
 }
 
@@ -248,16 +248,16 @@ static void *resize_in_place(void *block, size_t size, size_t extent_now)
 {
     if (extent_now <= HK_FINE_MAX)
         return NULL;
-    if (hk_route_class(hk_map_lookup((uintptr_t)block)) == HK_CLASS_BIG)
+    if (hk_entry_class(hk_page_map_lookup((uintptr_t)block)) == HK_CLASS_BIG)
         return big_resize(block, size, extent_now);
-    return hk_cache_resize(hk_life_cache(), block, size) ? block : NULL;
+    return hk_tcache_resize(hk_life_cache(), block, size) ? block : NULL;
 }
 
 /* No memcpy yet: the C library cannot be called. */
-static HK_COLD void *dawn_realloc(const char *block, size_t size)
+static HK_COLD void *bootstrap_realloc(const char *block, size_t size)
 {
-    volatile char *moved = hk_dawn_alloc(size, HK_FINE_STEP);
-    size_t keep = hk_min(size, hk_dawn_size(block));
+    volatile char *moved = hk_bootstrap_alloc(size, HK_FINE_STEP);
+    size_t keep = hk_min(size, hk_bootstrap_size(block));
     for (size_t i = 0; moved != NULL && i < keep; i++)
         moved[i] = block[i];
     return (void *)(uintptr_t)moved;
@@ -278,7 +278,7 @@ static HK_NOINLINE void *copied(void *block, size_t size, size_t now)
         moved = hk_malloc_slow_for(size, CALLER);
     if (HK_UNLIKELY(moved == NULL))
         return size <= now ? block : NULL; /* a block never fails to shrink */
-    hk_grains_copy(moved, block, hk_min(size, now));
+    hk_quanta_copy(moved, block, hk_min(size, now));
     hak_free(block);
     return moved;
 }
@@ -301,9 +301,9 @@ static void *resized_here(void *block, size_t size, size_t now)
 
 static HK_COLD void *resize_seen(void *block, size_t size, size_t now, void *caller)
 {
-    uint64_t record = hk_watch_resize_begin(block);
+    uint64_t record = hk_hooks_resize_begin(block);
     void *resized = resized_here(block, size, now);
-    hk_watch_resize_end(block, record, resized, size, caller);
+    hk_hooks_resize_end(block, record, resized, size, caller);
     return resized;
 }
 
@@ -311,8 +311,8 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
 {
     if (block == NULL)
         return hak_malloc(size);
-    if (HK_UNLIKELY(!hk_life_started() && hk_life_dawning()))
-        return dawn_realloc(block, size);
+    if (HK_UNLIKELY(!hk_life_started() && hk_life_is_bootstrapping()))
+        return bootstrap_realloc(block, size);
     if (size == 0) {
         hak_free(block);
         return NULL;
@@ -321,7 +321,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
     size_t now = extent(HK_CALL_REALLOC, block, &foreign);
     if (foreign)
         return foreign_realloc(block, size, now);
-    void *resized = hk_watch.on ? resize_seen(block, size, now, CALLER) : resized_here(block, size, now);
+    void *resized = hk_hooks.on ? resize_seen(block, size, now, CALLER) : resized_here(block, size, now);
     return resized != NULL ? resized : copied(block, size, now);
 }
 
@@ -338,9 +338,9 @@ HK_EXPORT void *hak_realloc(void *block, size_t size)
     if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.covered)))
         return realloc_elsewhere(block, size);
     HK_READ_NO_EARLIER();
-    uint32_t route = hk_load(HK_LOAD_SETTLED(hk_window.routes)[place >> HK_UNIT_SHIFT]);
-    unsigned class = hk_route_class(route);
-    if (HK_UNLIKELY(!hk_route_is_plain(route)) || HK_UNLIKELY(class >= HK_FINE_CLASSES))
+    uint32_t entry = hk_load(HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT]);
+    unsigned class = hk_entry_class(entry);
+    if (HK_UNLIKELY(!hk_entry_is_plain(entry)) || HK_UNLIKELY(class >= HK_FINE_CLASSES))
         return realloc_slow(block, size);
     size_t now = hk_classes[class].size;
     return stays(size, now) ? block : copied(block, size, now);
@@ -398,18 +398,18 @@ HK_EXPORT size_t hak_usable_size(void *block)
     if (block == NULL)
         return 0;
     size_t bytes = extent(HK_CALL_USABLE_SIZE, block, &foreign);
-    return foreign && hk_dawn_size(block) == SIZE_MAX ? 0 : bytes;
+    return foreign && hk_bootstrap_size(block) == SIZE_MAX ? 0 : bytes;
 }
 
 HK_EXPORT int hak_trim(size_t keep)
 {
-    struct hk_cache *cache = hk_life_cache();
+    struct hk_tcache *cache = hk_life_cache();
     if (cache == NULL)
         return 0;
-    hk_caches_reap(UINT32_MAX);
-    size_t bytes = hk_cache_trim(cache);
+    hk_tcaches_reap(UINT32_MAX);
+    size_t bytes = hk_tcache_trim(cache);
     hk_pool_purge();
-    return bytes + hk_giveback_all(keep) > 0;
+    return bytes + hk_decay_all(keep) > 0;
 }
 
 HK_REPLACES(void *, malloc, (size_t size), hak_malloc)

@@ -8,7 +8,7 @@
 #include "api/entry.h"
 #include "base/bits.h"
 #include "base/fatal.h"
-#include "front/hit.h"
+#include "tcache/hit.h"
 
 #pragma weak dlsym
 #pragma weak dladdr
@@ -181,7 +181,7 @@ void *hk_operator_new_array_aligned_nothrow(size_t size, size_t align, const voi
     return new_aligned_nothrow(size, align, true, __builtin_return_address(0));
 }
 
-/* Size, alignment and the nothrow tag are hints that the owner map makes unnecessary. */
+/* Size, alignment and the nothrow tag are hints that the page map makes unnecessary. */
 void hk_operator_delete(void *block);
 void hk_operator_delete_aligned(void *block, size_t align);
 void hk_operator_delete_by_plain(void *block, size_t hint);
@@ -195,15 +195,15 @@ void hk_operator_delete_by_array_aligned_nothrow(void *block, size_t align, size
 
 void hk_operator_delete(void *block)
 {
-    struct hk_front *front;
+    struct hk_hot *hot;
     size_t offset;
-    enum hk_free_end end = hk_hit_free(block, &front, &offset);
+    enum hk_free_end end = hk_hit_free(block, &hot, &offset);
     if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
         hk_delete_elsewhere(block);
     else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
-        hk_delete_not_mine(block, front);
+        hk_delete_not_mine(block, hot);
     else if (HK_UNLIKELY(end == HK_FREE_FULL))
-        hk_free_full(block, front, offset);
+        hk_free_full(block, hot, offset);
 }
 
 void hk_operator_delete_aligned(void *block, size_t align)

@@ -2,17 +2,17 @@
 
 #include <errno.h>
 
-#include "front/hit.h"
 #include "hakmem.h"
 #include "runtime/start.h"
 #include "slab/slab.h"
+#include "tcache/hit.h"
 
 HK_PROCESS(void *, process_malloc, (size_t size), malloc, hak_malloc)
 HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_realloc)
 HK_PROCESS(void, process_free, (void *block), free, hak_free)
 
 /* While the loader is not done, it has not looked for them yet. */
-static bool unknown_yet(void) { return HK_UNLIKELY(!hk_life_started()) && hk_life_dawning(); }
+static bool unknown_yet(void) { return HK_UNLIKELY(!hk_life_started()) && hk_life_is_bootstrapping(); }
 
 void *hk_process_reallocarray(void *block, size_t count, size_t size)
 {
@@ -55,11 +55,11 @@ static bool malloc_is_ours(void)
 /* What the program cut from a block of HAKMEM's does not begin where one does, or is as large. */
 static bool begins_block(const void *block)
 {
-    uint32_t route = hk_map_lookup((uintptr_t)block);
-    if (route == 0)
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    if (entry == 0)
         return false;
     const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    if (hk_route_class(route) == HK_CLASS_BIG)
+    if (hk_entry_class(entry) == HK_CLASS_BIG)
         return slab->start == (uintptr_t)block;
     return slab->start + hk_slab_index(slab, (uintptr_t)block) * slab->block_size == (uintptr_t)block;
 }
@@ -73,8 +73,8 @@ static HK_NOINLINE size_t usable_size_slow(void *block)
 
 size_t hk_process_usable_size(void *block)
 {
-    uint32_t route = HK_LIKELY(malloc_is_ours()) ? hk_hit_route(block) : 0;
-    return HK_LIKELY(hk_route_is_plain(route)) ? hk_classes[hk_route_class(route)].size : usable_size_slow(block);
+    uint32_t entry = HK_LIKELY(malloc_is_ours()) ? hk_hit_entry(block) : 0;
+    return HK_LIKELY(hk_entry_is_plain(entry)) ? hk_classes[hk_entry_class(entry)].size : usable_size_slow(block);
 }
 
 HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), hk_process_reallocarray)

@@ -20,6 +20,13 @@
 #define HK_OVERRIDE 1
 #endif
 
+/* HK_ROOM: for the files of one room only. Static in the unity build: the compiler then inlines it as it would a file's own. */
+#ifdef HK_UNITY
+#define HK_ROOM static
+#else
+#define HK_ROOM
+#endif
+
 #define HK_EXPORT __attribute__((visibility("default")))
 /* HK_REPLACES(type, name, parameters, own): exports `own` under the C library's name too. */
 #ifdef __clang__

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "base/say.h"
+#include "base/message.h"
 
 _Atomic bool hk_is_aborting;
 void (*hk_last_words)(void);
@@ -11,7 +11,7 @@ HK_COLD void hk_fatal(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    hk_vsay(format, args);
+    hk_vmessage(format, args);
     va_end(args);
     hk_store(hk_is_aborting, true);
     if (hk_last_words != NULL)

@@ -34,8 +34,8 @@ static bool on_trial(struct hk_learner *learner)
 {
     static const enum hk_knob never[] = {HK_KNOB_ceiling, HK_KNOB_huge_pages_from, HK_KNOB_huge_blocks_from};
     for (unsigned i = 0; i < sizeof never / sizeof never[0]; i++)
-        learner->canary.kept.value[never[i]] = learner->wish.value[never[i]];
-    return memcmp(&learner->wish, &learner->canary.kept, sizeof learner->wish) != 0;
+        learner->canary.kept.value[never[i]] = learner->target.value[never[i]];
+    return memcmp(&learner->target, &learner->canary.kept, sizeof learner->target) != 0;
 }
 
 static void end_trial(struct hk_learner *learner, struct hk_step *step)
@@ -45,10 +45,10 @@ static void end_trial(struct hk_learner *learner, struct hk_step *step)
     bool worse = mean > canary->usual_cost + canary->usual_cost * TOLERATED / 100;
     hk_rule_note(step, worse ? HK_DECISION_canary_back : HK_DECISION_canary_kept, 0, 1, canary->usual_cost, mean, TRIAL_TICKS);
     if (worse && on_trial(learner)) {
-        learner->wish = canary->kept;
+        learner->target = canary->kept;
         canary->rest = REST_TICKS;
     } else {
-        canary->kept = learner->wish;
+        canary->kept = learner->target;
         canary->usual_cost = mean;
     }
 }

@@ -74,7 +74,7 @@ static uint64_t best_delay(const struct hk_learner *learner, uint64_t now)
 
 static void decide(struct hk_learner *learner, uint64_t delay, uint64_t gain, struct hk_step *step)
 {
-    uint64_t *now = &learner->wish.value[HK_KNOB_purge_delay];
+    uint64_t *now = &learner->target.value[HK_KNOB_purge_delay];
     if (delay > *now)
         hk_rule_note(step, HK_DECISION_delay_longer, *now, delay, bytes_back(learner, *now, delay) / HK_KIB,
                      never_back(learner) / HK_KIB, gain);
@@ -86,7 +86,7 @@ static void decide(struct hk_learner *learner, uint64_t delay, uint64_t gain, st
 
 void hk_delay_step(struct hk_learner *learner, struct hk_step *step)
 {
-    uint64_t now = learner->wish.value[HK_KNOB_purge_delay];
+    uint64_t now = learner->target.value[HK_KNOB_purge_delay];
     if (now == 0 || learner->idled < LEAST_SEEN)
         return;
     uint64_t best = best_delay(learner, now), cost = cost_of(learner, now);

@@ -8,7 +8,7 @@ static bool is_state(const struct hk_decision *decision)
 static void add_value(struct hk_text *text, const char *key, bool state, uint64_t value)
 {
     if (state)
-        hk_text_add(text, ", \"%s\": \"%s\"", key, hk_state_names[value]);
+        hk_text_add(text, ", \"%s\": \"%s\"", key, hk_phase_names[value]);
     else
         hk_text_add(text, ", \"%s\": %lu", key, value);
 }

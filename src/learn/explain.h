@@ -3,7 +3,7 @@
 #ifndef HK_EXPLAIN_H
 #define HK_EXPLAIN_H
 
-#include "base/say.h"
+#include "base/message.h"
 #include "learn/learner.h"
 
 /* A decision as a line of JSON. */

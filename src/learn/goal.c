@@ -3,18 +3,18 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/message.h"
 #include "base/number.h"
-#include "base/say.h"
 #include "os/os.h"
 #include "policy/options.h"
 
 enum { GROUPS_BYTES = 2048, NUMBERS_BYTES = 64, LOOK_AGAIN_MS = 2000, PERCENT_MOST = 100 };
 #define GROUPS "/sys/fs/cgroup"
 
-enum asked { ASKED_NOTHING, ASKED_BYTES, ASKED_PERCENT, ASKED_NONE };
+enum requested { ASKED_NOTHING, REQUESTED_BYTES, ASKED_PERCENT, ASKED_NONE };
 
 static struct {
-    enum asked asked;
+    enum requested requested;
     uint64_t amount;
     uint64_t memory; /* that there is */
     uint64_t limit;  /* of the group; UINT64_MAX if there is none */
@@ -129,24 +129,24 @@ static void read_option(void)
 {
     const char *text = hk_options.goal;
     size_t length = text != NULL ? strlen(text) : 0;
-    asked_for.asked = ASKED_NOTHING;
+    asked_for.requested = ASKED_NOTHING;
     if (length == 0)
         return;
     if (strcmp(text, "none") == 0)
-        asked_for.asked = ASKED_NONE;
+        asked_for.requested = ASKED_NONE;
     else if (hk_option_number(text, length, &asked_for.amount) && asked_for.amount > 0)
-        asked_for.asked = ASKED_BYTES;
+        asked_for.requested = REQUESTED_BYTES;
     else if (text[length - 1] == '%' && hk_option_number(text, length - 1, &asked_for.amount) && asked_for.amount - 1 < PERCENT_MOST)
-        asked_for.asked = ASKED_PERCENT;
+        asked_for.requested = ASKED_PERCENT;
     else
-        hk_say("option goal: \"%s\" is neither bytes, nor a share of 1%% to 100%%, nor none; the limits of the control group hold", text);
+        hk_message("option goal: \"%s\" is neither bytes, nor a share of 1%% to 100%%, nor none; the limits of the control group hold", text);
 }
 
 static uint64_t goal_bytes(void)
 {
     uint64_t all = asked_for.limit != UINT64_MAX ? asked_for.limit : asked_for.memory;
-    switch (asked_for.asked) {
-    case ASKED_BYTES: return asked_for.amount;
+    switch (asked_for.requested) {
+    case REQUESTED_BYTES: return asked_for.amount;
     case ASKED_PERCENT: return all / 100 * asked_for.amount;
     case ASKED_NONE: return 0;
     default: return asked_for.limit != UINT64_MAX ? asked_for.limit : 0;
@@ -158,14 +158,14 @@ bool hk_goal_begin(void)
     asked_for.memory = hk_os.memory_total();
     asked_for.affinity = asked_for.cpus = hk_os.cpus();
     read_option();
-    if (asked_for.asked != ASKED_NONE)
-        look_at_groups(asked_for.asked != ASKED_NOTHING);
+    if (asked_for.requested != ASKED_NONE)
+        look_at_groups(asked_for.requested != ASKED_NOTHING);
     return goal_bytes() != 0;
 }
 
 static bool may_read(void)
 {
-    return asked_for.asked == ASKED_BYTES || asked_for.asked == ASKED_PERCENT || (hk_options.background == HK_BACKGROUND_ON && asked_for.asked != ASKED_NONE);
+    return asked_for.requested == REQUESTED_BYTES || asked_for.requested == ASKED_PERCENT || (hk_options.background == HK_BACKGROUND_ON && asked_for.requested != ASKED_NONE);
 }
 
 /* Pages of files are not counted: the system takes them back when it wants to. */

@@ -15,7 +15,7 @@ static bool maps_much(const struct hk_signals *saw)
 void hk_huge_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     bool maps = hk_rule_lasts(maps_much(saw), LAST_TICKS, &learner->blocks_rest);
-    uint64_t option = learner->option.value[HK_KNOB_huge_blocks_from], *now = &learner->wish.value[HK_KNOB_huge_blocks_from];
+    uint64_t option = learner->option.value[HK_KNOB_huge_blocks_from], *now = &learner->target.value[HK_KNOB_huge_blocks_from];
     uint64_t wanted = maps ? hk_min(option, BLOCKS_FROM) : option;
     if (wanted == *now)
         return;

@@ -24,7 +24,7 @@ void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options
                       uint64_t rules)
 {
     memset(learner, 0, sizeof *learner);
-    learner->option = learner->wish = learner->now = learner->canary.kept = *options;
+    learner->option = learner->target = learner->now = learner->canary.kept = *options;
     learner->reuse_worth = reuse_worth;
     learner->mode = mode;
     learner->rules = rules;
@@ -41,15 +41,15 @@ enum {
 
 static uint64_t beside_heap(const struct hk_signals *saw)
 {
-    if (HK_SAW(saw, used) > HK_SAW(saw, warm))
-        return HK_SAW(saw, used) - HK_SAW(saw, warm);
+    if (HK_SAW(saw, used) > HK_SAW(saw, footprint))
+        return HK_SAW(saw, used) - HK_SAW(saw, footprint);
     return hk_min(UNKNOWN_BESIDE, HK_SAW(saw, goal) / UNKNOWN_PART);
 }
 
 /* Where there is a goal: what the heap may be, so that the process is within it. */
 static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
-    uint64_t within = HK_SAW(saw, goal), now = learner->wish.value[HK_KNOB_ceiling];
+    uint64_t within = HK_SAW(saw, goal), now = learner->target.value[HK_KNOB_ceiling];
     uint64_t beside = beside_heap(saw);
     uint64_t room = within - within / SPARED;
     const struct hk_knob_row *row = &hk_knob_rows[HK_KNOB_ceiling];
@@ -60,7 +60,7 @@ static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw
     if (change <= within / LEAST_CHANGE)
         return;
     hk_rule_note(step, HK_DECISION_ceiling_set, now, ceiling, HK_SAW(saw, used), within, HK_SAW(saw, idle));
-    learner->wish.value[HK_KNOB_ceiling] = ceiling;
+    learner->target.value[HK_KNOB_ceiling] = ceiling;
 }
 
 static uint64_t tightened(const struct tight *row, uint64_t value)
@@ -73,9 +73,9 @@ static uint64_t tightened(const struct tight *row, uint64_t value)
 /* Only what entering or leaving the state changed is the goal's decision: what a rule moved, the rule has noted. */
 static void apply_goal(struct hk_learner *learner, bool was_tight, const struct hk_signals *saw, struct hk_step *step)
 {
-    bool tight = learner->state == HK_STATE_TIGHT;
+    bool tight = learner->state == HK_PHASE_TIGHT;
     struct hk_knobs before = learner->now;
-    learner->now = learner->wish;
+    learner->now = learner->target;
     for (const struct tight *row = tights; row < tights + sizeof tights / sizeof tights[0]; row++) {
         uint64_t *now = &learner->now.value[row->knob];
         if (tight)
@@ -100,11 +100,11 @@ static void follow_rules(struct hk_learner *learner, const struct hk_signals *sa
 
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
-    bool was_tight = learner->state == HK_STATE_TIGHT;
+    bool was_tight = learner->state == HK_PHASE_TIGHT;
     step->count = 0;
-    hk_ace_step(learner, saw, step);
+    hk_phase_step(learner, saw, step);
     hk_delay_remember(learner, saw);
-    bool short_of_memory = was_tight || learner->state == HK_STATE_TIGHT; /* what a rule then moved would not be in force */
+    bool short_of_memory = was_tight || learner->state == HK_PHASE_TIGHT; /* what a rule then moved would not be in force */
     bool may_move = learner->mode == HK_LEARN_ON || (learner->mode == HK_LEARN_CANARY && hk_canary_step(learner, saw, step));
     if (may_move && !short_of_memory)
         follow_rules(learner, saw, step);

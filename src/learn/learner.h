@@ -3,7 +3,7 @@
  *
  *   signals --> ace (what kind of time is it?) --> delay, caps, huge (what would be best?) --> goal (what may it cost?) --> knobs
  *
- * Owns       nothing but its struct. The rules are in ace.c, delay.c, caps.c and huge.c, and in docs/LEARNING.md.
+ * Owns       nothing but its struct. The rules are in phase.c, delay.c, caps.c and huge.c, and in docs/LEARNING.md.
  * Invariant  every knob stays in its row's range; one that no rule moves keeps the option's value.
  * Threads    one at a time. */
 #ifndef HK_LEARNER_H

@@ -19,12 +19,12 @@ struct hk_canary {
 
 struct hk_learner {
     struct hk_knobs option; /* what the user asked for, or the default */
-    struct hk_knobs wish;   /* what the rules would have, were there no goal */
+    struct hk_knobs target;   /* what the rules would have, were there no goal */
     struct hk_knobs now;    /* what is published */
     uint64_t reuse_worth;   /* ms (options.def) */
     uint64_t mode;          /* the option learn */
     uint64_t rules;         /* that are on (enum hk_rule) */
-    enum hk_state state;
+    enum hk_phase state;
     unsigned calm; /* ticks without a sign of the state that it is in */
     bool goal_near;
     unsigned stalled_rest; /* ticks that stalls still count */
@@ -59,7 +59,7 @@ HK_INLINE bool hk_rule_lasts(bool sign, unsigned ticks, unsigned *rest)
 }
 
 /* What kind of time it is. */
-void hk_ace_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
+void hk_phase_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 /* How long free memory is to stay warm. */
 void hk_delay_remember(struct hk_learner *learner, const struct hk_signals *signals);
 void hk_delay_step(struct hk_learner *learner, struct hk_step *step);

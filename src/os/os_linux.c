@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <asm/prctl.h>
 #include <link.h>
 #include <linux/futex.h>
@@ -16,15 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/linux.h"
 #include "os/os.h"
 #include "os/passed.h"
-
-#define KEEPING_ERRNO(statement)                                                                                       \
-    do {                                                                                                               \
-        int saved_errno = errno;                                                                                       \
-        statement;                                                                                                     \
-        errno = saved_errno;                                                                                           \
-    } while (0)
 
 /* Since Linux 5.18; older headers do not name it. */
 enum { DONTNEED_LOCKED = 24 };
@@ -230,111 +223,6 @@ static void linux_futex_wake(_Atomic uint32_t *word, int count)
     KEEPING_ERRNO((void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0));
 }
 
-/* Plain system calls: the C library's functions are cancellation points, and malloc is none. And never one of the three numbers that
- * programs take for their own, even where they have closed theirs. */
-static int open_file(const char *path, int flags)
-{
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0644);
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    int higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    (void)syscall(SYS_close, fd);
-    return higher;
-}
-
-static ssize_t read_some(int fd, void *bytes, size_t size) { return syscall(SYS_read, fd, bytes, size); }
-
-static void linux_write(int fd, const void *bytes, size_t size)
-{
-    int saved_errno = errno;
-    for (const char *at = bytes; size > 0;) {
-        ssize_t n = syscall(SYS_write, fd, at, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        at += n;
-        size -= (size_t)n;
-    }
-    errno = saved_errno;
-}
-
-static int linux_create(const char *path)
-{
-    int fd;
-    KEEPING_ERRNO(fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
-    return fd;
-}
-
-static int linux_append(const char *path)
-{
-    int fd;
-    KEEPING_ERRNO(fd = open_file(path, O_WRONLY | O_CREAT | O_APPEND));
-    return fd;
-}
-
-static void linux_close(int fd) { KEEPING_ERRNO((void)syscall(SYS_close, fd)); }
-
-static bool linux_identify(int fd, struct hk_file_id *id)
-{
-    struct stat file;
-    int r;
-    KEEPING_ERRNO(r = (int)syscall(SYS_fstat, fd, &file));
-    if (r == 0)
-        *id = (struct hk_file_id){file.st_dev, file.st_ino};
-    return r == 0;
-}
-
-static size_t linux_read_file(const char *path, char *bytes, size_t size)
-{
-    int saved_errno = errno;
-    size_t used = 0;
-    int fd = open_file(path, O_RDONLY);
-    if (fd >= 0) {
-        ssize_t n;
-        while (used < size - 1 && (n = read_some(fd, bytes + used, size - 1 - used)) > 0)
-            used += (size_t)n;
-        (void)syscall(SYS_close, fd);
-    }
-    bytes[used] = 0;
-    errno = saved_errno;
-    return used;
-}
-
-static int linux_open(const char *path)
-{
-    int fd;
-    KEEPING_ERRNO(fd = open_file(path, O_RDONLY));
-    return fd;
-}
-
-static size_t linux_read(int fd, char *bytes, size_t size)
-{
-    int saved_errno = errno;
-    ssize_t n;
-    do
-        n = read_some(fd, bytes, size);
-    while (n < 0 && errno == EINTR);
-    errno = saved_errno;
-    return n > 0 ? (size_t)n : 0;
-}
-
-static bool linux_is_replaceable(const char *path)
-{
-    struct stat what;
-    int saved_errno = errno;
-    bool replaceable = lstat(path, &what) == 0 ? S_ISREG(what.st_mode) : errno == ENOENT;
-    errno = saved_errno;
-    return replaceable;
-}
-
-static bool linux_rename(const char *from, const char *to)
-{
-    int r;
-    KEEPING_ERRNO(r = rename(from, to));
-    return r == 0;
-}
-
 static bool linux_resident(const void *p, size_t size, unsigned char *pages)
 {
     int r;
@@ -454,16 +342,16 @@ struct hk_os hk_os = {
     .futex_wait = linux_futex_wait,
     .futex_wait_for = linux_futex_wait_for,
     .futex_wake = linux_futex_wake,
-    .write = linux_write,
-    .create = linux_create,
-    .append = linux_append,
-    .close = linux_close,
-    .identify = linux_identify,
-    .read_file = linux_read_file,
-    .open = linux_open,
-    .read = linux_read,
-    .is_replaceable = linux_is_replaceable,
-    .rename = linux_rename,
+    .write = hk_linux_write,
+    .create = hk_linux_create,
+    .append = hk_linux_append,
+    .close = hk_linux_close,
+    .identify = hk_linux_identify,
+    .read_file = hk_linux_read_file,
+    .open = hk_linux_open,
+    .read = hk_linux_read,
+    .is_replaceable = hk_linux_is_replaceable,
+    .rename = hk_linux_rename,
     .resident = linux_resident,
     .option_text = linux_option_text,
     .environment_begins = linux_environment_begins,

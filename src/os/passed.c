@@ -105,8 +105,8 @@ bool hk_ioctl_watches_faults(unsigned long request, const void *argument, void *
 {
     if ((unsigned)request != (unsigned)UFFDIO_REGISTER)
         return false;
-    const struct uffdio_register *asked = argument;
-    *p = (void *)(unsigned long)asked->range.start;
-    *size = asked->range.len;
+    const struct uffdio_register *requested = argument;
+    *p = (void *)(unsigned long)requested->range.start;
+    *size = requested->range.len;
     return true;
 }

@@ -29,7 +29,7 @@ enum {
 #undef COUNT_LARGE
 };
 
-#define HK_CLASS_BYTES 32 /* the size of a bin: routes carry class * 32, an offset that needs no scaling */
+#define HK_CLASS_BYTES 32 /* the size of a bin: page map entries carry class * 32, an offset that needs no scaling */
 #define HK_FINE_STEP 16
 #define HK_FINE_MAX (32 * HK_KIB)
 #define HK_COARSE_STEP 4096

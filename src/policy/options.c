@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/say.h"
+#include "base/message.h"
 #include "os/os.h"
 
 enum kind { KIND_NUMBER, KIND_TEXT, KIND_WORD };
@@ -109,7 +109,7 @@ static void set_text(const struct row *row, const char *text)
 {
     size_t bytes = strlen(text) + 1;
     if (bytes > sizeof text_bytes - text_used) {
-        hk_say("option %s: longer than can be kept (%zu characters in all)", row->name, sizeof text_bytes - 1);
+        hk_message("option %s: longer than can be kept (%zu characters in all)", row->name, sizeof text_bytes - 1);
         return;
     }
     char *copy = memcpy(text_bytes + text_used, text, bytes);
@@ -123,7 +123,7 @@ static void set_number(const struct row *row, const char *text, size_t length)
     if (hk_option_number(text, length, &value) && value >= row->min && value <= row->max)
         *number_of(row) = value;
     else
-        hk_say("option %s: \"%s\" is not a number in %lu..%lu; it stays %lu", row->name, text, row->min, row->max,
+        hk_message("option %s: \"%s\" is not a number in %lu..%lu; it stays %lu", row->name, text, row->min, row->max,
                *number_of(row));
 }
 
@@ -133,7 +133,7 @@ static void set_word(const struct row *row, const char *text)
     if (parse_word(row->unit, text, &value))
         *number_of(row) = value;
     else
-        hk_say("option %s: \"%s\" is none of %s", row->name, text, row->unit);
+        hk_message("option %s: \"%s\" is none of %s", row->name, text, row->unit);
 }
 
 static void set(const struct row *row, const char *text)
@@ -157,7 +157,7 @@ static void set_pair(char *pair)
 {
     char *colon = strchr(pair, ':');
     if (colon == NULL || !hk_option_set(pair, (size_t)(colon - pair), colon + 1))
-        hk_say("HAKMEM_CONF: \"%s\" is not an option with a value (name:value)", pair);
+        hk_message("HAKMEM_CONF: \"%s\" is not an option with a value (name:value)", pair);
 }
 
 static void read_conf(void)
@@ -166,7 +166,7 @@ static void read_conf(void)
     if (conf == NULL)
         return;
     if (strlen(conf) >= sizeof conf_copy) {
-        hk_say("HAKMEM_CONF is longer than %zu characters and is not read", sizeof conf_copy - 1);
+        hk_message("HAKMEM_CONF is longer than %zu characters and is not read", sizeof conf_copy - 1);
         return;
     }
     strcpy(conf_copy, conf);
@@ -188,7 +188,7 @@ static void read_environment(void)
             continue;
         const char *equals = strchr(name, '=');
         if (equals != NULL && !hk_option_set(name, (size_t)(equals - name), equals + 1))
-            hk_say("unknown option %s", *entry);
+            hk_message("unknown option %s", *entry);
     }
 }
 

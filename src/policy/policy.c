@@ -18,7 +18,7 @@ const struct hk_knob_row hk_knob_rows[HK_KNOBS] = {
 #undef HK_OPT
 };
 
-const char *const hk_state_names[HK_STATES] = {"STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"};
+const char *const hk_phase_names[HK_PHASES] = {"STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"};
 
 #define FIRST_start(fallback)
 #define FIRST_policy(fallback) (fallback),
@@ -36,7 +36,7 @@ static struct sealing {
     bool stays_open; /* what is sealed here could not be opened again */
 } sealing;
 
-static void write_page(struct hk_policy *page, const struct hk_knobs *knobs, enum hk_state state)
+static void write_page(struct hk_policy *page, const struct hk_knobs *knobs, enum hk_phase state)
 {
     hk_store(page->xstate, state);
     for (unsigned knob = 0; knob < HK_KNOBS; knob++)
@@ -77,7 +77,7 @@ static struct hk_policy *next_page(void)
 }
 
 /* A page that cannot be sealed serves as well: sealing is for who writes through a stray pointer. */
-bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_state state)
+bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state)
 {
     struct hk_policy *page = next_page();
     if (page == NULL)

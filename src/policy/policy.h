@@ -34,25 +34,25 @@ struct hk_knob_row {
 extern const struct hk_knob_row hk_knob_rows[HK_KNOBS];
 
 /* What kind of time it is, as the learner sees it. */
-enum hk_state { HK_STATE_STEADY, HK_STATE_BURST, HK_STATE_REMOTE, HK_STATE_TIGHT, HK_STATES };
-extern const char *const hk_state_names[HK_STATES];
+enum hk_phase { HK_PHASE_STEADY, HK_PHASE_BURST, HK_PHASE_REMOTE, HK_PHASE_TIGHT, HK_PHASES };
+extern const char *const hk_phase_names[HK_PHASES];
 
 enum { HK_POLICY_PAGES = 8 };
 
 struct hk_policy {
     _Atomic uint64_t xvalue[HK_KNOBS];
-    _Atomic uint64_t xstate; /* enum hk_state */
+    _Atomic uint64_t xstate; /* enum hk_phase */
 };
 extern _Atomic(const struct hk_policy *) hk_policy_now;
 
 HK_INLINE uint64_t hk_policy_value(enum hk_knob knob) { return hk_load(hk_load_acquire(hk_policy_now)->xvalue[knob]); }
-HK_INLINE enum hk_state hk_policy_state(void) { return (enum hk_state)hk_load(hk_load_acquire(hk_policy_now)->xstate); }
+HK_INLINE enum hk_phase hk_policy_phase(void) { return (enum hk_phase)hk_load(hk_load_acquire(hk_policy_now)->xstate); }
 #define HK_POLICY(name) hk_policy_value(HK_KNOB_##name)
 
 /* The first page, from the options. */
 void hk_policy_begin(void);
 void hk_policy_read(struct hk_knobs *knobs);
 /* From now on these. False if the system refuses a page: nothing has changed. */
-bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_state state);
+bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state);
 
 #endif

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/say.h"
+#include "base/message.h"
 #include "os/os.h"
 
 static const struct profile {
@@ -43,7 +43,7 @@ static void apply_line(char *line, char *end)
         return;
     char *value = equals != NULL ? trimmed(equals + 1, comment != NULL ? comment : end) : NULL;
     if (value == NULL || !hk_option_set(name, strlen(name), value))
-        hk_say("profile: \"%s\" is not an option with a value (name = value)", name);
+        hk_message("profile: \"%s\" is not an option with a value (name = value)", name);
 }
 
 static void apply_lines(char *lines)
@@ -84,7 +84,7 @@ void hk_profile_apply(const char *name, size_t length)
     else if (read_profile_file(name, length))
         apply_lines(file_bytes);
     else
-        hk_say("profile: neither a name (throughput, balanced, compact, debug) nor a file that can be read whole: HAKMEM_PROFILE");
+        hk_message("profile: neither a name (throughput, balanced, compact, debug) nor a file that can be read whole: HAKMEM_PROFILE");
 }
 
 void hk_profile_write(int fd, const struct hk_knobs *knobs)

@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "front/bins.h"
-#include "front/cache.h"
+#include "big/big.h"
 #include "slab/lodge.h"
 #include "span/meta.h"
-#include "span/runs.h"
-#include "tiers/bigcache.h"
+#include "span/page_heap.h"
+#include "tcache/bins.h"
+#include "tcache/tcache.h"
 
 const struct hk_tally_row hk_tally_rows[HK_TALLIES] = {
 #define HK_TALLY(name, kind, unit, meaning, high) {#name, #kind, #unit, meaning},
@@ -64,17 +64,17 @@ static void count_outbox(struct hk_census *census, const struct hk_outbox *outbo
         census->classes[class].remote += (uint64_t)bytes[class];
 }
 
-static void count_cache(struct hk_census *census, struct hk_cache *cache)
+static void count_cache(struct hk_census *census, struct hk_tcache *cache)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        const struct hk_bin *bin = &cache->front.bins[class];
+        const struct hk_bin *bin = &cache->hot.bins[class];
         struct hk_tallies *row = &census->classes[class];
         size_t size = hk_classes[class].size;
         if (cache->alive)
-            row->in_bins += (hk_bin_items(bin) + cache->depot.shelves[class].blocks) * size;
+            row->in_bins += (hk_bin_items(bin) + cache->depot.classes[class].blocks) * size;
     }
     if (cache->alive)
-        count_outbox(census, &cache->front.outbox);
+        count_outbox(census, &cache->hot.outbox);
     census->threads += cache->alive;
 }
 
@@ -83,17 +83,17 @@ static uint64_t estimated_rounding(uint64_t blocks, const struct hk_misses *miss
 {
     if (misses->calls == 0)
         return 0;
-    uint64_t added = misses->calls * size - hk_min(misses->asked, misses->calls * size);
+    uint64_t added = misses->calls * size - hk_min(misses->requested, misses->calls * size);
     return blocks * (added / misses->calls) + blocks * (added % misses->calls) / misses->calls;
 }
 
 static void split_live(struct hk_tallies *row, unsigned class)
 {
-    struct hk_misses misses = hk_caches_misses(class);
+    struct hk_misses misses = hk_tcaches_misses(class);
     row->remote = (int64_t)row->remote > 0 ? row->remote : 0;
     row->live -= hk_min(row->live, row->in_bins + row->remote);
     row->live_blocks = row->live / hk_classes[class].size;
-    row->served = hk_caches_served(class);
+    row->served = hk_tcaches_served(class);
     row->misses = misses.calls;
     row->rounding = estimated_rounding(row->live_blocks, &misses, hk_classes[class].size);
     row->live -= row->rounding;
@@ -122,7 +122,7 @@ static void count_stats(struct hk_census *census)
             census->counts[i] = hk_load(hk_global_counts[row->index]);
             continue;
         }
-        census->counts[i] = hk_caches_counted((enum hk_thread_stat)row->index);
+        census->counts[i] = hk_tcaches_counted((enum hk_thread_stat)row->index);
     }
 }
 
@@ -139,19 +139,19 @@ static void count_bigs(struct hk_census *census)
     census->parts[HK_PART_big_cached] = bigs.cached;
 }
 
-static void count_units(struct hk_census *census)
+static void count_slices(struct hk_census *census)
 {
-    struct hk_runs_totals units;
-    hk_runs_total(&units);
-    census->idle_dirty = units.free_dirty;
-    census->idle_clean = units.free_clean;
-    census->parts[HK_PART_idle] = units.free_dirty + units.free_clean;
-    census->mapped = units.mapped + census->parts[HK_PART_big_live] + census->parts[HK_PART_big_cached];
+    struct hk_page_heap_totals slices;
+    hk_page_heap_total(&slices);
+    census->idle_dirty = slices.free_dirty;
+    census->idle_clean = slices.free_clean;
+    census->parts[HK_PART_idle] = slices.free_dirty + slices.free_clean;
+    census->mapped = slices.mapped + census->parts[HK_PART_big_live] + census->parts[HK_PART_big_cached];
 }
 
 static void count_metadata(struct hk_census *census)
 {
-    size_t tables = hk_map_tables() + hk_meta_mapped();
+    size_t tables = hk_page_map_tables() + hk_meta_mapped();
     size_t unused = hk_meta_unused();
     census->parts[HK_PART_metadata] = tables - unused;
     census->parts[HK_PART_metadata_spare] = unused;
@@ -173,12 +173,12 @@ void hk_census_take(struct hk_census *census)
     memset(census, 0, sizeof *census);
     hk_slabs_visit(count_slab, census);
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
-        count_cache(census, hk_cache_by_id(id));
+        count_cache(census, hk_tcache_by_id(id));
     sum_up(census);
     count_parts_of_slabs(census);
     count_stats(census);
     count_bigs(census);
-    count_units(census);
+    count_slices(census);
     count_metadata(census);
     const struct hk_tallies *bigs = &census->tiers[HK_TIER_BIG];
     census->mallocs = census->sum.served + bigs->served + census->counts[HK_STAT_orphan_calls];

@@ -1,7 +1,7 @@
 #include "report/last_events.h"
 
-#include "base/say.h"
-#include "front/cache.h"
+#include "base/message.h"
+#include "tcache/tcache.h"
 
 enum { MICROSECONDS = 1000000, NS_A_MICROSECOND = 1000 };
 
@@ -28,11 +28,11 @@ static void write_event(void *context, const struct hk_event_seen *event)
 void hk_last_events_write(int fd)
 {
     struct hk_text text;
-    const struct hk_cache *self = hk_cache_self();
+    const struct hk_tcache *self = hk_tcache_self();
     hk_text_init(&text, fd);
     hk_text_add(&text, "hakmem: last events of each thread, the oldest first\n");
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
-        const struct hk_cache *cache = hk_cache_by_id(id);
+        const struct hk_tcache *cache = hk_tcache_by_id(id);
         hk_text_add(&text, "thread %u%s\n", id, cache == self ? " (this one)" : cache->alive ? "" : " (ended)");
         hk_ring_read(&cache->owner.ring, write_event, &text);
     }

@@ -1,10 +1,10 @@
 #include "report/report.h"
 
 #include "base/bits.h"
-#include "base/say.h"
+#include "base/message.h"
 #include "os/os.h"
 #include "policy/options.h"
-#include "span/held.h"
+#include "span/footprint.h"
 
 /* /proc/self/statm: the size of address space and what of it is resident, in pages. The kernel adds the latter up from sums that
  * each thread keeps for itself, and may be some hundred KiB behind. */
@@ -89,15 +89,15 @@ static void add_counts(struct hk_text *text, const struct hk_census *census)
 }
 
 /* No residence: to read of every mapping takes long, and the program is to go on. */
-void hk_report_out_of_memory(size_t asked, uint64_t started_ms)
+void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
 {
     struct hk_process process = this_process(started_ms);
     const struct hk_census *census = &desk.of_refusal;
     struct hk_text text;
     hk_census_take(&desk.of_refusal);
     hk_text_init(&text, HK_STDERR);
-    hk_text_add(&text, "hakmem: out of memory: %zu bytes refused (ENOMEM)", asked);
-    if (hk_load(hk_held.xby_limit))
+    hk_text_add(&text, "hakmem: out of memory: %zu bytes refused (ENOMEM)", requested);
+    if (hk_load(hk_footprint.xby_limit))
         hk_text_add(&text, " by HAKMEM_LIMIT=%lu", hk_options.limit);
     hk_text_add(&text, "; ");
     add_limit(&text, "address limit", process.address_limit);

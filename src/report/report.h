@@ -7,7 +7,7 @@
 #ifndef HK_REPORT_H
 #define HK_REPORT_H
 
-#include "guard/sites.h"
+#include "prof/sites.h"
 #include "report/census.h"
 #include "report/residence.h"
 
@@ -42,7 +42,7 @@ void hk_report_json(int fd, const struct hk_report *report);
 void hk_report_metrics(int fd, const struct hk_report *report);
 
 /* The one line about memory that was refused. Once in a process. */
-void hk_report_out_of_memory(size_t asked, uint64_t started_ms);
+void hk_report_out_of_memory(size_t requested, uint64_t started_ms);
 
 /* Calls without a miss, of ten thousand. */
 unsigned hk_hit_rate(const struct hk_tallies *tallies);

@@ -1,6 +1,6 @@
 #include "report/report.h"
 
-#include "base/say.h"
+#include "base/message.h"
 #include "policy/policy.h"
 
 /* Writes one member of the object that the report is, its name first. */
@@ -118,7 +118,7 @@ static void json_counters(struct hk_text *text, const struct hk_report *report)
 static void json_policy(struct hk_text *text, const struct hk_report *report)
 {
     (void)report;
-    hk_text_add(text, "\"policy\": {\"state\": \"%s\"", hk_state_names[hk_policy_state()]);
+    hk_text_add(text, "\"policy\": {\"state\": \"%s\"", hk_phase_names[hk_policy_phase()]);
     for (enum hk_knob knob = 0; knob < HK_KNOBS; knob++)
         hk_text_add(text, ", \"%s\": %lu", hk_knob_rows[knob].name, hk_policy_value(knob));
     hk_text_add(text, "}");

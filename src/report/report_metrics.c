@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/say.h"
+#include "base/message.h"
 
 /* In OpenMetrics the name of a family ends in its unit, and only what is measured has one: things that are counted have none. */
 struct family {

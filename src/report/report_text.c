@@ -1,6 +1,6 @@
 #include "report/report.h"
 
-#include "base/say.h"
+#include "base/message.h"
 #include "policy/policy.h"
 
 static size_t decimal_digits(uint64_t value)
@@ -167,7 +167,7 @@ static void text_option(void *context, const char *name, const char *string, uin
 
 static void text_policy(struct hk_text *text)
 {
-    hk_text_add(text, "\npolicy: %s\n", hk_state_names[hk_policy_state()]);
+    hk_text_add(text, "\npolicy: %s\n", hk_phase_names[hk_policy_phase()]);
     for (enum hk_knob knob = 0; knob < HK_KNOBS; knob++) {
         hk_text_add(text, "  ");
         add_name(text, hk_knob_rows[knob].name, 18);

@@ -8,7 +8,7 @@
 #include "slab/owner.h"
 #include "slab/slab.h"
 #include "span/meta.h"
-#include "span/runs.h"
+#include "span/page_heap.h"
 
 enum { PAGES_AT_ONCE = 512 };
 
@@ -22,7 +22,7 @@ struct glance {
 struct resident_sums {
     size_t parts[HK_PARTS];
     size_t taken[HK_CLASSES]; /* of blocks that are not free in their slabs */
-    size_t chunks;            /* of metadata */
+    size_t areas;            /* of metadata */
     size_t rest;
 };
 enum { SUMS = sizeof(struct resident_sums) / sizeof(size_t) };
@@ -32,7 +32,7 @@ struct walk {
     size_t total;          /* as the kernel counts */
     uintptr_t big_end;     /* of the big block that was met last: only its first unit leads to it */
     const struct hk_slab *big;
-    struct glance supers, routes;
+    struct glance chunks, entries;
 };
 
 enum memory { OF_TABLE, OF_CHUNK, OF_IDLE, OF_SLAB, OF_BIG };
@@ -70,10 +70,10 @@ static void page_of_table(struct walk *walk, const struct stretch *stretch, uint
     walk->here.parts[HK_PART_metadata] += HK_PAGE;
 }
 
-static void page_of_chunk(struct walk *walk, const struct stretch *stretch, uintptr_t page)
+static void page_of_area(struct walk *walk, const struct stretch *stretch, uintptr_t page)
 {
     (void)stretch, (void)page;
-    walk->here.chunks += HK_PAGE;
+    walk->here.areas += HK_PAGE;
 }
 
 static void page_of_idle(struct walk *walk, const struct stretch *stretch, uintptr_t page)
@@ -86,7 +86,7 @@ static void page_of_idle(struct walk *walk, const struct stretch *stretch, uintp
 static void page_of_big(struct walk *walk, const struct stretch *stretch, uintptr_t page)
 {
     const struct hk_slab *slab = stretch->slab;
-    bool live = !hk_link_linked(&slab->link) && page - slab->start < slab->asked;
+    bool live = !hk_link_linked(&slab->link) && page - slab->start < slab->requested;
     walk->here.parts[live ? HK_PART_big_live : HK_PART_big_cached] += HK_PAGE;
 }
 
@@ -115,7 +115,7 @@ static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintp
 static void divide(struct walk *walk, const struct stretch *stretch)
 {
     static on_page *const visits[] = {
-        [OF_TABLE] = page_of_table, [OF_CHUNK] = page_of_chunk, [OF_IDLE] = page_of_idle,
+        [OF_TABLE] = page_of_table, [OF_CHUNK] = page_of_area, [OF_IDLE] = page_of_idle,
         [OF_SLAB] = page_of_slab,   [OF_BIG] = page_of_big,
     };
     each_resident_page(walk, stretch, visits[stretch->memory]);
@@ -149,25 +149,25 @@ static bool in_big(const struct walk *walk, uintptr_t at, struct stretch *found)
 /* A big block that begins in the unit of `at`. */
 static bool begins_big(struct walk *walk, uintptr_t at, struct stretch *found)
 {
-    if (!holds_page(&walk->routes, hk_map_route(at)))
+    if (!holds_page(&walk->entries, hk_page_map_entry(at)))
         return false;
-    uint32_t route = hk_map_lookup(at);
-    if (route == 0 || hk_route_class(route) != HK_CLASS_BIG)
+    uint32_t entry = hk_page_map_lookup(at);
+    if (entry == 0 || hk_entry_class(entry) != HK_CLASS_BIG)
         return false;
     walk->big = hk_slab_at(at);
     walk->big_end = walk->big->start + walk->big->bytes;
     return in_big(walk, hk_max(at, walk->big->start), found);
 }
 
-static uintptr_t next_unit(uintptr_t at) { return hk_align_down(at, HK_UNIT) + HK_UNIT; }
+static uintptr_t next_slice(uintptr_t at) { return hk_align_down(at, HK_SLICE) + HK_SLICE; }
 
-static bool unit_at(struct walk *walk, uintptr_t at, struct stretch *found)
+static bool slice_at(struct walk *walk, uintptr_t at, struct stretch *found)
 {
-    enum hk_unit unit = holds_page(&walk->supers, hk_map_super(at)) ? hk_runs_unit(at) : HK_UNIT_FOREIGN;
-    if (unit == HK_UNIT_FOREIGN)
+    enum hk_slice_use slice = holds_page(&walk->chunks, hk_page_map_chunk(at)) ? hk_page_heap_slice(at) : HK_SLICE_FOREIGN;
+    if (slice == HK_SLICE_FOREIGN)
         return begins_big(walk, at, found);
-    *found = (struct stretch){at, next_unit(at), OF_IDLE, NULL};
-    const struct hk_slab *slab = unit == HK_UNIT_USED ? hk_slab_at(at) : NULL;
+    *found = (struct stretch){at, next_slice(at), OF_IDLE, NULL};
+    const struct hk_slab *slab = slice == HK_SLICE_USED ? hk_slab_at(at) : NULL;
     if (slab != NULL && at - slab->start < slab->bytes) {
         found->memory = OF_SLAB;
         found->slab = slab;
@@ -180,10 +180,10 @@ static bool next_in_heap(struct walk *walk, uintptr_t from, uintptr_t to, struct
     for (uintptr_t at = from; at < to;) {
         if (in_big(walk, at, found))
             return true;
-        uintptr_t known = hk_map_next_covered(at);
-        if (known == at && unit_at(walk, at, found))
+        uintptr_t known = hk_page_map_next_covered(at);
+        if (known == at && slice_at(walk, at, found))
             return found->start < to;
-        at = known == at ? next_unit(at) : known;
+        at = known == at ? next_slice(at) : known;
     }
     return false;
 }
@@ -196,12 +196,12 @@ static void keep_lower(struct stretch *lowest, uintptr_t start, uintptr_t end, e
 
 static void keep_lower_table(struct stretch *lowest, uintptr_t from, uintptr_t to)
 {
-    struct hk_map_stretch table = hk_map_next_table(from, to);
+    struct hk_page_map_range table = hk_page_map_next_table(from, to);
     if (table.start < table.end)
         keep_lower(lowest, table.start, table.end, OF_TABLE);
 }
 
-static void keep_lower_chunk(struct stretch *lowest, uintptr_t from, uintptr_t to)
+static void keep_lower_area(struct stretch *lowest, uintptr_t from, uintptr_t to)
 {
     if (hk_meta_next(&from, &to))
         keep_lower(lowest, from, to, OF_CHUNK);
@@ -213,7 +213,7 @@ static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct str
     struct stretch heap;
     *own = (struct stretch){.start = to, .end = to};
     keep_lower_table(own, from, to);
-    keep_lower_chunk(own, from, to);
+    keep_lower_area(own, from, to);
     if (next_in_heap(walk, from, own->start, &heap))
         *own = heap;
     own->end = hk_min(own->end, to);
@@ -268,12 +268,12 @@ static void divide_taken(struct hk_residence *residence, size_t taken, const str
     residence->parts[HK_PART_live] += taken - hk_min(taken, rounding + in_bins + remote);
 }
 
-static void divide_chunks(struct hk_residence *residence, size_t chunks)
+static void divide_areas(struct hk_residence *residence, size_t areas)
 {
     size_t spare = hk_meta_spare(), in_use = hk_meta_mapped() - hk_meta_unused();
-    spare = share(chunks, spare, spare + in_use);
+    spare = share(areas, spare, spare + in_use);
     residence->parts[HK_PART_metadata_spare] += spare;
-    residence->parts[HK_PART_metadata] += chunks - hk_min(chunks, spare);
+    residence->parts[HK_PART_metadata] += areas - hk_min(areas, spare);
 }
 
 void hk_residence_take(struct hk_residence *residence, const struct hk_census *census)
@@ -286,5 +286,5 @@ void hk_residence_take(struct hk_residence *residence, const struct hk_census *c
     residence->total = walk.total;
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         divide_taken(residence, walk.all.taken[class], &census->classes[class]);
-    divide_chunks(residence, walk.all.chunks);
+    divide_areas(residence, walk.all.areas);
 }

@@ -4,15 +4,15 @@
 #include <signal.h>
 
 #include "base/bits.h"
-#include "base/say.h"
-#include "front/pool.h"
+#include "base/message.h"
+#include "decay/decay.h"
+#include "decay/wake.h"
 #include "os/os.h"
 #include "policy/policy.h"
 #include "runtime/exit_report.h"
 #include "runtime/learning.h"
 #include "runtime/thread_count.h"
-#include "tiers/giveback.h"
-#include "tiers/wake.h"
+#include "tcache/pool.h"
 
 enum {
     STACK = 256 * 1024, /* the program's thread-local storage lies in it too */
@@ -54,7 +54,7 @@ void hk_background_reset(void)
     background.home = hk_os.process_id();
     hk_store(background.xtries, 0);
     hk_wake_end();
-    hk_store(hk_wake_wished, hk_options.background == HK_BACKGROUND_ON);
+    hk_store(hk_wake_wanted, hk_options.background == HK_BACKGROUND_ON);
     hk_reports_begin();
 }
 
@@ -86,12 +86,12 @@ static bool looks_at_clock(void)
 /* A round, and what is due after it: who only looked rests for many times as long as that took. */
 static struct hk_round paced_round(uint64_t *rest_ms)
 {
-    size_t warm = hk_giveback_warm();
+    size_t footprint = hk_decay_footprint();
     uint64_t began = hk_os.clock_ns();
-    struct hk_round round = hk_giveback_in_background();
-    hk_pool_pass(hk_os.clock_ms());
+    struct hk_round round = hk_decay_in_background();
+    hk_pool_epoch(hk_os.clock_ms());
     uint64_t took = (hk_os.clock_ns() - began) / 1000000;
-    *rest_ms = hk_giveback_warm() < warm ? took : hk_min(took * ROUNDS_A_REST, LONGEST_REST_MS);
+    *rest_ms = hk_decay_footprint() < footprint ? took : hk_min(took * ROUNDS_A_REST, LONGEST_REST_MS);
     return round;
 }
 
@@ -103,7 +103,7 @@ struct stuck {
 
 static bool may_go(struct stuck *stuck, const struct hk_round *round)
 {
-    size_t idle = hk_giveback_idle();
+    size_t idle = hk_decay_idle();
     stuck->rounds = idle == stuck->idle ? stuck->rounds + 1 : 0;
     stuck->idle = idle;
     return round->waits && stuck->rounds < STUCK_ROUNDS;
@@ -199,7 +199,7 @@ static void not_made(void)
     put_off();
     (void)move_on(BEING_MADE, NONE);
     if (hk_options.background == HK_BACKGROUND_ON && !atomic_exchange(&xsaid, true))
-        hk_say("no background thread to be had: memory goes back only in calls of malloc and free");
+        hk_message("no background thread to be had: memory goes back only in calls of malloc and free");
 }
 
 static void make_and_wait(hk_thread_maker *make)
@@ -232,16 +232,16 @@ static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
 /* A wish that cannot be granted here comes again with the next tick. */
 HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make)
 {
-    if (!hk_reports_wanted() && !hk_wake_is_worth(hk_giveback_mapped()))
+    if (!hk_reports_wanted() && !hk_wake_is_worth(hk_decay_mapped()))
         return;
-    hk_store(hk_wake_wished, false);
+    hk_store(hk_wake_wanted, false);
     if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os.in_loader(caller) && hk_os.process_id() == background.home)
         begin_if_wanted(true, make);
 }
 
 void hk_background_begin_with_thread(hk_thread_maker *make)
 {
-    if (hk_load(background.xstage) == NONE && hk_wake_is_worth(hk_giveback_warm()) && !too_soon())
+    if (hk_load(background.xstage) == NONE && hk_wake_is_worth(hk_decay_footprint()) && !too_soon())
         begin_if_wanted(false, make);
 }
 

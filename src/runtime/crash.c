@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include "base/fatal.h"
-#include "base/say.h"
+#include "base/message.h"
 #include "os/os.h"
 #include "policy/options.h"
 #include "report/last_events.h"

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/say.h"
-#include "guard/heap_profile.h"
-#include "guard/watch.h"
+#include "base/message.h"
 #include "os/os.h"
 #include "policy/options.h"
+#include "prof/heap_profile.h"
+#include "prof/hooks.h"
 #include "report/report.h"
 #include "runtime/named_file.h"
 
@@ -19,7 +19,7 @@ enum {
 static struct {
     uint64_t started_ms; /* HAKMEM, in this process or an ancestor */
     uint64_t last_ms;    /* the background thread's */
-    _Atomic bool xasked; /* by a signal */
+    _Atomic bool xrequested; /* by a signal */
     _Atomic bool xbusy;  /* one is being written in the background, or none is to be any more */
 } reports;
 
@@ -29,7 +29,7 @@ void hk_reports_begin(void)
     if (reports.started_ms == 0)
         reports.started_ms = now;
     reports.last_ms = now;
-    hk_store(reports.xasked, false);
+    hk_store(reports.xrequested, false);
     hk_store(reports.xbusy, false);
     hk_report_fork_child();
 }
@@ -99,7 +99,7 @@ static void write_wanted(void)
 {
     const char *path = hk_options.report;
     if (!hk_report_write(path, HK_STDERR))
-        hk_say("the report cannot be written to \"%s\"", path);
+        hk_message("the report cannot be written to \"%s\"", path);
 }
 
 bool hk_reports_wanted(void)
@@ -112,7 +112,7 @@ static void note_signal(int number, siginfo_t *info, void *context)
     (void)number;
     (void)info;
     (void)context;
-    hk_store(reports.xasked, true);
+    hk_store(reports.xrequested, true);
 }
 
 /* Such a signal says what the running instruction did wrong, and would come again and again, if a handler just returned. */
@@ -125,7 +125,7 @@ void hk_reports_listen(void)
 {
     int number = (int)hk_options.report_signal;
     if (number != 0 && hk_options.report != NULL && (is_fault(number) || !hk_os.catch_signal(number, note_signal)))
-        hk_say("option report_signal: signal %d is the program's own or cannot be handled; no report comes of it",
+        hk_message("option report_signal: signal %d is the program's own or cannot be handled; no report comes of it",
                number);
 }
 
@@ -143,8 +143,8 @@ uint64_t hk_report_if_due(uint64_t now_ms)
     if (!hk_reports_wanted())
         return UINT64_MAX;
     bool due = hk_options.report_every != 0 && now_ms - reports.last_ms >= hk_options.report_every;
-    bool asked = atomic_exchange_explicit(&reports.xasked, false, memory_order_relaxed);
-    if ((due || asked) && !atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire)) {
+    bool requested = atomic_exchange_explicit(&reports.xrequested, false, memory_order_relaxed);
+    if ((due || requested) && !atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire)) {
         write_wanted();
         reports.last_ms = now_ms;
         hk_store_release(reports.xbusy, false);
@@ -162,7 +162,7 @@ static void stop_background_reports(void)
 
 bool hk_heap_profile_write_to(const char *path, int standard_error)
 {
-    int fd = hk_watch.mean != 0 ? hk_named_file(path, hk_os.create) : -1;
+    int fd = hk_hooks.mean != 0 ? hk_named_file(path, hk_os.create) : -1;
     if (fd < 0)
         return false;
     hk_heap_profile_write(fd == HK_STDERR ? standard_error : fd);
@@ -173,16 +173,16 @@ bool hk_heap_profile_write_to(const char *path, int standard_error)
 void hk_exit_report(void)
 {
     if (hk_options.heap_profile != NULL && !hk_heap_profile_write_to(hk_options.heap_profile, HK_STDERR))
-        hk_say("the heap profile cannot be written to \"%s\"", hk_options.heap_profile);
+        hk_message("the heap profile cannot be written to \"%s\"", hk_options.heap_profile);
     if (hk_options.report == NULL)
         return;
     stop_background_reports();
     write_wanted();
 }
 
-HK_COLD void hk_first_refusal_report(size_t asked)
+HK_COLD void hk_first_refusal_report(size_t requested)
 {
     static atomic_flag reported = ATOMIC_FLAG_INIT;
     if (hk_options.oom_report && !atomic_flag_test_and_set(&reported))
-        hk_report_out_of_memory(asked, reports.started_ms);
+        hk_report_out_of_memory(requested, reports.started_ms);
 }

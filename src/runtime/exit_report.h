@@ -19,7 +19,7 @@ void hk_reports_listen(void);
 /* Writes one if it is due or was asked for; ms until this wants to be called again. By the background thread only. */
 uint64_t hk_report_if_due(uint64_t now_ms);
 
-/* Writes one now; "-" is standard error, whose descriptor is HK_STDERR or HK_STDERR_ASKED_FOR (say.h). False if it cannot be written. */
+/* Writes one now; "-" is standard error, whose descriptor is HK_STDERR or HK_STDERR_ASKED_FOR (message.h). False if it cannot be written. */
 bool hk_report_write(const char *path, int standard_error);
 /* The same of the heap profile, which there is only where one was asked for. Only once HAKMEM has started. */
 bool hk_heap_profile_write_to(const char *path, int standard_error);
@@ -29,6 +29,6 @@ bool hk_heap_profile_write_to(const char *path, int standard_error);
 void hk_exit_report(void);
 
 /* The one line about the first refusal; later ones are silent. */
-void hk_first_refusal_report(size_t asked);
+void hk_first_refusal_report(size_t requested);
 
 #endif

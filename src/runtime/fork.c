@@ -4,12 +4,12 @@
 
 #include "base/lock.h"
 #include "count/decisions.h"
-#include "front/cache.h"
-#include "guard/watch.h"
+#include "prof/hooks.h"
 #include "runtime/background.h"
 #include "runtime/thread_count.h"
-#include "slab/registry.h"
+#include "slab/orphans.h"
 #include "span/meta.h"
+#include "tcache/tcache.h"
 
 /* glibc's fork takes the lock of all streams after the prepare handlers have run, and who holds that one may be waiting for
  * a stream whose holder is waiting for one of ours: it has to come first. It may be taken twice. */
@@ -28,7 +28,7 @@ static void fork_prepare(void)
         return;
     if (_IO_list_lock != NULL)
         _IO_list_lock();
-    hk_registry_fork_prepare();
+    hk_orphans_fork_prepare();
     hk_locks_take_all();
 }
 
@@ -45,22 +45,22 @@ static void fork_parent(void)
 /* What other threads were in the middle of. */
 static void fork_child_others(struct hk_owner *self)
 {
-    hk_watch_fork_child();
+    hk_hooks_fork_child();
     hk_meta_fork_child();
     hk_owners_fork_child(self);
-    hk_caches_fork_child();
+    hk_tcaches_fork_child();
     hk_decisions_forget();
-    hk_registry_orphan_rest(self);
+    hk_orphans_orphan_rest(self);
 }
 
 static void fork_child(void)
 {
-    struct hk_cache *cache = hk_cache_self();
+    struct hk_tcache *cache = hk_tcache_self();
     HK_COUNT(forks, 1);
     hk_background_reset();
     hk_thread_count_reset();
     if (cache != NULL)
-        hk_lifeline_renew(&cache->lifeline);
+        hk_liveness_renew(&cache->liveness);
     if (alone_at_fork)
         return;
     hk_locks_reset_all();

@@ -4,14 +4,14 @@
 
 #include "base/bits.h"
 #include "base/lock.h"
-#include "base/say.h"
-#include "front/cache.h"
+#include "base/message.h"
+#include "decay/decay.h"
 #include "learn/explain.h"
 #include "learn/goal.h"
 #include "os/os.h"
 #include "policy/profile.h"
 #include "runtime/named_file.h"
-#include "tiers/giveback.h"
+#include "tcache/tcache.h"
 
 enum {
     THREADS_A_TICK = 512, /* whose counts are looked at in some 50 microseconds; where there are more, ticks are rarer */
@@ -34,7 +34,7 @@ static struct {
 /* Of what is counted, the totals. */
 static void take_counts(struct hk_signals *saw)
 {
-    struct hk_cache_totals totals = hk_caches_total();
+    struct hk_tcache_totals totals = hk_tcaches_total();
     HK_SAW(saw, misses) = totals.misses;
     HK_SAW(saw, overflows) = totals.overflows;
     HK_SAW(saw, remote) = totals.remote;
@@ -53,10 +53,10 @@ static void take_amounts(struct hk_signals *saw, uint64_t now)
 {
     struct hk_goal seen;
     HK_SAW(saw, elapsed) = now - learning.ticked_ms;
-    HK_SAW(saw, threads) = hk_caches_alive();
-    HK_SAW(saw, warm) = hk_giveback_warm();
-    HK_SAW(saw, idle) = hk_giveback_idle();
-    hk_goal_look(&seen, now, HK_SAW(saw, warm));
+    HK_SAW(saw, threads) = hk_tcaches_alive();
+    HK_SAW(saw, footprint) = hk_decay_footprint();
+    HK_SAW(saw, idle) = hk_decay_idle();
+    hk_goal_look(&seen, now, HK_SAW(saw, footprint));
     HK_SAW(saw, goal) = seen.bytes;
     HK_SAW(saw, used) = seen.used;
     HK_SAW(saw, stalled) = learning.stalled_us != 0 ? seen.stalled_us - hk_min(seen.stalled_us, learning.stalled_us) : 0;
@@ -160,7 +160,7 @@ static void publish_if_changed(void)
     struct hk_knobs in_force;
     hk_policy_read(&in_force);
     bool same = memcmp(&in_force, &learning.learner.now, sizeof in_force) == 0;
-    if (!same || hk_policy_state() != learning.learner.state)
+    if (!same || hk_policy_phase() != learning.learner.state)
         hk_policy_publish(&learning.learner.now, learning.learner.state);
 }
 
@@ -208,7 +208,7 @@ HK_COLD void hk_learning_tick(void)
     uint64_t now = hk_reuse_now();
     if (now >= hk_load(hk_learning_due_ms)) {
         tick_locked(now);
-        hk_store(hk_learning_due_ms, now + HK_TICK_MS * hk_max(1, hk_caches_alive() / THREADS_A_TICK));
+        hk_store(hk_learning_due_ms, now + HK_TICK_MS * hk_max(1, hk_tcaches_alive() / THREADS_A_TICK));
     }
     hk_unlock(&learning.lock);
 }
@@ -219,11 +219,11 @@ static void save_profile(void)
     if (hk_options.profile_save == NULL)
         return;
     if (fd < 0) {
-        hk_say("the profile cannot be written to \"%s\"", hk_options.profile_save);
+        hk_message("the profile cannot be written to \"%s\"", hk_options.profile_save);
         return;
     }
     begin_learner();
-    struct hk_knobs learned = learning.learner.wish;
+    struct hk_knobs learned = learning.learner.target;
     learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling]; /* the goal's, and so this run's */
     hk_profile_write(fd, &learned);
     hk_named_file_close(fd);

@@ -4,14 +4,14 @@
 #ifndef HK_LIFE_H
 #define HK_LIFE_H
 
-#include "front/cache.h"
 #include "runtime/start.h"
+#include "tcache/tcache.h"
 
 /* The calling thread's cache, begun if need be; NULL if it ended, or memory is refused. */
-struct hk_cache *hk_life_cache_slow(void);
-HK_INLINE struct hk_cache *hk_life_cache(void)
+struct hk_tcache *hk_life_cache_slow(void);
+HK_INLINE struct hk_tcache *hk_life_cache(void)
 {
-    struct hk_cache *cache = hk_life_started() ? hk_cache_self() : NULL;
+    struct hk_tcache *cache = hk_life_started() ? hk_tcache_self() : NULL;
     return HK_LIKELY(cache != NULL) ? cache : hk_life_cache_slow();
 }
 

@@ -3,8 +3,8 @@
 #include <stdint.h>
 
 #include "base/base.h"
+#include "big/big.h"
 #include "os/passed.h"
-#include "tiers/bigcache.h"
 
 static void note(const void *p, size_t size) { hk_big_note_altered((uintptr_t)p, size); }
 

@@ -2,7 +2,7 @@
 #ifndef HK_NAMED_FILE_H
 #define HK_NAMED_FILE_H
 
-#include "base/say.h"
+#include "base/message.h"
 
 /* The name as a path, a string in path->bytes. False if it is too long. */
 bool hk_named_path(struct hk_text *path, const char *name);

@@ -1,6 +1,6 @@
 #include "runtime/served.h"
 
-#include "span/map.h"
+#include "span/page_map.h"
 
 HK_PROCESS(void *, malloc_of_process, (size_t size), malloc, hak_malloc)
 HK_PROCESS(void, free_of_process, (void *block), free, hak_free)
@@ -15,7 +15,7 @@ bool hk_process_is_served(void)
         void *block = HK_WHOEVER(malloc_of_process)(1);
         if (block == NULL)
             return true; /* refused, as if it were the last block that is missing: ask again */
-        answer = hk_map_lookup((uintptr_t)block) != 0 ? YES : NO;
+        answer = hk_page_map_lookup((uintptr_t)block) != 0 ? YES : NO;
         HK_WHOEVER(free_of_process)(block);
         hk_store(xanswer, answer);
     }

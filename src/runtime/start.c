@@ -1,20 +1,20 @@
 #include "runtime/start.h"
 
-#include "base/say.h"
-#include "front/pool.h"
-#include "guard/sites.h"
-#include "guard/watch.h"
+#include "base/message.h"
+#include "big/big.h"
 #include "os/os.h"
 #include "policy/policy.h"
 #include "policy/profile.h"
+#include "prof/hooks.h"
+#include "prof/sites.h"
 #include "runtime/background.h"
 #include "runtime/exit_report.h"
 #include "runtime/learning.h"
-#include "span/map.h"
 #include "span/meta.h"
-#include "span/runs.h"
+#include "span/page_heap.h"
+#include "span/page_map.h"
 #include "span/thp.h"
-#include "tiers/bigcache.h"
+#include "tcache/pool.h"
 
 struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
 
@@ -24,7 +24,7 @@ _Atomic bool hk_start_done;
 /* Before relocation this holds what the file holds, not where it is. */
 static void *volatile own_address = (void *)&own_address;
 
-bool hk_life_dawning(void)
+bool hk_life_is_bootstrapping(void)
 {
     /* Once over it stays over; hk_self is set up last of all. */
     return (uintptr_t)own_address != (uintptr_t)&own_address || !hk_os.has_thread_pointer() || hk_self == NULL;
@@ -37,7 +37,7 @@ static bool step_options(void)
     if (hk_reports_wanted())
         hk_options.background = HK_BACKGROUND_ON;
     if (hk_options.background == HK_BACKGROUND_ON)
-        hk_shelves_share();
+        hk_slab_lists_share();
     hk_policy_begin();
     return true;
 }
@@ -49,9 +49,9 @@ static void init_locks_and_lists(void)
     hk_slabs_init();
     hk_owners_init();
     hk_thp_init();
-    hk_runs_init();
+    hk_page_heap_init();
     hk_big_init();
-    hk_giveback_init();
+    hk_decay_init();
     hk_pool_init();
     hk_sites_init();
 }
@@ -61,16 +61,16 @@ static bool step_lists(void)
     init_locks_and_lists();
     hk_background_reset();
     hk_learning_begin();
-    size_t unseen_to = hk_watch_begin();
+    size_t unseen_to = hk_hooks_begin();
     hk_gate_open(unseen_to);
     if (unseen_to != HK_ALL_HIT)
-        hk_watch_open();
+        hk_hooks_open();
     return true;
 }
 
 static bool start_locked(void)
 {
-    static bool (*const steps[])(void) = {step_options, hk_map_init, step_lists};
+    static bool (*const steps[])(void) = {step_options, hk_page_map_init, step_lists};
     while (steps_done < sizeof steps / sizeof steps[0]) {
         if (!steps[steps_done]())
             return false;
@@ -81,7 +81,7 @@ static bool start_locked(void)
 
 HK_COLD bool hk_start(void)
 {
-    if (hk_life_dawning())
+    if (hk_life_is_bootstrapping())
         return false;
     hk_lock(&hk_start_lock);
     bool started = start_locked();

@@ -9,8 +9,8 @@
 
 #include "base/lock.h"
 
-/* True until the loader has relocated this library and set up the thread's storage: nothing but the dawn works. */
-bool hk_life_dawning(void);
+/* True until the loader has relocated this library and set up the thread's storage: nothing but the bootstrap arena works. */
+bool hk_life_is_bootstrapping(void);
 
 /* True once the rooms below are ready; starts them if need be. False if memory is refused: the next call tries again. */
 extern _Atomic bool hk_start_done;

@@ -41,7 +41,7 @@ static uint32_t begin_counting(void)
     bool wanted = hk_options.background == HK_BACKGROUND_AUTO && alone && hk_process_is_served();
     if (!wanted || hk_life_cache() == NULL || !hk_life_mark_thread())
         return COUNTS_NOT;
-    hk_shelves_share();
+    hk_slab_lists_share();
     return COUNTS;
 }
 

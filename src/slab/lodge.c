@@ -96,7 +96,7 @@ unsigned hk_lodge_part(struct hk_slab *slab, unsigned word, uint64_t bits)
     for (; bits != 0; bits &= bits - 1) {
         size_t index = (size_t)word * 64 + hk_ctz64(bits);
         if (HK_UNLIKELY(hk_lodge_joins(slab, index)))
-            hk_slab_give_refused(slab, (void *)(slab->start + index * slab->block_size));
+            hk_slab_refuse(slab, (void *)(slab->start + index * slab->block_size));
         for (index++; hk_lodge_joins(slab, index); index++, more++) {
             flip_joined(slab, index);
             HK_READ_NO_EARLIER();
@@ -115,7 +115,7 @@ void hk_lodge_give(struct hk_slab *slab, void *block)
     bool begins = hk_which(offset, slab->reciprocal, &index);
     uint64_t bit = (uint64_t)1 << (index % 64);
     if (HK_UNLIKELY(!slab->mixed || offset >= slab->extent || !begins || (slab->freebits[index / 64] & bit) != 0))
-        hk_slab_give_refused(slab, block);
+        hk_slab_refuse(slab, block);
     unsigned cells = 1 + hk_lodge_part(slab, (unsigned)(index / 64), bit);
     slab->freebits[index / 64] |= bit;
     slab->first_word = (uint16_t)hk_min(slab->first_word, index / 64);

@@ -3,9 +3,9 @@
  *
  *   joined bits   . . x x . . x . .     block 1 goes on for three, block 5 for two
  *
- * Owns       the joined bits of the slabs that take lodgers, and which route these have.
+ * Owns       the joined bits of the slabs that take lodgers, and which page map entry these have.
  * Invariant  a block whose joined bit is set is taken, and goes with the one before it: given back with it, never alone. The joined
- *            bits of a lodger do not change while it is taken. As long as lodgers are in a slab its route is mixed: no free in
+ *            bits of a lodger do not change while it is taken. As long as lodgers are in a slab its page map entry is mixed: no free in
  *            it is a hit, and who asks how large a block is asks here; and its plain extent is 0: no block comes back unasked.
  * Threads    to take and give: the slab's holder. cells, bytes: whoever has the block.
  * Never      touches the blocks. */
@@ -41,7 +41,7 @@ unsigned hk_lodge_next(const struct hk_slab *slab, unsigned at, unsigned *cells)
 
 /* The slab is being released. */
 void hk_lodge_end(struct hk_slab *slab);
-/* See hk_slab_recount. Its route is still to be written. */
+/* See hk_slab_recount. Its page map entry is still to be written. */
 void hk_lodge_recount(struct hk_slab *slab);
 
 /* For who makes blocks of one word free: before, the blocks that go with them become so. Their number. Fatal if one of them goes with

@@ -2,7 +2,7 @@
 
 #include "base/bits.h"
 #include "os/os.h"
-#include "slab/registry.h"
+#include "slab/orphans.h"
 #include "span/meta.h"
 
 enum {
@@ -21,7 +21,7 @@ void hk_send(struct hk_slab *slab)
 {
     for (;;) {
         uint32_t owner = hk_load_acquire(slab->xowner);
-        if (owner == HK_ORPHAN ? hk_registry_collect(slab) : hk_inbox_push(hk_owner_by_id(owner), slab))
+        if (owner == HK_ORPHAN ? hk_orphans_collect(slab) : hk_inbox_push(hk_owner_by_id(owner), slab))
             return;
         /* The owner is just ending: its slabs change hands in a moment. */
         hk_os.pause();
@@ -34,11 +34,11 @@ static size_t block_index(const struct hk_slab *slab, const void *block)
     size_t offset = (uintptr_t)block - slab->start, index;
     bool begins = hk_which(offset, slab->reciprocal, &index);
     if (HK_UNLIKELY(offset >= slab->extent || !begins))
-        hk_slab_give_refused(slab, block);
+        hk_slab_refuse(slab, block);
     return index;
 }
 
-static void deliver_to(struct hk_slab *slab, void *block)
+static void send_to(struct hk_slab *slab, void *block)
 {
     size_t index = block_index(slab, block);
     hk_remote_mark(slab, (unsigned)(index / 64), (uint64_t)1 << (index % 64));
@@ -46,13 +46,13 @@ static void deliver_to(struct hk_slab *slab, void *block)
         hk_send(slab);
 }
 
-void hk_deliver(void *block, uint32_t route)
+void hk_remote_free(void *block, uint32_t entry)
 {
-    uint32_t owner = hk_route_owner(route);
+    uint32_t owner = hk_entry_owner(entry);
     if (owner == HK_NOBODY)
         hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);
-    if (owner != HK_ORPHAN || !hk_registry_free(block, hk_route_class(route)))
-        deliver_to(hk_slab_at((uintptr_t)block), block);
+    if (owner != HK_ORPHAN || !hk_orphans_free(block, hk_entry_class(entry)))
+        send_to(hk_slab_at((uintptr_t)block), block);
 }
 
 /* Nothing fits. */
@@ -122,9 +122,9 @@ void hk_outbox_drop_idle(struct hk_outbox *outbox)
     outbox->used = false;
 }
 
-static bool is_larger(const struct hk_outbox *outbox, size_t warm)
+static bool is_larger(const struct hk_outbox *outbox, size_t footprint)
 {
-    return outbox->size < HK_OUTBOX_MOST && table_bytes(outbox->size * GROWTH) <= warm / WARM_PER_BYTE_OF_TABLE;
+    return outbox->size < HK_OUTBOX_MOST && table_bytes(outbox->size * GROWTH) <= footprint / WARM_PER_BYTE_OF_TABLE;
 }
 
 static void grow_table(struct hk_outbox *outbox)
@@ -135,14 +135,14 @@ static void grow_table(struct hk_outbox *outbox)
         use_table(outbox, table, outbox->size * GROWTH);
 }
 
-void hk_outbox_tune(struct hk_outbox *outbox, size_t warm)
+void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint)
 {
     if (outbox->table == NULL)
         return;
-    if (outbox->pushed_out > outbox->size / ENTRIES_PER_PUSH && is_larger(outbox, warm))
+    if (outbox->pushed_out > outbox->size / ENTRIES_PER_PUSH && is_larger(outbox, footprint))
         grow_table(outbox);
     outbox->pushed_out = 0;
-    size_t to_all = LEAST_ALLOWED_TO_ALL + warm / WARM_PER_BYTE_ON_THE_WAY;
+    size_t to_all = LEAST_ALLOWED_TO_ALL + footprint / WARM_PER_BYTE_ON_THE_WAY;
     size_t most = hk_min(to_all / hk_max(1, hk_load(xtables)), outbox->size * ROOM_PER_ENTRY);
     outbox->allowed = hk_max(most, LEAST_ALLOWED);
 }
@@ -243,7 +243,7 @@ static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *sla
     bool waits = has_table(outbox), sent = outbox->room < (int64_t)slab->block_size;
     if (!waits) {
         HK_COUNT_THREAD(&outbox->self->counts, remote_frees, 1);
-        deliver_to(slab, block);
+        send_to(slab, block);
         return true;
     }
     if (sent)

@@ -81,7 +81,7 @@ void hk_outbox_drop_idle(struct hk_outbox *outbox);
 /* In any case: the thread ends. */
 void hk_outbox_drop(struct hk_outbox *outbox);
 /* What the table may be and hold, as the heap is now. */
-void hk_outbox_tune(struct hk_outbox *outbox, size_t warm);
+void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint);
 /* Drops what waits without sending it: in a fork child, for threads it does not have. How many blocks it was. */
 size_t hk_outbox_forget(struct hk_outbox *outbox);
 /* In a fork child, which has one thread at most. */
@@ -90,8 +90,8 @@ void hk_outboxes_recount(const struct hk_outbox *survivor);
 /* Bytes of blocks that wait, by class: adds to bytes[]. They are not marked yet, or not counted. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);
 
-/* Frees a block whose map entry says `route`, whoever holds it now. */
-void hk_deliver(void *block, uint32_t route);
+/* Frees a block whose map entry says `page map entry`, whoever holds it now. */
+void hk_remote_free(void *block, uint32_t entry);
 /* Hands a slab that is to be queued to whoever holds it now. */
 void hk_send(struct hk_slab *slab);
 

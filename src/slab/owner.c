@@ -10,13 +10,13 @@
 
 _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
-bool hk_shelves_shared;
+bool hk_slab_lists_shared;
 
-void hk_shelves_share(void) { hk_shelves_shared = true; }
+void hk_slab_lists_share(void) { hk_slab_lists_shared = true; }
 
 /* Owners that most programs never have more of: no page of the tables is touched for them. */
 enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = 512 };
-_Static_assert(OWNERS_IN_PART * PARTS <= HK_ROUTE_MIXED >> HK_ROUTE_OWNER_SHIFT, "each number fits into a route");
+_Static_assert(OWNERS_IN_PART * PARTS <= HK_ENTRY_MIXED >> HK_ENTRY_OWNER_SHIFT, "each number fits into a route");
 
 static struct {
     struct hk_lock lock;
@@ -44,22 +44,22 @@ static bool has_entry(uint32_t id)
 }
 
 /* The bits of few owners are static; they are there before a number is given. */
-enum { SLICE_OWNERS = 8192, SLICES = OWNERS_IN_PART * PARTS / SLICE_OWNERS };
-static struct hk_owner_bits first_bits[SLICE_OWNERS / 64] HK_COLD_DATA, *more_bits[SLICES] HK_COLD_DATA;
+enum { SEGMENT_OWNERS = 8192, SLICES = OWNERS_IN_PART * PARTS / SEGMENT_OWNERS };
+static struct hk_owner_bits first_bits[SEGMENT_OWNERS / 64] HK_COLD_DATA, *more_bits[SLICES] HK_COLD_DATA;
 static _Atomic bool xany_rests;
 
 static bool has_bits(uint32_t id)
 {
-    struct hk_owner_bits **slice = &more_bits[id / SLICE_OWNERS];
-    if (id >= SLICE_OWNERS && *slice == NULL)
+    struct hk_owner_bits **slice = &more_bits[id / SEGMENT_OWNERS];
+    if (id >= SEGMENT_OWNERS && *slice == NULL)
         *slice = hk_meta_alloc(sizeof first_bits);
-    return id < SLICE_OWNERS || *slice != NULL;
+    return id < SEGMENT_OWNERS || *slice != NULL;
 }
 
 struct hk_owner_bits *hk_owner_bits(uint32_t id)
 {
-    struct hk_owner_bits *slice = id < SLICE_OWNERS ? first_bits : more_bits[id / SLICE_OWNERS];
-    return &slice[id % SLICE_OWNERS / 64];
+    struct hk_owner_bits *slice = id < SEGMENT_OWNERS ? first_bits : more_bits[id / SEGMENT_OWNERS];
+    return &slice[id % SEGMENT_OWNERS / 64];
 }
 
 void hk_owners_rest(uint32_t first, uint64_t bits)
@@ -68,7 +68,7 @@ void hk_owners_rest(uint32_t first, uint64_t bits)
     hk_store(xany_rests, true);
 }
 
-void hk_owners_rouse(uint32_t first, uint64_t bits)
+void hk_owners_wake(uint32_t first, uint64_t bits)
 {
     atomic_fetch_and_explicit(&hk_owner_bits(first)->xresting, ~bits, memory_order_release);
 }
@@ -78,14 +78,14 @@ bool hk_owner_rests(uint32_t id) { return hk_owner_next(id) != id; }
 static void begin_life(struct hk_owner *owner, uint32_t id)
 {
     owner->id = id;
-    owner->shelves_lock.rank = HK_RANK_SHELVES;
+    owner->slab_lists_lock.rank = HK_RANK_SLAB_LISTS;
     owner->drain_lock.rank = HK_RANK_DRAIN;
 }
 
 void hk_owner_wake(struct hk_owner *owner, uint32_t id)
 {
     begin_life(owner, id);
-    hk_owners_rouse(id / 64 * 64, (uint64_t)1 << id % 64);
+    hk_owners_wake(id / 64 * 64, (uint64_t)1 << id % 64);
 }
 
 uint32_t hk_owner_next(uint32_t from)
@@ -117,26 +117,26 @@ bool hk_owner_register(struct hk_owner *owner)
 
 void hk_owner_open(struct hk_owner *owner)
 {
-    hk_shelves_hold(owner);
+    hk_slab_lists_lock(owner);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        hk_list_init(&owner->shelves[class].partial);
-        hk_list_init(&owner->shelves[class].full);
-        owner->shelves[class].slabs = 0;
+        hk_list_init(&owner->slab_lists[class].partial);
+        hk_list_init(&owner->slab_lists[class].full);
+        owner->slab_lists[class].slabs = 0;
         hk_store_release(owner->xinbox[class], NOTHING);
     }
     owner->slabs = 0;
     owner->sweep.at = NULL;
     owner->sweep_class = owner->sweep_left = 0;
-    owner->sweep_pays = false;
+    owner->sweep_reclaims = false;
     owner->open = true;
-    hk_shelves_leave(owner);
+    hk_slab_lists_unlock(owner);
 }
 
 bool hk_owner_is_open(struct hk_owner *owner)
 {
-    hk_shelves_hold(owner);
+    hk_slab_lists_lock(owner);
     bool open = owner->open;
-    hk_shelves_leave(owner);
+    hk_slab_lists_unlock(owner);
     return open;
 }
 
@@ -274,15 +274,15 @@ void hk_inboxes_restart(const struct hk_owner *survivor)
 
 void hk_owners_init(void) { hk_lock_register(HK_RANK_OWNERS, &owners.lock); }
 
-/* Threads that were cut off may have held locks, and their shelves may be cut too. */
+/* Threads that were cut off may have held locks, and their lists may be cut too. */
 static void close_all_but(const struct hk_owner *survivor)
 {
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         struct hk_owner *owner = hk_owner_by_id(id);
         hk_store(owner->drain_lock.xstate, 0);
-        if (!hk_shelves_shared)
+        if (!hk_slab_lists_shared)
             continue;
-        hk_store(owner->shelves_lock.xstate, 0);
+        hk_store(owner->slab_lists_lock.xstate, 0);
         owner->open = owner == survivor;
     }
 }

@@ -3,12 +3,12 @@
  *   thread B (stranger)                                      thread A (the owner)
  *   free(p) -> remote bit of p's slab (remote.h) -- the first since A looked: CAS --> xinbox[class] --xchg NULL--> A's bitmaps
  *
- * Owns       the table of owners, and each owner's shelves and inboxes.
+ * Owns       the table of owners, and each owner's lists and inboxes.
  * Invariant  a slab is in an inbox or a backlog only while it is marked as queued, and in one at most. An owner's memory is never
  *            unmapped, so that a stale number in a stranger's hand is harmless: a slab for who is gone is refused, and whose it is
  *            is looked at again; one that is somebody else's by now is sent on by who takes it out.
  *            Its pages may go when it has no thread: zeros are an owner that refuses all.
- * Threads    shelves: the owner; where there is a background thread, both, under a lock. inboxes: push any,
+ * Threads    lists: the owner; where there is a background thread, both, under a lock. inboxes: push any,
  *            lock-free; drain the owner, and whoever is short of blocks or gives back memory, under a lock. */
 #ifndef HK_OWNER_H
 #define HK_OWNER_H
@@ -28,7 +28,7 @@ struct hk_owner_bits {
     uint64_t waiting, aged;    /* the pool's of thread caches, which holds its lock */
 };
 
-struct hk_shelf {
+struct hk_slab_list {
     struct hk_list partial; /* slabs with free blocks */
     struct hk_list full;
     uint32_t slabs; /* on both */
@@ -38,19 +38,19 @@ struct hk_shelf {
 struct hk_owner {
     /* constant after init */
     uint32_t id;
-    /* the owner's; of these, the shelves and what follows them also the background thread's, under the lock */
+    /* the owner's; of these, the lists and what follows them also the background thread's, under the lock */
     struct hk_thread_counts counts;
     struct hk_ring ring;
-    struct hk_lock shelves_lock;
+    struct hk_lock slab_lists_lock;
     bool open;               /* it has a thread */
     _Atomic uint64_t xawake; /* when it last looked at the clock, ms */
-    bool sweep_pays;         /* for growth */
-    unsigned sweep_class;    /* how far the sweep over the shelves has come */
-    unsigned sweep_left;     /* shelves to go */
+    bool sweep_reclaims;         /* for growth */
+    unsigned sweep_class;    /* how far the sweep over the lists has come */
+    unsigned sweep_left;     /* lists to go */
     struct hk_walk sweep;
-    uint32_t swept_free; /* blocks that it has found free on this shelf */
-    struct hk_shelf shelves[HK_CLASSES];
-    uint32_t slabs; /* on all shelves */
+    uint32_t swept_free; /* blocks that it has found free on this list */
+    struct hk_slab_list slab_lists[HK_CLASSES];
+    uint32_t slabs; /* on all lists */
     uint8_t lodge_waits[HK_CLASSES]; /* so many slabs are cut before room is looked for in those of other classes again */
     /* of whoever drains, under the lock */
     struct hk_lock drain_lock;
@@ -66,25 +66,25 @@ extern _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
 /* Gives a zeroed owner its number, for good; false if there is none left. */
 bool hk_owner_register(struct hk_owner *owner);
-/* May others come to the shelves of owners? As long as not, owners take no lock. Set by the only thread that there is, for good: none
- * is then at its shelves. */
-extern bool hk_shelves_shared;
-void hk_shelves_share(void);
+/* May others come to the lists of owners? As long as not, owners take no lock. Set by the only thread that there is, for good: none
+ * is then at its lists. */
+extern bool hk_slab_lists_shared;
+void hk_slab_lists_share(void);
 
-HK_INLINE void hk_shelves_hold(struct hk_owner *owner)
+HK_INLINE void hk_slab_lists_lock(struct hk_owner *owner)
 {
-    if (HK_UNLIKELY(hk_shelves_shared))
-        hk_lock(&owner->shelves_lock);
+    if (HK_UNLIKELY(hk_slab_lists_shared))
+        hk_lock(&owner->slab_lists_lock);
 }
-HK_INLINE void hk_shelves_leave(struct hk_owner *owner)
+HK_INLINE void hk_slab_lists_unlock(struct hk_owner *owner)
 {
-    if (HK_UNLIKELY(hk_shelves_shared))
-        hk_unlock(&owner->shelves_lock);
+    if (HK_UNLIKELY(hk_slab_lists_shared))
+        hk_unlock(&owner->slab_lists_lock);
 }
 
 /* Is it a thread's now? */
 bool hk_owner_is_open(struct hk_owner *owner);
-/* Empty shelves and open inboxes: at the start of a thread. */
+/* Empty lists and open inboxes: at the start of a thread. */
 void hk_owner_open(struct hk_owner *owner);
 
 /* Numbers given so far are HK_FIRST_OWNER .. hk_owner_end() - 1. */
@@ -97,7 +97,7 @@ struct hk_owner_bits *hk_owner_bits(uint32_t id);
 /* The memory of owners without a thread is given back, from now on until they are roused: first + i for each bit i. Zeros, as
  * which they read then, are an owner that is closed. */
 void hk_owners_rest(uint32_t first, uint64_t bits);
-void hk_owners_rouse(uint32_t first, uint64_t bits);
+void hk_owners_wake(uint32_t first, uint64_t bits);
 bool hk_owner_rests(uint32_t id);
 /* One whose memory was given back is wanted again. */
 void hk_owner_wake(struct hk_owner *owner, uint32_t id);

@@ -9,21 +9,21 @@
 #include "count/stats.h"
 #include "policy/options.h"
 #include "slab/lodge.h"
-#include "span/held.h"
+#include "span/footprint.h"
 #include "span/meta.h"
 
 /* Of metadata that is never given back: a stale pointer leads to a descriptor, whatever it says by then. */
-struct slab_chunk {
-    _Atomic(struct slab_chunk *) xnext;
+struct slab_group {
+    _Atomic(struct slab_group *) xnext;
     _Atomic uint32_t xmade;
     struct hk_slab slabs[];
 };
 #define CHUNK_BYTES (16 * HK_KIB)
-enum { SLABS_IN_CHUNK = (CHUNK_BYTES - sizeof(struct slab_chunk)) / sizeof(struct hk_slab) };
+enum { SLABS_IN_GROUP = (CHUNK_BYTES - sizeof(struct slab_group)) / sizeof(struct hk_slab) };
 
 static struct {
     struct hk_lock lock;
-    struct slab_chunk *first, *last;
+    struct slab_group *first, *last;
     struct hk_list unused;
     _Atomic int64_t xclean; /* bytes */
 } slabs = {.lock = HK_LOCK_INIT(HK_RANK_SLABS)};
@@ -34,9 +34,9 @@ void hk_slabs_init(void)
     hk_list_init(&slabs.unused);
 }
 
-static bool add_chunk(void)
+static bool add_group(void)
 {
-    struct slab_chunk *chunk = hk_meta_alloc(CHUNK_BYTES);
+    struct slab_group *chunk = hk_meta_alloc(CHUNK_BYTES);
     if (chunk == NULL)
         return false;
     if (slabs.last != NULL)
@@ -49,8 +49,8 @@ static bool add_chunk(void)
 
 static struct hk_slab *new_descriptor(void)
 {
-    bool full = slabs.last == NULL || hk_load(slabs.last->xmade) == SLABS_IN_CHUNK;
-    if (full && !add_chunk())
+    bool full = slabs.last == NULL || hk_load(slabs.last->xmade) == SLABS_IN_GROUP;
+    if (full && !add_group())
         return NULL;
     uint32_t made = hk_load(slabs.last->xmade);
     hk_store_release(slabs.last->xmade, made + 1);
@@ -59,7 +59,7 @@ static struct hk_slab *new_descriptor(void)
 
 void hk_slabs_visit(hk_slab_visit *visit, void *context)
 {
-    for (struct slab_chunk *chunk = __atomic_load_n(&slabs.first, __ATOMIC_ACQUIRE); chunk != NULL; chunk = hk_load_acquire(chunk->xnext))
+    for (struct slab_group *chunk = __atomic_load_n(&slabs.first, __ATOMIC_ACQUIRE); chunk != NULL; chunk = hk_load_acquire(chunk->xnext))
         for (uint32_t i = 0, made = hk_load_acquire(chunk->xmade); i < made; i++)
             visit(&chunk->slabs[i], context);
 }
@@ -73,7 +73,7 @@ struct hk_slab *hk_slab_descriptor(void)
     struct hk_slab *slab = unused != NULL ? hk_container_of(unused, struct hk_slab, link) : new_descriptor();
     hk_unlock(&slabs.lock);
     if (HK_UNLIKELY(slab == NULL))
-        hk_held_refused(false);
+        hk_footprint_refused(false);
     return slab;
 }
 
@@ -99,7 +99,7 @@ static bool make_bits(struct hk_slab *slab)
     if (slab->words > sizeof slab->own_bits / sizeof slab->own_bits[0])
         slab->freebits = hk_meta_alloc(bits_bytes(slab));
     if (slab->freebits == NULL) {
-        hk_held_refused(false);
+        hk_footprint_refused(false);
         return false;
     }
     if (slab->freebits != slab->own_bits)
@@ -135,11 +135,11 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     hk_store(slab->xjoined, NULL);
     hk_store(slab->xcommon, false);
     if (make_bits(slab)) {
-        uintptr_t start = hk_run_alloc(slab->bytes / HK_UNIT, use);
+        uintptr_t start = hk_span_alloc(slab->bytes / HK_SLICE, use);
         if (start != 0) {
             slab->start = start;
             hk_store(slab->xowner, owner);
-            hk_map_assign(start, slab->bytes / HK_UNIT, hk_route(owner, class), slab);
+            hk_page_map_assign(start, slab->bytes / HK_SLICE, hk_entry(owner, class), slab);
             HK_COUNT(slabs_made, 1);
             return slab;
         }
@@ -152,7 +152,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
 {
     hk_store_release(slab->xowner, owner); /* who reads it asks the owner's inbox */
-    hk_map_route_all(slab->start, slab->bytes / HK_UNIT, hk_route(owner, slab->class) | (slab->mixed ? HK_ROUTE_MIXED : 0));
+    hk_page_map_set(slab->start, slab->bytes / HK_SLICE, hk_entry(owner, slab->class) | (slab->mixed ? HK_ENTRY_MIXED : 0));
 }
 
 HK_COLD void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths)
@@ -190,13 +190,13 @@ void hk_slab_release(struct hk_slab *slab)
     if (slab->clean != 0)
         hk_slab_note_clean(slab, 0);
     uintptr_t start = slab->start;
-    size_t units = slab->bytes / HK_UNIT;
-    hk_map_route_all(start, units, 0);
+    size_t slices = slab->bytes / HK_SLICE;
+    hk_page_map_set(start, slices, 0);
     drop_bits(slab);
     if (hk_load(slab->xjoined) != NULL)
         hk_lodge_end(slab);
     hk_slab_descriptor_drop(slab);
-    hk_run_free_hollow(start, units, hollow);
+    hk_span_free_hollow(start, slices, hollow);
     HK_COUNT(slabs_released, 1);
 }
 
@@ -224,7 +224,7 @@ HK_INLINE void **take_bits(uint64_t *word, char *base, size_t size, void **at, v
     return at;
 }
 
-void hk_slab_take(struct hk_slab *slab, void **end, unsigned n)
+void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n)
 {
     hk_assert(n <= slab->free);
     size_t word = slab->first_word, size = slab->block_size;
@@ -243,7 +243,7 @@ void hk_slab_take(struct hk_slab *slab, void **end, unsigned n)
     slab->first_word = (uint16_t)word;
 }
 
-HK_COLD void hk_slab_give_refused(const struct hk_slab *slab, const void *block)
+HK_COLD void hk_slab_refuse(const struct hk_slab *slab, const void *block)
 {
     size_t index = hk_slab_index(slab, (uintptr_t)block);
     bool lodges = slab->class < HK_CLASSES && hk_lodge_joins(slab, index);
@@ -283,12 +283,12 @@ HK_COLD void hk_slab_invalid(enum hk_call call, const char *what, const void *p)
         [HK_CALL_USABLE_SIZE] = "malloc_usable_size()",
         [HK_CALL_FLUSH] = "free(), found at a flush",
     };
-    uint32_t route = hk_map_lookup((uintptr_t)p);
+    uint32_t entry = hk_page_map_lookup((uintptr_t)p);
     char class_digits[24], owner_digits[24];
-    size_t size = route != 0 ? hk_slab_at((uintptr_t)p)->block_size : 0;
+    size_t size = entry != 0 ? hk_slab_at((uintptr_t)p)->block_size : 0;
     const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);
-    const char *owner_text = number_or_dash(owner_digits, sizeof owner_digits, hk_route_owner(route) != HK_NOBODY,
-                                            hk_route_owner(route));
+    const char *owner_text = number_or_dash(owner_digits, sizeof owner_digits, hk_entry_owner(entry) != HK_NOBODY,
+                                            hk_entry_owner(entry));
     hk_fatal("%s: %s: address 0x%lx, class %s bytes, owner %s", calls[call], what, (uint64_t)(uintptr_t)p, class_text,
              owner_text);
 }

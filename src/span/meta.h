@@ -1,6 +1,6 @@
 /* Meta: memory for HAKMEM's own words (bins, bitmaps, thread caches, outboxes); never inside users' memory.
  *
- *   alloc -> a block given back a moment ago, of that size -> chunks of 64 KiB (see chunk.h) -> regions, mapped
+ *   alloc -> a block given back a moment ago, of that size -> chunks of 64 KiB (see meta_area.h) -> regions, mapped
  *   for good -> pages of a region of their own
  *
  * Owns       regions that are mapped for good, and what of them is free. Free pages are given back to the system.

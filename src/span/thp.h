@@ -1,4 +1,4 @@
-/* Thp: may memory stand on transparent huge pages here, of the size of a super?
+/* Thp: may memory stand on transparent huge pages here, of the size of a chunk?
  *
  * Owns     the answer, asked of the system once, at the start: later the program may not be let read files.
  * Threads  any. */

@@ -19,7 +19,7 @@ WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def words_of(text: str) -> str:
-    """The words of a text, in small letters, with one space around each; of hk_slab_give these are hk, slab and give."""
+    """The words of a text, in small letters, with one space around each; of hk_slab_free these are hk, slab and give."""
     return " " + " ".join(word.lower() for word in WORD.findall(text)) + " "
 
 

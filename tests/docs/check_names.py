@@ -2,9 +2,9 @@
 """Holds the documents to the tree: what README.md, CONTRIBUTING.md, docs/*.md and the models name in backticks must exist.
 
 check_names.py ROOT
-  `refill()` in `front/cache.c`   a function (or a macro with arguments) that this file defines
+  `refill()` in `tcache/tcache.c`   a function (or a macro with arguments) that this file defines
   `refill()`                      one that some file of src/ or include/ defines
-  `front/cache.c`, `cache.c`      a file, from the root, from src/ or from include/; or one of that name anywhere
+  `tcache/tcache.c`, `cache.c`      a file, from the root, from src/ or from include/; or one of that name anywhere
   `HK_RANK_META`, `hk_self`       a word of src/; and `hk_os.purge` an entry of the table in os.h
   [text](docs/MAP.md#one-malloc)  a file, from the document's folder, and a heading in it
 """

@@ -26,7 +26,7 @@ class Format(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name) / "tree"
         self.write(".clang-format", (ROOT / ".clang-format").read_text())
-        for name in ("src/span/map.c", "include/hakmem.h", "tests/unit/map.c", "bench/loops.h"):
+        for name in ("src/span/page_map.c", "include/hakmem.h", "tests/unit/page_map.c", "bench/loops.h"):
             self.write(name, SOUND)
         self.write("src/policy/rows.def", "ROW( 1 )\n")
 
@@ -50,7 +50,7 @@ class Format(unittest.TestCase):
     def test_what_is_not(self) -> None:
         program = self.program()
         for what, text in SHAPELESS.items():
-            for name in ("src/span/map.c", "include/hakmem.h", "tests/unit/map.c", "bench/loops.h"):
+            for name in ("src/span/page_map.c", "include/hakmem.h", "tests/unit/page_map.c", "bench/loops.h"):
                 with self.subTest(f"{what} in {name}"):
                     self.write(name, text)
                     said = check_format.check(self.root, program)

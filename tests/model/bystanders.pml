@@ -1,24 +1,24 @@
 /* Bystanders: what fork finds others doing beside the forking thread's memory: a thief is at its inbox, the background thread at its
- * shelves; and who waits for whom then.
+ * lists; and who waits for whom then.
  *
  *   forker: sweep lock, copy; parent: lock open again; child: locks open by force, nothing is queued but what is marked
- *   thief: takes the slab out of the forker's inbox, claims what is marked, gives it back: under its shelves lock what is its own,
- *   then, without a lock, the forker's          background: each owner's shelves in turn, under the sweep lock and the shelves lock
+ *   thief: takes the slab out of the forker's inbox, claims what is marked, gives it back: under its lists lock what is its own,
+ *   then, without a lock, the forker's          background: each owner's lists in turn, under the sweep lock and the lists lock
  *
- * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `runtime/fork.c`; `hk_locks_take_all()` in `base/lock.c`; `steal()`, `rob()` in `front/cache.c`;
+ * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `runtime/fork.c`; `hk_locks_take_all()` in `base/lock.c`; `steal()`, `steal_idle()` in `tcache/drain.c`;
  *          `hk_owners_fork_child()`, `close_all_but()`, `hk_inboxes_restart()`, `hk_inbox_steal()`, `take_locked()` in
- *          `slab/owner.c`; `hk_remote_claim()`, `hk_remote_restart()` in `slab/remote.c`; `sweep_some()`, `hk_giveback_in_background()` in `tiers/giveback.c`; `hk_blocks_give()`, `hk_blocks_collect()`,
- *          `hk_blocks_sweep_begin()`, `hk_blocks_sweep()` in `tiers/blocks.c`; `hk_send()` in `slab/outbox.c`
+ *          `slab/owner.c`; `hk_remote_claim()`, `hk_remote_restart()` in `slab/remote.c`; `sweep_some()`, `hk_decay_in_background()` in `decay/decay.c`; `hk_slab_heap_free()`, `hk_slab_heap_collect()`,
+ *          `hk_slab_heap_sweep_begin()`, `hk_slab_heap_sweep()` in `slab/slab_heap.c`; `hk_send()` in `slab/outbox.c`
  * Shows    nobody waits for who waits for him; in the child a block of the forker's is marked, or with the thief and lost, and what is
- *          marked is queued; its shelves are whole, and no lock is held by a thread that it does not have
+ *          marked is queued; its lists are whole, and no lock is held by a thread that it does not have
  * Not      the other locks, other pages (fork.pml), ends (parting.pml), what the background thread does to slabs (sweep.pml)
  * Threads  3
- * Fault 1, end: what is not the thread's own is sent under its shelves lock
+ * Fault 1, end: what is not the thread's own is sent under its lists lock
  * Fault 2, end: a thief sends before it gives up the drain lock
  * Fault 3, assertion: the child believes the inbox
  * Fault 4, assertion: the child leaves the drain locks as they were
- * Fault 5, assertion: the child leaves the shelves locks of other threads' owners as they were
- * Fault 6, assertion: the child leaves its own shelves lock as it was
+ * Fault 5, assertion: the child leaves the lists locks of other threads' owners as they were
+ * Fault 6, assertion: the child leaves its own lists lock as it was
  * Fault 7, assertion: fork does not wait for the background thread */
 #include "common.pml"
 
@@ -34,7 +34,7 @@ byte home;
 bool open = true;          /* the forker's inbox; for a moment it is not: its thread has just begun anew */
 byte sweep_lock = FREE;
 byte drain[3] = FREE, shelves[3] = FREE; /* locks, by owner */
-byte first[3], last[3];    /* two words of an owner's shelves */
+byte first[3], last[3];    /* two words of an owner's lists */
 byte ended;
 
 /* The child's copies: each on a page of its own. */
@@ -86,7 +86,7 @@ inline blocks_give()
 #endif
 }
 
-inline rob()
+inline steal_idle()
 {
     if
     :: taken ->
@@ -107,7 +107,7 @@ inline steal()
        :: atomic { drain[FORKER] == FREE -> drain[FORKER] = _pid };
           take_locked();
 #if FAULT == 2
-          rob();
+          steal_idle();
 #endif
           unlock(drain[FORKER])
        :: drain[FORKER] != FREE
@@ -115,7 +115,7 @@ inline steal()
     :: else
     fi;
 #if FAULT != 2
-    rob()
+    steal_idle()
 #endif
 }
 

@@ -3,15 +3,15 @@
  *   first: drains, empties its bin, closes its inbox, lets go of the slab, drains again   second: a new thread, the same number
  *   heir: adopts what it finds, drains, ends             stranger: marks, counts, and queues the slab where its owner was a moment ago
  *
- * Code     `hk_cache_begin()`, `hk_cache_end()`, `drain_all()`, `take_back()` in `front/cache.c`; `hk_blocks_collect()`,
- *          `hk_blocks_abandon()` in `tiers/blocks.c`; `hk_inbox_push()`, `hk_inbox_take()`, `hk_inboxes_close()`,
- *          `hk_owner_open()` in `slab/owner.c`; `hk_outbox_put()`, `hk_send()`, `hk_deliver()` in `slab/outbox.c`;
- *          `hk_remote_mark()`, `hk_remote_count()`, `hk_remote_collect()` in `slab/remote.c`; `hk_registry_abandon()`,
- *          `hk_registry_adopt()`, `hk_registry_collect()`, `list_orphan_locked()` in `slab/registry.c`; `hk_slab_hand_to()`,
+ * Code     `hk_tcache_begin()` in `tcache/tcache.c`, `hk_tcache_end()` in `tcache/ending.c`, `hk_drain_all()`, `take_back()` in `tcache/drain.c`; `hk_slab_heap_collect()`,
+ *          `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_inbox_push()`, `hk_inbox_take()`, `hk_inboxes_close()`,
+ *          `hk_owner_open()` in `slab/owner.c`; `hk_outbox_put()`, `hk_send()`, `hk_remote_free()` in `slab/outbox.c`;
+ *          `hk_remote_mark()`, `hk_remote_count()`, `hk_remote_collect()` in `slab/remote.c`; `hk_orphans_abandon()`,
+ *          `hk_orphans_adopt()`, `hk_orphans_collect()`, `list_orphan_locked()` in `slab/orphans.c`; `hk_slab_hand_to()`,
  *          `hk_slab_release()` in `slab/slab.c`
  * Shows    every block comes back to its slab, once; only the slab's holder changes it; a slab is in one queue at most, and in none
  *          that nobody opens any more; in the end it is released, once, and nobody touches it then; nobody waits for ever
- * Not      the order of stores (handover.pml, routes.pml); thieves (steal.pml)
+ * Not      the order of stores (handover.pml, page map entries.pml); thieves (steal.pml)
  * Threads  3
  * Fault 1, assertion: closing throws away what came at the last moment
  * Fault 2, assertion: what was in the inbox when it closed is not announced

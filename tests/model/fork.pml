@@ -1,16 +1,16 @@
 /* Fork: what the child gets while other threads are at work. The kernel copies page by page, each at its own moment.
  *
  *   forker: stream lock, all locks, copy; parent: locks open again; child: queues and counts anew from the bits, orphans, recount
- *   worker: frees a block of the forker's, collects in its own slab, fills or sheds its bin, adopts under the registry's lock or
+ *   worker: frees a block of the forker's, collects in its own slab, fills or sheds its bin, adopts under the orphans' lock or
  *   writes to a stream       poster: frees another block of the forker's
  *
  * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `runtime/fork.c`; `hk_locks_take_all()`,
- *          `hk_locks_drop_all()`, `hk_locks_reset_all()` in `base/lock.c`; `hk_caches_fork_child()`, `bury()` in `front/cache.c`;
- *          `hk_registry_fork_prepare()`, `hk_registry_orphan_rest()`, `orphan()`, `hk_registry_adopt()` in `slab/registry.c`;
- *          `hk_slab_recount()`, `hk_slab_take()` in `slab/slab.c`; `hk_slab_mark_free()` in `slab/slab.h`; `hk_remote_mark()`,
+ *          `hk_locks_drop_all()`, `hk_locks_reset_all()` in `base/lock.c`; `hk_tcaches_fork_child()`, `bury()` in `tcache/ending.c`;
+ *          `hk_orphans_fork_prepare()`, `hk_orphans_orphan_rest()`, `orphan()`, `hk_orphans_adopt()` in `slab/orphans.c`;
+ *          `hk_slab_recount()`, `hk_slab_alloc()` in `slab/slab.c`; `hk_slab_mark_free()` in `slab/slab.h`; `hk_remote_mark()`,
  *          `hk_remote_count()`, `hk_remote_collect()`, `hk_remote_restart()`, `hk_remote_merge()` in `slab/remote.c`;
- *          `hk_inbox_push()`, `hk_inboxes_restart()` in `slab/owner.c`; `hk_send()` in `slab/outbox.c`; `hk_bin_shed()` in
- *          `front/bins.c`
+ *          `hk_inbox_push()`, `hk_inboxes_restart()` in `slab/owner.c`; `hk_send()` in `slab/outbox.c`; `hk_bin_flush()` in
+ *          `tcache/bins.c`
  * Shows    the parent and its threads go on; in the child, what a lock protects is whole, a block of the forker's that was free before
  *          the fork comes home, and none that is in use does; the count of free blocks fits the bitmap, a block that the program had
  *          before fork is taken in it and can be freed
@@ -19,8 +19,8 @@
  * Fault 1, assertion: the child believes what is queued
  * Fault 2, assertion: the child forgets what is marked
  * Fault 3, assertion: the child believes the count of free blocks
- * Fault 4, assertion: fork does not take the registry's lock
- * Fault 5, end: fork takes the slabs' lock before the registry's
+ * Fault 4, assertion: fork does not take the orphans' lock
+ * Fault 5, end: fork takes the slabs' lock before the orphans'
  * Fault 6, end: fork takes its own locks before that of the streams
  * Fault 7, assertion: the child believes the bins of threads that it does not have
  * Fault 8, assertion: the child leaves their slabs to owners that it does not have

@@ -2,12 +2,11 @@
  * are written by one thread at start and read by the others' hit paths without a lock. There is no later change of policy.
  *
  * Code     `hk_life_started()` in `runtime/start.h`; `hk_start()`, `start_locked()`, `step_options()`, `step_lists()` in
- *          `runtime/start.c`; `hk_map_init()` in
- *          `span/map.c`; `hk_window_open()`, `show_window()` in `span/map.c`; `hk_gate_open()`,
- *          `shut_front()`, `hk_cache_begin()` in `front/cache.c`; `hk_hit_malloc()`, `hk_hit_free()` in `front/hit.h`
+ *          `runtime/start.c`; `hk_page_map_init()` in
+ *          `span/page_map.c`; `hk_window_open()`, `show_window()` in `span/page_map.c`; `hk_gate_open()`, `hk_hot_shut()` in `tcache/hit.c`, `hk_tcache_begin()` in `tcache/tcache.c`; `hk_hit_malloc()`, `hk_hit_free()` in `tcache/hit.h`
  * Shows    each step of starting is taken once, also when one is refused at first; who passes the gate finds what he reads
  *          behind it; who sees that HAKMEM has started sees all of it
- * Not      calls before relocation (the dawn); the loads are acquires by the processor's rules, as hit.h says. That hk_start_done is
+ * Not      calls before relocation (the bootstrap arena); the loads are acquires by the processor's rules, as hit.h says. That hk_start_done is
  *          stored with a release decides only for what the slow path reads without the lock: the largest size with a class, and
  *          whether calls are watched; the gate's own releases come after all else
  * Threads  3

@@ -5,8 +5,8 @@
  *
  * Code     `hk_remote_mark()`, `hk_remote_count()`, `hk_remote_collect()`, `unqueue()`, `claim_word()`, `uncount()` in
  *          `slab/remote.c`; `hk_slab_all_free()` in `slab/remote.h`; `send()` in `slab/outbox.c`; `hk_inbox_push()`,
- *          `take_inbox()`, `take_locked()`, `hk_inbox_take()` in `slab/owner.c`; `take_back()` and `drain_some()` in `front/cache.c`;
- *          `collect_slab()` in `tiers/blocks.c`
+ *          `take_inbox()`, `take_locked()`, `hk_inbox_take()` in `slab/owner.c`; `take_back()` and `hk_drain_some()` in `tcache/drain.c`;
+ *          `collect_slab()` in `slab/slab_heap.c`
  * Shows    no block is lost or claimed twice; what its freer wrote is visible to who claims it; a slab is in one queue at most; it
  *          goes when all its blocks are free, and nobody touches it then; what is counted comes out at 0
  * Not      closed inboxes (ending.pml), thieves and the drain lock (steal.pml), who gives back pages (sleepers.pml). Here the owner

@@ -1,22 +1,22 @@
 /* Parting: two threads end at once, each with blocks of the other's slab and of the forker's to pass on, while a third forks. Each
  * sends slabs to the others, whose inboxes may be closed; nobody may wait for who waits for him.
  *
- * Code     `hk_cache_end()`, `empty_bins()`, `drain_all()` in `front/cache.c`; `hk_send()` in `slab/outbox.c`; `hk_inboxes_close()` in
- *          `slab/owner.c`; `hk_registry_collect()` in `slab/registry.c`; `hk_blocks_collect()`, `hk_blocks_abandon()` in `tiers/blocks.c`; `fork_prepare()`, `fork_parent()` in `runtime/fork.c`;
+ * Code     `hk_tcache_end()` in `tcache/ending.c`, `hk_bins_empty()` in `tcache/bins.c`, `hk_drain_all()` in `tcache/drain.c`; `hk_send()` in `slab/outbox.c`; `hk_inboxes_close()` in
+ *          `slab/owner.c`; `hk_orphans_collect()` in `slab/orphans.c`; `hk_slab_heap_collect()`, `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `fork_prepare()`, `fork_parent()` in `runtime/fork.c`;
  *          `hk_locks_take_all()`, `hk_locks_drop_all()` in `base/lock.c`
  * Shows    both ends and the fork come to an end, whatever the order; a thread that sends holds no lock
  * Not      what becomes of the blocks (ending.pml), what the child gets (fork.pml), the background thread (bystanders.pml)
  * Threads  3
  * Fault 1, end: what came at the last moment is sent on before the slabs are let go of
- * Fault 2, end: what came at the last moment is sent on under the registry's lock, before the slabs are let go of
+ * Fault 2, end: what came at the last moment is sent on under the orphans' lock, before the slabs are let go of
  * Fault 3, end: fork sends what the forker has when it has taken the locks
- * Fault 4, end: fork takes the registry's lock before the pool's
+ * Fault 4, end: fork takes the orphans' lock before the pool's
  * Fault 5, end: who sends does not look at the owner again */
 #include "common.pml"
 
 #define ORPHAN 1
 #define FORKER 4
-/* Threads 2 and 3 end. Slab n is thread n's at first: its route says so. */
+/* Threads 2 and 3 end. Slab n is thread n's at first: its page map entry says so. */
 byte route[5];
 bool open[5];
 byte pool = FREE, registry = FREE;

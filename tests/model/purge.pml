@@ -1,10 +1,8 @@
-/* Purge: free units lose their pages, outside the lock, while others take and free units.
+/* Purge: free slices lose their pages, outside the lock, while others take and free slices.
  *
  *   purge    the pages go, the addresses stay                 unmap    both go: the kernel may give the addresses to anybody
  *
- * Code     `hk_runs_purge()`, `hk_runs_purge_oldest()`, `purge_ranges()`, `purge_range_locked()`, `begin_purge()`, `purge_units()`,
- *          `end_purge()`, `hk_runs_unmap()`, `unmap_one()`, `disown_free()`, `unmap_units()`, `own_again()`, `count_dirty()`,
- *          `release_units()`, `use_units()`, `hk_run_alloc()`, `hk_run_free()`, `grow_back()`, `grow_on()`, `add_memory()` in `span/runs.c`; `pass_if_due()` in `tiers/giveback.c`
+ * Code     `hk_page_heap_purge()`, `hk_page_heap_purge_oldest()`, `purge_ranges()`, `purge_range_locked()`, `begin_purge()`, `purge_slices()`, `end_purge()`, `hk_page_heap_unmap()`, `unmap_one()`, `disown_free()`, `unmap_slices()`, `own_again()` in `span/purge.c`, `hk_page_heap_count_dirty()`, `hk_chunk_release()`, `hk_chunk_use()` in `span/chunks.c`, `hk_span_alloc()`, `hk_span_free()` in `span/page_heap.c`, `grow_back()`, `grow_on()`, `add_memory()` in `span/heap_growth.c`; `epoch_if_due()` in `decay/decay.c`
  * Shows    no unit loses its pages while somebody uses it; a unit with pages is marked dirty; what the system refuses to take
  *          comes back; the counts of free, dirty and warm units fit whenever the lock is free; an address that was given up is
  *          not touched any more
@@ -26,7 +24,7 @@
 #define NOBODY 255
 #define OURS 254
 
-byte owned = ALL, free = ALL, dirty = ALL, free_units = 2, dirty_units = 2, warm = 2;
+byte owned = ALL, free = ALL, dirty = ALL, free_slices = 2, dirty_units = 2, warm = 2;
 byte runs = FREE, purging = FREE;
 byte ended;
 
@@ -37,23 +35,23 @@ byte in_use;
 
 inline unlock_checked()
 {
-    assert(free_units == COUNT(free) && dirty_units == COUNT(free & dirty) && warm == COUNT(dirty));
+    assert(free_slices == COUNT(free) && dirty_units == COUNT(free & dirty) && warm == COUNT(dirty));
     assert((free & ~owned) == 0 && (in_use & free) == 0);
     assert(!pages[0] || address[0] != OURS || !(free & 1) || (dirty & 1));
     assert(!pages[1] || address[1] != OURS || !(free & 2) || (dirty & 2));
     unlock(runs)
 }
 
-inline release_units(units)
+inline release_slices(units)
 {
-    free_units = free_units + COUNT(units);
+    free_slices = free_slices + COUNT(units);
     dirty_units = dirty_units + COUNT(units & dirty);
     free = free | (units)
 }
 
-inline use_units(units)
+inline use_slices(units)
 {
-    free_units = free_units - COUNT(units);
+    free_slices = free_slices - COUNT(units);
     dirty_units = dirty_units - COUNT(units & dirty);
     free = free & ~(units);
 #if FAULT != 5
@@ -63,7 +61,7 @@ inline use_units(units)
 }
 
 /* Maps a unit where the kernel has room. */
-inline grow()
+inline hk_arena_grow()
 {
     if
     :: atomic { address[0] == NOBODY -> address[0] = OURS; unit = 0; pages[0] = false }
@@ -76,7 +74,7 @@ inline grow()
        owned = owned | BIT(unit);
        dirty = dirty & ~BIT(unit);
        free = free | BIT(unit);
-       free_units++
+       free_slices++
     :: else
     fi
 }
@@ -85,7 +83,7 @@ inline run_alloc()
 {
     lock(runs);
     if
-    :: free == 0 -> grow()
+    :: free == 0 -> hk_arena_grow()
     :: else
     fi;
     unit = UNITS;
@@ -97,7 +95,7 @@ inline run_alloc()
         fi
     };
     if
-    :: unit < UNITS -> atomic { use_units(BIT(unit)); assert(!(in_use & BIT(unit))); in_use = in_use | BIT(unit) }
+    :: unit < UNITS -> atomic { use_slices(BIT(unit)); assert(!(in_use & BIT(unit))); in_use = in_use | BIT(unit) }
     :: else
     fi;
     unlock_checked()
@@ -106,7 +104,7 @@ inline run_alloc()
 inline run_free()
 {
     lock(runs);
-    atomic { in_use = in_use & ~BIT(unit); release_units(BIT(unit)) };
+    atomic { in_use = in_use & ~BIT(unit); release_slices(BIT(unit)) };
     unlock_checked()
 }
 
@@ -141,7 +139,7 @@ inline begin_purge()
 #elif FAULT == 6
         free = free & ~due
 #else
-        free_units = free_units - COUNT(due);
+        free_slices = free_slices - COUNT(due);
         dirty_units = dirty_units - COUNT(due & dirty);
         free = free & ~due
 #endif
@@ -156,7 +154,7 @@ inline begin_purge()
 }
 
 /* Each unit by a call of its own; the system may refuse. An address that was unmapped may be somebody else's at once. */
-inline purge_units()
+inline purge_slices()
 {
     gone = 0;
     unit = 0;
@@ -195,26 +193,26 @@ inline end_purge()
 #if FAULT == 1
        dirty_units = COUNT(free & dirty)
 #elif FAULT == 3
-       release_units(due & gone)
+       release_slices(due & gone)
 #else
-       release_units(due)
+       release_slices(due)
 #endif
     :: else ->
 #if FAULT == 1
        warm = warm - COUNT(gone & dirty);
        owned = owned & ~gone; dirty = dirty & ~gone; free = free & ~gone;
-       free_units = COUNT(free); dirty_units = COUNT(free & dirty)
+       free_slices = COUNT(free); dirty_units = COUNT(free & dirty)
 #elif FAULT == 4
        warm = warm - COUNT(gone & dirty);
        owned = owned & ~gone; dirty = dirty & ~gone;
-       release_units(due & ~gone)
+       release_slices(due & ~gone)
 #elif FAULT == 3
        skip
 #else
        owned = owned | (due & ~gone);
        dirty = dirty | (due & ~gone);
        warm = warm + COUNT(due & ~gone);
-       release_units(due & ~gone)
+       release_slices(due & ~gone)
 #endif
     fi;
     unlock_checked()
@@ -234,7 +232,7 @@ inline runs_purge(wait)
        if
        :: got ->
           begin_purge();
-          purge_units();
+          purge_slices();
           end_purge();
           unlock(purging)
        :: else

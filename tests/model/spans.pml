@@ -1,19 +1,19 @@
 /* Spans: whose address is this? Mappings come and go, and the kernel gives an address to somebody else the moment it is free:
  * to HAKMEM again, or to the program's own mmap, whose addresses the map must say nothing about.
  *
- * Code     `map_new()`, `map_covered()`, `enter()`, `unmap()` in `tiers/bigcache.c`; `hk_slab_descriptor()`,
- *          `hk_slab_descriptor_drop()` in `slab/slab.c`; `hk_slab_at()` in `slab/slab.h`; `hk_map_cover()`, `hk_map_assign()`,
- *          `hk_map_route_all()` in `span/map.c`; `cover_locked()`, `cover_flat()`, `cover_alone()`, `enter_leaf()` in `span/map.c`;
- *          `hk_map_lookup()` in `span/map.h`
- * Shows    a block in use has its own route, number and descriptor; what the program has mapped itself has no route; no word
+ * Code     `map_new()` in `big/big.c`, `map_covered()`, `hk_big_enter()`, `hk_big_unmap()` in `big/big_mapping.c`; `hk_slab_descriptor()`,
+ *          `hk_slab_descriptor_drop()` in `slab/slab.c`; `hk_slab_at()` in `slab/slab.h`; `hk_page_map_cover()`, `hk_page_map_assign()`,
+ *          `hk_page_map_set()` in `span/page_map.c`; `cover_locked()`, `cover_flat()`, `cover_alone()`, `enter_leaf()` in `span/page_map.c`;
+ *          `hk_page_map_lookup()` in `span/page_map.h`
+ * Shows    a block in use has its own page map entry, number and descriptor; what the program has mapped itself has no page map entry; no word
  *          of the map is written before it is writable; a mapping that the system will not take back is found as before
  * Not      units of the heap (purge.pml)
  * Threads  3
- * Fault 1, assertion: the route goes after the mapping
- * Fault 2, assertion: a mapping that stays has lost its route
+ * Fault 1, assertion: the page map entry goes after the mapping
+ * Fault 2, assertion: a mapping that stays has lost its page map entry
  * Fault 3, assertion: a leaf is entered before its tables are mapped
  * Fault 4, assertion: the descriptor is dropped before the mapping goes
- * Fault 5, assertion: the route is written before its leaf is covered */
+ * Fault 5, assertion: the page map entry is written before its leaf is covered */
 #include "common.pml"
 
 #define ADDRESSES 2
@@ -82,7 +82,7 @@ inline map_assign()
 inline check_mine() { assert(route[at] && number[at] == slab && start[slab] == at && holder[at] == _pid) }
 
 /* The system may refuse; then the block stays in the cache, and is used again. */
-inline unmap()
+inline hk_big_unmap()
 {
 #if FAULT != 1
     route[at] = false;
@@ -131,7 +131,7 @@ proctype Big()
 #endif
           gone = false;
           do
-          :: !gone -> check_mine(); unmap()
+          :: !gone -> check_mine(); hk_big_unmap()
           :: else -> break
           od
        :: else -> holder[at] = NOBODY; slab_descriptor_drop()

@@ -6,10 +6,9 @@
  *   owner: takes, collects, ends                                                  stranger: marks, counts, queues
  *
  * Code     `hk_inbox_steal()`, `hk_inbox_take()`, `take_locked()`, `take_inbox()`, `hk_inboxes_close()`, `prepend()`,
- *          `hk_inbox_push()` in `slab/owner.c`; `steal()`, `rob()`, `rob_chain()`, `receive()`, `take_what_others_freed()`,
- *          `drain_all()`, `hk_cache_end()` in `front/cache.c`; `hk_remote_claim()`, `hk_remote_let_go()`, `hk_remote_collect()` in
- *          `slab/remote.c`; `hk_blocks_collect()`, `hk_blocks_abandon()` in `tiers/blocks.c`; `hk_send()` in `slab/outbox.c`;
- *          `hk_registry_adopt()`, `hk_registry_collect()`, `hk_registry_abandon()` in `slab/registry.c`
+ *          `hk_inbox_push()` in `slab/owner.c`; `steal()`, `steal_idle()`, `steal_chain()`, `receive()`, `hk_drain_for_miss()`, `hk_drain_all()` in `tcache/drain.c`, `hk_tcache_end()` in `tcache/ending.c`; `hk_remote_claim()`, `hk_remote_let_go()`, `hk_remote_collect()` in
+ *          `slab/remote.c`; `hk_slab_heap_collect()`, `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_send()` in `slab/outbox.c`;
+ *          `hk_orphans_adopt()`, `hk_orphans_collect()`, `hk_orphans_abandon()` in `slab/orphans.c`
  * Shows    no block is lost or with two; what is stolen comes home when it is freed again, whoever holds its slab by then; a closed
  *          inbox stays closed; in the end the slab is released, once, and nobody touches it then; nobody waits for ever
  * Not      the order of stores (handover.pml); how long an owner must have slept: a thief that thinks it asleep may be wrong
@@ -266,7 +265,7 @@ inline claim()
 
 inline let_go() { atomic { assert(queued && owner != NOBODY); queued = false } }
 
-inline rob()
+inline steal_idle()
 {
     claim();
     if
@@ -310,7 +309,7 @@ inline inbox_steal(from)
        fi;
 #endif
        if
-       :: taken -> taken = false; rob()
+       :: taken -> taken = false; steal_idle()
        :: else
        fi
     :: else

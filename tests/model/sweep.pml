@@ -1,21 +1,21 @@
-/* Sweep: the background thread, and who asks for all memory back, look into the shelves of other threads, while these take blocks
+/* Sweep: the background thread, and who asks for all memory back, look into the lists of other threads, while these take blocks
  * and give them back, adopt slabs, end, and begin again.
  *
  *   two threads: begin, take, give, end; the first begins again, and may give back the second one's pages
  *   background: each owner in turn, a slab at a time, as long as one of them is open
  *
- * Code     `run()` in `runtime/background.c`; `hk_giveback_in_background()`, `sweep_some()`, `purge_of_one()` in
- *          `tiers/giveback.c`; `hk_blocks_sweep_begin()`, `hk_blocks_sweep()`, `sweep_held()`, `sweep_on()`, `hk_blocks_trim_some()`,
- *          `hk_blocks_take()`, `take_blocks()`, `lodge()`, `new_slab()`, `hk_blocks_give()`, `give_blocks()`, `reshelve()`,
- *          `hk_blocks_abandon()` in `tiers/blocks.c`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_is_open()` in
- *          `slab/owner.c`; `hk_registry_abandon()`, `hk_registry_adopt()` in `slab/registry.c`; `hk_link_remove_under()` in
- *          `base/list.h`; `hk_slab_sweep_under()`, `sweep_slab()`, `hk_slab_trim()` in `slab/pages.c`
- * Shows    only free blocks lose their pages; who sweeps looks only at shelves of an owner that has a thread, and at slabs that are
- *          on them; who gives back all finds no shelves that were never set up; nobody waits for ever
+ * Code     `run()` in `runtime/background.c`; `hk_decay_in_background()`, `sweep_some()`, `purge_of_one()` in
+ *          `decay/decay.c`; `hk_slab_heap_sweep_begin()`, `hk_slab_heap_sweep()`, `sweep_held()`, `sweep_on()`, `hk_slab_heap_trim_some()`,
+ *          `hk_slab_heap_alloc()`, `take_blocks()`, `lodge()`, `new_slab()`, `hk_slab_heap_free()`, `free_blocks()`, `move_between_lists()`,
+ *          `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_is_open()` in
+ *          `slab/owner.c`; `hk_orphans_abandon()`, `hk_orphans_adopt()` in `slab/orphans.c`; `hk_link_remove_under()` in
+ *          `base/list.h`; `hk_slab_sweep_under()` in `slab/slab_purge.h`, `sweep_slab()`, `hk_slab_trim()` in `slab/slab_purge.c`
+ * Shows    only free blocks lose their pages; who sweeps looks only at lists of an owner that has a thread, and at slabs that are
+ *          on them; who gives back all finds no lists that were never set up; nobody waits for ever
  * Not      fork (bystanders.pml), the sweep of orphans (registry.pml), slabs that are released
  * Threads  3
- * Fault 1, assertion: the background thread sweeps without the shelves lock
- * Fault 2, assertion: a block is taken without the shelves lock
+ * Fault 1, assertion: the background thread sweeps without the lists lock
+ * Fault 2, assertion: a block is taken without the lists lock
  * Fault 3, assertion: whether an owner is open is asked before the lock is taken
  * Fault 4, assertion: an owner stays open at its thread's end
  * Fault 5, assertion: a slab that leaves its list leaves the sweep where it was
@@ -50,7 +50,7 @@ byte ended;
 #define behind(owner, slab) (slab == 0 && on_partial(owner, 1) -> 1 : END)
 #define first_of(owner) (on_partial(owner, 0) -> 0 : (on_partial(owner, 1) -> 1 : END))
 
-inline reshelve(me, where)
+inline move_between_lists(me, where)
 {
 #if FAULT != 5
     if
@@ -85,7 +85,7 @@ inline blocks_take(me)
     if
     :: slab != END ->
        atomic { assert(!taken[slab]); taken[slab] = true; kept[slab] = true };
-       reshelve(me, FULL)
+       move_between_lists(me, FULL)
     :: else
     fi;
 #if FAULT != 2
@@ -101,7 +101,7 @@ inline blocks_give(me)
     assert(kept[slab]);
     lock(shelves[me]);
     taken[slab] = false;
-    reshelve(me, PARTIAL);
+    move_between_lists(me, PARTIAL);
     unlock(shelves[me]);
     slab = 0
 }

@@ -2,8 +2,8 @@
  *
  *   state: awake, drowsy (a round is under way), asleep, leaving
  *
- * Code     `hk_wake_stir()`, `hk_wake_rouse()`, `hk_wake_leave()`, `hk_wake_before_round()`, `hk_wake_sleep()` in `tiers/wake.c`;
- *          `hk_giveback_growth()`, `hk_giveback_in_background()` in `tiers/giveback.c`; `work()` in `runtime/background.c`
+ * Code     `hk_wake_notify()`, `hk_wake_force()`, `hk_wake_leave()`, `hk_wake_before_round()`, `hk_wake_sleep()` in `decay/wake.c`;
+ *          `hk_decay_growth()`, `hk_decay_in_background()` in `decay/decay.c`; `work()` in `runtime/background.c`
  * Shows    while it sleeps nothing lies idle that came free before or has stirred it since; who tells it to leave is heard
  * Not      heaps that are not worth it; rests between two rounds, which end by themselves; what a round does (sweep.pml); the
  *          fifteen slow frees at most that stir nothing

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "front/cache.h"
+#include "tcache/tcache.h"
 #include "hakmem.h"
 #include "osfail/held.h"
 #include "support/check.h"
@@ -91,7 +91,7 @@ static void handed_on(size_t size, size_t count)
 static void *use_after_end(void *given)
 {
     get_part(given);
-    hk_cache_end();
+    hk_tcache_end();
     const struct part *part = given;
     struct held late;
     for (size_t i = part->from; i < part->to; i++) {

@@ -203,7 +203,7 @@ static void pass_on_small(struct rng *rng, struct held *h)
 }
 
 /* The owner takes lodgers and small blocks, and frees some itself, in slabs that another thread frees in at the same time. */
-static void pass_on(struct rng *rng, size_t forks)
+static void flush_remote(struct rng *rng, size_t forks)
 {
     pthread_t thread;
     pthread_create(&thread, NULL, be_receiver, NULL);
@@ -260,7 +260,7 @@ int main(void)
     check_heap("lodged");
     look_at_all(small, SMALL);
     look_at_all(large, LARGE);
-    pass_on(&rng, CHILDREN);
+    flush_remote(&rng, CHILDREN);
     resize(&rng);
     check_heap("resized");
     align();

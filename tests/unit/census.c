@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "front/cache.h"
+#include "tcache/tcache.h"
 #include "hakmem.h"
 #include "policy/options.h"
 #include "report/report.h"
@@ -135,12 +135,12 @@ UNIT_TEST(misses)
     void *first = hak_malloc(size);
     hak_free(first);
     hak_free(hak_malloc(size));
-    assert_int_equal(hk_caches_misses(CLASS_OF_112).calls, 1);
+    assert_int_equal(hk_tcaches_misses(CLASS_OF_112).calls, 1);
     unit_in_thread(miss_once, &size);
     assert_null(heap_is_wrong(&census));
-    assert_int_equal(hk_caches_misses(CLASS_OF_112).calls, 2);
-    assert_int_equal(hk_caches_misses(CLASS_OF_112).asked, 2 * size);
-    assert_int_equal(hk_cache_misses(hk_cache_self(), CLASS_OF_112).calls, 1);
+    assert_int_equal(hk_tcaches_misses(CLASS_OF_112).calls, 2);
+    assert_int_equal(hk_tcaches_misses(CLASS_OF_112).requested, 2 * size);
+    assert_int_equal(hk_tcache_misses(hk_tcache_self(), CLASS_OF_112).calls, 1);
     assert_int_equal(census.classes[CLASS_OF_112].misses, 2);
     assert_int_equal(census.classes[CLASS_OF_112].served, 3);
     assert_int_equal(census.tiers[HK_TIER_TINY].misses, 2);
@@ -198,7 +198,7 @@ static void make_some_work(void)
 
 UNIT_TEST(json_at_exit)
 {
-    char path[] = "/tmp/hakmem-\"unit\\XXXXXX", report[64], real_name[64];
+    char path[] = "/tmp/hakmem-\"slice\\XXXXXX", report[64], real_name[64];
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);

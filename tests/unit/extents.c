@@ -2,7 +2,7 @@
 #include "unit/unit.h"
 
 #include "support/rng.h"
-#include "tiers/extents.h"
+#include "big/extents.h"
 
 enum { SLABS = 1000, ROUNDS = 20000 };
 
@@ -14,7 +14,7 @@ static void set_up(struct hk_extents *extents, bool in_order)
     extents->root = NULL;
     for (unsigned i = 0; i < SLABS; i++) {
         unsigned n = in_order ? i : i * 7 % SLABS;
-        slabs[n].start = (n + 1) * HK_SUPER;
+        slabs[n].start = (n + 1) * HK_CHUNK;
         slabs[n].bytes = HK_MIB;
         inside[n] = true;
         hk_extents_add(extents, &slabs[n]);
@@ -50,10 +50,10 @@ UNIT_TEST(empty)
 {
     struct hk_extents extents = {NULL};
     assert_null(hk_extents_below(&extents, UINTPTR_MAX));
-    slabs[0].start = HK_SUPER;
+    slabs[0].start = HK_CHUNK;
     hk_extents_add(&extents, &slabs[0]);
-    assert_null(hk_extents_below(&extents, HK_SUPER));
-    assert_ptr_equal(hk_extents_below(&extents, HK_SUPER + 1), &slabs[0]);
+    assert_null(hk_extents_below(&extents, HK_CHUNK));
+    assert_ptr_equal(hk_extents_below(&extents, HK_CHUNK + 1), &slabs[0]);
     hk_extents_remove(&extents, &slabs[0]);
     assert_null(extents.root);
 }
@@ -67,7 +67,7 @@ UNIT_TEST(as_a_plain_search)
         unsigned n = (unsigned)rng_below(&rng, SLABS);
         (inside[n] ? hk_extents_remove : hk_extents_add)(&extents, &slabs[n]);
         inside[n] = !inside[n];
-        uintptr_t end = rng_below(&rng, (SLABS + 2) * HK_SUPER);
+        uintptr_t end = rng_below(&rng, (SLABS + 2) * HK_CHUNK);
         assert_ptr_equal(hk_extents_below(&extents, end), expected(end));
     }
 }

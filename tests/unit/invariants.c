@@ -2,7 +2,7 @@
 
 #include "base/bits.h"
 #include "slab/slab.h"
-#include "span/runs.h"
+#include "span/page_heap.h"
 
 struct walk {
     size_t bytes[HK_CLASSES];
@@ -24,7 +24,7 @@ static const char *wrong_with_lodgers(const struct hk_slab *slab)
     return set != slab->joined || (set > 0) != slab->mixed ? "a slab's count of joined blocks is not its bitmap's" : NULL;
 }
 
-/* What a descriptor says by itself: whether bitmap, count and routes agree. */
+/* What a descriptor says by itself: whether bitmap, count and page map entries agree. */
 static const char *wrong_with(const struct hk_slab *slab)
 {
     unsigned set = 0;
@@ -37,9 +37,9 @@ static const char *wrong_with(const struct hk_slab *slab)
         return "a slab is not the one that the map names";
     if (set != slab->free || slab->free > slab->blocks)
         return "a slab's count of free blocks is not its bitmap's";
-    uint32_t route = hk_map_lookup(slab->start);
-    for (size_t unit = 0; unit < slab->bytes; unit += HK_UNIT)
-        if (hk_map_lookup(slab->start + unit) != route || hk_route_class(route) != slab->class || hk_route_is_mixed(route) != slab->mixed)
+    uint32_t entry = hk_page_map_lookup(slab->start);
+    for (size_t slice = 0; slice < slab->bytes; slice += HK_SLICE)
+        if (hk_page_map_lookup(slab->start + slice) != entry || hk_entry_class(entry) != slab->class || hk_entry_is_mixed(entry) != slab->mixed)
             return "the units of a slab have different routes";
     return hk_load(slab->xjoined) != NULL ? wrong_with_lodgers(slab) : slab->mixed ? "lodgers, and no bits for them" : NULL;
 }
@@ -77,8 +77,8 @@ const char *heap_is_wrong(struct hk_census *census)
         return "the parts of the classes do not sum to all slabs' bytes";
     if (live_blocks != census->sum.live_blocks)
         return "the live blocks of the classes do not sum to the total";
-    struct hk_runs_totals runs;
-    hk_runs_total(&runs);
+    struct hk_page_heap_totals runs;
+    hk_page_heap_total(&runs);
     if (slabs + runs.free_dirty + runs.free_clean != runs.mapped)
         return "slabs and free units do not sum to what runs has mapped";
     for (int part = 0; part < HK_PARTS; part++)

@@ -51,7 +51,7 @@ UNIT_TEST(states_begin_at_once_and_end_when_it_is_calm)
 {
     begin(HK_LEARN_ON);
     assert_int_equal(pass(SEEN(IS(slabs_made) = 1000), 1, HK_DECISION_state_burst), 1);
-    assert_int_equal(learner.state, HK_STATE_BURST);
+    assert_int_equal(learner.state, HK_PHASE_BURST);
     assert_int_equal(pass(SEEN(), 2, HK_DECISION_state_steady), 0);
     assert_int_equal(pass(SEEN(IS(remote) = 100000, IS(misses) = 100), 1, HK_DECISION_state_remote), 1);
     assert_int_equal(pass(SEEN(), 3, HK_DECISION_state_steady), 1);
@@ -93,7 +93,7 @@ UNIT_TEST(a_shift_is_followed)
 UNIT_TEST(the_option_zero_is_left_alone)
 {
     begin(HK_LEARN_ON);
-    learner.wish.value[HK_KNOB_purge_delay] = 0;
+    learner.target.value[HK_KNOB_purge_delay] = 0;
     pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_1s) = 64 * HK_MIB), 60, HK_DECISION_KINDS);
     assert_int_equal(knob(HK_KNOB_purge_delay), 0);
 }
@@ -143,7 +143,7 @@ UNIT_TEST(no_huge_pages_where_memory_is_short_or_the_option_says_never)
 {
     begin(HK_LEARN_ON);
     uint64_t pages = knob(HK_KNOB_huge_pages_from), blocks = knob(HK_KNOB_huge_blocks_from);
-    learner.option.value[HK_KNOB_huge_pages_from] = learner.wish.value[HK_KNOB_huge_pages_from] = HK_MIB;
+    learner.option.value[HK_KNOB_huge_pages_from] = learner.target.value[HK_KNOB_huge_pages_from] = HK_MIB;
     pass(SEEN(BLOCKS), 1, HK_DECISION_KINDS);
     assert_int_equal(knob(HK_KNOB_huge_pages_from), HK_MIB);
     assert_int_equal(pass(SEEN(BLOCKS, SHORT_OF_MEMORY), 1, HK_DECISION_huge_pages_tight), 1);
@@ -195,16 +195,16 @@ UNIT_TEST(a_goal_that_is_near_tightens_and_eases)
     begin(HK_LEARN_ON);
     struct hk_knobs before = learner.now;
     const uint64_t goal = 100 * HK_MIB;
-    assert_int_equal(pass(SEEN(IS(goal) = goal, IS(used) = 50 * HK_MIB, IS(warm) = 40 * HK_MIB), 5, HK_DECISION_ceiling_set), 1);
+    assert_int_equal(pass(SEEN(IS(goal) = goal, IS(used) = 50 * HK_MIB, IS(footprint) = 40 * HK_MIB), 5, HK_DECISION_ceiling_set), 1);
     assert_in_range(knob(HK_KNOB_ceiling), 80 * HK_MIB, 90 * HK_MIB);
     assert_int_equal(knob(HK_KNOB_depot), before.value[HK_KNOB_depot]);
-    assert_int_equal(pass(SEEN(IS(goal) = goal, IS(used) = 95 * HK_MIB, IS(warm) = 85 * HK_MIB), 5, HK_DECISION_depot_tight), 1);
-    assert_int_equal(learner.state, HK_STATE_TIGHT);
+    assert_int_equal(pass(SEEN(IS(goal) = goal, IS(used) = 95 * HK_MIB, IS(footprint) = 85 * HK_MIB), 5, HK_DECISION_depot_tight), 1);
+    assert_int_equal(learner.state, HK_PHASE_TIGHT);
     assert_int_equal(knob(HK_KNOB_depot), 0);
     assert_true(knob(HK_KNOB_thread_cache) <= HK_MIB);
-    pass(SEEN(IS(goal) = goal, IS(used) = 80 * HK_MIB, IS(warm) = 70 * HK_MIB), 20, HK_DECISION_KINDS);
-    assert_int_equal(learner.state, HK_STATE_TIGHT); /* not far enough yet */
-    assert_int_equal(pass(SEEN(IS(goal) = goal, IS(used) = 60 * HK_MIB, IS(warm) = 50 * HK_MIB), 5, HK_DECISION_depot_eased), 1);
+    pass(SEEN(IS(goal) = goal, IS(used) = 80 * HK_MIB, IS(footprint) = 70 * HK_MIB), 20, HK_DECISION_KINDS);
+    assert_int_equal(learner.state, HK_PHASE_TIGHT); /* not far enough yet */
+    assert_int_equal(pass(SEEN(IS(goal) = goal, IS(used) = 60 * HK_MIB, IS(footprint) = 50 * HK_MIB), 5, HK_DECISION_depot_eased), 1);
     pass(SEEN(), 5, HK_DECISION_KINDS);
     assert_memory_equal(&before, &learner.now, sizeof before);
 }
@@ -214,7 +214,7 @@ UNIT_TEST(stalls_of_the_system_tighten_as_well)
     begin(HK_LEARN_ON);
     assert_int_equal(pass(SEEN(IS(stalled) = 10000), 5, HK_DECISION_state_tight), 0);
     assert_int_equal(pass(SEEN(IS(stalled) = 20000), 5, HK_DECISION_delay_tight), 1);
-    assert_int_equal(learner.state, HK_STATE_TIGHT);
+    assert_int_equal(learner.state, HK_PHASE_TIGHT);
     assert_int_equal(knob(HK_KNOB_purge_delay), 128);
     assert_int_equal(pass(SEEN(), 15, HK_DECISION_delay_eased), 0);
     assert_int_equal(pass(SEEN(), 10, HK_DECISION_delay_eased), 1);
@@ -249,9 +249,9 @@ UNIT_TEST(a_stall_does_not_make_a_goal_near)
     begin(HK_LEARN_ON);
     const uint64_t goal = 100 * HK_MIB;
     pass(SEEN(IS(goal) = goal, IS(used) = 80 * HK_MIB, IS(stalled) = 20000), 1, HK_DECISION_KINDS);
-    assert_int_equal(learner.state, HK_STATE_TIGHT);
+    assert_int_equal(learner.state, HK_PHASE_TIGHT);
     pass(SEEN(IS(goal) = goal, IS(used) = 80 * HK_MIB), 25, HK_DECISION_KINDS);
-    assert_int_equal(learner.state, HK_STATE_STEADY);
+    assert_int_equal(learner.state, HK_PHASE_STEADY);
 }
 
 static uint64_t moved_to(uint64_t before, const char *name)

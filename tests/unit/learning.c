@@ -12,7 +12,7 @@
 #include "policy/policy.h"
 #include "runtime/learning.h"
 #include "support/knobs.h"
-#include "tiers/giveback.h"
+#include "decay/decay.h"
 
 enum { BLOCKS = 4096 };
 
@@ -197,10 +197,10 @@ UNIT_TEST(the_ceiling_is_kept)
         for (size_t mib = 2; mib <= 40; mib += 6) {
             void *block = hak_malloc(mib * HK_MIB);
             hak_free(block);
-            assert_in_range(hk_giveback_warm(), 0, (64 + 40) * HK_MIB);
+            assert_in_range(hk_decay_footprint(), 0, (64 + 40) * HK_MIB);
         }
         make_slow_calls();
-        assert_in_range(hk_giveback_warm(), 0, 64 * HK_MIB);
+        assert_in_range(hk_decay_footprint(), 0, 64 * HK_MIB);
     }
 }
 

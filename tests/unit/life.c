@@ -77,7 +77,7 @@ static void use_a_little(void *unused)
 {
     (void)unused;
     hak_free(hak_malloc(100));
-    assert_non_null(hk_cache_self());
+    assert_non_null(hk_tcache_self());
 }
 
 UNIT_TEST(threads)
@@ -114,7 +114,7 @@ static void gone_in_the_last_round(void)
         assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_threads_ended]), i - 1);
         hak_trim(0);
         assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_threads_ended]), i);
-        assert_int_equal(hk_caches_alive(), 1);
+        assert_int_equal(hk_tcaches_alive(), 1);
         unit_heap_holds(1);
         hak_free(blocks[0]);
         hak_trim(0);
@@ -219,7 +219,7 @@ static struct hk_owner *held;
 static void *holds_its_inboxes(void *unused)
 {
     unit_start();
-    held = &hk_cache_self()->owner;
+    held = &hk_tcache_self()->owner;
     hk_lock(&held->drain_lock);
     step_to(1);
     step_wait(2);
@@ -270,7 +270,7 @@ static void *steals(void *unused)
         for (int i = 0; i < LOOT; i++)
             hak_free(loot[i]);
         hak_trim(0); /* what it cut itself goes: the next time it is short again */
-        atomic_store(&stolen, hk_load(hk_cache_self()->owner.counts.xvalue[HK_THREAD_remote_stolen]));
+        atomic_store(&stolen, hk_load(hk_tcache_self()->owner.counts.xvalue[HK_THREAD_remote_stolen]));
     }
     return unused;
 }
@@ -343,7 +343,7 @@ static void child_of_a_mother(void)
 {
     for (int i = 0; i < 100; i++)
         hak_free(hak_malloc(2 * HK_MIB)); /* a slow call each: the clock is looked at, and what a thread may hold */
-    assert_int_equal(hk_cache_self()->budget, 2 * hk_options.thread_cache);
+    assert_int_equal(hk_tcache_self()->budget, 2 * hk_options.thread_cache);
     hak_trim(0);
 }
 

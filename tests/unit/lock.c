@@ -9,7 +9,7 @@
 enum { THREADS = 4, ROUNDS = 20000 };
 
 static struct hk_lock lock = HK_LOCK_INIT(HK_RANK_BIG);
-static struct hk_lock higher = HK_LOCK_INIT(HK_RANK_RUNS);
+static struct hk_lock higher = HK_LOCK_INIT(HK_RANK_PAGE_HEAP);
 static uint64_t counter; /* plain on purpose: the lock is what makes it right */
 
 static void *count_up(void *unused)
@@ -112,9 +112,9 @@ static void register_all(void)
 #define HK_RANK(name, at_fork, whose) at_fork(HK_RANK_##name)
 #include "base/ranks.def"
     for (unsigned i = 0; i < SEVERAL; i++)
-        several[i].rank = HK_RANK_REGISTRY;
-    hk_lock_register(HK_RANK_REGISTRY, several);
-    hk_lock_register_more(HK_RANK_REGISTRY, SEVERAL - 1, sizeof several[0]);
+        several[i].rank = HK_RANK_ORPHANS;
+    hk_lock_register(HK_RANK_ORPHANS, several);
+    hk_lock_register_more(HK_RANK_ORPHANS, SEVERAL - 1, sizeof several[0]);
 }
 
 static unsigned held(void)
@@ -127,7 +127,7 @@ static unsigned held(void)
     return count;
 }
 
-/* In rising rank: anything else is fatal. Not the registry's own of `one`, in whose place there are others, and not an owner's. */
+/* In rising rank: anything else is fatal. Not the orphans' own of `one`, in whose place there are others, and not an owner's. */
 UNIT_TEST(fork_takes_all_that_are_registered)
 {
     register_all();
@@ -161,7 +161,7 @@ UNIT_TEST(what_is_registered_amiss_is_noticed)
 UNIT_TEST(reset_in_a_child)
 {
     register_all();
-    hk_lock_register(HK_RANK_RUNS, &higher);
+    hk_lock_register(HK_RANK_PAGE_HEAP, &higher);
     hk_locks_take_all();
     hk_store(higher.xstate, 2); /* as if somebody had waited in the parent */
     hk_store(several[1].xstate, 2);

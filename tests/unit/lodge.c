@@ -3,15 +3,15 @@
 
 #include <string.h>
 
-#include "front/cache.h"
-#include "guard/watch.h"
+#include "tcache/tcache.h"
+#include "prof/hooks.h"
 #include "hakmem.h"
 #include "slab/lodge.h"
-#include "slab/registry.h"
+#include "slab/orphans.h"
 #include "slab/remote.h"
 #include "support/pattern.h"
 #include "support/rng.h"
-#include "tiers/blocks.h"
+#include "slab/slab_heap.h"
 
 enum { OWNER = 7, BLOCKS = 1024 };
 
@@ -22,7 +22,7 @@ static struct hk_slab *make_full(uint32_t owner)
 {
     struct hk_slab *slab = unit_slab(CLASS_OF_64, owner);
     assert_non_null(slab);
-    hk_slab_take(slab, blocks + BLOCKS, BLOCKS);
+    hk_slab_alloc(slab, blocks + BLOCKS, BLOCKS);
     for (unsigned i = 0; i < BLOCKS; i++)
         blocks[i] = (void *)(slab->start + i * (size_t)64);
     return slab;
@@ -31,10 +31,10 @@ static struct hk_slab *make_full(uint32_t owner)
 static void give(struct hk_slab *slab, unsigned from, unsigned to)
 {
     for (unsigned i = from; i < to; i++)
-        hk_slab_give(slab, blocks[i]);
+        hk_slab_free(slab, blocks[i]);
 }
 
-static bool is_mixed(const struct hk_slab *slab) { return hk_route_is_mixed(hk_map_lookup(slab->start)); }
+static bool is_mixed(const struct hk_slab *slab) { return hk_entry_is_mixed(hk_page_map_lookup(slab->start)); }
 
 UNIT_TEST(whole_runs)
 {
@@ -60,7 +60,7 @@ UNIT_TEST(whole_runs)
     /* Back, in any order, with blocks of the slab's own between. */
     void *mixed[] = {lodger[6], blocks[9], lodger[5], lodger[7]};
     for (int i = 0; i < 4; i++)
-        hk_slab_give(slab, mixed[i]);
+        hk_slab_free(slab, mixed[i]);
     assert_int_equal(slab->free, 12);
     assert_int_equal(slab->joined, 0);
     assert_false(is_mixed(slab));
@@ -122,7 +122,7 @@ UNIT_TEST(merged)
     assert_int_equal(hk_lodge_cells(slab, 104), 4);
 }
 
-static void give_again(void *block) { hk_slab_give(hk_slab_at((uintptr_t)block), block); }
+static void give_again(void *block) { hk_slab_free(hk_slab_at((uintptr_t)block), block); }
 static void mark_inside(void *block)
 {
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
@@ -142,11 +142,11 @@ UNIT_TEST(wrong_pointers)
     unit_dies(give_again, blocks[201], "pointer inside a block");
     unit_dies(mark_inside, blocks[202], "pointer inside a block");
     unit_dies(give_again, (char *)lodger + 8, "pointer inside a block");
-    hk_slab_give(slab, lodger);
+    hk_slab_free(slab, lodger);
     unit_dies(give_again, lodger, "block already free");
 }
 
-/* Its last thread is gone: the route says still that lodgers are there, and a lodger comes home under the registry's lock. */
+/* Its last thread is gone: the page map entry says still that lodgers are there, and a lodger comes home under the orphans' lock. */
 UNIT_TEST(orphaned)
 {
     void *lodger;
@@ -154,13 +154,13 @@ UNIT_TEST(orphaned)
     struct hk_slab *slab = make_full(OWNER);
     give(slab, 0, 5);
     assert_int_equal(hk_lodge_take(slab, 5, &lodger + 1, 1), 1);
-    hk_registry_abandon(slab);
-    assert_int_equal(hk_map_lookup(slab->start), hk_route(HK_ORPHAN, CLASS_OF_64) | HK_ROUTE_MIXED);
-    hk_cache_free(hk_cache_self(), lodger, hk_map_lookup((uintptr_t)lodger));
+    hk_orphans_abandon(slab);
+    assert_int_equal(hk_page_map_lookup(slab->start), hk_entry(HK_ORPHAN, CLASS_OF_64) | HK_ENTRY_MIXED);
+    hk_tcache_free(hk_tcache_self(), lodger, hk_page_map_lookup((uintptr_t)lodger));
     assert_int_equal(slab->free, 5);
-    assert_int_equal(hk_map_lookup(slab->start), hk_route(HK_ORPHAN, CLASS_OF_64));
+    assert_int_equal(hk_page_map_lookup(slab->start), hk_entry(HK_ORPHAN, CLASS_OF_64));
     for (unsigned i = 5; i < BLOCKS; i++)
-        hk_cache_free(hk_cache_self(), blocks[i], hk_map_lookup((uintptr_t)blocks[i]));
+        hk_tcache_free(hk_tcache_self(), blocks[i], hk_page_map_lookup((uintptr_t)blocks[i]));
     unit_heap_holds(0);
 }
 
@@ -169,11 +169,11 @@ static unsigned char *held_here(void)
 {
     void *lodger;
     unit_start();
-    struct hk_slab *slab = make_full(hk_cache_self()->owner.id);
+    struct hk_slab *slab = make_full(hk_tcache_self()->owner.id);
     give(slab, 200, 203);
     assert_int_equal(hk_lodge_take(slab, 3, &lodger + 1, 1), 1);
     assert_ptr_equal(lodger, blocks[200]);
-    hk_blocks_shelve(&hk_cache_self()->owner, slab);
+    hk_slab_heap_enter(&hk_tcache_self()->owner, slab);
     return lodger;
 }
 
@@ -258,7 +258,7 @@ UNIT_TEST(watched)
     hk_options.heap_sample = 1;
     hk_options.trace_ring = 16;
     unsigned char *lodger = held_here();
-    assert_true(hk_watch.on);
+    assert_true(hk_hooks.on);
     hak_free(lodger);
     assert_ptr_equal(hak_malloc(180), lodger);
     assert_int_equal(sampled(), 180);
@@ -320,7 +320,7 @@ UNIT_TEST(of_an_ended_thread)
     unit_start();
     unit_in_thread(leave_behind, &lodger);
     struct hk_slab *slab = hk_slab_at((uintptr_t)lodger);
-    assert_int_equal(hk_map_lookup(slab->start), hk_route(HK_ORPHAN, CLASS_OF_64) | HK_ROUTE_MIXED);
+    assert_int_equal(hk_page_map_lookup(slab->start), hk_entry(HK_ORPHAN, CLASS_OF_64) | HK_ENTRY_MIXED);
     assert_int_equal(hak_usable_size(lodger), 192);
     pattern_fill(lodger, 192, 7);
     unit_dies(twice, lodger, "block already free");
@@ -329,7 +329,7 @@ UNIT_TEST(of_an_ended_thread)
     assert_true(pattern_holds(moved, 192, 7));
     hak_trim(0);
     assert_int_equal(slab->free, 203);
-    assert_int_equal(hk_map_lookup(slab->start), hk_route(HK_ORPHAN, CLASS_OF_64));
+    assert_int_equal(hk_page_map_lookup(slab->start), hk_entry(HK_ORPHAN, CLASS_OF_64));
     hak_free(moved);
     for (unsigned i = 203; i < BLOCKS; i++)
         hak_free(blocks[i]);
@@ -347,7 +347,7 @@ UNIT_TEST(adopted)
     pattern_fill(lodger, 192, 8);
     void *small = hak_malloc(64);
     assert_ptr_equal(hk_slab_at((uintptr_t)small), slab);
-    assert_int_equal(hk_map_lookup(slab->start), hk_route(hk_cache_self()->owner.id, CLASS_OF_64) | HK_ROUTE_MIXED);
+    assert_int_equal(hk_page_map_lookup(slab->start), hk_entry(hk_tcache_self()->owner.id, CLASS_OF_64) | HK_ENTRY_MIXED);
     memset(small, 0, 64);
     assert_true(pattern_holds(lodger, 192, 8));
     unit_in_thread(free_it, lodger);
@@ -378,14 +378,14 @@ UNIT_TEST(at_random)
     for (unsigned step = 0; step < 200000; step++) {
         unsigned at = (unsigned)rng_below(&rng, BLOCKS);
         if (length[at] != 0) {
-            hk_slab_give(slab, (void *)(slab->start + at * (size_t)64));
+            hk_slab_free(slab, (void *)(slab->start + at * (size_t)64));
             memset(taken + at, 0, length[at]);
             length[at] = 0;
         } else if (slab->free > 0) {
             void *block;
             unsigned cells = 1 + (unsigned)rng_below(&rng, HK_LODGE_MOST_CELLS);
             if (cells == 1)
-                hk_slab_take(slab, &block + 1, 1);
+                hk_slab_alloc(slab, &block + 1, 1);
             else if (hk_lodge_take(slab, cells, &block + 1, 1) == 0)
                 continue;
             unsigned index = (unsigned)hk_slab_index(slab, (uintptr_t)block);

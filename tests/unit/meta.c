@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "span/held.h"
+#include "span/footprint.h"
 #include "span/meta.h"
 #include "support/pattern.h"
 #include "support/rng.h"

@@ -4,16 +4,16 @@
 #include <pthread.h>
 
 #include "base/bits.h"
-#include "front/cache.h"
+#include "tcache/tcache.h"
 #include "slab/outbox.h"
-#include "slab/registry.h"
+#include "slab/orphans.h"
 #include "span/meta.h"
-#include "tiers/bigcache.h"
+#include "big/big.h"
 
 enum { CLASS = CLASS_OF_64, LARGE_CLASS = CLASS_OF_65536 };
 
 /* Owners are parts of caches: a fork looks there. */
-static struct hk_cache owner_cache, other_cache;
+static struct hk_tcache owner_cache, other_cache;
 static struct hk_owner *const owner = &owner_cache.owner, *const other = &other_cache.owner;
 static struct hk_owner freer;
 static struct hk_outbox outbox;
@@ -28,7 +28,7 @@ static struct hk_slab *start(unsigned class, unsigned taken)
     hk_outbox_open(&outbox, &freer);
     struct hk_slab *slab = unit_slab(class, owner->id);
     assert_non_null(slab);
-    hk_slab_take(slab, blocks + taken, taken);
+    hk_slab_alloc(slab, blocks + taken, taken);
     return slab;
 }
 
@@ -52,7 +52,7 @@ static size_t waiting(void)
 
 static size_t remote_bytes(const struct hk_slab *slab) { return (size_t)hk_remote_blocks(slab) * slab->block_size; }
 
-static void deliver(void *block) { hk_deliver(block, hk_map_lookup((uintptr_t)block)); }
+static void deliver(void *block) { hk_remote_free(block, hk_page_map_lookup((uintptr_t)block)); }
 
 /* The first of a word is looked up, its neighbours are not; they are marked word by word, and counted all at once. */
 UNIT_TEST(neighbours_wait)
@@ -101,7 +101,7 @@ UNIT_TEST(bounded)
     struct hk_slab *large[2] = {unit_slab(LARGE_CLASS, owner->id), unit_slab(LARGE_CLASS, owner->id)};
     for (int i = 0; i < 2; i++) {
         void *block;
-        hk_slab_take(large[i], &block + 1, 1);
+        hk_slab_alloc(large[i], &block + 1, 1);
         put(block);
         assert_true(waiting() <= hk_max(outbox.allowed, 65536));
     }
@@ -120,7 +120,7 @@ UNIT_TEST(many_owners)
         hk_owner_open(&many[i]);
         struct hk_slab *slab = unit_slab(CLASS, many[i].id);
         assert_non_null(slab);
-        hk_slab_take(slab, theirs[i] + 8, 8);
+        hk_slab_alloc(slab, theirs[i] + 8, 8);
     }
     for (int block = 0; block < 8; block++)
         for (int i = 0; i < MANY; i++)
@@ -184,7 +184,7 @@ UNIT_TEST(owner_is_gone)
     for (int i = 0; i < 4; i++)
         put(blocks[i]);
     hk_inboxes_close(owner);
-    hk_registry_abandon(slab);
+    hk_orphans_abandon(slab);
     unsigned free = slab->free;
     hk_outbox_send_all(&outbox);
     assert_int_equal(slab->free, free + 4);
@@ -204,8 +204,8 @@ UNIT_TEST(owner_changed)
     struct hk_slab *slab = start(CLASS, 10);
     put(blocks[0]);
     hk_inboxes_close(owner);
-    hk_registry_abandon(slab);
-    assert_ptr_equal(hk_registry_adopt(CLASS, other), slab);
+    hk_orphans_abandon(slab);
+    assert_ptr_equal(hk_orphans_adopt(CLASS, other), slab);
     hk_outbox_send_all(&outbox);
     assert_ptr_equal(hk_inbox_take(other, CLASS, 1), slab);
 }
@@ -264,7 +264,7 @@ UNIT_TEST(a_big_block_in_its_place)
     bool zeroed;
     void *big = hk_big_alloc(4 * HK_MIB, 16, &zeroed);
     assert_non_null(big);
-    assert_int_equal(hk_route_owner(hk_map_lookup((uintptr_t)big)), HK_NOBODY);
+    assert_int_equal(hk_entry_owner(hk_page_map_lookup((uintptr_t)big)), HK_NOBODY);
     unit_dies(deliver, big, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 

@@ -40,7 +40,7 @@ UNIT_TEST(each_page_holds_one_policy)
     for (uint64_t n = 0; n < 3 * HK_POLICY_PAGES; n++) {
         struct hk_knobs knobs = numbered(n * 1000);
         const struct hk_policy *before = hk_policy_now;
-        assert_true(hk_policy_publish(&knobs, HK_STATE_BURST));
+        assert_true(hk_policy_publish(&knobs, HK_PHASE_BURST));
         assert_ptr_not_equal(hk_policy_now, before);
         assert_in_force(n * 1000);
     }
@@ -57,7 +57,7 @@ UNIT_TEST(nobody_writes_to_a_page)
 {
     fake_os_reset();
     struct hk_knobs knobs = numbered(5);
-    assert_true(hk_policy_publish(&knobs, HK_STATE_BURST));
+    assert_true(hk_policy_publish(&knobs, HK_PHASE_BURST));
     signal(SIGSEGV, on_fault);
     ((struct hk_policy *)(uintptr_t)hk_policy_now)->xvalue[0] = 1;
     fail_msg("written");
@@ -70,11 +70,11 @@ UNIT_TEST(refusals_leave_the_policy_before)
     fake_os_refuse(fake_refuse_map);
     hk_policy_begin();
     uint64_t delay = HK_POLICY(purge_delay);
-    assert_false(hk_policy_publish(&first, HK_STATE_BURST));
+    assert_false(hk_policy_publish(&first, HK_PHASE_BURST));
     assert_int_equal(HK_POLICY(purge_delay), delay);
     fake_os_refuse(fake_refuse_seal); /* serves, though not sealed */
     for (int i = 0; i < 2 * HK_POLICY_PAGES; i++)
-        assert_true(hk_policy_publish(&second, HK_STATE_BURST));
+        assert_true(hk_policy_publish(&second, HK_PHASE_BURST));
     assert_in_force(20);
     assert_int_equal(fake_os_calls(FAKE_COMMIT), 0);
 }
@@ -104,18 +104,18 @@ UNIT_TEST(a_page_that_stays_sealed_is_left)
     hk_os.commit = commit_anew;
     struct hk_knobs first = numbered(10), second = numbered(20);
     for (int i = 0; i < HK_POLICY_PAGES; i++) {
-        assert_true(hk_policy_publish(&first, HK_STATE_BURST));
+        assert_true(hk_policy_publish(&first, HK_PHASE_BURST));
         read_still = i == 0 ? hk_policy_now : read_still;
     }
     hk_os.unseal = refuse_to_unseal;
     fake_os_refuse(fake_refuse_map);
-    bool published = hk_policy_publish(&second, HK_STATE_BURST);
+    bool published = hk_policy_publish(&second, HK_PHASE_BURST);
     assert_false(shown_zeroes);
     assert_false(published);
     assert_in_force(10);
     fake_os_refuse(NULL);
     for (int i = 0; i < 3 * HK_POLICY_PAGES; i++)
-        assert_true(hk_policy_publish(&second, HK_STATE_BURST));
+        assert_true(hk_policy_publish(&second, HK_PHASE_BURST));
     assert_in_force(20);
     assert_false(shown_zeroes);
     assert_int_equal(hk_load(read_still->xvalue[0]), 10);

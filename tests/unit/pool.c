@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "front/bins.h"
-#include "front/pool.h"
+#include "tcache/bins.h"
+#include "tcache/pool.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "report/census.h"
@@ -49,8 +49,8 @@ static size_t resting(void)
 static size_t resident_pages(uint32_t id)
 {
     unsigned char pages[8];
-    size_t count = 0, bytes = (sizeof(struct hk_cache) + HK_PAGE - 1) / HK_PAGE * HK_PAGE;
-    assert_true(hk_os.resident(hk_cache_by_id(id), bytes, pages));
+    size_t count = 0, bytes = (sizeof(struct hk_tcache) + HK_PAGE - 1) / HK_PAGE * HK_PAGE;
+    assert_true(hk_os.resident(hk_tcache_by_id(id), bytes, pages));
     for (size_t i = 0; i < bytes / HK_PAGE; i++)
         count += pages[i] & 1;
     return count;
@@ -64,10 +64,10 @@ UNIT_TEST(pages_go)
     size_t unused = hk_meta_unused();
     assert_int_equal(resting(), 0);
     assert_true(resident_pages(last) > 1);
-    assert_true(hk_pool_purge() >= THREADS * sizeof(struct hk_cache));
+    assert_true(hk_pool_purge() >= THREADS * sizeof(struct hk_tcache));
     assert_int_equal(resting(), THREADS);
     assert_int_equal(resident_pages(last), 0);
-    assert_true(hk_meta_unused() >= unused + THREADS * sizeof(struct hk_cache));
+    assert_true(hk_meta_unused() >= unused + THREADS * sizeof(struct hk_tcache));
     assert_int_equal(hk_owner_next(HK_FIRST_OWNER + 1), hk_owner_end());
     assert_int_equal(hk_pool_purge(), 0);
 }
@@ -96,13 +96,13 @@ UNIT_TEST(passes)
 {
     unit_start();
     live_and_end(THREADS);
-    hk_pool_pass(1);
-    hk_pool_pass(1);
+    hk_pool_epoch(1);
+    hk_pool_epoch(1);
     assert_int_equal(resting(), 0);
     live_and_end(THREADS / 4);
-    hk_pool_pass(2);
+    hk_pool_epoch(2);
     assert_int_equal(resting(), THREADS - THREADS / 4);
-    hk_pool_pass(3);
+    hk_pool_epoch(3);
     assert_int_equal(resting(), THREADS);
 }
 
@@ -112,18 +112,18 @@ UNIT_TEST(counts_stay)
     unit_start();
     live_and_end(THREADS);
     static struct hk_census before, after;
-    struct hk_cache_totals totals = hk_caches_total();
+    struct hk_tcache_totals totals = hk_tcaches_total();
     hk_census_take(&before);
     assert_true(hk_pool_purge() > 0);
     hk_census_take(&after);
-    assert_int_equal(hk_caches_misses(CLASS_OF_112).calls, before.classes[CLASS_OF_112].misses);
-    assert_int_equal(hk_caches_served(CLASS_OF_112), THREADS * EACH);
+    assert_int_equal(hk_tcaches_misses(CLASS_OF_112).calls, before.classes[CLASS_OF_112].misses);
+    assert_int_equal(hk_tcaches_served(CLASS_OF_112), THREADS * EACH);
     assert_int_equal(after.mallocs, before.mallocs);
     assert_memory_equal(after.counts, before.counts, sizeof before.counts);
-    assert_int_equal(hk_caches_total().misses, totals.misses);
-    assert_int_equal(hk_caches_total().overflows, totals.overflows);
+    assert_int_equal(hk_tcaches_total().misses, totals.misses);
+    assert_int_equal(hk_tcaches_total().overflows, totals.overflows);
     live_and_end(THREADS);
-    assert_int_equal(hk_caches_served(CLASS_OF_112), 2 * THREADS * EACH);
+    assert_int_equal(hk_tcaches_served(CLASS_OF_112), 2 * THREADS * EACH);
 }
 
 UNIT_TEST(refused)
@@ -145,9 +145,9 @@ static void *be_new(void *rounds)
     for (int round = 0; round < (int)(intptr_t)rounds; round++)
         hak_free(hak_malloc(112));
     void *block = hak_malloc(112), *other = hak_malloc(112);
-    const struct hk_cache *cache = hk_cache_self();
+    const struct hk_tcache *cache = hk_tcache_self();
     pthread_barrier_wait(&all_alive);
-    uint32_t owner = hk_route_owner(hk_map_lookup((uintptr_t)other));
+    uint32_t owner = hk_entry_owner(hk_page_map_lookup((uintptr_t)other));
     void *seen = (void *)(intptr_t)(owner == HK_ORPHAN ? 1 : owner == cache->owner.id ? 2 : 0);
     hak_free(block);
     hak_free(other);
@@ -206,7 +206,7 @@ UNIT_TEST(no_number)
     live_and_end(40); /* more than have their place in the table's first part */
     uint32_t end = hk_owner_end();
     size_t mapped = hk_meta_mapped();
-    static struct hk_cache *taken[5000];
+    static struct hk_tcache *taken[5000];
     size_t count = 0;
     fake_os_refuse(fake_refuse_commit);
     while (count < 5000 && (taken[count] = hk_pool_take()) != NULL)

@@ -16,7 +16,7 @@ static void start(unsigned class, unsigned taken)
     unit_start();
     slab = unit_slab(class, OWNER);
     assert_non_null(slab);
-    hk_slab_take(slab, blocks + taken, taken);
+    hk_slab_alloc(slab, blocks + taken, taken);
 }
 
 static bool is_whole(const struct hk_slab *it, unsigned free)

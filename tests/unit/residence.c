@@ -3,11 +3,11 @@
 
 #include <sys/mman.h>
 
-#include "front/bins.h"
-#include "front/cache.h"
+#include "tcache/bins.h"
+#include "tcache/tcache.h"
 #include "hakmem.h"
 #include "report/residence.h"
-#include "span/map.h"
+#include "span/page_map.h"
 
 static struct hk_census census;
 static struct hk_residence before, now;
@@ -59,12 +59,12 @@ UNIT_TEST(big)
     assert_int_equal(more(HK_PART_big_cached), 5 * HK_PAGE);
 }
 
-/* Most leaves of the window around the program's mappings have no supers: none may be looked at. */
+/* Most leaves of the window around the program's mappings have no chunks: none may be looked at. */
 UNIT_TEST(big_elsewhere)
 {
     elsewhere = fake_os.places_taken = true;
     start();
-    char *block = hak_malloc(8 * HK_MIB), *small = hak_malloc(HK_UNIT);
+    char *block = hak_malloc(8 * HK_MIB), *small = hak_malloc(HK_SLICE);
     touch(block, 2 * HK_MIB);
     touch(small, 5 * HK_PAGE);
     assert_int_equal(more(HK_PART_big_live), 2 * HK_MIB);
@@ -92,12 +92,12 @@ UNIT_TEST(read_only_pages)
 UNIT_TEST(large_then_idle)
 {
     start();
-    char *block = hak_malloc(HK_UNIT);
+    char *block = hak_malloc(HK_SLICE);
     touch(block, 5 * HK_PAGE);
     assert_int_equal(more(HK_PART_live), 5 * HK_PAGE);
     hak_free(block);
     assert_int_equal(more(HK_PART_thread_caches), 5 * HK_PAGE);
-    hk_bin_empty(hk_cache_self(), CLASS_OF_65536);
+    hk_bin_empty(hk_tcache_self(), CLASS_OF_65536);
     assert_int_equal(more(HK_PART_idle), 5 * HK_PAGE);
     hak_trim(0);
     assert_int_equal(more(HK_PART_idle), 0);
@@ -115,7 +115,7 @@ UNIT_TEST(within_a_slab)
     assert_int_equal(more(HK_PART_live), BLOCKS * HK_PAGE);
     for (int i = 0; i < FREED; i++)
         hak_free(blocks[i]);
-    hk_bin_empty(hk_cache_self(), CLASS_OF_4096);
+    hk_bin_empty(hk_tcache_self(), CLASS_OF_4096);
     assert_int_equal(more(HK_PART_free_in_slabs), FREED * HK_PAGE);
     assert_int_equal(more(HK_PART_live), (BLOCKS - FREED) * HK_PAGE);
 }

@@ -5,9 +5,10 @@
 #include "count/reuse.h"
 #include "hakmem.h"
 #include "slab/slab.h"
-#include "span/held.h"
+#include "span/footprint.h"
+#include "span/purge.h"
 #include "support/knobs.h"
-#include "tiers/giveback.h"
+#include "decay/decay.h"
 
 static uint64_t back(unsigned span) { return hk_load(hk_reuse.xback[span]); }
 
@@ -27,29 +28,29 @@ UNIT_TEST(spans)
 static void let_pass(uint64_t ms)
 {
     fake_os_pass_ms(ms);
-    struct hk_pulse pulse = hk_giveback_first_pulse();
-    hk_giveback_look(&pulse);
-    hk_giveback_tick(&pulse);
+    struct hk_ticker ticker = hk_decay_first_ticker();
+    hk_decay_read_clock(&ticker);
+    hk_decay_tick(&ticker);
 }
 
-UNIT_TEST(units)
+UNIT_TEST(slices)
 {
     fake_os_reset();
     unit_start();
     let_pass(1);
-    uintptr_t run = hk_run_alloc(4, HK_USE_SPARSE);
+    uintptr_t run = hk_span_alloc(4, HK_USE_SPARSE);
     uint64_t idled = hk_load(hk_reuse.xidled), soon = back(0), later = back(3);
-    hk_run_free(run, 4);
-    assert_int_equal(hk_load(hk_reuse.xidled) - idled, 4 * HK_UNIT);
+    hk_span_free(run, 4);
+    assert_int_equal(hk_load(hk_reuse.xidled) - idled, 4 * HK_SLICE);
     let_pass(40);
-    assert_int_equal(hk_run_alloc(4, HK_USE_SPARSE), run);
-    assert_int_equal(back(0) - soon, 4 * HK_UNIT);
-    hk_run_free(run, 4);
+    assert_int_equal(hk_span_alloc(4, HK_USE_SPARSE), run);
+    assert_int_equal(back(0) - soon, 4 * HK_SLICE);
+    hk_span_free(run, 4);
     let_pass(300);
-    hk_runs_purge(hk_reuse_now(), 0); /* gone, and wanted all the same */
-    assert_int_equal(hk_run_alloc(4, HK_USE_SPARSE), run);
-    assert_int_equal(back(3) - later, 4 * HK_UNIT);
-    assert_int_equal(hk_load(hk_reuse.xidled) - idled, 8 * HK_UNIT);
+    hk_page_heap_purge(hk_reuse_now(), 0); /* gone, and wanted all the same */
+    assert_int_equal(hk_span_alloc(4, HK_USE_SPARSE), run);
+    assert_int_equal(back(3) - later, 4 * HK_SLICE);
+    assert_int_equal(hk_load(hk_reuse.xidled) - idled, 8 * HK_SLICE);
 }
 
 /* A huge page makes units resident that nobody had; what went back with it and is wanted again counts as any other. */
@@ -58,18 +59,18 @@ UNIT_TEST(units_on_a_huge_page)
     fake_os_reset();
     unit_start();
     SET_KNOB(huge_pages_from, 1);
-    hk_add(hk_held.xbigs, 1);
+    hk_add(hk_footprint.xbig, 1);
     let_pass(1);
-    uintptr_t run = hk_run_alloc(4, HK_USE_DENSE);
+    uintptr_t run = hk_span_alloc(4, HK_USE_DENSE);
     uint64_t soon = back(0), later = back(3);
-    uintptr_t fresh = hk_run_alloc(2, HK_USE_DENSE);
+    uintptr_t fresh = hk_span_alloc(2, HK_USE_DENSE);
     assert_int_equal(back(0) - soon, 0);
-    hk_run_free(fresh, 2);
-    hk_run_free(run, 4);
+    hk_span_free(fresh, 2);
+    hk_span_free(run, 4);
     let_pass(300);
-    assert_int_equal(hk_runs_purge(hk_reuse_now(), 0), HK_SUPER);
-    assert_int_equal(hk_run_alloc(4, HK_USE_DENSE), run);
-    assert_int_equal(back(3) - later, 4 * HK_UNIT);
+    assert_int_equal(hk_page_heap_purge(hk_reuse_now(), 0), HK_CHUNK);
+    assert_int_equal(hk_span_alloc(4, HK_USE_DENSE), run);
+    assert_int_equal(back(3) - later, 4 * HK_SLICE);
 }
 
 UNIT_TEST(big_blocks)
@@ -94,6 +95,6 @@ UNIT_TEST(big_blocks)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(spans), cmocka_unit_test(units), cmocka_unit_test(units_on_a_huge_page), cmocka_unit_test(big_blocks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(spans), cmocka_unit_test(slices), cmocka_unit_test(units_on_a_huge_page), cmocka_unit_test(big_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,7 @@ UNIT_TEST(last_ones_in_order)
 }
 
 /* Half written: not shown, and the others are. */
-UNIT_TEST(torn)
+UNIT_TEST(dead)
 {
     struct reading reading = {0};
     hk_ring_open(&ring, slots, SIZE);
@@ -107,6 +107,6 @@ UNIT_TEST(read_while_written)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sizes), cmocka_unit_test(closed), cmocka_unit_test(last_ones_in_order),
-                                       cmocka_unit_test(torn), cmocka_unit_test(read_while_written)};
+                                       cmocka_unit_test(dead), cmocka_unit_test(read_while_written)};
     return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
 }

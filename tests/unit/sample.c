@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-#include "guard/sample.h"
-#include "span/map.h"
+#include "prof/sample.h"
+#include "span/page_map.h"
 #include "support/rng.h"
 
 enum { BLOCKS = 20000, SIZES = 3, THREADS = 4, STEPS = 20000, OWN = 300 };

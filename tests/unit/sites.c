@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "base/bits.h"
-#include "guard/watch.h"
+#include "prof/hooks.h"
 #include "hakmem.h"
 #include "support/knobs.h"
-#include "tiers/bigcache.h"
+#include "big/big.h"
 
 #define MB HK_MIB
 enum { DELAY = 500, WORTH = 2000, LATE = 1000, GONE = 5000, ROUNDS = 8, NEWCOMERS = 10000 };
@@ -21,7 +21,7 @@ static void start(uint64_t mode)
     hk_options.reuse_worth = WORTH;
     unit_start();
     SET_KNOB(purge_delay, DELAY);
-    assert_true(hk_watch.sites);
+    assert_true(hk_hooks.sites);
 }
 
 /* Somebody looks at the clock. */
@@ -183,7 +183,7 @@ static const void *caller_number(size_t number) { return (const void *)(0x1000 +
 /* As if somebody had called. */
 static void allocate_from(size_t caller, size_t address)
 {
-    hk_sites_alloc(NULL, (void *)(address * HK_UNIT), 2 * MB, caller_number(caller), true);
+    hk_sites_alloc(NULL, (void *)(address * HK_SLICE), 2 * MB, caller_number(caller), true);
 }
 
 static bool is_known(const void *caller)
@@ -229,7 +229,7 @@ UNIT_TEST(life_of_half_an_hour)
     allocate_from(HK_SITES, 1001);
     assert_true(is_known(caller_number(HK_SITES)));
     struct hk_site_line lines[HK_SITES];
-    hk_sites_free((void *)(1 * HK_UNIT));
+    hk_sites_free((void *)(1 * HK_SLICE));
     assert_int_equal(hk_sites_top(lines, HK_SITES), 2);
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(lines[i].live, lines[i].caller == caller_number(5) ? 4 * MB : 2 * MB);
@@ -276,10 +276,10 @@ UNIT_TEST(no_memory)
     fake_os_capture();
     fake_os_refuse(fake_refuse_all);
     size_t unseen_to;
-    while ((unseen_to = hk_watch_begin()) != HK_ALL_HIT)
+    while ((unseen_to = hk_hooks_begin()) != HK_ALL_HIT)
         continue;
     fake_os_refuse(NULL);
-    assert_false(hk_watch.sites);
+    assert_false(hk_hooks.sites);
     assert_string_equal(fake_os.captured, "hakmem: no memory for the site rules: there are none\n");
 }
 
@@ -288,7 +288,7 @@ UNIT_TEST(off)
     unit_start();
     hak_free(block_of_site(3 * MB));
     struct hk_site_line lines[1];
-    assert_false(hk_watch.on);
+    assert_false(hk_hooks.on);
     assert_int_equal(hk_sites_top(lines, 1), 0);
 }
 

@@ -7,7 +7,7 @@
 #include "base/bits.h"
 #include "policy/options.h"
 #include "slab/slab.h"
-#include "span/runs.h"
+#include "span/page_heap.h"
 #include "support/rng.h"
 
 enum { OWNER = 7 };
@@ -30,12 +30,12 @@ UNIT_TEST(every_class)
         assert_int_equal(slab->free, slab->blocks);
         for (size_t offset = 0; offset < slab->bytes; offset += 61) {
             assert_int_equal(hk_slab_index(slab, slab->start + offset), offset / slab->block_size);
-            assert_int_equal(hk_map_lookup(slab->start + offset), hk_route(OWNER, class));
+            assert_int_equal(hk_page_map_lookup(slab->start + offset), hk_entry(OWNER, class));
             assert_ptr_equal(hk_slab_at(slab->start + offset), slab);
         }
         uintptr_t start = slab->start;
         hk_slab_release(slab);
-        assert_int_equal(hk_map_lookup(start), 0);
+        assert_int_equal(hk_page_map_lookup(start), 0);
     }
 }
 
@@ -62,17 +62,17 @@ UNIT_TEST(lowest_leave)
     struct hk_slab *slab = make(CLASS_OF_64);
     struct rng rng = rng_seeded(17);
     for (int turn = 0; turn < 400; turn++) {
-        hk_slab_take(slab, taken + slab->free, slab->free);
+        hk_slab_alloc(slab, taken + slab->free, slab->free);
         memset(free, 0, sizeof free);
         for (size_t i = 0; i < 1024; i += 1 + rng_below(&rng, turn % 4 == 0 ? 90 : 3))
             for (size_t n = 1 + rng_below(&rng, turn % 3 == 0 ? 150 : 2); n > 0 && i < 1024; n--, i++) {
-                hk_slab_give(slab, (char *)slab->start + i * 64);
+                hk_slab_free(slab, (char *)slab->start + i * 64);
                 free[i] = true;
             }
         while (slab->free > 0) {
             unsigned n = 1 + rng_below(&rng, 130);
             n = (unsigned)hk_min(n, slab->free);
-            hk_slab_take(slab, taken + n, n);
+            hk_slab_alloc(slab, taken + n, n);
             size_t next = 0;
             for (unsigned i = n; i-- > 0;) {
                 while (!free[next])
@@ -84,7 +84,7 @@ UNIT_TEST(lowest_leave)
         for (size_t i = 0; i < 1024; i++)
             assert_false(free[i]);
         for (size_t i = 0; i < 1024; i++)
-            hk_slab_give(slab, (char *)slab->start + i * 64);
+            hk_slab_free(slab, (char *)slab->start + i * 64);
     }
     hk_slab_release(slab);
 }
@@ -94,14 +94,14 @@ UNIT_TEST(take_order)
 {
     struct hk_slab *slab = make(CLASS_OF_64);
     void *blocks[200];
-    hk_slab_take(slab, blocks + 200, 200);
+    hk_slab_alloc(slab, blocks + 200, 200);
     assert_int_equal(slab->free, slab->blocks - 200);
     for (size_t i = 0; i < 200; i++)
         assert_int_equal((uintptr_t)blocks[199 - i], slab->start + i * 64);
-    hk_slab_give(slab, blocks[150]);
-    hk_slab_give(slab, blocks[190]);
+    hk_slab_free(slab, blocks[150]);
+    hk_slab_free(slab, blocks[190]);
     void *again[3];
-    hk_slab_take(slab, again + 3, 3);
+    hk_slab_alloc(slab, again + 3, 3);
     assert_ptr_equal(again[2], blocks[190]);
     assert_ptr_equal(again[1], blocks[150]);
     assert_int_equal((uintptr_t)again[0], slab->start + (size_t)200 * 64);
@@ -117,12 +117,12 @@ UNIT_TEST(random_load)
         size_t n = 1 + rng_below(&rng, 30);
         if (rng_below(&rng, 2) == 0) {
             n = n < slab->free ? n : slab->free;
-            hk_slab_take(slab, taken + count + n, (unsigned)n);
+            hk_slab_alloc(slab, taken + count + n, (unsigned)n);
             count += n;
         } else {
             for (; n > 0 && count > 0; n--) {
                 uint32_t i = rng_below(&rng, (uint32_t)count);
-                hk_slab_give(slab, taken[i]);
+                hk_slab_free(slab, taken[i]);
                 taken[i] = taken[--count];
             }
         }
@@ -133,11 +133,11 @@ UNIT_TEST(random_load)
     hk_slab_recount(slab);
     assert_int_equal(slab->free, free);
     while (count > 0)
-        hk_slab_give(slab, taken[--count]);
+        hk_slab_free(slab, taken[--count]);
     hk_slab_release(slab);
 }
 
-static void give(void *block) { hk_slab_give(hk_slab_at((uintptr_t)block), block); }
+static void give(void *block) { hk_slab_free(hk_slab_at((uintptr_t)block), block); }
 
 static void assert_gives_die(void *block, const char *what, unsigned size)
 {
@@ -153,13 +153,13 @@ UNIT_TEST(mistakes)
         return;
     struct hk_slab *slab = make(CLASS_OF_1280);
     char *blocks[20];
-    hk_slab_take(slab, (void **)blocks + 20, 20);
+    hk_slab_alloc(slab, (void **)blocks + 20, 20);
     assert_gives_die(blocks[3] + 1, "pointer inside a block", 1280);
     assert_gives_die(blocks[3] + 16, "pointer inside a block", 1280);
     assert_gives_die(blocks[3] + 1264, "pointer inside a block", 1280);
     assert_gives_die((char *)slab->start + slab->bytes - 16, "pointer inside a block", 1280); /* its tail */
     assert_gives_die((char *)slab->start + 51 * 1280, "pointer inside a block", 1280);
-    hk_slab_give(slab, blocks[3]);
+    hk_slab_free(slab, blocks[3]);
     assert_gives_die(blocks[3], "block already free", 1280);
     assert_gives_die((char *)slab->start + 30 * 1280, "block already free", 1280); /* never taken */
     assert_gives_die(blocks[3] + 16, "pointer inside a block", 1280);
@@ -206,14 +206,14 @@ UNIT_TEST(refused)
     while (unit_slab(HK_CLASSES - 1, OWNER) != NULL && descriptors_made() < 40)
         continue;
     uint32_t descriptors = descriptors_made();
-    struct hk_runs_totals before, after;
+    struct hk_page_heap_totals before, after;
     fake_os_refuse(fake_refuse_all);
     while (unit_slab(HK_CLASSES - 1, OWNER) != NULL)
         descriptors++;
-    hk_runs_total(&before);
+    hk_page_heap_total(&before);
     for (int i = 0; i < 100; i++)
         assert_null(unit_slab(HK_CLASSES - 1, OWNER));
-    hk_runs_total(&after);
+    hk_page_heap_total(&after);
     assert_memory_equal(&before, &after, sizeof before);
     assert_true(descriptors_made() <= descriptors + 1);
     fake_os_refuse(NULL);

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/say.h"
+#include "base/message.h"
 #include "runtime/life.h"
 
 enum { SECONDS_A_TEST = 300 };

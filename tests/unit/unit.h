@@ -46,7 +46,7 @@ void unit_dies(void (*action)(void *argument), void *argument, const char *expec
 /* Starts the core with a cache for this thread. */
 void unit_start(void);
 
-/* A new slab whose route names this owner; NULL if refused. */
+/* A new slab whose page map entry names this owner; NULL if refused. */
 struct hk_slab *unit_slab(unsigned class, uint32_t owner);
 
 /* Runs the action in a thread and waits for its end, its key destructors included. */

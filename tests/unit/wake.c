@@ -5,7 +5,7 @@
 
 #include "os/os.h"
 #include "policy/options.h"
-#include "tiers/wake.h"
+#include "decay/wake.h"
 
 #define WORTH (32 * HK_MIB)
 
@@ -21,20 +21,20 @@ static void count_wake(_Atomic uint32_t *word, int count)
 
 UNIT_TEST(wished)
 {
-    hk_wake_stir(WORTH - 1);
-    assert_false(hk_load(hk_wake_wished));
-    hk_wake_stir(WORTH);
-    assert_true(hk_load(hk_wake_wished));
+    hk_wake_notify(WORTH - 1);
+    assert_false(hk_load(hk_wake_wanted));
+    hk_wake_notify(WORTH);
+    assert_true(hk_load(hk_wake_wanted));
     hk_wake_begin();
-    assert_false(hk_load(hk_wake_wished));
-    hk_wake_stir(WORTH);
-    assert_false(hk_load(hk_wake_wished));
+    assert_false(hk_load(hk_wake_wanted));
+    hk_wake_notify(WORTH);
+    assert_false(hk_load(hk_wake_wanted));
     hk_wake_end();
     hk_options.background = HK_BACKGROUND_ON;
-    hk_wake_stir(8 * HK_MIB - 1);
-    assert_false(hk_load(hk_wake_wished));
-    hk_wake_stir(8 * HK_MIB);
-    assert_true(hk_load(hk_wake_wished));
+    hk_wake_notify(8 * HK_MIB - 1);
+    assert_false(hk_load(hk_wake_wanted));
+    hk_wake_notify(8 * HK_MIB);
+    assert_true(hk_load(hk_wake_wanted));
 }
 
 UNIT_TEST(works)
@@ -58,9 +58,9 @@ UNIT_TEST(stirred_in_a_round)
     assert_true(hk_wake_before_round());
     expect(HK_WAKE_DROWSY);
     assert_false(hk_wake_before_round());
-    hk_wake_stir(WORTH - 1);
+    hk_wake_notify(WORTH - 1);
     expect(HK_WAKE_DROWSY);
-    hk_wake_stir(WORTH);
+    hk_wake_notify(WORTH);
     expect(HK_WAKE_AWAKE);
     hk_wake_sleep();
     expect(HK_WAKE_AWAKE);
@@ -74,10 +74,10 @@ static void stir_it(_Atomic uint32_t *word, uint32_t expected)
     assert_int_equal(expected, HK_WAKE_ASLEEP);
     expect(HK_WAKE_ASLEEP);
     assert_false(hk_wake_works());
-    hk_wake_stir(WORTH - 1);
+    hk_wake_notify(WORTH - 1);
     expect(HK_WAKE_ASLEEP);
-    hk_wake_stir(WORTH);
-    hk_wake_stir(WORTH);
+    hk_wake_notify(WORTH);
+    hk_wake_notify(WORTH);
 }
 
 UNIT_TEST(stirred_asleep)
@@ -97,7 +97,7 @@ static void wake_for_nothing(_Atomic uint32_t *word, uint32_t expected)
     (void)word;
     (void)expected;
     if (++waits == 3)
-        hk_wake_rouse();
+        hk_wake_force();
 }
 
 UNIT_TEST(woken_for_nothing)
@@ -116,7 +116,7 @@ static void leave_while(_Atomic uint32_t *word, uint32_t expected, uint64_t ms)
     if (++waits == 2)
         hk_wake_leave();
     else
-        hk_wake_stir(WORTH);
+        hk_wake_notify(WORTH);
     fake_os_pass_ms(100);
 }
 
@@ -130,8 +130,8 @@ UNIT_TEST(rests)
     hk_wake_rest(1000);
     assert_int_equal(waits, 2);
     assert_true(hk_wake_is_leaving());
-    hk_wake_stir(WORTH);
-    hk_wake_rouse();
+    hk_wake_notify(WORTH);
+    hk_wake_force();
     hk_wake_before_round();
     hk_wake_sleep();
     hk_wake_rest(1000);
@@ -163,7 +163,7 @@ UNIT_TEST(nothing_is_lost)
     assert_int_equal(pthread_create(&thread, NULL, look_and_sleep, NULL), 0);
     for (unsigned i = 0; i < LETTERS; i++) {
         atomic_fetch_add(&xletters, 1);
-        hk_wake_stir(WORTH);
+        hk_wake_notify(WORTH);
     }
     pthread_join(thread, NULL);
     assert_int_equal(found, LETTERS);

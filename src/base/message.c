@@ -1,0 +1,137 @@
+#include "base/message.h"
+
+#include <errno.h>
+
+#include "os/os.h"
+
+enum { WAS_CLOSED = 1, WAS_OPEN };
+
+/* One fstat() at the start, which nothing can take the place of: once the program runs, nobody can tell any more. */
+static struct {
+    _Atomic int xstate; /* 0 until asked */
+    struct hk_file_id id;
+} stderr_then;
+
+void hk_stderr_begin(void)
+{
+    hk_store_release(stderr_then.xstate, hk_os.identify(HK_STDERR, &stderr_then.id) ? WAS_OPEN : WAS_CLOSED);
+}
+
+bool hk_stderr_is_there(void)
+{
+    struct hk_file_id now;
+    if (hk_load_acquire(stderr_then.xstate) == 0)
+        hk_stderr_begin(); /* HAKMEM could not start: this is as early as it gets */
+    return hk_load(stderr_then.xstate) == WAS_OPEN && hk_os.identify(HK_STDERR, &now) && now.device == stderr_then.id.device &&
+           now.inode == stderr_then.id.inode;
+}
+
+void hk_put(int fd, const void *bytes, size_t size)
+{
+    int saved = errno;
+    if (fd == HK_STDERR_ASKED_FOR)
+        hk_os.write(HK_STDERR, bytes, size);
+    else if (fd != HK_STDERR || hk_stderr_is_there())
+        hk_os.write(fd, bytes, size);
+    errno = saved;
+}
+
+static void put_char(struct hk_text *text, char c)
+{
+    if (text->used == sizeof text->bytes) {
+        if (text->fd == HK_NOWHERE)
+            return;
+        hk_text_flush(text);
+    }
+    text->bytes[text->used++] = c;
+}
+
+static void put_string(struct hk_text *text, const char *s)
+{
+    for (s = s != NULL ? s : "(null)"; *s != 0; s++)
+        put_char(text, *s);
+}
+
+static void put_number(struct hk_text *text, uint64_t value, unsigned base)
+{
+    char digits[24];
+    size_t n = 0;
+    do {
+        digits[n++] = "0123456789abcdef"[value % base];
+        value /= base;
+    } while (value != 0);
+    while (n > 0)
+        put_char(text, digits[--n]);
+}
+
+static void put_signed(struct hk_text *text, int64_t value)
+{
+    if (value < 0)
+        put_char(text, '-');
+    put_number(text, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 10);
+}
+
+/* `wide` is true after the length letters z or l. */
+static void put_conversion(struct hk_text *text, char letter, bool wide, va_list *args)
+{
+    switch (letter) {
+    case 's': put_string(text, va_arg(*args, const char *)); break;
+    case 'c': put_char(text, (char)va_arg(*args, int)); break;
+    case 'd': put_signed(text, wide ? va_arg(*args, long) : va_arg(*args, int)); break;
+    case 'u': put_number(text, wide ? va_arg(*args, uint64_t) : va_arg(*args, unsigned), 10); break;
+    case 'x': put_number(text, wide ? va_arg(*args, uint64_t) : va_arg(*args, unsigned), 16); break;
+    default: put_char(text, letter); break;
+    }
+}
+
+void hk_text_vadd(struct hk_text *text, const char *format, va_list args)
+{
+    va_list copy;
+    va_copy(copy, args);
+    for (const char *f = format; *f != 0; f++) {
+        if (*f != '%') {
+            put_char(text, *f);
+            continue;
+        }
+        bool wide = false;
+        for (f++; *f == 'z' || *f == 'l'; f++)
+            wide = true;
+        if (*f == 0)
+            break;
+        put_conversion(text, *f, wide, &copy);
+    }
+    va_end(copy);
+}
+
+void hk_text_add(struct hk_text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    hk_text_vadd(text, format, args);
+    va_end(args);
+}
+
+void hk_text_flush(struct hk_text *text)
+{
+    if (text->fd != HK_NOWHERE)
+        hk_put(text->fd, text->bytes, text->used);
+    text->used = 0;
+}
+
+void hk_vmessage(const char *format, va_list args)
+{
+    struct hk_text text;
+    hk_text_init(&text, HK_STDERR);
+    put_string(&text, "hakmem: ");
+    hk_text_vadd(&text, format, args);
+    put_char(&text, '\n');
+    hk_text_flush(&text);
+}
+
+void hk_message(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    hk_vmessage(format, args);
+    va_end(args);
+}

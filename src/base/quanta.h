@@ -1,0 +1,73 @@
+/* Grains: 16 bytes each, which blocks are made of. Short runs of them are copied and zeroed here: a call of the C library
+ * would take longer than the work. */
+#ifndef HK_QUANTA_H
+#define HK_QUANTA_H
+
+#include <string.h>
+
+#include "base/base.h"
+
+enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };
+
+typedef long long hk_quantum __attribute__((vector_size(HK_QUANTUM), may_alias, aligned(HK_QUANTUM)));
+
+/* Counted from both ends, any number of grains is one, two, four or eight pairs, some of them the same: there is no loop. */
+HK_INLINE void hk_copy_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from, long first, long end)
+{
+#pragma GCC unroll 4
+    for (long i = first; i < end; i++) {
+        to[i] = from[i];
+        last_to[-i] = last_from[-i];
+    }
+}
+
+HK_INLINE void hk_zero_pairs(hk_quantum *at, hk_quantum *last, long first, long end)
+{
+#pragma GCC unroll 4
+    for (long i = first; i < end; i++)
+        at[i] = last[-i] = (hk_quantum){0};
+}
+
+/* Bytes before the last grain. */
+HK_INLINE size_t hk_quanta_before(size_t bytes) { return (bytes - (bytes != 0)) & ~(size_t)(HK_QUANTUM - 1); }
+HK_INLINE void *hk_quantum_at(const void *at, size_t offset) { return (char *)(uintptr_t)at + offset; }
+
+/* Both to multiples of 16; up to 15 bytes beyond `bytes` are written, and read; for none, 16. */
+HK_INLINE void hk_quanta_copy(void *to, const void *from, size_t bytes)
+{
+    if (HK_UNLIKELY(bytes > HK_SHORT_RUN)) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    size_t before = hk_quanta_before(bytes);
+    hk_quantum *last_to = hk_quantum_at(to, before), *last_from = hk_quantum_at(from, before);
+    hk_copy_pairs(to, last_to, from, last_from, 0, 1);
+    if (bytes <= 2 * HK_QUANTUM)
+        return;
+    hk_copy_pairs(to, last_to, from, last_from, 1, 2);
+    if (bytes <= 4 * HK_QUANTUM)
+        return;
+    hk_copy_pairs(to, last_to, from, last_from, 2, 4);
+    if (bytes > 8 * HK_QUANTUM)
+        hk_copy_pairs(to, last_to, from, last_from, 4, 8);
+}
+
+/* Returns `at`, as memset does: it can be the last that its caller does. */
+HK_INLINE void *hk_quanta_zero(void *at, size_t bytes)
+{
+    if (HK_UNLIKELY(bytes > HK_SHORT_RUN))
+        return memset(at, 0, bytes);
+    hk_quantum *last = hk_quantum_at(at, hk_quanta_before(bytes));
+    hk_zero_pairs(at, last, 0, 1);
+    if (bytes <= 2 * HK_QUANTUM)
+        return at;
+    hk_zero_pairs(at, last, 1, 2);
+    if (bytes <= 4 * HK_QUANTUM)
+        return at;
+    hk_zero_pairs(at, last, 2, 4);
+    if (bytes > 8 * HK_QUANTUM)
+        hk_zero_pairs(at, last, 4, 8);
+    return at;
+}
+
+#endif

@@ -1,0 +1,89 @@
+#include "big/fit.h"
+
+#include "base/bits.h"
+
+enum { STEPS_SHIFT = 3, MOST_LOOKS = 64 };
+
+static unsigned bin_of(size_t bytes)
+{
+    bytes = hk_max(hk_min(bytes, ((size_t)1 << HK_ADDRESS_BITS) - 1), HK_SLICE);
+    unsigned octave = 63u - (unsigned)__builtin_clzll(bytes);
+    return (octave - HK_SLICE_SHIFT) * HK_FIT_STEPS + (unsigned)(bytes >> (octave - STEPS_SHIFT)) % HK_FIT_STEPS;
+}
+
+/* The least that a block in it has. */
+static size_t edge_of(unsigned bin)
+{
+    return (size_t)(HK_FIT_STEPS + bin % HK_FIT_STEPS)
+           << (bin / HK_FIT_STEPS + HK_SLICE_SHIFT - STEPS_SHIFT);
+}
+
+static struct hk_slab *of_size(struct hk_link *link) { return hk_container_of(link, struct hk_slab, by_size); }
+
+void hk_fit_add(struct hk_fit *fit, struct hk_slab *slab)
+{
+    unsigned bin = bin_of(slab->bytes);
+    if (fit->bins[bin].head.next == NULL)
+        hk_list_init(&fit->bins[bin]);
+    hk_list_push_front(&fit->bins[bin], &slab->by_size);
+    fit->filled[bin / 64] |= (uint64_t)1 << bin % 64;
+    fit->count++;
+}
+
+void hk_fit_remove(struct hk_fit *fit, struct hk_slab *slab)
+{
+    unsigned bin = bin_of(slab->bytes);
+    hk_link_remove(&slab->by_size);
+    fit->count--;
+    if (hk_list_empty(&fit->bins[bin]))
+        fit->filled[bin / 64] &= ~((uint64_t)1 << bin % 64);
+}
+
+/* The first bin that is filled, from `bin` up to `last`; HK_FIT_BINS if there is none. */
+static unsigned filled_from(const struct hk_fit *fit, unsigned bin, unsigned last)
+{
+    for (; bin <= last; bin = (bin / 64 + 1) * 64) {
+        uint64_t bits = fit->filled[bin / 64] >> bin % 64;
+        if (bits != 0)
+            return bin + hk_ctz64(bits) <= last ? bin + hk_ctz64(bits) : HK_FIT_BINS;
+    }
+    return HK_FIT_BINS;
+}
+
+struct search {
+    const struct hk_want *want;
+    struct hk_slab *best;
+    size_t distance; /* of the best */
+    unsigned looks;  /* left */
+};
+
+static void look_into(const struct hk_list *bin, struct search *search)
+{
+    for (struct hk_link *link = bin->head.next; link != &bin->head && search->looks > 0 && search->distance > 0;
+         link = link->next) {
+        struct hk_slab *slab = of_size(link);
+        size_t away = hk_fit_distance(slab, search->want->bytes);
+        search->looks--;
+        if (away >= search->distance || !hk_fit_serves(slab, search->want))
+            continue;
+        search->best = slab;
+        search->distance = away;
+    }
+}
+
+/* The bin of this size first, then longer ones, then shorter ones: as long as they hold what is nearer than the best. */
+struct hk_slab *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want, struct hk_slab *best)
+{
+    struct search search = {want, best, best != NULL ? hk_fit_distance(best, want->bytes) : SIZE_MAX, MOST_LOOKS};
+    unsigned own = bin_of(want->bytes), last = bin_of(want->most);
+    for (unsigned bin = own; (bin = filled_from(fit, bin, last)) < HK_FIT_BINS; bin++) {
+        if (bin > own && edge_of(bin) - want->bytes >= search.distance)
+            break;
+        look_into(&fit->bins[bin], &search);
+    }
+    unsigned first = want->align > HK_PAGE ? own : bin_of(want->bytes / 2);
+    for (unsigned bin = own; bin-- > first && want->bytes - edge_of(bin + 1) < search.distance;)
+        if ((fit->filled[bin / 64] >> bin % 64 & 1) != 0)
+            look_into(&fit->bins[bin], &search);
+    return search.best;
+}

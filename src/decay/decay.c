@@ -1,0 +1,322 @@
+#include "decay/decay.h"
+
+#include "base/bits.h"
+#include "big/big.h"
+#include "count/reuse.h"
+#include "decay/wake.h"
+#include "os/os.h"
+#include "policy/policy.h"
+#include "slab/idle_inboxes.h"
+#include "slab/orphans.h"
+#include "slab/remote.h"
+#include "slab/slab_heap.h"
+#include "span/meta.h"
+#include "span/page_heap.h"
+#include "span/purge.h"
+
+enum {
+    RESTED_DELAYS = 4,
+    WORK_FOR_ORPHANS = 32 * HK_WORK_OF_CALL,
+    HOLDS_PER_PAUSE = 32,
+    WORK_PER_MS = 8 * HK_WORK_OF_CALL, /* system calls of some 1.5 microseconds: about a hundredth of the time */
+};
+
+#define LEAST_WATERMARK (64 * HK_MIB)
+#define LEAST_PAID (4 * HK_MIB)
+enum {
+    STEPS_OF_RISE = 32,       /* a step is so much of what is warm */
+    SWEEP_THAT_FOUND = 16,    /* more than so much */
+    PAID_PER_RISE = 16,       /* bytes: the watermark rises by so much of what is paid */
+    IDLE_WORTH_PAYING = 16,   /* a part of what is warm */
+    PAID_PER_MS = 256 * 1024, /* to touch so much again takes a twentieth of the time */
+    UNUSED_MS = 250,          /* of the share that was not used, so much is kept */
+    SWEEP_AGAIN_MS = 50,
+    IDLE_MS = 20,             /* what came free a moment ago is about to be wanted again */
+};
+
+static _Atomic uint64_t xlast_epoch;
+/* The level: bytes that may be warm, and how often it rose. */
+static _Atomic size_t xwatermark = LEAST_WATERMARK;
+static _Atomic uint32_t xrises;
+static _Atomic size_t xmost_footprint, xmost_mapped;
+/* Bytes that slabs gave back: ever, before the last sweep, and what of them was gone after it. Whether the sweep before was in vain:
+ * half of what it found came back. */
+static _Atomic size_t xswept_before, xgone_after;
+static _Atomic bool xin_vain;
+static _Atomic uint64_t xswept_for_ceiling;
+static _Atomic uint64_t xpaid_up; /* the time, ms, up to which paying has used its share */
+
+size_t hk_decay_mapped(void)
+{
+    struct hk_page_heap_totals slices;
+    hk_page_heap_total(&slices);
+    return slices.mapped + hk_big_mapped();
+}
+
+/* What threads have given back from their slabs meanwhile may be missing. */
+size_t hk_decay_footprint(void)
+{
+    size_t mapped = hk_page_heap_dirty() + hk_big_mapped();
+    return mapped - hk_min(mapped, hk_slabs_clean() + hk_remote_clean());
+}
+
+size_t hk_decay_idle(void)
+{
+    struct hk_page_heap_totals slices;
+    struct hk_big_totals bigs;
+    hk_page_heap_total(&slices);
+    hk_big_total(&bigs);
+    return slices.free_dirty + bigs.cached;
+}
+
+static void lower_watermark(void)
+{
+    size_t twice = hk_decay_footprint() * 2, watermark = hk_load(xwatermark);
+    if (twice < watermark && watermark > LEAST_WATERMARK)
+        hk_store(xwatermark, hk_max(twice, LEAST_WATERMARK));
+}
+
+static struct hk_sweep reclaimed_by(uint64_t from, uint64_t to)
+{
+    return (struct hk_sweep){.now = to, .touched = from, .work = (int64_t)(to - from) * WORK_PER_MS};
+}
+
+static bool rested(uint64_t from, uint64_t to)
+{
+    return from != 0 && to - from > RESTED_DELAYS * hk_max(HK_POLICY(purge_delay), HK_TICK_MS);
+}
+
+static void epoch_if_due(uint64_t now)
+{
+    hk_reuse_saw(now);
+    uint64_t last = hk_load(xlast_epoch);
+    if (now < last || now - last < hk_min(HK_TICK_MS, HK_POLICY(purge_delay)))
+        return;
+    /* Who loses the race leaves the pass to who won it. */
+    if (!atomic_compare_exchange_strong_explicit(&xlast_epoch, &last, now, memory_order_relaxed, memory_order_relaxed))
+        return;
+    /* What is free now, was so already when everybody began to rest. */
+    uint64_t delay = rested(last, now) ? 0 : HK_POLICY(purge_delay);
+    hk_page_heap_purge(now, delay);
+    hk_big_purge(now, delay);
+    hk_meta_purge(false);
+    struct hk_sweep sweep = reclaimed_by(last, now);
+    hk_orphans_sweep(&sweep);
+    hk_idle_inboxes_sweep(&sweep);
+    lower_watermark();
+}
+
+static bool more_than_ever(_Atomic size_t *most, size_t now)
+{
+    bool more = now > hk_load(*most);
+    if (more)
+        hk_store(*most, now);
+    return more;
+}
+
+/* What a heap never held, or never mapped before, it cannot have given back a moment ago. Both are asked each time: they note what
+ * they see. */
+static bool holds_more_than_ever(size_t footprint)
+{
+    struct hk_page_heap_totals slices;
+    hk_page_heap_total(&slices);
+    bool mapped_more = more_than_ever(&xmost_mapped, slices.mapped + hk_big_mapped());
+    return more_than_ever(&xmost_footprint, footprint) || mapped_more;
+}
+
+/* What sweeps over slabs gave back since the watermark last rose for want of idle memory. */
+static size_t found_by_sweeps(void) { return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before); }
+
+static size_t reclaimed_from_idle(uint64_t now, size_t due)
+{
+    size_t paid = hk_page_heap_purge_oldest(now, IDLE_MS, due);
+    return paid < due ? paid + hk_big_purge_oldest(now, IDLE_MS, due - paid) : paid;
+}
+
+static void sweep_all(uint64_t now)
+{
+    hk_store(xin_vain, hk_slabs_clean() + found_by_sweeps() / 2 < hk_load(xgone_after));
+    hk_store(xswept_before, hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]));
+    hk_add(xrises, 1);
+    struct hk_sweep orphans = {.now = now, .touched = now, .work = WORK_FOR_ORPHANS, .reclaims = true};
+    hk_orphans_sweep(&orphans);
+    hk_idle_inboxes_sweep(&orphans);
+}
+
+/* Where little lies idle, it is left: the heap grows because it has to. Where two uses in turn pay for each other's growth with
+ * what is then touched again, that takes a share of the time, and in the end the watermark has room for both. */
+static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
+{
+    size_t paid = 0, missing = footprint - watermark;
+    uint64_t paid_up = hk_max(hk_load(xpaid_up), now - hk_min(now, UNUSED_MS));
+    bool more = holds_more_than_ever(footprint);
+    if ((more || paid_up <= now) && hk_decay_idle() > footprint / IDLE_WORTH_PAYING)
+        paid = reclaimed_from_idle(now, hk_max(LEAST_PAID, 2 * missing));
+    hk_store(xpaid_up, paid_up + paid / PAID_PER_MS);
+    bool enough = paid >= missing;
+    size_t risen = enough ? watermark + paid / PAID_PER_RISE : footprint + footprint / STEPS_OF_RISE;
+    bool first =
+        atomic_compare_exchange_strong_explicit(&xwatermark, &watermark, risen, memory_order_relaxed, memory_order_relaxed);
+    if (first && !enough)
+        sweep_all(now);
+}
+
+/* What it found need not all come back before the next one, unless what the one before found did. That takes its share of the time,
+ * too. */
+void hk_decay_swept(const struct hk_ticker *ticker)
+{
+    uint64_t now = ticker->now, paid_up = hk_max(hk_load(xpaid_up), now - hk_min(now, UNUSED_MS));
+    size_t watermark = hk_load(xwatermark), footprint = hk_decay_footprint(), lower = hk_max(footprint + footprint / STEPS_OF_RISE, LEAST_WATERMARK);
+    if (!hk_load(xin_vain) && paid_up <= now && lower < watermark && found_by_sweeps() > footprint / SWEEP_THAT_FOUND)
+        atomic_compare_exchange_strong_explicit(&xwatermark, &watermark, lower, memory_order_relaxed, memory_order_relaxed);
+    hk_store(xpaid_up, paid_up + found_by_sweeps() / PAID_PER_MS);
+    hk_store(xgone_after, hk_slabs_clean());
+}
+
+/* What threads hold idle in their slabs they give back when the watermark rises; not each time that somebody looks. */
+static void hold_to_ceiling(uint64_t now, size_t excess)
+{
+    size_t paid = hk_page_heap_purge_oldest(now, 0, excess);
+    if (paid < excess)
+        paid += hk_big_purge_oldest(now, 0, excess - paid);
+    uint64_t swept = hk_load(xswept_for_ceiling);
+    if (paid >= excess || now - swept < SWEEP_AGAIN_MS)
+        return;
+    hk_store(xswept_for_ceiling, now);
+    hk_add(xrises, 1);
+}
+
+bool hk_decay_growth(struct hk_ticker *ticker)
+{
+    size_t watermark = hk_load(xwatermark), footprint = hk_decay_footprint(), ceiling = HK_POLICY(ceiling);
+    if (HK_UNLIKELY(hk_slab_lists_shared))
+        hk_wake_notify(footprint);
+    if (HK_UNLIKELY(footprint > ceiling))
+        hold_to_ceiling(ticker->now, footprint - ceiling);
+    else if (HK_UNLIKELY(footprint > watermark))
+        reclaim_for_growth(ticker->now, watermark, footprint);
+    uint32_t rises = hk_load(xrises);
+    bool risen = rises != ticker->rises_seen;
+    ticker->rises_seen = rises;
+    return risen;
+}
+
+struct hk_ticker hk_decay_first_ticker(void) { return (struct hk_ticker){.rises_seen = hk_load(xrises)}; }
+
+bool hk_decay_read_clock(struct hk_ticker *ticker)
+{
+    uint64_t now = hk_os.clock_ms();
+    ticker->before = ticker->now != 0 ? ticker->now : now;
+    ticker->now = now;
+    return rested(ticker->before, now);
+}
+
+bool hk_decay_tick(struct hk_ticker *ticker)
+{
+    epoch_if_due(ticker->now);
+    uint64_t last = hk_load(xlast_epoch);
+    bool passed = last != ticker->epoch_seen;
+    ticker->epoch_seen = last;
+    return passed;
+}
+
+HK_COLD void hk_decay_notify_slow(void) { hk_wake_notify(hk_decay_footprint()); }
+
+/* A background thread that is awake does this. */
+struct hk_sweep hk_decay_share(const struct hk_ticker *ticker)
+{
+    return hk_wake_works() ? (struct hk_sweep){0} : reclaimed_by(ticker->before, ticker->now);
+}
+
+/* Held while the background thread is at a thread's slabs: fork waits for so long. */
+static struct hk_lock sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);
+
+void hk_decay_let_sweeps_pass(void)
+{
+    if (!hk_slab_lists_shared)
+        return;
+    hk_lock(&sweep_lock);
+    hk_unlock(&sweep_lock);
+}
+
+/* One system call at a time: their owner may want its slabs meanwhile. True when all have been looked at. */
+static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
+{
+    struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};
+    bool over = true;
+    hk_lock(&sweep_lock);
+    if (!hk_owner_rests(id)) {
+        struct hk_owner *owner = hk_owner_by_id(id);
+        if (begin)
+            hk_slab_heap_sweep_begin(owner);
+        over = hk_slab_heap_sweep(owner, &sweep);
+        round->threads |= hk_owner_is_open(owner);
+    }
+    hk_unlock_in_turn(&sweep_lock);
+    round->waits |= sweep.waits;
+    return over;
+}
+
+static void sweep_one(uint32_t id, uint64_t now, struct hk_round *round)
+{
+    for (unsigned holds = 1; !sweep_some(id, holds == 1, now, round) && !hk_wake_is_leaving(); holds++)
+        if (holds % HOLDS_PER_PAUSE == 0)
+            hk_os.pause();
+}
+
+struct hk_round hk_decay_in_background(void)
+{
+    struct hk_round round = {false, false};
+    uint64_t now = hk_os.clock_ms();
+    epoch_if_due(now);
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && !hk_wake_is_leaving(); id = hk_owner_next(id + 1))
+        sweep_one(id, now, &round);
+    struct hk_sweep sweep = {.now = now, .touched = now, .work = INT64_MAX};
+    hk_idle_inboxes_sweep(&sweep);
+    round.waits |= sweep.waits || hk_decay_idle() > 0;
+    return round;
+}
+
+static size_t purge_of_one(uint32_t id)
+{
+    struct hk_trim trim = hk_trim_begin();
+    bool more = true;
+    while (more) {
+        hk_lock(&sweep_lock);
+        more = !hk_owner_rests(id) && hk_owner_is_open(hk_owner_by_id(id)) && hk_slab_heap_trim_some(hk_owner_by_id(id), &trim);
+        hk_unlock_in_turn(&sweep_lock);
+    }
+    return trim.bytes;
+}
+
+/* Of the other threads' slabs one may speak only where lists are shared. */
+static size_t purge_of_others(void)
+{
+    size_t bytes = 0;
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); hk_slab_lists_shared && id < hk_owner_end(); id = hk_owner_next(id + 1))
+        bytes += purge_of_one(id);
+    return bytes;
+}
+
+/* As much as `keep` is exceeded by. What stays is dated as always: a pass finds it when the delay is over. */
+static size_t trim_idle(size_t keep)
+{
+    uint64_t now = hk_os.clock_ms();
+    size_t idle = hk_decay_idle(), excess = idle - hk_min(idle, keep);
+    size_t bytes = hk_page_heap_trim(now, excess);
+    if (bytes < excess)
+        bytes += hk_big_purge_oldest(now, 0, excess - bytes);
+    return bytes + hk_page_heap_unmap(false);
+}
+
+size_t hk_decay_all(size_t keep)
+{
+    hk_idle_inboxes_purge();
+    size_t bytes = hk_orphans_purge() + purge_of_others();
+    hk_meta_purge(true);
+    if (keep > 0)
+        return bytes + trim_idle(keep);
+    return bytes + hk_page_heap_unmap(true) + hk_page_heap_purge(0, 0) + hk_big_purge(0, 0);
+}
+
+void hk_decay_init(void) { hk_lock_register(HK_RANK_SWEEP, &sweep_lock); }

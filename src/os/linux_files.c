@@ -1,0 +1,114 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "os/linux.h"
+
+/* Plain system calls: the C library's functions are cancellation points, and malloc is none. And never one of the three numbers that
+ * programs take for their own, even where they have closed theirs. */
+static int open_file(const char *path, int flags)
+{
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0644);
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    int higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    (void)syscall(SYS_close, fd);
+    return higher;
+}
+
+static ssize_t read_some(int fd, void *bytes, size_t size) { return syscall(SYS_read, fd, bytes, size); }
+
+void hk_linux_write(int fd, const void *bytes, size_t size)
+{
+    int saved_errno = errno;
+    for (const char *at = bytes; size > 0;) {
+        ssize_t n = syscall(SYS_write, fd, at, size);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        at += n;
+        size -= (size_t)n;
+    }
+    errno = saved_errno;
+}
+
+int hk_linux_create(const char *path)
+{
+    int fd;
+    KEEPING_ERRNO(fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
+    return fd;
+}
+
+int hk_linux_append(const char *path)
+{
+    int fd;
+    KEEPING_ERRNO(fd = open_file(path, O_WRONLY | O_CREAT | O_APPEND));
+    return fd;
+}
+
+void hk_linux_close(int fd) { KEEPING_ERRNO((void)syscall(SYS_close, fd)); }
+
+bool hk_linux_identify(int fd, struct hk_file_id *id)
+{
+    struct stat file;
+    int r;
+    KEEPING_ERRNO(r = (int)syscall(SYS_fstat, fd, &file));
+    if (r == 0)
+        *id = (struct hk_file_id){file.st_dev, file.st_ino};
+    return r == 0;
+}
+
+size_t hk_linux_read_file(const char *path, char *bytes, size_t size)
+{
+    int saved_errno = errno;
+    size_t used = 0;
+    int fd = open_file(path, O_RDONLY);
+    if (fd >= 0) {
+        ssize_t n;
+        while (used < size - 1 && (n = read_some(fd, bytes + used, size - 1 - used)) > 0)
+            used += (size_t)n;
+        (void)syscall(SYS_close, fd);
+    }
+    bytes[used] = 0;
+    errno = saved_errno;
+    return used;
+}
+
+int hk_linux_open(const char *path)
+{
+    int fd;
+    KEEPING_ERRNO(fd = open_file(path, O_RDONLY));
+    return fd;
+}
+
+size_t hk_linux_read(int fd, char *bytes, size_t size)
+{
+    int saved_errno = errno;
+    ssize_t n;
+    do
+        n = read_some(fd, bytes, size);
+    while (n < 0 && errno == EINTR);
+    errno = saved_errno;
+    return n > 0 ? (size_t)n : 0;
+}
+
+bool hk_linux_is_replaceable(const char *path)
+{
+    struct stat what;
+    int saved_errno = errno;
+    bool replaceable = lstat(path, &what) == 0 ? S_ISREG(what.st_mode) : errno == ENOENT;
+    errno = saved_errno;
+    return replaceable;
+}
+
+bool hk_linux_rename(const char *from, const char *to)
+{
+    int r;
+    KEEPING_ERRNO(r = rename(from, to));
+    return r == 0;
+}

@@ -1,0 +1,70 @@
+#include "prof/heap_profile.h"
+
+#include "base/message.h"
+#include "os/os.h"
+#include "prof/hooks.h"
+#include "prof/sample.h"
+
+struct sums {
+    int64_t live_blocks, live_bytes;
+    uint64_t blocks, bytes;
+};
+
+/* Another thread may be between two of a site's counters. */
+static int64_t not_below_zero(int64_t count) { return count > 0 ? count : 0; }
+
+static struct sums sums_of(const struct hk_site *site)
+{
+    return (struct sums){not_below_zero(hk_load(site->xlive_blocks)), not_below_zero(hk_load(site->xlive_bytes)),
+                         hk_load(site->xblocks), hk_load(site->xbytes)};
+}
+
+static void add_up(void *context, const struct hk_site *site)
+{
+    struct sums *total = context, one = sums_of(site);
+    total->live_blocks += one.live_blocks;
+    total->live_bytes += one.live_bytes;
+    total->blocks += one.blocks;
+    total->bytes += one.bytes;
+}
+
+static void write_sums(struct hk_text *text, const struct sums *sums)
+{
+    hk_text_add(text, "%ld: %ld [%lu: %lu] @", sums->live_blocks, sums->live_bytes, sums->blocks, sums->bytes);
+}
+
+static void write_site(void *context, const struct hk_site *site)
+{
+    struct hk_text *text = context;
+    struct sums sums = sums_of(site);
+    write_sums(text, &sums);
+    for (unsigned i = 0; i < site->depth; i++)
+        hk_text_add(text, " 0x%zx", (size_t)site->stack[i]);
+    hk_text_add(text, "\n");
+}
+
+static void write_file(int to, const char *path)
+{
+    char bytes[1024];
+    int from = hk_os.open(path);
+    if (from < 0)
+        return;
+    for (size_t n; (n = hk_os.read(from, bytes, sizeof bytes)) > 0;)
+        hk_put(to, bytes, n);
+    hk_os.close(from);
+}
+
+void hk_heap_profile_write(int fd)
+{
+    struct hk_text text;
+    struct sums total = {0, 0, 0, 0};
+    hk_text_init(&text, fd);
+    hk_sites_visit(add_up, &total);
+    hk_text_add(&text, "heap profile: ");
+    write_sums(&text, &total);
+    hk_text_add(&text, " heap_v2/%lu\n", hk_hooks.mean);
+    hk_sites_visit(write_site, &text);
+    hk_text_add(&text, "\nMAPPED_LIBRARIES:\n");
+    hk_text_flush(&text);
+    write_file(fd, "/proc/self/maps");
+}

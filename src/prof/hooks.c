@@ -1,0 +1,133 @@
+#include "prof/hooks.h"
+
+#include <errno.h>
+
+#include "base/bits.h"
+#include "base/message.h"
+#include "base/probe.h"
+#include "policy/options.h"
+#include "prof/stack.h"
+
+#define USUAL_MEAN (512 * HK_KIB)
+
+struct hk_hooks hk_hooks;
+
+static uint64_t mean_asked_for(void)
+{
+    return hk_options.heap_sample == 0 && hk_options.heap_profile != NULL ? USUAL_MEAN : hk_options.heap_sample;
+}
+
+static void begin_profile(void)
+{
+    hk_hooks.mean = mean_asked_for();
+    if (hk_hooks.mean != 0 && !hk_samples_open()) {
+        hk_message("no memory for the heap profile: none is taken");
+        hk_hooks.mean = 0;
+    }
+}
+
+static void begin_sites(void)
+{
+    hk_hooks.sites = hk_options.site_rules != HK_SITE_RULES_OFF;
+    if (hk_hooks.sites && !hk_sites_open()) {
+        hk_message("no memory for the site rules: there are none");
+        hk_hooks.sites = false;
+    }
+}
+
+size_t hk_hooks_begin(void)
+{
+    hk_tcache_open_ring(&hk_ring_shared);
+    begin_profile();
+    begin_sites();
+    hk_hooks.traces = hk_options.trace_ring != 0;
+    if (hk_hooks.mean != 0 || hk_hooks.traces)
+        return 0;
+    return hk_hooks.sites ? HK_SITES_FROM : HK_ALL_HIT;
+}
+
+void hk_hooks_open(void) { __atomic_store_n(&hk_hooks.on, true, __ATOMIC_RELEASE); }
+
+static void lost(void)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    HK_COUNT(samples_lost, 1);
+    if (!atomic_flag_test_and_set(&said))
+        hk_message("the heap profile is full: allocations are missing in it (a larger HAKMEM_HEAP_SAMPLE takes fewer)");
+}
+
+static HK_COLD void sample(const void *block, size_t size, void *caller)
+{
+    struct hk_stack stack;
+    int saved_errno = errno;
+    hk_stack_prime(caller);
+    hk_stack_capture(&stack, caller);
+    errno = saved_errno;
+    HK_COUNT(samples, 1);
+    HK_PROBE_ALLOC(block, size, hk_countdown_weight(size, hk_hooks.mean));
+    if (!hk_sample_enter(block, size, &stack))
+        lost();
+}
+
+static atomic_flag cacheless_busy = ATOMIC_FLAG_INIT;
+
+/* One for all threads that have no cache: who finds it in use, another or itself in the unwinder, takes no sample. */
+static void count_without_cache(const void *block, size_t size, void *caller)
+{
+    static struct hk_countdown countdown;
+    if (atomic_flag_test_and_set_explicit(&cacheless_busy, memory_order_acquire))
+        return;
+    if (hk_countdown_runs_out(&countdown, size) && hk_countdown_picks(&countdown, hk_hooks.mean))
+        sample(block, size, caller);
+    atomic_flag_clear_explicit(&cacheless_busy, memory_order_release);
+}
+
+static void count_with(struct hk_tcache *cache, const void *block, size_t size, void *caller)
+{
+    if (cache->sampling || !hk_countdown_picks(&cache->countdown, hk_hooks.mean))
+        return;
+    cache->sampling = true;
+    sample(block, size, caller);
+    cache->sampling = false;
+}
+
+void hk_hooks_fork_child(void) { atomic_flag_clear(&cacheless_busy); }
+
+HK_COLD void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t size, void *caller)
+{
+    if (cache != NULL)
+        count_with(cache, block, size, caller);
+    else
+        count_without_cache(block, size, caller);
+}
+
+HK_COLD void hk_hooks_unpick(const void *block)
+{
+    if (hk_sample_lift(block) != 0)
+        HK_PROBE_FREE(block);
+}
+
+HK_COLD void hk_hooks_trace(struct hk_tcache *cache, enum hk_event_kind kind, size_t size, const void *block)
+{
+    struct hk_ring *ring = cache != NULL ? &cache->owner.ring : &hk_ring_shared;
+    if (hk_load(ring->xevents) != NULL)
+        hk_ring_note_slow(ring, kind, size, (uintptr_t)block);
+}
+
+uint64_t hk_hooks_resize_begin(const void *block)
+{
+    if (hk_hooks.sites && hk_sites_may_hold(block))
+        hk_sites_resize(block);
+    return hk_hooks.mean != 0 ? hk_sample_lift(block) : 0;
+}
+
+void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller)
+{
+    if (resized == NULL) {
+        hk_sample_put_back(block, record);
+        return;
+    }
+    if (record != 0)
+        HK_PROBE_FREE(block);
+    hk_hooks_alloc(HK_EVENT_resize, resized, size, caller);
+}

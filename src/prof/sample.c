@@ -1,0 +1,199 @@
+#include "prof/sample.h"
+
+#include <string.h>
+
+#include "span/meta.h"
+
+enum {
+    PLACES = 8, /* of a bucket: their addresses share a cache line */
+    PIECE_BUCKETS = 512,
+    PIECES = 16, /* 64 Ki live samples: 32 GiB of heap at the usual distance */
+    BUCKETS = PIECE_BUCKETS * PIECES,
+    NEIGHBOURS = 64,
+    SITES = 8192,
+    SITES_ASKED = 512,
+    SITE_BITS = 16,
+};
+#define BUSY ((uintptr_t)1) /* a place that is being taken */
+
+struct bucket {
+    _Atomic uintptr_t xblock[PLACES];
+    _Atomic uint64_t xrecord[PLACES]; /* size << SITE_BITS | site */
+};
+_Static_assert(HK_SAMPLE_FILTER % BUCKETS == 0 && PLACES * (NEIGHBOURS + 1) <= UINT16_MAX, "a filter's cell counts to the end");
+_Static_assert(SITES <= 1 << SITE_BITS, "a record has room for a site");
+
+static struct {
+    struct bucket *pieces[PIECES];
+    _Atomic(struct hk_site *) *xsites;
+} sampled;
+
+_Atomic uint16_t *hk_sample_filter;
+
+bool hk_samples_open(void)
+{
+    for (unsigned i = 0; i < PIECES; i++)
+        if (sampled.pieces[i] == NULL && (sampled.pieces[i] = hk_meta_alloc(PIECE_BUCKETS * sizeof(struct bucket))) == NULL)
+            return false;
+    hk_sample_filter = hk_meta_alloc(HK_SAMPLE_FILTER * sizeof *hk_sample_filter);
+    sampled.xsites = hk_meta_alloc(SITES * sizeof *sampled.xsites);
+    return hk_sample_filter != NULL && sampled.xsites != NULL;
+}
+
+static _Atomic uint16_t *cell_of(uint64_t hash) { return &hk_sample_filter[hash % HK_SAMPLE_FILTER]; }
+
+/* The first, or its neighbour: twice the chance of a free place. */
+static struct bucket *bucket_of(uint64_t hash, bool second)
+{
+    size_t number = hash % BUCKETS;
+    if (second)
+        number ^= 1 + (hash >> 48) % (NEIGHBOURS - 1);
+    return &sampled.pieces[number / PIECE_BUCKETS][number % PIECE_BUCKETS];
+}
+
+static bool take_place(struct bucket *bucket, const void *block, uint64_t record)
+{
+    for (unsigned i = 0; i < PLACES; i++) {
+        uintptr_t free = 0;
+        if (!atomic_compare_exchange_strong_explicit(&bucket->xblock[i], &free, BUSY, memory_order_relaxed,
+                                                     memory_order_relaxed))
+            continue;
+        hk_store(bucket->xrecord[i], record);
+        hk_store_release(bucket->xblock[i], (uintptr_t)block);
+        return true;
+    }
+    return false;
+}
+
+static uint64_t leave_place(struct bucket *bucket, const void *block)
+{
+    for (unsigned i = 0; i < PLACES; i++) {
+        if (hk_load_acquire(bucket->xblock[i]) != (uintptr_t)block)
+            continue;
+        uint64_t record = hk_load(bucket->xrecord[i]);
+        hk_store_release(bucket->xblock[i], 0);
+        return record;
+    }
+    return 0;
+}
+
+static struct hk_site *site_of(uint64_t record) { return hk_load_acquire(sampled.xsites[record % (1 << SITE_BITS)]); }
+
+static void count_live(uint64_t record, int64_t blocks)
+{
+    struct hk_site *site = site_of(record);
+    hk_add(site->xlive_blocks, blocks);
+    hk_add(site->xlive_bytes, blocks * (int64_t)(record >> SITE_BITS));
+}
+
+/* Counted by the filter before it is in its place, and after it has left it: who frees the block sees no 0. */
+static bool put(const void *block, uint64_t record)
+{
+    uint64_t hash = hk_sample_hash(block);
+    hk_add(*cell_of(hash), 1);
+    bool placed = take_place(bucket_of(hash, false), block, record) || take_place(bucket_of(hash, true), block, record);
+    if (placed)
+        count_live(record, 1);
+    else
+        hk_sub(*cell_of(hash), 1);
+    return placed;
+}
+
+void hk_sample_put_back(const void *block, uint64_t record)
+{
+    if (record != 0)
+        (void)put(block, record);
+}
+
+uint64_t hk_sample_lift(const void *block)
+{
+    uint64_t hash = hk_sample_hash(block);
+    uint64_t record = leave_place(bucket_of(hash, false), block);
+    if (record == 0)
+        record = leave_place(bucket_of(hash, true), block);
+    if (record == 0)
+        return 0;
+    hk_sub(*cell_of(hash), 1);
+    count_live(record, -1);
+    return record;
+}
+
+static unsigned bits_of(size_t size) { return 64 - (unsigned)__builtin_clzll(size); }
+
+static uint64_t hash_of_stack(const struct hk_stack *stack, unsigned size_bits)
+{
+    uint64_t hash = size_bits;
+    for (unsigned i = 0; i < stack->depth; i++)
+        hash = hk_sample_mix(hash * 31 + (uintptr_t)stack->frames[i]);
+    return hash;
+}
+
+static bool is_site_of(const struct hk_site *site, uint64_t hash, const struct hk_stack *stack, unsigned size_bits)
+{
+    return site->hash == hash && site->size_bits == size_bits && site->depth == stack->depth &&
+           memcmp(site->stack, stack->frames, stack->depth * sizeof(void *)) == 0;
+}
+
+static size_t site_bytes(unsigned depth) { return sizeof(struct hk_site) + depth * sizeof(void *); }
+
+static struct hk_site *new_site(uint64_t hash, const struct hk_stack *stack, unsigned size_bits)
+{
+    struct hk_site *site = hk_meta_alloc(site_bytes(stack->depth));
+    if (site == NULL)
+        return NULL;
+    site->hash = hash;
+    site->size_bits = size_bits;
+    site->depth = stack->depth;
+    memcpy(site->stack, stack->frames, stack->depth * sizeof(void *));
+    return site;
+}
+
+/* Enters it into a slot that was empty a moment ago. Who is there then: it, or somebody else who came first. */
+static struct hk_site *settle(_Atomic(struct hk_site *) *slot, struct hk_site *site)
+{
+    struct hk_site *there = NULL;
+    if (atomic_compare_exchange_strong_explicit(slot, &there, site, memory_order_acq_rel, memory_order_acquire))
+        return site;
+    hk_meta_free(site, site_bytes(site->depth));
+    return there;
+}
+
+/* The site's number; SITES if there is no room or memory for it. */
+static unsigned find_site(const struct hk_stack *stack, unsigned size_bits)
+{
+    uint64_t hash = hash_of_stack(stack, size_bits);
+    for (unsigned requested = 0; requested < SITES_ASKED; requested++) {
+        unsigned number = (unsigned)((hash + requested) % SITES);
+        struct hk_site *site = hk_load_acquire(sampled.xsites[number]);
+        if (site == NULL) {
+            site = new_site(hash, stack, size_bits);
+            if (site == NULL)
+                return SITES;
+            site = settle(&sampled.xsites[number], site);
+        }
+        if (is_site_of(site, hash, stack, size_bits))
+            return number;
+    }
+    return SITES;
+}
+
+bool hk_sample_enter(const void *block, size_t size, const struct hk_stack *stack)
+{
+    unsigned number = find_site(stack, bits_of(size));
+    uint64_t record = (uint64_t)size << SITE_BITS | number;
+    if (number == SITES || !put(block, record))
+        return false;
+    struct hk_site *site = site_of(record);
+    hk_add(site->xblocks, 1);
+    hk_add(site->xbytes, size);
+    return true;
+}
+
+void hk_sites_visit(void (*visit)(void *context, const struct hk_site *site), void *context)
+{
+    for (unsigned number = 0; number < SITES; number++) {
+        const struct hk_site *site = hk_load_acquire(sampled.xsites[number]);
+        if (site != NULL)
+            visit(context, site);
+    }
+}

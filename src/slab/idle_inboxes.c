@@ -1,0 +1,109 @@
+#include "slab/idle_inboxes.h"
+
+#include "base/bits.h"
+#include "policy/policy.h"
+#include "slab/outbox.h"
+#include "span/page_heap.h"
+#include "span/purge.h"
+
+static _Atomic uint32_t xnext_owner = HK_FIRST_OWNER; /* how far the sweep has come */
+
+/* The blocks are remote again, and the slab is still to be queued. */
+static void put_back(struct hk_slab *slab, const uint64_t *bits, unsigned blocks)
+{
+    for (unsigned word = 0; word < slab->words; word++)
+        if (bits[word] != 0)
+            hk_remote_mark(slab, word, bits[word]);
+    hk_remote_count(slab, blocks);
+}
+
+static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
+{
+    uint64_t bits[HK_SLAB_MOST_WORDS];
+    unsigned blocks = hk_remote_claim(slab, bits);
+    if (blocks == 0)
+        return;
+    slab->seen_remote = blocks;
+    hk_remote_note_clean(slab, hk_slab_purge_claimed(slab, bits, sweep));
+    put_back(slab, bits, blocks);
+}
+
+/* As many as the last time, and that was long ago: nobody comes for them. Those that have gone need not go again. */
+static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
+{
+    int blocks = hk_remote_blocks(slab);
+    sweep->work--;
+    if (blocks <= 0)
+        return false;
+    if (slab->seen_remote != (unsigned)blocks) {
+        slab->seen_remote = (unsigned)blocks;
+        slab->seen_at = hk_age_stamp(sweep->touched);
+    } else if (slab->gone_remote != 0) {
+        return false;
+    }
+    bool due = hk_age_since(slab->seen_at, sweep->now) >= hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
+    sweep->waits |= !due && !sweep->reclaims;
+    return due || sweep->reclaims;
+}
+
+/* Bytes of remote blocks on the huge page that the slab lies on, about. */
+static size_t remote_beside(uintptr_t start)
+{
+    size_t bytes = 0;
+    uintptr_t chunk = hk_align_down(start, HK_CHUNK);
+    for (uintptr_t at = chunk; at < chunk + HK_CHUNK; at += HK_SLICE) {
+        uint32_t entry = hk_page_map_lookup(at);
+        unsigned class = hk_entry_class(entry);
+        if (hk_entry_owner(entry) < HK_FIRST_OWNER || class >= HK_CLASSES)
+            continue;
+        int blocks = hk_remote_blocks(hk_slab_at(at));
+        bytes += blocks > 0 ? (unsigned)blocks * hk_classes[class].size * HK_SLICE / hk_classes[class].slab_bytes : 0;
+    }
+    return bytes;
+}
+
+static bool worth_its_split(const struct hk_slab *slab)
+{
+    size_t free;
+    return !hk_page_heap_on_huge_page(slab->start, &free) || free + remote_beside(slab->start) >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
+}
+
+/* A slab that has been queued holds what is to go; all of them once. */
+static void look_through_class(struct hk_owner *owner, unsigned class, struct hk_sweep *sweep)
+{
+    bool last = false;
+    while (!last && sweep->work > 0) {
+        struct hk_slab *slab = hk_inbox_take_one(owner, class, &last);
+        if (slab == NULL)
+            return;
+        if (lies_idle(slab, sweep) && (sweep->reclaims || worth_its_split(slab)))
+            purge_slab(slab, sweep);
+        hk_send(slab);
+    }
+}
+
+static void look_through(struct hk_owner *owner, struct hk_sweep *sweep)
+{
+    for (uint64_t left = hk_load(owner->xpending); left != 0 && sweep->work > 0; left &= left - 1)
+        look_through_class(owner, hk_ctz64(left), sweep);
+}
+
+/* Where the work budget is used up amid an owner's slabs, it goes on with him: his backlog says how far it has come. */
+bool hk_idle_inboxes_sweep(struct hk_sweep *sweep)
+{
+    uint32_t end = hk_owner_end(), id = hk_owner_next(hk_load(xnext_owner));
+    while (id < end && sweep->work-- > 0) {
+        look_through(hk_owner_by_id(id), sweep);
+        if (sweep->work > 0)
+            id = hk_owner_next(id + 1);
+    }
+    hk_store(xnext_owner, id < end ? id : HK_FIRST_OWNER);
+    return id >= end;
+}
+
+void hk_idle_inboxes_purge(void)
+{
+    struct hk_sweep sweep = {.work = INT64_MAX, .reclaims = true};
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
+        look_through(hk_owner_by_id(id), &sweep);
+}

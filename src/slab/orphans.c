@@ -1,0 +1,319 @@
+#include "slab/orphans.h"
+
+#include "base/bits.h"
+#include "base/fatal.h"
+#include "base/lock.h"
+#include "slab/remote.h"
+
+static struct entry {
+    struct hk_lock lock;
+    struct hk_list partial, commons;
+    struct hk_walk sweep;
+    bool sweeps_commons; /* the walk is at these now */
+} registry[HK_CLASSES] HK_COLD_DATA;
+
+static _Atomic bool xcrowded;
+
+static _Atomic unsigned xsweep_class; /* how far the sweep has come */
+
+/* Most programs never have an orphan, and touch no page of this. */
+static _Atomic bool xin_use;
+static struct hk_lock begin_lock = HK_LOCK_INIT(HK_RANK_ORPHANS);
+
+static bool is_in_use(void) { return hk_load_acquire(xin_use); }
+
+static void begin_locked(void)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        registry[class].lock.rank = HK_RANK_ORPHANS;
+        hk_list_init(&registry[class].partial);
+        hk_list_init(&registry[class].commons);
+    }
+    hk_lock_register(HK_RANK_ORPHANS, &registry[0].lock);
+    hk_lock_register_more(HK_RANK_ORPHANS, HK_CLASSES - 1, sizeof registry[0]);
+    hk_store_release(xin_use, true);
+}
+
+static HK_COLD void begin(void)
+{
+    hk_lock(&begin_lock);
+    if (!is_in_use())
+        begin_locked();
+    hk_unlock(&begin_lock);
+}
+
+static struct entry *entry_of(unsigned class)
+{
+    if (HK_UNLIKELY(!is_in_use()))
+        begin();
+    return &registry[class];
+}
+
+void hk_orphans_fork_prepare(void) { (void)entry_of(0); }
+
+void hk_orphans_crowd(bool crowded)
+{
+    if (HK_UNLIKELY(hk_load(xcrowded) != crowded))
+        hk_store(xcrowded, crowded);
+}
+
+static bool is_orphan(const struct hk_slab *slab)
+{
+    return hk_entry_owner(hk_load(*hk_page_map_entry(slab->start))) == HK_ORPHAN;
+}
+
+/* True if the slab has to be released, by the caller, outside the lock. */
+static bool list_orphan_locked(struct entry *entry, struct hk_slab *slab)
+{
+    bool all_free = hk_slab_all_free(slab);
+    if (all_free && hk_link_linked(&slab->link))
+        hk_link_remove_under(&slab->link, &entry->sweep);
+    else if (!all_free && slab->free > 0 && !hk_link_linked(&slab->link))
+        hk_list_push_back(hk_load(slab->xcommon) ? &entry->commons : &entry->partial, &slab->link);
+    return all_free;
+}
+
+void hk_orphans_abandon(struct hk_slab *slab)
+{
+    struct entry *entry = entry_of(slab->class);
+    hk_lock(&entry->lock);
+    hk_slab_hand_to(slab, HK_ORPHAN);
+    bool all_free = list_orphan_locked(entry, slab);
+    if (!all_free)
+        HK_TRACE(&hk_ring_shared, publish, slab->bytes, slab->start);
+    hk_unlock(&entry->lock);
+    if (all_free)
+        hk_slab_release(slab);
+    else
+        HK_COUNT(slabs_abandoned, 1);
+}
+
+static void become_owner_locked(struct entry *entry, struct hk_slab *slab, struct hk_owner *owner)
+{
+    if (hk_link_linked(&slab->link))
+        hk_link_remove_under(&slab->link, &entry->sweep);
+    hk_store(slab->xcommon, false);
+    hk_slab_hand_to(slab, owner->id);
+    HK_COUNT(slabs_adopted, 1);
+    HK_TRACE(&owner->ring, adopt, slab->bytes, slab->start);
+}
+
+struct hk_slab *hk_orphans_adopt(unsigned class, struct hk_owner *owner)
+{
+    if (!is_in_use())
+        return NULL;
+    struct entry *entry = &registry[class];
+    struct hk_list *from = &entry->partial;
+    if (hk_list_looks_empty(from) && !hk_load(xcrowded))
+        from = &entry->commons;
+    if (hk_list_looks_empty(from))
+        return NULL;
+    hk_lock(&entry->lock);
+    struct hk_link *first = hk_list_first(from);
+    struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
+    if (slab != NULL)
+        become_owner_locked(entry, slab, owner);
+    hk_unlock(&entry->lock);
+    return slab;
+}
+
+struct hk_slab *hk_orphans_claim(void *block, unsigned class, struct hk_owner *owner)
+{
+    struct entry *entry = entry_of(class);
+    hk_lock(&entry->lock);
+    struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    bool orphan = is_orphan(slab) && !hk_load(slab->xcommon);
+    if (orphan)
+        become_owner_locked(entry, slab, owner);
+    hk_unlock(&entry->lock);
+    return orphan ? slab : NULL;
+}
+
+bool hk_orphans_free(void *block, unsigned class)
+{
+    struct entry *entry = entry_of(class);
+    bool all_free = false;
+    hk_lock(&entry->lock);
+    struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    bool orphan = is_orphan(slab);
+    if (orphan) {
+        hk_slab_free(slab, block);
+        all_free = list_orphan_locked(entry, slab);
+    }
+    hk_unlock(&entry->lock);
+    if (all_free)
+        hk_slab_release(slab);
+    return orphan;
+}
+
+bool hk_orphans_collect(struct hk_slab *slab)
+{
+    struct entry *entry = entry_of(slab->class);
+    bool all_free = false;
+    hk_lock(&entry->lock);
+    bool orphan = is_orphan(slab);
+    if (orphan) {
+        hk_remote_collect(slab);
+        all_free = list_orphan_locked(entry, slab);
+    }
+    hk_unlock(&entry->lock);
+    if (all_free)
+        hk_slab_release(slab);
+    return orphan;
+}
+
+static struct hk_slab *common_locked(struct entry *entry, unsigned class)
+{
+    struct hk_link *first = hk_list_first(&entry->commons);
+    if (first != NULL)
+        return hk_container_of(first, struct hk_slab, link);
+    struct hk_slab *slab = hk_slab_make(class, HK_ORPHAN, HK_USE_SPARSE);
+    if (slab != NULL) {
+        hk_store(slab->xcommon, true);
+        hk_list_push_front(&entry->commons, &slab->link);
+    }
+    return slab;
+}
+
+unsigned hk_orphans_take_common(unsigned class, void **end, unsigned n)
+{
+    struct entry *entry = entry_of(class);
+    hk_lock(&entry->lock);
+    struct hk_slab *slab = common_locked(entry, class);
+    unsigned taken = slab != NULL ? (unsigned)hk_min(n, slab->free) : 0;
+    if (taken > 0) {
+        hk_slab_alloc(slab, end, taken);
+        if (slab->free == 0)
+            hk_link_remove_under(&slab->link, &entry->sweep);
+    }
+    hk_unlock(&entry->lock);
+    return taken;
+}
+
+bool hk_orphans_has(unsigned class) { return is_in_use() && !hk_list_looks_empty(&registry[class].partial); }
+
+void *hk_orphans_alloc(unsigned class)
+{
+    struct entry *entry = entry_of(class);
+    void *block = NULL;
+    hk_lock(&entry->lock);
+    struct hk_link *first = hk_list_first(&entry->partial);
+    struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : hk_slab_make(class, HK_ORPHAN, HK_USE_SPARSE);
+    if (slab != NULL) {
+        hk_slab_alloc(slab, &block + 1, 1);
+        if (slab->free == 0 && hk_link_linked(&slab->link))
+            hk_link_remove_under(&slab->link, &entry->sweep);
+        else if (slab->free > 0 && !hk_link_linked(&slab->link))
+            hk_list_push_front(&entry->partial, &slab->link);
+    }
+    hk_unlock(&entry->lock);
+    if (block != NULL)
+        HK_COUNT(orphan_calls, 1);
+    return block;
+}
+
+static struct hk_list *swept(struct entry *entry) { return entry->sweeps_commons ? &entry->commons : &entry->partial; }
+
+/* One system call: who wants an orphan waits for no more. False at the end of both lists. */
+static bool sweep_orphans(struct entry *entry, struct hk_sweep *sweep)
+{
+    int64_t rest = hk_sweep_hold(sweep);
+    hk_lock(&entry->lock);
+    struct hk_list *list = swept(entry);
+    if (entry->sweep.at == NULL)
+        entry->sweep = (struct hk_walk){.at = list->head.next};
+    bool at_end = entry->sweep.at == &list->head;
+    if (!at_end) {
+        hk_slab_sweep_under(&entry->sweep, list, sweep);
+    } else {
+        entry->sweep.at = NULL;
+        entry->sweeps_commons = !entry->sweeps_commons;
+    }
+    bool over = at_end && !entry->sweeps_commons;
+    hk_unlock_in_turn(&entry->lock);
+    sweep->work += rest;
+    return !over;
+}
+
+bool hk_orphans_sweep(struct hk_sweep *sweep)
+{
+    unsigned class = is_in_use() ? hk_load(xsweep_class) : HK_CLASSES;
+    for (; class < HK_CLASSES; class ++) {
+        if (hk_list_looks_empty(&registry[class].partial) && hk_list_looks_empty(&registry[class].commons))
+            continue;
+        while (sweep->work > 0 && sweep_orphans(&registry[class], sweep))
+            continue;
+        if (sweep->work <= 0)
+            break;
+    }
+    hk_store(xsweep_class, class % HK_CLASSES);
+    return class == HK_CLASSES;
+}
+
+/* Likewise. False where all of the list have been trimmed. */
+static bool trim_orphans(struct entry *entry, struct hk_list *list, struct hk_trim *trim)
+{
+    bool more = true;
+    hk_lock(&entry->lock);
+    size_t calls = trim->calls;
+    for (int looks = 0; more && trim->calls == calls && looks < HK_LOOKS_OF_HOLD; looks++) {
+        struct hk_link *first = hk_list_first(list);
+        struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
+        more = slab != NULL && !hk_slab_is_trimmed(slab, trim);
+        if (more && hk_slab_trim(slab, trim)) {
+            hk_link_remove_under(&slab->link, &entry->sweep);
+            hk_list_push_back(list, &slab->link);
+        }
+    }
+    hk_unlock_in_turn(&entry->lock);
+    return more;
+}
+
+size_t hk_orphans_purge(void)
+{
+    struct hk_trim trim = hk_trim_begin();
+    for (; is_in_use() && trim.class < HK_CLASSES; trim.class ++)
+        for (struct entry *entry = &registry[trim.class]; trim_orphans(entry, &entry->partial, &trim) || trim_orphans(entry, &entry->commons, &trim);)
+            continue;
+    return trim.bytes;
+}
+
+static void relist_orphan(struct hk_slab *slab)
+{
+    struct entry *entry = entry_of(slab->class);
+    hk_slab_recount(slab);
+    hk_slab_hand_to(slab, HK_ORPHAN); /* its last lodger may have gone with what was merged */
+    hk_lock(&entry->lock);
+    bool all_free = list_orphan_locked(entry, slab);
+    hk_unlock(&entry->lock);
+    if (all_free)
+        hk_slab_release(slab);
+}
+
+/* The lists of the other threads may have been cut in the middle of a change: only page map entries and bitmaps are believed. */
+static void orphan(struct hk_slab *slab)
+{
+    slab->link.next = slab->link.prev = NULL;
+    hk_remote_merge(slab);
+    hk_slab_recount(slab);
+    hk_orphans_abandon(slab);
+}
+
+static void orphan_unless_of(struct hk_slab *slab, void *context)
+{
+    struct hk_owner *survivor = context;
+    if (slab->start == 0 || slab->class >= HK_CLASSES || hk_slab_at(slab->start) != slab)
+        return;
+    uint32_t owner = hk_entry_owner(hk_load(*hk_page_map_entry(slab->start)));
+    if (survivor != NULL && owner == survivor->id) {
+        if (hk_remote_restart(slab))
+            hk_inbox_push(survivor, slab);
+    } else if (owner == HK_ORPHAN) {
+        if (hk_remote_merge(slab))
+            relist_orphan(slab);
+    } else if (owner >= HK_FIRST_OWNER) {
+        orphan(slab);
+    }
+}
+
+void hk_orphans_orphan_rest(struct hk_owner *survivor) { hk_slabs_visit(orphan_unless_of, survivor); }

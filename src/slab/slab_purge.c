@@ -1,0 +1,218 @@
+#include "slab/slab_purge.h"
+
+#include "base/bits.h"
+#include "count/reuse.h"
+#include "count/ring.h"
+#include "count/stats.h"
+#include "os/os.h"
+#include "policy/policy.h"
+#include "span/purge.h"
+
+struct range {
+    const uint64_t *bits; /* of the blocks that count as free */
+    unsigned next;        /* the block behind it */
+    uintptr_t start, end;
+};
+
+static uintptr_t address_of_block(const struct hk_slab *slab, unsigned block)
+{
+    return slab->start + (block == slab->blocks ? slab->bytes : (size_t)block * slab->block_size);
+}
+
+/* The next run of whole pages between taken blocks; the slab's tail counts as free. False if there is none. */
+static bool next_range(const struct hk_slab *slab, struct range *range)
+{
+    while (range->next <= slab->blocks) {
+        unsigned first = hk_slab_find(slab, range->bits, range->next, 0);
+        unsigned taken = hk_slab_find(slab, range->bits, first, UINT64_MAX);
+        size_t from = (size_t)first * slab->block_size;
+        range->start = hk_align_up(slab->start + from, HK_PAGE);
+        range->end = hk_align_down(address_of_block(slab, taken), HK_PAGE);
+        range->next = taken + 1;
+        if (range->start < range->end)
+            return true;
+    }
+    return false;
+}
+
+/* The sixteenths that lie in a range. No sixteenth is larger than a block, where it is larger than a page: whenever a block is
+ * freed beside a range that has gone, the range has one more of them. */
+static uint32_t parts_in(const struct hk_slab *slab, const struct range *range)
+{
+    size_t part = slab->bytes / HK_SLAB_SIXTEENTHS;
+    unsigned first = (unsigned)((range->start - slab->start + part - 1) / part);
+    unsigned behind = (unsigned)((range->end - slab->start) / part);
+    return first < behind ? hk_low_bits32(behind) & ~hk_low_bits32(first) : 0;
+}
+
+static bool has_gone(const struct hk_slab *slab, const struct range *range)
+{
+    uint32_t parts = parts_in(slab, range);
+    return parts != 0 && (parts & ~(uint32_t)slab->clean) == 0;
+}
+
+static size_t purge(struct hk_slab *slab, const struct range *range)
+{
+    size_t length = range->end - range->start;
+    size_t bytes = has_gone(slab, range) ? 0 : length;
+    HK_COUNT(purges, 1);
+    HK_TRACE(&hk_ring_shared, purge, length, range->start);
+    if (!hk_span_purge(range->start, length))
+        return 0;
+    hk_slab_note_clean(slab, (uint16_t)(slab->clean | parts_in(slab, range)));
+    hk_reuse_idled(bytes);
+    HK_COUNT(purged_bytes, bytes);
+    HK_COUNT(purged_in_slabs, bytes);
+    return bytes;
+}
+
+static size_t bytes_in_ranges(const struct hk_slab *slab)
+{
+    size_t bytes = 0;
+    for (struct range range = {.bits = slab->freebits}; next_range(slab, &range);)
+        bytes += range.end - range.start;
+    return bytes;
+}
+
+/* The next range that has not gone. */
+HK_INLINE bool next_that_holds(const struct hk_slab *slab, struct range *range)
+{
+    while (next_range(slab, range))
+        if (!has_gone(slab, range))
+            return true;
+    return false;
+}
+
+/* Of the neighbours on the huge page only those count that the caller holds too: the owner's, and of orphans the class's. */
+static bool held_together(uint32_t entry, uint32_t other)
+{
+    if (hk_entry_owner(entry) != HK_ORPHAN)
+        return hk_entry_owner(other) == hk_entry_owner(entry);
+    return other == entry && !hk_entry_is_mixed(entry);
+}
+
+static bool worth_a_split(const struct hk_slab *slab)
+{
+    size_t free;
+    if (!hk_page_heap_on_huge_page(slab->start, &free))
+        return true;
+    uint32_t entry = hk_page_map_lookup(slab->start);
+    uintptr_t chunk = hk_align_down(slab->start, HK_CHUNK);
+    for (uintptr_t at = chunk; at < chunk + HK_CHUNK; at += HK_SLICE)
+        if (held_together(entry, hk_page_map_lookup(at)) && hk_slab_at(at)->start == at)
+            free += bytes_in_ranges(hk_slab_at(at));
+    return free >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
+}
+
+static bool is_due(struct hk_slab *slab, const struct hk_sweep *sweep)
+{
+    bool taken = slab->pages == HK_PAGES_TAKEN;
+    if (slab->pages != HK_PAGES_AGEING)
+        slab->idle_from = hk_age_stamp(sweep->touched);
+    slab->pages = HK_PAGES_AGEING;
+    if (sweep->reclaims)
+        return !taken;
+    return hk_age_since(slab->idle_from, sweep->now) >= hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
+}
+
+HK_INLINE bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
+{
+    sweep->work--;
+    if (slab->pages == HK_PAGES_GONE)
+        return false;
+    bool due = is_due(slab, sweep);
+    sweep->waits |= !due;
+    return due;
+}
+
+enum swept { SWEPT_NOTHING, SWEPT_PAGES, SWEPT_IN_PART };
+
+/* A look: gives back what is due, as long as the work budget lasts: in part, where there is more. `within`, 0 at first, says how far it has
+ * come. It counts as gone from the first range on, until a block comes or goes, now or between two calls. */
+HK_INLINE enum swept sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
+{
+    struct range range = {.bits = slab->freebits, .next = *within};
+    bool gave = *within != 0;
+    *within = 0;
+    if (gave ? slab->pages != HK_PAGES_GONE : !begins(slab, sweep))
+        return gave ? SWEPT_PAGES : SWEPT_NOTHING;
+    bool holds = next_that_holds(slab, &range);
+    if (holds && !gave && !worth_a_split(slab)) {
+        slab->idle_from = hk_age_stamp(sweep->now);
+        return SWEPT_NOTHING;
+    }
+    slab->pages = HK_PAGES_GONE;
+    while (holds) {
+        unsigned behind = range.next;
+        sweep->work -= HK_WORK_OF_CALL;
+        gave |= purge(slab, &range) > 0;
+        holds = next_that_holds(slab, &range);
+        if (holds && HK_UNLIKELY(sweep->work <= 0)) {
+            *within = behind;
+            return SWEPT_IN_PART;
+        }
+    }
+    return gave ? SWEPT_PAGES : SWEPT_NOTHING;
+}
+
+void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
+{
+    struct hk_slab *slab = hk_container_of(walk->at, struct hk_slab, link);
+    enum swept swept = sweep_slab(slab, sweep, &walk->within);
+    if (swept != SWEPT_IN_PART)
+        walk->at = slab->link.next;
+    if (swept != SWEPT_PAGES)
+        return;
+    hk_link_remove_under(&slab->link, walk);
+    hk_list_push_back(list, &slab->link);
+}
+
+int64_t hk_sweep_hold(struct hk_sweep *sweep)
+{
+    int64_t rest = sweep->work > HK_WORK_OF_HOLD ? sweep->work - HK_WORK_OF_HOLD : 0;
+    sweep->work -= rest;
+    return rest;
+}
+
+struct hk_trim hk_trim_begin(void)
+{
+    static _Atomic uint32_t xepochs;
+    return (struct hk_trim){.pass = hk_add(xepochs, 1) + 1};
+}
+
+bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
+{
+    if (trim->at != slab) {
+        trim->at = slab;
+        trim->within = 0;
+        slab->pages = HK_PAGES_GONE; /* until a block comes or goes */
+    }
+    struct range range = {.bits = slab->freebits, .next = trim->within}, rest;
+    if (next_range(slab, &range)) {
+        trim->calls++;
+        trim->bytes += purge(slab, &range);
+        trim->within = range.next;
+    }
+    rest = range;
+    if (next_range(slab, &rest))
+        return false;
+    trim->at = NULL;
+    slab->trimmed = trim->pass;
+    return true;
+}
+
+/* What is known of the pages is the holder's: whoever has claimed blocks notes nothing of them here. */
+size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep)
+{
+    size_t bytes = 0;
+    for (struct range range = {.bits = bits}; range.next < slab->blocks && next_range(slab, &range);) {
+        size_t length = range.end - range.start;
+        sweep->work -= HK_WORK_OF_CALL;
+        HK_COUNT(purges, 1);
+        HK_TRACE(&hk_ring_shared, purge, length, range.start);
+        bytes += hk_span_purge(range.start, length) ? length : 0;
+    }
+    HK_COUNT(purged_bytes, bytes);
+    HK_COUNT(purged_remote, bytes);
+    return bytes;
+}

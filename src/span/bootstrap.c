@@ -1,0 +1,65 @@
+#include "span/bootstrap.h"
+
+#include "base/bits.h"
+#include "os/os.h"
+
+#define OWN_BYTES (64 * HK_KIB)
+#define MAPPED_BYTES (256 * HK_KIB)
+enum { ARENAS = 8 };
+
+static char own_bytes[OWN_BYTES] HK_COLD_DATA HK_ALIGNED(16);
+
+/* The first lies in the library's own data, which costs no system call; the others are mapped. */
+static struct bootstrap_arena {
+    char *bytes;
+    size_t size, used;
+} arenas[ARENAS];
+
+/* Each block has its size in front. */
+static void *take_in_arena(struct bootstrap_arena *arena, size_t size, size_t align)
+{
+    uintptr_t start = (uintptr_t)arena->bytes;
+    size_t at = hk_align_up(start + arena->used + sizeof(size_t), align) - start;
+    if (arena->bytes == NULL || size > arena->size || at > arena->size - size)
+        return NULL;
+    arena->used = at + size;
+    ((size_t *)(void *)(arena->bytes + at))[-1] = size;
+    return arena->bytes + at;
+}
+
+/* Large enough, and placed where nothing is yet; false if the system refuses, or all have been used. */
+static bool map_arena(struct bootstrap_arena *arena, size_t size, size_t align)
+{
+    size_t wanted = hk_align_up(hk_max(size + align + sizeof(size_t), MAPPED_BYTES), HK_PAGE);
+    if (arena->bytes != NULL || size > PTRDIFF_MAX / 4 || align > PTRDIFF_MAX / 4)
+        return false;
+    arena->bytes = hk_os_map_bare(wanted);
+    arena->size = wanted;
+    return arena->bytes != NULL;
+}
+
+void *hk_bootstrap_alloc(size_t size, size_t align)
+{
+    size = hk_max(size, sizeof(size_t));
+    align = hk_max(align, 16);
+    arenas[0].bytes = own_bytes; /* not by the loader, which is not done */
+    arenas[0].size = OWN_BYTES;
+    for (unsigned i = 0; i < ARENAS; i++) {
+        void *block = take_in_arena(&arenas[i], size, align);
+        if (block == NULL && map_arena(&arenas[i], size, align))
+            block = take_in_arena(&arenas[i], size, align);
+        if (block != NULL)
+            return block;
+    }
+    return NULL;
+}
+
+size_t hk_bootstrap_size(const void *p)
+{
+    for (unsigned i = 0; i < ARENAS && arenas[i].bytes != NULL; i++) {
+        uintptr_t offset = (uintptr_t)p - (uintptr_t)arenas[i].bytes;
+        if (offset < arenas[i].size && offset > 0)
+            return ((const size_t *)p)[-1];
+    }
+    return SIZE_MAX;
+}

@@ -1,0 +1,106 @@
+#include "span/heap_growth.h"
+
+#include "base/bits.h"
+#include "os/os.h"
+#include "policy/policy.h"
+#include "span/address_space.h"
+#include "span/footprint.h"
+#include "span/thp.h"
+
+#define SMALLEST_GROWTH (2 * HK_MIB)
+#define SCARCE_GROWTH (256 * HK_KIB)
+#define LARGEST_GROWTH (32 * HK_MIB)
+
+/* Enters [address, address + size) as free and clean. A chunk keeps the use of its first units. */
+static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool huge)
+{
+    for (size_t at = 0; at < size; at += HK_SLICE) {
+        struct hk_chunk *chunk = hk_page_map_chunk(address + at);
+        uint32_t slice = (uint32_t)1 << hk_chunk_slice(address + at);
+        hk_store(chunk->xhuge, huge); /* before anything is read: a page that is read first costs two faults */
+        HK_READ_NO_EARLIER();
+        if (chunk->owned == 0) {
+            chunk->start = hk_align_down(address + at, HK_CHUNK);
+            chunk->use = (uint8_t)use;
+        }
+        chunk->owned |= slice;
+        chunk->free |= slice;
+        hk_page_heap.arenas[chunk->use].mapped += HK_SLICE;
+        if (at + HK_SLICE == size || hk_chunk_slice(address + at + HK_SLICE) == 0)
+            hk_chunk_relist(chunk);
+    }
+    hk_page_heap.free_slices += size / HK_SLICE;
+    hk_page_heap.mapped += size;
+}
+
+bool hk_arena_wants_huge_pages(const struct hk_arena *arena)
+{
+    bool dense = arena == &hk_page_heap.arenas[HK_USE_DENSE];
+    return dense && hk_thp_serves() && HK_POLICY(huge_pages_from) != 0 && hk_footprint_bytes() >= HK_POLICY(huge_pages_from);
+}
+
+static void enter_growth(struct hk_arena *arena, uintptr_t at, size_t size)
+{
+    bool huge = size % HK_CHUNK == 0 && hk_arena_wants_huge_pages(arena);
+    huge = hk_os.advise_huge((void *)at, size, huge) && huge;
+    add_memory(at, size, (enum hk_use)(arena - hk_page_heap.arenas), huge);
+}
+
+static void forget_holes(struct hk_chunk *chunk, uint32_t slices)
+{
+    chunk->unmapped &= ~slices;
+    if (chunk->unmapped == 0)
+        hk_link_remove(&chunk->by_hole);
+}
+
+/* Maps some units again that were unmapped. *lost: something else lies there by now. */
+static bool fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t starts, size_t size, bool *lost)
+{
+    uint32_t slices = hk_low_bits32((unsigned)(size / HK_SLICE)) << hk_ctz64(starts);
+    uintptr_t at = hk_chunk_address(chunk, hk_ctz64(starts));
+    bool mapped = hk_address_space_map_again(at, size, lost);
+    if (mapped || *lost)
+        forget_holes(chunk, slices);
+    if (mapped)
+        enter_growth(arena, at, size);
+    return mapped;
+}
+
+/* Where it was before. */
+static bool grow_back(struct hk_arena *arena, size_t size)
+{
+    bool lost = false;
+    size = hk_min(size, HK_CHUNK);
+    for (struct hk_link *link = hk_page_heap.holes.head.next, *next; link != &hk_page_heap.holes.head; link = next) {
+        struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_hole);
+        uint32_t starts = hk_runs32(chunk->unmapped, (unsigned)(size / HK_SLICE));
+        next = link->next;
+        if (starts != 0 && fill_hole(arena, chunk, starts, size, &lost))
+            return true;
+        if (starts != 0 && !lost)
+            return false;
+    }
+    return false;
+}
+
+static bool grow_on(struct hk_arena *arena, size_t size)
+{
+    uintptr_t at = hk_address_space_map(size);
+    if (at != 0)
+        enter_growth(arena, at, size);
+    return at != 0;
+}
+
+bool hk_arena_grow(struct hk_arena *arena, size_t slices)
+{
+    size_t least = slices * HK_SLICE;
+    size_t share = hk_align_down(arena->mapped / 8, HK_CHUNK);
+    size_t smallest = hk_load(hk_footprint.xscarce) ? SCARCE_GROWTH : SMALLEST_GROWTH;
+    size_t size = hk_max(least, hk_min(hk_max(share, smallest), LARGEST_GROWTH));
+    while (!grow_back(arena, size) && !grow_on(arena, size)) {
+        if (size == least)
+            return false;
+        size = hk_max(least, hk_align_down(size / 2, size > HK_CHUNK ? HK_CHUNK : HK_SLICE));
+    }
+    return true;
+}

@@ -1,0 +1,240 @@
+#include "span/page_heap.h"
+
+#include "base/bits.h"
+#include "base/fatal.h"
+#include "count/reuse.h"
+#include "os/os.h"
+#include "span/address_space.h"
+#include "span/chunks.h"
+#include "span/footprint.h"
+#include "span/heap_growth.h"
+
+enum { PART_AT_STAKE = 4 };
+
+void hk_page_heap_init(void)
+{
+    hk_lock_register(HK_RANK_PURGE, &hk_page_heap.purge_lock);
+    hk_lock_register(HK_RANK_PAGE_HEAP, &hk_page_heap.lock);
+    hk_address_space_init();
+    hk_list_init(&hk_page_heap.by_age);
+    hk_list_init(&hk_page_heap.holes);
+    for (unsigned use = 0; use < HK_USES; use++)
+        for (unsigned n = 0; n <= HK_CHUNK_SLICES; n++)
+            hk_list_init(&hk_page_heap.arenas[use].by_run[n]);
+}
+
+static struct hk_chunk *first_of(const struct hk_arena *arena, unsigned longest)
+{
+    return hk_container_of(arena->by_run[longest].head.next, struct hk_chunk, by_run);
+}
+
+/* The tightest fit among chunks that hold pages already; else the tightest of all. */
+static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices)
+{
+    uint64_t fit = arena->listed >> slices << slices;
+    for (uint64_t left = fit; left != 0; left &= left - 1) {
+        struct hk_chunk *chunk = first_of(arena, hk_ctz64(left));
+        if (hk_chunk_has_dirty(chunk))
+            return chunk;
+    }
+    return fit != 0 ? first_of(arena, hk_ctz64(fit)) : NULL;
+}
+
+/* A chunk that is all free changes its use, but for one on huge pages. */
+static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
+{
+    struct hk_link *last = from->by_run[HK_CHUNK_SLICES].head.prev;
+    struct hk_chunk *chunk = hk_container_of(last, struct hk_chunk, by_run);
+    if (last == NULL || last == &from->by_run[HK_CHUNK_SLICES].head || hk_load(chunk->xhuge))
+        return NULL;
+    hk_chunk_unlist(chunk);
+    chunk->use = (uint8_t)use;
+    hk_chunk_relist(chunk);
+    from->mapped -= HK_CHUNK;
+    hk_page_heap.arenas[use].mapped += HK_CHUNK;
+    return chunk;
+}
+
+/* A run of units that all hold pages. */
+static struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices)
+{
+    for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
+        struct hk_chunk *chunk = first_of(arena, hk_ctz64(left));
+        if (hk_runs32(chunk->free & chunk->dirty, (unsigned)slices) != 0)
+            return chunk;
+    }
+    return NULL;
+}
+
+/* Rather than touch new pages, a run is taken from among those of the other use. */
+static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
+{
+    struct hk_arena *arena = &hk_page_heap.arenas[use];
+    struct hk_arena *other = &hk_page_heap.arenas[use == HK_USE_DENSE ? HK_USE_SPARSE : HK_USE_DENSE];
+    struct hk_chunk *chunk = tightest_fit(arena, slices);
+    if ((chunk == NULL || !hk_chunk_has_dirty(chunk)) && hk_page_heap.free_dirty_slices >= slices) {
+        struct hk_chunk *dirty_span = dirty_run(other, slices);
+        chunk = dirty_span != NULL ? dirty_span : chunk;
+    }
+    if (chunk == NULL)
+        chunk = convert_one(other, use);
+    while (chunk == NULL && hk_arena_grow(arena, slices))
+        chunk = tightest_fit(arena, slices);
+    if (chunk == NULL) {
+        hk_footprint_refused(false);
+        chunk = tightest_fit(other, slices);
+    }
+    return chunk;
+}
+
+/* What was mapped when the heap was small, and has been given back whole since. */
+static void put_on_huge_page_if_empty(struct hk_chunk *chunk)
+{
+    if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) && hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]))
+        hk_store(chunk->xhuge, hk_os.advise_huge((void *)chunk->start, HK_CHUNK, true));
+}
+
+/* Units that hold pages already are taken first: they cost no fault. 0 where no more memory may be held. */
+static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices)
+{
+    uint32_t starts = hk_runs32(chunk->free & chunk->dirty, slices);
+    if (starts == 0)
+        starts = hk_runs32(chunk->free, slices);
+    unsigned first = hk_ctz64(starts);
+    uint32_t taken = hk_low_bits32(slices) << first;
+    put_on_huge_page_if_empty(chunk);
+    if (hk_load(chunk->xhuge) && chunk->dirty == 0 && !hk_footprint_allows(HK_CHUNK))
+        hk_chunk_leave_huge_page(chunk);
+    if (!hk_footprint_allows(hk_popcount64(taken & ~chunk->dirty) * HK_SLICE))
+        return 0;
+    hk_chunk_use(chunk, taken);
+    return hk_chunk_address(chunk, first);
+}
+
+/* Where no more memory may be held: units that hold pages, wherever they are. */
+static HK_COLD struct hk_chunk *dirty_fit(size_t slices)
+{
+    for (unsigned use = 0; use < HK_USES; use++)
+        for (size_t n = slices; n <= HK_CHUNK_SLICES; n++) {
+            struct hk_list *list = &hk_page_heap.arenas[use].by_run[n];
+            for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
+                struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_run);
+                if (hk_runs32(chunk->free & chunk->dirty, (unsigned)slices) != 0)
+                    return chunk;
+            }
+        }
+    return NULL;
+}
+
+static size_t stake(void) { return (hk_page_heap.arenas[HK_USE_DENSE].mapped - hk_page_heap.staked_slices * HK_SLICE) / PART_AT_STAKE; }
+
+size_t hk_page_heap_stake(void)
+{
+    hk_lock(&hk_page_heap.lock);
+    size_t bytes = stake();
+    hk_unlock(&hk_page_heap.lock);
+    return bytes;
+}
+
+static enum hk_use settled_use(size_t slices, enum hk_use use)
+{
+    bool affordable = (hk_page_heap.staked_slices + slices) * HK_SLICE <= stake();
+    return use != HK_USE_UNSURE ? use : affordable ? HK_USE_DENSE : HK_USE_SPARSE;
+}
+
+static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)
+{
+    chunk->staked |= hk_low_bits32((unsigned)slices) << hk_chunk_slice(address);
+    hk_page_heap.staked_slices += slices;
+}
+
+uintptr_t hk_span_alloc(size_t slices, enum hk_use use)
+{
+    hk_assert(slices >= 1 && slices <= HK_CHUNK_SLICES);
+    uintptr_t address = 0;
+    hk_lock(&hk_page_heap.lock);
+    struct hk_chunk *chunk = find_fit(slices, settled_use(slices, use));
+    bool fits = chunk != NULL;
+    if (fits)
+        address = take_from(chunk, (unsigned)slices);
+    if (fits && address == 0 && (chunk = dirty_fit(slices)) != NULL)
+        address = take_from(chunk, (unsigned)slices);
+    if (fits && address == 0)
+        hk_footprint_refused(true);
+    if (address != 0 && use == HK_USE_UNSURE && chunk->use == HK_USE_DENSE)
+        note_stake(chunk, address, slices);
+    hk_unlock(&hk_page_heap.lock);
+    return address;
+}
+
+/* Of which nothing is left counts as given back. */
+static void note_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages)
+{
+    if (pages < HK_SLICE / HK_PAGE) {
+        hk_chunk_set_hollow(chunk, slices, pages);
+        return;
+    }
+    hk_page_heap_count_dirty(-(int)hk_popcount64(slices & chunk->dirty));
+    chunk->dirty &= ~slices;
+    chunk->purged |= slices;
+}
+
+void hk_span_free_hollow(uintptr_t address, size_t slices, size_t hollow)
+{
+    struct hk_chunk *chunk = hk_page_map_chunk(address);
+    uint32_t freed = hk_low_bits32((unsigned)slices) << hk_chunk_slice(address);
+    hk_reuse_idled(slices * HK_SLICE);
+    hk_lock(&hk_page_heap.lock);
+    chunk->freed_at = hk_reuse_now();
+    if (HK_UNLIKELY(hollow != 0))
+        note_hollow(chunk, freed, (unsigned)(hollow / HK_PAGE / slices));
+    hk_chunk_release(chunk, freed);
+    hk_unlock(&hk_page_heap.lock);
+}
+
+void hk_span_free(uintptr_t address, size_t slices) { hk_span_free_hollow(address, slices, 0); }
+
+bool hk_span_extend(uintptr_t address, size_t slices, size_t more)
+{
+    unsigned first = hk_chunk_slice(address) + (unsigned)slices;
+    if (first + more > HK_CHUNK_SLICES)
+        return false;
+    uint32_t wanted = hk_low_bits32((unsigned)more) << first;
+    struct hk_chunk *chunk = hk_page_map_chunk(address);
+    hk_lock(&hk_page_heap.lock);
+    bool free = (chunk->free & wanted) == wanted && hk_footprint_allows(hk_popcount64(wanted & ~chunk->dirty) * HK_SLICE);
+    if (free)
+        hk_chunk_use(chunk, wanted);
+    if (free && (chunk->staked >> (first - 1) & 1) != 0)
+        note_stake(chunk, address + (slices << HK_SLICE_SHIFT), more);
+    hk_unlock(&hk_page_heap.lock);
+    return free;
+}
+
+bool hk_page_heap_on_huge_page(uintptr_t address, size_t *free)
+{
+    const struct hk_chunk *chunk = hk_page_map_chunk(address);
+    hk_lock(&hk_page_heap.lock);
+    bool huge = hk_load(chunk->xhuge);
+    *free = hk_popcount64(chunk->free) * HK_SLICE;
+    hk_unlock(&hk_page_heap.lock);
+    return huge;
+}
+
+enum hk_slice_use hk_page_heap_slice(uintptr_t address)
+{
+    const struct hk_chunk *chunk = hk_page_map_chunk(address);
+    hk_lock(&hk_page_heap.lock);
+    bool owned = (chunk->owned >> hk_chunk_slice(address)) & 1, free = (chunk->free >> hk_chunk_slice(address)) & 1;
+    hk_unlock(&hk_page_heap.lock);
+    return !owned ? HK_SLICE_FOREIGN : free ? HK_SLICE_FREE : HK_SLICE_USED;
+}
+
+void hk_page_heap_total(struct hk_page_heap_totals *totals)
+{
+    hk_lock(&hk_page_heap.lock);
+    totals->mapped = hk_page_heap.mapped;
+    totals->free_dirty = hk_page_heap.free_dirty_slices * HK_SLICE;
+    totals->free_clean = (hk_page_heap.free_slices - hk_page_heap.free_dirty_slices) * HK_SLICE;
+    hk_unlock(&hk_page_heap.lock);
+}

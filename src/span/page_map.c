@@ -1,0 +1,342 @@
+#include "span/page_map.h"
+
+#include "base/bits.h"
+#include "base/lock.h"
+#include "span/footprint.h"
+#include "span/meta.h"
+
+#define ENTRIES_OF_LEAF (HK_LEAF_SLICES * sizeof(uint32_t))
+#define CHUNKS_OF_LEAF (HK_LEAF_CHUNKS * sizeof(struct hk_chunk))
+/* In front of the window, for 16 TiB of heap: its chunks, then its page map entries. */
+#define ROOM_FOR_CHUNKS (7 * HK_GIB)
+#define ROOM_FOR_ENTRIES (1 * HK_GIB)
+#define LOWEST_STACK ((uintptr_t)1 << 36)
+#define WINDOW_LEAVES (ROOM_FOR_ENTRIES / ENTRIES_OF_LEAF)
+#define OFFSETS (HK_LEAF / 2 / HK_CHUNK) /* places in its first leaf at which the heap may begin */
+enum {
+    LEAVES_SKIPPED = 64,   /* at most, where something of the program's lies in the window */
+    LEAVES_AROUND = 64,    /* of a window that is not of HAKMEM's choosing */
+    LIMIT_PER_WINDOW = 16, /* its tables take so little of an address limit */
+    CHUNKS_AT_ONCE = 32,   /* are mapped, at least: four pages */
+    SHARE_OF_CHUNKS = 8,
+};
+
+struct hk_window hk_window;
+_Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] HK_COLD_DATA;
+
+static struct {
+    struct hk_lock lock;
+    size_t mapped; /* bytes of tables */
+    bool open;
+} map = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_MAP)};
+
+/* Leaves of a branch: a walk touches no page of it beyond them. */
+static struct {
+    uint16_t first, behind;
+} covered_leaves[HK_BRANCHES] HK_COLD_DATA;
+
+/* Of the window. */
+static struct {
+    uintptr_t base;
+    uintptr_t first; /* where the heap begins in it; 0: where the system says */
+    _Atomic uint32_t *entries;
+    size_t leaves; /* whose page map entries are mapped */
+    size_t most;   /* leaves: beyond lies a leaf with tables of its own, or something else where the page map entries would */
+    struct hk_chunk *chunks;       /* NULL: they lie elsewhere, leaf by leaf */
+    size_t chunks_from, chunks_to; /* those that are mapped */
+} window;
+
+static uint64_t mixed(uint64_t x)
+{
+    x ^= x >> 31;
+    x *= 0x9e3779b97f4a7c15u;
+    return x ^ x >> 29;
+}
+
+static void *map_table(size_t size)
+{
+    void *p = hk_os.map(size);
+    if (p != NULL)
+        hk_os.advise_huge(p, size, false);
+    return p;
+}
+
+/* In the second quarter of what lies below the stack nothing else is put, by the kernel or by hand: programs lie below or above, and
+ * mappings grow from far away. As random as the stack and this library lie; where these do not move, neither does the heap. */
+static bool choose_window(void)
+{
+    uintptr_t stack = (uintptr_t)__builtin_frame_address(0), quarter = hk_align_down(stack / 4, HK_LEAF);
+    uint64_t random = mixed(stack >> 24 ^ (uintptr_t)&hk_window);
+    if (stack < LOWEST_STACK || stack >> HK_ADDRESS_BITS != 0)
+        return false;
+    window.base = quarter + random / OFFSETS % (quarter / HK_LEAF) * HK_LEAF;
+    window.first = window.base + random % OFFSETS * HK_CHUNK;
+    window.entries = (void *)(window.base - ROOM_FOR_ENTRIES);
+    window.chunks = (void *)(window.base - ROOM_FOR_ENTRIES - ROOM_FOR_CHUNKS);
+    window.chunks_from = window.chunks_to = hk_align_down(random % OFFSETS, HK_PAGE / sizeof(struct hk_chunk));
+    window.leaves = 1;
+    window.most = WINDOW_LEAVES;
+    return hk_os.map_at((void *)window.entries, ENTRIES_OF_LEAF) == HK_PLACED;
+}
+
+/* Where no address can be chosen: around the one that the system has just given. */
+static bool window_around(size_t leaves)
+{
+    window.entries = map_table(leaves * ENTRIES_OF_LEAF);
+    if (window.entries == NULL)
+        return false;
+    uintptr_t here = hk_align_down((uintptr_t)window.entries, HK_LEAF), below = leaves / 2 * HK_LEAF;
+    window.base = here - hk_min(here, below);
+    window.first = 0;
+    window.chunks = NULL;
+    window.chunks_from = window.chunks_to = 0;
+    window.leaves = window.most = leaves;
+    return true;
+}
+
+bool hk_page_map_init(void)
+{
+    size_t leaves = LEAVES_AROUND, limit = hk_footprint_read_limit();
+    bool chosen = choose_window();
+    hk_lock_register(HK_RANK_PAGE_MAP, &map.lock);
+    while (leaves > 1 && leaves * ENTRIES_OF_LEAF > limit / LIMIT_PER_WINDOW)
+        leaves /= 2;
+    for (; !chosen && leaves > 0; leaves /= 2)
+        chosen = window_around(leaves);
+    if (chosen)
+        map.mapped = window.leaves * ENTRIES_OF_LEAF;
+    return chosen;
+}
+
+static void show_window(void)
+{
+    size_t covered = window.leaves * HK_LEAF;
+    if (!map.open)
+        return;
+    __atomic_store_n(&hk_window.flat, hk_min(window.chunks_to * HK_CHUNK, covered), __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_window.covered, covered, __ATOMIC_RELEASE);
+}
+
+void hk_window_open(void)
+{
+    __atomic_store_n(&hk_window.base, window.base, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_window.entries, window.entries, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_window.chunks, window.chunks, __ATOMIC_RELEASE);
+    map.open = true;
+    show_window();
+}
+
+uintptr_t hk_window_first(void) { return window.first; }
+
+static bool map_more(void *end, size_t bytes)
+{
+    bool more = hk_os.map_at(end, bytes) == HK_PLACED;
+    if (more)
+        map.mapped += bytes;
+    return more;
+}
+
+/* True if the window has the page map entries of so many leaves, now. */
+static bool has_entries(size_t leaves)
+{
+    if (leaves <= window.leaves)
+        return true;
+    size_t more = leaves - window.leaves;
+    char *end = (char *)window.entries + window.leaves * ENTRIES_OF_LEAF;
+    if (leaves > window.most || more > LEAVES_SKIPPED || !map_more(end, more * ENTRIES_OF_LEAF))
+        return false;
+    window.leaves = leaves;
+    show_window();
+    return true;
+}
+
+/* The same of chunks. */
+static bool has_chunks(size_t from, size_t to)
+{
+    if (from < window.chunks_from || to <= window.chunks_to)
+        return from >= window.chunks_from;
+    size_t share = (window.chunks_to - window.chunks_from) / SHARE_OF_CHUNKS;
+    size_t more = hk_align_up(hk_max(to - window.chunks_to, hk_max(CHUNKS_AT_ONCE, share)), HK_PAGE / sizeof(struct hk_chunk));
+    if (!map_more(window.chunks + window.chunks_to, more * sizeof(struct hk_chunk)))
+        return false;
+    window.chunks_to += more;
+    show_window();
+    return true;
+}
+
+/* NULL if there is no memory for its branch. */
+static struct hk_leaf *leaf_at(uintptr_t address)
+{
+    _Atomic(struct hk_branch *) *branch = &hk_page_map_root[address >> HK_BRANCH_SHIFT];
+    if (hk_load(*branch) == NULL)
+        hk_store_release(*branch, (struct hk_branch *)hk_meta_alloc(sizeof(struct hk_branch)));
+    return hk_page_map_leaf(address);
+}
+
+static void enter_leaf(struct hk_leaf *leaf, struct hk_chunk *chunks, _Atomic uint32_t *entries)
+{
+    leaf->chunks = chunks;
+    hk_store_release(leaf->xentries, entries);
+}
+
+/* With tables of its own, but for the page map entries where the window has them; else the window never comes to it. */
+static bool cover_alone(size_t number, struct hk_leaf *leaf)
+{
+    bool has_window = window.chunks == NULL && number < window.leaves;
+    size_t size = CHUNKS_OF_LEAF + (has_window ? 0 : ENTRIES_OF_LEAF);
+    char *table = map_table(size);
+    if (table == NULL)
+        return false;
+    map.mapped += size;
+    if (number >= window.leaves)
+        window.most = hk_min(window.most, number);
+    enter_leaf(leaf, (void *)table, has_window ? window.entries + number * HK_LEAF_SLICES : (void *)(table + CHUNKS_OF_LEAF));
+    return true;
+}
+
+static void note_covered(uintptr_t address)
+{
+    uint16_t leaf = (uint16_t)((address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES);
+    uint16_t *first = &covered_leaves[address >> HK_BRANCH_SHIFT].first, *behind = &covered_leaves[address >> HK_BRANCH_SHIFT].behind;
+    *first = (uint16_t)(*behind == 0 ? leaf : hk_min(*first, leaf));
+    *behind = (uint16_t)hk_max(*behind, leaf + 1u);
+}
+
+/* By the root. */
+static bool cover_apart(uintptr_t at, size_t number)
+{
+    struct hk_leaf *leaf = leaf_at(at);
+    bool covered = leaf != NULL && (leaf->chunks != NULL || cover_alone(number, leaf));
+    if (covered)
+        note_covered(at);
+    return covered;
+}
+
+/* A leaf of the window has no tables of its own, ever; while the window is not open, it is found by the root as well. */
+static bool cover_flat(uintptr_t at, size_t number, size_t from, size_t to)
+{
+    size_t first = number * HK_LEAF_CHUNKS;
+    if (!has_chunks(first + from, first + to))
+        return false;
+    struct hk_leaf *leaf = map.open ? NULL : leaf_at(at);
+    if (leaf != NULL) {
+        enter_leaf(leaf, window.chunks + first, window.entries + number * HK_LEAF_SLICES);
+        note_covered(at);
+    }
+    return map.open || leaf != NULL;
+}
+
+static bool cover_locked(uintptr_t address, uintptr_t end)
+{
+    bool covered = true;
+    for (uintptr_t at = address, next; covered && at < end; at = next) {
+        next = hk_min(hk_align_down(at, HK_LEAF) + HK_LEAF, end);
+        size_t from = at % HK_LEAF / HK_CHUNK, to = (next - 1) % HK_LEAF / HK_CHUNK + 1;
+        size_t number = (at - window.base) >> HK_LEAF_SHIFT; /* counted from the window's base */
+        bool flat = window.chunks != NULL && has_entries(number + 1);
+        covered = flat ? cover_flat(at, number, from, to) : cover_apart(at, number);
+    }
+    return covered;
+}
+
+bool hk_page_map_cover(uintptr_t address, size_t size)
+{
+    uintptr_t end = address + size;
+    if (end > (uintptr_t)1 << HK_ADDRESS_BITS || end < address)
+        return false;
+    hk_lock(&map.lock);
+    bool covered = cover_locked(address, end);
+    hk_unlock(&map.lock);
+    return covered;
+}
+
+void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_slab *slab)
+{
+    for (size_t i = 0; i < slices; i++)
+        hk_store(*hk_page_map_slab(address + i * HK_SLICE), slab);
+    hk_page_map_set(address, slices, entry);
+}
+
+void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry)
+{
+    for (size_t i = 0; i < slices; i++)
+        hk_store_release(*hk_page_map_entry(address + i * HK_SLICE), entry);
+}
+
+size_t hk_page_map_tables(void)
+{
+    hk_lock(&map.lock);
+    size_t bytes = map.mapped;
+    hk_unlock(&map.lock);
+    return bytes;
+}
+
+static void keep_lowest(const void *table, size_t size, uintptr_t from, uintptr_t to, struct hk_page_map_range *lowest)
+{
+    uintptr_t first = hk_max((uintptr_t)table, from), behind = hk_min((uintptr_t)table + size, to);
+    if (first < behind && first < lowest->start)
+        *lowest = (struct hk_page_map_range){first, behind};
+}
+
+static const struct hk_leaf *next_leaf_of(size_t branch, size_t from, uintptr_t *address)
+{
+    const struct hk_branch *leaves = hk_load(hk_page_map_root[branch]);
+    for (size_t i = hk_max(from, covered_leaves[branch].first); i < covered_leaves[branch].behind; i++)
+        if (hk_load(leaves->leaves[i].xentries) != NULL) {
+            *address = ((uintptr_t)branch << HK_BRANCH_SHIFT) + ((uintptr_t)i << HK_LEAF_SHIFT);
+            return &leaves->leaves[i];
+        }
+    return NULL;
+}
+
+/* The first leaf from `address` on that is covered; NULL if there is none. */
+static const struct hk_leaf *next_leaf(uintptr_t *address)
+{
+    const struct hk_leaf *leaf = NULL;
+    size_t from = (*address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES;
+    for (size_t branch = *address >> HK_BRANCH_SHIFT; leaf == NULL && branch < HK_BRANCHES; branch++, from = 0)
+        leaf = next_leaf_of(branch, from, address);
+    return leaf;
+}
+
+static void keep_lowest_of_leaf(uintptr_t at, const struct hk_leaf *leaf, uintptr_t from, uintptr_t to, struct hk_page_map_range *lowest)
+{
+    char *behind = (char *)leaf->chunks + CHUNKS_OF_LEAF;
+    size_t size = CHUNKS_OF_LEAF + ((char *)hk_load(leaf->xentries) == behind ? ENTRIES_OF_LEAF : 0);
+    bool flat = window.chunks != NULL && (at - window.base) >> HK_LEAF_SHIFT < window.leaves;
+    if (!flat)
+        keep_lowest(leaf->chunks, size, from, to, lowest);
+}
+
+struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
+{
+    struct hk_page_map_range lowest = {to, to};
+    const struct hk_leaf *leaf;
+    hk_lock(&map.lock);
+    keep_lowest((void *)(uintptr_t)window.entries, window.leaves * ENTRIES_OF_LEAF, from, to, &lowest);
+    keep_lowest(window.chunks + window.chunks_from, (window.chunks_to - window.chunks_from) * sizeof(struct hk_chunk), from, to,
+                &lowest);
+    for (uintptr_t at = 0; (leaf = next_leaf(&at)) != NULL; at += HK_LEAF)
+        keep_lowest_of_leaf(at, leaf, from, to, &lowest);
+    hk_unlock(&map.lock);
+    return lowest;
+}
+
+/* Of what is found without the root. */
+static struct hk_page_map_range flat_stretch(void)
+{
+    bool flat = map.open && window.chunks_from < window.chunks_to;
+    size_t end = hk_min(window.chunks_to * HK_CHUNK, window.leaves * HK_LEAF);
+    return flat ? (struct hk_page_map_range){window.base + window.chunks_from * HK_CHUNK, window.base + end} : (struct hk_page_map_range){0, 0};
+}
+
+uintptr_t hk_page_map_next_covered(uintptr_t address)
+{
+    uintptr_t at = address;
+    hk_lock(&map.lock);
+    uintptr_t apart = next_leaf(&at) != NULL ? hk_max(address, at) : UINTPTR_MAX;
+    struct hk_page_map_range flat = flat_stretch();
+    hk_unlock(&map.lock);
+    return address < flat.end ? hk_min(apart, hk_max(address, flat.start)) : apart;
+}
+

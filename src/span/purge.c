@@ -1,0 +1,251 @@
+#include "span/purge.h"
+
+#include "base/bits.h"
+#include "base/lock.h"
+#include "count/ring.h"
+#include "count/stats.h"
+#include "os/os.h"
+#include "span/chunks.h"
+#include "span/footprint.h"
+
+static bool purge_range(struct hk_chunk *chunk, uintptr_t address, size_t size)
+{
+    if (hk_load(chunk->xhuge) && size != HK_CHUNK) {
+        hk_chunk_leave_huge_page(chunk);
+        hk_os.split_huge((void *)address, size);
+    }
+    return hk_os.purge((void *)address, size);
+}
+
+struct purge {
+    uint64_t now_ms, delay_ms;
+    bool at_once; /* not only units that a purge has seen before */
+    size_t enough; /* bytes */
+};
+
+static bool is_chunk_due(const struct hk_chunk *chunk, const struct purge *purge)
+{
+    return purge->delay_ms == 0 || purge->now_ms >= chunk->idle_since + purge->delay_ms;
+}
+
+/* The lowest units of a set that follow each other. */
+static uint32_t first_range(uint32_t slices)
+{
+    unsigned first = hk_ctz64(slices), count = hk_ctz64(~((uint64_t)slices >> first));
+    return hk_low_bits32(count) << first;
+}
+
+static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const struct purge *purge)
+{
+    return !hk_load(chunk->xhuge) || due == chunk->owned || purge->delay_ms == 0 || hk_popcount64(due) >= HK_CHUNK_SLICES / HK_PART_WORTH_A_SPLIT;
+}
+
+/* Takes what is due out of the free slices, so that nobody is given a unit while its pages go: as much as one call gives back. The
+ * chunk stays the oldest as long as more is due. */
+static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
+{
+    uint32_t idle = hk_chunk_idle(chunk);
+    uint32_t all = purge->at_once ? idle : idle & chunk->aged;
+    if (!is_worth_a_split(chunk, all, purge))
+        all = 0;
+    uint32_t due = all != 0 ? first_range(all) : 0;
+    if (all == due) {
+        chunk->aged = idle & ~due;
+        chunk->idle_since = purge->now_ms;
+        hk_link_remove(&chunk->by_age);
+        if (chunk->aged != 0)
+            hk_list_push_back(&hk_page_heap.by_age, &chunk->by_age);
+    }
+    chunk->aged &= ~due;
+    hk_page_heap.free_slices -= hk_popcount64(due);
+    hk_page_heap.free_dirty_slices -= hk_popcount64(due & chunk->dirty);
+    chunk->free &= ~due;
+    hk_chunk_relist(chunk);
+    return due;
+}
+
+/* `gone` are the units of `due` whose pages the system took. */
+static void end_purge(struct hk_chunk *chunk, uint32_t due, uint32_t gone)
+{
+    hk_lock(&hk_page_heap.lock);
+    hk_page_heap_count_dirty(-(int)hk_popcount64(gone & chunk->dirty));
+    chunk->dirty &= ~gone;
+    chunk->fresh &= ~gone;
+    chunk->purged |= gone;
+    hk_chunk_set_hollow(chunk, gone, 0);
+    hk_chunk_release(chunk, due);
+    hk_unlock(&hk_page_heap.lock);
+}
+
+static uint32_t purge_slices(struct hk_chunk *chunk, uint32_t due)
+{
+    unsigned first = hk_ctz64(due);
+    size_t size = hk_popcount64(due) * HK_SLICE;
+    bool gone = purge_range(chunk, hk_chunk_address(chunk, first), size);
+    HK_COUNT(purges, 1);
+    HK_TRACE(&hk_ring_shared, purge, size, hk_chunk_address(chunk, first));
+    HK_COUNT(purged_bytes, gone ? size : 0);
+    return gone ? due : 0;
+}
+
+/* Of the oldest, what one system call gives back: bytes. `over` where nothing is due any more, or the system will not. */
+static size_t purge_range_locked(const struct purge *purge, bool *over)
+{
+    hk_lock(&hk_page_heap.lock);
+    struct hk_link *oldest = hk_list_first(&hk_page_heap.by_age);
+    struct hk_chunk *chunk = oldest != NULL ? hk_container_of(oldest, struct hk_chunk, by_age) : NULL;
+    bool due_now = chunk != NULL && is_chunk_due(chunk, purge);
+    uint32_t due = due_now ? begin_purge(chunk, purge) : 0;
+    hk_unlock(&hk_page_heap.lock);
+    *over = !due_now;
+    if (due == 0)
+        return 0;
+    uint32_t gone = purge_slices(chunk, due);
+    *over = gone != due;
+    end_purge(chunk, due, gone);
+    return hk_popcount64(gone) * HK_SLICE;
+}
+
+static bool lock_purge(bool waits)
+{
+    if (!waits)
+        return hk_try_lock(&hk_page_heap.purge_lock);
+    hk_lock(&hk_page_heap.purge_lock);
+    return true;
+}
+
+/* The lock is given up after each call: fork waits for one at most. Who does not wait leaves the rest to who is at it. */
+static size_t purge_ranges(const struct purge *purge, bool waits)
+{
+    size_t bytes = 0;
+    for (bool over = false; !over && bytes < purge->enough && lock_purge(waits);) {
+        bytes += purge_range_locked(purge, &over);
+        hk_unlock_in_turn(&hk_page_heap.purge_lock);
+    }
+    return bytes;
+}
+
+size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms)
+{
+    struct purge purge = {.now_ms = now_ms, .delay_ms = delay_ms, .at_once = delay_ms == 0, .enough = SIZE_MAX};
+    return purge_ranges(&purge, purge.at_once);
+}
+
+size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
+{
+    struct purge purge = {.now_ms = now_ms, .delay_ms = delay_ms, .at_once = true, .enough = enough};
+    return purge_ranges(&purge, false);
+}
+
+size_t hk_page_heap_trim(uint64_t now_ms, size_t enough)
+{
+    struct purge purge = {.now_ms = now_ms, .delay_ms = 0, .at_once = true, .enough = enough};
+    return purge_ranges(&purge, true);
+}
+
+/* What unmapping takes of a chunk: all of it, or, where address space is scarce, whatever is free. */
+static uint32_t slices_to_unmap(const struct hk_chunk *chunk)
+{
+    return chunk->free == chunk->owned || hk_load(hk_footprint.xscarce) ? chunk->free : 0;
+}
+
+static struct hk_chunk *next_to_unmap(bool warm_too)
+{
+    for (unsigned use = 0; use < HK_USES; use++)
+        for (unsigned n = HK_CHUNK_SLICES; n > 0; n--) {
+            struct hk_list *list = &hk_page_heap.arenas[use].by_run[n];
+            for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
+                struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_run);
+                if (slices_to_unmap(chunk) != 0 && (warm_too || !hk_chunk_has_dirty(chunk)))
+                    return chunk;
+            }
+        }
+    return NULL;
+}
+
+static void count_owned(const struct hk_chunk *chunk, int slices)
+{
+    size_t bytes = (size_t)((long)slices * (long)HK_SLICE);
+    hk_page_heap.mapped += bytes;
+    hk_page_heap.arenas[chunk->use].mapped += bytes;
+}
+
+/* All its free slices: from that moment their addresses may come back to anybody. */
+static void disown_free(struct hk_chunk *chunk)
+{
+    uint32_t slices = chunk->free;
+    hk_page_heap.free_slices -= hk_popcount64(slices);
+    hk_page_heap.free_dirty_slices -= hk_popcount64(slices & chunk->dirty);
+    hk_page_heap_count_dirty(-(int)hk_popcount64(slices & chunk->dirty));
+    count_owned(chunk, -(int)hk_popcount64(slices));
+    hk_chunk_set_hollow(chunk, slices, 0);
+    chunk->owned &= ~slices;
+    chunk->dirty &= ~slices;
+    chunk->free = chunk->aged = chunk->purged = chunk->fresh = 0;
+    if (hk_link_linked(&chunk->by_age))
+        hk_link_remove(&chunk->by_age);
+    hk_chunk_relist(chunk);
+}
+
+static void note_holes(struct hk_chunk *chunk, uint32_t slices)
+{
+    chunk->unmapped |= slices;
+    if (slices != 0 && !hk_link_linked(&chunk->by_hole))
+        hk_list_push_front(&hk_page_heap.holes, &chunk->by_hole);
+}
+
+static void own_again(struct hk_chunk *chunk, uint32_t slices, uint32_t dirty)
+{
+    chunk->owned |= slices;
+    chunk->dirty |= dirty;
+    hk_page_heap_count_dirty((int)hk_popcount64(dirty));
+    count_owned(chunk, (int)hk_popcount64(slices));
+    hk_chunk_release(chunk, slices);
+}
+
+/* What the system keeps. */
+static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
+{
+    uint32_t kept = 0;
+    for (uint32_t left = slices, range; left != 0; left &= ~range) {
+        range = first_range(left);
+        if (!hk_os.unmap((void *)hk_chunk_address(chunk, hk_ctz64(range)), hk_popcount64(range) * HK_SLICE))
+            kept |= range;
+    }
+    return kept;
+}
+
+/* False if there is none to unmap, or the system keeps it. */
+static bool unmap_one(bool warm_too, size_t *bytes)
+{
+    hk_lock(&hk_page_heap.lock);
+    struct hk_chunk *chunk = next_to_unmap(warm_too);
+    uint32_t slices = chunk != NULL ? chunk->free : 0, dirty = chunk != NULL ? chunk->free & chunk->dirty : 0;
+    if (chunk != NULL)
+        disown_free(chunk);
+    hk_unlock(&hk_page_heap.lock);
+    if (chunk == NULL)
+        return false;
+    uint32_t kept = unmap_slices(chunk, slices);
+    hk_lock(&hk_page_heap.lock);
+    note_holes(chunk, slices & ~kept);
+    if (kept != 0)
+        own_again(chunk, kept, dirty & kept);
+    hk_unlock(&hk_page_heap.lock);
+    *bytes += hk_popcount64(dirty & ~kept) * HK_SLICE;
+    return kept == 0;
+}
+
+size_t hk_page_heap_unmap(bool warm_too)
+{
+    size_t bytes = 0;
+    bool more = true;
+    while (more) {
+        hk_lock(&hk_page_heap.purge_lock); /* fork waits for one, not for all */
+        more = unmap_one(warm_too, &bytes);
+        hk_unlock(&hk_page_heap.purge_lock);
+    }
+    return bytes;
+}
+
+bool hk_span_purge(uintptr_t address, size_t size) { return purge_range(hk_page_map_chunk(address), address, size); }

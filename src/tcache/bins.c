@@ -1,0 +1,237 @@
+#include "tcache/bins.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "count/decisions.h"
+#include "policy/options.h"
+#include "policy/policy.h"
+#include "slab/orphans.h"
+#include "slab/slab_heap.h"
+#include "span/meta.h"
+#include "span/page_heap.h"
+#include "tcache/flush.h"
+#include "tcache/pool.h"
+
+enum {
+    BLOCKS_PER_EPOCH = 1024, /* of idle bins: some 50 microseconds */
+    QUICK_TURN = 4,
+};
+
+enum { FIRST_CAPACITY = 15, BATCH_BYTES = 64 * 1024 };
+#define FIRST_BYTES (64 * HK_KIB)
+#define NEW_BYTES (1 * HK_KIB)
+#define WORTH_PAYING (256 * HK_KIB)
+enum { PAID_FOR_A_SLAB = 2 };
+
+static void *no_items[1];
+
+void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items; }
+
+static size_t array_bytes(size_t capacity) { return (capacity + 1) * sizeof(void *); }
+
+static size_t largest_capacity(unsigned class)
+{
+    size_t most = hk_classes[class].cap;
+    while (most > hk_options.bin_cap)
+        most /= 2;
+    return most;
+}
+
+/* Large blocks use a budget up with a few bins: what small ones need, they may have beyond it. */
+static size_t budget_of(const struct hk_tcache *cache, unsigned class)
+{
+    return hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
+}
+
+/* A new thread where there are many: most never do much. */
+static bool from_commons(const struct hk_tcache *cache, unsigned class)
+{
+    return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_LARGE;
+}
+
+/* A bin begins small and then grows fourfold; one whose class is large begins with a single place, whatever the budget. */
+static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_t now)
+{
+    size_t size = hk_classes[class].size;
+    bool was_new = now < FIRST_CAPACITY && FIRST_CAPACITY * size <= FIRST_BYTES;
+    size_t target = now == 0 || was_new ? FIRST_CAPACITY : now * 4 + 3;
+    size_t most = largest_capacity(class), first_bytes = from_commons(cache, class) ? NEW_BYTES : FIRST_BYTES;
+    while (target > most || (now == 0 && target > 1 && target * size > first_bytes))
+        target /= 2;
+    while (target > now && target > 1 && cache->granted + (target - now) * size > budget_of(cache, class))
+        target /= 2;
+    return target;
+}
+
+static HK_COLD void note_decision(const struct hk_tcache *cache, unsigned class, enum hk_decision_kind kind, size_t before)
+{
+    const struct hk_bin *bin = &cache->hot.bins[class];
+    uint32_t since = kind == HK_DECISION_bin_grown ? cache->served_at_turn[class] : cache->served_at_epoch[class];
+    hk_decision_note(&(struct hk_decision){.ms = cache->ticker.now,
+                                           .kind = kind,
+                                           .before = before,
+                                           .after = hk_bin_capacity(bin),
+                                           .seen = {(uint32_t)bin->served - since, cache->granted, cache->budget},
+                                           .thread = cache->owner.id,
+                                           .size = hk_classes[class].size});
+}
+
+static void note_capacity(const struct hk_tcache *cache, unsigned class, enum hk_decision_kind kind, size_t before)
+{
+    if (HK_UNLIKELY(hk_options.explain != NULL))
+        note_decision(cache, class, kind, before);
+}
+
+bool hk_bin_grow(struct hk_tcache *cache, unsigned class)
+{
+    struct hk_bin *bin = &cache->hot.bins[class];
+    size_t now = hk_bin_capacity(bin), items = hk_bin_items(bin);
+    if (now >= largest_capacity(class) || (now > 0 && from_commons(cache, class)))
+        return false;
+    size_t capacity = next_capacity(cache, class, now);
+    if (capacity <= now) {
+        HK_COUNT_THREAD(&cache->owner.counts, cramped, 1);
+        return false;
+    }
+    void **array = hk_meta_alloc(array_bytes(capacity));
+    if (array == NULL)
+        return false;
+    memcpy(array, bin->base, array_bytes(items));
+    if (now > 0)
+        hk_meta_free(bin->base, array_bytes(now));
+    bin->base = array;
+    bin->top = array + items;
+    bin->limit = array + capacity;
+    cache->granted += (capacity - now) * hk_classes[class].size;
+    note_capacity(cache, class, HK_DECISION_bin_grown, now);
+    return true;
+}
+
+void hk_bin_drop(struct hk_tcache *cache, unsigned class)
+{
+    struct hk_bin *bin = &cache->hot.bins[class];
+    size_t capacity = hk_bin_capacity(bin);
+    if (capacity > 0)
+        hk_meta_free(bin->base, array_bytes(capacity));
+    cache->granted -= capacity * hk_classes[class].size;
+    hk_bin_reset(bin);
+    if (capacity > 0)
+        note_capacity(cache, class, HK_DECISION_bin_dropped, capacity);
+}
+
+/* Half of the bin, so that frees find room; of larger blocks fewer. */
+static unsigned batch_of(const struct hk_bin *bin, unsigned class)
+{
+    size_t half = (hk_bin_capacity(bin) + 1) / 2;
+    return (unsigned)hk_max(1, hk_min(half, BATCH_BYTES / hk_classes[class].size));
+}
+
+static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class, void **end, unsigned want)
+{
+    unsigned got = hk_orphans_take_common(class, end, want);
+    cache->new_for -= (int)got;
+    return got;
+}
+
+/* What another class keeps ready from a burst that is over may be room for a slab, of memory that is there already. */
+static bool could_be_reclaimed(struct hk_tcache *cache, unsigned class)
+{
+    struct hk_page_heap_totals slices;
+    if (cache->depot.bytes < WORTH_PAYING || hk_slab_heap_has_partial(&cache->owner, class) || hk_orphans_has(class))
+        return false;
+    hk_page_heap_total(&slices);
+    return slices.free_dirty < hk_classes[class].slab_bytes;
+}
+
+size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
+{
+    struct hk_bin *bin = &cache->hot.bins[class];
+    size_t got = hk_depot_take(&cache->depot, class, bin->base + 1, hk_bin_capacity(bin));
+    if (got == 0) {
+        unsigned want = batch_of(bin, class);
+        void **end = bin->base + 1 + want;
+        if (HK_UNLIKELY(could_be_reclaimed(cache, class)))
+            hk_depot_reclaim(cache, class, PAID_FOR_A_SLAB * hk_classes[class].slab_bytes);
+        got = from_commons(cache, class) ? take_common(cache, class, end, want) : 0;
+        if (HK_LIKELY(got == 0))
+            got = hk_slab_heap_alloc(&cache->owner, class, end, want);
+        if (got < want)
+            memmove(bin->base + 1, end - got, got * sizeof(void *));
+    }
+    bin->top = bin->base + got;
+    return got;
+}
+
+static void drop_oldest(struct hk_bin *bin, size_t n)
+{
+    size_t rest = hk_bin_items(bin) - n;
+    memmove(bin->base + 1, bin->base + 1 + n, rest * sizeof(void *));
+    bin->top = bin->base + rest;
+}
+
+void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n)
+{
+    struct hk_bin *bin = &cache->hot.bins[class];
+    if (hk_bin_capacity(bin) < largest_capacity(class) || !hk_depot_put(&cache->depot, class, bin->base + 1, n))
+        hk_flush(cache, bin->base + 1, (unsigned)n);
+    drop_oldest(bin, n);
+}
+
+void hk_bin_empty(struct hk_tcache *cache, unsigned class)
+{
+    struct hk_bin *bin = &cache->hot.bins[class];
+    if (hk_bin_items(bin) > 0)
+        hk_flush(cache, bin->base + 1, (unsigned)hk_bin_items(bin));
+    bin->top = bin->base;
+}
+
+void hk_bins_reset(struct hk_tcache *cache)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        hk_bin_reset(&cache->hot.bins[class]);
+    cache->granted = 0;
+}
+
+#define HEAP_A_BUDGET (64 * HK_MIB)
+
+size_t hk_bins_budget(void)
+{
+    size_t heap_a_thread = hk_page_heap_dirty() / hk_max(1, hk_tcaches_alive());
+    return HK_POLICY(thread_cache) * hk_max(1, heap_a_thread / HEAP_A_BUDGET);
+}
+
+void hk_bins_empty(struct hk_tcache *cache)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        hk_bin_empty(cache, class);
+        hk_bin_drop(cache, class);
+    }
+    hk_depot_empty(cache);
+}
+
+void hk_bins_flush_idle(struct hk_tcache *cache)
+{
+    size_t left = BLOCKS_PER_EPOCH;
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        struct hk_bin *bin = &cache->hot.bins[class];
+        bool idle = cache->served_at_epoch[class] == (uint32_t)bin->served;
+        size_t items = hk_bin_items(bin);
+        cache->served_at_epoch[class] = (uint32_t)bin->served;
+        if (!idle || items > left)
+            continue;
+        left -= items;
+        if (items > 0)
+            hk_bin_empty(cache, class);
+        else
+            hk_bin_drop(cache, class);
+    }
+}
+
+bool hk_bin_too_small(struct hk_tcache *cache, unsigned class)
+{
+    const struct hk_bin *bin = &cache->hot.bins[class];
+    uint32_t since = (uint32_t)bin->served - cache->served_at_turn[class];
+    cache->served_at_turn[class] = (uint32_t)bin->served;
+    return hk_bin_capacity(bin) == 0 || since <= QUICK_TURN * hk_bin_capacity(bin);
+}

@@ -1,0 +1,159 @@
+#include "tcache/depot.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "policy/policy.h"
+#include "span/meta.h"
+#include "tcache/flush.h"
+
+enum {
+    MAGAZINES_PER_AGING = 64, /* some 100 microseconds at most */
+    MOST_SPARES = 16,
+    LOOSEST = 4, /* times the bytes of the blocks */
+    SAMPLE_STEP = 8,
+};
+
+static struct hk_magazine *empty_magazine(struct hk_depot *depot)
+{
+    struct hk_magazine *magazine = depot->spare;
+    if (magazine == NULL)
+        return hk_meta_alloc(sizeof *magazine);
+    depot->spare = magazine->next;
+    depot->spares--;
+    return magazine;
+}
+
+static void drop_magazine(struct hk_depot *depot, struct hk_magazine *magazine)
+{
+    if (depot->spares == MOST_SPARES) {
+        hk_meta_free(magazine, sizeof *magazine);
+        return;
+    }
+    magazine->next = depot->spare;
+    depot->spare = magazine;
+    depot->spares++;
+}
+
+static void free_spares(struct hk_depot *depot, unsigned most)
+{
+    for (; most > 0 && depot->spares > 0; most--)
+        hk_meta_free(empty_magazine(depot), sizeof(struct hk_magazine));
+}
+
+/* Blocks that lie together, as a burst leaves them that is freed in the order it came. Others are better sorted by the bitmaps:
+ * handed out again as they are, they would spread what the program builds next over the whole heap. */
+static bool lie_together(void *const *blocks, size_t n, size_t bytes)
+{
+    uintptr_t lowest = UINTPTR_MAX, highest = 0;
+    for (size_t i = 0; i < n; i += SAMPLE_STEP) {
+        lowest = hk_min(lowest, (uintptr_t)blocks[i]);
+        highest = hk_max(highest, (uintptr_t)blocks[i]);
+    }
+    return highest - lowest <= LOOSEST * bytes;
+}
+
+bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, size_t n)
+{
+    struct hk_depot_class *of_class = &depot->classes[class];
+    size_t bytes = n * hk_classes[class].size;
+    if (n > HK_MAGAZINE_BLOCKS || depot->bytes + bytes > HK_POLICY(depot) || !lie_together(blocks, n, bytes))
+        return false;
+    struct hk_magazine *magazine = empty_magazine(depot);
+    if (magazine == NULL)
+        return false;
+    memcpy(magazine->blocks, blocks, n * sizeof(void *));
+    magazine->count = n;
+    magazine->next = of_class->newest;
+    of_class->newest = magazine;
+    of_class->blocks += n;
+    depot->bytes += bytes;
+    return true;
+}
+
+static struct hk_magazine *unlink_newest(struct hk_depot *depot, unsigned class)
+{
+    struct hk_depot_class *of_class = &depot->classes[class];
+    struct hk_magazine *magazine = of_class->newest;
+    of_class->newest = magazine->next;
+    of_class->blocks -= magazine->count;
+    depot->bytes -= magazine->count * hk_classes[class].size;
+    return magazine;
+}
+
+size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size_t room)
+{
+    struct hk_depot_class *of_class = &depot->classes[class];
+    if (of_class->newest == NULL || of_class->newest->count > room)
+        return 0;
+    struct hk_magazine *magazine = unlink_newest(depot, class);
+    size_t n = magazine->count;
+    memcpy(blocks, magazine->blocks, n * sizeof(void *));
+    drop_magazine(depot, magazine);
+    of_class->drawn_on = true;
+    return n;
+}
+
+/* How many magazines it gave. */
+static unsigned flush_magazines(struct hk_tcache *cache, unsigned class, unsigned most)
+{
+    struct hk_depot *depot = &cache->depot;
+    unsigned magazines = 0;
+    for (; depot->classes[class].newest != NULL && magazines < most; magazines++) {
+        struct hk_magazine *magazine = unlink_newest(depot, class);
+        hk_flush(cache, magazine->blocks, (unsigned)magazine->count);
+        drop_magazine(depot, magazine);
+    }
+    return magazines;
+}
+
+static unsigned fullest_but(const struct hk_depot *depot, unsigned class)
+{
+    unsigned fullest = class;
+    size_t most = 0;
+    for (unsigned other = 0; other < HK_CLASSES; other++) {
+        size_t bytes = depot->classes[other].blocks * hk_classes[other].size;
+        if (other != class && bytes > most) {
+            fullest = other;
+            most = bytes;
+        }
+    }
+    return fullest;
+}
+
+void hk_depot_reclaim(struct hk_tcache *cache, unsigned class, size_t bytes)
+{
+    struct hk_depot *depot = &cache->depot;
+    size_t most = depot->bytes - hk_min(depot->bytes, bytes);
+    unsigned from = fullest_but(depot, class);
+    while (depot->bytes > most && flush_magazines(cache, from, 1) > 0)
+        continue;
+}
+
+void hk_depot_age(struct hk_tcache *cache)
+{
+    struct hk_depot *depot = &cache->depot;
+    unsigned left = MAGAZINES_PER_AGING;
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        if (!depot->classes[class].drawn_on)
+            left -= flush_magazines(cache, class, left);
+        depot->classes[class].drawn_on = false;
+    }
+    free_spares(depot, 1);
+}
+
+void hk_depot_empty(struct hk_tcache *cache)
+{
+    for (unsigned class = 0; class < HK_CLASSES && cache->depot.bytes > 0; class ++)
+        flush_magazines(cache, class, UINT32_MAX);
+    free_spares(&cache->depot, UINT32_MAX);
+}
+
+size_t hk_depot_forget(struct hk_depot *depot)
+{
+    size_t blocks = 0;
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        blocks += depot->classes[class].blocks;
+    memset(depot, 0, sizeof *depot);
+    return blocks;
+}

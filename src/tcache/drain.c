@@ -1,0 +1,159 @@
+#include "tcache/drain.h"
+
+#include "base/bits.h"
+#include "slab/orphans.h"
+#include "slab/slab_heap.h"
+#include "tcache/bins.h"
+
+enum {
+    ASLEEP_MS = 10,
+    OWNERS_ASKED = 8,
+    SLABS_WORTH_STEALING = 4,
+    SLABS_PER_MISS = 4,
+    SLABS_PER_SLAB = 64, /* 50 microseconds */
+    SLABS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
+};
+
+/* What strangers freed in these slabs. Blocks. */
+static size_t take_back(struct hk_tcache *cache, struct hk_slab *chain)
+{
+    size_t blocks = 0;
+    for (struct hk_slab *slab = chain, *next; slab != NULL; slab = next) {
+        next = hk_inbox_next(slab);
+        blocks += hk_slab_heap_collect(&cache->owner, slab);
+    }
+    if (blocks > 0) {
+        HK_COUNT_THREAD(&cache->owner.counts, remote_drained, blocks);
+        HK_TRACE(&cache->owner.ring, drain, blocks, 0);
+    }
+    return blocks;
+}
+
+void hk_drain_some(struct hk_tcache *cache)
+{
+    for (uint64_t left = hk_load(cache->owner.xpending); left != 0; left &= left - 1)
+        take_back(cache, hk_inbox_take(&cache->owner, hk_ctz64(left), SLABS_PER_TICK));
+}
+
+static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)
+{
+    bool ready = hk_bin_items(&cache->hot.bins[class]) > 0 || cache->depot.classes[class].blocks > 0;
+    return !ready && !hk_slab_heap_has_partial(&cache->owner, class);
+}
+
+/* Before a slab is cut, as much comes back as it is long: what strangers have freed keeps no more memory than the heap has
+ * grown by. */
+static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
+{
+    unsigned slabs_left = SLABS_PER_SLAB;
+    for (uint64_t left = hk_load(cache->owner.xpending); left != 0; left &= left - 1) {
+        unsigned class = hk_ctz64(left);
+        for (struct hk_slab *slab; slab_bytes > 0 && slabs_left > 0; slabs_left--) {
+            if ((slab = hk_inbox_take(&cache->owner, class, 1)) == NULL)
+                break;
+            slab_bytes -= hk_min(slab_bytes, take_back(cache, slab) * hk_classes[class].size);
+        }
+    }
+}
+
+/* Into the bin as long as there is room; the rest is free again where it was. */
+static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t *bits)
+{
+    struct hk_bin *bin = &cache->hot.bins[slab->class];
+    size_t room = hk_bin_capacity(bin) - hk_bin_items(bin);
+    unsigned left = 0, got = 0;
+    for (unsigned word = 0; word < slab->words; word++) {
+        for (; bits[word] != 0 && got < room; bits[word] &= bits[word] - 1, got++) {
+            size_t index = (size_t)word * 64 + hk_ctz64(bits[word]);
+            *++bin->top = (void *)(slab->start + index * slab->block_size);
+        }
+        if (bits[word] != 0)
+            hk_remote_mark(slab, word, bits[word]);
+        left += hk_popcount64(bits[word]);
+    }
+    if (left > 0 && hk_remote_count(slab, left))
+        hk_send(slab);
+    return got;
+}
+
+/* What strangers freed in another thread's slab, taken from its inbox. Blocks. */
+static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
+{
+    uint64_t bits[HK_SLAB_MOST_WORDS];
+    bool lodges = hk_load(slab->xjoined) != NULL; /* then not all blocks are of its class */
+    if (lodges || hk_remote_claim(slab, bits) == 0) {
+        hk_send(slab);
+        return 0;
+    }
+    hk_remote_let_go(slab, bits);
+    return receive(cache, slab, bits);
+}
+
+static unsigned steal_chain(struct hk_tcache *cache, struct hk_slab *chain)
+{
+    unsigned blocks = 0;
+    for (struct hk_slab *slab = chain, *next; slab != NULL; slab = next) {
+        next = hk_inbox_next(slab);
+        blocks += steal_idle(cache, slab);
+    }
+    if (blocks > 0) {
+        HK_COUNT_THREAD(&cache->owner.counts, remote_stolen, blocks);
+        HK_TRACE(&cache->owner.ring, steal, blocks, 0);
+    }
+    return blocks;
+}
+
+/* What was freed for an owner that sleeps, whoever is short of it may use. */
+static void steal(struct hk_tcache *cache, unsigned class)
+{
+    uint32_t end = hk_owner_end();
+    uint64_t asleep_since = cache->ticker.now - hk_min(cache->ticker.now, ASLEEP_MS);
+    for (unsigned requested = 0; requested < OWNERS_ASKED; requested++) {
+        uint32_t id = cache->next_victim < end ? cache->next_victim : HK_FIRST_OWNER;
+        cache->next_victim = id + 1;
+        struct hk_slab *chain =
+            id != cache->owner.id ? hk_inbox_steal(hk_owner_by_id(id), class, SLABS_PER_MISS, asleep_since) : NULL;
+        if (steal_chain(cache, chain) > 0)
+            return;
+    }
+}
+
+void hk_tcache_steal_all(struct hk_tcache *cache)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && hk_load(hk_queued_slabs[class]) > 0; id = hk_owner_next(id + 1)) {
+            struct hk_bin *bin = &cache->hot.bins[class];
+            if (id != cache->owner.id && (hk_bin_capacity(bin) > 0 || hk_bin_grow(cache, class)) && hk_bin_items(bin) == 0)
+                steal_chain(cache, hk_inbox_steal(hk_owner_by_id(id), class, SLABS_PER_MISS, UINT64_MAX));
+        }
+}
+
+static bool worth_stealing(unsigned class) { return hk_load(hk_queued_slabs[class]) >= SLABS_WORTH_STEALING; }
+
+/* One slab after the other: a second that is all free would go, and the next miss would cut it anew. */
+static void take_back_for_miss(struct hk_tcache *cache, unsigned class)
+{
+    size_t wanted = hk_bin_capacity(&cache->hot.bins[class]) / 2, got = 0;
+    for (unsigned taken = 0; taken < SLABS_PER_MISS && got <= wanted; taken++) {
+        struct hk_slab *slab = hk_inbox_take(&cache->owner, class, 1);
+        if (slab == NULL)
+            return;
+        got += take_back(cache, slab);
+    }
+}
+
+HK_NOINLINE void hk_drain_for_miss(struct hk_tcache *cache, unsigned class)
+{
+    take_back_for_miss(cache, class);
+    if (!is_out_of_blocks(cache, class))
+        return;
+    drain_for_slab(cache, hk_classes[class].slab_bytes);
+    if (worth_stealing(class) && is_out_of_blocks(cache, class) && !hk_orphans_has(class))
+        steal(cache, class);
+}
+
+void hk_drain_all(struct hk_tcache *cache)
+{
+    while (hk_load(cache->owner.xpending) != 0)
+        hk_drain_some(cache);
+}

@@ -1,0 +1,72 @@
+#include "base/bits.h"
+#include "decay/decay.h"
+#include "slab/slab_heap.h"
+#include "tcache/bins.h"
+#include "tcache/drain.h"
+#include "tcache/pool.h"
+#include "tcache/tcache.h"
+
+/* Most processes end without a thread that does. */
+static _Atomic bool dying_is_shut;
+static void shut_dying(void) { hk_hot_shut(&hk_hot_ended); }
+
+/* The slabs are let go of before what is left in the inboxes is delivered: by then nobody waits for its thread. */
+static void end(struct hk_tcache *cache)
+{
+    hk_drain_all(cache);
+    hk_bins_empty(cache);
+    hk_outbox_send_all(&cache->hot.outbox);
+    hk_inboxes_close(&cache->owner);
+    hk_slab_heap_abandon(&cache->owner);
+    hk_drain_all(cache);
+    hk_outbox_send_all(&cache->hot.outbox);
+    hk_outbox_drop(&cache->hot.outbox);
+    hk_decay_read_clock(&cache->ticker);
+    hk_decay_tick(&cache->ticker);
+    hk_decay_notify();
+    HK_COUNT(threads_ended, 1);
+    hk_liveness_drop(&cache->liveness);
+    hk_pool_put(cache);
+}
+
+void hk_tcache_end(void)
+{
+    struct hk_tcache *cache = hk_tcache_self();
+    hk_pool_once(&dying_is_shut, shut_dying);
+    hk_self = &hk_hot_ended;
+    if (cache != NULL)
+        end(cache);
+}
+
+bool hk_tcaches_reap(unsigned most)
+{
+    bool reaped = false;
+    most = (unsigned)hk_min(most, hk_owner_end() - HK_FIRST_OWNER);
+    for (struct hk_tcache *cache; (cache = hk_pool_next_dead(&most)) != NULL; reaped = true)
+        end(cache);
+    return reaped;
+}
+
+/* What lay in bins and outboxes of threads that the child does not have may be with the user by now: it is counted and left.
+ * Their arrays too may have been cut in the middle of a change. */
+static void bury(struct hk_tcache *cache)
+{
+    size_t blocks = hk_outbox_forget(&cache->hot.outbox) + hk_depot_forget(&cache->depot);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        blocks += hk_min(hk_bin_items(&cache->hot.bins[class]), hk_classes[class].cap);
+    HK_COUNT(fork_stranded, blocks);
+    hk_liveness_forget(&cache->liveness);
+    hk_pool_put_locked(cache);
+}
+
+void hk_tcaches_fork_child(void)
+{
+    struct hk_tcache *self = hk_tcache_self();
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
+        struct hk_tcache *cache = hk_tcache_by_id(id);
+        if (cache != self && cache->alive)
+            bury(cache);
+    }
+    hk_pool_fork_child(self != NULL);
+    hk_outboxes_recount(self != NULL ? &self->hot.outbox : NULL);
+}

@@ -1,0 +1,143 @@
+#include "big/big.h"
+#include "decay/decay.h"
+#include "slab/lodge.h"
+#include "slab/orphans.h"
+#include "slab/slab_heap.h"
+#include "span/bootstrap.h"
+#include "span/foreign.h"
+#include "tcache/bins.h"
+#include "tcache/flush.h"
+#include "tcache/tcache.h"
+#include "tcache/tick.h"
+
+enum { KEPT_BY_ANYBODY_FROM = 1024 };
+
+static bool allocates(const struct hk_tcache *cache, unsigned class) { return cache->hot.bins[class].served > 0; }
+
+/* A larger block of somebody else's slab is as good in the freer's bin, if that allocates such blocks too: no two threads then write
+ * to one cache line, as they would with small ones. */
+static bool of_use_here(const struct hk_tcache *cache, unsigned class)
+{
+    return hk_classes[class].size >= KEPT_BY_ANYBODY_FROM && allocates(cache, class);
+}
+
+void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block)
+{
+    struct hk_bin *bin = &cache->hot.bins[class];
+    if (hk_hit_push(&cache->hot, class * HK_CLASS_BYTES, block))
+        return;
+    HK_COUNT_THREAD(&cache->owner.counts, overflows, 1);
+    HK_TRACE(&cache->owner.ring, overflow, hk_classes[class].size, 0);
+    hk_tick(cache, hk_tick_weight(class));
+    bool still_full = hk_bin_items(bin) == hk_bin_capacity(bin);
+    if (still_full && (!hk_bin_too_small(cache, class) || !hk_bin_grow(cache, class)))
+        hk_bin_flush(cache, class, (hk_bin_items(bin) + 1) / 2);
+    if (!hk_hit_push(&cache->hot, class * HK_CLASS_BYTES, block))
+        hk_flush(cache, &block, 1);
+}
+
+static void send_home(struct hk_tcache *cache, void *block)
+{
+    if (HK_UNLIKELY(hk_outbox_put(&cache->hot.outbox, block)))
+        hk_tick(cache, HK_TICK_NOW);
+    else
+        hk_tick(cache, HK_TICK_REMOTE_FREE);
+}
+
+/* Slabs that nobody holds: under a lock, one block at a time, or many of those that wait. A table is not made for it. */
+static void send_to_orphan(struct hk_tcache *cache, void *block, uint32_t entry)
+{
+    if (cache->hot.outbox.table != NULL)
+        send_home(cache, block);
+    else
+        hk_remote_free(block, entry);
+}
+
+/* The slab of a thread that has ended becomes the freer's if that is short of such blocks itself. Else it stays where whoever
+ * is short finds it: a thread that frees and never allocates would keep all it frees from everybody. */
+static void free_orphaned(struct hk_tcache *cache, void *block, uint32_t entry)
+{
+    unsigned class = hk_entry_class(entry);
+    bool wanted = allocates(cache, class) && !hk_slab_heap_has_partial(&cache->owner, class);
+    struct hk_slab *slab = wanted ? hk_orphans_claim(block, class, &cache->owner) : NULL;
+    if (slab == NULL) {
+        send_to_orphan(cache, block, entry);
+        return;
+    }
+    hk_slab_heap_enter(&cache->owner, slab);
+    hk_tcache_keep(cache, class, block);
+}
+
+/* A thread that is no longer new gives up what it had from commons when it has had it: it is faster with what is its own. */
+static void free_common(struct hk_tcache *cache, void *block, uint32_t entry)
+{
+    if (cache->new_for > 0 && hk_hit_push(&cache->hot, hk_entry_class(entry) * HK_CLASS_BYTES, block))
+        cache->new_for--;
+    else
+        send_to_orphan(cache, block, entry);
+}
+
+HK_COLD const char *hk_tcache_foreign_fault(const void *p)
+{
+    return hk_big_holds(p) ? "pointer inside a block" : "pointer not from this allocator";
+}
+
+HK_COLD void hk_tcache_free_foreign(enum hk_call call, void *block)
+{
+    if (hk_bootstrap_size(block) != SIZE_MAX)
+        return;
+    if (hk_foreign_readable(block) == 0)
+        hk_slab_invalid(call, hk_tcache_foreign_fault(block), block);
+    HK_COUNT(foreign_frees, 1);
+}
+
+void hk_tcache_free_big(struct hk_tcache *cache, void *block)
+{
+    hk_big_free(block);
+    hk_decay_notify();
+    if (cache != NULL)
+        hk_tick(cache, HK_TICK_SLOW_CALL);
+}
+
+/* In a slab that lodgers are in. */
+static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_t entry)
+{
+    uint32_t owner = hk_entry_owner(entry);
+    if (owner == cache->owner.id)
+        hk_tcache_keep(cache, hk_lodge_class(block), block);
+    else if (owner == HK_ORPHAN)
+        send_to_orphan(cache, block, entry);
+    else
+        send_home(cache, block);
+}
+
+/* Of nobody's slab, of one that lodgers are in, or no slab's; or there is no cache. */
+static HK_NOINLINE void free_unowned(struct hk_tcache *cache, void *block, uint32_t entry)
+{
+    unsigned class = hk_entry_class(entry);
+    if (HK_UNLIKELY(entry == 0))
+        hk_tcache_free_foreign(HK_CALL_FREE, block);
+    else if (class == HK_CLASS_BIG)
+        hk_tcache_free_big(cache, block);
+    else if (cache == NULL)
+        hk_remote_free(block, entry);
+    else if (hk_entry_is_mixed(entry))
+        free_mixed(cache, block, entry);
+    else if (hk_orphans_is_common(block))
+        free_common(cache, block, entry);
+    else if (of_use_here(cache, class))
+        hk_tcache_keep(cache, class, block);
+    else
+        free_orphaned(cache, block, entry);
+}
+
+void hk_tcache_free(struct hk_tcache *cache, void *block, uint32_t entry)
+{
+    unsigned class = hk_entry_class(entry);
+    if (HK_UNLIKELY(!hk_entry_is_plain_from(entry, HK_FIRST_OWNER)) || HK_UNLIKELY(cache == NULL))
+        free_unowned(cache, block, entry);
+    else if (hk_entry_owner(entry) == cache->owner.id || of_use_here(cache, class))
+        hk_tcache_keep(cache, class, block);
+    else
+        send_home(cache, block);
+}

@@ -1,0 +1,352 @@
+#include "tcache/pool.h"
+
+#include "base/bits.h"
+#include "base/lock.h"
+#include "slab/orphans.h"
+#include "span/meta.h"
+
+enum {
+    POOL_WORD = 64,
+    MOST_AN_EPOCH = 8192, /* some milliseconds */
+    MANY_THREADS = 64,
+};
+
+/* Of caches that gave their pages back. */
+static struct {
+    _Atomic uint64_t xserved[HK_CLASSES];
+    struct hk_miss_counts missed[HK_CLASSES];
+    _Atomic uint64_t xmisses;
+    struct hk_thread_counts counts;
+} kept HK_COLD_DATA;
+
+static struct {
+    struct hk_lock lock;
+    _Atomic unsigned xwaiting;
+    uint32_t next_looked_at; /* owner, for a thread that is gone */
+    _Atomic unsigned xawake; /* of these, with their pages */
+    unsigned first_word;     /* none waits in the words below */
+    unsigned end_word;       /* nor from here on */
+    struct hk_tcache *numberless; /* there was no number for it */
+    uint64_t epoch;
+    bool purging;
+    unsigned purged_word; /* out of the words meanwhile */
+    uint64_t purged;
+    _Atomic size_t xalive;
+} pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
+
+static size_t cache_bytes(void) { return hk_align_up(sizeof(struct hk_tcache), HK_PAGE); }
+
+static struct hk_owner_bits *bits_at(unsigned word) { return hk_owner_bits(word * POOL_WORD); }
+
+static void wait_locked(unsigned word, uint64_t bits)
+{
+    struct hk_owner_bits *state = bits_at(word);
+    state->waiting |= bits;
+    state->aged &= ~bits;
+    hk_add(pool.xwaiting, hk_popcount64(bits));
+    pool.first_word = (unsigned)hk_min(pool.first_word, word);
+    pool.end_word = (unsigned)hk_max(pool.end_word, word + 1);
+}
+
+bool hk_pool_waits(void) { return hk_load(pool.xwaiting) != 0; }
+
+/* The lowest number, HK_NOBODY if none waits. */
+static uint32_t take_number_locked(void)
+{
+    if (!hk_pool_waits())
+        return HK_NOBODY;
+    while (bits_at(pool.first_word)->waiting == 0)
+        pool.first_word++;
+    uint64_t *word = &bits_at(pool.first_word)->waiting;
+    uint32_t id = pool.first_word * POOL_WORD + hk_ctz64(*word);
+    *word &= *word - 1;
+    hk_sub(pool.xwaiting, 1);
+    return id;
+}
+
+/* The first of all shares its pages with what it needs next: most programs have no second. */
+static struct hk_tcache *memory_locked(void)
+{
+    struct hk_tcache *cache = pool.numberless;
+    pool.numberless = NULL;
+    if (cache != NULL)
+        return cache;
+    bool first = hk_owner_end() == HK_FIRST_OWNER;
+    cache = first ? hk_meta_alloc(sizeof *cache) : hk_meta_pages(cache_bytes());
+    if (cache != NULL)
+        cache->has_pages = !first;
+    return cache;
+}
+
+static struct hk_tcache *made_locked(void)
+{
+    struct hk_tcache *cache = memory_locked();
+    if (cache == NULL)
+        return NULL;
+    if (!hk_owner_register(&cache->owner)) {
+        pool.numberless = cache;
+        return NULL;
+    }
+    hk_tcache_open_ring(&cache->owner.ring);
+    return cache;
+}
+
+static void wake(struct hk_tcache *cache, uint32_t id)
+{
+    hk_owner_wake(&cache->owner, id);
+    cache->has_pages = true;
+    hk_meta_wake(cache_bytes());
+}
+
+struct hk_tcache *hk_pool_take(void)
+{
+    hk_lock(&pool.lock);
+    uint32_t id = take_number_locked();
+    struct hk_tcache *cache = id != HK_NOBODY ? hk_tcache_by_id(id) : NULL;
+    bool rested = cache != NULL && cache->owner.id == HK_NOBODY;
+    hk_sub(pool.xawake, cache != NULL && !rested);
+    if (cache == NULL)
+        cache = made_locked();
+    hk_unlock(&pool.lock);
+    if (rested)
+        wake(cache, id);
+    if (cache != NULL) {
+        hk_add(pool.xalive, 1);
+        hk_orphans_crowd(hk_pool_crowded());
+    }
+    return cache;
+}
+
+void hk_pool_once(_Atomic bool *done, void (*what)(void))
+{
+    if (HK_LIKELY(hk_load_acquire(*done)))
+        return;
+    hk_lock(&pool.lock);
+    if (!hk_load(*done))
+        what();
+    hk_store_release(*done, true);
+    hk_unlock(&pool.lock);
+}
+
+void hk_pool_put_locked(struct hk_tcache *cache)
+{
+    uint32_t id = cache->owner.id;
+    cache->alive = false;
+    hk_add(pool.xawake, 1);
+    wait_locked(id / POOL_WORD, (uint64_t)1 << id % POOL_WORD);
+}
+
+void hk_pool_put(struct hk_tcache *cache)
+{
+    hk_lock(&pool.lock);
+    hk_sub(pool.xalive, 1);
+    hk_orphans_crowd(hk_pool_crowded());
+    hk_pool_put_locked(cache);
+    hk_unlock(&pool.lock);
+}
+
+struct hk_tcache *hk_pool_next_dead(unsigned *most)
+{
+    struct hk_tcache *dead = NULL;
+    hk_lock(&pool.lock);
+    uint32_t end = hk_owner_end();
+    for (; *most > 0 && dead == NULL; --*most) {
+        uint32_t id = pool.next_looked_at;
+        id = hk_owner_next(id < HK_FIRST_OWNER || id >= end ? HK_FIRST_OWNER : id);
+        pool.next_looked_at = id + 1;
+        if (id < end && hk_liveness_lost(&hk_tcache_by_id(id)->liveness))
+            dead = hk_tcache_by_id(id);
+    }
+    hk_unlock(&pool.lock);
+    return dead;
+}
+
+size_t hk_tcaches_alive(void) { return hk_load(pool.xalive); }
+bool hk_pool_crowded(void) { return hk_tcaches_alive() > MANY_THREADS; }
+
+static void move_count(_Atomic uint64_t *to, _Atomic uint64_t *from)
+{
+    hk_store(*to, hk_load(*to) + hk_load(*from));
+    hk_store(*from, 0);
+}
+
+static void keep_counts_locked(struct hk_tcache *cache)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        struct hk_bin *bin = &cache->hot.bins[class];
+        hk_add(kept.xserved[class], bin->served);
+        bin->served = 0;
+        move_count(&kept.missed[class].xcalls, &cache->miss_counts[class].xcalls);
+        move_count(&kept.missed[class].xrequested, &cache->miss_counts[class].xrequested);
+    }
+    move_count(&kept.xmisses, &cache->xmisses);
+    for (unsigned i = 0; i < HK_THREAD_STATS; i++)
+        move_count(&kept.counts.xvalue[i], &cache->owner.counts.xvalue[i]);
+}
+
+/* What a thread's ring says of its end is kept as long as there is a ring. */
+static bool may_rest(const struct hk_tcache *cache)
+{
+    return cache->has_pages && cache->owner.id != HK_NOBODY && hk_load(cache->owner.ring.xevents) == NULL;
+}
+
+/* Of the numbers of a word that wait. */
+static uint64_t idle_locked(unsigned word, bool all)
+{
+    uint64_t idle = 0;
+    for (uint64_t left = bits_at(word)->waiting; left != 0; left &= left - 1)
+        if (may_rest(hk_tcache_by_id(word * POOL_WORD + hk_ctz64(left))))
+            idle |= left & -left;
+    uint64_t now = all ? idle : idle & bits_at(word)->aged;
+    bits_at(word)->aged = idle;
+    return now;
+}
+
+/* Those that lie side by side by one call. The bits of those that are gone. */
+static uint64_t give_pages_back(unsigned word, uint64_t bits)
+{
+    uint64_t gone = 0;
+    while (bits != 0) {
+        uint64_t run = bits & -bits;
+        char *start = (char *)hk_tcache_by_id(word * POOL_WORD + hk_ctz64(bits)), *end = start + cache_bytes();
+        for (uint64_t next = run << 1; (bits & next) != 0; next <<= 1) {
+            if ((char *)hk_tcache_by_id(word * POOL_WORD + hk_ctz64(next)) != end)
+                break;
+            run |= next;
+            end += cache_bytes();
+        }
+        gone |= hk_meta_rest(start, (size_t)(end - start)) ? run : 0;
+        bits &= ~run;
+    }
+    return gone;
+}
+
+static void rested_locked(unsigned word, uint64_t bits, uint64_t gone)
+{
+    hk_owners_wake(word * POOL_WORD, bits & ~gone);
+    hk_sub(pool.xawake, hk_popcount64(gone));
+    pool.purged = 0;
+    wait_locked(word, bits);
+}
+
+/* How many went. Nobody can take them meanwhile, and a child that is forked meanwhile has them. */
+static unsigned rest_word_locked(unsigned word, uint64_t bits)
+{
+    for (uint64_t left = bits; left != 0; left &= left - 1)
+        keep_counts_locked(hk_tcache_by_id(word * POOL_WORD + hk_ctz64(left)));
+    pool.purged_word = word;
+    pool.purged = bits;
+    bits_at(word)->waiting &= ~bits;
+    hk_sub(pool.xwaiting, hk_popcount64(bits));
+    hk_unlock(&pool.lock);
+    hk_owners_rest(word * POOL_WORD, bits);
+    hk_decay_let_sweeps_pass();
+    uint64_t gone = give_pages_back(word, bits);
+    hk_lock(&pool.lock);
+    rested_locked(word, bits, gone);
+    return hk_popcount64(gone);
+}
+
+static size_t purge_waiting_locked(bool all)
+{
+    unsigned caches = 0;
+    if (pool.purging)
+        return 0;
+    pool.purging = true;
+    for (unsigned word = 0; word < pool.end_word && hk_load(pool.xawake) > 0 && (all || caches < MOST_AN_EPOCH); word++) {
+        uint64_t bits = idle_locked(word, all);
+        if (bits != 0)
+            caches += rest_word_locked(word, bits);
+    }
+    pool.purging = false;
+    return caches * cache_bytes();
+}
+
+HK_COLD static void epoch_by(uint64_t epoch)
+{
+    hk_lock(&pool.lock);
+    if (pool.epoch != epoch) {
+        pool.epoch = epoch;
+        purge_waiting_locked(false);
+    }
+    hk_unlock(&pool.lock);
+}
+
+void hk_pool_epoch(uint64_t epoch)
+{
+    if (HK_UNLIKELY(hk_load(pool.xawake) > 0))
+        epoch_by(epoch);
+}
+
+size_t hk_pool_purge(void)
+{
+    hk_lock(&pool.lock);
+    size_t bytes = purge_waiting_locked(true);
+    hk_unlock(&pool.lock);
+    return bytes;
+}
+
+struct hk_misses hk_tcaches_misses(unsigned class)
+{
+    hk_lock(&pool.lock);
+    struct hk_misses sum = {hk_load(kept.missed[class].xcalls), hk_load(kept.missed[class].xrequested)};
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
+        struct hk_misses misses = hk_tcache_misses(hk_tcache_by_id(id), class);
+        sum.calls += misses.calls;
+        sum.requested += misses.requested;
+    }
+    hk_unlock(&pool.lock);
+    return sum;
+}
+
+uint64_t hk_tcaches_served(unsigned class)
+{
+    hk_lock(&pool.lock);
+    uint64_t sum = hk_load(kept.xserved[class]);
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
+        sum += hk_tcache_by_id(id)->hot.bins[class].served;
+    hk_unlock(&pool.lock);
+    return sum;
+}
+
+uint64_t hk_tcaches_counted(enum hk_thread_stat stat)
+{
+    hk_lock(&pool.lock);
+    uint64_t sum = hk_load(kept.counts.xvalue[stat]);
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
+        sum += hk_load(hk_owner_by_id(id)->counts.xvalue[stat]);
+    hk_unlock(&pool.lock);
+    return sum;
+}
+
+struct hk_tcache_totals hk_tcaches_total(void)
+{
+    hk_lock(&pool.lock);
+    struct hk_tcache_totals totals = {hk_load(kept.xmisses), hk_load(kept.counts.xvalue[HK_THREAD_overflows]),
+                                     hk_load(kept.counts.xvalue[HK_THREAD_remote_frees])};
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
+        const struct hk_tcache *cache = hk_tcache_by_id(id);
+        totals.misses += hk_load(cache->xmisses);
+        totals.overflows += hk_load(cache->owner.counts.xvalue[HK_THREAD_overflows]);
+        totals.remote += hk_load(cache->owner.counts.xvalue[HK_THREAD_remote_frees]);
+    }
+    hk_unlock(&pool.lock);
+    return totals;
+}
+
+void hk_pool_init(void) { hk_lock_register(HK_RANK_LIFE, &pool.lock); }
+
+/* Another thread may just have been giving pages back. */
+void hk_pool_fork_child(size_t threads)
+{
+    uint64_t gone = 0;
+    for (uint64_t left = pool.purged; left != 0; left &= left - 1)
+        if (hk_tcache_by_id(pool.purged_word * POOL_WORD + hk_ctz64(left))->owner.id == HK_NOBODY)
+            gone |= left & -left;
+    rested_locked(pool.purged_word, pool.purged, gone);
+    pool.purging = false;
+    hk_store(pool.xalive, threads);
+    hk_orphans_crowd(hk_pool_crowded());
+}
+
+struct hk_tcache *hk_tcache_by_id(uint32_t id) { return hk_container_of(hk_owner_by_id(id), struct hk_tcache, owner); }

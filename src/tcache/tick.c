@@ -1,0 +1,61 @@
+#include "tcache/tick.h"
+
+#include "base/bits.h"
+#include "decay/decay.h"
+#include "slab/slab_heap.h"
+#include "span/page_heap.h"
+#include "tcache/bins.h"
+#include "tcache/drain.h"
+#include "tcache/pool.h"
+
+enum {
+    WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* some 50 microseconds, where a tick's slow calls touch a MiB */
+    LOOKED_AT_AN_EPOCH = 64,
+};
+
+static void epoch_seen(struct hk_tcache *cache)
+{
+    hk_pool_epoch(cache->ticker.epoch_seen);
+    hk_depot_age(cache);
+    hk_bins_flush_idle(cache);
+    hk_outbox_send_all(&cache->hot.outbox);
+    hk_outbox_drop_idle(&cache->hot.outbox);
+    hk_slab_heap_sweep_begin(&cache->owner);
+    hk_tcaches_reap(LOOKED_AT_AN_EPOCH);
+}
+
+int hk_tick_weight(unsigned class) { return HK_TICK_SLOW_CALL + (int)(hk_classes[class].slab_bytes / (2 * HK_SLICE)); }
+
+void hk_tick(struct hk_tcache *cache, int weight)
+{
+    cache->until_tick -= weight;
+    if (HK_LIKELY(cache->until_tick > 0))
+        return;
+    cache->until_tick = HK_TICK_NOW;
+    hk_drain_some(cache);
+    bool rested = hk_decay_read_clock(&cache->ticker);
+    hk_store(cache->owner.xawake, cache->ticker.now);
+    cache->budget = hk_bins_budget();
+    if (cache->hot.outbox.table != NULL)
+        hk_outbox_tune(&cache->hot.outbox, hk_page_heap_dirty());
+    if (rested)
+        hk_bins_empty(cache);
+    if (hk_decay_tick(&cache->ticker))
+        epoch_seen(cache);
+    if (hk_decay_growth(&cache->ticker)) {
+        hk_slab_heap_sweep_for_growth(&cache->owner);
+        cache->reclaims_for_growth = true;
+    }
+    struct hk_sweep share = hk_decay_share(&cache->ticker);
+    if (cache->reclaims_for_growth)
+        share.work += WORK_FOR_GROWTH;
+    if (share.work <= 0 || !hk_slab_heap_sweep(&cache->owner, &share) || !cache->reclaims_for_growth)
+        return;
+    cache->reclaims_for_growth = false;
+    hk_decay_swept(&cache->ticker);
+}
+
+void hk_tcache_grew(struct hk_tcache *cache, size_t bytes)
+{
+    hk_tick(cache, bytes >= HK_LARGE_MAX ? HK_TICK_NOW : HK_TICK_SLOW_CALL);
+}

@@ -1,0 +1,246 @@
+/* Spare: a big block's mapping may be longer than the block. A purge cuts the rest off while the program resizes the block,
+ * frees it, or gets it again.
+ *
+ * Code     `hk_big_alloc()`, `reuse()`, `hk_big_free()`, `hk_big_resize()`, `resize()`, `seize_for_change()`, `settle_at()` in `big/big.c`, `hk_big_take_cached()`, `hk_big_set_requested_locked()`, `hk_big_unset_requested_locked()`, `cut_oldest_slack()`, `unmap_while()`, `take_due_locked()`, `hk_big_put_cached_locked()` in `big/big_cache.c`, `hk_big_remap_in_place()`, `hk_big_unmap()` in `big/big_mapping.c`
+ * Shows    every byte that the program has is mapped; the descriptor says how long the mapping is; a cached block is not
+ *          unmapped while it is handed out; the totals fit whenever the lock is free
+ * Not      when a spare is due; moves to another address (spans.pml has the page map entries)
+ * Threads  3
+ * Fault 1, assertion: resize leaves the block among the spares
+ * Fault 2, assertion: the spare is cut off outside the lock
+ * Fault 3, assertion: a freed block stays among the spares
+ * Fault 4, assertion: what is unmapped stays in the cache meanwhile
+ * Fault 5, assertion: resize has looked at the mapping's length before the block was out of reach */
+#include "common.pml"
+
+#define LONGEST 3 /* pages */
+
+byte mapped = LONGEST; /* by the kernel */
+byte bytes = LONGEST, asked = 1; /* the descriptor */
+bool among_spares = true, cached, seized, unmapping, gone;
+byte live = 1, spare_and_cached = LONGEST - 1;
+byte big = FREE;
+byte ended;
+
+inline unlock_checked()
+{
+    assert(gone || unmapping || seized || mapped == bytes);
+    assert(gone || unmapping || seized || live == (cached -> 0 : asked));
+    assert(gone || unmapping || seized || spare_and_cached == (cached -> bytes : bytes - asked));
+    unlock(big)
+}
+
+inline set_requested_locked(size)
+{
+    asked = size;
+    live = live + size;
+    if
+    :: size != bytes -> spare_and_cached = spare_and_cached + bytes - size; among_spares = true
+    :: else
+    fi
+}
+
+inline hk_big_unset_requested_locked()
+{
+    live = live - asked;
+    spare_and_cached = spare_and_cached - (bytes - asked)
+}
+
+/* The program reads and writes all it has. */
+inline use() { assert(mapped >= asked && !gone && !cached) }
+
+/* To `size` pages, or, where the system refuses, as it was. */
+inline resize(size)
+{
+    before = asked;
+    had = bytes;
+    lock(big);
+    hk_big_unset_requested_locked();
+#if FAULT != 1
+    among_spares = false;
+#endif
+#if FAULT != 5
+    had = bytes;
+#endif
+    if
+    :: had >= size -> done = true; set_requested_locked(size); unlock_checked()
+    :: else ->
+        seized = true;
+        unlock_checked();
+        if
+        :: atomic { mapped = size; bytes = size; done = true }
+        :: done = false
+        fi;
+        lock(big);
+        seized = false;
+        if
+        :: done -> set_requested_locked(size)
+        :: else -> set_requested_locked(before)
+        fi;
+        unlock_checked()
+    fi
+}
+
+inline unmap_oldest()
+{
+    lock(big);
+    found = cached;
+    if
+    :: found ->
+#if FAULT != 4
+       cached = false;
+#endif
+       spare_and_cached = spare_and_cached - bytes;
+       unmapping = true
+    :: else
+    fi;
+    unlock_checked();
+    if
+    :: found ->
+       assert(mapped == bytes && !gone);
+       mapped = 0;
+       gone = true;
+#if FAULT == 4
+       cached = false;
+#endif
+       unmapping = false
+    :: found -> /* the system refuses */
+       lock(big);
+       unmapping = false;
+       spare_and_cached = spare_and_cached + bytes;
+       cached = true;
+       unlock_checked()
+    :: !found
+    fi;
+    found = false
+}
+
+/* The system may refuse. */
+inline cut_oldest_slack()
+{
+    lock(big);
+#if FAULT == 2
+    found = among_spares;
+    unlock_checked();
+    if
+    :: found -> size = asked; mapped = size
+    :: else
+    fi;
+    lock(big);
+    if
+    :: found -> spare_and_cached = spare_and_cached - (bytes - size); bytes = size; among_spares = false
+    :: else
+    fi;
+#else
+    if
+    :: among_spares ->
+       assert(mapped >= asked);
+       mapped = asked;
+       spare_and_cached = spare_and_cached - (bytes - asked);
+       bytes = asked;
+       among_spares = false
+    :: true
+    fi;
+#endif
+    unlock_checked()
+}
+
+/* Over the budget, it unmaps and cuts at once. */
+inline big_free()
+{
+    lock(big);
+    hk_big_unset_requested_locked();
+#if FAULT != 3
+    among_spares = false;
+#endif
+    cached = true;
+    spare_and_cached = spare_and_cached + bytes;
+    unlock_checked();
+    if
+    :: unmap_oldest(); cut_oldest_slack()
+    :: true
+    fi
+}
+
+inline take_cached(wanted)
+{
+    lock(big);
+    found = cached;
+    if
+    :: found ->
+       assert(!gone);
+       cached = false;
+       spare_and_cached = spare_and_cached - bytes;
+       if
+       :: wanted <= bytes -> set_requested_locked(wanted)
+       :: else -> set_requested_locked(bytes)
+       fi
+    :: else
+    fi;
+    unlock_checked()
+}
+
+inline big_alloc(wanted)
+{
+    take_cached(wanted);
+    if
+    :: found && asked != wanted ->
+       resize(wanted);
+       if
+       :: !done -> big_free(); found = false
+       :: else
+       fi
+    :: else
+    fi
+}
+
+inline any_size()
+{
+    if
+    :: size = 1
+    :: size = 2
+    :: size = 3
+    fi
+}
+
+inline work()
+{
+    use();
+    any_size();
+    resize(size);
+    use();
+    big_free()
+}
+
+/* The first has the block already, the other takes it when it is in the cache. */
+proctype Program(bool has)
+{
+    byte size, before, had;
+    bool done, found = has;
+    if
+    :: has
+    :: else -> any_size(); big_alloc(size)
+    fi;
+    if
+    :: found -> work()
+    :: else
+    fi;
+    ended++
+}
+
+proctype Purger()
+{
+    byte size;
+    bool found;
+    cut_oldest_slack();
+    unmap_oldest();
+    cut_oldest_slack();
+    ended++
+}
+
+init
+{
+    atomic { run Program(true); run Program(false); run Purger() };
+    ended == 3;
+    assert(live == 0 && !seized && !unmapping && !among_spares && (gone || cached))
+}

@@ -1,0 +1,125 @@
+/* Lifeline: torn by a thread's end, by nothing else, and seen once. */
+#include "unit/unit.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/liveness.h"
+
+static struct hk_liveness line;
+
+static void take(void *unused)
+{
+    (void)unused;
+    hk_liveness_take(&line);
+}
+
+static void take_and_drop(void *unused)
+{
+    take(unused);
+    hk_liveness_drop(&line);
+}
+
+static void see_it_torn_once(void)
+{
+    assert_true(hk_liveness_lost(&line));
+    hk_liveness_drop(&line);
+    assert_false(hk_liveness_lost(&line));
+}
+
+UNIT_TEST(torn_by_the_end)
+{
+    assert_false(hk_liveness_lost(&line));
+    for (int i = 0; i < 3; i++) {
+        unit_in_thread(take, NULL);
+        see_it_torn_once();
+    }
+}
+
+UNIT_TEST(not_torn_when_dropped)
+{
+    for (int i = 0; i < 3; i++) {
+        unit_in_thread(take_and_drop, NULL);
+        assert_false(hk_liveness_lost(&line));
+    }
+}
+
+static pthread_barrier_t barrier;
+
+static void *lives(void *unused)
+{
+    hk_liveness_take(&line);
+    assert_false(hk_liveness_lost(&line)); /* nor for the thread itself */
+    pthread_barrier_wait(&barrier);
+    pthread_barrier_wait(&barrier);
+    return unused;
+}
+
+static void child_renews(void)
+{
+    hk_liveness_renew(&line);
+    assert_false(hk_liveness_lost(&line));
+    hk_liveness_drop(&line);
+    assert_false(hk_liveness_lost(&line));
+}
+
+static void child_forgets(void)
+{
+    hk_liveness_forget(&line);
+    assert_false(hk_liveness_lost(&line));
+}
+
+static void forked(void (*body)(void))
+{
+    int status = -1;
+    pid_t child = fork();
+    if (child == 0) {
+        body();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void *lives_and_forks(void *unused)
+{
+    hk_liveness_take(&line);
+    forked(child_renews);
+    assert_false(hk_liveness_lost(&line));
+    return unused;
+}
+
+UNIT_TEST(not_torn_while_it_lives)
+{
+    pthread_t thread;
+    pthread_barrier_init(&barrier, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, lives, NULL), 0);
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 1000; i++)
+        assert_false(hk_liveness_lost(&line));
+    forked(child_forgets);
+    pthread_barrier_wait(&barrier);
+    pthread_join(thread, NULL);
+    see_it_torn_once();
+}
+
+UNIT_TEST(of_a_thread_that_forks)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, lives_and_forks, NULL), 0);
+    pthread_join(thread, NULL);
+    see_it_torn_once();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(torn_by_the_end),
+        cmocka_unit_test(not_torn_when_dropped),
+        cmocka_unit_test(not_torn_while_it_lives),
+        cmocka_unit_test(of_a_thread_that_forks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,604 @@
+/* Runs: the tightest fit, warm units first, extension, growth, purge by age, and what is warm. */
+#include "unit/unit.h"
+
+#include <string.h>
+
+#include "policy/options.h"
+#include "span/footprint.h"
+#include "span/page_map.h"
+#include "span/page_heap.h"
+#include "span/thp.h"
+#include "span/purge.h"
+#include "support/knobs.h"
+#include "support/rng.h"
+
+static struct hk_page_heap_totals totals(void)
+{
+    struct hk_page_heap_totals now;
+    hk_page_heap_total(&now);
+    return now;
+}
+
+static uintptr_t get(size_t slices)
+{
+    uintptr_t at = hk_span_alloc(slices, HK_USE_SPARSE);
+    assert_true(at != 0);
+    assert_int_equal(at % HK_SLICE, 0);
+    memset((void *)at, 1, 1);
+    return at;
+}
+
+static void start(void)
+{
+    assert_true(hk_page_map_init());
+    hk_thp_init();
+    hk_page_heap_init();
+    fake_os_refuse(NULL);
+}
+
+UNIT_TEST(grows_and_fits)
+{
+    start();
+    uintptr_t whole = get(HK_CHUNK_SLICES);
+    assert_int_equal(whole % HK_CHUNK, 0);
+    assert_true(totals().mapped >= HK_CHUNK);
+    uintptr_t five = get(5);
+    uintptr_t three = get(3);
+    uintptr_t fence = get(1);
+    hk_span_free(five, 5);
+    /* Three fit into the hole of five as well as into what lies above; four too; both stay in one chunk. */
+    uintptr_t four = get(4);
+    assert_int_equal(four, five);
+    assert_int_equal(get(1), five + 4 * HK_SLICE);
+    hk_span_free(three, 3);
+    assert_int_equal(get(3), three);
+    assert_true(fence > three);
+    hk_span_free(whole, HK_CHUNK_SLICES);
+    struct hk_page_heap_totals before = totals();
+    assert_int_equal(get(HK_CHUNK_SLICES), whole);
+    assert_int_equal(totals().mapped, before.mapped);
+    assert_int_equal(totals().free_dirty, before.free_dirty - HK_CHUNK);
+}
+
+/* Rather than touch new pages, a run is cut where the other use has left some. */
+UNIT_TEST(warm_units_of_the_other_use)
+{
+    start();
+    uintptr_t dense = hk_span_alloc(4, HK_USE_DENSE), fence = hk_span_alloc(1, HK_USE_DENSE), sparse = hk_span_alloc(1, HK_USE_SPARSE);
+    assert_true(fence != 0 && sparse / HK_CHUNK != dense / HK_CHUNK);
+    hk_span_free(dense, 4);
+    assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE), dense);
+    hk_span_free(dense, 3);
+    hk_page_heap_purge(0, 0); /* no pages any more: no reason to mix */
+    assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE) / HK_CHUNK, sparse / HK_CHUNK);
+}
+
+/* What a slab had given back of its run is not warm when the run comes free, until it is used again. */
+UNIT_TEST(hollow_units)
+{
+    start();
+    uintptr_t at = hk_span_alloc(2, HK_USE_SPARSE), other = hk_span_alloc(1, HK_USE_SPARSE);
+    size_t warm = hk_page_heap_dirty();
+    hk_span_free_hollow(at, 2, HK_SLICE);
+    assert_int_equal(hk_page_heap_dirty(), warm - HK_SLICE);
+    assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE), at);
+    assert_int_equal(hk_page_heap_dirty(), warm);
+    hk_span_free_hollow(at, 2, 2 * HK_SLICE); /* nothing is left: as after a purge */
+    assert_int_equal(totals().free_dirty, 0);
+    assert_int_equal(hk_page_heap_dirty(), warm - 2 * HK_SLICE);
+    hk_span_free_hollow(other, 1, HK_SLICE / 2);
+    assert_int_equal(hk_page_heap_purge(0, 0), HK_SLICE);
+    assert_int_equal(hk_page_heap_dirty(), 0);
+}
+
+UNIT_TEST(purged_reads_as_zero)
+{
+    start();
+    uintptr_t at = hk_span_alloc(2, HK_USE_SPARSE);
+    memset((void *)at, 0xff, 2 * HK_SLICE);
+    hk_span_free(at, 2);
+    assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE), at);
+    hk_span_free(at, 2);
+    assert_true(hk_page_heap_purge(0, 0) >= 2 * HK_SLICE);
+    assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE), at);
+    for (size_t i = 0; i < 2 * HK_SLICE; i += 512)
+        assert_int_equal(*(char *)(at + i), 0);
+}
+
+UNIT_TEST(extends)
+{
+    start();
+    uintptr_t at = get(4);
+    assert_true(hk_span_extend(at, 4, 3));
+    uintptr_t next = get(1);
+    assert_int_equal(next, at + 7 * HK_SLICE);
+    assert_false(hk_span_extend(at, 7, 1));
+    hk_span_free(next, 1);
+    assert_true(hk_span_extend(at, 7, 2));
+    assert_false(hk_span_extend(at, 9, HK_CHUNK_SLICES)); /* beyond its chunk */
+    size_t rest = HK_CHUNK_SLICES - (at % HK_CHUNK) / HK_SLICE - 9;
+    assert_true(hk_span_extend(at, 9, rest));
+    assert_false(hk_span_extend(at, 9 + rest, 1));
+}
+
+/* A unit is given back once it has been free for the delay, and a purge that comes early leaves it. */
+UNIT_TEST(ages)
+{
+    start();
+    uintptr_t first = get(2);
+    uintptr_t second = get(1);
+    hk_span_free(first, 2);
+    uint64_t now = hk_os.clock_ms();
+    assert_int_equal(hk_page_heap_purge(now + 499, 500), 0);
+    /* The first pass that is due notes who is idle, the second takes those that still are. */
+    assert_int_equal(hk_page_heap_purge(now + 500, 500), 0);
+    fake_os_pass_ms(500);
+    hk_span_free(second, 1);
+    assert_int_equal(hk_page_heap_purge(now + 1000, 500), 2 * HK_SLICE);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 1);
+    assert_int_equal(totals().free_dirty, HK_SLICE);
+    assert_int_equal(hk_page_heap_purge(now + 1500, 500), HK_SLICE);
+    assert_int_equal(totals().free_dirty, 0);
+    assert_int_equal(hk_page_heap_purge(now + 5000, 500), 0);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 2);
+}
+
+UNIT_TEST(used_again_is_young_again)
+{
+    start();
+    uintptr_t at = get(2);
+    hk_span_free(at, 2);
+    uint64_t now = hk_os.clock_ms();
+    assert_int_equal(hk_page_heap_purge(now + 500, 500), 0);
+    assert_int_equal(get(2), at);
+    hk_span_free(at, 2);
+    assert_int_equal(hk_page_heap_purge(now + 1000, 500), 0);
+    assert_int_equal(hk_page_heap_purge(now + 1500, 500), 2 * HK_SLICE);
+}
+
+UNIT_TEST(purge_refused)
+{
+    start();
+    uintptr_t at = get(8);
+    hk_span_free(at, 8);
+    fake_os_refuse(fake_refuse_purge);
+    assert_int_equal(hk_page_heap_purge(0, 0), 0);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 1);
+    assert_int_equal(totals().free_dirty, 8 * HK_SLICE);
+    fake_os_refuse(NULL);
+    assert_int_equal(hk_page_heap_purge(0, 0), 8 * HK_SLICE);
+    assert_int_equal(get(8), at);
+}
+
+UNIT_TEST(growth_refused)
+{
+    start();
+    fake_os_refuse(fake_refuse_all);
+    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0);
+    fake_os_refuse(fake_refuse_mappings);
+    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0);
+    assert_int_equal(totals().mapped, 0);
+    fake_os_refuse(NULL);
+    get(1);
+}
+
+/* Where no address can be chosen, the heap grows where the system says. */
+UNIT_TEST(growth_elsewhere)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    start();
+    uintptr_t in_window = get(HK_CHUNK_SLICES);
+    assert_true(in_window - hk_window_first() < HK_GIB);
+    fake_os.places_taken = true;
+    uintptr_t elsewhere = get(HK_CHUNK_SLICES);
+    for (int i = 0; i < 40; i++)
+        elsewhere = get(HK_CHUNK_SLICES);
+    assert_true(elsewhere - hk_window_first() > HK_LEAF);
+    fake_os.places_taken = false;
+    hk_span_free(in_window, HK_CHUNK_SLICES);
+    hk_span_free(elsewhere, HK_CHUNK_SLICES);
+}
+
+/* The window goes on behind what lies in its way. */
+UNIT_TEST(growth_around_an_obstacle)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    start();
+    uintptr_t first = get(HK_CHUNK_SLICES), last = first;
+    assert_int_equal(hk_os.map_at((void *)(first + HK_CHUNK), HK_CHUNK), HK_PLACED);
+    for (int i = 0; i < 4; i++) {
+        uintptr_t at = get(HK_CHUNK_SLICES);
+        assert_true(at > last);
+        last = at;
+    }
+    assert_true(last - first < 2 * HK_GIB);
+}
+
+/* What is unmapped is mapped again where it was, before the heap goes on; unless something else lies there by then. */
+UNIT_TEST(unmapped_and_back)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    start();
+    uintptr_t at[6], fence = 0;
+    for (int i = 0; i < 6; i++)
+        at[i] = get(HK_CHUNK_SLICES);
+    for (int i = 0; i < 5; i++)
+        hk_span_free(at[i], HK_CHUNK_SLICES);
+    size_t before = totals().mapped;
+    assert_true(hk_page_heap_unmap(true) == 5 * HK_CHUNK);
+    assert_true(totals().mapped <= before - 5 * HK_CHUNK);
+    assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
+    assert_int_equal(hk_page_heap_unmap(true), 0);
+    assert_int_equal(hk_os.map_at((void *)at[4], HK_PAGE), HK_PLACED);
+    bool back[4] = {false};
+    for (int i = 0; i < 4; i++) {
+        uintptr_t again = get(HK_CHUNK_SLICES);
+        assert_true(again != at[4]);
+        for (int k = 0; k < 4; k++)
+            back[k] |= again == at[k];
+        for (size_t byte = 1; byte < HK_CHUNK; byte += HK_PAGE)
+            assert_int_equal(*(char *)(again + byte), 0);
+    }
+    assert_true(back[0] && back[1] && back[2] && back[3]);
+    fence = get(HK_CHUNK_SLICES);
+    assert_true(fence > at[5]);
+}
+
+/* Where what is warm is to stay, addresses of the rest go. */
+UNIT_TEST(unmapping_but_the_warm)
+{
+    start();
+    uintptr_t cold = get(HK_CHUNK_SLICES), warm = get(HK_CHUNK_SLICES);
+    hk_span_free(cold, HK_CHUNK_SLICES);
+    hk_page_heap_purge(0, 0);
+    hk_span_free(warm, HK_CHUNK_SLICES);
+    size_t before = totals().mapped;
+    assert_int_equal(hk_page_heap_unmap(false), 0);
+    assert_true(totals().mapped <= before - HK_CHUNK);
+    assert_int_equal(totals().free_dirty, HK_CHUNK);
+    assert_int_equal(*(char *)warm, 1);
+    assert_int_equal(hk_page_heap_unmap(true), HK_CHUNK);
+}
+
+UNIT_TEST(unmapping_refused)
+{
+    start();
+    uintptr_t at = get(HK_CHUNK_SLICES);
+    hk_span_free(at, HK_CHUNK_SLICES);
+    struct hk_page_heap_totals before = totals();
+    fake_os_refuse(fake_refuse_unmap);
+    assert_int_equal(hk_page_heap_unmap(true), 0);
+    fake_os_refuse(NULL);
+    struct hk_page_heap_totals after = totals();
+    assert_memory_equal(&before, &after, sizeof before);
+    assert_int_equal(hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE), at);
+}
+
+enum { SLOTS = 100, STEPS = 20000 };
+
+/* Whatever comes and goes: no unit is in two runs, and the totals are what is in use and what is not. */
+static void random_load(void)
+{
+    struct {
+        uintptr_t at;
+        size_t slices;
+    } slots[SLOTS] = {{0, 0}};
+    struct rng rng = rng_seeded(4);
+    size_t used = 0;
+    for (uint64_t step = 0; step < STEPS; step++) {
+        uint32_t i = rng_below(&rng, SLOTS);
+        if (slots[i].at == 0) {
+            slots[i].slices = 1 + rng_below(&rng, rng_below(&rng, 4) == 0 ? 32 : 4);
+            slots[i].at = hk_span_alloc(slots[i].slices, i % 2 == 0 ? HK_USE_DENSE : HK_USE_SPARSE);
+            assert_true(slots[i].at != 0);
+            for (size_t slice = 0; slice < slots[i].slices; slice++) {
+                uint64_t *word = (uint64_t *)(slots[i].at + slice * HK_SLICE);
+                *word = i + 1;
+            }
+            used += slots[i].slices;
+        } else {
+            for (size_t slice = 0; slice < slots[i].slices; slice++)
+                assert_int_equal(*(uint64_t *)(slots[i].at + slice * HK_SLICE), i + 1);
+            hk_span_free(slots[i].at, slots[i].slices);
+            slots[i].at = 0;
+            used -= slots[i].slices;
+        }
+        if (step % 500 == 0) {
+            fake_os_pass_ms(100);
+            hk_page_heap_purge(hk_os.clock_ms(), 150);
+        }
+        if (step % 3000 == 0)
+            hk_page_heap_unmap(true);
+        struct hk_page_heap_totals now = totals();
+        assert_int_equal(now.mapped, used * HK_SLICE + now.free_dirty + now.free_clean);
+    }
+}
+
+UNIT_TEST(random_load_in_window)
+{
+    start();
+    random_load();
+}
+
+UNIT_TEST(random_load_elsewhere)
+{
+    fake_os.places_taken = true;
+    start();
+    assert_int_equal(hk_window_first(), 0);
+    random_load();
+}
+
+static uintptr_t get_dense(size_t slices)
+{
+    uintptr_t at = hk_span_alloc(slices, HK_USE_DENSE);
+    assert_int_not_equal(at, 0);
+    return at;
+}
+
+/* A heap on huge pages from its first byte on; the last advice that the system was given. */
+static bool advised;
+static bool note_advice(void *p, size_t size, bool wanted)
+{
+    (void)p;
+    (void)size;
+    advised = wanted;
+    return true;
+}
+
+static void start_on_huge_pages(void)
+{
+    start();
+    hk_os.advise_huge = note_advice;
+    SET_KNOB(huge_pages_from, 1);
+    hk_add(hk_footprint.xbig, 1);
+}
+
+/* The first unit that is used makes all of a huge page resident: what it holds is counted, and goes when it has been free for a while. */
+static size_t purge_after(uint64_t ms)
+{
+    fake_os_pass_ms(ms);
+    return hk_page_heap_purge(hk_os.clock_ms(), 500);
+}
+
+UNIT_TEST(huge_page_is_dirty_as_a_whole)
+{
+    size_t beside;
+    start_on_huge_pages();
+    uintptr_t at = get_dense(4);
+    assert_true(advised);
+    assert_true(hk_page_heap_on_huge_page(at, &beside));
+    assert_int_equal(beside, HK_CHUNK - 4 * HK_SLICE);
+    assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
+    assert_int_equal(totals().free_dirty, beside);
+    for (unsigned i = 0; i < 4; i++) { /* as long as the heap grows into it, it is left */
+        assert_int_equal(purge_after(400), 0);
+        get_dense(1);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        purge_after(500);
+    assert_int_equal(hk_page_heap_dirty(), 8 * HK_SLICE);
+    assert_false(advised); /* or the system would put it together again */
+    assert_false(hk_page_heap_on_huge_page(at, &beside));
+}
+
+UNIT_TEST(huge_page_is_not_split_for_little)
+{
+    size_t beside;
+    start_on_huge_pages();
+    uintptr_t at = get_dense(HK_CHUNK_SLICES);
+    hk_span_free(at, HK_CHUNK_SLICES / HK_PART_WORTH_A_SPLIT - 1);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(purge_after(500), 0);
+    hk_span_free(at + HK_CHUNK - HK_SLICE, 1);
+    purge_after(500);
+    assert_int_equal(purge_after(500) + purge_after(500), HK_CHUNK / HK_PART_WORTH_A_SPLIT);
+    assert_false(hk_page_heap_on_huge_page(at, &beside));
+    assert_int_equal(hk_page_heap_purge(0, 0), 0);
+}
+
+UNIT_TEST(huge_page_is_split_when_all_is_asked_for)
+{
+    start_on_huge_pages();
+    uintptr_t at = get_dense(HK_CHUNK_SLICES);
+    hk_span_free(at, 1);
+    assert_int_equal(hk_page_heap_purge(0, 0), HK_SLICE);
+    assert_false(advised);
+}
+
+UNIT_TEST(huge_page_that_is_free_stays_one)
+{
+    size_t beside;
+    start_on_huge_pages();
+    uintptr_t at = get_dense(HK_CHUNK_SLICES);
+    hk_span_free(at, HK_CHUNK_SLICES);
+    assert_int_equal(hk_page_heap_purge(0, 0), HK_CHUNK);
+    assert_true(advised);
+    assert_int_equal(hk_page_heap_dirty(), 0);
+    assert_int_equal(get_dense(1), at);
+    assert_true(hk_page_heap_on_huge_page(at, &beside));
+    assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
+}
+
+UNIT_TEST(huge_page_that_a_user_purges)
+{
+    size_t beside;
+    start_on_huge_pages();
+    uintptr_t at = get_dense(HK_CHUNK_SLICES);
+    *(char *)at = 1;
+    assert_true(hk_span_purge(at, HK_PAGE));
+    assert_int_equal(*(char *)at, 0);
+    assert_false(advised);
+    assert_false(hk_page_heap_on_huge_page(at, &beside));
+}
+
+/* Where a huge page would be too much, a unit may not be. */
+UNIT_TEST(huge_page_over_the_limit)
+{
+    size_t beside;
+    start_on_huge_pages();
+    hk_options.limit = HK_CHUNK / 2;
+    uintptr_t at = get_dense(1);
+    assert_false(hk_page_heap_on_huge_page(at, &beside));
+    assert_int_equal(hk_page_heap_dirty(), HK_SLICE);
+}
+
+/* What may turn out sparse lies among what is dense as long as it is little beside that. */
+UNIT_TEST(unsure)
+{
+    start();
+    uintptr_t first = hk_span_alloc(1, HK_USE_UNSURE);
+    assert_int_equal(hk_page_map_chunk(first)->use, HK_USE_SPARSE);
+    get_dense(HK_CHUNK_SLICES);
+    uintptr_t staked = hk_span_alloc(1, HK_USE_UNSURE), more = hk_span_alloc(16, HK_USE_UNSURE);
+    assert_int_equal(hk_page_map_chunk(staked)->use, HK_USE_DENSE);
+    assert_int_equal(hk_page_map_chunk(more)->use, HK_USE_SPARSE);
+    assert_true(hk_span_extend(staked, 1, 9));
+    assert_int_equal(hk_page_map_chunk(hk_span_alloc(8, HK_USE_UNSURE))->use, HK_USE_SPARSE);
+    hk_span_free(staked, 10);
+    assert_int_equal(hk_page_map_chunk(hk_span_alloc(8, HK_USE_UNSURE))->use, HK_USE_DENSE);
+}
+
+/* The oldest chunk goes first, whole, until it is enough; one whose units came free a moment ago stays. */
+UNIT_TEST(oldest_first)
+{
+    enum { COUNT = 4 };
+    uintptr_t chunks[COUNT];
+    start();
+    for (unsigned i = 0; i < COUNT; i++)
+        chunks[i] = get(HK_CHUNK_SLICES);
+    for (unsigned i = 0; i < COUNT; i++) {
+        fake_os_pass_ms(100);
+        hk_span_free(chunks[i], HK_CHUNK_SLICES);
+    }
+    uint64_t now = hk_os.clock_ms();
+    assert_int_equal(hk_page_heap_purge_oldest(now, 20, HK_CHUNK + 1), 2 * HK_CHUNK);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_equal(*(char *)chunks[i], i < 2 ? 0 : 1);
+    assert_int_equal(hk_page_heap_purge_oldest(now, 20, SIZE_MAX), HK_CHUNK);
+    assert_int_equal(hk_page_heap_purge_oldest(now + 19, 20, SIZE_MAX), 0);
+    assert_int_equal(totals().free_dirty, HK_CHUNK);
+    assert_int_equal(hk_page_heap_purge_oldest(now + 20, 20, SIZE_MAX), HK_CHUNK);
+    assert_int_equal(totals().free_dirty, 0);
+}
+
+/* What was mapped while the heap was small, and went back whole, is put on huge pages when it is wanted by a heap that is not. */
+UNIT_TEST(huge_pages_for_what_comes_back)
+{
+    start();
+    SET_KNOB(huge_pages_from, 0);
+    uintptr_t at = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_DENSE);
+    memset((void *)at, 1, HK_CHUNK);
+    hk_span_free(at, HK_CHUNK_SLICES);
+    hk_page_heap_purge(0, 0);
+    assert_int_equal(hk_span_alloc(1, HK_USE_DENSE), at);
+    assert_false(hk_page_map_chunk(at)->xhuge);
+    SET_KNOB(huge_pages_from, 1);
+    hk_span_alloc(1, HK_USE_DENSE);
+    assert_false(hk_page_map_chunk(at)->xhuge); /* some of it is in use */
+    hk_span_free(at, 2);
+    hk_page_heap_purge(0, 0);
+    hk_add(hk_footprint.xbig, 1);
+    assert_int_equal(hk_span_alloc(1, HK_USE_DENSE), at);
+    assert_true(hk_page_map_chunk(at)->xhuge);
+    assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
+    hk_span_free(at, 1);
+    assert_int_equal(hk_page_heap_purge(0, 0), HK_CHUNK);
+    assert_int_equal(hk_page_heap_dirty(), 0);
+}
+
+/* Warm is what was ever taken, until it is given back. */
+static void warm_follows(void)
+{
+    assert_int_equal(hk_page_heap_dirty(), 0);
+    uintptr_t at = get(4);
+    assert_int_equal(hk_page_heap_dirty(), 4 * HK_SLICE);
+    hk_span_free(at, 4);
+    assert_int_equal(hk_page_heap_dirty(), 4 * HK_SLICE);
+    assert_int_equal(get(3), at); /* of these */
+    assert_int_equal(hk_page_heap_dirty(), 4 * HK_SLICE);
+    assert_true(hk_span_extend(at, 3, 3)); /* one of these, and two others */
+    assert_int_equal(hk_page_heap_dirty(), 6 * HK_SLICE);
+    uintptr_t other = get(1);
+    hk_span_free(at, 6);
+    hk_page_heap_purge(0, 0);
+    assert_int_equal(hk_page_heap_dirty(), HK_SLICE);
+    hk_span_free(other, 1);
+    hk_page_heap_purge_oldest(hk_os.clock_ms(), 0, SIZE_MAX);
+    assert_int_equal(hk_page_heap_dirty(), 0);
+    get(2);
+    assert_int_equal(hk_page_heap_dirty(), 2 * HK_SLICE);
+}
+
+UNIT_TEST(warm_in_window)
+{
+    start();
+    warm_follows();
+}
+
+UNIT_TEST(warm_elsewhere)
+{
+    fake_os.places_taken = true;
+    start();
+    warm_follows();
+}
+
+UNIT_TEST(warm_if_refused)
+{
+    start();
+    uintptr_t at = get(4);
+    hk_span_free(at, 4);
+    fake_os_refuse(fake_refuse_purge);
+    hk_page_heap_purge(0, 0);
+    assert_int_equal(hk_page_heap_dirty(), 4 * HK_SLICE);
+    fake_os_refuse(NULL);
+    hk_page_heap_purge(0, 0);
+    assert_int_equal(hk_page_heap_dirty(), 0);
+}
+
+UNIT_TEST(slices)
+{
+    start();
+    uintptr_t at = get(3);
+    assert_int_equal(hk_page_heap_slice(at + 2 * HK_SLICE), HK_SLICE_USED);
+    hk_span_free(at + HK_SLICE, 2);
+    assert_int_equal(hk_page_heap_slice(at), HK_SLICE_USED);
+    assert_int_equal(hk_page_heap_slice(at + HK_SLICE), HK_SLICE_FREE);
+    assert_true(hk_page_map_cover((uintptr_t)&at, 1));
+    assert_int_equal(hk_page_heap_slice((uintptr_t)&at), HK_SLICE_FOREIGN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(grows_and_fits),
+        cmocka_unit_test(warm_units_of_the_other_use), cmocka_unit_test(hollow_units), cmocka_unit_test(purged_reads_as_zero),
+        cmocka_unit_test(extends),
+        cmocka_unit_test(ages),
+        cmocka_unit_test(used_again_is_young_again),
+        cmocka_unit_test(purge_refused),
+        cmocka_unit_test(growth_refused),
+        cmocka_unit_test(growth_elsewhere),
+        cmocka_unit_test(growth_around_an_obstacle),
+        cmocka_unit_test(unmapped_and_back),
+        cmocka_unit_test(unmapping_but_the_warm),
+        cmocka_unit_test(unmapping_refused),
+        cmocka_unit_test(huge_page_is_dirty_as_a_whole),
+        cmocka_unit_test(huge_page_is_not_split_for_little),
+        cmocka_unit_test(huge_page_is_split_when_all_is_asked_for),
+        cmocka_unit_test(huge_page_that_is_free_stays_one),
+        cmocka_unit_test(huge_page_that_a_user_purges),
+        cmocka_unit_test(huge_page_over_the_limit),
+        cmocka_unit_test(unsure),
+        cmocka_unit_test(oldest_first), cmocka_unit_test(huge_pages_for_what_comes_back),
+        cmocka_unit_test(warm_in_window),
+        cmocka_unit_test(warm_elsewhere),
+        cmocka_unit_test(warm_if_refused),
+        cmocka_unit_test(slices),
+        cmocka_unit_test(random_load_in_window),
+        cmocka_unit_test(random_load_elsewhere),
+    };
+    return cmocka_run_group_tests_name("runs", tests, NULL, NULL);
+}

@@ -1,0 +1,223 @@
+/* Map: whose address is this, in the window and beside it, and when the system refuses to start it. */
+#include "unit/unit.h"
+
+#include "span/page_map.h"
+
+#define TOP ((uintptr_t)1 << HK_ADDRESS_BITS)
+
+static struct hk_slab *a_slab(uintptr_t number) { return (struct hk_slab *)(number * sizeof(struct hk_slab)); }
+
+static void assign_and_look_up(uintptr_t at)
+{
+    assert_int_equal(hk_page_map_lookup(at), 0);
+    assert_true(hk_page_map_cover(at, 30 * HK_SLICE));
+    hk_page_map_assign(at, 30, 0x123420, a_slab(99));
+    assert_int_equal(hk_page_map_lookup(at - 1), 0);
+    for (size_t i = 0; i < 30; i++) {
+        assert_int_equal(hk_page_map_lookup(at + i * HK_SLICE), 0x123420);
+        assert_int_equal(hk_page_map_lookup(at + (i + 1) * HK_SLICE - 1), 0x123420);
+        assert_ptr_equal(hk_load(*hk_page_map_slab(at + i * HK_SLICE)), a_slab(99));
+    }
+    assert_int_equal(hk_page_map_lookup(at + 30 * HK_SLICE), 0);
+    assert_ptr_not_equal(hk_page_map_chunk(at), hk_page_map_chunk(at + 29 * HK_SLICE));
+    hk_page_map_set(at + HK_SLICE, 28, 0);
+    assert_int_equal(hk_page_map_lookup(at), 0x123420);
+    assert_int_equal(hk_page_map_lookup(at + HK_SLICE), 0);
+    assert_int_equal(hk_page_map_lookup(at + 29 * HK_SLICE), 0x123420);
+    hk_page_map_set(at, 30, 0);
+}
+
+/* In the middle of a chunk; the second, over the border of two leaves. */
+static void assign_around(uintptr_t leaf)
+{
+    assign_and_look_up(leaf + HK_CHUNK + 7 * HK_SLICE);
+    assign_and_look_up(leaf + HK_LEAF - 3 * HK_SLICE);
+}
+
+static void nothing_is_anywhere(void)
+{
+    static const uintptr_t anywhere[] = {0,       1,   4096,    0x400000,           TOP / 2,
+                                         TOP - 1, TOP, TOP + 1, (uintptr_t)1 << 63, UINTPTR_MAX};
+    for (size_t i = 0; i < sizeof anywhere / sizeof anywhere[0]; i++)
+        assert_int_equal(hk_page_map_lookup(anywhere[i]), 0);
+    assert_int_equal(hk_page_map_lookup((uintptr_t)&hk_window), 0);
+    assert_true(hk_page_map_cover(TOP - HK_SLICE, HK_SLICE));
+    assert_false(hk_page_map_cover(TOP - HK_SLICE, 2 * HK_SLICE));
+    assert_false(hk_page_map_cover(TOP, 1));
+    assert_false(hk_page_map_cover(UINTPTR_MAX - 4095, 4096));
+}
+
+/* What a hit reads is what the root leads to; or the root knows nothing of it, and needs no page for it. */
+static void window_agrees(uintptr_t address)
+{
+    assert_true(address - hk_window.base < hk_window.covered);
+    assert_true(hk_page_map_next_covered(address) == address);
+    if (hk_window.flat == 0) {
+        assert_ptr_equal(&hk_window.entries[(address - hk_window.base) >> HK_SLICE_SHIFT], hk_page_map_entry_by_root(address));
+        assert_ptr_equal(hk_page_map_chunk(address), &hk_page_map_leaf(address)->chunks[address / HK_CHUNK % HK_LEAF_CHUNKS]);
+    } else {
+        assert_null(hk_page_map_entry_by_root(address));
+        assert_ptr_equal(hk_page_map_chunk(address), &hk_window.chunks[(address - hk_window.base) / HK_CHUNK]);
+    }
+}
+
+UNIT_TEST(window)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    assert_true(hk_page_map_init());
+    assert_int_equal(hk_window.covered, 0);
+    uintptr_t first = hk_window_first();
+    assert_int_equal(first % HK_CHUNK, 0);
+    nothing_is_anywhere();
+    hk_window_open();
+    assign_and_look_up(first + 7 * HK_SLICE);
+    assign_and_look_up(hk_window.base + HK_LEAF - 3 * HK_SLICE);
+    window_agrees(first);
+    window_agrees(hk_window.base + HK_LEAF);
+}
+
+/* The window grows leaf by leaf, also over leaves that are skipped; not without end. */
+UNIT_TEST(window_grows)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    assert_true(hk_page_map_init());
+    hk_window_open();
+    assert_true(hk_page_map_cover(hk_window_first(), HK_CHUNK));
+    for (size_t leaf = 1; leaf < 300; leaf += leaf < 8 ? 1 : 20) {
+        assign_around(hk_window.base + leaf * HK_LEAF);
+        window_agrees(hk_window.base + leaf * HK_LEAF);
+    }
+    size_t covered = hk_window.covered;
+    uintptr_t far_off = hk_window.base + covered + 600 * HK_LEAF;
+    assign_around(far_off);
+    assert_int_equal(hk_window.covered, covered);
+    assert_true(hk_page_map_tables() < covered / 1000);
+}
+
+/* What does not fit into the window any more is found by the root alone. */
+UNIT_TEST(window_stopped)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    assert_true(hk_page_map_init());
+    hk_window_open();
+    assert_true(hk_page_map_cover(hk_window_first(), HK_CHUNK));
+    fake_os.places_taken = true;
+    assert_false(hk_page_map_cover(hk_window_first() + HK_LEAF / 3, HK_CHUNK));
+    assign_around(hk_window.base + 3 * HK_LEAF);
+    assert_int_equal(hk_window.covered, HK_LEAF);
+    fake_os.places_taken = false;
+    assign_around(hk_window.base + 7 * HK_LEAF);
+    assert_int_equal(hk_window.covered, HK_LEAF);
+}
+
+/* A leaf far ahead has tables of its own; the window that grows towards it must not come to stand before them. */
+UNIT_TEST(window_meets_a_leaf_of_its_own)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    assert_true(hk_page_map_init());
+    hk_window_open();
+    uintptr_t far_off = hk_window.base + 100 * HK_LEAF;
+    assert_true(hk_page_map_cover(hk_window_first(), 1));
+    assert_true(hk_page_map_cover(far_off, HK_SLICE));
+    hk_page_map_assign(far_off, 1, 0x40, a_slab(7));
+    for (size_t leaf = 1; leaf < 150; leaf++) {
+        uintptr_t at = hk_window.base + leaf * HK_LEAF + 3 * HK_SLICE;
+        assert_true(hk_page_map_cover(at, HK_SLICE));
+        hk_page_map_assign(at, 1, 0x60, a_slab(leaf));
+        assert_int_equal(hk_page_map_lookup(far_off), 0x40);
+        assert_ptr_equal(hk_load(*hk_page_map_slab(far_off)), a_slab(7));
+        assert_int_equal(hk_page_map_lookup(at), 0x60);
+        assert_ptr_equal(hk_load(*hk_page_map_slab(at)), a_slab(leaf));
+    }
+    assert_int_equal(hk_window.covered, 100 * HK_LEAF);
+}
+
+/* A heap of 1 TiB, some of it in the window and some of it not. */
+UNIT_TEST(a_tebibyte)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    assert_true(hk_page_map_init());
+    hk_window_open();
+    for (uintptr_t at = hk_window_first(); at < hk_window_first() + 1024 * HK_GIB; at += HK_GIB) {
+        assert_true(hk_page_map_cover(at, HK_SLICE));
+        hk_page_map_assign(at, 1, 0x40, a_slab(at / HK_GIB));
+    }
+    for (uintptr_t at = hk_window_first(); at < hk_window_first() + 1024 * HK_GIB; at += HK_GIB) {
+        assert_ptr_equal(hk_load(*hk_page_map_slab(at)), a_slab(at / HK_GIB));
+        window_agrees(at);
+    }
+}
+
+UNIT_TEST(no_place_to_choose)
+{
+    fake_os.places_taken = true;
+    assert_true(hk_page_map_init());
+    assert_int_equal(hk_window_first(), 0);
+    nothing_is_anywhere();
+    hk_window_open();
+    assert_int_equal(hk_window.flat, 0);
+    char *here = hk_os.map(HK_PAGE);
+    assert_non_null(here);
+    uintptr_t at = (uintptr_t)here / HK_LEAF * HK_LEAF + HK_CHUNK + 7 * HK_SLICE;
+    assign_and_look_up(at);
+    window_agrees(at);
+}
+
+/* Tables take little of a limit. */
+UNIT_TEST(address_limit)
+{
+    fake_os.places_taken = true;
+    fake_os.address_limit = 24 * HK_MIB;
+    assert_true(hk_page_map_init());
+    assert_true(hk_page_map_tables() <= fake_os.address_limit / 8);
+}
+
+UNIT_TEST(all_refused_and_then_not)
+{
+    fake_os_refuse(fake_refuse_all);
+    assert_false(hk_page_map_init());
+    fake_os_refuse(NULL);
+    assert_true(hk_page_map_init());
+    hk_window_open();
+    fake_os_refuse(fake_refuse_all);
+    assert_false(hk_page_map_cover(hk_window_first(), 1));
+    assert_int_equal(hk_page_map_lookup(hk_window_first()), 0);
+    fake_os_refuse(NULL);
+    assign_and_look_up(hk_window_first() + 7 * HK_SLICE);
+}
+
+/* Every byte of every table is in one stretch, and they come by address. */
+UNIT_TEST(tables_are_listed)
+{
+    assert_true(hk_page_map_init());
+    for (size_t leaf = 0; leaf < 50; leaf++)
+        assert_true(hk_page_map_cover(hk_window_first() + leaf * 40 * HK_LEAF, 1));
+    size_t bytes = 0;
+    for (uintptr_t from = 0;;) {
+        struct hk_page_map_range table = hk_page_map_next_table(from, UINTPTR_MAX);
+        if (table.start == table.end)
+            break;
+        bytes += table.end - table.start;
+        from = table.end;
+    }
+    assert_int_equal(bytes, hk_page_map_tables());
+    size_t leaves = 0;
+    for (uintptr_t at = 0; (at = hk_page_map_next_covered(at)) != UINTPTR_MAX; at = (at / HK_LEAF + 1) * HK_LEAF)
+        leaves++;
+    assert_int_equal(leaves, 50);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(window),         cmocka_unit_test(window_grows),       cmocka_unit_test(window_stopped), cmocka_unit_test(window_meets_a_leaf_of_its_own),
+        cmocka_unit_test(a_tebibyte),     cmocka_unit_test(no_place_to_choose), cmocka_unit_test(address_limit),
+        cmocka_unit_test(all_refused_and_then_not), cmocka_unit_test(tables_are_listed),
+    };
+    return cmocka_run_group_tests_name("map", tests, NULL, NULL);
+}

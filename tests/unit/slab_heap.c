@@ -1,0 +1,250 @@
+/* Blocks: batches from slabs in order, slabs given back when empty, and large blocks resized where they are. */
+#include "unit/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tcache/tcache.h"
+#include "slab/slab_heap.h"
+
+
+static struct hk_owner *start(void)
+{
+    unit_start();
+    return &hk_tcache_self()->owner;
+}
+
+UNIT_TEST(batches)
+{
+    static void *blocks[3000];
+    struct hk_owner *owner = start();
+    assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_64, blocks + 100, 100), 100);
+    for (int i = 1; i < 100; i++)
+        assert_ptr_equal(blocks[99 - i], (char *)blocks[100 - i] + 64);
+    /* A batch may end with its slab: no new one is cut for the rest. */
+    unsigned got = 100;
+    while (got < 1024) {
+        unsigned n = hk_slab_heap_alloc(owner, CLASS_OF_64, blocks + got + 1000, 1000);
+        assert_in_range(n, 1, 924);
+        memmove(blocks + got, blocks + got + 1000 - n, n * sizeof *blocks);
+        got += n;
+    }
+    assert_int_equal(got, 1024);
+    unit_heap_holds(1024);
+    hk_slab_heap_free(owner, blocks, got);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(one_empty_slab_is_kept)
+{
+    static void *blocks[4096];
+    struct hk_owner *owner = start();
+    static struct hk_census census;
+    unsigned got = 0;
+    while (got < 3000)
+        got += hk_slab_heap_alloc(owner, CLASS_OF_64, blocks + got + 1, 1);
+    hk_slab_heap_free(owner, blocks, got);
+    hk_census_take(&census);
+    assert_int_equal(census.classes[CLASS_OF_64].slabs, 1);
+    hk_slab_heap_trim(owner);
+    hk_census_take(&census);
+    assert_int_equal(census.classes[CLASS_OF_64].slabs, 0);
+    /* Large ones are not kept. */
+    got = hk_slab_heap_alloc(owner, CLASS_OF_65536, blocks + 1, 1);
+    hk_slab_heap_free(owner, blocks, got);
+    hk_census_take(&census);
+    assert_int_equal(census.classes[CLASS_OF_65536].slabs, 0);
+}
+
+static void give_tail(void *block)
+{
+    void *batch[] = {block, (char *)hk_slab_at((uintptr_t)block)->start + 51 * 1280};
+    hk_slab_heap_free(&hk_tcache_self()->owner, batch, 2);
+}
+
+/* Not a block of the slab, and none of another: the batch must not go round and round. */
+UNIT_TEST(tail_is_refused)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    void *block;
+    struct hk_owner *owner = start();
+    char expected[160];
+    assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_1280, &block + 1, 1), 1);
+    snprintf(expected, sizeof expected,
+             "hakmem: free(), found at a flush: pointer inside a block: address 0x%lx, class 1280 bytes, owner %u\n",
+             (unsigned long)hk_slab_at((uintptr_t)block)->start + 51 * 1280, owner->id);
+    unit_dies(give_tail, block, expected);
+    hk_slab_heap_free(owner, &block, 1);
+}
+
+UNIT_TEST(refused)
+{
+    void *blocks[1000];
+    struct hk_owner *owner = start();
+    fake_os_refuse(fake_refuse_all);
+    assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_65536, blocks + 1, 1), 0);
+    fake_os_refuse(NULL);
+    assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_65536, blocks + 1, 1), 1);
+    hk_slab_heap_free(owner, blocks, 1);
+    unit_heap_holds(0);
+}
+
+static void resize(struct hk_owner *owner, void *block, size_t size, bool expected)
+{
+    struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    bool resized = hk_slab_heap_resize(owner, slab, size);
+    assert_int_equal(resized, expected);
+    if (!resized)
+        return;
+    assert_true(slab->block_size >= size);
+    assert_int_equal(slab->class, hk_class_of(size));
+    assert_int_equal(hk_slab_index(slab, slab->start + slab->block_size - 1), 0);
+    unit_heap_holds(1);
+}
+
+/* Up and down through the classes of one block a slab, the contents where they are. */
+UNIT_TEST(resized_in_place)
+{
+    void *block;
+    struct hk_owner *owner = start();
+    assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_65536, &block + 1, 1), 1);
+    memset(block, 0x5a, 65536);
+    for (size_t size = 65536; size <= 1048576; size += 65536)
+        if (hk_classes[hk_class_of(size)].slab_bytes / hk_classes[hk_class_of(size)].size == 1)
+            resize(owner, block, size, true);
+    memset((char *)block + 65536, 0x5a, 1048576 - 65536);
+    resize(owner, block, 1048577, false);
+    for (size_t size = 1048576; size >= 65536; size -= 65536)
+        resize(owner, block, size, true);
+    resize(owner, block, 32768, false);
+    for (size_t i = 0; i < 65536; i++)
+        assert_int_equal(((char *)block)[i], 0x5a);
+    hk_slab_heap_free(owner, &block, 1);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(no_room_to_grow)
+{
+    void *first, *second;
+    struct hk_owner *owner = start();
+    assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_65536, &first + 1, 1), 1);
+    assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_65536, &second + 1, 1), 1);
+    assert_ptr_equal(second, (char *)first + 65536);
+    resize(owner, first, 70000, false);
+    hk_slab_heap_free(owner, &second, 1);
+    resize(owner, first, 120000, true);
+    hk_slab_heap_free(owner, &first, 1);
+    unit_heap_holds(0);
+}
+
+static void leave_blocks(void *given)
+{
+    void **blocks = given;
+    unit_start();
+    assert_int_equal(hk_slab_heap_alloc(&hk_tcache_self()->owner, CLASS_OF_64, blocks + 10, 10), 10);
+}
+
+/* What a thread leaves is what the next that needs such blocks gets. */
+UNIT_TEST(orphans_first)
+{
+    void *left[10], *block;
+    struct hk_owner *owner = start();
+    unit_in_thread(leave_blocks, left);
+    unit_heap_holds(10);
+    assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_64, &block + 1, 1), 1);
+    assert_ptr_equal(hk_slab_at((uintptr_t)block), hk_slab_at((uintptr_t)left[0]));
+    assert_true(hk_slab_heap_has_partial(owner, CLASS_OF_64));
+    hk_slab_heap_free(owner, left, 10);
+    hk_slab_heap_free(owner, &block, 1);
+    unit_heap_holds(0);
+}
+
+/* Slabs of 16 blocks of 4 KiB, so many, each with its first block in use. */
+static void half_use(struct hk_owner *owner, struct hk_slab **slabs, unsigned count)
+{
+    void *blocks[16];
+    for (unsigned i = 0; i < count; i++) {
+        for (unsigned got = 0; got < 16;)
+            got += hk_slab_heap_alloc(owner, CLASS_OF_4096, blocks + 16 - got, 16 - got);
+        slabs[i] = hk_slab_at((uintptr_t)blocks[0]);
+    }
+    for (unsigned i = 0; i < count; i++)
+        for (unsigned b = 1; b < 16; b++) {
+            void *block = (void *)(slabs[i]->start + b * (size_t)4096);
+            *(char *)block = 1;
+            hk_slab_heap_free(owner, &block, 1);
+        }
+}
+
+static struct hk_sweep share(int64_t work)
+{
+    uint64_t now = hk_load(fake_os.xclock_ms);
+    return (struct hk_sweep){.touched = now - 10000, .now = now, .work = work};
+}
+
+/* By small shares, with slabs that come and go between: each is looked at, none twice, and it ends. */
+UNIT_TEST(sweep_by_shares)
+{
+    enum { COUNT = 20 };
+    struct hk_slab *slabs[COUNT];
+    struct hk_owner *owner = start();
+    half_use(owner, slabs, COUNT);
+    fake_os_refuse(NULL);
+    hk_slab_heap_sweep_begin(owner);
+    bool over = false;
+    unsigned shares = 0;
+    for (; !over && shares < 100; shares++) {
+        struct hk_sweep sweep = share(1);
+        over = hk_slab_heap_sweep(owner, &sweep);
+        assert_true(fake_os_calls(FAKE_PURGE) <= shares + 1);
+        if (shares == 5) { /* what the walk stands at goes away */
+            struct hk_slab *next = hk_container_of(owner->sweep.at, struct hk_slab, link);
+            void *last_in_use = (void *)next->start;
+            hk_slab_heap_free(owner, &last_in_use, 1);
+        }
+    }
+    assert_true(over);
+    assert_in_range(shares, COUNT, 3 * COUNT);
+    assert_int_equal(fake_os_calls(FAKE_PURGE), COUNT - 1);
+    struct hk_sweep more = share(1000);
+    assert_true(hk_slab_heap_sweep(owner, &more));
+    assert_int_equal(more.work, 1000); /* nothing is done until one begins again */
+}
+
+/* Who takes blocks finds those that cost no fault. */
+UNIT_TEST(swept_go_behind)
+{
+    struct hk_slab *slabs[3];
+    void *block;
+    struct hk_owner *owner = start();
+    half_use(owner, slabs, 3);
+    hk_slab_heap_sweep_begin(owner);
+    struct hk_sweep sweep = share(1); /* one slab */
+    assert_false(hk_slab_heap_sweep(owner, &sweep));
+    for (int i = 0; i < 30; i++) {
+        assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_4096, &block + 1, 1), 1);
+        assert_int_equal(*(char *)block, 1);
+    }
+    assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_4096, &block + 1, 1), 1);
+    assert_int_equal(*(char *)block, 0);
+}
+
+UNIT_TEST(trim_gives_pages)
+{
+    struct hk_slab *slabs[3];
+    struct hk_owner *owner = start();
+    half_use(owner, slabs, 3);
+    assert_int_equal(hk_slab_heap_trim(owner), 3 * 15 * 4096);
+    assert_int_equal(hk_slab_heap_trim(owner), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches),          cmocka_unit_test(one_empty_slab_is_kept), cmocka_unit_test(tail_is_refused), cmocka_unit_test(refused),
+        cmocka_unit_test(resized_in_place), cmocka_unit_test(no_room_to_grow),        cmocka_unit_test(orphans_first),
+        cmocka_unit_test(sweep_by_shares),  cmocka_unit_test(swept_go_behind),        cmocka_unit_test(trim_gives_pages),
+    };
+    return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
+}

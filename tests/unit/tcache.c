@@ -1,0 +1,646 @@
+/* Bins and Cache: hits, misses, overflow, growth within limits, remote frees, what is taken from who
+ * sleeps, and the end of a thread. */
+#include "unit/unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tcache/bins.h"
+#include "tcache/tcache.h"
+#include "hakmem.h"
+#include "support/knobs.h"
+#include "slab/orphans.h"
+#include "span/purge.h"
+
+enum { MANY = 5000 };
+
+static void *blocks[MANY];
+
+static struct hk_tcache *start(void)
+{
+    unit_start();
+    struct hk_tcache *cache = hk_tcache_self();
+    if (cache == NULL)
+        abort();
+    return cache;
+}
+
+static void get_many(size_t size, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        blocks[i] = hak_malloc(size);
+        assert_non_null(blocks[i]);
+        memset(blocks[i], 0xee, size < 64 ? size : 64);
+    }
+}
+
+static void free_many(size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hak_free(blocks[i]);
+}
+
+static uint64_t counted(const struct hk_tcache *cache, enum hk_thread_stat stat)
+{
+    return hk_load(cache->owner.counts.xvalue[stat]);
+}
+
+UNIT_TEST(hits)
+{
+    struct hk_tcache *cache = start();
+    hak_free(hak_malloc(64));
+    uint64_t misses = hk_tcache_misses(cache, CLASS_OF_64).calls, served = cache->hot.bins[CLASS_OF_64].served;
+    void *first = hak_malloc(64);
+    hak_free(first);
+    assert_ptr_equal(hak_malloc(50), first); /* the newest first, whatever size of its class */
+    hak_free(first);
+    assert_int_equal(hk_tcache_misses(cache, CLASS_OF_64).calls, misses);
+    assert_int_equal(cache->hot.bins[CLASS_OF_64].served, served + 2);
+}
+
+/* Capacities grow where the work is, to what the class allows. */
+UNIT_TEST(bins_grow)
+{
+    struct hk_tcache *cache = start();
+    struct hk_bin *bin = &cache->hot.bins[CLASS_OF_64];
+    size_t last = 0;
+    for (int round = 0; round < 20; round++) {
+        get_many(64, 2000);
+        assert_true(hk_bin_capacity(bin) >= last);
+        last = hk_bin_capacity(bin);
+        free_many(2000);
+        assert_true(hk_bin_items(bin) <= hk_bin_capacity(bin));
+    }
+    assert_int_equal(last, hk_classes[CLASS_OF_64].cap);
+    assert_true(counted(cache, HK_THREAD_overflows) > 0);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(caps)
+{
+    hk_options.bin_cap = 3;
+    struct hk_tcache *cache = start();
+    for (int round = 0; round < 10; round++) {
+        get_many(64, 500);
+        free_many(500);
+    }
+    assert_int_equal(hk_bin_capacity(&cache->hot.bins[CLASS_OF_64]), 3);
+    unit_heap_holds(0);
+}
+
+/* The budget bounds the sum, and small blocks may have half as much again; each bin has at least one place. */
+UNIT_TEST(budget)
+{
+    SET_KNOB(thread_cache, 256 * HK_KIB);
+    struct hk_tcache *cache = start();
+    size_t single_places = 0;
+    for (int round = 0; round < 5; round++)
+        for (unsigned class = 0; class < HK_CLASSES; class ++) {
+            get_many(hk_classes[class].size, 40);
+            free_many(40);
+        }
+    size_t granted = 0;
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        size_t capacity = hk_bin_capacity(&cache->hot.bins[class]);
+        assert_true(capacity >= 1);
+        granted += capacity * hk_classes[class].size;
+        single_places += capacity == 1 ? hk_classes[class].size : 0;
+    }
+    assert_int_equal(granted, cache->granted);
+    assert_true(granted <= hk_options.thread_cache * 3 / 2 + single_places);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(large_blocks_leave_small_ones_their_budget)
+{
+    SET_KNOB(thread_cache, HK_MIB);
+    struct hk_tcache *cache = start();
+    for (int round = 0; round < 5; round++)
+        for (size_t size = 16 * HK_KIB; size <= 128 * HK_KIB; size *= 2) {
+            get_many(size, 40);
+            free_many(40);
+        }
+    assert_true(cache->granted > hk_options.thread_cache * 7 / 8);
+    for (int round = 0; round < 20; round++) {
+        get_many(1024, 400);
+        free_many(400);
+    }
+    assert_int_equal(hk_bin_capacity(&cache->hot.bins[hk_class_of(1024)]), hk_classes[hk_class_of(1024)].cap);
+    unit_heap_holds(0);
+}
+
+/* A big block that grows is growth like any other: idle memory pays for it. */
+UNIT_TEST(growth_by_realloc)
+{
+    start();
+    get_many(256 * HK_KIB, 200);
+    free_many(200);
+    hk_tcache_trim(hk_tcache_self());
+    fake_os_pass_ms(100);
+    char *buffer = hak_malloc(2 * HK_MIB);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_purges]), 0);
+    for (size_t mib = 4; mib < 32; mib += 2) {
+        fake_os_pass_ms(1);
+        assert_non_null(buffer = hak_realloc(buffer, mib * HK_MIB));
+    }
+    assert_true(hk_load(hk_global_counts[HK_GLOBAL_purges]) > 0);
+    hak_free(buffer);
+    unit_heap_holds(0);
+}
+
+static void get_one_and_free(void *unused)
+{
+    (void)unused;
+    hak_free(hak_malloc(64));
+}
+
+static void wait_for_a_look(void)
+{
+    for (int i = 0; i < 16; i++)
+        hak_free(hak_malloc(2 * HK_MIB)); /* a slow call each */
+}
+
+/* Where a thread's part of the heap is larger, so is its budget; with the part it shrinks. */
+UNIT_TEST(budget_of_a_large_heap)
+{
+    enum { LARGE = 1000 };
+    SET_KNOB(purge_delay, 0);
+    struct hk_tcache *cache = start();
+    assert_int_equal(cache->budget, hk_options.thread_cache);
+    unit_in_thread(get_one_and_free, NULL); /* ended: it has no part any more */
+    get_many(256 * HK_KIB, LARGE);
+    wait_for_a_look();
+    assert_int_equal(cache->budget, 3 * hk_options.thread_cache); /* 250 MiB */
+    free_many(LARGE);
+    hk_tcache_trim(cache);
+    hak_trim(0);
+    wait_for_a_look();
+    assert_int_equal(cache->budget, hk_options.thread_cache);
+    unit_heap_holds(0);
+}
+
+/* Without memory for the bins' arrays blocks are served one by one. */
+UNIT_TEST(no_arrays)
+{
+    struct hk_tcache *cache = start();
+    hak_free(hak_malloc(3000));
+    fake_os_refuse(fake_refuse_all);
+    while (hk_bin_grow(cache, CLASS_OF_64))
+        continue;
+    size_t got = 0;
+    while (got < MANY && (blocks[got] = hak_malloc(1000)) != NULL)
+        got++;
+    assert_true(got > 0);
+    unit_heap_holds(got);
+    free_many(got);
+    fake_os_refuse(NULL);
+    get_many(1000, 100);
+    free_many(100);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(trim)
+{
+    struct hk_tcache *cache = start();
+    get_many(200, 1000);
+    free_many(1000);
+    hk_tcache_trim(cache);
+    static struct hk_census census;
+    hk_census_take(&census);
+    assert_int_equal(census.sum.slabs, 0);
+    assert_int_equal(census.sum.in_bins, 0);
+    assert_int_equal(cache->granted, 0);
+    unit_heap_holds(0);
+}
+
+static void free_all(void *count) { free_many(*(size_t *)count); }
+static void get_and_leave(void *count) { get_many(100, *(size_t *)count); }
+
+/* Slow calls until a pass has been seen, in a class of its own. */
+static void let_a_pass_come(void)
+{
+    static void *others[MANY];
+    fake_os_pass_ms(1000);
+    for (size_t i = 0; i < MANY; i++)
+        others[i] = hak_malloc(32);
+    for (size_t i = 0; i < MANY; i++)
+        hak_free(others[i]);
+}
+
+/* A bin that nothing is served from gives its blocks back, then its array; when it is wanted again, it grows again. */
+UNIT_TEST(idle_bins)
+{
+    struct hk_tcache *cache = start();
+    const struct hk_bin *bin = &cache->hot.bins[CLASS_OF_224];
+    let_a_pass_come();
+    get_many(200, 1000);
+    free_many(1000);
+    hak_free(hak_malloc(200)); /* served since the last turn */
+    assert_true(hk_bin_items(bin) > 0);
+    let_a_pass_come();
+    assert_true(hk_bin_items(bin) > 0); /* it was busy until a moment ago */
+    let_a_pass_come();
+    assert_int_equal(hk_bin_items(bin), 0);
+    assert_true(hk_bin_capacity(bin) > 0);
+    let_a_pass_come();
+    assert_int_equal(hk_bin_capacity(bin), 0);
+    assert_int_equal(cache->depot.classes[CLASS_OF_224].blocks, 0);
+    get_many(200, 1000);
+    assert_true(hk_bin_capacity(bin) >= 127);
+    unit_heap_holds(1000);
+    free_many(1000);
+}
+
+/* What a class keeps from a burst that is over becomes the room of another that grows. */
+UNIT_TEST(burst_pays_for_another_class)
+{
+    struct hk_tcache *cache = start();
+    SET_KNOB(huge_pages_from, 0);
+    for (unsigned round = 0; round < 3; round++) { /* the bin grows to its full length */
+        get_many(1000, MANY);
+        free_many(MANY);
+    }
+    hk_page_heap_purge(0, 0);
+    size_t kept = cache->depot.bytes, warm = hk_page_heap_dirty();
+    assert_true(kept > MANY * 1000 / 2);
+    get_many(3000, kept / 2 / 3000);
+    assert_true(cache->depot.bytes < kept);
+    assert_true(hk_page_heap_dirty() <= warm + kept / 8);
+    free_many(kept / 2 / 3000);
+}
+
+/* A pass that empties the bin which a free found full, or takes its array away. */
+UNIT_TEST(pass_amid_overflow)
+{
+    start();
+    get_many(200, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        fake_os_pass_ms(200);
+        hak_free(blocks[i]);
+    }
+    unit_heap_holds(0);
+}
+
+static size_t bytes_of_slabs(void)
+{
+    static struct hk_census census;
+    hk_census_take(&census);
+    return census.sum.slabs;
+}
+
+/* What another thread frees comes back, and is used before a slab more is cut. */
+UNIT_TEST(remote)
+{
+    struct hk_tcache *cache = start();
+    size_t count = 3000;
+    get_many(64, count);
+    size_t slabs = bytes_of_slabs();
+    unit_in_thread(free_all, &count);
+    unit_heap_holds(0);
+    get_many(64, count);
+    assert_int_equal(bytes_of_slabs(), slabs);
+    assert_true(counted(cache, HK_THREAD_remote_drained) > 0);
+    unit_heap_holds(count);
+    free_many(count);
+}
+
+UNIT_TEST(thread_leaves_blocks)
+{
+    start();
+    size_t count = 1000;
+    unit_in_thread(get_and_leave, &count);
+    unit_heap_holds(count);
+    assert_true(hk_load(hk_global_counts[HK_GLOBAL_slabs_abandoned]) > 0);
+    free_many(count);
+    hak_trim(0);
+    unit_heap_holds(0);
+    static struct hk_census census;
+    hk_census_take(&census);
+    assert_int_equal(census.sum.slabs, 0);
+    assert_int_equal(census.threads, 1);
+}
+
+static void note_self(void *seen)
+{
+    unit_start();
+    *(struct hk_tcache **)seen = hk_tcache_self();
+}
+
+UNIT_TEST(caches_are_used_again)
+{
+    start();
+    struct hk_tcache *first = NULL, *second = NULL;
+    unit_in_thread(note_self, &first);
+    unit_in_thread(note_self, &second);
+    assert_ptr_equal(first, second);
+    assert_false(first->alive);
+    assert_ptr_equal(hk_tcache_by_id(first->owner.id), first);
+}
+
+static void work_after_end(void *unused)
+{
+    (void)unused;
+    void *before = hak_malloc(80);
+    hk_tcache_end();
+    assert_null(hk_tcache_self());
+    assert_true(hk_tcache_ended());
+    void *after = hak_malloc(80), *more = hak_calloc(1, 5000), *big = hak_malloc(2 * HK_MIB);
+    assert_true(before != NULL && after != NULL && more != NULL && big != NULL);
+    hak_free(before);
+    hak_free(after);
+    hak_free(more);
+    hak_free(big);
+}
+
+UNIT_TEST(after_the_end)
+{
+    start();
+    unit_in_thread(work_after_end, NULL);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(resize)
+{
+    struct hk_tcache *cache = start();
+    char *block = hak_malloc(65536);
+    memset(block, 7, 65536);
+    assert_true(hk_tcache_resize(cache, block, 131072));
+    assert_int_equal(hak_usable_size(block), 131072);
+    assert_int_equal(counted(cache, HK_THREAD_resized_in_place), 1);
+    assert_false(hk_tcache_resize(NULL, block, 200000));
+    assert_false(hk_tcache_resize(cache, block, 2 * HK_MIB));
+    hak_free(block);
+    unit_heap_holds(0);
+}
+
+static void double_free_found_by_trim(void *block)
+{
+    hak_free(block);
+    hak_free(block);
+    hak_trim(0);
+}
+
+static void free_inside(void *block)
+{
+    hak_free((char *)block + 16);
+    hak_trim(0);
+}
+
+UNIT_TEST(mistakes)
+{
+    start();
+    void *block = hak_malloc(64);
+    int local = 0;
+    unit_dies(double_free_found_by_trim, block, "hakmem: free(), found at a flush: block already free: address 0x");
+    unit_dies(free_inside, block, "hakmem: free(), found at a flush: pointer inside a block: address 0x");
+    unit_dies((void (*)(void *))hak_free, &local, "hakmem: free(): pointer not from this allocator: address 0x");
+    hak_free(block);
+}
+
+/* What lies in the break heap is another allocator's: left alone, and counted. */
+UNIT_TEST(foreign)
+{
+    static char heap[4096];
+    start();
+    fake_os.break_start = (uintptr_t)heap;
+    fake_os.break_end = (uintptr_t)heap + sizeof heap;
+    hak_free(heap + 64);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_foreign_frees]), 1);
+    assert_int_equal(hak_usable_size(heap + 64), 0);
+    memset(heap, 'x', sizeof heap);
+    char *moved = hak_realloc(heap + 64, 100);
+    assert_non_null(moved);
+    assert_int_equal(moved[99], 'x');
+    hak_free(moved);
+    unit_dies((void (*)(void *))hak_free, heap + sizeof heap, "pointer not from this allocator");
+    unit_heap_holds(0);
+}
+
+static uint64_t slabs_made(void) { return hk_load(hk_global_counts[HK_GLOBAL_slabs_made]); }
+
+/* What another thread freed comes back when a slab is cut for another class: no less than the slab is long, and no more than that
+ * and what one slab holds, until nothing is left. */
+static void drained_for_slabs(size_t size, size_t count, size_t other_size)
+{
+    struct hk_tcache *cache = start();
+    void *others[64];
+    size_t slab_bytes = hk_classes[hk_class_of(other_size)].slab_bytes;
+    get_many(size, count);
+    unit_in_thread(free_all, &count);
+    cache->until_tick = INT32_MAX; /* no tick drains anything */
+    for (size_t i = 0, left = count * size; i < 64; i++) {
+        uint64_t made = slabs_made(), drained = counted(cache, HK_THREAD_remote_drained);
+        others[i] = hak_malloc(other_size);
+        size_t back = (counted(cache, HK_THREAD_remote_drained) - drained) * size;
+        assert_in_range(back, slabs_made() > made ? (slab_bytes < left ? slab_bytes : left) : 0,
+                        slab_bytes + hk_classes[hk_class_of(size)].slab_bytes);
+        left -= back;
+    }
+    for (size_t i = 0; i < 64; i++)
+        hak_free(others[i]);
+    unit_heap_holds(0);
+}
+
+UNIT_TEST(drained_for_a_slab) { drained_for_slabs(1024, 2000, 8192); }
+UNIT_TEST(large_blocks_drained_for_a_slab) { drained_for_slabs(65536, 256, 1024 * 1024); }
+
+enum { STOLEN_SIZE = 1024, STOLEN_COUNT = 3000, SLEEP_MS = 11 };
+
+/* How many blocks a thread took from others that was short of so many blocks. */
+struct theft {
+    size_t wanted;
+    uint64_t stolen;
+    size_t others; /* of the blocks that it got: those of others' slabs */
+};
+
+static void *booty[MANY];
+
+static void take_booty(struct theft *theft)
+{
+    unit_start();
+    struct hk_tcache *cache = hk_tcache_self();
+    uint64_t before = counted(cache, HK_THREAD_remote_stolen);
+    for (int i = 0; i < 100; i++) /* has looked at the clock */
+        hak_free(hak_malloc(hk_classes[i % 40].size));
+    for (size_t i = 0; i < theft->wanted; i++) {
+        booty[i] = hak_malloc(STOLEN_SIZE);
+        theft->others += hk_entry_owner(hk_page_map_lookup((uintptr_t)booty[i])) != cache->owner.id;
+    }
+    theft->stolen = counted(cache, HK_THREAD_remote_stolen) - before;
+}
+
+static void drop_booty(const struct theft *theft)
+{
+    for (size_t i = 0; i < theft->wanted; i++)
+        hak_free(booty[i]);
+}
+
+static void steal(void *theft) { take_booty(theft); }
+
+static void steal_and_free(void *theft)
+{
+    take_booty(theft);
+    drop_booty(theft);
+}
+
+static void steal_and_trim(void *theft)
+{
+    steal_and_free(theft);
+    hak_trim(0);
+}
+
+/* This thread has blocks, and another frees them, while it sleeps for so long. */
+static struct hk_tcache *start_with_booty(uint64_t ms)
+{
+    size_t count = STOLEN_COUNT;
+    struct hk_tcache *cache = start();
+    get_many(STOLEN_SIZE, count);
+    unit_in_thread(free_all, &count);
+    fake_os_pass_ms(ms);
+    return cache;
+}
+
+/* No block is lost: every slab can go. */
+static void expect_all_home(void)
+{
+    static struct hk_census census;
+    unit_heap_holds(0);
+    hak_trim(0);
+    unit_heap_holds(0);
+    hk_census_take(&census);
+    assert_int_equal(census.sum.slabs, 0);
+}
+
+UNIT_TEST(stolen_from_who_sleeps)
+{
+    struct theft theft = {.wanted = 1000};
+    start_with_booty(SLEEP_MS);
+    unit_in_thread(steal_and_free, &theft);
+    assert_true(theft.stolen > 0);
+    assert_true(theft.others > theft.wanted / 2);
+    expect_all_home();
+}
+
+UNIT_TEST(not_from_who_is_awake)
+{
+    struct theft theft = {.wanted = 1000};
+    start_with_booty(SLEEP_MS - 2);
+    unit_in_thread(steal_and_free, &theft);
+    assert_int_equal(theft.stolen, 0);
+    assert_int_equal(theft.others, 0);
+    expect_all_home();
+}
+
+/* Less than four slabs of a class is left to the owner. */
+UNIT_TEST(little_is_not_stolen)
+{
+    struct theft theft = {.wanted = 1000};
+    size_t few = 3 * HK_SLICE / STOLEN_SIZE;
+    start();
+    get_many(STOLEN_SIZE, STOLEN_COUNT);
+    unit_in_thread(free_all, &few);
+    fake_os_pass_ms(SLEEP_MS);
+    unit_in_thread(steal_and_free, &theft);
+    assert_int_equal(theft.stolen, 0);
+    for (size_t i = few; i < STOLEN_COUNT; i++)
+        hak_free(blocks[i]);
+    expect_all_home();
+}
+
+/* A thread that ends, or trims, with stolen blocks in its bin. */
+UNIT_TEST(stolen_and_never_used)
+{
+    struct theft one = {.wanted = 1}, other = {.wanted = 1};
+    start_with_booty(SLEEP_MS);
+    unit_in_thread(steal_and_free, &one);
+    unit_heap_holds(0);
+    unit_in_thread(steal_and_trim, &other);
+    assert_true(one.stolen > 0 && other.stolen > 0);
+    expect_all_home();
+}
+
+/* Others free what was stolen: it goes to whose slab it is of. */
+UNIT_TEST(stolen_and_left)
+{
+    struct theft theft = {.wanted = 1000};
+    start_with_booty(SLEEP_MS);
+    unit_in_thread(steal, &theft);
+    assert_true(theft.stolen > 0);
+    unit_heap_holds(theft.wanted);
+    drop_booty(&theft);
+    expect_all_home();
+}
+
+static _Atomic int step;
+
+static void step_to(int to) { atomic_store(&step, to); }
+static void step_wait(int for_step)
+{
+    while (atomic_load(&step) != for_step)
+        sched_yield();
+}
+
+static void *sleeps_and_ends(void *unused)
+{
+    unit_start();
+    get_many(STOLEN_SIZE, STOLEN_COUNT);
+    step_to(1);
+    step_wait(2);
+    return unused;
+}
+
+/* The owner ends while its blocks lie in the thief's bin. */
+UNIT_TEST(stolen_from_who_ends)
+{
+    pthread_t victim;
+    struct theft theft = {.wanted = 1000};
+    start();
+    assert_int_equal(pthread_create(&victim, NULL, sleeps_and_ends, NULL), 0);
+    step_wait(1);
+    free_many(STOLEN_COUNT);
+    fake_os_pass_ms(SLEEP_MS);
+    take_booty(&theft);
+    assert_true(theft.stolen > 0);
+    unit_heap_holds(theft.wanted);
+    step_to(2);
+    pthread_join(victim, NULL);
+    unit_heap_holds(theft.wanted);
+    drop_booty(&theft);
+    expect_all_home();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hits),
+        cmocka_unit_test(bins_grow),
+        cmocka_unit_test(caps),
+        cmocka_unit_test(burst_pays_for_another_class),
+        cmocka_unit_test(budget),
+        cmocka_unit_test(large_blocks_leave_small_ones_their_budget),
+        cmocka_unit_test(budget_of_a_large_heap),
+        cmocka_unit_test(growth_by_realloc),
+        cmocka_unit_test(no_arrays),
+        cmocka_unit_test(trim),
+        cmocka_unit_test(idle_bins),
+        cmocka_unit_test(pass_amid_overflow),
+        cmocka_unit_test(remote),
+        cmocka_unit_test(thread_leaves_blocks),
+        cmocka_unit_test(caches_are_used_again),
+        cmocka_unit_test(after_the_end),
+        cmocka_unit_test(resize),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(foreign),
+        cmocka_unit_test(drained_for_a_slab),
+        cmocka_unit_test(large_blocks_drained_for_a_slab),
+        cmocka_unit_test(stolen_from_who_sleeps),
+        cmocka_unit_test(not_from_who_is_awake),
+        cmocka_unit_test(little_is_not_stolen),
+        cmocka_unit_test(stolen_and_never_used),
+        cmocka_unit_test(stolen_and_left),
+        cmocka_unit_test(stolen_from_who_ends),
+    };
+    return cmocka_run_group_tests_name("bins and cache", tests, NULL, NULL);
+}
