@@ -1,4 +1,4 @@
-/* hakmem.h: HAKMEM's own names. A program that preloads or links HAKMEM need not include this: malloc and free are HAKMEM's then.
+/* hakmem.h: HAKMEM's own names. A program that preloads or links HAKMEM gets its malloc and free without this header.
  *
  * What holds for every function, unless its comment says otherwise
  *   Units      sizes, counts of memory and alignments are bytes; times are milliseconds.

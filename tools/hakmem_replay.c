@@ -1,5 +1,5 @@
-/* hakmem-replay TRACE: makes the learner's decisions again, from what HAKMEM_LEARN_TRACE recorded, and prints them as
- * HAKMEM_EXPLAIN does. Exit 2 if the trace is none. */
+/* hakmem-replay TRACE: repeats the learner's decisions from a trace recorded with HAKMEM_LEARN_TRACE, and prints them
+ * in the format of HAKMEM_EXPLAIN. Exits with 2 if the trace is invalid. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 static struct hk_learner learner;
 
-/* So many numbers, separated by spaces; false if there are fewer. */
+/* Reads `count` numbers separated by spaces; false if there are fewer. */
 static bool read_numbers(FILE *trace, uint64_t *numbers, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
@@ -66,12 +66,12 @@ int main(int argc, char **argv)
 {
     FILE *trace = argc == 2 ? fopen(argv[1], "r") : NULL;
     if (trace == NULL) {
-        fprintf(stderr, "usage: hakmem-replay TRACE (a file that HAKMEM_LEARN_TRACE wrote)\n");
+        fprintf(stderr, "usage: hakmem-replay TRACE (a file written by HAKMEM_LEARN_TRACE)\n");
         return 2;
     }
     bool whole = replay(trace);
     if (!whole)
-        fprintf(stderr, "hakmem-replay: %s is not a whole trace of this version\n", argv[1]);
+        fprintf(stderr, "hakmem-replay: %s is not a complete trace of this version\n", argv[1]);
     fclose(trace);
     return whole ? 0 : 2;
 }

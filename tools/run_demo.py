@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""HAKMEM's main job, shown: one real program on glibc's malloc and on HAKMEM, in turns, and what each took.
+"""Demo: runs one real program alternately on glibc's malloc and on HAKMEM, and compares their cost.
 
 run_demo.py --library LIB --launch LAUNCH [--prog "command args"] [--rounds N]
 
 Without --prog the program is a Python JSON and string workload (workload_json.py). Python runs with PYTHONMALLOC=malloc, for
-its own allocator would hide ours. Exit 1 if HAKMEM did not serve the program, or if the program did not do the same work.
+its own allocator would bypass HAKMEM. Exits with 1 if HAKMEM did not serve the program, or if the outputs of the workload differ.
 """
 import argparse
 import json
@@ -26,12 +26,12 @@ from rich.table import Table
 from rich.text import Text
 
 HERE = Path(__file__).resolve().parent
-SAME = 0.02  # what is closer than this is called equal: runs differ by as much
+SAME = 0.02  # smaller differences count as equal: runs vary by as much
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 110)
 
 
 class Trouble(Exception):
-    """What the user is told, in place of a traceback."""
+    """An error shown to the user without a traceback."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Run:
 
 @dataclass
 class Side:
-    """One of the two allocators, and its runs."""
+    """An allocator and its runs."""
     name: str
     library: str | None
     runs: list[Run] = field(default_factory=list)
@@ -61,13 +61,13 @@ class Side:
         return statistics.median(getattr(run, what) for run in self.runs)
 
     def spread(self, what: str) -> float:
-        """Half the distance between the quickest and the slowest run, as part of the median."""
+        """Half the range from the fastest to the slowest run, as a fraction of the median."""
         values = [getattr(run, what) for run in self.runs]
         return (max(values) - min(values)) / 2 / (statistics.median(values) or 1)
 
 
 class Job:
-    """A program, run through the launcher: a child of this large process would inherit our peak RSS as its own."""
+    """A program run through the launcher, for a child of this large process would inherit its peak RSS."""
 
     def __init__(self, launch: Path, command: list[str], seconds: float):
         self.launch, self.command, self.seconds = launch, command, seconds
@@ -100,31 +100,31 @@ class Job:
             raise Trouble(f"{side.library} could not be preloaded:\n{errors.strip()}")
         at = output.rfind('{"status"')
         if process.returncode != 0 or at < 0:
-            raise Trouble(f"could not be started:\n{errors.strip()}")
+            raise Trouble(f"cannot be started:\n{errors.strip()}")
         use = json.loads(output[at:])
         if use["signal"]:
-            raise Trouble(f"on {side.name} it was ended by signal {use['signal']}:\n{errors.strip()[-2000:]}")
+            raise Trouble(f"on {side.name} it was killed by signal {use['signal']}:\n{errors.strip()[-2000:]}")
         return Run(use["wall_s"], use["user_s"], use["system_s"], use["max_rss_kib"],
                    use["minor_faults"] + use["major_faults"], use["status"], output[:at], errors)
 
 
 def rehearse(job: Job, glibc: Side, hakmem: Side, folder: str) -> tuple[dict, bool]:
-    """A run of each that does not count: files get into the cache, and we learn three things:
-    does HAKMEM serve it, does it end alike on both, and does it print the same each time?"""
+    """One uncounted run on each: warms the file cache, and checks that HAKMEM serves the program, that both exit alike, and
+    whether their outputs match."""
     plain = job.run(glibc)
     report = Path(folder, "rehearsal.json")
     if plain.code in (125, 126, 127):
-        raise Trouble(f"it does not run on glibc either:\n{plain.errors.strip()}")
+        raise Trouble(f"the program does not run on glibc either:\n{plain.errors.strip()}")
     ours = job.run(hakmem, HAKMEM_REPORT=str(report))
     if ours.code != plain.code:
-        raise Trouble(f"it ended with code {plain.code} on glibc and with {ours.code} on HAKMEM")
+        raise Trouble(f"exit code {plain.code} on glibc, but {ours.code} on HAKMEM")
     if not report.exists():
         raise Trouble("HAKMEM left no report: it did not serve this program (is it statically linked, or set-uid?)")
     served = json.loads(report.read_text()).get("served", {})
     if not served.get("malloc", 0):
         raise Trouble(f"HAKMEM served no malloc at all: {served}")
-    # In a virtual machine, memory that has lain free is backed anew at first touch, and whoever runs first pays for it.
-    # So as much memory as the program will use is touched before each run, by a process of its own.
+    # In a virtual machine, the first touch of long-free memory is slow, which would penalize the first run.
+    # Therefore a separate process touches as much memory as the program will use before each run.
     job.warm_mib = min(max(plain.max_rss_kib, ours.max_rss_kib) // 1024 + 32, available_mib() // 2)
     return served, plain.output == ours.output
 
@@ -137,7 +137,7 @@ def available_mib() -> int:
 
 
 def compete(job: Job, sides: list[Side], rounds: int) -> None:
-    """In turns, and whoever was first in one round is second in the next."""
+    """Alternates, and swaps the order in each round."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=40),
                TextColumn("{task.completed:.0f} of {task.total:.0f} runs"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
@@ -174,7 +174,7 @@ ROWS = (
 
 
 def change(before: float, after: float, spread: float) -> Text:
-    """Coloured only where it is more than the runs of one allocator differ by among themselves."""
+    """Colored only if it exceeds the spread among the runs of one allocator."""
     if before <= 0:
         return Text("-", style="dim")
     part = after / before - 1
@@ -202,7 +202,7 @@ def sentence(glibc: Side, hakmem: Side) -> Text:
         if abs(part) <= SAME:
             return f"the same {noun}"
         return f"{abs(part) * 100:.0f} % {'less' if part < 0 else 'more'} {noun}"
-    return Text(f"HAKMEM, against glibc: {said('cpu_s', 'CPU time')}, {said('max_rss_kib', 'memory at the peak')}.", style="bold")
+    return Text(f"HAKMEM, against glibc: {said('cpu_s', 'CPU time')}, {said('max_rss_kib', 'peak memory')}.", style="bold")
 
 
 def show_report(job: Job, hakmem: Side, folder: str) -> None:
@@ -236,12 +236,12 @@ def main() -> int:
     command, title = command_of(arguments)
     for needed in (arguments.library, arguments.launch):
         if not needed.exists():
-            raise Trouble(f"{needed} is not there: run make first")
+            raise Trouble(f"{needed} does not exist: run make first")
     glibc, hakmem = Side("glibc", None), Side("HAKMEM", str(arguments.library.resolve()))
     job = Job(arguments.launch.resolve(), command, arguments.timeout)
     console.print(Text.assemble(("The program: ", "bold"), title))
     with tempfile.TemporaryDirectory(prefix="hakmem-run-") as folder:
-        console.print("  one run of each to warm up ...", style="dim")
+        console.print("  one warm-up run on each ...", style="dim")
         served, same_output = rehearse(job, glibc, hakmem, folder)
         compete(job, [glibc, hakmem], arguments.rounds)
         console.print(table(glibc, hakmem))
@@ -249,12 +249,12 @@ def main() -> int:
         calls = ", ".join(f"{count(number)} {name}" for name, number in served.items() if number)
         console.print(f"HAKMEM served {calls}.")
         if same_output:
-            console.print("Both printed the same.", style="dim")
+            console.print("Both outputs are identical.", style="dim")
         elif arguments.prog:
-            console.print("Their outputs differ (as they may, where a program prints times or addresses).", style="yellow")
+            console.print("The outputs differ (expected if the program prints times or addresses).", style="yellow")
         else:
-            raise Trouble("the workload printed one thing on glibc and another on HAKMEM")
-        console.print(f"Medians of {arguments.rounds} runs on each, in turns; spread is half of slowest less quickest.\n", style="dim")
+            raise Trouble("the outputs of the workload on glibc and HAKMEM differ")
+        console.print(f"Medians of {arguments.rounds} runs on each, alternating; spread is half the range from fastest to slowest.\n", style="dim")
         show_report(job, hakmem, folder)
     return 0
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_all.sh [preset...]: builds every preset and runs its tests; goes on after a failure, and says at the end what became
-# of each. The release build runs all tests; the others the quick ones without the real programs, which would run for
+# test_all.sh [preset...]: builds every preset and runs its tests; continues after a failure, and prints a summary of
+# all at the end. The release build runs all tests; the others the quick ones without the real programs, which would run for
 # minutes each time; of these, sanitizers and valgrind have those marked SANITIZE.
 set -u
 cd "$(dirname -- "$(readlink -f -- "$0")")/.." || exit 1

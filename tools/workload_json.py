@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A day's work of a web service in a few seconds: orders are built, written as JSON, read back, searched and summed up.
+"""Simulates a web service for a few seconds: builds orders, writes them as JSON, reads them back, searches and sums them.
 
-workload_json.py [SCALE]   prints figures that depend on nothing but SCALE, so that two runs can be compared.
-Nothing is measured here and nothing knows which allocator is below.
+workload_json.py [SCALE]   prints figures that depend only on SCALE, for comparing runs.
+Measures nothing, and does not depend on the allocator.
 """
 import hashlib
 import json
@@ -15,7 +15,7 @@ WORDS = ("amber birch cedar delta ember fjord grove heron inlet juniper kelp lar
 
 
 class Dice:
-    """A seeded generator; random() is the one method whose numbers Python keeps from version to version."""
+    """A seeded generator; only the numbers of random() are the same in all versions of Python."""
 
     def __init__(self, seed: int):
         self.random = random.Random(seed).random
@@ -73,7 +73,7 @@ def main() -> None:
         kept.update(serve(dice, batch * size, size, seen))
         if batch % 4 == 0:
             found += search(kept, WORDS[batch % len(WORDS)])
-        # Old orders are archived: their memory comes back in another order than it was taken.
+        # Archives old orders: their memory is freed in another order than it was allocated.
         if batch % 5 == 0:
             for key in [key for key in kept if dice.below(8) == 0]:
                 del kept[key]

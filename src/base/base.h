@@ -1,4 +1,4 @@
-/* Base: words that every room uses. Nothing in this room knows what an allocator is. */
+/* Base: macros and types that every room uses. Nothing in this room knows what an allocator is. */
 #ifndef HK_BASE_H
 #define HK_BASE_H
 
@@ -12,10 +12,10 @@
 #endif
 
 #ifndef HK_VERSION
-#define HK_VERSION "unknown" /* the build says which */
+#define HK_VERSION "unknown" /* the build defines it */
 #endif
 
-/* 1: the library exports malloc and its kin, the usual build. 0: only the hak_ names, beside another malloc. */
+/* 1 (default): the library also exports malloc and its family. 0: only the hak_ names, beside another malloc. */
 #ifndef HK_OVERRIDE
 #define HK_OVERRIDE 1
 #endif
@@ -28,7 +28,7 @@
 #endif
 
 #define HK_EXPORT __attribute__((visibility("default")))
-/* HK_REPLACES(type, name, parameters, own): exports `own` under the C library's name too. */
+/* HK_REPLACES(type, name, parameters, own): exports `own` also under the C library's name. */
 #ifdef __clang__
 #define HK_SAME_ATTRIBUTES(own)
 #else
@@ -40,15 +40,15 @@
 #else
 #define HK_REPLACES(type, name, parameters, own)
 #endif
-/* The same for what is the C library's still, and only passes by here. Weak: a program may have its own. */
+/* The same for a function that HAKMEM intercepts and forwards to the C library. Weak: a program may define its own. */
 #if HK_OVERRIDE
 #define HK_STANDS_BEFORE(type, name, parameters, own) HK_EXPORT type name parameters __attribute__((weak, alias(#own)));
 #else
 #define HK_STANDS_BEFORE(type, name, parameters, own)
 #endif
 
-/* HK_BY_JUMP return f(x): f is left to return to our caller, and sees its return address. gcc before 15 has no such word, and jumps
- * wherever it can (-foptimize-sibling-calls); tests/process/check_jumps.py sees to it. */
+/* HK_BY_JUMP return f(x): a tail call; f returns to our caller and sees our return address. gcc before 15 has no such
+ * attribute, but makes tail calls where it can (-foptimize-sibling-calls); tests/process/check_jumps.py verifies it. */
 #if defined(__has_attribute)
 #if __has_attribute(musttail)
 #define HK_BY_JUMP __attribute__((musttail))
@@ -58,8 +58,9 @@
 #define HK_BY_JUMP
 #endif
 
-/* HK_WHOEVER(f): a function of HK_PROCESS below, to be called. Not by way of a PLT: one jump more than none. clang takes two declarations
- * of one name for one function and would call HAKMEM's own: it has to forget where the address came from. */
+/* HK_WHOEVER(f): the address of a function declared by HK_PROCESS below, loaded without a PLT, which would add a jump.
+ * clang merges two declarations of one symbol and would call HAKMEM's definition: HK_FORGET hides the origin of the
+ * address. */
 #ifdef __clang__
 #define HK_NOPLT
 #define HK_WHOEVER(f) (__extension__({ __typeof__(&(f)) whoever = (f); HK_FORGET(whoever); whoever; }))
@@ -67,21 +68,22 @@
 #define HK_NOPLT __attribute__((noplt))
 #define HK_WHOEVER(f) (f)
 #endif
-/* HK_PROCESS(type, own, parameters, name, known): `own` is the process's `name`, whoever's the loader found first: for what HAKMEM exports
- * and a program may define itself (cmake/process_malloc.list). Where HAKMEM exports no such name, it is `known`, HAKMEM's own. */
+/* HK_PROCESS(type, own, parameters, name, known): declares `own` as the symbol `name` that the loader resolves for the
+ * process: HAKMEM's or the program's own (cmake/process_malloc.list). Where HAKMEM does not export `name`, `own` is
+ * `known`. */
 #if HK_OVERRIDE
 #define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#name) HK_NOPLT;
 #else
 #define HK_PROCESS(type, own, parameters, name, known) extern type own parameters __asm__(#known);
 #endif
 
-/* Of two words: what a multiplication of words comes to. */
+/* The product of two 64-bit words. */
 __extension__ typedef unsigned __int128 hk_wide;
 
 #define HK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HK_COLD __attribute__((noinline, cold))
-/* Zeroed data that few programs ever touch: behind all other, so that what is touched shares pages. */
+/* Zeroed data that few programs touch: placed after all other data, so that touched data shares pages. */
 #define HK_COLD_DATA __attribute__((section(".bss.cold")))
 #define HK_NOINLINE __attribute__((noinline))
 #define HK_INLINE static inline __attribute__((always_inline))
@@ -91,29 +93,30 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_MIB (HK_KIB * 1024)
 #define HK_GIB (HK_MIB * 1024)
 
-/* The compiler forgets where x came from: it cannot then compute in a register, once, what every use can have for free in
- * its address. Costs no instruction. */
+/* Hides the origin of x from the compiler, which then does not precompute in a register what each use gets for free in
+ * its addressing mode. Costs no instruction. */
 #define HK_FORGET(x) __asm__ volatile("" : "+r"(x))
 
-/* A word that is written once, when the program has hardly begun: a plain load, which compilers fold into the instruction
- * that uses it. Followed by HK_READ_NO_EARLIER() it is an acquire, as every load of x86-64 is; the thread sanitizer is told so. */
+/* A word that is written once, early: a plain load, which compilers fold into the instruction that uses it. With
+ * HK_READ_NO_EARLIER() after it, it is an acquire load, as every load on x86-64 is; the thread sanitizer needs an
+ * atomic. */
 #if defined(__SANITIZE_THREAD__)
 #define HK_LOAD_SETTLED(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #else
 #define HK_LOAD_SETTLED(x) (x)
 #endif
 
-/* What is read after this is not read before it. Costs no instruction; the processor is not held. */
+/* A compiler barrier: later reads do not move before it. Costs no instruction. */
 #define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
 
-/* Tells the processor that this is a loop that waits. */
+/* Tells the processor that this is a spin loop. */
 #if defined(__x86_64__)
 #define HK_SPIN_HINT() __builtin_ia32_pause()
 #else
 #define HK_SPIN_HINT() ((void)0)
 #endif
 
-/* x is about to be returned: it is kept in the register that results come in, and needs no move. */
+/* Keeps x in the result register, so that returning it needs no move. */
 #if defined(__x86_64__)
 #define HK_AS_RESULT(x) __asm__("" : "+a"(x))
 #else

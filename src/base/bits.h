@@ -4,7 +4,8 @@
 
 #include "base/base.h"
 
-/* Of x != 0. What compilers make of the builtin sets the register to 0 before, and widens it after. */
+/* Index of the lowest set bit of x; x != 0. Compilers surround the builtin with a clear and a sign extension of the
+ * register. */
 HK_INLINE size_t hk_lowest_bit(uint64_t x)
 {
 #if defined(__x86_64__)
@@ -17,7 +18,7 @@ HK_INLINE size_t hk_lowest_bit(uint64_t x)
 }
 
 HK_INLINE unsigned hk_ctz64(uint64_t x) { return (unsigned)__builtin_ctzll(x); }
-/* In parallel: of a processor of which no more is known than that it is an x86-64, compilers call a function for it. */
+/* Computed in parallel: for baseline x86-64, compilers call a function of their runtime library for the builtin. */
 HK_INLINE unsigned hk_popcount64(uint64_t x)
 {
     x -= x >> 1 & UINT64_MAX / 3;
@@ -30,13 +31,13 @@ HK_INLINE size_t hk_align_down(size_t x, size_t align) { return x & ~(align - 1)
 HK_INLINE size_t hk_min(size_t a, size_t b) { return a < b ? a : b; }
 HK_INLINE size_t hk_max(size_t a, size_t b) { return a > b ? a : b; }
 
-/* Sets bit `index` % 64. False if it was set. */
+/* Sets bit `index` % 64. Returns false if it was already set. */
 HK_INLINE bool hk_bit_set(uint64_t *word, size_t index)
 {
     uint64_t bits = *word;
     bool was_set;
 #if defined(__x86_64__) && defined(__GCC_ASM_FLAG_OUTPUTS__)
-    __asm__("bts %2, %0" : "+r"(bits), "=@ccc"(was_set) : "r"(index)); /* which compilers do by five instructions */
+    __asm__("bts %2, %0" : "+r"(bits), "=@ccc"(was_set) : "r"(index)); /* compilers emit five instructions for this */
 #else
     was_set = (bits >> (index % 64) & 1) != 0;
     bits |= (uint64_t)1 << (index % 64);
@@ -45,10 +46,10 @@ HK_INLINE bool hk_bit_set(uint64_t *word, size_t index)
     return !was_set;
 }
 
-/* The n lowest bits, n in 0..32. */
+/* The n lowest bits; n is in 0..32. */
 HK_INLINE uint32_t hk_low_bits32(unsigned n) { return n >= 32 ? ~0u : (1u << n) - 1; }
 
-/* Bit i of the result is set where x has n ones in a row from bit i up; n >= 1. */
+/* Bit i of the result is set where x has n consecutive ones from bit i upward; n >= 1. */
 HK_INLINE uint32_t hk_runs32(uint32_t x, unsigned n)
 {
     for (unsigned have = 1; have < n && x != 0;) {

@@ -1,4 +1,4 @@
-/* Fatal: the end. One line on stderr, then abort(). Never allocates. */
+/* Fatal: prints one line on stderr, then calls abort(). Never allocates. */
 #ifndef HK_FATAL_H
 #define HK_FATAL_H
 
@@ -13,7 +13,7 @@ extern void (*hk_last_words)(void);
 _Noreturn void hk_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void hk_assert_failed(const char *expression, const char *file, int line);
 
-/* Checked in debug builds only; the compiler sees it in all. */
+/* Checked in debug builds only, compiled in all. */
 #define hk_assert(x)                                                                                                   \
     do {                                                                                                               \
         if (HK_DEBUG && HK_UNLIKELY(!(x)))                                                                             \

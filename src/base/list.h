@@ -1,4 +1,4 @@
-/* List: a ring of links inside other structs. An unlinked link points nowhere (NULL), so that linked() can be asked. */
+/* List: a doubly linked ring of links embedded in other structs. The pointers of an unlinked link are NULL. */
 #ifndef HK_LIST_H
 #define HK_LIST_H
 
@@ -14,7 +14,7 @@ struct hk_list {
 
 HK_INLINE void hk_list_init(struct hk_list *list) { list->head.next = list->head.prev = &list->head; }
 HK_INLINE bool hk_list_empty(const struct hk_list *list) { return list->head.next == &list->head; }
-/* A glance without the list's lock: what it says may be old. */
+/* Reads without the list's lock: the result may be stale. */
 HK_INLINE bool hk_list_looks_empty(const struct hk_list *list)
 {
     return __atomic_load_n(&list->head.next, __ATOMIC_RELAXED) == &list->head;
@@ -40,13 +40,13 @@ HK_INLINE void hk_link_remove(struct hk_link *link)
     link->next = link->prev = NULL;
 }
 
-/* A walk along a list that goes on another time: what changes the list meanwhile has to say so. */
+/* An interruptible walk along a list. Code that changes the list in the meantime must update the walk. */
 struct hk_walk {
-    struct hk_link *at; /* the next to be looked at; NULL: none */
-    unsigned within;    /* how far it has come in it; 0: not begun */
+    struct hk_link *at; /* the next link to visit; NULL: none */
+    unsigned within;    /* progress within it; 0: not begun */
 };
 
-/* Removes a link that the walk may have come to. */
+/* Removes a link that may be the walk's current position. */
 HK_INLINE void hk_link_remove_under(struct hk_link *link, struct hk_walk *walk)
 {
     if (walk->at == link) {

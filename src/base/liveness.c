@@ -4,42 +4,42 @@
 
 extern char __libc_single_threaded __attribute__((weak));
 
-/* Made anew each time: what a fork child, or a thread that ended without a word, left of the old one is not looked at. Tried, not
- * locked: it is free, and who checks the order of locks (a thread sanitizer) expects that a lock may wait. */
-static void take_anew(struct hk_liveness *line)
+/* Initializes the mutex anew each time: the state that a fork child or a crashed thread left in it is ignored. trylock,
+ * not lock: the mutex is free, and a lock that may wait would trip a lock-order checker (thread sanitizer). */
+static void init_and_take(struct hk_liveness *liveness)
 {
     pthread_mutexattr_t robust;
     pthread_mutexattr_init(&robust);
     pthread_mutexattr_setrobust(&robust, PTHREAD_MUTEX_ROBUST);
-    pthread_mutex_init(&line->mutex, &robust);
+    pthread_mutex_init(&liveness->mutex, &robust);
     pthread_mutexattr_destroy(&robust);
-    hk_store_release(line->xtaken, pthread_mutex_trylock(&line->mutex) == 0);
+    hk_store_release(liveness->xtaken, pthread_mutex_trylock(&liveness->mutex) == 0);
 }
 
-void hk_liveness_take(struct hk_liveness *line)
+void hk_liveness_take(struct hk_liveness *liveness)
 {
     if (&__libc_single_threaded == NULL || !__libc_single_threaded)
-        take_anew(line);
+        init_and_take(liveness);
 }
 
-void hk_liveness_drop(struct hk_liveness *line)
+void hk_liveness_drop(struct hk_liveness *liveness)
 {
-    if (!hk_load(line->xtaken))
+    if (!hk_load(liveness->xtaken))
         return;
-    hk_store(line->xtaken, false);
-    pthread_mutex_unlock(&line->mutex);
+    hk_store(liveness->xtaken, false);
+    pthread_mutex_unlock(&liveness->mutex);
 }
 
-bool hk_liveness_lost(struct hk_liveness *line)
+bool hk_liveness_lost(struct hk_liveness *liveness)
 {
-    return hk_load_acquire(line->xtaken) && pthread_mutex_trylock(&line->mutex) == EOWNERDEAD &&
-           pthread_mutex_consistent(&line->mutex) == 0;
+    return hk_load_acquire(liveness->xtaken) && pthread_mutex_trylock(&liveness->mutex) == EOWNERDEAD &&
+           pthread_mutex_consistent(&liveness->mutex) == 0;
 }
 
-void hk_liveness_renew(struct hk_liveness *line)
+void hk_liveness_renew(struct hk_liveness *liveness)
 {
-    if (hk_load(line->xtaken))
-        take_anew(line);
+    if (hk_load(liveness->xtaken))
+        init_and_take(liveness);
 }
 
-void hk_liveness_forget(struct hk_liveness *line) { hk_store(line->xtaken, false); }
+void hk_liveness_forget(struct hk_liveness *liveness) { hk_store(liveness->xtaken, false); }

@@ -1,12 +1,11 @@
-/* Lifeline: tells whether the thread that took it is still there. A mutex that its thread never gives up, and that the kernel
- * marks when the thread ends (a robust one): however it ends, and at no cost while it lives.
+/* Liveness: tells whether the thread that took the mutex still runs. A robust mutex that its thread never
+ * releases: the kernel marks it when the thread ends, in any way. Costs nothing while the thread runs.
  *
- *   take -> held -> drop                        the thread ends as it should
- *            \-> torn, seen once -> drop        it has gone without a word
+ *   take -> held -> drop                        the thread ends normally
+ *            \-> lost, reported once -> drop    the thread ended without its destructors
  *
- * Invariant  torn is true for a thread that is gone, never for one that runs. A thread that is alone in its process takes
- *            none: its end is the end of all.
- * Threads    take, renew: the thread. drop, torn: any, one at a time (the caller's lock). forget: a fork child's only thread. */
+ * Invariant  lost is true only for a thread that has ended. The only thread of a process takes none: the process ends with it.
+ * Threads    take, renew: the thread itself. drop, lost: any, one at a time (the caller's lock). forget: a fork child's only thread. */
 #ifndef HK_LIVENESS_H
 #define HK_LIVENESS_H
 
@@ -19,12 +18,13 @@ struct hk_liveness {
     _Atomic bool xtaken;
 };
 
-void hk_liveness_take(struct hk_liveness *line);
-void hk_liveness_drop(struct hk_liveness *line);
-/* True once, if its thread is gone: it is up to the caller then to drop it. */
-bool hk_liveness_lost(struct hk_liveness *line);
-/* In a fork child: of the thread that forked, whose number is another one now; of threads that the child does not have. */
-void hk_liveness_renew(struct hk_liveness *line);
-void hk_liveness_forget(struct hk_liveness *line);
+void hk_liveness_take(struct hk_liveness *liveness);
+void hk_liveness_drop(struct hk_liveness *liveness);
+/* Returns true once if the thread has ended; the caller must then drop the mutex. */
+bool hk_liveness_lost(struct hk_liveness *liveness);
+/* In a fork child. renew: for the thread that forked, whose thread id has changed. forget: for threads that the child
+ * lacks. */
+void hk_liveness_renew(struct hk_liveness *liveness);
+void hk_liveness_forget(struct hk_liveness *liveness);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 
+/* The lock order; fork takes them from top to bottom. */
 enum hk_rank {
     HK_RANK_NONE,
 #define HK_RANK(name, at_fork, whose) HK_RANK_##name,
@@ -19,7 +20,7 @@ enum hk_rank {
 };
 
 struct hk_lock {
-    _Atomic uint32_t xstate; /* 0 free, 1 held, 2 held and somebody waits */
+    _Atomic uint32_t xstate; /* 0 free, 1 held, 2 held with waiters */
     enum hk_rank rank;
 };
 
@@ -31,7 +32,7 @@ void hk_lock_slow(struct hk_lock *lock);
 void hk_lock_wake(struct hk_lock *lock);
 void hk_lock_note_taken(enum hk_rank rank);
 void hk_lock_note_dropped(enum hk_rank rank);
-/* Where HK_DEBUG: which of this thread's holds of a lock of the rank this is, 0 if it holds none. */
+/* HK_DEBUG only: the ordinal of this thread's current hold of a lock of that rank; 0 if it holds none. */
 uint32_t hk_lock_hold(enum hk_rank rank);
 
 HK_INLINE bool hk_try_lock(struct hk_lock *lock)
@@ -57,7 +58,8 @@ HK_INLINE void hk_unlock(struct hk_lock *lock)
         hk_lock_wake(lock);
 }
 
-/* For who will take it again at once, many times: without a word, who waits would be woken only to find it taken. */
+/* For a caller that takes the lock again at once, many times: pauses after the wake-up, for otherwise the waiter would
+ * find the lock taken again. */
 void hk_unlock_in_turn(struct hk_lock *lock);
 
 /* Of each rank the locks that fork takes: the first, and so many more, each `stride` bytes behind the one before. */

@@ -6,24 +6,24 @@
 
 enum { WAS_CLOSED = 1, WAS_OPEN };
 
-/* One fstat() at the start, which nothing can take the place of: once the program runs, nobody can tell any more. */
+/* One fstat() at start, unavoidable: later, the original target of descriptor 2 cannot be determined. */
 static struct {
-    _Atomic int xstate; /* 0 until asked */
+    _Atomic int xstate; /* 0 until identified */
     struct hk_file_id id;
-} stderr_then;
+} stderr_at_start;
 
 void hk_stderr_begin(void)
 {
-    hk_store_release(stderr_then.xstate, hk_os.identify(HK_STDERR, &stderr_then.id) ? WAS_OPEN : WAS_CLOSED);
+    hk_store_release(stderr_at_start.xstate, hk_os.identify(HK_STDERR, &stderr_at_start.id) ? WAS_OPEN : WAS_CLOSED);
 }
 
 bool hk_stderr_is_there(void)
 {
     struct hk_file_id now;
-    if (hk_load_acquire(stderr_then.xstate) == 0)
-        hk_stderr_begin(); /* HAKMEM could not start: this is as early as it gets */
-    return hk_load(stderr_then.xstate) == WAS_OPEN && hk_os.identify(HK_STDERR, &now) && now.device == stderr_then.id.device &&
-           now.inode == stderr_then.id.inode;
+    if (hk_load_acquire(stderr_at_start.xstate) == 0)
+        hk_stderr_begin(); /* HAKMEM failed to start: this is the earliest moment */
+    return hk_load(stderr_at_start.xstate) == WAS_OPEN && hk_os.identify(HK_STDERR, &now) && now.device == stderr_at_start.id.device &&
+           now.inode == stderr_at_start.id.inode;
 }
 
 void hk_put(int fd, const void *bytes, size_t size)
@@ -71,7 +71,7 @@ static void put_signed(struct hk_text *text, int64_t value)
     put_number(text, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, 10);
 }
 
-/* `wide` is true after the length letters z or l. */
+/* `wide` is true after the length modifier z or l. */
 static void put_conversion(struct hk_text *text, char letter, bool wide, va_list *args)
 {
     switch (letter) {

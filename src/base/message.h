@@ -1,9 +1,9 @@
-/* Say: text without malloc, and the one door to stderr. A bounded buffer on the caller's stack, formatted by a small subset of printf and written
- * to a file descriptor when full and at flush.
+/* Message: formats text without malloc; the only writer to stderr. A bounded buffer on the caller's stack, formatted by a subset of
+ * printf and written to a file descriptor when full and at flush.
  * Formats  %s string  %d int  %u unsigned  %zu size_t  %lu uint64_t  %x %zx hexadecimal  %c char  %%
- * Stderr   descriptor 2 is stderr as long as it is what it was when HAKMEM started (device and inode). A program that has closed it
- *          may have its database there by now: what nobody asked for at that moment is dropped then. What the program asks for by a
- *          call goes where the descriptor leads, as malloc_stats() of the C library does.
+ * Stderr   descriptor 2 counts as stderr while it refers to the same file (device and inode) as at start. A program that closed it
+ *          may have its database there now: unsolicited output is then dropped. Output that the program requests by a call goes
+ *          to the descriptor regardless, as with malloc_stats() of the C library.
  * Never    allocates, takes a lock, or changes errno. */
 #ifndef HK_MESSAGE_H
 #define HK_MESSAGE_H
@@ -15,14 +15,14 @@
 enum {
     HK_NOWHERE = -1,
     HK_STDERR = 2,
-    HK_STDERR_ASKED_FOR = -2, /* whatever it is by now */
+    HK_STDERR_ASKED_FOR = -2, /* descriptor 2 regardless of its target */
 };
 
-/* Remembers what stderr is: at the start, before the first line. */
+/* Records the identity of stderr: at start, before the first line. */
 void hk_stderr_begin(void);
-/* Is it that still? */
+/* True while descriptor 2 still refers to the recorded file. */
 bool hk_stderr_is_there(void);
-/* All of HAKMEM's writing. */
+/* The only function that writes output. */
 void hk_put(int fd, const void *bytes, size_t size);
 
 struct hk_text {
@@ -41,7 +41,7 @@ void hk_text_add(struct hk_text *text, const char *format, ...) __attribute__((f
 void hk_text_vadd(struct hk_text *text, const char *format, va_list args);
 void hk_text_flush(struct hk_text *text);
 
-/* One line on stderr, if that is there, beginning with "hakmem: ". */
+/* Writes one line, prefixed with "hakmem: ", to stderr if hk_stderr_is_there(). */
 void hk_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void hk_vmessage(const char *format, va_list args);
 

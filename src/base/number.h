@@ -1,10 +1,10 @@
-/* Number: a decimal number at the start of a text. */
+/* Number: parses a decimal number at the start of a text. */
 #ifndef HK_NUMBER_H
 #define HK_NUMBER_H
 
 #include "base/base.h"
 
-/* UINT64_MAX where there is none. */
+/* Returns UINT64_MAX if the text does not begin with a digit. */
 HK_INLINE uint64_t hk_number_in(const char *text)
 {
     uint64_t value = 0;

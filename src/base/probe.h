@@ -1,5 +1,4 @@
-/* Probe: places where a tracer (bpftrace, perf, gdb) may look in: an instruction that does nothing, and a note in the file that
- * says where it is. Absent where <sys/sdt.h> was, when this was compiled.
+/* Probe: static tracepoints (USDT) for bpftrace, perf and gdb: a no-op instruction and an ELF note with its address. Absent if <sys/sdt.h> was missing at build time.
  * Threads  any. */
 #ifndef HK_PROBE_H
 #define HK_PROBE_H
@@ -10,7 +9,7 @@
 #endif
 #endif
 
-/* weight: bytes of allocations that this one stands for. */
+/* weight: the bytes of allocations that this sample represents. */
 #if defined(DTRACE_PROBE3)
 #define HK_PROBE_ALLOC(block, size, weight) DTRACE_PROBE3(otel_memory, alloc, block, size, weight)
 #define HK_PROBE_FREE(block) DTRACE_PROBE1(otel_memory, free, block)

@@ -1,5 +1,5 @@
-/* Grains: 16 bytes each, which blocks are made of. Short runs of them are copied and zeroed here: a call of the C library
- * would take longer than the work. */
+/* Quanta: the 16-byte units of blocks. Copies and zeroes short runs inline: a call of the C library would take longer
+ * than the work. */
 #ifndef HK_QUANTA_H
 #define HK_QUANTA_H
 
@@ -11,7 +11,8 @@ enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };
 
 typedef long long hk_quantum __attribute__((vector_size(HK_QUANTUM), may_alias, aligned(HK_QUANTUM)));
 
-/* Counted from both ends, any number of grains is one, two, four or eight pairs, some of them the same: there is no loop. */
+/* Counted from both ends, any number of quanta is one, two, four or eight pairs, which may overlap: no loop is
+ * needed. */
 HK_INLINE void hk_copy_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from, long first, long end)
 {
 #pragma GCC unroll 4
@@ -28,11 +29,11 @@ HK_INLINE void hk_zero_pairs(hk_quantum *at, hk_quantum *last, long first, long 
         at[i] = last[-i] = (hk_quantum){0};
 }
 
-/* Bytes before the last grain. */
+/* The offset of the last quantum. */
 HK_INLINE size_t hk_quanta_before(size_t bytes) { return (bytes - (bytes != 0)) & ~(size_t)(HK_QUANTUM - 1); }
 HK_INLINE void *hk_quantum_at(const void *at, size_t offset) { return (char *)(uintptr_t)at + offset; }
 
-/* Both to multiples of 16; up to 15 bytes beyond `bytes` are written, and read; for none, 16. */
+/* Both pointers are multiples of 16. Reads and writes up to 15 bytes beyond `bytes`, and 16 bytes for 0. */
 HK_INLINE void hk_quanta_copy(void *to, const void *from, size_t bytes)
 {
     if (HK_UNLIKELY(bytes > HK_SHORT_RUN)) {
@@ -52,7 +53,7 @@ HK_INLINE void hk_quanta_copy(void *to, const void *from, size_t bytes)
         hk_copy_pairs(to, last_to, from, last_from, 4, 8);
 }
 
-/* Returns `at`, as memset does: it can be the last that its caller does. */
+/* Returns `at`, as memset does, so that the caller can make a tail call. */
 HK_INLINE void *hk_quanta_zero(void *at, size_t bytes)
 {
     if (HK_UNLIKELY(bytes > HK_SHORT_RUN))

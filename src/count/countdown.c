@@ -4,7 +4,7 @@
 
 enum { SERIES_TERMS = 12, HALVINGS = 8 };
 
-/* The natural logarithm of x >= 1; what is needed of libm, which is not linked. */
+/* The natural logarithm of x >= 1: libm is not linked. */
 static double logarithm(double x)
 {
     static const double log_of_2 = 0.693147180559945309;
@@ -17,7 +17,8 @@ static double logarithm(double x)
     return 2 * sum + doublings * log_of_2;
 }
 
-/* 1 - exp(-x), exact for small x too: of a part of x by its series, then doubled: 1 - e^-2y = (1 - e^-y) (2 - (1 - e^-y)). */
+/* 1 - exp(-x), exact for small x too: the series of a fraction of x, then doubled: 1 - e^-2y = (1 - e^-y) (2 - (1 -
+ * e^-y)). */
 static double saturation(double x)
 {
     double part = x / (1 << HALVINGS), term = part, sum = 0;
@@ -30,7 +31,7 @@ static double saturation(double x)
     return sum;
 }
 
-/* Sebastiano Vigna's splitmix64: any seed will do. */
+/* Sebastiano Vigna's splitmix64; works with any seed. */
 static uint64_t next_random(struct hk_countdown *countdown)
 {
     uint64_t x = countdown->random += 0x9e3779b97f4a7c15;
@@ -39,7 +40,7 @@ static uint64_t next_random(struct hk_countdown *countdown)
     return x ^ (x >> 31);
 }
 
-/* -ln(u) * mean, u uniform in (0, 1]. */
+/* -ln(u) * mean, with u uniform in (0, 1]. */
 static int64_t gap(struct hk_countdown *countdown, uint64_t mean)
 {
     double u = (double)((next_random(countdown) >> 11) + 1) / (double)(1ull << 53);

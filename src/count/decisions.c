@@ -8,7 +8,7 @@ const struct hk_decision_row hk_decision_rows[HK_DECISION_KINDS] = {
 #undef HK_DECISION
 };
 
-/* A place is free for a number when xturn is twice the rounds before it, and filled when it is one more. */
+/* The place of a number is free when xturn is twice the number of completed rounds, and filled when it is one more. */
 static struct place {
     _Atomic uint64_t xturn;
     uint64_t word[WORDS];
@@ -18,7 +18,7 @@ static uint64_t next_taken;
 
 static struct place *place_of(uint64_t number) { return &places[number % HK_DECISIONS_HELD]; }
 
-/* Turns count from zero in memory that nobody has written yet. */
+/* Turns start at zero, the value of untouched memory. */
 static uint64_t turn_of(uint64_t number) { return number / HK_DECISIONS_HELD * 2; }
 
 void hk_decision_note(const struct hk_decision *decision)

@@ -1,9 +1,9 @@
-/* Decisions: what was decided, on its way from whoever decided to who writes it down.
+/* Decisions: carries decisions from the rules that make them to the log that records them.
  *
  *   a slow path --note--> ring of HK_DECISIONS_HELD --take--> the explain log
  *
  * Owns       the ring.
- * Invariant  what finds no room is counted, and lost.
+ * Invariant  a decision that finds the ring full is dropped and counted.
  * Threads    note: any, lock-free. take: one at a time.
  * Never      blocks, allocates, or makes a system call. */
 #ifndef HK_DECISIONS_H
@@ -18,7 +18,7 @@ enum hk_decision_kind {
     HK_DECISION_KINDS
 };
 
-/* Text within the rows: pointers would be relocated at each start. */
+/* Arrays of text, not pointers, which would need relocation at each start. */
 struct hk_decision_row {
     char who[12], what[24], unit[12], why[160];
     char seen[3][20];
@@ -30,18 +30,18 @@ struct hk_decision {
     uint64_t kind;   /* enum hk_decision_kind */
     uint64_t before, after;
     uint64_t seen[3];
-    uint64_t thread; /* the owner whose bins it is about; 0 if it is about all */
-    uint64_t size;   /* of the class's blocks */
+    uint64_t thread; /* the owner of the bin; 0 for a decision about the whole process */
+    uint64_t size;   /* block size of the class */
 };
 
 enum { HK_DECISIONS_HELD = 256 };
 
 void hk_decision_note(const struct hk_decision *decision);
-/* False if there is none. */
+/* Returns false if the ring is empty. */
 bool hk_decision_take(struct hk_decision *decision);
-/* In a fork child: what waits is the parent's to tell, and what a thread that is gone was just noting will never be whole. */
+/* In a fork child: drops pending decisions, which the parent logs, and those that lost threads were writing. */
 void hk_decisions_forget(void);
-/* How many were lost since this was last asked. */
+/* Returns the number of decisions dropped since the last call. */
 uint64_t hk_decisions_lost(void);
 
 #endif

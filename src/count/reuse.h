@@ -1,24 +1,24 @@
-/* Reuse: how long memory lies idle before it is wanted again, whether it was still warm or had been given back meanwhile.
- * Owns     the sums, and the time of the last look at the clock.
+/* Reuse: how long memory lies idle before it is reused, whether it stayed resident or was purged.
+ * Owns     the sums, and the time of the last clock reading.
  * Threads  any, relaxed. */
 #ifndef HK_REUSE_H
 #define HK_REUSE_H
 
 #include "base/base.h"
 
-/* Span b holds what was wanted again within HK_REUSE_SHORTEST << b milliseconds; the last one, what was wanted later. */
+/* Span b counts memory reused within HK_REUSE_SHORTEST << b milliseconds; the last span, all memory reused later. */
 enum { HK_REUSE_SPANS = 9, HK_REUSE_SHORTEST = 64 };
 
 struct hk_reuse {
-    _Atomic uint64_t xnow_ms HK_ALIGNED(HK_CACHE_LINE); /* as whoever ticked last saw it; read by every slow call */
-    _Atomic uint64_t xidled HK_ALIGNED(HK_CACHE_LINE);  /* bytes that have become idle, ever */
-    _Atomic uint64_t xback[HK_REUSE_SPANS];             /* bytes of these that were wanted again */
+    _Atomic uint64_t xnow_ms HK_ALIGNED(HK_CACHE_LINE); /* set by the last tick of any thread; read by every slow call */
+    _Atomic uint64_t xidled HK_ALIGNED(HK_CACHE_LINE);  /* total bytes that have become idle */
+    _Atomic uint64_t xback[HK_REUSE_SPANS];             /* those of them that were reused */
 };
 extern struct hk_reuse hk_reuse;
 
 HK_INLINE uint64_t hk_reuse_span_ms(unsigned span) { return (uint64_t)HK_REUSE_SHORTEST << span; }
 HK_INLINE uint64_t hk_reuse_now(void) { return hk_load(hk_reuse.xnow_ms); }
-/* Time does not go back, though who looked at the clock first may come last. */
+/* Keeps time monotonic: the thread that read the clock first may store last. */
 HK_INLINE void hk_reuse_saw(uint64_t now_ms)
 {
     if (now_ms > hk_reuse_now())

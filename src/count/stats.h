@@ -1,6 +1,6 @@
 /* Stats: counters of slow paths.
- * Owns       the global counters; the thread counters live in each thread's cache, this room only names them.
- * Threads    global: any, relaxed. thread: the owner adds, any may read a slightly old value. */
+ * Owns       the global counters. The thread counters live in each tcache; this room only names them.
+ * Threads    global: any, relaxed. thread: the owner adds, any thread may read a slightly old value. */
 #ifndef HK_STATS_H
 #define HK_STATS_H
 
@@ -31,12 +31,12 @@ struct hk_thread_counts {
 
 extern _Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];
 
-/* Only the counts' owner calls this: a plain add that others may read. */
+/* Owner only: a plain add to a value that other threads may read. */
 #define HK_COUNT_THREAD(counts, name, n)                                                                               \
     hk_store((counts)->xvalue[HK_THREAD_##name], hk_load((counts)->xvalue[HK_THREAD_##name]) + (uint64_t)(n))
 #define HK_COUNT(name, n) ((void)hk_add(hk_global_counts[HK_GLOBAL_##name], (uint64_t)(n)))
 
-/* Text within the rows, not beside them: pointers would be relocated at each start, which is a page. */
+/* Arrays of text, not pointers, which would need relocation at each start, and a page of memory. */
 struct hk_stat_row {
     char name[24], unit[12], meaning[112];
     bool per_thread;

@@ -1,5 +1,5 @@
-/* LEARN=canary: a new policy is on trial for some ticks. If what was seen meanwhile cost more than it did under the policy before,
- * that one is taken back, and left alone for a while. */
+/* learn=canary: a new policy is on trial for some ticks. If it costs more than the previous policy did, it is reverted
+ * and no trial starts for a while. */
 #include <string.h>
 
 #include "base/bits.h"
@@ -8,15 +8,16 @@
 
 enum {
     TRIAL_TICKS = 16,
-    REST_TICKS = 64, /* after a trial that failed */
+    REST_TICKS = 64, /* after a failed trial */
     TOLERATED = 5,   /* percent: noise */
     COST_FADE = 8,
-    NS_PER_MISS = 200, /* of a bin, either way */
+    NS_PER_MISS = 200, /* a bin that ran empty or full */
     NS_PER_MAPPING = 4000,
-    NS_PER_PAGE = 700, /* faulted in */
+    NS_PER_PAGE = 700, /* a page fault */
 };
 
-/* Of what was wanted again, what had been given back before; and to hold memory costs by reuse_worth. In ns for each second. */
+/* Cost in ns per second: bin misses, faults on reused memory that had been purged, and held memory, valued by
+ * reuse_worth. */
 static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_signals *saw)
 {
     uint64_t faulted = 0, elapsed = hk_max(1, HK_SAW(saw, elapsed));
@@ -29,7 +30,7 @@ static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_
     return ns * 1000 / elapsed;
 }
 
-/* The ceiling is the goal's; of huge pages, what the cost is made of tells nothing. */
+/* The ceiling belongs to the goal; the cost does not reflect huge pages. */
 static bool on_trial(struct hk_learner *learner)
 {
     static const enum hk_knob never[] = {HK_KNOB_ceiling, HK_KNOB_huge_pages_from, HK_KNOB_huge_blocks_from};

@@ -5,7 +5,7 @@
 enum {
     HUNGRY_TICKS = 2,
     SATED_TICKS = 64, /* some 10 s */
-    CROWD = 8,          /* threads for each cpu */
+    CROWD = 8,          /* threads per CPU */
     LARGEST_BIG_CACHE = 8, /* times the default */
     TARGET_HITS = 55, /* percent */
 };
@@ -23,8 +23,8 @@ static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t t
 
 static uint64_t floor_to_power(uint64_t value) { return (uint64_t)1 << (63 - __builtin_clzll(value)); }
 
-/* So many threads cannot all run: what they hold ready while they wait is what eight of them for each cpu might hold. In powers
- * of two, so that a thread more or less is no new policy. */
+/* Many more threads than CPUs cannot all run: together they may cache as much as eight threads per CPU. Rounded to
+ * powers of two, so that one thread more or less changes nothing. */
 static uint64_t share_of_crowd(const struct hk_learner *learner, const struct hk_signals *saw)
 {
     uint64_t crowd = HK_SAW(saw, cpus) * CROWD;
@@ -45,7 +45,7 @@ void hk_crowd_step(struct hk_learner *learner, const struct hk_signals *saw, str
     learner->share = share;
 }
 
-/* What was learned in a run before may be what the option says now: bounds are told by the row as well. */
+/* The option may hold a value learned in an earlier run: the row's default bounds it too. */
 static uint64_t more_big_cache(const struct hk_learner *learner)
 {
     const struct hk_knob_row *row = &hk_knob_rows[HK_KNOB_big_cache];

@@ -1,24 +1,24 @@
-/* What is idle either comes back or never does. To hold a byte for as long as the option reuse_worth says is taken to cost as much as
- * to fault it in again; the best delay is the one that would have cost least for what was seen of late. */
+/* Idle memory is reused or not. Holding a byte for reuse_worth is assumed to cost as much as faulting it in; the best
+ * delay is the one with the least cost for the recent past. */
 #include "base/bits.h"
 #include "learn/rules.h"
 
 enum {
-    FADE = 32,         /* a part, each tick: half is forgotten in some 3 s */
-    LEAST_GAIN = 10,   /* percent, or the delay stays */
+    FADE = 32,         /* divisor: the part forgotten per tick, half in some 3 s */
+    LEAST_GAIN = 10,   /* percent; for less, the delay stays */
     DELAY_STEPS = HK_REUSE_SPANS - 1,
     LEAST_DELAY = 128, /* ms: less than a tick */
 };
 #define LEAST_SEEN (4 * HK_MIB)
 
-/* What comes back within the shortest delay that there is, is held whatever the delay: it says nothing, and where blocks come and go
- * by the thousand it is all that there is. */
-static bool says_nothing(unsigned span) { return hk_reuse_span_ms(span) <= LEAST_DELAY; }
+/* Memory reused within the shortest delay is held by any delay: it carries no information, and dominates where many
+ * blocks come and go. */
+static bool is_uninformative(unsigned span) { return hk_reuse_span_ms(span) <= LEAST_DELAY; }
 
 static uint64_t idled_for_longer(const struct hk_signals *saw)
 {
     uint64_t soon = 0;
-    for (unsigned span = 0; says_nothing(span); span++)
+    for (unsigned span = 0; is_uninformative(span); span++)
         soon += saw->value[HK_SIGNAL_back_64ms + span];
     return HK_SAW(saw, idled) - hk_min(HK_SAW(saw, idled), soon);
 }
@@ -36,7 +36,7 @@ static uint64_t bytes_back(const struct hk_learner *learner, uint64_t from_ms, u
 {
     uint64_t sum = 0;
     for (unsigned span = 0; span < HK_REUSE_SPANS; span++)
-        if (!says_nothing(span) && hk_reuse_span_ms(span) > from_ms && hk_reuse_span_ms(span) <= to_ms)
+        if (!is_uninformative(span) && hk_reuse_span_ms(span) > from_ms && hk_reuse_span_ms(span) <= to_ms)
             sum += learner->back[span];
     return sum;
 }
@@ -47,13 +47,13 @@ static uint64_t never_back(const struct hk_learner *learner)
     return learner->idled - hk_min(learner->idled, back);
 }
 
-/* In KiB times ms. */
+/* The cost of a delay, in KiB times ms. */
 static uint64_t cost_of(const struct hk_learner *learner, uint64_t delay)
 {
     uint64_t fault = learner->reuse_worth;
     uint64_t cost = never_back(learner) / HK_KIB * delay;
     for (unsigned span = 0; span < HK_REUSE_SPANS; span++) {
-        if (says_nothing(span))
+        if (is_uninformative(span))
             continue;
         uint64_t held = hk_min(hk_reuse_span_ms(span) * 3 / 4, delay);
         cost += learner->back[span] / HK_KIB * (held + (hk_reuse_span_ms(span) > delay ? fault : 0));

@@ -2,7 +2,7 @@
 
 static bool is_state(const struct hk_decision *decision)
 {
-    return decision->kind <= HK_DECISION_state_steady; /* these come first */
+    return decision->kind <= HK_DECISION_state_steady; /* the states come first */
 }
 
 static void add_value(struct hk_text *text, const char *key, bool state, uint64_t value)

@@ -1,4 +1,4 @@
-/* Explain: decisions and signals as lines of text: for the log, for the trace, and for who replays it.
+/* Explain: decisions and signals as lines of text, for the log, the trace and the replay.
  * Threads  any. */
 #ifndef HK_EXPLAIN_H
 #define HK_EXPLAIN_H
@@ -6,13 +6,13 @@
 #include "base/message.h"
 #include "learn/learner.h"
 
-/* A decision as a line of JSON. */
+/* Writes a decision as a line of JSON. */
 void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision);
 
-/* What is to be said of the log itself, as such a line. */
+/* Writes a message about the log itself as such a line. */
 void hk_explain_log(struct hk_text *text, uint64_t ms, uint64_t lost, const char *why);
 
-/* How a trace begins, and what a tick adds to it. */
+/* The header of a trace, and the line for a tick. */
 void hk_explain_options(struct hk_text *text, const struct hk_learner *learner);
 void hk_explain_signals(struct hk_text *text, uint64_t ms, const struct hk_signals *signals);
 

@@ -1,11 +1,11 @@
-/* Goal: how much memory the process is to stay within, how much of that it uses, and how many cpus it may use.
+/* Goal: how much memory the process should stay within, how much of it the process uses, and how many CPUs it may use.
  *
- *   HAKMEM_GOAL, bytes or a share of what there is     else the limits of its control group (v2 or v1), if there are any
+ *   HAKMEM_GOAL, bytes or a share of physical memory     else the limits of its control group (v2 or v1), if any
  *
- * Owns       the reading of the group's files: at the start; again at ticks only where HAKMEM_GOAL or HAKMEM_BACKGROUND asks for it: a program that has
- *            shut itself in since may be killed for opening a file.
+ * Owns       the reading of the group's files: at start; at ticks only if HAKMEM_GOAL or HAKMEM_BACKGROUND is set, for a program
+ *            that has entered a sandbox since may be killed for opening a file.
  * Threads    begin: the first. look: one at a time.
- * Never      keeps a file open: programs close what they do not know. */
+ * Never      keeps a file open: programs close unknown descriptors. */
 #ifndef HK_GOAL_H
 #define HK_GOAL_H
 
@@ -13,12 +13,12 @@
 
 struct hk_goal {
     uint64_t bytes;      /* 0: none */
-    uint64_t used;       /* resident bytes; what HAKMEM holds warm, where nothing may be read */
-    uint64_t stalled_us; /* by tasks of the system, ever; 0 where it may not be read */
+    uint64_t used;       /* resident bytes; the footprint if no file may be read */
+    uint64_t stalled_us; /* by all tasks of the system, in total; 0 if unreadable */
     uint64_t cpus;
 };
 
-/* True if there is a goal. */
+/* Returns true if there is a goal. */
 bool hk_goal_begin(void);
 void hk_goal_look(struct hk_goal *goal, uint64_t now_ms, uint64_t warm_bytes);
 

@@ -1,11 +1,12 @@
-/* Blocks that are mapped in bulk are cheaper by the huge page: one fault for 512. It costs memory where a page of it stays untouched, so
- * it is for as long as there is such work; while memory is short, the goal forbids it (learner.c). */
+/* Mapping many big blocks is cheaper with huge pages: one fault instead of 512. A huge page wastes memory if parts of
+ * it stay untouched, so the rule lasts only as long as such work; while memory is short, the goal forbids it
+ * (learner.c). */
 #include "base/bits.h"
 #include "learn/rules.h"
 
 enum { LAST_TICKS = 400 }; /* a minute */
 #define BLOCKS_FROM (1 * HK_MIB)
-#define MUCH_FRESH (16 * HK_MIB) /* 4096 faults in a tick: some hundredths of its time */
+#define MUCH_FRESH (16 * HK_MIB) /* 4096 faults per tick: some hundredths of its time */
 
 static bool maps_much(const struct hk_signals *saw)
 {

@@ -5,7 +5,7 @@
 #include "base/bits.h"
 #include "learn/rules.h"
 
-/* What a knob may be at most while memory is short, and who says so; of huge pages, what it is by default at least. */
+/* The bound of a knob while memory is short, and the decision to log; for huge pages, the default as a lower bound. */
 #define NO_LESS_THAN_BY_DEFAULT UINT64_MAX
 static const struct tight {
     enum hk_knob knob;
@@ -32,12 +32,12 @@ void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options
 }
 
 enum {
-    SPARED = 12,      /* a part of the goal: what comes between two looks */
-    UNKNOWN_PART = 24, /* another one at most: what the process has beside the heap, where nobody may look */
-    LEAST_CHANGE = 32 /* another one: what is not worth a new policy */
+    SPARED = 12,      /* divisor of the goal: room for growth between two readings */
+    UNKNOWN_PART = 24, /* divisor: upper bound of the memory outside the heap, if unreadable */
+    LEAST_CHANGE = 32 /* divisor: smaller changes publish no policy */
 };
 
-#define UNKNOWN_BESIDE (8 * HK_MIB) /* code, stacks, the kernel's tables */
+#define UNKNOWN_BESIDE (8 * HK_MIB) /* code, stacks, page tables */
 
 static uint64_t beside_heap(const struct hk_signals *saw)
 {
@@ -46,7 +46,7 @@ static uint64_t beside_heap(const struct hk_signals *saw)
     return hk_min(UNKNOWN_BESIDE, HK_SAW(saw, goal) / UNKNOWN_PART);
 }
 
-/* Where there is a goal: what the heap may be, so that the process is within it. */
+/* If there is a goal: bounds the heap so that the process stays within it. */
 static void set_ceiling(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t within = HK_SAW(saw, goal), now = learner->target.value[HK_KNOB_ceiling];
@@ -70,7 +70,7 @@ static uint64_t tightened(const struct tight *row, uint64_t value)
     return value == 0 ? 0 : hk_max(value, hk_knob_rows[row->knob].fallback);
 }
 
-/* Only what entering or leaving the state changed is the goal's decision: what a rule moved, the rule has noted. */
+/* The goal logs only the changes made by entering or leaving the state; the rules log their own. */
 static void apply_goal(struct hk_learner *learner, bool was_tight, const struct hk_signals *saw, struct hk_step *step)
 {
     bool tight = learner->state == HK_PHASE_TIGHT;
@@ -104,7 +104,7 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
     step->count = 0;
     hk_phase_step(learner, saw, step);
     hk_delay_remember(learner, saw);
-    bool short_of_memory = was_tight || learner->state == HK_PHASE_TIGHT; /* what a rule then moved would not be in force */
+    bool short_of_memory = was_tight || learner->state == HK_PHASE_TIGHT; /* a rule's change would not take effect now */
     bool may_move = learner->mode == HK_LEARN_ON || (learner->mode == HK_LEARN_CANARY && hk_canary_step(learner, saw, step));
     if (may_move && !short_of_memory)
         follow_rules(learner, saw, step);

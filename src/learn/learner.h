@@ -1,10 +1,10 @@
-/* Learner: from what a tick saw to the policy of the next: a pure function. No clock, no system call, no global: a recorded trace of
- * signals gives the same decisions.
+/* Learner: a pure function from the signals of a tick to the policy of the next. No clock, no system call, no global: a recorded
+ * trace of signals yields the same decisions.
  *
- *   signals --> ace (what kind of time is it?) --> delay, caps, huge (what would be best?) --> goal (what may it cost?) --> knobs
+ *   signals --> phase (steady, burst, remote heavy, short of memory) --> delay, caps, huge (best value) --> goal (bounds) --> knobs
  *
  * Owns       nothing but its struct. The rules are in phase.c, delay.c, caps.c and huge.c, and in docs/LEARNING.md.
- * Invariant  every knob stays in its row's range; one that no rule moves keeps the option's value.
+ * Invariant  every knob stays in its row's range; a knob that no rule moves keeps the option's value.
  * Threads    one at a time. */
 #ifndef HK_LEARNER_H
 #define HK_LEARNER_H

@@ -2,13 +2,13 @@
 
 enum {
     CALM_TICKS = 3,
-    SLABS_OF_A_BURST = 64, /* more than 4 MiB in a tick */
-    GROWTH_OF_A_BURST = 16, /* and a part of what is warm */
+    SLABS_OF_A_BURST = 64, /* more than 4 MiB per tick */
+    GROWTH_OF_A_BURST = 16, /* divisor of the footprint */
     REMOTE_BLOCKS = 1000,
-    REMOTE_PER_MISS = 8, /* a miss brings some 64 blocks: from here on, what others free is no trifle */
+    REMOTE_PER_MISS = 8, /* a miss refills some 64 blocks: from this ratio on, remote frees matter */
     TIGHT_FROM = 14,     /* sixteenths of the goal */
     TIGHT_TO = 12,
-    STALLED_PART = 10, /* of the time: who waits for memory so long, waits for others to give it back */
+    STALLED_PART = 10, /* divisor of the time: tasks that stall for longer depend on others to return memory */
     STALLED_TICKS = 20, /* some 3 s after the last such tick */
 };
 
@@ -18,7 +18,7 @@ static bool goal_is_near(struct hk_learner *learner, const struct hk_signals *sa
     return learner->goal_near = HK_SAW(saw, goal) != 0 && HK_SAW(saw, used) / 16 >= HK_SAW(saw, goal) / 256 * sixteenths;
 }
 
-static bool others_wait_for_memory(struct hk_learner *learner, const struct hk_signals *saw)
+static bool tasks_stall(struct hk_learner *learner, const struct hk_signals *saw)
 {
     bool stalled = HK_SAW(saw, elapsed) != 0 && HK_SAW(saw, stalled) / HK_SAW(saw, elapsed) >= 1000 / STALLED_PART;
     return hk_rule_lasts(stalled, STALLED_TICKS, &learner->stalled_rest);
@@ -35,9 +35,9 @@ static bool is_remote_heavy(const struct hk_signals *saw)
     return HK_SAW(saw, remote) >= REMOTE_BLOCKS && HK_SAW(saw, remote) > HK_SAW(saw, misses) * REMOTE_PER_MISS;
 }
 
-static enum hk_phase seen_in(struct hk_learner *learner, const struct hk_signals *saw)
+static enum hk_phase phase_now(struct hk_learner *learner, const struct hk_signals *saw)
 {
-    bool near = goal_is_near(learner, saw), stalls = others_wait_for_memory(learner, saw);
+    bool near = goal_is_near(learner, saw), stalls = tasks_stall(learner, saw);
     if (near || stalls)
         return HK_PHASE_TIGHT;
     if (grows_fast(saw))
@@ -66,10 +66,10 @@ static void change_to(struct hk_learner *learner, enum hk_phase state, const str
     }
 }
 
-/* A state begins with its first sign, and ends when there was none for some ticks. */
+/* A phase begins with its first sign, and ends after some ticks without one. */
 void hk_phase_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
-    enum hk_phase seen = seen_in(learner, saw);
+    enum hk_phase seen = phase_now(learner, saw);
     if (seen == learner->state)
         learner->calm = 0;
     else if (seen != HK_PHASE_STEADY || ++learner->calm >= CALM_TICKS)

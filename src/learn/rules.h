@@ -1,4 +1,4 @@
-/* Rules: what the learner's parts share: the state that they work on, how a decision is noted, and what each part is asked. */
+/* Rules: shared by the parts of the learner: the logging of decisions, and one function per part. */
 #ifndef HK_RULES_H
 #define HK_RULES_H
 
@@ -51,16 +51,16 @@ HK_INLINE void hk_rule_note(struct hk_step *step, enum hk_decision_kind kind, ui
         step->decisions[step->count++] = (struct hk_decision){.kind = kind, .before = before, .after = after, .seen = {a, b, c}};
 }
 
-/* Whether there was a sign in one of the last so many ticks. */
+/* True if `sign` held in one of the last `ticks` ticks. */
 HK_INLINE bool hk_rule_lasts(bool sign, unsigned ticks, unsigned *rest)
 {
     *rest = sign ? ticks : *rest - (*rest > 0);
     return *rest > 0;
 }
 
-/* What kind of time it is. */
+/* Determines the phase. */
 void hk_phase_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
-/* How long free memory is to stay warm. */
+/* Determines how long free memory stays resident. */
 void hk_delay_remember(struct hk_learner *learner, const struct hk_signals *signals);
 void hk_delay_step(struct hk_learner *learner, struct hk_step *step);
 /* How much the caches may hold: a thread's, where there are many; that of big blocks. */
@@ -69,7 +69,8 @@ void hk_big_cache_step(struct hk_learner *learner, const struct hk_signals *sign
 /* From which size on big blocks are put on huge pages. */
 void hk_huge_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 
-/* Where a new policy is on trial: whether the rules may move knobs at this tick; and that they may have. */
+/* With policies on trial: hk_canary_step returns whether the rules may move knobs at this tick; the second function
+ * reports that they may have. */
 bool hk_canary_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 void hk_canary_begin_trial(struct hk_learner *learner);
 

@@ -1,4 +1,4 @@
-/* Signals: what the learner sees at a tick, as words of 64 bits.
+/* Signals: the learner's input at a tick, as 64-bit words.
  * Threads  values. */
 #ifndef HK_SIGNALS_H
 #define HK_SIGNALS_H
@@ -12,7 +12,7 @@ enum hk_signal {
 #undef HK_SIGNAL
     HK_SIGNALS
 };
-_Static_assert(HK_SIGNAL_back_later - HK_SIGNAL_back_64ms + 1 == HK_REUSE_SPANS, "a signal for each span of reuse");
+_Static_assert(HK_SIGNAL_back_later - HK_SIGNAL_back_64ms + 1 == HK_REUSE_SPANS, "one signal per span of reuse");
 
 struct hk_signals {
     uint64_t value[HK_SIGNALS];

@@ -1,10 +1,10 @@
 #include "learn/site_rules.h"
 
 enum {
-    FADE_FROM = 32,  /* blocks: half of them are forgotten */
-    LEAST_FATES = 4, /* blocks: fewer show nothing */
-    CLEAR_PART = 16, /* a rule has to save so large a part of a fault for each block */
-    WAITED_FOR = 2,  /* a fault that a rule adds counts so often: the program waits for it */
+    FADE_FROM = 32,  /* blocks: half of the history is forgotten */
+    LEAST_FATES = 4, /* the fewest blocks that a rule is based on */
+    CLEAR_PART = 16, /* divisor: the part of a page fault per block that a rule must save */
+    WAITED_FOR = 2,  /* weight of a fault that a rule adds: the program waits for it */
 };
 
 const char *const hk_site_rule_names[HK_SITE_RULES] = {"none", "keep-warm", "purge-at-once"};
@@ -33,7 +33,7 @@ void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs
         forget_half(fates);
 }
 
-/* Each late block is held longer than it was, and not faulted in; each that is gone is held to the end for nothing. */
+/* Each late block is held longer, but not faulted in; each gone block is held until worth_ms in vain. */
 static int64_t gain_of_keeping(const struct hk_site_fates *fates, const struct hk_site_costs *costs)
 {
     int64_t worth = (int64_t)costs->worth_ms, delay = (int64_t)costs->delay_ms;
@@ -41,7 +41,7 @@ static int64_t gain_of_keeping(const struct hk_site_fates *fates, const struct h
     return fates->late * worth - longer - fates->gone * (worth - delay);
 }
 
-/* Each late or gone block is not held for the delay; each that was wanted soon is faulted in. */
+/* Each late or gone block is not held for the delay; each soon block is faulted in. */
 static int64_t gain_of_purging(const struct hk_site_fates *fates, const struct hk_site_costs *costs)
 {
     int64_t held = (int64_t)costs->delay_ms * (fates->late + fates->gone);

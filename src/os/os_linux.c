@@ -22,7 +22,7 @@
 /* Since Linux 5.18; older headers do not name it. */
 enum { DONTNEED_LOCKED = 24 };
 
-/* By way of passed.h where the C library's name for a call leads to HAKMEM itself. */
+/* Uses passed.h for calls whose C library name HAKMEM exports itself. */
 static void *linux_map(size_t size)
 {
     void *p;
@@ -30,7 +30,7 @@ static void *linux_map(size_t size)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Memory whose every access is checked has to lie where the checker looks for it. */
+/* A thread sanitizer requires memory in the address range that it shadows. */
 #if defined(__SANITIZE_THREAD__)
 enum { CHOOSES_ADDRESSES = 0 };
 #elif defined(__has_feature)
@@ -39,8 +39,8 @@ enum { CHOOSES_ADDRESSES = !__has_feature(thread_sanitizer) };
 enum { CHOOSES_ADDRESSES = 1 };
 #endif
 
-/* Before Linux 4.17 the flag is not known, and the address a wish. A bare call: a program's thread sanitizer stands before mmap, and
- * takes an address that it does not like out. */
+/* Before Linux 4.17 the flag is ignored and the address is a hint. A raw system call: a program's thread sanitizer
+ * intercepts mmap and removes addresses outside its own ranges. */
 static enum hk_placed linux_map_at(void *p, size_t size)
 {
     enum { FIXED_NOREPLACE = 0x100000 };
@@ -88,7 +88,7 @@ static bool linux_unmap(void *p, size_t size)
     return r == 0;
 }
 
-/* A sandbox that forbids mprotect may still allow mmap; its refusal of the one says nothing about memory. */
+/* A sandbox that forbids mprotect may still allow mmap. */
 static bool linux_commit(void *p, size_t size)
 {
     int saved_errno = errno;
@@ -119,7 +119,7 @@ static bool linux_purge(void *p, size_t size)
 {
     int saved_errno = errno;
     int r = hk_passed_madvise(p, size, MADV_DONTNEED);
-    if (r != 0 && errno == EINVAL) /* pages that are locked in memory */
+    if (r != 0 && errno == EINVAL) /* mlocked pages */
         r = hk_passed_madvise(p, size, DONTNEED_LOCKED);
     errno = saved_errno;
     return r == 0;
@@ -142,7 +142,8 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
     return r == 0;
 }
 
-/* MADV_DONTNEED only notes that the page could be split, and the system keeps all of it until memory is short; MADV_FREE splits. */
+/* MADV_DONTNEED only queues the huge page for a split, which the system performs when memory is short; MADV_FREE splits
+ * it at once. */
 static void linux_split_huge(void *p, size_t size)
 {
     KEEPING_ERRNO((void)hk_passed_madvise(p, size, MADV_FREE));
@@ -167,11 +168,11 @@ static void wait_for(_Atomic uint32_t *word, uint32_t expected, struct timespec 
     KEEPING_ERRNO((void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &time, NULL, 0));
 }
 
-/* A futex that nobody wakes: a sleep by a call that the sandboxes of threaded programs allow. */
+/* A futex that nobody wakes: a sleep by a system call that sandboxes of threaded programs allow. */
 static void sleep_for(struct timespec time)
 {
-    static _Atomic uint32_t nobody_wakes;
-    wait_for(&nobody_wakes, 0, time);
+    static _Atomic uint32_t never_woken;
+    wait_for(&never_woken, 0, time);
 }
 
 static void linux_pause(void) { sleep_for((struct timespec){0, 50000}); }
@@ -198,7 +199,7 @@ static bool linux_in_loader(const void *code)
     return false;
 }
 
-/* In a static program, before its start-up code has set up thread-local storage, the register is 0. */
+/* In a static program, the register is 0 until the start-up code has set up thread-local storage. */
 static __attribute__((noinline, cold)) bool has_register_set(void)
 {
 #if defined(__x86_64__)
@@ -210,7 +211,7 @@ static __attribute__((noinline, cold)) bool has_register_set(void)
 #endif
 }
 
-/* A loader sets up thread-local storage before it runs anybody's code. */
+/* The dynamic loader sets up thread-local storage before it runs any other code. */
 static bool linux_has_thread_pointer(void) { return getauxval(AT_BASE) != 0 || has_register_set(); }
 
 static void linux_futex_wait(_Atomic uint32_t *word, uint32_t expected)
@@ -230,7 +231,7 @@ static bool linux_resident(const void *p, size_t size, unsigned char *pages)
     return r == 0;
 }
 
-/* The C library learns of the environment in a constructor of its own, which may come after HAKMEM's. */
+/* The C library learns of the environment in a constructor of its own, which may run after HAKMEM's. */
 static char **early_environment;
 
 static bool linux_has_libc(void) { return environ != NULL; }
@@ -295,7 +296,8 @@ static size_t linux_data_limit(void)
 
 static int linux_process_id(void) { return getpid(); }
 
-/* All others wait meanwhile; what the kernel cannot hold back, such as a fault in the handler, ends the process. */
+/* Blocks all other signals during the handler; one that cannot be blocked, such as a fault in the handler, ends the
+ * process. */
 static bool linux_catch_signal(int number, void (*handler)(int number, siginfo_t *info, void *context))
 {
     struct sigaction now, ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
@@ -309,7 +311,7 @@ static bool linux_catch_signal(int number, void (*handler)(int number, siginfo_t
     return caught;
 }
 
-/* Sent to this thread once more, as it came; it is blocked until the handler returns. */
+/* Sends the signal to this thread again; it is blocked until the handler returns. */
 static void linux_default_signal(int number, siginfo_t *info)
 {
     struct sigaction none = {.sa_handler = SIG_DFL};
@@ -378,7 +380,7 @@ void *hk_os_map_aligned(size_t size, size_t align)
     size_t before = (size_t)(-(uintptr_t)p & (align - 1));
     char *aligned = p + before;
     size_t after = align - HK_PAGE - before;
-    /* An edge that cannot be unmapped (no VMA left to split into) stays as untouched address space. */
+    /* An edge that cannot be unmapped (no VMA left for the split) stays as untouched address space. */
     if (before > 0)
         hk_os.unmap(p, before);
     if (after > 0)

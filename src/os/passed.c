@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What older headers do not name. */
+/* Names that older headers lack. */
 enum {
     ADVICE_COLD = 20,
     ADVICE_PAGEOUT = 21,
@@ -39,7 +39,7 @@ long hk_passed_mbind(void *p, unsigned long size, int mode, const unsigned long 
     return syscall(SYS_mbind, p, size, mode, nodes, most, flags);
 }
 
-/* Weak: a static program has none, and needs none. */
+/* Weak: a static program does not have it. */
 extern void *dlsym(void *restrict handle, const char *restrict name) __attribute__((weak));
 
 typedef int ioctl_call(int fd, unsigned long request, ...);
@@ -70,8 +70,8 @@ int hk_passed_unshare(int flags) { return (int)syscall(SYS_unshare, flags); }
 
 bool hk_prctl_shuts_in(int option) { return option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP; }
 
-/* Huge pages change how fast memory is, not what it does, and programs ask for them at each block of theirs, NumPy for one: to
- * give such blocks back would cost them their warm pages. */
+/* MADV_HUGEPAGE changes speed, not semantics, and programs such as NumPy request it for each block: treating it as
+ * lasting would cost these blocks their resident pages. */
 bool hk_advice_lasts(int advice)
 {
     switch (advice) {

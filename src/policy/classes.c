@@ -14,7 +14,7 @@ const struct hk_class hk_classes[HK_CLASSES] = {
 #include "policy/classes.def"
 #undef HK_CLASS
 
-/* In an enum, a name without a value is one more than the name before it: LOW of a class follows HIGH of the last. */
+/* An enumerator without a value is its predecessor plus one: LOW of a class follows HIGH of the class before. */
 #define STEPS_UP_TO(size, step) (((size) + (step) - 1) / (step))
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) FINE_LOW_##idx, FINE_HIGH_##idx = STEPS_UP_TO(size, HK_FINE_STEP),

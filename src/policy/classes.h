@@ -1,4 +1,4 @@
-/* Classes: what classes.def says, as constants and tables.
+/* Classes: classes.def as constants and tables.
  * Invariant  every size in 1 .. HK_LARGE_MAX has exactly one class, the smallest that holds it.
  * Threads    constants. */
 #ifndef HK_CLASSES_H
@@ -15,7 +15,7 @@ enum {
     HK_CLASSES
 };
 
-/* How many of the classes the fine table leads to: those up to HK_FINE_MAX. */
+/* The number of classes in the fine table: those up to HK_FINE_MAX. */
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) +COUNT_##tier
 #define COUNT_TINY 1
@@ -29,7 +29,7 @@ enum {
 #undef COUNT_LARGE
 };
 
-#define HK_CLASS_BYTES 32 /* the size of a bin: page map entries carry class * 32, an offset that needs no scaling */
+#define HK_CLASS_BYTES 32 /* the size of a bin: page map entries hold class * 32, an offset that needs no scaling */
 #define HK_FINE_STEP 16
 #define HK_FINE_MAX (32 * HK_KIB)
 #define HK_COARSE_STEP 4096
@@ -44,9 +44,9 @@ struct hk_class {
 
 extern const struct hk_class hk_classes[HK_CLASSES];
 
-/* Indexed by (size + 15) / 16 for sizes up to HK_FINE_MAX: class * HK_CLASS_BYTES. */
+/* For sizes up to HK_FINE_MAX, indexed by (size + 15) / 16: class * HK_CLASS_BYTES. */
 extern const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1];
-/* For sizes beyond, up to HK_LARGE_MAX, indexed by steps of 4 KiB from there on: likewise. */
+/* For larger sizes up to HK_LARGE_MAX, indexed in steps of 4 KiB: class * HK_CLASS_BYTES. */
 #define HK_COARSE_STEPS ((HK_LARGE_MAX - HK_FINE_MAX) / HK_COARSE_STEP)
 extern const uint16_t hk_coarse_offsets[HK_COARSE_STEPS];
 

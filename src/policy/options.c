@@ -8,7 +8,7 @@
 
 enum kind { KIND_NUMBER, KIND_TEXT, KIND_WORD };
 
-/* Of text, not pointers to it: nothing for the loader to relocate. */
+/* Arrays of text, not pointers: the loader has nothing to relocate. */
 struct row {
     char name[20], unit[24];
     enum kind kind;
@@ -34,10 +34,10 @@ static const struct row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* HAKMEM_CONF is cut into pieces here. */
+/* HAKMEM_CONF is tokenized here. */
 static char conf_copy[4096] HK_COLD_DATA;
 
-/* Text values, for the life of the process: programs that show a title in `ps` overwrite their environment with it. */
+/* Copies of text values: programs that set their title in `ps` overwrite the environment. */
 static char text_bytes[8192] HK_COLD_DATA;
 static size_t text_used;
 
@@ -92,7 +92,7 @@ bool hk_option_number(const char *text, size_t length, uint64_t *value)
     return true;
 }
 
-/* Which of words, "off|on|...", the text is. */
+/* Finds the text among words, "off|on|...". */
 static bool parse_word(const char *words, const char *text, uint64_t *value)
 {
     size_t length = strlen(text);
@@ -109,7 +109,7 @@ static void set_text(const struct row *row, const char *text)
 {
     size_t bytes = strlen(text) + 1;
     if (bytes > sizeof text_bytes - text_used) {
-        hk_message("option %s: longer than can be kept (%zu characters in all)", row->name, sizeof text_bytes - 1);
+        hk_message("option %s: text values exceed %zu characters in total", row->name, sizeof text_bytes - 1);
         return;
     }
     char *copy = memcpy(text_bytes + text_used, text, bytes);
@@ -123,7 +123,7 @@ static void set_number(const struct row *row, const char *text, size_t length)
     if (hk_option_number(text, length, &value) && value >= row->min && value <= row->max)
         *number_of(row) = value;
     else
-        hk_message("option %s: \"%s\" is not a number in %lu..%lu; it stays %lu", row->name, text, row->min, row->max,
+        hk_message("option %s: \"%s\" is not a number in %lu..%lu; keeping %lu", row->name, text, row->min, row->max,
                *number_of(row));
 }
 
@@ -133,7 +133,7 @@ static void set_word(const struct row *row, const char *text)
     if (parse_word(row->unit, text, &value))
         *number_of(row) = value;
     else
-        hk_message("option %s: \"%s\" is none of %s", row->name, text, row->unit);
+        hk_message("option %s: \"%s\" is not one of %s", row->name, text, row->unit);
 }
 
 static void set(const struct row *row, const char *text)
@@ -157,7 +157,7 @@ static void set_pair(char *pair)
 {
     char *colon = strchr(pair, ':');
     if (colon == NULL || !hk_option_set(pair, (size_t)(colon - pair), colon + 1))
-        hk_message("HAKMEM_CONF: \"%s\" is not an option with a value (name:value)", pair);
+        hk_message("HAKMEM_CONF: \"%s\" is not of the form name:value", pair);
 }
 
 static void read_conf(void)
@@ -166,7 +166,7 @@ static void read_conf(void)
     if (conf == NULL)
         return;
     if (strlen(conf) >= sizeof conf_copy) {
-        hk_message("HAKMEM_CONF is longer than %zu characters and is not read", sizeof conf_copy - 1);
+        hk_message("HAKMEM_CONF exceeds %zu characters and is ignored", sizeof conf_copy - 1);
         return;
     }
     strcpy(conf_copy, conf);

@@ -1,7 +1,7 @@
-/* Options: what the user asked for, read once at start.
- * Owns       the only reading of the environment.
- * Invariant  every value lies in its row's range; a bad or unknown one is a warning line, and the default stays.
- * Threads    written before the second thread can exist, constant afterwards. */
+/* Options: user settings, read once at start.
+ * Owns       all reading of the environment for options.
+ * Invariant  every value lies in its row's range; an invalid value or unknown option prints a warning and the default stays.
+ * Threads    written before a second thread exists, constant afterwards. */
 #ifndef HK_OPTIONS_H
 #define HK_OPTIONS_H
 
@@ -21,7 +21,7 @@ struct hk_options {
 
 extern struct hk_options hk_options;
 
-/* The words of the options learn, site_rules, background and deepbind. */
+/* The values of the WORD options learn, site_rules, background and deepbind. */
 enum { HK_LEARN_OFF, HK_LEARN_ON, HK_LEARN_FROZEN, HK_LEARN_CANARY };
 enum { HK_SITE_RULES_OFF, HK_SITE_RULES_ON, HK_SITE_RULES_WATCH };
 enum { HK_BACKGROUND_OFF, HK_BACKGROUND_ON, HK_BACKGROUND_AUTO };
@@ -32,13 +32,14 @@ enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
 typedef void hk_profile_taker(const char *name, size_t length);
 void hk_options_read(hk_profile_taker *take_profile);
 
-/* False if there is no such option. A value that is none is a warning line, and nothing has changed. */
+/* Returns false if the option does not exist. An invalid value prints a warning and changes nothing. */
 bool hk_option_set(const char *name, size_t length, const char *value);
 
-/* "64k": decimal, with k, m or g for 2^10, 2^20, 2^30. False if the text is anything else, or too large. */
+/* Parses decimal text such as "64k", with k, m or g for 2^10, 2^20, 2^30. Returns false for any other text and on
+ * overflow. */
 bool hk_option_number(const char *text, size_t length, uint64_t *value);
 
-/* Calls visit for each option with its effective value, as text or as number: for the report. */
+/* Calls visit for each option with its effective value, as text or as a number: for the report. */
 void hk_options_visit(void (*visit)(void *context, const char *name, const char *text, uint64_t number), void *context);
 
 #endif

@@ -33,7 +33,7 @@ static struct sealing {
     char *start; /* HK_POLICY_PAGES of HK_PAGE */
     unsigned next;
     bool sealed[HK_POLICY_PAGES];
-    bool stays_open; /* what is sealed here could not be opened again */
+    bool stays_open; /* pages sealed here could not be unsealed */
 } sealing;
 
 static void write_page(struct hk_policy *page, const struct hk_knobs *knobs, enum hk_phase state)
@@ -65,8 +65,8 @@ static bool map_pages(void)
     return true;
 }
 
-/* The next to be written; NULL if the system refuses. A sandbox that the program has entered since may forbid to open it again: others
- * are mapped then, once, for who still reads it must find a policy there. */
+/* Returns the next page to write; NULL on failure. If a sandbox forbids unsealing, maps a new set of pages once, and
+ * leaves the old ones mapped for their readers. */
 static struct hk_policy *next_page(void)
 {
     char *page = sealing.start + (size_t)sealing.next * HK_PAGE;
@@ -76,7 +76,7 @@ static struct hk_policy *next_page(void)
     return (struct hk_policy *)(void *)(sealing.start + (size_t)sealing.next * HK_PAGE);
 }
 
-/* A page that cannot be sealed serves as well: sealing is for who writes through a stray pointer. */
+/* A page that cannot be sealed is used unsealed: the seal only protects against stray writes. */
 bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state)
 {
     struct hk_policy *page = next_page();

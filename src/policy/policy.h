@@ -1,8 +1,9 @@
-/* Policy: the knobs that may change while the program runs: the options of scope `policy`, on one page that is published whole.
+/* Policy: the knobs: the options of scope `policy`, which may change while the program runs. One page holds all of them and is
+ * published as a whole.
  *
- *   options --first page--> hk_policy_now <--one pointer swapped-- a fresh page, written and then sealed   (the learner's)
+ *   options --first page--> hk_policy_now <--one pointer swap-- a new page, written, then sealed   (by the learner)
  *
- * Owns       the pages. A page is written again after HK_POLICY_PAGES - 1 others: who still reads it then sees values of two
+ * Owns       the pages. A page is reused after HK_POLICY_PAGES - 1 others: a reader that still holds it may see values of two
  *            policies, each in its range.
  * Invariant  every knob lies in its row's range.
  * Threads    read: any. Publish: one at a time. */
@@ -33,7 +34,7 @@ struct hk_knob_row {
 };
 extern const struct hk_knob_row hk_knob_rows[HK_KNOBS];
 
-/* What kind of time it is, as the learner sees it. */
+/* The learner's class for the program's current behavior. */
 enum hk_phase { HK_PHASE_STEADY, HK_PHASE_BURST, HK_PHASE_REMOTE, HK_PHASE_TIGHT, HK_PHASES };
 extern const char *const hk_phase_names[HK_PHASES];
 
@@ -49,10 +50,10 @@ HK_INLINE uint64_t hk_policy_value(enum hk_knob knob) { return hk_load(hk_load_a
 HK_INLINE enum hk_phase hk_policy_phase(void) { return (enum hk_phase)hk_load(hk_load_acquire(hk_policy_now)->xstate); }
 #define HK_POLICY(name) hk_policy_value(HK_KNOB_##name)
 
-/* The first page, from the options. */
+/* Fills the first page from the options. */
 void hk_policy_begin(void);
 void hk_policy_read(struct hk_knobs *knobs);
-/* From now on these. False if the system refuses a page: nothing has changed. */
+/* Publishes the knobs. Returns false, with nothing changed, if no page is available. */
 bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state);
 
 #endif

@@ -23,7 +23,7 @@ static char file_bytes[8192] HK_COLD_DATA;
 
 static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* The text between spaces, as a string of its own: what follows it is overwritten. */
+/* Returns the text without surrounding spaces, zero-terminated in place. */
 static char *trimmed(char *from, char *to)
 {
     while (from < to && is_space(*from))
@@ -43,7 +43,7 @@ static void apply_line(char *line, char *end)
         return;
     char *value = equals != NULL ? trimmed(equals + 1, comment != NULL ? comment : end) : NULL;
     if (value == NULL || !hk_option_set(name, strlen(name), value))
-        hk_message("profile: \"%s\" is not an option with a value (name = value)", name);
+        hk_message("profile: \"%s\" is not of the form name = value with a known option", name);
 }
 
 static void apply_lines(char *lines)
@@ -84,7 +84,7 @@ void hk_profile_apply(const char *name, size_t length)
     else if (read_profile_file(name, length))
         apply_lines(file_bytes);
     else
-        hk_message("profile: neither a name (throughput, balanced, compact, debug) nor a file that can be read whole: HAKMEM_PROFILE");
+        hk_message("profile: HAKMEM_PROFILE is neither a known name (throughput, balanced, compact, debug) nor a readable file of less than 8 KiB");
 }
 
 void hk_profile_write(int fd, const struct hk_knobs *knobs)

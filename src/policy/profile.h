@@ -1,6 +1,6 @@
-/* Profile: options by the dozen: under a name of profiles.def, or in a file of `name = value` lines, where # begins a comment.
- * Owns     how such lines are read and written.
- * Threads  apply: before the second thread can exist. save: one at a time. */
+/* Profile: a set of options: a named row of profiles.def, or a file of `name = value` lines, where # begins a comment.
+ * Owns     the reading and writing of such lines.
+ * Threads  apply: before a second thread exists. write: one at a time. */
 #ifndef HK_PROFILE_H
 #define HK_PROFILE_H
 

@@ -10,7 +10,7 @@ struct sums {
     uint64_t blocks, bytes;
 };
 
-/* Another thread may be between two of a site's counters. */
+/* Another thread may have updated only some of the site's counters. */
 static int64_t not_below_zero(int64_t count) { return count > 0 ? count : 0; }
 
 static struct sums sums_of(const struct hk_site *site)

@@ -1,6 +1,6 @@
-/* HeapProfile: the samples as text, in the form that pprof and jeprof read ("heap_v2").
- * Each site's line has the blocks and bytes that were picked; by the mean in the first line, readers reckon what they stand for.
- * Threads  any; what others allocate meanwhile may be in it or not. */
+/* HeapProfile: writes the samples as text, in the format of pprof and jeprof ("heap_v2").
+ * Each site's line holds the sampled blocks and bytes; readers scale them up by the mean in the first line.
+ * Threads  any; concurrent allocations may be missing. */
 #ifndef HK_HEAP_PROFILE_H
 #define HK_HEAP_PROFILE_H
 

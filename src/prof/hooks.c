@@ -8,20 +8,20 @@
 #include "policy/options.h"
 #include "prof/stack.h"
 
-#define USUAL_MEAN (512 * HK_KIB)
+#define DEFAULT_MEAN (512 * HK_KIB)
 
 struct hk_hooks hk_hooks;
 
-static uint64_t mean_asked_for(void)
+static uint64_t mean_from_options(void)
 {
-    return hk_options.heap_sample == 0 && hk_options.heap_profile != NULL ? USUAL_MEAN : hk_options.heap_sample;
+    return hk_options.heap_sample == 0 && hk_options.heap_profile != NULL ? DEFAULT_MEAN : hk_options.heap_sample;
 }
 
 static void begin_profile(void)
 {
-    hk_hooks.mean = mean_asked_for();
+    hk_hooks.mean = mean_from_options();
     if (hk_hooks.mean != 0 && !hk_samples_open()) {
-        hk_message("no memory for the heap profile: none is taken");
+        hk_message("no memory for the heap profile: sampling is off");
         hk_hooks.mean = 0;
     }
 }
@@ -30,7 +30,7 @@ static void begin_sites(void)
 {
     hk_hooks.sites = hk_options.site_rules != HK_SITE_RULES_OFF;
     if (hk_hooks.sites && !hk_sites_open()) {
-        hk_message("no memory for the site rules: there are none");
+        hk_message("no memory for the site rules: they are off");
         hk_hooks.sites = false;
     }
 }
@@ -48,12 +48,12 @@ size_t hk_hooks_begin(void)
 
 void hk_hooks_open(void) { __atomic_store_n(&hk_hooks.on, true, __ATOMIC_RELEASE); }
 
-static void lost(void)
+static void report_lost_sample(void)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     HK_COUNT(samples_lost, 1);
     if (!atomic_flag_test_and_set(&said))
-        hk_message("the heap profile is full: allocations are missing in it (a larger HAKMEM_HEAP_SAMPLE takes fewer)");
+        hk_message("the heap profile is full and misses allocations (a larger HAKMEM_HEAP_SAMPLE takes fewer samples)");
 }
 
 static HK_COLD void sample(const void *block, size_t size, void *caller)
@@ -66,12 +66,13 @@ static HK_COLD void sample(const void *block, size_t size, void *caller)
     HK_COUNT(samples, 1);
     HK_PROBE_ALLOC(block, size, hk_countdown_weight(size, hk_hooks.mean));
     if (!hk_sample_enter(block, size, &stack))
-        lost();
+        report_lost_sample();
 }
 
 static atomic_flag cacheless_busy = ATOMIC_FLAG_INIT;
 
-/* One for all threads that have no cache: who finds it in use, another or itself in the unwinder, takes no sample. */
+/* One countdown for all threads without a tcache: a thread that finds it in use, perhaps itself in the unwinder, takes
+ * no sample. */
 static void count_without_cache(const void *block, size_t size, void *caller)
 {
     static struct hk_countdown countdown;
@@ -82,7 +83,7 @@ static void count_without_cache(const void *block, size_t size, void *caller)
     atomic_flag_clear_explicit(&cacheless_busy, memory_order_release);
 }
 
-static void count_with(struct hk_tcache *cache, const void *block, size_t size, void *caller)
+static void count_with_cache(struct hk_tcache *cache, const void *block, size_t size, void *caller)
 {
     if (cache->sampling || !hk_countdown_picks(&cache->countdown, hk_hooks.mean))
         return;
@@ -96,7 +97,7 @@ void hk_hooks_fork_child(void) { atomic_flag_clear(&cacheless_busy); }
 HK_COLD void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t size, void *caller)
 {
     if (cache != NULL)
-        count_with(cache, block, size, caller);
+        count_with_cache(cache, block, size, caller);
     else
         count_without_cache(block, size, caller);
 }

@@ -1,11 +1,11 @@
-/* Watch: every allocation and every free is seen, for the heap profile, the probes, the debug ring and the site rules.
+/* Hooks: see every allocation and every free, for the heap profile, the probes, the debug ring and the site rules.
  *
- *   gate shut -> every call is a miss -> the slow path serves it from the same bins -> watch: ring; countdown: picked? -> sample
+ *   gate shut -> every call is a miss -> the slow path serves it from the same bins -> hooks: ring; countdown: picked? -> sample
  *
- * Owns       whether calls are seen, and how many bytes lie between two samples.
- * Invariant  nothing here runs where no option asks for it. A block is seen after it was allocated and before it is freed.
+ * Owns       whether calls are hooked, and the mean bytes between two samples.
+ * Invariant  no hook runs unless an option requires it. A hook sees a block after its allocation and before its free.
  * Threads    any; no lock is held.
- * Never      samples what it allocates itself (the unwinder may). */
+ * Never      samples allocations that it makes itself (in the unwinder). */
 #ifndef HK_HOOKS_H
 #define HK_HOOKS_H
 
@@ -14,29 +14,29 @@
 #include "tcache/tcache.h"
 
 struct hk_hooks {
-    bool on;       /* set last of all: who sees it finds all that was set up at start */
-    bool traces;   /* there are rings */
-    bool sites;    /* there are site rules, or what they would be is watched */
-    uint64_t mean; /* bytes from sample to sample; 0: none are taken */
+    bool on;       /* set last: a thread that sees it finds the setup complete */
+    bool traces;   /* the debug rings are on */
+    bool sites;    /* site rules apply or are watched */
+    uint64_t mean; /* mean bytes between samples; 0: sampling is off */
 };
 
-/* Written at start, before a call can be seen. */
+/* Written at start, before any hook can run. */
 extern struct hk_hooks hk_hooks;
 
-/* At start: what do the options ask for? If calls are to be seen, then, when all is set up, they are. Returns up to which size
- * allocations need not be. */
+/* At start: sets up the hooks that the options require; hk_hooks_open turns them on. Returns the size up to which
+ * allocations need no hook. */
 size_t hk_hooks_begin(void);
 void hk_hooks_open(void);
 
-/* In a fork child: whoever was taking a sample without a cache is gone. */
+/* In a fork child: frees the countdown for threads without a tcache, whose user may be gone. */
 void hk_hooks_fork_child(void);
 
 void hk_hooks_trace(struct hk_tcache *cache, enum hk_event_kind kind, size_t size, const void *block);
-/* The thread's countdown ran out; cache is NULL where there is none. */
+/* The thread's countdown ran out; cache is NULL for a thread without a tcache. */
 void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t size, void *caller);
 void hk_hooks_unpick(const void *block);
 
-/* A block was given out: `caller` is the return address of malloc or its kin. */
+/* Called after an allocation; `caller` is the return address of malloc or its family. */
 HK_INLINE void hk_hooks_alloc(enum hk_event_kind kind, const void *block, size_t size, void *caller)
 {
     struct hk_tcache *cache = hk_tcache_self();
@@ -48,7 +48,7 @@ HK_INLINE void hk_hooks_alloc(enum hk_event_kind kind, const void *block, size_t
         hk_hooks_pick(cache, block, size, caller);
 }
 
-/* A block is about to be freed; `size` is its class's, 0 if it has none. By which rule is it? */
+/* Called before a free; `size` is that of the block's class, 0 if it has none. Returns the block's site rule. */
 HK_INLINE enum hk_site_rule hk_hooks_free(const void *block, size_t size)
 {
     if (HK_UNLIKELY(hk_hooks.traces))
@@ -60,9 +60,10 @@ HK_INLINE enum hk_site_rule hk_hooks_free(const void *block, size_t size)
     return HK_SITE_NO_RULE;
 }
 
-/* A block is about to be resized where it is: a free and an allocation, as if it moved. What this returns is passed on. */
+/* Called before an in-place resize, which counts as a free and an allocation. The result goes to
+ * hk_hooks_resize_end. */
 uint64_t hk_hooks_resize_begin(const void *block);
-/* `resized` is NULL if it could not be. */
+/* `resized` is NULL if the resize failed. */
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller);
 
 #endif

@@ -5,22 +5,22 @@
 #include "span/meta.h"
 
 enum {
-    PLACES = 8, /* of a bucket: their addresses share a cache line */
+    PLACES = 8, /* per bucket: their addresses share a cache line */
     PIECE_BUCKETS = 512,
-    PIECES = 16, /* 64 Ki live samples: 32 GiB of heap at the usual distance */
+    PIECES = 16, /* 64 Ki live samples: 32 GiB of heap at the default mean */
     BUCKETS = PIECE_BUCKETS * PIECES,
-    NEIGHBOURS = 64,
+    NEIGHBORS = 64,
     SITES = 8192,
     SITES_ASKED = 512,
     SITE_BITS = 16,
 };
-#define BUSY ((uintptr_t)1) /* a place that is being taken */
+#define BUSY ((uintptr_t)1) /* a reserved place */
 
 struct bucket {
     _Atomic uintptr_t xblock[PLACES];
     _Atomic uint64_t xrecord[PLACES]; /* size << SITE_BITS | site */
 };
-_Static_assert(HK_SAMPLE_FILTER % BUCKETS == 0 && PLACES * (NEIGHBOURS + 1) <= UINT16_MAX, "a filter's cell counts to the end");
+_Static_assert(HK_SAMPLE_FILTER % BUCKETS == 0 && PLACES * (NEIGHBORS + 1) <= UINT16_MAX, "a filter cell cannot overflow");
 _Static_assert(SITES <= 1 << SITE_BITS, "a record has room for a site");
 
 static struct {
@@ -42,12 +42,12 @@ bool hk_samples_open(void)
 
 static _Atomic uint16_t *cell_of(uint64_t hash) { return &hk_sample_filter[hash % HK_SAMPLE_FILTER]; }
 
-/* The first, or its neighbour: twice the chance of a free place. */
+/* The first bucket or its neighbor: twice the chance of a free place. */
 static struct bucket *bucket_of(uint64_t hash, bool second)
 {
     size_t number = hash % BUCKETS;
     if (second)
-        number ^= 1 + (hash >> 48) % (NEIGHBOURS - 1);
+        number ^= 1 + (hash >> 48) % (NEIGHBORS - 1);
     return &sampled.pieces[number / PIECE_BUCKETS][number % PIECE_BUCKETS];
 }
 
@@ -86,7 +86,8 @@ static void count_live(uint64_t record, int64_t blocks)
     hk_add(site->xlive_bytes, blocks * (int64_t)(record >> SITE_BITS));
 }
 
-/* Counted by the filter before it is in its place, and after it has left it: who frees the block sees no 0. */
+/* Updates the filter before it fills the place, and after it clears the place, so that the thread that frees the block
+ * never sees 0. */
 static bool put(const void *block, uint64_t record)
 {
     uint64_t hash = hk_sample_hash(block);
@@ -148,8 +149,8 @@ static struct hk_site *new_site(uint64_t hash, const struct hk_stack *stack, uns
     return site;
 }
 
-/* Enters it into a slot that was empty a moment ago. Who is there then: it, or somebody else who came first. */
-static struct hk_site *settle(_Atomic(struct hk_site *) *slot, struct hk_site *site)
+/* Installs the site in a slot that was empty. Returns the winner: the site, or another one installed first. */
+static struct hk_site *install_site(_Atomic(struct hk_site *) *slot, struct hk_site *site)
 {
     struct hk_site *there = NULL;
     if (atomic_compare_exchange_strong_explicit(slot, &there, site, memory_order_acq_rel, memory_order_acquire))
@@ -158,7 +159,7 @@ static struct hk_site *settle(_Atomic(struct hk_site *) *slot, struct hk_site *s
     return there;
 }
 
-/* The site's number; SITES if there is no room or memory for it. */
+/* Returns the site's number; SITES if the tables are full or memory is refused. */
 static unsigned find_site(const struct hk_stack *stack, unsigned size_bits)
 {
     uint64_t hash = hash_of_stack(stack, size_bits);
@@ -169,7 +170,7 @@ static unsigned find_site(const struct hk_stack *stack, unsigned size_bits)
             site = new_site(hash, stack, size_bits);
             if (site == NULL)
                 return SITES;
-            site = settle(&sampled.xsites[number], site);
+            site = install_site(&sampled.xsites[number], site);
         }
         if (is_site_of(site, hash, stack, size_bits))
             return number;

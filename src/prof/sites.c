@@ -8,18 +8,18 @@
 #include "policy/policy.h"
 #include "span/meta.h"
 
-#define MEAN (512 * HK_KIB) /* bytes from one picked block to the next, of those that are not big */
+#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks, big ones excluded */
 enum {
     LIFETIMES = 32, /* span b: up to 2^b ms */
     SITE_GHOSTS = 32,
-    MOST_CREDIT = 8, /* so many newcomers that find no place does a site outlast that is seen no more */
+    MOST_CREDIT = 8, /* newcomers to a full table that an inactive site outlasts */
     NO_SITE = HK_SITES,
 };
 
 struct call_site {
     const void *caller;
-    unsigned size_bits; /* 0: nobody's place */
-    unsigned turn;      /* how many sites had the place before */
+    unsigned size_bits; /* 0: the place is free */
+    unsigned turn;      /* the number of sites that used the place before */
     unsigned credit;
     enum hk_site_rule rule;
     uint64_t seen_ms;
@@ -35,18 +35,18 @@ struct record {
     uint16_t site, turn;
 };
 
-/* A block that was freed: it stands for its memory, whatever has become of that. */
+/* A freed block: it represents its memory, whether that is still mapped or not. */
 struct site_ghost {
     size_t bytes; /* 0: none */
     uint64_t freed_ms;
-    enum hk_site_rule rule; /* that it was freed by, or would have been */
+    enum hk_site_rule rule; /* the rule at its free, also if only watched */
     unsigned site, turn;
 };
 
 static struct hk_lock sites_lock = HK_LOCK_INIT(HK_RANK_SITES);
 static struct {
     struct call_site *all;
-    struct record *records; /* of the places */
+    struct record *records; /* one for each place */
     struct site_ghost ghosts[SITE_GHOSTS];
     unsigned next_ghost, next_judged;
 } sites HK_COLD_DATA;
@@ -70,10 +70,10 @@ uint64_t hk_site_keep_until(void) { return hk_os.clock_ms() + hk_options.reuse_w
 
 /* Sites. */
 
-/* Of the power of two that holds it. */
+/* log2 of the size, rounded up. */
 static unsigned size_bits_of(size_t size) { return 64 - (unsigned)__builtin_clzll(size - 1); }
 
-static bool is_past(const struct call_site *site, uint64_t now) { return now - site->seen_ms > HK_SITE_LIFE_MS; }
+static bool is_expired(const struct call_site *site, uint64_t now) { return now - site->seen_ms > HK_SITE_LIFE_MS; }
 
 static unsigned known_site_locked(const void *caller, unsigned size_bits)
 {
@@ -83,12 +83,12 @@ static unsigned known_site_locked(const void *caller, unsigned size_bits)
     return number;
 }
 
-/* A place that nobody has, or that nobody was seen at for long; else each newcomer takes a bit of one site's credit, in turn, and the
- * place where none is left: who comes again and again stays, among thousands that come once. */
+/* Returns a free place, or that of a site not seen for long. Otherwise each newcomer decrements the credit of one site,
+ * in turn, and replaces a site without credit: a recurring site survives among thousands that occur once. */
 static unsigned place_for_site_locked(uint64_t now)
 {
     for (unsigned number = 0; number < HK_SITES; number++)
-        if (sites.all[number].size_bits == 0 || is_past(&sites.all[number], now))
+        if (sites.all[number].size_bits == 0 || is_expired(&sites.all[number], now))
             return number;
     unsigned judged = sites.next_judged++ % HK_SITES;
     if (sites.all[judged].credit == 0)
@@ -111,8 +111,8 @@ static unsigned site_for_locked(const void *caller, unsigned size_bits, uint64_t
     return number;
 }
 
-/* NULL if its place is another's by now. */
-static struct call_site *still_there(unsigned number, unsigned turn)
+/* Returns NULL if another site uses the place now. */
+static struct call_site *current_site(unsigned number, unsigned turn)
 {
     struct call_site *site = &sites.all[number];
     return (uint16_t)site->turn == (uint16_t)turn ? site : NULL;
@@ -143,22 +143,22 @@ static bool was_right(const struct site_ghost *ghost, const struct hk_site_costs
     return idle_ms <= costs->worth_ms;
 }
 
-/* What a kept block that was wanted soon saved, the cache would have saved as well. */
-static bool made_no_difference(const struct site_ghost *ghost, const struct hk_site_costs *costs, uint64_t idle_ms)
+/* The cache would have served a kept block that was reused within the delay also without the rule. */
+static bool rule_had_no_effect(const struct site_ghost *ghost, const struct hk_site_costs *costs, uint64_t idle_ms)
 {
     return ghost->rule == HK_SITE_NO_RULE || (ghost->rule == HK_SITE_KEEP_WARM && idle_ms <= costs->delay_ms);
 }
 
-/* Its memory was wanted again after so long, or will not be for longer than it is worth. */
-static void lay_locked(struct site_ghost *ghost, uint64_t idle_ms, uint64_t now)
+/* Retires a ghost: its memory was reused after idle_ms, or not within reuse_worth. */
+static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint64_t now)
 {
-    struct call_site *site = still_there(ghost->site, ghost->turn);
+    struct call_site *site = current_site(ghost->site, ghost->turn);
     struct hk_site_costs costs = costs_now();
     size_t bytes = ghost->bytes;
     ghost->bytes = 0;
     if (site == NULL)
         return;
-    if (!made_no_difference(ghost, &costs, idle_ms))
+    if (!rule_had_no_effect(ghost, &costs, idle_ms))
         *(was_right(ghost, &costs, idle_ms) ? &site->saved : &site->wasted) += bytes;
     hk_site_note(&site->fates, &costs, idle_ms);
     enum hk_site_rule before = site->rule;
@@ -172,23 +172,23 @@ static bool would_serve(const struct site_ghost *ghost, size_t bytes)
     return ghost->bytes >= bytes && ghost->bytes * 100 <= bytes * HK_POLICY(big_fit);
 }
 
-/* The newest that fits, as the cache takes it. On the way those go that have waited longer than it is worth. */
-static void meet_ghosts_locked(size_t bytes, uint64_t now)
+/* Matches the newest ghost that fits, as the cache would. Retires the expired ghosts on the way. */
+static void match_ghosts_locked(size_t bytes, uint64_t now)
 {
-    bool met = false;
+    bool matched = false;
     for (unsigned back = 1; back <= SITE_GHOSTS; back++) {
         struct site_ghost *ghost = &sites.ghosts[(sites.next_ghost - back) % SITE_GHOSTS];
         uint64_t idle_ms = now - hk_min(now, ghost->freed_ms);
         if (ghost->bytes == 0)
             continue;
-        bool meets = !met && would_serve(ghost, bytes);
-        if (meets || idle_ms > hk_options.reuse_worth)
-            lay_locked(ghost, idle_ms, now);
-        met |= meets;
+        bool matches = !matched && would_serve(ghost, bytes);
+        if (matches || idle_ms > hk_options.reuse_worth)
+            retire_ghost_locked(ghost, idle_ms, now);
+        matched |= matches;
     }
 }
 
-static void leave_ghost_locked(const struct record *record, enum hk_site_rule rule, uint64_t now)
+static void add_ghost_locked(const struct record *record, enum hk_site_rule rule, uint64_t now)
 {
     sites.ghosts[sites.next_ghost % SITE_GHOSTS] = (struct site_ghost){.bytes = hk_align_up(record->weight, HK_PAGE),
                                                                        .freed_ms = now,
@@ -211,7 +211,7 @@ static bool enter_locked(const void *block, const struct record *record)
     return true;
 }
 
-static bool lift_locked(const void *block, struct record *record)
+static bool remove_locked(const void *block, struct record *record)
 {
     size_t place = hk_site_place(block);
     place += hk_load(hk_site_places[place]) != (uintptr_t)block;
@@ -219,7 +219,7 @@ static bool lift_locked(const void *block, struct record *record)
         return false;
     *record = sites.records[place];
     hk_store(hk_site_places[place], 0);
-    struct call_site *site = still_there(record->site, record->turn);
+    struct call_site *site = current_site(record->site, record->turn);
     if (site != NULL)
         site->live -= (int64_t)record->weight;
     return true;
@@ -249,7 +249,7 @@ void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t si
     uint64_t now = hk_os.clock_ms();
     hk_lock(&sites_lock);
     if (is_big && fresh)
-        meet_ghosts_locked(hk_align_up(size, HK_PAGE), now);
+        match_ghosts_locked(hk_align_up(size, HK_PAGE), now);
     enter_new_locked(block, size, caller, now);
     hk_unlock(&sites_lock);
 }
@@ -264,13 +264,13 @@ static void note_lifetime(struct call_site *site, uint32_t ms)
 
 static enum hk_site_rule end_locked(const struct record *record, uint64_t now)
 {
-    struct call_site *site = still_there(record->site, record->turn);
+    struct call_site *site = current_site(record->site, record->turn);
     if (site == NULL)
         return HK_SITE_NO_RULE;
     note_lifetime(site, (uint32_t)now - record->born_ms);
     if (site->size_bits <= size_bits_of(HK_SITES_BIG))
         return HK_SITE_NO_RULE;
-    leave_ghost_locked(record, site->rule, now);
+    add_ghost_locked(record, site->rule, now);
     return site->rule;
 }
 
@@ -279,7 +279,7 @@ enum hk_site_rule hk_sites_free(const void *block)
     struct record record;
     uint64_t now = hk_os.clock_ms();
     hk_lock(&sites_lock);
-    enum hk_site_rule rule = lift_locked(block, &record) ? end_locked(&record, now) : HK_SITE_NO_RULE;
+    enum hk_site_rule rule = remove_locked(block, &record) ? end_locked(&record, now) : HK_SITE_NO_RULE;
     hk_unlock(&sites_lock);
     return hk_options.site_rules == HK_SITE_RULES_ON ? rule : HK_SITE_NO_RULE;
 }
@@ -288,7 +288,7 @@ void hk_sites_resize(const void *block)
 {
     struct record record;
     hk_lock(&sites_lock);
-    (void)lift_locked(block, &record);
+    (void)remove_locked(block, &record);
     hk_unlock(&sites_lock);
 }
 
@@ -319,7 +319,7 @@ static struct hk_site_line line_of(const struct call_site *site)
     };
 }
 
-static bool goes_before(const struct hk_site_line *one, const struct hk_site_line *other)
+static bool ranks_before(const struct hk_site_line *one, const struct hk_site_line *other)
 {
     return one->live != other->live ? one->live > other->live : one->bytes > other->bytes;
 }
@@ -327,7 +327,7 @@ static bool goes_before(const struct hk_site_line *one, const struct hk_site_lin
 static unsigned insert_line(struct hk_site_line *lines, unsigned count, unsigned most, const struct hk_site_line *line)
 {
     unsigned at = count;
-    for (; at > 0 && goes_before(line, &lines[at - 1]); at--)
+    for (; at > 0 && ranks_before(line, &lines[at - 1]); at--)
         if (at < most)
             lines[at] = lines[at - 1];
     if (at < most)
@@ -344,7 +344,7 @@ unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
     hk_lock(&sites_lock);
     for (unsigned number = 0; number < HK_SITES; number++) {
         struct hk_site_line line = line_of(&sites.all[number]);
-        if (sites.all[number].size_bits != 0 && !is_past(&sites.all[number], now))
+        if (sites.all[number].size_bits != 0 && !is_expired(&sites.all[number], now))
             count = insert_line(lines, count, most, &line);
     }
     hk_unlock(&sites_lock);

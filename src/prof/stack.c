@@ -6,12 +6,12 @@
 
 enum { OWN_FRAMES = 16 };
 
-/* Not every C library has it, and a static program only if it asks for it. */
+/* Absent from some C libraries, and from static programs that do not reference it. */
 extern int backtrace(void **frames, int room) __attribute__((weak));
 
 static _Atomic bool xbegun, xready;
 
-/* Not amid what the loader does: it would be asked to load. */
+/* Not while the loader runs: loading the unwinder would re-enter it. */
 void hk_stack_prime(const void *caller)
 {
     void *frame;
@@ -20,7 +20,7 @@ void hk_stack_prime(const void *caller)
     hk_store_release(xready, backtrace != NULL && backtrace(&frame, 1) > 0);
 }
 
-static void only(struct hk_stack *stack, void *caller)
+static void caller_alone(struct hk_stack *stack, void *caller)
 {
     stack->depth = 1;
     stack->frames[0] = caller;
@@ -41,7 +41,7 @@ void hk_stack_capture(struct hk_stack *stack, void *caller)
     unsigned depth = found > 0 ? (unsigned)found : 0;
     unsigned own = position(frames, depth < OWN_FRAMES ? depth : OWN_FRAMES, caller);
     if (own == depth || own == OWN_FRAMES) {
-        only(stack, caller);
+        caller_alone(stack, caller);
         return;
     }
     stack->depth = depth - own < HK_STACK_MOST ? depth - own : HK_STACK_MOST;

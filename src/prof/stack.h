@@ -1,7 +1,7 @@
-/* Stack: who called?
- * Owns     how a call stack is read: by the C library's backtrace(), where it has one; else all that is known is the caller.
+/* Stack: captures call stacks.
+ * Owns     the capture: the C library's backtrace() if present; otherwise a stack is the caller alone.
  * Threads  any.
- * Never    called while a lock of HAKMEM's is held: the unwinder takes locks of the loader's, and allocates the first time. */
+ * Never    called with a lock of HAKMEM's held: the unwinder takes locks of the loader, and allocates on its first call. */
 #ifndef HK_STACK_H
 #define HK_STACK_H
 
@@ -11,14 +11,14 @@ enum { HK_STACK_MOST = 64 };
 
 struct hk_stack {
     unsigned depth;
-    void *frames[HK_STACK_MOST]; /* return addresses, the innermost first */
+    void *frames[HK_STACK_MOST]; /* return addresses, innermost first */
 };
 
-/* Has the C library load its unwinder, once, as soon as it can. It allocates: what it does is not to be looked at. Until then
- * only the caller is read. */
+/* Makes the C library load its unwinder, once, as soon as it can; until then a stack is the caller alone. The unwinder
+ * allocates: the caller prevents sampling of that. */
 void hk_stack_prime(const void *caller);
 
-/* `caller` is the return address of the outermost of HAKMEM's own functions: what lies within it is left out. */
+/* `caller` is the return address of HAKMEM's outermost function; the frames within it are omitted. */
 void hk_stack_capture(struct hk_stack *stack, void *caller);
 
 #endif

@@ -55,7 +55,7 @@ static void count_slab(struct hk_slab *slab, void *context)
         count_lodgers(census, slab);
 }
 
-/* Blocks that have reached their slab, and are claimed, before the freer has counted them: they are taken off here. */
+/* Remote frees that have reached their slab but that the freeing thread has not counted yet: subtracted here. */
 static void count_outbox(struct hk_census *census, const struct hk_outbox *outbox)
 {
     int64_t bytes[HK_CLASSES] = {0};
@@ -78,7 +78,7 @@ static void count_cache(struct hk_census *census, struct hk_tcache *cache)
     census->threads += cache->alive;
 }
 
-/* Bytes that rounding added to so many blocks, if they are like those at misses. */
+/* Estimates the bytes of rounding in `blocks` blocks from the average at misses. */
 static uint64_t estimated_rounding(uint64_t blocks, const struct hk_misses *misses, size_t size)
 {
     if (misses->calls == 0)

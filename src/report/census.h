@@ -1,6 +1,6 @@
 /* Census: where the memory is. A walk over slabs, caches and totals that takes no lock for long and changes nothing.
  * Invariant  while no other thread allocates: the parts sum to `mapped`, and each class's parts to its slabs' bytes.
- * Threads    any; what other threads change meanwhile is seen before or after. */
+ * Threads    any; a concurrent change is seen or not. */
 #ifndef HK_CENSUS_H
 #define HK_CENSUS_H
 
@@ -40,11 +40,11 @@ enum { HK_TIER_BIG = HK_TIER_LARGE + 1, HK_TIERS };
 struct hk_census {
     struct hk_tallies classes[HK_CLASSES];
     struct hk_tallies tiers[HK_TIERS];
-    struct hk_tallies sum;         /* of the classes */
+    struct hk_tallies sum;         /* over the classes */
     size_t parts[HK_PARTS];        /* bytes */
-    size_t mapped;                 /* all that HAKMEM has mapped to write to: their sum */
-    size_t idle_dirty, idle_clean; /* the part idle: units with and without pages */
-    size_t threads;                /* with a cache */
+    size_t mapped;                 /* writable memory that HAKMEM has mapped: the sum of the parts */
+    size_t idle_dirty, idle_clean; /* the part idle: slices with and without pages */
+    size_t threads;                /* threads with a tcache */
     uint64_t mallocs, frees;       /* calls served */
     uint64_t counts[HK_STAT_ROWS]; /* as hk_stat_rows */
 };

@@ -5,7 +5,7 @@
 
 enum { MICROSECONDS = 1000000, NS_A_MICROSECOND = 1000 };
 
-/* "1234.000056": seconds, as the kernel counts them since it started. */
+/* "1234.000056": seconds since boot. */
 static void add_clock(struct hk_text *text, uint64_t ns)
 {
     uint64_t microseconds = ns / NS_A_MICROSECOND;

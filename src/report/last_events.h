@@ -1,5 +1,5 @@
-/* LastEvents: what the debug rings hold, as lines of text.
- * Threads  any; safe in a signal handler: it takes no lock, allocates nothing, and waits for nobody. */
+/* LastEvents: prints the debug rings as lines of text.
+ * Threads  any; async-signal-safe: takes no lock, does not allocate, does not wait. */
 #ifndef HK_LAST_EVENTS_H
 #define HK_LAST_EVENTS_H
 

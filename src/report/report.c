@@ -6,9 +6,9 @@
 #include "policy/options.h"
 #include "span/footprint.h"
 
-/* /proc/self/statm: the size of address space and what of it is resident, in pages. The kernel adds the latter up from sums that
- * each thread keeps for itself, and may be some hundred KiB behind. */
-static void look_at_statm(struct hk_process *process)
+/* /proc/self/statm: the process's virtual and resident size in pages. The kernel sums the latter from per-thread
+ * counters, which may lag by some hundred KiB. */
+static void read_statm(struct hk_process *process)
 {
     char text[128];
     size_t pages[2] = {0, 0};
@@ -29,7 +29,7 @@ static struct hk_process this_process(uint64_t started_ms)
         .data_limit = hk_os.data_limit(),
         .running_ms = hk_os.clock_ms() - started_ms,
     };
-    look_at_statm(&process);
+    read_statm(&process);
     return process;
 }
 
@@ -88,7 +88,7 @@ static void add_counts(struct hk_text *text, const struct hk_census *census)
             hk_text_add(text, ", %s %lu", hk_stat_rows[i].name, census->counts[i]);
 }
 
-/* No residence: to read of every mapping takes long, and the program is to go on. */
+/* Omits the residence: reading it for every mapping takes long, and the program must go on. */
 void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
 {
     struct hk_process process = this_process(started_ms);

@@ -3,7 +3,7 @@
 #include "base/message.h"
 #include "policy/policy.h"
 
-/* Writes one member of the object that the report is, its name first. */
+/* Writes one member of the report object, preceded by its name. */
 typedef void json_section(struct hk_text *text, const struct hk_report *report);
 
 static void json_string(struct hk_text *text, const char *s)

@@ -4,7 +4,7 @@
 
 #include "base/message.h"
 
-/* In OpenMetrics the name of a family ends in its unit, and only what is measured has one: things that are counted have none. */
+/* OpenMetrics: a family's name ends in its unit; a family that counts things has no unit. */
 struct family {
     const char *group, *name, *kind, *unit, *meaning;
 };
@@ -39,7 +39,7 @@ static void begin_family(struct hk_text *text, const struct family *family)
     hk_text_add(text, " %s: %s\n", family->unit, family->meaning);
 }
 
-/* What follows in the line is up to the caller: labels, and the value. */
+/* The caller appends labels and the value. */
 static void begin_sample(struct hk_text *text, const struct family *family)
 {
     add_family_name(text, family);
@@ -57,22 +57,22 @@ static void add_single(struct hk_text *text, struct family family, uint64_t valu
 static void add_process(struct hk_text *text, const struct hk_report *report)
 {
     const struct hk_census *census = &report->census;
-    hk_text_add(text, "# TYPE hakmem info\n# HELP hakmem which HAKMEM this is\nhakmem_info{version=\"%s\"} 1\n",
+    hk_text_add(text, "# TYPE hakmem info\n# HELP hakmem version of HAKMEM\nhakmem_info{version=\"%s\"} 1\n",
                 HK_VERSION);
-    add_single(text, (struct family){"", "mallocs", "counter", "calls", "allocations served, by whichever function"},
+    add_single(text, (struct family){"", "mallocs", "counter", "calls", "allocations by any function"},
                census->mallocs);
-    add_single(text, (struct family){"", "frees", "counter", "calls", "those of them that are not live any more"},
+    add_single(text, (struct family){"", "frees", "counter", "calls", "blocks freed"},
                census->frees);
-    add_single(text, (struct family){"", "threads", "gauge", "threads", "threads that have a cache now"},
+    add_single(text, (struct family){"", "threads", "gauge", "threads", "threads that have a tcache"},
                census->threads);
     add_single(text,
-               (struct family){"process_", "resident", "gauge", "bytes", "the whole process, as the kernel counts"},
+               (struct family){"process_", "resident", "gauge", "bytes", "resident memory of the process, by the kernel's count"},
                report->residence.total);
     add_single(text, (struct family){"process_", "virtual", "gauge", "bytes", "address space of the process"},
                report->process.virtual_bytes);
     add_single(text,
                (struct family){"process_", "rest", "gauge", "bytes",
-                               "resident, and not HAKMEM's: code, stacks, other mappings"},
+                               "resident memory outside HAKMEM: code, stacks, other mappings"},
                report->residence.rest_of_process);
 }
 
@@ -109,9 +109,9 @@ void hk_report_metrics(int fd, const struct hk_report *report)
     hk_text_init(&text, fd);
     add_process(&text, report);
     add_parts(&text,
-              (struct family){"", "mapped", "gauge", "bytes", "memory that HAKMEM asked the system for, by part"},
+              (struct family){"", "mapped", "gauge", "bytes", "writable memory that HAKMEM has mapped, by part"},
               report->census.parts);
-    add_parts(&text, (struct family){"", "resident", "gauge", "bytes", "what of it is in memory, by part"},
+    add_parts(&text, (struct family){"", "resident", "gauge", "bytes", "resident memory of HAKMEM, by part"},
               report->residence.parts);
     for (unsigned row = 0; row < HK_TALLIES; row++)
         add_tally(&text, &report->census, row);

@@ -17,7 +17,7 @@ static void pad(struct hk_text *text, size_t used, size_t width)
         hk_text_add(text, " ");
 }
 
-/* Right-aligned with one decimal, in the unit that suits: "12.3 MiB". */
+/* Right-aligned, with one decimal, in a suitable unit: "12.3 MiB". */
 static void add_bytes(struct hk_text *text, size_t bytes, size_t width)
 {
     static const char *const units[] = {"B  ", "KiB", "MiB", "GiB", "TiB"};
@@ -71,11 +71,11 @@ static void text_parts(struct hk_text *text, const struct hk_report *report)
         text_part(text, hk_part_rows[part].name, report->census.parts[part], residence->parts[part],
                   hk_part_rows[part].meaning);
     }
-    text_part(text, "= mapped", report->census.mapped, resident, "writable memory that HAKMEM asked the system for");
+    text_part(text, "= mapped", report->census.mapped, resident, "writable memory that HAKMEM has mapped");
     hk_text_add(text, "  ");
     add_name(text, "rest_of_process", 28);
     add_bytes(text, residence->rest_of_process, 13);
-    hk_text_add(text, "  code, stacks, mappings that are not HAKMEM's\n");
+    hk_text_add(text, "  code, stacks, other mappings\n");
 }
 
 static void text_row(struct hk_text *text, const struct hk_tallies *row)
@@ -185,7 +185,7 @@ void hk_report_text(int fd, const struct hk_report *report)
                 report->census.frees, report->census.threads);
     hk_text_add(&text, "resident");
     add_bytes(&text, report->residence.total, 12);
-    hk_text_add(&text, "  the whole process, as the kernel counts\n");
+    hk_text_add(&text, "  the whole process, by the kernel's count\n");
     text_parts(&text, report);
     text_tiers(&text, &report->census);
     text_classes(&text, &report->census);

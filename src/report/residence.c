@@ -12,25 +12,26 @@
 
 enum { PAGES_AT_ONCE = 512 };
 
-/* A page of the map's tables, and whether it is in memory: one that is not says nothing, and is not to be touched. */
+/* A page of the page map's tables, and whether it is resident: an absent one holds no entries and must not be
+ * touched. */
 struct glance {
     uintptr_t page;
     bool resident;
 };
 
-/* Resident bytes by where they are. All one type: as an array they are scaled and added. */
+/* Resident bytes by part. All fields have one type: they are scaled and added as an array. */
 struct resident_sums {
     size_t parts[HK_PARTS];
-    size_t taken[HK_CLASSES]; /* of blocks that are not free in their slabs */
-    size_t areas;            /* of metadata */
+    size_t taken[HK_CLASSES]; /* blocks that are not free in their slabs */
+    size_t areas;            /* metadata */
     size_t rest;
 };
 enum { SUMS = sizeof(struct resident_sums) / sizeof(size_t) };
 
 struct walk {
-    struct resident_sums here, all; /* in this mapping, in all */
-    size_t total;          /* as the kernel counts */
-    uintptr_t big_end;     /* of the big block that was met last: only its first unit leads to it */
+    struct resident_sums here, all; /* for this mapping, and in total */
+    size_t total;          /* by the kernel's count */
+    uintptr_t big_end;     /* the end of the last big block seen: only its first slice has an entry */
     const struct hk_slab *big;
     struct glance chunks, entries;
 };
@@ -82,7 +83,7 @@ static void page_of_idle(struct walk *walk, const struct stretch *stretch, uintp
     walk->here.parts[HK_PART_idle] += HK_PAGE;
 }
 
-/* Behind what the program has of its mapping lies the spare end. */
+/* The pages behind the program's part of the mapping are slack. */
 static void page_of_big(struct walk *walk, const struct stretch *stretch, uintptr_t page)
 {
     const struct hk_slab *slab = stretch->slab;
@@ -90,8 +91,8 @@ static void page_of_big(struct walk *walk, const struct stretch *stretch, uintpt
     walk->here.parts[live ? HK_PART_big_live : HK_PART_big_cached] += HK_PAGE;
 }
 
-/* Its owner may release it meanwhile, and another class be cut here: what does not fit together is left out, so that no bit is
- * looked for beyond a bitmap. A bitmap that has gone is HAKMEM's memory still. */
+/* The owner may release the slab meanwhile, and another class may be cut in its place: inconsistent values are skipped,
+ * so that no bit beyond a bitmap is read. Memory of a bitmap that is gone still counts as HAKMEM's. */
 static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintptr_t page)
 {
     const struct hk_slab *slab = stretch->slab;
@@ -146,7 +147,7 @@ static bool in_big(const struct walk *walk, uintptr_t at, struct stretch *found)
     return true;
 }
 
-/* A big block that begins in the unit of `at`. */
+/* Finds a big block that begins in the slice of `at`. */
 static bool begins_big(struct walk *walk, uintptr_t at, struct stretch *found)
 {
     if (!holds_page(&walk->entries, hk_page_map_entry(at)))
@@ -207,7 +208,7 @@ static void keep_lower_area(struct stretch *lowest, uintptr_t from, uintptr_t to
         keep_lower(lowest, from, to, OF_CHUNK);
 }
 
-/* The first stretch of HAKMEM's memory in [from, to). */
+/* Finds the first stretch of HAKMEM's memory in [from, to). */
 static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct stretch *own)
 {
     struct stretch heap;
@@ -225,8 +226,8 @@ static size_t share(size_t bytes, uint64_t weight, uint64_t of)
     return of == 0 ? 0 : (size_t)((double)bytes * (double)weight / (double)of);
 }
 
-/* Pages that were read and never written are present, but the kernel counts them nowhere: what it counts is divided like what
- * is present. */
+/* Pages that were read but never written are present, but the kernel does not count them as resident: its figure is
+ * divided in proportion to the present pages. */
 static void add_mapping(struct walk *walk, size_t resident)
 {
     const size_t *here = (const size_t *)&walk->here;
@@ -256,7 +257,7 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
     add_mapping(walk, mapping->resident);
 }
 
-/* Which blocks are in bins, no page can tell: all that are taken count alike. */
+/* Residency does not tell which blocks are in bins: all taken blocks are treated alike. */
 static void divide_taken(struct hk_residence *residence, size_t taken, const struct hk_tallies *row)
 {
     uint64_t all = row->live + row->rounding + row->in_bins + row->remote;

@@ -1,11 +1,11 @@
-/* Residence: which part of what is mapped is really in memory, and what else of the process is.
+/* Residence: how much of each part of HAKMEM's memory is resident, and how much of the rest of the process.
  *
- *   /proc/self/smaps -> a mapping without a page of HAKMEM's: rest_of_process, as the kernel counts it
- *                    -> one with such pages: page by page, HAKMEM's to the parts, what lies between them to rest_of_process
+ *   /proc/self/smaps -> a mapping without HAKMEM's pages: rest_of_process, by the kernel's count
+ *                    -> a mapping with such pages: page by page; HAKMEM's to the parts, the others to rest_of_process
  *
- * Invariant  while nothing changes, and where the system says which pages are in memory: the parts and rest_of_process sum to
- *            `total`, but for what is lost in rounding.
- * Threads    any; what is unmapped meanwhile counts nothing. */
+ * Invariant  while nothing changes, and if the system reports resident pages: the parts and rest_of_process sum to `total`, up
+ *            to rounding.
+ * Threads    any; a mapping that disappears meanwhile counts as 0. */
 #ifndef HK_RESIDENCE_H
 #define HK_RESIDENCE_H
 
@@ -13,11 +13,11 @@
 
 struct hk_residence {
     size_t parts[HK_PARTS];
-    size_t rest_of_process; /* code, stacks, mappings that are not HAKMEM's */
-    size_t total;           /* as the kernel counts, summed over the mappings; 0 if it does not say */
+    size_t rest_of_process; /* code, stacks, other mappings */
+    size_t total;           /* by the kernel's count, summed over the mappings; 0 if unknown */
 };
 
-/* `census` says how blocks in use divide into live ones and free ones on their way. */
+/* `census` provides the ratio of live to free among the taken blocks. */
 void hk_residence_take(struct hk_residence *residence, const struct hk_census *census);
 
 #endif

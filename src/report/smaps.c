@@ -4,7 +4,7 @@
 
 #include "os/os.h"
 
-/* A line's beginning; what is longer is a file's name. */
+/* The beginning of a line; only file names are longer. */
 struct line {
     size_t used;
     char bytes[64];
@@ -23,7 +23,7 @@ static const char *read_number(const char *at, unsigned base, uintptr_t *value)
 }
 
 /* "7f00a000-7f00b000 rw-p ..." */
-static bool begins_mapping(const char *text, struct hk_mapping *mapping)
+static bool parse_mapping_header(const char *text, struct hk_mapping *mapping)
 {
     uintptr_t start, end;
     const char *dash = read_number(text, 16, &start);
@@ -35,7 +35,7 @@ static bool begins_mapping(const char *text, struct hk_mapping *mapping)
 }
 
 /* "Rss:      12 kB" */
-static bool tells_resident(const char *text, struct hk_mapping *mapping)
+static bool parse_resident(const char *text, struct hk_mapping *mapping)
 {
     static const char name[] = "Rss:";
     if (strncmp(text, name, sizeof name - 1) != 0)
@@ -49,7 +49,7 @@ static bool tells_resident(const char *text, struct hk_mapping *mapping)
     return true;
 }
 
-/* True at the end of a line, which is then a string. */
+/* Returns true at the end of a line, which is then zero-terminated. */
 static bool line_ends(struct line *line, char c)
 {
     if (c != '\n') {
@@ -64,7 +64,7 @@ static bool line_ends(struct line *line, char c)
 
 bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mapping), void *context)
 {
-    char bytes[1024]; /* on whatever stack there is */
+    char bytes[1024]; /* on the caller's stack */
     struct line line = {.used = 0};
     struct hk_mapping mapping = {0, 0, 0};
     bool any = false;
@@ -73,8 +73,8 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
         return false;
     for (size_t n; (n = hk_os.read(fd, bytes, sizeof bytes)) > 0;)
         for (size_t i = 0; i < n; i++)
-            if (line_ends(&line, bytes[i]) && !begins_mapping(line.bytes, &mapping) &&
-                tells_resident(line.bytes, &mapping)) {
+            if (line_ends(&line, bytes[i]) && !parse_mapping_header(line.bytes, &mapping) &&
+                parse_resident(line.bytes, &mapping)) {
                 visit(context, &mapping);
                 any = true;
             }

@@ -1,5 +1,5 @@
-/* Smaps: what the kernel says of each mapping of this process, read as a stream.
- * Threads  any; allocates nothing. A mapping that comes or goes meanwhile may be missed or told as it was. */
+/* Smaps: the kernel's figures for each mapping of this process, read as a stream.
+ * Threads  any; allocates nothing. A mapping that changes meanwhile may be missed or reported in its old state. */
 #ifndef HK_SMAPS_H
 #define HK_SMAPS_H
 
@@ -10,7 +10,7 @@ struct hk_mapping {
     size_t resident; /* bytes */
 };
 
-/* Visits all mappings, lowest first; false if they cannot be read. */
+/* Visits all mappings in ascending order; false if they cannot be read. */
 bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mapping), void *context);
 
 #endif

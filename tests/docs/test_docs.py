@@ -148,7 +148,7 @@ class Generated(unittest.TestCase):
     def test_a_changed_table(self) -> None:
         for name, old, new, document in (
                 ("src/policy/options.def", "purge_delay, ", "purge_delay, 1", "docs/OPTIONS.md"),
-                ("src/count/stats.def", "forks seen in", "forks met in", "docs/STATS.md"),
+                ("src/count/stats.def", "forks in this process", "forks met in this process", "docs/STATS.md"),
                 ("src/report/parts.def", "HK_PART(idle,", "HK_PART(lazy,", "docs/report.schema.json"),
                 ("src/report/tallies.def", "HK_TALLY(served,", "HK_TALLY(given,", "docs/STATS.md"),
                 ("src/count/events.def", "HK_EVENT(steal,", "HK_EVENT(fetch,", "docs/PROFILING.md"),

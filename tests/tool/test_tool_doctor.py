@@ -47,7 +47,7 @@ class Programs(ToolTest):
         script = self.folder / "dies"
         script.write_text("#!/bin/sh\nkill -9 $$\n")
         script.chmod(0o755)
-        self.assertRegex(self.ok("doctor", "--try", "--", str(script)), r"note .*tried, and left no report")
+        self.assertRegex(self.ok("doctor", "--try", "--", str(script)), r"note .*tried: wrote no report")
 
     def test_a_script_is_judged_by_its_interpreter(self) -> None:
         script = self.folder / "script"
@@ -149,7 +149,7 @@ class Systems(unittest.TestCase):
         self.write("sys/fs/cgroup/user/app/cpu.max", "150000 100000")
         memory, cpu = doctor.cgroup(self.system)
         self.assertEqual(memory.found, "memory.max 512.0 MiB")
-        self.assertIn("1.5 processors' time", cpu.found)
+        self.assertIn("quota of 1.5 CPUs", cpu.found)
 
     def test_cgroup_1(self) -> None:
         self.write("proc/self/cgroup", "3:memory:/app\n2:cpu,cpuacct:/app\n")
@@ -158,7 +158,7 @@ class Systems(unittest.TestCase):
         self.write("sys/fs/cgroup/cpu/app/cpu.cfs_period_us", "100000")
         memory, cpu = doctor.cgroup(self.system)
         self.assertIn("256.0 MiB", memory.found)
-        self.assertIn("0.5 processors' time", cpu.found)
+        self.assertIn("quota of 0.5 CPUs", cpu.found)
 
     def test_nothing_readable_stops_nothing(self) -> None:
         lines = list(doctor.environment_lines(self.system))

@@ -13,7 +13,7 @@ DECISIONS = (
     {
         "ms": 900,
         "tick": 6,
-        "who": "ace",
+        "who": "phase",
         "what": "state",
         "old": "STEADY",
         "new": "BURST",
@@ -105,7 +105,7 @@ class OfARun(ToolTest):
         said = self.ok("report", str(self.series()), "--explain", "log")
         self.assertIn("Over 4 reports", said)
         self.assertRegex(said, r"resident +\d.*MiB")
-        self.assertRegex(said, r"ACE state +BURST")
+        self.assertRegex(said, r"state +BURST")
         self.assertRegex(said, r"1\.8 s +reuse +purge_delay +500 ms → 1000 ms +what was given back came back")
         self.assertIn("128.0 MiB → 64.0 MiB", said)
 
@@ -163,7 +163,7 @@ class Series(unittest.TestCase):
             (bare.hit_rate, bare.resident, bare.parts, bare.classes, bare.state, bare.policy),
             (None, None, {}, [], None, {}),
         )
-        self.assertIn(f"<b>{figures.MISSING}</b><span>without a miss", page.tiles(bare))
+        self.assertIn(f"<b>{figures.MISSING}</b><span>hits", page.tiles(bare))
         self.assertIn("<h2>Where the memory is now</h2>", page.page([bare], []))
 
     def test_hit_rates(self) -> None:
@@ -184,7 +184,7 @@ class Series(unittest.TestCase):
         self.assertEqual((nested.state, nested.policy), ("STEADY", {"refill": 32, "caps.mid": 9}))
 
     def test_decisions_that_are_cut_off_are_left_out(self) -> None:
-        self.assertEqual([decision.who for decision in explain.parse(LOG)], ["ace", "reuse", "goal"])
+        self.assertEqual([decision.who for decision in explain.parse(LOG)], ["phase", "reuse", "goal"])
         self.assertEqual(explain.parse('[]\n{"who": "x"}\nnothing\n'), [])
 
 

@@ -38,8 +38,9 @@ class Living(ToolTest):
         log = self.folder / "log"
         log.write_text(
             json.dumps(
-                {"ms": 1500, "who": "ace", "what": "state", "old": "STEADY", "new": "BURST", "unit": "", "why": "busy"}
+                {"ms": 1500, "who": "phase", "what": "state", "old": "STEADY", "new": "BURST", "unit": "", "why": "busy"}
             )
+            + "\n"
         )
         program = self.begin("--explain", str(log))
         said = self.ok("top", "--once", str(program.pid))
@@ -48,7 +49,7 @@ class Living(ToolTest):
         self.assertRegex(said, r"allocs/s +frees/s +hits")
         self.assertRegex(said, r"live +\d+\.\d MiB|live +\d+\.\d KiB")
         self.assertRegex(said, r"(?m)^ *(\d+ B|\d+\.\d KiB) +(tiny|mid|large) ")
-        self.assertRegex(said, r"1\.5 s +ace +state +STEADY → BURST +busy")
+        self.assertRegex(said, r"1\.5 s +phase +state +STEADY → BURST +busy")
         self.assertGreater(served["served"]["malloc"], 0)
 
     def test_a_report_of_a_name_of_ones_own(self) -> None:

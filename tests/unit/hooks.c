@@ -179,7 +179,7 @@ UNIT_TEST(no_memory)
     fake_os.capturing = false;
     if (hk_hooks.mean != 0)
         fail_msg("the tables were not refused: \"%s\"", fake_os.captured);
-    assert_string_equal(fake_os.captured, "hakmem: no memory for the heap profile: none is taken\n");
+    assert_string_equal(fake_os.captured, "hakmem: no memory for the heap profile: sampling is off\n");
     assert_false(hk_hooks.on);
     assert_int_equal(hak_heap_profile("-"), -1);
     void *block = hak_malloc(100);

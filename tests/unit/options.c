@@ -111,7 +111,7 @@ UNIT_TEST(bad_numbers)
         read_from((char *[]){entry, NULL}, NULL);
         assert_nothing_changed();
         assert_int_equal(strncmp(fake_os.captured, "hakmem: option big_cache: \"", 27), 0);
-        assert_non_null(strstr(fake_os.captured, "it stays 134217728"));
+        assert_non_null(strstr(fake_os.captured, "keeping 134217728"));
     }
 }
 

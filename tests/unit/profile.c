@@ -59,12 +59,12 @@ UNIT_TEST(nonsense_is_said_and_the_rest_is_read)
     assert_int_equal(hk_options.depot, 9);
     assert_int_equal(hk_options.big_fit, defaults.big_fit);
     assert_int_equal(hk_options.learn, HK_LEARN_ON);
-    assert_true(said("profile: \"purge_delay\" is not an option with a value"));
+    assert_true(said("profile: \"purge_delay\" is not of the form name = value"));
     assert_true(said("profile: \"not_an_option\" is not"));
     assert_true(said("option big_fit: \"99\" is not a number in 100..400"));
-    assert_true(said("option learn: \"sometimes\" is none of off|on|frozen|canary"));
+    assert_true(said("option learn: \"sometimes\" is not one of off|on|frozen|canary"));
     read_with("HAKMEM_PROFILE=/nowhere", NULL, files);
-    assert_true(said("profile: neither a name"));
+    assert_true(said("profile: HAKMEM_PROFILE is neither"));
     assert_memory_equal(&hk_options.purge_delay, &defaults.purge_delay, sizeof defaults.purge_delay);
 }
 

@@ -280,7 +280,7 @@ UNIT_TEST(no_memory)
         continue;
     fake_os_refuse(NULL);
     assert_false(hk_hooks.sites);
-    assert_string_equal(fake_os.captured, "hakmem: no memory for the site rules: there are none\n");
+    assert_string_equal(fake_os.captured, "hakmem: no memory for the site rules: they are off\n");
 }
 
 UNIT_TEST(off)

@@ -1,3 +1,3 @@
-"""The user's tool of HAKMEM: run, top, report, tune, doctor."""
+"""HAKMEM's command-line tool: run, top, report, tune, doctor."""
 
 __version__ = "0.1.0"

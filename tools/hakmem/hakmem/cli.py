@@ -1,4 +1,4 @@
-"""The command line. Each command imports what it needs: `run` stands before every start of a program."""
+"""The command line. Each command imports its modules itself, so that `run` starts programs quickly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# What follows the program's name is the program's.
+# Arguments after the program's name belong to the program.
 PROGRAM = {"ignore_unknown_options": False, "allow_interspersed_args": False}
 
 
@@ -45,10 +45,10 @@ def show_version(wanted: bool) -> None:
 @app.callback()
 def hakmem(
     version: bool = typer.Option(
-        False, "--version", is_eager=True, callback=show_version, help="The tool's version, and which library it uses."
+        False, "--version", is_eager=True, callback=show_version, help="Show the tool's version and its library."
     )
 ) -> None:
-    """Runs programs on HAKMEM, shows what it does in them, tunes it, and says what is in its way."""
+    """Runs programs on HAKMEM, monitors and tunes them, and finds problems."""
 
 
 class Learn(str, Enum):
@@ -58,22 +58,22 @@ class Learn(str, Enum):
 @app.command(context_settings=PROGRAM)
 def run(
     command: List[str] = typer.Argument(..., metavar="[--] PROGRAM [ARGS]..."),
-    profile: Optional[str] = typer.Option(None, help="throughput, balanced, compact, debug; or a file."),
-    goal: Optional[str] = typer.Option(None, help="The memory goal: bytes (512m) or per cent."),
-    limit: Optional[str] = typer.Option(None, help="Bytes that malloc may never pass."),
+    profile: Optional[str] = typer.Option(None, help="throughput, balanced, compact, debug, or a file."),
+    goal: Optional[str] = typer.Option(None, help="Memory goal: bytes (512m) or percent."),
+    limit: Optional[str] = typer.Option(None, help="Hard memory limit in bytes."),
     learn: Optional[Learn] = typer.Option(None, help="Whether HAKMEM adapts to the program."),
     explain_file: Optional[str] = typer.Option(
-        None, "--explain", metavar="FILE", help="A line for each decision, and why."
+        None, "--explain", metavar="FILE", help="Log each decision and its reason."
     ),
     report_file: Optional[str] = typer.Option(
-        None, "--report", metavar="FILE", help="At exit: where the memory is (.json: for `hakmem report`; - is stderr)."
+        None, "--report", metavar="FILE", help="Write a memory report at exit (.json: for `hakmem report`; -: stderr)."
     ),
     live: Optional[bool] = typer.Option(
-        None, "--live/--no-live", help="Report each second, for `hakmem top`. On unless there is a --report."
+        None, "--live/--no-live", help="Write a report each second, for `hakmem top`. Default unless --report is given."
     ),
-    setting: List[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Any option; may be repeated."),
+    setting: List[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any option; repeatable."),
 ) -> None:
-    """Runs a program on HAKMEM; ends as the program ends."""
+    """Runs a program on HAKMEM; exits with its exit code."""
     from hakmem import run as runs
 
     options = dict(map(runs.parse_setting, setting))
@@ -85,18 +85,18 @@ def run(
         "explain": runs.absolute(explain_file),
     }
     options |= {name: value for name, value in named.items() if value is not None}
-    runs.run(command, runs.Wishes(options, report_file, live))
+    runs.run(command, runs.Request(options, report_file, live))
 
 
 @app.command()
 def top(
     pid: int = typer.Argument(..., metavar="PID"),
-    once: bool = typer.Option(False, "--once", help="One frame, for pipes."),
+    once: bool = typer.Option(False, "--once", help="Print one frame and exit."),
     save: Optional[Path] = typer.Option(
-        None, metavar="FOLDER", help="Keep every report there, for `hakmem report FOLDER`."
+        None, metavar="FOLDER", help="Save every report, for `hakmem report FOLDER`."
     ),
 ) -> None:
-    """A live view of a process that HAKMEM serves; q ends."""
+    """Shows a live view of a process on HAKMEM; q quits."""
     from hakmem import top as tops
 
     tops.top(pid, once, save, console())
@@ -108,11 +108,11 @@ def report(
         ..., metavar="FILE...", help="JSON reports, or a folder of them (`hakmem top --save`)."
     ),
     explain_log: Optional[Path] = typer.Option(
-        None, "--explain", metavar="LOG", help="The log that HAKMEM_EXPLAIN wrote."
+        None, "--explain", metavar="LOG", help="A log written by HAKMEM_EXPLAIN."
     ),
-    html: Optional[Path] = typer.Option(None, metavar="OUT.html", help="Write a page with plots as well."),
+    html: Optional[Path] = typer.Option(None, metavar="OUT.html", help="Also write a page with plots."),
 ) -> None:
-    """Says where the memory is and was, and what was decided."""
+    """Shows where the memory is and was, and the decisions."""
     from hakmem import explain, page, report_text, reports
 
     found = reports.read_all(files)
@@ -120,7 +120,7 @@ def report(
     report_text.show(found, decisions, console())
     if html:
         page.write(html, found, decisions)
-        print(f"written to {html}")
+        print(f"wrote {html}")
 
 
 class Objective(str, Enum):
@@ -131,13 +131,13 @@ class Objective(str, Enum):
 def tune(
     command: List[str] = typer.Argument(..., metavar="[--] PROGRAM [ARGS]..."),
     objective: Objective = typer.Option(Objective.both, "--for", help="CPU time, peak memory, or their product."),
-    budget: float = typer.Option(10.0, min=0, metavar="MINUTES", help="How long it may take."),
-    rounds: int = typer.Option(11, min=LEAST_ROUNDS, help="Closing rounds of the best against the default and glibc."),
-    candidates: Optional[int] = typer.Option(None, min=2, help="At most so many; else as many as the budget bears."),
-    output: Path = typer.Option(Path("hakmem.profile"), "--output", "-o", help="The profile."),
-    seed: int = typer.Option(1, help="Of the random search."),
+    budget: float = typer.Option(10.0, min=0, metavar="MINUTES", help="Time limit."),
+    rounds: int = typer.Option(11, min=LEAST_ROUNDS, help="Final rounds of the best against the default and glibc."),
+    candidates: Optional[int] = typer.Option(None, min=2, help="Most candidates; default: as the budget allows."),
+    output: Path = typer.Option(Path("hakmem.profile"), "--output", "-o", help="The profile to write."),
+    seed: int = typer.Option(1, help="Seed of the random search."),
 ) -> None:
-    """Runs a program under candidate policies, and writes the best as a profile."""
+    """Runs a program under candidate policies and writes the best one as a profile."""
     from hakmem import tune as tunes
 
     tunes.tune(tunes.Plan(command, objective.value, budget * 60, rounds, candidates, output, seed), console())
@@ -146,9 +146,9 @@ def tune(
 @app.command(context_settings=PROGRAM)
 def doctor(
     command: Optional[List[str]] = typer.Argument(None, metavar="[[--] PROGRAM [ARGS]...]"),
-    try_it: bool = typer.Option(False, "--try", help="Run the program too, and see whether it is served."),
+    try_it: bool = typer.Option(False, "--try", help="Also run the program and check that HAKMEM serves it."),
 ) -> None:
-    """Says what matters on this machine, and whether HAKMEM really serves."""
+    """Checks this machine's settings, and that HAKMEM serves programs."""
     from hakmem import doctor as doctors
 
     if not doctors.doctor(command or [], try_it, console()):

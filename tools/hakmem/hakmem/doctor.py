@@ -1,4 +1,4 @@
-"""hakmem doctor: what stands in HAKMEM's way here, and does it really serve?"""
+"""hakmem doctor: finds problems of this machine and program, and checks that HAKMEM serves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hakmem.trouble import Trouble
 
 OK, NOTE, WARNING = "ok", "note", "warning"
 STYLES = {OK: "green", NOTE: "yellow", WARNING: "bold red"}
-USUAL_MAPS = 65530  # the kernel's own default of vm.max_map_count
+USUAL_MAPS = 65530  # the kernel's default of vm.max_map_count
 TRY_S = 60
 NO_LIMIT = 1 << 60
 
@@ -35,11 +35,11 @@ class Line:
     subject: str
     found: str
     advice: str = ""
-    stops: bool = False  # HAKMEM does not serve because of it
+    stops: bool = False  # prevents HAKMEM from serving
 
 
 class System:
-    """Files under /proc and /sys; a test gives a root of its own."""
+    """Files under /proc and /sys; tests pass another root."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self.root = root
@@ -71,8 +71,8 @@ def limits() -> Iterator[Line]:
                 NOTE,
                 name,
                 bytes_text(soft),
-                "HAKMEM asks for address space in larger pieces than glibc: malloc fails where "
-                "this is used up. Raise it (ulimit -v, -d), and limit memory by HAKMEM_LIMIT or a cgroup",
+                "HAKMEM reserves address space in larger pieces than glibc: malloc fails at this "
+                "limit. Raise it (ulimit -v, -d), and limit memory by HAKMEM_LIMIT or a cgroup instead",
             )
 
 
@@ -85,7 +85,7 @@ def mappings(system: System) -> Iterator[Line]:
             NOTE,
             "vm.max_map_count",
             count_text(count),
-            f"below the usual {USUAL_MAPS}: sysctl vm.max_map_count={USUAL_MAPS}",
+            f"below the default {USUAL_MAPS}: sysctl vm.max_map_count={USUAL_MAPS}",
         )
 
 
@@ -96,8 +96,8 @@ def huge_pages(system: System) -> Iterator[Line]:
         yield Line(
             NOTE,
             "huge pages",
-            "the kernel has none",
-            "HAKMEM_HUGE_PAGES_FROM has no effect; more page faults than could be",
+            "not supported by the kernel",
+            "HAKMEM_HUGE_PAGES_FROM has no effect: more page faults",
         )
     elif mode == "never":
         yield Line(
@@ -110,7 +110,7 @@ def huge_pages(system: System) -> Iterator[Line]:
         yield Line(
             OK,
             "huge pages",
-            "always (RSS of any allocator may be rounded up by them; madvise leaves the choice to HAKMEM)",
+            "always (they may round up the RSS of any allocator; madvise leaves the choice to HAKMEM)",
         )
     else:
         yield Line(OK, "huge pages", mode)
@@ -123,8 +123,8 @@ def overcommit(system: System) -> Iterator[Line]:
         yield Line(
             NOTE,
             "overcommit",
-            f"2 (strict), {bytes_text(left)} left to promise",
-            "what is mapped counts, touched or not: malloc may fail early. vm.overcommit_memory=0 is usual",
+            f"2 (strict), {bytes_text(left)} left",
+            "mapped memory counts even if untouched: malloc may fail early. The default is vm.overcommit_memory=0",
         )
     else:
         yield Line(
@@ -142,12 +142,12 @@ def swap(system: System) -> Iterator[Line]:
         yield Line(
             OK,
             "swap",
-            f"{bytes_text(total - (free or 0))} of {bytes_text(total)} used (what is swapped out is not in RSS)",
+            f"{bytes_text(total - (free or 0))} of {bytes_text(total)} used (swapped memory is not in RSS)",
         )
 
 
 def own_groups(system: System) -> dict[str, str]:
-    """Of each controller, this process's cgroup; "" is version 2."""
+    """This process's cgroup by controller; "" is version 2."""
     lines = [
         line.split(":", 2) for line in (system.text("proc/self/cgroup") or "").splitlines() if line.count(":") >= 2
     ]
@@ -155,7 +155,7 @@ def own_groups(system: System) -> dict[str, str]:
 
 
 def group_texts(system: System, base: str, group: str, file: str) -> list[str]:
-    """Of the group and of those above it; inside a container, that is the root alone."""
+    """Reads a file of the group and its ancestors; in a container, of the root alone."""
     places = [Path(group), *Path(group).parents] if group else [Path()]
     return [text for text in (system.text(str(Path(base) / place / file)) for place in places) if text]
 
@@ -182,12 +182,12 @@ def cgroup(system: System) -> Iterator[Line]:
         yield Line(OK, "cgroup v1 cpu", cpu_text(quota, period))
     else:
         yield Line(
-            NOTE, "cgroup", "none that is readable", "a memory goal has to be given: HAKMEM_GOAL=BYTES or PERCENT"
+            NOTE, "cgroup", "none readable", "set a memory goal by hand: HAKMEM_GOAL=BYTES or PERCENT"
         )
 
 
 def memory_line(subject: str, read: dict[str, list[str]]) -> Line:
-    """The least counts, whosever it is. Version 1 says "no limit" by a number beyond all memory."""
+    """The least limit applies. Version 1 represents "no limit" by a huge number."""
     numbers = {
         file: [int(text) for text in texts if text.isdecimal() and int(text) < NO_LIMIT] for file, texts in read.items()
     }
@@ -196,10 +196,10 @@ def memory_line(subject: str, read: dict[str, list[str]]) -> Line:
 
 
 def cpu_text(quota: str, period: str) -> str:
-    cpus = f"{len(os.sched_getaffinity(0))} processors to run on"
+    cpus = f"{len(os.sched_getaffinity(0))} CPUs available"
     if quota in ("max", "-1") or not period.isdecimal():
         return f"no quota, {cpus}"
-    return f"{int(quota) / int(period):g} processors' time, {cpus}"
+    return f"quota of {int(quota) / int(period):g} CPUs, {cpus}"
 
 
 def pressure(system: System) -> Iterator[Line]:
@@ -210,7 +210,7 @@ def pressure(system: System) -> Iterator[Line]:
             NOTE,
             "memory pressure (PSI)",
             "not readable",
-            "nearness to a limit is judged by sizes alone; the kernel has it with psi=1",
+            "HAKMEM judges memory shortage by sizes alone; boot the kernel with psi=1 to enable it",
         )
 
 
@@ -220,7 +220,7 @@ def versions(system: System) -> Iterator[Line]:
         OK if libc == "glibc" else NOTE,
         "libc",
         f"{libc or 'unknown'} {version}",
-        "" if libc == "glibc" else "the library is built for glibc; where it is another, link libhakmem.a",
+        "" if libc == "glibc" else "the library is built for glibc; with another libc, link with libhakmem.a",
     )
     yield Line(OK, "kernel", platform.release())
     sizes = next(
@@ -229,9 +229,9 @@ def versions(system: System) -> Iterator[Line]:
             for line in (system.text("proc/cpuinfo") or "").splitlines()
             if line.startswith("address sizes")
         ),
-        "address sizes not known",
+        "address sizes unknown",
     )
-    aslr = {0: "off", 1: "on, heap excepted", 2: "on"}.get(system.number("proc/sys/kernel/randomize_va_space") or 0)
+    aslr = {0: "off", 1: "on, except the heap", 2: "on"}.get(system.number("proc/sys/kernel/randomize_va_space") or 0)
     bits = system.number("proc/sys/vm/mmap_rnd_bits")
     yield Line(OK, "address space", f"{sizes}; ASLR {aslr}" + (f", {bits} random bits" if bits else ""))
 
@@ -244,14 +244,14 @@ def environment() -> Iterator[Line]:
     ]
     if others:
         yield Line(
-            NOTE, "LD_PRELOAD", f"holds {', '.join(others)} already", "HAKMEM is put before it; unset it to be sure"
+            NOTE, "LD_PRELOAD", f"already contains {', '.join(others)}", "HAKMEM comes before it; unset it to be sure"
         )
     for name in sorted(name for name in os.environ if name.startswith("HAKMEM_") and name != "HAKMEM_LIBRARY"):
         yield Line(
             NOTE,
             name,
             f"is set to {os.environ[name]!r}",
-            "an option from the environment: it holds for every program here",
+            "this option applies to every program in this environment",
         )
 
 
@@ -262,13 +262,13 @@ def library_lines(library: Path) -> Iterator[Line]:
         yield Line(
             OK,
             "static TLS",
-            f"{tls.tls_bytes} bytes; given for sure to a preload, and to dlopen out of glibc's small reserve",
+            f"{tls.tls_bytes} bytes; always available to a preload; dlopen takes it from glibc's small reserve",
         )
 
 
 def try_serving(library: Path, command: list[str]) -> tuple[int | None, str]:
-    """How many allocations were served, and what the program said; None: it does not end. A preload that fails, fails in
-    silence: HAKMEM's own report is the witness."""
+    """Returns the number of allocations served, None if the program does not end, and its stderr. A preload fails
+    silently, so HAKMEM's own report is the evidence."""
     with tempfile.TemporaryDirectory(prefix="hakmem-doctor-") as folder:
         own = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
         env = own | {"LD_PRELOAD": preload(library, own), variable("report"): f"{folder}/%p.json"}
@@ -294,32 +294,32 @@ def small_program_line(library: Path) -> Line:
     return Line(
         WARNING,
         subject,
-        f"NOT served: {loader_complaint(said) or 'it left no report of an allocation'}",
-        f"is {library} whole, and of this machine? file {library}; ldd {library}",
+        f"NOT served: {loader_complaint(said) or 'it wrote no report of an allocation'}",
+        f"is {library} intact and for this machine? file {library}; ldd {library}",
         stops=True,
     )
 
 
 def trial_line(library: Path, command: list[str]) -> Line:
-    """No report is no proof: who ends by a signal or by _exit leaves none."""
+    """A missing report proves nothing: a program that ends by a signal or _exit writes none."""
     served, said = try_serving(library, command)
     if served is None:
         return Line(
-            NOTE, command[0], f"tried, and had not ended after {TRY_S} s", "start it by hakmem run, and ask hakmem top"
+            NOTE, command[0], f"tried: still running after {TRY_S} s", "start it with hakmem run and use hakmem top"
         )
     if served:
         return Line(OK, command[0], f"tried: served, {count_text(served)} allocations")
     complaint = loader_complaint(said)
     if complaint:
         return Line(
-            WARNING, command[0], f"tried: NOT served: {complaint}", "the library is not for this program", stops=True
+            WARNING, command[0], f"tried: NOT served: {complaint}", "the library does not fit this program", stops=True
         )
     return Line(
         NOTE,
         command[0],
-        "tried, and left no report",
-        "it ended by a signal or by _exit, or was not served: start it by "
-        "hakmem run, and ask hakmem top while it runs",
+        "tried: wrote no report",
+        "it ended by a signal or _exit, or was not served: start it with "
+        "hakmem run, and use hakmem top while it runs",
     )
 
 
@@ -339,7 +339,7 @@ def program_lines(library: Path, command: list[str], try_it: bool) -> Iterator[L
     if reason:
         yield Line(WARNING, subject, f"will not be served: {reason}", stops=True)
     elif elf.read(target) is None:
-        yield Line(NOTE, subject, "cannot be read as an executable", "--try runs it and sees")
+        yield Line(NOTE, subject, "not a readable executable", "use --try to run it")
     else:
         yield Line(OK, subject, "can be served")
     if note:
@@ -369,7 +369,7 @@ def diagnose(command: list[str], try_it: bool) -> Iterator[Line]:
 
 
 def doctor(command: list[str], try_it: bool, console: Console) -> bool:
-    """True: nothing keeps HAKMEM from serving."""
+    """Returns True if nothing prevents HAKMEM from serving."""
     serves = True
     for line in diagnose(command, try_it):
         serves = serves and not line.stops

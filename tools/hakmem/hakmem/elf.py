@@ -1,4 +1,4 @@
-"""What an executable file says of itself: can a preload serve it, and has it a malloc of its own?"""
+"""Reads executables: whether a preload can serve them, and whether they bring their own malloc."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_TLS = 1, 2, 3, 7
 SHT_SYMTAB, SHT_DYNSYM = 2, 11
 DT_NULL, DT_NEEDED, DT_STRTAB = 0, 1, 5
-# A function that only this allocator defines, and its name. What exports a plain "malloc" has one as well, whosever it is.
+# A symbol that only one allocator defines, and that allocator. A file that exports "malloc" has an allocator too.
 OWN_MALLOC = {
     b"hak_malloc": "HAKMEM",
     b"mallctl": "jemalloc",
@@ -31,7 +31,7 @@ ALLOCATOR_LIBRARIES = ("jemalloc", "tcmalloc", "mimalloc", "snmalloc", "rpmalloc
 
 @dataclass(frozen=True)
 class Layout:
-    """The shapes of one word size: how headers unpack, and which of the fields are where."""
+    """The struct formats and field positions for one word size."""
 
     header: str
     program: str
@@ -40,12 +40,12 @@ class Layout:
     symbol: str
 
     def program_fields(self, fields: tuple) -> tuple[int, int, int, int, int]:
-        """kind, offset, address, bytes in the file, bytes in memory"""
+        """Returns kind, offset, address, bytes in the file, bytes in memory."""
         at = (0, 2, 3, 5, 6) if self is WIDE else (0, 1, 2, 4, 5)
         return tuple(fields[index] for index in at)  # type: ignore[return-value]
 
     def symbol_fields(self, fields: tuple) -> tuple[int, int]:
-        """offset of the name, section: 0 where it is not defined here"""
+        """Returns the offset of the name, and the section, 0 if undefined."""
         return (fields[0], fields[3]) if self is WIDE else (fields[0], fields[5])
 
 
@@ -60,7 +60,7 @@ class Elf:
     interpreter: str | None = None
     tls_bytes: int = 0
     needed: list[str] = field(default_factory=list)
-    own_malloc: str | None = None  # whose
+    own_malloc: str | None = None  # the allocator's name
     exports_malloc: bool = False
 
 
@@ -113,7 +113,7 @@ class Reader:
         return [self.text(names + value) for tag, value in entries if tag == DT_NEEDED]
 
     def defined(self, kind: int, wanted: Iterable[bytes]) -> set[bytes]:
-        """Which of the wanted names a symbol table of this kind defines."""
+        """Returns the wanted names that a symbol table of this kind defines."""
         sections = [
             self.unpack(self.layout.section, self.sections_at + index * self.section_bytes)
             for index in range(self.section_count)
@@ -135,7 +135,7 @@ class Reader:
 
 
 def positions(text: bytes, part: bytes) -> Iterator[int]:
-    """Linkers let a name share the end of a longer one: every place counts, not only whole names."""
+    """Finds all positions: linkers store a name as the end of a longer one."""
     at = text.find(part)
     while at >= 0:
         yield at
@@ -143,7 +143,7 @@ def positions(text: bytes, part: bytes) -> Iterator[int]:
 
 
 def read(path: Path) -> Elf | None:
-    """None where it is no ELF file that can be read."""
+    """Returns None if the file is not a readable ELF file."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return parse(data) if data[:4] == b"\x7fELF" else None
@@ -171,7 +171,7 @@ def parse(data: mmap.mmap) -> Elf:
 
 
 def executable_of(path: Path, depth: int = 0) -> Path:
-    """Of a script, the interpreter that runs it."""
+    """For a script, returns its interpreter."""
     try:
         with path.open("rb") as file:
             line = file.readline(256)
@@ -186,8 +186,8 @@ def executable_of(path: Path, depth: int = 0) -> Path:
     return executable_of(Path(found), depth + 1) if found else path
 
 
-def gains_rights(path: Path) -> str | None:
-    """Why the loader distrusts the caller's environment, or None."""
+def privilege_of(path: Path) -> str | None:
+    """Returns why the loader ignores LD_PRELOAD for this file, or None."""
     mode = path.stat().st_mode
     if mode & stat.S_ISUID and path.stat().st_uid != os.geteuid():
         return "set-user-ID"
@@ -201,22 +201,22 @@ def gains_rights(path: Path) -> str | None:
 
 
 def why_not_served(program: Path, library: Path | None = None) -> str | None:
-    """The reason for which a preload cannot serve this program, in words, or None."""
+    """Returns why a preload cannot serve this program, or None."""
     target = executable_of(program)
-    rights = gains_rights(target)
+    rights = privilege_of(target)
     if rights:
-        return f"it has {rights}, and the loader ignores LD_PRELOAD there: link HAKMEM into it"
+        return f"it is privileged ({rights}), so the loader ignores LD_PRELOAD: link it with libhakmem.a"
     elf = read(target)
     if elf is None or elf.own_malloc == "HAKMEM":
         return None
     if elf.own_malloc == "Go's runtime":
-        return "Go programs take their memory from the system, not from malloc"
+        return "Go programs allocate directly from the system, not by malloc"
     if elf.interpreter is None:
-        return "it is statically linked, and has no loader that would preload: link libhakmem.a into it"
+        return "it is statically linked and ignores LD_PRELOAD: link it with libhakmem.a"
     if "musl" in elf.interpreter:
-        return "it is a program of musl, and the library one of glibc: link libhakmem.a into it"
+        return "it is built for musl, the library for glibc: link it with libhakmem.a"
     if elf.exports_malloc:
-        return f"it has {elf.own_malloc} linked in, which comes before any preload: build it without"
+        return f"it has {elf.own_malloc} linked in, which takes precedence over a preload: rebuild it without"
     return wrong_machine(elf, read(library) if library else None)
 
 
@@ -224,20 +224,20 @@ def wrong_machine(program: Elf, library: Elf | None) -> str | None:
     if library is None or (program.wide, program.machine) == (library.wide, library.machine):
         return None
     bits = {True: 64, False: 32}
-    return f"it is a program of {bits[program.wide]} bits for machine {program.machine}, the library is for another"
+    return f"it is built for another machine ({bits[program.wide]} bits, machine {program.machine}) than the library"
 
 
 def note_on(program: Path) -> str | None:
-    """What a program that is served may still keep from HAKMEM."""
+    """Returns which allocations of a served program may bypass HAKMEM, or None."""
     target = executable_of(program)
     elf = read(target)
     if elf is None:
         return None
     libraries = [name for name in elf.needed if any(known in name for known in ALLOCATOR_LIBRARIES)]
     if libraries:
-        return f"it is linked to {', '.join(libraries)}; a preload comes first, so HAKMEM serves malloc, but not its special names"
+        return f"it is linked with {', '.join(libraries)}: a preload serves malloc, but not its own functions"
     if elf.own_malloc and elf.own_malloc != "HAKMEM":
-        return f"it has {elf.own_malloc} inside under names of its own: what goes there, HAKMEM does not see"
+        return f"it contains {elf.own_malloc} under other names: HAKMEM does not serve calls of those"
     if target.name.startswith("python"):
-        return "Python keeps blocks of up to 512 bytes in pools of its own: PYTHONMALLOC=malloc gives them to HAKMEM"
+        return "Python serves blocks of up to 512 bytes from its own pools: PYTHONMALLOC=malloc passes them to HAKMEM"
     return None

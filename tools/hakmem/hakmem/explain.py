@@ -1,4 +1,4 @@
-"""The explain log: a JSON line for each decision of the learner."""
+"""The explain log: one JSON line per decision of the learner."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Decision:
 
     @property
     def about_all(self) -> bool:
-        """Not about the bin of one thread and class: of these there are dozens."""
+        """False for a decision about one bin of one thread, of which there are dozens."""
         return self.who != "class"
 
     @property
@@ -58,7 +58,7 @@ def parse_line(line: str) -> Decision | None:
 
 
 def parse(text: str) -> list[Decision]:
-    """Lines that are cut off, or are no decisions, are left out: the log is bounded, and may be read while it grows."""
+    """Skips truncated and unknown lines: the log is bounded, and may grow while it is read."""
     return [decision for decision in map(parse_line, text.splitlines()) if decision]
 
 
@@ -70,8 +70,8 @@ def read(path: Path) -> list[Decision]:
 
 
 def tail(path: Path, count: int) -> list[Decision]:
-    """The last ones, of those about all before those about single bins, without reading the whole of a long log; none where it is not there
-    yet."""
+    """Returns the last decisions, general ones before those about single bins; none if the log does not exist yet.
+    Reads only the end of the log."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL_BYTES))

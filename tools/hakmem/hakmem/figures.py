@@ -1,4 +1,4 @@
-"""Numbers as people read them. What is missing is a dash."""
+"""Formats numbers for people; a missing value is a dash."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def count_text(value: float | None) -> str:
 
 
 def short_text(value: float | None) -> str:
-    """Three digits or so: 12.3 M."""
+    """About three digits: 12.3 M."""
     if value is None:
         return MISSING
     for scale, letter in SCALES:
@@ -31,7 +31,7 @@ def short_text(value: float | None) -> str:
 
 
 def percent_text(share: float | None, digits: int = 2) -> str:
-    """Never 100 % where something missed."""
+    """Never rounds up to 100 %."""
     if share is None:
         return MISSING
     shown = f"{share * 100:.{digits}f}"
@@ -48,7 +48,7 @@ def time_text(seconds: float | None) -> str:
 
 
 def unit_text(value: object, unit: str) -> str:
-    """A value with its unit, as reports and explain logs name units."""
+    """Formats a value with its unit, as named in reports and explain logs."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return MISSING if value is None else str(value)
     if unit == "bytes":
@@ -57,7 +57,7 @@ def unit_text(value: object, unit: str) -> str:
 
 
 def setting_text(value: object) -> str:
-    """An option's value as the library reads it: 12m for 12 MiB."""
+    """Formats an option's value as the library parses it: 12m for 12 MiB."""
     text = str(value)
     number = int(text) if text.isdecimal() else 0
     for scale, letter in ((1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")):

@@ -1,8 +1,7 @@
-"""How sure a ratio is: paired by rounds, and a bootstrap interval of the median.
+"""The confidence of a ratio: paired by rounds, with a bootstrap interval of the median.
 
-What a busy machine did to one run it did to the runs beside it, so ratios are taken in each round. The interval is the
-percentile one, expanded for few rounds (Hesterberg 2015): by Student's quantile in place of the normal one, and by
-sqrt(n / (n - 1)).
+A busy machine slows all runs of a round alike, so ratios are computed per round. The interval is a percentile interval,
+expanded for few rounds (Hesterberg 2015) by Student's quantile in place of the normal one, and by sqrt(n / (n - 1)).
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 LEVEL = 0.95
-LEAST_ROUNDS = 5  # fewer cannot support an interval of that level
+LEAST_ROUNDS = 5  # the fewest that support an interval of that level
 RESAMPLES = 4999
-SEED = 20011  # what is said of the same figures stays the same
+SEED = 20011  # makes results repeatable
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Ratio:
 
     @property
     def better(self) -> bool:
-        """Of what is to be small."""
+        """For a quantity where less is better."""
         return self.high < 1
 
     @property
@@ -36,7 +35,7 @@ class Ratio:
 
 
 def ratio(over: Sequence[float], under: Sequence[float]) -> Ratio | None:
-    """None: too few rounds to say."""
+    """Returns None for too few rounds."""
     ratios = paired(over, under)
     if len(ratios) < LEAST_ROUNDS:
         return None
@@ -49,18 +48,18 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Ratio | None:
 
 
 def paired(over: Sequence[float], under: Sequence[float]) -> list[float]:
-    """0 / 0 is 1: neither had any."""
+    """0 / 0 counts as 1."""
     return [1.0 if top == bottom else top / bottom if bottom else math.inf for top, bottom in zip(over, under)]
 
 
 def expanded_tail(rounds: int) -> float:
-    """The share left out on each side."""
+    """The fraction outside the interval on each side."""
     student = student_quantile((1 + LEVEL) / 2, rounds - 1)
     return 1 - statistics.NormalDist().cdf(student * math.sqrt(rounds / (rounds - 1)))
 
 
 def student_quantile(share: float, freedom: int) -> float:
-    """By Cornish and Fisher's expansion; right to 1 % from 4 degrees of freedom on."""
+    """By the Cornish-Fisher expansion; accurate to 1 % from 4 degrees of freedom on."""
     z = statistics.NormalDist().inv_cdf(share)
     return (
         z

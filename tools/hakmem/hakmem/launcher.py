@@ -1,11 +1,10 @@
-"""Starts programs for `hakmem tune`, and says what each used. Run as a small interpreter of its own:
+"""Starts programs for `hakmem tune` and measures their resources. Runs in a minimal interpreter of its own:
 
-    python3 -I -S launcher.py        a JSON request a line in, a JSON reply a line out
+    python3 -I -S launcher.py        one JSON request per input line, one JSON reply per output line
 
-The kernel counts the peak RSS of a process from what it copied of its parent, and keeps the count over exec: a child of an
-interpreter begins with the interpreter's. So a shell stands between: it is exec'ed small, forks the program, and ends; the
-program falls to this process, which asked to be the reaper of its descendants, and whose wait4 sees the program alone.
-Standard library only, and not much of that.
+The peak RSS of a process begins with the pages copied from its parent, and survives exec: a child of an interpreter
+begins with the interpreter's. Therefore a small shell forks the program and exits; this process, the subreaper of its
+descendants, inherits the program, and its wait4 measures the program alone. Uses only the standard library.
 """
 
 import ctypes
@@ -18,7 +17,7 @@ import time
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PAGE = mmap.PAGESIZE
-# The program waits at a gate until the shell has ended, for a shell that still runs might ask how it ended before we do.
+# The program waits at a gate until the shell has exited: a running shell might reap it before we do.
 STARTER = 'exec 3>&1 >/dev/null; { read go <&4; exec env "$@" 4<&-; } 3>&- & echo $! >&3'
 
 
@@ -57,7 +56,7 @@ def available_bytes() -> int:
 
 
 def warm(size: int) -> None:
-    """In a virtual machine, memory that has lain free is backed anew at first touch, and whoever comes first would pay for all."""
+    """In a virtual machine, the first touch of long-free memory is slow: touches it before the measurement."""
     size = min(size, available_bytes() // 2) // PAGE * PAGE
     if size <= 0:
         return
@@ -74,7 +73,7 @@ def warm(size: int) -> None:
 
 
 def start(request: dict) -> tuple:
-    """The shell's process group, the program's number, and the gate that it waits at."""
+    """Returns the shell's process group, the program's process id, and the descriptor that opens its gate."""
     reading, writing = os.pipe()
     gate, opener = os.pipe()
     settings = [word for name in request["unset"] for word in ("-u", name)]
@@ -101,7 +100,7 @@ def start(request: dict) -> tuple:
 
 
 def end_group(group: int) -> None:
-    """With all that it left behind."""
+    """Kills the group and reaps all descendants."""
     try:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Where libhakmem.so is, and how a program is started on it."""
+"""Finds libhakmem.so and programs, and prepares the preload."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TREE = Path(__file__).resolve().parents[3]
 
 
 def find_library() -> Path:
-    """The first that exists. A library that the user names is never passed over for another."""
+    """Returns the first library that exists; if the user names one, only that."""
     named = os.environ.get(VARIABLE)
     if named:
         return preloadable(existing(Path(named)))
@@ -24,7 +24,7 @@ def find_library() -> Path:
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         looked = "\n  ".join(str(place) for place in places)
-        raise Trouble(f"no {NAME}; set {VARIABLE} to it, or install it. Looked for\n  {looked}", NO_INPUT)
+        raise Trouble(f"no {NAME} found; install it or set {VARIABLE}. Searched\n  {looked}", NO_INPUT)
     return preloadable(found.resolve())
 
 
@@ -50,9 +50,9 @@ def existing(path: Path) -> Path:
 
 
 def preloadable(path: Path) -> Path:
-    """LD_PRELOAD splits at spaces and colons and knows no quoting: such a path would run the program on glibc in silence."""
+    """LD_PRELOAD splits at spaces and colons without quoting: such a path would silently run the program on glibc."""
     if any(character in str(path) for character in " :"):
-        raise Trouble(f"cannot preload '{path}': no space or colon may be in its path", NO_INPUT)
+        raise Trouble(f"cannot preload '{path}': its path must contain no space or colon", NO_INPUT)
     return path
 
 

@@ -1,4 +1,4 @@
-"""The folder of live reports: private to the user, one file for each process, those of ended processes swept."""
+"""The folder of live reports: private to the user, with one file per process; removes the files of ended processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def folder_path() -> Path:
 
 
 def make_folder() -> Path:
-    """Ours and nobody else's: /tmp is everybody's, and who owned the folder could have us write over what he likes."""
+    """Requires a private folder: in /tmp, another owner of the folder could redirect our writes to any file."""
     folder = folder_path()
     try:
         folder.mkdir(mode=0o700, exist_ok=True)

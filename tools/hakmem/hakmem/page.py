@@ -1,4 +1,4 @@
-"""hakmem report --html: one page that needs nothing but a browser."""
+"""hakmem report --html: a self-contained page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(path: Path, reports: list[Report], decisions: list[Decision]) -> None:
 
 
 def page(reports: list[Report], decisions: list[Decision]) -> str:
-    from plotly.offline import get_plotlyjs  # slow to import, and wanted here only
+    from plotly.offline import get_plotlyjs  # slow to import, and needed only here
 
     last = reports[-1]
     drawn = dict(enumerate(sections(reports, decisions)))
@@ -36,7 +36,7 @@ def page(reports: list[Report], decisions: list[Decision]) -> str:
         for index, (title, note, _) in drawn.items()
     )
     template = Template(resources.files("hakmem").joinpath("page.html").read_text())
-    # "</" would end the script that the data stands in.
+    # "</" would end the script element that holds the data.
     return template.substitute(
         title=title_of(last),
         tiles=tiles(last),
@@ -54,7 +54,7 @@ def title_of(report: Report) -> str:
 def tiles(report: Report) -> str:
     shown = {
         "allocations": count_text(report.number("served", "malloc")),
-        "without a miss": percent_text(report.hit_rate, 3),
+        "hits": percent_text(report.hit_rate, 3),
         "resident": bytes_text(report.resident),
         "mapped by HAKMEM": bytes_text(report.number("mapped", "total")),
         "live": bytes_text(sum(report.numbers("mapped", "parts").get(name, 0) for name in ("live", "big_live"))),
@@ -66,33 +66,33 @@ def tiles(report: Report) -> str:
 
 
 def sections(reports: list[Report], decisions: list[Decision]) -> list[tuple[str, str, Plot]]:
-    """Title, a sentence, and the plot; what there are no data for is left out."""
+    """Title, caption and plot; plots without data are omitted."""
     last = reports[-1]
     kind = "resident" if last.resident_known else "mapped"
     found: list[tuple[str, str, Plot | None]] = [
         (
             "Where the memory is now",
-            f"Parts of the {kind} memory; together they are all of it.",
+            f"The parts of the {kind} memory, which sum to all of it.",
             plots.memory_now(last),
         ),
         (
             "Memory over time",
-            f"Parts of the {kind} memory, stacked; dotted: RSS as the kernel counts it"
-            + (", and the moments of decisions." if decisions else "."),
+            f"The parts of the {kind} memory, stacked; dotted: RSS by the kernel's count"
+            + (", and the times of decisions." if decisions else "."),
             plots.memory_over_time(reports, decisions) if len(reports) > 1 else None,
         ),
         (
             "Decisions",
-            "Each point is one; hold the pointer over it for what was seen and why.",
+            "Each point is a decision; hover over it for its inputs and reason.",
             plots.decision_line(decisions) if decisions else None,
         ),
         (
             "Hit rate per size class",
-            "Allocations that found a block ready in the thread's bin.",
+            "Allocations served by the thread's bin alone.",
             plots.class_hits(last),
         ),
-        ("Allocations per size class", "Blocks handed out, ever; the scale is logarithmic.", plots.class_served(last)),
-        ("Memory per size class", "What the slabs of each class hold.", plots.class_memory(last)),
+        ("Allocations per size class", "Blocks allocated in total, on a logarithmic scale.", plots.class_served(last)),
+        ("Memory per size class", "The contents of each class's slabs.", plots.class_memory(last)),
     ]
     return [(title, note, plot) for title, note, plot in found if plot]
 
@@ -120,7 +120,7 @@ def tables(report: Report, decisions: list[Decision]) -> str:
             [(time_text(d.seconds), d.who, d.what, d.change, d.seen_text, d.why) for d in decisions[-DECISIONS:]],
         ),
         table("Policy", ("value", "now"), [(name, unit_text(value, "")) for name, value in report.policy.items()]),
-        table("Parts", ("part", "bytes", "what it is"), parts),
+        table("Parts", ("part", "bytes", "meaning"), parts),
         table(
             "Size classes", ("class", "tier", "served", "hits", "live", "in bins", "free in slabs", "slabs"), classes
         ),

@@ -1,4 +1,4 @@
-"""The plots of the page, as plain data for plotly.js. Colours are of both themes; text and grids the page sets."""
+"""The plots of the page, as plain data for plotly.js. Their colors suit both themes; the page sets the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hakmem.figures import bytes_text
 from hakmem.reports import Report, class_hit_rate
 
 MIB = 1 << 20
-COLOURS = {
+COLORS = {
     "live": "#2f7ed8",
     "big_live": "#6aaaf0",
     "rounding": "#9fb8d6",
@@ -22,7 +22,7 @@ COLOURS = {
     "rest_of_process": "#9a9a9a",
 }
 ROOM_FOR_TEXT = 1.12
-OTHER_COLOUR = "#5f8f8f"
+OTHER_COLOR = "#5f8f8f"
 CLASS_PARTS = {
     "live": "live",
     "rounding": "rounding",
@@ -31,7 +31,7 @@ CLASS_PARTS = {
     "free_in_slabs": "free_in_slabs",
     "tails": "slab_tails",
 }
-WHO_COLOURS = ("#d1495b", "#2f7ed8", "#2aa876", "#e09f3e", "#8e6bbf", "#5f8f8f")
+WHO_COLORS = ("#d1495b", "#2f7ed8", "#2aa876", "#e09f3e", "#8e6bbf", "#5f8f8f")
 CLASS_AXIS = {
     "type": "category",
     "title": {"text": "size class", "standoff": 12},
@@ -55,7 +55,7 @@ def memory_now(report: Report) -> Plot:
         "textposition": "outside",
         "cliponaxis": False,
         "hovertemplate": "%{y}: %{text}<extra></extra>",
-        "marker": {"color": [COLOURS.get(name, OTHER_COLOUR) for name in names]},
+        "marker": {"color": [COLORS.get(name, OTHER_COLOR) for name in names]},
     }
     return plot(
         [trace],
@@ -67,7 +67,7 @@ def memory_now(report: Report) -> Plot:
 
 
 def moments(reports: list[Report]) -> list[float]:
-    """Seconds since the program began; since the first report where that is not known."""
+    """Seconds since the start of the program, or, if unknown, since the first report."""
     if all(report.seconds is not None for report in reports):
         return [report.seconds or 0.0 for report in reports]
     return [report.written - reports[0].written for report in reports]
@@ -90,8 +90,8 @@ def memory_over_time(reports: list[Report], decisions: list[Decision]) -> Plot:
             "y": [report.parts.get(name, 0) / MIB for report in reports],
             "line": {"width": 0.5},
             "hovertemplate": "%{y:.1f} MiB",
-            "fillcolor": COLOURS.get(name, OTHER_COLOUR),
-            "marker": {"color": COLOURS.get(name, OTHER_COLOUR)},
+            "fillcolor": COLORS.get(name, OTHER_COLOR),
+            "marker": {"color": COLORS.get(name, OTHER_COLOR)},
         }
         for name in names
     ]
@@ -115,7 +115,7 @@ def memory_over_time(reports: list[Report], decisions: list[Decision]) -> Plot:
             "yref": "paper",
             "y0": 0,
             "y1": 1,
-            "line": {"width": 1, "dash": "dot", "color": WHO_COLOURS[0]},
+            "line": {"width": 1, "dash": "dot", "color": WHO_COLORS[0]},
         }
         for moment in sorted({d.seconds for d in decisions if d.about_all})
     ]
@@ -142,7 +142,7 @@ def decision_line(decisions: list[Decision]) -> Plot:
                 "y": [d.what for d in mine],
                 "text": [f"{d.what}: {d.change}<br>{d.why}<br><i>{d.seen_text}</i>" for d in map(escaped, mine)],
                 "hovertemplate": "%{x:.2f} s  %{text}<extra></extra>",
-                "marker": {"size": 11, "color": WHO_COLOURS[index % len(WHO_COLOURS)]},
+                "marker": {"size": 11, "color": WHO_COLORS[index % len(WHO_COLORS)]},
             }
         )
     kinds = len({decision.what for decision in decisions})
@@ -156,7 +156,7 @@ def decision_line(decisions: list[Decision]) -> Plot:
 
 
 def escaped(decision: Decision) -> Decision:
-    """plotly.js reads tags in its texts."""
+    """plotly.js interprets tags in its texts."""
     clean = {name: str(getattr(decision, name)).replace("&", "&amp;").replace("<", "&lt;") for name in ("what", "why")}
     return Decision(
         decision.seconds,
@@ -183,7 +183,7 @@ def class_hits(report: Report) -> Plot | None:
         "type": "bar",
         "x": class_labels(rows),
         "y": rates,
-        "marker": {"color": COLOURS["thread_caches"]},
+        "marker": {"color": COLORS["thread_caches"]},
         "customdata": [row.get("served") for row in rows],
         "hovertemplate": "%{x}: %{y:.3f} % of %{customdata:,} allocations<extra></extra>",
     }
@@ -198,7 +198,7 @@ def class_served(report: Report) -> Plot:
         "type": "bar",
         "x": class_labels(rows),
         "y": [row.get("served") for row in rows],
-        "marker": {"color": COLOURS["live"]},
+        "marker": {"color": COLORS["live"]},
         "hovertemplate": "%{x}: %{y:,} allocations<extra></extra>",
     }
     return plot(
@@ -218,7 +218,7 @@ def class_memory(report: Report) -> Plot:
             "name": key,
             "x": class_labels(rows),
             "y": [(row.get(key) or 0) / MIB for row in rows],
-            "marker": {"color": COLOURS[part]},
+            "marker": {"color": COLORS[part]},
             "hovertemplate": "%{y:.2f} MiB",
         }
         for key, part in CLASS_PARTS.items()

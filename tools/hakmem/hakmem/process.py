@@ -1,4 +1,4 @@
-"""A running process, as /proc shows it: does HAKMEM serve it, with which options, and where are its files?"""
+"""A running process, from /proc: whether HAKMEM serves it, its options, and its files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Process:
         return Path(f"/proc/{self.pid}")
 
     def alive(self) -> bool:
-        """A zombie has ended: its parent only has not asked yet."""
+        """A zombie counts as ended."""
         try:
             return self.stat_fields()[0] not in "ZX"
         except OSError:
             return False
 
     def stat_fields(self) -> list[str]:
-        """From the state on: the name before it may hold spaces and brackets."""
+        """The fields from the state on: the name before it may contain spaces and parentheses."""
         return (self.folder / "stat").read_text().rpartition(")")[2].split()
 
     def name(self) -> str:
@@ -41,7 +41,7 @@ class Process:
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
 
     def served(self) -> bool:
-        """By the library, or by one that is linked in."""
+        """True if the process has loaded the library, or is linked with it statically."""
         maps = (self.folder / "maps").read_bytes().decode(errors="replace")
         if any(LIBRARY in line for line in maps.splitlines()):
             return True
@@ -49,7 +49,7 @@ class Process:
         return program is not None and program.own_malloc == "HAKMEM"
 
     def options(self) -> dict[str, str]:
-        """As the library reads them: HAKMEM_CONF first, then the variables, in either case."""
+        """Parsed as by the library: HAKMEM_CONF first, then the variables, in upper or lower case."""
         text = (self.folder / "environ").read_bytes().decode(errors="surrogateescape")
         pairs = [entry.partition("=") for entry in text.split("\0")]
         conf = ",".join(value for name, _, value in pairs if name == "HAKMEM_CONF")
@@ -62,14 +62,14 @@ class Process:
         return options
 
     def id_inside(self) -> str:
-        """Its number in its own namespace, which is what %p becomes."""
+        """The process id in its own namespace, which replaces %p."""
         for line in (self.folder / "status").read_text().splitlines():
             if line.startswith("NSpid:"):
                 return line.split()[-1]
         return str(self.pid)
 
     def path_of(self, name: str) -> Path:
-        """A file as the process names it: from its own folder, in its own file system."""
+        """Resolves a path as the process does: in its directory and its file system."""
         name = name.replace("%p", self.id_inside())
         same_root = os.path.samefile(self.folder / "root", "/")
         base = self.folder / "cwd" if not name.startswith("/") else Path("/") if same_root else self.folder / "root"
@@ -84,15 +84,15 @@ def find(pid: int) -> Process:
         if not process.served():
             raise Trouble(
                 f"process {pid} is not served by HAKMEM: its memory maps hold no libhakmem.so. "
-                "Start it by `hakmem run -- program`; `hakmem doctor -- program` says what may be in the way"
+                "Start it with `hakmem run -- program`; `hakmem doctor -- program` finds the cause"
             )
     except PermissionError:
-        raise Trouble(f"process {pid} is another user's: its maps cannot be read") from None
+        raise Trouble(f"process {pid} belongs to another user: its maps cannot be read") from None
     return process
 
 
 def report_of(process: Process) -> Path:
-    """The file that it writes while it runs, or what to do for it to write one."""
+    """The report file of the process; raises Trouble with advice if it writes none."""
     ours = live.folder_path() / live.PATTERN.replace("%p", str(process.pid))
     try:
         named = process.options().get("report")
@@ -101,14 +101,14 @@ def report_of(process: Process) -> Path:
     if not named and not ours.exists():
         raise Trouble(
             f"process {process.pid} is served by HAKMEM, but writes no report while it runs. "
-            "Start it by `hakmem run --live -- program`"
+            "Start it with `hakmem run --live -- program`"
         )
-    if not named:  # its environment has been written over, as programs do that show a title in ps
+    if not named:  # the program overwrote its environment, as programs do that set their title in ps
         return ours
     if not named.endswith(".json"):
         raise Trouble(
             f"process {process.pid} reports to {named}, which is not the JSON form (.json). "
-            "Start it by `hakmem run --live -- program`"
+            "Start it with `hakmem run --live -- program`"
         )
     return process.path_of(named)
 

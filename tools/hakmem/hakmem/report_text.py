@@ -1,4 +1,4 @@
-"""hakmem report, on the terminal."""
+"""hakmem report: output on the terminal."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ DECISIONS = 20
 def headline(report: Report) -> Text:
     said = [
         f"served {count_text(report.number('served', 'malloc'))} allocations and {count_text(report.number('served', 'free'))} frees",
-        f"{percent_text(report.hit_rate, 3)} of them without a miss",
-        f"{count_text(report.number('threads'))} threads now",
+        f"{percent_text(report.hit_rate, 3)} hits",
+        f"{count_text(report.number('threads'))} threads",
         f"resident {bytes_text(report.resident)}",
     ]
     return Text.assemble(
@@ -30,7 +30,7 @@ def headline(report: Report) -> Text:
 
 
 def series_table(reports: list[Report]) -> RenderableType:
-    """First, last, and the highest of each figure."""
+    """The first, highest and last value of each figure."""
     table = plain_table(f"Over {len(reports)} reports", "", "first", "highest", "last")
     for title, path in (
         ("resident", ("resident",)),
@@ -46,7 +46,7 @@ def series_table(reports: list[Report]) -> RenderableType:
 
 
 def counter_table(report: Report) -> RenderableType:
-    table = plain_table("Counters that are not 0", "counter", "value")
+    table = plain_table("Nonzero counters", "counter", "value")
     for name, value in report.numbers("counters").items():
         if value:
             table.add_row(

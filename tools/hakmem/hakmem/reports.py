@@ -1,4 +1,4 @@
-"""JSON reports of the library, alone or as a series; keys that a library does not write are None."""
+"""JSON reports of the library, single or as a series; missing keys are None."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 
 from hakmem.trouble import NO_INPUT, Trouble
 
-# What a part is, in a few words; docs/STATS.md has the whole sentence.
+# The meaning of each part in a few words; see docs/STATS.md.
 PARTS = {
-    "live": "with the program, up to 1 MiB each",
-    "big_live": "with the program, more than 1 MiB each",
-    "rounding": "lost to rounding up",
-    "thread_caches": "free, ready in threads' bins",
-    "remote_pending": "freed by another thread, on the way back",
-    "free_in_slabs": "free, in slabs partly used",
-    "slab_tails": "ends of slabs",
-    "big_cached": "freed big blocks, kept for reuse",
-    "idle": "free, warm or given back",
+    "live": "live blocks of up to 1 MiB",
+    "big_live": "live blocks of more than 1 MiB",
+    "rounding": "lost by rounding up",
+    "thread_caches": "free blocks in bins and depots",
+    "remote_pending": "remote frees not yet drained",
+    "free_in_slabs": "free blocks in partly used slabs",
+    "slab_tails": "unused ends of slabs",
+    "big_cached": "freed big blocks and slack, kept for reuse",
+    "idle": "free slices, dirty or purged",
     "metadata": "HAKMEM's tables",
-    "metadata_spare": "committed for tables, unused",
+    "metadata_spare": "mapped for tables, unused",
     "rest_of_process": "code, stacks, other mappings",
 }
 
@@ -29,7 +29,7 @@ PARTS = {
 @dataclass(frozen=True)
 class Report:
     data: dict
-    written: float = 0.0  # the file's time
+    written: float = 0.0  # the file's modification time
 
     def at(self, *path: str) -> object:
         value: object = self.data
@@ -48,7 +48,7 @@ class Report:
 
     @property
     def seconds(self) -> float | None:
-        """Since the program began."""
+        """Since the start of the program."""
         ms = self.number("time_ms")
         return None if ms is None else ms / 1000
 
@@ -58,7 +58,7 @@ class Report:
 
     @property
     def parts(self) -> dict[str, float]:
-        """Of the resident memory; where the library does not say, of what is mapped."""
+        """The parts of the resident memory; if unknown, of the mapped memory."""
         return self.numbers("resident_parts") or self.numbers("mapped", "parts")
 
     @property
@@ -67,7 +67,7 @@ class Report:
 
     @property
     def misses(self) -> float | None:
-        """Of the whole process; a library that counts them by tier has no sum of its own."""
+        """Misses of the whole process: the sum over the tiers, or a counter."""
         by_tier = [row["misses"] for row in self.tiers if "misses" in row]
         return sum(by_tier) if by_tier else self.number("counters", "misses")
 
@@ -94,7 +94,7 @@ class Report:
 
     @property
     def policy(self) -> dict[str, object]:
-        """Its values, whether they stand beside the state or in groups."""
+        """The knobs, beside the state or in groups."""
         return dict(flat(self.at("policy"), but="state"))
 
 
@@ -116,7 +116,7 @@ def class_hit_rate(row: dict) -> float | None:
 
 
 def parse(text: str, written: float = 0.0) -> Report | None:
-    """None where it is not whole, or no report: a live one may be read while it is being written."""
+    """Returns None for incomplete text, as of a report being written, and for any other file."""
     try:
         data = json.loads(text)
     except ValueError:
@@ -132,7 +132,7 @@ def read(path: Path) -> Report | None:
 
 
 def read_all(paths: Iterable[Path]) -> list[Report]:
-    """In the order of time."""
+    """Reads all reports, sorted by time."""
     found = []
     for path in paths:
         if not path.exists():
@@ -140,17 +140,17 @@ def read_all(paths: Iterable[Path]) -> list[Report]:
         files = sorted(path.glob("*.json")) if path.is_dir() else [path]
         read_here = [report for report in map(read, files) if report]
         if not read_here:
-            raise Trouble(f"{path}: no JSON report of HAKMEM in it (HAKMEM_REPORT=FILE.json writes one)", NO_INPUT)
+            raise Trouble(f"{path}: contains no JSON report of HAKMEM (HAKMEM_REPORT=FILE.json writes one)", NO_INPUT)
         found += read_here
     return in_order(found)
 
 
 def in_order(found: list[Report]) -> list[Report]:
-    """By the program's own clock where all have it, else by the files' times. One run only: several are not one series."""
+    """Sorts by the program's clock if all reports have it, else by file time. Requires reports of a single process."""
     processes = {report.number("process") for report in found}
     if len(processes) > 1:
         listed = ", ".join(f"{process:.0f}" for process in sorted(process or 0 for process in processes))
-        raise Trouble(f"these are reports of several processes ({listed}): give those of one", NO_INPUT)
+        raise Trouble(f"the reports are from several processes ({listed}): pass those of one process", NO_INPUT)
     if all(report.seconds is not None for report in found):
         return sorted(found, key=lambda report: report.seconds or 0)
     return sorted(found, key=lambda report: report.written)

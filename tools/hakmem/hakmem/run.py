@@ -1,4 +1,4 @@
-"""hakmem run: a program on HAKMEM. The tool becomes the program: exit code, signals and terminal are the program's own."""
+"""hakmem run: executes a program on HAKMEM in place of the tool, with its own exit code, signals and terminal."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ EVERY_MS = 1000
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What `hakmem run` was asked for. live: None means, unless a report of another name is wanted."""
+class Request:
+    """The options of `hakmem run`. live: None means True unless a report is requested."""
 
     options: Mapping[str, str] = field(default_factory=dict)
     report: str | None = None
     live: bool | None = None
 
 
-def run(command: list[str], wishes: Wishes) -> None:
+def run(command: list[str], request: Request) -> None:
     program = find_program(command[0])
-    environment = environment_for(wishes)
+    environment = environment_for(request)
     reason = elf.why_not_served(program)
     if reason:
         print(f"hakmem: {program} will not be served: {reason}", file=sys.stderr)
@@ -38,14 +38,14 @@ def run(command: list[str], wishes: Wishes) -> None:
         raise Trouble(f"{program}: {error.strerror}", NOT_EXECUTABLE) from None
 
 
-def environment_for(wishes: Wishes) -> dict[str, str]:
+def environment_for(request: Request) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if name != LIBRARY_VARIABLE}
-    report = absolute(wishes.report) or environment.get("HAKMEM_REPORT")
-    environment |= {variable(name): value for name, value in wishes.options.items()}
-    if wishes.live if wishes.live is not None else not report:
+    report = absolute(request.report) or environment.get("HAKMEM_REPORT")
+    environment |= {variable(name): value for name, value in request.options.items()}
+    if request.live if request.live is not None else not report:
         report = report or str(live.make_folder() / live.PATTERN)
         if not report.endswith(".json"):
-            raise Trouble("--live needs a report that ends in .json: hakmem top reads that form", USAGE)
+            raise Trouble("--live requires a report that ends in .json, which hakmem top reads", USAGE)
         environment.setdefault("HAKMEM_REPORT_EVERY", str(EVERY_MS))
     if report:
         environment["HAKMEM_REPORT"] = report
@@ -57,7 +57,7 @@ def variable(name: str) -> str:
 
 
 def absolute(path: str | None) -> str | None:
-    """The program may change its folder before the library opens the file; - is stderr."""
+    """The program may change its directory before the library opens the file; - is stderr."""
     return path if path in (None, "-") else os.path.abspath(path)
 
 
@@ -69,5 +69,5 @@ def parse_setting(setting: str) -> tuple[str, str]:
 
 
 def profile_value(profile: str | None) -> str | None:
-    """A file where it is one, else a name that the library knows."""
+    """The path of an existing file, else the name of a profile."""
     return str(Path(profile).resolve()) if profile and Path(profile).is_file() else profile

@@ -1,4 +1,4 @@
-"""The tables that `hakmem top` and `hakmem report` share, in rich."""
+"""The tables shared by `hakmem top` and `hakmem report`, in rich."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BAR = 24
 
 
 def plain_table(title: str, *columns: str, words: int = 1) -> Table:
-    """The first columns hold words, the others figures."""
+    """The first `words` columns hold text, the others numbers."""
     table = Table(
         title=title,
         title_style="bold",
@@ -37,7 +37,7 @@ def bar(share: float) -> Text:
 
 
 def parts_table(report: Report, explained: bool = True) -> Table:
-    """Without explanations it is for a screen where lines are few: what is empty is left out too."""
+    """explained=False: for small screens; omits the meanings and the empty parts."""
     resident = report.resident_known
     total = report.resident if resident else report.number("mapped", "total")
     table = Table(
@@ -60,7 +60,7 @@ def parts_table(report: Report, explained: bool = True) -> Table:
 
 
 def class_table(rows: Sequence[dict], rates: Sequence[str] | None = None) -> Table:
-    """rates: of each row, allocations in a second, in place of those ever served."""
+    """rates: allocations per second of each row, shown in place of the total."""
     served = rates or [count_text(row.get("served")) for row in rows]
     columns = ("class", "tier", "allocs/s" if rates else "served", "hits", "live", "in bins", "in slabs")
     table = plain_table("Size classes", *columns, words=0)
@@ -100,7 +100,7 @@ def busiest(report: Report, count: int) -> list[dict]:
 
 def policy_table(report: Report) -> Table:
     table = plain_table("Policy", "value", "now")
-    table.add_row("ACE state", Text(report.state or MISSING, style="bold magenta"))
+    table.add_row("state", Text(report.state or MISSING, style="bold magenta"))
     for name, value in report.policy.items():
         table.add_row(name, unit_text(value, ""))
     return table

@@ -1,4 +1,4 @@
-"""hakmem top: a live view of one process that HAKMEM serves."""
+"""hakmem top: a live view of one process on HAKMEM."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DECISIONS = 6
 LOOK_S = 0.2
 FIRST_REPORT_S = 5.0
 WIDE = 156
-FIXED_LINES = 12  # titles, heads, and what stands between
+FIXED_LINES = 12  # titles, headings, blank lines
 FEWEST_CLASSES = 3
 PIPE_HEIGHT = 50
 
@@ -53,7 +53,7 @@ REMOTE_FREES, PURGED = figure("counters", "remote_frees"), figure("counters", "p
 
 @dataclass(frozen=True)
 class Step:
-    """From one report to the next; or, where there is one only, from the program's begin."""
+    """The interval between two reports; or since the start of the program, if there is only one."""
 
     before: Report | None
     now: Report
@@ -71,7 +71,7 @@ class Step:
         return hit_rate(self.grown(MALLOCS), self.grown(misses))
 
     def class_rates(self) -> list[tuple[dict, float]]:
-        """The busiest first, with allocations in a second."""
+        """The busiest classes first, with their allocations per second."""
         before = {row.get("size"): row.get("served") or 0 for row in self.before.classes} if self.before else {}
         grown = [(row, max(0, (row.get("served") or 0) - before.get(row.get("size"), 0))) for row in self.now.classes]
         rated = [(row, count / self.seconds if self.seconds > 0 else 0.0) for row, count in grown]
@@ -106,7 +106,7 @@ def rates_table(step: Step) -> Table:
 
 
 def frame(title: str, step: Step, decisions: list[Decision], width: int, height: int) -> RenderableType:
-    """As many classes as there is room for; these stand beside the parts where that has room."""
+    """Shows as many classes as fit, beside the parts on a wide terminal."""
     wide = width >= WIDE
     parts = parts_table(step.now, explained=False)
     policy = policy_table(step.now)
@@ -115,15 +115,15 @@ def frame(title: str, step: Step, decisions: list[Decision], width: int, height:
     classes = class_table([row for row, _ in rated], [short_text(rate) for _, rate in rated])
     grid = Table.grid(padding=(0, 4))
     grid.add_row(parts, policy, *([classes] if wide else []))
-    since = f"over {time_text(step.seconds)}" if step.before else "since it began"
+    since = f"over {time_text(step.seconds)}" if step.before else "since its start"
     head = Text.assemble(
         ("hakmem top  ", "bold cyan"), title, (f"   rates {since}", "dim"), no_wrap=True, overflow="ellipsis"
     )
     return Group(head, "", rates_table(step), "", grid, *([] if wide else ["", classes]), "", decision_table(decisions))
 
 
-class Watch:
-    """The newest whole report of a process, and the frame that shows it."""
+class Monitor:
+    """The latest complete report of a process, and the frame that shows it."""
 
     def __init__(self, watched: Process, save: Path | None = None) -> None:
         self.process, self.save = watched, save
@@ -132,7 +132,7 @@ class Watch:
         self.step: Step | None = None
 
     def look(self) -> bool:
-        """True: there is something new."""
+        """Returns True for a new report."""
         report = reports.read(self.file)
         last = self.step.now if self.step else None
         if report is None or (last and (report.data == last.data or report.written == last.written)):
@@ -149,8 +149,8 @@ class Watch:
                 raise Trouble(f"process {self.process.pid} has ended")
             if time.monotonic() > until:
                 raise Trouble(
-                    f"process {self.process.pid} names {self.file} as its report, but has not written it. It does so "
-                    "only at its end unless HAKMEM_REPORT_EVERY is set, as `hakmem run --live -- program` does"
+                    f"process {self.process.pid} reports to {self.file}, but has not written it. It does so "
+                    "only at exit unless HAKMEM_REPORT_EVERY is set, as by `hakmem run --live -- program`"
                 )
             time.sleep(LOOK_S)
 
@@ -162,7 +162,7 @@ class Watch:
 
 @contextmanager
 def keys() -> Iterator[bool]:
-    """Keys come at once, without a newline. False where there is no terminal."""
+    """Delivers keys without waiting for a newline. Yields False without a terminal."""
     if not sys.stdin.isatty():
         yield False
         return
@@ -174,7 +174,7 @@ def keys() -> Iterator[bool]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def asked_to_end(terminal: bool) -> bool:
+def quit_requested(terminal: bool) -> bool:
     if not terminal:
         time.sleep(LOOK_S)
         return False
@@ -185,7 +185,7 @@ def asked_to_end(terminal: bool) -> bool:
 def top(pid: int, once: bool, save: Path | None, console: Console) -> None:
     if save:
         save.mkdir(parents=True, exist_ok=True)
-    watch = Watch(process.find(pid), save)
+    watch = Monitor(process.find(pid), save)
     watch.wait_for_first()
     if once:
         console.print(watch.frame(console))
@@ -194,7 +194,7 @@ def top(pid: int, once: bool, save: Path | None, console: Console) -> None:
         keys() as terminal,
         Live(watch.frame(console), console=console, screen=console.is_terminal, auto_refresh=False) as shown,
     ):
-        while not asked_to_end(terminal) and watch.process.alive():
+        while not quit_requested(terminal) and watch.process.alive():
             if watch.look():
                 shown.update(watch.frame(console), refresh=True)
     if not watch.process.alive():

@@ -1,4 +1,4 @@
-"""What the user is told, in place of a traceback; and the exit codes, those of <sysexits.h> and of shells."""
+"""Errors shown to the user without a traceback; and exit codes, those of <sysexits.h> and of shells."""
 
 USAGE, NO_INPUT, FAILED, NOT_EXECUTABLE, NOT_FOUND = 64, 66, 1, 126, 127
 

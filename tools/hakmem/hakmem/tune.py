@@ -1,7 +1,7 @@
-"""hakmem tune: the program under candidate policies; the best is written as a profile, and what it gained is said.
+"""hakmem tune: runs a program under candidate policies, writes the best one as a profile, and reports its gain.
 
-First successive halving: all candidates run a few times, the better third of them again, twice as often, until one is left.
-That one then runs against the default and glibc in rounds of its own: the rounds that chose it would flatter it.
+Successive halving: all candidates run a few times, the best third again, twice as often, until one is left. It then
+runs against the default and glibc in new rounds, for the rounds that selected it are biased in its favor.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from hakmem.tables import plain_table
 from hakmem.trouble import FAILED, Trouble
 
 MOST_CANDIDATES = 200
-KEPT = 3  # one in so many goes on
-CLOSING = 3  # who runs in the closing rounds: glibc, the default, the best
+KEPT = 3  # one in KEPT advances
+CLOSING = 3  # programs per final round: glibc, the default, the best
 MARGIN = 32 << 20
 TIMEOUT_S = 600.0
 Run = dict[str, float]
@@ -53,7 +53,7 @@ class Plan:
 
 
 class Launcher:
-    """The small process that starts and measures; see launcher.py."""
+    """The process that starts and measures programs; see launcher.py."""
 
     def __init__(self, library: Path, command: list[str]) -> None:
         self.library, self.command, self.warm_bytes = library, command, 0
@@ -95,7 +95,7 @@ class Launcher:
             said = errors.read().decode(errors="replace").strip()
         if reply.get("late"):
             raise Trouble(
-                f"with {candidate.name} it had not ended after {TIMEOUT_S:.0f} s: tune needs a program that ends"
+                f"with {candidate.name} the program ran longer than {TIMEOUT_S:.0f} s: tune needs one that ends"
             )
         return reply | {"said": said[-1000:]}
 
@@ -123,7 +123,7 @@ FIGURES = (
 
 @dataclass
 class Field:
-    """Runs in rounds: in each, all that take part, in an order of chance."""
+    """Runs candidates in rounds, each in random order."""
 
     launch: Launcher
     expected_code: int
@@ -138,13 +138,13 @@ class Field:
             if run["code"] == self.expected_code:
                 self.runs.setdefault(candidate.name, []).append(run)
             else:
-                self.refused[candidate.name] = f"ended with code {run['code']:.0f}: {run['said']}"
+                self.refused[candidate.name] = f"exit code {run['code']:.0f}: {run['said']}"
 
     def values(self, candidate: Candidate, of: Callable[[Run], float], last: int) -> list[float]:
         return [of(run) for run in self.runs.get(candidate.name, [])[-last:]]
 
     def score(self, candidate: Candidate, of: Callable[[Run], float], last: int) -> float:
-        """Against the default of the same rounds."""
+        """The median ratio to the default in the same rounds."""
         values, usual = self.values(candidate, of, last), self.values(DEFAULT, of, last)
         if candidate.name in self.refused or not values:
             return math.inf
@@ -152,23 +152,23 @@ class Field:
 
 
 def rehearse(launch: Launcher, folder: str) -> tuple[Report, Run]:
-    """A run on each that does not count: files get into the cache, and it is seen that HAKMEM serves."""
+    """One uncounted run on glibc and on HAKMEM: warms the file cache, and checks that HAKMEM serves."""
     plain = launch.run(GLIBC)
     if plain["code"] in (126, 127):
-        raise Trouble(f"it cannot be started: {plain['said']}")
+        raise Trouble(f"the program cannot be started: {plain['said']}")
     ours = launch.run(DEFAULT, report=f"{folder}/%p.json")
     if ours["code"] != plain["code"]:
-        raise Trouble(f"it ended with code {plain['code']} on glibc and with {ours['code']} on HAKMEM: {ours['said']}")
+        raise Trouble(f"exit code {plain['code']} on glibc, but {ours['code']} on HAKMEM: {ours['said']}")
     reports = [report for report in map(read, Path(folder).glob("*.json")) if report]
     served = max(reports, key=lambda report: report.number("served", "malloc") or 0, default=None)
     if served is None or not served.number("served", "malloc"):
-        raise Trouble("HAKMEM did not serve it: `hakmem doctor -- program` says what is in the way")
+        raise Trouble("HAKMEM did not serve the program: `hakmem doctor -- program` finds the cause")
     launch.warm_bytes = int(max(plain["rss_bytes"], ours["rss_bytes"])) + MARGIN
     return served, ours
 
 
 def rungs(count: int) -> list[tuple[int, int]]:
-    """Of successive halving: how many take part, and in how many rounds."""
+    """The steps of successive halving: candidates and rounds."""
     found, rounds = [], 1
     while count > 1:
         found.append((count, rounds))
@@ -177,18 +177,18 @@ def rungs(count: int) -> list[tuple[int, int]]:
 
 
 def runs_of(count: int) -> int:
-    """The default runs in every round, as what the others are measured against."""
+    """Counts all runs; the default runs in every round, as the baseline."""
     return sum((members + 1) * rounds for members, rounds in rungs(count))
 
 
 def within_budget(plan: Plan, run_s: float) -> Plan:
-    """The closing rounds take no more than half of the budget, unless that were too few to say anything."""
+    """Limits the final rounds to half of the budget, but to LEAST_ROUNDS at least."""
     fit = int(plan.budget_s / 2 / run_s / CLOSING)
     return replace(plan, rounds=max(LEAST_ROUNDS, min(plan.rounds, fit)))
 
 
 def affordable(plan: Plan, run_s: float) -> int:
-    """As many candidates as the budget bears beside the closing rounds; at least two, for a choice."""
+    """The number of candidates that the budget allows besides the final rounds; at least two."""
     left = plan.budget_s / run_s - CLOSING * plan.rounds
     most = plan.candidates or MOST_CANDIDATES
     return max(2, next((count for count in range(most, 2, -1) if runs_of(count) <= left), 2))
@@ -220,11 +220,11 @@ def tune(plan: Plan, console: Console) -> None:
         profiles = named(known)[:count]
         members = profiles + draw(count - len(profiles), chance, known)
         if not profiles:
-            console.print(Text("This library has no named profiles; searching its numeric options.", style="dim"))
+            console.print(Text("This library has no named profiles; searching its numeric options only.", style="dim"))
         contest = Field(launch, int(usual["code"]), chance)
         total = runs_of(len(members)) + CLOSING * plan.rounds
         console.print(
-            f"{len(members)} candidates, {total} runs of some {run_s:.2f} s: {time_text(total * run_s)} in all"
+            f"{len(members)} candidates, {total} runs of about {run_s:.2f} s: {time_text(total * run_s)} in total"
         )
         with progress(console, total) as tell:
             best = search(contest, members, of, tell)
@@ -232,13 +232,13 @@ def tune(plan: Plan, console: Console) -> None:
                 contest.round([GLIBC, DEFAULT, best], tell)
         say_refused(contest, console)
         if best.name in contest.refused:
-            raise Trouble("no candidate ran to its end as the default does")
+            raise Trouble("no candidate completed as the default does")
         options = effective_options(launch, best, known, folder)
         close(plan, contest, best, options, len(members), console)
 
 
 class progress:
-    """A bar on a terminal, else a line now and then."""
+    """A progress bar on a terminal, otherwise an occasional line."""
 
     def __init__(self, console: Console, total: int) -> None:
         columns = (BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
@@ -262,11 +262,11 @@ class progress:
 
 def say_refused(contest: Field, console: Console) -> None:
     for name, why in contest.refused.items():
-        console.print(Text(f"left out: {name} {why}", style="yellow"))
+        console.print(Text(f"excluded: {name} {why}", style="yellow"))
 
 
 def effective_options(launch: Launcher, best: Candidate, known: dict, folder: str) -> dict[str, str]:
-    """What a named profile sets, so that the file says it itself: the report names the options in effect."""
+    """Expands a named profile to its options, read from a report of the options in effect."""
     if "profile" not in best.options:
         return dict(best.options)
     place = Path(folder) / "best"
@@ -283,11 +283,11 @@ def close(plan: Plan, contest: Field, best: Candidate, options: dict[str, str], 
     for sentence in said:
         console.print(Text(sentence, style="bold"))
     if not gained(contest, best, plan):
-        console.print("The default serves this program as well: there is no need of a profile.")
+        console.print("The default is as good for this program: no profile is needed.")
     write_profile(plan, best, options, said)
-    console.print(f"{tried} candidates tried, best: {best.name}", highlight=False)
+    console.print(f"{tried} candidates tried; best: {best.name}", highlight=False)
     console.print(
-        f"written to {plan.output}; use it by: hakmem run --profile {plan.output} -- {plan.command[0]}", highlight=False
+        f"wrote {plan.output}; to use it: hakmem run --profile {plan.output} -- {plan.command[0]}", highlight=False
     )
 
 
@@ -320,12 +320,12 @@ def verdict(contest: Field, best: Candidate, base: Candidate, plan: Plan) -> str
     what = {"time": "CPU time", "memory": "peak memory", "both": "CPU time × peak memory"}[plan.objective]
     against = f"Against {base.name}"
     if found is None:
-        return f"{against}: too few rounds to say ({LEAST_ROUNDS} at least)."
+        return f"{against}: too few rounds (at least {LEAST_ROUNDS})."
     if not found.better and not found.worse:
-        return f"{against}: no gain that noise allows in {what} (ratio {ratio_text(found)})."
+        return f"{against}: no significant change in {what} (ratio {ratio_text(found)})."
     part, way = abs(1 - found.median) * 100, "less" if found.better else "MORE"
     ends = sorted((abs(1 - found.low) * 100, abs(1 - found.high) * 100))
-    return f"{against}: {part:.1f} % {way} {what} (95 % sure of {ends[0]:.1f} to {ends[1]:.1f} %)."
+    return f"{against}: {part:.1f} % {way} {what} (95 % confidence: {ends[0]:.1f} to {ends[1]:.1f} %)."
 
 
 def write_profile(plan: Plan, best: Candidate, options: dict[str, str], said: list[str]) -> None:
