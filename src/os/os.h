@@ -33,8 +33,6 @@ struct hk_os {
     enum hk_placed (*map_at)(void *p, size_t size);
     /* Unmaps all of [p, p + size); returns true on success. */
     bool (*unmap)(void *p, size_t size);
-    /* Makes sealed memory writable; its contents may be lost. */
-    bool (*commit)(void *p, size_t size);
     /* seal makes memory read-only, unseal makes it writable again; both preserve its contents. */
     bool (*seal)(void *p, size_t size);
     bool (*unseal)(void *p, size_t size);

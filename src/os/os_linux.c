@@ -88,19 +88,6 @@ static bool linux_unmap(void *p, size_t size)
     return r == 0;
 }
 
-/* A sandbox that forbids mprotect may still allow mmap. */
-static bool linux_commit(void *p, size_t size)
-{
-    int saved_errno = errno;
-    bool done = hk_passed_mprotect(p, size, PROT_READ | PROT_WRITE, -1) == 0;
-    if (!done && (errno == EPERM || errno == ENOSYS || errno == EACCES)) {
-        int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-        done = mmap(p, size, PROT_READ | PROT_WRITE, flags, -1, 0) != MAP_FAILED;
-    }
-    errno = saved_errno;
-    return done;
-}
-
 static bool linux_seal(void *p, size_t size)
 {
     int r;
@@ -327,7 +314,6 @@ struct hk_os hk_os = {
     .map = linux_map,
     .map_at = linux_map_at,
     .unmap = linux_unmap,
-    .commit = linux_commit,
     .seal = linux_seal,
     .unseal = linux_unseal,
     .purge = linux_purge,

@@ -31,8 +31,7 @@ static enum hk_placed fake_map_at(void *p, size_t size)
 }
 
 static bool fake_unmap(void *p, size_t size) { return !refused(FAKE_UNMAP) && real.unmap(p, size); }
-static bool fake_commit(void *p, size_t size) { return !refused(FAKE_COMMIT) && real.commit(p, size); }
-static bool fake_unseal(void *p, size_t size) { return !refused(FAKE_COMMIT) && real.unseal(p, size); }
+static bool fake_unseal(void *p, size_t size) { return !refused(FAKE_UNSEAL) && real.unseal(p, size); }
 static bool fake_seal(void *p, size_t size) { return !refused(FAKE_SEAL) && real.seal(p, size); }
 
 /* No lock is held over two of them. */
@@ -163,7 +162,7 @@ bool fake_refuse_mappings(enum fake_call call, uint64_t ordinal)
     return call == FAKE_MAP || call == FAKE_MAP_AT;
 }
 REFUSE_KIND(fake_refuse_unmap, FAKE_UNMAP)
-REFUSE_KIND(fake_refuse_commit, FAKE_COMMIT)
+REFUSE_KIND(fake_refuse_unseal, FAKE_UNSEAL)
 REFUSE_KIND(fake_refuse_seal, FAKE_SEAL)
 REFUSE_KIND(fake_refuse_purge, FAKE_PURGE)
 REFUSE_KIND(fake_refuse_remap, FAKE_REMAP)
@@ -212,7 +211,6 @@ __attribute__((constructor(101))) static void replace_the_system(void)
     hk_os.map = fake_map;
     hk_os.map_at = fake_map_at;
     hk_os.unmap = fake_unmap;
-    hk_os.commit = fake_commit;
     hk_os.purge = fake_purge;
     hk_os.remap = fake_remap;
     hk_os.resident = fake_resident;

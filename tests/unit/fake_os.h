@@ -15,7 +15,7 @@ enum fake_call {
     FAKE_MAP,
     FAKE_MAP_AT,
     FAKE_UNMAP,
-    FAKE_COMMIT,
+    FAKE_UNSEAL,
     FAKE_SEAL,
     FAKE_PURGE,
     FAKE_REMAP,
@@ -62,7 +62,7 @@ void fake_os_pass_ms(uint64_t ms);
 void fake_os_capture(void);
 
 /* Ready-made refusals. */
-fake_refuse fake_refuse_all, fake_refuse_map, fake_refuse_mappings, fake_refuse_unmap, fake_refuse_commit, fake_refuse_seal, fake_refuse_purge,
+fake_refuse fake_refuse_all, fake_refuse_map, fake_refuse_mappings, fake_refuse_unmap, fake_refuse_unseal, fake_refuse_seal, fake_refuse_purge,
     fake_refuse_remap, fake_refuse_open, fake_refuse_resident;
 
 #endif
