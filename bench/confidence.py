@@ -3,27 +3,24 @@
 In one round all allocators ran close to each other in time, and what a busy
 machine did to one it did to the other: a virtual one may run at half its speed
 for seconds. So the ratio is taken in each round, and the median of these ratios
-is what is judged. Rounds are resampled for its interval, the percentile one,
-expanded for few rounds (Hesterberg 2015): by Student's quantile in place of the
-normal one, and by sqrt(n / (n - 1)). It holds the truth in 93 to 98 of 100
-cases (test_confidence.py tries it).
+is judged, by the interval that the tool uses too (hakmem/interval.py). It holds
+the truth in 93 to 98 of 100 cases (test_confidence.py tries it).
 """
 
 from __future__ import annotations
 
-import functools
-import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 import numpy as np
-from scipy import stats
 
-LEVEL = 0.95
-LEAST_ROUNDS = 5  # fewer cannot support an interval of that level
-RESAMPLES = 4999
-SEED = 20011  # tables made again from the same samples say the same
+sys.path.append(str(Path(__file__).resolve().parent.parent / "tools/hakmem"))
+from hakmem import interval  # noqa: E402: one interval for the tool and for bench/
+
+LEVEL, LEAST_ROUNDS = interval.LEVEL, interval.LEAST_ROUNDS
 
 
 @dataclass(frozen=True)
@@ -58,33 +55,8 @@ def ratio_interval(over: Sequence[float], under: Sequence[float]) -> Interval | 
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
-    return bootstrap(tuple(float(value) for value in values))
-
-
-@functools.cache
-def bootstrap(values: tuple[float, ...]) -> Interval | None:
-    rounds = len(values)
-    if rounds < LEAST_ROUNDS:
-        return None
-    with np.errstate(invalid="ignore"):
-        result = stats.bootstrap(
-            (values,),
-            np.median,
-            vectorized=True,
-            n_resamples=RESAMPLES,
-            method="percentile",
-            random_state=np.random.default_rng(SEED),
-        )
-    tail = expanded_tail(rounds)
-    # "nearest": between two infinite ratios there is nothing to interpolate.
-    low, high = np.quantile(result.bootstrap_distribution, (tail, 1 - tail), method="nearest")
-    return Interval(float(low), float(high))
-
-
-def expanded_tail(rounds: int) -> float:
-    """The share left out on each side."""
-    student = stats.t.ppf((1 + LEVEL) / 2, rounds - 1)
-    return float(stats.norm.sf(student * math.sqrt(rounds / (rounds - 1))))
+    found = interval.median_interval(tuple(float(value) for value in values))
+    return Interval(*found) if found else None
 
 
 def verdict(ratio: Interval | None) -> Verdict:

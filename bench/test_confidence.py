@@ -11,13 +11,13 @@ from collections.abc import Callable
 import numpy as np
 
 import verdicts
-from confidence import Interval, Verdict, bootstrap, median_interval, ratio_interval, verdict
+from confidence import Interval, Verdict, interval, median_interval, ratio_interval, verdict
 from point import Goal, Point, Workload
 from verdicts import Met
 
 TRIALS = 200
 ROUNDS = (5, 7, 11)
-FEW = unittest.mock.patch("confidence.RESAMPLES", 499)  # enough to try the method
+FEW = unittest.mock.patch("hakmem.interval.RESAMPLES", 499)  # enough to try the method
 Rounds = tuple[np.ndarray, np.ndarray]
 
 
@@ -83,7 +83,7 @@ class Intervals(unittest.TestCase):
     def test_the_same_rounds_the_same_interval(self) -> None:
         one, other = independent(np.random.default_rng(5), 7)
         first = ratio_interval(one, other)
-        bootstrap.cache_clear()
+        interval.median_interval.cache_clear()
         self.assertEqual(ratio_interval(one, other), first)
 
     def test_counts_that_never_vary(self) -> None:

@@ -84,15 +84,15 @@ importable() {
   "$venv/bin/python3" -c 'import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))' "$@" 2>/dev/null
 }
 
-# The tables are rich's, the command lines typer's, the intervals scipy's, the charts matplotlib's, the page jinja2's; the plots of the
+# The tables are rich's, the command lines typer's, the charts matplotlib's, the page jinja2's; the plots of the
 # user's tool plotly's, its build setuptools's; the report is read by jsonschema and prometheus_client.
 # shellcheck disable=SC2086
 install_python_packages() {
   case $goal in
     build) return 0 ;;
     run|programs) wanted="rich typer" ;;
-    bench) wanted="rich typer numpy scipy matplotlib jinja2" ;;
-    *)     wanted="rich typer numpy scipy matplotlib jinja2 plotly setuptools wheel jsonschema prometheus_client" ;;
+    bench) wanted="rich typer numpy matplotlib jinja2" ;;
+    *)     wanted="rich typer numpy matplotlib jinja2 plotly setuptools wheel jsonschema prometheus_client" ;;
   esac
   importable $wanted && return 0
   say "Python packages ($wanted) into $venv"

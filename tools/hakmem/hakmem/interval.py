@@ -1,4 +1,4 @@
-"""The confidence of a ratio: paired by rounds, with a bootstrap interval of the median.
+"""The confidence of a ratio: paired by rounds, with a bootstrap interval of the median. For the tool, and for bench/.
 
 A busy machine slows all runs of a round alike, so ratios are computed per round. The interval is a percentile interval,
 expanded for few rounds (Hesterberg 2015) by Student's quantile in place of the normal one, and by sqrt(n / (n - 1)).
@@ -6,6 +6,7 @@ expanded for few rounds (Hesterberg 2015) by Student's quantile in place of the 
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 import statistics
@@ -37,14 +38,20 @@ class Ratio:
 def ratio(over: Sequence[float], under: Sequence[float]) -> Ratio | None:
     """Returns None for too few rounds."""
     ratios = paired(over, under)
-    if len(ratios) < LEAST_ROUNDS:
+    interval = median_interval(tuple(ratios))
+    return Ratio(statistics.median(ratios), *interval) if interval else None
+
+
+@functools.lru_cache(maxsize=None)
+def median_interval(values: tuple[float, ...]) -> tuple[float, float] | None:
+    """Returns None for too few values."""
+    count = len(values)
+    if count < LEAST_ROUNDS:
         return None
     chance = random.Random(SEED)
-    medians = sorted(statistics.median(chance.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
-    tail = expanded_tail(len(ratios))
-    return Ratio(
-        statistics.median(ratios), medians[round(tail * (RESAMPLES - 1))], medians[round((1 - tail) * (RESAMPLES - 1))]
-    )
+    medians = sorted(statistics.median(chance.choices(values, k=count)) for _ in range(RESAMPLES))
+    tail = expanded_tail(count)
+    return medians[round(tail * (RESAMPLES - 1))], medians[round((1 - tail) * (RESAMPLES - 1))]
 
 
 def paired(over: Sequence[float], under: Sequence[float]) -> list[float]:
