@@ -5,7 +5,6 @@
 #include "count/reuse.h"
 #include "os/os.h"
 #include "span/footprint.h"
-#include "span/page_heap.h"
 
 struct hk_page_heap hk_page_heap = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_HEAP), .purge_lock = HK_LOCK_INIT(HK_RANK_PURGE)};
 
@@ -21,8 +20,6 @@ void hk_chunk_unlist(struct hk_chunk *chunk)
 }
 
 void hk_page_heap_count_dirty(int slices) { hk_store(hk_footprint.xslices, hk_load(hk_footprint.xslices) + (size_t)((long)slices * (long)HK_SLICE)); }
-
-size_t hk_page_heap_dirty(void) { return hk_load(hk_footprint.xslices) - hk_load(hk_page_heap.xhollow) * HK_PAGE; }
 
 void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages)
 {

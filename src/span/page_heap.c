@@ -230,6 +230,8 @@ enum hk_slice_use hk_page_heap_slice(uintptr_t address)
     return !owned ? HK_SLICE_FOREIGN : free ? HK_SLICE_FREE : HK_SLICE_USED;
 }
 
+size_t hk_page_heap_dirty(void) { return hk_load(hk_footprint.xslices) - hk_load(hk_page_heap.xhollow) * HK_PAGE; }
+
 void hk_page_heap_total(struct hk_page_heap_totals *totals)
 {
     hk_lock(&hk_page_heap.lock);
