@@ -34,7 +34,7 @@ extern struct hk_meta {
     size_t clean; /* of these, in pages that are not resident */
     size_t areas;
     size_t in_pages, resting;
-    /* set while a purge runs without the lock */
+    /* set while a purge has released the lock */
     bool purging;
     struct hk_meta_area *purged;
     unsigned purged_pages;
