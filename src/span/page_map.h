@@ -1,16 +1,17 @@
-/* Map: whose address is this?
+/* Page map: leads from any address to its page map entry and its chunk.
  *
- *   page map entries:  mixed << 31 | owner << 12 | class * 32   one word for each unit of 64 KiB, read by every free
- *   chunks:  one for each 2 MiB: which of its 32 units are free (see page_heap.h), and whose slab each is
+ *   page map entries:  mixed << 31 | owner << 12 | class * 32; one word for each slice, read by every free
+ *   chunks:            one for each 2 MiB: the state of its 32 slices (see page_heap.h), and the descriptor of each
  *
- *   The window: a range of addresses of HAKMEM's own choosing, where the heap grows. Its page map entries lie side by side, and so do its chunks;
- *   both are mapped as the heap grows: an address is looked up by one subtraction and one compare.
- *   Elsewhere (big blocks; a heap that the system will not have in the window; all, while the window is not open) by a root:
+ *   In the window, a range of addresses that HAKMEM chooses and in which the heap grows, page map entries and chunks are flat arrays,
+ *   mapped as the heap grows: a look-up is one subtraction and one compare.
+ *   All other addresses (big blocks; a heap outside the window; all addresses until the window is open) are found by a root:
  *   address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
  *
  * Owns       the tables, the root, the place and the covered part of the window.
- * Invariant  a page map entry of 0 means: not HAKMEM's. What is covered stays covered; the window's base never changes once it is covered.
- * Threads    read: any. A unit's words are written by whoever holds the unit; cover: any (a lock of its own). */
+ * Invariant  a page map entry of 0 means: not HAKMEM's. A covered address stays covered; once the window covers an address, its base
+ *            never changes.
+ * Threads    read: any. The holder of a slice writes its words; cover: any (a lock of its own). */
 #ifndef HK_PAGE_MAP_H
 #define HK_PAGE_MAP_H
 
