@@ -721,5 +721,5 @@ int main(void)
         cmocka_unit_test(altered_under_the_lock),
         cmocka_unit_test(altered_and_not_unmapped),
     };
-    return cmocka_run_group_tests_name("bigcache", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("big", tests, NULL, NULL);
 }

@@ -223,5 +223,5 @@ int main(void)
                                        cmocka_unit_test(no_memory),
                                        cmocka_unit_test(off),
                                        cmocka_unit_test(gate_stays_shut)};
-    return cmocka_run_group_tests_name("watch", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("hooks", tests, NULL, NULL);
 }

@@ -254,5 +254,5 @@ int main(void)
         cmocka_unit_test(swept_when_it_is_time),   cmocka_unit_test(swept_in_steps),    cmocka_unit_test(swept_by_passes),
         cmocka_unit_test(swept_in_the_background), cmocka_unit_test(refused),           cmocka_unit_test(while_all_work),
     };
-    return cmocka_run_group_tests_name("sleepers", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("idle_inboxes", tests, NULL, NULL);
 }

@@ -265,5 +265,5 @@ int main(void)
         cmocka_unit_test(orphan_rest),
         cmocka_unit_test(sweep),
     };
-    return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("orphans", tests, NULL, NULL);
 }

@@ -45,5 +45,5 @@ UNIT_TEST(copy)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(zero), cmocka_unit_test(copy)};
-    return cmocka_run_group_tests_name("grains", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("quanta", tests, NULL, NULL);
 }

@@ -315,5 +315,5 @@ int main(void)
         cmocka_unit_test(for_growth),
         cmocka_unit_test(clean),
     };
-    return cmocka_run_group_tests_name("pages", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("slab_purge", tests, NULL, NULL);
 }

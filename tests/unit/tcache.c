@@ -642,5 +642,5 @@ int main(void)
         cmocka_unit_test(stolen_and_left),
         cmocka_unit_test(stolen_from_who_ends),
     };
-    return cmocka_run_group_tests_name("bins and cache", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("tcache", tests, NULL, NULL);
 }
