@@ -1,4 +1,4 @@
-/* BigCache: reuse within W_MAX, the budget, age, growth by remapping, and a system that will not unmap. */
+/* Big: reuse within the fit, the budget, age, growth by remapping, and a system that refuses to unmap. */
 #include "unit/unit.h"
 
 #include <string.h>

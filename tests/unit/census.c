@@ -1,4 +1,4 @@
-/* Census and Report: the parts sum up, text and JSON say the same, and the report at exit goes where it was told to. */
+/* Census and report: the parts add up, text and JSON agree, and the exit report goes to its file. */
 #include "unit/unit.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Fitting: finds the nearest that serves, as a search through all would; and looks at a few only where there are thousands. */
+/* Fit: finds the nearest block that serves, as a search of all would; looks at only a few of thousands. */
 #include "unit/unit.h"
 
 #include "base/bits.h"

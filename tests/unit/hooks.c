@@ -1,5 +1,4 @@
-/* Watch: every call is seen, whatever serves it: what the sites hold as live is what the program holds, to the byte, where
- * every block is picked. */
+/* Hooks: each call is seen, on every path: if every block is sampled, the live bytes of the sites are those of the program. */
 #include "unit/unit.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Sleepers: what strangers freed for an owner that does not look goes back to the system, and only that. */
+/* Idle inboxes: remote frees for an owner that sleeps are purged, and no other pages. */
 #include "unit/unit.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Say and Fatal: formatting, bounded buffers, errno, and the one line before the end. */
+/* Message and fatal: formatting, bounded buffers, errno, and the one line before abort. */
 #include "unit/unit.h"
 
 #include <errno.h>

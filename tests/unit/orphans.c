@@ -1,4 +1,4 @@
-/* Registry: slabs without a thread are found while they have room, adopted, claimed, used in place, and released. */
+/* Orphans: slabs without a thread are found while they have room, adopted, claimed, allocated from in place, and released. */
 #include "unit/unit.h"
 
 #include "tcache/tcache.h"

@@ -1,4 +1,4 @@
-/* Grains: all lengths, beside memcpy and memset, and no byte beyond the last grain. */
+/* Quanta: all lengths, beside memcpy and memset; no byte beyond the last quantum is touched. */
 #include "unit/unit.h"
 
 #include <string.h>

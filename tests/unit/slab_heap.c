@@ -1,4 +1,4 @@
-/* Blocks: batches from slabs in order, slabs given back when empty, and large blocks resized where they are. */
+/* Slab heap: batches from slabs in order, empty slabs released, and large blocks resized in place. */
 #include "unit/unit.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Pages: what goes back of a slab in use, when, and what must not. */
+/* Slab purge: which pages of a slab in use are purged, and when. */
 #include "unit/unit.h"
 
 #include <string.h>

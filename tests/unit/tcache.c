@@ -1,5 +1,5 @@
-/* Bins and Cache: hits, misses, overflow, growth within limits, remote frees, what is taken from who
- * sleeps, and the end of a thread. */
+/* Bins and tcache: hits, misses, overflow, growth within limits, remote frees, stealing from threads that sleep, and the end of
+ * a thread. */
 #include "unit/unit.h"
 
 #include <pthread.h>
