@@ -1,12 +1,12 @@
-"""How sure a figure is: bootstrap intervals of medians and of ratios.
+"""Bootstrap intervals of medians and of ratios.
 
-In one round all allocators ran close to each other in time, and what a busy
-machine did to one it did to the other: a virtual one may run at half its speed
-for seconds. So the ratio is taken in each round, and the median of these ratios
-is what is judged. Rounds are resampled for its interval, the percentile one,
-expanded for few rounds (Hesterberg 2015): by Student's quantile in place of the
-normal one, and by sqrt(n / (n - 1)). It holds the truth in 93 to 98 of 100
-cases (test_confidence.py tries it).
+In one round all allocators run close to each other in time, and a busy machine
+slows all of them: a virtual one may run at half its speed for seconds. So the
+ratio is taken in each round, and the median of these ratios is the result.
+Rounds are resampled for its interval: the percentile interval, expanded for few
+rounds (Hesterberg 2015) by Student's quantile in place of the normal one, and
+by sqrt(n / (n - 1)). It contains the true value in 93 to 98 of 100 cases
+(test_confidence.py checks that).
 """
 
 from __future__ import annotations
