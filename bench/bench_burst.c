@@ -1,6 +1,6 @@
 /* B10: malloc N blocks, free them all, in order or in random order; repeat.
- * The permutation is applied to the pointers between the two timed phases, so
- * that only the allocator's own accesses are random, not the harness's. */
+ * The pointers are permuted between the two timed phases: only the
+ * allocator's accesses are random, not those of the harness. */
 #include "bench_common.h"
 
 typedef struct burst {

@@ -1,6 +1,6 @@
-/* Zeroed blocks of 64 B to 1 MiB, used in part or in full. Each calloc follows
- * the free of the block sixteen calls before, so that the allocator has used
- * memory at hand, and must zero it or know that it is zero.
+/* Zeroed blocks of 64 B to 1 MiB, used in part or in full. The block of sixteen
+ * calls before is freed before each calloc: the allocator has used memory at
+ * hand, and must zero it or know that it is zero.
  *   sparse_S  the first byte is written      full_S  each cache line is
  * One operation is a calloc and a free; calls_malloc counts callocs. */
 #include "bench_patterns.h"

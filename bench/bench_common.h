@@ -1,10 +1,10 @@
-/* What every benchmark shares: arguments, a clock, a random generator, the
- * process's own memory figures, and one report as text or as a JSON object.
+/* The common parts of all benchmarks: arguments, a clock, a random generator,
+ * the process's memory figures, and one report as text or as a JSON object.
  *
- * Rule   the harness never calls malloc itself: its arrays come from mmap and
- *        its report is formatted in a static buffer, so that every call that
- *        a preloaded allocator sees was made by the work being measured.
- * Rule   the figures are taken before the report is written.                */
+ * Rule   the harness never calls malloc: its arrays come from mmap and its
+ *        report is formatted in a static buffer, so each call that a preloaded
+ *        allocator sees belongs to the work being measured.
+ * Rule   the figures are taken before the report is written. */
 #ifndef BENCH_COMMON_H
 #define BENCH_COMMON_H
 

@@ -1,10 +1,10 @@
-/* B8: short patterns on small blocks, 24 of them.
+/* B8: 24 short patterns on small blocks.
  *   lifo_S fifo_S random_S  a batch of 100 blocks of S bytes, freed in that
  *                           order; S is 16, 32, 64, 128, 256, 512 or 1024
- *   interleaved             each malloc of 32, 128 or 512 B in turn goes with
+ *   interleaved             mallocs of 32, 128 and 512 B by turns, each with
  *                           the free of the block eight calls before
- *   lived                   of 16 blocks, 15 live shortly; one takes the place
- *                           of the oldest of 4096
+ *   lived                   of 16 blocks, 15 are short-lived; one replaces the
+ *                           oldest of 4096
  *   mixed                   a batch of 100 blocks, each of a random one of the
  *                           seven sizes, freed in random order
  * One operation is a malloc and a free. */

@@ -1,6 +1,6 @@
-/* B15: a collector: PRODUCERS threads allocate, sleep, and one thread frees all they made, one block of each by turns. Sizes are
- * the producers' in turn. What a free costs must not depend on how many they are, or on whose blocks meet; and what was freed
- * must not make the process larger. */
+/* B15: PRODUCERS threads allocate and then sleep; one collector frees all their blocks, one of each producer by turns. The
+ * producers use the SIZEs by turns. The cost of a free must not depend on the number of producers or on the order of blocks, and
+ * frees must not make the process larger. */
 #include "bench_common.h"
 
 #include <pthread.h>

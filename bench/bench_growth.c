@@ -1,10 +1,10 @@
 /* A heap that grows once: COUNT objects of SIZE bytes, each linked to the one
- * before, then all freed, the oldest first. The list lies in the objects, so
- * that the harness has no memory of its own beside them: RSS and faults are
- * the allocator's. Growth and freeing are timed apart.
+ * before, then all freed, the oldest first. The list lies in the objects: the
+ * harness has no memory of its own, so RSS and faults are the allocator's.
+ * Growth and freeing are timed apart.
  *
- * rss_per_asked sets the memory that growth took against what was asked for,
- * in steps of 16 bytes: an address that malloc returns is a multiple of 16. */
+ * rss_per_asked is the memory that growth took, divided by the bytes requested
+ * in steps of 16: each address that malloc returns is a multiple of 16. */
 #include "bench_common.h"
 
 #define ALIGNMENT 16u

@@ -5,7 +5,7 @@
 
 #define MAX_MOMENTS 256u
 #define MAX_PHASES 8u
-#define FREE_VMAS 64u /* M11: so many, and one for each 2 MiB resident */
+#define FREE_VMAS 64u /* M11: this number, and one for each resident 2 MiB */
 
 typedef struct moment {
     uint64_t at, live_kib, rss_kib;

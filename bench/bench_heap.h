@@ -1,11 +1,11 @@
-/* A heap that is watched: it knows its live bytes exactly, and holds resident
- * memory against them.
+/* A watched heap: counts its live bytes exactly and compares them with resident
+ * memory.
  *
- * Counted  live: what the program has asked for and not freed, to the byte.
- *          Its tables of pointers are blocks, too, and count. RSS: the whole
- *          process, its code and stacks included. Nothing is subtracted.
- * Rule     every block begins with its size (heap_block), as many a program's
- *          do, and every page of it is written: else RSS could be below live.
+ * Counted  live: the bytes requested and not freed, including the trace's own
+ *          tables of pointers. RSS: the whole process, code and stacks included.
+ *          Nothing is subtracted.
+ * Rule     each block begins with its size (heap_block), as in many programs,
+ *          and each page of it is written: else RSS could be below live.
  * Rule     one thread at a time: a second one works while the first waits. */
 #ifndef BENCH_HEAP_H
 #define BENCH_HEAP_H

@@ -1,4 +1,4 @@
-/* What a process costs that never allocates: RSS, faults, and nothing else. */
+/* The cost of a process that never allocates: RSS and faults. */
 #include "bench_common.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
-/* B4: bench_random_mixed's work with middle-sized blocks, in each of THREADS
- * threads, on slots of its own. */
+/* B4: the work of bench_random_mixed with middle-sized blocks, in each of
+ * THREADS threads, on slots of its own. */
 #include "bench_common.h"
 
 #include <pthread.h>

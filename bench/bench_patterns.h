@@ -1,6 +1,6 @@
-/* A program of several patterns of work: one of them by its name, or all in
- * one run, each with a warm-up and a time of its own. Figures of one pattern
- * carry its name (ns_fifo_64); those without a name are of all together. */
+/* A program of several patterns of work: one of them by name, or all in one run,
+ * each with its own warm-up and time. Figures of one pattern carry its name
+ * (ns_fifo_64); those without a name are of all patterns. */
 #ifndef BENCH_PATTERNS_H
 #define BENCH_PATTERNS_H
 

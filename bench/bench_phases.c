@@ -1,16 +1,15 @@
-/* B7: the work shifts every few seconds, and what served the last kind well is
- * wrong for the next.
- *   tiny     100 blocks of 16 to 128 B, freed last in first out, over and over
+/* B7: the work shifts every few seconds, and settings that suited the last kind
+ * of work are wrong for the next.
+ *   tiny     100 blocks of 16 to 128 B, freed last in, first out, repeated
  *   remote   16 to 512 B, freed by a second thread
  *   large    buffers of 64 KiB to 4 MiB, every page written, 32 kept
- *   idle     nothing
- *   spike    MIB of blocks of 16 to 1024 B, then all are freed, and for as long as
- *            that took nothing is done; again
- * All five, ROUNDS times; SECONDS of 0.1 are flips that no learner can follow.
- * An operation is a block allocated and freed; cpu_mops are by processor time, for a busy machine. The series is by milliseconds;
- * live are the bytes with the program. Settled is a phase from the first window
- * of 150 ms on in which it did 95 % of what it did in its last third; the worst of
- * the rounds is told, of phases of a second and more. */
+ *   idle     no calls
+ *   spike    MIB of blocks of 16 to 1024 B, then all are freed, then a pause as
+ *            long as that took; repeated
+ * All five, ROUNDS times; with SECONDS of 0.1 the flips are too fast for a learner.
+ * One operation is a block allocated and freed. cpu_mops counts operations by processor time, for a busy machine. The series has
+ * steps of milliseconds; live is the bytes in use. A phase has settled from the first window of 150 ms on in which its rate is
+ * 95 % of that of its last third; the report shows the worst round, of phases of a second and more. */
 #include "bench_heap.h"
 
 #include <pthread.h>

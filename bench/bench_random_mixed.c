@@ -1,5 +1,5 @@
-/* B1: a working set of WS slots. Each step picks a random slot: an empty one
- * is filled with a block of random size, a full one is freed. */
+/* B1: a working set of WS slots. Each step picks a random slot: it fills an
+ * empty one with a block of random size, and frees a full one. */
 #include "bench_common.h"
 
 #define WARMUP_STEPS 100000u

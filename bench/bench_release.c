@@ -1,12 +1,13 @@
-/* M5, M6: does memory come back that was freed long ago, or by others?
- *   spike   MIB of small blocks are built, all but one of twenty freed, at
- *           random; then the process sleeps, then it makes OPS more calls
- *   remote  another thread frees what this one allocates, the oldest first, and
- *           allocates nothing; this one sleeps meanwhile, and comes back with
+/* M5, M6: the memory that comes back after blocks were freed long ago, or by
+ * another thread.
+ *   spike   MIB of small blocks are built, and 19 of 20 freed, at random; the
+ *           process sleeps, then makes OPS more calls
+ *   remote  another thread frees the blocks of this one, the oldest first, and
+ *           allocates nothing; this one sleeps meanwhile, and returns with
  *           blocks of another size every eight bursts
- * A block that lives keeps its page: pinned_per_live says how much memory the
- * survivors of a spike hold where they lie. Only moving them would save it.
- * The series is by milliseconds. */
+ * A live block keeps its page: pinned_per_live is the memory that the survivors
+ * of a spike pin in place. Only moving them would free it.
+ * The series has steps of milliseconds. */
 #include "bench_heap.h"
 
 #define CHAINS 4096u

@@ -3,9 +3,9 @@
  *   Nto1   N allocate, one frees                           the next and frees
  *   1toN   one allocates, N free                           the previous one's
  *
- * Every pair of threads has a queue of its own (one writer, one reader), and
+ * Each pair of threads has a queue of its own (one writer, one reader), and
  * indices are published once a batch: the queue costs a nanosecond or two a
- * block, so that the allocator is what is measured. The reader knows a block's
+ * block, so the time measured is the allocator's. The reader knows a block's
  * size by running the writer's random generator, not by reading the block. */
 #include "bench_common.h"
 

@@ -1,8 +1,8 @@
-/* B5: what parts of real programs do with memory: allocate, touch, free.
+/* B5: parts of real programs: allocate, touch, free.
  *   string-builder  a string that doubles from 8 to 64 bytes by realloc
  *   json            a 64 KiB buffer          mir   a 256 KiB buffer
- *   vm              a 2 MiB buffer           mixed all four, strings most
- * Every page of a buffer is written once; one operation is one string built
+ *   vm              a 2 MiB buffer           mixed all four, mostly strings
+ * Each page of a buffer is written once; one operation is one string built
  * or one buffer used. */
 #include "bench_common.h"
 

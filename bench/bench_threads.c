@@ -1,9 +1,9 @@
-/* B9: what threads leave behind, and what they hold.
+/* B9: the memory that threads hold, and leave behind.
  *   churn N   N threads one after the other; each fills a few blocks of many
- *             sizes and frees them. RSS before and after: nothing may stay.
+ *             sizes and frees them. RSS before and after: none may stay.
  *   idle N    N threads alive at once that have used the allocator and wait:
- *             bytes of RSS a thread, its stack's touched pages included.
- * BLOCKS 0 gives what a thread costs without the allocator, to be subtracted. */
+ *             bytes of RSS a thread, including touched pages of its stack.
+ * BLOCKS 0 gives the cost of a thread without the allocator, to be subtracted. */
 #include "bench_common.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* B2: BATCH mallocs of SIZE bytes, freed last in first out, ITER times.
- * With BATCH 1 it is the shortest path there is: malloc, free, again. */
+/* B2: BATCH mallocs of SIZE bytes, freed last in, first out, ITER times.
+ * With BATCH 1 it is the shortest path: malloc, free, again. */
 #include "bench_common.h"
 
 #define MAX_BATCH 65536u

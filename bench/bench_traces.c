@@ -1,7 +1,7 @@
-/* M7, M11: fragmentation. Twelve long runs that use memory as programs do: a
- * cache, a browser, a compiler ... What is resident is held against what is
- * live, as it goes, at the end of each part, and at its peak. Every run makes
- * the same calls each time: its random numbers begin with the same seed. */
+/* M7, M11: fragmentation. Twelve long runs use memory as programs do: a cache, a
+ * browser, a compiler ... Resident bytes are compared with live bytes during the
+ * run, at the end of each part, and at the peak. Each run makes the same calls
+ * every time: its random numbers have a fixed seed. */
 #include "traces.h"
 
 static struct {

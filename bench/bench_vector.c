@@ -6,9 +6,9 @@
  *   many           4096 vectors; a random one doubles, from 16 B to 4 KiB
  *   large          8 vectors; a random one grows by half, from 64 KiB to 4 MiB
  *   string         64 strings; 1 to 32 bytes are appended to a random one, and
- *                  it grows by just so many, up to 512 B
- * A vector at its end is freed, and begins anew. Of what a growth adds, each
- * page and the last byte are written. One operation is one malloc or realloc. */
+ *                  it grows by exactly as many, up to 512 B
+ * A vector at its limit is freed and begins anew. Each page and the last byte of
+ * a growth are written. One operation is one malloc or realloc. */
 #include "bench_patterns.h"
 
 #define MOST 4096u

@@ -1,5 +1,6 @@
-"""Real programs under cachegrind, which leaves malloc alone: what is preloaded
-is what runs. The caches are given, so they are the same on every machine."""
+"""Runs real programs under cachegrind, which does not replace malloc: the
+preloaded allocator runs. The cache sizes are fixed, so they are the same on
+every machine."""
 
 from __future__ import annotations
 

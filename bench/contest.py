@@ -1,9 +1,9 @@
-"""Many programs, and one setting for all of them: which fixed one is the best, and where HAKMEM as it comes stands beside it.
+"""Compares settings over many programs: finds the best fixed setting for all of them, and places HAKMEM with its defaults beside it.
 
-A run's figures are CPU (user and system time; of bench_phases, which runs for a time given, that for an operation), RSS (the
-geometric mean of the peak and of the mean over time) and faults (minor ones). Of a setting's runs of a program the least CPU
-counts, for what else a machine does only adds to it, and the medians of RSS and faults. A setting is worth the geometric means
-over the programs of CPU x RSS and of faults x RSS; less is better.
+A run's figures are CPU (user and system time; of bench_phases, which runs for a given time, CPU time for an operation), RSS (the
+geometric mean of the peak and of the mean over time) and minor faults. Of the runs of one setting on one program, the least CPU
+counts, for disturbances only add to it, and the medians of RSS and faults. A setting's scores are the geometric means over the
+programs of CPU x RSS and of faults x RSS; less is better.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-/* The C library's allocator with its calls counted, for the benchmarks' own
- * test: are the counts that a program prints the calls that it makes? The
- * report has the form of HAKMEM's, so that it can stand in for it there.
- *   HAKMEM_REPORT=FILE.json  where to write
- *   COUNTING_LOSE=N          leave out every N-th call: must be noticed */
+/* The C library's allocator with its calls counted. The test of the benchmarks
+ * compares these counts with those that a program prints. The report has the
+ * form of HAKMEM's, so that it can stand in for it.
+ *   HAKMEM_REPORT=FILE.json  the file of the report
+ *   COUNTING_LOSE=N          leaves out every N-th call: the test must notice */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-"""The few tables that stand in documents. The complete ones are made from the JSON (`run.py page`)."""
+"""The few tables of the documents. `run.py page` makes the complete ones from the JSON."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What whole programs cost, counted and not timed: instructions and misses under
-cachegrind, and of an ordinary run page faults, system calls and memory.
+"""Counts the costs of whole programs: instructions and misses under cachegrind;
+page faults, system calls and memory of an ordinary run.
 
-Nothing here is a time, so runs go on side by side, one a processor, and another
-program beside them changes nothing. What would differ from run to run is held
-fast: addresses, the environment (bare, and of one size for all allocators),
-hashes' seeds, and under cachegrind, where a program is fifty times slower, the
-clock: it is a microsecond later at each look.
+No figure is a time, so runs may go on side by side, one a processor, and other
+programs do not change the result. Sources of variation are fixed: addresses, the
+environment (bare, and of one size for all allocators), hash seeds, and under
+cachegrind, where a program is fifty times slower, the clock: each call of it
+returns a microsecond more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Fixed settings: what the learner is compared with. HAKMEM_LEARN=off, and a value for each knob.
+"""Fixed settings, with which the learner is compared: HAKMEM_LEARN=off, and a value for each knob.
 
-The first is the defaults; then each knob moved alone, for what is best is often near them; then random ones, each knob
-moved or left by a throw. SPACE follows the policy rows of src/policy/options.def (test_rival.py holds it to them).
+The first is the defaults; then each knob moved alone, for the best is often near the defaults; then random ones, in which each
+knob is moved or not at random. SPACE follows the policy rows of src/policy/options.def (test_rival.py checks that).
 """
 
 from __future__ import annotations

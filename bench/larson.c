@@ -2,14 +2,14 @@
  *
  * A lane is an array of CHUNKS blocks and one thread at a time. The thread
  * replaces a random block of its lane ROUNDS x CHUNKS times, then starts the
- * lane's next thread and ends; the heir joins it. So blocks are mostly freed
- * by another thread than their owner, which may be dead.
+ * lane's next thread and ends; the heir joins it. So most blocks are freed by
+ * another thread than their owner, which may have ended.
  *   ROUNDS 1    measures thread birth and death
  *   ROUNDS 100  measures the rest
  * One operation is one block freed and one allocated in its place.
  *
- * Trap: the copy of this benchmark in common use never detaches its threads;
- * with ROUNDS 1 pthread_create soon fails unseen, and every good allocator
+ * Trap: the copy of this benchmark in common use never detaches its threads.
+ * With ROUNDS 1, pthread_create soon fails unseen, and every good allocator
  * scores the same. Here each thread is joined, each creation is checked, and
  * counters have 64 bits. */
 #include "bench_common.h"

@@ -1,19 +1,19 @@
-/* Starts one program from a small parent and says what it used, as JSON on
- * the last line of standard output.
+/* Starts one program from a small parent and prints its resource usage, as
+ * JSON on the last line of standard output.
  *   launch [--warm MIB] [--fixed] [--syscalls | --trace MS [--own-time]] [--env NAME=VALUE]... -- PROGRAM ARG...
  *
- * Why it is there: peak RSS as the kernel counts it begins, in a child, at the
- * size of the parent that forked it, and a Python interpreter is a large one.
+ * Its reason: the kernel starts a child's peak RSS at the size of the parent
+ * that forked it, and a Python interpreter is a large one.
  *   --env       is set for the program only (a preload must not reach launch)
- *   --warm      a child of its own touches MIB of huge pages first and ends:
- *               in a virtual machine, memory that has lain free is backed anew
- *               at first touch, and whoever comes first would pay for all
- *   --fixed     addresses are not random: what depends on them repeats
- *   --syscalls  counts the system calls of all its threads (ptrace; slow)
- *   --trace     its resident memory every MS milliseconds, as [ms, KiB] pairs, and
- *               how much of it stood on huge pages when it was largest
- *   --own-time  these milliseconds are of the program's processor time: on a
- *               busy machine, too, a moment is the same point of its work */
+ *   --warm      a child of its own touches MIB of huge pages first and ends: in
+ *               a virtual machine, the first touch of memory that was free for
+ *               long is slow, and the first program would pay for all
+ *   --fixed     disables address randomization: its effects repeat
+ *   --syscalls  counts the system calls of all threads (ptrace; slow)
+ *   --trace     its resident memory every MS milliseconds, as [ms, KiB] pairs,
+ *               and the part of it on huge pages at the peak
+ *   --own-time  counts these milliseconds by the program's processor time: on a
+ *               busy machine, too, a sample is at the same point of its work */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-"""Where and on what a result was measured."""
+"""Describes the machine and the software of a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One measured run, and what it must prove before its figures count."""
+"""Makes one measured run, and checks it before its figures count."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-/* The limit: an allocator that does the least that could be called one. One
- * static LIFO stack of blocks that fit any small size; malloc pops, free
- * pushes. Nothing is checked, nothing given back, one thread only, and no
- * more than BLOCKS small blocks live at once. It is there to say how fast
- * the harness itself is, never to run a program.
+/* The limit: the least that can be called an allocator. One static LIFO stack
+ * of blocks that fit any small size; malloc pops, free pushes. It checks
+ * nothing, returns no memory, serves one thread only, and at most BLOCKS small
+ * blocks live at once. It measures the speed of the harness, and never runs a
+ * program.
  *
- * What does not fit is bumped from a reserved range, and joins the stack when
- * it is freed: it is larger than a small block, so that does no harm. */
+ * Larger blocks are bumped from a reserved range, and join the stack when they
+ * are freed: they are larger than a small block, so that does no harm. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>

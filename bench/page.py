@@ -1,4 +1,4 @@
-"""The result as one HTML page that needs nothing else, not even a network."""
+"""Writes the result as one self-contained HTML page."""
 
 from __future__ import annotations
 

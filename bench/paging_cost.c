@@ -1,13 +1,13 @@
-/* What the machine takes for a page, as JSON: a fault on a page of 4 KiB and on
- * a huge one, and a miss in the TLB for a small page.
+/* The machine's cost of a page, as JSON: a fault on a page of 4 KiB and on a
+ * huge page, and a TLB miss for a small page.
  *
- * Faults: warm memory is touched page by page; the zeroing of the page is in it.
- * TLB: a chain of lines, one in each of LINES pages and in a random order, is
- * followed on small pages and on huge ones. The same lines are in the caches in
- * both; on huge ones all translations fit. What the small ones take longer is
- * the walk of the page tables, of a step that misses.
- * Each is the least of several tries: what disturbs only adds. A size of page
- * that the kernel does not give is -1. */
+ * Faults: mapped memory is touched page by page; the time includes the zeroing.
+ * TLB: a chain of lines, one in each of LINES pages in a random order, is
+ * followed on small pages and on huge ones. The caches hold the same lines in
+ * both; on huge pages all translations fit. The difference is the page walk
+ * of a step that misses.
+ * Each figure is the least of several tries: disturbances only add. A page size
+ * that the kernel does not provide is -1. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

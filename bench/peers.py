@@ -1,5 +1,5 @@
-"""Which allocators run: the C library's own, Debian's packages (unpacked into a
-cache where they are not installed; no root needed), and those built from crates."""
+"""Finds the allocators to compare: the C library's own, Debian's packages (unpacked
+into a cache if not installed; needs no root), and those built from crates."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Pictures of a result, as SVG that follows the reader's light or dark theme.
+"""Draws a result as SVG that follows the reader's light or dark theme.
 
-Matplotlib draws with stand-in colours; in the SVG each becomes a CSS variable,
-and PALETTE says what it is on a light and on a dark ground. The colours are
-told apart by colour-blind eyes (after Okabe and Ito), and never stand alone:
-each allocator has a marker and a dash of its own, too. HAKMEM's is blue,
-everywhere, and nobody else's.
+Matplotlib draws with stand-in colors; in the SVG each becomes a CSS variable,
+and PALETTE holds its values on a light and on a dark ground. Color-blind readers
+can tell the colors apart (after Okabe and Ito), and no color stands alone: each
+allocator has its own marker and dash, too. Blue is HAKMEM's in all pictures.
 """
 
 from __future__ import annotations

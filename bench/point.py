@@ -1,5 +1,5 @@
-"""What a row of the table is made of: the command that runs, the figure that
-is read from it, and the goal it has.
+"""The parts of a row of the table: the command to run, the figure to read from its
+output, and the goal.
 
 A Workload is one command line; a Point is one figure read from its runs.
 Several points may read one workload (speed and peak RSS).

@@ -1,8 +1,8 @@
-"""The real programs of row P16, as data and nothing else.
+"""The real programs of row P16, as data only.
 
-A program runs by itself, not through a shell or a driver, so that what is
-measured is it alone: cc1plus, not g++. Most of a program's calls are its own
-business, so each has its number of calls counted once by libcounting.so.
+Each program is started directly, not through a shell or a driver (cc1plus, not
+g++), so no other process is measured. The number of its calls is not known from
+outside: libcounting.so counts them once.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""A run's result as one JSON document, read back and merged. bench/README.md
-describes the format; "lines" in it is for readers and made anew from "works"."""
+"""Reads, writes and merges the result of a run, one JSON document.
+bench/README.md describes the format; "lines" is for readers and is made anew
+from "works"."""
 
 from __future__ import annotations
 

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""The learner's rival: the best fixed settings, found by search.
+"""Searches the best fixed settings, the learner's rival.
 
 python3 bench/rival.py programs            one setting for all programs: 220 candidates, some 25 min
 python3 bench/rival.py phases              one setting for bench_phases alone: 200 candidates, some 40 min
 python3 bench/rival.py programs --candidates 20 --json rival.json
-python3 bench/rival.py programs --found rival.json                the finals again, with what was found then
+python3 bench/rival.py programs --found rival.json                the finals again, with the settings found then
 python3 bench/rival.py programs --candidates 0 --also before=old/libhakmem.so     builds beside each other, no search
 
-Each candidate is HAKMEM with HAKMEM_LEARN=off and values of its own for the knobs (fixed.py). `programs` (contest.py) runs all
-once on short programs, the best quarter again on longer ones, and in the finals the best by CPU x RSS, by faults x RSS and by both beside
-HAKMEM as it comes and beside the defaults that do not learn, interleaved.
+Each candidate is HAKMEM with HAKMEM_LEARN=off and its own values for the knobs (fixed.py). `programs` (contest.py) runs all
+once on short programs, and the best quarter again on longer ones; the finals compare the best by CPU x RSS, by faults x RSS and
+by both with HAKMEM's defaults, with and without the learner, interleaved.
 
-`phases` does short runs of all, longer ones of the best, and then the finals: the best three beside HAKMEM as it comes, and beside
-a second run with the profile that a first one saved. Throughput is the geometric mean over the phases that do something; faults,
-over those that fault, of page faults for each 1000 operations; memory is the mean of RSS over time. What a candidate is worth is
-throughput / sqrt(faults x memory).
+`phases` does short runs of all, longer ones of the best, and then the finals: the best three beside HAKMEM with its defaults, and
+beside a second run with the profile that a first one saved. Throughput is the geometric mean over the phases with operations;
+faults are page faults for each 1000 operations, over the phases with faults; memory is the mean of RSS over time. A candidate's
+score is throughput / sqrt(faults x memory).
 """
 
 from __future__ import annotations

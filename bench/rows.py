@@ -1,4 +1,4 @@
-"""What is measured: the rows of the table, as data and nothing else."""
+"""The rows of the table, as data only."""
 
 from __future__ import annotations
 

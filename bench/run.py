@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every benchmark on HAKMEM and its peers: interleaved rounds, and what they show.
+"""Runs every benchmark on HAKMEM and its peers in interleaved rounds, and prints the results.
 
 python3 bench/run.py                        the default rows, 7 rounds
 python3 bench/run.py --rows P1,P4           some of them

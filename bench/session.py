@@ -1,4 +1,4 @@
-"""A session: the rounds of all runs, in an order that is fair to all."""
+"""Makes the rounds of all runs, in an order that is fair to all."""
 
 from __future__ import annotations
 

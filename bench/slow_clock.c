@@ -1,6 +1,6 @@
-/* A preload for runs that are counted: each look at the clock finds it a microsecond later. Work that depends on time (memory given back,
- * learning, a hash that time() seeds) then comes after the same call in every run, however slow the tool is under which it runs.
- * A clock that stands still would have programs that wait for a while wait for ever, and divide by none that has gone. */
+/* A preload for counted runs: each call of a clock returns a microsecond more. Work that depends on time (purges, learning, a hash
+ * seeded by time()) then follows the same call in each run, however slow the measuring tool is. With a clock that stands still,
+ * programs that wait would wait forever, or divide by an elapsed time of 0. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <time.h>

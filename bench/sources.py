@@ -1,6 +1,6 @@
-"""Peers that are built here: the newest sources are in crates, which carry a C
-or C++ library whole. Cargo fetches them; each is built once, by a recipe of its
-own with the flags of its own release, into a folder that names the recipe."""
+"""Builds peers from source: crates carry the newest sources of C and C++
+libraries whole. Cargo fetches them; each is built once, with its own recipe and
+the flags of its release, into a folder named by the recipe."""
 
 from __future__ import annotations
 

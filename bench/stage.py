@@ -1,9 +1,9 @@
-"""How a real program runs: what it finds around it, and what it must prove.
+"""Prepares the run of a real program, and checks it.
 
-It prints no figures of its own: they are the launcher's. That the allocator
-served it follows from three things: a program of ours finds malloc in the
-allocator's library; HAKMEM's own count for the real one is what a counting
-preload sees; and all are preloaded alike.
+The program prints no figures: the launcher does. Three checks prove that the
+allocator served it: a program of ours finds malloc in the allocator's library;
+HAKMEM's own count for the real one is equal to that of a counting preload; and
+all allocators are preloaded alike.
 """
 
 from __future__ import annotations

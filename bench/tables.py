@@ -1,4 +1,4 @@
-"""A result as text: what may be said of each row, and the figures behind it."""
+"""Prints a result as text: the verdict on each row, and the figures behind it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Are the benchmarks right? Run by CTest, and by hand:
+"""Tests the benchmarks. Run by CTest, or by hand:
 
     python3 bench/test_bench.py build/bench
 
-A counting preload stands in for HAKMEM: each program's own count of calls is
-held against it, and runs that must be refused are.
+A counting preload stands in for HAKMEM: its counts are compared with those that
+each program prints, and invalid runs must be refused.
 """
 
 from __future__ import annotations

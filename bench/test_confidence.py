@@ -1,5 +1,5 @@
-"""Is what the harness says of two allocators true? Tried on made-up rounds of
-which the truth is known. Run by CTest, and by hand: test_confidence.py"""
+"""Tests the harness's verdicts on made-up rounds with a known truth.
+Run by CTest, or by hand: test_confidence.py"""
 
 from __future__ import annotations
 

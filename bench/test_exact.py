@@ -1,8 +1,8 @@
-"""Is what is counted of whole programs exact, and refused where it must be?
+"""Tests that counts of whole programs are exact, and that invalid runs are refused.
 
     python3 bench/test_exact.py build/bench
 
-The programs are ours here: a benchmark stands in for a real one.
+The programs are ours: a benchmark stands in for a real one.
 """
 
 from __future__ import annotations

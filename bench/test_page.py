@@ -1,5 +1,5 @@
-"""Is the page whole, without a network, and true? Run by CTest, and by hand:
-test_page.py"""
+"""Tests that the page is complete, self-contained and correct.
+Run by CTest, or by hand: test_page.py"""
 
 from __future__ import annotations
 

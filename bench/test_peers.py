@@ -1,4 +1,4 @@
-"""Are the peers what they are said to be? Run by CTest, without a network:
+"""Tests the description of the peers. Run by CTest, without a network:
 
 python3 bench/test_peers.py
 """

@@ -1,5 +1,5 @@
-"""Are results kept, merged, shown and refused rightly? Nothing is measured:
-the samples are made up. Run by CTest, and by hand: test_results.py"""
+"""Tests that results are kept, merged, shown and refused correctly. Nothing is
+measured: the samples are made up. Run by CTest, or by hand: test_results.py"""
 
 from __future__ import annotations
 

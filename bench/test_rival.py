@@ -1,5 +1,5 @@
-"""Does the learner's rival judge by what was run: candidates within the options, halves that hold the best, ratios that say what
-they seem to? The runs are played by a stand-in. Run by CTest, and by hand: test_rival.py"""
+"""Tests the search for the learner's rival: candidates stay within the options, the better half holds the best, and ratios are
+correct. A stand-in plays the runs. Run by CTest, or by hand: test_rival.py"""
 
 from __future__ import annotations
 

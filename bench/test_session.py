@@ -1,5 +1,5 @@
-"""Is the order of runs fair, and is what is promised about rounds kept? The
-runs are played by a stand-in. Run by CTest, and by hand: test_session.py"""
+"""Tests that the order of runs is fair and that rounds keep their promises. A
+stand-in plays the runs. Run by CTest, or by hand: test_session.py"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Do real programs run as they should, and are the runs refused that must be?
+"""Tests that real programs run as prepared, and that invalid runs are refused.
 
     python3 bench/test_stage.py build/bench
 
-The programs are ours here: a benchmark stands in for a real one.
+The programs are ours: a benchmark stands in for a real one.
 """
 
 from __future__ import annotations

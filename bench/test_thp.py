@@ -1,6 +1,6 @@
-"""Is the mode of huge pages put back, whatever happens? On a file that stands in
-for the kernel's, and, where that is permitted, for a moment on the real one.
-Run by CTest, and by hand: test_thp.py"""
+"""Tests that the mode of huge pages is put back in each case: on a file that
+stands in for the kernel's, and, if permitted, for a moment on the real one.
+Run by CTest, or by hand: test_thp.py"""
 
 from __future__ import annotations
 

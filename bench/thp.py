@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The kernel's mode of transparent huge pages, set for a while and put back.
+"""Sets the kernel's mode of transparent huge pages for a while and puts it back.
 
 thp.py always|madvise|never COMMAND ARG...      runs the command in that mode
 
 The mode is the whole machine's. A guard, a process of its own, puts it back as
-soon as this one has left the mode or is gone, however that came: an exception,
-Ctrl-C, a kill.
+soon as this process has left the mode or is gone, by an exception, Ctrl-C or a
+kill.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-/* What the traces share: their list, random numbers, and how much there is to
- * do. A trace takes its memory from bench_heap.h and frees all of it. */
+/* The common parts of the traces: their list, random numbers, and the amount of
+ * work. A trace takes its memory from bench_heap.h and frees all of it. */
 #ifndef TRACES_H
 #define TRACES_H
 

@@ -1,4 +1,4 @@
-/* Traces of what holds values for others: caches and stores. */
+/* Traces of caches and stores. */
 #include "traces.h"
 
 /* ---- lru -------------------------------------------------------------- */

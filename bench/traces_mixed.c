@@ -1,6 +1,6 @@
-/* Traces without a program behind them: sizes that drift, buffers of a matrix
+/* Traces that model no single program: sizes that drift, buffers of a matrix
  * library, mimalloc's stress test in two threads, lines that another thread
- * takes away. */
+ * removes. */
 #include "traces.h"
 
 /* ---- drift ------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* Traces of programs that build structures and drop them whole: a browser, a
+/* Traces of programs that build structures and drop them as a whole: a browser, a
  * JSON service, a compiler, an interpreter's strings. */
 #include "traces.h"
 

@@ -1,5 +1,5 @@
-"""From samples to what may be said: medians, ratios with their intervals, and
-whether goals and floors are met."""
+"""Turns samples into verdicts: medians, ratios with their intervals, and whether
+goals and floors are met."""
 
 from __future__ import annotations
 

@@ -18,33 +18,35 @@ enum {
     RESTED_DELAYS = 4,
     WORK_FOR_ORPHANS = 32 * HK_WORK_OF_CALL,
     HOLDS_PER_PAUSE = 32,
-    WORK_PER_MS = 8 * HK_WORK_OF_CALL, /* system calls of some 1.5 microseconds: about a hundredth of the time */
+    WORK_PER_MS = 8 * HK_WORK_OF_CALL, /* 8 system calls of about 1.5 microseconds: about 1 % of the time */
 };
 
 #define LEAST_WATERMARK (64 * HK_MIB)
-#define LEAST_PAID (4 * HK_MIB)
+#define LEAST_RECLAIM (4 * HK_MIB)
 enum {
-    STEPS_OF_RISE = 32,       /* a step is so much of what is warm */
-    SWEEP_THAT_FOUND = 16,    /* more than so much */
-    PAID_PER_RISE = 16,       /* bytes: the watermark rises by so much of what is paid */
-    IDLE_WORTH_PAYING = 16,   /* a part of what is warm */
-    PAID_PER_MS = 256 * 1024, /* to touch so much again takes a twentieth of the time */
-    UNUSED_MS = 250,          /* of the share that was not used, so much is kept */
+    /* parts of the footprint */
+    RISE_PART = 32,
+    SWEEP_PART = 16, /* a sweep that purged more lowers the watermark */
+    IDLE_PART = 16,  /* less idle memory is not reclaimed */
+
+    RECLAIMED_PER_RISE = 16,       /* the watermark rises by this part of the bytes reclaimed */
+    RECLAIMED_PER_MS = 256 * 1024, /* bytes: their page faults take 5 % of the time */
+    UNUSED_MS = 250,               /* reclaim time that was not used carries over up to this much */
     SWEEP_AGAIN_MS = 50,
-    IDLE_MS = 20,             /* what came free a moment ago is about to be wanted again */
+    IDLE_MS = 20, /* younger free memory is likely to be reused */
 };
 
 static _Atomic uint64_t xlast_epoch;
-/* The level: bytes that may be warm, and how often it rose. */
+/* The watermark in bytes, and the number of its rises. */
 static _Atomic size_t xwatermark = LEAST_WATERMARK;
 static _Atomic uint32_t xrises;
-static _Atomic size_t xmost_footprint, xmost_mapped;
-/* Bytes that slabs gave back: ever, before the last sweep, and what of them was gone after it. Whether the sweep before was in vain:
- * half of what it found came back. */
+static _Atomic size_t xpeak_footprint, xpeak_mapped;
+/* xswept_before: bytes ever purged in slabs, at the last rise. xgone_after: bytes of slabs that were purged after the last sweep.
+ * xin_vain: of the bytes that the last sweep purged, half became resident again. */
 static _Atomic size_t xswept_before, xgone_after;
 static _Atomic bool xin_vain;
 static _Atomic uint64_t xswept_for_ceiling;
-static _Atomic uint64_t xpaid_up; /* the time, ms, up to which paying has used its share */
+static _Atomic uint64_t xreclaim_at; /* ms: reclaiming has used up its share of the time until then */
 
 size_t hk_decay_mapped(void)
 {
@@ -53,7 +55,7 @@ size_t hk_decay_mapped(void)
     return slices.mapped + hk_big_mapped();
 }
 
-/* What threads have given back from their slabs meanwhile may be missing. */
+/* May miss pages that other threads are purging in their slabs. */
 size_t hk_decay_footprint(void)
 {
     size_t mapped = hk_page_heap_dirty() + hk_big_mapped();
@@ -76,7 +78,7 @@ static void lower_watermark(void)
         hk_store(xwatermark, hk_max(twice, LEAST_WATERMARK));
 }
 
-static struct hk_sweep reclaimed_by(uint64_t from, uint64_t to)
+static struct hk_sweep sweep_budget(uint64_t from, uint64_t to)
 {
     return (struct hk_sweep){.now = to, .touched = from, .work = (int64_t)(to - from) * WORK_PER_MS};
 }
@@ -92,50 +94,52 @@ static void epoch_if_due(uint64_t now)
     uint64_t last = hk_load(xlast_epoch);
     if (now < last || now - last < hk_min(HK_TICK_MS, HK_POLICY(purge_delay)))
         return;
-    /* Who loses the race leaves the pass to who won it. */
+    /* Only one thread runs the epoch. */
     if (!atomic_compare_exchange_strong_explicit(&xlast_epoch, &last, now, memory_order_relaxed, memory_order_relaxed))
         return;
-    /* What is free now, was so already when everybody began to rest. */
+    /* After a rest of all threads, all free memory is older than the delay. */
     uint64_t delay = rested(last, now) ? 0 : HK_POLICY(purge_delay);
     hk_page_heap_purge(now, delay);
     hk_big_purge(now, delay);
     hk_meta_purge(false);
-    struct hk_sweep sweep = reclaimed_by(last, now);
+    struct hk_sweep sweep = sweep_budget(last, now);
     hk_orphans_sweep(&sweep);
     hk_idle_inboxes_sweep(&sweep);
     lower_watermark();
 }
 
-static bool more_than_ever(_Atomic size_t *most, size_t now)
+static bool raise_peak(_Atomic size_t *peak, size_t now)
 {
-    bool more = now > hk_load(*most);
+    bool more = now > hk_load(*peak);
     if (more)
-        hk_store(*most, now);
+        hk_store(*peak, now);
     return more;
 }
 
-/* What a heap never held, or never mapped before, it cannot have given back a moment ago. Both are asked each time: they note what
- * they see. */
-static bool holds_more_than_ever(size_t footprint)
+/* Memory above both peaks was not purged a moment ago. Evaluates both, for each raises its peak. */
+static bool is_new_peak(size_t footprint)
 {
     struct hk_page_heap_totals slices;
     hk_page_heap_total(&slices);
-    bool mapped_more = more_than_ever(&xmost_mapped, slices.mapped + hk_big_mapped());
-    return more_than_ever(&xmost_footprint, footprint) || mapped_more;
+    bool mapped_more = raise_peak(&xpeak_mapped, slices.mapped + hk_big_mapped());
+    return raise_peak(&xpeak_footprint, footprint) || mapped_more;
 }
 
-/* What sweeps over slabs gave back since the watermark last rose for want of idle memory. */
-static size_t found_by_sweeps(void) { return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before); }
+/* Bytes that sweeps over slabs purged since the last rise. */
+static size_t purged_by_sweeps(void) { return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before); }
 
-static size_t reclaimed_from_idle(uint64_t now, size_t due)
+static size_t reclaim_idle(uint64_t now, size_t due)
 {
-    size_t paid = hk_page_heap_purge_oldest(now, IDLE_MS, due);
-    return paid < due ? paid + hk_big_purge_oldest(now, IDLE_MS, due - paid) : paid;
+    size_t reclaimed = hk_page_heap_purge_oldest(now, IDLE_MS, due);
+    return reclaimed < due ? reclaimed + hk_big_purge_oldest(now, IDLE_MS, due - reclaimed) : reclaimed;
 }
+
+/* The time from which reclaiming may use its share of the time again. */
+static uint64_t next_reclaim(uint64_t now) { return hk_max(hk_load(xreclaim_at), now - hk_min(now, UNUSED_MS)); }
 
 static void sweep_all(uint64_t now)
 {
-    hk_store(xin_vain, hk_slabs_clean() + found_by_sweeps() / 2 < hk_load(xgone_after));
+    hk_store(xin_vain, hk_slabs_clean() + purged_by_sweeps() / 2 < hk_load(xgone_after));
     hk_store(xswept_before, hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]));
     hk_add(xrises, 1);
     struct hk_sweep orphans = {.now = now, .touched = now, .work = WORK_FOR_ORPHANS, .reclaims = true};
@@ -143,44 +147,44 @@ static void sweep_all(uint64_t now)
     hk_idle_inboxes_sweep(&orphans);
 }
 
-/* Where little lies idle, it is left: the heap grows because it has to. Where two uses in turn pay for each other's growth with
- * what is then touched again, that takes a share of the time, and in the end the watermark has room for both. */
+/* Reclaims nothing if little is idle: the heap needs to grow. Two uses that take turns reclaim memory that the other touches again:
+ * that is limited to a share of the time, and the watermark rises until both fit. */
 static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
 {
-    size_t paid = 0, missing = footprint - watermark;
-    uint64_t paid_up = hk_max(hk_load(xpaid_up), now - hk_min(now, UNUSED_MS));
-    bool more = holds_more_than_ever(footprint);
-    if ((more || paid_up <= now) && hk_decay_idle() > footprint / IDLE_WORTH_PAYING)
-        paid = reclaimed_from_idle(now, hk_max(LEAST_PAID, 2 * missing));
-    hk_store(xpaid_up, paid_up + paid / PAID_PER_MS);
-    bool enough = paid >= missing;
-    size_t risen = enough ? watermark + paid / PAID_PER_RISE : footprint + footprint / STEPS_OF_RISE;
+    size_t reclaimed = 0, missing = footprint - watermark;
+    uint64_t reclaim_at = next_reclaim(now);
+    bool more = is_new_peak(footprint);
+    if ((more || reclaim_at <= now) && hk_decay_idle() > footprint / IDLE_PART)
+        reclaimed = reclaim_idle(now, hk_max(LEAST_RECLAIM, 2 * missing));
+    hk_store(xreclaim_at, reclaim_at + reclaimed / RECLAIMED_PER_MS);
+    bool enough = reclaimed >= missing;
+    size_t risen = enough ? watermark + reclaimed / RECLAIMED_PER_RISE : footprint + footprint / RISE_PART;
     bool first =
         atomic_compare_exchange_strong_explicit(&xwatermark, &watermark, risen, memory_order_relaxed, memory_order_relaxed);
     if (first && !enough)
         sweep_all(now);
 }
 
-/* What it found need not all come back before the next one, unless what the one before found did. That takes its share of the time,
- * too. */
+/* Not all memory that a sweep purged becomes resident again before the next sweep, so the watermark falls; unless the last
+ * sweep was in vain. Sweeps use up the share of the time, too. */
 void hk_decay_swept(const struct hk_ticker *ticker)
 {
-    uint64_t now = ticker->now, paid_up = hk_max(hk_load(xpaid_up), now - hk_min(now, UNUSED_MS));
-    size_t watermark = hk_load(xwatermark), footprint = hk_decay_footprint(), lower = hk_max(footprint + footprint / STEPS_OF_RISE, LEAST_WATERMARK);
-    if (!hk_load(xin_vain) && paid_up <= now && lower < watermark && found_by_sweeps() > footprint / SWEEP_THAT_FOUND)
+    uint64_t now = ticker->now, reclaim_at = next_reclaim(now);
+    size_t watermark = hk_load(xwatermark), footprint = hk_decay_footprint(), lower = hk_max(footprint + footprint / RISE_PART, LEAST_WATERMARK);
+    if (!hk_load(xin_vain) && reclaim_at <= now && lower < watermark && purged_by_sweeps() > footprint / SWEEP_PART)
         atomic_compare_exchange_strong_explicit(&xwatermark, &watermark, lower, memory_order_relaxed, memory_order_relaxed);
-    hk_store(xpaid_up, paid_up + found_by_sweeps() / PAID_PER_MS);
+    hk_store(xreclaim_at, reclaim_at + purged_by_sweeps() / RECLAIMED_PER_MS);
     hk_store(xgone_after, hk_slabs_clean());
 }
 
-/* What threads hold idle in their slabs they give back when the watermark rises; not each time that somebody looks. */
+/* Threads purge their slabs when the watermark rises: here at most once in SWEEP_AGAIN_MS. */
 static void hold_to_ceiling(uint64_t now, size_t excess)
 {
-    size_t paid = hk_page_heap_purge_oldest(now, 0, excess);
-    if (paid < excess)
-        paid += hk_big_purge_oldest(now, 0, excess - paid);
+    size_t reclaimed = hk_page_heap_purge_oldest(now, 0, excess);
+    if (reclaimed < excess)
+        reclaimed += hk_big_purge_oldest(now, 0, excess - reclaimed);
     uint64_t swept = hk_load(xswept_for_ceiling);
-    if (paid >= excess || now - swept < SWEEP_AGAIN_MS)
+    if (reclaimed >= excess || now - swept < SWEEP_AGAIN_MS)
         return;
     hk_store(xswept_for_ceiling, now);
     hk_add(xrises, 1);
@@ -222,13 +226,13 @@ bool hk_decay_tick(struct hk_ticker *ticker)
 
 HK_COLD void hk_decay_notify_slow(void) { hk_wake_notify(hk_decay_footprint()); }
 
-/* A background thread that is awake does this. */
+/* None if the background thread works: it sweeps for all threads. */
 struct hk_sweep hk_decay_share(const struct hk_ticker *ticker)
 {
-    return hk_wake_works() ? (struct hk_sweep){0} : reclaimed_by(ticker->before, ticker->now);
+    return hk_wake_works() ? (struct hk_sweep){0} : sweep_budget(ticker->before, ticker->now);
 }
 
-/* Held while the background thread is at a thread's slabs: fork waits for so long. */
+/* Held while the background thread is at another thread's slabs; fork takes it. */
 static struct hk_lock sweep_lock = HK_LOCK_INIT(HK_RANK_SWEEP);
 
 void hk_decay_let_sweeps_pass(void)
@@ -239,7 +243,7 @@ void hk_decay_let_sweeps_pass(void)
     hk_unlock(&sweep_lock);
 }
 
-/* One system call at a time: their owner may want its slabs meanwhile. True when all have been looked at. */
+/* Makes at most one system call under the locks, so that the owner waits only for that. True when the walk is over. */
 static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *round)
 {
     struct hk_sweep sweep = {.now = now, .touched = now, .work = HK_WORK_OF_HOLD};
@@ -289,7 +293,7 @@ static size_t purge_of_one(uint32_t id)
     return trim.bytes;
 }
 
-/* Of the other threads' slabs one may speak only where lists are shared. */
+/* Another thread's slabs may be accessed only if slab lists are shared. */
 static size_t purge_of_others(void)
 {
     size_t bytes = 0;
@@ -298,7 +302,7 @@ static size_t purge_of_others(void)
     return bytes;
 }
 
-/* As much as `keep` is exceeded by. What stays is dated as always: a pass finds it when the delay is over. */
+/* Purges idle memory beyond `keep`. The rest keeps its age: an epoch purges it after the delay. */
 static size_t trim_idle(size_t keep)
 {
     uint64_t now = hk_os.clock_ms();

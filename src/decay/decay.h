@@ -1,6 +1,6 @@
-/* GiveBack: when free memory goes back to the system: from slow paths, at most once per interval; before the heap grows
- * beyond what it held of late; or all at once when asked.
- * Owns     the time of the last pass; the watermark up to which the heap may grow; what the background thread does, and its lock.
+/* Decay: when free memory is purged: in epochs, which misses and the background thread begin; before the heap grows beyond its
+ * watermark; and all at once on request.
+ * Owns     the time of the last epoch, the watermark, the rounds of the background thread and their lock.
  * Threads  any. */
 #ifndef HK_DECAY_H
 #define HK_DECAY_H
@@ -8,27 +8,27 @@
 #include "slab/owner.h"
 #include "slab/slab_purge.h"
 
-/* What a caller notes of the time. */
+/* A thread's notes of the time. */
 struct hk_ticker {
     uint64_t epoch_seen;
-    uint64_t now, before; /* this tick and the one before it, ms */
+    uint64_t now, before; /* ms: this tick and the one before */
     uint32_t rises_seen;
 };
 
-/* For a thread that begins: it has nothing idle that growth so far could have asked for. */
+/* For a new thread: it holds no idle memory, so earlier rises of the watermark do not concern it. */
 struct hk_ticker hk_decay_first_ticker(void);
-/* A glance at the clock. True if the caller has rested so long that nothing of what it holds ready is in use. */
+/* Reads the clock. True if the caller has rested for so long that all blocks in its tcache are idle. */
 bool hk_decay_read_clock(struct hk_ticker *ticker);
-/* A pass if one is due. True if there was one, whoever made it, since the caller last asked. */
+/* Runs an epoch if one is due. True if any thread has run one since the caller's last call. */
 bool hk_decay_tick(struct hk_ticker *ticker);
 
-/* Where the heap has grown beyond its level, as much of what lies idle goes back. True if that was too little, whoever saw it,
- * since the caller last asked: the watermark has risen, and each thread is to look for what it holds idle itself. */
+/* If the footprint is over the watermark, reclaims idle memory for it. True if that was not enough, in any thread, since the
+ * caller's last call: the watermark has risen, and the caller is to purge what it holds idle itself. */
 bool hk_decay_growth(struct hk_ticker *ticker);
-/* The caller has looked: the watermark comes down to what is warm now. */
+/* The caller has purged its idle memory: lowers the watermark toward the footprint. */
 void hk_decay_swept(const struct hk_ticker *ticker);
 
-/* Much came free at once: the background thread may be wanted. Growth asks each time by itself. */
+/* Much memory came free at once: wakes or requests the background thread. hk_decay_growth() does so by itself. */
 void hk_decay_notify_slow(void);
 HK_INLINE void hk_decay_notify(void)
 {
@@ -36,30 +36,30 @@ HK_INLINE void hk_decay_notify(void)
         hk_decay_notify_slow();
 }
 
-/* What a sweep over the caller's own slabs may do at this tick: the time that went by pays for it. */
+/* The work budget of a sweep over the caller's own slabs at this tick: a share of the time since the last one. */
 struct hk_sweep hk_decay_share(const struct hk_ticker *ticker);
 
-/* One round of the background thread: a pass, and a sweep over the slabs of all threads. */
+/* One round of the background thread: an epoch if due, and a sweep over the slabs of all threads. */
 struct hk_round {
-    bool waits;   /* something is ageing: come back soon */
-    bool threads; /* there is a thread that has a cache */
+    bool waits;   /* some memory is aging: another round is needed soon */
+    bool threads; /* some thread has a tcache */
 };
 struct hk_round hk_decay_in_background(void);
 
 /* Bytes of all slices and big blocks. */
 size_t hk_decay_mapped(void);
-/* Bytes that may be resident; and of these, what is free: whole slices, and cached big blocks. */
+/* Bytes that may be resident; and of these, the free ones: dirty slices and cached big blocks. */
 size_t hk_decay_footprint(void);
 size_t hk_decay_idle(void);
 
-/* Everything that is free in no thread's hands, now; but of whole runs and cached big blocks at most `keep` bytes stay warm, those
- * that were freed last. Returns bytes. */
+/* Purges all free memory outside tcaches; `keep` bytes of slices and cached big blocks, those freed last, stay resident. Returns
+ * bytes. */
 size_t hk_decay_all(size_t keep);
 
-/* Who is at the slabs of an owner at this moment, unasked, is there no longer afterwards. */
+/* Waits until the background thread has left the slabs that it was at. */
 void hk_decay_let_sweeps_pass(void);
 
-/* At the start: fork takes its lock. */
+/* At start: registers the lock for fork. */
 void hk_decay_init(void);
 
 #endif

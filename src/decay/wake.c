@@ -3,8 +3,8 @@
 #include "os/os.h"
 #include "policy/options.h"
 
-#define WORTH_WHERE_ASKED (8 * HK_MIB)
-#define WORTH_UNASKED (32 * HK_MIB)
+#define WORTH_IF_REQUESTED (8 * HK_MIB)
+#define WORTH_BY_DEFAULT (32 * HK_MIB)
 
 _Atomic uint32_t hk_wake_state;
 _Atomic bool hk_wake_wanted;
@@ -24,17 +24,18 @@ void hk_wake_end(void) { hk_store(hk_wake_state, HK_WAKE_ABSENT); }
 
 bool hk_wake_is_worth(size_t footprint)
 {
-    return footprint >= (hk_options.background == HK_BACKGROUND_ON ? WORTH_WHERE_ASKED : WORTH_UNASKED);
+    return footprint >= (hk_options.background == HK_BACKGROUND_ON ? WORTH_IF_REQUESTED : WORTH_BY_DEFAULT);
 }
 
-/* Who is in the middle of a round needs only a word: it looks again before it sleeps. In this order: it may fall asleep in between. */
+/* A thread in a round needs no wake-up: it checks the state before it sleeps. It may fall asleep between the two changes, so their
+ * order matters. */
 void hk_wake_force(void)
 {
     if (!change(HK_WAKE_DROWSY, HK_WAKE_AWAKE) && change(HK_WAKE_ASLEEP, HK_WAKE_AWAKE))
         hk_os.futex_wake(&hk_wake_state, 1);
 }
 
-/* What came free is in its place, and then the state is read; in a round it is the other way round. */
+/* Frees the memory first, reads the state second; hk_wake_before_round() changes the state first, and the round reads second. */
 void hk_wake_notify(size_t footprint)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -55,12 +56,12 @@ void hk_wake_leave(void)
 
 bool hk_wake_before_round(void)
 {
-    bool stirred = change(HK_WAKE_AWAKE, HK_WAKE_DROWSY);
+    bool notified = change(HK_WAKE_AWAKE, HK_WAKE_DROWSY);
     atomic_thread_fence(memory_order_seq_cst);
-    return stirred;
+    return notified;
 }
 
-/* Who stirs it changes the word it waits on, and need not wake it. */
+/* A notification changes the state without a wake-up: the thread rests on. */
 void hk_wake_rest(uint64_t ms)
 {
     uint64_t now = hk_os.clock_ms(), end = now + ms;

@@ -1,13 +1,13 @@
-/* Wake: when the background thread sleeps, and who wakes it.
+/* Wake: puts the background thread to sleep and wakes it.
  *
- *   absent --it begins--> awake --a round begins--> drowsy --the round found nothing that waits--> asleep: no call, no clock
- *                           ^                         |                                               |
- *                           +------ a stir: something came free in a heap that is worth it -----------+     leaving: for good
+ *   absent --begin--> awake --a round begins--> drowsy --the round found no aging memory--> asleep: no system call, no clock
+ *                       ^                         |                                           |
+ *                       +--- notify: memory came free in a heap that is large enough ---------+      leaving: final
  *
- * Owns       the background thread's state; whether one is wished for.
- * Invariant  it falls asleep only after a whole round that began when it was drowsy already: what came free before was seen, what came
- *            later stirs it.
- * Threads    stir, rouse, leave: any. All else: the background thread, and who makes it or ends it. */
+ * Owns       the background thread's state; whether a background thread is wanted.
+ * Invariant  the thread falls asleep only after a whole round that began in the state drowsy: it has seen all memory that came free
+ *            before; memory that comes free later wakes it.
+ * Threads    notify, force, leave: any. All else: the background thread, and the threads that create and end it. */
 #ifndef HK_WAKE_H
 #define HK_WAKE_H
 
@@ -16,23 +16,23 @@
 enum hk_wakefulness { HK_WAKE_ABSENT, HK_WAKE_AWAKE, HK_WAKE_DROWSY, HK_WAKE_ASLEEP, HK_WAKE_LEAVING };
 extern _Atomic uint32_t hk_wake_state;
 
-/* A background thread is wanted, and there is none: for who may make one. */
+/* A background thread is wanted and absent: a thread that may create one does. */
 extern _Atomic bool hk_wake_wanted;
 
-/* There is one from now on; none any more. */
+/* The background thread begins; it has ended. */
 void hk_wake_begin(void);
 void hk_wake_end(void);
 
-/* A heap of so many bytes, warm ones, has blocks that came free. */
+/* Blocks came free in a heap with this footprint. */
 void hk_wake_notify(size_t footprint);
-/* Is a heap of so many bytes worth a thread? */
+/* True if a heap with this footprint is worth a background thread. */
 bool hk_wake_is_worth(size_t footprint);
-/* It looks at all again, whatever there is. */
+/* Wakes the thread for another round, whatever the footprint. */
 void hk_wake_force(void);
-/* It ends as soon as it can. */
+/* Ends the thread, as soon as it can. */
 void hk_wake_leave(void);
 
-/* Does it see to what lies idle at this moment, so that nobody else needs to? */
+/* True while the thread purges idle memory: the other threads need not. */
 HK_INLINE bool hk_wake_works(void)
 {
     uint32_t state = hk_load(hk_wake_state);
@@ -41,11 +41,11 @@ HK_INLINE bool hk_wake_works(void)
 
 HK_INLINE bool hk_wake_is_leaving(void) { return hk_load(hk_wake_state) == HK_WAKE_LEAVING; }
 
-/* The background thread's. Before a round; true if something stirred since the round before. */
+/* For the background thread: before a round. True if notified since the round before. */
 bool hk_wake_before_round(void);
-/* For so long, unless it has to leave. */
+/* For the background thread: rests for so long, or until it has to leave. */
 void hk_wake_rest(uint64_t ms);
-/* Until something stirs; not at all if something has. */
+/* For the background thread: sleeps until notified; returns at once if it was. */
 void hk_wake_sleep(void);
 
 #endif

@@ -5,9 +5,9 @@
 #include "span/page_map.h"
 
 #define FIRST_SKIP (1 * HK_GIB)
-enum { SKIPS = 6 }; /* each twice as far as the one before */
+enum { SKIPS = 6 }; /* each skip doubles the distance */
 
-static uintptr_t heap_end; /* in the window; 0: the system chooses */
+static uintptr_t heap_end; /* in the window; 0: the system chooses addresses */
 
 void hk_address_space_init(void) { heap_end = hk_window_first(); }
 
@@ -17,7 +17,7 @@ static uintptr_t fit(uintptr_t at, size_t size)
     return size % HK_CHUNK == 0 || crosses ? hk_align_up(at, HK_CHUNK) : at;
 }
 
-/* So that it lies in one chunk, or in whole ones. */
+/* With this alignment, memory lies in one chunk or covers whole chunks. */
 static size_t alignment_for(size_t size)
 {
     size_t align = HK_SLICE;
@@ -41,7 +41,7 @@ static uintptr_t map_in_window(size_t size)
     return at;
 }
 
-/* 0 if it cannot be. */
+/* Returns `at`; 0 and no mapping if the page map cannot cover it. */
 static uintptr_t covered(uintptr_t at, size_t size)
 {
     if (at == 0 || hk_page_map_cover(at, size))

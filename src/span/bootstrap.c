@@ -9,13 +9,13 @@ enum { ARENAS = 8 };
 
 static char own_bytes[OWN_BYTES] HK_COLD_DATA HK_ALIGNED(16);
 
-/* The first lies in the library's own data, which costs no system call; the others are mapped. */
+/* The first arena is library data, which costs no system call; the others are mapped. */
 static struct bootstrap_arena {
     char *bytes;
     size_t size, used;
 } arenas[ARENAS];
 
-/* Each block has its size in front. */
+/* The word before a block holds its size. */
 static void *take_in_arena(struct bootstrap_arena *arena, size_t size, size_t align)
 {
     uintptr_t start = (uintptr_t)arena->bytes;
@@ -27,7 +27,7 @@ static void *take_in_arena(struct bootstrap_arena *arena, size_t size, size_t al
     return arena->bytes + at;
 }
 
-/* Large enough, and placed where nothing is yet; false if the system refuses, or all have been used. */
+/* Maps an arena that is large enough. False if it is mapped already, or the system refuses. */
 static bool map_arena(struct bootstrap_arena *arena, size_t size, size_t align)
 {
     size_t wanted = hk_align_up(hk_max(size + align + sizeof(size_t), MAPPED_BYTES), HK_PAGE);
@@ -42,7 +42,7 @@ void *hk_bootstrap_alloc(size_t size, size_t align)
 {
     size = hk_max(size, sizeof(size_t));
     align = hk_max(align, 16);
-    arenas[0].bytes = own_bytes; /* not by the loader, which is not done */
+    arenas[0].bytes = own_bytes; /* an initializer would need a relocation */
     arenas[0].size = OWN_BYTES;
     for (unsigned i = 0; i < ARENAS; i++) {
         void *block = take_in_arena(&arenas[i], size, align);

@@ -5,7 +5,6 @@
 #include "count/reuse.h"
 #include "os/os.h"
 #include "span/footprint.h"
-#include "span/page_heap.h"
 
 struct hk_page_heap hk_page_heap = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_HEAP), .purge_lock = HK_LOCK_INIT(HK_RANK_PURGE)};
 
@@ -21,8 +20,6 @@ void hk_chunk_unlist(struct hk_chunk *chunk)
 }
 
 void hk_page_heap_count_dirty(int slices) { hk_store(hk_footprint.xslices, hk_load(hk_footprint.xslices) + (size_t)((long)slices * (long)HK_SLICE)); }
-
-size_t hk_page_heap_dirty(void) { return hk_load(hk_footprint.xslices) - hk_load(hk_page_heap.xhollow) * HK_PAGE; }
 
 void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages)
 {
@@ -60,7 +57,7 @@ static void note_reuse(const struct hk_chunk *chunk, uint32_t slices)
         hk_reuse_back(now - hk_min(now, chunk->freed_at), hk_popcount64(back) * HK_SLICE);
 }
 
-static void begin_ageing(struct hk_chunk *chunk)
+static void begin_aging(struct hk_chunk *chunk)
 {
     chunk->idle_since = hk_os.clock_ms();
     if (hk_link_linked(&chunk->by_age))
@@ -68,7 +65,7 @@ static void begin_ageing(struct hk_chunk *chunk)
     hk_list_push_back(&hk_page_heap.by_age, &chunk->by_age);
 }
 
-/* The first touch makes all of a huge page resident. */
+/* The first touch makes the whole huge page resident. */
 static void touch_huge_page(struct hk_chunk *chunk)
 {
     chunk->fresh = chunk->free;
@@ -84,7 +81,7 @@ void hk_chunk_use(struct hk_chunk *chunk, uint32_t slices)
     note_reuse(chunk, slices);
     chunk->fresh &= ~slices;
     if (chunk->fresh != 0)
-        begin_ageing(chunk);
+        begin_aging(chunk);
     hk_page_heap.free_slices -= hk_popcount64(slices);
     hk_page_heap.free_dirty_slices -= hk_popcount64(slices & chunk->dirty);
     hk_page_heap_count_dirty((int)hk_popcount64(slices & ~chunk->dirty));
@@ -105,7 +102,7 @@ void hk_chunk_release(struct hk_chunk *chunk, uint32_t slices)
     hk_page_heap.free_dirty_slices += hk_popcount64(slices & chunk->dirty);
     chunk->free |= slices;
     if (hk_chunk_idle(chunk) != 0 && !hk_link_linked(&chunk->by_age))
-        begin_ageing(chunk);
+        begin_aging(chunk);
     hk_chunk_relist(chunk);
 }
 

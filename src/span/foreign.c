@@ -3,7 +3,7 @@
 #include "base/number.h"
 #include "os/os.h"
 
-/* The break heap's start is field 47 of /proc/self/stat; the second field is a name in brackets that may hold anything. */
+/* The break heap's start is field 47 of /proc/self/stat. The second field, a name in parentheses, may hold any character. */
 enum { FIELD_AFTER_NAME = 3, FIELD_START_BREAK = 47 };
 
 static uintptr_t break_start(void)

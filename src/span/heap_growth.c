@@ -11,13 +11,13 @@
 #define SCARCE_GROWTH (256 * HK_KIB)
 #define LARGEST_GROWTH (32 * HK_MIB)
 
-/* Enters [address, address + size) as free and clean. A chunk keeps the use of its first units. */
+/* Enters [address, address + size) as free and clean. A chunk keeps the use of its first slices. */
 static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool huge)
 {
     for (size_t at = 0; at < size; at += HK_SLICE) {
         struct hk_chunk *chunk = hk_page_map_chunk(address + at);
         uint32_t slice = (uint32_t)1 << hk_chunk_slice(address + at);
-        hk_store(chunk->xhuge, huge); /* before anything is read: a page that is read first costs two faults */
+        hk_store(chunk->xhuge, huge); /* before the first read: a page that is read before it is written costs two faults */
         HK_READ_NO_EARLIER();
         if (chunk->owned == 0) {
             chunk->start = hk_align_down(address + at, HK_CHUNK);
@@ -53,7 +53,7 @@ static void forget_holes(struct hk_chunk *chunk, uint32_t slices)
         hk_link_remove(&chunk->by_hole);
 }
 
-/* Maps some units again that were unmapped. *lost: something else lies there by now. */
+/* Maps unmapped slices again. *lost: another mapping lies there by now. */
 static bool fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t starts, size_t size, bool *lost)
 {
     uint32_t slices = hk_low_bits32((unsigned)(size / HK_SLICE)) << hk_ctz64(starts);
@@ -66,7 +66,7 @@ static bool fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t s
     return mapped;
 }
 
-/* Where it was before. */
+/* Grows into addresses that were unmapped. */
 static bool grow_back(struct hk_arena *arena, size_t size)
 {
     bool lost = false;

@@ -1,12 +1,12 @@
-/* Meta: memory for HAKMEM's own words (bins, bitmaps, thread caches, outboxes); never inside users' memory.
+/* Meta: memory for HAKMEM's own data (bins, bitmaps, tcaches, outboxes), apart from the program's blocks.
  *
- *   alloc -> a block given back a moment ago, of that size -> chunks of 64 KiB (see meta_area.h) -> regions, mapped
- *   for good -> pages of a region of their own
+ *   alloc -> a free block of the same size, freed recently -> areas of 64 KiB (meta_area.h) -> regions (meta_regions.h)
+ *   pages -> regions
  *
- * Owns       regions that are mapped for good, and what of them is free. Free pages are given back to the system.
- * Invariant  a block is zero when handed out, 64-byte aligned, and its memory is never unmapped: a stale pointer to it can be
- *            read, though what it says may be old, or zero.
- * Threads    any (one lock, never held while pages are given back). */
+ * Owns       no state of its own: meta_regions.h holds it.
+ * Invariant  a block is zero when handed out and 64-byte aligned. Its memory is never unmapped: a stale pointer to it stays
+ *            readable, and reads old data or zeros.
+ * Threads    any (one lock, not held over the system calls of a purge). */
 #ifndef HK_META_H
 #define HK_META_H
 
@@ -14,30 +14,30 @@
 
 /* NULL if the system refuses. */
 void *hk_meta_alloc(size_t size);
-/* The same size again; at most 32 KiB. */
+/* size: as passed to hk_meta_alloc; at most 32 KiB. */
 void hk_meta_free(void *p, size_t size);
 
-/* Whole pages, nothing else on them, that stay the caller's for good. */
+/* Whole pages that the caller shares with no other data and keeps for good. */
 void *hk_meta_pages(size_t size);
-/* Such pages go back to the system, until they are used again: they read as zeros. False if refused: they are as they were. */
+/* Purges such pages: they read as zeros until the caller writes to them. False if the system refuses: they are unchanged. */
 bool hk_meta_rest(void *p, size_t size);
-/* So many bytes of them are in use again. */
+/* The caller uses so many purged bytes again. */
 void hk_meta_wake(size_t size);
 
-/* Gives back pages that are free and were so at the last call, or all that are free. The bytes. */
+/* Purges free pages: those that were free at the last call too, or all. Returns bytes. */
 size_t hk_meta_purge(bool all);
 
-/* Bytes mapped; of these, bytes that nobody has in use; and of these again, bytes of pages that may be in memory. */
+/* Bytes mapped; bytes of these that are not in use; bytes of these in pages that may be resident. */
 size_t hk_meta_mapped(void);
 size_t hk_meta_unused(void);
 size_t hk_meta_spare(void);
 
-/* The first stretch of regions in [*from, *to), which it is set to; false if there is none. */
+/* Narrows [*from, *to) to the first region in it; false if it holds none. */
 bool hk_meta_next(uintptr_t *from, uintptr_t *to);
 
-/* At the start: fork takes its lock. */
+/* At start: registers the lock for fork. */
 void hk_meta_init(void);
-/* In a fork child: no other thread gives pages back any more. */
+/* In a fork child: ends a purge that another thread was at. */
 void hk_meta_fork_child(void);
 
 #endif

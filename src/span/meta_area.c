@@ -18,7 +18,7 @@ void hk_meta_area_init(struct hk_meta_area *area)
     area->dirty = (1u << HK_META_AREA_PAGES) - 1;
 }
 
-/* The first grain from `at` on whose bit differs from those of `same`; some grain from `end` on if there is none before it. */
+/* The first line from `at` on whose bit differs from `same`; a line at or after `end` if none before it does. */
 static unsigned next_other(const uint64_t *used, unsigned at, unsigned end, uint64_t same)
 {
     for (; at < end; at = (at | (PAGE_LINES - 1)) + 1) {
@@ -78,7 +78,7 @@ struct hk_meta_range hk_meta_area_alloc(struct hk_meta_area *area, unsigned leas
 void hk_meta_area_free(struct hk_meta_area *area, void *block, unsigned lines)
 {
     mark(area, (unsigned)(((uintptr_t)block - (uintptr_t)area) / HK_META_LINE), lines, false);
-    area->longest = area->free; /* at most; who looks in vain will know better */
+    area->longest = area->free; /* an upper bound; a search in vain corrects it */
 }
 
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole)

@@ -28,7 +28,7 @@ static struct hk_chunk *first_of(const struct hk_arena *arena, unsigned longest)
     return hk_container_of(arena->by_run[longest].head.next, struct hk_chunk, by_run);
 }
 
-/* The tightest fit among chunks that hold pages already; else the tightest of all. */
+/* The tightest fit among chunks with dirty slices; else among all. */
 static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices)
 {
     uint64_t fit = arena->listed >> slices << slices;
@@ -40,7 +40,7 @@ static struct hk_chunk *tightest_fit(const struct hk_arena *arena, size_t slices
     return fit != 0 ? first_of(arena, hk_ctz64(fit)) : NULL;
 }
 
-/* A chunk that is all free changes its use, but for one on huge pages. */
+/* Moves an all-free chunk to the other use, unless it stands on a huge page. */
 static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
 {
     struct hk_link *last = from->by_run[HK_CHUNK_SLICES].head.prev;
@@ -55,7 +55,7 @@ static struct hk_chunk *convert_one(struct hk_arena *from, enum hk_use use)
     return chunk;
 }
 
-/* A run of units that all hold pages. */
+/* A chunk with a run of dirty slices. */
 static struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices)
 {
     for (uint64_t left = arena->listed >> slices << slices; left != 0; left &= left - 1) {
@@ -66,7 +66,7 @@ static struct hk_chunk *dirty_run(const struct hk_arena *arena, size_t slices)
     return NULL;
 }
 
-/* Rather than touch new pages, a run is taken from among those of the other use. */
+/* Prefers dirty slices of the other use to clean ones of this use. */
 static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
 {
     struct hk_arena *arena = &hk_page_heap.arenas[use];
@@ -87,14 +87,14 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
     return chunk;
 }
 
-/* What was mapped when the heap was small, and has been given back whole since. */
+/* For a chunk that was mapped when the heap was too small for huge pages, and that is all purged now. */
 static void put_on_huge_page_if_empty(struct hk_chunk *chunk)
 {
     if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) && hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]))
         hk_store(chunk->xhuge, hk_os.advise_huge((void *)chunk->start, HK_CHUNK, true));
 }
 
-/* Units that hold pages already are taken first: they cost no fault. 0 where no more memory may be held. */
+/* Takes dirty slices first: they cost no fault. 0 if the footprint must not grow. */
 static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices)
 {
     uint32_t starts = hk_runs32(chunk->free & chunk->dirty, slices);
@@ -111,7 +111,7 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices)
     return hk_chunk_address(chunk, first);
 }
 
-/* Where no more memory may be held: units that hold pages, wherever they are. */
+/* If the footprint must not grow: a chunk of any use with enough dirty slices. */
 static HK_COLD struct hk_chunk *dirty_fit(size_t slices)
 {
     for (unsigned use = 0; use < HK_USES; use++)
@@ -167,7 +167,7 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use)
     return address;
 }
 
-/* Of which nothing is left counts as given back. */
+/* Slices whose pages are all purged become purged ones. */
 static void note_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages)
 {
     if (pages < HK_SLICE / HK_PAGE) {
@@ -229,6 +229,8 @@ enum hk_slice_use hk_page_heap_slice(uintptr_t address)
     hk_unlock(&hk_page_heap.lock);
     return !owned ? HK_SLICE_FOREIGN : free ? HK_SLICE_FREE : HK_SLICE_USED;
 }
+
+size_t hk_page_heap_dirty(void) { return hk_load(hk_footprint.xslices) - hk_load(hk_page_heap.xhollow) * HK_PAGE; }
 
 void hk_page_heap_total(struct hk_page_heap_totals *totals)
 {

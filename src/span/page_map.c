@@ -7,17 +7,17 @@
 
 #define ENTRIES_OF_LEAF (HK_LEAF_SLICES * sizeof(uint32_t))
 #define CHUNKS_OF_LEAF (HK_LEAF_CHUNKS * sizeof(struct hk_chunk))
-/* In front of the window, for 16 TiB of heap: its chunks, then its page map entries. */
+/* Before the window, for 16 TiB of heap: first its chunks, then its page map entries. */
 #define ROOM_FOR_CHUNKS (7 * HK_GIB)
 #define ROOM_FOR_ENTRIES (1 * HK_GIB)
 #define LOWEST_STACK ((uintptr_t)1 << 36)
 #define WINDOW_LEAVES (ROOM_FOR_ENTRIES / ENTRIES_OF_LEAF)
-#define OFFSETS (HK_LEAF / 2 / HK_CHUNK) /* places in its first leaf at which the heap may begin */
+#define OFFSETS (HK_LEAF / 2 / HK_CHUNK) /* chunks of the first leaf in which the heap may begin */
 enum {
-    LEAVES_SKIPPED = 64,   /* at most, where something of the program's lies in the window */
-    LEAVES_AROUND = 64,    /* of a window that is not of HAKMEM's choosing */
-    LIMIT_PER_WINDOW = 16, /* its tables take so little of an address limit */
-    CHUNKS_AT_ONCE = 32,   /* are mapped, at least: four pages */
+    LEAVES_SKIPPED = 64,   /* at most, where another mapping lies in the window */
+    LEAVES_AROUND = 64,    /* of a window whose place the system chooses */
+    LIMIT_PER_WINDOW = 16, /* the tables take at most this part of an address limit */
+    CHUNKS_AT_ONCE = 32,   /* mapped at least: four pages */
     SHARE_OF_CHUNKS = 8,
 };
 
@@ -30,20 +30,20 @@ static struct {
     bool open;
 } map = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_MAP)};
 
-/* Leaves of a branch: a walk touches no page of it beyond them. */
+/* The range of covered leaves in a branch: a walk touches no page outside it. */
 static struct {
     uint16_t first, behind;
 } covered_leaves[HK_BRANCHES] HK_COLD_DATA;
 
-/* Of the window. */
+/* The window. */
 static struct {
     uintptr_t base;
-    uintptr_t first; /* where the heap begins in it; 0: where the system says */
+    uintptr_t first; /* start of the heap; 0: the system chooses addresses */
     _Atomic uint32_t *entries;
-    size_t leaves; /* whose page map entries are mapped */
-    size_t most;   /* leaves: beyond lies a leaf with tables of its own, or something else where the page map entries would */
-    struct hk_chunk *chunks;       /* NULL: they lie elsewhere, leaf by leaf */
-    size_t chunks_from, chunks_to; /* those that are mapped */
+    size_t leaves; /* leaves whose page map entries are mapped */
+    size_t most;   /* upper bound of `leaves`: the next leaf has its own tables, or another mapping blocks its entries */
+    struct hk_chunk *chunks;       /* NULL: each leaf has its own */
+    size_t chunks_from, chunks_to; /* the mapped ones */
 } window;
 
 static uint64_t mixed(uint64_t x)
@@ -61,8 +61,8 @@ static void *map_table(size_t size)
     return p;
 }
 
-/* In the second quarter of what lies below the stack nothing else is put, by the kernel or by hand: programs lie below or above, and
- * mappings grow from far away. As random as the stack and this library lie; where these do not move, neither does the heap. */
+/* The second quarter of the addresses below the stack is free of other mappings: programs lie below or above, and the kernel
+ * places mappings far away. The window is as random as the stack and this library: without ASLR, it does not move. */
 static bool choose_window(void)
 {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0), quarter = hk_align_down(stack / 4, HK_LEAF);
@@ -79,7 +79,7 @@ static bool choose_window(void)
     return hk_os.map_at((void *)window.entries, ENTRIES_OF_LEAF) == HK_PLACED;
 }
 
-/* Where no address can be chosen: around the one that the system has just given. */
+/* If the system does not let addresses be chosen: a window around an address that it gave. */
 static bool window_around(size_t leaves)
 {
     window.entries = map_table(leaves * ENTRIES_OF_LEAF);
@@ -136,7 +136,7 @@ static bool map_more(void *end, size_t bytes)
     return more;
 }
 
-/* True if the window has the page map entries of so many leaves, now. */
+/* Maps the page map entries of so many leaves of the window, where missing. False if that fails. */
 static bool has_entries(size_t leaves)
 {
     if (leaves <= window.leaves)
@@ -150,7 +150,7 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* The same of chunks. */
+/* The same for chunks. */
 static bool has_chunks(size_t from, size_t to)
 {
     if (from < window.chunks_from || to <= window.chunks_to)
@@ -164,7 +164,7 @@ static bool has_chunks(size_t from, size_t to)
     return true;
 }
 
-/* NULL if there is no memory for its branch. */
+/* NULL if the system refuses memory for the branch. */
 static struct hk_leaf *leaf_at(uintptr_t address)
 {
     _Atomic(struct hk_branch *) *branch = &hk_page_map_root[address >> HK_BRANCH_SHIFT];
@@ -179,7 +179,8 @@ static void enter_leaf(struct hk_leaf *leaf, struct hk_chunk *chunks, _Atomic ui
     hk_store_release(leaf->xentries, entries);
 }
 
-/* With tables of its own, but for the page map entries where the window has them; else the window never comes to it. */
+/* Maps tables for one leaf; its page map entries only if the window does not have them. The window does not grow to a leaf
+ * with entries of its own. */
 static bool cover_alone(size_t number, struct hk_leaf *leaf)
 {
     bool has_window = window.chunks == NULL && number < window.leaves;
@@ -202,7 +203,7 @@ static void note_covered(uintptr_t address)
     *behind = (uint16_t)hk_max(*behind, leaf + 1u);
 }
 
-/* By the root. */
+/* Covers a leaf by the root. */
 static bool cover_apart(uintptr_t at, size_t number)
 {
     struct hk_leaf *leaf = leaf_at(at);
@@ -212,7 +213,7 @@ static bool cover_apart(uintptr_t at, size_t number)
     return covered;
 }
 
-/* A leaf of the window has no tables of its own, ever; while the window is not open, it is found by the root as well. */
+/* Covers a leaf by the window's tables. Until the window is open, the root leads to it as well. */
 static bool cover_flat(uintptr_t at, size_t number, size_t from, size_t to)
 {
     size_t first = number * HK_LEAF_CHUNKS;
@@ -232,7 +233,7 @@ static bool cover_locked(uintptr_t address, uintptr_t end)
     for (uintptr_t at = address, next; covered && at < end; at = next) {
         next = hk_min(hk_align_down(at, HK_LEAF) + HK_LEAF, end);
         size_t from = at % HK_LEAF / HK_CHUNK, to = (next - 1) % HK_LEAF / HK_CHUNK + 1;
-        size_t number = (at - window.base) >> HK_LEAF_SHIFT; /* counted from the window's base */
+        size_t number = (at - window.base) >> HK_LEAF_SHIFT; /* from the window's base */
         bool flat = window.chunks != NULL && has_entries(number + 1);
         covered = flat ? cover_flat(at, number, from, to) : cover_apart(at, number);
     }
@@ -289,7 +290,7 @@ static const struct hk_leaf *next_leaf_of(size_t branch, size_t from, uintptr_t 
     return NULL;
 }
 
-/* The first leaf from `address` on that is covered; NULL if there is none. */
+/* The first covered leaf from *address on, which moves to it; NULL if there is none. */
 static const struct hk_leaf *next_leaf(uintptr_t *address)
 {
     const struct hk_leaf *leaf = NULL;
@@ -322,8 +323,8 @@ struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
     return lowest;
 }
 
-/* Of what is found without the root. */
-static struct hk_page_map_range flat_stretch(void)
+/* The addresses whose chunks are found without the root. */
+static struct hk_page_map_range flat_range(void)
 {
     bool flat = map.open && window.chunks_from < window.chunks_to;
     size_t end = hk_min(window.chunks_to * HK_CHUNK, window.leaves * HK_LEAF);
@@ -335,8 +336,7 @@ uintptr_t hk_page_map_next_covered(uintptr_t address)
     uintptr_t at = address;
     hk_lock(&map.lock);
     uintptr_t apart = next_leaf(&at) != NULL ? hk_max(address, at) : UINTPTR_MAX;
-    struct hk_page_map_range flat = flat_stretch();
+    struct hk_page_map_range flat = flat_range();
     hk_unlock(&map.lock);
     return address < flat.end ? hk_min(apart, hk_max(address, flat.start)) : apart;
 }
-

@@ -1,16 +1,17 @@
-/* Map: whose address is this?
+/* Page map: leads from any address to its page map entry and its chunk.
  *
- *   page map entries:  mixed << 31 | owner << 12 | class * 32   one word for each unit of 64 KiB, read by every free
- *   chunks:  one for each 2 MiB: which of its 32 units are free (see page_heap.h), and whose slab each is
+ *   page map entries:  mixed << 31 | owner << 12 | class * 32; one word for each slice, read by every free
+ *   chunks:            one for each 2 MiB: the state of its 32 slices (see page_heap.h), and the descriptor of each
  *
- *   The window: a range of addresses of HAKMEM's own choosing, where the heap grows. Its page map entries lie side by side, and so do its chunks;
- *   both are mapped as the heap grows: an address is looked up by one subtraction and one compare.
- *   Elsewhere (big blocks; a heap that the system will not have in the window; all, while the window is not open) by a root:
+ *   In the window, a range of addresses that HAKMEM chooses and in which the heap grows, page map entries and chunks are flat arrays,
+ *   mapped as the heap grows: a look-up is one subtraction and one compare.
+ *   All other addresses (big blocks; a heap outside the window; all addresses until the window is open) are found by a root:
  *   address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
  *
  * Owns       the tables, the root, the place and the covered part of the window.
- * Invariant  a page map entry of 0 means: not HAKMEM's. What is covered stays covered; the window's base never changes once it is covered.
- * Threads    read: any. A unit's words are written by whoever holds the unit; cover: any (a lock of its own). */
+ * Invariant  a page map entry of 0 means: not HAKMEM's. A covered address stays covered; once the window covers an address, its base
+ *            never changes.
+ * Threads    read: any. The holder of a slice writes its words; cover: any (a lock of its own). */
 #ifndef HK_PAGE_MAP_H
 #define HK_PAGE_MAP_H
 
@@ -37,65 +38,65 @@ enum {
 
 struct hk_slab;
 
-/* Dense: all its pages will be touched. Unsure runs lie among the dense ones as long as they are few beside these. */
+/* Dense: all pages will be touched. Unsure spans lie in dense chunks while they are a small part of them. */
 enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
 
-/* Eight to a page of the table. */
+/* The state of 2 MiB; eight to a page of the table. */
 struct hk_chunk {
     /* written by the holder of the unit; first: to find it takes an instruction less */
     _Atomic(struct hk_slab *) xslab[HK_CHUNK_SLICES];
     /* constant */
     uintptr_t start;
-    /* under the runs' lock */
-    uint32_t owned;   /* units that are HAKMEM's */
-    uint32_t free;    /* of these, units that no slab uses */
-    uint32_t dirty;   /* units that may hold pages */
-    uint32_t aged;    /* free and dirty units that purge has passed by once */
-    uint32_t purged;  /* free slices whose pages were given back */
-    uint32_t unmapped; /* units that were HAKMEM's */
-    uint32_t staked;  /* units in use that may turn out sparse */
-    uint32_t fresh;   /* free slices that came with a huge page, and that nobody has used yet */
-    uint8_t hollow[HK_CHUNK_SLICES]; /* of a free and dirty unit: pages of it that were given back before it came free */
-    uint16_t longest; /* the list that it is on: the longest run of free slices */
-    uint8_t use;      /* the kind of run that it serves */
-    _Atomic bool xhuge; /* it stands on a huge page, or will when it is touched; set while all its units are free */
+    /* under the page heap's lock */
+    uint32_t owned;   /* slices that are HAKMEM's */
+    uint32_t free;    /* of these, slices of no span */
+    uint32_t dirty;   /* slices that may be resident, in use or free */
+    uint32_t aged;    /* free and dirty slices that one purge has seen */
+    uint32_t purged;  /* free slices whose pages were purged */
+    uint32_t unmapped; /* slices that were HAKMEM's */
+    uint32_t staked;  /* slices of unsure spans */
+    uint32_t fresh;   /* free slices that became resident with a huge page and were never used */
+    uint8_t hollow[HK_CHUNK_SLICES]; /* of a free and dirty slice: the pages purged before it came free */
+    uint16_t longest; /* the longest run of free slices: the list that it is on */
+    uint8_t use;      /* enum hk_use */
+    _Atomic bool xhuge; /* stands on a huge page, or will when touched; set while all its slices are free */
     uint64_t idle_since;
-    uint64_t freed_at;     /* when a unit last came free */
+    uint64_t freed_at;     /* when a slice last came free */
     struct hk_link by_run;
     struct hk_link by_age;  /* linked while it has free slices that are dirty */
-    struct hk_link by_hole; /* linked while it has unmapped units */
+    struct hk_link by_hole; /* linked while it has unmapped slices */
 } HK_ALIGNED(512);
-_Static_assert(sizeof(struct hk_chunk) == 512, "none lies over two pages");
+_Static_assert(sizeof(struct hk_chunk) == 512, "no chunk crosses a page");
 
 struct hk_leaf {
-    _Atomic(_Atomic uint32_t *) xentries; /* NULL: nothing here is HAKMEM's */
-    struct hk_chunk *chunks;             /* there before the page map entries are; in the window, those that are covered */
+    _Atomic(_Atomic uint32_t *) xentries; /* NULL: no address here is HAKMEM's */
+    struct hk_chunk *chunks;             /* set before xentries; in the window, only covered ones may be read */
 };
 
 struct hk_branch {
     struct hk_leaf leaves[HK_BRANCH_LEAVES];
 };
 
-/* Read by every free; nothing passes before it is open. */
+/* Read by every free; covers no address until hk_window_open(). */
 struct hk_window {
     uintptr_t base;           /* constant once `covered` is not 0 */
-    size_t covered;           /* bytes from the base on whose page map entries may be read; only grows */
-    _Atomic uint32_t *entries; /* of the base's unit, and those that follow */
+    size_t covered;           /* bytes from `base` on whose page map entries may be read; only grows */
+    _Atomic uint32_t *entries; /* of the slice at `base` and of those that follow */
     struct hk_chunk *chunks;  /* likewise */
-    size_t flat;              /* bytes from the base on whose chunks may be read, if they are covered */
+    size_t flat;              /* bytes from `base` on whose chunks may be read, if covered */
 } HK_ALIGNED(HK_CACHE_LINE);
 
 extern struct hk_window hk_window __attribute__((visibility("hidden")));
 extern _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] __attribute__((visibility("hidden")));
 
-/* Called once, before anything else in this room: chooses the window. False if the system refuses its first table. */
+/* Called once, before all other functions of this room: chooses the window. False if the system refuses its first table. */
 bool hk_page_map_init(void);
-/* From now on the window's tables may be read without the root; without this call, never. */
+/* From here on, look-ups read the window's tables without the root. */
 void hk_window_open(void);
-/* Where the heap begins to grow in the window; 0 where the system chooses all addresses itself. */
+/* The first address of the heap in the window; 0 if the system chooses all addresses. */
 uintptr_t hk_window_first(void);
 
-/* NULL if nothing there was ever covered. */
+/* NULL if no address near it was ever covered. */
 HK_INLINE struct hk_leaf *hk_page_map_leaf(uintptr_t address)
 {
     struct hk_branch *branch = address >> HK_ADDRESS_BITS == 0 ? hk_load_acquire(hk_page_map_root[address >> HK_BRANCH_SHIFT]) : NULL;
@@ -109,7 +110,7 @@ HK_INLINE _Atomic uint32_t *hk_page_map_entry_by_root(uintptr_t address)
     return entries != NULL ? &entries[(address >> HK_SLICE_SHIFT) % HK_LEAF_SLICES] : NULL;
 }
 
-/* Where the page map entry of an address is written; NULL if it is not covered. */
+/* The place of an address's page map entry; NULL if the address is not covered. */
 HK_INLINE _Atomic uint32_t *hk_page_map_entry(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -131,28 +132,28 @@ HK_INLINE _Atomic(struct hk_slab *) *hk_page_map_slab(uintptr_t address)
     return &hk_page_map_chunk(address)->xslab[(address >> HK_SLICE_SHIFT) % HK_CHUNK_SLICES];
 }
 
-/* The page map entry of any address at all: 0 if it is not HAKMEM's. */
+/* The page map entry of any address; 0 if it is not HAKMEM's. */
 HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 {
     _Atomic uint32_t *entry = hk_page_map_entry(address);
     return HK_LIKELY(entry != NULL) ? hk_load_acquire(*entry) : 0;
 }
 
-/* Makes the words of [address, address + size) writable. False if there are no such addresses, or the system refuses. */
+/* Maps the tables for [address, address + size). False if the range is no user address, or the system refuses. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
 
 /* Writes the words of `units` units: the slab first, so that who sees the page map entry finds the slab. */
 void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_slab *slab);
 void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry);
 
-/* Bytes of tables that are mapped. */
+/* Bytes of tables mapped. */
 size_t hk_page_map_tables(void);
-/* The first stretch of tables in [from, to); empty, at `to`, if there is none. */
+/* The first range of tables in [from, to); empty, at `to`, if there is none. */
 struct hk_page_map_range {
     uintptr_t start, end;
 };
 struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to);
-/* The first address from `address` on that is covered, where its chunk may be looked at; UINTPTR_MAX if there is none. */
+/* The first covered address from `address` on: its chunk may be read. UINTPTR_MAX if there is none. */
 uintptr_t hk_page_map_next_covered(uintptr_t address);
 
 #endif

@@ -19,7 +19,7 @@ static bool purge_range(struct hk_chunk *chunk, uintptr_t address, size_t size)
 
 struct purge {
     uint64_t now_ms, delay_ms;
-    bool at_once; /* not only units that a purge has seen before */
+    bool at_once; /* all dirty slices, not only aged ones */
     size_t enough; /* bytes */
 };
 
@@ -28,7 +28,7 @@ static bool is_chunk_due(const struct hk_chunk *chunk, const struct purge *purge
     return purge->delay_ms == 0 || purge->now_ms >= chunk->idle_since + purge->delay_ms;
 }
 
-/* The lowest units of a set that follow each other. */
+/* The lowest run of slices in a set. */
 static uint32_t first_range(uint32_t slices)
 {
     unsigned first = hk_ctz64(slices), count = hk_ctz64(~((uint64_t)slices >> first));
@@ -40,8 +40,8 @@ static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const s
     return !hk_load(chunk->xhuge) || due == chunk->owned || purge->delay_ms == 0 || hk_popcount64(due) >= HK_CHUNK_SLICES / HK_PART_WORTH_A_SPLIT;
 }
 
-/* Takes what is due out of the free slices, so that nobody is given a unit while its pages go: as much as one call gives back. The
- * chunk stays the oldest as long as more is due. */
+/* Takes slices for one system call out of the free ones, so that none is allocated during its purge. The chunk stays the
+ * oldest while more slices are due. */
 static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
 {
     uint32_t idle = hk_chunk_idle(chunk);
@@ -64,7 +64,7 @@ static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
     return due;
 }
 
-/* `gone` are the units of `due` whose pages the system took. */
+/* gone: the slices of `due` whose purge succeeded. */
 static void end_purge(struct hk_chunk *chunk, uint32_t due, uint32_t gone)
 {
     hk_lock(&hk_page_heap.lock);
@@ -88,7 +88,7 @@ static uint32_t purge_slices(struct hk_chunk *chunk, uint32_t due)
     return gone ? due : 0;
 }
 
-/* Of the oldest, what one system call gives back: bytes. `over` where nothing is due any more, or the system will not. */
+/* One system call for the oldest chunk. Returns bytes; *over: no slice is due any more, or the system refused. */
 static size_t purge_range_locked(const struct purge *purge, bool *over)
 {
     hk_lock(&hk_page_heap.lock);
@@ -114,7 +114,8 @@ static bool lock_purge(bool waits)
     return true;
 }
 
-/* The lock is given up after each call: fork waits for one at most. Who does not wait leaves the rest to who is at it. */
+/* Releases the lock after each system call: fork waits for at most one. waits: false leaves the rest to a purge that holds
+ * the lock. */
 static size_t purge_ranges(const struct purge *purge, bool waits)
 {
     size_t bytes = 0;
@@ -143,20 +144,20 @@ size_t hk_page_heap_trim(uint64_t now_ms, size_t enough)
     return purge_ranges(&purge, true);
 }
 
-/* What unmapping takes of a chunk: all of it, or, where address space is scarce, whatever is free. */
+/* A chunk that is all free; if address space is scarce, the free slices of any chunk. */
 static uint32_t slices_to_unmap(const struct hk_chunk *chunk)
 {
     return chunk->free == chunk->owned || hk_load(hk_footprint.xscarce) ? chunk->free : 0;
 }
 
-static struct hk_chunk *next_to_unmap(bool warm_too)
+static struct hk_chunk *next_to_unmap(bool dirty_too)
 {
     for (unsigned use = 0; use < HK_USES; use++)
         for (unsigned n = HK_CHUNK_SLICES; n > 0; n--) {
             struct hk_list *list = &hk_page_heap.arenas[use].by_run[n];
             for (struct hk_link *link = list->head.next; link != &list->head; link = link->next) {
                 struct hk_chunk *chunk = hk_container_of(link, struct hk_chunk, by_run);
-                if (slices_to_unmap(chunk) != 0 && (warm_too || !hk_chunk_has_dirty(chunk)))
+                if (slices_to_unmap(chunk) != 0 && (dirty_too || !hk_chunk_has_dirty(chunk)))
                     return chunk;
             }
         }
@@ -170,7 +171,7 @@ static void count_owned(const struct hk_chunk *chunk, int slices)
     hk_page_heap.arenas[chunk->use].mapped += bytes;
 }
 
-/* All its free slices: from that moment their addresses may come back to anybody. */
+/* Before the unmapping: afterwards another mapping may take these addresses at any time. */
 static void disown_free(struct hk_chunk *chunk)
 {
     uint32_t slices = chunk->free;
@@ -203,7 +204,7 @@ static void own_again(struct hk_chunk *chunk, uint32_t slices, uint32_t dirty)
     hk_chunk_release(chunk, slices);
 }
 
-/* What the system keeps. */
+/* Returns the slices that the system refused to unmap. */
 static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
 {
     uint32_t kept = 0;
@@ -215,11 +216,11 @@ static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
     return kept;
 }
 
-/* False if there is none to unmap, or the system keeps it. */
-static bool unmap_one(bool warm_too, size_t *bytes)
+/* False if no chunk can be unmapped, or the system refused. */
+static bool unmap_one(bool dirty_too, size_t *bytes)
 {
     hk_lock(&hk_page_heap.lock);
-    struct hk_chunk *chunk = next_to_unmap(warm_too);
+    struct hk_chunk *chunk = next_to_unmap(dirty_too);
     uint32_t slices = chunk != NULL ? chunk->free : 0, dirty = chunk != NULL ? chunk->free & chunk->dirty : 0;
     if (chunk != NULL)
         disown_free(chunk);
@@ -236,13 +237,13 @@ static bool unmap_one(bool warm_too, size_t *bytes)
     return kept == 0;
 }
 
-size_t hk_page_heap_unmap(bool warm_too)
+size_t hk_page_heap_unmap(bool dirty_too)
 {
     size_t bytes = 0;
     bool more = true;
     while (more) {
-        hk_lock(&hk_page_heap.purge_lock); /* fork waits for one, not for all */
-        more = unmap_one(warm_too, &bytes);
+        hk_lock(&hk_page_heap.purge_lock); /* held for one chunk: fork waits for it */
+        more = unmap_one(dirty_too, &bytes);
         hk_unlock(&hk_page_heap.purge_lock);
     }
     return bytes;

@@ -10,7 +10,7 @@ static bool serves;
 
 bool hk_thp_serves(void) { return serves; }
 
-/* Of `always madvise [never]`, the mode is the one in brackets. */
+/* The mode stands in brackets: `always madvise [never]`. */
 static bool is_never(const char *modes)
 {
     while (*modes != 0 && *modes != '[')

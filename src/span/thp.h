@@ -1,6 +1,6 @@
-/* Thp: may memory stand on transparent huge pages here, of the size of a chunk?
+/* Thp: whether the system offers transparent huge pages of the size of a chunk.
  *
- * Owns     the answer, asked of the system once, at the start: later the program may not be let read files.
+ * Owns     the answer, read once at start: later a sandbox may forbid the program to read files.
  * Threads  any. */
 #ifndef HK_THP_H
 #define HK_THP_H
@@ -9,7 +9,7 @@
 
 /* Called once. */
 void hk_thp_init(void);
-/* False where the system's mode is `never`, or its huge pages are of another size; true where it does not say. */
+/* False if the system's mode is `never` or its huge pages have another size; true if the files cannot be read. */
 bool hk_thp_serves(void);
 
 #endif

@@ -1,20 +1,20 @@
-/* Bystanders: what fork finds others doing beside the forking thread's memory: a thief is at its inbox, the background thread at its
- * lists; and who waits for whom then.
+/* Bystanders: the state in which fork finds other threads at the forking thread's memory: a thief at its inbox, the background thread at
+ * its lists; and that none of them waits for another in a circle.
  *
- *   forker: sweep lock, copy; parent: lock open again; child: locks open by force, nothing is queued but what is marked
- *   thief: takes the slab out of the forker's inbox, claims what is marked, gives it back: under its lists lock what is its own,
- *   then, without a lock, the forker's          background: each owner's lists in turn, under the sweep lock and the lists lock
+ *   forker: takes the sweep lock, copies; parent: opens the lock; child: opens all locks by force, empties queues, queues marked slabs
+ *   thief: takes the slab out of the forker's inbox, claims marked blocks, frees its own blocks under its lists lock, then the
+ *   forker's without a lock          background: each owner's lists in turn, under the sweep lock and the lists lock
  *
  * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `runtime/fork.c`; `hk_locks_take_all()` in `base/lock.c`; `steal()`, `steal_idle()` in `tcache/drain.c`;
  *          `hk_owners_fork_child()`, `close_all_but()`, `hk_inboxes_restart()`, `hk_inbox_steal()`, `take_locked()` in
  *          `slab/owner.c`; `hk_remote_claim()`, `hk_remote_restart()` in `slab/remote.c`; `sweep_some()`, `hk_decay_in_background()` in `decay/decay.c`; `hk_slab_heap_free()`, `hk_slab_heap_collect()`,
  *          `hk_slab_heap_sweep_begin()`, `hk_slab_heap_sweep()` in `slab/slab_heap.c`; `hk_send()` in `slab/outbox.c`
- * Shows    nobody waits for who waits for him; in the child a block of the forker's is marked, or with the thief and lost, and what is
- *          marked is queued; its lists are whole, and no lock is held by a thread that it does not have
- * Not      the other locks, other pages (fork.pml), ends (parting.pml), what the background thread does to slabs (sweep.pml)
+ * Shows    no thread waits in a circle; in the child a block of the forker's is marked, or the thief has it and it is lost;
+ *          a marked slab is queued; the forker's lists are whole, and no lock is held by a thread that does not exist
+ * Not      the other locks, other pages (fork.pml), ends (parting.pml), purges by the background thread (sweep.pml)
  * Threads  3
- * Fault 1, end: what is not the thread's own is sent under its lists lock
- * Fault 2, end: a thief sends before it gives up the drain lock
+ * Fault 1, end: blocks of other owners are sent under the thread's lists lock
+ * Fault 2, end: a thief sends before it releases the drain lock
  * Fault 3, assertion: the child believes the inbox
  * Fault 4, assertion: the child leaves the drain locks as they were
  * Fault 5, assertion: the child leaves the lists locks of other threads' owners as they were
@@ -31,7 +31,7 @@ byte marked = 6;
 bool queued = true, inbox = true, pending = true, backlog;
 byte stolen;               /* with the thief */
 byte home;
-bool open = true;          /* the forker's inbox; for a moment it is not: its thread has just begun anew */
+bool open = true;          /* the forker's inbox; closed for a moment while its thread begins anew */
 byte sweep_lock = FREE;
 byte drain[3] = FREE, shelves[3] = FREE; /* locks, by owner */
 byte first[3], last[3];    /* two words of an owner's lists */
@@ -42,7 +42,7 @@ byte c_marked, c_stolen, c_drain[3], c_shelves[3], c_first, c_last;
 bool c_queued, c_inbox, c_backlog;
 short copied;
 
-/* Waits where the inbox is closed. */
+/* Waits while the inbox is closed. */
 inline send()
 {
     atomic { open -> assert(!inbox); inbox = true };
@@ -72,7 +72,7 @@ inline take_locked()
     backlog = false
 }
 
-inline blocks_give()
+inline blocks_put()
 {
     lock(shelves[THIEF]);
     first[THIEF]++;
@@ -93,7 +93,7 @@ inline steal_idle()
        atomic { bin = marked; stolen = marked; marked = 0 };
        if
        :: bin == 0 -> send()
-       :: else -> queued = false; blocks_give()
+       :: else -> queued = false; blocks_put()
        fi
     :: else
     fi
@@ -119,7 +119,7 @@ inline steal()
 #endif
 }
 
-/* From its own inbox, in which there is nothing, then from the forker's. */
+/* From its own inbox, which is empty, then from the forker's. */
 proctype Thief()
 {
     byte bin;
@@ -174,7 +174,7 @@ inline copy_pages()
 {
     do
     :: atomic { !(copied & BIT(0)) -> c_marked = marked; c_stolen = stolen; copied = copied | BIT(0) }
-#if FAULT == 3 /* else it is not believed, whatever it says */
+#if FAULT == 3 /* else the child does not believe it */
     :: page(1, queued, c_queued)
     :: page(2, inbox, c_inbox)
     :: page(3, backlog, c_backlog)
@@ -193,7 +193,7 @@ inline copy_pages()
     od
 }
 
-/* Alone in its process: one step. */
+/* The only thread of its process: one step. */
 inline child()
 {
     d_step {
@@ -231,7 +231,7 @@ inline parent()
 #endif
 }
 
-/* It ends and begins anew, for which it needs its own locks; forks, and waits for its blocks. */
+/* Ends and begins anew, which takes its own locks; forks; waits for its blocks. */
 proctype Forker()
 {
     byte bin;
@@ -240,7 +240,7 @@ proctype Forker()
     :: open = false;
        lock(drain[FORKER]);
        unlock(drain[FORKER]);
-       lock(shelves[THIEF]); /* adopts, or works for the pool: any lock that others hold only for a moment */
+       lock(shelves[THIEF]); /* adopts or works for the pool: stands for each lock that is held for a moment */
        unlock(shelves[THIEF]);
        open = true
     :: true

@@ -1,18 +1,18 @@
-/* Common: what the models build on: locks, and memory in which stores become visible late.
+/* Common: the base of the models: locks, and memory in which stores become visible late.
  *
  * A model that defines THREADS and WORDS has WORDS words of weak memory. The first THREADS processes that init runs are the
- * threads; what one of them stores is seen by itself at once, by the others at some later time, and the stores to different
- * words in any order: that is what plain and relaxed stores may do. release() comes before each store or exchange that is a
- * release: nothing written before it is seen after it. Whatever is no word (a flag, an exchanged word) is seen by all at once. */
+ * threads. A thread sees its own store at once, the others see it later, and stores to different words in any order, as plain
+ * and relaxed stores allow. release() precedes each store or exchange that is a release: earlier stores become visible first.
+ * All other variables (a flag, an exchanged word) are visible to all threads at once. */
 
-/* `hk_lock()`, `hk_unlock()` in `base/lock.h`; what they do inside is lock.pml. Unlocking is a release. */
+/* `hk_lock()`, `hk_unlock()` in `base/lock.h`; futex.pml models their insides. Unlocking is a release. */
 #define FREE 255
 #define lock(l) atomic { l == FREE -> l = _pid }
 #define holds(l) (l == _pid)
 
 #ifdef WORDS
 byte memory[WORDS];
-byte late[THREADS * WORDS]; /* one more than what was stored; 0: nothing is under way */
+byte late[THREADS * WORDS]; /* the stored value plus one; 0: no store is under way */
 byte under_way;
 hidden byte each;
 
@@ -42,7 +42,7 @@ inline release()
 
 #define unlock(l) atomic { assert(holds(l)); release(); l = FREE }
 
-/* Some store becomes visible. */
+/* One store becomes visible. */
 proctype Memory()
 {
     byte at;

@@ -1,19 +1,21 @@
-/* Company: when the background thread is made beside the program's threads, and that it is gone before the program is alone, or shut in.
+/* Company: the background thread is created while other threads run, and ends before the program has one thread again or installs a
+ * system call filter.
  *
- *   stage: none, being made, there, ending.   Threads A and B end; A may make it in a malloc, and so may the main thread, or shut the process in
+ *   stage: none, being created, there, ending.   Threads A and B end; A may create it in a malloc, and so may the main thread, or
+ *   install a filter
  *
  * Code     `begin_if_wanted()`, `still_wanted()`, `make_and_wait()`, `run()`, `wait_until_made()`, `hk_background_end()`, `hk_background_shut_in()`,
  *          `hk_background_thread_ended()` in `runtime/background.c`; `change_process()` in `runtime/threads.c`
- * Shows    no thread is made, or named, behind a filter, but where the program makes one; when all others have ended, it has too, and been
- *          joined; nobody waits for ever
- * Not      threads that the program makes meanwhile; refusals; how it sleeps (waking.pml); that it ends by itself
+ * Shows    no thread is created or named behind a filter, except by the program; when all other threads have ended, the
+ *          background thread has ended too and been joined; no thread waits forever
+ * Not      threads that the program creates meanwhile; refusals; its sleep (waking.pml); an end on its own
  * Threads  3
- * Fault 1, assertion: whether it is wanted still is not asked when its place is taken
- * Fault 2, assertion: who shuts the process in does not wait for who is making one
- * Fault 3, assertion: it counts as made before it has its name
- * Fault 4, assertion: the last thread to end does not wait for who is making one
- * Fault 5, assertion: who ends it does not join it
- * Fault 6, assertion: a thread that ends looks at the count, and then is one less */
+ * Fault 1, assertion: the thread that takes the place does not check again that a background thread is wanted
+ * Fault 2, assertion: the filter does not wait for a thread that is creating one
+ * Fault 3, assertion: it counts as there before it has its name
+ * Fault 4, assertion: the last thread to end does not wait for a thread that is creating one
+ * Fault 5, assertion: its end does not join it
+ * Fault 6, assertion: a thread that ends reads the count before it decrements it */
 #include "common.pml"
 
 #define NONE 0
@@ -21,7 +23,7 @@
 #define THERE 2
 #define ENDING 3
 
-byte stage = NONE, threads = 3, ended, out; /* ended: A and B; out: all that have run */
+byte stage = NONE, threads = 3, ended, out; /* ended: of A and B; out: of all threads */
 bool shut_in, filter, leaving, alive;
 
 #define wanted (threads > 1 && !shut_in)
@@ -113,7 +115,7 @@ proctype Thread(bool allocates)
     atomic { moved = false; last = false; ended++; out++ }
 }
 
-/* The main thread: it may allocate, or shut the process in; then it joins the others. */
+/* The main thread: may allocate, or install a filter; then joins the others. */
 active proctype Main()
 {
     bool moved;

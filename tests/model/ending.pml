@@ -1,7 +1,7 @@
 /* Ending: a thread ends while others free its blocks and adopt its slab; its number serves another thread.
  *
- *   first: drains, empties its bin, closes its inbox, lets go of the slab, drains again   second: a new thread, the same number
- *   heir: adopts what it finds, drains, ends             stranger: marks, counts, and queues the slab where its owner was a moment ago
+ *   first: drains, empties its bin, closes its inbox, abandons the slab, drains again   second: a new thread with the same number
+ *   heir: adopts the slab if it finds it, drains, ends      stranger: marks, counts, and queues the slab with its previous owner
  *
  * Code     `hk_tcache_begin()` in `tcache/tcache.c`, `hk_tcache_end()` in `tcache/ending.c`, `hk_drain_all()`, `take_back()` in `tcache/drain.c`; `hk_slab_heap_collect()`,
  *          `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_inbox_push()`, `hk_inbox_take()`, `hk_inboxes_close()`,
@@ -9,18 +9,19 @@
  *          `hk_remote_mark()`, `hk_remote_count()`, `hk_remote_collect()` in `slab/remote.c`; `hk_orphans_abandon()`,
  *          `hk_orphans_adopt()`, `hk_orphans_collect()`, `list_orphan_locked()` in `slab/orphans.c`; `hk_slab_hand_to()`,
  *          `hk_slab_release()` in `slab/slab.c`
- * Shows    every block comes back to its slab, once; only the slab's holder changes it; a slab is in one queue at most, and in none
- *          that nobody opens any more; in the end it is released, once, and nobody touches it then; nobody waits for ever
- * Not      the order of stores (handover.pml, page map entries.pml); thieves (steal.pml)
+ * Shows    every block returns to its slab, once; only the slab's holder changes it; a slab is in at most one queue, and in
+ *          none that no thread opens again; in the end it is released, once, and no thread touches it afterwards; no thread
+ *          waits forever
+ * Not      the order of stores (handover.pml, page_map_entries.pml); thieves (steal.pml)
  * Threads  3
- * Fault 1, assertion: closing throws away what came at the last moment
- * Fault 2, assertion: what was in the inbox when it closed is not announced
- * Fault 3, assertion: nothing is drained after the slab was let go of
- * Fault 4, assertion: a thread takes whatever comes for its own
+ * Fault 1, assertion: closing drops the slabs that were queued last
+ * Fault 2, assertion: slabs in the inbox at its closing are not sent on
+ * Fault 3, assertion: no drain follows after the slab is abandoned
+ * Fault 4, assertion: a thread takes every slab in its inbox for its own
  * Fault 5, assertion: the inbox of an ended thread stays open
- * Fault 6, assertion: a slab that is refused is queued nowhere
- * Fault 7, end: who was refused waits for the owner's inbox to open, without another look at whose the slab is
- * Fault 8, assertion: an orphan goes as soon as all its blocks are free */
+ * Fault 6, assertion: a refused slab is queued nowhere
+ * Fault 7, end: after a refusal, the thread waits for the inbox to open, and does not read the slab's owner again
+ * Fault 8, assertion: an orphan is released as soon as all its blocks are free */
 #include "common.pml"
 
 #define NOBODY 0
@@ -37,10 +38,10 @@ byte owner = ENDING;
 byte bits;              /* free in the slab */
 byte marked;
 short counted;
-bool queued;            /* some one has it to queue, or it is in an inbox or a backlog */
+bool queued;            /* a thread is about to queue it, or it is in an inbox or a backlog */
 byte inbox[4] = CLOSED; /* 1: the slab is in it */
 bool backlog[4], pending[4];
-byte registry = FREE;
+byte orphans_lock = FREE;
 bool listed;
 byte released, ended;
 
@@ -67,7 +68,7 @@ inline release_if_all_free()
     fi
 }
 
-/* By the slab's holder, who took it out of a queue. */
+/* By the slab's holder, which took it out of a queue. */
 inline remote_collect(holder)
 {
     atomic { assert(holder && queued); queued = false };
@@ -76,15 +77,15 @@ inline remote_collect(holder)
     atomic { counted = counted - COUNT(got); got = 0 }
 }
 
-inline registry_collect()
+inline orphans_collect()
 {
-    lock(registry);
+    lock(orphans_lock);
     done = (owner == ORPHAN);
     if
-    :: done -> remote_collect(holds(registry)); list_orphan_locked()
+    :: done -> remote_collect(holds(orphans_lock)); list_orphan_locked()
     :: else
     fi;
-    unlock(registry);
+    unlock(orphans_lock);
     release_if_all_free()
 }
 
@@ -110,7 +111,7 @@ inline send()
     do
     :: assert(seen != NOBODY);
        if
-       :: seen == ORPHAN -> registry_collect()
+       :: seen == ORPHAN -> orphans_collect()
        :: else -> inbox_push(seen)
        fi;
        if
@@ -144,7 +145,7 @@ inline inbox_take(me)
     atomic { taken = backlog[me]; backlog[me] = false }
 }
 
-/* What is mine stays so: only I let go of it. */
+/* Only its owner abandons a slab. */
 inline drain_all(me)
 {
     do
@@ -177,25 +178,25 @@ inline inboxes_close(me)
 #endif
 }
 
-inline registry_abandon()
+inline orphans_abandon()
 {
-    lock(registry);
+    lock(orphans_lock);
     owner = ORPHAN;
     list_orphan_locked();
-    unlock(registry);
+    unlock(orphans_lock);
     release_if_all_free()
 }
 
-inline registry_adopt(me)
+inline orphans_adopt(me)
 {
     if
     :: listed ->
-       lock(registry);
+       lock(orphans_lock);
        if
        :: listed -> atomic { listed = false; owner = me }
        :: else
        fi;
-       unlock(registry)
+       unlock(orphans_lock)
     :: else
     fi
 }
@@ -207,7 +208,7 @@ inline cache_end(me)
     inboxes_close(me);
 #endif
     if
-    :: owner == me -> registry_abandon()
+    :: owner == me -> orphans_abandon()
     :: else
     fi;
 #if FAULT != 3
@@ -227,7 +228,7 @@ proctype Ending()
     cache_end(ENDING);
     if
     :: inbox[ENDING] = 0; /* another thread begins */
-       registry_adopt(ENDING);
+       orphans_adopt(ENDING);
        cache_end(ENDING)
     :: true               /* the number waits in the pool */
     fi;
@@ -238,7 +239,7 @@ proctype Heir()
 {
     THREAD;
     inbox[HEIR] = 0;
-    registry_adopt(HEIR);
+    orphans_adopt(HEIR);
     cache_end(HEIR);
     ended++
 }
@@ -253,7 +254,7 @@ inline free_remote(block)
     fi
 }
 
-/* Each for itself, or a word of both. */
+/* One by one, or both in one word. */
 proctype Stranger()
 {
     THREAD;

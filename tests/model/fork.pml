@@ -1,7 +1,8 @@
-/* Fork: what the child gets while other threads are at work. The kernel copies page by page, each at its own moment.
+/* Fork: the state that the child gets while other threads run. The kernel copies page by page, each at its own moment.
  *
- *   forker: stream lock, all locks, copy; parent: locks open again; child: queues and counts anew from the bits, orphans, recount
- *   worker: frees a block of the forker's, collects in its own slab, fills or sheds its bin, adopts under the orphans' lock or
+ *   forker: takes the stream lock and all locks, copies; parent: opens the locks; child: rebuilds queues and counts from the bits,
+ *   makes other threads' slabs orphans, counts their free blocks
+ *   worker: frees a block of the forker's, collects in its own slab, fills or flushes its bin, adopts under the orphans' lock or
  *   writes to a stream       poster: frees another block of the forker's
  *
  * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `runtime/fork.c`; `hk_locks_take_all()`,
@@ -11,20 +12,20 @@
  *          `hk_remote_count()`, `hk_remote_collect()`, `hk_remote_restart()`, `hk_remote_merge()` in `slab/remote.c`;
  *          `hk_inbox_push()`, `hk_inboxes_restart()` in `slab/owner.c`; `hk_send()` in `slab/outbox.c`; `hk_bin_flush()` in
  *          `tcache/bins.c`
- * Shows    the parent and its threads go on; in the child, what a lock protects is whole, a block of the forker's that was free before
- *          the fork comes home, and none that is in use does; the count of free blocks fits the bitmap, a block that the program had
- *          before fork is taken in it and can be freed
- * Not      thieves and the background thread (bystanders.pml); data that the program itself changes without a lock during fork
+ * Shows    the parent and its threads go on; in the child, data under a lock is whole; a block of the forker's that was free
+ *          before the fork comes back, and no block in use does; the count of free blocks fits the bitmap; a block that the
+ *          program had before the fork is taken in the bitmap and can be freed
+ * Not      thieves and the background thread (bystanders.pml); data that the program changes without a lock during fork
  * Threads  3
- * Fault 1, assertion: the child believes what is queued
- * Fault 2, assertion: the child forgets what is marked
+ * Fault 1, assertion: the child believes the queues
+ * Fault 2, assertion: the child drops the marks
  * Fault 3, assertion: the child believes the count of free blocks
  * Fault 4, assertion: fork does not take the orphans' lock
- * Fault 5, end: fork takes the slabs' lock before the orphans'
- * Fault 6, end: fork takes its own locks before that of the streams
- * Fault 7, assertion: the child believes the bins of threads that it does not have
- * Fault 8, assertion: the child leaves their slabs to owners that it does not have
- * Fault 9, assertion: the child takes a bit that is in both of a slab's bitmaps for two blocks */
+ * Fault 5, end: fork takes the slabs' lock before the orphans' lock
+ * Fault 6, end: fork takes its own locks before the lock of the streams
+ * Fault 7, assertion: the child believes the bins of threads that do not exist
+ * Fault 8, assertion: the child leaves their slabs to owners that do not exist
+ * Fault 9, assertion: the child counts a bit that is in both bitmaps of a slab as two blocks */
 #include "common.pml"
 
 #define ORPHAN 1
@@ -32,7 +33,7 @@
 #define BIT(n) (1 << (n))
 #define COUNT(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1))
 
-byte streams = FREE, registry = FREE, slabs = FREE;
+byte streams = FREE, orphans_lock = FREE, slabs = FREE;
 byte ended, home;
 
 /* Each on a page of its own. */
@@ -41,13 +42,13 @@ bool queued, inbox;      /* that slab: as marked, and in the forker's inbox */
 byte bits = 2, free = 1; /* the worker's slab: block 0 is in its bin, block 1 is free in it, */
 byte theirs = 4;         /* and block 2 is marked */
 byte bin = 1;
-byte route = WORKER;     /* of that slab */
+byte entry = WORKER;     /* of that slab */
 bool listed = true;      /* an orphan slab */
-byte orphan_route = ORPHAN;
+byte orphan_entry = ORPHAN;
 byte shared;             /* blocks of the worker's that the program has, as the forker knows */
 
 /* The child's copies. */
-byte c_marked, c_bits, c_free, c_theirs, c_bin, c_route, c_orphan_route, c_known, c_home;
+byte c_marked, c_bits, c_free, c_theirs, c_bin, c_entry, c_orphan_entry, c_known, c_home;
 bool c_queued, c_inbox, c_listed;
 short copied;
 
@@ -62,7 +63,7 @@ inline free_remote(block)
     fi
 }
 
-/* Into its own slab, what strangers freed. */
+/* Remote frees into its own slab. */
 inline collect()
 {
     atomic { got = theirs; theirs = 0 };
@@ -70,29 +71,29 @@ inline collect()
     free = free + COUNT(got)
 }
 
-/* Takes block 1 from the slab, or gives the bin's back. */
+/* Takes block 1 from the slab, or flushes the bin's block. */
 inline take() { bits = bits & ~2; free = free - 1; bin = bin | 2 }
-inline shed() { bits = bits | 1; free = free + 1; bin = bin & ~1 }
+inline flush() { bits = bits | 1; free = free + 1; bin = bin & ~1 }
 
 /* A block from the bin becomes the program's. */
 inline hand_out() { atomic { bin = bin & ~1; shared = shared | 1 } }
 
 inline adopt()
 {
-    lock(registry);
+    lock(orphans_lock);
     listed = false;
     lock(slabs);
     unlock(slabs);
-    orphan_route = WORKER;
-    unlock(registry)
+    orphan_entry = WORKER;
+    unlock(orphans_lock)
 }
 
 /* The C library's lock of all streams is held over a call of malloc. */
 inline flush_streams()
 {
     lock(streams);
-    lock(registry);
-    unlock(registry);
+    lock(orphans_lock);
+    unlock(orphans_lock);
     unlock(streams)
 }
 
@@ -104,7 +105,7 @@ proctype Worker()
     if
     :: collect()
     :: take()
-    :: shed()
+    :: flush()
     :: hand_out()
     fi;
     if
@@ -128,11 +129,11 @@ inline prepare()
 #endif
 #if FAULT == 5
     lock(slabs);
-    lock(registry)
+    lock(orphans_lock)
 #elif FAULT == 4
     lock(slabs)
 #else
-    lock(registry);
+    lock(orphans_lock);
     lock(slabs)
 #endif
 #if FAULT == 6
@@ -148,7 +149,7 @@ inline copy_pages()
 {
     do
     :: page(0, marked, c_marked)
-#if FAULT == 1 /* else it is not believed, whatever it says */
+#if FAULT == 1 /* else the child does not believe it */
     :: page(1, queued, c_queued)
     :: page(2, inbox, c_inbox)
 #endif
@@ -156,9 +157,9 @@ inline copy_pages()
     :: page(4, free, c_free)
     :: page(5, theirs, c_theirs)
     :: page(6, bin, c_bin)
-    :: page(7, route, c_route)
+    :: page(7, entry, c_entry)
     :: page(8, listed, c_listed)
-    :: page(9, orphan_route, c_orphan_route)
+    :: page(9, orphan_entry, c_orphan_entry)
 #if FAULT == 1
     :: copied == 1023 -> break
 #else
@@ -167,11 +168,11 @@ inline copy_pages()
     od
 }
 
-/* Alone in its process: one step. */
+/* The only thread of its process: one step. */
 inline child()
 {
     d_step {
-        assert(c_listed == (c_orphan_route == ORPHAN));
+        assert(c_listed == (c_orphan_entry == ORPHAN));
 #if FAULT == 2
         c_marked = 0;
 #endif
@@ -179,7 +180,7 @@ inline child()
         c_queued = (c_marked != 0);
         c_inbox = c_queued;
 #endif
-        /* It drains: what is in an inbox comes home, and what has been freed does; then the rest is freed, and comes too. */
+        /* Drains: marked blocks come back; then frees the rest, which comes back too. */
         if
         :: c_inbox -> c_home = c_marked; c_marked = 0; c_queued = false; c_inbox = false
         :: else
@@ -187,7 +188,7 @@ inline child()
         assert((before & ~c_home) == 0 && !(c_home & 4));
         assert(!c_queued);
 #if FAULT != 8
-        c_route = ORPHAN;
+        c_entry = ORPHAN;
 #endif
 #if FAULT == 9
         c_free = COUNT(c_bits) + COUNT(c_theirs);
@@ -202,10 +203,10 @@ inline child()
         c_free = COUNT(c_bits);
 #endif
         assert(c_free == COUNT(c_bits));
-        /* It frees what it had from the worker. */
-        assert(c_known == 0 || (c_route == ORPHAN && !(c_bits & c_known)));
-        c_marked = 0; c_queued = false; c_inbox = false; c_home = 0; c_theirs = 0; c_bits = 0; c_free = 0; c_bin = 0; c_route = 0;
-        c_orphan_route = 0; c_known = 0; c_listed = false; copied = 0; before = 0
+        /* Frees its block of the worker's slab. */
+        assert(c_known == 0 || (c_entry == ORPHAN && !(c_bits & c_known)));
+        c_marked = 0; c_queued = false; c_inbox = false; c_home = 0; c_theirs = 0; c_bits = 0; c_free = 0; c_bin = 0; c_entry = 0;
+        c_orphan_entry = 0; c_known = 0; c_listed = false; copied = 0; before = 0
     }
 }
 
@@ -213,12 +214,12 @@ inline parent()
 {
     unlock(slabs);
 #if FAULT != 4
-    unlock(registry);
+    unlock(orphans_lock);
 #endif
     unlock(streams)
 }
 
-/* It forks, and waits for its blocks. */
+/* Forks, and waits for its blocks. */
 proctype Forker()
 {
     byte before, got;

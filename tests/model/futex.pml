@@ -1,16 +1,16 @@
-/* Futex: the lock that all other models take for granted.
+/* Futex: the lock that all other models take as correct.
  *
- *   state: 0 free, 1 held, 2 held and somebody may sleep
+ *   state: 0 free, 1 held, 2 held and a thread may sleep
  *
  * Code     `hk_try_lock()`, `hk_lock()`, `hk_unlock()` in `base/lock.h`; `hk_lock_slow()`, `hk_lock_wake()` in `base/lock.c`
- * Shows    one holder at a time; what it wrote is seen by the next; nobody sleeps for ever while the lock is free
- * Not      fairness; sleepers that wake without a reason (they look again, as all do); a program that is aborting
+ * Shows    one holder at a time; the next holder sees its writes; no thread sleeps forever while the lock is free
+ * Not      fairness; spurious wake-ups (a woken thread checks again in any case); a program that is aborting
  * Threads  3
- * Fault 1, end: who has slept takes the lock as if nobody else slept
- * Fault 2, end: the kernel is not asked to compare before a thread sleeps
- * Fault 3, end: to unlock is a load, and then a store
- * Fault 4, assertion: to take the lock is a load, and then a store
- * Fault 5, assertion: to unlock is no release */
+ * Fault 1, end: a woken thread takes the lock as if no other thread slept
+ * Fault 2, end: the kernel does not compare before a thread sleeps
+ * Fault 3, end: unlock is a load, then a store
+ * Fault 4, assertion: lock is a load, then a store
+ * Fault 5, assertion: unlock is not a release */
 #define THREADS 3
 #define TURNS 2
 #define WORDS 1
@@ -57,7 +57,7 @@ inline futex_wait()
     !asleep[_pid]
 }
 
-/* One sleeper, whichever the kernel likes. */
+/* One sleeper, chosen by the kernel. */
 inline futex_wake()
 {
     if
@@ -68,7 +68,7 @@ inline futex_wake()
     fi
 }
 
-/* After some looks that find it taken (none, in the shortest case) it sleeps. */
+/* After some failed attempts (at least none) it sleeps. */
 inline lock_slow()
 {
     do

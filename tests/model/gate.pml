@@ -1,26 +1,27 @@
-/* Gate: HAKMEM starts, once, whoever calls first; and how its policy becomes known to all: the options, the tables and the map
- * are written by one thread at start and read by the others' hit paths without a lock. There is no later change of policy.
+/* Gate: HAKMEM starts once, whichever thread calls first. One thread writes options, tables and the page map at start; the others' hit
+ * paths read them without a lock. The policy of the hit path does not change later.
  *
  * Code     `hk_life_started()` in `runtime/start.h`; `hk_start()`, `start_locked()`, `step_options()`, `step_lists()` in
  *          `runtime/start.c`; `hk_page_map_init()` in
  *          `span/page_map.c`; `hk_window_open()`, `show_window()` in `span/page_map.c`; `hk_gate_open()`, `hk_hot_shut()` in `tcache/hit.c`, `hk_tcache_begin()` in `tcache/tcache.c`; `hk_hit_malloc()`, `hk_hit_free()` in `tcache/hit.h`
- * Shows    each step of starting is taken once, also when one is refused at first; who passes the gate finds what he reads
- *          behind it; who sees that HAKMEM has started sees all of it
- * Not      calls before relocation (the bootstrap arena); the loads are acquires by the processor's rules, as hit.h says. That hk_start_done is
- *          stored with a release decides only for what the slow path reads without the lock: the largest size with a class, and
- *          whether calls are watched; the gate's own releases come after all else
+ * Shows    each step of the start is taken once, also after a refusal; a thread that passes the gate finds all data behind
+ *          it; a thread that sees HAKMEM started sees the whole start
+ * Not      calls before relocation (the bootstrap arena). The loads are acquires by the rules of the processor, see hit.h.
+ *          The release store of hk_start_done matters only for data that the slow path reads without the lock: the largest
+ *          size with a class, and whether hooks are on; the releases of the gate come after all other stores
  * Threads  3
- * Fault 1, assertion: addresses may pass before the gate has the map
- * Fault 2, assertion: the gate's stores are no releases
- * Fault 3, assertion: the empty fronts are written after the gate has opened
+ * Fault 1, assertion: addresses pass before the gate has the page map
+ * Fault 2, assertion: the stores of the gate are no releases
+ * Fault 3, assertion: the empty tcaches are written after the gate is open
  * Fault 4, assertion: the steps are taken without the lock
- * Fault 5, assertion: it says that it has started before all steps are taken
- * Fault 6, assertion: free reads the gate's map before it asks whether it may
- * Fault 7, assertion: a step that was refused counts as taken */
+ * Fault 5, assertion: started is stored before all steps are taken
+ * Fault 6, assertion: free reads the window before it checks the gate
+ * Fault 7, assertion: a refused step counts as taken */
 #define THREADS 3
 #define STEPS 3
 #define WORDS 7
-/* What the steps write, one after the other; the last, step_lists(), writes FRONTS, the gate, and the window, which is free's gate. */
+/* The words that the steps write, in order; the last step, step_lists(), writes FRONTS, the gate, and the window, which is free's
+ * gate. */
 #define OPTIONS 0
 #define MAP 1
 #define FRONTS 2
@@ -33,7 +34,7 @@
 byte life = FREE;
 byte steps, ended;
 bool taken[STEPS];
-bool refused; /* the system refuses once, or never */
+bool refused; /* refusals by the system: one or none */
 
 inline store_release(at, value)
 {
@@ -50,12 +51,12 @@ inline gate_open()
 #if FAULT != 3
     store(FRONTS, 1);
 #endif
-    routes = load(MAP);
+    entries = load(MAP);
 #if FAULT == 1
     store_release(GATE_ADDRESSES, 1);
-    store_release(GATE_ROUTES, routes);
+    store_release(GATE_ROUTES, entries);
 #else
-    store_release(GATE_ROUTES, routes);
+    store_release(GATE_ROUTES, entries);
     store_release(GATE_ADDRESSES, 1);
 #endif
     store_release(GATE_SIZES, 1);
@@ -118,21 +119,21 @@ inline cache_begin()
     assert(load(OPTIONS) && load(MAP) && load(FRONTS))
 }
 
-/* A pointer of whatever allocator. */
+/* A pointer of any allocator. */
 inline hit_free()
 {
 #if FAULT == 6
-    routes = load(GATE_ROUTES);
+    entries = load(GATE_ROUTES);
 #endif
     if
     :: load(GATE_ADDRESSES) ->
 #if FAULT != 6
-       routes = load(GATE_ROUTES);
+       entries = load(GATE_ROUTES);
 #endif
-       assert(routes)
+       assert(entries)
     :: else
     fi;
-    routes = 0
+    entries = 0
 }
 
 inline hit_malloc()
@@ -145,7 +146,7 @@ inline hit_malloc()
 
 proctype Thread()
 {
-    bool started, routes;
+    bool started, entries;
     do
     :: !started ->
        if

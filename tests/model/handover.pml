@@ -1,25 +1,26 @@
-/* Handover: blocks that strangers free reach their slab, each once, and the slab does not go while anybody is about to touch it.
+/* Handover: remote frees reach their slab, each once, and the slab is not released while a thread is about to touch it.
  *
- *   two strangers: mark the block, count it, queue the slab if nobody has     the owner: bit, exchange, and slab by slab: not
- *   queued, claim what is marked, uncount it; all free and nothing counted: the slab goes
+ *   two strangers: mark the block, count it, queue the slab if no thread has     the owner: bit, exchange, and slab by slab: unqueue,
+ *   claim marked blocks, uncount them; the slab is released if all is free and nothing counted
  *
  * Code     `hk_remote_mark()`, `hk_remote_count()`, `hk_remote_collect()`, `unqueue()`, `claim_word()`, `uncount()` in
  *          `slab/remote.c`; `hk_slab_all_free()` in `slab/remote.h`; `send()` in `slab/outbox.c`; `hk_inbox_push()`,
  *          `take_inbox()`, `take_locked()`, `hk_inbox_take()` in `slab/owner.c`; `take_back()` and `hk_drain_some()` in `tcache/drain.c`;
  *          `collect_slab()` in `slab/slab_heap.c`
- * Shows    no block is lost or claimed twice; what its freer wrote is visible to who claims it; a slab is in one queue at most; it
- *          goes when all its blocks are free, and nobody touches it then; what is counted comes out at 0
- * Not      closed inboxes (ending.pml), thieves and the drain lock (steal.pml), who gives back pages (sleepers.pml). Here the owner
- *          alone takes: it needs no lock, and one would only make more visible
+ * Shows    no block is lost or claimed twice; the writes of the freeing thread are visible to the thread that claims; a slab
+ *          is in at most one queue; it is released when all its blocks are free, and no thread touches it afterwards; the
+ *          counts end at 0
+ * Not      closed inboxes (ending.pml), thieves and the drain lock (steal.pml), purges by other threads (idle_inboxes.pml).
+ *          Here only the owner takes from its inbox: it needs no lock, and a lock would only make more visible
  * Threads  3
  * Fault 1, end: a block is counted before it is marked
- * Fault 2, end: the owner claims first, and says afterwards that the slab is not queued
+ * Fault 2, end: the owner claims before it marks the slab as not queued
  * Fault 3, assertion: a block is marked without a release
- * Fault 4, assertion: counted and queued in two steps
- * Fault 5, assertion: a slab goes as soon as all its blocks are free
- * Fault 6, end: the inbox is emptied before the class's bit is cleared
+ * Fault 4, assertion: counting and queuing are two steps
+ * Fault 5, assertion: a slab is released as soon as all its blocks are free
+ * Fault 6, end: the inbox is emptied before the bit of its class is cleared
  * Fault 7, end: the bit is set before the slab is in the inbox
- * Fault 8, end: what is marked is claimed by a load and a store */
+ * Fault 8, end: marked blocks are claimed by a load and a store */
 #define THREADS 3
 #define WORDS 5
 #include "common.pml"
@@ -170,7 +171,7 @@ inline collect()
     }
 }
 
-/* Looks only when there is something to see: what nobody announces, it waits for in vain. */
+/* Runs only when notified: without a notification it waits forever. */
 proctype Owner()
 {
     byte chain, slab, got;

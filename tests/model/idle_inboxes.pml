@@ -1,21 +1,22 @@
-/* Sleepers: who gives back the pages of what strangers freed, while the slab's owner comes after all.
+/* Idle inboxes: a thread purges the pages of remote frees for an owner that sleeps, while the owner wakes.
  *
- *   trimmer: takes the slab out, claims what is marked, gives back the page if all that lies on it is claimed, marks it again, counts
- *   it, and sends the slab on       owner: collects, takes blocks, uses them, frees them       stranger: marks, counts, queues
+ *   trimmer: takes the slab out, claims marked blocks, purges a page if all blocks on it are claimed, marks the blocks again, counts
+ *   them, and sends the slab on       owner: collects, takes blocks, uses them, frees them       stranger: marks, counts, queues
  *
  * Code     `purge_slab()`, `put_back()`, `look_through_class()` in `slab/idle_inboxes.c`; `hk_slab_purge_claimed()` in `slab/slab_purge.c`;
  *          `hk_inbox_take_one()`, `hk_inbox_take()`, `hk_inbox_push()` in `slab/owner.c`; `hk_remote_claim()`, `hk_remote_mark()`,
  *          `hk_remote_count()`, `hk_remote_collect()` in `slab/remote.c`; `hk_send()` in `slab/outbox.c`; `hk_slab_all_free()` in
  *          `slab/remote.h`
- * Shows    no page goes that a block in use lies on, though nobody holds a lock; the blocks come home, each once; the slab goes when
- *          all is home, and nobody touches it then
- * Not      closed inboxes and orphans (ending.pml), thieves (steal.pml): to those a trimmer is one more who takes out and sends on
+ * Shows    no page with a block in use is purged, although no lock is held; the blocks come back, each once; the slab is
+ *          released when all have, and no thread touches it afterwards
+ * Not      closed inboxes and orphans (ending.pml), thieves (steal.pml): for those, a trimmer is another thread that takes
+ *          slabs out and sends them on
  * Threads  3
- * Fault 1, assertion: a page goes that is only marked, not claimed
- * Fault 2, assertion: a page goes of which one block is claimed
- * Fault 3, assertion: the blocks are marked again before the page goes
- * Fault 4, end: what is put back is not counted
- * Fault 5, end: the slab is let go of, not sent on, when nothing was claimed
+ * Fault 1, assertion: a page is purged whose blocks are only marked, not claimed
+ * Fault 2, assertion: a page is purged of which only one block is claimed
+ * Fault 3, assertion: the blocks are marked again before the purge
+ * Fault 4, end: blocks that are marked again are not counted
+ * Fault 5, end: the slab is unqueued instead of sent on if no block was claimed
  * Fault 6, end: the slab is not sent on */
 #include "common.pml"
 
@@ -25,7 +26,7 @@
 #define ALL 3
 
 byte bits;         /* free in the slab */
-byte used = ALL;   /* with the program, which has written to them */
+byte used = ALL;   /* in use: the program has written to them */
 byte marked;
 short counted;
 bool queued, inbox, gone;
@@ -128,7 +129,7 @@ inline collect()
     }
 }
 
-/* A block that has come home is used once more, and freed by the owner itself. */
+/* Uses a block that came back once more, and frees it. */
 proctype Owner()
 {
     byte got;

@@ -1,22 +1,22 @@
-/* Registry: a slab without a thread is published, adopted, claimed, and served from in place; it has one holder at a time.
+/* Orphans: a slab without a thread is published, adopted, claimed, and allocated from in place; it has one holder at a time.
  *
  * Code     `hk_orphans_abandon()`, `hk_orphans_adopt()`, `hk_orphans_claim()`, `hk_orphans_free()`,
  *          `hk_orphans_alloc()`, `list_orphan_locked()`, `become_owner_locked()` in `slab/orphans.c`;
  *          `hk_list_looks_empty()` in `base/list.h`; `free_orphaned()`, `hk_tcache_keep()` in `tcache/free_miss.c`; `hk_slab_alloc()`, `hk_slab_release()` in `slab/slab.c`, `hk_slab_free()` in `slab/slab.h`; `hk_orphans_sweep()`, `sweep_orphans()`,
  *          `hk_orphans_purge()`, `trim_orphans()` in `slab/orphans.c`; `hk_slab_sweep_under()` in `slab/slab_purge.h`, `sweep_slab()`, `hk_slab_trim()` in `slab/slab_purge.c`
- * Shows    an orphan is listed exactly while it has free blocks and is not all free, so that who is short finds it; no block is
- *          handed out twice; only the holder changes a slab; it is released once, and nobody finds it afterwards; free blocks lose
- *          their pages, blocks with the program never
- * Not      how blocks of another living thread come home (handover.pml, ending.pml): here they wait for its end
+ * Shows    an orphan is listed exactly while it has some free blocks and is not all free, so a thread that needs blocks
+ *          finds it; no block is handed out twice; only the holder changes a slab; it is released once, and no thread finds
+ *          it afterwards; only free blocks lose their pages
+ * Not      blocks of another living thread (handover.pml, ending.pml): here they wait for its end
  * Threads  3
- * Fault 1, assertion: what is adopted stays listed
- * Fault 2, assertion: claim does not look again under the lock whether it is an orphan
- * Fault 3, assertion: the page map entry says orphan before the lock is taken
+ * Fault 1, assertion: an adopted slab stays listed
+ * Fault 2, assertion: claim does not check again under the lock that the slab is an orphan
+ * Fault 3, assertion: the page map entry names no owner before the lock is taken
  * Fault 4, assertion: a slab that becomes all free stays listed
  * Fault 5, assertion: a full orphan is not listed when a block of it is freed
  * Fault 6, assertion: an orphan whose last free block is taken stays listed
- * Fault 7, assertion: the list is believed as it looked before the lock was taken
- * Fault 8, assertion: the pages of an orphan's free blocks go after the lock was given up */
+ * Fault 7, assertion: the list is believed as it was before the lock was taken
+ * Fault 8, assertion: the pages of an orphan's free blocks are purged after the lock is released */
 #include "common.pml"
 
 #define NOBODY 0
@@ -27,27 +27,27 @@
 #define TURNS 2
 #define BIT(n) (1 << (n))
 
-byte route = 1;
+byte entry = 1;
 byte bits = 2;  /* free in the slab: one of two blocks; the other is with thread 2 */
 byte held = 1;  /* with the program */
-byte kept = 1;  /* what the program wrote is still there */
-byte registry = FREE;
+byte kept = 1;  /* the program's data are intact */
+byte orphans_lock = FREE;
 bool listed;
 byte released, ended;
 
-#define orphan_as_it_should_be (listed == (route == ORPHAN && bits != 0 && bits != ALL))
+#define orphan_as_it_should_be (listed == (entry == ORPHAN && bits != 0 && bits != ALL))
 
 inline unlock_checked()
 {
-    assert(route != ORPHAN || bits == ALL || orphan_as_it_should_be);
-    unlock(registry)
+    assert(entry != ORPHAN || bits == ALL || orphan_as_it_should_be);
+    unlock(orphans_lock)
 }
 
 /* A block for the program. */
 inline slab_take(holder)
 {
     atomic {
-        assert(holder && bits != 0 && route != NOBODY);
+        assert(holder && bits != 0 && entry != NOBODY);
         block = (bits & 1 -> 0 : 1);
         bits = bits & ~BIT(block);
         assert(!(held & BIT(block)));
@@ -57,7 +57,7 @@ inline slab_take(holder)
     }
 }
 
-inline slab_give(holder)
+inline slab_put(holder)
 {
     atomic {
         assert(holder && !(bits & BIT(block)) && (held & BIT(block)) && (kept & BIT(block)));
@@ -67,7 +67,7 @@ inline slab_give(holder)
     }
 }
 
-inline slab_release() { atomic { assert(bits == ALL && route != NOBODY && !listed); route = NOBODY; released++ } }
+inline slab_release() { atomic { assert(bits == ALL && entry != NOBODY && !listed); entry = NOBODY; released++ } }
 
 inline list_orphan_locked()
 {
@@ -93,13 +93,13 @@ inline release_if_all_free()
     fi
 }
 
-inline registry_abandon()
+inline orphans_abandon()
 {
 #if FAULT == 3
-    route = ORPHAN;
+    entry = ORPHAN;
 #endif
-    lock(registry);
-    route = ORPHAN;
+    lock(orphans_lock);
+    entry = ORPHAN;
     was_partial = true;
     list_orphan_locked();
     unlock_checked();
@@ -108,18 +108,18 @@ inline registry_abandon()
 
 inline become_owner_locked()
 {
-    assert(route == ORPHAN);
+    assert(entry == ORPHAN);
 #if FAULT != 1
     listed = false;
 #endif
-    route = _pid
+    entry = _pid
 }
 
-inline registry_adopt()
+inline orphans_adopt()
 {
     if
     :: listed ->
-       lock(registry);
+       lock(orphans_lock);
        if
 #if FAULT == 7
        :: true -> become_owner_locked()
@@ -133,38 +133,38 @@ inline registry_adopt()
     fi
 }
 
-inline registry_claim()
+inline orphans_claim()
 {
-    lock(registry);
+    lock(orphans_lock);
     if
 #if FAULT == 2
     :: true -> become_owner_locked()
 #else
-    :: route == ORPHAN -> become_owner_locked()
+    :: entry == ORPHAN -> become_owner_locked()
     :: else
 #endif
     fi;
     unlock_checked()
 }
 
-inline registry_free()
+inline orphans_free()
 {
-    lock(registry);
+    lock(orphans_lock);
     if
-    :: route == ORPHAN -> was_partial = listed; slab_give(holds(registry)); list_orphan_locked()
+    :: entry == ORPHAN -> was_partial = listed; slab_put(holds(orphans_lock)); list_orphan_locked()
     :: else
     fi;
     unlock_checked();
     release_if_all_free()
 }
 
-/* For a thread that has no cache; where nothing is listed it would make a new slab. */
-inline registry_alloc()
+/* For a thread without a tcache; if no slab is listed it would make a new one. */
+inline orphans_alloc()
 {
-    lock(registry);
+    lock(orphans_lock);
     if
     :: listed ->
-       slab_take(holds(registry));
+       slab_take(holds(orphans_lock));
 #if FAULT != 6
        listed = (bits != 0)
 #endif
@@ -173,10 +173,10 @@ inline registry_alloc()
     unlock_checked()
 }
 
-/* Pages without a block in use go back to the system: of an orphan under the lock, of a slab of mine at any time. */
-inline registry_sweep()
+/* Purges pages without a block in use: of an orphan under the lock, of an own slab at any time. */
+inline orphans_sweep()
 {
-    lock(registry);
+    lock(orphans_lock);
 #if FAULT == 8
     block = (listed -> bits : 0);
     unlock_checked();
@@ -191,15 +191,15 @@ inline registry_sweep()
 #endif
 }
 
-/* Of a block that the thread has: mine, an orphan's (claimed, if it is short of such blocks), or another's. */
+/* A block of its own slab, of an orphan (claimed if the thread needs such blocks), or of another thread's slab. */
 inline free_one()
 {
     block = (mine & 1 -> 0 : 1);
     if
-    :: route == _pid -> slab_give(route == _pid)
-    :: route == ORPHAN -> registry_free()
-    :: route == ORPHAN -> registry_claim()
-    :: route != _pid && route != ORPHAN -> assert(route != NOBODY)
+    :: entry == _pid -> slab_put(entry == _pid)
+    :: entry == ORPHAN -> orphans_free()
+    :: entry == ORPHAN -> orphans_claim()
+    :: entry != _pid && entry != ORPHAN -> assert(entry != NOBODY)
     fi;
     block = 0
 }
@@ -207,12 +207,12 @@ inline free_one()
 inline one_turn()
 {
     if
-    :: route == _pid && bits != 0 -> slab_take(route == _pid); block = 0
-    :: route == _pid -> registry_abandon()
-    :: route != _pid -> registry_adopt()
-    :: registry_alloc(); block = 0
-    :: registry_sweep()
-    :: route == _pid -> kept = kept & ~bits
+    :: entry == _pid && bits != 0 -> slab_take(entry == _pid); block = 0
+    :: entry == _pid -> orphans_abandon()
+    :: entry != _pid -> orphans_adopt()
+    :: orphans_alloc(); block = 0
+    :: orphans_sweep()
+    :: entry == _pid -> kept = kept & ~bits
     :: mine != 0 -> free_one()
     :: true
     fi
@@ -226,17 +226,17 @@ proctype Thread(byte mine)
     :: turn < TURNS -> one_turn(); turn++
     :: else -> break
     od;
-    /* Its end: what it has of somebody else's slab waits until that one has ended too. */
+    /* Its end: its blocks of another thread's slab wait until that thread has ended too. */
     if
-    :: route == _pid -> registry_abandon()
+    :: entry == _pid -> orphans_abandon()
     :: else
     fi;
     do
     :: mine != 0 ->
-       route == ORPHAN || route == _pid;
+       entry == ORPHAN || entry == _pid;
        free_one();
        if
-       :: route == _pid -> registry_abandon()
+       :: entry == _pid -> orphans_abandon()
        :: else
        fi
     :: else -> break

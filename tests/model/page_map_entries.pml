@@ -1,25 +1,26 @@
-/* Page map entries: what a slab's page map entry promises to who reads it without a lock.
+/* Page map entries: the promises of a slab's page map entry to a thread that reads it without a lock.
  *
- *   maker: descriptor, slab number, page map entry  ->  it ends: owner, page map entry say orphan  ->  heir: gets its number, adopts: they say heir
- *   a stranger reads the page map entry at any time: it finds the slab, marks its block, and then finds the inbox of the slab's owner
+ *   maker: descriptor, slab number, page map entry -> ends: owner and entry name no owner -> heir: gets its number, adopts: they name
+ *   the heir     stranger: reads the entry at any time, finds the slab, marks its block, finds the inbox of the slab's owner
  *
  * Code     `hk_slab_make()` in `slab/slab.c`; `hk_slab_at()` in `slab/slab.h`; `hk_page_map_assign()`, `hk_page_map_set()` in
  *          `span/page_map.c`; `hk_page_map_lookup()` in `span/page_map.h`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_by_id()` in
  *          `slab/owner.c`; `hk_orphans_abandon()`, `hk_orphans_adopt()`, `hk_orphans_collect()` in `slab/orphans.c`;
  *          `hk_slab_hand_to()` in `slab/slab.c`; `hk_remote_free()`, `hk_send()` in `slab/outbox.c`
- * Shows    who sees a page map entry sees the slab's number and descriptor; who sees its owner sees that owner's entry in the table; a stale
- *          owner leads to a second look, never to a change of a slab that somebody else holds; the block comes home
- * Not      what an address without any block says; several blocks (ending.pml)
+ * Shows    a thread that sees a page map entry sees the slab's number and descriptor; a thread that sees its owner sees that
+ *          owner in the table; a stale owner leads to a second read, never to a change of a slab that another thread holds;
+ *          the block comes back
+ * Not      addresses without a block; several blocks (ending.pml)
  * Threads  3
  * Fault 1, assertion: the page map entry is written before the slab's number
  * Fault 2, assertion: the page map entry is written without a release
- * Fault 3, assertion: the reader has the slab's number from before it read the page map entry
+ * Fault 3, assertion: the reader reads the slab's number before the page map entry
  * Fault 4, assertion: an owner enters itself in the table after it has adopted
- * Fault 5, assertion: an owner that said orphan is not looked at again under the lock
- * Fault 6, end: a refused slab goes to the same owner again, without another look */
+ * Fault 5, assertion: an entry without an owner is not read again under the lock
+ * Fault 6, end: a refused slab is sent to the same owner without a second read */
 #define THREADS 3
 #define WORDS 3
-#define NUMBER 0     /* chunk.xslab of the slab's unit */
+#define NUMBER 0     /* the chunk's descriptor word of the slab's slice */
 #define DESCRIPTOR 1 /* 1: whole */
 #define ENTRY 2      /* the heir's entry in the table of owners */
 #include "common.pml"
@@ -30,38 +31,38 @@
 #define HEIR 3
 #define CLOSED 2
 
-byte route = NOBODY, owner = NOBODY;
+byte entry = NOBODY, owner = NOBODY;
 byte inbox[4] = CLOSED; /* 1: the slab is in it */
 bool marked;
-byte registry = FREE, owners = FREE;
+byte orphans_lock = FREE, owners = FREE;
 bool listed, home;
 byte ended;
 
-inline map_route_all(to)
+inline map_entry_all(to)
 {
     atomic {
 #if FAULT != 2
         release();
 #endif
-        route = to
+        entry = to
     }
 }
 
 inline map_assign(to)
 {
 #if FAULT == 1
-    map_route_all(to);
+    map_entry_all(to);
     store(NUMBER, 1)
 #else
     store(NUMBER, 1);
-    map_route_all(to)
+    map_entry_all(to)
 #endif
 }
 
 inline hand_to(to)
 {
     atomic { release(); owner = to };
-    map_route_all(to)
+    map_entry_all(to)
 }
 
 inline collect(holder)
@@ -70,19 +71,19 @@ inline collect(holder)
     home = true
 }
 
-inline registry_collect()
+inline orphans_collect()
 {
-    lock(registry);
+    lock(orphans_lock);
     assert(load(DESCRIPTOR));
-    done = (route == ORPHAN);
+    done = (entry == ORPHAN);
 #if FAULT == 5
     done = true;
 #endif
     if
-    :: done -> collect(route == ORPHAN); listed = true
+    :: done -> collect(entry == ORPHAN); listed = true
     :: else
     fi;
-    unlock(registry)
+    unlock(orphans_lock)
 }
 
 inline inbox_push(to)
@@ -97,14 +98,14 @@ inline inbox_push(to)
     }
 }
 
-/* Looks again as soon as there may be something else to see. */
+/* Reads again as soon as the value may have changed. */
 inline send()
 {
     seen = owner;
     do
     :: assert(seen != NOBODY);
        if
-       :: seen == ORPHAN -> registry_collect()
+       :: seen == ORPHAN -> orphans_collect()
        :: else -> inbox_push(seen)
        fi;
        if
@@ -119,31 +120,31 @@ inline send()
     od
 }
 
-/* Its end: the inbox is closed, the slab let go of, and then what came at the last moment is sent on. */
+/* Its end: closes the inbox, abandons the slab, then sends on the slabs that were queued last. */
 inline end_owner(me)
 {
     if
     :: atomic { inbox[me] == 1 -> inbox[me] = 0 };
        if
-       :: owner == me -> collect(route == me)
+       :: owner == me -> collect(entry == me)
        :: else -> send(); done = false
        fi
     :: true
     fi;
     atomic { rest = (inbox[me] == 1); inbox[me] = CLOSED };
-    lock(registry);
+    lock(orphans_lock);
     if
-    :: route == me -> hand_to(ORPHAN); listed = true
+    :: entry == me -> hand_to(ORPHAN); listed = true
     :: else
     fi;
-    unlock(registry);
+    unlock(orphans_lock);
     if
     :: rest -> send()
     :: else
     fi
 }
 
-/* It made the slab, gave one block of it to the program, and ends. */
+/* Has made the slab and handed out one block of it; ends. */
 proctype Maker()
 {
     bool rest, done;
@@ -163,14 +164,14 @@ inline owner_register()
     unlock(owners)
 }
 
-inline registry_adopt()
+inline orphans_adopt()
 {
-    lock(registry);
+    lock(orphans_lock);
     if
     :: listed -> listed = false; hand_to(HEIR)
     :: else
     fi;
-    unlock(registry)
+    unlock(orphans_lock)
 }
 
 proctype Heir()
@@ -181,7 +182,7 @@ proctype Heir()
     owner_register();
 #endif
     inbox[HEIR] = 0;
-    registry_adopt();
+    orphans_adopt();
 #if FAULT == 4
     owner_register();
 #endif
@@ -189,7 +190,7 @@ proctype Heir()
     ended++
 }
 
-/* Frees the block, once it has it; how it got it orders nothing. */
+/* Frees the block once it has it; receiving the block synchronizes with no store. */
 proctype Stranger()
 {
     bool done, number;
@@ -197,7 +198,7 @@ proctype Stranger()
 #if FAULT == 3
     number = load(NUMBER);
 #endif
-    route != NOBODY;
+    entry != NOBODY;
 #if FAULT != 3
     number = load(NUMBER);
 #endif
@@ -211,5 +212,5 @@ init
 {
     atomic { run Maker(); run Heir(); run Stranger(); run Memory() };
     ended == THREADS;
-    assert(home && route == ORPHAN && owner == ORPHAN && listed)
+    assert(home && entry == ORPHAN && owner == ORPHAN && listed)
 }

@@ -1,34 +1,34 @@
 /* Parting: two threads end at once, each with blocks of the other's slab and of the forker's to pass on, while a third forks. Each
- * sends slabs to the others, whose inboxes may be closed; nobody may wait for who waits for him.
+ * sends slabs to the others, whose inboxes may be closed; no threads may wait in a circle.
  *
  * Code     `hk_tcache_end()` in `tcache/ending.c`, `hk_bins_empty()` in `tcache/bins.c`, `hk_drain_all()` in `tcache/drain.c`; `hk_send()` in `slab/outbox.c`; `hk_inboxes_close()` in
  *          `slab/owner.c`; `hk_orphans_collect()` in `slab/orphans.c`; `hk_slab_heap_collect()`, `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `fork_prepare()`, `fork_parent()` in `runtime/fork.c`;
  *          `hk_locks_take_all()`, `hk_locks_drop_all()` in `base/lock.c`
- * Shows    both ends and the fork come to an end, whatever the order; a thread that sends holds no lock
- * Not      what becomes of the blocks (ending.pml), what the child gets (fork.pml), the background thread (bystanders.pml)
+ * Shows    both ends and the fork finish, in each order; a thread that sends holds no lock
+ * Not      the fate of the blocks (ending.pml), the state of the child (fork.pml), the background thread (bystanders.pml)
  * Threads  3
- * Fault 1, end: what came at the last moment is sent on before the slabs are let go of
- * Fault 2, end: what came at the last moment is sent on under the orphans' lock, before the slabs are let go of
- * Fault 3, end: fork sends what the forker has when it has taken the locks
+ * Fault 1, end: slabs that were queued last are sent on before the own slabs are abandoned
+ * Fault 2, end: slabs that were queued last are sent on under the orphans' lock, before the own slabs are abandoned
+ * Fault 3, end: fork sends the forker's remote frees after it has taken the locks
  * Fault 4, end: fork takes the orphans' lock before the pool's
- * Fault 5, end: who sends does not look at the owner again */
+ * Fault 5, end: a sender does not read the owner again */
 #include "common.pml"
 
 #define ORPHAN 1
 #define FORKER 4
 /* Threads 2 and 3 end. Slab n is thread n's at first: its page map entry says so. */
-byte route[5];
+byte entry[5];
 bool open[5];
-byte pool = FREE, registry = FREE;
+byte pool = FREE, orphans_lock = FREE;
 byte ended;
 
-/* Until somebody takes it. */
+/* Until a thread takes it. */
 inline send(slab)
 {
     do
-    :: atomic { seen = route[slab]; done = (seen != ORPHAN && open[seen]) };
+    :: atomic { seen = entry[slab]; done = (seen != ORPHAN && open[seen]) };
        if
-       :: seen == ORPHAN -> lock(registry); done = (route[slab] == ORPHAN); unlock(registry)
+       :: seen == ORPHAN -> lock(orphans_lock); done = (entry[slab] == ORPHAN); unlock(orphans_lock)
        :: else
        fi;
        if
@@ -38,29 +38,29 @@ inline send(slab)
 #if FAULT == 5
        open[seen]
 #else
-       open[seen] || route[slab] != seen
+       open[seen] || entry[slab] != seen
 #endif
     od
 }
 
 inline blocks_abandon(me)
 {
-    lock(registry);
+    lock(orphans_lock);
 #if FAULT == 2
     do
-    :: atomic { seen = route[other]; done = (seen == ORPHAN || open[seen]) };
+    :: atomic { seen = entry[other]; done = (seen == ORPHAN || open[seen]) };
        if
        :: done -> break
        :: else
        fi;
-       open[seen] || route[other] != seen
+       open[seen] || entry[other] != seen
     od;
 #endif
-    route[me] = ORPHAN;
-    unlock(registry)
+    entry[me] = ORPHAN;
+    unlock(orphans_lock)
 }
 
-/* There may be stolen blocks in its bins; what it drains last is not its own either. */
+/* Its bins may hold stolen blocks, and its last drain may return blocks of other threads. */
 proctype Ending(byte me, other)
 {
     byte seen;
@@ -83,8 +83,8 @@ proctype Ending(byte me, other)
 #endif
     lock(pool);
 #if FAULT == 4
-    lock(registry);
-    unlock(registry);
+    lock(orphans_lock);
+    unlock(orphans_lock);
 #endif
     unlock(pool);
     ended++
@@ -98,23 +98,23 @@ proctype Forker()
     send(2);
 #endif
 #if FAULT == 4
-    lock(registry);
+    lock(orphans_lock);
     lock(pool);
 #else
     lock(pool);
-    lock(registry);
+    lock(orphans_lock);
 #endif
 #if FAULT == 3
     do
-    :: atomic { seen = route[2]; done = (seen == ORPHAN || open[seen]) };
+    :: atomic { seen = entry[2]; done = (seen == ORPHAN || open[seen]) };
        if
        :: done -> break
        :: else
        fi;
-       open[seen] || route[2] != seen
+       open[seen] || entry[2] != seen
     od;
 #endif
-    unlock(registry);
+    unlock(orphans_lock);
     unlock(pool);
     ended++
 }
@@ -122,7 +122,7 @@ proctype Forker()
 init
 {
     atomic {
-        route[2] = 2; route[3] = 3; route[FORKER] = FORKER;
+        entry[2] = 2; entry[3] = 3; entry[FORKER] = FORKER;
         open[2] = true; open[3] = true; open[FORKER] = true;
         run Ending(2, 3); run Ending(3, 2); run Forker()
     };

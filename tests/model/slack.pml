@@ -1,24 +1,24 @@
-/* Spare: a big block's mapping may be longer than the block. A purge cuts the rest off while the program resizes the block,
- * frees it, or gets it again.
+/* Slack: a big block's mapping may be longer than the block. A purge cuts the slack off while the program resizes the block, frees it,
+ * or gets it again.
  *
  * Code     `hk_big_alloc()`, `reuse()`, `hk_big_free()`, `hk_big_resize()`, `resize()`, `seize_for_change()`, `settle_at()` in `big/big.c`, `hk_big_take_cached()`, `hk_big_set_requested_locked()`, `hk_big_unset_requested_locked()`, `cut_oldest_slack()`, `unmap_while()`, `take_due_locked()`, `hk_big_put_cached_locked()` in `big/big_cache.c`, `hk_big_remap_in_place()`, `hk_big_unmap()` in `big/big_mapping.c`
- * Shows    every byte that the program has is mapped; the descriptor says how long the mapping is; a cached block is not
+ * Shows    every byte that the program has is mapped; the descriptor holds the length of the mapping; a cached block is not
  *          unmapped while it is handed out; the totals fit whenever the lock is free
- * Not      when a spare is due; moves to another address (spans.pml has the page map entries)
+ * Not      the delay of slack; moves to another address (spans.pml has the page map entries)
  * Threads  3
- * Fault 1, assertion: resize leaves the block among the spares
- * Fault 2, assertion: the spare is cut off outside the lock
- * Fault 3, assertion: a freed block stays among the spares
- * Fault 4, assertion: what is unmapped stays in the cache meanwhile
- * Fault 5, assertion: resize has looked at the mapping's length before the block was out of reach */
+ * Fault 1, assertion: resize leaves the block on the list of slack
+ * Fault 2, assertion: the slack is cut off without the lock
+ * Fault 3, assertion: a freed block stays on the list of slack
+ * Fault 4, assertion: a block that is being unmapped stays in the cache
+ * Fault 5, assertion: resize reads the length of the mapping before it has taken the block off the list */
 #include "common.pml"
 
 #define LONGEST 3 /* pages */
 
 byte mapped = LONGEST; /* by the kernel */
 byte bytes = LONGEST, asked = 1; /* the descriptor */
-bool among_spares = true, cached, seized, unmapping, gone;
-byte live = 1, spare_and_cached = LONGEST - 1;
+bool among_slacks = true, cached, seized, unmapping, gone;
+byte live = 1, slack_and_cached = LONGEST - 1;
 byte big = FREE;
 byte ended;
 
@@ -26,7 +26,7 @@ inline unlock_checked()
 {
     assert(gone || unmapping || seized || mapped == bytes);
     assert(gone || unmapping || seized || live == (cached -> 0 : asked));
-    assert(gone || unmapping || seized || spare_and_cached == (cached -> bytes : bytes - asked));
+    assert(gone || unmapping || seized || slack_and_cached == (cached -> bytes : bytes - asked));
     unlock(big)
 }
 
@@ -35,7 +35,7 @@ inline set_requested_locked(size)
     asked = size;
     live = live + size;
     if
-    :: size != bytes -> spare_and_cached = spare_and_cached + bytes - size; among_spares = true
+    :: size != bytes -> slack_and_cached = slack_and_cached + bytes - size; among_slacks = true
     :: else
     fi
 }
@@ -43,13 +43,13 @@ inline set_requested_locked(size)
 inline hk_big_unset_requested_locked()
 {
     live = live - asked;
-    spare_and_cached = spare_and_cached - (bytes - asked)
+    slack_and_cached = slack_and_cached - (bytes - asked)
 }
 
-/* The program reads and writes all it has. */
+/* The program reads and writes all of its block. */
 inline use() { assert(mapped >= asked && !gone && !cached) }
 
-/* To `size` pages, or, where the system refuses, as it was. */
+/* To `size` pages; unchanged if the system refuses. */
 inline resize(size)
 {
     before = asked;
@@ -57,7 +57,7 @@ inline resize(size)
     lock(big);
     hk_big_unset_requested_locked();
 #if FAULT != 1
-    among_spares = false;
+    among_slacks = false;
 #endif
 #if FAULT != 5
     had = bytes;
@@ -90,7 +90,7 @@ inline unmap_oldest()
 #if FAULT != 4
        cached = false;
 #endif
-       spare_and_cached = spare_and_cached - bytes;
+       slack_and_cached = slack_and_cached - bytes;
        unmapping = true
     :: else
     fi;
@@ -107,7 +107,7 @@ inline unmap_oldest()
     :: found -> /* the system refuses */
        lock(big);
        unmapping = false;
-       spare_and_cached = spare_and_cached + bytes;
+       slack_and_cached = slack_and_cached + bytes;
        cached = true;
        unlock_checked()
     :: !found
@@ -120,7 +120,7 @@ inline cut_oldest_slack()
 {
     lock(big);
 #if FAULT == 2
-    found = among_spares;
+    found = among_slacks;
     unlock_checked();
     if
     :: found -> size = asked; mapped = size
@@ -128,17 +128,17 @@ inline cut_oldest_slack()
     fi;
     lock(big);
     if
-    :: found -> spare_and_cached = spare_and_cached - (bytes - size); bytes = size; among_spares = false
+    :: found -> slack_and_cached = slack_and_cached - (bytes - size); bytes = size; among_slacks = false
     :: else
     fi;
 #else
     if
-    :: among_spares ->
+    :: among_slacks ->
        assert(mapped >= asked);
        mapped = asked;
-       spare_and_cached = spare_and_cached - (bytes - asked);
+       slack_and_cached = slack_and_cached - (bytes - asked);
        bytes = asked;
-       among_spares = false
+       among_slacks = false
     :: true
     fi;
 #endif
@@ -151,10 +151,10 @@ inline big_free()
     lock(big);
     hk_big_unset_requested_locked();
 #if FAULT != 3
-    among_spares = false;
+    among_slacks = false;
 #endif
     cached = true;
-    spare_and_cached = spare_and_cached + bytes;
+    slack_and_cached = slack_and_cached + bytes;
     unlock_checked();
     if
     :: unmap_oldest(); cut_oldest_slack()
@@ -170,7 +170,7 @@ inline take_cached(wanted)
     :: found ->
        assert(!gone);
        cached = false;
-       spare_and_cached = spare_and_cached - bytes;
+       slack_and_cached = slack_and_cached - bytes;
        if
        :: wanted <= bytes -> set_requested_locked(wanted)
        :: else -> set_requested_locked(bytes)
@@ -212,7 +212,7 @@ inline work()
     big_free()
 }
 
-/* The first has the block already, the other takes it when it is in the cache. */
+/* The first has the block at start; the other takes it from the cache. */
 proctype Program(bool has)
 {
     byte size, before, had;
@@ -242,5 +242,5 @@ init
 {
     atomic { run Program(true); run Program(false); run Purger() };
     ended == 3;
-    assert(live == 0 && !seized && !unmapping && !among_spares && (gone || cached))
+    assert(live == 0 && !seized && !unmapping && !among_slacks && (gone || cached))
 }

@@ -1,18 +1,19 @@
-/* Spans: whose address is this? Mappings come and go, and the kernel gives an address to somebody else the moment it is free:
- * to HAKMEM again, or to the program's own mmap, whose addresses the map must say nothing about.
+/* Spans: mappings come and go, and the kernel gives an address to another mapping the moment it is free: to HAKMEM again, or to the
+ * program's own mmap, whose addresses must have no page map entry.
  *
  * Code     `map_new()` in `big/big.c`, `map_covered()`, `hk_big_enter()`, `hk_big_unmap()` in `big/big_mapping.c`; `hk_slab_descriptor()`,
  *          `hk_slab_descriptor_drop()` in `slab/slab.c`; `hk_slab_at()` in `slab/slab.h`; `hk_page_map_cover()`, `hk_page_map_assign()`,
  *          `hk_page_map_set()` in `span/page_map.c`; `cover_locked()`, `cover_flat()`, `cover_alone()`, `enter_leaf()` in `span/page_map.c`;
  *          `hk_page_map_lookup()` in `span/page_map.h`
- * Shows    a block in use has its own page map entry, number and descriptor; what the program has mapped itself has no page map entry; no word
- *          of the map is written before it is writable; a mapping that the system will not take back is found as before
- * Not      units of the heap (purge.pml)
+ * Shows    a block in use has its page map entry, number and descriptor; a mapping of the program has no page map entry; no
+ *          word of the page map is written before it is mapped; a mapping that the system refuses to unmap is found as
+ *          before
+ * Not      slices of the page heap (purge.pml)
  * Threads  3
- * Fault 1, assertion: the page map entry goes after the mapping
+ * Fault 1, assertion: the page map entry is cleared after the unmapping
  * Fault 2, assertion: a mapping that stays has lost its page map entry
  * Fault 3, assertion: a leaf is entered before its tables are mapped
- * Fault 4, assertion: the descriptor is dropped before the mapping goes
+ * Fault 4, assertion: the descriptor is dropped before the unmapping
  * Fault 5, assertion: the page map entry is written before its leaf is covered */
 #include "common.pml"
 
@@ -20,9 +21,9 @@
 #define NOBODY 0
 #define PROGRAM 9
 
-byte holder[ADDRESSES];  /* what the kernel knows */
-bool writable, noted; /* the tables of the leaf that both addresses lie in; that it has been entered */
-bool route[ADDRESSES];   /* nobody's, or a big block's */
+byte holder[ADDRESSES];  /* the true state: the holder of each address */
+bool writable, noted; /* the tables of the leaf of both addresses; the leaf is entered */
+bool entry[ADDRESSES];   /* 0, or a big block's */
 byte number[ADDRESSES];
 byte start[3] = ADDRESSES; /* of descriptors 1 and 2 */
 bool used[3];
@@ -46,7 +47,7 @@ inline slab_descriptor_drop()
     unlock(slabs)
 }
 
-/* Wherever the kernel has room: there is room for two, and three who want it. */
+/* At a free address: three threads compete for two. */
 inline map(who)
 {
     if
@@ -76,16 +77,16 @@ inline map_assign()
 {
     assert(writable);
     number[at] = slab;
-    route[at] = true
+    entry[at] = true
 }
 
-inline check_mine() { assert(route[at] && number[at] == slab && start[slab] == at && holder[at] == _pid) }
+inline check_mine() { assert(entry[at] && number[at] == slab && start[slab] == at && holder[at] == _pid) }
 
 /* The system may refuse; then the block stays in the cache, and is used again. */
 inline hk_big_unmap()
 {
 #if FAULT != 1
-    route[at] = false;
+    entry[at] = false;
 #endif
 #if FAULT == 4
     slab_descriptor_drop();
@@ -96,12 +97,12 @@ inline hk_big_unmap()
        gone = true
     :: assert(start[slab] == at && holder[at] == _pid);
 #if FAULT != 2
-       route[at] = true;
+       entry[at] = true;
 #endif
        check_mine()
     fi;
 #if FAULT == 1
-    route[at] = false;
+    entry[at] = false;
 #endif
 #if FAULT != 4
     if
@@ -142,15 +143,15 @@ proctype Big()
     ended++
 }
 
-/* The program's own mappings: its addresses are not HAKMEM's. */
+/* The program's own mappings. */
 proctype Program()
 {
     byte at, turn;
     do
     :: turn < 2 ->
        map(PROGRAM);
-       assert(!route[at]);
-       assert(!route[at] && holder[at] == PROGRAM);
+       assert(!entry[at]);
+       assert(!entry[at] && holder[at] == PROGRAM);
        holder[at] = NOBODY;
        turn++
     :: else -> break
@@ -162,5 +163,5 @@ init
 {
     atomic { run Big(); run Big(); run Program() };
     ended == 3;
-    assert(!route[0] && !route[1] && !used[1] && !used[2])
+    assert(!entry[0] && !entry[1] && !used[1] && !used[2])
 }

@@ -1,32 +1,33 @@
-/* Steal: what strangers freed for an owner that sleeps is taken by a thread that is short of it, while the owner takes, ends, and its
- * number serves the next thread.
+/* Steal: a thread that needs blocks takes the remote frees of an owner that sleeps, while the owner drains, ends, and its number serves
+ * the next thread.
  *
- *   thief: takes the slab out by a try-lock, claims what is marked; nothing: it sends the slab on; something: the slab is not
- *   queued any more, it claims what came at the last moment, puts back what its bin has no room for, and frees the rest later
- *   owner: takes, collects, ends                                                  stranger: marks, counts, queues
+ *   thief: takes the slab out under a try-lock, claims marked blocks; none: it sends the slab on; some: it unqueues the slab, claims
+ *   the last blocks, marks the blocks again that do not fit its bin, and frees the rest later
+ *   owner: drains, collects, ends                                                 stranger: marks, counts, queues
  *
  * Code     `hk_inbox_steal()`, `hk_inbox_take()`, `take_locked()`, `take_inbox()`, `hk_inboxes_close()`, `prepend()`,
  *          `hk_inbox_push()` in `slab/owner.c`; `steal()`, `steal_idle()`, `steal_chain()`, `receive()`, `hk_drain_for_miss()`, `hk_drain_all()` in `tcache/drain.c`, `hk_tcache_end()` in `tcache/ending.c`; `hk_remote_claim()`, `hk_remote_let_go()`, `hk_remote_collect()` in
  *          `slab/remote.c`; `hk_slab_heap_collect()`, `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_send()` in `slab/outbox.c`;
  *          `hk_orphans_adopt()`, `hk_orphans_collect()`, `hk_orphans_abandon()` in `slab/orphans.c`
- * Shows    no block is lost or with two; what is stolen comes home when it is freed again, whoever holds its slab by then; a closed
- *          inbox stays closed; in the end the slab is released, once, and nobody touches it then; nobody waits for ever
- * Not      the order of stores (handover.pml); how long an owner must have slept: a thief that thinks it asleep may be wrong
+ * Shows    no block is lost or handed out twice; a stolen block comes back when it is freed, whichever thread holds its slab
+ *          by then; a closed inbox stays closed; in the end the slab is released, once, and no thread touches it afterwards;
+ *          no thread waits forever
+ * Not      the order of stores (handover.pml); the time that an owner must have slept: a thief may be wrong about it
  * Threads  3
  * Fault 1, assertion: a thief takes without the lock
  * Fault 2, assertion: the inbox is closed before the lock is taken: a thief opens it again
- * Fault 3, assertion: a thief that claimed nothing lets go of the slab
+ * Fault 3, assertion: a thief that claimed no block unqueues the slab
  * Fault 4, assertion: a thief claims by a load and a store
- * Fault 5, assertion: a thief gives what it stole to the slab itself
- * Fault 6, end: what a thief claims stays counted
- * Fault 7, end: what a thief puts back is not counted */
+ * Fault 5, assertion: a thief frees stolen blocks to the slab itself
+ * Fault 6, end: blocks that a thief claims stay counted
+ * Fault 7, end: blocks that a thief marks again are not counted */
 #include "common.pml"
 
 #define NOBODY 0
 #define ORPHAN 1
 #define OWNER 2
 #define THIEF 3
-/* Both with the program. */
+/* Both in use. */
 #define ALL 3
 #define CLOSED 2
 #define BIT(n) (1 << (n))
@@ -36,10 +37,10 @@ byte owner = OWNER;
 byte bits;              /* free in the slab */
 byte marked;
 short counted;
-bool queued;            /* some one has it to queue, or it is in an inbox or a backlog */
+bool queued;            /* a thread is about to queue it, or it is in an inbox or a backlog */
 byte inbox[4] = CLOSED; /* 1: the slab is in it */
 bool backlog[4], pending[4];
-byte registry = FREE, drain[4] = FREE;
+byte orphans_lock = FREE, drain[4] = FREE;
 byte in_bin;            /* of the thief */
 bool listed;
 byte released, ended;
@@ -63,7 +64,7 @@ inline release_if_all_free()
     fi
 }
 
-/* By the slab's holder, who took it out of a queue. */
+/* By the slab's holder, which took it out of a queue. */
 inline remote_collect(holder)
 {
     atomic { assert(holder && queued); queued = false };
@@ -72,15 +73,15 @@ inline remote_collect(holder)
     atomic { counted = counted - COUNT(got); got = 0 }
 }
 
-inline registry_collect()
+inline orphans_collect()
 {
-    lock(registry);
+    lock(orphans_lock);
     done = (owner == ORPHAN);
     if
-    :: done -> remote_collect(holds(registry)); list_orphan_locked()
+    :: done -> remote_collect(holds(orphans_lock)); list_orphan_locked()
     :: else
     fi;
-    unlock(registry);
+    unlock(orphans_lock);
     release_if_all_free()
 }
 
@@ -106,7 +107,7 @@ inline send()
     do
     :: assert(seen != NOBODY);
        if
-       :: seen == ORPHAN -> registry_collect()
+       :: seen == ORPHAN -> orphans_collect()
        :: else -> inbox_push(seen)
        fi;
        if
@@ -140,7 +141,7 @@ inline inbox_take(me)
     unlock(drain[me])
 }
 
-/* What is mine stays so: only I let go of it. */
+/* Only its owner abandons a slab. */
 inline drain_all(me)
 {
     do
@@ -171,25 +172,25 @@ inline inboxes_close(me)
     taken = false
 }
 
-inline registry_abandon()
+inline orphans_abandon()
 {
-    lock(registry);
+    lock(orphans_lock);
     owner = ORPHAN;
     list_orphan_locked();
-    unlock(registry);
+    unlock(orphans_lock);
     release_if_all_free()
 }
 
-inline registry_adopt(me)
+inline orphans_adopt(me)
 {
     if
     :: listed ->
-       lock(registry);
+       lock(orphans_lock);
        if
        :: listed -> atomic { listed = false; owner = me }
        :: else
        fi;
-       unlock(registry)
+       unlock(orphans_lock)
     :: else
     fi
 }
@@ -199,7 +200,7 @@ inline cache_end(me)
     drain_all(me);
     inboxes_close(me);
     if
-    :: owner == me -> registry_abandon()
+    :: owner == me -> orphans_abandon()
     :: else
     fi;
     drain_all(me);
@@ -220,7 +221,7 @@ inline free_remote(block)
     byte seen, got, bin; \
     bool done, taken, all_free
 
-/* It stays until all its blocks are home, or ends when it likes; its number may serve another thread. */
+/* Stays until all its blocks are back, or ends at any time; its number may serve another thread. */
 proctype Owner()
 {
     THREAD;
@@ -242,7 +243,7 @@ proctype Owner()
     od;
     cache_end(OWNER);
     if
-    :: inbox[OWNER] = 0; registry_adopt(OWNER); cache_end(OWNER)
+    :: inbox[OWNER] = 0; orphans_adopt(OWNER); cache_end(OWNER)
     :: true
     fi;
     atomic { stays = false; ended++ }
@@ -276,7 +277,7 @@ inline steal_idle()
        let_go();
        claim();
        if
-       :: bin & 2 -> put_back(1) /* no room for it */
+       :: bin & 2 -> put_back(1) /* the bin is full */
        :: true
        fi
     fi;
@@ -293,7 +294,7 @@ inline put_back(block)
 #endif
 }
 
-/* Who finds the lock taken goes on without. */
+/* If the lock is taken, it gives up. */
 inline inbox_steal(from)
 {
     if
@@ -316,7 +317,7 @@ inline inbox_steal(from)
     fi
 }
 
-/* What it stole is used, and freed. */
+/* Uses and frees the stolen blocks. */
 inline empty_bin(block)
 {
     if
@@ -341,7 +342,7 @@ proctype Thief()
     inbox_steal(OWNER);
     if
     :: true -> empty_bin(0); empty_bin(1); inbox_steal(OWNER)
-    :: true -> registry_adopt(THIEF)
+    :: true -> orphans_adopt(THIEF)
     fi;
     empty_bin(0);
     empty_bin(1);

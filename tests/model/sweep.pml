@@ -1,8 +1,8 @@
-/* Sweep: the background thread, and who asks for all memory back, look into the lists of other threads, while these take blocks
- * and give them back, adopt slabs, end, and begin again.
+/* Sweep: the background thread, and a thread that trims, read the slab lists of other threads, while these take and free blocks, adopt
+ * slabs, end, and begin again.
  *
- *   two threads: begin, take, give, end; the first begins again, and may give back the second one's pages
- *   background: each owner in turn, a slab at a time, as long as one of them is open
+ *   two threads: begin, take, free, end; the first begins again, and may trim the second one's slabs
+ *   background: each owner in turn, a slab at a time, while one of them is open
  *
  * Code     `run()` in `runtime/background.c`; `hk_decay_in_background()`, `sweep_some()`, `purge_of_one()` in
  *          `decay/decay.c`; `hk_slab_heap_sweep_begin()`, `hk_slab_heap_sweep()`, `sweep_held()`, `sweep_on()`, `hk_slab_heap_trim_some()`,
@@ -10,17 +10,17 @@
  *          `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_is_open()` in
  *          `slab/owner.c`; `hk_orphans_abandon()`, `hk_orphans_adopt()` in `slab/orphans.c`; `hk_link_remove_under()` in
  *          `base/list.h`; `hk_slab_sweep_under()` in `slab/slab_purge.h`, `sweep_slab()`, `hk_slab_trim()` in `slab/slab_purge.c`
- * Shows    only free blocks lose their pages; who sweeps looks only at lists of an owner that has a thread, and at slabs that are
- *          on them; who gives back all finds no lists that were never set up; nobody waits for ever
- * Not      fork (bystanders.pml), the sweep of orphans (registry.pml), slabs that are released
+ * Shows    only free blocks lose their pages; a sweep reads only lists of owners with a thread, and slabs on them; a trim
+ *          finds no lists that were never set up; no thread waits forever
+ * Not      fork (bystanders.pml), the sweep of orphans (orphans.pml), slabs that are released
  * Threads  3
  * Fault 1, assertion: the background thread sweeps without the lists lock
  * Fault 2, assertion: a block is taken without the lists lock
- * Fault 3, assertion: whether an owner is open is asked before the lock is taken
+ * Fault 3, assertion: the sweep checks that an owner is open before it takes the lock
  * Fault 4, assertion: an owner stays open at its thread's end
- * Fault 5, assertion: a slab that leaves its list leaves the sweep where it was
- * Fault 6, assertion: pages go after the lock was given up
- * Fault 7, assertion: who gives back all does not ask whether an owner has been open */
+ * Fault 5, assertion: a slab that leaves its list leaves the sweep's position on it
+ * Fault 6, assertion: pages are purged after the lock is released
+ * Fault 7, assertion: a trim does not check that an owner was ever open */
 #include "common.pml"
 
 /* Owners are 0 and 1. Two slabs, each of one block. */
@@ -36,17 +36,17 @@
 #define END 2
 #define NONE 3
 
-byte sweep_lock = FREE, registry = FREE;
+byte sweep_lock = FREE, orphans_lock = FREE;
 byte shelves[OWNERS] = FREE; /* locks */
 bool registered[OWNERS], set_up[OWNERS], open[OWNERS], has_thread[OWNERS];
 byte at[OWNERS] = NONE;
 bool left[OWNERS];
-byte route[2], place[2] = PARTIAL;
+byte entry[2], place[2] = PARTIAL;
 bool taken[2];
-bool kept[2];                /* what the program wrote is still there */
+bool kept[2];                /* the program's data are intact */
 byte ended;
 
-#define on_partial(owner, slab) (route[slab] == owner && place[slab] == PARTIAL)
+#define on_partial(owner, slab) (entry[slab] == owner && place[slab] == PARTIAL)
 #define behind(owner, slab) (slab == 0 && on_partial(owner, 1) -> 1 : END)
 #define first_of(owner) (on_partial(owner, 0) -> 0 : (on_partial(owner, 1) -> 1 : END))
 
@@ -63,13 +63,13 @@ inline move_between_lists(me, where)
 
 inline adopt(me)
 {
-    lock(registry);
+    lock(orphans_lock);
     if
-    :: place[0] == LISTED -> atomic { route[0] = me; place[0] = PARTIAL; slab = 0 }
-    :: place[0] != LISTED && place[1] == LISTED -> atomic { route[1] = me; place[1] = PARTIAL; slab = 1 }
+    :: place[0] == LISTED -> atomic { entry[0] = me; place[0] = PARTIAL; slab = 0 }
+    :: place[0] != LISTED && place[1] == LISTED -> atomic { entry[1] = me; place[1] = PARTIAL; slab = 1 }
     :: else
     fi;
-    unlock(registry)
+    unlock(orphans_lock)
 }
 
 inline blocks_take(me)
@@ -94,10 +94,10 @@ inline blocks_take(me)
     slab = 0
 }
 
-/* Of a block of mine. */
-inline blocks_give(me)
+/* A block of its own slab. */
+inline blocks_put(me)
 {
-    slab = (route[0] == me && taken[0] -> 0 : 1);
+    slab = (entry[0] == me && taken[0] -> 0 : 1);
     assert(kept[slab]);
     lock(shelves[me]);
     taken[slab] = false;
@@ -119,16 +119,16 @@ inline owner_open(me)
 inline abandon_slab(me, which)
 {
     if
-    :: route[which] == me ->
-       lock(registry);
-       route[which] = ORPHAN;
+    :: entry[which] == me ->
+       lock(orphans_lock);
+       entry[which] = ORPHAN;
        place[which] = (taken[which] -> NOWHERE : LISTED);
-       unlock(registry)
+       unlock(orphans_lock)
     :: else
     fi
 }
 
-/* What its blocks hold stays with the program. */
+/* The data in its blocks stay intact. */
 inline blocks_abandon(me)
 {
     lock(shelves[me]);
@@ -149,7 +149,7 @@ inline purge(owner, which)
     kept[which] = false
 }
 
-/* One call: of one slab. */
+/* One system call, for one slab. */
 inline trim_some(owner, which)
 {
     lock(sweep_lock);
@@ -176,7 +176,7 @@ inline trim_some(owner, which)
     is_open = false
 }
 
-/* Of one other. */
+/* Of one other owner. */
 inline purge_of_one(owner)
 {
     trim_some(owner, 0);
@@ -191,14 +191,14 @@ proctype Thread(byte me, lives)
     :: lives > 0 ->
        if
        :: !open[me] -> registered[me] = true; owner_open(me)
-       :: else /* the first life, in which there are slabs already */
+       :: else /* the first life begins with slabs */
        fi;
        turn = 0;
        do
        :: turn < TURNS ->
           if
           :: true -> blocks_take(me)
-          :: (route[0] == me && taken[0]) || (route[1] == me && taken[1]) -> blocks_give(me)
+          :: (entry[0] == me && taken[0]) || (entry[1] == me && taken[1]) -> blocks_put(me)
           :: me == 0 -> purge_of_one(1)
           :: true
           fi;
@@ -222,7 +222,7 @@ inline sweep_begin()
     unlock(shelves[owner])
 }
 
-/* One slab; over when there is none any more. */
+/* One slab; over at the end of the lists. */
 inline sweep_on()
 {
     assert(set_up[owner] && has_thread[owner]);

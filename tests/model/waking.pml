@@ -1,20 +1,20 @@
-/* Waking: the background thread goes to sleep, for good, while other threads free memory and wake it.
+/* Waking: the background thread falls asleep, without a timeout, while other threads free memory and wake it.
  *
  *   state: awake, drowsy (a round is under way), asleep, leaving
  *
  * Code     `hk_wake_notify()`, `hk_wake_force()`, `hk_wake_leave()`, `hk_wake_before_round()`, `hk_wake_sleep()` in `decay/wake.c`;
  *          `hk_decay_growth()`, `hk_decay_in_background()` in `decay/decay.c`; `work()` in `runtime/background.c`
- * Shows    while it sleeps nothing lies idle that came free before or has stirred it since; who tells it to leave is heard
- * Not      heaps that are not worth it; rests between two rounds, which end by themselves; what a round does (sweep.pml); the
- *          fifteen slow frees at most that stir nothing
+ * Shows    while it sleeps, no memory is idle that came free before or that notified it since; it hears a request to leave
+ * Not      heaps too small for it; rests between two rounds, which end by themselves; the work of a round (sweep.pml); up to
+ *          fifteen frees without a notification
  * Threads  3
- * Fault 1, end: it falls asleep whatever has happened meanwhile
- * Fault 2, assertion: it is drowsy from the end of a round on, not from the beginning
- * Fault 3, assertion: the state is read before what came free can be seen
- * Fault 4, end: the kernel is not asked to compare before it sleeps
- * Fault 5, end: who tells it to leave does not wake it
- * Fault 6, end: to stir is a load, and then a store
- * Fault 7, assertion: whether it sleeps is asked before whether it is drowsy: it may fall asleep in between */
+ * Fault 1, end: it falls asleep without a check of the state
+ * Fault 2, assertion: it becomes drowsy at the end of a round, not at the beginning
+ * Fault 3, assertion: a notification reads the state before the freed memory is visible
+ * Fault 4, end: the kernel does not compare before it sleeps
+ * Fault 5, end: a request to leave does not wake it
+ * Fault 6, end: a notification is a load, then a store
+ * Fault 7, assertion: a notification checks asleep before drowsy: it may fall asleep in between */
 #define THREADS 3
 #define WORDS 2
 #include "common.pml"
@@ -68,7 +68,7 @@ inline rouse()
 #endif
 }
 
-/* What it has freed is in its place; then it stirs. */
+/* Frees memory, then notifies. */
 proctype Thread()
 {
     byte turn;
@@ -144,7 +144,7 @@ init
     atomic { run Thread(); run Thread(); run Background(); run Memory() };
     if
     :: ended == 2; sleeps; assert(seen[0] == TURNS && seen[1] == TURNS)
-    :: true /* whatever the others do */
+    :: true /* at any time */
     fi;
     state = LEAVING;
 #if FAULT != 5

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Holds src/ to the rules of the house, which are data: rooms.json.   check_rooms.py [SRC [RULES [BUILD]]]
+"""Checks src/ against the rules in rooms.json.   check_rooms.py [SRC [RULES [BUILD]]]
 
-BUILD is a build's folder: which tests there are is asked of CTest. Without it, or without cmocka, that is not checked.
-One line for each breach, file:line first; exit 1 if there is one. Otherwise one line of measures.
+BUILD is a build folder, whose CTest lists the tests that exist. Without BUILD, or in a build without cmocka, state_tested_by is not
+checked. Prints one line for each breach, file:line first, and exits 1; without breaches, prints one line of measures.
 """
 import json
 import statistics
@@ -17,16 +17,16 @@ HERE = Path(__file__).resolve().parent
 SUFFIXES = {".c", ".h", ".def"}
 
 
-def unit_of(name: str) -> str:
+def node_of(name: str) -> str:
+    """The node of the dependency graph: a .c, its header and its table share one."""
     return name.rsplit(".", 1)[0]
 
 
-def circles(arrows: dict[str, set[str]], excused: set[frozenset]) -> list[list[str]]:
-    """The shortest circle through each unit that is on one; each circle once. Excused pairs count as if they did not need each other."""
+def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
+    """The shortest circle through each node; each circle once."""
     found, known = [], set()
-    kept = {a: {b for b in to if frozenset((a, b)) not in excused} for a, to in arrows.items()}
-    for start in sorted(kept):
-        circle = way_back(kept, start)
+    for start in sorted(arrows):
+        circle = way_back(arrows, start)
         if circle and frozenset(circle) not in known:
             known.add(frozenset(circle))
             found.append(circle)
@@ -36,12 +36,12 @@ def circles(arrows: dict[str, set[str]], excused: set[frozenset]) -> list[list[s
 def way_back(arrows: dict[str, set[str]], start: str) -> list[str]:
     ways, reached = [[start]], {start}
     for way in ways:
-        for unit in sorted(arrows.get(way[-1], ())):
-            if unit == start:
+        for node in sorted(arrows.get(way[-1], ())):
+            if node == start:
                 return way
-            if unit not in reached:
-                reached.add(unit)
-                ways.append(way + [unit])
+            if node not in reached:
+                reached.add(node)
+                ways.append(way + [node])
     return []
 
 
@@ -64,10 +64,10 @@ class House:
         return parts[0] if len(parts) == 2 and parts[0] in self.rules["rooms"] else None
 
     def inhabitants(self):
-        """(name, source, room) of every file that has a room."""
+        """(name, source, room) of each file in a room."""
         return [(name, source, self.room_of(name)) for name, source in self.files.items() if self.room_of(name)]
 
-    # The rules, one method each.
+    # One method for each rule.
 
     def check_rules_point_down(self) -> None:
         order = list(self.rules["rooms"])
@@ -80,6 +80,10 @@ class House:
         for name in self.files:
             if name != self.rules["unity_file"] and not self.room_of(name):
                 self.breach(name, 1, "belongs to no room (src/<room>/<file>, rooms in rooms.json)")
+
+    def check_rooms_have_files(self) -> None:
+        for room in self.rules["rooms"].keys() - {room for _, _, room in self.inhabitants()}:
+            self.breaches.append(f"rooms.json: the room {room} has no file")
 
     def check_unique_names(self) -> None:
         seen = defaultdict(list)
@@ -130,43 +134,30 @@ class House:
             if name not in state:
                 visit(name, [name])
 
-    def units(self) -> dict[str, set[str]]:
-        """What belongs together in each room: a .c, its header and its table, by their common name."""
-        found = defaultdict(set)
-        for name, _, _ in self.inhabitants():
-            found[unit_of(name)].add(name)
-        return found
-
     def definitions(self) -> dict[str, str]:
-        """The functions and variables that are defined in a .c for others to use -> the unit that defines them."""
-        return {symbol: unit_of(name) for name, source, _ in self.inhabitants() if name.endswith(".c")
+        """The functions and variables that a .c defines with external linkage -> the node that defines them."""
+        return {symbol: node_of(name) for name, source, _ in self.inhabitants() if name.endswith(".c")
                 for symbol in source.defined()}
 
     def arrows(self) -> dict[str, dict[str, str]]:
-        """unit -> the units of its room that it includes, or whose functions and variables it names -> where."""
+        """node -> the nodes of its room that it includes, or whose functions and variables it names -> the place."""
         owner, found = self.definitions(), defaultdict(dict)
         for name, source, room in self.inhabitants():
-            here, seen = unit_of(name), [(unit_of(target), line, target) for target, line in source.includes if target in self.files]
+            here, seen = node_of(name), [(node_of(target), line, target) for target, line in source.includes if target in self.files]
             if name.endswith(".c"):
                 seen += [(owner[word], line, word) for word, line in source.words() if word in owner]
-            for unit, line, what in seen:
-                if unit != here and self.room_of(unit) == room:
-                    found[here].setdefault(unit, f"{name}:{line} names {what}")
+            for node, line, what in seen:
+                if node != here and self.room_of(node) == room:
+                    found[here].setdefault(node, f"{name}:{line} names {what}")
         return found
 
     def check_circles(self) -> None:
-        """No two files of a room need each other, by whatever way: each can be read when what lies below it has been."""
-        excused = {frozenset(pair["between"]) for pair in self.rules.get("circles_to_be_broken", [])}
-        arrows, seen = self.arrows(), set()
-        for circle in circles({unit: set(to) for unit, to in arrows.items()}, excused):
-            name = sorted(self.units()[circle[0]])[0]
+        """No two files of a room depend on each other, not even through others."""
+        arrows = self.arrows()
+        for circle in circles({node: set(to) for node, to in arrows.items()}):
+            name = min(name for name in self.files if node_of(name) == circle[0])
             ways = "; ".join(arrows[a][b] for a, b in zip(circle, circle[1:] + circle[:1]))
             self.breach(name, 1, f"circle: {' -> '.join(circle + circle[:1])} ({ways})")
-        for unit, to in arrows.items():
-            seen |= {frozenset((unit, other)) for other in to if unit in arrows.get(other, {})}
-        for pair in excused - seen:
-            if all(unit in self.units() for unit in pair):
-                self.breaches.append(f"rooms.json: {' and '.join(sorted(pair))} are no circle any more: the exception goes")
 
     def check_sizes(self) -> None:
         for name, source in self.files.items():
@@ -207,17 +198,32 @@ class House:
                 if name != place and room != self.rules["os_room"]:
                     self.breach(name, line, f"{door}(): only {place} reads the environment")
 
+    def shared_state(self) -> dict[str, str]:
+        """The variables that a .c defines for other files -> their room."""
+        return {variable: room for name, source, room in self.inhabitants() if name.endswith(".c")
+                for variable in source.state() if variable in source.defined()}
+
+    def states(self) -> dict[str, list[str]]:
+        """A .c -> the variables that it defines, and those of its room that it names."""
+        shared, found = self.shared_state(), {}
+        for name, source, room in self.inhabitants():
+            if name.endswith(".c"):
+                words = {word for word, _ in source.words()}
+                named = sorted(variable for variable in words & shared.keys() if shared[variable] == room)
+                found[name] = list(dict.fromkeys(source.state() + named))
+        return found
+
     def check_state_is_tested(self) -> None:
-        """Who owns state has a unit test of its name, or rooms.json says which test covers it."""
+        """A .c with state, its own or its room's, has a unit test of its name, or rooms.json names the test that covers it."""
         if self.tests is None:
             return
         covered = self.rules["state_tested_by"]
-        for name, source, _ in self.inhabitants():
-            state, unit = source.state() if name.endswith(".c") else [], "unit_" + Path(name).stem
-            if name in covered and (not state or unit in self.tests):
+        for name, state in self.states().items():
+            test = "unit_" + Path(name).stem
+            if name in covered and (not state or test in self.tests):
                 self.breach(name, 1, f"rooms.json names a test for it, but it has {'a unit test' if state else 'no state'}")
-            elif state and name not in covered and unit not in self.tests:
-                self.breach(name, 1, f"has state ({', '.join(state)}), but there is no test {unit}, and rooms.json names none")
+            elif state and name not in covered and test not in self.tests:
+                self.breach(name, 1, f"has state ({', '.join(state)}), but there is no test {test}, and rooms.json names none")
         for name, test in covered.items():
             if name not in self.files:
                 self.breaches.append(f"rooms.json: state_tested_by: there is no file {name}")
@@ -237,12 +243,12 @@ class House:
 
 
 def tests_of(build: str) -> set[str] | None:
-    """The names of a build's tests; None if it has no unit tests."""
+    """The names of a build's tests; None if the build has no unit tests."""
     listed = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"], capture_output=True, text=True, check=True)
     names = {test["name"] for test in json.loads(listed.stdout)["tests"]}
     if any(name.startswith("unit_") for name in names):
         return names
-    print("no unit tests in this build: which files' state is tested was not checked")
+    print("this build has no unit tests: state_tested_by was not checked")
     return None
 
 
@@ -251,7 +257,7 @@ def main(arguments: list[str]) -> int:
     rules = json.loads(Path(arguments[1] if len(arguments) > 1 else HERE / "rooms.json").read_text())
     house = House(src.resolve(), rules, tests_of(arguments[2]) if len(arguments) > 2 else None)
     if not house.files:
-        print(f"{src}: nothing there to check")
+        print(f"{src}: no file to check")
         return 1
     breaches = house.check()
     print("\n".join(breaches) if breaches else f"rooms: {house.measures()}")

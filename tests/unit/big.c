@@ -1,4 +1,4 @@
-/* BigCache: reuse within W_MAX, the budget, age, growth by remapping, and a system that will not unmap. */
+/* Big: reuse within the fit, the budget, age, growth by remapping, and a system that refuses to unmap. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -721,5 +721,5 @@ int main(void)
         cmocka_unit_test(altered_under_the_lock),
         cmocka_unit_test(altered_and_not_unmapped),
     };
-    return cmocka_run_group_tests_name("bigcache", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("big", tests, NULL, NULL);
 }

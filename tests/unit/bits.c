@@ -1,4 +1,4 @@
-/* Bits, against the obvious way to compute the same. */
+/* Bits: each function beside the obvious computation. */
 #include "unit/unit.h"
 
 #include "base/bits.h"

@@ -1,4 +1,4 @@
-/* Classes: both tables, all sizes, against the rows themselves. */
+/* Classes: both tables, for all sizes, beside the rows themselves. */
 #include "unit/unit.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Countdown: what is picked stands for what was allocated: estimates from samples are unbiased, whatever the sizes, and readers'
- * reckoning from counts and bytes agrees with the weights. */
+/* Countdown: estimates from samples are unbiased for all sizes, and the arithmetic of readers, from counts and bytes, agrees with
+ * the weights. */
 #include "unit/unit.h"
 
 #include <math.h>

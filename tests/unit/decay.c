@@ -1,5 +1,5 @@
-/* GiveBack: passes at most once an interval, only of what is due; everything when asked; before the heap grows beyond its level,
- * what lies idle. */
+/* Decay: at most one epoch in an interval, which purges only what is due; a purge of everything on request; idle memory is
+ * reclaimed before the heap grows beyond its watermark. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -15,15 +15,15 @@
 static void leave_free_memory(void)
 {
     bool zeroed;
-    uintptr_t run = hk_span_alloc(4, HK_USE_SPARSE);
+    uintptr_t span = hk_span_alloc(4, HK_USE_SPARSE);
     void *block = hk_big_alloc(2 * HK_MIB, 16, &zeroed);
-    assert_true(run != 0 && block != NULL);
-    *(char *)run = *(char *)block = 1;
-    hk_span_free(run, 4);
+    assert_true(span != 0 && block != NULL);
+    *(char *)span = *(char *)block = 1;
+    hk_span_free(span, 4);
     hk_big_free(block);
 }
 
-/* As a thread that was never here before. */
+/* The tick of a new thread. */
 static void tick(void)
 {
     struct hk_ticker ticker = {0};
@@ -31,74 +31,74 @@ static void tick(void)
     hk_decay_tick(&ticker);
 }
 
-static size_t still_warm(void)
+static size_t idle_bytes(void)
 {
-    struct hk_page_heap_totals runs;
+    struct hk_page_heap_totals slices;
     struct hk_big_totals bigs;
-    hk_page_heap_total(&runs);
+    hk_page_heap_total(&slices);
     hk_big_total(&bigs);
-    return runs.free_dirty + bigs.cached;
+    return slices.free_dirty + bigs.cached;
 }
 
 UNIT_TEST(all)
 {
     unit_start();
     leave_free_memory();
-    size_t footprint = still_warm();
+    size_t footprint = idle_bytes();
     assert_true(footprint >= 4 * HK_SLICE + 2 * HK_MIB);
     assert_int_equal(hk_decay_all(0), footprint);
-    assert_int_equal(still_warm(), 0);
+    assert_int_equal(idle_bytes(), 0);
     assert_int_equal(hk_decay_all(0), 0);
 }
 
-/* What was freed last stays, as warm as it was, and a pass takes it when the delay is over. */
+/* The memory freed last stays resident; an epoch purges it after the delay. */
 UNIT_TEST(all_but_what_is_to_be_kept)
 {
-    enum { SUPERS = 4 };
-    uintptr_t chunks[SUPERS];
+    enum { CHUNKS = 4 };
+    uintptr_t chunks[CHUNKS];
     bool zeroed;
     unit_start();
     hk_decay_all(0);
     char *block = hk_big_alloc(3 * HK_MIB, 16, &zeroed);
-    for (unsigned i = 0; i < SUPERS; i++)
+    for (unsigned i = 0; i < CHUNKS; i++)
         memset((void *)(chunks[i] = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE)), 7, HK_CHUNK);
-    for (unsigned i = 0; i < SUPERS; i++) {
+    for (unsigned i = 0; i < CHUNKS; i++) {
         fake_os_pass_ms(10);
         hk_span_free(chunks[i], HK_CHUNK_SLICES);
     }
     hk_big_free(block);
-    size_t idle = still_warm();
-    assert_int_equal(idle, SUPERS * HK_CHUNK + 3 * HK_MIB);
+    size_t idle = idle_bytes();
+    assert_int_equal(idle, CHUNKS * HK_CHUNK + 3 * HK_MIB);
     assert_int_equal(hk_decay_all(idle), 0);
-    assert_int_equal(still_warm(), idle);
+    assert_int_equal(idle_bytes(), idle);
     assert_int_equal(hk_decay_all(idle - 1), HK_CHUNK);
     assert_int_equal(hk_decay_all(HK_CHUNK + 3 * HK_MIB), 2 * HK_CHUNK);
-    assert_int_equal(still_warm(), HK_CHUNK + 3 * HK_MIB);
-    assert_int_equal(*(char *)chunks[SUPERS - 1], 7);
+    assert_int_equal(idle_bytes(), HK_CHUNK + 3 * HK_MIB);
+    assert_int_equal(*(char *)chunks[CHUNKS - 1], 7);
     tick();
-    assert_int_equal(still_warm(), HK_CHUNK + 3 * HK_MIB);
+    assert_int_equal(idle_bytes(), HK_CHUNK + 3 * HK_MIB);
     assert_int_equal(hk_decay_all(3 * HK_MIB), HK_CHUNK);
     assert_int_equal(hk_decay_all(1), 3 * HK_MIB);
-    assert_int_equal(still_warm(), 0);
+    assert_int_equal(idle_bytes(), 0);
 }
 
 UNIT_TEST(when_due)
 {
     unit_start();
     leave_free_memory();
-    size_t footprint = still_warm();
+    size_t footprint = idle_bytes();
     tick();
-    assert_int_equal(still_warm(), footprint);
-    for (int i = 0; i < 30 && still_warm() > 0; i++) {
+    assert_int_equal(idle_bytes(), footprint);
+    for (int i = 0; i < 30 && idle_bytes() > 0; i++) {
         fake_os_pass_ms(100);
         tick();
         if (i < 4)
-            assert_int_equal(still_warm(), footprint);
+            assert_int_equal(idle_bytes(), footprint);
     }
-    assert_int_equal(still_warm(), 0);
+    assert_int_equal(idle_bytes(), 0);
 }
 
-/* The clock is asked each time, the system at most once an interval. */
+/* Each tick reads the clock; at most one in an interval makes other system calls. */
 UNIT_TEST(not_too_often)
 {
     SET_KNOB(purge_delay, 1000);
@@ -120,10 +120,10 @@ UNIT_TEST(no_delay)
     leave_free_memory();
     fake_os_pass_ms(1);
     tick();
-    assert_int_equal(still_warm(), 0);
+    assert_int_equal(idle_bytes(), 0);
 }
 
-/* After a rest of everybody's, all that is free has been free for as long. */
+/* After a rest of all threads, all free memory has been free for as long. */
 UNIT_TEST(rested)
 {
     SET_KNOB(purge_delay, 500);
@@ -133,18 +133,18 @@ UNIT_TEST(rested)
     struct hk_ticker ticker = {0};
     assert_false(hk_decay_read_clock(&ticker));
     leave_free_memory();
-    size_t footprint = still_warm();
+    size_t footprint = idle_bytes();
     fake_os_pass_ms(2000);
     assert_false(hk_decay_read_clock(&ticker));
     fake_os_pass_ms(2001);
     assert_true(hk_decay_read_clock(&ticker));
-    assert_int_equal(still_warm(), footprint);
+    assert_int_equal(idle_bytes(), footprint);
     assert_true(hk_decay_tick(&ticker));
-    assert_int_equal(still_warm(), 0);
+    assert_int_equal(idle_bytes(), 0);
     assert_false(hk_decay_read_clock(&ticker));
 }
 
-/* The time that went by pays for the sweep. */
+/* The work budget of a sweep is a share of the time since the last tick. */
 UNIT_TEST(share_of_time)
 {
     struct hk_ticker ticker = {0};
@@ -161,7 +161,7 @@ UNIT_TEST(share_of_time)
     assert_int_equal(hk_decay_share(&ticker).touched + 100, hk_decay_share(&ticker).now);
 }
 
-/* What a thread is told at its tick, after so long. */
+/* The answer to a thread's tick after so many ms. */
 static bool growth_seen(struct hk_ticker *ticker, uint64_t ms)
 {
     fake_os_pass_ms(ms);
@@ -171,8 +171,8 @@ static bool growth_seen(struct hk_ticker *ticker, uint64_t ms)
 
 static size_t footprint(void) { return hk_page_heap_dirty() + hk_big_mapped(); }
 
-enum { MOST_SUPERS = 128, LEVEL_SUPERS = 32 }; /* 64 MiB: the least level there is */
-static uintptr_t chunks[MOST_SUPERS];
+enum { MOST_CHUNKS = 128, WATERMARK_CHUNKS = 32 }; /* 64 MiB: the lowest watermark */
+static uintptr_t chunks[MOST_CHUNKS];
 static unsigned held;
 
 static void hold(unsigned count)
@@ -187,11 +187,11 @@ static void hold_no_more_than(unsigned count)
         hk_span_free(chunks[--held], HK_CHUNK_SLICES);
 }
 
-UNIT_TEST(below_the_level)
+UNIT_TEST(below_the_watermark)
 {
     struct hk_ticker ticker = {0};
     unit_start();
-    hold(LEVEL_SUPERS - 2);
+    hold(WATERMARK_CHUNKS - 2);
     hold_no_more_than(10);
     size_t before = footprint();
     assert_false(growth_seen(&ticker, 1000));
@@ -206,8 +206,8 @@ static void map_mibs(unsigned count)
         assert_non_null(hk_big_alloc(HK_MIB, 16, &zeroed));
 }
 
-/* Above the watermark idle memory goes, twice what is too much and 4 MiB at least: slices first, then big blocks. */
-UNIT_TEST(paid_by_what_is_idle)
+/* Above the watermark, twice the excess and at least 4 MiB of idle memory are purged: slices first, then big blocks. */
+UNIT_TEST(reclaims_idle_memory)
 {
     struct hk_ticker ticker = {0};
     bool zeroed;
@@ -219,36 +219,36 @@ UNIT_TEST(paid_by_what_is_idle)
     hk_big_free(other);
     hk_big_purge(hk_os.clock_ms(), 1000); /* sees them */
     assert_false(growth_seen(&ticker, 100));
-    assert_int_equal(still_warm(), 4 * HK_CHUNK + 12 * HK_MIB);
+    assert_int_equal(idle_bytes(), 4 * HK_CHUNK + 12 * HK_MIB);
     map_mibs(5);
     size_t before = footprint();
     assert_in_range(before, 65 * HK_MIB, 66 * HK_MIB);
     assert_false(growth_seen(&ticker, 0));
     assert_int_equal(before - footprint(), 2 * HK_CHUNK);
-    assert_int_equal(still_warm(), 2 * HK_CHUNK + 12 * HK_MIB);
+    assert_int_equal(idle_bytes(), 2 * HK_CHUNK + 12 * HK_MIB);
     map_mibs(9);
-    hold_no_more_than(19); /* free for no time: it stays */
+    hold_no_more_than(19); /* free for 0 ms: it stays */
     assert_false(growth_seen(&ticker, 0));
-    assert_int_equal(still_warm(), HK_CHUNK);
+    assert_int_equal(idle_bytes(), HK_CHUNK);
     before = footprint();
     assert_true(before < 64 * HK_MIB);
     assert_false(growth_seen(&ticker, 1000));
     assert_int_equal(footprint(), before);
 }
 
-/* With nothing to give back the watermark rises, by more than is warm, and each thread is told so once. */
-UNIT_TEST(level_rises)
+/* Without idle memory, the watermark rises above the footprint, and each thread learns of it once. */
+UNIT_TEST(watermark_rises)
 {
     struct hk_ticker one = {0}, other = {0};
     unit_start();
-    hold(LEVEL_SUPERS + 8);
+    hold(WATERMARK_CHUNKS + 8);
     assert_true(growth_seen(&one, 0));
     assert_false(growth_seen(&one, 0));
     assert_true(growth_seen(&other, 0));
     assert_false(growth_seen(&other, 1000));
-    hold(LEVEL_SUPERS + 9); /* within the step */
+    hold(WATERMARK_CHUNKS + 9); /* within the step */
     assert_false(growth_seen(&one, 0));
-    hold(LEVEL_SUPERS + 12);
+    hold(WATERMARK_CHUNKS + 12);
     assert_true(growth_seen(&other, 0));
     assert_true(growth_seen(&one, 0));
     assert_false(growth_seen(&other, 0));
@@ -256,27 +256,27 @@ UNIT_TEST(level_rises)
     assert_int_equal(fake_os_calls(FAKE_PURGE), 0);
 }
 
-UNIT_TEST(level_comes_down)
+UNIT_TEST(watermark_falls)
 {
     struct hk_ticker ticker = {0};
     unit_start();
-    hold(2 * LEVEL_SUPERS);
+    hold(2 * WATERMARK_CHUNKS);
     assert_true(growth_seen(&ticker, 0));
     hold_no_more_than(10);
     hk_decay_all(0);
     fake_os_pass_ms(1000);
     tick();
-    hold(LEVEL_SUPERS + 4);
+    hold(WATERMARK_CHUNKS + 4);
     assert_true(growth_seen(&ticker, 0));
-    hold_no_more_than(LEVEL_SUPERS);
+    hold_no_more_than(WATERMARK_CHUNKS);
     hk_decay_all(0);
     fake_os_pass_ms(1000);
     tick(); /* half of the watermark is in use: it stays */
-    hold(LEVEL_SUPERS + 4);
+    hold(WATERMARK_CHUNKS + 4);
     assert_false(growth_seen(&ticker, 0));
 }
 
-/* A sweep over slabs found so much; then the program wants it again. */
+/* A sweep over slabs purges so many bytes; then the program touches them again. */
 static void sweep_and_touch_again(struct hk_ticker *ticker, size_t bytes)
 {
     struct hk_slab swept = {.bytes = bytes};
@@ -286,12 +286,12 @@ static void sweep_and_touch_again(struct hk_ticker *ticker, size_t bytes)
     hk_slab_note_clean(&swept, 0);
 }
 
-/* The level follows a sweep that found much, unless what the sweep before it found came back. */
-UNIT_TEST(level_follows_sweeps)
+/* The watermark falls after a sweep that purged much, unless the memory purged by the sweep before is resident again. */
+UNIT_TEST(watermark_follows_sweeps)
 {
     struct hk_ticker ticker = {0};
     unit_start();
-    hold(2 * LEVEL_SUPERS);
+    hold(2 * WATERMARK_CHUNKS);
     assert_true(growth_seen(&ticker, 0));
     sweep_and_touch_again(&ticker, 16 * HK_MIB);
     assert_true(growth_seen(&ticker, 1000));
@@ -299,61 +299,62 @@ UNIT_TEST(level_follows_sweeps)
     assert_false(growth_seen(&ticker, 1000));
 }
 
-/* So much is mapped that no round maps more; the watermark is what it was in the beginning. */
+/* Maps so much that no round maps more, and resets the watermark. */
 static void start_with_room(void)
 {
     unit_start();
-    hold(2 * LEVEL_SUPERS);
+    hold(2 * WATERMARK_CHUNKS);
     hold_no_more_than(0);
     hk_decay_all(0);
     assert_true(footprint() < HK_CHUNK);
 }
 
-enum { ROUNDS = 100, IDLE_SUPERS = 10, ROUND_MS = 20 };
+enum { ROUNDS = 100, IDLE_CHUNKS = 10, ROUND_MS = 20 };
 
-/* The heap grows beyond the watermark by what was given back a moment ago: rounds until it is not given back once more. */
-static unsigned rounds_paid(struct hk_ticker *ticker)
+/* In each round the heap grows beyond the watermark by memory that was just reclaimed. Returns the rounds until it is not
+ * reclaimed again. */
+static unsigned rounds_reclaimed(struct hk_ticker *ticker)
 {
     for (unsigned round = 0; round < ROUNDS; round++) {
-        hold(LEVEL_SUPERS + 8);
-        hold_no_more_than(LEVEL_SUPERS + 8 - IDLE_SUPERS);
+        hold(WATERMARK_CHUNKS + 8);
+        hold_no_more_than(WATERMARK_CHUNKS + 8 - IDLE_CHUNKS);
         if (growth_seen(ticker, ROUND_MS))
             return round;
     }
     return ROUNDS;
 }
 
-/* 256 KiB a ms, and what was not used of a quarter of a second. */
-UNIT_TEST(paid_within_the_time)
+/* 256 KiB a ms, and the unused share of a quarter of a second. */
+UNIT_TEST(reclaims_within_its_time)
 {
     struct hk_ticker ticker = {0};
     start_with_room();
-    unsigned ms_a_round = IDLE_SUPERS * HK_CHUNK / (256 * HK_KIB) - ROUND_MS;
-    assert_in_range(rounds_paid(&ticker), 250 / ms_a_round, 250 / ms_a_round + 2);
-    assert_true(still_warm() >= IDLE_SUPERS * HK_CHUNK);
+    unsigned ms_a_round = IDLE_CHUNKS * HK_CHUNK / (256 * HK_KIB) - ROUND_MS;
+    assert_in_range(rounds_reclaimed(&ticker), 250 / ms_a_round, 250 / ms_a_round + 2);
+    assert_true(idle_bytes() >= IDLE_CHUNKS * HK_CHUNK);
 }
 
-/* Memory that is mapped for the first time cannot have been given back: it is paid for at any time. */
-UNIT_TEST(paid_for_what_is_new)
+/* Newly mapped memory was not purged before: growth by it reclaims at any time. */
+UNIT_TEST(reclaims_for_new_memory)
 {
     struct hk_ticker ticker = {0};
     bool zeroed;
     start_with_room();
-    assert_in_range(rounds_paid(&ticker), 1, ROUNDS - 1);
+    assert_in_range(rounds_reclaimed(&ticker), 1, ROUNDS - 1);
     assert_non_null(hk_big_alloc(100 * HK_MIB, 16, &zeroed));
     size_t before = footprint();
     growth_seen(&ticker, 0);
-    assert_int_equal(before - footprint(), IDLE_SUPERS * HK_CHUNK);
+    assert_int_equal(before - footprint(), IDLE_CHUNKS * HK_CHUNK);
 }
 
-/* Once time has passed, there is a share of it again. */
-UNIT_TEST(paid_after_a_while)
+/* After a while, reclaiming has a share of the time again. */
+UNIT_TEST(reclaims_after_a_while)
 {
     struct hk_ticker ticker = {0};
     start_with_room();
-    assert_in_range(rounds_paid(&ticker), 1, ROUNDS - 1);
-    hold(LEVEL_SUPERS + 14);
-    hold_no_more_than(LEVEL_SUPERS + 14 - IDLE_SUPERS);
+    assert_in_range(rounds_reclaimed(&ticker), 1, ROUNDS - 1);
+    hold(WATERMARK_CHUNKS + 14);
+    hold_no_more_than(WATERMARK_CHUNKS + 14 - IDLE_CHUNKS);
     size_t before = footprint();
     assert_false(growth_seen(&ticker, 1000));
     assert_true(footprint() < before);
@@ -379,7 +380,7 @@ static void leave_orphans(void *unused)
     leave_ranges(unused);
 }
 
-/* That no lock is held over two calls, fake_os looks at; here are the calls. The background thread's lock lets others be trimmed. */
+/* fake_os checks that no lock is held over two system calls; these tests make the calls. */
 UNIT_TEST(one_call_a_hold)
 {
     const size_t expected = (size_t)MANY * RANGES;
@@ -419,15 +420,15 @@ int main(void)
                                        cmocka_unit_test(no_delay),
                                        cmocka_unit_test(rested),
                                        cmocka_unit_test(share_of_time),
-                                       cmocka_unit_test(below_the_level),
-                                       cmocka_unit_test(paid_by_what_is_idle),
-                                       cmocka_unit_test(level_rises),
-                                       cmocka_unit_test(level_comes_down),
-                                       cmocka_unit_test(level_follows_sweeps),
-                                       cmocka_unit_test(paid_within_the_time),
-                                       cmocka_unit_test(paid_for_what_is_new),
-                                       cmocka_unit_test(paid_after_a_while),
+                                       cmocka_unit_test(below_the_watermark),
+                                       cmocka_unit_test(reclaims_idle_memory),
+                                       cmocka_unit_test(watermark_rises),
+                                       cmocka_unit_test(watermark_falls),
+                                       cmocka_unit_test(watermark_follows_sweeps),
+                                       cmocka_unit_test(reclaims_within_its_time),
+                                       cmocka_unit_test(reclaims_for_new_memory),
+                                       cmocka_unit_test(reclaims_after_a_while),
                                        cmocka_unit_test(one_call_a_hold),
                                        cmocka_unit_test(one_call_a_hold_in_background)};
-    return cmocka_run_group_tests_name("giveback", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("decay", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Decisions: nothing comes out that did not go in, in order, whole; what finds no room is counted. */
+/* Decisions: read as written, whole and in order; decisions that find no room are counted. */
 #include "unit/unit.h"
 
 #include <pthread.h>

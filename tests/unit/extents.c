@@ -1,4 +1,4 @@
-/* Extents: finds what lies below an address, whatever came and went before, and stays flat where addresses come in order. */
+/* Extents: finds the mapping at or below an address after any history, and stays flat if addresses come in order. */
 #include "unit/unit.h"
 
 #include "support/rng.h"

@@ -1,10 +1,10 @@
-/* FakeOs: the system as a test wants it: calls are counted, may be refused, and time stands still until told to move.
+/* Fake OS: counts system calls, refuses those that a test picks, and moves the clock only when told.
  *
  *   core -> hk_os (replaced) -> counted -> refuse(call, ordinal)? -> the real table
  *
- * The process begins with everything refused, so that HAKMEM's constructor cannot start it: main() runs before the first
- * allocation and each test decides how the start goes.
- * Threads  counting: any. Everything else: set while no other thread is in the core. */
+ * All calls are refused at first, so that HAKMEM's constructor cannot start it: main() runs before the first allocation, and
+ * each test decides how the start goes.
+ * Threads  counting: any. All else is set while no other thread is in the core. */
 #ifndef TEST_FAKE_OS_H
 #define TEST_FAKE_OS_H
 

@@ -1,4 +1,4 @@
-/* Fitting: finds the nearest that serves, as a search through all would; and looks at a few only where there are thousands. */
+/* Fit: finds the nearest block that serves, as a search of all would; looks at only a few of thousands. */
 #include "unit/unit.h"
 
 #include "base/bits.h"
@@ -114,5 +114,5 @@ int main(void)
         cmocka_unit_test(nearest_of_all),  cmocka_unit_test(newest_of_one_size), cmocka_unit_test(few_looks),
         cmocka_unit_test(better_than_one), cmocka_unit_test(absurd_sizes),
     };
-    return cmocka_run_group_tests_name("fitting", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("fit", tests, NULL, NULL);
 }

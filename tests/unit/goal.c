@@ -1,4 +1,4 @@
-/* Goal: from the option, or from the control groups, v2 and v1; and what of it is used. */
+/* Goal: read from the option, or from control groups v2 and v1; and the use of it. */
 #include "unit/unit.h"
 
 #include <string.h>

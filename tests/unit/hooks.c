@@ -1,5 +1,4 @@
-/* Watch: every call is seen, whatever serves it: what the sites hold as live is what the program holds, to the byte, where
- * every block is picked. */
+/* Hooks: each call is seen, on every path: if every block is sampled, the live bytes of the sites are those of the program. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -223,5 +222,5 @@ int main(void)
                                        cmocka_unit_test(no_memory),
                                        cmocka_unit_test(off),
                                        cmocka_unit_test(gate_stays_shut)};
-    return cmocka_run_group_tests_name("watch", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("hooks", tests, NULL, NULL);
 }

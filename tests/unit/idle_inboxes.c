@@ -1,4 +1,4 @@
-/* Sleepers: what strangers freed for an owner that does not look goes back to the system, and only that. */
+/* Idle inboxes: remote frees for an owner that sleeps are purged, and no other pages. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -254,5 +254,5 @@ int main(void)
         cmocka_unit_test(swept_when_it_is_time),   cmocka_unit_test(swept_in_steps),    cmocka_unit_test(swept_by_passes),
         cmocka_unit_test(swept_in_the_background), cmocka_unit_test(refused),           cmocka_unit_test(while_all_work),
     };
-    return cmocka_run_group_tests_name("sleepers", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("idle_inboxes", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Invariants: what must be true of the whole heap whenever no thread is inside the core. */
+/* Invariants: true of the whole heap while no thread is inside the core. */
 #ifndef TEST_INVARIANTS_H
 #define TEST_INVARIANTS_H
 

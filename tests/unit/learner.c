@@ -1,4 +1,4 @@
-/* Learner: a pure function: each rule on made-up times. */
+/* Learner: a pure function: each rule on made-up ticks. */
 #include "unit/unit.h"
 
 #include <string.h>

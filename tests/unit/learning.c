@@ -1,4 +1,4 @@
-/* Learning: ticks come from slow calls, 150 ms apart; what is decided is in force and written down; the limit holds. */
+/* Learning: ticks come from misses, 150 ms apart; decisions are in force and in the log; the limit holds. */
 #include "unit/unit.h"
 
 #include <errno.h>

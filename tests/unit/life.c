@@ -1,4 +1,4 @@
-/* Life: a start that fails and is tried again, threads' caches, and what a fork leaves in the child. */
+/* Life: a start that fails and is tried again, tcaches of threads, and the state of a fork child. */
 #include "unit/unit.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* List: order, removal anywhere, and the link that can be asked. */
+/* List: order, removal anywhere, and links that know whether they are linked. */
 #include "unit/unit.h"
 
 #include "base/list.h"

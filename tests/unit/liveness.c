@@ -1,4 +1,4 @@
-/* Lifeline: torn by a thread's end, by nothing else, and seen once. */
+/* Liveness: torn by the end of its thread, by no other event, and seen once. */
 #include "unit/unit.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Lodge: blocks of several of a slab's blocks: whole while they are taken, and whole when they come back. */
+/* Lodge: a lodger takes several blocks of a slab: they are whole while it is in use, and whole when it is freed. */
 #include "unit/unit.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Say and Fatal: formatting, bounded buffers, errno, and the one line before the end. */
+/* Message and fatal: formatting, bounded buffers, errno, and the one line before abort. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -146,5 +146,5 @@ int main(void)
         cmocka_unit_test(stderr_is_what_it_was),
         cmocka_unit_test(stderr_that_never_was),
     };
-    return cmocka_run_group_tests_name("say and fatal", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("message", tests, NULL, NULL);
 }

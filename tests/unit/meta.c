@@ -1,4 +1,4 @@
-/* Meta: zeroed, aligned, never overlapping; accounted for to the byte; NULL when refused; what is free goes back. */
+/* Meta: blocks are zero, aligned and never overlap; each byte is accounted for; NULL if refused; free pages are purged. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -69,8 +69,8 @@ static bool refuse_first(enum fake_call call, uint64_t ordinal)
     return ordinal == 1;
 }
 
-/* No room for as much as usual: just enough for what is asked. */
-UNIT_TEST(little_room)
+/* If the system refuses a region of the usual size, a smaller one serves the request. */
+UNIT_TEST(small_region)
 {
     fake_os_refuse(refuse_first);
     assert_non_null(hk_meta_alloc(5000));
@@ -120,8 +120,8 @@ static void drop(unsigned every)
         }
 }
 
-/* After a spike nothing of it stays in memory but a page for each region, and it can be used again. */
-UNIT_TEST(gives_back)
+/* After a spike, only one page for each region stays resident, and the memory can be used again. */
+UNIT_TEST(purges)
 {
     fill();
     size_t mapped = hk_meta_mapped(), peak = resident_bytes();
@@ -139,8 +139,8 @@ UNIT_TEST(gives_back)
     drop(0);
 }
 
-/* What stays in use is not touched, and around it goes what can. */
-UNIT_TEST(gives_back_around)
+/* Blocks in use keep their contents; the pages around them are purged. */
+UNIT_TEST(purges_around)
 {
     fill();
     drop(500);
@@ -153,8 +153,8 @@ UNIT_TEST(gives_back_around)
     drop(0);
 }
 
-/* A little that is free is not worth a call; and what was taken again in the meantime does not go. */
-UNIT_TEST(keeps_a_little)
+/* A few free pages are not purged, nor pages that are in use again. */
+UNIT_TEST(keeps_a_few_pages)
 {
     fake_os_refuse(NULL);
     unsigned char *block = hk_meta_alloc(20000);
@@ -169,7 +169,7 @@ UNIT_TEST(keeps_a_little)
     drop(0);
 }
 
-UNIT_TEST(refuses_to_give_back)
+UNIT_TEST(purge_refused)
 {
     fill();
     drop(500);
@@ -177,7 +177,7 @@ UNIT_TEST(refuses_to_give_back)
     fake_os_refuse(fake_refuse_purge);
     assert_int_equal(hk_meta_purge(true), 0);
     assert_int_equal(hk_meta_unused(), unused);
-    assert_true(hk_meta_spare() >= spare); /* of chunks that may have lost their header, all pages count */
+    assert_true(hk_meta_spare() >= spare); /* all pages of an area that may have lost its header count */
     drop(0);
     assert_int_equal(hk_meta_purge(true), 0);
     fill();
@@ -187,7 +187,7 @@ UNIT_TEST(refuses_to_give_back)
     assert_true(resident_bytes() <= 80 * HK_KIB);
 }
 
-/* The k-th call fails, for all k: a block or NULL, and no more. */
+/* The k-th system call fails, for all k: the result is a block or NULL, with no other effect. */
 static uint64_t fails_at;
 static bool refuse_one(enum fake_call call, uint64_t ordinal)
 {
@@ -227,7 +227,7 @@ UNIT_TEST(any_call_refused)
     assert_int_equal(hk_meta_mapped() - hk_meta_unused() + hk_meta_spare(), resident_bytes());
 }
 
-/* Pages that rest are not in use, and read as zeros. */
+/* Resting pages are not in use, and read as zeros. */
 UNIT_TEST(pages_rest)
 {
     enum { PAGES = 3 };
@@ -246,8 +246,8 @@ UNIT_TEST(pages_rest)
     assert_int_equal(hk_meta_unused(), unused);
 }
 
-/* Every block lies in a stretch; the stretches are all that is mapped. */
-UNIT_TEST(stretches)
+/* Each block lies in a region; the regions are all mapped bytes. */
+UNIT_TEST(regions)
 {
     enum { BLOCKS = 100 };
     void *blocks[BLOCKS];
@@ -271,9 +271,9 @@ UNIT_TEST(stretches)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_load), cmocka_unit_test(reuse),
-                                       cmocka_unit_test(refused), cmocka_unit_test(little_room), cmocka_unit_test(stretches),
-                                       cmocka_unit_test(gives_back), cmocka_unit_test(gives_back_around),
-                                       cmocka_unit_test(keeps_a_little), cmocka_unit_test(refuses_to_give_back),
+                                       cmocka_unit_test(refused), cmocka_unit_test(small_region), cmocka_unit_test(regions),
+                                       cmocka_unit_test(purges), cmocka_unit_test(purges_around),
+                                       cmocka_unit_test(keeps_a_few_pages), cmocka_unit_test(purge_refused),
                                        cmocka_unit_test(any_call_refused), cmocka_unit_test(pages_rest)};
     return cmocka_run_group_tests_name("meta", tests, NULL, NULL);
 }

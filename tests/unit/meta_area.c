@@ -1,4 +1,4 @@
-/* Chunk: grains given out zeroed, never twice, lowest first; pages that are idle, withdrawn, and clean when they come back. */
+/* Meta area: lines are handed out zeroed, once, lowest first; idle pages are withdrawn and return clean. */
 #include "unit/unit.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void *take(unsigned lines)
     return take_soiling(lines, &soiled);
 }
 
-/* As much as there is, from the least to the most that was asked for. */
+/* Takes as many lines as are free, between the least and the most requested. */
 UNIT_TEST(least_and_most)
 {
     start();
@@ -95,7 +95,7 @@ UNIT_TEST(random_load)
     assert_true(refused > 0);
 }
 
-/* Every grain can be had, one by one and in one block, and no more. */
+/* All lines can be taken, one by one and as one block, and no more. */
 UNIT_TEST(all_of_it)
 {
     start();
@@ -114,7 +114,7 @@ UNIT_TEST(all_of_it)
     assert_null(take(ALL + 1));
 }
 
-/* What does not fit is known afterwards, until something is given back. */
+/* A search in vain lowers the upper bound, until lines are freed. */
 UNIT_TEST(longest)
 {
     start();
@@ -149,7 +149,7 @@ UNIT_TEST(idle_pages)
     assert_int_equal(hk_meta_area_idle(area, true), 0x1f);
 
     hk_meta_area_withdraw(area, 0x0c);
-    char *other = take_soiling(100, &soiled); /* it goes around them */
+    char *other = take_soiling(100, &soiled); /* the block lies around them */
     assert_int_equal(soiled, 0);
     assert_true(other < (char *)area + 2 * PAGE);
     assert_true(all_zero(other, 100 * HK_META_LINE));
@@ -157,7 +157,7 @@ UNIT_TEST(idle_pages)
     hk_meta_area_return(area, 0x0c, true);
     assert_int_equal(hk_meta_area_idle(area, false), 0x10);
     hk_meta_area_withdraw(area, 0x10);
-    hk_meta_area_return(area, 0x10, false); /* refused: it is as dirty as it was */
+    hk_meta_area_return(area, 0x10, false); /* refused: as dirty as before */
     char *more = take_soiling(200, &soiled);
     assert_int_equal(soiled, 0x0c);
     assert_true(all_zero(more, 200 * HK_META_LINE));
@@ -167,5 +167,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_load), cmocka_unit_test(all_of_it), cmocka_unit_test(longest), cmocka_unit_test(least_and_most),
                                        cmocka_unit_test(idle_pages)};
-    return cmocka_run_group_tests_name("chunk", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("meta_area", tests, NULL, NULL);
 }

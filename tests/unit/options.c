@@ -1,4 +1,4 @@
-/* Options: what is read, from where, and what happens to what cannot be read. */
+/* Options: names, sources, and values that cannot be read. */
 #include "unit/unit.h"
 
 #include <stdio.h>

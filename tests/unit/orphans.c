@@ -1,4 +1,4 @@
-/* Registry: slabs without a thread are found while they have room, adopted, claimed, used in place, and released. */
+/* Orphans: slabs without a thread are found while they have room, adopted, claimed, allocated from in place, and released. */
 #include "unit/unit.h"
 
 #include "tcache/tcache.h"
@@ -265,5 +265,5 @@ int main(void)
         cmocka_unit_test(orphan_rest),
         cmocka_unit_test(sweep),
     };
-    return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("orphans", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Outbox: neighbours wait for each other, what waits is bounded, and all reach whoever holds their slab by then. */
+/* Outbox: neighbors are collected together, the bytes that wait are bounded, and all blocks reach the current holder of their slab. */
 #include "unit/unit.h"
 
 #include <pthread.h>

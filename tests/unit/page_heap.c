@@ -1,4 +1,4 @@
-/* Runs: the tightest fit, warm units first, extension, growth, purge by age, and what is warm. */
+/* Page heap: the tightest fit, dirty slices first, extension, growth, purge by age, and the count of dirty slices. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ UNIT_TEST(grows_and_fits)
     uintptr_t three = get(3);
     uintptr_t fence = get(1);
     hk_span_free(five, 5);
-    /* Three fit into the hole of five as well as into what lies above; four too; both stay in one chunk. */
+    /* Three slices fit into the hole of five and into the slices above it; four too; both stay in one chunk. */
     uintptr_t four = get(4);
     assert_int_equal(four, five);
     assert_int_equal(get(1), five + 4 * HK_SLICE);
@@ -60,8 +60,8 @@ UNIT_TEST(grows_and_fits)
     assert_int_equal(totals().free_dirty, before.free_dirty - HK_CHUNK);
 }
 
-/* Rather than touch new pages, a run is cut where the other use has left some. */
-UNIT_TEST(warm_units_of_the_other_use)
+/* Dirty slices of the other use are preferred to clean ones. */
+UNIT_TEST(dirty_slices_of_the_other_use)
 {
     start();
     uintptr_t dense = hk_span_alloc(4, HK_USE_DENSE), fence = hk_span_alloc(1, HK_USE_DENSE), sparse = hk_span_alloc(1, HK_USE_SPARSE);
@@ -69,23 +69,23 @@ UNIT_TEST(warm_units_of_the_other_use)
     hk_span_free(dense, 4);
     assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE), dense);
     hk_span_free(dense, 3);
-    hk_page_heap_purge(0, 0); /* no pages any more: no reason to mix */
+    hk_page_heap_purge(0, 0); /* clean now: no reason to mix the uses */
     assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE) / HK_CHUNK, sparse / HK_CHUNK);
 }
 
-/* What a slab had given back of its run is not warm when the run comes free, until it is used again. */
-UNIT_TEST(hollow_units)
+/* Pages of a span that were purged while in use do not count when the span is free, until its slices are used again. */
+UNIT_TEST(hollow_slices)
 {
     start();
     uintptr_t at = hk_span_alloc(2, HK_USE_SPARSE), other = hk_span_alloc(1, HK_USE_SPARSE);
-    size_t warm = hk_page_heap_dirty();
+    size_t dirty = hk_page_heap_dirty();
     hk_span_free_hollow(at, 2, HK_SLICE);
-    assert_int_equal(hk_page_heap_dirty(), warm - HK_SLICE);
+    assert_int_equal(hk_page_heap_dirty(), dirty - HK_SLICE);
     assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE), at);
-    assert_int_equal(hk_page_heap_dirty(), warm);
-    hk_span_free_hollow(at, 2, 2 * HK_SLICE); /* nothing is left: as after a purge */
+    assert_int_equal(hk_page_heap_dirty(), dirty);
+    hk_span_free_hollow(at, 2, 2 * HK_SLICE); /* all pages were purged: as after a purge of the slices */
     assert_int_equal(totals().free_dirty, 0);
-    assert_int_equal(hk_page_heap_dirty(), warm - 2 * HK_SLICE);
+    assert_int_equal(hk_page_heap_dirty(), dirty - 2 * HK_SLICE);
     hk_span_free_hollow(other, 1, HK_SLICE / 2);
     assert_int_equal(hk_page_heap_purge(0, 0), HK_SLICE);
     assert_int_equal(hk_page_heap_dirty(), 0);
@@ -115,13 +115,13 @@ UNIT_TEST(extends)
     assert_false(hk_span_extend(at, 7, 1));
     hk_span_free(next, 1);
     assert_true(hk_span_extend(at, 7, 2));
-    assert_false(hk_span_extend(at, 9, HK_CHUNK_SLICES)); /* beyond its chunk */
+    assert_false(hk_span_extend(at, 9, HK_CHUNK_SLICES)); /* across the chunk's end */
     size_t rest = HK_CHUNK_SLICES - (at % HK_CHUNK) / HK_SLICE - 9;
     assert_true(hk_span_extend(at, 9, rest));
     assert_false(hk_span_extend(at, 9 + rest, 1));
 }
 
-/* A unit is given back once it has been free for the delay, and a purge that comes early leaves it. */
+/* A slice is purged once it has been free for the delay; an earlier purge leaves it. */
 UNIT_TEST(ages)
 {
     start();
@@ -130,7 +130,7 @@ UNIT_TEST(ages)
     hk_span_free(first, 2);
     uint64_t now = hk_os.clock_ms();
     assert_int_equal(hk_page_heap_purge(now + 499, 500), 0);
-    /* The first pass that is due notes who is idle, the second takes those that still are. */
+    /* The first purge that is due marks dirty slices as aged; the second purges those that still are. */
     assert_int_equal(hk_page_heap_purge(now + 500, 500), 0);
     fake_os_pass_ms(500);
     hk_span_free(second, 1);
@@ -182,7 +182,7 @@ UNIT_TEST(growth_refused)
     get(1);
 }
 
-/* Where no address can be chosen, the heap grows where the system says. */
+/* If the system does not let addresses be chosen, the heap grows where the system maps. */
 UNIT_TEST(growth_elsewhere)
 {
     if (UNIT_UNDER_TSAN)
@@ -200,7 +200,7 @@ UNIT_TEST(growth_elsewhere)
     hk_span_free(elsewhere, HK_CHUNK_SLICES);
 }
 
-/* The window goes on behind what lies in its way. */
+/* The heap skips a mapping that lies in the window. */
 UNIT_TEST(growth_around_an_obstacle)
 {
     if (UNIT_UNDER_TSAN)
@@ -216,7 +216,7 @@ UNIT_TEST(growth_around_an_obstacle)
     assert_true(last - first < 2 * HK_GIB);
 }
 
-/* What is unmapped is mapped again where it was, before the heap goes on; unless something else lies there by then. */
+/* Growth first maps unmapped addresses again, unless another mapping lies there. */
 UNIT_TEST(unmapped_and_back)
 {
     if (UNIT_UNDER_TSAN)
@@ -247,19 +247,19 @@ UNIT_TEST(unmapped_and_back)
     assert_true(fence > at[5]);
 }
 
-/* Where what is warm is to stay, addresses of the rest go. */
-UNIT_TEST(unmapping_but_the_warm)
+/* Without dirty_too, only clean slices are unmapped. */
+UNIT_TEST(unmapping_clean_only)
 {
     start();
-    uintptr_t cold = get(HK_CHUNK_SLICES), warm = get(HK_CHUNK_SLICES);
+    uintptr_t cold = get(HK_CHUNK_SLICES), dirty = get(HK_CHUNK_SLICES);
     hk_span_free(cold, HK_CHUNK_SLICES);
     hk_page_heap_purge(0, 0);
-    hk_span_free(warm, HK_CHUNK_SLICES);
+    hk_span_free(dirty, HK_CHUNK_SLICES);
     size_t before = totals().mapped;
     assert_int_equal(hk_page_heap_unmap(false), 0);
     assert_true(totals().mapped <= before - HK_CHUNK);
     assert_int_equal(totals().free_dirty, HK_CHUNK);
-    assert_int_equal(*(char *)warm, 1);
+    assert_int_equal(*(char *)dirty, 1);
     assert_int_equal(hk_page_heap_unmap(true), HK_CHUNK);
 }
 
@@ -279,7 +279,7 @@ UNIT_TEST(unmapping_refused)
 
 enum { SLOTS = 100, STEPS = 20000 };
 
-/* Whatever comes and goes: no unit is in two runs, and the totals are what is in use and what is not. */
+/* After each of many random steps, no slice is in two spans, and the totals fit. */
 static void random_load(void)
 {
     struct {
@@ -338,7 +338,7 @@ static uintptr_t get_dense(size_t slices)
     return at;
 }
 
-/* A heap on huge pages from its first byte on; the last advice that the system was given. */
+/* A heap on huge pages from its first byte on; the last advice given to the system. */
 static bool advised;
 static bool note_advice(void *p, size_t size, bool wanted)
 {
@@ -356,7 +356,7 @@ static void start_on_huge_pages(void)
     hk_add(hk_footprint.xbig, 1);
 }
 
-/* The first unit that is used makes all of a huge page resident: what it holds is counted, and goes when it has been free for a while. */
+/* The first slice in use makes the whole huge page resident: all its slices count as dirty, and are purged after the delay. */
 static size_t purge_after(uint64_t ms)
 {
     fake_os_pass_ms(ms);
@@ -373,14 +373,14 @@ UNIT_TEST(huge_page_is_dirty_as_a_whole)
     assert_int_equal(beside, HK_CHUNK - 4 * HK_SLICE);
     assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
     assert_int_equal(totals().free_dirty, beside);
-    for (unsigned i = 0; i < 4; i++) { /* as long as the heap grows into it, it is left */
+    for (unsigned i = 0; i < 4; i++) { /* while the heap still grows into it, no slice is purged */
         assert_int_equal(purge_after(400), 0);
         get_dense(1);
     }
     for (unsigned i = 0; i < 2; i++)
         purge_after(500);
     assert_int_equal(hk_page_heap_dirty(), 8 * HK_SLICE);
-    assert_false(advised); /* or the system would put it together again */
+    assert_false(advised); /* else the system would reassemble it */
     assert_false(hk_page_heap_on_huge_page(at, &beside));
 }
 
@@ -399,7 +399,7 @@ UNIT_TEST(huge_page_is_not_split_for_little)
     assert_int_equal(hk_page_heap_purge(0, 0), 0);
 }
 
-UNIT_TEST(huge_page_is_split_when_all_is_asked_for)
+UNIT_TEST(huge_page_is_split_by_a_full_purge)
 {
     start_on_huge_pages();
     uintptr_t at = get_dense(HK_CHUNK_SLICES);
@@ -422,7 +422,7 @@ UNIT_TEST(huge_page_that_is_free_stays_one)
     assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
 }
 
-UNIT_TEST(huge_page_that_a_user_purges)
+UNIT_TEST(huge_page_purged_by_its_user)
 {
     size_t beside;
     start_on_huge_pages();
@@ -434,7 +434,7 @@ UNIT_TEST(huge_page_that_a_user_purges)
     assert_false(hk_page_heap_on_huge_page(at, &beside));
 }
 
-/* Where a huge page would be too much, a unit may not be. */
+/* A slice may fit the limit where a huge page does not. */
 UNIT_TEST(huge_page_over_the_limit)
 {
     size_t beside;
@@ -445,7 +445,7 @@ UNIT_TEST(huge_page_over_the_limit)
     assert_int_equal(hk_page_heap_dirty(), HK_SLICE);
 }
 
-/* What may turn out sparse lies among what is dense as long as it is little beside that. */
+/* Unsure spans lie in dense chunks while they are a small part of them. */
 UNIT_TEST(unsure)
 {
     start();
@@ -461,7 +461,7 @@ UNIT_TEST(unsure)
     assert_int_equal(hk_page_map_chunk(hk_span_alloc(8, HK_USE_UNSURE))->use, HK_USE_DENSE);
 }
 
-/* The oldest chunk goes first, whole, until it is enough; one whose units came free a moment ago stays. */
+/* The longest dirty chunk is purged first, as a whole, until enough is purged; one with younger dirty slices stays. */
 UNIT_TEST(oldest_first)
 {
     enum { COUNT = 4 };
@@ -484,8 +484,8 @@ UNIT_TEST(oldest_first)
     assert_int_equal(totals().free_dirty, 0);
 }
 
-/* What was mapped while the heap was small, and went back whole, is put on huge pages when it is wanted by a heap that is not. */
-UNIT_TEST(huge_pages_for_what_comes_back)
+/* A chunk that was mapped while the heap was small and then purged moves to a huge page when a larger heap uses it. */
+UNIT_TEST(huge_pages_for_purged_chunks)
 {
     start();
     SET_KNOB(huge_pages_from, 0);
@@ -497,7 +497,7 @@ UNIT_TEST(huge_pages_for_what_comes_back)
     assert_false(hk_page_map_chunk(at)->xhuge);
     SET_KNOB(huge_pages_from, 1);
     hk_span_alloc(1, HK_USE_DENSE);
-    assert_false(hk_page_map_chunk(at)->xhuge); /* some of it is in use */
+    assert_false(hk_page_map_chunk(at)->xhuge); /* a slice of it is in use */
     hk_span_free(at, 2);
     hk_page_heap_purge(0, 0);
     hk_add(hk_footprint.xbig, 1);
@@ -509,8 +509,8 @@ UNIT_TEST(huge_pages_for_what_comes_back)
     assert_int_equal(hk_page_heap_dirty(), 0);
 }
 
-/* Warm is what was ever taken, until it is given back. */
-static void warm_follows(void)
+/* A slice counts as dirty from its first use to its purge. */
+static void dirty_follows(void)
 {
     assert_int_equal(hk_page_heap_dirty(), 0);
     uintptr_t at = get(4);
@@ -532,20 +532,20 @@ static void warm_follows(void)
     assert_int_equal(hk_page_heap_dirty(), 2 * HK_SLICE);
 }
 
-UNIT_TEST(warm_in_window)
+UNIT_TEST(dirty_in_window)
 {
     start();
-    warm_follows();
+    dirty_follows();
 }
 
-UNIT_TEST(warm_elsewhere)
+UNIT_TEST(dirty_elsewhere)
 {
     fake_os.places_taken = true;
     start();
-    warm_follows();
+    dirty_follows();
 }
 
-UNIT_TEST(warm_if_refused)
+UNIT_TEST(dirty_if_refused)
 {
     start();
     uintptr_t at = get(4);
@@ -574,7 +574,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grows_and_fits),
-        cmocka_unit_test(warm_units_of_the_other_use), cmocka_unit_test(hollow_units), cmocka_unit_test(purged_reads_as_zero),
+        cmocka_unit_test(dirty_slices_of_the_other_use), cmocka_unit_test(hollow_slices), cmocka_unit_test(purged_reads_as_zero),
         cmocka_unit_test(extends),
         cmocka_unit_test(ages),
         cmocka_unit_test(used_again_is_young_again),
@@ -583,22 +583,22 @@ int main(void)
         cmocka_unit_test(growth_elsewhere),
         cmocka_unit_test(growth_around_an_obstacle),
         cmocka_unit_test(unmapped_and_back),
-        cmocka_unit_test(unmapping_but_the_warm),
+        cmocka_unit_test(unmapping_clean_only),
         cmocka_unit_test(unmapping_refused),
         cmocka_unit_test(huge_page_is_dirty_as_a_whole),
         cmocka_unit_test(huge_page_is_not_split_for_little),
-        cmocka_unit_test(huge_page_is_split_when_all_is_asked_for),
+        cmocka_unit_test(huge_page_is_split_by_a_full_purge),
         cmocka_unit_test(huge_page_that_is_free_stays_one),
-        cmocka_unit_test(huge_page_that_a_user_purges),
+        cmocka_unit_test(huge_page_purged_by_its_user),
         cmocka_unit_test(huge_page_over_the_limit),
         cmocka_unit_test(unsure),
-        cmocka_unit_test(oldest_first), cmocka_unit_test(huge_pages_for_what_comes_back),
-        cmocka_unit_test(warm_in_window),
-        cmocka_unit_test(warm_elsewhere),
-        cmocka_unit_test(warm_if_refused),
+        cmocka_unit_test(oldest_first), cmocka_unit_test(huge_pages_for_purged_chunks),
+        cmocka_unit_test(dirty_in_window),
+        cmocka_unit_test(dirty_elsewhere),
+        cmocka_unit_test(dirty_if_refused),
         cmocka_unit_test(slices),
         cmocka_unit_test(random_load_in_window),
         cmocka_unit_test(random_load_elsewhere),
     };
-    return cmocka_run_group_tests_name("runs", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("page_heap", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Map: whose address is this, in the window and beside it, and when the system refuses to start it. */
+/* Page map: look-ups in the window and outside it, and a start that the system refuses. */
 #include "unit/unit.h"
 
 #include "span/page_map.h"
@@ -27,14 +27,14 @@ static void assign_and_look_up(uintptr_t at)
     hk_page_map_set(at, 30, 0);
 }
 
-/* In the middle of a chunk; the second, over the border of two leaves. */
+/* First in the middle of a chunk, then across the border of two leaves. */
 static void assign_around(uintptr_t leaf)
 {
     assign_and_look_up(leaf + HK_CHUNK + 7 * HK_SLICE);
     assign_and_look_up(leaf + HK_LEAF - 3 * HK_SLICE);
 }
 
-static void nothing_is_anywhere(void)
+static void expect_no_entries(void)
 {
     static const uintptr_t anywhere[] = {0,       1,   4096,    0x400000,           TOP / 2,
                                          TOP - 1, TOP, TOP + 1, (uintptr_t)1 << 63, UINTPTR_MAX};
@@ -47,7 +47,7 @@ static void nothing_is_anywhere(void)
     assert_false(hk_page_map_cover(UINTPTR_MAX - 4095, 4096));
 }
 
-/* What a hit reads is what the root leads to; or the root knows nothing of it, and needs no page for it. */
+/* The window and the root lead to the same entry; or the root has no entry, and needs no page for it. */
 static void window_agrees(uintptr_t address)
 {
     assert_true(address - hk_window.base < hk_window.covered);
@@ -69,7 +69,7 @@ UNIT_TEST(window)
     assert_int_equal(hk_window.covered, 0);
     uintptr_t first = hk_window_first();
     assert_int_equal(first % HK_CHUNK, 0);
-    nothing_is_anywhere();
+    expect_no_entries();
     hk_window_open();
     assign_and_look_up(first + 7 * HK_SLICE);
     assign_and_look_up(hk_window.base + HK_LEAF - 3 * HK_SLICE);
@@ -77,7 +77,7 @@ UNIT_TEST(window)
     window_agrees(hk_window.base + HK_LEAF);
 }
 
-/* The window grows leaf by leaf, also over leaves that are skipped; not without end. */
+/* The window grows leaf by leaf, also across skipped leaves, up to a limit. */
 UNIT_TEST(window_grows)
 {
     if (UNIT_UNDER_TSAN)
@@ -96,7 +96,7 @@ UNIT_TEST(window_grows)
     assert_true(hk_page_map_tables() < covered / 1000);
 }
 
-/* What does not fit into the window any more is found by the root alone. */
+/* An address that the window cannot cover is found by the root alone. */
 UNIT_TEST(window_stopped)
 {
     if (UNIT_UNDER_TSAN)
@@ -113,7 +113,7 @@ UNIT_TEST(window_stopped)
     assert_int_equal(hk_window.covered, HK_LEAF);
 }
 
-/* A leaf far ahead has tables of its own; the window that grows towards it must not come to stand before them. */
+/* A leaf far ahead has its own tables; the window must not grow over it. */
 UNIT_TEST(window_meets_a_leaf_of_its_own)
 {
     if (UNIT_UNDER_TSAN)
@@ -136,7 +136,7 @@ UNIT_TEST(window_meets_a_leaf_of_its_own)
     assert_int_equal(hk_window.covered, 100 * HK_LEAF);
 }
 
-/* A heap of 1 TiB, some of it in the window and some of it not. */
+/* A heap of 1 TiB, one part of it in the window. */
 UNIT_TEST(a_tebibyte)
 {
     if (UNIT_UNDER_TSAN)
@@ -153,12 +153,12 @@ UNIT_TEST(a_tebibyte)
     }
 }
 
-UNIT_TEST(no_place_to_choose)
+UNIT_TEST(no_address_to_choose)
 {
     fake_os.places_taken = true;
     assert_true(hk_page_map_init());
     assert_int_equal(hk_window_first(), 0);
-    nothing_is_anywhere();
+    expect_no_entries();
     hk_window_open();
     assert_int_equal(hk_window.flat, 0);
     char *here = hk_os.map(HK_PAGE);
@@ -168,7 +168,7 @@ UNIT_TEST(no_place_to_choose)
     window_agrees(at);
 }
 
-/* Tables take little of a limit. */
+/* The tables take a small part of an address limit. */
 UNIT_TEST(address_limit)
 {
     fake_os.places_taken = true;
@@ -191,7 +191,7 @@ UNIT_TEST(all_refused_and_then_not)
     assign_and_look_up(hk_window_first() + 7 * HK_SLICE);
 }
 
-/* Every byte of every table is in one stretch, and they come by address. */
+/* Each byte of each table is in exactly one range, and the ranges come in order of address. */
 UNIT_TEST(tables_are_listed)
 {
     assert_true(hk_page_map_init());
@@ -216,8 +216,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(window),         cmocka_unit_test(window_grows),       cmocka_unit_test(window_stopped), cmocka_unit_test(window_meets_a_leaf_of_its_own),
-        cmocka_unit_test(a_tebibyte),     cmocka_unit_test(no_place_to_choose), cmocka_unit_test(address_limit),
+        cmocka_unit_test(a_tebibyte),     cmocka_unit_test(no_address_to_choose), cmocka_unit_test(address_limit),
         cmocka_unit_test(all_refused_and_then_not), cmocka_unit_test(tables_are_listed),
     };
-    return cmocka_run_group_tests_name("map", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("page_map", tests, NULL, NULL);
 }

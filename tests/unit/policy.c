@@ -1,4 +1,4 @@
-/* Policy: published whole, read-only, and nothing lost where the system refuses. */
+/* Policy: published whole, read-only, and not lost if the system refuses. */
 #include "unit/unit.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* Pool: caches of ended threads: taken again lowest first, their pages given back when nobody comes, their counts kept, and what
- * stale numbers lead to meanwhile. */
+/* Pool: tcaches of ended threads are reused lowest first, idle ones are purged, their counts are kept, and stale numbers
+ * lead to readable memory. */
 #include "unit/unit.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Profile: names, files, what goes before what, and what is said about nonsense. */
+/* Profile: names, files, precedence, and the message about a profile that cannot be read. */
 #include "unit/unit.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Grains: all lengths, beside memcpy and memset, and no byte beyond the last grain. */
+/* Quanta: all lengths, beside memcpy and memset; no byte beyond the last quantum is touched. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -45,5 +45,5 @@ UNIT_TEST(copy)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(zero), cmocka_unit_test(copy)};
-    return cmocka_run_group_tests_name("grains", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("quanta", tests, NULL, NULL);
 }

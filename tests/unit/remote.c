@@ -1,4 +1,4 @@
-/* Remote: a block is freed by a stranger once, claimed once, and its slab stays for as long as anybody is about to touch it. */
+/* Remote: another thread frees a block once, the owner claims it once, and the slab stays while a thread is about to touch it. */
 #include "unit/unit.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Residence: pages that a test has touched are found in the part that they belong to, to the page. */
+/* Residence: pages that a test has touched are attributed to their part, to the page. */
 #include "unit/unit.h"
 
 #include <sys/mman.h>

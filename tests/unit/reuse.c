@@ -1,4 +1,4 @@
-/* Reuse: each byte that comes back is told under the time that it was idle. */
+/* Reuse: each byte that is used again is counted under its idle time. */
 #include "unit/unit.h"
 
 #include "base/bits.h"

@@ -1,4 +1,4 @@
-/* Ring: the last events, oldest first, whole or not at all; nothing where there is no ring. */
+/* Ring: the last events, oldest first, whole or not at all; no events without a ring. */
 #include "unit/unit.h"
 
 #include <pthread.h>

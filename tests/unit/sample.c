@@ -1,5 +1,5 @@
-/* Sample: what is entered is found again, by its address alone; a site counts what is live and what ever was; what finds no room
- * is refused, and leaves nothing behind. */
+/* Sample: a sample is found by its address alone; a site counts live and total bytes; a sample that finds no room is refused
+ * without a trace. */
 #include "unit/unit.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* SiteRules: a rule follows when it clearly pays, stays while it pays at all, and what was seen fades. */
+/* Site rules: a rule follows once it clearly saves, stays while it saves at all, and old observations fade. */
 #include "unit/unit.h"
 
 #include "learn/site_rules.h"

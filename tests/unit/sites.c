@@ -1,4 +1,4 @@
-/* Sites: a bounded table of call sites with a life, whose big blocks' fates decide what becomes of the next ones. */
+/* Sites: a bounded table of call sites with a lifetime; the fates of a site's big blocks decide how the next ones are placed. */
 #include "unit/unit.h"
 
 #include <pthread.h>

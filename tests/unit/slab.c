@@ -1,4 +1,4 @@
-/* Slab: address order, bitmaps, and the three mistakes that it finds. */
+/* Slab: address order, bitmaps, and the three kinds of misuse that it reports. */
 #include "unit/unit.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Blocks: batches from slabs in order, slabs given back when empty, and large blocks resized where they are. */
+/* Slab heap: batches from slabs in order, empty slabs released, and large blocks resized in place. */
 #include "unit/unit.h"
 
 #include <stdio.h>
@@ -246,5 +246,5 @@ int main(void)
         cmocka_unit_test(resized_in_place), cmocka_unit_test(no_room_to_grow),        cmocka_unit_test(orphans_first),
         cmocka_unit_test(sweep_by_shares),  cmocka_unit_test(swept_go_behind),        cmocka_unit_test(trim_gives_pages),
     };
-    return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("slab_heap", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Pages: what goes back of a slab in use, when, and what must not. */
+/* Slab purge: which pages of a slab in use are purged, and when. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -315,5 +315,5 @@ int main(void)
         cmocka_unit_test(for_growth),
         cmocka_unit_test(clean),
     };
-    return cmocka_run_group_tests_name("pages", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("slab_purge", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Smaps: a stream of the kernel's lines, cut anywhere. */
+/* Smaps: a stream of the kernel's lines, cut at any byte. */
 #include "unit/unit.h"
 
 #include <stdlib.h>

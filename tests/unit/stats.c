@@ -1,4 +1,4 @@
-/* Stats: every row has a counter of its own, and sums are right when many count. */
+/* Stats: each row has its own counter, and sums are right when many threads count. */
 #include "unit/unit.h"
 
 #include <pthread.h>

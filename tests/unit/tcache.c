@@ -1,5 +1,5 @@
-/* Bins and Cache: hits, misses, overflow, growth within limits, remote frees, what is taken from who
- * sleeps, and the end of a thread. */
+/* Bins and tcache: hits, misses, overflow, growth within limits, remote frees, stealing from threads that sleep, and the end of
+ * a thread. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -642,5 +642,5 @@ int main(void)
         cmocka_unit_test(stolen_and_left),
         cmocka_unit_test(stolen_from_who_ends),
     };
-    return cmocka_run_group_tests_name("bins and cache", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("tcache", tests, NULL, NULL);
 }

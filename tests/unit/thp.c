@@ -1,4 +1,4 @@
-/* What the system says of huge pages, and what follows from it. */
+/* Thp: the answer for each content of the system's files. */
 #include "unit/unit.h"
 
 #include "span/thp.h"
@@ -30,8 +30,8 @@ UNIT_TEST(sizes)
     assert_true(serves("always [madvise] never\n", "2097152\n"));
 }
 
-/* Advice does no harm. */
-UNIT_TEST(nothing_said)
+/* Without the files, advice does no harm. */
+UNIT_TEST(no_files)
 {
     assert_true(serves(NULL, NULL));
     assert_true(serves("always [madvise] never\n", NULL));
@@ -40,6 +40,6 @@ UNIT_TEST(nothing_said)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(modes), cmocka_unit_test(sizes), cmocka_unit_test(nothing_said)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(modes), cmocka_unit_test(sizes), cmocka_unit_test(no_files)};
     return cmocka_run_group_tests_name("thp", tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 
 enum { SECONDS_A_TEST = 300 };
 
-/* A failed assertion ends the child at once, with its message: there is no way back to cmocka from here. */
+/* A failed assertion prints its message and ends the child at once: it cannot return to cmocka. */
 static void become_child(void)
 {
     setenv("CMOCKA_TEST_ABORT", "1", 1);

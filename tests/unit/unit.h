@@ -1,5 +1,5 @@
-/* Unit: how a Box is tested. Each test runs in a forked child, so that it finds the core as a new process would: not yet
- * started, and whatever it does to it is gone afterwards. */
+/* Unit: the frame of the unit tests. Each test runs in a forked child: it finds the core not started, as a new process does, and
+ * leaves no trace in it. */
 #ifndef TEST_UNIT_H
 #define TEST_UNIT_H
 

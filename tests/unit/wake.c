@@ -1,4 +1,4 @@
-/* Wake: what the background thread's state becomes of what happens, and that none of it is lost between a round and its sleep. */
+/* Wake: the transitions of the background thread's state; no notification is lost between a round and the sleep after it. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ static void count_wake(_Atomic uint32_t *word, int count)
     wakes++;
 }
 
-UNIT_TEST(wished)
+UNIT_TEST(wanted)
 {
     hk_wake_notify(WORTH - 1);
     assert_false(hk_load(hk_wake_wanted));
@@ -50,8 +50,8 @@ UNIT_TEST(works)
     expect(HK_WAKE_ABSENT);
 }
 
-/* What stirs in a round is a word, no call: it looks again before it sleeps. */
-UNIT_TEST(stirred_in_a_round)
+/* A notification during a round needs no system call: the thread checks the state before it sleeps. */
+UNIT_TEST(notified_in_a_round)
 {
     hk_os.futex_wake = count_wake;
     hk_wake_begin();
@@ -68,7 +68,7 @@ UNIT_TEST(stirred_in_a_round)
     assert_int_equal(wakes, 0);
 }
 
-static void stir_it(_Atomic uint32_t *word, uint32_t expected)
+static void notify_it(_Atomic uint32_t *word, uint32_t expected)
 {
     assert_ptr_equal(word, &hk_wake_state);
     assert_int_equal(expected, HK_WAKE_ASLEEP);
@@ -80,10 +80,10 @@ static void stir_it(_Atomic uint32_t *word, uint32_t expected)
     hk_wake_notify(WORTH);
 }
 
-UNIT_TEST(stirred_asleep)
+UNIT_TEST(notified_asleep)
 {
     hk_os.futex_wake = count_wake;
-    hk_os.futex_wait = stir_it;
+    hk_os.futex_wait = notify_it;
     hk_wake_begin();
     hk_wake_before_round();
     hk_wake_sleep();
@@ -92,7 +92,7 @@ UNIT_TEST(stirred_asleep)
 }
 
 static unsigned waits;
-static void wake_for_nothing(_Atomic uint32_t *word, uint32_t expected)
+static void wake_spuriously(_Atomic uint32_t *word, uint32_t expected)
 {
     (void)word;
     (void)expected;
@@ -100,9 +100,9 @@ static void wake_for_nothing(_Atomic uint32_t *word, uint32_t expected)
         hk_wake_force();
 }
 
-UNIT_TEST(woken_for_nothing)
+UNIT_TEST(spurious_wakeup)
 {
-    hk_os.futex_wait = wake_for_nothing;
+    hk_os.futex_wait = wake_spuriously;
     hk_wake_begin();
     hk_wake_before_round();
     hk_wake_sleep();
@@ -120,7 +120,7 @@ static void leave_while(_Atomic uint32_t *word, uint32_t expected, uint64_t ms)
     fake_os_pass_ms(100);
 }
 
-/* Nothing that stirs ends a rest; to leave does, and leaving is for good. */
+/* A notification does not end a rest; hk_wake_leave() does, and is final. */
 UNIT_TEST(rests)
 {
     unit_start();
@@ -139,7 +139,7 @@ UNIT_TEST(rests)
     assert_int_equal(waits, 2);
 }
 
-/* A mailbox for a heap: each letter stirs, and is found though the thread sleeps whenever it finds none. */
+/* A mailbox stands for the heap: each letter notifies, and is found although the thread sleeps when it finds none. */
 enum { LETTERS = 20000 };
 static _Atomic unsigned xletters;
 static unsigned found;
@@ -171,8 +171,8 @@ UNIT_TEST(nothing_is_lost)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(wished),         cmocka_unit_test(works), cmocka_unit_test(stirred_in_a_round),
-                                       cmocka_unit_test(stirred_asleep), cmocka_unit_test(woken_for_nothing),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(wanted),         cmocka_unit_test(works), cmocka_unit_test(notified_in_a_round),
+                                       cmocka_unit_test(notified_asleep), cmocka_unit_test(spurious_wakeup),
                                        cmocka_unit_test(rests),          cmocka_unit_test(nothing_is_lost)};
     return cmocka_run_group_tests_name("wake", tests, NULL, NULL);
 }

@@ -1,0 +1,194 @@
+#include "span/meta_regions.h"
+
+#include "base/bits.h"
+#include "os/os.h"
+#include "span/footprint.h"
+
+#define ROOMY_REGION (512 * HK_KIB)
+#define SCARCE_REGION HK_META_AREA_BYTES
+#define LARGEST_REGION (64 * HK_META_AREA_BYTES) /* `blank` has a bit for each area */
+#define REGION_PART 4                            /* a region is at least this part of all regions: so they stay few */
+enum { TRIES = 8 };
+
+struct hk_meta hk_meta = {.lock = HK_LOCK_INIT(HK_RANK_META)};
+
+static unsigned log_of(unsigned x) { return 31 - (unsigned)__builtin_clz(x); }
+
+HK_ROOM void hk_meta_list(struct hk_meta_area *area)
+{
+    if (area->longest == 0) {
+        area->at = NULL;
+        return;
+    }
+    struct hk_meta_area **list = &hk_meta.by_room[log_of(area->longest)];
+    area->next = *list;
+    area->at = list;
+    if (area->next != NULL)
+        area->next->at = &area->next;
+    *list = area;
+}
+
+HK_ROOM void hk_meta_unlist(struct hk_meta_area *area)
+{
+    if (area->at == NULL)
+        return;
+    *area->at = area->next;
+    if (area->next != NULL)
+        area->next->at = area->at;
+    area->at = NULL;
+}
+
+static void relist(struct hk_meta_area *area, unsigned before)
+{
+    if (before != 0 && area->longest != 0 && log_of(before) == log_of(area->longest))
+        return;
+    hk_meta_unlist(area);
+    hk_meta_list(area);
+}
+
+static void enter_region(struct hk_region *region, uintptr_t start, size_t size)
+{
+    region->start = start;
+    region->end = start + size;
+    region->older = hk_meta.newest;
+    hk_meta.newest = region;
+    hk_meta.mapped += size;
+}
+
+/* Regions are small where address space is scarce. */
+static size_t region_size(size_t wanted)
+{
+    size_t usual = hk_load(hk_footprint.xscarce) ? SCARCE_REGION : hk_max(ROOMY_REGION, hk_meta.mapped / REGION_PART);
+    return hk_max(hk_align_down(hk_min(usual, LARGEST_REGION), HK_META_AREA_BYTES), wanted);
+}
+
+static void open_area(struct hk_meta_area *area)
+{
+    hk_meta_area_init(area);
+    hk_meta.areas += HK_META_AREA_BYTES;
+    hk_meta.fresh = (char *)area + HK_META_HEADER_BYTES;
+    hk_meta.fresh_end = (char *)area + HK_META_AREA_BYTES;
+}
+
+static bool new_areas(void)
+{
+    size_t size = region_size(HK_META_AREA_BYTES);
+    char *memory = size >= 2 * HK_META_AREA_BYTES ? hk_os.map(size) : NULL;
+    if (memory == NULL) {
+        size = HK_META_AREA_BYTES;
+        memory = hk_os_map_aligned(size, HK_META_AREA_BYTES);
+    }
+    if (memory == NULL)
+        return false;
+    struct hk_meta_area *first = (void *)hk_align_up((uintptr_t)memory, HK_META_AREA_BYTES);
+    struct hk_region *region = &first->own_region;
+    region->first = first;
+    region->areas = (unsigned)(((uintptr_t)memory + size - (uintptr_t)first) / HK_META_AREA_BYTES);
+    region->blank = (~(uint64_t)0 >> (64 - region->areas)) & ~(uint64_t)1;
+    enter_region(region, (uintptr_t)memory, size);
+    open_area(first);
+    return true;
+}
+
+HK_ROOM bool hk_meta_more_areas(void)
+{
+    for (struct hk_region *region = hk_meta.newest; region != NULL; region = region->older) {
+        if (region->first == NULL || region->blank == 0)
+            continue;
+        unsigned i = hk_ctz64(region->blank);
+        region->blank &= region->blank - 1;
+        open_area(hk_meta_area_at(region, i));
+        return true;
+    }
+    return new_areas();
+}
+
+/* The only region of areas also serves pages, from its end: most programs need no second mapping. */
+static bool pages_of_blanks(size_t size)
+{
+    struct hk_region *region = hk_meta.newest;
+    if (region == NULL || region->older != NULL || region->first == NULL)
+        return false;
+    unsigned areas = (unsigned)((size + HK_META_AREA_BYTES - 1) / HK_META_AREA_BYTES);
+    if (areas >= region->areas || region->blank >> (region->areas - areas) != (~(uint64_t)0 >> (64 - areas)))
+        return false;
+    region->areas -= areas;
+    region->blank &= (~(uint64_t)0 >> (64 - region->areas));
+    hk_meta.next_page = (char *)hk_meta_area_at(region, region->areas);
+    hk_meta.pages_end = hk_meta.next_page + areas * HK_META_AREA_BYTES;
+    return true;
+}
+
+HK_ROOM bool hk_meta_more_pages(size_t size)
+{
+    if (pages_of_blanks(size))
+        return true;
+    size_t wanted = HK_PAGE + size, usual = region_size(wanted);
+    char *memory = hk_os.map(usual);
+    if (memory == NULL && usual > wanted)
+        memory = hk_os.map(usual = wanted);
+    if (memory == NULL)
+        return false;
+    enter_region((void *)memory, (uintptr_t)memory, usual);
+    hk_meta.in_pages += HK_PAGE;
+    hk_meta.next_page = memory + HK_PAGE;
+    hk_meta.pages_end = memory + usual;
+    return true;
+}
+
+HK_ROOM void hk_meta_return(void *p, size_t size)
+{
+    if (size == 0)
+        return;
+    struct hk_meta_area *area = hk_meta_area_of(p);
+    unsigned before = area->longest;
+    hk_meta_area_free(area, p, hk_meta_lines(size));
+    relist(area, before);
+    hk_meta.free += size;
+}
+
+HK_ROOM void hk_meta_return_range(void)
+{
+    hk_meta_return(hk_meta.range.start, hk_meta_range_bytes());
+    hk_meta.range = (struct hk_meta_range){0};
+}
+
+HK_ROOM void hk_meta_return_fresh(void)
+{
+    hk_meta_return(hk_meta.fresh, hk_meta_fresh_bytes());
+    hk_meta.fresh = hk_meta.fresh_end;
+}
+
+static struct hk_meta_range carve_from(struct hk_meta_area *area, unsigned least, unsigned most)
+{
+    unsigned before = area->longest;
+    struct hk_meta_range taken = hk_meta_area_alloc(area, least, most);
+    for (unsigned left = taken.soiled; left != 0; left &= left - 1)
+        hk_meta.clean -= HK_PAGE;
+    hk_meta.free -= (size_t)(taken.end - taken.start);
+    relist(area, before);
+    return taken;
+}
+
+HK_ROOM struct hk_meta_range hk_meta_take(unsigned least, unsigned most)
+{
+    for (unsigned fits = log_of(least); fits < HK_META_AREA_FITS; fits++) {
+        unsigned tries = TRIES;
+        for (struct hk_meta_area *area = hk_meta.by_room[fits], *next; area != NULL && tries > 0; area = next, tries--) {
+            next = area->next;
+            struct hk_meta_range taken = {0};
+            if (area->longest >= least)
+                taken = carve_from(area, least, most);
+            if (taken.start != NULL)
+                return taken;
+        }
+    }
+    return (struct hk_meta_range){0};
+}
+
+/* The page at `fresh` may be touched in part. */
+HK_ROOM size_t hk_meta_spare_locked(void)
+{
+    size_t begun = -(uintptr_t)hk_meta.fresh & (HK_PAGE - 1);
+    return hk_meta.free - hk_meta.clean + hk_meta.listed_bytes + hk_meta_range_bytes() + begun;
+}
