@@ -10,6 +10,7 @@
 #include "slab/slab_heap.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
+#include "tcache/depot.h"
 #include "tcache/flush.h"
 #include "tcache/pool.h"
 
@@ -23,10 +24,6 @@ enum { FIRST_CAPACITY = 15, BATCH_BYTES = 64 * 1024 };
 #define NEW_BYTES (1 * HK_KIB)
 #define WORTH_PAYING (256 * HK_KIB)
 enum { PAID_FOR_A_SLAB = 2 };
-
-static void *no_items[1];
-
-void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items; }
 
 static size_t array_bytes(size_t capacity) { return (capacity + 1) * sizeof(void *); }
 

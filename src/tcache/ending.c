@@ -1,10 +1,12 @@
+#include "tcache/ending.h"
+
 #include "base/bits.h"
 #include "decay/decay.h"
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
+#include "tcache/depot.h"
 #include "tcache/drain.h"
 #include "tcache/pool.h"
-#include "tcache/tcache.h"
 
 /* Most processes end without a thread that does. */
 static _Atomic bool dying_is_shut;

@@ -1,3 +1,5 @@
+#include "tcache/free_miss.h"
+
 #include "big/big.h"
 #include "decay/decay.h"
 #include "slab/lodge.h"
@@ -7,7 +9,6 @@
 #include "span/foreign.h"
 #include "tcache/bins.h"
 #include "tcache/flush.h"
-#include "tcache/tcache.h"
 #include "tcache/tick.h"
 
 enum { KEPT_BY_ANYBODY_FROM = 1024 };

@@ -1,10 +1,13 @@
 #include "tcache/hit.h"
 
 #include "base/bits.h"
-#include "tcache/bins.h"
 
 struct hk_hot hk_hot_unborn, hk_hot_ended HK_COLD_DATA;
 struct hk_gate hk_gate;
+
+static void *no_items[1];
+
+void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items; }
 
 /* Written at start, not by the loader: 240 pointers to relocate are 8 KiB of the file. Nobody looks before the gate is open. */
 void hk_hot_shut(struct hk_hot *hot)

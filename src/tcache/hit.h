@@ -23,7 +23,7 @@ struct hk_bin {
     uint64_t served; /* blocks handed out from here, ever */
     void **base;     /* *base is NULL */
 };
-_Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "routes carry offsets of bins");
+_Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "page map entries carry offsets of bins");
 
 struct hk_hot {
     struct hk_bin bins[HK_CLASSES]; /* first: a bin's address is front + offset */
@@ -44,6 +44,11 @@ extern struct hk_gate hk_gate __attribute__((visibility("hidden")));
 /* Allocations of up to so many bytes may be hits, for as long as the process lives; of frees all or, unless HK_ALL_HIT, none. */
 #define HK_ALL_HIT SIZE_MAX
 void hk_gate_open(size_t sizes_to);
+/* Points a bin at nothing: no array, no items. */
+void hk_bin_reset(struct hk_bin *bin);
+HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->top - bin->base); }
+HK_INLINE size_t hk_bin_capacity(const struct hk_bin *bin) { return (size_t)(bin->limit - bin->base); }
+
 /* Makes every call of a thread that uses it a miss. */
 void hk_hot_shut(struct hk_hot *hot);
 

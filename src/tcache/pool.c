@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "base/lock.h"
+#include "policy/options.h"
 #include "slab/orphans.h"
 #include "span/meta.h"
 
@@ -76,6 +77,16 @@ static struct hk_tcache *memory_locked(void)
     if (cache != NULL)
         cache->has_pages = !first;
     return cache;
+}
+
+void hk_tcache_open_ring(struct hk_ring *ring)
+{
+    if (hk_options.trace_ring == 0)
+        return;
+    size_t size = hk_ring_size(hk_options.trace_ring);
+    struct hk_event *events = hk_meta_alloc(size * sizeof *events);
+    if (events != NULL)
+        hk_ring_open(ring, events, size);
 }
 
 static struct hk_tcache *made_locked(void)

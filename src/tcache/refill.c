@@ -1,4 +1,4 @@
-#include "tcache/tcache.h"
+#include "tcache/refill.h"
 
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"

@@ -2,28 +2,13 @@
 
 #include "base/bits.h"
 #include "decay/decay.h"
-#include "policy/options.h"
 #include "slab/slab_heap.h"
-#include "span/meta.h"
 #include "tcache/bins.h"
-#include "tcache/drain.h"
-#include "tcache/pool.h"
-#include "tcache/tick.h"
 
 enum {
     NEW_FOR = 160, /* blocks */
     LOOKED_AT_A_BIRTH = 8, /* caches: more than one goes for each that comes, while one in eight is a dead thread's */
 };
-
-void hk_tcache_open_ring(struct hk_ring *ring)
-{
-    if (hk_options.trace_ring == 0)
-        return;
-    size_t size = hk_ring_size(hk_options.trace_ring);
-    struct hk_event *events = hk_meta_alloc(size * sizeof *events);
-    if (events != NULL)
-        hk_ring_open(ring, events, size);
-}
 
 bool hk_tcache_begin(void)
 {

@@ -5,7 +5,9 @@
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
 #include "tcache/bins.h"
+#include "tcache/depot.h"
 #include "tcache/drain.h"
+#include "tcache/ending.h"
 #include "tcache/pool.h"
 
 enum {
