@@ -8,9 +8,11 @@
 
 /* Flushes everything that the calling thread holds. It has no cache from now on, and gets no other. */
 void hk_tcache_end(void);
-/* Checks up to `most` caches, and ends those whose threads are gone and could not do it themselves. True if one was ended. */
+/* Checks up to `most` caches, and ends those whose threads are gone and could not do it themselves. True if one was
+ * ended. */
 bool hk_tcaches_reap(unsigned most);
-/* In a fork child: caches whose threads do not exist there go to the pool. The caller orphans their slabs afterwards. */
+/* In a fork child: caches whose threads do not exist there go to the pool. The caller orphans their slabs
+ * afterwards. */
 void hk_tcaches_fork_child(void);
 
 #endif

@@ -14,7 +14,8 @@ void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block);
 void hk_tcache_free(struct hk_tcache *cache, void *block, uint32_t entry);
 /* `cache` may be NULL. */
 void hk_tcache_free_big(struct hk_tcache *cache, void *block);
-/* Frees a pointer that has no page map entry: ignores a block of the bootstrap arena or of another allocator; else fatal. */
+/* Frees a pointer that has no page map entry: ignores a block of the bootstrap arena or of another allocator; else
+ * fatal. */
 void hk_tcache_free_foreign(enum hk_call call, void *block);
 /* The message about a pointer that has no page map entry. */
 const char *hk_tcache_foreign_fault(const void *p);

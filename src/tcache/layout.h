@@ -44,10 +44,10 @@ struct hk_tcache {
     struct hk_owner owner;
     uint32_t served_at_turn[HK_CLASSES];  /* the bin's count when the bin last ran empty or full */
     uint32_t served_at_epoch[HK_CLASSES]; /* the bin's count at the last epoch */
-    size_t granted;                /* bytes that the bins may hold by their capacities */
-    size_t budget;                 /* limit of granted */
-    int new_for;                   /* blocks that the thread may still exchange with the commons as a new thread */
-    int until_tick;                /* weight of slow calls left until the next tick */
+    size_t granted;                       /* bytes that the bins may hold by their capacities */
+    size_t budget;                        /* limit of granted */
+    int new_for;    /* blocks that the thread may still exchange with the commons as a new thread */
+    int until_tick; /* weight of slow calls left until the next tick */
     struct hk_ticker ticker;
     bool reclaims_for_growth;      /* a sweep for the growth of the heap is under way */
     uint32_t next_victim;          /* the owner whose inbox steal() tries next */
@@ -55,9 +55,9 @@ struct hk_tcache {
     struct hk_countdown to_site;   /* to the next allocation that the site rules inspect */
     bool sampling;                 /* a sample is being taken: its own allocations are not sampled */
     bool alive;
-    struct hk_liveness liveness;   /* of the cache's thread */
-    bool has_pages;                /* the cache has pages of its own, which are purged while it waits in the pool */
-    struct hk_miss_counts {        /* written by the owner; they only grow */
+    struct hk_liveness liveness; /* of the cache's thread */
+    bool has_pages;              /* the cache has pages of its own, which are purged while it waits in the pool */
+    struct hk_miss_counts {      /* written by the owner; they only grow */
         _Atomic uint64_t xcalls, xrequested;
     } miss_counts[HK_CLASSES];
     _Atomic uint64_t xmisses; /* the sum of all xcalls */

@@ -12,8 +12,8 @@
 
 #include "tcache/layout.h"
 
-/* A cache with a number, its bins uninitialized, its inboxes closed: the waiting cache with the lowest number, else a new one. NULL if
- * memory is refused. */
+/* A cache with a number, its bins uninitialized, its inboxes closed: the waiting cache with the lowest number, else a
+ * new one. NULL if memory is refused. */
 struct hk_tcache *hk_pool_take(void);
 /* Precondition: the cache's thread has ended, it holds no blocks, and its inboxes are closed. */
 void hk_pool_put(struct hk_tcache *cache);
@@ -22,7 +22,8 @@ void hk_pool_put_locked(struct hk_tcache *cache);
 
 /* True if a cache waits; without the lock. */
 bool hk_pool_waits(void);
-/* The next cache whose thread is gone without having ended it, in the order of the numbers; NULL when `most` have been checked. */
+/* The next cache whose thread is gone without having ended it, in the order of the numbers; NULL when `most` have been
+ * checked. */
 struct hk_tcache *hk_pool_next_dead(unsigned *most);
 
 /* Calls `begin` if no thread has; returns when it is done. */

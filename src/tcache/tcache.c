@@ -6,14 +6,15 @@
 #include "tcache/bins.h"
 
 enum {
-    NEW_FOR = 160, /* blocks */
-    LOOKED_AT_A_BIRTH = 8, /* caches: more than one goes for each that comes, while one in eight is a dead thread's */
+    NEW_THREAD_BLOCKS = 160,
+    REAP_PER_BEGIN =
+        8, /* caches checked: reaping keeps up with new threads while one cache in eight is a dead thread's */
 };
 
 bool hk_tcache_begin(void)
 {
     if (!hk_pool_waits() && hk_tcaches_alive() > 0)
-        hk_tcaches_reap(LOOKED_AT_A_BIRTH);
+        hk_tcaches_reap(REAP_PER_BEGIN);
     struct hk_tcache *cache = hk_pool_take();
     if (cache == NULL)
         return false;
@@ -25,7 +26,7 @@ bool hk_tcache_begin(void)
     hk_outbox_open(&cache->hot.outbox, &cache->owner);
     cache->hot.key = hk_entry(cache->owner.id, 0);
     cache->until_tick = HK_TICK_NOW;
-    cache->new_for = hk_pool_crowded() ? NEW_FOR : 0;
+    cache->new_for = hk_pool_crowded() ? NEW_THREAD_BLOCKS : 0;
     cache->next_victim = HK_FIRST_OWNER;
     hk_store(cache->owner.xawake, UINT64_MAX);
     cache->alive = true;
