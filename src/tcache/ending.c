@@ -52,7 +52,7 @@ bool hk_tcaches_reap(unsigned most)
 
 /* Counts and leaks the blocks in the bins and the outbox of a thread that the child does not have: the thread may have
  * been in the middle of handing one to the program, and its arrays may be half written. */
-static void bury(struct hk_tcache *cache)
+static void forget_cache(struct hk_tcache *cache)
 {
     size_t blocks = hk_outbox_forget(&cache->hot.outbox) + hk_depot_forget(&cache->depot);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
@@ -68,7 +68,7 @@ void hk_tcaches_fork_child(void)
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         struct hk_tcache *cache = hk_tcache_by_id(id);
         if (cache != self && cache->alive)
-            bury(cache);
+            forget_cache(cache);
     }
     hk_pool_fork_child(self != NULL);
     hk_outboxes_recount(self != NULL ? &self->hot.outbox : NULL);
