@@ -13,7 +13,7 @@ static size_t class_size(const void *block, uint32_t entry)
     return hk_entry_is_plain(entry) ? hk_classes[hk_entry_class(entry)].size : 0;
 }
 
-/* Only big blocks have a rule. */
+/* Only big blocks have site rules. */
 static HK_COLD void free_by_rule(enum hk_site_rule rule, void *block)
 {
     if (rule == HK_SITE_KEEP_WARM)
@@ -32,7 +32,7 @@ static bool free_seen(void *block, uint32_t entry)
     return hk_hit_free_known(block, entry);
 }
 
-/* A wrong pointer that can be told at once is, by the name of its call. */
+/* `call` names the function in the message about an invalid pointer. */
 static void free_named(enum hk_call call, void *block, uint32_t entry)
 {
     struct hk_tcache *cache = hk_life_cache();
@@ -44,7 +44,7 @@ static void free_named(enum hk_call call, void *block, uint32_t entry)
 
 static bool is_big(uint32_t entry) { return entry != 0 && hk_entry_class(entry) == HK_CLASS_BIG; }
 
-/* All frees come here where calls are to be seen. */
+/* Frees before HAKMEM has started, and all frees while hooks are on. */
 static HK_NOINLINE void free_at_the_edge(enum hk_call call, void *block, uint32_t entry)
 {
     if (!hk_life_started() && hk_life_is_bootstrapping())
@@ -55,14 +55,15 @@ static HK_NOINLINE void free_at_the_edge(enum hk_call call, void *block, uint32_
         free_named(call, block, entry);
 }
 
-/* Outside the window, or before HAKMEM has started, or where calls are to be seen. */
+/* Addresses outside the window; all addresses before HAKMEM has started or while hooks are on. */
 HK_INLINE void free_elsewhere(enum hk_call call, void *block)
 {
     if (block == NULL)
         return;
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-    bool ask_first = HK_LOAD_SETTLED(hk_hooks.on) || entry == 0 || (call != HK_CALL_FREE && is_big(entry)) || hk_self->key == HK_NO_KEY;
-    if (HK_UNLIKELY(ask_first))
+    bool at_the_edge = HK_LOAD_SETTLED(hk_hooks.on) || entry == 0 || (call != HK_CALL_FREE && is_big(entry)) ||
+                       hk_self->key == HK_NO_KEY;
+    if (HK_UNLIKELY(at_the_edge))
         free_at_the_edge(call, block, entry);
     else if (is_big(entry))
         hk_tcache_free_big(hk_container_of(hk_self, struct hk_tcache, hot), block);
@@ -73,12 +74,12 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block)
 HK_NOINLINE void hk_free_elsewhere(void *block) { free_elsewhere(HK_CALL_FREE, block); }
 HK_NOINLINE void hk_delete_elsewhere(void *block) { free_elsewhere(HK_CALL_DELETE, block); }
 
-/* Big blocks are asked about at the edge, before anybody calls it a free. */
+/* free_at_the_edge() checks a big block before a hook sees its free. */
 HK_INLINE void free_looked_up(enum hk_call call, void *block, struct hk_hot *hot)
 {
     uint32_t entry = hk_hit_entry(block);
-    bool ask_first = entry == 0 || (call != HK_CALL_FREE && is_big(entry)) || hot->key == HK_NO_KEY;
-    if (HK_UNLIKELY(ask_first))
+    bool at_the_edge = entry == 0 || (call != HK_CALL_FREE && is_big(entry)) || hot->key == HK_NO_KEY;
+    if (HK_UNLIKELY(at_the_edge))
         free_at_the_edge(call, block, entry);
     else
         hk_tcache_free(hk_container_of(hot, struct hk_tcache, hot), block, entry);
@@ -87,7 +88,7 @@ HK_INLINE void free_looked_up(enum hk_call call, void *block, struct hk_hot *hot
 static HK_NOINLINE void free_not_mine(void *block, struct hk_hot *hot) { free_looked_up(HK_CALL_FREE, block, hot); }
 static HK_NOINLINE void delete_not_mine(void *block, struct hk_hot *hot) { free_looked_up(HK_CALL_DELETE, block, hot); }
 
-/* Most are blocks of other threads, most of these neighbours of what waits already to go to them. */
+/* Most are remote frees, and most of these join a word that the outbox has already. */
 HK_NOINLINE void hk_free_not_mine(void *block, struct hk_hot *hot)
 {
     if (HK_UNLIKELY(!hk_outbox_put_fast(&hot->outbox, block)))

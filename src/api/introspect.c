@@ -1,4 +1,5 @@
-/* What glibc tells about its heap, told about HAKMEM's: the numbers of the report. */
+/* glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and HAKMEM's own, from the report's
+ * numbers. */
 #include <malloc.h>
 #include <errno.h>
 #include <stddef.h>
@@ -43,7 +44,7 @@ static struct mallinfo2 info_of(const struct hk_census *census)
     };
 }
 
-/* All zero if memory for it is refused, of which it says nothing else. */
+/* All zeros if memory for the census is refused: the interface has no error code. */
 struct mallinfo2 hk_mallinfo2(void)
 {
     struct mallinfo2 info = {.arena = 0};
@@ -75,11 +76,11 @@ struct mallinfo hk_mallinfo(void)
 
 enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };
 
-/* glibc's knobs set what HAKMEM finds out by itself. The answer is glibc's, so that a program that insists goes on: 1 for all, also for
- * what it does not know, but for one value. */
+/* Changes nothing, as HAKMEM adapts by itself. Returns what glibc returns, for programs that check: 1, even for an
+ * unknown parameter, except for an M_MXFAST out of range. */
 int hk_mallopt(int parameter, int value) { return parameter != M_MXFAST || (value >= 0 && value <= LARGEST_MXFAST); }
 
-/* glibc's sizes are those of free chunks. */
+/* As in glibc, the sizes count free blocks. */
 static void info_classes(FILE *file, const struct hk_census *census)
 {
     size_t smallest = 1;
@@ -124,7 +125,7 @@ static void write_info(FILE *file, const struct hk_census *census)
     fprintf(file, "</malloc>\n");
 }
 
-/* The shape is glibc's, with one heap: fast is what threads have ready, rest what is free behind them. */
+/* glibc's format with a single heap: "fast" is the blocks in bins, "rest" all other free memory. */
 int hk_malloc_info(int options, FILE *file)
 {
     if (options != 0)
@@ -180,7 +181,7 @@ static struct hak_stats stats_of(const struct hk_census *census)
     };
 }
 
-/* Programs are compiled with this layout: a field is never moved, and the next one goes to the end. */
+/* The layout is part of the ABI: fields are never moved, new ones are appended. */
 _Static_assert(offsetof(struct hak_stats, footprint) == 24 && offsetof(struct hak_stats, live_blocks) == 128 &&
                    offsetof(struct hak_stats, forks) == 248 && sizeof(struct hak_stats) == 256,
                "a field of hak_stats has moved");
@@ -191,8 +192,8 @@ static int failed(int error)
     return -1;
 }
 
-/* Of a caller that was compiled with another version: the fields that both know, and zeros. */
-static void hand_over(struct hak_stats *stats, size_t size, struct hak_stats filled)
+/* For a caller compiled with another version: copies the fields that both versions have, and zeros the rest. */
+static void copy_stats(struct hak_stats *stats, size_t size, struct hak_stats filled)
 {
     filled.size = hk_align_down(hk_min(size, sizeof filled), sizeof(uint64_t));
     memcpy(stats, &filled, filled.size);
@@ -207,7 +208,7 @@ HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
     if (report == NULL)
         return failed(ENOMEM);
     hk_census_take(&report->census);
-    hand_over(stats, size, stats_of(&report->census));
+    copy_stats(stats, size, stats_of(&report->census));
     hk_report_close(report);
     return 0;
 }

@@ -23,23 +23,23 @@
 #include "tcache/pool.h"
 
 #define LARGEST_SMALL_ALIGN HK_SLICE
-/* Whose code called malloc or its kin; in the function that has the name, and in what it ends with. */
+/* The return address of the exported function; valid in that function and in its tail calls. */
 #define CALLER __builtin_return_address(0)
 
 static HK_COLD void note_refusal(size_t size)
 {
     HK_COUNT(out_of_memory, 1);
     HK_TRACE(&hk_ring_shared, refuse, size, 0);
-    /* What no address space could hold says nothing about memory. */
+    /* A size beyond the address space is no sign that memory is short. */
     if (size < (size_t)1 << HK_ADDRESS_BITS)
         hk_first_refusal_report(size);
 }
 
-static bool can_be_told(void) { return hk_life_started() || !hk_life_is_bootstrapping(); }
+static bool has_thread_storage(void) { return hk_life_started() || !hk_life_is_bootstrapping(); }
 
 static HK_COLD void *refused(size_t size)
 {
-    if (!can_be_told())
+    if (!has_thread_storage())
         return NULL; /* errno lies in thread-local storage */
     note_refusal(size);
     errno = ENOMEM;
@@ -65,15 +65,17 @@ static HK_COLD void *aligned_instead(struct hk_tcache *cache, unsigned class, vo
     return aligned;
 }
 
-/* Where address space is scarce, a mapping of its own wastes less of it than a place among other runs. */
+/* If address space is scarce, a big block's mapping wastes less of it than a span does. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
-static size_t class_sizes_to(void) { return HK_LIKELY(!hk_load(hk_footprint.xscarce)) ? HK_LARGE_MAX : SCARCE_SIZES_TO; }
+static size_t class_sizes_to(void)
+{
+    return HK_LIKELY(!hk_load(hk_footprint.xscarce)) ? HK_LARGE_MAX : SCARCE_SIZES_TO;
+}
 
-/* HK_CLASSES for what gets a mapping of its own. */
+/* HK_CLASSES for a big block. */
 static unsigned class_for(size_t size, size_t align)
 {
-    return size <= class_sizes_to() && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align)
-                                                                          : HK_CLASSES;
+    return size <= class_sizes_to() && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align) : HK_CLASSES;
 }
 
 static void *try_alloc(size_t size, size_t align, bool *zeroed)
@@ -89,7 +91,7 @@ static void *try_alloc(size_t size, size_t align, bool *zeroed)
     return HK_LIKELY(((uintptr_t)block & (align - 1)) == 0) ? block : aligned_instead(cache, class, block);
 }
 
-/* When the system refuses, what HAKMEM itself keeps warm may be what is missing. */
+/* After a refusal: purges everything and tries once more, as HAKMEM's own dirty memory may exhaust the limit. */
 static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
 {
     struct hk_tcache *cache = hk_tcache_self();
@@ -99,14 +101,14 @@ static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
         hk_tcache_trim(cache);
     hk_pool_purge();
     hk_decay_all(0);
-    (void)hk_footprint_read_limit(); /* the program may have set one meanwhile */
+    (void)hk_footprint_read_limit(); /* the program may have changed it */
     if (cache != NULL)
         hk_tcache_steal_all(cache);
     return try_alloc(size, align, zeroed);
 }
 
-/* Calls are watched, or HAKMEM has not started. Whether they are is asked before all else: nothing then has to be kept for later. What
- * would be a hit is one here: the watched program runs as it would unwatched, but for being watched. */
+/* Allocations before HAKMEM has started, and all allocations while hooks are on. A request that would be a hit is
+ * served from the bin here: hooks do not change the program's blocks. */
 static HK_NOINLINE void *alloc_at_the_edge(size_t size, size_t align, bool *zeroed, void *caller)
 {
     if (!hk_hooks.on) {
@@ -125,7 +127,7 @@ static HK_NOINLINE void *alloc_at_the_edge(size_t size, size_t align, bool *zero
     return block;
 }
 
-/* All that no bin had ready. NULL if memory is refused. */
+/* Every allocation that is neither a hit nor refilled(). NULL if memory is refused. */
 static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
 {
     void *block;
@@ -138,7 +140,7 @@ static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
     return block;
 }
 
-/* Most misses by far: an empty bin of a thread that has its cache, where no call is to be seen. NULL for all others. */
+/* The common miss: the thread has a cache, its bin is empty, hooks are off. NULL for all other misses. */
 HK_INLINE void *refilled(size_t size)
 {
     bool plain = HK_LOAD_SETTLED(hk_window.covered) != 0 && !hk_load(hk_wake_wanted);
@@ -212,7 +214,7 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
     return hk_quanta_zero(block, bytes);
 }
 
-/* Bytes that can be used at `block`; fatal if it is no block of HAKMEM's. For another allocator's: what can be read there. */
+/* Usable bytes of `block`; for another allocator's block, the readable bytes. Fatal if it is neither. */
 static size_t extent(enum hk_call call, const void *block, bool *foreign)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
@@ -253,7 +255,7 @@ static void *resize_in_place(void *block, size_t size, size_t extent_now)
     return hk_tcache_resize(hk_life_cache(), block, size) ? block : NULL;
 }
 
-/* No memcpy yet: the C library cannot be called. */
+/* A loop instead of memcpy: the C library is not relocated yet. */
 static HK_COLD void *bootstrap_realloc(const char *block, size_t size)
 {
     volatile char *moved = hk_bootstrap_alloc(size, HK_FINE_STEP);
@@ -263,12 +265,12 @@ static HK_COLD void *bootstrap_realloc(const char *block, size_t size)
     return (void *)(uintptr_t)moved;
 }
 
-/* What fits stays, unless half of it or more would be wasted. */
+/* True if the block keeps its place: the size fits and wastes at most half of the block. */
 HK_INLINE bool stays(size_t size, size_t now) { return size - 1 < now && (size >= now / 2 || now <= 64); }
 
 static void *realloc_slow(void *block, size_t size);
 
-/* Nothing is asked for by who means to free. */
+/* Allocates, copies, frees. A size of 0 is a free: realloc_slow() handles it. */
 static HK_NOINLINE void *copied(void *block, size_t size, size_t now)
 {
     if (HK_UNLIKELY(size == 0))
@@ -293,13 +295,13 @@ static void *foreign_realloc(void *block, size_t size, size_t now)
     return moved;
 }
 
-/* Without a copy; NULL if that cannot be. */
+/* Resizes without a copy; NULL if that is impossible. */
 static void *resized_here(void *block, size_t size, size_t now)
 {
     return stays(size, now) ? block : resize_in_place(block, size, now);
 }
 
-static HK_COLD void *resize_seen(void *block, size_t size, size_t now, void *caller)
+static HK_COLD void *resize_hooked(void *block, size_t size, size_t now, void *caller)
 {
     uint64_t record = hk_hooks_resize_begin(block);
     void *resized = resized_here(block, size, now);
@@ -321,11 +323,11 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
     size_t now = extent(HK_CALL_REALLOC, block, &foreign);
     if (foreign)
         return foreign_realloc(block, size, now);
-    void *resized = hk_hooks.on ? resize_seen(block, size, now, CALLER) : resized_here(block, size, now);
+    void *resized = hk_hooks.on ? resize_hooked(block, size, now, CALLER) : resized_here(block, size, now);
     return resized != NULL ? resized : copied(block, size, now);
 }
 
-/* The first realloc of what a program lets grow is a malloc. */
+/* A growing buffer begins with realloc(NULL, size): a hit here too. */
 static HK_NOINLINE void *realloc_elsewhere(void *block, size_t size)
 {
     void *fresh = block == NULL ? hk_hit_malloc(size) : NULL;
@@ -375,7 +377,7 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
     bool zeroed;
     void *aligned = alloc(size, hk_max(alignment, HK_FINE_STEP), &zeroed, CALLER);
     if (aligned == NULL) {
-        if (can_be_told())
+        if (has_thread_storage())
             note_refusal(size);
         return ENOMEM; /* errno is the program's */
     }

@@ -1,8 +1,8 @@
-/* C++ operators new and delete, in all forms, under their Itanium ABI names: a program in C++ needs nothing else, and
- * one in C does not get the C++ library by it. This file is compiled with -fexceptions: bad_alloc passes through.
+/* All forms of the C++ operators new and delete, under their Itanium ABI names: a C++ program needs no other library, and a C program
+ * does not load the C++ library. This file is compiled with -fexceptions, so that bad_alloc passes through.
  *
- * A program may replace some of them, most often new and delete without anything more. As the standard has it, each other form calls a
- * plainer one, whoever's that is:   delete[] with a size -> delete[] -> delete     new[] -> new     nothrow: what throws, caught */
+ * A program may replace some forms, usually only new and delete. As the standard requires, each other form calls a simpler one,
+ * replaced or not:   sized delete[] -> delete[] -> delete     new[] -> new     nothrow -> the throwing form, with its exception caught */
 #include <dlfcn.h>
 
 #include "api/entry.h"
@@ -18,26 +18,28 @@ typedef void (*new_handler)(void);
 HK_PROCESS(void *, process_new, (size_t size), _Znwm, hk_operator_new)
 HK_PROCESS(void *, process_new_array, (size_t size), _Znam, hk_operator_new_array)
 HK_PROCESS(void *, process_new_aligned, (size_t size, size_t align), _ZnwmSt11align_val_t, hk_operator_new_aligned)
-HK_PROCESS(void *, process_new_array_aligned, (size_t size, size_t align), _ZnamSt11align_val_t, hk_operator_new_array_aligned)
+HK_PROCESS(void *, process_new_array_aligned, (size_t size, size_t align), _ZnamSt11align_val_t,
+           hk_operator_new_array_aligned)
 HK_PROCESS(void, process_delete, (void *block), _ZdlPv, hk_operator_delete)
 HK_PROCESS(void, process_delete_array, (void *block), _ZdaPv, hk_operator_delete_array)
 HK_PROCESS(void, process_delete_aligned, (void *block, size_t align), _ZdlPvSt11align_val_t, hk_operator_delete_aligned)
-HK_PROCESS(void, process_delete_array_aligned, (void *block, size_t align), _ZdaPvSt11align_val_t, hk_operator_delete_array_aligned)
+HK_PROCESS(void, process_delete_array_aligned, (void *block, size_t align), _ZdaPvSt11align_val_t,
+           hk_operator_delete_array_aligned)
 
-/* Of whichever C++ library the program has: std::get_new_handler and std::__throw_bad_alloc. */
+/* std::get_new_handler and std::__throw_bad_alloc of the program's C++ library, if it has one. */
 extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-/* A C++ library that was loaded for one module only (RTLD_LOCAL) is found by way of that module. */
+/* Finds a C++ library that was loaded for one module only (RTLD_LOCAL) through the module that contains `caller`. */
 static void *symbol_for(const void *caller, const char *name)
 {
     Dl_info module;
     if (dlsym == NULL || dladdr == NULL)
-        return NULL; /* a static program: the weak names above are all there is */
+        return NULL; /* a static program has only the weak names above */
     void *symbol = dlsym(RTLD_DEFAULT, name);
     if (symbol != NULL || dladdr(caller, &module) == 0)
         return symbol;
-    /* By name: a static program that names dlopen is warned about by its linker. */
+    /* dlopen by name: the linker warns about a static program that refers to it. */
     void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
     void *handle = open != NULL ? open(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     return handle != NULL ? dlsym(handle, name) : NULL;
@@ -58,10 +60,10 @@ static _Noreturn void throw_bad_alloc(const void *caller)
         raise = (void (*)(void))symbol_for(caller, "_ZSt17__throw_bad_allocv");
     if (raise != NULL)
         raise();
-    hk_fatal("operator new: out of memory, and no C++ library to throw std::bad_alloc with");
+    hk_fatal("operator new: out of memory, and there is no C++ library to throw std::bad_alloc");
 }
 
-/* As the standard asks: try, call the handler, try again, until it succeeds or there is no handler. */
+/* As the standard requires: allocates, calls the new handler and repeats, until it succeeds or no handler is set. */
 static HK_NOINLINE void *new_slow(size_t align, size_t size, void *caller)
 {
     for (;;) {
@@ -76,9 +78,10 @@ static HK_NOINLINE void *new_slow(size_t align, size_t size, void *caller)
 }
 
 static const char *const nothrow_names[] = {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t"};
-static const char *const nothrow_aligned_names[] = {"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"};
+static const char *const nothrow_aligned_names[] = {"_ZnwmSt11align_val_tRKSt9nothrow_t",
+                                                    "_ZnamSt11align_val_tRKSt9nothrow_t"};
 
-/* What the throwing form or the handler throws must be swallowed, which C cannot: the C++ library's own form does it. */
+/* Exceptions of the throwing form or of the handler must be caught, which C cannot do: calls the C++ library's form. */
 static HK_COLD void *nothrow_by_library(size_t align, size_t size, bool array)
 {
     static const char tag = 0;
@@ -109,7 +112,7 @@ void *hk_operator_new_array_aligned(size_t size, size_t align);
 void *hk_operator_new_aligned_nothrow(size_t size, size_t align, const void *tag);
 void *hk_operator_new_array_aligned_nothrow(size_t size, size_t align, const void *tag);
 
-/* Are the forms that throw HAKMEM's? */
+/* True if the throwing forms are HAKMEM's. */
 static bool throwing_is_ours(bool array)
 {
     void *(*single)(size_t) = process_new;
@@ -156,10 +159,7 @@ void *hk_operator_new_array_nothrow(size_t size, const void *tag)
     return new_nothrow(size, true, __builtin_return_address(0));
 }
 
-void *hk_operator_new_aligned(size_t size, size_t align)
-{
-    return new_slow(align, size, __builtin_return_address(0));
-}
+void *hk_operator_new_aligned(size_t size, size_t align) { return new_slow(align, size, __builtin_return_address(0)); }
 
 void *hk_operator_new_array_aligned(size_t size, size_t align) { return HK_WHOEVER(process_new_aligned)(size, align); }
 
@@ -181,7 +181,7 @@ void *hk_operator_new_array_aligned_nothrow(size_t size, size_t align, const voi
     return new_aligned_nothrow(size, align, true, __builtin_return_address(0));
 }
 
-/* Size, alignment and the nothrow tag are hints that the page map makes unnecessary. */
+/* Size, alignment and nothrow tag are unused: the page map has the size. */
 void hk_operator_delete(void *block);
 void hk_operator_delete_aligned(void *block, size_t align);
 void hk_operator_delete_by_plain(void *block, size_t hint);
@@ -272,6 +272,7 @@ HK_REPLACES(void, _ZdlPvSt11align_val_t, (void *block, size_t align), hk_operato
 HK_REPLACES(void, _ZdaPvSt11align_val_t, (void *block, size_t align), hk_operator_delete_array_aligned)
 HK_REPLACES(void, _ZdlPvmSt11align_val_t, (void *block, size_t size, size_t align), hk_operator_delete_by_aligned)
 HK_REPLACES(void, _ZdaPvmSt11align_val_t, (void *block, size_t size, size_t align), hk_operator_delete_by_array_aligned)
-HK_REPLACES(void, _ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t align, size_t tag), hk_operator_delete_by_aligned_nothrow)
+HK_REPLACES(void, _ZdlPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t align, size_t tag),
+            hk_operator_delete_by_aligned_nothrow)
 HK_REPLACES(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, (void *block, size_t align, size_t tag),
             hk_operator_delete_by_array_aligned_nothrow)

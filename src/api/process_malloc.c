@@ -11,7 +11,7 @@ HK_PROCESS(void *, process_malloc, (size_t size), malloc, hak_malloc)
 HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_realloc)
 HK_PROCESS(void, process_free, (void *block), free, hak_free)
 
-/* While the loader is not done, it has not looked for them yet. */
+/* While the loader is at work, the process's functions are not resolved yet. */
 static bool unknown_yet(void) { return HK_UNLIKELY(!hk_life_started()) && hk_life_is_bootstrapping(); }
 
 void *hk_process_reallocarray(void *block, size_t count, size_t size)
@@ -43,8 +43,8 @@ void hk_process_free_aligned_sized(void *block, size_t alignment, size_t size)
     hk_process_free(block);
 }
 
-/* A program that is not position independent and takes malloc's address has it in itself, whosever malloc is: then too this says
- * no, and a wrong pointer is answered by 0. */
+/* False also in a program that is not position independent and takes malloc's address: that address then lies in the
+ * program. An invalid pointer there yields 0 instead of an error. */
 static bool malloc_is_ours(void)
 {
     void *(*known)(size_t) = process_malloc;
@@ -52,7 +52,8 @@ static bool malloc_is_ours(void)
     return known == hak_malloc;
 }
 
-/* What the program cut from a block of HAKMEM's does not begin where one does, or is as large. */
+/* Distinguishes a block of HAKMEM's from one that the program has cut from such a block: the latter begins elsewhere,
+ * or has the same size. */
 static bool begins_block(const void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);

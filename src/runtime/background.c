@@ -15,14 +15,14 @@
 #include "tcache/pool.h"
 
 enum {
-    STACK = 256 * 1024, /* the program's thread-local storage lies in it too */
-    LATER_MS = 500,
-    LOOKS_A_DELAY = 4, /* at what ages */
-    ROUNDS_A_REST = 64, /* rounds that give nothing back take a 64th of a processor's time, */
-    LONGEST_REST_MS = 1000, /* but on a busy machine a round seems long that was not */
-    QUIET_ROUNDS = 3, /* what goes when two passes have seen it, is gone by then */
-    STUCK_ROUNDS = 16, /* nothing more goes, though something lies idle */
-    MADE_WITHIN_MS = 1000, /* a filter of the program's may have ended it on its way */
+    STACK = 256 * 1024, /* also holds the thread-local storage of all modules */
+    QUIET_PAUSE_MS = 500,
+    ROUNDS_PER_DELAY = 4,
+    REST_PER_ROUND = 64,   /* times the round's duration: rounds that purge nothing use 1/64 of a processor, */
+    MAX_REST_MS = 1000,    /* but a busy machine makes a round seem longer than it was */
+    QUIET_ROUNDS = 3,      /* memory that is purged at its second epoch is gone by then */
+    STUCK_ROUNDS = 16,     /* the idle memory does not change any more */
+    MADE_WITHIN_MS = 1000, /* a seccomp filter may have killed the thread before it ran */
     FREE_TRIES = 8,
     BETWEEN_TRIES_MS = 100,
     AFTER_REFUSAL_MS = 60000,
@@ -33,15 +33,16 @@ enum stage { NONE, BEING_MADE, THERE, ENDING, LEFT_BEHIND };
 static struct {
     _Atomic uint32_t xstage;
     _Atomic bool xshut_in;
-    int home;         /* the process that may have one: in a vfork child it is another's */
-    pthread_t thread; /* of whoever changes the stage */
+    int home;         /* the process id; a vfork child has another one and must not use this state */
+    pthread_t thread; /* accessed by the thread that changes the stage */
     _Atomic uint32_t xtries;
     _Atomic uint64_t xnot_before; /* ms */
 } background;
 
 static bool move_on(uint32_t from, uint32_t to)
 {
-    if (!atomic_compare_exchange_strong_explicit(&background.xstage, &from, to, memory_order_seq_cst, memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&background.xstage, &from, to, memory_order_seq_cst,
+                                                 memory_order_relaxed))
         return false;
     if (from == BEING_MADE)
         hk_os.futex_wake(&background.xstage, INT32_MAX);
@@ -65,7 +66,7 @@ static void wait_until_made(void)
         hk_os.futex_wait_for(&background.xstage, BEING_MADE, end - now);
 }
 
-/* Rests until the next round, but for what is due meanwhile. */
+/* Rests until the next round, interrupted by reports that become due; then runs the learner's tick. */
 static void rest_report_and_learn(uint64_t ms)
 {
     uint64_t now = hk_os.clock_ms(), end = now + ms;
@@ -77,13 +78,13 @@ static void rest_report_and_learn(uint64_t ms)
         hk_learning_tick();
 }
 
-/* What comes from outside is to be seen though the program sleeps. */
-static bool looks_at_clock(void)
+/* True if the thread must run while the program is idle: for reports, or for changes of the memory goal. */
+static bool must_stay_awake(void)
 {
     return hk_reports_wanted() || (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
 }
 
-/* A round, and what is due after it: who only looked rests for many times as long as that took. */
+/* Runs a round. Sets *rest_ms to the round's duration, or to a multiple of it if the round purged nothing. */
 static struct hk_round paced_round(uint64_t *rest_ms)
 {
     size_t footprint = hk_decay_footprint();
@@ -91,11 +92,12 @@ static struct hk_round paced_round(uint64_t *rest_ms)
     struct hk_round round = hk_decay_in_background();
     hk_pool_epoch(hk_os.clock_ms());
     uint64_t took = (hk_os.clock_ns() - began) / 1000000;
-    *rest_ms = hk_decay_footprint() < footprint ? took : hk_min(took * ROUNDS_A_REST, LONGEST_REST_MS);
+    *rest_ms = hk_decay_footprint() < footprint ? took : hk_min(took * REST_PER_ROUND, MAX_REST_MS);
     return round;
 }
 
-/* How much lies idle: where that stays what it is for long, no more can be given back. */
+/* The idle memory at the last round, and for attributes many rounds it has been the same: no more can be purged if that
+ * is many. */
 struct stuck {
     size_t idle;
     unsigned rounds;
@@ -120,16 +122,16 @@ static void work(void)
         round = paced_round(&pause);
         bool waits = may_go(&stuck, &round);
         quiet = waits ? 0 : quiet + 1;
-        uint64_t soon = hk_max(HK_TICK_MS, HK_POLICY(purge_delay) / LOOKS_A_DELAY);
-        if (quiet < QUIET_ROUNDS || looks_at_clock())
-            rest_report_and_learn(hk_max(waits ? soon : LATER_MS, pause));
+        uint64_t soon = hk_max(HK_TICK_MS, HK_POLICY(purge_delay) / ROUNDS_PER_DELAY);
+        if (quiet < QUIET_ROUNDS || must_stay_awake())
+            rest_report_and_learn(hk_max(waits ? soon : QUIET_PAUSE_MS, pause));
         else
             hk_wake_sleep();
     }
 }
 
-/* Its name is the one call that the making of a thread has not shown to be allowed. When the last thread that has a cache has ended,
- * it ends too: a process lives as long as any of its threads. */
+/* Sets its name only where no filter can be installed: pthread_create has not shown that this call is allowed. It ends
+ * when the last thread with a cache has ended, because a process lives as long as any of its threads. */
 static void *run(void *unused)
 {
     if (!hk_load(background.xshut_in))
@@ -146,17 +148,17 @@ static void *run(void *unused)
 
 static bool make_thread(hk_thread_maker *make)
 {
-    pthread_attr_t how;
-    if (pthread_attr_init(&how) != 0)
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0)
         return false;
-    pthread_attr_setstacksize(&how, STACK);
-    bool made = make(&background.thread, &how, run) == 0;
-    pthread_attr_destroy(&how);
+    pthread_attr_setstacksize(&attributes, STACK);
+    bool made = make(&background.thread, &attributes, run) == 0;
+    pthread_attr_destroy(&attributes);
     return made;
 }
 
-/* It is born with the mask that its maker has at that moment. */
-static bool make_deaf_thread(hk_thread_maker *make)
+/* A thread inherits its creator's signal mask. */
+static bool make_thread_without_signals(hk_thread_maker *make)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -178,13 +180,14 @@ static void note_try(void)
     hk_store(background.xnot_before, hk_os.clock_ms() + BETWEEN_TRIES_MS);
 }
 
-static void put_off(void)
+static void back_off(void)
 {
     hk_store(background.xtries, FREE_TRIES);
     hk_store(background.xnot_before, hk_os.clock_ms() + AFTER_REFUSAL_MS);
 }
 
-/* Asked again when its place is taken: who ends it, or is about to shut the process in, waits for who has taken it. */
+/* Checked again after the stage is BEING_MADE: a thread that ends the background thread, or shuts the process in, waits
+ * for that stage to pass. */
 static bool still_wanted(bool in_malloc)
 {
     if (hk_options.background == HK_BACKGROUND_ON)
@@ -196,10 +199,10 @@ static void not_made(void)
 {
     static _Atomic bool xsaid;
     hk_wake_end();
-    put_off();
+    back_off();
     (void)move_on(BEING_MADE, NONE);
     if (hk_options.background == HK_BACKGROUND_ON && !atomic_exchange(&xsaid, true))
-        hk_message("no background thread to be had: memory goes back only in calls of malloc and free");
+        hk_message("the background thread cannot be created: memory is purged only in calls of malloc and free");
 }
 
 static void make_and_wait(hk_thread_maker *make)
@@ -207,7 +210,7 @@ static void make_and_wait(hk_thread_maker *make)
     note_try();
     hk_reports_listen();
     hk_wake_begin();
-    if (!make_deaf_thread(make)) {
+    if (!make_thread_without_signals(make)) {
         not_made();
         return;
     }
@@ -229,13 +232,14 @@ static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
     errno = saved_errno;
 }
 
-/* A wish that cannot be granted here comes again with the next tick. */
+/* Clears hk_wake_wanted even if this call cannot create the thread: the next tick sets it again. */
 HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make)
 {
     if (!hk_reports_wanted() && !hk_wake_is_worth(hk_decay_mapped()))
         return;
     hk_store(hk_wake_wanted, false);
-    if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os.in_loader(caller) && hk_os.process_id() == background.home)
+    if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os.in_loader(caller) &&
+        hk_os.process_id() == background.home)
         begin_if_wanted(true, make);
 }
 
@@ -245,8 +249,8 @@ void hk_background_begin_with_thread(hk_thread_maker *make)
         begin_if_wanted(false, make);
 }
 
-/* For so long at most: a copy of this process that was made by a bare system call has no such thread, and to give very much back takes
- * long. */
+/* Waits for a second at most: a copy of this process made by a bare clone has no such thread, and a long purge delays
+ * its end. */
 static bool join(void)
 {
     for (unsigned tries = 0; tries < HK_PAUSES_A_SECOND; tries++) {
@@ -284,7 +288,7 @@ bool hk_background_give_way(void)
 {
     if (!hk_background_end())
         return false;
-    put_off();
+    back_off();
     return true;
 }
 

@@ -1,18 +1,18 @@
-/* Background: the thread that gives memory back while the program does nothing, and writes the reports that were asked for meanwhile.
+/* Background: the thread that purges while the program is idle, and writes the reports that are due meanwhile.
  *
- *   none --a heap worth it: a malloc, or a thread of the program's is made--> being made --it has its name--> there
- *    ^                                                                                                        |
- *    +-- gone, and joined <-- ending --the program has one thread again, or wants its place; no thread has a cache --+
+ *   NONE --the heap is large enough, in a malloc or a pthread_create--> BEING_MADE --the thread runs--> THERE
+ *    ^                                                                                                   |
+ *    +---- joined <-- ENDING <--the program has one thread again, is refused a thread, or no thread has a cache
  *
- *   HAKMEM_BACKGROUND=auto: only beside threads of the program's own that HAKMEM saw made. Where the program makes a thread it may make
- *   one; elsewhere not, once the program has asked the system to shut it in (another thread may be what its filter kills it for), or a thread
- *   not to share all with the others (it would share it with who it makes).
+ *   HAKMEM_BACKGROUND=auto: only while the program has other threads whose creation HAKMEM has seen. pthread_create may always
+ *   create it; malloc may not after the program has restricted its system calls (seccomp may kill a process that creates a thread) or
+ *   after one of its threads has called unshare (the background thread would share what the thread that creates it has).
  *
- * Owns     whether there is one, and whether it may be made.
+ * Owns     the stage of the background thread, and whether it may be created.
  * Threads  any.
- * Never    begins in a free (the C library frees under locks that the making of a thread takes), in a malloc of the dynamic
- *          loader's, in a vfork child, or while HAKMEM holds a lock. It never allocates, gets no signal, and calls nothing that a
- *          malloc or the making of a thread does not call, but for its name. */
+ * Never    created in a free (the C library frees under locks that pthread_create takes), in a malloc of the dynamic loader, in a
+ *          vfork child, or while HAKMEM holds a lock. The thread never allocates, blocks all signals, and, except to set its name,
+ *          makes no system call that malloc and pthread_create do not make. */
 #ifndef HK_BACKGROUND_H
 #define HK_BACKGROUND_H
 
@@ -20,26 +20,27 @@
 
 #include "base/base.h"
 
-/* In this process there is none yet: at the start, and in a fork child. */
+/* At the start and in a fork child: the process has no background thread yet. */
 void hk_background_reset(void);
 
-/* The C library's pthread_create, or whoever's stands before it, for a thread that is not the program's. */
-typedef int hk_thread_maker(pthread_t *thread, const pthread_attr_t *how, void *(*start)(void *));
+/* pthread_create for a thread of HAKMEM's own. */
+typedef int hk_thread_maker(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *));
 
-/* One is wished for, and this is the end of a malloc that took long: `caller` is whose code called it. */
+/* At the end of a slow malloc, when a background thread is wanted; `caller` is the return address of malloc. */
 void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make);
-/* The program is about to make a thread. */
+/* The program is about to create a thread. */
 void hk_background_begin_with_thread(hk_thread_maker *make);
 
-/* The program has one thread again: when this returns, there is none of HAKMEM's. False if there was none. */
+/* Ends the background thread and waits for its end. False if there was none. */
 bool hk_background_end(void);
-/* A thread that was counted has ended, or was not made after all: where that leaves one, the same. */
+/* A counted thread has ended or could not be created: ends the background thread if the program has one thread left. */
 void hk_background_thread_ended(void);
-/* The program is refused another thread: the same, and none is made for a while. */
+/* The program was refused a thread: ends the background thread, and creates none for a minute. False if there was
+ * none. */
 bool hk_background_give_way(void);
 
-/* The program is about to shut itself in, or one of its threads to part with the others. None is made from now on but where the program
- * makes threads; who was about to make one has done so when this returns. */
+/* The program is about to restrict its system calls, or one of its threads to unshare: from now on, only pthread_create
+ * creates the background thread. Waits for a creation that is under way. */
 void hk_background_shut_in(void);
 
 #endif

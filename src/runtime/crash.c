@@ -8,7 +8,7 @@
 #include "policy/options.h"
 #include "report/last_events.h"
 
-enum { PATIENCE = 100, MOMENT_MS = 10 };
+enum { CRASH_WAITS = 100, CRASH_WAIT_MS = 10 };
 
 static void on_request(int number, siginfo_t *info, void *context)
 {
@@ -18,7 +18,8 @@ static void on_request(int number, siginfo_t *info, void *context)
     hk_last_events_write(HK_STDERR);
 }
 
-/* Once in a process. Another thread that crashes meanwhile waits for a moment: its end would cut the lines off. */
+/* Once per process. Another thread that crashes meanwhile waits for up to a second: its end would cut the output
+ * off. */
 static void show_once(void)
 {
     static atomic_flag begun = ATOMIC_FLAG_INIT;
@@ -27,8 +28,8 @@ static void show_once(void)
         hk_last_events_write(HK_STDERR);
         hk_store(xdone, true);
     }
-    for (int i = 0; i < PATIENCE && !hk_load(xdone); i++)
-        hk_os.rest(MOMENT_MS);
+    for (int i = 0; i < CRASH_WAITS && !hk_load(xdone); i++)
+        hk_os.rest(CRASH_WAIT_MS);
 }
 
 static void on_crash(int number, siginfo_t *info, void *context)

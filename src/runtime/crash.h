@@ -1,9 +1,9 @@
-/* Crash: when the debug rings are shown: on SIGUSR2, on a signal that ends the process, and at HAKMEM's own last line.
+/* Crash: prints the debug rings on SIGUSR2, on a fatal signal, and before HAKMEM itself aborts the process.
  *
- *   fault or abort() -> handler: the events, once -> the default action, with the same particulars: exit status and core as ever
+ *   fault or abort() -> handler: prints the events, once -> the default action with the same siginfo: same exit status and core dump
  *
- * Owns     the handlers; only where the option asks for a ring, and the program has left the signal alone.
- * Threads  begin: the first. The handlers: any. */
+ * Owns     the signal handlers. They are installed only if the option trace_ring is set and the program has not set its own.
+ * Threads  hk_crash_begin(): the first. The handlers: any. */
 #ifndef HK_CRASH_H
 #define HK_CRASH_H
 

@@ -1,10 +1,10 @@
-/* dlopen, with plugins in mind. One that is opened with RTLD_DEEPBIND looks for names in what it needs itself before it looks in the
- * program: it finds the C library's free before HAKMEM's, and is given HAKMEM's blocks. So the flag is taken out, where HAKMEM
- * is what the rest of the process has for malloc.
+/* dlopen for plugins. A library opened with RTLD_DEEPBIND resolves names in its own dependencies before the program's: it finds the C
+ * library's free before HAKMEM's, but receives HAKMEM's blocks. hak_dlopen() therefore removes the flag if HAKMEM serves the process's
+ * malloc.
  *
- * The loader knows who calls it by the return address: whose RUNPATH a name is looked for in, what $ORIGIN is, which namespace it
- * is. It has to see our caller's, and so these functions end with a jump. Only libhakmem.so has them under the C library's names
- * (cmake/HakmemLibrary.cmake): in a static program they would stand in the way of the only dlopen there is. */
+ * The loader identifies its caller by the return address, which selects RUNPATH, $ORIGIN and the namespace. It must see the address of
+ * our caller; therefore these functions end with a jump. Only libhakmem.so exports them under the C library's names
+ * (cmake/HakmemLibrary.cmake): in a static program they would replace the only dlopen. */
 #include <dlfcn.h>
 
 #include "count/stats.h"
@@ -18,7 +18,7 @@
 
 enum { THIS_NAMESPACE = 0 }; /* LM_ID_BASE */
 
-/* Whoever comes after HAKMEM: the C library, or another library that wants to see calls of dlopen. */
+/* The next definition after HAKMEM's: the C library's, or that of another library that interposes dlopen. */
 static void *next_named(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
 static HK_NOINLINE int without_deepbind(int mode)

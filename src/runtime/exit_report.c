@@ -17,10 +17,10 @@ enum {
 };
 
 static struct {
-    uint64_t started_ms; /* HAKMEM, in this process or an ancestor */
-    uint64_t last_ms;    /* the background thread's */
+    uint64_t started_ms;     /* HAKMEM's start, in this process or an ancestor */
+    uint64_t last_ms;        /* the background thread's last report */
     _Atomic bool xrequested; /* by a signal */
-    _Atomic bool xbusy;  /* one is being written in the background, or none is to be any more */
+    _Atomic bool xbusy;      /* the background thread is writing a report, or must not write one any more */
 } reports;
 
 void hk_reports_begin(void)
@@ -56,7 +56,7 @@ static bool write_report(int fd, const char *path)
     return true;
 }
 
-/* False if there can be no file beside it. */
+/* False if no temporary file can be created in its folder. */
 static bool write_beside(const char *real_path, const char *path)
 {
     struct hk_text beside;
@@ -87,7 +87,8 @@ static bool is_stderr(const char *path) { return strcmp(path, "-") == 0; }
 static bool write_to_file(const char *path)
 {
     struct hk_text real_path;
-    return hk_named_path(&real_path, path) && (write_beside(real_path.bytes, path) || write_in_place(real_path.bytes, path));
+    return hk_named_path(&real_path, path) &&
+           (write_beside(real_path.bytes, path) || write_in_place(real_path.bytes, path));
 }
 
 bool hk_report_write(const char *path, int standard_error)
@@ -115,7 +116,7 @@ static void note_signal(int number, siginfo_t *info, void *context)
     hk_store(reports.xrequested, true);
 }
 
-/* Such a signal says what the running instruction did wrong, and would come again and again, if a handler just returned. */
+/* The faulting instruction would raise such a signal again whenever its handler returns. */
 static bool is_fault(int number)
 {
     return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE;
@@ -125,8 +126,8 @@ void hk_reports_listen(void)
 {
     int number = (int)hk_options.report_signal;
     if (number != 0 && hk_options.report != NULL && (is_fault(number) || !hk_os.catch_signal(number, note_signal)))
-        hk_message("option report_signal: signal %d is the program's own or cannot be handled; no report comes of it",
-               number);
+        hk_message("option report_signal: signal %d is the program's own or cannot be handled; it triggers no report",
+                   number);
 }
 
 static uint64_t wait_until_due(uint64_t now_ms)
@@ -152,7 +153,7 @@ uint64_t hk_report_if_due(uint64_t now_ms)
     return hk_max(1, wait_until_due(now_ms));
 }
 
-/* A disk that answers no more keeps the background thread, not the program's end. */
+/* Waits for a second at most: a disk that hangs must not delay the end of the program. */
 static void stop_background_reports(void)
 {
     for (unsigned waits = 0;

@@ -1,34 +1,35 @@
-/* ExitReport: when a report and a heap profile are written, and where to.
+/* ExitReport: writes reports and heap profiles: at exit, at intervals, on a signal, and on request.
  *
- *   NAME.PID.tmp is written, then renamed to NAME: who reads NAME sees one report, whole. What is no file is written to as it is.
+ *   NAME.PID.tmp is written, then renamed to NAME: a reader of NAME sees one complete report. A pipe or device is written in place.
  *
- * Owns     the time that HAKMEM started, and what was asked for while the program runs.
+ * Owns     the time of HAKMEM's start, and the requests that are pending.
  * Threads  any. */
 #ifndef HK_EXIT_REPORT_H
 #define HK_EXIT_REPORT_H
 
 #include "base/base.h"
 
-/* Once the options are known: at the start, and in a fork child. */
+/* At the start, after the options have been read, and in a fork child. */
 void hk_reports_begin(void);
 
-/* Is a report wanted while the program runs: again and again, or on a signal? */
+/* True if the options ask for reports while the program runs: at intervals or on a signal. */
 bool hk_reports_wanted(void);
-/* Listens to the signal that asks for one, if the program leaves it to HAKMEM. */
+/* Installs the handler of the report signal, unless the program has set its own. */
 void hk_reports_listen(void);
-/* Writes one if it is due or was asked for; ms until this wants to be called again. By the background thread only. */
+/* Writes a report if one is due or requested. Returns the ms until the next call. By the background thread only. */
 uint64_t hk_report_if_due(uint64_t now_ms);
 
-/* Writes one now; "-" is standard error, whose descriptor is HK_STDERR or HK_STDERR_ASKED_FOR (message.h). False if it cannot be written. */
+/* Writes a report now; "-" is standard error, as HK_STDERR or HK_STDERR_ASKED_FOR (message.h). False if it cannot be
+ * written. */
 bool hk_report_write(const char *path, int standard_error);
-/* The same of the heap profile, which there is only where one was asked for. Only once HAKMEM has started. */
+/* Writes the heap profile. False also if the options do not ask for one. Precondition: HAKMEM has started. */
 bool hk_heap_profile_write_to(const char *path, int standard_error);
 
-/* What HAKMEM_REPORT and HAKMEM_HEAP_PROFILE asked for, if they did. The last report: one that is being written meanwhile is waited for, and none
- * comes after. */
+/* At exit: writes what HAKMEM_REPORT and HAKMEM_HEAP_PROFILE ask for. Waits for a report that the background thread is
+ * writing; no report follows. */
 void hk_exit_report(void);
 
-/* The one line about the first refusal; later ones are silent. */
+/* Prints one line about the first allocation that is refused; later refusals are silent. */
 void hk_first_refusal_report(size_t requested);
 
 #endif

@@ -11,13 +11,13 @@
 #include "span/meta.h"
 #include "tcache/tcache.h"
 
-/* glibc's fork takes the lock of all streams after the prepare handlers have run, and who holds that one may be waiting for
- * a stream whose holder is waiting for one of ours: it has to come first. It may be taken twice. */
+/* glibc's fork takes the lock of all streams after the prepare handlers. The thread that holds it may wait for a
+ * stream, whose holder waits for one of our locks: therefore prepare takes it first. It is recursive. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
-/* Where there is one thread, it is here: no lock is held, nothing is under way, and every page left alone is one that
- * neither process has to copy. */
+/* A process with one thread holds no lock here and has no update under way. Every page not touched is one that neither
+ * process has to copy. */
 extern char __libc_single_threaded __attribute__((weak));
 static bool alone_at_fork;
 
@@ -42,7 +42,7 @@ static void fork_parent(void)
         _IO_list_unlock();
 }
 
-/* What other threads were in the middle of. */
+/* Repairs what the other threads were changing. */
 static void fork_child_others(struct hk_owner *self)
 {
     hk_hooks_fork_child();

@@ -1,18 +1,18 @@
-/* Fork: the parent goes on as if nothing had happened; in the child there is one thread, and all is whole that a lock protects.
+/* Fork: the child has one thread, and everything that a lock protects is consistent in it. The parent is not affected.
  *
- *   prepare: the stream lock, then all locks by rank (base/ranks.def) --the kernel copies--> parent: the locks, backwards
- *                                                                                     child: the same, then what is special
+ *   prepare: stream lock, then all locks by rank (base/ranks.def) --fork--> parent: unlocks in reverse order
+ *                                                                     child: resets the locks, then repairs the rest
  *
- * What is special: there is no background thread and no other thread's cache; what those threads were in the middle of, without a lock
- * or under one of their own, is made anew from what can be believed (docs/OWNERSHIP.md).
+ * The child has no background thread, and the caches of the other threads go to the pool. Updates that those threads were making without
+ * a lock, or under one of their own, are reconstructed from consistent data (docs/OWNERSHIP.md).
  * Owns     the handlers.
- * Threads  watch: one at a time. The handlers: whichever forks. */
+ * Threads  hk_fork_watch(): one at a time. The handlers: the thread that forks. */
 #ifndef HK_FORK_H
 #define HK_FORK_H
 
 #include "base/base.h"
 
-/* From now on, once. */
+/* Registers the handlers. Called once. */
 void hk_fork_watch(void);
 
 #endif

@@ -14,8 +14,8 @@
 #include "tcache/tcache.h"
 
 enum {
-    THREADS_A_TICK = 512, /* whose counts are looked at in some 50 microseconds; where there are more, ticks are rarer */
-    MOST_WAITS = HK_PAUSES_A_SECOND / 10,
+    THREADS_PER_TICK = 512, /* their counts are read in about 50 microseconds; with more threads, ticks are rarer */
+    EXIT_WAITS = HK_PAUSES_A_SECOND / 10,
 };
 
 _Atomic uint64_t hk_learning_due_ms = UINT64_MAX;
@@ -23,15 +23,15 @@ _Atomic uint64_t hk_learning_due_ms = UINT64_MAX;
 static struct {
     struct hk_lock lock;
     struct hk_learner learner;
-    struct hk_signals before; /* totals at the last tick, of what is counted */
-    uint64_t stalled_us; /* as it was then; 0: not looked at yet */
+    struct hk_signals before; /* the counted signals' totals at the last tick */
+    uint64_t stalled_us;      /* the total at the last tick; 0 before the first */
     uint64_t ticked_ms;
     uint64_t began_ms;
     uint64_t log_bytes, trace_bytes;
     bool begun, log_full;
 } learning = {.lock = HK_LOCK_INIT(HK_RANK_LEARN)};
 
-/* Of what is counted, the totals. */
+/* The totals of the counted signals. */
 static void take_counts(struct hk_signals *saw)
 {
     struct hk_tcache_totals totals = hk_tcaches_total();
@@ -59,7 +59,8 @@ static void take_amounts(struct hk_signals *saw, uint64_t now)
     hk_goal_look(&seen, now, HK_SAW(saw, footprint));
     HK_SAW(saw, goal) = seen.bytes;
     HK_SAW(saw, used) = seen.used;
-    HK_SAW(saw, stalled) = learning.stalled_us != 0 ? seen.stalled_us - hk_min(seen.stalled_us, learning.stalled_us) : 0;
+    HK_SAW(saw, stalled) =
+        learning.stalled_us != 0 ? seen.stalled_us - hk_min(seen.stalled_us, learning.stalled_us) : 0;
     learning.stalled_us = seen.stalled_us;
     HK_SAW(saw, cpus) = seen.cpus;
 }
@@ -92,7 +93,7 @@ static void write_to_log(uint64_t ms, struct hk_text *line)
     learning.log_full = learning.log_bytes + line->used > hk_options.explain_most;
     if (learning.log_full) {
         line->used = 0;
-        hk_explain_log(line, ms, 0, "the log is as long as explain_most allows: it ends here");
+        hk_explain_log(line, ms, 0, "the log has reached explain_most bytes and ends here");
     }
     learning.log_bytes += line->used;
     write_line(hk_options.explain, line);
@@ -105,7 +106,7 @@ static void write_lost(uint64_t now)
     if (lost == 0)
         return;
     hk_text_init(&line, HK_NOWHERE);
-    hk_explain_log(&line, since_begin(now), lost, "more was decided in a tick than can wait: so many decisions are not told");
+    hk_explain_log(&line, since_begin(now), lost, "the queue of decisions was full: these were lost");
     write_to_log(since_begin(now), &line);
 }
 
@@ -137,13 +138,13 @@ static void write_trace(uint64_t now, const struct hk_signals *saw)
         write_line(hk_options.learn_trace, &line);
 }
 
-static uint64_t rules_asked_for(void)
+static uint64_t rules_requested(void)
 {
     return (hk_options.learn_delay ? HK_RULE_DELAY : 0) | (hk_options.learn_big_cache ? HK_RULE_BIG_CACHE : 0) |
            (hk_options.learn_crowd ? HK_RULE_CROWD : 0) | (hk_options.learn_huge ? HK_RULE_HUGE : 0);
 }
 
-/* Not at the start of each process: most end before their first tick. */
+/* Not at the start: most processes end before their first tick. */
 static void begin_learner(void)
 {
     struct hk_knobs options;
@@ -151,10 +152,10 @@ static void begin_learner(void)
         return;
     learning.begun = true;
     hk_policy_read(&options);
-    hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn, rules_asked_for());
+    hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn, rules_requested());
 }
 
-/* Compared with what is in force: what the system refused a page for is tried again. */
+/* Compares with the published knobs: a publication for which memory was refused is repeated. */
 static void publish_if_changed(void)
 {
     struct hk_knobs in_force;
@@ -180,7 +181,7 @@ static void learn(uint64_t now)
     publish_if_changed();
 }
 
-/* Where nothing is learned, what bins decide is written down all the same. */
+/* The decisions of the bins are logged even if the learner is off. */
 static void tick_locked(uint64_t now)
 {
     if (hk_options.learn != HK_LEARN_OFF)
@@ -189,7 +190,7 @@ static void tick_locked(uint64_t now)
     learning.ticked_ms = now;
 }
 
-/* A goal holds from the beginning. */
+/* With a memory goal, the first tick runs at once: the goal holds from the start. */
 void hk_learning_begin(void)
 {
     uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
@@ -208,7 +209,7 @@ HK_COLD void hk_learning_tick(void)
     uint64_t now = hk_reuse_now();
     if (now >= hk_load(hk_learning_due_ms)) {
         tick_locked(now);
-        hk_store(hk_learning_due_ms, now + HK_TICK_MS * hk_max(1, hk_tcaches_alive() / THREADS_A_TICK));
+        hk_store(hk_learning_due_ms, now + HK_TICK_MS * hk_max(1, hk_tcaches_alive() / THREADS_PER_TICK));
     }
     hk_unlock(&learning.lock);
 }
@@ -224,7 +225,7 @@ static void save_profile(void)
     }
     begin_learner();
     struct hk_knobs learned = learning.learner.target;
-    learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling]; /* the goal's, and so this run's */
+    learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling]; /* derives from this run's goal */
     hk_profile_write(fd, &learned);
     hk_named_file_close(fd);
 }
@@ -235,7 +236,7 @@ void hk_learning_end(void)
     if (hk_options.explain == NULL && hk_options.profile_save == NULL)
         return;
     while (!hk_try_lock(&learning.lock)) {
-        if (++waits == MOST_WAITS)
+        if (++waits == EXIT_WAITS)
             return;
         hk_os.pause();
     }

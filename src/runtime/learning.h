@@ -1,9 +1,9 @@
-/* Learning: the learner's conductor: gathers what it sees, publishes what it decides, and writes down why.
+/* Learning: runs the learner: collects its signals, publishes the knobs that it sets, and writes its decisions to the log.
  *
  *   a slow call of malloc, 150 ms after the last tick: counts --> learner --> policy page; decisions --> the log
  *
- * Owns     the learner, the counts of the tick before, the log's length.
- * Threads  any; who finds a tick under way goes on.
+ * Owns     the learner, the counts of the last tick, the length of the log.
+ * Threads  any; a thread that finds a tick under way returns.
  * Never    ticks while HAKMEM holds a lock; keeps a file open. */
 #ifndef HK_LEARNING_H
 #define HK_LEARNING_H
@@ -14,7 +14,7 @@ extern _Atomic uint64_t hk_learning_due_ms;
 
 void hk_learning_begin(void);
 void hk_learning_tick(void);
-/* Writes what is left to be written: at exit. */
+/* At exit: writes the remaining decisions and the profile. */
 void hk_learning_end(void);
 
 HK_INLINE bool hk_learning_is_due(void) { return hk_reuse_now() >= hk_load(hk_learning_due_ms); }

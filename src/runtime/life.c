@@ -12,10 +12,10 @@
 #include "runtime/fork.h"
 #include "runtime/learning.h"
 
-/* Key destructors run in up to four rounds. The cache outlives the first, in which the program's own destructors free what
- * the thread had; what they do later is served without a cache. Not later than that: a thread whose first malloc comes from
- * such a destructor begins its cache in the middle of the rounds, and has to end it in what is left of them. If nothing is left of
- * them, others find the cache by its liveness. */
+/* Key destructors run in up to four rounds. The cache outlives the first round, in which the program's destructors free
+ * the thread's objects; later calls are served without a cache. It ends no later: a thread whose first malloc comes
+ * from such a destructor begins its cache between two rounds and must end it in the remaining ones. If no round
+ * remains, other threads find the cache by its liveness. */
 enum { LAST_ROUND = 2, COUNTED = 16 };
 
 static struct {
@@ -24,8 +24,8 @@ static struct {
     pthread_key_t key;
 } life;
 
-/* The value counts the rounds, and says whether the thread is one that the program is known to have made; setting it again asks for
- * another round. */
+/* `value` is the number of the round, plus COUNTED if the thread is counted. Setting it again requests another
+ * round. */
 static void thread_ending(void *value)
 {
     uintptr_t round = (uintptr_t)value;
@@ -33,17 +33,18 @@ static void thread_ending(void *value)
         return;
     hk_tcache_end();
     if (hk_options.background == HK_BACKGROUND_ON)
-        hk_wake_force(); /* it may have been the last */
+        hk_wake_force(); /* this may have been the last thread */
     if (round >= COUNTED)
         hk_background_thread_ended();
 }
 
 bool hk_life_mark_thread(void)
 {
-    return hk_load_acquire(life.xhooked) && life.has_key && pthread_setspecific(life.key, (void *)(uintptr_t)(COUNTED + 1)) == 0;
+    return hk_load_acquire(life.xhooked) && life.has_key &&
+           pthread_setspecific(life.key, (void *)(uintptr_t)(COUNTED + 1)) == 0;
 }
 
-/* What the C library allocates in here is served: the calling thread has its cache already. */
+/* The C library may allocate in here: the calling thread has its cache already. */
 static void watch_forks_and_threads(void)
 {
     if (HK_LIKELY(hk_load_acquire(life.xhooked)))
@@ -53,7 +54,7 @@ static void watch_forks_and_threads(void)
         hk_fork_watch();
         life.has_key = pthread_key_create(&life.key, thread_ending) == 0;
         if (!life.has_key)
-            hk_message("no thread key to be had: caches of threads that end are lost");
+            hk_message("no thread key is available: caches of ended threads are reclaimed late");
         hk_store_release(life.xhooked, true);
     }
     hk_unlock(&hk_start_lock);
@@ -69,8 +70,8 @@ HK_NOINLINE struct hk_tcache *hk_life_cache_slow(void)
     return hk_tcache_self();
 }
 
-/* glibc passes main's arguments to constructors; where the library comes first of all (initfirst), nobody else knows yet
- * where the environment is. Other C libraries pass nothing, but know. */
+/* glibc passes main's arguments to constructors. In a library that is initialized first (initfirst), they are the only
+ * way to the environment. Other C libraries pass nothing, but `environ` is set already. */
 __attribute__((constructor)) static void process_begins(int argc, char **argv, char **variables)
 {
     (void)argc;

@@ -1,4 +1,4 @@
-/* Life: when a thread gets and loses its cache, and what happens when the process begins and ends.
+/* Life: gives a thread its cache at its first miss and ends it at the thread's end; the constructor and destructor of the process.
  * Owns     the thread key.
  * Threads  any. */
 #ifndef HK_LIFE_H
@@ -7,7 +7,7 @@
 #include "runtime/start.h"
 #include "tcache/tcache.h"
 
-/* The calling thread's cache, begun if need be; NULL if it ended, or memory is refused. */
+/* The calling thread's cache, begun if necessary; NULL if it has ended or memory is refused. */
 struct hk_tcache *hk_life_cache_slow(void);
 HK_INLINE struct hk_tcache *hk_life_cache(void)
 {
@@ -15,7 +15,7 @@ HK_INLINE struct hk_tcache *hk_life_cache(void)
     return HK_LIKELY(cache != NULL) ? cache : hk_life_cache_slow();
 }
 
-/* The calling thread is one that is counted (threads.h); false if that cannot be. */
+/* Marks the calling thread as counted (threads.h). False if that is impossible. */
 bool hk_life_mark_thread(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Calls of the C library by which a program changes its mappings: here to see what becomes of big blocks. */
+/* Interposes the C library's calls that change mappings, to note when a program changes a big block's. */
 #include <stdarg.h>
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-/* Served: is HAKMEM what the rest of the process has for malloc? A program, or a library before HAKMEM, may have its own.
+/* Served: true if the process's malloc is HAKMEM's. The program, or a library before HAKMEM, may define its own.
  * Threads  any. */
 #ifndef HK_SERVED_H
 #define HK_SERVED_H

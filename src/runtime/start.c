@@ -21,12 +21,12 @@ struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
 static unsigned steps_done;
 _Atomic bool hk_start_done;
 
-/* Before relocation this holds what the file holds, not where it is. */
+/* Before relocation, the value is that in the file, not the address. */
 static void *volatile own_address = (void *)&own_address;
 
 bool hk_life_is_bootstrapping(void)
 {
-    /* Once over it stays over; hk_self is set up last of all. */
+    /* Once false, it stays false; hk_self is initialized last. */
     return (uintptr_t)own_address != (uintptr_t)&own_address || !hk_os.has_thread_pointer() || hk_self == NULL;
 }
 
@@ -61,9 +61,9 @@ static bool step_lists(void)
     init_locks_and_lists();
     hk_background_reset();
     hk_learning_begin();
-    size_t unseen_to = hk_hooks_begin();
-    hk_gate_open(unseen_to);
-    if (unseen_to != HK_ALL_HIT)
+    size_t hits_to = hk_hooks_begin();
+    hk_gate_open(hits_to);
+    if (hits_to != HK_ALL_HIT)
         hk_hooks_open();
     return true;
 }

@@ -1,23 +1,25 @@
-/* Start: when HAKMEM starts, and in which order.
+/* Start: HAKMEM starts at its first call after relocation, step by step; a step that fails is repeated at the next call.
  *
- *   dawning (the loader is at work) --first call--> options and profile -> map -> lists, and the gate opens --> started
+ *   bootstrapping (the loader relocates) --first call--> options and profile -> page map -> lists and locks, gate --> started
  *
- * Owns     the steps, and which of them are done.
+ * Owns     the steps, and the number of those done.
  * Threads  any. */
 #ifndef HK_START_H
 #define HK_START_H
 
 #include "base/lock.h"
 
-/* True until the loader has relocated this library and set up the thread's storage: nothing but the bootstrap arena works. */
+/* True until the loader has relocated this library and set up thread-local storage. Until then, only the bootstrap
+ * arena works. */
 bool hk_life_is_bootstrapping(void);
 
-/* True once the rooms below are ready; starts them if need be. False if memory is refused: the next call tries again. */
+/* True if HAKMEM has started; starts it if necessary. False while bootstrapping, or if memory is refused: the next call
+ * tries again. */
 extern _Atomic bool hk_start_done;
 bool hk_start(void);
 HK_INLINE bool hk_life_started(void) { return HK_LIKELY(hk_load_acquire(hk_start_done)) || hk_start(); }
 
-/* Held while something is begun that a process has once. */
+/* Serializes what happens once per process. */
 extern struct hk_lock hk_start_lock;
 
 #endif

@@ -15,32 +15,32 @@
 
 #pragma weak dlsym
 
-typedef int create_call(pthread_t *thread, const pthread_attr_t *how, void *(*start)(void *), void *argument);
+typedef int create_call(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
 
-/* What a thread is to do, until it has begun. */
+/* A new thread's function and argument, until it has begun. */
 struct ticket {
     _Atomic bool xtaken;
     void *(*start)(void *);
     void *argument;
 };
 
-/* More that begin at one moment are not counted. */
+/* Threads beyond these that begin at the same moment are not counted. */
 enum { TICKETS = 64 };
 static struct ticket tickets[TICKETS] HK_COLD_DATA;
 
-enum counts { NOT_DECIDED, COUNTS_NOT, COUNTS };
+enum counts { NOT_DECIDED, COUNTS_NOTHING, COUNTS };
 static _Atomic uint32_t xcounts;
 
 extern char __libc_single_threaded __attribute__((weak));
 
-/* Shelves are shared from now on: while there is one thread, nobody is at any. Where the C library cannot say that there is, or where
- * malloc is another's, no thread is ever made unasked. */
+/* Slab lists are shared from now on: while the process has one thread, no other thread is using one. If the C library
+ * cannot tell, or malloc is not HAKMEM's, HAKMEM counts nothing and creates no thread unless the option asks for it. */
 static uint32_t begin_counting(void)
 {
     bool alone = &__libc_single_threaded != NULL && __libc_single_threaded;
     bool wanted = hk_options.background == HK_BACKGROUND_AUTO && alone && hk_process_is_served();
     if (!wanted || hk_life_cache() == NULL || !hk_life_mark_thread())
-        return COUNTS_NOT;
+        return COUNTS_NOTHING;
     hk_slab_lists_share();
     return COUNTS;
 }
@@ -66,20 +66,20 @@ static struct ticket *take_ticket(void *(*start)(void *), void *argument)
     return NULL;
 }
 
-static void give_ticket(struct ticket *ticket) { hk_store_release(ticket->xtaken, false); }
+static void free_ticket(struct ticket *ticket) { hk_store_release(ticket->xtaken, false); }
 
 static void *begin_counted(void *given)
 {
     struct ticket *ticket = given;
     void *(*start)(void *) = ticket->start;
     void *argument = ticket->argument;
-    give_ticket(ticket);
+    free_ticket(ticket);
     if (!hk_life_mark_thread())
         hk_background_thread_ended();
     HK_BY_JUMP return start(argument);
 }
 
-/* Whoever comes after HAKMEM; the C library's own where HAKMEM has not put itself before it. */
+/* The next definition after HAKMEM's; the C library's where HAKMEM does not interpose it. */
 static create_call *next_create(void)
 {
     static _Atomic(create_call *) xnext;
@@ -93,36 +93,37 @@ static create_call *next_create(void)
     return next;
 }
 
-int hk_thread_make(pthread_t *thread, const pthread_attr_t *how, void *(*start)(void *))
+int hk_thread_make(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *))
 {
     create_call *next = next_create();
-    return next != NULL ? next(thread, how, start, NULL) : ENOSYS;
+    return next != NULL ? next(thread, attributes, start, NULL) : ENOSYS;
 }
 
-static int create_counted(create_call *next, pthread_t *thread, const pthread_attr_t *how, struct ticket *ticket)
+static int create_counted(create_call *next, pthread_t *thread, const pthread_attr_t *attributes, struct ticket *ticket)
 {
     hk_thread_count_more();
     hk_background_begin_with_thread(hk_thread_make);
-    int error = next(thread, how, begin_counted, ticket);
-    if (error == EAGAIN && hk_background_give_way()) /* it had the last place */
-        error = next(thread, how, begin_counted, ticket);
+    int error = next(thread, attributes, begin_counted, ticket);
+    if (error == EAGAIN && hk_background_give_way()) /* the limit of threads may have one more place now */
+        error = next(thread, attributes, begin_counted, ticket);
     if (error != 0) {
-        give_ticket(ticket);
+        free_ticket(ticket);
         hk_background_thread_ended();
     }
     return error;
 }
 
-/* HAKMEM's comes before the program's: what would forbid it to be made, would forbid the program's too. */
-HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*start)(void *), void *argument)
+/* The background thread is created first: a filter that forbids it would forbid the program's thread too. */
+HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                                 void *argument)
 {
     create_call *next = next_create();
     if (HK_UNLIKELY(next == NULL))
         return ENOSYS;
     struct ticket *ticket = counting() ? take_ticket(start, argument) : NULL;
     if (ticket == NULL)
-        return next(thread, how, start, argument);
-    return create_counted(next, thread, how, ticket);
+        return next(thread, attributes, start, argument);
+    return create_counted(next, thread, attributes, ticket);
 }
 
 static __attribute__((used)) int change_process(int option, ...)
@@ -138,12 +139,12 @@ static __attribute__((used)) int change_process(int option, ...)
     return hk_passed_prctl(option, arguments);
 }
 
-/* A thread that has files or a root of its own would share them with who it makes. */
-static __attribute__((used)) int part_with_others(int flags)
+/* A thread with files or a root directory of its own would share them with the background thread, if it created it. */
+static __attribute__((used)) int unshare_thread(int flags)
 {
     hk_background_shut_in();
     return hk_passed_unshare(flags);
 }
 
 HK_STANDS_BEFORE(int, prctl, (int option, ...), change_process)
-HK_STANDS_BEFORE(int, unshare, (int flags), part_with_others)
+HK_STANDS_BEFORE(int, unshare, (int flags), unshare_thread)

@@ -1,10 +1,9 @@
-/* Threads: the threads that the program makes, counted, so that HAKMEM knows when it would be the one who brings a second into a
- * process. libhakmem.so stands before pthread_create for it, and before prctl and unshare.
+/* Threads: counts the threads that the program creates, so that HAKMEM never adds a second thread to a process that has one.
+ * libhakmem.so interposes pthread_create for it, and prctl and unshare.
  *
- *   pthread_create: one more --the thread begins--> it is marked --its key destructor, in the last round--> one less
+ *   pthread_create: + 1 --the thread begins--> marked as counted --its key destructor, in the last round--> - 1
  *
- * Owns       which threads are counted (thread_count.h). Threads that HAKMEM did not see made (thrd_create, bare clone) are not in it: it is never too high, but where a
- *            marked thread ends by a bare system call.
+ * Owns       which threads are counted (thread_count.h). Threads that are created otherwise (thrd_create, bare clone) are not.
  * Invariant  counting begins while the process has one thread, or never.
  * Threads    any. */
 #ifndef HK_THREADS_H

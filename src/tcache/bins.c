@@ -10,23 +10,20 @@
 #include "slab/slab_heap.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
+#include "tcache/depot.h"
 #include "tcache/flush.h"
 #include "tcache/pool.h"
 
 enum {
-    BLOCKS_PER_EPOCH = 1024, /* of idle bins: some 50 microseconds */
-    QUICK_TURN = 4,
+    BLOCKS_PER_EPOCH = 1024, /* flushed from idle bins: about 50 microseconds */
+    TOO_SMALL_TURNOVER = 4,
 };
 
 enum { FIRST_CAPACITY = 15, BATCH_BYTES = 64 * 1024 };
 #define FIRST_BYTES (64 * HK_KIB)
-#define NEW_BYTES (1 * HK_KIB)
-#define WORTH_PAYING (256 * HK_KIB)
-enum { PAID_FOR_A_SLAB = 2 };
-
-static void *no_items[1];
-
-void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items; }
+#define NEW_THREAD_BYTES (1 * HK_KIB)
+#define RECLAIM_FROM (256 * HK_KIB)
+enum { RECLAIM_SLABS = 2 };
 
 static size_t array_bytes(size_t capacity) { return (capacity + 1) * sizeof(void *); }
 
@@ -38,25 +35,25 @@ static size_t largest_capacity(unsigned class)
     return most;
 }
 
-/* Large blocks use a budget up with a few bins: what small ones need, they may have beyond it. */
+/* A few bins of large blocks exhaust the budget; tiny classes may exceed it by half. */
 static size_t budget_of(const struct hk_tcache *cache, unsigned class)
 {
     return hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
 }
 
-/* A new thread where there are many: most never do much. */
+/* New threads of a crowded process share slabs: most of them allocate little. */
 static bool from_commons(const struct hk_tcache *cache, unsigned class)
 {
     return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_LARGE;
 }
 
-/* A bin begins small and then grows fourfold; one whose class is large begins with a single place, whatever the budget. */
+/* A bin begins small and grows fourfold. A bin of large blocks begins with a capacity of one, whatever the budget. */
 static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_t now)
 {
     size_t size = hk_classes[class].size;
     bool was_new = now < FIRST_CAPACITY && FIRST_CAPACITY * size <= FIRST_BYTES;
     size_t target = now == 0 || was_new ? FIRST_CAPACITY : now * 4 + 3;
-    size_t most = largest_capacity(class), first_bytes = from_commons(cache, class) ? NEW_BYTES : FIRST_BYTES;
+    size_t most = largest_capacity(class), first_bytes = from_commons(cache, class) ? NEW_THREAD_BYTES : FIRST_BYTES;
     while (target > most || (now == 0 && target > 1 && target * size > first_bytes))
         target /= 2;
     while (target > now && target > 1 && cache->granted + (target - now) * size > budget_of(cache, class))
@@ -64,7 +61,8 @@ static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_
     return target;
 }
 
-static HK_COLD void note_decision(const struct hk_tcache *cache, unsigned class, enum hk_decision_kind kind, size_t before)
+static HK_COLD void note_decision(const struct hk_tcache *cache, unsigned class, enum hk_decision_kind kind,
+                                  size_t before)
 {
     const struct hk_bin *bin = &cache->hot.bins[class];
     uint32_t since = kind == HK_DECISION_bin_grown ? cache->served_at_turn[class] : cache->served_at_epoch[class];
@@ -120,7 +118,7 @@ void hk_bin_drop(struct hk_tcache *cache, unsigned class)
         note_capacity(cache, class, HK_DECISION_bin_dropped, capacity);
 }
 
-/* Half of the bin, so that frees find room; of larger blocks fewer. */
+/* Half of the capacity, so that frees find room; fewer of large blocks. */
 static unsigned batch_of(const struct hk_bin *bin, unsigned class)
 {
     size_t half = (hk_bin_capacity(bin) + 1) / 2;
@@ -134,11 +132,12 @@ static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class,
     return got;
 }
 
-/* What another class keeps ready from a burst that is over may be room for a slab, of memory that is there already. */
+/* True if the class needs a new slab, no dirty slices can hold it, and the depot has enough blocks of other classes:
+ * their slabs may become free, and dirty memory is reused instead of new memory touched. */
 static bool could_be_reclaimed(struct hk_tcache *cache, unsigned class)
 {
     struct hk_page_heap_totals slices;
-    if (cache->depot.bytes < WORTH_PAYING || hk_slab_heap_has_partial(&cache->owner, class) || hk_orphans_has(class))
+    if (cache->depot.bytes < RECLAIM_FROM || hk_slab_heap_has_partial(&cache->owner, class) || hk_orphans_has(class))
         return false;
     hk_page_heap_total(&slices);
     return slices.free_dirty < hk_classes[class].slab_bytes;
@@ -152,7 +151,7 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
         unsigned want = batch_of(bin, class);
         void **end = bin->base + 1 + want;
         if (HK_UNLIKELY(could_be_reclaimed(cache, class)))
-            hk_depot_reclaim(cache, class, PAID_FOR_A_SLAB * hk_classes[class].slab_bytes);
+            hk_depot_reclaim(cache, class, RECLAIM_SLABS * hk_classes[class].slab_bytes);
         got = from_commons(cache, class) ? take_common(cache, class, end, want) : 0;
         if (HK_LIKELY(got == 0))
             got = hk_slab_heap_alloc(&cache->owner, class, end, want);
@@ -193,12 +192,12 @@ void hk_bins_reset(struct hk_tcache *cache)
     cache->granted = 0;
 }
 
-#define HEAP_A_BUDGET (64 * HK_MIB)
+#define HEAP_PER_BUDGET (64 * HK_MIB)
 
 size_t hk_bins_budget(void)
 {
     size_t heap_a_thread = hk_page_heap_dirty() / hk_max(1, hk_tcaches_alive());
-    return HK_POLICY(thread_cache) * hk_max(1, heap_a_thread / HEAP_A_BUDGET);
+    return HK_POLICY(thread_cache) * hk_max(1, heap_a_thread / HEAP_PER_BUDGET);
 }
 
 void hk_bins_empty(struct hk_tcache *cache)
@@ -233,5 +232,5 @@ bool hk_bin_too_small(struct hk_tcache *cache, unsigned class)
     const struct hk_bin *bin = &cache->hot.bins[class];
     uint32_t since = (uint32_t)bin->served - cache->served_at_turn[class];
     cache->served_at_turn[class] = (uint32_t)bin->served;
-    return hk_bin_capacity(bin) == 0 || since <= QUICK_TURN * hk_bin_capacity(bin);
+    return hk_bin_capacity(bin) == 0 || since <= TOO_SMALL_TURNOVER * hk_bin_capacity(bin);
 }

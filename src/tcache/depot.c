@@ -8,9 +8,9 @@
 #include "tcache/flush.h"
 
 enum {
-    MAGAZINES_PER_AGING = 64, /* some 100 microseconds at most */
-    MOST_SPARES = 16,
-    LOOSEST = 4, /* times the bytes of the blocks */
+    MAGAZINES_PER_AGING = 64, /* at most about 100 microseconds */
+    MAX_SPARES = 16,
+    MAX_SPREAD = 4, /* times the bytes of the blocks: the widest address range of a magazine */
     SAMPLE_STEP = 8,
 };
 
@@ -26,7 +26,7 @@ static struct hk_magazine *empty_magazine(struct hk_depot *depot)
 
 static void drop_magazine(struct hk_depot *depot, struct hk_magazine *magazine)
 {
-    if (depot->spares == MOST_SPARES) {
+    if (depot->spares == MAX_SPARES) {
         hk_meta_free(magazine, sizeof *magazine);
         return;
     }
@@ -41,23 +41,24 @@ static void free_spares(struct hk_depot *depot, unsigned most)
         hk_meta_free(empty_magazine(depot), sizeof(struct hk_magazine));
 }
 
-/* Blocks that lie together, as a burst leaves them that is freed in the order it came. Others are better sorted by the bitmaps:
- * handed out again as they are, they would spread what the program builds next over the whole heap. */
-static bool lie_together(void *const *blocks, size_t n, size_t bytes)
+/* True if the blocks lie close together, as those of a burst that is freed in the order of its allocation. Scattered
+ * blocks go to the bitmaps, which sort them: reused in this order, they would spread the program's next objects over
+ * the whole heap. */
+static bool are_close(void *const *blocks, size_t n, size_t bytes)
 {
     uintptr_t lowest = UINTPTR_MAX, highest = 0;
     for (size_t i = 0; i < n; i += SAMPLE_STEP) {
         lowest = hk_min(lowest, (uintptr_t)blocks[i]);
         highest = hk_max(highest, (uintptr_t)blocks[i]);
     }
-    return highest - lowest <= LOOSEST * bytes;
+    return highest - lowest <= MAX_SPREAD * bytes;
 }
 
 bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, size_t n)
 {
     struct hk_depot_class *of_class = &depot->classes[class];
     size_t bytes = n * hk_classes[class].size;
-    if (n > HK_MAGAZINE_BLOCKS || depot->bytes + bytes > HK_POLICY(depot) || !lie_together(blocks, n, bytes))
+    if (n > HK_MAGAZINE_BLOCKS || depot->bytes + bytes > HK_POLICY(depot) || !are_close(blocks, n, bytes))
         return false;
     struct hk_magazine *magazine = empty_magazine(depot);
     if (magazine == NULL)
@@ -94,7 +95,7 @@ size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size
     return n;
 }
 
-/* How many magazines it gave. */
+/* Returns the number of magazines flushed. */
 static unsigned flush_magazines(struct hk_tcache *cache, unsigned class, unsigned most)
 {
     struct hk_depot *depot = &cache->depot;

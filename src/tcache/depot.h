@@ -1,46 +1,33 @@
-/* Depot: batches of free blocks set aside whole, so that a burst's blocks go through the bitmaps neither when they are freed
- * nor when they are allocated again. What a bin sheds is copied here; what it lacks is copied back.
- * Owns       the magazines, and how many bytes of blocks they may hold.
- * Invariant  nothing is held that nobody drew on for a pass or two.
- * Threads    its own; totals may be read by any. */
+/* Depot: a thread's magazines: batches of free blocks set aside as a whole, so that the blocks of a burst pass through the bitmaps
+ * neither when they are freed nor when they are allocated again.
+ *
+ *   full bin --hk_depot_put--> magazine --hk_depot_take--> empty bin
+ *
+ * Owns       the magazines, and the limit of their bytes.
+ * Invariant  classes that no fill has drawn on since the last epoch shrink.
+ * Threads    the cache's own. */
 #ifndef HK_DEPOT_H
 #define HK_DEPOT_H
 
-#include "policy/classes.h"
+#include "tcache/layout.h"
 
-enum { HK_MAGAZINE_BLOCKS = 128 };
-
-struct hk_magazine {
-    struct hk_magazine *next;
-    size_t count;
-    void *blocks[HK_MAGAZINE_BLOCKS];
-};
-
-struct hk_depot {
-    struct hk_depot_class {
-        struct hk_magazine *newest;
-        size_t blocks;
-        bool drawn_on; /* since the last call of hk_depot_age */
-    } classes[HK_CLASSES];
-    size_t bytes;           /* of blocks, in all classes */
-    struct hk_magazine *spare; /* empty ones: where bursts alternate, a magazine is needed a moment after one was */
-    unsigned spares;
-};
-
-struct hk_tcache;
-
-/* Copies n <= HK_MAGAZINE_BLOCKS blocks in; false if there is no room, or no memory for a magazine. */
+/* Copies n <= HK_MAGAZINE_BLOCKS blocks into a magazine. False if the depot is full, the blocks are scattered, or
+ * memory is refused. */
 bool hk_depot_put(struct hk_depot *depot, unsigned class, void *const *blocks, size_t n);
-/* Copies the newest magazine out; the number of blocks, 0 if there is none. */
+/* Copies the newest magazine out. Returns the number of blocks, 0 if there is no magazine or it has more than
+ * `room`. */
 size_t hk_depot_take(struct hk_depot *depot, unsigned class, void **blocks, size_t room);
 
-/* Once a pass: gives back some of what nobody drew on since the last, class by class, and a spare magazine. */
+/* Once per epoch: flushes magazines of the classes that were not drawn on since the last call, and frees one spare
+ * magazine. */
 void hk_depot_age(struct hk_tcache *cache);
-/* For the growth of a class: gives back so many bytes, if there are, of the other class that has most. */
+/* Flushes `bytes` of blocks of the class that has most, other than `class`, so that `class` can grow into their
+ * memory. */
 void hk_depot_reclaim(struct hk_tcache *cache, unsigned class, size_t bytes);
-/* Gives back all. */
+/* Flushes all magazines. */
 void hk_depot_empty(struct hk_tcache *cache);
-/* In a fork child, for a thread that it does not have: forgets all. The number of blocks. */
+/* In a fork child, for a thread that does not exist there: forgets the magazines. Returns the number of their
+ * blocks. */
 size_t hk_depot_forget(struct hk_depot *depot);
 
 #endif

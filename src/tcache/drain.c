@@ -7,14 +7,14 @@
 
 enum {
     ASLEEP_MS = 10,
-    OWNERS_ASKED = 8,
+    OWNERS_PER_MISS = 8,
     SLABS_WORTH_STEALING = 4,
     SLABS_PER_MISS = 4,
-    SLABS_PER_SLAB = 64, /* 50 microseconds */
-    SLABS_PER_TICK = 16, /* of a class: what strangers free is taken back no faster than this, so that no call takes long */
+    SLABS_PER_SLAB = 64, /* drained before one is allocated: about 50 microseconds */
+    SLABS_PER_TICK = 16, /* of a class: bounds the time of one call */
 };
 
-/* What strangers freed in these slabs. Blocks. */
+/* Collects the remote frees of the slabs. Returns the number of blocks. */
 static size_t take_back(struct hk_tcache *cache, struct hk_slab *chain)
 {
     size_t blocks = 0;
@@ -41,8 +41,8 @@ static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)
     return !ready && !hk_slab_heap_has_partial(&cache->owner, class);
 }
 
-/* Before a slab is cut, as much comes back as it is long: what strangers have freed keeps no more memory than the heap has
- * grown by. */
+/* Drains as many bytes as the slab to be allocated has: undrained remote frees then never hold more memory than the
+ * heap has grown by. */
 static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
 {
     unsigned slabs_left = SLABS_PER_SLAB;
@@ -56,7 +56,7 @@ static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
     }
 }
 
-/* Into the bin as long as there is room; the rest is free again where it was. */
+/* Moves the blocks into the bin while it has room; marks the rest as remote frees again. */
 static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t *bits)
 {
     struct hk_bin *bin = &cache->hot.bins[slab->class];
@@ -76,11 +76,11 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
     return got;
 }
 
-/* What strangers freed in another thread's slab, taken from its inbox. Blocks. */
+/* Takes the remote frees of another owner's slab, which has been taken from its inbox. Returns the number of blocks. */
 static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS];
-    bool lodges = hk_load(slab->xjoined) != NULL; /* then not all blocks are of its class */
+    bool lodges = hk_load(slab->xjoined) != NULL; /* then some blocks are of another class */
     if (lodges || hk_remote_claim(slab, bits) == 0) {
         hk_send(slab);
         return 0;
@@ -103,12 +103,12 @@ static unsigned steal_chain(struct hk_tcache *cache, struct hk_slab *chain)
     return blocks;
 }
 
-/* What was freed for an owner that sleeps, whoever is short of it may use. */
+/* Remote frees for an owner that is asleep are free to take for any thread that lacks blocks. */
 static void steal(struct hk_tcache *cache, unsigned class)
 {
     uint32_t end = hk_owner_end();
     uint64_t asleep_since = cache->ticker.now - hk_min(cache->ticker.now, ASLEEP_MS);
-    for (unsigned requested = 0; requested < OWNERS_ASKED; requested++) {
+    for (unsigned tries = 0; tries < OWNERS_PER_MISS; tries++) {
         uint32_t id = cache->next_victim < end ? cache->next_victim : HK_FIRST_OWNER;
         cache->next_victim = id + 1;
         struct hk_slab *chain =
@@ -121,17 +121,20 @@ static void steal(struct hk_tcache *cache, unsigned class)
 void hk_tcache_steal_all(struct hk_tcache *cache)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++)
-        for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && hk_load(hk_queued_slabs[class]) > 0; id = hk_owner_next(id + 1)) {
+        for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && hk_load(hk_queued_slabs[class]) > 0;
+             id = hk_owner_next(id + 1)) {
             struct hk_bin *bin = &cache->hot.bins[class];
-            if (id != cache->owner.id && (hk_bin_capacity(bin) > 0 || hk_bin_grow(cache, class)) && hk_bin_items(bin) == 0)
+            if (id != cache->owner.id && (hk_bin_capacity(bin) > 0 || hk_bin_grow(cache, class)) &&
+                hk_bin_items(bin) == 0)
                 steal_chain(cache, hk_inbox_steal(hk_owner_by_id(id), class, SLABS_PER_MISS, UINT64_MAX));
         }
 }
 
 static bool worth_stealing(unsigned class) { return hk_load(hk_queued_slabs[class]) >= SLABS_WORTH_STEALING; }
 
-/* One slab after the other: a second that is all free would go, and the next miss would cut it anew. */
-static void take_back_for_miss(struct hk_tcache *cache, unsigned class)
+/* One slab at a time: a second slab that becomes all free would be released, and the next miss would initialize it
+ * again. */
+static void drain_own_class(struct hk_tcache *cache, unsigned class)
 {
     size_t wanted = hk_bin_capacity(&cache->hot.bins[class]) / 2, got = 0;
     for (unsigned taken = 0; taken < SLABS_PER_MISS && got <= wanted; taken++) {
@@ -144,7 +147,7 @@ static void take_back_for_miss(struct hk_tcache *cache, unsigned class)
 
 HK_NOINLINE void hk_drain_for_miss(struct hk_tcache *cache, unsigned class)
 {
-    take_back_for_miss(cache, class);
+    drain_own_class(cache, class);
     if (!is_out_of_blocks(cache, class))
         return;
     drain_for_slab(cache, hk_classes[class].slab_bytes);

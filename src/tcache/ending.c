@@ -1,16 +1,19 @@
+#include "tcache/ending.h"
+
 #include "base/bits.h"
 #include "decay/decay.h"
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
+#include "tcache/depot.h"
 #include "tcache/drain.h"
 #include "tcache/pool.h"
-#include "tcache/tcache.h"
 
-/* Most processes end without a thread that does. */
-static _Atomic bool dying_is_shut;
-static void shut_dying(void) { hk_hot_shut(&hk_hot_ended); }
+/* Not at the start: in most processes no thread ends. */
+static _Atomic bool ended_is_shut;
+static void shut_ended(void) { hk_hot_shut(&hk_hot_ended); }
 
-/* The slabs are let go of before what is left in the inboxes is delivered: by then nobody waits for its thread. */
+/* Abandons the slabs before it drains the inboxes for the last time: blocks that arrive in between must not wait for a
+ * thread that is gone. */
 static void end(struct hk_tcache *cache)
 {
     hk_drain_all(cache);
@@ -32,7 +35,7 @@ static void end(struct hk_tcache *cache)
 void hk_tcache_end(void)
 {
     struct hk_tcache *cache = hk_tcache_self();
-    hk_pool_once(&dying_is_shut, shut_dying);
+    hk_pool_once(&ended_is_shut, shut_ended);
     hk_self = &hk_hot_ended;
     if (cache != NULL)
         end(cache);
@@ -47,9 +50,9 @@ bool hk_tcaches_reap(unsigned most)
     return reaped;
 }
 
-/* What lay in bins and outboxes of threads that the child does not have may be with the user by now: it is counted and left.
- * Their arrays too may have been cut in the middle of a change. */
-static void bury(struct hk_tcache *cache)
+/* Counts and leaks the blocks in the bins and the outbox of a thread that the child does not have: the thread may have
+ * been in the middle of handing one to the program, and its arrays may be half written. */
+static void forget_cache(struct hk_tcache *cache)
 {
     size_t blocks = hk_outbox_forget(&cache->hot.outbox) + hk_depot_forget(&cache->depot);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
@@ -65,7 +68,7 @@ void hk_tcaches_fork_child(void)
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         struct hk_tcache *cache = hk_tcache_by_id(id);
         if (cache != self && cache->alive)
-            bury(cache);
+            forget_cache(cache);
     }
     hk_pool_fork_child(self != NULL);
     hk_outboxes_recount(self != NULL ? &self->hot.outbox : NULL);

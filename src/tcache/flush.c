@@ -2,7 +2,7 @@
 
 #include "slab/slab_heap.h"
 
-/* A block of somebody else's slab, or nobody's. */
+/* A block of another owner's slab or of an orphan. */
 static HK_NOINLINE void flush_remote(struct hk_tcache *cache, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);

@@ -1,9 +1,10 @@
-/* Flush: blocks leave the thread: its own to their slabs, all others by way of the outbox, or to the orphans.
+/* Flush: moves free blocks to their slabs: the thread's own directly, those of other owners through the outbox, those of orphans
+ * at once.
  * Threads  the cache's own. */
 #ifndef HK_FLUSH_H
 #define HK_FLUSH_H
 
-#include "tcache/tcache.h"
+#include "tcache/layout.h"
 
 void hk_flush(struct hk_tcache *cache, void *const *blocks, unsigned n);
 

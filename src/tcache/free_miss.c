@@ -1,3 +1,5 @@
+#include "tcache/free_miss.h"
+
 #include "big/big.h"
 #include "decay/decay.h"
 #include "slab/lodge.h"
@@ -7,18 +9,17 @@
 #include "span/foreign.h"
 #include "tcache/bins.h"
 #include "tcache/flush.h"
-#include "tcache/tcache.h"
 #include "tcache/tick.h"
 
-enum { KEPT_BY_ANYBODY_FROM = 1024 };
+enum { KEEP_REMOTE_FROM = 1024 };
 
 static bool allocates(const struct hk_tcache *cache, unsigned class) { return cache->hot.bins[class].served > 0; }
 
-/* A larger block of somebody else's slab is as good in the freer's bin, if that allocates such blocks too: no two threads then write
- * to one cache line, as they would with small ones. */
+/* A block of 1 KiB or more stays in the freeing thread's bin, if that thread allocates such blocks too. Small blocks go
+ * back: otherwise two threads would write to the same cache line. */
 static bool of_use_here(const struct hk_tcache *cache, unsigned class)
 {
-    return hk_classes[class].size >= KEPT_BY_ANYBODY_FROM && allocates(cache, class);
+    return hk_classes[class].size >= KEEP_REMOTE_FROM && allocates(cache, class);
 }
 
 void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block)
@@ -44,7 +45,7 @@ static void send_home(struct hk_tcache *cache, void *block)
         hk_tick(cache, HK_TICK_REMOTE_FREE);
 }
 
-/* Slabs that nobody holds: under a lock, one block at a time, or many of those that wait. A table is not made for it. */
+/* Frees to an orphan take its lock: once per block, or once per batch if the outbox has a table already. */
 static void send_to_orphan(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (cache->hot.outbox.table != NULL)
@@ -53,8 +54,8 @@ static void send_to_orphan(struct hk_tcache *cache, void *block, uint32_t entry)
         hk_remote_free(block, entry);
 }
 
-/* The slab of a thread that has ended becomes the freer's if that is short of such blocks itself. Else it stays where whoever
- * is short finds it: a thread that frees and never allocates would keep all it frees from everybody. */
+/* Adopts the orphan if the freeing thread lacks blocks of the class. Otherwise the slab remains an orphan, where any
+ * thread that lacks blocks finds it: a thread that frees and never allocates would withhold it from all others. */
 static void free_orphaned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
@@ -68,7 +69,7 @@ static void free_orphaned(struct hk_tcache *cache, void *block, uint32_t entry)
     hk_tcache_keep(cache, class, block);
 }
 
-/* A thread that is no longer new gives up what it had from commons when it has had it: it is faster with what is its own. */
+/* A new thread reuses blocks of the commons. Later it returns them, as blocks of its own slabs are faster. */
 static void free_common(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (cache->new_for > 0 && hk_hit_push(&cache->hot, hk_entry_class(entry) * HK_CLASS_BYTES, block))
@@ -99,7 +100,7 @@ void hk_tcache_free_big(struct hk_tcache *cache, void *block)
         hk_tick(cache, HK_TICK_SLOW_CALL);
 }
 
-/* In a slab that lodgers are in. */
+/* A block of a slab with lodgers. */
 static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     uint32_t owner = hk_entry_owner(entry);
@@ -111,7 +112,7 @@ static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_
         send_home(cache, block);
 }
 
-/* Of nobody's slab, of one that lodgers are in, or no slab's; or there is no cache. */
+/* A block of an orphan, of a slab with lodgers, or of no slab; or the thread has no cache. */
 static HK_NOINLINE void free_unowned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);

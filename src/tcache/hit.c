@@ -1,12 +1,16 @@
 #include "tcache/hit.h"
 
 #include "base/bits.h"
-#include "tcache/bins.h"
 
 struct hk_hot hk_hot_unborn, hk_hot_ended HK_COLD_DATA;
 struct hk_gate hk_gate;
 
-/* Written at start, not by the loader: 240 pointers to relocate are 8 KiB of the file. Nobody looks before the gate is open. */
+static void *no_items[1];
+
+void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_items; }
+
+/* At the start, not by initializers: relocations of 240 pointers take 8 KiB of the file. No call reads the bins before
+ * the gate opens. */
 void hk_hot_shut(struct hk_hot *hot)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++)
@@ -15,7 +19,7 @@ void hk_hot_shut(struct hk_hot *hot)
     hk_outbox_shut(&hot->outbox);
 }
 
-/* Shut for hits, the gate lets nothing pass, as before the start: every call is a miss. */
+/* A `sizes_to` of 0 leaves the gate shut, as before the start: every call is a miss. */
 void hk_gate_open(size_t sizes_to)
 {
     hk_hot_shut(&hk_hot_unborn);

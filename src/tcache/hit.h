@@ -1,14 +1,14 @@
-/* Hit: the path that nearly every malloc and free takes: no call, no lock, no atomic operation, no write outside the thread's
- * own cache lines.
+/* Hit: the path of nearly every malloc and free: no call, no lock, no atomic read-modify-write, no store outside the thread's own
+ * cache lines.
  *
- *   malloc: size -> hk_fine_offsets -> bin: pop               free: address -> page map entry ^ key = bin, if the block is mine: push
- *           only sizes below the gate                               only addresses in the window of the map
+ *   malloc: size -> hk_fine_offsets -> bin: pop        free: address -> page map entry ^ key = offset of the bin, if this thread
+ *           only sizes below the gate                        owns the slab: push; only addresses in the window
  *
- * Owns       hk_self, the thread's one word of thread-local storage, and the gate.
- * Invariant  below the lowest item of every bin lies a NULL, so that an empty bin and one that was never set up miss alike. A
- *            thread without a cache has empty bins and a key that matches nothing: everything it does is a miss. Until HAKMEM
- *            has started, the gate is shut, and nothing is read that the loader may not have set up yet.
- * Threads    its own. */
+ * Owns       hk_self, the thread's only word of thread-local storage, and the gate.
+ * Invariant  a NULL lies below the lowest item of every bin, so that an empty bin and an uninitialized one miss alike. A thread
+ *            without a cache has empty bins and a key that matches no entry: all its calls miss. Until HAKMEM has started, the
+ *            gate is shut, and the path reads nothing that the loader may not have relocated yet.
+ * Threads    the cache's own. */
 #ifndef HK_HIT_H
 #define HK_HIT_H
 
@@ -18,36 +18,41 @@
 #include "span/page_map.h"
 
 struct hk_bin {
-    void **top;      /* the newest item; base when empty */
-    void **limit;    /* top may not go beyond */
-    uint64_t served; /* blocks handed out from here, ever */
+    void **top;      /* the newest item; equals base if the bin is empty */
+    void **limit;    /* the highest value of top */
+    uint64_t served; /* blocks that malloc has taken from the bin */
     void **base;     /* *base is NULL */
 };
-_Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "routes carry offsets of bins");
+_Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "page map entries carry offsets of bins");
 
 struct hk_hot {
-    struct hk_bin bins[HK_CLASSES]; /* first: a bin's address is front + offset */
-    size_t key;                     /* my page map entries, less the class; as wide as an offset, so that nothing is widened */
-    struct hk_outbox outbox;        /* what is not mine */
+    struct hk_bin bins[HK_CLASSES]; /* first: a bin's address is that of hk_hot plus its offset */
+    size_t key; /* page map entry of the owner's slabs, less the class; as wide as an offset: no extension */
+    struct hk_outbox outbox; /* remote frees */
 };
 
-/* Of who has no cache: matches no page map entry. */
+/* The key of a thread without a cache; no page map entry matches it. */
 #define HK_NO_KEY ((size_t)UINT32_MAX)
 
-/* Written once, at start. Zero lets nothing pass. The gate of free is the map's window. */
+/* Written once, at the start. Zero admits no size. The gate of free is the window of the page map. */
 struct hk_gate {
-    size_t sizes_below;        /* that malloc looks up */
-    size_t coarse_sizes;       /* how many beyond HK_FINE_MAX, looked up by steps of 4 KiB */
+    size_t sizes_below;  /* that hk_hit_malloc() looks up */
+    size_t coarse_sizes; /* the number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() looks up */
 } HK_ALIGNED(HK_CACHE_LINE);
 
 extern struct hk_gate hk_gate __attribute__((visibility("hidden")));
-/* Allocations of up to so many bytes may be hits, for as long as the process lives; of frees all or, unless HK_ALL_HIT, none. */
 #define HK_ALL_HIT SIZE_MAX
+/* Admits sizes up to `sizes_to` for the rest of the process. Frees are hits only after HK_ALL_HIT. */
 void hk_gate_open(size_t sizes_to);
-/* Makes every call of a thread that uses it a miss. */
+/* Sets a bin to no array: empty, and without capacity. */
+void hk_bin_reset(struct hk_bin *bin);
+HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->top - bin->base); }
+HK_INLINE size_t hk_bin_capacity(const struct hk_bin *bin) { return (size_t)(bin->limit - bin->base); }
+
+/* Makes every call of a thread whose hk_self points to `hot` a miss. */
 void hk_hot_shut(struct hk_hot *hot);
 
-/* What hk_self points to in a thread that has no cache: not yet, or no more. */
+/* hk_self of a thread that has no cache: before hk_tcache_begin(), and after hk_tcache_end(). */
 extern struct hk_hot hk_hot_unborn, hk_hot_ended;
 
 extern _Thread_local struct hk_hot *hk_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -66,13 +71,13 @@ HK_INLINE void *hk_hit_pop(struct hk_hot *hot, size_t offset, bool prefetch)
     if (HK_UNLIKELY(block == NULL))
         return NULL;
     if (prefetch)
-        __builtin_prefetch(top[-1], 1); /* who pops next will write there; at the bottom, NULL: a prefetch cannot fault */
-    bin->top = top - 1; /* not -= in memory: the processor is a third slower at handing that on to the next push */
+        __builtin_prefetch(top[-1], 1); /* the next result; a prefetch of the NULL at the bottom does not fault */
+    bin->top = top - 1; /* not -= in memory: store forwarding to the next push then takes a third longer */
     bin->served++;
     return block;
 }
 
-/* The offset is what it was, for who goes on with it: in the register that the push had it in. */
+/* Leaves *offset unchanged, in the register that the push used: a caller that goes on reloads nothing. */
 HK_INLINE bool hk_hit_push_at(struct hk_hot *hot, size_t *offset, void *block)
 {
     void **top = hk_bin_at(hot, *offset)->top;
@@ -80,21 +85,24 @@ HK_INLINE bool hk_hit_push_at(struct hk_hot *hot, size_t *offset, void *block)
     if (HK_UNLIKELY(top == hk_bin_at(hot, *offset)->limit))
         return false;
     top[1] = block;
-    HK_READ_NO_EARLIER(); /* a signal handler that jumps away must not leave a top over an old item */
+    HK_READ_NO_EARLIER(); /* a signal handler that jumps out between the stores must not leave top above a stale item */
     HK_FORGET(*offset);
     hk_bin_at(hot, *offset)->top = top + 1;
     return true;
 }
 
-HK_INLINE bool hk_hit_push(struct hk_hot *hot, size_t offset, void *block) { return hk_hit_push_at(hot, &offset, block); }
+HK_INLINE bool hk_hit_push(struct hk_hot *hot, size_t offset, void *block)
+{
+    return hk_hit_push_at(hot, &offset, block);
+}
 
-/* For who knows that HAKMEM has started, and that the size is in the fine table: what lies behind the gate. */
+/* Precondition: HAKMEM has started, size <= HK_FINE_MAX. */
 HK_INLINE void *hk_hit_malloc_fine(size_t size)
 {
     return hk_hit_pop(hk_self, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP], true);
 }
 
-/* NULL is a miss. The sizes that most calls are for. */
+/* Sizes up to HK_FINE_MAX. NULL is a miss. */
 HK_INLINE void *hk_hit_malloc(size_t size)
 {
     if (HK_UNLIKELY(size >= HK_LOAD_SETTLED(hk_gate.sizes_below)))
@@ -103,8 +111,8 @@ HK_INLINE void *hk_hit_malloc(size_t size)
     return hk_hit_malloc_fine(size);
 }
 
-/* NULL is a miss. The sizes beyond: a bin serves them too, one more compare away. Of such blocks a bin has few: what would be
- * prefetched is mostly NULL, for which the processor searches the page tables each time. */
+/* Sizes above HK_FINE_MAX. NULL is a miss. No prefetch: such bins hold few blocks, and a prefetch of NULL costs a page
+ * table walk. */
 HK_INLINE void *hk_hit_malloc_coarse(size_t size)
 {
     size_t beyond = size - HK_FINE_MAX - 1;
@@ -114,7 +122,7 @@ HK_INLINE void *hk_hit_malloc_coarse(size_t size)
     return hk_hit_pop(hk_self, hk_coarse_offsets[beyond / HK_COARSE_STEP], false);
 }
 
-/* 0 where the map says nothing, or may not be asked. */
+/* The page map entry; 0 if there is none, or if the address is outside the window. */
 HK_INLINE uint32_t hk_hit_entry(const void *block)
 {
     uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
@@ -124,7 +132,7 @@ HK_INLINE uint32_t hk_hit_entry(const void *block)
     return hk_load(HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT]);
 }
 
-/* For who knows the page map entry: what lies behind the map. */
+/* Frees a block whose page map entry is known. False is a miss. */
 HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
 {
     struct hk_hot *hot = hk_self;
@@ -134,15 +142,15 @@ HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
     return hk_hit_push(hot, offset, block);
 }
 
-/* Each kind of miss goes on where it knows what it knows already. */
+/* The kinds of miss: each continues in a function of its own, with the values known so far. */
 enum hk_free_end {
     HK_FREE_DONE,
-    HK_FREE_ELSEWHERE, /* outside the window, or nothing is a hit */
-    HK_FREE_NOT_MINE,  /* another thread's, nobody's, a big block; or the thread has no cache */
-    HK_FREE_FULL,      /* my block; my bin is full, or never set up */
+    HK_FREE_ELSEWHERE, /* outside the window, or the window is shut */
+    HK_FREE_NOT_MINE,  /* of another owner, an orphan's, a big block; or the thread has no cache */
+    HK_FREE_FULL,      /* of this thread's slab; the bin is full or uninitialized */
 };
 
-/* The offset is that of the bin, where the block is mine. */
+/* Sets *offset to that of the bin, if this thread owns the block's slab. */
 HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_hot **hot, size_t *offset)
 {
     uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);

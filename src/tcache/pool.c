@@ -2,16 +2,17 @@
 
 #include "base/bits.h"
 #include "base/lock.h"
+#include "policy/options.h"
 #include "slab/orphans.h"
 #include "span/meta.h"
 
 enum {
     POOL_WORD = 64,
-    MOST_AN_EPOCH = 8192, /* some milliseconds */
+    MAX_PER_EPOCH = 8192, /* caches: some milliseconds */
     MANY_THREADS = 64,
 };
 
-/* Of caches that gave their pages back. */
+/* The counts of purged caches. */
 static struct {
     _Atomic uint64_t xserved[HK_CLASSES];
     struct hk_miss_counts missed[HK_CLASSES];
@@ -21,16 +22,16 @@ static struct {
 
 static struct {
     struct hk_lock lock;
-    _Atomic unsigned xwaiting;
-    uint32_t next_looked_at; /* owner, for a thread that is gone */
-    _Atomic unsigned xawake; /* of these, with their pages */
-    unsigned first_word;     /* none waits in the words below */
-    unsigned end_word;       /* nor from here on */
-    struct hk_tcache *numberless; /* there was no number for it */
+    _Atomic unsigned xwaiting;    /* caches in the pool */
+    uint32_t next_checked;        /* the owner at which hk_pool_next_dead() continues */
+    _Atomic unsigned xresident;   /* of the waiting caches, those not purged */
+    unsigned first_word;          /* no cache waits in the words below */
+    unsigned end_word;            /* nor from here on */
+    struct hk_tcache *numberless; /* memory of a cache for which no number was left */
     uint64_t epoch;
     bool purging;
-    unsigned purged_word; /* out of the words meanwhile */
-    uint64_t purged;
+    unsigned purged_word; /* the word whose caches are being purged, */
+    uint64_t purged;      /* and their bits, which are not in the word meanwhile */
     _Atomic size_t xalive;
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
@@ -50,7 +51,7 @@ static void wait_locked(unsigned word, uint64_t bits)
 
 bool hk_pool_waits(void) { return hk_load(pool.xwaiting) != 0; }
 
-/* The lowest number, HK_NOBODY if none waits. */
+/* The lowest waiting number; HK_NOBODY if no cache waits. */
 static uint32_t take_number_locked(void)
 {
     if (!hk_pool_waits())
@@ -64,7 +65,7 @@ static uint32_t take_number_locked(void)
     return id;
 }
 
-/* The first of all shares its pages with what it needs next: most programs have no second. */
+/* The first cache shares its pages with other metadata: most programs have no second. */
 static struct hk_tcache *memory_locked(void)
 {
     struct hk_tcache *cache = pool.numberless;
@@ -76,6 +77,16 @@ static struct hk_tcache *memory_locked(void)
     if (cache != NULL)
         cache->has_pages = !first;
     return cache;
+}
+
+void hk_tcache_open_ring(struct hk_ring *ring)
+{
+    if (hk_options.trace_ring == 0)
+        return;
+    size_t size = hk_ring_size(hk_options.trace_ring);
+    struct hk_event *events = hk_meta_alloc(size * sizeof *events);
+    if (events != NULL)
+        hk_ring_open(ring, events, size);
 }
 
 static struct hk_tcache *made_locked(void)
@@ -91,7 +102,7 @@ static struct hk_tcache *made_locked(void)
     return cache;
 }
 
-static void wake(struct hk_tcache *cache, uint32_t id)
+static void restore(struct hk_tcache *cache, uint32_t id)
 {
     hk_owner_wake(&cache->owner, id);
     cache->has_pages = true;
@@ -103,13 +114,13 @@ struct hk_tcache *hk_pool_take(void)
     hk_lock(&pool.lock);
     uint32_t id = take_number_locked();
     struct hk_tcache *cache = id != HK_NOBODY ? hk_tcache_by_id(id) : NULL;
-    bool rested = cache != NULL && cache->owner.id == HK_NOBODY;
-    hk_sub(pool.xawake, cache != NULL && !rested);
+    bool was_purged = cache != NULL && cache->owner.id == HK_NOBODY;
+    hk_sub(pool.xresident, cache != NULL && !was_purged);
     if (cache == NULL)
         cache = made_locked();
     hk_unlock(&pool.lock);
-    if (rested)
-        wake(cache, id);
+    if (was_purged)
+        restore(cache, id);
     if (cache != NULL) {
         hk_add(pool.xalive, 1);
         hk_orphans_crowd(hk_pool_crowded());
@@ -132,7 +143,7 @@ void hk_pool_put_locked(struct hk_tcache *cache)
 {
     uint32_t id = cache->owner.id;
     cache->alive = false;
-    hk_add(pool.xawake, 1);
+    hk_add(pool.xresident, 1);
     wait_locked(id / POOL_WORD, (uint64_t)1 << id % POOL_WORD);
 }
 
@@ -151,9 +162,9 @@ struct hk_tcache *hk_pool_next_dead(unsigned *most)
     hk_lock(&pool.lock);
     uint32_t end = hk_owner_end();
     for (; *most > 0 && dead == NULL; --*most) {
-        uint32_t id = pool.next_looked_at;
+        uint32_t id = pool.next_checked;
         id = hk_owner_next(id < HK_FIRST_OWNER || id >= end ? HK_FIRST_OWNER : id);
-        pool.next_looked_at = id + 1;
+        pool.next_checked = id + 1;
         if (id < end && hk_liveness_lost(&hk_tcache_by_id(id)->liveness))
             dead = hk_tcache_by_id(id);
     }
@@ -184,26 +195,26 @@ static void keep_counts_locked(struct hk_tcache *cache)
         move_count(&kept.counts.xvalue[i], &cache->owner.counts.xvalue[i]);
 }
 
-/* What a thread's ring says of its end is kept as long as there is a ring. */
-static bool may_rest(const struct hk_tcache *cache)
+/* Caches with a ring are never purged: the ring shows the thread's last events. */
+static bool may_be_purged(const struct hk_tcache *cache)
 {
     return cache->has_pages && cache->owner.id != HK_NOBODY && hk_load(cache->owner.ring.xevents) == NULL;
 }
 
-/* Of the numbers of a word that wait. */
+/* The caches of a word to purge: those that waited at the last epoch too, or all. Marks the others as aged. */
 static uint64_t idle_locked(unsigned word, bool all)
 {
     uint64_t idle = 0;
     for (uint64_t left = bits_at(word)->waiting; left != 0; left &= left - 1)
-        if (may_rest(hk_tcache_by_id(word * POOL_WORD + hk_ctz64(left))))
+        if (may_be_purged(hk_tcache_by_id(word * POOL_WORD + hk_ctz64(left))))
             idle |= left & -left;
     uint64_t now = all ? idle : idle & bits_at(word)->aged;
     bits_at(word)->aged = idle;
     return now;
 }
 
-/* Those that lie side by side by one call. The bits of those that are gone. */
-static uint64_t give_pages_back(unsigned word, uint64_t bits)
+/* Purges adjacent caches by one call. Returns the bits of those that were purged. */
+static uint64_t purge_runs(unsigned word, uint64_t bits)
 {
     uint64_t gone = 0;
     while (bits != 0) {
@@ -221,16 +232,17 @@ static uint64_t give_pages_back(unsigned word, uint64_t bits)
     return gone;
 }
 
-static void rested_locked(unsigned word, uint64_t bits, uint64_t gone)
+static void purged_locked(unsigned word, uint64_t bits, uint64_t gone)
 {
     hk_owners_wake(word * POOL_WORD, bits & ~gone);
-    hk_sub(pool.xawake, hk_popcount64(gone));
+    hk_sub(pool.xresident, hk_popcount64(gone));
     pool.purged = 0;
     wait_locked(word, bits);
 }
 
-/* How many went. Nobody can take them meanwhile, and a child that is forked meanwhile has them. */
-static unsigned rest_word_locked(unsigned word, uint64_t bits)
+/* Returns the number of caches purged. No thread can take them meanwhile; a child forked meanwhile restores them from
+ * pool.purged. */
+static unsigned purge_word_locked(unsigned word, uint64_t bits)
 {
     for (uint64_t left = bits; left != 0; left &= left - 1)
         keep_counts_locked(hk_tcache_by_id(word * POOL_WORD + hk_ctz64(left)));
@@ -241,9 +253,9 @@ static unsigned rest_word_locked(unsigned word, uint64_t bits)
     hk_unlock(&pool.lock);
     hk_owners_rest(word * POOL_WORD, bits);
     hk_decay_let_sweeps_pass();
-    uint64_t gone = give_pages_back(word, bits);
+    uint64_t gone = purge_runs(word, bits);
     hk_lock(&pool.lock);
-    rested_locked(word, bits, gone);
+    purged_locked(word, bits, gone);
     return hk_popcount64(gone);
 }
 
@@ -253,10 +265,11 @@ static size_t purge_waiting_locked(bool all)
     if (pool.purging)
         return 0;
     pool.purging = true;
-    for (unsigned word = 0; word < pool.end_word && hk_load(pool.xawake) > 0 && (all || caches < MOST_AN_EPOCH); word++) {
+    for (unsigned word = 0; word < pool.end_word && hk_load(pool.xresident) > 0 && (all || caches < MAX_PER_EPOCH);
+         word++) {
         uint64_t bits = idle_locked(word, all);
         if (bits != 0)
-            caches += rest_word_locked(word, bits);
+            caches += purge_word_locked(word, bits);
     }
     pool.purging = false;
     return caches * cache_bytes();
@@ -274,7 +287,7 @@ HK_COLD static void epoch_by(uint64_t epoch)
 
 void hk_pool_epoch(uint64_t epoch)
 {
-    if (HK_UNLIKELY(hk_load(pool.xawake) > 0))
+    if (HK_UNLIKELY(hk_load(pool.xresident) > 0))
         epoch_by(epoch);
 }
 
@@ -323,7 +336,7 @@ struct hk_tcache_totals hk_tcaches_total(void)
 {
     hk_lock(&pool.lock);
     struct hk_tcache_totals totals = {hk_load(kept.xmisses), hk_load(kept.counts.xvalue[HK_THREAD_overflows]),
-                                     hk_load(kept.counts.xvalue[HK_THREAD_remote_frees])};
+                                      hk_load(kept.counts.xvalue[HK_THREAD_remote_frees])};
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         const struct hk_tcache *cache = hk_tcache_by_id(id);
         totals.misses += hk_load(cache->xmisses);
@@ -336,14 +349,14 @@ struct hk_tcache_totals hk_tcaches_total(void)
 
 void hk_pool_init(void) { hk_lock_register(HK_RANK_LIFE, &pool.lock); }
 
-/* Another thread may just have been giving pages back. */
+/* Another thread may have been purging caches during the fork. */
 void hk_pool_fork_child(size_t threads)
 {
     uint64_t gone = 0;
     for (uint64_t left = pool.purged; left != 0; left &= left - 1)
         if (hk_tcache_by_id(pool.purged_word * POOL_WORD + hk_ctz64(left))->owner.id == HK_NOBODY)
             gone |= left & -left;
-    rested_locked(pool.purged_word, pool.purged, gone);
+    purged_locked(pool.purged_word, pool.purged, gone);
     pool.purging = false;
     hk_store(pool.xalive, threads);
     hk_orphans_crowd(hk_pool_crowded());

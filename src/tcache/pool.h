@@ -1,44 +1,70 @@
-/* Pool: the caches of threads that have ended: who begins takes one of them, and what lies idle gives its pages back.
+/* Pool: the caches of threads that have ended, for threads to come; the numbers of all caches; and the sums over all caches.
  *
- *   hk_pool_put -> waits, for the next thread -> not taken from one pass to the next: its counts are kept here,
- *   its pages go, it reads as zeros -> taken all the same, it is made anew where it was, with its number
+ *   hk_pool_put -> waits for the next thread -> unused from one epoch to the next: its counts are added to the pool's, its pages are
+ *   purged, it reads as zeros -> a new thread still may take it: it is initialized in place and keeps its number
  *
- * Owns       the caches without a thread, and what those have counted whose pages are gone.
- * Invariant  a cache stays where it is, and stays a cache: what a stale number leads to can be read. Zeros mean a thread that is
- *            not there: closed inboxes, no blocks, nothing counted.
- * Threads    any (one lock, never held while pages are given back). */
+ * Owns       the caches without a thread, and the counts of those that were purged.
+ * Invariant  a cache never moves and never becomes anything else: a stale number leads to readable memory. Zeros mean a thread that
+ *            does not exist: closed inboxes, no blocks, no counts.
+ * Threads    any (one lock, released while pages are purged). */
 #ifndef HK_POOL_H
 #define HK_POOL_H
 
-#include "tcache/tcache.h"
+#include "tcache/layout.h"
 
-/* A cache with a number, its bins unset, its inboxes closed: the one of the lowest number that waits, else a new one. NULL if
- * memory is refused. */
+/* A cache with a number, its bins uninitialized, its inboxes closed: the waiting cache with the lowest number, else a
+ * new one. NULL if memory is refused. */
 struct hk_tcache *hk_pool_take(void);
-/* Its thread has ended: it holds nothing, and nobody delivers to it. */
+/* Precondition: the cache's thread has ended, it holds no blocks, and its inboxes are closed. */
 void hk_pool_put(struct hk_tcache *cache);
-/* The same in a fork child, where no other thread is. */
+/* The same in a fork child, which has no other thread. */
 void hk_pool_put_locked(struct hk_tcache *cache);
 
-/* Does one wait? A glance. */
+/* True if a cache waits; without the lock. */
 bool hk_pool_waits(void);
-/* A cache whose thread is gone without a word; NULL when `most` have been looked at, from where the last call stopped. */
+/* The next cache whose thread is gone without having ended it, in the order of the numbers; NULL when `most` have been
+ * checked. */
 struct hk_tcache *hk_pool_next_dead(unsigned *most);
 
-/* Calls `what` if nobody has; whoever comes meanwhile waits. */
-void hk_pool_once(_Atomic bool *done, void (*what)(void));
+/* Calls `begin` if no thread has; returns when it is done. */
+void hk_pool_once(_Atomic bool *done, void (*begin)(void));
 
-/* Are there so many threads that a new one had better take its first blocks from commons? */
+/* True if there are so many threads that a new one takes its first blocks from the commons. */
 bool hk_pool_crowded(void);
 
-/* Gives back the pages of caches that have waited since the call for an earlier pass. */
+/* Purges caches that have waited since the call for an earlier epoch. */
 void hk_pool_epoch(uint64_t epoch);
-/* Of all that wait. The bytes. */
+/* Purges all waiting caches. Returns the bytes. */
 size_t hk_pool_purge(void);
 
-/* At the start: fork takes its lock. */
+/* At the start: registers the lock. */
 void hk_pool_init(void);
-/* In a fork child, which has so many threads. */
+/* In a fork child that has `threads` threads. */
 void hk_pool_fork_child(size_t threads);
+
+/* The number of threads that have a cache. */
+size_t hk_tcaches_alive(void);
+/* The cache of a number that was ever given, its thread alive or not; see hk_owner_next(). */
+struct hk_tcache *hk_tcache_by_id(uint32_t id);
+/* Allocates the ring's events, as many as the option says; none if the option is 0 or memory is refused. */
+void hk_tcache_open_ring(struct hk_ring *ring);
+
+/* Misses of one thread, and of all threads. By any thread; each value may be slightly old. */
+HK_INLINE struct hk_misses hk_tcache_misses(const struct hk_tcache *cache, unsigned class)
+{
+    const struct hk_miss_counts *counts = &cache->miss_counts[class];
+    return (struct hk_misses){hk_load(counts->xcalls), hk_load(counts->xrequested)};
+}
+struct hk_misses hk_tcaches_misses(unsigned class);
+
+/* Blocks of a class that bins have served, and statistics; of all threads, alive or not. */
+uint64_t hk_tcaches_served(unsigned class);
+uint64_t hk_tcaches_counted(enum hk_thread_stat stat);
+
+/* Calls of the slow paths of all threads, alive or not. */
+struct hk_tcache_totals {
+    uint64_t misses, overflows, remote;
+};
+struct hk_tcache_totals hk_tcaches_total(void);
 
 #endif

@@ -1,11 +1,11 @@
-#include "tcache/tcache.h"
+#include "tcache/refill.h"
 
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
 #include "tcache/drain.h"
 #include "tcache/tick.h"
 
-/* Where there is no memory for the bin's array: one block without it. */
+/* Without memory for the bin's array: a single block. */
 static void *take_one(struct hk_tcache *cache, unsigned class)
 {
     void *block = NULL;
@@ -30,8 +30,8 @@ HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size
     hk_tick(cache, hk_tick_weight(class));
     if (hk_bin_too_small(cache, class))
         hk_bin_grow(cache, class);
-    bool cuts_soon = hk_list_looks_empty(&cache->owner.slab_lists[class].partial);
-    if (hk_load(cache->owner.xpending) != 0 || (cuts_soon && hk_load(hk_queued_slabs[class]) > 0))
+    bool needs_slab_soon = hk_list_looks_empty(&cache->owner.slab_lists[class].partial);
+    if (hk_load(cache->owner.xpending) != 0 || (needs_slab_soon && hk_load(hk_queued_slabs[class]) > 0))
         hk_drain_for_miss(cache, class);
     if (hk_bin_capacity(bin) == 0)
         return take_one(cache, class);

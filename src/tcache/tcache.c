@@ -2,33 +2,19 @@
 
 #include "base/bits.h"
 #include "decay/decay.h"
-#include "policy/options.h"
 #include "slab/slab_heap.h"
-#include "span/meta.h"
 #include "tcache/bins.h"
-#include "tcache/drain.h"
-#include "tcache/pool.h"
-#include "tcache/tick.h"
 
 enum {
-    NEW_FOR = 160, /* blocks */
-    LOOKED_AT_A_BIRTH = 8, /* caches: more than one goes for each that comes, while one in eight is a dead thread's */
+    NEW_THREAD_BLOCKS = 160,
+    REAP_PER_BEGIN =
+        8, /* caches checked: reaping keeps up with new threads while one cache in eight is a dead thread's */
 };
-
-void hk_tcache_open_ring(struct hk_ring *ring)
-{
-    if (hk_options.trace_ring == 0)
-        return;
-    size_t size = hk_ring_size(hk_options.trace_ring);
-    struct hk_event *events = hk_meta_alloc(size * sizeof *events);
-    if (events != NULL)
-        hk_ring_open(ring, events, size);
-}
 
 bool hk_tcache_begin(void)
 {
     if (!hk_pool_waits() && hk_tcaches_alive() > 0)
-        hk_tcaches_reap(LOOKED_AT_A_BIRTH);
+        hk_tcaches_reap(REAP_PER_BEGIN);
     struct hk_tcache *cache = hk_pool_take();
     if (cache == NULL)
         return false;
@@ -40,7 +26,7 @@ bool hk_tcache_begin(void)
     hk_outbox_open(&cache->hot.outbox, &cache->owner);
     cache->hot.key = hk_entry(cache->owner.id, 0);
     cache->until_tick = HK_TICK_NOW;
-    cache->new_for = hk_pool_crowded() ? NEW_FOR : 0;
+    cache->new_for = hk_pool_crowded() ? NEW_THREAD_BLOCKS : 0;
     cache->next_victim = HK_FIRST_OWNER;
     hk_store(cache->owner.xawake, UINT64_MAX);
     cache->alive = true;

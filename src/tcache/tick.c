@@ -5,15 +5,17 @@
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
 #include "tcache/bins.h"
+#include "tcache/depot.h"
 #include "tcache/drain.h"
+#include "tcache/ending.h"
 #include "tcache/pool.h"
 
 enum {
-    WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* some 50 microseconds, where a tick's slow calls touch a MiB */
-    LOOKED_AT_AN_EPOCH = 64,
+    WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* about 50 microseconds; the slow calls of a tick touch about 1 MiB */
+    REAP_PER_EPOCH = 64,
 };
 
-static void epoch_seen(struct hk_tcache *cache)
+static void on_epoch(struct hk_tcache *cache)
 {
     hk_pool_epoch(cache->ticker.epoch_seen);
     hk_depot_age(cache);
@@ -21,7 +23,7 @@ static void epoch_seen(struct hk_tcache *cache)
     hk_outbox_send_all(&cache->hot.outbox);
     hk_outbox_drop_idle(&cache->hot.outbox);
     hk_slab_heap_sweep_begin(&cache->owner);
-    hk_tcaches_reap(LOOKED_AT_AN_EPOCH);
+    hk_tcaches_reap(REAP_PER_EPOCH);
 }
 
 int hk_tick_weight(unsigned class) { return HK_TICK_SLOW_CALL + (int)(hk_classes[class].slab_bytes / (2 * HK_SLICE)); }
@@ -33,15 +35,15 @@ void hk_tick(struct hk_tcache *cache, int weight)
         return;
     cache->until_tick = HK_TICK_NOW;
     hk_drain_some(cache);
-    bool rested = hk_decay_read_clock(&cache->ticker);
+    bool was_idle = hk_decay_read_clock(&cache->ticker);
     hk_store(cache->owner.xawake, cache->ticker.now);
     cache->budget = hk_bins_budget();
     if (cache->hot.outbox.table != NULL)
         hk_outbox_tune(&cache->hot.outbox, hk_page_heap_dirty());
-    if (rested)
+    if (was_idle)
         hk_bins_empty(cache);
     if (hk_decay_tick(&cache->ticker))
-        epoch_seen(cache);
+        on_epoch(cache);
     if (hk_decay_growth(&cache->ticker)) {
         hk_slab_heap_sweep_for_growth(&cache->owner);
         cache->reclaims_for_growth = true;

@@ -1,14 +1,17 @@
-/* Tick: what slow calls do beside their own work, each so many calls: drain the inbox, read the clock, purge, sweep the thread's slabs.
+/* Tick: every sixteenth slow call also drains the inbox, reads the clock, purges, and sweeps the thread's slabs.
  * Threads  the cache's own. */
 #ifndef HK_TICK_H
 #define HK_TICK_H
 
-#include "tcache/tcache.h"
+#include "tcache/layout.h"
 
-/* How much of the way to the next tick a call is. */
+/* Weights of calls; a tick follows when the weights since the last one add up to HK_TICK_NOW. */
 enum { HK_TICK_REMOTE_FREE = 1, HK_TICK_SLOW_CALL = 4, HK_TICK_NOW = 64 };
-/* Of a slow call for a class: the heap may grow by a whole slab in it. */
+/* Weight of a slow call for a class. Classes with large slabs weigh more: the call may grow the heap by a whole
+ * slab. */
 int hk_tick_weight(unsigned class);
 void hk_tick(struct hk_tcache *cache, int weight);
+/* Accounts for `bytes` newly mapped for a big block of the calling thread. */
+void hk_tcache_grew(struct hk_tcache *cache, size_t bytes);
 
 #endif

@@ -1,0 +1,18 @@
+/* Ending: the end of a thread's cache: by the thread itself, by another thread that finds its thread gone, or in a fork child.
+ * Owns     whether hk_hot_ended is shut.
+ * Threads  end: its own. reap: any. fork_child: the only one. */
+#ifndef HK_ENDING_H
+#define HK_ENDING_H
+
+#include "tcache/layout.h"
+
+/* Flushes everything that the calling thread holds. It has no cache from now on, and gets no other. */
+void hk_tcache_end(void);
+/* Checks up to `most` caches, and ends those whose threads are gone and could not do it themselves. True if one was
+ * ended. */
+bool hk_tcaches_reap(unsigned most);
+/* In a fork child: caches whose threads do not exist there go to the pool. The caller orphans their slabs
+ * afterwards. */
+void hk_tcaches_fork_child(void);
+
+#endif

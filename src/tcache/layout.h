@@ -1,0 +1,75 @@
+/* Layout: what a thread cache consists of.
+ *
+ *   hk_tcache = depot (magazines) + hot (bins, key, outbox: hit.h) + owner (slabs, inbox, counts) + the state of the slow paths
+ *
+ * Invariant  a block in a bin is free and of the bin's class; usually, not always, it lies in a slab of this cache's owner.
+ * Threads    the cache's own; a field that begins with x may be read by any. */
+#ifndef HK_LAYOUT_H
+#define HK_LAYOUT_H
+
+#include "base/liveness.h"
+#include "count/countdown.h"
+#include "decay/decay.h"
+#include "slab/outbox.h"
+#include "slab/owner.h"
+#include "tcache/hit.h"
+
+enum { HK_MAGAZINE_BLOCKS = 128 };
+
+struct hk_magazine {
+    struct hk_magazine *next;
+    size_t count;
+    void *blocks[HK_MAGAZINE_BLOCKS];
+};
+
+struct hk_depot {
+    struct hk_depot_class {
+        struct hk_magazine *newest;
+        size_t blocks;
+        bool drawn_on; /* since the last hk_depot_age() */
+    } classes[HK_CLASSES];
+    size_t bytes;              /* of blocks, in all classes */
+    struct hk_magazine *spare; /* empty magazines: alternating bursts need one shortly after they have emptied one */
+    unsigned spares;
+};
+
+/* Misses of a class, and the bytes that these calls requested: a sample of what the program uses the class for. */
+struct hk_misses {
+    uint64_t calls, requested;
+};
+
+struct hk_tcache {
+    struct hk_depot depot;
+    struct hk_hot hot HK_ALIGNED(HK_CACHE_LINE); /* not first: at the start of a page, class 0 is 13 % slower */
+    struct hk_owner owner;
+    uint32_t served_at_turn[HK_CLASSES];  /* the bin's count when the bin last ran empty or full */
+    uint32_t served_at_epoch[HK_CLASSES]; /* the bin's count at the last epoch */
+    size_t granted;                       /* bytes that the bins may hold by their capacities */
+    size_t budget;                        /* limit of granted */
+    int new_for;    /* blocks that the thread may still exchange with the commons as a new thread */
+    int until_tick; /* weight of slow calls left until the next tick */
+    struct hk_ticker ticker;
+    bool reclaims_for_growth;      /* a sweep for the growth of the heap is under way */
+    uint32_t next_victim;          /* the owner whose inbox steal() tries next */
+    struct hk_countdown countdown; /* to the next sampled allocation */
+    struct hk_countdown to_site;   /* to the next allocation that the site rules inspect */
+    bool sampling;                 /* a sample is being taken: its own allocations are not sampled */
+    bool alive;
+    struct hk_liveness liveness; /* of the cache's thread */
+    bool has_pages;              /* the cache has pages of its own, which are purged while it waits in the pool */
+    struct hk_miss_counts {      /* written by the owner; they only grow */
+        _Atomic uint64_t xcalls, xrequested;
+    } miss_counts[HK_CLASSES];
+    _Atomic uint64_t xmisses; /* the sum of all xcalls */
+};
+
+/* The calling thread's cache; NULL before hk_tcache_begin() and after hk_tcache_end(). */
+HK_INLINE struct hk_tcache *hk_tcache_self(void)
+{
+    struct hk_hot *hot = hk_self;
+    bool none = hot == &hk_hot_unborn || hot == &hk_hot_ended;
+    return none ? NULL : hk_container_of(hot, struct hk_tcache, hot);
+}
+HK_INLINE bool hk_tcache_ended(void) { return hk_self == &hk_hot_ended; }
+
+#endif

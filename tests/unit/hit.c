@@ -1,0 +1,109 @@
+/* Hit: the gate, bins, and the calls of a thread without a cache. */
+#include "unit/unit.h"
+
+#include "hakmem.h"
+#include "tcache/hit.h"
+
+static size_t offset_of(unsigned class) { return class * HK_CLASS_BYTES; }
+
+static enum hk_free_end free_end_of(void *block)
+{
+    struct hk_hot *hot;
+    size_t offset;
+    return hk_hit_free(block, &hot, &offset);
+}
+
+UNIT_TEST(gate_is_shut_before_the_start)
+{
+    assert_null(hk_hit_malloc(1));
+    assert_null(hk_hit_malloc_coarse(HK_FINE_MAX + 1));
+    assert_int_equal(free_end_of(&hk_gate), HK_FREE_ELSEWHERE);
+    hk_gate_open(0);
+    assert_int_equal(hk_gate.sizes_below, 0);
+    assert_int_equal(hk_gate.coarse_sizes, 0);
+}
+
+UNIT_TEST(gate_admits_small_sizes_only)
+{
+    hk_gate_open(100);
+    assert_int_equal(hk_gate.sizes_below, 101);
+    assert_int_equal(hk_gate.coarse_sizes, 0);
+    assert_int_equal(hk_window.covered, 0);
+}
+
+UNIT_TEST(gate_admits_all_sizes)
+{
+    static const size_t sizes[] = {1, HK_FINE_MAX, HK_FINE_MAX + 1, HK_LARGE_MAX};
+    unit_start();
+    assert_int_equal(hk_gate.sizes_below, HK_FINE_MAX + 1);
+    assert_int_equal(hk_gate.coarse_sizes, HK_LARGE_MAX - HK_FINE_MAX);
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        void *block = hak_malloc(sizes[i]);
+        hak_free(block);
+        void *again = sizes[i] <= HK_FINE_MAX ? hk_hit_malloc(sizes[i]) : hk_hit_malloc_coarse(sizes[i]);
+        assert_ptr_equal(again, block);
+        hak_free(block);
+    }
+    volatile size_t past_fine = HK_FINE_MAX + 1, past_coarse = HK_LARGE_MAX + 1; /* the gate is read, not folded */
+    assert_null(hk_hit_malloc(past_fine));
+    assert_null(hk_hit_malloc_coarse(past_coarse));
+}
+
+UNIT_TEST(bin_is_a_stack)
+{
+    static struct hk_hot hot;
+    void *items[3] = {NULL}, *first = &items[1], *second = &items[2];
+    struct hk_bin *bin = &hot.bins[CLASS_OF_64];
+    hk_hot_shut(&hot);
+    assert_false(hk_hit_push(&hot, offset_of(CLASS_OF_64), first));
+    bin->base = bin->top = items;
+    bin->limit = items + 2;
+    assert_int_equal(hk_bin_capacity(bin), 2);
+    assert_true(hk_hit_push(&hot, offset_of(CLASS_OF_64), first));
+    assert_true(hk_hit_push(&hot, offset_of(CLASS_OF_64), second));
+    assert_false(hk_hit_push(&hot, offset_of(CLASS_OF_64), first));
+    assert_int_equal(hk_bin_items(bin), 2);
+    assert_ptr_equal(hk_hit_pop(&hot, offset_of(CLASS_OF_64), false), second);
+    assert_ptr_equal(hk_hit_pop(&hot, offset_of(CLASS_OF_64), true), first);
+    assert_null(hk_hit_pop(&hot, offset_of(CLASS_OF_64), true));
+    assert_int_equal(hk_bin_items(bin), 0);
+    assert_int_equal(bin->served, 2);
+}
+
+static void miss_everything(void *block)
+{
+    assert_ptr_equal(hk_self, &hk_hot_unborn);
+    assert_int_equal(hk_hot_unborn.key, HK_NO_KEY);
+    for (size_t size = 0; size <= HK_FINE_MAX; size += HK_FINE_STEP)
+        assert_null(hk_hit_malloc(size));
+    for (size_t size = HK_FINE_MAX + 1; size <= HK_LARGE_MAX; size += HK_COARSE_STEP)
+        assert_null(hk_hit_malloc_coarse(size));
+    assert_int_equal(free_end_of(block), hk_hit_entry(block) != 0 ? HK_FREE_NOT_MINE : HK_FREE_ELSEWHERE);
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        assert_int_equal(hk_bin_capacity(&hk_hot_unborn.bins[class]), 0);
+        assert_false(hk_hit_push(&hk_hot_unborn, offset_of(class), block));
+        assert_int_equal(hk_hot_unborn.bins[class].served, 0);
+    }
+}
+
+UNIT_TEST(thread_without_a_cache_misses)
+{
+    unit_start();
+    void *block = hak_malloc(64);
+    hak_free(hak_malloc(64)); /* the starting thread's bins are not empty */
+    unit_in_thread(miss_everything, block);
+    assert_true(UNIT_UNDER_TSAN || hk_hit_entry(block) == hk_page_map_lookup((uintptr_t)block));
+    assert_int_equal(hk_hit_entry(NULL), 0);
+    hak_free(block);
+    unit_heap_holds(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gate_is_shut_before_the_start), cmocka_unit_test(gate_admits_small_sizes_only),
+        cmocka_unit_test(gate_admits_all_sizes),         cmocka_unit_test(bin_is_a_stack),
+        cmocka_unit_test(thread_without_a_cache_misses),
+    };
+    return cmocka_run_group_tests_name("hit", tests, NULL, NULL);
+}
