@@ -65,7 +65,7 @@ static size_t remote_beside(uintptr_t start)
 static bool worth_its_split(const struct hk_slab *slab)
 {
     size_t free;
-    return !hk_page_heap_on_huge_page(slab->start, &free) || free + remote_beside(slab->start) >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
+    return !hk_page_heap_on_huge_page(slab->d.start, &free) || free + remote_beside(slab->d.start) >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
 }
 
 /* A slab that has been queued holds what is to go; all of them once. */

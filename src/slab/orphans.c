@@ -4,6 +4,7 @@
 #include "base/fatal.h"
 #include "base/lock.h"
 #include "slab/remote.h"
+#include "slab/slab_life.h"
 
 static struct entry {
     struct hk_lock lock;
@@ -59,7 +60,7 @@ void hk_orphans_crowd(bool crowded)
 
 static bool is_orphan(const struct hk_slab *slab)
 {
-    return hk_entry_owner(hk_load(*hk_page_map_entry(slab->start))) == HK_ORPHAN;
+    return hk_entry_owner(hk_load(*hk_page_map_entry(slab->d.start))) == HK_ORPHAN;
 }
 
 /* True if the slab has to be released, by the caller, outside the lock. */
@@ -75,12 +76,12 @@ static bool list_orphan_locked(struct entry *entry, struct hk_slab *slab)
 
 void hk_orphans_abandon(struct hk_slab *slab)
 {
-    struct entry *entry = entry_of(slab->class);
+    struct entry *entry = entry_of(slab->d.class);
     hk_lock(&entry->lock);
     hk_slab_hand_to(slab, HK_ORPHAN);
     bool all_free = list_orphan_locked(entry, slab);
     if (!all_free)
-        HK_TRACE(&hk_ring_shared, publish, slab->bytes, slab->start);
+        HK_TRACE(&hk_ring_shared, publish, slab->d.bytes, slab->d.start);
     hk_unlock(&entry->lock);
     if (all_free)
         hk_slab_release(slab);
@@ -95,7 +96,7 @@ static void become_owner_locked(struct entry *entry, struct hk_slab *slab, struc
     hk_store(slab->xcommon, false);
     hk_slab_hand_to(slab, owner->id);
     HK_COUNT(slabs_adopted, 1);
-    HK_TRACE(&owner->ring, adopt, slab->bytes, slab->start);
+    HK_TRACE(&owner->ring, adopt, slab->d.bytes, slab->d.start);
 }
 
 struct hk_slab *hk_orphans_adopt(unsigned class, struct hk_owner *owner)
@@ -148,7 +149,7 @@ bool hk_orphans_free(void *block, unsigned class)
 
 bool hk_orphans_collect(struct hk_slab *slab)
 {
-    struct entry *entry = entry_of(slab->class);
+    struct entry *entry = entry_of(slab->d.class);
     bool all_free = false;
     hk_lock(&entry->lock);
     bool orphan = is_orphan(slab);
@@ -280,7 +281,7 @@ size_t hk_orphans_purge(void)
 
 static void relist_orphan(struct hk_slab *slab)
 {
-    struct entry *entry = entry_of(slab->class);
+    struct entry *entry = entry_of(slab->d.class);
     hk_slab_recount(slab);
     hk_slab_hand_to(slab, HK_ORPHAN); /* its last lodger may have gone with what was merged */
     hk_lock(&entry->lock);
@@ -299,12 +300,13 @@ static void orphan(struct hk_slab *slab)
     hk_orphans_abandon(slab);
 }
 
-static void orphan_unless_of(struct hk_slab *slab, void *context)
+static void orphan_unless_of(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_owner *survivor = context;
-    if (slab->start == 0 || slab->class >= HK_CLASSES || hk_slab_at(slab->start) != slab)
+    struct hk_slab *slab = hk_slab_of(descriptor);
+    if (slab == NULL || hk_slab_at(slab->d.start) != slab)
         return;
-    uint32_t owner = hk_entry_owner(hk_load(*hk_page_map_entry(slab->start)));
+    uint32_t owner = hk_entry_owner(hk_load(*hk_page_map_entry(slab->d.start)));
     if (survivor != NULL && owner == survivor->id) {
         if (hk_remote_restart(slab))
             hk_inbox_push(survivor, slab);
@@ -316,4 +318,4 @@ static void orphan_unless_of(struct hk_slab *slab, void *context)
     }
 }
 
-void hk_orphans_orphan_rest(struct hk_owner *survivor) { hk_slabs_visit(orphan_unless_of, survivor); }
+void hk_orphans_orphan_rest(struct hk_owner *survivor) { hk_descriptors_visit(orphan_unless_of, survivor); }

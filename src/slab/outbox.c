@@ -31,7 +31,7 @@ void hk_send(struct hk_slab *slab)
 /* Which block of the slab it is; fatal if it is none. */
 static size_t block_index(const struct hk_slab *slab, const void *block)
 {
-    size_t offset = (uintptr_t)block - slab->start, index;
+    size_t offset = (uintptr_t)block - slab->d.start, index;
     bool begins = hk_which(offset, slab->reciprocal, &index);
     if (HK_UNLIKELY(offset >= slab->extent || !begins))
         hk_slab_refuse(slab, block);
@@ -50,7 +50,7 @@ void hk_remote_free(void *block, uint32_t entry)
 {
     uint32_t owner = hk_entry_owner(entry);
     if (owner == HK_NOBODY)
-        hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);
+        hk_invalid_pointer(HK_CALL_FLUSH, "block already free", block);
     if (owner != HK_ORPHAN || !hk_orphans_free(block, hk_entry_class(entry)))
         send_to(hk_slab_at((uintptr_t)block), block);
 }
@@ -190,10 +190,10 @@ struct hk_outbox_place {
 /* The first of a word that waits. */
 static void open_word(struct hk_outbox_place to)
 {
-    size_t size = to.slab->block_size, first = to.index & ~(size_t)63;
+    size_t size = to.slab->d.block_size, first = to.index & ~(size_t)63;
     to.entry->word = (uint32_t)(to.index / 64);
-    to.entry->bytes = hk_min(to.slab->blocks - first, 64) * size;
-    to.entry->start = to.slab->start + first * size;
+    to.entry->bytes = hk_min(to.slab->d.blocks - first, 64) * size;
+    to.entry->start = to.slab->d.start + first * size;
     to.entry->bits = (uint64_t)1 << (to.index % 64);
 }
 
@@ -207,7 +207,7 @@ static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_pl
     size_t at = (size_t)(to.entry - outbox->table);
     outbox->filled[at / 64] |= (uint64_t)1 << (at % 64);
     to.entry->slab = to.slab;
-    to.entry->block_size = (int64_t)to.slab->block_size;
+    to.entry->block_size = (int64_t)to.slab->d.block_size;
     to.entry->reciprocal = to.slab->reciprocal;
     open_word(to);
 }
@@ -216,7 +216,7 @@ static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_pl
 static HK_NOINLINE void add_to_word(struct hk_outbox_place to, const void *block)
 {
     if (!hk_bit_set(&to.entry->bits, to.index))
-        hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);
+        hk_invalid_pointer(HK_CALL_FLUSH, "block already free", block);
 }
 
 HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
@@ -225,7 +225,7 @@ HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void
     struct hk_outbox_entry *entry = (struct hk_outbox_entry *)(void *)((char *)outbox->table + at);
     struct hk_outbox_place to = {.slab = slab, .entry = entry, .index = block_index(slab, block)};
     outbox->used = true;
-    outbox->room -= slab->block_size;
+    outbox->room -= slab->d.block_size;
     if (HK_UNLIKELY(entry->slab != slab)) {
         take_entry(outbox, to);
     } else if (HK_UNLIKELY(entry->word == to.index / 64)) {
@@ -239,8 +239,8 @@ HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void
 /* No table yet, no room, or every free is to be seen. */
 static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
 {
-    HK_TRACE(&outbox->self->ring, remote, slab->block_size, block);
-    bool waits = has_table(outbox), sent = outbox->room < (int64_t)slab->block_size;
+    HK_TRACE(&outbox->self->ring, remote, slab->d.block_size, block);
+    bool waits = has_table(outbox), sent = outbox->room < (int64_t)slab->d.block_size;
     if (!waits) {
         HK_COUNT_THREAD(&outbox->self->counts, remote_frees, 1);
         send_to(slab, block);
@@ -255,7 +255,7 @@ static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *sla
 bool hk_outbox_put(struct hk_outbox *outbox, void *block)
 {
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    if (HK_UNLIKELY(outbox->mask == 0) || HK_UNLIKELY(outbox->room < (int64_t)slab->block_size))
+    if (HK_UNLIKELY(outbox->mask == 0) || HK_UNLIKELY(outbox->room < (int64_t)slab->d.block_size))
         return put_slowly(outbox, slab, block);
     put_in_table(outbox, slab, block);
     return false;

@@ -145,7 +145,7 @@ struct hk_owner *hk_owner_by_id(uint32_t id) { return *entry(id); }
 
 bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab)
 {
-    unsigned class = slab->class; /* once it is in, the slab is who takes it out's */
+    unsigned class = slab->d.class; /* once it is in, the slab is who takes it out's */
     _Atomic(struct hk_slab *) *inbox = &owner->xinbox[class];
     struct hk_slab *head = hk_load(*inbox);
     do {

@@ -9,7 +9,7 @@ static _Atomic int64_t xclean;
 static HK_COLD void refuse(const struct hk_slab *slab, unsigned word, uint64_t twice)
 {
     size_t index = (size_t)word * 64 + hk_ctz64(twice);
-    hk_slab_invalid(HK_CALL_FLUSH, "block already free", (void *)(slab->start + index * slab->block_size));
+    hk_invalid_pointer(HK_CALL_FLUSH, "block already free", (void *)(slab->d.start + index * slab->d.block_size));
 }
 
 /* Where no bit was set, to add is to set: one instruction, where a set that tells what was there is a loop. */

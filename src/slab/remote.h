@@ -34,7 +34,7 @@ unsigned hk_remote_let_go(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS
 /* All its blocks are free in it, and nobody is about to touch it. */
 HK_INLINE bool hk_slab_all_free(struct hk_slab *slab)
 {
-    return slab->free == slab->blocks && hk_load_acquire(slab->xstate) == 0;
+    return slab->free == slab->d.blocks && hk_load_acquire(slab->xstate) == 0;
 }
 
 /* Blocks that are counted and not claimed; below 0 where some were claimed before they are counted. */

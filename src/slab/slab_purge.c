@@ -6,6 +6,7 @@
 #include "count/stats.h"
 #include "os/os.h"
 #include "policy/policy.h"
+#include "span/page_heap.h"
 #include "span/purge.h"
 
 struct range {
@@ -16,17 +17,17 @@ struct range {
 
 static uintptr_t address_of_block(const struct hk_slab *slab, unsigned block)
 {
-    return slab->start + (block == slab->blocks ? slab->bytes : (size_t)block * slab->block_size);
+    return slab->d.start + (block == slab->d.blocks ? slab->d.bytes : (size_t)block * slab->d.block_size);
 }
 
 /* The next run of whole pages between taken blocks; the slab's tail counts as free. False if there is none. */
 static bool next_range(const struct hk_slab *slab, struct range *range)
 {
-    while (range->next <= slab->blocks) {
+    while (range->next <= slab->d.blocks) {
         unsigned first = hk_slab_find(slab, range->bits, range->next, 0);
         unsigned taken = hk_slab_find(slab, range->bits, first, UINT64_MAX);
-        size_t from = (size_t)first * slab->block_size;
-        range->start = hk_align_up(slab->start + from, HK_PAGE);
+        size_t from = (size_t)first * slab->d.block_size;
+        range->start = hk_align_up(slab->d.start + from, HK_PAGE);
         range->end = hk_align_down(address_of_block(slab, taken), HK_PAGE);
         range->next = taken + 1;
         if (range->start < range->end)
@@ -39,9 +40,9 @@ static bool next_range(const struct hk_slab *slab, struct range *range)
  * freed beside a range that has gone, the range has one more of them. */
 static uint32_t parts_in(const struct hk_slab *slab, const struct range *range)
 {
-    size_t part = slab->bytes / HK_SLAB_SIXTEENTHS;
-    unsigned first = (unsigned)((range->start - slab->start + part - 1) / part);
-    unsigned behind = (unsigned)((range->end - slab->start) / part);
+    size_t part = slab->d.bytes / HK_SLAB_SIXTEENTHS;
+    unsigned first = (unsigned)((range->start - slab->d.start + part - 1) / part);
+    unsigned behind = (unsigned)((range->end - slab->d.start) / part);
     return first < behind ? hk_low_bits32(behind) & ~hk_low_bits32(first) : 0;
 }
 
@@ -94,12 +95,12 @@ static bool held_together(uint32_t entry, uint32_t other)
 static bool worth_a_split(const struct hk_slab *slab)
 {
     size_t free;
-    if (!hk_page_heap_on_huge_page(slab->start, &free))
+    if (!hk_page_heap_on_huge_page(slab->d.start, &free))
         return true;
-    uint32_t entry = hk_page_map_lookup(slab->start);
-    uintptr_t chunk = hk_align_down(slab->start, HK_CHUNK);
+    uint32_t entry = hk_page_map_lookup(slab->d.start);
+    uintptr_t chunk = hk_align_down(slab->d.start, HK_CHUNK);
     for (uintptr_t at = chunk; at < chunk + HK_CHUNK; at += HK_SLICE)
-        if (held_together(entry, hk_page_map_lookup(at)) && hk_slab_at(at)->start == at)
+        if (held_together(entry, hk_page_map_lookup(at)) && hk_slab_at(at)->d.start == at)
             free += bytes_in_ranges(hk_slab_at(at));
     return free >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
 }
@@ -205,7 +206,7 @@ bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
 size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep)
 {
     size_t bytes = 0;
-    for (struct range range = {.bits = bits}; range.next < slab->blocks && next_range(slab, &range);) {
+    for (struct range range = {.bits = bits}; range.next < slab->d.blocks && next_range(slab, &range);) {
         size_t length = range.end - range.start;
         sweep->work -= HK_WORK_OF_CALL;
         HK_COUNT(purges, 1);

@@ -4,6 +4,7 @@
 #include "decay/decay.h"
 #include "policy/options.h"
 #include "slab/slab_heap.h"
+#include "slab/slab_heap_sweep.h"
 #include "span/meta.h"
 #include "tcache/bins.h"
 #include "tcache/drain.h"
@@ -63,7 +64,7 @@ bool hk_tcache_resize(struct hk_tcache *cache, void *block, size_t size)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    if (cache == NULL || hk_entry_owner(entry) != cache->owner.id || slab->start != (uintptr_t)block)
+    if (cache == NULL || hk_entry_owner(entry) != cache->owner.id || slab->d.start != (uintptr_t)block)
         return false;
     bool resized = hk_slab_heap_resize(&cache->owner, slab, size);
     if (resized)

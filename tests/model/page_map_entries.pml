@@ -3,7 +3,7 @@
  *   maker: descriptor, slab number, page map entry  ->  it ends: owner, page map entry say orphan  ->  heir: gets its number, adopts: they say heir
  *   a stranger reads the page map entry at any time: it finds the slab, marks its block, and then finds the inbox of the slab's owner
  *
- * Code     `hk_slab_make()` in `slab/slab.c`; `hk_slab_at()` in `slab/slab.h`; `hk_page_map_assign()`, `hk_page_map_set()` in
+ * Code     `hk_slab_make()` in `slab/slab_life.c`; `hk_slab_at()` in `slab/slab.h`; `hk_page_map_assign()`, `hk_page_map_set()` in
  *          `span/page_map.c`; `hk_page_map_lookup()` in `span/page_map.h`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_by_id()` in
  *          `slab/owner.c`; `hk_orphans_abandon()`, `hk_orphans_adopt()`, `hk_orphans_collect()` in `slab/orphans.c`;
  *          `hk_slab_hand_to()` in `slab/slab.c`; `hk_remote_free()`, `hk_send()` in `slab/outbox.c`
@@ -19,7 +19,7 @@
  * Fault 6, end: a refused slab goes to the same owner again, without another look */
 #define THREADS 3
 #define WORDS 3
-#define NUMBER 0     /* chunk.xslab of the slab's unit */
+#define NUMBER 0     /* chunk.xdescriptor of the slab's unit */
 #define DESCRIPTOR 1 /* 1: whole */
 #define ENTRY 2      /* the heir's entry in the table of owners */
 #include "common.pml"

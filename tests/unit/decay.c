@@ -279,7 +279,7 @@ UNIT_TEST(level_comes_down)
 /* A sweep over slabs found so much; then the program wants it again. */
 static void sweep_and_touch_again(struct hk_ticker *ticker, size_t bytes)
 {
-    struct hk_slab swept = {.bytes = bytes};
+    struct hk_slab swept = {.d = {.bytes = bytes}};
     HK_COUNT(purged_in_slabs, bytes);
     hk_slab_note_clean(&swept, UINT16_MAX);
     hk_decay_swept(ticker);
