@@ -9,7 +9,10 @@
 #include "policy/policy.h"
 #include "span/footprint.h"
 
-static bool fits(const struct hk_big_block *big, size_t bytes, size_t most) { return big->d.bytes >= bytes && big->d.bytes <= most; }
+static bool fits(const struct hk_big_block *big, size_t bytes, size_t most)
+{
+    return big->d.bytes >= bytes && big->d.bytes <= most;
+}
 
 static struct hk_big_block *map_new(size_t requested, size_t align)
 {

@@ -19,7 +19,8 @@ static void alter_locked(struct hk_big_block *big)
 
 static void mark_locked(uintptr_t start, uintptr_t end)
 {
-    for (struct hk_big_block *big; (big = hk_extents_below(&hk_big.extents, end)) != NULL && big->d.start + big->d.bytes > start;) {
+    for (struct hk_big_block *big;
+         (big = hk_extents_below(&hk_big.extents, end)) != NULL && big->d.start + big->d.bytes > start;) {
         alter_locked(big);
         end = big->d.start;
     }

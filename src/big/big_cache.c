@@ -85,7 +85,7 @@ static struct hk_big_block *nearest_locked(size_t bytes, size_t align)
 
 static uint64_t idle_ms(uint16_t since) { return (uint64_t)hk_age_since(since, hk_reuse_now()) << HK_AGE_SHIFT; }
 
-static void bury_locked(size_t bytes, uint16_t idle_from, bool made_room)
+static void note_ghost_locked(size_t bytes, uint16_t idle_from, bool made_room)
 {
     hk_big.ghosts[hk_big.next_ghost] = (struct hk_big_ghost){bytes, idle_from, made_room};
     hk_big.next_ghost = (hk_big.next_ghost + 1) % HK_BIG_GHOSTS;
@@ -152,7 +152,7 @@ static struct hk_big_block *take_spoiled_locked(void)
     return big;
 }
 
-/* What is kept goes last but for what the system would not take before. */
+/* Kept blocks go last but for spoiled ones. */
 static struct hk_big_block *take_due_locked(oldest_goes *due, uint64_t argument)
 {
     struct hk_big_block *big = oldest_in(&hk_big.cached);
@@ -186,7 +186,7 @@ static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
         hk_lock(&hk_big.lock);
         if (going_on) {
             bytes += size;
-            bury_locked(size, idle_from, due == hk_big_over_budget);
+            note_ghost_locked(size, idle_from, due == hk_big_over_budget);
         } else
             hk_big_put_back_locked(big);
         hk_unlock(&hk_big.lock);

@@ -97,10 +97,7 @@ static void *map_suited(size_t bytes, size_t align)
     return p != NULL ? p : map_covered(bytes, align);
 }
 
-void *hk_big_map(size_t bytes, size_t align)
-{
-    return hk_footprint_allows(bytes) ? map_suited(bytes, align) : NULL;
-}
+void *hk_big_map(size_t bytes, size_t align) { return hk_footprint_allows(bytes) ? map_suited(bytes, align) : NULL; }
 
 void hk_big_advise(struct hk_big_block *big)
 {
@@ -159,5 +156,6 @@ bool hk_big_lengthen(struct hk_big_block *big, size_t bytes)
     size_t whole = hk_big_in_whole_huge_pages(bytes);
     if (!hk_footprint_allows(bytes - big->d.bytes))
         return false;
-    return hk_big_remap_in_place(big, whole) || (whole != bytes && hk_big_remap_in_place(big, bytes)) || move(big, whole);
+    return hk_big_remap_in_place(big, whole) || (whole != bytes && hk_big_remap_in_place(big, bytes)) ||
+           move(big, whole);
 }

@@ -28,7 +28,7 @@ extern struct hk_big {
     struct hk_big_ghost {
         size_t bytes;
         uint16_t idle_from;
-        bool made_room; /* unmapped because the cache was over its budget */
+        bool made_room;      /* unmapped because the cache was over its budget */
     } ghosts[HK_BIG_GHOSTS]; /* the blocks unmapped last */
     unsigned next_ghost;
     struct hk_list spoiled;    /* altered blocks that the system has not unmapped yet */
@@ -38,16 +38,22 @@ extern struct hk_big {
     struct hk_extents extents; /* all mappings, but for those that are being changed */
     struct hk_big_totals totals;
     _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
-    _Atomic bool xunnoted;               /* a mapping was altered while the lock was taken: any block may be the altered one */
-    _Atomic uint64_t xgone;        /* bytes of blocks of huge_blocks_from and more that were ever freed */
+    _Atomic bool xunnoted;  /* a mapping was altered while the lock was taken: any block may be the altered one */
+    _Atomic uint64_t xgone; /* bytes of blocks of huge_blocks_from and more that were ever freed */
     _Atomic size_t xon_huge_pages; /* blocks */
 } hk_big;
 
 void hk_big_init(void);
 void hk_big_total(struct hk_big_totals *totals);
 
-HK_INLINE struct hk_big_block *hk_big_of_link(struct hk_link *link) { return hk_container_of(link, struct hk_big_block, link); }
-HK_INLINE struct hk_big_block *hk_big_of_slack(struct hk_link *link) { return hk_container_of(link, struct hk_big_block, by_slack); }
+HK_INLINE struct hk_big_block *hk_big_of_link(struct hk_link *link)
+{
+    return hk_container_of(link, struct hk_big_block, link);
+}
+HK_INLINE struct hk_big_block *hk_big_of_slack(struct hk_link *link)
+{
+    return hk_container_of(link, struct hk_big_block, by_slack);
+}
 
 /* The longest mapping that may serve a request of so many bytes. */
 HK_INLINE size_t hk_big_loosest(size_t bytes) { return bytes * HK_POLICY(big_fit) / 100; }

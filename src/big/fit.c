@@ -14,11 +14,13 @@ static unsigned bin_of(size_t bytes)
 /* The smallest size in the bin. */
 static size_t edge_of(unsigned bin)
 {
-    return (size_t)(HK_FIT_STEPS + bin % HK_FIT_STEPS)
-           << (bin / HK_FIT_STEPS + HK_SLICE_SHIFT - STEPS_SHIFT);
+    return (size_t)(HK_FIT_STEPS + bin % HK_FIT_STEPS) << (bin / HK_FIT_STEPS + HK_SLICE_SHIFT - STEPS_SHIFT);
 }
 
-static struct hk_big_block *of_size(struct hk_link *link) { return hk_container_of(link, struct hk_big_block, by_size); }
+static struct hk_big_block *of_size(struct hk_link *link)
+{
+    return hk_container_of(link, struct hk_big_block, by_size);
+}
 
 void hk_fit_add(struct hk_fit *fit, struct hk_big_block *big)
 {

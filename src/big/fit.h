@@ -21,7 +21,7 @@ struct hk_fit {
     struct hk_list bins[HK_FIT_BINS]; /* each is initialized when it is first filled */
 };
 
-struct hk_want { /* a request */
+struct hk_want {        /* a request */
     size_t bytes, most; /* a mapping longer than `most` would waste memory */
     size_t align;
 };

@@ -24,15 +24,15 @@ struct glance {
 struct resident_sums {
     size_t parts[HK_PARTS];
     size_t taken[HK_CLASSES]; /* blocks that are not free in their slabs */
-    size_t areas;            /* metadata */
+    size_t areas;             /* metadata */
     size_t rest;
 };
 enum { SUMS = sizeof(struct resident_sums) / sizeof(size_t) };
 
 struct walk {
     struct resident_sums here, all; /* for this mapping, and in total */
-    size_t total;          /* by the kernel's count */
-    uintptr_t big_end;     /* the end of the last big block seen: only its first slice has an entry */
+    size_t total;                   /* by the kernel's count */
+    uintptr_t big_end;              /* the end of the last big block seen: only its first slice has an entry */
     const struct hk_big_block *big;
     struct glance chunks, entries;
 };
@@ -99,7 +99,8 @@ static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintp
     const struct hk_slab *slab = (const void *)stretch->descriptor;
     unsigned class = slab->d.class < HK_CLASSES ? slab->d.class : 0;
     size_t size = hk_classes[class].size, blocks = slab->d.blocks, free = 0;
-    const uint64_t *freebits = __atomic_load_n(&slab->freebits, __ATOMIC_ACQUIRE); /* before the start, which tells if it is the slab's */
+    const uint64_t *freebits =
+        __atomic_load_n(&slab->freebits, __ATOMIC_ACQUIRE); /* before the start, which tells if it is the slab's */
     size_t from = page - slab->d.start, end = hk_min(from + HK_PAGE, blocks * size);
     size_t most = freebits == slab->own_bits ? sizeof slab->own_bits * 8 : hk_classes[class].slab_bytes / size;
     if (freebits == NULL || from >= slab->d.bytes || slab->d.class != class || blocks > most)
@@ -165,7 +166,8 @@ static uintptr_t next_slice(uintptr_t at) { return hk_align_down(at, HK_SLICE) +
 
 static bool slice_at(struct walk *walk, uintptr_t at, struct stretch *found)
 {
-    enum hk_slice_use slice = holds_page(&walk->chunks, hk_page_map_chunk(at)) ? hk_page_heap_slice(at) : HK_SLICE_FOREIGN;
+    enum hk_slice_use slice =
+        holds_page(&walk->chunks, hk_page_map_chunk(at)) ? hk_page_heap_slice(at) : HK_SLICE_FOREIGN;
     if (slice == HK_SLICE_FOREIGN)
         return begins_big(walk, at, found);
     *found = (struct stretch){at, next_slice(at), OF_IDLE, NULL};

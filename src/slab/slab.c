@@ -9,7 +9,8 @@ static _Atomic int64_t xclean; /* bytes */
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner)
 {
     hk_store_release(slab->xowner, owner); /* a thread that reads it uses the owner's inbox */
-    hk_page_map_set(slab->d.start, slab->d.bytes / HK_SLICE, hk_entry(owner, slab->d.class) | (slab->mixed ? HK_ENTRY_MIXED : 0));
+    hk_page_map_set(slab->d.start, slab->d.bytes / HK_SLICE,
+                    hk_entry(owner, slab->d.class) | (slab->mixed ? HK_ENTRY_MIXED : 0));
 }
 
 HK_COLD void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths)
@@ -86,6 +87,7 @@ void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n)
 HK_COLD void hk_slab_refuse(const struct hk_slab *slab, const void *block)
 {
     size_t index = hk_slab_index(slab, (uintptr_t)block);
-    bool begins = index < slab->d.blocks && slab->d.start + index * slab->d.block_size == (uintptr_t)block && !hk_slab_joins(slab, index);
+    bool begins = index < slab->d.blocks && slab->d.start + index * slab->d.block_size == (uintptr_t)block &&
+                  !hk_slab_joins(slab, index);
     hk_invalid_pointer(HK_CALL_FLUSH, begins ? "block already free" : "pointer inside a block", block);
 }

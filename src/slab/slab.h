@@ -20,7 +20,7 @@ enum hk_pages_state {
     HK_PAGES_TAKEN, /* blocks were allocated: the class will allocate more here */
     HK_PAGES_FREED, /* blocks were only freed */
     HK_PAGES_AGEING = 1 << 1 | HK_PAGES_FREED,
-    HK_PAGES_GONE = 1 << 2 | HK_PAGES_FREED, /* purged, all that can be */
+    HK_PAGES_PURGED = 1 << 2 | HK_PAGES_FREED, /* purged, all that can be */
 };
 
 struct hk_slab {
@@ -29,13 +29,14 @@ struct hk_slab {
     uint64_t *freebits;
     size_t extent;       /* bytes of all blocks; the tail behind it is too short for another */
     uint64_t reciprocal; /* 2^64 / block size, rounded up (see hk_which()) */
-    _Atomic uint64_t *xremote; /* bit i is set while block i is freed by another thread and not yet claimed (see remote.h) */
-    _Atomic uint32_t xowner;   /* as in the slab's page map entries */
-    uint16_t words;            /* of freebits and of xremote */
-    _Atomic bool xcommon;      /* a commons slab: threads share it, and none adopts it (see orphans.h) */
+    _Atomic uint64_t
+        *xremote; /* bit i is set while block i is freed by another thread and not yet claimed (see remote.h) */
+    _Atomic uint32_t xowner; /* as in the slab's page map entries */
+    uint16_t words;          /* of freebits and of xremote */
+    _Atomic bool xcommon;    /* a commons slab: threads share it, and none adopts it (see orphans.h) */
     /* the holder's */
     uint8_t pages HK_ALIGNED(HK_CACHE_LINE); /* enum hk_pages_state */
-    bool mixed;          /* holds lodgers, as its page map entries say (see lodge.h) */
+    bool mixed;                              /* holds lodgers, as its page map entries say (see lodge.h) */
     uint16_t free;
     uint16_t first_word; /* no bit is set in the words below */
     uint16_t idle_from;  /* when it was last touched, while its pages are ageing (see slab_purge.h) */
@@ -49,11 +50,11 @@ struct hk_slab {
     size_t plain_extent;  /* the extent; 0 while the slab holds lodgers: none of its blocks need be of its class */
     /* shared, on a line that the holder seldom reads */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* in an inbox */
-    _Atomic uint32_t xstate;         /* twice the blocks counted and not claimed, plus HK_REMOTE_QUEUED */
-    uint32_t seen_remote;            /* of the thread that took it out of an inbox: blocks that a sweep found, */
-    uint32_t gone_remote;            /* bytes of them that were purged, */
-    uint16_t seen_at;                /* and when it found them */
-    _Atomic uint64_t xown_remote[2]; /* xremote of a slab of up to 128 blocks */
+    _Atomic uint32_t xstate;             /* twice the blocks counted and not claimed, plus HK_REMOTE_QUEUED */
+    uint32_t seen_remote;                /* of the thread that took it out of an inbox: blocks that a sweep found, */
+    uint32_t purged_remote;              /* bytes of them that were purged, */
+    uint16_t seen_at;                    /* and when it found them */
+    _Atomic uint64_t xown_remote[2];     /* xremote of a slab of up to 128 blocks */
     _Atomic(_Atomic uint64_t *) xjoined; /* NULL until the slab holds its first lodger (see lodge.h) */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_slab) == HK_DESCRIPTOR_BYTES, "a descriptor");

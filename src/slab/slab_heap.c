@@ -74,11 +74,12 @@ static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
     return small ? HK_USE_DENSE : HK_USE_UNSURE;
 }
 
-/* A class that is requested as often as before fills its slabs again; one that fades has a fifth of them free. */
+/* A class that is requested as often as before fills its slabs again; of one that fades, more than a fifth is free. */
 static bool class_fades(const struct hk_owner *owner, unsigned class)
 {
     const struct hk_slab_list *list_of_class = &owner->slab_lists[class];
-    size_t free = (size_t)list_of_class->free * hk_classes[class].size, all = list_of_class->slabs * (size_t)hk_classes[class].slab_bytes;
+    size_t free = (size_t)list_of_class->free * hk_classes[class].size,
+           all = list_of_class->slabs * (size_t)hk_classes[class].slab_bytes;
     return free > LEAST_FREE && free * PART_THAT_FADES > all;
 }
 
@@ -86,12 +87,16 @@ static bool class_fades(const struct hk_owner *owner, unsigned class)
 static bool has_rooms(const struct hk_slab *slab, unsigned cells)
 {
     bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
-    bool tried = slab->tried_cells != 0 && slab->tried_cells <= cells && slab->free < slab->tried_free + slab->d.blocks / 16;
+    bool tried =
+        slab->tried_cells != 0 && slab->tried_cells <= cells && slab->free < slab->tried_free + slab->d.blocks / 16;
     return fades && !tried && slab->free >= cells && hk_popcount64(slab->clean) < HK_SLAB_SIXTEENTHS / 2;
 }
 
 /* Subtracts blocks that lodgers took, until the next sweep counts again. */
-static void note_lodged(struct hk_slab_list *list_of_class, uint32_t blocks) { list_of_class->free -= (uint32_t)hk_min(list_of_class->free, blocks); }
+static void note_lodged(struct hk_slab_list *list_of_class, uint32_t blocks)
+{
+    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, blocks);
+}
 
 static unsigned lodge_in(struct hk_owner *owner, struct hk_slab *slab, unsigned cells, void **end, unsigned want)
 {
@@ -112,7 +117,8 @@ static unsigned lodge_with(struct hk_owner *owner, unsigned host, unsigned cells
 {
     struct hk_list *partial = &owner->slab_lists[host].partial;
     unsigned got = 0, looks = 0;
-    for (struct hk_link *link = partial->head.next, *next; link != &partial->head && got < want && looks < LOOKS_FOR_ROOMS; link = next, looks++) {
+    for (struct hk_link *link = partial->head.next, *next;
+         link != &partial->head && got < want && looks < LOOKS_FOR_ROOMS; link = next, looks++) {
         struct hk_slab *slab = hk_container_of(link, struct hk_slab, link);
         next = link->next;
         if (has_rooms(slab, cells))
@@ -215,21 +221,21 @@ static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_sl
         hk_slab_heap_release(owner, slab);
 }
 
-/* Continues at a block that is not the owner's, or lies in a slab that holds lodgers. */
-static HK_NOINLINE unsigned give_others(struct hk_owner *owner, void *const *blocks, size_t n)
+/* Continues where hk_slab_mark_free() has refused a block: it is another owner's, or lies in a slab that holds lodgers. */
+static HK_NOINLINE unsigned free_others(struct hk_owner *owner, void *const *blocks, size_t n)
 {
-    unsigned given = 0;
-    for (; given < n; given++) {
-        struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[given]);
+    unsigned freed = 0;
+    for (; freed < n; freed++) {
+        struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[freed]);
         if (hk_load(slab->xowner) != owner->id)
             break;
         bool was_full = slab->free == 0;
-        hk_slab_free(slab, blocks[given]);
+        hk_slab_free(slab, blocks[freed]);
         if (was_full)
             move_between_lists(owner, slab);
         release_unless_kept(owner, slab);
     }
-    return given;
+    return freed;
 }
 
 static HK_NOINLINE unsigned free_blocks(struct hk_owner *owner, void *const *blocks, unsigned n)
@@ -243,11 +249,11 @@ static HK_NOINLINE unsigned free_blocks(struct hk_owner *owner, void *const *blo
         void *const *from = at;
         while (hk_slab_mark_free(slab, at) && ++at != end)
             continue;
-        size_t given = (size_t)(at - from);
-        unsigned free = hk_slab_count_free(slab, given);
-        if (HK_UNLIKELY(given == 0))
-            return (unsigned)(at - blocks) + give_others(owner, at, (size_t)(end - at));
-        if (HK_UNLIKELY(free == given))
+        size_t freed = (size_t)(at - from);
+        unsigned free = hk_slab_count_free(slab, freed);
+        if (HK_UNLIKELY(freed == 0))
+            return (unsigned)(at - blocks) + free_others(owner, at, (size_t)(end - at));
+        if (HK_UNLIKELY(free == freed))
             move_between_lists(owner, slab);
         if (HK_UNLIKELY(free == slab->d.blocks))
             release_unless_kept(owner, slab);
@@ -260,9 +266,9 @@ unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned
     if (HK_LIKELY(!hk_slab_lists_shared))
         return free_blocks(owner, blocks, n);
     hk_slab_lists_lock(owner);
-    unsigned given = free_blocks(owner, blocks, n);
+    unsigned freed = free_blocks(owner, blocks, n);
     hk_slab_lists_unlock(owner);
-    return given;
+    return freed;
 }
 
 static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
@@ -313,7 +319,7 @@ void hk_slab_heap_abandon(struct hk_owner *owner)
 static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, size_t slices)
 {
     leave_list_of_class(owner, slab);
-    slab->d.class = (uint8_t)class;
+    slab->d.class = (uint8_t) class;
     slab->d.bytes = slices * HK_SLICE;
     slab->d.block_size = hk_classes[class].size;
     slab->reciprocal = hk_reciprocal(slab->d.block_size);

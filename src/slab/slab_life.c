@@ -44,7 +44,7 @@ static void drop_bits(struct hk_slab *slab)
 static void cut(struct hk_slab *slab, unsigned class)
 {
     const struct hk_class *row = &hk_classes[class];
-    slab->d.class = (uint8_t)class;
+    slab->d.class = (uint8_t) class;
     slab->d.bytes = row->slab_bytes;
     slab->d.block_size = row->size;
     slab->d.blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);

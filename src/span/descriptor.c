@@ -97,7 +97,8 @@ void hk_descriptor_drop(struct hk_descriptor *descriptor)
 
 void hk_descriptors_visit(hk_descriptor_visit *visit, void *context)
 {
-    for (struct group *group = __atomic_load_n(&descriptors.first, __ATOMIC_ACQUIRE); group != NULL; group = hk_load_acquire(group->xnext))
+    for (struct group *group = __atomic_load_n(&descriptors.first, __ATOMIC_ACQUIRE); group != NULL;
+         group = hk_load_acquire(group->xnext))
         for (uint32_t i = 0, made = hk_load_acquire(group->xmade); i < made; i++)
             visit(&group->slots[i].free.d, context);
 }
@@ -128,5 +129,6 @@ HK_COLD void hk_invalid_pointer(enum hk_call call, const char *fault, const void
     size_t size = entry != 0 ? hk_descriptor_at((uintptr_t)p)->block_size : 0;
     const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);
     const char *owner_text = number_or_dash(owner_digits, sizeof owner_digits, owner != HK_NOBODY, owner);
-    hk_fatal("%s: %s: address 0x%lx, class %s bytes, owner %s", calls[call], fault, (uint64_t)(uintptr_t)p, class_text, owner_text);
+    hk_fatal("%s: %s: address 0x%lx, class %s bytes, owner %s", calls[call], fault, (uint64_t)(uintptr_t)p, class_text,
+             owner_text);
 }

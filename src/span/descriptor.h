@@ -43,11 +43,14 @@ typedef void hk_descriptor_visit(struct hk_descriptor *descriptor, void *context
 void hk_descriptors_visit(hk_descriptor_visit *visit, void *context);
 
 /* Requires an address whose page map entry is not 0. */
-HK_INLINE struct hk_descriptor *hk_descriptor_at(uintptr_t address) { return hk_load(*hk_page_map_descriptor(address)); }
+HK_INLINE struct hk_descriptor *hk_descriptor_at(uintptr_t address)
+{
+    return hk_load(*hk_page_map_descriptor(address));
+}
 
 HK_INLINE uint32_t hk_entry(uint32_t owner, unsigned class)
 {
-    return owner << HK_ENTRY_OWNER_SHIFT | (uint32_t)class * HK_CLASS_BYTES;
+    return owner << HK_ENTRY_OWNER_SHIFT | (uint32_t) class * HK_CLASS_BYTES;
 }
 /* Set in the entries of a slab that holds lodgers (see slab/lodge.h): its blocks need not be of its class. */
 #define HK_ENTRY_MIXED ((uint32_t)1 << 31)

@@ -108,7 +108,8 @@ static void invalid(void *p) { hk_invalid_pointer(HK_CALL_REALLOC, "pointer not 
 UNIT_TEST(not_ours)
 {
     unit_start();
-    unit_dies(invalid, (void *)0x1230, "hakmem: realloc(): pointer not from this allocator: address 0x1230, class - bytes, owner -\n");
+    unit_dies(invalid, (void *)0x1230,
+              "hakmem: realloc(): pointer not from this allocator: address 0x1230, class - bytes, owner -\n");
 }
 
 int main(void)

@@ -126,7 +126,7 @@ UNIT_TEST(many_owners)
         for (int i = 0; i < MANY; i++)
             put(theirs[i][block]);
     assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
-    assert_true(outbox.pushed_out > 0);
+    assert_true(outbox.evicted > 0);
     hk_outbox_send_all(&outbox);
     for (int i = 0; i < MANY; i++) {
         struct hk_slab *slab = hk_inbox_take(&many[i], CLASS, 10);
@@ -145,13 +145,13 @@ UNIT_TEST(grows_and_goes)
     hk_outbox_tune(&outbox, 64 * HK_MIB);
     assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
     assert_int_equal(outbox.allowed, HK_OUTBOX_LEAST * 4 * HK_KIB);
-    outbox.pushed_out = HK_OUTBOX_LEAST;
+    outbox.evicted = HK_OUTBOX_LEAST;
     hk_outbox_tune(&outbox, HK_KIB); /* a heap of nothing */
     assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
     for (unsigned i = 1; outbox.size < HK_OUTBOX_MOST; i++) {
         size_t size = outbox.size;
         put(blocks[i]);
-        outbox.pushed_out = size;
+        outbox.evicted = size;
         hk_outbox_tune(&outbox, 64 * HK_MIB);
         assert_true(outbox.size > size);
         assert_int_equal(waiting(), 0); /* it was sent before */
