@@ -17,8 +17,9 @@
 enum { HK_BIG_GHOSTS = 32, HK_BIG_MOST_UNSORTED = 64 };
 
 struct hk_big_totals {
-    size_t live, cached; /* bytes; slack counts as cached */
-    size_t blocks;       /* in use */
+    size_t live;   /* bytes */
+    size_t blocks; /* in use */
+    size_t cached; /* bytes, slack included */
 };
 
 extern struct hk_big {

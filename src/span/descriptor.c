@@ -1,9 +1,8 @@
 #include "span/descriptor.h"
 
-#include <string.h>
-
 #include "base/fatal.h"
 #include "base/lock.h"
+#include "base/quanta.h"
 #include "span/footprint.h"
 #include "span/meta.h"
 
@@ -16,6 +15,7 @@ union slot {
     char bytes[HK_DESCRIPTOR_BYTES] HK_ALIGNED(HK_CACHE_LINE);
 };
 _Static_assert(sizeof(union slot) == HK_DESCRIPTOR_BYTES, "slots lie side by side");
+_Static_assert(offsetof(union slot, free.next) + sizeof(void *) == 2 * HK_QUANTUM, "the rest is quanta");
 
 struct group {
     _Atomic(struct group *) xnext;
@@ -56,18 +56,21 @@ static union slot *next_in_group(void)
     return &descriptors.last->slots[made];
 }
 
+/* It may have been of the other kind. */
+static void clear_beyond_head(union slot *slot)
+{
+    slot->free.next = NULL;
+    hk_quanta_zero(slot->bytes + sizeof slot->free, sizeof slot->bytes - sizeof slot->free);
+}
+
 static union slot *take_unused(void)
 {
     union slot *slot = descriptors.unused;
-    if (slot != NULL)
-        descriptors.unused = slot->free.next;
+    if (slot == NULL)
+        return NULL;
+    descriptors.unused = slot->free.next;
+    clear_beyond_head(slot);
     return slot;
-}
-
-/* The last use of the descriptor may have been of the other kind. */
-static void clear_beyond_head(union slot *slot)
-{
-    memset(slot->bytes + sizeof(struct hk_descriptor), 0, sizeof slot->bytes - sizeof(struct hk_descriptor));
 }
 
 struct hk_descriptor *hk_descriptor_new(void)
@@ -81,7 +84,6 @@ struct hk_descriptor *hk_descriptor_new(void)
         hk_footprint_refused(false);
         return NULL;
     }
-    clear_beyond_head(slot);
     return &slot->free.d;
 }
 
