@@ -224,16 +224,16 @@ static size_t extent(enum hk_call call, const void *block, bool *foreign)
             return hk_classes[hk_entry_class(entry)].size;
         if (hk_entry_is_mixed(entry))
             return hk_lodge_bytes(block);
-        const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-        if (slab->start != (uintptr_t)block)
-            hk_slab_invalid(call, "pointer inside a block", block);
-        return slab->requested;
+        const struct hk_big_block *big = hk_big_at((uintptr_t)block);
+        if (big->d.start != (uintptr_t)block)
+            hk_invalid_pointer(call, "pointer inside a block", block);
+        return big->requested;
     }
     size_t readable = hk_bootstrap_size(block);
     if (readable == SIZE_MAX)
         readable = hk_foreign_readable(block);
     if (readable == 0)
-        hk_slab_invalid(call, hk_tcache_foreign_fault(block), block);
+        hk_invalid_pointer(call, hk_tcache_foreign_fault(block), block);
     return readable;
 }
 

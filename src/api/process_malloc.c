@@ -59,10 +59,10 @@ static bool begins_block(const void *block)
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     if (entry == 0)
         return false;
-    const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     if (hk_entry_class(entry) == HK_CLASS_BIG)
-        return slab->start == (uintptr_t)block;
-    return slab->start + hk_slab_index(slab, (uintptr_t)block) * slab->block_size == (uintptr_t)block;
+        return hk_descriptor_at((uintptr_t)block)->start == (uintptr_t)block;
+    const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    return slab->d.start + hk_slab_index(slab, (uintptr_t)block) * slab->d.block_size == (uintptr_t)block;
 }
 
 static HK_NOINLINE size_t usable_size_slow(void *block)

@@ -2,37 +2,24 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
-#include "big/big_cache.h"
 #include "big/big_mapping.h"
-#include "big/big_state.h"
 #include "count/reuse.h"
 #include "count/stats.h"
 #include "os/os.h"
 #include "policy/policy.h"
 #include "span/footprint.h"
 
-struct hk_big hk_big = {.lock = HK_LOCK_INIT(HK_RANK_BIG)};
-
-void hk_big_init(void)
+static bool fits(const struct hk_big_block *big, size_t bytes, size_t most)
 {
-    hk_lock_register(HK_RANK_BIG, &hk_big.lock);
-    hk_list_init(&hk_big.cached);
-    hk_list_init(&hk_big.kept);
-    hk_list_init(&hk_big.spoiled);
-    hk_big.sorted = &hk_big.cached.head;
-    hk_big.room_unsorted = HK_BIG_MOST_UNSORTED;
-    hk_list_init(&hk_big.spares);
+    return big->d.bytes >= bytes && big->d.bytes <= most;
 }
 
-static bool fits(const struct hk_slab *slab, size_t bytes, size_t most) { return slab->bytes >= bytes && slab->bytes <= most; }
-
-static struct hk_slab *map_new(size_t requested, size_t align)
+static struct hk_big_block *map_new(size_t requested, size_t align)
 {
-    struct hk_slab *slab = hk_slab_descriptor();
-    if (slab == NULL)
+    struct hk_big_block *big = (struct hk_big_block *)(void *)hk_descriptor_new();
+    if (big == NULL)
         return NULL;
-    slab->bytes = 0;
-    slab->altered = slab->huge = false;
+    big->d.bytes = 0; /* not mapped yet (see hk_big_enter()) */
     size_t bytes = hk_big_in_whole_huge_pages(requested);
     void *p = hk_big_map(bytes, align);
     if (p == NULL && bytes != requested)
@@ -41,31 +28,31 @@ static struct hk_slab *map_new(size_t requested, size_t align)
         p = hk_big_map(bytes, align);
     if (p == NULL) {
         hk_footprint_refused(!hk_footprint_allows(bytes));
-        hk_slab_descriptor_drop(slab);
+        hk_descriptor_drop(&big->d);
         return NULL;
     }
-    hk_big_enter(slab, (uintptr_t)p, bytes);
-    hk_big_advise(slab);
+    hk_big_enter(big, (uintptr_t)p, bytes);
+    hk_big_advise(big);
     HK_COUNT(big_mapped, 1);
     HK_COUNT(big_fresh, requested);
     hk_lock(&hk_big.lock);
     hk_big_note_if_missed_locked(requested);
-    hk_big_index_locked(slab);
-    hk_big_set_requested_locked(slab, requested);
+    hk_big_index_locked(big);
+    hk_big_set_requested_locked(big, requested);
     hk_big.totals.blocks++;
     hk_unlock(&hk_big.lock);
-    return slab;
+    return big;
 }
 
-static void *resize(struct hk_slab *slab, size_t bytes);
+static void *resize(struct hk_big_block *big, size_t bytes);
 
-/* A cached block whose pages are used again, longer by what it lacks. */
-static struct hk_slab *reuse(size_t bytes, size_t align)
+/* A cached block, lengthened where it is too short. */
+static struct hk_big_block *reuse(size_t bytes, size_t align)
 {
-    struct hk_slab *slab = hk_big_take_cached(bytes, align);
-    if (slab == NULL || slab->requested == bytes || resize(slab, bytes) != NULL)
-        return slab;
-    hk_big_free((void *)slab->start);
+    struct hk_big_block *big = hk_big_take_cached(bytes, align);
+    if (big == NULL || big->requested == bytes || resize(big, bytes) != NULL)
+        return big;
+    hk_big_free((void *)big->d.start);
     return NULL;
 }
 
@@ -75,73 +62,73 @@ void *hk_big_alloc(size_t size, size_t align, bool *zeroed)
         return NULL;
     size_t bytes = hk_align_up(hk_max(size, HK_SLICE), HK_PAGE);
     align = hk_max(align, HK_PAGE);
-    struct hk_slab *slab = reuse(bytes, align);
-    *zeroed = slab == NULL;
-    if (slab != NULL)
+    struct hk_big_block *big = reuse(bytes, align);
+    *zeroed = big == NULL;
+    if (big != NULL)
         HK_COUNT(big_reused, 1);
     else
-        slab = map_new(bytes, align);
-    return slab != NULL ? (void *)slab->start : NULL;
+        big = map_new(bytes, align);
+    return big != NULL ? (void *)big->d.start : NULL;
 }
 
-/* The block's slab; fatal unless `block` is where a big block in use begins. */
-static struct hk_slab *checked_slab(enum hk_call call, const void *block)
+/* The block's descriptor. Fatal unless a big block in use begins at `block`. */
+static struct hk_big_block *checked_block(enum hk_call call, const void *block)
 {
-    struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    if (slab->start != (uintptr_t)block)
-        hk_slab_invalid(call, "pointer inside a block", block);
-    if (hk_link_linked(&slab->link))
-        hk_slab_invalid(call, "block already free", block);
-    return slab;
+    struct hk_big_block *big = hk_big_at((uintptr_t)block);
+    if (big->d.start != (uintptr_t)block)
+        hk_invalid_pointer(call, "pointer inside a block", block);
+    if (hk_link_linked(&big->link))
+        hk_invalid_pointer(call, "block already free", block);
+    return big;
 }
 
 void hk_big_check(enum hk_call call, const void *block)
 {
     hk_lock(&hk_big.lock);
-    (void)checked_slab(call, block);
+    (void)checked_block(call, block);
     hk_unlock(&hk_big.lock);
 }
 
-static struct hk_slab *retire_locked(void *block)
+static struct hk_big_block *retire_locked(void *block)
 {
-    struct hk_slab *slab = checked_slab(HK_CALL_FREE, block);
+    struct hk_big_block *big = checked_block(HK_CALL_FREE, block);
     if (HK_UNLIKELY(hk_load(hk_big.xunnoted)))
         hk_big_mark_all_locked();
-    if (slab->requested >= HK_POLICY(huge_blocks_from))
-        hk_store(hk_big.xgone, hk_load(hk_big.xgone) + slab->requested);
-    hk_big_unset_requested_locked(slab);
+    if (big->requested >= HK_POLICY(huge_blocks_from))
+        hk_store(hk_big.xgone, hk_load(hk_big.xgone) + big->requested);
+    hk_big_unset_requested_locked(big);
     hk_big.totals.blocks--;
-    slab->idle_from = hk_age_stamp(hk_reuse_now());
-    return slab;
+    big->idle_from = hk_age_stamp(hk_reuse_now());
+    return big;
 }
 
-static void unmap_retired(struct hk_slab *slab)
+static void unmap_retired(struct hk_big_block *big)
 {
-    if (hk_big_unmap(slab))
+    if (hk_big_unmap(big))
         return;
     hk_lock(&hk_big.lock);
-    hk_big_put_back_locked(slab);
+    hk_big_put_back_locked(big);
     hk_unlock(&hk_big.lock);
 }
 
-static HK_COLD void unmap_altered(struct hk_slab *slab)
+static HK_COLD void unmap_altered(struct hk_big_block *big)
 {
     HK_COUNT(big_altered, 1);
-    unmap_retired(slab);
+    unmap_retired(big);
 }
 
 void hk_big_free(void *block)
 {
     hk_lock(&hk_big.lock);
-    struct hk_slab *slab = retire_locked(block);
-    if (HK_UNLIKELY(slab->altered)) {
+    struct hk_big_block *big = retire_locked(block);
+    if (HK_UNLIKELY(big->altered)) {
         hk_unlock(&hk_big.lock);
-        unmap_altered(slab);
+        unmap_altered(big);
         return;
     }
-    hk_reuse_idled(slab->bytes);
-    hk_big_put_cached_locked(slab);
-    bool over = hk_big_over_budget(slab, HK_POLICY(big_cache));
+    hk_reuse_idled(big->d.bytes);
+    hk_big_put_cached_locked(big);
+    bool over = hk_big_over_budget(big, HK_POLICY(big_cache));
     hk_unlock(&hk_big.lock);
     if (over)
         hk_big_hold_to_budget();
@@ -150,14 +137,14 @@ void hk_big_free(void *block)
 void hk_big_keep(void *block, uint64_t until_ms)
 {
     hk_lock(&hk_big.lock);
-    struct hk_slab *slab = retire_locked(block);
-    if (HK_UNLIKELY(slab->altered)) {
+    struct hk_big_block *big = retire_locked(block);
+    if (HK_UNLIKELY(big->altered)) {
         hk_unlock(&hk_big.lock);
-        unmap_altered(slab);
+        unmap_altered(big);
         return;
     }
-    slab->idle_since = until_ms - hk_min(until_ms, HK_POLICY(purge_delay));
-    hk_big_keep_cached_locked(slab);
+    big->idle_since = until_ms - hk_min(until_ms, HK_POLICY(purge_delay));
+    hk_big_keep_cached_locked(big);
     hk_unlock(&hk_big.lock);
     HK_COUNT(big_kept, 1);
     hk_big_hold_to_budget();
@@ -166,42 +153,43 @@ void hk_big_keep(void *block, uint64_t until_ms)
 void hk_big_drop(void *block)
 {
     hk_lock(&hk_big.lock);
-    struct hk_slab *slab = retire_locked(block);
+    struct hk_big_block *big = retire_locked(block);
     hk_unlock(&hk_big.lock);
     HK_COUNT(big_dropped, 1);
-    unmap_retired(slab);
+    unmap_retired(big);
 }
 
-/* Out of reach of the purge, and of who notes changes, while its mapping changes. False if it need not: it fits as it is. */
-static bool seize_for_change(struct hk_slab *slab, size_t bytes)
+/* Takes the block out of the lists, where a purge or a note of altered memory would find it, while its mapping changes. Returns false if
+ * it fits as it is. */
+static bool seize_for_change(struct hk_big_block *big, size_t bytes)
 {
     hk_lock(&hk_big.lock);
-    hk_big_unset_requested_locked(slab);
-    bool changes = !fits(slab, bytes, hk_big_loosest(bytes));
+    hk_big_unset_requested_locked(big);
+    bool changes = !fits(big, bytes, hk_big_loosest(bytes));
     if (changes)
-        hk_extents_remove(&hk_big.extents, slab);
+        hk_extents_remove(&hk_big.extents, big);
     else
-        hk_big_set_requested_locked(slab, bytes);
+        hk_big_set_requested_locked(big, bytes);
     hk_unlock(&hk_big.lock);
     return changes;
 }
 
-static void settle_at(struct hk_slab *slab, size_t requested)
+static void settle_at(struct hk_big_block *big, size_t requested)
 {
     hk_lock(&hk_big.lock);
-    hk_big_index_locked(slab);
-    hk_big_set_requested_locked(slab, requested);
+    hk_big_index_locked(big);
+    hk_big_set_requested_locked(big, requested);
     hk_unlock(&hk_big.lock);
 }
 
-static void *resize(struct hk_slab *slab, size_t bytes)
+static void *resize(struct hk_big_block *big, size_t bytes)
 {
-    size_t requested = slab->requested;
-    if (!seize_for_change(slab, bytes))
-        return (void *)slab->start;
-    bool done = bytes > slab->bytes ? hk_big_lengthen(slab, bytes) : hk_big_remap_in_place(slab, bytes);
-    settle_at(slab, done ? bytes : requested);
-    return done ? (void *)slab->start : NULL;
+    size_t requested = big->requested;
+    if (!seize_for_change(big, bytes))
+        return (void *)big->d.start;
+    bool done = bytes > big->d.bytes ? hk_big_lengthen(big, bytes) : hk_big_remap_in_place(big, bytes);
+    settle_at(big, done ? bytes : requested);
+    return done ? (void *)big->d.start : NULL;
 }
 
 void *hk_big_resize(void *block, size_t size)
@@ -209,25 +197,18 @@ void *hk_big_resize(void *block, size_t size)
     if (size < HK_SLICE || size > PTRDIFF_MAX - HK_SLICE)
         return NULL;
     hk_lock(&hk_big.lock);
-    struct hk_slab *slab = checked_slab(HK_CALL_REALLOC, block);
+    struct hk_big_block *big = checked_block(HK_CALL_REALLOC, block);
     hk_unlock(&hk_big.lock);
-    return resize(slab, hk_align_up(size, HK_PAGE));
+    return resize(big, hk_align_up(size, HK_PAGE));
 }
 
 bool hk_big_holds(const void *p)
 {
     hk_lock(&hk_big.lock);
-    const struct hk_slab *slab = hk_extents_below(&hk_big.extents, (uintptr_t)p + 1);
-    bool holds = slab != NULL && (uintptr_t)p - slab->start < slab->bytes;
+    const struct hk_big_block *big = hk_extents_below(&hk_big.extents, (uintptr_t)p + 1);
+    bool holds = big != NULL && (uintptr_t)p - big->d.start < big->d.bytes;
     hk_unlock(&hk_big.lock);
     return holds;
 }
 
 size_t hk_big_mapped(void) { return hk_load(hk_footprint.xbig); }
-
-void hk_big_total(struct hk_big_totals *totals)
-{
-    hk_lock(&hk_big.lock);
-    *totals = hk_big.totals;
-    hk_unlock(&hk_big.lock);
-}

@@ -1,52 +1,36 @@
-/* BigCache: blocks of more than 1 MiB, or aligned to more than 64 KiB: mappings of their own, kept warm for reuse.
+/* Big: blocks of more than 1 MiB, or aligned to more than 64 KiB. Each has a mapping of its own, cached for reuse when it is freed.
  *
- *   free -> cached, newest first -> alloc: the nearest in size       idle or over budget -> unmapped
- *   A block may lie in a mapping up to W_MAX times its size. The rest is spare: realloc finds it, purge cuts it off.
+ *   free -> cached, newest first -> alloc: the nearest in size       idle, or over the budget -> unmapped
+ *   A mapping may be longer than its block by the factor big_fit. The rest is slack: realloc grows into it, a purge cuts it off.
  *
- * Owns       the mappings of big blocks, in use and cached.
- * Invariant  only the unit of a big block's first byte has a page map entry (owner nobody, class big); bytes >= 64 KiB, so that no
- *            two blocks begin in one unit.
- * Threads    any (one lock); mapping and unmapping happen outside it. */
+ * Owns       the calls of other rooms: allocate, free, resize. The state: big_state.h; the cache: big_cache.h; mappings: big_mapping.h.
+ * Invariant  only the first slice of a big block has a page map entry (owner nobody, class big). A mapping has at least 64 KiB, so that
+ *            no two blocks begin in one slice.
+ * Threads    any (one lock). Mapping and unmapping happen outside the lock. */
 #ifndef HK_BIG_H
 #define HK_BIG_H
 
-#include "slab/slab.h"
+#include "big/big_altered.h"
+#include "big/big_cache.h"
+#include "big/big_state.h"
 
-void hk_big_init(void);
-
-/* NULL if the system refuses. *zeroed: every byte reads as zero. align is a power of two. */
+/* NULL if the system refuses memory. *zeroed: all bytes read as zero. align is a power of two. */
 void *hk_big_alloc(size_t size, size_t align, bool *zeroed);
-/* The end, naming the call, unless a big block in use begins there. What follows asks again, as free and as realloc. */
+/* Ends the program, and names the call, unless a big block in use begins at `block`. The functions below check in the same way, as free
+ * and as realloc. */
 void hk_big_check(enum hk_call call, const void *block);
 void hk_big_free(void *block);
-/* The same, but the purge by age leaves it until then: it will be wanted again. */
+/* Frees a block that will be reused: no purge by age unmaps it before until_ms. */
 void hk_big_keep(void *block, uint64_t until_ms);
-/* The same, but it is unmapped now: it will not. */
+/* Frees a block that will not be reused: it is unmapped at once. */
 void hk_big_drop(void *block);
-/* The program is about to change mappings in this range, in a way that its next owner must not find: what of it is a big block's is
- * unmapped when the block is freed, and serves nobody else. Waits for no lock: signal handlers may come here. */
-void hk_big_note_altered(uintptr_t start, size_t size);
-/* Any big block may be the one that was altered. Called with the big lock held. */
-void hk_big_mark_all_locked(void);
-/* The block resized, moved where needed without copying; NULL if that cannot be: the block is as it was. */
+/* Resizes the block, in place or by moving its pages, and returns it; NULL if neither is possible: the block is unchanged. */
 void *hk_big_resize(void *block, size_t size);
 
-/* Unmaps what an earlier purge, delay_ms ago or longer, has seen in the cache; all of it if delay_ms is 0. Returns bytes. */
-size_t hk_big_purge(uint64_t now_ms, uint64_t delay_ms);
-/* Unmaps what has lain in the cache longest, until it is `enough` bytes, of what a purge has seen there delay_ms ago; spares,
- * which a growing buffer is about to want, go after these, and only where the delay is 0. Returns bytes. */
-size_t hk_big_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
-
-/* Does the address lie in the mapping of a big block, wherever in it? */
+/* True where the address lies anywhere in the mapping of a big block. */
 bool hk_big_holds(const void *p);
 
-/* Bytes mapped: what is in use, spare or cached. */
+/* Bytes mapped: in use, slack and cached. */
 size_t hk_big_mapped(void);
-
-struct hk_big_totals {
-    size_t live, cached; /* bytes; spares are cached */
-    size_t blocks;       /* in use */
-};
-void hk_big_total(struct hk_big_totals *totals);
 
 #endif

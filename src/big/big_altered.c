@@ -1,29 +1,32 @@
+#include "big/big_altered.h"
+
 #include "base/bits.h"
 #include "big/big_cache.h"
 
 enum {
-    TRIES_TO_NOTE = 100, /* the lock is held for less */
+    TRIES_TO_NOTE = 100, /* longer than the lock is held */
 };
 
-static void alter_locked(struct hk_slab *slab)
+static void alter_locked(struct hk_big_block *big)
 {
-    bool cached = hk_link_linked(&slab->link) && !slab->altered;
+    bool cached = hk_link_linked(&big->link) && !big->altered;
     if (cached)
-        hk_big_leave_cache_locked(slab);
-    slab->altered = true;
+        hk_big_leave_cache_locked(big);
+    big->altered = true;
     if (cached)
-        hk_big_spoil_locked(slab);
+        hk_big_spoil_locked(big);
 }
 
 static void mark_locked(uintptr_t start, uintptr_t end)
 {
-    for (struct hk_slab *slab; (slab = hk_extents_below(&hk_big.extents, end)) != NULL && slab->start + slab->bytes > start;) {
-        alter_locked(slab);
-        end = slab->start;
+    for (struct hk_big_block *big;
+         (big = hk_extents_below(&hk_big.extents, end)) != NULL && big->d.start + big->d.bytes > start;) {
+        alter_locked(big);
+        end = big->d.start;
     }
 }
 
-/* Not a wait: the thread that holds the lock may be this one, below a signal handler. */
+/* A signal handler may have interrupted the thread that holds the lock: a wait would never end. */
 static bool lock_in_some_tries(void)
 {
     for (int i = 0; i < TRIES_TO_NOTE; i++) {
@@ -46,7 +49,6 @@ void hk_big_note_altered(uintptr_t start, size_t size)
         hk_store(hk_big.xunnoted, true);
 }
 
-/* Any of them may be what was changed. */
 void hk_big_mark_all_locked(void)
 {
     hk_store(hk_big.xunnoted, false);

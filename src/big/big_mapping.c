@@ -4,46 +4,47 @@
 #include "os/os.h"
 #include "policy/policy.h"
 #include "span/footprint.h"
+#include "span/page_heap.h"
 #include "span/thp.h"
 
 enum {
-    TIMES_GONE = 4, /* its own size: a buffer like those that come and go */
-    WORTH_IF_GONE = 3, /* to round such a buffer up to whole huge pages may add a third, */
-    WORTH_AT_ONCE = 16, /* another block a sixteenth */
-    BLOCKS_AT_STAKE = 8, /* so many more may turn out to be used here and there, whatever else the heap holds */
+    TIMES_GONE = 4,      /* a block is one of many if the blocks freed so far have so many times its size */
+    WORTH_IF_GONE = 3,   /* whole huge pages may add a third to one of many, */
+    WORTH_AT_ONCE = 16,  /* and a sixteenth to another block */
+    BLOCKS_AT_STAKE = 8, /* so many may turn out to be used in a few places only, however small the heap is */
 };
 
-void hk_big_index_locked(struct hk_slab *slab)
+void hk_big_index_locked(struct hk_big_block *big)
 {
-    hk_extents_add(&hk_big.extents, slab);
-    uintptr_t lowest = hk_load(hk_big.xlowest), end = slab->start + slab->bytes;
-    hk_store(hk_big.xlowest, lowest == 0 ? slab->start : hk_min(lowest, slab->start));
+    hk_extents_add(&hk_big.extents, big);
+    uintptr_t lowest = hk_load(hk_big.xlowest), end = big->d.start + big->d.bytes;
+    hk_store(hk_big.xlowest, lowest == 0 ? big->d.start : hk_min(lowest, big->d.start));
     hk_store(hk_big.xhighest, hk_max(hk_load(hk_big.xhighest), end));
 }
 
-static void index_again(struct hk_slab *slab)
+static void index_again(struct hk_big_block *big)
 {
     hk_lock(&hk_big.lock);
-    hk_big_index_locked(slab);
+    hk_big_index_locked(big);
     hk_unlock(&hk_big.lock);
 }
 
-static void unindex(struct hk_slab *slab)
+static void unindex(struct hk_big_block *big)
 {
     hk_lock(&hk_big.lock);
-    hk_extents_remove(&hk_big.extents, slab);
+    hk_extents_remove(&hk_big.extents, big);
     hk_unlock(&hk_big.lock);
 }
 
-void hk_big_enter(struct hk_slab *slab, uintptr_t start, size_t bytes)
+void hk_big_enter(struct hk_big_block *big, uintptr_t start, size_t bytes)
 {
-    hk_add(hk_footprint.xbig, bytes - slab->bytes);
-    slab->start = start;
-    slab->bytes = slab->requested = bytes;
-    slab->block_size = (uint32_t)hk_min(bytes, UINT32_MAX);
-    slab->blocks = 1;
-    slab->class = HK_CLASS_BIG;
-    hk_page_map_assign(start, 1, hk_entry(HK_NOBODY, HK_CLASS_BIG), slab);
+    hk_add(hk_footprint.xbig, bytes - big->d.bytes);
+    big->d.start = start;
+    big->d.bytes = big->requested = bytes;
+    big->d.block_size = (uint32_t)hk_min(bytes, UINT32_MAX);
+    big->d.blocks = 1;
+    big->d.class = HK_CLASS_BIG;
+    hk_page_map_assign(start, 1, hk_entry(HK_NOBODY, HK_CLASS_BIG), &big->d);
 }
 
 static void *map_covered(size_t bytes, size_t align)
@@ -57,7 +58,7 @@ static void *map_covered(size_t bytes, size_t align)
 
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_big.xgone) / TIMES_GONE >= bytes; }
 
-/* A table that is reserved and used here and there costs a huge page where it would cost a small one. */
+/* A table that is used in a few places costs a huge page for each of them instead of a small one. */
 static bool may_stake_more(void)
 {
     size_t staked = hk_load(hk_big.xon_huge_pages) * HK_CHUNK;
@@ -78,8 +79,8 @@ static bool has_room_for_slack(size_t more)
     return room && HK_POLICY(purge_delay) != 0;
 }
 
-/* What is added is kept for the block to grow into, and cut off when it has not for long. It is to serve the same size again when it
- * has been freed. */
+/* The added bytes are slack. A purge cuts them off if the block does not grow into them. The mapping must still serve the same request
+ * after it was freed. */
 size_t hk_big_in_whole_huge_pages(size_t bytes)
 {
     size_t whole = hk_align_up(bytes, HK_CHUNK), added = whole - bytes;
@@ -96,68 +97,65 @@ static void *map_suited(size_t bytes, size_t align)
     return p != NULL ? p : map_covered(bytes, align);
 }
 
-void *hk_big_map(size_t bytes, size_t align)
-{
-    return hk_footprint_allows(bytes) ? map_suited(bytes, align) : NULL;
-}
+void *hk_big_map(size_t bytes, size_t align) { return hk_footprint_allows(bytes) ? map_suited(bytes, align) : NULL; }
 
-void hk_big_advise(struct hk_slab *slab)
+void hk_big_advise(struct hk_big_block *big)
 {
-    if (slab->huge || !has_huge_pages(slab->bytes) || !hk_os.advise_huge((void *)slab->start, slab->bytes, true))
+    if (big->huge || !has_huge_pages(big->d.bytes) || !hk_os.advise_huge((void *)big->d.start, big->d.bytes, true))
         return;
-    slab->huge = true;
+    big->huge = true;
     hk_add(hk_big.xon_huge_pages, 1);
 }
 
-/* The page map entry goes before the mapping. What the system will not hk_big_unmap stays cached, without its pages. */
-bool hk_big_unmap(struct hk_slab *slab)
+bool hk_big_unmap(struct hk_big_block *big)
 {
-    uintptr_t start = slab->start;
+    uintptr_t start = big->d.start;
     uint32_t entry = hk_load(*hk_page_map_entry(start));
-    unindex(slab);
+    unindex(big);
     hk_page_map_set(start, 1, 0);
-    if (hk_os.unmap((void *)start, slab->bytes)) {
-        hk_sub(hk_footprint.xbig, slab->bytes);
-        hk_sub(hk_big.xon_huge_pages, slab->huge);
-        hk_slab_descriptor_drop(slab);
+    if (hk_os.unmap((void *)start, big->d.bytes)) {
+        hk_sub(hk_footprint.xbig, big->d.bytes);
+        hk_sub(hk_big.xon_huge_pages, big->huge);
+        hk_descriptor_drop(&big->d);
         return true;
     }
     hk_page_map_set(start, 1, entry);
-    index_again(slab);
-    hk_os.purge((void *)start, slab->bytes);
+    index_again(big);
+    hk_os.purge((void *)start, big->d.bytes);
     return false;
 }
 
-static bool move(struct hk_slab *slab, size_t bytes)
+static bool move(struct hk_big_block *big, size_t bytes)
 {
-    uintptr_t from = slab->start;
+    uintptr_t from = big->d.start;
     void *to = map_suited(bytes, HK_PAGE);
     if (to == NULL)
         return false;
     hk_page_map_set(from, 1, 0);
-    if (!hk_os.remap((void *)from, slab->bytes, bytes, to)) {
-        /* `to` is left alone: the kernel may have unmapped it, and it may be somebody else's by now. */
+    if (!hk_os.remap((void *)from, big->d.bytes, bytes, to)) {
+        /* `to` is not unmapped: the kernel may have done so, and another mapping may lie there by now. */
         hk_page_map_set(from, 1, hk_entry(HK_NOBODY, HK_CLASS_BIG));
         return false;
     }
-    hk_big_enter(slab, (uintptr_t)to, bytes);
-    hk_big_advise(slab);
+    hk_big_enter(big, (uintptr_t)to, bytes);
+    hk_big_advise(big);
     return true;
 }
 
-bool hk_big_remap_in_place(struct hk_slab *slab, size_t bytes)
+bool hk_big_remap_in_place(struct hk_big_block *big, size_t bytes)
 {
-    if (!hk_os.remap((void *)slab->start, slab->bytes, bytes, NULL))
+    if (!hk_os.remap((void *)big->d.start, big->d.bytes, bytes, NULL))
         return false;
-    hk_big_enter(slab, slab->start, bytes);
-    hk_big_advise(slab);
+    hk_big_enter(big, big->d.start, bytes);
+    hk_big_advise(big);
     return true;
 }
 
-bool hk_big_lengthen(struct hk_slab *slab, size_t bytes)
+bool hk_big_lengthen(struct hk_big_block *big, size_t bytes)
 {
     size_t whole = hk_big_in_whole_huge_pages(bytes);
-    if (!hk_footprint_allows(bytes - slab->bytes))
+    if (!hk_footprint_allows(bytes - big->d.bytes))
         return false;
-    return hk_big_remap_in_place(slab, whole) || (whole != bytes && hk_big_remap_in_place(slab, bytes)) || move(slab, whole);
+    return hk_big_remap_in_place(big, whole) || (whole != bytes && hk_big_remap_in_place(big, bytes)) ||
+           move(big, whole);
 }

@@ -1,45 +1,62 @@
 /* Big state: the lists and the totals of big blocks, and their lock.
- * Threads  whoever holds the lock; but for what begins with x. */
+ * Owns     struct hk_big; the other files of the room change it.
+ * Threads  the holder of the lock, but for the fields that begin with x. */
 #ifndef HK_BIG_STATE_H
 #define HK_BIG_STATE_H
 
 #include "base/list.h"
 #include "base/lock.h"
-#include "big/big.h"
+#include "big/big_block.h"
 #include "big/extents.h"
 #include "big/fit.h"
 #include "policy/policy.h"
 
-/* An idle_since that the next purge is to write. */
+/* An idle_since that the next purge replaces by its own time. */
 #define HK_BIG_UNSEEN UINT64_MAX
-enum { HK_BIG_GHOSTS = 32, HK_BIG_MOST_UNSORTED = 64 /* so many are looked through as fast as found */ };
+/* A search through so many blocks costs no more than one by size. */
+enum { HK_BIG_GHOSTS = 32, HK_BIG_MOST_UNSORTED = 64 };
+
+struct hk_big_totals {
+    size_t live;   /* bytes */
+    size_t blocks; /* in use */
+    size_t cached; /* bytes, slack included */
+};
 
 extern struct hk_big {
     struct hk_lock lock;
     struct hk_list cached; /* newest first */
-    struct hk_list kept;   /* cached, but no purge is to take it before its time: idle_since lies ahead; newest first */
+    struct hk_list kept;   /* cached until a time to come, idle_since + the purge delay; newest first */
     struct hk_big_ghost {
         size_t bytes;
         uint16_t idle_from;
-        bool made_room;
-    } ghosts[HK_BIG_GHOSTS]; /* what was unmapped last */
+        bool made_room;      /* unmapped because the cache was over its budget */
+    } ghosts[HK_BIG_GHOSTS]; /* the blocks unmapped last */
     unsigned next_ghost;
-    struct hk_list spoiled; /* altered, and the system would not take them yet */
-    struct hk_link *sorted; /* of `cached`: what lies from here on is in `sizes` too */
-    int room_unsorted;      /* so many more may lie before it */
-    struct hk_list spares; /* blocks in use whose mapping is longer than they are; newest first */
-    struct hk_extents extents; /* all mappings, but for those that are just changing */
+    struct hk_list spoiled;    /* altered blocks that the system has not unmapped yet */
+    struct hk_link *sorted;    /* of `cached`: from here on, blocks are also in the bins of big_cache.c */
+    int room_unsorted;         /* blocks that may still be added before `sorted` */
+    struct hk_list with_slack; /* blocks in use that have slack; newest first */
+    struct hk_extents extents; /* all mappings, but for those that are being changed */
     struct hk_big_totals totals;
-    _Atomic uintptr_t xlowest, xhighest; /* where mappings have ever been */
-    _Atomic bool xunnoted;               /* a change was seen, but not of what */
-    _Atomic uint64_t xgone; /* bytes of blocks of huge_blocks_from and more that were freed, ever */
+    _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
+    _Atomic bool xunnoted;  /* a mapping was altered while the lock was taken: any block may be the altered one */
+    _Atomic uint64_t xgone; /* bytes of blocks of huge_blocks_from and more that were ever freed */
     _Atomic size_t xon_huge_pages; /* blocks */
 } hk_big;
 
-HK_INLINE struct hk_slab *hk_big_of_link(struct hk_link *link) { return hk_container_of(link, struct hk_slab, link); }
-HK_INLINE struct hk_slab *hk_big_of_slack(struct hk_link *link) { return hk_container_of(link, struct hk_slab, by_slack); }
+void hk_big_init(void);
+void hk_big_total(struct hk_big_totals *totals);
 
-/* The most that a block may have which serves so many bytes. */
+HK_INLINE struct hk_big_block *hk_big_of_link(struct hk_link *link)
+{
+    return hk_container_of(link, struct hk_big_block, link);
+}
+HK_INLINE struct hk_big_block *hk_big_of_slack(struct hk_link *link)
+{
+    return hk_container_of(link, struct hk_big_block, by_slack);
+}
+
+/* The longest mapping that may serve a request of so many bytes. */
 HK_INLINE size_t hk_big_loosest(size_t bytes) { return bytes * HK_POLICY(big_fit) / 100; }
 
 #endif

@@ -2,30 +2,30 @@
 
 enum { LOWER, HIGHER };
 
-/* Addresses of mappings lie in rows: multiplied by the golden ratio, they do not. */
-static uint64_t rank_of(const struct hk_slab *slab)
+/* Mappings lie at regular distances; a multiplication by the golden ratio scatters them. */
+static uint64_t rank_of(const struct hk_big_block *big)
 {
-    uint64_t mixed = slab->start * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t mixed = big->d.start * UINT64_C(0x9e3779b97f4a7c15);
     return mixed ^ mixed >> 32;
 }
 
-/* Where the slab hangs, or would. */
-static struct hk_slab **where(struct hk_extents *extents, const struct hk_slab *slab)
+/* The pointer that leads to the block, or would. */
+static struct hk_big_block **where(struct hk_extents *extents, const struct hk_big_block *big)
 {
-    struct hk_slab **place = &extents->root;
-    uint64_t rank = rank_of(slab);
-    for (struct hk_slab *at; (at = *place) != NULL && at != slab && rank_of(at) >= rank;)
-        place = &at->child[at->start < slab->start ? HIGHER : LOWER];
+    struct hk_big_block **place = &extents->root;
+    uint64_t rank = rank_of(big);
+    for (struct hk_big_block *at; (at = *place) != NULL && at != big && rank_of(at) >= rank;)
+        place = &at->child[at->d.start < big->d.start ? HIGHER : LOWER];
     return place;
 }
 
-void hk_extents_add(struct hk_extents *extents, struct hk_slab *slab)
+void hk_extents_add(struct hk_extents *extents, struct hk_big_block *big)
 {
-    struct hk_slab **place = where(extents, slab);
-    struct hk_slab *rest = *place, **lower = &slab->child[LOWER], **higher = &slab->child[HIGHER];
-    *place = slab;
+    struct hk_big_block **place = where(extents, big);
+    struct hk_big_block *rest = *place, **lower = &big->child[LOWER], **higher = &big->child[HIGHER];
+    *place = big;
     while (rest != NULL)
-        if (rest->start < slab->start) {
+        if (rest->d.start < big->d.start) {
             *lower = rest;
             lower = &rest->child[HIGHER];
             rest = *lower;
@@ -37,10 +37,10 @@ void hk_extents_add(struct hk_extents *extents, struct hk_slab *slab)
     *lower = *higher = NULL;
 }
 
-void hk_extents_remove(struct hk_extents *extents, struct hk_slab *slab)
+void hk_extents_remove(struct hk_extents *extents, struct hk_big_block *big)
 {
-    struct hk_slab **place = where(extents, slab);
-    struct hk_slab *lower = slab->child[LOWER], *higher = slab->child[HIGHER];
+    struct hk_big_block **place = where(extents, big);
+    struct hk_big_block *lower = big->child[LOWER], *higher = big->child[HIGHER];
     while (lower != NULL && higher != NULL)
         if (rank_of(lower) >= rank_of(higher)) {
             *place = lower;
@@ -54,14 +54,14 @@ void hk_extents_remove(struct hk_extents *extents, struct hk_slab *slab)
     *place = lower != NULL ? lower : higher;
 }
 
-struct hk_slab *hk_extents_below(const struct hk_extents *extents, uintptr_t end)
+struct hk_big_block *hk_extents_below(const struct hk_extents *extents, uintptr_t end)
 {
-    struct hk_slab *last = NULL;
-    for (struct hk_slab *slab = extents->root; slab != NULL;)
-        if (slab->start < end) {
-            last = slab;
-            slab = slab->child[HIGHER];
+    struct hk_big_block *last = NULL;
+    for (struct hk_big_block *big = extents->root; big != NULL;)
+        if (big->d.start < end) {
+            last = big;
+            big = big->child[HIGHER];
         } else
-            slab = slab->child[LOWER];
+            big = big->child[LOWER];
     return last;
 }

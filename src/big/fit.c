@@ -11,35 +11,37 @@ static unsigned bin_of(size_t bytes)
     return (octave - HK_SLICE_SHIFT) * HK_FIT_STEPS + (unsigned)(bytes >> (octave - STEPS_SHIFT)) % HK_FIT_STEPS;
 }
 
-/* The least that a block in it has. */
+/* The smallest size in the bin. */
 static size_t edge_of(unsigned bin)
 {
-    return (size_t)(HK_FIT_STEPS + bin % HK_FIT_STEPS)
-           << (bin / HK_FIT_STEPS + HK_SLICE_SHIFT - STEPS_SHIFT);
+    return (size_t)(HK_FIT_STEPS + bin % HK_FIT_STEPS) << (bin / HK_FIT_STEPS + HK_SLICE_SHIFT - STEPS_SHIFT);
 }
 
-static struct hk_slab *of_size(struct hk_link *link) { return hk_container_of(link, struct hk_slab, by_size); }
-
-void hk_fit_add(struct hk_fit *fit, struct hk_slab *slab)
+static struct hk_big_block *of_size(struct hk_link *link)
 {
-    unsigned bin = bin_of(slab->bytes);
+    return hk_container_of(link, struct hk_big_block, by_size);
+}
+
+void hk_fit_add(struct hk_fit *fit, struct hk_big_block *big)
+{
+    unsigned bin = bin_of(big->d.bytes);
     if (fit->bins[bin].head.next == NULL)
         hk_list_init(&fit->bins[bin]);
-    hk_list_push_front(&fit->bins[bin], &slab->by_size);
+    hk_list_push_front(&fit->bins[bin], &big->by_size);
     fit->filled[bin / 64] |= (uint64_t)1 << bin % 64;
     fit->count++;
 }
 
-void hk_fit_remove(struct hk_fit *fit, struct hk_slab *slab)
+void hk_fit_remove(struct hk_fit *fit, struct hk_big_block *big)
 {
-    unsigned bin = bin_of(slab->bytes);
-    hk_link_remove(&slab->by_size);
+    unsigned bin = bin_of(big->d.bytes);
+    hk_link_remove(&big->by_size);
     fit->count--;
     if (hk_list_empty(&fit->bins[bin]))
         fit->filled[bin / 64] &= ~((uint64_t)1 << bin % 64);
 }
 
-/* The first bin that is filled, from `bin` up to `last`; HK_FIT_BINS if there is none. */
+/* The first filled bin from `bin` up to `last`; HK_FIT_BINS if there is none. */
 static unsigned filled_from(const struct hk_fit *fit, unsigned bin, unsigned last)
 {
     for (; bin <= last; bin = (bin / 64 + 1) * 64) {
@@ -52,7 +54,7 @@ static unsigned filled_from(const struct hk_fit *fit, unsigned bin, unsigned las
 
 struct search {
     const struct hk_want *want;
-    struct hk_slab *best;
+    struct hk_big_block *best;
     size_t distance; /* of the best */
     unsigned looks;  /* left */
 };
@@ -61,18 +63,18 @@ static void look_into(const struct hk_list *bin, struct search *search)
 {
     for (struct hk_link *link = bin->head.next; link != &bin->head && search->looks > 0 && search->distance > 0;
          link = link->next) {
-        struct hk_slab *slab = of_size(link);
-        size_t away = hk_fit_distance(slab, search->want->bytes);
+        struct hk_big_block *big = of_size(link);
+        size_t away = hk_fit_distance(big, search->want->bytes);
         search->looks--;
-        if (away >= search->distance || !hk_fit_serves(slab, search->want))
+        if (away >= search->distance || !hk_fit_serves(big, search->want))
             continue;
-        search->best = slab;
+        search->best = big;
         search->distance = away;
     }
 }
 
-/* The bin of this size first, then longer ones, then shorter ones: as long as they hold what is nearer than the best. */
-struct hk_slab *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want, struct hk_slab *best)
+/* Searches the bin of this size, then those above, then those below, as long as a bin may hold a nearer block than the best. */
+struct hk_big_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want, struct hk_big_block *best)
 {
     struct search search = {want, best, best != NULL ? hk_fit_distance(best, want->bytes) : SIZE_MAX, MOST_LOOKS};
     unsigned own = bin_of(want->bytes), last = bin_of(want->most);

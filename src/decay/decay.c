@@ -9,7 +9,7 @@
 #include "slab/idle_inboxes.h"
 #include "slab/orphans.h"
 #include "slab/remote.h"
-#include "slab/slab_heap.h"
+#include "slab/slab_heap_sweep.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
 #include "span/purge.h"

@@ -25,9 +25,9 @@ const struct hk_part_row hk_part_rows[HK_PARTS] = {
 /* They count as blocks of the class that they serve as. */
 static void count_lodgers(struct hk_census *census, const struct hk_slab *slab)
 {
-    struct hk_tallies *host = &census->classes[slab->class];
-    for (unsigned at = 0, cells; (at = hk_lodge_next(slab, at, &cells)) < slab->blocks; at += cells) {
-        size_t bytes = (size_t)cells * slab->block_size;
+    struct hk_tallies *host = &census->classes[slab->d.class];
+    for (unsigned at = 0, cells; (at = hk_lodge_next(slab, at, &cells)) < slab->d.blocks; at += cells) {
+        size_t bytes = (size_t)cells * slab->d.block_size;
         unsigned class = hk_class_that_fits(bytes);
         host->live -= hk_min(host->live, bytes);
         census->classes[class].live += hk_classes[class].size;
@@ -36,21 +36,21 @@ static void count_lodgers(struct hk_census *census, const struct hk_slab *slab)
 }
 
 /* Until the bins are known, what is not free in a slab counts as live. */
-static void count_slab(struct hk_slab *slab, void *context)
+static void count_slab(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_census *census = context;
-    uintptr_t start = slab->start;
-    unsigned number_of_class = slab->class;
-    if (start == 0 || number_of_class >= HK_CLASSES)
+    const struct hk_slab *slab = hk_slab_of(descriptor);
+    unsigned number_of_class = descriptor->class;
+    if (slab == NULL || number_of_class >= HK_CLASSES)
         return;
     struct hk_tallies *class = &census->classes[number_of_class];
-    size_t cut = (size_t)slab->blocks * slab->block_size;
-    size_t free = (size_t)slab->free * slab->block_size;
+    size_t cut = (size_t)slab->d.blocks * slab->d.block_size;
+    size_t free = (size_t)slab->free * slab->d.block_size;
     class->slabs++;
-    class->tails += slab->bytes - cut;
+    class->tails += slab->d.bytes - cut;
     class->free_in_slabs += free;
     class->live += cut - free;
-    class->remote += (uint64_t)(int64_t)hk_remote_blocks(slab) * slab->block_size;
+    class->remote += (uint64_t)(int64_t)hk_remote_blocks(slab) * slab->d.block_size;
     if (slab->joined != 0 && hk_load(slab->xjoined) != NULL)
         count_lodgers(census, slab);
 }
@@ -171,7 +171,7 @@ static void count_parts_of_slabs(struct hk_census *census)
 void hk_census_take(struct hk_census *census)
 {
     memset(census, 0, sizeof *census);
-    hk_slabs_visit(count_slab, census);
+    hk_descriptors_visit(count_slab, census);
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
         count_cache(census, hk_tcache_by_id(id));
     sum_up(census);

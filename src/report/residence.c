@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "big/big_block.h"
 #include "os/os.h"
 #include "report/smaps.h"
 #include "slab/owner.h"
@@ -23,16 +24,16 @@ struct glance {
 struct resident_sums {
     size_t parts[HK_PARTS];
     size_t taken[HK_CLASSES]; /* blocks that are not free in their slabs */
-    size_t areas;            /* metadata */
+    size_t areas;             /* metadata */
     size_t rest;
 };
 enum { SUMS = sizeof(struct resident_sums) / sizeof(size_t) };
 
 struct walk {
     struct resident_sums here, all; /* for this mapping, and in total */
-    size_t total;          /* by the kernel's count */
-    uintptr_t big_end;     /* the end of the last big block seen: only its first slice has an entry */
-    const struct hk_slab *big;
+    size_t total;                   /* by the kernel's count */
+    uintptr_t big_end;              /* the end of the last big block seen: only its first slice has an entry */
+    const struct hk_big_block *big;
     struct glance chunks, entries;
 };
 
@@ -41,7 +42,7 @@ enum memory { OF_TABLE, OF_CHUNK, OF_IDLE, OF_SLAB, OF_BIG };
 struct stretch {
     uintptr_t start, end;
     enum memory memory;
-    const struct hk_slab *slab;
+    const struct hk_descriptor *descriptor;
 };
 
 typedef void on_page(struct walk *walk, const struct stretch *stretch, uintptr_t page);
@@ -86,8 +87,8 @@ static void page_of_idle(struct walk *walk, const struct stretch *stretch, uintp
 /* The pages behind the program's part of the mapping are slack. */
 static void page_of_big(struct walk *walk, const struct stretch *stretch, uintptr_t page)
 {
-    const struct hk_slab *slab = stretch->slab;
-    bool live = !hk_link_linked(&slab->link) && page - slab->start < slab->requested;
+    const struct hk_big_block *big = (const void *)stretch->descriptor;
+    bool live = !hk_link_linked(&big->link) && page - big->d.start < big->requested;
     walk->here.parts[live ? HK_PART_big_live : HK_PART_big_cached] += HK_PAGE;
 }
 
@@ -95,13 +96,14 @@ static void page_of_big(struct walk *walk, const struct stretch *stretch, uintpt
  * so that no bit beyond a bitmap is read. Memory of a bitmap that is gone still counts as HAKMEM's. */
 static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintptr_t page)
 {
-    const struct hk_slab *slab = stretch->slab;
-    unsigned class = slab->class < HK_CLASSES ? slab->class : 0;
-    size_t size = hk_classes[class].size, blocks = slab->blocks, free = 0;
-    const uint64_t *freebits = slab->freebits;
-    size_t from = page - slab->start, end = hk_min(from + HK_PAGE, blocks * size);
+    const struct hk_slab *slab = (const void *)stretch->descriptor;
+    unsigned class = slab->d.class < HK_CLASSES ? slab->d.class : 0;
+    size_t size = hk_classes[class].size, blocks = slab->d.blocks, free = 0;
+    const uint64_t *freebits =
+        __atomic_load_n(&slab->freebits, __ATOMIC_ACQUIRE); /* before the start, which tells if it is the slab's */
+    size_t from = page - slab->d.start, end = hk_min(from + HK_PAGE, blocks * size);
     size_t most = freebits == slab->own_bits ? sizeof slab->own_bits * 8 : hk_classes[class].slab_bytes / size;
-    if (from >= slab->bytes || slab->class != class || blocks > most)
+    if (freebits == NULL || from >= slab->d.bytes || slab->d.class != class || blocks > most)
         return;
     for (size_t block = from / size; block * size < end; block++) {
         size_t overlap = hk_min((block + 1) * size, end) - hk_max(block * size, from);
@@ -141,9 +143,9 @@ static bool holds_page(struct glance *glance, const volatile void *word)
 
 static bool in_big(const struct walk *walk, uintptr_t at, struct stretch *found)
 {
-    if (at >= walk->big_end || at < walk->big->start)
+    if (at >= walk->big_end || at < walk->big->d.start)
         return false;
-    *found = (struct stretch){at, walk->big_end, OF_BIG, walk->big};
+    *found = (struct stretch){at, walk->big_end, OF_BIG, &walk->big->d};
     return true;
 }
 
@@ -155,23 +157,24 @@ static bool begins_big(struct walk *walk, uintptr_t at, struct stretch *found)
     uint32_t entry = hk_page_map_lookup(at);
     if (entry == 0 || hk_entry_class(entry) != HK_CLASS_BIG)
         return false;
-    walk->big = hk_slab_at(at);
-    walk->big_end = walk->big->start + walk->big->bytes;
-    return in_big(walk, hk_max(at, walk->big->start), found);
+    walk->big = hk_big_at(at);
+    walk->big_end = walk->big->d.start + walk->big->d.bytes;
+    return in_big(walk, hk_max(at, walk->big->d.start), found);
 }
 
 static uintptr_t next_slice(uintptr_t at) { return hk_align_down(at, HK_SLICE) + HK_SLICE; }
 
 static bool slice_at(struct walk *walk, uintptr_t at, struct stretch *found)
 {
-    enum hk_slice_use slice = holds_page(&walk->chunks, hk_page_map_chunk(at)) ? hk_page_heap_slice(at) : HK_SLICE_FOREIGN;
+    enum hk_slice_use slice =
+        holds_page(&walk->chunks, hk_page_map_chunk(at)) ? hk_page_heap_slice(at) : HK_SLICE_FOREIGN;
     if (slice == HK_SLICE_FOREIGN)
         return begins_big(walk, at, found);
     *found = (struct stretch){at, next_slice(at), OF_IDLE, NULL};
     const struct hk_slab *slab = slice == HK_SLICE_USED ? hk_slab_at(at) : NULL;
-    if (slab != NULL && at - slab->start < slab->bytes) {
+    if (slab != NULL && at - slab->d.start < slab->d.bytes) {
         found->memory = OF_SLAB;
-        found->slab = slab;
+        found->descriptor = &slab->d;
     }
     return true;
 }

@@ -46,7 +46,7 @@ static void init_locks_and_lists(void)
 {
     hk_lock_register(HK_RANK_START, &hk_start_lock);
     hk_meta_init();
-    hk_slabs_init();
+    hk_descriptors_init();
     hk_owners_init();
     hk_thp_init();
     hk_page_heap_init();

@@ -6,9 +6,9 @@
 #include "span/page_heap.h"
 #include "span/purge.h"
 
-static _Atomic uint32_t xnext_owner = HK_FIRST_OWNER; /* how far the sweep has come */
+static _Atomic uint32_t xnext_owner = HK_FIRST_OWNER; /* where the sweep continues */
 
-/* The blocks are remote again, and the slab is still to be queued. */
+/* Makes claimed blocks remote again. The caller queues the slab. */
 static void put_back(struct hk_slab *slab, const uint64_t *bits, unsigned blocks)
 {
     for (unsigned word = 0; word < slab->words; word++)
@@ -28,7 +28,7 @@ static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
     put_back(slab, bits, blocks);
 }
 
-/* As many as the last time, and that was long ago: nobody comes for them. Those that have gone need not go again. */
+/* True where the number of remote blocks has not changed for the purge delay, and they are not purged yet. */
 static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     int blocks = hk_remote_blocks(slab);
@@ -38,15 +38,16 @@ static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
     if (slab->seen_remote != (unsigned)blocks) {
         slab->seen_remote = (unsigned)blocks;
         slab->seen_at = hk_age_stamp(sweep->touched);
-    } else if (slab->gone_remote != 0) {
+    } else if (slab->purged_remote != 0) {
         return false;
     }
-    bool due = hk_age_since(slab->seen_at, sweep->now) >= hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
+    bool due =
+        hk_age_since(slab->seen_at, sweep->now) >= hk_age_stamp(HK_POLICY(purge_delay) + (1 << HK_AGE_SHIFT) - 1);
     sweep->waits |= !due && !sweep->reclaims;
     return due || sweep->reclaims;
 }
 
-/* Bytes of remote blocks on the huge page that the slab lies on, about. */
+/* An estimate of the remote bytes on the slab's huge page. */
 static size_t remote_beside(uintptr_t start)
 {
     size_t bytes = 0;
@@ -65,11 +66,12 @@ static size_t remote_beside(uintptr_t start)
 static bool worth_its_split(const struct hk_slab *slab)
 {
     size_t free;
-    return !hk_page_heap_on_huge_page(slab->start, &free) || free + remote_beside(slab->start) >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
+    return !hk_page_heap_on_huge_page(slab->d.start, &free) ||
+           free + remote_beside(slab->d.start) >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
 }
 
-/* A slab that has been queued holds what is to go; all of them once. */
-static void look_through_class(struct hk_owner *owner, unsigned class, struct hk_sweep *sweep)
+/* Visits each slab in the inbox of a class once. */
+static void visit_inbox(struct hk_owner *owner, unsigned class, struct hk_sweep *sweep)
 {
     bool last = false;
     while (!last && sweep->work > 0) {
@@ -82,18 +84,18 @@ static void look_through_class(struct hk_owner *owner, unsigned class, struct hk
     }
 }
 
-static void look_through(struct hk_owner *owner, struct hk_sweep *sweep)
+static void visit_inboxes(struct hk_owner *owner, struct hk_sweep *sweep)
 {
     for (uint64_t left = hk_load(owner->xpending); left != 0 && sweep->work > 0; left &= left - 1)
-        look_through_class(owner, hk_ctz64(left), sweep);
+        visit_inbox(owner, hk_ctz64(left), sweep);
 }
 
-/* Where the work budget is used up amid an owner's slabs, it goes on with him: his backlog says how far it has come. */
+/* Where the work budget ends within an owner's inboxes, the next call continues with this owner: the rest is in the backlog. */
 bool hk_idle_inboxes_sweep(struct hk_sweep *sweep)
 {
     uint32_t end = hk_owner_end(), id = hk_owner_next(hk_load(xnext_owner));
     while (id < end && sweep->work-- > 0) {
-        look_through(hk_owner_by_id(id), sweep);
+        visit_inboxes(hk_owner_by_id(id), sweep);
         if (sweep->work > 0)
             id = hk_owner_next(id + 1);
     }
@@ -105,5 +107,5 @@ void hk_idle_inboxes_purge(void)
 {
     struct hk_sweep sweep = {.work = INT64_MAX, .reclaims = true};
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
-        look_through(hk_owner_by_id(id), &sweep);
+        visit_inboxes(hk_owner_by_id(id), &sweep);
 }

@@ -23,7 +23,7 @@ static void note_mixed(struct hk_slab *slab, bool mixed)
     slab->plain_extent = mixed ? 0 : slab->extent;
 }
 
-/* Before the first lodger is anybody's, or after the last one was. */
+/* Called before the first lodger is allocated, and after the last one was freed. */
 static void set_mixed(struct hk_slab *slab, bool mixed)
 {
     note_mixed(slab, mixed);
@@ -47,14 +47,14 @@ void hk_lodge_recount(struct hk_slab *slab)
     note_mixed(slab, joined > 0);
 }
 
-/* Only the holder writes. */
+/* Only the holder writes the bits. */
 static void flip_joined(struct hk_slab *slab, size_t index)
 {
     _Atomic uint64_t *word = &hk_load(slab->xjoined)[index / 64];
     hk_store(*word, hk_load(*word) ^ (uint64_t)1 << (index % 64));
 }
 
-/* Bits of free blocks first: a fork that cuts this off leaves blocks that nobody has, not such as two have. */
+/* Clears the free bits first: a fork in between leaks blocks; the other order would let two threads have one. */
 static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
 {
     for (unsigned at = first; at < first + cells; at++)
@@ -73,12 +73,12 @@ unsigned hk_lodge_take(struct hk_slab *slab, unsigned cells, void **end, unsigne
         set_mixed(slab, true);
     while (got < n) {
         unsigned first = hk_slab_find(slab, slab->freebits, at, 0);
-        if (first == slab->blocks)
+        if (first == slab->d.blocks)
             break;
         at = hk_slab_find(slab, slab->freebits, first, UINT64_MAX);
         for (; got < n && at - first >= cells; first += cells, got++) {
             take_cells(slab, first, cells);
-            *--end = (void *)(slab->start + (size_t)first * slab->block_size);
+            *--end = (void *)(slab->d.start + (size_t)first * slab->d.block_size);
         }
     }
     slab->free = (uint16_t)(slab->free - got * cells);
@@ -95,9 +95,9 @@ unsigned hk_lodge_part(struct hk_slab *slab, unsigned word, uint64_t bits)
     unsigned more = 0;
     for (; bits != 0; bits &= bits - 1) {
         size_t index = (size_t)word * 64 + hk_ctz64(bits);
-        if (HK_UNLIKELY(hk_lodge_joins(slab, index)))
-            hk_slab_refuse(slab, (void *)(slab->start + index * slab->block_size));
-        for (index++; hk_lodge_joins(slab, index); index++, more++) {
+        if (HK_UNLIKELY(hk_slab_joins(slab, index)))
+            hk_slab_refuse(slab, (void *)(slab->d.start + index * slab->d.block_size));
+        for (index++; hk_slab_joins(slab, index); index++, more++) {
             flip_joined(slab, index);
             HK_READ_NO_EARLIER();
             slab->freebits[index / 64] |= (uint64_t)1 << (index % 64);
@@ -109,9 +109,9 @@ unsigned hk_lodge_part(struct hk_slab *slab, unsigned word, uint64_t bits)
     return more;
 }
 
-void hk_lodge_give(struct hk_slab *slab, void *block)
+void hk_lodge_free(struct hk_slab *slab, void *block)
 {
-    size_t offset = (uintptr_t)block - slab->start, index;
+    size_t offset = (uintptr_t)block - slab->d.start, index;
     bool begins = hk_which(offset, slab->reciprocal, &index);
     uint64_t bit = (uint64_t)1 << (index % 64);
     if (HK_UNLIKELY(!slab->mixed || offset >= slab->extent || !begins || (slab->freebits[index / 64] & bit) != 0))
@@ -126,15 +126,15 @@ void hk_lodge_give(struct hk_slab *slab, void *block)
 size_t hk_lodge_bytes(const void *block)
 {
     const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    return (size_t)slab->block_size * hk_lodge_cells(slab, hk_slab_index(slab, (uintptr_t)block));
+    return (size_t)slab->d.block_size * hk_lodge_cells(slab, hk_slab_index(slab, (uintptr_t)block));
 }
 
 unsigned hk_lodge_class(const void *block) { return hk_class_that_fits(hk_lodge_bytes(block)); }
 
 unsigned hk_lodge_next(const struct hk_slab *slab, unsigned at, unsigned *cells)
 {
-    for (; at + 1 < slab->blocks; at += *cells)
+    for (; at + 1 < slab->d.blocks; at += *cells)
         if ((*cells = hk_lodge_cells(slab, at)) > 1)
             return at;
-    return slab->blocks;
+    return slab->d.blocks;
 }

@@ -1,13 +1,13 @@
-/* Lodge: blocks of several of a slab's blocks, for larger sizes than its own, where those that ask for that size grow fewer: its free
- * blocks lie scattered between taken ones, and their pages cannot go back.
+/* Lodge: blocks for a larger class, each made of 2 to 16 adjacent free blocks of a slab whose own class is requested less than before.
+ * The free blocks of such a slab lie between live ones, and their pages cannot be purged.
  *
- *   joined bits   . . x x . . x . .     block 1 goes on for three, block 5 for two
+ *   joined bits   . . x x . . x . .     the lodger at block 1 has three cells, the lodger at block 5 two
  *
- * Owns       the joined bits of the slabs that take lodgers, and which page map entry these have.
- * Invariant  a block whose joined bit is set is taken, and goes with the one before it: given back with it, never alone. The joined
- *            bits of a lodger do not change while it is taken. As long as lodgers are in a slab its page map entry is mixed: no free in
- *            it is a hit, and who asks how large a block is asks here; and its plain extent is 0: no block comes back unasked.
- * Threads    to take and give: the slab's holder. cells, bytes: whoever has the block.
+ * Owns       the joined bits of slabs that hold lodgers, and whether their page map entries are mixed.
+ * Invariant  a block whose joined bit is set is live, and a part of the lodger before it: freed with it, never alone. The joined bits
+ *            of a lodger do not change while it is live. While a slab holds lodgers its page map entries are mixed: no free in it is
+ *            a hit, and the size of a block is read here. Its plain extent is 0: each block freed in it is checked here.
+ * Threads    take, free: the slab's holder. cells, bytes: the thread that has the block.
  * Never      touches the blocks. */
 #ifndef HK_LODGE_H
 #define HK_LODGE_H
@@ -16,39 +16,36 @@
 
 enum { HK_LODGE_MOST_CELLS = 16 };
 
-/* Does the block go with the one before it? */
-HK_INLINE bool hk_lodge_joins(const struct hk_slab *slab, size_t index)
-{
-    const _Atomic uint64_t *joined = hk_load_acquire(slab->xjoined);
-    return joined != NULL && index < slab->blocks && (hk_load(joined[index / 64]) >> (index % 64) & 1) != 0;
-}
-
-/* How many blocks of the slab the block at `index` consists of. */
+/* The number of the slab's blocks that the block at `index` consists of. */
 HK_INLINE unsigned hk_lodge_cells(const struct hk_slab *slab, size_t index)
 {
     unsigned cells = 1;
-    while (hk_lodge_joins(slab, index + cells))
+    while (hk_slab_joins(slab, index + cells))
         cells++;
     return cells;
 }
 
-/* Of a block in a slab that takes lodgers. Bytes, and the largest class that it can serve as. */
+/* Size, and largest class that it can serve, of a block in a slab that holds lodgers. */
 size_t hk_lodge_bytes(const void *block);
 unsigned hk_lodge_class(const void *block);
 
-/* The first lodger from block `at` on, and its size in blocks; the slab's number of blocks if there is none. For the report. */
+/* The first lodger from block `at` on, and its number of cells; the slab's number of blocks if there is none. For the report. */
 unsigned hk_lodge_next(const struct hk_slab *slab, unsigned at, unsigned *cells);
 
-/* The slab is being released. */
+/* Frees the joined bits of a slab that is being released. */
 void hk_lodge_end(struct hk_slab *slab);
-/* See hk_slab_recount. Its page map entry is still to be written. */
+/* The lodgers' part of hk_slab_recount(). The caller writes the page map entries. */
 void hk_lodge_recount(struct hk_slab *slab);
 
-/* For who makes blocks of one word free: before, the blocks that go with them become so. Their number. Fatal if one of them goes with
- * another itself. */
+/* Frees the cells of the lodgers that begin at the blocks `bits` of a word, but for these blocks, which the caller frees next. Returns
+ * the number of cells freed. Fatal if one of the blocks is a part of a lodger. */
 unsigned hk_lodge_part(struct hk_slab *slab, unsigned word, uint64_t bits);
 
-/* Moves up to n blocks of so many cells out, the lowest first; they end at `end`. 0 also where there is no memory for the bits. */
+/* Allocates up to n lodgers of so many cells, the lowest first; they end at `end`. Returns their number: 0 also where memory for the
+ * joined bits is refused. */
 unsigned hk_lodge_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n);
+
+/* hk_slab_free() in a slab that holds lodgers; fatal in one that does not. */
+void hk_lodge_free(struct hk_slab *slab, void *block);
 
 #endif

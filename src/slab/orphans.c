@@ -4,19 +4,20 @@
 #include "base/fatal.h"
 #include "base/lock.h"
 #include "slab/remote.h"
+#include "slab/slab_life.h"
 
-static struct entry {
+static struct class_orphans {
     struct hk_lock lock;
     struct hk_list partial, commons;
     struct hk_walk sweep;
-    bool sweeps_commons; /* the walk is at these now */
-} registry[HK_CLASSES] HK_COLD_DATA;
+    bool sweeps_commons; /* `sweep` walks along the commons */
+} orphans_by_class[HK_CLASSES] HK_COLD_DATA;
 
 static _Atomic bool xcrowded;
 
-static _Atomic unsigned xsweep_class; /* how far the sweep has come */
+static _Atomic unsigned xsweep_class; /* where the sweep continues */
 
-/* Most programs never have an orphan, and touch no page of this. */
+/* Most programs never have an orphan, and touch no page of the lists. */
 static _Atomic bool xin_use;
 static struct hk_lock begin_lock = HK_LOCK_INIT(HK_RANK_ORPHANS);
 
@@ -25,12 +26,12 @@ static bool is_in_use(void) { return hk_load_acquire(xin_use); }
 static void begin_locked(void)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        registry[class].lock.rank = HK_RANK_ORPHANS;
-        hk_list_init(&registry[class].partial);
-        hk_list_init(&registry[class].commons);
+        orphans_by_class[class].lock.rank = HK_RANK_ORPHANS;
+        hk_list_init(&orphans_by_class[class].partial);
+        hk_list_init(&orphans_by_class[class].commons);
     }
-    hk_lock_register(HK_RANK_ORPHANS, &registry[0].lock);
-    hk_lock_register_more(HK_RANK_ORPHANS, HK_CLASSES - 1, sizeof registry[0]);
+    hk_lock_register(HK_RANK_ORPHANS, &orphans_by_class[0].lock);
+    hk_lock_register_more(HK_RANK_ORPHANS, HK_CLASSES - 1, sizeof orphans_by_class[0]);
     hk_store_release(xin_use, true);
 }
 
@@ -42,14 +43,14 @@ static HK_COLD void begin(void)
     hk_unlock(&begin_lock);
 }
 
-static struct entry *entry_of(unsigned class)
+static struct class_orphans *orphans_of(unsigned class)
 {
     if (HK_UNLIKELY(!is_in_use()))
         begin();
-    return &registry[class];
+    return &orphans_by_class[class];
 }
 
-void hk_orphans_fork_prepare(void) { (void)entry_of(0); }
+void hk_orphans_fork_prepare(void) { (void)orphans_of(0); }
 
 void hk_orphans_crowd(bool crowded)
 {
@@ -59,88 +60,88 @@ void hk_orphans_crowd(bool crowded)
 
 static bool is_orphan(const struct hk_slab *slab)
 {
-    return hk_entry_owner(hk_load(*hk_page_map_entry(slab->start))) == HK_ORPHAN;
+    return hk_entry_owner(hk_load(*hk_page_map_entry(slab->d.start))) == HK_ORPHAN;
 }
 
-/* True if the slab has to be released, by the caller, outside the lock. */
-static bool list_orphan_locked(struct entry *entry, struct hk_slab *slab)
+/* Returns true if the caller has to release the slab, without the lock. */
+static bool list_orphan_locked(struct class_orphans *of_class, struct hk_slab *slab)
 {
     bool all_free = hk_slab_all_free(slab);
     if (all_free && hk_link_linked(&slab->link))
-        hk_link_remove_under(&slab->link, &entry->sweep);
+        hk_link_remove_under(&slab->link, &of_class->sweep);
     else if (!all_free && slab->free > 0 && !hk_link_linked(&slab->link))
-        hk_list_push_back(hk_load(slab->xcommon) ? &entry->commons : &entry->partial, &slab->link);
+        hk_list_push_back(hk_load(slab->xcommon) ? &of_class->commons : &of_class->partial, &slab->link);
     return all_free;
 }
 
 void hk_orphans_abandon(struct hk_slab *slab)
 {
-    struct entry *entry = entry_of(slab->class);
-    hk_lock(&entry->lock);
+    struct class_orphans *of_class = orphans_of(slab->d.class);
+    hk_lock(&of_class->lock);
     hk_slab_hand_to(slab, HK_ORPHAN);
-    bool all_free = list_orphan_locked(entry, slab);
+    bool all_free = list_orphan_locked(of_class, slab);
     if (!all_free)
-        HK_TRACE(&hk_ring_shared, publish, slab->bytes, slab->start);
-    hk_unlock(&entry->lock);
+        HK_TRACE(&hk_ring_shared, publish, slab->d.bytes, slab->d.start);
+    hk_unlock(&of_class->lock);
     if (all_free)
         hk_slab_release(slab);
     else
         HK_COUNT(slabs_abandoned, 1);
 }
 
-static void become_owner_locked(struct entry *entry, struct hk_slab *slab, struct hk_owner *owner)
+static void become_owner_locked(struct class_orphans *of_class, struct hk_slab *slab, struct hk_owner *owner)
 {
     if (hk_link_linked(&slab->link))
-        hk_link_remove_under(&slab->link, &entry->sweep);
+        hk_link_remove_under(&slab->link, &of_class->sweep);
     hk_store(slab->xcommon, false);
     hk_slab_hand_to(slab, owner->id);
     HK_COUNT(slabs_adopted, 1);
-    HK_TRACE(&owner->ring, adopt, slab->bytes, slab->start);
+    HK_TRACE(&owner->ring, adopt, slab->d.bytes, slab->d.start);
 }
 
 struct hk_slab *hk_orphans_adopt(unsigned class, struct hk_owner *owner)
 {
     if (!is_in_use())
         return NULL;
-    struct entry *entry = &registry[class];
-    struct hk_list *from = &entry->partial;
+    struct class_orphans *of_class = &orphans_by_class[class];
+    struct hk_list *from = &of_class->partial;
     if (hk_list_looks_empty(from) && !hk_load(xcrowded))
-        from = &entry->commons;
+        from = &of_class->commons;
     if (hk_list_looks_empty(from))
         return NULL;
-    hk_lock(&entry->lock);
+    hk_lock(&of_class->lock);
     struct hk_link *first = hk_list_first(from);
     struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
     if (slab != NULL)
-        become_owner_locked(entry, slab, owner);
-    hk_unlock(&entry->lock);
+        become_owner_locked(of_class, slab, owner);
+    hk_unlock(&of_class->lock);
     return slab;
 }
 
 struct hk_slab *hk_orphans_claim(void *block, unsigned class, struct hk_owner *owner)
 {
-    struct entry *entry = entry_of(class);
-    hk_lock(&entry->lock);
+    struct class_orphans *of_class = orphans_of(class);
+    hk_lock(&of_class->lock);
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     bool orphan = is_orphan(slab) && !hk_load(slab->xcommon);
     if (orphan)
-        become_owner_locked(entry, slab, owner);
-    hk_unlock(&entry->lock);
+        become_owner_locked(of_class, slab, owner);
+    hk_unlock(&of_class->lock);
     return orphan ? slab : NULL;
 }
 
 bool hk_orphans_free(void *block, unsigned class)
 {
-    struct entry *entry = entry_of(class);
+    struct class_orphans *of_class = orphans_of(class);
     bool all_free = false;
-    hk_lock(&entry->lock);
+    hk_lock(&of_class->lock);
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     bool orphan = is_orphan(slab);
     if (orphan) {
         hk_slab_free(slab, block);
-        all_free = list_orphan_locked(entry, slab);
+        all_free = list_orphan_locked(of_class, slab);
     }
-    hk_unlock(&entry->lock);
+    hk_unlock(&of_class->lock);
     if (all_free)
         hk_slab_release(slab);
     return orphan;
@@ -148,89 +149,93 @@ bool hk_orphans_free(void *block, unsigned class)
 
 bool hk_orphans_collect(struct hk_slab *slab)
 {
-    struct entry *entry = entry_of(slab->class);
+    struct class_orphans *of_class = orphans_of(slab->d.class);
     bool all_free = false;
-    hk_lock(&entry->lock);
+    hk_lock(&of_class->lock);
     bool orphan = is_orphan(slab);
     if (orphan) {
         hk_remote_collect(slab);
-        all_free = list_orphan_locked(entry, slab);
+        all_free = list_orphan_locked(of_class, slab);
     }
-    hk_unlock(&entry->lock);
+    hk_unlock(&of_class->lock);
     if (all_free)
         hk_slab_release(slab);
     return orphan;
 }
 
-static struct hk_slab *common_locked(struct entry *entry, unsigned class)
+static struct hk_slab *common_locked(struct class_orphans *of_class, unsigned class)
 {
-    struct hk_link *first = hk_list_first(&entry->commons);
+    struct hk_link *first = hk_list_first(&of_class->commons);
     if (first != NULL)
         return hk_container_of(first, struct hk_slab, link);
     struct hk_slab *slab = hk_slab_make(class, HK_ORPHAN, HK_USE_SPARSE);
     if (slab != NULL) {
         hk_store(slab->xcommon, true);
-        hk_list_push_front(&entry->commons, &slab->link);
+        hk_list_push_front(&of_class->commons, &slab->link);
     }
     return slab;
 }
 
 unsigned hk_orphans_take_common(unsigned class, void **end, unsigned n)
 {
-    struct entry *entry = entry_of(class);
-    hk_lock(&entry->lock);
-    struct hk_slab *slab = common_locked(entry, class);
+    struct class_orphans *of_class = orphans_of(class);
+    hk_lock(&of_class->lock);
+    struct hk_slab *slab = common_locked(of_class, class);
     unsigned taken = slab != NULL ? (unsigned)hk_min(n, slab->free) : 0;
     if (taken > 0) {
         hk_slab_alloc(slab, end, taken);
         if (slab->free == 0)
-            hk_link_remove_under(&slab->link, &entry->sweep);
+            hk_link_remove_under(&slab->link, &of_class->sweep);
     }
-    hk_unlock(&entry->lock);
+    hk_unlock(&of_class->lock);
     return taken;
 }
 
-bool hk_orphans_has(unsigned class) { return is_in_use() && !hk_list_looks_empty(&registry[class].partial); }
+bool hk_orphans_has(unsigned class) { return is_in_use() && !hk_list_looks_empty(&orphans_by_class[class].partial); }
 
 void *hk_orphans_alloc(unsigned class)
 {
-    struct entry *entry = entry_of(class);
+    struct class_orphans *of_class = orphans_of(class);
     void *block = NULL;
-    hk_lock(&entry->lock);
-    struct hk_link *first = hk_list_first(&entry->partial);
-    struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : hk_slab_make(class, HK_ORPHAN, HK_USE_SPARSE);
+    hk_lock(&of_class->lock);
+    struct hk_link *first = hk_list_first(&of_class->partial);
+    struct hk_slab *slab =
+        first != NULL ? hk_container_of(first, struct hk_slab, link) : hk_slab_make(class, HK_ORPHAN, HK_USE_SPARSE);
     if (slab != NULL) {
         hk_slab_alloc(slab, &block + 1, 1);
         if (slab->free == 0 && hk_link_linked(&slab->link))
-            hk_link_remove_under(&slab->link, &entry->sweep);
+            hk_link_remove_under(&slab->link, &of_class->sweep);
         else if (slab->free > 0 && !hk_link_linked(&slab->link))
-            hk_list_push_front(&entry->partial, &slab->link);
+            hk_list_push_front(&of_class->partial, &slab->link);
     }
-    hk_unlock(&entry->lock);
+    hk_unlock(&of_class->lock);
     if (block != NULL)
         HK_COUNT(orphan_calls, 1);
     return block;
 }
 
-static struct hk_list *swept(struct entry *entry) { return entry->sweeps_commons ? &entry->commons : &entry->partial; }
+static struct hk_list *swept(struct class_orphans *of_class)
+{
+    return of_class->sweeps_commons ? &of_class->commons : &of_class->partial;
+}
 
-/* One system call: who wants an orphan waits for no more. False at the end of both lists. */
-static bool sweep_orphans(struct entry *entry, struct hk_sweep *sweep)
+/* Makes one system call at most: no thread waits longer for the lock. Returns false at the end of both lists. */
+static bool sweep_orphans(struct class_orphans *of_class, struct hk_sweep *sweep)
 {
     int64_t rest = hk_sweep_hold(sweep);
-    hk_lock(&entry->lock);
-    struct hk_list *list = swept(entry);
-    if (entry->sweep.at == NULL)
-        entry->sweep = (struct hk_walk){.at = list->head.next};
-    bool at_end = entry->sweep.at == &list->head;
+    hk_lock(&of_class->lock);
+    struct hk_list *list = swept(of_class);
+    if (of_class->sweep.at == NULL)
+        of_class->sweep = (struct hk_walk){.at = list->head.next};
+    bool at_end = of_class->sweep.at == &list->head;
     if (!at_end) {
-        hk_slab_sweep_under(&entry->sweep, list, sweep);
+        hk_slab_sweep_under(&of_class->sweep, list, sweep);
     } else {
-        entry->sweep.at = NULL;
-        entry->sweeps_commons = !entry->sweeps_commons;
+        of_class->sweep.at = NULL;
+        of_class->sweeps_commons = !of_class->sweeps_commons;
     }
-    bool over = at_end && !entry->sweeps_commons;
-    hk_unlock_in_turn(&entry->lock);
+    bool over = at_end && !of_class->sweeps_commons;
+    hk_unlock_in_turn(&of_class->lock);
     sweep->work += rest;
     return !over;
 }
@@ -239,9 +244,10 @@ bool hk_orphans_sweep(struct hk_sweep *sweep)
 {
     unsigned class = is_in_use() ? hk_load(xsweep_class) : HK_CLASSES;
     for (; class < HK_CLASSES; class ++) {
-        if (hk_list_looks_empty(&registry[class].partial) && hk_list_looks_empty(&registry[class].commons))
+        if (hk_list_looks_empty(&orphans_by_class[class].partial) &&
+            hk_list_looks_empty(&orphans_by_class[class].commons))
             continue;
-        while (sweep->work > 0 && sweep_orphans(&registry[class], sweep))
+        while (sweep->work > 0 && sweep_orphans(&orphans_by_class[class], sweep))
             continue;
         if (sweep->work <= 0)
             break;
@@ -250,22 +256,22 @@ bool hk_orphans_sweep(struct hk_sweep *sweep)
     return class == HK_CLASSES;
 }
 
-/* Likewise. False where all of the list have been trimmed. */
-static bool trim_orphans(struct entry *entry, struct hk_list *list, struct hk_trim *trim)
+/* Makes one system call at most. Returns false when all slabs of the list are trimmed. */
+static bool trim_orphans(struct class_orphans *of_class, struct hk_list *list, struct hk_trim *trim)
 {
     bool more = true;
-    hk_lock(&entry->lock);
+    hk_lock(&of_class->lock);
     size_t calls = trim->calls;
     for (int looks = 0; more && trim->calls == calls && looks < HK_LOOKS_OF_HOLD; looks++) {
         struct hk_link *first = hk_list_first(list);
         struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
         more = slab != NULL && !hk_slab_is_trimmed(slab, trim);
         if (more && hk_slab_trim(slab, trim)) {
-            hk_link_remove_under(&slab->link, &entry->sweep);
+            hk_link_remove_under(&slab->link, &of_class->sweep);
             hk_list_push_back(list, &slab->link);
         }
     }
-    hk_unlock_in_turn(&entry->lock);
+    hk_unlock_in_turn(&of_class->lock);
     return more;
 }
 
@@ -273,24 +279,25 @@ size_t hk_orphans_purge(void)
 {
     struct hk_trim trim = hk_trim_begin();
     for (; is_in_use() && trim.class < HK_CLASSES; trim.class ++)
-        for (struct entry *entry = &registry[trim.class]; trim_orphans(entry, &entry->partial, &trim) || trim_orphans(entry, &entry->commons, &trim);)
+        for (struct class_orphans *of_class = &orphans_by_class[trim.class];
+             trim_orphans(of_class, &of_class->partial, &trim) || trim_orphans(of_class, &of_class->commons, &trim);)
             continue;
     return trim.bytes;
 }
 
 static void relist_orphan(struct hk_slab *slab)
 {
-    struct entry *entry = entry_of(slab->class);
+    struct class_orphans *of_class = orphans_of(slab->d.class);
     hk_slab_recount(slab);
-    hk_slab_hand_to(slab, HK_ORPHAN); /* its last lodger may have gone with what was merged */
-    hk_lock(&entry->lock);
-    bool all_free = list_orphan_locked(entry, slab);
-    hk_unlock(&entry->lock);
+    hk_slab_hand_to(slab, HK_ORPHAN); /* its last lodger may have been among the remote frees */
+    hk_lock(&of_class->lock);
+    bool all_free = list_orphan_locked(of_class, slab);
+    hk_unlock(&of_class->lock);
     if (all_free)
         hk_slab_release(slab);
 }
 
-/* The lists of the other threads may have been cut in the middle of a change: only page map entries and bitmaps are believed. */
+/* Fork may have interrupted changes of the other threads' lists: only page map entries and bitmaps are read. */
 static void orphan(struct hk_slab *slab)
 {
     slab->link.next = slab->link.prev = NULL;
@@ -299,12 +306,13 @@ static void orphan(struct hk_slab *slab)
     hk_orphans_abandon(slab);
 }
 
-static void orphan_unless_of(struct hk_slab *slab, void *context)
+static void orphan_unless_of(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_owner *survivor = context;
-    if (slab->start == 0 || slab->class >= HK_CLASSES || hk_slab_at(slab->start) != slab)
+    struct hk_slab *slab = hk_slab_of(descriptor);
+    if (slab == NULL || hk_slab_at(slab->d.start) != slab)
         return;
-    uint32_t owner = hk_entry_owner(hk_load(*hk_page_map_entry(slab->start)));
+    uint32_t owner = hk_entry_owner(hk_load(*hk_page_map_entry(slab->d.start)));
     if (survivor != NULL && owner == survivor->id) {
         if (hk_remote_restart(slab))
             hk_inbox_push(survivor, slab);
@@ -316,4 +324,4 @@ static void orphan_unless_of(struct hk_slab *slab, void *context)
     }
 }
 
-void hk_orphans_orphan_rest(struct hk_owner *survivor) { hk_slabs_visit(orphan_unless_of, survivor); }
+void hk_orphans_orphan_rest(struct hk_owner *survivor) { hk_descriptors_visit(orphan_unless_of, survivor); }

@@ -7,9 +7,9 @@
 
 enum {
     GROWTH = 2,
-    ENTRIES_PER_PUSH = 16, /* where more than one in so many is pushed out before all is sent, the table is too small */
-    WARM_PER_BYTE_OF_TABLE = 64,
-    WARM_PER_BYTE_ON_THE_WAY = 32,
+    ENTRIES_PER_EVICTION = 16, /* where more than one in so many is evicted, the table is too small */
+    FOOTPRINT_PER_BYTE_OF_TABLE = 64,
+    FOOTPRINT_PER_WAITING_BYTE = 32,
 };
 #define ROOM_PER_ENTRY (4 * HK_KIB)
 #define LEAST_ALLOWED (4 * HK_KIB)
@@ -23,15 +23,15 @@ void hk_send(struct hk_slab *slab)
         uint32_t owner = hk_load_acquire(slab->xowner);
         if (owner == HK_ORPHAN ? hk_orphans_collect(slab) : hk_inbox_push(hk_owner_by_id(owner), slab))
             return;
-        /* The owner is just ending: its slabs change hands in a moment. */
+        /* The owner is ending: its slabs become orphans in a moment. */
         hk_os.pause();
     }
 }
 
-/* Which block of the slab it is; fatal if it is none. */
+/* The index of the block in its slab; fatal if no block begins there. */
 static size_t block_index(const struct hk_slab *slab, const void *block)
 {
-    size_t offset = (uintptr_t)block - slab->start, index;
+    size_t offset = (uintptr_t)block - slab->d.start, index;
     bool begins = hk_which(offset, slab->reciprocal, &index);
     if (HK_UNLIKELY(offset >= slab->extent || !begins))
         hk_slab_refuse(slab, block);
@@ -50,12 +50,12 @@ void hk_remote_free(void *block, uint32_t entry)
 {
     uint32_t owner = hk_entry_owner(entry);
     if (owner == HK_NOBODY)
-        hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);
+        hk_invalid_pointer(HK_CALL_FLUSH, "block already free", block);
     if (owner != HK_ORPHAN || !hk_orphans_free(block, hk_entry_class(entry)))
         send_to(hk_slab_at((uintptr_t)block), block);
 }
 
-/* Nothing fits. */
+/* Accepts no block. */
 static struct hk_outbox_entry no_entry;
 
 void hk_outbox_shut(struct hk_outbox *outbox)
@@ -64,7 +64,7 @@ void hk_outbox_shut(struct hk_outbox *outbox)
     outbox->mask = 0;
 }
 
-/* Where every free is to be seen, none is fast. */
+/* Where every free must be traced, none takes the fast path. */
 static void show_table(struct hk_outbox *outbox)
 {
     hk_outbox_shut(outbox);
@@ -79,7 +79,7 @@ void hk_outbox_open(struct hk_outbox *outbox, struct hk_owner *self)
     outbox->self = self;
     outbox->allowed = LEAST_ALLOWED;
     outbox->room = LEAST_ALLOWED;
-    outbox->pushed_out = 0;
+    outbox->evicted = 0;
     show_table(outbox);
 }
 
@@ -124,7 +124,8 @@ void hk_outbox_drop_idle(struct hk_outbox *outbox)
 
 static bool is_larger(const struct hk_outbox *outbox, size_t footprint)
 {
-    return outbox->size < HK_OUTBOX_MOST && table_bytes(outbox->size * GROWTH) <= footprint / WARM_PER_BYTE_OF_TABLE;
+    return outbox->size < HK_OUTBOX_MOST &&
+           table_bytes(outbox->size * GROWTH) <= footprint / FOOTPRINT_PER_BYTE_OF_TABLE;
 }
 
 static void grow_table(struct hk_outbox *outbox)
@@ -139,10 +140,10 @@ void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint)
 {
     if (outbox->table == NULL)
         return;
-    if (outbox->pushed_out > outbox->size / ENTRIES_PER_PUSH && is_larger(outbox, footprint))
+    if (outbox->evicted > outbox->size / ENTRIES_PER_EVICTION && is_larger(outbox, footprint))
         grow_table(outbox);
-    outbox->pushed_out = 0;
-    size_t to_all = LEAST_ALLOWED_TO_ALL + footprint / WARM_PER_BYTE_ON_THE_WAY;
+    outbox->evicted = 0;
+    size_t to_all = LEAST_ALLOWED_TO_ALL + footprint / FOOTPRINT_PER_WAITING_BYTE;
     size_t most = hk_min(to_all / hk_max(1, hk_load(xtables)), outbox->size * ROOM_PER_ENTRY);
     outbox->allowed = hk_max(most, LEAST_ALLOWED);
 }
@@ -180,43 +181,43 @@ void hk_outbox_send_all(struct hk_outbox *outbox)
     outbox->room = (int64_t)outbox->allowed;
 }
 
-/* Where the block waits, and which of the slab's it is. */
+/* The entry for a block, and the index of the block in its slab. */
 struct hk_outbox_place {
     struct hk_slab *slab;
     struct hk_outbox_entry *entry;
     size_t index;
 };
 
-/* The first of a word that waits. */
+/* Adds the first block of a word. */
 static void open_word(struct hk_outbox_place to)
 {
-    size_t size = to.slab->block_size, first = to.index & ~(size_t)63;
+    size_t size = to.slab->d.block_size, first = to.index & ~(size_t)63;
     to.entry->word = (uint32_t)(to.index / 64);
-    to.entry->bytes = hk_min(to.slab->blocks - first, 64) * size;
-    to.entry->start = to.slab->start + first * size;
+    to.entry->bytes = hk_min(to.slab->d.blocks - first, 64) * size;
+    to.entry->start = to.slab->d.start + first * size;
     to.entry->bits = (uint64_t)1 << (to.index % 64);
 }
 
-/* An entry that is empty, or another slab's. */
+/* Takes an entry that is empty or another slab's. */
 static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_place to)
 {
     if (to.entry->slab != NULL) {
-        outbox->pushed_out++;
+        outbox->evicted++;
         send(outbox, to.entry);
     }
     size_t at = (size_t)(to.entry - outbox->table);
     outbox->filled[at / 64] |= (uint64_t)1 << (at % 64);
     to.entry->slab = to.slab;
-    to.entry->block_size = (int64_t)to.slab->block_size;
+    to.entry->block_size = (int64_t)to.slab->d.block_size;
     to.entry->reciprocal = to.slab->reciprocal;
     open_word(to);
 }
 
-/* A block that the fast path refused though its word waits: because there was no room. */
+/* Adds a block to a word that has an entry. The fast path refused it for want of room. */
 static HK_NOINLINE void add_to_word(struct hk_outbox_place to, const void *block)
 {
     if (!hk_bit_set(&to.entry->bits, to.index))
-        hk_slab_invalid(HK_CALL_FLUSH, "block already free", block);
+        hk_invalid_pointer(HK_CALL_FLUSH, "block already free", block);
 }
 
 HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
@@ -225,7 +226,7 @@ HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void
     struct hk_outbox_entry *entry = (struct hk_outbox_entry *)(void *)((char *)outbox->table + at);
     struct hk_outbox_place to = {.slab = slab, .entry = entry, .index = block_index(slab, block)};
     outbox->used = true;
-    outbox->room -= slab->block_size;
+    outbox->room -= slab->d.block_size;
     if (HK_UNLIKELY(entry->slab != slab)) {
         take_entry(outbox, to);
     } else if (HK_UNLIKELY(entry->word == to.index / 64)) {
@@ -236,11 +237,11 @@ HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void
     }
 }
 
-/* No table yet, no room, or every free is to be seen. */
+/* Without a table, without room, or where every free must be traced. */
 static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
 {
-    HK_TRACE(&outbox->self->ring, remote, slab->block_size, block);
-    bool waits = has_table(outbox), sent = outbox->room < (int64_t)slab->block_size;
+    HK_TRACE(&outbox->self->ring, remote, slab->d.block_size, block);
+    bool waits = has_table(outbox), sent = outbox->room < (int64_t)slab->d.block_size;
     if (!waits) {
         HK_COUNT_THREAD(&outbox->self->counts, remote_frees, 1);
         send_to(slab, block);
@@ -255,7 +256,7 @@ static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *sla
 bool hk_outbox_put(struct hk_outbox *outbox, void *block)
 {
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    if (HK_UNLIKELY(outbox->mask == 0) || HK_UNLIKELY(outbox->room < (int64_t)slab->block_size))
+    if (HK_UNLIKELY(outbox->mask == 0) || HK_UNLIKELY(outbox->room < (int64_t)slab->d.block_size))
         return put_slowly(outbox, slab, block);
     put_in_table(outbox, slab, block);
     return false;
@@ -275,7 +276,7 @@ void hk_outboxes_recount(const struct hk_outbox *survivor)
     hk_store(xtables, survivor != NULL && survivor->table != NULL);
 }
 
-/* A table that has just gone has been made anew as something else: what it says is not believed further than it can be. */
+/* The table may have been freed and its memory reused meanwhile: impossible values are skipped. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES])
 {
     uintptr_t word = hk_load_acquire(outbox->xtable);

@@ -1,12 +1,12 @@
-/* Outbox: blocks that a thread frees and that are not its own, on their way to the remote bits of their slabs: neighbours wait
- * here until there is a word of them, so that few atomic operations serve many.
+/* Outbox: a thread's remote frees that have not reached the remote bits of their slabs. Blocks of one bitmap word wait together, so that
+ * one atomic operation serves many.
  *
- *   free -> entry of the address (64 KiB): its word's bits -- the word or the entry changes --> mark -- the slab changes --> count
+ *   free -> entry of the slice: the bits of one word -- another word, or another slab --> mark -- another slab --> count
  *
- * Owns       a table of entries, found by a hash of the address, made at the first such free; where entries push each other out it
- *            grows. What is not in the table has been marked: it costs no memory, wherever it lies and whoever its owner is.
- * Invariant  what waits is at most `allowed` bytes of blocks, or one block: of all threads together about a 32nd of what is warm.
- * Threads    the outbox: its thread only. deliver and send: any. */
+ * Owns       a table of entries, found by a hash of the address, made at the thread's first remote free. It grows where slabs evict each
+ *            other. Blocks no longer in the table are marked: they cost no memory.
+ * Invariant  at most `allowed` bytes of blocks wait, or one block: in all threads together about a 32nd of the footprint.
+ * Threads    the outbox: its thread only. hk_remote_free, hk_send: any. */
 #ifndef HK_OUTBOX_H
 #define HK_OUTBOX_H
 
@@ -17,50 +17,51 @@ enum { HK_OUTBOX_ENTRY_SHIFT = 6, HK_OUTBOX_GRANULE_SHIFT = 16 };
 
 struct hk_outbox_entry {
     uintptr_t start; /* of the word's blocks */
-    uint64_t bits;   /* of these, what is freed and waits */
+    uint64_t bits;   /* the blocks that wait */
     uint64_t reciprocal;
     struct hk_slab *slab;
-    size_t bytes;    /* of the word's blocks; 0: nothing fits */
+    size_t bytes; /* of the word's blocks; 0: the entry accepts none */
     int64_t block_size;
     uint32_t word;
-    uint32_t marked; /* blocks that are to be counted */
+    uint32_t marked; /* blocks marked and not yet counted */
 } HK_ALIGNED(HK_CACHE_LINE);
 #define HK_OUTBOX_FACTOR ((uintptr_t)0x61c88647) /* 2^32 by the golden ratio, squared: neighbours spread evenly */
 _Static_assert(sizeof(struct hk_outbox_entry) == 1 << HK_OUTBOX_ENTRY_SHIFT, "the hash is an offset");
 
 struct hk_outbox {
-    /* of the fast path: the table, and which bits of the hash are an entry's offset; without a table, or if every free is to be seen,
-     * one entry that nothing fits */
+    /* of the fast path: the table, and the bits of the hash that are an entry's offset; without a table, or if every free must be traced,
+     * one entry that accepts nothing */
     char *entries;
     size_t mask;
     int64_t room; /* bytes */
-    /* behind it */
+    /* of the slow path */
     struct hk_outbox_entry *table; /* NULL: none */
     size_t size;                   /* entries */
     size_t allowed;
-    size_t pushed_out; /* entries, since all was sent */
-    bool used;         /* since the last pass */
+    size_t evicted; /* entries, since the last tune */
+    bool used;      /* since the last call of hk_outbox_drop_idle() */
     struct hk_owner *self;
-    uint64_t filled[8];      /* bit i: entry i is in use */
-    _Atomic uintptr_t xtable; /* for the report: the table, and the logarithm of its size in the lowest bits */
+    uint64_t filled[8];       /* bit i: entry i is in use */
+    _Atomic uintptr_t xtable; /* for the report: the table, with the logarithm of its size in the lowest bits */
 };
 enum { HK_OUTBOX_LEAST = 64, HK_OUTBOX_MOST = 512, HK_OUTBOX_MOST_BLOCKS = 64 * HK_SLAB_MOST_WORDS };
 
-/* For one that is zeroed, or was dropped: it takes what is put from now on. `self` counts and traces. */
+/* Makes a zeroed or dropped outbox accept blocks. `self` counts and traces. */
 void hk_outbox_open(struct hk_outbox *outbox, struct hk_owner *self);
-/* For one that is zeroed, and will take nothing: the fast path refuses all. */
+/* Makes the fast path of a zeroed outbox refuse all blocks. */
 void hk_outbox_shut(struct hk_outbox *outbox);
 
-/* The offset of a block's entry, and more bits: wherever slabs lie to each other, they do not meet in one entry for long. */
+/* The offset of a block's entry, in its low bits. The hash spreads slabs at any distance over the table. */
 HK_INLINE size_t hk_outbox_hash(const void *block)
 {
     return ((uintptr_t)block >> HK_OUTBOX_GRANULE_SHIFT) * HK_OUTBOX_FACTOR >> (28 - HK_OUTBOX_ENTRY_SHIFT);
 }
 
-/* A block that is a neighbour of what waits already: it waits too. All others are refused, whatever they are. */
+/* Accepts a block whose bitmap word has an entry, and refuses every other. */
 HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, const void *block)
 {
-    struct hk_outbox_entry *entry = (struct hk_outbox_entry *)(void *)(outbox->entries + (hk_outbox_hash(block) & outbox->mask));
+    struct hk_outbox_entry *entry =
+        (struct hk_outbox_entry *)(void *)(outbox->entries + (hk_outbox_hash(block) & outbox->mask));
     uintptr_t offset = (uintptr_t)block - entry->start;
     size_t index;
     if (HK_UNLIKELY(offset >= entry->bytes) || HK_UNLIKELY(!hk_which(offset, entry->reciprocal, &index)))
@@ -72,27 +73,27 @@ HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, const void *block)
     return true;
 }
 
-/* Takes a block of a slab that is another owner's, or nobody's. True if all that waited was sent before. */
+/* Accepts a block of another owner's slab or of an orphan. Returns true if all waiting blocks were sent first. */
 bool hk_outbox_put(struct hk_outbox *outbox, void *block);
-/* Sends all that waits. */
+/* Sends all waiting blocks: marks and counts them. */
 void hk_outbox_send_all(struct hk_outbox *outbox);
-/* The table's memory goes back, if nothing has been put since the last time. What waits must have been sent. */
+/* Frees the table if no block was put since the last call. Requires that all blocks were sent. */
 void hk_outbox_drop_idle(struct hk_outbox *outbox);
-/* In any case: the thread ends. */
+/* Frees the table: the thread ends. Requires that all blocks were sent. */
 void hk_outbox_drop(struct hk_outbox *outbox);
-/* What the table may be and hold, as the heap is now. */
+/* Adapts the size and the allowance of the table to the footprint. */
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint);
-/* Drops what waits without sending it: in a fork child, for threads it does not have. How many blocks it was. */
+/* Drops the waiting blocks of a thread that a fork child does not have. Returns their number. */
 size_t hk_outbox_forget(struct hk_outbox *outbox);
-/* In a fork child, which has one thread at most. */
+/* Counts the tables anew in a fork child, which has one thread at most. */
 void hk_outboxes_recount(const struct hk_outbox *survivor);
 
-/* Bytes of blocks that wait, by class: adds to bytes[]. They are not marked yet, or not counted. */
+/* Adds to bytes[], by class, the blocks that are not marked yet, or not counted. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);
 
-/* Frees a block whose map entry says `page map entry`, whoever holds it now. */
+/* Frees a block whose slab has another holder, or none. `entry` is its page map entry. */
 void hk_remote_free(void *block, uint32_t entry);
-/* Hands a slab that is to be queued to whoever holds it now. */
+/* Queues a slab with its current holder. */
 void hk_send(struct hk_slab *slab);
 
 #endif

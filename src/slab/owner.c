@@ -4,9 +4,9 @@
 #include "base/lock.h"
 #include "span/meta.h"
 
-/* What an inbox says that holds nothing. Zeros say that it is closed: as which an owner reads whose memory was given back. */
+/* Values of an inbox without slabs. A purged owner reads as zeros, and so as closed. */
 #define CLOSED ((struct hk_slab *)NULL)
-#define NOTHING ((struct hk_slab *)1)
+#define EMPTY ((struct hk_slab *)1)
 
 _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
@@ -14,9 +14,10 @@ bool hk_slab_lists_shared;
 
 void hk_slab_lists_share(void) { hk_slab_lists_shared = true; }
 
-/* Owners that most programs never have more of: no page of the tables is touched for them. */
+/* The first owners need no page of the tables; most programs never have more. */
 enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = 512 };
-_Static_assert(OWNERS_IN_PART * PARTS <= HK_ENTRY_MIXED >> HK_ENTRY_OWNER_SHIFT, "each number fits into a route");
+_Static_assert(OWNERS_IN_PART *PARTS <= HK_ENTRY_MIXED >> HK_ENTRY_OWNER_SHIFT,
+               "each number fits into a page map entry");
 
 static struct {
     struct hk_lock lock;
@@ -24,16 +25,15 @@ static struct {
     struct hk_owner *first[FIRST_OWNERS];
 } owners = {.lock = HK_LOCK_INIT(HK_RANK_OWNERS), .xend = HK_FIRST_OWNER};
 
-/* By number, for those that follow. */
+/* All further owners, by number. */
 static struct hk_owner **more_owners[PARTS] HK_COLD_DATA;
 
-
-static struct hk_owner **entry(uint32_t id)
+static struct hk_owner **place_of_owner(uint32_t id)
 {
     return id < FIRST_OWNERS ? &owners.first[id] : &more_owners[id / OWNERS_IN_PART][id % OWNERS_IN_PART];
 }
 
-static bool has_entry(uint32_t id)
+static bool has_place(uint32_t id)
 {
     if (id < FIRST_OWNERS || id / OWNERS_IN_PART >= PARTS)
         return id < FIRST_OWNERS;
@@ -43,23 +43,23 @@ static bool has_entry(uint32_t id)
     return *part != NULL;
 }
 
-/* The bits of few owners are static; they are there before a number is given. */
-enum { SEGMENT_OWNERS = 8192, SLICES = OWNERS_IN_PART * PARTS / SEGMENT_OWNERS };
-static struct hk_owner_bits first_bits[SEGMENT_OWNERS / 64] HK_COLD_DATA, *more_bits[SLICES] HK_COLD_DATA;
+/* The flags of the first owners are static. Flags exist before a number is given. */
+enum { SEGMENT_OWNERS = 8192, SEGMENTS = OWNERS_IN_PART * PARTS / SEGMENT_OWNERS };
+static struct hk_owner_bits first_bits[SEGMENT_OWNERS / 64] HK_COLD_DATA, *more_bits[SEGMENTS] HK_COLD_DATA;
 static _Atomic bool xany_rests;
 
 static bool has_bits(uint32_t id)
 {
-    struct hk_owner_bits **slice = &more_bits[id / SEGMENT_OWNERS];
-    if (id >= SEGMENT_OWNERS && *slice == NULL)
-        *slice = hk_meta_alloc(sizeof first_bits);
-    return id < SEGMENT_OWNERS || *slice != NULL;
+    struct hk_owner_bits **segment = &more_bits[id / SEGMENT_OWNERS];
+    if (id >= SEGMENT_OWNERS && *segment == NULL)
+        *segment = hk_meta_alloc(sizeof first_bits);
+    return id < SEGMENT_OWNERS || *segment != NULL;
 }
 
 struct hk_owner_bits *hk_owner_bits(uint32_t id)
 {
-    struct hk_owner_bits *slice = id < SEGMENT_OWNERS ? first_bits : more_bits[id / SEGMENT_OWNERS];
-    return &slice[id % SEGMENT_OWNERS / 64];
+    struct hk_owner_bits *segment = id < SEGMENT_OWNERS ? first_bits : more_bits[id / SEGMENT_OWNERS];
+    return &segment[id % SEGMENT_OWNERS / 64];
 }
 
 void hk_owners_rest(uint32_t first, uint64_t bits)
@@ -105,10 +105,10 @@ bool hk_owner_register(struct hk_owner *owner)
 {
     hk_lock(&owners.lock);
     uint32_t id = hk_load(owners.xend);
-    bool room = has_entry(id) && has_bits(id);
+    bool room = has_place(id) && has_bits(id);
     if (room) {
         begin_life(owner, id);
-        *entry(id) = owner;
+        *place_of_owner(id) = owner;
         hk_store_release(owners.xend, id + 1);
     }
     hk_unlock(&owners.lock);
@@ -122,7 +122,7 @@ void hk_owner_open(struct hk_owner *owner)
         hk_list_init(&owner->slab_lists[class].partial);
         hk_list_init(&owner->slab_lists[class].full);
         owner->slab_lists[class].slabs = 0;
-        hk_store_release(owner->xinbox[class], NOTHING);
+        hk_store_release(owner->xinbox[class], EMPTY);
     }
     owner->slabs = 0;
     owner->sweep.at = NULL;
@@ -141,25 +141,25 @@ bool hk_owner_is_open(struct hk_owner *owner)
 }
 
 uint32_t hk_owner_end(void) { return hk_load_acquire(owners.xend); }
-struct hk_owner *hk_owner_by_id(uint32_t id) { return *entry(id); }
+struct hk_owner *hk_owner_by_id(uint32_t id) { return *place_of_owner(id); }
 
 bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab)
 {
-    unsigned class = slab->class; /* once it is in, the slab is who takes it out's */
+    unsigned class = slab->d.class; /* read now: once queued, the slab may be drained and released */
     _Atomic(struct hk_slab *) *inbox = &owner->xinbox[class];
     struct hk_slab *head = hk_load(*inbox);
     do {
         if (head == CLOSED)
             return false;
-        hk_store(slab->xnext, head == NOTHING ? NULL : head);
+        hk_store(slab->xnext, head == EMPTY ? NULL : head);
     } while (!atomic_compare_exchange_weak_explicit(inbox, &head, slab, memory_order_release, memory_order_relaxed));
-    if (head == NOTHING)
+    if (head == EMPTY)
         atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_release);
     hk_add(hk_queued_slabs[class], 1);
     return true;
 }
 
-/* The slabs that came last, in front of those taken before. */
+/* Puts the slabs queued last in front of those taken before. */
 static void prepend(struct hk_slab **backlog, struct hk_slab *chain)
 {
     struct hk_slab *last = chain;
@@ -171,12 +171,12 @@ static void prepend(struct hk_slab **backlog, struct hk_slab *chain)
 
 static void take_inbox(struct hk_owner *owner, unsigned class)
 {
-    /* The bit goes first: a slab that comes in between sets it again. */
+    /* Clears the bit first: a slab that is queued in between sets it again. */
     atomic_fetch_and_explicit(&owner->xpending, ~((uint64_t)1 << class), memory_order_acquire);
     if (hk_load(owner->xinbox[class]) == CLOSED)
         return;
-    struct hk_slab *chain = atomic_exchange_explicit(&owner->xinbox[class], NOTHING, memory_order_acquire);
-    owner->backlog[class] = chain != NOTHING ? chain : NULL;
+    struct hk_slab *chain = atomic_exchange_explicit(&owner->xinbox[class], EMPTY, memory_order_acquire);
+    owner->backlog[class] = chain != EMPTY ? chain : NULL;
 }
 
 static struct hk_slab *take_locked(struct hk_owner *owner, unsigned class, unsigned most)
@@ -209,7 +209,7 @@ struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned m
     return chain;
 }
 
-/* What is sent back meanwhile waits in the inbox until the backlog has been taken. */
+/* Slabs sent back meanwhile stay in the inbox until the backlog is empty. */
 struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *last)
 {
     if (!is_pending(owner, class) || !hk_try_lock(&owner->drain_lock))
@@ -238,11 +238,11 @@ static HK_NOINLINE void keep_rest(struct hk_owner *owner, unsigned class, struct
 static void close_locked(struct hk_owner *owner, unsigned class)
 {
     struct hk_slab *rest = atomic_exchange_explicit(&owner->xinbox[class], CLOSED, memory_order_acquire);
-    if (rest != CLOSED && rest != NOTHING)
+    if (rest != CLOSED && rest != EMPTY)
         keep_rest(owner, class, rest);
 }
 
-/* Under the lock even where nothing has come: a thief that has seen an inbox open is done with it before it closes. */
+/* Takes the lock even where the inboxes are empty: a stealing thread that has seen one open is done with it first. */
 void hk_inboxes_close(struct hk_owner *owner)
 {
     hk_lock(&owner->drain_lock);
@@ -251,7 +251,7 @@ void hk_inboxes_close(struct hk_owner *owner)
     hk_unlock(&owner->drain_lock);
 }
 
-/* Most have nothing, and are left alone: each page that is written to is copied. */
+/* Writes only to inboxes that are not empty: the child copies each page that it writes to. */
 static void restart_inboxes(struct hk_owner *owner, struct hk_slab *to)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
@@ -267,14 +267,14 @@ static void restart_inboxes(struct hk_owner *owner, struct hk_slab *to)
 void hk_inboxes_restart(const struct hk_owner *survivor)
 {
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
-        restart_inboxes(hk_owner_by_id(id), hk_owner_by_id(id) == survivor ? NOTHING : CLOSED);
+        restart_inboxes(hk_owner_by_id(id), hk_owner_by_id(id) == survivor ? EMPTY : CLOSED);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         hk_store(hk_queued_slabs[class], 0);
 }
 
 void hk_owners_init(void) { hk_lock_register(HK_RANK_OWNERS, &owners.lock); }
 
-/* Threads that were cut off may have held locks, and their lists may be cut too. */
+/* The threads that the child does not have may have held locks, and fork may have interrupted changes of their lists. */
 static void close_all_but(const struct hk_owner *survivor)
 {
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {

@@ -9,10 +9,10 @@ static _Atomic int64_t xclean;
 static HK_COLD void refuse(const struct hk_slab *slab, unsigned word, uint64_t twice)
 {
     size_t index = (size_t)word * 64 + hk_ctz64(twice);
-    hk_slab_invalid(HK_CALL_FLUSH, "block already free", (void *)(slab->start + index * slab->block_size));
+    hk_invalid_pointer(HK_CALL_FLUSH, "block already free", (void *)(slab->d.start + index * slab->d.block_size));
 }
 
-/* Where no bit was set, to add is to set: one instruction, where a set that tells what was there is a loop. */
+/* Where no bit is set, an addition sets the bits, in one instruction; an atomic OR that returns the old bits is a loop. */
 void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits)
 {
     uint64_t before = atomic_fetch_add_explicit(&slab->xremote[word], bits, memory_order_release);
@@ -20,20 +20,21 @@ void hk_remote_mark(struct hk_slab *slab, unsigned word, uint64_t bits)
         refuse(slab, word, before & bits);
 }
 
-/* In one step: between a count and a mark of their own, the slab could go. */
+/* Counts and sets QUEUED in one step: between two steps the slab could be released. */
 bool hk_remote_count(struct hk_slab *slab, unsigned blocks)
 {
     uint32_t before = hk_load(slab->xstate), after;
     do
         after = (before + blocks * HK_REMOTE_BLOCK) | HK_REMOTE_QUEUED;
-    while (!atomic_compare_exchange_weak_explicit(&slab->xstate, &before, after, memory_order_acq_rel, memory_order_relaxed));
+    while (!atomic_compare_exchange_weak_explicit(&slab->xstate, &before, after, memory_order_acq_rel,
+                                                  memory_order_relaxed));
     return (before & HK_REMOTE_QUEUED) == 0;
 }
 
 void hk_remote_note_clean(struct hk_slab *slab, size_t bytes)
 {
-    hk_add(xclean, (int64_t)bytes - (int64_t)slab->gone_remote);
-    slab->gone_remote = (uint32_t)bytes;
+    hk_add(xclean, (int64_t)bytes - (int64_t)slab->purged_remote);
+    slab->purged_remote = (uint32_t)bytes;
 }
 
 size_t hk_remote_clean(void)
@@ -44,12 +45,12 @@ size_t hk_remote_clean(void)
 
 static void forget_look(struct hk_slab *slab)
 {
-    if (slab->gone_remote != 0)
+    if (slab->purged_remote != 0)
         hk_remote_note_clean(slab, 0);
     slab->seen_remote = 0;
 }
 
-/* Before the bits are looked at: who counts from now on, queues the slab again. */
+/* Called before the bits are read: a thread that counts from now on queues the slab again. */
 static void unqueue(struct hk_slab *slab)
 {
     forget_look(slab);
@@ -123,7 +124,7 @@ static void reset(struct hk_slab *slab, uint32_t state)
 {
     if (hk_load(slab->xstate) != state)
         hk_store(slab->xstate, state);
-    if (slab->seen_remote != 0 || slab->gone_remote != 0)
+    if (slab->seen_remote != 0 || slab->purged_remote != 0)
         forget_look(slab);
 }
 
@@ -136,7 +137,7 @@ bool hk_remote_restart(struct hk_slab *slab)
     return blocks != 0;
 }
 
-/* The owner may have been cut off between the two bitmaps: a bit in both is one block. */
+/* Fork may have interrupted the owner between the two bitmaps: a bit set in both is one block. */
 bool hk_remote_merge(struct hk_slab *slab)
 {
     bool any = false, lodges = hk_load(slab->xjoined) != NULL;

@@ -5,20 +5,22 @@
 #include "slab/lodge.h"
 #include "slab/orphans.h"
 #include "slab/outbox.h"
+#include "slab/slab_life.h"
 #include "span/page_heap.h"
 
 enum {
-    SLABS_OF_A_HEAP = 16,  /* that an owner holds, of all classes: it does not only look in */
-    TOUCHED_WHOLE = 4608,  /* bytes, a page and a header: of a larger block perhaps only the first pages are ever used */
+    SLABS_OF_A_HEAP = 16, /* slabs of all classes: an owner of fewer may end soon */
+    TOUCHED_WHOLE = 4608, /* bytes, a page and a header: of a larger block the program may use the first pages only */
 };
-/* What lodges (see lodge.h): no size below, for which holes are where free blocks are; none above, which takes whole pages. */
+/* Limits of lodging (see lodge.h). Smaller sizes find room in the holes of their own class; larger ones cover whole pages, which can be
+ * purged instead. */
 enum { LEAST_LODGER = 48, LARGEST_LODGER = 8192, LOOKS_FOR_ROOMS = 8, SLABS_UNTIL_NEXT_TRY = 8, PART_THAT_FADES = 5 };
 #define LODGE_FROM (64 * HK_MIB)
-#define LEAST_TO_LET (2 * HK_MIB)
+#define LEAST_FREE (2 * HK_MIB)
 
 static void place(struct hk_owner *owner, struct hk_slab *slab)
 {
-    struct hk_slab_list *list_of_class = &owner->slab_lists[slab->class];
+    struct hk_slab_list *list_of_class = &owner->slab_lists[slab->d.class];
     hk_list_push_front(slab->free > 0 ? &list_of_class->partial : &list_of_class->full, &slab->link);
 }
 
@@ -30,7 +32,7 @@ static void move_between_lists(struct hk_owner *owner, struct hk_slab *slab)
 
 static void enter_slab(struct hk_owner *owner, struct hk_slab *slab)
 {
-    owner->slab_lists[slab->class].slabs++;
+    owner->slab_lists[slab->d.class].slabs++;
     owner->slabs++;
     place(owner, slab);
 }
@@ -44,32 +46,26 @@ void hk_slab_heap_enter(struct hk_owner *owner, struct hk_slab *slab)
 
 static void leave_list_of_class(struct hk_owner *owner, struct hk_slab *slab)
 {
-    owner->slab_lists[slab->class].slabs--;
+    owner->slab_lists[slab->d.class].slabs--;
     owner->slabs--;
     hk_link_remove_under(&slab->link, &owner->sweep);
 }
 
-static void release(struct hk_owner *owner, struct hk_slab *slab)
+void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab)
 {
     leave_list_of_class(owner, slab);
     hk_slab_release(slab);
 }
 
-static struct hk_slab *own_partial(struct hk_owner *owner, unsigned class)
-{
-    struct hk_link *first = hk_list_first(&owner->slab_lists[class].partial);
-    return first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
-}
-
 bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class)
 {
     hk_slab_lists_lock(owner);
-    bool has = own_partial(owner, class) != NULL;
+    bool has = hk_slab_heap_partial(owner, class) != NULL;
     hk_slab_lists_unlock(owner);
     return has;
 }
 
-/* Small blocks of a class that has filled a slab will fill the next one too. */
+/* A class of small blocks that has filled a slab fills the next one too. */
 static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
 {
     bool small = hk_classes[class].size <= TOUCHED_WHOLE;
@@ -78,36 +74,41 @@ static enum hk_use expected_use(const struct hk_owner *owner, unsigned class)
     return small ? HK_USE_DENSE : HK_USE_UNSURE;
 }
 
-/* A class that is asked for as often as before fills its slabs again. */
+/* A class that is requested as often as before fills its slabs again; of one that fades, more than a fifth is free. */
 static bool class_fades(const struct hk_owner *owner, unsigned class)
 {
     const struct hk_slab_list *list_of_class = &owner->slab_lists[class];
-    size_t free = (size_t)list_of_class->free * hk_classes[class].size, all = list_of_class->slabs * (size_t)hk_classes[class].slab_bytes;
-    return free > LEAST_TO_LET && free * PART_THAT_FADES > all;
+    size_t free = (size_t)list_of_class->free * hk_classes[class].size,
+           all = list_of_class->slabs * (size_t)hk_classes[class].slab_bytes;
+    return free > LEAST_FREE && free * PART_THAT_FADES > all;
 }
 
-/* In a slab that has not been taken from of late, unless by others that lodge there. */
+/* Requires a slab in which no block was allocated since the last look, but for lodgers. */
 static bool has_rooms(const struct hk_slab *slab, unsigned cells)
 {
     bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
-    bool tried = slab->tried_cells != 0 && slab->tried_cells <= cells && slab->free < slab->tried_free + slab->blocks / 16;
+    bool tried =
+        slab->tried_cells != 0 && slab->tried_cells <= cells && slab->free < slab->tried_free + slab->d.blocks / 16;
     return fades && !tried && slab->free >= cells && hk_popcount64(slab->clean) < HK_SLAB_SIXTEENTHS / 2;
 }
 
-/* Until the next sweep counts again. */
-static void note_let(struct hk_slab_list *list_of_class, uint32_t blocks) { list_of_class->free -= (uint32_t)hk_min(list_of_class->free, blocks); }
+/* Subtracts blocks that lodgers took, until the next sweep counts again. */
+static void note_lodged(struct hk_slab_list *list_of_class, uint32_t blocks)
+{
+    list_of_class->free -= (uint32_t)hk_min(list_of_class->free, blocks);
+}
 
 static unsigned lodge_in(struct hk_owner *owner, struct hk_slab *slab, unsigned cells, void **end, unsigned want)
 {
     unsigned got = hk_lodge_take(slab, cells, end, want);
-    note_let(&owner->slab_lists[slab->class], got * cells);
+    note_lodged(&owner->slab_lists[slab->d.class], got * cells);
     slab->tried_cells = got < want ? (uint8_t)cells : 0;
     slab->tried_free = slab->free;
     if (slab->free == 0) {
         move_between_lists(owner, slab);
     } else if (got < want) {
         hk_link_remove_under(&slab->link, &owner->sweep);
-        hk_list_push_back(&owner->slab_lists[slab->class].partial, &slab->link);
+        hk_list_push_back(&owner->slab_lists[slab->d.class].partial, &slab->link);
     }
     return got;
 }
@@ -116,7 +117,8 @@ static unsigned lodge_with(struct hk_owner *owner, unsigned host, unsigned cells
 {
     struct hk_list *partial = &owner->slab_lists[host].partial;
     unsigned got = 0, looks = 0;
-    for (struct hk_link *link = partial->head.next, *next; link != &partial->head && got < want && looks < LOOKS_FOR_ROOMS; link = next, looks++) {
+    for (struct hk_link *link = partial->head.next, *next;
+         link != &partial->head && got < want && looks < LOOKS_FOR_ROOMS; link = next, looks++) {
         struct hk_slab *slab = hk_container_of(link, struct hk_slab, link);
         next = link->next;
         if (has_rooms(slab, cells))
@@ -125,7 +127,7 @@ static unsigned lodge_with(struct hk_owner *owner, unsigned host, unsigned cells
     return got;
 }
 
-/* With smaller classes, the largest of them first; a block is then several of theirs. */
+/* Searches the slabs of smaller classes, the largest class first; a lodger consists of several of their blocks. */
 static unsigned lodge_joined(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     size_t size = hk_classes[class].size;
@@ -140,7 +142,7 @@ static unsigned lodge_joined(struct hk_owner *owner, unsigned class, void **end,
     return got;
 }
 
-/* Rather than grow, a large heap takes what is free between blocks of sizes that are asked for less than before. */
+/* A large heap uses the free blocks of fading classes before it grows. */
 static HK_NOINLINE unsigned lodge(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     if (hk_classes[class].size < LEAST_LODGER || hk_classes[class].size > LARGEST_LODGER)
@@ -164,7 +166,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
 {
     unsigned got = 0;
     while (got < want) {
-        struct hk_slab *slab = own_partial(owner, class);
+        struct hk_slab *slab = hk_slab_heap_partial(owner, class);
         if (slab == NULL && got == 0) {
             slab = hk_orphans_adopt(class, owner);
             if (slab == NULL && hk_page_heap_dirty() >= LODGE_FROM && (got = lodge(owner, class, end, want)) > 0)
@@ -183,7 +185,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
     return got;
 }
 
-/* Most calls by far are made where there is no background thread: that is asked once, not twice. */
+/* Most processes have no background thread: one test serves for lock and unlock. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     if (HK_LIKELY(!hk_slab_lists_shared))
@@ -197,44 +199,43 @@ unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, 
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     hk_slab_lists_lock(owner);
-    struct hk_slab *fresh = own_partial(owner, class) == NULL ? new_slab(owner, class) : NULL;
+    struct hk_slab *fresh = hk_slab_heap_partial(owner, class) == NULL ? new_slab(owner, class) : NULL;
     if (fresh != NULL)
         enter_slab(owner, fresh);
-    unsigned got = own_partial(owner, class) != NULL ? take_blocks(owner, class, end, want) : 0;
+    unsigned got = hk_slab_heap_partial(owner, class) != NULL ? take_blocks(owner, class, end, want) : 0;
     hk_slab_lists_unlock(owner);
     return got;
 }
 
-/* One empty slab a class stays for the next miss; a large one would hold too much. */
+/* One slab of free blocks per class stays for the next miss, but not of large blocks, which would hold too much memory. */
 static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
 {
-    struct hk_list *partial = &owner->slab_lists[slab->class].partial;
+    struct hk_list *partial = &owner->slab_lists[slab->d.class].partial;
     bool only_one = partial->head.next == &slab->link && slab->link.next == &partial->head;
-    return only_one && hk_classes[slab->class].tier != HK_TIER_LARGE;
+    return only_one && hk_classes[slab->d.class].tier != HK_TIER_LARGE;
 }
 
-/* All its blocks are free. */
 static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_slab *slab)
 {
     if (hk_slab_all_free(slab) && !kept_for_next_miss(owner, slab))
-        release(owner, slab);
+        hk_slab_heap_release(owner, slab);
 }
 
-/* From the first on that is not the owner's, or lies in a slab that lodgers are in. */
-static HK_NOINLINE unsigned give_others(struct hk_owner *owner, void *const *blocks, size_t n)
+/* Continues where hk_slab_mark_free() has refused a block: it is another owner's, or lies in a slab that holds lodgers. */
+static HK_NOINLINE unsigned free_others(struct hk_owner *owner, void *const *blocks, size_t n)
 {
-    unsigned given = 0;
-    for (; given < n; given++) {
-        struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[given]);
+    unsigned freed = 0;
+    for (; freed < n; freed++) {
+        struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[freed]);
         if (hk_load(slab->xowner) != owner->id)
             break;
         bool was_full = slab->free == 0;
-        hk_slab_free(slab, blocks[given]);
+        hk_slab_free(slab, blocks[freed]);
         if (was_full)
             move_between_lists(owner, slab);
         release_unless_kept(owner, slab);
     }
-    return given;
+    return freed;
 }
 
 static HK_NOINLINE unsigned free_blocks(struct hk_owner *owner, void *const *blocks, unsigned n)
@@ -248,13 +249,13 @@ static HK_NOINLINE unsigned free_blocks(struct hk_owner *owner, void *const *blo
         void *const *from = at;
         while (hk_slab_mark_free(slab, at) && ++at != end)
             continue;
-        size_t given = (size_t)(at - from);
-        unsigned free = hk_slab_count_free(slab, given);
-        if (HK_UNLIKELY(given == 0))
-            return (unsigned)(at - blocks) + give_others(owner, at, (size_t)(end - at));
-        if (HK_UNLIKELY(free == given))
+        size_t freed = (size_t)(at - from);
+        unsigned free = hk_slab_count_free(slab, freed);
+        if (HK_UNLIKELY(freed == 0))
+            return (unsigned)(at - blocks) + free_others(owner, at, (size_t)(end - at));
+        if (HK_UNLIKELY(free == freed))
             move_between_lists(owner, slab);
-        if (HK_UNLIKELY(free == slab->blocks))
+        if (HK_UNLIKELY(free == slab->d.blocks))
             release_unless_kept(owner, slab);
     }
     return (unsigned)(at - blocks);
@@ -265,9 +266,9 @@ unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned
     if (HK_LIKELY(!hk_slab_lists_shared))
         return free_blocks(owner, blocks, n);
     hk_slab_lists_lock(owner);
-    unsigned given = free_blocks(owner, blocks, n);
+    unsigned freed = free_blocks(owner, blocks, n);
     hk_slab_lists_unlock(owner);
-    return given;
+    return freed;
 }
 
 static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
@@ -280,7 +281,7 @@ static unsigned collect_slab(struct hk_owner *owner, struct hk_slab *slab)
     return got;
 }
 
-/* Who sends on holds no lock: it may have to wait for another thread. Only this one takes a slab from itself. */
+/* hk_send() may wait for another thread: it is called without the lock. Only this thread takes a slab from its owner. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
 {
     if (HK_UNLIKELY(hk_load(slab->xowner) != owner->id)) {
@@ -291,119 +292,6 @@ unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab)
     unsigned got = collect_slab(owner, slab);
     hk_slab_lists_unlock(owner);
     return got;
-}
-
-/* Whoever comes again at once lets the owner in. */
-static void leave_in_turn(struct hk_owner *owner)
-{
-    if (hk_slab_lists_shared)
-        hk_unlock_in_turn(&owner->slab_lists_lock);
-}
-
-/* Of the class that the trim has come to. False where all are trimmed. */
-static bool trim_in_class(struct hk_owner *owner, struct hk_trim *trim)
-{
-    size_t calls = trim->calls;
-    for (int looks = 0; trim->calls == calls && looks < HK_LOOKS_OF_HOLD; looks++) {
-        struct hk_slab *slab = own_partial(owner, trim->class);
-        if (slab == NULL || hk_slab_is_trimmed(slab, trim))
-            return false;
-        if (hk_slab_all_free(slab)) {
-            release(owner, slab);
-        } else if (hk_slab_trim(slab, trim)) {
-            hk_link_remove_under(&slab->link, &owner->sweep);
-            hk_list_push_back(&owner->slab_lists[trim->class].partial, &slab->link);
-        }
-    }
-    return true;
-}
-
-bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim)
-{
-    hk_slab_lists_lock(owner);
-    while (owner->open && trim->class < HK_CLASSES && !trim_in_class(owner, trim))
-        trim->class ++; /* nothing was left in it: nothing was called */
-    bool more = owner->open && trim->class < HK_CLASSES;
-    leave_in_turn(owner);
-    return more;
-}
-
-size_t hk_slab_heap_trim(struct hk_owner *owner)
-{
-    struct hk_trim trim = hk_trim_begin();
-    while (hk_slab_heap_trim_some(owner, &trim))
-        continue;
-    return trim.bytes;
-}
-
-void hk_slab_heap_sweep_begin(struct hk_owner *owner)
-{
-    hk_slab_lists_lock(owner);
-    if (owner->sweep_left == 0 && owner->open)
-        owner->sweep_left = HK_CLASSES;
-    hk_slab_lists_unlock(owner);
-}
-
-void hk_slab_heap_sweep_for_growth(struct hk_owner *owner)
-{
-    hk_slab_lists_lock(owner);
-    if (owner->open) {
-        owner->sweep_left = HK_CLASSES;
-        owner->sweep_reclaims = true;
-    }
-    hk_slab_lists_unlock(owner);
-}
-
-/* Of the slab that the sweep comes to next, once. */
-HK_INLINE void count_free(struct hk_owner *owner)
-{
-    if (owner->sweep.within == 0)
-        owner->swept_free += hk_container_of(owner->sweep.at, struct hk_slab, link)->free;
-}
-
-static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
-{
-    sweep->reclaims = owner->sweep_reclaims;
-    for (; owner->sweep_left > 0; owner->sweep_left--) {
-        struct hk_list *partial = &owner->slab_lists[owner->sweep_class].partial;
-        if (owner->sweep.at == NULL) {
-            owner->sweep = (struct hk_walk){.at = partial->head.next};
-            owner->swept_free = 0;
-        }
-        while (owner->sweep.at != &partial->head) {
-            if (sweep->work <= 0)
-                return false;
-            count_free(owner);
-            hk_slab_sweep_under(&owner->sweep, partial, sweep);
-        }
-        owner->sweep.at = NULL;
-        owner->slab_lists[owner->sweep_class].free = owner->swept_free;
-        owner->sweep_class = (owner->sweep_class + 1) % HK_CLASSES;
-    }
-    owner->sweep_reclaims = false;
-    return true;
-}
-
-static bool sweep_held(struct hk_owner *owner, struct hk_sweep *sweep)
-{
-    hk_slab_lists_lock(owner);
-    bool over = !owner->open || sweep_on(owner, sweep);
-    leave_in_turn(owner);
-    return over;
-}
-
-/* Where others may come to the lists, they are let in after each call. */
-bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep)
-{
-    if (!hk_slab_lists_shared)
-        return sweep_held(owner, sweep);
-    bool over = false;
-    while (!over && sweep->work > 0) {
-        int64_t rest = hk_sweep_hold(sweep);
-        over = sweep_held(owner, sweep);
-        sweep->work += rest;
-    }
-    return over;
 }
 
 static void abandon_list(struct hk_list *list)
@@ -427,35 +315,35 @@ void hk_slab_heap_abandon(struct hk_owner *owner)
     hk_slab_lists_unlock(owner);
 }
 
-/* Enters a slab of one block, with `units` units from where it is, under a new class. */
+/* Gives a slab of one block another class and another number of slices. */
 static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, size_t slices)
 {
     leave_list_of_class(owner, slab);
-    slab->class = (uint8_t)class;
-    slab->bytes = slices * HK_SLICE;
-    slab->block_size = hk_classes[class].size;
-    slab->reciprocal = hk_reciprocal(slab->block_size);
-    slab->extent = slab->plain_extent = slab->block_size;
-    hk_page_map_assign(slab->start, slices, hk_entry(owner->id, class), slab);
+    slab->d.class = (uint8_t) class;
+    slab->d.bytes = slices * HK_SLICE;
+    slab->d.block_size = hk_classes[class].size;
+    slab->reciprocal = hk_reciprocal(slab->d.block_size);
+    slab->extent = slab->plain_extent = slab->d.block_size;
+    hk_page_map_assign(slab->d.start, slices, hk_entry(owner->id, class), &slab->d);
     enter_slab(owner, slab);
 }
 
 static bool resize_slab(struct hk_owner *owner, struct hk_slab *slab, size_t size)
 {
-    if (slab->blocks != 1 || size > HK_LARGE_MAX || size <= HK_SLICE / 2)
+    if (slab->d.blocks != 1 || size > HK_LARGE_MAX || size <= HK_SLICE / 2)
         return false;
     unsigned class = hk_class_of(size);
     const struct hk_class *row = &hk_classes[class];
     if (row->slab_bytes / row->size != 1)
         return false;
-    size_t slices = slab->bytes / HK_SLICE;
+    size_t slices = slab->d.bytes / HK_SLICE;
     size_t wanted = row->slab_bytes / HK_SLICE;
-    if (wanted > slices && !hk_span_extend(slab->start, slices, wanted - slices))
+    if (wanted > slices && !hk_span_extend(slab->d.start, slices, wanted - slices))
         return false;
     recut(owner, slab, class, wanted);
     if (wanted < slices) {
-        hk_page_map_set(slab->start + wanted * HK_SLICE, slices - wanted, 0);
-        hk_span_free(slab->start + wanted * HK_SLICE, slices - wanted);
+        hk_page_map_set(slab->d.start + wanted * HK_SLICE, slices - wanted, 0);
+        hk_span_free(slab->d.start + wanted * HK_SLICE, slices - wanted);
     }
     return true;
 }

@@ -1,50 +1,46 @@
-/* Blocks: Tiny, Mid and Large: blocks that are cut from slabs, moved in batches between an owner's slabs and its bins.
+/* Slab heap: an owner's slabs by class, and the blocks of up to 1 MiB that move between them and its bins in batches.
  *
- *   miss:     own partial slab -> adopted orphan -> new slab         overflow: bitmap; a slab that is all free goes back
+ *   miss:     own partial slab -> adopted orphan -> lodgers -> new slab         flush: bitmap; a slab of free blocks is released
  *
- * Owns       the order in which an owner's slabs are used, and when one is given back, whole or some of its pages.
+ * Owns       the order in which an owner's slabs are used, and when a slab is released.
  * Invariant  a slab on a list is on `partial` exactly while it has free blocks, else on `full`.
- * Threads    the owner; sweep and trim: the background thread too, and who trims for all, where there is one. */
+ * Threads    the owner, under its slab_lists_lock where there is a background thread (see owner.h). */
 #ifndef HK_SLAB_HEAP_H
 #define HK_SLAB_HEAP_H
 
 #include "slab/owner.h"
-#include "slab/slab_purge.h"
 
-/* Up to `want` >= 1 blocks, written downwards from `end`, the lowest address last. Their number: 0 if memory is refused. */
+/* Allocates up to `want` >= 1 blocks, written downwards from `end`, the lowest address last. Returns their number: 0 if the system
+ * refuses memory. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want);
 
-/* The same from slabs of the class alone. */
+/* The same from slabs of the class alone, without adopting and lodging. */
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want);
 
-/* Gives blocks back, up to the first that is not the owner's. Their number. */
+/* Frees blocks up to the first whose slab is not the owner's. Returns their number. */
 unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned n);
 
-/* Takes into a slab what strangers freed in it; one from the owner's inbox that is somebody else's by now is sent on. Blocks. */
+/* Drains a slab of the owner's inbox; one that has another holder by now is sent on. Returns blocks. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab);
 
 bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class);
 
-/* Enters a slab that the owner has just claimed. */
+/* Adds a slab that the owner has just claimed. */
 void hk_slab_heap_enter(struct hk_owner *owner, struct hk_slab *slab);
 
-/* Gives back slabs that are all free and were kept for the next miss, and the free pages of the others. Bytes of pages. */
-size_t hk_slab_heap_trim(struct hk_owner *owner);
-/* The same by and by, one system call at a time. False when it is over, or the owner has no thread any more. */
-bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim);
-
-/* A sweep looks at each slab with free blocks once, and gives back the pages in it that have been free for the purge delay.
- * Begins one, if none is under way. */
-void hk_slab_heap_sweep_begin(struct hk_owner *owner);
-/* Begins one that reclaims for growth; one that is under way goes on as such, and all around once more. */
-void hk_slab_heap_sweep_for_growth(struct hk_owner *owner);
-/* Goes on with it as long as the work budget lasts. True when it is over. */
-bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep);
-
-/* Lets go of all slabs: the owner ends. */
+/* Makes orphans of all slabs: the owner ends. */
 void hk_slab_heap_abandon(struct hk_owner *owner);
 
-/* Large: makes the block's slab longer or shorter where it is; false if that cannot be. */
+/* Makes a slab of one block longer or shorter in place; false if that cannot be. */
 bool hk_slab_heap_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size);
+
+/* The owner's next slab with free blocks; NULL if there is none. Under the lock. */
+HK_INLINE struct hk_slab *hk_slab_heap_partial(struct hk_owner *owner, unsigned class)
+{
+    struct hk_link *first = hk_list_first(&owner->slab_lists[class].partial);
+    return first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
+}
+/* Releases a slab whose blocks are all free. Under the lock. */
+HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);
 
 #endif

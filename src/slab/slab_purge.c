@@ -6,27 +6,28 @@
 #include "count/stats.h"
 #include "os/os.h"
 #include "policy/policy.h"
+#include "span/page_heap.h"
 #include "span/purge.h"
 
 struct range {
-    const uint64_t *bits; /* of the blocks that count as free */
-    unsigned next;        /* the block behind it */
+    const uint64_t *bits; /* blocks that count as free */
+    unsigned next;        /* the block behind the range */
     uintptr_t start, end;
 };
 
 static uintptr_t address_of_block(const struct hk_slab *slab, unsigned block)
 {
-    return slab->start + (block == slab->blocks ? slab->bytes : (size_t)block * slab->block_size);
+    return slab->d.start + (block == slab->d.blocks ? slab->d.bytes : (size_t)block * slab->d.block_size);
 }
 
-/* The next run of whole pages between taken blocks; the slab's tail counts as free. False if there is none. */
+/* Finds the next run of whole pages between live blocks; the slab's tail counts as free. */
 static bool next_range(const struct hk_slab *slab, struct range *range)
 {
-    while (range->next <= slab->blocks) {
+    while (range->next <= slab->d.blocks) {
         unsigned first = hk_slab_find(slab, range->bits, range->next, 0);
         unsigned taken = hk_slab_find(slab, range->bits, first, UINT64_MAX);
-        size_t from = (size_t)first * slab->block_size;
-        range->start = hk_align_up(slab->start + from, HK_PAGE);
+        size_t from = (size_t)first * slab->d.block_size;
+        range->start = hk_align_up(slab->d.start + from, HK_PAGE);
         range->end = hk_align_down(address_of_block(slab, taken), HK_PAGE);
         range->next = taken + 1;
         if (range->start < range->end)
@@ -35,17 +36,17 @@ static bool next_range(const struct hk_slab *slab, struct range *range)
     return false;
 }
 
-/* The sixteenths that lie in a range. No sixteenth is larger than a block, where it is larger than a page: whenever a block is
- * freed beside a range that has gone, the range has one more of them. */
+/* The sixteenths that lie wholly in a range. A sixteenth larger than a page is no larger than a block: when a block beside a purged range
+ * is freed, the range gains a sixteenth that is not clean. */
 static uint32_t parts_in(const struct hk_slab *slab, const struct range *range)
 {
-    size_t part = slab->bytes / HK_SLAB_SIXTEENTHS;
-    unsigned first = (unsigned)((range->start - slab->start + part - 1) / part);
-    unsigned behind = (unsigned)((range->end - slab->start) / part);
+    size_t part = slab->d.bytes / HK_SLAB_SIXTEENTHS;
+    unsigned first = (unsigned)((range->start - slab->d.start + part - 1) / part);
+    unsigned behind = (unsigned)((range->end - slab->d.start) / part);
     return first < behind ? hk_low_bits32(behind) & ~hk_low_bits32(first) : 0;
 }
 
-static bool has_gone(const struct hk_slab *slab, const struct range *range)
+static bool is_purged(const struct hk_slab *slab, const struct range *range)
 {
     uint32_t parts = parts_in(slab, range);
     return parts != 0 && (parts & ~(uint32_t)slab->clean) == 0;
@@ -54,7 +55,7 @@ static bool has_gone(const struct hk_slab *slab, const struct range *range)
 static size_t purge(struct hk_slab *slab, const struct range *range)
 {
     size_t length = range->end - range->start;
-    size_t bytes = has_gone(slab, range) ? 0 : length;
+    size_t bytes = is_purged(slab, range) ? 0 : length;
     HK_COUNT(purges, 1);
     HK_TRACE(&hk_ring_shared, purge, length, range->start);
     if (!hk_span_purge(range->start, length))
@@ -74,16 +75,16 @@ static size_t bytes_in_ranges(const struct hk_slab *slab)
     return bytes;
 }
 
-/* The next range that has not gone. */
-HK_INLINE bool next_that_holds(const struct hk_slab *slab, struct range *range)
+/* Finds the next range that is not purged. */
+HK_INLINE bool next_resident(const struct hk_slab *slab, struct range *range)
 {
     while (next_range(slab, range))
-        if (!has_gone(slab, range))
+        if (!is_purged(slab, range))
             return true;
     return false;
 }
 
-/* Of the neighbours on the huge page only those count that the caller holds too: the owner's, and of orphans the class's. */
+/* Slabs on the same huge page count if the caller holds them too: the owner's, or orphans of the class. */
 static bool held_together(uint32_t entry, uint32_t other)
 {
     if (hk_entry_owner(entry) != HK_ORPHAN)
@@ -94,12 +95,12 @@ static bool held_together(uint32_t entry, uint32_t other)
 static bool worth_a_split(const struct hk_slab *slab)
 {
     size_t free;
-    if (!hk_page_heap_on_huge_page(slab->start, &free))
+    if (!hk_page_heap_on_huge_page(slab->d.start, &free))
         return true;
-    uint32_t entry = hk_page_map_lookup(slab->start);
-    uintptr_t chunk = hk_align_down(slab->start, HK_CHUNK);
+    uint32_t entry = hk_page_map_lookup(slab->d.start);
+    uintptr_t chunk = hk_align_down(slab->d.start, HK_CHUNK);
     for (uintptr_t at = chunk; at < chunk + HK_CHUNK; at += HK_SLICE)
-        if (held_together(entry, hk_page_map_lookup(at)) && hk_slab_at(at)->start == at)
+        if (held_together(entry, hk_page_map_lookup(at)) && hk_slab_at(at)->d.start == at)
             free += bytes_in_ranges(hk_slab_at(at));
     return free >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
 }
@@ -118,7 +119,7 @@ static bool is_due(struct hk_slab *slab, const struct hk_sweep *sweep)
 HK_INLINE bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     sweep->work--;
-    if (slab->pages == HK_PAGES_GONE)
+    if (slab->pages == HK_PAGES_PURGED)
         return false;
     bool due = is_due(slab, sweep);
     sweep->waits |= !due;
@@ -127,32 +128,32 @@ HK_INLINE bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
 
 enum swept { SWEPT_NOTHING, SWEPT_PAGES, SWEPT_IN_PART };
 
-/* A look: gives back what is due, as long as the work budget lasts: in part, where there is more. `within`, 0 at first, says how far it has
- * come. It counts as gone from the first range on, until a block comes or goes, now or between two calls. */
+/* Purges what is due, as long as the work budget lasts. `within`, 0 at first, is the block at which the next call continues. The slab is
+ * marked as purged from the first range on; a block allocated or freed between two calls clears the mark. */
 HK_INLINE enum swept sweep_slab(struct hk_slab *slab, struct hk_sweep *sweep, unsigned *within)
 {
     struct range range = {.bits = slab->freebits, .next = *within};
-    bool gave = *within != 0;
+    bool purged = *within != 0;
     *within = 0;
-    if (gave ? slab->pages != HK_PAGES_GONE : !begins(slab, sweep))
-        return gave ? SWEPT_PAGES : SWEPT_NOTHING;
-    bool holds = next_that_holds(slab, &range);
-    if (holds && !gave && !worth_a_split(slab)) {
+    if (purged ? slab->pages != HK_PAGES_PURGED : !begins(slab, sweep))
+        return purged ? SWEPT_PAGES : SWEPT_NOTHING;
+    bool holds = next_resident(slab, &range);
+    if (holds && !purged && !worth_a_split(slab)) {
         slab->idle_from = hk_age_stamp(sweep->now);
         return SWEPT_NOTHING;
     }
-    slab->pages = HK_PAGES_GONE;
+    slab->pages = HK_PAGES_PURGED;
     while (holds) {
         unsigned behind = range.next;
         sweep->work -= HK_WORK_OF_CALL;
-        gave |= purge(slab, &range) > 0;
-        holds = next_that_holds(slab, &range);
+        purged |= purge(slab, &range) > 0;
+        holds = next_resident(slab, &range);
         if (holds && HK_UNLIKELY(sweep->work <= 0)) {
             *within = behind;
             return SWEPT_IN_PART;
         }
     }
-    return gave ? SWEPT_PAGES : SWEPT_NOTHING;
+    return purged ? SWEPT_PAGES : SWEPT_NOTHING;
 }
 
 void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
@@ -185,7 +186,7 @@ bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
     if (trim->at != slab) {
         trim->at = slab;
         trim->within = 0;
-        slab->pages = HK_PAGES_GONE; /* until a block comes or goes */
+        slab->pages = HK_PAGES_PURGED; /* until a block is allocated or freed */
     }
     struct range range = {.bits = slab->freebits, .next = trim->within}, rest;
     if (next_range(slab, &range)) {
@@ -201,11 +202,11 @@ bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim)
     return true;
 }
 
-/* What is known of the pages is the holder's: whoever has claimed blocks notes nothing of them here. */
+/* The caller does not hold the slab, and leaves the holder's fields alone. */
 size_t hk_slab_purge_claimed(const struct hk_slab *slab, const uint64_t *bits, struct hk_sweep *sweep)
 {
     size_t bytes = 0;
-    for (struct range range = {.bits = bits}; range.next < slab->blocks && next_range(slab, &range);) {
+    for (struct range range = {.bits = bits}; range.next < slab->d.blocks && next_range(slab, &range);) {
         size_t length = range.end - range.start;
         sweep->work -= HK_WORK_OF_CALL;
         HK_COUNT(purges, 1);

@@ -251,10 +251,10 @@ bool hk_page_map_cover(uintptr_t address, size_t size)
     return covered;
 }
 
-void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_slab *slab)
+void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_descriptor *descriptor)
 {
     for (size_t i = 0; i < slices; i++)
-        hk_store(*hk_page_map_slab(address + i * HK_SLICE), slab);
+        hk_store(*hk_page_map_descriptor(address + i * HK_SLICE), descriptor);
     hk_page_map_set(address, slices, entry);
 }
 

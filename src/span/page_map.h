@@ -36,7 +36,7 @@ enum {
 #define HK_LEAF ((size_t)1 << HK_LEAF_SHIFT)
 #define HK_ENTRY_CLASS_MASK (((uint32_t)1 << HK_ENTRY_OWNER_SHIFT) - 1)
 
-struct hk_slab;
+struct hk_descriptor;
 
 /* Dense: all pages will be touched. Unsure spans lie in dense chunks while they are a small part of them. */
 enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
@@ -44,7 +44,7 @@ enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
 /* The state of 2 MiB; eight to a page of the table. */
 struct hk_chunk {
     /* written by the holder of the unit; first: to find it takes an instruction less */
-    _Atomic(struct hk_slab *) xslab[HK_CHUNK_SLICES];
+    _Atomic(struct hk_descriptor *) xdescriptor[HK_CHUNK_SLICES];
     /* constant */
     uintptr_t start;
     /* under the page heap's lock */
@@ -127,9 +127,9 @@ HK_INLINE struct hk_chunk *hk_page_map_chunk(uintptr_t address)
         return &HK_LOAD_SETTLED(hk_window.chunks)[place >> HK_CHUNK_SHIFT];
     return &hk_page_map_leaf(address)->chunks[(address >> HK_CHUNK_SHIFT) % HK_LEAF_CHUNKS];
 }
-HK_INLINE _Atomic(struct hk_slab *) *hk_page_map_slab(uintptr_t address)
+HK_INLINE _Atomic(struct hk_descriptor *) *hk_page_map_descriptor(uintptr_t address)
 {
-    return &hk_page_map_chunk(address)->xslab[(address >> HK_SLICE_SHIFT) % HK_CHUNK_SLICES];
+    return &hk_page_map_chunk(address)->xdescriptor[(address >> HK_SLICE_SHIFT) % HK_CHUNK_SLICES];
 }
 
 /* The page map entry of any address; 0 if it is not HAKMEM's. */
@@ -142,8 +142,8 @@ HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 /* Maps the tables for [address, address + size). False if the range is no user address, or the system refuses. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
 
-/* Writes the words of `units` units: the slab first, so that who sees the page map entry finds the slab. */
-void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_slab *slab);
+/* Writes the descriptor of each slice, then its page map entry: a thread that reads the entry finds the descriptor. */
+void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_descriptor *descriptor);
 void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry);
 
 /* Bytes of tables mapped. */

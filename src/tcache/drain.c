@@ -59,13 +59,13 @@ static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
 /* Moves the blocks into the bin while it has room; marks the rest as remote frees again. */
 static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t *bits)
 {
-    struct hk_bin *bin = &cache->hot.bins[slab->class];
+    struct hk_bin *bin = &cache->hot.bins[slab->d.class];
     size_t room = hk_bin_capacity(bin) - hk_bin_items(bin);
     unsigned left = 0, got = 0;
     for (unsigned word = 0; word < slab->words; word++) {
         for (; bits[word] != 0 && got < room; bits[word] &= bits[word] - 1, got++) {
             size_t index = (size_t)word * 64 + hk_ctz64(bits[word]);
-            *++bin->top = (void *)(slab->start + index * slab->block_size);
+            *++bin->top = (void *)(slab->d.start + index * slab->d.block_size);
         }
         if (bits[word] != 0)
             hk_remote_mark(slab, word, bits[word]);

@@ -88,7 +88,7 @@ HK_COLD void hk_tcache_free_foreign(enum hk_call call, void *block)
     if (hk_bootstrap_size(block) != SIZE_MAX)
         return;
     if (hk_foreign_readable(block) == 0)
-        hk_slab_invalid(call, hk_tcache_foreign_fault(block), block);
+        hk_invalid_pointer(call, hk_tcache_foreign_fault(block), block);
     HK_COUNT(foreign_frees, 1);
 }
 

@@ -3,6 +3,7 @@
 #include "base/bits.h"
 #include "decay/decay.h"
 #include "slab/slab_heap.h"
+#include "slab/slab_heap_sweep.h"
 #include "tcache/bins.h"
 
 enum {
@@ -49,7 +50,7 @@ bool hk_tcache_resize(struct hk_tcache *cache, void *block, size_t size)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    if (cache == NULL || hk_entry_owner(entry) != cache->owner.id || slab->start != (uintptr_t)block)
+    if (cache == NULL || hk_entry_owner(entry) != cache->owner.id || slab->d.start != (uintptr_t)block)
         return false;
     bool resized = hk_slab_heap_resize(&cache->owner, slab, size);
     if (resized)

@@ -2,7 +2,7 @@
 
 #include "base/bits.h"
 #include "decay/decay.h"
-#include "slab/slab_heap.h"
+#include "slab/slab_heap_sweep.h"
 #include "span/page_heap.h"
 #include "tcache/bins.h"
 #include "tcache/depot.h"

@@ -2,7 +2,7 @@
  *
  * Code     `hk_orphans_abandon()`, `hk_orphans_adopt()`, `hk_orphans_claim()`, `hk_orphans_free()`,
  *          `hk_orphans_alloc()`, `list_orphan_locked()`, `become_owner_locked()` in `slab/orphans.c`;
- *          `hk_list_looks_empty()` in `base/list.h`; `free_orphaned()`, `hk_tcache_keep()` in `tcache/free_miss.c`; `hk_slab_alloc()`, `hk_slab_release()` in `slab/slab.c`, `hk_slab_free()` in `slab/slab.h`; `hk_orphans_sweep()`, `sweep_orphans()`,
+ *          `hk_list_looks_empty()` in `base/list.h`; `free_orphaned()`, `hk_tcache_keep()` in `tcache/free_miss.c`; `hk_slab_alloc()` in `slab/slab.c`, `hk_slab_release()` in `slab/slab_life.c`, `hk_slab_free()` in `slab/slab_life.h`; `hk_orphans_sweep()`, `sweep_orphans()`,
  *          `hk_orphans_purge()`, `trim_orphans()` in `slab/orphans.c`; `hk_slab_sweep_under()` in `slab/slab_purge.h`, `sweep_slab()`, `hk_slab_trim()` in `slab/slab_purge.c`
  * Shows    an orphan is listed exactly while it has some free blocks and is not all free, so a thread that needs blocks
  *          finds it; no block is handed out twice; only the holder changes a slab; it is released once, and no thread finds

@@ -3,7 +3,7 @@
  *   maker: descriptor, slab number, page map entry -> ends: owner and entry name no owner -> heir: gets its number, adopts: they name
  *   the heir     stranger: reads the entry at any time, finds the slab, marks its block, finds the inbox of the slab's owner
  *
- * Code     `hk_slab_make()` in `slab/slab.c`; `hk_slab_at()` in `slab/slab.h`; `hk_page_map_assign()`, `hk_page_map_set()` in
+ * Code     `hk_slab_make()` in `slab/slab_life.c`; `hk_slab_at()` in `slab/slab.h`; `hk_page_map_assign()`, `hk_page_map_set()` in
  *          `span/page_map.c`; `hk_page_map_lookup()` in `span/page_map.h`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_by_id()` in
  *          `slab/owner.c`; `hk_orphans_abandon()`, `hk_orphans_adopt()`, `hk_orphans_collect()` in `slab/orphans.c`;
  *          `hk_slab_hand_to()` in `slab/slab.c`; `hk_remote_free()`, `hk_send()` in `slab/outbox.c`

@@ -1,8 +1,8 @@
 /* Spans: mappings come and go, and the kernel gives an address to another mapping the moment it is free: to HAKMEM again, or to the
  * program's own mmap, whose addresses must have no page map entry.
  *
- * Code     `map_new()` in `big/big.c`, `map_covered()`, `hk_big_enter()`, `hk_big_unmap()` in `big/big_mapping.c`; `hk_slab_descriptor()`,
- *          `hk_slab_descriptor_drop()` in `slab/slab.c`; `hk_slab_at()` in `slab/slab.h`; `hk_page_map_cover()`, `hk_page_map_assign()`,
+ * Code     `map_new()` in `big/big.c`, `map_covered()`, `hk_big_enter()`, `hk_big_unmap()` in `big/big_mapping.c`; `hk_descriptor_new()`,
+ *          `hk_descriptor_drop()` in `span/descriptor.c`; `hk_big_at()` in `big/big_block.h`; `hk_page_map_cover()`, `hk_page_map_assign()`,
  *          `hk_page_map_set()` in `span/page_map.c`; `cover_locked()`, `cover_flat()`, `cover_alone()`, `enter_leaf()` in `span/page_map.c`;
  *          `hk_page_map_lookup()` in `span/page_map.h`
  * Shows    a block in use has its page map entry, number and descriptor; a mapping of the program has no page map entry; no
@@ -30,7 +30,7 @@ bool used[3];
 byte map_lock = FREE, slabs = FREE;
 byte ended;
 
-inline slab_descriptor()
+inline descriptor_new()
 {
     lock(slabs);
     slab = (used[1] -> 2 : 1);
@@ -39,7 +39,7 @@ inline slab_descriptor()
     unlock(slabs)
 }
 
-inline slab_descriptor_drop()
+inline descriptor_drop()
 {
     start[slab] = ADDRESSES;
     lock(slabs);
@@ -89,7 +89,7 @@ inline hk_big_unmap()
     entry[at] = false;
 #endif
 #if FAULT == 4
-    slab_descriptor_drop();
+    descriptor_drop();
 #endif
     if
     :: assert(start[slab] == at && holder[at] == _pid);
@@ -106,7 +106,7 @@ inline hk_big_unmap()
 #endif
 #if FAULT != 4
     if
-    :: gone -> slab_descriptor_drop()
+    :: gone -> descriptor_drop()
     :: else
     fi
 #endif
@@ -118,7 +118,7 @@ proctype Big()
     bool covered, gone;
     do
     :: turn < 2 ->
-       slab_descriptor();
+       descriptor_new();
        map(_pid);
 #if FAULT == 5
        map_assign();
@@ -135,7 +135,7 @@ proctype Big()
           :: !gone -> check_mine(); hk_big_unmap()
           :: else -> break
           od
-       :: else -> holder[at] = NOBODY; slab_descriptor_drop()
+       :: else -> holder[at] = NOBODY; descriptor_drop()
        fi;
        turn++
     :: else -> break

@@ -65,12 +65,16 @@ static void look_at_all(const struct held *h, size_t n)
         look(&h[i]);
 }
 
-static void count_joined(struct hk_slab *slab, void *sum) { *(size_t *)sum += slab->start != 0 && slab->class < HK_CLASSES ? slab->joined : 0; }
+static void count_joined(struct hk_descriptor *descriptor, void *sum)
+{
+    const struct hk_slab *slab = hk_slab_of(descriptor);
+    *(size_t *)sum += slab != NULL ? slab->joined : 0;
+}
 
 static size_t joined(void)
 {
     size_t sum = 0;
-    hk_slabs_visit(count_joined, &sum);
+    hk_descriptors_visit(count_joined, &sum);
     return sum;
 }
 

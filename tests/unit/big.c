@@ -292,7 +292,7 @@ UNIT_TEST(aligned)
     for (size_t align = 16; align <= 64 * MB; align *= 4) {
         char *block = hk_big_alloc(100000, align, &zeroed);
         assert_int_equal((uintptr_t)block % align, 0);
-        assert_true(hk_slab_at((uintptr_t)block)->bytes >= 100000);
+        assert_true(hk_big_at((uintptr_t)block)->d.bytes >= 100000);
         block[99999] = 1;
         hk_big_free(block);
     }

@@ -279,7 +279,7 @@ UNIT_TEST(watermark_falls)
 /* A sweep over slabs purges so many bytes; then the program touches them again. */
 static void sweep_and_touch_again(struct hk_ticker *ticker, size_t bytes)
 {
-    struct hk_slab swept = {.bytes = bytes};
+    struct hk_slab swept = {.d = {.bytes = bytes}};
     HK_COUNT(purged_in_slabs, bytes);
     hk_slab_note_clean(&swept, UINT16_MAX);
     hk_decay_swept(ticker);

@@ -4,36 +4,36 @@
 #include "support/rng.h"
 #include "big/extents.h"
 
-enum { SLABS = 1000, ROUNDS = 20000 };
+enum { BLOCKS = 1000, ROUNDS = 20000 };
 
-static struct hk_slab slabs[SLABS];
-static bool inside[SLABS];
+static struct hk_big_block blocks[BLOCKS];
+static bool inside[BLOCKS];
 
 static void set_up(struct hk_extents *extents, bool in_order)
 {
     extents->root = NULL;
-    for (unsigned i = 0; i < SLABS; i++) {
-        unsigned n = in_order ? i : i * 7 % SLABS;
-        slabs[n].start = (n + 1) * HK_CHUNK;
-        slabs[n].bytes = HK_MIB;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        unsigned n = in_order ? i : i * 7 % BLOCKS;
+        blocks[n].d.start = (n + 1) * HK_CHUNK;
+        blocks[n].d.bytes = HK_MIB;
         inside[n] = true;
-        hk_extents_add(extents, &slabs[n]);
+        hk_extents_add(extents, &blocks[n]);
     }
 }
 
-static unsigned depth(const struct hk_slab *slab)
+static unsigned depth(const struct hk_big_block *big)
 {
-    if (slab == NULL)
+    if (big == NULL)
         return 0;
-    unsigned lower = depth(slab->child[0]), higher = depth(slab->child[1]);
+    unsigned lower = depth(big->child[0]), higher = depth(big->child[1]);
     return 1 + (lower > higher ? lower : higher);
 }
 
-static struct hk_slab *expected(uintptr_t end)
+static struct hk_big_block *expected(uintptr_t end)
 {
-    for (unsigned n = SLABS; n > 0; n--)
-        if (inside[n - 1] && slabs[n - 1].start < end)
-            return &slabs[n - 1];
+    for (unsigned n = BLOCKS; n > 0; n--)
+        if (inside[n - 1] && blocks[n - 1].d.start < end)
+            return &blocks[n - 1];
     return NULL;
 }
 
@@ -50,11 +50,11 @@ UNIT_TEST(empty)
 {
     struct hk_extents extents = {NULL};
     assert_null(hk_extents_below(&extents, UINTPTR_MAX));
-    slabs[0].start = HK_CHUNK;
-    hk_extents_add(&extents, &slabs[0]);
+    blocks[0].d.start = HK_CHUNK;
+    hk_extents_add(&extents, &blocks[0]);
     assert_null(hk_extents_below(&extents, HK_CHUNK));
-    assert_ptr_equal(hk_extents_below(&extents, HK_CHUNK + 1), &slabs[0]);
-    hk_extents_remove(&extents, &slabs[0]);
+    assert_ptr_equal(hk_extents_below(&extents, HK_CHUNK + 1), &blocks[0]);
+    hk_extents_remove(&extents, &blocks[0]);
     assert_null(extents.root);
 }
 
@@ -64,10 +64,10 @@ UNIT_TEST(as_a_plain_search)
     struct rng rng = rng_seeded(11);
     set_up(&extents, false);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        unsigned n = (unsigned)rng_below(&rng, SLABS);
-        (inside[n] ? hk_extents_remove : hk_extents_add)(&extents, &slabs[n]);
+        unsigned n = (unsigned)rng_below(&rng, BLOCKS);
+        (inside[n] ? hk_extents_remove : hk_extents_add)(&extents, &blocks[n]);
         inside[n] = !inside[n];
-        uintptr_t end = rng_below(&rng, (SLABS + 2) * HK_CHUNK);
+        uintptr_t end = rng_below(&rng, (BLOCKS + 2) * HK_CHUNK);
         assert_ptr_equal(hk_extents_below(&extents, end), expected(end));
     }
 }

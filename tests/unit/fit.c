@@ -5,16 +5,16 @@
 #include "support/rng.h"
 #include "big/fit.h"
 
-enum { SLABS = 48, MANY = 5000, ROUNDS = 50000, LOOKS = 64 };
+enum { BLOCKS = 48, MANY = 5000, ROUNDS = 50000, LOOKS = 64 };
 
 static struct hk_fit fit;
-static struct hk_slab slabs[MANY];
+static struct hk_big_block blocks[MANY];
 static bool inside[MANY];
 
 static void make(unsigned n, size_t bytes, uintptr_t start)
 {
-    slabs[n] = (struct hk_slab){.bytes = bytes, .start = start};
-    hk_fit_add(&fit, &slabs[n]);
+    blocks[n] = (struct hk_big_block){.d = {.bytes = bytes, .start = start}};
+    hk_fit_add(&fit, &blocks[n]);
     inside[n] = true;
 }
 
@@ -25,13 +25,13 @@ static size_t size_of_all_kinds(struct rng *rng)
     return rng_below(rng, 2) != 0 ? bytes : bytes + rng_below(rng, 64) * HK_PAGE;
 }
 
-static const struct hk_slab *expected(const struct hk_want *want)
+static const struct hk_big_block *expected(const struct hk_want *want)
 {
-    const struct hk_slab *best = NULL;
-    for (unsigned n = 0; n < SLABS; n++)
-        if (inside[n] && hk_fit_serves(&slabs[n], want) &&
-            (best == NULL || hk_fit_distance(&slabs[n], want->bytes) < hk_fit_distance(best, want->bytes)))
-            best = &slabs[n];
+    const struct hk_big_block *best = NULL;
+    for (unsigned n = 0; n < BLOCKS; n++)
+        if (inside[n] && hk_fit_serves(&blocks[n], want) &&
+            (best == NULL || hk_fit_distance(&blocks[n], want->bytes) < hk_fit_distance(best, want->bytes)))
+            best = &blocks[n];
     return best;
 }
 
@@ -39,18 +39,18 @@ UNIT_TEST(nearest_of_all)
 {
     struct rng rng = rng_seeded(3);
     unsigned found = 0;
-    for (unsigned n = 0; n < SLABS; n++)
+    for (unsigned n = 0; n < BLOCKS; n++)
         make(n, size_of_all_kinds(&rng), rng_below(&rng, 64) * HK_SLICE);
     for (unsigned round = 0; round < ROUNDS; round++) {
-        unsigned n = rng_below(&rng, SLABS);
+        unsigned n = rng_below(&rng, BLOCKS);
         if (inside[n])
-            hk_fit_remove(&fit, &slabs[n]);
+            hk_fit_remove(&fit, &blocks[n]);
         inside[n] = !inside[n];
         if (inside[n])
             make(n, size_of_all_kinds(&rng), rng_below(&rng, 64) * HK_SLICE);
         size_t bytes = size_of_all_kinds(&rng);
         struct hk_want want = {bytes, bytes * (1 + rng_below(&rng, 4)), (size_t)HK_PAGE << rng_below(&rng, 6)};
-        const struct hk_slab *best = hk_fit_nearest(&fit, &want, NULL), *right = expected(&want);
+        const struct hk_big_block *best = hk_fit_nearest(&fit, &want, NULL), *right = expected(&want);
         assert_int_equal(best != NULL, right != NULL);
         found += best != NULL;
         if (best != NULL) {
@@ -67,8 +67,8 @@ UNIT_TEST(newest_of_one_size)
     for (unsigned n = 0; n < MANY; n++)
         make(n, HK_MIB, n * HK_SLICE);
     for (unsigned n = MANY; n-- > 0;) {
-        assert_ptr_equal(hk_fit_nearest(&fit, &want, NULL), &slabs[n]);
-        hk_fit_remove(&fit, &slabs[n]);
+        assert_ptr_equal(hk_fit_nearest(&fit, &want, NULL), &blocks[n]);
+        hk_fit_remove(&fit, &blocks[n]);
     }
     assert_null(hk_fit_nearest(&fit, &want, NULL));
     assert_int_equal(fit.count, 0);
@@ -81,7 +81,7 @@ UNIT_TEST(few_looks)
     make(0, HK_MIB, HK_CHUNK);
     for (unsigned n = 1; n < LOOKS; n++)
         make(n, HK_MIB, HK_SLICE);
-    assert_ptr_equal(hk_fit_nearest(&fit, &want, NULL), &slabs[0]);
+    assert_ptr_equal(hk_fit_nearest(&fit, &want, NULL), &blocks[0]);
     make(LOOKS, HK_MIB, HK_SLICE);
     assert_null(hk_fit_nearest(&fit, &want, NULL));
 }
@@ -89,14 +89,14 @@ UNIT_TEST(few_looks)
 /* What the caller has found already is left only for what is nearer. */
 UNIT_TEST(better_than_one)
 {
-    struct hk_slab own = {.bytes = 3 * HK_MIB};
+    struct hk_big_block own = {.d = {.bytes = 3 * HK_MIB}};
     struct hk_want want = {2 * HK_MIB, 4 * HK_MIB, HK_PAGE};
     make(0, 3 * HK_MIB, 0);
     assert_ptr_equal(hk_fit_nearest(&fit, &want, &own), &own);
     make(1, 3 * HK_MIB - HK_PAGE, 0);
-    assert_ptr_equal(hk_fit_nearest(&fit, &want, &own), &slabs[1]);
+    assert_ptr_equal(hk_fit_nearest(&fit, &want, &own), &blocks[1]);
     make(2, 3 * HK_MIB / 2, 0);
-    assert_ptr_equal(hk_fit_nearest(&fit, &want, &own), &slabs[2]);
+    assert_ptr_equal(hk_fit_nearest(&fit, &want, &own), &blocks[2]);
 }
 
 UNIT_TEST(absurd_sizes)

@@ -33,24 +33,25 @@ static const char *wrong_with(const struct hk_slab *slab)
         if ((slab->freebits[word] & hk_load(slab->xremote[word])) != 0)
             return "a block is free twice";
     }
-    if (hk_slab_at(slab->start) != slab)
+    if (hk_slab_at(slab->d.start) != slab)
         return "a slab is not the one that the map names";
-    if (set != slab->free || slab->free > slab->blocks)
+    if (set != slab->free || slab->free > slab->d.blocks)
         return "a slab's count of free blocks is not its bitmap's";
-    uint32_t entry = hk_page_map_lookup(slab->start);
-    for (size_t slice = 0; slice < slab->bytes; slice += HK_SLICE)
-        if (hk_page_map_lookup(slab->start + slice) != entry || hk_entry_class(entry) != slab->class || hk_entry_is_mixed(entry) != slab->mixed)
+    uint32_t entry = hk_page_map_lookup(slab->d.start);
+    for (size_t slice = 0; slice < slab->d.bytes; slice += HK_SLICE)
+        if (hk_page_map_lookup(slab->d.start + slice) != entry || hk_entry_class(entry) != slab->d.class || hk_entry_is_mixed(entry) != slab->mixed)
             return "the units of a slab have different routes";
     return hk_load(slab->xjoined) != NULL ? wrong_with_lodgers(slab) : slab->mixed ? "lodgers, and no bits for them" : NULL;
 }
 
-static void look_at(struct hk_slab *slab, void *context)
+static void look_at(struct hk_descriptor *descriptor, void *context)
 {
     struct walk *walk = context;
-    if (walk->wrong != NULL || slab->start == 0 || slab->class >= HK_CLASSES)
+    const struct hk_slab *slab = hk_slab_of(descriptor);
+    if (walk->wrong != NULL || slab == NULL)
         return;
     walk->wrong = wrong_with(slab);
-    walk->bytes[slab->class] += slab->bytes;
+    walk->bytes[slab->d.class] += slab->d.bytes;
     walk->lodgers |= slab->mixed;
 }
 
@@ -58,7 +59,7 @@ const char *heap_is_wrong(struct hk_census *census)
 {
     size_t slabs = 0, parts_sum = 0, in_slabs = 0, live_blocks = 0;
     struct walk walk = {0};
-    hk_slabs_visit(look_at, &walk);
+    hk_descriptors_visit(look_at, &walk);
     if (walk.wrong != NULL)
         return walk.wrong;
     hk_census_take(census);

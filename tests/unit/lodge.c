@@ -24,7 +24,7 @@ static struct hk_slab *make_full(uint32_t owner)
     assert_non_null(slab);
     hk_slab_alloc(slab, blocks + BLOCKS, BLOCKS);
     for (unsigned i = 0; i < BLOCKS; i++)
-        blocks[i] = (void *)(slab->start + i * (size_t)64);
+        blocks[i] = (void *)(slab->d.start + i * (size_t)64);
     return slab;
 }
 
@@ -34,7 +34,7 @@ static void give(struct hk_slab *slab, unsigned from, unsigned to)
         hk_slab_free(slab, blocks[i]);
 }
 
-static bool is_mixed(const struct hk_slab *slab) { return hk_entry_is_mixed(hk_page_map_lookup(slab->start)); }
+static bool is_mixed(const struct hk_slab *slab) { return hk_entry_is_mixed(hk_page_map_lookup(slab->d.start)); }
 
 UNIT_TEST(whole_runs)
 {
@@ -155,10 +155,10 @@ UNIT_TEST(orphaned)
     give(slab, 0, 5);
     assert_int_equal(hk_lodge_take(slab, 5, &lodger + 1, 1), 1);
     hk_orphans_abandon(slab);
-    assert_int_equal(hk_page_map_lookup(slab->start), hk_entry(HK_ORPHAN, CLASS_OF_64) | HK_ENTRY_MIXED);
+    assert_int_equal(hk_page_map_lookup(slab->d.start), hk_entry(HK_ORPHAN, CLASS_OF_64) | HK_ENTRY_MIXED);
     hk_tcache_free(hk_tcache_self(), lodger, hk_page_map_lookup((uintptr_t)lodger));
     assert_int_equal(slab->free, 5);
-    assert_int_equal(hk_page_map_lookup(slab->start), hk_entry(HK_ORPHAN, CLASS_OF_64));
+    assert_int_equal(hk_page_map_lookup(slab->d.start), hk_entry(HK_ORPHAN, CLASS_OF_64));
     for (unsigned i = 5; i < BLOCKS; i++)
         hk_tcache_free(hk_tcache_self(), blocks[i], hk_page_map_lookup((uintptr_t)blocks[i]));
     unit_heap_holds(0);
@@ -320,7 +320,7 @@ UNIT_TEST(of_an_ended_thread)
     unit_start();
     unit_in_thread(leave_behind, &lodger);
     struct hk_slab *slab = hk_slab_at((uintptr_t)lodger);
-    assert_int_equal(hk_page_map_lookup(slab->start), hk_entry(HK_ORPHAN, CLASS_OF_64) | HK_ENTRY_MIXED);
+    assert_int_equal(hk_page_map_lookup(slab->d.start), hk_entry(HK_ORPHAN, CLASS_OF_64) | HK_ENTRY_MIXED);
     assert_int_equal(hak_usable_size(lodger), 192);
     pattern_fill(lodger, 192, 7);
     unit_dies(twice, lodger, "block already free");
@@ -329,7 +329,7 @@ UNIT_TEST(of_an_ended_thread)
     assert_true(pattern_holds(moved, 192, 7));
     hak_trim(0);
     assert_int_equal(slab->free, 203);
-    assert_int_equal(hk_page_map_lookup(slab->start), hk_entry(HK_ORPHAN, CLASS_OF_64));
+    assert_int_equal(hk_page_map_lookup(slab->d.start), hk_entry(HK_ORPHAN, CLASS_OF_64));
     hak_free(moved);
     for (unsigned i = 203; i < BLOCKS; i++)
         hak_free(blocks[i]);
@@ -347,7 +347,7 @@ UNIT_TEST(adopted)
     pattern_fill(lodger, 192, 8);
     void *small = hak_malloc(64);
     assert_ptr_equal(hk_slab_at((uintptr_t)small), slab);
-    assert_int_equal(hk_page_map_lookup(slab->start), hk_entry(hk_tcache_self()->owner.id, CLASS_OF_64) | HK_ENTRY_MIXED);
+    assert_int_equal(hk_page_map_lookup(slab->d.start), hk_entry(hk_tcache_self()->owner.id, CLASS_OF_64) | HK_ENTRY_MIXED);
     memset(small, 0, 64);
     assert_true(pattern_holds(lodger, 192, 8));
     unit_in_thread(free_it, lodger);
@@ -378,7 +378,7 @@ UNIT_TEST(at_random)
     for (unsigned step = 0; step < 200000; step++) {
         unsigned at = (unsigned)rng_below(&rng, BLOCKS);
         if (length[at] != 0) {
-            hk_slab_free(slab, (void *)(slab->start + at * (size_t)64));
+            hk_slab_free(slab, (void *)(slab->d.start + at * (size_t)64));
             memset(taken + at, 0, length[at]);
             length[at] = 0;
         } else if (slab->free > 0) {

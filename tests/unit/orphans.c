@@ -26,7 +26,7 @@ static struct hk_slab *slab_with(unsigned taken, void **blocks)
     return slab;
 }
 
-static uint32_t owner_of(const struct hk_slab *slab) { return hk_entry_owner(hk_page_map_lookup(slab->start)); }
+static uint32_t owner_of(const struct hk_slab *slab) { return hk_entry_owner(hk_page_map_lookup(slab->d.start)); }
 
 UNIT_TEST(adopt)
 {
@@ -142,11 +142,11 @@ UNIT_TEST(empty_ones_are_released)
     void *blocks[32];
     start();
     struct hk_slab *slab = slab_with(0, blocks);
-    uintptr_t start_of_it = slab->start;
+    uintptr_t start_of_it = slab->d.start;
     hk_orphans_abandon(slab);
     assert_int_equal(hk_page_map_lookup(start_of_it), 0);
     slab = slab_with(3, blocks);
-    start_of_it = slab->start;
+    start_of_it = slab->d.start;
     hk_orphans_abandon(slab);
     for (int i = 0; i < 3; i++) {
         assert_int_not_equal(hk_page_map_lookup(start_of_it), 0);
@@ -212,7 +212,7 @@ UNIT_TEST(orphan_rest)
     hk_orphans_orphan_rest(other);
     assert_int_equal(owner_of(gone), HK_ORPHAN);
     assert_int_equal(owner_of(half_gone), HK_ORPHAN);
-    assert_int_equal(half_gone->free, half_gone->blocks - 4);
+    assert_int_equal(half_gone->free, half_gone->d.blocks - 4);
     assert_int_equal(owner_of(mine), other->id);
     assert_ptr_equal(hk_orphans_adopt(CLASS, other), half_gone);
     assert_null(hk_orphans_adopt(CLASS, other));

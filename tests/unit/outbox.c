@@ -50,7 +50,7 @@ static size_t waiting(void)
     return (size_t)sum;
 }
 
-static size_t remote_bytes(const struct hk_slab *slab) { return (size_t)hk_remote_blocks(slab) * slab->block_size; }
+static size_t remote_bytes(const struct hk_slab *slab) { return (size_t)hk_remote_blocks(slab) * slab->d.block_size; }
 
 static void deliver(void *block) { hk_remote_free(block, hk_page_map_lookup((uintptr_t)block)); }
 
@@ -126,7 +126,7 @@ UNIT_TEST(many_owners)
         for (int i = 0; i < MANY; i++)
             put(theirs[i][block]);
     assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
-    assert_true(outbox.pushed_out > 0);
+    assert_true(outbox.evicted > 0);
     hk_outbox_send_all(&outbox);
     for (int i = 0; i < MANY; i++) {
         struct hk_slab *slab = hk_inbox_take(&many[i], CLASS, 10);
@@ -145,13 +145,13 @@ UNIT_TEST(grows_and_goes)
     hk_outbox_tune(&outbox, 64 * HK_MIB);
     assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
     assert_int_equal(outbox.allowed, HK_OUTBOX_LEAST * 4 * HK_KIB);
-    outbox.pushed_out = HK_OUTBOX_LEAST;
+    outbox.evicted = HK_OUTBOX_LEAST;
     hk_outbox_tune(&outbox, HK_KIB); /* a heap of nothing */
     assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
     for (unsigned i = 1; outbox.size < HK_OUTBOX_MOST; i++) {
         size_t size = outbox.size;
         put(blocks[i]);
-        outbox.pushed_out = size;
+        outbox.evicted = size;
         hk_outbox_tune(&outbox, 64 * HK_MIB);
         assert_true(outbox.size > size);
         assert_int_equal(waiting(), 0); /* it was sent before */
@@ -193,9 +193,9 @@ UNIT_TEST(owner_is_gone)
     for (int i = 6; i < 10; i++)
         put(blocks[i]);
     deliver(blocks[4]);
-    assert_int_equal(slab->start != 0, true);
+    assert_int_equal(slab->d.start != 0, true);
     hk_outbox_send_all(&outbox); /* the last: the slab goes */
-    assert_int_equal(slab->start, 0);
+    assert_int_equal(slab->d.start, 0);
 }
 
 /* ... or somebody else's by now. */
@@ -245,14 +245,14 @@ UNIT_TEST(what_is_no_block)
     unit_dies(put_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
     unit_dies(put_and_send_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
     struct hk_slab *tailed = unit_slab(CLASS_OF_1280, owner->id);
-    unit_dies(put_it, (char *)tailed->start + (size_t)tailed->blocks * 1280, "free(), found at a flush: pointer inside a block: address 0x");
+    unit_dies(put_it, (char *)tailed->d.start + (size_t)tailed->d.blocks * 1280, "free(), found at a flush: pointer inside a block: address 0x");
     (void)slab;
 }
 
 UNIT_TEST(nobody_to_deliver_to)
 {
     struct hk_slab *slab = start(CLASS, 0);
-    void *block = (void *)slab->start;
+    void *block = (void *)slab->d.start;
     hk_slab_release(slab);
     unit_dies(deliver, block, "hakmem: free(), found at a flush: block already free: address 0x");
 }

@@ -17,7 +17,7 @@ static struct hk_slab many_slabs[STRANGERS * SLABS], few_slabs[8];
 
 static struct hk_slab *slab_of(struct hk_slab *slabs, size_t i)
 {
-    slabs[i].class = CLASS;
+    slabs[i].d.class = CLASS;
     return &slabs[i];
 }
 

@@ -5,18 +5,18 @@
 
 #define TOP ((uintptr_t)1 << HK_ADDRESS_BITS)
 
-static struct hk_slab *a_slab(uintptr_t number) { return (struct hk_slab *)(number * sizeof(struct hk_slab)); }
+static struct hk_descriptor *descriptor(uintptr_t number) { return (struct hk_descriptor *)(number * HK_CACHE_LINE); }
 
 static void assign_and_look_up(uintptr_t at)
 {
     assert_int_equal(hk_page_map_lookup(at), 0);
     assert_true(hk_page_map_cover(at, 30 * HK_SLICE));
-    hk_page_map_assign(at, 30, 0x123420, a_slab(99));
+    hk_page_map_assign(at, 30, 0x123420, descriptor(99));
     assert_int_equal(hk_page_map_lookup(at - 1), 0);
     for (size_t i = 0; i < 30; i++) {
         assert_int_equal(hk_page_map_lookup(at + i * HK_SLICE), 0x123420);
         assert_int_equal(hk_page_map_lookup(at + (i + 1) * HK_SLICE - 1), 0x123420);
-        assert_ptr_equal(hk_load(*hk_page_map_slab(at + i * HK_SLICE)), a_slab(99));
+        assert_ptr_equal(hk_load(*hk_page_map_descriptor(at + i * HK_SLICE)), descriptor(99));
     }
     assert_int_equal(hk_page_map_lookup(at + 30 * HK_SLICE), 0);
     assert_ptr_not_equal(hk_page_map_chunk(at), hk_page_map_chunk(at + 29 * HK_SLICE));
@@ -123,15 +123,15 @@ UNIT_TEST(window_meets_a_leaf_of_its_own)
     uintptr_t far_off = hk_window.base + 100 * HK_LEAF;
     assert_true(hk_page_map_cover(hk_window_first(), 1));
     assert_true(hk_page_map_cover(far_off, HK_SLICE));
-    hk_page_map_assign(far_off, 1, 0x40, a_slab(7));
+    hk_page_map_assign(far_off, 1, 0x40, descriptor(7));
     for (size_t leaf = 1; leaf < 150; leaf++) {
         uintptr_t at = hk_window.base + leaf * HK_LEAF + 3 * HK_SLICE;
         assert_true(hk_page_map_cover(at, HK_SLICE));
-        hk_page_map_assign(at, 1, 0x60, a_slab(leaf));
+        hk_page_map_assign(at, 1, 0x60, descriptor(leaf));
         assert_int_equal(hk_page_map_lookup(far_off), 0x40);
-        assert_ptr_equal(hk_load(*hk_page_map_slab(far_off)), a_slab(7));
+        assert_ptr_equal(hk_load(*hk_page_map_descriptor(far_off)), descriptor(7));
         assert_int_equal(hk_page_map_lookup(at), 0x60);
-        assert_ptr_equal(hk_load(*hk_page_map_slab(at)), a_slab(leaf));
+        assert_ptr_equal(hk_load(*hk_page_map_descriptor(at)), descriptor(leaf));
     }
     assert_int_equal(hk_window.covered, 100 * HK_LEAF);
 }
@@ -145,10 +145,10 @@ UNIT_TEST(a_tebibyte)
     hk_window_open();
     for (uintptr_t at = hk_window_first(); at < hk_window_first() + 1024 * HK_GIB; at += HK_GIB) {
         assert_true(hk_page_map_cover(at, HK_SLICE));
-        hk_page_map_assign(at, 1, 0x40, a_slab(at / HK_GIB));
+        hk_page_map_assign(at, 1, 0x40, descriptor(at / HK_GIB));
     }
     for (uintptr_t at = hk_window_first(); at < hk_window_first() + 1024 * HK_GIB; at += HK_GIB) {
-        assert_ptr_equal(hk_load(*hk_page_map_slab(at)), a_slab(at / HK_GIB));
+        assert_ptr_equal(hk_load(*hk_page_map_descriptor(at)), descriptor(at / HK_GIB));
         window_agrees(at);
     }
 }

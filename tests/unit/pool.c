@@ -181,7 +181,7 @@ UNIT_TEST(stale_number)
     uint32_t id = hk_owner_end() - 1;
     hk_pool_purge();
     assert_true(hk_owner_rests(id));
-    struct hk_slab slab = {.class = CLASS_OF_112};
+    struct hk_slab slab = {.d = {.class = CLASS_OF_112}};
     assert_false(hk_inbox_push(hk_owner_by_id(id), &slab));
     assert_null(hk_inbox_take(hk_owner_by_id(id), CLASS_OF_112, 1));
     assert_null(hk_inbox_steal(hk_owner_by_id(id), CLASS_OF_112, 1, UINT64_MAX));

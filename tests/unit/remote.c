@@ -36,7 +36,7 @@ UNIT_TEST(where_they_lie)
     struct hk_slab *large = unit_slab(LARGE_CLASS, OWNER);
     assert_ptr_equal(large->xremote, large->xown_remote);
     assert_int_not_equal((uintptr_t)large->xremote / HK_CACHE_LINE, (uintptr_t)large->freebits / HK_CACHE_LINE);
-    assert_int_not_equal((uintptr_t)large->xremote / HK_CACHE_LINE, (uintptr_t)&large->start / HK_CACHE_LINE);
+    assert_int_not_equal((uintptr_t)large->xremote / HK_CACHE_LINE, (uintptr_t)&large->d.start / HK_CACHE_LINE);
 }
 
 /* The first who counts has to queue it; it is all free only when what was counted has been collected. */

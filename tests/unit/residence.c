@@ -126,7 +126,7 @@ UNIT_TEST(tail)
     start();
     char *block = hak_malloc(1280);
     const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    touch((char *)slab->start + slab->bytes - HK_PAGE, 1);
+    touch((char *)slab->d.start + slab->d.bytes - HK_PAGE, 1);
     assert_int_equal(more(HK_PART_slab_tails), 65536 % 1280);
     assert_int_equal(more(HK_PART_live) + more(HK_PART_thread_caches) + more(HK_PART_free_in_slabs),
                      HK_PAGE - 65536 % 1280);
@@ -138,7 +138,7 @@ UNIT_TEST(by_ratio)
     start();
     char *block = hak_malloc(1100);
     const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    touch((void *)slab->start, slab->bytes);
+    touch((void *)slab->d.start, slab->d.bytes);
     look(&now);
     const struct hk_tallies *row = &census.classes[CLASS_OF_1152];
     assert_int_equal(row->live, 1100);

@@ -6,6 +6,7 @@
 
 #include "tcache/tcache.h"
 #include "slab/slab_heap.h"
+#include "slab/slab_heap_sweep.h"
 
 
 static struct hk_owner *start(void)
@@ -58,7 +59,7 @@ UNIT_TEST(one_empty_slab_is_kept)
 
 static void give_tail(void *block)
 {
-    void *batch[] = {block, (char *)hk_slab_at((uintptr_t)block)->start + 51 * 1280};
+    void *batch[] = {block, (char *)hk_slab_at((uintptr_t)block)->d.start + 51 * 1280};
     hk_slab_heap_free(&hk_tcache_self()->owner, batch, 2);
 }
 
@@ -73,7 +74,7 @@ UNIT_TEST(tail_is_refused)
     assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_1280, &block + 1, 1), 1);
     snprintf(expected, sizeof expected,
              "hakmem: free(), found at a flush: pointer inside a block: address 0x%lx, class 1280 bytes, owner %u\n",
-             (unsigned long)hk_slab_at((uintptr_t)block)->start + 51 * 1280, owner->id);
+             (unsigned long)hk_slab_at((uintptr_t)block)->d.start + 51 * 1280, owner->id);
     unit_dies(give_tail, block, expected);
     hk_slab_heap_free(owner, &block, 1);
 }
@@ -97,9 +98,9 @@ static void resize(struct hk_owner *owner, void *block, size_t size, bool expect
     assert_int_equal(resized, expected);
     if (!resized)
         return;
-    assert_true(slab->block_size >= size);
-    assert_int_equal(slab->class, hk_class_of(size));
-    assert_int_equal(hk_slab_index(slab, slab->start + slab->block_size - 1), 0);
+    assert_true(slab->d.block_size >= size);
+    assert_int_equal(slab->d.class, hk_class_of(size));
+    assert_int_equal(hk_slab_index(slab, slab->d.start + slab->d.block_size - 1), 0);
     unit_heap_holds(1);
 }
 
@@ -171,7 +172,7 @@ static void half_use(struct hk_owner *owner, struct hk_slab **slabs, unsigned co
     }
     for (unsigned i = 0; i < count; i++)
         for (unsigned b = 1; b < 16; b++) {
-            void *block = (void *)(slabs[i]->start + b * (size_t)4096);
+            void *block = (void *)(slabs[i]->d.start + b * (size_t)4096);
             *(char *)block = 1;
             hk_slab_heap_free(owner, &block, 1);
         }
@@ -200,7 +201,7 @@ UNIT_TEST(sweep_by_shares)
         assert_true(fake_os_calls(FAKE_PURGE) <= shares + 1);
         if (shares == 5) { /* what the walk stands at goes away */
             struct hk_slab *next = hk_container_of(owner->sweep.at, struct hk_slab, link);
-            void *last_in_use = (void *)next->start;
+            void *last_in_use = (void *)next->d.start;
             hk_slab_heap_free(owner, &last_in_use, 1);
         }
     }

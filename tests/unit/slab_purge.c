@@ -16,14 +16,14 @@ static struct hk_slab *make_full(unsigned class)
 {
     struct hk_slab *slab = unit_slab(class, OWNER);
     assert_non_null(slab);
-    unsigned count = slab->blocks;
+    unsigned count = slab->d.blocks;
     hk_slab_alloc(slab, blocks + count, count);
     for (unsigned i = 0; i < count / 2; i++) {
         void *other = blocks[i];
         blocks[i] = blocks[count - 1 - i];
         blocks[count - 1 - i] = other;
     }
-    memset((void *)slab->start, 0xa5, slab->bytes);
+    memset((void *)slab->d.start, 0xa5, slab->d.bytes);
     return slab;
 }
 
@@ -36,9 +36,9 @@ static void give(struct hk_slab *slab, unsigned index)
 /* Does any taken block lie on the page? */
 static bool in_use(const struct hk_slab *slab, uintptr_t page)
 {
-    for (unsigned i = 0; i < slab->blocks; i++) {
-        uintptr_t start = slab->start + (size_t)i * slab->block_size;
-        if (blocks[i] != NULL && start < page + HK_PAGE && start + slab->block_size > page)
+    for (unsigned i = 0; i < slab->d.blocks; i++) {
+        uintptr_t start = slab->d.start + (size_t)i * slab->d.block_size;
+        if (blocks[i] != NULL && start < page + HK_PAGE && start + slab->d.block_size > page)
             return true;
     }
     return false;
@@ -47,14 +47,14 @@ static bool in_use(const struct hk_slab *slab, uintptr_t page)
 static size_t bytes_gone(const struct hk_slab *slab)
 {
     size_t gone = 0;
-    for (uintptr_t page = slab->start; page < slab->start + slab->bytes; page += HK_PAGE)
+    for (uintptr_t page = slab->d.start; page < slab->d.start + slab->d.bytes; page += HK_PAGE)
         gone += *(const unsigned char *)page == 0 ? HK_PAGE : 0;
     return gone;
 }
 
 static void expect_gone(const struct hk_slab *slab)
 {
-    for (uintptr_t page = slab->start; page < slab->start + slab->bytes; page += HK_PAGE)
+    for (uintptr_t page = slab->d.start; page < slab->d.start + slab->d.bytes; page += HK_PAGE)
         for (unsigned at = 0; at < HK_PAGE; at += HK_PAGE - 1)
             assert_int_equal(*(unsigned char *)(page + at), in_use(slab, page) ? 0xa5 : 0);
 }
@@ -99,15 +99,15 @@ UNIT_TEST(which_pages)
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         for (unsigned kept = 0; kept < 4; kept++) {
             struct hk_slab *slab = make_full(class);
-            for (unsigned i = 0; i < slab->blocks; i++)
-                if (rng_below(&rng, slab->blocks) >= kept)
+            for (unsigned i = 0; i < slab->d.blocks; i++)
+                if (rng_below(&rng, slab->d.blocks) >= kept)
                     give(slab, i);
             size_t bytes = purge_all(slab);
             expect_gone(slab);
             assert_int_equal(bytes, bytes_gone(slab));
-            if (slab->bytes == HK_SLICE) /* in longer ones, not every range is remembered */
+            if (slab->d.bytes == HK_SLICE) /* in longer ones, not every range is remembered */
                 assert_int_equal(purge_all(slab), 0);
-            for (unsigned i = 0; i < slab->blocks; i++)
+            for (unsigned i = 0; i < slab->d.blocks; i++)
                 if (blocks[i] != NULL)
                     give(slab, i);
             hk_slab_release(slab);
@@ -192,7 +192,7 @@ UNIT_TEST(neighbours)
     unit_start();
     for (unsigned c = 0; c < sizeof classes / sizeof classes[0]; c++) {
         struct hk_slab *slab = make_full(classes[c]);
-        for (unsigned i = 0; i + 1 < slab->blocks; i++) {
+        for (unsigned i = 0; i + 1 < slab->d.blocks; i++) {
             give(slab, i);
             look_after(slab, 2 * DELAY);
             expect_gone(slab);
@@ -222,15 +222,15 @@ UNIT_TEST(huge_pages_stay_whole)
     for (unsigned i = 0; i < HK_CHUNK_SLICES; i++)
         slabs[i] = make_full(CLASS_OF_4096);
     for (unsigned i = 0; i < HK_CHUNK_SLICES; i++)
-        assert_int_equal(slabs[i]->start / HK_CHUNK, slabs[0]->start / HK_CHUNK);
-    hk_page_map_chunk(slabs[0]->start)->xhuge = true;
+        assert_int_equal(slabs[i]->d.start / HK_CHUNK, slabs[0]->d.start / HK_CHUNK);
+    hk_page_map_chunk(slabs[0]->d.start)->xhuge = true;
     for (unsigned i = 0; i < 8; i++) {
         for (unsigned b = 0; b < 15; b++)
-            hk_slab_free(slabs[i], (void *)(slabs[i]->start + b * (size_t)4096));
+            hk_slab_free(slabs[i], (void *)(slabs[i]->d.start + b * (size_t)4096));
         assert_false(look_after(slabs[i], 2 * DELAY));
     }
     for (unsigned b = 0; b < 8; b++)
-        hk_slab_free(slabs[8], (void *)(slabs[8]->start + b * (size_t)4096));
+        hk_slab_free(slabs[8], (void *)(slabs[8]->d.start + b * (size_t)4096));
     for (unsigned i = 0; i < 9; i++)
         assert_true(look_after(slabs[i], 2 * DELAY));
 }
@@ -245,7 +245,7 @@ static void take_and_give(struct hk_slab *slab)
 {
     void *block;
     hk_slab_alloc(slab, &block + 1, 1);
-    memset(block, 0xa5, slab->block_size);
+    memset(block, 0xa5, slab->d.block_size);
     hk_slab_free(slab, block);
 }
 
@@ -288,14 +288,14 @@ UNIT_TEST(clean)
     assert_int_equal(hk_slabs_clean(), 3 * HK_PAGE);
     take_and_give(slab);
     assert_int_equal(hk_slabs_clean(), 0);
-    for (unsigned i = 0; i < slab->blocks; i++)
+    for (unsigned i = 0; i < slab->d.blocks; i++)
         if (blocks[i] != NULL)
             give(slab, i);
     purge_all(slab);
     struct hk_slab *longer = make_full(CLASS_OF_32768);
     give(longer, 2);
     assert_int_equal(purge_all(longer), 32768);
-    assert_int_equal(hk_slabs_clean(), slab->bytes + 32768);
+    assert_int_equal(hk_slabs_clean(), slab->d.bytes + 32768);
     hk_slab_release(slab);
     assert_int_equal(hk_slabs_clean(), 32768);
     take_and_give(longer);

@@ -1,0 +1,102 @@
+#include "slab/slab_life.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/fatal.h"
+#include "count/stats.h"
+#include "policy/options.h"
+#include "span/footprint.h"
+#include "span/meta.h"
+
+/* Bytes of both bitmaps, each on cache lines of its own. */
+static size_t bits_bytes(const struct hk_slab *slab)
+{
+    return 2 * hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
+}
+
+static bool make_bits(struct hk_slab *slab)
+{
+    slab->words = (uint16_t)((slab->d.blocks + 63u) / 64u);
+    slab->freebits = slab->own_bits;
+    slab->xremote = slab->xown_remote;
+    if (slab->words > sizeof slab->own_bits / sizeof slab->own_bits[0])
+        slab->freebits = hk_meta_alloc(bits_bytes(slab));
+    if (slab->freebits == NULL) {
+        hk_footprint_refused(false);
+        return false;
+    }
+    if (slab->freebits != slab->own_bits)
+        slab->xremote = (void *)((char *)slab->freebits + bits_bytes(slab) / 2);
+    memset(slab->freebits, 0xff, slab->words * sizeof(uint64_t));
+    if (slab->d.blocks % 64 != 0)
+        slab->freebits[slab->words - 1] = ((uint64_t)1 << (slab->d.blocks % 64)) - 1;
+    return true;
+}
+
+static void drop_bits(struct hk_slab *slab)
+{
+    if (slab->freebits != slab->own_bits)
+        hk_meta_free(slab->freebits, bits_bytes(slab));
+}
+
+/* Beyond the head, a new descriptor is zero. */
+static void cut(struct hk_slab *slab, unsigned class)
+{
+    const struct hk_class *row = &hk_classes[class];
+    slab->d.class = (uint8_t) class;
+    slab->d.bytes = row->slab_bytes;
+    slab->d.block_size = row->size;
+    slab->d.blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);
+    slab->reciprocal = hk_reciprocal(row->size);
+    slab->extent = slab->plain_extent = (size_t)slab->d.blocks * row->size;
+}
+
+struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
+{
+    struct hk_slab *slab = (struct hk_slab *)(void *)hk_descriptor_new();
+    if (slab == NULL)
+        return NULL;
+    cut(slab, class);
+    if (make_bits(slab)) {
+        uintptr_t start = hk_span_alloc(slab->d.bytes / HK_SLICE, use);
+        if (start != 0) {
+            slab->d.start = start;
+            hk_store(slab->xowner, owner);
+            hk_page_map_assign(start, slab->d.bytes / HK_SLICE, hk_entry(owner, class), &slab->d);
+            HK_COUNT(slabs_made, 1);
+            return slab;
+        }
+        drop_bits(slab);
+    }
+    hk_descriptor_drop(&slab->d);
+    return NULL;
+}
+
+void hk_slab_release(struct hk_slab *slab)
+{
+    hk_assert(slab->free == slab->d.blocks && hk_load(slab->xstate) == 0);
+    size_t hollow = hk_popcount64(slab->clean) * (slab->d.bytes / HK_SLAB_SIXTEENTHS);
+    if (slab->clean != 0)
+        hk_slab_note_clean(slab, 0);
+    uintptr_t start = slab->d.start;
+    size_t slices = slab->d.bytes / HK_SLICE;
+    hk_page_map_set(start, slices, 0);
+    drop_bits(slab);
+    if (hk_load(slab->xjoined) != NULL)
+        hk_lodge_end(slab);
+    hk_descriptor_drop(&slab->d);
+    hk_span_free_hollow(start, slices, hollow);
+    HK_COUNT(slabs_released, 1);
+}
+
+void hk_slab_recount(struct hk_slab *slab)
+{
+    unsigned free = 0;
+    for (unsigned word = 0; word < slab->words; word++)
+        free += hk_popcount64(slab->freebits[word]);
+    slab->free = (uint16_t)free;
+    slab->first_word = 0;
+    if (hk_load(slab->xjoined) != NULL)
+        hk_lodge_recount(slab);
+}

@@ -1,0 +1,136 @@
+#include "span/descriptor.h"
+
+#include "base/fatal.h"
+#include "base/lock.h"
+#include "base/quanta.h"
+#include "span/footprint.h"
+#include "span/meta.h"
+
+/* `next` lies beyond the head, which an unused descriptor keeps for stale readers. */
+union slot {
+    struct {
+        struct hk_descriptor d;
+        union slot *next; /* unused */
+    } free;
+    char bytes[HK_DESCRIPTOR_BYTES] HK_ALIGNED(HK_CACHE_LINE);
+};
+_Static_assert(sizeof(union slot) == HK_DESCRIPTOR_BYTES, "slots lie side by side");
+_Static_assert(offsetof(union slot, free.next) + sizeof(void *) == 2 * HK_QUANTUM, "the rest is quanta");
+
+struct group {
+    _Atomic(struct group *) xnext;
+    _Atomic uint32_t xmade;
+    union slot slots[];
+};
+#define GROUP_BYTES (16 * HK_KIB)
+enum { SLOTS_IN_GROUP = (GROUP_BYTES - sizeof(struct group)) / sizeof(union slot) };
+
+static struct {
+    struct hk_lock lock;
+    struct group *first, *last;
+    union slot *unused;
+} descriptors = {.lock = HK_LOCK_INIT(HK_RANK_DESCRIPTORS)};
+
+void hk_descriptors_init(void) { hk_lock_register(HK_RANK_DESCRIPTORS, &descriptors.lock); }
+
+static bool add_group(void)
+{
+    struct group *group = hk_meta_alloc(GROUP_BYTES);
+    if (group == NULL)
+        return false;
+    if (descriptors.last != NULL)
+        hk_store_release(descriptors.last->xnext, group);
+    else
+        __atomic_store_n(&descriptors.first, group, __ATOMIC_RELEASE);
+    descriptors.last = group;
+    return true;
+}
+
+static union slot *next_in_group(void)
+{
+    bool full = descriptors.last == NULL || hk_load(descriptors.last->xmade) == SLOTS_IN_GROUP;
+    if (full && !add_group())
+        return NULL;
+    uint32_t made = hk_load(descriptors.last->xmade);
+    hk_store_release(descriptors.last->xmade, made + 1);
+    return &descriptors.last->slots[made];
+}
+
+/* It may have been of the other kind. */
+static void clear_beyond_head(union slot *slot)
+{
+    slot->free.next = NULL;
+    hk_quanta_zero(slot->bytes + sizeof slot->free, sizeof slot->bytes - sizeof slot->free);
+}
+
+static union slot *take_unused(void)
+{
+    union slot *slot = descriptors.unused;
+    if (slot == NULL)
+        return NULL;
+    descriptors.unused = slot->free.next;
+    clear_beyond_head(slot);
+    return slot;
+}
+
+struct hk_descriptor *hk_descriptor_new(void)
+{
+    hk_lock(&descriptors.lock);
+    union slot *slot = take_unused();
+    if (slot == NULL)
+        slot = next_in_group();
+    hk_unlock(&descriptors.lock);
+    if (HK_UNLIKELY(slot == NULL)) {
+        hk_footprint_refused(false);
+        return NULL;
+    }
+    return &slot->free.d;
+}
+
+void hk_descriptor_drop(struct hk_descriptor *descriptor)
+{
+    union slot *slot = (union slot *)(void *)descriptor;
+    descriptor->start = 0;
+    hk_lock(&descriptors.lock);
+    slot->free.next = descriptors.unused;
+    descriptors.unused = slot;
+    hk_unlock(&descriptors.lock);
+}
+
+void hk_descriptors_visit(hk_descriptor_visit *visit, void *context)
+{
+    for (struct group *group = __atomic_load_n(&descriptors.first, __ATOMIC_ACQUIRE); group != NULL;
+         group = hk_load_acquire(group->xnext))
+        for (uint32_t i = 0, made = hk_load_acquire(group->xmade); i < made; i++)
+            visit(&group->slots[i].free.d, context);
+}
+
+static const char *number_or_dash(char *digits, size_t size, bool known, size_t value)
+{
+    if (!known)
+        return "-";
+    digits[--size] = 0;
+    do {
+        digits[--size] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    return digits + size;
+}
+
+HK_COLD void hk_invalid_pointer(enum hk_call call, const char *fault, const void *p)
+{
+    static const char *const calls[] = {
+        [HK_CALL_FREE] = "free()",
+        [HK_CALL_DELETE] = "operator delete()",
+        [HK_CALL_REALLOC] = "realloc()",
+        [HK_CALL_USABLE_SIZE] = "malloc_usable_size()",
+        [HK_CALL_FLUSH] = "free(), found at a flush",
+    };
+    uint32_t entry = hk_page_map_lookup((uintptr_t)p), owner = hk_entry_owner(entry);
+    char class_digits[24], owner_digits[24];
+    size_t size = entry != 0 ? hk_descriptor_at((uintptr_t)p)->block_size : 0;
+    const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);
+    const char *owner_text = number_or_dash(owner_digits, sizeof owner_digits, owner != HK_NOBODY, owner);
+    hk_fatal("%s: %s: address 0x%lx, class %s bytes, owner %s", calls[call], fault, (uint64_t)(uintptr_t)p, class_text,
+             owner_text);
+}

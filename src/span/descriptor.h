@@ -1,0 +1,79 @@
+/* Descriptor: the record of a slab or of a big block, found from any address in it by one look-up in the page map.
+ *
+ *   address -> page map: chunk, slice -> struct hk_descriptor, the common head -> the rest, as class tells: a slab or a big block
+ *
+ * Owns       the table of descriptors, in metadata that is never returned to the system; how a page map entry is packed; how ages are
+ *            stored.
+ * Invariant  a stale pointer leads to a descriptor: of something else by then, or unused, with a start of 0.
+ * Threads    new and drop: any (a lock of its own). visit: any, without a lock. The fields: see slab/slab.h and big/big_block.h.
+ * Never      reads a field beyond the head. */
+#ifndef HK_DESCRIPTOR_H
+#define HK_DESCRIPTOR_H
+
+#include "policy/classes.h"
+#include "span/page_map.h"
+
+enum {
+    HK_NOBODY = 0, /* owner of memory that is in no slab: big blocks, free slices */
+    HK_ORPHAN = 1, /* owner of slabs whose thread has ended */
+    HK_FIRST_OWNER = 2,
+    HK_CLASS_BIG = HK_CLASSES, /* the class in the page map entry of a big block's first slice */
+};
+
+enum { HK_DESCRIPTOR_BYTES = 3 * HK_CACHE_LINE };
+
+/* All that is known of an address whose kind is not known. The descriptors of slabs and of big blocks begin with it. */
+struct hk_descriptor {
+    uintptr_t start;     /* 0: unused */
+    size_t bytes;        /* of the span or the mapping */
+    uint32_t block_size; /* UINT32_MAX where a big block is larger */
+    uint16_t blocks;
+    uint8_t class; /* HK_CLASS_BIG: a big block */
+};
+
+/* Registers the lock of the table. */
+void hk_descriptors_init(void);
+
+/* A descriptor, aligned to a cache line, whose bytes beyond the head are zero; NULL if the system refuses memory. */
+struct hk_descriptor *hk_descriptor_new(void);
+void hk_descriptor_drop(struct hk_descriptor *descriptor);
+
+/* Visits all descriptors ever made, unused ones included. */
+typedef void hk_descriptor_visit(struct hk_descriptor *descriptor, void *context);
+void hk_descriptors_visit(hk_descriptor_visit *visit, void *context);
+
+/* Requires an address whose page map entry is not 0. */
+HK_INLINE struct hk_descriptor *hk_descriptor_at(uintptr_t address)
+{
+    return hk_load(*hk_page_map_descriptor(address));
+}
+
+HK_INLINE uint32_t hk_entry(uint32_t owner, unsigned class)
+{
+    return owner << HK_ENTRY_OWNER_SHIFT | (uint32_t) class * HK_CLASS_BYTES;
+}
+/* Set in the entries of a slab that holds lodgers (see slab/lodge.h): its blocks need not be of its class. */
+#define HK_ENTRY_MIXED ((uint32_t)1 << 31)
+HK_INLINE uint32_t hk_entry_owner(uint32_t entry) { return (entry & ~HK_ENTRY_MIXED) >> HK_ENTRY_OWNER_SHIFT; }
+HK_INLINE bool hk_entry_is_mixed(uint32_t entry) { return (entry & HK_ENTRY_MIXED) != 0; }
+/* True for a slab without lodgers whose owner has this number or a higher one. One compare is enough: a mixed entry is negative. */
+HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
+{
+    return (int32_t)entry >= (int32_t)(owner << HK_ENTRY_OWNER_SHIFT);
+}
+/* True where the class of the entry is the class of every block: in a slab without lodgers. */
+HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ORPHAN); }
+HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLASS_MASK) / HK_CLASS_BYTES; }
+
+/* Ages count steps of 64 ms: 16 bits of them span 70 minutes. */
+enum { HK_AGE_SHIFT = 6 };
+HK_INLINE uint16_t hk_age_stamp(uint64_t ms) { return (uint16_t)(ms >> HK_AGE_SHIFT); }
+HK_INLINE uint16_t hk_age_since(uint16_t stamp, uint64_t now_ms) { return (uint16_t)(hk_age_stamp(now_ms) - stamp); }
+
+/* The call that received a pointer. At a flush, which moves blocks back to their slabs, the original call is unknown: some free. */
+enum hk_call { HK_CALL_FREE, HK_CALL_DELETE, HK_CALL_REALLOC, HK_CALL_USABLE_SIZE, HK_CALL_FLUSH };
+
+/* Ends the program with the one message about a pointer that cannot be freed, resized or measured. */
+_Noreturn void hk_invalid_pointer(enum hk_call call, const char *fault, const void *p);
+
+#endif
