@@ -1,7 +1,7 @@
 /* entry points: malloc's family as a table, found by name at run time.
  *
- * One table holds the names that every libc has, one the same functions under the hak_ prefix.  A function that the
- * process does not have is NULL (glibc 2.36 has no free_sized), and whoever uses it asks first. */
+ * One table holds the names of every libc, one the same functions under the hak_ prefix. A function that the process does
+ * not have is NULL (glibc 2.36 has no free_sized): a caller checks first. */
 #ifndef TEST_ABI_ENTRY_POINTS_H
 #define TEST_ABI_ENTRY_POINTS_H
 

@@ -1,5 +1,5 @@
 /* Usage: test_abi_introspect
- * mallinfo, mallinfo2, mallopt, malloc_info, malloc_stats, malloc_trim: there, and not made up. */
+ * mallinfo, mallinfo2, mallopt, malloc_info, malloc_stats, malloc_trim exist and return real figures. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"

@@ -1,6 +1,6 @@
 /* lattice: the groups of checks that lattice_main.c runs, each on one table of entry points (GOALS R1).
  *
- * A group takes its measure from lattice_full: all of the lattice, or a subset that takes a few seconds. */
+ * lattice_full selects the whole lattice or a subset that takes a few seconds. */
 #ifndef TEST_ABI_LATTICE_H
 #define TEST_ABI_LATTICE_H
 

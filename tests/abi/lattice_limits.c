@@ -1,4 +1,4 @@
-/* Lattice: sizes that cannot be served, products that overflow, errno. */
+/* Lattice: sizes that malloc must refuse, products that overflow, errno. */
 #include "lattice.h"
 
 #include "support/pattern.h"

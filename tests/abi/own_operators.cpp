@@ -1,5 +1,5 @@
-/* Programs replace some of the operators, most often new and delete without anything more. All other forms must come to these, by the
- * ways that the standard gives. A program is built for each set of them: OWN_BASIC, OWN_ARRAY, OWN_ALIGNED. */
+/* Programs replace some of the operators, most often only plain new and delete. All other forms must call these, as the standard
+ * defines. One program is built for each set: OWN_BASIC, OWN_ARRAY, OWN_ALIGNED. */
 #include "support/check.h"
 
 #include <cstdint>

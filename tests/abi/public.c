@@ -1,7 +1,7 @@
 /* Usage: test_public
- * include/hakmem.h, all of it, as a program uses it: what each function promises, before main, in a thread, in a fork child and in
- * a signal handler; and the statistics, read by programs that were compiled with an older and with a newer header. The same text
- * is a C program and, in public.cpp, a C++ one. */
+ * Uses all of include/hakmem.h as a program does, and checks the promises of each function: before main, in a thread, in a fork child
+ * and in a signal handler; and the statistics, read by programs that were compiled with an older and with a newer header. The same
+ * text is a C program and, in public.cpp, a C++ one. */
 #include "hakmem.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-"""test_public.py LIBRARY VERSION: include/hakmem.h compiles without a warning wherever it may be included, its attributes are seen,
-and public.c, which uses all of it, notices another version. Compilers that are not there are left out, and named."""
+"""test_public.py LIBRARY VERSION: include/hakmem.h compiles without a warning in each language and mode, its attributes are in force,
+and public.c, which uses all of it, notices another version. Missing compilers are named and left out."""
 import shutil
 import subprocess
 import sys

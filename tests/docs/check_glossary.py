@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the glossary in CONTRIBUTING.md to what a glossary is for.   check_glossary.py ROOT
+"""Checks the glossary in CONTRIBUTING.md.   check_glossary.py ROOT
 
 A table | term | meaning | under the heading "## Glossary": at most 40 terms, no two the same, each in one sentence, each used in
 src/ as a word of an identifier or of a comment. docs/MAP.md links to it.

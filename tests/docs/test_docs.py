@@ -1,4 +1,4 @@
-"""The documents' checkers, tested: a sound tree passes, and what is changed in one place is noticed there."""
+"""Controls of the document checkers: a sound tree passes, and each change of one place is reported there."""
 import shutil
 import subprocess
 import sys

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Holds the shape of the C files to .clang-format.   check_format.py ROOT [--write]
+"""Checks the C files against .clang-format.   check_format.py ROOT [--write]
 
-Each .c and .h file below src, include, tests and bench has to be as clang-format would write it; one line for each that is not.
---write  writes them so. (C++ and the tables, *.def, keep their shape.)
-The shape is that of one major version: others differ in small things, and are not asked. Exit 77 where that version is not there.
+Each .c and .h file below src, include, tests and bench must be as clang-format writes it; prints one line for each that is not.
+--write  rewrites them. (C++ and the tables, *.def, are not checked.)
+The layout is that of one major version: others differ in details, and are not used. Exits 77 without that version.
 """
 import os
 import shutil

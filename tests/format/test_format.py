@@ -1,5 +1,4 @@
-"""The shape's checker, tested: what is in shape passes, each file that is not is named, and a version that would judge otherwise is
-not asked."""
+"""Controls of check_format.py: a formatted file passes, each other file is named, and another version of clang-format is not used."""
 import os
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Runs a program under callgrind, which counts exactly, and reads what it found."""
+"""Runs a program under callgrind, which counts exactly, and reads its output."""
 import os
 import shutil
 import subprocess

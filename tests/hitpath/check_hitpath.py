@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Holds malloc's and free's fast path, as compiled, to what it promises.    check_hitpath.py LIBRARY
+"""Checks the compiled fast path of malloc and free.    check_hitpath.py LIBRARY
 
-The path is what is executed from the entry to the first ret if no conditional jump is taken: everything rare is jumped to.
-It must be short, call nothing, execute nothing atomic, and write only to what belongs to the thread: memory it reached from
-thread-local storage, or its stack.
+The path is the instructions from the entry to the first ret if no conditional jump is taken: all rare cases are jumped to.
+It must be short, without calls and atomic instructions, and write only to memory of the thread: memory reached from
+thread-local storage, or the stack.
 """
 import platform
 import re

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts what a steady program asks of the kernel: page faults beside glibc's, system calls of N and of 2N steps.
+"""Counts what a steady program costs in the kernel: page faults beside glibc's, and system calls of N and of 2N steps.
 check_kernel.py LIBRARY BENCH_FOLDER
 """
 import json

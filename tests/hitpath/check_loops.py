@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Counts what whole benchmark loops cost, and compares with what loops.json has for the compiler.
+"""Counts the costs of whole benchmark loops, and compares them with those of loops.json for the compiler.
 
 check_loops.py [--build FOLDER] [--update] [LOOP...]
-  --build   where libhakmem.so, bench/ and tests/hitpath/ are; default: build/
-  --update  writes what was counted to loops.json: the diff is what a change did to the costs
+  --build   the folder of libhakmem.so, bench/ and tests/hitpath/; default: build/
+  --update  writes the counts to loops.json: its diff is the effect of a change
   LOOP      a part of its name; default: all
 """
 import argparse

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What the kernel's mode of huge pages costs: memory where it gives them unasked, nothing where it has none.
+"""Checks the cost of the kernel's modes of huge pages: little memory where huge pages come unasked, nothing where there are none.
 
-check_modes.py LIBRARY BENCH_FOLDER     sets each mode for some seconds and puts the machine back; where that is not permitted it
-                                        is told so and skipped
+check_modes.py LIBRARY BENCH_FOLDER     sets each mode for some seconds and restores the machine; prints a line and skips a mode
+                                        that it may not set
 """
 import json
 import subprocess

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Counts what a pair of malloc(64) and free executes, the jumps through the PLT included.    check_pairs.py LIBRARY PAIRS
+"""Counts the instructions of a pair of malloc(64) and free, including the jumps through the PLT.    check_pairs.py LIBRARY PAIRS
 
-callgrind counts exactly; the difference between N and 2N pairs leaves out the start. What the caller itself executes (the
-loop, its calls) is not counted.
+callgrind counts exactly; the difference between N and 2N pairs removes the start. The caller's own instructions (the loop, its
+calls) are not counted.
 """
 import sys
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Counts what real programs cost on HAKMEM, and compares with what programs.json has for the compiler and the program's version.
+"""Counts the costs of real programs on HAKMEM, and compares them with those of programs.json for the compiler and the program's version.
 
 check_programs.py [--build FOLDER] [--update] [PROGRAM...]
-  --build    where libhakmem.so and bench/ are; default: build/
-  --update   writes what was counted to programs.json: the diff is what a change did to the costs
+  --build    the folder of libhakmem.so and bench/; default: build/
+  --update   writes the counts to programs.json: its diff is the effect of a change
   PROGRAM    a part of its name; default: all
 
-"instructions" are the library's own; "whole" those of the process: a copy that realloc lets the C library make is there, and a
-copy of the program's own is not. "page faults" are those beyond the program's start: without huge pages, and with them, where the
-kernel's mode is madvise and it has some to give.
+"instructions" are the library's own; "whole" are those of the process, which include copies that realloc makes by the C library,
+and exclude the program's own copies. "page faults" are those after the program's start: without huge pages, and with them if the
+kernel's mode is madvise and huge pages are available.
 """
 import json
 import os

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What a free of another thread's block costs, and that it does not depend on whose blocks meet.    check_remote.py LIBRARY BENCH
+"""Counts the cost of a remote free, which must not depend on the order in which blocks of different owners are freed.
+check_remote.py LIBRARY BENCH
 
-One thread frees by turns what others allocated (bench_fanin): instructions behind the hit path of free, counted exactly by
-callgrind, and the memory that the process holds before and after.
+One thread frees by turns the blocks of others (bench_fanin): counts the instructions behind the hit path of free by callgrind, and
+the memory of the process before and after.
 """
 import json
 import os

@@ -1,5 +1,5 @@
-/* A preload: the clock stands still, but for CLOCK_STEP_MS at each look. Passes that time decides come in every run after the
- * same call. */
+/* A preload: each call of a clock returns CLOCK_STEP_MS more, and time does not pass otherwise. Epochs then follow the same call
+ * in each run. */
 #include <stdlib.h>
 #include <time.h>
 

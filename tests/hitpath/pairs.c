@@ -1,4 +1,4 @@
-/* pairs N: N times malloc(64) and free, the same block again and again: what check_pairs.py counts the instructions of. */
+/* pairs N: N times malloc(64) and free of the same block; check_pairs.py counts its instructions. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-"""The controls: small libraries and numbers, each wrong in one way, must be noticed.    test_hitpath.py PAIRS CLOCK CC"""
+"""Controls of this folder's checks: small libraries and numbers, each wrong in one way, must be reported.    test_hitpath.py PAIRS CLOCK CC"""
 import contextlib
 import io
 import json

@@ -1,5 +1,5 @@
-/* A thread that is to be cancelled calls malloc: it goes on until it says that it may be, and whatever HAKMEM writes down meanwhile,
- * no lock is left behind: a fork comes back. */
+/* A thread with a pending cancellation calls malloc: it continues until it enables cancellation, and whatever HAKMEM writes meanwhile,
+ * no lock stays held: a fork returns. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

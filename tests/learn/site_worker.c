@@ -1,9 +1,8 @@
-/* site_worker keep|drop|mixed ROUNDS PAUSE_MS: blocks of one call site that come back after a pause, among slow calls enough that
- * somebody looks at the clock. Of the second half of the rounds it prints the page faults, and how many KiB are resident after the
- * last free, in the mean.
+/* site_worker keep|drop|mixed ROUNDS PAUSE_MS: blocks of one call site that return after a pause, among enough misses that a thread reads
+ * the clock. Prints the page faults of the second half of the rounds, and the mean KiB resident after the last free.
  *   keep   one block
  *   drop   four blocks
- *   mixed  one block, and of three others the next, of which none serves a request for another one */
+ *   mixed  one block, and the next of three others, none of which serves a request for another one */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""What HAKMEM learns, seen from outside, on real programs.
+"""Checks the learner from outside, on real programs.
 
 test_learn.py LIBHAKMEM.SO HAKMEM-REPLAY
 """

@@ -1,4 +1,4 @@
-"""Site rules at work: a program whose blocks come back late, and one whose do not, each with the rules on beside one without.
+"""Checks site rules: a program whose blocks return late, and one whose blocks do not, each with and without rules.
 
 test_sites.py LIBHAKMEM.SO SITE_WORKER
 """

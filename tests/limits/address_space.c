@@ -1,12 +1,12 @@
 /* Usage: test_address_space idle | bigs GIB | slabs GIB | limited MIB | locked | wait
- * What a process has of address space, and what it can do where that is limited. Prints `name number` lines; the script beside it compares
- * them with the same run on the C library.
- *   idle      nothing
- *   bigs      so many GiB in blocks of 64 MiB, none of them touched
- *   slabs     so many GiB in blocks of 512 KiB, none of them touched
- *   limited   the program itself sets RLIMIT_AS to so many MiB, then wants blocks, longer ones, and a thread
- *   locked    mlockall(MCL_CURRENT | MCL_FUTURE), then wants blocks
- *   wait      holds 100 KB and waits for its input to end */
+ * Measures a process's address space, and its allocations under limits. Prints `name number` lines; the script beside it compares them
+ * with the same run on the C library.
+ *   idle      no calls
+ *   bigs      so many GiB in blocks of 64 MiB, none touched
+ *   slabs     so many GiB in blocks of 512 KiB, none touched
+ *   limited   the program sets RLIMIT_AS to so many MiB, then allocates blocks, longer ones, and a thread
+ *   locked    mlockall(MCL_CURRENT | MCL_FUTURE), then allocates blocks
+ *   wait      holds 100 KB and waits until its input ends */
 #include "support/procinfo.h"
 
 #include <pthread.h>

@@ -1,9 +1,9 @@
 /* Usage: test_huge_pages idle | heap | threads | parts | tables
- * What programs have resident that a huge page for each mapping would make larger. Prints `name number` lines; the script beside it
- * compares them between the system's modes.
- *   idle      nothing
+ * Measures resident memory that one huge page for each mapping would enlarge. Prints `name number` lines; the script beside it compares
+ * them between the system's modes.
+ *   idle      no calls
  *   heap      64 MiB of blocks of 100 B, each written
- *   threads   300 of them hold 60 small blocks each; then they end
+ *   threads   300 threads hold 60 small blocks each; then they end
  *   parts     1 000 blocks of 64 KiB to 1 MiB, the first byte of each written
  *   tables    100 blocks of 16 MiB, the first byte of each written */
 #include "support/procinfo.h"

@@ -1,7 +1,7 @@
 /* Usage: test_oom_report
- * The first refusal of a process prints one report to stderr, the ones after it nothing (S30).  It says what was asked for, which
- * limits there are, what the process has, and what HAKMEM counted.  A process that asks for
- * what no machine has (more than PTRDIFF_MAX) is wrong, not out of memory, and prints at most that one line too. */
+ * The first refusal of a process prints one report to stderr, later ones print nothing (S30). The report names the request, the limits,
+ * the memory of the process, and HAKMEM's counts. A request for more than PTRDIFF_MAX is a program error, not out of memory, and
+ * prints at most that line too. */
 #include "rlimit.h"
 
 #include "support/check.h"

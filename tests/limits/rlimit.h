@@ -1,4 +1,4 @@
-/* rlimit: a program runs itself again under a limit, so that its start, not only its main, is under it. */
+/* rlimit: a program runs itself again under a limit, so that the limit holds at its start, not only in main. */
 #ifndef TEST_LIMITS_RLIMIT_H
 #define TEST_LIMITS_RLIMIT_H
 

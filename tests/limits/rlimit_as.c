@@ -1,6 +1,6 @@
-/* Usage: test_rlimit_as MIB…
- * Under each limit of address space: the program starts, malloc serves at least 80 % of what the limit leaves, whatever
- * the size of the blocks, says NULL and ENOMEM when there is no more, and does so again, cycle after cycle. */
+/* Usage: test_rlimit_as MIB...
+ * Under each limit of address space: the program starts; malloc serves at least 80 % of the space that the limit leaves, for each size
+ * of blocks, then returns NULL with ENOMEM, and does so again, cycle after cycle. */
 #include "rlimit.h"
 
 #include "support/check.h"

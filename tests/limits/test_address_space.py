@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What HAKMEM takes of address space, beside the same program on the C library.
+"""Compares HAKMEM's address space with that of the same program on the C library.
 
     test_address_space.py LIBRARY WORKER
 
-Each of these failed while HAKMEM reserved address space by what could be used.
+Each of these checks failed while HAKMEM reserved address space in advance.
 """
 
 import os

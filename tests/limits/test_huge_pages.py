@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What HAKMEM has resident in each of the system's modes of huge pages.
+"""Measures HAKMEM's resident memory in each of the system's modes of huge pages.
 
     test_huge_pages.py LIBRARY WORKER
 
-The modes are the machine's, not the process's: the script switches them, runs programs that live for less than a second, and puts back what
-was there, whatever happens. Where that is not permitted it is skipped. With huge pages for all mappings, 300 threads took 78 MiB in
-place of 17, and large blocks of which little is used 2.9 GB in place of 60 MiB.
+The modes are the machine's: the script switches them, runs programs of less than a second, and restores the mode in each case.
+Skipped where that is not permitted. With huge pages for all mappings, 300 threads took 78 MiB in place of 17, and large blocks of
+which little is used 2.9 GB in place of 60 MiB.
 """
 
 import contextlib

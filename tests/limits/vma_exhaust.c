@@ -1,5 +1,5 @@
 /* Usage: test_vma_exhaust [left]
- * The process has all but a few of the mappings that the kernel allows: malloc goes on serving small and large. */
+ * The process has all but a few of the mappings that the kernel allows: malloc still serves small and large blocks. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"

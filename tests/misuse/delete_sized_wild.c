@@ -1,4 +1,4 @@
-/* operator delete, with a size, of an address where nothing is. */
+/* operator delete, with a size, of an address where nothing is mapped. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A block of 500 KiB freed, given back, freed again. */
+/* A block of 500 KiB freed, purged, freed again. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* lodger: a block of 1000 bytes that lies between small ones, of the size of four of them (src/slab/lodge.h). */
+/* lodger: a block of 1000 bytes that takes the place of four small ones between others (src/slab/lodge.h). */
 #ifndef TEST_MISUSE_LODGER_H
 #define TEST_MISUSE_LODGER_H
 

@@ -1,4 +1,4 @@
-/* misuse: what the programs here share.  Each makes one mistake and would end with status 0 if nobody noticed. */
+/* misuse: the common parts of these programs. Each makes one mistake and would end with status 0 if it were not reported. */
 #ifndef TEST_MISUSE_H
 #define TEST_MISUSE_H
 

@@ -1,4 +1,4 @@
-/* The last address there is. */
+/* The last address of all. */
 #include "misuse.h"
 
 int main(void)

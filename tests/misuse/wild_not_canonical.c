@@ -1,4 +1,4 @@
-/* An address that the processor has not. */
+/* An address that the processor cannot have. */
 #include "misuse.h"
 
 int main(void)

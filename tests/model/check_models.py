@@ -4,13 +4,13 @@
 check_models.py [--sound] [--jobs N] [--depth N] [MODEL.pml ...]
   without a MODEL: all beside this script; --sound: without their faults
 
-A model begins with a comment that says what it is about. Read from it are
-  Threads  N                              how many threads it has
-  Fault N, assertion|end: what is wrong   -DFAULT=N must be found, by an assertion, or as a state
-                                          that nothing leads out of
-As it stands (FAULT=0), a model must pass, all of its states searched and all of its steps reached;
-each fault must be found, in the way that is said, or the model could not see it. There are three
-faults at least.
+A model begins with a comment. The script reads from it
+  Threads  N                         the number of its threads
+  Fault N, assertion|end: the fault  spin must find it with -DFAULT=N, by an assertion, or as a state
+                                     without a successor
+With FAULT=0, a model must pass, with all its states searched and all its steps reached. Each fault
+must be found in the way that the comment says, else the model could not see it. A model has at
+least three faults.
 """
 import argparse
 import re

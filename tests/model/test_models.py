@@ -1,4 +1,4 @@
-"""The models' runner, tested: a sound model passes; what is wrong with one is noticed."""
+"""Controls of check_models.py: a sound model passes; each defect of a model is reported."""
 import shutil
 import subprocess
 import sys

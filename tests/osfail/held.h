@@ -1,5 +1,5 @@
-/* Held: blocks whose contents are known, and the rule for getting one: success with everything that was asked for, or NULL
- * and ENOMEM with nothing changed. */
+/* Held: blocks with known contents, and the rule for an allocation: success with all that was requested, or NULL and ENOMEM with
+ * nothing changed. */
 #ifndef TEST_OSFAIL_HELD_H
 #define TEST_OSFAIL_HELD_H
 

@@ -1,4 +1,4 @@
-/* Scenarios: programs in a few lines, each of which must get through whatever the system refuses, and leave nothing behind. */
+/* Scenarios: programs of a few lines. Each must survive any refusal of the system, and leak nothing. */
 #ifndef TEST_OSFAIL_SCENARIOS_H
 #define TEST_OSFAIL_SCENARIOS_H
 

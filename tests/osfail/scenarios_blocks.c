@@ -1,4 +1,4 @@
-/* Blocks of every tier, by every call that makes one. */
+/* Blocks of each kind, by each call that allocates. */
 #include "osfail/scenarios.h"
 
 #include "hakmem.h"

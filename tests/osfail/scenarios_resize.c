@@ -1,4 +1,4 @@
-/* realloc: up, down, in place, across tiers, side by side. */
+/* realloc: up, down, in place, from one kind of block to another, side by side. */
 #include "osfail/scenarios.h"
 
 #include <errno.h>

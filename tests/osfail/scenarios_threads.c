@@ -1,4 +1,4 @@
-/* Threads: they begin, end, free for each other, and leave blocks behind. One at a time where the order of calls matters. */
+/* Threads: they begin, end, free blocks of each other, and leave blocks behind. One at a time where the order of calls matters. */
 #include "osfail/scenarios.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
-/* Usage: test_osfail [warm|quick|full] [scenario name]        warm: only in processes that have been up, for valgrind
- * Any call to the system may fail, and any number of them (R2). Every scenario runs with its k-th call refused, for all k;
- * with all from the k-th on; with every n-th; with some at random: in processes that are just starting, and again and again
- * in one that has been up for a while. After each, the system is healthy again and the same scenario must go through. */
+/* Usage: test_osfail [warm|quick|full] [scenario name]        warm: only in processes that have started, for valgrind
+ * Any system call may fail, and any number of them (R2). Each scenario runs with its k-th call refused, for all k; with all from the
+ * k-th on; with every n-th; with some at random: in processes that are starting, and again and again in one that has run for a
+ * while. After each, the system is healthy again and the same scenario must succeed. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

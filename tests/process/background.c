@@ -1,8 +1,8 @@
 /* Usage: test_background thread|forks|vfork|last
- * The thread that gives memory back while the program does nothing (HAKMEM_BACKGROUND=1):
- *   thread  there is one, once the heap is worth it: it has a name and gets no signal
+ * The background thread, which purges while the program is idle (HAKMEM_BACKGROUND=1):
+ *   thread  exists once the heap is large enough: it has a name and gets no signal
  *   forks   a child has none, and gets one when it allocates; 1000 forks from a busy process, no hang
- *   vfork   a vfork child does not begin one
+ *   vfork   a vfork child does not create one
  *   last    it does not keep a process alive whose other threads have all ended */
 #include "support/chain.h"
 #include "support/check.h"

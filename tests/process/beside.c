@@ -1,13 +1,13 @@
 /* Usage: test_beside one|small|beside|idle|forks|limit|users|exec
- * The thread that gives memory back while the program does nothing, as HAKMEM comes: beside threads of the program's own.
- *   one     a program of one thread has none, whatever it holds
+ * The background thread with default options, beside the program's own threads.
+ *   one     a program of one thread has none, however large its heap
  *   small   nor has one with threads and a small heap
- *   beside  with threads and a heap that is worth it there is one; when the program's last other thread has been joined, it is gone
- *   idle    what was freed goes back while all sleep; then it sleeps too, for good
- *   forks   a child has none until it makes threads itself
- *   limit   it gives way to a thread of the program's that would be refused, and nothing is said where it is refused itself
- *   users   all threads change their user with the program's
- *   exec    the process is another program's afterwards, with one thread */
+ *   beside  one with threads and a large heap has it; it ends when the program's last other thread has been joined
+ *   idle    purges freed memory while all sleep; then it sleeps too, without a timeout
+ *   forks   a child has none until it creates threads itself
+ *   limit   it ends for a thread of the program that would be refused, and its own refusal is silent
+ *   users   it changes its user with all other threads
+ *   exec    the process belongs to another program afterwards, with one thread */
 #include "support/chain.h"
 #include "support/check.h"
 #include "support/procinfo.h"

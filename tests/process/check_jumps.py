@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What has to be left by a jump is: the function that takes over sees the caller's return address.
+"""Checks tail calls: the function that takes over sees the caller's return address.
 
 Usage: check_jumps.py LIBRARY FUNCTION...
-Each FUNCTION's only indirect branch must be a jump (its stack frame gone, or it would crash), and none a call. The control is a
-function of the same kind that was compiled without sibling calls: there a call must be found.
+Each FUNCTION's only indirect branch must be a jump (its stack frame removed, or it would crash), not a call. The control is a
+function of the same kind, compiled without sibling calls: there a call must be found.
 """
 import re
 import subprocess

@@ -1,6 +1,6 @@
 /* Usage: test_dlopen_late LIBRARY
- * The library arrives late, by dlopen, in a process that has its own malloc: its hak_ functions serve, in threads that
- * are older than it too, while malloc stays the process's; after dlclose the blocks are still good (it stays). */
+ * The library is loaded late, by dlopen, into a process with another malloc: its hak_ functions serve, also in older threads, while
+ * malloc stays the process's; after dlclose the blocks are still valid (the library stays). */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/watchdog.h"

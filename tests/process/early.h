@@ -1,4 +1,4 @@
-/* early: what a process does with the heap before its constructors have run, and after its destructors. */
+/* early: the heap before a process's constructors have run, and after its destructors. */
 #ifndef TEST_PROCESS_EARLY_H
 #define TEST_PROCESS_EARLY_H
 

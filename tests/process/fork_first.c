@@ -1,6 +1,6 @@
 /* Usage: test_fork_first [rounds]
- * fork meets a thread's, and a process's, first malloc: neither parent nor child may hang or lose its heap.
- * Each round is a fresh process: its first thread starts to allocate at a moment that the main thread cannot know. */
+ * fork during the first malloc of a thread, and of a process: neither parent nor child may hang or lose its heap.
+ * Each round is a new process: its first thread starts to allocate at a moment that the main thread cannot know. */
 #include "support/check.h"
 #include "support/watchdog.h"
 

@@ -1,6 +1,6 @@
 /* Usage: test_fork_storm [forks]
- * Forks from a process whose other threads never stop allocating.  Every child checks and frees what the parent had,
- * allocates, some start threads or fork themselves; a child that hangs is ended by its own watchdog and counts as failed. */
+ * Forks from a process whose other threads never stop allocating. Each child checks and frees the parent's blocks and allocates; some
+ * start threads or fork themselves. A watchdog ends a child that hangs; that counts as failed. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/rng.h"

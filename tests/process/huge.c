@@ -1,6 +1,6 @@
-/* A heap on huge pages of which most is freed (S17): after malloc_trim, RSS is at most 1.3 times what is live.
- * MADV_COLLAPSE does at once what the kernel does by and by: it puts the heap on huge pages, before and after the free. After the
- * trim it must not bring back what went. */
+/* A heap on huge pages of which most is freed (S17): after malloc_trim, RSS is at most 1.3 times the live bytes.
+ * MADV_COLLAPSE does at once what the kernel does over time: it puts the heap on huge pages, before and after the free. After the
+ * trim it must not make purged pages resident again. */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/rng.h"

@@ -1,7 +1,7 @@
-/* A function that is chosen by a resolver which allocates: the dynamic loader calls it while it relocates, before any
- * constructor and before the thread's TLS block has been given its initial contents.  Compiled into the program and into
- * a shared library; IFUNC_NAME and IFUNC_BLOCKS tell them apart.
- * The resolver may not rely on relocations of its own object that come later, so it is as plain as can be. */
+/* A function whose IFUNC resolver allocates: the dynamic loader calls the resolver while it relocates, before any constructor and
+ * before the thread's TLS block is initialized. Compiled into the program and into a shared library; IFUNC_NAME and IFUNC_BLOCKS
+ * tell them apart.
+ * The resolver must not need later relocations of its own object, so it is as plain as possible. */
 #include <stdlib.h>
 
 int   IFUNC_NAME(void);

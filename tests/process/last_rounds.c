@@ -1,7 +1,7 @@
 /* Usage: test_last_rounds [LIBRARY]
- * A thread whose first malloc comes from a key's destructor, in whichever of the four rounds, or that ends by a bare system
- * call, leaves nothing behind: what such threads have grows with the threads that live at once, not with all there ever were.
- * With LIBRARY: HAKMEM comes by dlopen, after the program's key was made, so that its own destructor runs last. */
+ * A thread whose first malloc comes from a key's destructor, in any of the four rounds, or that ends by a bare system call, leaves
+ * nothing behind: the memory of such threads grows with the threads alive at once, not with all threads ever.
+ * With LIBRARY: HAKMEM is loaded by dlopen after the program's key was created, so that its own destructor runs last. */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/watchdog.h"

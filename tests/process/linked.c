@@ -1,6 +1,6 @@
-/* Usage: test_linked…
- * What every way of linking must give (dynamic, static, static-pie, musl): HAKMEM serves malloc in threads, after fork,
- * at exit, and libc's own allocations come from it.  Plain C11 and POSIX, so that any libc builds it. */
+/* Usage: test_linked...
+ * The promises of each way of linking (dynamic, static, static-pie, musl): HAKMEM serves malloc in threads, after fork and at exit, and
+ * libc's own allocations. Plain C11 and POSIX, so that any libc builds it. */
 #include "hakmem.h"
 #include "support/pattern.h"
 

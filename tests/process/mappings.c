@@ -1,6 +1,6 @@
-/* A program changes the mapping of a big block and frees it: whoever gets its addresses next gets ordinary memory. He writes and
- * reads it, a forked child does, nothing of it is locked, and smaps names no flag that malloc's memory does not have. Changes that
- * leave nothing behind cost the block nothing: it comes back warm, at the same address. */
+/* A program changes the mapping of a big block and frees it: the next block at these addresses has ordinary memory. Its user and a
+ * forked child read and write it, none of it is locked, and smaps shows only the flags of malloc's memory. Changes without a lasting
+ * effect cost the block nothing: it is reused while resident, at the same address. */
 #include "support/check.h"
 #include "support/watchdog.h"
 

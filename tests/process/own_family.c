@@ -1,4 +1,4 @@
-/* A program's own malloc, calloc, realloc and free: no preload comes before them. Nothing is used again. */
+/* A program's own malloc, calloc, realloc and free: no preload precedes them. Memory is not reused. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* A program that defines malloc, calloc, realloc and free, and none of their kin. The kin that it gets from HAKMEM must not
- * take its blocks for HAKMEM's. Its free and realloc abort on what is not theirs. */
+/* A program that defines malloc, calloc, realloc and free, and none of their kin. The kin, served by HAKMEM, must not take the
+ * program's blocks for HAKMEM's. The program's free and realloc abort on foreign blocks. */
 #include "support/check.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* A plugin that allocates and frees in every way it can: in its constructor, in its destructor, and for its program. */
+/* A plugin that allocates and frees in each possible way: in its constructor, in its destructor, and for its program. */
 #include "plugin.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* plugin: what a plugin of these tests exports (plugin.c), as its program sees it. */
+/* plugin: the exports of these tests' plugin (plugin.c), as its program sees them. */
 #ifndef TEST_PROCESS_PLUGIN_H
 #define TEST_PROCESS_PLUGIN_H
 

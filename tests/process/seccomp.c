@@ -1,7 +1,7 @@
 /* Usage: test_seccomp refuse|kill [steps]
- * After the start of the program a filter lets pass few system calls only; the heap goes on.
- *   refuse  only mmap, munmap, madvise, futex (and write, exit_group for the test itself); others give ENOSYS
- *   kill    a sandbox as real ones are: some more calls pass, any other ends the process */
+ * After the start of the program, a filter passes few system calls only; the heap must still work.
+ *   refuse  only mmap, munmap, madvise, futex (and write, exit_group for the test itself); others return ENOSYS
+ *   kill    as in real sandboxes: some more calls pass, any other ends the process */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/rng.h"

@@ -1,5 +1,5 @@
 /* Usage: secure   (started by secure_run.py)
- * Allocates, and says whether the kernel marked this process as one that must not trust its environment. */
+ * Allocates, and prints whether the kernel marked this process as one that must not trust its environment. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

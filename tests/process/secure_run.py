@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A privileged program reads nothing of HAKMEM's options from its environment.
+"""Checks that a privileged program reads no option of HAKMEM from its environment.
 
 Usage: secure_run.py PROGRAM      (a program that HAKMEM is linked into statically; needs root to make a set-group-id copy)
-As user nobody, the plain copy must write the report that HAKMEM_REPORT asks for: that shows that the test can fail. The
+As user nobody, the plain copy must write the report that HAKMEM_REPORT names: that shows that the test can fail. The
 set-group-id copy, which the kernel marks AT_SECURE, must do its work and write no file and no warning.
 """
 import os

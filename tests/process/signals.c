@@ -1,7 +1,6 @@
 /* Usage: test_signals [steps]
- * A timer interrupts the heap at any instruction, thousands of times a second, with a handler that does not allocate but
- * uses the stack and errno; nothing in the heap may depend on not being interrupted, and no
- * system call of its own may fail for EINTR. */
+ * A timer interrupts the heap at any instruction, thousands of times a second, with a handler that does not allocate but uses the stack
+ * and errno. The heap must work, and none of its system calls may fail with EINTR. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/rng.h"

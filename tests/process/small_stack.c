@@ -1,6 +1,6 @@
 /* Usage: test_small_stack
- * Everything that reports runs in a thread with the smallest stack there may be (16 KiB), of which the C library has taken its part;
- * and on a painted stack it is seen how deep each goes. HAKMEM_HEAP_PROFILE and HAKMEM_TRACE_RING must be set. */
+ * All reports run in a thread with the smallest stack (16 KiB), of which the C library takes a part; a painted stack shows the depth of
+ * each. HAKMEM_HEAP_PROFILE and HAKMEM_TRACE_RING must be set. */
 #include "support/check.h"
 #include "support/watchdog.h"
 

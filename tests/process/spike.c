@@ -1,10 +1,10 @@
 /* Usage: test_spike MiB trim|calls|idle|beside
- * What a spike leaves behind (M5): so many MiB are built of blocks of many sizes, 95 % of them freed at random, small ones by the
- * 16 KiB.  Then resident memory has to fall to 1.3 times what is live:
+ * Memory after a spike (M5): so many MiB are built of blocks of many sizes, and 95 % of them freed at random, small ones by the
+ * 16 KiB. Then RSS must fall to 1.3 times the live bytes:
  *   trim   after malloc_trim
  *   calls  within a million further operations, after a rest
- *   idle   while the program does nothing at all
- *   beside the same, where another thread of the program's does nothing either */
+ *   idle   while the program is idle
+ *   beside the same, with another idle thread of the program */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/rng.h"

@@ -1,6 +1,6 @@
 /* Usage: test_static_open PLUGIN
- * A program that is linked all statically, with libhakmem.a, has the C library's dlopen, not HAKMEM's: a plugin brings a C library of its
- * own, and the two heaps stay apart. */
+ * A program that is linked fully statically, with libhakmem.a, has the C library's dlopen, not HAKMEM's: a plugin brings its own C
+ * library, and the two heaps stay apart. */
 #include "plugin.h"
 #include "hakmem.h"
 

@@ -1,6 +1,6 @@
 /* Usage: test_stderr_gone
- * HAKMEM writes to descriptor 2 only while that is what it was at the start. A program that closed it may have its database
- * there: not a byte of HAKMEM's in it, whatever happens; and where descriptor 2 was left alone, the same line is there. */
+ * HAKMEM writes to descriptor 2 only while it is the one of the start. A program that closed it may have its database there: HAKMEM
+ * writes no byte to it in any case; if descriptor 2 was left alone, the line appears there. */
 #include "support/check.h"
 #include "support/watchdog.h"
 

@@ -1,13 +1,13 @@
 /* Usage: test_crashes HOW
- * Allocates a little and then ends in the way asked for. What a debug ring has to show is printed: "last ADDRESS", the block that
- * was last given out; where there is more to be compared, "address ADDRESS", where a fault will be.
+ * Allocates a little and then ends in the given way. Prints what the debug ring must show: "last ADDRESS", the block allocated last, and
+ * for some ways "address ADDRESS", the place of the fault.
  *   wait       for SIGUSR2, which has to come and go: then ends by itself
  *   double     frees a block twice
- *   fault      writes where nothing is; `fault_stack` on an alternate stack, after the stack is used up
+ *   fault      writes to an unmapped address; `fault_stack` on an alternate stack, after the stack is used up
  *   divide     by zero
  *   abort      calls abort()
- *   sent       is sent SIGSEGV by itself
- *   own        has a handler for SIGSEGV of its own, which leaves with status 42
+ *   sent       sends SIGSEGV to itself
+ *   own        has its own handler for SIGSEGV, which exits with status 42
  *   threads    several fault at once */
 #include <pthread.h>
 #include <signal.h>

@@ -1,11 +1,11 @@
 /* Usage: test_leaks MODE [FILE]
- * Allocates in functions whose names a profile has to say, and ends; what is live then is printed, "live FUNCTION BYTES", and what
- * was allocated in all, "allocated FUNCTION BYTES". FILE: a profile is written there by hak_heap_profile().
+ * Allocates in functions whose names a profile must contain, and ends. Prints the live bytes, "live FUNCTION BYTES", and the total,
+ * "allocated FUNCTION BYTES". FILE: hak_heap_profile() writes a profile there.
  *   plain    two functions leak, one frees all; errno is kept
  *   kinds    calloc, realloc that moves, grows in place and shrinks, aligned memory
  *   threads  each thread leaks, another one frees half; the threads end
  *   fork     the child leaks on its own; both write their profile at exit
- *   many     so many small blocks that the profile's tables run full */
+ *   many     enough small blocks to fill the profile's tables */
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>

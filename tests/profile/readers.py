@@ -1,4 +1,4 @@
-"""The programs that read heap profiles, each asked in its own way for bytes by function."""
+"""Runs the programs that read heap profiles, each in its own way, and asks for bytes by function."""
 import os
 import re
 import shutil

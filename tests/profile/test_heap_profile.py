@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Heap profiles of programs that say what they leak, read by the real readers.
+"""Checks heap profiles of programs with known leaks, read by the real readers.
 
 test_heap_profile.py --library libhakmem.so --leaks PROGRAM --leaks-cxx PROGRAM [unittest's own arguments]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The probes: in the library's notes, with their arguments, and on the path of samples alone.
+"""Checks the probes: in the library's notes, with their arguments, and only on the path of samples.
 
 test_probes.py --library libhakmem.so --leaks PROGRAM [unittest's own arguments]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The debug ring, asked for by SIGUSR2 and shown by programs that crash: these still end as they would without it.
+"""Checks the debug ring, on SIGUSR2 and in programs that crash: these end as they would without it.
 
 test_ring.py --library libhakmem.so --crashes PROGRAM [unittest's own arguments]
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The harness must find a broken allocator broken, a sound one sound, and an idle one idle.
+"""Controls of the harness: it must find a broken allocator broken, a sound one sound, and an idle one idle.
 
     negative.py BROKEN_ALLOC.so      the library built from broken_alloc.c
 """

@@ -1,4 +1,4 @@
-"""What the tests of the report have in common: programs with HAKMEM preloaded, and what must be true of any report."""
+"""The common parts of the report's tests: programs with HAKMEM preloaded, and the checks that hold for each report."""
 import json
 import os
 import subprocess

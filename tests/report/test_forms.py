@@ -1,5 +1,5 @@
-"""The forms of the report: JSON as its schema says, OpenMetrics as a strict parser reads it, both with the same numbers; and that
-each of these checks can fail.
+"""Checks the forms of the report: JSON against its schema, OpenMetrics with a strict parser, equal numbers in both; and that each of
+these checks can fail.
 
 test_forms.py LIBRARY WORKER"""
 import copy

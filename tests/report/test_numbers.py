@@ -1,5 +1,5 @@
-"""mallinfo2, mallinfo, malloc_info and malloc_stats tell the numbers of the report, and the report those of /proc/self/smaps, in a
-process in which nothing happens between them.
+"""Compares mallinfo2, mallinfo, malloc_info and malloc_stats with the report, and the report with /proc/self/smaps, in a process
+without activity between them.
 
 test_numbers.py LIBRARY WORKER"""
 import re

@@ -1,4 +1,4 @@
-"""Real programs end with a report whose resident parts sum to what the kernel counts, within 2 %.
+"""Checks that the resident parts in the report of real programs sum to the kernel's count, within 2 %.
 
 test_programs.py LIBRARY WORKER"""
 import shutil

@@ -1,4 +1,4 @@
-"""Reports while a program runs: again and again, on a signal, in fork children, of idle programs; never half of one.
+"""Checks reports while a program runs: repeated, on a signal, in fork children, of idle programs; never a partial one.
 
 test_running.py LIBRARY WORKER"""
 import json

@@ -1,10 +1,10 @@
 /* Usage: test_report_worker numbers PREFIX | churn THREADS | idle | handler | child
- * What the report's tests look at; HAKMEM is preloaded.
- *   numbers  all that tells about the heap, one after the other, without a call of malloc between them
+ * The program that the report's tests run; HAKMEM is preloaded.
+ *   numbers  all figures about the heap, one after the other, without a call of malloc between them
  *   churn    threads that allocate and free, until stdin ends
- *   idle     one malloc, then nothing until stdin ends
- *   handler  the same in a program that handles SIGUSR1 itself, and says "handled"
- *   child    the same in a fork child, whose number it says */
+ *   idle     one malloc, then no call until stdin ends
+ *   handler  the same in a program that handles SIGUSR1 itself, and prints "handled"
+ *   child    the same in a fork child, whose number it prints */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>

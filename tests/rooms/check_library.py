@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Holds libhakmem.so to its outside: what it exports, needs, and takes of every thread.
+"""Checks the interface of libhakmem.so: its exports, its needs, and its static TLS.
 
 check_library.py LIBRARY EXPORTS [--write]
-  EXPORTS  one symbol a line, # for comments; a difference is shown as a diff
-  --write  writes the list anew from the library, for a change that is meant
+  EXPORTS  one symbol a line, # for comments; a difference is printed as a diff
+  --write  rewrites the list from the library, for an intended change
 """
 import difflib
 import re

@@ -1,4 +1,4 @@
-"""Reads C just well enough to judge its shape: comments and strings out, directives and functions found."""
+"""Reads C well enough for the rooms test: removes comments and strings, finds directives, functions and variables."""
 import re
 from dataclasses import dataclass
 from pathlib import Path

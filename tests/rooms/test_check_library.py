@@ -1,4 +1,4 @@
-"""The library checker's own test: small libraries, each wrong in one way.   test_check_library.py CC"""
+"""Controls of check_library.py: small libraries, each wrong in one way.   test_check_library.py CC"""
 import subprocess
 import sys
 import tempfile

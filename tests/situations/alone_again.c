@@ -1,6 +1,6 @@
 /* Usage: test_alone_again unshare|setns|fork|daemon
- * Programs of threads that are programs of one thread again: each has ended, and was joined. The system gives a process what it does not
- * give to one of several threads: no thread of HAKMEM's stays behind, however much memory was free.
+ * Programs with one thread again: their other threads have ended and were joined. The system permits some calls only to a process of one
+ * thread: no thread of HAKMEM's may remain, however much memory was free.
  *   unshare  a user namespace of its own
  *   setns    the mount namespace that it is in, once more
  *   fork     a child that does the first

@@ -1,4 +1,4 @@
-/* areas: the mappings of this process, as /proc/self/smaps and /proc/self/maps have them. Read without allocating. */
+/* areas: the mappings of this process, from /proc/self/smaps and /proc/self/maps. Read without allocating. */
 #ifndef TEST_SITUATIONS_AREAS_H
 #define TEST_SITUATIONS_AREAS_H
 

@@ -1,4 +1,4 @@
-/* blocks: a table of blocks of all kinds of sizes, each filled with a pattern of its own. */
+/* blocks: a table of blocks of many sizes, each filled with its own pattern. */
 #ifndef TEST_SITUATIONS_BLOCKS_H
 #define TEST_SITUATIONS_BLOCKS_H
 

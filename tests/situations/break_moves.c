@@ -1,6 +1,6 @@
 /* Usage: test_break_moves
- * A program that moves the program break itself, up and down, beside malloc. What it keeps there stays its own; malloc neither needs the
- * break nor takes what is given back of it. */
+ * A program that moves the program break up and down, beside malloc. Its data there stay intact; malloc neither needs the break nor uses
+ * memory that the program released by it. */
 #include "blocks.h"
 #include "support/watchdog.h"
 

@@ -1,9 +1,9 @@
 /* Usage: test_cancel deferred|async [threads]
- * Threads that are cancelled while they allocate, a thousand of them and more: what they held is freed by their cleanup handlers, their caches come
- * to an end, and the heap does not grow.
- *   deferred  at the next cancellation point: between calls of malloc, for malloc is none
- *   async     at once, in the midst of their work on blocks; malloc itself, which no standard lets be cut off, they call with
- *             cancellation disabled */
+ * Threads that are cancelled while they allocate, a thousand of them and more: cleanup handlers free their blocks, their tcaches end,
+ * and the heap does not grow.
+ *   deferred  at the next cancellation point: between calls of malloc, which is none
+ *   async     at once, during their work on blocks; they call malloc, which no standard makes safe for that, with cancellation
+ *             disabled */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"

@@ -1,6 +1,6 @@
 /* Usage: test_clone_tls
- * clone() without CLONE_SETTLS, as old runtimes and sandboxes do it: the child has the parent's memory and the parent's thread pointer, and
- * so the parent's part of the heap, while the parent waits. It allocates and frees; both go on with each other's blocks. */
+ * clone() without CLONE_SETTLS, as in old runtimes and sandboxes: the child has the parent's memory and thread pointer, and so the
+ * parent's tcache, while the parent waits. It allocates and frees; then both use each other's blocks. */
 #include "blocks.h"
 #include "support/watchdog.h"
 

@@ -1,6 +1,6 @@
 /* Usage: test_coroutines
- * Coroutines on small stacks that come from malloc themselves: switched by ucontext, and by a few instructions of the program's own. They
- * allocate, switch with blocks in hand, free each other's, go on in another thread, and end; their stacks are freed by whoever is there. */
+ * Coroutines on small stacks from malloc, switched by ucontext, and by a few instructions of the program's own. They allocate, switch
+ * while they hold blocks, free each other's, continue in another thread, and end; any thread frees their stacks. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/watchdog.h"

@@ -1,6 +1,6 @@
 /* Usage: test_io_uring
- * Blocks from malloc as fixed buffers of an io_uring: the kernel holds their pages, writes from them and reads into them by their
- * number. They are unregistered and then freed, or freed first; whatever comes to lie there next is ordinary memory. */
+ * Blocks from malloc as fixed buffers of an io_uring: the kernel pins their pages, writes from them and reads into them by number. They
+ * are unregistered and then freed, or freed first; later blocks there are ordinary memory. */
 #include "blocks.h"
 #include "support/watchdog.h"
 

@@ -1,6 +1,6 @@
 /* Usage: test_landlock
- * A process that has shut itself out of the whole file system (landlock): it allocates, frees, trims and starts threads as before, opens
- * nothing, and its end, with whatever report was asked for, is an ordinary one. */
+ * A process without access to the file system (landlock): it allocates, frees, trims and starts threads as before, opens no file, and
+ * ends normally, with each kind of report requested. */
 #include "blocks.h"
 #include "support/watchdog.h"
 

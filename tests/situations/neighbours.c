@@ -1,6 +1,6 @@
 /* Usage: test_neighbours
- * A program that maps regions of its own, at addresses of its own choosing, wall to wall with the heap: below and above each mapping that
- * blocks lie in, and where the heap would grow next. Both sides keep what is theirs. */
+ * A program that maps its own regions, at addresses of its choice, directly beside the heap: below and above each mapping with blocks,
+ * and at the next place of growth. Both sides keep their memory. */
 #include "areas.h"
 #include "blocks.h"
 #include "support/watchdog.h"

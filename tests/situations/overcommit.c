@@ -1,9 +1,9 @@
 /* Usage: test_overcommit real|charged|limited|upwards
- * vm.overcommit_memory=2: the kernel charges what a process may write when it is mapped, not when it is touched. The setting is the
- * machine's, and no namespace has one of its own.
- *   real     where the machine is set so: refusals come, and go again when memory is freed. Else skipped.
- *   charged  anywhere: what would be charged, the private mappings that can be written, is in proportion to what is allocated
- *   limited  anywhere: RLIMIT_DATA counts the same mappings and refuses in the same place; large blocks first, then smaller ones
+ * vm.overcommit_memory=2: the kernel charges writable memory when it is mapped, not when it is touched. The setting is the machine's, and
+ * no namespace has its own.
+ *   real     on a machine set so: refusals come, and end when memory is freed. Else skipped.
+ *   charged  on any machine: the writable private mappings, which would be charged, are in proportion to the memory allocated
+ *   limited  on any machine: RLIMIT_DATA counts the same mappings and refuses in the same place; large blocks first, then smaller ones
  *   upwards  the same, small blocks first */
 #include "areas.h"
 #include "blocks.h"

@@ -1,7 +1,7 @@
 /* Usage: test_parasite
- * A tracer that stops a process, makes one of its threads call malloc and free, and lets it go on as if nothing had been: what a debugger
- * does for "call malloc(10)", and what checkpointing does. The child is this program's own copy, and so has its functions at the
- * same addresses. It is stopped in threads that compute or sleep, outside malloc, beside others that allocate all the time. */
+ * A tracer stops a process, makes one of its threads call malloc and free, and lets it continue, as a debugger does for "call malloc(10)",
+ * and as checkpointing does. The child is a copy of this program with the same functions at the same addresses. It is stopped in
+ * threads that compute or sleep, outside malloc, beside others that allocate all the time. */
 #include "blocks.h"
 #include "support/watchdog.h"
 

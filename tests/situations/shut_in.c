@@ -1,11 +1,11 @@
 /* Usage: test_shut_in forbidden|bare|listed|own|apart
- * Programs that shut themselves in, behind a filter that ends the process at a call it does not know. Whatever HAKMEM does then, unasked or
- * not, the filter has to allow: what a program may do that allocates, and no more.
- *   forbidden  threads first, then no other thread: the heap grows behind the filter, comes free, and the program sleeps
- *   bare       the same, where the C library has been asked for the filter alone, with the privileges for it
- *   listed     behind a list of what malloc, and the making of threads, cannot do without, threads are made: memory goes back there
- *   own        a thread shuts in itself alone before its first malloc
- *   apart      a thread parts with the others, allocates, and enters a namespace, which the system lets nobody who shares his root */
+ * Programs that install a filter which ends the process at an unknown system call. The filter allows the calls of a program that
+ * allocates, and no others: HAKMEM must not need more.
+ *   forbidden  with threads first, then no new thread: the heap grows behind the filter, comes free, and the program sleeps
+ *   bare       the same, with the filter installed by prctl() alone, by a process with the privileges for it
+ *   listed     behind a list of the calls that malloc and pthread_create need, the program creates threads: memory is purged there
+ *   own        a thread installs a filter for itself alone before its first malloc
+ *   apart      a thread unshares its root (CLONE_FS), allocates, and enters a mount namespace; a shared root would be refused */
 #include "blocks.h"
 #include "support/tasks.h"
 #include "support/watchdog.h"

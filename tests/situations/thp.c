@@ -1,8 +1,8 @@
 /* Usage: test_thp never|always
  * Transparent huge pages.
- *   never   PR_SET_THP_DISABLE: the process gets none, whatever is asked for
- *   always  what the machine's setting "always" does, done by hand where it is another: all of the heap's mappings are advised to be
- *           on huge pages, at every step. What is freed must go back all the same. */
+ *   never   PR_SET_THP_DISABLE: the process gets none, despite all advice
+ *   always  the effect of the machine's setting "always", made by hand under other settings: all mappings of the heap are advised for
+ *           huge pages, at each step. Freed memory must be purged all the same. */
 #include "areas.h"
 #include "blocks.h"
 #include "support/procinfo.h"

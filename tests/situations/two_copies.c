@@ -1,6 +1,6 @@
 /* Usage: test_two_copies LIBRARY PLUGIN
- * dlmopen with more than one HAKMEM: each namespace has a C library and a HAKMEM of its own, which know nothing of each other. PLUGIN is
- * linked with the library: in its own namespace all it allocates comes from the copy there. Threads of the program use all of them. */
+ * dlmopen with several HAKMEMs: each namespace has its own C library and HAKMEM, which do not know of each other. PLUGIN is linked with the
+ * library: in its namespace, all its blocks come from the copy there. Threads of the program use all copies. */
 #include "../process/plugin.h"
 #include "blocks.h"
 #include "support/watchdog.h"

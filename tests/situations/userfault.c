@@ -1,6 +1,6 @@
 /* Usage: test_userfault
- * A program that serves the page faults of its own blocks (userfaultfd): small and big blocks, whose pages a thread fills as they are
- * touched. When it has unregistered and freed them, their memory serves others as any does. */
+ * A program that serves the page faults of its own blocks (userfaultfd): small and big blocks, whose pages a thread fills at first touch.
+ * After they are unregistered and freed, their memory is ordinary again. */
 #include "blocks.h"
 #include "support/watchdog.h"
 

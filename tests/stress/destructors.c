@@ -1,9 +1,9 @@
 /* Usage: test_destructors [threads]
- * malloc and free in every destructor that a thread or a process runs, in any order.
+ * malloc and free in each destructor that a thread or a process runs, in any order.
  *
- * A thread ends: the destructors of its pthread keys run, up to PTHREAD_DESTRUCTOR_ITERATIONS rounds, before or after
- * the allocator's own.  Each here frees what it was given, allocates anew and asks for another round, so that the last
- * one surely runs when the thread's cache is gone.  A process ends: atexit handlers, then ELF destructors. */
+ * A thread ends: the destructors of its pthread keys run, up to PTHREAD_DESTRUCTOR_ITERATIONS rounds, before or after the
+ * allocator's own. Each frees its block, allocates anew and requests another round, so that the last one surely runs after
+ * the thread's tcache is gone. A process ends: atexit handlers, then ELF destructors. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"

@@ -1,6 +1,6 @@
 /* Usage: test_idle_threads [threads]
- * What a thread holds that has used the allocator a little, and waits: resident bytes, beside a thread that has not. Counted in
- * pages, so that it is the same on every machine. */
+ * Resident bytes of a thread that has used the allocator a little and waits, beside a thread that has not. Counted in pages, so the
+ * result is the same on each machine. */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/watchdog.h"

@@ -1,8 +1,7 @@
 /* Usage: test_lodgers
- * A heap of small blocks of which most are freed, then larger ones, which lodge between those that are left (see slab/lodge.h). Every
- * byte that a block is said to have is written and looked at, while blocks of both kinds are resized, aligned, freed by others, also
- * while their owner takes and frees in the same slabs, left behind by threads, and freed in a forked child. Each look at the heap finds it
- * in order. */
+ * A heap of small blocks of which most are freed, then larger ones, which lodge between the rest (see slab/lodge.h). All usable bytes are
+ * written and checked, while blocks of both kinds are resized, aligned, freed by other threads, also while their owner uses the same
+ * slabs, left behind by threads, and freed in a forked child. Each check of the heap must pass. */
 #include "report/census.h"
 #include "slab/lodge.h"
 #include "support/check.h"

@@ -1,5 +1,5 @@
 /* Usage: test_many_threads [threads]
- * Thousands of threads alive at once, each with blocks that another one frees; three times over, with no growth. */
+ * Thousands of threads alive at once, each with blocks that another one frees; three times, without growth. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"

@@ -1,6 +1,6 @@
 /* Usage: test_pool_fork [forks]
- * Threads are born and end by the dozen, one thread gives back all it can, over and over, and the main one forks: what was under
- * way at that moment must not stop the child, which has threads of its own. */
+ * Threads begin and end by the dozen, one thread trims again and again, and the main thread forks: the child, which has threads of its
+ * own, must not hang on work that was under way. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/watchdog.h"

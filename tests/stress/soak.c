@@ -1,8 +1,8 @@
 /* Usage: test_soak [seconds [steps of a round]]
- * Rounds of the engine, of all sizes and numbers of threads, over a set of blocks that stays and is slowly exchanged. When a
- * round is over, every byte is accounted for: the heap is in order, and just as many blocks and bytes are with the program as
- * it has. After each cycle of rounds, what is resident beyond that when caches have been trimmed is what it was once holes and
- * blocks had found their balance, which takes hundreds of rounds: in the first quarter of the time. */
+ * Rounds of the engine, with all sizes and numbers of threads, over a set of blocks that stays and is slowly exchanged. After each round
+ * every byte is accounted for: the heap is sound, and HAKMEM counts the blocks and bytes that the program has. After each cycle of
+ * rounds and a trim, the resident bytes beyond those must not exceed their level of the first quarter of the time: holes and blocks
+ * need hundreds of rounds to reach their balance. */
 #include "engine.h"
 
 #include "report/census.h"

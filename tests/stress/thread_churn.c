@@ -1,5 +1,5 @@
 /* Usage: test_thread_churn [threads]
- * Threads one after the other, each of which allocates, frees, and leaves a few blocks to others: RSS stays where it was. */
+ * Threads one after the other; each allocates, frees, and leaves a few blocks to others: RSS does not grow. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"

@@ -1,6 +1,6 @@
 /* Usage: test_thread_spike [threads [blocks]]
- * Thousands of threads alive at once, each with a few blocks of its own, which it frees; then all have ended. What they leave in
- * memory is compared with what they leave on the C library's malloc: the program runs itself without the preload beforehand. */
+ * Thousands of threads alive at once, each with a few blocks, which it frees; then all end. The memory that they leave is compared with
+ * that on the C library's malloc: the program runs itself without the preload beforehand. */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/watchdog.h"

@@ -1,5 +1,5 @@
-/* valgrind 3.19 looks at a stale segment when mremap moves a mapping and makes it longer, and may take what was added for out of
- * bounds (a loop of mmap and mremap alone shows it). It is told better here. */
+/* valgrind 3.19 reads a stale segment when mremap moves and extends a mapping, and may report the extension as out of bounds (a loop of
+ * mmap and mremap alone shows it). This tells it the right bounds. */
 #include "os/os.h"
 
 #include <valgrind/memcheck.h>

@@ -1,4 +1,4 @@
-/* chain: a list of blocks, each written, that leads from the newest to the oldest. */
+/* chain: a linked list of written blocks, from the newest to the oldest. */
 #ifndef TEST_SUPPORT_CHAIN_H
 #define TEST_SUPPORT_CHAIN_H
 

@@ -1,9 +1,9 @@
 /* check: counted assertions for programs that test malloc from outside.
  *
- * A failed check is printed (the first twenty of them) and remembered; the program goes on and ends with exit
- * status 1 from check_report().  Counting is per thread, without atomics, so that checks do not order the threads
- * under test; a thread hands in its count with check_thread_done() before it ends.
- * Never  allocates: what is tested here is malloc itself. */
+ * A failed check is printed (the first twenty) and counted; the program continues, and check_report() returns exit
+ * status 1. Counting is per thread, without atomics, so that checks do not order the threads under test; a thread adds its
+ * count by check_thread_done() before it ends.
+ * Never  allocates: malloc itself is under test. */
 #ifndef TEST_SUPPORT_CHECK_H
 #define TEST_SUPPORT_CHECK_H
 

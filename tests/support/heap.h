@@ -1,8 +1,8 @@
 /* heap: the names by which a stress program calls the allocator under test.
  *
- * As built by default they are malloc's own, so that any allocator can be preloaded.  With -DSTRESS_HAK they are
- * HAKMEM's prefixed names: the program is then linked with the core's sources, and a sanitizer, which brings a malloc of
- * its own, watches the core at work. */
+ * By default they are malloc's own, so that any allocator can be preloaded. With -DSTRESS_HAK they are HAKMEM's prefixed
+ * names: the program is then linked with the core's sources, and a sanitizer, which brings its own malloc, watches the
+ * core. */
 #ifndef TEST_SUPPORT_HEAP_H
 #define TEST_SUPPORT_HEAP_H
 

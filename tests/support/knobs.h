@@ -1,4 +1,4 @@
-/* knobs: a knob as a test wants it, whether HAKMEM has started or is still to. */
+/* knobs: sets a knob for a test, before or after the start of HAKMEM. */
 #ifndef TEST_SUPPORT_KNOBS_H
 #define TEST_SUPPORT_KNOBS_H
 

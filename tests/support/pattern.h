@@ -1,7 +1,7 @@
-/* pattern: every byte of a block says whose it is.
+/* pattern: the bytes of a block identify it.
  *
- * The byte at offset i of a block filled with seed s depends on s and on i only, so that a prefix stays right after
- * realloc, and so that two blocks that overlap cannot both be right. */
+ * The byte at offset i of a block filled with seed s depends on s and i only: a prefix stays correct after realloc, and of
+ * two overlapping blocks at least one is wrong. */
 #ifndef TEST_SUPPORT_PATTERN_H
 #define TEST_SUPPORT_PATTERN_H
 

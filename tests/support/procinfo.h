@@ -1,4 +1,4 @@
-/* procinfo: what the kernel says about this process, read without allocating. */
+/* procinfo: the kernel's figures about this process, read without allocating. */
 #ifndef TEST_SUPPORT_PROCINFO_H
 #define TEST_SUPPORT_PROCINFO_H
 

@@ -1,4 +1,4 @@
-/* rng: xorshift64*, so that a run is told by its seed alone. */
+/* rng: xorshift64*; the seed alone determines a run. */
 #ifndef TEST_SUPPORT_RNG_H
 #define TEST_SUPPORT_RNG_H
 

@@ -1,4 +1,4 @@
-/* tasks: the threads of a process as the kernel lists them, read without allocating. */
+/* tasks: the threads of a process in the kernel's list, read without allocating. */
 #ifndef TEST_SUPPORT_TASKS_H
 #define TEST_SUPPORT_TASKS_H
 

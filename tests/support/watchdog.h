@@ -1,7 +1,7 @@
-/* watchdog: a hang is a failure with a name, not a test that never ends.
+/* watchdog: turns a hang into a failure with a name.
  *
- * The kernel's alarm() kills the process by SIGALRM after so many seconds; a line on stderr says what hung.  A child
- * of fork has no alarm of its own (POSIX clears it), so it calls watchdog_start again. */
+ * The kernel's alarm() kills the process by SIGALRM after so many seconds; a line on stderr names the step. A child of fork
+ * has no alarm of its own (POSIX clears it), so it calls watchdog_start again. */
 #ifndef TEST_SUPPORT_WATCHDOG_H
 #define TEST_SUPPORT_WATCHDOG_H
 

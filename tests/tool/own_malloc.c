@@ -1,4 +1,4 @@
-/* An allocator linked into the program, as some programs have one: no preload comes before it. It never frees. */
+/* An allocator linked into the program: no preload precedes it. It never frees. */
 #include <stdalign.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* plain [BLOCKS]: allocates so many blocks of mixed sizes, touches and frees them, and says how many. */
+/* plain [BLOCKS]: allocates so many blocks of mixed sizes, touches and frees them, and prints their number. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-"""The package: it installs from the tree, finds the library beside itself, and has the project's version."""
+"""Checks the package: it installs from the tree, finds the library beside itself, and has the project's version."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""hakmem tune: it measures what it says, chooses by it, and claims no more than the rounds bear out."""
+"""Checks hakmem tune: it measures what it reports, chooses by it, and claims no more than the rounds support."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-/* Names no function of HAKMEM and none of malloc's: libc alone allocates here. Exits 0 if it did so from libhakmem. */
+/* Names no function of HAKMEM and of malloc: only libc allocates here. Exits 0 if it did so from libhakmem. */
 #define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* Exits 0 if malloc is HAKMEM's: the same block is known to both names, and the version is that of the package. */
+/* Exits 0 if malloc is HAKMEM's: both names serve the same block, and the version is that of the package. */
 #include <hakmem.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,1 +1,1 @@
-"""Runs unmodified programs on glibc's malloc and on a preloaded one, and compares what they do."""
+"""Runs unmodified programs on glibc's malloc and on a preloaded one, and compares their outcomes."""

@@ -1,4 +1,4 @@
-"""What a program to be tested says about itself: one subclass of Case per file of cases/."""
+"""The description of a program to be tested: one subclass of Case per file of cases/."""
 
 import importlib.util
 from pathlib import Path

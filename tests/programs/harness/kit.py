@@ -1,4 +1,4 @@
-"""Gets what the programs need: Debian packages, Debian sources, and builds that are kept in a cache."""
+"""Installs the needs of the programs: Debian packages, Debian sources, and builds kept in a cache."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Turns what test programs print into {check: outcome}."""
+"""Turns the output of test programs into {check: outcome}."""
 
 import re
 import xml.etree.ElementTree as ElementTree

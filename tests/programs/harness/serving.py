@@ -1,4 +1,4 @@
-"""What cases with servers share: ports of the loopback, waiting until one answers, and requests whose answers are looked at."""
+"""The common parts of cases with servers: loopback ports, waiting for an answer, and requests with checked answers."""
 
 import http.client
 import socket

@@ -1,4 +1,4 @@
-"""Progress and the line per program: with rich where it is installed, in plain lines otherwise."""
+"""Shows progress and one line per program: with rich if it is installed, else in plain lines."""
 
 import sys
 import threading

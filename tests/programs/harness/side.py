@@ -1,4 +1,4 @@
-"""One side of a comparison: how its processes are started, bounded, recorded and asked what served them."""
+"""One side of a comparison: starts, bounds and records its processes, and asks them which allocator served."""
 
 import hashlib
 import json
