@@ -22,7 +22,7 @@ static uint32_t *random_order(uint64_t count, uint64_t seed)
     return order;
 }
 
-/* One burst; returns what its two timed phases took. */
+/* One burst; returns the times of its two phases. */
 static bench_span run_burst(burst *b)
 {
     bench_span start = bench_start();

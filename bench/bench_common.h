@@ -83,7 +83,7 @@ static inline uint64_t bench_arg_u64(const bench_args *args, int i, uint64_t fal
     return i < args->count ? bench_parse_u64(args->value[i]) : fallback;
 }
 
-/* As above, refusing what lies outside [low, high]: sizes and thread counts. */
+/* As above, refuses values outside [low, high]: for sizes and thread counts. */
 static inline uint64_t bench_arg_in(const bench_args *args, int i, uint64_t fallback,
                                     uint64_t low, uint64_t high)
 {

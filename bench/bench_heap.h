@@ -12,7 +12,7 @@
 
 #include "bench_common.h"
 
-/* The first field of whatever a block holds. */
+/* The first field of each block. */
 typedef struct heap_block {
     uint32_t size;
 } heap_block;
@@ -44,11 +44,11 @@ void heap_watch_operations(uint64_t interval);
 /* A sample now, at this place of the series (milliseconds, for one). Where the
  * series is full, every second one goes: of RSS they are samples, not peaks. */
 void heap_sample(uint64_t at);
-void heap_sample_of(uint64_t at, uint64_t live); /* who counts the bytes himself */
+void heap_sample_of(uint64_t at, uint64_t live); /* for a caller that counts the bytes itself */
 /* A part of the run ends here, with live blocks: RSS to live, and the number of
  * mappings. Returns RSS to live. */
 double heap_phase(const char *name);
-/* Runs work(what) on a thread that does nothing else, and waits for its end. */
+/* Runs work(what) on a thread of its own, and waits for its end. */
 void heap_elsewhere(void (*work)(void *what), void *what);
 
 /* Dies unless all blocks are free, and ends the other thread. */

@@ -12,7 +12,7 @@ typedef struct bench_pattern {
     uint64_t (*run)(const struct bench_pattern *p, uint64_t n, bench_calls *calls);
     uint64_t weight; /* one operation counts as so many */
     size_t size;
-    const void *detail; /* what only run() knows about */
+    const void *detail; /* for run() only */
 } bench_pattern;
 
 typedef struct bench_patterns {

@@ -37,7 +37,7 @@ typedef struct figures {
     double seconds, cpu_seconds, settled_ms;
 } figures;
 
-/* Of the phase: what was done by when. */
+/* The progress of the phase over time. */
 static struct {
     double ms[MAX_LOOKS];
     uint64_t pairs[MAX_LOOKS];
@@ -274,7 +274,7 @@ static void run_phase(unsigned at, double began, double seconds, figures *sum)
     atomic_store(&plan.stop, true);
     wait_for(&plan.ended);
     span = bench_stop(span);
-    look(began); /* what the phase had is free */
+    look(began); /* the blocks of the phase are free */
     uint64_t rss = bench_rss_kib();
     double settled = settled_ms();
     sum->settled_ms = settled > sum->settled_ms ? settled : sum->settled_ms;

@@ -111,7 +111,7 @@ static uint64_t count_pages(void)
     return found;
 }
 
-/* Returns what the survivors pin, to their bytes. */
+/* Returns the ratio of pinned bytes to the survivors' bytes. */
 static double run_spike(double seconds, uint64_t ops)
 {
     build();
@@ -154,7 +154,7 @@ static void burst(ring *r, size_t size)
     }
 }
 
-/* RSS to what M6 allows: 1.25 times live, and 4 MiB. */
+/* The ratio of RSS to the bound of M6: 1.25 times live, and 4 MiB. */
 static double to_bound(void)
 {
     sample_now();

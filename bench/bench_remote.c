@@ -74,7 +74,7 @@ static bool produce(queue *q)
     return n != 0;
 }
 
-/* Frees what has arrived, up to a batch; false when there was nothing. */
+/* Frees the blocks that have arrived, up to a batch; false if none had. */
 static bool consume(queue *q)
 {
     uint64_t n = atomic_load_explicit(&q->xhead, memory_order_acquire) - q->tail;
@@ -119,7 +119,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* ---- who sends to whom ------------------------------------------------ */
+/* ---- senders and receivers -------------------------------------------- */
 
 static void pair_up(unsigned from, unsigned to)
 {

@@ -201,7 +201,7 @@ def rivals(settings: list[Setting]) -> list[Setting]:
 
 
 def round_ratios(learned: Setting, other: Setting, key: str) -> list[float]:
-    """Round by round, the geometric mean over the programs: what a busy machine did, it did to both."""
+    """Round by round, the geometric mean over the programs: a busy machine slows both."""
     parts = key.split(" x ")
     value = lambda run: math.prod(run[part] for part in parts)  # noqa: E731
     return [statistics.geometric_mean(value(mine[play]) / value(its[play]) for play in mine)

@@ -16,7 +16,7 @@ from verdicts import Line
 GLIBC = "glibc"
 LEFT_OUT = ("P16", "M7", "M9", "M11")  # of the tables row by row: these have a table of their own, or are mostly zeros
 
-# Rows of the README: what is won and what is lost, in words that need no page beside them.
+# Rows of the README: gains and losses, in words that need no other page.
 README = {
     "P1 64 B at once": "malloc and free of 64 B, ns a pair",
     "P5 random_mixed ws 8192": "random sizes to 1 KiB, 8192 slots, M ops/s",
@@ -157,7 +157,7 @@ def has(result: Result, place: str) -> bool:
 
 
 def paste(result: Result, path: Path) -> None:
-    """Puts the tables where the document says; what the result has nothing for stays as it is."""
+    """Puts the tables at their marks in the document; a table without data in the result stays as it is."""
 
     def filled(place: re.Match) -> str:
         begin, what, end = place.groups()

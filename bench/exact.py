@@ -26,7 +26,7 @@ from progress import Bar
 from results import Measured
 from stage import Stage
 
-ORDINARY_RUNS = 3  # what faults and memory they take differs a little
+ORDINARY_RUNS = 3  # their faults and memory vary a little
 TRACE_MS = "2"
 TIMEOUT_S = 3000
 SHELL = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "HOME": "/", "PWD": "/"}
@@ -134,7 +134,7 @@ class Laboratory(Stage):
 
 
 def leveled(env: dict[str, str], every: list[dict[str, str]]) -> dict[str, str]:
-    """With variables that nobody reads, so that the stack begins at one place for all."""
+    """Pads the environment, so that the stack begins at the same place for all."""
 
     def size(of: dict[str, str]) -> int:
         return sum(len(name) + len(value) for name, value in of.items())
@@ -257,7 +257,7 @@ class Exact:
             parts.setdefault((work, allocator.name), []).append(seen)
 
     def _put_together(self, parts: dict[tuple[Workload, str], list[Sample]]) -> None:
-        """In the order of the tables, and only of what had all its runs."""
+        """In the order of the tables; only programs whose runs are complete."""
         for work, measured in self.works.items():
             for allocator in self.laboratory.allocators:
                 seen = parts.get((work, allocator.name), [])

@@ -38,7 +38,7 @@ DEFAULTS: dict[str, Value] = {
 
 @dataclass
 class Setting:
-    """A way to run HAKMEM, and what its runs came to."""
+    """A way to run HAKMEM, and the figures of its runs."""
 
     name: str
     options: dict[str, str]
@@ -63,7 +63,7 @@ def one_knob_moved() -> list[dict[str, Value]]:
 
 
 def candidates(count: int, seed: int) -> list[Setting]:
-    """The defaults first: what is fixed without a search."""
+    """The defaults first, which need no search."""
     dice = random.Random(seed)
     singles = one_knob_moved()
     dice.shuffle(singles)

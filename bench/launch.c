@@ -80,7 +80,7 @@ static request parse(int argc, char **argv)
         else if (strcmp(argv[i], "--trace") == 0 && i + 1 < argc)
             r.trace_ms = (unsigned)strtoul(argv[++i], NULL, 10);
         else if (strcmp(argv[i], "--env") == 0 && i + 1 < argc)
-            putenv(argv[++i]); /* here, not in the child: what that allocates and touches counts as the program's */
+            putenv(argv[++i]); /* here, not in the child: memory that the child touches counts as the program's */
         else
             break;
     }
@@ -93,7 +93,7 @@ static request parse(int argc, char **argv)
     return r;
 }
 
-/* Never more than half of what is free: the machine must not begin to swap. */
+/* At most half of the free memory: the machine must not begin to swap. */
 static size_t bounded_bytes(size_t mib)
 {
     size_t half = (size_t)sysconf(_SC_AVPHYS_PAGES) / 2 * 4096;

@@ -35,7 +35,7 @@ class Runner:
     quick: bool = False
     cpu_clock: bool = False
     hakmem_env: dict[str, str] = field(default_factory=dict)
-    shell: dict[str, str] | None = None  # what runs find around them; None: what the caller has
+    shell: dict[str, str] | None = None  # the environment of runs; None: the caller's
     timeout_s: float = RUN_TIMEOUT_S
 
     def sample(self, work: Workload, allocator: Allocator) -> Sample:
@@ -47,7 +47,7 @@ class Runner:
         return {key: statistics.median(run[key] for run in runs) for key in keys}
 
     def _difference(self, work: Workload, allocator: Allocator) -> Sample:
-        """Start and end cost the same in both runs; what remains is the steady state."""
+        """Start and end cost the same in both runs; the difference is the steady state."""
         once = self.run_once(work, allocator, factor=1, watch=COUNT_SYSCALLS)
         twice = self.run_once(work, allocator, factor=2, watch=COUNT_SYSCALLS)
         ops = twice["ops"] - once["ops"]

@@ -20,14 +20,14 @@
 #define HUGE ((size_t)2 << 20)
 #define ROOM ((size_t)128 << 20) /* a program's heap: its page tables lie in the L2 cache */
 #define LINE ((size_t)64)
-#define LINES (ROOM / SMALL) /* 2 MiB of lines, and ten times what a TLB holds */
+#define LINES (ROOM / SMALL) /* 2 MiB of lines, and ten times the entries of a TLB */
 #define TRIES 7
 #define LAPS 10
 
 static double now_ns(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* what others have of the processor meanwhile is not in it */
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* excludes the time of other processes */
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
@@ -130,7 +130,7 @@ static char *chained(bool huge)
     return huge_kib_at(place) == (huge ? (long)(ROOM >> 10) : 0) ? place : NULL;
 }
 
-/* By turns: what slows the machine down slows both. */
+/* By turns: a slow machine slows both. */
 static void steps_ns(double least[2])
 {
     char *places[2] = {chained(false), chained(true)};

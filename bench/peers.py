@@ -82,7 +82,7 @@ def find_peers(names: list[str] | None = None) -> tuple[list[Allocator], list[st
 
 
 def all_finders() -> tuple[dict[str, Finder], set[str]]:
-    """How each peer is found, in the order of the tables, and who runs unasked."""
+    """How each peer is found, in the order of the tables, and which peers run by default."""
     finders: dict[str, Finder] = {"glibc": own_of_c_library}
     finders |= {s.name: lambda s=s: find_built(s) for s in SOURCES}
     finders |= {p.name: lambda p=p: find_packaged(p) for p in PACKAGES}

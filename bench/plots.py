@@ -251,7 +251,7 @@ def programs(result: Result) -> str | None:
 
 
 def fragmentation(result: Result) -> str | None:
-    """Of the programs that say themselves what is live."""
+    """Of the programs that report their own live bytes."""
     return charts(result, [w for w, m in result.works.items() if m.traces and w.series])
 
 

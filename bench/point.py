@@ -51,7 +51,7 @@ class Point:
     metric: str
     unit: str
     higher: bool  # is more better?
-    floor: Goal  # what a release must hold
+    floor: Goal  # the bound that a release must keep
     goal: Goal  # where it is to get
     default: bool = True
     with_limit: bool = False  # is the null allocator run, too?

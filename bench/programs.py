@@ -37,7 +37,7 @@ class Program:
 
     @property
     def wanted(self) -> str:
-        """What must be there: the program, or what makes it."""
+        """The files it needs: the program, or those that make it."""
         return self.built_by or self.command.split()[0]
 
     def executable(self, pattern: str = "") -> Path | None:

@@ -107,7 +107,7 @@ def save(result: Result, path: Path) -> None:
 
 
 def to_text(result: Result) -> str:
-    """Indented down to what one line holds well: a sample, a point, a trace."""
+    """Indented, except that a sample, a point or a trace is one line."""
     works = list(result.works)
     head = {k: v for k, v in vars(result).items() if k not in ("points", "works")}
     document = {"format": FORMAT, **head}
@@ -216,7 +216,7 @@ def from_document(document: dict) -> Result:
 
 
 def known(kind: type, entry: dict) -> Any:
-    """Of the entry, what the class has a field for."""
+    """The items of the entry for which the class has a field."""
     return kind(**{f.name: entry[f.name] for f in fields(kind) if f.name in entry})
 
 
@@ -265,7 +265,7 @@ def check_same(one: Result, other: Result) -> None:
 
 
 def same_library(one: Result, other: Result) -> bool:
-    """To the byte, and with the same options: what was committed beside it since is no matter."""
+    """The same bytes, and the same options; later commits beside it do not matter."""
     tree = ("commit", "uncommitted changes")
     left, right = ({k: v for k, v in r.hakmem.items() if k not in tree} for r in (one, other))
     return "sha256" in left and left == right

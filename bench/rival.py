@@ -117,7 +117,7 @@ def finals_of(settings: list[Setting]) -> list[Setting]:
 
 
 def first_and_second(folder: str, **more: str) -> tuple[Setting, Setting]:
-    """A run that saves what it learned, and one that begins with it: in each round one after the other."""
+    """A run that saves its profile, and one that begins with it: one after the other in each round."""
     profile, name = f"{folder}/{'-'.join(more) or 'plain'}.profile", ", background" if more else ""
     return Setting(f"first run{name}", {"HAKMEM_PROFILE_SAVE": profile, **more}), Setting(f"second run{name}", {"HAKMEM_PROFILE": profile, **more})
 
@@ -128,7 +128,7 @@ def cell(value: float, ratio: dict[str, float]) -> str:
 
 
 def show(console: Console, title: str, learned: Setting, others: list[Setting], rows: dict[str, list[str]]) -> None:
-    """Of each row, the first cell is what learned has."""
+    """The first cell of each row is that of the learner."""
     table = Table(title=title)
     for head in ("", learned.name, *(other.name for other in others)):
         table.add_column(head, justify="right" if head else "left")
@@ -178,14 +178,14 @@ def write(out: Path | None, said: dict) -> None:
 
 
 def saved_finalists(path: Path) -> list[Setting]:
-    """Of an earlier run of either kind: what was found then, to run beside HAKMEM as it is now."""
+    """The settings found by an earlier run of either kind, to run beside the present HAKMEM."""
     said = json.loads(path.read_text())
     lines = said["finals"] if "finals" in said else said["first run"]
     return [Setting(line["setting"], line["options"]) for line in lines[1:] if line["options"].get("HAKMEM_LEARN") == "off"]
 
 
 def search(course: contest.Course, count: int, seed: int, jobs: int) -> tuple[list[Setting], dict]:
-    """The finalists, and what the search saw of all."""
+    """The finalists, and the search's figures of all."""
     if count == 0:
         return [candidates(1, seed)[0]], {}
     settings = course.search(candidates(count, seed), long=False, jobs=jobs)

@@ -140,7 +140,7 @@ SOURCES = (
     Source("mimalloc3", "3.3.2", MIMALLOC, MIMALLOC_BUILD % "v3", "libmimalloc.so", MIMALLOC_SAYS),
     Source("jemalloc", "5.3.1", JEMALLOC, JEMALLOC_BUILD, "libjemalloc.so", JEMALLOC_SAYS),
     Source("snmalloc", "0.7.6", SNMALLOC, SNMALLOC_BUILD, "libsnmallocshim.so"),
-    # Of 2.0 there is no crate: this is 1.4.3 and what came next, to that commit.
+    # No crate has 2.0: this is 1.4.3 and the commits up to that one.
     Source("rpmalloc", "1.4.3-b097fd0", RPMALLOC, RPMALLOC_BUILD, "librpmalloc.so"),
     # Google's, of that day. Its caches by processor need restartable sequences,
     # which the C library takes for itself unless told not to.
@@ -228,7 +228,7 @@ def check_version(source: Source, library: Path) -> None:
 def run(
     command: list[str], where: Path, timeout: float, settings: dict[str, str] | None = None
 ) -> str:
-    """What it prints; what it complains of, last, is the reason if it fails."""
+    """Its output; on failure, its last error message is the reason."""
     env = {k: v for k, v in os.environ.items() if k not in FOREIGN} | (settings or {})
     done = subprocess.run(
         command, cwd=where, env=env, capture_output=True, text=True, timeout=timeout

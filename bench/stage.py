@@ -77,7 +77,7 @@ class Stage(Runner):
             self.bound.add(allocator.name)
 
     def _count(self, work: Workload) -> dict[str, float]:
-        """The calls that the program makes, less what may differ from run to run."""
+        """The program's calls, minus those that may vary from run to run."""
         counting = Allocator("counting", self.bench_dir / "libcounting.so", "counting")
         with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
             self._play(work, counting, (), Path(scratch))
@@ -150,7 +150,7 @@ def fill(words: list[str], places: dict[str, Path | None]) -> list[str]:
 
 @contextmanager
 def beside(words: list[str]) -> Iterator[None]:
-    """A client of the program: what it did must have gone well."""
+    """A client of the program: all its requests must succeed."""
     if not words:
         yield
         return

@@ -235,7 +235,7 @@ def costs(result: Result) -> list[tuple[str, Rows]]:
 
 
 def cost(measured: Measured, name: str, figure) -> float | None:
-    """The median over the rounds; of what is seen once, that."""
+    """The median over the rounds; a single figure stands as it is."""
     runs = [] if name in measured.refused else measured.samples.get(name, [])
     once = [measured.whole[name]] if name in measured.whole else []
     for source in (runs, once):
@@ -264,7 +264,7 @@ def as_markdown(rows: Rows) -> str:
 
 
 def facts(result: Result) -> list[tuple[str, str]]:
-    """The machine, what was measured, and how."""
+    """The machine, the subject and the method."""
     own = {f"HAKMEM's {key}": value for key, value in result.hakmem.items()}
     versions = [f"{a['name']} {a['version']}".strip() for a in result.allocators]
     return [

@@ -112,7 +112,7 @@ class Programs(unittest.TestCase):
         self.assertGreater(sample["page_faults"], (2 << 20) / 4096)
 
     def test_each_pattern_has_a_figure(self) -> None:
-        """Of its own, alone and among all: what the rows read is there."""
+        """Each pattern, alone and among all, prints the figures that the rows read."""
         for work in {p.work for p in POINTS if " all " in p.work.command}:
             with self.subTest(work.command):
                 sample = Runner(BENCH_DIR, quick=True).sample(work, counting())
@@ -125,7 +125,7 @@ class Programs(unittest.TestCase):
                 self.assertEqual(own, [f"ns_{name}"])
 
     def test_growth_counts_what_the_heap_took(self) -> None:
-        """The C library faults each page of what it hands out, and no other."""
+        """The C library faults exactly the pages that it hands out."""
         sample = Runner(BENCH_DIR).sample(Workload("bench_growth 200k 100"), counting())
         self.assertAlmostEqual(sample["rss_per_asked"], 1, delta=0.05)
         self.assertAlmostEqual(sample["faults_per_page"], 1, delta=0.05)

@@ -26,7 +26,7 @@ OUTSIDE = re.compile(r"""(?:src|href)\s*=\s*(?!["']?#)|url\((?!#)|@import""")
 
 
 class Outline(HTMLParser):
-    """Is each element closed, and what stands in the tables?"""
+    """Checks that each element is closed, and collects the tables."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def traced() -> Result:
 
 
 def with_series() -> Result:
-    """Two traces that print what is live: one in which memory does not come back."""
+    """Two traces that print live bytes: in one, memory is not returned."""
     parts = []
     for name, factor in (("drift", 1.0), ("lru", 2.0)):
         work = Workload(f"trace {name}", series="operations")
@@ -338,7 +338,7 @@ class Documents(unittest.TestCase):
 
 
 class Published(unittest.TestCase):
-    """README.md and docs/BENCHMARKS.md show what docs/*.json hold."""
+    """README.md and docs/BENCHMARKS.md show the figures of docs/*.json."""
 
     @classmethod
     def setUpClass(cls) -> None:

@@ -35,7 +35,7 @@ def play(name: str, short: bool = True) -> Play:
 
 @dataclass
 class Actor(Stage):
-    """CPU, faults and RSS that follow from the setting; and a note of what was asked."""
+    """CPU, faults and RSS that follow from the setting; records each request."""
 
     asked: list[tuple[str, str]] = field(default_factory=list)
     failing: dict[str, int] = field(default_factory=dict)  # a delay's runs that are still to fail
@@ -164,7 +164,7 @@ class Search(unittest.TestCase):
         settings = delayed(500, 1000, 2000)
         with silent():
             tried.finals(settings, rounds=2)
-        asked = tried.stage.asked[2:]  # the first two are for what is done once
+        asked = tried.stage.asked[2:]  # the first two are made once
         self.assertEqual([command for command, _ in asked], (["a long"] * 3 + ["b long"] * 3) * 2)
         for at in range(0, len(asked), 3):
             self.assertEqual({delay for _, delay in asked[at : at + 3]}, {"500", "1000", "2000"})

@@ -33,7 +33,7 @@ TELLING = Workload("telling", series="operations")
 
 
 class Actor(Runner):
-    """Writes down what it is asked to run."""
+    """Records the runs that are requested."""
 
     def __init__(self, failing: str = "", quick: bool = False) -> None:
         super().__init__(Path(), quick)

@@ -22,7 +22,7 @@ sys.path.insert(0, sys.argv[1])
 import pathlib, thp, time
 class Kernel(type(pathlib.Path())):
     def write_text(self, wanted):
-        # What the kernel makes of what is written.
+        # The kernel's form of the text written.
         super().write_text(" ".join(f"[{m}]" if m == wanted else m for m in thp.MODES))
 """
 HOLDING = KERNEL + """
@@ -86,7 +86,7 @@ class Modes(unittest.TestCase):
                 self.assertEqual(problem, "")
 
     def test_a_mode_that_cannot_be_set_is_named(self) -> None:
-        """Here the file takes what is written, and does not become it."""
+        """The file takes the text, and its mode does not change."""
         with thp.mode("always", self.file) as problem:
             self.assertIn("the mode stays madvise", problem)
         with thp.mode("never", self.file.parent / "none") as problem:

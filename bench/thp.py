@@ -34,7 +34,7 @@ def current(file: Path = FILE) -> str | None:
 
 @contextmanager
 def mode(wanted: str | None, file: Path = FILE) -> Iterator[str]:
-    """Says what became of it: empty where the mode is as wanted, else why it stays as it is."""
+    """Returns an empty text if the mode is as wanted, else the reason why it stays."""
     before = current(file)
     if wanted is None or wanted == before:
         yield ""

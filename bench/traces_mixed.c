@@ -135,7 +135,7 @@ static void work_a_round(void *arg)
         heap_free(trace_take_any(w->own));
 }
 
-/* Two threads in turns; a block is freed by whoever has it in the end. */
+/* Two threads in turns; the last holder of a block frees it. */
 void trace_mstress(void)
 {
     heap_table *shared = heap_new_table((uint32_t)trace_count(150000));

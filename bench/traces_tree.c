@@ -15,7 +15,7 @@ static size_t page_object_size(void)
                         : trace_between(16384, 262144);
 }
 
-/* Of what a page brings some stays in the caches, oldest out first. */
+/* A part of each page's data stays in the caches; the oldest is dropped first. */
 static void cache_object(heap_table *cache, uint64_t *turn)
 {
     void **place = &cache->at[*turn % cache->count];

@@ -12,7 +12,7 @@ from point import Goal, Point
 
 OWN = "hakmem"
 LIMIT = "limit"
-MEMORY_UNITS = ("MiB", "KiB", "faults", "/op", "/page", "x")  # and what asking for it costs
+MEMORY_UNITS = ("MiB", "KiB", "faults", "/op", "/page", "x")  # and the costs of a request for memory
 
 Values = dict[str, list[float]]  # by allocator: one value a round
 
@@ -58,7 +58,7 @@ class Line:
 
     @property
     def quotient(self) -> float | None:
-        """Of HAKMEM's median and the best peer's, turned as the ratio is: what a reader of the two can follow.
+        """The ratio of HAKMEM's median and the best peer's, in the direction of `ratio`: a reader of the two can follow it.
         (The ratio is the median of the paired rounds' own.)"""
         own, best = self.medians.get(OWN), self.medians.get(self.best_peer or "")
         if own is None or best is None:
@@ -86,7 +86,7 @@ class Line:
         return None
 
     def meets(self, goal: Goal) -> Met | None:
-        """None where what the goal speaks of was not measured."""
+        """None if the goal's figure was not measured."""
         checks = []
         if goal.ratio is not None:
             checks.append(at_least(self.to_best, goal.ratio))
@@ -150,7 +150,7 @@ def compare(point: Point, own: list[float], other: list[float]) -> Versus:
 
 
 def widest(over: list[float], under: list[float], repeats: float) -> Interval:
-    """Of counts: what any two of the runs seen could have said, and as much more as they may differ."""
+    """For counts: the range of ratios of any two runs seen, widened by the variation between runs."""
     low = ratio([min(over)], [max(under)])
     high = ratio([max(over)], [min(under)])
     return Interval(low * (1 - repeats), high * (1 + repeats))
