@@ -43,7 +43,7 @@ enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
 
 /* The state of 2 MiB; eight to a page of the table. */
 struct hk_chunk {
-    /* written by the holder of the unit; first: to find it takes an instruction less */
+    /* written by the holder of the slice; first in the struct: a look-up takes an instruction less */
     _Atomic(struct hk_descriptor *) xdescriptor[HK_CHUNK_SLICES];
     /* constant */
     uintptr_t start;

@@ -57,7 +57,7 @@ static void test_mallinfo2(void)
         CHECK(info.arena >= info.uordblks, "arena %zu, in use %zu", info.arena, info.uordblks);
         free_all();
         size_t after = in_use();
-        /* what a thread cache still holds may be counted as used */
+        /* blocks in a tcache may count as used */
         CHECK(after <= before + asked / 2 + 2 * MIB, "after free of %zu: %zu, before %zu", size[i], after, before);
     }
     /* a very large block counts too */
@@ -96,7 +96,7 @@ static void test_mallopt(void)
     }
 }
 
-/* As glibc 2.36 answers: 1 whatever it is, also for a parameter that it does not know, but for fast bins that would be too large. */
+/* As in glibc 2.36: 1 for each parameter, even an unknown one, except for fast bins that are too large. */
 static void test_what_mallopt_says(void)
 {
     static const int values[] = {INT_MIN, -1, 0, 1, 80, 159, 160, 161, MIB, 64 * MIB, INT_MAX};
@@ -225,7 +225,7 @@ static void test_malloc_trim(void)
     CHECK(second == 0 || second == 1, "malloc_trim gave %d", second);
 }
 
-/* The pad: so much of what is free stays resident, and no more. */
+/* The pad: so many free bytes stay resident, and no more. */
 static void test_malloc_trim_with_a_pad(void)
 {
     enum { PAD = 48 * MIB };

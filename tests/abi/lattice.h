@@ -15,7 +15,7 @@ extern bool lattice_full;
 /* Sizes around which something changes: powers of two and their neighbours to `limit`, ascending; returns how many. */
 size_t lattice_edge_sizes(size_t *out, size_t room, size_t limit);
 
-/* What holds for every block: there, aligned, large enough, both ends of what it can hold writable. */
+/* Each block is not NULL, aligned, large enough, and writable at both ends. */
 void lattice_block_is_good(const struct entry_points *api, void *p, size_t size, size_t alignment, const char *from);
 
 void lattice_every_size(const struct entry_points *api);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the documents to the tree: what README.md, CONTRIBUTING.md, docs/*.md and the models name in backticks must exist.
+"""Checks the documents against the tree: each name in backticks in README.md, CONTRIBUTING.md, docs/*.md and the models must exist.
 
 check_names.py ROOT
   `refill()` in `tcache/tcache.c`   a function (or a macro with arguments) that this file defines

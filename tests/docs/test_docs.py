@@ -25,7 +25,7 @@ HK_INLINE int short_one(void) { return 1; }
 struct hk_os { int (*purge)(void); };
 """
 
-# What a document says -> what must be said about it; None: it is so.
+# A text of a document -> the report it must cause; None: no report.
 SAYINGS = {
     "`helper()` in `span/a.c` and `short_one()`": None,
     "`HK_FORGET()`, `HK_FORGET`, `span/a.c`, `src/span/a.c`, `hk_os.purge`": None,
@@ -74,7 +74,7 @@ USED = """/* A slab has one size
 struct hk_inboxes; static int ownersCount;
 """
 
-# What is changed (the glossary, src/, the map) -> what must be said; None: it is sound.
+# A change of the glossary, src/ or the map -> the report it must cause; None: no report.
 GLOSSARIES = {
     "sound": (HEAD + TERMS, USED, None),
     "another section follows": (HEAD + TERMS + "\n## Next\n\n| table | of another kind |\n", USED, None),

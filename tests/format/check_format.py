@@ -44,7 +44,7 @@ def complaints(root: Path, program: str, names: list[str], mode: list[str]) -> s
 
 
 def check(root: Path, program: str, write: bool = False) -> list[str]:
-    """The first complaint about each file; about what is no file: as it is."""
+    """The first complaint about each file; other output unchanged."""
     names = files(root)
     if not names or not (root / ".clang-format").is_file():
         return [f"{root}: no C file, or no .clang-format: nothing was checked"]

@@ -27,7 +27,7 @@ class Profile:
         return sum(cost for _, function, cost in self.costs if function.endswith("[PLT]"))
 
     def calls_out(self, library: str) -> Iterator[tuple[str, int]]:
-        """(function, times) of what the library called outside itself."""
+        """(function, times) of the library's calls to other libraries."""
         own = os.path.realpath(library)
         return ((name, times) for code, called, name, times in self.calls if code == own != called)
 
@@ -50,7 +50,7 @@ def read(text: str) -> Profile:
             found.calls.append((code, called, callee, int(rest.split()[0])))
             called, inclusive = code, True
         elif line[:1].isdigit():
-            # The line after a call has what the called function cost: counted where it was spent.
+            # The line after a call holds the inclusive cost of the callee: skipped, for the callee counts it.
             if not inclusive:
                 found.costs.append((code, function, int(line.split()[-1])))
             inclusive = False

@@ -89,7 +89,7 @@ def memory(operand: str):
 
 
 def foreign_stores(steps: list[Instruction]) -> list[Instruction]:
-    """Those not to the thread's own memory: what %fs points to and what is reached from there, and the stack."""
+    """Writes outside the thread's own memory: that at %fs, that reached from there, and the stack."""
     own, foreign = {"%rsp"}, []
     for step in steps:
         if not step.operands or READS_ONLY.fullmatch(step.name):

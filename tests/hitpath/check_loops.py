@@ -25,14 +25,14 @@ FILE = HERE / "loops.json"
 MORE = 1.01
 # How many huge pages the system has to give is not the same at each time.
 MORE_BY_KIND = {"page_faults_with_huge_pages": 1.25}
-# A line of code can be what fills the library's last page.
+# One more line of code can fill the library's last page.
 SPARE = {"page_faults": 2, "page_faults_with_huge_pages": 2}
 
 Numbers = dict[str, int]
 
 
 def compiler(library: str) -> str:
-    """Such as gcc 12.2. In what clang compiled, the C library's own start files name gcc, too."""
+    """Such as gcc 12.2. In a library compiled by clang, the C library's start files name gcc, too."""
     command = ["readelf", "-p", ".comment", library]
     notes = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     for name, known_by in (("clang", r"clang version "), ("gcc", r"GCC: \(.*\) ")):
@@ -42,7 +42,7 @@ def compiler(library: str) -> str:
 
 
 def judged(name: str, found: Numbers, locked: Numbers) -> tuple[list[str], list[str]]:
-    """What is worse, and what is better than locked."""
+    """The costs above, and those below the locked ones."""
     worse, better = [], []
     if not locked:
         worse.append(f"{name}: not in loops.json")
@@ -110,7 +110,7 @@ def command_of(script: str, build: Path) -> str:
 
 
 def check(counts: dict[str, Numbers], locked: dict[str, Numbers], command: str) -> int:
-    """The exit code; `command` is what locks the numbers anew."""
+    """The exit code; `command` locks the numbers anew."""
     worse, better = compared(counts, locked)
     if worse:
         print(f"{worse} costs grew by more than 1 %. If it is meant: {command}")

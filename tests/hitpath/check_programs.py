@@ -76,7 +76,7 @@ class Place:
         return command.format(here=INPUTS, work=self.work).split()
 
     def environment(self, program: Program) -> dict[str, str]:
-        """Time passes with the looks at the clock alone; what the control group allows is the machine's affair."""
+        """Time passes only with clock calls; the control group is not read: it varies with the machine."""
         own = dict(setting.split("=") for setting in program.env)
         return own | {"LD_PRELOAD": f"{self.library}:{self.clock}", "HAKMEM_GOAL": "none", "LC_ALL": "C", "HOME": "/"}
 

@@ -36,7 +36,7 @@ def instructions(library: str, bench: str, producers: int, sizes: str) -> float:
 
 
 def growth(library: str, bench: str, producers: int, size: int) -> float:
-    """RSS after all was freed, in percent of what it was before."""
+    """RSS after all blocks were freed, in percent of that before."""
     objects = max(producers * 100, min(500_000, 256 * MIB * 1024 // size))
     command = [f"{bench}/bench_fanin", "--json", str(producers), str(objects), str(size)]
     ended = subprocess.run(command, env={**os.environ, "LD_PRELOAD": library}, capture_output=True, text=True, check=True)
@@ -45,7 +45,7 @@ def growth(library: str, bench: str, producers: int, size: int) -> float:
 
 
 def lock(name: str, library: str) -> str:
-    """The one for what the library was compiled by."""
+    """The bound for the compiler of the library."""
     return name + ("_by_clang" if compiler(library).startswith("clang") else "")
 
 

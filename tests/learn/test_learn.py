@@ -74,7 +74,7 @@ class Learned(unittest.TestCase):
         self.assertTrue(learned)
 
     def test_no_knob_moves_without_a_decision(self) -> None:
-        """From the defaults through every decision to what was saved."""
+        """From the defaults through each decision to the saved profile."""
         knobs = {name: int(value) for name, value in KNOBS.findall((ROOT / "src/policy/options.def").read_text())}
         for decision in self.decisions:
             if decision["what"] in knobs and decision["who"] != "class":

@@ -45,7 +45,7 @@ class Sites(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def three(self, work: str, worth: int) -> list[Run]:
-        """On; off; watched, which does what off does, and tells what on would."""
+        """On; off; watched, which acts like off and reports the effect of on."""
         on, off, watch = (Run(self.folder, work, mode, worth) for mode in ("on", "off", "watch"))
         self.assertEqual((off.rules(), off.report["sites"], off.done(), off.decisions), ([], [], 0, []))
         self.assertEqual((watch.rules(), watch.done()), (on.rules(), 0))

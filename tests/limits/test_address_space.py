@@ -66,7 +66,7 @@ class AddressSpace(unittest.TestCase):
         self.assertTrue(all(ours.values()), ours)
 
     def test_locked(self) -> None:
-        """By whoever runs the tests, and as much as that account may lock."""
+        """With the limit of the account that runs the tests."""
         ours, theirs = said(LIBRARY, "locked"), said(None, "locked")
         print(f"mlockall: {ours['locked_kib']} kB locked, {ours['tables_kib']} kB of page tables; on the C library "
               f"{theirs['locked_kib']} and {theirs['tables_kib']} kB")

@@ -81,14 +81,14 @@ def read_model(path: Path) -> Model:
 
 
 def by_process(text: str) -> list[tuple[str, str]]:
-    """Each process with what is said of it."""
+    """Each process with its part of the output."""
     heads = list(PROCESS.finditer(text))
     ends = [head.start() for head in heads[1:]] + [len(text)]
     return [(head[1] or "init", text[head.end():end]) for head, end in zip(heads, ends)]
 
 
 def places_of(steps: str) -> dict[str, set[tuple[str, str]]]:
-    """Where each line stands: what is written once may be in several places of processes."""
+    """The states of each line: one line may occur in several processes."""
     places: dict[str, set[tuple[str, str]]] = {}
     for process, part in by_process(steps):
         for state, line in STEP.findall(part):
@@ -116,7 +116,7 @@ def judge_sound(said: str, steps: str) -> str:
 
 
 def judge(said: str, steps: str, fault: Fault) -> str:
-    """What is wrong with what the checker said of a model of these steps; "" if nothing is."""
+    """The error in the checker's output for a model with these steps; "" if there is none."""
     if fault == SOUND:
         return judge_sound(said, steps)
     if FOUND[fault.kind] in said:
@@ -199,7 +199,7 @@ def main() -> int:
     parser.add_argument("models", nargs="*", type=Path)
     parser.add_argument("--sound", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--depth", type=int, default=1000000)  # what is deeper is cut short
+    parser.add_argument("--depth", type=int, default=1000000)  # deeper searches are cut short
     options = parser.parse_args()
     if shutil.which("spin") is None:
         print("spin is missing: apt-get install spin")

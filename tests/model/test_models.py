@@ -46,7 +46,7 @@ init
 \tstate   4 -(tr   8)-> state  15  [id  16 tp   2] [----G] /a/x.pml:5 => a = 2
 """
 
-# What the checker says, how the fault is to be found, and what must be said about it, if anything.
+# The checker's output, the way to find the fault, and the error to report, if any.
 VERDICTS = (
     (f"{FULL}errors: 0{STORED}", SOUND, ""),
     (f"pan:1: assertion violated (x)\n{FULL}errors: 1{STORED}", SOUND, "assertion violated"),

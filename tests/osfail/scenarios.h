@@ -7,7 +7,7 @@
 struct scenario {
     const char *name;
     void (*run)(size_t size, size_t count);
-    size_t size, count;   /* what they mean is the function's */
+    size_t size, count;   /* the function defines their meaning */
     size_t address_limit; /* RLIMIT_AS of the process; 0: none */
     size_t big_cache;     /* the option; 0: its default */
 };

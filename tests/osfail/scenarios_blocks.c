@@ -17,7 +17,7 @@ static void get_all(enum held_call call, size_t align, size_t size, size_t count
 
 static void mallocs(size_t size, size_t count) { get_all(HELD_MALLOC, 16, size, count); }
 
-/* The second time, what comes back has been written to. */
+/* The second time, the blocks are reused ones that were written to. */
 static void callocs(size_t size, size_t count)
 {
     get_all(HELD_CALLOC, 16, size, count);

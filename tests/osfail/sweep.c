@@ -20,7 +20,7 @@
 
 enum { SECONDS_A_SCENARIO = 600, MOST_CALLS = 100000 };
 
-/* Written by children, read by who started them. */
+/* Written by children, read by their parent. */
 static struct tally {
     uint64_t runs, refused, checks, last_refused;
 } * tally;

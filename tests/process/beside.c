@@ -172,7 +172,7 @@ static void *sleep_on(void *unused)
     return unused;
 }
 
-/* As a user of no other process, who may have so many threads. */
+/* As a user without other processes, who may have so many threads. */
 static void be_limited(unsigned most)
 {
     struct rlimit few = {most, most};

@@ -165,7 +165,7 @@ static void loader_sees_its_caller(void)
     CHECK(dlclose(outer) == 0, "%s", dlerror());
 }
 
-/* In a namespace of its own: whoever opens from there opens there. */
+/* In a namespace of its own: its dlopen opens there. */
 static void namespaces_stay_apart(void)
 {
     void                *outer = dlmopen(LM_ID_NEWLM, path_of("plugin.so"), RTLD_NOW);

@@ -14,7 +14,7 @@ struct early_blocks {
 };
 
 /* Each in a file of its own, so that no call is inlined into code that runs too early for anything but plain calls. */
-void early_allocate(struct early_blocks *blocks); /* malloc, calloc, realloc, memalign, free; then fills what is left */
+void early_allocate(struct early_blocks *blocks); /* malloc, calloc, realloc, memalign, free; then fills the rest */
 bool early_check_and_free(struct early_blocks *blocks);
 
 #endif

@@ -27,7 +27,7 @@ static size_t draw_size(struct rng *rng)
     return 1 + (draw < 1 ? rng_below(rng, 2u << 20) : draw < 12 ? rng_below(rng, 100000) : rng_below(rng, 1500));
 }
 
-/* Allocates and frees steps times; false if any block was not what it must be. */
+/* Allocates and frees steps times; false if any block had wrong contents. */
 static bool use_heap(struct rng *rng, unsigned steps)
 {
     void  *block[CHILD_BLOCKS] = {NULL};

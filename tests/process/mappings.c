@@ -58,7 +58,7 @@ static int bound(char *part, size_t size)
     return (int)mbind(part, size, MPOL_PREFERRED, &nodes, sizeof nodes * 8, 0);
 }
 
-/* What is missing is asked of who reads the descriptor: nobody. */
+/* A missing page waits for a reader of the descriptor: there is none. */
 static int watched(char *part, size_t size)
 {
     int                    fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | USER_MODE_ONLY);
@@ -196,7 +196,7 @@ static void next_owner(const struct row *row, const struct place *place, const c
     free(block);
 }
 
-/* In a process of its own: what one change leaves behind is not laid at another's door. */
+/* In a process of its own, so that the effects of one change do not blur those of another. */
 static int tried(const struct row *row, const struct place *place)
 {
     watchdog_start(20, row->name);

@@ -10,8 +10,8 @@ struct plugin {
     void (*take)(void *p);                     /* free there */
     const char *(*file_of_free)(void);         /* the file that the plugin's free is in */
     int (*whose_name)(void);                   /* plugin_test_name() as the plugin finds it: its own, or the program's */
-    int (*constructed)(void);                  /* what its constructor allocated is whole */
-    void (*take_from_library)(void);           /* frees there what the C library allocated */
+    int (*constructed)(void);                  /* the blocks of its constructor are intact */
+    void (*take_from_library)(void);           /* frees there blocks that the C library allocated */
     void *(*open)(const char *name, int mode); /* dlopen there */
 };
 

@@ -73,7 +73,7 @@ static void events(void)
 static const struct call {
     const char *name;
     void (*run)(void);
-    bool c_library_too; /* which takes its own part of the stack: what it takes is not HAKMEM's */
+    bool c_library_too; /* its part of the stack is not HAKMEM's */
 } calls[] = {
     {"nothing", nothing, false}, {"malloc_stats", malloc_stats, false}, {"text", text, false},   {"json", json, false},
     {"metrics", metrics, false}, {"heap profile", profile, false},      {"refusal", refusal, false}, {"mallinfo2", info2, false},

@@ -29,7 +29,7 @@ struct block {
 static struct block *blocks;
 static size_t        count, live, base_kib;
 
-/* Not from the allocator: what the test needs for itself is no part of what is measured. */
+/* Not from the allocator: the test's own memory must not be measured. */
 static void *pages(size_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

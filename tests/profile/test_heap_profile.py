@@ -20,7 +20,7 @@ arguments = argparse.Namespace()
 
 
 class Run:
-    """A program that ran with a profile, and what it said."""
+    """A program that ran with a profile, and its output."""
 
     def __init__(self, program: str, *words: str, **environment: str) -> None:
         self.program = program

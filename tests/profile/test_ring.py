@@ -73,7 +73,7 @@ class Ring(unittest.TestCase):
         return re.search(r"^last (0x[0-9a-f]+)$", output, re.MULTILINE)[1]
 
     def assert_tells(self, done: subprocess.CompletedProcess, dump: Dump) -> None:
-        """The events end with what the program did last, in order."""
+        """The events end with the program's last calls, in order."""
         last = Event(0, "alloc", SIZE, self.last_block(done.stdout))
         own = dump.own()
         self.assertIn((last.name, last.amount, last.address), [(e.name, e.amount, e.address) for e in own])
@@ -141,7 +141,7 @@ class Ring(unittest.TestCase):
         self.assert_tells(done, Dump("".join(lines)))
 
     def test_not_on_request(self):
-        """Negative control: without a ring, SIGUSR2 does what it always does."""
+        """Negative control: without a ring, SIGUSR2 has its default effect."""
         with subprocess.Popen([arguments.crashes, "wait"], env=environment(0), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                               text=True) as program:
             program.stdout.readline(), program.stdout.readline()
@@ -149,7 +149,7 @@ class Ring(unittest.TestCase):
             self.assertEqual(program.wait(timeout=60), -signal.SIGUSR2)
 
     def test_particulars_are_kept(self):
-        """The address and the kind of a fault, as whoever traces the program is told of them at its end."""
+        """The address and the kind of a fault, as a tracer sees them at the program's end."""
         with tempfile.NamedTemporaryFile("w", suffix=".gdb") as script:
             script.write("set confirm off\nset startup-with-shell off\nhandle SIGSEGV nostop noprint pass\n"
                          f"set environment LD_PRELOAD {arguments.library}\nset environment HAKMEM_TRACE_RING 16\n"

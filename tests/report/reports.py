@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 ROOT = Path(__file__).resolve().parents[2]
 VALIDATOR = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/report.schema.json").read_text()))
-PATIENCE_S = 30  # for what has to come, however busy the machine is
+PATIENCE_S = 30  # for each event, on a busy machine too
 LIBRARY, WORKER = sys.argv[1:3]
 
 
@@ -34,7 +34,7 @@ def parts_sum_to_resident(report: dict) -> bool:
 
 
 def read_metrics(text: str) -> dict[tuple[str, tuple], float]:
-    """Every sample by name and labels, as a strict parser reads them; families must say what they are."""
+    """Each sample by name and labels, as a strict parser reads them; families must have a type."""
     samples = {}
     for family in text_string_to_metric_families(text):
         assert family.documentation and family.type in ("counter", "gauge", "info"), family
@@ -64,7 +64,7 @@ class Case(unittest.TestCase):
         return worker
 
     def end(self, worker: subprocess.Popen) -> str:
-        """Ends its input, and returns what it said on stderr."""
+        """Ends its input, and returns its stderr."""
         errors = worker.communicate(timeout=PATIENCE_S)[1]
         self.assertEqual(worker.returncode, 0, errors)
         return errors

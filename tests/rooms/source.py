@@ -3,7 +3,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-# One pass, so that a quote inside a comment and a comment sign inside a string are taken for what they are.
+# One pass, so that a quote inside a comment and a comment sign inside a string are read correctly.
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.M)
 DIRECTIVE = re.compile(r'^[ \t]*#[ \t]*(\w+)[ \t]*(.*)$', re.M)
@@ -79,7 +79,7 @@ class Source:
         return [(self._line(text, m.start()), m[1]) for m in pattern.finditer(text)]
 
     def words(self) -> list[tuple[str, int]]:
-        """(word, line) of every identifier, but members of structs and what stands in directives other than #define."""
+        """(word, line) of every identifier, except members of structs and text in directives other than #define."""
         text = _without_directives(self.code, "include")
         return [(m[1], self._line(text, m.start())) for m in WORD.finditer(text)]
 
@@ -145,7 +145,7 @@ class Source:
 
     @staticmethod
     def _variable(item: str) -> str | None:
-        """The name, if an item at file scope (what stands in braces left out) defines a variable that is not const."""
+        """The name, if an item at file scope (without the contents of braces) defines a variable that is not const."""
         declared = re.split(r"(?<![=!<>])=(?!=)", item)[0].strip()
         while call := MACRO_CALL.match(declared):
             declared = declared[call.end():].strip()
@@ -161,7 +161,7 @@ class Source:
 
     @staticmethod
     def _definition(head: str) -> str | None:
-        """The function's name, if what stands before a brace at file scope is a function's head."""
+        """The function's name, if the text before a brace at file scope is a function's head."""
         head = head.strip()
         if not head.endswith(")") or re.search(r"(?<![=!<>])=(?!=)", head):
             return None

@@ -55,7 +55,7 @@ int main(void)
         blocks_free(block, HELD);
         blocks_allocate(block, HELD);
         CHECK(pattern_holds(own, STEP, round), "round %zu: what the program keeps at the break", round);
-        /* Down only where nobody else has moved it meanwhile, as glibc's malloc does. */
+        /* Down only if no other code has moved it meanwhile, as glibc's malloc does. */
         if (sbrk(0) == own + STEP) {
             CHECK(sbrk(-STEP) != (void *)-1, "errno %d", errno);
         }

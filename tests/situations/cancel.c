@@ -50,7 +50,7 @@ static void replace(struct held *held, size_t at, size_t size)
     pthread_setcancelstate(before, NULL);
 }
 
-/* Reads what is there, over and over: here the asynchronous ones are cut off. */
+/* Reads the blocks, over and over: asynchronous cancellation hits here. */
 static void compute(const struct held *held)
 {
     for (size_t i = 0; i < HELD; i++) {

@@ -27,7 +27,7 @@ static size_t           size_of_handed[COROUTINES];
 
 #if defined(__x86_64__)
 enum { BY_HAND = 1 };
-/* Saves what calls keep, changes stacks, and takes from the other what it had saved. */
+/* Saves the callee-saved registers, switches stacks, and restores those of the other coroutine. */
 void switch_stacks(void **from, void *to);
 __asm__(".text\n.globl switch_stacks\n.type switch_stacks,@function\nswitch_stacks:\n"
         "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
@@ -77,7 +77,7 @@ static void run(struct coroutine *self)
     }
     self->ended = true;
     leave(self);
-    abort(); /* nobody resumes what has ended */
+    abort(); /* an ended coroutine is not resumed */
 }
 
 static void begin_here(void)

@@ -26,7 +26,7 @@ static void take(uintptr_t start, size_t size)
     }
     void *got = mmap((void *)start, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
     if (got == MAP_FAILED) {
-        return; /* somebody is there: as it should be */
+        return; /* the place is taken, as expected */
     }
     region[regions] = (struct region){got, size};
     pattern_fill(got, PAGE, regions);
@@ -64,7 +64,7 @@ static void regions_are_whole(void)
     }
 }
 
-/* Each second one goes, and is mapped anew over itself: what malloc has put there meanwhile would be lost, and so it is asked. */
+/* Unmaps each second region and maps it anew, unless malloc has taken its place; maps the others over themselves. */
 static void replace_some(void)
 {
     for (size_t i = 0; i < regions; i++) {

@@ -42,7 +42,7 @@ static void charge_is_in_proportion(void)
     blocks_free(block, HELD);
 }
 
-/* Blocks of one size until there are no more; what was refused is to be had again when the blocks are freed. */
+/* Blocks of one size until a refusal; after the blocks are freed, the same request must succeed. */
 static size_t fill(void **block, size_t most, size_t size)
 {
     size_t count = 0;

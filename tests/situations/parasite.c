@@ -72,7 +72,7 @@ static size_t injected_size(int i)
     return i % 10 == 9 ? 2000000 : i % 5 == 4 ? 50000 : 16 + (size_t)i * 20;
 }
 
-/* The child frees itself what it was made to allocate, but for what it was made to free. */
+/* The child frees the blocks that it was made to allocate, except those that it was made to free. */
 static int child_runs(void)
 {
     void *(*work[])(void *) = {computes, sleeps, allocates};
@@ -136,7 +136,7 @@ static void inject(pid_t child)
         CHECK(block != 0 && block % 16 == 0, "injected malloc gave 0x%lx", (unsigned long)block);
         write_into(child, block, injected_size(i), (uint64_t)i);
         shared->x_block[i] = (void *)block;
-        if (i % 2) { /* what was just allocated by another call goes */
+        if (i % 2) { /* frees the block that another call has just allocated */
             call_in(thread, (uintptr_t)free, block);
         }
         CHECK(ptrace(PTRACE_DETACH, thread, NULL, NULL) == 0, "errno %d", errno);

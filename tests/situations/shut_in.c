@@ -51,7 +51,7 @@ static bool forbid_threads(unsigned flags)
     return install(makes, 2, KILL, ALLOW, flags);
 }
 
-/* What malloc may call, what pthread_create does, what ends a thread and a process, and what this test waits with. */
+/* The calls of malloc and pthread_create, those that end a thread and a process, and those that this test waits with. */
 static bool allow_little(void)
 {
     static const int little[] = {SYS_mmap, SYS_munmap, SYS_madvise, SYS_mremap, SYS_mprotect, SYS_futex, SYS_clock_gettime, SYS_clone,

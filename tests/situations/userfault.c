@@ -47,7 +47,7 @@ static void ranges(char *start, size_t size, bool on)
     CHECK(done == 0, "%s: errno %d", on ? "register" : "unregister", errno);
 }
 
-/* Whole pages of a block: what lies in front of them and behind is the program's, or the allocator's. */
+/* Whole pages of a block: the bytes before and behind them are not served. */
 static void one_block(size_t size)
 {
     char  *block = malloc(size);

@@ -65,7 +65,7 @@ static void destroy(void *value)
     if (round + 1 < ROUNDS) {
         pthread_setspecific(keys[key], item_new(key, round + 1));
     } else {
-        /* the last round: what is allocated here outlives the thread */
+        /* the last round: a block allocated here outlives the thread */
         atomic_fetch_add(&x_last_rounds, 1);
         atomic_store(&x_left[atomic_fetch_add(&x_left_count, 1) % LEFT_ROOM], item_new(key, round + 1));
     }
@@ -108,7 +108,7 @@ static void run_pair(uintptr_t n)
 
 static void *at_end[3];
 
-/* Writes and frees what was allocated before, allocates more; the process is too far gone for check_report. */
+/* Writes and frees earlier blocks, allocates more; too late in the process for check_report. */
 static void use_heap_at_end(const char *where, unsigned which)
 {
     enum { BLOCKS = 500 };

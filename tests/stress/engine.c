@@ -24,7 +24,7 @@ struct worker {
     struct block             *table; /* SLOTS of them */
 };
 
-/* A cell is taken by one worker at a time; whoever finds it taken goes on without it. */
+/* One worker at a time takes a cell; a worker that finds it taken skips it. */
 struct cell {
     atomic_flag  x_taken;
     struct block block;

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SMALL = 400000, LEFT_OF_FIVE = 1, LARGE = 16000, OF_THREAD = 2000, PASSED_ON = 512, PASSES = 60000, OF_C_LIBRARY = 16 /* what it takes for threads it keeps */ };
+enum { SMALL = 400000, LEFT_OF_FIVE = 1, LARGE = 16000, OF_THREAD = 2000, PASSED_ON = 512, PASSES = 60000, OF_C_LIBRARY = 16 /* which keeps its memory for threads */ };
 
 /* The thread sanitizer starts no child of more than one thread. */
 #ifdef __SANITIZE_THREAD__
@@ -35,7 +35,7 @@ static struct held     small[SMALL], large[LARGE], of_thread[OF_THREAD], passed_
 static pthread_mutex_t passing = PTHREAD_MUTEX_INITIALIZER;
 static struct hk_census census;
 
-/* While the background thread is at work, what is counted may be a step behind what is there. */
+/* While the background thread works, counts may be a step behind the state. */
 static void check_heap(const char *when)
 {
     const char *wrong = getenv("HAKMEM_BACKGROUND") == NULL ? heap_is_wrong(&census) : NULL;
@@ -77,7 +77,7 @@ static size_t joined(void)
     return sum;
 }
 
-/* Slabs of which four fifths are free, and that nothing was taken from since somebody looked. */
+/* Slabs of which four fifths are free, without an allocation since the last sweep. */
 static void build(struct rng *rng)
 {
     for (size_t i = 0; i < SMALL; i++)
@@ -95,7 +95,7 @@ static void move_in(struct rng *rng, struct held *h, size_t n)
         fill(&h[i], heap_malloc(300 + rng_below(rng, 1800)), i);
 }
 
-/* Grown, shrunk: what both sizes have in common stays. */
+/* Grown, shrunk: the common part of both sizes is kept. */
 static void resize(struct rng *rng)
 {
     for (size_t i = 0; i < LARGE; i += 3) {
@@ -124,7 +124,7 @@ static void align(void)
         fill(&large[i], heap_malloc(1000), i);
 }
 
-/* Frees what is not its own; leaves lodgers of its own behind. */
+/* Frees blocks of others; leaves lodgers of its own behind. */
 static void *be_stranger(void *given)
 {
     struct rng rng = rng_seeded(3);
@@ -163,7 +163,7 @@ static struct held exchange(size_t place, struct held given)
     return found;
 }
 
-/* Frees what another thread passes on. */
+/* Frees blocks that another thread passes on. */
 static void *be_receiver(void *given)
 {
     struct rng rng = rng_seeded(4);

@@ -31,7 +31,7 @@ void check_failed(const char *file, int line, const char *what, const char *form
     } while (0)
 
 void     check_thread_done(void);
-uint64_t check_total(void);    /* what ended threads and the caller have checked so far */
+uint64_t check_total(void);    /* the checks of ended threads and of the caller so far */
 uint64_t check_failures(void);
 
 /* Prints one line "name: N checks, M failed, allocator X"; returns the exit status.  Where the environment says

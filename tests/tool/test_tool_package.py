@@ -13,7 +13,7 @@ from tool import LIBRARY, PLAIN, ROOT, ToolTest
 
 class Installed(ToolTest):
     def setUp(self) -> None:
-        """Without the network: what it depends on is in the venv of the tests."""
+        """Without the network: its dependencies are in the venv of the tests."""
         super().setUp()
         source, self.prefix = self.folder / "source", self.folder / "prefix"
         shutil.copytree(
@@ -69,7 +69,7 @@ class Version(unittest.TestCase):
 
 class Source(ToolTest):
     def test_the_tree_serves_its_own_build(self) -> None:
-        """Where the tool runs from the source tree, that tree's build is what it finds."""
+        """From the source tree, the tool finds the build of that tree."""
         del self.env["HAKMEM_LIBRARY"]
         places = [str(place) for place in library.candidates()]
         self.assertIn(str(ROOT / "build/libhakmem.so"), places)

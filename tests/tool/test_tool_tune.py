@@ -108,7 +108,7 @@ class Server(ToolTest):
 
 
 class Choosing(unittest.TestCase):
-    """The search on a launcher that makes figures up: what is best is known."""
+    """The search on a launcher that makes figures up: the best setting is known."""
 
     def contest(self, cost: dict[str, float], failing: str = "") -> tune.Field:
         chance = random.Random(3)

@@ -33,7 +33,7 @@ static char *get(size_t size, bool reused)
 static void start(void)
 {
     unit_start();
-    hk_big_free(get(2 * MB, false)); /* whatever a first big block needs is there now */
+    hk_big_free(get(2 * MB, false)); /* the tables for big blocks exist now */
     hk_big_purge(0, 0);
     fake_os_refuse(NULL);
 }
@@ -68,7 +68,7 @@ UNIT_TEST(fit)
     assert_ptr_equal(get(10 * MB, true), large);
 }
 
-/* What a mapping has too much counts as cached, is what the block grows into, and goes when nobody wanted it for the delay. */
+/* Slack counts as cached, the block grows into it, and it is purged after the delay. */
 UNIT_TEST(spare)
 {
     start();
@@ -106,7 +106,7 @@ static void let_huge_pages_be_used(void)
     }
 }
 
-/* On huge pages a mapping has whole ones, if that adds no more than a third: what is added is a spare as any other. */
+/* A mapping on huge pages has whole ones if that adds at most a third: the addition is ordinary slack. */
 UNIT_TEST(whole_huge_pages)
 {
     start();
@@ -130,7 +130,7 @@ UNIT_TEST(whole_huge_pages)
     assert_int_equal(totals().live, 0);
 }
 
-/* Where what is added could not be kept, or would keep the mapping from serving the same size again, nothing is. */
+/* No addition if it could not be kept, or if the mapping could then not serve the same size again. */
 UNIT_TEST(no_whole_huge_pages)
 {
     start();
@@ -150,7 +150,7 @@ UNIT_TEST(no_whole_huge_pages)
     assert_int_equal(totals().cached, 0);
 }
 
-/* A block that shrinks keeps what it may want again, and no more than that. */
+/* A block that shrinks keeps slack for later growth, up to a limit. */
 UNIT_TEST(shrunk)
 {
     start();
@@ -224,7 +224,7 @@ UNIT_TEST(budget)
     char *blocks[4];
     for (int i = 0; i < 4; i++)
         blocks[i] = get(4 * MB, false);
-    uint64_t before = fake_os_calls(FAKE_UNMAP); /* what was in the way of alignment */
+    uint64_t before = fake_os_calls(FAKE_UNMAP); /* those for alignment */
     for (int i = 0; i < 4; i++)
         hk_big_free(blocks[i]);
     assert_int_equal(totals().cached, 8 * MB);
@@ -242,7 +242,7 @@ UNIT_TEST(age)
     start();
     char *older = get(2 * MB, false), *newer = get(5 * MB, false);
     hk_big_free(older);
-    fake_os_pass_ms(10000); /* which nobody has seen pass */
+    fake_os_pass_ms(10000); /* unseen by any thread */
     assert_int_equal(hk_big_purge(hk_os.clock_ms(), 500), 0);
     fake_os_pass_ms(300);
     hk_big_free(newer);
@@ -310,7 +310,7 @@ static void assert_filled(const char *block, size_t size)
         assert_int_equal(block[i], (char)(i / 4096 % 127));
 }
 
-/* Growth moves pages, not bytes: what was there is there, at whatever address, and the old address is nobody's. */
+/* Growth moves pages, not bytes: the data is intact at the new address, and the old address is free. */
 UNIT_TEST(grows_by_remapping)
 {
     start();
@@ -437,7 +437,7 @@ UNIT_TEST(double_free)
     unit_dies(free_it, other + 4096, "hakmem: free(): pointer inside a block: address 0x");
 }
 
-/* What has lain longest goes until it is enough, of what was seen a while ago; a spare is about to be wanted, and stays. */
+/* The oldest cached blocks are purged until it is enough, if old enough; slack is likely to be used again, and stays. */
 UNIT_TEST(oldest_first)
 {
     char *blocks[4];
@@ -590,7 +590,7 @@ UNIT_TEST(dropped)
 
 enum { OLD = 300 };
 
-/* Where many are cached, the old ones are found by size; in whatever order they come back. */
+/* Among many cached blocks, the old ones are found by size, in each order of frees. */
 UNIT_TEST(many)
 {
     start();

@@ -29,7 +29,7 @@ static size_t part(const char *name)
     return 0;
 }
 
-/* Whatever the program does, the sums hold, and what it holds is what is live. */
+/* After each step the parts add up, and the live bytes are those of the program. */
 UNIT_TEST(sums)
 {
     struct rng rng = rng_seeded(6);
@@ -67,7 +67,7 @@ static void free_some(void *count)
 {
     for (size_t i = 0; i < *(size_t *)count; i++)
         hak_free(blocks[i]);
-    /* Looked at before this thread ends and sends what its outbox holds. */
+    /* Checked before this thread ends and sends its outbox. */
     assert_null(heap_is_wrong(&census));
     assert_int_equal(census.threads, 2);
 }
@@ -109,7 +109,7 @@ UNIT_TEST(each_part)
     assert_int_equal(census.idle_dirty, 0);
 }
 
-/* Sizes of one class that come in even shares at misses: what is estimated is right. */
+/* Sizes of one class in even shares at misses: the estimate is right. */
 UNIT_TEST(rounding)
 {
     unit_start();
@@ -332,7 +332,7 @@ UNIT_TEST(out_of_memory_is_said_once)
     assert_ptr_equal(strchr(fake_os.captured, '\n'), fake_os.captured + fake_os.captured_bytes - 1);
 }
 
-/* It says by its value that memory was refused, and leaves errno alone; what else there is to do is as for malloc. */
+/* It returns NULL if memory is refused and keeps errno; all else is as in malloc. */
 UNIT_TEST(out_of_memory_of_posix_memalign)
 {
     void *block = &block;

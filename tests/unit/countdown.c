@@ -52,7 +52,7 @@ UNIT_TEST(unbiased)
     assert_near(estimated(mixed, true), 1, 0.01);
 }
 
-/* A thread that nobody gave a seed begins by itself, and as fairly. */
+/* A thread without a seed makes one, and samples as fairly. */
 UNIT_TEST(begins_by_itself) { assert_near(estimated(near_mean, false), 1, 0.01); }
 
 /* Gaps: exponential, of the mean asked for: as many below the median as above, and 1 in e beyond the mean. */

@@ -41,8 +41,8 @@ struct fake_os {
     } *files; /* that there are, up to a path of NULL, where this is not NULL; else the real ones */
     uint64_t memory_total, cpus;
     uintptr_t break_start, break_end; /* where another allocator's heap is said to be; 0: the real one */
-    const char *file;                 /* what files that are opened say, a few bytes at a time; NULL: the real ones */
-    bool capturing;                   /* what is written goes to `captured`, always a string */
+    const char *file;                 /* the content of all files, a few bytes at a time; NULL: the real files */
+    bool capturing;                   /* writes go to `captured`, always a string */
     size_t captured_bytes;
     char captured[65536];
 };
@@ -58,7 +58,7 @@ void fake_os_refuse(fake_refuse *refuse);
 uint64_t fake_os_calls(enum fake_call call);
 void fake_os_pass_ms(uint64_t ms);
 
-/* Forgets what was captured so far and captures on. */
+/* Empties `captured` and captures on. */
 void fake_os_capture(void);
 
 /* Ready-made refusals. */

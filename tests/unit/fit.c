@@ -74,7 +74,7 @@ UNIT_TEST(newest_of_one_size)
     assert_int_equal(fit.count, 0);
 }
 
-/* Of what does not serve it looks at so many, and gives up. */
+/* It gives up after so many blocks that do not serve. */
 UNIT_TEST(few_looks)
 {
     struct hk_want want = {HK_MIB, 4 * HK_MIB, HK_CHUNK};
@@ -86,7 +86,7 @@ UNIT_TEST(few_looks)
     assert_null(hk_fit_nearest(&fit, &want, NULL));
 }
 
-/* What the caller has found already is left only for what is nearer. */
+/* Only a nearer block replaces the caller's candidate. */
 UNIT_TEST(better_than_one)
 {
     struct hk_big_block own = {.d = {.bytes = 3 * HK_MIB}};

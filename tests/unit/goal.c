@@ -65,7 +65,7 @@ UNIT_TEST(version_2)
     struct hk_goal seen = seen_with(NULL, files);
     assert_int_equal(seen.bytes, 3500000000); /* at the start, of its own group alone */
     assert_int_equal(seen.cpus, 2);
-    assert_int_equal(seen.used, 12345); /* nothing is read that nobody asked for */
+    assert_int_equal(seen.used, 12345); /* not requested: not read */
     assert_int_equal(seen_with("50%", files).bytes, 3000000000 / 100 * 50);
     assert_int_equal(seen_with("none", files).bytes, 0);
 }
@@ -106,7 +106,7 @@ UNIT_TEST(limits_are_read_again_where_asked_for)
     assert_int_equal(seen_with(NULL, before).bytes, 2000000000);
     fake_os.files = after;
     hk_goal_look(&seen, 9000, 1);
-    assert_int_equal(seen.bytes, 2000000000); /* nobody asked */
+    assert_int_equal(seen.bytes, 2000000000); /* not requested */
 }
 
 int main(void)

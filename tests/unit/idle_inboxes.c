@@ -82,21 +82,21 @@ static void trim(void *unused)
     hak_trim(0);
 }
 
-/* Any thread's trim: no page of what was freed stays. */
+/* A trim by any thread purges all pages of remote frees. */
 UNIT_TEST(trimmed_by_anybody)
 {
     get(SIZE);
     free_elsewhere(all);
     assert_int_equal(resident_pages(), COUNT);
     unit_in_thread(trim, NULL);
-    assert_true(resident_pages() <= 32); /* what lies in this thread's bin */
+    assert_true(resident_pages() <= 32); /* the blocks in this thread's bin */
     assert_true(purged() >= (COUNT - 64) * SIZE);
     assert_true(hk_remote_clean() >= (COUNT - 64) * SIZE);
     unit_heap_holds(0);
     expect_all_home();
 }
 
-/* Pages that a block in use reaches into stay, whatever the owner takes and gives meanwhile. */
+/* Pages that a block in use touches stay, while the owner allocates and frees. */
 UNIT_TEST(only_what_is_free)
 {
     get(SIZE);
@@ -124,7 +124,7 @@ static void sweep(void *over)
     *(bool *)over = hk_idle_inboxes_sweep(&share);
 }
 
-/* A sweep takes what nobody came for in the purge delay; what has gone it leaves alone, and what came since it waits for. */
+/* A sweep purges remote frees that no owner collected within the purge delay; it skips purged ones, and waits for younger ones. */
 UNIT_TEST(swept_when_it_is_time)
 {
     bool over = false;

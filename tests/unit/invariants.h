@@ -4,7 +4,7 @@
 
 #include "report/census.h"
 
-/* Takes a census and holds it against itself and against the rooms below; NULL, or what is wrong with it. */
+/* Takes a census and checks it for consistency, and against the rooms below. Returns NULL or the breach. */
 const char *heap_is_wrong(struct hk_census *census);
 
 #endif

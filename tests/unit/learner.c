@@ -264,7 +264,7 @@ static uint64_t moved_to(uint64_t before, const char *name)
     return before;
 }
 
-/* Whatever is seen: values stay in their ranges, and each that changes has its decisions, from what it was to what it is. */
+/* For any signals: values stay in their ranges, and each change has its decision, with the old and the new value. */
 UNIT_TEST(any_signals)
 {
     struct rng rng = rng_seeded(3);

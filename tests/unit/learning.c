@@ -16,7 +16,7 @@
 
 enum { BLOCKS = 4096 };
 
-/* Slow calls enough that somebody looks at the clock. */
+/* Enough misses for a tick. */
 static void make_slow_calls(void)
 {
     static void *blocks[BLOCKS];
@@ -52,7 +52,7 @@ static size_t lines_in(const char *text, const char *what)
     return lines;
 }
 
-/* The options have been read by now; what they say takes effect at the start. */
+/* The options have been read; they take effect at the start. */
 static void start(void)
 {
     static const struct fake_file files[] = {{"/proc/self/statm", "9000 700 200 1 0 1 0\n"}, {NULL, NULL}};

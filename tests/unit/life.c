@@ -123,7 +123,7 @@ static void gone_in_the_last_round(void)
     assert_int_equal(hk_owner_end(), HK_FIRST_OWNER + 2);
 }
 
-/* Nobody tells HAKMEM of its end: it is found by who comes by. */
+/* HAKMEM is not notified of its end: another thread finds it. */
 UNIT_TEST(a_thread_that_begins_in_the_last_round)
 {
 #ifdef __SANITIZE_THREAD__
@@ -235,7 +235,7 @@ static void child_without_the_holder(void)
     unit_heap_holds(0);
 }
 
-/* A fork does not wait for who is at the inboxes of another thread. Its child does not have him. */
+/* A fork does not wait for a thread at another thread's inboxes, which does not exist in the child. */
 UNIT_TEST(fork_amid_a_drain)
 {
     pthread_t thread;
@@ -269,7 +269,7 @@ static void *steals(void *unused)
             loot[i] = hak_malloc(BOOTY_SIZE);
         for (int i = 0; i < LOOT; i++)
             hak_free(loot[i]);
-        hak_trim(0); /* what it cut itself goes: the next time it is short again */
+        hak_trim(0); /* its own slabs are released: next time it needs blocks again */
         atomic_store(&stolen, hk_load(hk_tcache_self()->owner.counts.xvalue[HK_THREAD_remote_stolen]));
     }
     return unused;
@@ -342,7 +342,7 @@ enum { HEIRLOOMS = 600, HEIRLOOM_SIZE = 256 * 1024 }; /* 150 MiB */
 static void child_of_a_mother(void)
 {
     for (int i = 0; i < 100; i++)
-        hak_free(hak_malloc(2 * HK_MIB)); /* a slow call each: the clock is looked at, and what a thread may hold */
+        hak_free(hak_malloc(2 * HK_MIB)); /* each a miss: reads the clock and the thread's budget */
     assert_int_equal(hk_tcache_self()->budget, 2 * hk_options.thread_cache);
     hak_trim(0);
 }

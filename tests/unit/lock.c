@@ -10,7 +10,7 @@ enum { THREADS = 4, ROUNDS = 20000 };
 
 static struct hk_lock lock = HK_LOCK_INIT(HK_RANK_BIG);
 static struct hk_lock higher = HK_LOCK_INIT(HK_RANK_PAGE_HEAP);
-static uint64_t counter; /* plain on purpose: the lock is what makes it right */
+static uint64_t counter; /* plain on purpose: the lock protects it */
 
 static void *count_up(void *unused)
 {
@@ -47,7 +47,7 @@ static void *wait_for_lock(void *unused)
     return unused;
 }
 
-/* The waiter has gone to sleep, or is about to, once the state says that somebody waits. */
+/* Once the state says that a thread waits, the waiter sleeps or is about to. */
 UNIT_TEST(sleeps_and_wakes)
 {
     pthread_t waiter;
@@ -163,7 +163,7 @@ UNIT_TEST(reset_in_a_child)
     register_all();
     hk_lock_register(HK_RANK_PAGE_HEAP, &higher);
     hk_locks_take_all();
-    hk_store(higher.xstate, 2); /* as if somebody had waited in the parent */
+    hk_store(higher.xstate, 2); /* as if a thread had waited in the parent */
     hk_store(several[1].xstate, 2);
     hk_locks_reset_all();
     assert_int_equal(held(), 0);

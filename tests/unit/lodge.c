@@ -164,7 +164,7 @@ UNIT_TEST(orphaned)
     unit_heap_holds(0);
 }
 
-/* Of three blocks, in a slab that this thread holds: what the front serves. The blocks of 64 B count as the program's. */
+/* A lodger of three blocks in a slab of this thread, as the tcache serves it. The blocks of 64 B count as the program's. */
 static unsigned char *held_here(void)
 {
     void *lodger;
@@ -365,7 +365,7 @@ static unsigned overlaps(const unsigned char *taken, unsigned from, unsigned cel
     return sum;
 }
 
-/* At random, against a table of who has what. */
+/* Random steps, checked against a table of the blocks. */
 UNIT_TEST(at_random)
 {
     static unsigned char taken[BLOCKS], length[BLOCKS]; /* length: at a block's beginning */

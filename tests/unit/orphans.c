@@ -55,7 +55,7 @@ UNIT_TEST(commons)
     assert_false(hk_orphans_has(CLASS));
     assert_null(hk_orphans_adopt(CLASS, other));
     assert_null(hk_orphans_claim(blocks[3], CLASS, other));
-    assert_int_equal(hk_orphans_take_common(CLASS, blocks + 40, 30), 22); /* what the slab has left */
+    assert_int_equal(hk_orphans_take_common(CLASS, blocks + 40, 30), 22); /* the rest of the slab */
     assert_int_equal(slab->free, 0);
     assert_true(hk_orphans_free(blocks[5], CLASS));
     assert_int_equal(slab->free, 1);
@@ -201,7 +201,7 @@ UNIT_TEST(double_free)
     unit_dies(free_twice, (char *)blocks[3] + 8, "hakmem: free(), found at a flush: pointer inside a block: address 0x");
 }
 
-/* After a fork: whatever is not the survivor's becomes an orphan, whichever list it was on. */
+/* After a fork: each slab of another thread becomes an orphan, whichever list it was on. */
 UNIT_TEST(orphan_rest)
 {
     void *blocks[3][32];

@@ -164,7 +164,7 @@ UNIT_TEST(grows_and_goes)
     assert_false(hk_outbox_put_fast(&outbox, blocks[60]));
 }
 
-/* No memory for a table: what is freed is sent at once. */
+/* No memory for a table: remote frees are sent at once. */
 UNIT_TEST(no_table)
 {
     struct hk_slab *slab = start(CLASS, 10);
@@ -198,7 +198,7 @@ UNIT_TEST(owner_is_gone)
     assert_int_equal(slab->d.start, 0);
 }
 
-/* ... or somebody else's by now. */
+/* ... or another thread's by now. */
 UNIT_TEST(owner_changed)
 {
     struct hk_slab *slab = start(CLASS, 10);
@@ -257,7 +257,7 @@ UNIT_TEST(nobody_to_deliver_to)
     unit_dies(deliver, block, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 
-/* Where its slab was, a big block begins: nobody's inbox is asked, and nothing is written there. */
+/* A big block lies where its slab was: no inbox is used, and no byte is written there. */
 UNIT_TEST(a_big_block_in_its_place)
 {
     start(CLASS, 0);

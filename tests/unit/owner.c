@@ -12,7 +12,7 @@ enum { CLASS = CLASS_OF_96, STRANGERS = 3, SLABS = 2000, AT_ENDS = 100000 };
 
 static struct hk_owner owner;
 
-/* Inboxes ask of a slab only what its class is. */
+/* Inboxes read only the class of a slab. */
 static struct hk_slab many_slabs[STRANGERS * SLABS], few_slabs[8];
 
 static struct hk_slab *slab_of(struct hk_slab *slabs, size_t i)
@@ -70,7 +70,7 @@ UNIT_TEST(no_more_numbers)
 
 static bool push(size_t i) { return hk_inbox_push(&owner, slab_of(few_slabs, i)); }
 
-/* The newest first, at most as many as wanted; what is not taken stays for the next time. */
+/* The newest first, at most as many as requested; the rest stays for the next time. */
 UNIT_TEST(push_and_take)
 {
     start();
@@ -84,7 +84,7 @@ UNIT_TEST(push_and_take)
     assert_ptr_equal(hk_inbox_next(two), &few_slabs[4]);
     assert_int_equal(length(two), 2);
     assert_true(push(6));
-    /* The backlog goes first, then what has come since. */
+    /* The backlog first, then newer slabs. */
     struct hk_slab *rest = hk_inbox_take(&owner, CLASS, 10);
     assert_ptr_equal(rest, &few_slabs[3]);
     assert_int_equal(length(rest), 3);
@@ -94,7 +94,7 @@ UNIT_TEST(push_and_take)
     assert_int_equal(hk_load(hk_queued_slabs[CLASS]), 0);
 }
 
-/* Who looks at each once and pushes it again comes to an end, whatever comes meanwhile. */
+/* A walk that takes each slab once and pushes it again ends, even if others push meanwhile. */
 UNIT_TEST(one_after_the_other)
 {
     bool last = false;
@@ -222,7 +222,7 @@ static void *steal_until_over(void *unused)
     return unused;
 }
 
-/* A thread's end, again and again, while another one steals: what is closed stays so, and nothing is left behind or seen twice. */
+/* A thread ends again and again while another steals: closed inboxes stay closed, and no slab is lost or seen twice. */
 UNIT_TEST(a_thief_at_the_end)
 {
     pthread_t thief;

@@ -86,7 +86,7 @@ static bool refuse_to_unseal(void *p, size_t size)
     return false;
 }
 
-/* A sandbox that the program enters in the end: who still reads an old page finds a policy there, whatever is published. */
+/* The program enters a sandbox: a thread that still reads an old page finds a policy there, after each publication. */
 UNIT_TEST(a_page_that_stays_sealed_is_left)
 {
     fake_os_reset();

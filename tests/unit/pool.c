@@ -91,7 +91,7 @@ UNIT_TEST(taken_again)
     unit_heap_holds(0);
 }
 
-/* A pass gives back what waited at the pass before; the same pass twice is one. */
+/* An epoch purges the tcaches that waited at the epoch before; the same epoch counts once. */
 UNIT_TEST(passes)
 {
     unit_start();
@@ -199,7 +199,7 @@ UNIT_TEST(rings_stay)
     assert_int_equal(resting(), 0);
 }
 
-/* There is no number for a thread: what was meant for it waits for the next one that asks. */
+/* The system refuses memory for an owner: the memory obtained so far waits for the next thread, and is not lost. */
 UNIT_TEST(no_number)
 {
     unit_start();

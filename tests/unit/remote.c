@@ -27,7 +27,7 @@ static bool is_whole(const struct hk_slab *it, unsigned free)
     return set == free && it->free == free;
 }
 
-/* Bits of a small slab lie on lines of their own: who frees does not disturb the holder's. */
+/* The remote bits of a small slab have cache lines of their own: a freeing thread does not touch the holder's. */
 UNIT_TEST(where_they_lie)
 {
     start(CLASS, 0);
@@ -39,7 +39,7 @@ UNIT_TEST(where_they_lie)
     assert_int_not_equal((uintptr_t)large->xremote / HK_CACHE_LINE, (uintptr_t)&large->d.start / HK_CACHE_LINE);
 }
 
-/* The first who counts has to queue it; it is all free only when what was counted has been collected. */
+/* The first thread that counts must queue it; it is all free only when all counted blocks are collected. */
 UNIT_TEST(mark_count_collect)
 {
     start(CLASS, 100);
@@ -83,7 +83,7 @@ UNIT_TEST(claim_and_put_back)
     assert_int_equal(hk_remote_claim(slab, bits), 2);
     assert_int_equal(bits[0], 6);
     hk_remote_mark(slab, 1, 1);
-    assert_false(hk_remote_count(slab, 1)); /* who claimed it is still to let go of it */
+    assert_false(hk_remote_count(slab, 1)); /* the thread that claimed it has not unqueued it yet */
     assert_int_equal(hk_remote_let_go(slab, bits), 1);
     assert_int_equal(bits[1], 1);
     assert_int_equal(hk_load(slab->xstate), 0);
@@ -115,7 +115,7 @@ UNIT_TEST(freed_twice)
     unit_dies(collect_what_is_free, NULL, "free(), found at a flush: block already free: address 0x");
 }
 
-/* In a fork child the bits are believed, and what was counted or queued is not. */
+/* A fork child believes the bits, but not the counts and queues. */
 UNIT_TEST(after_a_fork)
 {
     start(CLASS, 100);
@@ -145,8 +145,8 @@ UNIT_TEST(what_went_to_the_system)
     assert_int_equal(hk_remote_clean(), 0);
 }
 
-/* Freers, each of blocks of its own, against a holder that collects: all arrive, once, and the last who counts says so. */
-static _Atomic int queued; /* by whoever had to; the holder takes it out */
+/* Threads free their own blocks while the holder collects: each arrives once, and the last that counts reports it. */
+static _Atomic int queued; /* by the thread that must; the holder takes it out */
 static _Atomic int freers_done;
 
 static void *free_every_third(void *first)

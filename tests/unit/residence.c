@@ -132,7 +132,7 @@ UNIT_TEST(tail)
                      HK_PAGE - 65536 % 1280);
 }
 
-/* What rounding and bins have of a class's pages follows from what they have of its bytes. */
+/* The shares of rounding and bins in a class's pages are those in its bytes. */
 UNIT_TEST(by_ratio)
 {
     start();
@@ -149,7 +149,7 @@ UNIT_TEST(by_ratio)
     assert_int_equal(now.parts[HK_PART_free_in_slabs] - before.parts[HK_PART_free_in_slabs], row->free_in_slabs);
 }
 
-/* Tables grow by what is entered in them, and are not touched by looking. */
+/* Tables grow by their entries; a look-up touches no page. */
 UNIT_TEST(metadata)
 {
     start();

@@ -53,7 +53,7 @@ UNIT_TEST(slices)
     assert_int_equal(hk_load(hk_reuse.xidled) - idled, 8 * HK_SLICE);
 }
 
-/* A huge page makes units resident that nobody had; what went back with it and is wanted again counts as any other. */
+/* A huge page makes unused slices resident; purged with it and used again, they count as any other. */
 UNIT_TEST(units_on_a_huge_page)
 {
     fake_os_reset();

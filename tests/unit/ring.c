@@ -84,7 +84,7 @@ static void *write_events(void *unused)
     return unused;
 }
 
-/* Who reads while others write sees nothing that nobody wrote. */
+/* A reader beside writers sees only written events. */
 UNIT_TEST(read_while_written)
 {
     pthread_t threads[WRITERS];

@@ -180,7 +180,7 @@ UNIT_TEST(smaller_blocks)
 
 static const void *caller_number(size_t number) { return (const void *)(0x1000 + number * 16); }
 
-/* As if somebody had called. */
+/* Stands for a call site. */
 static void allocate_from(size_t caller, size_t address)
 {
     hk_sites_alloc(NULL, (void *)(address * HK_SLICE), 2 * MB, caller_number(caller), true);
@@ -214,7 +214,7 @@ UNIT_TEST(bounded)
     assert_int_equal(hk_sites_top(lines, 3), 3);
 }
 
-/* A block of a site that is gone counts for nobody. */
+/* A block of a removed site counts for no site. */
 UNIT_TEST(life_of_half_an_hour)
 {
     start(HK_SITE_RULES_WATCH);

@@ -90,7 +90,7 @@ UNIT_TEST(lowest_leave)
     hk_slab_release(slab);
 }
 
-/* Blocks leave from the lowest address up; what is written downwards from the end is popped in that order. */
+/* Blocks are allocated from the lowest address up; written downward from the end, they are popped in that order. */
 UNIT_TEST(take_order)
 {
     struct hk_slab *slab = make(CLASS_OF_64);

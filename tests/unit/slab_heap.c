@@ -146,7 +146,7 @@ static void leave_blocks(void *given)
     assert_int_equal(hk_slab_heap_alloc(&hk_tcache_self()->owner, CLASS_OF_64, blocks + 10, 10), 10);
 }
 
-/* What a thread leaves is what the next that needs such blocks gets. */
+/* The next thread that needs such blocks adopts the slabs of an ended one. */
 UNIT_TEST(orphans_first)
 {
     void *left[10], *block;
@@ -199,7 +199,7 @@ UNIT_TEST(sweep_by_shares)
         struct hk_sweep sweep = share(1);
         over = hk_slab_heap_sweep(owner, &sweep);
         assert_true(fake_os_calls(FAKE_PURGE) <= shares + 1);
-        if (shares == 5) { /* what the walk stands at goes away */
+        if (shares == 5) { /* the slab at the walk's position leaves */
             struct hk_slab *next = hk_container_of(owner->sweep.at, struct hk_slab, link);
             void *last_in_use = (void *)next->d.start;
             hk_slab_heap_free(owner, &last_in_use, 1);

@@ -91,7 +91,7 @@ static bool look(struct hk_slab *slab, struct hk_sweep *sweep)
     return went;
 }
 
-/* Exactly the pages that no block lies on, in every class, whatever is free. */
+/* Exactly the pages without a block in use, in each class, for each set of free blocks. */
 UNIT_TEST(which_pages)
 {
     struct rng rng = rng_seeded(3);
@@ -116,7 +116,7 @@ UNIT_TEST(which_pages)
 
 static uint64_t clock_now(void) { return hk_load(fake_os.xclock_ms); }
 
-/* What a look says after so many ms more; what came before it was touched before they began. */
+/* The result of a sweep after so many ms; all earlier touches precede them. */
 static bool look_after(struct hk_slab *slab, uint64_t ms)
 {
     struct hk_sweep sweep = {.touched = clock_now(), .now = clock_now() + ms, .work = 1000};
@@ -160,7 +160,7 @@ static uint64_t calls_of_look(struct hk_slab *slab)
     return fake_os_calls(FAKE_PURGE);
 }
 
-/* The system is asked once for each range, and again only for what has grown or was taken meanwhile. */
+/* One system call for each range; again only for a range that has grown or was used meanwhile. */
 UNIT_TEST(not_twice)
 {
     struct hk_slab *slab = start_with(CLASS_OF_1024);
@@ -249,7 +249,7 @@ static void take_and_give(struct hk_slab *slab)
     hk_slab_free(slab, block);
 }
 
-/* Growth does not wait for the delay; only what blocks were taken from since the last look, it leaves. */
+/* A sweep for growth does not wait for the delay; it skips only slabs used since the last sweep. */
 UNIT_TEST(for_growth)
 {
     struct hk_slab *slab = start_with(CLASS_OF_4096);
@@ -269,7 +269,7 @@ UNIT_TEST(for_growth)
     expect_gone(slab);
 }
 
-/* Clean is what has gone, until a block is taken, or the slab is no more. */
+/* Purged pages count as clean until a block is allocated or the slab is released. */
 UNIT_TEST(clean)
 {
     struct hk_slab *slab = start_with(CLASS_OF_4096);

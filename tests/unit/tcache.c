@@ -54,13 +54,13 @@ UNIT_TEST(hits)
     uint64_t misses = hk_tcache_misses(cache, CLASS_OF_64).calls, served = cache->hot.bins[CLASS_OF_64].served;
     void *first = hak_malloc(64);
     hak_free(first);
-    assert_ptr_equal(hak_malloc(50), first); /* the newest first, whatever size of its class */
+    assert_ptr_equal(hak_malloc(50), first); /* the newest first, for each size of the class */
     hak_free(first);
     assert_int_equal(hk_tcache_misses(cache, CLASS_OF_64).calls, misses);
     assert_int_equal(cache->hot.bins[CLASS_OF_64].served, served + 2);
 }
 
-/* Capacities grow where the work is, to what the class allows. */
+/* Capacities grow with the work, up to the limit of the class. */
 UNIT_TEST(bins_grow)
 {
     struct hk_tcache *cache = start();
@@ -561,7 +561,7 @@ UNIT_TEST(stolen_and_never_used)
     expect_all_home();
 }
 
-/* Others free what was stolen: it goes to whose slab it is of. */
+/* Other threads free stolen blocks: each goes to the owner of its slab. */
 UNIT_TEST(stolen_and_left)
 {
     struct theft theft = {.wanted = 1000};

@@ -28,7 +28,7 @@ enum { UNIT_UNDER_TSAN = 1 };
 enum { UNIT_UNDER_TSAN = 0 };
 #endif
 
-/* UNIT_TEST(name) { ... } is what cmocka_unit_test(name) runs. */
+/* UNIT_TEST(name) { ... } defines the test that cmocka_unit_test(name) runs. */
 #define UNIT_TEST(name)                                                                                                \
     static void name##_body(void);                                                                                     \
     static void name(void **state)                                                                                     \

@@ -29,7 +29,7 @@ class Case:
     health = 0.9          # the part of glibc's checks that must be good, for "same" to mean anything
 
     def prepare(self, kit):
-        """Gets and builds what both sides use; nothing here runs on the allocator under test."""
+        """Fetches and builds the files of both sides; none of this runs on the allocator under test."""
 
     def groups(self, quick):
         return ["all"]
@@ -41,7 +41,7 @@ class Case:
         raise NotImplementedError
 
     def stop(self, side):
-        """Ends what start() started."""
+        """Ends the processes of start()."""
 
 
 def load_cases():

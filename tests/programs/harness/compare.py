@@ -115,7 +115,7 @@ class Comparison:
         return sides, answers
 
     def repeat(self, scratch, differences):
-        """Runs what differed again on both sides."""
+        """Runs the groups that differed again on both sides."""
         chosen = {d.group for d in differences}
         groups = self.groups if self.case.serial else [g for g in self.groups if g in chosen or "start" in chosen]
         for number in range(REPETITIONS):
@@ -171,7 +171,7 @@ class Comparison:
                     verdict.differences.append(Difference(group, check, [a], [b], words))
 
     def keep_logs(self, verdict, scratch):
-        """Copies what the differing groups wrote to where it outlives the scratch folder."""
+        """Copies the output of the differing groups out of the scratch folder."""
         target = Path(self.options.logs) / self.case.name
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)

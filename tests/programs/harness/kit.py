@@ -97,7 +97,7 @@ class Kit:
                 "-o", "APT::Sandbox::User=root"]
 
     def source(self, package):
-        """The unpacked Debian source of a package, as a folder of the cache that nobody writes to."""
+        """The unpacked Debian source of a package, as a read-only folder of the cache."""
         target = self.cache / "source" / package
         with self.locked(f"source-{package}"):
             if target.exists():
@@ -155,7 +155,7 @@ class Kit:
 
 
     def unpacked(self, package):
-        """What a Debian package holds, without installing it: for a kernel or a test suite that nobody else should see."""
+        """The contents of a Debian package, without installing it: for a kernel or a test suite that must stay private."""
         target = self.cache / "unpacked" / package
         with self.locked(f"unpacked-{package}"):
             if target.exists():
@@ -186,7 +186,7 @@ class Kit:
 
 
 def unprivileged(*names):
-    """The first of these accounts that exists, when we are root; None when we are nobody special."""
+    """The first of these accounts that exists, if we are root; else None."""
     if os.geteuid() != 0:
         return None
     for name in names:

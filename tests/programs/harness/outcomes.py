@@ -54,7 +54,7 @@ def values(done):
 
 
 def lines(pattern, text, words):
-    """Every match of pattern (with groups `name` and `outcome`); words translates what was printed."""
+    """Every match of pattern (with groups `name` and `outcome`); `words` translates the text printed."""
     found = re.finditer(pattern, text, re.MULTILINE)
     return numbered((VOLATILE.sub("@", m["name"].strip()), words.get(m["outcome"], m["outcome"])) for m in found)
 

@@ -18,7 +18,7 @@ CRASH_OUTCOMES = ("signal", "timeout")
 
 @dataclass
 class Done:
-    """A process that has ended: what it wrote and how it went."""
+    """A process that has ended: its output and its status."""
 
     code: int
     out: str
@@ -129,7 +129,7 @@ class Side:
         return process
 
     def end(self, process, timeout, ask=None):
-        """Waits (after asking with signal `ask`, if any), kills what is left of the session, and reads."""
+        """Waits (after asking with signal `ask`, if any), kills the rest of the session, and reads."""
         timed_out = False
         if ask is not None and process.poll() is None:
             process.send_signal(ask)
@@ -144,7 +144,7 @@ class Side:
 
     @staticmethod
     def kill_session(process):
-        """Ends what a program has left behind, too."""
+        """Ends processes that a program has left behind, too."""
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
@@ -187,7 +187,7 @@ class Side:
         return self.logs / self.log_name(self.group)
 
     def log(self, argv, done):
-        """Keeps what a group's processes wrote, so that a failure can be read afterwards."""
+        """Keeps the output of a group's processes, so that a failure can be read afterwards."""
         with open(self.log_path(), "a", errors="surrogateescape") as log:
             log.write(f"$ {' '.join(argv)}\n-> {done.outcome}\n{done.out[-200000:]}\n{done.err[-200000:]}\n")
 
