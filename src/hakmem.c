@@ -53,6 +53,7 @@
 #include "decay/wake.c"
 #include "decay/decay.c"
 #include "tcache/hit.c"
+#include "tcache/cacheless.c"
 #include "tcache/pool.c"
 #include "tcache/flush.c"
 #include "tcache/depot.c"

@@ -91,13 +91,13 @@ static HK_NOINLINE void delete_not_mine(void *block, struct hk_hot *hot) { free_
 /* Most are remote frees, and most of these join a word that the outbox has already. */
 HK_NOINLINE void hk_free_not_mine(void *block, struct hk_hot *hot)
 {
-    if (HK_UNLIKELY(!hk_outbox_put_fast(&hot->outbox, block)))
+    if (HK_UNLIKELY(!hk_outbox_put_fast(hk_outbox_beside(hot), block)))
         free_not_mine(block, hot);
 }
 
 HK_NOINLINE void hk_delete_not_mine(void *block, struct hk_hot *hot)
 {
-    if (HK_UNLIKELY(!hk_outbox_put_fast(&hot->outbox, block)))
+    if (HK_UNLIKELY(!hk_outbox_put_fast(hk_outbox_beside(hot), block)))
         delete_not_mine(block, hot);
 }
 

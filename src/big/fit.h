@@ -9,6 +9,7 @@
 #define HK_FIT_H
 
 #include "big/big_block.h"
+#include "os/os.h"
 
 enum {
     HK_FIT_STEPS = 8, /* bins of an octave */

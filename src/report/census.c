@@ -74,7 +74,7 @@ static void count_cache(struct hk_census *census, struct hk_tcache *cache)
             row->in_bins += (hk_bin_items(bin) + cache->depot.classes[class].blocks) * size;
     }
     if (cache->alive)
-        count_outbox(census, &cache->hot.outbox);
+        count_outbox(census, &cache->outbox);
     census->threads += cache->alive;
 }
 

@@ -62,6 +62,7 @@ static bool step_lists(void)
     hk_background_reset();
     hk_learning_begin();
     size_t hits_to = hk_hooks_begin();
+    hk_cacheless_shut(&hk_hot_unborn);
     hk_gate_open(hits_to);
     if (hits_to != HK_ALL_HIT)
         hk_hooks_open();

@@ -12,6 +12,7 @@
 #ifndef HK_PAGE_HEAP_H
 #define HK_PAGE_HEAP_H
 
+#include "os/os.h"
 #include "span/page_map.h"
 
 /* Called once, after hk_page_map_init(). */

@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "base/lock.h"
+#include "os/os.h"
 #include "span/footprint.h"
 #include "span/meta.h"
 

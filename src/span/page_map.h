@@ -16,7 +16,6 @@
 #define HK_PAGE_MAP_H
 
 #include "base/list.h"
-#include "os/os.h"
 
 enum {
     HK_SLICE_SHIFT = 16,

@@ -10,7 +10,7 @@
 
 /* Not at the start: in most processes no thread ends. */
 static _Atomic bool ended_is_shut;
-static void shut_ended(void) { hk_hot_shut(&hk_hot_ended); }
+static void shut_ended(void) { hk_cacheless_shut(&hk_hot_ended); }
 
 /* Abandons the slabs before it drains the inboxes for the last time: blocks that arrive in between must not wait for a
  * thread that is gone. */
@@ -18,12 +18,12 @@ static void end(struct hk_tcache *cache)
 {
     hk_drain_all(cache);
     hk_bins_empty(cache);
-    hk_outbox_send_all(&cache->hot.outbox);
+    hk_outbox_send_all(&cache->outbox);
     hk_inboxes_close(&cache->owner);
     hk_slab_heap_abandon(&cache->owner);
     hk_drain_all(cache);
-    hk_outbox_send_all(&cache->hot.outbox);
-    hk_outbox_drop(&cache->hot.outbox);
+    hk_outbox_send_all(&cache->outbox);
+    hk_outbox_drop(&cache->outbox);
     hk_decay_read_clock(&cache->ticker);
     hk_decay_tick(&cache->ticker);
     hk_decay_notify();
@@ -36,7 +36,7 @@ void hk_tcache_end(void)
 {
     struct hk_tcache *cache = hk_tcache_self();
     hk_pool_once(&ended_is_shut, shut_ended);
-    hk_self = &hk_hot_ended;
+    hk_self = &hk_hot_ended.hot;
     if (cache != NULL)
         end(cache);
 }
@@ -54,7 +54,7 @@ bool hk_tcaches_reap(unsigned most)
  * been in the middle of handing one to the program, and its arrays may be half written. */
 static void forget_cache(struct hk_tcache *cache)
 {
-    size_t blocks = hk_outbox_forget(&cache->hot.outbox) + hk_depot_forget(&cache->depot);
+    size_t blocks = hk_outbox_forget(&cache->outbox) + hk_depot_forget(&cache->depot);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         blocks += hk_min(hk_bin_items(&cache->hot.bins[class]), hk_classes[class].cap);
     HK_COUNT(fork_stranded, blocks);
@@ -71,5 +71,5 @@ void hk_tcaches_fork_child(void)
             forget_cache(cache);
     }
     hk_pool_fork_child(self != NULL);
-    hk_outboxes_recount(self != NULL ? &self->hot.outbox : NULL);
+    hk_outboxes_recount(self != NULL ? &self->outbox : NULL);
 }

@@ -7,7 +7,7 @@ static HK_NOINLINE void flush_remote(struct hk_tcache *cache, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     if (hk_entry_owner(entry) >= HK_FIRST_OWNER)
-        hk_outbox_put(&cache->hot.outbox, block);
+        hk_outbox_put(&cache->outbox, block);
     else
         hk_remote_free(block, entry);
 }

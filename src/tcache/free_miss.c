@@ -39,7 +39,7 @@ void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block)
 
 static void send_home(struct hk_tcache *cache, void *block)
 {
-    if (HK_UNLIKELY(hk_outbox_put(&cache->hot.outbox, block)))
+    if (HK_UNLIKELY(hk_outbox_put(&cache->outbox, block)))
         hk_tick(cache, HK_TICK_NOW);
     else
         hk_tick(cache, HK_TICK_REMOTE_FREE);
@@ -48,7 +48,7 @@ static void send_home(struct hk_tcache *cache, void *block)
 /* Frees to an orphan take its lock: once per block, or once per batch if the outbox has a table already. */
 static void send_to_orphan(struct hk_tcache *cache, void *block, uint32_t entry)
 {
-    if (cache->hot.outbox.table != NULL)
+    if (cache->outbox.table != NULL)
         send_home(cache, block);
     else
         hk_remote_free(block, entry);

@@ -14,7 +14,6 @@
 
 #include "base/base.h"
 #include "policy/classes.h"
-#include "slab/outbox.h"
 #include "span/page_map.h"
 
 struct hk_bin {
@@ -28,7 +27,6 @@ _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "page map entries carry 
 struct hk_hot {
     struct hk_bin bins[HK_CLASSES]; /* first: a bin's address is that of hk_hot plus its offset */
     size_t key; /* page map entry of the owner's slabs, less the class; as wide as an offset: no extension */
-    struct hk_outbox outbox; /* remote frees */
 };
 
 /* The key of a thread without a cache; no page map entry matches it. */
@@ -49,12 +47,7 @@ void hk_bin_reset(struct hk_bin *bin);
 HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->top - bin->base); }
 HK_INLINE size_t hk_bin_capacity(const struct hk_bin *bin) { return (size_t)(bin->limit - bin->base); }
 
-/* Makes every call of a thread whose hk_self points to `hot` a miss. */
-void hk_hot_shut(struct hk_hot *hot);
-
-/* hk_self of a thread that has no cache: before hk_tcache_begin(), and after hk_tcache_end(). */
-extern struct hk_hot hk_hot_unborn, hk_hot_ended;
-
+/* The hot part of the calling thread: that of its cache, or of cacheless.h. The outbox follows it. */
 extern _Thread_local struct hk_hot *hk_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 HK_INLINE struct hk_bin *hk_bin_at(struct hk_hot *hot, size_t offset)

@@ -1,6 +1,6 @@
 /* Layout: what a thread cache consists of.
  *
- *   hk_tcache = depot (magazines) + hot (bins, key, outbox: hit.h) + owner (slabs, inbox, counts) + the state of the slow paths
+ *   hk_tcache = depot (magazines) + hot (bins, key: hit.h) + outbox + owner (slabs, inbox, counts) + the state of the slow paths
  *
  * Invariant  a block in a bin is free and of the bin's class; usually, not always, it lies in a slab of this cache's owner.
  * Threads    the cache's own; a field that begins with x may be read by any. */
@@ -10,9 +10,8 @@
 #include "base/liveness.h"
 #include "count/countdown.h"
 #include "decay/decay.h"
-#include "slab/outbox.h"
 #include "slab/owner.h"
-#include "tcache/hit.h"
+#include "tcache/cacheless.h"
 
 enum { HK_MAGAZINE_BLOCKS = 128 };
 
@@ -41,6 +40,7 @@ struct hk_misses {
 struct hk_tcache {
     struct hk_depot depot;
     struct hk_hot hot HK_ALIGNED(HK_CACHE_LINE); /* not first: at the start of a page, class 0 is 13 % slower */
+    struct hk_outbox outbox;                     /* remote frees */
     struct hk_owner owner;
     uint32_t served_at_turn[HK_CLASSES];  /* the bin's count when the bin last ran empty or full */
     uint32_t served_at_epoch[HK_CLASSES]; /* the bin's count at the last epoch */
@@ -63,13 +63,17 @@ struct hk_tcache {
     _Atomic uint64_t xmisses; /* the sum of all xcalls */
 };
 
+_Static_assert(offsetof(struct hk_tcache, outbox) - offsetof(struct hk_tcache, hot) ==
+                   offsetof(struct hk_cacheless, outbox),
+               "hk_outbox_beside() finds the outbox of both");
+
 /* The calling thread's cache; NULL before hk_tcache_begin() and after hk_tcache_end(). */
 HK_INLINE struct hk_tcache *hk_tcache_self(void)
 {
     struct hk_hot *hot = hk_self;
-    bool none = hot == &hk_hot_unborn || hot == &hk_hot_ended;
+    bool none = hot == &hk_hot_unborn.hot || hot == &hk_hot_ended.hot;
     return none ? NULL : hk_container_of(hot, struct hk_tcache, hot);
 }
-HK_INLINE bool hk_tcache_ended(void) { return hk_self == &hk_hot_ended; }
+HK_INLINE bool hk_tcache_ended(void) { return hk_self == &hk_hot_ended.hot; }
 
 #endif

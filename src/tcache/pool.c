@@ -5,6 +5,7 @@
 #include "policy/options.h"
 #include "slab/orphans.h"
 #include "span/meta.h"
+#include "span/page_heap.h"
 
 enum {
     POOL_WORD = 64,

@@ -24,7 +24,7 @@ bool hk_tcache_begin(void)
     cache->ticker = hk_decay_first_ticker();
     cache->reclaims_for_growth = false;
     cache->sampling = false;
-    hk_outbox_open(&cache->hot.outbox, &cache->owner);
+    hk_outbox_open(&cache->outbox, &cache->owner);
     cache->hot.key = hk_entry(cache->owner.id, 0);
     cache->until_tick = HK_TICK_NOW;
     cache->new_for = hk_pool_crowded() ? NEW_THREAD_BLOCKS : 0;
@@ -62,6 +62,6 @@ size_t hk_tcache_trim(struct hk_tcache *cache)
 {
     hk_drain_all(cache);
     hk_bins_empty(cache);
-    hk_outbox_send_all(&cache->hot.outbox);
+    hk_outbox_send_all(&cache->outbox);
     return hk_slab_heap_trim(&cache->owner);
 }

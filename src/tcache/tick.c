@@ -20,8 +20,8 @@ static void on_epoch(struct hk_tcache *cache)
     hk_pool_epoch(cache->ticker.epoch_seen);
     hk_depot_age(cache);
     hk_bins_flush_idle(cache);
-    hk_outbox_send_all(&cache->hot.outbox);
-    hk_outbox_drop_idle(&cache->hot.outbox);
+    hk_outbox_send_all(&cache->outbox);
+    hk_outbox_drop_idle(&cache->outbox);
     hk_slab_heap_sweep_begin(&cache->owner);
     hk_tcaches_reap(REAP_PER_EPOCH);
 }
@@ -38,8 +38,8 @@ void hk_tick(struct hk_tcache *cache, int weight)
     bool was_idle = hk_decay_read_clock(&cache->ticker);
     hk_store(cache->owner.xawake, cache->ticker.now);
     cache->budget = hk_bins_budget();
-    if (cache->hot.outbox.table != NULL)
-        hk_outbox_tune(&cache->hot.outbox, hk_page_heap_dirty());
+    if (cache->outbox.table != NULL)
+        hk_outbox_tune(&cache->outbox, hk_page_heap_dirty());
     if (was_idle)
         hk_bins_empty(cache);
     if (hk_decay_tick(&cache->ticker))

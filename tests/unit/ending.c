@@ -29,10 +29,10 @@ static void end_twice(void *unused)
     (void)unused;
     allocate_and_free_half();
     hk_tcache_end();
-    assert_ptr_equal(hk_self, &hk_hot_ended);
+    assert_ptr_equal(hk_self, &hk_hot_ended.hot);
     assert_null(hk_hit_malloc(64));
     for (unsigned class = 0; class < HK_CLASSES; class ++)
-        assert_int_equal(hk_bin_capacity(&hk_hot_ended.bins[class]), 0);
+        assert_int_equal(hk_bin_capacity(&hk_hot_ended.hot.bins[class]), 0);
     hk_tcache_end(); /* without effect */
     assert_true(hk_tcache_ended());
 }

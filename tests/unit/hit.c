@@ -2,7 +2,7 @@
 #include "unit/unit.h"
 
 #include "hakmem.h"
-#include "tcache/hit.h"
+#include "tcache/cacheless.h"
 
 static size_t offset_of(unsigned class) { return class * HK_CLASS_BYTES; }
 
@@ -51,38 +51,39 @@ UNIT_TEST(gate_admits_all_sizes)
 
 UNIT_TEST(bin_is_a_stack)
 {
-    static struct hk_hot hot;
+    static struct hk_cacheless cacheless;
+    struct hk_hot *hot = &cacheless.hot;
     void *items[3] = {NULL}, *first = &items[1], *second = &items[2];
-    struct hk_bin *bin = &hot.bins[CLASS_OF_64];
-    hk_hot_shut(&hot);
-    assert_false(hk_hit_push(&hot, offset_of(CLASS_OF_64), first));
+    struct hk_bin *bin = &hot->bins[CLASS_OF_64];
+    hk_cacheless_shut(&cacheless);
+    assert_false(hk_hit_push(hot, offset_of(CLASS_OF_64), first));
     bin->base = bin->top = items;
     bin->limit = items + 2;
     assert_int_equal(hk_bin_capacity(bin), 2);
-    assert_true(hk_hit_push(&hot, offset_of(CLASS_OF_64), first));
-    assert_true(hk_hit_push(&hot, offset_of(CLASS_OF_64), second));
-    assert_false(hk_hit_push(&hot, offset_of(CLASS_OF_64), first));
+    assert_true(hk_hit_push(hot, offset_of(CLASS_OF_64), first));
+    assert_true(hk_hit_push(hot, offset_of(CLASS_OF_64), second));
+    assert_false(hk_hit_push(hot, offset_of(CLASS_OF_64), first));
     assert_int_equal(hk_bin_items(bin), 2);
-    assert_ptr_equal(hk_hit_pop(&hot, offset_of(CLASS_OF_64), false), second);
-    assert_ptr_equal(hk_hit_pop(&hot, offset_of(CLASS_OF_64), true), first);
-    assert_null(hk_hit_pop(&hot, offset_of(CLASS_OF_64), true));
+    assert_ptr_equal(hk_hit_pop(hot, offset_of(CLASS_OF_64), false), second);
+    assert_ptr_equal(hk_hit_pop(hot, offset_of(CLASS_OF_64), true), first);
+    assert_null(hk_hit_pop(hot, offset_of(CLASS_OF_64), true));
     assert_int_equal(hk_bin_items(bin), 0);
     assert_int_equal(bin->served, 2);
 }
 
 static void miss_everything(void *block)
 {
-    assert_ptr_equal(hk_self, &hk_hot_unborn);
-    assert_int_equal(hk_hot_unborn.key, HK_NO_KEY);
+    assert_ptr_equal(hk_self, &hk_hot_unborn.hot);
+    assert_int_equal(hk_hot_unborn.hot.key, HK_NO_KEY);
     for (size_t size = 0; size <= HK_FINE_MAX; size += HK_FINE_STEP)
         assert_null(hk_hit_malloc(size));
     for (size_t size = HK_FINE_MAX + 1; size <= HK_LARGE_MAX; size += HK_COARSE_STEP)
         assert_null(hk_hit_malloc_coarse(size));
     assert_int_equal(free_end_of(block), hk_hit_entry(block) != 0 ? HK_FREE_NOT_MINE : HK_FREE_ELSEWHERE);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        assert_int_equal(hk_bin_capacity(&hk_hot_unborn.bins[class]), 0);
-        assert_false(hk_hit_push(&hk_hot_unborn, offset_of(class), block));
-        assert_int_equal(hk_hot_unborn.bins[class].served, 0);
+        assert_int_equal(hk_bin_capacity(&hk_hot_unborn.hot.bins[class]), 0);
+        assert_false(hk_hit_push(&hk_hot_unborn.hot, offset_of(class), block));
+        assert_int_equal(hk_hot_unborn.hot.bins[class].served, 0);
     }
 }
 
