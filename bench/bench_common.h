@@ -26,8 +26,7 @@
 
 /* ---- failure ---------------------------------------------------------- */
 
-__attribute__((noreturn, cold, noinline, unused, format(printf, 1, 2)))
-static void bench_die(const char *format, ...)
+__attribute__((noreturn, cold, noinline, unused, format(printf, 1, 2))) static void bench_die(const char *format, ...)
 {
     char line[512];
     va_list ap;
@@ -84,13 +83,11 @@ static inline uint64_t bench_arg_u64(const bench_args *args, int i, uint64_t fal
 }
 
 /* As above, refuses values outside [low, high]: for sizes and thread counts. */
-static inline uint64_t bench_arg_in(const bench_args *args, int i, uint64_t fallback,
-                                    uint64_t low, uint64_t high)
+static inline uint64_t bench_arg_in(const bench_args *args, int i, uint64_t fallback, uint64_t low, uint64_t high)
 {
     uint64_t n = bench_arg_u64(args, i, fallback);
     if (n < low || n > high)
-        bench_die("argument %d must be %llu to %llu", i + 1, (unsigned long long)low,
-                  (unsigned long long)high);
+        bench_die("argument %d must be %llu to %llu", i + 1, (unsigned long long)low, (unsigned long long)high);
     return n;
 }
 
@@ -120,7 +117,9 @@ static inline double bench_now(void)
 }
 
 /* xorshift64*: a nanosecond a number, and the same sequence everywhere. */
-typedef struct bench_rng { uint64_t state; } bench_rng;
+typedef struct bench_rng {
+    uint64_t state;
+} bench_rng;
 
 static inline bench_rng bench_rng_seed(uint64_t seed)
 {
@@ -144,18 +143,14 @@ static inline uint64_t bench_rng_next(bench_rng *rng)
 
 /* Two independent draws from one number: no division on the measured path. */
 static inline uint64_t bench_pick_high(uint64_t r, uint64_t n) { return ((r >> 32) * n) >> 32; }
-static inline uint64_t bench_pick_low(uint64_t r, uint64_t n)
-{
-    return ((r & 0xFFFFFFFFu) * n) >> 32;
-}
+static inline uint64_t bench_pick_low(uint64_t r, uint64_t n) { return ((r & 0xFFFFFFFFu) * n) >> 32; }
 
 /* ---- memory ----------------------------------------------------------- */
 
 /* Memory of the harness itself, never of the allocator under test. */
 static inline void *bench_map(size_t bytes)
 {
-    void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p = mmap(NULL, bytes ? bytes : 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED)
         bench_die("mmap of %zu bytes: %s", bytes, strerror(errno));
     return p;
@@ -234,7 +229,10 @@ static inline uint64_t bench_faults(void)
 
 /* Wall time is the figure; processor time (of all threads) stands beside it,
  * because on a busy machine only that one repeats. */
-typedef struct bench_span { double seconds, cpu_seconds; uint64_t faults; } bench_span;
+typedef struct bench_span {
+    double seconds, cpu_seconds;
+    uint64_t faults;
+} bench_span;
 
 static inline bench_span bench_read_clocks(void)
 {
@@ -255,21 +253,21 @@ static inline bench_span bench_start(void)
 static inline bench_span bench_stop(bench_span start)
 {
     bench_span now = bench_read_clocks();
-    return (bench_span){now.seconds - start.seconds, now.cpu_seconds - start.cpu_seconds,
-                        now.faults - start.faults};
+    return (bench_span){now.seconds - start.seconds, now.cpu_seconds - start.cpu_seconds, now.faults - start.faults};
 }
 
 static inline bench_span bench_add(bench_span a, bench_span b)
 {
-    return (bench_span){a.seconds + b.seconds, a.cpu_seconds + b.cpu_seconds,
-                        a.faults + b.faults};
+    return (bench_span){a.seconds + b.seconds, a.cpu_seconds + b.cpu_seconds, a.faults + b.faults};
 }
 
 /* ---- the report ------------------------------------------------------- */
 
 /* Calls that the program made to the allocator, all of it, warm-up included:
  * the runner compares them with what HAKMEM says it served. */
-typedef struct bench_calls { uint64_t mallocs, frees, reallocs; } bench_calls;
+typedef struct bench_calls {
+    uint64_t mallocs, frees, reallocs;
+} bench_calls;
 
 typedef struct bench_report {
     bool json;
@@ -277,8 +275,7 @@ typedef struct bench_report {
     char text[16384];
 } bench_report;
 
-__attribute__((format(printf, 2, 3)))
-static inline void bench_say(bench_report *r, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static inline void bench_say(bench_report *r, const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);

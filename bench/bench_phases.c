@@ -163,7 +163,8 @@ static void free_spike(void)
 
 static void rest_for(double seconds)
 {
-    for (double until = bench_now() + seconds; bench_now() < until && !atomic_load_explicit(&plan.stop, memory_order_relaxed);)
+    for (double until = bench_now() + seconds;
+         bench_now() < until && !atomic_load_explicit(&plan.stop, memory_order_relaxed);)
         nanosleep(&(struct timespec){0, 5000000}, NULL);
 }
 

@@ -52,8 +52,7 @@ int main(int argc, char **argv)
     uint64_t min = bench_arg_in(&args, 3, 16, 1, UINT32_MAX);
     uint64_t max = bench_arg_in(&args, 4, min + 0x3FF, min, UINT32_MAX);
 
-    workset w = {bench_map(count * sizeof(void *)), count, min, max - min + 1,
-                 bench_rng_seed(seed)};
+    workset w = {bench_map(count * sizeof(void *)), count, min, max - min + 1, bench_rng_seed(seed)};
     run_steps(&w, WARMUP_STEPS);
     bench_span span = bench_start();
     run_steps(&w, steps);

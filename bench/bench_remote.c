@@ -48,10 +48,7 @@ static struct {
     _Atomic unsigned xrunning;
 } plan;
 
-static size_t next_size(bench_rng *rng)
-{
-    return plan.min + bench_pick_low(bench_rng_next(rng), plan.range);
-}
+static size_t next_size(bench_rng *rng) { return plan.min + bench_pick_low(bench_rng_next(rng), plan.range); }
 
 /* Sends up to a batch; false when the queue is full or all has been sent. */
 static bool produce(queue *q)
@@ -152,7 +149,9 @@ static void lay_out(const char *mode, unsigned n)
 
 /* ---- memory while it runs --------------------------------------------- */
 
-typedef struct peak { uint64_t live, rss_kib, samples; } peak;
+typedef struct peak {
+    uint64_t live, rss_kib, samples;
+} peak;
 
 static void sample(peak *p)
 {
@@ -192,8 +191,7 @@ static void start_workers(void)
 
 int main(int argc, char **argv)
 {
-    bench_args args = bench_args_read(
-        argc, argv, "[1to1|Nto1|1toN|ring [THREADS [OBJECTS [MIN MAX]]]]");
+    bench_args args = bench_args_read(argc, argv, "[1to1|Nto1|1toN|ring [THREADS [OBJECTS [MIN MAX]]]]");
     const char *mode = bench_arg_str(&args, 0, "1to1");
     unsigned n = (unsigned)bench_arg_in(&args, 1, 2, 1, MAX_WORKERS - 1);
     uint64_t objects = bench_arg_in(&args, 2, 10000000, 1, UINT64_MAX);

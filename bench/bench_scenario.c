@@ -84,8 +84,7 @@ static const scenario *find_scenario(const char *name)
 
 int main(int argc, char **argv)
 {
-    bench_args args =
-        bench_args_read(argc, argv, "[string-builder|json|mir|vm|mixed [ITER]]");
+    bench_args args = bench_args_read(argc, argv, "[string-builder|json|mir|vm|mixed [ITER]]");
     const scenario *s = find_scenario(bench_arg_str(&args, 0, "mixed"));
     uint64_t iterations = bench_arg_in(&args, 1, s->iterations, 1, UINT64_MAX / 8);
 

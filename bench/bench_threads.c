@@ -97,7 +97,7 @@ int main(int argc, char **argv)
     uint64_t n = bench_arg_in(&args, 1, idle ? 1000 : 100000, 1, idle ? MAX_IDLE : UINT32_MAX);
     plan.blocks = bench_arg_in(&args, 2, 64, 0, MAX_BLOCKS);
 
-    churn(16); /* the C library's stack cache and the allocator's first heap */
+    churn(16);       /* the C library's stack cache and the allocator's first heap */
     bench_rss_kib(); /* the pages that measuring needs count, too */
     bench_span span = bench_start();
     uint64_t before = bench_rss_kib();
@@ -118,8 +118,7 @@ int main(int argc, char **argv)
     bench_put_u64(&report, "rss_after_kib", after);
     bench_put_f64(&report, "rss_growth_kib", (double)after - (double)before);
     if (idle)
-        bench_put_f64(&report, "bytes_per_thread",
-                      ((double)during - (double)before) * 1024 / (double)n);
+        bench_put_f64(&report, "bytes_per_thread", ((double)during - (double)before) * 1024 / (double)n);
     bench_put_span(&report, span, n);
     bench_put_calls(&report, (bench_calls){pairs, pairs, 0});
     bench_report_end(&report);

@@ -42,10 +42,7 @@ void *realloc(void *block, size_t size)
     return __libc_realloc(block, size);
 }
 
-static unsigned long kept(unsigned long calls, unsigned long lose)
-{
-    return lose != 0 ? calls - calls / lose : calls;
-}
+static unsigned long kept(unsigned long calls, unsigned long lose) { return lose != 0 ? calls - calls / lose : calls; }
 
 __attribute__((destructor)) static void report(void)
 {
@@ -55,7 +52,7 @@ __attribute__((destructor)) static void report(void)
     int file = path != NULL ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600) : -1;
     if (file < 0)
         return;
-    dprintf(file, "{\"served\": {\"malloc\": %lu, \"free\": %lu, \"realloc\": %lu}}\n",
-            kept(mallocs, lose), kept(frees, lose), kept(reallocs, lose));
+    dprintf(file, "{\"served\": {\"malloc\": %lu, \"free\": %lu, \"realloc\": %lu}}\n", kept(mallocs, lose),
+            kept(frees, lose), kept(reallocs, lose));
     close(file);
 }

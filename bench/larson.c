@@ -41,8 +41,7 @@ static void replace_blocks(lane *l)
 {
     bench_rng rng = l->rng;
     uint64_t done = 0;
-    while (done < plan.lifetime &&
-           !atomic_load_explicit(&plan.stop, memory_order_relaxed)) {
+    while (done < plan.lifetime && !atomic_load_explicit(&plan.stop, memory_order_relaxed)) {
         uint64_t r = bench_rng_next(&rng);
         void **victim = &l->block[bench_pick_high(r, plan.chunks)];
         free(*victim);
@@ -76,8 +75,7 @@ static void start_thread(lane *l)
     pthread_t thread;
     int error = pthread_create(&thread, NULL, serve, l);
     if (error != 0)
-        bench_die("pthread_create (thread %llu of its lane): %s",
-                  (unsigned long long)l->threads, strerror(error));
+        bench_die("pthread_create (thread %llu of its lane): %s", (unsigned long long)l->threads, strerror(error));
 }
 
 static void fill_lane(lane *l, uint64_t seed)
@@ -101,8 +99,7 @@ static void wait_seconds(double seconds)
 {
     struct timespec left = {(time_t)seconds, 0};
     left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
-    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-    }
+    while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
 }
 
 /* Starts the lanes, lets them run, and waits for the last thread of each. */
@@ -114,8 +111,7 @@ static bench_span run_lanes(lane *lanes, uint64_t count, double seconds)
     wait_seconds(seconds);
     atomic_store(&plan.stop, true);
     for (uint64_t i = 0; i < count; i++) {
-        while (sem_wait(&lanes[i].ended) != 0) {
-        }
+        while (sem_wait(&lanes[i].ended) != 0) {}
     }
     span = bench_stop(span);
     for (uint64_t i = 0; i < count; i++)
@@ -125,8 +121,7 @@ static bench_span run_lanes(lane *lanes, uint64_t count, double seconds)
 
 int main(int argc, char **argv)
 {
-    bench_args args =
-        bench_args_read(argc, argv, "[SECS [MIN MAX [CHUNKS [ROUNDS [SEED [THREADS]]]]]]");
+    bench_args args = bench_args_read(argc, argv, "[SECS [MIN MAX [CHUNKS [ROUNDS [SEED [THREADS]]]]]]");
     double seconds = bench_arg_f64(&args, 0, 2);
     plan.min = bench_arg_in(&args, 1, 8, 1, UINT32_MAX);
     plan.range = bench_arg_in(&args, 2, 128, plan.min, UINT32_MAX) - plan.min + 1;

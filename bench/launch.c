@@ -108,8 +108,7 @@ static void warm_memory(size_t mib)
         die("fork");
     if (child == 0) {
         size_t bytes = bounded_bytes(mib);
-        char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (p == MAP_FAILED)
             _exit(0);
         madvise(p, bytes, MADV_HUGEPAGE);
@@ -287,10 +286,9 @@ int main(int argc, char **argv)
     printf("{\"status\": %d, \"signal\": %d, \"wall_s\": %.6f, \"user_s\": %.6f, "
            "\"system_s\": %.6f, \"max_rss_kib\": %ld, \"minor_faults\": %ld, "
            "\"major_faults\": %ld, \"switches\": %ld",
-           WIFEXITED(out.status) ? WEXITSTATUS(out.status) : -1,
-           WIFSIGNALED(out.status) ? WTERMSIG(out.status) : 0, out.wall,
-           seconds(out.use.ru_utime), seconds(out.use.ru_stime), out.use.ru_maxrss,
-           out.use.ru_minflt, out.use.ru_majflt, out.use.ru_nvcsw + out.use.ru_nivcsw);
+           WIFEXITED(out.status) ? WEXITSTATUS(out.status) : -1, WIFSIGNALED(out.status) ? WTERMSIG(out.status) : 0,
+           out.wall, seconds(out.use.ru_utime), seconds(out.use.ru_stime), out.use.ru_maxrss, out.use.ru_minflt,
+           out.use.ru_majflt, out.use.ru_nvcsw + out.use.ru_nivcsw);
     if (r.count_syscalls)
         printf(", \"syscalls\": %llu", out.syscalls);
     if (r.trace_ms != 0)

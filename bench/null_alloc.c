@@ -42,8 +42,7 @@ static size_t served;
 
 static void start(void)
 {
-    void *range = mmap(NULL, RANGE, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *range = mmap(NULL, RANGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range != MAP_FAILED) {
         bump = range;
         bump_end = bump + RANGE;

@@ -63,7 +63,12 @@
  * address. */
 #ifdef __clang__
 #define HK_NOPLT
-#define HK_WHOEVER(f) (__extension__({ __typeof__(&(f)) whoever = (f); HK_FORGET(whoever); whoever; }))
+#define HK_WHOEVER(f)                                                                                                  \
+    (__extension__({                                                                                                   \
+        __typeof__(&(f)) whoever = (f);                                                                                \
+        HK_FORGET(whoever);                                                                                            \
+        whoever;                                                                                                       \
+    }))
 #else
 #define HK_NOPLT __attribute__((noplt))
 #define HK_WHOEVER(f) (f)
@@ -123,7 +128,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_AS_RESULT(x) ((void)0)
 #endif
 
-#define hk_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define hk_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 #define hk_load(x) atomic_load_explicit(&(x), memory_order_relaxed)
 #define hk_load_acquire(x) atomic_load_explicit(&(x), memory_order_acquire)

@@ -70,7 +70,9 @@ void hk_unlock_in_turn(struct hk_lock *lock)
 static struct hk_lock *lock_at(unsigned rank, unsigned n)
 {
     const struct hk_rank_locks *locks = &hk_rank_locks[rank];
-    return locks->first != NULL && n <= locks->more ? (struct hk_lock *)(void *)((char *)locks->first + (size_t)n * locks->stride) : NULL;
+    return locks->first != NULL && n <= locks->more
+               ? (struct hk_lock *)(void *)((char *)locks->first + (size_t)n * locks->stride)
+               : NULL;
 }
 
 static void for_rank(unsigned rank, void (*act)(struct hk_lock *lock))

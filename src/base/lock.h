@@ -24,7 +24,10 @@ struct hk_lock {
     enum hk_rank rank;
 };
 
-#define HK_LOCK_INIT(r) {.xstate = 0, .rank = (r)}
+#define HK_LOCK_INIT(r)                                                                                                \
+    {                                                                                                                  \
+        .xstate = 0, .rank = (r)                                                                                       \
+    }
 
 /* Waits; but where the program is about to abort (hk_is_aborting), perhaps with locks held, it does not: a handler of SIGABRT that
  * allocates can say then what it has to say. */
@@ -38,7 +41,8 @@ uint32_t hk_lock_hold(enum hk_rank rank);
 HK_INLINE bool hk_try_lock(struct hk_lock *lock)
 {
     uint32_t expected = 0;
-    bool got = atomic_compare_exchange_strong_explicit(&lock->xstate, &expected, 1, memory_order_acquire, memory_order_relaxed);
+    bool got = atomic_compare_exchange_strong_explicit(&lock->xstate, &expected, 1, memory_order_acquire,
+                                                       memory_order_relaxed);
     if (HK_DEBUG && got)
         hk_lock_note_taken(lock->rank);
     return got;

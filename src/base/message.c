@@ -22,8 +22,8 @@ bool hk_stderr_is_there(void)
     struct hk_file_id now;
     if (hk_load_acquire(stderr_at_start.xstate) == 0)
         hk_stderr_begin(); /* HAKMEM failed to start: this is the earliest moment */
-    return hk_load(stderr_at_start.xstate) == WAS_OPEN && hk_os.identify(HK_STDERR, &now) && now.device == stderr_at_start.id.device &&
-           now.inode == stderr_at_start.id.inode;
+    return hk_load(stderr_at_start.xstate) == WAS_OPEN && hk_os.identify(HK_STDERR, &now) &&
+           now.device == stderr_at_start.id.device && now.inode == stderr_at_start.id.inode;
 }
 
 void hk_put(int fd, const void *bytes, size_t size)

@@ -13,7 +13,8 @@ typedef long long hk_quantum __attribute__((vector_size(HK_QUANTUM), may_alias, 
 
 /* Counted from both ends, any number of quanta is one, two, four or eight pairs, which may overlap: no loop is
  * needed. */
-HK_INLINE void hk_copy_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from, long first, long end)
+HK_INLINE void hk_copy_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from,
+                             long first, long end)
 {
 #pragma GCC unroll 4
     for (long i = first; i < end; i++) {

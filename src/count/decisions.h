@@ -27,7 +27,7 @@ extern const struct hk_decision_row hk_decision_rows[HK_DECISION_KINDS];
 
 struct hk_decision {
     uint64_t ms;
-    uint64_t kind;   /* enum hk_decision_kind */
+    uint64_t kind; /* enum hk_decision_kind */
     uint64_t before, after;
     uint64_t seen[3];
     uint64_t thread; /* the owner of the bin; 0 for a decision about the whole process */

@@ -10,9 +10,10 @@
 enum { HK_REUSE_SPANS = 9, HK_REUSE_SHORTEST = 64 };
 
 struct hk_reuse {
-    _Atomic uint64_t xnow_ms HK_ALIGNED(HK_CACHE_LINE); /* set by the last tick of any thread; read by every slow call */
-    _Atomic uint64_t xidled HK_ALIGNED(HK_CACHE_LINE);  /* total bytes that have become idle */
-    _Atomic uint64_t xback[HK_REUSE_SPANS];             /* those of them that were reused */
+    _Atomic uint64_t xnow_ms
+        HK_ALIGNED(HK_CACHE_LINE);                     /* set by the last tick of any thread; read by every slow call */
+    _Atomic uint64_t xidled HK_ALIGNED(HK_CACHE_LINE); /* total bytes that have become idle */
+    _Atomic uint64_t xback[HK_REUSE_SPANS];            /* those of them that were reused */
 };
 extern struct hk_reuse hk_reuse;
 

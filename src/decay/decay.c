@@ -126,7 +126,10 @@ static bool is_new_peak(size_t footprint)
 }
 
 /* Bytes that sweeps over slabs purged since the last rise. */
-static size_t purged_by_sweeps(void) { return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before); }
+static size_t purged_by_sweeps(void)
+{
+    return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before);
+}
 
 static size_t reclaim_idle(uint64_t now, size_t due)
 {
@@ -159,8 +162,8 @@ static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
     hk_store(xreclaim_at, reclaim_at + reclaimed / RECLAIMED_PER_MS);
     bool enough = reclaimed >= missing;
     size_t risen = enough ? watermark + reclaimed / RECLAIMED_PER_RISE : footprint + footprint / RISE_PART;
-    bool first =
-        atomic_compare_exchange_strong_explicit(&xwatermark, &watermark, risen, memory_order_relaxed, memory_order_relaxed);
+    bool first = atomic_compare_exchange_strong_explicit(&xwatermark, &watermark, risen, memory_order_relaxed,
+                                                         memory_order_relaxed);
     if (first && !enough)
         sweep_all(now);
 }
@@ -170,9 +173,11 @@ static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
 void hk_decay_swept(const struct hk_ticker *ticker)
 {
     uint64_t now = ticker->now, reclaim_at = next_reclaim(now);
-    size_t watermark = hk_load(xwatermark), footprint = hk_decay_footprint(), lower = hk_max(footprint + footprint / RISE_PART, LEAST_WATERMARK);
+    size_t watermark = hk_load(xwatermark), footprint = hk_decay_footprint(),
+           lower = hk_max(footprint + footprint / RISE_PART, LEAST_WATERMARK);
     if (!hk_load(xin_vain) && reclaim_at <= now && lower < watermark && purged_by_sweeps() > footprint / SWEEP_PART)
-        atomic_compare_exchange_strong_explicit(&xwatermark, &watermark, lower, memory_order_relaxed, memory_order_relaxed);
+        atomic_compare_exchange_strong_explicit(&xwatermark, &watermark, lower, memory_order_relaxed,
+                                                memory_order_relaxed);
     hk_store(xreclaim_at, reclaim_at + purged_by_sweeps() / RECLAIMED_PER_MS);
     hk_store(xgone_after, hk_slabs_clean());
 }
@@ -273,7 +278,8 @@ struct hk_round hk_decay_in_background(void)
     struct hk_round round = {false, false};
     uint64_t now = hk_os.clock_ms();
     epoch_if_due(now);
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && !hk_wake_is_leaving(); id = hk_owner_next(id + 1))
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && !hk_wake_is_leaving();
+         id = hk_owner_next(id + 1))
         sweep_one(id, now, &round);
     struct hk_sweep sweep = {.now = now, .touched = now, .work = INT64_MAX};
     hk_idle_inboxes_sweep(&sweep);
@@ -287,7 +293,8 @@ static size_t purge_of_one(uint32_t id)
     bool more = true;
     while (more) {
         hk_lock(&sweep_lock);
-        more = !hk_owner_rests(id) && hk_owner_is_open(hk_owner_by_id(id)) && hk_slab_heap_trim_some(hk_owner_by_id(id), &trim);
+        more = !hk_owner_rests(id) && hk_owner_is_open(hk_owner_by_id(id)) &&
+               hk_slab_heap_trim_some(hk_owner_by_id(id), &trim);
         hk_unlock_in_turn(&sweep_lock);
     }
     return trim.bytes;
@@ -297,7 +304,8 @@ static size_t purge_of_one(uint32_t id)
 static size_t purge_of_others(void)
 {
     size_t bytes = 0;
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); hk_slab_lists_shared && id < hk_owner_end(); id = hk_owner_next(id + 1))
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); hk_slab_lists_shared && id < hk_owner_end();
+         id = hk_owner_next(id + 1))
         bytes += purge_of_one(id);
     return bytes;
 }

@@ -11,7 +11,8 @@ _Atomic bool hk_wake_wanted;
 
 static bool change(uint32_t from, uint32_t to)
 {
-    return atomic_compare_exchange_strong_explicit(&hk_wake_state, &from, to, memory_order_seq_cst, memory_order_relaxed);
+    return atomic_compare_exchange_strong_explicit(&hk_wake_state, &from, to, memory_order_seq_cst,
+                                                   memory_order_relaxed);
 }
 
 void hk_wake_begin(void)

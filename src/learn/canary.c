@@ -25,8 +25,8 @@ static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_
         if (hk_reuse_span_ms(span) > learner->now.value[HK_KNOB_purge_delay])
             faulted += saw->value[HK_SIGNAL_back_64ms + span];
     uint64_t pages_held = HK_SAW(saw, idle) / HK_PAGE * elapsed / learner->reuse_worth;
-    uint64_t ns = (HK_SAW(saw, misses) + HK_SAW(saw, overflows)) * NS_PER_MISS + HK_SAW(saw, big_mapped) * NS_PER_MAPPING +
-                  (faulted / HK_PAGE + pages_held) * NS_PER_PAGE;
+    uint64_t ns = (HK_SAW(saw, misses) + HK_SAW(saw, overflows)) * NS_PER_MISS +
+                  HK_SAW(saw, big_mapped) * NS_PER_MAPPING + (faulted / HK_PAGE + pages_held) * NS_PER_PAGE;
     return ns * 1000 / elapsed;
 }
 
@@ -44,7 +44,8 @@ static void end_trial(struct hk_learner *learner, struct hk_step *step)
     struct hk_canary *canary = &learner->canary;
     uint64_t mean = canary->trial_cost / TRIAL_TICKS;
     bool worse = mean > canary->usual_cost + canary->usual_cost * TOLERATED / 100;
-    hk_rule_note(step, worse ? HK_DECISION_canary_back : HK_DECISION_canary_kept, 0, 1, canary->usual_cost, mean, TRIAL_TICKS);
+    hk_rule_note(step, worse ? HK_DECISION_canary_back : HK_DECISION_canary_kept, 0, 1, canary->usual_cost, mean,
+                 TRIAL_TICKS);
     if (worse && on_trial(learner)) {
         learner->target = canary->kept;
         canary->rest = REST_TICKS;

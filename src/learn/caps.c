@@ -4,16 +4,16 @@
 #define LEAST_SHARE (128 * HK_KIB)
 enum {
     HUNGRY_TICKS = 2,
-    SATED_TICKS = 64, /* some 10 s */
-    CROWD = 8,          /* threads per CPU */
+    SATED_TICKS = 64,      /* some 10 s */
+    CROWD = 8,             /* threads per CPU */
     LARGEST_BIG_CACHE = 8, /* times the default */
-    TARGET_HITS = 55, /* percent */
+    TARGET_HITS = 55,      /* percent */
 };
 
 static unsigned count_or_clear(bool sign, unsigned *ticks) { return *ticks = sign ? *ticks + 1 : 0; }
 
-static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t to, enum hk_decision_kind kind, const uint64_t seen[3],
-                 struct hk_step *step)
+static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t to, enum hk_decision_kind kind,
+                       const uint64_t seen[3], struct hk_step *step)
 {
     if (to == learner->target.value[knob])
         return;
@@ -30,7 +30,8 @@ static uint64_t share_of_crowd(const struct hk_learner *learner, const struct hk
     uint64_t crowd = HK_SAW(saw, cpus) * CROWD;
     if (HK_SAW(saw, threads) <= crowd)
         return UINT64_MAX;
-    return floor_to_power(hk_max(LEAST_SHARE, learner->option.value[HK_KNOB_thread_cache] / HK_SAW(saw, threads) * crowd));
+    return floor_to_power(
+        hk_max(LEAST_SHARE, learner->option.value[HK_KNOB_thread_cache] / HK_SAW(saw, threads) * crowd));
 }
 
 void hk_crowd_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
@@ -40,8 +41,8 @@ void hk_crowd_step(struct hk_learner *learner, const struct hk_signals *saw, str
     if (now > share)
         set_target(learner, HK_KNOB_thread_cache, share, HK_DECISION_caches_crowded, seen, step);
     else if (learner->share < share && now == learner->share)
-        set_target(learner, HK_KNOB_thread_cache, hk_min(share, learner->option.value[HK_KNOB_thread_cache]), HK_DECISION_caches_uncrowded,
-                 seen, step);
+        set_target(learner, HK_KNOB_thread_cache, hk_min(share, learner->option.value[HK_KNOB_thread_cache]),
+                   HK_DECISION_caches_uncrowded, seen, step);
     learner->share = share;
 }
 

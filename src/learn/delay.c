@@ -4,8 +4,8 @@
 #include "learn/rules.h"
 
 enum {
-    FADE = 32,         /* divisor: the part forgotten per tick, half in some 3 s */
-    LEAST_GAIN = 10,   /* percent; for less, the delay stays */
+    FADE = 32,       /* divisor: the part forgotten per tick, half in some 3 s */
+    LEAST_GAIN = 10, /* percent; for less, the delay stays */
     DELAY_STEPS = HK_REUSE_SPANS - 1,
     LEAST_DELAY = 128, /* ms: less than a tick */
 };

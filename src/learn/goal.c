@@ -16,8 +16,8 @@ enum requested { GOAL_UNSET, GOAL_BYTES, GOAL_PERCENT, GOAL_NONE };
 static struct {
     enum requested requested;
     uint64_t amount;
-    uint64_t memory; /* in total */
-    uint64_t limit;  /* of the group; UINT64_MAX if there is none */
+    uint64_t memory;   /* in total */
+    uint64_t limit;    /* of the group; UINT64_MAX if there is none */
     uint64_t affinity; /* CPUs of the process's first thread; other threads may be bound to fewer */
     uint64_t cpus;
     uint64_t groups_read_ms;
@@ -63,7 +63,9 @@ static uint64_t rounded_up(uint64_t quota, uint64_t period)
 static uint64_t cpus_in(const char *group, size_t group_bytes)
 {
     char text[NUMBERS_BYTES];
-    return read_group_file(group, group_bytes, "cpu.max", text) ? rounded_up(hk_number_in(text), hk_number_in(next_word(text))) : UINT64_MAX;
+    return read_group_file(group, group_bytes, "cpu.max", text)
+               ? rounded_up(hk_number_in(text), hk_number_in(next_word(text)))
+               : UINT64_MAX;
 }
 
 /* The limits of a group and of its ancestors all apply. At start, which every process pays for, reads only the group's
@@ -136,10 +138,13 @@ static void read_option(void)
         goal_request.requested = GOAL_NONE;
     else if (hk_option_number(text, length, &goal_request.amount) && goal_request.amount > 0)
         goal_request.requested = GOAL_BYTES;
-    else if (text[length - 1] == '%' && hk_option_number(text, length - 1, &goal_request.amount) && goal_request.amount - 1 < PERCENT_MOST)
+    else if (text[length - 1] == '%' && hk_option_number(text, length - 1, &goal_request.amount) &&
+             goal_request.amount - 1 < PERCENT_MOST)
         goal_request.requested = GOAL_PERCENT;
     else
-        hk_message("option goal: \"%s\" is not a number of bytes, a share of 1%% to 100%%, or none; using the limits of the control group", text);
+        hk_message(
+            "option goal: \"%s\" is not a number of bytes, a share of 1%% to 100%%, or none; using the limits of the control group",
+            text);
 }
 
 static uint64_t goal_bytes(void)
@@ -165,7 +170,8 @@ bool hk_goal_begin(void)
 
 static bool may_read(void)
 {
-    return goal_request.requested == GOAL_BYTES || goal_request.requested == GOAL_PERCENT || (hk_options.background == HK_BACKGROUND_ON && goal_request.requested != GOAL_NONE);
+    return goal_request.requested == GOAL_BYTES || goal_request.requested == GOAL_PERCENT ||
+           (hk_options.background == HK_BACKGROUND_ON && goal_request.requested != GOAL_NONE);
 }
 
 /* Excludes file pages, which the system reclaims at will. */

@@ -16,11 +16,12 @@ static bool maps_much(const struct hk_signals *saw)
 void hk_huge_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     bool maps = hk_rule_lasts(maps_much(saw), LAST_TICKS, &learner->blocks_rest);
-    uint64_t option = learner->option.value[HK_KNOB_huge_blocks_from], *now = &learner->target.value[HK_KNOB_huge_blocks_from];
+    uint64_t option = learner->option.value[HK_KNOB_huge_blocks_from],
+             *now = &learner->target.value[HK_KNOB_huge_blocks_from];
     uint64_t wanted = maps ? hk_min(option, BLOCKS_FROM) : option;
     if (wanted == *now)
         return;
-    hk_rule_note(step, maps ? HK_DECISION_huge_blocks_more : HK_DECISION_huge_blocks_less, *now, wanted, HK_SAW(saw, big_fresh),
-                 HK_SAW(saw, big_mapped), HK_SAW(saw, elapsed));
+    hk_rule_note(step, maps ? HK_DECISION_huge_blocks_more : HK_DECISION_huge_blocks_less, *now, wanted,
+                 HK_SAW(saw, big_fresh), HK_SAW(saw, big_mapped), HK_SAW(saw, elapsed));
     *now = wanted;
 }

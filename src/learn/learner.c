@@ -32,9 +32,9 @@ void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options
 }
 
 enum {
-    SPARED = 12,      /* divisor of the goal: room for growth between two readings */
+    SPARED = 12,       /* divisor of the goal: room for growth between two readings */
     UNKNOWN_PART = 24, /* divisor: upper bound of the memory outside the heap, if unreadable */
-    LEAST_CHANGE = 32 /* divisor: smaller changes publish no policy */
+    LEAST_CHANGE = 32  /* divisor: smaller changes publish no policy */
 };
 
 #define UNKNOWN_BESIDE (8 * HK_MIB) /* code, stacks, page tables */
@@ -81,8 +81,8 @@ static void apply_goal(struct hk_learner *learner, bool was_tight, const struct 
         if (tight)
             *now = tightened(row, *now);
         if (tight != was_tight && *now != before.value[row->knob])
-            hk_rule_note(step, tight ? row->tight : row->eased, before.value[row->knob], *now, HK_SAW(saw, used), HK_SAW(saw, goal),
-                         HK_SAW(saw, idle));
+            hk_rule_note(step, tight ? row->tight : row->eased, before.value[row->knob], *now, HK_SAW(saw, used),
+                         HK_SAW(saw, goal), HK_SAW(saw, idle));
     }
 }
 
@@ -104,8 +104,10 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
     step->count = 0;
     hk_phase_step(learner, saw, step);
     hk_delay_remember(learner, saw);
-    bool short_of_memory = was_tight || learner->state == HK_PHASE_TIGHT; /* a rule's change would not take effect now */
-    bool may_move = learner->mode == HK_LEARN_ON || (learner->mode == HK_LEARN_CANARY && hk_canary_step(learner, saw, step));
+    bool short_of_memory =
+        was_tight || learner->state == HK_PHASE_TIGHT; /* a rule's change would not take effect now */
+    bool may_move =
+        learner->mode == HK_LEARN_ON || (learner->mode == HK_LEARN_CANARY && hk_canary_step(learner, saw, step));
     if (may_move && !short_of_memory)
         follow_rules(learner, saw, step);
     if (may_move && learner->mode == HK_LEARN_CANARY)

@@ -12,14 +12,14 @@ enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
 enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_BIG_CACHE = 2, HK_RULE_CROWD = 4, HK_RULE_HUGE = 8, HK_RULES_ALL = 15 };
 
 struct hk_canary {
-    struct hk_knobs kept; /* what to go back to */
-    unsigned trial, rest; /* ticks left */
+    struct hk_knobs kept;            /* what to go back to */
+    unsigned trial, rest;            /* ticks left */
     uint64_t usual_cost, trial_cost; /* ns a second: the faded mean; the sum */
 };
 
 struct hk_learner {
     struct hk_knobs option; /* what the user asked for, or the default */
-    struct hk_knobs target;   /* what the rules would have, were there no goal */
+    struct hk_knobs target; /* what the rules would have, were there no goal */
     struct hk_knobs now;    /* what is published */
     uint64_t reuse_worth;   /* ms (options.def) */
     uint64_t mode;          /* the option learn */
@@ -33,9 +33,9 @@ struct hk_learner {
     uint64_t idled_of_late[HK_DELAY_LAG]; /* what may still be wanted again */
     unsigned tick;
     /* of the caps */
-    uint64_t share; /* of a thread in a crowd; UINT64_MAX where there is none */
+    uint64_t share;            /* of a thread in a crowd; UINT64_MAX where there is none */
     unsigned missed, unmissed; /* ticks in a row */
-    unsigned blocks_rest; /* ticks that big blocks are still put on huge pages for */
+    unsigned blocks_rest;      /* ticks that big blocks are still put on huge pages for */
     struct hk_canary canary;
 };
 
@@ -44,11 +44,12 @@ struct hk_step {
     unsigned count;
 };
 
-HK_INLINE void hk_rule_note(struct hk_step *step, enum hk_decision_kind kind, uint64_t before, uint64_t after, uint64_t a, uint64_t b,
-                            uint64_t c)
+HK_INLINE void hk_rule_note(struct hk_step *step, enum hk_decision_kind kind, uint64_t before, uint64_t after,
+                            uint64_t a, uint64_t b, uint64_t c)
 {
     if (step->count < HK_DECISIONS_A_TICK)
-        step->decisions[step->count++] = (struct hk_decision){.kind = kind, .before = before, .after = after, .seen = {a, b, c}};
+        step->decisions[step->count++] =
+            (struct hk_decision){.kind = kind, .before = before, .after = after, .seen = {a, b, c}};
 }
 
 /* True if `sign` held in one of the last `ticks` ticks. */

@@ -131,10 +131,7 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
 
 /* MADV_DONTNEED only queues the huge page for a split, which the system performs when memory is short; MADV_FREE splits
  * it at once. */
-static void linux_split_huge(void *p, size_t size)
-{
-    KEEPING_ERRNO((void)hk_passed_madvise(p, size, MADV_FREE));
-}
+static void linux_split_huge(void *p, size_t size) { KEEPING_ERRNO((void)hk_passed_madvise(p, size, MADV_FREE)); }
 
 static uint64_t linux_clock_ms(void)
 {
@@ -164,7 +161,10 @@ static void sleep_for(struct timespec time)
 
 static void linux_pause(void) { sleep_for((struct timespec){0, 50000}); }
 
-static struct timespec ms_as_time(uint64_t ms) { return (struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000}; }
+static struct timespec ms_as_time(uint64_t ms)
+{
+    return (struct timespec){(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+}
 
 static void linux_rest(uint64_t ms) { sleep_for(ms_as_time(ms)); }
 

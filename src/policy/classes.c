@@ -2,20 +2,20 @@
 
 const struct hk_class hk_classes[HK_CLASSES] = {
 #define HK_CLASS(idx, bytes, slab_kib, most, kind)                                                                     \
-    [idx] = {.size = (bytes), .slab_bytes = (slab_kib) * 1024, .cap = (most), .tier = HK_TIER_##kind},
+    [idx] = {.size = (bytes), .slab_bytes = (slab_kib)*1024, .cap = (most), .tier = HK_TIER_##kind},
 #include "policy/classes.def"
 #undef HK_CLASS
 };
 
 #define HK_CLASS(idx, size, slab_kib, cap, tier)                                                                       \
-    _Static_assert((size) % 16 == 0 && (size) <= (slab_kib) * 1024, "class " #idx ": size");                           \
+    _Static_assert((size) % 16 == 0 && (size) <= (slab_kib)*1024, "class " #idx ": size");                             \
     _Static_assert((slab_kib) % 64 == 0 && (slab_kib) <= 1024, "class " #idx ": slab_kib");                            \
     _Static_assert(((cap) & ((cap) + 1)) == 0 && (cap) >= 1 && (cap) <= 255, "class " #idx ": cap");
 #include "policy/classes.def"
 #undef HK_CLASS
 
 /* An enumerator without a value is its predecessor plus one: LOW of a class follows HIGH of the class before. */
-#define STEPS_UP_TO(size, step) (((size) + (step) - 1) / (step))
+#define STEPS_UP_TO(size, step) (((size) + (step)-1) / (step))
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) FINE_LOW_##idx, FINE_HIGH_##idx = STEPS_UP_TO(size, HK_FINE_STEP),
 #include "policy/classes.def"
@@ -35,8 +35,8 @@ enum {
 
 const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1] = {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) ROW_##tier(idx)
-#define ROW_TINY(idx) [FINE_LOW_##idx... FINE_HIGH_##idx] = (idx) * HK_CLASS_BYTES,
-#define ROW_MID(idx) [FINE_LOW_##idx... FINE_HIGH_##idx] = (idx) * HK_CLASS_BYTES,
+#define ROW_TINY(idx) [FINE_LOW_##idx... FINE_HIGH_##idx] = (idx)*HK_CLASS_BYTES,
+#define ROW_MID(idx) [FINE_LOW_##idx... FINE_HIGH_##idx] = (idx)*HK_CLASS_BYTES,
 #define ROW_LARGE(idx)
 #include "policy/classes.def"
 #undef HK_CLASS
@@ -50,7 +50,7 @@ const uint16_t hk_coarse_offsets[HK_COARSE_STEPS] = {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) ROW_##tier(idx)
 #define ROW_TINY(idx)
 #define ROW_MID(idx)
-#define ROW_LARGE(idx) [COARSE_LOW_##idx - FROM... COARSE_HIGH_##idx - FROM] = (idx) * HK_CLASS_BYTES,
+#define ROW_LARGE(idx) [COARSE_LOW_##idx - FROM... COARSE_HIGH_##idx - FROM] = (idx)*HK_CLASS_BYTES,
 #include "policy/classes.def"
 #undef HK_CLASS
 #undef ROW_TINY

@@ -42,7 +42,10 @@ static char text_bytes[8192] HK_COLD_DATA;
 static size_t text_used;
 
 static uint64_t *number_of(const struct row *row) { return (uint64_t *)(void *)((char *)&hk_options + row->offset); }
-static const char **text_of(const struct row *row) { return (const char **)(void *)((char *)&hk_options + row->offset); }
+static const char **text_of(const struct row *row)
+{
+    return (const char **)(void *)((char *)&hk_options + row->offset);
+}
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c; }
 
@@ -124,7 +127,7 @@ static void set_number(const struct row *row, const char *text, size_t length)
         *number_of(row) = value;
     else
         hk_message("option %s: \"%s\" is not a number in %lu..%lu; keeping %lu", row->name, text, row->min, row->max,
-               *number_of(row));
+                   *number_of(row));
 }
 
 static void set_word(const struct row *row, const char *text)

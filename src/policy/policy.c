@@ -26,7 +26,7 @@ static struct hk_policy first_page = {.xvalue = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) FIRST_##scope(fallback)
 #include "policy/options.def"
 #undef HK_OPT
-}};
+                                      }};
 _Atomic(const struct hk_policy *) hk_policy_now = &first_page;
 
 static struct sealing {

@@ -84,7 +84,8 @@ void hk_profile_apply(const char *name, size_t length)
     else if (read_profile_file(name, length))
         apply_lines(file_bytes);
     else
-        hk_message("profile: HAKMEM_PROFILE is neither a known name (throughput, balanced, compact, debug) nor a readable file of less than 8 KiB");
+        hk_message(
+            "profile: HAKMEM_PROFILE is neither a known name (throughput, balanced, compact, debug) nor a readable file of less than 8 KiB");
 }
 
 void hk_profile_write(int fd, const struct hk_knobs *knobs)

@@ -20,7 +20,8 @@ struct bucket {
     _Atomic uintptr_t xblock[PLACES];
     _Atomic uint64_t xrecord[PLACES]; /* size << SITE_BITS | site */
 };
-_Static_assert(HK_SAMPLE_FILTER % BUCKETS == 0 && PLACES * (NEIGHBORS + 1) <= UINT16_MAX, "a filter cell cannot overflow");
+_Static_assert(HK_SAMPLE_FILTER % BUCKETS == 0 && PLACES * (NEIGHBORS + 1) <= UINT16_MAX,
+               "a filter cell cannot overflow");
 _Static_assert(SITES <= 1 << SITE_BITS, "a record has room for a site");
 
 static struct {
@@ -33,7 +34,8 @@ _Atomic uint16_t *hk_sample_filter;
 bool hk_samples_open(void)
 {
     for (unsigned i = 0; i < PIECES; i++)
-        if (sampled.pieces[i] == NULL && (sampled.pieces[i] = hk_meta_alloc(PIECE_BUCKETS * sizeof(struct bucket))) == NULL)
+        if (sampled.pieces[i] == NULL &&
+            (sampled.pieces[i] = hk_meta_alloc(PIECE_BUCKETS * sizeof(struct bucket))) == NULL)
             return false;
     hk_sample_filter = hk_meta_alloc(HK_SAMPLE_FILTER * sizeof *hk_sample_filter);
     sampled.xsites = hk_meta_alloc(SITES * sizeof *sampled.xsites);

@@ -169,9 +169,9 @@ static void json_options(struct hk_text *text, const struct hk_report *report)
 
 void hk_report_json(int fd, const struct hk_report *report)
 {
-    static json_section *const sections[] = {json_process, json_served,  json_resident, json_virtual, json_mapped,
-                                             json_tiers,   json_classes, json_counters, json_sites,   json_policy,
-                                             json_options};
+    static json_section *const sections[] = {json_process, json_served, json_resident, json_virtual,
+                                             json_mapped,  json_tiers,  json_classes,  json_counters,
+                                             json_sites,   json_policy, json_options};
     struct hk_text text;
     hk_text_init(&text, fd);
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {

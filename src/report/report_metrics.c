@@ -61,12 +61,11 @@ static void add_process(struct hk_text *text, const struct hk_report *report)
                 HK_VERSION);
     add_single(text, (struct family){"", "mallocs", "counter", "calls", "allocations by any function"},
                census->mallocs);
-    add_single(text, (struct family){"", "frees", "counter", "calls", "blocks freed"},
-               census->frees);
-    add_single(text, (struct family){"", "threads", "gauge", "threads", "threads that have a tcache"},
-               census->threads);
+    add_single(text, (struct family){"", "frees", "counter", "calls", "blocks freed"}, census->frees);
+    add_single(text, (struct family){"", "threads", "gauge", "threads", "threads that have a tcache"}, census->threads);
     add_single(text,
-               (struct family){"process_", "resident", "gauge", "bytes", "resident memory of the process, by the kernel's count"},
+               (struct family){"process_", "resident", "gauge", "bytes",
+                               "resident memory of the process, by the kernel's count"},
                report->residence.total);
     add_single(text, (struct family){"process_", "virtual", "gauge", "bytes", "address space of the process"},
                report->process.virtual_bytes);
@@ -108,8 +107,7 @@ void hk_report_metrics(int fd, const struct hk_report *report)
     struct hk_text text;
     hk_text_init(&text, fd);
     add_process(&text, report);
-    add_parts(&text,
-              (struct family){"", "mapped", "gauge", "bytes", "writable memory that HAKMEM has mapped, by part"},
+    add_parts(&text, (struct family){"", "mapped", "gauge", "bytes", "writable memory that HAKMEM has mapped, by part"},
               report->census.parts);
     add_parts(&text, (struct family){"", "resident", "gauge", "bytes", "resident memory of HAKMEM, by part"},
               report->residence.parts);

@@ -19,7 +19,10 @@ void hk_chunk_unlist(struct hk_chunk *chunk)
     chunk->longest = 0;
 }
 
-void hk_page_heap_count_dirty(int slices) { hk_store(hk_footprint.xslices, hk_load(hk_footprint.xslices) + (size_t)((long)slices * (long)HK_SLICE)); }
+void hk_page_heap_count_dirty(int slices)
+{
+    hk_store(hk_footprint.xslices, hk_load(hk_footprint.xslices) + (size_t)((long)slices * (long)HK_SLICE));
+}
 
 void hk_chunk_set_hollow(struct hk_chunk *chunk, uint32_t slices, unsigned pages)
 {

@@ -120,7 +120,8 @@ size_t hk_meta_mapped(void)
 size_t hk_meta_unused(void)
 {
     hk_lock(&hk_meta.lock);
-    size_t in_areas = hk_meta.areas - hk_meta.free - hk_meta.listed_bytes - hk_meta_range_bytes() - hk_meta_fresh_bytes();
+    size_t in_areas =
+        hk_meta.areas - hk_meta.free - hk_meta.listed_bytes - hk_meta_range_bytes() - hk_meta_fresh_bytes();
     size_t in_use = in_areas + hk_meta.in_pages - hk_meta.resting;
     size_t bytes = hk_meta.mapped - in_use;
     hk_unlock(&hk_meta.lock);

@@ -15,19 +15,19 @@ struct hk_region {
     struct hk_region *older;
     uintptr_t start, end;
     struct hk_meta_area *first; /* NULL: a region of pages */
-    uint64_t blank;         /* bit i: area i is all zeros, including its header */
+    uint64_t blank;             /* bit i: area i is all zeros, including its header */
     unsigned areas;
 };
 
 struct hk_meta_area {
     uint64_t used[HK_META_AREA_PAGES]; /* bit n of word p: line n of page p */
     struct hk_meta_area *next, **at;   /* on the list of areas with about as much room */
-    uint16_t free;                 /* lines */
-    uint16_t longest;              /* upper bound of the longest run of free lines */
-    uint16_t lowest;               /* no line below is free */
-    uint16_t dirty;                /* bit p: page p may not be zero */
-    uint16_t aged;                 /* bit p: page p was idle at the last purge */
-    struct hk_region own_region;   /* in a region's first area */
+    uint16_t free;                     /* lines */
+    uint16_t longest;                  /* upper bound of the longest run of free lines */
+    uint16_t lowest;                   /* no line below is free */
+    uint16_t dirty;                    /* bit p: page p may not be zero */
+    uint16_t aged;                     /* bit p: page p was idle at the last purge */
+    struct hk_region own_region;       /* in a region's first area */
 };
 enum { HK_META_AREA_HEADER = (sizeof(struct hk_meta_area) + HK_META_LINE - 1) / HK_META_LINE };
 _Static_assert(HK_META_AREA_BYTES == (size_t)HK_META_AREA_LINES * HK_META_LINE, "lines");

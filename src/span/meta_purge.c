@@ -113,7 +113,8 @@ size_t hk_meta_purge(bool all)
         hk_meta_return_range();
         if (all)
             hk_meta_return_fresh();
-        for (struct hk_region *region = hk_meta.newest; region != NULL && (all || bytes < MOST_AT_ONCE); region = region->older)
+        for (struct hk_region *region = hk_meta.newest; region != NULL && (all || bytes < MOST_AT_ONCE);
+             region = region->older)
             bytes += purge_region(region, all);
         hk_meta.purging = false;
     }

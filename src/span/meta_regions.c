@@ -174,7 +174,8 @@ HK_ROOM struct hk_meta_range hk_meta_take(unsigned least, unsigned most)
 {
     for (unsigned fits = log_of(least); fits < HK_META_AREA_FITS; fits++) {
         unsigned tries = TRIES;
-        for (struct hk_meta_area *area = hk_meta.by_room[fits], *next; area != NULL && tries > 0; area = next, tries--) {
+        for (struct hk_meta_area *area = hk_meta.by_room[fits], *next; area != NULL && tries > 0;
+             area = next, tries--) {
             next = area->next;
             struct hk_meta_range taken = {0};
             if (area->longest >= least)

@@ -22,12 +22,13 @@ struct hk_meta_block {
 extern struct hk_meta {
     struct hk_lock lock;
     struct hk_region *newest;
-    struct hk_meta_block *listed[HK_META_LISTED_TO / HK_META_LINE]; /* free blocks by size; their areas count them as used */
+    struct hk_meta_block
+        *listed[HK_META_LISTED_TO / HK_META_LINE]; /* free blocks by size; their areas count them as used */
     size_t listed_bytes;
-    struct hk_meta_range range;                  /* taken from an area's free lines; small blocks are cut from it */
-    char *fresh, *fresh_end;                     /* the part of the last opened area that was never handed out */
+    struct hk_meta_range range; /* taken from an area's free lines; small blocks are cut from it */
+    char *fresh, *fresh_end;    /* the part of the last opened area that was never handed out */
     struct hk_meta_area *by_room[HK_META_AREA_FITS];
-    char *next_page, *pages_end;                 /* the part of the last region of pages that was never handed out */
+    char *next_page, *pages_end; /* the part of the last region of pages that was never handed out */
     /* bytes */
     size_t mapped;
     size_t free;  /* in areas */

@@ -90,7 +90,8 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
 /* For a chunk that was mapped when the heap was too small for huge pages, and that is all purged now. */
 static void put_on_huge_page_if_empty(struct hk_chunk *chunk)
 {
-    if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) && hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]))
+    if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) &&
+        hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]))
         hk_store(chunk->xhuge, hk_os.advise_huge((void *)chunk->start, HK_CHUNK, true));
 }
 
@@ -126,7 +127,10 @@ static HK_COLD struct hk_chunk *dirty_fit(size_t slices)
     return NULL;
 }
 
-static size_t stake(void) { return (hk_page_heap.arenas[HK_USE_DENSE].mapped - hk_page_heap.staked_slices * HK_SLICE) / PART_AT_STAKE; }
+static size_t stake(void)
+{
+    return (hk_page_heap.arenas[HK_USE_DENSE].mapped - hk_page_heap.staked_slices * HK_SLICE) / PART_AT_STAKE;
+}
 
 size_t hk_page_heap_stake(void)
 {
@@ -202,7 +206,8 @@ bool hk_span_extend(uintptr_t address, size_t slices, size_t more)
     uint32_t wanted = hk_low_bits32((unsigned)more) << first;
     struct hk_chunk *chunk = hk_page_map_chunk(address);
     hk_lock(&hk_page_heap.lock);
-    bool free = (chunk->free & wanted) == wanted && hk_footprint_allows(hk_popcount64(wanted & ~chunk->dirty) * HK_SLICE);
+    bool free =
+        (chunk->free & wanted) == wanted && hk_footprint_allows(hk_popcount64(wanted & ~chunk->dirty) * HK_SLICE);
     if (free)
         hk_chunk_use(chunk, wanted);
     if (free && (chunk->staked >> (first - 1) & 1) != 0)

@@ -42,7 +42,7 @@ static struct {
     uintptr_t first; /* start of the heap; 0: the system chooses addresses */
     _Atomic uint32_t *entries;
     size_t leaves; /* leaves whose page map entries are mapped */
-    size_t most;   /* upper bound of `leaves`: the next leaf has its own tables, or another mapping blocks its entries */
+    size_t most; /* upper bound of `leaves`: the next leaf has its own tables, or another mapping blocks its entries */
     struct hk_chunk *chunks;       /* NULL: each leaf has its own */
     size_t chunks_from, chunks_to; /* the mapped ones */
 } window;
@@ -157,7 +157,8 @@ static bool has_chunks(size_t from, size_t to)
     if (from < window.chunks_from || to <= window.chunks_to)
         return from >= window.chunks_from;
     size_t share = (window.chunks_to - window.chunks_from) / SHARE_OF_CHUNKS;
-    size_t more = hk_align_up(hk_max(to - window.chunks_to, hk_max(CHUNKS_AT_ONCE, share)), HK_PAGE / sizeof(struct hk_chunk));
+    size_t more =
+        hk_align_up(hk_max(to - window.chunks_to, hk_max(CHUNKS_AT_ONCE, share)), HK_PAGE / sizeof(struct hk_chunk));
     if (!map_more(window.chunks + window.chunks_to, more * sizeof(struct hk_chunk)))
         return false;
     window.chunks_to += more;
@@ -192,14 +193,16 @@ static bool cover_alone(size_t number, struct hk_leaf *leaf)
     map.mapped += size;
     if (number >= window.leaves)
         window.most = hk_min(window.most, number);
-    enter_leaf(leaf, (void *)table, has_window ? window.entries + number * HK_LEAF_SLICES : (void *)(table + CHUNKS_OF_LEAF));
+    enter_leaf(leaf, (void *)table,
+               has_window ? window.entries + number * HK_LEAF_SLICES : (void *)(table + CHUNKS_OF_LEAF));
     return true;
 }
 
 static void note_covered(uintptr_t address)
 {
     uint16_t leaf = (uint16_t)((address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES);
-    uint16_t *first = &covered_leaves[address >> HK_BRANCH_SHIFT].first, *behind = &covered_leaves[address >> HK_BRANCH_SHIFT].behind;
+    uint16_t *first = &covered_leaves[address >> HK_BRANCH_SHIFT].first,
+             *behind = &covered_leaves[address >> HK_BRANCH_SHIFT].behind;
     *first = (uint16_t)(*behind == 0 ? leaf : hk_min(*first, leaf));
     *behind = (uint16_t)hk_max(*behind, leaf + 1u);
 }
@@ -301,7 +304,8 @@ static const struct hk_leaf *next_leaf(uintptr_t *address)
     return leaf;
 }
 
-static void keep_lowest_of_leaf(uintptr_t at, const struct hk_leaf *leaf, uintptr_t from, uintptr_t to, struct hk_page_map_range *lowest)
+static void keep_lowest_of_leaf(uintptr_t at, const struct hk_leaf *leaf, uintptr_t from, uintptr_t to,
+                                struct hk_page_map_range *lowest)
 {
     char *behind = (char *)leaf->chunks + CHUNKS_OF_LEAF;
     size_t size = CHUNKS_OF_LEAF + ((char *)hk_load(leaf->xentries) == behind ? ENTRIES_OF_LEAF : 0);
@@ -316,8 +320,8 @@ struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
     const struct hk_leaf *leaf;
     hk_lock(&map.lock);
     keep_lowest((void *)(uintptr_t)window.entries, window.leaves * ENTRIES_OF_LEAF, from, to, &lowest);
-    keep_lowest(window.chunks + window.chunks_from, (window.chunks_to - window.chunks_from) * sizeof(struct hk_chunk), from, to,
-                &lowest);
+    keep_lowest(window.chunks + window.chunks_from, (window.chunks_to - window.chunks_from) * sizeof(struct hk_chunk),
+                from, to, &lowest);
     for (uintptr_t at = 0; (leaf = next_leaf(&at)) != NULL; at += HK_LEAF)
         keep_lowest_of_leaf(at, leaf, from, to, &lowest);
     hk_unlock(&map.lock);
@@ -329,7 +333,8 @@ static struct hk_page_map_range flat_range(void)
 {
     bool flat = map.open && window.chunks_from < window.chunks_to;
     size_t end = hk_min(window.chunks_to * HK_CHUNK, window.leaves * HK_LEAF);
-    return flat ? (struct hk_page_map_range){window.base + window.chunks_from * HK_CHUNK, window.base + end} : (struct hk_page_map_range){0, 0};
+    return flat ? (struct hk_page_map_range){window.base + window.chunks_from * HK_CHUNK, window.base + end}
+                : (struct hk_page_map_range){0, 0};
 }
 
 uintptr_t hk_page_map_next_covered(uintptr_t address)

@@ -47,20 +47,20 @@ struct hk_chunk {
     /* constant */
     uintptr_t start;
     /* under the page heap's lock */
-    uint32_t owned;   /* slices that are HAKMEM's */
-    uint32_t free;    /* of these, slices of no span */
-    uint32_t dirty;   /* slices that may be resident, in use or free */
-    uint32_t aged;    /* free and dirty slices that one purge has seen */
-    uint32_t purged;  /* free slices whose pages were purged */
-    uint32_t unmapped; /* slices that were HAKMEM's */
-    uint32_t staked;  /* slices of unsure spans */
-    uint32_t fresh;   /* free slices that became resident with a huge page and were never used */
+    uint32_t owned;                  /* slices that are HAKMEM's */
+    uint32_t free;                   /* of these, slices of no span */
+    uint32_t dirty;                  /* slices that may be resident, in use or free */
+    uint32_t aged;                   /* free and dirty slices that one purge has seen */
+    uint32_t purged;                 /* free slices whose pages were purged */
+    uint32_t unmapped;               /* slices that were HAKMEM's */
+    uint32_t staked;                 /* slices of unsure spans */
+    uint32_t fresh;                  /* free slices that became resident with a huge page and were never used */
     uint8_t hollow[HK_CHUNK_SLICES]; /* of a free and dirty slice: the pages purged before it came free */
-    uint16_t longest; /* the longest run of free slices: the list that it is on */
-    uint8_t use;      /* enum hk_use */
+    uint16_t longest;                /* the longest run of free slices: the list that it is on */
+    uint8_t use;                     /* enum hk_use */
     _Atomic bool xhuge; /* stands on a huge page, or will when touched; set while all its slices are free */
     uint64_t idle_since;
-    uint64_t freed_at;     /* when a slice last came free */
+    uint64_t freed_at; /* when a slice last came free */
     struct hk_link by_run;
     struct hk_link by_age;  /* linked while it has free slices that are dirty */
     struct hk_link by_hole; /* linked while it has unmapped slices */
@@ -69,7 +69,7 @@ _Static_assert(sizeof(struct hk_chunk) == 512, "no chunk crosses a page");
 
 struct hk_leaf {
     _Atomic(_Atomic uint32_t *) xentries; /* NULL: no address here is HAKMEM's */
-    struct hk_chunk *chunks;             /* set before xentries; in the window, only covered ones may be read */
+    struct hk_chunk *chunks;              /* set before xentries; in the window, only covered ones may be read */
 };
 
 struct hk_branch {
@@ -78,11 +78,11 @@ struct hk_branch {
 
 /* Read by every free; covers no address until hk_window_open(). */
 struct hk_window {
-    uintptr_t base;           /* constant once `covered` is not 0 */
-    size_t covered;           /* bytes from `base` on whose page map entries may be read; only grows */
+    uintptr_t base;            /* constant once `covered` is not 0 */
+    size_t covered;            /* bytes from `base` on whose page map entries may be read; only grows */
     _Atomic uint32_t *entries; /* of the slice at `base` and of those that follow */
-    struct hk_chunk *chunks;  /* likewise */
-    size_t flat;              /* bytes from `base` on whose chunks may be read, if covered */
+    struct hk_chunk *chunks;   /* likewise */
+    size_t flat;               /* bytes from `base` on whose chunks may be read, if covered */
 } HK_ALIGNED(HK_CACHE_LINE);
 
 extern struct hk_window hk_window __attribute__((visibility("hidden")));
@@ -98,7 +98,8 @@ uintptr_t hk_window_first(void);
 /* NULL if no address near it was ever covered. */
 HK_INLINE struct hk_leaf *hk_page_map_leaf(uintptr_t address)
 {
-    struct hk_branch *branch = address >> HK_ADDRESS_BITS == 0 ? hk_load_acquire(hk_page_map_root[address >> HK_BRANCH_SHIFT]) : NULL;
+    struct hk_branch *branch =
+        address >> HK_ADDRESS_BITS == 0 ? hk_load_acquire(hk_page_map_root[address >> HK_BRANCH_SHIFT]) : NULL;
     return branch != NULL ? &branch->leaves[(address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES] : NULL;
 }
 

@@ -19,7 +19,7 @@ static bool purge_range(struct hk_chunk *chunk, uintptr_t address, size_t size)
 
 struct purge {
     uint64_t now_ms, delay_ms;
-    bool at_once; /* all dirty slices, not only aged ones */
+    bool at_once;  /* all dirty slices, not only aged ones */
     size_t enough; /* bytes */
 };
 
@@ -37,7 +37,8 @@ static uint32_t first_range(uint32_t slices)
 
 static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const struct purge *purge)
 {
-    return !hk_load(chunk->xhuge) || due == chunk->owned || purge->delay_ms == 0 || hk_popcount64(due) >= HK_CHUNK_SLICES / HK_PART_WORTH_A_SPLIT;
+    return !hk_load(chunk->xhuge) || due == chunk->owned || purge->delay_ms == 0 ||
+           hk_popcount64(due) >= HK_CHUNK_SLICES / HK_PART_WORTH_A_SPLIT;
 }
 
 /* Takes slices for one system call out of the free ones, so that none is allocated during its purge. The chunk stays the

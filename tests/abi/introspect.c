@@ -51,7 +51,8 @@ static void test_mallinfo2(void)
         size_t during = in_use();
         size_t asked = BLOCKS * size[i];
         CHECK(during >= before + asked, "%d blocks of %zu: in use %zu -> %zu", BLOCKS, size[i], before, during);
-        CHECK(during <= before + 2 * asked + 4 * MIB, "%d blocks of %zu: in use %zu -> %zu", BLOCKS, size[i], before, during);
+        CHECK(during <= before + 2 * asked + 4 * MIB, "%d blocks of %zu: in use %zu -> %zu", BLOCKS, size[i], before,
+              during);
         struct mallinfo2 info = mallinfo2();
         CHECK(info.arena + info.hblkhd >= asked, "mapped %zu + %zu for %zu", info.arena, info.hblkhd, asked);
         CHECK(info.arena >= info.uordblks, "arena %zu, in use %zu", info.arena, info.uordblks);
@@ -62,7 +63,7 @@ static void test_mallinfo2(void)
     }
     /* a very large block counts too */
     size_t before = in_use();
-    void  *p = malloc((size_t)256 * MIB);
+    void *p = malloc((size_t)256 * MIB);
     CHECK(p != NULL, "256 MiB");
     CHECK(in_use() >= before + (size_t)256 * MIB, "256 MiB more: %zu -> %zu", before, in_use());
     free(p);
@@ -74,8 +75,8 @@ static void test_mallinfo(void)
     struct mallinfo before = mallinfo();
     allocate_all(1000);
     struct mallinfo during = mallinfo();
-    CHECK(before.uordblks >= 0 && during.uordblks >= before.uordblks + BLOCKS * 1000, "uordblks %d -> %d", before.uordblks,
-          during.uordblks);
+    CHECK(before.uordblks >= 0 && during.uordblks >= before.uordblks + BLOCKS * 1000, "uordblks %d -> %d",
+          before.uordblks, during.uordblks);
     CHECK(during.arena >= 0 && during.fordblks >= 0 && during.hblkhd >= 0, "a negative figure");
     free_all();
 }
@@ -86,8 +87,12 @@ static void test_mallopt(void)
     static const struct {
         int parameter;
         int value;
-    } fair[] = {{M_MMAP_THRESHOLD, 256 * 1024}, {M_TRIM_THRESHOLD, MIB}, {M_TOP_PAD, 4096}, {M_MMAP_MAX, 1000},
-                {M_ARENA_MAX, 4},               {M_PERTURB, 0}};
+    } fair[] = {{M_MMAP_THRESHOLD, 256 * 1024},
+                {M_TRIM_THRESHOLD, MIB},
+                {M_TOP_PAD, 4096},
+                {M_MMAP_MAX, 1000},
+                {M_ARENA_MAX, 4},
+                {M_PERTURB, 0}};
     for (size_t i = 0; i < sizeof fair / sizeof fair[0]; i++) {
         int result = mallopt(fair[i].parameter, fair[i].value);
         CHECK(result == 1, "mallopt(%d, %d) = %d", fair[i].parameter, fair[i].value, result);
@@ -129,16 +134,16 @@ static bool is_well_formed(const char *text)
 {
     enum { DEPTH = 64, NAME = 64 };
     char open[DEPTH][NAME];
-    int  depth = 0;
-    int  elements = 0;
+    int depth = 0;
+    int elements = 0;
     for (const char *at = strchr(text, '<'); at; at = strchr(at, '<')) {
         const char *end = strchr(at, '>');
         if (!end) {
             return false;
         }
-        char   name[NAME];
+        char name[NAME];
         size_t length = 0;
-        bool   closing = at[1] == '/';
+        bool closing = at[1] == '/';
         for (const char *c = at + 1 + closing; c < end && (isalnum((unsigned char)*c) || strchr("-_:.", *c)); c++) {
             if (length < NAME - 1) {
                 name[length++] = *c;
@@ -174,16 +179,17 @@ static void test_malloc_info(void)
     CHECK(!is_well_formed("<a><b></a></b>"), "the checker accepts crossed tags");
     CHECK(!is_well_formed("<a><b>"), "the checker accepts open tags");
 
-    char  *text = NULL;
+    char *text = NULL;
     size_t length = 0;
-    FILE  *stream = open_memstream(&text, &length); /* which allocates while it is written to */
+    FILE *stream = open_memstream(&text, &length); /* which allocates while it is written to */
     CHECK(malloc_info(0, stream) == 0, "malloc_info: errno %d", errno);
     fclose(stream);
     CHECK(length > 20 && strncmp(text, "<malloc", 7) == 0, "begins with: %.30s", text);
     CHECK(is_well_formed(text), "not well-formed: %.400s", text);
     free(text);
     errno = 0;
-    CHECK(malloc_info(1, stdout) == EINVAL && errno == 0, "malloc_info takes no options, and says so by its value: errno %d", errno);
+    CHECK(malloc_info(1, stdout) == EINVAL && errno == 0,
+          "malloc_info takes no options, and says so by its value: errno %d", errno);
 }
 
 /* malloc_stats writes to stderr: catch it in a pipe. */
@@ -199,7 +205,7 @@ static void test_malloc_stats(void)
     dup2(saved, STDERR_FILENO);
     close(saved);
     close(pipe_ends[1]);
-    char    text[8192];
+    char text[8192];
     ssize_t got = read(pipe_ends[0], text, sizeof text);
     close(pipe_ends[0]);
     bool digits = false;
@@ -217,7 +223,7 @@ static void test_malloc_trim(void)
     size_t during = procinfo_rss_kib();
     CHECK(during >= before + BLOCKS * 29, "RSS %zu -> %zu KiB", before, during);
     free_all();
-    int    first = malloc_trim(0);
+    int first = malloc_trim(0);
     size_t after = procinfo_rss_kib();
     CHECK(first == 0 || first == 1, "malloc_trim gave %d", first);
     CHECK(after <= before + (during - before) / 10 + 2048, "RSS %zu -> %zu -> %zu KiB", before, during, after);

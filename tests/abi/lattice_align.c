@@ -11,7 +11,7 @@ static const size_t GIB = (size_t)1 << 30;
 static void one_alignment(const struct entry_points *api, size_t alignment, size_t size)
 {
     size_t promised = alignment < 16 ? 16 : alignment;
-    void  *p = api->memalign(alignment, size);
+    void *p = api->memalign(alignment, size);
     lattice_block_is_good(api, p, size, promised, "memalign");
     void *second = api->aligned_alloc(alignment, size);
     lattice_block_is_good(api, second, size, promised, "aligned_alloc");
@@ -54,7 +54,7 @@ void lattice_alignments(const struct entry_points *api)
 static void one_bad_alignment(const struct entry_points *api, size_t alignment)
 {
     static char guard;
-    void       *p = &guard;
+    void *p = &guard;
     CHECK(api->posix_memalign(&p, alignment, 100) == EINVAL, "alignment %zu", alignment);
     CHECK(p == &guard, "alignment %zu: the pointer was written to", alignment);
     if (alignment == 0 || (alignment & (alignment - 1)) == 0) {
@@ -91,7 +91,7 @@ void lattice_bad_alignments(const struct entry_points *api)
 
     /* The highest power of two is a valid alignment that nothing can serve. */
     static char guard;
-    void       *p = &guard;
+    void *p = &guard;
     CHECK(api->posix_memalign(&p, SIZE_MAX / 2 + 1, 16) == ENOMEM, "alignment 2^63");
     CHECK(p == &guard, "alignment 2^63: the pointer was written to");
     errno = 0;
@@ -111,8 +111,10 @@ void lattice_pages(const struct entry_points *api)
     }
     for (size_t below = 0; below < 2 * PAGE; below++) {
         errno = 0;
-        CHECK(api->pvalloc(SIZE_MAX - below) == NULL && errno == ENOMEM, "pvalloc of SIZE_MAX - %zu, errno %d", below, errno);
+        CHECK(api->pvalloc(SIZE_MAX - below) == NULL && errno == ENOMEM, "pvalloc of SIZE_MAX - %zu, errno %d", below,
+              errno);
         errno = 0;
-        CHECK(api->valloc(SIZE_MAX - below) == NULL && errno == ENOMEM, "valloc of SIZE_MAX - %zu, errno %d", below, errno);
+        CHECK(api->valloc(SIZE_MAX - below) == NULL && errno == ENOMEM, "valloc of SIZE_MAX - %zu, errno %d", below,
+              errno);
     }
 }

@@ -41,8 +41,8 @@ static void one_huge(const struct entry_points *api, size_t size)
         judge(api, api->calloc(1, size), size, "calloc"); /* more could really be zeroed, and fill the machine */
     }
     static char guard;
-    void       *p = &guard;
-    int         error = api->posix_memalign(&p, 64, size);
+    void *p = &guard;
+    int error = api->posix_memalign(&p, 64, size);
     CHECK(error == 0 || (error == ENOMEM && p == &guard), "posix_memalign of %zu: %d", size, error);
     if (error == 0) {
         CHECK(size <= PTRDIFF_MAX, "posix_memalign of %zu", size);
@@ -92,15 +92,16 @@ void lattice_products(const struct entry_points *api)
                 size_t count = ((size_t)1 << a) + (size_t)delta;
                 size_t size = ((size_t)1 << b) - (size_t)delta;
                 size_t product;
-                bool   overflows = __builtin_mul_overflow(count, size, &product);
+                bool overflows = __builtin_mul_overflow(count, size, &product);
                 if (!overflows && product <= PTRDIFF_MAX) {
                     continue; /* may be served */
                 }
                 errno = 0;
-                CHECK(api->calloc(count, size) == NULL && errno == ENOMEM, "calloc(%zu, %zu): errno %d", count, size, errno);
+                CHECK(api->calloc(count, size) == NULL && errno == ENOMEM, "calloc(%zu, %zu): errno %d", count, size,
+                      errno);
                 errno = 0;
-                CHECK(api->reallocarray(NULL, count, size) == NULL && errno == ENOMEM, "reallocarray(%zu, %zu): errno %d",
-                      count, size, errno);
+                CHECK(api->reallocarray(NULL, count, size) == NULL && errno == ENOMEM,
+                      "reallocarray(%zu, %zu): errno %d", count, size, errno);
                 refused++;
             }
         }

@@ -18,7 +18,7 @@ bool lattice_full = true;
 typedef void group_function(const struct entry_points *api);
 
 static const struct group {
-    const char     *name;
+    const char *name;
     group_function *run;
 } groups[] = {
     {"every size", lattice_every_size},
@@ -39,14 +39,14 @@ enum { GROUPS = sizeof groups / sizeof groups[0] };
 
 struct run {
     const struct entry_points *api;
-    const struct group        *group;
+    const struct group *group;
 };
 
 static void run_group(void **state)
 {
     const struct run *run = *state;
-    uint64_t          checks = check_total();
-    uint64_t          failures = check_failures();
+    uint64_t checks = check_total();
+    uint64_t failures = check_failures();
     run->group->run(run->api);
     printf("  %s%s: %ju checks\n", run->api->prefix, run->group->name, (uintmax_t)(check_total() - checks));
     assert_int_equal(check_failures() - failures, 0);
@@ -55,7 +55,7 @@ static void run_group(void **state)
 
 static int run_table(const struct entry_points *api)
 {
-    struct run       runs[GROUPS];
+    struct run runs[GROUPS];
     struct CMUnitTest tests[GROUPS];
     for (size_t i = 0; i < GROUPS; i++) {
         runs[i] = (struct run){api, &groups[i]};

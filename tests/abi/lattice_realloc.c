@@ -9,15 +9,12 @@
 
 enum { MIB = 1 << 20 };
 
-static size_t smaller(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 static void one_pair(const struct entry_points *api, size_t from, size_t to, bool as_array)
 {
     uint64_t seed = from * 31 + to;
-    void    *p = api->malloc(from);
+    void *p = api->malloc(from);
     CHECK(p != NULL, "malloc of %zu", from);
     if (!p) {
         return;
@@ -65,18 +62,18 @@ void lattice_realloc_pairs(const struct entry_points *api)
 static void grow_and_shrink(const struct entry_points *api, size_t start_alignment)
 {
     uint64_t seed = start_alignment;
-    size_t   size = 1;
-    void    *p = api->memalign(start_alignment, size);
+    size_t size = 1;
+    void *p = api->memalign(start_alignment, size);
     CHECK(p != NULL, "memalign %zu", start_alignment);
     if (!p) {
         return;
     }
     pattern_fill(p, size, seed);
     size_t limit = lattice_full ? 24 * MIB : 3 * MIB;
-    bool   growing = true;
+    bool growing = true;
     while (size > 0 && p) {
         size_t next = growing ? size + size / 2 + 3 : size - size / 3 - 1;
-        void  *q = api->realloc(p, next ? next : 1);
+        void *q = api->realloc(p, next ? next : 1);
         CHECK(q != NULL, "realloc %zu -> %zu", size, next);
         if (!q) {
             break;
@@ -162,7 +159,7 @@ void lattice_calloc_dirty(const struct entry_points *api)
     for (size_t i = 0; i < sizeof factor / sizeof factor[0]; i++) {
         for (size_t j = 0; j < sizeof factor / sizeof factor[0]; j++) {
             size_t bytes = factor[i] * factor[j];
-            void  *p = api->calloc(factor[i], factor[j]);
+            void *p = api->calloc(factor[i], factor[j]);
             CHECK(p && api->usable_size(p) >= bytes && all_zero(p, bytes), "calloc(%zu, %zu)", factor[i], factor[j]);
             if (p) {
                 memset(p, 0x77, bytes);

@@ -11,7 +11,7 @@ enum { MIB = 1 << 20, NATURAL_ALIGNMENT = 16, PAGE = 4096 };
 size_t lattice_edge_sizes(size_t *out, size_t room, size_t limit)
 {
     static const int around[] = {-17, -16, -8, -1, 0, 1, 8, 16, 17};
-    size_t           count = 0;
+    size_t count = 0;
     for (size_t power = 32; power && power <= limit; power *= 2) {
         for (size_t i = 0; i < sizeof around / sizeof around[0] && count < room; i++) {
             out[count] = power + (size_t)around[i];
@@ -27,7 +27,8 @@ void lattice_block_is_good(const struct entry_points *api, void *p, size_t size,
     if (!p) {
         return;
     }
-    CHECK((uintptr_t)p % alignment == 0, "%s%s of %zu bytes at alignment %zu gave %p", api->prefix, from, size, alignment, p);
+    CHECK((uintptr_t)p % alignment == 0, "%s%s of %zu bytes at alignment %zu gave %p", api->prefix, from, size,
+          alignment, p);
     size_t usable = api->usable_size(p);
     CHECK(usable >= size, "%s%s of %zu bytes can hold only %zu", api->prefix, from, size, usable);
     if (usable) {
@@ -112,7 +113,7 @@ void lattice_every_size(const struct entry_points *api)
 static void neighbours_of(const struct entry_points *api, size_t size)
 {
     enum { BLOCKS = 16 };
-    void  *block[BLOCKS];
+    void *block[BLOCKS];
     size_t usable[BLOCKS];
     for (size_t i = 0; i < BLOCKS; i++) {
         block[i] = api->malloc(size);
@@ -124,7 +125,8 @@ static void neighbours_of(const struct entry_points *api, size_t size)
     }
     for (size_t i = 0; i < BLOCKS; i++) {
         if (block[i]) {
-            CHECK(pattern_holds(block[i], usable[i], size * BLOCKS + i), "block %zu of %zu bytes was written to", i, size);
+            CHECK(pattern_holds(block[i], usable[i], size * BLOCKS + i), "block %zu of %zu bytes was written to", i,
+                  size);
             CHECK(api->usable_size(block[i]) == usable[i], "usable size of %zu bytes changed", size);
         }
         api->free(block[i]);

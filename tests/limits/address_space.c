@@ -41,7 +41,7 @@ static bool serves(size_t size)
         return false;
     memset(block, 1, size);
     char *longer = realloc(block, 2 * size);
-    bool  right = longer != NULL && longer[size - 1] == 1;
+    bool right = longer != NULL && longer[size - 1] == 1;
     free(longer != NULL ? longer : block);
     return right;
 }
@@ -60,7 +60,7 @@ static void *nothing(void *argument) { return argument; }
 
 static int limited(size_t mib)
 {
-    pthread_t     thread;
+    pthread_t thread;
     struct rlimit limit;
     getrlimit(RLIMIT_AS, &limit);
     void *before = malloc(100);
@@ -78,7 +78,7 @@ static int limited(size_t mib)
 /* What the account that runs the tests may lock is little: less is asked for than the limit leaves. */
 static int locked(void)
 {
-    void  *block[64];
+    void *block[64];
     size_t got = 0;
     say("locked", mlockall(MCL_CURRENT | MCL_FUTURE) == 0);
     say("locked_kib", procinfo_locked_kib());
@@ -99,8 +99,7 @@ static int hold_and_wait(void)
     memset(block, 7, 100 * KIB);
     say("waiting", block != NULL);
     fflush(stdout);
-    while (read(STDIN_FILENO, &end, 1) > 0) {
-    }
+    while (read(STDIN_FILENO, &end, 1) > 0) {}
     free(block);
     return 0;
 }
@@ -108,7 +107,7 @@ static int hold_and_wait(void)
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
-    size_t      number = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
+    size_t number = argc > 2 ? strtoul(argv[2], NULL, 10) : 0;
     free(malloc(100));
     if (strcmp(what, "idle") == 0)
         say_size();

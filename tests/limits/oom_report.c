@@ -40,7 +40,8 @@ static void check_what_it_says(const char *report, size_t limit_bytes)
     CHECK(strstr(report, "data limit none, "), "no data limit: %s", report);
     CHECK(mapped > limit_bytes / 2 && mapped <= told(report, "virtual "), "mapped %zu", mapped);
     CHECK(told(report, "virtual ") <= limit_bytes, "virtual %zu", told(report, "virtual "));
-    CHECK(told(report, "resident ") > 0 && told(report, "resident ") <= limit_bytes, "resident %zu", told(report, "resident "));
+    CHECK(told(report, "resident ") > 0 && told(report, "resident ") <= limit_bytes, "resident %zu",
+          told(report, "resident "));
     CHECK(told(report, "(live ") > 0 && told(report, "(live ") < mapped, "live %zu", told(report, "(live "));
     CHECK(told(report, ", os_refusals ") > 0 && told(report, ", out_of_memory ") == 1, "counters: %s", report);
 }
@@ -63,14 +64,15 @@ int main(int argc, char **argv)
         return run_out_of_memory();
     }
     static char errors[65536];
-    size_t      expected = check_on_hakmem() ? 1 : 0;
+    size_t expected = check_on_hakmem() ? 1 : 0;
     watchdog_start(60, "oom report");
     for (size_t limit = 32; limit <= 128; limit *= 2) {
         char *arguments[] = {argv[0], "under", NULL};
-        int   status = rlimit_run_self(arguments, limit, errors, sizeof errors);
-        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "limit %zu MiB: wait status 0x%x", limit, (unsigned)status);
-        CHECK(lines_with(errors, prefix) == expected, "limit %zu MiB: %zu reports:\n%s", limit, lines_with(errors, prefix),
-              errors);
+        int status = rlimit_run_self(arguments, limit, errors, sizeof errors);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "limit %zu MiB: wait status 0x%x", limit,
+              (unsigned)status);
+        CHECK(lines_with(errors, prefix) == expected, "limit %zu MiB: %zu reports:\n%s", limit,
+              lines_with(errors, prefix), errors);
         if (expected > 0) {
             check_what_it_says(errors, limit << 20);
         }

@@ -26,7 +26,7 @@ int rlimit_run_self(char *const arguments[], size_t limit_mib, char *errors, siz
         _exit(126);
     }
     if (errors) {
-        size_t  length = 0;
+        size_t length = 0;
         ssize_t got;
         close(pipe_ends[1]);
         while (length < room - 1 && (got = read(pipe_ends[0], errors + length, room - 1 - length)) > 0) {

@@ -11,12 +11,12 @@ int rlimit_run_self(char *const arguments[], size_t limit_mib, char *errors, siz
 
 /* A chain of blocks, each linked by its first word: the test needs no memory of its own. */
 struct chain {
-    void  *head;
+    void *head;
     size_t count;
 };
 
 /* Allocates until malloc says NULL; false if errno was not ENOMEM then. */
-bool   chain_fill(struct chain *chain, size_t size);
-void   chain_free(struct chain *chain);
+bool chain_fill(struct chain *chain, size_t size);
+void chain_free(struct chain *chain);
 
 #endif

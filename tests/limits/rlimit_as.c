@@ -27,18 +27,18 @@ static void serve_every_size(size_t limit, size_t room)
         struct chain chain = {NULL, 0};
         CHECK(chain_fill(&chain, size[i]), "limit %zu MiB, blocks of %zu: errno %d", limit >> 20, size[i], errno);
         size_t served = chain.count * size[i];
-        printf("  limit %4zu MiB: %8zu blocks of %7zu bytes, %3zu %% of the %zu KiB left\n", limit >> 20, chain.count, size[i],
-               served * 100 / room, room >> 10);
-        CHECK(served >= room / 100 * SERVED_PERCENT, "limit %zu MiB, blocks of %zu: %zu bytes served, %zu left", limit >> 20,
-              size[i], served, room);
+        printf("  limit %4zu MiB: %8zu blocks of %7zu bytes, %3zu %% of the %zu KiB left\n", limit >> 20, chain.count,
+               size[i], served * 100 / room, room >> 10);
+        CHECK(served >= room / 100 * SERVED_PERCENT, "limit %zu MiB, blocks of %zu: %zu bytes served, %zu left",
+              limit >> 20, size[i], served, room);
         chain_free(&chain);
     }
 }
 
 static void fail_many_times(size_t limit, size_t room)
 {
-    size_t       size = room / 2048 / 16 * 16 + 100;
-    size_t       first = 0;
+    size_t size = room / 2048 / 16 * 16 + 100;
+    size_t first = 0;
     struct chain chain = {NULL, 0};
     for (int cycle = 0; cycle < CYCLES; cycle++) {
         CHECK(chain_fill(&chain, size), "limit %zu MiB, cycle %d: errno %d", limit >> 20, cycle, errno);
@@ -46,14 +46,15 @@ static void fail_many_times(size_t limit, size_t room)
             first = chain.count;
         }
         size_t slack = first / 20;
-        CHECK(chain.count + slack >= first && chain.count <= first + slack, "limit %zu MiB, cycle %d: %zu blocks, first %zu",
-              limit >> 20, cycle, chain.count, first);
+        CHECK(chain.count + slack >= first && chain.count <= first + slack,
+              "limit %zu MiB, cycle %d: %zu blocks, first %zu", limit >> 20, cycle, chain.count, first);
         errno = 0;
         CHECK(calloc(room, 2) == NULL && errno == ENOMEM, "calloc beyond the limit: errno %d", errno);
         errno = 0;
         CHECK(realloc(chain.head, 2 * room) == NULL && errno == ENOMEM, "realloc beyond the limit: errno %d", errno);
         void *untouched = &chain;
-        CHECK(posix_memalign(&untouched, 4096, 2 * room) == ENOMEM && untouched == &chain, "posix_memalign beyond the limit");
+        CHECK(posix_memalign(&untouched, 4096, 2 * room) == ENOMEM && untouched == &chain,
+              "posix_memalign beyond the limit");
         chain_free(&chain);
     }
     printf("  limit %4zu MiB: %d cycles of %zu blocks of %zu bytes\n", limit >> 20, CYCLES, first, size);
@@ -76,8 +77,8 @@ static void threads_start(void)
     pthread_attr_setstacksize(&attributes, 128 * 1024);
     for (int round = 0; round < 20; round++) {
         pthread_t thread[THREADS];
-        int       started = 0;
-        int       error = 0;
+        int started = 0;
+        int error = 0;
         while (started < THREADS && !error) {
             error = pthread_create(&thread[started], &attributes, allocate_in_thread, NULL);
             started += !error;
@@ -112,8 +113,9 @@ int main(int argc, char **argv)
     }
     for (int i = 1; i < argc; i++) {
         char *arguments[] = {argv[0], "under", argv[i], NULL};
-        int   status = rlimit_run_self(arguments, strtoul(argv[i], NULL, 10), NULL, 0);
-        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "limit %s MiB: wait status 0x%x", argv[i], (unsigned)status);
+        int status = rlimit_run_self(arguments, strtoul(argv[i], NULL, 10), NULL, 0);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "limit %s MiB: wait status 0x%x", argv[i],
+              (unsigned)status);
     }
     return check_report("rlimit_as");
 }

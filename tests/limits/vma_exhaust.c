@@ -15,7 +15,7 @@ enum { PAGE = 4096, SKIPPED = 77, BLOCKS = 20000, STEPS = 400000 };
 /* Splits one range into as many mappings as wanted: every second page gets other rights, so that none merge. */
 static size_t take_mappings(size_t wanted)
 {
-    size_t         bytes = wanted * PAGE;
+    size_t bytes = wanted * PAGE;
     unsigned char *base = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) {
         return 0;
@@ -38,11 +38,11 @@ static size_t draw_size(struct rng *rng)
 
 int main(int argc, char **argv)
 {
-    static void  *block[BLOCKS];
+    static void *block[BLOCKS];
     static size_t size[BLOCKS];
-    struct rng    rng = rng_seeded(65400);
-    size_t        left = argc > 1 ? strtoul(argv[1], NULL, 10) : 130;
-    size_t        allowed = procinfo_max_map_count();
+    struct rng rng = rng_seeded(65400);
+    size_t left = argc > 1 ? strtoul(argv[1], NULL, 10) : 130;
+    size_t allowed = procinfo_max_map_count();
     if (allowed > 1000000) {
         printf("vma exhaust: max_map_count is %zu: too many to take\n", allowed);
         return SKIPPED;
@@ -67,8 +67,8 @@ int main(int argc, char **argv)
             }
         }
     }
-    printf("vma exhaust: %zu mappings before, %zu after, of %zu; %zu requests refused\n", before, procinfo_mappings(), allowed,
-           refused);
+    printf("vma exhaust: %zu mappings before, %zu after, of %zu; %zu requests refused\n", before, procinfo_mappings(),
+           allowed, refused);
     fflush(stdout);
     CHECK(refused == 0, "%zu requests refused", refused);
     for (size_t i = 0; i < BLOCKS; i++) {

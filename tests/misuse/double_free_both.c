@@ -10,7 +10,7 @@ static void *free_it(void *p)
 int main(void)
 {
     pthread_t thread;
-    void     *p = bad(malloc(200));
+    void *p = bad(malloc(200));
     free(p);
     pthread_create(&thread, NULL, free_it, p);
     pthread_join(thread, NULL);

@@ -11,7 +11,7 @@ static void *twice(void *p)
 int main(void)
 {
     pthread_t thread;
-    void     *p = bad(malloc(200));
+    void *p = bad(malloc(200));
     pthread_create(&thread, NULL, twice, p);
     pthread_join(thread, NULL);
     malloc_trim(0);

@@ -13,8 +13,8 @@
 
 /* C++'s operators, by their names in C. */
 void *_Znwm(size_t size);
-void  _ZdlPv(void *p);
-void  _ZdlPvm(void *p, size_t size);
+void _ZdlPv(void *p);
+void _ZdlPvm(void *p, size_t size);
 
 enum { KIB = 1024, MIB = 1024 * 1024 };
 
@@ -26,14 +26,8 @@ static inline void *bad(void *p)
     return p;
 }
 
-static inline void *at(uintptr_t address)
-{
-    return (void *)address;
-}
+static inline void *at(uintptr_t address) { return (void *)address; }
 
-static inline void *inside(void *p, size_t offset)
-{
-    return (char *)p + offset;
-}
+static inline void *inside(void *p, size_t offset) { return (char *)p + offset; }
 
 #endif

@@ -54,8 +54,8 @@ static void check_heap(const char *when)
     static struct hk_census census;
     const char *wrong = heap_is_wrong(&census);
     CHECK(wrong == NULL, "%s: %s", when, wrong);
-    CHECK(census.sum.live == 0 && census.parts[HK_PART_big_live] == 0, "%s: %zu and %zu bytes still live", when, census.sum.live,
-          census.parts[HK_PART_big_live]);
+    CHECK(census.sum.live == 0 && census.parts[HK_PART_big_live] == 0, "%s: %zu and %zu bytes still live", when,
+          census.sum.live, census.parts[HK_PART_big_live]);
 }
 
 static void run(const struct scenario *scenario)

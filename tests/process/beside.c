@@ -118,7 +118,7 @@ static void test_idle(void)
 {
     begin_threads();
     size_t base = procinfo_rss_kib();
-    void  *list = chain_grow(WORTH, BLOCK);
+    void *list = chain_grow(WORTH, BLOCK);
     CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
     chain_drop(list);
     bool given = false, asleep = false;
@@ -155,7 +155,7 @@ static void test_forks(void)
     begin_threads();
     CHECK(tasks_has_ours(THREADS + 1), "%u threads", tasks_count());
     for (int round = 0; round < ROUNDS; round++) {
-        int   status = -1;
+        int status = -1;
         pid_t pid = fork();
         if (pid == 0) {
             child();
@@ -182,7 +182,7 @@ static void be_limited(unsigned most)
 static unsigned threads_to_be_had(void)
 {
     pthread_t last;
-    unsigned  made = 0;
+    unsigned made = 0;
     while (made < FEW && pthread_create(&last, NULL, sleep_on, NULL) == 0) {
         made++;
     }

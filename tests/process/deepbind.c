@@ -22,10 +22,7 @@ enum { BLOCKS = 3000, ROUNDS = 200, THREADS = 4, MODE = RTLD_NOW | RTLD_DEEPBIND
 
 int plugin_test_name(void);
 
-int plugin_test_name(void)
-{
-    return NAME_OF_PROGRAM;
-}
+int plugin_test_name(void) { return NAME_OF_PROGRAM; }
 
 static const char *folder;
 
@@ -52,17 +49,14 @@ static bool is_hakmem(const char *file)
     return strncmp(slash ? slash + 1 : file, "libc.so", 7) != 0;
 }
 
-static size_t size_of(size_t i)
-{
-    return i % 500 == 499 ? 3000000 : i % 50 == 49 ? 70000 : i % 1000 + 1;
-}
+static size_t size_of(size_t i) { return i % 500 == 499 ? 3000000 : i % 50 == 49 ? 70000 : i % 1000 + 1; }
 
 /* Half of the blocks begin in the plugin, half in the program, and each ends with the other. */
 static void exchange(const struct plugin *plugin)
 {
     for (size_t i = 0; i < BLOCKS; i++) {
         size_t size = size_of(i);
-        char  *p = i % 2 ? plugin->give(size) : malloc(size);
+        char *p = i % 2 ? plugin->give(size) : malloc(size);
         CHECK(p != NULL, "%zu bytes", size);
         pattern_fill(p, size, i);
         p = i % 3 ? p : i % 2 ? realloc(p, size + 5000) : plugin->resize(p, size + 5000);
@@ -84,10 +78,11 @@ static void *exchange_in_thread(void *plugin)
 
 static void blocks_go_both_ways(void)
 {
-    void                *handle = dlopen(path_of("plugin.so"), MODE);
+    void *handle = dlopen(path_of("plugin.so"), MODE);
     const struct plugin *plugin = face_of(handle);
-    pthread_t            thread[THREADS];
-    CHECK(plugin->whose_name() == NAME_OF_PROGRAM && is_hakmem(plugin->file_of_free()), "free of %s", plugin->file_of_free());
+    pthread_t thread[THREADS];
+    CHECK(plugin->whose_name() == NAME_OF_PROGRAM && is_hakmem(plugin->file_of_free()), "free of %s",
+          plugin->file_of_free());
     CHECK(plugin->constructed(), "what the constructor allocated");
     plugin->take_from_library();
     exchange(plugin);
@@ -106,7 +101,7 @@ static void opened_and_closed(void)
 {
     char *before = malloc(100);
     for (int i = 0; i < ROUNDS; i++) {
-        void                *handle = dlopen(path_of("plugin.so"), i % 2 ? MODE : RTLD_LAZY | RTLD_GLOBAL | RTLD_DEEPBIND);
+        void *handle = dlopen(path_of("plugin.so"), i % 2 ? MODE : RTLD_LAZY | RTLD_GLOBAL | RTLD_DEEPBIND);
         const struct plugin *plugin = face_of(handle);
         plugin->take(before);
         before = plugin->give(100);
@@ -139,7 +134,8 @@ static void other_ways_to_open(void)
     }
     CHECK(dlclose(handle) == 0, "%s", dlerror());
 
-    CHECK(dlopen(path_of("no such plugin.so"), MODE) == NULL && strstr(dlerror(), "no such plugin"), "an error has its words");
+    CHECK(dlopen(path_of("no such plugin.so"), MODE) == NULL && strstr(dlerror(), "no such plugin"),
+          "an error has its words");
     CHECK(dlopen(NULL, RTLD_LAZY) != NULL && dlopen(NULL, RTLD_LAZY | RTLD_DEEPBIND) != NULL, "the program itself");
 }
 
@@ -147,12 +143,12 @@ static void other_ways_to_open(void)
 static void loader_sees_its_caller(void)
 {
     static const char *const names[] = {"inner.so", "$ORIGIN/deep/inner.so"};
-    static const int         modes[] = {RTLD_NOW, MODE};
-    void                    *outer = dlopen(path_of("plugin.so"), RTLD_NOW);
-    const struct plugin     *plugin = face_of(outer);
+    static const int modes[] = {RTLD_NOW, MODE};
+    void *outer = dlopen(path_of("plugin.so"), RTLD_NOW);
+    const struct plugin *plugin = face_of(outer);
     for (size_t i = 0; i < 4; i++) {
         const char *name = names[i / 2];
-        void       *from_program = dlopen(name, modes[i % 2]);
+        void *from_program = dlopen(name, modes[i % 2]);
         __asm__ volatile("" : "+r"(from_program));
         CHECK(from_program == NULL, "the program has no RUNPATH, and lies elsewhere: %s", name);
         void *from_plugin = plugin->open(name, modes[i % 2]);
@@ -168,17 +164,18 @@ static void loader_sees_its_caller(void)
 /* In a namespace of its own: its dlopen opens there. */
 static void namespaces_stay_apart(void)
 {
-    void                *outer = dlmopen(LM_ID_NEWLM, path_of("plugin.so"), RTLD_NOW);
+    void *outer = dlmopen(LM_ID_NEWLM, path_of("plugin.so"), RTLD_NOW);
     const struct plugin *plugin = face_of(outer);
-    void                *inner = plugin->open("inner.so", MODE);
-    Lmid_t               of_outer = -1, of_inner = -2;
-    CHECK(inner && dlinfo(outer, RTLD_DI_LMID, &of_outer) == 0 && dlinfo(inner, RTLD_DI_LMID, &of_inner) == 0, "dlinfo");
+    void *inner = plugin->open("inner.so", MODE);
+    Lmid_t of_outer = -1, of_inner = -2;
+    CHECK(inner && dlinfo(outer, RTLD_DI_LMID, &of_outer) == 0 && dlinfo(inner, RTLD_DI_LMID, &of_inner) == 0,
+          "dlinfo");
     CHECK(of_outer == of_inner && of_outer != LM_ID_BASE, "namespaces %ld, %ld", (long)of_outer, (long)of_inner);
 }
 
 static void bound_deeply(void)
 {
-    void                *handle = dlopen(path_of("plugin.so"), MODE);
+    void *handle = dlopen(path_of("plugin.so"), MODE);
     const struct plugin *plugin = face_of(handle);
     CHECK(plugin->whose_name() == NAME_OF_PLUGIN, "RTLD_DEEPBIND was dropped");
     CHECK(!is_hakmem(plugin->file_of_free()), "free of %s", plugin->file_of_free());
@@ -193,7 +190,8 @@ static void bound_deeply(void)
         _exit(0);
     }
     int status = 0;
-    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status), "blocks of two allocators were mixed: 0x%x", (unsigned)status);
+    CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status), "blocks of two allocators were mixed: 0x%x",
+          (unsigned)status);
     CHECK(dlclose(handle) == 0, "%s", dlerror());
 }
 
@@ -210,7 +208,7 @@ __attribute__((constructor)) static void early(int argc, char **argv)
 static long counted(void)
 {
     static char text[100000];
-    char        path[PATH_MAX];
+    char path[PATH_MAX];
     snprintf(path, sizeof path, "%s", path_of("report-XXXXXX.json"));
     int fd = mkstemps(path, 5);
     int (*report)(const char *) = NULL;

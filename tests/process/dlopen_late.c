@@ -23,7 +23,7 @@ struct hak {
     int (*trim)(size_t keep);
 };
 
-static struct hak        hak;
+static struct hak hak;
 static pthread_barrier_t opened;
 static pthread_barrier_t closed;
 
@@ -34,10 +34,7 @@ static void look_up(void *library, const char *name, void *slot)
     memcpy(slot, &address, sizeof address);
 }
 
-static size_t size_of(size_t i)
-{
-    return i % 100 == 99 ? 300000 + i : i % 10 == 9 ? 20000 + i : 1 + i;
-}
+static size_t size_of(size_t i) { return i % 100 == 99 ? 300000 + i : i % 10 == 9 ? 20000 + i : 1 + i; }
 
 static void allocate_all(void **block)
 {
@@ -76,8 +73,8 @@ static void *older_thread(void *argument)
 static int with_flags(const char *path, int flags, const char *name)
 {
     static void *block[BLOCKS];
-    pthread_t    thread[THREADS];
-    void        *from_before = malloc(5000);
+    pthread_t thread[THREADS];
+    void *from_before = malloc(5000);
     pthread_barrier_init(&opened, NULL, THREADS + 1);
     pthread_barrier_init(&closed, NULL, THREADS + 1);
     for (size_t t = 0; t < THREADS; t++) {
@@ -116,7 +113,7 @@ static int with_flags(const char *path, int flags, const char *name)
 int main(int argc, char **argv)
 {
     static const struct {
-        int         flags;
+        int flags;
         const char *name;
     } ways[] = {
         {RTLD_NOW | RTLD_LOCAL, "dlopen local"},

@@ -14,17 +14,11 @@ static struct early_blocks from_constructor;
 static struct early_blocks until_exit;
 static struct early_blocks until_destructor;
 
-static void preinit(void)
-{
-    early_allocate(&from_preinit);
-}
+static void preinit(void) { early_allocate(&from_preinit); }
 
 __attribute__((section(".preinit_array"), used)) static void (*const preinit_entry)(void) = preinit;
 
-__attribute__((constructor(101))) static void constructor(void)
-{
-    early_allocate(&from_constructor);
-}
+__attribute__((constructor(101))) static void constructor(void) { early_allocate(&from_constructor); }
 
 static void must(bool good, const char *text)
 {

@@ -8,9 +8,9 @@
 enum { EARLY_BLOCKS = 64 };
 
 struct early_blocks {
-    void  *block[EARLY_BLOCKS];
+    void *block[EARLY_BLOCKS];
     size_t size[EARLY_BLOCKS];
-    bool   used;
+    bool used;
 };
 
 /* Each in a file of its own, so that no call is inlined into code that runs too early for anything but plain calls. */

@@ -10,7 +10,7 @@ void early_allocate(struct early_blocks *blocks)
     static const size_t size[] = {1, 16, 100, 1000, 5000, 40000, 200000, 3000000};
     for (size_t i = 0; i < EARLY_BLOCKS; i++) {
         size_t bytes = size[i % 8] + i;
-        void  *p = i % 4 == 0 ? calloc(1, bytes) : i % 4 == 1 ? memalign(64, bytes) : malloc(bytes);
+        void *p = i % 4 == 0 ? calloc(1, bytes) : i % 4 == 1 ? memalign(64, bytes) : malloc(bytes);
         p = i % 4 == 3 ? realloc(p, bytes += 10) : p;
         if (!p) {
             return; /* `used` stays false */

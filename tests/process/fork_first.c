@@ -40,7 +40,7 @@ static void *first_malloc(void *argument)
 static int one_round(unsigned round)
 {
     pthread_t thread[THREADS];
-    bool      good = true;
+    bool good = true;
     watchdog_start(SECONDS, "fork against the first malloc: parent");
     for (unsigned t = 0; t < THREADS; t++) {
         good = good && pthread_create(&thread[t], NULL, first_malloc, &x_started) == 0;
@@ -48,8 +48,7 @@ static int one_round(unsigned round)
     while (atomic_load(&x_started) < round % (THREADS + 1)) {
         /* a turn is short: the thread is about to allocate */
     }
-    for (volatile unsigned turn = 0; turn < round * 37 % 5000; turn++) {
-    }
+    for (volatile unsigned turn = 0; turn < round * 37 % 5000; turn++) {}
     for (unsigned n = 0; n < FORKS; n++) {
         pid_t pid = fork();
         if (pid == 0) {
@@ -72,7 +71,7 @@ int main(int argc, char **argv)
         return one_round((unsigned)atoi(argv[2]));
     }
     unsigned rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 1000;
-    char     number[] = "0000000000";
+    char number[] = "0000000000";
     for (unsigned round = 0; round < rounds; round++) {
         watchdog_start(2 * SECONDS, "fork against the first malloc");
         for (unsigned digit = 10, rest = round; digit-- > 0; rest /= 10) {

@@ -17,8 +17,8 @@
 
 enum { THREADS = 2, SHARED = 100, CHILD_BLOCKS = 200, CHILD_SECONDS = 30, BAD_CHILD = 3 };
 
-static void       *shared[SHARED]; /* allocated by the parent's threads, freed by every child in its own copy */
-static size_t      shared_size[SHARED];
+static void *shared[SHARED]; /* allocated by the parent's threads, freed by every child in its own copy */
+static size_t shared_size[SHARED];
 static atomic_bool x_stop;
 
 static size_t draw_size(struct rng *rng)
@@ -30,9 +30,9 @@ static size_t draw_size(struct rng *rng)
 /* Allocates and frees steps times; false if any block had wrong contents. */
 static bool use_heap(struct rng *rng, unsigned steps)
 {
-    void  *block[CHILD_BLOCKS] = {NULL};
+    void *block[CHILD_BLOCKS] = {NULL};
     size_t size[CHILD_BLOCKS];
-    bool   good = true;
+    bool good = true;
     for (unsigned i = 0; i < steps; i++) {
         uint32_t slot = rng_below(rng, CHILD_BLOCKS);
         if (block[slot]) {
@@ -85,7 +85,7 @@ static void *use_heap_in_thread(void *argument)
 static bool threads_work(uintptr_t seed)
 {
     pthread_t thread[2];
-    bool      good = true;
+    bool good = true;
     for (unsigned i = 0; i < 2; i++) {
         good = good && pthread_create(&thread[i], NULL, use_heap_in_thread, (void *)(seed + i)) == 0;
     }
@@ -110,7 +110,7 @@ static bool grandchild_works(struct rng *rng)
 _Noreturn static void child(unsigned number)
 {
     struct rng rng = rng_seeded(number + 1);
-    bool       good = true;
+    bool good = true;
     watchdog_start(CHILD_SECONDS, "a child of the fork storm");
     for (size_t i = 0; i < SHARED; i++) {
         good = good && pattern_holds(shared[i], shared_size[i], 1000 + i);
@@ -132,7 +132,7 @@ _Noreturn static void child(unsigned number)
 
 int main(int argc, char **argv)
 {
-    unsigned  forks = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 20000;
+    unsigned forks = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 20000;
     pthread_t thread[THREADS];
     for (uintptr_t t = 0; t < THREADS; t++) {
         pthread_create(&thread[t], NULL, fill_shared, (void *)t);

@@ -28,10 +28,10 @@ static size_t base_kib, live;
 static size_t collapse(void)
 {
     static uintptr_t tried[1024];
-    size_t           count = 0, made = 0;
+    size_t count = 0, made = 0;
     for (size_t i = 0; i < COUNT; i++) {
         uintptr_t at = (uintptr_t)blocks[i] & ~(HUGE - 1);
-        bool      known = false;
+        bool known = false;
         for (size_t t = count; t > 0 && !known; t--) {
             known = tried[t - 1] == at;
         }
@@ -43,10 +43,7 @@ static size_t collapse(void)
     return made;
 }
 
-static size_t heap_kib(void)
-{
-    return procinfo_rss_kib() - base_kib;
-}
+static size_t heap_kib(void) { return procinfo_rss_kib() - base_kib; }
 
 static void expect_lean(const char *when)
 {
@@ -57,9 +54,10 @@ static void expect_lean(const char *when)
 int main(void)
 {
     struct rng rng = rng_seeded(5);
-    bool       dies = false;
+    bool dies = false;
     watchdog_start(120, "the huge heap");
-    blocks = mmap(NULL, COUNT * sizeof *blocks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    blocks =
+        mmap(NULL, COUNT * sizeof *blocks, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     base_kib = procinfo_rss_kib();
     for (size_t i = 0; i < COUNT; i++) {
         blocks[i] = malloc(BLOCK);

@@ -4,13 +4,10 @@
  * The resolver must not need later relocations of its own object, so it is as plain as possible. */
 #include <stdlib.h>
 
-int   IFUNC_NAME(void);
+int IFUNC_NAME(void);
 void *IFUNC_BLOCKS[3];
 
-static int chosen(void)
-{
-    return 42;
-}
+static int chosen(void) { return 42; }
 
 __attribute__((used)) static int (*resolve(void))(void)
 {

@@ -7,9 +7,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-extern int   in_program(void);
+extern int in_program(void);
 extern void *in_program_blocks[3];
-extern int   in_library(void);
+extern int in_library(void);
 extern void *in_library_blocks[3];
 
 static void blocks_are_good(void **blocks, const char *where)
@@ -38,7 +38,7 @@ static void *use_heap(void *blocks)
 int main(void)
 {
     static struct early_blocks blocks;
-    pthread_t                  thread;
+    pthread_t thread;
     CHECK(in_program() == 42, "the program's function");
     CHECK(in_library() == 42, "the library's function");
     blocks_are_good(in_program_blocks, "program");

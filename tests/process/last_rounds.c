@@ -18,7 +18,7 @@ enum { ROUNDS = 4, FIRST = 100, THREADS = 1500, AT_ONCE = 8, BARE_EXIT = ROUNDS 
 static void *(*allocate)(size_t size) = malloc;
 static void (*release)(void *p) = free;
 static pthread_key_t key;
-static uintptr_t     last_round;
+static uintptr_t last_round;
 
 static void use_a_little(void)
 {

@@ -25,7 +25,7 @@ static void must(int good, const char *what)
 
 static void *use_heap(void *argument)
 {
-    void  *block[BLOCKS];
+    void *block[BLOCKS];
     size_t good = 1;
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < BLOCKS; i++) {

@@ -61,8 +61,8 @@ static int bound(char *part, size_t size)
 /* A missing page waits for a reader of the descriptor: there is none. */
 static int watched(char *part, size_t size)
 {
-    int                    fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | USER_MODE_ONLY);
-    struct uffdio_api      api = {.api = UFFD_API};
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | USER_MODE_ONLY);
+    struct uffdio_api api = {.api = UFFD_API};
     struct uffdio_register request = {.range = {(uintptr_t)part, size}, .mode = UFFDIO_REGISTER_MODE_MISSING};
     if (fd < 0 || ioctl(fd, UFFDIO_API, &api) != 0) {
         return CANNOT;
@@ -73,8 +73,8 @@ static int watched(char *part, size_t size)
 
 static const struct row {
     const char *name;
-    change     *change;
-    int         lasts;
+    change *change;
+    int lasts;
 } rows[] = {
     {"mlock", lock, 1},
     {"mlock of a byte", lock_an_odd_byte, 1},
@@ -101,7 +101,7 @@ static const struct row {
 
 static const struct place {
     const char *name;
-    size_t      bytes, from, size;
+    size_t bytes, from, size;
 } places[] = {
     {"in the middle", 8 * MIB, 3 * MIB, MIB},
     {"a page at the end", 8 * MIB, 8 * MIB - PAGE, PAGE},
@@ -111,8 +111,8 @@ static const struct place {
 static size_t locked_kib(void)
 {
     static char text[8192];
-    int         fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    ssize_t     n = read(fd, text, sizeof text - 1);
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
     text[n > 0 ? n : 0] = 0;
     const char *line = strstr(text, "VmLck:");
@@ -123,13 +123,13 @@ static size_t locked_kib(void)
 static const char *odd_flag(const char *block, size_t size)
 {
     static const char odd[] = " lo dc wf dd mg nh sr rr um uw ui ex ";
-    static char       found[8], line[512];
-    int               inside = 0;
-    FILE             *smaps = fopen("/proc/self/smaps", "re");
+    static char found[8], line[512];
+    int inside = 0;
+    FILE *smaps = fopen("/proc/self/smaps", "re");
     found[0] = 0;
     while (found[0] == 0 && fgets(line, sizeof line, smaps) != NULL) {
         unsigned long from, to;
-        char          rights[8], *rest = line;
+        char rights[8], *rest = line;
         if (sscanf(line, "%lx-%lx %7s", &from, &to, rights) == 3) {
             inside = from < (uintptr_t)block + size && to > (uintptr_t)block;
             if (inside && strcmp(rights, "rw-p") != 0) {
@@ -170,7 +170,7 @@ static int holds(const char *block, size_t size, char value)
 
 static int child_can_use(char *block, size_t size, char value)
 {
-    int   status = 0;
+    int status = 0;
     pid_t pid = fork();
     if (pid == 0) {
         int right = holds(block, size, value);
@@ -189,7 +189,8 @@ static void next_owner(const struct row *row, const struct place *place, const c
     CHECK(locked_kib() == 0, "%s, %s: %zu KiB are locked", row->name, place->name, locked_kib());
     const char *odd = odd_flag(block, place->bytes);
     CHECK(odd[0] == 0, "%s, %s: the next owner has '%s'", row->name, place->name, odd);
-    CHECK(policy_at(block + place->from) == MPOL_DEFAULT, "%s, %s: the next owner is bound to a node", row->name, place->name);
+    CHECK(policy_at(block + place->from) == MPOL_DEFAULT, "%s, %s: the next owner is bound to a node", row->name,
+          place->name);
     int outcome = child_can_use(block, place->bytes, 5);
     CHECK(outcome == 0, "%s, %s: outcome %d in a forked child", row->name, place->name, outcome);
     CHECK(holds(block, place->bytes, 5), "%s, %s: the contents changed", row->name, place->name);
@@ -216,7 +217,7 @@ static int tried(const struct row *row, const struct place *place)
 
 static void try(const struct row *row, const struct place *place)
 {
-    int   status = 0;
+    int status = 0;
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0) {

@@ -7,7 +7,7 @@
 enum { ALIGN = 16, ARENA = 64 << 20 };
 
 static _Alignas(ALIGN) unsigned char arena[ARENA];
-static _Atomic size_t           x_used;
+static _Atomic size_t x_used;
 
 /* The size stands before the block. */
 void *malloc(size_t size)
@@ -35,14 +35,11 @@ void *calloc(size_t count, size_t size)
 void *realloc(void *p, size_t size)
 {
     size_t had = 0;
-    char  *moved = malloc(size);
+    char *moved = malloc(size);
     if (p) {
         memcpy(&had, (char *)p - ALIGN, sizeof had);
     }
     return moved && had ? memcpy(moved, p, had < size ? had : size) : moved;
 }
 
-void free(void *p)
-{
-    (void)p;
-}
+void free(void *p) { (void)p; }

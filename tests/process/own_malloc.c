@@ -12,7 +12,7 @@
 enum { ARENA = 16 << 20, MAGIC = 0x6f776e21 };
 
 struct head {
-    size_t   size;
+    size_t size;
     uint32_t magic, freed;
 };
 
@@ -71,7 +71,7 @@ static void test_reallocarray(const char *name)
     void *(*array)(void *, size_t, size_t) = (void *(*)(void *, size_t, size_t))dlsym(RTLD_DEFAULT, name);
     CHECK(array != NULL, "%s is missing", name);
     size_t before = reallocs;
-    char  *p = array(NULL, 10, 10);
+    char *p = array(NULL, 10, 10);
     CHECK(p && head_of(p)->size == 100, "%s of nothing", name);
     memset(p, 7, 100);
     p = array(p, 100, 100);
@@ -86,7 +86,8 @@ static void test_frees(void)
 {
     void (*plain)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "cfree");
     void (*sized)(void *, size_t) = (void (*)(void *, size_t))dlsym(RTLD_DEFAULT, "free_sized");
-    void (*aligned)(void *, size_t, size_t) = (void (*)(void *, size_t, size_t))dlsym(RTLD_DEFAULT, "free_aligned_sized");
+    void (*aligned)(void *, size_t, size_t) =
+        (void (*)(void *, size_t, size_t))dlsym(RTLD_DEFAULT, "free_aligned_sized");
     void *p[3] = {malloc(10), malloc(20), malloc(30)};
     CHECK(plain && sized && aligned, "a free is missing");
     plain(p[0]);
@@ -102,7 +103,8 @@ static void test_usable_size(void)
     char *own = malloc(100);
     void *aligned = NULL, *large = NULL;
     CHECK(malloc_usable_size(own) == 0, "of a block of the program's: %zu", malloc_usable_size(own));
-    CHECK(malloc_usable_size(own + 5) == 0 && malloc_usable_size(&own) == 0 && malloc_usable_size(NULL) == 0, "of no block");
+    CHECK(malloc_usable_size(own + 5) == 0 && malloc_usable_size(&own) == 0 && malloc_usable_size(NULL) == 0,
+          "of no block");
     CHECK(posix_memalign(&aligned, 256, 1000) == 0 && posix_memalign(&large, 4096, 3 << 20) == 0, "posix_memalign");
     CHECK(malloc_usable_size(aligned) >= 1000 && malloc_usable_size(large) >= 3 << 20, "of blocks of HAKMEM's");
     CHECK(malloc_usable_size((char *)aligned + 64) == 0, "of what may be the program's, cut from one");
@@ -112,9 +114,9 @@ static void test_usable_size(void)
 
 static void test_the_c_library(void)
 {
-    char  *line = NULL, *text = strdup("a\nb\n");
+    char *line = NULL, *text = strdup("a\nb\n");
     size_t room = 0;
-    FILE  *file = fmemopen(text, 4, "r");
+    FILE *file = fmemopen(text, 4, "r");
     CHECK(head_of(text)->size == 5, "strdup goes by the program's malloc");
     CHECK(getline(&line, &room, file) == 2 && head_of(line)->size >= 2, "so does getline");
     fclose(file);

@@ -13,10 +13,7 @@ extern const struct plugin plugin;
 static unsigned char *from_birth;
 
 /* The program has this name as well: RTLD_DEEPBIND decides whose is called. Weak, for else compilers know whose. */
-__attribute__((weak)) int plugin_test_name(void)
-{
-    return NAME_OF_PLUGIN;
-}
+__attribute__((weak)) int plugin_test_name(void) { return NAME_OF_PLUGIN; }
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -31,34 +28,22 @@ __attribute__((destructor)) static void end(void)
     free(malloc(1000));
 }
 
-static void *give(size_t size)
-{
-    return malloc(size);
-}
+static void *give(size_t size) { return malloc(size); }
 
-static void *resize(void *p, size_t size)
-{
-    return realloc(p, size);
-}
+static void *resize(void *p, size_t size) { return realloc(p, size); }
 
-static void take(void *p)
-{
-    free(p);
-}
+static void take(void *p) { free(p); }
 
 static const char *file_of_free(void)
 {
     Dl_info where;
-    void   *address;
+    void *address;
     void (*function)(void *) = free;
     memcpy(&address, &function, sizeof address);
     return dladdr(address, &where) ? where.dli_fname : "?";
 }
 
-static int whose_name(void)
-{
-    return plugin_test_name();
-}
+static int whose_name(void) { return plugin_test_name(); }
 
 static int constructed(void)
 {
@@ -67,10 +52,7 @@ static int constructed(void)
 }
 
 /* The C library allocates by the malloc that the program has. */
-static void take_from_library(void)
-{
-    free(strdup("allocated by the C library"));
-}
+static void take_from_library(void) { free(strdup("allocated by the C library")); }
 
 /* Its own caller is this file: names without a slash are looked for where this file's RUNPATH says, $ORIGIN is its folder. */
 static void *open_from_here(const char *name, int mode)
@@ -80,4 +62,5 @@ static void *open_from_here(const char *name, int mode)
     return handle;
 }
 
-const struct plugin plugin = {give, resize, take, file_of_free, whose_name, constructed, take_from_library, open_from_here};
+const struct plugin plugin = {give,          resize, take, file_of_free, whose_name, constructed, take_from_library,
+                              open_from_here};

@@ -21,12 +21,12 @@
 enum { SKIPPED = 77, BLOCKS = 5000, STEPS = 80000, FILTER_ROOM = 64 };
 
 static const int needed[] = {SYS_mmap, SYS_munmap, SYS_madvise, SYS_futex, SYS_write, SYS_exit_group};
-static const int sandbox[] = {SYS_mprotect,  SYS_mremap,        SYS_exit,          SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
-                              SYS_getpid,    SYS_clock_gettime, SYS_gettimeofday,  SYS_brk,          SYS_read,           SYS_close,
-                              SYS_fstat,     SYS_newfstatat};
+static const int sandbox[] = {SYS_mprotect,     SYS_mremap, SYS_exit,          SYS_rt_sigaction, SYS_rt_sigprocmask,
+                              SYS_rt_sigreturn, SYS_getpid, SYS_clock_gettime, SYS_gettimeofday, SYS_brk,
+                              SYS_read,         SYS_close,  SYS_fstat,         SYS_newfstatat};
 
 static struct sock_filter program[FILTER_ROOM];
-static unsigned short     length;
+static unsigned short length;
 
 static void add(unsigned short code, unsigned char if_true, unsigned char if_false, unsigned k)
 {
@@ -61,9 +61,9 @@ static size_t draw_size(struct rng *rng)
 
 static void use_heap(unsigned long steps)
 {
-    static void  *block[BLOCKS];
+    static void *block[BLOCKS];
     static size_t size[BLOCKS];
-    struct rng    rng = rng_seeded(9);
+    struct rng rng = rng_seeded(9);
     for (unsigned long i = 0; i < steps && check_failures() == 0; i++) {
         uint32_t slot = rng_below(&rng, BLOCKS);
         if (!block[slot]) {
@@ -75,8 +75,9 @@ static void use_heap(unsigned long steps)
             }
         } else if (i % 5 == 0) {
             size_t next = draw_size(&rng);
-            void  *p = realloc(block[slot], next);
-            CHECK(p && pattern_holds(p, next < size[slot] ? next : size[slot], slot), "realloc %zu -> %zu", size[slot], next);
+            void *p = realloc(block[slot], next);
+            CHECK(p && pattern_holds(p, next < size[slot] ? next : size[slot], slot), "realloc %zu -> %zu", size[slot],
+                  next);
             if (!p) {
                 continue;
             }

@@ -17,13 +17,13 @@
 
 enum { INTERVAL_NS = 50000, THREADS = 3, BLOCKS = 1000, STEPS = 60000 };
 
-static atomic_uint  x_signals;
+static atomic_uint x_signals;
 static volatile int trampled;
 static unsigned long steps = STEPS; /* of each thread; written before they start */
 
 static void on_signal(int number)
 {
-    int           saved = errno;
+    int saved = errno;
     unsigned char stack[4096];
     memset(stack, number, sizeof stack);
     trampled = stack[number];
@@ -35,8 +35,8 @@ static void on_signal(int number)
 static void *use_heap(void *argument)
 {
     struct rng rng = rng_seeded((uintptr_t)argument);
-    void      *block[BLOCKS] = {NULL};
-    size_t     size[BLOCKS] = {0};
+    void *block[BLOCKS] = {NULL};
+    size_t size[BLOCKS] = {0};
     for (unsigned long i = 0; i < steps; i++) {
         uint32_t slot = rng_below(&rng, BLOCKS);
         uint32_t draw = rng_below(&rng, 1000);
@@ -45,7 +45,9 @@ static void *use_heap(void *argument)
             free(block[slot]);
             block[slot] = NULL;
         } else {
-            size[slot] = 1 + (draw < 2 ? rng_below(&rng, 3u << 20) : draw < 20 ? rng_below(&rng, 200000) : rng_below(&rng, 2000));
+            size[slot] = 1 + (draw < 2    ? rng_below(&rng, 3u << 20)
+                              : draw < 20 ? rng_below(&rng, 200000)
+                                          : rng_below(&rng, 2000));
             block[slot] = draw % 5 ? malloc(size[slot]) : calloc(1, size[slot]);
             CHECK(block[slot] != NULL, "%zu bytes: errno %d", size[slot], errno);
             CHECK(draw % 5 || all_zero(block[slot], size[slot]), "calloc of %zu bytes", size[slot]);
@@ -61,11 +63,11 @@ static void *use_heap(void *argument)
 
 int main(int argc, char **argv)
 {
-    timer_t           timer;
-    struct sigaction  action = {.sa_handler = on_signal}; /* no SA_RESTART: calls do fail with EINTR */
-    struct sigevent   event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+    timer_t timer;
+    struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: calls do fail with EINTR */
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
     struct itimerspec interval = {{0, INTERVAL_NS}, {0, INTERVAL_NS}};
-    pthread_t         thread[THREADS];
+    pthread_t thread[THREADS];
     if (argc > 1) {
         steps = strtoul(argv[1], NULL, 10);
     }

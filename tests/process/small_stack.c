@@ -19,65 +19,37 @@ enum { SMALL = 16384, PAINTED = 128 * 1024, PAINT = 0xa5, DEEPEST = 6 * 1024 };
 static int (*report_to)(const char *path);
 static int (*profile_to)(const char *path);
 static FILE *null_stream;
-static int   status;
+static int status;
 
-static void nothing(void)
-{
-}
+static void nothing(void) {}
 
-static void text(void)
-{
-    status = report_to("/dev/null");
-}
+static void text(void) { status = report_to("/dev/null"); }
 
-static void json(void)
-{
-    status = report_to("/tmp/hakmem_small_stack.json");
-}
+static void json(void) { status = report_to("/tmp/hakmem_small_stack.json"); }
 
-static void metrics(void)
-{
-    status = report_to("/tmp/hakmem_small_stack.prom");
-}
+static void metrics(void) { status = report_to("/tmp/hakmem_small_stack.prom"); }
 
-static void profile(void)
-{
-    status = profile_to("/dev/null");
-}
+static void profile(void) { status = profile_to("/dev/null"); }
 
-static void info(void)
-{
-    status = malloc_info(0, null_stream);
-}
+static void info(void) { status = malloc_info(0, null_stream); }
 
-static void info2(void)
-{
-    status = mallinfo2().arena == 0;
-}
+static void info2(void) { status = mallinfo2().arena == 0; }
 
-static void trim(void)
-{
-    malloc_trim(0);
-}
+static void trim(void) { malloc_trim(0); }
 
-static void refusal(void)
-{
-    status = malloc((size_t)1 << 46) != NULL;
-}
+static void refusal(void) { status = malloc((size_t)1 << 46) != NULL; }
 
-static void events(void)
-{
-    raise(SIGUSR2);
-}
+static void events(void) { raise(SIGUSR2); }
 
 static const struct call {
     const char *name;
     void (*run)(void);
     bool c_library_too; /* its part of the stack is not HAKMEM's */
 } calls[] = {
-    {"nothing", nothing, false}, {"malloc_stats", malloc_stats, false}, {"text", text, false},   {"json", json, false},
-    {"metrics", metrics, false}, {"heap profile", profile, false},      {"refusal", refusal, false}, {"mallinfo2", info2, false},
-    {"trim", trim, false},       {"malloc_info", info, true},           {"last events", events, true},
+    {"nothing", nothing, false}, {"malloc_stats", malloc_stats, false}, {"text", text, false},
+    {"json", json, false},       {"metrics", metrics, false},           {"heap profile", profile, false},
+    {"refusal", refusal, false}, {"mallinfo2", info2, false},           {"trim", trim, false},
+    {"malloc_info", info, true}, {"last events", events, true},
 };
 enum { CALLS = sizeof calls / sizeof calls[0] };
 
@@ -90,9 +62,10 @@ static void *run(void *call)
 static void run_on(const struct call *call, void *stack, size_t size)
 {
     pthread_attr_t how;
-    pthread_t      thread;
+    pthread_t thread;
     pthread_attr_init(&how);
-    CHECK((stack ? pthread_attr_setstack(&how, stack, size) : pthread_attr_setstacksize(&how, size)) == 0, "stack of %zu", size);
+    CHECK((stack ? pthread_attr_setstack(&how, stack, size) : pthread_attr_setstacksize(&how, size)) == 0,
+          "stack of %zu", size);
     CHECK(pthread_create(&thread, &how, run, (void *)call) == 0, "%s: no thread", call->name);
     pthread_join(thread, NULL);
     pthread_attr_destroy(&how);
@@ -134,7 +107,7 @@ int main(int argc, char **argv)
     null_stream = fopen("/dev/null", "w");
     setvbuf(null_stream, NULL, _IONBF, 0);
     unsigned char *stack = mmap(NULL, PAINTED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    size_t         idle = 0;
+    size_t idle = 0;
     for (int i = 0; i < CALLS; i++) {
         size_t depth = depth_of(&calls[i], stack);
         idle = i == 0 ? depth : idle;

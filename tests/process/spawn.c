@@ -42,7 +42,7 @@ static void expect(pid_t pid, const char *how)
 
 static void one_round(char *self, unsigned round)
 {
-    char  number[16];
+    char number[16];
     char *arguments[] = {self, "child", number, NULL};
     snprintf(number, sizeof number, "%u", round);
 
@@ -67,7 +67,7 @@ static void one_round(char *self, unsigned round)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == CHILD_STATUS, "system: 0x%x", (unsigned)status);
 
     FILE *stream = popen("echo through a pipe", "r");
-    char  line[64] = "";
+    char line[64] = "";
     CHECK(stream && fgets(line, sizeof line, stream) && strcmp(line, "through a pipe\n") == 0, "popen: '%s'", line);
     if (stream) {
         CHECK(pclose(stream) == 0, "pclose");
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "child") == 0) {
         return child();
     }
-    unsigned  rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 50;
+    unsigned rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 50;
     pthread_t thread[THREADS];
     watchdog_start(120, "spawn");
     for (size_t t = 0; t < THREADS; t++) {

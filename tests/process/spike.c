@@ -23,11 +23,11 @@ enum { STRETCH = 16384, FREED_PERCENT = 95, FURTHER_CALLS = 1000000, SLOTS = 256
 
 struct block {
     void *at;
-    bool  first; /* of a stretch of blocks that live and die together */
+    bool first; /* of a stretch of blocks that live and die together */
 };
 
 static struct block *blocks;
-static size_t        count, live, base_kib;
+static size_t count, live, base_kib;
 
 /* Not from the allocator: the test's own memory must not be measured. */
 static void *pages(size_t bytes)
@@ -39,7 +39,7 @@ static void *pages(size_t bytes)
 static void build(size_t bytes)
 {
     static const size_t sizes[] = {64, 256, 1024, 4096, 8192, 12288, 16384, 24576, 32768};
-    size_t              built = 0;
+    size_t built = 0;
     for (size_t stretch = 0; built < bytes; stretch++) {
         size_t size = sizes[stretch % (sizeof sizes / sizeof *sizes)];
         for (size_t in = 0; in < STRETCH; in += size) {
@@ -54,7 +54,7 @@ static void build(size_t bytes)
 static void free_most(void)
 {
     struct rng rng = rng_seeded(7);
-    bool       dies = false;
+    bool dies = false;
     for (size_t i = 0; i < count; i++) {
         dies = blocks[i].first ? rng_below(&rng, 100) < FREED_PERCENT : dies;
         live += dies ? 0 : malloc_usable_size(blocks[i].at);
@@ -64,20 +64,11 @@ static void free_most(void)
     }
 }
 
-static size_t heap_kib(void)
-{
-    return procinfo_rss_kib() - base_kib;
-}
+static size_t heap_kib(void) { return procinfo_rss_kib() - base_kib; }
 
-static bool lean(void)
-{
-    return heap_kib() * 1024 * 10 <= live * 13;
-}
+static bool lean(void) { return heap_kib() * 1024 * 10 <= live * 13; }
 
-static void sleep_ms(long ms)
-{
-    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
-}
+static void sleep_ms(long ms) { nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL); }
 
 static void *do_nothing(void *unused)
 {
@@ -97,8 +88,8 @@ static long rest(void)
 static long go_on(void)
 {
     static void *slots[SLOTS];
-    struct rng   rng = rng_seeded(9);
-    long         calls = 0;
+    struct rng rng = rng_seeded(9);
+    long calls = 0;
     sleep_ms(1000);
     for (; calls < FURTHER_CALLS && (calls % 10000 || !lean()); calls++) {
         uint32_t slot = rng_below(&rng, SLOTS);
@@ -110,9 +101,9 @@ static long go_on(void)
 
 int main(int argc, char **argv)
 {
-    size_t      bytes = (argc > 1 ? strtoul(argv[1], NULL, 10) : 64) << 20;
+    size_t bytes = (argc > 1 ? strtoul(argv[1], NULL, 10) : 64) << 20;
     const char *how = argc > 2 ? argv[2] : "trim";
-    long        took = 0;
+    long took = 0;
     watchdog_start(120, "the spike");
     blocks = pages(bytes / 128 * sizeof *blocks);
     CHECK(blocks != NULL, "no memory for the test itself");
@@ -134,9 +125,9 @@ int main(int argc, char **argv)
     } else {
         took = rest();
     }
-    printf("live %zu KiB; resident %zu at the peak, %zu freed, %zu now (%.2f times live) after %ld %s; %zu mappings\n", live / 1024,
-           peak, freed, heap_kib(), (double)heap_kib() * 1024 / (double)live, took, strcmp(how, "calls") ? "ms" : "calls",
-           procinfo_mappings());
+    printf("live %zu KiB; resident %zu at the peak, %zu freed, %zu now (%.2f times live) after %ld %s; %zu mappings\n",
+           live / 1024, peak, freed, heap_kib(), (double)heap_kib() * 1024 / (double)live, took,
+           strcmp(how, "calls") ? "ms" : "calls", procinfo_mappings());
     CHECK(lean(), "%zu KiB resident for %zu KiB live", heap_kib(), live / 1024);
     CHECK(procinfo_mappings() <= 64 + procinfo_rss_kib() / 2048, "%zu mappings", procinfo_mappings());
     return check_report("spike");

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
         return 1;
     }
     const struct plugin *plugin = dlsym(handle, "plugin");
-    char                *ours = strdup("ours");
+    char *ours = strdup("ours");
     if (!plugin || !plugin->constructed() || hak_usable_size(ours) < sizeof "ours") {
         return 1;
     }

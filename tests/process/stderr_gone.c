@@ -22,25 +22,13 @@ static void refusal(void)
     }
 }
 
-static void invalid_free(void)
-{
-    free((void *)0x123450);
-}
+static void invalid_free(void) { free((void *)0x123450); }
 
-static void ask_for_events(void)
-{
-    raise(SIGUSR2);
-}
+static void ask_for_events(void) { raise(SIGUSR2); }
 
-static void crash(void)
-{
-    raise(SIGSEGV);
-}
+static void crash(void) { raise(SIGSEGV); }
 
-static void end(void)
-{
-    exit(0);
-}
+static void end(void) { exit(0); }
 
 static const struct scenario {
     const char *name, *option, *says;
@@ -87,7 +75,7 @@ static int run_under(const char *name, int way, const char *file)
 
 static void become(const struct scenario *scenario, int way, const char *file, int to)
 {
-    char  number[8], option[64];
+    char number[8], option[64];
     char *arguments[] = {(char *)"test_stderr_gone", (char *)scenario->name, number, (char *)file, NULL};
     snprintf(number, sizeof number, "%d", way);
     snprintf(option, sizeof option, "%s", scenario->option);
@@ -102,7 +90,7 @@ static void become(const struct scenario *scenario, int way, const char *file, i
 
 static size_t read_all(int fd, char *text)
 {
-    size_t  used = 0;
+    size_t used = 0;
     ssize_t got;
     while ((got = read(fd, text + used, ROOM - 1 - used)) > 0) {
         used += (size_t)got;
@@ -115,9 +103,9 @@ static size_t read_all(int fd, char *text)
 static void test(const struct scenario *scenario, int way)
 {
     static char text[ROOM], data[ROOM];
-    char        file[] = "/tmp/hakmem_stderr_XXXXXX";
-    int         ends[2], status = -1;
-    bool        asked = strcmp(scenario->name, "asked") == 0, there = way == KEPT || way == BACK;
+    char file[] = "/tmp/hakmem_stderr_XXXXXX";
+    int ends[2], status = -1;
+    bool asked = strcmp(scenario->name, "asked") == 0, there = way == KEPT || way == BACK;
     close(mkstemp(file));
     CHECK(pipe(ends) == 0, "pipe");
     pid_t child = fork();
@@ -127,13 +115,16 @@ static void test(const struct scenario *scenario, int way)
     close(ends[1]);
     size_t told = read_all(ends[0], text);
     CHECK(waitpid(child, &status, 0) == child, "waitpid");
-    size_t      bytes = read_all(open(file, O_RDONLY), data);
+    size_t bytes = read_all(open(file, O_RDONLY), data);
     const char *name = scenario->name, *how = ways[way];
-    CHECK(WIFSIGNALED(status) ? WTERMSIG(status) == scenario->signal : status == 0, "%s, %s: wait status 0x%x", name, how, (unsigned)status);
-    CHECK(there ? strncmp(text, scenario->says, strlen(scenario->says)) == 0 && (told > 0 || !*scenario->says) : told == 0,
+    CHECK(WIFSIGNALED(status) ? WTERMSIG(status) == scenario->signal : status == 0, "%s, %s: wait status 0x%x", name,
+          how, (unsigned)status);
+    CHECK(there ? strncmp(text, scenario->says, strlen(scenario->says)) == 0 && (told > 0 || !*scenario->says)
+                : told == 0,
           "%s, %s: stderr says: %.200s", name, how, text);
     size_t own = way == REPLACED || way == NEVER_OPEN || way == BACK ? 6 : 0;
-    CHECK((bytes == own) == !(asked && own > 0 && !there), "%s, %s: the program's file has %zu bytes: %.200s", name, how, bytes, data);
+    CHECK((bytes == own) == !(asked && own > 0 && !there), "%s, %s: the program's file has %zu bytes: %.200s", name,
+          how, bytes, data);
     unlink(file);
 }
 

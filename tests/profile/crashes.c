@@ -119,8 +119,8 @@ int main(int argc, char **argv)
     const struct {
         const char *name;
         void (*end)(void);
-    } ways[] = {{"wait", wait_for_signal}, {"double", twice},  {"fault", fault}, {"fault_stack", use_up_stack},
-                {"divide", divide},        {"abort", abort},   {"sent", sent},   {"own", own},
+    } ways[] = {{"wait", wait_for_signal}, {"double", twice}, {"fault", fault}, {"fault_stack", use_up_stack},
+                {"divide", divide},        {"abort", abort},  {"sent", sent},   {"own", own},
                 {"threads", threads}};
     use_heap();
     show();

@@ -25,41 +25,51 @@ static _Atomic(fault_kind) chosen;
 static atomic_ulong calls;
 static atomic_ulong growths;
 
-static fault_kind fault(void) {
-  fault_kind kind = atomic_load_explicit(&chosen, memory_order_relaxed);
-  if (kind != fault_unknown) return kind;
-  const char *name = getenv("BROKEN_ALLOC");
-  kind = fault_none;
-  if (name && !strcmp(name, "fail")) kind = fault_fail;
-  if (name && !strcmp(name, "corrupt")) kind = fault_corrupt;
-  if (name && !strcmp(name, "overlap")) kind = fault_overlap;
-  atomic_store_explicit(&chosen, kind, memory_order_relaxed);
-  return kind;
+static fault_kind fault(void)
+{
+    fault_kind kind = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (kind != fault_unknown)
+        return kind;
+    const char *name = getenv("BROKEN_ALLOC");
+    kind = fault_none;
+    if (name && !strcmp(name, "fail"))
+        kind = fault_fail;
+    if (name && !strcmp(name, "corrupt"))
+        kind = fault_corrupt;
+    if (name && !strcmp(name, "overlap"))
+        kind = fault_overlap;
+    atomic_store_explicit(&chosen, kind, memory_order_relaxed);
+    return kind;
 }
 
-static int turn(atomic_ulong *counter, unsigned long every) {
-  return (atomic_fetch_add_explicit(counter, 1, memory_order_relaxed) + 1) % every == 0;
+static int turn(atomic_ulong *counter, unsigned long every)
+{
+    return (atomic_fetch_add_explicit(counter, 1, memory_order_relaxed) + 1) % every == 0;
 }
 
-void *malloc(size_t size) {
-  fault_kind kind = fault();
-  if (kind == fault_fail && turn(&calls, fail_every)) {
-    errno = ENOMEM;
-    return NULL;
-  }
-  if (kind == fault_overlap && size >= least_overlap && turn(&calls, overlap_every)) return __libc_malloc(size / 2);
-  return __libc_malloc(size);
+void *malloc(size_t size)
+{
+    fault_kind kind = fault();
+    if (kind == fault_fail && turn(&calls, fail_every)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (kind == fault_overlap && size >= least_overlap && turn(&calls, overlap_every))
+        return __libc_malloc(size / 2);
+    return __libc_malloc(size);
 }
 
-void *realloc(void *block, size_t size) {
-  if (!block) return malloc(size);
-  size_t before = malloc_usable_size(block);
-  void *grown = __libc_realloc(block, size);
-  if (fault() == fault_corrupt && grown && before > 0 && size > before && turn(&growths, corrupt_every)) {
-    unsigned char *last = (unsigned char *)grown + before / 2;
-    *last = (unsigned char)~*last;
-  }
-  return grown;
+void *realloc(void *block, size_t size)
+{
+    if (!block)
+        return malloc(size);
+    size_t before = malloc_usable_size(block);
+    void *grown = __libc_realloc(block, size);
+    if (fault() == fault_corrupt && grown && before > 0 && size > before && turn(&growths, corrupt_every)) {
+        unsigned char *last = (unsigned char *)grown + before / 2;
+        *last = (unsigned char)~*last;
+    }
+    return grown;
 }
 
 void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }

@@ -32,8 +32,7 @@ static void say(const char *word)
 static void wait_for_end_of_input(void)
 {
     char byte;
-    while (read(STDIN_FILENO, &byte, 1) != 0) {
-    }
+    while (read(STDIN_FILENO, &byte, 1) != 0) {}
 }
 
 static int create(const char *prefix, const char *ending)
@@ -45,11 +44,10 @@ static int create(const char *prefix, const char *ending)
 
 static void copy_file(const char *from, int to)
 {
-    char    bytes[4096];
-    int     fd = open(from, O_RDONLY | O_CLOEXEC);
+    char bytes[4096];
+    int fd = open(from, O_RDONLY | O_CLOEXEC);
     ssize_t n;
-    while ((n = read(fd, bytes, sizeof bytes)) > 0 && write(to, bytes, (size_t)n) == n) {
-    }
+    while ((n = read(fd, bytes, sizeof bytes)) > 0 && write(to, bytes, (size_t)n) == n) {}
     close(fd);
 }
 
@@ -74,7 +72,7 @@ static int numbers(const char *prefix)
     int (*report)(const char *path);
     *(void **)&report = dlsym(RTLD_DEFAULT, "hak_report");
     FILE *xml = fdopen(create(prefix, "xml"), "w"), *info = fdopen(create(prefix, "info"), "w");
-    int   text = create(prefix, "txt"), smaps = create(prefix, "smaps");
+    int text = create(prefix, "txt"), smaps = create(prefix, "smaps");
     if (report == NULL || xml == NULL || info == NULL || text < 0 || smaps < 0) {
         return 2;
     }
@@ -86,17 +84,17 @@ static int numbers(const char *prefix)
         return 2;
     }
     struct mallinfo2 wide = mallinfo2();
-    struct mallinfo  narrow = mallinfo();
+    struct mallinfo narrow = mallinfo();
     malloc_info(0, xml);
     int stderr_before = dup(STDERR_FILENO);
     dup2(text, STDERR_FILENO);
     malloc_stats();
     dup2(stderr_before, STDERR_FILENO);
     copy_file("/proc/self/smaps", smaps);
-    fprintf(info, "%zu %zu %zu %zu %zu %zu %zu %zu\n", wide.arena, wide.ordblks, wide.hblks, wide.hblkhd, wide.fsmblks, wide.uordblks,
-            wide.fordblks, wide.keepcost);
-    fprintf(info, "%d %d %d %d %d %d %d %d\n", narrow.arena, narrow.ordblks, narrow.hblks, narrow.hblkhd, narrow.fsmblks,
-            narrow.uordblks, narrow.fordblks, narrow.keepcost);
+    fprintf(info, "%zu %zu %zu %zu %zu %zu %zu %zu\n", wide.arena, wide.ordblks, wide.hblks, wide.hblkhd, wide.fsmblks,
+            wide.uordblks, wide.fordblks, wide.keepcost);
+    fprintf(info, "%d %d %d %d %d %d %d %d\n", narrow.arena, narrow.ordblks, narrow.hblks, narrow.hblkhd,
+            narrow.fsmblks, narrow.uordblks, narrow.fordblks, narrow.keepcost);
     return fclose(xml) != 0 || fclose(info) != 0;
 }
 
@@ -104,7 +102,7 @@ static atomic_bool x_stop;
 
 static void *churn_one(void *seed)
 {
-    void    *slots[SLOTS] = {NULL};
+    void *slots[SLOTS] = {NULL};
     unsigned state = (unsigned)(size_t)seed;
     while (!atomic_load(&x_stop)) {
         unsigned i = (unsigned)rand_r(&state) % SLOTS, shift = (unsigned)rand_r(&state) % 22;

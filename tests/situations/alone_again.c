@@ -26,7 +26,7 @@ static pthread_barrier_t begun;
 static void *work(void *argument)
 {
     static void *blocks[THREADS][BLOCKS / THREADS];
-    void       **mine = blocks[(size_t)argument];
+    void **mine = blocks[(size_t)argument];
     pthread_barrier_wait(&begun);
     for (size_t i = 0; i < BLOCKS / THREADS; i++) {
         mine[i] = malloc(BLOCK);
@@ -66,10 +66,7 @@ static void settle(void)
     }
 }
 
-static int new_user(void)
-{
-    return unshare(CLONE_NEWUSER) == 0 ? 0 : errno;
-}
+static int new_user(void) { return unshare(CLONE_NEWUSER) == 0 ? 0 : errno; }
 
 static int same_mounts(void)
 {
@@ -81,7 +78,7 @@ static int same_mounts(void)
 
 static int of_child(int (*act)(void))
 {
-    int   status = -1;
+    int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
         watchdog_start(60, "a child");
@@ -110,15 +107,12 @@ static int by_daemon(void)
     return error;
 }
 
-static int by_fork(void)
-{
-    return of_child(new_user);
-}
+static int by_fork(void) { return of_child(new_user); }
 
 /* A process that did it once is another to the system afterwards: each round is a child's. */
 static int in_child(int (*act)(void))
 {
-    int   status = -1;
+    int status = -1;
     pid_t pid = fork();
     if (pid == 0) {
         watchdog_start(60, "a round");

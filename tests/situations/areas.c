@@ -10,8 +10,8 @@ static char text[1 << 20];
 
 static bool read_all(const char *path)
 {
-    int     fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t  used = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t used = 0;
     ssize_t got = fd < 0 ? -1 : 1;
     while (got > 0 && used < sizeof text - 1) {
         got = read(fd, text + used, sizeof text - 1 - used);
@@ -32,7 +32,7 @@ size_t areas_read(struct area *areas)
     }
     for (char *line = text; line && *line && count < AREAS_MOST; line = strchr(line, '\n'), line += line != NULL) {
         unsigned long start, end;
-        char          mode[5], name[8] = "";
+        char mode[5], name[8] = "";
         if (sscanf(line, "%lx-%lx %4s %*x %*x:%*x %*u%*1[ ]%*[ ]%7[^\n]", &start, &end, mode, name) >= 3) {
             bool anonymous = name[0] == '\0' || strcmp(name, "[heap]") == 0;
             areas[count++] = (struct area){start, end, mode[1] == 'w', mode[3] == 'p', anonymous};

@@ -8,8 +8,8 @@
 
 struct area {
     uintptr_t start, end;
-    bool      writable, private_to_us;
-    bool      anonymous; /* no file, and none of the kernel's own names, but for the break heap's */
+    bool writable, private_to_us;
+    bool anonymous; /* no file, and none of the kernel's own names, but for the break heap's */
 };
 
 enum { AREAS_MOST = 4096 };

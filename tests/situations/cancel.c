@@ -17,12 +17,12 @@
 
 enum { AT_ONCE = 8, HELD = 40, SPARE_KIB = 12 << 10 };
 
-static bool           async;
+static bool async;
 static _Atomic size_t x_cancelled;
-static int            null_device[2];
+static int null_device[2];
 
 struct held {
-    void  *block[HELD];
+    void *block[HELD];
     size_t size[HELD];
 };
 
@@ -30,7 +30,8 @@ static void let_go(void *context)
 {
     struct held *held = context;
     for (size_t i = 0; i < HELD; i++) {
-        CHECK(!held->block[i] || pattern_holds(held->block[i], held->size[i], i), "a block of %zu bytes", held->size[i]);
+        CHECK(!held->block[i] || pattern_holds(held->block[i], held->size[i], i), "a block of %zu bytes",
+              held->size[i]);
         free(held->block[i]);
     }
     free(held);
@@ -64,7 +65,7 @@ static void compute(const struct held *held)
 static void *work(void *argument)
 {
     struct held *held = calloc(1, sizeof *held);
-    int          ignored;
+    int ignored;
     pthread_cleanup_push(let_go, held);
     for (size_t i = (size_t)(uintptr_t)argument;; i++) {
         replace(held, i % HELD, i % 64 == 63 ? 70000 : i * 61 % 3000 + 1);

@@ -27,7 +27,7 @@ static void one_round(char *stack, int flags)
 {
     blocks_allocate(of_parent, HELD);
     pid_t pid = clone(child, stack + STACK, flags, NULL);
-    int   status = -1;
+    int status = -1;
     CHECK(pid > 0 && waitpid(pid, &status, __WALL) == pid, "errno %d", errno);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7, "wait status 0x%x", (unsigned)status);
     blocks_free(of_child, HELD);

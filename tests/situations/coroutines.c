@@ -15,24 +15,25 @@ enum { COROUTINES = 400, STEPS = 30, STACK = 24 << 10, GENERATIONS = 4 };
 
 struct coroutine {
     ucontext_t context, *back;
-    void      *own_stack_pointer, *back_stack_pointer; /* of the switch by hand */
-    char      *stack;
-    size_t     number;
-    bool       by_hand, ended;
+    void *own_stack_pointer, *back_stack_pointer; /* of the switch by hand */
+    char *stack;
+    size_t number;
+    bool by_hand, ended;
 };
 
 static struct coroutine coroutine[COROUTINES];
-static char            *handed_on[COROUTINES]; /* allocated by one coroutine, checked and freed by the next */
-static size_t           size_of_handed[COROUTINES];
+static char *handed_on[COROUTINES]; /* allocated by one coroutine, checked and freed by the next */
+static size_t size_of_handed[COROUTINES];
 
 #if defined(__x86_64__)
 enum { BY_HAND = 1 };
 /* Saves the callee-saved registers, switches stacks, and restores those of the other coroutine. */
 void switch_stacks(void **from, void *to);
-__asm__(".text\n.globl switch_stacks\n.type switch_stacks,@function\nswitch_stacks:\n"
-        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
-        "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
-        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nretq\n.size switch_stacks,.-switch_stacks\n");
+__asm__(
+    ".text\n.globl switch_stacks\n.type switch_stacks,@function\nswitch_stacks:\n"
+    "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+    "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
+    "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nretq\n.size switch_stacks,.-switch_stacks\n");
 #else
 enum { BY_HAND = 0 };
 static void switch_stacks(void **from, void *to)
@@ -56,13 +57,14 @@ static void leave(struct coroutine *self)
 static void step(struct coroutine *self, size_t round)
 {
     size_t n = self->number, size = (n * 131 + round * 977) % 5000 + 1;
-    char  *mine = round % 10 == 9 ? calloc(1, 200000 + size) : malloc(size);
+    char *mine = round % 10 == 9 ? calloc(1, 200000 + size) : malloc(size);
     CHECK(mine != NULL, "coroutine %zu", n);
     pattern_fill(mine, size, n);
     leave(self);
     CHECK(pattern_holds(mine, size, n), "coroutine %zu, round %zu", n, round);
     size_t other = (n + 1) % COROUTINES;
-    CHECK(!handed_on[other] || pattern_holds(handed_on[other], size_of_handed[other], other), "what %zu handed on", other);
+    CHECK(!handed_on[other] || pattern_holds(handed_on[other], size_of_handed[other], other), "what %zu handed on",
+          other);
     free(handed_on[other]);
     handed_on[other] = NULL;
     free(handed_on[n]);
@@ -80,10 +82,7 @@ static void run(struct coroutine *self)
     abort(); /* an ended coroutine is not resumed */
 }
 
-static void begin_here(void)
-{
-    run(resumed);
-}
+static void begin_here(void) { run(resumed); }
 
 static void make(struct coroutine *self, size_t number)
 {

@@ -17,9 +17,9 @@
 enum { SKIPPED = 77, ENTRIES = 8, BUFFERS = 24, ROUNDS = 12 };
 
 struct ring {
-    int                  fd;
-    _Atomic unsigned    *x_submitted, *x_completed;
-    unsigned            *completions_end, *places, submit_mask, complete_mask;
+    int fd;
+    _Atomic unsigned *x_submitted, *x_completed;
+    unsigned *completions_end, *places, submit_mask, complete_mask;
     struct io_uring_sqe *entries;
     struct io_uring_cqe *results;
 };
@@ -39,7 +39,8 @@ static bool ring_open(struct ring *ring)
         return false;
     }
     char *submits = map_of(ring->fd, is.sq_off.array + is.sq_entries * sizeof(unsigned), IORING_OFF_SQ_RING);
-    char *completes = map_of(ring->fd, is.cq_off.cqes + is.cq_entries * sizeof(struct io_uring_cqe), IORING_OFF_CQ_RING);
+    char *completes =
+        map_of(ring->fd, is.cq_off.cqes + is.cq_entries * sizeof(struct io_uring_cqe), IORING_OFF_CQ_RING);
     ring->entries = (void *)map_of(ring->fd, is.sq_entries * sizeof(struct io_uring_sqe), (off_t)IORING_OFF_SQES);
     ring->x_submitted = (void *)(submits + is.sq_off.tail);
     ring->places = (void *)(submits + is.sq_off.array);
@@ -53,25 +54,25 @@ static bool ring_open(struct ring *ring)
 /* One operation on a fixed buffer, and its result. */
 static int transfer(struct ring *ring, int operation, int file, unsigned buffer, const struct iovec *block)
 {
-    unsigned             tail = atomic_load(ring->x_submitted), at = tail & ring->submit_mask;
+    unsigned tail = atomic_load(ring->x_submitted), at = tail & ring->submit_mask;
     struct io_uring_sqe *entry = &ring->entries[at];
-    *entry = (struct io_uring_sqe){.opcode = (__u8)operation, .fd = file, .addr = (uintptr_t)block->iov_base,
-                                   .len = (unsigned)block->iov_len, .buf_index = (__u16)buffer};
+    *entry = (struct io_uring_sqe){.opcode = (__u8)operation,
+                                   .fd = file,
+                                   .addr = (uintptr_t)block->iov_base,
+                                   .len = (unsigned)block->iov_len,
+                                   .buf_index = (__u16)buffer};
     ring->places[at] = at;
     atomic_store(ring->x_submitted, tail + 1);
     if (syscall(SYS_io_uring_enter, ring->fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) != 1) {
         return -errno;
     }
     unsigned head = atomic_load(ring->x_completed);
-    int      result = ring->results[head & ring->complete_mask].res;
+    int result = ring->results[head & ring->complete_mask].res;
     atomic_store(ring->x_completed, head + 1);
     return result;
 }
 
-static size_t size_of(size_t i)
-{
-    return i % 8 == 7 ? (size_t)3 << 20 : i % 4 == 3 ? 300000 : 4096 + i * 5000;
-}
+static size_t size_of(size_t i) { return i % 8 == 7 ? (size_t)3 << 20 : i % 4 == 3 ? 300000 : 4096 + i * 5000; }
 
 static void one_round(struct ring *ring, int file, bool free_first)
 {
@@ -104,7 +105,7 @@ static void one_round(struct ring *ring, int file, bool free_first)
 int main(void)
 {
     static void *block[500];
-    struct ring  ring;
+    struct ring ring;
     watchdog_start(60, "io_uring");
     if (!ring_open(&ring)) {
         printf("io_uring: not to be had here (errno %d): skipped\n", errno);

@@ -21,7 +21,7 @@ enum { SKIPPED = 77, HELD = 300, THREADS = 8 };
 static bool shut_in(void)
 {
     struct landlock_ruleset_attr all = {.handled_access_fs = (1 << 13) - 1};
-    long                         rules = syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0);
+    long rules = syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0);
     if (rules < 0) {
         return false;
     }
@@ -46,7 +46,7 @@ static void *work(void *argument)
 int main(void)
 {
     static void *block[HELD];
-    pthread_t    thread[THREADS];
+    pthread_t thread[THREADS];
     watchdog_start(60, "landlock");
     blocks_allocate(block, HELD);
     if (!shut_in()) {

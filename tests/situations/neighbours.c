@@ -14,7 +14,7 @@
 enum { HELD = 600, GROWN = 1200, REGIONS = 600, PAGE = 4096, ROUNDS = 3, WIDEST = 64 << 20 };
 
 static struct region {
-    char  *start;
+    char *start;
     size_t size;
 } region[REGIONS];
 static size_t regions;
@@ -24,7 +24,8 @@ static void take(uintptr_t start, size_t size)
     if (regions == REGIONS || start < (1 << 20)) {
         return;
     }
-    void *got = mmap((void *)start, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
+    void *got = mmap((void *)start, size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
     if (got == MAP_FAILED) {
         return; /* the place is taken, as expected */
     }
@@ -38,7 +39,7 @@ static void take(uintptr_t start, size_t size)
 static void wall_in(bool wide)
 {
     static struct area area[AREAS_MOST];
-    size_t             count = areas_read(area);
+    size_t count = areas_read(area);
     for (size_t i = 0; i < count; i++) {
         uintptr_t below = i > 0 ? area[i - 1].end : 0, above = i + 1 < count ? area[i + 1].start : (uintptr_t)1 << 46;
         if (!area[i].private_to_us || !area[i].anonymous) {
@@ -59,7 +60,8 @@ static void wall_in(bool wide)
 static void regions_are_whole(void)
 {
     for (size_t i = 0; i < regions; i++) {
-        CHECK(pattern_holds(region[i].start, PAGE, i) && pattern_holds(region[i].start + region[i].size - PAGE, PAGE, i),
+        CHECK(pattern_holds(region[i].start, PAGE, i) &&
+                  pattern_holds(region[i].start + region[i].size - PAGE, PAGE, i),
               "the program's region %zu at %p", i, (void *)region[i].start);
     }
 }
@@ -68,12 +70,13 @@ static void regions_are_whole(void)
 static void replace_some(void)
 {
     for (size_t i = 0; i < regions; i++) {
-        int   more = i % 2 ? MAP_FIXED : MAP_FIXED_NOREPLACE;
+        int more = i % 2 ? MAP_FIXED : MAP_FIXED_NOREPLACE;
         char *start = region[i].start;
         if (i % 2 == 0) {
             munmap(start, region[i].size);
         }
-        void *got = mmap(start, region[i].size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | more, -1, 0);
+        void *got = mmap(start, region[i].size, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | more, -1, 0);
         CHECK(got == start, "region %zu: errno %d", i, errno);
         pattern_fill(start, PAGE, i);
         pattern_fill(start + region[i].size - PAGE, PAGE, i);

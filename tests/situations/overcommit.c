@@ -20,7 +20,7 @@ enum { SKIPPED = 77, MIB = 1 << 20, IDLE_MIB = 24, LIMIT_MIB = 64, HELD = 1000, 
 static size_t charged(void)
 {
     static struct area area[AREAS_MOST];
-    size_t             sum = 0, count = areas_read(area);
+    size_t sum = 0, count = areas_read(area);
     for (size_t i = 0; i < count; i++) {
         sum += area[i].writable && area[i].private_to_us ? area[i].end - area[i].start : 0;
     }
@@ -30,7 +30,7 @@ static size_t charged(void)
 static void charge_is_in_proportion(void)
 {
     static void *block[HELD];
-    size_t       idle = charged(), asked = 0;
+    size_t idle = charged(), asked = 0;
     CHECK(idle <= (size_t)IDLE_MIB * MIB, "%zu KiB when nothing is allocated", idle >> 10);
     blocks_allocate(block, HELD);
     for (size_t i = 0; i < HELD; i++) {
@@ -58,14 +58,15 @@ static size_t fill(void **block, size_t most, size_t size)
 static void refused_and_served_again(size_t most_bytes, bool small_first)
 {
     static const size_t sizes[] = {1000, 100000, 4000000, 100000, 1000};
-    static void        *block[LIMIT_MIB * 1100];
-    const size_t       *size = sizes + (small_first ? 0 : SIZES - 1);
+    static void *block[LIMIT_MIB * 1100];
+    const size_t *size = sizes + (small_first ? 0 : SIZES - 1);
     for (size_t s = 0; s < SIZES; s++) {
         size_t first = 0;
         for (int round = 0; round < ROUNDS; round++) {
             size_t count = fill(block, most_bytes / size[s] + 1, size[s]);
             first = round ? first : count;
-            CHECK(count >= first - first / 4, "%zu blocks of %zu in round %d, %zu in the first", count, size[s], round, first);
+            CHECK(count >= first - first / 4, "%zu blocks of %zu in round %d, %zu in the first", count, size[s], round,
+                  first);
             CHECK(count * size[s] >= most_bytes / 2, "%zu blocks of %zu of %zu bytes", count, size[s], most_bytes);
             for (size_t i = 0; i < count; i++) {
                 CHECK(pattern_holds(block[i], size[s], i), "block %zu", i);
@@ -77,8 +78,8 @@ static void refused_and_served_again(size_t most_bytes, bool small_first)
 
 static bool machine_does_not_overcommit(void)
 {
-    char    mode = '?';
-    int     fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+    char mode = '?';
+    int fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
     ssize_t got = fd >= 0 ? read(fd, &mode, 1) : 0;
     close(fd);
     return got == 1 && mode == '2';
@@ -97,7 +98,7 @@ int main(int argc, char **argv)
     } else if (what[0] == 'c') {
         charge_is_in_proportion();
     } else {
-        size_t        left = LIMIT_MIB * (size_t)MIB;
+        size_t left = LIMIT_MIB * (size_t)MIB;
         struct rlimit limit = {charged() + left, charged() + left};
         CHECK(setrlimit(RLIMIT_DATA, &limit) == 0, "errno %d", errno);
         refused_and_served_again(left, what[0] == 'u');

@@ -25,23 +25,19 @@ enum { SKIPPED = 77, INJECTED = 120, HELD = 300, RED_ZONE = 128 };
 
 /* What both see. */
 struct shared {
-    atomic_int  x_ready, x_stop, x_checks_failed;
+    atomic_int x_ready, x_stop, x_checks_failed;
     _Atomic pid_t x_thread[2]; /* [0] computes, [1] sleeps */
-    void       *_Atomic x_block[INJECTED];
+    void *_Atomic x_block[INJECTED];
 };
 static struct shared *shared;
 
-__attribute__((naked, used)) static void trap_here(void)
-{
-    __asm__("int3\n\tnop");
-}
+__attribute__((naked, used)) static void trap_here(void) { __asm__("int3\n\tnop"); }
 
 static void *computes(void *unused)
 {
     shared->x_thread[0] = (pid_t)syscall(SYS_gettid);
     shared->x_ready++;
-    for (volatile unsigned long i = 0; !shared->x_stop; i++) {
-    }
+    for (volatile unsigned long i = 0; !shared->x_stop; i++) {}
     return unused;
 }
 
@@ -67,10 +63,7 @@ static void *allocates(void *unused)
     return unused;
 }
 
-static size_t injected_size(int i)
-{
-    return i % 10 == 9 ? 2000000 : i % 5 == 4 ? 50000 : 16 + (size_t)i * 20;
-}
+static size_t injected_size(int i) { return i % 10 == 9 ? 2000000 : i % 5 == 4 ? 50000 : 16 + (size_t)i * 20; }
 
 /* The child frees the blocks that it was made to allocate, except those that it was made to free. */
 static int child_runs(void)
@@ -120,7 +113,7 @@ static uintptr_t call_in(pid_t thread, uintptr_t function, uintptr_t argument)
 
 static void write_into(pid_t child, uintptr_t at, size_t size, uint64_t seed)
 {
-    static char  bytes[4 << 20];
+    static char bytes[4 << 20];
     struct iovec here = {bytes, size}, there = {(void *)at, size};
     pattern_fill(bytes, size, seed);
     CHECK(process_vm_writev(child, &here, 1, &there, 1, 0) == (ssize_t)size, "errno %d", errno);

@@ -34,7 +34,7 @@ enum { SKIPPED = 77, HEAP = 96 << 20, BLOCK = 4000, BLOCKS = HEAP / BLOCK, REST_
 static bool install(const int *listed, size_t count, unsigned then, unsigned otherwise, unsigned flags)
 {
     struct sock_filter code[2 * LONGEST + 2];
-    unsigned short     length = 0;
+    unsigned short length = 0;
     code[length++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (size_t i = 0; i < count; i++) {
         code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)listed[i], 0, 1);
@@ -54,9 +54,10 @@ static bool forbid_threads(unsigned flags)
 /* The calls of malloc and pthread_create, those that end a thread and a process, and those that this test waits with. */
 static bool allow_little(void)
 {
-    static const int little[] = {SYS_mmap, SYS_munmap, SYS_madvise, SYS_mremap, SYS_mprotect, SYS_futex, SYS_clock_gettime, SYS_clone,
-                                 SYS_clone3, SYS_set_robust_list, SYS_rseq, SYS_rt_sigprocmask, SYS_rt_sigaction, SYS_exit, SYS_exit_group,
-                                 SYS_clock_nanosleep};
+    static const int little[] = {
+        SYS_mmap,          SYS_munmap, SYS_madvise,    SYS_mremap,          SYS_mprotect, SYS_futex,
+        SYS_clock_gettime, SYS_clone,  SYS_clone3,     SYS_set_robust_list, SYS_rseq,     SYS_rt_sigprocmask,
+        SYS_rt_sigaction,  SYS_exit,   SYS_exit_group, SYS_clock_nanosleep};
     return install(little, sizeof little / sizeof *little, ALLOW, KILL, SECCOMP_FILTER_FLAG_TSYNC);
 }
 
@@ -77,10 +78,7 @@ static void give_all(void)
     }
 }
 
-static void rest(void)
-{
-    nanosleep(&(struct timespec){REST_MS / 1000, REST_MS % 1000 * 1000000}, NULL);
-}
+static void rest(void) { nanosleep(&(struct timespec){REST_MS / 1000, REST_MS % 1000 * 1000000}, NULL); }
 
 static pthread_barrier_t shut;
 
@@ -116,10 +114,7 @@ static bool forbid(void)
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && forbid_threads(SECCOMP_FILTER_FLAG_TSYNC);
 }
 
-static void forbidden(void)
-{
-    behind(forbid);
-}
+static void forbidden(void) { behind(forbid); }
 
 /* This thread alone, by prctl itself. */
 static bool forbid_by_prctl(void)
@@ -128,7 +123,7 @@ static bool forbid_by_prctl(void)
                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 1, 0),
                                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 1), BPF_STMT(BPF_RET | BPF_K, KILL),
                                  BPF_STMT(BPF_RET | BPF_K, ALLOW)};
-    struct sock_fprog  program = {sizeof code / sizeof *code, code};
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
@@ -153,7 +148,8 @@ static void listed(void)
     pthread_t thread;
     build();
     pthread_barrier_init(&shut, NULL, 2);
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !allow_little() || pthread_create(&thread, NULL, sleep_then_end, NULL) != 0) {
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !allow_little() ||
+        pthread_create(&thread, NULL, sleep_then_end, NULL) != 0) {
         _exit(SKIPPED);
     }
     pthread_barrier_wait(&shut);
@@ -210,7 +206,7 @@ static void apart(void)
 
 static size_t resident_kib(pid_t pid)
 {
-    char   path[64], line[128];
+    char path[64], line[128];
     size_t kib = 0;
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     FILE *file = fopen(path, "r");
@@ -244,7 +240,11 @@ int main(int argc, char **argv)
         const char *name;
         void (*test)(void);
         bool goes_back;
-    } tests[] = {{"forbidden", forbidden, false}, {"bare", bare, false}, {"listed", listed, true}, {"own", own, false}, {"apart", apart, false}};
+    } tests[] = {{"forbidden", forbidden, false},
+                 {"bare", bare, false},
+                 {"listed", listed, true},
+                 {"own", own, false},
+                 {"apart", apart, false}};
     watchdog_start(60, "shut_in");
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         if (argc < 2 || strcmp(argv[1], tests[i].name) != 0) {
@@ -256,7 +256,7 @@ int main(int argc, char **argv)
             tests[i].test();
             _exit(0);
         }
-        int    status = -1;
+        int status = -1;
         size_t least = least_of(child, &status);
         if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED) {
             printf("%s: no filter to be had: skipped\n", argv[1]);

@@ -20,7 +20,7 @@ enum { SKIPPED = 77, MIXED = 500, SMALL = 40000, SMALL_SIZE = 2000, ROUNDS = 3, 
 static void advise_all(void)
 {
     static struct area area[AREAS_MOST];
-    size_t             count = areas_read(area);
+    size_t count = areas_read(area);
     for (size_t i = 0; i < count; i++) {
         if (area[i].writable && area[i].private_to_us && area[i].anonymous) {
             madvise((void *)area[i].start, area[i].end - area[i].start, MADV_HUGEPAGE);

@@ -32,7 +32,7 @@ static void look_up(void *library, const char *name, void *slot)
 
 static void open_copy(struct copy *self, const char *library, const char *plugin)
 {
-    void  *first = dlmopen(LM_ID_NEWLM, plugin, RTLD_NOW);
+    void *first = dlmopen(LM_ID_NEWLM, plugin, RTLD_NOW);
     Lmid_t space = LM_ID_BASE;
     CHECK(first && dlinfo(first, RTLD_DI_LMID, &space) == 0 && space != LM_ID_BASE, "%s", dlerror());
     void *second = dlmopen(space, library, RTLD_NOW | RTLD_NOLOAD);

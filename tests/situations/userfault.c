@@ -20,14 +20,14 @@
 
 enum { SKIPPED = 77, PAGE = 4096, ROUNDS = 4, HELD = 400 };
 
-static int            faults;
+static int faults;
 static _Atomic size_t x_served;
 
 /* Each page begins with its own address. */
 static void *serve(void *unused)
 {
     static uintptr_t page[PAGE / sizeof(uintptr_t)];
-    struct uffd_msg  message;
+    struct uffd_msg message;
     while (read(faults, &message, sizeof message) == sizeof message && message.event == UFFD_EVENT_PAGEFAULT) {
         uintptr_t at = message.arg.pagefault.address & ~(uintptr_t)(PAGE - 1);
         page[0] = at;
@@ -41,7 +41,7 @@ static void *serve(void *unused)
 
 static void ranges(char *start, size_t size, bool on)
 {
-    struct uffdio_range    range = {(uintptr_t)start, size};
+    struct uffdio_range range = {(uintptr_t)start, size};
     struct uffdio_register wanted = {.range = range, .mode = UFFDIO_REGISTER_MODE_MISSING};
     int done = on ? ioctl(faults, UFFDIO_REGISTER, &wanted) : ioctl(faults, UFFDIO_UNREGISTER, &range);
     CHECK(done == 0, "%s: errno %d", on ? "register" : "unregister", errno);
@@ -50,8 +50,8 @@ static void ranges(char *start, size_t size, bool on)
 /* Whole pages of a block: the bytes before and behind them are not served. */
 static void one_block(size_t size)
 {
-    char  *block = malloc(size);
-    char  *first = (char *)(((uintptr_t)block + PAGE - 1) & ~(uintptr_t)(PAGE - 1));
+    char *block = malloc(size);
+    char *first = (char *)(((uintptr_t)block + PAGE - 1) & ~(uintptr_t)(PAGE - 1));
     size_t whole = (size - (size_t)(first - block)) & ~(size_t)(PAGE - 1), before = x_served;
     pattern_fill(block, size, size);
     CHECK(madvise(first, whole, MADV_DONTNEED) == 0, "errno %d", errno);
@@ -67,10 +67,10 @@ static void one_block(size_t size)
 
 int main(void)
 {
-    static void        *block[HELD];
+    static void *block[HELD];
     static const size_t size[] = {3 * PAGE, 40000, 100000, 900000, 1100000, 5000000};
-    struct uffdio_api   api = {.api = UFFD_API};
-    pthread_t           server;
+    struct uffdio_api api = {.api = UFFD_API};
+    pthread_t server;
     watchdog_start(60, "userfault");
     faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
     if (faults < 0 || ioctl(faults, UFFDIO_API, &api) != 0) {

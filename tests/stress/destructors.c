@@ -21,7 +21,7 @@
 enum { KEYS = 40, ROUNDS = 4, LEFT_ROOM = 1 << 16, AT_EXIT_FAILED = 9 };
 
 struct item {
-    size_t   size;
+    size_t size;
     uint64_t seed;
     unsigned key;
     unsigned round;
@@ -29,13 +29,13 @@ struct item {
 
 static pthread_key_t keys[KEYS];
 static _Atomic(struct item *) x_left[LEFT_ROOM]; /* blocks of the last round, for the main thread to free */
-static atomic_uint   x_left_count;
-static atomic_uint   x_last_rounds;
+static atomic_uint x_left_count;
+static atomic_uint x_last_rounds;
 
 /* A block that begins with its description, patterned after it. */
 static struct item *item_new(unsigned key, unsigned round)
 {
-    size_t       size = sizeof(struct item) + (key * 977 + round * 131) % (key % 8 == 7 ? 90000 : 1500);
+    size_t size = sizeof(struct item) + (key * 977 + round * 131) % (key % 8 == 7 ? 90000 : 1500);
     struct item *item = malloc(size);
     CHECK(item != NULL, "%zu bytes", size);
     pattern_fill_range(item, sizeof *item, size, key);
@@ -45,7 +45,7 @@ static struct item *item_new(unsigned key, unsigned round)
 
 static void item_free(struct item *item)
 {
-    size_t   size = item->size;
+    size_t size = item->size;
     uint64_t seed = item->seed;
     pattern_fill_range(item, 0, sizeof *item, seed);
     CHECK(pattern_holds(item, size, seed), "block %p of %zu bytes was changed", (void *)item, size);
@@ -55,8 +55,8 @@ static void item_free(struct item *item)
 static void destroy(void *value)
 {
     struct item *item = value;
-    unsigned     key = item->key;
-    unsigned     round = item->round;
+    unsigned key = item->key;
+    unsigned round = item->round;
     item_free(item);
     void *passing = calloc(1, 24 + key * 50);
     passing = realloc(passing, 3000 + key);
@@ -75,7 +75,7 @@ static void destroy(void *value)
 static void *live(void *argument)
 {
     struct rng rng = rng_seeded((uintptr_t)argument);
-    unsigned   first = rng_below(&rng, KEYS);
+    unsigned first = rng_below(&rng, KEYS);
     if (first % 2) {
         free(malloc(100)); /* else the thread's first malloc comes after its first pthread_setspecific */
     }
@@ -113,7 +113,7 @@ static void use_heap_at_end(const char *where, unsigned which)
 {
     enum { BLOCKS = 500 };
     void *block[BLOCKS];
-    bool  good = pattern_holds(at_end[which], 5000, which);
+    bool good = pattern_holds(at_end[which], 5000, which);
     free(at_end[which]);
     for (size_t i = 0; i < BLOCKS; i++) {
         block[i] = i % 2 ? malloc(i * 40) : calloc(3, i * 10);
@@ -130,16 +130,13 @@ static void use_heap_at_end(const char *where, unsigned which)
     }
 }
 
-static void at_exit_handler(void)
-{
-    use_heap_at_end("in an atexit handler", 0);
-}
+static void at_exit_handler(void) { use_heap_at_end("in an atexit handler", 0); }
 
 __attribute__((destructor)) static void elf_destructor(void)
 {
     use_heap_at_end("in an ELF destructor", 1);
     static const char last[] = "destructors: ELF destructor ran\n";
-    ssize_t           ignored = write(STDOUT_FILENO, last, sizeof last - 1);
+    ssize_t ignored = write(STDOUT_FILENO, last, sizeof last - 1);
     (void)ignored;
 }
 
@@ -155,7 +152,7 @@ __attribute__((constructor)) static void elf_constructor(void)
 int main(int argc, char **argv)
 {
     uintptr_t pairs = argc > 1 ? strtoul(argv[1], NULL, 10) : 2000;
-    size_t    settled = 0;
+    size_t settled = 0;
     watchdog_start(120, "destructors");
     for (unsigned k = 0; k < KEYS; k++) {
         CHECK(pthread_key_create(&keys[k], destroy) == 0, "key %u", k);

@@ -12,33 +12,33 @@
 enum { SLOTS = 600, CELLS = 256 };
 
 struct block {
-    void    *p;
-    size_t   size;
+    void *p;
+    size_t size;
     uint64_t seed;
 };
 
 struct worker {
     const struct engine_plan *plan;
-    struct rng                rng;
-    uint64_t                  next_seed;
-    struct block             *table; /* SLOTS of them */
+    struct rng rng;
+    uint64_t next_seed;
+    struct block *table; /* SLOTS of them */
 };
 
 /* One worker at a time takes a cell; a worker that finds it taken skips it. */
 struct cell {
-    atomic_flag  x_taken;
+    atomic_flag x_taken;
     struct block block;
 };
 
-static struct cell  exchange[CELLS];
+static struct cell exchange[CELLS];
 static struct block tables[ENGINE_THREADS][SLOTS];
 
 /* Mostly small, some of every tier: the magnitude is drawn first. */
 static size_t draw_size(struct worker *w)
 {
     static const uint32_t bound[] = {64, 128, 128, 512, 1024, 1024, 4096, 16384};
-    uint32_t              draw = rng_below(&w->rng, 1000);
-    size_t                size;
+    uint32_t draw = rng_below(&w->rng, 1000);
+    size_t size;
     if (draw < 1) {
         size = rng_below(&w->rng, 4u << 20);
     } else if (draw < 8) {
@@ -53,7 +53,7 @@ static size_t draw_size(struct worker *w)
 
 static void allocate(struct worker *w, struct block *b)
 {
-    size_t   alignment = 16;
+    size_t alignment = 16;
     uint32_t kind = rng_below(&w->rng, 16);
     b->size = draw_size(w);
     b->seed = w->next_seed;
@@ -122,7 +122,7 @@ static void swap_with_exchange(struct worker *w, struct block *b)
 static void step(struct worker *w)
 {
     struct block *b = &w->table[rng_below(&w->rng, SLOTS)];
-    uint32_t      draw = rng_below(&w->rng, 100);
+    uint32_t draw = rng_below(&w->rng, 100);
     if (draw < 12) {
         swap_with_exchange(w, b);
     } else if (!b->p) {
@@ -147,7 +147,7 @@ static void *worker_main(void *argument)
 static uint64_t run_generation(const struct engine_plan *plan, unsigned generation)
 {
     static struct worker workers[ENGINE_THREADS];
-    pthread_t            threads[ENGINE_THREADS];
+    pthread_t threads[ENGINE_THREADS];
     for (unsigned t = 0; t < plan->threads; t++) {
         uint64_t seed = (plan->seed * 1000 + generation) * ENGINE_THREADS + t;
         unsigned inherited = (t + generation) % plan->threads;

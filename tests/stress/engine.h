@@ -15,11 +15,11 @@
 #include <stdint.h>
 
 struct engine_plan {
-    unsigned threads;     /* 1 … ENGINE_THREADS */
+    unsigned threads; /* 1 … ENGINE_THREADS */
     unsigned generations;
-    uint64_t steps;       /* of each worker in each generation */
+    uint64_t steps; /* of each worker in each generation */
     uint64_t seed;
-    size_t   largest;     /* bytes of the largest block */
+    size_t largest; /* bytes of the largest block */
 };
 
 enum { ENGINE_THREADS = 64 };

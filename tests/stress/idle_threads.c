@@ -12,7 +12,7 @@
 
 enum { MOST_THREADS = 4000, BLOCKS = 64, SIZES = 10, STACK_BYTES = 64 * 1024, MOST_BYTES_A_THREAD = 33 * 1024 };
 
-static size_t            threads;
+static size_t threads;
 static pthread_barrier_t all_alive, measured;
 
 static void *live(void *blocks)
@@ -35,8 +35,9 @@ static void *live(void *blocks)
 static size_t bytes_of_all(size_t blocks)
 {
     static pthread_t thread[MOST_THREADS];
-    pthread_attr_t   attributes;
-    char *stacks = mmap(NULL, threads * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    pthread_attr_t attributes;
+    char *stacks =
+        mmap(NULL, threads * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     pthread_attr_init(&attributes);
     pthread_barrier_init(&all_alive, NULL, (unsigned)threads + 1);
     pthread_barrier_init(&measured, NULL, (unsigned)threads + 1);
@@ -68,7 +69,8 @@ int main(int argc, char **argv)
     }
     watchdog_start(120, "idle threads");
     size_t without = bytes_of_all(0) / threads, with = bytes_of_all(BLOCKS) / threads;
-    printf("idle threads: %zu with %d blocks each: %zu bytes a thread, %zu without a block\n", threads, BLOCKS, with, without);
+    printf("idle threads: %zu with %d blocks each: %zu bytes a thread, %zu without a block\n", threads, BLOCKS, with,
+           without);
     fflush(stdout);
     CHECK(with > without, "the blocks have cost nothing");
     CHECK(with - without <= MOST_BYTES_A_THREAD, "%zu bytes a thread", with - without);

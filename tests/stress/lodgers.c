@@ -16,7 +16,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SMALL = 400000, LEFT_OF_FIVE = 1, LARGE = 16000, OF_THREAD = 2000, PASSED_ON = 512, PASSES = 60000, OF_C_LIBRARY = 16 /* which keeps its memory for threads */ };
+enum {
+    SMALL = 400000,
+    LEFT_OF_FIVE = 1,
+    LARGE = 16000,
+    OF_THREAD = 2000,
+    PASSED_ON = 512,
+    PASSES = 60000,
+    OF_C_LIBRARY = 16 /* which keeps its memory for threads */
+};
 
 /* The thread sanitizer starts no child of more than one thread. */
 #ifdef __SANITIZE_THREAD__
@@ -26,12 +34,12 @@ enum { CHILDREN = 8 };
 #endif
 
 struct held {
-    void    *p;
-    size_t   size;
+    void *p;
+    size_t size;
     uint64_t seed;
 };
 
-static struct held     small[SMALL], large[LARGE], of_thread[OF_THREAD], passed_on[PASSED_ON];
+static struct held small[SMALL], large[LARGE], of_thread[OF_THREAD], passed_on[PASSED_ON];
 static pthread_mutex_t passing = PTHREAD_MUTEX_INITIALIZER;
 static struct hk_census census;
 
@@ -49,7 +57,10 @@ static void fill(struct held *h, void *p, uint64_t seed)
     pattern_fill(h->p, h->size, seed);
 }
 
-static void look(const struct held *h) { CHECK(h->p == NULL || pattern_holds(h->p, h->size, h->seed), "block %ju, %zu bytes", (uintmax_t)h->seed, h->size); }
+static void look(const struct held *h)
+{
+    CHECK(h->p == NULL || pattern_holds(h->p, h->size, h->seed), "block %ju, %zu bytes", (uintmax_t)h->seed, h->size);
+}
 
 static void drop(struct held *h)
 {
@@ -100,7 +111,7 @@ static void resize(struct rng *rng)
 {
     for (size_t i = 0; i < LARGE; i += 3) {
         size_t size = 16 + rng_below(rng, 4000), common = size < large[i].size ? size : large[i].size;
-        void  *p = heap_realloc(large[i].p, size);
+        void *p = heap_realloc(large[i].p, size);
         CHECK(pattern_holds(p, common, large[i].seed), "block %zu, resized to %zu", i, size);
         CHECK(heap_usable_size(p) >= size, "block %zu", i);
         fill(&large[i], p, i);

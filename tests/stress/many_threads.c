@@ -12,9 +12,9 @@
 
 enum { MOST_THREADS = 8000, BLOCKS = 12, ROUNDS = 3, STACK_BYTES = 64 * 1024 };
 
-static const size_t      size[BLOCKS] = {1, 16, 24, 64, 100, 100, 256, 1000, 1024, 3000, 9000, 40000};
-static void             *block[MOST_THREADS][BLOCKS];
-static size_t            threads;
+static const size_t size[BLOCKS] = {1, 16, 24, 64, 100, 100, 256, 1000, 1024, 3000, 9000, 40000};
+static void *block[MOST_THREADS][BLOCKS];
+static size_t threads;
 static pthread_barrier_t all_allocated;
 static pthread_barrier_t measured;
 
@@ -41,7 +41,7 @@ static void *live(void *argument)
 static size_t one_round(void)
 {
     static pthread_t thread[MOST_THREADS];
-    pthread_attr_t   attributes;
+    pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_barrier_init(&all_allocated, NULL, (unsigned)threads + 1);
@@ -78,7 +78,8 @@ int main(int argc, char **argv)
     size_t dead = 0;
     for (int round = 0; round < ROUNDS; round++) {
         size_t rss = one_round();
-        malloc_trim(0); /* memory of ended threads stays resident for a while: purges it, so that rounds can be compared */
+        malloc_trim(
+            0); /* memory of ended threads stays resident for a while: purges it, so that rounds can be compared */
         size_t after = procinfo_rss_kib();
         printf("many threads: round %d: RSS %zu KiB with %zu alive, %zu KiB after\n", round, rss, threads, after);
         if (round == 0) {

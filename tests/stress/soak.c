@@ -21,8 +21,8 @@
 enum { KEPT = 20000, EXCHANGED = 2000, CYCLE = 16, FEWEST_ROUNDS = 3 * CYCLE, LARGEST_KEPT = 3000 };
 
 static struct {
-    void    *p;
-    size_t   size;
+    void *p;
+    size_t size;
     uint64_t seed;
 } kept[KEPT];
 static struct hk_census census;
@@ -37,7 +37,8 @@ static uint64_t seconds_now(void)
 static void exchange_one(struct rng *rng, size_t i, uint64_t seed)
 {
     if (kept[i].p != NULL)
-        CHECK(pattern_holds(kept[i].p, kept[i].size, kept[i].seed), "block %zu, kept since step %ju", i, (uintmax_t)kept[i].seed);
+        CHECK(pattern_holds(kept[i].p, kept[i].size, kept[i].seed), "block %zu, kept since step %ju", i,
+              (uintmax_t)kept[i].seed);
     heap_free(kept[i].p);
     kept[i].size = 1 + rng_below(rng, LARGEST_KEPT);
     kept[i].seed = seed;
@@ -64,18 +65,19 @@ static void take_census(void)
 static void run_round(unsigned round, uint64_t steps)
 {
     static const size_t largest[] = {1024, 16384, 262144, 4 << 20};
-    struct engine_plan  plan = {.threads = 1 + round % 4, .generations = 2, .seed = round, .largest = largest[round / 4 % 4]};
+    struct engine_plan plan = {
+        .threads = 1 + round % 4, .generations = 2, .seed = round, .largest = largest[round / 4 % 4]};
     plan.steps = steps / plan.threads;
     engine_run(&plan);
 }
 
 int main(int argc, char **argv)
 {
-    uint64_t   seconds = argc > 1 ? strtoull(argv[1], NULL, 10) : 3, begun = seconds_now(), said = 0;
-    uint64_t   steps = argc > 2 ? strtoull(argv[2], NULL, 10) : 24000;
+    uint64_t seconds = argc > 1 ? strtoull(argv[1], NULL, 10) : 3, begun = seconds_now(), said = 0;
+    uint64_t steps = argc > 2 ? strtoull(argv[2], NULL, 10) : 24000;
     struct rng rng = rng_seeded(1);
-    unsigned   round = 0;
-    bool       watched = getenv("TEST_SLOWDOWN") != NULL;
+    unsigned round = 0;
+    bool watched = getenv("TEST_SLOWDOWN") != NULL;
     watchdog_start(1800, "soak");
     printf("soak: rounds of %ju steps\n", (uintmax_t)steps); /* stdout has its buffer from here on */
     for (size_t i = 0; i < KEPT; i++)
@@ -92,7 +94,8 @@ int main(int argc, char **argv)
             bytes = census.sum.live + census.sum.rounding - kept_bytes();
         }
         CHECK(census.sum.live_blocks == blocks, "%zu blocks are live, not %zu", census.sum.live_blocks, blocks);
-        CHECK(census.sum.live + census.sum.rounding == bytes + kept_bytes(), "%zu bytes are live, not %zu", census.sum.live + census.sum.rounding, bytes + kept_bytes());
+        CHECK(census.sum.live + census.sum.rounding == bytes + kept_bytes(), "%zu bytes are live, not %zu",
+              census.sum.live + census.sum.rounding, bytes + kept_bytes());
         CHECK(census.parts[HK_PART_big_live] == 0, "%zu bytes of big blocks are live", census.parts[HK_PART_big_live]);
         if (round % CYCLE != CYCLE - 1)
             continue;
@@ -102,7 +105,8 @@ int main(int argc, char **argv)
         if ((round < 2 * CYCLE || seconds_now() < begun + seconds / 4) && beyond > settled)
             settled = beyond;
         /* What watches the program keeps books of its own, resident too. */
-        CHECK(watched || beyond <= settled + rss / 50 + 512, "RSS beyond what is live grew from %zu to %zu KiB", settled, beyond);
+        CHECK(watched || beyond <= settled + rss / 50 + 512, "RSS beyond what is live grew from %zu to %zu KiB",
+              settled, beyond);
         if (seconds_now() >= said + 10) {
             said = seconds_now();
             printf("%u rounds: %zu KiB live, RSS %zu KiB\n", round + 1, live, rss);

@@ -14,16 +14,16 @@ enum { BLOCKS = 60, LEFT_BEHIND = 5, KEPT = 200, ALLOWED_KIB = 2048 };
 
 struct life {
     uint64_t number;
-    void    *left[LEFT_BEHIND];
-    size_t   size[LEFT_BEHIND];
+    void *left[LEFT_BEHIND];
+    size_t size[LEFT_BEHIND];
 };
 
 static void *live(void *argument)
 {
     struct life *life = argument;
-    struct rng   rng = rng_seeded(life->number);
-    void        *block[BLOCKS];
-    size_t       size[BLOCKS];
+    struct rng rng = rng_seeded(life->number);
+    void *block[BLOCKS];
+    size_t size[BLOCKS];
     for (size_t i = 0; i < BLOCKS; i++) {
         size[i] = i % 20 == 19 ? 1 + rng_below(&rng, 200000) : 1 + rng_below(&rng, 2000);
         block[i] = malloc(size[i]);
@@ -47,7 +47,8 @@ static void *live(void *argument)
 static void bury(struct life *life)
 {
     for (size_t i = 0; i < LEFT_BEHIND && life->left[i]; i++) {
-        CHECK(pattern_holds(life->left[i], life->size[i], life->number + i), "left by life %ju", (uintmax_t)life->number);
+        CHECK(pattern_holds(life->left[i], life->size[i], life->number + i), "left by life %ju",
+              (uintmax_t)life->number);
         free(life->left[i]);
         life->left[i] = NULL;
     }
@@ -63,7 +64,7 @@ static void *bury_as_thread(void *argument)
 static bool run_thread(void *(*body)(void *), void *argument)
 {
     pthread_t thread;
-    int       error = pthread_create(&thread, NULL, body, argument);
+    int error = pthread_create(&thread, NULL, body, argument);
     CHECK(error == 0, "pthread_create: %d", error);
     return error == 0 && pthread_join(thread, NULL) == 0;
 }
@@ -71,8 +72,8 @@ static bool run_thread(void *(*body)(void *), void *argument)
 int main(int argc, char **argv)
 {
     static struct life lives[KEPT];
-    uint64_t           threads = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
-    size_t             settled = 0;
+    uint64_t threads = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
+    size_t settled = 0;
     watchdog_start(600, "thread churn");
     for (uint64_t n = 0; n < threads; n++) {
         struct life *life = &lives[n % KEPT];
@@ -90,7 +91,8 @@ int main(int argc, char **argv)
         }
     }
     size_t rss = procinfo_rss_kib();
-    printf("thread churn: %ju threads, RSS %zu KiB after a tenth, %zu KiB at the end\n", (uintmax_t)threads, settled, rss);
+    printf("thread churn: %ju threads, RSS %zu KiB after a tenth, %zu KiB at the end\n", (uintmax_t)threads, settled,
+           rss);
     fflush(stdout);
     CHECK(rss <= settled + ALLOWED_KIB, "RSS grew from %zu to %zu KiB", settled, rss);
     for (size_t i = 0; i < KEPT; i++) {

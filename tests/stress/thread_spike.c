@@ -15,10 +15,17 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_THREADS = 30000, MOST_BLOCKS = 8, STACK_BYTES = 32 * 1024, TICKS_MS = 1000, MOST_SECONDS = 30, BURST = 2000 };
+enum {
+    MOST_THREADS = 30000,
+    MOST_BLOCKS = 8,
+    STACK_BYTES = 32 * 1024,
+    TICKS_MS = 1000,
+    MOST_SECONDS = 30,
+    BURST = 2000
+};
 
-static const size_t      size[MOST_BLOCKS] = {64, 16, 24, 100, 256, 1000, 3000, 9000};
-static size_t            threads, blocks;
+static const size_t size[MOST_BLOCKS] = {64, 16, 24, 100, 256, 1000, 3000, 9000};
+static size_t threads, blocks;
 static pthread_barrier_t all_alive, measured;
 
 /* Resident KiB. */
@@ -48,7 +55,8 @@ static size_t all_live_and_end(void)
     static pthread_t thread[MOST_THREADS];
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
-    char *stacks = mmap(NULL, threads * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *stacks =
+        mmap(NULL, threads * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stacks == MAP_FAILED) {
         fprintf(stderr, "thread spike: no memory for stacks\n");
         _Exit(1);
@@ -110,8 +118,9 @@ static struct seen spike(size_t enough)
 
 static void print(const char *who, const struct seen *seen)
 {
-    printf("thread spike: %zu threads of %zu blocks, %s: RSS %zu KiB before, %zu alive, %zu ended, %zu after %zu s, %zu after a trim\n", threads,
-           blocks, who, seen->before, seen->alive, seen->ended, seen->ticked, seen->seconds, seen->trimmed);
+    printf(
+        "thread spike: %zu threads of %zu blocks, %s: RSS %zu KiB before, %zu alive, %zu ended, %zu after %zu s, %zu after a trim\n",
+        threads, blocks, who, seen->before, seen->alive, seen->ended, seen->ticked, seen->seconds, seen->trimmed);
     fflush(stdout);
 }
 
@@ -153,6 +162,7 @@ int main(int argc, char **argv)
     print("here", &ours);
     CHECK(theirs.alive > theirs.before, "the control has not run");
     CHECK(ours.trimmed <= theirs.trimmed, "%zu KiB after a trim, %zu on the C library", ours.trimmed, theirs.trimmed);
-    CHECK(ours.ticked <= 2 * theirs.ticked, "%zu KiB after some seconds, %zu on the C library", ours.ticked, theirs.ticked);
+    CHECK(ours.ticked <= 2 * theirs.ticked, "%zu KiB after some seconds, %zu on the C library", ours.ticked,
+          theirs.ticked);
     return check_report("thread spike");
 }

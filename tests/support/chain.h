@@ -6,6 +6,6 @@
 
 /* So many bytes in blocks of `block_size` (room for a pointer at least); the newest. */
 void *chain_grow(size_t bytes, size_t block_size);
-void  chain_drop(void *chain);
+void chain_drop(void *chain);
 
 #endif

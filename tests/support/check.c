@@ -19,13 +19,13 @@ static _Atomic uint64_t x_failures;
 /* One write and no other system call: dprintf would lseek first, and say nothing where a sandbox refuses that. */
 __attribute__((format(printf, 2, 3))) static void say(int fd, const char *format, ...)
 {
-    char    line[2 * LINE_MAX_BYTES];
+    char line[2 * LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     if (length > 0) {
-        size_t  bytes = (size_t)length < sizeof line ? (size_t)length : sizeof line - 1;
+        size_t bytes = (size_t)length < sizeof line ? (size_t)length : sizeof line - 1;
         ssize_t ignored = write(fd, line, bytes);
         (void)ignored;
     }
@@ -36,7 +36,7 @@ void check_failed(const char *file, int line, const char *what, const char *form
     if (atomic_fetch_add(&x_failures, 1) >= PRINTED_AT_MOST) {
         return;
     }
-    char    text[LINE_MAX_BYTES];
+    char text[LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -51,27 +51,15 @@ void check_thread_done(void)
     check_local = 0;
 }
 
-uint64_t check_total(void)
-{
-    return atomic_load(&x_total) + check_local;
-}
+uint64_t check_total(void) { return atomic_load(&x_total) + check_local; }
 
-uint64_t check_failures(void)
-{
-    return atomic_load(&x_failures);
-}
+uint64_t check_failures(void) { return atomic_load(&x_failures); }
 
 #ifdef TEST_STATIC
 extern const char *hak_version(void) __attribute__((weak));
-bool check_on_hakmem(void)
-{
-    return hak_version != NULL;
-}
+bool check_on_hakmem(void) { return hak_version != NULL; }
 #else
-bool check_on_hakmem(void)
-{
-    return dlsym(RTLD_DEFAULT, "hak_version") != NULL;
-}
+bool check_on_hakmem(void) { return dlsym(RTLD_DEFAULT, "hak_version") != NULL; }
 #endif
 
 int check_report(const char *name)
@@ -82,6 +70,6 @@ int check_report(const char *name)
     }
     check_thread_done();
     say(STDOUT_FILENO, "%s: %" PRIu64 " checks, %" PRIu64 " failed, allocator %s\n", name, check_total(),
-            check_failures(), check_on_hakmem() ? "hakmem" : "system");
+        check_failures(), check_on_hakmem() ? "hakmem" : "system");
     return check_failures() ? EXIT_FAILURE : EXIT_SUCCESS;
 }

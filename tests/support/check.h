@@ -22,16 +22,16 @@ extern CHECK_THREAD_LOCAL uint64_t check_local;
 void check_failed(const char *file, int line, const char *what, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
 
-#define CHECK(condition, ...)                                            \
-    do {                                                                 \
-        check_local++;                                                   \
-        if (!(condition)) {                                              \
-            check_failed(__FILE__, __LINE__, #condition, __VA_ARGS__);   \
-        }                                                                \
+#define CHECK(condition, ...)                                                                                          \
+    do {                                                                                                               \
+        check_local++;                                                                                                 \
+        if (!(condition)) {                                                                                            \
+            check_failed(__FILE__, __LINE__, #condition, __VA_ARGS__);                                                 \
+        }                                                                                                              \
     } while (0)
 
-void     check_thread_done(void);
-uint64_t check_total(void);    /* the checks of ended threads and of the caller so far */
+void check_thread_done(void);
+uint64_t check_total(void); /* the checks of ended threads and of the caller so far */
 uint64_t check_failures(void);
 
 /* Prints one line "name: N checks, M failed, allocator X"; returns the exit status.  Where the environment says

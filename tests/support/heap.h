@@ -11,25 +11,25 @@
 
 #ifdef STRESS_HAK
 #include "hakmem.h"
-#define heap_malloc         hak_malloc
-#define heap_calloc         hak_calloc
-#define heap_realloc        hak_realloc
-#define heap_memalign       hak_memalign
+#define heap_malloc hak_malloc
+#define heap_calloc hak_calloc
+#define heap_realloc hak_realloc
+#define heap_memalign hak_memalign
 #define heap_posix_memalign hak_posix_memalign
-#define heap_aligned_alloc  hak_aligned_alloc
-#define heap_free           hak_free
-#define heap_usable_size    hak_usable_size
-#define heap_trim           hak_trim
+#define heap_aligned_alloc hak_aligned_alloc
+#define heap_free hak_free
+#define heap_usable_size hak_usable_size
+#define heap_trim hak_trim
 #else
-#define heap_malloc         malloc
-#define heap_calloc         calloc
-#define heap_realloc        realloc
-#define heap_memalign       memalign
+#define heap_malloc malloc
+#define heap_calloc calloc
+#define heap_realloc realloc
+#define heap_memalign memalign
 #define heap_posix_memalign posix_memalign
-#define heap_aligned_alloc  aligned_alloc
-#define heap_free           free
-#define heap_usable_size    malloc_usable_size
-#define heap_trim           malloc_trim
+#define heap_aligned_alloc aligned_alloc
+#define heap_free free
+#define heap_usable_size malloc_usable_size
+#define heap_trim malloc_trim
 #endif
 
 #endif

@@ -40,8 +40,8 @@ static inline void pattern_fill_range(void *p, size_t from, size_t to, uint64_t 
 static inline bool pattern_holds(const void *p, size_t size, uint64_t seed)
 {
     const unsigned char *bytes = p;
-    uint64_t             difference = 0;
-    size_t               i = 0;
+    uint64_t difference = 0;
+    size_t i = 0;
     for (; i + 8 <= size; i += 8) {
         uint64_t word;
         memcpy(&word, bytes + i, 8);
@@ -53,16 +53,13 @@ static inline bool pattern_holds(const void *p, size_t size, uint64_t seed)
     return difference == 0;
 }
 
-static inline void pattern_fill(void *p, size_t size, uint64_t seed)
-{
-    pattern_fill_range(p, 0, size, seed);
-}
+static inline void pattern_fill(void *p, size_t size, uint64_t seed) { pattern_fill_range(p, 0, size, seed); }
 
 static inline bool all_zero(const void *p, size_t size)
 {
     const unsigned char *bytes = p;
-    uint64_t             seen = 0;
-    size_t               whole = size - size % 8;
+    uint64_t seen = 0;
+    size_t whole = size - size % 8;
     for (size_t i = 0; i < whole; i += 8) {
         uint64_t word;
         memcpy(&word, bytes + i, 8);

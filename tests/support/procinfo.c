@@ -14,9 +14,9 @@ static void each_line(const char *path, void (*line)(const char *text, void *con
     if (fd < 0) {
         return;
     }
-    char    chunk[4096];
-    char    text[512];
-    size_t  length = 0;
+    char chunk[4096];
+    char text[512];
+    size_t length = 0;
     ssize_t got;
     while ((got = read(fd, chunk, sizeof chunk)) > 0) {
         for (ssize_t i = 0; i < got; i++) {
@@ -34,13 +34,13 @@ static void each_line(const char *path, void (*line)(const char *text, void *con
 
 struct field {
     const char *name;
-    size_t      value;
+    size_t value;
 };
 
 static void find_field(const char *text, void *context)
 {
     struct field *field = context;
-    size_t        length = strlen(field->name);
+    size_t length = strlen(field->name);
     if (strncmp(text, field->name, length) == 0) {
         field->value = strtoul(text + length, NULL, 10);
     }
@@ -53,25 +53,13 @@ static size_t status_kib(const char *name)
     return field.value;
 }
 
-size_t procinfo_rss_kib(void)
-{
-    return status_kib("VmRSS:");
-}
+size_t procinfo_rss_kib(void) { return status_kib("VmRSS:"); }
 
-size_t procinfo_vmsize_kib(void)
-{
-    return status_kib("VmSize:");
-}
+size_t procinfo_vmsize_kib(void) { return status_kib("VmSize:"); }
 
-size_t procinfo_locked_kib(void)
-{
-    return status_kib("VmLck:");
-}
+size_t procinfo_locked_kib(void) { return status_kib("VmLck:"); }
 
-size_t procinfo_tables_kib(void)
-{
-    return status_kib("VmPTE:");
-}
+size_t procinfo_tables_kib(void) { return status_kib("VmPTE:"); }
 
 static void count_line(const char *text, void *context)
 {
@@ -89,12 +77,12 @@ size_t procinfo_mappings(void)
 /* "start-end perms offset dev inode  path": the path is empty for anonymous memory and "[heap]" for brk. */
 static void add_not_heap(const char *text, void *context)
 {
-    char         *end;
+    char *end;
     unsigned long start = strtoul(text, &end, 16);
     unsigned long stop = strtoul(end + 1, NULL, 16);
-    bool          file = strchr(text, '/') != NULL;
-    bool          stack = strstr(text, "[stack]") != NULL;
-    bool          kernel = strstr(text, "[v") != NULL;
+    bool file = strchr(text, '/') != NULL;
+    bool stack = strstr(text, "[stack]") != NULL;
+    bool kernel = strstr(text, "[v") != NULL;
     if (file || stack || kernel) {
         *(size_t *)context += (stop - start) / 1024;
     }
@@ -107,10 +95,7 @@ size_t procinfo_not_heap_kib(void)
     return kib;
 }
 
-static void first_number(const char *text, void *context)
-{
-    *(size_t *)context = strtoul(text, NULL, 10);
-}
+static void first_number(const char *text, void *context) { *(size_t *)context = strtoul(text, NULL, 10); }
 
 size_t procinfo_max_map_count(void)
 {

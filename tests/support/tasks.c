@@ -10,11 +10,11 @@
 enum { FILE_BYTES = 4096, PATIENCE = 2000 };
 
 struct entry {
-    unsigned long  number;
-    long           offset;
+    unsigned long number;
+    long offset;
     unsigned short bytes;
-    unsigned char  type;
-    char           name[];
+    unsigned char type;
+    char name[];
 };
 
 static unsigned long field(const char *text, const char *name, int base)
@@ -27,7 +27,7 @@ static void add_task(struct tasks *found, pid_t pid, const char *number)
 {
     char path[64], text[FILE_BYTES];
     snprintf(path, sizeof path, "/proc/%d/task/%.16s/status", (int)pid, number);
-    int     fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     close(fd);
     if (got <= 0) {
@@ -38,18 +38,19 @@ static void add_task(struct tasks *found, pid_t pid, const char *number)
     if (strncmp(text, "Name:\thakmem\n", 13) == 0) {
         found->ours++;
         found->blocked = field(text, "SigBlk:", 16);
-        found->switches = field(text, "\nvoluntary_ctxt_switches:", 10) + field(text, "nonvoluntary_ctxt_switches:", 10);
+        found->switches =
+            field(text, "\nvoluntary_ctxt_switches:", 10) + field(text, "nonvoluntary_ctxt_switches:", 10);
     }
 }
 
 struct tasks tasks_of(pid_t pid)
 {
     struct tasks found = {0};
-    char         path[64];
+    char path[64];
     _Alignas(struct entry) char list[FILE_BYTES];
     pid = pid ? pid : getpid();
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    int  folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     long got;
     while ((got = syscall(SYS_getdents64, folder, list, sizeof list)) > 0) {
         for (long at = 0; at < got; at += ((struct entry *)(void *)(list + at))->bytes) {
@@ -63,10 +64,7 @@ struct tasks tasks_of(pid_t pid)
     return found;
 }
 
-unsigned tasks_count(void)
-{
-    return tasks_of(0).threads;
-}
+unsigned tasks_count(void) { return tasks_of(0).threads; }
 
 bool tasks_has_ours(unsigned own)
 {

@@ -6,13 +6,13 @@
 #include <sys/types.h>
 
 struct tasks {
-    unsigned      threads, ours; /* ours: called "hakmem" */
-    unsigned long blocked;       /* signals, of ours */
-    unsigned long switches;      /* of context, of ours: how often it has slept or been put aside */
+    unsigned threads, ours; /* ours: called "hakmem" */
+    unsigned long blocked;  /* signals, of ours */
+    unsigned long switches; /* of context, of ours: how often it has slept or been put aside */
 };
 
 struct tasks tasks_of(pid_t pid); /* 0: this process */
-unsigned     tasks_count(void);
+unsigned tasks_count(void);
 
 /* A thread's name comes a moment after it: waits while there is another one than `own` and none has the name. */
 bool tasks_has_ours(unsigned own);

@@ -25,14 +25,11 @@ static void on_alarm(int signal_number)
 void watchdog_start(unsigned seconds, const char *what)
 {
     const char *slowdown = getenv("TEST_SLOWDOWN");
-    unsigned    factor = slowdown ? (unsigned)strtoul(slowdown, NULL, 10) : 1;
+    unsigned factor = slowdown ? (unsigned)strtoul(slowdown, NULL, 10) : 1;
     watched = what;
     struct sigaction action = {.sa_handler = on_alarm};
     sigaction(SIGALRM, &action, NULL);
     alarm(seconds * (factor ? factor : 1));
 }
 
-void watchdog_stop(void)
-{
-    alarm(0);
-}
+void watchdog_stop(void) { alarm(0); }

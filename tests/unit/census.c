@@ -324,7 +324,8 @@ UNIT_TEST(out_of_memory_is_said_once)
     fake_os_capture();
     for (int i = 0; i < 3; i++)
         assert_null(hak_malloc(64 * HK_MIB));
-    static const char begin[] = "hakmem: out of memory: 67108864 bytes refused (ENOMEM); address limit none, data limit ";
+    static const char begin[] =
+        "hakmem: out of memory: 67108864 bytes refused (ENOMEM); address limit none, data limit ";
     assert_int_equal(strncmp(fake_os.captured, begin, sizeof begin - 1), 0);
     for (int part = 0; part < HK_PARTS; part++)
         assert_non_null(strstr(fake_os.captured, hk_part_rows[part].name));
@@ -358,7 +359,8 @@ static void refused_by_the_limit(size_t size)
     fake_os_capture();
     while (hak_malloc(size) != NULL)
         continue;
-    snprintf(begin, sizeof begin, "hakmem: out of memory: %zu bytes refused (ENOMEM) by HAKMEM_LIMIT=33554432; address limit none, ", size);
+    snprintf(begin, sizeof begin,
+             "hakmem: out of memory: %zu bytes refused (ENOMEM) by HAKMEM_LIMIT=33554432; address limit none, ", size);
     assert_int_equal(strncmp(fake_os.captured, begin, strlen(begin)), 0);
     assert_in_range(hk_load(hk_global_counts[HK_GLOBAL_limit_refusals]), 1, 100);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_os_refusals]), 0);

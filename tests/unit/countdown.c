@@ -79,7 +79,8 @@ UNIT_TEST(weights)
 {
     const double sizes[] = {1, 16, 100, 4095, 4096, 5000, 65536, 1 << 20, 1e12};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        assert_near((double)hk_countdown_weight((size_t)sizes[i], MEAN), round(sizes[i] / -expm1(-sizes[i] / MEAN)), 1e-9);
+        assert_near((double)hk_countdown_weight((size_t)sizes[i], MEAN), round(sizes[i] / -expm1(-sizes[i] / MEAN)),
+                    1e-9);
 }
 
 UNIT_TEST(nothing_passes_unseen)
@@ -93,7 +94,8 @@ UNIT_TEST(nothing_passes_unseen)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(unbiased), cmocka_unit_test(begins_by_itself), cmocka_unit_test(gaps),
-                                       cmocka_unit_test(weights), cmocka_unit_test(nothing_passes_unseen)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(unbiased), cmocka_unit_test(begins_by_itself),
+                                       cmocka_unit_test(gaps), cmocka_unit_test(weights),
+                                       cmocka_unit_test(nothing_passes_unseen)};
     return cmocka_run_group_tests_name("countdown", tests, NULL, NULL);
 }

@@ -11,7 +11,8 @@ enum { WRITERS = 3, EACH = 20000 };
 
 static struct hk_decision made(uint64_t thread, uint64_t n)
 {
-    return (struct hk_decision){.ms = n, .before = n + 1, .after = n + 2, .seen = {n + 3, n + 4, n + 5}, .thread = thread, .size = n + 6};
+    return (struct hk_decision){
+        .ms = n, .before = n + 1, .after = n + 2, .seen = {n + 3, n + 4, n + 5}, .thread = thread, .size = n + 6};
 }
 
 UNIT_TEST(in_order_round_and_round)
@@ -83,7 +84,7 @@ UNIT_TEST(many_writers)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(in_order_round_and_round), cmocka_unit_test(what_finds_no_room_is_counted),
-                                       cmocka_unit_test(many_writers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(in_order_round_and_round),
+                                       cmocka_unit_test(what_finds_no_room_is_counted), cmocka_unit_test(many_writers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

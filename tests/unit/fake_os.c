@@ -54,7 +54,6 @@ static bool fake_purge(void *p, size_t size)
     return !refused(FAKE_PURGE) && real.purge(p, size);
 }
 
-
 static bool fake_remap(void *p, size_t old_size, size_t new_size, void *to)
 {
     return !refused(FAKE_REMAP) && real.remap(p, old_size, new_size, to);

@@ -38,7 +38,7 @@ struct fake_os {
     char **environment;
     const struct fake_file {
         const char *path, *text;
-    } *files; /* that there are, up to a path of NULL, where this is not NULL; else the real ones */
+    } * files; /* that there are, up to a path of NULL, where this is not NULL; else the real ones */
     uint64_t memory_total, cpus;
     uintptr_t break_start, break_end; /* where another allocator's heap is said to be; 0: the real one */
     const char *file;                 /* the content of all files, a few bytes at a time; NULL: the real files */
@@ -62,7 +62,7 @@ void fake_os_pass_ms(uint64_t ms);
 void fake_os_capture(void);
 
 /* Ready-made refusals. */
-fake_refuse fake_refuse_all, fake_refuse_map, fake_refuse_mappings, fake_refuse_unmap, fake_refuse_unseal, fake_refuse_seal, fake_refuse_purge,
-    fake_refuse_remap, fake_refuse_open, fake_refuse_resident;
+fake_refuse fake_refuse_all, fake_refuse_map, fake_refuse_mappings, fake_refuse_unmap, fake_refuse_unseal,
+    fake_refuse_seal, fake_refuse_purge, fake_refuse_remap, fake_refuse_open, fake_refuse_resident;
 
 #endif

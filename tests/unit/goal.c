@@ -31,7 +31,10 @@ UNIT_TEST(none_where_nothing_says_so)
 
 UNIT_TEST(the_option)
 {
-    static const struct fake_file files[] = {{"/proc/self/statm", "900 700 200 1 0 1 0\n"}, {"/proc/pressure/memory", "some avg10=0.00 avg60=0 avg300=0 total=77\nfull total=5\n"}, {NULL, NULL}};
+    static const struct fake_file files[] = {
+        {"/proc/self/statm", "900 700 200 1 0 1 0\n"},
+        {"/proc/pressure/memory", "some avg10=0.00 avg60=0 avg300=0 total=77\nfull total=5\n"},
+        {NULL, NULL}};
     fake_os_reset();
     struct hk_goal seen = seen_with("200m", files);
     assert_int_equal(seen.bytes, 200 << 20);
@@ -86,15 +89,19 @@ UNIT_TEST(version_1)
 
 UNIT_TEST(a_limit_beyond_what_there_is_is_none)
 {
-    static const struct fake_file files[] = {{"/proc/self/cgroup", "4:memory:/\n"}, {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"}, {NULL, NULL}};
+    static const struct fake_file files[] = {{"/proc/self/cgroup", "4:memory:/\n"},
+                                             {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"},
+                                             {NULL, NULL}};
     fake_os_reset();
     assert_int_equal(seen_with(NULL, files).bytes, 0);
 }
 
 UNIT_TEST(limits_are_read_again_where_asked_for)
 {
-    static const struct fake_file before[] = {{"/proc/self/cgroup", "0::/\n"}, {"/sys/fs/cgroup/memory.max", "2000000000\n"}, {NULL, NULL}};
-    static const struct fake_file after[] = {{"/proc/self/cgroup", "0::/\n"}, {"/sys/fs/cgroup/memory.max", "1000000000\n"}, {NULL, NULL}};
+    static const struct fake_file before[] = {
+        {"/proc/self/cgroup", "0::/\n"}, {"/sys/fs/cgroup/memory.max", "2000000000\n"}, {NULL, NULL}};
+    static const struct fake_file after[] = {
+        {"/proc/self/cgroup", "0::/\n"}, {"/sys/fs/cgroup/memory.max", "1000000000\n"}, {NULL, NULL}};
     fake_os_reset();
     struct hk_goal seen;
     assert_int_equal(seen_with("50%", before).bytes, 1000000000);
@@ -112,8 +119,12 @@ UNIT_TEST(limits_are_read_again_where_asked_for)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(none_where_nothing_says_so), cmocka_unit_test(the_option), cmocka_unit_test(nonsense_is_said),
-        cmocka_unit_test(version_2), cmocka_unit_test(version_1), cmocka_unit_test(a_limit_beyond_what_there_is_is_none),
+        cmocka_unit_test(none_where_nothing_says_so),
+        cmocka_unit_test(the_option),
+        cmocka_unit_test(nonsense_is_said),
+        cmocka_unit_test(version_2),
+        cmocka_unit_test(version_1),
+        cmocka_unit_test(a_limit_beyond_what_there_is_is_none),
         cmocka_unit_test(limits_are_read_again_where_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

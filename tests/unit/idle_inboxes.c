@@ -250,9 +250,15 @@ UNIT_TEST(while_all_work)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trimmed_by_anybody),      cmocka_unit_test(only_what_is_free), cmocka_unit_test(small_blocks),
-        cmocka_unit_test(swept_when_it_is_time),   cmocka_unit_test(swept_in_steps),    cmocka_unit_test(swept_by_passes),
-        cmocka_unit_test(swept_in_the_background), cmocka_unit_test(refused),           cmocka_unit_test(while_all_work),
+        cmocka_unit_test(trimmed_by_anybody),
+        cmocka_unit_test(only_what_is_free),
+        cmocka_unit_test(small_blocks),
+        cmocka_unit_test(swept_when_it_is_time),
+        cmocka_unit_test(swept_in_steps),
+        cmocka_unit_test(swept_by_passes),
+        cmocka_unit_test(swept_in_the_background),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(while_all_work),
     };
     return cmocka_run_group_tests_name("idle_inboxes", tests, NULL, NULL);
 }

@@ -21,7 +21,8 @@ static const char *wrong_with_lodgers(const struct hk_slab *slab)
     }
     if ((hk_load(hk_load(slab->xjoined)[0]) & 1) != 0)
         return "a slab begins with the end of a lodger";
-    return set != slab->joined || (set > 0) != slab->mixed ? "a slab's count of joined blocks is not its bitmap's" : NULL;
+    return set != slab->joined || (set > 0) != slab->mixed ? "a slab's count of joined blocks is not its bitmap's"
+                                                           : NULL;
 }
 
 /* What a descriptor says by itself: whether bitmap, count and page map entries agree. */
@@ -39,9 +40,12 @@ static const char *wrong_with(const struct hk_slab *slab)
         return "a slab's count of free blocks is not its bitmap's";
     uint32_t entry = hk_page_map_lookup(slab->d.start);
     for (size_t slice = 0; slice < slab->d.bytes; slice += HK_SLICE)
-        if (hk_page_map_lookup(slab->d.start + slice) != entry || hk_entry_class(entry) != slab->d.class || hk_entry_is_mixed(entry) != slab->mixed)
+        if (hk_page_map_lookup(slab->d.start + slice) != entry || hk_entry_class(entry) != slab->d.class ||
+            hk_entry_is_mixed(entry) != slab->mixed)
             return "the units of a slab have different routes";
-    return hk_load(slab->xjoined) != NULL ? wrong_with_lodgers(slab) : slab->mixed ? "lodgers, and no bits for them" : NULL;
+    return hk_load(slab->xjoined) != NULL ? wrong_with_lodgers(slab)
+           : slab->mixed                  ? "lodgers, and no bits for them"
+                                          : NULL;
 }
 
 static void look_at(struct hk_descriptor *descriptor, void *context)

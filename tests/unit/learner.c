@@ -181,7 +181,8 @@ UNIT_TEST(a_rule_that_is_off_moves_nothing_and_the_others_do)
                  {HK_RULE_BIG_CACHE, HK_KNOB_big_cache},
                  {HK_RULE_CROWD, HK_KNOB_thread_cache},
                  {HK_RULE_HUGE, HK_KNOB_huge_blocks_from}};
-    const struct hk_signals *all = SEEN(MISSED, IS(big_fresh) = 64 * HK_MIB, IS(threads) = 320, IS(idled) = 64 * HK_MIB, IS(back_1s) = 64 * HK_MIB);
+    const struct hk_signals *all = SEEN(MISSED, IS(big_fresh) = 64 * HK_MIB, IS(threads) = 320, IS(idled) = 64 * HK_MIB,
+                                        IS(back_1s) = 64 * HK_MIB);
     for (size_t off = 0; off < 4; off++) {
         begin_with(HK_LEARN_ON, HK_RULES_ALL & ~(uint64_t)rules[off].rule);
         pass(all, 60, HK_DECISION_KINDS);
@@ -195,16 +196,22 @@ UNIT_TEST(a_goal_that_is_near_tightens_and_eases)
     begin(HK_LEARN_ON);
     struct hk_knobs before = learner.now;
     const uint64_t goal = 100 * HK_MIB;
-    assert_int_equal(pass(SEEN(IS(goal) = goal, IS(used) = 50 * HK_MIB, IS(footprint) = 40 * HK_MIB), 5, HK_DECISION_ceiling_set), 1);
+    assert_int_equal(
+        pass(SEEN(IS(goal) = goal, IS(used) = 50 * HK_MIB, IS(footprint) = 40 * HK_MIB), 5, HK_DECISION_ceiling_set),
+        1);
     assert_in_range(knob(HK_KNOB_ceiling), 80 * HK_MIB, 90 * HK_MIB);
     assert_int_equal(knob(HK_KNOB_depot), before.value[HK_KNOB_depot]);
-    assert_int_equal(pass(SEEN(IS(goal) = goal, IS(used) = 95 * HK_MIB, IS(footprint) = 85 * HK_MIB), 5, HK_DECISION_depot_tight), 1);
+    assert_int_equal(
+        pass(SEEN(IS(goal) = goal, IS(used) = 95 * HK_MIB, IS(footprint) = 85 * HK_MIB), 5, HK_DECISION_depot_tight),
+        1);
     assert_int_equal(learner.state, HK_PHASE_TIGHT);
     assert_int_equal(knob(HK_KNOB_depot), 0);
     assert_true(knob(HK_KNOB_thread_cache) <= HK_MIB);
     pass(SEEN(IS(goal) = goal, IS(used) = 80 * HK_MIB, IS(footprint) = 70 * HK_MIB), 20, HK_DECISION_KINDS);
     assert_int_equal(learner.state, HK_PHASE_TIGHT); /* not far enough yet */
-    assert_int_equal(pass(SEEN(IS(goal) = goal, IS(used) = 60 * HK_MIB, IS(footprint) = 50 * HK_MIB), 5, HK_DECISION_depot_eased), 1);
+    assert_int_equal(
+        pass(SEEN(IS(goal) = goal, IS(used) = 60 * HK_MIB, IS(footprint) = 50 * HK_MIB), 5, HK_DECISION_depot_eased),
+        1);
     pass(SEEN(), 5, HK_DECISION_KINDS);
     assert_memory_equal(&before, &learner.now, sizeof before);
 }
@@ -289,18 +296,24 @@ UNIT_TEST(any_signals)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_seen_nothing_changes), cmocka_unit_test(states_begin_at_once_and_end_when_it_is_calm),
-        cmocka_unit_test(what_is_wanted_again_soon_is_held_for_no_longer), cmocka_unit_test(what_comes_back_late_is_waited_for),
-        cmocka_unit_test(a_shift_is_followed), cmocka_unit_test(the_option_zero_is_left_alone),
+        cmocka_unit_test(nothing_seen_nothing_changes),
+        cmocka_unit_test(states_begin_at_once_and_end_when_it_is_calm),
+        cmocka_unit_test(what_is_wanted_again_soon_is_held_for_no_longer),
+        cmocka_unit_test(what_comes_back_late_is_waited_for),
+        cmocka_unit_test(a_shift_is_followed),
+        cmocka_unit_test(the_option_zero_is_left_alone),
         cmocka_unit_test(the_big_cache_grows_where_it_is_short_and_shrinks_when_not),
         cmocka_unit_test(new_blocks_ask_for_huge_pages_for_some_time),
         cmocka_unit_test(a_burst_is_a_state_and_moves_no_knob),
         cmocka_unit_test(no_huge_pages_where_memory_is_short_or_the_option_says_never),
-        cmocka_unit_test(a_crowd_of_threads_shares), cmocka_unit_test(a_rule_that_is_off_moves_nothing_and_the_others_do),
-        cmocka_unit_test(a_goal_that_is_near_tightens_and_eases), cmocka_unit_test(stalls_of_the_system_tighten_as_well),
+        cmocka_unit_test(a_crowd_of_threads_shares),
+        cmocka_unit_test(a_rule_that_is_off_moves_nothing_and_the_others_do),
+        cmocka_unit_test(a_goal_that_is_near_tightens_and_eases),
+        cmocka_unit_test(stalls_of_the_system_tighten_as_well),
         cmocka_unit_test(a_stall_does_not_make_a_goal_near),
         cmocka_unit_test(frozen_moves_for_the_goal_only),
-        cmocka_unit_test(a_canary_that_does_worse_is_taken_back), cmocka_unit_test(any_signals),
+        cmocka_unit_test(a_canary_that_does_worse_is_taken_back),
+        cmocka_unit_test(any_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

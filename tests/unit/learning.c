@@ -75,7 +75,10 @@ UNIT_TEST(a_tick_each_150_ms)
 }
 
 /* The last number of the trace's first line: which rules are on (enum hk_rule). */
-static unsigned long rules_in(const char *trace) { return strtoul(strrchr(strtok((char *)trace, "\n"), ' '), NULL, 10); }
+static unsigned long rules_in(const char *trace)
+{
+    return strtoul(strrchr(strtok((char *)trace, "\n"), ' '), NULL, 10);
+}
 
 UNIT_TEST(what_has_no_measured_gain_is_off_unless_asked_for)
 {
@@ -207,9 +210,16 @@ UNIT_TEST(the_ceiling_is_kept)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_tick_each_150_ms), cmocka_unit_test(what_has_no_measured_gain_is_off_unless_asked_for),
-        cmocka_unit_test(each_rule_is_switched_by_its_option), cmocka_unit_test(none_when_it_is_off), cmocka_unit_test(the_goal_holds_from_the_beginning),
-        cmocka_unit_test(bins_say_why), cmocka_unit_test(the_log_ends_where_it_has_to), cmocka_unit_test(what_the_log_has_no_room_for_is_told), cmocka_unit_test(a_tick_of_posix_memalign), cmocka_unit_test(a_limit_is_kept_and_goes_on),
+        cmocka_unit_test(a_tick_each_150_ms),
+        cmocka_unit_test(what_has_no_measured_gain_is_off_unless_asked_for),
+        cmocka_unit_test(each_rule_is_switched_by_its_option),
+        cmocka_unit_test(none_when_it_is_off),
+        cmocka_unit_test(the_goal_holds_from_the_beginning),
+        cmocka_unit_test(bins_say_why),
+        cmocka_unit_test(the_log_ends_where_it_has_to),
+        cmocka_unit_test(what_the_log_has_no_room_for_is_told),
+        cmocka_unit_test(a_tick_of_posix_memalign),
+        cmocka_unit_test(a_limit_is_kept_and_goes_on),
         cmocka_unit_test(the_ceiling_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,8 +177,10 @@ UNIT_TEST(reset_in_a_child)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(excludes), cmocka_unit_test(sleeps_and_wakes),
-        cmocka_unit_test(try_lock), cmocka_unit_test(ranks),
+        cmocka_unit_test(excludes),
+        cmocka_unit_test(sleeps_and_wakes),
+        cmocka_unit_test(try_lock),
+        cmocka_unit_test(ranks),
         cmocka_unit_test(fork_takes_all_that_are_registered),
         cmocka_unit_test(what_is_registered_amiss_is_noticed),
         cmocka_unit_test(reset_in_a_child),

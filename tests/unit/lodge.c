@@ -347,7 +347,8 @@ UNIT_TEST(adopted)
     pattern_fill(lodger, 192, 8);
     void *small = hak_malloc(64);
     assert_ptr_equal(hk_slab_at((uintptr_t)small), slab);
-    assert_int_equal(hk_page_map_lookup(slab->d.start), hk_entry(hk_tcache_self()->owner.id, CLASS_OF_64) | HK_ENTRY_MIXED);
+    assert_int_equal(hk_page_map_lookup(slab->d.start),
+                     hk_entry(hk_tcache_self()->owner.id, CLASS_OF_64) | HK_ENTRY_MIXED);
     memset(small, 0, 64);
     assert_true(pattern_holds(lodger, 192, 8));
     unit_in_thread(free_it, lodger);

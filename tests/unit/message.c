@@ -140,8 +140,10 @@ UNIT_TEST(stderr_that_never_was)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formats),          cmocka_unit_test(keeps_what_fits),
-        cmocka_unit_test(writes_when_full), cmocka_unit_test(one_line_and_errno),
+        cmocka_unit_test(formats),
+        cmocka_unit_test(keeps_what_fits),
+        cmocka_unit_test(writes_when_full),
+        cmocka_unit_test(one_line_and_errno),
         cmocka_unit_test(the_end),
         cmocka_unit_test(stderr_is_what_it_was),
         cmocka_unit_test(stderr_that_never_was),

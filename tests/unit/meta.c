@@ -270,10 +270,11 @@ UNIT_TEST(regions)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_load), cmocka_unit_test(reuse),
-                                       cmocka_unit_test(refused), cmocka_unit_test(small_region), cmocka_unit_test(regions),
-                                       cmocka_unit_test(purges), cmocka_unit_test(purges_around),
-                                       cmocka_unit_test(keeps_a_few_pages), cmocka_unit_test(purge_refused),
-                                       cmocka_unit_test(any_call_refused), cmocka_unit_test(pages_rest)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_load),   cmocka_unit_test(reuse),
+                                       cmocka_unit_test(refused),       cmocka_unit_test(small_region),
+                                       cmocka_unit_test(regions),       cmocka_unit_test(purges),
+                                       cmocka_unit_test(purges_around), cmocka_unit_test(keeps_a_few_pages),
+                                       cmocka_unit_test(purge_refused), cmocka_unit_test(any_call_refused),
+                                       cmocka_unit_test(pages_rest)};
     return cmocka_run_group_tests_name("meta", tests, NULL, NULL);
 }

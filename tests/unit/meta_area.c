@@ -165,7 +165,8 @@ UNIT_TEST(idle_pages)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_load), cmocka_unit_test(all_of_it), cmocka_unit_test(longest), cmocka_unit_test(least_and_most),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_load), cmocka_unit_test(all_of_it),
+                                       cmocka_unit_test(longest), cmocka_unit_test(least_and_most),
                                        cmocka_unit_test(idle_pages)};
     return cmocka_run_group_tests_name("meta_area", tests, NULL, NULL);
 }

@@ -210,9 +210,8 @@ UNIT_TEST(visit)
 /* Strings made of pieces that mean something, and of bytes that do not. */
 static void random_text(struct rng *rng, char *text, size_t room)
 {
-    static const char *const pieces[] = {"big_fit", "report", "bin_cap", ":", ",",       "=",
-                                         "1",       "99999",  "k",       "g", "HAKMEM_", "%s%n",
-                                         "learn",   "frozen", "profile", "goal"};
+    static const char *const pieces[] = {"big_fit", "report", "bin_cap", ":",    ",",     "=",      "1",       "99999",
+                                         "k",       "g",      "HAKMEM_", "%s%n", "learn", "frozen", "profile", "goal"};
     size_t used = 0;
     for (uint32_t i = rng_below(rng, 12); i > 0; i--) {
         char byte[2] = {(char)(1 + rng_below(rng, 255)), 0};

@@ -245,7 +245,8 @@ UNIT_TEST(what_is_no_block)
     unit_dies(put_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
     unit_dies(put_and_send_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
     struct hk_slab *tailed = unit_slab(CLASS_OF_1280, owner->id);
-    unit_dies(put_it, (char *)tailed->d.start + (size_t)tailed->d.blocks * 1280, "free(), found at a flush: pointer inside a block: address 0x");
+    unit_dies(put_it, (char *)tailed->d.start + (size_t)tailed->d.blocks * 1280,
+              "free(), found at a flush: pointer inside a block: address 0x");
     (void)slab;
 }
 
@@ -271,12 +272,18 @@ UNIT_TEST(a_big_block_in_its_place)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(neighbours_wait),      cmocka_unit_test(all_arrive),
-        cmocka_unit_test(bounded),              cmocka_unit_test(many_owners),
-        cmocka_unit_test(grows_and_goes),       cmocka_unit_test(no_table),
-        cmocka_unit_test(owner_is_gone),        cmocka_unit_test(owner_changed),
-        cmocka_unit_test(forget),               cmocka_unit_test(what_is_no_block),
-        cmocka_unit_test(nobody_to_deliver_to), cmocka_unit_test(a_big_block_in_its_place),
+        cmocka_unit_test(neighbours_wait),
+        cmocka_unit_test(all_arrive),
+        cmocka_unit_test(bounded),
+        cmocka_unit_test(many_owners),
+        cmocka_unit_test(grows_and_goes),
+        cmocka_unit_test(no_table),
+        cmocka_unit_test(owner_is_gone),
+        cmocka_unit_test(owner_changed),
+        cmocka_unit_test(forget),
+        cmocka_unit_test(what_is_no_block),
+        cmocka_unit_test(nobody_to_deliver_to),
+        cmocka_unit_test(a_big_block_in_its_place),
     };
     return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
 }

@@ -64,7 +64,8 @@ UNIT_TEST(grows_and_fits)
 UNIT_TEST(dirty_slices_of_the_other_use)
 {
     start();
-    uintptr_t dense = hk_span_alloc(4, HK_USE_DENSE), fence = hk_span_alloc(1, HK_USE_DENSE), sparse = hk_span_alloc(1, HK_USE_SPARSE);
+    uintptr_t dense = hk_span_alloc(4, HK_USE_DENSE), fence = hk_span_alloc(1, HK_USE_DENSE),
+              sparse = hk_span_alloc(1, HK_USE_SPARSE);
     assert_true(fence != 0 && sparse / HK_CHUNK != dense / HK_CHUNK);
     hk_span_free(dense, 4);
     assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE), dense);
@@ -574,7 +575,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(grows_and_fits),
-        cmocka_unit_test(dirty_slices_of_the_other_use), cmocka_unit_test(hollow_slices), cmocka_unit_test(purged_reads_as_zero),
+        cmocka_unit_test(dirty_slices_of_the_other_use),
+        cmocka_unit_test(hollow_slices),
+        cmocka_unit_test(purged_reads_as_zero),
         cmocka_unit_test(extends),
         cmocka_unit_test(ages),
         cmocka_unit_test(used_again_is_young_again),
@@ -592,7 +595,8 @@ int main(void)
         cmocka_unit_test(huge_page_purged_by_its_user),
         cmocka_unit_test(huge_page_over_the_limit),
         cmocka_unit_test(unsure),
-        cmocka_unit_test(oldest_first), cmocka_unit_test(huge_pages_for_purged_chunks),
+        cmocka_unit_test(oldest_first),
+        cmocka_unit_test(huge_pages_for_purged_chunks),
         cmocka_unit_test(dirty_in_window),
         cmocka_unit_test(dirty_elsewhere),
         cmocka_unit_test(dirty_if_refused),

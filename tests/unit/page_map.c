@@ -53,8 +53,10 @@ static void window_agrees(uintptr_t address)
     assert_true(address - hk_window.base < hk_window.covered);
     assert_true(hk_page_map_next_covered(address) == address);
     if (hk_window.flat == 0) {
-        assert_ptr_equal(&hk_window.entries[(address - hk_window.base) >> HK_SLICE_SHIFT], hk_page_map_entry_by_root(address));
-        assert_ptr_equal(hk_page_map_chunk(address), &hk_page_map_leaf(address)->chunks[address / HK_CHUNK % HK_LEAF_CHUNKS]);
+        assert_ptr_equal(&hk_window.entries[(address - hk_window.base) >> HK_SLICE_SHIFT],
+                         hk_page_map_entry_by_root(address));
+        assert_ptr_equal(hk_page_map_chunk(address),
+                         &hk_page_map_leaf(address)->chunks[address / HK_CHUNK % HK_LEAF_CHUNKS]);
     } else {
         assert_null(hk_page_map_entry_by_root(address));
         assert_ptr_equal(hk_page_map_chunk(address), &hk_window.chunks[(address - hk_window.base) / HK_CHUNK]);
@@ -215,9 +217,15 @@ UNIT_TEST(tables_are_listed)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(window),         cmocka_unit_test(window_grows),       cmocka_unit_test(window_stopped), cmocka_unit_test(window_meets_a_leaf_of_its_own),
-        cmocka_unit_test(a_tebibyte),     cmocka_unit_test(no_address_to_choose), cmocka_unit_test(address_limit),
-        cmocka_unit_test(all_refused_and_then_not), cmocka_unit_test(tables_are_listed),
+        cmocka_unit_test(window),
+        cmocka_unit_test(window_grows),
+        cmocka_unit_test(window_stopped),
+        cmocka_unit_test(window_meets_a_leaf_of_its_own),
+        cmocka_unit_test(a_tebibyte),
+        cmocka_unit_test(no_address_to_choose),
+        cmocka_unit_test(address_limit),
+        cmocka_unit_test(all_refused_and_then_not),
+        cmocka_unit_test(tables_are_listed),
     };
     return cmocka_run_group_tests_name("page_map", tests, NULL, NULL);
 }

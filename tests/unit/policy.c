@@ -111,8 +111,8 @@ UNIT_TEST(a_page_that_stays_sealed_is_left)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(begins_as_the_options_say), cmocka_unit_test(each_page_holds_one_policy),
-        cmocka_unit_test(nobody_writes_to_a_page),   cmocka_unit_test(refusals_leave_the_policy_before),
+        cmocka_unit_test(begins_as_the_options_say),        cmocka_unit_test(each_page_holds_one_policy),
+        cmocka_unit_test(nobody_writes_to_a_page),          cmocka_unit_test(refusals_leave_the_policy_before),
         cmocka_unit_test(a_page_that_stays_sealed_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

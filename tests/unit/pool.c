@@ -225,8 +225,9 @@ UNIT_TEST(no_number)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pages_go), cmocka_unit_test(commons_for_the_new),    cmocka_unit_test(taken_again), cmocka_unit_test(passes),
-                                       cmocka_unit_test(counts_stay),  cmocka_unit_test(refused),     cmocka_unit_test(stale_number),
-                                       cmocka_unit_test(rings_stay), cmocka_unit_test(no_number)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_go),     cmocka_unit_test(commons_for_the_new), cmocka_unit_test(taken_again),
+        cmocka_unit_test(passes),       cmocka_unit_test(counts_stay),         cmocka_unit_test(refused),
+        cmocka_unit_test(stale_number), cmocka_unit_test(rings_stay),          cmocka_unit_test(no_number)};
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

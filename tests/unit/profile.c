@@ -44,7 +44,8 @@ UNIT_TEST(what_is_set_by_itself_goes_before)
 
 UNIT_TEST(a_file)
 {
-    static const struct fake_file files[] = {{"/p", "# hakmem profile\n\n  purge_delay=  250 # ms\nlearn = frozen\r\n#\nbig_cache = 3m"}, {NULL, NULL}};
+    static const struct fake_file files[] = {
+        {"/p", "# hakmem profile\n\n  purge_delay=  250 # ms\nlearn = frozen\r\n#\nbig_cache = 3m"}, {NULL, NULL}};
     read_with("HAKMEM_PROFILE=/p", NULL, files);
     assert_int_equal(hk_options.purge_delay, 250);
     assert_int_equal(hk_options.learn, HK_LEARN_FROZEN);
@@ -54,7 +55,8 @@ UNIT_TEST(a_file)
 
 UNIT_TEST(nonsense_is_said_and_the_rest_is_read)
 {
-    static const struct fake_file files[] = {{"/p", "purge_delay\nnot_an_option = 1\nbig_fit = 99\n = 3\nlearn = sometimes\ndepot = 9\n"}, {NULL, NULL}};
+    static const struct fake_file files[] = {
+        {"/p", "purge_delay\nnot_an_option = 1\nbig_fit = 99\n = 3\nlearn = sometimes\ndepot = 9\n"}, {NULL, NULL}};
     read_with("HAKMEM_PROFILE=/p", NULL, files);
     assert_int_equal(hk_options.depot, 9);
     assert_int_equal(hk_options.big_fit, defaults.big_fit);
@@ -105,8 +107,11 @@ int main(void)
 {
     defaults = hk_options;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_name), cmocka_unit_test(what_is_set_by_itself_goes_before), cmocka_unit_test(a_file),
-        cmocka_unit_test(nonsense_is_said_and_the_rest_is_read), cmocka_unit_test(any_bytes_do_no_harm),
+        cmocka_unit_test(a_name),
+        cmocka_unit_test(what_is_set_by_itself_goes_before),
+        cmocka_unit_test(a_file),
+        cmocka_unit_test(nonsense_is_said_and_the_rest_is_read),
+        cmocka_unit_test(any_bytes_do_no_harm),
         cmocka_unit_test(what_is_written_is_read_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,10 @@ enum { MOST = 1024, AROUND = 16 };
 static unsigned char block[AROUND + MOST + AROUND] __attribute__((aligned(16)));
 static unsigned char source[MOST + AROUND] __attribute__((aligned(16)));
 
-static size_t whole(size_t bytes) { return bytes == 0 ? HK_QUANTUM : (bytes + HK_QUANTUM - 1) / HK_QUANTUM * HK_QUANTUM; }
+static size_t whole(size_t bytes)
+{
+    return bytes == 0 ? HK_QUANTUM : (bytes + HK_QUANTUM - 1) / HK_QUANTUM * HK_QUANTUM;
+}
 
 static void assert_all(const unsigned char *from, const unsigned char *to, unsigned char value)
 {

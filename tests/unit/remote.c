@@ -190,8 +190,8 @@ UNIT_TEST(many_freers)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(where_they_lie), cmocka_unit_test(mark_count_collect),      cmocka_unit_test(counted_late),
-        cmocka_unit_test(claim_and_put_back), cmocka_unit_test(freed_twice),         cmocka_unit_test(after_a_fork),
+        cmocka_unit_test(where_they_lie),          cmocka_unit_test(mark_count_collect), cmocka_unit_test(counted_late),
+        cmocka_unit_test(claim_and_put_back),      cmocka_unit_test(freed_twice),        cmocka_unit_test(after_a_fork),
         cmocka_unit_test(what_went_to_the_system), cmocka_unit_test(many_freers),
     };
     return cmocka_run_group_tests_name("remote", tests, NULL, NULL);

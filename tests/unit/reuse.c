@@ -17,7 +17,8 @@ UNIT_TEST(spans)
     static const struct {
         uint64_t ms;
         unsigned span;
-    } cases[] = {{0, 0}, {64, 0}, {65, 1}, {128, 1}, {129, 2}, {512, 3}, {8192, 7}, {8193, 8}, {16384, 8}, {UINT64_MAX, 8}};
+    } cases[] = {{0, 0},   {64, 0},   {65, 1},   {128, 1},   {129, 2},
+                 {512, 3}, {8192, 7}, {8193, 8}, {16384, 8}, {UINT64_MAX, 8}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t before = back(cases[i].span);
         hk_reuse_back(cases[i].ms, 1000);
@@ -95,6 +96,7 @@ UNIT_TEST(big_blocks)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(spans), cmocka_unit_test(slices), cmocka_unit_test(units_on_a_huge_page), cmocka_unit_test(big_blocks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(spans), cmocka_unit_test(slices),
+                                       cmocka_unit_test(units_on_a_huge_page), cmocka_unit_test(big_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,7 +106,8 @@ UNIT_TEST(read_while_written)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes), cmocka_unit_test(closed), cmocka_unit_test(last_ones_in_order),
-                                       cmocka_unit_test(dead), cmocka_unit_test(read_while_written)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes), cmocka_unit_test(closed),
+                                       cmocka_unit_test(last_ones_in_order), cmocka_unit_test(dead),
+                                       cmocka_unit_test(read_while_written)};
     return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
 }

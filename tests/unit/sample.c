@@ -42,10 +42,7 @@ static void assert_sums(unsigned sites, int64_t live_blocks, int64_t live_bytes,
     assert_int_equal(sums.bytes, bytes);
 }
 
-static void open_tables(void)
-{
-    assert_true(hk_samples_open());
-}
+static void open_tables(void) { assert_true(hk_samples_open()); }
 
 UNIT_TEST(by_stack_and_size)
 {
@@ -163,8 +160,12 @@ UNIT_TEST(threads)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(by_stack_and_size), cmocka_unit_test(found_once),
-                                       cmocka_unit_test(put_back), cmocka_unit_test(full_places),
-                                       cmocka_unit_test(full_sites), cmocka_unit_test(refused), cmocka_unit_test(threads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(by_stack_and_size),
+                                       cmocka_unit_test(found_once),
+                                       cmocka_unit_test(put_back),
+                                       cmocka_unit_test(full_places),
+                                       cmocka_unit_test(full_sites),
+                                       cmocka_unit_test(refused),
+                                       cmocka_unit_test(threads)};
     return cmocka_run_group_tests_name("sample", tests, NULL, NULL);
 }

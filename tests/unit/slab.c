@@ -143,7 +143,8 @@ static void give(void *block) { hk_slab_free(hk_slab_at((uintptr_t)block), block
 static void assert_gives_die(void *block, const char *what, unsigned size)
 {
     char expected[160];
-    snprintf(expected, sizeof expected, "hakmem: free(), found at a flush: %s: address 0x%lx, class %u bytes, owner 7\n", what,
+    snprintf(expected, sizeof expected,
+             "hakmem: free(), found at a flush: %s: address 0x%lx, class %u bytes, owner 7\n", what,
              (unsigned long)(uintptr_t)block, size);
     unit_dies(give, block, expected);
 }
@@ -215,11 +216,9 @@ UNIT_TEST(refused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_class), cmocka_unit_test(take_order), cmocka_unit_test(random_load),
-        cmocka_unit_test(mistakes),    cmocka_unit_test(cut_small),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(division),
-        cmocka_unit_test(lowest_leave),
+        cmocka_unit_test(every_class), cmocka_unit_test(take_order),   cmocka_unit_test(random_load),
+        cmocka_unit_test(mistakes),    cmocka_unit_test(cut_small),    cmocka_unit_test(refused),
+        cmocka_unit_test(division),    cmocka_unit_test(lowest_leave),
     };
     return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
 }

@@ -8,7 +8,6 @@
 #include "slab/slab_heap.h"
 #include "slab/slab_heap_sweep.h"
 
-
 static struct hk_owner *start(void)
 {
     unit_start();
@@ -243,9 +242,10 @@ UNIT_TEST(trim_gives_pages)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches),          cmocka_unit_test(one_empty_slab_is_kept), cmocka_unit_test(tail_is_refused), cmocka_unit_test(refused),
-        cmocka_unit_test(resized_in_place), cmocka_unit_test(no_room_to_grow),        cmocka_unit_test(orphans_first),
-        cmocka_unit_test(sweep_by_shares),  cmocka_unit_test(swept_go_behind),        cmocka_unit_test(trim_gives_pages),
+        cmocka_unit_test(batches),          cmocka_unit_test(one_empty_slab_is_kept), cmocka_unit_test(tail_is_refused),
+        cmocka_unit_test(refused),          cmocka_unit_test(resized_in_place),       cmocka_unit_test(no_room_to_grow),
+        cmocka_unit_test(orphans_first),    cmocka_unit_test(sweep_by_shares),        cmocka_unit_test(swept_go_behind),
+        cmocka_unit_test(trim_gives_pages),
     };
     return cmocka_run_group_tests_name("slab_heap", tests, NULL, NULL);
 }

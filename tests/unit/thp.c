@@ -8,7 +8,8 @@
 
 static bool serves(const char *mode, const char *size)
 {
-    struct fake_file files[] = {{mode != NULL ? MODE : "none", mode}, {size != NULL ? SIZE : "none", size}, {NULL, NULL}};
+    struct fake_file files[] = {
+        {mode != NULL ? MODE : "none", mode}, {size != NULL ? SIZE : "none", size}, {NULL, NULL}};
     fake_os.files = files;
     hk_thp_init();
     fake_os.files = NULL;

@@ -171,8 +171,9 @@ UNIT_TEST(nothing_is_lost)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(wanted),         cmocka_unit_test(works), cmocka_unit_test(notified_in_a_round),
-                                       cmocka_unit_test(notified_asleep), cmocka_unit_test(spurious_wakeup),
-                                       cmocka_unit_test(rests),          cmocka_unit_test(nothing_is_lost)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wanted),          cmocka_unit_test(works),           cmocka_unit_test(notified_in_a_round),
+        cmocka_unit_test(notified_asleep), cmocka_unit_test(spurious_wakeup), cmocka_unit_test(rests),
+        cmocka_unit_test(nothing_is_lost)};
     return cmocka_run_group_tests_name("wake", tests, NULL, NULL);
 }
