@@ -58,7 +58,8 @@ static void *map_covered(size_t bytes, size_t align)
 
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_big.xgone) / TIMES_GONE >= bytes; }
 
-/* A table that is used in a few places costs a huge page for each of them instead of a small one. */
+/* A big block that the program touches in a few places costs a huge page for each place. True while the bytes at that risk are
+ * below the limit. */
 static bool may_stake_more(void)
 {
     size_t staked = hk_load(hk_big.xon_huge_pages) * HK_CHUNK;

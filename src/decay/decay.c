@@ -29,7 +29,7 @@ enum {
     SWEEP_PART = 16, /* a sweep that purged more lowers the watermark */
     IDLE_PART = 16,  /* less idle memory is not reclaimed */
 
-    RECLAIMED_PER_RISE = 16,       /* the watermark rises by this part of the bytes reclaimed */
+    RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the bytes reclaimed */
     RECLAIMED_PER_MS = 256 * 1024, /* bytes: their page faults take 5 % of the time */
     UNUSED_MS = 250,               /* reclaim time that was not used carries over up to this much */
     SWEEP_AGAIN_MS = 50,

@@ -48,8 +48,9 @@ struct hk_round hk_decay_in_background(void);
 
 /* Bytes of all slices and big blocks. */
 size_t hk_decay_mapped(void);
-/* Bytes that may be resident; and of these, the free ones: dirty slices and cached big blocks. */
+/* Bytes that may be resident. */
 size_t hk_decay_footprint(void);
+/* The free ones of these: dirty slices and cached big blocks. */
 size_t hk_decay_idle(void);
 
 /* Purges all free memory outside tcaches; `keep` bytes of slices and cached big blocks, those freed last, stay resident. Returns

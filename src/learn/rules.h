@@ -18,9 +18,9 @@ struct hk_canary {
 };
 
 struct hk_learner {
-    struct hk_knobs option; /* what the user asked for, or the default */
-    struct hk_knobs target; /* what the rules would have, were there no goal */
-    struct hk_knobs now;    /* what is published */
+    struct hk_knobs option; /* the option's value, or the default */
+    struct hk_knobs target; /* the values that the rules choose, before the goal limits them */
+    struct hk_knobs now;    /* the published values */
     uint64_t reuse_worth;   /* ms (options.def) */
     uint64_t mode;          /* the option learn */
     uint64_t rules;         /* that are on (enum hk_rule) */

@@ -118,7 +118,7 @@ static struct call_site *current_site(unsigned number, unsigned turn)
     return (uint16_t)site->turn == (uint16_t)turn ? site : NULL;
 }
 
-/* Ghosts. */
+/* Ghosts: the records of freed big blocks, until a request that fits shows how long each was idle. */
 
 static void note_site_rule(const struct call_site *site, const struct hk_site_costs *costs, enum hk_site_rule before,
                            uint64_t now)

@@ -47,7 +47,7 @@ struct hk_slab {
     struct hk_link link;
     uint64_t own_bits[2]; /* freebits of a slab of up to 128 blocks */
     uint32_t trimmed;     /* the last trim that visited the slab (see slab_purge.h) */
-    size_t plain_extent;  /* the extent; 0 while the slab holds lodgers: none of its blocks need be of its class */
+    size_t plain_extent;  /* the extent; 0 while the slab holds lodgers: a block may then be of another class */
     /* shared, on a line that the holder seldom reads */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* in an inbox */
     _Atomic uint32_t xstate;             /* twice the blocks counted and not claimed, plus HK_REMOTE_QUEUED */

@@ -27,9 +27,11 @@ void hk_meta_wake(size_t size);
 /* Purges free pages: those that were free at the last call too, or all. Returns bytes. */
 size_t hk_meta_purge(bool all);
 
-/* Bytes mapped; bytes of these that are not in use; bytes of these in pages that may be resident. */
+/* Bytes mapped. */
 size_t hk_meta_mapped(void);
+/* Bytes mapped and not in use. */
 size_t hk_meta_unused(void);
+/* Bytes not in use, in pages that may be resident. */
 size_t hk_meta_spare(void);
 
 /* Narrows [*from, *to) to the first region in it; false if it holds none. */

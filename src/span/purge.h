@@ -21,7 +21,7 @@ size_t hk_page_heap_trim(uint64_t now_ms, size_t enough);
 size_t hk_page_heap_unmap(bool dirty_too);
 /* Purges pages of a span in use, for its user. Its chunk leaves its huge page. */
 bool hk_span_purge(uintptr_t address, size_t size);
-/* A quarter of a huge page: a purge of less does not split it. */
+/* A divisor: a huge page is split only to purge at least a quarter of it. */
 enum { HK_PART_WORTH_A_SPLIT = 4 };
 
 #endif

@@ -78,7 +78,7 @@ HK_INLINE bool hk_hit_push_at(struct hk_hot *hot, size_t *offset, void *block)
     if (HK_UNLIKELY(top == hk_bin_at(hot, *offset)->limit))
         return false;
     top[1] = block;
-    HK_READ_NO_EARLIER(); /* a signal handler that jumps out between the stores must not leave top above a stale item */
+    HK_READ_NO_EARLIER(); /* the item first: a signal handler may longjmp out in between, and top must not point at a stale item */
     HK_FORGET(*offset);
     hk_bin_at(hot, *offset)->top = top + 1;
     return true;
