@@ -81,6 +81,14 @@ HAKMEM_CONF="report:-,purge_delay:2000" LD_PRELOAD=/path/to/libhakmem.so program
 """
 
 
+TESTS_INTRO = """
+## For tests
+
+These options make rare paths of HAKMEM frequent. They gain a program nothing.
+
+"""
+
+
 PROFILES_INTRO = """
 ## Profiles
 
@@ -90,8 +98,11 @@ write such files. Options set by their own variables take precedence.
 """
 
 
+FOR_TESTS = "for tests: "
+
+
 def options_document(root: Path) -> str:
-    body = []
+    body, tests = [], []
     for kind, name, default, low, high, scope, unit, meaning in rows(
             (root / "src/policy/options.def").read_text(), "HK_OPT", 8):
         if scope not in ("start", "policy"):
@@ -102,11 +113,13 @@ def options_document(root: Path) -> str:
         elif kind == "WORD":
             words = unit.split("|")
             shown, unit = [words[int(default)], ", ".join(words)], "word"
-        body.append([f"`HAKMEM_{name.upper()}`", *shown, unit, "learned" if scope == "policy" else "", meaning])
+        rows_of = tests if meaning.startswith(FOR_TESTS) else body
+        rows_of.append([f"`HAKMEM_{name.upper()}`", *shown, unit, "learned" if scope == "policy" else "", meaning.removeprefix(FOR_TESTS)])
     profiles = [[f"`{name}`", "`" + lines.replace("\\n", ", ").strip(", ") + "`" if lines else "the defaults", meaning]
                 for name, lines, meaning in rows((root / "src/policy/profiles.def").read_text(), "HK_PROFILE", 3)]
-    return (note("src/policy/options.def and src/policy/profiles.def") + OPTIONS_INTRO
-            + table(["variable", "default", "range", "unit", "changes", "meaning"], body, {1})
+    head = ["variable", "default", "range", "unit", "changes", "meaning"]
+    return (note("src/policy/options.def and src/policy/profiles.def") + OPTIONS_INTRO + table(head, body, {1})
+            + TESTS_INTRO + table(head, tests, {1})
             + PROFILES_INTRO + table(["name", "sets", "purpose"], profiles))
 
 

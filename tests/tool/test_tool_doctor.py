@@ -1,4 +1,4 @@
-"""Checks hakmem doctor: it finds programs that cannot be served, and confirms those that are."""
+"""hakmem doctor: what cannot be served is found, and what is served is seen to be."""
 
 import os
 import shutil
@@ -70,8 +70,21 @@ class Programs(ToolTest):
     def test_a_library_that_does_not_serve(self) -> None:
         empty = self.folder / "libhakmem.so"
         empty.write_text("not a library")
-        self.refused(1, "NOT served", "doctor", HAKMEM_LIBRARY=str(empty))
+        served = doctor.small_program_line(empty)
+        self.assertEqual((served.level, served.stops), (doctor.WARNING, True))
+        self.assertIn("NOT served", served.found)
+        for other in (str(empty), "/bin/ls"):
+            self.refused(1, "which is not HAKMEM's library", "doctor", HAKMEM_LIBRARY=other)
         self.refused(1, "which is not there", "doctor", HAKMEM_LIBRARY="/none")
+
+    def test_trying_needs_a_program(self) -> None:
+        self.refused(64, "--try needs a program", "doctor", "--try")
+
+    def test_misspelled_options_in_the_environment(self) -> None:
+        said = self.ok("doctor", HAKMEM_REPRT="x")
+        self.assertIn(
+            "warning HAKMEM_REPRT no option has this name; did you mean HAKMEM_REPORT?", " ".join(said.split())
+        )
 
     def test_options_in_the_environment_are_told(self) -> None:
         self.assertIn("HAKMEM_PURGE_DELAY is set to '7'", " ".join(self.ok("doctor", HAKMEM_PURGE_DELAY="7").split()))

@@ -1,4 +1,4 @@
-"""Checks the package: it installs from the tree, finds the library beside itself, and has the project's version."""
+"""The package: it installs from the tree, finds the library beside itself, and has the project's version."""
 
 import os
 import re
@@ -13,9 +13,10 @@ from tool import LIBRARY, PLAIN, ROOT, ToolTest
 
 class Installed(ToolTest):
     def setUp(self) -> None:
-        """Without the network: its dependencies are in the venv of the tests."""
+        """Without the network: what it depends on is in the venv of the tests."""
         super().setUp()
-        source, self.prefix = self.folder / "source", self.folder / "prefix"
+        self.tree, self.prefix = self.folder / "a tree", self.folder / "prefix"
+        source = self.tree / "tools/hakmem"
         shutil.copytree(
             ROOT / "tools/hakmem", source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
         )
@@ -53,6 +54,21 @@ class Installed(ToolTest):
         done = self.installed("report", str(report), "--html", str(self.folder / "out.html"))
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_it_finds_the_build_of_the_tree_it_was_installed_from(self) -> None:
+        """As after `make` and `pip install tools/hakmem`, without `make install`."""
+        for path in ("src", "build"):
+            (self.tree / path).mkdir()
+        (self.tree / "src/hakmem.c").touch()
+        (self.tree / "build/libhakmem.so").symlink_to(LIBRARY)
+        self.assertEqual(self.installed("--version").stdout, f"hakmem {__version__} ({os.path.realpath(LIBRARY)})\n")
+
+    def test_no_place_is_searched_twice(self) -> None:
+        done = self.installed("doctor")
+        places = [line.strip() for line in done.stdout.splitlines() if line.strip().endswith("/libhakmem.so")]
+        self.assertEqual(len(places), len(set(places)), done.stdout)
+        places = library.candidates()
+        self.assertEqual(len(places), len(set(places)))
+
     def test_without_a_library_it_says_where_it_looked(self) -> None:
         done = self.installed("run", "--", PLAIN)
         if done.returncode == 0:
@@ -69,7 +85,7 @@ class Version(unittest.TestCase):
 
 class Source(ToolTest):
     def test_the_tree_serves_its_own_build(self) -> None:
-        """From the source tree, the tool finds the build of that tree."""
+        """Where the tool runs from the source tree, that tree's build is what it finds."""
         del self.env["HAKMEM_LIBRARY"]
         places = [str(place) for place in library.candidates()]
         self.assertIn(str(ROOT / "build/libhakmem.so"), places)

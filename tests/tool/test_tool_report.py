@@ -1,12 +1,15 @@
-"""Checks hakmem report: on a real report, on a series, with decisions; and the contents of the page."""
+"""hakmem report: on a real report, on a series, with decisions; and the page holds what it must."""
 
 import json
+import os
 import re
 import unittest
 from html.parser import HTMLParser
 from pathlib import Path
+from unittest import mock
 
 from hakmem import explain, figures, page, plots, reports
+from hakmem.trouble import Trouble
 from tool import PLAIN, ToolTest
 
 DECISIONS = (
@@ -107,7 +110,10 @@ class OfARun(ToolTest):
         self.assertRegex(said, r"resident +\d.*MiB")
         self.assertRegex(said, r"state +BURST")
         self.assertRegex(said, r"1\.8 s +reuse +purge_delay +500 ms → 1000 ms +what was given back came back")
-        self.assertIn("128.0 MiB → 64.0 MiB", said)
+        self.assertIn("128m → 64m", said)
+        self.assertIn("Where the resident memory was at 4.0 s", said)
+        self.assertRegex(said, r"refill +64\n")
+        self.assertRegex(said, r"purge_delay +500 ms\n")
 
     def test_page(self) -> None:
         self.ok("report", str(self.series()), "--explain", "log", "--html", "out.html")
@@ -119,7 +125,7 @@ class OfARun(ToolTest):
         self.assertIn("prefers-color-scheme: dark", text)
         self.assertIn("Plotly", seen.scripts[0])
         self.assertIn("misses rose <threefold></script>", seen.cells)
-        for words in ("Where the memory is now", "Memory over time", "Hit rate per size class", "Decisions"):
+        for words in ("Where the memory was at 4.0 s", "Memory over time", "Hit rate per size class", "Decisions"):
             self.assertIn(f"<h2>{words}</h2>", text)
 
     def test_page_of_one_report_has_no_time_line(self) -> None:
@@ -137,9 +143,52 @@ class OfARun(ToolTest):
         self.refused(1, "out.html", "report", "r.json", "--html", "gone/out.html")
         (self.folder / "other.json").write_text(json.dumps(self.report | {"process": 1}))
         self.refused(66, "several processes", "report", "r.json", "other.json")
+        self.refused(66, "File name too long", "report", "x" * 300)
+        self.refused(66, "OpenMetrics", "report", "r.prom")
+        self.refused(1, "File exists", "top", "--save", "r.json", str(os.getpid()))
+
+    def test_values_of_other_types_are_missing(self) -> None:
+        broken = self.report | {"classes": [{"size": "x", "tier": 3, "served": None, "live": [1]}], "resident": "much"}
+        (self.folder / "broken.json").write_text(json.dumps(broken))
+        self.assertIn("resident -", self.ok("report", "broken.json", "--html", "out.html"))
+
+    def test_a_log_that_is_none(self) -> None:
+        (self.folder / "text").write_text("no log\n")
+        self.refused(66, "contains no decision", "report", "r.json", "--explain", "text")
+        (self.folder / "empty").touch()
+        self.ok("report", "r.json", "--explain", "empty")
+
+    def test_a_log_of_another_process(self) -> None:
+        pid = self.report["process"]
+        self.report["options"]["explain"] = "/some/where/log-%p"
+        (self.folder / "r.json").write_text(json.dumps(self.report))
+        for name in (f"log-{pid}", f"log-{pid + 1}"):
+            (self.folder / name).write_text(LOG)
+        self.assertEqual(self.tool("report", "r.json", "--explain", f"log-{pid}").stderr, "")
+        self.refused(66, f"process wrote log-{pid}", "report", "r.json", "--explain", f"log-{pid + 1}")
+        self.assertIn("may be another process's", self.tool("report", "r.json", "--explain", "log").stderr)
+
+    def test_decisions_about_classes_are_grouped(self) -> None:
+        single = {"who": "class", "what": "capacity", "unit": "blocks", "why": "it ran empty"}
+        steps = [(size, at) for at in range(20) for size in (16, 32, 2048)]
+        lines = [single | {"ms": 100 * at, "class": size, "old": at, "new": at + 1} for size, at in steps]
+        (self.folder / "log").write_text(LOG.rpartition("\n")[0] + "\n" + "".join(json.dumps(l) + "\n" for l in lines))
+        said = self.ok("report", "r.json", "--explain", "log", "--html", "out.html")
+        self.assertRegex(said, r"2\.0 KiB +capacity +20 +1\.9 s +0 blocks → 20 blocks")
+        self.assertEqual(said.count("capacity"), 3)
+        self.assertIn("near the goal", said)
+        seen = Page((self.folder / "out.html").read_text())
+        self.assertEqual(seen.cells.count("capacity"), 3)
+        self.assertIn("near the goal", seen.cells)
 
 
 class Series(unittest.TestCase):
+    def test_a_report_that_may_not_be_read(self) -> None:
+        refusal = PermissionError(13, "Permission denied", "/root/x.json")
+        with mock.patch.object(Path, "stat", side_effect=refusal), self.assertRaises(Trouble) as raised:
+            reports.read_all([Path("/root/x.json")])
+        self.assertEqual(str(raised.exception), "/root/x.json: Permission denied")
+
     def report(self, **more: object) -> reports.Report:
         return reports.Report({"served": {"malloc": 100, "free": 10}, "process": 7} | more)
 
@@ -164,7 +213,7 @@ class Series(unittest.TestCase):
             (None, None, {}, [], None, {}),
         )
         self.assertIn(f"<b>{figures.MISSING}</b><span>hits", page.tiles(bare))
-        self.assertIn("<h2>Where the memory is now</h2>", page.page([bare], []))
+        self.assertTrue("<h2>Where the memory was</h2>" in page.page([bare], []))
 
     def test_hit_rates(self) -> None:
         self.assertEqual(reports.class_hit_rate({"hit_rate": 0.5, "served": 4, "misses": 0}), 0.5)
@@ -205,6 +254,10 @@ class Figures(unittest.TestCase):
             (figures.setting_text(0), "0"),
             (figures.setting_text(""), "-"),
             (figures.unit_text(500, "ms"), "500 ms"),
+            (figures.unit_text(8 << 20, "bytes"), "8m"),
+            (figures.unit_text(700, "bytes"), "700 bytes"),
+            (figures.unit_text(0, "bytes"), "0"),
+            (figures.unit_text(8388608, ""), "8 388 608"),
         ):
             self.assertEqual(said, expected)
 

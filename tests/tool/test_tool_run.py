@@ -1,15 +1,16 @@
-"""Checks hakmem run: the program is really served, and ends as it would without the tool."""
+"""hakmem run: the program is really served, and ends as it would without the tool."""
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
 import subprocess
 import unittest
-from pathlib import Path
 
-from tool import LIBRARY, OWN_MALLOC, PLAIN, STATIC, TOOL, ToolTest
+from hakmem import options
+from tool import LIBRARY, OWN_MALLOC, PLAIN, ROOT, STATIC, TOOL, ToolTest
 
 PRINT_HAKMEM = ("sh", "-c", "env | grep ^HAKMEM_ | sort")
 
@@ -109,6 +110,35 @@ class Refuses(ToolTest):
         self.refused(64, "ends in .json", "run", "--live", "--report", "out.txt", "--", PLAIN)
         self.assertEqual(self.tool("run", "--learn", "perhaps", "--", PLAIN).returncode, 2)
 
+    def test_options_that_the_library_would_reject(self) -> None:
+        for code, said, *words in (
+            (66, "nosuch is neither a file nor one of", "--profile", "nosuch"),
+            (66, "did you mean compact?", "--profile", "comact"),
+            (64, "no option is named foo", "--set", "foo=1"),
+            (64, "did you mean big_cache?", "--set", "big_cach=1m"),
+            (64, "'1x' is not a number from 0 to 1024g", "--set", "big_cache=1x"),
+            (64, "'99' is not a number from 100 % to 400 %", "--set", "big_fit=99"),
+            (64, "did you mean watch?", "--set", "site_rules=wach"),
+            (64, "'12x' is neither bytes (512m), nor 1% to 100%, nor none", "--goal", "12x"),
+            (64, "'0%' is neither", "--goal", "0%"),
+            (64, "is not a number", "--limit", "many"),
+        ):
+            with self.subTest(words):
+                self.refused(code, said, "run", *words, "--", "sh", "-c", "echo > ran")
+        self.assertFalse((self.folder / "ran").exists())
+        for words in (("--goal", "512m"), ("--goal", "none"), ("--set", "SITE_RULES=watch"), ("--profile", "debug")):
+            self.assertEqual(self.ok("run", *words, "--", PLAIN), "1000\n")
+
+    def test_variables_that_are_no_options(self) -> None:
+        done = self.tool("run", "--", PLAIN, HAKMEM_REPRT="r.json")
+        self.assertEqual((done.returncode, done.stdout), (0, "1000\n"))
+        self.assertIn("HAKMEM_REPRT: no option has this name; did you mean HAKMEM_REPORT?", done.stderr)
+        self.assertNotIn("no option has", self.tool("run", "--", PLAIN, HAKMEM_CONF="big_cache:1m").stderr)
+
+    def test_a_library_that_is_not_hakmem(self) -> None:
+        for other in ("/bin/ls", PLAIN):
+            self.refused(66, "is not HAKMEM's library", "run", "--", PLAIN, HAKMEM_LIBRARY=other)
+
 
 class LiveFolder(ToolTest):
     def reports(self) -> dict[str, str]:
@@ -156,8 +186,30 @@ class LiveFolder(ToolTest):
 
 
 class Options(unittest.TestCase):
+    def test_every_row_of_the_table_is_read(self) -> None:
+        text = ROOT.joinpath("src/policy/options.def").read_text()
+        self.assertEqual(len(options.table()), len(re.findall(r"(?m)^HK_OPT\(", text)))
+        profiles = ROOT.joinpath("src/policy/profiles.def").read_text()
+        self.assertEqual(len(options.profiles()), len(re.findall(r"(?m)^HK_PROFILE\(", profiles)))
+
+    def test_defaults_are_valid_and_texts_have_units(self) -> None:
+        for option in options.table().values():
+            if option.kind == "NUMBER":
+                options.check(option.name, str(option.default), option.name)
+        for name, value, text in (
+            ("big_cache", 128 << 20, "128m"),
+            ("big_cache", 1000003, "1 000 003 bytes"),
+            ("purge_delay", 24 << 10, "24576 ms"),
+            ("big_fit", 400, "400 %"),
+            ("limit", 0, "0"),
+            ("learn", "on", "on"),
+            ("goal", "", "-"),
+            ("unknown", 8388608, "8 388 608"),
+        ):
+            self.assertEqual(options.option_text(name, value), text)
+
     def test_all_that_it_sets_by_name_is_told_in_its_help(self) -> None:
-        text = Path(__file__).resolve().parents[2].joinpath("tools/hakmem/README.md").read_text()
+        text = ROOT.joinpath("tools/hakmem/README.md").read_text()
         for word in ("--profile", "--goal", "--limit", "--explain", "--report", "--learn", "--set", "--live"):
             self.assertIn(word, text)
 

@@ -1,4 +1,4 @@
-"""Checks hakmem top: on a live process, and its message about processes that it cannot show."""
+"""hakmem top: on a process that lives, and what it says of those that it cannot show."""
 
 import json
 import os
@@ -6,10 +6,11 @@ import pty
 import re
 import subprocess
 import unittest
+from unittest import mock
 
 from rich.console import Console
 
-from hakmem import process, reports, top
+from hakmem import explain, process, reports, top
 from tool import PYTHON, TOOL, WAIT_S, ToolTest
 
 # Reports as often as it is told to, by its own library; ends with its input.
@@ -38,7 +39,15 @@ class Living(ToolTest):
         log = self.folder / "log"
         log.write_text(
             json.dumps(
-                {"ms": 1500, "who": "phase", "what": "state", "old": "STEADY", "new": "BURST", "unit": "", "why": "busy"}
+                {
+                    "ms": 1500,
+                    "who": "phase",
+                    "what": "state",
+                    "old": "STEADY",
+                    "new": "BURST",
+                    "unit": "",
+                    "why": "busy",
+                }
             )
             + "\n"
         )
@@ -92,6 +101,9 @@ class Living(ToolTest):
             pass
         self.assertEqual(watching.wait(WAIT_S), 0)
         self.assertIn(b"rates over", seen)
+        left = seen.rpartition(b"\x1b[?1049l")[2].decode()  # after the view's own screen is gone
+        for words in ("allocs/s", "= resident", f"process {program.pid}"):
+            self.assertIn(words, left)
         self.assertRegex(self.ok("report", "kept"), r"Over \d+ reports")
 
     def test_not_served(self) -> None:
@@ -151,6 +163,76 @@ class Rates(unittest.TestCase):
             self.assertLessEqual(len(lines), height)
             self.assertLessEqual(max(map(len, lines)), width)
             self.assertTrue(any(re.search(r"\b624 B\b", line) for line in lines))
+
+
+class Screens(unittest.TestCase):
+    """Of all sizes from 60 x 24 on: nothing but the command and the reasons is cut."""
+
+    def setUp(self) -> None:
+        parts = {name: (at + 100) << 20 for at, name in enumerate(reports.PARTS)}
+        rows = [
+            {"size": 1000 << at, "tier": "large", "served": 12345 << at, "misses": 1, "live": 1000 << 10}
+            for at in range(12)
+        ]
+        knobs = {"thread_cache": 1 << 30, "purge_delay": 3600000, "huge_blocks_from": 1 << 30, "big_fit": 400}
+        self.report = reports.Report(
+            {
+                "time_ms": 5000,
+                "served": {"malloc": 10**9, "free": 10**9},
+                "resident": 2 << 30,
+                "resident_parts": parts,
+                "classes": rows,
+                "policy": {"state": "REMOTE_HEAVY", **knobs},
+            }
+        )
+        self.decisions = [
+            explain.Decision(3599.0 + at, "canary", "huge_blocks_from", 1 << 30, 2000000, "bytes", "a reason " * 20)
+            for at in range(6)
+        ]
+
+    def lines(self, width: int, height: int) -> list[str]:
+        console = Console(width=width, height=height, record=True, file=open(os.devnull, "w"))
+        step = top.step_of(None, self.report, 1)
+        console.print(top.frame("process 7  " + "x" * 300, step, self.decisions, width, height))
+        return console.export_text().rstrip("\n").splitlines()
+
+    def test_nothing_is_lost(self) -> None:
+        for width, height in ((60, 24), (80, 24), (100, 30), (120, 40), (170, 24), (170, 45), (250, 60)):
+            with self.subTest(width=width, height=height):
+                lines = self.lines(width, height)
+                text = "\n".join(lines)
+                self.assertLessEqual(len(lines), height)
+                self.assertLessEqual(max(map(len, lines)), width)
+                self.assertIn("process 7", lines[0])
+                for name, size in self.report.parts.items():
+                    self.assertRegex(text, rf"{name} +{size >> 20}\.0 MiB")
+                for words in (
+                    r"= resident +2\.0 GiB",
+                    r"thread_cache +1g",
+                    r"purge_delay +3 600 000 ms",
+                    "REMOTE_HEAVY",
+                ):
+                    self.assertRegex(text, words)
+                self.assertRegex(text, r"at +who +what +change" + (" +why" if width >= 100 else ""))
+                self.assertRegex(text, r"1:00:04 +canary +huge_blocks_from +1g → 2 000 000 bytes")
+                self.assertRegex(text, r"2\.0 MiB( +large)? +5\.1 M +> 99\.99 % +1000\.0 KiB")
+                cut = [line for line in lines[1:] if "…" in line and "canary" not in line]
+                self.assertEqual(cut, [])
+
+    def test_general_decisions_come_before_those_about_bins(self) -> None:
+        single = explain.Decision(3605.0, "class", "capacity", 0, 15, "blocks", "it ran empty", {}, 32)
+        self.decisions = [self.decisions[0], *[single] * 5]
+        self.assertIn("canary", "\n".join(self.lines(80, 24)))
+
+
+class Owners(unittest.TestCase):
+    def test_a_refusal_names_its_cause(self) -> None:
+        mine = process.Process(os.getpid())
+        for user in (0, os.getuid()):
+            with mock.patch.object(os, "geteuid", return_value=user):
+                self.assertIn("the kernel forbids it", process.refusal_reason(mine))
+        with mock.patch.object(os, "geteuid", return_value=os.getuid() + 1):
+            self.assertIn("another user (", process.refusal_reason(mine))
 
 
 if __name__ == "__main__":

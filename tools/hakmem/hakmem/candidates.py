@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hakmem.figures import setting_text
+from hakmem.options import option_text
 
 PROFILES = ("throughput", "balanced", "compact")
 KIB, MIB = 1 << 10, 1 << 20
@@ -68,7 +68,7 @@ def draw(count: int, chance: random.Random, known: Mapping[str, object]) -> list
             break
         changed = chance.sample(names, min(len(names), chance.randint(LEAST_CHANGED, MOST_CHANGED)))
         options = {name: str(RANGES[name].draw(chance)) for name in sorted(changed)}
-        label = ", ".join(f"{name} {setting_text(value)}" for name, value in options.items())
+        label = ", ".join(f"{name} {option_text(name, value)}" for name, value in options.items())
         found.setdefault(label, Candidate(label, options))
     return list(found.values())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import Enum
 from pathlib import Path
@@ -14,7 +15,7 @@ from rich.text import Text
 from hakmem import __version__
 from hakmem.interval import LEAST_ROUNDS
 from hakmem.library import find_library
-from hakmem.trouble import FAILED, Trouble
+from hakmem.trouble import FAILED, USAGE, Trouble
 
 PIPE_WIDTH = 120
 app = typer.Typer(
@@ -75,8 +76,11 @@ def run(
 ) -> None:
     """Runs a program on HAKMEM; exits with its exit code."""
     from hakmem import run as runs
+    from hakmem.options import check
 
     options = dict(map(runs.parse_setting, setting))
+    for name, value in options.items():
+        check(name, value, f"--set {name}={value}")
     named = {
         "profile": runs.profile_value(profile),
         "goal": goal,
@@ -84,7 +88,10 @@ def run(
         "learn": learn.value if learn else None,
         "explain": runs.absolute(explain_file),
     }
-    options |= {name: value for name, value in named.items() if value is not None}
+    for name, value in named.items():
+        if value is not None:
+            check(name, value, f"--{name} {value}")
+            options[name] = value
     runs.run(command, runs.Request(options, report_file, live))
 
 
@@ -117,6 +124,9 @@ def report(
 
     found = reports.read_all(files)
     decisions = explain.read(explain_log) if explain_log else []
+    doubt = explain.check_process(explain_log, found[-1]) if explain_log else None
+    if doubt:
+        print(f"hakmem: {doubt}", file=sys.stderr)
     report_text.show(found, decisions, console())
     if html:
         page.write(html, found, decisions)
@@ -136,11 +146,13 @@ def tune(
     candidates: Optional[int] = typer.Option(None, min=2, help="Most candidates; default: as the budget allows."),
     output: Path = typer.Option(Path("hakmem.profile"), "--output", "-o", help="The profile to write."),
     seed: int = typer.Option(1, help="Seed of the random search."),
+    exit_code: int = typer.Option(0, "--exit-code", help="The program's exit code when it succeeds."),
 ) -> None:
     """Runs a program under candidate policies and writes the best one as a profile."""
     from hakmem import tune as tunes
 
-    tunes.tune(tunes.Plan(command, objective.value, budget * 60, rounds, candidates, output, seed), console())
+    plan = tunes.Plan(command, objective.value, budget * 60, rounds, candidates, output, seed, exit_code)
+    tunes.tune(plan, console())
 
 
 @app.command(context_settings=PROGRAM)
@@ -151,15 +163,28 @@ def doctor(
     """Checks this machine's settings, and that HAKMEM serves programs."""
     from hakmem import doctor as doctors
 
+    if try_it and not command:
+        raise Trouble("--try needs a program to run: hakmem doctor --try -- PROGRAM [ARGS]...", USAGE)
     if not doctors.doctor(command or [], try_it, console()):
         raise typer.Exit(FAILED)
+
+
+def complain(said: str) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"hakmem: {said}", style="red"))
 
 
 def main() -> None:
     try:
         app()
     except Trouble as trouble:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"hakmem: {trouble}", style="red"))
+        complain(str(trouble))
         sys.exit(trouble.code)
+    except BrokenPipeError:  # as of `hakmem report FILE | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except OSError as error:
+        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        sys.exit(FAILED)
     except KeyboardInterrupt:
+        complain("interrupted")
         sys.exit(130)

@@ -19,7 +19,7 @@ from rich.text import Text
 from hakmem import elf
 from hakmem.figures import bytes_text, count_text
 from hakmem.library import find_library, find_program, preload
-from hakmem.run import variable
+from hakmem.options import unknown_variables, variable
 from hakmem.trouble import Trouble
 
 OK, NOTE, WARNING = "ok", "note", "warning"
@@ -253,6 +253,9 @@ def environment() -> Iterator[Line]:
             f"is set to {os.environ[name]!r}",
             "this option applies to every program in this environment",
         )
+    for sentence in unknown_variables(os.environ):
+        name, _, found = sentence.partition(": ")
+        yield Line(WARNING, name, found)
 
 
 def library_lines(library: Path) -> Iterator[Line]:

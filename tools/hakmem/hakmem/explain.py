@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hakmem.figures import unit_text
+from hakmem.options import option_text
+from hakmem.reports import Report
 from hakmem.trouble import NO_INPUT, Trouble
 
 TAIL_BYTES = 64 * 1024
@@ -22,6 +26,7 @@ class Decision:
     unit: str
     why: str
     seen: dict[str, object] = field(default_factory=dict)
+    size: float | None = None  # of the class, where the decision is about one
 
     @property
     def about_all(self) -> bool:
@@ -34,7 +39,32 @@ class Decision:
 
     @property
     def seen_text(self) -> str:
-        return ", ".join(f"{name} {unit_text(value, '')}" for name, value in self.seen.items())
+        return ", ".join(f"{name} {option_text(name, value)}" for name, value in self.seen.items())
+
+
+@dataclass(frozen=True)
+class Group:
+    """The decisions about one value of one size class, in all threads."""
+
+    size: float | None
+    what: str
+    count: int
+    first: Decision
+    last: Decision
+
+    @property
+    def change(self) -> str:
+        return f"{unit_text(self.first.old, self.first.unit)} → {unit_text(self.last.new, self.last.unit)}"
+
+
+def grouped(decisions: Iterable[Decision]) -> list[Group]:
+    """The decisions about single bins by class, those with most decisions first."""
+    found: dict[tuple, list[Decision]] = {}
+    for decision in decisions:
+        if not decision.about_all:
+            found.setdefault((decision.size, decision.what), []).append(decision)
+    groups = [Group(size, what, len(mine), mine[0], mine[-1]) for (size, what), mine in found.items()]
+    return sorted(groups, key=lambda group: (-group.count, group.size or 0))
 
 
 def parse_line(line: str) -> Decision | None:
@@ -54,6 +84,7 @@ def parse_line(line: str) -> Decision | None:
         str(entry.get("unit", "")),
         str(entry.get("why", "")),
         seen if isinstance(seen, dict) else {},
+        entry["class"] if isinstance(entry.get("class"), (int, float)) else None,
     )
 
 
@@ -63,22 +94,46 @@ def parse(text: str) -> list[Decision]:
 
 
 def read(path: Path) -> list[Decision]:
+    """An empty log is one without decisions."""
     try:
-        return parse(path.read_text(errors="replace"))
+        text = path.read_text(errors="replace")
     except OSError as error:
         raise Trouble(f"{path}: {error.strerror}", NO_INPUT) from None
+    found = parse(text)
+    if text.strip() and not found:
+        raise Trouble(f"{path}: contains no decision (HAKMEM_EXPLAIN=FILE writes a log of them)", NO_INPUT)
+    return found
+
+
+def check_process(log: Path, report: Report) -> str | None:
+    """A log does not name its process, but the report names the process's log. Raises Trouble if the log is another
+    process's; returns a note if it may be."""
+    named, pid = report.at("options", "explain"), report.number("process")
+    if not isinstance(named, str) or pid is None:
+        return None
+    expected = Path(named.replace("%p", f"{pid:.0f}")).name
+    if log.name == expected:
+        return None
+    pattern = r"(\d+)".join(map(re.escape, Path(named).name.split("%p")))
+    if "%p" in Path(named).name and re.fullmatch(pattern, log.name):
+        raise Trouble(f"{log} is another process's log: the report's process wrote {expected}", NO_INPUT)
+    wrote = f"wrote its log to {named}" if named else "wrote no log"
+    return f"{log} may be another process's log: the report's process {pid:.0f} {wrote}"
 
 
 def tail(path: Path, count: int) -> list[Decision]:
-    """Returns the last decisions, general ones before those about single bins; none if the log does not exist yet.
-    Reads only the end of the log."""
+    """Returns the last decisions; none if the log does not exist yet. Reads only the end of the log."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL_BYTES))
             text = file.read().decode(errors="replace")
     except OSError:
         return []
-    found = parse(text)
+    return latest(parse(text), count)
+
+
+def latest(found: list[Decision], count: int) -> list[Decision]:
+    """The last general decisions; those about single bins fill what room is left."""
     general = [decision for decision in found if decision.about_all][-count:]
     left = count - len(general)
     single = [decision for decision in found if not decision.about_all][-left:] if left else []

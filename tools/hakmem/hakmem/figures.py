@@ -48,16 +48,18 @@ def time_text(seconds: float | None) -> str:
 
 
 def unit_text(value: object, unit: str) -> str:
-    """Formats a value with its unit, as named in reports and explain logs."""
+    """Formats a setting with its unit, as named in reports and explain logs; bytes in the form of the options: 12m."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return MISSING if value is None else str(value)
     if unit == "bytes":
-        return bytes_text(value)
-    return f"{value:g} {unit}".strip() if abs(value) < 1e6 else f"{short_text(value)} {unit}".strip()
+        text = setting_text(f"{value:.0f}")
+        return text if text == "0" or not text.isdecimal() else f"{count_text(value)} bytes"
+    number = f"{value:g}" if abs(value) < 1e6 else count_text(value)
+    return f"{number} {'%' if unit == 'percent' else unit}".strip()
 
 
 def setting_text(value: object) -> str:
-    """Formats an option's value as the library parses it: 12m for 12 MiB."""
+    """Formats bytes as the library parses them: 12m for 12 MiB."""
     text = str(value)
     number = int(text) if text.isdecimal() else 0
     for scale, letter in ((1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")):

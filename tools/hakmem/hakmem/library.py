@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
+from hakmem import elf
 from hakmem.trouble import NO_INPUT, NOT_EXECUTABLE, NOT_FOUND, Trouble
 
 NAME = "libhakmem.so"
@@ -19,28 +23,56 @@ def find_library() -> Path:
     """Returns the first library that exists; if the user names one, only that."""
     named = os.environ.get(VARIABLE)
     if named:
-        return preloadable(existing(Path(named)))
-    places = list(candidates())
+        return preloadable(allocator(existing(Path(named))))
+    places = candidates()
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         looked = "\n  ".join(str(place) for place in places)
-        raise Trouble(f"no {NAME} found; install it or set {VARIABLE}. Searched\n  {looked}", NO_INPUT)
+        raise Trouble(
+            f"no {NAME} found: build it (make), install it (make install), or set {VARIABLE} to its path. "
+            f"Searched\n  {looked}",
+            NO_INPUT,
+        )
     return preloadable(found.resolve())
 
 
-def candidates() -> Iterator[Path]:
-    for prefix in (Path(sys.argv[0]).resolve().parent.parent, Path(sys.prefix)):
-        yield from library_folders(prefix)
-    if (TREE / "src/hakmem.c").is_file():
-        yield TREE / "build" / NAME
-    for prefix in (Path("/usr/local"), Path("/usr")):
-        yield from library_folders(prefix)
+def candidates() -> list[Path]:
+    """Each place once: in a virtual environment, the first two prefixes are the same."""
+    own = (Path(sys.argv[0]).resolve().parent.parent, Path(sys.prefix))
+    places = [place for prefix in own for place in library_folders(prefix)]
+    places += [tree / "build" / NAME for tree in trees()]
+    places += [place for prefix in (Path("/usr/local"), Path("/usr")) for place in library_folders(prefix)]
+    return list(dict.fromkeys(places))
+
+
+def trees() -> Iterator[Path]:
+    """The source tree that the tool runs from, and the one that pip installed it from (PEP 610)."""
+    for tree in (TREE, installed_from()):
+        if tree and (tree / "src/hakmem.c").is_file():
+            yield tree
+
+
+def installed_from() -> Path | None:
+    try:
+        text = metadata.distribution("hakmem").read_text("direct_url.json")
+        url = urlsplit(json.loads(text or "{}").get("url", ""))
+    except (metadata.PackageNotFoundError, ValueError, AttributeError):
+        return None
+    return Path(unquote(url.path)).parent.parent if url.scheme == "file" else None
 
 
 def library_folders(prefix: Path) -> Iterator[Path]:
     yield prefix / "lib" / NAME
     yield prefix / "lib64" / NAME
     yield from sorted(prefix.glob(f"lib/*-linux-gnu*/{NAME}"))
+
+
+def allocator(path: Path) -> Path:
+    """A preload of any other library would silently run the program on glibc."""
+    found = elf.read(path)
+    if found is None or found.own_malloc != "HAKMEM" or not found.exports_malloc:
+        raise Trouble(f"{VARIABLE} names {path}, which is not HAKMEM's library", NO_INPUT)
+    return path
 
 
 def existing(path: Path) -> Path:

@@ -9,13 +9,16 @@ from pathlib import Path
 from string import Template
 
 from hakmem import plots
-from hakmem.explain import Decision
-from hakmem.figures import MISSING, bytes_text, count_text, percent_text, setting_text, time_text, unit_text
+from hakmem.explain import Decision, grouped
+from hakmem.figures import MISSING, bytes_text, count_text, percent_text, time_text
+from hakmem.options import option_text
 from hakmem.plots import Plot
 from hakmem.reports import PARTS, Report, class_hit_rate
+from hakmem.tables import group_cells, moment_text
 from hakmem.trouble import FAILED, Trouble
 
 DECISIONS = 1000
+SENTENCES = ("seen", "why", "meaning")
 
 
 def write(path: Path, reports: list[Report], decisions: list[Decision]) -> None:
@@ -71,7 +74,7 @@ def sections(reports: list[Report], decisions: list[Decision]) -> list[tuple[str
     kind = "resident" if last.resident_known else "mapped"
     found: list[tuple[str, str, Plot | None]] = [
         (
-            "Where the memory is now",
+            f"Where the memory was{moment_text(last)}",
             f"The parts of the {kind} memory, which sum to all of it.",
             plots.memory_now(last),
         ),
@@ -98,8 +101,39 @@ def sections(reports: list[Report], decisions: list[Decision]) -> list[tuple[str
 
 
 def tables(report: Report, decisions: list[Decision]) -> str:
+    options = report.at("options")
+    values = options if isinstance(options, dict) else {}
     parts = [(name, bytes_text(size), PARTS.get(name, "")) for name, size in report.parts.items()]
-    classes = [
+    counters = [(name, count_text(value)) for name, value in report.numbers("counters").items()]
+    found = [
+        *decision_tables(decisions),
+        table("Policy", ("value", "now"), [(name, option_text(name, value)) for name, value in report.policy.items()]),
+        table("Parts", ("part", "bytes", "meaning"), parts),
+        class_table(report),
+        table("Counters", ("counter", "value"), counters),
+        table("Options in effect", ("option", "value"), [(name, option_text(name, values[name])) for name in values]),
+    ]
+    return "\n".join(part for part in found if part)
+
+
+def decision_tables(decisions: list[Decision]) -> tuple[str, str]:
+    general = [decision for decision in decisions if decision.about_all]
+    return (
+        table(
+            "Decisions",
+            ("at", "who", "what", "change", "seen", "why"),
+            [(time_text(d.seconds), d.who, d.what, d.change, d.seen_text, d.why) for d in general[-DECISIONS:]],
+        ),
+        table(
+            "Decisions about single size classes",
+            ("class", "what", "decisions", "last at", "first → last", "why, the last time"),
+            [(*group_cells(group), group.last.why) for group in grouped(decisions)],
+        ),
+    )
+
+
+def class_table(report: Report) -> str:
+    rows = [
         (
             bytes_text(row.get("size")),
             row.get("tier", MISSING),
@@ -112,37 +146,21 @@ def tables(report: Report, decisions: list[Decision]) -> str:
         )
         for row in report.classes
     ]
-    options = report.at("options")
-    found = [
-        table(
-            "Decisions",
-            ("at", "who", "what", "change", "seen", "why"),
-            [(time_text(d.seconds), d.who, d.what, d.change, d.seen_text, d.why) for d in decisions[-DECISIONS:]],
-        ),
-        table("Policy", ("value", "now"), [(name, unit_text(value, "")) for name, value in report.policy.items()]),
-        table("Parts", ("part", "bytes", "meaning"), parts),
-        table(
-            "Size classes", ("class", "tier", "served", "hits", "live", "in bins", "free in slabs", "slabs"), classes
-        ),
-        table(
-            "Counters",
-            ("counter", "value"),
-            [(name, count_text(value)) for name, value in report.numbers("counters").items()],
-        ),
-        table(
-            "Options in effect",
-            ("option", "value"),
-            [(name, setting_text(value)) for name, value in options.items()] if isinstance(options, dict) else [],
-        ),
-    ]
-    return "\n".join(part for part in found if part)
+    head = ("class", "tier", "served", "hits", "live", "in bins", "free in slabs", "slabs")
+    return table("Size classes", head, rows)
+
+
+def cell(column: str, value: object) -> str:
+    """Only sentences wrap: in a narrow window, the table scrolls."""
+    kind = ' class="text"' if column.startswith(SENTENCES) else ""
+    return f"<td{kind}>{html.escape(str(value))}</td>"
 
 
 def table(title: str, head: tuple, rows: list[tuple]) -> str:
     if not rows:
         return ""
     top = "".join(f"<th>{name}</th>" for name in head)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(map(cell, head, row))}</tr>" for row in rows)
     opened = " open" if title == "Decisions" else ""
     return (
         f'<details{opened}><summary>{title}</summary><div class="wide"><table><thead><tr>{top}</tr></thead>'

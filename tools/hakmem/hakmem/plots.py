@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hakmem.explain import Decision
 from hakmem.figures import bytes_text
 from hakmem.reports import Report, class_hit_rate
@@ -45,7 +47,7 @@ Plot = dict
 def memory_now(report: Report) -> Plot:
     parts = {name: size for name, size in report.parts.items() if size > 0}
     names = list(parts)[::-1]
-    widest = max(parts.values(), default=MIB) / MIB
+    widest = max(parts.values(), default=MIB) / MIB  # the page leaves room for the text beside this bar
     trace = {
         "type": "bar",
         "orientation": "h",
@@ -63,6 +65,7 @@ def memory_now(report: Report) -> Plot:
         height=max(220, 44 * len(names) + 70),
         showlegend=False,
         margin={"l": 130},
+        meta={"widest": widest},
     )
 
 
@@ -158,16 +161,7 @@ def decision_line(decisions: list[Decision]) -> Plot:
 def escaped(decision: Decision) -> Decision:
     """plotly.js interprets tags in its texts."""
     clean = {name: str(getattr(decision, name)).replace("&", "&amp;").replace("<", "&lt;") for name in ("what", "why")}
-    return Decision(
-        decision.seconds,
-        decision.who,
-        clean["what"],
-        decision.old,
-        decision.new,
-        decision.unit,
-        clean["why"],
-        decision.seen,
-    )
+    return replace(decision, **clean)
 
 
 def class_labels(rows: list[dict]) -> list[str]:

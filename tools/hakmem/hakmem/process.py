@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,8 +88,25 @@ def find(pid: int) -> Process:
                 "Start it with `hakmem run -- program`; `hakmem doctor -- program` finds the cause"
             )
     except PermissionError:
-        raise Trouble(f"process {pid} belongs to another user: its maps cannot be read") from None
+        raise Trouble(f"process {pid}: its memory maps cannot be read: {refusal_reason(process)}") from None
     return process
+
+
+def refusal_reason(process: Process) -> str:
+    try:
+        owner = process.folder.stat().st_uid
+    except OSError:
+        return "it has ended"
+    if os.geteuid() not in (0, owner):
+        return f"it belongs to another user ({user_name(owner)})"
+    return "the kernel forbids it (ptrace_scope, a container without CAP_SYS_PTRACE, or a process that is not dumpable)"
+
+
+def user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def report_of(process: Process) -> Path:

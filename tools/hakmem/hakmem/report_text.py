@@ -5,13 +5,26 @@ from __future__ import annotations
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from hakmem.explain import Decision
-from hakmem.figures import MISSING, bytes_text, count_text, percent_text, setting_text, time_text
+from hakmem.explain import Decision, grouped
+from hakmem.figures import MISSING, bytes_text, count_text, percent_text, time_text
+from hakmem.options import option_text
 from hakmem.reports import Report
-from hakmem.tables import busiest, class_table, decision_table, parts_table, plain_table, policy_table, tier_table
+from hakmem.tables import (
+    busiest,
+    class_table,
+    decision_table,
+    group_table,
+    moment_text,
+    parts_table,
+    parts_title,
+    plain_table,
+    policy_table,
+    tier_table,
+)
 
 CLASS_ROWS = 20
 DECISIONS = 20
+GROUPS = 10
 
 
 def headline(report: Report) -> Text:
@@ -59,13 +72,13 @@ def option_table(report: Report) -> RenderableType:
     table = plain_table("Options in effect", "option", "value")
     options = report.at("options")
     for name, value in options.items() if isinstance(options, dict) else ():
-        table.add_row(name, setting_text(value))
+        table.add_row(name, option_text(name, value))
     return table
 
 
 def show(reports: list[Report], decisions: list[Decision], console: Console) -> None:
     last = reports[-1]
-    shown = [headline(last), parts_table(last), class_table(busiest(last, CLASS_ROWS))]
+    shown = [headline(last), parts_table(last, parts_title(last, "was") + moment_text(last), explained=True), class_table(busiest(last, CLASS_ROWS))]
     if len(reports) > 1:
         shown.insert(1, series_table(reports))
     if last.tiers:
@@ -73,7 +86,10 @@ def show(reports: list[Report], decisions: list[Decision], console: Console) -> 
     if last.state or last.policy:
         shown.append(policy_table(last))
     if decisions:
-        left_out = len(decisions) - DECISIONS
+        general, single = [decision for decision in decisions if decision.about_all], grouped(decisions)
+        left_out = len(general) - DECISIONS
         title = f"Decisions ({left_out} earlier ones not shown)" if left_out > 0 else "Decisions"
-        shown.append(decision_table(decisions[-DECISIONS:], title, wrap=True))
+        shown.append(decision_table(general[-DECISIONS:], title))
+        if single:
+            shown.append(group_table(single, GROUPS))
     console.print(Group(*[part for block in [*shown, counter_table(last), option_table(last)] for part in (block, "")]))

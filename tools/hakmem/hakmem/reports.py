@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,9 @@ PARTS = {
     "metadata_spare": "mapped for tables, unused",
     "rest_of_process": "code, stacks, other mappings",
 }
+
+
+NAMES = ("tier",)  # the keys of rows whose values are text
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,10 @@ class Report:
         return self.rows("tiers")
 
     def rows(self, name: str) -> list[dict]:
+        """Values of other types than the schema's are left out, as if missing."""
         rows = self.at(name)
-        return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+        return [{key: value for key, value in row.items() if number_or_name(key, value)} for row in found]
 
     @property
     def state(self) -> str | None:
@@ -96,6 +102,10 @@ class Report:
     def policy(self) -> dict[str, object]:
         """The knobs, beside the state or in groups."""
         return dict(flat(self.at("policy"), but="state"))
+
+
+def number_or_name(key: str, value: object) -> bool:
+    return isinstance(value, str) if key in NAMES else isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def flat(group: object, but: str = "", prefix: str = "") -> Iterable[tuple[str, object]]:
@@ -119,7 +129,7 @@ def parse(text: str, written: float = 0.0) -> Report | None:
     """Returns None for incomplete text, as of a report being written, and for any other file."""
     try:
         data = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return Report(data, written) if isinstance(data, dict) and isinstance(data.get("served"), dict) else None
 
@@ -135,14 +145,25 @@ def read_all(paths: Iterable[Path]) -> list[Report]:
     """Reads all reports, sorted by time."""
     found = []
     for path in paths:
-        if not path.exists():
-            raise Trouble(f"{path}: no such file", NO_INPUT)
-        files = sorted(path.glob("*.json")) if path.is_dir() else [path]
-        read_here = [report for report in map(read, files) if report]
+        read_here = read_one(path)
         if not read_here:
             raise Trouble(f"{path}: contains no JSON report of HAKMEM (HAKMEM_REPORT=FILE.json writes one)", NO_INPUT)
         found += read_here
     return in_order(found)
+
+
+def read_one(path: Path) -> list[Report]:
+    """The report in a file, or those in a folder. Raises Trouble if any cannot be read."""
+    if path.suffix == ".prom":
+        raise Trouble(f"{path}: an OpenMetrics report; `hakmem report` reads JSON (HAKMEM_REPORT=FILE.json)", NO_INPUT)
+    try:
+        files = sorted(path.glob("*.json")) if stat.S_ISDIR(path.stat().st_mode) else [path]
+        found = [parse(file.read_text(errors="replace"), file.stat().st_mtime) for file in files]
+    except FileNotFoundError as error:
+        raise Trouble(f"{error.filename}: no such file", NO_INPUT) from None
+    except OSError as error:
+        raise Trouble(f"{error.filename or path}: {error.strerror}", NO_INPUT) from None
+    return [report for report in found if report]
 
 
 def in_order(found: list[Report]) -> list[Report]:

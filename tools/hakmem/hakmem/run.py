@@ -12,6 +12,7 @@ from pathlib import Path
 from hakmem import elf, live
 from hakmem.library import VARIABLE as LIBRARY_VARIABLE
 from hakmem.library import find_library, find_program, preload
+from hakmem.options import unknown_variables, variable
 from hakmem.trouble import NOT_EXECUTABLE, USAGE, Trouble
 
 EVERY_MS = 1000
@@ -32,6 +33,8 @@ def run(command: list[str], request: Request) -> None:
     reason = elf.why_not_served(program)
     if reason:
         print(f"hakmem: {program} will not be served: {reason}", file=sys.stderr)
+    for sentence in unknown_variables(os.environ):
+        print(f"hakmem: {sentence}", file=sys.stderr)
     try:
         os.execve(program, command, environment)
     except OSError as error:
@@ -50,10 +53,6 @@ def environment_for(request: Request) -> dict[str, str]:
     if report:
         environment["HAKMEM_REPORT"] = report
     return environment | {"LD_PRELOAD": preload(find_library(), environment)}
-
-
-def variable(name: str) -> str:
-    return f"HAKMEM_{name.upper()}"
 
 
 def absolute(path: str | None) -> str | None:

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from hakmem.explain import Decision
-from hakmem.figures import MISSING, bytes_text, count_text, percent_text, time_text, unit_text
+from hakmem.explain import Decision, Group
+from hakmem.figures import MISSING, bytes_text, count_text, percent_text, time_text
+from hakmem.options import option_text
 from hakmem.reports import PARTS, Report, class_hit_rate
 
 BAR = 24
+LEAST_REASON = 20  # columns, below which a reason says nothing
+DECISION_COLUMNS = ("at", "who", "what", "change", "why")
 
 
-def plain_table(title: str, *columns: str, words: int = 1) -> Table:
-    """The first `words` columns hold text, the others numbers."""
+def plain_table(title: str, *columns: str, words: int = 1, dense: bool = False) -> Table:
+    """The first `words` columns hold text, the others numbers. dense: for small screens, without title and rules."""
     table = Table(
-        title=title,
+        title=None if dense else title,
         title_style="bold",
         title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1),
+        box=None if dense else box.SIMPLE_HEAD,
+        header_style="dim" if dense else "bold",
+        padding=(0, 1, 0, 0) if dense else (0, 1),
         pad_edge=False,
         show_edge=False,
     )
@@ -31,43 +36,54 @@ def plain_table(title: str, *columns: str, words: int = 1) -> Table:
     return table
 
 
-def bar(share: float) -> Text:
-    full = round(max(0.0, min(1.0, share)) * BAR)
-    return Text("█" * full, style="cyan") + Text("·" * (BAR - full), style="dim")
+def bar(share: float, width: int = BAR) -> Text:
+    full = round(max(0.0, min(1.0, share)) * width)
+    return Text("█" * full, style="cyan") + Text("·" * (width - full), style="dim")
 
 
-def parts_table(report: Report, explained: bool = True) -> Table:
-    """explained=False: for small screens; omits the meanings and the empty parts."""
-    resident = report.resident_known
-    total = report.resident if resident else report.number("mapped", "total")
+def parts_title(report: Report, verb: str) -> str:
+    return f"Where the {'resident' if report.resident_known else 'mapped'} memory {verb}"
+
+
+def moment_text(report: Report) -> str:
+    return f" at {time_text(report.seconds)}" if report.seconds is not None else ""
+
+
+def parts_table(report: Report, title: str = "", bar_width: int = BAR, explained: bool = False) -> Table:
+    """explained: with the meanings and the empty parts."""
     table = Table(
-        title="Where the resident memory is" if resident else "Where the mapped memory is",
+        title=title or None,
         title_style="bold",
         title_justify="left",
         box=None,
-        padding=(0, 1),
+        padding=(0, 1, 0, 0),
         pad_edge=False,
         show_header=False,
     )
-    for justify in ("left", "right", "left", *(["left"] if explained else [])):
+    for justify in ("left", "right", *(["left"] if bar_width > 0 else []), *(["left"] if explained else [])):
         table.add_column(justify=justify, no_wrap=True)
-    parts = {name: size for name, size in report.parts.items() if size or explained}
-    for name, size in parts.items():
-        meaning = [Text(PARTS.get(name, ""), style="dim")] if explained else []
-        table.add_row(name, bytes_text(size), bar(size / total if total else 0), *meaning)
-    table.add_row("= resident" if resident else "= mapped", bytes_text(total), style="bold")
+    total = report.resident if report.resident_known else report.number("mapped", "total")
+    for name, size in report.parts.items():
+        if size or explained:
+            drawn = [bar(size / total if total else 0, bar_width)] if bar_width > 0 else []
+            meaning = [Text(PARTS.get(name, ""), style="dim")] if explained else []
+            table.add_row(name, bytes_text(size), *drawn, *meaning)
+    table.add_row("= resident" if report.resident_known else "= mapped", bytes_text(total), style="bold")
     return table
 
 
-def class_table(rows: Sequence[dict], rates: Sequence[str] | None = None) -> Table:
+def class_table(
+    rows: Sequence[dict], rates: Sequence[str] | None = None, dense: bool = False, tiers: bool = True
+) -> Table:
     """rates: allocations per second of each row, shown in place of the total."""
     served = rates or [count_text(row.get("served")) for row in rows]
-    columns = ("class", "tier", "allocs/s" if rates else "served", "hits", "live", "in bins", "in slabs")
-    table = plain_table("Size classes", *columns, words=0)
+    tier = ["tier"] if tiers else []
+    columns = ("class", *tier, "allocs/s" if rates else "served", "hits", "live", "in bins", "in slabs")
+    table = plain_table("Size classes", *columns, words=0, dense=dense)
     for row, count in zip(rows, served):
         table.add_row(
             bytes_text(row.get("size")),
-            str(row.get("tier", MISSING)),
+            *([str(row.get("tier", MISSING))] if tiers else []),
             count,
             percent_text(class_hit_rate(row)),
             bytes_text(row.get("live")),
@@ -98,24 +114,54 @@ def busiest(report: Report, count: int) -> list[dict]:
     return sorted(report.classes, key=lambda row: -(row.get("served") or 0))[:count]
 
 
-def policy_table(report: Report) -> Table:
-    table = plain_table("Policy", "value", "now")
+def policy_table(report: Report, dense: bool = False) -> Table:
+    table = plain_table("Policy", "value", "now", dense=dense)
+    table.show_header = not dense
     table.add_row("state", Text(report.state or MISSING, style="bold magenta"))
     for name, value in report.policy.items():
-        table.add_row(name, unit_text(value, ""))
+        table.add_row(name, option_text(name, value))
     return table
 
 
-def decision_table(decisions: Iterable[Decision], title: str = "Last decisions", wrap: bool = False) -> Table:
-    table = plain_table(title)
-    for name, least in (("at", 6), ("who", 8), ("what", 11), ("change", 18), ("why", 10)):
+def decision_cells(decision: Decision) -> tuple[str, str, str, str, str]:
+    return time_text(decision.seconds), decision.who, decision.what, decision.change, decision.why
+
+
+def decision_table(
+    decisions: Iterable[Decision], title: str = "Last decisions", width: int = 0, dense: bool = False
+) -> Table:
+    """width: of the screen, where each decision has one line: the reason alone is cut, or left out where no room is.
+    Without it, the reason wraps."""
+    rows = [decision_cells(decision) for decision in decisions] or [(MISSING,) * 5]
+    table = plain_table(title, dense=dense)
+    gap = 1 if dense else 3
+    least = [max(map(cell_len, column)) for column in zip(DECISION_COLUMNS, *rows)]
+    left = width - sum(least[:4]) - 4 * gap - 1
+    shown = 5 if not width or left >= LEAST_REASON else 4
+    for name, size in list(zip(DECISION_COLUMNS, least))[:shown]:
+        last = name == "why"
         table.add_column(
-            name, justify="right" if name == "at" else "left", no_wrap=not wrap or name != "why", min_width=least
+            name,
+            justify="right" if name == "at" else "left",
+            no_wrap=bool(width) or not last,
+            min_width=None if last else size,
+            max_width=left if last and width else None,
+            style="dim" if last else "",
         )
-    for decision in decisions:
-        table.add_row(
-            time_text(decision.seconds), decision.who, decision.what, decision.change, Text(decision.why, style="dim")
-        )
-    if not table.row_count:
-        table.add_row(MISSING, MISSING, MISSING, MISSING, MISSING)
+    for row in rows:
+        table.add_row(*map(Text, row[:shown]))
     return table
+
+
+def group_table(groups: Sequence[Group], most: int) -> Table:
+    """Decisions about single bins, one row for each class."""
+    more = len(groups) - most
+    title = "Decisions about single size classes" + (f" ({more} classes not shown)" if more > 0 else "")
+    table = plain_table(title, "class", "what", "decisions", "last at", "first → last", words=2)
+    for group in groups[:most]:
+        table.add_row(*group_cells(group))
+    return table
+
+
+def group_cells(group: Group) -> tuple[str, str, str, str, str]:
+    return bytes_text(group.size), group.what, count_text(group.count), time_text(group.last.seconds), group.change

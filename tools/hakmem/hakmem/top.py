@@ -9,7 +9,7 @@ import termios
 import time
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
@@ -24,7 +24,7 @@ from hakmem.explain import Decision
 from hakmem.figures import bytes_text, count_text, percent_text, short_text, time_text
 from hakmem.process import Process
 from hakmem.reports import Report, hit_rate
-from hakmem.tables import class_table, decision_table, parts_table, policy_table
+from hakmem.tables import BAR, class_table, decision_table, parts_table, parts_title, policy_table
 from hakmem.trouble import Trouble
 
 CLASS_ROWS = 12
@@ -32,8 +32,15 @@ DECISIONS = 6
 LOOK_S = 0.2
 FIRST_REPORT_S = 5.0
 WIDE = 156
-FIXED_LINES = 12  # titles, headings, blank lines
-FEWEST_CLASSES = 3
+TALL = 36  # lines, from which titles, rules and blank lines have room
+HEAD = 1
+TITLED = 4  # lines of a blank, a title, headings and a rule
+RATE = 9  # columns of a rate
+RATES_WIDTH = 8 * (RATE + 1) - 1
+GRID_GAP = 2
+SHELL_LINES = 2  # that this process has ended, and the shell's prompt
+LEAST_BAR = 6
+PARTS_AND_POLICY = 58  # columns of the parts without bars, the policy, and the gaps
 PIPE_HEIGHT = 50
 
 Figure = Callable[[Report], Optional[float]]
@@ -86,7 +93,8 @@ def step_of(before: Report | None, now: Report, alive_s: float) -> Step:
     return Step(before, now, now.written - before.written)
 
 
-def rates_table(step: Step) -> Table:
+def rates_table(step: Step, width: int) -> Group:
+    """On a narrow screen, in two rows."""
     now = step.now
     cells = {
         "allocs/s": short_text(step.rate(MALLOCS)),
@@ -98,28 +106,54 @@ def rates_table(step: Step) -> Table:
         "RSS": bytes_text(now.resident),
         "threads": count_text(now.number("threads")),
     }
+    per_row = len(cells) if width >= RATES_WIDTH else len(cells) // 2
+    names = list(cells)
+    return Group(*[rates_row(names[at : at + per_row], cells) for at in range(0, len(names), per_row)])
+
+
+def rates_row(names: list[str], cells: dict[str, str]) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    for name in cells:
-        table.add_column(name, justify="right", min_width=8, no_wrap=True)
-    table.add_row(*cells.values(), style="bold")
+    for name in names:
+        table.add_column(name, justify="right", min_width=RATE, no_wrap=True)
+    table.add_row(*[cells[name] for name in names], style="bold")
     return table
 
 
+def bar_width(width: int) -> int:
+    left = min(BAR, width - PARTS_AND_POLICY)
+    return left if left >= LEAST_BAR else 0
+
+
 def frame(title: str, step: Step, decisions: list[Decision], width: int, height: int) -> RenderableType:
-    """Shows as many classes as fit, beside the parts on a wide terminal."""
-    wide = width >= WIDE
-    parts = parts_table(step.now, explained=False)
-    policy = policy_table(step.now)
-    taken = FIXED_LINES + max(1, len(decisions)) + (0 if wide else max(parts.row_count, policy.row_count + 2) + 2)
-    rated = step.class_rates()[: max(FEWEST_CLASSES, height - taken)]
-    classes = class_table([row for row, _ in rated], [short_text(rate) for _, rate in rated])
-    grid = Table.grid(padding=(0, 4))
+    """Shows as many classes and decisions as fit; the classes beside the parts on a wide terminal. A low or narrow
+    terminal has no titles, rules and blank lines."""
+    dense = height < TALL or width < RATES_WIDTH
+    wide = width >= WIDE and not dense
+    policy = policy_table(step.now, dense)
+    parts = parts_table(step.now, "" if dense else parts_title(step.now, "is"), bar_width(width))
+    rates = rates_table(step, width)
+    side = max(parts.row_count, policy.row_count) if dense else max(parts.row_count + 1, policy.row_count + 3)
+    left = height - HEAD - 2 * len(rates.renderables) - (0 if dense else 2) - side
+    left -= (1 if wide else 2) * (1 if dense else TITLED)
+    decisions = explain.latest(decisions, max(1, left if wide else left // 2))
+    rows = side - TITLED + 1 if wide else left - max(1, len(decisions))
+    classes = busiest_table(step, max(1, rows), dense, width)
+    grid = Table.grid(padding=(0, GRID_GAP))
     grid.add_row(parts, policy, *([classes] if wide else []))
-    since = f"over {time_text(step.seconds)}" if step.before else "since its start"
-    head = Text.assemble(
-        ("hakmem top  ", "bold cyan"), title, (f"   rates {since}", "dim"), no_wrap=True, overflow="ellipsis"
-    )
-    return Group(head, "", rates_table(step), "", grid, *([] if wide else ["", classes]), "", decision_table(decisions))
+    blocks = [head_line(title, step), rates, grid, *([] if wide else [classes])]
+    blocks.append(decision_table(decisions, width=width, dense=dense))
+    return Group(*blocks if dense else [part for block in blocks for part in (block, "")][:-1])
+
+
+def head_line(title: str, step: Step) -> Text:
+    since = f"rates over {time_text(step.seconds)}  " if step.before else "rates since its start  "
+    return Text.assemble(("hakmem top  ", "bold cyan"), (since, "dim"), title, no_wrap=True, overflow="ellipsis")
+
+
+def busiest_table(step: Step, rows: int, dense: bool, width: int) -> Table:
+    rated = step.class_rates()[:rows]
+    rates = [short_text(rate) for _, rate in rated]
+    return class_table([row for row, _ in rated], rates, dense, tiers=width >= RATES_WIDTH)
 
 
 class Monitor:
@@ -128,7 +162,7 @@ class Monitor:
     def __init__(self, watched: Process, save: Path | None = None) -> None:
         self.process, self.save = watched, save
         self.file, self.log = process.report_of(watched), process.explain_of(watched)
-        self.title = f"{watched.name()}  (process {watched.pid})"
+        self.title = f"process {watched.pid}  {watched.name()}"
         self.step: Step | None = None
 
     def look(self) -> bool:
@@ -154,9 +188,10 @@ class Monitor:
                 )
             time.sleep(LOOK_S)
 
-    def frame(self, console: Console) -> RenderableType:
+    def frame(self, console: Console, spare: int = 0) -> RenderableType:
+        """spare: lines of the screen to leave free."""
         decisions = explain.tail(self.log, DECISIONS) if self.log else []
-        height = console.height if console.is_terminal else PIPE_HEIGHT
+        height = console.height - spare if console.is_terminal else PIPE_HEIGHT
         return frame(self.title, self.step, decisions, console.width, height) if self.step else ""
 
 
@@ -190,12 +225,22 @@ def top(pid: int, once: bool, save: Path | None, console: Console) -> None:
     if once:
         console.print(watch.frame(console))
         return
+    follow(watch, console)
+    if console.is_terminal:  # the view had a screen of its own, which is gone
+        console.print(watch.frame(console, spare=SHELL_LINES))
+    if not watch.process.alive():
+        console.print(f"process {pid} has ended")
+
+
+def follow(watch: Monitor, console: Console) -> None:
+    """Until the process ends or the user quits, by a key or Ctrl-C."""
+    size = console.size
     with (
+        suppress(KeyboardInterrupt),
         keys() as terminal,
         Live(watch.frame(console), console=console, screen=console.is_terminal, auto_refresh=False) as shown,
     ):
         while not quit_requested(terminal) and watch.process.alive():
-            if watch.look():
+            if watch.look() or console.size != size:
+                size = console.size
                 shown.update(watch.frame(console), refresh=True)
-    if not watch.process.alive():
-        console.print("" if console.is_terminal else "\n", f"process {pid} has ended", sep="")

@@ -6,12 +6,10 @@ runs against the default and glibc in new rounds, for the rounds that selected i
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import random
+import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,13 +21,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from hakmem import launcher
 from hakmem.candidates import DEFAULT, GLIBC, Candidate, draw, named
-from hakmem.figures import bytes_text, count_text, setting_text, time_text
+from hakmem.figures import bytes_text, count_text, time_text
 from hakmem.interval import LEAST_ROUNDS, Ratio, ratio
-from hakmem.library import find_library, find_program, preload
+from hakmem.library import find_library, find_program
+from hakmem.measuring import Launcher, Run
+from hakmem.options import setting_value
 from hakmem.reports import Report, read
-from hakmem.run import variable
 from hakmem.tables import plain_table
 from hakmem.trouble import FAILED, Trouble
 
@@ -37,8 +35,6 @@ MOST_CANDIDATES = 200
 KEPT = 3  # one in KEPT advances
 CLOSING = 3  # programs per final round: glibc, the default, the best
 MARGIN = 32 << 20
-TIMEOUT_S = 600.0
-Run = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -50,62 +46,7 @@ class Plan:
     candidates: int | None
     output: Path
     seed: int
-
-
-class Launcher:
-    """The process that starts and measures programs; see launcher.py."""
-
-    def __init__(self, library: Path, command: list[str]) -> None:
-        self.library, self.command, self.warm_bytes = library, command, 0
-        self.inherited = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
-        own = {name: value for name, value in self.inherited.items() if name != "LD_PRELOAD"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", launcher.__file__],
-            stdin=subprocess.PIPE,
-            env=own,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def __enter__(self) -> Launcher:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.terminate()
-        self.process.communicate()
-
-    def run(self, candidate: Candidate, **more: str) -> Run:
-        setting = {variable(name): value for name, value in {**candidate.options, **more}.items()}
-        if candidate.hakmem:
-            setting["LD_PRELOAD"] = preload(self.library, self.inherited)
-        elif "LD_PRELOAD" in self.inherited:
-            setting["LD_PRELOAD"] = self.inherited["LD_PRELOAD"]
-        with tempfile.NamedTemporaryFile(prefix="hakmem-tune-") as errors:
-            reply = self.ask(
-                {
-                    "command": self.command,
-                    "set": setting,
-                    "unset": [],
-                    "errors": errors.name,
-                    "warm_bytes": self.warm_bytes,
-                    "timeout": TIMEOUT_S,
-                }
-            )
-            said = errors.read().decode(errors="replace").strip()
-        if reply.get("late"):
-            raise Trouble(
-                f"with {candidate.name} the program ran longer than {TIMEOUT_S:.0f} s: tune needs one that ends"
-            )
-        return reply | {"said": said[-1000:]}
-
-    def ask(self, request: dict) -> dict:
-        assert self.process.stdin and self.process.stdout
-        print(json.dumps(request), file=self.process.stdin, flush=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise Trouble("the launcher ended unexpectedly")
-        return json.loads(line)
+    expected_code: int = 0
 
 
 OBJECTIVE: dict[str, Callable[[Run], float]] = {
@@ -113,6 +54,8 @@ OBJECTIVE: dict[str, Callable[[Run], float]] = {
     "memory": lambda run: run["rss_bytes"],
     "both": lambda run: run["cpu_s"] * run["rss_bytes"],
 }
+WHAT = {"time": "CPU time", "memory": "peak memory", "both": "CPU time × peak memory"}
+REPORTING = ("report", "profile")  # how the options are read, not part of a profile
 FIGURES = (
     ("CPU time", lambda run: run["cpu_s"], lambda value: f"{value:.3f} s"),
     ("wall time", lambda run: run["wall_s"], lambda value: f"{value:.3f} s"),
@@ -137,6 +80,8 @@ class Field:
             run = self.launch.run(candidate)
             if run["code"] == self.expected_code:
                 self.runs.setdefault(candidate.name, []).append(run)
+            elif candidate in (GLIBC, DEFAULT):
+                raise Trouble(f"{unsteady(self.expected_code, run)} (on {candidate.name})")
             else:
                 self.refused[candidate.name] = f"exit code {run['code']:.0f}: {run['said']}"
 
@@ -146,25 +91,51 @@ class Field:
     def score(self, candidate: Candidate, of: Callable[[Run], float], last: int) -> float:
         """The median ratio to the default in the same rounds."""
         values, usual = self.values(candidate, of, last), self.values(DEFAULT, of, last)
-        if candidate.name in self.refused or not values:
+        if candidate.name in self.refused or not values or not usual:
             return math.inf
         return statistics.median(value / (base or 1e-9) for value, base in zip(values, usual))
 
+    def best_so_far(self, members: Sequence[Candidate], of: Callable[[Run], float]) -> tuple[Candidate, float] | None:
+        """Of the candidates with most runs, up to one that the interrupted round lacks: the least ratio of medians."""
+        usual = [of(run) for run in self.runs.get(DEFAULT.name, [])]
+        able = [member for member in members if member.name not in self.refused]
+        counts = [(member, len(self.runs.get(member.name, []))) for member in able]
+        enough = max(1, max((count for _, count in counts), default=0) - 1)
+        rated = [
+            (member, statistics.median(self.values(member, of, count)) / (statistics.median(usual) or 1e-9))
+            for member, count in counts
+            if count >= enough and usual
+        ]
+        return min(rated, key=lambda pair: pair[1], default=None)
 
-def rehearse(launch: Launcher, folder: str) -> tuple[Report, Run]:
-    """One uncounted run on glibc and on HAKMEM: warms the file cache, and checks that HAKMEM serves."""
+
+def unsteady(expected: float, run: Run) -> str:
+    return f"the program does not end alike each time: exit code {expected:.0f}, then {run['code']:.0f}: {run['said']}"
+
+
+def rehearse(launch: Launcher, folder: str, expected: int) -> Report:
+    """One uncounted run on glibc and on HAKMEM: warms the file cache, and checks that the program ends as expected and
+    that HAKMEM serves it."""
     plain = launch.run(GLIBC)
     if plain["code"] in (126, 127):
         raise Trouble(f"the program cannot be started: {plain['said']}")
+    if plain["code"] != expected:
+        raise Trouble(
+            f"the program fails without HAKMEM too, with exit code {plain['code']}: {plain['said'] or 'no message'}. "
+            f"If this is its success, add --exit-code {plain['code']}"
+        )
     ours = launch.run(DEFAULT, report=f"{folder}/%p.json")
-    if ours["code"] != plain["code"]:
-        raise Trouble(f"exit code {plain['code']} on glibc, but {ours['code']} on HAKMEM: {ours['said']}")
+    if ours["code"] != expected:
+        again = launch.run(GLIBC)
+        if again["code"] != expected:
+            raise Trouble(unsteady(expected, again))
+        raise Trouble(f"exit code {expected} on glibc, but {ours['code']} on HAKMEM: {ours['said']}")
     reports = [report for report in map(read, Path(folder).glob("*.json")) if report]
     served = max(reports, key=lambda report: report.number("served", "malloc") or 0, default=None)
     if served is None or not served.number("served", "malloc"):
         raise Trouble("HAKMEM did not serve the program: `hakmem doctor -- program` finds the cause")
     launch.warm_bytes = int(max(plain["rss_bytes"], ours["rss_bytes"])) + MARGIN
-    return served, ours
+    return served
 
 
 def rungs(count: int) -> list[tuple[int, int]]:
@@ -205,36 +176,78 @@ def search(
     return members[0]
 
 
+@dataclass
+class Race:
+    """All that the search needs, and all that is left of it when it is interrupted."""
+
+    plan: Plan
+    contest: Field
+    members: list[Candidate]
+    known: dict
+    of: Callable[[Run], float]
+
+    @property
+    def total(self) -> int:
+        return runs_of(len(self.members)) + CLOSING * self.plan.rounds
+
+
 def tune(plan: Plan, console: Console) -> None:
     find_program(plan.command[0])
-    of = OBJECTIVE[plan.objective]
-    with Launcher(find_library(), plan.command) as launch, tempfile.TemporaryDirectory(prefix="hakmem-tune-") as folder:
-        began = time.monotonic()
-        served, usual = rehearse(launch, folder)
-        run_s = max((time.monotonic() - began) / 2, 1e-3)
-        chance = random.Random(plan.seed)
-        known = served.at("options")
-        known = known if isinstance(known, dict) else {}
-        plan = within_budget(plan, run_s)
-        count = affordable(plan, run_s)
-        profiles = named(known)[:count]
-        members = profiles + draw(count - len(profiles), chance, known)
-        if not profiles:
-            console.print(Text("This library has no named profiles; searching its numeric options only.", style="dim"))
-        contest = Field(launch, int(usual["code"]), chance)
-        total = runs_of(len(members)) + CLOSING * plan.rounds
-        console.print(
-            f"{len(members)} candidates, {total} runs of about {run_s:.2f} s: {time_text(total * run_s)} in total"
-        )
-        with progress(console, total) as tell:
-            best = search(contest, members, of, tell)
-            for _ in range(plan.rounds if best.name not in contest.refused else 0):
-                contest.round([GLIBC, DEFAULT, best], tell)
-        say_refused(contest, console)
-        if best.name in contest.refused:
-            raise Trouble("no candidate completed as the default does")
-        options = effective_options(launch, best, known, folder)
-        close(plan, contest, best, options, len(members), console)
+    check_output(plan.output)
+    library = find_library()
+    with Launcher(library, plan.command) as launch:
+        race = prepare(plan, launch, console)
+        best = compete(race, console)
+    say_refused(race.contest, console)
+    if best is None:
+        close_early(race, library, console)
+        raise KeyboardInterrupt
+    if best.name in race.contest.refused:
+        raise Trouble("no candidate completed as the default does")
+    close(race.plan, race.contest, best, effective_options(library, best), len(race.members), console)
+
+
+def check_output(output: Path) -> None:
+    """Before the first run, for the result of all runs goes there."""
+    try:
+        if output.exists():
+            output.open("a").close()
+        else:
+            tempfile.TemporaryFile(dir=output.parent).close()
+    except OSError as error:
+        raise Trouble(f"cannot write the profile to {output}: {error.strerror}") from None
+
+
+def prepare(plan: Plan, launch: Launcher, console: Console) -> Race:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="hakmem-tune-") as folder:
+        served = rehearse(launch, folder, plan.expected_code)
+    run_s = max((time.monotonic() - began) / 2, 1e-3)
+    chance = random.Random(plan.seed)
+    known = served.at("options")
+    known = known if isinstance(known, dict) else {}
+    plan = within_budget(plan, run_s)
+    count = affordable(plan, run_s)
+    profiles = named(known)[:count]
+    members = profiles + draw(count - len(profiles), chance, known)
+    if not profiles:
+        console.print(Text("This library has no named profiles; searching its numeric options only.", style="dim"))
+    race = Race(plan, Field(launch, plan.expected_code, chance), members, known, OBJECTIVE[plan.objective])
+    lasts = time_text(race.total * run_s)
+    console.print(f"{len(members)} candidates, {race.total} runs of about {run_s:.2f} s: {lasts} in total")
+    return race
+
+
+def compete(race: Race, console: Console) -> Candidate | None:
+    """Returns the best candidate; None if the user interrupts."""
+    try:
+        with progress(console, race.total) as tell:
+            best = search(race.contest, race.members, race.of, tell)
+            for _ in range(race.plan.rounds if best.name not in race.contest.refused else 0):
+                race.contest.round([GLIBC, DEFAULT, best], tell)
+        return best
+    except KeyboardInterrupt:
+        return None
 
 
 class progress:
@@ -265,16 +278,23 @@ def say_refused(contest: Field, console: Console) -> None:
         console.print(Text(f"excluded: {name} {why}", style="yellow"))
 
 
-def effective_options(launch: Launcher, best: Candidate, known: dict, folder: str) -> dict[str, str]:
-    """Expands a named profile to its options, read from a report of the options in effect."""
+def effective_options(library: Path, best: Candidate) -> dict[str, str]:
+    """Expands a named profile to its options, read from the reports of a small program with it and without."""
     if "profile" not in best.options:
         return dict(best.options)
-    place = Path(folder) / "best"
-    place.mkdir()
-    launch.run(best, report=f"{place}/%p.json")
-    report = next((report for report in map(read, place.glob("*.json")) if report), None)
-    now = report.numbers("options") if report else {}
-    return {name: f"{value:.0f}" for name, value in now.items() if known.get(name) != value}
+    known, now = (options_under(library, candidate) for candidate in (DEFAULT, best))
+    return {name: str(value) for name, value in now.items() if name not in REPORTING and known.get(name) != value}
+
+
+def options_under(library: Path, candidate: Candidate) -> dict:
+    with (
+        tempfile.TemporaryDirectory(prefix="hakmem-tune-") as folder,
+        Launcher(library, [sys.executable, "-I", "-S", "-c", ""]) as launch,
+    ):
+        launch.run(candidate, report=f"{folder}/%p.json")
+        report = next((report for report in map(read, Path(folder).glob("*.json")) if report), None)
+    options = report.at("options") if report else None
+    return options if isinstance(options, dict) else {}
 
 
 def close(plan: Plan, contest: Field, best: Candidate, options: dict[str, str], tried: int, console: Console) -> None:
@@ -282,13 +302,30 @@ def close(plan: Plan, contest: Field, best: Candidate, options: dict[str, str], 
     said = [verdict(contest, best, base, plan) for base in (DEFAULT, GLIBC)]
     for sentence in said:
         console.print(Text(sentence, style="bold"))
-    if not gained(contest, best, plan):
-        console.print("The default is as good for this program: no profile is needed.")
-    write_profile(plan, best, options, said)
     console.print(f"{tried} candidates tried; best: {best.name}", highlight=False)
-    console.print(
-        f"wrote {plan.output}; to use it: hakmem run --profile {plan.output} -- {plan.command[0]}", highlight=False
-    )
+    if gained(contest, best, plan):
+        deliver(plan, best, options, said, console)
+    else:
+        console.print("The default is as good for this program: no profile is needed, and none is written.")
+
+
+def close_early(race: Race, library: Path, console: Console) -> None:
+    found = race.contest.best_so_far(race.members, race.of)
+    done = sum(map(len, race.contest.runs.values()))
+    console.print(f"Interrupted after {done} of {race.total} runs.")
+    if found is None or found[1] >= 1:
+        console.print("No candidate was better than the default so far: no profile is written.")
+        return
+    best, share = found
+    said = f"Best so far: {best.name}; {share:.3f} of the default's {WHAT[race.plan.objective]}, not confirmed."
+    console.print(Text(said, style="bold"))
+    deliver(race.plan, best, effective_options(library, best), ["Interrupted.", said], console)
+
+
+def deliver(plan: Plan, best: Candidate, options: dict[str, str], said: list[str], console: Console) -> None:
+    write_profile(plan, best, options, said)
+    use = shlex.join(["hakmem", "run", "--profile", str(plan.output), "--", *plan.command])
+    console.print(Text(f"wrote {plan.output}; to use it: {use}"), soft_wrap=True)
 
 
 def figures_table(contest: Field, best: Candidate, rounds: int) -> object:
@@ -317,7 +354,7 @@ def gained(contest: Field, best: Candidate, plan: Plan) -> bool:
 
 def verdict(contest: Field, best: Candidate, base: Candidate, plan: Plan) -> str:
     found = objective_ratio(contest, best, base, plan)
-    what = {"time": "CPU time", "memory": "peak memory", "both": "CPU time × peak memory"}[plan.objective]
+    what = WHAT[plan.objective]
     against = f"Against {base.name}"
     if found is None:
         return f"{against}: too few rounds (at least {LEAST_ROUNDS})."
@@ -334,9 +371,11 @@ def write_profile(plan: Plan, best: Candidate, options: dict[str, str], said: li
         f"# tuned for {plan.objective}: {' '.join(plan.command)}".replace("\n", " "),
         *[f"# {sentence}" for sentence in said],
         f"# from: {best.name}",
-        *[f"{name} = {setting_text(value)}" for name, value in options.items()],
+        *[f"{name} = {setting_value(name, value)}" for name, value in options.items()],
     ]
+    text = "\n".join(lines) + "\n"
     try:
-        plan.output.write_text("\n".join(lines) + "\n")
+        plan.output.write_text(text)
     except OSError as error:
-        raise Trouble(f"{plan.output}: {error.strerror}", FAILED) from None
+        print(text)  # the runs are not lost
+        raise Trouble(f"{plan.output}: {error.strerror}; the profile is printed above", FAILED) from None

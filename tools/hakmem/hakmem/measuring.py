@@ -1,0 +1,75 @@
+"""Runs programs under candidates, by the process that starts and measures them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from hakmem import launcher
+from hakmem.candidates import Candidate
+from hakmem.library import preload
+from hakmem.options import variable
+from hakmem.trouble import Trouble
+
+TIMEOUT_S = 600.0
+Run = dict[str, float]
+
+
+class Launcher:
+    """The process that starts and measures programs; see launcher.py."""
+
+    def __init__(self, library: Path, command: list[str]) -> None:
+        self.library, self.command, self.warm_bytes = library, command, 0
+        self.inherited = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
+        own = {name: value for name, value in self.inherited.items() if name != "LD_PRELOAD"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", launcher.__file__],
+            stdin=subprocess.PIPE,
+            env=own,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Launcher:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.process.communicate()
+
+    def run(self, candidate: Candidate, **more: str) -> Run:
+        setting = {variable(name): value for name, value in {**candidate.options, **more}.items()}
+        if candidate.hakmem:
+            setting["LD_PRELOAD"] = preload(self.library, self.inherited)
+        elif "LD_PRELOAD" in self.inherited:
+            setting["LD_PRELOAD"] = self.inherited["LD_PRELOAD"]
+        with tempfile.NamedTemporaryFile(prefix="hakmem-tune-") as errors:
+            reply = self.ask(
+                {
+                    "command": self.command,
+                    "set": setting,
+                    "unset": [],
+                    "errors": errors.name,
+                    "warm_bytes": self.warm_bytes,
+                    "timeout": TIMEOUT_S,
+                }
+            )
+            said = errors.read().decode(errors="replace").strip()
+        if reply.get("late"):
+            raise Trouble(
+                f"with {candidate.name} the program ran longer than {TIMEOUT_S:.0f} s: tune needs one that ends"
+            )
+        return reply | {"said": said[-1000:]}
+
+    def ask(self, request: dict) -> dict:
+        assert self.process.stdin and self.process.stdout
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        line = self.process.stdout.readline()
+        if not line:
+            raise Trouble("the launcher ended unexpectedly")
+        return json.loads(line)
