@@ -1,4 +1,4 @@
-"""hakmem doctor: what cannot be served is found, and what is served is seen to be."""
+"""Checks hakmem doctor: it finds programs that cannot be served, and confirms those that are."""
 
 import os
 import shutil

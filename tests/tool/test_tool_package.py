@@ -1,4 +1,4 @@
-"""The package: it installs from the tree, finds the library beside itself, and has the project's version."""
+"""Checks the package: it installs from the tree, finds the library beside itself, and has the project's version."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from tool import LIBRARY, PLAIN, ROOT, ToolTest
 
 class Installed(ToolTest):
     def setUp(self) -> None:
-        """Without the network: what it depends on is in the venv of the tests."""
+        """Without the network: its dependencies are in the venv of the tests."""
         super().setUp()
         self.tree, self.prefix = self.folder / "a tree", self.folder / "prefix"
         source = self.tree / "tools/hakmem"
@@ -85,7 +85,7 @@ class Version(unittest.TestCase):
 
 class Source(ToolTest):
     def test_the_tree_serves_its_own_build(self) -> None:
-        """Where the tool runs from the source tree, that tree's build is what it finds."""
+        """From the source tree, the tool finds the build of that tree."""
         del self.env["HAKMEM_LIBRARY"]
         places = [str(place) for place in library.candidates()]
         self.assertIn(str(ROOT / "build/libhakmem.so"), places)

@@ -1,4 +1,4 @@
-"""hakmem report: on a real report, on a series, with decisions; and the page holds what it must."""
+"""Checks hakmem report: on a real report, on a series, with decisions; and the contents of the page."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""hakmem run: the program is really served, and ends as it would without the tool."""
+"""Checks hakmem run: the program is really served, and ends as it would without the tool."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""hakmem top: on a process that lives, and what it says of those that it cannot show."""
+"""Checks hakmem top: on a live process, and its message about processes that it cannot show."""
 
 import json
 import os

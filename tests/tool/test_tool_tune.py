@@ -1,4 +1,4 @@
-"""hakmem tune: it measures what it says, chooses by it, and claims no more than the rounds bear out."""
+"""Checks hakmem tune: it measures what it reports, chooses by it, and claims no more than the rounds support."""
 
 import io
 import json
@@ -140,7 +140,7 @@ class Server(ToolTest):
 
 
 class Choosing(unittest.TestCase):
-    """The search on a launcher that makes figures up: what is best is known."""
+    """The search on a launcher that makes figures up: the best setting is known."""
 
     def contest(self, cost: dict[str, float], failing: str = "") -> tune.Field:
         chance = random.Random(3)

@@ -1,4 +1,4 @@
-"""What the tests of the tool share: it is started as a user starts it, in an environment of the test's own."""
+"""The common parts of the tool's tests: starts the tool as a user does, in an environment of the test's own."""
 
 import os
 import subprocess
