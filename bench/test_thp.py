@@ -26,11 +26,16 @@ class Kernel(type(pathlib.Path())):
         super().write_text(" ".join(f"[{m}]" if m == wanted else m for m in thp.MODES))
 """
 HOLDING = KERNEL + """
+import signal
+# What runs the tests may ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with thp.mode("always", Kernel(sys.argv[2])) as problem:
     print(problem or "held", flush=True)
     if sys.argv[3] == "raise":
         raise RuntimeError("on purpose")
-    time.sleep(60 if sys.argv[3] == "sleep" else 0)
+    # In short pieces: a signal that comes just before a sleep starts is handled after it.
+    for _ in range(6000 if sys.argv[3] == "sleep" else 0):
+        time.sleep(0.01)
 """
 WAIT_S = 20
 
