@@ -270,6 +270,15 @@ HK_INLINE bool stays(size_t size, size_t now) { return size - 1 < now && (size >
 
 static void *realloc_slow(void *block, size_t size);
 
+/* Where memory is refused, a block that shrinks stays as it is: the call succeeds, and keeps errno. */
+static HK_NOINLINE void *malloc_to_shrink(size_t size, void *caller)
+{
+    int saved_errno = errno;
+    void *moved = hk_malloc_slow_for(size, caller);
+    errno = saved_errno;
+    return moved;
+}
+
 /* Allocates, copies, frees. A size of 0 is a free: realloc_slow() handles it. */
 static HK_NOINLINE void *copied(void *block, size_t size, size_t now)
 {
@@ -277,7 +286,7 @@ static HK_NOINLINE void *copied(void *block, size_t size, size_t now)
         return realloc_slow(block, size);
     void *moved = hk_hit_malloc(size);
     if (HK_UNLIKELY(moved == NULL))
-        moved = hk_malloc_slow_for(size, CALLER);
+        moved = size <= now ? malloc_to_shrink(size, CALLER) : hk_malloc_slow_for(size, CALLER);
     if (HK_UNLIKELY(moved == NULL))
         return size <= now ? block : NULL; /* a block never fails to shrink */
     hk_quanta_copy(moved, block, hk_min(size, now));

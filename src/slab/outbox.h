@@ -85,8 +85,9 @@ void hk_outbox_drop(struct hk_outbox *outbox);
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint);
 /* Drops the waiting blocks of a thread that a fork child does not have. Returns their number. */
 size_t hk_outbox_forget(struct hk_outbox *outbox);
-/* Counts the tables anew in a fork child, which has one thread at most. */
-void hk_outboxes_recount(const struct hk_outbox *survivor);
+/* Counts the tables anew in a fork child, which has one thread at most; what that thread has marked counts as sent. Before the slabs
+ * are counted anew. */
+void hk_outboxes_recount(struct hk_outbox *survivor);
 
 /* Adds to bytes[], by class, the blocks that are not marked yet, or not counted. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);

@@ -75,8 +75,9 @@ bool held_resize(struct held *held, size_t size)
 {
     errno = 0;
     void *moved = hak_realloc(held->block, size);
+    int error = errno;
+    CHECK(moved == NULL || error == 0, "a realloc to %zu bytes succeeded and set errno to %d", size, error);
     if (moved == NULL) {
-        int error = errno;
         CHECK(error == ENOMEM, "NULL and errno %d", error);
         CHECK(!held_healthy, "realloc to %zu bytes refused by a healthy system", size);
         held_check(held);

@@ -222,6 +222,28 @@ UNIT_TEST(forget)
     assert_int_equal(hk_load(slab->xremote[15]), 0);
 }
 
+/* In a fork child, which counts a slab's blocks anew by their bits, those that this thread has marked are not counted once more: a slab
+ * whose count stays above 0 is never released. */
+UNIT_TEST(counted_by_the_child)
+{
+    struct hk_slab *slab = start(CLASS, 200);
+    uintptr_t address = slab->d.start;
+    outbox.allowed = HK_MIB;
+    hk_outbox_send_all(&outbox);
+    for (int i = 0; i < 100; i++)
+        put(blocks[i]);
+    assert_true(waiting() == 100 * 64 && hk_remote_blocks(slab) == 0); /* marked or not, none is counted */
+    hk_outboxes_recount(&outbox);
+    hk_orphans_orphan_rest(NULL);
+    assert_true(waiting() <= 64 * 64); /* those of one word */
+    hk_outbox_send_all(&outbox);
+    assert_int_equal(hk_load(slab->xstate), 0);
+    assert_int_equal(hk_load(freer.counts.xvalue[HK_THREAD_remote_frees]), 100);
+    for (int i = 100; i < 200; i++)
+        assert_true(hk_orphans_free(blocks[i], CLASS));
+    assert_int_equal(hk_page_map_lookup(address), 0); /* all free: released */
+}
+
 static void put_it(void *block) { put(block); }
 static void put_twice(void *block)
 {
@@ -281,6 +303,7 @@ int main(void)
         cmocka_unit_test(owner_is_gone),
         cmocka_unit_test(owner_changed),
         cmocka_unit_test(forget),
+        cmocka_unit_test(counted_by_the_child),
         cmocka_unit_test(what_is_no_block),
         cmocka_unit_test(nobody_to_deliver_to),
         cmocka_unit_test(a_big_block_in_its_place),
