@@ -5,13 +5,17 @@ PROG   ?=
 ROWS   ?=
 THP    ?=
 ONLY   ?=
+TARGET ?=
+PRESETS ?=
+SECONDS ?= 10
+SANITIZE ?=
 export JOBS
 
 .DEFAULT_GOAL := all
-.PHONY: all tools run check test programs bench bench-quick install format clean help
+.PHONY: all tools run check test coverage faults programs fuzz bench bench-quick install format clean help
 
-all: build/build.ninja          ## build/libhakmem.so, build/libhakmem.a, build/bench/* (release)
-	@cmake --build build -j $(JOBS) --target hakmem hakmem_static hakmem-replay bench/all
+all: build/build.ninja          ## build/libhakmem.so, build/libhakmem-hardened.so, build/libhakmem.a, build/bench/* (release)
+	@cmake --build build -j $(JOBS) --target hakmem hakmem_hardened hakmem_static hakmem-replay hakmem_record hakmem-play bench/all
 	@$(if $(MAKECMDGOALS:all=),:,printf '%s\n' 'Next: make run      a real program on glibc and on HAKMEM: time, memory, the report (a minute)' \
 	  '      make check    the quick tests (three minutes)' '      build/hakmem-run --report - program args')
 
@@ -28,15 +32,29 @@ check: build/build.ninja        ## the quick tests, < 3 min
 	@cmake --build build -j $(JOBS)
 	@ctest --test-dir build -L '^quick$$' -j $(JOBS) --output-on-failure
 
-test:                           ## all tests: release, debug, clang, sanitizers, valgrind, real programs
+test:                           ## all tests: release, debug, clang, sanitizers, valgrind, real programs (PRESETS="debug tsan": these builds)
 	@tools/setup.sh test
-	@tools/test_all.sh
+	@tools/test_all.sh $(PRESETS)
+
+coverage:                       ## the lines of the core that the tests reach, by room and file; build-coverage/html (5 min)
+	@tools/setup.sh test
+	@tools/coverage.sh
+
+faults:                         ## plants each fault of tests/faults/faults.txt in a copy: the tests must find it (hours; ONLY=name,name)
+	@tools/setup.sh test
+	@tests/faults/plant.py $(if $(ONLY),--only '$(ONLY)')
 
 programs: all                   ## every real program beside its control on glibc: downloads some 5 GB, then hours (ONLY=r,vim for some)
 	@tools/setup.sh programs
 	@tools/in_venv.sh tests/programs/run.py --set full $(if $(ONLY),--only '$(ONLY)',--least 36) --json build/programs.json --logs build/programs-logs
 
-bench: all                      ## HAKMEM and its peers, some 15 min (ROWS=P1,P4 for some rows, exact, all for the slow ones too; THP=always|madvise|never)
+fuzz:                           ## the fuzz targets by coverage, 10 s each (TARGET=heap SECONDS=600 SANITIZE=address,undefined)
+	@tools/setup.sh test
+	@cmake --preset fuzz --log-level=NOTICE -DHAKMEM_SANITIZE=$(SANITIZE) $(if $(shell command -v clang++),-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
+	@cmake --build build-fuzz -j $(JOBS) --target fuzz_programs
+	@tests/fuzz/guided.py build-fuzz --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
+
+bench: all                      ## HAKMEM and its peers, some 15 min (ROWS=P1,P4 for some rows, exact, guard, all for the slow ones too; THP=always|madvise|never)
 	@tools/setup.sh bench '$(ROWS)'
 	@tools/in_venv.sh bench/run.py $(if $(ROWS),--rows '$(ROWS)') $(if $(THP),--thp '$(THP)')
 

@@ -59,7 +59,8 @@ class Laboratory(Stage):
     def memory(self, work: Workload, allocator: Allocator) -> tuple[Sample, Trace]:
         """Of an ordinary run, which is looked at from outside."""
         launch = self._ordinary(work, allocator, ("--trace", TRACE_MS, "--own-time"))
-        trace = launch["rss_trace"]
+        # A run may end before it was looked at.
+        trace = launch["rss_trace"] or [[0, launch["max_rss_kib"]]]
         figures = {
             "page_faults": launch["minor_faults"],
             "peak_mib": launch["max_rss_kib"] / 1024,

@@ -22,6 +22,7 @@ from rich.table import Table
 
 import confidence
 import digest
+import guard
 import machine
 import page
 import plots
@@ -132,6 +133,25 @@ def exit_code(result: Result, check: bool) -> int:
     return 1 if refused or (check and any(h in (None, Met.NO) for h in held)) else 0
 
 
+def guard_rows(
+    rows: str,
+    library: Path | None,
+    bench_dir: Path,
+    peers: str | None,
+    rounds: int | None,
+    quick: bool,
+    places: tuple[Path, Path | None, Path | None, Path | None],
+) -> None:
+    """They have a document of their own: no row of it is one figure beside the best peer's."""
+    folder, json, markdown, picture = places
+    found = guard.measure(rows, library, bench_dir.resolve(), peers, rounds, quick)
+    if not (json or markdown or picture):
+        stem = folder / time.strftime("guard-%Y%m%d-%H%M%S")
+        json, markdown, picture = (stem.with_suffix(f".{kind}") for kind in ("json", "md", "svg"))
+    print(guard.guard_tables.page(found))
+    guard.save(found, json, markdown, picture if "outcomes" in found else None)
+
+
 @app.callback(invoke_without_command=True)
 def measure(
     context: typer.Context,
@@ -167,6 +187,7 @@ def measure(
     """Measure rows on HAKMEM and its peers."""
     if context.invoked_subcommand:
         return
+    asked_rounds = rounds
     program_rounds = 0 if rounds or quick else PROGRAM_ROUNDS
     rounds = rounds or (QUICK_ROUNDS if quick else ROUNDS)
     if check and rounds < confidence.LEAST_ROUNDS:
@@ -175,6 +196,9 @@ def measure(
     for needed in (bench_dir / "launch", library):
         if needed and not needed.exists():
             raise typer.BadParameter(f"{needed} is not there: run make, or see --help")
+    if guard.is_asked_for(rows):
+        guard_rows(rows, library, bench_dir, peers, asked_rounds, quick, (results_dir, json, markdown, html))
+        return
     options = assignments(env)
     points, absent = playable(select(rows, quick))
     allocators, missing = find_allocators(peers, library, bench_dir)

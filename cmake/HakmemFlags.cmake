@@ -26,8 +26,9 @@ target_compile_definitions(hakmem_build INTERFACE
   HK_OVERRIDE=$<BOOL:${HAKMEM_OVERRIDE}>
   HK_VERSION="${PROJECT_VERSION}")
 # malloc and its reports run on whatever stack a program's thread has, 16 KiB at least (tests/process/small_stack.c).
+# Of two files' static variables with one name, the library's one translation unit makes one variable.
 if(NOT HAKMEM_SANITIZE AND NOT HAKMEM_DEBUG)
-  target_compile_options(hakmem_build INTERFACE -Wframe-larger-than=3584)
+  target_compile_options(hakmem_build INTERFACE -Wframe-larger-than=3584 -Wredundant-decls)
 endif()
 # Whoever defines malloc must not have the compiler recognise it: "malloc + memset" would become a call of calloc.
 set(hakmem_no_builtin)

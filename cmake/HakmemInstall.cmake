@@ -2,11 +2,18 @@
 include(CMakePackageConfigHelpers)
 set(hakmem_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/hakmem)
 
-install(TARGETS hakmem-replay DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS hakmem-replay hakmem-play DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS hakmem hakmem_static EXPORT hakmem-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(FILES ${PROJECT_SOURCE_DIR}/include/hakmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(TARGET hakmem_hardened)
+  # Preloaded only: no program links to it.
+  install(TARGETS hakmem_hardened LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+if(TARGET hakmem_record)
+  install(TARGETS hakmem_record LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/include/hakmem.h ${PROJECT_SOURCE_DIR}/include/hakmem.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT hakmem-targets NAMESPACE hakmem:: DESTINATION ${hakmem_package_dir})
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/hakmem-config.cmake.in hakmem-config.cmake
@@ -24,3 +31,4 @@ file(RELATIVE_PATH hakmem_bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_L
 configure_file(${PROJECT_SOURCE_DIR}/tools/hakmem-run.in hakmem-run @ONLY
   FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 install(PROGRAMS ${CMAKE_CURRENT_BINARY_DIR}/hakmem-run DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/tools/hakmem/man/hakmem.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -1,5 +1,8 @@
-# libhakmem.so and libhakmem.a from the same objects.
+# libhakmem.so and libhakmem.a from the same objects; libhakmem-hardened.so from the same sources and those of one room more, checked.
 file(GLOB hakmem_room_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*/*.c)
+set(hakmem_checked_sources ${hakmem_room_sources})
+list(FILTER hakmem_checked_sources INCLUDE REGEX "/src/checked/")
+list(FILTER hakmem_room_sources EXCLUDE REGEX "/src/checked/")
 if(HAKMEM_UNITY)
   set(hakmem_sources ${PROJECT_SOURCE_DIR}/src/hakmem.c)
   set(hakmem_throwing ${hakmem_sources})
@@ -22,6 +25,7 @@ endif()
 
 add_library(hakmem_objects OBJECT ${hakmem_sources})
 target_link_libraries(hakmem_objects PRIVATE hakmem_build)
+hakmem_count_coverage(hakmem_objects)
 
 add_library(hakmem SHARED)
 add_library(hakmem_static STATIC)
@@ -33,28 +37,45 @@ foreach(lib IN ITEMS hakmem hakmem_static)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   set_target_properties(${lib} PROPERTIES OUTPUT_NAME hakmem LINKER_LANGUAGE C)
 endforeach()
-set_target_properties(hakmem PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-# nodelete: blocks outlive dlclose(), so their allocator does too. Bsymbolic-functions: HAKMEM calls itself, without a PLT.
-target_link_options(hakmem PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,-z,noseparate-code,-z,initfirst -Wl,-Bsymbolic-functions)
-# But for these: a program may have its own.
-target_link_options(hakmem PRIVATE -Wl,--dynamic-list=${CMAKE_CURRENT_LIST_DIR}/process_malloc.list)
-set_target_properties(hakmem PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/process_malloc.list)
+set(hakmem_shared hakmem)
 if(HAKMEM_OVERRIDE)
-  # In the shared library only: a static program has but one dlopen, which a definition in the archive would hide from it.
+  list(APPEND hakmem_shared hakmem_hardened)
+  add_library(hakmem_hardened SHARED ${hakmem_sources} ${hakmem_checked_sources})
+  target_link_libraries(hakmem_hardened PRIVATE hakmem_build)
+  target_compile_definitions(hakmem_hardened PRIVATE HK_HARDENED_LIBRARY=1)
+  hakmem_count_coverage(hakmem_hardened)
+  set_target_properties(hakmem_hardened PROPERTIES OUTPUT_NAME hakmem-hardened LINKER_LANGUAGE C)
+  # clang forgets the names that base/base.h gives to functions that it knows.
+  target_compile_options(hakmem_hardened PRIVATE
+    $<$<C_COMPILER_ID:Clang>:-fno-builtin-memcpy$<SEMICOLON>-fno-builtin-memmove$<SEMICOLON>-fno-builtin-memset>)
+  # A loop that copies must not become a call of memcpy.
+  set_source_files_properties(${hakmem_checked_sources} PROPERTIES
+    COMPILE_OPTIONS "-fno-builtin;$<$<C_COMPILER_ID:GNU>:-fno-tree-loop-distribute-patterns>")
+  # In the shared libraries only: a static program has but one dlopen, which a definition in the archive would hide from it.
   include(CheckSymbolExists)
   set(CMAKE_REQUIRED_DEFINITIONS -D_GNU_SOURCE)
   check_symbol_exists(RTLD_DEEPBIND dlfcn.h HAKMEM_HAS_DEEPBIND)
   unset(CMAKE_REQUIRED_DEFINITIONS)
-  if(HAKMEM_HAS_DEEPBIND)
-    target_link_options(hakmem PRIVATE -Wl,--defsym=dlopen=hak_dlopen,--defsym=dlmopen=hak_dlmopen)
-  endif()
-  target_link_options(hakmem PRIVATE -Wl,--defsym=pthread_create=hak_pthread_create)
   # A program that names no malloc itself (libc and libstdc++ do, for it) gets ours all the same.
   target_link_options(hakmem_static INTERFACE -Wl,-u,malloc)
 endif()
+foreach(lib IN LISTS hakmem_shared)
+  set_target_properties(${lib} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  # nodelete: blocks outlive dlclose(), so their allocator does too. Bsymbolic-functions: HAKMEM calls itself, without a PLT.
+  target_link_options(${lib} PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,-z,noseparate-code,-z,initfirst -Wl,-Bsymbolic-functions)
+  # But for these: a program may have its own.
+  target_link_options(${lib} PRIVATE -Wl,--dynamic-list=${CMAKE_CURRENT_LIST_DIR}/process_malloc.list)
+  set_target_properties(${lib} PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/process_malloc.list)
+  if(HAKMEM_HAS_DEEPBIND)
+    target_link_options(${lib} PRIVATE -Wl,--defsym=dlopen=hak_dlopen,--defsym=dlmopen=hak_dlmopen)
+  endif()
+  if(HAKMEM_OVERRIDE)
+    target_link_options(${lib} PRIVATE -Wl,--defsym=pthread_create=hak_pthread_create)
+  endif()
+endforeach()
 target_link_libraries(hakmem_static INTERFACE Threads::Threads)
 
 # The learner by itself, which knows neither heap nor clock.
 file(GLOB hakmem_replay_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/learn/*.c ${PROJECT_SOURCE_DIR}/src/policy/*.c)
-add_executable(hakmem-replay tools/hakmem_replay.c ${hakmem_replay_sources} src/count/decisions.c src/base/message.c src/os/linux_files.c src/os/os_linux.c src/os/passed.c)
+add_executable(hakmem-replay tools/hakmem_replay.c ${hakmem_replay_sources} src/count/decisions.c src/base/message.c src/os/linux_files.c src/os/linux_faults.c src/os/os_linux.c src/os/passed.c)
 target_link_libraries(hakmem-replay PRIVATE hakmem_build)

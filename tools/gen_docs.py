@@ -7,6 +7,7 @@
   docs/report.schema.json  from the same
   docs/CLASSES.md  from src/policy/classes.def
   docs/PROFILING.md, its table of events, from src/count/events.def
+  docs/GUARD.md, its table of protections, from src/guard/protections.def
   docs/DECISIONS.md, its index, from the headings and status lines below it
 
 gen_docs.py [--root DIR] [--check]
@@ -133,6 +134,8 @@ def number(text: str, unit: str) -> str:
 KEYS = {
     "version": ("version of the library", ""),
     "process": ("process id", ""),
+    "parent": ("process id of the parent", ""),
+    "command": ("name of the process in the kernel, up to 15 characters", ""),
     "time_ms": ("milliseconds since HAKMEM started; in a fork child, since it started in the first process", ""),
     "threads": ("threads that have a tcache now", "each has bins of its own: see the part `thread_caches`"),
     "served": ("calls of the whole process", ""),
@@ -142,7 +145,21 @@ KEYS = {
                  "cannot be read", "`resident_parts` lists its parts"),
     "resident_statm": ("the same from /proc/self/statm, to compare: the kernel adds that up from sums of each thread, so it may lag by some "
                        "hundred KiB", ""),
-    "resident_parts": ("bytes of each part that are in memory; with `rest_of_process` they sum to `resident` within 2 %", ""),
+    "resident_parts": ("bytes of each part that are in memory; with `rest_of_process` they sum to `resident`, unless memory changes while the report "
+                       "is taken", ""),
+    "resident_classes": ("`resident_parts` by class: each key sums to its part", ""),
+    "in_bins": ("resident blocks in bins and depots: the part `thread_caches`", "see that part"),
+    "remote": ("resident blocks that others have freed: the part `remote_pending`", "see that part"),
+    "rounding": ("resident bytes added by rounding up to the class", "see the part `rounding`"),
+    "free_in_slabs": ("resident free blocks of slabs", "see `pinned`; the others are purged after `HAKMEM_PURGE_DELAY`"),
+    "pinned": ("of these, bytes in pages that hold other blocks too: no purge returns them", "`sampled` shows which call sites' blocks pin them"),
+    "tails": ("resident tails of slabs", ""),
+    "resident_idle": ("the part `idle` in memory, in two", ""),
+    "ageing": ("purged when `HAKMEM_PURGE_DELAY` has passed", "see the part `idle`"),
+    "of_huge_pages": ("on huge pages that have slices in use: to purge a part splits the page, so a quarter of it has to be free", "`HAKMEM_HUGE_PAGES_FROM=0` takes none"),
+    "resident_rest": ("`rest_of_process` in two", ""),
+    "files": ("mappings of files: code and data of the program and its libraries", ""),
+    "anonymous": ("stacks, other mappings, memory of other allocators", ""),
     "rest_of_process": ("resident bytes that are not HAKMEM's: code, stacks, other mappings", "not malloc's doing: look at /proc/PID/smaps"),
     "virtual": ("bytes of address space that the kernel counts for the process", "nothing: reservations that cost no memory are in it"),
     "limits": ("`address` is RLIMIT_AS and `data` RLIMIT_DATA, in bytes; null where there is none", ""),
@@ -159,16 +176,29 @@ KEYS = {
     "size": ("bytes of a block of the class", ""),
     "tier": ("tiny, mid, large or big", ""),
     "hit_rate": ("share of calls without a miss, 0 to 1", "good; if low, see `misses`"),
+    "holders": ("while the report is written again and again (`HAKMEM_REPORT_EVERY`, `HAKMEM_REPORT_SIGNAL`): the 64 threads that hold the most free blocks", ""),
+    "thread": ("the thread's number, as in /proc/PID/task", ""),
+    "allocations": ("blocks that its bins have served, also to a thread that had them before", ""),
+    "bins": ("bytes of free blocks in its bins", "see the part `thread_caches`"),
+    "depots": ("bytes of free blocks in its depot", "see the part `thread_caches`"),
     "counters": ("the counters below", ""),
     "sites": ("with `HAKMEM_SITE_RULES`, the twenty call sites with the most live bytes (docs/LEARNING.md)", ""),
     "site": ("where the call of malloc returns to, as a number: `addr2line -e FILE`, less where FILE is mapped", ""),
     "block": ("its blocks are of up to so many bytes, and of more than half; one that allocates others too is several", ""),
-    "live": ("bytes of them in use; of blocks of up to 1 MiB an estimate", ""),
+    "live": ("bytes in use; of blocks of up to 1 MiB an estimate", ""),
     "bytes": ("bytes of them ever", ""),
     "lifetime_ms": ("median lifetime of the freed ones, rounded up to a power of two; 0 if none was freed", ""),
     "rule": ("the rule for its freed blocks, in watch mode the one that would apply: none, keep-warm, purge-at-once", ""),
     "saved": ("bytes that keep-warm saved from being faulted in again, or that purge-at-once purged one purge delay earlier", "good"),
     "wasted": ("bytes that were kept and not reused, or purged and reused at once", "far above `saved`: leave the rules off"),
+    "sampled": ("while blocks are sampled ([PROFILING.md](PROFILING.md)): the live ones by call stack; else zeros", ""),
+    "mean": ("mean bytes between two samples; 0 where none are taken", ""),
+    "stacks": ("the two hundred with the most bytes, live and pinned; a stack whose blocks differ in size more than twofold is several", ""),
+    "live_count": ("blocks, an estimate", ""),
+    "live_bytes": ("bytes requested in them, an estimate", "in use by the program"),
+    "pinned_bytes": ("free bytes of slabs in the pages of these blocks, divided among all blocks of each page: an estimate", "scattered long-lived blocks: allocate them together, before the short-lived ones"),
+    "frames": ("return addresses, the innermost first", ""),
+    "modules": ("the lines of /proc/PID/maps for code, which lead from an address to a file", ""),
     "policy": ("the current knobs; `options` has their initial values (docs/LEARNING.md)", ""),
     "state": ("STEADY, BURST, REMOTE_HEAVY or MEM_TIGHT", "MEM_TIGHT: raise `HAKMEM_GOAL`, or find out what is live"),
     "options": ("the current options; an unset text is \"\"", ""),
@@ -203,6 +233,9 @@ COUNTERS_HIGH = {
     "limit_refusals": "the heap has reached `HAKMEM_LIMIT`",
     "out_of_memory": "as `os_refusals` and `limit_refusals`; the first one was reported on stderr",
     "sites_lost": "more than a hundred call sites, or several thousand sampled live blocks: rules cover the rest",
+    "guard_samples": "as configured by `HAKMEM_GUARD_SAMPLE`",
+    "guard_missed": "the sampled blocks live long: raise `HAKMEM_GUARD_SAMPLE`",
+    "guard_faults": "the program has a mistake: stderr says which and where ([GUARD.md](GUARD.md))",
     "foreign_frees": "the program mixes allocators: find the library that brings its own",
     "deepbind_dropped": "nothing; if the symbols of two plugins then collide: `HAKMEM_DEEPBIND=keep`",
     "threads_started": "short-lived threads: a pool would save their start",
@@ -223,6 +256,16 @@ STATS_INTRO = """# The report
 
 Each report replaces FILE as a whole: a reader never sees half of one. HAKMEM's background thread writes the first two, also while
 the program is idle.
+
+**Many processes.** `HAKMEM_REPORT=DIR/`, with a slash at the end, gives each process a file of its own, DIR/PID.json; `DIR/%p.prom` is the same in
+OpenMetrics. With a plain FILE, only the first process writes FILE: a child writes FILE.PID, its process id before the ending. A child is a process that was forked, or a program that was started by a process with the same LD_PRELOAD and HAKMEM_REPORT.
+HAKMEM_EXPLAIN, HAKMEM_HEAP_PROFILE, HAKMEM_PROFILE_SAVE and HAKMEM_LEARN_TRACE name their files likewise. Processes that end by _exit report too, as
+children of Python's multiprocessing do; a report is left out where a signal handler ends the process inside HAKMEM. `hakmem report DIR` sums
+the folder ([DEPLOY.md](DEPLOY.md)).
+
+Each OpenMetrics sample has the labels `pid` and `command`, so that a textfile collector can read the files of all processes from one folder.
+
+A program that is linked with HAKMEM and preloaded too has two copies. The linked copy serves it and reports; the preloaded one reads no option.
 
 The report allocates nothing, and stops no thread: while other threads allocate, the numbers are close, not exact. When they rest, the
 parts sum to `mapped`. mallinfo2(), mallinfo() and malloc_info() return the same numbers.
@@ -329,20 +372,28 @@ def report_schema(root: Path) -> str:
     tallies = {name: {**count, "description": f"{unit}: {meaning}"} for name, _, unit, meaning, _ in tallies_of(root)}
     tallies["hit_rate"] = {"type": "number", "minimum": 0, "maximum": 1}
     options = rows((root / "src/policy/options.def").read_text(), "HK_OPT", 8)
+    survivors = {key: count for key in ("live_count", "live_bytes", "pinned_bytes")}
     forms = {
-        "version": text, "process": {"type": "integer"}, "time_ms": count, "threads": count,
+        "version": text, "process": {"type": "integer"}, "parent": {"type": "integer"}, "command": text, "time_ms": count, "threads": count,
         "served": an_object({"malloc": count, "free": count}),
         "resident": count, "resident_statm": count, "resident_parts": an_object({**parts, "rest_of_process": count}),
+        "resident_classes": an_array(an_object({key: count for key in ("size", "live", "rounding", "in_bins", "remote", "free_in_slabs", "pinned",
+                                                                       "tails")})),
+        "resident_idle": an_object({"ageing": count, "of_huge_pages": count}),
+        "resident_rest": an_object({"files": count, "anonymous": count}),
         "virtual": count, "limits": an_object({"address": limit, "data": limit}),
         "mapped": an_object({"total": count, "parts": an_object(parts)}),
         "idle": an_object({"dirty": count, "clean": count}),
         "tiers": {**an_array(an_object({"tier": {"enum": ["tiny", "mid", "large", "big"]}, **tallies})), "minItems": 4, "maxItems": 4},
         "classes": an_array(an_object({"size": count, "tier": {"enum": ["tiny", "mid", "large"]}, **tallies})),
+        "holders": {**an_array(an_object({key: count for key in ("thread", "allocations", "bins", "depots")})), "maxItems": 64},
         "counters": an_object({name: {**count, "description": f"{unit}: {meaning}"} for _, name, unit, meaning in stats_of(root)}),
         "policy": an_object({"state": {"enum": ["STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"]},
                              **{name: count for _, name, _, _, _, scope, _, _ in options if scope == "policy"}}),
         "sites": {**an_array(an_object({**{key: count for key in ("site", "block", "live", "bytes", "lifetime_ms", "saved", "wasted")},
                                        "rule": {"enum": site_rules_of(root)}})), "maxItems": 20},
+        "sampled": an_object({"mean": count, **survivors, "stacks": {**an_array(an_object({**survivors, "frames": an_array(count)})), "maxItems": 200},
+                              "modules": an_array(text)}),
         "options": an_object({name: {**option_schema(kind, low, high, unit), "description": meaning}
                               for kind, name, _, low, high, _, unit, meaning in options}),
     }
@@ -521,6 +572,22 @@ def profiling_document(root: Path) -> str:
     return before + begin + table(["event", "its number", "meaning"], [[f"`{name}`", *row] for name, *row in events]) + end + after
 
 
+# GUARD.md
+
+PROTECTIONS_BEGIN = "<!-- Generated by tools/gen_docs.py from src/guard/protections.def: begin -->\n"
+PROTECTIONS_END = "<!-- end of the protections -->\n"
+
+
+def guard_document(root: Path) -> str:
+    """The table alone; the text around it is written by hand."""
+    before, begin, rest = (root / "docs/GUARD.md").read_text().partition(PROTECTIONS_BEGIN)
+    _, end, after = rest.partition(PROTECTIONS_END)
+    if not begin or not end:
+        raise Trouble("docs/GUARD.md: no markers for the table of protections")
+    body = [[f"`{word}`", meaning] for word, meaning in rows((root / "src/guard/protections.def").read_text(), "HK_PROTECTION", 2)]
+    return before + begin + table(["word", "protection"], body) + end + after
+
+
 # DECISIONS.md
 
 INDEX_BEGIN, INDEX_END = "<!-- Written by tools/gen_docs.py from the entries below: begin -->\n", "<!-- end -->\n"
@@ -573,6 +640,7 @@ DOCUMENTS: dict[str, Callable[[Path], str]] = {
     "docs/report.schema.json": report_schema,
     "docs/CLASSES.md": classes_document,
     "docs/PROFILING.md": profiling_document,
+    "docs/GUARD.md": guard_document,
     "docs/DECISIONS.md": decisions_document,
 }
 

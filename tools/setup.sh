@@ -17,7 +17,7 @@ lists() {
   echo "$home/tools/packages/build.txt"
   [ "$goal" = build ] || echo "$home/tools/packages/run.txt"
   [ "$goal" != bench ] || ls "$home"/bench/packages.txt 2>/dev/null || true
-  case $goal,$rows in bench,all|bench,*[pP]16*|bench,*exact*|bench,*EXACT*) echo "$home/bench/packages-programs.txt" ;; esac
+  case $goal,$rows in bench,all|bench,*[pP]16*|bench,*exact*|bench,*EXACT*|bench,guard*) echo "$home/bench/packages-programs.txt" ;; esac
   [ "$goal" != test ] || (set +f; ls "$home/tools/packages/test.txt" "$home"/tests/*/packages.txt)
 }
 
@@ -85,14 +85,14 @@ importable() {
 }
 
 # The tables are rich's, the command lines typer's, the charts matplotlib's, the page jinja2's; the plots of the
-# user's tool plotly's, its build setuptools's; the report is read by jsonschema and prometheus_client.
+# user's tool plotly's, its build setuptools's; the report is read by jsonschema and prometheus_client, types by mypy.
 # shellcheck disable=SC2086
 install_python_packages() {
   case $goal in
     build) return 0 ;;
     run|programs) wanted="rich typer" ;;
     bench) wanted="rich typer numpy matplotlib jinja2" ;;
-    *)     wanted="rich typer numpy matplotlib jinja2 plotly setuptools wheel jsonschema prometheus_client" ;;
+    *)     wanted="rich typer numpy matplotlib jinja2 plotly setuptools wheel jsonschema prometheus_client mypy" ;;
   esac
   importable $wanted && return 0
   say "Python packages ($wanted) into $venv"

@@ -1,11 +1,12 @@
 #!/bin/sh
 # test_all.sh [preset...]: builds every preset and runs its tests; continues after a failure, and prints a summary of
 # all at the end. The release build runs all tests; the others the quick ones without the real programs, which would run for
-# minutes each time; of these, sanitizers and valgrind have those marked SANITIZE.
+# minutes each time; of these, sanitizers and valgrind have those marked SANITIZE. coverage and faults are no builds of the
+# library: tools/coverage.sh, and a part of the faults of tests/faults.
 set -u
 cd "$(dirname -- "$(readlink -f -- "$0")")/.." || exit 1
 jobs=${JOBS:-$(nproc)}
-presets=${*:-release debug clang asan tsan valgrind}
+presets=${*:-release debug clang asan tsan valgrind coverage faults}
 logs=build/test-logs
 mkdir -p "$logs"
 closing=$logs/closing.txt
@@ -37,10 +38,28 @@ run() {
   [ "$(cat "$status")" -eq 0 ]
 }
 
+# Neither is a build that is tested as the others are: each has a script, of which the last lines are kept.
+apart() {
+  case $1 in
+    coverage) tools/coverage.sh ;;
+    # As many as fit into the time, others for each commit; none on a machine that is too slow for it.
+    faults) tests/faults/plant.py --minutes 3.5 --seed "$(git rev-parse HEAD 2>/dev/null || echo none)" ;;
+  esac >"$logs/$1.log" 2>&1
+  code=$?
+  [ "$code" -eq 0 ] || tail -n 60 "$logs/$1.log"
+  { echo "$1:"; grep -e "^$1: " "$logs/$1.log"; } | tee -a "$closing"
+  return "$code"
+}
+
 count=$(echo "$presets" | wc -w)
 at=0
 for preset in $presets; do
   at=$((at + 1))
+  case $preset in coverage|faults)
+    printf '\n== %s (%d of %d)\n' "$preset" "$at" "$count"
+    apart "$preset" || failed="$failed $preset"
+    continue ;;
+  esac
   printf '\n== %s (%d of %d): build\n' "$preset" "$at" "$count"
   build "$preset" || { failed="$failed $preset"; continue; }
   printf '== %s (%d of %d): test\n' "$preset" "$at" "$count"

@@ -12,12 +12,37 @@ void *hk_malloc_slow(size_t size);
 void *hk_malloc_slow_for(size_t size, void *caller);
 /* `align` is a power of two. */
 void *hk_aligned_slow(size_t align, size_t size, void *caller);
-/* The misses of free and of delete (enum hk_free_end). They differ in the messages about invalid pointers. */
+/* The misses of free and of delete (enum hk_free_end). They differ in the messages about invalid pointers. `offset` is that of the
+ * bin. */
 void hk_free_elsewhere(void *block);
 void hk_delete_elsewhere(void *block);
 void hk_free_not_mine(void *block, struct hk_hot *hot);
 void hk_delete_not_mine(void *block, struct hk_hot *hot);
-/* `offset` is that of the full bin. */
+void hk_free_large(void *block, struct hk_hot *hot, size_t offset);
+void hk_delete_large(void *block, struct hk_hot *hot, size_t offset);
 void hk_free_full(void *block, struct hk_hot *hot, size_t offset);
+void hk_delete_full(void *block, struct hk_hot *hot, size_t offset);
+
+/* free. Inline: a compiler that weighs the misses does not inline hak_free() where realloc calls it. */
+HK_INLINE void hk_free(void *block)
+{
+    struct hk_hot *hot;
+    size_t offset;
+    enum hk_free_end end = hk_hit_free(block, &hot, &offset);
+    if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
+        hk_free_elsewhere(block);
+    else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
+        hk_free_not_mine(block, hot);
+    else if (HK_UNLIKELY(end == HK_FREE_LARGE))
+        hk_free_large(block, hot, offset);
+    else if (HK_UNLIKELY(end == HK_FREE_FULL))
+        hk_free_full(block, hot, offset);
+}
+
+/* The misses of a free, or a delete, that is told the size. They check it where that costs correct programs nothing: the thread's own
+ * blocks of more than 32 KiB, full bins, big blocks (see sized.h). Remote frees are misses like those above. */
+void hk_sized_elsewhere(void *block, size_t size, enum hk_call call);
+void hk_sized_large(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call);
+void hk_sized_full(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call);
 
 #endif

@@ -12,6 +12,8 @@
 #include "hakmem.h"
 #include "report/report.h"
 #include "runtime/exit_report.h"
+#include "runtime/heap_dumps.h"
+#include "runtime/served.h"
 #include "runtime/start.h"
 
 struct mallinfo2 hk_mallinfo2(void);
@@ -78,7 +80,12 @@ enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };
 
 /* Changes nothing, as HAKMEM adapts by itself. Returns what glibc returns, for programs that check: 1, even for an
  * unknown parameter, except for an M_MXFAST out of range. */
-int hk_mallopt(int parameter, int value) { return parameter != M_MXFAST || (value >= 0 && value <= LARGEST_MXFAST); }
+int hk_mallopt(int parameter, int value)
+{
+    if (parameter == HK_MALLOPT_WHO_SERVES)
+        return hk_answer_who_serves();
+    return parameter != M_MXFAST || (value >= 0 && value <= LARGEST_MXFAST);
+}
 
 /* As in glibc, the sizes count free blocks. */
 static void info_classes(FILE *file, const struct hk_census *census)
@@ -160,7 +167,7 @@ static struct hak_stats stats_of(const struct hk_census *census)
 #include "report/parts.def"
 #undef HK_PART
         .idle_resident = census->idle_dirty,
-        .live_blocks = census->sum.live_blocks + bigs->live_blocks,
+        .live_blocks = census->sum.live_blocks + bigs->live_blocks + census->sampled_blocks,
         .threads = census->threads,
         .mallocs = census->mallocs,
         .frees = census->frees,

@@ -1,12 +1,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/alloc_slow.h"
 #include "api/entry.h"
+#include "api/guarded.h"
 #include "base/bits.h"
 #include "base/quanta.h"
 #include "big/big.h"
 #include "decay/decay.h"
 #include "decay/wake.h"
+#include "guard/sampled.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "prof/hooks.h"
@@ -19,10 +22,8 @@
 #include "slab/slab_heap.h"
 #include "span/bootstrap.h"
 #include "span/footprint.h"
-#include "span/foreign.h"
 #include "tcache/pool.h"
 
-#define LARGEST_SMALL_ALIGN HK_SLICE
 /* The return address of the exported function; valid in that function and in its tail calls. */
 #define CALLER __builtin_return_address(0)
 
@@ -46,104 +47,17 @@ static HK_COLD void *refused(size_t size)
     return NULL;
 }
 
-static void *big_alloc(struct hk_tcache *cache, size_t size, size_t align, bool *zeroed)
-{
-    void *block = hk_big_alloc(size, align, zeroed);
-    if (block != NULL && cache != NULL) {
-        HK_COUNT_THREAD(&cache->owner.counts, big_calls, 1);
-        if (*zeroed)
-            hk_tcache_grew(cache, size);
-    } else if (block != NULL)
-        HK_COUNT(orphan_calls, 1);
-    return block;
-}
-
-static HK_COLD void *aligned_instead(struct hk_tcache *cache, unsigned class, void *block)
-{
-    void *aligned = hk_tcache_alloc_aligned(cache, class);
-    hk_tcache_free(cache, block, hk_page_map_lookup((uintptr_t)block));
-    return aligned;
-}
-
-/* If address space is scarce, a big block's mapping wastes less of it than a span does. */
-#define SCARCE_SIZES_TO (128 * HK_KIB)
-static size_t class_sizes_to(void)
-{
-    return HK_LIKELY(!hk_load(hk_footprint.xscarce)) ? HK_LARGE_MAX : SCARCE_SIZES_TO;
-}
-
-/* HK_CLASSES for a big block. */
-static unsigned class_for(size_t size, size_t align)
-{
-    return size <= class_sizes_to() && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align) : HK_CLASSES;
-}
-
-static void *try_alloc(size_t size, size_t align, bool *zeroed)
-{
-    unsigned class = class_for(size, align);
-    struct hk_tcache *cache = hk_life_cache();
-    *zeroed = false;
-    if (class == HK_CLASSES)
-        return big_alloc(cache, size, align, zeroed);
-    if (HK_UNLIKELY(cache == NULL))
-        return hk_orphans_alloc(class);
-    void *block = hk_tcache_alloc(cache, class, size);
-    return HK_LIKELY(((uintptr_t)block & (align - 1)) == 0) ? block : aligned_instead(cache, class, block);
-}
-
-/* After a refusal: purges everything and tries once more, as HAKMEM's own dirty memory may exhaust the limit. */
-static HK_COLD void *try_again(size_t size, size_t align, bool *zeroed)
-{
-    struct hk_tcache *cache = hk_tcache_self();
-    if (size >= (size_t)1 << HK_ADDRESS_BITS)
-        return NULL;
-    if (cache != NULL)
-        hk_tcache_trim(cache);
-    hk_pool_purge();
-    hk_decay_all(0);
-    (void)hk_footprint_read_limit(); /* the program may have changed it */
-    if (cache != NULL)
-        hk_tcache_steal_all(cache);
-    return try_alloc(size, align, zeroed);
-}
-
-/* Allocations before HAKMEM has started, and all allocations while hooks are on. A request that would be a hit is
- * served from the bin here: hooks do not change the program's blocks. */
-static HK_NOINLINE void *alloc_at_the_edge(size_t size, size_t align, bool *zeroed, void *caller)
-{
-    if (!hk_hooks.on) {
-        *zeroed = true;
-        return hk_life_is_bootstrapping() ? hk_bootstrap_alloc(size, align) : NULL;
-    }
-    bool hits = size <= HK_FINE_MAX && align <= HK_FINE_STEP;
-    *zeroed = false;
-    void *block = hits ? hk_hit_malloc_fine(size) : NULL;
-    if (block == NULL)
-        block = try_alloc(size, align, zeroed);
-    if (block == NULL)
-        block = try_again(size, align, zeroed);
-    if (HK_LIKELY(block != NULL))
-        hk_hooks_alloc(HK_EVENT_alloc, block, size, caller);
-    return block;
-}
-
-/* Every allocation that is neither a hit nor refilled(). NULL if memory is refused. */
 static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
 {
-    void *block;
-    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_hooks.on)) || HK_UNLIKELY(!hk_life_started()))
-        block = alloc_at_the_edge(size, align, zeroed, caller);
-    else if (HK_UNLIKELY((block = try_alloc(size, align, zeroed)) == NULL))
-        block = try_again(size, align, zeroed);
-    if (HK_UNLIKELY(hk_learning_is_due()))
-        hk_learning_tick();
-    return block;
+    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)))
+        return hk_guarded_alloc(size, align, HK_KIND_MALLOC, zeroed, caller);
+    return hk_alloc_slow(size, align, zeroed, caller);
 }
 
 /* The common miss: the thread has a cache, its bin is empty, hooks are off. NULL for all other misses. */
 HK_INLINE void *refilled(size_t size)
 {
-    bool plain = HK_LOAD_SETTLED(hk_window.covered) != 0 && !hk_load(hk_wake_wanted);
+    bool plain = HK_LOAD_SETTLED(hk_gate.plain) != 0 && !hk_load(hk_wake_wanted);
     HK_READ_NO_EARLIER();
     if (HK_UNLIKELY(!plain) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
         return NULL;
@@ -153,7 +67,13 @@ HK_INLINE void *refilled(size_t size)
     return block;
 }
 
-static HK_NOINLINE void *missed(size_t size, void *caller)
+static HK_NOINLINE void *missed_guarded(size_t size, void *caller)
+{
+    void *block = hk_guarded_malloc(size, caller);
+    return HK_LIKELY(block != NULL) ? block : refused(size);
+}
+
+HK_INLINE void *unguarded(size_t size, void *caller)
 {
     bool zeroed;
     void *block = size <= HK_FINE_MAX ? refilled(size) : NULL;
@@ -162,7 +82,18 @@ static HK_NOINLINE void *missed(size_t size, void *caller)
     block = alloc(size, HK_FINE_STEP, &zeroed, caller);
     if (HK_UNLIKELY(hk_load(hk_wake_wanted)))
         hk_background_begin_in_malloc(caller, hk_thread_make);
+    return block;
+}
+
+static HK_NOINLINE void *missed_unguarded(size_t size, void *caller)
+{
+    void *block = unguarded(size, caller);
     return HK_LIKELY(block != NULL) ? block : refused(size);
+}
+
+HK_INLINE void *missed(size_t size, void *caller)
+{
+    return HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) ? missed_guarded(size, caller) : missed_unguarded(size, caller);
 }
 
 HK_NOINLINE void *hk_malloc_slow(size_t size)
@@ -192,8 +123,23 @@ HK_EXPORT void *hak_malloc(size_t size)
     return HK_LIKELY(block != NULL) ? block : hk_malloc_slow(size);
 }
 
+/* Where canaries are, one may lie right behind the requested bytes. */
+static HK_NOINLINE void *calloc_guarded(size_t bytes, void *caller)
+{
+    bool zeroed = false, small = bytes <= HK_FINE_MAX;
+    void *block = small ? hk_guarded_malloc(bytes, caller)
+                        : hk_guarded_alloc(bytes, HK_FINE_STEP, HK_KIND_MALLOC, &zeroed, caller);
+    if (HK_UNLIKELY(block == NULL))
+        return refused(bytes);
+    if (zeroed)
+        return block;
+    return hk_guard.contents ? memset(block, 0, bytes) : hk_quanta_zero(block, bytes);
+}
+
 static HK_NOINLINE void *calloc_slow(size_t bytes, void *caller)
 {
+    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)))
+        return calloc_guarded(bytes, caller);
     bool zeroed = false;
     void *block = bytes <= HK_FINE_MAX ? refilled(bytes) : NULL;
     if (block == NULL)
@@ -214,12 +160,14 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
     return hk_quanta_zero(block, bytes);
 }
 
-/* Usable bytes of `block`; for another allocator's block, the readable bytes. Fatal if it is neither. */
+/* Usable bytes of `block`; for another allocator's, the readable bytes; else fatal. A sampled block counts as foreign: it moves. */
 static size_t extent(enum hk_call call, const void *block, bool *foreign)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     *foreign = entry == 0;
     if (HK_LIKELY(entry != 0)) {
+        if (hk_entry_is_large(entry))
+            hk_live_check(call, block);
         if (HK_LIKELY(hk_entry_is_plain(entry)))
             return hk_classes[hk_entry_class(entry)].size;
         if (hk_entry_is_mixed(entry))
@@ -229,30 +177,7 @@ static size_t extent(enum hk_call call, const void *block, bool *foreign)
             hk_invalid_pointer(call, "pointer inside a block", block);
         return big->requested;
     }
-    size_t readable = hk_bootstrap_size(block);
-    if (readable == SIZE_MAX)
-        readable = hk_foreign_readable(block);
-    if (readable == 0)
-        hk_invalid_pointer(call, hk_tcache_foreign_fault(block), block);
-    return readable;
-}
-
-static void *big_resize(void *block, size_t size, size_t extent_now)
-{
-    struct hk_tcache *cache = hk_life_cache();
-    void *resized = hk_big_resize(block, size);
-    if (resized != NULL && cache != NULL && size > extent_now)
-        hk_tcache_grew(cache, size - extent_now);
-    return resized;
-}
-
-static void *resize_in_place(void *block, size_t size, size_t extent_now)
-{
-    if (extent_now <= HK_FINE_MAX)
-        return NULL;
-    if (hk_entry_class(hk_page_map_lookup((uintptr_t)block)) == HK_CLASS_BIG)
-        return big_resize(block, size, extent_now);
-    return hk_tcache_resize(hk_life_cache(), block, size) ? block : NULL;
+    return hk_sampled_has(block) ? hk_sampled_size(call, block) : hk_tcache_foreign_extent(call, block);
 }
 
 /* A loop instead of memcpy: the C library is not relocated yet. */
@@ -265,18 +190,35 @@ static HK_COLD void *bootstrap_realloc(const char *block, size_t size)
     return (void *)(uintptr_t)moved;
 }
 
-/* True if the block keeps its place: the size fits and wastes at most half of the block. */
-HK_INLINE bool stays(size_t size, size_t now) { return size - 1 < now && (size >= now / 2 || now <= 64); }
-
 static void *realloc_slow(void *block, size_t size);
 
-/* Where memory is refused, a block that shrinks stays as it is: the call succeeds, and keeps errno. */
+/* Where memory is refused, a block that shrinks stays as it is: the call succeeds, and no refusal is counted. */
 static HK_NOINLINE void *malloc_to_shrink(size_t size, void *caller)
 {
     int saved_errno = errno;
-    void *moved = hk_malloc_slow_for(size, caller);
+    void *moved = hk_hit_malloc_coarse(size);
+    if (moved == NULL)
+        moved = HK_LOAD_SETTLED(hk_guard.on) ? hk_guarded_malloc(size, caller) : unguarded(size, caller);
     errno = saved_errno;
     return moved;
+}
+
+/* Not by quanta: a sampled block has no room for the rest of the last. */
+static void *moved_exactly(void *moved, void *block, size_t bytes)
+{
+    if (HK_UNLIKELY(moved == NULL))
+        return NULL;
+    memcpy(moved, block, bytes);
+    hak_free(block);
+    return moved;
+}
+
+static HK_NOINLINE void *copied_after_miss(void *block, size_t size, size_t now, void *caller)
+{
+    void *moved = size <= now ? malloc_to_shrink(size, caller) : hk_malloc_slow_for(size, caller);
+    if (HK_UNLIKELY(moved == NULL))
+        return size <= now ? block : NULL; /* a block never fails to shrink */
+    return moved_exactly(moved, block, hk_min(size, now));
 }
 
 /* Allocates, copies, frees. A size of 0 is a free: realloc_slow() handles it. */
@@ -286,36 +228,16 @@ static HK_NOINLINE void *copied(void *block, size_t size, size_t now)
         return realloc_slow(block, size);
     void *moved = hk_hit_malloc(size);
     if (HK_UNLIKELY(moved == NULL))
-        moved = size <= now ? malloc_to_shrink(size, CALLER) : hk_malloc_slow_for(size, CALLER);
-    if (HK_UNLIKELY(moved == NULL))
-        return size <= now ? block : NULL; /* a block never fails to shrink */
+        return copied_after_miss(block, size, now, CALLER);
     hk_quanta_copy(moved, block, hk_min(size, now));
-    hak_free(block);
+    hk_free(block);
     return moved;
 }
 
-static void *foreign_realloc(void *block, size_t size, size_t now)
+static HK_COLD void *realloc_guarded(void *block, size_t size, void *caller)
 {
-    void *moved = hak_malloc(size);
-    if (moved == NULL)
-        return NULL;
-    memcpy(moved, block, hk_min(size, now));
-    hak_free(block);
-    return moved;
-}
-
-/* Resizes without a copy; NULL if that is impossible. */
-static void *resized_here(void *block, size_t size, size_t now)
-{
-    return stays(size, now) ? block : resize_in_place(block, size, now);
-}
-
-static HK_COLD void *resize_hooked(void *block, size_t size, size_t now, void *caller)
-{
-    uint64_t record = hk_hooks_resize_begin(block);
-    void *resized = resized_here(block, size, now);
-    hk_hooks_resize_end(block, record, resized, size, caller);
-    return resized;
+    void *resized = hk_guarded_realloc(block, size, caller);
+    return resized != NULL || errno == EINVAL ? resized : refused(size);
 }
 
 static HK_NOINLINE void *realloc_slow(void *block, size_t size)
@@ -328,11 +250,13 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
         hak_free(block);
         return NULL;
     }
+    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)))
+        return realloc_guarded(block, size, CALLER);
     bool foreign;
     size_t now = extent(HK_CALL_REALLOC, block, &foreign);
     if (foreign)
-        return foreign_realloc(block, size, now);
-    void *resized = hk_hooks.on ? resize_hooked(block, size, now, CALLER) : resized_here(block, size, now);
+        return moved_exactly(hak_malloc(size), block, hk_min(size, now));
+    void *resized = hk_resize_slow(block, size, now, CALLER);
     return resized != NULL ? resized : copied(block, size, now);
 }
 
@@ -346,7 +270,7 @@ static HK_NOINLINE void *realloc_elsewhere(void *block, size_t size)
 HK_EXPORT void *hak_realloc(void *block, size_t size)
 {
     uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
-    if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.covered)))
+    if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.hits)))
         return realloc_elsewhere(block, size);
     HK_READ_NO_EARLIER();
     uint32_t entry = hk_load(HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT]);
@@ -354,7 +278,7 @@ HK_EXPORT void *hak_realloc(void *block, size_t size)
     if (HK_UNLIKELY(!hk_entry_is_plain(entry)) || HK_UNLIKELY(class >= HK_FINE_CLASSES))
         return realloc_slow(block, size);
     size_t now = hk_classes[class].size;
-    return stays(size, now) ? block : copied(block, size, now);
+    return hk_stays(size, now) ? block : copied(block, size, now);
 }
 
 HK_EXPORT void *hak_reallocarray(void *block, size_t count, size_t size)
@@ -408,8 +332,10 @@ HK_EXPORT size_t hak_usable_size(void *block)
     bool foreign;
     if (block == NULL)
         return 0;
+    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)))
+        return hk_guarded_usable_size(block);
     size_t bytes = extent(HK_CALL_USABLE_SIZE, block, &foreign);
-    return foreign && hk_bootstrap_size(block) == SIZE_MAX ? 0 : bytes;
+    return foreign && !hk_sampled_has(block) && hk_bootstrap_size(block) == SIZE_MAX ? 0 : bytes;
 }
 
 HK_EXPORT int hak_trim(size_t keep)

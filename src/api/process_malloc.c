@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+#include "guard/guard.h"
+#include "guard/sampled.h"
 #include "hakmem.h"
 #include "runtime/start.h"
 #include "slab/slab.h"
@@ -30,17 +32,25 @@ void hk_process_free(void *block)
         HK_WHOEVER(process_free)(block);
 }
 
+static bool free_is_ours(void)
+{
+    void (*known)(void *) = process_free;
+    HK_FORGET(known);
+    return known == hak_free;
+}
+
 void hk_process_free_sized(void *block, size_t size)
 {
-    (void)size;
-    hk_process_free(block);
+    if (free_is_ours())
+        hak_free_sized(block, size);
+    else
+        hk_process_free(block);
 }
 
 void hk_process_free_aligned_sized(void *block, size_t alignment, size_t size)
 {
     (void)alignment;
-    (void)size;
-    hk_process_free(block);
+    hk_process_free_sized(block, size);
 }
 
 /* False also in a program that is not position independent and takes malloc's address: that address then lies in the
@@ -58,7 +68,7 @@ static bool begins_block(const void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     if (entry == 0)
-        return false;
+        return hk_sampled_has(block);
     if (hk_entry_class(entry) == HK_CLASS_BIG)
         return hk_descriptor_at((uintptr_t)block)->start == (uintptr_t)block;
     const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
@@ -75,7 +85,10 @@ static HK_NOINLINE size_t usable_size_slow(void *block)
 size_t hk_process_usable_size(void *block)
 {
     uint32_t entry = HK_LIKELY(malloc_is_ours()) ? hk_hit_entry(block) : 0;
-    return HK_LIKELY(hk_entry_is_plain(entry)) ? hk_classes[hk_entry_class(entry)].size : usable_size_slow(block);
+    if (HK_UNLIKELY(!hk_entry_is_plain(entry)))
+        return usable_size_slow(block);
+    size_t bytes = hk_classes[hk_entry_class(entry)].size;
+    return HK_LIKELY(bytes <= HK_FINE_MAX) ? bytes : usable_size_slow(block); /* which checks a large block */
 }
 
 HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), hk_process_reallocarray)

@@ -47,6 +47,19 @@
 #define HK_STANDS_BEFORE(type, name, parameters, own)
 #endif
 
+/* 1: libhakmem-hardened.so, which has the room `checked`. What HAKMEM itself copies passes by the checks; gcc's copies of structs
+ * too. */
+#ifndef HK_HARDENED_LIBRARY
+#define HK_HARDENED_LIBRARY 0
+#endif
+#if HK_HARDENED_LIBRARY
+void *memcpy(void *restrict to, const void *restrict from, size_t bytes) __asm__("hk_plain_move");
+void *memmove(void *to, const void *from, size_t bytes) __asm__("hk_plain_move");
+void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
+#endif
+/* HK_CHECKED(type, own, parameters, name): declares `own`, which is exported as `name` and not under its own name. */
+#define HK_CHECKED(type, own, parameters, name) HK_EXPORT type own parameters __asm__(#name);
+
 /* HK_BY_JUMP return f(x): a tail call; f returns to our caller and sees our return address. gcc before 15 has no such
  * attribute, but makes tail calls where it can (-foptimize-sibling-calls); tests/process/check_jumps.py verifies it. */
 #if defined(__has_attribute)
@@ -90,6 +103,8 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_COLD __attribute__((noinline, cold))
 /* Zeroed data that few programs touch: placed after all other data, so that touched data shares pages. */
 #define HK_COLD_DATA __attribute__((section(".bss.cold")))
+/* For a function that reads a word of which other threads may write other bits meanwhile. */
+#define HK_READS_SHARED_WORD __attribute__((no_sanitize("thread")))
 #define HK_NOINLINE __attribute__((noinline))
 #define HK_INLINE static inline __attribute__((always_inline))
 #define HK_ALIGNED(n) __attribute__((aligned(n)))
@@ -109,6 +124,14 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_LOAD_SETTLED(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #else
 #define HK_LOAD_SETTLED(x) (x)
+#endif
+
+/* A fence between accesses of which some are not atomic: a sequence of readings, of which one is believed if nothing changed. The thread
+ * sanitizer knows no fences. */
+#if defined(__SANITIZE_THREAD__)
+#define HK_FENCE(order) ((void)(order))
+#else
+#define HK_FENCE(order) atomic_thread_fence(order)
 #endif
 
 /* A compiler barrier: later reads do not move before it. Costs no instruction. */

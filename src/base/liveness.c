@@ -4,6 +4,8 @@
 
 extern char __libc_single_threaded __attribute__((weak));
 
+bool hk_only_thread(void) { return &__libc_single_threaded != NULL && __libc_single_threaded; }
+
 /* Initializes the mutex anew each time: the state that a fork child or a crashed thread left in it is ignored. trylock,
  * not lock: the mutex is free, and a lock that may wait would trip a lock-order checker (thread sanitizer). */
 static void init_and_take(struct hk_liveness *liveness)
@@ -18,7 +20,7 @@ static void init_and_take(struct hk_liveness *liveness)
 
 void hk_liveness_take(struct hk_liveness *liveness)
 {
-    if (&__libc_single_threaded == NULL || !__libc_single_threaded)
+    if (!hk_only_thread())
         init_and_take(liveness);
 }
 

@@ -18,6 +18,9 @@ struct hk_liveness {
     _Atomic bool xtaken;
 };
 
+/* False too if the C library cannot tell. */
+bool hk_only_thread(void);
+
 void hk_liveness_take(struct hk_liveness *liveness);
 void hk_liveness_drop(struct hk_liveness *liveness);
 /* Returns true once if the thread has ended; the caller must then drop the mutex. */

@@ -16,7 +16,7 @@ struct hk_rank_locks hk_rank_locks[HK_RANKS];
 
 #if HK_DEBUG
 static _Thread_local uint8_t held_ranks[HK_RANKS];
-static _Thread_local uint8_t holds_so_far[HK_RANKS];
+static _Thread_local uint16_t holds_so_far[HK_RANKS]; /* never 0 while one is held */
 
 uint32_t hk_lock_hold(enum hk_rank rank) { return held_ranks[rank] > 0 ? holds_so_far[rank] : 0; }
 
@@ -25,7 +25,7 @@ void hk_lock_note_taken(enum hk_rank rank)
     for (unsigned higher = rank + 1u; higher < HK_RANKS; higher++)
         hk_assert(held_ranks[higher] == 0);
     held_ranks[rank]++;
-    holds_so_far[rank]++;
+    holds_so_far[rank] = (uint16_t)(holds_so_far[rank] % UINT16_MAX + 1);
 }
 
 void hk_lock_note_dropped(enum hk_rank rank)
@@ -110,4 +110,23 @@ void hk_locks_reset_all(void)
 {
     for (unsigned rank = HK_RANKS; --rank > HK_RANK_NONE;)
         for_rank(rank, reset_lock);
+}
+
+bool hk_lock_comes_free(const struct hk_lock *lock)
+{
+    for (unsigned waits = 0; waits < HK_PAUSES_A_SECOND / 10; waits++) {
+        if (hk_load_acquire(lock->xstate) == 0)
+            return true;
+        hk_os.pause();
+    }
+    return false;
+}
+
+bool hk_locks_come_free(void)
+{
+    for (unsigned rank = HK_RANK_NONE + 1; rank < HK_RANKS; rank++)
+        for (unsigned n = 0; lock_at(rank, n) != NULL; n++)
+            if (!hk_lock_comes_free(lock_at(rank, n)))
+                return false;
+    return true;
 }

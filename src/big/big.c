@@ -60,7 +60,7 @@ void *hk_big_alloc(size_t size, size_t align, bool *zeroed)
 {
     if (size > PTRDIFF_MAX - HK_SLICE || align > PTRDIFF_MAX / 2)
         return NULL;
-    size_t bytes = hk_align_up(hk_max(size, HK_SLICE), HK_PAGE);
+    size_t bytes = hk_big_bytes_for(size);
     align = hk_max(align, HK_PAGE);
     struct hk_big_block *big = reuse(bytes, align);
     *zeroed = big == NULL;
@@ -209,6 +209,28 @@ bool hk_big_holds(const void *p)
     bool holds = big != NULL && (uintptr_t)p - big->d.start < big->d.bytes;
     hk_unlock(&hk_big.lock);
     return holds;
+}
+
+static struct hk_big_extent extent_at(uintptr_t address)
+{
+    uint64_t version = hk_load(hk_big.xversion);
+    const struct hk_big_block *big = hk_extents_below(&hk_big.extents, address + 1);
+    uintptr_t end = big != NULL ? big->d.start + big->d.bytes : 0;
+    if (address < end) {
+        enum hk_big_use use = hk_link_linked(&big->link) ? HK_BIG_FREED : HK_BIG_IN_USE;
+        return (struct hk_big_extent){use, big->d.start, big->requested, version};
+    }
+    const struct hk_big_block *next = hk_extents_from(&hk_big.extents, address);
+    return (struct hk_big_extent){HK_BIG_NONE, end, (next != NULL ? next->d.start : UINTPTR_MAX) - end, version};
+}
+
+bool hk_big_find(uintptr_t address, struct hk_big_extent *found)
+{
+    if (!hk_big_lock_in_some_tries())
+        return false;
+    *found = extent_at(address);
+    hk_unlock(&hk_big.lock);
+    return true;
 }
 
 size_t hk_big_mapped(void) { return hk_load(hk_footprint.xbig); }

@@ -10,6 +10,7 @@
 #ifndef HK_BIG_H
 #define HK_BIG_H
 
+#include "base/bits.h"
 #include "big/big_altered.h"
 #include "big/big_cache.h"
 #include "big/big_state.h"
@@ -27,8 +28,23 @@ void hk_big_drop(void *block);
 /* Resizes the block, in place or by moving its pages, and returns it; NULL if neither is possible: the block is unchanged. */
 void *hk_big_resize(void *block, size_t size);
 
+/* The bytes that a block of this size has: whole pages, a slice at least. */
+HK_INLINE size_t hk_big_bytes_for(size_t size) { return hk_align_up(hk_max(size, HK_SLICE), HK_PAGE); }
+
 /* True where the address lies anywhere in the mapping of a big block. */
 bool hk_big_holds(const void *p);
+
+enum hk_big_use { HK_BIG_NONE, HK_BIG_IN_USE, HK_BIG_FREED };
+
+/* The mapping of a big block, or the gap between two of them. */
+struct hk_big_extent {
+    enum hk_big_use use;
+    uintptr_t start;
+    size_t size;      /* of a block: as requested */
+    uint64_t version; /* as long as hk_big.xversion is the same, all of this is true */
+};
+/* The extent that the address lies in. Waits for no lock: false where another thread holds it. */
+bool hk_big_find(uintptr_t address, struct hk_big_extent *found);
 
 /* Bytes mapped: in use, slack and cached. */
 size_t hk_big_mapped(void);

@@ -3,10 +3,6 @@
 #include "base/bits.h"
 #include "big/big_cache.h"
 
-enum {
-    TRIES_TO_NOTE = 100, /* longer than the lock is held */
-};
-
 static void alter_locked(struct hk_big_block *big)
 {
     bool cached = hk_link_linked(&big->link) && !big->altered;
@@ -26,23 +22,12 @@ static void mark_locked(uintptr_t start, uintptr_t end)
     }
 }
 
-/* A signal handler may have interrupted the thread that holds the lock: a wait would never end. */
-static bool lock_in_some_tries(void)
-{
-    for (int i = 0; i < TRIES_TO_NOTE; i++) {
-        if (hk_try_lock(&hk_big.lock))
-            return true;
-        HK_SPIN_HINT();
-    }
-    return false;
-}
-
 void hk_big_note_altered(uintptr_t start, size_t size)
 {
     uintptr_t end = start + hk_min(size, UINTPTR_MAX - start);
     if (start >= hk_load(hk_big.xhighest) || end <= hk_load(hk_big.xlowest))
         return;
-    if (lock_in_some_tries()) {
+    if (hk_big_lock_in_some_tries()) {
         mark_locked(start, end);
         hk_unlock(&hk_big.lock);
     } else

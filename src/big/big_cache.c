@@ -48,6 +48,7 @@ HK_COLD void hk_big_leave_sizes_locked(struct hk_big_block *big)
 
 void hk_big_set_requested_locked(struct hk_big_block *big, size_t requested)
 {
+    hk_store_release(hk_big.xversion, hk_load(hk_big.xversion) + 1);
     big->requested = requested;
     hk_big.totals.live += requested;
     if (requested == big->d.bytes)
@@ -59,6 +60,7 @@ void hk_big_set_requested_locked(struct hk_big_block *big, size_t requested)
 
 void hk_big_unset_requested_locked(struct hk_big_block *big)
 {
+    hk_store_release(hk_big.xversion, hk_load(hk_big.xversion) + 1);
     hk_big.totals.live -= big->requested;
     hk_big.totals.cached -= big->d.bytes - big->requested;
     if (hk_link_linked(&big->by_slack))

@@ -1,5 +1,9 @@
 #include "big/big_state.h"
 
+enum {
+    TRIES_FOR_SIGNALS = 100, /* longer than the lock is held */
+};
+
 struct hk_big hk_big = {.lock = HK_LOCK_INIT(HK_RANK_BIG)};
 
 void hk_big_init(void)
@@ -18,4 +22,14 @@ void hk_big_total(struct hk_big_totals *totals)
     hk_lock(&hk_big.lock);
     *totals = hk_big.totals;
     hk_unlock(&hk_big.lock);
+}
+
+bool hk_big_lock_in_some_tries(void)
+{
+    for (int i = 0; i < TRIES_FOR_SIGNALS; i++) {
+        if (hk_try_lock(&hk_big.lock))
+            return true;
+        HK_SPIN_HINT();
+    }
+    return false;
 }

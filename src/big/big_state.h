@@ -39,12 +39,15 @@ extern struct hk_big {
     struct hk_extents extents; /* all mappings, but for those that are being changed */
     struct hk_big_totals totals;
     _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
+    _Atomic uint64_t xversion;           /* rises whenever a block comes into use, is resized or freed */
     _Atomic bool xunnoted;  /* a mapping was altered while the lock was taken: any block may be the altered one */
     _Atomic uint64_t xgone; /* bytes of blocks of huge_blocks_from and more that were ever freed */
     _Atomic size_t xon_huge_pages; /* blocks */
 } hk_big;
 
 void hk_big_init(void);
+/* For a caller that may be a signal handler, which has perhaps interrupted the thread that holds the lock: a wait would never end. */
+HK_ROOM bool hk_big_lock_in_some_tries(void);
 void hk_big_total(struct hk_big_totals *totals);
 
 HK_INLINE struct hk_big_block *hk_big_of_link(struct hk_link *link)

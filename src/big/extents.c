@@ -65,3 +65,15 @@ struct hk_big_block *hk_extents_below(const struct hk_extents *extents, uintptr_
             big = big->child[LOWER];
     return last;
 }
+
+struct hk_big_block *hk_extents_from(const struct hk_extents *extents, uintptr_t start)
+{
+    struct hk_big_block *first = NULL;
+    for (struct hk_big_block *big = extents->root; big != NULL;)
+        if (big->d.start >= start) {
+            first = big;
+            big = big->child[LOWER];
+        } else
+            big = big->child[HIGHER];
+    return first;
+}

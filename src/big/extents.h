@@ -18,5 +18,7 @@ void hk_extents_add(struct hk_extents *extents, struct hk_big_block *big);
 void hk_extents_remove(struct hk_extents *extents, struct hk_big_block *big);
 /* The last block that begins below `end`; NULL if there is none. */
 struct hk_big_block *hk_extents_below(const struct hk_extents *extents, uintptr_t end);
+/* The first block that begins at `start` or above; NULL if there is none. */
+struct hk_big_block *hk_extents_from(const struct hk_extents *extents, uintptr_t start);
 
 #endif

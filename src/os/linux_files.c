@@ -97,6 +97,13 @@ size_t hk_linux_read(int fd, char *bytes, size_t size)
     return n > 0 ? (size_t)n : 0;
 }
 
+size_t hk_linux_read_at(int fd, uint64_t offset, void *bytes, size_t size)
+{
+    ssize_t n;
+    KEEPING_ERRNO(n = syscall(SYS_pread64, fd, bytes, size, offset));
+    return n > 0 ? (size_t)n : 0;
+}
+
 bool hk_linux_is_replaceable(const char *path)
 {
     struct stat what;

@@ -26,6 +26,14 @@ struct hk_file_id {
     uint64_t device, inode;
 };
 
+enum hk_access { HK_ACCESS, HK_ACCESS_READ, HK_ACCESS_WRITE };
+
+/* The registers of a thread whose access failed: code address, frame pointer (if the code keeps one), stack pointer. */
+struct hk_fault {
+    uintptr_t code, frame, stack;
+    enum hk_access access;
+};
+
 struct hk_os {
     /* Returns a private, zeroed, writable mapping; NULL on failure. */
     void *(*map)(size_t size);
@@ -98,13 +106,33 @@ struct hk_os {
     size_t (*address_limit)(void);
     /* RLIMIT_DATA, likewise. */
     size_t (*data_limit)(void);
+    /* Fills bytes that nobody can predict. */
+    bool (*random)(void *bytes, size_t size);
     int (*process_id)(void);
+    int (*parent_id)(void);
     /* Installs a signal handler, on the alternate stack if the program set one up. True also if it is already
      * installed, as in a fork child; false if the program handles the signal itself, or on failure. */
     bool (*catch_signal)(int number, void (*handler)(int number, siginfo_t *info, void *context));
     /* Called in such a handler: re-raises the signal with its default action and the same siginfo after the handler
      * returns. */
     void (*default_signal)(int number, siginfo_t *info);
+    /* The page size of the system: a multiple of HK_PAGE. */
+    size_t (*page_size)(void);
+    /* bar makes pages of the system's size inaccessible, and returns them to the system; unbar makes them accessible
+     * again, zeroed. */
+    bool (*bar)(void *p, size_t size);
+    bool (*unbar)(void *p, size_t size);
+    /* The number of the calling thread in the system. */
+    int (*thread_id)(void);
+    /* Reads up to `size` bytes at an offset of a file; 0 at the end or on error. */
+    size_t (*read_at)(int fd, uint64_t offset, void *bytes, size_t size);
+    /* Installs a handler of SIGSEGV before that of the program; false on failure. */
+    bool (*catch_faults)(void (*handler)(int number, siginfo_t *info, void *context));
+    /* Called in that handler. pass_fault: as if the handler were not installed. leave_fault: the handler is installed
+     * no more; the fault recurs when it returns. */
+    void (*pass_fault)(int number, siginfo_t *info, void *context);
+    void (*leave_fault)(int number);
+    struct hk_fault (*fault_of)(const void *context);
     /* The program break, where another allocator's heap may end. */
     uintptr_t (*program_break)(void);
 };

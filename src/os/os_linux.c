@@ -19,9 +19,6 @@
 #include "os/os.h"
 #include "os/passed.h"
 
-/* Since Linux 5.18; older headers do not name it. */
-enum { DONTNEED_LOCKED = 24 };
-
 /* Uses passed.h for calls whose C library name HAKMEM exports itself. */
 static void *linux_map(size_t size)
 {
@@ -99,16 +96,6 @@ static bool linux_unseal(void *p, size_t size)
 {
     int r;
     KEEPING_ERRNO(r = hk_passed_mprotect(p, size, PROT_READ | PROT_WRITE, -1));
-    return r == 0;
-}
-
-static bool linux_purge(void *p, size_t size)
-{
-    int saved_errno = errno;
-    int r = hk_passed_madvise(p, size, MADV_DONTNEED);
-    if (r != 0 && errno == EINVAL) /* mlocked pages */
-        r = hk_passed_madvise(p, size, DONTNEED_LOCKED);
-    errno = saved_errno;
     return r == 0;
 }
 
@@ -281,7 +268,16 @@ static size_t linux_data_limit(void)
     return r != 0 ? SIZE_MAX : limit_of(limit);
 }
 
+static bool linux_random(void *bytes, size_t size)
+{
+    long got;
+    KEEPING_ERRNO(got = syscall(SYS_getrandom, bytes, size, 0));
+    return got == (long)size;
+}
+
 static int linux_process_id(void) { return getpid(); }
+static int linux_parent_id(void) { return getppid(); }
+static int linux_thread_id(void) { return (int)syscall(SYS_gettid); }
 
 /* Blocks all other signals during the handler; one that cannot be blocked, such as a fault in the handler, ends the
  * process. */
@@ -290,22 +286,12 @@ static bool linux_catch_signal(int number, void (*handler)(int number, siginfo_t
     struct sigaction now, ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     int saved_errno = errno;
     (void)sigfillset(&ours.sa_mask);
-    bool known = sigaction(number, NULL, &now) == 0, informed = known && (now.sa_flags & SA_SIGINFO) != 0;
+    bool known = hk_passed_sigaction(number, NULL, &now) == 0, informed = known && (now.sa_flags & SA_SIGINFO) != 0;
     bool caught = informed && now.sa_sigaction == handler;
     if (known && !informed && now.sa_handler == SIG_DFL)
-        caught = sigaction(number, &ours, NULL) == 0;
+        caught = hk_passed_sigaction(number, &ours, NULL) == 0;
     errno = saved_errno;
     return caught;
-}
-
-/* Sends the signal to this thread again; it is blocked until the handler returns. */
-static void linux_default_signal(int number, siginfo_t *info)
-{
-    struct sigaction none = {.sa_handler = SIG_DFL};
-    KEEPING_ERRNO({
-        (void)sigaction(number, &none, NULL);
-        (void)syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)syscall(SYS_gettid), number, info);
-    });
 }
 
 static uintptr_t linux_program_break(void) { return (uintptr_t)sbrk(0); }
@@ -316,7 +302,7 @@ struct hk_os hk_os = {
     .unmap = linux_unmap,
     .seal = linux_seal,
     .unseal = linux_unseal,
-    .purge = linux_purge,
+    .purge = hk_linux_purge,
     .remap = linux_remap,
     .advise_huge = linux_advise_huge,
     .split_huge = linux_split_huge,
@@ -348,9 +334,20 @@ struct hk_os hk_os = {
     .cpus = linux_cpus,
     .address_limit = linux_address_limit,
     .data_limit = linux_data_limit,
+    .random = linux_random,
     .process_id = linux_process_id,
+    .parent_id = linux_parent_id,
     .catch_signal = linux_catch_signal,
-    .default_signal = linux_default_signal,
+    .default_signal = hk_linux_default_signal,
+    .page_size = hk_linux_page_size,
+    .bar = hk_linux_bar,
+    .unbar = hk_linux_unbar,
+    .thread_id = linux_thread_id,
+    .read_at = hk_linux_read_at,
+    .catch_faults = hk_linux_catch_faults,
+    .pass_fault = hk_linux_pass_fault,
+    .leave_fault = hk_linux_leave_fault,
+    .fault_of = hk_linux_fault_of,
     .program_break = linux_program_break,
 };
 

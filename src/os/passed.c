@@ -40,25 +40,58 @@ long hk_passed_mbind(void *p, unsigned long size, int mode, const unsigned long 
 }
 
 /* Weak: a static program does not have it. */
-extern void *dlsym(void *restrict handle, const char *restrict name) __attribute__((weak));
+#pragma weak dlsym
 
-typedef int ioctl_call(int fd, unsigned long request, ...);
-
-static ioctl_call *next_ioctl(void)
+static void *next_of(const char *name, _Atomic(void *) *found)
 {
-    static _Atomic(ioctl_call *) found;
-    ioctl_call *next = atomic_load_explicit(&found, memory_order_relaxed);
+    void *next = atomic_load_explicit(found, memory_order_relaxed);
     if (next == NULL && dlsym != NULL) {
-        *(void **)&next = dlsym(RTLD_NEXT, "ioctl");
-        atomic_store_explicit(&found, next, memory_order_relaxed);
+        next = dlsym(RTLD_NEXT, name);
+        atomic_store_explicit(found, next, memory_order_relaxed);
     }
     return next;
 }
 
+typedef int ioctl_call(int fd, unsigned long request, ...);
+
 int hk_passed_ioctl(int fd, unsigned long request, void *argument)
 {
-    ioctl_call *next = next_ioctl();
+    static _Atomic(void *) found;
+    ioctl_call *next;
+    *(void **)&next = next_of("ioctl", &found);
     return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
+}
+
+/* The C library's own, for static programs: the kernel alone knows no return from a handler. */
+extern int __sigaction(int number, const struct sigaction *action, struct sigaction *former) __attribute__((weak));
+
+typedef int sigaction_call(int number, const struct sigaction *action, struct sigaction *former);
+
+int hk_passed_sigaction(int number, const struct sigaction *action, struct sigaction *former)
+{
+    static _Atomic(void *) found;
+    sigaction_call *next;
+    *(void **)&next = next_of("sigaction", &found);
+    return (next != NULL ? next : __sigaction)(number, action, former);
+}
+
+typedef sighandler_t signal_call(int number, sighandler_t handler);
+
+sighandler_t hk_passed_signal(int number, sighandler_t handler)
+{
+    static _Atomic(void *) found;
+    signal_call *next;
+    *(void **)&next = next_of("signal", &found);
+    if (next != NULL)
+        return next(number, handler);
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, former;
+    return hk_passed_sigaction(number, &action, &former) == 0 ? former.sa_handler : SIG_ERR;
+}
+
+void hk_passed_exit(int status)
+{
+    for (;;)
+        syscall(SYS_exit_group, status);
 }
 
 int hk_passed_prctl(int option, const unsigned long arguments[4])

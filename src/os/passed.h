@@ -1,10 +1,11 @@
-/* Passed: calls by which a program changes mappings or its own privileges, forwarded to the system as the C library would.
+/* Passed: calls by which a program changes mappings, its privileges or the actions of signals, forwarded to the system as the C library would.
  * Unlike the entries of hk_os, they belong to the program: they return the system's result and set errno.
  * Invariant  distinguishes changes that end when the memory is reused from lasting ones; unknown changes count as lasting.
  * Threads    any, signal handlers too. */
 #ifndef HK_PASSED_H
 #define HK_PASSED_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -14,9 +15,12 @@ int hk_passed_mlock(const void *p, size_t size, unsigned flags);
 int hk_passed_mprotect(void *p, size_t size, int protection, int key);
 long hk_passed_mbind(void *p, unsigned long size, int mode, const unsigned long *nodes, unsigned long most,
                      unsigned flags);
-/* Calls the next definition of ioctl after HAKMEM's. */
+/* These call the next definition after HAKMEM's, which may be another interposer's. In signal handlers only after a first call. */
 int hk_passed_ioctl(int fd, unsigned long request, void *argument);
+int hk_passed_sigaction(int number, const struct sigaction *action, struct sigaction *former);
+sighandler_t hk_passed_signal(int number, sighandler_t handler);
 
+_Noreturn void hk_passed_exit(int status);
 int hk_passed_prctl(int option, const unsigned long arguments[4]);
 int hk_passed_unshare(int flags);
 

@@ -32,7 +32,10 @@ static const struct row rows[] = {
 #include "policy/options.def"
 #undef HK_OPT
 };
-enum { ROWS = sizeof rows / sizeof rows[0] };
+enum { ROWS = sizeof rows / sizeof rows[0], LONGEST_NAME = sizeof rows[0].name + 2, LEAST_LETTERS = 4, MOST_EDITS = 2 };
+
+/* Set for a copy of HAKMEM that does not serve the process. */
+static bool ignored;
 
 /* HAKMEM_CONF is tokenized here. */
 static char conf_copy[4096] HK_COLD_DATA;
@@ -63,6 +66,37 @@ static const struct row *row_named(const char *text, size_t length)
         if (same_name(row->name, text, length))
             return row;
     return NULL;
+}
+
+/* The fewest letters to insert, drop or replace between a row's name and the text. */
+static size_t edits(const char *name, const char *text, size_t length)
+{
+    size_t cost[LONGEST_NAME + 1];
+    for (size_t i = 0; i <= length; i++)
+        cost[i] = i;
+    for (; *name != 0; name++) {
+        size_t diagonal = cost[0]++;
+        for (size_t i = 1; i <= length; i++) {
+            size_t replaced = diagonal + (lower(text[i - 1]) != *name);
+            diagonal = cost[i];
+            cost[i] = hk_min(replaced, hk_min(cost[i - 1], diagonal) + 1);
+        }
+    }
+    return cost[length];
+}
+
+const char *hk_option_near(const char *text, size_t length)
+{
+    const char *near = NULL;
+    size_t fewest = MOST_EDITS + 1;
+    for (const struct row *row = rows; row < rows + ROWS && length >= LEAST_LETTERS && length <= LONGEST_NAME; row++) {
+        size_t here = edits(row->name, text, length);
+        if (here < fewest) {
+            near = row->name;
+            fewest = here;
+        }
+    }
+    return near;
 }
 
 static unsigned suffix_shift(char letter)
@@ -182,31 +216,74 @@ static void read_conf(void)
     }
 }
 
+static void say_unknown(const char *entry, const char *name, size_t length)
+{
+    const char *near = hk_option_near(name, length);
+    char upper[sizeof rows[0].name] = "";
+    for (size_t i = 0; near != NULL && near[i] != 0; i++)
+        upper[i] = near[i] >= 'a' && near[i] <= 'z' ? (char)(near[i] - ('a' - 'A')) : near[i];
+    if (near != NULL)
+        hk_message("unknown option %s; did you mean HAKMEM_%s?", entry, upper);
+    else
+        hk_message("unknown option %s", entry);
+}
+
+const char *hk_option_entry(const char *name)
+{
+    size_t length = strlen(name);
+    for (char **entry = hk_os.environment(); *entry != NULL; entry++)
+        if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+            return *entry;
+    return NULL;
+}
+
+/* HAKMEM_LIBRARY tells the tools which library to preload. */
+static bool is_no_option(const char *name)
+{
+    return strncmp(name, "CONF=", 5) == 0 || strncmp(name, "LIBRARY=", 8) == 0;
+}
+
 static void read_environment(void)
 {
     static const char prefix[] = "HAKMEM_";
     for (char **entry = hk_os.environment(); *entry != NULL; entry++) {
         const char *name = *entry + sizeof prefix - 1;
-        if (**entry != prefix[0] || strncmp(*entry, prefix, sizeof prefix - 1) != 0 || strncmp(name, "CONF=", 5) == 0)
+        if (**entry != prefix[0] || strncmp(*entry, prefix, sizeof prefix - 1) != 0 || is_no_option(name))
             continue;
         const char *equals = strchr(name, '=');
         if (equals != NULL && !hk_option_set(name, (size_t)(equals - name), equals + 1))
-            hk_message("unknown option %s", *entry);
+            say_unknown(*entry, name, (size_t)(equals - name));
     }
+}
+
+/* The text after "profile" and `mark`, in lower or upper case; NULL for the text of another option. */
+static const char *as_profile(const char *text, char mark)
+{
+    static const char name[] = "profile";
+    size_t length = sizeof name - 1;
+    return strnlen(text, length) == length && same_name(name, text, length) && text[length] == mark ? text + length + 1
+                                                                                                    : NULL;
+}
+
+static const char *profile_in_environment(void)
+{
+    static const char prefix[] = "HAKMEM_";
+    const char *value = NULL;
+    for (char **entry = hk_os.environment(); *entry != NULL && value == NULL; entry++)
+        if (strncmp(*entry, prefix, sizeof prefix - 1) == 0)
+            value = as_profile(*entry + sizeof prefix - 1, '=');
+    return value;
 }
 
 /* The profile is where the others begin, and so comes first; in HAKMEM_CONF as an option of its own it is found by name. */
 static void read_profile(hk_profile_taker *take)
 {
-    static const char key[] = "profile:";
-    const char *value = hk_os.option_text("HAKMEM_PROFILE"), *conf = hk_os.option_text("HAKMEM_CONF");
+    const char *value = profile_in_environment(), *conf = hk_os.option_text("HAKMEM_CONF");
     size_t length = value != NULL ? strlen(value) : 0;
     for (const char *at = conf; value == NULL && at != NULL; at = strchr(at, ',')) {
         at += *at == ',';
-        if (strncmp(at, key, sizeof key - 1) == 0) {
-            value = at + sizeof key - 1;
-            length = (size_t)(strchrnul(value, ',') - value);
-        }
+        value = as_profile(at, ':');
+        length = value != NULL ? (size_t)(strchrnul(value, ',') - value) : 0;
     }
     if (length > 0)
         take(value, length);
@@ -215,9 +292,19 @@ static void read_profile(hk_profile_taker *take)
 void hk_options_read(hk_profile_taker *take_profile)
 {
     text_used = 0;
+    if (ignored)
+        return;
     read_profile(take_profile);
     read_conf();
     read_environment();
+}
+
+void hk_options_ignore(void)
+{
+    ignored = true;
+    hk_options.report = hk_options.explain = hk_options.learn_trace = NULL;
+    hk_options.heap_profile = hk_options.profile_save = NULL;
+    hk_options.trace_ring = 0;
 }
 
 static const char *word_of(const struct row *row, char *word, size_t size)

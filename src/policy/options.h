@@ -21,16 +21,27 @@ struct hk_options {
 
 extern struct hk_options hk_options;
 
-/* The values of the WORD options learn, site_rules, background and deepbind. */
+/* The values of the WORD options learn, site_rules, background, safe_free, trace_remote and deepbind. */
 enum { HK_LEARN_OFF, HK_LEARN_ON, HK_LEARN_FROZEN, HK_LEARN_CANARY };
 enum { HK_SITE_RULES_OFF, HK_SITE_RULES_ON, HK_SITE_RULES_WATCH };
 enum { HK_BACKGROUND_OFF, HK_BACKGROUND_ON, HK_BACKGROUND_AUTO };
+enum { HK_SAFE_FREE_OFF, HK_SAFE_FREE_ON, HK_SAFE_FREE_STRICT, HK_SAFE_FREE_EXIT };
+enum { HK_TRACE_REMOTE_OFF, HK_TRACE_REMOTE_ON, HK_TRACE_REMOTE_AUTO };
 enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
 
 /* Reads the environment. The profile, where one is asked for by name or path, comes first: `take_profile` sets its options
  * (profile.h), and what is set by itself goes before them. */
 typedef void hk_profile_taker(const char *name, size_t length);
 void hk_options_read(hk_profile_taker *take_profile);
+
+/* The entry NAME=VALUE of the environment; NULL if there is none. */
+const char *hk_option_entry(const char *name);
+
+/* For a copy of HAKMEM that does not serve the process: it reads no option, and writes nothing that one asks for. */
+void hk_options_ignore(void);
+
+/* The name of the option that differs from the text by two letters at most; NULL if none does. */
+const char *hk_option_near(const char *text, size_t length);
 
 /* Returns false if the option does not exist. An invalid value prints a warning and changes nothing. */
 bool hk_option_set(const char *name, size_t length, const char *value);

@@ -34,7 +34,21 @@ static char *trimmed(char *from, char *to)
     return from;
 }
 
-static void apply_line(char *line, char *end)
+/* Says where a line is wrong, never its text: the file may be one that is not meant to be shown. */
+struct reading {
+    unsigned line, wrong, first_wrong;
+    const char *near; /* the option that the first wrong line nearly names */
+};
+
+static void note_wrong(struct reading *reading, const char *name)
+{
+    if (reading->wrong++ > 0)
+        return;
+    reading->first_wrong = reading->line;
+    reading->near = hk_option_near(name, strlen(name));
+}
+
+static void apply_line(struct reading *reading, char *line, char *end)
 {
     char *comment = memchr(line, '#', (size_t)(end - line));
     char *equals = memchr(line, '=', (size_t)((comment != NULL ? comment : end) - line));
@@ -43,17 +57,24 @@ static void apply_line(char *line, char *end)
         return;
     char *value = equals != NULL ? trimmed(equals + 1, comment != NULL ? comment : end) : NULL;
     if (value == NULL || !hk_option_set(name, strlen(name), value))
-        hk_message("profile: \"%s\" is not of the form name = value with a known option", name);
+        note_wrong(reading, name);
 }
 
-static void apply_lines(char *lines)
+static void apply_lines(char *lines, const char *path)
 {
+    struct reading reading = {0, 0, 0, NULL};
     for (char *line = lines, *end; *line != 0; line = end) {
         end = strchrnul(line, '\n');
         bool last = *end == 0;
-        apply_line(line, end);
+        reading.line++;
+        apply_line(&reading, line, end);
         end += !last;
     }
+    if (reading.wrong > 0)
+        hk_message(
+            "profile \"%s\": %u of %u lines are not of the form name = value with a known option, the first is line %u%s%s%s",
+            path, reading.wrong, reading.line, reading.first_wrong, reading.near != NULL ? "; did you mean " : "",
+            reading.near != NULL ? reading.near : "", reading.near != NULL ? "?" : "");
 }
 
 static const char *lines_named(const char *name, size_t length)
@@ -64,28 +85,36 @@ static const char *lines_named(const char *name, size_t length)
     return NULL;
 }
 
-static bool read_profile_file(const char *name, size_t length)
+enum { PATH_BYTES = 1024 };
+
+/* A name that is too long is cut. */
+static bool as_path(char path[PATH_BYTES], const char *name, size_t length)
 {
-    char path[1024];
-    if (length >= sizeof path)
-        return false;
-    memcpy(path, name, length);
-    path[length] = 0;
+    size_t kept = hk_min(length, PATH_BYTES - 1);
+    memcpy(path, name, kept);
+    path[kept] = 0;
+    return kept == length;
+}
+
+static bool read_profile_file(const char *path)
+{
     size_t bytes = hk_os.read_file(path, file_bytes, sizeof file_bytes);
     return bytes > 0 && bytes < sizeof file_bytes - 1;
 }
 
 void hk_profile_apply(const char *name, size_t length)
 {
-    char named[LONGEST_LINES];
+    char named[LONGEST_LINES], path[PATH_BYTES];
     const char *lines = lines_named(name, length);
+    bool fits = as_path(path, name, length);
     if (lines != NULL)
-        apply_lines(strcpy(named, lines));
-    else if (read_profile_file(name, length))
-        apply_lines(file_bytes);
+        apply_lines(strcpy(named, lines), path);
+    else if (fits && read_profile_file(path))
+        apply_lines(file_bytes, path);
     else
         hk_message(
-            "profile: HAKMEM_PROFILE is neither a known name (throughput, balanced, compact, debug) nor a readable file of less than 8 KiB");
+            "profile \"%s\" is neither a known name (throughput, balanced, compact, debug) nor a readable file of less than 8 KiB",
+            path);
 }
 
 void hk_profile_write(int fd, const struct hk_knobs *knobs)

@@ -1,6 +1,7 @@
 #include "prof/heap_profile.h"
 
 #include "base/message.h"
+#include "count/reuse.h"
 #include "os/os.h"
 #include "prof/hooks.h"
 #include "prof/sample.h"
@@ -19,8 +20,9 @@ static struct sums sums_of(const struct hk_site *site)
                          hk_load(site->xblocks), hk_load(site->xbytes)};
 }
 
-static void add_up(void *context, const struct hk_site *site)
+static void add_up(void *context, const struct hk_site *site, unsigned number)
 {
+    (void)number;
     struct sums *total = context, one = sums_of(site);
     total->live_blocks += one.live_blocks;
     total->live_bytes += one.live_bytes;
@@ -33,7 +35,17 @@ static void write_sums(struct hk_text *text, const struct sums *sums)
     hk_text_add(text, "%ld: %ld [%lu: %lu] @", sums->live_blocks, sums->live_bytes, sums->blocks, sums->bytes);
 }
 
-static void write_site(void *context, const struct hk_site *site)
+/* In comments, which readers of the format pass over. */
+static void write_lifetimes(struct hk_text *text, const struct hk_site *site, unsigned number)
+{
+    hk_text_add(text, "# site %u freed", number);
+    for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
+        if (hk_load(site->xlifetimes[span]) != 0)
+            hk_text_add(text, " %u:%u", span, hk_load(site->xlifetimes[span]));
+    hk_text_add(text, "\n");
+}
+
+static void write_site(void *context, const struct hk_site *site, unsigned number)
 {
     struct hk_text *text = context;
     struct sums sums = sums_of(site);
@@ -41,6 +53,12 @@ static void write_site(void *context, const struct hk_site *site)
     for (unsigned i = 0; i < site->depth; i++)
         hk_text_add(text, " 0x%zx", (size_t)site->stack[i]);
     hk_text_add(text, "\n");
+    write_lifetimes(text, site, number);
+}
+
+static void write_sample(void *context, const struct hk_live_sample *sample)
+{
+    hk_text_add(context, "# live %u %zu %u\n", sample->number, sample->size, sample->born);
 }
 
 static void write_file(int to, const char *path)
@@ -63,7 +81,10 @@ void hk_heap_profile_write(int fd)
     hk_text_add(&text, "heap profile: ");
     write_sums(&text, &total);
     hk_text_add(&text, " heap_v2/%lu\n", hk_hooks.mean);
+    hk_reuse_saw(hk_os.clock_ms());
+    hk_text_add(&text, "# hakmem 1 began %u now %u\n", (uint32_t)hk_hooks.began_ms, (uint32_t)hk_reuse_now());
     hk_sites_visit(write_site, &text);
+    hk_samples_visit(write_sample, &text);
     hk_text_add(&text, "\nMAPPED_LIBRARIES:\n");
     hk_text_flush(&text);
     write_file(fd, "/proc/self/maps");

@@ -5,8 +5,11 @@
 #include "base/bits.h"
 #include "base/message.h"
 #include "base/probe.h"
+#include "count/reuse.h"
+#include "os/os.h"
 #include "policy/options.h"
 #include "prof/stack.h"
+#include "prof/watch.h"
 
 #define DEFAULT_MEAN (512 * HK_KIB)
 
@@ -20,6 +23,7 @@ static uint64_t mean_from_options(void)
 static void begin_profile(void)
 {
     hk_hooks.mean = mean_from_options();
+    hk_hooks.began_ms = hk_hooks.mean != 0 ? hk_os.clock_ms() : 0;
     if (hk_hooks.mean != 0 && !hk_samples_open()) {
         hk_message("no memory for the heap profile: sampling is off");
         hk_hooks.mean = 0;
@@ -46,6 +50,21 @@ size_t hk_hooks_begin(void)
     return hk_hooks.sites ? HK_SITES_FROM : HK_ALL_HIT;
 }
 
+bool hk_hooks_watch(uint64_t mean)
+{
+    if (hk_hooks.on)
+        return hk_hooks.watches && hk_watch_begin(mean);
+    if (HK_LOAD_SETTLED(hk_window.hits) == 0)
+        return false; /* the guard sees every call */
+    if (!hk_samples_open() || !hk_watch_begin(mean))
+        return false;
+    hk_hooks.watches = true;
+    hk_hooks.mean = mean;
+    hk_hooks.began_ms = hk_load(hk_watch.xbegan_ms);
+    hk_hooks_open();
+    return true;
+}
+
 void hk_hooks_open(void) { __atomic_store_n(&hk_hooks.on, true, __ATOMIC_RELEASE); }
 
 static void report_lost_sample(void)
@@ -64,9 +83,17 @@ static HK_COLD void sample(const void *block, size_t size, void *caller)
     hk_stack_capture(&stack, caller);
     errno = saved_errno;
     HK_COUNT(samples, 1);
+    hk_reuse_saw(hk_os.clock_ms()); /* the birth of the block; a thread without misses has no ticks */
     HK_PROBE_ALLOC(block, size, hk_countdown_weight(size, hk_hooks.mean));
     if (!hk_sample_enter(block, size, &stack))
         report_lost_sample();
+}
+
+void hk_hooks_picked(struct hk_tcache *cache, const void *block, size_t size, void *caller)
+{
+    cache->sampling = true;
+    sample(block, size, caller);
+    cache->sampling = false;
 }
 
 static atomic_flag cacheless_busy = ATOMIC_FLAG_INIT;
@@ -104,7 +131,8 @@ HK_COLD void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t si
 
 HK_COLD void hk_hooks_unpick(const void *block)
 {
-    if (hk_sample_lift(block) != 0)
+    hk_reuse_saw(hk_os.clock_ms());
+    if (hk_sample_free(block))
         HK_PROBE_FREE(block);
 }
 
@@ -130,5 +158,8 @@ void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized
     }
     if (record != 0)
         HK_PROBE_FREE(block);
-    hk_hooks_alloc(HK_EVENT_resize, resized, size, caller);
+    if (record != 0 && hk_hooks.watches && hk_tcache_self() != NULL)
+        hk_hooks_picked(hk_tcache_self(), resized, size, caller);
+    else
+        hk_hooks_alloc(HK_EVENT_resize, resized, size, caller);
 }

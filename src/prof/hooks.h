@@ -15,18 +15,25 @@
 
 struct hk_hooks {
     bool on;       /* set last: a thread that sees it finds the setup complete */
+    bool watches;  /* hits stay hits: watch.h picks blocks, which lie apart */
     bool traces;   /* the debug rings are on */
     bool sites;    /* site rules apply or are watched */
     uint64_t mean; /* mean bytes between samples; 0: sampling is off */
+    uint64_t began_ms;
 };
 
-/* Written at start, before any hook can run. */
+/* Written before any hook can run. */
 extern struct hk_hooks hk_hooks;
 
 /* At start: sets up the hooks that the options require; hk_hooks_open turns them on. Returns the size up to which
  * allocations need no hook. */
 size_t hk_hooks_begin(void);
 void hk_hooks_open(void);
+/* In a running process: begins to watch it, with so many bytes between two samples; again with another mean. False if memory is
+ * refused, or if the process began with hooks. */
+bool hk_hooks_watch(uint64_t mean);
+/* The block was picked (watch.h); `cache` is the thread's. */
+void hk_hooks_picked(struct hk_tcache *cache, const void *block, size_t size, void *caller);
 
 /* In a fork child: frees the countdown for threads without a tcache, whose user may be gone. */
 void hk_hooks_fork_child(void);
@@ -44,7 +51,8 @@ HK_INLINE void hk_hooks_alloc(enum hk_event_kind kind, const void *block, size_t
         hk_hooks_trace(cache, kind, size, block);
     if (hk_hooks.sites && size > HK_SITES_FROM)
         hk_sites_alloc(cache != NULL ? &cache->to_site : NULL, block, size, caller, kind != HK_EVENT_resize);
-    if (hk_hooks.mean != 0 && HK_UNLIKELY(cache == NULL || hk_countdown_runs_out(&cache->countdown, size)))
+    if (hk_hooks.mean != 0 && !hk_hooks.watches &&
+        HK_UNLIKELY(cache == NULL || hk_countdown_runs_out(&cache->countdown, size)))
         hk_hooks_pick(cache, block, size, caller);
 }
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "count/reuse.h"
 #include "span/meta.h"
 
 enum {
@@ -10,7 +11,7 @@ enum {
     PIECES = 16, /* 64 Ki live samples: 32 GiB of heap at the default mean */
     BUCKETS = PIECE_BUCKETS * PIECES,
     NEIGHBORS = 64,
-    SITES = 8192,
+    SITES = HK_SAMPLE_SITES,
     SITES_ASKED = 512,
     SITE_BITS = 16,
 };
@@ -27,6 +28,7 @@ _Static_assert(SITES <= 1 << SITE_BITS, "a record has room for a site");
 static struct {
     struct bucket *pieces[PIECES];
     _Atomic(struct hk_site *) *xsites;
+    _Atomic uint32_t *xborn; /* of each place: hk_reuse_now() at its allocation */
 } sampled;
 
 _Atomic uint16_t *hk_sample_filter;
@@ -39,40 +41,63 @@ bool hk_samples_open(void)
             return false;
     hk_sample_filter = hk_meta_alloc(HK_SAMPLE_FILTER * sizeof *hk_sample_filter);
     sampled.xsites = hk_meta_alloc(SITES * sizeof *sampled.xsites);
-    return hk_sample_filter != NULL && sampled.xsites != NULL;
+    sampled.xborn = hk_meta_alloc(BUCKETS * PLACES * sizeof *sampled.xborn);
+    return hk_sample_filter != NULL && sampled.xsites != NULL && sampled.xborn != NULL;
+}
+
+void hk_samples_where(struct hk_samples_where *where)
+{
+    *where = (struct hk_samples_where){.sites = (uintptr_t)sampled.xsites,
+                                       .site_count = SITES,
+                                       .site_stack = offsetof(struct hk_site, stack),
+                                       .site_lifetimes = offsetof(struct hk_site, xlifetimes),
+                                       .lifetimes = HK_SAMPLE_LIFETIMES,
+                                       .born = (uintptr_t)sampled.xborn,
+                                       .places = PLACES,
+                                       .piece_buckets = PIECE_BUCKETS,
+                                       .piece_count = PIECES,
+                                       .pieces = (uintptr_t)sampled.pieces,
+                                       .record_site_bits = SITE_BITS};
 }
 
 static _Atomic uint16_t *cell_of(uint64_t hash) { return &hk_sample_filter[hash % HK_SAMPLE_FILTER]; }
 
 /* The first bucket or its neighbor: twice the chance of a free place. */
-static struct bucket *bucket_of(uint64_t hash, bool second)
+static size_t bucket_of(uint64_t hash, bool second)
 {
     size_t number = hash % BUCKETS;
-    if (second)
-        number ^= 1 + (hash >> 48) % (NEIGHBORS - 1);
+    return second ? number ^ (1 + (hash >> 48) % (NEIGHBORS - 1)) : number;
+}
+
+static struct bucket *bucket_at(size_t number)
+{
     return &sampled.pieces[number / PIECE_BUCKETS][number % PIECE_BUCKETS];
 }
 
-static bool take_place(struct bucket *bucket, const void *block, uint64_t record)
+static bool take_place(size_t number, const void *block, uint64_t record)
 {
+    struct bucket *bucket = bucket_at(number);
     for (unsigned i = 0; i < PLACES; i++) {
         uintptr_t free = 0;
         if (!atomic_compare_exchange_strong_explicit(&bucket->xblock[i], &free, BUSY, memory_order_relaxed,
                                                      memory_order_relaxed))
             continue;
         hk_store(bucket->xrecord[i], record);
+        hk_store(sampled.xborn[number * PLACES + i], (uint32_t)hk_reuse_now());
         hk_store_release(bucket->xblock[i], (uintptr_t)block);
         return true;
     }
     return false;
 }
 
-static uint64_t leave_place(struct bucket *bucket, const void *block)
+static uint64_t leave_place(size_t number, const void *block, uint32_t *born)
 {
+    struct bucket *bucket = bucket_at(number);
     for (unsigned i = 0; i < PLACES; i++) {
         if (hk_load_acquire(bucket->xblock[i]) != (uintptr_t)block)
             continue;
         uint64_t record = hk_load(bucket->xrecord[i]);
+        *born = hk_load(sampled.xborn[number * PLACES + i]);
         hk_store_release(bucket->xblock[i], 0);
         return record;
     }
@@ -108,12 +133,12 @@ void hk_sample_put_back(const void *block, uint64_t record)
         (void)put(block, record);
 }
 
-uint64_t hk_sample_lift(const void *block)
+static uint64_t lift(const void *block, uint32_t *born)
 {
     uint64_t hash = hk_sample_hash(block);
-    uint64_t record = leave_place(bucket_of(hash, false), block);
+    uint64_t record = leave_place(bucket_of(hash, false), block, born);
     if (record == 0)
-        record = leave_place(bucket_of(hash, true), block);
+        record = leave_place(bucket_of(hash, true), block, born);
     if (record == 0)
         return 0;
     hk_sub(*cell_of(hash), 1);
@@ -121,7 +146,26 @@ uint64_t hk_sample_lift(const void *block)
     return record;
 }
 
-static unsigned bits_of(size_t size) { return 64 - (unsigned)__builtin_clzll(size); }
+uint64_t hk_sample_lift(const void *block)
+{
+    uint32_t born;
+    return lift(block, &born);
+}
+
+bool hk_sample_free(const void *block)
+{
+    uint32_t born;
+    uint64_t record = lift(block, &born);
+    if (record == 0)
+        return false;
+    uint32_t ms = (uint32_t)hk_reuse_now() - born;
+    unsigned span = ms == 0 ? 0 : 32 - (unsigned)__builtin_clz(ms);
+    hk_add(site_of(record)->xlifetimes[span], 1);
+    return true;
+}
+
+/* The power of two up to which the size counts: so many size classes, whole. */
+static unsigned bits_of(size_t size) { return size <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(size - 1); }
 
 static uint64_t hash_of_stack(const struct hk_stack *stack, unsigned size_bits)
 {
@@ -192,11 +236,31 @@ bool hk_sample_enter(const void *block, size_t size, const struct hk_stack *stac
     return true;
 }
 
-void hk_sites_visit(void (*visit)(void *context, const struct hk_site *site), void *context)
+void hk_sites_visit(void (*visit)(void *context, const struct hk_site *site, unsigned number), void *context)
 {
     for (unsigned number = 0; number < SITES; number++) {
         const struct hk_site *site = hk_load_acquire(sampled.xsites[number]);
         if (site != NULL)
-            visit(context, site);
+            visit(context, site, number);
     }
+}
+
+static void visit_place(size_t place, void (*visit)(void *context, const struct hk_live_sample *sample), void *context)
+{
+    const struct bucket *bucket = bucket_at(place / PLACES);
+    uintptr_t block = hk_load_acquire(bucket->xblock[place % PLACES]);
+    uint64_t record = hk_load(bucket->xrecord[place % PLACES]);
+    if (block <= BUSY || record == 0)
+        return;
+    visit(context, &(struct hk_live_sample){.block = (const void *)block,
+                                            .size = (size_t)(record >> SITE_BITS),
+                                            .number = (unsigned)(record % (1 << SITE_BITS)),
+                                            .site = site_of(record),
+                                            .born = hk_load(sampled.xborn[place])});
+}
+
+void hk_samples_visit(void (*visit)(void *context, const struct hk_live_sample *sample), void *context)
+{
+    for (size_t place = 0; place < (size_t)BUCKETS * PLACES; place++)
+        visit_place(place, visit, context);
 }

@@ -1,7 +1,7 @@
 /* Sample: the live blocks picked for the heap profile, and the call sites that allocated them.
  *
- *   picked:  stack and size -> site (its counters)          address -> one of two buckets of eight places: {address, record}
- *   freed:   filter[address] is 0: not a sample (usual case); otherwise its place is looked up, and the site counts down
+ *   picked:  stack and size -> site (its counters)          address -> one of two buckets of eight places: {address, record, birth}
+ *   freed:   filter[address] is 0: not a sample (usual case); otherwise its place is looked up; the site counts down, and its lifetime
  *
  * Owns       the sites, the places, the filter: fixed tables, mapped once; a site is never removed.
  * Invariant  a picked block has one place from its allocation to its free, and its site counts it as live for as long. Only the
@@ -13,6 +13,9 @@
 
 #include "prof/stack.h"
 
+/* Span b of lifetimes: less than 2^b ms. */
+enum { HK_SAMPLE_SITES = 8192, HK_SAMPLE_LIFETIMES = 33 };
+
 struct hk_site {
     /* constant once published */
     uint64_t hash;
@@ -20,7 +23,8 @@ struct hk_site {
     unsigned depth;
     /* shared */
     _Atomic int64_t xlive_blocks, xlive_bytes;
-    _Atomic uint64_t xblocks, xbytes; /* in total */
+    _Atomic uint64_t xblocks, xbytes;                 /* in total */
+    _Atomic uint32_t xlifetimes[HK_SAMPLE_LIFETIMES]; /* of blocks that were freed, by their age then */
     /* constant */
     void *stack[];
 };
@@ -47,12 +51,30 @@ HK_INLINE bool hk_sample_may_be(const void *block)
     return hk_load(hk_sample_filter[hk_sample_hash(block) % HK_SAMPLE_FILTER]) != 0;
 }
 
-/* Removes a block that is about to be freed or resized, and returns its record; 0 if it was not picked. */
+/* Removes a block that is about to be freed. False if it was not picked. */
+bool hk_sample_free(const void *block);
+/* Removes a block that is about to be resized, and returns its record; 0 if it was not picked. */
 uint64_t hk_sample_lift(const void *block);
 /* Restores the record of a block whose resize failed. */
 void hk_sample_put_back(const void *block, uint64_t record);
 
-/* Calls visit for each site. */
-void hk_sites_visit(void (*visit)(void *context, const struct hk_site *site), void *context);
+/* Calls visit for each site, with its number, which is less than HK_SAMPLE_SITES. */
+void hk_sites_visit(void (*visit)(void *context, const struct hk_site *site, unsigned number), void *context);
+/* Calls visit for each live sample; another thread may free the block meanwhile. */
+struct hk_live_sample {
+    const void *block;
+    size_t size;
+    unsigned number; /* of its site */
+    const struct hk_site *site;
+    uint32_t born; /* hk_reuse_now() */
+};
+void hk_samples_visit(void (*visit)(void *context, const struct hk_live_sample *sample), void *context);
+
+/* The places and the layout of the tables, for a reader outside the process (runtime/attach.h). */
+struct hk_samples_where {
+    uint64_t sites, site_count, site_stack, site_lifetimes, lifetimes;
+    uint64_t born, places, piece_buckets, piece_count, pieces, record_site_bits;
+};
+void hk_samples_where(struct hk_samples_where *where);
 
 #endif

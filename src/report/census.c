@@ -4,6 +4,8 @@
 
 #include "base/bits.h"
 #include "big/big.h"
+#include "guard/sampled_slots.h"
+#include "prof/apart.h"
 #include "slab/lodge.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
@@ -70,8 +72,10 @@ static void count_cache(struct hk_census *census, struct hk_tcache *cache)
         const struct hk_bin *bin = &cache->hot.bins[class];
         struct hk_tallies *row = &census->classes[class];
         size_t size = hk_classes[class].size;
-        if (cache->alive)
-            row->in_bins += (hk_bin_items(bin) + cache->depot.classes[class].blocks) * size;
+        if (!cache->alive)
+            continue;
+        row->in_bins += (hk_bin_items(bin) + cache->depot.classes[class].blocks) * size;
+        row->in_depots += cache->depot.classes[class].blocks * size;
     }
     if (cache->alive)
         count_outbox(census, &cache->outbox);
@@ -151,11 +155,15 @@ static void count_slices(struct hk_census *census)
 
 static void count_metadata(struct hk_census *census)
 {
-    size_t tables = hk_page_map_tables() + hk_meta_mapped();
+    struct hk_slot_totals guarded_blocks = hk_slots_total();
+    struct hk_apart_totals picked = hk_apart_total();
+    size_t tables = hk_page_map_tables() + hk_meta_mapped() + guarded_blocks.mapped + picked.bytes;
     size_t unused = hk_meta_unused();
     census->parts[HK_PART_metadata] = tables - unused;
     census->parts[HK_PART_metadata_spare] = unused;
     census->mapped += tables;
+    census->sampled_blocks = guarded_blocks.blocks + picked.blocks;
+    census->mallocs = picked.served;
 }
 
 static void count_parts_of_slabs(struct hk_census *census)
@@ -181,8 +189,10 @@ void hk_census_take(struct hk_census *census)
     count_slices(census);
     count_metadata(census);
     const struct hk_tallies *bigs = &census->tiers[HK_TIER_BIG];
-    census->mallocs = census->sum.served + bigs->served + census->counts[HK_STAT_orphan_calls];
-    census->frees = census->mallocs - hk_min(census->mallocs, census->sum.live_blocks + bigs->live_blocks);
+    census->mallocs += census->sum.served + bigs->served + census->counts[HK_STAT_orphan_calls] +
+                       census->counts[HK_STAT_guard_samples];
+    uint64_t live = census->sum.live_blocks + bigs->live_blocks + census->sampled_blocks;
+    census->frees = census->mallocs - hk_min(census->mallocs, live);
 }
 
 const char *hk_census_tier_name(unsigned tier)

@@ -45,6 +45,7 @@ struct hk_census {
     size_t mapped;                 /* writable memory that HAKMEM has mapped: the sum of the parts */
     size_t idle_dirty, idle_clean; /* the part idle: slices with and without pages */
     size_t threads;                /* threads with a tcache */
+    size_t sampled_blocks;         /* live ones, which no class counts */
     uint64_t mallocs, frees;       /* calls served */
     uint64_t counts[HK_STAT_ROWS]; /* as hk_stat_rows */
 };

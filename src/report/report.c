@@ -21,14 +21,23 @@ static void read_statm(struct hk_process *process)
     process->resident_bytes = pages[1] * HK_PAGE;
 }
 
+static void read_command(struct hk_process *process)
+{
+    size_t length = hk_os.read_file("/proc/self/comm", process->command, sizeof process->command);
+    if (length > 0 && process->command[length - 1] == '\n')
+        process->command[length - 1] = 0;
+}
+
 static struct hk_process this_process(uint64_t started_ms)
 {
     struct hk_process process = {
         .id = hk_os.process_id(),
+        .parent = hk_os.parent_id(),
         .address_limit = hk_os.address_limit(),
         .data_limit = hk_os.data_limit(),
         .running_ms = hk_os.clock_ms() - started_ms,
     };
+    read_command(&process);
     read_statm(&process);
     return process;
 }
@@ -61,6 +70,8 @@ void hk_report_take(struct hk_report *report, uint64_t started_ms)
     report->process = this_process(started_ms);
     hk_census_take(&report->census);
     hk_residence_take(&report->residence, &report->census);
+    hk_survivors_take(&report->survivors);
+    report->holders_shown = hk_holders_take(report->holders);
     report->sites_shown = hk_sites_top(report->sites, HK_REPORT_SITES);
 }
 

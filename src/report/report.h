@@ -9,11 +9,14 @@
 
 #include "prof/sites.h"
 #include "report/census.h"
+#include "report/holders.h"
 #include "report/residence.h"
+#include "report/survivors.h"
 
 /* The kernel's figures for this process; 0 if unreadable, SIZE_MAX for an absent limit. */
 struct hk_process {
-    int id;
+    int id, parent;
+    char command[24]; /* as the kernel names the process; empty if unreadable */
     size_t virtual_bytes, resident_bytes;
     size_t address_limit, data_limit;
     uint64_t running_ms; /* since HAKMEM started */
@@ -27,6 +30,9 @@ struct hk_report {
     struct hk_residence residence;
     struct hk_site_line sites[HK_REPORT_SITES]; /* by live bytes; empty without site rules */
     unsigned sites_shown;
+    struct hk_holder holders[HK_REPORT_HOLDERS];
+    unsigned holders_shown;
+    struct hk_survivors survivors; /* empty without sampling */
 };
 
 /* Returns memory for a report; NULL if another thread uses the static one and the system refuses more. */

@@ -1,16 +1,42 @@
 #include "report/report.h"
 
+#include <string.h>
+
+#include "base/bits.h"
 #include "base/message.h"
+#include "os/os.h"
 #include "policy/policy.h"
 
 /* Writes one member of the report object, preceded by its name. */
 typedef void json_section(struct hk_text *text, const struct hk_report *report);
 
+/* Bytes of the UTF-8 character that begins here; 0 if none does. */
+static size_t character_bytes(const char *s)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t first = (unsigned char)*s, value = first;
+    size_t bytes = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf8 ? 4 : 0;
+    if (bytes > 1)
+        value &= 0x7fu >> bytes;
+    for (size_t i = 1; i < bytes; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        value = value << 6 | (uint32_t)(s[i] & 0x3f);
+    }
+    return value < least[bytes] || value > 0x10ffff || value >> 11 == 0xd800 >> 11 ? 0 : bytes;
+}
+
+/* A path is any bytes; JSON is UTF-8, and a reader refuses a report with other bytes as a whole. */
 static void json_string(struct hk_text *text, const char *s)
 {
     hk_text_add(text, "\"");
-    for (; *s != 0; s++) {
-        if (*s == '"' || *s == '\\')
+    for (size_t bytes; *s != 0; s++) {
+        if ((unsigned char)*s >= 0x80) {
+            bytes = character_bytes(s);
+            for (size_t left = bytes; left > 1; left--)
+                hk_text_add(text, "%c", *s++);
+            hk_text_add(text, bytes != 0 ? "%c" : "\\ufffd", *s);
+        } else if (*s == '"' || *s == '\\')
             hk_text_add(text, "\\%c", *s);
         else if ((unsigned char)*s < 0x20)
             hk_text_add(text, "\\u00%c%c", '0' + (*s >> 4), "0123456789abcdef"[*s & 15]);
@@ -22,8 +48,11 @@ static void json_string(struct hk_text *text, const char *s)
 
 static void json_process(struct hk_text *text, const struct hk_report *report)
 {
-    hk_text_add(text, "\"version\": \"%s\", \"process\": %d, \"time_ms\": %lu, \"threads\": %zu", HK_VERSION,
-                report->process.id, report->process.running_ms, report->census.threads);
+    const struct hk_process *process = &report->process;
+    hk_text_add(text, "\"version\": \"%s\", \"process\": %d, \"parent\": %d, \"command\": ", HK_VERSION, process->id,
+                process->parent);
+    json_string(text, process->command);
+    hk_text_add(text, ", \"time_ms\": %lu, \"threads\": %zu", process->running_ms, report->census.threads);
 }
 
 static void json_served(struct hk_text *text, const struct hk_report *report)
@@ -70,6 +99,27 @@ static void json_resident(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, " \"resident_parts\": {");
     json_parts(text, residence->parts);
     hk_text_add(text, ", \"rest_of_process\": %zu}", residence->rest_of_process);
+}
+
+/* What resident_parts has in one number, in more. */
+static void json_resident_classes(struct hk_text *text, const struct hk_report *report)
+{
+    const char *separator = "\n  ";
+    hk_text_add(text, "\"resident_classes\": [");
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        const struct hk_resident_class *row = &report->residence.classes[class];
+        if (report->census.classes[class].served == 0 && report->census.classes[class].slabs == 0)
+            continue;
+        hk_text_add(text, "%s{\"size\": %u, \"live\": %zu, \"rounding\": %zu, \"in_bins\": %zu, ", separator,
+                    hk_classes[class].size, row->live, row->rounding, row->in_bins);
+        hk_text_add(text, "\"remote\": %zu, \"free_in_slabs\": %zu, \"pinned\": %zu, \"tails\": %zu}", row->remote,
+                    row->free_in_slabs, row->pinned, row->tails);
+        separator = ",\n  ";
+    }
+    hk_text_add(text, "],\n \"resident_idle\": {\"ageing\": %zu, \"of_huge_pages\": %zu}",
+                report->residence.parts[HK_PART_idle] - report->residence.idle_huge, report->residence.idle_huge);
+    hk_text_add(text, ",\n \"resident_rest\": {\"files\": %zu, \"anonymous\": %zu}", report->residence.rest_files,
+                report->residence.rest_of_process - report->residence.rest_files);
 }
 
 static void json_tallies(struct hk_text *text, const struct hk_tallies *tallies)
@@ -142,6 +192,81 @@ static void json_sites(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, "]");
 }
 
+static void json_holders(struct hk_text *text, const struct hk_report *report)
+{
+    hk_text_add(text, "\"holders\": [");
+    for (unsigned i = 0; i < report->holders_shown; i++) {
+        const struct hk_holder *row = &report->holders[i];
+        hk_text_add(text, "%s{\"thread\": %d, \"allocations\": %lu, ", i > 0 ? ",\n  " : "\n  ", row->thread,
+                    row->served);
+        hk_text_add(text, "\"bins\": %zu, \"depots\": %zu}", row->in_bins, row->in_depots);
+    }
+    hk_text_add(text, "]");
+}
+
+static void json_survivors(struct hk_text *text, const struct hk_survivor_sums *sums)
+{
+    hk_text_add(text, "\"live_count\": %lu, \"live_bytes\": %lu, \"pinned_bytes\": %lu", sums->blocks, sums->bytes,
+                sums->pinned);
+}
+
+static void json_stack(struct hk_text *text, const struct hk_survivor_line *line)
+{
+    hk_text_add(text, "{");
+    json_survivors(text, &line->sums);
+    hk_text_add(text, ", \"frames\": [");
+    for (unsigned i = 0; i < line->site->depth; i++)
+        hk_text_add(text, "%s%zu", i > 0 ? ", " : "", (size_t)line->site->stack[i]);
+    hk_text_add(text, "]}");
+}
+
+/* A line of /proc/self/maps, if code lies there and it names a file. */
+static void json_module(struct hk_text *text, const char *line, const char **separator)
+{
+    const char *rights = line;
+    while (*rights != 0 && *rights != ' ')
+        rights++;
+    bool is_code = strnlen(rights, sizeof " r-x") == sizeof " r-x" && rights[sizeof " r-" - 1] == 'x';
+    if (!is_code || strchr(rights, '/') == NULL)
+        return;
+    hk_text_add(text, "%s", *separator);
+    json_string(text, line);
+    *separator = ",\n  ";
+}
+
+static void json_modules(struct hk_text *text)
+{
+    char bytes[256], line[640];
+    const char *separator = "\n  ";
+    size_t used = 0;
+    int fd = hk_os.open("/proc/self/maps");
+    for (size_t n; fd >= 0 && (n = hk_os.read(fd, bytes, sizeof bytes)) > 0;)
+        for (size_t i = 0; i < n; i++) {
+            line[used] = bytes[i] == '\n' ? 0 : bytes[i];
+            if (bytes[i] == '\n')
+                json_module(text, line, &separator);
+            used = bytes[i] == '\n' ? 0 : hk_min(used + 1, sizeof line - 1);
+        }
+    if (fd >= 0)
+        hk_os.close(fd);
+}
+
+static void json_sampled(struct hk_text *text, const struct hk_report *report)
+{
+    const struct hk_survivors *survivors = &report->survivors;
+    hk_text_add(text, "\"sampled\": {\"mean\": %lu, ", survivors->mean);
+    json_survivors(text, &survivors->all);
+    hk_text_add(text, ", \"stacks\": [");
+    for (unsigned i = 0; i < survivors->shown; i++) {
+        hk_text_add(text, i > 0 ? ",\n  " : "\n  ");
+        json_stack(text, &survivors->stacks[i]);
+    }
+    hk_text_add(text, "],\n \"modules\": [");
+    if (survivors->shown > 0)
+        json_modules(text);
+    hk_text_add(text, "]}");
+}
+
 struct json_list {
     struct hk_text *text;
     bool begun;
@@ -169,9 +294,10 @@ static void json_options(struct hk_text *text, const struct hk_report *report)
 
 void hk_report_json(int fd, const struct hk_report *report)
 {
-    static json_section *const sections[] = {json_process, json_served, json_resident, json_virtual,
-                                             json_mapped,  json_tiers,  json_classes,  json_counters,
-                                             json_sites,   json_policy, json_options};
+    static json_section *const sections[] = {json_process, json_served,   json_resident, json_resident_classes,
+                                             json_virtual, json_mapped,   json_tiers,    json_classes,
+                                             json_holders, json_counters, json_sites,    json_sampled,
+                                             json_policy,  json_options};
     struct hk_text text;
     hk_text_init(&text, fd);
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {

@@ -4,9 +4,16 @@
 
 #include "base/message.h"
 
-/* OpenMetrics: a family's name ends in its unit; a family that counts things has no unit. */
+/* OpenMetrics, which collectors of Prometheus's older text format read too: each sample names its process, so that the files of many
+ * processes can be collected from one folder. A family's name ends in its unit; a family that counts things has no unit. */
 struct family {
     const char *group, *name, *kind, *unit, *meaning;
+};
+
+/* The text, and the labels that each sample begins with. */
+struct sheet {
+    struct hk_text text;
+    struct hk_text labels;
 };
 
 static bool is_measured(const char *unit) { return strcmp(unit, "bytes") == 0; }
@@ -24,8 +31,9 @@ static void add_family_name(struct hk_text *text, const struct family *family)
         hk_text_add(text, "_%s", family->unit);
 }
 
-static void begin_family(struct hk_text *text, const struct family *family)
+static void begin_family(struct sheet *sheet, const struct family *family)
 {
+    struct hk_text *text = &sheet->text;
     hk_text_add(text, "# TYPE ");
     add_family_name(text, family);
     hk_text_add(text, " %s\n", family->kind);
@@ -39,85 +47,105 @@ static void begin_family(struct hk_text *text, const struct family *family)
     hk_text_add(text, " %s: %s\n", family->unit, family->meaning);
 }
 
-/* The caller appends labels and the value. */
-static void begin_sample(struct hk_text *text, const struct family *family)
+/* The caller appends labels, each after a comma, and the value. */
+static void begin_sample(struct sheet *sheet, const struct family *family)
 {
-    add_family_name(text, family);
-    if (strcmp(family->kind, "counter") == 0)
-        hk_text_add(text, "_total");
+    add_family_name(&sheet->text, family);
+    hk_text_add(&sheet->text, "%s{%s", strcmp(family->kind, "counter") == 0 ? "_total" : "", sheet->labels.bytes);
 }
 
-static void add_single(struct hk_text *text, struct family family, uint64_t value)
+static void add_single(struct sheet *sheet, struct family family, uint64_t value)
 {
-    begin_family(text, &family);
-    begin_sample(text, &family);
-    hk_text_add(text, " %lu\n", value);
+    begin_family(sheet, &family);
+    begin_sample(sheet, &family);
+    hk_text_add(&sheet->text, "} %lu\n", value);
 }
 
-static void add_process(struct hk_text *text, const struct hk_report *report)
+/* A character that the format or a terminal would take for something else becomes an underscore. */
+static void add_labels(struct hk_text *labels, const struct hk_process *process)
+{
+    hk_text_init(labels, HK_NOWHERE);
+    hk_text_add(labels, "pid=\"%d\",command=\"", process->id);
+    for (const char *at = process->command; *at != 0; at++)
+        hk_text_add(labels, "%c", *at < ' ' || *at > '~' || *at == '"' || *at == '\\' ? '_' : *at);
+    hk_text_add(labels, "\"%c", 0);
+}
+
+static void add_version(struct sheet *sheet)
+{
+    struct family family = {"", "build_info", "gauge", "builds", "version of HAKMEM"};
+    begin_family(sheet, &family);
+    begin_sample(sheet, &family);
+    hk_text_add(&sheet->text, ",version=\"%s\"} 1\n", HK_VERSION);
+}
+
+static void add_process(struct sheet *sheet, const struct hk_report *report)
 {
     const struct hk_census *census = &report->census;
-    hk_text_add(text, "# TYPE hakmem info\n# HELP hakmem version of HAKMEM\nhakmem_info{version=\"%s\"} 1\n",
-                HK_VERSION);
-    add_single(text, (struct family){"", "mallocs", "counter", "calls", "allocations by any function"},
+    add_version(sheet);
+    add_single(sheet, (struct family){"", "mallocs", "counter", "calls", "allocations by any function"},
                census->mallocs);
-    add_single(text, (struct family){"", "frees", "counter", "calls", "blocks freed"}, census->frees);
-    add_single(text, (struct family){"", "threads", "gauge", "threads", "threads that have a tcache"}, census->threads);
-    add_single(text,
+    add_single(sheet, (struct family){"", "frees", "counter", "calls", "blocks freed"}, census->frees);
+    add_single(sheet, (struct family){"", "threads", "gauge", "threads", "threads that have a tcache"},
+               census->threads);
+    add_single(sheet,
                (struct family){"process_", "resident", "gauge", "bytes",
                                "resident memory of the process, by the kernel's count"},
                report->residence.total);
-    add_single(text, (struct family){"process_", "virtual", "gauge", "bytes", "address space of the process"},
+    add_single(sheet, (struct family){"process_", "virtual", "gauge", "bytes", "address space of the process"},
                report->process.virtual_bytes);
-    add_single(text,
+    add_single(sheet,
                (struct family){"process_", "rest", "gauge", "bytes",
                                "resident memory outside HAKMEM: code, stacks, other mappings"},
                report->residence.rest_of_process);
 }
 
-static void add_parts(struct hk_text *text, struct family family, const size_t parts[HK_PARTS])
+static void add_parts(struct sheet *sheet, struct family family, const size_t parts[HK_PARTS])
 {
-    begin_family(text, &family);
+    begin_family(sheet, &family);
     for (unsigned part = 0; part < HK_PARTS; part++) {
-        begin_sample(text, &family);
-        hk_text_add(text, "{part=\"%s\"} %zu\n", hk_part_rows[part].name, parts[part]);
+        begin_sample(sheet, &family);
+        hk_text_add(&sheet->text, ",part=\"%s\"} %zu\n", hk_part_rows[part].name, parts[part]);
     }
 }
 
-static void add_tally(struct hk_text *text, const struct hk_census *census, unsigned row)
+static void add_tally(struct sheet *sheet, const struct hk_census *census, unsigned row)
 {
     const struct hk_tally_row *tally = &hk_tally_rows[row];
     struct family of_classes = {"class_", tally->name, tally->kind, tally->unit, tally->meaning};
     struct family of_tiers = {"tier_", tally->name, tally->kind, tally->unit, tally->meaning};
-    begin_family(text, &of_classes);
+    begin_family(sheet, &of_classes);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        begin_sample(text, &of_classes);
-        hk_text_add(text, "{size=\"%u\",tier=\"%s\"} %lu\n", hk_classes[class].size,
+        begin_sample(sheet, &of_classes);
+        hk_text_add(&sheet->text, ",size=\"%u\",tier=\"%s\"} %lu\n", hk_classes[class].size,
                     hk_census_tier_name(hk_classes[class].tier), hk_tally(&census->classes[class], row));
     }
-    begin_family(text, &of_tiers);
+    begin_family(sheet, &of_tiers);
     for (unsigned tier = 0; tier < HK_TIERS; tier++) {
-        begin_sample(text, &of_tiers);
-        hk_text_add(text, "{tier=\"%s\"} %lu\n", hk_census_tier_name(tier), hk_tally(&census->tiers[tier], row));
+        begin_sample(sheet, &of_tiers);
+        hk_text_add(&sheet->text, ",tier=\"%s\"} %lu\n", hk_census_tier_name(tier),
+                    hk_tally(&census->tiers[tier], row));
     }
 }
 
 void hk_report_metrics(int fd, const struct hk_report *report)
 {
-    struct hk_text text;
-    hk_text_init(&text, fd);
-    add_process(&text, report);
-    add_parts(&text, (struct family){"", "mapped", "gauge", "bytes", "writable memory that HAKMEM has mapped, by part"},
+    struct sheet sheet;
+    hk_text_init(&sheet.text, fd);
+    add_labels(&sheet.labels, &report->process);
+    add_process(&sheet, report);
+    add_parts(&sheet,
+              (struct family){"", "mapped", "gauge", "bytes", "writable memory that HAKMEM has mapped, by part"},
               report->census.parts);
-    add_parts(&text, (struct family){"", "resident", "gauge", "bytes", "resident memory of HAKMEM, by part"},
+    add_parts(&sheet, (struct family){"", "resident", "gauge", "bytes", "resident memory of HAKMEM, by part"},
               report->residence.parts);
     for (unsigned row = 0; row < HK_TALLIES; row++)
-        add_tally(&text, &report->census, row);
+        add_tally(&sheet, &report->census, row);
     for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
         const struct hk_stat_row *stat = &hk_stat_rows[i];
-        add_single(&text, (struct family){"", stat->name, "counter", stat->unit, stat->meaning},
+        add_single(&sheet, (struct family){"", stat->name, "counter", stat->unit, stat->meaning},
                    report->census.counts[i]);
     }
-    hk_text_add(&text, "# EOF\n");
-    hk_text_flush(&text);
+    hk_text_add(&sheet.text, "# EOF\n");
+    hk_text_flush(&sheet.text);
 }

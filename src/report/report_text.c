@@ -3,6 +3,9 @@
 #include "base/message.h"
 #include "policy/policy.h"
 
+/* Of options, knobs of the policy and counters; a space lies behind the longest. */
+enum { NAME_WIDTH = 20 };
+
 static size_t decimal_digits(uint64_t value)
 {
     size_t digits = 1;
@@ -123,7 +126,7 @@ static void text_counters(struct hk_text *text, const struct hk_census *census)
     hk_text_add(text, "\ncounters\n");
     for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
         hk_text_add(text, "  ");
-        add_name(text, hk_stat_rows[i].name, 18);
+        add_name(text, hk_stat_rows[i].name, NAME_WIDTH);
         add_count(text, census->counts[i], 14);
         hk_text_add(text, " %s: %s\n", hk_stat_rows[i].unit, hk_stat_rows[i].meaning);
     }
@@ -158,7 +161,7 @@ static void text_option(void *context, const char *name, const char *string, uin
 {
     struct hk_text *text = context;
     hk_text_add(text, "  ");
-    add_name(text, name, 18);
+    add_name(text, name, NAME_WIDTH);
     if (string != NULL)
         hk_text_add(text, "%s\n", string);
     else
@@ -170,7 +173,7 @@ static void text_policy(struct hk_text *text)
     hk_text_add(text, "\npolicy: %s\n", hk_phase_names[hk_policy_phase()]);
     for (enum hk_knob knob = 0; knob < HK_KNOBS; knob++) {
         hk_text_add(text, "  ");
-        add_name(text, hk_knob_rows[knob].name, 18);
+        add_name(text, hk_knob_rows[knob].name, NAME_WIDTH);
         hk_text_add(text, "%lu %s\n", hk_policy_value(knob), hk_knob_rows[knob].unit);
     }
 }
@@ -180,7 +183,8 @@ void hk_report_text(int fd, const struct hk_report *report)
     const struct hk_process *process = &report->process;
     struct hk_text text;
     hk_text_init(&text, fd);
-    hk_text_add(&text, "HAKMEM %s, process %d, after %lu ms\n\n", HK_VERSION, process->id, process->running_ms);
+    hk_text_add(&text, "HAKMEM %s, process %d (%s), after %lu ms\n\n", HK_VERSION, process->id, process->command,
+                process->running_ms);
     hk_text_add(&text, "served %lu allocations and %lu frees, %zu threads now\n", report->census.mallocs,
                 report->census.frees, report->census.threads);
     hk_text_add(&text, "resident");

@@ -4,6 +4,8 @@
 
 #include "base/bits.h"
 #include "big/big_block.h"
+#include "guard/sampled_slots.h"
+#include "prof/apart.h"
 #include "os/os.h"
 #include "report/smaps.h"
 #include "slab/owner.h"
@@ -20,24 +22,18 @@ struct glance {
     bool resident;
 };
 
-/* Resident bytes by part. All fields have one type: they are scaled and added as an array. */
-struct resident_sums {
-    size_t parts[HK_PARTS];
-    size_t taken[HK_CLASSES]; /* blocks that are not free in their slabs */
-    size_t areas;             /* metadata */
-    size_t rest;
-};
-enum { SUMS = sizeof(struct resident_sums) / sizeof(size_t) };
+enum { SUMS = sizeof(struct hk_resident_sums) / sizeof(size_t) };
 
 struct walk {
-    struct resident_sums here, all; /* for this mapping, and in total */
-    size_t total;                   /* by the kernel's count */
-    uintptr_t big_end;              /* the end of the last big block seen: only its first slice has an entry */
+    struct hk_resident_sums *here; /* for this mapping */
+    struct hk_resident_sums *all;  /* in total */
+    size_t total;                  /* by the kernel's count */
+    uintptr_t big_end;             /* the end of the last big block seen: only its first slice has an entry */
     const struct hk_big_block *big;
     struct glance chunks, entries;
 };
 
-enum memory { OF_TABLE, OF_CHUNK, OF_IDLE, OF_SLAB, OF_BIG };
+enum memory { OF_TABLE, OF_CHUNK, OF_IDLE, OF_IDLE_HUGE, OF_SLAB, OF_BIG };
 
 struct stretch {
     uintptr_t start, end;
@@ -63,25 +59,31 @@ static void each_resident_page(struct walk *walk, const struct stretch *stretch,
 static void page_of_rest(struct walk *walk, const struct stretch *stretch, uintptr_t page)
 {
     (void)stretch, (void)page;
-    walk->here.rest += HK_PAGE;
+    walk->here->rest += HK_PAGE;
 }
 
 static void page_of_table(struct walk *walk, const struct stretch *stretch, uintptr_t page)
 {
     (void)stretch, (void)page;
-    walk->here.parts[HK_PART_metadata] += HK_PAGE;
+    walk->here->parts[HK_PART_metadata] += HK_PAGE;
 }
 
 static void page_of_area(struct walk *walk, const struct stretch *stretch, uintptr_t page)
 {
     (void)stretch, (void)page;
-    walk->here.areas += HK_PAGE;
+    walk->here->areas += HK_PAGE;
 }
 
 static void page_of_idle(struct walk *walk, const struct stretch *stretch, uintptr_t page)
 {
     (void)stretch, (void)page;
-    walk->here.parts[HK_PART_idle] += HK_PAGE;
+    walk->here->parts[HK_PART_idle] += HK_PAGE;
+}
+
+static void page_of_idle_huge(struct walk *walk, const struct stretch *stretch, uintptr_t page)
+{
+    (void)stretch, (void)page;
+    walk->here->idle_huge += HK_PAGE;
 }
 
 /* The pages behind the program's part of the mapping are slack. */
@@ -89,14 +91,13 @@ static void page_of_big(struct walk *walk, const struct stretch *stretch, uintpt
 {
     const struct hk_big_block *big = (const void *)stretch->descriptor;
     bool live = !hk_link_linked(&big->link) && page - big->d.start < big->requested;
-    walk->here.parts[live ? HK_PART_big_live : HK_PART_big_cached] += HK_PAGE;
+    walk->here->parts[live ? HK_PART_big_live : HK_PART_big_cached] += HK_PAGE;
 }
 
 /* The owner may release the slab meanwhile, and another class may be cut in its place: inconsistent values are skipped,
  * so that no bit beyond a bitmap is read. Memory of a bitmap that is gone still counts as HAKMEM's. */
-static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintptr_t page)
+bool hk_slab_page(const struct hk_slab *slab, uintptr_t page, struct hk_slab_page *cut)
 {
-    const struct hk_slab *slab = (const void *)stretch->descriptor;
     unsigned class = slab->d.class < HK_CLASSES ? slab->d.class : 0;
     size_t size = hk_classes[class].size, blocks = slab->d.blocks, free = 0;
     const uint64_t *freebits =
@@ -104,22 +105,32 @@ static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintp
     size_t from = page - slab->d.start, end = hk_min(from + HK_PAGE, blocks * size);
     size_t most = freebits == slab->own_bits ? sizeof slab->own_bits * 8 : hk_classes[class].slab_bytes / size;
     if (freebits == NULL || from >= slab->d.bytes || slab->d.class != class || blocks > most)
-        return;
+        return false;
     for (size_t block = from / size; block * size < end; block++) {
         size_t overlap = hk_min((block + 1) * size, end) - hk_max(block * size, from);
         free += (freebits[block / 64] >> (block % 64) & 1) != 0 ? overlap : 0;
     }
-    size_t cut = end > from ? end - from : 0;
-    walk->here.parts[HK_PART_free_in_slabs] += free;
-    walk->here.parts[HK_PART_slab_tails] += HK_PAGE - cut;
-    walk->here.taken[class] += cut - free;
+    size_t blocks_here = end > from ? end - from : 0;
+    *cut = (struct hk_slab_page){class, blocks_here - free, free, HK_PAGE - blocks_here};
+    return true;
+}
+
+static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintptr_t page)
+{
+    struct hk_slab_page cut;
+    struct hk_resident_sums *here = walk->here;
+    if (!hk_slab_page((const void *)stretch->descriptor, page, &cut))
+        return;
+    *(cut.taken != 0 ? &here->pinned[cut.class] : &here->loose[cut.class]) += cut.free;
+    here->tails[cut.class] += cut.tail;
+    here->taken[cut.class] += cut.taken;
 }
 
 static void divide(struct walk *walk, const struct stretch *stretch)
 {
     static on_page *const visits[] = {
         [OF_TABLE] = page_of_table, [OF_CHUNK] = page_of_area, [OF_IDLE] = page_of_idle,
-        [OF_SLAB] = page_of_slab,   [OF_BIG] = page_of_big,
+        [OF_SLAB] = page_of_slab,   [OF_BIG] = page_of_big,    [OF_IDLE_HUGE] = page_of_idle_huge,
     };
     each_resident_page(walk, stretch, visits[stretch->memory]);
 }
@@ -170,7 +181,7 @@ static bool slice_at(struct walk *walk, uintptr_t at, struct stretch *found)
         holds_page(&walk->chunks, hk_page_map_chunk(at)) ? hk_page_heap_slice(at) : HK_SLICE_FOREIGN;
     if (slice == HK_SLICE_FOREIGN)
         return begins_big(walk, at, found);
-    *found = (struct stretch){at, next_slice(at), OF_IDLE, NULL};
+    *found = (struct stretch){at, next_slice(at), slice == HK_SLICE_FREE_HUGE ? OF_IDLE_HUGE : OF_IDLE, NULL};
     const struct hk_slab *slab = slice == HK_SLICE_USED ? hk_slab_at(at) : NULL;
     if (slab != NULL && at - slab->d.start < slab->d.bytes) {
         found->memory = OF_SLAB;
@@ -211,6 +222,20 @@ static void keep_lower_area(struct stretch *lowest, uintptr_t from, uintptr_t to
         keep_lower(lowest, from, to, OF_CHUNK);
 }
 
+static void keep_lower_range(struct stretch *lowest, uintptr_t from, uintptr_t to, uintptr_t start, size_t bytes)
+{
+    uintptr_t end = start + bytes;
+    if (start < end && start < to && end > from)
+        keep_lower(lowest, hk_max(start, from), hk_min(end, to), OF_TABLE);
+}
+
+static void keep_lower_slots(struct stretch *lowest, uintptr_t from, uintptr_t to)
+{
+    size_t guarded_bytes = hk_load_acquire(hk_slot_range.xbytes), apart_bytes = hk_load_acquire(hk_apart_range.xbytes);
+    keep_lower_range(lowest, from, to, hk_load(hk_slot_range.xstart), guarded_bytes);
+    keep_lower_range(lowest, from, to, hk_load(hk_apart_range.xstart), apart_bytes);
+}
+
 /* Finds the first stretch of HAKMEM's memory in [from, to). */
 static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct stretch *own)
 {
@@ -218,6 +243,7 @@ static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct str
     *own = (struct stretch){.start = to, .end = to};
     keep_lower_table(own, from, to);
     keep_lower_area(own, from, to);
+    keep_lower_slots(own, from, to);
     if (next_in_heap(walk, from, own->start, &heap))
         *own = heap;
     own->end = hk_min(own->end, to);
@@ -230,15 +256,23 @@ static size_t share(size_t bytes, uint64_t weight, uint64_t of)
 }
 
 /* Pages that were read but never written are present, but the kernel does not count them as resident: its figure is
- * divided in proportion to the present pages. */
+ * divided in proportion to the present pages, and what that rounds off goes to the largest share. */
 static void add_mapping(struct walk *walk, size_t resident)
 {
-    const size_t *here = (const size_t *)&walk->here;
-    size_t *all = (size_t *)&walk->all, present = 0;
-    for (unsigned i = 0; i < SUMS; i++)
+    const size_t *here = (const size_t *)walk->here;
+    size_t *all = (size_t *)walk->all, present = 0, divided = 0;
+    unsigned largest = 0;
+    for (unsigned i = 0; i < SUMS; i++) {
         present += here[i];
-    for (unsigned i = 0; i < SUMS; i++)
-        all[i] += present > resident ? share(here[i], resident, present) : here[i];
+        largest = here[i] > here[largest] ? i : largest;
+    }
+    for (unsigned i = 0; i < SUMS; i++) {
+        size_t bytes = present > resident ? share(here[i], resident, present) : here[i];
+        all[i] += bytes;
+        divided += bytes;
+    }
+    if (present > resident)
+        all[largest] += resident - hk_min(divided, resident);
 }
 
 static void divide_mapping(void *context, const struct hk_mapping *mapping)
@@ -248,28 +282,49 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
     if (mapping->resident == 0)
         return;
     walk->total += mapping->resident;
-    memset(&walk->here, 0, sizeof walk->here);
+    memset(walk->here, 0, sizeof *walk->here);
     for (struct stretch own; next_own(walk, at, mapping->end, &own); at = own.end) {
         enter_rest(walk, at, own.start);
         divide(walk, &own);
     }
     if (at == mapping->start)
-        walk->here.rest = mapping->resident;
+        *(mapping->inode != 0 ? &walk->here->rest_files : &walk->here->rest) = mapping->resident;
     else
         enter_rest(walk, at, mapping->end);
     add_mapping(walk, mapping->resident);
 }
 
 /* Residency does not tell which blocks are in bins: all taken blocks are treated alike. */
-static void divide_taken(struct hk_residence *residence, size_t taken, const struct hk_tallies *row)
+static void divide_taken(struct hk_resident_class *class, size_t taken, const struct hk_tallies *row)
 {
     uint64_t all = row->live + row->rounding + row->in_bins + row->remote;
-    size_t rounding = share(taken, row->rounding, all);
-    size_t in_bins = share(taken, row->in_bins, all), remote = share(taken, row->remote, all);
-    residence->parts[HK_PART_rounding] += rounding;
-    residence->parts[HK_PART_thread_caches] += in_bins;
-    residence->parts[HK_PART_remote_pending] += remote;
-    residence->parts[HK_PART_live] += taken - hk_min(taken, rounding + in_bins + remote);
+    class->rounding = share(taken, row->rounding, all);
+    class->in_bins = share(taken, row->in_bins, all);
+    class->remote = share(taken, row->remote, all);
+    class->live = taken - hk_min(taken, class->rounding + class->in_bins + class->remote);
+}
+
+static void add_class(struct hk_residence *residence, const struct hk_resident_class *class)
+{
+    residence->parts[HK_PART_live] += class->live;
+    residence->parts[HK_PART_rounding] += class->rounding;
+    residence->parts[HK_PART_thread_caches] += class->in_bins;
+    residence->parts[HK_PART_remote_pending] += class->remote;
+    residence->parts[HK_PART_free_in_slabs] += class->free_in_slabs;
+    residence->parts[HK_PART_slab_tails] += class->tails;
+}
+
+static void divide_classes(struct hk_residence *residence, const struct hk_resident_sums *all,
+                           const struct hk_census *census)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        struct hk_resident_class *row = &residence->classes[class];
+        *row = (struct hk_resident_class){.free_in_slabs = all->pinned[class] + all->loose[class],
+                                          .pinned = all->pinned[class],
+                                          .tails = all->tails[class]};
+        divide_taken(row, all->taken[class], &census->classes[class]);
+        add_class(residence, row);
+    }
 }
 
 static void divide_areas(struct hk_residence *residence, size_t areas)
@@ -284,11 +339,16 @@ void hk_residence_take(struct hk_residence *residence, const struct hk_census *c
 {
     struct walk walk;
     memset(&walk, 0, sizeof walk);
+    memset(residence, 0, sizeof *residence);
+    walk.all = &residence->sums;
+    walk.here = &residence->here;
     hk_smaps_visit(divide_mapping, &walk);
-    memcpy(residence->parts, walk.all.parts, sizeof residence->parts);
-    residence->rest_of_process = walk.all.rest;
+    memcpy(residence->parts, residence->sums.parts, sizeof residence->parts);
+    residence->idle_huge = residence->sums.idle_huge;
+    residence->parts[HK_PART_idle] += residence->sums.idle_huge;
+    residence->rest_files = residence->sums.rest_files;
+    residence->rest_of_process = residence->sums.rest_files + residence->sums.rest;
     residence->total = walk.total;
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        divide_taken(residence, walk.all.taken[class], &census->classes[class]);
-    divide_areas(residence, walk.all.areas);
+    divide_classes(residence, &residence->sums, census);
+    divide_areas(residence, residence->sums.areas);
 }

@@ -22,6 +22,20 @@ static const char *read_number(const char *at, unsigned base, uintptr_t *value)
     }
 }
 
+/* "rwxp offset device inode": the number of the file. */
+static uintptr_t read_inode(const char *at)
+{
+    uintptr_t inode;
+    for (int word = 0; word < 3; word++) {
+        while (*at != 0 && *at != ' ')
+            at++;
+        while (*at == ' ')
+            at++;
+    }
+    read_number(at, 10, &inode);
+    return inode;
+}
+
 /* "7f00a000-7f00b000 rw-p ..." */
 static bool parse_mapping_header(const char *text, struct hk_mapping *mapping)
 {
@@ -29,8 +43,8 @@ static bool parse_mapping_header(const char *text, struct hk_mapping *mapping)
     const char *dash = read_number(text, 16, &start);
     if (dash == text || *dash != '-')
         return false;
-    read_number(dash + 1, 16, &end);
-    *mapping = (struct hk_mapping){start, end, 0};
+    const char *rest = read_number(dash + 1, 16, &end);
+    *mapping = (struct hk_mapping){start, end, 0, read_inode(*rest == ' ' ? rest + 1 : rest)};
     return true;
 }
 
@@ -66,7 +80,7 @@ bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mappin
 {
     char bytes[1024]; /* on the caller's stack */
     struct line line = {.used = 0};
-    struct hk_mapping mapping = {0, 0, 0};
+    struct hk_mapping mapping = {0, 0, 0, 0};
     bool any = false;
     int fd = hk_os.open("/proc/self/smaps");
     if (fd < 0)

@@ -8,6 +8,7 @@
 struct hk_mapping {
     uintptr_t start, end;
     size_t resident; /* bytes */
+    uintptr_t inode; /* of the file that is mapped; 0: none */
 };
 
 /* Visits all mappings in ascending order; false if they cannot be read. */

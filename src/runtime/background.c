@@ -59,6 +59,8 @@ void hk_background_reset(void)
     hk_reports_begin();
 }
 
+int hk_background_home(void) { return background.home; }
+
 static void wait_until_made(void)
 {
     uint64_t now = hk_os.clock_ms(), end = now + MADE_WITHIN_MS;

@@ -22,6 +22,8 @@
 
 /* At the start and in a fork child: the process has no background thread yet. */
 void hk_background_reset(void);
+/* The id of the process whose state this is: not that of a vfork child. */
+int hk_background_home(void);
 
 /* pthread_create for a thread of HAKMEM's own. */
 typedef int hk_thread_maker(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *));

@@ -7,10 +7,10 @@
 #include "base/message.h"
 #include "os/os.h"
 #include "policy/options.h"
-#include "prof/heap_profile.h"
-#include "prof/hooks.h"
 #include "report/report.h"
+#include "runtime/heap_dumps.h"
 #include "runtime/named_file.h"
+#include "tcache/tcache.h"
 
 enum {
     SIGNAL_SEEN_MS = 200,
@@ -32,6 +32,15 @@ void hk_reports_begin(void)
     hk_store(reports.xrequested, false);
     hk_store(reports.xbusy, false);
     hk_report_fork_child();
+    hk_heap_dumps_begin(now);
+}
+
+void hk_reports_check(void)
+{
+    if (hk_options.report != NULL || (hk_options.report_every | hk_options.report_signal) == 0)
+        return;
+    hk_message("option %s: no report is written, for HAKMEM_REPORT names no file",
+               hk_options.report_every != 0 ? "report_every" : "report_signal");
 }
 
 static bool has_ending(const char *text, const char *end)
@@ -57,24 +66,24 @@ static bool write_report(int fd, const char *path)
 }
 
 /* False if no temporary file can be created in its folder. */
-static bool write_beside(const char *real_path, const char *path)
+static bool write_beside(const char *path)
 {
     struct hk_text beside;
     hk_text_init(&beside, HK_NOWHERE);
-    hk_text_add(&beside, "%s.%d.tmp", real_path, hk_os.process_id());
-    if (!hk_path_end(&beside) || !hk_os.is_replaceable(real_path))
+    hk_text_add(&beside, "%s.%d.tmp", path, hk_os.process_id());
+    if (!hk_path_end(&beside) || !hk_os.is_replaceable(path))
         return false;
     int fd = hk_os.create(beside.bytes);
     if (fd < 0)
         return false;
     bool written = write_report(fd, path);
     hk_os.close(fd);
-    return written && hk_os.rename(beside.bytes, real_path);
+    return written && hk_os.rename(beside.bytes, path);
 }
 
-static bool write_in_place(const char *real_path, const char *path)
+static bool write_in_place(const char *path)
 {
-    int fd = hk_os.create(real_path);
+    int fd = hk_os.create(path);
     if (fd < 0)
         return false;
     bool written = write_report(fd, path);
@@ -84,29 +93,32 @@ static bool write_in_place(const char *real_path, const char *path)
 
 static bool is_stderr(const char *path) { return strcmp(path, "-") == 0; }
 
-static bool write_to_file(const char *path)
-{
-    struct hk_text real_path;
-    return hk_named_path(&real_path, path) &&
-           (write_beside(real_path.bytes, path) || write_in_place(real_path.bytes, path));
-}
+static bool write_to_file(const char *path) { return write_beside(path) || write_in_place(path); }
 
 bool hk_report_write(const char *path, int standard_error)
 {
-    return is_stderr(path) ? write_report(standard_error, path) : write_to_file(path);
+    struct hk_text real_path;
+    if (is_stderr(path))
+        return write_report(standard_error, path);
+    return hk_named_path(&real_path, path) && write_to_file(real_path.bytes);
 }
 
 static void write_wanted(void)
 {
-    const char *path = hk_options.report;
-    if (!hk_report_write(path, HK_STDERR))
-        hk_message("the report cannot be written to \"%s\"", path);
+    struct hk_text path;
+    const char *name = hk_options.report;
+    bool written = is_stderr(name) ? write_report(HK_STDERR, name)
+                                   : hk_option_path(&path, name, ".json") && write_to_file(path.bytes);
+    if (!written)
+        hk_message("the report cannot be written to \"%s\"", name);
 }
 
-bool hk_reports_wanted(void)
+static bool reports_while_running(void)
 {
     return hk_options.report != NULL && (hk_options.report_every != 0 || hk_options.report_signal != 0);
 }
+
+bool hk_reports_wanted(void) { return reports_while_running() || hk_heap_dumps_wanted(); }
 
 static void note_signal(int number, siginfo_t *info, void *context)
 {
@@ -141,8 +153,9 @@ static uint64_t wait_until_due(uint64_t now_ms)
 
 uint64_t hk_report_if_due(uint64_t now_ms)
 {
-    if (!hk_reports_wanted())
-        return UINT64_MAX;
+    uint64_t until_dump = hk_heap_dump_if_due(now_ms);
+    if (!reports_while_running())
+        return until_dump;
     bool due = hk_options.report_every != 0 && now_ms - reports.last_ms >= hk_options.report_every;
     bool requested = atomic_exchange_explicit(&reports.xrequested, false, memory_order_relaxed);
     if ((due || requested) && !atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire)) {
@@ -150,7 +163,7 @@ uint64_t hk_report_if_due(uint64_t now_ms)
         reports.last_ms = now_ms;
         hk_store_release(reports.xbusy, false);
     }
-    return hk_max(1, wait_until_due(now_ms));
+    return hk_max(1, hk_min(until_dump, wait_until_due(now_ms)));
 }
 
 /* Waits for a second at most: a disk that hangs must not delay the end of the program. */
@@ -161,20 +174,9 @@ static void stop_background_reports(void)
         hk_os.pause();
 }
 
-bool hk_heap_profile_write_to(const char *path, int standard_error)
-{
-    int fd = hk_hooks.mean != 0 ? hk_named_file(path, hk_os.create) : -1;
-    if (fd < 0)
-        return false;
-    hk_heap_profile_write(fd == HK_STDERR ? standard_error : fd);
-    hk_named_file_close(fd);
-    return true;
-}
-
 void hk_exit_report(void)
 {
-    if (hk_options.heap_profile != NULL && !hk_heap_profile_write_to(hk_options.heap_profile, HK_STDERR))
-        hk_message("the heap profile cannot be written to \"%s\"", hk_options.heap_profile);
+    hk_heap_dump_at_exit();
     if (hk_options.report == NULL)
         return;
     stop_background_reports();
@@ -186,4 +188,13 @@ HK_COLD void hk_first_refusal_report(size_t requested)
     static atomic_flag reported = ATOMIC_FLAG_INIT;
     if (hk_options.oom_report && !atomic_flag_test_and_set(&reported))
         hk_report_out_of_memory(requested, reports.started_ms);
+}
+
+bool hk_report_may_take_locks(void)
+{
+    const struct hk_tcache *cache = hk_tcache_self();
+    if (cache != NULL &&
+        !(hk_lock_comes_free(&cache->owner.slab_lists_lock) && hk_lock_comes_free(&cache->owner.drain_lock)))
+        return false;
+    return hk_locks_come_free();
 }

@@ -1,4 +1,4 @@
-/* ExitReport: writes reports and heap profiles: at exit, at intervals, on a signal, and on request.
+/* ExitReport: writes reports and heap profiles: at exit, at intervals, on a signal, at a peak, and on request.
  *
  *   NAME.PID.tmp is written, then renamed to NAME: a reader of NAME sees one complete report. A pipe or device is written in place.
  *
@@ -9,25 +9,27 @@
 
 #include "base/base.h"
 
+/* Once, after the options have been read: says which of them have no effect without another. */
+void hk_reports_check(void);
 /* At the start, after the options have been read, and in a fork child. */
 void hk_reports_begin(void);
 
-/* True if the options ask for reports while the program runs: at intervals or on a signal. */
+/* True if the options ask for reports or heap profiles while the program runs: at intervals, on a signal, at a peak. */
 bool hk_reports_wanted(void);
 /* Installs the handler of the report signal, unless the program has set its own. */
 void hk_reports_listen(void);
-/* Writes a report if one is due or requested. Returns the ms until the next call. By the background thread only. */
+/* Writes a report or a heap profile if one is due or requested. Returns the ms until the next call. By the background thread only. */
 uint64_t hk_report_if_due(uint64_t now_ms);
 
 /* Writes a report now; "-" is standard error, as HK_STDERR or HK_STDERR_ASKED_FOR (message.h). False if it cannot be
  * written. */
 bool hk_report_write(const char *path, int standard_error);
-/* Writes the heap profile. False also if the options do not ask for one. Precondition: HAKMEM has started. */
-bool hk_heap_profile_write_to(const char *path, int standard_error);
-
 /* At exit: writes what HAKMEM_REPORT and HAKMEM_HEAP_PROFILE ask for. Waits for a report that the background thread is
  * writing; no report follows. */
 void hk_exit_report(void);
+
+/* For the end of a process in a signal handler, which may have interrupted this thread while it held a lock: false if it may have. */
+bool hk_report_may_take_locks(void);
 
 /* Prints one line about the first allocation that is refused; later refusals are silent. */
 void hk_first_refusal_report(size_t requested);

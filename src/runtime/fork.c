@@ -2,12 +2,16 @@
 
 #include <pthread.h>
 
+#include "base/liveness.h"
 #include "base/lock.h"
 #include "count/decisions.h"
+#include "os/os.h"
 #include "prof/hooks.h"
 #include "runtime/background.h"
+#include "runtime/named_file.h"
 #include "runtime/thread_count.h"
 #include "slab/orphans.h"
+#include "slab/outbox.h"
 #include "span/meta.h"
 #include "tcache/tcache.h"
 
@@ -18,12 +22,11 @@ extern void _IO_list_unlock(void) __attribute__((weak));
 
 /* A process with one thread holds no lock here and has no update under way. Every page not touched is one that neither
  * process has to copy. */
-extern char __libc_single_threaded __attribute__((weak));
 static bool alone_at_fork;
 
 static void fork_prepare(void)
 {
-    alone_at_fork = &__libc_single_threaded != NULL && __libc_single_threaded;
+    alone_at_fork = hk_only_thread();
     if (alone_at_fork)
         return;
     if (_IO_list_lock != NULL)
@@ -43,28 +46,41 @@ static void fork_parent(void)
 }
 
 /* Repairs what the other threads were changing. */
-static void fork_child_others(struct hk_owner *self)
+static void fork_child_others(struct hk_tcache *cache)
 {
+    struct hk_owner *self = cache != NULL ? &cache->owner : NULL;
     hk_hooks_fork_child();
     hk_meta_fork_child();
     hk_owners_fork_child(self);
     hk_tcaches_fork_child();
     hk_decisions_forget();
     hk_orphans_orphan_rest(self);
+    if (cache == NULL)
+        return;
+    hk_tcache_fork_child_unmark(cache);
+    hk_outbox_track_again(&cache->outbox);
+}
+
+/* The child's thread is another one to the system. */
+static void renew(struct hk_tcache *cache)
+{
+    hk_liveness_renew(&cache->liveness);
+    cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os.thread_id() : 0;
 }
 
 static void fork_child(void)
 {
     struct hk_tcache *cache = hk_tcache_self();
     HK_COUNT(forks, 1);
+    hk_named_files_fork_child();
     hk_background_reset();
     hk_thread_count_reset();
     if (cache != NULL)
-        hk_liveness_renew(&cache->liveness);
+        renew(cache);
     if (alone_at_fork)
         return;
     hk_locks_reset_all();
-    fork_child_others(cache != NULL ? &cache->owner : NULL);
+    fork_child_others(cache);
 }
 
 void hk_fork_watch(void) { pthread_atfork(fork_prepare, fork_parent, fork_child); }

@@ -10,6 +10,7 @@
 #include "learn/goal.h"
 #include "os/os.h"
 #include "policy/profile.h"
+#include "runtime/attach.h"
 #include "runtime/named_file.h"
 #include "tcache/tcache.h"
 
@@ -29,6 +30,7 @@ static struct {
     uint64_t began_ms;
     uint64_t log_bytes, trace_bytes;
     bool begun, log_full;
+    bool log_refused, trace_refused; /* its file cannot be written: said once */
 } learning = {.lock = HK_LOCK_INIT(HK_RANK_LEARN)};
 
 /* The totals of the counted signals. */
@@ -75,9 +77,12 @@ static void take_signals(struct hk_signals *saw, uint64_t now)
     take_amounts(saw, now);
 }
 
-static void write_line(const char *path, struct hk_text *line)
+static void write_line(const char *option, const char *path, bool *refused, struct hk_text *line)
 {
-    line->fd = hk_named_file(path, hk_os.append);
+    line->fd = hk_option_file(path, ".log", hk_os.append);
+    if (line->fd < 0 && !*refused)
+        hk_message("option %s: \"%s\" cannot be written", option, path);
+    *refused |= line->fd < 0;
     if (line->fd < 0)
         return;
     hk_text_flush(line);
@@ -96,7 +101,7 @@ static void write_to_log(uint64_t ms, struct hk_text *line)
         hk_explain_log(line, ms, 0, "the log has reached explain_most bytes and ends here");
     }
     learning.log_bytes += line->used;
-    write_line(hk_options.explain, line);
+    write_line("explain", hk_options.explain, &learning.log_refused, line);
 }
 
 static void write_lost(uint64_t now)
@@ -135,7 +140,7 @@ static void write_trace(uint64_t now, const struct hk_signals *saw)
     hk_explain_signals(&line, since_begin(now), saw);
     learning.trace_bytes += line.used;
     if (learning.trace_bytes <= hk_options.explain_most)
-        write_line(hk_options.learn_trace, &line);
+        write_line("learn_trace", hk_options.learn_trace, &learning.trace_refused, &line);
 }
 
 static uint64_t rules_requested(void)
@@ -190,6 +195,15 @@ static void tick_locked(uint64_t now)
     learning.ticked_ms = now;
 }
 
+/* A log that cannot be written is said at the start, whether or not a decision follows. An empty log has no decisions. */
+static void begin_log(void)
+{
+    struct hk_text nothing;
+    hk_text_init(&nothing, HK_NOWHERE);
+    if (hk_options.explain != NULL)
+        write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
+}
+
 /* With a memory goal, the first tick runs at once: the goal holds from the start. */
 void hk_learning_begin(void)
 {
@@ -197,6 +211,7 @@ void hk_learning_begin(void)
     hk_lock_register(HK_RANK_LEARN, &learning.lock);
     if (hk_options.learn == HK_LEARN_OFF && hk_options.explain == NULL)
         return;
+    begin_log();
     if (hk_options.learn != HK_LEARN_OFF && hk_goal_begin())
         tick_locked(now);
     hk_store(hk_learning_due_ms, now + HK_TICK_MS);
@@ -208,6 +223,7 @@ HK_COLD void hk_learning_tick(void)
         return;
     uint64_t now = hk_reuse_now();
     if (now >= hk_load(hk_learning_due_ms)) {
+        hk_attach_look();
         tick_locked(now);
         hk_store(hk_learning_due_ms, now + HK_TICK_MS * hk_max(1, hk_tcaches_alive() / THREADS_PER_TICK));
     }
@@ -216,7 +232,7 @@ HK_COLD void hk_learning_tick(void)
 
 static void save_profile(void)
 {
-    int fd = hk_options.profile_save != NULL ? hk_named_file(hk_options.profile_save, hk_os.create) : -1;
+    int fd = hk_options.profile_save != NULL ? hk_option_file(hk_options.profile_save, ".profile", hk_os.create) : -1;
     if (hk_options.profile_save == NULL)
         return;
     if (fd < 0) {

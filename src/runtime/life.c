@@ -11,6 +11,9 @@
 #include "runtime/exit_report.h"
 #include "runtime/fork.h"
 #include "runtime/learning.h"
+#include "runtime/named_file.h"
+#include "runtime/served.h"
+#include "runtime/term.h"
 
 /* Key destructors run in up to four rounds. The cache outlives the first round, in which the program's destructors free
  * the thread's objects; later calls are served without a cache. It ends no later: a thread whose first malloc comes
@@ -22,6 +25,7 @@ static struct {
     _Atomic bool xhooked;
     bool has_key;
     pthread_key_t key;
+    int ended_as; /* the process that has written its last report */
 } life;
 
 /* `value` is the number of the round, plus COUNTED if the thread is counted. Setting it again requests another
@@ -64,6 +68,7 @@ HK_NOINLINE struct hk_tcache *hk_life_cache_slow(void)
 {
     if (!hk_life_started() || hk_tcache_ended() || !hk_tcache_begin())
         return NULL;
+    hk_tcache_self()->system_thread = hk_reports_wanted() ? (uint32_t)hk_os.thread_id() : 0;
     watch_forks_and_threads();
     if (life.has_key && pthread_getspecific(life.key) == NULL)
         pthread_setspecific(life.key, (void *)1);
@@ -77,12 +82,39 @@ __attribute__((constructor)) static void process_begins(int argc, char **argv, c
     (void)argc;
     (void)argv;
     hk_os.environment_begins(variables);
+    if (HK_UNLIKELY(hk_process_is_served_by_another()))
+        hk_options_ignore();
     (void)hk_life_cache();
     hk_crash_begin();
+    hk_term_begin();
+}
+
+/* Bins of other threads are left alone: these threads may still run. The second drain checks blocks of the outbox whose slabs have become
+ * this thread's. */
+static HK_COLD void check_at_exit(void)
+{
+    struct hk_tcache *cache = hk_tcache_self();
+    (void)hk_tcaches_reap(UINT32_MAX);
+    if (cache == NULL)
+        return;
+    hk_tcache_flush(cache);
+    hk_drain_all(cache);
 }
 
 __attribute__((destructor)) static void process_ends(void)
 {
+    if (hk_options.safe_free == HK_SAFE_FREE_EXIT && hk_life_started())
+        check_at_exit();
     hk_learning_end();
     hk_exit_report();
+    life.ended_as = hk_background_home();
+}
+
+/* A vfork child, which shares its parent's memory, is not the process that the reports are of. */
+void hk_life_end_at_once(void)
+{
+    if (!hk_load_acquire(hk_start_done) || !hk_named_files_wanted() || life.ended_as == hk_background_home())
+        return;
+    if (hk_background_home() == hk_os.process_id() && hk_report_may_take_locks())
+        process_ends();
 }

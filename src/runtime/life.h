@@ -15,6 +15,9 @@ HK_INLINE struct hk_tcache *hk_life_cache(void)
     return HK_LIKELY(cache != NULL) ? cache : hk_life_cache_slow();
 }
 
+/* Before a process ends without its destructors: writes what the options ask for at its end. */
+void hk_life_end_at_once(void);
+
 /* Marks the calling thread as counted (threads.h). False if that is impossible. */
 bool hk_life_mark_thread(void);
 

@@ -3,6 +3,71 @@
 #include <string.h>
 
 #include "os/os.h"
+#include "policy/options.h"
+
+static bool is_child;
+
+/* Looks for an entry in text that comes in pieces; entries end with NUL. */
+struct entry_search {
+    const char *wanted;
+    size_t at; /* bytes of this entry that fit so far */
+    bool differs, found;
+};
+
+static void search_on(struct entry_search *search, char next)
+{
+    bool fits = !search->differs && search->wanted[search->at] == next;
+    if (next == 0) {
+        search->found |= fits;
+        search->at = 0;
+        search->differs = false;
+    } else if (fits) {
+        search->at++;
+    } else {
+        search->differs = true;
+    }
+}
+
+static bool parent_has(const char *entry, const char *other)
+{
+    struct hk_text piece;
+    struct entry_search first = {entry, 0, false, false}, second = {other, 0, false, false};
+    hk_text_init(&piece, HK_NOWHERE);
+    hk_text_add(&piece, "/proc/%d/environ", hk_os.parent_id());
+    int fd = hk_path_end(&piece) ? hk_os.open(piece.bytes) : -1;
+    if (fd < 0)
+        return false;
+    for (size_t got; (got = hk_os.read(fd, piece.bytes, sizeof piece.bytes)) > 0;)
+        for (size_t i = 0; i < got; i++) {
+            search_on(&first, piece.bytes[i]);
+            search_on(&second, piece.bytes[i]);
+        }
+    hk_os.close(fd);
+    return first.found && second.found;
+}
+
+bool hk_named_files_wanted(void)
+{
+    return ((uintptr_t)hk_options.report | (uintptr_t)hk_options.heap_profile | (uintptr_t)hk_options.explain |
+            (uintptr_t)hk_options.profile_save | (uintptr_t)hk_options.learn_trace) != 0;
+}
+
+/* The first option that names a file stands for all. */
+void hk_named_files_begin(void)
+{
+    static const char *const names[] = {"HAKMEM_REPORT", "HAKMEM_HEAP_PROFILE", "HAKMEM_EXPLAIN", "HAKMEM_PROFILE_SAVE",
+                                        "HAKMEM_LEARN_TRACE"};
+    is_child = false;
+    if (!hk_named_files_wanted())
+        return;
+    const char *preload = hk_option_entry("LD_PRELOAD"), *option = NULL;
+    for (size_t i = 0; preload != NULL && option == NULL && i < sizeof names / sizeof names[0]; i++)
+        option = hk_option_entry(names[i]);
+    if (option != NULL)
+        is_child = parent_has(preload, option);
+}
+
+void hk_named_files_fork_child(void) { is_child = true; }
 
 bool hk_path_end(struct hk_text *path)
 {
@@ -12,10 +77,9 @@ bool hk_path_end(struct hk_text *path)
     return true;
 }
 
-bool hk_named_path(struct hk_text *path, const char *name)
+static void add_expanded(struct hk_text *path, const char *name, const char *end)
 {
-    hk_text_init(path, HK_NOWHERE);
-    for (const char *at = name; *at != 0; at++) {
+    for (const char *at = name; at < end; at++) {
         if (at[0] == '%' && at[1] == 'p') {
             hk_text_add(path, "%d", hk_os.process_id());
             at++;
@@ -23,6 +87,36 @@ bool hk_named_path(struct hk_text *path, const char *name)
             hk_text_add(path, "%c", *at);
         }
     }
+}
+
+bool hk_named_path(struct hk_text *path, const char *name)
+{
+    hk_text_init(path, HK_NOWHERE);
+    add_expanded(path, name, name + strlen(name));
+    return hk_path_end(path);
+}
+
+/* Where ".json" begins, or the end of a name without such. */
+static const char *ending_of(const char *name)
+{
+    const char *slash = strrchr(name, '/'), *last = slash != NULL ? slash + 1 : name, *dot = strrchr(last, '.');
+    return dot != NULL && dot > last ? dot : last + strlen(last);
+}
+
+/* A pipe or a device is for all processes. */
+bool hk_option_path(struct hk_text *path, const char *name, const char *ending)
+{
+    const char *end = name + strlen(name);
+    bool is_folder = end > name && end[-1] == '/';
+    bool of_child = is_child && !is_folder && strstr(name, "%p") == NULL && hk_os.is_replaceable(name);
+    const char *split = of_child ? ending_of(name) : end;
+    hk_text_init(path, HK_NOWHERE);
+    add_expanded(path, name, split);
+    if (of_child)
+        hk_text_add(path, ".%d", hk_os.process_id());
+    if (is_folder)
+        hk_text_add(path, "%d%s", hk_os.process_id(), ending);
+    add_expanded(path, split, end);
     return hk_path_end(path);
 }
 
@@ -32,6 +126,14 @@ int hk_named_file(const char *name, int (*open)(const char *path))
     if (strcmp(name, "-") == 0)
         return HK_STDERR;
     return hk_named_path(&path, name) ? open(path.bytes) : -1;
+}
+
+int hk_option_file(const char *name, const char *ending, int (*open)(const char *path))
+{
+    struct hk_text path;
+    if (strcmp(name, "-") == 0)
+        return HK_STDERR;
+    return hk_option_path(&path, name, ending) ? open(path.bytes) : -1;
 }
 
 void hk_named_file_close(int fd)

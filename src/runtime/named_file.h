@@ -1,17 +1,33 @@
-/* NamedFile: opens files that options name. %p in a name becomes the process id, so that a child does not overwrite its
- * parent's file. */
+/* NamedFile: opens files that options name.
+ *
+ *   %p in a name becomes the process id; DIR/ becomes DIR/PID.json, or another ending; in a child process, a name without either
+ *   becomes NAME.PID.ENDING: a child does not overwrite its parent's file, and each process of a tree has its own.
+ *
+ * A child is one that was forked, or a program that was started by a process with the same preload and the same option.
+ * Owns     whether this process is a child.
+ * Threads  begin: before a second thread exists. All else: any. */
 #ifndef HK_NAMED_FILE_H
 #define HK_NAMED_FILE_H
 
 #include "base/message.h"
 
+/* Once, after the options have been read. Makes no system call unless an option names a file. */
+void hk_named_files_begin(void);
+void hk_named_files_fork_child(void);
+/* True if an option names a file. */
+bool hk_named_files_wanted(void);
+
 /* Expands the name into path->bytes, with a terminating NUL. False if it is too long. */
 bool hk_named_path(struct hk_text *path, const char *name);
+/* The same for the name in an option; `ending` is that of files in a folder. */
+bool hk_option_path(struct hk_text *path, const char *name, const char *ending);
 /* Terminates the text with NUL. False if it is too long. */
 bool hk_path_end(struct hk_text *path);
 
 /* Opens the named file with `open` and returns its descriptor, HK_STDERR for "-", -1 on error. */
 int hk_named_file(const char *name, int (*open)(const char *path));
+/* The same for the name in an option. */
+int hk_option_file(const char *name, const char *ending, int (*open)(const char *path));
 /* Closes the file, except standard error. */
 void hk_named_file_close(int fd);
 

@@ -2,7 +2,10 @@
 
 #include "base/message.h"
 #include "big/big.h"
+#include "guard/sampled.h"
 #include "os/os.h"
+#include "guard/modes.h"
+#include "guard/track_report.h"
 #include "policy/policy.h"
 #include "policy/profile.h"
 #include "prof/hooks.h"
@@ -10,6 +13,7 @@
 #include "runtime/background.h"
 #include "runtime/exit_report.h"
 #include "runtime/learning.h"
+#include "runtime/named_file.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
 #include "span/page_map.h"
@@ -34,6 +38,8 @@ static bool step_options(void)
 {
     hk_stderr_begin();
     hk_options_read(hk_profile_apply);
+    hk_reports_check();
+    hk_named_files_begin();
     if (hk_reports_wanted())
         hk_options.background = HK_BACKGROUND_ON;
     if (hk_options.background == HK_BACKGROUND_ON)
@@ -54,18 +60,25 @@ static void init_locks_and_lists(void)
     hk_decay_init();
     hk_pool_init();
     hk_sites_init();
+    hk_sampled_begin();
 }
 
 static bool step_lists(void)
 {
+    hk_track_report_begin();
+    hk_guard_begin();
     init_locks_and_lists();
     hk_background_reset();
     hk_learning_begin();
-    size_t hits_to = hk_hooks_begin();
+    size_t hits_to = hk_hooks_begin(), hits_unguarded_to = hits_to;
+    if (hk_guard.on)
+        hits_to = 0;
     hk_cacheless_shut(&hk_hot_unborn);
     hk_gate_open(hits_to);
-    if (hits_to != HK_ALL_HIT)
+    if (hits_unguarded_to != HK_ALL_HIT) {
+        hk_guard_take_hooks();
         hk_hooks_open();
+    }
     return true;
 }
 

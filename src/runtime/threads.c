@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 
+#include "base/liveness.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "os/passed.h"
@@ -31,14 +32,11 @@ static struct ticket tickets[TICKETS] HK_COLD_DATA;
 enum counts { NOT_DECIDED, COUNTS_NOTHING, COUNTS };
 static _Atomic uint32_t xcounts;
 
-extern char __libc_single_threaded __attribute__((weak));
-
 /* Slab lists are shared from now on: while the process has one thread, no other thread is using one. If the C library
  * cannot tell, or malloc is not HAKMEM's, HAKMEM counts nothing and creates no thread unless the option asks for it. */
 static uint32_t begin_counting(void)
 {
-    bool alone = &__libc_single_threaded != NULL && __libc_single_threaded;
-    bool wanted = hk_options.background == HK_BACKGROUND_AUTO && alone && hk_process_is_served();
+    bool wanted = hk_options.background == HK_BACKGROUND_AUTO && hk_only_thread() && hk_process_is_served();
     if (!wanted || hk_life_cache() == NULL || !hk_life_mark_thread())
         return COUNTS_NOTHING;
     hk_slab_lists_share();

@@ -3,6 +3,7 @@
 #include "base/bits.h"
 #include "policy/policy.h"
 #include "slab/outbox.h"
+#include "slab/remote_track.h"
 #include "span/page_heap.h"
 #include "span/purge.h"
 
@@ -12,8 +13,10 @@ static _Atomic uint32_t xnext_owner = HK_FIRST_OWNER; /* where the sweep continu
 static void put_back(struct hk_slab *slab, const uint64_t *bits, unsigned blocks)
 {
     for (unsigned word = 0; word < slab->words; word++)
-        if (bits[word] != 0)
+        if (bits[word] != 0) {
+            hk_track_send(slab, word, bits[word]);
             hk_remote_mark(slab, word, bits[word]);
+        }
     hk_remote_count(slab, blocks);
 }
 

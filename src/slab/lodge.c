@@ -1,6 +1,7 @@
 #include "slab/lodge.h"
 
 #include "base/bits.h"
+#include "slab/remote_track.h"
 #include "span/meta.h"
 
 static size_t joined_bytes(const struct hk_slab *slab)
@@ -20,7 +21,7 @@ static bool make_joined(struct hk_slab *slab)
 static void note_mixed(struct hk_slab *slab, bool mixed)
 {
     slab->mixed = mixed;
-    slab->plain_extent = mixed ? 0 : slab->extent;
+    hk_slab_note_plain(slab);
 }
 
 /* Called before the first lodger is allocated, and after the last one was freed. */
@@ -114,7 +115,10 @@ void hk_lodge_free(struct hk_slab *slab, void *block)
     size_t offset = (uintptr_t)block - slab->d.start, index;
     bool begins = hk_which(offset, slab->reciprocal, &index);
     uint64_t bit = (uint64_t)1 << (index % 64);
-    if (HK_UNLIKELY(!slab->mixed || offset >= slab->extent || !begins || (slab->freebits[index / 64] & bit) != 0))
+    if (HK_UNLIKELY(slab->plain_extent != 0 || offset >= slab->extent || !begins))
+        hk_slab_refuse(slab, block);
+    hk_track_give_back(slab, index);
+    if (HK_UNLIKELY((slab->freebits[index / 64] & bit) != 0))
         hk_slab_refuse(slab, block);
     unsigned cells = 1 + hk_lodge_part(slab, (unsigned)(index / 64), bit);
     slab->freebits[index / 64] |= bit;

@@ -45,7 +45,7 @@ unsigned hk_lodge_part(struct hk_slab *slab, unsigned word, uint64_t bits);
  * joined bits is refused. */
 unsigned hk_lodge_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n);
 
-/* hk_slab_free() in a slab that holds lodgers; fatal in one that does not. */
+/* hk_slab_free() in a slab without a plain extent; fatal in one that has one. */
 void hk_lodge_free(struct hk_slab *slab, void *block);
 
 #endif

@@ -3,7 +3,9 @@
 #include "base/bits.h"
 #include "base/fatal.h"
 #include "base/lock.h"
+#include "slab/live.h"
 #include "slab/remote.h"
+#include "slab/remote_track.h"
 #include "slab/slab_life.h"
 
 static struct class_orphans {
@@ -184,6 +186,7 @@ unsigned hk_orphans_take_common(unsigned class, void **end, unsigned n)
     unsigned taken = slab != NULL ? (unsigned)hk_min(n, slab->free) : 0;
     if (taken > 0) {
         hk_slab_alloc(slab, end, taken);
+        hk_track_give_out(slab, end - taken, taken, 1);
         if (slab->free == 0)
             hk_link_remove_under(&slab->link, &of_class->sweep);
     }
@@ -203,6 +206,7 @@ void *hk_orphans_alloc(unsigned class)
         first != NULL ? hk_container_of(first, struct hk_slab, link) : hk_slab_make(class, HK_ORPHAN, HK_USE_SPARSE);
     if (slab != NULL) {
         hk_slab_alloc(slab, &block + 1, 1);
+        hk_track_give_out(slab, &block, 1, 1);
         if (slab->free == 0 && hk_link_linked(&slab->link))
             hk_link_remove_under(&slab->link, &of_class->sweep);
         else if (slab->free > 0 && !hk_link_linked(&slab->link))
@@ -312,7 +316,10 @@ static void orphan_unless_of(struct hk_descriptor *descriptor, void *context)
     struct hk_slab *slab = hk_slab_of(descriptor);
     if (slab == NULL || hk_slab_at(slab->d.start) != slab)
         return;
+    hk_track_restart(slab);
     uint32_t owner = hk_entry_owner(hk_load(*hk_page_map_entry(slab->d.start)));
+    if (slab->d.class >= HK_FINE_CLASSES)
+        hk_live_assume(slab);
     if (survivor != NULL && owner == survivor->id) {
         if (hk_remote_restart(slab))
             hk_inbox_push(survivor, slab);

@@ -1,8 +1,10 @@
 #include "slab/outbox.h"
 
 #include "base/bits.h"
+#include "base/fatal.h"
 #include "os/os.h"
 #include "slab/orphans.h"
+#include "slab/remote_track.h"
 #include "span/meta.h"
 
 enum {
@@ -41,6 +43,8 @@ static size_t block_index(const struct hk_slab *slab, const void *block)
 static void send_to(struct hk_slab *slab, void *block)
 {
     size_t index = block_index(slab, block);
+    hk_track_put(slab, index);
+    hk_track_send(slab, (unsigned)(index / 64), (uint64_t)1 << (index % 64));
     hk_remote_mark(slab, (unsigned)(index / 64), (uint64_t)1 << (index % 64));
     if (hk_remote_count(slab, 1))
         hk_send(slab);
@@ -64,11 +68,11 @@ void hk_outbox_shut(struct hk_outbox *outbox)
     outbox->mask = 0;
 }
 
-/* Where every free must be traced, none takes the fast path. */
+/* Where every free is traced or tracked, none takes the fast path. */
 static void show_table(struct hk_outbox *outbox)
 {
     hk_outbox_shut(outbox);
-    if (outbox->table == NULL || hk_load(outbox->self->ring.xevents) != NULL)
+    if (outbox->table == NULL || hk_load(outbox->self->ring.xevents) != NULL || hk_remote_track.on)
         return;
     outbox->entries = (char *)outbox->table;
     outbox->mask = (outbox->size - 1) << HK_OUTBOX_ENTRY_SHIFT;
@@ -138,8 +142,7 @@ static void grow_table(struct hk_outbox *outbox)
 
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint)
 {
-    if (outbox->table == NULL)
-        return;
+    hk_assert(outbox->table != NULL);
     if (outbox->evicted > outbox->size / ENTRIES_PER_EVICTION && is_larger(outbox, footprint))
         grow_table(outbox);
     outbox->evicted = 0;
@@ -148,8 +151,10 @@ void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint)
     outbox->allowed = hk_max(most, LEAST_ALLOWED);
 }
 
-HK_INLINE void mark_word(struct hk_outbox_entry *entry)
+HK_INLINE void mark_word(struct hk_outbox_entry *entry, bool tracked)
 {
+    if (HK_UNLIKELY(tracked))
+        hk_track_send(entry->slab, entry->word, entry->bits);
     uint64_t bits = entry->bits;
     hk_remote_mark(entry->slab, entry->word, bits);
     bool one = (bits & (bits - 1)) == 0;
@@ -159,8 +164,8 @@ HK_INLINE void mark_word(struct hk_outbox_entry *entry)
 
 static void send(struct hk_outbox *outbox, struct hk_outbox_entry *entry)
 {
+    mark_word(entry, hk_remote_track.on);
     struct hk_slab *slab = entry->slab;
-    mark_word(entry);
     unsigned blocks = entry->marked;
     entry->marked = 0;
     entry->slab = NULL;
@@ -188,12 +193,12 @@ struct hk_outbox_place {
     size_t index;
 };
 
-/* Adds the first block of a word. */
-static void open_word(struct hk_outbox_place to)
+/* Adds the first block of a word. The fast path accepts no large blocks: each is checked (see live.h). */
+HK_INLINE void open_word(struct hk_outbox_place to)
 {
     size_t size = to.slab->d.block_size, first = to.index & ~(size_t)63;
     to.entry->word = (uint32_t)(to.index / 64);
-    to.entry->bytes = hk_min(to.slab->d.blocks - first, 64) * size;
+    to.entry->bytes = size <= HK_FINE_MAX ? hk_min(to.slab->d.blocks - first, 64) * size : 0;
     to.entry->start = to.slab->d.start + first * size;
     to.entry->bits = (uint64_t)1 << (to.index % 64);
 }
@@ -220,11 +225,13 @@ static HK_NOINLINE void add_to_word(struct hk_outbox_place to, const void *block
         hk_invalid_pointer(HK_CALL_FLUSH, "block already free", block);
 }
 
-HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
+HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void *block, bool tracked)
 {
     size_t at = hk_outbox_hash(block) & ((outbox->size - 1) << HK_OUTBOX_ENTRY_SHIFT);
     struct hk_outbox_entry *entry = (struct hk_outbox_entry *)(void *)((char *)outbox->table + at);
     struct hk_outbox_place to = {.slab = slab, .entry = entry, .index = block_index(slab, block)};
+    if (HK_UNLIKELY(tracked))
+        hk_track_put(slab, to.index);
     outbox->used = true;
     outbox->room -= slab->d.block_size;
     if (HK_UNLIKELY(entry->slab != slab)) {
@@ -232,12 +239,12 @@ HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void
     } else if (HK_UNLIKELY(entry->word == to.index / 64)) {
         add_to_word(to, block);
     } else {
-        mark_word(entry);
+        mark_word(entry, tracked);
         open_word(to);
     }
 }
 
-/* Without a table, without room, or where every free must be traced. */
+/* Without a table, without room, or where every free is traced or tracked. */
 static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
 {
     HK_TRACE(&outbox->self->ring, remote, slab->d.block_size, block);
@@ -249,7 +256,7 @@ static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *sla
     }
     if (sent)
         hk_outbox_send_all(outbox);
-    put_in_table(outbox, slab, block);
+    put_in_table(outbox, slab, block, hk_remote_track.on);
     return sent;
 }
 
@@ -258,7 +265,7 @@ bool hk_outbox_put(struct hk_outbox *outbox, void *block)
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     if (HK_UNLIKELY(outbox->mask == 0) || HK_UNLIKELY(outbox->room < (int64_t)slab->d.block_size))
         return put_slowly(outbox, slab, block);
-    put_in_table(outbox, slab, block);
+    put_in_table(outbox, slab, block, false); /* the track shuts the fast path */
     return false;
 }
 
@@ -285,6 +292,15 @@ void hk_outboxes_recount(struct hk_outbox *survivor)
     hk_store(xtables, survivor != NULL && survivor->table != NULL);
     if (survivor != NULL)
         note_counted(survivor);
+}
+
+void hk_outbox_track_again(const struct hk_outbox *survivor)
+{
+    for (size_t at = 0; hk_remote_track.on && at < survivor->size; at++) {
+        const struct hk_outbox_entry *entry = &survivor->table[at];
+        for (uint64_t left = entry->bits; left != 0; left &= left - 1)
+            hk_track_put(entry->slab, (size_t)entry->word * 64 + hk_ctz64(left));
+    }
 }
 
 /* The table may have been freed and its memory reused meanwhile: impossible values are skipped. */

@@ -29,8 +29,8 @@ struct hk_outbox_entry {
 _Static_assert(sizeof(struct hk_outbox_entry) == 1 << HK_OUTBOX_ENTRY_SHIFT, "the hash is an offset");
 
 struct hk_outbox {
-    /* of the fast path: the table, and the bits of the hash that are an entry's offset; without a table, or if every free must be traced,
-     * one entry that accepts nothing */
+    /* of the fast path: the table, and the bits of the hash that are an entry's offset; without a table, or if every free is traced or
+     * tracked, one entry that accepts nothing */
     char *entries;
     size_t mask;
     int64_t room; /* bytes */
@@ -81,13 +81,16 @@ void hk_outbox_send_all(struct hk_outbox *outbox);
 void hk_outbox_drop_idle(struct hk_outbox *outbox);
 /* Frees the table: the thread ends. Requires that all blocks were sent. */
 void hk_outbox_drop(struct hk_outbox *outbox);
-/* Adapts the size and the allowance of the table to the footprint. */
+/* Adapts the size and the allowance of the table, which there must be, to the footprint. */
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint);
 /* Drops the waiting blocks of a thread that a fork child does not have. Returns their number. */
 size_t hk_outbox_forget(struct hk_outbox *outbox);
 /* Counts the tables anew in a fork child, which has one thread at most; what that thread has marked counts as sent. Before the slabs
  * are counted anew. */
 void hk_outboxes_recount(struct hk_outbox *survivor);
+
+/* In a fork child, after the slabs: the blocks that wait are in an outbox again, to the track (remote_track.h). */
+void hk_outbox_track_again(const struct hk_outbox *survivor);
 
 /* Adds to bytes[], by class, the blocks that are not marked yet, or not counted. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);

@@ -3,8 +3,9 @@
 #include "base/bits.h"
 #include "base/fatal.h"
 #include "slab/lodge.h"
+#include "slab/remote_track.h"
 
-static _Atomic int64_t xclean;
+static _Atomic int64_t xclean_remote;
 
 static HK_COLD void refuse(const struct hk_slab *slab, unsigned word, uint64_t twice)
 {
@@ -33,13 +34,13 @@ bool hk_remote_count(struct hk_slab *slab, unsigned blocks)
 
 void hk_remote_note_clean(struct hk_slab *slab, size_t bytes)
 {
-    hk_add(xclean, (int64_t)bytes - (int64_t)slab->purged_remote);
+    hk_add(xclean_remote, (int64_t)bytes - (int64_t)slab->purged_remote);
     slab->purged_remote = (uint32_t)bytes;
 }
 
 size_t hk_remote_clean(void)
 {
-    int64_t bytes = hk_load(xclean);
+    int64_t bytes = hk_load(xclean_remote);
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
@@ -72,15 +73,17 @@ static void uncount(struct hk_slab *slab, unsigned blocks)
 unsigned hk_remote_collect(struct hk_slab *slab)
 {
     unsigned first = slab->first_word, got = 0, more = 0;
-    bool lodges = hk_load(slab->xjoined) != NULL;
+    bool lodges = hk_load(slab->xjoined) != NULL, looks = lodges || slab->track != NULL;
     unqueue(slab);
     for (unsigned word = slab->words; word-- > 0;) {
         uint64_t bits = claim_word(slab, word);
         if (bits == 0)
             continue;
+        if (HK_UNLIKELY(looks))
+            hk_track_collect(slab, word, bits);
         if (HK_UNLIKELY((slab->freebits[word] & bits) != 0))
             refuse(slab, word, slab->freebits[word] & bits);
-        if (HK_UNLIKELY(lodges))
+        if (HK_UNLIKELY(looks) && lodges)
             more += hk_lodge_part(slab, word, bits);
         slab->freebits[word] |= bits;
         first = word < first ? word : first;
@@ -100,6 +103,7 @@ static unsigned claim_more(struct hk_slab *slab, uint64_t *bits)
         uint64_t claimed = claim_word(slab, word);
         if (HK_UNLIKELY((claimed & bits[word]) != 0))
             refuse(slab, word, claimed & bits[word]);
+        hk_track_claim(slab, word, claimed);
         bits[word] |= claimed;
         got += hk_popcount64(claimed);
     }
@@ -143,6 +147,7 @@ bool hk_remote_merge(struct hk_slab *slab)
     bool any = false, lodges = hk_load(slab->xjoined) != NULL;
     for (unsigned word = 0; word < slab->words; word++) {
         uint64_t bits = claim_word(slab, word);
+        hk_track_collect(slab, word, bits);
         if (bits != 0 && lodges)
             hk_lodge_part(slab, word, bits);
         if (bits != 0)

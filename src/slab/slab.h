@@ -47,7 +47,7 @@ struct hk_slab {
     struct hk_link link;
     uint64_t own_bits[2]; /* freebits of a slab of up to 128 blocks */
     uint32_t trimmed;     /* the last trim that visited the slab (see slab_purge.h) */
-    size_t plain_extent;  /* the extent; 0 while the slab holds lodgers: a block may then be of another class */
+    size_t plain_extent;  /* the extent; 0 while the slab holds lodgers or is tracked: a block then needs a look */
     /* shared, on a line that the holder seldom reads */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* in an inbox */
     _Atomic uint32_t xstate;             /* twice the blocks counted and not claimed, plus HK_REMOTE_QUEUED */
@@ -56,6 +56,8 @@ struct hk_slab {
     uint16_t seen_at;                    /* and when it found them */
     _Atomic uint64_t xown_remote[2];     /* xremote of a slab of up to 128 blocks */
     _Atomic(_Atomic uint64_t *) xjoined; /* NULL until the slab holds its first lodger (see lodge.h) */
+    _Atomic uint64_t *track;             /* constant: a word for each block; NULL: not tracked (see remote_track.h) */
+    _Atomic bool xnoted;                 /* a word of the track was written */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_slab) == HK_DESCRIPTOR_BYTES, "a descriptor");
 _Static_assert(offsetof(struct hk_slab, pages) == HK_CACHE_LINE && offsetof(struct hk_slab, xnext) == 2 * HK_CACHE_LINE,
@@ -101,10 +103,15 @@ void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner);
 /* Allocates the n <= free lowest blocks. They end at `end`, the lowest last: a bin pops them in address order. */
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n);
 
+HK_INLINE void hk_slab_note_plain(struct hk_slab *slab)
+{
+    slab->plain_extent = slab->mixed || slab->track != NULL ? 0 : slab->extent;
+}
+
 /* Ends the program: the block is free already, or no block begins there. */
 _Noreturn void hk_slab_refuse(const struct hk_slab *slab, const void *block);
 
-/* Sets the free bit of *at. Returns false if the block does not lie in the slab, or the slab holds lodgers. Fatal if no block begins
+/* Sets the free bit of *at. Returns false if the block does not lie in the slab, or the slab has no plain extent. Fatal if no block begins
  * there, or the block is free already. All fields are read from the slab and written to it, none is kept in a register: blocks that come
  * in any order seldom follow another of their slab. */
 HK_INLINE bool hk_slab_mark_free(struct hk_slab *slab, void *const *at)

@@ -5,6 +5,7 @@
 #include "slab/lodge.h"
 #include "slab/orphans.h"
 #include "slab/outbox.h"
+#include "slab/remote_track.h"
 #include "slab/slab_life.h"
 #include "span/page_heap.h"
 
@@ -101,6 +102,7 @@ static void note_lodged(struct hk_slab_list *list_of_class, uint32_t blocks)
 static unsigned lodge_in(struct hk_owner *owner, struct hk_slab *slab, unsigned cells, void **end, unsigned want)
 {
     unsigned got = hk_lodge_take(slab, cells, end, want);
+    hk_track_give_out(slab, end - got, got, cells);
     note_lodged(&owner->slab_lists[slab->d.class], got * cells);
     slab->tried_cells = got < want ? (uint8_t)cells : 0;
     slab->tried_free = slab->free;
@@ -142,10 +144,12 @@ static unsigned lodge_joined(struct hk_owner *owner, unsigned class, void **end,
     return got;
 }
 
+bool hk_slab_heap_lodges = true;
+
 /* A large heap uses the free blocks of fading classes before it grows. */
 static HK_NOINLINE unsigned lodge(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
-    if (hk_classes[class].size < LEAST_LODGER || hk_classes[class].size > LARGEST_LODGER)
+    if (hk_classes[class].size < LEAST_LODGER || hk_classes[class].size > LARGEST_LODGER || !hk_slab_heap_lodges)
         return 0;
     if (owner->lodge_waits[class] > 0) {
         owner->lodge_waits[class]--;
@@ -179,6 +183,8 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
         unsigned n = (unsigned)hk_min(want - got, slab->free);
         hk_slab_alloc(slab, end - got, n);
         got += n;
+        if (HK_UNLIKELY(hk_remote_track.on))
+            hk_track_give_out(slab, end - got, n, 1);
         if (slab->free == 0)
             move_between_lists(owner, slab);
     }
@@ -221,7 +227,8 @@ static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_sl
         hk_slab_heap_release(owner, slab);
 }
 
-/* Continues where hk_slab_mark_free() has refused a block: it is another owner's, or lies in a slab that holds lodgers. */
+/* Continues where hk_slab_mark_free() has refused a block: it is another owner's, or lies in a slab without a plain extent. A slab stays
+ * while the next block is its own too: that may be one that it has already. */
 static HK_NOINLINE unsigned free_others(struct hk_owner *owner, void *const *blocks, size_t n)
 {
     unsigned freed = 0;
@@ -233,7 +240,8 @@ static HK_NOINLINE unsigned free_others(struct hk_owner *owner, void *const *blo
         hk_slab_free(slab, blocks[freed]);
         if (was_full)
             move_between_lists(owner, slab);
-        release_unless_kept(owner, slab);
+        if (freed + 1 == n || hk_slab_at((uintptr_t)blocks[freed + 1]) != slab)
+            release_unless_kept(owner, slab);
     }
     return freed;
 }
@@ -323,7 +331,8 @@ static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, 
     slab->d.bytes = slices * HK_SLICE;
     slab->d.block_size = hk_classes[class].size;
     slab->reciprocal = hk_reciprocal(slab->d.block_size);
-    slab->extent = slab->plain_extent = slab->d.block_size;
+    slab->extent = slab->d.block_size;
+    hk_slab_note_plain(slab);
     hk_page_map_assign(slab->d.start, slices, hk_entry(owner->id, class), &slab->d);
     enter_slab(owner, slab);
 }

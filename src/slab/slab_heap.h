@@ -23,6 +23,9 @@ unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned
 /* Drains a slab of the owner's inbox; one that has another holder by now is sent on. Returns blocks. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab);
 
+/* Written at the start. False: blocks do not lodge in slabs of smaller classes. */
+extern bool hk_slab_heap_lodges;
+
 bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class);
 
 /* Adds a slab that the owner has just claimed. */

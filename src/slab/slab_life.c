@@ -6,7 +6,9 @@
 #include "base/fatal.h"
 #include "count/stats.h"
 #include "policy/options.h"
+#include "slab/remote_track.h"
 #include "span/footprint.h"
+#include "span/guard_pages.h"
 #include "span/meta.h"
 
 /* Bytes of both bitmaps, each on cache lines of its own. */
@@ -40,6 +42,12 @@ static void drop_bits(struct hk_slab *slab)
         hk_meta_free(slab->freebits, bits_bytes(slab));
 }
 
+/* Bytes at the end of a slab that fault, where guard pages are in force. A slab of a single block that fills it has none. */
+static size_t guarded_tail(const struct hk_class *row)
+{
+    return hk_guard_pages.on && row->slab_bytes >= row->size + HK_PAGE ? HK_PAGE : 0;
+}
+
 /* Beyond the head, a new descriptor is zero. */
 static void cut(struct hk_slab *slab, unsigned class)
 {
@@ -47,7 +55,8 @@ static void cut(struct hk_slab *slab, unsigned class)
     slab->d.class = (uint8_t) class;
     slab->d.bytes = row->slab_bytes;
     slab->d.block_size = row->size;
-    slab->d.blocks = slab->free = (uint16_t)hk_min(row->slab_bytes / row->size, hk_options.slab_blocks);
+    size_t fit = (row->slab_bytes - guarded_tail(row)) / row->size;
+    slab->d.blocks = slab->free = (uint16_t)hk_min(fit, hk_options.slab_blocks);
     slab->reciprocal = hk_reciprocal(row->size);
     slab->extent = slab->plain_extent = (size_t)slab->d.blocks * row->size;
 }
@@ -62,8 +71,13 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
         uintptr_t start = hk_span_alloc(slab->d.bytes / HK_SLICE, use);
         if (start != 0) {
             slab->d.start = start;
+            if (HK_UNLIKELY(hk_span_is_guarded(start)) && guarded_tail(&hk_classes[class]) != 0)
+                hk_guard_range(start + slab->d.bytes - HK_PAGE, HK_PAGE);
+            hk_track_slab(slab);
             hk_store(slab->xowner, owner);
             hk_page_map_assign(start, slab->d.bytes / HK_SLICE, hk_entry(owner, class), &slab->d);
+            if (class >= HK_FINE_CLASSES)
+                hk_page_map_cover_marks(start, slab->d.bytes);
             HK_COUNT(slabs_made, 1);
             return slab;
         }
@@ -76,6 +90,7 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 void hk_slab_release(struct hk_slab *slab)
 {
     hk_assert(slab->free == slab->d.blocks && hk_load(slab->xstate) == 0);
+    hk_track_slab_ends(slab);
     size_t hollow = hk_popcount64(slab->clean) * (slab->d.bytes / HK_SLAB_SIXTEENTHS);
     if (slab->clean != 0)
         hk_slab_note_clean(slab, 0);

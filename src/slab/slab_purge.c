@@ -119,8 +119,6 @@ static bool is_due(struct hk_slab *slab, const struct hk_sweep *sweep)
 HK_INLINE bool begins(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     sweep->work--;
-    if (slab->pages == HK_PAGES_PURGED)
-        return false;
     bool due = is_due(slab, sweep);
     sweep->waits |= !due;
     return due;

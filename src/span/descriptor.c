@@ -1,8 +1,12 @@
 #include "span/descriptor.h"
 
+#include <string.h>
+
 #include "base/fatal.h"
 #include "base/lock.h"
+#include "base/message.h"
 #include "base/quanta.h"
+#include "policy/options.h"
 #include "span/footprint.h"
 #include "span/meta.h"
 
@@ -117,20 +121,59 @@ static const char *number_or_dash(char *digits, size_t size, bool known, size_t 
     return digits + size;
 }
 
-HK_COLD void hk_invalid_pointer(enum hk_call call, const char *fault, const void *p)
+static const char *call_name(enum hk_call call)
 {
-    static const char *const calls[] = {
+    static const char *const names[] = {
         [HK_CALL_FREE] = "free()",
+        [HK_CALL_FREE_SIZED] = "free_sized()",
         [HK_CALL_DELETE] = "operator delete()",
+        [HK_CALL_DELETE_SIZED] = "sized operator delete()",
         [HK_CALL_REALLOC] = "realloc()",
+        [HK_CALL_DELETE_ARRAY] = "operator delete[]()",
+        [HK_CALL_MALLOC] = "malloc()",
         [HK_CALL_USABLE_SIZE] = "malloc_usable_size()",
         [HK_CALL_FLUSH] = "free(), found at a flush",
     };
+    return names[call];
+}
+
+/* The option with which the program would learn more; nothing where it is set, or where none would help. */
+static const char *advice(enum hk_call call, uint32_t entry)
+{
+    bool checks = hk_options.safe_free == HK_SAFE_FREE_ON || hk_options.safe_free == HK_SAFE_FREE_STRICT;
+    if (call == HK_CALL_FLUSH && !checks)
+        return "; HAKMEM_SAFE_FREE=1 finds it at the call";
+    return entry != 0 ? "; HAKMEM_GUARD_SAMPLE=64k tells where a sampled block was allocated and freed" : "";
+}
+
+static void tell(void (*say)(const char *format, ...), enum hk_call call, const char *fault, const void *p)
+{
     uint32_t entry = hk_page_map_lookup((uintptr_t)p), owner = hk_entry_owner(entry);
     char class_digits[24], owner_digits[24];
     size_t size = entry != 0 ? hk_descriptor_at((uintptr_t)p)->block_size : 0;
     const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);
     const char *owner_text = number_or_dash(owner_digits, sizeof owner_digits, owner != HK_NOBODY, owner);
-    hk_fatal("%s: %s: address 0x%lx, class %s bytes, owner %s", calls[call], fault, (uint64_t)(uintptr_t)p, class_text,
-             owner_text);
+    say("%s: %s: address 0x%lx, class %s bytes, owner %s%s", call_name(call), fault, (uint64_t)(uintptr_t)p, class_text,
+        owner_text, advice(call, entry));
+}
+
+HK_COLD void hk_invalid_pointer(enum hk_call call, const char *fault, const void *p)
+{
+    tell(hk_fatal, call, fault, p);
+    __builtin_unreachable();
+}
+
+HK_COLD void hk_report_pointer(enum hk_call call, const char *fault, const void *p)
+{
+    tell(hk_message, call, fault, p);
+}
+
+HK_COLD void hk_invalid_size(enum hk_call call, size_t size, const void *block)
+{
+    char fault[64] = "size of another class: ", digits[24];
+    const char *number = number_or_dash(digits, sizeof digits, true, size);
+    size_t at = strlen(fault), length = strlen(number);
+    memcpy(fault + at, number, length);
+    memcpy(fault + at + length, " bytes", sizeof " bytes");
+    hk_invalid_pointer(call, fault, block);
 }

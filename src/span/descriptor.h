@@ -65,15 +65,34 @@ HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ORPHAN); }
 HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLASS_MASK) / HK_CLASS_BYTES; }
 
+HK_INLINE bool hk_entry_is_big(uint32_t entry) { return entry != 0 && hk_entry_class(entry) == HK_CLASS_BIG; }
+
 /* Ages count steps of 64 ms: 16 bits of them span 70 minutes. */
 enum { HK_AGE_SHIFT = 6 };
 HK_INLINE uint16_t hk_age_stamp(uint64_t ms) { return (uint16_t)(ms >> HK_AGE_SHIFT); }
 HK_INLINE uint16_t hk_age_since(uint16_t stamp, uint64_t now_ms) { return (uint16_t)(hk_age_stamp(now_ms) - stamp); }
 
 /* The call that received a pointer. At a flush, which moves blocks back to their slabs, the original call is unknown: some free. */
-enum hk_call { HK_CALL_FREE, HK_CALL_DELETE, HK_CALL_REALLOC, HK_CALL_USABLE_SIZE, HK_CALL_FLUSH };
+enum hk_call {
+    HK_CALL_FREE,
+    HK_CALL_FREE_SIZED,
+    HK_CALL_DELETE,
+    HK_CALL_DELETE_SIZED,
+    HK_CALL_DELETE_ARRAY,
+    HK_CALL_REALLOC,
+    HK_CALL_USABLE_SIZE,
+    HK_CALL_MALLOC,
+    HK_CALL_FLUSH,
+};
+
+/* Of a block whose size the program does not name. */
+#define HK_SIZE_UNKNOWN SIZE_MAX
 
 /* Ends the program with the one message about a pointer that cannot be freed, resized or measured. */
 _Noreturn void hk_invalid_pointer(enum hk_call call, const char *fault, const void *p);
+/* Prints the same message. */
+void hk_report_pointer(enum hk_call call, const char *fault, const void *p);
+/* The same for a size that cannot be that of the block. */
+_Noreturn void hk_invalid_size(enum hk_call call, size_t size, const void *block);
 
 #endif

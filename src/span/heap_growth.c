@@ -5,6 +5,7 @@
 #include "policy/policy.h"
 #include "span/address_space.h"
 #include "span/footprint.h"
+#include "span/guard_pages.h"
 #include "span/thp.h"
 
 #define SMALLEST_GROWTH (2 * HK_MIB)
@@ -45,6 +46,8 @@ static void enter_growth(struct hk_arena *arena, uintptr_t at, size_t size)
 {
     bool huge = size % HK_CHUNK == 0 && hk_arena_wants_huge_pages(arena);
     huge = hk_os.advise_huge((void *)at, size, huge) && huge;
+    if (HK_UNLIKELY(hk_guard_pages.on) && !huge)
+        hk_guard_range(at, size);
     add_memory(at, size, (enum hk_use)(arena - hk_page_heap.arenas), huge);
 }
 

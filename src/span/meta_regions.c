@@ -3,6 +3,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "span/footprint.h"
+#include "span/guard_pages.h"
 
 #define ROOMY_REGION (512 * HK_KIB)
 #define SCARCE_REGION HK_META_AREA_BYTES
@@ -62,6 +63,16 @@ static size_t region_size(size_t wanted)
     return hk_max(hk_align_down(hk_min(usual, LARGEST_REGION), HK_META_AREA_BYTES), wanted);
 }
 
+static char *map_region(size_t size)
+{
+    char *p = hk_guard_pages.around_metadata ? hk_os.map(size + 2 * HK_PAGE) : NULL;
+    if (p == NULL)
+        return hk_os.map(size);
+    hk_guard_range((uintptr_t)p, HK_PAGE);
+    hk_guard_range((uintptr_t)p + HK_PAGE + size, HK_PAGE);
+    return p + HK_PAGE;
+}
+
 static void open_area(struct hk_meta_area *area)
 {
     hk_meta_area_init(area);
@@ -73,7 +84,7 @@ static void open_area(struct hk_meta_area *area)
 static bool new_areas(void)
 {
     size_t size = region_size(HK_META_AREA_BYTES);
-    char *memory = size >= 2 * HK_META_AREA_BYTES ? hk_os.map(size) : NULL;
+    char *memory = size >= 2 * HK_META_AREA_BYTES ? map_region(size) : NULL;
     if (memory == NULL) {
         size = HK_META_AREA_BYTES;
         memory = hk_os_map_aligned(size, HK_META_AREA_BYTES);
@@ -124,9 +135,9 @@ HK_ROOM bool hk_meta_more_pages(size_t size)
     if (pages_of_blanks(size))
         return true;
     size_t wanted = HK_PAGE + size, usual = region_size(wanted);
-    char *memory = hk_os.map(usual);
+    char *memory = map_region(usual);
     if (memory == NULL && usual > wanted)
-        memory = hk_os.map(usual = wanted);
+        memory = map_region(usual = wanted);
     if (memory == NULL)
         return false;
     enter_region((void *)memory, (uintptr_t)memory, usual);

@@ -7,6 +7,7 @@
 #include "span/address_space.h"
 #include "span/chunks.h"
 #include "span/footprint.h"
+#include "span/guard_pages.h"
 #include "span/heap_growth.h"
 
 enum { PART_AT_STAKE = 4 };
@@ -91,7 +92,8 @@ static struct hk_chunk *find_fit(size_t slices, enum hk_use use)
 static void put_on_huge_page_if_empty(struct hk_chunk *chunk)
 {
     if (chunk->free == UINT32_MAX && chunk->dirty == 0 && chunk->purged != 0 && !hk_load(chunk->xhuge) &&
-        hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]))
+        hk_arena_wants_huge_pages(&hk_page_heap.arenas[chunk->use]) &&
+        (!hk_guard_pages.on || hk_unguard_range(chunk->start, HK_CHUNK)))
         hk_store(chunk->xhuge, hk_os.advise_huge((void *)chunk->start, HK_CHUNK, true));
 }
 
@@ -142,6 +144,8 @@ size_t hk_page_heap_stake(void)
 
 static enum hk_use settled_use(size_t slices, enum hk_use use)
 {
+    if (hk_guard_pages.on && use == HK_USE_UNSURE)
+        return HK_USE_SPARSE; /* its blocks fault while they are free: not on huge pages */
     bool affordable = (hk_page_heap.staked_slices + slices) * HK_SLICE <= stake();
     return use != HK_USE_UNSURE ? use : affordable ? HK_USE_DENSE : HK_USE_SPARSE;
 }
@@ -151,6 +155,11 @@ static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)
     chunk->staked |= hk_low_bits32((unsigned)slices) << hk_chunk_slice(address);
     hk_page_heap.staked_slices += slices;
 }
+
+/* On huge pages, guard pages would split them. */
+static bool is_guarded(const struct hk_chunk *chunk) { return hk_guard_pages.on && !hk_load(chunk->xhuge); }
+
+bool hk_span_is_guarded(uintptr_t address) { return hk_guard_pages.on && is_guarded(hk_page_map_chunk(address)); }
 
 uintptr_t hk_span_alloc(size_t slices, enum hk_use use)
 {
@@ -168,6 +177,11 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use)
     if (address != 0 && use == HK_USE_UNSURE && chunk->use == HK_USE_DENSE)
         note_stake(chunk, address, slices);
     hk_unlock(&hk_page_heap.lock);
+    if (HK_UNLIKELY(hk_guard_pages.on) && address != 0 && !hk_unguard_range(address, slices * HK_SLICE)) {
+        hk_span_free(address, slices);
+        hk_footprint_refused(false);
+        return 0;
+    }
     return address;
 }
 
@@ -188,6 +202,8 @@ void hk_span_free_hollow(uintptr_t address, size_t slices, size_t hollow)
     struct hk_chunk *chunk = hk_page_map_chunk(address);
     uint32_t freed = hk_low_bits32((unsigned)slices) << hk_chunk_slice(address);
     hk_reuse_idled(slices * HK_SLICE);
+    if (HK_UNLIKELY(is_guarded(chunk)) && hk_guard_range(address, slices * HK_SLICE))
+        hollow = slices * HK_SLICE;
     hk_lock(&hk_page_heap.lock);
     chunk->freed_at = hk_reuse_now();
     if (HK_UNLIKELY(hollow != 0))
@@ -231,8 +247,11 @@ enum hk_slice_use hk_page_heap_slice(uintptr_t address)
     const struct hk_chunk *chunk = hk_page_map_chunk(address);
     hk_lock(&hk_page_heap.lock);
     bool owned = (chunk->owned >> hk_chunk_slice(address)) & 1, free = (chunk->free >> hk_chunk_slice(address)) & 1;
+    bool of_huge = hk_load(chunk->xhuge) && chunk->free != UINT32_MAX;
     hk_unlock(&hk_page_heap.lock);
-    return !owned ? HK_SLICE_FOREIGN : free ? HK_SLICE_FREE : HK_SLICE_USED;
+    if (!owned)
+        return HK_SLICE_FOREIGN;
+    return !free ? HK_SLICE_USED : of_huge ? HK_SLICE_FREE_HUGE : HK_SLICE_FREE;
 }
 
 size_t hk_page_heap_dirty(void) { return hk_load(hk_footprint.xslices) - hk_load(hk_page_heap.xhollow) * HK_PAGE; }

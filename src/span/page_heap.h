@@ -23,6 +23,8 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use);
 void hk_span_free(uintptr_t address, size_t slices);
 /* So many bytes of the span are purged already. */
 void hk_span_free_hollow(uintptr_t address, size_t slices, size_t hollow);
+/* True where a span faults while it is free: guard pages are in force, and it stands on no huge page. */
+bool hk_span_is_guarded(uintptr_t address);
 /* Extends a span by the `more` slices behind it; false if they are not free. */
 bool hk_span_extend(uintptr_t address, size_t slices, size_t more);
 
@@ -35,7 +37,12 @@ size_t hk_page_heap_stake(void);
 bool hk_page_heap_on_huge_page(uintptr_t address, size_t *free);
 
 /* The state of a slice. The page map must cover it. */
-enum hk_slice_use { HK_SLICE_FOREIGN, HK_SLICE_FREE, HK_SLICE_USED };
+enum hk_slice_use {
+    HK_SLICE_FOREIGN,
+    HK_SLICE_FREE,
+    HK_SLICE_FREE_HUGE, /* free, and on a huge page that has slices in use */
+    HK_SLICE_USED,
+};
 enum hk_slice_use hk_page_heap_slice(uintptr_t address);
 
 struct hk_page_heap_totals {

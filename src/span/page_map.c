@@ -1,5 +1,7 @@
 #include "span/page_map.h"
 
+#include <string.h>
+
 #include "base/bits.h"
 #include "base/lock.h"
 #include "os/os.h"
@@ -8,9 +10,11 @@
 
 #define ENTRIES_OF_LEAF (HK_LEAF_SLICES * sizeof(uint32_t))
 #define CHUNKS_OF_LEAF (HK_LEAF_CHUNKS * sizeof(struct hk_chunk))
-/* Before the window, for 16 TiB of heap: first its chunks, then its page map entries. */
-#define ROOM_FOR_CHUNKS (7 * HK_GIB)
+/* Before the window, for 16 TiB of heap: first its chunks, then marks, for 3 TiB and downwards, then its page map entries. */
+#define ROOM_FOR_CHUNKS (4 * HK_GIB)
+#define ROOM_FOR_MARKS (3 * HK_GIB)
 #define ROOM_FOR_ENTRIES (1 * HK_GIB)
+#define LEAST_MARKS (64 * HK_KIB)
 #define LOWEST_STACK ((uintptr_t)1 << 36)
 #define WINDOW_LEAVES (ROOM_FOR_ENTRIES / ENTRIES_OF_LEAF)
 #define OFFSETS (HK_LEAF / 2 / HK_CHUNK) /* chunks of the first leaf in which the heap may begin */
@@ -20,6 +24,7 @@ enum {
     LIMIT_PER_WINDOW = 16, /* the tables take at most this part of an address limit */
     CHUNKS_AT_ONCE = 32,   /* mapped at least: four pages */
     SHARE_OF_CHUNKS = 8,
+    SHARE_OF_MARKS = 8,
 };
 
 struct hk_window hk_window;
@@ -28,7 +33,7 @@ _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] HK_COLD_DATA;
 static struct {
     struct hk_lock lock;
     size_t mapped; /* bytes of tables */
-    bool open;
+    bool open, hits;
 } map = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_MAP)};
 
 /* The range of covered leaves in a branch: a walk touches no page outside it. */
@@ -45,6 +50,7 @@ static struct {
     size_t most; /* upper bound of `leaves`: the next leaf has its own tables, or another mapping blocks its entries */
     struct hk_chunk *chunks;       /* NULL: each leaf has its own */
     size_t chunks_from, chunks_to; /* the mapped ones */
+    size_t marks, most_marks;      /* bytes mapped below the entries, and their upper bound */
 } window;
 
 static uint64_t mixed(uint64_t x)
@@ -73,11 +79,13 @@ static bool choose_window(void)
     window.base = quarter + random / OFFSETS % (quarter / HK_LEAF) * HK_LEAF;
     window.first = window.base + random % OFFSETS * HK_CHUNK;
     window.entries = (void *)(window.base - ROOM_FOR_ENTRIES);
-    window.chunks = (void *)(window.base - ROOM_FOR_ENTRIES - ROOM_FOR_CHUNKS);
+    window.chunks = (void *)(window.base - ROOM_FOR_ENTRIES - ROOM_FOR_MARKS - ROOM_FOR_CHUNKS);
     window.chunks_from = window.chunks_to = hk_align_down(random % OFFSETS, HK_PAGE / sizeof(struct hk_chunk));
     window.leaves = 1;
     window.most = WINDOW_LEAVES;
-    return hk_os.map_at((void *)window.entries, ENTRIES_OF_LEAF) == HK_PLACED;
+    window.marks = LEAST_MARKS;
+    window.most_marks = ROOM_FOR_MARKS;
+    return hk_os.map_at((char *)window.entries - LEAST_MARKS, LEAST_MARKS + ENTRIES_OF_LEAF) == HK_PLACED;
 }
 
 /* If the system does not let addresses be chosen: a window around an address that it gave. */
@@ -91,6 +99,7 @@ static bool window_around(size_t leaves)
     window.first = 0;
     window.chunks = NULL;
     window.chunks_from = window.chunks_to = 0;
+    window.marks = window.most_marks = 0;
     window.leaves = window.most = leaves;
     return true;
 }
@@ -104,26 +113,45 @@ bool hk_page_map_init(void)
         leaves /= 2;
     for (; !chosen && leaves > 0; leaves /= 2)
         chosen = window_around(leaves);
-    if (chosen)
-        map.mapped = window.leaves * ENTRIES_OF_LEAF;
+    if (!chosen)
+        memset(&window, 0, sizeof window);
+    map.mapped = window.marks + window.leaves * ENTRIES_OF_LEAF;
     return chosen;
 }
+
+/* Bytes of the window below its heap: these have no marks. */
+static size_t below_heap(void) { return window.chunks_from * HK_CHUNK; }
 
 static void show_window(void)
 {
     size_t covered = window.leaves * HK_LEAF;
     if (!map.open)
         return;
-    __atomic_store_n(&hk_window.flat, hk_min(window.chunks_to * HK_CHUNK, covered), __ATOMIC_RELEASE);
+    size_t flat = hk_min(window.chunks_to * HK_CHUNK, covered);
+    size_t marked = !map.hits || window.marks == 0 ? 0 : below_heap() + (window.marks << HK_MARK_SHIFT);
+    __atomic_store_n(&hk_window.marked, hk_min(marked, flat),
+                     __ATOMIC_RELEASE); /* not in leaves with tables of their own */
+    __atomic_store_n(&hk_window.flat, flat, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.covered, covered, __ATOMIC_RELEASE);
+    if (map.hits)
+        __atomic_store_n(&hk_window.hits, covered, __ATOMIC_RELEASE);
 }
 
-void hk_window_open(void)
+static void open_marks(void)
+{
+    _Atomic uint8_t *below_entries = (_Atomic uint8_t *)window.entries - 1;
+    __atomic_store_n(&hk_window.marks, below_entries + (below_heap() >> HK_MARK_SHIFT), __ATOMIC_RELEASE);
+}
+
+void hk_window_open(bool hits)
 {
     __atomic_store_n(&hk_window.base, window.base, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.entries, window.entries, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.chunks, window.chunks, __ATOMIC_RELEASE);
+    if (window.marks != 0)
+        open_marks();
     map.open = true;
+    map.hits = hits;
     show_window();
 }
 
@@ -151,10 +179,18 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* The same for chunks. */
+/* Maps the chunks below the heap's first address, where missing: the system may put a big block there. */
+static bool has_first_chunks(size_t from)
+{
+    if (HK_UNLIKELY(from < window.chunks_from) && map_more(window.chunks, window.chunks_from * sizeof(struct hk_chunk)))
+        window.chunks_from = 0;
+    return from >= window.chunks_from;
+}
+
+/* The same for all chunks in a range. */
 static bool has_chunks(size_t from, size_t to)
 {
-    if (from < window.chunks_from || to <= window.chunks_to)
+    if (!has_first_chunks(from) || to <= window.chunks_to)
         return from >= window.chunks_from;
     size_t share = (window.chunks_to - window.chunks_from) / SHARE_OF_CHUNKS;
     size_t more =
@@ -255,6 +291,31 @@ bool hk_page_map_cover(uintptr_t address, size_t size)
     return covered;
 }
 
+static void cover_marks_locked(size_t needed)
+{
+    if (needed <= window.marks)
+        return;
+    size_t step = hk_max(LEAST_MARKS, window.marks / SHARE_OF_MARKS);
+    size_t more = hk_align_up(hk_max(needed - window.marks, step), HK_PAGE);
+    bool fits = window.marks + more <= window.most_marks;
+    if (fits && map_more((char *)window.entries - window.marks - more, more))
+        window.marks += more;
+    else
+        window.most_marks = 0;
+    show_window();
+}
+
+void hk_page_map_cover_marks(uintptr_t address, size_t size)
+{
+    uintptr_t end = address + size - HK_LOAD_SETTLED(hk_window.base);
+    if (HK_LIKELY(end <= HK_LOAD_SETTLED(hk_window.marked)))
+        return;
+    hk_lock(&map.lock);
+    if (map.hits && end <= hk_window.flat)
+        cover_marks_locked((end - below_heap()) >> HK_MARK_SHIFT);
+    hk_unlock(&map.lock);
+}
+
 void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_descriptor *descriptor)
 {
     for (size_t i = 0; i < slices; i++)
@@ -319,7 +380,8 @@ struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
     struct hk_page_map_range lowest = {to, to};
     const struct hk_leaf *leaf;
     hk_lock(&map.lock);
-    keep_lowest((void *)(uintptr_t)window.entries, window.leaves * ENTRIES_OF_LEAF, from, to, &lowest);
+    keep_lowest((char *)window.entries - window.marks, window.marks + window.leaves * ENTRIES_OF_LEAF, from, to,
+                &lowest);
     keep_lowest(window.chunks + window.chunks_from, (window.chunks_to - window.chunks_from) * sizeof(struct hk_chunk),
                 from, to, &lowest);
     for (uintptr_t at = 0; (leaf = next_leaf(&at)) != NULL; at += HK_LEAF)

@@ -8,6 +8,8 @@
  *   All other addresses (big blocks; a heap outside the window; all addresses until the window is open) are found by a root:
  *   address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
  *
+ *   marks:             one byte for each KiB of the window, mapped as far as slabs of large blocks lie in it (see slab/live.h)
+ *
  * Owns       the tables, the root, the place and the covered part of the window.
  * Invariant  a page map entry of 0 means: not HAKMEM's. A covered address stays covered; once the window covers an address, its base
  *            never changes.
@@ -29,6 +31,7 @@ enum {
     HK_BRANCH_LEAVES = 1 << (HK_BRANCH_SHIFT - HK_LEAF_SHIFT),
     HK_BRANCHES = 1 << (HK_ADDRESS_BITS - HK_BRANCH_SHIFT),
     HK_ENTRY_OWNER_SHIFT = 12,
+    HK_MARK_SHIFT = 10, /* the marks of a slice fill a cache line: threads with slabs side by side do not share one */
 };
 #define HK_SLICE ((size_t)1 << HK_SLICE_SHIFT)
 #define HK_CHUNK ((size_t)1 << HK_CHUNK_SHIFT)
@@ -44,6 +47,7 @@ enum hk_use { HK_USE_DENSE, HK_USE_SPARSE, HK_USES, HK_USE_UNSURE = HK_USES };
 struct hk_chunk {
     /* written by the holder of the slice; first in the struct: a look-up takes an instruction less */
     _Atomic(struct hk_descriptor *) xdescriptor[HK_CHUNK_SLICES];
+    _Atomic(_Atomic uint8_t *) xstates; /* of the guard, set once (guard/states.h); NULL: none */
     /* constant */
     uintptr_t start;
     /* under the page heap's lock */
@@ -83,6 +87,9 @@ struct hk_window {
     _Atomic uint32_t *entries; /* of the slice at `base` and of those that follow */
     struct hk_chunk *chunks;   /* likewise */
     size_t flat;               /* bytes from `base` on whose chunks may be read, if covered */
+    size_t hits;               /* as `covered`, or 0 if frees must not be hits */
+    size_t marked;             /* bytes from `base` on whose marks may be written, where there is heap; only grows */
+    _Atomic uint8_t *marks;    /* of the slice at `base`: those of the following addresses lie below it */
 } HK_ALIGNED(HK_CACHE_LINE);
 
 extern struct hk_window hk_window __attribute__((visibility("hidden")));
@@ -90,8 +97,8 @@ extern _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] __attribute__((
 
 /* Called once, before all other functions of this room: chooses the window. False if the system refuses its first table. */
 bool hk_page_map_init(void);
-/* From here on, look-ups read the window's tables without the root. */
-void hk_window_open(void);
+/* From here on, look-ups read the window's tables without the root; frees may be hits if `hits`. */
+void hk_window_open(bool hits);
 /* The first address of the heap in the window; 0 if the system chooses all addresses. */
 uintptr_t hk_window_first(void);
 
@@ -127,6 +134,16 @@ HK_INLINE struct hk_chunk *hk_page_map_chunk(uintptr_t address)
         return &HK_LOAD_SETTLED(hk_window.chunks)[place >> HK_CHUNK_SHIFT];
     return &hk_page_map_leaf(address)->chunks[(address >> HK_CHUNK_SHIFT) % HK_LEAF_CHUNKS];
 }
+/* True if the KiB that the address of a block lies in has a mark; sets *mark to its place. */
+HK_INLINE bool hk_page_map_has_mark(uintptr_t address, _Atomic uint8_t **mark)
+{
+    uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
+    if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.marked)))
+        return false;
+    HK_READ_NO_EARLIER();
+    *mark = HK_LOAD_SETTLED(hk_window.marks) - (place >> HK_MARK_SHIFT);
+    return true;
+}
 HK_INLINE _Atomic(struct hk_descriptor *) *hk_page_map_descriptor(uintptr_t address)
 {
     return &hk_page_map_chunk(address)->xdescriptor[(address >> HK_SLICE_SHIFT) % HK_CHUNK_SLICES];
@@ -145,6 +162,10 @@ bool hk_page_map_cover(uintptr_t address, size_t size);
 /* Writes the descriptor of each slice, then its page map entry: a thread that reads the entry finds the descriptor. */
 void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_descriptor *descriptor);
 void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry);
+
+/* Maps the marks of an address range of the heap. If the system refuses once, no more marks are mapped: a block without a mark is never
+ * taken for one whose mark is cleared. */
+void hk_page_map_cover_marks(uintptr_t address, size_t size);
 
 /* Bytes of tables mapped. */
 size_t hk_page_map_tables(void);

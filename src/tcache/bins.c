@@ -25,6 +25,8 @@ enum { FIRST_CAPACITY = 15, BATCH_BYTES = 64 * 1024 };
 #define RECLAIM_FROM (256 * HK_KIB)
 enum { RECLAIM_SLABS = 2 };
 
+uint64_t hk_bins_random;
+
 static size_t array_bytes(size_t capacity) { return (capacity + 1) * sizeof(void *); }
 
 static size_t largest_capacity(unsigned class)
@@ -143,6 +145,17 @@ static bool could_be_reclaimed(struct hk_tcache *cache, unsigned class)
     return slices.free_dirty < hk_classes[class].slab_bytes;
 }
 
+static HK_NOINLINE void shuffle(void **blocks, size_t n, uint64_t random)
+{
+    for (; n > 1; n--) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        size_t with = (size_t)((hk_wide)random * n >> 64);
+        void *block = blocks[with];
+        blocks[with] = blocks[n - 1];
+        blocks[n - 1] = block;
+    }
+}
+
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
@@ -157,6 +170,8 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
             got = hk_slab_heap_alloc(&cache->owner, class, end, want);
         if (got < want)
             memmove(bin->base + 1, end - got, got * sizeof(void *));
+        if (HK_UNLIKELY(hk_bins_random != 0))
+            shuffle(bin->base + 1, got, hk_bins_random ^ bin->served ^ (uintptr_t)bin);
     }
     bin->top = bin->base + got;
     return got;

@@ -7,6 +7,9 @@
 
 #include "tcache/layout.h"
 
+/* Written at the start. Not 0: bins fill in random order, from this seed. */
+extern uint64_t hk_bins_random;
+
 /* Enlarges the array, if class and budget allow it and memory is granted. */
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
 /* Frees the array of an empty bin. */

@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "slab/orphans.h"
+#include "slab/remote_track.h"
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
 
@@ -65,10 +66,13 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
     for (unsigned word = 0; word < slab->words; word++) {
         for (; bits[word] != 0 && got < room; bits[word] &= bits[word] - 1, got++) {
             size_t index = (size_t)word * 64 + hk_ctz64(bits[word]);
+            hk_track_receive(slab, index);
             *++bin->top = (void *)(slab->d.start + index * slab->d.block_size);
         }
-        if (bits[word] != 0)
+        if (bits[word] != 0) {
+            hk_track_send(slab, word, bits[word]);
             hk_remote_mark(slab, word, bits[word]);
+        }
         left += hk_popcount64(bits[word]);
     }
     if (left > 0 && hk_remote_count(slab, left))

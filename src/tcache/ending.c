@@ -7,6 +7,7 @@
 #include "tcache/depot.h"
 #include "tcache/drain.h"
 #include "tcache/pool.h"
+#include "tcache/quarantine.h"
 
 /* Not at the start: in most processes no thread ends. */
 static _Atomic bool ended_is_shut;
@@ -16,6 +17,7 @@ static void shut_ended(void) { hk_cacheless_shut(&hk_hot_ended); }
  * thread that is gone. */
 static void end(struct hk_tcache *cache)
 {
+    hk_quarantine_empty(cache);
     hk_drain_all(cache);
     hk_bins_empty(cache);
     hk_outbox_send_all(&cache->outbox);
@@ -54,7 +56,7 @@ bool hk_tcaches_reap(unsigned most)
  * been in the middle of handing one to the program, and its arrays may be half written. */
 static void forget_cache(struct hk_tcache *cache)
 {
-    size_t blocks = hk_outbox_forget(&cache->outbox) + hk_depot_forget(&cache->depot);
+    size_t blocks = hk_outbox_forget(&cache->outbox) + hk_depot_forget(&cache->depot) + hk_quarantine_forget(cache);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         blocks += hk_min(hk_bin_items(&cache->hot.bins[class]), hk_classes[class].cap);
     HK_COUNT(fork_stranded, blocks);
@@ -72,4 +74,21 @@ void hk_tcaches_fork_child(void)
     }
     hk_pool_fork_child(self != NULL);
     hk_outboxes_recount(self != NULL ? &self->outbox : NULL);
+}
+
+static void unmark(void *const *blocks, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        (void)hk_live_end_fast(blocks[i]);
+}
+
+void hk_tcache_fork_child_unmark(struct hk_tcache *cache)
+{
+    for (unsigned class = HK_FINE_CLASSES; class < HK_CLASSES; class ++) {
+        const struct hk_bin *bin = &cache->hot.bins[class];
+        unmark(bin->base + 1, hk_bin_items(bin));
+        for (struct hk_magazine *magazine = cache->depot.classes[class].newest; magazine != NULL;
+             magazine = magazine->next)
+            unmark(magazine->blocks, magazine->count);
+    }
 }

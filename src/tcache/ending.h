@@ -14,5 +14,7 @@ bool hk_tcaches_reap(unsigned most);
 /* In a fork child: caches whose threads do not exist there go to the pool. The caller orphans their slabs
  * afterwards. */
 void hk_tcaches_fork_child(void);
+/* Afterwards, in the survivor's cache, whose bins are believed: unmarks its large blocks, which were assumed to be live (see live.h). */
+void hk_tcache_fork_child_unmark(struct hk_tcache *cache);
 
 #endif

@@ -83,6 +83,16 @@ HK_COLD const char *hk_tcache_foreign_fault(const void *p)
     return hk_big_holds(p) ? "pointer inside a block" : "pointer not from this allocator";
 }
 
+HK_COLD size_t hk_tcache_foreign_extent(enum hk_call call, const void *block)
+{
+    size_t readable = hk_bootstrap_size(block);
+    if (readable == SIZE_MAX)
+        readable = hk_foreign_readable(block);
+    if (readable == 0)
+        hk_invalid_pointer(call, hk_tcache_foreign_fault(block), block);
+    return readable;
+}
+
 HK_COLD void hk_tcache_free_foreign(enum hk_call call, void *block)
 {
     if (hk_bootstrap_size(block) != SIZE_MAX)
@@ -112,13 +122,11 @@ static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_
         send_home(cache, block);
 }
 
-/* A block of an orphan, of a slab with lodgers, or of no slab; or the thread has no cache. */
+/* A block of an orphan, of a slab with lodgers, or a big one; or the thread has no cache. */
 static HK_NOINLINE void free_unowned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
-    if (HK_UNLIKELY(entry == 0))
-        hk_tcache_free_foreign(HK_CALL_FREE, block);
-    else if (class == HK_CLASS_BIG)
+    if (class == HK_CLASS_BIG)
         hk_tcache_free_big(cache, block);
     else if (cache == NULL)
         hk_remote_free(block, entry);

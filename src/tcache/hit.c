@@ -11,10 +11,16 @@ void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_i
 /* A `sizes_to` of 0 leaves the gate shut, as before the start: every call is a miss. */
 void hk_gate_open(size_t sizes_to)
 {
-    if (sizes_to == HK_ALL_HIT) {
-        hk_window_open();
-        __atomic_store_n(&hk_gate.coarse_sizes, HK_LARGE_MAX - HK_FINE_MAX, __ATOMIC_RELEASE);
-    }
-    if (sizes_to > 0)
+    hk_window_open(sizes_to == HK_ALL_HIT);
+    if (sizes_to == HK_ALL_HIT)
+        hk_gate_set(true, true);
+    else if (sizes_to > 0)
         __atomic_store_n(&hk_gate.sizes_below, hk_min(sizes_to, HK_FINE_MAX) + 1, __ATOMIC_RELEASE);
+}
+
+void hk_gate_set(bool fine, bool coarse)
+{
+    __atomic_store_n(&hk_gate.coarse_sizes, coarse ? HK_LARGE_MAX - HK_FINE_MAX : 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_gate.plain, fine, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_gate.sizes_below, fine ? HK_FINE_MAX + 1 : 0, __ATOMIC_RELEASE);
 }

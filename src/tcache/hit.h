@@ -2,7 +2,8 @@
  * cache lines.
  *
  *   malloc: size -> hk_fine_offsets -> bin: pop        free: address -> page map entry ^ key = offset of the bin, if this thread
- *           only sizes below the gate                        owns the slab: push; only addresses in the window
+ *           only sizes below the gate                        owns the slab: push; only addresses in the window, and blocks up to
+ *                                                            32 KiB: larger ones are checked first (see slab/live.h)
  *
  * Owns       hk_self, the thread's only word of thread-local storage, and the gate.
  * Invariant  a NULL lies below the lowest item of every bin, so that an empty bin and an uninitialized one miss alike. A thread
@@ -14,6 +15,8 @@
 
 #include "base/base.h"
 #include "policy/classes.h"
+#include "slab/live.h"
+#include "slab/remote_track.h"
 #include "span/page_map.h"
 
 struct hk_bin {
@@ -32,16 +35,19 @@ struct hk_hot {
 /* The key of a thread without a cache; no page map entry matches it. */
 #define HK_NO_KEY ((size_t)UINT32_MAX)
 
-/* Written once, at the start. Zero admits no size. The gate of free is the window of the page map. */
+/* Written at the start, and while a running process is sampled. Zero admits no size. The gate of free is hk_window.hits. */
 struct hk_gate {
     size_t sizes_below;  /* that hk_hit_malloc() looks up */
     size_t coarse_sizes; /* the number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() looks up */
+    size_t plain;        /* 1: an empty bin is all that makes malloc miss */
 } HK_ALIGNED(HK_CACHE_LINE);
 
 extern struct hk_gate hk_gate __attribute__((visibility("hidden")));
 #define HK_ALL_HIT SIZE_MAX
 /* Admits sizes up to `sizes_to` for the rest of the process. Frees are hits only after HK_ALL_HIT. */
 void hk_gate_open(size_t sizes_to);
+/* Shuts the gate for fine or coarse sizes for a while, or opens it again. Precondition: hk_gate_open(HK_ALL_HIT) was called. */
+void hk_gate_set(bool fine, bool coarse);
 /* Sets a bin to no array: empty, and without capacity. */
 void hk_bin_reset(struct hk_bin *bin);
 HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->top - bin->base); }
@@ -63,6 +69,8 @@ HK_INLINE void *hk_hit_pop(struct hk_hot *hot, size_t offset, bool prefetch)
     HK_AS_RESULT(block);
     if (HK_UNLIKELY(block == NULL))
         return NULL;
+    if (HK_DEBUG)
+        hk_track_expect_home(HK_CALL_MALLOC, block);
     if (prefetch)
         __builtin_prefetch(top[-1], 1); /* the next result; a prefetch of the NULL at the bottom does not fault */
     bin->top = top - 1; /* not -= in memory: store forwarding to the next push then takes a third longer */
@@ -75,6 +83,8 @@ HK_INLINE bool hk_hit_push_at(struct hk_hot *hot, size_t *offset, void *block)
 {
     void **top = hk_bin_at(hot, *offset)->top;
     HK_FORGET(*offset);
+    if (HK_DEBUG)
+        hk_track_expect_home(HK_CALL_FREE, block);
     if (HK_UNLIKELY(top == hk_bin_at(hot, *offset)->limit))
         return false;
     top[1] = block;
@@ -112,20 +122,23 @@ HK_INLINE void *hk_hit_malloc_coarse(size_t size)
     if (beyond >= HK_LOAD_SETTLED(hk_gate.coarse_sizes))
         return NULL;
     HK_READ_NO_EARLIER();
-    return hk_hit_pop(hk_self, hk_coarse_offsets[beyond / HK_COARSE_STEP], false);
+    void *block = hk_hit_pop(hk_self, hk_coarse_offsets[beyond / HK_COARSE_STEP], false);
+    if (HK_LIKELY(block != NULL))
+        hk_live_begin(block);
+    return block;
 }
 
 /* The page map entry; 0 if there is none, or if the address is outside the window. */
 HK_INLINE uint32_t hk_hit_entry(const void *block)
 {
     uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
-    if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.covered)))
+    if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.hits)))
         return 0;
     HK_READ_NO_EARLIER();
     return hk_load(HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT]);
 }
 
-/* Frees a block whose page map entry is known. False is a miss. */
+/* Frees a block whose page map entry is known, and which has been checked if it is a large one. False is a miss. */
 HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
 {
     struct hk_hot *hot = hk_self;
@@ -140,6 +153,7 @@ enum hk_free_end {
     HK_FREE_DONE,
     HK_FREE_ELSEWHERE, /* outside the window, or the window is shut */
     HK_FREE_NOT_MINE,  /* of another owner, an orphan's, a big block; or the thread has no cache */
+    HK_FREE_LARGE,     /* of this thread's slab, more than HK_FINE_MAX */
     HK_FREE_FULL,      /* of this thread's slab; the bin is full or uninitialized */
 };
 
@@ -147,14 +161,14 @@ enum hk_free_end {
 HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_hot **hot, size_t *offset)
 {
     uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
-    if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.covered)))
+    if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.hits)))
         return HK_FREE_ELSEWHERE;
     HK_READ_NO_EARLIER();
     size_t entry = hk_load(HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT]);
     *hot = hk_self;
     *offset = entry ^ (*hot)->key;
-    if (HK_UNLIKELY(*offset >= HK_CLASSES * HK_CLASS_BYTES))
-        return HK_FREE_NOT_MINE;
+    if (HK_UNLIKELY(*offset >= HK_FINE_CLASSES * HK_CLASS_BYTES))
+        return *offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_LARGE : HK_FREE_NOT_MINE;
     return hk_hit_push_at(*hot, offset, block) ? HK_FREE_DONE : HK_FREE_FULL;
 }
 

@@ -49,11 +49,16 @@ struct hk_tcache {
     int new_for;    /* blocks that the thread may still exchange with the commons as a new thread */
     int until_tick; /* weight of slow calls left until the next tick */
     struct hk_ticker ticker;
-    bool reclaims_for_growth;      /* a sweep for the growth of the heap is under way */
-    uint32_t next_victim;          /* the owner whose inbox steal() tries next */
-    struct hk_countdown countdown; /* to the next sampled allocation */
-    struct hk_countdown to_site;   /* to the next allocation that the site rules inspect */
-    bool sampling;                 /* a sample is being taken: its own allocations are not sampled */
+    bool reclaims_for_growth;         /* a sweep for the growth of the heap is under way */
+    uint32_t next_victim;             /* the owner whose inbox steal() tries next */
+    struct hk_countdown countdown;    /* to the next sampled allocation */
+    struct hk_countdown to_guarded;   /* to the next allocation that lies against a guard page */
+    bool picked;                      /* it is the next one that misses: the tcache refuses it */
+    struct hk_countdown to_site;      /* to the next allocation that the site rules inspect */
+    unsigned watched_calls;           /* allocations while a window of prof/watch.h was open */
+    bool sampling;                    /* a sample is being taken: its own allocations are not sampled */
+    struct hk_quarantine *quarantine; /* NULL until the first block enters it */
+    uint32_t system_thread;           /* the thread as the system numbers it; 0: not asked yet */
     bool alive;
     struct hk_liveness liveness; /* of the cache's thread */
     bool has_pages;              /* the cache has pages of its own, which are purged while it waits in the pool */

@@ -25,9 +25,10 @@ static void count_miss(struct hk_tcache *cache, unsigned class, size_t size)
 HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
+    if (HK_UNLIKELY(hk_tick_of_miss(cache, class)))
+        return NULL;
     count_miss(cache, class, size);
     HK_TRACE(&cache->owner.ring, miss, hk_classes[class].size, 0);
-    hk_tick(cache, hk_tick_weight(class));
     if (hk_bin_too_small(cache, class))
         hk_bin_grow(cache, class);
     bool needs_slab_soon = hk_list_looks_empty(&cache->owner.slab_lists[class].partial);

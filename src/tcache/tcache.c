@@ -5,6 +5,7 @@
 #include "slab/slab_heap.h"
 #include "slab/slab_heap_sweep.h"
 #include "tcache/bins.h"
+#include "tcache/quarantine.h"
 
 enum {
     NEW_THREAD_BLOCKS = 160,
@@ -24,6 +25,8 @@ bool hk_tcache_begin(void)
     cache->ticker = hk_decay_first_ticker();
     cache->reclaims_for_growth = false;
     cache->sampling = false;
+    cache->picked = false;
+    cache->system_thread = 0;
     hk_outbox_open(&cache->outbox, &cache->owner);
     cache->hot.key = hk_entry(cache->owner.id, 0);
     cache->until_tick = HK_TICK_NOW;
@@ -58,10 +61,16 @@ bool hk_tcache_resize(struct hk_tcache *cache, void *block, size_t size)
     return resized;
 }
 
-size_t hk_tcache_trim(struct hk_tcache *cache)
+void hk_tcache_flush(struct hk_tcache *cache)
 {
+    hk_quarantine_empty(cache);
     hk_drain_all(cache);
     hk_bins_empty(cache);
     hk_outbox_send_all(&cache->outbox);
+}
+
+size_t hk_tcache_trim(struct hk_tcache *cache)
+{
+    hk_tcache_flush(cache);
     return hk_slab_heap_trim(&cache->owner);
 }

@@ -19,7 +19,9 @@ bool hk_tcache_begin(void);
 void *hk_tcache_alloc_aligned(struct hk_tcache *cache, unsigned class);
 /* Resizes a block in place. False if it has to move. */
 bool hk_tcache_resize(struct hk_tcache *cache, void *block, size_t size);
-/* Flushes bins, depot and outbox, and purges the owner's empty slabs and the free pages of the others. Returns the
+/* Flushes bins, depot and outbox: each block is checked against its slab's bitmap. */
+void hk_tcache_flush(struct hk_tcache *cache);
+/* The same, and purges the owner's empty slabs and the free pages of the others. Returns the
  * bytes purged. */
 size_t hk_tcache_trim(struct hk_tcache *cache);
 

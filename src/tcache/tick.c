@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "decay/decay.h"
+#include "policy/options.h"
 #include "slab/slab_heap_sweep.h"
 #include "span/page_heap.h"
 #include "tcache/bins.h"
@@ -13,6 +14,7 @@
 enum {
     WORK_FOR_GROWTH = 32 * HK_WORK_OF_CALL, /* about 50 microseconds; the slow calls of a tick touch about 1 MiB */
     REAP_PER_EPOCH = 64,
+    LARGEST_PICKED = 8192, /* a slot of sampled_slots.h holds it */
 };
 
 static void on_epoch(struct hk_tcache *cache)
@@ -28,11 +30,8 @@ static void on_epoch(struct hk_tcache *cache)
 
 int hk_tick_weight(unsigned class) { return HK_TICK_SLOW_CALL + (int)(hk_classes[class].slab_bytes / (2 * HK_SLICE)); }
 
-void hk_tick(struct hk_tcache *cache, int weight)
+static HK_NOINLINE void tick(struct hk_tcache *cache)
 {
-    cache->until_tick -= weight;
-    if (HK_LIKELY(cache->until_tick > 0))
-        return;
     cache->until_tick = HK_TICK_NOW;
     hk_drain_some(cache);
     bool was_idle = hk_decay_read_clock(&cache->ticker);
@@ -55,6 +54,51 @@ void hk_tick(struct hk_tcache *cache, int weight)
         return;
     cache->reclaims_for_growth = false;
     hk_decay_swept(&cache->ticker);
+}
+
+HK_NOINLINE void hk_tick(struct hk_tcache *cache, int weight)
+{
+    cache->until_tick -= weight;
+    if (HK_UNLIKELY(cache->until_tick <= 0))
+        tick(cache);
+}
+
+/* The miss at a tick stands for all since the last: it counts the bytes that its bin has served since it last missed, as often as
+ * there were misses of that weight. */
+static HK_COLD bool picks(struct hk_tcache *cache, unsigned class)
+{
+    const struct hk_class *row = &hk_classes[class];
+    size_t served = (uint32_t)cache->hot.bins[class].served - cache->served_at_turn[class] + (size_t)1;
+    size_t bytes = served * row->size * (size_t)(HK_TICK_NOW / hk_tick_weight(class));
+    return row->size <= LARGEST_PICKED && hk_countdown_runs_out(&cache->to_guarded, bytes) &&
+           hk_countdown_picks(&cache->to_guarded, hk_options.guard_sample);
+}
+
+/* After a pick, the tick stays due, so that no miss passes this by. */
+static HK_NOINLINE bool tick_of_miss(struct hk_tcache *cache, unsigned class)
+{
+    if (!cache->picked)
+        tick(cache);
+    if (HK_UNLIKELY(hk_options.guard_sample != 0) && !cache->picked && picks(cache, class)) {
+        cache->picked = true;
+        cache->until_tick = 0;
+    }
+    return cache->picked;
+}
+
+bool hk_tick_of_miss(struct hk_tcache *cache, unsigned class)
+{
+    cache->until_tick -= hk_tick_weight(class);
+    return HK_UNLIKELY(cache->until_tick <= 0) && tick_of_miss(cache, class);
+}
+
+bool hk_tick_take_pick(struct hk_tcache *cache)
+{
+    bool picked = cache->picked;
+    cache->picked = false;
+    if (picked)
+        cache->until_tick = HK_TICK_NOW;
+    return picked;
 }
 
 void hk_tcache_grew(struct hk_tcache *cache, size_t bytes)

@@ -11,6 +11,11 @@ enum { HK_TICK_REMOTE_FREE = 1, HK_TICK_SLOW_CALL = 4, HK_TICK_NOW = 64 };
  * slab. */
 int hk_tick_weight(unsigned class);
 void hk_tick(struct hk_tcache *cache, int weight);
+/* The same at a miss of malloc. True if that allocation is to lie against a guard page: the tcache refuses it, until
+ * hk_tick_take_pick. */
+bool hk_tick_of_miss(struct hk_tcache *cache, unsigned class);
+/* True, once, after a pick. */
+bool hk_tick_take_pick(struct hk_tcache *cache);
 /* Accounts for `bytes` newly mapped for a big block of the calling thread. */
 void hk_tcache_grew(struct hk_tcache *cache, size_t bytes);
 

@@ -168,6 +168,25 @@ static void test_stats(void)
     MUST(freed.out_of_memory >= 8); /* test_refusals */
 }
 
+/* The pages that live blocks pin stay in the footprint, the purged ones leave it once. */
+static void test_footprint_after_a_trim(void)
+{
+    enum { SPREAD = 100000, SMALL = 100, KEPT_OF = 400 };
+    static void *blocks[SPREAD];
+    struct hak_stats before = now();
+    for (int i = 0; i < SPREAD; i++) {
+        blocks[i] = hak_malloc(SMALL);
+        MUST(blocks[i] != NULL);
+    }
+    for (int i = 0; i < SPREAD; i++)
+        if (i % KEPT_OF != 0)
+            hak_free(blocks[i]);
+    hak_trim(0);
+    MUST(now().footprint >= SPREAD / KEPT_OF * 4096 && now().footprint < before.footprint + SPREAD * SMALL / 2);
+    for (int i = 0; i < SPREAD; i += KEPT_OF)
+        hak_free(blocks[i]);
+}
+
 /* As it was when it had three fields, and as it may be one day. */
 struct older_stats {
     uint64_t size, version, mapped;
@@ -300,6 +319,7 @@ int main(void)
     test_alignment();
     test_refusals();
     test_stats();
+    test_footprint_after_a_trim();
     test_older_and_newer();
     test_trim();
     test_files();

@@ -12,7 +12,8 @@ from check_names import check
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ["src/policy/options.def", "src/policy/profiles.def", "src/learn/signals.def", "src/count/decisions.def",
            "src/policy/classes.def", "src/count/stats.def", "src/report/parts.def", "src/report/tallies.def",
-           "src/report/report_json.c", "src/learn/site_rules.c", "src/count/events.def", "docs/PROFILING.md", "docs/DECISIONS.md"]
+           "src/report/report_json.c", "src/learn/site_rules.c", "src/count/events.def", "docs/PROFILING.md", "src/guard/protections.def",
+           "docs/GUARD.md", "docs/DECISIONS.md"]
 
 CODE = """/* helper(x) */
 int called(int a);
@@ -151,6 +152,7 @@ class Generated(unittest.TestCase):
                 ("src/count/stats.def", "forks in this process", "forks met in this process", "docs/STATS.md"),
                 ("src/report/parts.def", "HK_PART(idle,", "HK_PART(lazy,", "docs/report.schema.json"),
                 ("src/report/tallies.def", "HK_TALLY(served,", "HK_TALLY(given,", "docs/STATS.md"),
+                ("src/guard/protections.def", "HK_PROTECTION(canary,", "HK_PROTECTION(cage,", "docs/GUARD.md"),
                 ("src/count/events.def", "HK_EVENT(steal,", "HK_EVENT(fetch,", "docs/PROFILING.md"),
                 ("src/policy/classes.def", ", 255, TINY", ", 127, TINY", "docs/CLASSES.md")):
             with self.subTest(name):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks the C files against .clang-format.   check_format.py ROOT [--write]
 
-Each .c and .h file below src, include, tests and bench must be as clang-format writes it; prints one line for each that is not.
+Each .c and .h file below src, include, tests, bench and tools must be as clang-format writes it; prints one line for each that is not.
 --write  rewrites them. (C++ and the tables, *.def, are not checked.)
 The layout is that of one major version: others differ in details, and are not used. Exits 77 without that version.
 """
@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-FOLDERS, SUFFIXES = ("src", "include", "tests", "bench"), {".c", ".h"}
+FOLDERS, SUFFIXES = ("src", "include", "tests", "bench", "tools"), {".c", ".h"}
 VERSION = 14  # Debian 12's
 CANNOT_RUN, FILES_AT_ONCE = 77, 16
 

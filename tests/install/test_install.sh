@@ -17,7 +17,8 @@ step "install, then move"
 "$cmake" --install "$build" --prefix "$work/first" >/dev/null
 mv "$work/first" "$work/prefix"
 prefix=$work/prefix
-for file in bin/hakmem-run include/hakmem.h "$libdir/libhakmem.so" "$libdir/libhakmem.a" \
+for file in bin/hakmem-run share/man/man1/hakmem.1 include/hakmem.h include/hakmem.hpp "$libdir/libhakmem.so" "$libdir/libhakmem.a" "$libdir/libhakmem-hardened.so" \
+            bin/hakmem-play "$libdir/libhakmem-record.so" \
             "$libdir/pkgconfig/hakmem.pc" "$libdir/cmake/hakmem/hakmem-config.cmake"; do
   [ -e "$prefix/$file" ] || fail "$file was not installed"
 done
@@ -65,6 +66,17 @@ check "$run" --report "$work/report.json" ./plain libhakmem
 [ -s "$work/report.json" ] || fail "--report wrote nothing"
 check "$run" --report="$work/report.txt" -- ./plain libhakmem
 [ -s "$work/report.txt" ] || fail "--report= wrote nothing"
+# The protections: what the user has set stays.
+check "$run" --hardened ./plain libhakmem-hardened
+"$run" --hardened --guard sh -c 'env | grep ^HAKMEM_ | sort' >out
+printf 'HAKMEM_GUARD_SAMPLE=1m\nHAKMEM_HARDENED=1\nHAKMEM_SAFE_FREE=1\n' | cmp - out || { cat out; fail "--hardened --guard"; }
+# shellcheck disable=SC2016
+HAKMEM_SAFE_FREE=strict HAKMEM_HARDENED=zero "$run" --guard --hardened sh -c 'echo $HAKMEM_SAFE_FREE $HAKMEM_HARDENED' >out
+grep -q '^strict zero$' out || { cat out; fail "the user's own values are lost"; }
+mv "$prefix/$libdir/libhakmem-hardened.so" "$work/away"
+"$run" --hardened ./plain 2>out && fail "without its library, --hardened must be refused"
+grep -q 'no libhakmem-hardened.so' out || { cat out; fail "... with a reason"; }
+mv "$work/away" "$prefix/$libdir/libhakmem-hardened.so"
 # What was preloaded stays, behind HAKMEM.
 "$cc" -shared -fPIC -o other.so -x c - <<'C'
 int other_is_here(void);

@@ -60,6 +60,11 @@ class Learned(unittest.TestCase):
         self.assertEqual((self.done.returncode, self.done.stderr), (0, ""))
         self.assertGreater(len((self.folder / "learn_trace").read_text().splitlines()), 5)
 
+    def test_logs_that_cannot_be_written(self) -> None:
+        done = run(SHIFTS.format(seconds=1), explain="/no/such/folder/x", learn_trace="/no/such/folder/y")
+        said = [f'hakmem: option {option}: "/no/such/folder/{name}" cannot be written\n' for option, name in (("explain", "x"), ("learn_trace", "y"))]
+        self.assertEqual((done.returncode, done.stderr), (0, "".join(said)))
+
     def test_each_decision_says_what_was_seen_and_why(self) -> None:
         self.assertTrue(self.decisions)
         for decision in self.decisions:

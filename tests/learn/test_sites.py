@@ -71,6 +71,16 @@ class Sites(unittest.TestCase):
         self.assertGreater(watch.resident_kib, off.resident_kib - BLOCK // 1024)
         self.assertLess(on.faults, off.faults * 1.1)
 
+    def test_the_text_says_the_same(self) -> None:
+        report = self.folder / "report"
+        env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
+        env |= {"LD_PRELOAD": LIBRARY, "HAKMEM_SITE_RULES": "watch", "HAKMEM_REPORT": str(report), "HAKMEM_LEARN": "frozen",
+                "HAKMEM_PURGE_DELAY": "50", "HAKMEM_REUSE_WORTH": "10000"}
+        subprocess.run([WORKER, "keep", "12", "300"], env=env, capture_output=True, check=True, timeout=60)
+        rows = [row.split() for row in report.read_text().splitlines() if row.startswith("  0x")]
+        self.assertIn("keep-warm", sum(rows, []))
+        self.assertIn("call site ", report.read_text())
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

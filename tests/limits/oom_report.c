@@ -80,8 +80,13 @@ int main(int argc, char **argv)
             printf("%s", errors);
         }
     }
-    setenv("HAKMEM_OOM_REPORT", "0", 1);
     char *arguments[] = {argv[0], "under", NULL};
+    setenv("HAKMEM_LIMIT", "32m", 1);
+    rlimit_run_self(arguments, 4096, errors, sizeof errors);
+    CHECK(expected == 0 || strstr(errors, " bytes refused (ENOMEM) by HAKMEM_LIMIT=33554432; "),
+          "the limit is not named: %s", errors);
+    CHECK(told(errors, ", os_refusals ") == 0, "the system refused: %s", errors);
+    setenv("HAKMEM_OOM_REPORT", "0", 1);
     rlimit_run_self(arguments, 32, errors, sizeof errors);
     CHECK(errors[0] == '\0', "HAKMEM_OOM_REPORT=0 and yet:\n%s", errors);
     fflush(stdout);

@@ -13,8 +13,15 @@
 
 /* C++'s operators, by their names in C. */
 void *_Znwm(size_t size);
+void *_Znam(size_t size);
+void *_ZnwmSt11align_val_t(size_t size, size_t align);
 void _ZdlPv(void *p);
 void _ZdlPvm(void *p, size_t size);
+void _ZdaPvm(void *p, size_t size);
+void _ZdlPvmSt11align_val_t(void *p, size_t size, size_t align);
+/* C23's, which the C library may not have yet: the preloaded library has them. */
+void free_sized(void *p, size_t size) __attribute__((weak));
+void free_aligned_sized(void *p, size_t alignment, size_t size) __attribute__((weak));
 
 enum { KIB = 1024, MIB = 1024 * 1024 };
 

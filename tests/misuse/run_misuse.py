@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Runs misuse programs on HAKMEM and compares how they end with expected.txt.
 
-Usage: run_misuse.py --library libhakmem.so --programs FOLDER [--prefix test_misuse_] NAME...
-Each NAME must end by SIGABRT with the one line that the table promises, about the address that the program printed.
+Usage: run_misuse.py --library libhakmem.so --programs FOLDER [--prefix test_misuse_] [--safe-free 1|strict | --trace-remote] [--debug] NAME...
+Each NAME must end by SIGABRT with the one line that the table promises, about the address that the program printed. With
+HAKMEM_SAFE_FREE, no mistake is found as late as at a flush; with 1, the call is left without effect and the program goes on. With
+HAKMEM_TRACE_REMOTE=1, the line also says where a block was freed that is free already, and the stack of a free by another thread comes first.
 """
 import argparse
 import os
@@ -12,32 +14,64 @@ import subprocess
 import sys
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "expected.txt")
-CALLS = {"free": r"free\(\)", "flush": r"free\(\), found at a flush", "delete": r"operator delete\(\)", "realloc": r"realloc\(\)",
-         "usable_size": r"malloc_usable_size\(\)"}
-LINE = r"hakmem: (?:{call}): (?:{what}): address (0x[0-9a-f]+), class (?:\d+|-) bytes, owner (?:\d+|-)\n"
+CALLS = {"free": r"free\(\)", "flush": r"free\(\), found at a flush", "delete": r"operator delete(?:\[\])?\(\)", "realloc": r"realloc\(\)",
+         "usable_size": r"malloc_usable_size\(\)", "free_sized": r"free_sized\(\)", "delete_sized": r"sized operator delete\(\)"}
+# The debug build tracks remote frees always.
+TRACKED = r"(?:, (?:at home|in an outbox|among the remote frees of its slab)(?:, freed by thread \d+(?: at 0x[^:]+)?)?)?"
+LINE = (r"hakmem: (?:{call}): (?:{what})" + TRACKED + r": address (0x[0-9a-f]+), class (?:\d+|-) bytes, owner (?:\d+|-)"
+        r"(?:; HAKMEM_[A-Z_]+=\w+ [\w ]+)?\n")
 
 
-def read_table():
+def read_table(debug):
+    """The debug build finds at the call what other threads have freed."""
     rows = {}
     with open(TABLE, encoding="ascii") as table:
         for line in table:
             if line.strip() and not line.startswith("#"):
-                name, call, what = line.split(None, 2)
-                rows[name] = re.compile(LINE.format(call="|".join(CALLS[each] for each in call.split("|")), what=what.strip()))
+                promise, _, settings = line.partition("@")
+                name, call, what = promise.split(None, 2)
+                calls = call.split("|") + (["free"] if debug else [])
+                pattern = re.compile(LINE.format(call="|".join(CALLS[each] for each in calls), what=what.strip()))
+                rows[name] = pattern, dict(setting.split("=") for setting in settings.split())
     return rows
 
 
-def complaints(program, library, expected):
+# What a thread that stays has freed (remote.h).
+PLACE = r", freed by thread \d+ at 0x[0-9a-f]+ free_elsewhere\+0x[0-9a-f]+ \(/.*\+0x[0-9a-f]+\): address"
+STACK = re.compile(r"hakmem: remote free:\n  freed by thread \d+:\n(    #\d+ 0x[0-9a-f]+.*\n){2,}hakmem: `hakmem symbolize` .*\n")
+AT_THE_CALL = re.compile(LINE.format(call="|".join(text for call, text in CALLS.items() if call != "flush"), what="[a-z0-9: ]+"))
+
+
+def without_the_stack(errors, name):
+    """The line; and what is missing before it."""
+    stack = STACK.match(errors)
+    line = errors[stack.end():] if stack else errors
+    placed = re.search(PLACE, line) and stack and " free_elsewhere+" in stack[0] and " free_and_stay+" in stack[0]
+    return line, f"no place of the first free: {errors!r}" if name.startswith("remote_") and not placed else None
+
+
+def complaints(program, library, safe_free, trace_remote, expected, settings):
     """Runs one program; yields a sentence for each thing that is not as it must be."""
-    environment = {"PATH": os.environ.get("PATH", ""), "LD_PRELOAD": library}
+    environment = {"PATH": os.environ.get("PATH", ""), "LD_PRELOAD": library, **settings}
+    if safe_free:
+        environment["HAKMEM_SAFE_FREE"] = safe_free
+        expected = AT_THE_CALL
+    if trace_remote:
+        environment["HAKMEM_TRACE_REMOTE"] = "1"
+        expected = AT_THE_CALL
     try:
         run = subprocess.run([program], env=environment, capture_output=True, timeout=30, check=False)
     except subprocess.TimeoutExpired:
         yield "did not end"
         return
     errors = run.stderr.decode(errors="replace")
-    if run.returncode != -signal.SIGABRT:
-        yield f"ended with {run.returncode}, not by SIGABRT"
+    if trace_remote:
+        errors, missing = without_the_stack(errors, os.path.basename(program).removeprefix("test_misuse_"))
+        if missing:
+            yield missing
+    goes_on = safe_free == "1"
+    if (run.returncode < 0) if goes_on else (run.returncode != -signal.SIGABRT):
+        yield f"ended with {run.returncode}"
     match = expected.fullmatch(errors)
     if not match:
         yield f"stderr is {errors!r}, expected {expected.pattern!r}"
@@ -52,21 +86,24 @@ def main():
     parser.add_argument("--library", required=True)
     parser.add_argument("--programs", required=True)
     parser.add_argument("--prefix", default="test_misuse_")
+    parser.add_argument("--safe-free", choices=("1", "strict"))
+    parser.add_argument("--trace-remote", action="store_true")
+    parser.add_argument("--debug", action="store_true")
     parser.add_argument("names", nargs="+")
     arguments = parser.parse_args()
-    table = read_table()
+    table = read_table(arguments.debug)
     failed = 0
     for name in arguments.names:
         if name not in table:
             found = ["is not in expected.txt"]
         else:
             program = os.path.join(arguments.programs, arguments.prefix + name)
-            found = list(complaints(program, os.path.abspath(arguments.library), table[name]))
+            found = list(complaints(program, os.path.abspath(arguments.library), arguments.safe_free, arguments.trace_remote, *table[name]))
         print(f"{'FAILED' if found else 'ok':6} {name}")
         for complaint in found:
             print(f"       {complaint}")
         failed += bool(found)
-    for name in sorted(set(table) - set(arguments.names)) if len(arguments.names) > 1 else []:
+    for name in sorted(set(table) - set(arguments.names)) if len(arguments.names) > 1 and not (arguments.safe_free or arguments.trace_remote) else []:
         print(f"FAILED {name} is in expected.txt and was not run")
         failed += 1
     print(f"misuse: {len(arguments.names)} programs, {failed} failed")

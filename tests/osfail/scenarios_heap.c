@@ -1,8 +1,12 @@
 /* The heap as a whole: trim, purge, the budget of big blocks, scarce address space, reports, a mixed load. */
 #include "osfail/scenarios.h"
 
+#include "count/stats.h"
 #include "hakmem.h"
 #include "osfail/held.h"
+#include "policy/options.h"
+#include "prof/hooks.h"
+#include "prof/watch.h"
 #include "support/check.h"
 #include "support/rng.h"
 #include "unit/fake_os.h"
@@ -91,6 +95,48 @@ static void reports(size_t size, size_t count)
     fake_os.capturing = false;
 }
 
+/* Bins of one block: each allocation misses, and every sixteenth is sampled. */
+static void sampled(size_t size, size_t count)
+{
+    uint64_t before = hk_load(hk_global_counts[HK_GLOBAL_guard_samples]);
+    hk_options.guard_sample = 1;
+    hk_options.bin_cap = 1;
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < count; i++)
+            held_get(&held[i], i % 3 == 0 ? HELD_CALLOC : HELD_MALLOC, 16, size);
+        for (size_t i = 0; i < count; i += 5)
+            if (held[i].block != NULL)
+                held_resize(&held[i], size * 2);
+        for (size_t i = 0; i < count; i++)
+            held_put(&held[i]);
+    }
+    if (held_healthy)
+        CHECK(hk_load(hk_global_counts[HK_GLOBAL_guard_samples]) > before, "nothing was sampled");
+}
+
+/* A process begins to be watched while it runs; every allocation of a window is picked. */
+static void watched(size_t size, size_t count)
+{
+    bool begun = false;
+    for (int round = 0; round < 3; round++) {
+        begun = begun || hk_hooks_watch(1);
+        for (size_t i = 0; i < count; i++) {
+            if (begun)
+                hk_watch_tick();
+            held_get(&held[i], i % 3 == 0 ? HELD_CALLOC : HELD_MALLOC, 16, i % 5 == 0 ? size * 200 : size);
+        }
+        for (size_t i = 0; i < count; i += 4)
+            if (held[i].block != NULL)
+                held_resize(&held[i], size * 2);
+        for (size_t i = 0; i < count; i++)
+            held_put(&held[i]);
+    }
+    if (held_healthy)
+        CHECK(begun && hk_load(hk_global_counts[HK_GLOBAL_samples]) > count, "nothing was picked");
+    if (begun)
+        hk_watch_end();
+}
+
 #define MIB ((size_t)1 << 20)
 
 const struct scenario scenarios_heap[] = {
@@ -102,6 +148,8 @@ const struct scenario scenarios_heap[] = {
     {"purge by age, large", ages, 300000, 20, 0, 0},
     {"bigs by age", bigs_come_and_go, 2000000, 5, 0, 0},
     {"bigs over budget", bigs_come_and_go, 2000000, 5, 0, 4 * MIB},
+    {"sampled", sampled, 200, 150, 0, 0},
+    {"watched", watched, 300, 60, 0, 0},
     {"mixed 1", mixed, 1, 150, 0, 0},
     {"mixed 2", mixed, 2, 150, 0, 8 * MIB},
     {"mixed 3, address space scarce", mixed, 3, 60, 512 * MIB, 0},

@@ -2,6 +2,7 @@
  * before the thread's TLS block is initialized. Compiled into the program and into a shared library; IFUNC_NAME and IFUNC_BLOCKS
  * tell them apart.
  * The resolver must not need later relocations of its own object, so it is as plain as possible. */
+#include <stdint.h>
 #include <stdlib.h>
 
 int IFUNC_NAME(void);
@@ -15,6 +16,9 @@ __attribute__((used)) static int (*resolve(void))(void)
     char *q = calloc(1, 5000);
     char *r = malloc(300000);
     free(malloc(64));
+    if (malloc(SIZE_MAX / 2) != NULL) { /* refused, and errno is not there yet */
+        return chosen;
+    }
     if (p && q && r) {
         p[99] = q[4999] = r[299999] = 5;
         IFUNC_BLOCKS[0] = p;

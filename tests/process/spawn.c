@@ -15,8 +15,6 @@
 
 enum { THREADS = 2, CHILD_STATUS = 7 };
 
-extern char **environ;
-
 static atomic_bool x_stop;
 
 static void *never_stop(void *argument)

@@ -4,6 +4,7 @@ these checks can fail.
 test_forms.py LIBRARY WORKER"""
 import copy
 import os
+import resource
 import stat
 import subprocess
 import threading
@@ -30,6 +31,16 @@ class Forms(reports.Case):
         self.assertEqual(report["mapped"]["total"], sum(report["mapped"]["parts"].values()))
         self.assertEqual([tier["tier"] for tier in report["tiers"]], ["tiny", "mid", "large", "big"])
 
+    def test_any_text_and_limits(self) -> None:
+        """Quotes and control characters of an option; the limits that the process was given."""
+        path, goal, limit = self.folder / "report.json", 'much \t"\\\x01\x1f', 1 << 33
+        subprocess.run([reports.WORKER, "idle"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True,
+                       timeout=reports.PATIENCE_S, env=self.environment(report=str(path), goal=goal),
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+        report = reports.read(path)
+        self.assertEqual(report["limits"]["address"], limit)
+        self.assertEqual(report["options"]["goal"], goal)
+
     def test_checks_of_json_can_fail(self) -> None:
         report = reports.read(self.written("report.json"))
         for change in (lambda r: r.update(more=1), lambda r: r["counters"].pop("forks"), lambda r: r["tiers"].pop(),
@@ -48,14 +59,14 @@ class Forms(reports.Case):
         text = self.written("report.prom").read_text()
         self.assertTrue(text.endswith("\n# EOF\n"))
         samples = reports.read_metrics(text)
-        self.assertGreater(samples["hakmem_mallocs_total", ()], 0)
+        self.assertGreater({name: value for (name, _), value in samples.items()}["hakmem_mallocs_total"], 0)
         parts = [key for key in samples if key[0] == "hakmem_mapped_bytes"]
         report = reports.read(self.json_beside())
         self.assertEqual({dict(labels)["part"] for _, labels in parts}, set(report["mapped"]["parts"]))
         for counter in report["counters"]:
             self.assertTrue({f"hakmem_{counter}_total", f"hakmem_{counter}_bytes_total"} & {name for name, _ in samples}, counter)
         for key in report["tiers"][0].keys() - {"tier", "hit_rate"}:
-            names = {name for name, labels in samples if labels == (("tier", "tiny"),)}
+            names = {name for name, labels in samples if ("tier", "tiny") in labels and "size" not in dict(labels)}
             self.assertTrue({f"hakmem_tier_{key}", f"hakmem_tier_{key}_bytes", f"hakmem_tier_{key}_total"} & names, key)
 
     def json_beside(self) -> Path:
@@ -65,13 +76,15 @@ class Forms(reports.Case):
 
     def test_checks_of_metrics_can_fail(self) -> None:
         text = self.written("report.prom").read_text()
-        for broken in (text.replace("# EOF\n", ""), text.replace("_total ", " "), text + text,
+        for broken in (text.replace("# EOF\n", ""), text.replace("_total{", "{"), text + text,
                        text.replace("# UNIT hakmem_mapped_bytes bytes", "# UNIT hakmem_mapped_bytes stones")):
             with self.assertRaises(Exception):
                 reports.read_metrics(broken)
 
     def test_text(self) -> None:
         text = self.written("report").read_text()
+        for line in text.partition("\noptions\n")[2].splitlines():
+            self.assertRegex(line, "^  [a-z_]+ ")
         for word in ("rest_of_process", "rounding", "tiny", "counters", "report_every"):
             self.assertIn(word, text)
 

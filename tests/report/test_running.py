@@ -24,8 +24,11 @@ class Running(reports.Case):
         path = self.folder / "report.json"
         worker = self.start("churn", "4", report=str(path), report_every="20")
         last = 0
+        tasks = {int(name) for name in os.listdir(f"/proc/{worker.pid}/task")}
         for _ in range(SEEN):
             last = self.wait_for("the next report", lambda: self.time_of(path, last))
+            holders = reports.read(path)["holders"]
+            self.assertTrue(holders and {row["thread"] for row in holders} <= tasks, (holders, tasks))
         self.assertEqual(self.end(worker), "")
         self.assertGreaterEqual(self.time_of(path), last)
         self.assertEqual(os.listdir(self.folder), ["report.json"])
@@ -41,6 +44,8 @@ class Running(reports.Case):
         path = self.folder / "report.json"
         worker = self.start("idle", report=str(path), report_every="50")
         first = self.wait_for("a report", lambda: self.time_of(path))
+        held = sum(row["bins"] + row["depots"] for row in reports.read(path)["holders"])
+        self.assertEqual(held, reports.read(path)["mapped"]["parts"]["thread_caches"])
         self.wait_for("another", lambda: self.time_of(path, first))
         self.assertTrue(reports.parts_sum_to_resident(reports.read(path)))
         self.assertEqual(self.end(worker), "")
@@ -67,7 +72,10 @@ class Running(reports.Case):
         os.kill(child, signal.SIGUSR1)
         path = self.folder / f"{child}.json"
         self.wait_for("the child's report", lambda: self.time_of(path))
-        self.assertEqual(reports.read(path)["process"], child)
+        report = reports.read(path)
+        self.assertEqual(report["process"], child)
+        self.assertIn(child, [row["thread"] for row in report["holders"]])
+        self.assertNotIn(worker.pid, [row["thread"] for row in report["holders"]])
         self.assertEqual(self.end(worker), "")
         self.assertEqual({file.name for file in self.folder.iterdir()}, {f"{child}.json", f"{worker.pid}.json"})
 
@@ -85,13 +93,21 @@ class Running(reports.Case):
     def test_nothing_without_a_file(self) -> None:
         worker = self.start("idle", report_every="20")
         threads = len(os.listdir(f"/proc/{worker.pid}/task"))
-        self.assertEqual((threads, self.end(worker)), (1, ""))
+        said = "hakmem: option report_every: no report is written, for HAKMEM_REPORT names no file\n"
+        self.assertEqual((threads, self.end(worker)), (1, said))
+        self.assertIn("option report_signal: no report is written", self.end(self.start("idle", report_signal="9")))
+        self.assertEqual(self.end(self.start("idle", report="/dev/null", report_every="20")), "")
 
     def test_a_thread_for_them(self) -> None:
         """The control of the test above."""
         worker = self.start("idle", report=str(self.folder / "report.json"), report_every="20")
         self.wait_for("two threads", lambda: len(os.listdir(f"/proc/{worker.pid}/task")) == 2)
         self.end(worker)
+
+    def test_a_log_that_cannot_be_written_is_said_once(self) -> None:
+        for option in ("explain", "learn_trace"):
+            errors = self.end(self.start("churn", "4", **{option: "/no/such/folder/log"}, goal="1m"))
+            self.assertEqual(errors, f'hakmem: option {option}: "/no/such/folder/log" cannot be written\n')
 
     def test_an_ignored_signal_stays_ignored(self) -> None:
         run = subprocess.run(["sh", "-c", f"trap '' USR1; exec {reports.WORKER} idle"], stdin=subprocess.DEVNULL, capture_output=True,

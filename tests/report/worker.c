@@ -1,10 +1,13 @@
-/* Usage: test_report_worker numbers PREFIX | churn THREADS | idle | handler | child
+/* Usage: test_report_worker numbers PREFIX | churn THREADS | idle | handler | child | children COUNT | vforks | interrupted
  * The program that the report's tests run; HAKMEM is preloaded.
  *   numbers  all figures about the heap, one after the other, without a call of malloc between them
  *   churn    threads that allocate and free, until stdin ends
  *   idle     one malloc, then no call until stdin ends
  *   handler  the same in a program that handles SIGUSR1 itself, and prints "handled"
- *   child    the same in a fork child, whose number it prints */
+ *   child    the same in a fork child, whose number it prints
+ *   children     children that allocate and end by _exit, as those of Python's multiprocessing do
+ *   vforks       a vfork child that ends by _exit
+ *   interrupted  a signal handler ends the process by _exit, at any moment of a thread that allocates; prints nothing */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -15,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -161,6 +165,65 @@ static int child(void)
     return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 2;
 }
 
+enum { BLOCKS_OF_CHILD = 5000, INTERRUPTIONS = 40 };
+
+static int wait_for(pid_t pid)
+{
+    int status = -1;
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int children(int count)
+{
+    free(malloc(100));
+    for (int i = 0; i < count; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            for (int block = 0; block < BLOCKS_OF_CHILD; block++) {
+                memset(malloc(100), 1, 100);
+            }
+            _exit(i % 100);
+        }
+        if (wait_for(pid) != i % 100) {
+            return 2;
+        }
+    }
+    return 0;
+}
+
+static int vforks(void)
+{
+    free(malloc(100));
+    pid_t pid = vfork();
+    if (pid == 0) {
+        _exit(7);
+    }
+    return wait_for(pid) == 7 ? 0 : 2;
+}
+
+static void end(int number)
+{
+    (void)number;
+    _exit(3);
+}
+
+static int interrupted(void)
+{
+    for (int round = 0; round < INTERRUPTIONS; round++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            struct itimerval soon = {{0, 0}, {0, 500 + round * 20}};
+            signal(SIGALRM, end);
+            setitimer(ITIMER_REAL, &soon, NULL);
+            (void)churn_one((void *)(size_t)(round + 1));
+        }
+        if (wait_for(pid) != 3) {
+            return 2;
+        }
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -173,6 +236,15 @@ int main(int argc, char **argv)
     if (strcmp(mode, "handler") == 0) {
         signal(SIGUSR1, handle);
         return idle();
+    }
+    if (strcmp(mode, "children") == 0 && argc == 3) {
+        return children(atoi(argv[2]));
+    }
+    if (strcmp(mode, "vforks") == 0) {
+        return vforks();
+    }
+    if (strcmp(mode, "interrupted") == 0) {
+        return interrupted();
     }
     return strcmp(mode, "idle") == 0 ? idle() : strcmp(mode, "child") == 0 ? child() : 2;
 }

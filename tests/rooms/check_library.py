@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks the interface of libhakmem.so: its exports, its needs, and its static TLS.
 
-check_library.py LIBRARY EXPORTS [--write]
-  EXPORTS  one symbol a line, # for comments; a difference is printed as a diff
-  --write  rewrites the list from the library, for an intended change
+check_library.py LIBRARY EXPORTS... [--write]
+  EXPORTS  one symbol a line, # for comments; a difference is printed as a diff. The library exports the symbols of all lists
+  --write  rewrites the last list from the library, for an intended change
 """
 import difflib
 import re
@@ -13,7 +13,7 @@ from pathlib import Path
 
 MAY_NEED = re.compile(r"libc\.so\.6|ld-linux-[\w-]+\.so\.\d+|libc\.musl-\w+\.so\.1")
 STATIC_TLS = 64
-HEADER = "# What libhakmem.so exports, and nothing else. Checked by tests/rooms/check_library.py.\n"
+HEADER = "# What {} exports{}, and nothing else. Checked by tests/rooms/check_library.py."
 
 
 def run(*command: str) -> str:
@@ -30,9 +30,16 @@ def listed(path: Path) -> list[str]:
     return sorted(line for line in lines if line)
 
 
-def check_exports(library: str, path: Path) -> list[str]:
-    wanted, found = listed(path), exports(library)
-    return list(difflib.unified_diff(wanted, found, path.name, Path(library).name, lineterm="", n=0))
+def check_exports(library: str, paths: list[Path]) -> list[str]:
+    wanted, found = sorted(symbol for path in paths for symbol in listed(path)), exports(library)
+    return list(difflib.unified_diff(wanted, found, paths[-1].name, Path(library).name, lineterm="", n=0))
+
+
+def write(library: str, paths: list[Path]) -> None:
+    others = {symbol for path in paths[:-1] for symbol in listed(path)}
+    beside = " beside " + ", ".join(path.name for path in paths[:-1]) if others else ""
+    lines = [HEADER.format(Path(library).name, beside), *(symbol for symbol in exports(library) if symbol not in others)]
+    paths[-1].write_text("\n".join(lines) + "\n")
 
 
 def check_needs(library: str) -> list[str]:
@@ -68,16 +75,16 @@ def check_undefined(library: str) -> list[str]:
             if fields[-2] == "U" and re.match(r"_Z|__cxa_(?!finalize|atexit|thread_atexit_impl)|__gxx_", fields[-1])]
 
 
-def check(library: str, path: Path) -> list[str]:
+def check(library: str, paths: list[Path]) -> list[str]:
     return (check_needs(library) + check_dynamic(library) + check_segments(library) + check_undefined(library)
-            + check_exports(library, path))
+            + check_exports(library, paths))
 
 
 def main(arguments: list[str]) -> int:
-    library, path = arguments[0], Path(arguments[1])
-    if "--write" in arguments[2:]:
-        path.write_text(HEADER + "\n".join(exports(library)) + "\n")
-    breaches = check(library, path)
+    library, paths = arguments[0], [Path(argument) for argument in arguments[1:] if argument != "--write"]
+    if "--write" in arguments:
+        write(library, paths)
+    breaches = check(library, paths)
     print("\n".join(breaches) if breaches else f"library: {len(exports(library))} exports as listed, needs libc only")
     return 1 if breaches else 0
 

@@ -99,8 +99,9 @@ class House:
             return
         included = [name for name, _ in self.files[unity].includes if name.endswith(".c")]
         for name in self.files:
-            if name.endswith(".c") and name != unity and included.count(name) != 1:
-                self.breach(unity, 1, f"includes {name} {included.count(name)} times, not once")
+            times = 0 if self.room_of(name) in self.rules.get("rooms_apart", ()) else 1
+            if name.endswith(".c") and name != unity and included.count(name) != times:
+                self.breach(unity, 1, f"includes {name} {included.count(name)} times, not {'once' if times else 'never'}")
 
     def check_includes(self) -> None:
         public = self.rules["public_header"]

@@ -4,8 +4,9 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest.mock import patch
 
-from check_library import check
+from check_library import check, check_exports, write
 
 COMPILER = "cc"
 GOOD = "__attribute__((visibility(\"default\"))) void *hak_a(void);\nstatic _Thread_local void *t;\nvoid *hak_a(void) { return t = &t; }\n"
@@ -20,7 +21,7 @@ class Library(unittest.TestCase):
             listing.write_text("# the only one\nhak_a  # with a reason\n")
             flags = [flag for flag in FLAGS if flag not in less]
             subprocess.run([COMPILER, "-shared", "-O2", *flags, str(source), "-o", str(library), *more], check=True)
-            return "\n".join(check(str(library), listing))
+            return "\n".join(check(str(library), [listing]))
 
     def test_a_good_library_passes(self):
         self.assertEqual(self.said(), "")
@@ -30,6 +31,17 @@ class Library(unittest.TestCase):
 
     def test_an_export_missing(self):
         self.assertIn("-hak_a", self.said(GOOD.replace("default", "hidden")))
+
+    def test_exports_of_two_lists(self):
+        with tempfile.TemporaryDirectory() as folder:
+            lists = [Path(folder) / name for name in ("a.txt", "b.txt")]
+            for path, symbol in zip(lists, ("hak_a", "hak_b")):
+                path.write_text(f"{symbol}\n")
+            with patch("check_library.exports", lambda library: ["hak_a", "hak_b", "hak_c"]):
+                self.assertEqual(check_exports("lib.so", lists)[3:], ["+hak_c"])
+                write("lib.so", lists)
+                self.assertEqual(check_exports("lib.so", lists), [])
+            self.assertEqual(lists[1].read_text().split("\n")[1:], ["hak_b", "hak_c", ""])
 
     def test_another_library_needed(self):
         self.assertIn("needs libm.so.6", self.said(more=("-Wl,--no-as-needed", "-lm")))

@@ -15,8 +15,9 @@ FILE_LINES, FUNCTION_LINES = 90, 12
 RULES = {
     "why": "",
     "rooms": {"os": [], "base": ["os"], "tables": ["os", "base"], "ledger": ["os", "base"],
-              "span": ["tables", "ledger", "os", "base"], "door": ["span", "os", "base"]},
+              "span": ["tables", "ledger", "os", "base"], "door": ["span", "os", "base"], "far": ["door"]},
     "unity_file": "all.c",
+    "rooms_apart": ["far"],
     "public_header": {"name": "public.h", "rooms": ["door"]},
     "file_lines": FILE_LINES,
     "function_lines": FUNCTION_LINES,
@@ -45,6 +46,7 @@ SOUND = {
     "tables/rows.def": "/* ROW(a) */\nROW(1)\n",
     "ledger/ledger.c": "int hk_ledger = 0;\n",
     "door/door.c": '#include "public.h"\n',
+    "far/far.c": "\n",
 }
 
 TESTS = {"unit_map", "unit_ledger", "early"}
@@ -113,6 +115,8 @@ BROKEN = {
     "a room without a file": ({"door/door.c": None}, "rooms.json: the room door has no file"),
     "a test for what has no state": ({"os/os.c": '#include "os/os.h"\n'}, "os/os.c:1: rooms.json names a test for it, but it has no state"),
     "unity forgets a file": ({"span/extra.c": "\n"}, "includes span/extra.c 0 times"),
+    "unity takes a file of a room apart": ({"all.c": SOUND["all.c"] + '#include "far/far.c"\n'},
+                                           "includes far/far.c 1 times, not never"),
     "unity takes a file twice": ({"all.c": SOUND["all.c"] + '#include "os/os.c"\n'}, "includes os/os.c 2 times"),
 }
 

@@ -1,13 +1,15 @@
 """Checks hakmem doctor: it finds programs that cannot be served, and confirms those that are."""
 
 import os
+import re
 import shutil
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from hakmem import doctor, elf
-from tool import LIBRARY, OWN_MALLOC, PLAIN, PYTHON, STATIC, ToolTest
+from hakmem import doctor, elf, protections
+from tool import HARDENED, LIBRARY, LINKED, LINKED_SHARED, OWN_MALLOC, PLAIN, PYTHON, STATIC, ToolTest
 
 
 class Programs(ToolTest):
@@ -42,6 +44,15 @@ class Programs(ToolTest):
 
     def test_a_program_with_a_malloc_of_its_own(self) -> None:
         self.refused(1, "it has an allocator of its own linked in", "doctor", "--", OWN_MALLOC)
+
+    def test_a_program_that_is_linked_with_hakmem(self) -> None:
+        said = self.ok("doctor", "--try", "--", LINKED, "5000")
+        self.assertIn("it is linked with HAKMEM: that copy serves it", said)
+        self.assertRegex(said, r"test_tool_linked  tried: served, (5 \d\d\d|\d\d+ \d\d\d)")
+        stripped = self.folder / "stripped"
+        subprocess.run(["strip", "-o", stripped, LINKED], check=True)
+        self.assertIn("it is linked with HAKMEM", self.ok("doctor", "--", str(stripped)))
+        self.assertIn("it runs on HAKMEM without a preload too", self.ok("doctor", "--", LINKED_SHARED))
 
     def test_trying_claims_no_more_than_it_saw(self) -> None:
         script = self.folder / "dies"
@@ -90,6 +101,54 @@ class Programs(ToolTest):
         self.assertIn("HAKMEM_PURGE_DELAY is set to '7'", " ".join(self.ok("doctor", HAKMEM_PURGE_DELAY="7").split()))
 
 
+class Protections(ToolTest):
+    def test_what_holds_here(self) -> None:
+        said = self.ok("doctor")
+        self.assertRegex(said, rf"ok  hardened library  {re.escape(os.path.realpath(HARDENED))}")
+        self.assertIn("ok  checked copies  a write beyond the end of a block ended its program", said)
+        self.assertRegex(said, r"ok  guard pages  (MADV_GUARD_INSTALL|PROT_NONE)")
+        self.assertIn("ok  remote track  a block freed by two threads ended its program", said)
+        self.assertIn("core files", said)
+
+    def test_without_the_hardened_library(self) -> None:
+        alone = self.folder / "libhakmem.so"
+        shutil.copy(LIBRARY, alone)
+        said = self.ok("doctor", HAKMEM_LIBRARY=str(alone))
+        self.assertIn("note  hardened library  no libhakmem-hardened.so in", said)
+        self.assertNotIn("checked copies", said)
+
+    def test_a_library_that_checks_nothing(self) -> None:
+        self.assertEqual(protections.checked_copies(Path(LIBRARY)).level, doctor.WARNING)
+
+    def test_without_a_library(self) -> None:
+        line = protections.remote_track(self.folder / "libhakmem.so")
+        self.assertEqual((line.level, line.found), (doctor.WARNING, "a block freed by two threads was not seen"))
+
+    def test_guard_pages(self) -> None:
+        system = doctor.System(self.folder)
+        (by_advice,) = protections.guard_pages(system, lambda: True)
+        self.assertIn("MADV_GUARD_INSTALL", by_advice.found)
+        (self.folder / "proc/sys/vm").mkdir(parents=True)
+        (self.folder / "proc/sys/vm/max_map_count").write_text("65530\n")
+        (by_protection,) = protections.guard_pages(system, lambda: False)
+        self.assertIn("PROT_NONE", by_protection.found)
+        self.assertIn("65 530", by_protection.found)
+
+    def test_the_kernel_is_asked(self) -> None:
+        release = tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+        if release >= (6, 13):
+            self.assertTrue(protections.guard_advice_works())
+        elif release < (6, 12):
+            self.assertFalse(protections.guard_advice_works())
+
+    def test_core_files(self) -> None:
+        system = doctor.System(self.folder)
+        self.assertEqual(protections.core_files(system).level, doctor.NOTE)
+        (self.folder / "proc/sys/kernel").mkdir(parents=True)
+        (self.folder / "proc/sys/kernel/core_pattern").write_text("|/usr/lib/collector %p\n")
+        self.assertEqual(protections.core_files(system).found, "go to /usr/lib/collector")
+
+
 class Files(unittest.TestCase):
     def test_this_builds_programs(self) -> None:
         plain, static, own, library = (elf.read(Path(name)) for name in (PLAIN, STATIC, OWN_MALLOC, LIBRARY))
@@ -136,6 +195,13 @@ class Systems(unittest.TestCase):
         self.write("proc/meminfo", "CommitLimit:    3072 kB\nCommitted_AS:    1024 kB\n")
         self.assertEqual(self.line(doctor.overcommit).level, doctor.NOTE)
         self.assertIn("2.0 MiB left", self.line(doctor.overcommit).found)
+
+    def test_files_of_another_form(self) -> None:
+        """As of a system that only resembles Linux: a value that cannot be read is missing."""
+        self.write("proc/meminfo", "SwapTotal:\nSwapFree: max kB\nCommitLimit: 3 kB\n")
+        self.assertEqual([self.system.meminfo(name) for name in ("SwapTotal", "SwapFree", "CommitLimit")], [None, None, 3072])
+        (self.root / "proc/meminfo").write_bytes(b"\xff\xfe")
+        self.assertIsNone(self.system.meminfo("SwapTotal"))
 
     def test_huge_pages(self) -> None:
         for text, level in (("always [madvise] never", doctor.OK), ("always madvise [never]", doctor.NOTE)):

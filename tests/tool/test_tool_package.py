@@ -54,6 +54,14 @@ class Installed(ToolTest):
         done = self.installed("report", str(report), "--html", str(self.folder / "out.html"))
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_it_has_the_man_page_the_types_and_the_api(self) -> None:
+        manual = (self.prefix / "share/man/man1/hakmem.1").read_text()
+        self.assertEqual(manual, (ROOT / "tools/hakmem/man/hakmem.1").read_text())
+        self.assertTrue((self.prefix / "hakmem/py.typed").exists())
+        script = "import hakmem; print(hakmem.__file__, hakmem.Report({}).resident)"
+        done = subprocess.run([sys.executable, "-c", script], env=self.env, capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, f"{self.prefix}/hakmem/__init__.py None\n")
+
     def test_it_finds_the_build_of_the_tree_it_was_installed_from(self) -> None:
         """As after `make` and `pip install tools/hakmem`, without `make install`."""
         for path in ("src", "build"):

@@ -31,6 +31,18 @@ class Page(ToolTest):
         self.assertGreaterEqual(narrow["1"], wide["1"] + 40)
 
 
+    def test_of_a_difference(self) -> None:
+        """Each plot is drawn, with its texts inside it, in a wide window and in a narrow one."""
+        for name, count in (("a", "2000"), ("b", "200000")):
+            self.ok("run", "--report", f"{name}.json", "--set", "heap_sample=1k", "--", PLAIN, count)
+        self.ok("diff", "a.json", "b.json", "--html", "out.html")
+        text = (self.folder / "out.html").read_text()
+        plots = set(re.findall(r'class="plot" id="plot(\d)"', text))
+        for width in (WIDE, NARROW):
+            self.assertEqual(set(self.heights(width)), plots)
+        self.assertIn("0", plots)
+
+
 if __name__ == "__main__":
     if BROWSER is None:
         sys.exit(127)

@@ -1,5 +1,6 @@
 """Checks hakmem report: on a real report, on a series, with decisions; and the contents of the page."""
 
+import functools
 import json
 import os
 import re
@@ -8,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from unittest import mock
 
-from hakmem import explain, figures, page, plots, reports
+from hakmem import explain, figures, page, plots, reports, tree
 from hakmem.trouble import Trouble
 from tool import PLAIN, ToolTest
 
@@ -142,7 +143,8 @@ class OfARun(ToolTest):
         self.refused(66, "No such file", "report", "r.json", "--explain", "gone")
         self.refused(1, "out.html", "report", "r.json", "--html", "gone/out.html")
         (self.folder / "other.json").write_text(json.dumps(self.report | {"process": 1}))
-        self.refused(66, "several processes", "report", "r.json", "other.json")
+        (self.folder / "log").write_text(LOG)
+        self.refused(64, "reports of one process", "report", "r.json", "other.json", "--explain", "log")
         self.refused(66, "File name too long", "report", "x" * 300)
         self.refused(66, "OpenMetrics", "report", "r.prom")
         self.refused(1, "File exists", "top", "--save", "r.json", str(os.getpid()))
@@ -167,6 +169,10 @@ class OfARun(ToolTest):
         self.assertEqual(self.tool("report", "r.json", "--explain", f"log-{pid}").stderr, "")
         self.refused(66, f"process wrote log-{pid}", "report", "r.json", "--explain", f"log-{pid + 1}")
         self.assertIn("may be another process's", self.tool("report", "r.json", "--explain", "log").stderr)
+        self.report["options"]["explain"] = "/some/where/log.txt"
+        (self.folder / "r.json").write_text(json.dumps(self.report))
+        (self.folder / f"log.{pid}.txt").write_text(LOG)  # of a child
+        self.assertEqual(self.tool("report", "r.json", "--explain", f"log.{pid}.txt").stderr, "")
 
     def test_decisions_about_classes_are_grouped(self) -> None:
         single = {"who": "class", "what": "capacity", "unit": "blocks", "why": "it ran empty"}
@@ -180,6 +186,63 @@ class OfARun(ToolTest):
         seen = Page((self.folder / "out.html").read_text())
         self.assertEqual(seen.cells.count("capacity"), 3)
         self.assertIn("near the goal", seen.cells)
+
+
+class OfATree(ToolTest):
+    """A shell, and the programs that it starts."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        (self.folder / "tree").mkdir()
+        self.ok("run", "--report", "tree/", "--", "sh", "-c", f"{PLAIN} 20000; {PLAIN} 30000; exit 0")
+        self.reports = [json.loads(file.read_text()) for file in (self.folder / "tree").iterdir()]
+
+    def summed(self, *path: str) -> int:
+        found = [functools.reduce(dict.get, path, report) for report in self.reports]
+        return sum(found)
+
+    def test_text(self) -> None:
+        said = self.ok("report", "tree")
+        self.assertIn("3 processes", said)
+        self.assertIn(f"served {figures.count_text(self.summed('served', 'malloc'))} allocations", said)
+        for part in ("live", "rest_of_process"):
+            self.assertRegex(said, rf"\n{part} +{re.escape(figures.bytes_text(self.summed('resident_parts', part)))} ")
+        for report in self.reports:
+            self.assertRegex(said, rf"\n{report['command']} +{report['process']} +{report['parent']} ")
+        self.assertRegex(said, r"test_tool_plain +2 +5\d \d\d\d ")
+
+    def test_json(self) -> None:
+        found = json.loads(self.ok("report", "tree", "--json", "-"))
+        self.ok("report", "tree", "--json", "sum.json")
+        self.assertEqual(found, json.loads((self.folder / "sum.json").read_text()))
+        for path in (("served", "malloc"), ("served", "free"), ("resident",), ("mapped", "total"), ("resident_parts", "idle"),
+                     ("counters", "slabs_made"), ("threads",)):
+            self.assertEqual(functools.reduce(dict.get, path, found), self.summed(*path), path)
+        self.assertEqual({row["process"] for row in found["processes"]}, {report["process"] for report in self.reports})
+        tiny = [row for report in self.reports for row in report["tiers"] if row["tier"] == "tiny"]
+        self.assertEqual(found["tiers"][0]["served"], sum(row["served"] for row in tiny))
+        size = self.reports[0]["classes"][0]["size"]
+        rows = [row["served"] for report in self.reports for row in report["classes"] if row["size"] == size]
+        self.assertEqual([row["served"] for row in found["classes"] if row["size"] == size], [sum(rows)])
+
+    def test_page(self) -> None:
+        self.ok("report", "tree", "--html", "out.html")
+        text = (self.folder / "out.html").read_text()
+        seen = Page(text)
+        self.assertEqual(seen.asked, [])
+        self.assertIn("3 processes", text)
+        for words in ("Memory per process", "Hit rate per size class"):
+            self.assertIn(f"<h2>{words}</h2>", text)
+        for report in self.reports:
+            self.assertIn(str(report["process"]), seen.cells)
+        bars = next(plot for plot in seen.data.values() if plot["layout"].get("barmode") == "stack" and "orientation" in plot["data"][0])
+        self.assertEqual(len(bars["data"][0]["y"]), 3)
+
+    def test_the_latest_report_of_each_process_counts(self) -> None:
+        one = reports.Report({"process": 1, "time_ms": 5, "served": {"malloc": 3}})
+        two = reports.Report({"process": 1, "time_ms": 9, "served": {"malloc": 7}})
+        other = reports.Report({"process": 2, "served": {"malloc": 10}})
+        self.assertEqual(tree.total(tree.last_of_each([two, other, one])).number("served", "malloc"), 17)
 
 
 class Series(unittest.TestCase):
@@ -235,6 +298,27 @@ class Series(unittest.TestCase):
     def test_decisions_that_are_cut_off_are_left_out(self) -> None:
         self.assertEqual([decision.who for decision in explain.parse(LOG)], ["phase", "reuse", "goal"])
         self.assertEqual(explain.parse('[]\n{"who": "x"}\nnothing\n'), [])
+
+
+class OddValues(ToolTest):
+    """What HAKMEM does not write, or what a path may hold: shown, or as if missing; never a traceback."""
+
+    def test_numbers_of_more_than_64_bits_are_missing(self) -> None:
+        report = reports.parse('{"served": {"malloc": 1e999, "free": NaN}, "resident": %s, "threads": 3}' % ("9" * 400))
+        self.assertEqual([report.number(*at) for at in (("served", "malloc"), ("served", "free"), ("resident",))], [None] * 3)
+        self.assertEqual(report.number("threads"), 3)
+        self.assertEqual(explain.parse('{"ms": %s, "who": "x"}' % ("9" * 400)), [])
+
+    def test_nested_too_deeply(self) -> None:
+        self.assertIsNone(reports.parse("[" * 100000))
+        self.assertEqual(explain.parse("[" * 100000), [])
+
+    def test_half_a_character(self) -> None:
+        self.assertEqual(explain.parse('{"ms": 1, "why": "\\ud800"}')[0].why, "\ufffd")
+
+    def test_brackets_and_colons_in_a_path(self) -> None:
+        (self.folder / "r.json").write_text(json.dumps({"served": {"malloc": 1}, "options": {"report": "/a/[/]:smile:[bold]"}}))
+        self.assertIn("/a/[/]:smile:[bold]", self.ok("report", "r.json"))
 
 
 class Figures(unittest.TestCase):

@@ -9,8 +9,9 @@ import stat
 import subprocess
 import unittest
 
-from hakmem import options
-from tool import LIBRARY, OWN_MALLOC, PLAIN, ROOT, STATIC, TOOL, ToolTest
+from hakmem import options, protections
+from hakmem.protections import OVERFLOW
+from tool import HARDENED, LIBRARY, LINKED_SHARED, OWN_MALLOC, PLAIN, PYTHON, ROOT, RUN, STATIC, TOOL, ToolTest
 
 PRINT_HAKMEM = ("sh", "-c", "env | grep ^HAKMEM_ | sort")
 
@@ -89,6 +90,74 @@ class Passes(ToolTest):
             "HAKMEM_BIG_CACHE": "1m",
         }
         self.assertEqual(dict(line.split("=", 1) for line in said.splitlines()), expected)
+
+
+class Protects(ToolTest):
+    def environment(self, *words: str, **more: str) -> dict[str, str]:
+        said = self.ok("run", "--no-live", *words, "--", *PRINT_HAKMEM, **more)
+        return dict(line.split("=", 1) for line in said.splitlines())
+
+    def test_what_it_sets(self) -> None:
+        guard = {"HAKMEM_SAFE_FREE": "1", "HAKMEM_GUARD_SAMPLE": "1m"}
+        self.assertEqual(self.environment("--hardened"), {"HAKMEM_HARDENED": "1"})
+        self.assertEqual(self.environment("--guard"), guard)
+        self.assertEqual(self.environment("--guard", "--hardened"), guard | {"HAKMEM_HARDENED": "1"})
+
+    def test_the_users_own_values_stay(self) -> None:
+        set_before = self.environment("--guard", "--hardened", HAKMEM_SAFE_FREE="strict", HAKMEM_HARDENED="zero")
+        self.assertEqual(set_before["HAKMEM_SAFE_FREE"], "strict")
+        self.assertEqual(set_before["HAKMEM_HARDENED"], "zero")
+
+    @unittest.skipUnless("guard_sample" in options.table(), "the library has no option guard_sample")
+    def test_options_stay(self) -> None:
+        self.assertEqual(self.environment("--guard", "--set", "guard_sample=8m")["HAKMEM_GUARD_SAMPLE"], "8m")
+
+    def test_the_library(self) -> None:
+        said = self.ok("run", "--hardened", "--", "sh", "-c", "echo $LD_PRELOAD")
+        self.assertEqual(said.strip(), os.path.realpath(HARDENED))
+        said = self.ok("run", "--guard", "--", "sh", "-c", "echo $LD_PRELOAD")
+        self.assertEqual(said.strip(), os.path.realpath(LIBRARY))
+        self.ok("run", "--hardened", "--report", "out.json", "--", PLAIN, "5000")
+        self.assertGreaterEqual(json.loads((self.folder / "out.json").read_text())["served"]["malloc"], 5000)
+
+    def test_a_mistake_ends_the_program(self) -> None:
+        self.assertEqual(self.tool("run", "--", PYTHON, "-c", OVERFLOW).returncode, 0)
+        done = self.tool("run", "--hardened", "--", PYTHON, "-c", OVERFLOW)
+        self.assertEqual(done.returncode, -signal.SIGABRT)
+        self.assertIn("hakmem: memset(): write beyond the end of a block", done.stderr)
+
+    def test_without_the_hardened_library(self) -> None:
+        alone = self.folder / "libhakmem.so"
+        shutil.copy(LIBRARY, alone)
+        self.refused(66, "no libhakmem-hardened.so in", "run", "--hardened", "--", PLAIN, HAKMEM_LIBRARY=str(alone))
+        self.ok("run", "--guard", "--", PLAIN, HAKMEM_LIBRARY=str(alone))
+
+    @unittest.skipUnless("guard_sample" in options.table(), "the library has no option guard_sample")
+    def test_all_that_it_sets_is_an_option(self) -> None:
+        for name, value in protections.options(hardened=True, guard=True).items():
+            options.check(name, value, name)
+
+
+class Script(ToolTest):
+    """hakmem-run, without the tool."""
+
+    def said(self, *words: str) -> str:
+        done = subprocess.run([RUN, *words], env=self.env, capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "1000\n")
+        return done.stderr
+
+    def test_a_static_program(self) -> None:
+        self.assertIn(f"hakmem-run: {STATIC} is statically linked", self.said(STATIC))
+        shutil.copy(STATIC, self.folder / "found-in-path")
+        self.env["PATH"] = f"{self.folder}:{self.env['PATH']}"
+        self.assertIn("is statically linked", self.said("found-in-path"))
+
+    def test_others(self) -> None:
+        script = self.folder / "script"
+        script.write_text("#!/bin/sh\necho 1000\n")
+        script.chmod(0o755)
+        for program in (PLAIN, LINKED_SHARED, str(script)):
+            self.assertEqual(self.said(program), "")
 
 
 class Refuses(ToolTest):
@@ -210,7 +279,7 @@ class Options(unittest.TestCase):
 
     def test_all_that_it_sets_by_name_is_told_in_its_help(self) -> None:
         text = ROOT.joinpath("tools/hakmem/README.md").read_text()
-        for word in ("--profile", "--goal", "--limit", "--explain", "--report", "--learn", "--set", "--live"):
+        for word in ("--profile", "--goal", "--limit", "--explain", "--report", "--learn", "--set", "--live", "--hardened", "--guard"):
             self.assertIn(word, text)
 
 

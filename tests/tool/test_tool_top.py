@@ -1,16 +1,26 @@
 """Checks hakmem top: on a live process, and its message about processes that it cannot show."""
 
+from __future__ import annotations
+
+import fcntl
+import io
 import json
 import os
 import pty
 import re
+import select
+import struct
 import subprocess
+import tempfile
+import termios
 import unittest
+from pathlib import Path
 from unittest import mock
 
 from rich.console import Console
 
-from hakmem import explain, process, reports, top
+from hakmem import explain, process, reports, top, top_flame, top_threads
+from hakmem.top_threads import Thread, ThreadRow
 from tool import PYTHON, TOOL, WAIT_S, ToolTest
 
 # Reports as often as it is told to, by its own library; ends with its input.
@@ -61,6 +71,10 @@ class Living(ToolTest):
         self.assertRegex(said, r"1\.5 s +phase +state +STEADY → BURST +busy")
         self.assertGreater(served["served"]["malloc"], 0)
 
+    def test_on_the_hardened_library(self) -> None:
+        program = self.begin("--hardened")
+        self.assertIn(f"process {program.pid}", self.ok("top", "--once", str(program.pid)))
+
     def test_a_report_of_a_name_of_ones_own(self) -> None:
         program = self.begin("--live", "--report", "mine-%p.json")
         self.assertIn(f"process {program.pid}", self.ok("top", "--once", str(program.pid)))
@@ -105,6 +119,80 @@ class Living(ToolTest):
         for words in ("allocs/s", "= resident", f"process {program.pid}"):
             self.assertIn(words, left)
         self.assertRegex(self.ok("report", "kept"), r"Over \d+ reports")
+
+    def terminal(self, *words: str):
+        """The tool in a terminal of 80 x 24; returns the process, and functions that type and that wait for a text."""
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        watching = subprocess.Popen(
+            [*TOOL, "top", *words], env=self.env | {"TERM": "xterm"}, cwd=self.folder, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+        self.addCleanup(os.close, ours)
+        self.addCleanup(self.end, watching)
+        seen = [""]
+
+        def look() -> bool:
+            try:
+                while select.select([ours], [], [], 0)[0]:
+                    seen[0] += os.read(ours, 65536).decode(errors="replace")
+            except OSError:  # how a terminal says that the other side has gone
+                pass
+            return True
+
+        def wait(text: str) -> None:
+            try:
+                self.wait_for(lambda: look() and text in seen[0], text)
+            except AssertionError as error:
+                raise AssertionError(f"{error}; in {seen[0][-3000:]!r}") from None
+            seen[0] = ""
+
+        return watching, lambda text: os.write(ours, text.encode()), wait
+
+    def test_keys(self) -> None:
+        program = self.begin()
+        watching, type_in, wait = self.terminal(str(program.pid))
+        wait("sort: allocs/s")
+        for keys, text in (
+            (">", "sort: class"),
+            ("<<", "sort: in slabs"),
+            ("r", "in slabs▴"),
+            ("t", "sort: cpu"),
+            ("\x1b[C", "sort: thread"),
+            ("h", "any key goes back"),
+            ("x", "sort: thread"),
+            ("t", "sort: allocs/s"),
+        ):
+            type_in(keys)
+            wait(text)
+        type_in("q")
+        wait("= resident")
+        self.assertEqual(watching.wait(WAIT_S), 0)
+
+    def test_flame_graph_of_now(self) -> None:
+        """By the command `hakmem profile`: its page, or its reason, stands at the foot of the view and remains."""
+        program = self.begin()
+        watching, type_in, wait = self.terminal(str(program.pid))
+        wait("sort: allocs/s")
+        type_in("f")
+        wait("flame graph: ")
+        if self.tool("profile", "--help").returncode == 0:
+            wait("flame graph: wrote ")
+            self.assertTrue(list(self.folder.glob(f"hakmem-{program.pid}-*.html")))
+        else:
+            wait("No such command")
+        type_in("q")
+        wait("flame graph: ")
+        self.assertEqual(watching.wait(WAIT_S), 0)
+
+    def test_sort_and_threads_from_the_start(self) -> None:
+        program = self.begin()
+        self.assertIn("live▾", self.ok("top", "--once", "--sort", "live", str(program.pid)))
+        self.assertIn("in bins▾", self.ok("top", "--once", "--sort", "in-bins", str(program.pid)))
+        said = self.ok("top", "--once", "--threads", str(program.pid))
+        self.assertRegex(said, rf"\S+ +{program.pid} +[RSD] +\d+\.\d % +\d+\.\d s +- +\d+\.\d [KM]iB")
+        self.refused(64, "did you mean live?", "top", "--once", "--sort", "lives", str(program.pid))
+        self.refused(64, "one of cpu, thread", "top", "--once", "--threads", "--sort", "live", str(program.pid))
 
     def test_not_served(self) -> None:
         program = self.start(PYTHON, "-c", LIVE)
@@ -152,10 +240,29 @@ class Rates(unittest.TestCase):
         )
         self.assertEqual([(row["size"], rate) for row, rate in step.class_rates()], [(32, 890), (64, 5), (16, 1)])
 
+    def test_sorted_by_any_column(self) -> None:
+        now = self.report(1000, 9, 1)
+        columns = {"size": (16, 32, 48), "served": (5, 9, 1), "live": (70, 10, 40), "in_bins": (1, 3, 2), "free_in_slabs": (6, 5, 4)}
+        rows = [dict(zip(columns, values), hit_rate=rate) for *values, rate in zip(*columns.values(), (0.9, 0.5, 0.7))]
+        now.data["classes"] = rows
+        step = top.step_of(None, now, 1)
+        for column, sizes in (
+            ("allocs/s", [32, 16, 48]),
+            ("class", [16, 32, 48]),
+            ("hits", [32, 48, 16]),
+            ("live", [16, 48, 32]),
+            ("in bins", [32, 48, 16]),
+            ("in slabs", [16, 32, 48]),
+        ):
+            view = top.view_of(column, threads=False)
+            self.assertEqual([row["size"] for row, _ in top.sorted_classes(step, view)], sizes, column)
+            view.reversed = True
+            self.assertEqual([row["size"] for row, _ in top.sorted_classes(step, view)], sizes[::-1], column)
+
     def test_a_frame_fits_its_screen(self) -> None:
         many = {f"s{16 * at}": at for at in range(1, 40)}
-        for width, height in ((80, 24), (80, 40), (170, 24)):
-            console = Console(width=width, height=height, record=True, file=open(os.devnull, "w"))
+        for width, height in ((60, 16), (60, 20), (80, 24), (80, 40), (170, 24)):
+            console = Console(width=width, height=height, record=True, file=io.StringIO())
             console.print(
                 top.frame("x" * 300, top.step_of(None, self.report(1000, 9, 1, **many), 1), [], width, height)
             )
@@ -190,10 +297,13 @@ class Screens(unittest.TestCase):
             for at in range(6)
         ]
 
-    def lines(self, width: int, height: int) -> list[str]:
-        console = Console(width=width, height=height, record=True, file=open(os.devnull, "w"))
+    def lines(self, width: int, height: int, view: top.View | None = None, keys_shown: bool = False) -> list[str]:
+        console = Console(width=width, height=height, record=True, file=io.StringIO())
         step = top.step_of(None, self.report, 1)
-        console.print(top.frame("process 7  " + "x" * 300, step, self.decisions, width, height))
+        threads = [
+            ThreadRow(Thread(4000000 + at, f"a name, long {at:2}", "S", 100.0 * at, 1.0), at / 7) for at in range(30)
+        ]
+        console.print(top.frame("process 7  -c a\nb\x1b[1m" + "x" * 300, step, self.decisions, width, height, view, threads, keys_shown))
         return console.export_text().rstrip("\n").splitlines()
 
     def test_nothing_is_lost(self) -> None:
@@ -219,10 +329,100 @@ class Screens(unittest.TestCase):
                 cut = [line for line in lines[1:] if "…" in line and "canary" not in line]
                 self.assertEqual(cut, [])
 
+    def test_with_keys_it_fits_too(self) -> None:
+        for table in ("classes", "threads"):
+            for column in range(len(top.SORTS[table])):
+                for width, height in ((60, 20), (60, 24), (80, 24), (120, 40), (170, 45)):
+                    with self.subTest(width=width, height=height, table=table, column=column):
+                        view = top.View(table, column)
+                        lines = self.lines(width, height, view, keys_shown=True)
+                        self.assertLessEqual(len(lines), height)
+                        self.assertLessEqual(max(map(len, lines)), width)
+                        self.assertTrue(lines[-1].endswith("h help"), lines[-1])
+                        self.assertIn(f"sort: {view.sort}", lines[-1])
+                        self.assertRegex("\n".join(lines), rf"{re.escape(view.sort)}[▾▴]")
+                        self.assertRegex("\n".join(lines), r"= resident +2\.0 GiB")
+
+    def test_the_smallest_parts_are_one_where_they_do_not_fit(self) -> None:
+        text = "\n".join(self.lines(60, 20, keys_shown=True))
+        others = re.search(r"(\d) others +(\d+)\.0 MiB", text)
+        shown = [int(size) for size in re.findall(r"(?m)^\S+ +(\d+)\.0 MiB", text)]
+        self.assertEqual(sum(shown) + int(others[2]), sum(self.report.parts.values()) >> 20)
+        self.assertEqual(len(shown) + int(others[1]), len(self.report.parts))
+
+    def test_threads_by_cpu(self) -> None:
+        lines = self.lines(80, 24, top.View("threads"))
+        self.assertRegex("\n".join(lines), r"a name, long 29 +4000029 +S +414\.3 % +48:20 +- +-\n")
+        first = next(at for at, line in enumerate(lines) if "cpu▾" in line)
+        self.assertTrue(lines[first + 2].startswith("a name, long 28"))
+        self.assertNotIn("…", "".join(lines[1:first + 3]))
+
+    def test_what_threads_hold(self) -> None:
+        rows = [ThreadRow(Thread(number, "t", "S", 1.0, 1.0), 0.1) for number in (1, 2, 3)]
+        holders = lambda at: [{"thread": number, "allocations": 100 * at * number, "bins": 1024 * number, "depots": 512} for number in (2, 3)]
+        before = reports.Report({"time_ms": 1000, "holders": holders(1)})
+        step = top.step_of(before, reports.Report({"time_ms": 3000, "holders": holders(2)}), 9)
+        found = {row.thread.number: (row.rate, row.cached) for row in top.threads_of(step, rows)}
+        self.assertEqual(found, {1: (None, None), 2: (100, 2560), 3: (150, 3584)})
+        for width, columns in ((60, "name +thread +state +cpu +allocs/s +cached▾"), (80, "cpu +cpu time +allocs/s +cached▾")):
+            self.assertRegex("\n".join(self.lines(width, 24, top.View("threads", 6))), columns)
+
     def test_general_decisions_come_before_those_about_bins(self) -> None:
         single = explain.Decision(3605.0, "class", "capacity", 0, 15, "blocks", "it ran empty", {}, 32)
         self.decisions = [self.decisions[0], *[single] * 5]
         self.assertIn("canary", "\n".join(self.lines(80, 24)))
+
+
+class Threads(unittest.TestCase):
+    def test_a_line_of_the_kernel(self) -> None:
+        fields = "S 1 2 3 4 5 6 7 8 9 10 150 50 0 0 20 0 7 0 1000 99".split()
+        thread = top_threads.parse(f"42 (a (b) c) {' '.join(fields)}\n")
+        ticks = top_threads.TICKS_S
+        self.assertEqual(thread, Thread(42, "a (b) c", "S", 200 / ticks, 1000 / ticks))
+        self.assertIsNone(top_threads.parse("42 (cut"))
+
+    def test_shares(self) -> None:
+        before = {1: Thread(1, "a", "R", 10.0, 5.0), 2: Thread(2, "b", "S", 1.0, 5.0)}
+        now = {1: Thread(1, "a", "R", 11.0, 5.0), 2: Thread(2, "c", "S", 3.0, 96.0), 3: Thread(3, "d", "S", 1.0, 90.0)}
+        shares = {row.thread.number: row.share for row in top_threads.rows(before, now, 2.0, 100.0)}
+        self.assertEqual(shares, {1: 0.5, 2: 0.75, 3: 0.1})
+
+    def test_of_this_process(self) -> None:
+        self.assertIn(os.getpid(), top_threads.read(os.getpid()))
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        self.assertEqual(top_threads.read(ended.pid), {})
+
+
+class Flames(unittest.TestCase):
+    def run_it(self, script: str, page: bool) -> str:
+        with tempfile.TemporaryDirectory() as name:
+            one = top_flame.Flame(7, Path(name))
+            made = lambda pid, path: [PYTHON, "-c", script, str(path) if page else name + "/other"]
+            with mock.patch.object(top_flame, "command", made):
+                one.begin()
+                one.begin()  # only one at a time
+                self.assertIn("sampling", one.note)
+                one.running.wait(WAIT_S)
+                self.assertTrue(one.look())
+                self.assertFalse(one.look())
+            return one.note
+
+    def test_how_it_ended(self) -> None:
+        write = "import sys; open(sys.argv[1], 'w')"
+        self.assertRegex(self.run_it(write, page=True), r"wrote .*/hakmem-7-\d+\.html")
+        self.assertEqual(self.run_it(write, page=False), "flame graph: it failed")
+        boxed = "import sys; sys.exit('╭─ Error ──╮\\n│ no such thing │\\n╰───╯')"
+        self.assertEqual(self.run_it(boxed, page=False), "flame graph: no such thing")
+
+    def test_it_ends_with_the_view(self) -> None:
+        one = top_flame.Flame(7, Path("."))
+        with mock.patch.object(top_flame, "command", lambda pid, path: [PYTHON, "-c", "input()"]):
+            one.begin()
+        running = one.running
+        one.end()
+        self.assertIsNotNone(running.returncode)
+        self.assertEqual(one.note, "")
 
 
 class Owners(unittest.TestCase):

@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 
 from hakmem import candidates, interval, launcher, tune
-from tool import OWN_MALLOC, PLAIN, PYTHON, ROOT, TOOL, ToolTest
+from tool import LINKED, OWN_MALLOC, PLAIN, PYTHON, ROOT, TOOL, ToolTest
 
 QUICKLY = ("tune", "--budget", "0.02", "--rounds", "5", "--candidates", "3")
 # Does less work with any option set than without.
@@ -45,6 +45,17 @@ class Whole(ToolTest):
         done = self.tool("run", "--report", "r.json", *words, "--", PLAIN)
         self.assertNotIn("is not a number", done.stderr)
         self.assertNotIn("unknown option", done.stderr)
+
+    def test_a_program_that_is_linked_with_hakmem(self) -> None:
+        """It has no run on glibc to compare with."""
+        said = self.ok(*QUICKLY, "--", LINKED, "100000")
+        self.assertIn("The program is linked with HAKMEM", said)
+        self.assertRegex(said, r"\n +default +best +best / default *\n")
+        self.assertNotIn("Against glibc", said)
+
+    def test_all_profiles_compete(self) -> None:
+        names = [candidate.name for candidate in candidates.named({"profile": ""})]
+        self.assertEqual(names, ["throughput", "balanced", "compact"])
 
     def test_what_it_cannot_tune(self) -> None:
         self.refused(1, "did not serve", "tune", "--budget", "0", "--rounds", "5", "--", OWN_MALLOC)

@@ -9,8 +9,11 @@ import unittest
 from pathlib import Path
 
 LIBRARY = os.environ["HAKMEM_LIBRARY"]
+HARDENED = str(Path(LIBRARY).parent / "libhakmem-hardened.so")
 PROGRAMS = Path(os.environ["TOOL_PROGRAMS"])
 PLAIN, STATIC, OWN_MALLOC = (str(PROGRAMS / f"test_tool_{name}") for name in ("plain", "static", "own_malloc"))
+LINKED, LINKED_SHARED = (str(PROGRAMS / f"test_tool_{name}") for name in ("linked", "linked_shared"))
+RUN = str(Path(LIBRARY).parent / "hakmem-run")  # the shell script
 PYTHON = os.path.realpath(sys.executable)
 TOOL = [sys.executable, "-m", "hakmem"]
 ROOT = Path(__file__).resolve().parents[2]

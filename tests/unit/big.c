@@ -265,6 +265,7 @@ UNIT_TEST(unmap_refused)
     assert_int_equal(hk_big_purge(0, 0), 0);
     assert_int_equal(totals().cached, 3 * MB);
     assert_int_equal(fake_os_calls(FAKE_PURGE), 1); /* at least its pages went */
+    assert_true(hk_big_holds(block + MB));
     assert_ptr_equal(get(3 * MB, true), block);
     hk_big_free(block);
     fake_os_refuse(NULL);

@@ -196,6 +196,22 @@ static void make_some_work(void)
         hak_free(blocks[i]);
 }
 
+/* A path may be any bytes; the report is UTF-8 all the same. */
+UNIT_TEST(json_of_any_bytes)
+{
+    static struct hk_report report;
+    unit_start();
+    hk_options.explain = "\xff\xc3\xa9\xe2\x82\xac\xed\xa0\x80\xc0\x80\xf0\x9f\x98\x80\xe2\x82\x01\"";
+    hk_options.goal = "\xf0\x9f";
+    hk_report_take(&report, 0);
+    fake_os_capture();
+    hk_report_json(1, &report);
+    assert_non_null(strstr(fake_os.captured,
+                           "\"explain\": \"\\ufffd\xc3\xa9\xe2\x82\xac\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd"
+                           "\xf0\x9f\x98\x80\\ufffd\\ufffd\\u0001\\\"\""));
+    assert_non_null(strstr(fake_os.captured, "\"goal\": \"\\ufffd\\ufffd\""));
+}
+
 UNIT_TEST(json_at_exit)
 {
     char path[] = "/tmp/hakmem-\"slice\\XXXXXX", report[64], real_name[64];
@@ -353,6 +369,23 @@ UNIT_TEST(out_of_memory_of_posix_memalign)
     assert_in_range(hk_load(hk_global_counts[HK_GLOBAL_os_refusals]), 3, 100);
 }
 
+/* A block that shrinks stays where it is: nothing was refused to the program. */
+UNIT_TEST(a_shrink_is_no_refusal)
+{
+    unit_start();
+    void *block = hak_malloc(64 * HK_MIB);
+    fake_os_refuse(fake_refuse_all);
+    while (hak_malloc(HK_LARGE_MAX) != NULL)
+        continue;
+    uint64_t refused = hk_load(hk_global_counts[HK_GLOBAL_out_of_memory]);
+    fake_os_capture();
+    errno = EDOM;
+    assert_ptr_equal(hak_realloc(block, HK_LARGE_MAX), block);
+    assert_int_equal(errno, EDOM);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_out_of_memory]), refused);
+    assert_int_equal(fake_os.captured_bytes, 0);
+}
+
 static void refused_by_the_limit(size_t size)
 {
     static char begin[200];
@@ -402,6 +435,17 @@ UNIT_TEST(out_of_memory_unsaid)
     assert_string_equal(fake_os.captured, "");
 }
 
+/* The average of the blocks that missed, to the byte. */
+UNIT_TEST(rounding_of_unlike_blocks)
+{
+    unit_start();
+    assert_non_null(hak_malloc(1100));
+    hak_trim(0);
+    assert_non_null(hak_malloc(1151));
+    assert_null(heap_is_wrong(&census));
+    assert_int_equal(part("rounding"), 53);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,8 +453,10 @@ int main(void)
         cmocka_unit_test(remote_pending),
         cmocka_unit_test(each_part),
         cmocka_unit_test(rounding),
+        cmocka_unit_test(rounding_of_unlike_blocks),
         cmocka_unit_test(misses),
         cmocka_unit_test(big_tier),
+        cmocka_unit_test(json_of_any_bytes),
         cmocka_unit_test(json_at_exit),
         cmocka_unit_test(text),
         cmocka_unit_test(again_and_again),
@@ -420,6 +466,7 @@ int main(void)
         cmocka_unit_test(two_reports_at_once),
         cmocka_unit_test(out_of_memory_is_said_once),
         cmocka_unit_test(out_of_memory_of_posix_memalign),
+        cmocka_unit_test(a_shrink_is_no_refusal),
         cmocka_unit_test(out_of_memory_by_the_limit),
         cmocka_unit_test(out_of_memory_by_the_limit_large),
         cmocka_unit_test(out_of_memory_below_the_limit),

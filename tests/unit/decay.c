@@ -411,14 +411,62 @@ UNIT_TEST(one_call_a_hold_in_background)
     assert_in_range(fake_os_calls(FAKE_PURGE), 2 * expected - RANGES, 2 * expected + 100);
 }
 
+/* Above the ceiling, idle memory goes at once; where that is not enough, threads purge their slabs, once in 50 ms. */
+UNIT_TEST(ceiling)
+{
+    bool zeroed;
+    unit_start();
+    struct hk_ticker ticker = hk_decay_first_ticker();
+    SET_KNOB(ceiling, 8 * HK_MIB);
+    char *live = hk_big_alloc(16 * HK_MIB, 16, &zeroed);
+    fake_os_pass_ms(100);
+    hk_decay_read_clock(&ticker);
+    assert_true(hk_decay_growth(&ticker));
+    assert_false(hk_decay_growth(&ticker));
+    fake_os_pass_ms(49);
+    hk_decay_read_clock(&ticker);
+    assert_false(hk_decay_growth(&ticker));
+    fake_os_pass_ms(1);
+    hk_decay_read_clock(&ticker);
+    assert_true(hk_decay_growth(&ticker));
+    leave_free_memory();
+    hk_decay_growth(&ticker);
+    assert_int_equal(idle_bytes(), 0);
+    hk_big_free(live);
+}
+
+/* An epoch is for all threads: memory that becomes due a moment later waits for the next. */
+UNIT_TEST(one_epoch_for_all)
+{
+    SET_KNOB(purge_delay, 1000);
+    unit_start();
+    fake_os_pass_ms(10000);
+    tick();
+    uintptr_t span = hk_span_alloc(4, HK_USE_SPARSE);
+    *(char *)span = 1;
+    hk_span_free(span, 4);
+    fake_os_pass_ms(1000);
+    tick(); /* seen for the first time */
+    fake_os_pass_ms(999);
+    tick();
+    fake_os_pass_ms(1);
+    tick();
+    assert_true(idle_bytes() > 0);
+    fake_os_pass_ms(149);
+    tick();
+    assert_int_equal(idle_bytes(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all),
                                        cmocka_unit_test(all_but_what_is_to_be_kept),
                                        cmocka_unit_test(when_due),
                                        cmocka_unit_test(not_too_often),
+                                       cmocka_unit_test(one_epoch_for_all),
                                        cmocka_unit_test(no_delay),
                                        cmocka_unit_test(rested),
+                                       cmocka_unit_test(ceiling),
                                        cmocka_unit_test(share_of_time),
                                        cmocka_unit_test(below_the_watermark),
                                        cmocka_unit_test(reclaims_idle_memory),

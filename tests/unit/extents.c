@@ -37,6 +37,14 @@ static struct hk_big_block *expected(uintptr_t end)
     return NULL;
 }
 
+static struct hk_big_block *expected_from(uintptr_t start)
+{
+    for (unsigned n = 0; n < BLOCKS; n++)
+        if (inside[n] && blocks[n].d.start >= start)
+            return &blocks[n];
+    return NULL;
+}
+
 UNIT_TEST(flat)
 {
     struct hk_extents extents;
@@ -50,6 +58,7 @@ UNIT_TEST(empty)
 {
     struct hk_extents extents = {NULL};
     assert_null(hk_extents_below(&extents, UINTPTR_MAX));
+    assert_null(hk_extents_from(&extents, 0));
     blocks[0].d.start = HK_CHUNK;
     hk_extents_add(&extents, &blocks[0]);
     assert_null(hk_extents_below(&extents, HK_CHUNK));
@@ -69,6 +78,7 @@ UNIT_TEST(as_a_plain_search)
         inside[n] = !inside[n];
         uintptr_t end = rng_below(&rng, (BLOCKS + 2) * HK_CHUNK);
         assert_ptr_equal(hk_extents_below(&extents, end), expected(end));
+        assert_ptr_equal(hk_extents_from(&extents, end), expected_from(end));
     }
 }
 

@@ -54,6 +54,15 @@ static bool fake_purge(void *p, size_t size)
     return !refused(FAKE_PURGE) && real.purge(p, size);
 }
 
+static bool fake_bar(void *p, size_t size)
+{
+    if (size > HK_PAGE) /* the page behind a slab or a region is no memory that was used */
+        expect_a_hold_of_its_own();
+    return !refused(FAKE_BAR) && real.bar(p, size);
+}
+
+static bool fake_unbar(void *p, size_t size) { return !refused(FAKE_UNBAR) && real.unbar(p, size); }
+
 static bool fake_remap(void *p, size_t old_size, size_t new_size, void *to)
 {
     return !refused(FAKE_REMAP) && real.remap(p, old_size, new_size, to);
@@ -167,6 +176,8 @@ REFUSE_KIND(fake_refuse_purge, FAKE_PURGE)
 REFUSE_KIND(fake_refuse_remap, FAKE_REMAP)
 REFUSE_KIND(fake_refuse_open, FAKE_OPEN)
 REFUSE_KIND(fake_refuse_resident, FAKE_RESIDENT)
+REFUSE_KIND(fake_refuse_bar, FAKE_BAR)
+REFUSE_KIND(fake_refuse_unbar, FAKE_UNBAR)
 
 void fake_os_refuse(fake_refuse *refuse)
 {
@@ -226,6 +237,8 @@ __attribute__((constructor(101))) static void replace_the_system(void)
     hk_os.cpus = fake_cpus;
     hk_os.seal = fake_seal;
     hk_os.unseal = fake_unseal;
+    hk_os.bar = fake_bar;
+    hk_os.unbar = fake_unbar;
     fake_os_reset();
     fake_os.refuse = fake_refuse_all;
 }

@@ -116,6 +116,23 @@ UNIT_TEST(limits_are_read_again_where_asked_for)
     assert_int_equal(seen.bytes, 2000000000); /* not requested */
 }
 
+/* The name of a group may be longer than any path: it sets no limit. */
+UNIT_TEST(a_name_that_is_too_long)
+{
+    static char of_2[1000], of_1[1000];
+    static const struct fake_file files_2[] = {{"/proc/self/cgroup", of_2}, {NULL, NULL}},
+                                  files_1[] = {{"/proc/self/cgroup", of_1}, {NULL, NULL}};
+    memset(of_2, 'a', sizeof of_2 - 1);
+    memset(of_1, 'a', sizeof of_1 - 1);
+    memcpy(of_2, "0::/", 4);
+    memcpy(of_1, "4:memory:/", 10);
+    of_1[9 + 510] = '\n';
+    of_2[sizeof of_2 - 2] = '\n';
+    fake_os_reset();
+    assert_int_equal(seen_with(NULL, files_2).bytes, 0);
+    assert_int_equal(seen_with(NULL, files_1).bytes, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -124,6 +141,7 @@ int main(void)
         cmocka_unit_test(nonsense_is_said),
         cmocka_unit_test(version_2),
         cmocka_unit_test(version_1),
+        cmocka_unit_test(a_name_that_is_too_long),
         cmocka_unit_test(a_limit_beyond_what_there_is_is_none),
         cmocka_unit_test(limits_are_read_again_where_asked_for),
     };

@@ -28,7 +28,7 @@ UNIT_TEST(gate_admits_small_sizes_only)
     hk_gate_open(100);
     assert_int_equal(hk_gate.sizes_below, 101);
     assert_int_equal(hk_gate.coarse_sizes, 0);
-    assert_int_equal(hk_window.covered, 0);
+    assert_int_equal(hk_window.hits, 0);
 }
 
 UNIT_TEST(gate_admits_all_sizes)

@@ -21,8 +21,9 @@ struct live {
     int64_t blocks, bytes;
 };
 
-static void add_up(void *context, const struct hk_site *site)
+static void add_up(void *context, const struct hk_site *site, unsigned number)
 {
+    (void)number;
     struct live *live = context;
     live->blocks += hk_load(site->xlive_blocks);
     live->bytes += hk_load(site->xlive_bytes);

@@ -249,6 +249,11 @@ UNIT_TEST(a_canary_that_does_worse_is_taken_back)
     assert_int_equal(pass(calm, 63, HK_DECISION_big_cache_more), 0); /* left alone for a while */
     assert_int_equal(pass(calm, 18, HK_DECISION_canary_kept), 1);
     assert_int_equal(knob(HK_KNOB_big_cache) / first, 2);
+    for (int i = 0; i < 10 && pass(calm, 1, HK_DECISION_big_cache_more) == 0; i++)
+        continue;
+    assert_int_equal(knob(HK_KNOB_big_cache) / first, 4);
+    assert_int_equal(pass(worse, 16, HK_DECISION_canary_back), 1);
+    assert_int_equal(knob(HK_KNOB_big_cache) / first, 2); /* back to the one that had proved itself */
 }
 
 UNIT_TEST(a_stall_does_not_make_a_goal_near)

@@ -134,6 +134,33 @@ UNIT_TEST(a_thread_that_begins_in_the_last_round)
 #endif
 }
 
+/* Without a key, no destructor tells of a thread's end: another thread finds its cache. This is said once. */
+static void *use_a_little_and_end(void *unused)
+{
+    use_a_little(unused);
+    return unused;
+}
+
+UNIT_TEST(no_thread_key)
+{
+    static pthread_key_t keys[PTHREAD_KEYS_MAX];
+    pthread_t thread;
+    unsigned taken = 0;
+    while (taken < PTHREAD_KEYS_MAX && pthread_key_create(&keys[taken], NULL) == 0)
+        taken++;
+    fake_os_capture();
+    unit_start();
+    assert_non_null(strstr(fake_os.captured, "no thread key is available"));
+    for (int i = 1; i <= 3; i++) {
+        assert_int_equal(hak_pthread_create(&thread, NULL, use_a_little_and_end, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_threads_ended]), i - 1);
+        hak_trim(0);
+        assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_threads_ended]), i);
+    }
+    unit_heap_holds(0);
+}
+
 static _Atomic int step;
 
 static void step_to(int to) { atomic_store(&step, to); }
@@ -362,6 +389,82 @@ UNIT_TEST(fork_amid_births)
     unit_heap_holds(HEIRLOOMS);
 }
 
+/* The cache of a thread outlives the first round of key destructors, in which the program frees the thread's objects. */
+static void free_and_allocate(void *block)
+{
+    hak_free(block);
+    blocks[0] = hak_malloc(2000);
+    blocks[1] = hk_tcache_self() != NULL ? blocks[0] : NULL;
+}
+
+static void ends_with_a_block(void *unused)
+{
+    (void)unused;
+    pthread_setspecific(last_key, hak_malloc(100));
+}
+
+UNIT_TEST(destructors_have_the_cache)
+{
+    unit_start();
+    assert_int_equal(pthread_key_create(&last_key, free_and_allocate), 0);
+    unit_in_thread(ends_with_a_block, NULL);
+    assert_non_null(blocks[1]);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_orphan_calls]), 0);
+    hak_free(blocks[0]);
+    unit_heap_holds(0);
+}
+
+static bool reported(void) { return strstr(fake_os.captured, "where the memory is") != NULL; }
+
+static void end_at_once(void)
+{
+    fake_os_capture();
+    hk_life_end_at_once();
+}
+
+static void end_while_a_lock_is_held(void)
+{
+    hk_options.report = "-";
+    hk_lock(&hk_start_lock);
+    end_at_once();
+    assert_false(reported());
+    hk_unlock(&hk_start_lock);
+    hk_lock(&hk_tcache_self()->owner.drain_lock);
+    end_at_once();
+    assert_false(reported());
+    hk_unlock(&hk_tcache_self()->owner.drain_lock);
+    end_at_once();
+    assert_true(reported());
+    end_at_once();
+    assert_false(reported());
+}
+
+static int another_id(void) { return 1; }
+
+static void end_as_a_vfork_child(void)
+{
+    hk_options.report = "-";
+    hk_os.process_id = another_id;
+    end_at_once();
+    assert_false(reported());
+}
+
+static void end_without_options(void)
+{
+    end_at_once();
+    assert_string_equal(fake_os.captured, "");
+}
+
+/* Once, and not where this thread may hold a lock, nor in the memory of another process. */
+UNIT_TEST(the_report_of_an_end_at_once)
+{
+    unit_start();
+    hak_free(hak_malloc(100));
+    forked(end_while_a_lock_is_held);
+    forked(end_as_a_vfork_child);
+    forked(end_without_options);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +472,9 @@ int main(void)
         cmocka_unit_test(any_step_of_the_start_may_fail),
         cmocka_unit_test(threads),
         cmocka_unit_test(a_thread_that_begins_in_the_last_round),
+        cmocka_unit_test(no_thread_key),
+        cmocka_unit_test(the_report_of_an_end_at_once),
+        cmocka_unit_test(destructors_have_the_cache),
         cmocka_unit_test(fork_with_another_owner),
         cmocka_unit_test(fork_alone),
         cmocka_unit_test(fork_amid_a_drain),

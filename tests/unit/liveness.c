@@ -113,13 +113,48 @@ UNIT_TEST(of_a_thread_that_forks)
     see_it_torn_once();
 }
 
+/* In a child, it belongs to the thread that forked: its end in the child is seen there. */
+static void *sees_the_forker_end(void *unused)
+{
+    for (int waits = 0; waits < 2000 && !hk_liveness_lost(&line); waits++)
+        usleep(5000);
+    hk_liveness_drop(&line); /* this thread has taken it over */
+    _exit(hk_liveness_lost(&line) ? 2 : 0);
+    return unused;
+}
+
+static void *forks_and_ends_in_the_child(void *unused)
+{
+    pthread_t other;
+    int status = -1;
+    hk_liveness_take(&line);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(8); /* before the other thread gives up */
+        hk_liveness_renew(&line);
+        pthread_create(&other, NULL, sees_the_forker_end, NULL);
+        pthread_exit(NULL);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    return unused;
+}
+
+UNIT_TEST(torn_in_a_child)
+{
+    pthread_t thread;
+    if (UNIT_UNDER_TSAN)
+        return; /* it allows no thread in a child of threads */
+    assert_int_equal(pthread_create(&thread, NULL, forks_and_ends_in_the_child, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(torn_by_the_end),
-        cmocka_unit_test(not_torn_when_dropped),
-        cmocka_unit_test(not_torn_while_it_lives),
-        cmocka_unit_test(of_a_thread_that_forks),
+        cmocka_unit_test(torn_by_the_end),         cmocka_unit_test(not_torn_when_dropped),
+        cmocka_unit_test(not_torn_while_it_lives), cmocka_unit_test(of_a_thread_that_forks),
+        cmocka_unit_test(torn_in_a_child),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,6 +34,11 @@ UNIT_TEST(formats)
     SAME_AS_PRINTF("%d %d %d %d", 0, -1, INT_MAX, INT_MIN);
     SAME_AS_PRINTF("%u %u", 0u, UINT_MAX);
     SAME_AS_PRINTF("%zu %zu %lu", (size_t)0, SIZE_MAX, UINT64_MAX);
+    struct hk_text cut;
+    const char *volatile half = "50%"; /* no letter follows */
+    hk_text_init(&cut, -1);
+    hk_text_add(&cut, half, 0);
+    assert_text(&cut, "50");
     SAME_AS_PRINTF("%x %zx %x", 0xdeadbeefu, (size_t)0xfedcba9876543210, 0u);
     struct hk_text text;
     hk_text_init(&text, -1);

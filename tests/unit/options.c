@@ -141,6 +141,39 @@ UNIT_TEST(unknown_names)
     assert_string_equal(fake_os.captured, "");
 }
 
+UNIT_TEST(names_that_are_near)
+{
+    static const struct {
+        char *entry;
+        const char *near;
+    } rows[] = {{"HAKMEM_REPRT=x", "HAKMEM_REPORT?"},
+                {"HAKMEM_REPORTS=x", "HAKMEM_REPORT?"},
+                {"HAKMEM_purge_dealy=1", "HAKMEM_PURGE_DELAY?"},
+                {"HAKMEM_PROFIL=x", "HAKMEM_PROFILE?"},
+                {"HAKMEM_BAL=1", NULL},
+                {"HAKMEM_WEATHER=1", NULL},
+                {"HAKMEM_=1", NULL},
+                {"HAKMEM_REPORT_REPORT_REPORT_REPORT=1", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        read_from((char *[]){rows[i].entry, NULL}, NULL);
+        assert_int_equal(lines_said(), 1);
+        const char *suggested = strstr(fake_os.captured, "; did you mean ");
+        if (rows[i].near == NULL)
+            assert_null(suggested);
+        else
+            assert_non_null(strstr(suggested, rows[i].near));
+    }
+}
+
+/* The tools' own variable. */
+UNIT_TEST(library)
+{
+    read_from((char *[]){"HAKMEM_LIBRARY=/usr/lib/libhakmem.so", NULL}, NULL);
+    assert_string_equal(fake_os.captured, "");
+    read_from((char *[]){"HAKMEM_LIBRARYS=1", NULL}, NULL);
+    assert_int_equal(lines_said(), 1);
+}
+
 UNIT_TEST(conf)
 {
     read_from(NULL, "big_fit:200,purge_delay:0,BIN_CAP:7,report:/tmp/a:b,,");
@@ -245,7 +278,8 @@ int main(void)
         cmocka_unit_test(nothing_set),   cmocka_unit_test(numbers_and_suffixes),
         cmocka_unit_test(text_too_long), cmocka_unit_test(environment_overwritten),
         cmocka_unit_test(bad_numbers),   cmocka_unit_test(ranges),
-        cmocka_unit_test(unknown_names), cmocka_unit_test(conf),
+        cmocka_unit_test(unknown_names), cmocka_unit_test(names_that_are_near),
+        cmocka_unit_test(library),       cmocka_unit_test(conf),
         cmocka_unit_test(conf_too_long), cmocka_unit_test(texts),
         cmocka_unit_test(visit),         cmocka_unit_test(random_strings),
     };

@@ -250,6 +250,26 @@ UNIT_TEST(sweep)
     assert_true(hk_orphans_purge() > 0);
 }
 
+/* An orphan's remote frees: a fork child lists it where it has room now, and releases it where nothing is left. */
+UNIT_TEST(orphan_rest_of_orphans)
+{
+    void *blocks[2][32];
+    start();
+    struct hk_slab *full = slab_with(32, blocks[0]), *ended = slab_with(32, blocks[1]);
+    uintptr_t start_of_ended = ended->d.start;
+    hk_orphans_abandon(full);
+    hk_orphans_abandon(ended);
+    assert_false(hk_orphans_has(CLASS));
+    hk_remote_mark(full, 0, 7);
+    hk_remote_mark(ended, 0, UINT32_MAX);
+    hk_remote_count(ended, 32); /* another thread was at it: the child has no such thread */
+    hk_orphans_orphan_rest(other);
+    assert_int_equal(full->free, 3);
+    assert_ptr_equal(hk_orphans_adopt(CLASS, other), full);
+    assert_int_equal(hk_page_map_lookup(start_of_ended), 0);
+    assert_null(hk_orphans_adopt(CLASS, other));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +284,7 @@ int main(void)
         cmocka_unit_test(alloc),
         cmocka_unit_test(double_free),
         cmocka_unit_test(orphan_rest),
+        cmocka_unit_test(orphan_rest_of_orphans),
         cmocka_unit_test(sweep),
     };
     return cmocka_run_group_tests_name("orphans", tests, NULL, NULL);

@@ -291,6 +291,22 @@ UNIT_TEST(a_big_block_in_its_place)
     unit_dies(deliver, big, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 
+/* All outboxes together hold so much: each that has a table has its share, and one without takes none. */
+UNIT_TEST(shares)
+{
+    start(CLASS, 64);
+    put(blocks[0]);
+    hk_outbox_tune(&outbox, 64 * HK_KIB);
+    int64_t allowed = (int64_t)outbox.allowed;
+    for (int i = 1; i < 60; i++) {
+        hk_outbox_send_all(&outbox);
+        hk_outbox_drop(&outbox);
+        put(blocks[i]);
+    }
+    hk_outbox_tune(&outbox, 64 * HK_KIB);
+    assert_int_equal(outbox.allowed, allowed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +315,7 @@ int main(void)
         cmocka_unit_test(bounded),
         cmocka_unit_test(many_owners),
         cmocka_unit_test(grows_and_goes),
+        cmocka_unit_test(shares),
         cmocka_unit_test(no_table),
         cmocka_unit_test(owner_is_gone),
         cmocka_unit_test(owner_changed),

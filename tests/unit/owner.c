@@ -246,11 +246,28 @@ UNIT_TEST(a_thief_at_the_end)
     assert_int_equal(taken + atomic_load(&stolen), AT_ENDS);
 }
 
+/* More owners than the static flags are for: each has flags, and they are its own. */
+UNIT_TEST(thousands)
+{
+    enum { COUNT = 8192 + 200 };
+    start();
+    while (hk_owner_end() < COUNT)
+        assert_true(hk_owner_register(&owner));
+    assert_ptr_equal(hk_owner_by_id(COUNT - 1), &owner);
+    hk_owners_rest(COUNT - 1 - (COUNT - 1) % 64, (uint64_t)1 << (COUNT - 1) % 64);
+    assert_true(hk_owner_rests(COUNT - 1));
+    assert_false(hk_owner_rests(COUNT - 2));
+    assert_false(hk_owner_rests((COUNT - 1) % 8192));
+    hk_owners_wake(COUNT - 1 - (COUNT - 1) % 64, (uint64_t)1 << (COUNT - 1) % 64);
+    assert_false(hk_owner_rests(COUNT - 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers),
         cmocka_unit_test(no_more_numbers),
+        cmocka_unit_test(thousands),
         cmocka_unit_test(push_and_take),
         cmocka_unit_test(one_after_the_other),
         cmocka_unit_test(close_and_open),

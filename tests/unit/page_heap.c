@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "policy/options.h"
+#include "span/chunks.h"
 #include "span/footprint.h"
 #include "span/page_map.h"
 #include "span/page_heap.h"
@@ -571,6 +572,95 @@ UNIT_TEST(slices)
     assert_int_equal(hk_page_heap_slice((uintptr_t)&at), HK_SLICE_FOREIGN);
 }
 
+/* A span does not grow out of its chunk, not even where a slice of another place is free. */
+UNIT_TEST(extends_to_the_end)
+{
+    start();
+    uintptr_t chunk = get(HK_CHUNK_SLICES);
+    hk_span_free(chunk, HK_CHUNK_SLICES);
+    uintptr_t most = get(HK_CHUNK_SLICES - 2), last = get(1);
+    assert_int_equal(most, chunk);
+    assert_int_equal(last, chunk + (HK_CHUNK_SLICES - 2) * HK_SLICE);
+    hk_span_free(most, HK_CHUNK_SLICES - 2);
+    assert_false(hk_span_extend(last, 1, 2));
+    assert_true(hk_span_extend(last, 1, 1));
+    assert_false(hk_span_extend(last, 2, 1));
+    assert_int_equal(totals().free_dirty, (HK_CHUNK_SLICES - 2) * HK_SLICE);
+}
+
+static size_t mapped_by_uses(void)
+{
+    return hk_page_heap.arenas[HK_USE_DENSE].mapped + hk_page_heap.arenas[HK_USE_SPARSE].mapped;
+}
+
+/* A chunk counts for one use, whichever it has; and a stake lasts as long as the span. */
+UNIT_TEST(counts_by_use)
+{
+    start();
+    uintptr_t chunk = get(HK_CHUNK_SLICES);
+    hk_span_free(chunk, HK_CHUNK_SLICES);
+    hk_page_heap_purge(0, 0);
+    uintptr_t dense = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_DENSE);
+    assert_int_equal(dense, chunk); /* it changed sides */
+    assert_int_equal(mapped_by_uses(), totals().mapped);
+    size_t stake = hk_page_heap_stake();
+    hk_span_free(dense, HK_CHUNK_SLICES);
+    uintptr_t unsure = hk_span_alloc(2, HK_USE_UNSURE);
+    assert_true(hk_page_heap_stake() < stake);
+    hk_span_free(unsure, 2);
+    assert_int_equal(hk_page_heap_stake(), stake);
+}
+
+/* Within the limit: where clean slices would exceed it, a chunk with dirty ones serves, though another fits more tightly. */
+UNIT_TEST(dirty_within_the_limit)
+{
+    start();
+    uintptr_t tight = get(HK_CHUNK_SLICES), loose = get(HK_CHUNK_SLICES);
+    hk_span_free(tight, HK_CHUNK_SLICES);
+    hk_page_heap_purge(0, 0); /* all clean */
+    uintptr_t most = get(HK_CHUNK_SLICES - 5), dirty = get(1);
+    hk_span_free(loose, HK_CHUNK_SLICES);
+    hk_span_free(dirty, 1); /* before four clean ones */
+    assert_true(most / HK_CHUNK == dirty / HK_CHUNK);
+    hk_options.limit = hk_page_heap_dirty();
+    for (unsigned i = 0; i < HK_CHUNK_SLICES / 4; i++)
+        assert_int_equal(get(4) / HK_CHUNK, loose / HK_CHUNK);
+    assert_int_equal(get(1), dirty);
+    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0); /* only clean ones are left */
+}
+
+/* Part of a hole is filled once. */
+UNIT_TEST(hole_filled_in_parts)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    start();
+    uintptr_t chunk = get(HK_CHUNK_SLICES);
+    hk_span_free(chunk, HK_CHUNK_SLICES);
+    hk_store(hk_footprint.xscarce, true);
+    hk_page_heap_unmap(true);
+    assert_int_equal(totals().mapped, 0);
+    size_t mapped = 0;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(get(4), chunk + mapped);
+        assert_int_equal(totals().mapped, mapped += 4 * HK_SLICE);
+    }
+}
+
+/* Where the system refuses much, half of it is asked for, down to what is needed. */
+static bool refuse_the_first(enum fake_call call, uint64_t ordinal)
+{
+    return (call == FAKE_MAP || call == FAKE_MAP_AT) && ordinal <= 4;
+}
+
+UNIT_TEST(growth_by_halves)
+{
+    start();
+    fake_os_refuse(refuse_the_first);
+    assert_true(hk_span_alloc(1, HK_USE_SPARSE) != 0);
+    assert_true(totals().mapped < HK_CHUNK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -579,10 +669,15 @@ int main(void)
         cmocka_unit_test(hollow_slices),
         cmocka_unit_test(purged_reads_as_zero),
         cmocka_unit_test(extends),
+        cmocka_unit_test(hole_filled_in_parts),
+        cmocka_unit_test(dirty_within_the_limit),
+        cmocka_unit_test(counts_by_use),
+        cmocka_unit_test(extends_to_the_end),
         cmocka_unit_test(ages),
         cmocka_unit_test(used_again_is_young_again),
         cmocka_unit_test(purge_refused),
         cmocka_unit_test(growth_refused),
+        cmocka_unit_test(growth_by_halves),
         cmocka_unit_test(growth_elsewhere),
         cmocka_unit_test(growth_around_an_obstacle),
         cmocka_unit_test(unmapped_and_back),

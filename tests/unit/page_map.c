@@ -72,7 +72,7 @@ UNIT_TEST(window)
     uintptr_t first = hk_window_first();
     assert_int_equal(first % HK_CHUNK, 0);
     expect_no_entries();
-    hk_window_open();
+    hk_window_open(true);
     assign_and_look_up(first + 7 * HK_SLICE);
     assign_and_look_up(hk_window.base + HK_LEAF - 3 * HK_SLICE);
     window_agrees(first);
@@ -85,7 +85,7 @@ UNIT_TEST(window_grows)
     if (UNIT_UNDER_TSAN)
         return;
     assert_true(hk_page_map_init());
-    hk_window_open();
+    hk_window_open(true);
     assert_true(hk_page_map_cover(hk_window_first(), HK_CHUNK));
     for (size_t leaf = 1; leaf < 300; leaf += leaf < 8 ? 1 : 20) {
         assign_around(hk_window.base + leaf * HK_LEAF);
@@ -98,13 +98,33 @@ UNIT_TEST(window_grows)
     assert_true(hk_page_map_tables() < covered / 1000);
 }
 
+/* The system may put a mapping between the window's base and the heap's first address. */
+UNIT_TEST(below_the_first_address)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    assert_true(hk_page_map_init());
+    if (hk_window_first() % HK_LEAF < 16 * HK_CHUNK)
+        return; /* one start in sixteen */
+    hk_window_open(true);
+    assert_true(hk_page_map_cover(hk_window_first(), HK_CHUNK));
+    size_t tables = hk_page_map_tables();
+    assert_true(hk_page_map_cover(hk_window.base, HK_SLICE));
+    hk_page_map_assign(hk_window.base, 1, 0x40, descriptor(5));
+    hk_page_map_assign(hk_window_first(), 1, 0x60, descriptor(6));
+    assert_int_equal(hk_page_map_lookup(hk_window.base), 0x40);
+    assert_ptr_equal(hk_load(*hk_page_map_descriptor(hk_window.base)), descriptor(5));
+    assert_ptr_equal(hk_load(*hk_page_map_descriptor(hk_window_first())), descriptor(6));
+    assert_in_range(hk_page_map_tables(), tables + HK_PAGE, tables + HK_LEAF_CHUNKS * sizeof(struct hk_chunk));
+}
+
 /* An address that the window cannot cover is found by the root alone. */
 UNIT_TEST(window_stopped)
 {
     if (UNIT_UNDER_TSAN)
         return;
     assert_true(hk_page_map_init());
-    hk_window_open();
+    hk_window_open(true);
     assert_true(hk_page_map_cover(hk_window_first(), HK_CHUNK));
     fake_os.places_taken = true;
     assert_false(hk_page_map_cover(hk_window_first() + HK_LEAF / 3, HK_CHUNK));
@@ -121,7 +141,7 @@ UNIT_TEST(window_meets_a_leaf_of_its_own)
     if (UNIT_UNDER_TSAN)
         return;
     assert_true(hk_page_map_init());
-    hk_window_open();
+    hk_window_open(true);
     uintptr_t far_off = hk_window.base + 100 * HK_LEAF;
     assert_true(hk_page_map_cover(hk_window_first(), 1));
     assert_true(hk_page_map_cover(far_off, HK_SLICE));
@@ -144,7 +164,7 @@ UNIT_TEST(a_tebibyte)
     if (UNIT_UNDER_TSAN)
         return;
     assert_true(hk_page_map_init());
-    hk_window_open();
+    hk_window_open(true);
     for (uintptr_t at = hk_window_first(); at < hk_window_first() + 1024 * HK_GIB; at += HK_GIB) {
         assert_true(hk_page_map_cover(at, HK_SLICE));
         hk_page_map_assign(at, 1, 0x40, descriptor(at / HK_GIB));
@@ -155,14 +175,116 @@ UNIT_TEST(a_tebibyte)
     }
 }
 
+static bool has_mark(uintptr_t at)
+{
+    _Atomic uint8_t *mark;
+    return hk_page_map_has_mark(at, &mark);
+}
+
+static void write_and_read_marks(uintptr_t from, uintptr_t to)
+{
+    enum { STEP = 24 * HK_KIB };
+    _Atomic uint8_t *mark;
+    for (uintptr_t at = from; at < to; at += STEP) {
+        assert_true(hk_page_map_has_mark(at, &mark));
+        assert_int_equal(hk_load(*mark), 0);
+        hk_store(*mark, (uint8_t)(at / STEP | 1));
+    }
+    for (uintptr_t at = from; at < to; at += STEP) {
+        assert_true(hk_page_map_has_mark(at + HK_KIB - 1, &mark));
+        assert_int_equal(hk_load(*mark), (uint8_t)(at / STEP | 1));
+    }
+}
+
+/* Marks follow the heap, and meet no other table; page map entries and chunks are written all the while. */
+UNIT_TEST(marks)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    assert_true(hk_page_map_init());
+    uintptr_t first = hk_window_first(), far = first + 3 * HK_GIB;
+    assert_true(hk_page_map_cover(first, HK_CHUNK));
+    assert_false(has_mark(first)); /* the window is shut */
+    hk_window_open(true);
+    hk_page_map_cover_marks(first, HK_CHUNK);
+    assert_true(has_mark(first));
+    assert_true(has_mark(first + HK_CHUNK - 1));
+    assert_false(has_mark(far));
+    assert_true(hk_page_map_cover(far, HK_CHUNK));
+    assert_false(has_mark(far));
+    hk_page_map_cover_marks(far, HK_CHUNK);
+    assert_true(has_mark(far));
+    write_and_read_marks(first, far + HK_CHUNK);
+    assign_and_look_up(first + 7 * HK_SLICE);
+    assign_and_look_up(far + 7 * HK_SLICE);
+}
+
+/* What was once without marks never gets any. */
+UNIT_TEST(marks_refused)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    assert_true(hk_page_map_init());
+    hk_window_open(true);
+    uintptr_t far = hk_window_first() + HK_GIB;
+    assert_true(hk_page_map_cover(far, HK_CHUNK));
+    fake_os_refuse(fake_refuse_all);
+    hk_page_map_cover_marks(far, HK_CHUNK);
+    assert_false(has_mark(far));
+    fake_os_refuse(NULL);
+    hk_page_map_cover_marks(far, HK_CHUNK);
+    assert_false(has_mark(far));
+    assert_true(hk_page_map_cover(far + HK_GIB, HK_CHUNK));
+    hk_page_map_cover_marks(far + HK_GIB, HK_CHUNK);
+    assert_false(has_mark(far));
+    assert_true(has_mark(hk_window_first()));
+}
+
+/* A leaf with tables of its own has no marks, however far those of the window reach. */
+UNIT_TEST(marks_end_at_a_leaf_of_its_own)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    assert_true(hk_page_map_init());
+    hk_window_open(true);
+    uintptr_t own = hk_window.base + 100 * HK_LEAF;
+    assert_true(hk_page_map_cover(hk_window_first(), HK_CHUNK));
+    assert_true(hk_page_map_cover(own, HK_CHUNK));
+    hk_page_map_cover_marks(own, HK_CHUNK);
+    assert_false(has_mark(own));
+    for (size_t leaf = 1; leaf < 100; leaf++) {
+        uintptr_t last = hk_window.base + (leaf + 1) * HK_LEAF - HK_CHUNK;
+        assert_true(hk_page_map_cover(last, HK_CHUNK));
+        hk_page_map_cover_marks(last, HK_CHUNK);
+        assert_true(has_mark(last));
+    }
+    assert_false(has_mark(own));
+}
+
+/* While every free is a miss, another check knows which blocks are live, or none does: no memory is taken for marks. */
+UNIT_TEST(no_marks_where_frees_are_no_hits)
+{
+    if (UNIT_UNDER_TSAN)
+        return;
+    assert_true(hk_page_map_init());
+    hk_window_open(false);
+    uintptr_t far = hk_window_first() + HK_GIB;
+    assert_true(hk_page_map_cover(far, HK_CHUNK));
+    size_t tables = hk_page_map_tables();
+    hk_page_map_cover_marks(far, HK_CHUNK);
+    assert_false(has_mark(far));
+    assert_int_equal(hk_page_map_tables(), tables);
+}
+
 UNIT_TEST(no_address_to_choose)
 {
     fake_os.places_taken = true;
     assert_true(hk_page_map_init());
     assert_int_equal(hk_window_first(), 0);
     expect_no_entries();
-    hk_window_open();
+    hk_window_open(true);
     assert_int_equal(hk_window.flat, 0);
+    assert_int_equal(hk_window.marked, 0);
     char *here = hk_os.map(HK_PAGE);
     assert_non_null(here);
     uintptr_t at = (uintptr_t)here / HK_LEAF * HK_LEAF + HK_CHUNK + 7 * HK_SLICE;
@@ -185,7 +307,7 @@ UNIT_TEST(all_refused_and_then_not)
     assert_false(hk_page_map_init());
     fake_os_refuse(NULL);
     assert_true(hk_page_map_init());
-    hk_window_open();
+    hk_window_open(true);
     fake_os_refuse(fake_refuse_all);
     assert_false(hk_page_map_cover(hk_window_first(), 1));
     assert_int_equal(hk_page_map_lookup(hk_window_first()), 0);
@@ -219,9 +341,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(window),
         cmocka_unit_test(window_grows),
+        cmocka_unit_test(below_the_first_address),
         cmocka_unit_test(window_stopped),
         cmocka_unit_test(window_meets_a_leaf_of_its_own),
         cmocka_unit_test(a_tebibyte),
+        cmocka_unit_test(marks),
+        cmocka_unit_test(marks_refused),
+        cmocka_unit_test(marks_end_at_a_leaf_of_its_own),
+        cmocka_unit_test(no_marks_where_frees_are_no_hits),
         cmocka_unit_test(no_address_to_choose),
         cmocka_unit_test(address_limit),
         cmocka_unit_test(all_refused_and_then_not),

@@ -133,6 +133,7 @@ UNIT_TEST(refused)
     fake_os_refuse(fake_refuse_purge);
     assert_int_equal(hk_pool_purge(), 0);
     assert_int_equal(resting(), 0);
+    assert_int_equal(hk_tcaches_served(CLASS_OF_112), THREADS * EACH);
     fake_os_refuse(NULL);
     live_and_end(THREADS);
     assert_true(hk_pool_purge() > 0);
@@ -166,6 +167,7 @@ UNIT_TEST(commons_for_the_new)
         void *seen;
         assert_int_equal(pthread_join(thread[i], &seen), 0);
         common += seen == (void *)1;
+        assert_true(i < THREADS - 1 || seen == (void *)2);
         own += seen == (void *)2;
     }
     assert_int_equal(common + own, THREADS);

@@ -42,6 +42,15 @@ UNIT_TEST(what_is_set_by_itself_goes_before)
     assert_int_equal(hk_options.thread_cache, 1 << 20);
 }
 
+/* Its name too may be in lower or upper case. */
+UNIT_TEST(in_any_case)
+{
+    read_with("HAKMEM_profile=compact", NULL, NULL);
+    assert_int_equal(hk_options.purge_delay, 100);
+    read_with("HAKMEM_DEPOT=5", "big_fit:111,Profile:compact", NULL);
+    assert_int_equal(hk_options.purge_delay, 100);
+}
+
 UNIT_TEST(a_file)
 {
     static const struct fake_file files[] = {
@@ -61,13 +70,32 @@ UNIT_TEST(nonsense_is_said_and_the_rest_is_read)
     assert_int_equal(hk_options.depot, 9);
     assert_int_equal(hk_options.big_fit, defaults.big_fit);
     assert_int_equal(hk_options.learn, HK_LEARN_ON);
-    assert_true(said("profile: \"purge_delay\" is not of the form name = value"));
-    assert_true(said("profile: \"not_an_option\" is not"));
+    assert_true(said(
+        "profile \"/p\": 3 of 6 lines are not of the form name = value with a known option, the first is line 1; did you mean purge_delay?\n"));
     assert_true(said("option big_fit: \"99\" is not a number in 100..400"));
     assert_true(said("option learn: \"sometimes\" is not one of off|on|frozen|canary"));
     read_with("HAKMEM_PROFILE=/nowhere", NULL, files);
-    assert_true(said("profile: HAKMEM_PROFILE is neither"));
+    assert_true(said("profile \"/nowhere\" is neither"));
     assert_memory_equal(&hk_options.purge_delay, &defaults.purge_delay, sizeof defaults.purge_delay);
+}
+
+static size_t lines_said(void)
+{
+    size_t lines = 0;
+    for (const char *at = fake_os.captured; (at = strchr(at, '\n')) != NULL; at++)
+        lines++;
+    return lines;
+}
+
+/* HAKMEM_PROFILE=/etc/passwd */
+UNIT_TEST(a_file_that_is_no_profile_is_not_shown)
+{
+    static const struct fake_file files[] = {
+        {"/p", "root:x:0:0:root:/root:/bin/bash\nsecret = hunter2\npurge_dealy = 7\nuser:$6$x=\n"}, {NULL, NULL}};
+    read_with("HAKMEM_PROFILE=/p", NULL, files);
+    assert_int_equal(lines_said(), 1);
+    assert_true(said("profile \"/p\": 4 of 4 lines"));
+    assert_false(said("root") || said("secret") || said("hunter2") || said("user"));
 }
 
 UNIT_TEST(any_bytes_do_no_harm)
@@ -103,14 +131,30 @@ UNIT_TEST(what_is_written_is_read_again)
     assert_memory_equal(&again, &knobs, sizeof knobs);
 }
 
+UNIT_TEST(names_that_are_none)
+{
+    static char name[2000];
+    fake_os_reset();
+    fake_os_capture();
+    memset(name, 'a', sizeof name);
+    hk_profile_apply(name, sizeof name);
+    assert_non_null(strstr(fake_os.captured, "is neither a known name"));
+    fake_os_capture();
+    hk_profile_apply("through", strlen("through")); /* nor is a part of one */
+    assert_non_null(strstr(fake_os.captured, "is neither a known name"));
+}
+
 int main(void)
 {
     defaults = hk_options;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name),
+        cmocka_unit_test(in_any_case),
         cmocka_unit_test(what_is_set_by_itself_goes_before),
         cmocka_unit_test(a_file),
+        cmocka_unit_test(names_that_are_none),
         cmocka_unit_test(nonsense_is_said_and_the_rest_is_read),
+        cmocka_unit_test(a_file_that_is_no_profile_is_not_shown),
         cmocka_unit_test(any_bytes_do_no_harm),
         cmocka_unit_test(what_is_written_is_read_again),
     };

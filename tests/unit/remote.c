@@ -115,6 +115,23 @@ UNIT_TEST(freed_twice)
     unit_dies(collect_what_is_free, NULL, "free(), found at a flush: block already free: address 0x");
 }
 
+static void claim_twice(void *unused)
+{
+    uint64_t bits[HK_SLAB_MOST_WORDS];
+    (void)unused;
+    hk_remote_mark(slab, 0, 4);
+    hk_remote_count(slab, 1);
+    hk_remote_claim(slab, bits);
+    hk_remote_mark(slab, 0, 4); /* freed again, while its pages go */
+    hk_remote_let_go(slab, bits);
+}
+
+UNIT_TEST(freed_while_claimed)
+{
+    start(CLASS, 100);
+    unit_dies(claim_twice, NULL, "free(), found at a flush: block already free: address 0x");
+}
+
 /* A fork child believes the bits, but not the counts and queues. */
 UNIT_TEST(after_a_fork)
 {
@@ -190,9 +207,11 @@ UNIT_TEST(many_freers)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(where_they_lie),          cmocka_unit_test(mark_count_collect), cmocka_unit_test(counted_late),
-        cmocka_unit_test(claim_and_put_back),      cmocka_unit_test(freed_twice),        cmocka_unit_test(after_a_fork),
-        cmocka_unit_test(what_went_to_the_system), cmocka_unit_test(many_freers),
+        cmocka_unit_test(where_they_lie), cmocka_unit_test(mark_count_collect),
+        cmocka_unit_test(counted_late),   cmocka_unit_test(claim_and_put_back),
+        cmocka_unit_test(freed_twice),    cmocka_unit_test(freed_while_claimed),
+        cmocka_unit_test(after_a_fork),   cmocka_unit_test(what_went_to_the_system),
+        cmocka_unit_test(many_freers),
     };
     return cmocka_run_group_tests_name("remote", tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Residence: pages that a test has touched are attributed to their part, to the page. */
 #include "unit/unit.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include "tcache/bins.h"
@@ -21,12 +22,37 @@ static void touch(void *from, size_t bytes)
         *(volatile char *)at = 1;
 }
 
+/* The finer sums, in every state. */
+static void assert_rows_sum_up(const struct hk_residence *residence)
+{
+    struct hk_resident_class sum = {0};
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        const struct hk_resident_class *row = &residence->classes[class];
+        sum.live += row->live;
+        sum.rounding += row->rounding;
+        sum.in_bins += row->in_bins;
+        sum.remote += row->remote;
+        sum.free_in_slabs += row->free_in_slabs;
+        sum.tails += row->tails;
+        assert_true(row->pinned <= row->free_in_slabs);
+    }
+    assert_int_equal(sum.live, residence->parts[HK_PART_live]);
+    assert_int_equal(sum.rounding, residence->parts[HK_PART_rounding]);
+    assert_int_equal(sum.in_bins, residence->parts[HK_PART_thread_caches]);
+    assert_int_equal(sum.remote, residence->parts[HK_PART_remote_pending]);
+    assert_int_equal(sum.free_in_slabs, residence->parts[HK_PART_free_in_slabs]);
+    assert_int_equal(sum.tails, residence->parts[HK_PART_slab_tails]);
+    assert_true(residence->idle_huge <= residence->parts[HK_PART_idle]);
+    assert_true(residence->rest_files <= residence->rest_of_process);
+}
+
 static void look(struct hk_residence *residence)
 {
     assert_null(heap_is_wrong(&census));
     hk_residence_take(residence, &census);
     for (int part = 0; part < HK_PARTS; part++)
         assert_true(residence->parts[part] <= census.parts[part]);
+    assert_rows_sum_up(residence);
 }
 
 static bool elsewhere; /* no address can be chosen: the heap lies among the program's mappings */
@@ -101,6 +127,57 @@ UNIT_TEST(large_then_idle)
     assert_int_equal(more(HK_PART_idle), 5 * HK_PAGE);
     hak_trim(0);
     assert_int_equal(more(HK_PART_idle), 0);
+}
+
+UNIT_TEST(idle_on_a_huge_page)
+{
+    start();
+    char *block = hak_malloc(HK_SLICE);
+    struct hk_chunk *chunk = hk_page_map_chunk((uintptr_t)block);
+    touch(block, 5 * HK_PAGE);
+    hak_free(block);
+    hk_bin_empty(hk_tcache_self(), CLASS_OF_65536);
+    assert_int_equal(more(HK_PART_idle), 5 * HK_PAGE);
+    assert_int_equal(now.idle_huge - before.idle_huge, 0);
+    uint32_t free = chunk->free;
+    hk_store(chunk->xhuge, true);
+    chunk->free &= ~(UINT32_C(1) << (((uintptr_t)block / HK_SLICE + 1) % HK_CHUNK_SLICES)); /* another is in use */
+    hk_residence_take(&now, &census);
+    assert_int_equal(now.idle_huge - before.idle_huge, 5 * HK_PAGE);
+    chunk->free = free;
+    hk_store(chunk->xhuge, false);
+}
+
+/* Free bytes beside a block, and pages of free blocks alone. */
+UNIT_TEST(pinned)
+{
+    enum { BLOCKS = 16 };
+    char *blocks[BLOCKS];
+    start();
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = hak_malloc(1024);
+        touch(blocks[i], 1024);
+    }
+    assert_int_equal((uintptr_t)blocks[0] % HK_PAGE, 0);
+    for (int i = 1; i < BLOCKS; i++)
+        hak_free(blocks[i]);
+    hk_bin_empty(hk_tcache_self(), CLASS_OF_1024);
+    look(&now);
+    const struct hk_resident_class *row = &now.classes[CLASS_OF_1024];
+    assert_int_equal(row->pinned, HK_PAGE - 1024);
+    assert_int_equal(row->free_in_slabs, BLOCKS * 1024 - 1024);
+}
+
+UNIT_TEST(files)
+{
+    start();
+    assert_true(before.rest_files >= 16 * HK_PAGE);
+    int fd = open("/proc/self/exe", O_RDONLY);
+    char *file = mmap(NULL, 3 * HK_PAGE, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    assert_true(file != MAP_FAILED && file[0] == 0x7f);
+    look(&now);
+    assert_true(now.rest_files - before.rest_files >= 3 * HK_PAGE);
+    assert_true(now.rest_of_process - before.rest_of_process >= now.rest_files - before.rest_files);
 }
 
 UNIT_TEST(within_a_slab)
@@ -208,6 +285,9 @@ int main(void)
         cmocka_unit_test(big_elsewhere),
         cmocka_unit_test(read_only_pages),
         cmocka_unit_test(large_then_idle),
+        cmocka_unit_test(idle_on_a_huge_page),
+        cmocka_unit_test(pinned),
+        cmocka_unit_test(files),
         cmocka_unit_test(within_a_slab),
         cmocka_unit_test(tail),
         cmocka_unit_test(by_ratio),

@@ -74,6 +74,36 @@ UNIT_TEST(dead)
     assert_int_equal(reading.amounts[2], 3);
 }
 
+static uint64_t (*real_clock)(void);
+static unsigned laps;
+
+/* As by another thread: in the middle of an event all others are written, and the next one, which finds its slot in use. */
+static uint64_t clock_of_a_lap(void)
+{
+    hk_os.clock_ns = real_clock;
+    for (uint64_t i = 1; i <= SIZE; i++, laps++)
+        HK_TRACE(&ring, free, i, i);
+    return real_clock();
+}
+
+UNIT_TEST(lapped)
+{
+    struct reading reading = {0};
+    hk_ring_open(&ring, slots, SIZE);
+    real_clock = hk_os.clock_ns;
+    hk_os.clock_ns = clock_of_a_lap;
+    HK_TRACE(&ring, alloc, 77, 77);
+    assert_int_equal(laps, SIZE);
+    hk_ring_read(&ring, remember, &reading);
+    assert_int_equal(reading.count, SIZE - 1);
+    for (unsigned i = 0; i < reading.count; i++)
+        assert_int_equal(reading.amounts[i], i + 1);
+    HK_TRACE(&ring, alloc, 78, 78); /* the next slot serves as ever */
+    struct reading next = {0};
+    hk_ring_read(&ring, remember, &next);
+    assert_int_equal(next.amounts[next.count - 1], 78);
+}
+
 static _Atomic unsigned xwriting = WRITERS;
 
 static void *write_events(void *unused)
@@ -106,8 +136,8 @@ UNIT_TEST(read_while_written)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sizes), cmocka_unit_test(closed),
-                                       cmocka_unit_test(last_ones_in_order), cmocka_unit_test(dead),
-                                       cmocka_unit_test(read_while_written)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes), cmocka_unit_test(closed), cmocka_unit_test(last_ones_in_order),
+        cmocka_unit_test(dead),  cmocka_unit_test(lapped), cmocka_unit_test(read_while_written)};
     return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
 }

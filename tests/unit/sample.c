@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "prof/sample.h"
+#include "prof/stack.h"
 #include "span/page_map.h"
 #include "support/rng.h"
 
@@ -21,8 +22,9 @@ struct sums {
     uint64_t blocks, bytes;
 };
 
-static void add_up(void *context, const struct hk_site *site)
+static void add_up(void *context, const struct hk_site *site, unsigned number)
 {
+    (void)number;
     struct sums *sums = context;
     sums->sites++;
     sums->live_blocks += hk_load(site->xlive_blocks);
@@ -158,14 +160,25 @@ UNIT_TEST(threads)
     assert_int_equal(sums.bytes, sums.blocks * 64);
 }
 
+/* The stack of a sample begins with malloc's caller; where the unwinder does not find it, the caller is all that is known. */
+UNIT_TEST(stacks)
+{
+    struct hk_stack stack;
+    hk_stack_prime((const void *)(uintptr_t)stacks_body);
+    hk_stack_capture(&stack, (void *)0x1234);
+    assert_int_equal(stack.depth, 1);
+    assert_ptr_equal(stack.frames[0], (void *)0x1234);
+    hk_stack_capture(&stack, __builtin_return_address(0));
+    assert_in_range(stack.depth, 1, HK_STACK_MOST);
+    assert_ptr_equal(stack.frames[0], __builtin_return_address(0));
+    assert_true(UNIT_UNDER_TSAN || stack.depth > 1);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(by_stack_and_size),
-                                       cmocka_unit_test(found_once),
-                                       cmocka_unit_test(put_back),
-                                       cmocka_unit_test(full_places),
-                                       cmocka_unit_test(full_sites),
-                                       cmocka_unit_test(refused),
-                                       cmocka_unit_test(threads)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(by_stack_and_size), cmocka_unit_test(found_once),
+                                       cmocka_unit_test(put_back),          cmocka_unit_test(full_places),
+                                       cmocka_unit_test(full_sites),        cmocka_unit_test(stacks),
+                                       cmocka_unit_test(refused),           cmocka_unit_test(threads)};
     return cmocka_run_group_tests_name("sample", tests, NULL, NULL);
 }

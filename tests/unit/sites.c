@@ -292,6 +292,38 @@ UNIT_TEST(off)
     assert_int_equal(hk_sites_top(lines, 1), 0);
 }
 
+/* The site of a freed block may be gone when the block's memory is used again: nobody learns from it. */
+UNIT_TEST(gone_before_its_block_is_used_again)
+{
+    start(HK_SITE_RULES_WATCH);
+    for (size_t i = 0; i < HK_SITES; i++)
+        allocate_from(i, i + 1);
+    for (size_t i = 0; i < HK_SITES; i++)
+        hk_sites_free((void *)((i + 1) * HK_SLICE));
+    fake_os_pass_ms(HK_SITE_LIFE_MS + 1);
+    for (size_t i = 0; i < HK_SITES; i++) /* not fresh: they ask for nobody's memory */
+        hk_sites_alloc(NULL, (void *)((10000 + i) * HK_SLICE), 2 * MB, caller_number(1000 + i), false);
+    allocate_from(1000, 20000);
+    struct hk_site_line lines[HK_SITES];
+    for (unsigned i = hk_sites_top(lines, HK_SITES); i-- > 0;)
+        assert_int_equal(lines[i].saved + lines[i].wasted, 0);
+}
+
+/* Blocks of one site that are more than the table has places. */
+UNIT_TEST(no_place)
+{
+    start(HK_SITE_RULES_WATCH);
+    for (size_t i = 1; i <= 2 * HK_SITE_PLACES; i++)
+        allocate_from(0, i);
+    uint64_t lost = hk_load(hk_global_counts[HK_GLOBAL_sites_lost]);
+    assert_in_range(lost, HK_SITE_PLACES, 2 * HK_SITE_PLACES - 1);
+    for (size_t i = 1; i <= 2 * HK_SITE_PLACES; i++)
+        (void)hk_sites_free((void *)(i * HK_SLICE));
+    struct hk_site_line lines[HK_SITES];
+    assert_int_equal(hk_sites_top(lines, HK_SITES), 1);
+    assert_int_equal(lines[0].live, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(kept_warm),
@@ -302,6 +334,8 @@ int main(void)
                                        cmocka_unit_test(smaller_blocks),
                                        cmocka_unit_test(bounded),
                                        cmocka_unit_test(life_of_half_an_hour),
+                                       cmocka_unit_test(no_place),
+                                       cmocka_unit_test(gone_before_its_block_is_used_again),
                                        cmocka_unit_test(in_a_fork_child),
                                        cmocka_unit_test(no_memory),
                                        cmocka_unit_test(off)};

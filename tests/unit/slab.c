@@ -1,6 +1,8 @@
 /* Slab: address order, bitmaps, and the three kinds of misuse that it reports. */
 #include "unit/unit.h"
 
+#include "span/meta.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -144,7 +146,7 @@ static void assert_gives_die(void *block, const char *what, unsigned size)
 {
     char expected[160];
     snprintf(expected, sizeof expected,
-             "hakmem: free(), found at a flush: %s: address 0x%lx, class %u bytes, owner 7\n", what,
+             "hakmem: free(), found at a flush: %s: address 0x%lx, class %u bytes, owner 7; HAKMEM_SAFE_FREE=1 ", what,
              (unsigned long)(uintptr_t)block, size);
     unit_dies(give, block, expected);
 }
@@ -213,12 +215,24 @@ UNIT_TEST(refused)
     assert_non_null(unit_slab(HK_CLASSES - 1, OWNER));
 }
 
+/* A slab takes its bitmaps with it. */
+UNIT_TEST(leaves_no_metadata)
+{
+    unit_start();
+    hk_slab_release(unit_slab(CLASS_OF_16, 1));
+    size_t unused = hk_meta_unused(), mapped = hk_meta_mapped();
+    for (int i = 0; i < 500; i++)
+        hk_slab_release(unit_slab(CLASS_OF_16, 1));
+    assert_int_equal(hk_meta_unused(), unused);
+    assert_int_equal(hk_meta_mapped(), mapped);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_class), cmocka_unit_test(take_order),   cmocka_unit_test(random_load),
-        cmocka_unit_test(mistakes),    cmocka_unit_test(cut_small),    cmocka_unit_test(refused),
-        cmocka_unit_test(division),    cmocka_unit_test(lowest_leave),
+        cmocka_unit_test(every_class),        cmocka_unit_test(take_order), cmocka_unit_test(random_load),
+        cmocka_unit_test(mistakes),           cmocka_unit_test(cut_small),  cmocka_unit_test(refused),
+        cmocka_unit_test(leaves_no_metadata), cmocka_unit_test(division),   cmocka_unit_test(lowest_leave),
     };
     return cmocka_run_group_tests_name("slab", tests, NULL, NULL);
 }

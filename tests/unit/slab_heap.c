@@ -71,9 +71,10 @@ UNIT_TEST(tail_is_refused)
     struct hk_owner *owner = start();
     char expected[160];
     assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_1280, &block + 1, 1), 1);
-    snprintf(expected, sizeof expected,
-             "hakmem: free(), found at a flush: pointer inside a block: address 0x%lx, class 1280 bytes, owner %u\n",
-             (unsigned long)hk_slab_at((uintptr_t)block)->d.start + 51 * 1280, owner->id);
+    snprintf(
+        expected, sizeof expected,
+        "hakmem: free(), found at a flush: pointer inside a block: address 0x%lx, class 1280 bytes, owner %u; HAKMEM_SAFE_FREE=1 ",
+        (unsigned long)hk_slab_at((uintptr_t)block)->d.start + 51 * 1280, owner->id);
     unit_dies(give_tail, block, expected);
     hk_slab_heap_free(owner, &block, 1);
 }
@@ -117,6 +118,8 @@ UNIT_TEST(resized_in_place)
     resize(owner, block, 1048577, false);
     for (size_t size = 1048576; size >= 65536; size -= 65536)
         resize(owner, block, size, true);
+    for (size_t slice = 1; slice < 16; slice++) /* given up, each of them */
+        assert_int_equal(hk_page_map_lookup((uintptr_t)block + slice * HK_SLICE), 0);
     resize(owner, block, 32768, false);
     for (size_t i = 0; i < 65536; i++)
         assert_int_equal(((char *)block)[i], 0x5a);

@@ -30,8 +30,9 @@ UNIT_TEST(lines)
     assert_int_equal(seen[0].start, 0x400000);
     assert_int_equal(seen[0].end, 0x452000);
     assert_int_equal(seen[0].resident, 120 * HK_KIB);
+    assert_int_equal(seen[0].inode, 173521);
     assert_int_equal(seen[1].start, 0x7ffdeadb000);
-    assert_int_equal(seen[1].resident, 0);
+    assert_int_equal(seen[1].resident + seen[1].inode, 0);
     assert_true(seen[2].end == 0xffffffffff601000);
     assert_int_equal(seen[2].resident, 4 * HK_KIB);
 }

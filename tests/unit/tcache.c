@@ -11,6 +11,8 @@
 #include "tcache/tcache.h"
 #include "hakmem.h"
 #include "support/knobs.h"
+#include "span/meta.h"
+#include "tcache/depot.h"
 #include "slab/orphans.h"
 #include "span/purge.h"
 
@@ -361,6 +363,12 @@ UNIT_TEST(after_the_end)
     unit_heap_holds(0);
 }
 
+static void resize_anothers(void *block)
+{
+    unit_start();
+    assert_false(hk_tcache_resize(hk_tcache_self(), block, 131072));
+}
+
 UNIT_TEST(resize)
 {
     struct hk_tcache *cache = start();
@@ -371,7 +379,61 @@ UNIT_TEST(resize)
     assert_int_equal(counted(cache, HK_THREAD_resized_in_place), 1);
     assert_false(hk_tcache_resize(NULL, block, 200000));
     assert_false(hk_tcache_resize(cache, block, 2 * HK_MIB));
+    void *another = hak_malloc(65536);
+    unit_in_thread(resize_anothers, another);
+    hak_free(another);
     hak_free(block);
+    unit_heap_holds(0);
+}
+
+/* Whatever bins grow to: what they had before is free again. */
+UNIT_TEST(bins_leave_no_metadata)
+{
+    start();
+    size_t in_use = 0;
+    for (int round = 0; round < 50; round++) {
+        for (unsigned class = 0; class < CLASS_OF_4096; class ++) {
+            get_many(hk_classes[class].size, 300);
+            free_many(300);
+        }
+        hak_trim(0);
+        size_t now = hk_meta_mapped() - hk_meta_unused();
+        assert_true(round < 2 || now <= in_use);
+        in_use = now;
+    }
+}
+
+/* After a rest, the first tick gives up what lies in the bins. */
+UNIT_TEST(rested)
+{
+    struct hk_tcache *cache = start();
+    for (unsigned class = 0; class < CLASS_OF_4096; class ++) {
+        get_many(hk_classes[class].size, 300);
+        free_many(300);
+    }
+    fake_os_pass_ms(1000 * 1000);
+    hk_tcache_grew(cache, HK_LARGE_MAX);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        assert_int_equal(hk_bin_items(&cache->hot.bins[class]), 0);
+}
+
+/* A magazine goes only where it has room, and does not outlive the epochs in which its class is not used. */
+UNIT_TEST(magazines)
+{
+    void *taken[64];
+    struct hk_tcache *cache = start();
+    get_many(64, 64);
+    assert_true(hk_depot_put(&cache->depot, CLASS_OF_64, blocks, 32));
+    assert_true(hk_depot_put(&cache->depot, CLASS_OF_64, blocks + 32, 32));
+    assert_int_equal(hk_depot_take(&cache->depot, CLASS_OF_64, taken, 31), 0);
+    assert_int_equal(hk_depot_take(&cache->depot, CLASS_OF_64, taken, 64), 32);
+    hk_depot_age(cache); /* it was drawn on since the last time */
+    assert_int_equal(cache->depot.classes[CLASS_OF_64].blocks, 32);
+    hk_depot_age(cache);
+    assert_int_equal(cache->depot.classes[CLASS_OF_64].blocks, 0);
+    assert_int_equal(cache->depot.bytes, 0);
+    for (int i = 0; i < 32; i++)
+        hak_free(taken[i]);
     unit_heap_holds(0);
 }
 
@@ -611,6 +673,26 @@ UNIT_TEST(stolen_from_who_ends)
     expect_all_home();
 }
 
+/* A thread that has been refused memory takes what waits in any inbox, whether its owner sleeps or not. */
+static void take_everything(void *got)
+{
+    hak_free(hak_malloc(STOLEN_SIZE));
+    struct hk_tcache *cache = hk_tcache_self();
+    unsigned class = hk_class_of(STOLEN_SIZE);
+    hk_bins_empty(cache);
+    hk_tcache_steal_all(cache);
+    *(size_t *)got = hk_bin_items(&cache->hot.bins[class]);
+}
+
+UNIT_TEST(everything_is_stolen_in_need)
+{
+    size_t got = 0;
+    start_with_booty(0);
+    unit_in_thread(take_everything, &got);
+    assert_true(got > 0);
+    expect_all_home();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -631,6 +713,9 @@ int main(void)
         cmocka_unit_test(caches_are_used_again),
         cmocka_unit_test(after_the_end),
         cmocka_unit_test(resize),
+        cmocka_unit_test(magazines),
+        cmocka_unit_test(rested),
+        cmocka_unit_test(bins_leave_no_metadata),
         cmocka_unit_test(mistakes),
         cmocka_unit_test(foreign),
         cmocka_unit_test(drained_for_a_slab),
@@ -640,6 +725,7 @@ int main(void)
         cmocka_unit_test(little_is_not_stolen),
         cmocka_unit_test(stolen_and_never_used),
         cmocka_unit_test(stolen_and_left),
+        cmocka_unit_test(everything_is_stolen_in_need),
         cmocka_unit_test(stolen_from_who_ends),
     };
     return cmocka_run_group_tests_name("tcache", tests, NULL, NULL);

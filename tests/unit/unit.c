@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/message.h"
+#include "policy/options.h"
 #include "runtime/life.h"
 
 enum { SECONDS_A_TEST = 300 };
@@ -19,6 +20,7 @@ static void become_child(void)
     setenv("CMOCKA_TEST_ABORT", "1", 1);
     alarm(SECONDS_A_TEST);
     fake_os_reset();
+    hk_options.trace_remote = HK_TRACE_REMOTE_OFF; /* its own tests turn it on */
 }
 
 void unit_in_child(const char *name, void (*body)(void))

@@ -169,11 +169,24 @@ UNIT_TEST(nothing_is_lost)
     assert_int_equal(found, LETTERS);
 }
 
+/* A thread that is asleep for good is woken to end. */
+UNIT_TEST(leaves_asleep)
+{
+    hk_os.futex_wake = count_wake;
+    hk_wake_begin();
+    assert_true(hk_wake_before_round());
+    hk_store(hk_wake_state, HK_WAKE_ASLEEP);
+    wakes = 0;
+    hk_wake_leave();
+    assert_int_equal(wakes, 1);
+    assert_true(hk_wake_is_leaving());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wanted),          cmocka_unit_test(works),           cmocka_unit_test(notified_in_a_round),
         cmocka_unit_test(notified_asleep), cmocka_unit_test(spurious_wakeup), cmocka_unit_test(rests),
-        cmocka_unit_test(nothing_is_lost)};
+        cmocka_unit_test(nothing_is_lost), cmocka_unit_test(leaves_asleep)};
     return cmocka_run_group_tests_name("wake", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 // Exits 0 if operator new and the containers are served by HAKMEM, exceptions included.
-#include <hakmem.h>
+#include <hakmem.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -23,6 +23,9 @@ int main(int argc, char **argv)
     auto wide = std::make_unique<Wide>();
     if (reinterpret_cast<std::uintptr_t>(wide.get()) % 256 != 0)
         return 3;
+    std::pmr::vector<int> numbers(100, 1, hakmem::process_resource());
+    if (hak_usable_size(numbers.data()) < 100 * sizeof(int))
+        return 6;
     std::size_t volatile huge = SIZE_MAX / 4;
     try {
         void *volatile block = ::operator new(huge);

@@ -1,3 +1,25 @@
-"""HAKMEM's command-line tool: run, top, report, tune, doctor."""
+"""HAKMEM's tool, and its functions for Python programs: report, series, diff, environment.
+
+The names are looked up when they are used, so that `hakmem run` starts quickly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+__all__ = ["Difference", "Part", "Report", "Term", "Trouble", "diff", "environment", "report", "series"]
+
+if TYPE_CHECKING:
+    from hakmem.api import Difference, Part, Report, Term, Trouble, diff, environment, report, series
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        from hakmem import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

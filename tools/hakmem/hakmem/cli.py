@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from enum import Enum
@@ -12,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hakmem import __version__
+from hakmem import __version__, completing, profiling
 from hakmem.interval import LEAST_ROUNDS
 from hakmem.library import find_library
 from hakmem.trouble import FAILED, USAGE, Trouble
@@ -30,7 +31,8 @@ PROGRAM = {"ignore_unknown_options": False, "allow_interspersed_args": False}
 
 
 def console() -> Console:
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    """Without markup: a path or a name may hold brackets and colons."""
+    return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def show_version(wanted: bool) -> None:
@@ -59,7 +61,7 @@ class Learn(str, Enum):
 @app.command(context_settings=PROGRAM)
 def run(
     command: List[str] = typer.Argument(..., metavar="[--] PROGRAM [ARGS]..."),
-    profile: Optional[str] = typer.Option(None, help="throughput, balanced, compact, debug, or a file."),
+    profile: Optional[str] = typer.Option(None, autocompletion=completing.profiles, help="throughput, balanced, compact, debug, or a file."),
     goal: Optional[str] = typer.Option(None, help="Memory goal: bytes (512m) or percent."),
     limit: Optional[str] = typer.Option(None, help="Hard memory limit in bytes."),
     learn: Optional[Learn] = typer.Option(None, help="Whether HAKMEM adapts to the program."),
@@ -72,7 +74,13 @@ def run(
     live: Optional[bool] = typer.Option(
         None, "--live/--no-live", help="Write a report each second, for `hakmem top`. Default unless --report is given."
     ),
-    setting: List[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any option; repeatable."),
+    hardened: bool = typer.Option(False, "--hardened", help="All protections, by libhakmem-hardened.so."),
+    guard: bool = typer.Option(
+        False, "--guard", help="Find mistakes: each free is checked, some blocks lie against guard pages."
+    ),
+    setting: List[str] = typer.Option(
+        [], "--set", metavar="NAME=VALUE", autocompletion=completing.settings, help="Set any option; repeatable."
+    ),
 ) -> None:
     """Runs a program on HAKMEM; exits with its exit code."""
     from hakmem import run as runs
@@ -92,37 +100,51 @@ def run(
         if value is not None:
             check(name, value, f"--{name} {value}")
             options[name] = value
-    runs.run(command, runs.Request(options, report_file, live))
+    runs.run(command, runs.Request(options, report_file, live, hardened, guard))
 
 
 @app.command()
 def top(
-    pid: int = typer.Argument(..., metavar="PID"),
+    pid: int = typer.Argument(..., metavar="PID", autocompletion=completing.processes),
     once: bool = typer.Option(False, "--once", help="Print one frame and exit."),
     save: Optional[Path] = typer.Option(
         None, metavar="FOLDER", help="Save every report, for `hakmem report FOLDER`."
     ),
+    sort: Optional[str] = typer.Option(
+        None, metavar="COLUMN", autocompletion=completing.columns, help="Sort by this column."
+    ),
+    threads: bool = typer.Option(False, "--threads", help="Begin with the threads, not the size classes."),
 ) -> None:
-    """Shows a live view of a process on HAKMEM; q quits."""
+    """Shows a live view of a process on HAKMEM; h: keys."""
     from hakmem import top as tops
 
-    tops.top(pid, once, save, console())
+    tops.top(pid, once, save, console(), tops.view_of(sort, threads))
 
 
 @app.command()
 def report(
     files: List[Path] = typer.Argument(
-        ..., metavar="FILE...", help="JSON reports, or a folder of them (`hakmem top --save`)."
+        ..., metavar="FILE...", help="JSON reports, or a folder of them (`hakmem top --save`, HAKMEM_REPORT=DIR/)."
     ),
     explain_log: Optional[Path] = typer.Option(
         None, "--explain", metavar="LOG", help="A log written by HAKMEM_EXPLAIN."
     ),
     html: Optional[Path] = typer.Option(None, metavar="OUT.html", help="Also write a page with plots."),
+    json_file: Optional[str] = typer.Option(
+        None, "--json", metavar="OUT.json", help="Also write the sums of all processes as JSON; -: JSON alone, to stdout."
+    ),
 ) -> None:
-    """Shows where the memory is and was, and the decisions."""
-    from hakmem import explain, page, report_text, reports
+    """Shows where the memory is and was, and the decisions; of several processes, their sums and what each has."""
+    from hakmem import explain, page, report_text, reports, tree
 
-    found = reports.read_all(files)
+    each = reports.read_each(files)
+    if reports.of_many(each) and explain_log:
+        raise Trouble("--explain needs the reports of one process: these are of several", USAGE)
+    if json_file:
+        tree.write_json(json_file, tree.total(tree.last_of_each(each)))
+    if json_file == "-":
+        return
+    found = [tree.total(tree.last_of_each(each))] if reports.of_many(each) else reports.in_order(each)
     decisions = explain.read(explain_log) if explain_log else []
     doubt = explain.check_process(explain_log, found[-1]) if explain_log else None
     if doubt:
@@ -131,6 +153,35 @@ def report(
     if html:
         page.write(html, found, decisions)
         print(f"wrote {html}")
+
+
+@app.command()
+def diff(
+    a: str = typer.Argument(..., metavar="A", help="A JSON report, a heap profile, a folder of reports, or a running process's id."),
+    b: str = typer.Argument(..., metavar="B", help="The same, later or of another version of the program."),
+    json_output: bool = typer.Option(False, "--json", help="Print JSON."),
+    html: Optional[Path] = typer.Option(None, metavar="OUT.html", help="Also write a page."),
+    most: int = typer.Option(8, min=1, metavar="N", help="Most parts shown of a term."),
+    symbols_a: Optional[Path] = typer.Option(
+        None, metavar="FOLDER", help="Where the files that A ran are now, if they have been replaced."
+    ),
+    symbols_b: Optional[Path] = typer.Option(None, metavar="FOLDER", help="The same of B."),
+) -> None:
+    """Splits the RSS difference of two reports into its terms."""
+    from hakmem import difference, difference_text
+
+    found = difference.between(
+        difference.load(difference.path_of(a), symbols_a), difference.load(difference.path_of(b), symbols_b)
+    )
+    if json_output:
+        print(json.dumps(difference.as_json(found), indent=1))
+    else:
+        difference_text.show(found, console(), most)
+    if html:
+        from hakmem import difference_page  # slow to import
+
+        difference_page.write(html, found)
+        print(f"wrote {html}", file=sys.stderr if json_output else sys.stdout)
 
 
 class Objective(str, Enum):
@@ -156,6 +207,36 @@ def tune(
 
 
 @app.command(context_settings=PROGRAM)
+def record(
+    command: List[str] = typer.Argument(..., metavar="[--] PROGRAM [ARGS]..."),
+    output: Path = typer.Option(
+        Path("hakmem-recording"), "--output", "-o", metavar="FOLDER", help="Where each process leaves its file."
+    ),
+    sample: int = typer.Option(1, metavar="N", help="Record one block in N; 1: all."),
+) -> None:
+    """Records a program's calls of malloc and its kin, without contents, for `hakmem replay`."""
+    from hakmem import record as records
+
+    records.record(command, records.Request(output, sample))
+
+
+@app.command()
+def replay(
+    recording: Path = typer.Argument(..., metavar="FOLDER|FILE", help="What `hakmem record` wrote; a folder: its largest."),
+    allocator: List[str] = typer.Option(
+        [], "--allocator", "-a", metavar="NAME|PATH", help="Play on this one; repeatable. Default: all that are installed."
+    ),
+    rounds: int = typer.Option(7, min=LEAST_ROUNDS, help="Rounds, each of all allocators in another order."),
+    cut: bool = typer.Option(False, "--cut", help="Accept a recording that stops where its disk was full."),
+    output: Optional[Path] = typer.Option(None, "--json", metavar="FILE", help="Also write all figures."),
+) -> None:
+    """Plays a recording on each allocator, in turns: which is best for this program."""
+    from hakmem import replay as replays
+
+    replays.replay(replays.Plan(recording, allocator, rounds, cut, output), console())
+
+
+@app.command(context_settings=PROGRAM)
 def doctor(
     command: Optional[List[str]] = typer.Argument(None, metavar="[[--] PROGRAM [ARGS]...]"),
     try_it: bool = typer.Option(False, "--try", help="Also run the program and check that HAKMEM serves it."),
@@ -169,11 +250,36 @@ def doctor(
         raise typer.Exit(FAILED)
 
 
+@app.command()
+def symbolize(
+    file: Optional[Path] = typer.Argument(None, metavar="[FILE]", help="What a program wrote to stderr; default: standard input."),
+) -> None:
+    """Adds files and lines of the source to the stacks in HAKMEM's messages (HAKMEM_GUARD_SAMPLE)."""
+    from hakmem.symbolize import symbolized
+
+    with open(file, errors="replace") if file else sys.stdin as lines:
+        sys.stdout.writelines(symbolized(lines))
+
+
+class Shell(str, Enum):
+    bash, zsh, fish = completing.SHELLS
+
+
+@app.command()
+def completion(shell: Shell = typer.Argument(..., metavar="bash|zsh|fish")) -> None:
+    """Prints the shell's completion script: eval "$(hakmem completion bash)"."""
+    print(completing.script(shell.value))
+
+
+profiling.add_to(app)
+
+
 def complain(said: str) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"hakmem: {said}", style="red"))
 
 
 def main() -> None:
+    completing.begin()
     try:
         app()
     except Trouble as trouble:

@@ -10,55 +10,22 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from hakmem import elf
+from hakmem import elf, protections
+from hakmem.diagnosis import NOTE, OK, WARNING, Line, System
 from hakmem.figures import bytes_text, count_text
 from hakmem.library import find_library, find_program, preload
 from hakmem.options import unknown_variables, variable
 from hakmem.trouble import Trouble
 
-OK, NOTE, WARNING = "ok", "note", "warning"
 STYLES = {OK: "green", NOTE: "yellow", WARNING: "bold red"}
 USUAL_MAPS = 65530  # the kernel's default of vm.max_map_count
 TRY_S = 60
 NO_LIMIT = 1 << 60
-
-
-@dataclass(frozen=True)
-class Line:
-    level: str
-    subject: str
-    found: str
-    advice: str = ""
-    stops: bool = False  # prevents HAKMEM from serving
-
-
-class System:
-    """Files under /proc and /sys; tests pass another root."""
-
-    def __init__(self, root: Path = Path("/")) -> None:
-        self.root = root
-
-    def text(self, path: str) -> str | None:
-        try:
-            return (self.root / path).read_text().strip()
-        except OSError:
-            return None
-
-    def number(self, path: str) -> int | None:
-        text = self.text(path)
-        return int(text) if text and text.lstrip("-").isdecimal() else None
-
-    def meminfo(self, name: str) -> int | None:
-        for line in (self.text("proc/meminfo") or "").splitlines():
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) * 1024
-        return None
 
 
 def limits() -> Iterator[Line]:
@@ -359,13 +326,15 @@ def environment_lines(system: System) -> Iterator[Line]:
 
 
 def diagnose(command: list[str], try_it: bool) -> Iterator[Line]:
-    yield from environment_lines(System())
+    system = System()
+    yield from environment_lines(system)
     try:
         library = find_library()
     except Trouble as trouble:
         yield Line(WARNING, "library", str(trouble), stops=True)
         return
     yield from library_lines(library)
+    yield from protections.lines(system, library)
     yield small_program_line(library)
     if command:
         yield from program_lines(library, command, try_it)

@@ -142,12 +142,16 @@ def positions(text: bytes, part: bytes) -> Iterator[int]:
         at = text.find(part, at + 1)
 
 
+# Part of a message of HAKMEM's: names it in a program whose symbols are stripped.
+MARK = b"hakmem: out of memory: "
+
+
 def read(path: Path) -> Elf | None:
     """Returns None if the file is not a readable ELF file."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return parse(data) if data[:4] == b"\x7fELF" else None
-    except (OSError, ValueError, IndexError, struct.error):
+    except (OSError, ValueError, IndexError, OverflowError, struct.error):
         return None
 
 
@@ -166,7 +170,7 @@ def parse(data: mmap.mmap) -> Elf:
     named = exported | reader.defined(SHT_SYMTAB, OWN_MALLOC)
     elf.own_malloc = next((owner for name, owner in OWN_MALLOC.items() if name in named), None)
     if elf.own_malloc is None and elf.exports_malloc:
-        elf.own_malloc = "an allocator of its own"
+        elf.own_malloc = "HAKMEM" if data.find(MARK) >= 0 else "an allocator of its own"
     return elf
 
 
@@ -233,6 +237,10 @@ def note_on(program: Path) -> str | None:
     elf = read(target)
     if elf is None:
         return None
+    if elf.own_malloc == "HAKMEM":
+        return "it is linked with HAKMEM: that copy serves it, and reads the options; a preloaded one does nothing"
+    if any(name.startswith("libhakmem") for name in elf.needed):
+        return "it is linked with libhakmem.so: it runs on HAKMEM without a preload too"
     libraries = [name for name in elf.needed if any(known in name for known in ALLOCATOR_LIBRARIES)]
     if libraries:
         return f"it is linked with {', '.join(libraries)}: a preload serves malloc, but not its own functions"

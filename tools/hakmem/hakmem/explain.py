@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hakmem import wire
 from hakmem.figures import unit_text
 from hakmem.options import option_text
 from hakmem.reports import Report
@@ -69,7 +70,7 @@ def grouped(decisions: Iterable[Decision]) -> list[Group]:
 
 def parse_line(line: str) -> Decision | None:
     try:
-        entry = json.loads(line)
+        entry = wire.loads(line)
     except ValueError:
         return None
     if not isinstance(entry, dict) or not isinstance(entry.get("ms"), (int, float)):
@@ -112,7 +113,8 @@ def check_process(log: Path, report: Report) -> str | None:
     if not isinstance(named, str) or pid is None:
         return None
     expected = Path(named.replace("%p", f"{pid:.0f}")).name
-    if log.name == expected:
+    of_child = "{0}.{2}{1}".format(*os.path.splitext(expected), f"{pid:.0f}")
+    if log.name in (expected, of_child):
         return None
     pattern = r"(\d+)".join(map(re.escape, Path(named).name.split("%p")))
     if "%p" in Path(named).name and re.fullmatch(pattern, log.name):

@@ -15,6 +15,7 @@ from hakmem import elf
 from hakmem.trouble import NO_INPUT, NOT_EXECUTABLE, NOT_FOUND, Trouble
 
 NAME = "libhakmem.so"
+HARDENED_NAME = "libhakmem-hardened.so"
 VARIABLE = "HAKMEM_LIBRARY"
 TREE = Path(__file__).resolve().parents[3]
 
@@ -34,6 +35,20 @@ def find_library() -> Path:
             NO_INPUT,
         )
     return preloadable(found.resolve())
+
+
+def hardened_library(library: Path) -> Path | None:
+    """The one that lies beside the library."""
+    beside = library.parent / HARDENED_NAME
+    return beside.resolve() if beside.is_file() else None
+
+
+def find_hardened_library() -> Path:
+    library = find_library()
+    found = hardened_library(library)
+    if found is None:
+        raise Trouble(f"no {HARDENED_NAME} in {library.parent}: build it (make), or install it (make install)", NO_INPUT)
+    return preloadable(found)
 
 
 def candidates() -> list[Path]:

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from hakmem import plots
+from hakmem import plots, tree
 from hakmem.explain import Decision, grouped
 from hakmem.figures import MISSING, bytes_text, count_text, percent_text, time_text
 from hakmem.options import option_text
@@ -18,6 +18,7 @@ from hakmem.tables import group_cells, moment_text
 from hakmem.trouble import FAILED, Trouble
 
 DECISIONS = 1000
+OPEN = ("Decisions", "Processes")
 SENTENCES = ("seen", "why", "meaning")
 
 
@@ -51,7 +52,7 @@ def page(reports: list[Report], decisions: list[Decision]) -> str:
 
 
 def title_of(report: Report) -> str:
-    return html.escape(f"HAKMEM {report.at('version') or ''}: process {report.at('process') or MISSING}")
+    return html.escape(f"HAKMEM {report.at('version') or ''}: {tree.title(report)}")
 
 
 def tiles(report: Report) -> str:
@@ -62,8 +63,7 @@ def tiles(report: Report) -> str:
         "mapped by HAKMEM": bytes_text(report.number("mapped", "total")),
         "live": bytes_text(sum(report.numbers("mapped", "parts").get(name, 0) for name in ("live", "big_live"))),
         "threads": count_text(report.number("threads")),
-        "state": report.state or MISSING,
-        "time": time_text(report.seconds),
+        **({} if tree.processes(report) else {"state": report.state or MISSING, "time": time_text(report.seconds)}),
     }
     return "".join(f"<div><b>{html.escape(value)}</b><span>{name}</span></div>" for name, value in shown.items())
 
@@ -77,6 +77,11 @@ def sections(reports: list[Report], decisions: list[Decision]) -> list[tuple[str
             f"Where the memory was{moment_text(last)}",
             f"The parts of the {kind} memory, which sum to all of it.",
             plots.memory_now(last),
+        ),
+        (
+            "Memory per process",
+            f"The parts of the {kind} memory of each process, the largest first. {tree.NOTE}",
+            tree.memory_plot(tree.processes(last)) if tree.processes(last) else None,
         ),
         (
             "Memory over time",
@@ -107,6 +112,8 @@ def tables(report: Report, decisions: list[Decision]) -> str:
     counters = [(name, count_text(value)) for name, value in report.numbers("counters").items()]
     found = [
         *decision_tables(decisions),
+        table("Processes", tree.HEAD, list(map(tree.cells, tree.processes(report)))),
+        table("By command", tree.COMMAND_HEAD, tree.commands(tree.processes(report))),
         table("Policy", ("value", "now"), [(name, option_text(name, value)) for name, value in report.policy.items()]),
         table("Parts", ("part", "bytes", "meaning"), parts),
         class_table(report),
@@ -161,7 +168,7 @@ def table(title: str, head: tuple, rows: list[tuple]) -> str:
         return ""
     top = "".join(f"<th>{name}</th>" for name in head)
     body = "".join(f"<tr>{''.join(map(cell, head, row))}</tr>" for row in rows)
-    opened = " open" if title == "Decisions" else ""
+    opened = " open" if title in OPEN else ""
     return (
         f'<details{opened}><summary>{title}</summary><div class="wide"><table><thead><tr>{top}</tr></thead>'
         f"<tbody>{body}</tbody></table></div></details>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from hakmem.explain import Decision
 from hakmem.figures import bytes_text
@@ -41,7 +42,7 @@ CLASS_AXIS = {
     "tickfont": {"size": 11},
 }
 
-Plot = dict
+Plot = dict[str, Any]
 
 
 def memory_now(report: Report) -> Plot:

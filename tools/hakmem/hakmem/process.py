@@ -11,7 +11,7 @@ from pathlib import Path
 from hakmem import elf, live
 from hakmem.trouble import Trouble
 
-LIBRARY = "/libhakmem.so"
+LIBRARIES = ("/libhakmem.so", "/libhakmem-hardened.so")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Process:
     def served(self) -> bool:
         """True if the process has loaded the library, or is linked with it statically."""
         maps = (self.folder / "maps").read_bytes().decode(errors="replace")
-        if any(LIBRARY in line for line in maps.splitlines()):
+        if any(library in maps for library in LIBRARIES):
             return True
         program = elf.read(self.folder / "exe")
         return program is not None and program.own_malloc == "HAKMEM"
@@ -70,8 +70,12 @@ class Process:
         return str(self.pid)
 
     def path_of(self, name: str) -> Path:
-        """Resolves a path as the process does: in its directory and its file system."""
-        name = name.replace("%p", self.id_inside())
+        """Resolves a path as the process does: in its directory and its file system; a child has a file of its own."""
+        own = name.replace("%p", self.id_inside()) + (f"{self.id_inside()}.json" if name.endswith("/") else "")
+        child = self.place_of("{0}.{2}{1}".format(*os.path.splitext(own), self.id_inside()))
+        return child if own == name and child.exists() else self.place_of(own)
+
+    def place_of(self, name: str) -> Path:
         same_root = os.path.samefile(self.folder / "root", "/")
         base = self.folder / "cwd" if not name.startswith("/") else Path("/") if same_root else self.folder / "root"
         return base / name.lstrip("/")
@@ -123,7 +127,7 @@ def report_of(process: Process) -> Path:
         )
     if not named:  # the program overwrote its environment, as programs do that set their title in ps
         return ours
-    if not named.endswith(".json"):
+    if not named.endswith((".json", "/")):
         raise Trouble(
             f"process {process.pid} reports to {named}, which is not the JSON form (.json). "
             "Start it with `hakmem run --live -- program`"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from hakmem import tree
 from hakmem.explain import Decision, grouped
-from hakmem.figures import MISSING, bytes_text, count_text, percent_text, time_text
+from hakmem.figures import bytes_text, count_text, percent_text, time_text
 from hakmem.options import option_text
 from hakmem.reports import Report
 from hakmem.tables import (
@@ -37,7 +38,7 @@ def headline(report: Report) -> Text:
     return Text.assemble(
         ("HAKMEM ", "bold cyan"),
         str(report.at("version") or ""),
-        f", process {report.at('process') or MISSING}",
+        f", {tree.title(report)}",
         *[f"\n  {line}" for line in said],
     )
 
@@ -81,6 +82,8 @@ def show(reports: list[Report], decisions: list[Decision], console: Console) -> 
     shown = [headline(last), parts_table(last, parts_title(last, "was") + moment_text(last), explained=True), class_table(busiest(last, CLASS_ROWS))]
     if len(reports) > 1:
         shown.insert(1, series_table(reports))
+    if rows := tree.processes(last):
+        shown[1:1] = [tree.process_table(rows), tree.command_table(rows), Text(tree.NOTE, style="dim")]
     if last.tiers:
         shown.append(tier_table(last))
     if last.state or last.policy:
@@ -92,4 +95,5 @@ def show(reports: list[Report], decisions: list[Decision], console: Console) -> 
         shown.append(decision_table(general[-DECISIONS:], title))
         if single:
             shown.append(group_table(single, GROUPS))
-    console.print(Group(*[part for block in [*shown, counter_table(last), option_table(last)] for part in (block, "")]))
+    options = [option_table(last)] if last.at("options") else []
+    console.print(Group(*[part for block in [*shown, counter_table(last), *options] for part in (block, "")]))

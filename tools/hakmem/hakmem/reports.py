@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from hakmem import wire
 from hakmem.trouble import NO_INPUT, Trouble
 
 # The meaning of each part in a few words; see docs/STATS.md.
@@ -32,7 +33,7 @@ NAMES = ("tier",)  # the keys of rows whose values are text
 
 @dataclass(frozen=True)
 class Report:
-    data: dict
+    data: dict[str, Any]
     written: float = 0.0  # the file's modification time
 
     def at(self, *path: str) -> object:
@@ -80,14 +81,14 @@ class Report:
         return hit_rate(self.number("served", "malloc"), self.misses)
 
     @property
-    def classes(self) -> list[dict]:
+    def classes(self) -> list[dict[str, Any]]:
         return self.rows("classes")
 
     @property
-    def tiers(self) -> list[dict]:
+    def tiers(self) -> list[dict[str, Any]]:
         return self.rows("tiers")
 
-    def rows(self, name: str) -> list[dict]:
+    def rows(self, name: str) -> list[dict[str, Any]]:
         """Values of other types than the schema's are left out, as if missing."""
         rows = self.at(name)
         found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
@@ -120,7 +121,7 @@ def hit_rate(served: float | None, missed: float | None) -> float | None:
     return None if not served or missed is None else max(0.0, 1 - missed / served)
 
 
-def class_hit_rate(row: dict) -> float | None:
+def class_hit_rate(row: dict[str, Any]) -> float | None:
     given = row.get("hit_rate")
     return given if isinstance(given, (int, float)) else hit_rate(row.get("served"), row.get("misses"))
 
@@ -128,8 +129,8 @@ def class_hit_rate(row: dict) -> float | None:
 def parse(text: str, written: float = 0.0) -> Report | None:
     """Returns None for incomplete text, as of a report being written, and for any other file."""
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
+        data = wire.loads(text)
+    except ValueError:
         return None
     return Report(data, written) if isinstance(data, dict) and isinstance(data.get("served"), dict) else None
 
@@ -142,14 +143,23 @@ def read(path: Path) -> Report | None:
 
 
 def read_all(paths: Iterable[Path]) -> list[Report]:
-    """Reads all reports, sorted by time."""
+    """Reads all reports, sorted by time. Requires reports of a single process."""
+    return in_order(read_each(paths))
+
+
+def of_many(found: Iterable[Report]) -> bool:
+    return len({report.number("process") for report in found}) > 1
+
+
+def read_each(paths: Iterable[Path]) -> list[Report]:
+    """Reads all reports, of any processes."""
     found = []
     for path in paths:
         read_here = read_one(path)
         if not read_here:
             raise Trouble(f"{path}: contains no JSON report of HAKMEM (HAKMEM_REPORT=FILE.json writes one)", NO_INPUT)
         found += read_here
-    return in_order(found)
+    return found
 
 
 def read_one(path: Path) -> list[Report]:
@@ -169,7 +179,7 @@ def read_one(path: Path) -> list[Report]:
 def in_order(found: list[Report]) -> list[Report]:
     """Sorts by the program's clock if all reports have it, else by file time. Requires reports of a single process."""
     processes = {report.number("process") for report in found}
-    if len(processes) > 1:
+    if of_many(found):
         listed = ", ".join(f"{process:.0f}" for process in sorted(process or 0 for process in processes))
         raise Trouble(f"the reports are from several processes ({listed}): pass those of one process", NO_INPUT)
     if all(report.seconds is not None for report in found):

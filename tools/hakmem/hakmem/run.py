@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hakmem import elf, live
+from hakmem import elf, live, protections
 from hakmem.library import VARIABLE as LIBRARY_VARIABLE
-from hakmem.library import find_library, find_program, preload
+from hakmem.library import find_hardened_library, find_library, find_program, preload
 from hakmem.options import unknown_variables, variable
 from hakmem.trouble import NOT_EXECUTABLE, USAGE, Trouble
 
@@ -20,11 +20,14 @@ EVERY_MS = 1000
 
 @dataclass(frozen=True)
 class Request:
-    """The options of `hakmem run`. live: None means True unless a report is requested."""
+    """The options of `hakmem run`. live: None means True unless a report is requested. What --hardened and --guard set gives way to
+    options and variables."""
 
     options: Mapping[str, str] = field(default_factory=dict)
     report: str | None = None
     live: bool | None = None
+    hardened: bool = False
+    guard: bool = False
 
 
 def run(command: list[str], request: Request) -> None:
@@ -44,20 +47,27 @@ def run(command: list[str], request: Request) -> None:
 def environment_for(request: Request) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if name != LIBRARY_VARIABLE}
     report = absolute(request.report) or environment.get("HAKMEM_REPORT")
+    protecting = protections.options(request.hardened, request.guard)
+    environment = {variable(name): value for name, value in protecting.items()} | environment
     environment |= {variable(name): value for name, value in request.options.items()}
     if request.live if request.live is not None else not report:
         report = report or str(live.make_folder() / live.PATTERN)
-        if not report.endswith(".json"):
+        if not report.endswith((".json", "/")):
             raise Trouble("--live requires a report that ends in .json, which hakmem top reads", USAGE)
         environment.setdefault("HAKMEM_REPORT_EVERY", str(EVERY_MS))
     if report:
         environment["HAKMEM_REPORT"] = report
-    return environment | {"LD_PRELOAD": preload(find_library(), environment)}
+    library = find_hardened_library() if request.hardened else find_library()
+    return environment | {"LD_PRELOAD": preload(library, environment)}
 
 
 def absolute(path: str | None) -> str | None:
-    """The program may change its directory before the library opens the file; - is stderr."""
-    return path if path in (None, "-") else os.path.abspath(path)
+    """The program may change its directory before the library opens the file; - is stderr. A folder ends in a slash, and is created."""
+    if path is None or path == "-":
+        return path
+    if path.endswith("/"):
+        os.makedirs(path, exist_ok=True)
+    return os.path.abspath(path) + ("/" if path.endswith("/") else "")
 
 
 def parse_setting(setting: str) -> tuple[str, str]:

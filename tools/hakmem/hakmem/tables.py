@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from rich import box
 from rich.cells import cell_len
@@ -49,8 +49,19 @@ def moment_text(report: Report) -> str:
     return f" at {time_text(report.seconds)}" if report.seconds is not None else ""
 
 
-def parts_table(report: Report, title: str = "", bar_width: int = BAR, explained: bool = False) -> Table:
-    """explained: with the meanings and the empty parts."""
+def summed(parts: dict[str, float], most: int | None) -> dict[str, float]:
+    """At most so many; the smallest as one."""
+    if most is None or len(parts) <= most:
+        return parts
+    kept = sorted(parts, key=lambda name: -parts[name])[: max(0, most - 1)]
+    others = {f"{len(parts) - len(kept)} others": sum(size for name, size in parts.items() if name not in kept)}
+    return {name: size for name, size in parts.items() if name in kept} | others
+
+
+def parts_table(
+    report: Report, title: str = "", bar_width: int = BAR, explained: bool = False, most: int | None = None
+) -> Table:
+    """explained: with the meanings and the empty parts. most: rows, of which the last is the sum of all parts."""
     table = Table(
         title=title or None,
         title_style="bold",
@@ -63,7 +74,8 @@ def parts_table(report: Report, title: str = "", bar_width: int = BAR, explained
     for justify in ("left", "right", *(["left"] if bar_width > 0 else []), *(["left"] if explained else [])):
         table.add_column(justify=justify, no_wrap=True)
     total = report.resident if report.resident_known else report.number("mapped", "total")
-    for name, size in report.parts.items():
+    parts = {name: size for name, size in report.parts.items() if size or explained}
+    for name, size in summed(parts, most - 1 if most is not None else None).items():
         if size or explained:
             drawn = [bar(size / total if total else 0, bar_width)] if bar_width > 0 else []
             meaning = [Text(PARTS.get(name, ""), style="dim")] if explained else []
@@ -73,13 +85,17 @@ def parts_table(report: Report, title: str = "", bar_width: int = BAR, explained
 
 
 def class_table(
-    rows: Sequence[dict], rates: Sequence[str] | None = None, dense: bool = False, tiers: bool = True
+    rows: Sequence[dict],
+    rates: Sequence[str] | None = None,
+    dense: bool = False,
+    tiers: bool = True,
+    heading: Callable[[str], str] = str,
 ) -> Table:
-    """rates: allocations per second of each row, shown in place of the total."""
+    """rates: allocations per second of each row, shown in place of the total. heading: of a column, from its name."""
     served = rates or [count_text(row.get("served")) for row in rows]
     tier = ["tier"] if tiers else []
     columns = ("class", *tier, "allocs/s" if rates else "served", "hits", "live", "in bins", "in slabs")
-    table = plain_table("Size classes", *columns, words=0, dense=dense)
+    table = plain_table("Size classes", *map(heading, columns), words=0, dense=dense)
     for row, count in zip(rows, served):
         table.add_row(
             bytes_text(row.get("size")),
@@ -114,11 +130,12 @@ def busiest(report: Report, count: int) -> list[dict]:
     return sorted(report.classes, key=lambda row: -(row.get("served") or 0))[:count]
 
 
-def policy_table(report: Report, dense: bool = False) -> Table:
+def policy_table(report: Report, dense: bool = False, most: int | None = None) -> Table:
     table = plain_table("Policy", "value", "now", dense=dense)
     table.show_header = not dense
     table.add_row("state", Text(report.state or MISSING, style="bold magenta"))
-    for name, value in report.policy.items():
+    knobs = list(report.policy.items())
+    for name, value in knobs if most is None else knobs[: max(0, most - 1)]:
         table.add_row(name, option_text(name, value))
     return table
 

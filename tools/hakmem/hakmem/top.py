@@ -8,32 +8,37 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hakmem import explain, process, reports
+from hakmem import explain, process, reports, top_threads
 from hakmem.explain import Decision
 from hakmem.figures import bytes_text, count_text, percent_text, short_text, time_text
+from hakmem.top_flame import Flame
+from hakmem.options import suggestion
 from hakmem.process import Process
-from hakmem.reports import Report, hit_rate
-from hakmem.tables import BAR, class_table, decision_table, parts_table, parts_title, policy_table
-from hakmem.trouble import Trouble
+from hakmem.reports import Report, class_hit_rate, hit_rate
+from hakmem.tables import BAR, class_table, decision_table, parts_table, parts_title, plain_table, policy_table
+from hakmem.top_threads import Thread, ThreadRow
+from hakmem.trouble import USAGE, Trouble
 
-CLASS_ROWS = 12
 DECISIONS = 6
 LOOK_S = 0.2
 FIRST_REPORT_S = 5.0
 WIDE = 156
 TALL = 36  # lines, from which titles, rules and blank lines have room
 HEAD = 1
+FOOT = 1
+WIDE_FOOT = 64
+LEAST_ROWS = 2  # of the table, and one decision, before the parts are summed up
 TITLED = 4  # lines of a blank, a title, headings and a rule
 RATE = 9  # columns of a rate
 RATES_WIDTH = 8 * (RATE + 1) - 1
@@ -42,6 +47,21 @@ SHELL_LINES = 2  # that this process has ended, and the shell's prompt
 LEAST_BAR = 6
 PARTS_AND_POLICY = 58  # columns of the parts without bars, the policy, and the gaps
 PIPE_HEIGHT = 50
+
+# The columns to sort by; those of the first group begin with the largest value.
+SORTS = {
+    "classes": ("allocs/s", "class", "hits", "live", "in bins", "in slabs"),
+    "threads": ("cpu", "thread", "name", "state", "cpu time", "allocs/s", "cached"),
+}
+ASCENDING = ("class", "hits", "thread", "name", "state")
+HELP = (
+    ("q", "quit; the last frame stays on the terminal"),
+    ("< >", "sort by the column to the left, to the right (arrow keys too)"),
+    ("r", "reverse the order"),
+    ("t", "threads, or size classes"),
+    ("f", "flame graph of now, to a file: hakmem profile PID"),
+    ("h ?", "this help"),
+)
 
 Figure = Callable[[Report], Optional[float]]
 
@@ -82,7 +102,47 @@ class Step:
         before = {row.get("size"): row.get("served") or 0 for row in self.before.classes} if self.before else {}
         grown = [(row, max(0, (row.get("served") or 0) - before.get(row.get("size"), 0))) for row in self.now.classes]
         rated = [(row, count / self.seconds if self.seconds > 0 else 0.0) for row, count in grown]
-        return sorted(rated, key=lambda pair: (-pair[1], -(pair[0].get("served") or 0)))[:CLASS_ROWS]
+        return sorted(rated, key=lambda pair: (-pair[1], -(pair[0].get("served") or 0)))
+
+
+@dataclass
+class View:
+    """What the keys have chosen. note: stands in place of the keys until the next one is pressed."""
+
+    table: str = "classes"
+    column: int = 0
+    reversed: bool = False
+    help: bool = False
+    note: str = ""
+
+    @property
+    def sort(self) -> str:
+        return SORTS[self.table][self.column]
+
+    @property
+    def descending(self) -> bool:
+        return (self.sort not in ASCENDING) != self.reversed
+
+    def move(self, by: int) -> None:
+        self.column = (self.column + by) % len(SORTS[self.table])
+        self.reversed = False
+
+    def swap(self) -> None:
+        self.table = "threads" if self.table == "classes" else "classes"
+        self.column, self.reversed = 0, False
+
+    def marked(self, name: str) -> str:
+        return f"{name}{'▾' if self.descending else '▴'}" if name == self.sort else name
+
+
+def view_of(sort: str | None, threads: bool) -> View:
+    view = View("threads" if threads else "classes")
+    if sort is not None:
+        known, sort = SORTS[view.table], sort.replace("-", " ")
+        if sort not in known:
+            raise Trouble(f"--sort {sort}: one of {', '.join(known)}{suggestion(sort, known)}", USAGE)
+        view.column = known.index(sort)
+    return view
 
 
 def step_of(before: Report | None, now: Report, alive_s: float) -> Step:
@@ -124,36 +184,133 @@ def bar_width(width: int) -> int:
     return left if left >= LEAST_BAR else 0
 
 
-def frame(title: str, step: Step, decisions: list[Decision], width: int, height: int) -> RenderableType:
-    """Shows as many classes and decisions as fit; the classes beside the parts on a wide terminal. A low or narrow
-    terminal has no titles, rules and blank lines."""
+def frame(
+    title: str,
+    step: Step,
+    decisions: list[Decision],
+    width: int,
+    height: int,
+    view: View | None = None,
+    threads: Sequence[ThreadRow] = (),
+    keys_shown: bool = False,
+) -> RenderableType:
+    """Shows as many rows and decisions as fit; the table beside the parts on a wide terminal. A low or narrow terminal has no titles,
+    rules and blank lines; a very low one sums up the smallest parts."""
+    view = view or View()
+    height -= FOOT if keys_shown else 0
     dense = height < TALL or width < RATES_WIDTH
     wide = width >= WIDE and not dense
-    policy = policy_table(step.now, dense)
-    parts = parts_table(step.now, "" if dense else parts_title(step.now, "is"), bar_width(width))
     rates = rates_table(step, width)
-    side = max(parts.row_count, policy.row_count) if dense else max(parts.row_count + 1, policy.row_count + 3)
-    left = height - HEAD - 2 * len(rates.renderables) - (0 if dense else 2) - side
+    left = height - HEAD - 2 * len(rates.renderables) - (0 if dense else 2)
     left -= (1 if wide else 2) * (1 if dense else TITLED)
+    policy = policy_table(step.now, dense, left - 1 - LEAST_ROWS if dense else None)
+    parts = parts_table(
+        step.now, "" if dense else parts_title(step.now, "is"), bar_width(width), most=left - 1 - LEAST_ROWS if dense else None
+    )
+    side = max(parts.row_count, policy.row_count) if dense else max(parts.row_count + 1, policy.row_count + 3)
+    left -= side
     decisions = explain.latest(decisions, max(1, left if wide else left // 2))
-    rows = side - TITLED + 1 if wide else left - max(1, len(decisions))
-    classes = busiest_table(step, max(1, rows), dense, width)
+    rows = max(1, side - TITLED + 1 if wide else left - max(1, len(decisions)))
+    if view.table == "threads":
+        table = thread_table(threads_of(step, threads), view, rows, dense, narrow=width < RATES_WIDTH)
+    else:
+        table = busiest_table(step, view, rows, dense, width)
     grid = Table.grid(padding=(0, GRID_GAP))
-    grid.add_row(parts, policy, *([classes] if wide else []))
-    blocks = [head_line(title, step), rates, grid, *([] if wide else [classes])]
+    grid.add_row(parts, policy, *([table] if wide else []))
+    blocks = [head_line(title, step), rates, grid, *([] if wide else [table])]
     blocks.append(decision_table(decisions, width=width, dense=dense))
-    return Group(*blocks if dense else [part for block in blocks for part in (block, "")][:-1])
+    shown = blocks if dense else [part for block in blocks for part in (block, "")][:-1]
+    return Group(*shown, *([foot_line(view, width)] if keys_shown else []))
 
 
 def head_line(title: str, step: Step) -> Text:
+    title = "".join(letter if letter.isprintable() else " " for letter in title)  # a command may hold lines
     since = f"rates over {time_text(step.seconds)}  " if step.before else "rates since its start  "
     return Text.assemble(("hakmem top  ", "bold cyan"), (since, "dim"), title, no_wrap=True, overflow="ellipsis")
 
 
-def busiest_table(step: Step, rows: int, dense: bool, width: int) -> Table:
-    rated = step.class_rates()[:rows]
+def foot_line(view: View, width: int) -> Text:
+    if view.note:
+        return Text(view.note, style="reverse", no_wrap=True, overflow="ellipsis")
+    other = "classes" if view.table == "threads" else "threads"
+    words = [("q", "quit"), ("<>", f"sort: {view.sort}"), ("r", "reverse"), ("t", other), ("f", "flame"), ("h", "help")]
+    gap = "  " if width >= WIDE_FOOT else " "
+    return Text(gap).join(Text.assemble((key, "reverse"), f" {word}") for key, word in words)
+
+
+def help_frame(title: str, step: Step) -> RenderableType:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, min_width=max(len(key) for key, _ in HELP))
+    for key, meaning in HELP:
+        table.add_row(Text(key, style="bold"), meaning)
+    return Group(head_line(title, step), "", table, "", Text("any key goes back", style="dim"))
+
+
+def busiest_table(step: Step, view: View, rows: int, dense: bool, width: int) -> Table:
+    rated = sorted_classes(step, view)[:rows]
     rates = [short_text(rate) for _, rate in rated]
-    return class_table([row for row, _ in rated], rates, dense, tiers=width >= RATES_WIDTH)
+    return class_table([row for row, _ in rated], rates, dense, tiers=width >= RATES_WIDTH, heading=view.marked)
+
+
+def sorted_classes(step: Step, view: View) -> list[tuple[dict, float]]:
+    rated = step.class_rates()
+    values: dict[str, Callable[[tuple[dict, float]], float]] = {
+        "allocs/s": lambda pair: pair[1] or 0,
+        "class": lambda pair: pair[0].get("size") or 0,
+        "hits": lambda pair: class_hit_rate(pair[0]) or 0,
+        "live": lambda pair: pair[0].get("live") or 0,
+        "in bins": lambda pair: pair[0].get("in_bins") or 0,
+        "in slabs": lambda pair: pair[0].get("free_in_slabs") or 0,
+    }
+    if view.sort == "allocs/s":
+        return rated if view.descending else rated[::-1]
+    return sorted(rated, key=values[view.sort], reverse=view.descending)
+
+
+def threads_of(step: Step, threads: Sequence[ThreadRow]) -> list[ThreadRow]:
+    """With what the report tells of them: the 64 that hold the most."""
+    now, before = ({row.get("thread"): row for row in report.rows("holders")} if report else {} for report in (step.now, step.before))
+    return [replace(row, **held(now.get(row.thread.number), before.get(row.thread.number), step.seconds)) for row in threads]
+
+
+def held(now: dict | None, before: dict | None, seconds: float) -> dict[str, float | None]:
+    if not now:
+        return {}
+    grown = (now.get("allocations") or 0) - (before.get("allocations") or 0) if before else None
+    rate = max(0, grown) / seconds if grown is not None and seconds > 0 else None
+    return {"rate": rate, "cached": (now.get("bins") or 0) + (now.get("depots") or 0)}
+
+
+THREAD_VALUES: dict[str, Callable[[ThreadRow], Any]] = {
+    "name": lambda row: row.thread.name,
+    "thread": lambda row: row.thread.number,
+    "state": lambda row: row.thread.state,
+    "cpu": lambda row: row.share,
+    "cpu time": lambda row: row.thread.cpu_s,
+    "allocs/s": lambda row: row.rate or 0,
+    "cached": lambda row: row.cached or 0,
+}
+THREAD_TEXTS: dict[str, Callable[[ThreadRow], str]] = {
+    "name": lambda row: row.thread.name,
+    "thread": lambda row: str(row.thread.number),
+    "state": lambda row: row.thread.state,
+    "cpu": lambda row: percent_text(row.share, 1),
+    "cpu time": lambda row: time_text(row.thread.cpu_s),
+    "allocs/s": lambda row: short_text(row.rate),
+    "cached": lambda row: bytes_text(row.cached),
+}
+
+
+def thread_table(threads: Sequence[ThreadRow], view: View, rows: int, dense: bool, narrow: bool = False) -> Table:
+    left_out = ("state" if view.sort == "cpu time" else "cpu time") if narrow else ""
+    columns = [name for name in THREAD_VALUES if name != left_out]
+    table = plain_table(f"Threads ({len(threads)})", *map(view.marked, columns), dense=dense)
+    by_number = sorted(threads, key=THREAD_VALUES["thread"])
+    for row in sorted(by_number, key=THREAD_VALUES[view.sort], reverse=view.descending)[:rows]:
+        table.add_row(*[Text(THREAD_TEXTS[name](row)) for name in columns])
+    if not threads:
+        table.add_row(*["-"] * len(columns))
+    return table
 
 
 class Monitor:
@@ -164,6 +321,16 @@ class Monitor:
         self.file, self.log = process.report_of(watched), process.explain_of(watched)
         self.title = f"process {watched.pid}  {watched.name()}"
         self.step: Step | None = None
+        self.view = View()
+        self.threads: list[ThreadRow] = []
+        self.threads_before: dict[int, Thread] = {}
+        self.looked_at = 0.0
+
+    def look_at_threads(self) -> None:
+        now, at = top_threads.read(self.process.pid), time.monotonic()
+        boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+        self.threads = list(top_threads.rows(self.threads_before, now, at - self.looked_at, boot_s))
+        self.threads_before, self.looked_at = now, at
 
     def look(self) -> bool:
         """Returns True for a new report."""
@@ -172,6 +339,7 @@ class Monitor:
         if report is None or (last and (report.data == last.data or report.written == last.written)):
             return False
         self.step = step_of(last, report, self.process.seconds_alive())
+        self.look_at_threads()
         if self.save:
             (self.save / f"{report.written:017.6f}.json").write_bytes(self.file.read_bytes())
         return True
@@ -188,11 +356,15 @@ class Monitor:
                 )
             time.sleep(LOOK_S)
 
-    def frame(self, console: Console, spare: int = 0) -> RenderableType:
+    def frame(self, console: Console, spare: int = 0, keys_shown: bool = False) -> RenderableType:
         """spare: lines of the screen to leave free."""
+        if not self.step:
+            return ""
+        if self.view.help and keys_shown:
+            return help_frame(self.title, self.step)
         decisions = explain.tail(self.log, DECISIONS) if self.log else []
         height = console.height - spare if console.is_terminal else PIPE_HEIGHT
-        return frame(self.title, self.step, decisions, console.width, height) if self.step else ""
+        return frame(self.title, self.step, decisions, console.width, height, self.view, self.threads, keys_shown)
 
 
 @contextmanager
@@ -209,38 +381,76 @@ def keys() -> Iterator[bool]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def quit_requested(terminal: bool) -> bool:
+def pressed(terminal: bool) -> list[str]:
+    """The keys since the last look, for which it waits a moment; q at the end of the input."""
     if not terminal:
         time.sleep(LOOK_S)
-        return False
+        return []
     ready, _, _ = select.select([sys.stdin], [], [], LOOK_S)
-    return bool(ready) and os.read(sys.stdin.fileno(), 1) in (b"q", b"Q", b"")
+    if not ready:
+        return []
+    text = os.read(sys.stdin.fileno(), 64).decode(errors="replace")
+    return list(text.replace("\x1b[D", "<").replace("\x1b[C", ">")) or ["q"]
 
 
-def top(pid: int, once: bool, save: Path | None, console: Console) -> None:
+def obey(key: str, watch: Monitor, flame: Flame) -> bool:
+    """Returns False for the key that ends the view."""
+    view = watch.view
+    view.note = ""
+    if view.help:
+        view.help = False
+        return key not in "qQ"
+    if key in "<>":
+        view.move(1 if key == ">" else -1)
+    elif key in "rR":
+        view.reversed = not view.reversed
+    elif key in "tT":
+        view.swap()
+    elif key in "fF":
+        flame.begin()
+        view.note = flame.note
+    elif key in "hH?":
+        view.help = True
+    return key not in "qQ"
+
+
+def top(pid: int, once: bool, save: Path | None, console: Console, view: View | None = None) -> None:
     if save:
         save.mkdir(parents=True, exist_ok=True)
     watch = Monitor(process.find(pid), save)
+    watch.view = view or View()
     watch.wait_for_first()
     if once:
         console.print(watch.frame(console))
         return
-    follow(watch, console)
+    flame = Flame(pid, Path.cwd())
+    try:
+        follow(watch, console, flame)
+    finally:
+        flame.end()
     if console.is_terminal:  # the view had a screen of its own, which is gone
         console.print(watch.frame(console, spare=SHELL_LINES))
+    if flame.note:
+        console.print(flame.note)
     if not watch.process.alive():
         console.print(f"process {pid} has ended")
 
 
-def follow(watch: Monitor, console: Console) -> None:
+def follow(watch: Monitor, console: Console, flame: Flame) -> None:
     """Until the process ends or the user quits, by a key or Ctrl-C."""
     size = console.size
     with (
         suppress(KeyboardInterrupt),
         keys() as terminal,
-        Live(watch.frame(console), console=console, screen=console.is_terminal, auto_refresh=False) as shown,
+        Live(watch.frame(console, keys_shown=terminal), console=console, screen=console.is_terminal, auto_refresh=False) as shown,
     ):
-        while not quit_requested(terminal) and watch.process.alive():
-            if watch.look() or console.size != size:
+        while watch.process.alive():
+            typed = pressed(terminal)
+            if not all([obey(key, watch, flame) for key in typed]):
+                return
+            ended = flame.look()
+            if ended:
+                watch.view.note = flame.note
+            if watch.look() or typed or ended or console.size != size:
                 size = console.size
-                shown.update(watch.frame(console), refresh=True)
+                shown.update(watch.frame(console, keys_shown=terminal), refresh=True)

@@ -47,6 +47,11 @@ class Plan:
     output: Path
     seed: int
     expected_code: int = 0
+    linked: bool = False  # the program is linked with HAKMEM, and cannot run on glibc
+
+    @property
+    def bases(self) -> tuple[Candidate, ...]:
+        return (DEFAULT,) if self.linked else (DEFAULT, GLIBC)
 
 
 OBJECTIVE: dict[str, Callable[[Run], float]] = {
@@ -113,10 +118,11 @@ def unsteady(expected: float, run: Run) -> str:
     return f"the program does not end alike each time: exit code {expected:.0f}, then {run['code']:.0f}: {run['said']}"
 
 
-def rehearse(launch: Launcher, folder: str, expected: int) -> Report:
+def rehearse(launch: Launcher, folder: str, expected: int) -> tuple[Report, bool]:
     """One uncounted run on glibc and on HAKMEM: warms the file cache, and checks that the program ends as expected and
-    that HAKMEM serves it."""
-    plain = launch.run(GLIBC)
+    that HAKMEM serves it. Returns its report, and whether it reports without a preload too: it is linked with HAKMEM."""
+    plain = launch.run(GLIBC, report=f"{folder}/linked-%p.json")
+    linked = any(Path(folder).glob("linked-*.json"))
     if plain["code"] in (126, 127):
         raise Trouble(f"the program cannot be started: {plain['said']}")
     if plain["code"] != expected:
@@ -135,7 +141,7 @@ def rehearse(launch: Launcher, folder: str, expected: int) -> Report:
     if served is None or not served.number("served", "malloc"):
         raise Trouble("HAKMEM did not serve the program: `hakmem doctor -- program` finds the cause")
     launch.warm_bytes = int(max(plain["rss_bytes"], ours["rss_bytes"])) + MARGIN
-    return served
+    return served, linked
 
 
 def rungs(count: int) -> list[tuple[int, int]]:
@@ -188,7 +194,7 @@ class Race:
 
     @property
     def total(self) -> int:
-        return runs_of(len(self.members)) + CLOSING * self.plan.rounds
+        return runs_of(len(self.members)) + (len(self.plan.bases) + 1) * self.plan.rounds
 
 
 def tune(plan: Plan, console: Console) -> None:
@@ -221,12 +227,14 @@ def check_output(output: Path) -> None:
 def prepare(plan: Plan, launch: Launcher, console: Console) -> Race:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="hakmem-tune-") as folder:
-        served = rehearse(launch, folder, plan.expected_code)
+        served, linked = rehearse(launch, folder, plan.expected_code)
+    if linked:
+        console.print("The program is linked with HAKMEM: it cannot run on glibc, and is compared with the default alone.")
     run_s = max((time.monotonic() - began) / 2, 1e-3)
     chance = random.Random(plan.seed)
     known = served.at("options")
     known = known if isinstance(known, dict) else {}
-    plan = within_budget(plan, run_s)
+    plan = replace(within_budget(plan, run_s), linked=linked)
     count = affordable(plan, run_s)
     profiles = named(known)[:count]
     members = profiles + draw(count - len(profiles), chance, known)
@@ -244,7 +252,7 @@ def compete(race: Race, console: Console) -> Candidate | None:
         with progress(console, race.total) as tell:
             best = search(race.contest, race.members, race.of, tell)
             for _ in range(race.plan.rounds if best.name not in race.contest.refused else 0):
-                race.contest.round([GLIBC, DEFAULT, best], tell)
+                race.contest.round([*race.plan.bases, best], tell)
         return best
     except KeyboardInterrupt:
         return None
@@ -298,8 +306,8 @@ def options_under(library: Path, candidate: Candidate) -> dict:
 
 
 def close(plan: Plan, contest: Field, best: Candidate, options: dict[str, str], tried: int, console: Console) -> None:
-    console.print(figures_table(contest, best, plan.rounds))
-    said = [verdict(contest, best, base, plan) for base in (DEFAULT, GLIBC)]
+    console.print(figures_table(contest, best, plan))
+    said = [verdict(contest, best, base, plan) for base in plan.bases]
     for sentence in said:
         console.print(Text(sentence, style="bold"))
     console.print(f"{tried} candidates tried; best: {best.name}", highlight=False)
@@ -328,12 +336,14 @@ def deliver(plan: Plan, best: Candidate, options: dict[str, str], said: list[str
     console.print(Text(f"wrote {plan.output}; to use it: {use}"), soft_wrap=True)
 
 
-def figures_table(contest: Field, best: Candidate, rounds: int) -> object:
-    table = plain_table(f"Medians of {rounds} rounds", "", "glibc", "default", "best", "best / default", "best / glibc")
+def figures_table(contest: Field, best: Candidate, plan: Plan) -> object:
+    names = [base.name for base in plan.bases]
+    columns = (*names[::-1], "best", *(f"best / {name}" for name in names))
+    table = plain_table(f"Medians of {plan.rounds} rounds", "", *columns)
     for title, of, shown in FIGURES:
-        values = {candidate.name: contest.values(candidate, of, rounds) for candidate in (GLIBC, DEFAULT, best)}
+        values = {candidate.name: contest.values(candidate, of, plan.rounds) for candidate in (*plan.bases[::-1], best)}
         medians = [shown(statistics.median(figures)) for figures in values.values()]
-        ratios = [ratio_text(ratio(values[best.name], values[base.name])) for base in (DEFAULT, GLIBC)]
+        ratios = [ratio_text(ratio(values[best.name], values[name])) for name in names]
         table.add_row(title, *medians, *ratios)
     return table
 

@@ -1,0 +1,130 @@
+"""What a protection costs: real programs and loops on an allocator with it, beside the same allocator without it.
+
+Counted: instructions under cachegrind without its caches, page faults and peak RSS of ordinary runs (the median of three).
+Timed: processor time in interleaved rounds, judged by the intervals of the rounds' ratios.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import cachegrind
+import programs
+from exact import Laboratory
+from guard_peers import Form
+from measure import BadRun, Sample
+from peers import Allocator
+from point import Goal, Point, Workload
+from programs import Program
+from progress import Bar
+from session import Session
+from stage import Stage
+
+INSTRUCTIONS = ("--cache-sim=no",)
+ORDINARY_RUNS = 3
+# Real programs and the amount of work to count: under cachegrind a program runs fifty times as long.
+COUNTED = {"python-json": 2, "python-dicts": 1, "perl": 1, "lua": 1, "service": 2}
+LOOPS = {
+    "loop-64": ("bench_tiny_hot 64 {n} 100", 3_000),
+    "loop-mixed": ("bench_random_mixed {n} 8192 1", 300_000),
+    "loop-large": ("bench_mid_large_mt 1 {n} 256", 60_000),
+    "loop-remote": ("bench_remote 1to1 1 {n} 16 512", 300_000),
+}
+TIMES_MORE = 10  # work of a loop that is timed
+FIGURES = ("instructions_m", "page_faults", "peak_mib")
+
+Costs = dict[str, dict[str, Sample]]  # by program, by form
+
+
+def know_loops(bench_dir: Path) -> None:
+    """As programs: they are run, and looked at, in the same way."""
+    for name, (command, n) in LOOPS.items():
+        programs.NAMED[name] = Program(name, f"{bench_dir}/{command}", n, n // 10, warm_mib=16, threads=True)
+
+
+def work(name: str, n: int, exact: bool) -> Workload:
+    program = programs.NAMED[name]
+    return Workload(
+        program.command,
+        n,
+        program.quick_n,
+        warm_mib=program.warm_mib,
+        single_thread=program.single_thread,
+        program=name,
+        exact=exact,
+    )
+
+
+def playable(names: list[str]) -> list[str]:
+    return [name for name in names if programs.NAMED[name].executable()]
+
+
+def count(bench_dir: Path, forms: list[Form], quick: bool) -> tuple[Costs, list[str]]:
+    know_loops(bench_dir)
+    amounts = COUNTED | {name: n for name, (_, n) in LOOPS.items()}
+    works = [work(name, amounts[name], True) for name in playable(list(amounts))]
+    allocators = [form.allocator for form in forms]
+    laboratory = Laboratory(bench_dir, quick, allocators=allocators)
+    laboratory.prepare(works)
+    jobs = [(w, a) for w in works for a in allocators]
+    costs: Costs = {w.program: {} for w in works}
+    refused: dict[str, list[str]] = {}
+    with Bar([w.program for w, _ in jobs]) as bar, ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for (w, a), (sample, problems) in zip(jobs, pool.map(lambda job: look(laboratory, *job), jobs)):
+            bar.step(f"counted: {a.name}: {w.program}")
+            bar.advance()
+            for problem in problems:
+                refused.setdefault(f"{a.name}: {problem}", []).append(w.program)
+            if sample:
+                costs[w.program][a.name] = sample
+    return costs, [f"not counted: {why} ({len(where)} programs)" for why, where in refused.items()]
+
+
+def look(laboratory: Laboratory, w: Workload, allocator: Allocator) -> tuple[Sample, list[str]]:
+    """An allocator that does not start under valgrind has the figures of ordinary runs."""
+    sample: Sample = {}
+    problems = []
+    try:
+        laboratory._check_bound(allocator)
+        runs = [laboratory.memory(w, allocator)[0] for _ in range(ORDINARY_RUNS)]
+        sample = {key: round(statistics.median(run[key] for run in runs), 3) for key in ("page_faults", "peak_mib")}
+        seen = laboratory._simulated(w, allocator, INSTRUCTIONS)
+        sample["instructions_m"] = round(seen.totals["Ir"] / 1e6, 3)
+    except BadRun as problem:
+        problems.append(str(problem))
+    return sample, problems
+
+
+def time(bench_dir: Path, forms: list[Form], rounds: int, quick: bool) -> tuple[dict, list[str]]:
+    """Processor seconds of each round, by program and form."""
+    know_loops(bench_dir)
+    loops = {name: n * TIMES_MORE for name, (_, n) in LOOPS.items()}
+    amounts = {name: programs.NAMED[name].n for name in COUNTED} | loops
+    points = [
+        Point("guard", name, work(name, amounts[name], False), "cpu_s", "s", False, Goal(), Goal())
+        for name in playable(list(amounts))
+    ]
+    session = Session(Stage(bench_dir, quick), points, [form.allocator for form in forms], rounds, 1, None, rounds)
+    session.measure()
+    seen = {
+        w.program: {form.allocator.name: measured.values(form.allocator.name, "cpu_s") for form in forms}
+        for w, measured in session.works.items()
+    }
+    return seen, [*session.warned, *session.refusals()]
+
+
+def geometric_mean(ratios: list[float]) -> float | None:
+    return statistics.geometric_mean(ratios) if ratios else None
+
+
+def relative(costs: Costs, form: str, base: str, figure: str, names: list[str]) -> float | None:
+    """The mean ratio to the form without protection; None where one of the two lacks all."""
+    ratios = [
+        seen[form][figure] / seen[base][figure]
+        for name, seen in costs.items()
+        if name in names and figure in seen.get(form, {}) and seen.get(base, {}).get(figure)
+    ]
+    return geometric_mean(ratios)

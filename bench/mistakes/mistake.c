@@ -1,0 +1,98 @@
+/* One mistake of the kinds of mistakes.def, and nothing else wrong.
+ *   mistake [--sound] KIND SIZE once|later|thread
+ *
+ * It prints "mistake: made" after the wrong step, "mistake: effect" or "mistake: no effect" where the kind can tell, and
+ * "mistake: ended". An allocator that finds the mistake ends it before, or complains; so the reader sees whether, and when.
+ *   once    the wrong step comes at once
+ *   later   after 1000 calls of other sizes
+ *   thread  another thread makes it, and ends
+ *   --sound leaves the wrong step out, or makes the right one: nobody may complain */
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "mistake.h"
+
+typedef struct kind {
+    const char *name;
+    void (*make)(size_t size);
+} kind;
+
+static const kind kinds[] = {
+#define MISTAKE(name, family, rule, sizes, ways, title) {#name, mistake_##name},
+#include "mistakes.def"
+#undef MISTAKE
+};
+
+typedef struct task {
+    step *wrong;
+    deed *on;
+} task;
+
+static bool without;
+static const char *way = "once";
+
+bool sound(void) { return without; }
+
+static void say(const char *what) { dprintf(STDOUT_FILENO, "mistake: %s\n", what); }
+
+void effect(bool had) { say(had ? "effect" : "no effect"); }
+
+void not_offered(void)
+{
+    say("not offered");
+    _exit(0);
+}
+
+static void *in_thread(void *argument)
+{
+    task *t = argument;
+    t->wrong(t->on);
+    return NULL;
+}
+
+static void by_another_thread(step *wrong, deed *d)
+{
+    pthread_t thread;
+    task t = {wrong, d};
+    if (pthread_create(&thread, NULL, in_thread, &t) != 0)
+        abort();
+    pthread_join(thread, NULL);
+}
+
+void make_or(step *wrong, step *right, deed *d)
+{
+    step *chosen = without ? right : wrong;
+    if (strcmp(way, "later") == 0)
+        other_calls(d->size, OTHER_CALLS);
+    d->p = hidden(d->p);
+    if (chosen != NULL && strcmp(way, "thread") == 0)
+        by_another_thread(chosen, d);
+    else if (chosen != NULL)
+        chosen(d);
+    say("made");
+}
+
+static int usage(void)
+{
+    dprintf(STDERR_FILENO, "usage: mistake [--sound] KIND SIZE once|later|thread\n");
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    without = argc > 1 && strcmp(argv[1], "--sound") == 0;
+    char **words = argv + 1 + without;
+    if (argc - without != 4)
+        return usage();
+    size_t size = strtoul(words[1], NULL, 10);
+    way = words[2];
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, words[0]) == 0) {
+            kinds[i].make(size);
+            say("ended");
+            return 0;
+        }
+    }
+    return usage();
+}

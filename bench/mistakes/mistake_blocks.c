@@ -1,0 +1,211 @@
+/* The blocks that a program with a mistake holds. Their list needs no malloc. */
+#include "mistake.h"
+
+enum { MOST_HELD = 8192, MANY = 4096, MANY_BYTES = 16 * MIB, LEAST_MANY = 8, WHOLE = 4096, EDGE = 64, RING = 64 };
+
+typedef struct held {
+    unsigned char *p;
+    size_t size;
+    bool of_heap; /* else it is never freed here */
+} held;
+
+static held list[MOST_HELD];
+static size_t count;
+
+void *take(size_t size)
+{
+    void *p = malloc(size);
+    if (p == NULL)
+        abort();
+    return hidden(p);
+}
+
+void fill(void *p, size_t size, int byte)
+{
+    size_t part = size <= WHOLE ? size : EDGE;
+    memset(p, byte, part);
+    memset((unsigned char *)p + size - part, byte, part);
+}
+
+/* Neighbors of the size are not touched: sizes of its class are left out. */
+void other_calls(size_t size, int calls)
+{
+    static void *ring[RING];
+    uint32_t random = 12345;
+    for (int i = 0; i < calls; i++) {
+        random = random * 1664525 + 1013904223;
+        size_t other = 16 + (random >> 8) % 4096;
+        if (other >= size / 2 && other <= 2 * size + 64)
+            other += 8192;
+        void **place = &ring[i % RING];
+        free(*place);
+        *place = take(other);
+    }
+    for (int i = 0; i < RING; i++) {
+        free(ring[i]);
+        ring[i] = NULL;
+    }
+}
+
+void hold(void *p, size_t size, bool of_heap)
+{
+    if (p != NULL && count < MOST_HELD)
+        list[count++] = (held){p, size, of_heap};
+}
+
+void forget(void *p)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].p == p) {
+            list[i] = list[--count];
+            return;
+        }
+    }
+}
+
+void hold_many(size_t size)
+{
+    size_t many = MANY_BYTES / (size + 1);
+    many = many > MANY ? MANY : many < LEAST_MANY ? LEAST_MANY : many;
+    for (size_t i = 0; i < many; i++)
+        hold(take(size), size, true);
+}
+
+unsigned char *hold_among_others(size_t size)
+{
+    enum { AROUND = 16 };
+    unsigned char *middle = NULL;
+    for (int i = 0; i < AROUND; i++) {
+        unsigned char *p = take(size);
+        fill(p, size, NEIGHBOR);
+        hold(p, size, true);
+        middle = i == AROUND / 2 ? p : middle;
+    }
+    return middle;
+}
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t first = (uintptr_t)((const held *)a)->p, second = (uintptr_t)((const held *)b)->p;
+    return first < second ? -1 : first > second;
+}
+
+/* In place: qsort would take memory from the allocator. */
+static void sift(size_t root, size_t end)
+{
+    for (size_t child; (child = 2 * root + 1) < end; root = child) {
+        if (child + 1 < end && by_address(&list[child], &list[child + 1]) < 0)
+            child++;
+        if (by_address(&list[root], &list[child]) >= 0)
+            return;
+        held t = list[root];
+        list[root] = list[child];
+        list[child] = t;
+    }
+}
+
+static void sort(void)
+{
+    for (size_t i = count / 2; i-- > 0;)
+        sift(i, count);
+    for (size_t end = count; end-- > 1;) {
+        held t = list[0];
+        list[0] = list[end];
+        list[end] = t;
+        sift(0, end);
+    }
+}
+
+static bool overlaps_next(size_t i) { return i + 1 < count && list[i].p + list[i].size > list[i + 1].p; }
+
+bool overlapping(void)
+{
+    sort();
+    for (size_t i = 0; i < count; i++) {
+        if (overlaps_next(i))
+            return true;
+    }
+    return false;
+}
+
+void release(void)
+{
+    sort();
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].of_heap && !(i > 0 && overlaps_next(i - 1)))
+            free(list[i].p);
+    }
+    count = 0;
+}
+
+void release_every_other(void)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (i % 2 == 0)
+            free(list[i].p);
+        else
+            list[left++] = list[i];
+    }
+    count = left;
+}
+
+void fill_held(int byte)
+{
+    for (size_t i = 0; i < count; i++)
+        fill(list[i].p, list[i].size, byte);
+}
+
+static size_t bytes_of(const unsigned char *p, size_t size, int byte)
+{
+    size_t found = 0;
+    for (size_t at = 0; at < size; at++)
+        found += p[at] == byte;
+    return found;
+}
+
+size_t held_bytes(int byte)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        found += bytes_of(list[i].p, list[i].size <= WHOLE ? list[i].size : EDGE, byte);
+    return found;
+}
+
+bool held_changed(int byte)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t part = list[i].size <= WHOLE ? list[i].size : EDGE;
+        if (bytes_of(list[i].p, part, byte) != part)
+            return true;
+    }
+    return false;
+}
+
+bool held_pointers(void)
+{
+    enum { NEAR = 64 * MIB };
+    sort();
+    uintptr_t low = (uintptr_t)list[0].p - NEAR, high = (uintptr_t)list[count - 1].p + NEAR;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t at = 0; at + sizeof low <= list[i].size && at < EDGE; at += sizeof low) {
+            uintptr_t word;
+            memcpy(&word, list[i].p + at, sizeof word);
+            if (word > low && word < high)
+                return true;
+        }
+    }
+    return false;
+}
+
+bool go_on(size_t size)
+{
+    hold_many(size);
+    bool twice = overlapping();
+    release();
+    other_calls(size, OTHER_CALLS);
+    hold_many(size);
+    twice |= overlapping();
+    release();
+    return twice;
+}

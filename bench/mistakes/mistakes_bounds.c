@@ -1,0 +1,139 @@
+/* Writes and reads outside a block. */
+#include "mistake.h"
+
+enum { FLIP = 0x5a }; /* a byte is flipped, not set: it might hold the value already */
+
+static unsigned char source[4 * MIB]; /* of copies; its bytes are no zeros but for the last */
+
+static void flip_after(deed *d)
+{
+    for (size_t i = 0; i < d->distance; i++)
+        *(volatile unsigned char *)(d->p + d->size + i) ^= FLIP;
+}
+
+static void flip_before(deed *d)
+{
+    for (size_t i = 1; i <= d->distance; i++)
+        *(volatile unsigned char *)(d->p - i) ^= FLIP;
+}
+
+static void flip_far_after(deed *d) { *(volatile unsigned char *)(d->p + d->size + MIB) ^= FLIP; }
+
+static void flip_far_before(deed *d) { *(volatile unsigned char *)(d->p - MIB) ^= FLIP; }
+
+/* The byte at that distance past the usable size. */
+static void flip_after_usable(deed *d)
+{
+    *(volatile unsigned char *)(d->p + malloc_usable_size(d->p) + d->distance - 1) ^= FLIP;
+}
+
+static void copy_more(deed *d) { memcpy(d->p, hidden(source), d->size + d->distance); }
+
+static void move_more(deed *d) { memmove(d->p, hidden(source), d->size + d->distance); }
+
+static void copy_before(deed *d) { memcpy(d->p - d->distance, hidden(source), d->size); }
+
+static void read_more(deed *d) { memcpy(hidden(source), d->p, d->size + d->distance); }
+
+static void set_more(deed *d) { memset(d->p, FLIP, d->size + d->distance); }
+
+static void copy_string(deed *d)
+{
+    source[d->size + d->distance - 1] = 0;
+    strcpy((char *)d->p, hidden(source));
+}
+
+/* The block is freed afterwards, as it would be, and the program goes on. */
+static void outside(size_t size, size_t distance, step *wrong)
+{
+    deed d = {.p = hold_among_others(size), .size = size, .distance = distance};
+    memset(source, 'x', sizeof source - 1);
+    make(wrong, &d);
+    forget(d.p);
+    free(d.p);
+    go_on(size);
+}
+
+void mistake_overflow_1(size_t size) { outside(size, 1, flip_after); }
+
+void mistake_overflow_8(size_t size) { outside(size, 8, flip_after); }
+
+void mistake_overflow_16(size_t size) { outside(size, 16, flip_after); }
+
+void mistake_overflow_32(size_t size) { outside(size, 32, flip_after); }
+
+void mistake_overflow_page(size_t size) { outside(size, PAGE, flip_after); }
+
+void mistake_overflow_mib(size_t size) { outside(size, 0, flip_far_after); }
+
+void mistake_usable_overflow_1(size_t size) { outside(size, 1, flip_after_usable); }
+
+void mistake_usable_overflow_8(size_t size) { outside(size, 8, flip_after_usable); }
+
+void mistake_underflow_1(size_t size) { outside(size, 1, flip_before); }
+
+void mistake_underflow_8(size_t size) { outside(size, 8, flip_before); }
+
+void mistake_underflow_16(size_t size) { outside(size, 16, flip_before); }
+
+void mistake_underflow_32(size_t size) { outside(size, 32, flip_before); }
+
+void mistake_underflow_page(size_t size) { outside(size, PAGE, flip_before); }
+
+void mistake_underflow_mib(size_t size) { outside(size, 0, flip_far_before); }
+
+void mistake_memcpy_overflow_1(size_t size) { outside(size, 1, copy_more); }
+
+void mistake_memcpy_overflow_32(size_t size) { outside(size, 32, copy_more); }
+
+void mistake_memcpy_underflow_32(size_t size) { outside(size, 32, copy_before); }
+
+void mistake_memcpy_read_32(size_t size) { outside(size, 32, read_more); }
+
+void mistake_memmove_overflow_32(size_t size) { outside(size, 32, move_more); }
+
+void mistake_memset_overflow_32(size_t size) { outside(size, 32, set_more); }
+
+void mistake_strcpy_overflow_32(size_t size) { outside(size, 32, copy_string); }
+
+static void measure_string(deed *d) { d->seen = strlen((char *)d->p) - malloc_usable_size(d->p); }
+
+/* All usable bytes of the block and of its neighbors are filled. */
+void mistake_string_without_end(size_t size)
+{
+    enum { AROUND = 16 };
+    unsigned char *blocks[AROUND];
+    for (int i = 0; i < AROUND; i++) {
+        blocks[i] = take(size);
+        memset(blocks[i], NEIGHBOR, malloc_usable_size(blocks[i]));
+    }
+    deed d = {.p = blocks[AROUND / 2], .size = size};
+    make(measure_string, &d);
+    effect(d.seen != 0);
+    for (int i = 0; i < AROUND; i++)
+        free(blocks[i]);
+}
+
+static void write_byte(deed *d) { *(volatile unsigned char *)d->p = 5; }
+
+static void read_byte(deed *d) { d->seen = *(volatile unsigned char *)d->p; }
+
+static void of_no_size(step *wrong)
+{
+    deed d = {.p = malloc(0), .size = 0};
+    make(wrong, &d);
+    free(d.p);
+    go_on(16);
+}
+
+void mistake_zero_size_write(size_t size)
+{
+    (void)size;
+    of_no_size(write_byte);
+}
+
+void mistake_zero_size_read(size_t size)
+{
+    (void)size;
+    of_no_size(read_byte);
+}

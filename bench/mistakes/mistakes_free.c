@@ -1,0 +1,249 @@
+/* Mistakes of free, realloc, delete and malloc_usable_size: blocks that are free already, and addresses that are none. */
+#include <sys/mman.h>
+
+#include "mistake.h"
+
+enum { FAR = 1024 * MIB, BESIDE = 16 * KIB, TRIES = 64 };
+
+static void free_it(deed *d) { free(hidden(d->p + d->distance)); }
+
+static void delete_it(deed *d) { _ZdlPv(d->p); }
+
+static void realloc_it(deed *d) { d->result = realloc(hidden(d->p + d->distance), 2 * d->size + 64); }
+
+static void realloc_to_nothing(deed *d) { d->result = realloc(d->p, 0); }
+
+static void usable_size_of_it(deed *d) { d->seen = malloc_usable_size(hidden(d->p + d->distance)); }
+
+/* Do two blocks overlap that are handed out later? */
+static void look_for_overlap(size_t size) { effect(go_on(size)); }
+
+void mistake_double_free(size_t size)
+{
+    deed d = {.p = take(size), .size = size};
+    free(d.p);
+    make(free_it, &d);
+    look_for_overlap(size);
+}
+
+void mistake_double_free_interleaved(size_t size)
+{
+    deed d = {.p = take(size), .size = size};
+    void *other = take(size);
+    free(d.p);
+    free(other);
+    make(free_it, &d);
+    look_for_overlap(size);
+}
+
+/* Until its memory is handed out again, or so often that no program would. */
+void mistake_double_free_reused(size_t size)
+{
+    deed d = {.p = take(size), .size = size};
+    free(d.p);
+    void *p = NULL;
+    for (int i = 0; i < TRIES && p != d.p; i++) {
+        p = take(size);
+        hold(p, size, true);
+    }
+    make(free_it, &d);
+    look_for_overlap(size);
+}
+
+void mistake_double_free_by_realloc(size_t size)
+{
+    deed d = {.p = take(size), .size = size};
+    free(realloc(d.p, 0));
+    make(realloc_to_nothing, &d);
+    hold(d.result, 0, false);
+    look_for_overlap(size);
+}
+
+void mistake_double_delete(size_t size)
+{
+    deed d = {.p = _Znwm(size), .size = size};
+    _ZdlPv(hidden(d.p));
+    make(delete_it, &d);
+    look_for_overlap(size);
+}
+
+void mistake_realloc_freed(size_t size)
+{
+    deed d = {.p = take(size), .size = size};
+    free(d.p);
+    make(realloc_it, &d);
+    hold(d.result, 2 * size + 64, true);
+    look_for_overlap(size);
+}
+
+/* A block whose place changes. */
+static unsigned char *moved(size_t size)
+{
+    unsigned char *old = hold_among_others(size);
+    forget(old);
+    void *now = realloc(old, 8 * size + 64);
+    hold(now, 8 * size + 64, true);
+    return hidden(old);
+}
+
+void mistake_realloc_twice(size_t size)
+{
+    deed d = {.p = moved(size), .size = size};
+    make(realloc_it, &d);
+    hold(d.result, 2 * size + 64, true);
+    look_for_overlap(size);
+}
+
+void mistake_free_after_realloc(size_t size)
+{
+    deed d = {.p = moved(size), .size = size};
+    make(free_it, &d);
+    look_for_overlap(size);
+}
+
+/* The block stays with the program: what is handed out must not overlap it. */
+static void free_at_distance(size_t size, size_t distance)
+{
+    deed d = {.p = hold_among_others(size), .size = size, .distance = distance};
+    make(free_it, &d);
+    look_for_overlap(size);
+}
+
+void mistake_free_inside_1(size_t size) { free_at_distance(size, 1); }
+
+void mistake_free_inside_8(size_t size) { free_at_distance(size, 8); }
+
+void mistake_free_inside_16(size_t size) { free_at_distance(size, 16); }
+
+void mistake_free_inside_4096(size_t size) { free_at_distance(size, PAGE); }
+
+/* Past a block nobody holds anything: memory of the allocator's own that it may hand out. It must not do so for this address twice. */
+void mistake_free_beside(size_t size)
+{
+    deed d = {.p = take(size), .size = size, .distance = (size + 15) / 16 * 16 + BESIDE};
+    hold(d.p, size, true);
+    make(free_it, &d);
+    look_for_overlap(size);
+}
+
+void mistake_free_far(size_t size)
+{
+    deed d = {.p = take(size), .size = size, .distance = FAR};
+    hold(d.p, size, true);
+    hold(d.p + FAR, size, false);
+    make(free_it, &d);
+    look_for_overlap(size);
+}
+
+void mistake_free_trimmed(size_t size)
+{
+    deed d = {.p = hold_among_others(size), .size = size};
+    hold_many(size);
+    release();
+    malloc_trim(0);
+    make(free_it, &d);
+    look_for_overlap(size);
+}
+
+static void free_foreign(unsigned char *start, size_t bytes, size_t distance)
+{
+    deed d = {.p = start, .size = bytes, .distance = distance};
+    free(take(bytes));
+    hold(start, bytes, false);
+    make(free_it, &d);
+    look_for_overlap(64);
+}
+
+void mistake_free_stack(size_t size)
+{
+    unsigned char frame[4096];
+    memset(frame, 0, sizeof frame);
+    (void)size;
+    free_foreign(hidden(frame), sizeof frame, 64);
+}
+
+void mistake_free_static(size_t size)
+{
+    static unsigned char memory[4096] = {1};
+    (void)size;
+    free_foreign(hidden(memory), sizeof memory, 64);
+}
+
+static void free_mapping(int protection)
+{
+    enum { BYTES = 16 * PAGE };
+    unsigned char *p = mmap(NULL, BYTES, protection, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
+    if (p == MAP_FAILED)
+        abort();
+    free_foreign(p, BYTES, BYTES / 2);
+}
+
+void mistake_free_mapped(size_t size)
+{
+    (void)size;
+    free_mapping(PROT_READ | PROT_WRITE);
+}
+
+void mistake_free_protected(size_t size)
+{
+    (void)size;
+    free_mapping(PROT_NONE);
+}
+
+static deed wild(void) { return (deed){.p = at(1), .size = 24}; }
+
+void mistake_free_wild(size_t size)
+{
+    deed d = wild();
+    make(free_it, &d);
+    look_for_overlap(size);
+}
+
+/* NULL would be as well. */
+void mistake_realloc_wild(size_t size)
+{
+    deed d = wild();
+    make(realloc_it, &d);
+    (void)size;
+    effect(d.result != NULL);
+}
+
+void mistake_realloc_inside(size_t size)
+{
+    deed d = {.p = hold_among_others(size), .size = size, .distance = 16};
+    make(realloc_it, &d);
+    hold(d.result, 2 * size + 64, true);
+    look_for_overlap(size);
+}
+
+static void ask_usable_size(deed d)
+{
+    make(usable_size_of_it, &d);
+    effect(d.seen != 0);
+    release();
+}
+
+void mistake_usable_size_freed(size_t size)
+{
+    deed d = {.p = take(size), .size = size};
+    free(d.p);
+    ask_usable_size(d);
+}
+
+void mistake_usable_size_inside(size_t size)
+{
+    ask_usable_size((deed){.p = hold_among_others(size), .size = size, .distance = 16});
+}
+
+void mistake_usable_size_beside(size_t size)
+{
+    deed d = {.p = take(size), .size = size, .distance = (size + 15) / 16 * 16 + BESIDE};
+    hold(d.p, size, true);
+    ask_usable_size(d);
+}
+
+void mistake_usable_size_wild(size_t size)
+{
+    (void)size;
+    ask_usable_size(wild());
+}

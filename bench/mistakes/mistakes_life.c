@@ -1,0 +1,108 @@
+/* Blocks that are used after their end, or before they were written. */
+#include "mistake.h"
+
+enum { READ_MOST = 64 * KIB };
+
+static void flip_middle(deed *d) { *(volatile unsigned char *)(d->p + d->distance) ^= 0x5a; }
+
+static void count_secrets(deed *d)
+{
+    size_t bytes = d->size < READ_MOST ? d->size : READ_MOST;
+    for (size_t i = 0; i < bytes; i++)
+        d->seen += ((volatile unsigned char *)d->p)[i] == SECRET;
+}
+
+/* Half of it; a small block's first words may be the allocator's. */
+static bool is_readable(const deed *d) { return d->seen > (d->size < READ_MOST ? d->size : READ_MOST) / 4; }
+
+void mistake_write_after_free(size_t size)
+{
+    deed d = {.p = take(size), .size = size, .distance = size / 2};
+    fill(d.p, size, NEIGHBOR);
+    free(d.p);
+    make(flip_middle, &d);
+    go_on(size);
+}
+
+/* Near the start: the bytes that are looked at. */
+static void write_by_old_pointer(unsigned char *old, size_t size)
+{
+    deed d = {.p = old, .size = size, .distance = size / 2 < 32 ? size / 2 : 32};
+    hold_many(size);
+    fill_held(NEIGHBOR);
+    make(flip_middle, &d);
+    effect(held_changed(NEIGHBOR));
+    release();
+}
+
+void mistake_write_after_free_reused(size_t size)
+{
+    void *p = take(size);
+    free(p);
+    write_by_old_pointer(p, size);
+}
+
+void mistake_write_after_realloc(size_t size)
+{
+    unsigned char *p = hold_among_others(size);
+    forget(p);
+    hold(realloc(p, 8 * size + 64), 8 * size + 64, true);
+    write_by_old_pointer(p, size);
+}
+
+void mistake_read_after_free(size_t size)
+{
+    deed d = {.p = take(size), .size = size};
+    memset(d.p, SECRET, size);
+    free(d.p);
+    make(count_secrets, &d);
+    effect(is_readable(&d));
+}
+
+void mistake_read_after_realloc(size_t size)
+{
+    deed d = {.p = hold_among_others(size), .size = size};
+    memset(d.p, SECRET, size);
+    forget(d.p);
+    void *now = realloc(d.p, 8 * size + 64);
+    make(count_secrets, &d);
+    effect(is_readable(&d));
+    free(now);
+    release();
+}
+
+static void look_at_held(deed *d) { d->seen = held_bytes(SECRET); }
+
+void mistake_uninitialized_read(size_t size)
+{
+    deed d = {.size = size};
+    hold_many(size);
+    fill_held(SECRET);
+    release();
+    hold_many(size);
+    make(look_at_held, &d);
+    effect(d.seen > size / 4);
+    release();
+}
+
+static void count_in_growth(deed *d)
+{
+    deed growth = {.p = d->p + d->size, .size = d->size};
+    count_secrets(&growth);
+    d->seen = growth.seen;
+}
+
+void mistake_uninitialized_growth(size_t size)
+{
+    hold_many(2 * size);
+    fill_held(SECRET);
+    hold_many(size);
+    fill_held(SECRET);
+    release();
+    deed d = {.p = take(size), .size = size};
+    memset(d.p, 0, size);
+    d.p = realloc(d.p, 2 * size);
+    make(count_in_growth, &d);
+    effect(is_readable(&d));
+    free(d.p);
+}

@@ -1,0 +1,120 @@
+/* What an attacker learns or may count on. Nothing here is a mistake of the program: it is what makes one exploitable. */
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mistake.h"
+
+enum { BLOCKS = 16 };
+
+extern char **environ;
+
+static void free_it(deed *d) { free(d->p); }
+
+/* free is right; to get the block back at once is the effect. */
+static void reused_by(size_t size, size_t next)
+{
+    deed d = {.p = take(size), .size = size};
+    make_or(free_it, free_it, &d);
+    void *p = take(next);
+    effect(p == d.p && !sound());
+    free(p);
+}
+
+void mistake_reuse_at_once(size_t size) { reused_by(size, size); }
+
+void mistake_reuse_by_half(size_t size) { reused_by(size, size / 2); }
+
+static void look_for_pointers(deed *d) { d->seen = held_pointers(); }
+
+void mistake_heap_pointers(size_t size)
+{
+    deed d = {.size = size};
+    hold_many(size);
+    fill_held(0);
+    release_every_other();
+    other_calls(size, OTHER_CALLS);
+    hold_many(size);
+    make(look_for_pointers, &d);
+    effect(d.seen != 0);
+    release();
+}
+
+static bool is_child(void) { return getenv("MISTAKE_CHILD") != NULL; }
+
+/* The child's part: where the blocks are. */
+static void tell_addresses(size_t size)
+{
+    uintptr_t where[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++)
+        where[i] = (uintptr_t)take(size);
+    if (write(STDOUT_FILENO, where, sizeof where) != (ssize_t)sizeof where)
+        _exit(1);
+    _exit(0);
+}
+
+/* This program once more, with its own environment; its allocator has not been asked for anything then. */
+static bool addresses_of_a_run(const char *kind, size_t size, uintptr_t *where)
+{
+    int ends[2];
+    char text[32], *words[] = {"mistake", (char *)(uintptr_t)kind, text, "once", NULL};
+    snprintf(text, sizeof text, "%zu", size);
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    pid_t child;
+    int failed = posix_spawn(&child, "/proc/self/exe", &actions, NULL, words, environ);
+    close(ends[1]);
+    ssize_t got = failed ? 0 : read(ends[0], where, BLOCKS * sizeof *where);
+    close(ends[0]);
+    return !failed && waitpid(child, &failed, 0) == child && got == (ssize_t)(BLOCKS * sizeof *where);
+}
+
+/* Compares two runs; from the first block's address on, or from the second's distance to it. */
+static void compare_runs(const char *kind, size_t size, bool distances)
+{
+    if (is_child())
+        tell_addresses(size);
+    uintptr_t first[BLOCKS], second[BLOCKS];
+    setenv("MISTAKE_CHILD", "1", 1);
+    if (!addresses_of_a_run(kind, size, first) || !addresses_of_a_run(kind, size, second))
+        abort();
+    deed d = {.size = size};
+    make(NULL, &d);
+    uintptr_t shift = distances ? second[0] - first[0] : 0;
+    bool same = true;
+    for (int i = 0; i < BLOCKS; i++)
+        same &= second[i] - first[i] == shift;
+    effect(same && !sound());
+}
+
+void mistake_same_addresses(size_t size) { compare_runs("same_addresses", size, false); }
+
+void mistake_same_order(size_t size) { compare_runs("same_order", size, true); }
+
+static bool is_executable(uintptr_t address)
+{
+    char line[512], right;
+    uintptr_t low, high;
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+        if (sscanf(line, "%lx-%lx %*c%*c%c", &low, &high, &right) == 3 && address >= low && address < high)
+            found = right == 'x';
+    }
+    if (maps != NULL)
+        fclose(maps);
+    return found;
+}
+
+void mistake_executable_heap(size_t size)
+{
+    deed d = {.p = take(size), .size = size};
+    make(NULL, &d);
+    effect(is_executable((uintptr_t)d.p));
+    free(d.p);
+}

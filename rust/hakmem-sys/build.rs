@@ -1,0 +1,58 @@
+//! Compiles HAKMEM into one object of the crate, with the flags of the CMake build.
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// A compiler that knows these would make calls of them out of HAKMEM's own code.
+const OWN_NAMES: [&str; 9] =
+    ["malloc", "calloc", "realloc", "free", "aligned_alloc", "memalign", "posix_memalign", "valloc", "pvalloc"];
+
+fn feature(name: &str) -> bool {
+    env::var_os(format!("CARGO_FEATURE_{name}")).is_some()
+}
+
+fn target(key: &str) -> String {
+    env::var(format!("CARGO_CFG_TARGET_{key}")).unwrap_or_default()
+}
+
+fn main() {
+    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    for watched in ["core", "include", "unit.c", "build.rs"] {
+        println!("cargo:rerun-if-changed={}", root.join(watched).display());
+    }
+    if target("OS") != "linux" || target("ARCH") != "x86_64" {
+        panic!("HAKMEM is for Linux on x86-64, the target is {} on {}", target("OS"), target("ARCH"));
+    }
+    compile(&root);
+    // For build scripts of crates that depend on this one: DEP_HAKMEM_INCLUDE.
+    println!("cargo:include={}", root.join("include").display());
+}
+
+fn compile(root: &Path) {
+    let mut build = cc::Build::new();
+    build.file(root.join("unit.c")).include(root.join("core")).include(root.join("include"));
+    build.std("gnu11").opt_level(2).pic(true).warnings(false);
+    build.define("_GNU_SOURCE", None).define("HK_DEBUG", "0");
+    build.define("HK_OVERRIDE", if feature("OVERRIDE") { "1" } else { "0" });
+    build.define("HK_VERSION", Some(format!("\"{}\"", env!("CARGO_PKG_VERSION")).as_str()));
+    build.flag("-fvisibility=hidden").flag("-fno-semantic-interposition");
+    // operator new throws; sibling calls: what malloc ends with finds the return address of malloc's caller.
+    build.flag("-fexceptions").flag("-foptimize-sibling-calls");
+    for name in OWN_NAMES {
+        build.flag(format!("-fno-builtin-{name}"));
+    }
+    if feature("HARDENED") {
+        build.define("HAKMEM_IS_HARDENED", None);
+    }
+    if feature("LOCAL_DYNAMIC_TLS") {
+        // Also where the source names another model.
+        build.flag("-ftls-model=local-dynamic").define("tls_model(model)", "tls_model(\"local-dynamic\")");
+    } else {
+        build.flag("-ftls-model=initial-exec");
+    }
+    // A static program has one pthread_create only, which a definition here would hide from it.
+    let is_static = target("FEATURE").split(',').any(|word| word == "crt-static");
+    if feature("OVERRIDE") && !is_static {
+        build.define("HAKMEM_COUNTS_THREADS", None);
+    }
+    build.compile("hakmem");
+}

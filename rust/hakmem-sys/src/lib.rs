@@ -1,0 +1,126 @@
+//! The functions of HAKMEM, a malloc for Linux, as `hakmem.h` declares them; its comments say what holds for each (units, threads, errors, moments).
+//! Programs use the crates hakmem and hakmem-ctl.
+#![no_std]
+#![allow(non_camel_case_types)]
+
+use core::ffi::{c_char, c_int, c_long, c_void};
+
+macro_rules! stats {
+    ($($(#[$meaning:meta])* $field:ident,)*) => {
+        /// How much memory HAKMEM has, where it is, and what was done so far. Fields are only ever added.
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct hak_stats { $($(#[$meaning])* pub $field: u64,)* }
+
+        impl hak_stats {
+            /// The names of the fields, in their order.
+            pub const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
+        }
+    };
+}
+
+stats! {
+    /// Bytes of this structure that the library knows of and has filled in; this crate knows `size_of::<hak_stats>()`.
+    size,
+    /// HAKMEM_VERSION of the library.
+    version,
+    /// Mapped to write to; the parts below sum to it, while no other thread allocates.
+    mapped,
+    /// Of the heap, without HAKMEM's tables: what may be resident.
+    footprint,
+    /// Part: asked for by the program in blocks of up to 1 MiB (an estimate).
+    live,
+    /// Part: added to that by rounding up to size classes (an estimate).
+    rounding,
+    /// Part: blocks of more than 1 MiB with the program, in whole pages.
+    big_live,
+    /// Part: free blocks ready in threads' caches.
+    thread_caches,
+    /// Part: blocks freed by another thread, on their way back.
+    remote_pending,
+    /// Part: free blocks in slabs that are partly used.
+    free_in_slabs,
+    /// Part: ends of slabs, too short for a block.
+    slab_tails,
+    /// Part: freed big blocks, and spare ends of others, kept for reuse.
+    big_cached,
+    /// Part: runs of pages without a block, resident or given back.
+    idle,
+    /// Part: HAKMEM's own tables.
+    metadata,
+    /// Part: mapped for tables and not used.
+    metadata_spare,
+    /// Of the part idle: what may be resident.
+    idle_resident,
+    /// Blocks with the program.
+    live_blocks,
+    /// Threads with a cache.
+    threads,
+    /// Blocks handed out.
+    mallocs,
+    /// Blocks given back.
+    frees,
+    /// Of mallocs: the thread's cache, or that of big blocks, had none ready.
+    misses,
+    /// Of frees: blocks sent to the thread that owns them.
+    remote_frees,
+    /// Of mallocs: more than 1 MiB, or an alignment of more than 64 KiB.
+    big_calls,
+    /// Of big_calls: mapped anew.
+    big_mapped,
+    /// Times that a range of free memory was given back to the system.
+    purges,
+    /// Bytes of these ranges.
+    purged_bytes,
+    /// Times that the system refused memory.
+    os_refusals,
+    /// Times that HAKMEM_LIMIT refused memory.
+    limit_refusals,
+    /// Of calls: failed for want of memory.
+    out_of_memory,
+    /// Caches begun.
+    threads_started,
+    /// Caches ended.
+    threads_ended,
+    /// In this process and its ancestors.
+    forks,
+}
+
+/// `pthread_t` of the C library.
+pub type pthread_t = core::ffi::c_ulong;
+
+/// `pthread_attr_t` of the C library, behind pointers only.
+#[repr(C)]
+pub struct pthread_attr_t {
+    _opaque: [u8; 0],
+}
+
+extern "C" {
+    pub fn hak_version() -> *const c_char;
+    pub fn hak_malloc(size: usize) -> *mut c_void;
+    pub fn hak_calloc(count: usize, size: usize) -> *mut c_void;
+    pub fn hak_realloc(block: *mut c_void, size: usize) -> *mut c_void;
+    pub fn hak_reallocarray(block: *mut c_void, count: usize, size: usize) -> *mut c_void;
+    pub fn hak_free(block: *mut c_void);
+    pub fn hak_free_sized(block: *mut c_void, size: usize);
+    pub fn hak_free_aligned_sized(block: *mut c_void, alignment: usize, size: usize);
+    pub fn hak_aligned_alloc(alignment: usize, size: usize) -> *mut c_void;
+    pub fn hak_memalign(alignment: usize, size: usize) -> *mut c_void;
+    pub fn hak_posix_memalign(block: *mut *mut c_void, alignment: usize, size: usize) -> c_int;
+    pub fn hak_valloc(size: usize) -> *mut c_void;
+    pub fn hak_pvalloc(size: usize) -> *mut c_void;
+    pub fn hak_usable_size(block: *mut c_void) -> usize;
+    pub fn hak_trim(keep: usize) -> c_int;
+    pub fn hak_get_stats(stats: *mut hak_stats, size: usize) -> c_int;
+    pub fn hak_report(path: *const c_char) -> c_int;
+    pub fn hak_heap_profile(path: *const c_char) -> c_int;
+    pub fn hak_dlopen(file: *const c_char, mode: c_int) -> *mut c_void;
+    pub fn hak_dlmopen(space: c_long, file: *const c_char, mode: c_int) -> *mut c_void;
+    pub fn hak_pthread_create(
+        thread: *mut pthread_t,
+        attributes: *const pthread_attr_t,
+        start: extern "C" fn(*mut c_void) -> *mut c_void,
+        argument: *mut c_void,
+    ) -> c_int;
+}

@@ -1,0 +1,279 @@
+#include "api/guarded.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/alloc_slow.h"
+#include "api/free_slow.h"
+#include "base/bits.h"
+#include "big/big.h"
+#include "guard/empty.h"
+#include "guard/sampled.h"
+#include "guard/states.h"
+#include "prof/hooks.h"
+#include "runtime/life.h"
+#include "slab/remote_track.h"
+#include "slab/slab.h"
+#include "span/bootstrap.h"
+#include "span/foreign.h"
+#include "tcache/quarantine.h"
+
+/* Of free or delete: their callers here jump. */
+#define CALLER __builtin_return_address(0)
+
+/* Where contents are guarded, a big block ends with a page that faults, and holds what the program wrote: it is unmapped. */
+static HK_NOINLINE void free_big(void *block)
+{
+    if (hk_hooks.on)
+        (void)hk_hooks_free(block, 0);
+    hk_big_drop(block);
+}
+
+static void raw_free(void *block)
+{
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    if (hk_guard.contents && HK_UNLIKELY(hk_entry_is_big(entry)))
+        free_big(block);
+    else if (HK_UNLIKELY(hk_hooks.on))
+        hk_free_slow(HK_CALL_FREE, block, entry, HK_SIZE_UNKNOWN);
+    else if (!hk_hit_free_known(block, entry))
+        hk_tcache_free(hk_life_cache(), block, entry);
+}
+
+/* NULL where memory for the state was refused: the block goes back. */
+HK_INLINE void *given(void *block, void *refused)
+{
+    if (HK_UNLIKELY(block == NULL))
+        raw_free(refused);
+    return block;
+}
+
+/* A big block that the system did not unmap when it was freed serves again: it has pages that fault, and old contents. */
+static HK_COLD bool renewed(void *block)
+{
+    size_t bytes = hk_guard_bytes(block);
+    if (!hk_os.unbar(block, bytes))
+        return false;
+    if (!hk_os.purge(block, bytes))
+        memset(block, 0, bytes);
+    return true;
+}
+
+static HK_NOINLINE void *alloc_other(size_t size, size_t align, enum hk_kind kind, bool *zeroed, void *caller)
+{
+    void *empty = size == 0 && HK_GUARDS(empty) && align <= HK_FINE_STEP ? hk_empty_alloc() : NULL;
+    if (empty != NULL)
+        return empty;
+    bool zero;
+    void *block = hk_alloc_slow(hk_guard_size(size), align, &zero, caller);
+    *zeroed |= zero;
+    if (HK_UNLIKELY(block == NULL) || HK_UNLIKELY(hk_page_map_lookup((uintptr_t)block) == 0))
+        return block; /* the bootstrap arena is not guarded */
+    bool old = hk_guard.contents && !zero && hk_entry_is_big(hk_page_map_lookup((uintptr_t)block));
+    if (HK_UNLIKELY(old) && !renewed(block))
+        return given(NULL, block);
+    return given(hk_guard_give_out(block, hk_guard_bytes(block), size, kind), block);
+}
+
+static HK_NOINLINE void *malloc_other(size_t size, void *caller)
+{
+    bool zeroed = false;
+    return alloc_other(size, HK_FINE_STEP, HK_KIND_MALLOC, &zeroed, caller);
+}
+
+static HK_NOINLINE void *handed_first(void *block, size_t offset, size_t size, enum hk_kind kind)
+{
+    return given(hk_guard_give_out(block, hk_classes[offset / HK_CLASS_BYTES].size, size, kind), block);
+}
+
+/* The bin for a size that passed hk_guard_is_small(). */
+HK_INLINE size_t bin_offset(size_t size)
+{
+    return hk_fine_offsets[(size + HK_LOAD_SETTLED(hk_guard.canary) + HK_FINE_STEP - 1) / HK_FINE_STEP];
+}
+
+/* A block from a bin, given to the program. */
+HK_INLINE void *handed(void *block, size_t offset, size_t size, enum hk_kind kind)
+{
+    hk_state_byte *state = hk_state_in_window((uintptr_t)block);
+    if (HK_UNLIKELY(state == NULL))
+        return handed_first(block, offset, size, kind);
+    if (hk_guard.contents)
+        return hk_guard_give_plain(block, hk_classes[offset / HK_CLASS_BYTES].size, size, kind, state);
+    hk_store(*state, (uint8_t)(HK_STATE_LIVE | kind));
+    return block;
+}
+
+HK_NOINLINE void *hk_guarded_alloc(size_t size, size_t align, enum hk_kind kind, bool *zeroed, void *caller)
+{
+    size_t offset;
+    void *block = NULL;
+    *zeroed = HK_GUARDS(zero);
+    if (HK_LIKELY(hk_guard_is_small(size) && align <= HK_FINE_STEP))
+        block = hk_hit_pop(hk_self, offset = bin_offset(size), true);
+    if (HK_UNLIKELY(block == NULL))
+        return alloc_other(size, align, kind, zeroed, caller);
+    return handed(block, offset, size, kind);
+}
+
+HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
+{
+    if (HK_UNLIKELY(!hk_guard_is_small(size)))
+        return malloc_other(size, caller);
+    size_t offset = bin_offset(size);
+    void *block = hk_hit_pop(hk_self, offset, true);
+    if (HK_UNLIKELY(block == NULL))
+        return malloc_other(size, caller);
+    return handed(block, offset, size, HK_KIND_MALLOC);
+}
+
+/* A call stack is captured in threads with a cache only. */
+static HK_COLD void note_freed(enum hk_call call, const void *block, const void *caller)
+{
+    (void)hk_life_cache();
+    hk_track_freed(call, block, caller, hk_entry_owner((uint32_t)hk_self->key));
+}
+
+static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
+{
+    if (block == NULL)
+        return;
+    if (HK_GUARDS(empty) && HK_UNLIKELY(hk_is_empty(block))) {
+        hk_empty_free(call, block);
+        return;
+    }
+    if (HK_UNLIKELY(hk_sampled_has(block))) {
+        hk_sampled_free(call, block, caller);
+        return;
+    }
+    block = hk_guard_take_back(call, block, kind, size);
+    if (HK_UNLIKELY(block == NULL))
+        return;
+    if (HK_UNLIKELY(hk_remote_track.on))
+        note_freed(call, block, caller);
+    raw_free(block);
+}
+
+static HK_NOINLINE void free_missed(void *block, uint32_t entry) { hk_tcache_free(hk_life_cache(), block, entry); }
+
+static HK_NOINLINE void free_contents(enum hk_call call, void *block, enum hk_kind kind, hk_state_byte *state)
+{
+    uint32_t entry = hk_load(hk_window.entries[((uintptr_t)block - hk_window.base) >> HK_SLICE_SHIFT]);
+    size_t bytes = hk_entry_is_plain(entry) ? hk_classes[hk_entry_class(entry)].size : SIZE_MAX;
+    bool plain = bytes < HK_GUARD_LARGE_FROM && (uintptr_t)block % HK_FINE_STEP == 0 && hk_self->key != HK_NO_KEY;
+    if (HK_UNLIKELY(!plain) || HK_UNLIKELY(hk_load(*state) != (HK_STATE_LIVE | kind))) {
+        free_other(call, block, kind, HK_SIZE_UNKNOWN, CALLER);
+        return;
+    }
+    hk_guard_retire_plain(call, block, bytes, state);
+    if (HK_GUARDS(quarantine))
+        block = hk_quarantine_swap(hk_container_of(hk_self, struct hk_tcache, hot), block);
+    if (HK_LIKELY(block != NULL))
+        raw_free(block);
+}
+
+/* Most blocks are live, of this kind, and in the window. */
+HK_NOINLINE void hk_guarded_free(enum hk_call call, void *block, enum hk_kind kind)
+{
+    hk_state_byte *state = hk_state_in_window((uintptr_t)block);
+    if (state != NULL && hk_guard.contents) {
+        free_contents(call, block, kind, state);
+        return;
+    }
+    bool plain = state != NULL && hk_guard.frees_plainly && (uintptr_t)block % HK_FINE_STEP == 0;
+    if (HK_UNLIKELY(!plain) || HK_UNLIKELY(hk_load(*state) != (HK_STATE_LIVE | kind))) {
+        free_other(call, block, kind, HK_SIZE_UNKNOWN, CALLER);
+        return;
+    }
+    hk_store(*state, HK_STATE_FREE);
+    uint32_t entry = hk_load(hk_window.entries[((uintptr_t)block - hk_window.base) >> HK_SLICE_SHIFT]);
+    if (HK_UNLIKELY(!hk_hit_free_known(block, entry)))
+        free_missed(block, entry);
+}
+
+void hk_guarded_free_sized(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
+{
+    free_other(call, block, kind, size, caller);
+}
+
+static void *moved(void *block, size_t before, size_t size, void *caller)
+{
+    bool zeroed;
+    void *to = hk_guarded_alloc(size, HK_FINE_STEP, hk_guard_kind(block), &zeroed, caller);
+    if (to == NULL)
+        return NULL;
+    memcpy(to, block, hk_min(before, size));
+    free_other(HK_CALL_REALLOC, block, hk_guard_kind(block), HK_SIZE_UNKNOWN, caller);
+    return to;
+}
+
+/* Readable bytes of a block that another allocator, or the bootstrap arena, has given; 0 if it is none. */
+static size_t extent_elsewhere(const void *block)
+{
+    size_t bytes = hk_page_map_lookup((uintptr_t)block) == 0 ? hk_bootstrap_size(block) : 0;
+    return bytes == SIZE_MAX ? hk_foreign_readable(block) : bytes;
+}
+
+static void *moved_from_elsewhere(void *block, size_t size, void *caller)
+{
+    bool zeroed;
+    size_t before = extent_elsewhere(block);
+    errno = before == 0 ? EINVAL : ENOMEM;
+    void *to = before != 0 ? hk_guarded_alloc(size, HK_FINE_STEP, HK_KIND_MALLOC, &zeroed, caller) : NULL;
+    return to != NULL ? memcpy(to, block, hk_min(before, size)) : NULL;
+}
+
+static void *moved_from_slot(void *block, size_t size, void *caller)
+{
+    bool zeroed;
+    size_t before = hk_sampled_size(HK_CALL_REALLOC, block);
+    void *to = hk_guarded_alloc(size, HK_FINE_STEP, HK_KIND_MALLOC, &zeroed, caller);
+    if (to == NULL)
+        return NULL;
+    memcpy(to, block, hk_min(before, size));
+    hk_sampled_free(HK_CALL_REALLOC, block, caller);
+    return to;
+}
+
+static void *resized_by_pages(void *block, size_t size, size_t before, void *caller)
+{
+    struct hk_guard_passage passage;
+    if (!hk_guard_passage_begin(&passage, block))
+        return NULL;
+    void *here = hk_resize_slow(block, size, before, caller);
+    hk_guard_passage_end(&passage, here != NULL ? here : block);
+    return here;
+}
+
+void *hk_guarded_realloc(void *block, size_t size, void *caller)
+{
+    if (HK_GUARDS(empty) && hk_is_empty(block)) {
+        bool zeroed;
+        void *to = hk_guarded_alloc(size, HK_FINE_STEP, HK_KIND_MALLOC, &zeroed, caller);
+        if (to != NULL)
+            hk_empty_free(HK_CALL_REALLOC, block);
+        return to;
+    }
+    if (HK_UNLIKELY(hk_sampled_has(block)))
+        return moved_from_slot(block, size, caller);
+    size_t before = hk_guard_requested(HK_CALL_REALLOC, block);
+    if (HK_UNLIKELY(before == HK_SIZE_UNKNOWN))
+        return moved_from_elsewhere(block, size, caller);
+    if (hk_guard.contents)
+        return hk_guard_resize(block, before, size) ? block : moved(block, before, size, caller);
+    void *here = hk_stays(size, before) ? block : resized_by_pages(block, size, before, caller);
+    return here != NULL ? here : moved(block, before, size, caller);
+}
+
+size_t hk_guarded_usable_size(const void *block)
+{
+    if (HK_GUARDS(empty) && hk_is_empty(block))
+        return 0;
+    if (HK_UNLIKELY(hk_sampled_has(block)))
+        return hk_sampled_size(HK_CALL_USABLE_SIZE, block);
+    size_t size = hk_guard_requested(HK_CALL_USABLE_SIZE, block);
+    if (HK_LIKELY(size != HK_SIZE_UNKNOWN))
+        return size;
+    size_t bootstrap = hk_bootstrap_size(block);
+    return bootstrap != SIZE_MAX ? bootstrap : 0;
+}

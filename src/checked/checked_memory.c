@@ -1,0 +1,80 @@
+#include "checked/checked.h"
+
+#include <stdlib.h>
+
+extern _Noreturn void __chk_fail(void) __attribute__((weak));
+
+void hk_refuse_fortified(void)
+{
+    if (&__chk_fail != NULL)
+        __chk_fail();
+    abort();
+}
+
+static HK_NOINLINE void *copy_examined(void *to, const void *from, size_t bytes, const char *call)
+{
+    hk_examine(call, HK_WRITES, to, bytes);
+    hk_examine(call, HK_READS, from, bytes);
+    return hk_plain_mover()(to, from, bytes);
+}
+
+HK_INLINE void *copy(void *to, const void *from, size_t bytes, const char *call)
+{
+    if (HK_UNLIKELY(!hk_may_copy(to, from, bytes)))
+        return copy_examined(to, from, bytes, call);
+    return hk_plain_mover()(to, from, bytes);
+}
+
+static HK_NOINLINE void *set_examined(void *to, int value, size_t bytes, const char *call)
+{
+    hk_examine(call, HK_WRITES, to, bytes);
+    return hk_plain_setter()(to, value, bytes);
+}
+
+HK_INLINE void *set(void *to, int value, size_t bytes, const char *call)
+{
+    if (HK_UNLIKELY(bytes > hk_bounds_room((uintptr_t)to)))
+        return set_examined(to, value, bytes, call);
+    return hk_plain_setter()(to, value, bytes);
+}
+
+HK_INLINE void *copy_to_end(void *to, const void *from, size_t bytes)
+{
+    return (char *)copy(to, from, bytes, "mempcpy()") + bytes;
+}
+
+void *hk_checked_memcpy(void *to, const void *from, size_t bytes) { return copy(to, from, bytes, "memcpy()"); }
+void *hk_checked_memmove(void *to, const void *from, size_t bytes) { return copy(to, from, bytes, "memmove()"); }
+void *hk_checked_mempcpy(void *to, const void *from, size_t bytes) { return copy_to_end(to, from, bytes); }
+void *hk_checked_mempcpy_too(void *to, const void *from, size_t bytes) { return copy_to_end(to, from, bytes); }
+void *hk_checked_memset(void *to, int value, size_t bytes) { return set(to, value, bytes, "memset()"); }
+void hk_checked_bcopy(const void *from, void *to, size_t bytes) { (void)copy(to, from, bytes, "bcopy()"); }
+void hk_checked_bzero(void *to, size_t bytes) { (void)set(to, 0, bytes, "bzero()"); }
+
+void *hk_fortified_memcpy(void *to, const void *from, size_t bytes, size_t most)
+{
+    if (HK_UNLIKELY(bytes > most))
+        hk_refuse_fortified();
+    return copy(to, from, bytes, "memcpy()");
+}
+
+void *hk_fortified_memmove(void *to, const void *from, size_t bytes, size_t most)
+{
+    if (HK_UNLIKELY(bytes > most))
+        hk_refuse_fortified();
+    return copy(to, from, bytes, "memmove()");
+}
+
+void *hk_fortified_mempcpy(void *to, const void *from, size_t bytes, size_t most)
+{
+    if (HK_UNLIKELY(bytes > most))
+        hk_refuse_fortified();
+    return copy_to_end(to, from, bytes);
+}
+
+void *hk_fortified_memset(void *to, int value, size_t bytes, size_t most)
+{
+    if (HK_UNLIKELY(bytes > most))
+        hk_refuse_fortified();
+    return set(to, value, bytes, "memset()");
+}

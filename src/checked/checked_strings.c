@@ -1,0 +1,114 @@
+#include "checked/checked.h"
+
+/* strnlen(text, most). A string without an end within its block ends the program, unless `most` is no more than the block has. */
+static size_t length(const char *call, const char *text, size_t most)
+{
+    if (most == 0)
+        return 0;
+    size_t room = hk_bounds_room((uintptr_t)text);
+    if (HK_UNLIKELY(room == 0))
+        room = hk_examine_room(call, text);
+    if (HK_LIKELY(room >= most))
+        return hk_plain_length(text, most);
+    size_t found = hk_plain_length(text, room);
+    if (HK_LIKELY(found < room))
+        return found;
+    hk_examine(call, HK_READS, text, room + 1);
+    return hk_plain_length(text, most);
+}
+
+static char *write_text(const char *call, char *to, const char *from, size_t bytes)
+{
+    if (HK_UNLIKELY(bytes > hk_bounds_room((uintptr_t)to)))
+        hk_examine(call, HK_WRITES, to, bytes);
+    return hk_plain_mover()(to, from, bytes);
+}
+
+/* Copies a string with its end; returns the place of the end. */
+static char *copy(const char *call, char *to, const char *from, size_t most)
+{
+    size_t found = length(call, from, SIZE_MAX);
+    if (HK_UNLIKELY(found >= most))
+        hk_refuse_fortified();
+    return write_text(call, to, from, found + 1) + found;
+}
+
+/* Copies a string of up to `bytes` bytes and fills the rest with zeros; returns the place of the first of these. */
+static char *copy_padded(const char *call, char *to, const char *from, size_t bytes)
+{
+    size_t found = length(call, from, bytes);
+    if (HK_UNLIKELY(bytes > hk_bounds_room((uintptr_t)to)))
+        hk_examine(call, HK_WRITES, to, bytes);
+    (void)hk_plain_mover()(to, from, found);
+    return hk_plain_setter()(to + found, 0, bytes - found);
+}
+
+static char *append(const char *call, char *to, const char *from, size_t bytes, size_t most)
+{
+    size_t had = length(call, to, SIZE_MAX), more = length(call, from, bytes);
+    if (HK_UNLIKELY(had >= most || more >= most - had))
+        hk_refuse_fortified();
+    char *end = to + had;
+    if (HK_UNLIKELY(more >= hk_bounds_room((uintptr_t)end)))
+        hk_examine(call, HK_WRITES, end, more + 1);
+    (void)hk_plain_mover()(end, from, more);
+    end[more] = 0;
+    return to;
+}
+
+char *hk_checked_strcpy(char *to, const char *from)
+{
+    (void)copy("strcpy()", to, from, SIZE_MAX);
+    return to;
+}
+
+char *hk_checked_stpcpy(char *to, const char *from) { return copy("stpcpy()", to, from, SIZE_MAX); }
+char *hk_checked_stpcpy_too(char *to, const char *from) { return copy("stpcpy()", to, from, SIZE_MAX); }
+
+char *hk_checked_strncpy(char *to, const char *from, size_t bytes)
+{
+    (void)copy_padded("strncpy()", to, from, bytes);
+    return to;
+}
+
+char *hk_checked_stpncpy(char *to, const char *from, size_t bytes) { return copy_padded("stpncpy()", to, from, bytes); }
+
+char *hk_checked_strcat(char *to, const char *from) { return append("strcat()", to, from, SIZE_MAX, SIZE_MAX); }
+
+char *hk_checked_strncat(char *to, const char *from, size_t bytes)
+{
+    return append("strncat()", to, from, bytes, SIZE_MAX);
+}
+
+char *hk_fortified_strcpy(char *to, const char *from, size_t most)
+{
+    (void)copy("strcpy()", to, from, most);
+    return to;
+}
+
+char *hk_fortified_stpcpy(char *to, const char *from, size_t most) { return copy("stpcpy()", to, from, most); }
+
+char *hk_fortified_strncpy(char *to, const char *from, size_t bytes, size_t most)
+{
+    if (HK_UNLIKELY(bytes > most))
+        hk_refuse_fortified();
+    (void)copy_padded("strncpy()", to, from, bytes);
+    return to;
+}
+
+char *hk_fortified_stpncpy(char *to, const char *from, size_t bytes, size_t most)
+{
+    if (HK_UNLIKELY(bytes > most))
+        hk_refuse_fortified();
+    return copy_padded("stpncpy()", to, from, bytes);
+}
+
+char *hk_fortified_strcat(char *to, const char *from, size_t most)
+{
+    return append("strcat()", to, from, SIZE_MAX, most);
+}
+
+char *hk_fortified_strncat(char *to, const char *from, size_t bytes, size_t most)
+{
+    return append("strncat()", to, from, bytes, most);
+}

@@ -1,0 +1,71 @@
+#include "checked/examine.h"
+
+#include "base/fatal.h"
+
+static const char *verb(enum hk_copying access) { return access == HK_WRITES ? "write" : "read"; }
+
+static HK_COLD _Noreturn void refuse_end(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
+                                         const struct hk_bounds *block)
+{
+    hk_fatal("%s: %s beyond the end of a block: address 0x%lx, %zu bytes from offset %zu of a block of %zu bytes", call,
+             verb(access), (uint64_t)at, bytes, at - block->start, block->size);
+}
+
+static HK_COLD _Noreturn void refuse_start(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
+                                           const struct hk_bounds *block)
+{
+    hk_fatal("%s: %s before the start of a block: address 0x%lx, %zu bytes from %zu bytes before a block of %zu bytes",
+             call, verb(access), (uint64_t)at, bytes, block->start - at, block->size);
+}
+
+static HK_COLD _Noreturn void refuse_free(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
+                                          const struct hk_bounds *block)
+{
+    const char *direction = access == HK_WRITES ? "to" : "from";
+    if (block->size == 0)
+        hk_fatal("%s: %s %s free memory of the heap: address 0x%lx, %zu bytes", call, verb(access), direction,
+                 (uint64_t)at, bytes);
+    hk_fatal("%s: %s %s a free block: address 0x%lx, %zu bytes from offset %zu of a block of %zu bytes", call,
+             verb(access), direction, (uint64_t)at, bytes, at - block->start, block->size);
+}
+
+/* A range that begins in memory that is not HAKMEM's ends there. */
+static void examine_last(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
+                         const struct hk_bounds *gap)
+{
+    if (HK_LIKELY(bytes <= gap->start + gap->size - at))
+        return;
+    struct hk_bounds last = hk_block_bounds(at + bytes - 1);
+    if (HK_UNLIKELY(last.kind == HK_BOUNDS_BLOCK && last.start > at))
+        refuse_start(call, access, at, bytes, &last);
+}
+
+void hk_examine(const char *call, enum hk_copying access, const void *p, size_t bytes)
+{
+    uintptr_t at = (uintptr_t)p;
+    if (bytes <= hk_bounds_room(at) || bytes <= hk_bounds_remembered(at))
+        return;
+    struct hk_bounds block = hk_block_bounds(at);
+    if (block.kind == HK_BOUNDS_UNKNOWN) {
+        examine_last(call, access, at, bytes, &block);
+        return;
+    }
+    if (HK_UNLIKELY(block.kind == HK_BOUNDS_FREE))
+        refuse_free(call, access, at, bytes, &block);
+    size_t into = at - block.start;
+    if (HK_UNLIKELY(into > block.size || bytes > block.size - into))
+        refuse_end(call, access, at, bytes, &block);
+}
+
+size_t hk_examine_room(const char *call, const void *p)
+{
+    uintptr_t at = (uintptr_t)p;
+    struct hk_bounds block = hk_block_bounds(at);
+    if (HK_LIKELY(block.kind == HK_BOUNDS_UNKNOWN))
+        return SIZE_MAX;
+    if (HK_UNLIKELY(block.kind == HK_BOUNDS_FREE))
+        refuse_free(call, HK_READS, at, 1, &block);
+    if (HK_UNLIKELY(at - block.start >= block.size))
+        refuse_end(call, HK_READS, at, 1, &block);
+    return block.size - (at - block.start);
+}

@@ -1,0 +1,64 @@
+#include "checked/plain.h"
+
+#include <dlfcn.h>
+
+#pragma weak dlsym
+
+struct hk_plain hk_plain;
+
+/* volatile: the compiler would turn these loops into calls of the very functions that they stand in for. */
+void *hk_move_by_bytes(void *to, const void *from, size_t bytes)
+{
+    volatile char *at = to;
+    const volatile char *source = from;
+    if ((uintptr_t)to - (uintptr_t)from >= bytes)
+        for (size_t i = 0; i < bytes; i++)
+            at[i] = source[i];
+    else
+        for (size_t i = bytes; i > 0; i--)
+            at[i - 1] = source[i - 1];
+    return to;
+}
+
+void *hk_set_by_bytes(void *to, int value, size_t bytes)
+{
+    volatile char *at = to;
+    for (size_t i = 0; i < bytes; i++)
+        at[i] = (char)value;
+    return to;
+}
+
+size_t hk_length_by_bytes(const char *text, size_t most)
+{
+    const volatile char *at = text;
+    size_t length = 0;
+    while (length < most && at[length] != 0)
+        length++;
+    return length;
+}
+
+size_t hk_plain_length(const char *text, size_t most)
+{
+    hk_length_call *length = hk_load(hk_plain.xlength);
+    hk_length_to_call *length_to = hk_load(hk_plain.xlength_to);
+    if (most == SIZE_MAX && HK_LIKELY(length != NULL))
+        return length(text);
+    return HK_LIKELY(length_to != NULL) ? length_to(text, most) : hk_length_by_bytes(text, most);
+}
+
+/* What HAKMEM itself copies is not checked: base/base.h gives its memcpy, memmove and memset these names. */
+void *hk_plain_move(void *to, const void *from, size_t bytes);
+void *hk_plain_set(void *to, int value, size_t bytes);
+void *hk_plain_move(void *to, const void *from, size_t bytes) { return hk_plain_mover()(to, from, bytes); }
+void *hk_plain_set(void *to, int value, size_t bytes) { return hk_plain_setter()(to, value, bytes); }
+
+static void *next_named(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
+
+/* Here, not at the first call: dlsym takes the loader's lock, and may allocate. */
+__attribute__((constructor)) static void find_plain(void)
+{
+    hk_store_release(hk_plain.xmove, (hk_move_call *)next_named("memmove"));
+    hk_store_release(hk_plain.xset, (hk_set_call *)next_named("memset"));
+    hk_store_release(hk_plain.xlength, (hk_length_call *)next_named("strlen"));
+    hk_store_release(hk_plain.xlength_to, (hk_length_to_call *)next_named("strnlen"));
+}

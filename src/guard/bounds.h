@@ -1,0 +1,83 @@
+/* Bounds: the block that an address lies in, for checks of copies into and out of blocks.
+ *
+ *   address -> page map entry -> slab -> one division by reciprocal -> block; a lodger by its joined bits
+ *           -> big block: by its first slice, else by the extents of all big blocks, remembered in a table of memos
+ *
+ * Owns       the memos.
+ * Invariant  exact for an address in a block that the program has: while it has the block, neither its slab nor its joined bits nor
+ *            its free bit nor its big block's size change. For any other address of HAKMEM's memory the answer may be that of a
+ *            moment ago.
+ * Threads    any, also in signal handlers: waits for no lock.
+ * Never      reads or writes a block. */
+#ifndef HK_BOUNDS_H
+#define HK_BOUNDS_H
+
+#include "big/big_state.h"
+#include "guard/guard.h"
+#include "slab/slab.h"
+
+enum hk_bounds_kind {
+    HK_BOUNDS_UNKNOWN, /* not HAKMEM's, or the lock of the big blocks was taken; the gap between two blocks where that is known */
+    HK_BOUNDS_BLOCK,
+    HK_BOUNDS_FREE, /* free memory of the heap: a free block, or, with a size of 0, no block at all */
+};
+
+struct hk_bounds {
+    enum hk_bounds_kind kind;
+    uintptr_t start;
+    size_t size; /* the address may lie beyond it: in the slack of a big block, or in what rounding added */
+};
+
+struct hk_bounds hk_block_bounds(uintptr_t address);
+/* The bytes from an address outside the window to the end of its big block, or of the gap between two, as looked up before; 0 if that is
+ * not known. */
+size_t hk_bounds_remembered(uintptr_t address);
+
+/* While the guard is on: true of a block that the program does not have; the bytes before the canary. */
+bool hk_bounds_is_withheld(uintptr_t block);
+size_t hk_bounds_usable_guarded(uintptr_t block, size_t size);
+/* The bytes that the program may use of the block, whose class, cells or mapping have `size` bytes. */
+HK_INLINE size_t hk_bounds_usable(uintptr_t block, size_t size)
+{
+    return HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) ? hk_bounds_usable_guarded(block, size) : size;
+}
+
+HK_INLINE bool hk_bounds_is_free(const struct hk_slab *slab, size_t index)
+{
+    bool free = (__atomic_load_n(&slab->freebits[index / 64], __ATOMIC_RELAXED) >> (index % 64) & 1) != 0;
+    return free || (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) &&
+                    hk_bounds_is_withheld(slab->d.start + index * slab->d.block_size));
+}
+
+/* The room of an address at which no slab lies that the window leads to. */
+HK_INLINE size_t hk_bounds_room_outside(uintptr_t address, uintptr_t place)
+{
+    uintptr_t lowest = hk_load(hk_big.xlowest);
+    if (HK_UNLIKELY(place < HK_LOAD_SETTLED(hk_window.covered)))
+        return 0;
+    if (address < lowest)
+        return lowest - address;
+    return HK_LIKELY(address >= hk_load(hk_big.xhighest)) ? SIZE_MAX : 0;
+}
+
+/* The bytes from the address on that are known at once to be one block's, or to be outside the memory of HAKMEM's; 0 if
+ * hk_block_bounds() has to tell. */
+HK_INLINE size_t hk_bounds_room(uintptr_t address)
+{
+    uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
+    if (place >= HK_LOAD_SETTLED(hk_window.flat))
+        return hk_bounds_room_outside(address, place);
+    HK_READ_NO_EARLIER();
+    if (HK_UNLIKELY(!hk_entry_is_plain(hk_load(HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT]))))
+        return 0;
+    struct hk_chunk *chunk = &HK_LOAD_SETTLED(hk_window.chunks)[place >> HK_CHUNK_SHIFT];
+    const struct hk_slab *slab = (void *)hk_load(chunk->xdescriptor[(place >> HK_SLICE_SHIFT) % HK_CHUNK_SLICES]);
+    size_t index = hk_slab_index(slab, address), size = slab->d.block_size;
+    if (HK_UNLIKELY(index >= slab->d.blocks) || HK_UNLIKELY(hk_bounds_is_free(slab, index)))
+        return 0;
+    uintptr_t block = slab->d.start + index * size;
+    size_t into = address - block, usable = hk_bounds_usable(block, size);
+    return HK_LIKELY(into < usable) ? usable - into : 0;
+}
+
+#endif

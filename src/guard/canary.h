@@ -1,0 +1,65 @@
+/* Canary: a secret behind each block, in the bytes that rounding adds, at least 8.
+ *
+ *   | requested bytes | mark, up to 8 bytes | zeros | word: key ^ slack |        slack = bytes of the block - requested bytes
+ *
+ * The word holds the slack, so that the requested size is known; the key depends on the address and on the secret. Mark and word begin
+ * with a zero byte: a string without an end ends there, and an end written one byte too far changes nothing.
+ * Threads    the thread that has the block. */
+#ifndef HK_CANARY_H
+#define HK_CANARY_H
+
+#include <string.h>
+
+#include "guard/guard.h"
+
+#define HK_CANARY_BYTES sizeof(uint64_t)
+enum { HK_CANARY_CHECKED = 64 }; /* zeros behind the mark that are verified */
+#define HK_CANARY_BROKEN SIZE_MAX
+
+HK_INLINE uint64_t hk_canary_key(const char *end)
+{
+    uint64_t key = ((uintptr_t)end ^ hk_guard.secret) * 0x9e3779b97f4a7c15u;
+    return (key ^ key >> 32) << 8;
+}
+HK_INLINE uint64_t hk_canary_mark(void) { return (hk_guard.secret | 0x0101010101010101u) << 8; }
+
+HK_INLINE uint64_t hk_load64(const char *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof word);
+    return word;
+}
+HK_INLINE void hk_store64(char *at, uint64_t word) { memcpy(at, &word, sizeof word); }
+
+/* Requires zeros from block + size to end, where the protection `zero` is in force. */
+HK_INLINE void hk_canary_write(char *block, char *end, size_t size)
+{
+    hk_store64(block + size, hk_canary_mark());
+    hk_store64(end - HK_CANARY_BYTES, hk_canary_key(end) ^ (size_t)(end - block - (ptrdiff_t)size) << 8);
+}
+
+/* The slack of the block that ends at `end`; HK_CANARY_BROKEN if the word was overwritten. */
+HK_INLINE size_t hk_canary_slack(const char *end, size_t bytes)
+{
+    uint64_t word = hk_load64(end - HK_CANARY_BYTES) ^ hk_canary_key(end), slack = word >> 8;
+    return (word & 0xff) == 0 && slack >= HK_CANARY_BYTES && slack <= bytes ? (size_t)slack : HK_CANARY_BROKEN;
+}
+
+/* The requested size of the block; HK_CANARY_BROKEN if a byte behind it was overwritten. */
+HK_INLINE size_t hk_canary_size(const char *block, const char *end)
+{
+    size_t slack = hk_canary_slack(end, (size_t)(end - block));
+    if (HK_UNLIKELY(slack == HK_CANARY_BROKEN))
+        return HK_CANARY_BROKEN;
+    size_t between = slack - HK_CANARY_BYTES;
+    const char *at = end - slack;
+    uint64_t differs = hk_load64(at) ^ hk_canary_mark();
+    if (between < sizeof differs)
+        differs &= ((uint64_t)1 << between * 8) - 1;
+    size_t zeros = HK_GUARDS(zero) ? HK_CANARY_CHECKED : 0, checked = between < zeros ? between : zeros;
+    for (size_t i = sizeof differs; i + sizeof differs <= checked; i += sizeof differs)
+        differs |= hk_load64(at + i);
+    return differs == 0 ? (size_t)(end - block) - slack : HK_CANARY_BROKEN;
+}
+
+#endif

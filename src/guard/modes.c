@@ -1,0 +1,99 @@
+#include "guard/modes.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/message.h"
+#include "guard/empty.h"
+#include "os/os.h"
+#include "policy/classes.h"
+#include "policy/options.h"
+#include "slab/remote_track.h"
+#include "slab/slab_heap.h"
+#include "span/guard_pages.h"
+#include "tcache/bins.h"
+#include "tcache/quarantine.h"
+
+/* Arrays of text, not pointers: the loader has nothing to relocate. */
+static const char words[HK_PROTECTIONS][12] = {
+#define HK_PROTECTION(word, meaning) #word,
+#include "guard/protections.def"
+#undef HK_PROTECTION
+};
+
+#define BIT(word) ((uint32_t)1 << HK_PROTECTION_##word)
+#define ALL (((uint32_t)1 << HK_PROTECTIONS) - 1)
+
+static HK_COLD void complain(const char *text, size_t length)
+{
+    char word[32];
+    size_t fits = hk_min(length, sizeof word - 1);
+    memcpy(word, text, fits);
+    word[fits] = 0;
+    hk_message("option hardened: \"%s\" is no protection", word);
+}
+
+static uint32_t word_named(const char *text, size_t length)
+{
+    for (unsigned n = 0; n < HK_PROTECTIONS; n++)
+        if (strlen(words[n]) == length && memcmp(words[n], text, length) == 0)
+            return (uint32_t)1 << n;
+    if (length != 1 || (*text != '0' && *text != '1'))
+        complain(text, length);
+    return length == 1 && *text == '1' ? ALL : 0;
+}
+
+static uint32_t hardened_words(const char *text)
+{
+    uint32_t found = 0;
+    for (const char *end; text != NULL && *text != 0; text = *end == 0 ? NULL : end + 1) {
+        end = strchrnul(text, ',');
+        found |= word_named(text, (size_t)(end - text));
+    }
+    return found != 0 ? found | BIT(check) : 0;
+}
+
+/* libhakmem-hardened.so is hardened unless the option says 0. */
+static uint32_t hardened_wanted(void)
+{
+    return hk_options.hardened == NULL && HK_HARDENED_LIBRARY ? ALL : hardened_words(hk_options.hardened);
+}
+
+static uint32_t words_wanted(void)
+{
+    bool checks = hk_options.safe_free == HK_SAFE_FREE_ON || hk_options.safe_free == HK_SAFE_FREE_STRICT;
+    bool tracks = hk_options.trace_remote == HK_TRACE_REMOTE_ON;
+    return hardened_wanted() | (checks ? BIT(check) | BIT(kinds) : 0) | (tracks ? BIT(check) : 0);
+}
+
+static uint64_t new_secret(void)
+{
+    uint64_t secret = 0;
+    if (!hk_os.random(&secret, sizeof secret))
+        secret =
+            hk_os.clock_ns() * 0x9e3779b97f4a7c15u ^ (uintptr_t)__builtin_frame_address(0) ^ (uintptr_t)&secret >> 12;
+    return secret;
+}
+
+void hk_guard_begin(void)
+{
+    hk_guard.words = words_wanted();
+    if (hk_guard.words == 0)
+        return;
+    hk_guard.secret = new_secret();
+    hk_guard.leaves = hk_options.safe_free == HK_SAFE_FREE_ON && hardened_wanted() == 0;
+    hk_guard.contents =
+        (hk_guard.words & (BIT(canary) | BIT(zero) | BIT(neighbors) | BIT(pages) | BIT(quarantine))) != 0;
+    hk_guard_pages.on = HK_GUARDS(pages);
+    hk_guard_pages.around_metadata = HK_GUARDS(metadata);
+    hk_bins_random = HK_GUARDS(random) ? hk_guard.secret : 0;
+    hk_quarantine_seed = hk_guard.secret;
+    hk_slab_heap_lodges = false; /* the size of a lodger is not that of its class */
+    if (HK_GUARDS(empty) && !hk_empties_begin())
+        hk_message("no memory for empty blocks: they are ordinary ones");
+    hk_guard.least = HK_GUARDS(empty);
+    hk_guard.canary = hk_guard.contents ? sizeof(uint64_t) : 0;
+    hk_guard.small = HK_FINE_MAX - hk_guard.canary;
+    hk_guard.frees_plainly = !hk_guard.contents && !hk_remote_track.on;
+    hk_guard.on = true;
+}

@@ -1,0 +1,21 @@
+/* Places: call stacks, each kept once, and found by a number.
+ *
+ *   stack --hash--> slot: the hash, the packed stack --> number
+ *
+ * Owns       the table of stacks, mapped with the first one, of a fixed size.
+ * Invariant  a number stands for one stack for the life of the process. Where the table is nearly full, callers alone enter it; where it
+ *            is full, or memory is refused, the number is 0.
+ * Threads    any; no lock. A stack may be read while it is written: it has fewer frames then. */
+#ifndef HK_PLACES_H
+#define HK_PLACES_H
+
+#include "guard/packed_stack.h"
+
+enum { HK_PLACES = 4096 };
+
+/* The number of a stack, from 1 on; 0 if there is none. */
+uint32_t hk_place_enter(const struct hk_stack *stack);
+/* NULL for 0. Its thread is 0. */
+const struct hk_packed_stack *hk_place_stack(uint32_t number);
+
+#endif

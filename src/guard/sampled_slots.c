@@ -1,0 +1,232 @@
+#include "guard/sampled_slots.h"
+
+#include "base/bits.h"
+#include "base/lock.h"
+#include "os/os.h"
+#include "prof/sample.h"
+
+#define LEAST_SLOT (8 * HK_KIB)
+#define MOST_LIVE_BYTES (HK_SLOTS_LIVE * LEAST_SLOT)
+enum { PATTERN_BYTES = 64, LEAST_ALIGN = 16 };
+
+struct hk_slot_range hk_slot_range;
+
+/* In .bss.cold: no page of it is touched before the first sample. */
+static struct hk_slot slots[HK_SLOTS] HK_COLD_DATA;
+static uint8_t freed_queue[HK_SLOTS] HK_COLD_DATA; /* of freed slots, a ring */
+
+static struct {
+    struct hk_lock lock;
+    size_t page, slot_bytes, stride;
+    unsigned most_live, live, used; /* slots from `used` on have never been taken */
+    unsigned first, queued;
+    uint64_t random;
+} guarded = {.lock = HK_LOCK_INIT(HK_RANK_GUARDED)};
+
+void hk_slots_init(void) { hk_lock_register(HK_RANK_GUARDED, &guarded.lock); }
+
+static uintptr_t start_of(const struct hk_slot *slot)
+{
+    return hk_load(hk_slot_range.xstart) + guarded.page + (size_t)(slot - slots) * guarded.stride;
+}
+
+static bool map_slots(void)
+{
+    if (hk_load(hk_slot_range.xbytes) != 0)
+        return true;
+    guarded.page = hk_os.page_size();
+    guarded.slot_bytes = hk_max(LEAST_SLOT, guarded.page);
+    guarded.stride = guarded.slot_bytes + guarded.page;
+    guarded.most_live = (unsigned)hk_max(1, MOST_LIVE_BYTES / guarded.slot_bytes);
+    guarded.random = hk_os.clock_ns() ^ (uintptr_t)&guarded;
+    size_t bytes = guarded.page + HK_SLOTS * guarded.stride;
+    void *start = hk_os_map_aligned(bytes, guarded.page);
+    if (start == NULL)
+        return false;
+    if (!hk_os.bar(start, bytes)) {
+        hk_os.unmap(start, bytes);
+        return false;
+    }
+    hk_store(hk_slot_range.xstart, (uintptr_t)start);
+    hk_store_release(hk_slot_range.xbytes, bytes);
+    return true;
+}
+
+bool hk_slots_open(void)
+{
+    hk_lock(&guarded.lock);
+    bool open = map_slots() && guarded.live < guarded.most_live;
+    hk_unlock(&guarded.lock);
+    return open;
+}
+
+/* The pages that the block lies in: the rest of the slot stays inaccessible. */
+static uintptr_t pages_of(uintptr_t block, size_t size, size_t *bytes)
+{
+    uintptr_t from = hk_align_down(block, guarded.page);
+    *bytes = hk_align_up(block + hk_max(1, size), guarded.page) - from;
+    return from;
+}
+
+bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address)
+{
+    size_t bytes;
+    uintptr_t from = pages_of(hk_load(slot->xblock), hk_load(slot->xsize), &bytes);
+    return address - from < bytes;
+}
+
+/* The bytes of the block and those beside it that hold the pattern. */
+static void sides_of(const struct hk_slot *slot, uintptr_t *from, uintptr_t *to)
+{
+    size_t bytes;
+    uintptr_t block = hk_load(slot->xblock), end = block + hk_load(slot->xsize);
+    uintptr_t start = pages_of(block, hk_load(slot->xsize), &bytes);
+    *from = hk_max(block - PATTERN_BYTES, start);
+    *to = hk_min(end + PATTERN_BYTES, start + bytes);
+}
+
+static unsigned char pattern_at(uintptr_t address) { return (unsigned char)(address * 7 | 1); }
+
+static void paint(const struct hk_slot *slot)
+{
+    uintptr_t from, to, block = hk_load(slot->xblock), end = block + hk_load(slot->xsize);
+    sides_of(slot, &from, &to);
+    for (uintptr_t at = from; at < to; at++)
+        if (at < block || at >= end)
+            *(unsigned char *)at = pattern_at(at);
+}
+
+uintptr_t hk_slot_damage(const struct hk_slot *slot)
+{
+    uintptr_t from, to, block = hk_load(slot->xblock), end = block + hk_load(slot->xsize);
+    sides_of(slot, &from, &to);
+    for (uintptr_t at = from; at < to; at++)
+        if ((at < block || at >= end) && *(const unsigned char *)at != pattern_at(at))
+            return at;
+    return 0;
+}
+
+static uintptr_t place_in(const struct hk_slot *slot, size_t size, size_t align)
+{
+    uintptr_t left = start_of(slot), right = left + guarded.slot_bytes;
+    guarded.random = hk_sample_mix(guarded.random + 0x9e3779b97f4a7c15);
+    return guarded.random >> 63 != 0 ? left : hk_align_down(right - hk_max(size, 1), align);
+}
+
+static struct hk_slot *next_slot(void)
+{
+    if (guarded.live >= guarded.most_live)
+        return NULL;
+    if (guarded.used < HK_SLOTS)
+        return &slots[guarded.used];
+    return guarded.queued > 0 ? &slots[freed_queue[guarded.first]] : NULL;
+}
+
+static void leave_queue(const struct hk_slot *slot)
+{
+    if (slot == &slots[guarded.used]) {
+        guarded.used++;
+        return;
+    }
+    guarded.first = (guarded.first + 1) % HK_SLOTS;
+    guarded.queued--;
+}
+
+static struct hk_slot *take_slot(size_t size, size_t align, const struct hk_packed_stack *by)
+{
+    struct hk_slot *slot = size <= guarded.slot_bytes && align <= guarded.page ? next_slot() : NULL;
+    if (slot == NULL || (slot->dirty && !hk_os.bar((void *)start_of(slot), guarded.slot_bytes)))
+        return NULL;
+    slot->dirty = false;
+    size_t bytes;
+    uintptr_t block = place_in(slot, size, hk_max(align, LEAST_ALIGN)), from = pages_of(block, size, &bytes);
+    if (!hk_os.unbar((void *)from, bytes))
+        return NULL;
+    leave_queue(slot);
+    guarded.live++;
+    slot->allocated = *by;
+    slot->freed.thread = 0;
+    hk_store(slot->xblock, block);
+    hk_store(slot->xsize, size);
+    paint(slot);
+    hk_store_release(slot->xstate, HK_SLOT_LIVE);
+    return slot;
+}
+
+struct hk_slot *hk_slot_take(size_t size, size_t align, const struct hk_packed_stack *by)
+{
+    hk_lock(&guarded.lock);
+    struct hk_slot *slot = take_slot(size, align, by);
+    hk_unlock(&guarded.lock);
+    return slot;
+}
+
+static struct hk_slot *slot_at(uintptr_t address)
+{
+    size_t number = (address - hk_load(hk_slot_range.xstart)) / guarded.stride;
+    return &slots[hk_min(number, HK_SLOTS - 1)];
+}
+
+enum hk_slot_find hk_slot_find(const void *block)
+{
+    const struct hk_slot *slot = hk_slot_near((uintptr_t)block);
+    if (hk_load(slot->xblock) != (uintptr_t)block)
+        return HK_SLOT_INSIDE;
+    return hk_load_acquire(slot->xstate) == HK_SLOT_LIVE ? HK_SLOT_BLOCK : HK_SLOT_FREE_ALREADY;
+}
+
+static enum hk_slot_find put_slot(const void *block, const struct hk_packed_stack *by)
+{
+    struct hk_slot *slot = hk_slot_near((uintptr_t)block);
+    enum hk_slot_find found = hk_slot_find(block);
+    if (found != HK_SLOT_BLOCK)
+        return found;
+    slot->freed = *by;
+    hk_store_release(slot->xstate, HK_SLOT_FREED);
+    size_t bytes;
+    uintptr_t from = pages_of((uintptr_t)block, hk_load(slot->xsize), &bytes);
+    slot->dirty = !hk_os.bar((void *)from, bytes);
+    freed_queue[(guarded.first + guarded.queued) % HK_SLOTS] = (uint8_t)(slot - slots);
+    guarded.queued++;
+    guarded.live--;
+    return found;
+}
+
+enum hk_slot_find hk_slot_put(const void *block, const struct hk_packed_stack *by)
+{
+    hk_lock(&guarded.lock);
+    enum hk_slot_find found = put_slot(block, by);
+    hk_unlock(&guarded.lock);
+    return found;
+}
+
+/* A slot that was never used is infinitely far. */
+static uintptr_t distance(const struct hk_slot *slot, uintptr_t address)
+{
+    uintptr_t block = hk_load(slot->xblock), end = block + hk_load(slot->xsize);
+    if (hk_load_acquire(slot->xstate) == HK_SLOT_UNUSED)
+        return UINTPTR_MAX;
+    return address < block ? block - address : address >= end ? address - end : 0;
+}
+
+struct hk_slot *hk_slot_near(uintptr_t address)
+{
+    struct hk_slot *nearest = slot_at(address), *at = nearest;
+    if (at > slots && distance(at - 1, address) < distance(nearest, address))
+        nearest = at - 1;
+    if (at < slots + HK_SLOTS - 1 && distance(at + 1, address) < distance(nearest, address))
+        nearest = at + 1;
+    return nearest;
+}
+
+struct hk_slot_totals hk_slots_total(void)
+{
+    struct hk_slot_totals total = {.mapped = hk_load_acquire(hk_slot_range.xbytes)};
+    for (unsigned i = 0; i < HK_SLOTS && total.mapped != 0; i++) {
+        if (hk_load_acquire(slots[i].xstate) != HK_SLOT_LIVE)
+            continue;
+        total.blocks++;
+        total.bytes += hk_load(slots[i].xsize);
+    }
+    return total;
+}

@@ -1,0 +1,74 @@
+/* Sampled slots: the memory of sampled blocks: slots between guard pages.
+ *
+ *   | guard | slot 0 | guard | slot 1 | guard | ...       guard: one page; slot: 8 KiB, or one page where pages are larger
+ *
+ *   never used --take--> live: accessible --put--> freed: inaccessible, at the end of the queue
+ *                         ^                                                  |
+ *                         +------ take: no slot is unused; the first of the queue, after at least 80 later frees
+ *
+ * Owns       the slots, their queue, what is known of the block in each.
+ * Invariant  only the pages of live blocks are accessible (unless the system refuses): of 48 slots at most, 384 KiB. A block touches
+ *            the left or the right end of its slot, as near as its alignment allows; up to 64 bytes beside it, on its pages, hold a
+ *            pattern.
+ * Threads    take, put: any (one lock, held over one system call). All else: any, without a lock, a signal handler too: the record of a
+ *            slot that another thread is just changing may be torn. */
+#ifndef HK_SAMPLED_SLOTS_H
+#define HK_SAMPLED_SLOTS_H
+
+#include "guard/packed_stack.h"
+
+enum { HK_SLOTS = 128, HK_SLOTS_LIVE = 48 };
+
+enum hk_slot_state { HK_SLOT_UNUSED, HK_SLOT_LIVE, HK_SLOT_FREED };
+
+struct hk_slot {
+    _Atomic uintptr_t xblock;
+    _Atomic size_t xsize; /* as requested */
+    _Atomic uint8_t xstate;
+    bool dirty; /* the system refused to bar the block's pages: they keep their contents */
+    struct hk_packed_stack allocated, freed;
+};
+
+struct hk_slot_range {
+    _Atomic uintptr_t xstart;
+    _Atomic size_t xbytes; /* 0: no slot has been taken yet */
+};
+extern struct hk_slot_range hk_slot_range;
+
+HK_INLINE bool hk_slots_hold(const void *p)
+{
+    size_t bytes = hk_load_acquire(hk_slot_range.xbytes);
+    return (uintptr_t)p - hk_load(hk_slot_range.xstart) < bytes;
+}
+
+/* At start: registers the lock. */
+void hk_slots_init(void);
+/* Maps the slots, once. False if the system refuses (the next call tries again), or too many slots are live. */
+bool hk_slots_open(void);
+
+/* A slot with an accessible, zeroed block of so many bytes. NULL if the block does not fit, too many slots are live, or the system
+ * refuses. `align` is a power of two. */
+struct hk_slot *hk_slot_take(size_t size, size_t align, const struct hk_packed_stack *by);
+
+/* What a pointer into the slots is. */
+enum hk_slot_find { HK_SLOT_BLOCK, HK_SLOT_FREE_ALREADY, HK_SLOT_INSIDE };
+
+/* Frees the block. HK_SLOT_BLOCK: it was one. Precondition: hk_slots_hold(block). */
+enum hk_slot_find hk_slot_put(const void *block, const struct hk_packed_stack *by);
+/* The same without an effect. */
+enum hk_slot_find hk_slot_find(const void *block);
+
+/* The slot whose block an address in the range is nearest to. */
+struct hk_slot *hk_slot_near(uintptr_t address);
+/* True if the address lies in the pages that the slot's block makes accessible. */
+bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address);
+/* The first byte beside the block that lost its pattern; 0 if none did. Precondition: the slot is live and its block is the caller's. */
+uintptr_t hk_slot_damage(const struct hk_slot *slot);
+
+/* Live blocks, and the bytes of their slots' pages. */
+struct hk_slot_totals {
+    size_t blocks, bytes, mapped;
+};
+struct hk_slot_totals hk_slots_total(void);
+
+#endif

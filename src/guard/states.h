@@ -1,0 +1,71 @@
+/* States: says of every block whether the program has it. One byte for each 16 bytes of heap; that of a block's start holds the state.
+ *
+ *   none --give_out--> busy -> live --take_back--> busy -> free --give_out--> busy -> live
+ *
+ * Owns       the bytes, 128 KiB for each chunk in which a block was given out, found by the chunk.
+ * Invariant  a live byte lies at the start of a block that the program has. While a block is busy, one thread changes its contents
+ *            and its byte, and no other thread reads meaning into them.
+ * Threads    any; a block's byte is written by the thread that allocates or frees it. */
+#ifndef HK_STATES_H
+#define HK_STATES_H
+
+#include "span/page_map.h"
+
+/* The low bits of a live byte say by which function the block was allocated. */
+enum hk_state {
+    HK_STATE_NONE = 0, /* no block starts here, or it was never given out */
+    HK_STATE_BUSY = 0x20,
+    HK_STATE_FREE = 0x40,
+    HK_STATE_LIVE = 0x80,
+};
+
+enum { HK_STATE_SHIFT = 4 };
+
+typedef _Atomic uint8_t hk_state_byte;
+
+/* The chunk of any address; NULL if it is not covered. */
+HK_INLINE struct hk_chunk *hk_state_chunk(uintptr_t address)
+{
+    uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
+    if (HK_LIKELY(place < HK_LOAD_SETTLED(hk_window.flat)))
+        return &HK_LOAD_SETTLED(hk_window.chunks)[place >> HK_CHUNK_SHIFT];
+    return hk_page_map_entry(address) != NULL ? hk_page_map_chunk(address) : NULL;
+}
+
+HK_INLINE hk_state_byte *hk_state_in(hk_state_byte *states, uintptr_t address)
+{
+    return &states[(address & (HK_CHUNK - 1)) >> HK_STATE_SHIFT];
+}
+
+/* NULL outside the window, and if no block was given out near the address. */
+HK_INLINE hk_state_byte *hk_state_in_window(uintptr_t address)
+{
+    uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
+    if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.flat)))
+        return NULL;
+    hk_state_byte *states = hk_load_acquire(HK_LOAD_SETTLED(hk_window.chunks)[place >> HK_CHUNK_SHIFT].xstates);
+    return HK_LIKELY(states != NULL) ? hk_state_in(states, address) : NULL;
+}
+
+/* NULL if no block was given out near the address. */
+HK_INLINE hk_state_byte *hk_state_at(uintptr_t address)
+{
+    struct hk_chunk *chunk = hk_state_chunk(address);
+    hk_state_byte *states = HK_LIKELY(chunk != NULL) ? hk_load_acquire(chunk->xstates) : NULL;
+    return HK_LIKELY(states != NULL) ? hk_state_in(states, address) : NULL;
+}
+
+/* Bytes for one chunk, for a block whose new place is known only when it is too late to refuse; NULL if the system refuses. */
+hk_state_byte *hk_states_take_spare(void);
+/* The state at an address, in these bytes if its chunk has none. They are no longer the caller's. */
+hk_state_byte *hk_state_make_from(uintptr_t address, hk_state_byte *spare);
+
+/* The same for a block that is given out: maps the bytes if necessary. NULL if the system refuses. */
+hk_state_byte *hk_state_make_slow(uintptr_t address);
+HK_INLINE hk_state_byte *hk_state_make(uintptr_t address)
+{
+    hk_state_byte *state = hk_state_at(address);
+    return HK_LIKELY(state != NULL) ? state : hk_state_make_slow(address);
+}
+
+#endif

@@ -1,0 +1,67 @@
+#include "guard/told.h"
+
+#include "os/os.h"
+
+enum { WAITS = 100, WAIT_MS = 10 };
+
+static struct {
+    atomic_flag begun;
+    _Atomic bool xdone;
+    struct hk_text text;
+    struct hk_stack stack;
+    struct hk_module_place place;
+} told HK_COLD_DATA;
+
+bool hk_told_begin(void)
+{
+    if (!atomic_flag_test_and_set(&told.begun)) {
+        hk_text_init(&told.text, HK_STDERR);
+        return true;
+    }
+    for (int i = 0; i < WAITS && !hk_load(told.xdone); i++)
+        hk_os.rest(WAIT_MS);
+    return false;
+}
+
+void hk_told_end(void)
+{
+    hk_text_add(&told.text, "hakmem: `hakmem symbolize` adds files and lines (docs/GUARD.md)\n");
+    hk_text_flush(&told.text);
+    hk_store(told.xdone, true);
+}
+
+struct hk_text *hk_told_text(void) { return &told.text; }
+struct hk_stack *hk_told_stack(void) { return &told.stack; }
+
+void hk_told_name(struct hk_text *text, uintptr_t code, struct hk_module_place *place)
+{
+    if (!hk_module_find(code, place))
+        return;
+    if (place->function[0] != 0)
+        hk_text_add(text, " %s+0x%zx", place->function, place->offset);
+    hk_text_add(text, " (%s+0x%zx)", place->path, place->address);
+}
+
+/* A return address is that of the instruction behind the call: the byte before it belongs to the call. */
+void hk_told_frame(unsigned number, uintptr_t code)
+{
+    hk_text_add(&told.text, "    #%u 0x%zx", number, code);
+    hk_told_name(&told.text, code, &told.place);
+    hk_text_add(&told.text, "\n");
+    hk_text_flush(&told.text);
+}
+
+void hk_told_frames(unsigned from)
+{
+    for (unsigned i = from; i < told.stack.depth; i++)
+        hk_told_frame(i, (uintptr_t)told.stack.frames[i] - 1);
+}
+
+void hk_told_packed(const char *what, const struct hk_packed_stack *packed)
+{
+    if (packed->thread == 0)
+        return;
+    hk_text_add(&told.text, "  %s by thread %d:\n", what, packed->thread);
+    hk_stack_unpack(&told.stack, packed);
+    hk_told_frames(0);
+}

@@ -1,0 +1,32 @@
+/* Told: the memory and the text of a report with call stacks on stderr.
+ *
+ *   begin --> lines, stacks --> end
+ *
+ * Owns       the memory of the report, so that a small stack is enough; whether a report has been written.
+ * Invariant  a process writes one report. Another thread that makes a mistake meanwhile waits for up to a second: its end would cut
+ *            the report off.
+ * Threads    any, a signal handler too; all but begin: the one whose begin returned true. No lock is needed, malloc is not called. */
+#ifndef HK_TOLD_H
+#define HK_TOLD_H
+
+#include "base/message.h"
+#include "guard/modules.h"
+#include "guard/packed_stack.h"
+
+/* True if the caller writes the report. */
+bool hk_told_begin(void);
+void hk_told_end(void);
+
+/* The text so far, and memory for a stack. */
+struct hk_text *hk_told_text(void);
+struct hk_stack *hk_told_stack(void);
+
+/* Adds a line for a frame: the code address, which is 1 less than a return address; and for all frames of the stack from one on. */
+void hk_told_frame(unsigned number, uintptr_t code);
+void hk_told_frames(unsigned from);
+/* Adds a stack under a title; nothing if there is none. */
+void hk_told_packed(const char *what, const struct hk_packed_stack *packed);
+/* Adds the name of a code address to any text: function and module, as far as they are known. Any thread. */
+void hk_told_name(struct hk_text *text, uintptr_t code, struct hk_module_place *place);
+
+#endif

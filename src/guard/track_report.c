@@ -1,0 +1,112 @@
+#include "guard/track_report.h"
+
+#include <errno.h>
+
+#include "base/bits.h"
+#include "base/fatal.h"
+#include "guard/places.h"
+#include "guard/told.h"
+#include "os/os.h"
+#include "policy/options.h"
+#include "slab/remote_track.h"
+#include "tcache/layout.h"
+
+enum { THREAD_SHIFT = 32 };
+
+/* The system is asked once a thread. */
+static uint64_t this_thread(struct hk_tcache *cache)
+{
+    if (cache == NULL)
+        return (uint32_t)hk_os.thread_id();
+    if (cache->system_thread == 0)
+        cache->system_thread = (uint32_t)hk_os.thread_id();
+    return cache->system_thread;
+}
+
+/* The unwinder may allocate and free; and the loader holds locks that it wants. */
+static void capture(struct hk_stack *stack, struct hk_tcache *cache, const void *caller)
+{
+    bool may = hk_options.trace_remote == HK_TRACE_REMOTE_ON && cache != NULL && !cache->sampling;
+    if (!may || hk_os.in_loader(caller))
+        return;
+    int saved_errno = errno;
+    cache->sampling = true;
+    hk_stack_prime(caller);
+    hk_stack_capture(stack, (void *)(uintptr_t)caller);
+    cache->sampling = false;
+    errno = saved_errno;
+}
+
+static uint64_t place_of_free(const void *caller, bool whole)
+{
+    struct hk_tcache *cache = hk_tcache_self();
+    uint64_t thread = this_thread(cache) << THREAD_SHIFT;
+    if (caller == NULL)
+        return thread;
+    struct hk_stack stack;
+    stack.depth = 1;
+    stack.frames[0] = (void *)(uintptr_t)caller;
+    if (whole)
+        capture(&stack, cache, caller);
+    return thread | (uint64_t)hk_place_enter(&stack) << HK_STAGE_BITS;
+}
+
+static const struct hk_packed_stack *stack_of(uint64_t word) { return hk_place_stack((uint32_t)word >> HK_STAGE_BITS); }
+
+static void tell_stack(struct hk_packed_stack packed, uint64_t word)
+{
+    packed.thread = (int)(word >> THREAD_SHIFT);
+    if (!hk_told_begin())
+        return;
+    hk_text_add(hk_told_text(), "hakmem: remote free:\n");
+    hk_told_packed("freed", &packed);
+    hk_told_end();
+}
+
+static void explain_place(struct hk_text *text, uint64_t word)
+{
+    struct hk_module_place place;
+    struct hk_stack stack;
+    hk_stack_unpack(&stack, stack_of(word));
+    if (stack.depth > 1)
+        tell_stack(*stack_of(word), word);
+    hk_text_add(text, " at 0x%zx", (uintptr_t)stack.frames[0] - 1);
+    hk_told_name(text, (uintptr_t)stack.frames[0] - 1, &place);
+}
+
+static const char *explain(struct hk_text *text, const char *fault, uint64_t word)
+{
+    static const char *const stages[HK_STAGES] = {"at home", "in an outbox", "among the remote frees of its slab",
+                                                  "claimed by a draining thread"};
+    hk_text_init(text, HK_NOWHERE);
+    hk_text_add(text, "%s, %s", fault, stages[word & HK_STAGE_MASK]);
+    if (word >> THREAD_SHIFT != 0)
+        hk_text_add(text, ", freed by thread %u", (unsigned)(word >> THREAD_SHIFT));
+    if (stack_of(word) != NULL)
+        explain_place(text, word);
+    text->bytes[hk_min(text->used, sizeof text->bytes - 1)] = 0;
+    return text->bytes;
+}
+
+const char *hk_track_report_fault(struct hk_text *text, const char *fault, const void *block)
+{
+    uint64_t word = hk_track_of(block);
+    return word != 0 ? explain(text, fault, word) : fault;
+}
+
+/* Locks may be held: from here on nobody waits for one. */
+static __attribute__((noreturn)) void tell_and_end(enum hk_call call, const char *fault, const void *block,
+                                                   uint64_t word)
+{
+    struct hk_text text;
+    hk_store(hk_is_aborting, true);
+    hk_invalid_pointer(call, explain(&text, fault, word), block);
+}
+
+void hk_track_report_begin(void)
+{
+    hk_remote_track.place = place_of_free;
+    hk_remote_track.tell = tell_and_end;
+    hk_remote_track.on =
+        hk_options.trace_remote == HK_TRACE_REMOTE_ON || (HK_DEBUG && hk_options.trace_remote == HK_TRACE_REMOTE_AUTO);
+}

@@ -1,0 +1,144 @@
+#include <errno.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "os/linux.h"
+#include "os/passed.h"
+
+/* Since Linux 5.18 and 6.13; older headers do not name them. */
+enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103 };
+
+static _Atomic bool xprotects; /* some pages were barred by their protection */
+
+size_t hk_linux_page_size(void)
+{
+    size_t size = getauxval(AT_PAGESZ);
+    return size != 0 ? size : HK_PAGE;
+}
+
+static bool set_access(void *p, size_t size, int protection)
+{
+    return hk_passed_mprotect(p, size, protection, -1) == 0;
+}
+
+bool hk_linux_purge(void *p, size_t size)
+{
+    int saved_errno = errno;
+    int r = hk_passed_madvise(p, size, MADV_DONTNEED);
+    if (r != 0 && errno == EINVAL) /* mlocked pages */
+        r = hk_passed_madvise(p, size, DONTNEED_LOCKED);
+    errno = saved_errno;
+    return r == 0;
+}
+
+/* A guard marker neither splits the mapping nor waits for its lock. The kernel refuses it in locked memory. */
+bool hk_linux_bar(void *p, size_t size)
+{
+    int saved_errno = errno;
+    bool barred = hk_passed_madvise(p, size, GUARD_INSTALL) == 0;
+    if (!barred) {
+        atomic_store(&xprotects, true);
+        barred = set_access(p, size, PROT_NONE) && hk_linux_purge(p, size);
+    }
+    errno = saved_errno;
+    return barred;
+}
+
+bool hk_linux_unbar(void *p, size_t size)
+{
+    int saved_errno = errno;
+    (void)hk_passed_madvise(p, size, GUARD_REMOVE);
+    bool open = !atomic_load(&xprotects) || set_access(p, size, PROT_READ | PROT_WRITE);
+    errno = saved_errno;
+    return open;
+}
+
+/* Sends the signal to this thread again; it is blocked until the handler returns. */
+void hk_linux_default_signal(int number, siginfo_t *info)
+{
+    struct sigaction none = {.sa_handler = SIG_DFL};
+    KEEPING_ERRNO({
+        (void)hk_passed_sigaction(number, &none, NULL);
+        (void)syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)syscall(SYS_gettid), number, info);
+    });
+}
+
+static struct sigaction program_action; /* of SIGSEGV, when catch_faults came */
+
+/* The mask and the flags are those that the program's handler expects. */
+bool hk_linux_catch_faults(void (*handler)(int number, siginfo_t *info, void *context))
+{
+    int saved_errno = errno;
+    struct sigaction ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    bool known = hk_passed_sigaction(SIGSEGV, NULL, &program_action) == 0;
+    bool handled = program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN;
+    ours.sa_flags |= program_action.sa_flags & (SA_RESTART | SA_NODEFER);
+    ours.sa_mask = program_action.sa_mask;
+    if (!handled)
+        (void)sigfillset(&ours.sa_mask);
+    bool caught = known && hk_passed_sigaction(SIGSEGV, &ours, NULL) == 0;
+    errno = saved_errno;
+    return caught;
+}
+
+void hk_linux_leave_fault(int number) { KEEPING_ERRNO((void)hk_passed_sigaction(number, &program_action, NULL)); }
+
+static void call_program(int number, siginfo_t *info, void *context)
+{
+    struct sigaction action = program_action;
+    if ((action.sa_flags & (int)SA_RESETHAND) != 0)
+        program_action.sa_handler = SIG_DFL;
+    if ((action.sa_flags & SA_SIGINFO) != 0)
+        action.sa_sigaction(number, info, context);
+    else
+        action.sa_handler(number);
+}
+
+/* A signal that a process sent does not recur. */
+void hk_linux_pass_fault(int number, siginfo_t *info, void *context)
+{
+    bool sent = info->si_code <= 0, ignored = program_action.sa_handler == SIG_IGN;
+    if (program_action.sa_handler != SIG_DFL && !ignored)
+        call_program(number, info, context);
+    else if (!sent)
+        hk_linux_leave_fault(number);
+    else if (!ignored)
+        hk_linux_default_signal(number, info);
+}
+
+#if defined(__aarch64__)
+enum { ESR_MAGIC = 0x45535201, ESR_WRITE = 1 << 6 };
+
+static enum hk_access access_of(const mcontext_t *machine)
+{
+    const struct record {
+        uint32_t magic, size;
+        uint64_t value;
+    } *record = (const void *)machine->__reserved;
+    while (record->magic != 0 && record->magic != ESR_MAGIC && record->size >= sizeof record->magic)
+        record = (const void *)((const char *)record + record->size);
+    if (record->magic != ESR_MAGIC)
+        return HK_ACCESS;
+    return (record->value & ESR_WRITE) != 0 ? HK_ACCESS_WRITE : HK_ACCESS_READ;
+}
+#endif
+
+struct hk_fault hk_linux_fault_of(const void *context)
+{
+    const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
+#if defined(__x86_64__)
+    enum { WRITE = 1 << 1 };
+    bool writes = (machine->gregs[REG_ERR] & WRITE) != 0;
+    return (struct hk_fault){(uintptr_t)machine->gregs[REG_RIP], (uintptr_t)machine->gregs[REG_RBP],
+                             (uintptr_t)machine->gregs[REG_RSP], writes ? HK_ACCESS_WRITE : HK_ACCESS_READ};
+#elif defined(__aarch64__)
+    return (struct hk_fault){machine->pc, machine->regs[29], machine->sp, access_of(machine)};
+#else
+    (void)machine;
+    return (struct hk_fault){0, 0, 0, HK_ACCESS};
+#endif
+}

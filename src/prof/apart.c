@@ -1,0 +1,215 @@
+#include "prof/apart.h"
+
+#include "base/bits.h"
+#include "base/lock.h"
+#include "os/os.h"
+#include "policy/classes.h"
+#include "span/meta.h"
+
+enum { LEAST_BLOCK = 64, NO_SLAB = UINT16_MAX };
+#define SLAB (64 * HK_KIB)
+#define SLAB_WORDS (SLAB / LEAST_BLOCK / 64)
+#define RANGE_MOST (512 * HK_MIB)
+#define RANGE_LEAST (1 * HK_MIB)
+_Static_assert(RANGE_MOST / SLAB < NO_SLAB && HK_FINE_MAX <= SLAB, "a slab has a number, and room for a block");
+
+struct apart_slab {
+    uint32_t block_bytes; /* 0: none */
+    uint16_t free, blocks;
+    uint16_t next,
+        before; /* on the list of its class, while it has free blocks; or `next` among those without a size */
+    uint64_t free_bits[SLAB_WORDS];
+};
+
+struct hk_apart_range hk_apart_range;
+
+static struct {
+    struct hk_lock lock;
+    struct apart_slab *slabs;
+    uint16_t partial[HK_CLASSES], unused; /* the heads of the lists */
+    uint16_t used_to;                     /* slabs from here on never had a size */
+    size_t live, slabs_in_use;
+    uint64_t served;
+} apart = {.lock = HK_LOCK_INIT(HK_RANK_APART)};
+
+void hk_apart_init(void) { hk_lock_register(HK_RANK_APART, &apart.lock); }
+
+/* A system that counts reserved memory may grant less. */
+static void *reserve(size_t *bytes)
+{
+    for (*bytes = RANGE_MOST; *bytes >= RANGE_LEAST; *bytes /= 4) {
+        void *start = hk_os_map_aligned(*bytes, SLAB);
+        if (start != NULL)
+            return start;
+    }
+    return NULL;
+}
+
+static bool open_range_locked(void)
+{
+    size_t bytes;
+    if (hk_load(hk_apart_range.xbytes) != 0)
+        return true;
+    if (apart.slabs == NULL && (apart.slabs = hk_meta_alloc(RANGE_MOST / SLAB * sizeof *apart.slabs)) == NULL)
+        return false;
+    void *start = reserve(&bytes);
+    if (start == NULL)
+        return false;
+    (void)hk_os.advise_huge(start, bytes, false);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        apart.partial[class] = NO_SLAB;
+    apart.unused = NO_SLAB;
+    hk_store(hk_apart_range.xstart, (uintptr_t)start);
+    hk_store_release(hk_apart_range.xbytes, bytes);
+    return true;
+}
+
+bool hk_apart_open(void)
+{
+    hk_lock(&apart.lock);
+    bool open = open_range_locked();
+    hk_unlock(&apart.lock);
+    return open;
+}
+
+static uintptr_t start_of_slab(size_t number) { return hk_load(hk_apart_range.xstart) + number * SLAB; }
+static size_t slab_number(const void *p) { return ((uintptr_t)p - hk_load(hk_apart_range.xstart)) / SLAB; }
+
+static void link_slab(uint16_t *head, uint16_t number)
+{
+    struct apart_slab *slab = &apart.slabs[number];
+    slab->before = NO_SLAB;
+    slab->next = *head;
+    if (*head != NO_SLAB)
+        apart.slabs[*head].before = number;
+    *head = number;
+}
+
+static void unlink_slab(uint16_t *head, const struct apart_slab *slab)
+{
+    if (slab->before == NO_SLAB)
+        *head = slab->next;
+    else
+        apart.slabs[slab->before].next = slab->next;
+    if (slab->next != NO_SLAB)
+        apart.slabs[slab->next].before = slab->before;
+}
+
+/* NO_SLAB if all are in use. */
+static uint16_t unused_slab(void)
+{
+    uint16_t number = apart.unused;
+    if (number != NO_SLAB)
+        apart.unused = apart.slabs[number].next;
+    else if (apart.used_to < hk_load(hk_apart_range.xbytes) / SLAB)
+        number = apart.used_to++;
+    return number;
+}
+
+static bool give_slab(unsigned class)
+{
+    uint16_t number = unused_slab();
+    if (number == NO_SLAB)
+        return false;
+    struct apart_slab *slab = &apart.slabs[number];
+    slab->block_bytes = (uint32_t)hk_max(hk_classes[class].size, LEAST_BLOCK);
+    slab->free = slab->blocks = (uint16_t)(SLAB / slab->block_bytes);
+    for (unsigned word = 0; word < SLAB_WORDS; word++) {
+        unsigned left = slab->blocks - (unsigned)hk_min(slab->blocks, word * 64);
+        slab->free_bits[word] = left >= 64 ? UINT64_MAX : ((uint64_t)1 << left) - 1;
+    }
+    link_slab(&apart.partial[class], number);
+    apart.slabs_in_use++;
+    return true;
+}
+
+static void *take_block_locked(unsigned class)
+{
+    uint16_t *head = &apart.partial[class];
+    if (*head == NO_SLAB && !give_slab(class))
+        return NULL;
+    uint16_t number = *head;
+    struct apart_slab *slab = &apart.slabs[number];
+    unsigned word = 0;
+    while (slab->free_bits[word] == 0)
+        word++;
+    unsigned block = word * 64 + hk_ctz64(slab->free_bits[word]);
+    slab->free_bits[word] &= slab->free_bits[word] - 1;
+    if (--slab->free == 0)
+        unlink_slab(head, slab);
+    apart.live++;
+    apart.served++;
+    return (void *)(start_of_slab(number) + (size_t)block * slab->block_bytes);
+}
+
+void *hk_apart_alloc(size_t size, size_t align)
+{
+    unsigned class = hk_class_of_aligned(hk_max(size, LEAST_BLOCK), align);
+    if (hk_load_acquire(hk_apart_range.xbytes) == 0 || align > HK_PAGE || hk_classes[class].size > HK_FINE_MAX)
+        return NULL;
+    hk_lock(&apart.lock);
+    void *block = take_block_locked(class);
+    hk_unlock(&apart.lock);
+    return block;
+}
+
+/* NULL, or the fault. */
+static const char *fault_of(const struct apart_slab *slab, const void *block)
+{
+    if (slab->block_bytes == 0)
+        return "pointer not from this allocator";
+    size_t offset = (uintptr_t)block % SLAB, number = offset / slab->block_bytes;
+    if (offset % slab->block_bytes != 0 || number >= slab->blocks)
+        return "pointer inside a block";
+    return (slab->free_bits[number / 64] >> number % 64 & 1) != 0 ? "block already free" : NULL;
+}
+
+size_t hk_apart_size(enum hk_call call, const void *block)
+{
+    hk_lock(&apart.lock);
+    const struct apart_slab *slab = &apart.slabs[slab_number(block)];
+    const char *fault = fault_of(slab, block);
+    size_t bytes = slab->block_bytes;
+    hk_unlock(&apart.lock);
+    if (HK_UNLIKELY(fault != NULL))
+        hk_invalid_pointer(call, fault, block);
+    return bytes;
+}
+
+static void put_block_locked(struct apart_slab *slab, const void *block)
+{
+    unsigned class = hk_class_of(slab->block_bytes);
+    uint16_t number = (uint16_t)slab_number(block);
+    size_t index = (uintptr_t)block % SLAB / slab->block_bytes;
+    slab->free_bits[index / 64] |= (uint64_t)1 << index % 64;
+    apart.live--;
+    if (slab->free++ == 0)
+        link_slab(&apart.partial[class], number);
+    if (slab->free < slab->blocks || !hk_os.purge((void *)start_of_slab(number), SLAB))
+        return;
+    unlink_slab(&apart.partial[class], slab);
+    slab->block_bytes = 0;
+    slab->next = apart.unused;
+    apart.unused = number;
+    apart.slabs_in_use--;
+}
+
+void hk_apart_free(enum hk_call call, void *block)
+{
+    hk_lock(&apart.lock);
+    struct apart_slab *slab = &apart.slabs[slab_number(block)];
+    const char *fault = fault_of(slab, block);
+    if (fault == NULL)
+        put_block_locked(slab, block);
+    hk_unlock(&apart.lock);
+    if (HK_UNLIKELY(fault != NULL))
+        hk_invalid_pointer(call, fault, block);
+}
+
+struct hk_apart_totals hk_apart_total(void)
+{
+    hk_lock(&apart.lock);
+    struct hk_apart_totals total = {apart.live, apart.slabs_in_use * SLAB, apart.served};
+    hk_unlock(&apart.lock);
+    return total;
+}

@@ -1,0 +1,102 @@
+#include "report/survivors.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "os/os.h"
+#include "prof/hooks.h"
+#include "report/residence.h"
+
+/* One for each site, mapped for as long as a report is taken. */
+struct table {
+    struct hk_survivor_line lines[HK_SAMPLE_SITES];
+};
+
+struct span_of_pages {
+    uintptr_t first, last;
+};
+
+static struct hk_slab *slab_that_holds(uintptr_t block)
+{
+    uint32_t entry = hk_page_map_lookup(block);
+    if (entry == 0 || hk_entry_class(entry) >= HK_CLASSES)
+        return NULL;
+    struct hk_slab *slab = hk_slab_at(block);
+    return slab != NULL && block - slab->d.start < slab->d.bytes ? slab : NULL;
+}
+
+static bool is_resident(uintptr_t page)
+{
+    unsigned char resident = 0;
+    return hk_os.resident((void *)page, HK_PAGE, &resident) && (resident & 1) != 0;
+}
+
+/* The free bytes of the page, by the block's share of its taken ones. */
+static uint64_t pinned_in(const struct hk_slab *slab, uintptr_t page, uintptr_t block, size_t size)
+{
+    struct hk_slab_page cut;
+    if (!is_resident(page) || !hk_slab_page(slab, page, &cut) || cut.taken == 0)
+        return 0;
+    size_t overlap = hk_min(block + size, page + HK_PAGE) - hk_max(block, page);
+    return cut.free * hk_min(overlap, cut.taken) / cut.taken;
+}
+
+/* Only the first and the last page of a block can hold others. */
+static uint64_t pinned_by(uintptr_t block)
+{
+    const struct hk_slab *slab = slab_that_holds(block);
+    if (slab == NULL)
+        return 0;
+    size_t size = slab->d.block_size;
+    uintptr_t first = hk_align_down(block, HK_PAGE), last = hk_align_down(block + size - 1, HK_PAGE);
+    uint64_t pinned = pinned_in(slab, first, block, size);
+    return first == last ? pinned : pinned + pinned_in(slab, last, block, size);
+}
+
+static void add_sample(void *context, const struct hk_live_sample *sample)
+{
+    struct table *table = context;
+    size_t size = hk_max(sample->size, 1);
+    uint64_t weight = hk_countdown_weight(size, hk_hooks.mean);
+    if (sample->number >= HK_SAMPLE_SITES || sample->site == NULL)
+        return;
+    struct hk_survivor_line *line = &table->lines[sample->number];
+    line->site = sample->site;
+    line->sums.blocks += hk_max(weight / size, 1);
+    line->sums.bytes += weight;
+    line->sums.pinned += (uint64_t)((double)pinned_by((uintptr_t)sample->block) * (double)weight / (double)size);
+}
+
+static uint64_t rank(const struct hk_survivor_line *line) { return line->sums.bytes + line->sums.pinned; }
+
+static void show_stack(struct hk_survivors *survivors, const struct hk_survivor_line *line)
+{
+    unsigned at = survivors->shown;
+    for (; at > 0 && rank(line) > rank(&survivors->stacks[at - 1]); at--)
+        if (at < HK_REPORT_STACKS)
+            survivors->stacks[at] = survivors->stacks[at - 1];
+    if (at < HK_REPORT_STACKS)
+        survivors->stacks[at] = *line;
+    survivors->shown = (unsigned)hk_min(survivors->shown + 1, HK_REPORT_STACKS);
+}
+
+void hk_survivors_take(struct hk_survivors *survivors)
+{
+    size_t bytes = hk_align_up(sizeof(struct table), HK_PAGE);
+    memset(survivors, 0, sizeof *survivors);
+    struct table *table = hk_hooks.mean != 0 && !hk_hooks.watches ? hk_os.map(bytes) : NULL;
+    if (table == NULL)
+        return;
+    survivors->mean = hk_hooks.mean;
+    hk_samples_visit(add_sample, table);
+    for (unsigned i = 0; i < HK_SAMPLE_SITES; i++) {
+        const struct hk_survivor_line *line = &table->lines[i];
+        if (line->site == NULL)
+            continue;
+        survivors->all.blocks += line->sums.blocks;
+        survivors->all.bytes += line->sums.bytes;
+        survivors->all.pinned += line->sums.pinned;
+        show_stack(survivors, line);
+    }
+    hk_os.unmap(table, bytes);
+}

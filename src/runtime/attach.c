@@ -1,0 +1,55 @@
+#include "runtime/attach.h"
+
+#include "prof/hooks.h"
+
+struct hk_attach_state hk_attach_state HK_COLD_DATA;
+
+static void show(enum hk_attached now)
+{
+    hk_attach_state.every_call = hk_hooks.mean != 0 && !hk_hooks.watches;
+    hk_attach_state.mean = hk_hooks.watches ? hk_load(hk_watch.xmean) : hk_hooks.mean;
+    hk_attach_state.fine_mean = hk_load(hk_watch.xfine_mean);
+    hk_attach_state.fine_max = HK_FINE_MAX;
+    hk_attach_state.fine_classes = HK_FINE_CLASSES;
+    hk_attach_state.began_ms = hk_hooks.began_ms;
+    hk_samples_where(&hk_attach_state.where);
+    hk_store_release(hk_attach_state.xstate, now);
+}
+
+/* The tool has shut the gate, so that this call missed. In a process with hooks it is shut for good. */
+static void reopen(void)
+{
+    if (HK_LOAD_SETTLED(hk_window.hits) != 0)
+        hk_gate_set(true, true);
+}
+
+static void begin_watch(uint64_t mean)
+{
+    bool every_call = hk_hooks.mean != 0 && !hk_hooks.watches, begun = every_call || hk_hooks_watch(mean);
+    if (!begun)
+        reopen();
+    show(begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
+}
+
+static void end_watch(void)
+{
+    if (hk_hooks.watches)
+        hk_watch_end();
+    else
+        reopen();
+    show(HK_ATTACHED_ENDED);
+}
+
+void hk_attach_look(void)
+{
+    uint64_t wanted = hk_load(hk_attach_state.xwanted);
+    if (HK_UNLIKELY(wanted != 0)) {
+        if (wanted == HK_ATTACH_END)
+            end_watch();
+        else
+            begin_watch(wanted);
+        atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0); /* another request may have come */
+    }
+    if (hk_hooks.watches)
+        hk_watch_tick();
+}

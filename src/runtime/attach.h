@@ -1,0 +1,45 @@
+/* Attach: lets `hakmem` sample a process that is running, and read the samples, from outside.
+ *
+ *   the tool finds hak_attach in the process's memory; writes `wanted`, shuts the gate, makes a tick due   (process_vm_writev)
+ *   --> the next malloc of any thread misses --> its tick: hk_attach_look --> hk_hooks_watch
+ *   the tool reads the tables (process_vm_readv): no thread of the process is stopped, one that sleeps goes on sleeping
+ *
+ * The kernel decides who may do so, as for a debugger: the same user, not for a privileged program (AT_SECURE), and root.
+ * Owns       the door, constant; the state, in memory that is not touched before the first attach.
+ * Threads    hk_attach_look: one at a time (the learner's lock). */
+#ifndef HK_ATTACH_H
+#define HK_ATTACH_H
+
+#include "prof/sample.h"
+#include "prof/watch.h"
+
+enum hk_attached { HK_ATTACHED_NOT, HK_ATTACHED, HK_ATTACHED_ENDED, HK_ATTACHED_REFUSED };
+#define HK_ATTACH_END UINT64_MAX /* as `wanted` */
+
+/* Read by tools/hakmem/hakmem/attached.py. All fields are 64 bits wide; their order is part of the version in the door's magic. */
+struct hk_attach_state {
+    /* written by the tool */
+    _Atomic uint64_t xwanted; /* mean bytes between two samples; HK_ATTACH_END; 0: nothing */
+    /* written by the process */
+    _Atomic uint64_t xstate; /* enum hk_attached */
+    uint64_t every_call;     /* 1: sampled from the start on, each call: the mean is that of all sizes */
+    uint64_t mean, fine_mean, fine_max, fine_classes, began_ms;
+    struct hk_samples_where where;
+};
+
+struct hk_attach_door {
+    char magic[16];
+    struct hk_attach_state *state;
+    struct hk_gate *gate;
+    _Atomic uint64_t *due;
+    const struct hk_class *classes;
+    struct hk_watch *watch;
+    uint64_t watch_served, class_bytes; /* offsets and sizes in these */
+};
+
+extern struct hk_attach_state hk_attach_state;
+
+/* At a tick. */
+void hk_attach_look(void);
+
+#endif

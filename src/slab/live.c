@@ -1,0 +1,37 @@
+#include "slab/live.h"
+
+/* Of a live block, neither bit is set, whichever thread asks: its last holder cleared them before it handed the block out. */
+HK_READS_SHARED_WORD static bool is_free_in_slab(const struct hk_slab *slab, size_t index)
+{
+    uint64_t bits = slab->freebits[index / 64] | hk_load(slab->xremote[index / 64]);
+    return (bits >> (index % 64) & 1) != 0;
+}
+
+void hk_live_check(enum hk_call call, const void *block)
+{
+    const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    _Atomic uint8_t *mark;
+    size_t index;
+    if (HK_LIKELY(hk_live_begins_at(block, &mark)))
+        return;
+    if (!hk_which((uintptr_t)block - slab->d.start, slab->reciprocal, &index) || index >= slab->d.blocks)
+        hk_invalid_pointer(call, "pointer inside a block", block);
+    if (hk_page_map_has_mark((uintptr_t)block, &mark) || is_free_in_slab(slab, index))
+        hk_invalid_pointer(call, "block already free", block);
+}
+
+void hk_live_end(enum hk_call call, const void *block)
+{
+    if (!hk_live_end_fast(block))
+        hk_live_check(call, block);
+}
+
+void hk_live_assume(const struct hk_slab *slab)
+{
+    for (size_t index = 0; index < slab->d.blocks; index++) {
+        _Atomic uint8_t *mark;
+        bool marked = hk_page_map_has_mark(slab->d.start + index * slab->d.block_size, &mark);
+        if (marked && hk_load(*mark) == 0 && !is_free_in_slab(slab, index))
+            hk_store(*mark, 1);
+    }
+}

@@ -1,0 +1,3 @@
+#include "span/guard_pages.h"
+
+struct hk_guard_pages hk_guard_pages;

@@ -1,0 +1,68 @@
+#include "tcache/quarantine.h"
+
+#include "span/meta.h"
+#include "tcache/flush.h"
+
+uint64_t hk_quarantine_seed;
+
+static struct hk_quarantine *quarantine_of(struct hk_tcache *cache)
+{
+    if (HK_UNLIKELY(cache->quarantine == NULL)) {
+        cache->quarantine = hk_meta_alloc(sizeof *cache->quarantine);
+        if (cache->quarantine != NULL)
+            cache->quarantine->random = (uintptr_t)cache * 0x9e3779b97f4a7c15u ^ cache->ticker.now ^ hk_quarantine_seed;
+    }
+    return cache->quarantine;
+}
+
+static void *swap(void **slot, void *block)
+{
+    void *before = *slot;
+    *slot = block;
+    return before;
+}
+
+void *hk_quarantine_swap(struct hk_tcache *cache, void *block)
+{
+    struct hk_quarantine *quarantine = quarantine_of(cache);
+    if (HK_UNLIKELY(quarantine == NULL))
+        return block;
+    quarantine->random = quarantine->random * 6364136223846793005u + 1442695040888963407u;
+    block = swap(&quarantine->mixed[quarantine->random >> 60], block);
+    unsigned at = quarantine->at;
+    quarantine->at = (at + 1) % HK_QUARANTINE_WAITING;
+    return swap(&quarantine->waiting[at], block);
+}
+_Static_assert(HK_QUARANTINE_MIXED == 1 << 4, "the upper 4 bits of the random number choose the slot");
+
+static unsigned collect(void **into, void *const *blocks, unsigned n)
+{
+    unsigned found = 0;
+    for (unsigned i = 0; i < n; i++)
+        if (blocks[i] != NULL)
+            into[found++] = blocks[i];
+    return found;
+}
+
+void hk_quarantine_empty(struct hk_tcache *cache)
+{
+    struct hk_quarantine *quarantine = cache->quarantine;
+    void *blocks[HK_QUARANTINE_MIXED + HK_QUARANTINE_WAITING];
+    if (HK_LIKELY(quarantine == NULL))
+        return;
+    cache->quarantine = NULL;
+    unsigned n = collect(blocks, quarantine->mixed, HK_QUARANTINE_MIXED);
+    n += collect(blocks + n, quarantine->waiting, HK_QUARANTINE_WAITING);
+    hk_meta_free(quarantine, sizeof *quarantine);
+    if (n > 0)
+        hk_flush(cache, blocks, n);
+}
+
+size_t hk_quarantine_forget(struct hk_tcache *cache)
+{
+    size_t lost = 0;
+    for (unsigned i = 0; cache->quarantine != NULL && i < HK_QUARANTINE_MIXED; i++)
+        lost += (cache->quarantine->mixed[i] != NULL) + (size_t)(cache->quarantine->waiting[i] != NULL);
+    cache->quarantine = NULL;
+    return lost;
+}

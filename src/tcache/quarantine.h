@@ -1,0 +1,31 @@
+/* Quarantine: holds freed blocks back, so that an address is not given out again soon, nor after a known number of frees.
+ *
+ *   freed block -> a random slot of `mixed`; the block that was there -> `waiting`, first in first out -> the block that leaves is freed
+ *
+ * Owns       a thread's blocks in quarantine: neither live nor in a bin.
+ * Threads    the cache's own. */
+#ifndef HK_QUARANTINE_H
+#define HK_QUARANTINE_H
+
+#include "tcache/layout.h"
+
+enum { HK_QUARANTINE_MIXED = 16, HK_QUARANTINE_WAITING = 16 };
+
+struct hk_quarantine {
+    uint64_t random;
+    unsigned at; /* of the block that has waited longest */
+    void *mixed[HK_QUARANTINE_MIXED];
+    void *waiting[HK_QUARANTINE_WAITING];
+};
+
+/* Written at the start: the seed of the random numbers. */
+extern uint64_t hk_quarantine_seed;
+
+/* Puts the block into quarantine. Returns the block to be freed in its place; NULL if there is none. */
+void *hk_quarantine_swap(struct hk_tcache *cache, void *block);
+/* Moves all blocks of the quarantine to their slabs, and frees its memory. */
+void hk_quarantine_empty(struct hk_tcache *cache);
+/* In a fork child, for a thread that does not exist there. Returns the number of blocks that are lost. */
+size_t hk_quarantine_forget(struct hk_tcache *cache);
+
+#endif

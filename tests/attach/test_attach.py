@@ -1,0 +1,214 @@
+"""`hakmem attach`, `profile` and `leaks` of running processes."""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+from pathlib import Path
+
+import worker
+from worker import tool
+from hakmem import attached, profiles, sources
+from hakmem.trouble import Trouble
+
+SAMPLE = 16384
+WINDOWS = 40
+PART = 0.3  # of the error: some thousand samples, in some 40 windows
+PYTHON_PROGRAM = """
+import json, sys
+kept = []
+while True:
+    kept.append(json.dumps([str(number) for number in range(300)]))
+    json.loads(kept[-1])
+    if len(kept) > 20000: kept.clear()
+"""
+
+
+def sums_by_function(found: profiles.Profile) -> dict:
+    names = sources.Sources(found.maps, found.pid)
+    names.learn(site.stack for site in found.sites)
+    by_name: dict = {}
+    for one in found.sums():
+        for function in {frame.function for frame in names.frames(one.stack)}:
+            live, size = by_name.get(function, (0.0, 0.0))
+            by_name[function] = (live + one.live_bytes, size + one.bytes)
+    return by_name
+
+
+class Attach(worker.WorkerTest):
+    def go_on(self, process: subprocess.Popen, watched: attached.Attached, rounds: int) -> dict:
+        """Until some windows have been open."""
+        until = watched.windows() + WINDOWS
+        sums: dict = {}
+
+        def enough() -> bool:
+            sums.update(self.sums(process, rounds))
+            return watched.windows() >= until
+
+        self.wait_for(enough, "windows")
+        return sums
+
+    def near(self, value: float, right: float) -> None:
+        self.assertAlmostEqual(value, right, delta=PART * right)
+
+    def check_sums(self, threads: int, rounds: int) -> None:
+        process = self.worker("churn", threads)
+        before = self.sums(process, rounds)
+        watched = attached.Attached(process.pid)
+        self.assertFalse(watched.begin(SAMPLE))
+        self.sums(process, 1)
+        self.assertTrue(watched.wait(tool.WAIT_S))
+        self.assertEqual(watched.state, attached.ON)
+        after = self.go_on(process, watched, rounds)
+        found = watched.read()
+        by_name = sums_by_function(found)
+        self.near(by_name["keeps"][0], after["kept"] - before["kept"])
+        self.near(by_name["keeps"][1], after["kept"] - before["kept"])
+        self.near(by_name["churns"][1], after["churned"] - before["churned"] + after["large"] - before["large"])
+        self.near(by_name["large"][1], after["large"] - before["large"])
+        self.assertEqual(by_name["churns"][0], 0, "all were freed")
+        watched.ask(attached.END)
+        self.sums(process, 10)
+        self.assertTrue(watched.wait(tool.WAIT_S))
+        windows = watched.windows()
+        self.sums(process, rounds)
+        self.assertEqual((watched.state, watched.windows(), watched.hits), (attached.ENDED, windows, True))
+        self.assertEqual(self.finish(process), 0)
+
+    def test_one_thread(self) -> None:
+        self.check_sums(1, 500)
+
+    def test_some_threads(self) -> None:
+        self.check_sums(8, 60)
+
+    def test_300_threads(self) -> None:
+        self.check_sums(300, 4)
+
+    def test_python(self) -> None:
+        process = self.start(tool.PYTHON, "-c", PYTHON_PROGRAM, LD_PRELOAD=tool.LIBRARY, PYTHONMALLOC="malloc")
+        outputs = [f"out{suffix}" for suffix in (".pb.gz", ".heap", ".folded", ".html")]
+        options = [word for path in outputs for word in ("-o", path)]
+        said = self.ok("profile", str(process.pid), "--seconds", "3", *options)
+        self.assertRegex(said, r"live of .* allocated in")
+        self.assertIsNone(process.poll())
+        folded = Path(self.folder, "out.folded").read_text()
+        self.assertRegex(folded, r"(?m)^\S.*;\w*Py\w+.* \d+$")
+        page = Path(self.folder, "out.html").read_text()
+        self.assertIn("<h1>Heap of process", page)
+        self.assertNotIn("$$", page)
+        self.assertNotRegex(page, r"(?:src|href)=")
+        (listed,) = re.findall(r"lines = (\[.*\]);", page)
+        self.assertAlmostEqual(sum(line[2] for line in json.loads(listed)), profiles.read(Path(self.folder, "out.heap")).live_bytes, delta=1 << 20)
+        again = profiles.read(Path(self.folder, "out.heap"))
+        self.assertGreater(again.samples, 0)
+        for reader in ("go tool pprof -raw", "pprof -raw"):
+            self.read_by(reader.split(), "out.pb.gz")
+
+    def read_by(self, reader: list, path: str) -> None:
+        try:
+            done = subprocess.run([*reader, path], cwd=self.folder, capture_output=True, text=True, check=False)
+        except OSError:
+            return
+        if "unknown command" not in done.stderr and "no such tool" not in done.stderr:
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, r"inuse_space/bytes")
+
+    def test_a_sleeping_process(self) -> None:
+        process = self.worker("churn")
+        self.assertIn("sleeps", self.ok("attach", str(process.pid)))
+        watched = attached.Attached(process.pid)
+        self.assertEqual((watched.state, watched.read().waiting), (attached.NOT_YET, True))
+        self.sums(process, 1000)
+        self.assertEqual(watched.state, attached.ON)
+        self.assertIn("sampled already", self.ok("attach", str(process.pid)))
+        self.assertIn("sampling ends at its next malloc", self.ok("attach", str(process.pid), "--off"))
+        self.sums(process, 1000)
+        self.assertEqual((watched.state, watched.hits), (attached.ENDED, True))
+
+    def test_a_request_withdrawn(self) -> None:
+        """The process slept for as long as the tool waited: it goes on as if nothing had been."""
+        process = self.worker("churn")
+        done = self.tool("profile", str(process.pid), "--seconds", "0.2")
+        self.assertIn("called no malloc meanwhile", done.stderr)
+        self.sums(process, 1000)
+        watched = attached.Attached(process.pid)
+        self.assertNotEqual(watched.state, attached.ON)
+        self.assertTrue(watched.hits)
+
+    def test_hits_alone(self) -> None:
+        """No call misses: the tool opens the windows."""
+        process = self.worker("hits")
+        process.stdin.write("go 20000000000\n")
+        process.stdin.flush()
+        watched = attached.Attached(process.pid)
+        watched.begin(SAMPLE)
+        self.assertTrue(watched.wait(tool.WAIT_S))
+
+        def some() -> bool:
+            watched.watch(1.1)
+            return watched.read().samples > 64
+
+        self.wait_for(some, "samples of hits")
+
+    def test_a_child(self) -> None:
+        process = self.worker("churn", 3)
+        watched = attached.Attached(process.pid)
+        watched.begin(SAMPLE)
+        self.sums(process, 1000)
+        process.stdin.write("fork\n")
+        process.stdin.flush()
+        child = int(self.line(process)[1])
+        inherited = attached.Attached(child)
+        self.assertEqual(inherited.state, attached.ON)
+        found = inherited.read()
+        self.assertGreater(found.samples, 0)
+
+    def test_leaks(self) -> None:
+        process = self.worker("churn")
+        self.ok("attach", str(process.pid), "--sample", str(SAMPLE))
+        watched = attached.Attached(process.pid)
+        self.go_on(process, watched, 500)
+        first = self.ok("leaks", str(process.pid)).splitlines()[0]
+        self.assertRegex(first, r"^1\. .*/worker\.c:\d+ \(keeps\):")
+
+    def test_refusals(self) -> None:
+        for option in ({"HAKMEM_SAFE_FREE": "strict"}, {"HAKMEM_HARDENED": "1"}, {"HAKMEM_TRACE_RING": "16"}):
+            ring = self.worker("churn", **option)
+            watched = attached.Attached(ring.pid)
+            watched.begin(SAMPLE)
+            self.sums(ring, 1000)
+            with self.assertRaisesRegex(Trouble, "HAKMEM_TRACE_RING"):
+                watched.wait(tool.WAIT_S)
+            self.sums(ring, 1000)
+        plain = self.start("sleep", "60")
+        self.refused(1, "is not served by HAKMEM", "attach", str(plain.pid))
+        self.refused(64, "ends in none of", "profile", str(ring.pid), "-o", "profile.txt")
+        self.refused(64, "cannot be written", "profile", str(ring.pid), "-o", "nowhere/out.html")
+        self.refused(64, "not a number of bytes", "attach", str(ring.pid), "--sample", "much")
+
+    @unittest.skipIf(os.getuid() != 0, "needs root, to become another user")
+    def test_another_user(self) -> None:
+        process = self.worker("churn")
+        child = os.fork()
+        if child == 0:
+            os.setuid(65534)
+            try:
+                attached.Memory(process.pid)
+            except Trouble as trouble:
+                os._exit(0 if re.search("belongs to another user", str(trouble)) else 1)
+            os._exit(2)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_sampled_from_the_start(self) -> None:
+        process = self.worker("churn", HAKMEM_HEAP_SAMPLE=str(SAMPLE))
+        sums = self.sums(process, 20000)
+        watched = attached.Attached(process.pid)
+        watched.begin()
+        self.sums(process, 1)
+        self.assertTrue(watched.wait(tool.WAIT_S))
+        self.near(sums_by_function(watched.read())["keeps"][0], sums["kept"])
+
+
+if __name__ == "__main__":
+    unittest.main()

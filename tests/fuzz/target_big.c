@@ -1,0 +1,187 @@
+/* Big blocks: the fit among cached ones, the tree of mappings, and the blocks themselves. */
+#include "base/bits.h"
+#include "big/big.h"
+#include "big/big_altered.h"
+#include "big/big_cache.h"
+#include "big/big_state.h"
+#include "big/extents.h"
+#include "big/fit.h"
+#include "fuzz/fuzz.h"
+#include "fuzz/shadow.h"
+#include "runtime/life.h"
+#include "support/knobs.h"
+#include "support/pattern.h"
+#include "unit/fake_os.h"
+#include "unit/invariants.h"
+
+enum { RECORDS = 48, LIVE = 24 };
+static struct hk_big_block records[RECORDS];
+static bool inside[RECORDS];
+
+static size_t draw_bytes(struct fuzz_input *in)
+{
+    uint8_t shape = fuzz_byte(in);
+    return ((size_t)(16 + shape % 8) << (12 + shape / 8 % 9)) +
+           (shape >= 128 ? fuzz_byte(in) % 64 * (size_t)HK_PAGE : 0);
+}
+
+/* The nearest of all that serve: with so few records, the search looks at each. */
+void fuzz_fit(struct fuzz_input *in)
+{
+    static struct hk_fit fit;
+    memset(&fit, 0, sizeof fit);
+    memset(inside, 0, sizeof inside);
+    for (size_t count = 0; fuzz_next(in);) {
+        unsigned n = (unsigned)fuzz_below(in, RECORDS);
+        if (inside[n])
+            hk_fit_remove(&fit, &records[n]);
+        else
+            records[n] = (struct hk_big_block){.d = {.bytes = draw_bytes(in), .start = fuzz_byte(in) % 64 * HK_SLICE}};
+        if (!inside[n])
+            hk_fit_add(&fit, &records[n]);
+        inside[n] = !inside[n];
+        count = inside[n] ? count + 1 : count - 1;
+        size_t bytes = draw_bytes(in);
+        struct hk_want want = {bytes, bytes * (1 + fuzz_byte(in) % 4u), (size_t)HK_PAGE << fuzz_byte(in) % 6};
+        const struct hk_big_block *best = hk_fit_nearest(&fit, &want, NULL), *right = NULL;
+        for (unsigned i = 0; i < RECORDS; i++)
+            if (inside[i] && hk_fit_serves(&records[i], &want) &&
+                (right == NULL || hk_fit_distance(&records[i], bytes) < hk_fit_distance(right, bytes)))
+                right = &records[i];
+        FUZZ_CHECK((best != NULL) == (right != NULL) && fit.count == count);
+        FUZZ_CHECK(best == NULL ||
+                   (hk_fit_serves(best, &want) && hk_fit_distance(best, bytes) == hk_fit_distance(right, bytes)));
+    }
+    for (unsigned i = 0; i < RECORDS; i++)
+        if (inside[i])
+            hk_fit_remove(&fit, &records[i]);
+}
+
+void fuzz_extents(struct fuzz_input *in)
+{
+    struct hk_extents extents = {NULL};
+    memset(inside, 0, sizeof inside);
+    for (unsigned i = 0; i < RECORDS; i++)
+        records[i] = (struct hk_big_block){.d = {.start = (i * 7 % RECORDS + 1) * HK_CHUNK, .bytes = HK_MIB}};
+    while (fuzz_next(in)) {
+        unsigned n = (unsigned)fuzz_below(in, RECORDS);
+        uintptr_t end = fuzz_below(in, 65536) * (HK_SLICE / 16) + fuzz_byte(in) % 3;
+        (inside[n] ? hk_extents_remove : hk_extents_add)(&extents, &records[n]);
+        inside[n] = !inside[n];
+        const struct hk_big_block *right = NULL;
+        for (unsigned i = 0; i < RECORDS; i++)
+            if (inside[i] && records[i].d.start < end && (right == NULL || records[i].d.start > right->d.start))
+                right = &records[i];
+        FUZZ_CHECK(hk_extents_below(&extents, end) == right, "(%lx)", (unsigned long)end);
+    }
+}
+
+static struct big_model {
+    char *p;
+    size_t size;
+    uint64_t seed;
+} bigs[LIVE];
+
+/* A word on each of some pages, and the last bytes. */
+static void fill_big(const struct big_model *big)
+{
+    for (size_t at = 0; at + 8 <= big->size; at += 64 * HK_PAGE)
+        pattern_fill_range(big->p, at, at + 8, big->seed);
+    pattern_fill_range(big->p, big->size - 8, big->size, big->seed);
+}
+
+static void check_big(const struct big_model *big, size_t size)
+{
+    for (size_t at = 0; at + 8 <= size; at += 64 * HK_PAGE) {
+        uint64_t word, right = pattern_word(big->seed, at / 8);
+        memcpy(&word, big->p + at, 8);
+        FUZZ_CHECK(word == right, "(byte %zu of %zu)", at, big->size);
+    }
+    for (size_t at = big->size - 8; size == big->size && at < size; at++)
+        FUZZ_CHECK((unsigned char)big->p[at] == pattern_byte(big->seed, at));
+}
+
+static void get_big(struct big_model *big, size_t size, size_t align)
+{
+    static uint64_t seed;
+    bool zeroed;
+    char *p = hk_big_alloc(size, align, &zeroed);
+    FUZZ_CHECK(p != NULL || fake_os.refuse != NULL);
+    if (p == NULL)
+        return;
+    *big = (struct big_model){p, size, ++seed};
+    FUZZ_CHECK((uintptr_t)p % hk_max(align, HK_PAGE) == 0 && shadow_enter(p, size));
+    for (size_t at = 0; zeroed && at + 64 <= size; at += 16 * HK_PAGE)
+        FUZZ_CHECK(all_zero(p + at, 64));
+    FUZZ_CHECK(hk_big_holds(p) && hk_big_holds(p + size - 1) && hk_big_at((uintptr_t)p)->requested >= size);
+    fill_big(big);
+}
+
+static void put_big(struct big_model *big, uint8_t way)
+{
+    check_big(big, big->size);
+    FUZZ_CHECK(shadow_leave(big->p, big->size));
+    switch (way % 4) {
+    case 0: hk_big_keep(big->p, hk_os.clock_ms() + way * 8u); break;
+    case 1: hk_big_drop(big->p); break;
+    default: hk_big_free(big->p); break;
+    }
+    big->p = NULL;
+}
+
+static void resize_big(struct big_model *big, size_t size)
+{
+    check_big(big, big->size);
+    FUZZ_CHECK(shadow_leave(big->p, big->size));
+    char *p = hk_big_resize(big->p, size);
+    if (p != NULL) {
+        big->p = p;
+        check_big(big, hk_min(big->size, size));
+        big->size = size;
+        fill_big(big);
+    }
+    check_big(big, big->size);
+    FUZZ_CHECK(shadow_enter(big->p, big->size));
+}
+
+void fuzz_big(struct fuzz_input *in)
+{
+    static struct hk_census census;
+    static fake_refuse *const plans[] = {
+        NULL, NULL, fake_refuse_map, fake_refuse_unmap, fake_refuse_purge, fake_refuse_remap, fake_refuse_all};
+    FUZZ_CHECK(hk_life_cache() != NULL);
+    shadow_begin();
+    SET_KNOB(big_cache, (uint64_t)fuzz_byte(in) << 20);
+    SET_KNOB(huge_blocks_from, fuzz_byte(in) % 2 == 0 ? 0 : 2 * HK_MIB);
+    while (fuzz_next(in)) {
+        uint8_t op = fuzz_byte(in);
+        struct big_model *big = &bigs[fuzz_byte(in) % LIVE];
+        size_t size = HK_SLICE + 1 + fuzz_below(in, 65536) * 128;
+        if (op >= 250)
+            fake_os_refuse(plans[fuzz_below(in, 7)]);
+        else if (op >= 240)
+            hk_big_purge(hk_os.clock_ms(), op % 2 == 0 ? 0 : 500);
+        else if (op >= 232)
+            hk_big_purge_oldest(hk_os.clock_ms(), op % 2 * 100, size);
+        else if (op >= 216)
+            fake_os_pass_ms(op * 2u);
+        else if (big->p == NULL)
+            get_big(big, size, op % 8 == 0 ? HK_SLICE << op % 7 : 16);
+        else if (op >= 200)
+            hk_big_note_altered((uintptr_t)big->p + size % big->size / HK_PAGE * HK_PAGE, HK_PAGE);
+        else
+            op % 2 == 0 ? resize_big(big, size) : put_big(big, op / 2);
+    }
+    fake_os_refuse(NULL);
+    size_t live = 0;
+    for (unsigned i = 0; i < LIVE; i++)
+        live += bigs[i].p != NULL;
+    const char *wrong = heap_is_wrong(&census);
+    FUZZ_CHECK(wrong == NULL && census.tiers[HK_TIER_BIG].live_blocks == live, "(%s)", wrong);
+    for (unsigned i = 0; i < LIVE; i++)
+        if (bigs[i].p != NULL)
+            put_big(&bigs[i], 2);
+    for (unsigned i = 0; i < 3; i++)
+        hk_big_purge(hk_os.clock_ms(), 0);
+    FUZZ_CHECK(hk_big_mapped() == 0, "(%zu bytes)", hk_big_mapped());
+}

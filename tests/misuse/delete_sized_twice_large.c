@@ -1,0 +1,10 @@
+/* operator delete, with the size, of one block of 100 KiB twice. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(_Znwm(100 * KIB));
+    _ZdlPvm(p, 100 * KIB);
+    _ZdlPvm(p, 100 * KIB);
+    return 0;
+}

@@ -1,0 +1,10 @@
+/* operator delete of one block of 100 KiB twice. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(_Znwm(100 * KIB));
+    _ZdlPv(p);
+    _ZdlPv(p);
+    return 0;
+}

@@ -1,0 +1,10 @@
+/* A small block freed again while it is the newest one of a full bin. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(malloc(64));
+    free(p);
+    free(p);
+    return 0;
+}

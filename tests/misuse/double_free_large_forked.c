@@ -1,0 +1,29 @@
+/* A block of 200 KiB freed by a parent of two threads, and again by its child. */
+#include "misuse.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+static void *sleeper(void *unused)
+{
+    for (;;)
+        pause();
+    return unused;
+}
+
+int main(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, sleeper, NULL);
+    void *p = bad(malloc(200 * KIB));
+    free(p);
+    if (fork() != 0) {
+        int status;
+        wait(&status);
+        if (WIFSIGNALED(status))
+            raise(WTERMSIG(status));
+        return 0;
+    }
+    free(p);
+    return 0;
+}

@@ -1,0 +1,13 @@
+/* Of so many blocks of 40 KiB that they fill a bin and a depot, the first one freed again. */
+#include "misuse.h"
+
+int main(void)
+{
+    static void *blocks[400];
+    for (int i = 0; i < 400; i++)
+        blocks[i] = malloc(40 * KIB);
+    for (int i = 0; i < 400; i++)
+        free(blocks[i]);
+    free(bad(blocks[0]));
+    return 0;
+}

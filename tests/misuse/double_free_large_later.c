@@ -1,0 +1,12 @@
+/* A block of 200 KiB freed again after a thousand others of its size came and went. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(malloc(200 * KIB));
+    free(p);
+    for (int i = 0; i < 1000; i++)
+        free(malloc(200 * KIB));
+    free(p);
+    return 0;
+}

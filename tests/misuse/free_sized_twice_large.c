@@ -1,0 +1,10 @@
+/* free_sized of a block of 100 KiB twice. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(malloc(100 * KIB));
+    free_sized(p, 100 * KIB);
+    free_sized(p, 100 * KIB);
+    return 0;
+}

@@ -1,0 +1,16 @@
+/* A pointer into a block of 100 KiB of another thread. */
+#include "misuse.h"
+
+static void *free_it(void *p)
+{
+    free(p);
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, free_it, bad(inside(malloc(100 * KIB), 8 * KIB)));
+    pthread_join(thread, NULL);
+    return 0;
+}

@@ -1,0 +1,10 @@
+/* realloc of a block of 100 KiB that is free. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(malloc(100 * KIB));
+    free(p);
+    p = realloc(p, 110 * KIB);
+    return 0;
+}

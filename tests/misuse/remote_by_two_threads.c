@@ -1,0 +1,12 @@
+/* A small block freed by two threads that did not allocate it; both live on, so that it waits in two outboxes. */
+#include "remote.h"
+
+int main(void)
+{
+    void *p = bad(malloc(200));
+    freed_by_another(p);
+    freed_by_another(p);
+    let_them_end();
+    malloc_trim(0);
+    return 0;
+}

@@ -1,0 +1,10 @@
+/* malloc_usable_size of a block of 100 KiB that is free. */
+#include "misuse.h"
+
+int main(void)
+{
+    void *p = bad(malloc(100 * KIB));
+    free(p);
+    return malloc_usable_size(p) == 0;
+    return 0;
+}

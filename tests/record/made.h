@@ -1,0 +1,25 @@
+/* Made: a recording in memory, written event by event as the recorder writes it; for tests of what reads it. */
+#ifndef TEST_RECORD_MADE_H
+#define TEST_RECORD_MADE_H
+
+#include "recording.h"
+
+enum { MADE_CHUNKS = 40, MADE_THREADS = 32 };
+
+struct made {
+    uint8_t bytes[REC_HEAD_BYTES + MADE_CHUNKS * REC_CHUNK_BYTES];
+    uint8_t *at[MADE_THREADS];
+    const uint8_t *end[MADE_THREADS];
+    struct rec_base base[MADE_THREADS];
+    size_t chunks;
+};
+extern struct made made;
+
+/* An empty one; `sample` as in the head. */
+void made_begin(uint32_t sample);
+/* Of a thread below MADE_THREADS; false: it is full. */
+bool made_add(const struct rec_event *event);
+size_t made_size(void);
+struct rec_head *made_head(void);
+
+#endif

@@ -1,0 +1,113 @@
+/* Usage: test_tool_grow [WHAT AMOUNT]...: a program whose memory is where the words say, when it ends; amounts in KiB.
+ *   live    blocks in use                    pinned  one block in eight stays in use
+ *   odd     blocks just above a size class   freed   blocks that are freed, a slice each
+ *   big     a freed block of the big cache   others  a mapping that is not malloc's
+ *   sleep   then waits for the end of its input */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { BLOCK = 1024, SMALL = 200, SLICE = 65536, KEPT_OF = 8 };
+
+static __attribute__((noinline)) void *touched(size_t size)
+{
+    void *block = malloc(size);
+    if (block == NULL)
+        abort();
+    memset(block, 1, size);
+    __asm__ volatile("" ::: "memory");
+    return block;
+}
+
+/* Distinct frames on the stack of a sample. */
+static __attribute__((noinline)) void *make_record(size_t size)
+{
+    void *block = touched(size);
+    __asm__ volatile("" ::: "memory");
+    return block;
+}
+
+static __attribute__((noinline)) void *make_keeper(size_t size)
+{
+    void *block = touched(size);
+    __asm__ volatile("" : : "r"(block) : "memory");
+    return block;
+}
+
+static __attribute__((noinline)) void *make_request(size_t size)
+{
+    void *block = touched(size);
+    __asm__ volatile("nop" ::: "memory");
+    return block;
+}
+
+/* The array is a mapping of the test's own in every run, so that only the blocks differ. */
+static void **array_of(size_t count)
+{
+    void **array = mmap(NULL, (count + 1) * sizeof(void *), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (array == MAP_FAILED)
+        abort();
+    return array;
+}
+
+static void pinned(size_t bytes)
+{
+    size_t count = bytes / SMALL;
+    void **blocks = array_of(count);
+    for (size_t i = 0; i < count; i++)
+        blocks[i] = i % KEPT_OF == 0 ? make_keeper(SMALL) : make_request(SMALL);
+    for (size_t i = 0; i < count; i++)
+        if (i % KEPT_OF != 0)
+            free(blocks[i]);
+}
+
+static void keep(size_t bytes, size_t size)
+{
+    for (size_t i = 0; i < bytes / BLOCK; i++)
+        make_record(size);
+}
+
+static void freed(size_t bytes)
+{
+    size_t count = bytes / SLICE;
+    void **blocks = array_of(count);
+    for (size_t i = 0; i < count; i++)
+        blocks[i] = make_request(SLICE);
+    for (size_t i = 0; i < count; i++)
+        free(blocks[i]);
+}
+
+static void others(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        abort();
+    memset(memory, 1, bytes);
+}
+
+static void wait_for_end_of_input(void)
+{
+    char byte;
+    puts("ready");
+    fflush(stdout);
+    while (read(STDIN_FILENO, &byte, 1) > 0) {}
+}
+
+int main(int count, char **words)
+{
+    for (int i = 1; i + 1 < count; i += 2) {
+        size_t bytes = (size_t)strtoul(words[i + 1], NULL, 10) * 1024;
+        switch (words[i][0]) {
+        case 'l': keep(bytes, BLOCK); break;
+        case 'p': pinned(bytes); break;
+        case 'o': words[i][1] == 'd' ? keep(bytes, BLOCK + 16) : others(bytes); break;
+        case 'f': freed(bytes); break;
+        case 'b': free(touched(bytes)); break;
+        case 's': wait_for_end_of_input(); break;
+        default: return 2;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,270 @@
+"""Checks hakmem diff: the terms add up, to the byte, and name what a program has grown by."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import unittest
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Optional
+
+from hakmem import difference, reports, stacks
+from hakmem.stacks import Frame, Stack, Stacks
+from tool import LIBRARY, PROGRAMS, PYTHON, TOOL, ToolTest
+
+GROW = str(PROGRAMS / "test_tool_grow")
+MEAN = 16 << 10
+# Nothing is purged while a program runs, and no huge page rounds up.
+SETTLED = {"HAKMEM_PURGE_DELAY": "3600000", "HAKMEM_HUGE_PAGES_FROM": "0", "HAKMEM_HUGE_BLOCKS_FROM": "0", "HAKMEM_BACKGROUND": "0"}
+MIB = 1 << 20
+BASE = ("live", "4096")
+RECORD = r"^touched \(grow\.c:\d+\) < make_record \(grow\.c:\d+\) < "
+OFF = 1000  # a thousandth of the RSS is what the terms may be off by
+
+
+class Differing(ToolTest):
+    def grow(self, name: str, *words: str, sample: bool = True, **more: str) -> Path:
+        sampling = {"HAKMEM_HEAP_SAMPLE": str(MEAN)} if sample else {}
+        return self.preloaded(f"{name}.json", GROW, *BASE, *words, **(SETTLED | sampling | more))
+
+    def preloaded(self, report: str, *words: str, **more: str) -> Path:
+        own = {name: value for name, value in self.env.items() if name != "HAKMEM_LIBRARY"}
+        own |= {"LD_PRELOAD": LIBRARY, "HAKMEM_REPORT": str(self.folder / report)}
+        subprocess.run(words, env=own | more, cwd=self.folder, check=True, stdin=subprocess.DEVNULL)
+        return self.folder / report
+
+    def compared(self, a: str, b: str, symbols: Optional[str] = None) -> dict:
+        """As `hakmem diff A B --json` prints it."""
+        folder = self.folder / symbols if symbols else None
+        sides = [difference.load(self.folder / name, folder) for name in (a, b)]
+        found = json.loads(json.dumps(difference.as_json(difference.between(*sides))))
+        self.check(found)
+        return found
+
+    def check(self, found: dict) -> None:
+        """The terms add up to the difference, and the parts to their terms, for A, for B and for the change."""
+        for key, total in (("a", found["a"]["bytes"]), ("b", found["b"]["bytes"]), ("change", found["change"])):
+            self.assertEqual(sum(term[key] for term in found["terms"]), total)
+            for term in found["terms"]:
+                if term["parts"]:
+                    self.assertEqual(sum(part[key] for part in term["parts"]), term[key], term["name"])
+        off = max(abs(term[key]) for term in found["terms"] for key in ("a", "b") if term["name"] == "moved meanwhile") if found["of"] == "RSS" else 0
+        self.assertLessEqual(off, max(found["a"]["bytes"], found["b"]["bytes"]) / OFF)
+
+    def term(self, found: dict, name: str) -> dict:
+        return next(term for term in found["terms"] if term["name"] == name)
+
+
+class Reports(Differing):
+    def test_each_cause_is_the_largest_term(self) -> None:
+        self.grow("base")
+        for words, name, least in (
+            (("live", "16384"), "live", 15 * MIB),
+            (("pinned", "32768"), "free in slabs", 12 * MIB),
+            (("freed", "40960"), "idle", 20 * MIB),
+            (("big", "16384"), "caches", 15 * MIB),
+            (("others", "16384"), "not HAKMEM's", 15 * MIB),
+        ):
+            with self.subTest(name):
+                self.grow("more", *words)
+                found = self.compared("base.json", "more.json")
+                self.assertEqual(found["terms"][0]["name"], name)
+                self.assertGreaterEqual(found["terms"][0]["change"], least)
+                back = self.compared("more.json", "base.json")
+                self.assertEqual(back["terms"][0]["change"], -found["terms"][0]["change"])
+
+    def test_rounding_by_class(self) -> None:
+        self.grow("even", "live", "16384")
+        self.grow("odd", "odd", "16384")
+        rounding = self.term(self.compared("even.json", "odd.json"), "rounding")
+        self.assertEqual(rounding["parts"][0]["name"], "blocks of 1.1 KiB")
+        self.assertGreater(rounding["parts"][0]["change"], MIB)
+
+    def test_live_bytes_by_call_site(self) -> None:
+        self.grow("base")
+        self.grow("more", "live", "16384", "pinned", "8192")
+        found = self.compared("base.json", "more.json")
+        live = self.term(found, "live")
+        record = next(part for part in live["parts"] if re.search(RECORD, part["name"]))
+        self.assertGreater(record["change"], 10 * MIB)
+        self.assertLess(record["change"], 24 * MIB)
+        self.assertTrue(any(frame.startswith("main (grow.c:") for frame in record["frames"]), record)
+
+    def test_survivors_that_pin_free_blocks(self) -> None:
+        self.grow("base")
+        self.grow("more", "pinned", "32768")
+        slabs = self.term(self.compared("base.json", "more.json"), "free in slabs")
+        first = slabs["parts"][0]
+        self.assertRegex(first["name"], r"^pinned by touched \(grow\.c:\d+\) < make_keeper \(grow\.c:")
+        self.assertGreater(first["change"], slabs["change"] / 2)
+        self.assertFalse([part for part in slabs["parts"] if "make_request" in part["name"] and part["change"] > MIB])
+
+    def test_without_samples(self) -> None:
+        self.grow("base", sample=False)
+        self.grow("more", "live", "16384", "pinned", "32768", sample=False)
+        found = self.compared("base.json", "more.json")
+        self.assertEqual(self.term(found, "live")["parts"][0]["name"], "blocks of 1.0 KiB")
+        self.assertRegex(self.term(found, "free in slabs")["parts"][0]["name"], r"pinned in slabs of blocks of \d+ B")
+        self.assertIn("HAKMEM_HEAP_SAMPLE", found["notes"][0])
+
+    def test_huge_pages(self) -> None:
+        """Slices that only a huge page made resident, and idle ones, are two terms: together the part `idle`."""
+        report = json.loads(self.grow("more", "freed", "40960", HAKMEM_HUGE_PAGES_FROM="1m").read_text())
+        self.grow("base")
+        found = self.compared("base.json", "more.json")
+        both = self.term(found, "idle")["b"] + self.term(found, "huge pages")["b"]
+        self.assertEqual(both, report["resident_parts"]["idle"])
+        self.assertEqual(self.term(found, "huge pages")["b"], report["resident_idle"]["of_huge_pages"])
+
+    def test_magazines(self) -> None:
+        self.grow("base")
+        self.grow("more", "pinned", "32768")
+        caches = self.term(self.compared("base.json", "more.json"), "caches")
+        depots = next(part for part in caches["parts"] if part["name"] == "magazines in depots")
+        self.assertGreater(depots["change"], MIB)
+
+    def test_sums_that_are_off_are_noticed(self) -> None:
+        report = json.loads(self.grow("a").read_text())
+        (self.folder / "off.json").write_text(json.dumps(report | {"resident": report["resident"] + report["resident"] // 500}))
+        with self.assertRaises(AssertionError):
+            self.compared("a.json", "off.json")
+
+    def test_settings_that_differ(self) -> None:
+        self.grow("a")
+        self.grow("b", HAKMEM_PURGE_DELAY="500", HAKMEM_BIG_CACHE="64m")
+        found = self.compared("a.json", "b.json")
+        rows = {row["name"]: (row["a"], row["b"]) for row in found["settings"]}
+        self.assertEqual(rows["purge_delay"], ("3 600 000 ms", "500 ms"))
+        self.assertEqual(rows["big_cache"], ("128m", "64m"))
+        self.assertRegex(self.ok("diff", "a.json", "b.json"), r"big_cache +128m +64m")
+
+    def test_real_programs(self) -> None:
+        """Python with threads, whose memory is in all states: exact sums."""
+        work = "import json, sys, threading\ndef work():\n    kept = [json.loads('[1, {\"a\": [2.5, \"text\"]}]' * 1) for _ in range(%d)]\n    del kept[::3]\nall = [threading.Thread(target=work) for _ in range(4)]\n[t.start() for t in all]\n[t.join() for t in all]\nbig = [bytearray(3 << 20) for _ in range(6)][:3]\n"
+        for name, amount in (("a", 2000), ("b", 30000)):
+            self.preloaded(f"{name}.json", PYTHON, "-c", work % amount, PYTHONMALLOC="malloc", HAKMEM_HEAP_SAMPLE="64k")
+        found = self.compared("a.json", "b.json")
+        self.assertGreater(found["change"], MIB)
+
+    def test_two_moments_of_a_process_that_runs(self) -> None:
+        program = self.start(*TOOL, "run", "--set", "report_every=50", "--set", "background=1", "--", GROW, "live", "2048", "sleep", "1", "live", "8192", "sleep", "1")
+        self.assertEqual(program.stdout.readline(), "ready\n")
+        live = self.live / f"{program.pid}.json"
+        self.wait_for(lambda: live.exists() and (reports.read(live) or reports.Report({})).resident, "a report")
+        shutil.copy(live, self.folder / "before.json")
+        found = json.loads(self.ok("diff", "--json", "before.json", str(program.pid)))
+        self.check(found)
+        self.assertEqual(found["b"]["process"], program.pid)
+
+    def test_text(self) -> None:
+        self.grow("a")
+        self.grow("b", "live", "16384")
+        said = self.ok("diff", "a.json", "b.json")
+        a, b = (json.loads((self.folder / f"{name}.json").read_text())["resident"] for name in "ab")
+        self.assertIn(f"{b - a:+d} bytes", said)
+        self.assertRegex(said, r"\n +\+1\d\.\d MiB +\d.*MiB +live ")
+        self.assertRegex(said, r"= \+1\d\.\d MiB .*RSS")
+        self.assertIn("make_record (grow.c:", said)
+
+    def test_page(self) -> None:
+        self.grow("a")
+        self.grow("b", "live", "16384", "pinned", "8192")
+        self.assertIn("wrote out.html", self.ok("diff", "a.json", "b.json", "--html", "out.html"))
+        text = (self.folder / "out.html").read_text()
+        asked: list[str] = []
+
+        class Asked(HTMLParser):
+            def handle_starttag(self, tag: str, attributes: list) -> None:
+                asked.extend(value for name, value in attributes if name in ("src", "href"))
+
+        Asked().feed(text)
+        self.assertEqual(asked, [], "it must need nothing from elsewhere")
+        drawn = json.loads(re.search(r"^const figures = (.*);$", text, re.MULTILINE)[1])
+        bars = drawn["plot0"]["data"][0]
+        steps = dict(zip(bars["y"], zip(bars["base"], bars["x"])))
+        self.assertAlmostEqual(sum(x for name, (_, x) in steps.items() if name not in "AB") + steps["A"][1], steps["B"][1], places=6)
+        self.assertIn("make_keeper (grow.c:", text)
+        self.assertIn("prefers-color-scheme: dark", text)
+        self.refused(1, "out.html", "diff", "a.json", "b.json", "--html", "gone/out.html")
+
+    def test_what_cannot_be_compared(self) -> None:
+        report = json.loads(self.grow("a").read_text())
+        self.refused(66, "No such file", "diff", "a.json", "gone.json")
+        (self.folder / "text").write_text("{}")
+        self.refused(66, "neither a JSON report", "diff", "a.json", "text")
+        (self.folder / "blind.json").write_text(json.dumps({"served": {"malloc": 1}, "resident": 0}))
+        self.refused(66, "does not tell what is resident", "diff", "a.json", "blind.json")
+        (self.folder / "heap").write_text("heap profile: 1: 9 [1: 9] @ heap_v2/512\n1: 9 [1: 9] @ 0x10\n")
+        self.refused(66, "one is a report", "diff", "a.json", "heap")
+        (self.folder / "other").write_text("heap profile: 1: 9 [1: 9] @ heapprofile\n")
+        self.refused(66, "not a heap profile of HAKMEM", "diff", "other", "heap")
+        older = {key: value for key, value in report.items() if not key.startswith(("resident_c", "resident_i", "resident_rest", "sampled"))}
+        (self.folder / "older.json").write_text(json.dumps(older))
+        self.compared("older.json", "a.json")
+        odd = report | {"resident_classes": [{"size": [1]}, 7], "sampled": {"mean": 9, "stacks": [3, {"frames": "x"}], "modules": {}}, "options": 3}
+        (self.folder / "odd.json").write_text(json.dumps(odd))
+        self.compared("odd.json", "a.json")
+
+
+class Versions(Differing):
+    """Of a program that has been replaced since, the names are those of its own file, or none."""
+
+    def test_a_replaced_program(self) -> None:
+        program = self.folder / "grow"
+        for name in "ab":
+            shutil.copy(GROW, program)
+            self.preloaded(f"{name}.json", str(program), "live", "8192", **SETTLED, HAKMEM_HEAP_SAMPLE=str(MEAN))
+        os.utime(program, (4 << 30, 4 << 30))
+        changed = self.compared("a.json", "b.json")
+        self.assertTrue(self.term(changed, "live")["parts"][0]["frames"][0].startswith("grow+0x"))
+        (self.folder / "kept").mkdir()
+        shutil.copy(GROW, self.folder / "kept/grow")
+        known = self.compared("a.json", "b.json", "kept")
+        names = [part["name"] for part in self.term(known, "live")["parts"]]
+        self.assertTrue(any(re.search(RECORD, name) for name in names), names)
+        said = self.ok("diff", "a.json", "b.json", "--symbols-a", "kept", "--symbols-b", "kept")
+        self.assertNotIn("grow+0x", said)
+
+
+class Profiles(Differing):
+    def test_heap_profiles(self) -> None:
+        for name, words in (("a", ()), ("b", ("live", "16384"))):
+            own = {"HAKMEM_HEAP_PROFILE": f"{self.folder}/{name}.heap", "HAKMEM_HEAP_SAMPLE": str(MEAN)}
+            self.preloaded(f"{name}.json", GROW, *BASE, *words, **own)
+        found = self.compared("a.heap", "b.heap")
+        self.assertEqual(found["of"], "live")
+        record = found["terms"][0]["parts"][0]
+        self.assertRegex(record["name"], RECORD)
+        self.assertTrue(10 * MIB < record["change"] < 24 * MIB, record)
+        self.assertIn("live bytes", self.ok("diff", "a.heap", "b.heap", "--html", "out.html"))
+
+    def test_samples_are_scaled_as_by_pprof(self) -> None:
+        text = "heap profile: 3: 30 [9: 90] @ heap_v2/10\n2: 20 [4: 40] @ 0x10 0x20\n1: 1000 [1: 1000] @ 0x30\n0: 0 [1: 10] @ 0x40\n\nMAPPED_LIBRARIES:\n"
+        found = stacks.of_heap_profile(text, Path("x"))
+        self.assertEqual([(stack.live, stack.blocks) for stack in found.stacks], [(1000, 1), (32, 3)])
+        self.assertEqual(found.live, 1032)
+        given = stacks.of_heap_profile(text.replace("0x20\n", "0x20\n# site 3 freed\n# scale 4.5\n", 1), Path("x"))
+        self.assertEqual([(stack.live, stack.blocks) for stack in given.stacks], [(1000, 1), (90, 9)])
+
+
+class Sums(unittest.TestCase):
+    def stacks(self, live: int, *stacks: tuple[str, int]) -> Stacks:
+        return Stacks(512, live, 0, tuple(Stack((Frame(name),), size, 1) for name, size in stacks))
+
+    def test_a_stack_of_one_side_only(self) -> None:
+        parts = difference.by_site(self.stacks(30, ("f", 10), ("g", 15)), self.stacks(50, ("g", 40), ("h", 7)), "live")
+        rows = {part.name: (part.a, part.b) for part in parts}
+        self.assertEqual(rows, {"g": (15, 40), "h": (0, 7), "f": (10, 0), difference.OTHER_STACKS: (5, 3)})
+
+    def test_what_calls_main_is_left_out(self) -> None:
+        frames = tuple(map(Frame, ("f", "main", "start")))
+        self.assertEqual(difference.site_name(frames), "f < main")
+
+    def test_an_address_without_a_module(self) -> None:
+        self.assertEqual(stacks.Modules([]).names([16])[16], [Frame("0x10")])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

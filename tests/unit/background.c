@@ -1,0 +1,119 @@
+/* Background: a thread that cannot be created is said once, is not asked for again at once, and keeps no call from its work. What the
+ * thread does is looked at from outside: tests/process/background.c. */
+#include "unit/unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "big/big.h"
+#include "decay/wake.h"
+#include "hakmem.h"
+#include "policy/options.h"
+#include "runtime/background.h"
+#include "runtime/thread_count.h"
+
+enum { MINUTE = 60000 };
+
+static unsigned asked;
+
+static int refuses(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *))
+{
+    (void)thread, (void)attributes, (void)start;
+    asked++;
+    return EAGAIN;
+}
+
+static void *start(uint64_t background)
+{
+    bool zeroed;
+    hk_options.background = background;
+    unit_start();
+    void *block = hk_big_alloc(40 * HK_MIB, HK_PAGE, &zeroed); /* a malloc would create the thread */
+    assert_non_null(block);
+    fake_os_capture();
+    return block;
+}
+
+static unsigned times_said(void)
+{
+    unsigned times = 0;
+    for (const char *at = fake_os.captured; (at = strstr(at, "cannot be created")) != NULL; at++)
+        times++;
+    return times;
+}
+
+UNIT_TEST(refused)
+{
+    void *block = start(HK_BACKGROUND_ON);
+    hk_background_begin_with_thread(refuses);
+    assert_int_equal(asked, 1);
+    assert_int_equal(times_said(), 1);
+    hk_background_begin_with_thread(refuses);
+    assert_int_equal(asked, 1); /* too soon */
+    fake_os_pass_ms(MINUTE + 1);
+    hk_background_begin_with_thread(refuses);
+    assert_int_equal(asked, 2);
+    assert_int_equal(times_said(), 1);
+    assert_false(hk_background_end());
+    hak_free(block);
+    unit_heap_holds(0);
+}
+
+/* As HAKMEM comes, nobody asked for a thread: nothing is said. With one thread in the process, none is created. */
+UNIT_TEST(refused_unasked)
+{
+    void *block = start(HK_BACKGROUND_AUTO);
+    hk_background_begin_with_thread(refuses);
+    assert_int_equal(asked, 0);
+    hk_thread_count_more();
+    hk_background_begin_with_thread(refuses);
+    assert_int_equal(asked, 1);
+    assert_int_equal(times_said(), 0);
+    assert_false(hk_thread_count_less() && hk_background_end());
+    hak_free(block);
+}
+
+/* A malloc that is asked to create it keeps errno, and asks no more while the heap is small. */
+UNIT_TEST(in_malloc)
+{
+    void *block = start(HK_BACKGROUND_ON);
+    errno = 77;
+    hk_background_begin_in_malloc((const void *)(uintptr_t)start, refuses);
+    assert_int_equal(errno, 77);
+    assert_int_equal(asked, 1);
+    assert_false(hk_load(hk_wake_wanted));
+    hak_free(block);
+    hak_trim(0);
+    hk_store(hk_wake_wanted, true);
+    fake_os_pass_ms(MINUTE + 1);
+    hk_background_begin_in_malloc((const void *)(uintptr_t)start, refuses);
+    assert_int_equal(asked, 1);
+}
+
+/* A vfork child has its parent's memory and another process id. */
+static int child_id(void) { return 1; }
+
+UNIT_TEST(in_a_vfork_child)
+{
+    void *block = start(HK_BACKGROUND_ON);
+    int (*real)(void) = hk_os.process_id;
+    hk_os.process_id = child_id;
+    hk_background_begin_in_malloc((const void *)(uintptr_t)start, refuses);
+    assert_int_equal(asked, 0);
+    hk_os.process_id = real;
+    hk_background_begin_in_malloc((const void *)(uintptr_t)start, refuses);
+    assert_int_equal(asked, 1);
+    hak_free(block);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refused),
+        cmocka_unit_test(refused_unasked),
+        cmocka_unit_test(in_malloc),
+        cmocka_unit_test(in_a_vfork_child),
+    };
+    return cmocka_run_group_tests_name("background", tests, NULL, NULL);
+}

@@ -1,0 +1,77 @@
+/* Holders: a row for each numbered thread, the largest first. */
+#include "unit/unit.h"
+
+#include "tcache/tcache.h"
+#include "hakmem.h"
+#include "report/census.h"
+#include "report/holders.h"
+
+/* The thread sanitizer lets one thread hold 64 locks at most: each cache takes one. */
+enum { THREADS = UNIT_UNDER_TSAN ? 40 : HK_REPORT_HOLDERS + 6, SHOWN = UNIT_UNDER_TSAN ? 40 : HK_REPORT_HOLDERS };
+
+static struct hk_holder holders[HK_REPORT_HOLDERS];
+static struct hk_census census;
+
+UNIT_TEST(one)
+{
+    void *blocks[100];
+    unit_start();
+    for (int i = 0; i < 100; i++)
+        blocks[i] = hak_malloc(64);
+    for (int i = 0; i < 100; i++)
+        hak_free(blocks[i]);
+    assert_int_equal(hk_holders_take(holders), 0); /* no report is written while the program runs: it has no number */
+    hk_tcache_self()->system_thread = 4711;
+    hk_census_take(&census);
+    assert_int_equal(hk_holders_take(holders), 1);
+    assert_int_equal(holders[0].thread, 4711);
+    assert_true(holders[0].served >= 100 && holders[0].in_bins > 0);
+    assert_int_equal(holders[0].in_bins + holders[0].in_depots, census.sum.in_bins);
+    assert_int_equal(holders[0].in_depots, census.sum.in_depots);
+}
+
+UNIT_TEST(in_a_depot)
+{
+    enum { BLOCKS = 20000 };
+    static void *blocks[BLOCKS];
+    unit_start();
+    hk_tcache_self()->system_thread = 1;
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = hak_malloc(64);
+    for (int i = 0; i < BLOCKS; i++)
+        hak_free(blocks[i]);
+    hk_census_take(&census);
+    assert_int_equal(hk_holders_take(holders), 1);
+    assert_true(holders[0].in_depots > 0);
+    assert_int_equal(holders[0].in_depots, census.sum.in_depots);
+    assert_int_equal(holders[0].in_bins + holders[0].in_depots, census.sum.in_bins);
+}
+
+/* One thread begins the caches of all. */
+UNIT_TEST(largest_first)
+{
+    static void *blocks[THREADS];
+    unit_start();
+    for (int i = 0; i < THREADS; i++) {
+        hk_self = &hk_hot_unborn.hot;
+        assert_true(hk_tcache_begin());
+        hk_tcache_self()->system_thread = (uint32_t)i + 1;
+        hk_tcache_self()->hot.bins[0].served = (uint64_t)i;
+        for (int n = 0; n <= i; n++)
+            blocks[n] = hak_malloc(100000);
+        for (int n = 0; n <= i; n++)
+            hak_free(blocks[n]);
+    }
+    assert_int_equal(hk_holders_take(holders), SHOWN);
+    for (int i = 0; i + 1 < SHOWN; i++)
+        assert_true(holders[i].in_bins + holders[i].in_depots >= holders[i + 1].in_bins + holders[i + 1].in_depots);
+    for (int i = 0; i < SHOWN; i++)
+        assert_in_range(holders[i].thread, 1, THREADS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one), cmocka_unit_test(in_a_depot),
+                                       cmocka_unit_test(largest_first)};
+    return cmocka_run_group_tests_name("holders", tests, NULL, NULL);
+}

@@ -1,0 +1,151 @@
+/* Linux: the table of system calls as the core relies on it: what each entry reports, that none changes errno, and what signals and
+ * locked pages do. */
+#include "unit/unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "os/passed.h"
+
+enum { PAGES = 16, ERROR = 12345, LONG = 200000 };
+
+static bool is_resident(const char *page)
+{
+    unsigned char state = 0;
+    assert_true(hk_os.resident(page, HK_PAGE, &state));
+    return (state & 1) != 0;
+}
+
+UNIT_TEST(errno_stays)
+{
+    char *p = hk_os.map(PAGES * HK_PAGE);
+    assert_non_null(p);
+    errno = ERROR;
+    assert_true(hk_os.purge(p, HK_PAGE));
+    assert_false(hk_os.purge((void *)HK_PAGE, HK_PAGE));
+    assert_true(hk_os.seal(p, HK_PAGE) && hk_os.unseal(p, HK_PAGE));
+    assert_false(hk_os.seal((void *)HK_PAGE, HK_PAGE));
+    assert_false(hk_os.remap((void *)HK_PAGE, HK_PAGE, 2 * HK_PAGE, NULL));
+    (void)hk_os.advise_huge((void *)HK_PAGE, HK_PAGE, true);
+    assert_int_equal(hk_os.map_at(p, HK_PAGE), HK_PLACE_TAKEN);
+    assert_int_equal(hk_os.open("/nowhere"), -1);
+    assert_int_equal(hk_os.create("/nowhere/at/all"), -1);
+    hk_os.write(-1, p, 1);
+    assert_null(hk_os.map((size_t)1 << 62));
+    assert_true(hk_os.unmap(p, PAGES * HK_PAGE));
+    assert_int_equal(errno, ERROR);
+}
+
+/* At an address that is in use, nothing is mapped, neither there nor elsewhere. */
+UNIT_TEST(map_at)
+{
+    char *p = hk_os.map(PAGES * HK_PAGE);
+    memset(p, 7, PAGES * HK_PAGE);
+    assert_int_equal(hk_os.map_at(p + HK_PAGE, HK_PAGE), HK_PLACE_TAKEN);
+    assert_int_equal(p[HK_PAGE], 7);
+    assert_true(hk_os.unmap(p + HK_PAGE, HK_PAGE));
+    if (!UNIT_UNDER_TSAN)
+        assert_int_equal(hk_os.map_at(p + HK_PAGE, HK_PAGE), HK_PLACED);
+}
+
+UNIT_TEST(purged_pages_are_zero_locked_ones_too)
+{
+    char *p = hk_os.map(PAGES * HK_PAGE);
+    memset(p, 7, PAGES * HK_PAGE);
+    assert_true(hk_os.purge(p, HK_PAGE));
+    assert_int_equal(p[0], 0);
+    assert_int_equal(p[HK_PAGE], 7);
+    if (mlock(p + HK_PAGE, HK_PAGE) != 0)
+        return; /* no memory may be locked here */
+    if (madvise(p + HK_PAGE, HK_PAGE, 24 /* MADV_DONTNEED_LOCKED */) != 0) {
+        assert_false(hk_os.purge(p + HK_PAGE, HK_PAGE)); /* before Linux 5.18 */
+        return;
+    }
+    memset(p + HK_PAGE, 7, HK_PAGE);
+    assert_true(hk_os.purge(p + HK_PAGE, HK_PAGE));
+    assert_int_equal(p[HK_PAGE], 0);
+}
+
+static void on_alarm(int number) { (void)number; }
+
+static void *read_late(void *end)
+{
+    static char bytes[LONG];
+    size_t got = 0;
+    usleep(100000);
+    for (ssize_t n; got < LONG && (n = read(*(int *)end, bytes + got, LONG - got)) > 0;)
+        got += (size_t)n;
+    return (void *)got;
+}
+
+/* A signal in the middle of a write that waits does not cut it short. */
+UNIT_TEST(write_goes_on_after_a_signal)
+{
+    static const char bytes[LONG];
+    int ends[2];
+    pthread_t reader;
+    void *got;
+    assert_int_equal(pipe(ends), 0);
+    sigset_t alarms;
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
+    pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* the reader does not get it */
+    assert_int_equal(pthread_create(&reader, NULL, read_late, &ends[0]), 0);
+    pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 20000}, .it_interval = {0, 20000}}, NULL);
+    hk_os.write(ends[1], bytes, LONG);
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 0}}, NULL);
+    assert_int_equal(pthread_join(reader, &got), 0);
+    assert_int_equal((size_t)got, LONG);
+}
+
+UNIT_TEST(code_of_the_loader)
+{
+    const char *loader = (const char *)getauxval(AT_BASE);
+    if (loader == NULL)
+        return; /* a static program */
+    assert_true(hk_os.in_loader(loader));
+    assert_false(hk_os.in_loader((const void *)(uintptr_t)on_alarm));
+    assert_false(hk_os.in_loader(&loader));
+}
+
+/* What the program says of memory it uses no longer stays when another owner gets it; but for these. */
+UNIT_TEST(advice)
+{
+    assert_false(hk_advice_lasts(MADV_NORMAL));
+    assert_false(hk_advice_lasts(MADV_DONTNEED));
+    assert_false(hk_advice_lasts(MADV_HUGEPAGE));
+    assert_true(hk_advice_lasts(MADV_DONTFORK));
+    assert_true(hk_advice_lasts(MADV_DONTDUMP));
+}
+
+UNIT_TEST(residence)
+{
+    char *p = hk_os.map(2 * HK_PAGE);
+    p[0] = 1;
+    assert_true(is_resident(p));
+    assert_false(is_resident(p + HK_PAGE));
+    assert_true(hk_os.unmap(p, 2 * HK_PAGE));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errno_stays),
+        cmocka_unit_test(map_at),
+        cmocka_unit_test(purged_pages_are_zero_locked_ones_too),
+        cmocka_unit_test(write_goes_on_after_a_signal),
+        cmocka_unit_test(code_of_the_loader),
+        cmocka_unit_test(advice),
+        cmocka_unit_test(residence),
+    };
+    return cmocka_run_group_tests_name("linux", tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+/* Places: a stack has one number, a number one stack, and where the table is full the callers alone are left. */
+#include "unit/unit.h"
+
+#include "guard/places.h"
+
+static struct hk_stack stack_of(uintptr_t first, unsigned depth)
+{
+    struct hk_stack stack = {.depth = depth};
+    for (unsigned i = 0; i < depth; i++)
+        stack.frames[i] = (void *)(first + i * 0x40);
+    return stack;
+}
+
+static uint32_t enter(uintptr_t first, unsigned depth)
+{
+    struct hk_stack stack = stack_of(first, depth);
+    return hk_place_enter(&stack);
+}
+
+static void assert_is(uint32_t number, uintptr_t first, unsigned depth)
+{
+    struct hk_stack stack;
+    assert_non_null(hk_place_stack(number));
+    hk_stack_unpack(&stack, hk_place_stack(number));
+    assert_int_equal(stack.depth, depth);
+    for (unsigned i = 0; i < depth; i++)
+        assert_ptr_equal(stack.frames[i], first + i * 0x40);
+}
+
+UNIT_TEST(one_number_each)
+{
+    unit_start();
+    assert_null(hk_place_stack(1)); /* no table yet */
+    uint32_t a = enter(0x555500001000, 5), b = enter(0x555500001000, 6), c = enter(0x555500002000, 5);
+    assert_true(a != 0 && b != 0 && c != 0 && a != b && b != c && a != c);
+    assert_int_equal(enter(0x555500001000, 5), a);
+    assert_int_equal(enter(0x555500001000, 6), b);
+    assert_is(a, 0x555500001000, 5);
+    assert_is(b, 0x555500001000, 6);
+    assert_is(c, 0x555500002000, 5);
+    assert_null(hk_place_stack(0));
+    assert_null(hk_place_stack(HK_PLACES + 1));
+}
+
+UNIT_TEST(callers_alone_at_last)
+{
+    unsigned whole = 0, alone = 0, none = 0;
+    unit_start();
+    for (uintptr_t i = 0; i < 4 * HK_PLACES; i++) {
+        uint32_t number = enter(0x555500000000 + i * 0x1000, 3);
+        struct hk_stack stack = {0};
+        if (number != 0)
+            hk_stack_unpack(&stack, hk_place_stack(number));
+        whole += stack.depth == 3;
+        alone += stack.depth == 1;
+        none += number == 0;
+        if (number != 0)
+            assert_ptr_equal(stack.frames[0], 0x555500000000 + i * 0x1000);
+    }
+    assert_in_range(whole, HK_PLACES / 2, HK_PLACES * 3 / 4);
+    assert_in_range(alone, HK_PLACES / 8, HK_PLACES / 2);
+    assert_int_equal(whole + alone + none, 4 * HK_PLACES);
+    assert_is(enter(0x555500000000, 3), 0x555500000000, 3); /* a stack that is known stays so */
+}
+
+UNIT_TEST(memory_is_refused)
+{
+    unit_start();
+    fake_os_refuse(fake_refuse_mappings);
+    assert_int_equal(enter(0x555500001000, 5), 0);
+    fake_os_refuse(NULL);
+    assert_int_not_equal(enter(0x555500001000, 5), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_number_each),
+        cmocka_unit_test(callers_alone_at_last),
+        cmocka_unit_test(memory_is_refused),
+    };
+    return cmocka_run_group_tests_name("places", tests, NULL, NULL);
+}

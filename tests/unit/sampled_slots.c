@@ -1,0 +1,301 @@
+/* Sampled slots: a block is accessible and what is beside it is not, from its take to its put; freed slots rest; refusals do no harm. */
+#include "unit/unit.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "guard/sampled_slots.h"
+#include "support/rng.h"
+
+enum { PAGE = 4096, SLOT = 8192, REST = HK_SLOTS - HK_SLOTS_LIVE, THREADS = 4, STEPS = 3000, OWN = 10 };
+
+static const struct hk_packed_stack by = {.thread = 42};
+
+static void open_slots(void)
+{
+    hk_slots_init();
+    assert_true(hk_slots_open());
+}
+
+static char *block_of(const struct hk_slot *slot) { return (char *)hk_load(slot->xblock); }
+
+static char *taken(size_t size, size_t align)
+{
+    const struct hk_slot *slot = hk_slot_take(size, align, &by);
+    assert_non_null(slot);
+    return block_of(slot);
+}
+
+/* The kernel reads the byte for us: it refuses where we would fault. */
+static bool accessible(const char *at)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    bool read = write(ends[1], at, 1) == 1;
+    close(ends[0]);
+    close(ends[1]);
+    return read;
+}
+
+static void assert_zero(const char *block, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        assert_int_equal(block[i], 0);
+}
+
+/* Sets the bit of the end that the block touches. */
+static void assert_placed(const char *block, size_t size, size_t align, unsigned *ends)
+{
+    const char *page = block - (uintptr_t)block % PAGE;
+    bool left = block == page && !accessible(block - 1);
+    size_t slack = (size_t)(-(uintptr_t)(block + size) % PAGE);
+    bool right = slack < align + (size == 0) * align && !accessible(block + size + slack);
+    assert_true(left || right);
+    assert_int_equal((uintptr_t)block % align, 0);
+    *ends |= (unsigned)left | (unsigned)right << 1;
+}
+
+UNIT_TEST(against_a_guard_page)
+{
+    open_slots();
+    unsigned ends = 0;
+    for (size_t size = 0; size <= SLOT; size += 1 + size / 16)
+        for (size_t align = 16; align <= PAGE; align *= 4) {
+            char *block = taken(size, align);
+            assert_true(hk_slots_hold(block));
+            assert_placed(block, size, align, &ends);
+            assert_zero(block, size);
+            memset(block, 0xee, size);
+            assert_int_equal(hk_slot_put(block, &by), HK_SLOT_BLOCK);
+            assert_false(accessible(block));
+        }
+    assert_int_equal(ends, 3);
+}
+
+static size_t large_pages(void) { return 65536; }
+
+/* Of a system with pages of 64 KiB: fewer are live. */
+UNIT_TEST(large_pages_of_the_system)
+{
+    hk_os.page_size = large_pages;
+    open_slots();
+    unsigned taken_blocks = 0;
+    for (const struct hk_slot *slot; (slot = hk_slot_take(100, 16, &by)) != NULL; taken_blocks++) {
+        char *page = block_of(slot) - (uintptr_t)block_of(slot) % 65536;
+        assert_true(accessible(page) && accessible(page + 65535));
+        assert_false(accessible(page - 1) || accessible(page + 65536));
+    }
+    assert_int_equal(taken_blocks, 6);
+}
+
+UNIT_TEST(too_large)
+{
+    open_slots();
+    assert_null(hk_slot_take(SLOT + 1, 16, &by));
+    assert_null(hk_slot_take(100, 2 * PAGE, &by));
+    assert_non_null(hk_slot_take(SLOT, 16, &by));
+}
+
+UNIT_TEST(rests_before_reuse)
+{
+    open_slots();
+    char *first = taken(PAGE, 16);
+    hk_slot_put(first, &by);
+    for (int i = 0; i < HK_SLOTS - 1; i++) {
+        char *other = taken(PAGE, 16);
+        assert_true(other + SLOT <= first || other >= first + SLOT);
+        hk_slot_put(other, &by);
+        assert_false(accessible(first));
+    }
+    char *again = taken(PAGE, 16);
+    assert_true(again < first + SLOT && again + SLOT > first);
+}
+
+UNIT_TEST(not_too_many)
+{
+    open_slots();
+    char *blocks[HK_SLOTS_LIVE];
+    for (int i = 0; i < HK_SLOTS_LIVE; i++)
+        blocks[i] = taken(1, 16);
+    assert_null(hk_slot_take(1, 16, &by));
+    assert_int_equal(hk_slots_total().blocks, HK_SLOTS_LIVE);
+    assert_int_equal(hk_slots_total().bytes, HK_SLOTS_LIVE);
+    assert_int_equal(hk_slot_put(blocks[7], &by), HK_SLOT_BLOCK);
+    for (int i = 0; i < REST; i++)
+        hk_slot_put(taken(1, 16), &by);
+    assert_int_equal(hk_slots_total().blocks, HK_SLOTS_LIVE - 1);
+}
+
+UNIT_TEST(pointers)
+{
+    open_slots();
+    char *block = taken(100, 16), outside;
+    assert_false(hk_slots_hold(&outside));
+    assert_false(hk_slots_hold(NULL));
+    assert_int_equal(hk_slot_find(block), HK_SLOT_BLOCK);
+    assert_int_equal(hk_slot_find(block + 1), HK_SLOT_INSIDE);
+    assert_int_equal(hk_slot_put(block + 16, &by), HK_SLOT_INSIDE);
+    assert_int_equal(hk_slot_put(block, &by), HK_SLOT_BLOCK);
+    assert_int_equal(hk_slot_find(block), HK_SLOT_FREE_ALREADY);
+    assert_int_equal(hk_slot_put(block, &by), HK_SLOT_FREE_ALREADY);
+    assert_int_equal(hk_slots_total().blocks, 0);
+}
+
+/* The block at the nearer side of a guard page. */
+UNIT_TEST(nearest)
+{
+    open_slots();
+    struct hk_slot *a = hk_slot_take(SLOT, 16, &by), *b = hk_slot_take(SLOT, 16, &by);
+    char *end = block_of(a) + SLOT, *start = block_of(b);
+    assert_ptr_equal(start, end + PAGE);
+    assert_ptr_equal(hk_slot_near((uintptr_t)end), a);
+    assert_ptr_equal(hk_slot_near((uintptr_t)start - 1), b);
+    assert_ptr_equal(hk_slot_near((uintptr_t)end + 8), a);
+    assert_ptr_equal(hk_slot_near((uintptr_t)start - 8), b);
+    assert_ptr_equal(hk_slot_near((uintptr_t)start + SLOT + 5), b);
+    assert_true(hk_slot_opens(a, (uintptr_t)end - 1));
+    assert_false(hk_slot_opens(a, (uintptr_t)end));
+}
+
+/* The far end of a slot is nearer to the block of the next one; a slot that was never used is nobody's. */
+UNIT_TEST(nearest_of_small_blocks)
+{
+    open_slots();
+    struct hk_slot *left = hk_slot_take(16, 16, &by), *next = hk_slot_take(16, 16, &by);
+    while ((uintptr_t)block_of(left) % PAGE + (uintptr_t)block_of(next) % PAGE != 0) { /* not both at the left end */
+        hk_slot_put(block_of(left), &by);
+        left = next;
+        assert_non_null(next = hk_slot_take(16, 16, &by));
+    }
+    char *middle = block_of(left) + (block_of(next) - block_of(left)) / 2;
+    assert_ptr_equal(hk_slot_near((uintptr_t)middle - 100), left);
+    assert_ptr_equal(hk_slot_near((uintptr_t)middle + 100), next);
+    assert_ptr_equal(hk_slot_near((uintptr_t)block_of(next) + SLOT + 2 * PAGE), next);
+}
+
+/* Each byte of the pattern is seen; the block's own bytes are not. */
+UNIT_TEST(damage)
+{
+    open_slots();
+    for (int i = 0; i < 40; i++) {
+        struct hk_slot *slot = hk_slot_take(100, 16, &by);
+        char *block = block_of(slot);
+        memset(block, 0x11, 100);
+        assert_int_equal(hk_slot_damage(slot), 0);
+        bool right = (uintptr_t)block % PAGE != 0;
+        for (int at = right ? -64 : 100; at < (right ? 0 : 164); at++) {
+            block[at] ^= 0x40;
+            assert_int_equal(hk_slot_damage(slot), (uintptr_t)block + (uintptr_t)(intptr_t)at);
+            block[at] ^= 0x40;
+        }
+        hk_slot_put(block, &by);
+    }
+}
+
+UNIT_TEST(refusals)
+{
+    hk_slots_init();
+    fake_os_refuse(fake_refuse_map);
+    assert_false(hk_slots_open());
+    fake_os_refuse(fake_refuse_bar);
+    assert_false(hk_slots_open());
+    assert_false(hk_slots_hold(&by));
+    assert_int_equal(fake_os_calls(FAKE_UNMAP), 1);
+    fake_os_refuse(fake_refuse_unbar);
+    assert_true(hk_slots_open());
+    assert_null(hk_slot_take(100, 16, &by));
+    fake_os_refuse(NULL);
+    assert_int_equal(hk_slots_total().blocks, 0);
+    assert_zero(taken(100, 16), 100);
+}
+
+/* Pages that stayed are still zero when they serve again. */
+UNIT_TEST(refused_at_the_free)
+{
+    open_slots();
+    char *block = taken(SLOT, 16);
+    memset(block, 0x77, SLOT);
+    fake_os_refuse(fake_refuse_bar);
+    assert_int_equal(hk_slot_put(block, &by), HK_SLOT_BLOCK);
+    assert_true(accessible(block));
+    fake_os_refuse(NULL);
+    for (int i = 0; i < HK_SLOTS - 1; i++)
+        hk_slot_put(taken(1, 16), &by);
+    fake_os_refuse(fake_refuse_bar);
+    assert_null(hk_slot_take(SLOT, 16, &by));
+    fake_os_refuse(NULL);
+    assert_ptr_equal(taken(SLOT, 16), block);
+    assert_zero(block, SLOT);
+}
+
+static void *come_and_go(void *seed)
+{
+    struct rng rng = rng_seeded((uint64_t)(uintptr_t)seed);
+    char *own[OWN] = {NULL};
+    for (int i = 0; i < STEPS; i++) {
+        char **at = &own[rng_below(&rng, OWN)];
+        if (*at == NULL) {
+            *at = taken(64, 16);
+            memset(*at, (int)(uintptr_t)seed, 64);
+        } else {
+            for (int b = 0; b < 64; b++)
+                assert_int_equal((*at)[b], (int)(uintptr_t)seed);
+            assert_int_equal(hk_slot_put(*at, &by), HK_SLOT_BLOCK);
+            *at = NULL;
+        }
+    }
+    for (int i = 0; i < OWN; i++)
+        if (own[i] != NULL)
+            hk_slot_put(own[i], &by);
+    return NULL;
+}
+
+UNIT_TEST(threads)
+{
+    pthread_t thread[THREADS];
+    open_slots();
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, come_and_go, (void *)(i + 1)), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(hk_slots_total().blocks, 0);
+}
+
+/* The child has the parent's blocks, guards and all. */
+UNIT_TEST(fork_child)
+{
+    open_slots();
+    char *live = taken(PAGE, 16), *freed = taken(PAGE, 16);
+    memset(live, 5, PAGE);
+    hk_slot_put(freed, &by);
+    pid_t child = fork();
+    if (child == 0) {
+        bool well = live[PAGE - 1] == 5 && !accessible(freed) && hk_slot_put(live, &by) == HK_SLOT_BLOCK &&
+                    !accessible(live) && hk_slot_take(PAGE, 16, &by) != NULL;
+        _exit(well ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(accessible(live));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(against_a_guard_page),
+                                       cmocka_unit_test(large_pages_of_the_system),
+                                       cmocka_unit_test(too_large),
+                                       cmocka_unit_test(rests_before_reuse),
+                                       cmocka_unit_test(not_too_many),
+                                       cmocka_unit_test(pointers),
+                                       cmocka_unit_test(nearest),
+                                       cmocka_unit_test(nearest_of_small_blocks),
+                                       cmocka_unit_test(damage),
+                                       cmocka_unit_test(refusals),
+                                       cmocka_unit_test(refused_at_the_free),
+                                       cmocka_unit_test(threads),
+                                       cmocka_unit_test(fork_child)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,112 @@
+/* States: each 16 bytes have a byte of their own; memory for them is mapped once for a chunk, and a spare one is not lost. */
+#include "unit/unit.h"
+
+#include "guard/custody.h"
+#include "hakmem.h"
+#include "policy/options.h"
+
+enum { RESIZES = 100 };
+
+static void start(void)
+{
+    hk_options.safe_free = HK_SAFE_FREE_STRICT;
+    unit_start();
+}
+
+UNIT_TEST(one_for_16_bytes)
+{
+    start();
+    char *block = hak_malloc(16);
+    uintptr_t address = (uintptr_t)block;
+    hk_state_byte *state = hk_state_at(address);
+    assert_int_equal(hk_load(*state) & ~3, HK_STATE_LIVE);
+    assert_ptr_equal(hk_state_at(address + 15), state);
+    assert_ptr_equal(hk_state_at(address + 16), state + 1);
+    hak_free(block);
+    assert_int_equal(hk_load(*state), HK_STATE_FREE);
+}
+
+UNIT_TEST(nothing_outside)
+{
+    char here;
+    start();
+    assert_null(hk_state_at((uintptr_t)&here));
+    assert_null(hk_state_in_window((uintptr_t)&here));
+    assert_null(hk_state_at(0));
+    assert_null(hk_state_at(UINTPTR_MAX));
+}
+
+/* The second of two spare ones goes back to the system. */
+UNIT_TEST(spare)
+{
+    start();
+    uintptr_t address = (uintptr_t)hak_malloc(100);
+    hk_state_byte *state = hk_state_at(address), *one = hk_states_take_spare(), *other = hk_states_take_spare();
+    assert_true(one != NULL && other != NULL && one != other);
+    fake_os_refuse(NULL);
+    assert_ptr_equal(hk_state_make_from(address, one), state);
+    assert_int_equal(fake_os_calls(FAKE_UNMAP), 0);
+    assert_ptr_equal(hk_state_make_from(address, other), state);
+    assert_int_equal(fake_os_calls(FAKE_UNMAP), 1);
+    assert_ptr_equal(hk_states_take_spare(), other);
+    assert_int_equal(fake_os_calls(FAKE_MAP), 0);
+    assert_non_null(hk_states_take_spare());
+    assert_int_equal(fake_os_calls(FAKE_MAP), 1);
+}
+
+/* A block that moves by its pages is nobody's on the way. */
+UNIT_TEST(passage)
+{
+    struct hk_guard_passage passage;
+    start();
+    char *block = hak_malloc(4 * HK_MIB);
+    hk_state_byte *state = hk_state_at((uintptr_t)block);
+    uint8_t live = hk_load(*state);
+    assert_true(hk_guard_passage_begin(&passage, block));
+    assert_int_equal(hk_load(*state), HK_STATE_FREE);
+    hk_guard_passage_end(&passage, block);
+    assert_int_equal(hk_load(*state), live);
+    fake_os_refuse(NULL);
+    for (unsigned i = 0; i < RESIZES; i++) {
+        assert_true(hk_guard_passage_begin(&passage, block));
+        hk_guard_passage_end(&passage, block);
+    }
+    assert_int_equal(fake_os_calls(FAKE_MAP), 0);
+    hak_free(block);
+}
+
+static void free_old_address(void *block) { hak_free(block); }
+
+UNIT_TEST(moved_by_its_pages)
+{
+    start();
+    char *block = hak_malloc(4 * HK_MIB), *moved = block;
+    for (size_t size = 8 * HK_MIB; moved == block && size < (size_t)1 << 32; size *= 2)
+        assert_non_null(moved = hak_realloc(block, size));
+    assert_ptr_not_equal(moved, block);
+    unit_dies(free_old_address, block, "hakmem: free(): ");
+    hak_free(moved);
+    unit_heap_holds(0);
+}
+
+/* Then the block has to stay, live. */
+UNIT_TEST(refused)
+{
+    struct hk_guard_passage passage;
+    start();
+    char *block = hak_malloc(4 * HK_MIB);
+    fake_os_refuse(fake_refuse_map);
+    assert_false(hk_guard_passage_begin(&passage, block));
+    assert_true((hk_load(*hk_state_at((uintptr_t)block)) & HK_STATE_LIVE) != 0);
+    fake_os_refuse(NULL);
+    hak_free(block);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_for_16_bytes), cmocka_unit_test(nothing_outside),    cmocka_unit_test(spare),
+        cmocka_unit_test(passage),          cmocka_unit_test(moved_by_its_pages), cmocka_unit_test(refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

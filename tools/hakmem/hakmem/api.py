@@ -1,0 +1,91 @@
+"""The functions of the tool for Python programs; `import hakmem` has them. Each raises Trouble, which says what is wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import tempfile
+from pathlib import Path
+from typing import Optional, Union
+
+from hakmem import difference, options, process, reports, run
+from hakmem.difference import Difference, Part, Term
+from hakmem.reports import Report
+from hakmem.trouble import NO_INPUT, USAGE, Trouble
+
+__all__ = ["Difference", "Part", "Report", "Source", "Term", "Trouble", "diff", "environment", "report", "series"]
+
+# A JSON report, a folder of reports, or the id of a running process that writes them.
+Source = Union[str, "os.PathLike[str]", int]
+
+
+def report(source: Optional[Source] = None) -> Report:
+    """The report of a file, the last of a folder, the last of a running process; without a source, one of this process, now."""
+    if source is None:
+        return report_of_this_process()
+    path = path_of(source)
+    if path.is_dir():
+        return series(path)[-1]
+    found = reports.read_one(path)
+    if not found:
+        raise Trouble(f"{path}: contains no JSON report of HAKMEM (HAKMEM_REPORT=FILE.json writes one)", NO_INPUT)
+    return found[0]
+
+
+def series(*sources: Source) -> list[Report]:
+    """The reports of one process, in the order of time: files, or folders of them."""
+    return reports.read_all(map(path_of, sources))
+
+
+def diff(
+    a: Source,
+    b: Source,
+    *,
+    symbols_a: Optional[Union[str, "os.PathLike[str]"]] = None,
+    symbols_b: Optional[Union[str, "os.PathLike[str]"]] = None,
+) -> Difference:
+    """The difference of RSS between two reports, in terms that add up to it; or of live bytes between two heap profiles. symbols_a: a
+    folder with the files that A ran, if they have been replaced."""
+    return difference.between(
+        difference.load(path_of(a), Path(symbols_a) if symbols_a else None),
+        difference.load(path_of(b), Path(symbols_b) if symbols_b else None),
+    )
+
+
+def environment(
+    *,
+    report: Optional[str] = None,  # noqa: A002
+    live: bool = False,
+    hardened: bool = False,
+    guard: bool = False,
+    **settings: Union[str, int],
+) -> dict[str, str]:
+    """This process's environment, so that a program started in it runs on HAKMEM: for subprocess and its like. settings: any options
+    (docs/OPTIONS.md), which are checked. live: a report each second, for report(PID) and `hakmem top`."""
+    wanted = {name.lower(): str(value) for name, value in settings.items()}
+    for name, value in wanted.items():
+        options.check(name, value, f"{name}={value}")
+    return run.environment_for(run.Request(wanted, report, live, hardened, guard))
+
+
+def path_of(source: Source) -> Path:
+    if isinstance(source, int):
+        return process.report_of(process.find(source))
+    return Path(source)
+
+
+def report_of_this_process() -> Report:
+    """By the library itself, which serves this process."""
+    try:
+        write = ctypes.CDLL(None).hak_report
+    except AttributeError:
+        raise Trouble("this process does not run on HAKMEM: start it by `hakmem run`") from None
+    write.argtypes, write.restype = [ctypes.c_char_p], ctypes.c_int
+    with tempfile.TemporaryDirectory(prefix="hakmem-") as folder:
+        path = Path(folder) / "report.json"
+        if write(os.fsencode(path)) != 0:
+            raise Trouble(f"HAKMEM could not write its report to {path}")
+        found = reports.read(path)
+    if found is None:
+        raise Trouble("HAKMEM's report of this process cannot be read")
+    return found

@@ -1,0 +1,269 @@
+"""Samples a running process from outside: through its memory, as a debugger would, without stopping a thread (src/runtime/attach.h)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hakmem import process
+from hakmem.profiles import Live, Profile, Site
+from hakmem.trouble import Trouble
+
+MAGIC = b"hakmem attach 1\0"
+NOT_YET, ON, ENDED, REFUSED = range(4)
+END = (1 << 64) - 1
+DOOR = struct.Struct("<16s5Q2Q")
+STATE = struct.Struct("<19Q")
+SITE = struct.Struct("<QIIqqQQ")
+WATCH_HEAD = struct.Struct("<??6xQIIQQQQQ")
+AT_SECURE = 23
+DEFAULT_MEAN = 512 << 10
+MOST_SAMPLES = 8192  # live ones that the default aims at: a larger process is sampled more rarely
+CHUNK = 1 << 20
+POLL_S = 0.02
+WAKE_S = 0.5
+STACK_MOST = 64
+
+
+@dataclass(frozen=True)
+class Door:
+    state: int
+    gate: int
+    due: int
+    classes: int
+    watch: int
+    served_at: int
+    class_bytes: int
+
+
+class Memory:
+    """The memory of a process."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        try:
+            self.file = os.open(f"/proc/{pid}/mem", os.O_RDWR)
+        except OSError as error:
+            raise Trouble(f"process {pid} cannot be opened: {why_not(pid, error)}") from None
+
+    def read(self, at: int, size: int) -> bytes:
+        try:
+            found = os.pread(self.file, size, at)
+        except OSError as error:
+            raise Trouble(f"process {self.pid} cannot be read: {why_not(self.pid, error)}") from None
+        if len(found) < size:
+            raise Trouble(f"process {self.pid} has ended")
+        return found
+
+    def word(self, at: int) -> int:
+        return int.from_bytes(self.read(at, 8), "little")
+
+    def set_word(self, at: int, value: int) -> None:
+        try:
+            os.pwrite(self.file, value.to_bytes(8, "little"), at)
+        except OSError as error:
+            raise Trouble(f"process {self.pid} cannot be changed: {why_not(self.pid, error)}") from None
+
+    def close(self) -> None:
+        os.close(self.file)
+
+
+def why_not(pid: int, error: OSError) -> str:
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return process.refusal_reason(process.Process(pid))
+    return "it has ended" if error.errno in (errno.ENOENT, errno.ESRCH, errno.EIO) else str(error.strerror)
+
+
+@dataclass(frozen=True)
+class Mapping:
+    start: int
+    end: int
+    access: str
+    offset: int
+    path: str
+
+
+def mappings(text: str) -> Iterator[Mapping]:
+    for line in text.splitlines():
+        fields = line.split(None, 5)
+        if len(fields) >= 5 and "-" in fields[0]:
+            start, end = (int(number, 16) for number in fields[0].split("-"))
+            path = fields[5] if len(fields) > 5 else ""
+            yield Mapping(start, end, fields[1], int(fields[2], 16), path.removesuffix(" (deleted)"))
+
+
+def maps_of(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/maps", errors="replace") as file:
+            return file.read()
+    except OSError as error:
+        raise Trouble(f"process {pid} cannot be read: {why_not(pid, error)}") from None
+
+
+def is_privileged(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/auxv", "rb") as file:
+            words = struct.iter_unpack("<QQ", file.read())
+            return any(kind == AT_SECURE and value != 0 for kind, value in words)
+    except OSError as error:
+        raise Trouble(f"process {pid} cannot be read: {why_not(pid, error)}") from None
+
+
+def find_door(memory: Memory) -> Door:
+    """HAKMEM's own library first, then each file that may have it linked in."""
+    found = [mapping for mapping in mappings(maps_of(memory.pid)) if mapping.path.startswith("/") and "r" in mapping.access]
+    data = [mapping for mapping in found if "x" not in mapping.access]
+    for mapping in sorted(data, key=lambda one: "libhakmem" not in one.path):
+        for at in range(mapping.start, mapping.end, CHUNK):
+            text = memory.read(at, min(CHUNK + len(MAGIC), mapping.end - at))
+            place = text.find(MAGIC)
+            if place >= 0:
+                return Door(*DOOR.unpack(memory.read(at + place, DOOR.size))[1:])
+    raise Trouble(f"process {memory.pid} runs on a version of HAKMEM that cannot be sampled while it runs")
+
+
+class Attached:
+    """A process on HAKMEM. `begin` switches sampling on, at the next malloc of any of its threads."""
+
+    def __init__(self, pid: int) -> None:
+        process.find(pid)
+        if is_privileged(pid):
+            raise Trouble(f"process {pid} is privileged (AT_SECURE): HAKMEM does not sample it")
+        self.pid = pid
+        self.memory = Memory(pid)
+        self.door = find_door(self.memory)
+
+    def fields(self) -> tuple:
+        return STATE.unpack(self.memory.read(self.door.state, STATE.size))
+
+    @property
+    def state(self) -> int:
+        return self.fields()[1]
+
+    @property
+    def hits(self) -> bool:
+        """False while the gate is shut: by a window, by a request, or for good."""
+        return self.memory.word(self.door.gate + 16) != 0
+
+    def ask(self, wanted: int) -> None:
+        self.memory.set_word(self.door.state, wanted)
+        self.wake()
+
+    def wake(self) -> None:
+        """The next malloc misses, and its tick is due."""
+        self.memory.set_word(self.door.due, 0)
+        if self.hits:
+            self.memory.set_word(self.door.gate + 16, 0)
+            self.memory.set_word(self.door.gate, 0)
+
+    def answered(self) -> bool:
+        return self.fields()[0] == 0
+
+    def begin(self, mean: int | None = None) -> bool:
+        """True if sampling was on already."""
+        was_on = self.state == ON
+        if not was_on:
+            self.ask(mean or default_mean(self.pid))
+        return was_on
+
+    def check(self) -> None:
+        if self.state == REFUSED:
+            raise Trouble(
+                f"process {self.pid} refuses: it has no memory for samples, or it began with HAKMEM_HARDENED, HAKMEM_SAFE_FREE, "
+                "HAKMEM_SITE_RULES or HAKMEM_TRACE_RING. Start it with HAKMEM_HEAP_SAMPLE=512k instead"
+            )
+
+    def wait(self, seconds: float) -> bool:
+        """Returns early, with True, if the process has answered."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self.answered():
+            time.sleep(POLL_S)
+        self.check()
+        return self.answered()
+
+    def watch(self, seconds: float) -> None:
+        """A process whose calls are all hits makes no tick: it gets one from here."""
+        until, windows = time.monotonic() + seconds, -1
+        while time.monotonic() < until:
+            time.sleep(max(0.0, min(WAKE_S, until - time.monotonic())))
+            now = self.windows()
+            if self.state == ON and now == windows and self.hits:
+                self.wake()
+            self.check()
+            windows = now
+
+    def windows(self) -> int:
+        return WATCH_HEAD.unpack(self.memory.read(self.door.watch, WATCH_HEAD.size))[-1]
+
+    def end(self) -> None:
+        if not self.answered() and self.state != ON:
+            self.memory.set_word(self.door.state, 0)  # it sleeps: the request is withdrawn
+        self.ask(END)
+        self.wait(WAKE_S)
+
+    def read(self) -> Profile:
+        fields = self.fields()
+        wanted, state, every_call, mean, fine_mean, fine_max, fine_classes, began = fields[:8]
+        where = fields[8:]
+        maps = maps_of(self.pid)
+        now = time.monotonic() * 1000
+        if state not in (ON, ENDED) or where[0] == 0:
+            return Profile([], maps, 0.0, mean or DEFAULT_MEAN, pid=self.pid, waiting=True)
+        sites = self.sites(where)
+        profile = Profile(list(sites.values()), maps, (now - began) / 1000, mean, pid=self.pid)
+        for number, size, born in self.live(where):
+            if number in sites:
+                age = ((int(now) - born) & 0xFFFFFFFF) / 1000
+                sites[number].live.append(Live(size, age if age < 1 << 21 else 0.0))
+        if not every_call:
+            profile.scale_windows(fine_mean, fine_max, self.served(fine_classes))
+        return profile
+
+    def sites(self, where: tuple) -> dict[int, Site]:
+        at, count, stack_at, lifetimes_at, lifetimes = where[:5]
+        pointers = struct.unpack(f"<{count}Q", self.memory.read(at, 8 * count))
+        found = {}
+        for number, pointer in enumerate(pointers):
+            if pointer:
+                head = self.memory.read(pointer, stack_at)
+                _, bits, depth, live_blocks, live_bytes, blocks, size = SITE.unpack_from(head)
+                depth = min(depth, STACK_MOST)
+                stack = struct.unpack(f"<{depth}Q", self.memory.read(pointer + stack_at, 8 * depth))
+                spans = struct.unpack_from(f"<{lifetimes}I", head, lifetimes_at)
+                freed = {span: count for span, count in enumerate(spans) if count}
+                found[number] = Site(stack, bits, max(0, live_blocks), max(0, live_bytes), blocks, size, freed)
+        return found
+
+    def live(self, where: tuple) -> Iterator[tuple[int, int, int]]:
+        born_at, places, buckets, pieces, pieces_at, bits = where[5:11]
+        births = struct.iter_unpack("<I", self.memory.read(born_at, 4 * places * buckets * pieces))
+        for piece in struct.unpack(f"<{pieces}Q", self.memory.read(pieces_at, 8 * pieces)):
+            words = struct.unpack(f"<{2 * places * buckets}Q", self.memory.read(piece, 16 * places * buckets))
+            for bucket in range(buckets):
+                at = 2 * places * bucket
+                for place in range(places):
+                    (born,) = next(births)
+                    if words[at + place] > 1:
+                        record = words[at + places + place]
+                        yield record & ((1 << bits) - 1), record >> bits, born
+
+    def served(self, classes: int) -> list[tuple[int, int]]:
+        """Size and blocks served of each fine class."""
+        counts = struct.unpack(f"<{classes}Q", self.memory.read(self.door.watch + self.door.served_at, 8 * classes))
+        rows = self.memory.read(self.door.classes, self.door.class_bytes * classes)
+        sizes = [struct.unpack_from("<I", rows, self.door.class_bytes * index)[0] for index in range(classes)]
+        return list(zip(sizes, counts))
+
+
+def default_mean(pid: int) -> int:
+    """So large that the samples of a process as large as this one find room."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        resident = 0
+    return max(DEFAULT_MEAN, resident // MOST_SAMPLES)

@@ -1,0 +1,339 @@
+"""hakmem diff: why the RSS of one report differs from that of another, in terms that add up to the difference, to the byte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hakmem import process, reports, stacks
+from hakmem.figures import bytes_text
+from hakmem.options import option_text
+from hakmem.reports import Report
+from hakmem.stacks import Frame, Stack, Stacks, whole
+from hakmem.trouble import NO_INPUT, Trouble
+
+# The keys of `resident_classes`, and the parts that they sum to.
+CLASS_PARTS = {
+    "live": "live",
+    "rounding": "rounding",
+    "in_bins": "thread_caches",
+    "remote": "remote_pending",
+    "free_in_slabs": "free_in_slabs",
+    "tails": "slab_tails",
+}
+OTHER_STACKS = "stacks with fewer bytes"
+NOT_SAMPLED = "not in a sample, or the error of sampling"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a term: bytes in A and in B. frames: of a call site."""
+
+    name: str
+    a: int
+    b: int
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def change(self) -> int:
+        return self.b - self.a
+
+
+@dataclass(frozen=True)
+class Term:
+    """Its parts sum to it; it has none where the reports do not tell."""
+
+    name: str
+    meaning: str
+    a: int
+    b: int
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def change(self) -> int:
+        return self.b - self.a
+
+
+@dataclass(frozen=True)
+class Side:
+    path: str
+    process: int
+    seconds: float | None
+    total: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """of: the sum that the terms add up to, `RSS` or `live`."""
+
+    of: str
+    a: Side
+    b: Side
+    terms: tuple[Term, ...]
+    settings: tuple[tuple[str, str, str], ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def change(self) -> int:
+        return self.b.total - self.a.total
+
+    def term(self, name: str) -> Term:
+        return next(term for term in self.terms if term.name == name)
+
+
+@dataclass(frozen=True)
+class Input:
+    path: Path
+    report: Report | None
+    stacks: Stacks | None
+
+
+def path_of(word: str) -> Path:
+    """A word of digits that names no file is a running process."""
+    path = Path(word)
+    return process.report_of(process.find(int(word))) if word.isdecimal() and not path.exists() else path
+
+
+def load(path: Path, symbols: Path | None = None) -> Input:
+    """A JSON report, a heap profile, or the last report of a folder."""
+    if path.is_dir():
+        return of_report(path, reports.read_all([path])[-1], symbols)
+    try:
+        text, written = path.read_text(errors="replace"), path.stat().st_mtime
+    except OSError as error:
+        raise Trouble(f"{path}: {error.strerror}", NO_INPUT) from None
+    if stacks.is_heap_profile(text):
+        return Input(path, None, stacks.of_heap_profile(text, path, written, symbols))
+    found = reports.parse(text, written)
+    if found is None:
+        raise Trouble(f"{path}: neither a JSON report (HAKMEM_REPORT=FILE.json) nor a heap profile of HAKMEM", NO_INPUT)
+    return of_report(path, found, symbols)
+
+
+def of_report(path: Path, report: Report, symbols: Path | None) -> Input:
+    if not report.resident_known or not report.resident:
+        raise Trouble(f"{path}: this report does not tell what is resident", NO_INPUT)
+    return Input(path, report, stacks.of_report(report, symbols))
+
+
+def between(a: Input, b: Input) -> Difference:
+    if a.report and b.report:
+        return of_reports(a, b, a.report, b.report)
+    if a.report or b.report or not a.stacks or not b.stacks:
+        raise Trouble(f"{a.path} and {b.path}: one is a report, the other a heap profile; pass two of a kind", NO_INPUT)
+    return of_profiles(a, b, a.stacks, b.stacks)
+
+
+def of_profiles(a: Input, b: Input, before: Stacks, after: Stacks) -> Difference:
+    terms = (Term("live", "live blocks, by call site", before.live, after.live, tuple(by_site(before, after, "live"))),)
+    return Difference("live", Side(str(a.path), 0, None, before.live), Side(str(b.path), 0, None, after.live), terms)
+
+
+def of_reports(a: Input, b: Input, before: Report, after: Report) -> Difference:
+    pair = Pair(before, after, a.stacks, b.stacks)
+    return Difference(
+        "RSS",
+        side(a.path, before),
+        side(b.path, after),
+        tuple(sorted(pair.terms(), key=lambda term: -abs(term.change))),
+        tuple(settings(before, after)),
+        tuple(pair.notes()),
+    )
+
+
+def side(path: Path, report: Report) -> Side:
+    return Side(str(path), whole(report.number("process")), report.seconds, whole(report.resident))
+
+
+def settings(before: Report, after: Report) -> Iterable[tuple[str, str, str]]:
+    """What the two were started with, or have learned, if it differs."""
+    for group in ("options", "policy"):
+        values = [report.at(group) for report in (before, after)]
+        one, other = (value if isinstance(value, dict) else {} for value in values)
+        for name in one.keys() & other.keys():
+            if one[name] != other[name] and name not in ("report", "explain"):
+                label = name if group == "options" else f"{name} (learned)"
+                yield label, option_text(name, one[name]), option_text(name, other[name])
+
+
+@dataclass(frozen=True)
+class Pair:
+    before: Report
+    after: Report
+    stacks_before: Stacks | None
+    stacks_after: Stacks | None
+
+    def notes(self) -> Iterable[str]:
+        if not self.stacks_before or not self.stacks_after:
+            yield (
+                "live bytes are split by size class: both programs need HAKMEM_HEAP_SAMPLE=512k to split them by call site"
+            )
+
+    def both(self, *path: str) -> tuple[int, int]:
+        return whole(self.before.number(*path)), whole(self.after.number(*path))
+
+    def part(self, name: str, *path: str) -> Part:
+        return Part(name, *self.both(*path))
+
+    def resident(self, name: str) -> Part:
+        return self.part(name, "resident_parts", name)
+
+    def terms(self) -> list[Term]:
+        return [
+            self.live(),
+            self.term("rounding", "added to live blocks by rounding up to a size class", ["rounding"], self.by_class("rounding")),
+            self.free_in_slabs(),
+            self.caches(),
+            *self.idle(),
+            self.term("slab tails", "ends of slabs, too short for a block", ["slab_tails"], self.by_class("tails")),
+            self.term("metadata", "HAKMEM's tables", ["metadata", "metadata_spare"]),
+            self.rest(),
+            self.unaccounted(),
+        ]
+
+    def term(self, name: str, meaning: str, parts: list[str], inner: Iterable[Part] | None = None) -> Term:
+        found = [self.resident(part) for part in parts]
+        a, b = sum(part.a for part in found), sum(part.b for part in found)
+        inner = list(inner) if inner is not None else found
+        fits = (sum(part.a for part in inner), sum(part.b for part in inner)) == (a, b)
+        return Term(name, meaning, a, b, ordered(inner) if fits else ())
+
+    def live(self) -> Term:
+        term = self.term("live", "live blocks, as requested", ["live", "big_live"], [*self.by_class("live"), self.resident("big_live")])
+        if not self.stacks_before or not self.stacks_after:
+            return term
+        sites = by_site(self.stacks_before, self.stacks_after, "live")
+        return Term(term.name, term.meaning + ", by call site", term.a, term.b, with_rest(term, sites))
+
+    def free_in_slabs(self) -> Term:
+        """Pages that a block pins, by the block's call site; and pages that wait for the purge delay, by class."""
+        pinned = [self.of_class(report, "pinned") for report in (self.before, self.after)]
+        loose = [
+            Part(f"free pages of {name}", part.a - pin.a, part.b - pin.b)
+            for name, (part, pin) in self.each_class("free_in_slabs", "pinned")
+        ]
+        term = self.term("free in slabs", "free blocks of slabs in use", ["free_in_slabs"], loose)
+        whole_pinned = Term("", "", sum(pinned[0].values()), sum(pinned[1].values()))
+        if self.stacks_before and self.stacks_after:
+            sites = by_site(self.stacks_before, self.stacks_after, "pinned")
+            named = with_rest(whole_pinned, [Part(f"pinned by {part.name}", part.a, part.b, part.frames) for part in sites])
+        else:
+            named = tuple(Part(f"pinned in slabs of {name}", part.a, part.b) for name, (part,) in self.each_class("pinned"))
+        inner = [*loose, *named]
+        fits = (sum(part.a for part in inner), sum(part.b for part in inner)) == (term.a, term.b)
+        return Term(term.name, term.meaning, term.a, term.b, ordered(inner) if fits else ())
+
+    def caches(self) -> Term:
+        depots = Part("magazines in depots", depot_bytes(self.before), depot_bytes(self.after))
+        bins, remote, big = (self.resident(name) for name in ("thread_caches", "remote_pending", "big_cached"))
+        inner = [
+            Part("bins of threads", bins.a - depots.a, bins.b - depots.b),
+            depots,
+            Part("remote frees not drained", remote.a, remote.b),
+            Part("big blocks", big.a, big.b),
+        ]
+        return self.term("caches", "freed blocks kept for reuse", ["thread_caches", "remote_pending", "big_cached"], inner)
+
+    def idle(self) -> list[Term]:
+        idle, huge = self.resident("idle"), self.part("", "resident_idle", "of_huge_pages")
+        return [
+            Term("idle", "free slices, until the purge delay has passed", idle.a - huge.a, idle.b - huge.b),
+            Term("huge pages", "free slices of huge pages that are in use", huge.a, huge.b),
+        ]
+
+    def rest(self) -> Term:
+        kinds = {"files": "mapped files", "anonymous": "stacks, other mappings and allocators"}
+        inner = [self.part(name, "resident_rest", key) for key, name in kinds.items()]
+        return self.term("not HAKMEM's", "the rest of the process", ["rest_of_process"], inner)
+
+    def unaccounted(self) -> Term:
+        a, b = (whole(report.resident) - int(sum(report.parts.values())) for report in (self.before, self.after))
+        return Term("moved meanwhile", "changed while the report was taken", a, b)
+
+    @staticmethod
+    def of_class(report: Report, key: str) -> dict[int, int]:
+        return {whole(row.get("size")): whole(row.get(key)) for row in report.rows("resident_classes")}
+
+    def by_class(self, key: str) -> list[Part]:
+        one, other = self.of_class(self.before, key), self.of_class(self.after, key)
+        return [Part(class_name(size), one.get(size, 0), other.get(size, 0)) for size in sorted(one.keys() | other.keys())]
+
+    def each_class(self, *keys: str) -> list[tuple[str, tuple[Part, ...]]]:
+        columns = [self.by_class(key) for key in keys]
+        return [(row[0].name, row) for row in zip(*columns)]
+
+
+def class_name(size: int) -> str:
+    return f"blocks of {bytes_text(size)}"
+
+
+def depot_bytes(report: Report) -> int:
+    """The resident blocks of bins and depots, in the ratio of the two."""
+    mapped = {whole(row.get("size")): row for row in report.classes}
+    found = 0
+    for row in report.rows("resident_classes"):
+        of = mapped.get(whole(row.get("size")), {})
+        both, depots = whole(of.get("in_bins")), whole(of.get("in_depots"))
+        found += whole(row.get("in_bins")) * min(depots, both) // both if both else 0
+    return found
+
+
+def by_site(before: Stacks, after: Stacks, kind: str) -> list[Part]:
+    """One part for each stack, and one for the stacks that a report does not list: together, all samples."""
+    one, other = ({stack.key: stack for stack in side.stacks} for side in (before, after))
+    keys = dict.fromkeys([*other, *one])
+    parts = [site_part(one.get(key), other.get(key), kind) for key in keys]
+    listed = sum(part.a for part in parts), sum(part.b for part in parts)
+    totals = [getattr(side, kind) for side in (before, after)]
+    return [*parts, Part(OTHER_STACKS, totals[0] - listed[0], totals[1] - listed[1])]
+
+
+def site_part(one: Stack | None, other: Stack | None, kind: str) -> Part:
+    frames = (other or one).frames  # type: ignore[union-attr]
+    return Part(site_name(frames), getattr(one, kind, 0), getattr(other, kind, 0), frames)
+
+
+def site_name(frames: tuple[Frame, ...], most: int = 3) -> str:
+    """The functions that allocate; what calls main tells nothing."""
+    end = next((at + 1 for at, frame in enumerate(frames) if frame.function == "main"), len(frames))
+    return " < ".join(frame.text for frame in frames[: min(most, end)]) or "no stack"
+
+
+def with_rest(term: Term, parts: list[Part]) -> tuple[Part, ...]:
+    """Samples are estimates: a part of its own holds what they are off by."""
+    rest = Part(NOT_SAMPLED, term.a - sum(part.a for part in parts), term.b - sum(part.b for part in parts))
+    return ordered([*parts, rest])
+
+
+def ordered(parts: Iterable[Part]) -> tuple[Part, ...]:
+    return tuple(sorted((part for part in parts if part.a or part.b), key=lambda part: -abs(part.change)))
+
+
+def as_json(difference: Difference) -> dict[str, object]:
+    def side_of(one: Side) -> dict[str, object]:
+        return {"file": one.path, "process": one.process, "seconds": one.seconds, "bytes": one.total}
+
+    def part_of(part: Part) -> dict[str, object]:
+        frames = {"frames": [frame.text for frame in part.frames]} if part.frames else {}
+        return {"name": part.name, "a": part.a, "b": part.b, "change": part.change, **frames}
+
+    return {
+        "of": difference.of,
+        "a": side_of(difference.a),
+        "b": side_of(difference.b),
+        "change": difference.change,
+        "terms": [
+            {
+                "name": term.name,
+                "meaning": term.meaning,
+                "a": term.a,
+                "b": term.b,
+                "change": term.change,
+                "parts": [part_of(part) for part in term.parts],
+            }
+            for term in difference.terms
+        ],
+        "settings": [{"name": name, "a": one, "b": other} for name, one, other in difference.settings],
+        "notes": list(difference.notes),
+    }

@@ -1,0 +1,133 @@
+"""Finds the lines whose blocks outlive what blocks of the line ever became: by the ages of live samples and the lifetimes of freed ones."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from hakmem.figures import bytes_text, count_text
+from hakmem.profiles import Profile, Site
+from hakmem.sources import Frame, Sources, blame, short
+
+MOST_FREED = 0.9  # of the freed blocks lived shorter than what counts as old
+OLD = 2.0  # times that
+LEAST_OLD_S = 0.25
+LEAST_SAMPLES = 3
+LEAST_LATE = 0.15  # part of the old blocks that were born in the later half
+FEW = 10
+SPAN_MS = 0.001
+
+
+@dataclass
+class Line:
+    """All samples that one line of the program allocated."""
+
+    frame: Frame
+    sites: list[Site] = field(default_factory=list)
+    stacks: dict[tuple, float] = field(default_factory=lambda: defaultdict(float))
+
+
+@dataclass
+class Finding:
+    frame: Frame
+    bytes: float
+    blocks: float
+    samples: int
+    why: str
+    stack: list[Frame]
+    score: float
+
+
+def lifetimes(sites: list[Site]) -> dict[int, float]:
+    found: dict[int, float] = defaultdict(float)
+    for site in sites:
+        for span, count in site.freed.items():
+            found[span] += count
+    return found
+
+
+def usual_life(freed: dict[int, float]) -> float:
+    """Seconds that MOST_FREED of the freed blocks did not reach."""
+    total, passed = sum(freed.values()), 0.0
+    for span in sorted(freed):
+        passed += freed[span]
+        if passed >= MOST_FREED * total:
+            return (1 << span) * SPAN_MS
+    return 0.0
+
+
+def lines_of(profile: Profile, sources: Sources) -> list[Line]:
+    found: dict[tuple, Line] = {}
+    for site in profile.sites:
+        frame = blame(sources.frames(site.stack))
+        line = found.setdefault((frame.function, frame.place), Line(frame))
+        line.sites.append(site)
+        line.stacks[site.stack] += site.scale * site.live_bytes
+    return list(found.values())
+
+
+def seconds_text(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def judge(line: Line, seconds: float, sources: Sources) -> Finding | None:
+    """None if the line's live blocks are as young as its blocks usually become, or were all born early."""
+    freed = lifetimes(line.sites)
+    usual = usual_life(freed)
+    old_from = max(LEAST_OLD_S, OLD * usual) if freed else 0.0
+    old = [(one, site.live_weight) for site in line.sites for one in site.live if one.age >= old_from]
+    if len(old) < LEAST_SAMPLES or seconds <= old_from:
+        return None
+    middle = old_from + (seconds - old_from) / 2
+    weight = sum(one.size * scale for one, scale in old)
+    late = sum(one.size * scale for one, scale in old if one.age < middle) / weight
+    if late < LEAST_LATE:
+        return None
+    blocks = sum(scale for _, scale in old)
+    oldest = max(one.age for one, _ in old)
+    count = round(sum(freed.values()))
+    if count:
+        why = (
+            f"these are {seconds_text(old_from)} to {seconds_text(oldest)} old, but of {count_text(count)} sampled blocks that were freed "
+            f"{MOST_FREED:.0%} became no older than {seconds_text(usual)}"
+        )
+    else:
+        why = f"none of its blocks was freed in {seconds_text(seconds)}, and new ones keep coming"
+    if len(old) < FEW:
+        why += f"; only {len(old)} samples"
+    stack = max(line.stacks, key=lambda one: line.stacks[one])
+    return Finding(line.frame, weight, blocks, len(old), why, sources.frames(stack), weight * min(1.0, 2 * late) * min(1.0, len(old) / FEW))
+
+
+def find(profile: Profile, sources: Sources) -> list[Finding]:
+    sources.learn(site.stack for site in profile.sites)
+    judged = (judge(line, profile.seconds, sources) for line in lines_of(profile, sources))
+    return sorted((one for one in judged if one), key=lambda one: -one.score)
+
+
+def where(frame: Frame) -> str:
+    return f"{short(frame.file)}:{frame.line}" if frame.file else frame.place
+
+
+def text(profile: Profile, findings: list[Finding], most: int) -> str:
+    """Each finding is a line; their stacks follow."""
+    lines = [
+        f"{number}. {bytes_text(one.bytes)} in {count_text(round(one.blocks))} blocks, {where(one.frame)} ({one.frame.function}): {one.why}"
+        for number, one in enumerate(findings[:most], 1)
+    ]
+    if not lines:
+        lines.append(nothing(profile))
+    for number, one in enumerate(findings[:most], 1):
+        lines += ["", f"{number}. allocated by"]
+        lines += [f"     {frame.function}  {where(frame)}" for frame in one.stack]
+    lines += ["", f"{count_text(profile.samples)} samples in {seconds_text(profile.seconds)}; "
+              f"{bytes_text(profile.live_bytes)} live of {bytes_text(profile.bytes)} allocated meanwhile."]
+    return "\n".join(lines)
+
+
+def nothing(profile: Profile) -> str:
+    if profile.samples == 0:
+        return "No samples: the process allocated nothing, or too little."
+    return "No leak is suspected: all blocks are as young as blocks of their lines usually become, or were born at the start."

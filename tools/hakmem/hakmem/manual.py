@@ -1,0 +1,124 @@
+"""The man page, made from the command line's own help:
+
+    python3 -m hakmem.manual man/hakmem.1        writes it; the test tool_manual tells when it is old
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+from typer.models import ArgumentInfo, OptionInfo
+
+from hakmem import __version__
+from hakmem.cli import app
+
+INTRODUCTION = """HAKMEM is a memory allocator that takes the place of the C library's malloc.
+.B hakmem
+runs programs on it, monitors them, shows reports, tunes, and finds problems."""
+FILES = (
+    ("$XDG_RUNTIME_DIR/hakmem/PID.json, /tmp/hakmem-UID/PID.json", "live reports, for hakmem top"),
+    ("hakmem.profile", "what hakmem tune writes"),
+)
+ENVIRONMENT = (
+    ("HAKMEM_LIBRARY", "the library; else it is searched beside the tool, in the source tree, in /usr/local and /usr"),
+    ("HAKMEM_...", "the options of the library: see docs/OPTIONS.md"),
+)
+EXITS = (
+    ("0", "success; hakmem run: the program's own exit code"),
+    ("1", "failure"),
+    ("64, 66", "wrong use; a file that cannot be read"),
+    ("126, 127", "a program that cannot be started; that is not there"),
+)
+
+
+def roff(text: str) -> str:
+    """Text as it stands: no line of it is a request, and quotes and hyphens stay what they are."""
+    clean = re.sub(r"\s+", " ", text).strip().replace("\\", "\\e").replace("-", "\\-")
+    return "\\&" + clean if clean.startswith((".", "'")) else clean
+
+
+def entry(term: str, text: str) -> Iterator[str]:
+    yield ".TP"
+    yield f".B {roff(term)}"
+    yield roff(text) or "\\&"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """As the command's function declares it: click's own classes change from version to version."""
+
+    name: str
+    kind: object  # its annotation
+    info: ArgumentInfo | OptionInfo
+
+    @property
+    def is_argument(self) -> bool:
+        return isinstance(self.info, ArgumentInfo)
+
+    @property
+    def is_flag(self) -> bool:
+        return bool in (self.kind, *get_args(self.kind))
+
+    @property
+    def value(self) -> str:
+        kinds = [kind for kind in (self.kind, *get_args(self.kind)) if isinstance(kind, type) and issubclass(kind, Enum)]
+        words = "|".join(str(member.value) for member in kinds[0]) if kinds else ""
+        return self.info.metavar or words or self.name.upper().replace("_", "-")
+
+    @property
+    def term(self) -> str:
+        if self.is_argument:
+            return self.value
+        names = list(self.info.param_decls or ["--" + self.name.replace("_", "-")])
+        plain = ", ".join(sorted((name for given in names for name in given.split("/")[:1]), key=len))
+        off = " / ".join(name.split("/")[1] for name in names if "/" in name)
+        return f"{plain} / {off}" if off else plain if self.is_flag else f"{plain} {self.value}"
+
+    @property
+    def meaning(self) -> str:
+        said, default = self.info.help or "", getattr(self.info.default, "value", self.info.default)
+        plain = isinstance(default, (str, int, float, Path)) and not isinstance(default, bool)
+        return f"{said} Default: {default}." if plain and "efault" not in said else said
+
+
+def parameters(function: Callable[..., object]) -> list[Parameter]:
+    hints = get_type_hints(function)
+    given = inspect.signature(function).parameters.values()
+    found = [Parameter(one.name, hints[one.name], one.default) for one in given if isinstance(one.default, (ArgumentInfo, OptionInfo))]
+    return sorted(found, key=lambda one: not one.is_argument)
+
+
+def command_lines(name: str, function: Callable[..., object]) -> Iterator[str]:
+    given = parameters(function)
+    options = ["[OPTIONS]"] if any(not one.is_argument for one in given) else []
+    usage = " ".join([f"hakmem {name}", *options, *[one.value for one in given if one.is_argument]])
+    yield from (f".SS {roff(name)}", f".B {roff(usage)}", ".PP", roff(function.__doc__ or ""))
+    for one in given:
+        if one.meaning:
+            yield from entry(one.term, one.meaning)
+
+
+def page() -> str:
+    lines = [f'.TH HAKMEM 1 "" "HAKMEM {__version__}" "User Commands"', '.\\" Written by hakmem.manual from the help of the commands.']
+    lines += [".SH NAME", "hakmem \\- runs programs on HAKMEM, monitors and tunes them, and finds problems"]
+    lines += [".SH SYNOPSIS", ".B hakmem", "COMMAND [OPTIONS] [ARGUMENTS]", ".SH DESCRIPTION", INTRODUCTION, ".SH COMMANDS"]
+    for command in app.registered_commands:
+        if command.callback and not command.hidden:
+            lines += command_lines(command.name or command.callback.__name__.replace("_", "-"), command.callback)
+    for title, rows in (("EXIT STATUS", EXITS), ("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)):
+        lines.append(f".SH {title}")
+        for row in rows:
+            lines += entry(*row)
+    lines += [".SH SEE ALSO", ".BR malloc (3)"]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page())

@@ -1,0 +1,227 @@
+"""Heap profiles: samples by stack, of a file that the library wrote or of a running process, scaled to what they stand for."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hakmem.trouble import NO_INPUT, Trouble
+
+HEAD = re.compile(r"heap profile: +\d+: +\d+ \[ *\d+: +\d+\] @ heap_v2/(\d+)")
+SITE_LINE = re.compile(r" *(\d+): +(\d+) \[ *(\d+): +(\d+)\] @((?: 0x[0-9a-f]+)*)")
+Stack = tuple  # of return addresses, innermost first
+
+
+@dataclass(frozen=True)
+class Live:
+    size: int
+    age: float  # seconds
+
+
+@dataclass
+class Site:
+    """Samples of one stack and one power of two of sizes; `scale` is the number of blocks that a sample stands for."""
+
+    stack: Stack
+    bits: int
+    live_blocks: int
+    live_bytes: int
+    blocks: int
+    bytes: int
+    freed: dict[int, int] = field(default_factory=dict)  # by lifetime: span b is less than 2**b ms
+    live: list[Live] = field(default_factory=list)
+    scale: float = 1.0
+    weight: float = 0.0  # blocks that a live sample stands for, if not `scale`: the tool's files have numbers that are scaled already
+    taken: int = 0  # samples, in the same case
+
+    @property
+    def live_weight(self) -> float:
+        return self.weight or self.scale
+
+    @property
+    def mean_size(self) -> float:
+        return self.bytes / self.blocks if self.blocks else 0.0
+
+
+def picked(size: float, mean: float) -> float:
+    """The part of all blocks of a size that are samples."""
+    return -math.expm1(-max(size, 1.0) / mean) if mean > 1 else 1.0
+
+
+@dataclass
+class Sum:
+    """Of one stack, scaled."""
+
+    stack: Stack
+    live_blocks: float = 0.0
+    live_bytes: float = 0.0
+    blocks: float = 0.0
+    bytes: float = 0.0
+
+
+@dataclass
+class Profile:
+    sites: list[Site]
+    maps: str
+    seconds: float  # of sampling
+    mean: int
+    pid: int | None = None
+    waiting: bool = False  # the process has not begun: no thread has called malloc since
+    unsampled: float = 0.0  # bytes allocated of sizes of which there is no sample
+
+    def __post_init__(self) -> None:
+        for site in self.sites:
+            site.scale = 1 / picked(site.mean_size, self.mean)
+
+    def scale_windows(self, fine_mean: int, fine_max: int, served: list[tuple[int, int]]) -> None:
+        """Blocks of up to fine_max were sampled in windows: the samples of each power of two stand for all blocks served of it."""
+        smallest = bits_of(served[0][0]) if served else 0
+        blocks: dict[int, int] = defaultdict(int)
+        for size, count in served:
+            blocks[bits_of(size)] += count
+        groups: dict[int, list[Site]] = defaultdict(list)
+        for site in self.sites:
+            if site.mean_size <= fine_max:
+                site.scale = 1 / picked(site.mean_size, fine_mean)
+                groups[max(site.bits, smallest)].append(site)
+        for bits, group in groups.items():
+            seen = sum(site.scale * site.blocks for site in group)
+            for site in group:
+                site.scale *= max(1.0, blocks[bits] / seen) if seen else 1.0
+        self.unsampled = float(sum(size * count for size, count in served if bits_of(size) not in groups))
+
+    def sums(self) -> list[Sum]:
+        by_stack: dict[Stack, Sum] = {}
+        for site in self.sites:
+            one = by_stack.setdefault(site.stack, Sum(site.stack))
+            one.live_blocks += site.scale * site.live_blocks
+            one.live_bytes += site.scale * site.live_bytes
+            one.blocks += site.scale * site.blocks
+            one.bytes += site.scale * site.bytes
+        return list(by_stack.values())
+
+    @property
+    def live_bytes(self) -> float:
+        return sum(one.live_bytes for one in self.sums())
+
+    @property
+    def bytes(self) -> float:
+        return sum(one.bytes for one in self.sums())
+
+    @property
+    def samples(self) -> int:
+        return sum(site.taken or site.blocks for site in self.sites)
+
+    def since(self, before: Profile) -> Profile:
+        """With the allocations after `before` only; live blocks are those of all the time."""
+        known = {(site.stack, site.bits): site for site in before.sites}
+        for site in self.sites:
+            earlier = known.get((site.stack, site.bits))
+            if earlier:
+                site.blocks -= earlier.blocks
+                site.bytes -= earlier.bytes
+        return self
+
+
+def bits_of(size: int) -> int:
+    return max(0, (size - 1).bit_length())
+
+
+def read(path: Path) -> Profile:
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        raise Trouble(f"{path}: {error.strerror}", NO_INPUT) from None
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str) -> Profile:
+    body, _, maps = text.partition("\nMAPPED_LIBRARIES:\n")
+    lines = body.splitlines()
+    head = HEAD.match(lines[0]) if lines else None
+    if head is None:
+        raise Trouble(f"{name}: no heap profile of HAKMEM (HAKMEM_HEAP_PROFILE=FILE, or `hakmem profile PID`)", NO_INPUT)
+    reader = Reader()
+    for line in lines[1:]:
+        reader.line(line)
+    return Profile(reader.sites, maps, reader.seconds, int(head[1]))
+
+
+class Reader:
+    """Lines of the library's form: prof/heap_profile.h."""
+
+    def __init__(self) -> None:
+        self.sites: list[Site] = []
+        self.numbered: dict[int, Site] = {}
+        self.now = self.began = 0
+
+    @property
+    def seconds(self) -> float:
+        return ((self.now - self.began) & 0xFFFFFFFF) / 1000
+
+    def line(self, line: str) -> None:
+        found = SITE_LINE.match(line)
+        if found:
+            live_blocks, live_bytes, blocks, size = (int(number) for number in found.groups()[:4])
+            stack = tuple(int(word, 16) for word in found[5].split())
+            self.sites.append(Site(stack, bits_of(size // blocks if blocks else 0), live_blocks, live_bytes, blocks, size))
+        elif line.startswith("# "):
+            try:
+                self.comment(line[2:].split())
+            except (ValueError, IndexError, KeyError):
+                return
+
+    def comment(self, words: list[str]) -> None:
+        if words[0] == "hakmem":
+            self.began, self.now = int(words[3]), int(words[5])
+        elif words[0] == "site":
+            self.numbered[int(words[1])] = self.sites[-1]
+            pairs = (pair.split(":") for pair in words[3:])
+            self.sites[-1].freed = {int(span): int(count) for span, count in pairs}
+        elif words[0] == "weight":
+            self.sites[-1].weight, self.sites[-1].taken = float(words[1]), int(words[2])
+        elif words[0] == "live":
+            age = ((self.now - int(words[3])) & 0xFFFFFFFF) / 1000
+            self.numbered[int(words[1])].live.append(Live(int(words[2]), age))
+
+
+def text_of(profile: Profile) -> str:
+    """The library's form, for pprof and jeprof: samples are scaled, each stands for itself."""
+    def line(one: Sum | Site, scale: float, end: str) -> str:
+        numbers = [round(value * scale) for value in (one.live_blocks, one.live_bytes, one.blocks, one.bytes)]
+        return f"{numbers[0]}: {numbers[1]} [{numbers[2]}: {numbers[3]}] @{end}"
+
+    total = Sum(())
+    for one in profile.sums():
+        total.live_blocks += one.live_blocks
+        total.live_bytes += one.live_bytes
+        total.blocks += one.blocks
+        total.bytes += one.bytes
+    now = round(profile.seconds * 1000)
+    lines = [f"heap profile: {line(total, 1, ' heap_v2/1')}", f"# hakmem 1 began 0 now {now}"]
+    for number, site in enumerate(profile.sites):
+        lines.append(line(site, site.scale, "".join(f" 0x{address:x}" for address in site.stack)))
+        lines.append(f"# site {number} freed" + "".join(f" {span}:{count}" for span, count in sorted(site.freed.items())))
+        lines.append(f"# weight {site.live_weight:.6g} {site.taken or site.blocks}")
+    for number, site in enumerate(profile.sites):
+        lines += [f"# live {number} {one.size} {max(0, now - round(one.age * 1000))}" for one in site.live]
+    return "\n".join(lines) + "\n\nMAPPED_LIBRARIES:\n" + profile.maps
+
+
+Measure = Callable[[Sum], float]
+MEASURES: dict[str, Measure] = {
+    "live": lambda one: one.live_bytes,
+    "allocated": lambda one: one.bytes,
+}
+
+
+def collapsed(named: Iterable[tuple[list[str], float]]) -> str:
+    """One line for each stack, outermost first: the form of flamegraph.pl, speedscope and inferno."""
+    lines: dict[str, float] = defaultdict(float)
+    for stack, value in named:
+        lines[";".join(name.replace(";", ",") for name in reversed(stack))] += value
+    return "".join(f"{stack} {round(value)}\n" for stack, value in sorted(lines.items()) if round(value) > 0)

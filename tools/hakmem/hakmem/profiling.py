@@ -1,0 +1,171 @@
+"""The commands for running processes: attach, profile, leaks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, List, Optional
+
+import typer
+
+from hakmem.trouble import USAGE, Trouble
+
+if TYPE_CHECKING:
+    from hakmem.attached import Attached
+    from hakmem.profiles import Profile
+    from hakmem.sources import Sources
+
+ANSWER_S, DEFAULT_S, ROWS = 1.0, 30.0, 15
+SUFFIXES = (".pb.gz", ".heap", ".folded", ".html")
+PID_OR_FILE = typer.Argument(..., metavar="FILE|PID", help="A heap profile that HAKMEM or the tool wrote, or a process on HAKMEM.")
+
+
+def attach(
+    pid: int = typer.Argument(..., metavar="PID"),
+    sample: Optional[str] = typer.Option(None, metavar="BYTES", help="Mean bytes between two samples; default: 512k, more for a large process."),
+    off: bool = typer.Option(False, "--off", help="Switch sampling off again."),
+) -> None:
+    """Switches sampling on in a running process, for `profile` and `leaks`; it goes on without the tool."""
+    from hakmem.attached import ENDED, ON, Attached
+
+    process = Attached(pid)
+    if off:
+        process.end()
+        print(f"sampling of process {pid} is off" if process.state in (ENDED, 0) else f"process {pid} sleeps: sampling ends at its next malloc")
+        return
+    was_on = process.begin(bytes_of(sample))
+    process.wait(ANSWER_S)
+    if was_on:
+        print(f"process {pid} is sampled already")
+    elif process.state == ON:
+        print(f"process {pid} is sampled from now on: hakmem profile {pid}, hakmem leaks {pid}")
+    else:
+        print(f"process {pid} sleeps: sampling begins at its next malloc")
+
+
+def profile(
+    target: str = PID_OR_FILE,
+    seconds: Optional[float] = typer.Option(None, min=0, help="How long to sample; default: 30, or what is there if the process is sampled already."),
+    output: List[Path] = typer.Option([], "--output", "-o", metavar="OUT", help="Write .pb.gz or .heap (pprof), .folded (collapsed stacks), .html (flame graph); repeatable."),
+    allocated: bool = typer.Option(False, "--allocated", help="In .folded and in the table: bytes allocated, not bytes live."),
+    sample: Optional[str] = typer.Option(None, metavar="BYTES", help="Mean bytes between two samples."),
+) -> None:
+    """Samples a running process: what is live, and what was allocated meanwhile, by stack."""
+    from hakmem.sources import Sources
+
+    for path in output:
+        check_output(path)
+    found = taken(target, seconds, bytes_of(sample))
+    sources = Sources(found.maps, found.pid)
+    sources.learn(site.stack for site in found.sites)
+    for path in output:
+        write(path, found, sources, target, allocated)
+    show(found, sources, allocated)
+
+
+def leaks(
+    target: str = PID_OR_FILE,
+    seconds: Optional[float] = typer.Option(None, min=0, help="How long to sample a process that is not sampled yet; default: 30."),
+    most: int = typer.Option(10, "--most", min=1, help="Lines to show."),
+) -> None:
+    """Lists the lines whose live blocks are older than blocks of the line usually become."""
+    from hakmem import leaks as suspects
+    from hakmem.sources import Sources
+
+    found = taken(target, seconds, None)
+    sources = Sources(found.maps, found.pid)
+    print(suspects.text(found, suspects.find(found, sources), most))
+
+
+def bytes_of(text: Optional[str]) -> Optional[int]:
+    if text is None:
+        return None
+    shift = {"k": 10, "m": 20, "g": 30}.get(text[-1:].lower(), 0)
+    digits = text[:-1] if shift else text
+    if not digits.isdecimal() or not 0 < int(digits) << shift < 1 << 40:
+        raise Trouble(f"--sample {text}: not a number of bytes (512k, 1m)", USAGE)
+    return int(digits) << shift
+
+
+def check_output(path: Path) -> None:
+    """Before the time is spent."""
+    if not path.name.endswith(SUFFIXES):
+        raise Trouble(f"{path}: the name ends in none of {', '.join(SUFFIXES)}", USAGE)
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise Trouble(f"{path}: cannot be written", USAGE)
+
+
+def taken(target: str, seconds: Optional[float], mean: Optional[int]) -> Profile:
+    """A profile of a process, or of a file. Sampling ends with it, unless it was on before."""
+    from hakmem import profiles
+    from hakmem.attached import Attached
+
+    if not target.isdecimal():
+        return profiles.read(Path(target))
+    process = Attached(int(target))
+    was_on = process.begin(mean)
+    try:
+        before = process.read() if was_on and seconds is not None else None
+        watch(process, seconds if seconds is not None else 0 if was_on else DEFAULT_S)
+        found = process.read()
+    finally:
+        if not was_on:
+            process.end()
+    if found.waiting:
+        print(f"hakmem: process {target} called no malloc meanwhile", file=sys.stderr)
+    return found.since(before) if before else found
+
+
+def watch(process: Attached, seconds: float) -> None:
+    """Ctrl-C ends it early; what was sampled is shown."""
+    try:
+        process.watch(seconds)
+    except KeyboardInterrupt:
+        print("hakmem: ended early", file=sys.stderr)
+
+
+def write(path: Path, found: Profile, sources: Sources, target: str, allocated: bool) -> None:
+    from hakmem import flame, pprof, profiles
+
+    if path.name.endswith(".pb.gz"):
+        path.write_bytes(pprof.content(found, sources))
+    elif path.suffix == ".heap":
+        path.write_text(profiles.text_of(found))
+    elif path.suffix == ".html":
+        path.write_text(flame.page(found, sources, title(found, target)))
+    else:
+        measure = profiles.MEASURES["allocated" if allocated else "live"]
+        stacks = (([frame.function for frame in sources.frames(one.stack)], measure(one)) for one in found.sums())
+        path.write_text(profiles.collapsed(stacks))
+    print(f"wrote {path}")
+
+
+def title(found: Profile, target: str) -> str:
+    from hakmem.process import Process
+
+    if found.pid is None:
+        return f"Heap profile {target}"
+    try:
+        name = Process(found.pid).name()
+    except OSError:
+        name = "ended"
+    return f"Heap of process {found.pid} ({name}), {time.strftime('%Y-%m-%d %H:%M:%S')}"
+
+
+def show(found: Profile, sources: Sources, allocated: bool) -> None:
+    from hakmem.figures import bytes_text, count_text
+    from hakmem.flame import lines
+
+    print(f"{bytes_text(found.live_bytes)} live of {bytes_text(found.bytes)} allocated in {found.seconds:.1f} s; {count_text(found.samples)} samples")
+    if found.unsampled > 0:
+        print(f"{bytes_text(found.unsampled)} allocated in sizes too rare for a sample")
+    print(f"{'live':>10}  {'allocated':>10}  line")
+    for line in sorted(lines(found, sources), key=lambda line: (line.live, line.allocated)[:: -1 if allocated else 1], reverse=True)[:ROWS]:
+        print(f"{bytes_text(line.live):>10}  {bytes_text(line.allocated):>10}  {line.place}  {line.function}")
+
+
+def add_to(app: typer.Typer) -> None:
+    for command in (attach, profile, leaks):
+        app.command()(command)

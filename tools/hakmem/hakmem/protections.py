@@ -1,0 +1,143 @@
+"""Protections: what `hakmem run --hardened` and `--guard` set, and which of it holds on this machine."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hakmem.diagnosis import NOTE, OK, WARNING, Line, System
+from hakmem.figures import count_text
+from hakmem.library import HARDENED_NAME, hardened_library, preload
+
+HARDENED = {"hardened": "1"}
+GUARD = {"safe_free": "1", "guard_sample": "1m"}
+MADV_GUARD_INSTALL = 102
+MAPS_OF_GUARD = 2  # a guard page by PROT_NONE splits a mapping, and its end splits another
+TRY_S = 30
+NO_CORE_FILE = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))"
+OVERFLOW = """
+import ctypes
+malloc = ctypes.CDLL(None).malloc
+malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+ctypes.memset(malloc(4096), 0, 4097)
+"""
+
+
+FREED_BY_TWO_THREADS = """
+import ctypes, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+block = libc.malloc(100)
+thread = threading.Thread(target=libc.free, args=(block,))
+thread.start()
+thread.join()
+libc.free(block)
+"""
+
+
+def options(hardened: bool, guard: bool) -> dict[str, str]:
+    return (HARDENED if hardened else {}) | (GUARD if guard else {})
+
+
+def lines(system: System, library: Path) -> Iterator[Line]:
+    yield from hardened(library)
+    yield from guard_pages(system)
+    yield remote_track(library)
+    yield core_files(system)
+
+
+def hardened(library: Path) -> Iterator[Line]:
+    found = hardened_library(library)
+    if found is None:
+        yield Line(
+            NOTE,
+            "hardened library",
+            f"no {HARDENED_NAME} in {library.parent}",
+            "hakmem run --hardened needs it: build it (make), install it (make install)",
+        )
+        return
+    yield Line(OK, "hardened library", str(found))
+    yield checked_copies(found)
+
+
+def said_about(mistake: str, library: Path, **options: str) -> bytes | None:
+    """Makes the mistake, in a small program: a preload fails silently. None if it did not end."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
+    environment = own | {"LD_PRELOAD": preload(library, own)} | options
+    command = [sys.executable, "-I", "-S", "-c", NO_CORE_FILE + mistake]
+    try:
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRY_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return done.stderr
+
+
+def remote_track(library: Path) -> Line:
+    said = said_about(FREED_BY_TWO_THREADS, library, HAKMEM_TRACE_REMOTE="1")
+    if said is None:
+        return Line(WARNING, "remote track", f"the trial did not end within {TRY_S} s")
+    if re.search(rb"block already free, .*, freed by thread \d+ at 0x", said):
+        return Line(
+            OK, "remote track", "a block freed by two threads ended its program, with the place of the first free"
+        )
+    return Line(
+        WARNING, "remote track", "a block freed by two threads was not seen", f"is {library} intact? ldd {library}"
+    )
+
+
+def checked_copies(library: Path) -> Line:
+    said = said_about(OVERFLOW, library)
+    if said is None:
+        return Line(WARNING, "checked copies", f"the trial did not end within {TRY_S} s")
+    if b"hakmem: memset(): write beyond the end of a block" in said:
+        return Line(OK, "checked copies", "a write beyond the end of a block ended its program, as it should")
+    return Line(
+        WARNING, "checked copies", "a write beyond the end of a block was not seen", f"is {library} intact? ldd {library}"
+    )
+
+
+def guard_advice_works() -> bool:
+    """Asks the kernel for one guard page."""
+    with mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as page:
+        try:
+            page.madvise(MADV_GUARD_INSTALL)
+        except OSError:
+            return False
+    return True
+
+
+def guard_pages(system: System, works: Callable[[], bool] = guard_advice_works) -> Iterator[Line]:
+    if works():
+        yield Line(OK, "guard pages", "MADV_GUARD_INSTALL: they take no mapping of their own")
+        return
+    count = system.number("proc/sys/vm/max_map_count")
+    room = f", and vm.max_map_count is {count_text(count)}" if count is not None else ""
+    yield Line(
+        OK,
+        "guard pages",
+        f"PROT_NONE, for the kernel has no MADV_GUARD_INSTALL (6.13): each takes up to {MAPS_OF_GUARD} mappings{room}",
+    )
+
+
+def core_files(system: System) -> Line:
+    """Where a program that a protection ends leaves its state."""
+    pattern = system.text("proc/sys/kernel/core_pattern")
+    soft, _ = resource.getrlimit(resource.RLIMIT_CORE)
+    if pattern and pattern.startswith("|"):
+        return Line(OK, "core files", f"go to {pattern[1:].split()[0]}")
+    if soft == 0 or not pattern:
+        return Line(
+            NOTE,
+            "core files",
+            "none is written",
+            "a program that a protection ends says one line only; with ulimit -c unlimited its state is kept too",
+        )
+    return Line(OK, "core files", f"are written to {pattern}")

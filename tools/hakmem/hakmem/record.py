@@ -1,0 +1,66 @@
+"""hakmem record: executes a program with libhakmem-record.so, which notes each call of malloc and its kin in a file for each process.
+
+The library passes the calls on to the allocator that the program has without it. docs/RECORDING.md has the format.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from hakmem import elf
+from hakmem.library import VARIABLE as LIBRARY_VARIABLE
+from hakmem.library import find_library, find_program, preload, preloadable
+from hakmem.trouble import NO_INPUT, NOT_EXECUTABLE, USAGE, Trouble
+
+RECORDER, PLAYER = "libhakmem-record.so", "hakmem-play"
+SUFFIX = ".hkrec"
+FOLDER_VARIABLE, SAMPLE_VARIABLE = "HAKRECORD_FOLDER", "HAKRECORD_SAMPLE"
+DEFAULT_FOLDER = Path("hakmem-recording")
+MOST_SAMPLE = 65536
+
+
+@dataclass(frozen=True)
+class Request:
+    folder: Path
+    sample: int = 1
+
+
+def beside(library: Path, name: str) -> Path:
+    """In the library's folder (a build), or in lib/ and bin/ of the same prefix."""
+    folders = [library.parent, library.parent.parent / "bin", library.parent.parent.parent / "bin"]
+    found = next((folder / name for folder in folders if (folder / name).is_file()), None)
+    if found is None:
+        raise Trouble(f"no {name} beside {library}: build it (make), or install it (make install)", NO_INPUT)
+    return found
+
+
+def record(command: list[str], request: Request) -> None:
+    program = find_program(command[0])
+    environment = environment_for(request)
+    reason = elf.why_not_served(program)
+    if reason:
+        print(f"hakmem: {program} will not be recorded: {reason}", file=sys.stderr)
+    try:
+        os.execve(program, command, environment)
+    except OSError as error:
+        raise Trouble(f"{program}: {error.strerror}", NOT_EXECUTABLE) from None
+
+
+def environment_for(request: Request) -> dict[str, str]:
+    if not 1 <= request.sample <= MOST_SAMPLE:
+        raise Trouble(f"--sample {request.sample}: one block in 1 (all) to {MOST_SAMPLE}", USAGE)
+    recorder = preloadable(beside(find_library(), RECORDER))
+    environment = {name: value for name, value in os.environ.items() if name != LIBRARY_VARIABLE}
+    environment |= {FOLDER_VARIABLE: str(make_folder(request.folder)), SAMPLE_VARIABLE: str(request.sample)}
+    return environment | {"LD_PRELOAD": preload(recorder, environment)}
+
+
+def make_folder(folder: Path) -> Path:
+    """An empty one: recordings of two runs would be taken for one."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if any(folder.glob(f"*{SUFFIX}")):
+        raise Trouble(f"{folder} holds recordings already: remove it, or name another folder (--output)", USAGE)
+    return folder.resolve()

@@ -1,0 +1,277 @@
+"""hakmem replay: plays a recording on each allocator of this machine, in interleaved rounds, and compares them.
+
+What is played are the calls of malloc and its kin, and writes to each page of the blocks: not what the program does between.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.text import Text
+
+from hakmem import allocators
+from hakmem.allocators import Allocator
+from hakmem.figures import bytes_text, count_text, short_text
+from hakmem.interval import Ratio, ratio
+from hakmem.library import find_library
+from hakmem.measuring import TIMEOUT_S, Launcher
+from hakmem.record import PLAYER, SUFFIX, beside
+from hakmem.tables import plain_table
+from hakmem.trouble import FAILED, NO_INPUT, Trouble
+from hakmem.tune import progress
+
+ALONE = Allocator("(player alone)", None)
+RECORDED = "(as recorded)"
+MARGIN = 32 << 20
+WIDE = 90  # columns
+SHORT_US = 100_000  # less CPU time than this is mostly noise
+SEED = 7
+Played = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Plan:
+    recording: Path
+    allocators: list[str]
+    rounds: int
+    cut: bool = False
+    output: Path | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    key: str
+    title: str
+    shown: Callable[[float], str]
+
+
+FIGURES = (
+    Figure("cpu_us", "CPU", lambda value: f"{value / 1e6:.3f} s"),
+    Figure("heap_kib", "heap", lambda value: bytes_text(value * 1024)),
+    Figure("faults", "faults", count_text),
+)
+
+
+@dataclass
+class Contest:
+    """What each allocator took in each round; an allocator that fails once is out."""
+
+    runs: dict[str, list[Played]] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def values(self, name: str, key: str) -> list[float]:
+        return [run[key] for run in self.runs.get(name, [])]
+
+    def ratio(self, name: str, base: str, key: str) -> Ratio | None:
+        return ratio(self.values(name, key), self.values(base, key))
+
+
+def replay(plan: Plan, console: Console) -> None:
+    library = find_library()
+    player = beside(library, PLAYER)
+    members = allocators.named(plan.allocators, library) if plan.allocators else allocators.all_of(library)
+    with tempfile.TemporaryDirectory(prefix="hakmem-replay-") as folder:
+        prepared = Path(folder, "plan")
+        recording, said = choose(plan, player, prepared)
+        show_recording(recording, said, console)
+        contest = compete(library, player, prepared, members, said, plan.rounds, console)
+    show(contest, members, said, plan.rounds, console)
+    if plan.output:
+        write_json(plan, recording, said, contest)
+    if not contest.runs:
+        raise Trouble("no allocator played the recording", FAILED)
+
+
+# The recording
+
+
+def choose(plan: Plan, player: Path, prepared: Path) -> tuple[Path, dict]:
+    """A folder's largest file: of a program with children, the process that allocates most."""
+    path = plan.recording
+    if path.is_dir():
+        files = sorted(path.glob(f"*{SUFFIX}"), key=lambda file: (file.stat().st_size, file.stat().st_mtime_ns))
+        if not files:
+            raise Trouble(f"{path}: no recordings ({SUFFIX}) in this folder", NO_INPUT)
+        path = files[-1]
+    return path, read(player, path, prepared, plan.cut)
+
+
+def read(player: Path, path: Path, prepared: Path, cut: bool) -> dict:
+    words = [str(player), "plan", str(path), str(prepared), *(["--cut"] if cut else [])]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Trouble(done.stderr.strip().removeprefix(f"{PLAYER}: ") or f"{path}: cannot be read", NO_INPUT)
+    return json.loads(done.stdout)
+
+
+def recorded_heap_kib(said: dict) -> float:
+    """Peak RSS without files, and without what was there before main."""
+    return max(0, said["peak_rss_kib"] - said["file_rss_kib"] - said["first_anon_kib"])
+
+
+def show_recording(path: Path, said: dict, console: Console) -> None:
+    allocs = sum(said["allocs"].values())
+    sampled = f", one block in {said['sample']} recorded" if said["sample"] > 1 else ""
+    console.print(Text(f"{path}: {said['program'] or 'a program'}, process {said['pid']}{sampled}"), soft_wrap=True)
+    console.print(
+        f"{short_text(allocs)} allocations, {short_text(said['frees'])} frees, {short_text(said['reallocs'])} reallocs "
+        f"of {said['threads']} threads; at most {bytes_text(said['peak_bytes'])} live at once; "
+        f"peak RSS {bytes_text(said['peak_rss_kib'] * 1024)}"
+    )
+    if said["cut"]:
+        console.print(Text("The recording stops before the program's end: its disk was full.", style="yellow"))
+    if said["unknown"]:
+        console.print(f"{short_text(said['unknown'])} frees of blocks from before the recording are left out.")
+
+
+# The rounds
+
+
+def compete(
+    library: Path, player: Path, prepared: Path, members: list[Allocator], said: dict, rounds: int, console: Console
+) -> Contest:
+    contest, chance = Contest(), random.Random(SEED)
+    everyone = [*members, ALONE]
+    with Launcher(library, [str(player), "play", str(prepared)]) as launch, progress(
+        console, len(everyone) * (rounds + 1)
+    ) as tell:
+        launch.warm_bytes = int(said["peak_rss_kib"] * 1024) + MARGIN
+        for number in range(rounds + 1):
+            for allocator in chance.sample(everyone, len(everyone)):
+                tell(allocator.name)
+                play(launch, allocator, said, contest, counted=number > 0)
+    return contest
+
+
+def play(launch: Launcher, allocator: Allocator, said: dict, contest: Contest, counted: bool) -> None:
+    """One run; the first of each is not counted."""
+    if allocator.name in contest.refused:
+        return
+    played, why = run(launch, allocator)
+    why = why or fault_of(allocator, played, said)
+    if why:
+        contest.refused[allocator.name] = why
+        contest.runs.pop(allocator.name, None)
+    elif counted:
+        contest.runs.setdefault(allocator.name, []).append(played)
+
+
+def run(launch: Launcher, allocator: Allocator) -> tuple[Played, str]:
+    with tempfile.NamedTemporaryFile(prefix="hakmem-replay-") as errors:
+        reply = launch.ask(
+            {
+                "command": [*launch.command, *(["--dry"] if allocator is ALONE else [])],
+                "set": allocator.environment(launch.inherited.get("LD_PRELOAD")),
+                "unset": [],
+                "errors": errors.name,
+                "warm_bytes": launch.warm_bytes,
+                "timeout": TIMEOUT_S,
+            }
+        )
+        text = errors.read().decode(errors="replace").strip()
+    if reply.get("late"):
+        return {}, f"it ran longer than {TIMEOUT_S:.0f} s"
+    last = text.splitlines()[-1] if text else ""
+    try:
+        played = json.loads(last)
+        assert isinstance(played, dict)
+    except (ValueError, AssertionError):
+        return {}, f"it ended with code {reply['code']}: {last[-300:] or 'no message'}"
+    return played, ""
+
+
+def fault_of(allocator: Allocator, played: Played, said: dict) -> str:
+    """What makes the run no measurement; empty: nothing."""
+    if allocator is ALONE:
+        return ""
+    if not allocator.serves(str(played["malloc_from"])):
+        return f"malloc came from {played['malloc_from']}"
+    if played["wrong"]:
+        return f"{played['wrong']:.0f} blocks overlapped, were not aligned, or lost their bytes"
+    if played["failed"]:
+        return f"it refused {played['failed']:.0f} allocations"
+    expected = {"allocs": sum(said["allocs"].values())} | {key: said[key] for key in ("frees", "reallocs", "bytes")}
+    return next((f"it played {played[key]:.0f} {key} of {value}" for key, value in expected.items() if played[key] != value), "")
+
+
+# What is said
+
+
+def base_of(members: list[Allocator], contest: Contest) -> str | None:
+    """What others are compared with: glibc, or the first that played."""
+    able = [member.name for member in members if member.name in contest.runs]
+    return allocators.GLIBC if allocators.GLIBC in able else able[0] if able else None
+
+
+def ratio_text(found: Ratio | None) -> str:
+    return "" if found is None else f"{found.median:.2f} ({found.low:.2f}–{found.high:.2f})"
+
+
+def show(contest: Contest, members: list[Allocator], said: dict, rounds: int, console: Console) -> None:
+    base = base_of(members, contest)
+    for name, why in contest.refused.items():
+        console.print(Text(f"left out: {name}: {why}", style="yellow"), soft_wrap=True)
+    if base is None:
+        return
+    console.print(Text(f"Medians of {rounds} rounds; ratios to {base} with 95 % intervals", style="bold"))
+    columns = [text for figure in FIGURES for text in (figure.title, "ratio")]
+    table = plain_table("", "", *columns, dense=True)
+    for name in by_cpu(contest, members):
+        table.add_row(*cells_of(contest, name, base, console.width >= WIDE))
+    alone = contest.values(ALONE.name, "cpu_us")
+    if alone:
+        table.add_row(ALONE.name, FIGURES[0].shown(median(alone)), style="dim")
+    table.add_row(RECORDED, "", "", FIGURES[1].shown(recorded_heap_kib(said)), style="dim")
+    console.print(table)
+    if median(contest.values(base, "cpu_us")) < SHORT_US:
+        console.print(Text("The recording is short: its times are of little weight, memory and faults hold.", style="yellow"))
+    for sentence in verdicts(contest, members, base):
+        console.print(Text(sentence, style="bold"))
+
+
+def cells_of(contest: Contest, name: str, base: str, wide: bool) -> list[str]:
+    """A narrow screen has no room for the interval of faults, which hardly vary."""
+    cells = [name]
+    for figure in FIGURES:
+        found = None if name == base else contest.ratio(name, base, figure.key)
+        cells.append(figure.shown(median(contest.values(name, figure.key))))
+        cells.append(f"{found.median:.2f}" if found and figure is FIGURES[-1] and not wide else ratio_text(found))
+    return cells
+
+
+def by_cpu(contest: Contest, members: list[Allocator]) -> list[str]:
+    able = [member.name for member in members if member.name in contest.runs]
+    return sorted(able, key=lambda name: median(contest.values(name, "cpu_us")))
+
+
+def verdicts(contest: Contest, members: list[Allocator], base: str) -> list[str]:
+    """The best in CPU time and in memory, and who cannot be told from it."""
+    found = []
+    for figure, what in ((FIGURES[0], "Least CPU time"), (FIGURES[1], "Least memory")):
+        able = [member.name for member in members if member.name in contest.runs]
+        best = min(able, key=lambda name: median(contest.values(name, figure.key)))
+        level = [name for name in able if name != best and not clearly_more(contest.ratio(name, best, figure.key))]
+        also = f"; not to be told from it: {', '.join(level)}" if level else ""
+        against = "" if best == base else f", {ratio_text(contest.ratio(best, base, figure.key)) or '?'} of {base}'s"
+        found.append(f"{what}: {best}{against}{also}.")
+    return found
+
+
+def clearly_more(found: Ratio | None) -> bool:
+    return found is not None and found.worse
+
+
+def write_json(plan: Plan, recording: Path, said: dict, contest: Contest) -> None:
+    assert plan.output
+    document = {"format": "hakmem-replay/1", "recording": str(recording), "recorded": said, "rounds": plan.rounds,
+                "runs": contest.runs, "refused": contest.refused}
+    plan.output.write_text(json.dumps(document, indent=1) + "\n")
+

@@ -1,0 +1,267 @@
+"""Names the code behind addresses: function, file and line, by llvm-symbolizer, eu-addr2line, addr2line or pyelftools, whichever is
+there; at the least by the file's own symbols."""
+
+from __future__ import annotations
+
+import bisect
+import mmap
+import os
+import re
+import shutil
+import struct
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from hakmem import elf
+from hakmem.attached import Mapping, mappings
+
+UNKNOWN = "??"
+SYSTEM = ("/usr/", "/lib/", "/lib64/", "/opt/", "/build/")
+SYSTEM_SOURCES = ("/usr/", "../sysdeps", "./", "/build/", "../csu", "<")
+TOOL_S = 120
+STT_FUNC = 2
+OWN = re.compile(r"/libhakmem[^/]*$")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One function; an inlined one comes before its caller."""
+
+    function: str
+    file: str = ""
+    line: int = 0
+    module: str = ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else os.path.basename(self.module)
+
+    @property
+    def is_the_programs(self) -> bool:
+        """True if a line of the program's own sources is known."""
+        return bool(self.file) and not self.file.startswith(SYSTEM_SOURCES) and not self.module.startswith(SYSTEM)
+
+    def __str__(self) -> str:
+        return f"{self.function} at {self.place}" if self.place else self.function
+
+
+@dataclass(frozen=True)
+class Module:
+    path: str
+    file: str  # the path by which this process can open it
+    start: int
+
+
+class Sources:
+    """Of one process or profile."""
+
+    def __init__(self, maps: str, pid: int | None = None) -> None:
+        self.maps = sorted((mapping for mapping in mappings(maps) if mapping.path.startswith("/")), key=lambda one: one.start)
+        self.starts = [mapping.start for mapping in self.maps]
+        self.pid = pid
+        self.known: dict[int, list[Frame]] = {}
+
+    def mapping(self, address: int) -> Mapping | None:
+        at = bisect.bisect_right(self.starts, address) - 1
+        return self.maps[at] if at >= 0 and address < self.maps[at].end else None
+
+    def file_of(self, path: str) -> str:
+        """In a container, the file lies in the process's own root."""
+        inside = f"/proc/{self.pid}/root{path}" if self.pid else path
+        return inside if self.pid and os.path.exists(inside) else path
+
+    def learn(self, stacks: Iterable[tuple]) -> None:
+        """Looks up all addresses at once. A return address names the instruction after the call."""
+        by_file: dict[str, dict[int, int]] = defaultdict(dict)
+        paths = {}
+        for address in {address for stack in stacks for address in stack} - set(self.known):
+            mapping = self.mapping(address - 1)
+            self.known[address] = [Frame(f"0x{address:x}")]
+            if mapping:
+                file = self.file_of(mapping.path)
+                paths[file] = mapping.path
+                by_file[file][address] = address - 1 - mapping.start + mapping.offset
+        for file, places in by_file.items():
+            self.learn_file(file, paths[file], places)
+
+    def learn_file(self, file: str, path: str, offsets: dict[int, int]) -> None:
+        symbols = Symbols(file)
+        places = {address: symbols.address(offset) for address, offset in offsets.items()}
+        found = look_up(file, sorted(set(places.values())))
+        for address, place in places.items():
+            frames = [frame for frame in found.get(place, []) if frame[0] != UNKNOWN]
+            name = symbols.name(place) or f"{os.path.basename(path)}+0x{offsets[address]:x}"
+            self.known[address] = [Frame(function, source, line, path) for function, source, line in frames] or [
+                Frame(name, module=path)
+            ]
+
+    def frames(self, stack: tuple) -> list[Frame]:
+        """Innermost first, without HAKMEM's own."""
+        found = [frame for address in stack for frame in self.known.get(address, [Frame(f"0x{address:x}")])]
+        while len(found) > 1 and OWN.search(found[0].module):
+            found = found[1:]
+        return found
+
+
+def blame(frames: list[Frame]) -> Frame:
+    """The innermost frame of the program's own sources; else the innermost that has a line; else the innermost."""
+    for good in (lambda frame: frame.is_the_programs, lambda frame: bool(frame.file)):
+        for frame in frames:
+            if good(frame):
+                return frame
+    return frames[0] if frames else Frame(UNKNOWN)
+
+
+Answer = list  # of (function, file, line)
+
+
+def look_up(file: str, places: list[int]) -> dict[int, Answer]:
+    """Empty if no tool is there, or none can read the file."""
+    ways = {"llvm-symbolizer": by_llvm, "eu-addr2line": by_addr2line, "addr2line": by_addr2line, "llvm-addr2line": by_addr2line}
+    for tool, way in ways.items():
+        path = shutil.which(tool)
+        if path and tool not in os.environ.get("HAKMEM_TOOL_WITHOUT", "").split(","):
+            try:
+                return way(path, file, places)
+            except (OSError, subprocess.SubprocessError, ValueError):
+                continue
+    return by_pyelftools(file, places)
+
+
+def lines_of(command: list[str], places: list[int]) -> list[str]:
+    asked = "".join(f"0x{place:x}\n" for place in places)
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, errors="replace", check=True, timeout=TOOL_S)
+    return done.stdout.splitlines()
+
+
+def source_of(text: str) -> tuple[str, int]:
+    """ "file:line", "file:line:column", perhaps with " (discriminator 2)"; "??:0" is ("", 0)."""
+    found = re.match(r"(.*?):(\d+)(?::\d+)?(?: \(.*\))?$", text)
+    if found is None or found[1].startswith(UNKNOWN) or int(found[2]) == 0:
+        return "", 0
+    return os.path.normpath(found[1]), int(found[2])
+
+
+def by_llvm(tool: str, file: str, places: list[int]) -> dict[int, Answer]:
+    """Pairs of lines for each place, then a blank line."""
+    lines = iter(lines_of([tool, "--functions=linkage", "--demangle", "--inlining", f"--obj={file}"], places))
+    found: dict[int, Answer] = {}
+    for place in places:
+        found[place] = []
+        for function in lines:
+            if not function:
+                break
+            found[place].append((function, *source_of(next(lines, ""))))
+    return found
+
+
+def by_addr2line(tool: str, file: str, places: list[int]) -> dict[int, Answer]:
+    """-a: the place, then pairs of lines."""
+    lines = iter(lines_of([tool, "-a", "-C", "-f", "-i", "-e", file], places))
+    found: dict[int, Answer] = {}
+    answer: Answer = []
+    for line in lines:
+        if re.fullmatch(r"0x[0-9a-f]+", line):
+            answer = found.setdefault(int(line, 16), [])
+        else:
+            answer.append((re.sub(r" inlined at .*", "", line), *source_of(next(lines, ""))))
+    return found
+
+
+def by_pyelftools(file: str, places: list[int]) -> dict[int, Answer]:
+    try:
+        from elftools.common.exceptions import ELFError
+        from elftools.elf.elffile import ELFFile
+    except ImportError:
+        return {}
+    try:
+        with open(file, "rb") as opened:
+            image = ELFFile(opened)
+            rows = sorted(line_rows(image.get_dwarf_info())) if image.has_dwarf_info() else []
+    except (OSError, ELFError, ValueError, KeyError):
+        return {}
+    starts = [row[0] for row in rows]
+    symbols = Symbols(file)
+    found: dict[int, Answer] = {}
+    for place in places:
+        at = bisect.bisect_right(starts, place) - 1
+        source, line = rows[at][1:] if at >= 0 else ("", 0)
+        found[place] = [(symbols.name(place) or UNKNOWN, source, line)]
+    return found
+
+
+def line_rows(dwarf: object) -> Iterator[tuple[int, str, int]]:
+    for unit in dwarf.iter_CUs():  # type: ignore[attr-defined]
+        program = dwarf.line_program_for_CU(unit)  # type: ignore[attr-defined]
+        if program is None:
+            continue
+        names = program["file_entry"]
+        base = 0 if program["version"] >= 5 else 1
+        for entry in program.get_entries():
+            state = entry.state
+            if state is None:
+                continue
+            index = state.file - base
+            name = names[index].name.decode(errors="replace") if 0 <= index < len(names) else ""
+            yield state.address, "" if state.end_sequence else name, 0 if state.end_sequence else state.line
+
+
+class Symbols:
+    """A file's functions by address, and its addresses by offset."""
+
+    def __init__(self, file: str) -> None:
+        self.segments, self.starts, self.names = symbols_of(file)
+
+    def address(self, offset: int) -> int:
+        for at, start, size in self.segments:
+            if at <= offset < at + size:
+                return start + offset - at
+        return offset
+
+    def name(self, address: int) -> str | None:
+        at = bisect.bisect_right(self.starts, address) - 1
+        if at < 0 or address >= self.names[at][0]:
+            return None
+        return self.names[at][1]
+
+
+@lru_cache(maxsize=64)
+def symbols_of(file: str) -> tuple[list, list, list]:
+    try:
+        with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            if data[:4] != b"\x7fELF" or data[4] != 2:
+                return [], [], []
+            reader = elf.Reader(data)
+            segments = [(offset, start, size) for kind, offset, start, size, _ in reader.segments() if kind == elf.PT_LOAD]
+            found = sorted(functions(reader))
+            return segments, [start for start, _, _ in found], [(end, name) for _, end, name in found]
+    except (OSError, ValueError, IndexError, OverflowError, struct.error):
+        return [], [], []
+
+
+def functions(reader: elf.Reader) -> Iterator[tuple[int, int, str]]:
+    sections = [
+        reader.unpack(reader.layout.section, reader.sections_at + index * reader.section_bytes)
+        for index in range(reader.section_count)
+    ]
+    shape = struct.Struct(reader.order + reader.layout.symbol)
+    for section in sections:
+        if section[1] not in (elf.SHT_SYMTAB, elf.SHT_DYNSYM) or section[6] >= len(sections):
+            continue
+        names = sections[section[6]][4]
+        table = reader.data[section[4] : section[4] + section[5] - section[5] % shape.size]
+        for name, info, _, defined, value, size in shape.iter_unpack(table):
+            if info & 15 == STT_FUNC and defined and size:
+                yield value, value + size, reader.text(names + name)
+
+
+def short(path: str) -> str:
+    """A path below the current folder without it."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path

@@ -1,0 +1,68 @@
+"""The threads of a process, from /proc: names, states and CPU time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS_S = os.sysconf("SC_CLK_TCK")
+NAME, STATE, USER, SYSTEM, START = 1, 2, 13, 14, 21  # of /proc/PID/task/TID/stat, whose first field is number 0
+
+
+@dataclass(frozen=True)
+class Thread:
+    number: int
+    name: str
+    state: str
+    cpu_s: float
+    start_s: float  # after the boot
+
+
+@dataclass(frozen=True)
+class ThreadRow:
+    thread: Thread
+    share: float  # of one CPU
+    rate: float | None = None  # allocations per second
+    cached: float | None = None  # bytes of free blocks that it holds
+
+
+def parse(text: str) -> Thread | None:
+    """The name may hold spaces and parentheses."""
+    number, _, rest = text.partition(" (")
+    name, closed, fields = rest.rpartition(") ")
+    words = fields.split()
+    if not closed or len(words) <= START - STATE:
+        return None
+    ticks = [int(words[at - STATE]) for at in (USER, SYSTEM, START)]
+    return Thread(int(number), name, words[0], (ticks[0] + ticks[1]) / TICKS_S, ticks[2] / TICKS_S)
+
+
+def read(pid: int) -> dict[int, Thread]:
+    found = {}
+    for folder in folders(pid):
+        try:
+            thread = parse((folder / "stat").read_text(errors="replace"))
+        except OSError:  # it has ended
+            continue
+        if thread:
+            found[thread.number] = thread
+    return found
+
+
+def folders(pid: int) -> list[Path]:
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return []
+
+
+def rows(before: dict[int, Thread], now: dict[int, Thread], seconds: float, boot_s: float) -> Iterable[ThreadRow]:
+    """CPU between two looks; of a new thread, since its start."""
+    for number, thread in now.items():
+        earlier = before.get(number)
+        if earlier and earlier.start_s == thread.start_s and seconds > 0:
+            yield ThreadRow(thread, max(0.0, thread.cpu_s - earlier.cpu_s) / seconds)
+        else:
+            yield ThreadRow(thread, thread.cpu_s / max(1 / TICKS_S, boot_s - thread.start_s))

@@ -1,0 +1,172 @@
+"""The reports of many processes, one each: their sum, a row for each process, and rows by command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import RenderableType
+
+from hakmem.figures import MISSING, bytes_text, count_text, percent_text, time_text
+from hakmem.plots import COLORS, MIB, OTHER_COLOR, Plot, plot
+from hakmem.reports import PARTS, Report
+from hakmem.tables import plain_table
+from hakmem.trouble import FAILED, Trouble
+
+ROWS = 20
+DRAWN = 40
+SUMMED = ("served", "resident", "resident_statm", "resident_parts", "virtual", "mapped", "idle", "counters", "threads")
+KEYED = {"tiers": "tier", "classes": "size"}  # lists of rows, and the key by which rows belong together
+NOTE = "Pages that processes share count in each of them, and a forked process begins with the counts of its parent."
+
+
+def last_of_each(reports: Iterable[Report]) -> list[Report]:
+    """The latest report of each process, the largest process first."""
+    latest: dict[float | None, Report] = {}
+    for report in sorted(reports, key=lambda report: (report.seconds or 0, report.written)):
+        latest[report.number("process")] = report
+    return sorted(latest.values(), key=lambda report: -(report.resident or 0))
+
+
+def added(one: object, other: object) -> object:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {key: added(one.get(key), other.get(key)) for key in dict.fromkeys([*one, *other])}
+    numbers = [x for x in (one, other) if isinstance(x, (int, float)) and not isinstance(x, bool)]
+    return sum(numbers) if numbers else one if one is not None else other
+
+
+def rows_added(reports: Sequence[Report], name: str, key: str) -> list[dict]:
+    found: dict[object, dict] = {}
+    for report in reports:
+        for row in report.rows(name):
+            kept = {field: value for field, value in row.items() if field != "hit_rate"}
+            found[row.get(key)] = {**added(found.get(row.get(key), {}), kept), key: row.get(key), **named(kept)}
+    return sorted(found.values(), key=lambda row: row.get("size") or 0)
+
+
+def named(row: dict) -> dict:
+    return {"tier": row["tier"]} if "tier" in row else {}
+
+
+def total(reports: Sequence[Report]) -> Report:
+    """One report with the sums; `processes` has what belongs to each."""
+    data: dict = {"version": reports[0].at("version"), "processes": [process_row(report) for report in reports]}
+    for report in reports:
+        data |= {name: added(data.get(name), report.at(name)) for name in SUMMED if report.at(name) is not None}
+    data |= {name: rows_added(reports, name, key) for name, key in KEYED.items()}
+    return Report(data)
+
+
+def process_row(report: Report) -> dict:
+    return {
+        "process": report.at("process"),
+        "parent": report.at("parent"),
+        "command": report.at("command"),
+        "time_ms": report.number("time_ms"),
+        "malloc": report.number("served", "malloc"),
+        "free": report.number("served", "free"),
+        "hit_rate": report.hit_rate,
+        "resident": report.resident,
+        "mapped": report.number("mapped", "total"),
+        "parts": report.parts,
+        "live": live(report),
+    }
+
+
+def live(report: Report) -> float:
+    return sum(report.numbers("mapped", "parts").get(name, 0) for name in ("live", "big_live"))
+
+
+def processes(report: Report) -> list[dict]:
+    """The rows of a sum; none for the report of one process."""
+    rows = report.at("processes")
+    return rows if isinstance(rows, list) else []
+
+
+def title(report: Report) -> str:
+    rows = processes(report)
+    return f"{len(rows)} processes" if rows else f"process {report.at('process') or MISSING}"
+
+
+HEAD = ("command", "process", "parent", "served", "hits", "resident", "live", "time")
+
+
+def cells(row: dict) -> tuple[str, ...]:
+    return (
+        str(row.get("command") or MISSING),
+        *(str(row.get(key) or MISSING) for key in ("process", "parent")),
+        count_text(row.get("malloc")),
+        percent_text(row.get("hit_rate")),
+        bytes_text(row.get("resident")),
+        bytes_text(row.get("live")),
+        time_text(row["time_ms"] / 1000 if row.get("time_ms") is not None else None),
+    )
+
+
+def process_table(rows: list[dict]) -> RenderableType:
+    more = len(rows) - ROWS
+    table = plain_table("Processes" + (f" ({more} smaller ones not shown)" if more > 0 else ""), *HEAD)
+    for row in rows[:ROWS]:
+        table.add_row(*cells(row))
+    return table
+
+
+def commands(rows: list[dict]) -> list[tuple[str, ...]]:
+    """Command, processes, allocations, resident and live bytes; the largest first."""
+    groups: dict[str, list[dict]] = {}
+    for row in rows:
+        groups.setdefault(str(row.get("command") or MISSING), []).append(row)
+    sums = [(name, len(mine), *(sum(row.get(key) or 0 for row in mine) for key in ("malloc", "resident", "live")))
+            for name, mine in groups.items()]
+    ordered = sorted(sums, key=lambda group: -group[3])
+    return [(name, count_text(n), count_text(served), bytes_text(resident), bytes_text(held))
+            for name, n, served, resident, held in ordered]
+
+
+COMMAND_HEAD = ("command", "processes", "served", "resident", "live")
+
+
+def command_table(rows: list[dict]) -> RenderableType:
+    table = plain_table("By command", *COMMAND_HEAD)
+    for line in commands(rows)[:ROWS]:
+        table.add_row(*line)
+    return table
+
+
+def memory_plot(rows: list[dict]) -> Plot:
+    """A bar for each process, stacked by part."""
+    shown = rows[:DRAWN][::-1]
+    labels = [f"{row.get('command') or ''} {row.get('process')}" for row in shown]
+    seen = {name for row in shown for name, size in (row.get("parts") or {}).items() if size}
+    parts = [name for name in PARTS if name in seen] + sorted(seen - set(PARTS))
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": labels,
+            "x": [(row.get("parts") or {}).get(name, 0) / MIB for row in shown],
+            "marker": {"color": COLORS.get(name, OTHER_COLOR)},
+            "hovertemplate": "%{y}: %{x:.1f} MiB",
+        }
+        for name in parts
+    ]
+    return plot(
+        traces,
+        barmode="stack",
+        xaxis={"title": {"text": "MiB"}},
+        yaxis={"type": "category", "automargin": True},
+        height=max(260, 26 * len(shown) + 130),
+    )
+
+
+def write_json(path: str, report: Report) -> None:
+    text = json.dumps(report.data, indent=1) + "\n"
+    try:
+        if path == "-":
+            print(text, end="")
+        else:
+            Path(path).write_text(text)
+    except OSError as error:
+        raise Trouble(f"{path}: {error.strerror}", FAILED) from None

@@ -1,0 +1,295 @@
+#include "book.h"
+
+#include <stdlib.h>
+
+#include "live.h"
+
+enum { LENDS_FROM = 64 };
+
+/* The state of a slot, live or free. */
+struct slot {
+    uint32_t next; /* in its thread's list of free ones */
+    uint32_t thread;
+    uint16_t version;
+};
+
+struct thread {
+    uint32_t free_slot, free_count; /* the newest first */
+    struct rec_live pending;        /* of the realloc under way; slot REC_NO_SLOT: of an unknown block */
+    struct rec_event begun;
+    bool reallocs;
+};
+
+struct rec_book {
+    struct rec_map map;
+    struct slot *slots;
+    size_t room;
+    struct thread *threads;
+    size_t thread_count;
+    uint32_t sample;
+    struct rec_totals totals;
+};
+
+struct rec_book *rec_book_open(size_t threads, uint32_t sample)
+{
+    struct rec_book *book = calloc(1, sizeof *book);
+    if (book == NULL)
+        return NULL;
+    book->threads = calloc(threads + 1, sizeof *book->threads);
+    book->thread_count = threads;
+    book->sample = sample;
+    book->totals.threads = (uint32_t)threads;
+    for (size_t i = 0; book->threads != NULL && i < threads; i++)
+        book->threads[i].free_slot = REC_NO_SLOT;
+    if (book->threads != NULL && rec_map_open(&book->map))
+        return book;
+    rec_book_close(book);
+    return NULL;
+}
+
+void rec_book_close(struct rec_book *book)
+{
+    rec_map_close(&book->map);
+    free(book->slots);
+    free(book->threads);
+    free(book);
+}
+
+const struct rec_totals *rec_book_totals(const struct rec_book *book) { return &book->totals; }
+
+/* ---- slots ------------------------------------------------------------- */
+
+static bool grow_slots(struct rec_book *book)
+{
+    if (book->totals.slots < book->room)
+        return true;
+    size_t room = book->room == 0 ? 1024 : book->room * 2;
+    struct slot *larger = room < REC_NO_SLOT ? realloc(book->slots, room * sizeof *larger) : NULL;
+    if (larger == NULL)
+        return false;
+    book->slots = larger;
+    book->room = room;
+    return true;
+}
+
+/* The older half of the longest list: a thread that only allocates uses what another one frees. */
+static void lend(struct rec_book *book, struct thread *to)
+{
+    struct thread *from = book->threads;
+    for (size_t i = 1; i < book->thread_count; i++)
+        from = book->threads[i].free_count > from->free_count ? &book->threads[i] : from;
+    if (from->free_count < LENDS_FROM)
+        return;
+    uint32_t last = from->free_slot, kept = from->free_count / 2;
+    for (uint32_t i = 1; i < kept; i++)
+        last = book->slots[last].next;
+    to->free_slot = book->slots[last].next;
+    to->free_count = from->free_count - kept;
+    book->slots[last].next = REC_NO_SLOT;
+    from->free_count = kept;
+}
+
+/* REC_NO_SLOT: out of memory. */
+static uint32_t take_slot(struct rec_book *book, uint32_t thread)
+{
+    struct thread *of = &book->threads[thread];
+    if (of->free_count == 0 && book->thread_count > 1)
+        lend(book, of);
+    if (of->free_count != 0) {
+        uint32_t slot = of->free_slot;
+        of->free_slot = book->slots[slot].next;
+        of->free_count--;
+        return slot;
+    }
+    if (!grow_slots(book))
+        return REC_NO_SLOT;
+    book->slots[book->totals.slots] = (struct slot){.thread = thread};
+    return book->totals.slots++;
+}
+
+static void give_slot(struct rec_book *book, uint32_t slot, uint32_t thread)
+{
+    struct thread *of = &book->threads[thread];
+    book->slots[slot].next = of->free_slot;
+    of->free_slot = slot;
+    of->free_count++;
+}
+
+/* ---- sums -------------------------------------------------------------- */
+
+static uint64_t weight(const struct rec_book *book, bool one) { return one ? 1 : book->sample; }
+
+static void count_live(struct rec_book *book, const struct rec_op *op, uint64_t more, uint64_t less, int64_t blocks)
+{
+    struct rec_totals *totals = &book->totals;
+    uint64_t times = weight(book, op->weight_one);
+    totals->live_bytes += (more - less) * times;
+    totals->live_blocks += (uint64_t)blocks * times;
+    totals->bytes += more > less ? (more - less) * times : 0;
+    if (totals->live_blocks > totals->peak_blocks)
+        totals->peak_blocks = totals->live_blocks;
+    if (totals->live_bytes > totals->peak_bytes) {
+        totals->peak_bytes = totals->live_bytes;
+        totals->peak_order = op->order;
+    }
+}
+
+/* ---- operations -------------------------------------------------------- */
+
+/* Hands the operation over, with the state of its slot before it. */
+static bool pass(struct rec_book *book, struct rec_op *op, rec_op_sink sink, void *context)
+{
+    struct slot *slot = &book->slots[op->slot];
+    op->version = slot->version++;
+    op->foreign = slot->thread != op->thread;
+    slot->thread = op->thread;
+    return sink(context, op);
+}
+
+static bool free_block(struct rec_book *book, const struct rec_event *event, const struct rec_live *live,
+                       rec_op_sink sink, void *context)
+{
+    struct rec_op op = {.kind = event->kind,
+                        .thread = event->thread,
+                        .slot = live->slot,
+                        .order = event->order,
+                        .size = live->size,
+                        .touched = event->extra,
+                        .born = live->born,
+                        .stamped = live->stamped,
+                        .align_log = live->align_log,
+                        .weight_one = live->weight_one};
+    book->totals.frees += weight(book, op.weight_one);
+    count_live(book, &op, 0, live->size, -1);
+    bool passed = pass(book, &op, sink, context);
+    give_slot(book, live->slot, event->thread);
+    return passed;
+}
+
+/* A block that is live where another one is made: its free was missed. */
+static bool free_implied(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context)
+{
+    struct rec_live live;
+    struct rec_event implied = {.order = event->order, .thread = event->thread, .kind = REC_FREE};
+    if (!rec_map_take(&book->map, event->address, &live))
+        return true;
+    book->totals.implied++;
+    return free_block(book, &implied, &live, sink, context);
+}
+
+static bool allocate(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context)
+{
+    struct rec_live live;
+    if (event->address == 0)
+        return true; /* no allocator returns it */
+    if (!free_implied(book, event, sink, context))
+        return false;
+    live = (struct rec_live){.address = event->address,
+                             .size = event->size,
+                             .born = event->order,
+                             .slot = take_slot(book, event->thread),
+                             .stamped = event->size >= 8,
+                             .align_log = (uint8_t)(event->extra & 63),
+                             .weight_one = event->weight_one};
+    if (live.slot == REC_NO_SLOT || !rec_map_put(&book->map, &live))
+        return false;
+    struct rec_op op = {.kind = event->kind,
+                        .thread = event->thread,
+                        .slot = live.slot,
+                        .order = event->order,
+                        .size = live.size,
+                        .align_log = live.align_log,
+                        .weight_one = live.weight_one};
+    book->totals.allocs[event->kind] += weight(book, op.weight_one);
+    count_live(book, &op, live.size, 0, 1);
+    return pass(book, &op, sink, context);
+}
+
+static bool release(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context)
+{
+    struct rec_live live;
+    if (rec_map_take(&book->map, event->address, &live))
+        return free_block(book, event, &live, sink, context);
+    book->totals.unknown++;
+    return true;
+}
+
+static void begin_realloc(struct rec_book *book, const struct rec_event *event)
+{
+    struct thread *thread = &book->threads[event->thread];
+    thread->reallocs = true;
+    thread->begun = *event;
+    if (!rec_map_take(&book->map, event->address, &thread->pending)) {
+        thread->pending.slot = REC_NO_SLOT;
+        book->totals.unknown++;
+    }
+}
+
+/* The block of a failed realloc is where it was; with size 0, it is freed (as in glibc). */
+static bool refused(struct rec_book *book, struct thread *thread, rec_op_sink sink, void *context)
+{
+    if (thread->pending.slot == REC_NO_SLOT)
+        return true;
+    if (thread->begun.size == 0) {
+        thread->begun.kind = REC_FREE;
+        return free_block(book, &thread->begun, &thread->pending, sink, context);
+    }
+    book->totals.refused++;
+    return rec_map_put(&book->map, &thread->pending);
+}
+
+static bool moved(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context)
+{
+    struct thread *thread = &book->threads[event->thread];
+    if (!thread->reallocs)
+        return true; /* its begin is lost */
+    thread->reallocs = false;
+    struct rec_event made = {.order = event->order,
+                             .address = event->address,
+                             .size = thread->begun.size,
+                             .thread = event->thread,
+                             .kind = REC_MALLOC};
+    if (event->address == 0)
+        return refused(book, thread, sink, context);
+    struct rec_live *live = &thread->pending;
+    if (live->slot == REC_NO_SLOT)
+        return allocate(book, &made, sink, context);
+    if (!free_implied(book, event, sink, context))
+        return false;
+    struct rec_op op = {.kind = REC_REALLOC,
+                        .thread = event->thread,
+                        .slot = live->slot,
+                        .order = event->order,
+                        .size = made.size,
+                        .size_before = live->size,
+                        .touched = thread->begun.extra,
+                        .born = live->born,
+                        .stamped = live->stamped,
+                        .weight_one = live->weight_one};
+    live->address = event->address;
+    live->size = made.size;
+    live->born = event->order;
+    live->stamped = live->stamped && made.size >= 8;
+    live->align_log = 0;
+    book->totals.reallocs += weight(book, op.weight_one);
+    count_live(book, &op, op.size, op.size_before, 0);
+    return pass(book, &op, sink, context) && rec_map_put(&book->map, live);
+}
+
+bool rec_book_enter(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context)
+{
+    book->totals.events++;
+    switch (event->kind) {
+    case REC_MALLOC:
+    case REC_CALLOC:
+    case REC_ALIGNED:
+    case REC_NEW:
+    case REC_NEW_ALIGNED: return allocate(book, event, sink, context);
+    case REC_FREE:
+    case REC_DELETE:
+    case REC_DELETE_SIZED: return release(book, event, sink, context);
+    case REC_REALLOC: begin_realloc(book, event); return true;
+    case REC_MOVED: return moved(book, event, sink, context);
+    default: return true;
+    }
+}

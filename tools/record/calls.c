@@ -1,0 +1,236 @@
+/* The malloc family as the program calls it: noted, and passed on to the allocator below. */
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "next.h"
+#include "recorder.h"
+
+/* The C library's headers give some of these other attributes; declared here, they are this library's. */
+REC_EXPORT void *malloc(size_t size);
+REC_EXPORT void *calloc(size_t count, size_t size);
+REC_EXPORT void *realloc(void *block, size_t size);
+REC_EXPORT void *reallocarray(void *block, size_t count, size_t size);
+REC_EXPORT void free(void *block);
+REC_EXPORT void free_sized(void *block, size_t size);
+REC_EXPORT void free_aligned_sized(void *block, size_t align, size_t size);
+REC_EXPORT void cfree(void *block);
+REC_EXPORT void *memalign(size_t align, size_t size);
+REC_EXPORT void *aligned_alloc(size_t align, size_t size);
+REC_EXPORT int posix_memalign(void **block, size_t align, size_t size);
+REC_EXPORT void *valloc(size_t size);
+REC_EXPORT void *pvalloc(size_t size);
+REC_EXPORT size_t malloc_usable_size(void *block);
+REC_EXPORT void _exit(int status);
+REC_EXPORT void _Exit(int status);
+
+/* The allocator below can be called. */
+static inline bool ready(void) { return REC_LIKELY(rec_ready) || rec_find_next(); }
+
+/* Calls of the program are noted; those that the allocator below makes itself are not. */
+static inline bool enter(void)
+{
+    if (rec_self.inside)
+        return false;
+    rec_self.inside = true;
+    return true;
+}
+
+static inline void leave(void) { rec_self.inside = false; }
+
+static inline unsigned log_of(size_t align) { return align < 2 ? 0 : 63 - (unsigned)__builtin_clzll(align); }
+
+void *malloc(size_t size)
+{
+    if (!ready())
+        return rec_early_alloc(size, 16);
+    if (!enter())
+        return rec_next.malloc(size);
+    void *block = rec_next.malloc(size);
+    if (REC_LIKELY(block != NULL))
+        rec_note_alloc(REC_MALLOC, block, size, 0);
+    leave();
+    return block;
+}
+
+void *calloc(size_t count, size_t size)
+{
+    size_t bytes = count * size;
+    if (!ready())
+        return size != 0 && bytes / size != count ? NULL : rec_early_alloc(bytes, 16);
+    if (!enter())
+        return rec_next.calloc(count, size);
+    void *block = rec_next.calloc(count, size);
+    if (REC_LIKELY(block != NULL))
+        rec_note_alloc(REC_CALLOC, block, bytes, 0);
+    leave();
+    return block;
+}
+
+static inline void free_as(enum rec_kind kind, void *block)
+{
+    if (block == NULL || rec_is_early(block) || !ready())
+        return;
+    if (!enter()) {
+        rec_next.free(block);
+        return;
+    }
+    rec_note_free(kind, block, 0);
+    rec_next.free(block);
+    leave();
+}
+
+void free(void *block) { free_as(REC_FREE, block); }
+void cfree(void *block) { free_as(REC_FREE, block); }
+
+void free_sized(void *block, size_t size)
+{
+    (void)size;
+    free_as(REC_FREE, block);
+}
+
+void free_aligned_sized(void *block, size_t align, size_t size)
+{
+    (void)align;
+    (void)size;
+    free_as(REC_FREE, block);
+}
+
+/* An early block stays where it is; its bytes move. */
+static REC_COLD void *realloc_early(void *block, size_t size)
+{
+    size_t before = rec_early_size(block);
+    void *moved = malloc(size);
+    if (moved != NULL)
+        memcpy(moved, block, before < size ? before : size);
+    return moved;
+}
+
+/* In a sample, the old block and the new one may be in or out. */
+static REC_COLD void *realloc_sampled(void *block, size_t size)
+{
+    rec_note_free(REC_FREE, block, 0);
+    void *moved = rec_next.realloc(block, size);
+    if (moved != NULL)
+        rec_note_alloc(REC_MALLOC, moved, size, 0);
+    else if (size != 0)
+        rec_note_alloc(REC_MALLOC, block, rec_next.usable != NULL ? rec_next.usable(block) : 1, 0);
+    return moved;
+}
+
+static inline void *realloc_noted(void *block, size_t size)
+{
+    if (block == NULL) {
+        void *made = rec_next.realloc(NULL, size);
+        if (made != NULL)
+            rec_note_alloc(REC_MALLOC, made, size, 0);
+        return made;
+    }
+    if (REC_UNLIKELY(rec_shared->sample > 1))
+        return realloc_sampled(block, size);
+    rec_note_event(REC_REALLOC, (uintptr_t)block, size, rec_touched_of(block), false);
+    void *moved = rec_next.realloc(block, size);
+    if (moved != NULL && size >= REC_BIG_BLOCK)
+        __atomic_fetch_or(rec_big_word((uintptr_t)moved), (uint64_t)1 << ((uintptr_t)moved >> 12 & 63),
+                          __ATOMIC_RELAXED);
+    rec_note_event(REC_MOVED, (uintptr_t)moved, 0, 0, false);
+    return moved;
+}
+
+void *realloc(void *block, size_t size)
+{
+    if (REC_UNLIKELY(rec_is_early(block)))
+        return realloc_early(block, size);
+    if (!ready())
+        return block == NULL ? rec_early_alloc(size, 16) : NULL;
+    if (!enter())
+        return rec_next.realloc(block, size);
+    void *moved = realloc_noted(block, size);
+    leave();
+    return moved;
+}
+
+void *reallocarray(void *block, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return realloc(block, bytes);
+}
+
+static void *aligned(void *(*next)(size_t, size_t), size_t align, size_t size)
+{
+    if (!ready())
+        return rec_early_alloc(size, align);
+    if (next == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (!enter())
+        return next(align, size);
+    void *block = next(align, size);
+    if (block != NULL)
+        rec_note_alloc(REC_ALIGNED, block, size, log_of(align));
+    leave();
+    return block;
+}
+
+void *memalign(size_t align, size_t size) { return aligned(ready() ? rec_next.memalign : NULL, align, size); }
+void *aligned_alloc(size_t align, size_t size) { return aligned(ready() ? rec_next.aligned_alloc : NULL, align, size); }
+
+int posix_memalign(void **block, size_t align, size_t size)
+{
+    if (!ready() || rec_next.posix_memalign == NULL) {
+        void *early = rec_early_alloc(size, align);
+        *block = early != NULL ? early : *block;
+        return early != NULL ? 0 : ENOMEM;
+    }
+    if (!enter())
+        return rec_next.posix_memalign(block, align, size);
+    int error = rec_next.posix_memalign(block, align, size);
+    if (error == 0 && *block != NULL)
+        rec_note_alloc(REC_ALIGNED, *block, size, log_of(align));
+    leave();
+    return error;
+}
+
+static void *of_pages(void *(*next)(size_t), size_t size, size_t bytes)
+{
+    if (next == NULL || !enter())
+        return next != NULL ? next(size) : rec_early_alloc(bytes, REC_PAGE);
+    void *block = next(size);
+    if (block != NULL)
+        rec_note_alloc(REC_ALIGNED, block, bytes, log_of(REC_PAGE));
+    leave();
+    return block;
+}
+
+void *valloc(size_t size) { return of_pages(ready() ? rec_next.valloc : NULL, size, size); }
+
+void *pvalloc(size_t size)
+{
+    return of_pages(ready() ? rec_next.pvalloc : NULL, size, (size + REC_PAGE - 1) & ~(REC_PAGE - 1));
+}
+
+size_t malloc_usable_size(void *block)
+{
+    if (block == NULL)
+        return 0;
+    if (rec_is_early(block))
+        return rec_early_size(block);
+    return ready() && rec_next.usable != NULL ? rec_next.usable(block) : 0;
+}
+
+void _exit(int status)
+{
+    rec_finish();
+    if (ready() && rec_next.leave != NULL)
+        rec_next.leave(status);
+    for (;;)
+        __builtin_trap();
+}
+
+void _Exit(int status) { _exit(status); }

@@ -1,0 +1,29 @@
+/* Live: the live blocks by their address: a hash table with linear probes, at most half full. */
+#ifndef REC_LIVE_H
+#define REC_LIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rec_live {
+    uint64_t address; /* 0: an empty place */
+    uint64_t size, born;
+    uint32_t slot;
+    uint8_t align_log;
+    bool stamped, weight_one;
+};
+
+struct rec_map {
+    struct rec_live *places;
+    size_t mask, count;
+};
+
+bool rec_map_open(struct rec_map *map);
+void rec_map_close(struct rec_map *map);
+/* False: out of memory. The address must not be there. */
+bool rec_map_put(struct rec_map *map, const struct rec_live *live);
+/* Takes the block out; false if it is not there. */
+bool rec_map_take(struct rec_map *map, uint64_t address, struct rec_live *live);
+
+#endif

@@ -1,0 +1,325 @@
+/* The file of a process and the chunks of its threads. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "figures.h"
+#include "next.h"
+#include "recorder.h"
+
+#define FOLDER_VARIABLE "HAKRECORD_FOLDER"
+#define SAMPLE_VARIABLE "HAKRECORD_SAMPLE"
+enum { PATH_ROOM = 3000, NAMES_TRIED = 1000, LOOK_EVERY = 16 };
+
+static struct rec_shared unborn = {.state = REC_OFF}; /* until the constructor has run */
+struct rec_shared *rec_shared = &unborn;
+_Thread_local struct rec_self rec_self __attribute__((tls_model("initial-exec")));
+uint64_t rec_big_seen[1024];
+
+static char folder[PATH_ROOM], file_path[PATH_ROOM + 64];
+static uint32_t sample_wanted;
+static pthread_key_t key;
+
+static void say(const char *what, const char *why)
+{
+    static const char head[] = "hakmem record: ";
+    char line[PATH_ROOM + 256];
+    int length = snprintf(line, sizeof line, "%s%s%s%s%s%s\n", head, what, *what != '\0' ? ": " : "", why,
+                          errno != 0 ? ": " : "", errno != 0 ? strerrordesc_np(errno) : "");
+    if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
+        return; /* nobody to tell */
+}
+
+static int64_t process(void) { return syscall(SYS_getpid); }
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void *map_file(int file, size_t offset, size_t size)
+{
+    void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, (off_t)offset);
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+/* fallocate: a full disk is an error here, not a SIGBUS at a write. */
+static void *grow_file(int file, size_t offset, size_t size)
+{
+    if (fallocate(file, 0, (off_t)offset, (off_t)size) != 0)
+        return NULL;
+    return map_file(file, offset, size);
+}
+
+/* A process that becomes another program by exec has the same number, and another file. */
+static int create_file(int64_t pid)
+{
+    for (unsigned i = 1; i <= NAMES_TRIED; i++) {
+        snprintf(file_path, sizeof file_path, i == 1 ? "%s/%ld.hkrec" : "%s/%ld-%u.hkrec", folder, (long)pid, i);
+        int file = open(file_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (file >= 0 || errno != EEXIST)
+            return file;
+    }
+    return -1;
+}
+
+static void fill_head(struct rec_head *head, int64_t pid)
+{
+    head->head_bytes = (uint32_t)REC_HEAD_BYTES;
+    head->chunk_bytes = (uint32_t)REC_CHUNK_BYTES;
+    head->sample = sample_wanted;
+    head->pid = (uint64_t)pid;
+    head->began_ns = clock_ns(CLOCK_REALTIME);
+    if (readlink("/proc/self/exe", head->program, sizeof head->program - 1) < 0)
+        head->program[0] = '\0';
+    rec_figures_first(head);
+    head->magic = REC_MAGIC;
+}
+
+static struct rec_head *begin_file(int64_t pid)
+{
+    int file = create_file(pid);
+    struct rec_head *head = file >= 0 ? grow_file(file, 0, REC_HEAD_BYTES) : NULL;
+    if (head == NULL)
+        say(file_path, "this process is not recorded");
+    else
+        fill_head(head, pid);
+    if (file >= 0)
+        close(file);
+    return head;
+}
+
+/* The first event of a process: one thread begins the file, others wait. */
+static void start(struct rec_shared *shared)
+{
+    uint32_t expected = REC_UNBORN;
+    if (!__atomic_compare_exchange_n(&shared->state, &expected, REC_STARTING, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE)) {
+        while (__atomic_load_n(&shared->state, __ATOMIC_ACQUIRE) == REC_STARTING)
+            sched_yield();
+        return;
+    }
+    shared->pid = process();
+    shared->sample = sample_wanted;
+    shared->head = begin_file(shared->pid);
+    __atomic_store_n(&shared->state, shared->head != NULL ? REC_RUNNING : REC_OFF, __ATOMIC_RELEASE);
+}
+
+static void stop(struct rec_shared *shared)
+{
+    if (__atomic_exchange_n(&shared->state, REC_OFF, __ATOMIC_ACQ_REL) != REC_RUNNING)
+        return;
+    shared->head->lost = 1;
+    say(file_path, "the recording stops here");
+}
+
+/* ---- chunks ------------------------------------------------------------ */
+
+static void *map_chunk(struct rec_shared *shared)
+{
+    uint64_t number = __atomic_fetch_add(&shared->next_chunk, 1, __ATOMIC_RELAXED);
+    int file = open(file_path, O_RDWR | O_CLOEXEC);
+    struct rec_chunk *chunk =
+        file >= 0 ? grow_file(file, REC_HEAD_BYTES + number * REC_CHUNK_BYTES, REC_CHUNK_BYTES) : NULL;
+    if (file >= 0)
+        close(file);
+    if (chunk == NULL)
+        return NULL;
+    chunk->used = sizeof *chunk;
+    chunk->at_ns = clock_ns(CLOCK_MONOTONIC);
+    chunk->magic = REC_CHUNK_MAGIC;
+    __atomic_fetch_add(&shared->head->chunks, 1, __ATOMIC_RELEASE);
+    if (number < LOOK_EVERY || number % LOOK_EVERY == 0)
+        rec_figures_look(shared->head);
+    return chunk;
+}
+
+static void close_chunk(struct rec_self *self)
+{
+    struct rec_chunk *chunk = self->chunk;
+    self->chunk = NULL;
+    self->at = self->end = NULL;
+    if (chunk == NULL)
+        return;
+    if (self->pid == rec_shared->pid) { /* else it is that of the process that forked this one */
+        chunk->sum = rec_sum(chunk);
+        __atomic_store_n(&chunk->closed, 1, __ATOMIC_RELEASE);
+    }
+    munmap(chunk, REC_CHUNK_BYTES);
+}
+
+static void *take_spare(struct rec_shared *shared)
+{
+    for (unsigned i = 0; i < REC_SPARE_CHUNKS; i++) {
+        void *chunk = __atomic_load_n(&shared->spare[i], __ATOMIC_RELAXED);
+        if (chunk != NULL &&
+            __atomic_compare_exchange_n(&shared->spare[i], &chunk, NULL, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return chunk;
+    }
+    return NULL;
+}
+
+static void give_spare(struct rec_shared *shared, struct rec_self *self)
+{
+    if (self->chunk != NULL)
+        ((struct rec_chunk *)self->chunk)->used = (uint64_t)(self->at - (uint8_t *)self->chunk);
+    for (unsigned i = 0; i < REC_SPARE_CHUNKS && self->chunk != NULL; i++) {
+        void *none = NULL;
+        if (__atomic_compare_exchange_n(&shared->spare[i], &none, self->chunk, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED)) {
+            self->chunk = NULL;
+            self->at = self->end = NULL;
+        }
+    }
+    close_chunk(self);
+}
+
+/* From here on, the chunk's events are of this thread. */
+static void name_thread(struct rec_self *self)
+{
+    uint64_t from = __atomic_load_n(&rec_shared->order, __ATOMIC_SEQ_CST);
+    struct rec_event event = {.order = 1, .address = from, .size = self->number, .kind = REC_THREAD};
+    struct rec_base none = {0, 0};
+    self->at = rec_encode(self->at, &none, &event);
+    self->base = (struct rec_base){from - 1, 0};
+}
+
+static bool take_chunk(struct rec_shared *shared, struct rec_self *self)
+{
+    struct rec_chunk *chunk = take_spare(shared);
+    if (chunk == NULL)
+        chunk = map_chunk(shared);
+    if (chunk == NULL)
+        return false;
+    self->chunk = chunk;
+    self->end = (uint8_t *)chunk + REC_CHUNK_BYTES;
+    self->at = (uint8_t *)chunk + chunk->used;
+    if ((size_t)(self->end - self->at) < 2 * REC_EVENT_ROOM)
+        return close_chunk(self), take_chunk(shared, self);
+    name_thread(self);
+    return true;
+}
+
+static bool enter_process(struct rec_shared *shared, struct rec_self *self)
+{
+    if (self->pid == shared->pid)
+        return true;
+    close_chunk(self);
+    self->pid = shared->pid;
+    self->number = __atomic_fetch_add(&shared->threads, 1, __ATOMIC_RELAXED);
+    return pthread_setspecific(key, self) == 0 || self->ended;
+}
+
+static bool prepare(struct rec_shared *shared, struct rec_self *self)
+{
+    if (__atomic_load_n(&shared->state, __ATOMIC_ACQUIRE) <= REC_STARTING)
+        start(shared);
+    if (__atomic_load_n(&shared->state, __ATOMIC_ACQUIRE) != REC_RUNNING || !enter_process(shared, self))
+        return false;
+    if ((size_t)(self->end - self->at) >= REC_EVENT_ROOM)
+        return true;
+    close_chunk(self);
+    if (take_chunk(shared, self))
+        return true;
+    stop(shared);
+    return false;
+}
+
+REC_COLD bool rec_prepare(struct rec_self *self)
+{
+    struct rec_shared *shared = rec_shared;
+    if (shared->state == REC_OFF)
+        return false;
+    int error = errno;
+    bool prepared = prepare(shared, self);
+    errno = error;
+    return prepared;
+}
+
+REC_COLD void rec_release(struct rec_self *self) { give_spare(rec_shared, self); }
+
+/* ---- the life of threads and of the process ----------------------------- */
+
+static void end_thread(void *argument)
+{
+    struct rec_self *self = argument;
+    bool inside = self->inside;
+    self->inside = true;
+    if (self->chunk != NULL && !self->ended)
+        rec_note_event(REC_THREAD_END, 0, 0, 0, false);
+    self->ended = true;
+    if (self->chunk != NULL && self->pid == rec_shared->pid)
+        give_spare(rec_shared, self);
+    self->inside = inside;
+}
+
+void rec_finish(void)
+{
+    struct rec_shared *shared = rec_shared;
+    if (shared->state != REC_RUNNING || shared->pid != process())
+        return; /* after vfork, the child has the parent's memory */
+    int error = errno;
+    rec_figures_look(shared->head);
+    shared->head->ended = 1;
+    errno = error;
+}
+
+static const char *value_of(char **variables, const char *name)
+{
+    size_t length = strlen(name);
+    for (; variables != NULL && *variables != NULL; variables++)
+        if (strncmp(*variables, name, length) == 0 && (*variables)[length] == '=')
+            return *variables + length + 1;
+    return NULL;
+}
+
+static bool take_options(char **variables)
+{
+    const char *to = value_of(variables, FOLDER_VARIABLE), *sample = value_of(variables, SAMPLE_VARIABLE);
+    if (getauxval(AT_SECURE) != 0 || to == NULL || to[0] != '/' || strlen(to) >= sizeof folder)
+        return false;
+    memcpy(folder, to, strlen(to) + 1);
+    unsigned long one_in = sample != NULL ? strtoul(sample, NULL, 10) : 1;
+    sample_wanted = (uint32_t)(one_in < 1 ? 1 : one_in > REC_SAMPLE_MOST ? REC_SAMPLE_MOST : one_in);
+    return true;
+}
+
+static struct rec_shared *map_shared(void)
+{
+    void *page = mmap(NULL, REC_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    if (madvise(page, REC_PAGE, MADV_WIPEONFORK) == 0)
+        return page;
+    munmap(page, REC_PAGE);
+    return NULL;
+}
+
+/* It runs before the C library's own constructor (-z initfirst), which sets `environ`. */
+__attribute__((constructor)) static void begin(int count, char **arguments, char **variables)
+{
+    (void)count;
+    (void)arguments;
+    errno = 0;
+    if (!rec_find_next())
+        return say("", "no allocator below, or no room: nothing is recorded");
+    if (!take_options(environ != NULL ? environ : variables))
+        return say("", "preload it by `hakmem record`: " FOLDER_VARIABLE " is not set to a folder");
+    struct rec_shared *shared = map_shared();
+    if (shared == NULL || pthread_key_create(&key, end_thread) != 0)
+        return say("", "nothing is recorded");
+    rec_shared = shared;
+}
+
+__attribute__((destructor)) static void finish(void) { rec_finish(); }

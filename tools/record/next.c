@@ -1,0 +1,74 @@
+#include "next.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "recorder.h"
+
+#define ARENA_BYTES ((size_t)256 << 10)
+
+struct rec_next rec_next;
+bool rec_ready;
+
+static char arena[ARENA_BYTES] __attribute__((aligned(64)));
+static size_t arena_used;
+static bool finding;
+
+/* Before relocation, the value is that in the file, not the address. */
+static void *volatile own_address = (void *)&own_address;
+
+/* The word before a block holds its size. Calls that come so early are of one thread. */
+void *rec_early_alloc(size_t size, size_t align)
+{
+    uintptr_t start = (uintptr_t)arena;
+    align = align < 16 ? 16 : align;
+    if (size > ARENA_BYTES || align > ARENA_BYTES)
+        return NULL;
+    size_t at = ((start + arena_used + sizeof(size_t) + align - 1) & ~(align - 1)) - start;
+    if (at > ARENA_BYTES - size)
+        return NULL;
+    arena_used = at + size;
+    ((size_t *)(void *)(arena + at))[-1] = size;
+    return arena + at;
+}
+
+bool rec_is_early(const void *block) { return (uintptr_t)block - (uintptr_t)arena < ARENA_BYTES; }
+size_t rec_early_size(const void *block) { return ((const size_t *)block)[-1]; }
+
+static void *find(const char *name) { return dlsym(RTLD_NEXT, name); }
+
+static void find_all(void)
+{
+    rec_next.malloc = (void *(*)(size_t))find("malloc");
+    rec_next.free = (void (*)(void *))find("free");
+    rec_next.calloc = (void *(*)(size_t, size_t))find("calloc");
+    rec_next.realloc = (void *(*)(void *, size_t))find("realloc");
+    rec_next.memalign = (void *(*)(size_t, size_t))find("memalign");
+    rec_next.aligned_alloc = (void *(*)(size_t, size_t))find("aligned_alloc");
+    rec_next.posix_memalign = (int (*)(void **, size_t, size_t))find("posix_memalign");
+    rec_next.valloc = (void *(*)(size_t))find("valloc");
+    rec_next.pvalloc = (void *(*)(size_t))find("pvalloc");
+    rec_next.usable = (size_t(*)(void *))find("malloc_usable_size");
+    rec_next.leave = (void (*)(int))find("_exit");
+}
+
+bool rec_find_next(void)
+{
+    if ((uintptr_t)own_address != (uintptr_t)&own_address || finding)
+        return false;
+    finding = true;
+    find_all();
+    rec_ready = rec_next.malloc != NULL && rec_next.free != NULL && rec_next.calloc != NULL && rec_next.realloc != NULL;
+    finding = false;
+    return rec_ready;
+}
+
+/* A C++ library that one module alone has loaded (RTLD_LOCAL) is found by its name. */
+void *rec_find_operator(const char *name)
+{
+    void *found = find(name);
+    void *library = found == NULL ? dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    return library != NULL ? dlsym(library, name) : found;
+}

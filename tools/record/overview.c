@@ -1,0 +1,126 @@
+#include "overview.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct touch {
+    uint64_t born;
+    uint32_t pages;
+};
+
+struct overview {
+    struct touch *touches; /* by birth */
+    size_t touch_count, touch_room, next_touch;
+    uint64_t *last_order; /* of each thread */
+    uint32_t last_thread;
+    uint64_t *lane_until; /* of each lane: the last order of its last thread */
+    uint32_t lanes;
+    struct rec_totals totals;
+};
+
+/* The pages are those of the block before this operation: of the allocation or realloc at `born`. */
+static bool note(void *context, const struct rec_op *op)
+{
+    struct overview *overview = context;
+    if (overview->last_order[op->thread] == 0 && overview->last_thread != UINT32_MAX)
+        overview->last_order[overview->last_thread] = op->order; /* it starts this one, and lives that long */
+    overview->last_order[op->thread] = op->order;
+    overview->last_thread = op->thread;
+    if (op->touched == 0)
+        return true;
+    if (overview->touch_count == overview->touch_room) {
+        size_t room = overview->touch_room == 0 ? 256 : overview->touch_room * 2;
+        struct touch *larger = realloc(overview->touches, room * sizeof *larger);
+        if (larger == NULL)
+            return false;
+        overview->touches = larger;
+        overview->touch_room = room;
+    }
+    overview->touches[overview->touch_count++] = (struct touch){op->born, op->touched - 1};
+    return true;
+}
+
+static int by_birth(const void *left, const void *right)
+{
+    const struct touch *a = left, *b = right;
+    return a->born < b->born ? -1 : a->born > b->born;
+}
+
+static bool read_all(struct overview *overview, struct rec_reader *reader)
+{
+    struct rec_book *book = rec_book_open(reader->threads, reader->head.sample);
+    struct rec_event event;
+    int found = -1;
+    bool sound = book != NULL && rec_reader_rewind(reader);
+    while (sound && (found = rec_reader_next(reader, &event)) > 0)
+        sound = rec_book_enter(book, &event, note, overview);
+    if (book != NULL) {
+        overview->totals = *rec_book_totals(book);
+        rec_book_close(book);
+    }
+    return sound && found == 0;
+}
+
+struct overview *overview_open(struct rec_reader *reader)
+{
+    struct overview *overview = calloc(1, sizeof *overview);
+    if (overview == NULL)
+        return NULL;
+    overview->last_thread = UINT32_MAX;
+    overview->last_order = calloc(reader->threads + 1, sizeof *overview->last_order);
+    overview->lane_until = calloc(reader->threads + 1, sizeof *overview->lane_until);
+    if (overview->last_order == NULL || overview->lane_until == NULL || !read_all(overview, reader)) {
+        overview_close(overview);
+        return NULL;
+    }
+    if (overview->touch_count > 1)
+        qsort(overview->touches, overview->touch_count, sizeof *overview->touches, by_birth);
+    return overview;
+}
+
+void overview_close(struct overview *overview)
+{
+    if (overview == NULL)
+        return;
+    free(overview->touches);
+    free(overview->last_order);
+    free(overview->lane_until);
+    free(overview);
+}
+
+bool overview_touched(struct overview *overview, uint64_t order, uint32_t *pages)
+{
+    const struct touch *touches = overview->touches;
+    size_t *next = &overview->next_touch;
+    while (*next < overview->touch_count && touches[*next].born < order)
+        ++*next;
+    if (*next == overview->touch_count || touches[*next].born != order)
+        return false;
+    *pages = touches[*next].pages;
+    return true;
+}
+
+uint32_t overview_lane(struct overview *overview, uint32_t thread, uint64_t order)
+{
+    uint32_t lane = 0;
+    while (lane < overview->lanes && overview->lane_until[lane] >= order)
+        lane++;
+    overview->lanes += lane == overview->lanes;
+    overview->lane_until[lane] = overview->last_order[thread];
+    return lane;
+}
+
+uint32_t overview_lanes(const struct overview *overview) { return overview->lanes; }
+
+bool rec_sum_up(struct rec_reader *reader, struct rec_totals *totals)
+{
+    struct overview *overview = overview_open(reader);
+    if (overview == NULL) {
+        if (reader->why[0] == '\0')
+            snprintf(reader->why, sizeof reader->why, "out of memory");
+        return false;
+    }
+    *totals = overview->totals;
+    overview_close(overview);
+    return true;
+}

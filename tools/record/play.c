@@ -1,0 +1,236 @@
+/* hakmem-play: reads recordings of libhakmem-record.so, and plays them.
+ *
+ *   hakmem-play show FILE [--cut]          sums of a recording, as JSON
+ *   hakmem-play plan FILE PLAN [--cut]     prepares it for playing
+ *   hakmem-play play PLAN [--dry] [--window N]   plays it on this process's allocator; figures as JSON on standard error
+ *
+ * --cut accepts a recording that stops where the disk was full. Exit codes: 1 a mistake of the allocator, 2 a file that is refused, 64 usage. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "overview.h"
+#include "player.h"
+
+enum { WRONG = 1, REFUSED = 2, USAGE = 64 };
+enum { WINDOW = 1024 };
+enum {
+    IMPLIED_SHARE = 100
+}; /* one allocation in so many may lie on a live block: of more, the order is not that of a program */
+
+static int refuse(const char *path, const char *why)
+{
+    fprintf(stderr, "hakmem-play: %s: %s\n", path, why);
+    return REFUSED;
+}
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: hakmem-play show FILE [--cut] | plan FILE PLAN [--cut] | play PLAN [--dry] [--window N]\n");
+    return USAGE;
+}
+
+/* ---- recordings -------------------------------------------------------- */
+
+struct mapped {
+    void *bytes;
+    size_t size;
+};
+
+static const char *map(const char *path, struct mapped *mapped)
+{
+    struct stat status;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || fstat(file, &status) != 0) {
+        int error = errno;
+        if (file >= 0)
+            close(file);
+        return strerror(error);
+    }
+    mapped->size = (size_t)status.st_size;
+    mapped->bytes = NULL;
+    if (S_ISREG(status.st_mode) && mapped->size != 0)
+        mapped->bytes = mmap(NULL, mapped->size, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    return mapped->bytes == NULL ? "not a recording" : mapped->bytes == MAP_FAILED ? strerror(errno) : NULL;
+}
+
+static bool accept_cut(struct rec_reader *reader, bool cut)
+{
+    if (reader->head.lost == 0 || cut)
+        return true;
+    snprintf(reader->why, sizeof reader->why,
+             "the recording stops before the program's end: the file could not grow (--cut plays what is there)");
+    return false;
+}
+
+static bool in_order(struct rec_reader *reader, const struct rec_totals *totals)
+{
+    uint64_t allocs = 0;
+    for (int i = 0; i < REC_KINDS; i++)
+        allocs += totals->allocs[i];
+    if (totals->implied * IMPLIED_SHARE <= allocs)
+        return true;
+    snprintf(reader->why, sizeof reader->why,
+             "%llu of %llu allocations lie on live blocks: the program frees by functions that are not recorded",
+             (unsigned long long)totals->implied, (unsigned long long)allocs);
+    return false;
+}
+
+static void print_text(const char *text)
+{
+    putchar('"');
+    for (; *text != '\0'; text++)
+        if (*text == '"' || *text == '\\' || (unsigned char)*text < ' ' || (unsigned char)*text > '~')
+            printf("\\u%04x", (unsigned char)*text);
+        else
+            putchar(*text);
+    putchar('"');
+}
+
+static void print_totals(const struct rec_reader *reader, const struct rec_totals *t)
+{
+    static const char *const names[REC_KINDS] = {[REC_MALLOC] = "malloc",
+                                                 [REC_CALLOC] = "calloc",
+                                                 [REC_ALIGNED] = "aligned",
+                                                 [REC_NEW] = "new",
+                                                 [REC_NEW_ALIGNED] = "new_aligned"};
+    const struct rec_head *head = &reader->head;
+    printf("{\"program\": ");
+    print_text(head->program);
+    printf(", \"pid\": %llu, \"sample\": %u, \"ended\": %s, \"cut\": %s", (unsigned long long)head->pid, head->sample,
+           head->ended != 0 ? "true" : "false", head->lost != 0 ? "true" : "false");
+    const struct {
+        const char *name;
+        uint64_t value;
+    } rows[] = {{"file_bytes", reader->size},
+                {"events", t->events},
+                {"threads", t->threads},
+                {"frees", t->frees},
+                {"reallocs", t->reallocs},
+                {"refused", t->refused},
+                {"unknown", t->unknown},
+                {"implied", t->implied},
+                {"bytes", t->bytes},
+                {"peak_bytes", t->peak_bytes},
+                {"peak_blocks", t->peak_blocks},
+                {"live_bytes", t->live_bytes},
+                {"live_blocks", t->live_blocks},
+                {"peak_rss_kib", head->peak_rss_kib},
+                {"file_rss_kib", head->file_rss_kib},
+                {"first_anon_kib", head->first_anon_kib},
+                {"faults", head->faults},
+                {"cpu_us", head->cpu_us},
+                {"wall_us", head->wall_us}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        printf(", \"%s\": %llu", rows[i].name, (unsigned long long)rows[i].value);
+    printf(", \"allocs\": {");
+    for (int i = REC_MALLOC; i <= REC_NEW_ALIGNED; i++)
+        printf("%s\"%s\": %llu", i == REC_MALLOC ? "" : ", ", names[i], (unsigned long long)t->allocs[i]);
+    printf("}}\n");
+}
+
+static int write_plan(struct rec_reader *reader, const char *path)
+{
+    int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (file < 0)
+        return refuse(path, strerror(errno));
+    bool written = plan_write(reader, file);
+    close(file);
+    return written ? 0 : refuse(path, reader->why);
+}
+
+/* Shows the recording, and plans it if a path is given. */
+static int read_recording(const char *path, const char *plan, bool cut)
+{
+    struct mapped mapped = {NULL, 0};
+    struct rec_reader reader;
+    struct rec_totals totals;
+    const char *why = map(path, &mapped);
+    if (why != NULL)
+        return refuse(path, why);
+    if (!rec_reader_open(&reader, mapped.bytes, mapped.size))
+        return refuse(path, reader.why);
+    int code = 0;
+    if (!accept_cut(&reader, cut) || !rec_sum_up(&reader, &totals) || !in_order(&reader, &totals))
+        code = refuse(path, reader.why);
+    else
+        print_totals(&reader, &totals);
+    if (code == 0 && plan != NULL)
+        code = write_plan(&reader, plan);
+    rec_reader_close(&reader);
+    munmap(mapped.bytes, mapped.size);
+    return code;
+}
+
+/* ---- playing ----------------------------------------------------------- */
+
+static const char *malloc_from(void)
+{
+    Dl_info info;
+    void *found = dlsym(RTLD_DEFAULT, "malloc");
+    return found != NULL && dladdr(found, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "";
+}
+
+static int play(const char *path, const struct player_options *options)
+{
+    struct player_result r;
+    const char *why;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return refuse(path, strerror(errno));
+    if (!player_play(file, options, &r, &why))
+        return refuse(path, why);
+    fprintf(stderr, "{\"malloc_from\": \"%s\"", malloc_from());
+    const struct {
+        const char *name;
+        uint64_t value;
+    } rows[] = {{"allocs", r.allocs},
+                {"frees", r.frees},
+                {"reallocs", r.reallocs},
+                {"bytes", r.bytes},
+                {"failed", r.failed},
+                {"wrong", r.wrong},
+                {"left", r.left},
+                {"faults", r.faults},
+                {"cpu_us", r.cpu_us},
+                {"wall_us", r.wall_us},
+                {"peak_rss_kib", r.peak_rss_kib},
+                {"heap_kib", r.heap_kib}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        fprintf(stderr, ", \"%s\": %llu", rows[i].name, (unsigned long long)rows[i].value);
+    fprintf(stderr, "}\n");
+    return r.wrong != 0 ? WRONG : 0;
+}
+
+static int play_command(int argc, char **argv)
+{
+    struct player_options options = {.window = WINDOW};
+    for (int i = 3; i < argc; i++) {
+        if (strcmp(argv[i], "--dry") == 0)
+            options.dry = true;
+        else if (strcmp(argv[i], "--window") == 0 && i + 1 < argc)
+            options.window = strtoull(argv[++i], NULL, 10);
+        else
+            return usage();
+    }
+    return play(argv[2], &options);
+}
+
+int main(int argc, char **argv)
+{
+    bool cut = argc > 3 && strcmp(argv[argc - 1], "--cut") == 0;
+    argc -= cut;
+    if (argc == 3 && strcmp(argv[1], "show") == 0)
+        return read_recording(argv[2], NULL, cut);
+    if (argc == 4 && strcmp(argv[1], "plan") == 0)
+        return read_recording(argv[2], argv[3], cut);
+    if (argc >= 3 && strcmp(argv[1], "play") == 0)
+        return play_command(argc, argv);
+    return usage();
+}

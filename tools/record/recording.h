@@ -1,0 +1,168 @@
+/* Recording: the format of a recorded process, and how one event becomes bytes. docs/RECORDING.md describes both.
+ *
+ *   file    head, 4 KiB, then chunks of 64 KiB
+ *   chunk   struct rec_chunk, then events; a zero head of an event ends them
+ *   event   head of 2 bytes, then the fields whose lengths the head tells: order, address, size, extra
+ *
+ * Integers are little-endian. The head of an event is stored last: a process may be killed at any instruction, and the chunk
+ * ends with its last whole event. */
+#ifndef REC_RECORDING_H
+#define REC_RECORDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define REC_MAGIC 0x0131434552414b48ull /* "HAKREC1", 1 */
+#define REC_CHUNK_MAGIC 0x4b4e4843u     /* "CHNK" */
+#define REC_HEAD_BYTES ((size_t)4096)
+#define REC_CHUNK_BYTES ((size_t)65536)
+#define REC_PAGE ((size_t)4096)
+#define REC_BIG_BLOCK ((size_t)128 << 10)  /* from here on, the pages that the program touched are counted */
+#define REC_ALWAYS_FROM ((size_t)64 << 10) /* from here on, a sample takes all blocks */
+#define REC_SAMPLE_MOST 65536u
+#define REC_SIZE_MOST (((uint64_t)1 << 56) - 1) /* no allocator has more: a size beyond is recorded as this */
+#define REC_PROGRAM_BYTES 256
+
+/* The order is part of the format. */
+enum rec_kind {
+    REC_END,    /* no event: the chunk ends */
+    REC_THREAD, /* the events that follow are of thread `size`, the order counts on from `address` */
+    REC_MALLOC,
+    REC_CALLOC,
+    REC_ALIGNED, /* memalign and its like; extra: the logarithm of the alignment, also of REC_NEW_ALIGNED */
+    REC_NEW,
+    REC_NEW_ALIGNED,
+    REC_FREE,         /* extra, of big blocks: touched pages + 1, also of the next two and of REC_REALLOC */
+    REC_DELETE,       /* operator delete without a size */
+    REC_DELETE_SIZED, /* with one; free_sized and free_aligned_sized too */
+    REC_REALLOC,      /* of the block `address` to `size` bytes, before the call */
+    REC_MOVED,        /* its result, after the call: the new address, 0 if refused */
+    REC_THREAD_END,
+    REC_KINDS
+};
+
+struct rec_head {
+    uint64_t magic;
+    uint32_t head_bytes, chunk_bytes;
+    uint32_t sample; /* one block in so many, chosen by its address; 1: all */
+    uint32_t ended;  /* 1: the process ended by exit or _exit */
+    uint64_t pid;
+    uint64_t began_ns; /* of the real-time clock */
+    uint64_t chunks;   /* ready ones */
+    uint64_t lost;     /* 1: the file could not grow, and the recording stopped */
+    /* The process's own figures, as of the last look: at its end, and at some chunks. */
+    uint64_t peak_rss_kib, file_rss_kib, first_anon_kib;
+    uint64_t faults, cpu_us, wall_us, began_us;
+    char program[REC_PROGRAM_BYTES];
+};
+
+struct rec_chunk {
+    uint32_t magic;
+    uint32_t closed; /* 1: `sum` holds */
+    uint64_t sum;    /* of all bytes behind this structure */
+    uint64_t at_ns;  /* of the monotonic clock, when it was begun */
+    uint64_t used;   /* by ended threads; readers do not need it */
+};
+
+struct rec_event {
+    uint64_t order; /* its place among the events of all threads; of REC_THREAD, unused */
+    uint64_t address, size;
+    uint32_t extra;
+    uint32_t thread;
+    uint8_t kind;
+    bool weight_one; /* in a sample: this block was taken for its size, and stands for itself alone */
+};
+
+/* The head of an event: fields of bits, from the lowest. */
+enum {
+    REC_KIND_BITS = 4,
+    REC_ORDER_AT = 4,   /* 2 bits: 0 the next one; else 1, 4 or 8 bytes of the difference - 1 */
+    REC_ADDRESS_AT = 6, /* 3 bits: bytes of the difference to the last address, zigzag */
+    REC_SIZE_AT = 9,    /* 3 bits: bytes */
+    REC_EXTRA_AT = 12,  /* 2 bits: 0, 1, 2 or 4 bytes */
+    REC_UNIT_AT = 14,   /* 1: the address counts bytes, 0: 16 bytes */
+    REC_WEIGHT_AT = 15  /* 1: weight_one */
+};
+#define REC_EVENT_MOST ((size_t)2 + 8 + 7 + 7 + 4)
+#define REC_EVENT_ROOM (REC_EVENT_MOST + 16) /* fields are stored as whole words, and zeros end the chunk */
+
+/* What the next event is relative to; a REC_THREAD sets it. */
+struct rec_base {
+    uint64_t order, address;
+};
+
+static inline unsigned rec_bytes_of(uint64_t value)
+{
+    return value == 0 ? 0 : (71 - (unsigned)__builtin_clzll(value)) / 8;
+}
+
+static inline uint64_t rec_zigzag(uint64_t difference)
+{
+    return difference << 1 ^ (uint64_t)((int64_t)difference >> 63);
+}
+
+static inline uint64_t rec_unzigzag(uint64_t value) { return value >> 1 ^ (0 - (value & 1)); }
+
+static inline uint8_t *rec_put_word(uint8_t *to, uint64_t value, unsigned bytes)
+{
+    memcpy(to, &value, sizeof value);
+    return to + bytes;
+}
+
+/* Writes the event, which needs REC_EVENT_ROOM zero bytes at `at`; returns its end. */
+static inline uint8_t *rec_encode(uint8_t *at, struct rec_base *base, const struct rec_event *event)
+{
+    uint64_t step = event->order - base->order - 1, apart = event->address - base->address;
+    unsigned order_code = step == 0 ? 0 : step < 256 ? 1 : step <= UINT32_MAX ? 2 : 3;
+    unsigned unit = (apart & 15) != 0;
+    uint64_t folded = rec_zigzag(unit != 0 ? apart : (uint64_t)((int64_t)apart >> 4));
+    uint64_t size = event->size < REC_SIZE_MOST ? event->size : REC_SIZE_MOST;
+    unsigned address_bytes = rec_bytes_of(folded), size_bytes = rec_bytes_of(size);
+    unsigned extra_code = event->extra == 0 ? 0 : event->extra < 256 ? 1 : event->extra < 65536 ? 2 : 3;
+    uint8_t *to = at + 2;
+    to = rec_put_word(to, step, (unsigned)(0x8410 >> order_code * 4 & 15));
+    to = rec_put_word(to, folded, address_bytes);
+    to = rec_put_word(to, size, size_bytes);
+    to = rec_put_word(to, event->extra, (unsigned)(0x4210 >> extra_code * 4 & 15));
+    uint16_t head = (uint16_t)(event->kind | order_code << REC_ORDER_AT | address_bytes << REC_ADDRESS_AT |
+                               size_bytes << REC_SIZE_AT | extra_code << REC_EXTRA_AT | unit << REC_UNIT_AT |
+                               (unsigned)event->weight_one << REC_WEIGHT_AT);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    memcpy(at, &head, sizeof head);
+    base->order = event->order;
+    base->address = event->address;
+    return to;
+}
+
+static inline unsigned rec_order_bytes(unsigned head) { return 0x8410u >> (head >> REC_ORDER_AT & 3) * 4 & 15; }
+static inline unsigned rec_address_bytes(unsigned head) { return head >> REC_ADDRESS_AT & 7; }
+static inline unsigned rec_size_bytes(unsigned head) { return head >> REC_SIZE_AT & 7; }
+static inline unsigned rec_extra_bytes(unsigned head) { return 0x4210u >> (head >> REC_EXTRA_AT & 3) * 4 & 15; }
+
+static inline unsigned rec_field_bytes(unsigned head)
+{
+    return rec_order_bytes(head) + rec_address_bytes(head) + rec_size_bytes(head) + rec_extra_bytes(head);
+}
+
+/* Over the bytes behind the chunk's structure. */
+static inline uint64_t rec_sum(const void *chunk)
+{
+    const uint8_t *bytes = (const uint8_t *)chunk + sizeof(struct rec_chunk);
+    uint64_t sum = 0x9e3779b97f4a7c15ull, word;
+    for (size_t i = 0; i < REC_CHUNK_BYTES - sizeof(struct rec_chunk); i += sizeof word) {
+        memcpy(&word, bytes + i, sizeof word);
+        sum = (sum ^ word) * 0xff51afd7ed558ccdull;
+        sum ^= sum >> 29;
+    }
+    return sum;
+}
+
+/* Whether a sample of one block in `sample` takes the block at this address. */
+static inline bool rec_sampled(uint64_t address, uint32_t sample)
+{
+    return sample <= 1 || (uint32_t)((address >> 4) * 0x9e3779b97f4a7c15ull >> 32) < UINT32_MAX / sample;
+}
+
+#endif

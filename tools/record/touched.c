@@ -1,0 +1,41 @@
+/* What the program touched of a big block, by the pages that are resident when it gives the block back. */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "next.h"
+#include "recorder.h"
+
+enum { PAGES_AT_ONCE = 2048 };
+
+/* Pages that another block touched before count too; anonymous pages that nobody touched do not. */
+static uint32_t resident_pages(uintptr_t from, uintptr_t to)
+{
+    unsigned char seen[PAGES_AT_ONCE];
+    uint32_t count = 0;
+    for (; from < to; from += PAGES_AT_ONCE * REC_PAGE) {
+        size_t bytes = to - from < PAGES_AT_ONCE * REC_PAGE ? to - from : PAGES_AT_ONCE * REC_PAGE;
+        if (mincore((void *)from, bytes, seen) != 0)
+            return UINT32_MAX;
+        for (size_t i = 0; i < bytes / REC_PAGE; i++)
+            count += seen[i] & 1;
+    }
+    return count;
+}
+
+REC_COLD uint32_t rec_touched(const void *block)
+{
+    size_t usable = rec_next.usable != NULL ? rec_next.usable((void *)(uintptr_t)block) : 0;
+    if (usable < REC_BIG_BLOCK)
+        return 0;
+    int error = errno;
+    uintptr_t from = (uintptr_t)block & ~(REC_PAGE - 1);
+    uintptr_t to = ((uintptr_t)block + usable + REC_PAGE - 1) & ~(REC_PAGE - 1);
+    uint32_t pages = resident_pages(from, to);
+    errno = error;
+    return pages == UINT32_MAX ? 0 : pages + 1;
+}
+
+REC_COLD bool rec_always(const void *block)
+{
+    return rec_next.usable != NULL && rec_next.usable((void *)(uintptr_t)block) >= REC_ALWAYS_FROM;
+}
