@@ -9,16 +9,14 @@ struct kept_stack {
     struct hk_packed_stack stack;
 };
 
-static _Atomic(struct kept_stack *) xplaces HK_COLD_DATA;
+static struct kept_stack *kept_stacks HK_COLD_DATA;
 static _Atomic uint32_t xused HK_COLD_DATA;
 
-/* Metadata is never unmapped: a thread that comes second leaves its table unused. */
-static struct kept_stack *kept_stacks(void)
+bool hk_places_make(void)
 {
-    struct kept_stack *stacks = hk_load_acquire(xplaces), *none = NULL;
-    if (HK_LIKELY(stacks != NULL) || (stacks = hk_meta_alloc(HK_PLACES * sizeof *stacks)) == NULL)
-        return stacks;
-    return atomic_compare_exchange_strong(&xplaces, &none, stacks) ? stacks : none;
+    if (kept_stacks == NULL)
+        kept_stacks = hk_meta_alloc(HK_PLACES * sizeof *kept_stacks);
+    return kept_stacks != NULL;
 }
 
 static uint64_t stack_hash(const struct hk_stack *stack)
@@ -32,11 +30,11 @@ static uint64_t stack_hash(const struct hk_stack *stack)
 }
 
 /* The slot of the hash, or an empty one, which it may take. NULL if there is none. */
-static struct kept_stack *find_kept(struct kept_stack *stacks, uint64_t hash, bool may_take, bool *taken)
+static struct kept_stack *find_kept(uint64_t hash, bool may_take, bool *taken)
 {
     *taken = false;
     for (size_t at = hash >> 1, look = 0; look < LOOKS; look++, at++) {
-        struct kept_stack *slot = &stacks[at % HK_PLACES];
+        struct kept_stack *slot = &kept_stacks[at % HK_PLACES];
         uint64_t there = hk_load_acquire(slot->xhash);
         *taken = may_take && there == 0 && atomic_compare_exchange_strong(&slot->xhash, &there, hash);
         if (*taken || there == hash)
@@ -45,10 +43,10 @@ static struct kept_stack *find_kept(struct kept_stack *stacks, uint64_t hash, bo
     return NULL;
 }
 
-static struct kept_stack *enter_stack(struct kept_stack *stacks, const struct hk_stack *stack, bool may_take)
+static struct kept_stack *enter_stack(const struct hk_stack *stack, bool may_take)
 {
     bool taken;
-    struct kept_stack *slot = find_kept(stacks, stack_hash(stack), may_take, &taken);
+    struct kept_stack *slot = find_kept(stack_hash(stack), may_take, &taken);
     if (taken) {
         hk_add(xused, 1);
         hk_stack_pack(&slot->stack, stack, 0);
@@ -56,27 +54,23 @@ static struct kept_stack *enter_stack(struct kept_stack *stacks, const struct hk
     return slot;
 }
 
-static struct kept_stack *enter_caller(struct kept_stack *stacks, const struct hk_stack *stack)
+static struct kept_stack *enter_caller(const struct hk_stack *stack)
 {
     struct hk_stack caller;
     caller.depth = 1;
     caller.frames[0] = stack->frames[0];
-    return enter_stack(stacks, &caller, true);
+    return enter_stack(&caller, true);
 }
 
 uint32_t hk_place_enter(const struct hk_stack *stack)
 {
-    struct kept_stack *stacks = kept_stacks();
-    if (stacks == NULL)
-        return 0;
-    struct kept_stack *slot = enter_stack(stacks, stack, hk_load(xused) < ROOM_FOR_STACKS);
+    struct kept_stack *slot = enter_stack(stack, hk_load(xused) < ROOM_FOR_STACKS);
     if (slot == NULL)
-        slot = enter_caller(stacks, stack);
-    return slot != NULL ? (uint32_t)(slot - stacks) + 1 : 0;
+        slot = enter_caller(stack);
+    return slot != NULL ? (uint32_t)(slot - kept_stacks) + 1 : 0;
 }
 
 const struct hk_packed_stack *hk_place_stack(uint32_t number)
 {
-    struct kept_stack *stacks = hk_load_acquire(xplaces);
-    return number == 0 || number > HK_PLACES || stacks == NULL ? NULL : &stacks[number - 1].stack;
+    return number == 0 || number > HK_PLACES ? NULL : &kept_stacks[number - 1].stack;
 }

@@ -2,9 +2,10 @@
  *
  *   stack --hash--> slot: the hash, the packed stack --> number
  *
- * Owns       the table of stacks, mapped with the first one, of a fixed size.
+ * Owns       the table of stacks, of a fixed size. The start makes it: threads that enter their first stacks at one moment,
+ *            thousands of them, map nothing.
  * Invariant  a number stands for one stack for the life of the process. Where the table is nearly full, callers alone enter it; where it
- *            is full, or memory is refused, the number is 0.
+ *            is full, the number is 0.
  * Threads    any; no lock. A stack may be read while it is written: it has fewer frames then. */
 #ifndef HK_PLACES_H
 #define HK_PLACES_H
@@ -12,6 +13,9 @@
 #include "guard/packed_stack.h"
 
 enum { HK_PLACES = 4096 };
+
+/* At start, where the table is wanted. False if memory is refused: the caller may try again. */
+bool hk_places_make(void);
 
 /* The number of a stack, from 1 on; 0 if there is none. */
 uint32_t hk_place_enter(const struct hk_stack *stack);

@@ -1,7 +1,14 @@
 /* Places: a stack has one number, a number one stack, and where the table is full the callers alone are left. */
 #include "unit/unit.h"
 
+#include <pthread.h>
+
 #include "guard/places.h"
+#include "span/meta.h"
+
+enum { THREADS = 64 };
+
+static pthread_barrier_t together;
 
 static struct hk_stack stack_of(uintptr_t first, unsigned depth)
 {
@@ -27,10 +34,15 @@ static void assert_is(uint32_t number, uintptr_t first, unsigned depth)
         assert_ptr_equal(stack.frames[i], first + i * 0x40);
 }
 
-UNIT_TEST(one_number_each)
+static void start(void)
 {
     unit_start();
-    assert_null(hk_place_stack(1)); /* no table yet */
+    assert_true(hk_places_make());
+}
+
+UNIT_TEST(one_number_each)
+{
+    start();
     uint32_t a = enter(0x555500001000, 5), b = enter(0x555500001000, 6), c = enter(0x555500002000, 5);
     assert_true(a != 0 && b != 0 && c != 0 && a != b && b != c && a != c);
     assert_int_equal(enter(0x555500001000, 5), a);
@@ -45,7 +57,7 @@ UNIT_TEST(one_number_each)
 UNIT_TEST(callers_alone_at_last)
 {
     unsigned whole = 0, alone = 0, none = 0;
-    unit_start();
+    start();
     for (uintptr_t i = 0; i < 4 * HK_PLACES; i++) {
         uint32_t number = enter(0x555500000000 + i * 0x1000, 3);
         struct hk_stack stack = {0};
@@ -63,12 +75,42 @@ UNIT_TEST(callers_alone_at_last)
     assert_is(enter(0x555500000000, 3), 0x555500000000, 3); /* a stack that is known stays so */
 }
 
+static void *enter_one(void *number)
+{
+    pthread_barrier_wait(&together);
+    *(uint32_t *)number = enter(0x555500001000, 5);
+    return NULL;
+}
+
+UNIT_TEST(first_stacks_at_one_moment_map_nothing)
+{
+    pthread_t threads[THREADS];
+    uint32_t numbers[THREADS];
+    start();
+    size_t mapped = hk_meta_mapped(), used = mapped - hk_meta_unused();
+    assert_int_equal(pthread_barrier_init(&together, NULL, THREADS), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, enter_one, &numbers[i]), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(numbers[i], numbers[0]);
+    assert_int_not_equal(numbers[0], 0);
+    assert_int_equal(hk_meta_mapped(), mapped);
+    assert_int_equal(hk_meta_mapped() - hk_meta_unused(), used);
+}
+
 UNIT_TEST(memory_is_refused)
 {
     unit_start();
     fake_os_refuse(fake_refuse_mappings);
-    assert_int_equal(enter(0x555500001000, 5), 0);
+    if (!HK_DEBUG) /* there the start has made it */
+        assert_false(hk_places_make());
     fake_os_refuse(NULL);
+    assert_true(hk_places_make());
+    size_t used = hk_meta_mapped() - hk_meta_unused();
+    assert_true(hk_places_make()); /* there is one already */
+    assert_int_equal(hk_meta_mapped() - hk_meta_unused(), used);
     assert_int_not_equal(enter(0x555500001000, 5), 0);
 }
 
@@ -77,6 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_number_each),
         cmocka_unit_test(callers_alone_at_last),
+        cmocka_unit_test(first_stacks_at_one_moment_map_nothing),
         cmocka_unit_test(memory_is_refused),
     };
     return cmocka_run_group_tests_name("places", tests, NULL, NULL);
