@@ -93,7 +93,7 @@ class Go(Language):
         self.recovers("400\n", self.program)
 
     def test_ends(self) -> None:
-        self.ends_alike("signal arrived during cgo execution", self.program, "fault")
+        self.ends_alike("SIGSEGV: segmentation violation", self.program, "fault")
 
 
 class Node(Language):
