@@ -125,8 +125,8 @@ def main() -> int:
         print(callgrind.MISSING)
         return CANNOT_RUN
     build = asked.build.resolve()
-    clock = build / "tests/hitpath/libclock.so"
-    bench = Bench(str(build / "libhakmem.so"), build / "bench", str(clock))
+    clock, present = (str(build / f"tests/hitpath/lib{name}.so") for name in ("clock", "present"))
+    bench = Bench(str(build / "libhakmem.so"), build / "bench", clock, present)
     name, locks = compiler(bench.library), json.loads(FILE.read_text())
     if asked.update:
         update(locks, name, counted(bench, asked.part))

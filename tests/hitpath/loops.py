@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
+from tempfile import TemporaryDirectory
 
 import callgrind
 
@@ -69,6 +70,7 @@ class Bench:
     library: str
     folder: Path  # of the programs
     clock: str
+    present: str = ""
 
     def environment(self, loop: Loop, library: str) -> dict[str, str]:
         # How many files say what the control group allows is the machine's affair: they are not looked at.
@@ -82,15 +84,18 @@ class Bench:
         return found.instructions(self.library), system_calls
 
     def faults(self, loop: Loop, library: str) -> int:
-        settings = [f"{name}={value}" for name, value in self.environment(loop, library).items()]
-        settings = [word for setting in settings for word in ("--env", setting)]
-        command = [self.folder / "launch", *settings, "--", *loop.line(self.folder)]
-        outcome = subprocess.run(command, check=True, capture_output=True, text=True, timeout=100,
-                                 env={})
-        said = json.loads(outcome.stdout.splitlines()[-1])
-        if said["status"] != 0 or "cannot be preloaded" in outcome.stderr:
-            raise SystemExit(f"loops: {loop.name} failed: {outcome.stderr}")
-        return said["minor_faults"]
+        """Without those of the files' pages, which are present at the start."""
+        with TemporaryDirectory() as folder:
+            present = Path(folder) / "faults"
+            environment = self.environment(loop, library)
+            environment |= {"LD_PRELOAD": f"{environment['LD_PRELOAD']}:{self.present}", "PRESENT_FAULTS": str(present)}
+            settings = [word for name, value in environment.items() for word in ("--env", f"{name}={value}")]
+            command = [self.folder / "launch", *settings, "--", *loop.line(self.folder)]
+            outcome = subprocess.run(command, check=True, capture_output=True, text=True, timeout=100, env={})
+            said = json.loads(outcome.stdout.splitlines()[-1])
+            if said["status"] != 0 or "cannot be preloaded" in outcome.stderr:
+                raise SystemExit(f"loops: {loop.name} failed: {outcome.stderr}")
+            return said["minor_faults"] - int(present.read_text())
 
     def faults_beyond_idle(self, loop: Loop) -> int:
         """Beyond those of an idle process without the library. One run in twenty has one less: so
