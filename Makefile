@@ -7,12 +7,13 @@ THP    ?=
 ONLY   ?=
 TARGET ?=
 PRESETS ?=
+MACHINES ?= x86_64
 SECONDS ?= 10
 SANITIZE ?=
 export JOBS
 
 .DEFAULT_GOAL := all
-.PHONY: all tools run check test coverage faults programs fuzz bench bench-quick install format clean help
+.PHONY: all tools run check test coverage faults programs fuzz bench bench-quick install deb rpm dist wheel format clean help
 
 all: build/build.ninja          ## build/libhakmem.so, build/libhakmem-hardened.so, build/libhakmem.a, build/bench/* (release)
 	@cmake --build build -j $(JOBS) --target hakmem hakmem_hardened hakmem_static hakmem-replay hakmem_record hakmem-play bench/all
@@ -64,6 +65,21 @@ bench-quick: all                ## a few rows, a tenth of the work, < 90 s
 
 install: all                    ## headers, libraries, pkg-config, CMake package, hakmem-run (PREFIX=/usr/local; DESTDIR= works)
 	@cmake --install build --prefix $(PREFIX)
+
+deb:                            ## Debian packages: libhakmem0, libhakmem-dev, hakmem-tools; build-deb/packages
+	@tools/setup.sh package
+	@tools/dist/packages.sh deb
+
+rpm:                            ## RPM packages: libhakmem, libhakmem-devel, hakmem-tools; build-rpm/packages
+	@tools/setup.sh package
+	@tools/dist/packages.sh rpm
+
+dist:                           ## the source tarball, which builds without git; build-packages
+	@tools/dist/source.py
+
+wheel:                          ## the Python wheel: the tool, the libraries, hakmem-run; glibc 2.17 or newer (MACHINES=x86_64); build-packages
+	@tools/setup.sh wheel
+	@tools/in_venv.sh tools/dist/wheel.py $(foreach machine,$(MACHINES),--machine $(machine))
 
 format:                         ## the C files in their shape (clang-format 14)
 	@tests/format/check_format.py . --write
