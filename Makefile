@@ -66,11 +66,11 @@ bench-quick: all                ## a few rows, a tenth of the work, < 90 s
 install: all                    ## headers, libraries, pkg-config, CMake package, hakmem-run (PREFIX=/usr/local; DESTDIR= works)
 	@cmake --install build --prefix $(PREFIX)
 
-deb:                            ## Debian packages: libhakmem0, libhakmem-dev, hakmem-tools; build-deb/packages
+deb:                            ## Debian packages: libhakmem0, libhakmem-dev, hakmem-tools; build-packages
 	@tools/setup.sh package
 	@tools/dist/packages.sh deb
 
-rpm:                            ## RPM packages: libhakmem, libhakmem-devel, hakmem-tools; build-rpm/packages
+rpm:                            ## RPM packages: libhakmem, libhakmem-devel, hakmem-tools; build-packages
 	@tools/setup.sh package
 	@tools/dist/packages.sh rpm
 
