@@ -144,6 +144,7 @@ def check_life(root: Root, first: dict[str, Path], second: dict[str, Path]) -> N
     step("install")
     root.run("dpkg", "-i", *root.bring(list(first.values())))
     use(root, version())
+    must(any("hakmem/__pycache__/" in name for name in root.files() - before), "the control: what is purged is not seen")
     step("upgrade, under a program that runs on the old one")
     asleep = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
     root.run("hakmem-run", "python3", "-c", asleep, "dpkg", "-i", *root.bring(list(second.values())))
