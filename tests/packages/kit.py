@@ -34,7 +34,7 @@ def must(good: object, what: object) -> None:
 
 
 def environment(**more: str) -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("HAKMEM_", "LD_", "PYTHON", "DESTDIR"))}
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("HAKMEM_", "LD_", "PYTHON", "DESTDIR")) or name == "HAKMEM_VENV"}
     own["PATH"] = own.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     return own | {"LC_ALL": "C.UTF-8"} | more
 

@@ -66,7 +66,7 @@ class Venv:
         self.folder = folder
         run(sys.executable, "-m", "venv", folder / "venv")
         self.bin = folder / "venv/bin"
-        installed = attempt(self.bin / "pip", "-q", "--disable-pip-version-check", "install", wheel)
+        installed = attempt(self.bin / "pip", "-q", "--disable-pip-version-check", "--retries", "1", "install", wheel)
         if installed.returncode != 0:
             leave_out(f"pip cannot bring typer and rich: {installed.stdout[-200:]}")
         (folder / "app.py").write_text(APP)
