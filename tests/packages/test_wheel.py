@@ -68,7 +68,7 @@ class Venv:
         self.bin = folder / "venv/bin"
         installed = attempt(self.bin / "pip", "-q", "--disable-pip-version-check", "--retries", "1", "install", wheel)
         if installed.returncode != 0:
-            leave_out(f"pip cannot bring typer and rich: {installed.stdout[-200:]}")
+            leave_out(f"pip cannot bring typer and rich: {' '.join(installed.stdout.split())[-200:]}")
         (folder / "app.py").write_text(APP)
 
     def run(self, *words: str, **more: str) -> str:
