@@ -40,6 +40,12 @@
 #else
 #define HK_REPLACES(type, name, parameters, own)
 #endif
+/* The same for a private name of glibc's. musl has functions of such names too: its own, for blocks that never leave it. */
+#ifdef __GLIBC__
+#define HK_REPLACES_IN_GLIBC HK_REPLACES
+#else
+#define HK_REPLACES_IN_GLIBC(type, name, parameters, own)
+#endif
 /* The same for a function that HAKMEM intercepts and forwards to the C library. Weak: a program may define its own. */
 #if HK_OVERRIDE
 #define HK_STANDS_BEFORE(type, name, parameters, own) HK_EXPORT type name parameters __attribute__((weak, alias(#own)));
