@@ -20,6 +20,12 @@
 #define HK_OVERRIDE 1
 #endif
 
+/* initial-exec (default): two instructions, in a library that is loaded at the start. local-dynamic: for one that is opened later, which
+ * finds little room for static thread-local storage in glibc, and none in musl. */
+#ifndef HK_TLS_MODEL
+#define HK_TLS_MODEL "initial-exec"
+#endif
+
 /* HK_ROOM: for the files of one room only. Static in the unity build: the compiler then inlines it as it would a file's own. */
 #ifdef HK_UNITY
 #define HK_ROOM static
