@@ -47,6 +47,8 @@ static HK_COLD void *refused(size_t size)
     return NULL;
 }
 
+HK_COLD void *hk_refused_slow(size_t size) { return refused(size); }
+
 static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
 {
     if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)))
