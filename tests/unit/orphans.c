@@ -297,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adopt),
         cmocka_unit_test(commons),
+        cmocka_unit_test(groups),
         cmocka_unit_test(commons_of_few),
         cmocka_unit_test(commons_refused),
         cmocka_unit_test(commons_are_swept),
