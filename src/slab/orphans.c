@@ -7,6 +7,7 @@
 #include "slab/remote.h"
 #include "slab/remote_track.h"
 #include "slab/slab_life.h"
+#include "span/meta.h"
 
 static struct class_orphans {
     struct hk_lock lock;
@@ -15,21 +16,21 @@ static struct class_orphans {
     unsigned sweeps; /* the list that `sweep` walks along (list_number()) */
 } orphans_by_class[HK_CLASSES] HK_COLD_DATA;
 
-/* Of slabs with free blocks. Initialized when they are first used: most programs have no groups. */
-static struct hk_list group_lists[HK_GROUPS][HK_CLASSES] HK_COLD_DATA;
-static _Atomic bool xgroups_in_use;
+/* Of slabs with free blocks, by group and class. NULL until the first group is used: most programs have none. */
+typedef struct hk_list lists_of_group[HK_CLASSES];
+static _Atomic(lists_of_group *) xgroup_lists;
 
 /* The list of a class by its number: orphans, commons, groups. */
 enum { PARTIAL, COMMONS, GROUPS };
 static struct hk_list *list_number(struct class_orphans *of_class, unsigned number)
 {
     if (number >= GROUPS)
-        return &group_lists[number - GROUPS][of_class - orphans_by_class];
+        return &hk_load_acquire(xgroup_lists)[number - GROUPS][of_class - orphans_by_class];
     return number == COMMONS ? &of_class->commons : &of_class->partial;
 }
 
-static unsigned lists_in_use(void) { return hk_load(xgroups_in_use) ? GROUPS + HK_GROUPS : GROUPS; }
-static bool is_unused(const struct hk_list *list) { return list->head.next == NULL; }
+static bool has_groups(void) { return hk_load(xgroup_lists) != NULL; }
+static unsigned lists_in_use(void) { return has_groups() ? GROUPS + HK_GROUPS : GROUPS; }
 
 static _Atomic bool xcrowded;
 
@@ -248,16 +249,33 @@ void *hk_orphans_alloc(unsigned class)
     return block;
 }
 
+static void begin_groups_locked(void)
+{
+    lists_of_group *lists = has_groups() ? NULL : hk_meta_alloc(HK_GROUPS * sizeof *lists);
+    if (lists == NULL)
+        return;
+    for (unsigned i = 0; i < HK_GROUPS * HK_CLASSES; i++)
+        hk_list_init(&lists[i / HK_CLASSES][i % HK_CLASSES]);
+    hk_store_release(xgroup_lists, lists);
+}
+
+/* Under the lock of one class, which fork takes. False if memory is refused. */
+static HK_COLD bool begin_groups(void)
+{
+    struct class_orphans *first = orphans_of(0);
+    hk_lock(&first->lock);
+    begin_groups_locked();
+    hk_unlock(&first->lock);
+    return has_groups();
+}
+
 void *hk_orphans_take_of_group(unsigned class, unsigned group)
 {
     struct class_orphans *of_class = orphans_of(class);
-    struct hk_list *list = list_number(of_class, GROUPS + group - 1);
+    if (HK_UNLIKELY(!has_groups()) && !begin_groups())
+        return NULL;
     hk_lock(&of_class->lock);
-    if (HK_UNLIKELY(is_unused(list))) {
-        hk_list_init(list);
-        hk_store(xgroups_in_use, true);
-    }
-    void *block = take_one_locked(of_class, list, class, group);
+    void *block = take_one_locked(of_class, list_number(of_class, GROUPS + group - 1), class, group);
     hk_unlock(&of_class->lock);
     if (block != NULL)
         HK_COUNT(orphan_calls, 1);
@@ -270,9 +288,9 @@ static bool sweep_orphans(struct class_orphans *of_class, struct hk_sweep *sweep
     int64_t rest = hk_sweep_hold(sweep);
     hk_lock(&of_class->lock);
     struct hk_list *list = list_number(of_class, of_class->sweeps);
-    if (of_class->sweep.at == NULL && !is_unused(list))
+    if (of_class->sweep.at == NULL)
         of_class->sweep = (struct hk_walk){.at = list->head.next};
-    bool at_end = is_unused(list) || of_class->sweep.at == &list->head;
+    bool at_end = of_class->sweep.at == &list->head;
     if (!at_end) {
         hk_slab_sweep_under(&of_class->sweep, list, sweep);
     } else {
@@ -290,7 +308,7 @@ bool hk_orphans_sweep(struct hk_sweep *sweep)
     unsigned class = is_in_use() ? hk_load(xsweep_class) : HK_CLASSES;
     for (; class < HK_CLASSES; class ++) {
         if (hk_list_looks_empty(&orphans_by_class[class].partial) &&
-            hk_list_looks_empty(&orphans_by_class[class].commons) && !hk_load(xgroups_in_use))
+            hk_list_looks_empty(&orphans_by_class[class].commons) && !has_groups())
             continue;
         while (sweep->work > 0 && sweep_orphans(&orphans_by_class[class], sweep))
             continue;
@@ -304,8 +322,8 @@ bool hk_orphans_sweep(struct hk_sweep *sweep)
 /* Makes one system call at most. Returns false when all slabs of the list are trimmed. */
 static bool trim_orphans(struct class_orphans *of_class, struct hk_list *list, struct hk_trim *trim)
 {
+    bool more = true;
     hk_lock(&of_class->lock);
-    bool more = !is_unused(list);
     size_t calls = trim->calls;
     for (int looks = 0; more && trim->calls == calls && looks < HK_LOOKS_OF_HOLD; looks++) {
         struct hk_link *first = hk_list_first(list);
