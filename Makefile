@@ -16,7 +16,7 @@ export JOBS
 .PHONY: all tools run check test coverage faults programs fuzz bench bench-quick install deb rpm dist wheel test-packages format clean help
 
 all: build/build.ninja          ## build/libhakmem.so, build/libhakmem-hardened.so, build/libhakmem.a, build/bench/* (release)
-	@cmake --build build -j $(JOBS) --target hakmem hakmem_hardened hakmem_static hakmem-replay hakmem_record hakmem-play bench/all
+	@cmake --build build -j $(JOBS) --target hakmem hakmem_hardened hakmem_static hakmem_object hakmem-replay hakmem_record hakmem-play bench/all
 	@$(if $(MAKECMDGOALS:all=),:,printf '%s\n' 'Next: make run      a real program on glibc and on HAKMEM: time, memory, the report (a minute)' \
 	  '      make check    the quick tests (three minutes)' '      build/hakmem-run --report - program args')
 

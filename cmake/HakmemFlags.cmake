@@ -25,7 +25,8 @@ target_compile_definitions(hakmem_build INTERFACE
   _GNU_SOURCE
   HK_DEBUG=$<BOOL:${HAKMEM_DEBUG}>
   HK_OVERRIDE=$<BOOL:${HAKMEM_OVERRIDE}>
-  HK_VERSION="${PROJECT_VERSION}")
+  HK_VERSION="${PROJECT_VERSION}"
+  HK_TLS_MODEL="${HAKMEM_TLS_MODEL}")
 # malloc and its reports run on whatever stack a program's thread has, 16 KiB at least (tests/process/small_stack.c).
 # Of two files' static variables with one name, the library's one translation unit makes one variable.
 if(NOT HAKMEM_SANITIZE AND NOT HAKMEM_DEBUG)
@@ -38,4 +39,4 @@ foreach(name IN ITEMS malloc calloc realloc free aligned_alloc memalign posix_me
 endforeach()
 # Sibling calls in -O1 builds too: what malloc ends with finds the return address of malloc's caller.
 target_compile_options(hakmem_build INTERFACE
-  -foptimize-sibling-calls -fPIC -fvisibility=hidden -fno-semantic-interposition -ftls-model=initial-exec ${hakmem_no_builtin})
+  -foptimize-sibling-calls -fPIC -fvisibility=hidden -fno-semantic-interposition -ftls-model=${HAKMEM_TLS_MODEL} ${hakmem_no_builtin})

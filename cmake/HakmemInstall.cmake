@@ -14,6 +14,9 @@ if(TARGET hakmem_hardened)
   # Preloaded only: no program links to it.
   install(TARGETS hakmem_hardened LIBRARY DESTINATION ${HAKMEM_PRELOAD_DIR} COMPONENT library)
 endif()
+if(TARGET hakmem_object)
+  install(FILES ${hakmem_object} DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(TARGET hakmem_record)
   install(TARGETS hakmem_record LIBRARY DESTINATION ${HAKMEM_PRELOAD_DIR} COMPONENT tools)
 endif()
@@ -21,7 +24,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/hakmem.h ${PROJECT_SOURCE_DIR}/inclu
 install(EXPORT hakmem-targets NAMESPACE hakmem:: DESTINATION ${hakmem_package_dir} COMPONENT development)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/hakmem-config.cmake.in hakmem-config.cmake
-  INSTALL_DESTINATION ${hakmem_package_dir})
+  INSTALL_DESTINATION ${hakmem_package_dir} PATH_VARS CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(hakmem-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/hakmem-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/hakmem-config-version.cmake
   DESTINATION ${hakmem_package_dir} COMPONENT development)

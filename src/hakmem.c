@@ -140,4 +140,5 @@
 #include "api/malloc.c"
 #include "api/process_malloc.c"
 #include "api/operators.c"
+#include "api/tokens.c"
 #include "api/introspect.c"

@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname -- "$(readlink -f -- "$0")")/.." || exit 1
 jobs=${JOBS:-$(nproc)}
-presets=${*:-release debug clang asan tsan valgrind coverage faults}
+presets=${*:-release debug clang musl asan tsan valgrind coverage faults}
 logs=build/test-logs
 mkdir -p "$logs"
 closing=$logs/closing.txt
@@ -14,7 +14,7 @@ closing=$logs/closing.txt
 failed=
 
 # chosen PRESET: which tests a build runs, for ctest. The medium set of real programs holds all that the quick one does.
-chosen() { case $1 in release) echo '-L .* -E ^programs(_prepare)?_quick$' ;; *) echo '-L ^quick$ -LE ^programs$' ;; esac; }
+chosen() { case $1 in release) echo '-L .* -E ^programs(_prepare)?_quick$' ;; musl) echo '-L .*' ;; *) echo '-L ^quick$ -LE ^programs$' ;; esac; }
 folder() { case $1 in release) echo build ;; *) echo "build-$1" ;; esac; }
 
 build() {

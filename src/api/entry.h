@@ -12,6 +12,8 @@ void *hk_malloc_slow(size_t size);
 void *hk_malloc_slow_for(size_t size, void *caller);
 /* `align` is a power of two. */
 void *hk_aligned_slow(size_t align, size_t size, void *caller);
+/* What they end with where memory is refused: NULL, with errno set, and the refusal counted. */
+void *hk_refused_slow(size_t size);
 /* The misses of free and of delete (enum hk_free_end). They differ in the messages about invalid pointers. `offset` is that of the
  * bin. */
 void hk_free_elsewhere(void *block);

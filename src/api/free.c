@@ -175,4 +175,4 @@ HK_EXPORT void hak_free_aligned_sized(void *block, size_t alignment, size_t size
 }
 
 HK_REPLACES(void, free, (void *block), hak_free)
-HK_REPLACES(void, __libc_free, (void *block), hak_free)
+HK_REPLACES_IN_GLIBC(void, __libc_free, (void *block), hak_free)

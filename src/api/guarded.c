@@ -7,15 +7,19 @@
 #include "api/free_slow.h"
 #include "base/bits.h"
 #include "big/big.h"
+#include "decay/decay.h"
 #include "guard/empty.h"
 #include "guard/sampled.h"
 #include "guard/states.h"
 #include "prof/hooks.h"
 #include "runtime/life.h"
+#include "slab/live.h"
+#include "slab/orphans.h"
 #include "slab/remote_track.h"
 #include "slab/slab.h"
 #include "span/bootstrap.h"
 #include "span/foreign.h"
+#include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
 /* Of free or delete: their callers here jump. */
@@ -116,6 +120,46 @@ HK_NOINLINE void *hk_guarded_alloc(size_t size, size_t align, enum hk_kind kind,
     return handed(block, offset, size, kind);
 }
 
+unsigned hk_guarded_group(const void *block)
+{
+    return hk_entry_is_plain(hk_page_map_lookup((uintptr_t)block)) ? hk_orphans_group(block) : 0;
+}
+
+/* As when other memory is refused: purges everything and tries once more. */
+static void *taken_of_group(unsigned class, unsigned group)
+{
+    void *block = hk_orphans_take_of_group(class, group);
+    if (HK_UNLIKELY(block == NULL)) {
+        hk_pool_purge();
+        hk_decay_all(0);
+        block = hk_orphans_take_of_group(class, group);
+    }
+    return block;
+}
+
+static bool has_slabs(unsigned group, size_t size, size_t align)
+{
+    bool empty = size == 0 && HK_GUARDS(empty);
+    return group != 0 && !empty && hk_guard_size(size) <= HK_LARGE_MAX && align <= HK_SLICE;
+}
+
+HK_NOINLINE void *hk_guarded_alloc_in(unsigned group, size_t size, size_t align, enum hk_kind kind, bool *zeroed,
+                                      void *caller)
+{
+    unsigned class = has_slabs(group, size, align) ? hk_class_of_aligned(hk_guard_size(size), align) : HK_CLASSES;
+    if (class >= HK_CLASSES)
+        return hk_guarded_alloc(size, align, kind, zeroed, caller);
+    *zeroed = HK_GUARDS(zero);
+    void *block = taken_of_group(class, group);
+    if (HK_UNLIKELY(block == NULL))
+        return NULL;
+    if (class >= HK_FINE_CLASSES)
+        hk_live_begin(block);
+    if (HK_UNLIKELY(hk_hooks.on))
+        hk_hooks_alloc(HK_EVENT_alloc, block, hk_guard_size(size), caller);
+    return given(hk_guard_give_out(block, hk_guard_bytes(block), size, kind), block);
+}
+
 HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
 {
     if (HK_UNLIKELY(!hk_guard_is_small(size)))
@@ -199,7 +243,7 @@ void hk_guarded_free_sized(enum hk_call call, void *block, enum hk_kind kind, si
 static void *moved(void *block, size_t before, size_t size, void *caller)
 {
     bool zeroed;
-    void *to = hk_guarded_alloc(size, HK_FINE_STEP, hk_guard_kind(block), &zeroed, caller);
+    void *to = hk_guarded_alloc_in(hk_guarded_group(block), size, HK_FINE_STEP, hk_guard_kind(block), &zeroed, caller);
     if (to == NULL)
         return NULL;
     memcpy(to, block, hk_min(before, size));

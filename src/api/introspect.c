@@ -1,12 +1,12 @@
 /* glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and HAKMEM's own, from the report's
  * numbers. */
-#include <malloc.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/libc.h"
 #include "base/message.h"
 #include "decay/decay.h"
 #include "hakmem.h"
@@ -225,5 +225,5 @@ HK_REPLACES(struct mallinfo, mallinfo, (void), hk_mallinfo)
 HK_REPLACES(int, mallopt, (int parameter, int value), hk_mallopt)
 HK_REPLACES(int, malloc_info, (int options, FILE *file), hk_malloc_info)
 HK_REPLACES(void, malloc_stats, (void), hk_malloc_stats)
-HK_REPLACES(struct mallinfo, __libc_mallinfo, (void), hk_mallinfo)
-HK_REPLACES(int, __libc_mallopt, (int parameter, int value), hk_mallopt)
+HK_REPLACES_IN_GLIBC(struct mallinfo, __libc_mallinfo, (void), hk_mallinfo)
+HK_REPLACES_IN_GLIBC(int, __libc_mallopt, (int parameter, int value), hk_mallopt)

@@ -47,6 +47,8 @@ static HK_COLD void *refused(size_t size)
     return NULL;
 }
 
+HK_COLD void *hk_refused_slow(size_t size) { return refused(size); }
+
 static void *alloc(size_t size, size_t align, bool *zeroed, void *caller)
 {
     if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)))
@@ -358,9 +360,9 @@ HK_REPLACES(int, posix_memalign, (void **block, size_t alignment, size_t size), 
 HK_REPLACES(void *, valloc, (size_t size), hak_valloc)
 HK_REPLACES(void *, pvalloc, (size_t size), hak_pvalloc)
 HK_REPLACES(int, malloc_trim, (size_t keep), hak_trim)
-HK_REPLACES(void *, __libc_malloc, (size_t size), hak_malloc)
-HK_REPLACES(void *, __libc_calloc, (size_t count, size_t size), hak_calloc)
-HK_REPLACES(void *, __libc_realloc, (void *block, size_t size), hak_realloc)
-HK_REPLACES(void *, __libc_memalign, (size_t alignment, size_t size), hak_memalign)
-HK_REPLACES(void *, __libc_valloc, (size_t size), hak_valloc)
-HK_REPLACES(void *, __libc_pvalloc, (size_t size), hak_pvalloc)
+HK_REPLACES_IN_GLIBC(void *, __libc_malloc, (size_t size), hak_malloc)
+HK_REPLACES_IN_GLIBC(void *, __libc_calloc, (size_t count, size_t size), hak_calloc)
+HK_REPLACES_IN_GLIBC(void *, __libc_realloc, (void *block, size_t size), hak_realloc)
+HK_REPLACES_IN_GLIBC(void *, __libc_memalign, (size_t alignment, size_t size), hak_memalign)
+HK_REPLACES_IN_GLIBC(void *, __libc_valloc, (size_t size), hak_valloc)
+HK_REPLACES_IN_GLIBC(void *, __libc_pvalloc, (size_t size), hak_pvalloc)

@@ -7,6 +7,7 @@
 
 #include "api/entry.h"
 #include "api/guarded.h"
+#include "api/process_new.h"
 #include "base/bits.h"
 #include "base/fatal.h"
 #include "guard/sized.h"
@@ -18,18 +19,6 @@
 
 typedef void (*new_handler)(void);
 
-HK_PROCESS(void *, process_new, (size_t size), _Znwm, hk_operator_new)
-HK_PROCESS(void *, process_new_array, (size_t size), _Znam, hk_operator_new_array)
-HK_PROCESS(void *, process_new_nothrow, (size_t size, const void *tag), _ZnwmRKSt9nothrow_t, hk_operator_new_nothrow)
-HK_PROCESS(void *, process_new_array_nothrow, (size_t size, const void *tag), _ZnamRKSt9nothrow_t,
-           hk_operator_new_array_nothrow)
-HK_PROCESS(void *, process_new_aligned, (size_t size, size_t align), _ZnwmSt11align_val_t, hk_operator_new_aligned)
-HK_PROCESS(void *, process_new_array_aligned, (size_t size, size_t align), _ZnamSt11align_val_t,
-           hk_operator_new_array_aligned)
-HK_PROCESS(void *, process_new_aligned_nothrow, (size_t size, size_t align, const void *tag),
-           _ZnwmSt11align_val_tRKSt9nothrow_t, hk_operator_new_aligned_nothrow)
-HK_PROCESS(void *, process_new_array_aligned_nothrow, (size_t size, size_t align, const void *tag),
-           _ZnamSt11align_val_tRKSt9nothrow_t, hk_operator_new_array_aligned_nothrow)
 HK_PROCESS(void, process_delete, (void *block), _ZdlPv, hk_operator_delete)
 HK_PROCESS(void, process_delete_array, (void *block), _ZdaPv, hk_operator_delete_array)
 HK_PROCESS(void, process_delete_aligned, (void *block, size_t align), _ZdlPvSt11align_val_t, hk_operator_delete_aligned)
@@ -126,15 +115,6 @@ static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, enum hk_kind ki
     bool final = HK_LIKELY(block != NULL) || current_handler(caller) == NULL;
     return final ? block : nothrow_by_library(align, size, false);
 }
-
-void *hk_operator_new(size_t size);
-void *hk_operator_new_array(size_t size);
-void *hk_operator_new_nothrow(size_t size, const void *tag);
-void *hk_operator_new_array_nothrow(size_t size, const void *tag);
-void *hk_operator_new_aligned(size_t size, size_t align);
-void *hk_operator_new_array_aligned(size_t size, size_t align);
-void *hk_operator_new_aligned_nothrow(size_t size, size_t align, const void *tag);
-void *hk_operator_new_array_aligned_nothrow(size_t size, size_t align, const void *tag);
 
 #define OURS(form, own)                                                                                                \
     (__extension__({                                                                                                   \

@@ -92,7 +92,7 @@ size_t hk_process_usable_size(void *block)
 }
 
 HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), hk_process_reallocarray)
-HK_REPLACES(void *, __libc_reallocarray, (void *block, size_t count, size_t size), hk_process_reallocarray)
+HK_REPLACES_IN_GLIBC(void *, __libc_reallocarray, (void *block, size_t count, size_t size), hk_process_reallocarray)
 HK_REPLACES(void, cfree, (void *block), hk_process_free)
 HK_REPLACES(void, free_sized, (void *block, size_t size), hk_process_free_sized)
 HK_REPLACES(void, free_aligned_sized, (void *block, size_t alignment, size_t size), hk_process_free_aligned_sized)

@@ -20,6 +20,12 @@
 #define HK_OVERRIDE 1
 #endif
 
+/* initial-exec (default): two instructions, in a library that is loaded at the start. local-dynamic: for one that is opened later, which
+ * finds little room for static thread-local storage in glibc, and none in musl. */
+#ifndef HK_TLS_MODEL
+#define HK_TLS_MODEL "initial-exec"
+#endif
+
 /* HK_ROOM: for the files of one room only. Static in the unity build: the compiler then inlines it as it would a file's own. */
 #ifdef HK_UNITY
 #define HK_ROOM static
@@ -39,6 +45,12 @@
     HK_EXPORT type name parameters __attribute__((alias(#own))) HK_SAME_ATTRIBUTES(own);
 #else
 #define HK_REPLACES(type, name, parameters, own)
+#endif
+/* The same for a private name of glibc's. musl has functions of such names too: its own, for blocks that never leave it. */
+#ifdef __GLIBC__
+#define HK_REPLACES_IN_GLIBC HK_REPLACES
+#else
+#define HK_REPLACES_IN_GLIBC(type, name, parameters, own)
 #endif
 /* The same for a function that HAKMEM intercepts and forwards to the C library. Weak: a program may define its own. */
 #if HK_OVERRIDE

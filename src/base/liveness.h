@@ -18,7 +18,7 @@ struct hk_liveness {
     _Atomic bool xtaken;
 };
 
-/* False too if the C library cannot tell. */
+/* Asks the C library; the system if that cannot tell, as musl. False too if neither can. */
 bool hk_only_thread(void);
 
 void hk_liveness_take(struct hk_liveness *liveness);

@@ -122,6 +122,8 @@ struct hk_os {
      * again, zeroed. */
     bool (*bar)(void *p, size_t size);
     bool (*unbar)(void *p, size_t size);
+    /* True if the calling thread is the only one of the process, by the system's count; false also if that is unknown. */
+    bool (*has_one_thread)(void);
     /* The number of the calling thread in the system. */
     int (*thread_id)(void);
     /* Reads up to `size` bytes at an offset of a file; 0 at the end or on error. */

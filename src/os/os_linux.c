@@ -277,6 +277,15 @@ static bool linux_random(void *bytes, size_t size)
 
 static int linux_process_id(void) { return getpid(); }
 static int linux_parent_id(void) { return getppid(); }
+/* A folder has a link from itself, from its parent, and from each of its folders: one for each thread. */
+static bool linux_has_one_thread(void)
+{
+    struct stat tasks = {.st_nlink = 0};
+    int r;
+    KEEPING_ERRNO(r = stat("/proc/self/task", &tasks));
+    return r == 0 && tasks.st_nlink == 3;
+}
+
 static int linux_thread_id(void) { return (int)syscall(SYS_gettid); }
 
 /* Blocks all other signals during the handler; one that cannot be blocked, such as a fault in the handler, ends the
@@ -342,6 +351,7 @@ struct hk_os hk_os = {
     .page_size = hk_linux_page_size,
     .bar = hk_linux_bar,
     .unbar = hk_linux_unbar,
+    .has_one_thread = linux_has_one_thread,
     .thread_id = linux_thread_id,
     .read_at = hk_linux_read_at,
     .catch_faults = hk_linux_catch_faults,

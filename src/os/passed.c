@@ -4,6 +4,8 @@
 #include <linux/ioctl.h>
 #include <linux/userfaultfd.h>
 #include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -62,7 +64,66 @@ int hk_passed_ioctl(int fd, unsigned long request, void *argument)
     return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
 }
 
-/* The C library's own, for static programs: the kernel alone knows no return from a handler. */
+/* By the kernel's own call, for a static program in which nothing else needs the C library's sigaction: musl's is then not linked, and
+ * has nothing to keep account of. The kernel wants the return from a handler from its caller, except where it has one of its own. */
+struct kernel_action {
+    union {
+        void (*handler)(int number);
+        void (*informed)(int number, siginfo_t *info, void *context);
+    } call;
+    unsigned long flags;
+#if defined(__x86_64__)
+    void (*restorer)(void);
+#endif
+    uint64_t mask;
+};
+
+#if defined(__x86_64__)
+/* Debuggers and unwinders know it by these very bytes. */
+void hk_signal_return(void) __attribute__((visibility("hidden")));
+__asm__(".text\n\t.hidden hk_signal_return\n\t.globl hk_signal_return\n\t.type hk_signal_return, @function\n"
+        "hk_signal_return:\n\tmovq $15, %rax\n\tsyscall\n\t.size hk_signal_return, .-hk_signal_return");
+enum { KERNEL_RESTORER = 0x04000000 };
+#endif
+
+static struct kernel_action to_kernel(const struct sigaction *action)
+{
+    struct kernel_action ours = {.flags = (unsigned long)(unsigned)action->sa_flags};
+    if ((action->sa_flags & SA_SIGINFO) != 0)
+        ours.call.informed = action->sa_sigaction;
+    else
+        ours.call.handler = action->sa_handler;
+    memcpy(&ours.mask, &action->sa_mask, sizeof ours.mask);
+#if defined(__x86_64__)
+    ours.flags |= KERNEL_RESTORER;
+    ours.restorer = hk_signal_return;
+#endif
+    return ours;
+}
+
+static struct sigaction from_kernel(const struct kernel_action *former)
+{
+    struct sigaction theirs = {.sa_flags = (int)former->flags};
+    if ((former->flags & SA_SIGINFO) != 0)
+        theirs.sa_sigaction = former->call.informed;
+    else
+        theirs.sa_handler = former->call.handler;
+    memcpy(&theirs.sa_mask, &former->mask, sizeof former->mask);
+    return theirs;
+}
+
+static int kernel_sigaction(int number, const struct sigaction *action, struct sigaction *former)
+{
+    struct kernel_action wanted = {.flags = 0}, had = {.flags = 0};
+    if (action != NULL)
+        wanted = to_kernel(action);
+    long failed = syscall(SYS_rt_sigaction, number, action != NULL ? &wanted : NULL, &had, sizeof wanted.mask);
+    if (failed == 0 && former != NULL)
+        *former = from_kernel(&had);
+    return (int)failed;
+}
+
+/* The C library's own, for static programs; NULL where it is not linked. */
 extern int __sigaction(int number, const struct sigaction *action, struct sigaction *former) __attribute__((weak));
 
 typedef int sigaction_call(int number, const struct sigaction *action, struct sigaction *former);
@@ -72,7 +133,9 @@ int hk_passed_sigaction(int number, const struct sigaction *action, struct sigac
     static _Atomic(void *) found;
     sigaction_call *next;
     *(void **)&next = next_of("sigaction", &found);
-    return (next != NULL ? next : __sigaction)(number, action, former);
+    if (next == NULL)
+        next = __sigaction != NULL ? __sigaction : kernel_sigaction;
+    return next(number, action, former);
 }
 
 typedef sighandler_t signal_call(int number, sighandler_t handler);

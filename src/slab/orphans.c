@@ -7,13 +7,30 @@
 #include "slab/remote.h"
 #include "slab/remote_track.h"
 #include "slab/slab_life.h"
+#include "span/meta.h"
 
 static struct class_orphans {
     struct hk_lock lock;
     struct hk_list partial, commons;
     struct hk_walk sweep;
-    bool sweeps_commons; /* `sweep` walks along the commons */
+    unsigned sweeps; /* the list that `sweep` walks along (list_number()) */
 } orphans_by_class[HK_CLASSES] HK_COLD_DATA;
+
+/* Of slabs with free blocks, by group and class. NULL until the first group is used: most programs have none. */
+typedef struct hk_list lists_of_group[HK_CLASSES];
+static _Atomic(lists_of_group *) xgroup_lists;
+
+/* The list of a class by its number: orphans, commons, groups. */
+enum { PARTIAL, COMMONS, GROUPS };
+static struct hk_list *list_number(struct class_orphans *of_class, unsigned number)
+{
+    if (number >= GROUPS)
+        return &hk_load_acquire(xgroup_lists)[number - GROUPS][of_class - orphans_by_class];
+    return number == COMMONS ? &of_class->commons : &of_class->partial;
+}
+
+static bool has_groups(void) { return hk_load(xgroup_lists) != NULL; }
+static unsigned lists_in_use(void) { return has_groups() ? GROUPS + HK_GROUPS : GROUPS; }
 
 static _Atomic bool xcrowded;
 
@@ -65,14 +82,21 @@ static bool is_orphan(const struct hk_slab *slab)
     return hk_entry_owner(hk_load(*hk_page_map_entry(slab->d.start))) == HK_ORPHAN;
 }
 
+static struct hk_list *list_for(struct class_orphans *of_class, const struct hk_slab *slab)
+{
+    if (HK_UNLIKELY(slab->group != 0))
+        return list_number(of_class, GROUPS + slab->group - 1u);
+    return hk_load(slab->xcommon) ? &of_class->commons : &of_class->partial;
+}
+
 /* Returns true if the caller has to release the slab, without the lock. */
 static bool list_orphan_locked(struct class_orphans *of_class, struct hk_slab *slab)
 {
-    bool all_free = hk_slab_all_free(slab);
+    bool all_free = hk_slab_all_free(slab) && slab->group == 0;
     if (all_free && hk_link_linked(&slab->link))
         hk_link_remove_under(&slab->link, &of_class->sweep);
     else if (!all_free && slab->free > 0 && !hk_link_linked(&slab->link))
-        hk_list_push_back(hk_load(slab->xcommon) ? &of_class->commons : &of_class->partial, &slab->link);
+        hk_list_push_back(list_for(of_class, slab), &slab->link);
     return all_free;
 }
 
@@ -125,7 +149,7 @@ struct hk_slab *hk_orphans_claim(void *block, unsigned class, struct hk_owner *o
     struct class_orphans *of_class = orphans_of(class);
     hk_lock(&of_class->lock);
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    bool orphan = is_orphan(slab) && !hk_load(slab->xcommon);
+    bool orphan = is_orphan(slab) && !hk_load(slab->xcommon) && slab->group == 0;
     if (orphan)
         become_owner_locked(of_class, slab, owner);
     hk_unlock(&of_class->lock);
@@ -196,39 +220,74 @@ unsigned hk_orphans_take_common(unsigned class, void **end, unsigned n)
 
 bool hk_orphans_has(unsigned class) { return is_in_use() && !hk_list_looks_empty(&orphans_by_class[class].partial); }
 
+static void *take_one_locked(struct class_orphans *of_class, struct hk_list *list, unsigned class, unsigned group)
+{
+    struct hk_link *first = hk_list_first(list);
+    struct hk_slab *slab =
+        first != NULL ? hk_container_of(first, struct hk_slab, link) : hk_slab_make(class, HK_ORPHAN, HK_USE_SPARSE);
+    void *block = NULL;
+    if (slab == NULL)
+        return NULL;
+    slab->group = (uint8_t)group;
+    hk_slab_alloc(slab, &block + 1, 1);
+    hk_track_give_out(slab, &block, 1, 1);
+    if (slab->free == 0 && hk_link_linked(&slab->link))
+        hk_link_remove_under(&slab->link, &of_class->sweep);
+    else if (slab->free > 0 && !hk_link_linked(&slab->link))
+        hk_list_push_front(list, &slab->link);
+    return block;
+}
+
 void *hk_orphans_alloc(unsigned class)
 {
     struct class_orphans *of_class = orphans_of(class);
-    void *block = NULL;
     hk_lock(&of_class->lock);
-    struct hk_link *first = hk_list_first(&of_class->partial);
-    struct hk_slab *slab =
-        first != NULL ? hk_container_of(first, struct hk_slab, link) : hk_slab_make(class, HK_ORPHAN, HK_USE_SPARSE);
-    if (slab != NULL) {
-        hk_slab_alloc(slab, &block + 1, 1);
-        hk_track_give_out(slab, &block, 1, 1);
-        if (slab->free == 0 && hk_link_linked(&slab->link))
-            hk_link_remove_under(&slab->link, &of_class->sweep);
-        else if (slab->free > 0 && !hk_link_linked(&slab->link))
-            hk_list_push_front(&of_class->partial, &slab->link);
-    }
+    void *block = take_one_locked(of_class, &of_class->partial, class, 0);
     hk_unlock(&of_class->lock);
     if (block != NULL)
         HK_COUNT(orphan_calls, 1);
     return block;
 }
 
-static struct hk_list *swept(struct class_orphans *of_class)
+static void begin_groups_locked(void)
 {
-    return of_class->sweeps_commons ? &of_class->commons : &of_class->partial;
+    lists_of_group *lists = has_groups() ? NULL : hk_meta_alloc(HK_GROUPS * sizeof *lists);
+    if (lists == NULL)
+        return;
+    for (unsigned i = 0; i < HK_GROUPS * HK_CLASSES; i++)
+        hk_list_init(&lists[i / HK_CLASSES][i % HK_CLASSES]);
+    hk_store_release(xgroup_lists, lists);
 }
 
-/* Makes one system call at most: no thread waits longer for the lock. Returns false at the end of both lists. */
+/* Under the lock of one class, which fork takes. False if memory is refused. */
+static HK_COLD bool begin_groups(void)
+{
+    struct class_orphans *first = orphans_of(0);
+    hk_lock(&first->lock);
+    begin_groups_locked();
+    hk_unlock(&first->lock);
+    return has_groups();
+}
+
+void *hk_orphans_take_of_group(unsigned class, unsigned group)
+{
+    struct class_orphans *of_class = orphans_of(class);
+    if (HK_UNLIKELY(!has_groups()) && !begin_groups())
+        return NULL;
+    hk_lock(&of_class->lock);
+    void *block = take_one_locked(of_class, list_number(of_class, GROUPS + group - 1), class, group);
+    hk_unlock(&of_class->lock);
+    if (block != NULL)
+        HK_COUNT(orphan_calls, 1);
+    return block;
+}
+
+/* Makes one system call at most: no thread waits longer for the lock. Returns false at the end of all lists. */
 static bool sweep_orphans(struct class_orphans *of_class, struct hk_sweep *sweep)
 {
     int64_t rest = hk_sweep_hold(sweep);
     hk_lock(&of_class->lock);
-    struct hk_list *list = swept(of_class);
+    struct hk_list *list = list_number(of_class, of_class->sweeps);
     if (of_class->sweep.at == NULL)
         of_class->sweep = (struct hk_walk){.at = list->head.next};
     bool at_end = of_class->sweep.at == &list->head;
@@ -236,9 +295,9 @@ static bool sweep_orphans(struct class_orphans *of_class, struct hk_sweep *sweep
         hk_slab_sweep_under(&of_class->sweep, list, sweep);
     } else {
         of_class->sweep.at = NULL;
-        of_class->sweeps_commons = !of_class->sweeps_commons;
+        of_class->sweeps = (of_class->sweeps + 1) % lists_in_use();
     }
-    bool over = at_end && !of_class->sweeps_commons;
+    bool over = at_end && of_class->sweeps == PARTIAL;
     hk_unlock_in_turn(&of_class->lock);
     sweep->work += rest;
     return !over;
@@ -249,7 +308,7 @@ bool hk_orphans_sweep(struct hk_sweep *sweep)
     unsigned class = is_in_use() ? hk_load(xsweep_class) : HK_CLASSES;
     for (; class < HK_CLASSES; class ++) {
         if (hk_list_looks_empty(&orphans_by_class[class].partial) &&
-            hk_list_looks_empty(&orphans_by_class[class].commons))
+            hk_list_looks_empty(&orphans_by_class[class].commons) && !has_groups())
             continue;
         while (sweep->work > 0 && sweep_orphans(&orphans_by_class[class], sweep))
             continue;
@@ -282,10 +341,12 @@ static bool trim_orphans(struct class_orphans *of_class, struct hk_list *list, s
 size_t hk_orphans_purge(void)
 {
     struct hk_trim trim = hk_trim_begin();
-    for (; is_in_use() && trim.class < HK_CLASSES; trim.class ++)
-        for (struct class_orphans *of_class = &orphans_by_class[trim.class];
-             trim_orphans(of_class, &of_class->partial, &trim) || trim_orphans(of_class, &of_class->commons, &trim);)
-            continue;
+    for (; is_in_use() && trim.class < HK_CLASSES; trim.class ++) {
+        struct class_orphans *of_class = &orphans_by_class[trim.class];
+        for (unsigned number = 0; number < lists_in_use(); number++)
+            while (trim_orphans(of_class, list_number(of_class, number), &trim))
+                continue;
+    }
     return trim.bytes;
 }
 

@@ -1,7 +1,11 @@
 /* Orphans: slabs without a thread: those of threads that have ended, and those made for threads that have no cache; and commons, from
  * which new threads take their first blocks where there are many threads: a short one then needs no slab of its own.
  *
- * Owns       every slab whose page map entry says HK_ORPHAN; for each class a list of those with free blocks, and one of commons.
+ * Groups: slabs of blocks that may share their memory with no other group's, as of different types (guard/protections.def). They are
+ * orphans that nobody adopts, and that are never released: so their addresses, too, serve no other group. Their pages are purged.
+ *
+ * Owns       every slab whose page map entry says HK_ORPHAN; for each class a list of those with free blocks, one of commons, and one for
+ *            each group that is used.
  * Invariant  an orphan is on a list exactly while it has free blocks. A commons slab is adopted only where there are few threads.
  * Threads    any; the lock of a class makes its holder the holder of all orphans of the class. */
 #ifndef HK_ORPHANS_H
@@ -31,6 +35,12 @@ unsigned hk_orphans_take_common(unsigned class, void **end, unsigned n);
 HK_INLINE bool hk_orphans_is_common(const void *block) { return hk_load(hk_slab_at((uintptr_t)block)->xcommon); }
 /* Says whether there are many threads: then commons are not adopted. */
 void hk_orphans_crowd(bool crowded);
+
+enum { HK_GROUPS = 8 };
+/* A block of a slab of the group, 1 to HK_GROUPS; NULL if the system refuses memory. */
+void *hk_orphans_take_of_group(unsigned class, unsigned group);
+/* The group of a live block that lies in a slab; 0: none. */
+HK_INLINE unsigned hk_orphans_group(const void *block) { return hk_slab_at((uintptr_t)block)->group; }
 
 /* True where there are orphans of the class with free blocks. Reads without the lock. */
 bool hk_orphans_has(unsigned class);

@@ -34,6 +34,7 @@ struct hk_slab {
     _Atomic uint32_t xowner; /* as in the slab's page map entries */
     uint16_t words;          /* of freebits and of xremote */
     _Atomic bool xcommon;    /* a commons slab: threads share it, and none adopts it (see orphans.h) */
+    uint8_t group;           /* 1 to HK_GROUPS: its blocks serve this group alone; 0: all (see orphans.h) */
     /* the holder's */
     uint8_t pages HK_ALIGNED(HK_CACHE_LINE); /* enum hk_pages_state */
     bool mixed;                              /* holds lodgers, as its page map entries say (see lodge.h) */

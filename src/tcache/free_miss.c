@@ -134,6 +134,8 @@ static HK_NOINLINE void free_unowned(struct hk_tcache *cache, void *block, uint3
         free_mixed(cache, block, entry);
     else if (hk_orphans_is_common(block))
         free_common(cache, block, entry);
+    else if (HK_UNLIKELY(hk_orphans_group(block) != 0))
+        send_to_orphan(cache, block, entry);
     else if (of_use_here(cache, class))
         hk_tcache_keep(cache, class, block);
     else

@@ -54,7 +54,7 @@ HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->t
 HK_INLINE size_t hk_bin_capacity(const struct hk_bin *bin) { return (size_t)(bin->limit - bin->base); }
 
 /* The hot part of the calling thread: that of its cache, or of cacheless.h. The outbox follows it. */
-extern _Thread_local struct hk_hot *hk_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern _Thread_local struct hk_hot *hk_self __attribute__((tls_model(HK_TLS_MODEL), visibility("hidden")));
 
 HK_INLINE struct hk_bin *hk_bin_at(struct hk_hot *hot, size_t offset)
 {

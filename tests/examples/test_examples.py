@@ -2,6 +2,7 @@
   c, cxx, python   the program, and what it prints
   documents        examples/README.md names each example and its command
   dockerfile       the steps of examples/docker/Dockerfile, each as it stands, in folders in place of containers
+  dockerfile_musl  those of Dockerfile.musl, by musl-gcc in place of Alpine's compiler
 The Rust example is run by tests/rust. Programs that are needed and missing: exit code 77."""
 import json
 import os
@@ -95,6 +96,35 @@ def instructions(text: str) -> list[tuple[str, str]]:
     return [(word, rest.strip()) for word, _, rest in (line.partition(" ") for line in joined.splitlines() if line.strip())]
 
 
+def build_here(folder: Path, build: str, more: dict[str, str]) -> None:
+    here = {"-S .": f"-S {ROOT}", "/build": str(folder / "build"), "/usr/local": str(folder / "local"), **more}
+    for old, new in here.items():
+        must(old in build, f"no {old} in {build}")
+        build = build.replace(old, new)
+    run("/bin/sh", "-c", build)
+
+
+def test_dockerfile_musl(folder: Path) -> None:
+    """Nothing here but the test's own program is dynamic and for musl: it takes the place of Alpine's busybox."""
+    busybox = shutil.which("busybox")
+    if not shutil.which("musl-gcc") or not busybox:
+        print("no musl-gcc (musl-tools) or no busybox (busybox-static)")
+        sys.exit(CANNOT_RUN)
+    steps = instructions((EXAMPLES / "docker/Dockerfile.musl").read_text())
+    must([word for word, _ in steps] == ["ARG", "FROM", "RUN", "WORKDIR", "COPY", "RUN", "FROM", "COPY", "ENV", "CMD"], steps)
+    must({"cmake", "ninja", "gcc", "g++", "musl-dev", "linux-headers"} <= set(steps[2][1].split()), steps[2])
+    must(steps[4][1] == ". ." and steps[7][1] == "--from=build /usr/local/ /usr/local/", steps)
+    build_here(folder, steps[5][1], {"-G Ninja": f"-G Ninja -DCMAKE_TOOLCHAIN_FILE={ROOT}/cmake/toolchains/musl.cmake"})
+    name, _, library = steps[8][1].partition("=")
+    (found,) = (folder / "local").rglob(library)
+    run("musl-gcc", "-O1", "-fno-builtin", ROOT / "tests/musl/crowd.c", "-o", folder / "crowd")
+    said = run(folder / "crowd", "2", "50000", HAKMEM_REPORT="-", **{name: library, "LD_LIBRARY_PATH": str(found.parent)})
+    served = re.search(r"served (\d+) allocations", said)
+    must("100000 blocks" in said and bool(served) and int(served[1]) >= 100_000, said)  # type: ignore[index]
+    words = json.loads(steps[9][1])
+    must(words[0] == "/bin/sh" and run(busybox, *["sh", *words[1:]]) == "100000 words\n", words)
+
+
 def test_dockerfile(folder: Path) -> None:
     """/source, /build and /usr/local are folders here; apt-get is not called, and the loader is told where to look instead of by ldconfig."""
     steps = instructions((EXAMPLES / "docker/Dockerfile").read_text())
@@ -102,12 +132,7 @@ def test_dockerfile(folder: Path) -> None:
     packages = {word for word in steps[2][1].split("&&")[1].split() if not word.startswith("-")} - {"apt-get", "install"}
     must({"cmake", "ninja-build", "gcc", "libc6-dev"} <= packages, packages)
     must(steps[4][1] == ". ." and steps[7][1] == "--from=build /usr/local/ /usr/local/" and steps[8][1] == "ldconfig", steps)
-    here = {"-S .": f"-S {ROOT}", "/build": str(folder / "build"), "/usr/local": str(folder / "local")}
-    build = steps[5][1]
-    for old, new in here.items():
-        must(old in build, f"no {old} in {build}")
-        build = build.replace(old, new)
-    run("/bin/sh", "-c", build)
+    build_here(folder, steps[5][1], {})
     name, _, library = steps[9][1].partition("=")
     (found,) = (folder / "local").rglob(library)
     words = json.loads(steps[10][1])

@@ -17,7 +17,7 @@ step "install, then move"
 "$cmake" --install "$build" --prefix "$work/first" >/dev/null
 mv "$work/first" "$work/prefix"
 prefix=$work/prefix
-for file in bin/hakmem-run share/man/man1/hakmem.1 share/man/man1/hakmem-run.1 share/man/man3/hakmem.3 include/hakmem.h include/hakmem.hpp "$libdir/libhakmem.so" "$libdir/libhakmem.a" "$libdir/libhakmem-hardened.so" \
+for file in bin/hakmem-run share/man/man1/hakmem.1 share/man/man1/hakmem-run.1 share/man/man3/hakmem.3 include/hakmem.h include/hakmem.hpp "$libdir/libhakmem.so" "$libdir/libhakmem.a" "$libdir/hakmem.o" "$libdir/libhakmem-hardened.so" \
             bin/hakmem-play "$libdir/libhakmem-record.so" \
             "$libdir/pkgconfig/hakmem.pc" "$libdir/cmake/hakmem/hakmem-config.cmake"; do
   [ -e "$prefix/$file" ] || fail "$file was not installed"
@@ -36,6 +36,8 @@ cd "$work"
 shared() { "$@" $(pkg-config --cflags --libs hakmem) -Wl,-rpath,"$prefix/$libdir"; }
 # shellcheck disable=SC2046
 static() { "$@" $(pkg-config --cflags hakmem) $(pkg-config --variable=archive hakmem) -pthread; }
+# shellcheck disable=SC2046
+object() { "$@" $(pkg-config --cflags hakmem) $(pkg-config --variable=object hakmem) -pthread; }
 check() { "$@" >out 2>&1 || { code=$?; cat out; fail "'$*' ended with $code"; }; }
 shared "$cc" -O2 -o c_shared "$here/uses.c";            check ./c_shared "$version"
 static "$cc" -O2 -o c_static "$here/uses.c";            check ./c_static "$version"
@@ -46,11 +48,15 @@ shared "$cc" -Wl,--as-needed -o silent "$here/silent.c"; check ./silent libhakme
 static "$cc" -o silent_static "$here/silent.c";          check ./silent_static silent_static
 static "$cc" -static -O2 -o c_fully "$here/uses.c";      check ./c_fully "$version"
 
+object "$cc" -O2 -o c_object "$here/uses.c";             check ./c_object "$version"
+object "$cc" -o silent_object "$here/silent.c";          check ./silent_object silent_object
+object "$cxx" -static -O2 -std=c++17 -o x_object "$here/uses.cpp"; check ./x_object "$version"
+
 step "find_package"
 "$cmake" -S "$here" -B "$work/stranger" -G "$generator" -DCMAKE_PREFIX_PATH="$prefix" \
   -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" >out 2>&1 || { cat out; fail "a project that uses find_package"; }
 "$cmake" --build "$work/stranger" >out 2>&1 || { cat out; fail "building it"; }
-for program in c_hakmem c_hakmem_static cxx_hakmem cxx_hakmem_static; do
+for program in c_hakmem c_hakmem_static c_hakmem_object cxx_hakmem cxx_hakmem_static cxx_hakmem_object; do
   check "$work/stranger/$program" "$version"
 done
 

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -119,7 +120,9 @@ int main(int argc, char **argv)
         {RTLD_NOW | RTLD_LOCAL, "dlopen local"},
         {RTLD_NOW | RTLD_GLOBAL, "dlopen global"},
         {RTLD_LAZY | RTLD_LOCAL, "dlopen lazy"},
+#ifdef RTLD_DEEPBIND
         {RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND, "dlopen deepbind"},
+#endif
     };
     if (argc != 2) {
         dprintf(STDERR_FILENO, "usage: test_dlopen_late LIBRARY\n");

@@ -4,6 +4,8 @@
 #include "tcache/tcache.h"
 #include "slab/orphans.h"
 
+#include <string.h>
+
 enum { CLASS = CLASS_OF_2048 }; /* 2 KiB, 32 to a slab */
 
 /* Owners are parts of caches: the census looks there. */
@@ -65,6 +67,26 @@ UNIT_TEST(commons)
     assert_ptr_not_equal(hk_slab_at((uintptr_t)more), slab);
     assert_true(hk_orphans_free(more, CLASS));
     assert_int_equal(hk_page_map_lookup((uintptr_t)more), 0); /* all free: released */
+}
+
+/* A group's slab serves the group alone: nobody adopts or claims it, and it stays when all its blocks are free. */
+UNIT_TEST(groups)
+{
+    start();
+    void *first = hk_orphans_take_of_group(CLASS, 1), *second = hk_orphans_take_of_group(CLASS, HK_GROUPS);
+    assert_non_null(first);
+    assert_ptr_not_equal(hk_slab_at((uintptr_t)first), hk_slab_at((uintptr_t)second));
+    assert_int_equal(hk_orphans_group(first), 1);
+    assert_null(hk_orphans_adopt(CLASS, other));
+    assert_null(hk_orphans_claim(first, CLASS, other));
+    void *plain = hk_orphans_alloc(CLASS);
+    assert_int_equal(hk_orphans_group(plain), 0);
+    assert_true(hk_orphans_free(first, CLASS) && hk_orphans_free(plain, CLASS));
+    assert_int_equal(owner_of(hk_slab_at((uintptr_t)first)), HK_ORPHAN); /* not released */
+    assert_int_equal(hk_page_map_lookup((uintptr_t)plain), 0);           /* released */
+    memset(first, 1, 2048);
+    assert_true(hk_orphans_purge() > 0 && *(char *)first == 0);
+    assert_ptr_equal(hk_orphans_take_of_group(CLASS, 1), first);
 }
 
 UNIT_TEST(commons_of_few)
@@ -275,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adopt),
         cmocka_unit_test(commons),
+        cmocka_unit_test(groups),
         cmocka_unit_test(commons_of_few),
         cmocka_unit_test(commons_refused),
         cmocka_unit_test(commons_are_swept),

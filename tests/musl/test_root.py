@@ -1,0 +1,79 @@
+"""test_root.py BUILD PROGRAMS: a root as of a container with musl: musl's loader, busybox, HAKMEM, programs. A script runs in it: the library
+is preloaded by LD_PRELOAD and by the loader's own option, into programs and what these start, and each report says what was served."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+BUILD, PROGRAMS = Path(sys.argv[1]), Path(sys.argv[2])
+LOADER = Path("/lib/ld-musl-x86_64.so.1")
+CANNOT_RUN = 77
+SCRIPT = """#!/bin/sh
+set -e
+export TEST_ALLOCATOR=hakmem
+echo "glibc: $(ls /lib /usr/lib 2>/dev/null | grep -c -e libc.so.6 -e ld-linux)"
+HAKMEM_REPORT=/tmp/preloaded.json LD_PRELOAD=libhakmem.so.0 /bin/entries 5000
+HAKMEM_REPORT=/tmp/loader.json /lib/ld-musl-x86_64.so.1 --preload /usr/lib/libhakmem.so.0 /bin/entries 5000
+HAKMEM_REPORT=/tmp/hardened.json LD_PRELOAD=/usr/lib/libhakmem-hardened.so.0 /bin/entries 5000
+HAKMEM_REPORT=/tmp/static.json /bin/entries_static 5000
+LD_PRELOAD=libhakmem.so.0 HAKMEM_REPORT=/tmp/started.%p.json /bin/sh -c '/bin/stress threads=2 generations=2 steps=3000; exit $?'
+if LD_PRELOAD=/nowhere.so /bin/entries 0 2>/tmp/said; then echo "the control ran on HAKMEM"; exit 1; fi
+echo "script: done"
+"""
+
+
+def busybox() -> str:
+    found = shutil.which("busybox")
+    if not found or not LOADER.exists():
+        print("no busybox (busybox-static) or no musl (musl-tools)")
+        sys.exit(CANNOT_RUN)
+    return found
+
+
+def make_root(root: Path) -> None:
+    for folder in ("bin", "lib", "usr/lib", "tmp", "proc", "dev"):
+        (root / folder).mkdir(parents=True)
+    shutil.copy(LOADER.resolve(), root / LOADER.relative_to("/"))
+    for name in ("libhakmem.so.0", "libhakmem-hardened.so.0"):
+        shutil.copy(BUILD / name, root / "usr/lib" / name)
+    shutil.copy(busybox(), root / "bin/busybox")
+    for name in ("sh", "ls", "grep"):
+        (root / "bin" / name).symlink_to("busybox")
+    for name in ("entries", "entries_static", "stress"):
+        shutil.copy(PROGRAMS / f"test_{name}", root / "bin" / name)
+    (root / "dev/null").touch()
+    (root / "script").write_text(SCRIPT)
+    (root / "script").chmod(0o755)
+
+
+def enter(root: Path) -> subprocess.CompletedProcess[str]:
+    """/proc as well, in a mount namespace of its own."""
+    inside = f"mount --bind /proc {root}/proc 2>/dev/null || mount --rbind /proc {root}/proc || exit 77; exec chroot {root} /script"
+    words = ["unshare", "--mount", *([] if os.getuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c", inside]
+    environment = {"PATH": "/bin:/usr/bin:/sbin:/usr/sbin", "LC_ALL": "C"}
+    return subprocess.run(words, env=environment, capture_output=True, text=True)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place) / "root"
+        make_root(root)
+        ended = enter(root)
+        if ended.returncode == CANNOT_RUN or "unshare failed" in ended.stderr:
+            print(f"no root of its own can be entered here: {ended.stderr.strip()}")
+            sys.exit(CANNOT_RUN)
+        said = ended.stdout + ended.stderr
+        if ended.returncode != 0 or "script: done" not in said or "glibc: 0" not in said or "Error" in said:
+            sys.exit(f"FAILED: the script ended with {ended.returncode}\n{said}")
+        for name in ("preloaded", "loader", "hardened", "static", "started"):
+            (report,) = (root / "tmp").glob(f"{name}*.json")
+            served = json.loads(report.read_text())["served"]["malloc"]
+            if served < 1_500:
+                sys.exit(f"FAILED: {name}: {served} calls served\n{said}")
+            print(f"{name}: {served} calls served")
+
+
+main()
