@@ -32,7 +32,7 @@ SYSTEM_PYTHON = "/usr/bin/python3"  # has PyYAML as a Debian package
 
 class Page(Case):
     def test_all_options_exist(self) -> None:
-        named = set(re.findall(r"HAKMEM_([A-Z_]+)", TEXT))
+        named = set(re.findall(r"(?<!-D)HAKMEM_([A-Z_]+)", TEXT))
         self.assertGreater(len(named), 4)
         self.assertEqual({name for name in named if name.lower() not in options.table()}, set())
 
