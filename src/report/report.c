@@ -116,7 +116,8 @@ void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
     hk_text_add(&text, "virtual %zu, resident %zu, mapped %zu", process.virtual_bytes, process.resident_bytes,
                 census->mapped);
     for (unsigned part = 0; part < HK_PARTS; part++)
-        hk_text_add(&text, "%s%s %zu", part == 0 ? " (" : ", ", hk_part_rows[part].name, census->parts[part]);
+        if (hk_part_shows(census, part))
+            hk_text_add(&text, "%s%s %zu", part == 0 ? " (" : ", ", hk_part_rows[part].name, census->parts[part]);
     hk_text_add(&text, "), served %lu", census->mallocs);
     add_counts(&text, census);
     hk_text_add(&text, "\n");

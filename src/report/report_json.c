@@ -77,17 +77,18 @@ static void json_virtual(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, "}");
 }
 
-static void json_parts(struct hk_text *text, const size_t parts[HK_PARTS])
+static void json_parts(struct hk_text *text, const struct hk_census *census, const size_t parts[HK_PARTS])
 {
     for (unsigned part = 0; part < HK_PARTS; part++)
-        hk_text_add(text, "%s\"%s\": %zu", part > 0 ? ", " : "", hk_part_rows[part].name, parts[part]);
+        if (hk_part_shows(census, part))
+            hk_text_add(text, "%s\"%s\": %zu", part > 0 ? ", " : "", hk_part_rows[part].name, parts[part]);
 }
 
 static void json_mapped(struct hk_text *text, const struct hk_report *report)
 {
     const struct hk_census *census = &report->census;
     hk_text_add(text, "\"mapped\": {\"total\": %zu, \"parts\": {", census->mapped);
-    json_parts(text, census->parts);
+    json_parts(text, census, census->parts);
     hk_text_add(text, "}},\n \"idle\": {\"dirty\": %zu, \"clean\": %zu}", census->idle_dirty, census->idle_clean);
 }
 
@@ -97,7 +98,7 @@ static void json_resident(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, "\"resident\": %zu, \"resident_statm\": %zu,\n", residence->total,
                 report->process.resident_bytes);
     hk_text_add(text, " \"resident_parts\": {");
-    json_parts(text, residence->parts);
+    json_parts(text, &report->census, residence->parts);
     hk_text_add(text, ", \"rest_of_process\": %zu}", residence->rest_of_process);
 }
 

@@ -100,10 +100,13 @@ static void add_process(struct sheet *sheet, const struct hk_report *report)
                report->residence.rest_of_process);
 }
 
-static void add_parts(struct sheet *sheet, struct family family, const size_t parts[HK_PARTS])
+static void add_parts(struct sheet *sheet, struct family family, const struct hk_census *census,
+                      const size_t parts[HK_PARTS])
 {
     begin_family(sheet, &family);
     for (unsigned part = 0; part < HK_PARTS; part++) {
+        if (!hk_part_shows(census, part))
+            continue;
         begin_sample(sheet, &family);
         hk_text_add(&sheet->text, ",part=\"%s\"} %zu\n", hk_part_rows[part].name, parts[part]);
     }
@@ -136,9 +139,9 @@ void hk_report_metrics(int fd, const struct hk_report *report)
     add_process(&sheet, report);
     add_parts(&sheet,
               (struct family){"", "mapped", "gauge", "bytes", "writable memory that HAKMEM has mapped, by part"},
-              report->census.parts);
+              &report->census, report->census.parts);
     add_parts(&sheet, (struct family){"", "resident", "gauge", "bytes", "resident memory of HAKMEM, by part"},
-              report->residence.parts);
+              &report->census, report->residence.parts);
     for (unsigned row = 0; row < HK_TALLIES; row++)
         add_tally(&sheet, &report->census, row);
     for (unsigned i = 0; i < HK_STAT_ROWS; i++) {

@@ -71,8 +71,9 @@ static void text_parts(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, "\nwhere the memory is      mapped     resident\n");
     for (unsigned part = 0; part < HK_PARTS; part++) {
         resident += residence->parts[part];
-        text_part(text, hk_part_rows[part].name, report->census.parts[part], residence->parts[part],
-                  hk_part_rows[part].meaning);
+        if (hk_part_shows(&report->census, part))
+            text_part(text, hk_part_rows[part].name, report->census.parts[part], residence->parts[part],
+                      hk_part_rows[part].meaning);
     }
     text_part(text, "= mapped", report->census.mapped, resident, "writable memory that HAKMEM has mapped");
     hk_text_add(text, "  ");
