@@ -51,10 +51,7 @@ HK_EXPORT void *hak_heap_aligned_alloc(struct hak_heap *heap, size_t alignment, 
 
 HK_EXPORT void hak_heap_free(struct hak_heap *heap, void *block)
 {
-    uint32_t entry = hk_hit_entry(block);
-    const struct hk_heap_shelf *shelf = hk_shelf_beside(hk_self);
-    bool ours = hk_entry_is_heap(entry) && hk_entry_owner(entry) - HK_FIRST_HEAP == heap->index;
-    if (HK_UNLIKELY(!ours) || HK_UNLIKELY(!hk_heaps_hit_free(shelf, block, entry)))
+    if (HK_UNLIKELY(!hk_heaps_hit_free_in(hk_shelf_beside(hk_self), heap, block, hk_hit_entry(block))))
         hak_free(block);
 }
 

@@ -32,7 +32,7 @@ static void set_entry(const void *block, uint32_t entry)
 
 static void mark_as(const struct hak_heap *heap, const void *block)
 {
-    set_entry(block, hk_entry(HK_FIRST_HEAP + heap->index, HK_CLASS_BIG) | HK_ENTRY_MIXED);
+    set_entry(block, heap->key | HK_CLASS_BIG * HK_CLASS_BYTES);
 }
 
 static bool charge_big(struct hak_heap *heap, size_t bytes)

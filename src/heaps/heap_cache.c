@@ -6,7 +6,7 @@
 #include "span/meta.h"
 
 enum {
-    FIRST_SLOTS = 8, /* of the array of a bin; one is for the NULL at its bottom */
+    FIRST_SLOTS = 8, /* of the first array of a bin; one is for the NULL at its bottom */
     ARRAY_GROWTH = 4,
     MOST_SLOTS = 128,
     TURNS_TO_GROW = 3,
@@ -35,11 +35,21 @@ static size_t slots_of(const struct hk_heap_bin *bin)
     return hk_min(slots, MOST_SLOTS);
 }
 
+/* First arrays are parts of groups, and stay the cache's. */
 static void drop_array(struct hk_heap_bin *bin)
 {
-    if (has_items_array(bin))
+    if (capacity_of(bin) >= FIRST_SLOTS)
         hk_meta_free(bin->base, slots_of(bin) * sizeof(void *));
     bin->base = bin->top = bin->limit = no_heap_items;
+}
+
+/* Of classes that lie together, which programs use together. */
+static void **first_array(struct hk_heap_cache *cache, unsigned class)
+{
+    void ***group = &cache->groups[class / HK_HEAP_GROUP];
+    if (*group == NULL)
+        *group = hk_meta_alloc(HK_HEAP_GROUP * FIRST_SLOTS * sizeof **group);
+    return *group != NULL ? *group + class % HK_HEAP_GROUP * FIRST_SLOTS : NULL;
 }
 
 /* Gives the bin a larger array, or its first. It stays as it is where it may not grow, or memory is refused. */
@@ -51,7 +61,7 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
     cache->turns[class] = 0;
     if (most_in(class, slots) <= capacity_of(bin))
         return;
-    void **array = hk_meta_alloc(slots * sizeof *array);
+    void **array = slots == FIRST_SLOTS ? first_array(cache, class) : hk_meta_alloc(slots * sizeof *array);
     if (array == NULL)
         return;
     memcpy(array + 1, bin->base + 1, n * sizeof *array);
@@ -65,7 +75,6 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
 static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
-    cache->used = true;
     if (!has_items_array(bin) || ++cache->turns[class] > TURNS_TO_GROW)
         grow_bin(cache, class);
     return bin;
@@ -87,6 +96,9 @@ static void drop_heap_cache(struct hk_heap_cache *cache)
 {
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
         drop_array(&cache->bins[class]);
+    for (unsigned group = 0; group < HK_HEAP_GROUPS; group++)
+        if (cache->groups[group] != NULL)
+            hk_meta_free(cache->groups[group], HK_HEAP_GROUP * FIRST_SLOTS * sizeof(void *));
     hk_meta_free(cache, sizeof *cache);
 }
 
@@ -194,23 +206,33 @@ void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned c
 
 static void flush_heap_cache(struct hk_heap_cache *cache)
 {
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        if (items_of(&cache->bins[class]) > 0)
-            flush_bin(cache, &cache->bins[class], items_of(&cache->bins[class]));
+    struct hak_heap *heap = cache->heap;
+    hk_heap_lock(heap);
+    bool valid = cache->generation == hk_load(heap->xgeneration);
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
+        struct hk_heap_bin *bin = &cache->bins[class];
+        if (bin->top != bin->base && valid)
+            hk_heap_put(heap, bin->base + 1, (unsigned)items_of(bin));
+        bin->top = bin->base;
+    }
+    hk_heap_unlock(heap);
 }
 
-void hk_heap_cache_flush(struct hk_heap_shelf *shelf, struct hak_heap *heap)
+void hk_heap_shrink(struct hk_heap_shelf *shelf, struct hak_heap *heap)
 {
     struct hk_heap_cache *cache = shelf != NULL ? hk_heap_cache_of(shelf, heap) : NULL;
     if (cache != NULL)
         flush_heap_cache(cache);
+    hk_heap_lock(heap);
+    hk_heap_release_empty(heap);
+    hk_heap_unlock(heap);
 }
 
-void hk_heap_shelf_flush(struct hk_heap_shelf *shelf)
+void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf)
 {
     for (uint32_t at = 0; at < shelf->size; at++)
         if (shelf->caches[at] != &hk_no_cache)
-            flush_heap_cache(shelf->caches[at]);
+            hk_heap_shrink(shelf, shelf->caches[at]->heap);
 }
 
 /* From its heap's list, if the heap is still the same. */
@@ -240,21 +262,34 @@ static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
     drop_heap_cache(cache);
 }
 
+/* Grows while the cache is in use, but for frees alone. */
+static uint64_t served_by(const struct hk_heap_cache *cache)
+{
+    uint64_t served = 0;
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        served += cache->bins[class].served;
+    return served;
+}
+
+static void age_cache(struct hk_heap_shelf *shelf, uint32_t at)
+{
+    struct hk_heap_cache *cache = shelf->caches[at];
+    uint64_t served = served_by(cache);
+    if (cache->generation != hk_load(cache->heap->xgeneration))
+        end_heap_cache(shelf, at);
+    else if (served == cache->served_when_aged)
+        flush_heap_cache(cache);
+    else
+        cache->served_when_aged = served;
+}
+
 void hk_heap_shelf_age(struct hk_heap_shelf *shelf)
 {
     for (unsigned n = 0; n < AGED_AT_ONCE && n < shelf->size; n++) {
         uint32_t at = shelf->age_at < shelf->size ? shelf->age_at : 0;
-        struct hk_heap_cache *cache = shelf->caches[at];
         shelf->age_at = at + 1;
-        if (cache == &hk_no_cache)
-            continue;
-        if (cache->generation != hk_load(cache->heap->xgeneration))
-            end_heap_cache(shelf, at);
-        else if (!cache->used)
-            flush_heap_cache(cache);
-        cache = shelf->caches[at];
-        if (cache != &hk_no_cache)
-            cache->used = false;
+        if (shelf->caches[at] != &hk_no_cache)
+            age_cache(shelf, at);
     }
 }
 

@@ -58,10 +58,10 @@ void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigne
 /* After an overflow, or without a cache: takes a block of a class of the bins back. */
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);
 
-/* Gives the blocks of a thread for one heap back to the slabs. */
-void hk_heap_cache_flush(struct hk_heap_shelf *shelf, struct hak_heap *heap);
-/* The same for all heaps. */
-void hk_heap_shelf_flush(struct hk_heap_shelf *shelf);
+/* Gives the blocks of a thread for one heap back to the slabs, and releases slabs of free blocks. */
+void hk_heap_shrink(struct hk_heap_shelf *shelf, struct hak_heap *heap);
+/* The same for all heaps of which the thread has caches. */
+void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf);
 /* Flushes some caches that were not used since the last time, and frees those of closed heaps. */
 void hk_heap_shelf_age(struct hk_heap_shelf *shelf);
 /* The thread ends: nothing is left of its shelf. */

@@ -8,6 +8,15 @@ enum { LEAST_SHELF = 16, FREED_TO = 4096, SHELF_LISTS = 5 };
 _Static_assert(FREED_TO << (SHELF_LISTS - 1) >= HK_HEAPS_MOST, "a list for each larger size");
 
 struct hk_heap_cache hk_no_cache HK_COLD_DATA;
+/* Of any generation but that of hk_no_cache. */
+static struct hak_heap no_heap HK_COLD_DATA;
+
+/* Not by initializers: processes without heaps touch no page for it. */
+static void know_no_cache(void)
+{
+    hk_store(no_heap.xgeneration, 1);
+    __atomic_store_n(&hk_no_cache.heap, &no_heap, __ATOMIC_RELAXED);
+}
 
 struct shelf_array {
     struct shelf_array *next;
@@ -73,6 +82,7 @@ struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t
     struct hk_heap_cache **caches = array_for_shelf(size);
     if (caches == NULL)
         return NULL;
+    know_no_cache();
     for (uint32_t at = 0; at < size; at++)
         caches[at] = at < shelf->size ? shelf->caches[at] : &hk_no_cache;
     uint32_t age_at = shelf->age_at;

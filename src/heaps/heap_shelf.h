@@ -15,6 +15,9 @@ struct hk_heap_bin {
 };
 _Static_assert(sizeof(struct hk_heap_bin) == HK_CLASS_BYTES, "page map entries carry offsets of bins");
 
+/* The first arrays of adjacent classes lie together. */
+enum { HK_HEAP_GROUP = 8, HK_HEAP_GROUPS = (HK_FINE_CLASSES + HK_HEAP_GROUP - 1) / HK_HEAP_GROUP };
+
 struct hk_heap_shelf;
 
 struct hk_heap_cache {
@@ -22,7 +25,8 @@ struct hk_heap_cache {
     uint64_t generation;                      /* 0: of no heap */
     struct hak_heap *heap;
     uint8_t turns[HK_FINE_CLASSES]; /* misses and overflows of the bin at its capacity */
-    bool used;                      /* since the shelf was last aged; hits do not count */
+    uint64_t served_when_aged;      /* blocks that its bins had served when the shelf was last aged */
+    void **groups[HK_HEAP_GROUPS];  /* the first arrays of the bins */
     struct hk_heap_shelf *shelf;
     struct hk_heap_cache *next, *prev; /* of the heap, under its lock */
 };

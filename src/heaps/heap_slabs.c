@@ -16,10 +16,7 @@ enum {
 };
 #define DENSE_FROM HK_MIB
 
-static uint32_t heap_entry(const struct hak_heap *heap, unsigned class)
-{
-    return hk_entry(HK_FIRST_HEAP + heap->index, class) | HK_ENTRY_MIXED;
-}
+static uint32_t heap_entry(const struct hak_heap *heap, unsigned class) { return heap->key | class * HK_CLASS_BYTES; }
 
 static struct hk_slab *slab_of_link(struct hk_link *link)
 {
@@ -105,6 +102,15 @@ static void return_span(struct hak_heap *heap, uintptr_t start, size_t bytes, ui
     hk_heap_uncharge(heap, bytes);
 }
 
+/* Notes the class of pages in the marks of their slice, or that there is none. */
+static void mark_pages(uintptr_t start, size_t bytes, unsigned note)
+{
+    _Atomic uint8_t *mark;
+    for (uintptr_t at = start; at < start + bytes; at += (size_t)1 << HK_MARK_SHIFT)
+        if (hk_page_map_has_mark(at, &mark))
+            hk_store(*mark, (uint8_t)note);
+}
+
 static struct hk_heap_slice *make_slice(struct hak_heap *heap, bool *by_limit)
 {
     *by_limit = false;
@@ -128,6 +134,7 @@ static struct hk_heap_slice *make_slice(struct hak_heap *heap, bool *by_limit)
         slice->next->prev = slice;
     heap->slices = slice;
     hk_page_map_assign(start, 1, heap_entry(heap, HK_CLASS_SHARED), &slice->d);
+    hk_page_map_cover_marks(start, HK_SLICE);
     return slice;
 }
 
@@ -141,6 +148,7 @@ static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, ui
     else
         heap->slices = slice->next;
     hk_meta_free(slice->slabs, HK_SLICE_PAGES * sizeof *slice->slabs);
+    mark_pages(start, HK_SLICE, 0);
     hk_page_map_set(start, 1, entry);
     hk_descriptor_drop(&slice->d);
     hk_span_free(start, 1);
@@ -178,6 +186,7 @@ static void set_pages(struct hk_heap_slice *slice, unsigned first, unsigned n, s
         slice->slabs[page] = slab;
         slice->classes[page] = slab != NULL ? (uint8_t)class_of(slab) : HK_NO_CLASS;
     }
+    mark_pages(slice->d.start + first * HK_PAGE, n * HK_PAGE, slab != NULL ? class_of(slab) + 1 : 0);
     unsigned mask = ((1u << n) - 1) << first;
     slice->free_pages = (uint16_t)(slab != NULL ? slice->free_pages & ~mask : slice->free_pages | mask);
 }
@@ -335,6 +344,17 @@ void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n)
         if (at == from)
             hk_slab_refuse(slab, *at);
         settle_freed(heap, slab, (size_t)(at - from));
+    }
+}
+
+void hk_heap_release_empty(struct hak_heap *heap)
+{
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
+        struct hk_slab *slab = heap->partial[class];
+        if (slab == NULL || slab->free != slab->d.blocks)
+            continue;
+        unlink_from(&heap->partial[class], slab);
+        release_slab(heap, slab);
     }
 }
 

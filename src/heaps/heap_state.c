@@ -46,6 +46,7 @@ static struct hak_heap *new_heap_locked(void)
     if (heap == NULL)
         return NULL;
     heap->index = index;
+    heap->key = hk_entry(HK_FIRST_HEAP + index, 0) | HK_ENTRY_MIXED;
     heap->lock = &locks[1 + index % LOCKS_OF_HEAPS];
     hk_store_release(hk_load(heap_table.xparts[index / HEAPS_IN_PART])[index % HEAPS_IN_PART], heap);
     hk_store_release(heap_table.xend, index + 1);

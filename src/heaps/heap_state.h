@@ -26,6 +26,7 @@ struct hk_heap_cache;
 struct hak_heap {
     /* constant while the heap is open */
     uint32_t index;
+    uint32_t key; /* page map entry of its slabs, less the class */
     struct hk_lock *lock;
     char name[HK_HEAP_NAME];
     /* shared */

@@ -28,10 +28,22 @@ static void *try_alloc_of_heap(struct hk_heap_shelf *shelf, struct hak_heap *hea
 }
 
 /* If the limit refuses, what the thread's cache holds of other classes may be whole slabs. */
+static void *alloc_of_class(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
+{
+    void *block = try_alloc_of_heap(shelf, heap, class, by_limit);
+    if (HK_UNLIKELY(block == NULL) && *by_limit) {
+        hk_heap_shrink(shelf, heap);
+        block = try_alloc_of_heap(shelf, heap, class, by_limit);
+    }
+    return block;
+}
+
 void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
                      bool *by_limit)
 {
     *by_limit = *zeroed = false;
+    if (HK_LIKELY(size <= HK_FINE_MAX) && align <= HK_FINE_STEP)
+        return alloc_of_class(shelf, heap, hk_class_of(size), by_limit);
     bool scarce = size > HK_FINE_MAX && hk_load(hk_footprint.xscarce);
     unsigned class =
         size <= HK_LARGE_MAX && align <= HK_SLICE && !scarce ? hk_class_of_aligned(size, align) : HK_CLASSES;
@@ -40,17 +52,12 @@ void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t 
             return NULL;
         void *block = hk_heap_big_alloc(heap, size, align, zeroed, by_limit);
         if (block == NULL && *by_limit) {
-            hk_heap_cache_flush(shelf, heap);
+            hk_heap_shrink(shelf, heap);
             block = hk_heap_big_alloc(heap, size, align, zeroed, by_limit);
         }
         return block;
     }
-    void *block = try_alloc_of_heap(shelf, heap, class, by_limit);
-    if (HK_UNLIKELY(block == NULL) && *by_limit) {
-        hk_heap_cache_flush(shelf, heap);
-        block = try_alloc_of_heap(shelf, heap, class, by_limit);
-    }
-    return block;
+    return alloc_of_class(shelf, heap, class, by_limit);
 }
 
 /* The heap is gone, and its blocks with it: there is nothing to free. */

@@ -30,10 +30,25 @@ HK_INLINE bool hk_heaps_hit_free(const struct hk_heap_shelf *shelf, void *block,
     if (HK_UNLIKELY(index >= shelf->size))
         return false;
     struct hk_heap_cache *cache = shelf->caches[index];
-    if (HK_UNLIKELY(cache->generation == 0) || HK_UNLIKELY(cache->generation != hk_load(cache->heap->xgeneration)))
+    if (HK_UNLIKELY(cache->generation != hk_load(cache->heap->xgeneration)))
         return false;
-    unsigned class = hk_heap_class_at(block, entry);
-    return HK_LIKELY(class < HK_FINE_CLASSES) && hk_heap_push(cache, class * HK_CLASS_BYTES, block);
+    size_t offset = entry & HK_ENTRY_CLASS_MASK;
+    if (offset == HK_CLASS_SHARED * HK_CLASS_BYTES)
+        offset = hk_heap_shared_offset(block);
+    return HK_LIKELY(offset < HK_FINE_CLASSES * HK_CLASS_BYTES) && hk_heap_push(cache, offset, block);
+}
+
+/* The same, by a caller that names the heap: false also if it is another's. */
+HK_INLINE bool hk_heaps_hit_free_in(const struct hk_heap_shelf *shelf, struct hak_heap *heap, void *block,
+                                    uint32_t entry)
+{
+    struct hk_heap_cache *cache = hk_heap_cache_of(shelf, heap);
+    size_t offset = entry ^ heap->key;
+    if (HK_UNLIKELY(cache == NULL))
+        return false;
+    if (offset == HK_CLASS_SHARED * HK_CLASS_BYTES)
+        offset = hk_heap_shared_offset(block);
+    return HK_LIKELY(offset < HK_FINE_CLASSES * HK_CLASS_BYTES) && hk_heap_push(cache, offset, block);
 }
 
 /* All other calls; `shelf` is NULL in a thread without one. *by_limit: the heap's limit has refused, not the system. */
