@@ -116,6 +116,7 @@
 #include "report/residence.c"
 #include "report/survivors.c"
 #include "report/holders.c"
+#include "report/heap_lines.c"
 #include "report/report.c"
 #include "report/report_text.c"
 #include "report/report_json.c"

@@ -71,6 +71,7 @@ void hk_report_take(struct hk_report *report, uint64_t started_ms)
     hk_census_take(&report->census);
     hk_residence_take(&report->residence, &report->census);
     hk_survivors_take(&report->survivors);
+    report->heaps_shown = hk_heap_lines_take(report->heaps);
     report->holders_shown = hk_holders_take(report->holders);
     report->sites_shown = hk_sites_top(report->sites, HK_REPORT_SITES);
 }
