@@ -5,8 +5,8 @@
 struct hk_heap_big {
     struct hak_heap *heap;
     struct hk_heap_big *next, *prev; /* of the heap */
-    void *block;
-    size_t bytes; /* charged */
+    struct hk_big_block *big;        /* its block may move */
+    size_t bytes;                    /* charged */
 };
 
 /* The note of a big block of a heap. */
@@ -90,8 +90,8 @@ void *hk_heap_big_alloc(struct hak_heap *heap, size_t size, size_t align, bool *
         hk_meta_free(note, sizeof *note);
         return NULL;
     }
-    *note = (struct hk_heap_big){.heap = heap, .block = block, .bytes = bytes};
-    hk_store(hk_big_at((uintptr_t)block)->xnote, note);
+    *note = (struct hk_heap_big){.heap = heap, .big = hk_big_at((uintptr_t)block), .bytes = bytes};
+    hk_store(note->big->xnote, note);
     mark_as(heap, block);
     enter_note(note);
     return block;
@@ -100,8 +100,8 @@ void *hk_heap_big_alloc(struct hak_heap *heap, size_t size, size_t align, bool *
 /* The note goes first: a fork child finds the block on the list, or not a heap's. */
 static void free_noted(struct hk_heap_big *note)
 {
-    void *block = note->block;
-    hk_store(hk_big_at((uintptr_t)block)->xnote, NULL);
+    void *block = (void *)note->big->d.start;
+    hk_store(note->big->xnote, NULL);
     set_entry(block, hk_entry(HK_NOBODY, HK_CLASS_BIG));
     uncharge_big(note->heap, note->bytes);
     hk_meta_free(note, sizeof *note);
@@ -118,7 +118,7 @@ void hk_heap_big_free(enum hk_call call, void *block)
     free_noted(note);
 }
 
-/* Where the pages move, the room big writes an entry of its own. */
+/* Where the pages move, or were to move, the room big writes an entry of its own. */
 void *hk_heap_big_resize(void *block, size_t size)
 {
     struct hk_heap_big *note = note_of(HK_CALL_REALLOC, block);
@@ -130,10 +130,7 @@ void *hk_heap_big_resize(void *block, size_t size)
     if (charged > now)
         uncharge_big(note->heap, charged - now);
     note->bytes = now;
-    if (resized == NULL)
-        return NULL;
-    note->block = resized;
-    mark_as(note->heap, resized);
+    mark_as(note->heap, (void *)note->big->d.start);
     return resized;
 }
 
