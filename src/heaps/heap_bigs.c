@@ -134,6 +134,15 @@ void *hk_heap_big_resize(void *block, size_t size)
     return resized;
 }
 
+void hk_heap_bigs_recount(struct hak_heap *heap)
+{
+    size_t bytes = 0, before = hk_load(heap->xbig);
+    for (const struct hk_heap_big *note = heap->bigs; note != NULL; note = note->next)
+        bytes += note->bytes;
+    hk_store(heap->xbig, bytes);
+    hk_store(heap->xcharged, hk_load(heap->xcharged) - before + bytes);
+}
+
 void hk_heap_bigs_end(struct hak_heap *heap)
 {
     for (;;) {

@@ -17,6 +17,8 @@ void hk_heap_big_free(enum hk_call call, void *block);
 /* Resizes it as hk_big_resize() does, within the limit. */
 void *hk_heap_big_resize(void *block, size_t size);
 size_t hk_heap_big_bytes(enum hk_call call, const void *block);
+/* In a fork child: charges the heap what its list has. Another thread may have been cut off between the two. */
+void hk_heap_bigs_recount(struct hak_heap *heap);
 /* Frees all big blocks of the heap. */
 void hk_heap_bigs_end(struct hak_heap *heap);
 

@@ -179,7 +179,9 @@ bool hk_heaps_figures(struct hak_heap *heap, struct hk_heap_figures *figures)
 size_t hk_heaps_fork_child(const struct hk_heap_shelf *survivor)
 {
     size_t blocks = 0;
-    for (uint32_t index = 0; index < hk_heaps_end(); index++)
+    for (uint32_t index = 0; index < hk_heaps_end(); index++) {
         blocks += hk_heap_forget_caches(hk_heap_by_index(index), survivor);
+        hk_heap_bigs_recount(hk_heap_by_index(index));
+    }
     return blocks;
 }
