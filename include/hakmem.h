@@ -152,6 +152,9 @@ struct hak_stats {
     uint64_t threads_started; /* caches begun */
     uint64_t threads_ended;   /* caches ended */
     uint64_t forks;           /* in this process and its ancestors */
+
+    uint64_t
+        heaps; /* bytes, now, part: slices of the program's own heaps (hak_heap_create), whose big blocks count as big_live */
 };
 
 /* Was this field filled in, by a library that may be older than this header? */
@@ -172,6 +175,67 @@ int hak_report(const char *path);
 /* Writes the heap profile so far (docs/PROFILING.md) to a file, for pprof or jeprof; "-" is stderr, %p the process id. Returns 0, or
  * -1 if the file cannot be written, or no samples are taken (HAKMEM_HEAP_PROFILE, HAKMEM_HEAP_SAMPLE). errno is kept in any case. */
 int hak_heap_profile(const char *path);
+
+/* Heaps of the program's own: memory with a name and a limit, of which all blocks can be freed at once: for a tenant, a query, a plugin.
+ *
+ *   Threads    any thread may allocate from any heap, and free, resize and measure its blocks, at any time, with hak_free, free, realloc and the
+ *              rest; a block that is resized stays in its heap. Threads have caches of each heap that they use: small calls take no lock.
+ *   Limit      counts physical memory: the runs of pages of the heap's blocks, also those that are free or in threads' caches, and whole pages of
+ *              blocks of more than 1 MiB. It is never exceeded. A thread's free blocks that hold a run of pages back count too: a heap may refuse
+ *              while so much is free in other threads' caches, up to 16 KiB of blocks of a size and thread.
+ *   End        hak_heap_reset and hak_heap_destroy require that no other thread is in a call for the heap or uses its blocks from here on. Threads
+ *              that end, fork, or use other heaps meanwhile do no harm, whatever their caches hold. free of a block that was live then, in memory that
+ *              nobody has used since, does nothing, and the first is told with one line on stderr; realloc of it ends the program. If the memory
+ *              serves again, free cannot know.
+ *   fork       the child has the heaps; blocks in the caches of threads that it does not have stay taken until a reset.
+ *   Handles    stay readable: a call with that of a destroyed heap fails with EINVAL, until hak_heap_create has given it out again. Not NULL, but
+ *              where it says so.
+ *   Profiles   and guards (docs/PROFILING.md, docs/GUARD.md) see blocks of the process's heap only. While an option checks each free, heaps have
+ *              no caches, and a block that is freed twice is found at once. */
+typedef struct hak_heap hak_heap_t;
+
+/* A heap without memory. `name`, which is copied and may be NULL, is for reports: 63 bytes of it; names need not differ. `limit` in bytes, 0 for none:
+ * the first small block takes 65536. Up to 65535 heaps at a time. */
+HAK_USED_ hak_heap_t *hak_heap_create(const char *name, size_t limit);
+/* Frees all blocks of the heap, which goes on empty, with its name, limit and peak. 0; or -1 and EINVAL: NULL, or the heap has ended. Costs the time
+ * of its runs of pages, not of its blocks, and no system calls but for blocks of more than 1 MiB: the process's heap has the memory then. */
+int hak_heap_reset(hak_heap_t *heap);
+/* The same, and the heap ends. */
+int hak_heap_destroy(hak_heap_t *heap);
+/* From now on. What the heap has beyond a lower limit it keeps. 0; or -1 and EINVAL. */
+int hak_heap_set_limit(hak_heap_t *heap, size_t limit);
+/* The heap that the block is of; NULL: the process's, or `block` is NULL or no block. errno is kept. */
+hak_heap_t *hak_heap_of(const void *block);
+
+/* As hak_malloc, hak_calloc, hak_realloc, from this heap; NULL and ENOMEM also where the limit refuses, and EINVAL if the heap has ended. realloc of
+ * another heap's block moves it to this one. */
+HAK_FRESH_ HAK_SIZE_(2) HAK_USED_ void *hak_heap_malloc(hak_heap_t *heap, size_t size);
+HAK_FRESH_ HAK_PRODUCT_(2, 3) HAK_USED_ void *hak_heap_calloc(hak_heap_t *heap, size_t count, size_t size);
+HAK_SIZE_(3) HAK_USED_ void *hak_heap_realloc(hak_heap_t *heap, void *block, size_t size);
+/* At a multiple of `alignment`; NULL and EINVAL if that is no power of two. */
+HAK_FRESH_ HAK_SIZE_(3) HAK_ALIGN_(2) HAK_USED_
+    void *hak_heap_aligned_alloc(hak_heap_t *heap, size_t alignment, size_t size);
+/* hak_free, a little faster where the block is the heap's. errno is kept. */
+void hak_heap_free(hak_heap_t *heap, void *block);
+
+/* Bytes and numbers of a heap, now. Fields are only ever added, at the end. */
+struct hak_heap_stats {
+    uint64_t size;        /* bytes of this structure that the library has filled in; see HAK_STATS_HAS */
+    uint64_t limit;       /* 0: none */
+    uint64_t physical;    /* what the limit counts */
+    uint64_t peak;        /* the most that `physical` has been since hak_heap_create */
+    uint64_t live;        /* in blocks with the program, rounded up to their classes */
+    uint64_t cached;      /* in free blocks in threads' caches; of other threads as a moment ago */
+    uint64_t big;         /* of physical and live: blocks of more than 1 MiB */
+    uint64_t live_blocks; /* their number */
+    uint64_t caches;      /* threads that have a cache of the heap since its last reset */
+    uint64_t mallocs;     /* blocks handed out since hak_heap_create */
+    uint64_t refused;     /* calls that the limit has refused */
+    uint64_t resets;      /* calls of hak_heap_reset */
+    char name[64];        /* ends with 0 */
+};
+/* Fills in the statistics; `size` as for hak_get_stats. 0; or -1 and EINVAL: a NULL, the heap has ended, or `size` is too small for one field. */
+int hak_heap_get_stats(hak_heap_t *heap, struct hak_heap_stats *stats, size_t size);
 
 /* dlopen and dlmopen as libhakmem.so has them: plugins are opened without RTLD_DEEPBIND, with which they would free blocks of HAKMEM's to
  * the C library (HAKMEM_DEEPBIND in docs/OPTIONS.md). A program that is linked with libhakmem.a, but with a shared C library, gets

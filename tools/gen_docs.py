@@ -181,6 +181,18 @@ KEYS = {
     "allocations": ("blocks that its bins have served, also to a thread that had them before", ""),
     "bins": ("bytes of free blocks in its bins", "see the part `thread_caches`"),
     "depots": ("bytes of free blocks in its depot", "see the part `thread_caches`"),
+    "heaps": ("if the process has heaps of its own ([HEAPS.md](HEAPS.md)): the 32 with the most physical memory; absent else, as is the part `heaps`", ""),
+    "heap": ("the heap's number, which the next heap gets when it has ended", ""),
+    "name": ("as the program named it", ""),
+    "physical": ("bytes that its limit counts: its slices, and its big blocks", "give memory back by `hak_heap_reset`, or set a limit"),
+    "limit": ("bytes; 0: none", ""),
+    "peak": ("the most that `physical` has been", ""),
+    "cached": ("bytes of its free blocks in threads' caches", "they go back to its slabs when a thread does not use the heap for a while"),
+    "big": ("of `physical` and `live`: blocks of more than 1 MiB", ""),
+    "live_blocks": ("blocks with the program", ""),
+    "caches": ("threads that have a cache of it", ""),
+    "refused": ("calls that its limit has refused", "raise the limit, or free more"),
+    "resets": ("times that all its blocks were freed at once", ""),
     "counters": ("the counters below", ""),
     "sites": ("with `HAKMEM_SITE_RULES`, the twenty call sites with the most live bytes (docs/LEARNING.md)", ""),
     "site": ("where the call of malloc returns to, as a number: `addr2line -e FILE`, less where FILE is mapped", ""),
@@ -343,8 +355,10 @@ def stats_document(root: Path) -> str:
               " and `tier`, `hakmem_tier_…` by `tier`,\nand each counter as `hakmem_…_total`. Names of byte values end in `_bytes`.\n")
 
 
-def an_object(properties: dict[str, object]) -> dict[str, object]:
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+def an_object(properties: dict[str, object], absent: tuple[str, ...] = ()) -> dict[str, object]:
+    """All are required, but for those that may be absent."""
+    required = [name for name in properties if name not in absent]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def an_array(items: object) -> dict[str, object]:
@@ -376,17 +390,19 @@ def report_schema(root: Path) -> str:
     forms = {
         "version": text, "process": {"type": "integer"}, "parent": {"type": "integer"}, "command": text, "time_ms": count, "threads": count,
         "served": an_object({"malloc": count, "free": count}),
-        "resident": count, "resident_statm": count, "resident_parts": an_object({**parts, "rest_of_process": count}),
+        "resident": count, "resident_statm": count, "resident_parts": an_object({**parts, "rest_of_process": count}, ("heaps",)),
         "resident_classes": an_array(an_object({key: count for key in ("size", "live", "rounding", "in_bins", "remote", "free_in_slabs", "pinned",
                                                                        "tails")})),
         "resident_idle": an_object({"ageing": count, "of_huge_pages": count}),
         "resident_rest": an_object({"files": count, "anonymous": count}),
         "virtual": count, "limits": an_object({"address": limit, "data": limit}),
-        "mapped": an_object({"total": count, "parts": an_object(parts)}),
+        "mapped": an_object({"total": count, "parts": an_object(parts, ("heaps",))}),
         "idle": an_object({"dirty": count, "clean": count}),
         "tiers": {**an_array(an_object({"tier": {"enum": ["tiny", "mid", "large", "big"]}, **tallies})), "minItems": 4, "maxItems": 4},
         "classes": an_array(an_object({"size": count, "tier": {"enum": ["tiny", "mid", "large"]}, **tallies})),
         "holders": {**an_array(an_object({key: count for key in ("thread", "allocations", "bins", "depots")})), "maxItems": 64},
+        "heaps": {**an_array(an_object({"heap": count, "name": text, **{key: count for key in (
+            "physical", "limit", "peak", "live", "cached", "big", "live_blocks", "caches", "served", "refused", "resets")}})), "maxItems": 32},
         "counters": an_object({name: {**count, "description": f"{unit}: {meaning}"} for _, name, unit, meaning in stats_of(root)}),
         "policy": an_object({"state": {"enum": ["STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"]},
                              **{name: count for _, name, _, _, _, scope, _, _ in options if scope == "policy"}}),
@@ -399,7 +415,7 @@ def report_schema(root: Path) -> str:
     }
     described = {key: {**form, "description": KEYS[key][0]} for key, form in forms.items()}
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "The report of HAKMEM",
-              "$comment": note("src/count/stats.def, src/policy/options.def and src/report/").strip("<!-> \n"), **an_object(described)}
+              "$comment": note("src/count/stats.def, src/policy/options.def and src/report/").strip("<!-> \n"), **an_object(described, ("heaps",))}
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 

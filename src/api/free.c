@@ -1,6 +1,7 @@
 #include "api/entry.h"
 #include "api/free_slow.h"
 #include "api/guarded.h"
+#include "api/heap_blocks.h"
 #include "big/big.h"
 #include "guard/sampled.h"
 #include "guard/sized.h"
@@ -39,7 +40,7 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
                        (call != HK_CALL_FREE && hk_entry_is_big(entry)) || hk_self->key == HK_NO_KEY;
     if (HK_UNLIKELY(at_the_edge))
         hk_free_slow(call, block, entry, size);
-    else if (hk_entry_is_big(entry))
+    else if (entry == hk_entry(HK_NOBODY, HK_CLASS_BIG))
         hk_tcache_free_big(hk_container_of(hk_self, struct hk_tcache, hot), block);
     else
         hk_tcache_free(hk_container_of(hk_self, struct hk_tcache, hot), block, entry);
@@ -54,6 +55,10 @@ HK_NOINLINE void hk_sized_elsewhere(void *block, size_t size, enum hk_call call)
 HK_INLINE void free_looked_up(enum hk_call call, void *block, struct hk_hot *hot)
 {
     uint32_t entry = hk_hit_entry(block);
+    if (HK_UNLIKELY(hk_entry_is_heap(entry))) {
+        hk_free_in_heap(call, block, entry, hot);
+        return;
+    }
     bool at_the_edge = entry == 0 || is_large_or_big(entry) || hot->key == HK_NO_KEY;
     if (HK_UNLIKELY(at_the_edge))
         hk_free_slow(call, block, entry, HK_SIZE_UNKNOWN);

@@ -1,5 +1,6 @@
 #include "api/free_slow.h"
 
+#include "api/heap_blocks.h"
 #include "big/big.h"
 #include "guard/sampled.h"
 #include "guard/sized.h"
@@ -51,6 +52,10 @@ HK_NOINLINE void hk_free_slow(enum hk_call call, void *block, uint32_t entry, si
 {
     if (!hk_life_started() && hk_life_is_bootstrapping())
         return;
+    if (HK_UNLIKELY(hk_entry_is_heap(entry))) {
+        hk_free_in_heap(call, block, entry, hk_self);
+        return;
+    }
     if (call != HK_CALL_FREE && hk_entry_is_big(entry))
         hk_big_check(call, block);
     if (hk_entry_is_large(entry))

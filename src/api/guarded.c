@@ -1,4 +1,5 @@
 #include "api/guarded.h"
+#include "api/heap_blocks.h"
 
 #include <errno.h>
 #include <string.h>
@@ -190,6 +191,8 @@ static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind 
         hk_sampled_free(call, block, caller);
         return;
     }
+    if (HK_UNLIKELY(hk_free_of_heap(call, block)))
+        return;
     block = hk_guard_take_back(call, block, kind, size);
     if (HK_UNLIKELY(block == NULL))
         return;
@@ -300,6 +303,8 @@ void *hk_guarded_realloc(void *block, size_t size, void *caller)
     }
     if (HK_UNLIKELY(hk_sampled_has(block)))
         return moved_from_slot(block, size, caller);
+    if (HK_UNLIKELY(hk_heaps_has(block)))
+        return hk_heap_resized(block, size);
     size_t before = hk_guard_requested(HK_CALL_REALLOC, block);
     if (HK_UNLIKELY(before == HK_SIZE_UNKNOWN))
         return moved_from_elsewhere(block, size, caller);
@@ -315,6 +320,8 @@ size_t hk_guarded_usable_size(const void *block)
         return 0;
     if (HK_UNLIKELY(hk_sampled_has(block)))
         return hk_sampled_size(HK_CALL_USABLE_SIZE, block);
+    if (HK_UNLIKELY(hk_heaps_has(block)))
+        return hk_heap_usable(HK_CALL_USABLE_SIZE, block);
     size_t size = hk_guard_requested(HK_CALL_USABLE_SIZE, block);
     if (HK_LIKELY(size != HK_SIZE_UNKNOWN))
         return size;

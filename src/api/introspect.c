@@ -128,7 +128,8 @@ static void write_info(FILE *file, const struct hk_census *census)
     info_total(file, "mmap", bigs->live_blocks, bigs->live);
     fprintf(file, "<system type=\"current\" size=\"%zu\"/>\n", census->mapped);
     for (unsigned part = 0; part < HK_PARTS; part++)
-        fprintf(file, "<aspace type=\"%s\" size=\"%zu\"/>\n", hk_part_rows[part].name, census->parts[part]);
+        if (hk_part_shows(census, part))
+            fprintf(file, "<aspace type=\"%s\" size=\"%zu\"/>\n", hk_part_rows[part].name, census->parts[part]);
     fprintf(file, "</malloc>\n");
 }
 
@@ -190,7 +191,8 @@ static struct hak_stats stats_of(const struct hk_census *census)
 
 /* The layout is part of the ABI: fields are never moved, new ones are appended. */
 _Static_assert(offsetof(struct hak_stats, footprint) == 24 && offsetof(struct hak_stats, live_blocks) == 128 &&
-                   offsetof(struct hak_stats, forks) == 248 && sizeof(struct hak_stats) == 256,
+                   offsetof(struct hak_stats, forks) == 248 && offsetof(struct hak_stats, heaps) == 256 &&
+                   sizeof(struct hak_stats) == 264,
                "a field of hak_stats has moved");
 
 static int failed(int error)

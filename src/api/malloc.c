@@ -4,6 +4,7 @@
 #include "api/alloc_slow.h"
 #include "api/entry.h"
 #include "api/guarded.h"
+#include "api/heap_blocks.h"
 #include "base/bits.h"
 #include "base/quanta.h"
 #include "big/big.h"
@@ -162,16 +163,22 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
     return hk_quanta_zero(block, bytes);
 }
 
+enum origin { OF_PROCESS, FOREIGN, OF_OWN_HEAP };
+
 /* Usable bytes of `block`; for another allocator's, the readable bytes; else fatal. A sampled block counts as foreign: it moves. */
-static size_t extent(enum hk_call call, const void *block, bool *foreign)
+static size_t extent(enum hk_call call, const void *block, enum origin *origin)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-    *foreign = entry == 0;
+    *origin = entry == 0 ? FOREIGN : OF_PROCESS;
     if (HK_LIKELY(entry != 0)) {
         if (hk_entry_is_large(entry))
             hk_live_check(call, block);
         if (HK_LIKELY(hk_entry_is_plain(entry)))
             return hk_classes[hk_entry_class(entry)].size;
+        if (HK_UNLIKELY(hk_entry_is_heap(entry))) {
+            *origin = OF_OWN_HEAP;
+            return hk_heaps_bytes(call, block, entry);
+        }
         if (hk_entry_is_mixed(entry))
             return hk_lodge_bytes(block);
         const struct hk_big_block *big = hk_big_at((uintptr_t)block);
@@ -254,9 +261,11 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
     }
     if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)))
         return realloc_guarded(block, size, CALLER);
-    bool foreign;
-    size_t now = extent(HK_CALL_REALLOC, block, &foreign);
-    if (foreign)
+    enum origin origin;
+    size_t now = extent(HK_CALL_REALLOC, block, &origin);
+    if (HK_UNLIKELY(origin == OF_OWN_HEAP))
+        return hk_heap_resized(block, size);
+    if (origin == FOREIGN)
         return moved_exactly(hak_malloc(size), block, hk_min(size, now));
     void *resized = hk_resize_slow(block, size, now, CALLER);
     return resized != NULL ? resized : copied(block, size, now);
@@ -331,13 +340,13 @@ HK_EXPORT void *hak_pvalloc(size_t size)
 
 HK_EXPORT size_t hak_usable_size(void *block)
 {
-    bool foreign;
+    enum origin origin;
     if (block == NULL)
         return 0;
     if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)))
         return hk_guarded_usable_size(block);
-    size_t bytes = extent(HK_CALL_USABLE_SIZE, block, &foreign);
-    return foreign && !hk_sampled_has(block) && hk_bootstrap_size(block) == SIZE_MAX ? 0 : bytes;
+    size_t bytes = extent(HK_CALL_USABLE_SIZE, block, &origin);
+    return origin == FOREIGN && !hk_sampled_has(block) && hk_bootstrap_size(block) == SIZE_MAX ? 0 : bytes;
 }
 
 HK_EXPORT int hak_trim(size_t keep)

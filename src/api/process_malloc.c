@@ -69,6 +69,8 @@ static bool begins_block(const void *block)
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     if (entry == 0)
         return hk_sampled_has(block);
+    if (hk_entry_is_heap(entry))
+        return true;
     if (hk_entry_class(entry) == HK_CLASS_BIG)
         return hk_descriptor_at((uintptr_t)block)->start == (uintptr_t)block;
     const struct hk_slab *slab = hk_slab_at((uintptr_t)block);

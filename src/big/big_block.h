@@ -17,6 +17,7 @@ struct hk_big_block {
     uint16_t idle_from;            /* the age stamp of its last free */
     bool altered;                  /* the program has changed its mapping */
     bool huge;                     /* huge pages were requested for it */
+    _Atomic(void *) xnote;         /* of the heap that it belongs to (heaps/heap_bigs.h); NULL: that of the process */
 } HK_ALIGNED(HK_CACHE_LINE);
 _Static_assert(sizeof(struct hk_big_block) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
                "the line where a slab counts remote frees stays 0");

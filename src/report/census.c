@@ -5,6 +5,7 @@
 #include "base/bits.h"
 #include "big/big.h"
 #include "guard/sampled_slots.h"
+#include "heaps/heaps.h"
 #include "prof/apart.h"
 #include "slab/lodge.h"
 #include "span/meta.h"
@@ -166,6 +167,16 @@ static void count_metadata(struct hk_census *census)
     census->mallocs = picked.served;
 }
 
+/* The bytes of slabs alone: big blocks are counted as such. */
+static void count_heaps(struct hk_census *census)
+{
+    for (uint32_t index = 0; index < hk_heaps_end(); index++) {
+        struct hk_heap_figures figures;
+        census->heaps += hk_heaps_figures(hk_heap_by_index(index), &figures);
+        census->parts[HK_PART_heaps] += figures.physical - hk_min(figures.physical, figures.big);
+    }
+}
+
 static void count_parts_of_slabs(struct hk_census *census)
 {
     census->parts[HK_PART_live] = census->sum.live;
@@ -188,6 +199,7 @@ void hk_census_take(struct hk_census *census)
     count_bigs(census);
     count_slices(census);
     count_metadata(census);
+    count_heaps(census);
     const struct hk_tallies *bigs = &census->tiers[HK_TIER_BIG];
     census->mallocs += census->sum.served + bigs->served + census->counts[HK_STAT_orphan_calls] +
                        census->counts[HK_STAT_guard_samples];

@@ -45,10 +45,17 @@ struct hk_census {
     size_t mapped;                 /* writable memory that HAKMEM has mapped: the sum of the parts */
     size_t idle_dirty, idle_clean; /* the part idle: slices with and without pages */
     size_t threads;                /* threads with a tcache */
+    size_t heaps;                  /* heaps of the program's own that are open */
     size_t sampled_blocks;         /* live ones, which no class counts */
     uint64_t mallocs, frees;       /* calls served */
     uint64_t counts[HK_STAT_ROWS]; /* as hk_stat_rows */
 };
+
+/* False for the part of a kind of memory that the process has never had. */
+HK_INLINE bool hk_part_shows(const struct hk_census *census, unsigned part)
+{
+    return part != HK_PART_heaps || census->heaps != 0;
+}
 
 void hk_census_take(struct hk_census *census);
 

@@ -71,6 +71,7 @@ void hk_report_take(struct hk_report *report, uint64_t started_ms)
     hk_census_take(&report->census);
     hk_residence_take(&report->residence, &report->census);
     hk_survivors_take(&report->survivors);
+    report->heaps_shown = hk_heap_lines_take(report->heaps);
     report->holders_shown = hk_holders_take(report->holders);
     report->sites_shown = hk_sites_top(report->sites, HK_REPORT_SITES);
 }
@@ -116,7 +117,8 @@ void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
     hk_text_add(&text, "virtual %zu, resident %zu, mapped %zu", process.virtual_bytes, process.resident_bytes,
                 census->mapped);
     for (unsigned part = 0; part < HK_PARTS; part++)
-        hk_text_add(&text, "%s%s %zu", part == 0 ? " (" : ", ", hk_part_rows[part].name, census->parts[part]);
+        if (hk_part_shows(census, part))
+            hk_text_add(&text, "%s%s %zu", part == 0 ? " (" : ", ", hk_part_rows[part].name, census->parts[part]);
     hk_text_add(&text, "), served %lu", census->mallocs);
     add_counts(&text, census);
     hk_text_add(&text, "\n");

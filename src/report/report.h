@@ -9,6 +9,7 @@
 
 #include "prof/sites.h"
 #include "report/census.h"
+#include "report/heap_lines.h"
 #include "report/holders.h"
 #include "report/residence.h"
 #include "report/survivors.h"
@@ -32,6 +33,8 @@ struct hk_report {
     unsigned sites_shown;
     struct hk_holder holders[HK_REPORT_HOLDERS];
     unsigned holders_shown;
+    struct hk_heap_figures heaps[HK_REPORT_HEAPS];
+    unsigned heaps_shown;
     struct hk_survivors survivors; /* empty without sampling */
 };
 

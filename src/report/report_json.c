@@ -77,17 +77,18 @@ static void json_virtual(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, "}");
 }
 
-static void json_parts(struct hk_text *text, const size_t parts[HK_PARTS])
+static void json_parts(struct hk_text *text, const struct hk_census *census, const size_t parts[HK_PARTS])
 {
     for (unsigned part = 0; part < HK_PARTS; part++)
-        hk_text_add(text, "%s\"%s\": %zu", part > 0 ? ", " : "", hk_part_rows[part].name, parts[part]);
+        if (hk_part_shows(census, part))
+            hk_text_add(text, "%s\"%s\": %zu", part > 0 ? ", " : "", hk_part_rows[part].name, parts[part]);
 }
 
 static void json_mapped(struct hk_text *text, const struct hk_report *report)
 {
     const struct hk_census *census = &report->census;
     hk_text_add(text, "\"mapped\": {\"total\": %zu, \"parts\": {", census->mapped);
-    json_parts(text, census->parts);
+    json_parts(text, census, census->parts);
     hk_text_add(text, "}},\n \"idle\": {\"dirty\": %zu, \"clean\": %zu}", census->idle_dirty, census->idle_clean);
 }
 
@@ -97,7 +98,7 @@ static void json_resident(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, "\"resident\": %zu, \"resident_statm\": %zu,\n", residence->total,
                 report->process.resident_bytes);
     hk_text_add(text, " \"resident_parts\": {");
-    json_parts(text, residence->parts);
+    json_parts(text, &report->census, residence->parts);
     hk_text_add(text, ", \"rest_of_process\": %zu}", residence->rest_of_process);
 }
 
@@ -204,6 +205,30 @@ static void json_holders(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, "]");
 }
 
+static void json_heap(struct hk_text *text, const struct hk_heap_figures *line)
+{
+    hk_text_add(text, "{\"heap\": %u, \"name\": ", line->number);
+    json_string(text, line->name);
+    hk_text_add(text,
+                ", \"physical\": %zu, \"limit\": %zu, \"peak\": %zu, \"live\": %zu, \"cached\": %zu, \"big\": %zu",
+                line->physical, line->limit, line->peak, line->live, line->cached, line->big);
+    hk_text_add(text, ", \"live_blocks\": %zu, \"caches\": %zu, \"served\": %lu, \"refused\": %lu, \"resets\": %lu}",
+                line->live_blocks, line->caches, line->mallocs, line->refused, line->resets);
+}
+
+/* Absent where the process has none: most reports are of such. */
+static void json_heaps(struct hk_text *text, const struct hk_report *report)
+{
+    if (report->heaps_shown == 0)
+        return;
+    hk_text_add(text, ",\n \"heaps\": [");
+    for (unsigned i = 0; i < report->heaps_shown; i++) {
+        hk_text_add(text, i > 0 ? ",\n  " : "\n  ");
+        json_heap(text, &report->heaps[i]);
+    }
+    hk_text_add(text, "]");
+}
+
 static void json_survivors(struct hk_text *text, const struct hk_survivor_sums *sums)
 {
     hk_text_add(text, "\"live_count\": %lu, \"live_bytes\": %lu, \"pinned_bytes\": %lu", sums->blocks, sums->bytes,
@@ -304,6 +329,7 @@ void hk_report_json(int fd, const struct hk_report *report)
         hk_text_add(&text, i == 0 ? "{" : ",\n ");
         sections[i](&text, report);
     }
+    json_heaps(&text, report);
     hk_text_add(&text, "}\n");
     hk_text_flush(&text);
 }

@@ -100,10 +100,13 @@ static void add_process(struct sheet *sheet, const struct hk_report *report)
                report->residence.rest_of_process);
 }
 
-static void add_parts(struct sheet *sheet, struct family family, const size_t parts[HK_PARTS])
+static void add_parts(struct sheet *sheet, struct family family, const struct hk_census *census,
+                      const size_t parts[HK_PARTS])
 {
     begin_family(sheet, &family);
     for (unsigned part = 0; part < HK_PARTS; part++) {
+        if (!hk_part_shows(census, part))
+            continue;
         begin_sample(sheet, &family);
         hk_text_add(&sheet->text, ",part=\"%s\"} %zu\n", hk_part_rows[part].name, parts[part]);
     }
@@ -128,6 +131,49 @@ static void add_tally(struct sheet *sheet, const struct hk_census *census, unsig
     }
 }
 
+/* A name is any text; the label must be a string of the format. */
+static void add_heap_sample(struct sheet *sheet, const struct family *family, const struct hk_heap_figures *line,
+                            uint64_t value)
+{
+    begin_sample(sheet, family);
+    hk_text_add(&sheet->text, ",heap=\"%u\",name=\"", line->number);
+    for (const char *at = line->name; *at != 0; at++)
+        hk_text_add(&sheet->text, "%c", *at < ' ' || *at > '~' || *at == '"' || *at == '\\' ? '_' : *at);
+    hk_text_add(&sheet->text, "\"} %lu\n", value);
+}
+
+static void add_heap_family(struct sheet *sheet, struct family family, const struct hk_report *report, size_t offset)
+{
+    begin_family(sheet, &family);
+    for (unsigned i = 0; i < report->heaps_shown; i++)
+        add_heap_sample(sheet, &family, &report->heaps[i],
+                        *(const uint64_t *)(const void *)((const char *)&report->heaps[i] + offset));
+}
+
+static void add_heaps(struct sheet *sheet, const struct hk_report *report)
+{
+    static const struct {
+        struct family family;
+        size_t offset;
+    } figures[] = {
+        {{"heap_", "physical", "gauge", "bytes", "physical memory of a heap of the program's own"},
+         offsetof(struct hk_heap_figures, physical)},
+        {{"heap_", "limit", "gauge", "bytes", "the most that it may have; 0: no limit"},
+         offsetof(struct hk_heap_figures, limit)},
+        {{"heap_", "peak", "gauge", "bytes", "the most that it has had"}, offsetof(struct hk_heap_figures, peak)},
+        {{"heap_", "live", "gauge", "bytes", "live blocks of it"}, offsetof(struct hk_heap_figures, live)},
+        {{"heap_", "cached", "gauge", "bytes", "free blocks of it in threads' caches"},
+         offsetof(struct hk_heap_figures, cached)},
+        {{"heap_", "served", "counter", "calls", "allocations from it"}, offsetof(struct hk_heap_figures, mallocs)},
+        {{"heap_", "refused", "counter", "calls", "allocations that its limit refused"},
+         offsetof(struct hk_heap_figures, refused)},
+        {{"heap_", "resets", "counter", "calls", "times that all its blocks were freed at once"},
+         offsetof(struct hk_heap_figures, resets)},
+    };
+    for (size_t i = 0; report->heaps_shown > 0 && i < sizeof figures / sizeof figures[0]; i++)
+        add_heap_family(sheet, figures[i].family, report, figures[i].offset);
+}
+
 void hk_report_metrics(int fd, const struct hk_report *report)
 {
     struct sheet sheet;
@@ -136,9 +182,9 @@ void hk_report_metrics(int fd, const struct hk_report *report)
     add_process(&sheet, report);
     add_parts(&sheet,
               (struct family){"", "mapped", "gauge", "bytes", "writable memory that HAKMEM has mapped, by part"},
-              report->census.parts);
+              &report->census, report->census.parts);
     add_parts(&sheet, (struct family){"", "resident", "gauge", "bytes", "resident memory of HAKMEM, by part"},
-              report->residence.parts);
+              &report->census, report->residence.parts);
     for (unsigned row = 0; row < HK_TALLIES; row++)
         add_tally(&sheet, &report->census, row);
     for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
@@ -146,6 +192,7 @@ void hk_report_metrics(int fd, const struct hk_report *report)
         add_single(&sheet, (struct family){"", stat->name, "counter", stat->unit, stat->meaning},
                    report->census.counts[i]);
     }
+    add_heaps(&sheet, report);
     hk_text_add(&sheet.text, "# EOF\n");
     hk_text_flush(&sheet.text);
 }

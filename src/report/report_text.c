@@ -71,8 +71,9 @@ static void text_parts(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, "\nwhere the memory is      mapped     resident\n");
     for (unsigned part = 0; part < HK_PARTS; part++) {
         resident += residence->parts[part];
-        text_part(text, hk_part_rows[part].name, report->census.parts[part], residence->parts[part],
-                  hk_part_rows[part].meaning);
+        if (hk_part_shows(&report->census, part))
+            text_part(text, hk_part_rows[part].name, report->census.parts[part], residence->parts[part],
+                      hk_part_rows[part].meaning);
     }
     text_part(text, "= mapped", report->census.mapped, resident, "writable memory that HAKMEM has mapped");
     hk_text_add(text, "  ");
@@ -157,6 +158,39 @@ static void text_sites(struct hk_text *text, const struct hk_report *report)
         text_site(text, &report->sites[i]);
 }
 
+static void text_heap(struct hk_text *text, const struct hk_heap_figures *line)
+{
+    hk_text_add(text, "  ");
+    add_bytes(text, line->physical, 12);
+    if (line->limit != 0)
+        add_bytes(text, line->limit, 13);
+    else
+        hk_text_add(text, "         none");
+    add_bytes(text, line->peak, 13);
+    add_bytes(text, line->live, 13);
+    add_bytes(text, line->cached, 13);
+    add_count(text, line->live_blocks, 13);
+    add_count(text, line->mallocs, 13);
+    add_count(text, line->refused, 9);
+    add_count(text, line->resets, 8);
+    hk_text_add(text, "  ");
+    for (const char *at = line->name; *at != 0; at++)
+        hk_text_add(text, "%c", (unsigned char)*at < ' ' || *at == 0x7f ? '_' : *at);
+    hk_text_add(text, "\n");
+}
+
+/* The program names them: what a terminal would take for something else is an underscore. */
+static void text_heaps(struct hk_text *text, const struct hk_report *report)
+{
+    if (report->heaps_shown == 0)
+        return;
+    hk_text_add(text, "\n%zu heaps of the program's own\n", report->census.heaps);
+    hk_text_add(text, "      physical        limit         peak         live       cached       blocks       served  "
+                      "refused  resets  name\n");
+    for (unsigned i = 0; i < report->heaps_shown; i++)
+        text_heap(text, &report->heaps[i]);
+}
+
 static void text_option(void *context, const char *name, const char *string, uint64_t number)
 {
     struct hk_text *text = context;
@@ -194,6 +228,7 @@ void hk_report_text(int fd, const struct hk_report *report)
     text_tiers(&text, &report->census);
     text_classes(&text, &report->census);
     text_counters(&text, &report->census);
+    text_heaps(&text, report);
     text_sites(&text, report);
     text_policy(&text);
     hk_text_add(&text, "\noptions\n");

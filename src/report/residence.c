@@ -33,7 +33,7 @@ struct walk {
     struct glance chunks, entries;
 };
 
-enum memory { OF_TABLE, OF_CHUNK, OF_IDLE, OF_IDLE_HUGE, OF_SLAB, OF_BIG };
+enum memory { OF_TABLE, OF_CHUNK, OF_IDLE, OF_IDLE_HUGE, OF_SLAB, OF_BIG, OF_HEAP };
 
 struct stretch {
     uintptr_t start, end;
@@ -72,6 +72,12 @@ static void page_of_area(struct walk *walk, const struct stretch *stretch, uintp
 {
     (void)stretch, (void)page;
     walk->here->areas += HK_PAGE;
+}
+
+static void page_of_heap(struct walk *walk, const struct stretch *stretch, uintptr_t page)
+{
+    (void)stretch, (void)page;
+    walk->here->parts[HK_PART_heaps] += HK_PAGE;
 }
 
 static void page_of_idle(struct walk *walk, const struct stretch *stretch, uintptr_t page)
@@ -131,6 +137,7 @@ static void divide(struct walk *walk, const struct stretch *stretch)
     static on_page *const visits[] = {
         [OF_TABLE] = page_of_table, [OF_CHUNK] = page_of_area, [OF_IDLE] = page_of_idle,
         [OF_SLAB] = page_of_slab,   [OF_BIG] = page_of_big,    [OF_IDLE_HUGE] = page_of_idle_huge,
+        [OF_HEAP] = page_of_heap,
     };
     each_resident_page(walk, stretch, visits[stretch->memory]);
 }
@@ -184,7 +191,7 @@ static bool slice_at(struct walk *walk, uintptr_t at, struct stretch *found)
     *found = (struct stretch){at, next_slice(at), slice == HK_SLICE_FREE_HUGE ? OF_IDLE_HUGE : OF_IDLE, NULL};
     const struct hk_slab *slab = slice == HK_SLICE_USED ? hk_slab_at(at) : NULL;
     if (slab != NULL && at - slab->d.start < slab->d.bytes) {
-        found->memory = OF_SLAB;
+        found->memory = slab->d.class < HK_CLASSES ? OF_SLAB : OF_HEAP;
         found->descriptor = &slab->d;
     }
     return true;

@@ -3,6 +3,7 @@
 #include "base/message.h"
 #include "big/big.h"
 #include "guard/sampled.h"
+#include "heaps/heap_state.h"
 #include "os/os.h"
 #include "guard/modes.h"
 #include "guard/track_report.h"
@@ -57,6 +58,7 @@ static void init_locks_and_lists(void)
     hk_thp_init();
     hk_page_heap_init();
     hk_big_init();
+    hk_heap_state_init();
     hk_decay_init();
     hk_pool_init();
     hk_sites_init();

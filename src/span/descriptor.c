@@ -150,6 +150,8 @@ static void tell(void (*say)(const char *format, ...), enum hk_call call, const 
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)p), owner = hk_entry_owner(entry);
     char class_digits[24], owner_digits[24];
+    if (entry == HK_ENTRY_ENDED) /* nothing is known of it any more */
+        entry = owner = 0;
     size_t size = entry != 0 ? hk_descriptor_at((uintptr_t)p)->block_size : 0;
     const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);
     const char *owner_text = number_or_dash(owner_digits, sizeof owner_digits, owner != HK_NOBODY, owner);

@@ -17,7 +17,11 @@ enum {
     HK_NOBODY = 0, /* owner of memory that is in no slab: big blocks, free slices */
     HK_ORPHAN = 1, /* owner of slabs whose thread has ended */
     HK_FIRST_OWNER = 2,
-    HK_CLASS_BIG = HK_CLASSES, /* the class in the page map entry of a big block's first slice */
+    HK_OWNERS_END = 448 * 1024,     /* the number behind the last that a thread may have */
+    HK_FIRST_HEAP = HK_OWNERS_END,  /* that of the first heap of the program's own (heaps/heaps.h) */
+    HK_ENDED_HEAP = 512 * 1024 - 1, /* of slices that such a heap had when it ended, until they serve again */
+    HK_CLASS_BIG = HK_CLASSES,      /* the class in the page map entry of a big block's first slice */
+    HK_CLASS_SHARED,                /* and of a slice that slabs of a heap share */
 };
 
 enum { HK_DESCRIPTOR_BYTES = 3 * HK_CACHE_LINE };
@@ -64,6 +68,11 @@ HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 /* True where the class of the entry is the class of every block: in a slab without lodgers. */
 HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ORPHAN); }
 HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLASS_MASK) / HK_CLASS_BYTES; }
+
+/* Blocks of a heap of the program's own: never a hit, and mixed to whoever asks. The entry of a slice whose heap has ended is one of these. */
+#define HK_ENTRY_HEAPS ((uint32_t)HK_FIRST_HEAP << HK_ENTRY_OWNER_SHIFT | HK_ENTRY_MIXED)
+#define HK_ENTRY_ENDED (hk_entry(HK_ENDED_HEAP, HK_CLASS_SHARED) | HK_ENTRY_MIXED)
+HK_INLINE bool hk_entry_is_heap(uint32_t entry) { return entry >= HK_ENTRY_HEAPS; }
 
 HK_INLINE bool hk_entry_is_big(uint32_t entry) { return entry != 0 && hk_entry_class(entry) == HK_CLASS_BIG; }
 

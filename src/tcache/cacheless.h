@@ -9,6 +9,7 @@
 #ifndef HK_CACHELESS_H
 #define HK_CACHELESS_H
 
+#include "heaps/heaps.h"
 #include "slab/outbox.h"
 #include "tcache/hit.h"
 
@@ -16,6 +17,7 @@
 struct hk_cacheless {
     struct hk_hot hot;
     struct hk_outbox outbox;
+    struct hk_heap_shelf shelf; /* empty */
 };
 
 extern struct hk_cacheless hk_hot_unborn, hk_hot_ended;
@@ -27,6 +29,12 @@ void hk_cacheless_shut(struct hk_cacheless *cacheless);
 HK_INLINE struct hk_outbox *hk_outbox_beside(struct hk_hot *hot)
 {
     return (struct hk_outbox *)(void *)((char *)hot + offsetof(struct hk_cacheless, outbox));
+}
+
+/* The shelf likewise. */
+HK_INLINE struct hk_heap_shelf *hk_shelf_beside(struct hk_hot *hot)
+{
+    return (struct hk_heap_shelf *)(void *)((char *)hot + offsetof(struct hk_cacheless, shelf));
 }
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/bits.h"
 #include "decay/decay.h"
+#include "heaps/heaps.h"
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
 #include "tcache/depot.h"
@@ -26,6 +27,7 @@ static void end(struct hk_tcache *cache)
     hk_drain_all(cache);
     hk_outbox_send_all(&cache->outbox);
     hk_outbox_drop(&cache->outbox);
+    hk_heap_shelf_end(&cache->shelf);
     hk_decay_read_clock(&cache->ticker);
     hk_decay_tick(&cache->ticker);
     hk_decay_notify();
@@ -60,6 +62,7 @@ static void forget_cache(struct hk_tcache *cache)
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         blocks += hk_min(hk_bin_items(&cache->hot.bins[class]), hk_classes[class].cap);
     HK_COUNT(fork_stranded, blocks);
+    cache->shelf = (struct hk_heap_shelf){NULL, 0, 0};
     hk_liveness_forget(&cache->liveness);
     hk_pool_put_locked(cache);
 }
@@ -74,6 +77,7 @@ void hk_tcaches_fork_child(void)
     }
     hk_pool_fork_child(self != NULL);
     hk_outboxes_recount(self != NULL ? &self->outbox : NULL);
+    HK_COUNT(fork_stranded, hk_heaps_fork_child(self != NULL ? &self->shelf : NULL));
 }
 
 static void unmark(void *const *blocks, size_t n)

@@ -2,6 +2,7 @@
 
 #include "big/big.h"
 #include "decay/decay.h"
+#include "heaps/heaps.h"
 #include "slab/lodge.h"
 #include "slab/orphans.h"
 #include "slab/slab_heap.h"
@@ -126,7 +127,9 @@ static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_
 static HK_NOINLINE void free_unowned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
-    if (class == HK_CLASS_BIG)
+    if (HK_UNLIKELY(hk_entry_is_heap(entry)))
+        hk_heaps_free(HK_CALL_FREE, cache != NULL ? &cache->shelf : NULL, block, entry);
+    else if (class == HK_CLASS_BIG)
         hk_tcache_free_big(cache, block);
     else if (cache == NULL)
         hk_remote_free(block, entry);

@@ -41,6 +41,7 @@ struct hk_tcache {
     struct hk_depot depot;
     struct hk_hot hot HK_ALIGNED(HK_CACHE_LINE); /* not first: at the start of a page, class 0 is 13 % slower */
     struct hk_outbox outbox;                     /* remote frees */
+    struct hk_heap_shelf shelf;                  /* caches of the program's own heaps */
     struct hk_owner owner;
     uint32_t served_at_turn[HK_CLASSES];  /* the bin's count when the bin last ran empty or full */
     uint32_t served_at_epoch[HK_CLASSES]; /* the bin's count at the last epoch */
@@ -71,6 +72,9 @@ struct hk_tcache {
 _Static_assert(offsetof(struct hk_tcache, outbox) - offsetof(struct hk_tcache, hot) ==
                    offsetof(struct hk_cacheless, outbox),
                "hk_outbox_beside() finds the outbox of both");
+_Static_assert(offsetof(struct hk_tcache, shelf) - offsetof(struct hk_tcache, hot) ==
+                   offsetof(struct hk_cacheless, shelf),
+               "hk_shelf_beside() finds the shelf of both");
 
 /* The calling thread's cache; NULL before hk_tcache_begin() and after hk_tcache_end(). */
 HK_INLINE struct hk_tcache *hk_tcache_self(void)

@@ -67,6 +67,7 @@ void hk_tcache_flush(struct hk_tcache *cache)
     hk_drain_all(cache);
     hk_bins_empty(cache);
     hk_outbox_send_all(&cache->outbox);
+    hk_heap_shelf_shrink(&cache->shelf);
 }
 
 size_t hk_tcache_trim(struct hk_tcache *cache)

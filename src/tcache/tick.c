@@ -24,6 +24,8 @@ static void on_epoch(struct hk_tcache *cache)
     hk_bins_flush_idle(cache);
     hk_outbox_send_all(&cache->outbox);
     hk_outbox_drop_idle(&cache->outbox);
+    if (cache->shelf.size != 0)
+        hk_heap_shelf_age(&cache->shelf);
     hk_slab_heap_sweep_begin(&cache->owner);
     hk_tcaches_reap(REAP_PER_EPOCH);
 }

@@ -60,6 +60,13 @@ class Header(unittest.TestCase):
                     ended = run(self.program(compiler, HERE / "containers.cpp", *way))
                     self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
 
+    def test_heaps_each_way(self) -> None:
+        for compiler in THERE:
+            for way in WAYS:
+                with self.subTest(f"{compiler} {way}"):
+                    ended = run(self.program(compiler, HERE / "heaps.cpp", *way))
+                    self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+
     def test_a_kept_block_is_noticed(self) -> None:
         ended = run(CONTAINERS, "leak")
         self.assertEqual(ended.returncode, 1)

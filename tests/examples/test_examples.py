@@ -1,5 +1,5 @@
 """test_examples.py BUILD CMAKE PART: installs the build into a fresh prefix, then builds and runs one example as examples/README.md says.
-  c, cxx, python   the program, and what it prints
+  c, cxx, heaps, python   the program, and what it prints
   documents        examples/README.md names each example and its command
   dockerfile       the steps of examples/docker/Dockerfile, each as it stands, in folders in place of containers
   dockerfile_musl  those of Dockerfile.musl, by musl-gcc in place of Alpine's compiler
@@ -72,6 +72,18 @@ def test_cxx(folder: Path) -> None:
     found = re.search(r"users: 500, (\d+) bytes; requests: 0 bytes now, (\d+) at the peak\n", said)
     must(bool(found) and 500 * 40 < int(found[1]) < 100_000 and int(found[2]) > 64 << 10, said)
     must(bool(re.search(r"HAKMEM [\d.]+ served [1-9]\d{4,} allocations; samples has room for (8000|8192) bytes", said)), said)
+
+
+def test_heaps(folder: Path) -> None:
+    """Three tenants: the small one has too little memory for its larger queries, the others notice nothing."""
+    words = [*flags(installed(folder)), "-pthread"]
+    run(os.environ.get("CXX", "c++"), "-std=c++17", "-O2", EXAMPLES / "heaps/tenants.cpp", *words, "-o", folder / "tenants")
+    report = folder / "report.json"
+    said = run(folder / "tenants", report)
+    failed = {name: int(count) for name, count in re.findall(r"^(\w+) .* now 0 bytes  20 queries, (\d+) without memory$", said, re.MULTILINE)}
+    must(failed.keys() == {"small", "medium", "large"} and failed["small"] > 3 and failed["medium"] == failed["large"] == 0, said)
+    heaps = {heap["name"]: heap for heap in json.loads(report.read_text())["heaps"]}
+    must(all(heap["peak"] <= heap["limit"] and heap["resets"] == 20 for heap in heaps.values()) and len(heaps) == 3, heaps)
 
 
 def test_python(folder: Path) -> None:

@@ -12,6 +12,7 @@ struct scenario {
     size_t big_cache;     /* the option; 0: its default */
 };
 
-extern const struct scenario scenarios_blocks[], scenarios_resize[], scenarios_threads[], scenarios_heap[];
+extern const struct scenario scenarios_blocks[], scenarios_resize[], scenarios_threads[], scenarios_heap[],
+    scenarios_own_heaps[];
 
 #endif

@@ -184,7 +184,7 @@ static bool sweep_scenario(const struct scenario *scenario, const struct sweep *
 int main(int argc, char **argv)
 {
     static const struct scenario *const tables[] = {scenarios_blocks, scenarios_resize, scenarios_heap,
-                                                    scenarios_threads};
+                                                    scenarios_threads, scenarios_own_heaps};
     bool full = argc > 1 && strcmp(argv[1], "full") == 0;
     bool warm = argc > 1 && strcmp(argv[1], "warm") == 0;
     struct sweep new_processes = full ? (struct sweep){3, 5, 25} : (struct sweep){warm ? 0 : 1, 1, 0};

@@ -259,6 +259,25 @@ class Rates(unittest.TestCase):
             view.reversed = True
             self.assertEqual([row["size"] for row, _ in top.sorted_classes(step, view)], sizes[::-1], column)
 
+    def test_heaps_of_its_own(self) -> None:
+        now = self.report(1000, 9, 1)
+        figures = {"cached": 5, "live": 7, "served": 9, "refused": 3, "resets": 2, "peak": 1 << 20}
+        now.data["heaps"] = [{"heap": at, "name": f"tenant {at}\x1b", "physical": size << 20, "limit": at << 30, **figures}
+                             for at, size in enumerate((3, 9, 6))]
+        step, view = top.step_of(None, now, 1), top.View()
+        self.assertEqual([view.swap(heaps=True) or view.table for _ in range(3)], ["threads", "heaps", "classes"])
+        view.swap(), view.swap()
+        self.assertEqual(view.table, "classes")  # a process without heaps has no such table
+        view = top.View("heaps")
+        for width in (80, 170):
+            console = Console(width=width, height=60, record=True, file=io.StringIO())
+            console.print(top.frame("a server", step, [], width, 60, view))
+            said = console.export_text()
+            found = re.findall(r"tenant (\d) +(?:\d +)?(\d\.\d MiB)", said)
+            self.assertEqual(found, [("1", "9.0 MiB"), ("2", "6.0 MiB"), ("0", "3.0 MiB")][: len(found) if width == 170 else 3], said)
+            self.assertTrue(found)
+            self.assertIn("1.0 GiB", said)
+
     def test_a_frame_fits_its_screen(self) -> None:
         many = {f"s{16 * at}": at for at in range(1, 40)}
         for width, height in ((60, 16), (60, 20), (80, 24), (80, 40), (170, 24)):

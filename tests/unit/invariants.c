@@ -84,7 +84,7 @@ const char *heap_is_wrong(struct hk_census *census)
         return "the live blocks of the classes do not sum to the total";
     struct hk_page_heap_totals runs;
     hk_page_heap_total(&runs);
-    if (slabs + runs.free_dirty + runs.free_clean != runs.mapped)
+    if (slabs + census->parts[HK_PART_heaps] + runs.free_dirty + runs.free_clean != runs.mapped)
         return "slabs and free units do not sum to what runs has mapped";
     for (int part = 0; part < HK_PARTS; part++)
         parts_sum += census->parts[part];

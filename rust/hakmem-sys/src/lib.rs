@@ -85,6 +85,33 @@ stats! {
     threads_ended,
     /// In this process and its ancestors.
     forks,
+    /// Part, now: slices of the program's own heaps, whose big blocks count as `big_live`.
+    heaps,
+}
+
+/// A heap of the program's own, behind pointers only.
+#[repr(C)]
+pub struct hak_heap_t {
+    _opaque: [u8; 0],
+}
+
+/// Statistics of a heap; see hakmem.h.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct hak_heap_stats {
+    pub size: u64,
+    pub limit: u64,
+    pub physical: u64,
+    pub peak: u64,
+    pub live: u64,
+    pub cached: u64,
+    pub big: u64,
+    pub live_blocks: u64,
+    pub caches: u64,
+    pub mallocs: u64,
+    pub refused: u64,
+    pub resets: u64,
+    pub name: [c_char; 64],
 }
 
 /// `pthread_t` of the C library.
@@ -115,6 +142,17 @@ extern "C" {
     pub fn hak_get_stats(stats: *mut hak_stats, size: usize) -> c_int;
     pub fn hak_report(path: *const c_char) -> c_int;
     pub fn hak_heap_profile(path: *const c_char) -> c_int;
+    pub fn hak_heap_create(name: *const c_char, limit: usize) -> *mut hak_heap_t;
+    pub fn hak_heap_reset(heap: *mut hak_heap_t) -> c_int;
+    pub fn hak_heap_destroy(heap: *mut hak_heap_t) -> c_int;
+    pub fn hak_heap_set_limit(heap: *mut hak_heap_t, limit: usize) -> c_int;
+    pub fn hak_heap_of(block: *const c_void) -> *mut hak_heap_t;
+    pub fn hak_heap_malloc(heap: *mut hak_heap_t, size: usize) -> *mut c_void;
+    pub fn hak_heap_calloc(heap: *mut hak_heap_t, count: usize, size: usize) -> *mut c_void;
+    pub fn hak_heap_realloc(heap: *mut hak_heap_t, block: *mut c_void, size: usize) -> *mut c_void;
+    pub fn hak_heap_aligned_alloc(heap: *mut hak_heap_t, alignment: usize, size: usize) -> *mut c_void;
+    pub fn hak_heap_free(heap: *mut hak_heap_t, block: *mut c_void);
+    pub fn hak_heap_get_stats(heap: *mut hak_heap_t, stats: *mut hak_heap_stats, size: usize) -> c_int;
     pub fn hak_dlopen(file: *const c_char, mode: c_int) -> *mut c_void;
     pub fn hak_dlmopen(space: c_long, file: *const c_char, mode: c_int) -> *mut c_void;
     pub fn hak_pthread_create(

@@ -187,6 +187,7 @@ class Pair:
             self.caches(),
             *self.idle(),
             self.term("slab tails", "ends of slabs, too short for a block", ["slab_tails"], self.by_class("tails")),
+            self.term("heaps", "heaps of the program's own, but for their big blocks", ["heaps"]),
             self.term("metadata", "HAKMEM's tables", ["metadata", "metadata_spare"]),
             self.rest(),
             self.unaccounted(),

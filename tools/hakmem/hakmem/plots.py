@@ -19,6 +19,7 @@ COLORS = {
     "free_in_slabs": "#7cc49b",
     "slab_tails": "#b5a642",
     "big_cached": "#e09f3e",
+    "heaps": "#c97b4a",
     "idle": "#f2cc8f",
     "metadata": "#8e6bbf",
     "metadata_spare": "#bda4de",

@@ -21,6 +21,7 @@ PARTS = {
     "free_in_slabs": "free blocks in partly used slabs",
     "slab_tails": "unused ends of slabs",
     "big_cached": "freed big blocks and slack, kept for reuse",
+    "heaps": "heaps of the program's own",
     "idle": "free slices, dirty or purged",
     "metadata": "HAKMEM's tables",
     "metadata_spare": "mapped for tables, unused",
@@ -28,7 +29,7 @@ PARTS = {
 }
 
 
-NAMES = ("tier",)  # the keys of rows whose values are text
+NAMES = ("tier", "name")  # the keys of rows whose values are text
 
 
 @dataclass(frozen=True)

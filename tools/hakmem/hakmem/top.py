@@ -19,7 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hakmem import explain, process, reports, top_threads
+from hakmem import explain, process, reports, top_heaps, top_threads
 from hakmem.explain import Decision
 from hakmem.figures import bytes_text, count_text, percent_text, short_text, time_text
 from hakmem.top_flame import Flame
@@ -52,13 +52,14 @@ PIPE_HEIGHT = 50
 SORTS = {
     "classes": ("allocs/s", "class", "hits", "live", "in bins", "in slabs"),
     "threads": ("cpu", "thread", "name", "state", "cpu time", "allocs/s", "cached"),
+    "heaps": top_heaps.SORTS,
 }
-ASCENDING = ("class", "hits", "thread", "name", "state")
+ASCENDING = ("class", "hits", "thread", "name", "state", "heap")
 HELP = (
     ("q", "quit; the last frame stays on the terminal"),
     ("< >", "sort by the column to the left, to the right (arrow keys too)"),
     ("r", "reverse the order"),
-    ("t", "threads, or size classes"),
+    ("t", "threads, heaps of the program's own if it has some, or size classes"),
     ("f", "flame graph of now, to a file: hakmem profile PID"),
     ("h ?", "this help"),
 )
@@ -127,8 +128,12 @@ class View:
         self.column = (self.column + by) % len(SORTS[self.table])
         self.reversed = False
 
-    def swap(self) -> None:
-        self.table = "threads" if self.table == "classes" else "classes"
+    def next_table(self, heaps: bool = False) -> str:
+        after = {"classes": "threads", "threads": "heaps" if heaps else "classes"}
+        return after.get(self.table, "classes")
+
+    def swap(self, heaps: bool = False) -> None:
+        self.table = self.next_table(heaps)
         self.column, self.reversed = 0, False
 
     def marked(self, name: str) -> str:
@@ -213,6 +218,9 @@ def frame(
     rows = max(1, side - TITLED + 1 if wide else left - max(1, len(decisions)))
     if view.table == "threads":
         table = thread_table(threads_of(step, threads), view, rows, dense, narrow=width < RATES_WIDTH)
+    elif view.table == "heaps":
+        heaps, narrow = step.now.rows("heaps"), width < WIDE
+        table = top_heaps.heap_table(heaps, view.sort, view.descending, rows, dense, narrow, view.marked)
     else:
         table = busiest_table(step, view, rows, dense, width)
     grid = Table.grid(padding=(0, GRID_GAP))
@@ -220,7 +228,7 @@ def frame(
     blocks = [head_line(title, step), rates, grid, *([] if wide else [table])]
     blocks.append(decision_table(decisions, width=width, dense=dense))
     shown = blocks if dense else [part for block in blocks for part in (block, "")][:-1]
-    return Group(*shown, *([foot_line(view, width)] if keys_shown else []))
+    return Group(*shown, *([foot_line(view, width, bool(step.now.rows("heaps")))] if keys_shown else []))
 
 
 def head_line(title: str, step: Step) -> Text:
@@ -229,10 +237,10 @@ def head_line(title: str, step: Step) -> Text:
     return Text.assemble(("hakmem top  ", "bold cyan"), (since, "dim"), title, no_wrap=True, overflow="ellipsis")
 
 
-def foot_line(view: View, width: int) -> Text:
+def foot_line(view: View, width: int, heaps: bool = False) -> Text:
     if view.note:
         return Text(view.note, style="reverse", no_wrap=True, overflow="ellipsis")
-    other = "classes" if view.table == "threads" else "threads"
+    other = view.next_table(heaps)
     words = [("q", "quit"), ("<>", f"sort: {view.sort}"), ("r", "reverse"), ("t", other), ("f", "flame"), ("h", "help")]
     gap = "  " if width >= WIDE_FOOT else " "
     return Text(gap).join(Text.assemble((key, "reverse"), f" {word}") for key, word in words)
@@ -405,7 +413,7 @@ def obey(key: str, watch: Monitor, flame: Flame) -> bool:
     elif key in "rR":
         view.reversed = not view.reversed
     elif key in "tT":
-        view.swap()
+        view.swap(watch.step is not None and bool(watch.step.now.rows("heaps")))
     elif key in "fF":
         flame.begin()
         view.note = flame.note

@@ -1,0 +1,120 @@
+#include "api/heap_blocks.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "api/alloc_slow.h"
+#include "base/bits.h"
+#include "decay/decay.h"
+#include "guard/guard.h"
+#include "runtime/life.h"
+
+/* NULL without a tcache, and where an option checks each free: heaps then have no caches. */
+static struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
+{
+    return cache != NULL && !HK_LOAD_SETTLED(hk_guard.on) ? &cache->shelf : NULL;
+}
+
+HK_COLD void *hk_heap_failed(int error)
+{
+    errno = error;
+    return NULL;
+}
+
+static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
+{
+    if (!hk_heap_is_open(heap))
+        return hk_heap_failed(EINVAL);
+    if (by_limit)
+        hk_heap_note_refusal(heap);
+    else
+        HK_COUNT(out_of_memory, 1);
+    return hk_heap_failed(ENOMEM);
+}
+
+/* The system has refused: what HAKMEM can give back may be enough. */
+static HK_COLD void *try_heap_again(struct hk_tcache *cache, struct hak_heap *heap, size_t size, size_t align,
+                                    bool *zeroed)
+{
+    bool by_limit;
+    if (size >= (size_t)1 << HK_ADDRESS_BITS || !hk_heap_is_open(heap))
+        return NULL;
+    if (cache != NULL)
+        hk_tcache_trim(cache);
+    hk_pool_purge();
+    hk_decay_all(0);
+    return hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &by_limit);
+}
+
+HK_NOINLINE void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t align, bool *zeroed)
+{
+    bool by_limit;
+    int saved_errno = errno;
+    struct hk_tcache *cache = hk_life_cache();
+    void *block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &by_limit);
+    if (HK_UNLIKELY(block == NULL) && !by_limit)
+        block = try_heap_again(cache, heap, size, align, zeroed);
+    if (cache != NULL)
+        hk_tick(cache, HK_TICK_SLOW_CALL);
+    if (HK_UNLIKELY(block == NULL))
+        return heap_refused(heap, by_limit);
+    errno = saved_errno;
+    return block;
+}
+
+static HK_NOINLINE void free_in_heap_slow(enum hk_call call, void *block, uint32_t entry)
+{
+    struct hk_tcache *cache = hk_life_cache();
+    hk_heaps_free(call, shelf_of(cache), block, entry);
+    if (cache != NULL)
+        hk_tick(cache, HK_TICK_SLOW_CALL);
+}
+
+HK_NOINLINE void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry, struct hk_hot *hot)
+{
+    if (HK_UNLIKELY(!hk_heaps_hit_free(hk_shelf_beside(hot), block, entry)))
+        free_in_heap_slow(call, block, entry);
+}
+
+bool hk_free_of_heap(enum hk_call call, void *block)
+{
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    bool of_heap = hk_entry_is_heap(entry);
+    if (HK_UNLIKELY(of_heap))
+        hk_free_in_heap(call, block, entry, hk_self);
+    return of_heap;
+}
+
+size_t hk_heap_usable(enum hk_call call, const void *block)
+{
+    return hk_heaps_bytes(call, block, hk_page_map_lookup((uintptr_t)block));
+}
+
+/* Where memory is refused, a block that shrinks stays as it is: the call succeeds. */
+static void *moved_within(struct hak_heap *heap, void *block, size_t size, size_t now)
+{
+    bool zeroed;
+    int saved_errno = errno;
+    void *moved = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
+    if (moved == NULL)
+        moved = hk_heap_alloc_slow(heap, size, HK_FINE_STEP, &zeroed);
+    if (HK_UNLIKELY(moved == NULL) && size <= now) {
+        errno = saved_errno;
+        return block;
+    }
+    if (HK_UNLIKELY(moved == NULL))
+        return NULL;
+    memcpy(moved, block, hk_min(size, now));
+    (void)hk_free_of_heap(HK_CALL_REALLOC, block);
+    return moved;
+}
+
+void *hk_heap_resized(void *block, size_t size)
+{
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    size_t now = hk_heaps_bytes(HK_CALL_REALLOC, block, entry);
+    if (hk_stays(size, now))
+        return block;
+    void *resized = hk_entry_is_big(entry) ? hk_heap_big_resize(block, size) : NULL;
+    return resized != NULL ? resized : moved_within(hk_heaps_of(block), block, size, now);
+}

@@ -1,0 +1,23 @@
+/* Heap blocks: the slow paths of heaps of the program's own, and what free, realloc and malloc_usable_size do with their blocks.
+ * Threads  any; the thread that has the block. */
+#ifndef HK_HEAP_BLOCKS_H
+#define HK_HEAP_BLOCKS_H
+
+#include "tcache/layout.h"
+
+/* NULL, with errno. */
+void *hk_heap_failed(int error);
+/* After a miss. NULL and errno if memory is refused or the heap has ended. */
+void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t align, bool *zeroed);
+
+/* Frees a block whose page map entry says that it is a heap's. */
+void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry, struct hk_hot *hot);
+/* The same for any block; false if it is not a heap's. */
+bool hk_free_of_heap(enum hk_call call, void *block);
+
+/* Usable bytes of a heap's block. */
+size_t hk_heap_usable(enum hk_call call, const void *block);
+/* realloc of a heap's block, which stays in its heap. NULL and errno if memory is refused. */
+void *hk_heap_resized(void *block, size_t size);
+
+#endif

@@ -1,0 +1,126 @@
+/* The functions of hakmem.h for heaps of the program's own. */
+#include <errno.h>
+#include <string.h>
+
+#include "api/heap_blocks.h"
+#include "base/bits.h"
+#include "base/quanta.h"
+#include "hakmem.h"
+#include "runtime/life.h"
+
+static HK_NOINLINE void *heap_malloc_slow(struct hak_heap *heap, size_t size)
+{
+    bool zeroed;
+    return hk_heap_alloc_slow(heap, size, HK_FINE_STEP, &zeroed);
+}
+
+HK_EXPORT struct hak_heap *hak_heap_create(const char *name, size_t limit)
+{
+    (void)hk_life_cache();
+    struct hak_heap *heap = hk_life_started() ? hk_heap_open(name, limit) : NULL;
+    return heap != NULL ? heap : hk_heap_failed(ENOMEM);
+}
+
+HK_EXPORT void *hak_heap_malloc(struct hak_heap *heap, size_t size)
+{
+    void *block = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
+    return HK_LIKELY(block != NULL) ? block : heap_malloc_slow(heap, size);
+}
+
+HK_EXPORT void *hak_heap_calloc(struct hak_heap *heap, size_t count, size_t size)
+{
+    size_t bytes;
+    bool zeroed = false;
+    if (__builtin_mul_overflow(count, size, &bytes))
+        return hk_heap_failed(ENOMEM);
+    void *block = hk_heaps_hit(hk_shelf_beside(hk_self), heap, bytes);
+    if (block == NULL && (block = hk_heap_alloc_slow(heap, bytes, HK_FINE_STEP, &zeroed)) == NULL)
+        return NULL;
+    return zeroed ? block : hk_quanta_zero(block, bytes);
+}
+
+HK_EXPORT void *hak_heap_aligned_alloc(struct hak_heap *heap, size_t alignment, size_t size)
+{
+    bool zeroed;
+    if (!hk_is_pow2(alignment))
+        return hk_heap_failed(EINVAL);
+    if (alignment <= HK_FINE_STEP)
+        return hak_heap_malloc(heap, size);
+    return hk_heap_alloc_slow(heap, size, alignment, &zeroed);
+}
+
+HK_EXPORT void hak_heap_free(struct hak_heap *heap, void *block)
+{
+    if (HK_UNLIKELY(!hk_heaps_hit_free_in(hk_shelf_beside(hk_self), heap, block, hk_hit_entry(block))))
+        hak_free(block);
+}
+
+/* A block of another heap moves here. */
+static void *moved_here(struct hak_heap *heap, void *block, size_t size)
+{
+    size_t now = hak_usable_size(block);
+    void *moved = hak_heap_malloc(heap, size);
+    if (moved == NULL)
+        return NULL;
+    memcpy(moved, block, hk_min(size, now));
+    hak_free(block);
+    return moved;
+}
+
+HK_EXPORT void *hak_heap_realloc(struct hak_heap *heap, void *block, size_t size)
+{
+    if (block == NULL)
+        return hak_heap_malloc(heap, size);
+    if (size == 0) {
+        hak_free(block);
+        return NULL;
+    }
+    return hk_heaps_of(block) == heap ? hk_heap_resized(block, size) : moved_here(heap, block, size);
+}
+
+HK_EXPORT struct hak_heap *hak_heap_of(const void *block) { return block != NULL ? hk_heaps_of(block) : NULL; }
+
+static int heap_done(bool open)
+{
+    if (!open)
+        errno = EINVAL;
+    return open ? 0 : -1;
+}
+
+HK_EXPORT int hak_heap_reset(struct hak_heap *heap) { return heap_done(heap != NULL && hk_heaps_reset(heap)); }
+
+HK_EXPORT int hak_heap_destroy(struct hak_heap *heap) { return heap_done(heap != NULL && hk_heaps_destroy(heap)); }
+
+HK_EXPORT int hak_heap_set_limit(struct hak_heap *heap, size_t limit)
+{
+    bool open = heap != NULL && hk_heap_is_open(heap);
+    if (open)
+        hk_store(heap->xlimit, limit);
+    return heap_done(open);
+}
+
+/* For a caller compiled with another version, as hak_get_stats(). */
+HK_EXPORT int hak_heap_get_stats(struct hak_heap *heap, struct hak_heap_stats *stats, size_t size)
+{
+    struct hk_heap_figures figures;
+    if (heap == NULL || stats == NULL || size < sizeof stats->size || !hk_heaps_figures(heap, &figures))
+        return heap_done(false);
+    struct hak_heap_stats filled = {
+        .size = hk_align_down(hk_min(size, sizeof filled), sizeof(uint64_t)),
+        .limit = figures.limit,
+        .physical = figures.physical,
+        .peak = figures.peak,
+        .live = figures.live,
+        .cached = figures.cached,
+        .big = figures.big,
+        .live_blocks = figures.live_blocks,
+        .caches = figures.caches,
+        .mallocs = figures.mallocs,
+        .refused = figures.refused,
+        .resets = figures.resets,
+    };
+    memcpy(filled.name, figures.name, sizeof filled.name);
+    memcpy(stats, &filled, filled.size);
+    memset((char *)stats + filled.size, 0, size - filled.size);
+    return 0;
+}

@@ -1,0 +1,79 @@
+/* Heap cache: a thread's free blocks of one heap, in bins as those of its tcache; and the thread's shelf of such caches.
+ *
+ *   malloc: heap's number -> cache on the thread's shelf, if its generation is the heap's -> bin: pop     free: page map entry -> the same: push
+ *
+ * Owns       the caches and their bins. A bin begins with 7 blocks at most and grows while it misses.
+ * Invariant  blocks in a cache are free and of the generation of the cache: if the heap has another one by now, there are no such blocks.
+ *            A NULL lies below the lowest item of every bin. A cache is on the list of its heap exactly while its generation is the heap's.
+ * Threads    the shelf: its thread, and whoever ends a dead thread. hk_heap_cached(): any, under the heap's lock.
+ * Never      writes to the blocks. */
+#ifndef HK_HEAP_CACHE_H
+#define HK_HEAP_CACHE_H
+
+#include "heaps/heap_shelf.h"
+#include "heaps/heap_slabs.h"
+
+/* The cache of an open heap; NULL if the thread has none yet, or the heap was reset. */
+HK_INLINE struct hk_heap_cache *hk_heap_cache_of(const struct hk_heap_shelf *shelf, struct hak_heap *heap)
+{
+    uint32_t index = heap->index;
+    if (HK_UNLIKELY(index >= shelf->size))
+        return NULL;
+    struct hk_heap_cache *cache = shelf->caches[index];
+    return HK_LIKELY(cache->generation == hk_load(heap->xgeneration)) ? cache : NULL;
+}
+
+HK_INLINE struct hk_heap_bin *hk_heap_bin_at(struct hk_heap_cache *cache, size_t offset)
+{
+    return (struct hk_heap_bin *)(void *)((char *)cache + offset);
+}
+
+/* NULL is a miss. */
+HK_INLINE void *hk_heap_pop(struct hk_heap_cache *cache, size_t offset)
+{
+    struct hk_heap_bin *bin = hk_heap_bin_at(cache, offset);
+    void **top = bin->top;
+    void *block = *top;
+    if (HK_UNLIKELY(block == NULL))
+        return NULL;
+    bin->top = top - 1;
+    bin->served++;
+    return block;
+}
+
+HK_INLINE bool hk_heap_push(struct hk_heap_cache *cache, size_t offset, void *block)
+{
+    struct hk_heap_bin *bin = hk_heap_bin_at(cache, offset);
+    void **top = bin->top;
+    if (HK_UNLIKELY(top == bin->limit))
+        return false;
+    top[1] = block;
+    HK_READ_NO_EARLIER(); /* the item first, as in tcache/hit.h */
+    bin->top = top + 1;
+    return true;
+}
+
+/* After a miss: a block of a class of the bins. `shelf` may be NULL. NULL: *by_limit tells who refused. */
+void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit);
+/* After an overflow, or without a cache: takes a block of a class of the bins back. */
+void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);
+
+/* Gives the blocks of a thread for one heap back to the slabs, and releases slabs of free blocks. */
+void hk_heap_shrink(struct hk_heap_shelf *shelf, struct hak_heap *heap);
+/* The same for all heaps of which the thread has caches. */
+void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf);
+/* Flushes some caches that were not used since the last time, and frees those of closed heaps. */
+void hk_heap_shelf_age(struct hk_heap_shelf *shelf);
+/* The thread ends: nothing is left of its shelf. */
+void hk_heap_shelf_end(struct hk_heap_shelf *shelf);
+
+/* Blocks and bytes in all caches of a heap, and blocks that these have served. Under the heap's lock. */
+struct hk_heap_cached {
+    size_t blocks, bytes, caches;
+    uint64_t served;
+};
+struct hk_heap_cached hk_heap_cached(const struct hak_heap *heap);
+/* In a fork child: forgets the caches of threads that the child does not have. Their blocks stay taken. Returns their number. */
+size_t hk_heap_forget_caches(struct hak_heap *heap, const struct hk_heap_shelf *survivor);
+
+#endif

@@ -1,0 +1,92 @@
+#include "heaps/heap_shelf.h"
+
+#include "base/bits.h"
+#include "span/meta.h"
+
+/* Metadata frees blocks of up to 32 KiB only. */
+enum { LEAST_SHELF = 16, FREED_TO = 4096, SHELF_LISTS = 5 };
+_Static_assert(FREED_TO << (SHELF_LISTS - 1) >= HK_HEAPS_MOST, "a list for each larger size");
+
+struct hk_heap_cache hk_no_cache HK_COLD_DATA;
+/* Of any generation but that of hk_no_cache. */
+static struct hak_heap no_heap HK_COLD_DATA;
+
+/* Not by initializers: processes without heaps touch no page for it. */
+static void know_no_cache(void)
+{
+    hk_store(no_heap.xgeneration, 1);
+    __atomic_store_n(&hk_no_cache.heap, &no_heap, __ATOMIC_RELAXED);
+}
+
+struct shelf_array {
+    struct shelf_array *next;
+};
+static struct {
+    _Atomic(struct shelf_array *) xunused[SHELF_LISTS];
+} large_arrays HK_COLD_DATA;
+
+static _Atomic(struct shelf_array *) *unused_arrays(uint32_t size)
+{
+    return &large_arrays.xunused[hk_ctz64(size / FREED_TO)];
+}
+
+/* The whole list is taken for a moment, so that no array can come back in between (ABA). Another thread that finds it empty meanwhile takes
+ * new memory. */
+static void *take_unused_array(uint32_t size)
+{
+    struct shelf_array *first = atomic_exchange_explicit(unused_arrays(size), NULL, memory_order_acquire);
+    if (first == NULL)
+        return NULL;
+    for (struct shelf_array *rest = first->next, *next; rest != NULL; rest = next) {
+        next = rest->next;
+        rest->next = hk_load(*unused_arrays(size));
+        while (!atomic_compare_exchange_weak_explicit(unused_arrays(size), &rest->next, rest, memory_order_release,
+                                                      memory_order_relaxed))
+            continue;
+    }
+    return first;
+}
+
+static void *array_for_shelf(uint32_t size)
+{
+    if (size <= FREED_TO)
+        return hk_meta_alloc(size * sizeof(struct hk_heap_cache *));
+    void *array = take_unused_array(size);
+    return array != NULL ? array : hk_meta_pages(size * sizeof(struct hk_heap_cache *));
+}
+
+void hk_heap_shelf_drop(struct hk_heap_shelf *shelf)
+{
+    uint32_t size = shelf->size;
+    struct shelf_array *array = (struct shelf_array *)(void *)shelf->caches;
+    *shelf = (struct hk_heap_shelf){NULL, 0, 0};
+    if (size == 0)
+        return;
+    if (size <= FREED_TO) {
+        hk_meta_free(array, size * sizeof(struct hk_heap_cache *));
+        return;
+    }
+    array->next = hk_load(*unused_arrays(size));
+    while (!atomic_compare_exchange_weak_explicit(unused_arrays(size), &array->next, array, memory_order_release,
+                                                  memory_order_relaxed))
+        continue;
+}
+
+struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t index)
+{
+    if (HK_LIKELY(index < shelf->size))
+        return &shelf->caches[index];
+    uint32_t size = (uint32_t)hk_max(shelf->size, LEAST_SHELF);
+    while (size <= index)
+        size *= 2;
+    struct hk_heap_cache **caches = array_for_shelf(size);
+    if (caches == NULL)
+        return NULL;
+    know_no_cache();
+    for (uint32_t at = 0; at < size; at++)
+        caches[at] = at < shelf->size ? shelf->caches[at] : &hk_no_cache;
+    uint32_t age_at = shelf->age_at;
+    hk_heap_shelf_drop(shelf);
+    *shelf = (struct hk_heap_shelf){caches, size, age_at};
+    return &shelf->caches[index];
+}

@@ -1,0 +1,391 @@
+#include "heaps/heap_slabs.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "policy/options.h"
+#include "slab/live.h"
+#include "span/meta.h"
+#include "span/page_heap.h"
+
+enum {
+    SHARED_TO = 4096,      /* bytes: slabs of larger blocks share no slice */
+    SHARED_OF_CLASS = 2,   /* slabs of a class that share slices before it has slices of its own */
+    SURELY_TOUCHED = 4608, /* see slab/slab_heap.c */
+    MOST_OWN_BITS = 128,
+};
+#define DENSE_FROM HK_MIB
+
+static uint32_t heap_entry(const struct hak_heap *heap, unsigned class) { return heap->key | class * HK_CLASS_BYTES; }
+
+static struct hk_slab *slab_of_link(struct hk_link *link)
+{
+    return link != NULL ? hk_container_of(link, struct hk_slab, link) : NULL;
+}
+
+/* The lists end at NULL and begin in the heap: a heap without memory is all zeros. */
+static void push_slab(struct hk_slab **list, struct hk_slab *slab)
+{
+    slab->link = (struct hk_link){.next = *list != NULL ? &(*list)->link : NULL};
+    if (*list != NULL)
+        (*list)->link.prev = &slab->link;
+    *list = slab;
+}
+
+static void unlink_from(struct hk_slab **list, struct hk_slab *slab)
+{
+    if (slab->link.next != NULL)
+        slab->link.next->prev = slab->link.prev;
+    if (slab->link.prev != NULL)
+        slab->link.prev->next = slab->link.next;
+    else
+        *list = slab_of_link(slab->link.next);
+    slab->link = (struct hk_link){NULL, NULL};
+}
+
+static unsigned class_of(const struct hk_slab *slab) { return slab->d.class & (HK_OF_HEAP - 1u); }
+
+static size_t own_bits_bytes(const struct hk_slab *slab)
+{
+    return hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
+}
+
+/* A slab of free blocks without memory; NULL if memory for it is refused. */
+static struct hk_slab *cut_for_heap(unsigned class, size_t bytes)
+{
+    struct hk_slab *slab = (struct hk_slab *)(void *)hk_descriptor_new();
+    if (slab == NULL)
+        return NULL;
+    size_t size = hk_classes[class].size;
+    slab->d.class = (uint8_t)(class | HK_OF_HEAP);
+    slab->d.bytes = bytes;
+    slab->d.block_size = (uint32_t)size;
+    slab->d.blocks = slab->free = (uint16_t)hk_min(bytes / size, hk_options.slab_blocks);
+    slab->reciprocal = hk_reciprocal(size);
+    slab->extent = slab->plain_extent = slab->d.blocks * size;
+    slab->words = (uint16_t)((slab->d.blocks + 63u) / 64u);
+    slab->xremote = slab->xown_remote;
+    slab->freebits = slab->d.blocks <= MOST_OWN_BITS ? slab->own_bits : hk_meta_alloc(own_bits_bytes(slab));
+    if (slab->freebits == NULL) {
+        hk_descriptor_drop(&slab->d);
+        return NULL;
+    }
+    memset(slab->freebits, 0xff, slab->words * sizeof(uint64_t));
+    if (slab->d.blocks % 64 != 0)
+        slab->freebits[slab->words - 1] = ((uint64_t)1 << (slab->d.blocks % 64)) - 1;
+    return slab;
+}
+
+static void drop_slab(struct hk_slab *slab)
+{
+    if (slab->freebits != slab->own_bits)
+        hk_meta_free(slab->freebits, own_bits_bytes(slab));
+    hk_descriptor_drop(&slab->d);
+}
+
+/* A span that the limit allows; 0 if it does not, or the system refuses. */
+static uintptr_t charged_span(struct hak_heap *heap, size_t bytes, enum hk_use use, bool *by_limit)
+{
+    *by_limit = !hk_heap_charge(heap, bytes);
+    if (*by_limit)
+        return 0;
+    uintptr_t start = hk_span_alloc(bytes / HK_SLICE, use);
+    if (start == 0)
+        hk_heap_uncharge(heap, bytes);
+    return start;
+}
+
+static void return_span(struct hak_heap *heap, uintptr_t start, size_t bytes, uint32_t entry)
+{
+    hk_page_map_set(start, bytes / HK_SLICE, entry);
+    hk_span_free(start, bytes / HK_SLICE);
+    hk_heap_uncharge(heap, bytes);
+}
+
+/* Notes the class of pages in the marks of their slice, or that there is none. */
+static void mark_pages(uintptr_t start, size_t bytes, unsigned note)
+{
+    _Atomic uint8_t *mark;
+    for (uintptr_t at = start; at < start + bytes; at += (size_t)1 << HK_MARK_SHIFT)
+        if (hk_page_map_has_mark(at, &mark))
+            hk_store(*mark, (uint8_t)note);
+}
+
+static struct hk_heap_slice *make_slice(struct hak_heap *heap, bool *by_limit)
+{
+    *by_limit = false;
+    struct hk_heap_slice *slice = (struct hk_heap_slice *)(void *)hk_descriptor_new();
+    struct hk_slab **slabs = hk_meta_alloc(HK_SLICE_PAGES * sizeof *slabs);
+    uintptr_t start = slice != NULL && slabs != NULL ? charged_span(heap, HK_SLICE, HK_USE_SPARSE, by_limit) : 0;
+    if (start == 0) {
+        if (slabs != NULL)
+            hk_meta_free(slabs, HK_SLICE_PAGES * sizeof *slabs);
+        if (slice != NULL)
+            hk_descriptor_drop(&slice->d);
+        return NULL;
+    }
+    slice->d = (struct hk_descriptor){.start = start, .bytes = HK_SLICE, .class = HK_CLASS_SHARED | HK_OF_HEAP};
+    memset(slice->classes, HK_NO_CLASS, sizeof slice->classes);
+    slice->slabs = slabs;
+    slice->free_pages = UINT16_MAX;
+    slice->prev = NULL;
+    slice->next = heap->slices;
+    if (slice->next != NULL)
+        slice->next->prev = slice;
+    heap->slices = slice;
+    hk_page_map_assign(start, 1, heap_entry(heap, HK_CLASS_SHARED), &slice->d);
+    hk_page_map_cover_marks(start, HK_SLICE);
+    return slice;
+}
+
+static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, uint32_t entry)
+{
+    uintptr_t start = slice->d.start;
+    if (slice->next != NULL)
+        slice->next->prev = slice->prev;
+    if (slice->prev != NULL)
+        slice->prev->next = slice->next;
+    else
+        heap->slices = slice->next;
+    hk_meta_free(slice->slabs, HK_SLICE_PAGES * sizeof *slice->slabs);
+    mark_pages(start, HK_SLICE, 0);
+    hk_page_map_set(start, 1, entry);
+    hk_descriptor_drop(&slice->d);
+    hk_span_free(start, 1);
+    hk_heap_uncharge(heap, HK_SLICE);
+}
+
+/* Pages of a slab that shares_slice a slice: for 4 blocks at least. 0: it shares_slice none. */
+static unsigned shared_pages(unsigned class)
+{
+    size_t size = hk_classes[class].size;
+    return size <= 512 ? 1 : size <= 1024 ? 2 : size <= SHARED_TO ? 4 : 0;
+}
+
+/* The first of n adjacent free pages; HK_SLICE_PAGES if there are none. */
+static unsigned find_pages(const struct hk_heap_slice *slice, unsigned n)
+{
+    unsigned free = slice->free_pages;
+    for (unsigned more = 1; more < n; more++)
+        free &= free >> 1;
+    return free != 0 ? hk_ctz64(free) : HK_SLICE_PAGES;
+}
+
+static struct hk_heap_slice *slice_with(struct hak_heap *heap, unsigned n, bool *by_limit)
+{
+    struct hk_heap_slice *slice = heap->slices;
+    for (; slice != NULL; slice = slice->next)
+        if (find_pages(slice, n) < HK_SLICE_PAGES)
+            return slice;
+    return make_slice(heap, by_limit);
+}
+
+static void set_pages(struct hk_heap_slice *slice, unsigned first, unsigned n, struct hk_slab *slab)
+{
+    for (unsigned page = first; page < first + n; page++) {
+        slice->slabs[page] = slab;
+        slice->classes[page] = slab != NULL ? (uint8_t)class_of(slab) : HK_NO_CLASS;
+    }
+    mark_pages(slice->d.start + first * HK_PAGE, n * HK_PAGE, slab != NULL ? class_of(slab) + 1 : 0);
+    unsigned mask = ((1u << n) - 1) << first;
+    slice->free_pages = (uint16_t)(slab != NULL ? slice->free_pages & ~mask : slice->free_pages | mask);
+}
+
+static struct hk_slab *make_sharing(struct hak_heap *heap, unsigned class, bool *by_limit)
+{
+    unsigned pages = shared_pages(class);
+    struct hk_slab *slab = cut_for_heap(class, pages * HK_PAGE);
+    struct hk_heap_slice *slice = slab != NULL ? slice_with(heap, pages, by_limit) : NULL;
+    if (slice == NULL) {
+        if (slab != NULL)
+            drop_slab(slab);
+        return NULL;
+    }
+    unsigned first = find_pages(slice, pages);
+    slab->d.start = slice->d.start + first * HK_PAGE;
+    set_pages(slice, first, pages, slab);
+    return slab;
+}
+
+static enum hk_use heap_use(struct hak_heap *heap, unsigned class)
+{
+    if (hk_load(heap->xcharged) < DENSE_FROM)
+        return HK_USE_SPARSE;
+    return hk_classes[class].size <= SURELY_TOUCHED ? HK_USE_DENSE : HK_USE_UNSURE;
+}
+
+static struct hk_slab *make_whole(struct hak_heap *heap, unsigned class, bool *by_limit)
+{
+    size_t bytes = hk_classes[class].slab_bytes;
+    struct hk_slab *slab = cut_for_heap(class, bytes);
+    uintptr_t start = slab != NULL ? charged_span(heap, bytes, heap_use(heap, class), by_limit) : 0;
+    if (start == 0) {
+        if (slab != NULL)
+            drop_slab(slab);
+        return NULL;
+    }
+    slab->d.start = start;
+    hk_page_map_assign(start, bytes / HK_SLICE, heap_entry(heap, class), &slab->d);
+    if (class >= HK_FINE_CLASSES)
+        hk_page_map_cover_marks(start, bytes);
+    return slab;
+}
+
+static struct hk_slab *make_for_heap(struct hak_heap *heap, unsigned class, bool *by_limit)
+{
+    bool may_share = shared_pages(class) != 0;
+    *by_limit = false;
+    struct hk_slab *slab = may_share && heap->slabs_of[class] < SHARED_OF_CLASS ? make_sharing(heap, class, by_limit)
+                                                                                : make_whole(heap, class, by_limit);
+    /* What a whole span would be too much for may fit into pages that are left. */
+    if (slab == NULL && may_share && heap->slabs_of[class] >= SHARED_OF_CLASS)
+        slab = make_sharing(heap, class, by_limit);
+    if (slab == NULL)
+        return NULL;
+    heap->slabs++;
+    heap->slabs_of[class]++;
+    push_slab(&heap->partial[class], slab);
+    return slab;
+}
+
+unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit)
+{
+    unsigned got = 0;
+    while (got < want) {
+        struct hk_slab *slab = heap->partial[class];
+        if (slab == NULL && (got > 0 || (slab = make_for_heap(heap, class, by_limit)) == NULL))
+            break;
+        unsigned n = (unsigned)hk_min(want - got, slab->free);
+        hk_slab_alloc(slab, end - got, n);
+        got += n;
+        if (slab->free == 0) {
+            unlink_from(&heap->partial[class], slab);
+            push_slab(&heap->full, slab);
+        }
+    }
+    heap->taken_blocks += got;
+    heap->taken += (size_t)got * hk_classes[class].size;
+    return got;
+}
+
+static bool shares_slice(const struct hk_slab *slab) { return slab->d.bytes < HK_SLICE; }
+
+static void leave_slice(struct hak_heap *heap, struct hk_slab *slab)
+{
+    struct hk_heap_slice *slice = (struct hk_heap_slice *)(void *)hk_descriptor_at(slab->d.start);
+    set_pages(slice, (unsigned)(slab->d.start / HK_PAGE % HK_SLICE_PAGES), (unsigned)(slab->d.bytes / HK_PAGE), NULL);
+    bool only_one = heap->slices == slice && slice->next == NULL;
+    if (slice->free_pages == UINT16_MAX && (!only_one || heap->slabs == 0))
+        release_slice(heap, slice, 0);
+}
+
+/* Requires a slab on no list. */
+static void release_slab(struct hak_heap *heap, struct hk_slab *slab)
+{
+    uintptr_t start = slab->d.start;
+    size_t bytes = slab->d.bytes;
+    heap->slabs--;
+    heap->slabs_of[class_of(slab)]--;
+    if (shares_slice(slab))
+        leave_slice(heap, slab);
+    drop_slab(slab);
+    if (bytes >= HK_SLICE)
+        return_span(heap, start, bytes, 0);
+}
+
+/* One slab of free blocks of a class stays for the next miss, if blocks are small and no limit is near. */
+static bool stays_in_heap(struct hak_heap *heap, const struct hk_slab *slab)
+{
+    unsigned class = class_of(slab);
+    size_t limit = hk_load(heap->xlimit);
+    bool only_one = heap->partial[class] == slab && slab->link.next == NULL;
+    bool near = limit != 0 && hk_load(heap->xcharged) > limit - limit / 4;
+    return only_one && class < HK_FINE_CLASSES && !near && heap->taken_blocks > 0;
+}
+
+static struct hk_slab *slab_of_heap(const struct hak_heap *heap, void *block)
+{
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    if (hk_entry_owner(entry) != HK_FIRST_HEAP + heap->index)
+        hk_invalid_pointer(HK_CALL_FLUSH, "block of another heap", block);
+    if (hk_entry_class(entry) < HK_CLASSES)
+        return hk_slab_at((uintptr_t)block);
+    const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);
+    struct hk_slab *slab = slice->slabs[(uintptr_t)block / HK_PAGE % HK_SLICE_PAGES];
+    if (slab == NULL)
+        hk_invalid_pointer(HK_CALL_FLUSH, "block already free", block);
+    return slab;
+}
+
+/* `n` blocks have come back to the slab. */
+static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
+{
+    unsigned class = class_of(slab), free = hk_slab_count_free(slab, n);
+    heap->taken_blocks -= n;
+    heap->taken -= n * slab->d.block_size;
+    if (free == n) {
+        unlink_from(&heap->full, slab);
+        push_slab(&heap->partial[class], slab);
+    }
+    if (free == slab->d.blocks && !stays_in_heap(heap, slab)) {
+        unlink_from(&heap->partial[class], slab);
+        release_slab(heap, slab);
+    }
+}
+
+void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n)
+{
+    void *const *at = blocks, *const *end = blocks + n;
+    while (at != end) {
+        struct hk_slab *slab = slab_of_heap(heap, *at);
+        void *const *from = at;
+        while (at != end && hk_slab_mark_free(slab, at))
+            at++;
+        if (at == from)
+            hk_slab_refuse(slab, *at);
+        settle_freed(heap, slab, (size_t)(at - from));
+    }
+}
+
+void hk_heap_release_empty(struct hak_heap *heap)
+{
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
+        struct hk_slab *slab = heap->partial[class];
+        if (slab == NULL || slab->free != slab->d.blocks)
+            continue;
+        unlink_from(&heap->partial[class], slab);
+        release_slab(heap, slab);
+    }
+}
+
+/* The marks of large blocks that are live. */
+static void clear_marks(const struct hk_slab *slab)
+{
+    for (size_t index = 0; class_of(slab) >= HK_FINE_CLASSES && index < slab->d.blocks; index++)
+        (void)hk_live_end_fast((void *)(slab->d.start + index * slab->d.block_size));
+}
+
+static void end_slabs(struct hak_heap *heap, struct hk_slab **list)
+{
+    for (struct hk_slab *slab; (slab = *list) != NULL;) {
+        uintptr_t start = slab->d.start;
+        size_t bytes = slab->d.bytes;
+        unlink_from(list, slab);
+        clear_marks(slab);
+        drop_slab(slab);
+        if (bytes >= HK_SLICE)
+            return_span(heap, start, bytes, HK_ENTRY_ENDED);
+    }
+}
+
+void hk_heap_release_all(struct hak_heap *heap)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        end_slabs(heap, &heap->partial[class]);
+    end_slabs(heap, &heap->full);
+    while (heap->slices != NULL)
+        release_slice(heap, heap->slices, HK_ENTRY_ENDED);
+    heap->slabs = 0;
+    heap->taken = heap->taken_blocks = 0;
+    memset(heap->slabs_of, 0, sizeof heap->slabs_of);
+}

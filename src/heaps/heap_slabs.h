@@ -1,0 +1,60 @@
+/* Heap slabs: the slabs of a heap, which its threads share under the heap's lock.
+ *
+ *   first slabs of a class of up to 4 KiB: 1 to 4 pages of a slice that up to 16 slabs of any class share
+ *   all further ones: spans of their own, as the slabs of threads
+ *
+ *   address -> page map entry: the heap's number, the class -> descriptor: a slab, or a shared slice -> slab of the page
+ *
+ * Owns       the lists of slabs and of shared slices of each heap, and how the descriptors of both look.
+ * Invariant  a slab is on `partial` of its class exactly while it has free blocks, else on `full`. The class in a descriptor has
+ *            HK_OF_HEAP set: walks over the slabs of threads pass by it. No block of a heap is ever remotely freed, lodged or purged.
+ * Threads    under the heap's lock, but for hk_heap_class_at(), of the thread that has the block.
+ * Never      touches the blocks. */
+#ifndef HK_HEAP_SLABS_H
+#define HK_HEAP_SLABS_H
+
+#include "heaps/heap_state.h"
+#include "os/os.h"
+
+enum { HK_OF_HEAP = 128, HK_SLICE_PAGES = 16, HK_NO_CLASS = 255 };
+
+/* The descriptor of a slice that slabs share. */
+struct hk_heap_slice {
+    struct hk_descriptor d;
+    uint8_t classes[HK_SLICE_PAGES]; /* of the slab that each page belongs to; HK_NO_CLASS */
+    struct hk_slab **slabs;          /* of each page */
+    struct hk_heap_slice *next, *prev;
+    uint16_t free_pages; /* a bit for each */
+};
+_Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LINE,
+               "the line where a slab counts remote frees stays 0");
+
+/* The class of a block in a slice that slabs share, times HK_CLASS_BYTES; more than that of any class if none of them has the page. The marks
+ * of the slice say so at once, if it has some: no large block lies there. */
+HK_INLINE size_t hk_heap_shared_offset(const void *block)
+{
+    _Atomic uint8_t *mark;
+    unsigned noted = HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, &mark)) ? hk_load(*mark) : 0;
+    if (HK_LIKELY(noted != 0))
+        return (size_t)noted * HK_CLASS_BYTES - HK_CLASS_BYTES;
+    const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);
+    return (size_t)slice->classes[(uintptr_t)block / HK_PAGE % HK_SLICE_PAGES] * HK_CLASS_BYTES;
+}
+
+/* The class of a block of a heap, HK_CLASS_BIG for a big one; HK_NO_CLASS if there is none. */
+HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
+{
+    unsigned class = hk_entry_class(entry);
+    return class <= HK_CLASS_BIG ? class : (unsigned)(hk_heap_shared_offset(block) / HK_CLASS_BYTES);
+}
+
+/* Up to `want` blocks, written downwards from `end`, the lowest address last. Returns their number. If 0, *by_limit tells who refused. */
+unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit);
+/* Fatal if one of them is not a taken block of the heap. */
+void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n);
+/* Releases the slabs of free blocks that wait for the next miss. */
+void hk_heap_release_empty(struct hak_heap *heap);
+/* Releases all slabs, whatever is live in them. */
+void hk_heap_release_all(struct hak_heap *heap);
+
+#endif

@@ -1,0 +1,76 @@
+/* Heap state: a heap that the program made, apart from the heap of the process: its name, its limit, and what it holds.
+ *
+ *   hak_heap_create -> open -- reset: a new generation --> open -- destroy: a new generation --> closed -> the next hak_heap_create
+ *
+ * Owns       the table of heaps by number, the closed ones, and their locks.
+ * Invariant  the generation is odd exactly while the heap is open, and grows at each reset: a thread's cache whose generation is another
+ *            one holds nothing. `xcharged` counts the bytes of all slices and big blocks of the heap and is never above the limit, but
+ *            where the limit was lowered later. The memory of a heap's record is never unmapped: a stale handle finds a closed heap, or
+ *            the next one.
+ * Threads    any. The lists: under the heap's lock, which heaps share. */
+#ifndef HK_HEAP_STATE_H
+#define HK_HEAP_STATE_H
+
+#include "base/lock.h"
+#include "slab/slab.h"
+
+enum {
+    HK_HEAPS_MOST = HK_ENDED_HEAP - HK_FIRST_HEAP,
+    HK_HEAP_NAME = 64, /* bytes, the last one 0 */
+};
+
+struct hk_heap_slice;
+struct hk_heap_big;
+struct hk_heap_cache;
+
+struct hak_heap {
+    /* constant while the heap is open */
+    uint32_t index;
+    uint32_t key; /* page map entry of its slabs, less the class */
+    struct hk_lock *lock;
+    char name[HK_HEAP_NAME];
+    /* shared */
+    _Atomic uint64_t xgeneration HK_ALIGNED(HK_CACHE_LINE);
+    _Atomic size_t xlimit; /* bytes; 0: none */
+    _Atomic size_t xcharged, xpeak;
+    _Atomic size_t xbig;       /* of these, bytes of big blocks */
+    _Atomic uint64_t xrefused; /* calls that the limit refused */
+    /* under the lock */
+    struct hak_heap *next_closed; /* of the table, under its lock */
+    struct hk_slab *full;
+    struct hk_heap_slice *slices;
+    struct hk_heap_big *bigs;
+    struct hk_heap_cache *caches; /* of this generation */
+    uint64_t served, big_calls;   /* blocks handed out, but for those that `caches` counts */
+    uint64_t resets;
+    size_t bigs_live;
+    size_t taken;        /* bytes of blocks that are not free in slabs */
+    size_t taken_blocks; /* and their number */
+    uint32_t slabs;
+    uint16_t slabs_of[HK_CLASSES];
+    struct hk_slab *partial[HK_CLASSES]; /* slabs with free blocks */
+};
+
+/* Registers the locks for fork, at the start. */
+void hk_heap_state_init(void);
+
+/* An open heap of no memory; NULL if memory is refused or no number is left. */
+struct hak_heap *hk_heap_open(const char *name, size_t limit);
+/* The heap has nothing any more: its number waits for the next one. */
+void hk_heap_close(struct hak_heap *heap);
+
+/* The numbers given so far are 0 .. hk_heaps_end() - 1. NULL for another. */
+uint32_t hk_heaps_end(void);
+struct hak_heap *hk_heap_by_index(uint32_t index);
+
+HK_INLINE bool hk_heap_is_open(struct hak_heap *heap) { return (hk_load(heap->xgeneration) & 1) != 0; }
+HK_INLINE void hk_heap_lock(struct hak_heap *heap) { hk_lock(heap->lock); }
+HK_INLINE void hk_heap_unlock(struct hak_heap *heap) { hk_unlock(heap->lock); }
+
+/* False if the limit does not allow so many bytes more. */
+bool hk_heap_charge(struct hak_heap *heap, size_t bytes);
+void hk_heap_uncharge(struct hak_heap *heap, size_t bytes);
+/* The limit has refused a call. */
+void hk_heap_note_refusal(struct hak_heap *heap);
+
+#endif

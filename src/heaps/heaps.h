@@ -1,0 +1,83 @@
+/* Heaps: the room's door for other rooms: heaps that the program makes, names, limits, empties and ends; any thread may use each.
+ *
+ *   hak_heap_malloc -> cache of (thread, heap): pop -- empty: slabs of the heap, under its lock -- none free: slices, as far as the limit allows
+ *   free -> page map entry of a heap: not of this thread, for the hit path; its slow path comes here -> cache: push
+ *
+ * Owns       what a heap's life consists of; the state: heap_state.h.
+ * Invariant  a page map entry from HK_ENTRY_HEAPS on is a heap's, or that of a slice whose heap has ended; none of these is ever a hit.
+ * Threads    any. hk_heaps_reset() and hk_heaps_destroy(): while no other thread uses the heap or its blocks. */
+#ifndef HK_HEAPS_H
+#define HK_HEAPS_H
+
+#include "heaps/heap_bigs.h"
+#include "heaps/heap_cache.h"
+
+/* A block from the thread's cache; NULL is a miss. */
+HK_INLINE void *hk_heaps_hit(const struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size)
+{
+    if (HK_UNLIKELY(size > HK_FINE_MAX))
+        return NULL;
+    struct hk_heap_cache *cache = hk_heap_cache_of(shelf, heap);
+    if (HK_UNLIKELY(cache == NULL))
+        return NULL;
+    return hk_heap_pop(cache, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP]);
+}
+
+/* Takes a block of a heap back, if the thread's cache has room. `entry` is its page map entry. */
+HK_INLINE bool hk_heaps_hit_free(const struct hk_heap_shelf *shelf, void *block, uint32_t entry)
+{
+    uint32_t index = hk_entry_owner(entry) - HK_FIRST_HEAP;
+    if (HK_UNLIKELY(index >= shelf->size))
+        return false;
+    struct hk_heap_cache *cache = shelf->caches[index];
+    if (HK_UNLIKELY(cache->generation != hk_load(cache->heap->xgeneration)))
+        return false;
+    size_t offset = entry & HK_ENTRY_CLASS_MASK;
+    if (offset == HK_CLASS_SHARED * HK_CLASS_BYTES)
+        offset = hk_heap_shared_offset(block);
+    return HK_LIKELY(offset < HK_FINE_CLASSES * HK_CLASS_BYTES) && hk_heap_push(cache, offset, block);
+}
+
+/* The same, by a caller that names the heap: false also if it is another's. */
+HK_INLINE bool hk_heaps_hit_free_in(const struct hk_heap_shelf *shelf, struct hak_heap *heap, void *block,
+                                    uint32_t entry)
+{
+    struct hk_heap_cache *cache = hk_heap_cache_of(shelf, heap);
+    size_t offset = entry ^ heap->key;
+    if (HK_UNLIKELY(cache == NULL))
+        return false;
+    if (offset == HK_CLASS_SHARED * HK_CLASS_BYTES)
+        offset = hk_heap_shared_offset(block);
+    return HK_LIKELY(offset < HK_FINE_CLASSES * HK_CLASS_BYTES) && hk_heap_push(cache, offset, block);
+}
+
+/* All other calls; `shelf` is NULL in a thread without one. *by_limit: the heap's limit has refused, not the system. */
+void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
+                     bool *by_limit);
+/* `call` names the function in a message. A block of a heap that has ended is told of, once, and left alone. */
+void hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry);
+/* The bytes of a block of a slab of a heap. Fatal if no block can begin there. */
+size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry);
+/* True for any address in slabs of heaps, and in the first slices of their big blocks. */
+HK_INLINE bool hk_heaps_has(const void *block) { return hk_entry_is_heap(hk_page_map_lookup((uintptr_t)block)); }
+/* The heap of an address that is a block's; NULL if it is none's. */
+struct hak_heap *hk_heaps_of(const void *block);
+
+/* Frees all blocks. False if the heap is not open. */
+bool hk_heaps_reset(struct hak_heap *heap);
+/* The same, and ends the heap. */
+bool hk_heaps_destroy(struct hak_heap *heap);
+
+struct hk_heap_figures {
+    char name[HK_HEAP_NAME];
+    uint32_t number;
+    size_t limit, physical, peak, big, live, cached, live_blocks, caches;
+    uint64_t mallocs, refused, resets;
+};
+/* False if the heap is not open. */
+bool hk_heaps_figures(struct hak_heap *heap, struct hk_heap_figures *figures);
+
+/* In a fork child: the caches of threads that it does not have are gone. Returns the blocks in them. */
+size_t hk_heaps_fork_child(const struct hk_heap_shelf *survivor);
+
+#endif
