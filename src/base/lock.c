@@ -16,28 +16,41 @@ struct hk_rank_locks hk_rank_locks[HK_RANKS];
 
 #if HK_DEBUG
 static _Thread_local uint8_t held_ranks[HK_RANKS];
-static _Thread_local uint16_t holds_so_far[HK_RANKS]; /* never 0 while one is held */
+static _Thread_local uint32_t seen_held; /* ranks held since the last hk_locks_still_held(), a bit each */
 
-uint32_t hk_lock_hold(enum hk_rank rank) { return held_ranks[rank] > 0 ? holds_so_far[rank] : 0; }
+bool hk_lock_is_held(enum hk_rank rank) { return held_ranks[rank] > 0; }
+
+uint32_t hk_locks_still_held(void)
+{
+    uint32_t still = seen_held;
+    seen_held = 0;
+    for (unsigned rank = 0; rank < HK_RANKS; rank++)
+        seen_held |= held_ranks[rank] > 0 ? 1u << rank : 0;
+    return still;
+}
 
 void hk_lock_note_taken(enum hk_rank rank)
 {
     for (unsigned higher = rank + 1u; higher < HK_RANKS; higher++)
         hk_assert(held_ranks[higher] == 0);
     held_ranks[rank]++;
-    holds_so_far[rank] = (uint16_t)(holds_so_far[rank] % UINT16_MAX + 1);
+    seen_held &= ~(1u << rank);
 }
 
 void hk_lock_note_dropped(enum hk_rank rank)
 {
     hk_assert(held_ranks[rank] > 0);
     held_ranks[rank]--;
+    seen_held &= ~(1u << rank);
 }
 #else
-uint32_t hk_lock_hold(enum hk_rank rank) { return (void)rank, 0; }
+bool hk_lock_is_held(enum hk_rank rank) { return (void)rank, false; }
+uint32_t hk_locks_still_held(void) { return 0; }
 void hk_lock_note_taken(enum hk_rank rank) { (void)rank; }
 void hk_lock_note_dropped(enum hk_rank rank) { (void)rank; }
 #endif
+
+_Static_assert(HK_RANKS <= 32, "a bit each");
 
 HK_COLD void hk_lock_slow(struct hk_lock *lock)
 {

@@ -35,8 +35,10 @@ void hk_lock_slow(struct hk_lock *lock);
 void hk_lock_wake(struct hk_lock *lock);
 void hk_lock_note_taken(enum hk_rank rank);
 void hk_lock_note_dropped(enum hk_rank rank);
-/* HK_DEBUG only: the ordinal of this thread's current hold of a lock of that rank; 0 if it holds none. */
-uint32_t hk_lock_hold(enum hk_rank rank);
+/* HK_DEBUG only; false without. */
+bool hk_lock_is_held(enum hk_rank rank);
+/* HK_DEBUG only: a bit for each rank of which this thread has held a lock ever since it called this last. */
+uint32_t hk_locks_still_held(void);
 
 HK_INLINE bool hk_try_lock(struct hk_lock *lock)
 {

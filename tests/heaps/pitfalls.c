@@ -327,7 +327,7 @@ static void limit_is_usable(void)
     hak_heap_t *heap = hak_heap_create("turns", MIB);
     size_t first = 0;
     for (size_t round = 0; round < 20; round++) {
-        size_t size = 24 << round % 8, n = 0, bytes = 0;
+        size_t size = (size_t)24 << round % 8, n = 0, bytes = 0;
         while (n < 4096 && (blocks[n] = hak_heap_malloc(heap, size)) != NULL)
             bytes += size, n++;
         first = round == 0 ? 1 : first;
@@ -487,7 +487,8 @@ static void names_and_errors(void)
     CHECK(same != again && strcmp(stats_of(again).name, "same") == 0 && stats_of(none).name[0] == 0, "names");
     CHECK(hak_heap_of(NULL) == NULL && hak_heap_of(&long_name) == NULL, "no block");
     errno = 0;
-    CHECK(hak_heap_aligned_alloc(same, 48, 10) == NULL && errno == EINVAL, "alignment");
+    volatile size_t no_power_of_two = 48; /* compilers refuse it as a constant */
+    CHECK(hak_heap_aligned_alloc(same, no_power_of_two, 10) == NULL && errno == EINVAL, "alignment");
     CHECK(hak_heap_calloc(same, many, 3) == NULL && errno == ENOMEM, "overflow");
     CHECK(hak_heap_malloc(same, many) == NULL && errno == ENOMEM, "too much");
     for (size_t align = 1; align <= 4 * MIB; align *= 2)
