@@ -318,13 +318,14 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
     return 0;
 }
 
-HK_EXPORT void *hak_valloc(size_t size) { return hk_aligned_slow(HK_PAGE, size, CALLER); }
+HK_EXPORT void *hak_valloc(size_t size) { return hk_aligned_slow(hk_system_page(), size, CALLER); }
 
 HK_EXPORT void *hak_pvalloc(size_t size)
 {
-    if (size > PTRDIFF_MAX - HK_PAGE)
+    size_t page = hk_system_page();
+    if (size > PTRDIFF_MAX - page)
         return refused(SIZE_MAX);
-    return hk_aligned_slow(HK_PAGE, hk_align_up(hk_max(size, 1), HK_PAGE), CALLER);
+    return hk_aligned_slow(page, hk_align_up(hk_max(size, 1), page), CALLER);
 }
 
 HK_EXPORT size_t hak_usable_size(void *block)

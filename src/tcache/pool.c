@@ -36,7 +36,7 @@ static struct {
     _Atomic size_t xalive;
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
-static size_t cache_bytes(void) { return hk_align_up(sizeof(struct hk_tcache), HK_PAGE); }
+static size_t cache_bytes(void) { return hk_in_system_pages(sizeof(struct hk_tcache)); }
 
 static struct hk_owner_bits *bits_at(unsigned word) { return hk_owner_bits(word * POOL_WORD); }
 
