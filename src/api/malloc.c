@@ -119,7 +119,7 @@ HK_EXPORT const char *hak_version(void) { return HK_VERSION; }
 
 HK_EXPORT void *hak_malloc(size_t size)
 {
-    void *block = hk_hit_malloc(size);
+    void *block = hk_hit_malloc_of(&size);
     return HK_LIKELY(block != NULL) ? block : hk_malloc_slow(size);
 }
 
@@ -242,6 +242,7 @@ static HK_COLD void *realloc_guarded(void *block, size_t size, void *caller)
 
 static HK_NOINLINE void *realloc_slow(void *block, size_t size)
 {
+    block = HK_UNTAGGED(block);
     if (block == NULL)
         return hak_malloc(size);
     if (HK_UNLIKELY(!hk_life_started() && hk_life_is_bootstrapping()))
@@ -331,6 +332,7 @@ HK_EXPORT void *hak_pvalloc(size_t size)
 HK_EXPORT size_t hak_usable_size(void *block)
 {
     bool foreign;
+    block = HK_UNTAGGED(block);
     if (block == NULL)
         return 0;
     if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)))

@@ -66,14 +66,14 @@ static uint32_t take_number_locked(void)
     return id;
 }
 
-/* The first cache shares its pages with other metadata: most programs have no second. */
+/* The first cache shares its pages with other metadata: most programs have no second. (Metadata is aligned to a cache line.) */
 static struct hk_tcache *memory_locked(void)
 {
     struct hk_tcache *cache = pool.numberless;
     pool.numberless = NULL;
     if (cache != NULL)
         return cache;
-    bool first = hk_owner_end() == HK_FIRST_OWNER;
+    bool first = HK_HOT_ALIGN <= HK_CACHE_LINE && hk_owner_end() == HK_FIRST_OWNER;
     cache = first ? hk_meta_alloc(sizeof *cache) : hk_meta_pages(cache_bytes());
     if (cache != NULL)
         cache->has_pages = !first;
