@@ -14,5 +14,7 @@ endif()
 set(hakmem_emulated ${HAKMEM_EMULATOR} -L ${CMAKE_FIND_ROOT_PATH})
 
 execute_process(COMMAND ${everywhere}/cached.sh cmocka-arm64 bookworm arm64 libcmocka-dev OUTPUT_VARIABLE root OUTPUT_STRIP_TRAILING_WHITESPACE)
+include_directories(SYSTEM ${root}/usr/include)
+link_directories(${root}/usr/lib/aarch64-linux-gnu)
 find_path(hakmem_cmocka_include cmocka.h PATHS ${root}/usr/include NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)
 find_library(hakmem_cmocka_library cmocka PATHS ${root}/usr/lib/aarch64-linux-gnu NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH)
