@@ -46,6 +46,9 @@ function(hakmem_test_properties)
   if(hakmem_instrumented OR hakmem_emulated)
     math(EXPR T_TIMEOUT "${T_TIMEOUT} * 10")
   endif()
+  if(hakmem_emulated)
+    list(APPEND T_ENV TEST_SLOWDOWN=20)
+  endif()
   set_tests_properties(${T_NAME} PROPERTIES
     LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${T_ENV}" SKIP_RETURN_CODE ${T_SKIP}
     # The longest first: else a core waits for the other to end a long one that began last.
