@@ -7,12 +7,13 @@ THP    ?=
 ONLY   ?=
 TARGET ?=
 PRESETS ?=
+MACHINES ?= x86_64
 SECONDS ?= 10
 SANITIZE ?=
 export JOBS
 
 .DEFAULT_GOAL := all
-.PHONY: all tools run check test test-everywhere coverage faults programs fuzz bench bench-quick install format clean help
+.PHONY: all tools run check test test-everywhere coverage faults programs fuzz bench bench-quick install deb rpm dist wheel test-packages format clean help
 
 all: build/build.ninja          ## build/libhakmem.so, build/libhakmem-hardened.so, build/libhakmem.a, build/bench/* (release)
 	@cmake --build build -j $(JOBS) --target hakmem hakmem_hardened hakmem_static hakmem-replay hakmem_record hakmem-play bench/all
@@ -69,6 +70,25 @@ bench-quick: all                ## a few rows, a tenth of the work, < 90 s
 install: all                    ## headers, libraries, pkg-config, CMake package, hakmem-run (PREFIX=/usr/local; DESTDIR= works)
 	@cmake --install build --prefix $(PREFIX)
 
+deb:                            ## Debian packages: libhakmem0, libhakmem-dev, hakmem-tools; build-packages
+	@tools/setup.sh package
+	@tools/dist/packages.sh deb
+
+rpm:                            ## RPM packages: libhakmem, libhakmem-devel, hakmem-tools; build-packages
+	@tools/setup.sh package
+	@tools/dist/packages.sh rpm
+
+dist:                           ## the source tarball, which builds without git; build-packages
+	@tools/dist/source.py
+
+wheel:                          ## the Python wheel: the tool, the libraries, hakmem-run; glibc 2.17 or newer (MACHINES=x86_64); build-packages
+	@tools/setup.sh wheel
+	@tools/in_venv.sh tools/dist/wheel.py $(foreach machine,$(MACHINES),--machine $(machine))
+
+test-packages: build/build.ninja  ## builds each kind of package, installs and uses it: debootstrap's root, RPM, tarball, wheel
+	@tools/setup.sh test
+	@ctest --test-dir build -R '^packages_' --output-on-failure --no-tests=error
+
 format:                         ## the C files in their shape (clang-format 14)
 	@tests/format/check_format.py . --write
 
@@ -76,4 +96,4 @@ clean:                          ## remove every build folder
 	rm -rf build build-*
 
 help:                           ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 13
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 16

@@ -12,7 +12,8 @@ function(hakmem_count_coverage target)
   file(MAKE_DIRECTORY ${hakmem_counters})
   target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/coverage/counters.c)
   target_compile_definitions(${target} PRIVATE HAKMEM_COUNTERS="${hakmem_counters}")
-  # What a loop counts is written at once: the process may end in it.
-  target_compile_options(${target} PRIVATE -fprofile-instr-generate -fcoverage-mapping -include ${PROJECT_SOURCE_DIR}/tests/coverage/counters.h
+  # What a loop counts is written at once: the process may end in it. Counts are atomic: what follows a return that is not taken is counted as
+  # a difference, which lost increments would make more than 0.
+  target_compile_options(${target} PRIVATE -fprofile-instr-generate -fprofile-update=atomic -fcoverage-mapping -include ${PROJECT_SOURCE_DIR}/tests/coverage/counters.h
     "SHELL:-mllvm -runtime-counter-relocation" "SHELL:-mllvm -do-counter-promotion=false")
 endfunction()

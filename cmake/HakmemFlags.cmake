@@ -4,7 +4,8 @@ find_package(Threads REQUIRED)
 
 add_library(hakmem_warnings INTERFACE)
 target_compile_options(hakmem_warnings INTERFACE
-  -Wall -Wextra -Werror -Wundef -Wshadow -Wconversion -Wvla
+  -Wall -Wextra -Wundef -Wshadow -Wconversion -Wvla
+  $<$<BOOL:${HAKMEM_WERROR}>:-Werror>
   $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>)
 
 add_library(hakmem_sanitizer INTERFACE)

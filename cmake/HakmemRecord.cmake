@@ -17,14 +17,14 @@ target_link_libraries(hakmem-play PRIVATE hakmem_recording hakmem_warnings hakme
 include(CheckSymbolExists)
 set(CMAKE_REQUIRED_DEFINITIONS -D_GNU_SOURCE)
 check_symbol_exists(strerrordesc_np string.h HAKMEM_HAS_STRERRORDESC)
-unset(CMAKE_REQUIRED_DEFINITIONS)
-if(NOT HAKMEM_OVERRIDE OR NOT HAKMEM_HAS_STRERRORDESC)
-  return() # a sanitizer has a malloc of its own; and the library is for glibc 2.32 and later
+check_symbol_exists(__GLIBC__ features.h HAKMEM_HAS_GLIBC)
+if(NOT HAKMEM_OVERRIDE OR NOT HAKMEM_HAS_GLIBC)
+  return() # a sanitizer has a malloc of its own; and the library is for glibc
 endif()
 add_library(hakmem_record SHARED ${hakmem_record_dir}/calls.c ${hakmem_record_dir}/cxx_calls.c ${hakmem_record_dir}/log.c
   ${hakmem_record_dir}/next.c ${hakmem_record_dir}/touched.c ${hakmem_record_dir}/figures.c)
 set_target_properties(hakmem_record PROPERTIES OUTPUT_NAME hakmem-record LINKER_LANGUAGE C)
-target_compile_definitions(hakmem_record PRIVATE _GNU_SOURCE)
+target_compile_definitions(hakmem_record PRIVATE _GNU_SOURCE $<$<BOOL:${HAKMEM_HAS_STRERRORDESC}>:HAKRECORD_NAMES_ERRORS>)
 # -fexceptions: bad_alloc passes through the operators.
 target_compile_options(hakmem_record PRIVATE -fexceptions -fvisibility=hidden -ftls-model=initial-exec -fno-builtin)
 target_link_libraries(hakmem_record PRIVATE hakmem_warnings)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup.sh build|run|bench [ROWS]|test|programs: installs what that target of the Makefile needs and this machine lacks: Debian packages
+# setup.sh build|run|bench [ROWS]|test|package|wheel|programs: installs what that target of the Makefile needs and this machine lacks: Debian packages
 # (tools/packages/*.txt, tests/*/packages.txt, bench/packages*.txt) and Python packages, these into a venv outside the tree.
 # Does nothing, quickly, where all is there.
 set -eu
@@ -10,7 +10,7 @@ venv=${HAKMEM_VENV:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/venv}
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-case $goal in build|run|bench|test|programs) ;; *) die "usage: setup.sh build|run|bench [ROWS]|test|programs" ;; esac
+case $goal in build|run|bench|test|package|wheel|programs) ;; *) die "usage: setup.sh build|run|bench [ROWS]|test|package|wheel|programs" ;; esac
 
 # Called while wildcards are off, for the probes.
 lists() {
@@ -18,6 +18,7 @@ lists() {
   [ "$goal" = build ] || echo "$home/tools/packages/run.txt"
   [ "$goal" != bench ] || ls "$home"/bench/packages.txt 2>/dev/null || true
   case $goal,$rows in bench,all|bench,*[pP]16*|bench,*exact*|bench,*EXACT*|bench,guard*) echo "$home/bench/packages-programs.txt" ;; esac
+  [ "$goal" != package ] || echo "$home/tests/packages/packages.txt"
   [ "$goal" != test ] || (set +f; ls "$home/tools/packages/test.txt" "$home"/tests/*/packages.txt)
 }
 
@@ -90,7 +91,8 @@ importable() {
 install_python_packages() {
   case $goal in
     build) return 0 ;;
-    run|programs) wanted="rich typer" ;;
+    run|programs|package) wanted="rich typer" ;;
+    wheel) wanted="rich typer $(cat "$home/tools/packages/wheel.txt")" ;;
     bench) wanted="rich typer numpy matplotlib jinja2" ;;
     *)     wanted="rich typer numpy matplotlib jinja2 plotly setuptools wheel jsonschema prometheus_client mypy" ;;
   esac
@@ -101,5 +103,15 @@ install_python_packages() {
   importable $wanted || die "$wanted: installed, but $venv/bin/python3 does not find them."
 }
 
+# What one test needs, and is left out without: Debian has no such packages.
+# shellcheck disable=SC2086
+install_optional_packages() {
+  [ "$goal" = test ] || return 0
+  extra=$(cat "$home/tools/packages/wheel.txt")
+  importable $extra || "$venv/bin/pip" -q --disable-pip-version-check --retries 1 install $extra 2>"$venv/pip.log" ||
+    say "no $extra from the Python package index: the test of the wheel is left out"
+}
+
 install_packages
 install_python_packages
+install_optional_packages

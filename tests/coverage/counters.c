@@ -2,7 +2,8 @@
  * out when it exits. So the counts of a process survive its abort(), _exit(), exec and SIGKILL, a fork child counts too,
  * and nothing is written, opened or allocated when the program ends. Compiled code adds __llvm_profile_counter_bias to
  * the address of each counter (-runtime-counter-relocation); it is 0 until coverage_begin() has mapped the file.
- * Two processes may lose each other's increments, but a count never goes back to 0: that is all that coverage asks.
+ * Increments are atomic, so that those of two processes add up. A process that ends between two counts of a function leaves their
+ * difference one too high.
  * The name of the file is made of the program's functions and the number of its counts: programs in which they are the same share it. report.py finds
  * the program that belongs to it by the same sum. compiler-rt's own runtime does not come in: it allocates. */
 #include "counters.h"

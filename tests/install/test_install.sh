@@ -17,7 +17,7 @@ step "install, then move"
 "$cmake" --install "$build" --prefix "$work/first" >/dev/null
 mv "$work/first" "$work/prefix"
 prefix=$work/prefix
-for file in bin/hakmem-run share/man/man1/hakmem.1 include/hakmem.h include/hakmem.hpp "$libdir/libhakmem.so" "$libdir/libhakmem.a" "$libdir/libhakmem-hardened.so" \
+for file in bin/hakmem-run share/man/man1/hakmem.1 share/man/man1/hakmem-run.1 share/man/man3/hakmem.3 include/hakmem.h include/hakmem.hpp "$libdir/libhakmem.so" "$libdir/libhakmem.a" "$libdir/libhakmem-hardened.so" \
             bin/hakmem-play "$libdir/libhakmem-record.so" \
             "$libdir/pkgconfig/hakmem.pc" "$libdir/cmake/hakmem/hakmem-config.cmake"; do
   [ -e "$prefix/$file" ] || fail "$file was not installed"

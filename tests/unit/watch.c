@@ -13,6 +13,7 @@
 #include "prof/watch.h"
 #include "runtime/attach.h"
 #include "support/rng.h"
+#include "tcache/tcache.h"
 
 #ifndef LARGEST_BLOCK
 #define LARGEST_BLOCK (3 << 20)
@@ -174,6 +175,17 @@ UNIT_TEST(a_window_ends_by_the_clock)
     assert_false(is_open());
 }
 
+/* Another thread closes the window after this one has found the gate shut. */
+UNIT_TEST(a_window_ends_amid_a_call)
+{
+    begin(1);
+    hk_watch_tick();
+    assert_true(hk_watch_picks(hk_tcache_self(), 100, NULL));
+    hk_store(hk_watch.xwindow, false);
+    for (unsigned i = 0; i < 100; i++)
+        assert_false(hk_watch_picks(hk_tcache_self(), 100, NULL));
+}
+
 UNIT_TEST(the_end)
 {
     begin(1);
@@ -307,6 +319,7 @@ int main(void)
         cmocka_unit_test(large_outside),
         cmocka_unit_test(a_window_ends),
         cmocka_unit_test(a_window_ends_by_the_clock),
+        cmocka_unit_test(a_window_ends_amid_a_call),
         cmocka_unit_test(the_end),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(with_hooks_already),

@@ -29,12 +29,25 @@ static char folder[PATH_ROOM], file_path[PATH_ROOM + 64];
 static uint32_t sample_wanted;
 static pthread_key_t key;
 
+/* strerror() may allocate; the function that does not is glibc's from 2.32 on, and a number is told elsewhere. */
+static const char *name_of_error(char *room, size_t size)
+{
+#ifdef HAKRECORD_NAMES_ERRORS
+    (void)room;
+    (void)size;
+    return strerrordesc_np(errno);
+#else
+    (void)snprintf(room, size, "error %d", errno);
+    return room;
+#endif
+}
+
 static void say(const char *what, const char *why)
 {
     static const char head[] = "hakmem record: ";
-    char line[PATH_ROOM + 256];
+    char line[PATH_ROOM + 256], room[32];
     int length = snprintf(line, sizeof line, "%s%s%s%s%s%s\n", head, what, *what != '\0' ? ": " : "", why,
-                          errno != 0 ? ": " : "", errno != 0 ? strerrordesc_np(errno) : "");
+                          errno != 0 ? ": " : "", errno != 0 ? name_of_error(room, sizeof room) : "");
     if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
         return; /* nobody to tell */
 }

@@ -1,4 +1,4 @@
-"""HAKMEM's tool, and its functions for Python programs: report, series, diff, environment.
+"""HAKMEM's tool, and its functions for Python programs: report, series, diff, environment, preload.
 
 The names are looked up when they are used, so that `hakmem run` starts quickly."""
 
@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["Difference", "Part", "Report", "Term", "Trouble", "diff", "environment", "report", "series"]
+__all__ = ["Difference", "Part", "Report", "Term", "Trouble", "diff", "environment", "preload", "report", "series"]
 
 if TYPE_CHECKING:
-    from hakmem.api import Difference, Part, Report, Term, Trouble, diff, environment, report, series
+    from hakmem.api import Difference, Part, Report, Term, Trouble, diff, environment, preload, report, series
 
 
 def __getattr__(name: str) -> object:

@@ -10,10 +10,11 @@ from typing import Optional, Union
 
 from hakmem import difference, options, process, reports, run
 from hakmem.difference import Difference, Part, Term
+from hakmem.preloading import preload
 from hakmem.reports import Report
 from hakmem.trouble import NO_INPUT, USAGE, Trouble
 
-__all__ = ["Difference", "Part", "Report", "Source", "Term", "Trouble", "diff", "environment", "report", "series"]
+__all__ = ["Difference", "Part", "Report", "Source", "Term", "Trouble", "diff", "environment", "preload", "report", "series"]
 
 # A JSON report, a folder of reports, or the id of a running process that writes them.
 Source = Union[str, "os.PathLike[str]", int]

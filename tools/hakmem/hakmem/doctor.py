@@ -8,6 +8,7 @@ import platform
 import resource
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -203,6 +204,19 @@ def versions(system: System) -> Iterator[Line]:
     yield Line(OK, "address space", f"{sizes}; ASLR {aslr}" + (f", {bits} random bits" if bits else ""))
 
 
+def python_line(free_threaded: object) -> Line:
+    """The Python that runs the tool, which is that of the programs where there is but one."""
+    version = f"{platform.python_implementation()} {platform.python_version()}"
+    if not free_threaded:
+        return Line(OK, "this Python", version)
+    return Line(
+        NOTE,
+        "this Python",
+        f"{version}, free-threaded: a copy of mimalloc inside it serves its objects",
+        "PYTHONMALLOC does not change that: HAKMEM serves what libraries, extension modules and raw memory ask for",
+    )
+
+
 def environment() -> Iterator[Line]:
     others = [
         part
@@ -322,6 +336,7 @@ def environment_lines(system: System) -> Iterator[Line]:
     yield from limits()
     for check in (mappings, huge_pages, overcommit, swap, cgroup, pressure, versions):
         yield from check(system)
+    yield python_line(sysconfig.get_config_var("Py_GIL_DISABLED"))
     yield from environment()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import shutil
 import stat
 import struct
@@ -26,6 +27,7 @@ OWN_MALLOC = {
     b"rpmalloc": "rpmalloc",
     b"runtime.mallocgc": "Go's runtime",
 }
+FREE_THREADED = b"free-threading build"  # of its sys.version
 ALLOCATOR_LIBRARIES = ("jemalloc", "tcmalloc", "mimalloc", "snmalloc", "rpmalloc", "hoard", "mesh")
 
 
@@ -231,6 +233,17 @@ def wrong_machine(program: Elf, library: Elf | None) -> str | None:
     return f"it is built for another machine ({bits[program.wide]} bits, machine {program.machine}) than the library"
 
 
+def is_free_threaded(python: Path, elf: Elf) -> bool:
+    """CPython 3.13 and later without its global lock: said by its names, and by the version that is written in it."""
+    if re.match(r"python3\.\d+t", python.name) or any(re.match(r"libpython3\.\d+t\.so", name) for name in elf.needed):
+        return True
+    try:
+        with python.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return data.find(FREE_THREADED) >= 0
+    except (OSError, ValueError):
+        return False
+
+
 def note_on(program: Path) -> str | None:
     """Returns which allocations of a served program may bypass HAKMEM, or None."""
     target = executable_of(program)
@@ -246,6 +259,11 @@ def note_on(program: Path) -> str | None:
         return f"it is linked with {', '.join(libraries)}: a preload serves malloc, but not its own functions"
     if elf.own_malloc and elf.own_malloc != "HAKMEM":
         return f"it contains {elf.own_malloc} under other names: HAKMEM does not serve calls of those"
+    if target.name.startswith("python") and is_free_threaded(target, elf):
+        return (
+            "it is free-threaded Python, whose objects and own blocks are served by a copy of mimalloc inside it, also with "
+            "PYTHONMALLOC set: HAKMEM serves what libraries, extension modules and the interpreter's raw memory ask for"
+        )
     if target.name.startswith("python"):
         return "Python serves blocks of up to 512 bytes from its own pools: PYTHONMALLOC=malloc passes them to HAKMEM"
     return None

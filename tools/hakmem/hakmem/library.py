@@ -18,6 +18,9 @@ NAME = "libhakmem.so"
 HARDENED_NAME = "libhakmem-hardened.so"
 VARIABLE = "HAKMEM_LIBRARY"
 TREE = Path(__file__).resolve().parents[3]
+NATIVE = Path(__file__).resolve().parent / "native"  # of a wheel, which brings the libraries
+VERSIONED = ".0"  # Debian's package of the library has no file without it
+FOLDER = "hakmem"  # below that of the library: what is preloaded only, where a package says so
 
 
 def find_library() -> Path:
@@ -39,8 +42,8 @@ def find_library() -> Path:
 
 def hardened_library(library: Path) -> Path | None:
     """The one that lies beside the library."""
-    beside = library.parent / HARDENED_NAME
-    return beside.resolve() if beside.is_file() else None
+    places = (library.parent / HARDENED_NAME, library.parent / FOLDER / HARDENED_NAME)
+    return next((place.resolve() for place in places if place.is_file()), None)
 
 
 def find_hardened_library() -> Path:
@@ -54,7 +57,8 @@ def find_hardened_library() -> Path:
 def candidates() -> list[Path]:
     """Each place once: in a virtual environment, the first two prefixes are the same."""
     own = (Path(sys.argv[0]).resolve().parent.parent, Path(sys.prefix))
-    places = [place for prefix in own for place in library_folders(prefix)]
+    places = [NATIVE / NAME] if NATIVE.is_dir() else []
+    places += [place for prefix in own for place in library_folders(prefix)]
     places += [tree / "build" / NAME for tree in trees()]
     places += [place for prefix in (Path("/usr/local"), Path("/usr")) for place in library_folders(prefix)]
     return list(dict.fromkeys(places))
@@ -77,9 +81,10 @@ def installed_from() -> Path | None:
 
 
 def library_folders(prefix: Path) -> Iterator[Path]:
-    yield prefix / "lib" / NAME
-    yield prefix / "lib64" / NAME
-    yield from sorted(prefix.glob(f"lib/*-linux-gnu*/{NAME}"))
+    for name in (NAME, NAME + VERSIONED):
+        yield prefix / "lib" / name
+        yield prefix / "lib64" / name
+        yield from sorted(prefix.glob(f"lib/*-linux-gnu*/{name}"))
 
 
 def allocator(path: Path) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hakmem import elf
 from hakmem.library import VARIABLE as LIBRARY_VARIABLE
-from hakmem.library import find_library, find_program, preload, preloadable
+from hakmem.library import FOLDER, find_library, find_program, preload, preloadable
 from hakmem.trouble import NO_INPUT, NOT_EXECUTABLE, USAGE, Trouble
 
 RECORDER, PLAYER = "libhakmem-record.so", "hakmem-play"
@@ -29,8 +29,8 @@ class Request:
 
 
 def beside(library: Path, name: str) -> Path:
-    """In the library's folder (a build), or in lib/ and bin/ of the same prefix."""
-    folders = [library.parent, library.parent.parent / "bin", library.parent.parent.parent / "bin"]
+    """In the library's folder (a build, a wheel), in lib/ and bin/ of the same prefix, or in a package's folder below lib/."""
+    folders = [library.parent, library.parent / FOLDER, library.parent.parent / "bin", library.parent.parent.parent / "bin"]
     found = next((folder / name for folder in folders if (folder / name).is_file()), None)
     if found is None:
         raise Trouble(f"no {name} beside {library}: build it (make), or install it (make install)", NO_INPUT)

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Builds the Python wheels: the tool, the libraries and hakmem-run, hakmem-play and hakmem-replay, for every distribution with glibc 2.17 or newer.
+
+wheel.py [--machine x86_64|aarch64]... [--work FOLDER] [--output FOLDER]
+
+Runs in a Python that has ziglang (the compiler), setuptools and wheel. Called by `make wheel`."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GLIBC = (2, 17)
+FILES = ("libhakmem.so", "libhakmem-hardened.so", "libhakmem-record.so", "hakmem-run", "hakmem-play", "hakmem-replay")
+PROGRAMS = ("hakmem-run", "hakmem-play", "hakmem-replay")
+TOOLS = ("cc", "c++", "ar", "ranlib")
+# A wheel with machine code, though no extension module of Python's: the same for every Python.
+SETUP = """from setuptools import Distribution, setup
+
+class Native(Distribution):
+    def has_ext_modules(self):
+        return True
+
+setup(distclass=Native)
+"""
+
+
+def run(*words: object, **more: str) -> None:
+    said = subprocess.run([str(word) for word in words], env=os.environ | more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if said.returncode != 0:
+        sys.exit(f"{said.stdout}\nwheel: {words[0]} ended with {said.returncode}")
+
+
+def platform_tag(machine: str) -> str:
+    return f"manylinux_{GLIBC[0]}_{GLIBC[1]}_{machine}"
+
+
+def compilers(machine: str, work: Path) -> dict[str, Path]:
+    """A file for each, because CMake takes no commands of several words everywhere."""
+    folder = work / "tools"
+    folder.mkdir(parents=True, exist_ok=True)
+    for tool in TOOLS:
+        target = f"{machine}-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"
+        (folder / tool).write_text(f"#!/bin/sh\nexec '{sys.executable}' '{ROOT}/tools/dist/zig_cc.py' {tool} {target} '{work}/zig' \"$@\"\n")
+        (folder / tool).chmod(0o755)
+    return {tool: folder / tool for tool in TOOLS}
+
+
+def build(machine: str, work: Path) -> Path:
+    """The library's build folder."""
+    tool, folder = compilers(machine, work), work / "build"
+    run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", f"-DCMAKE_C_COMPILER={tool['cc']}", f"-DCMAKE_CXX_COMPILER={tool['c++']}",
+        f"-DCMAKE_AR={tool['ar']}", f"-DCMAKE_RANLIB={tool['ranlib']}", "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={machine}",
+        "-DHAKMEM_TESTS=OFF", "-DHAKMEM_BENCH=OFF", "-DHAKMEM_WERROR=OFF",
+        "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--strip-debug", "-DCMAKE_EXE_LINKER_FLAGS=-s")
+    run("cmake", "--build", folder, "-j", os.environ.get("JOBS", "1"))
+    return folder
+
+
+def stage(built: Path, work: Path) -> Path:
+    """The tool's source with the built files in hakmem/native."""
+    staged = work / "staged"
+    shutil.rmtree(staged, ignore_errors=True)
+    shutil.copytree(ROOT / "tools/hakmem", staged, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
+    native = staged / "hakmem/native"
+    native.mkdir()
+    for name in FILES:
+        shutil.copy(built / name, native / name)
+        (native / name).chmod(0o755)
+    shutil.copy(ROOT / "LICENSE", staged / "LICENSE")
+    (staged / "setup.py").write_text(SETUP)
+    # Only here: without the files beside them, they would hide the programs of an installed library.
+    project = staged / "pyproject.toml"
+    lines = "".join(f'{name} = "hakmem.native_programs:{name.split("-")[1]}"\n' for name in PROGRAMS)
+    project.write_text(project.read_text().replace("[project.scripts]\n", "[project.scripts]\n" + lines))
+    return staged
+
+
+def pack(staged: Path, machine: str, work: Path, output: Path) -> Path:
+    raw = work / "raw"
+    shutil.rmtree(raw, ignore_errors=True)
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", raw, staged)
+    made = next(raw.glob("*.whl"))
+    run(sys.executable, "-m", "wheel", "tags", "--remove", "--python-tag", "py3", "--abi-tag", "none", "--platform-tag", platform_tag(machine), made)
+    made = next(raw.glob("*.whl"))
+    check(made)
+    output.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copy(made, output / made.name))
+
+
+def check(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as packed:
+        names = {Path(name).name for name in packed.namelist() if "/native/" in name}
+    if names != set(FILES):
+        sys.exit(f"wheel: {wheel.name} has {sorted(names)} in place of {sorted(FILES)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--machine", action="append", choices=("x86_64", "aarch64"))
+    parser.add_argument("--work", type=Path, default=ROOT / "build-wheel")
+    parser.add_argument("--output", type=Path, default=ROOT / "build-packages")
+    given = parser.parse_args()
+    for machine in given.machine or ["x86_64"]:
+        work = given.work.resolve() / machine
+        made = pack(stage(build(machine, work), work), machine, work, given.output.resolve())
+        print(f"wheel: {made}")
+
+
+if __name__ == "__main__":
+    main()

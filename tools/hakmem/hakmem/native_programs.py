@@ -1,0 +1,25 @@
+"""hakmem-run, hakmem-play and hakmem-replay of the wheel: the files of native/, executed in place of Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+from hakmem.library import NATIVE
+
+
+def execute(name: str) -> NoReturn:
+    os.execv(NATIVE / name, [name, *sys.argv[1:]])
+
+
+def run() -> None:
+    execute("hakmem-run")
+
+
+def play() -> None:
+    execute("hakmem-play")
+
+
+def replay() -> None:
+    execute("hakmem-replay")

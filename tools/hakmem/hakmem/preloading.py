@@ -1,0 +1,60 @@
+"""hakmem.preload(): the running Python, started again on HAKMEM."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+from typing import Optional, Union
+
+from hakmem import run
+from hakmem.library import VARIABLE as LIBRARY_VARIABLE
+from hakmem.options import check
+from hakmem.trouble import Trouble
+
+# The process that preload() started says so to itself: a preload that has no effect must not start it for ever.
+MARK = "_HAKMEM_PRELOADED"  # without the prefix that the library takes for an option's
+
+
+def runs_on_hakmem() -> bool:
+    return hasattr(ctypes.CDLL(None), "hak_malloc")
+
+
+def preload(*, report: Optional[str] = None, hardened: bool = False, guard: bool = False, **settings: Union[str, int]) -> None:
+    """Starts this Python again with the same arguments and environment, and with HAKMEM preloaded; returns at once where it is. To be
+    called first: what the program has done so far is done again. settings: any options (docs/OPTIONS.md), which are checked."""
+    marked = os.environ.pop(MARK, None) == str(os.getpid())
+    if runs_on_hakmem():
+        return
+    if marked:
+        raise Trouble("this Python was started again with HAKMEM preloaded, and does not run on it: `hakmem doctor` says why")
+    wanted = {name.lower(): str(value) for name, value in settings.items()}
+    for name, value in wanted.items():
+        check(name, value, f"{name}={value}")
+    environment = run.environment_for(run.Request(wanted, report, False, hardened, guard))
+    command = own_command()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    kept = {name: os.environ[name] for name in (LIBRARY_VARIABLE,) if name in os.environ}
+    os.execve(command[0], command[1:], environment | kept | {MARK: str(os.getpid())})
+
+
+def own_command() -> list[str]:
+    """The file to execute, and its arguments, those of the interpreter (-m, -c, -X) among them: sys.argv has lost these."""
+    if not sys.argv or sys.argv[0] in ("", "-"):
+        raise Trouble("a program that Python reads from standard input cannot be started again: use `hakmem run`")
+    words = getattr(sys, "orig_argv", None) or words_of_the_kernel()
+    if not words or not sys.executable or not Path(sys.executable).is_file():
+        raise Trouble("this program is not started by a Python interpreter that can be executed again: use `hakmem run`")
+    # The first word leads a Python in a virtual environment to its libraries.
+    return [sys.executable, sys.executable, *words[1:]]
+
+
+def words_of_the_kernel() -> list[str]:
+    """As Python 3.9 needs it, which has no sys.orig_argv."""
+    try:
+        return [os.fsdecode(word) for word in Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]]
+    except OSError:
+        return []
