@@ -11,8 +11,6 @@ void hk_bin_reset(struct hk_bin *bin) { bin->top = bin->limit = bin->base = no_i
 /* A `sizes_to` of 0 leaves the gate shut, as before the start: every call is a miss. */
 void hk_gate_open(size_t sizes_to)
 {
-    hk_gate.self = hk_window.self = (uintptr_t)&hk_self - HK_THREAD_POINTER();
-    hk_gate.fine_offsets = hk_fine_offsets;
     hk_window_open(sizes_to == HK_ALL_HIT);
     if (sizes_to == HK_ALL_HIT)
         hk_gate_set(true, true);
