@@ -4,6 +4,7 @@
 run.py aarch64 [--quick] [--clang]   built by a cross compiler, run under an emulator; --quick: a part of it, which takes minutes
 run.py programs                real programs of Debian's for aarch64, with the library preloaded
 run.py pages                   all quick tests on a core whose system has pages of 16 and 64 KiB
+run.py litmus                  the memory orders, by herd7
 run.py all                     each of these
   not_emulated.txt, fine_pages.txt   tests that cannot run so, each with its reason: they are left out
   77: this machine has no cross compiler or no emulator, and cannot fetch it
@@ -134,7 +135,8 @@ def pages() -> int:
 
 def main() -> int:
     words = sys.argv[1:]
-    parts = {"aarch64": lambda: aarch64("--quick" in words, "--clang" in words), "programs": programs, "pages": pages}
+    parts = {"aarch64": lambda: aarch64("--quick" in words, "--clang" in words), "programs": programs, "pages": pages,
+             "litmus": lambda: run(sys.executable, ROOT / "tests/litmus/run_litmus.py")}
     if not words or words[0] not in (*parts, "all"):
         sys.exit(__doc__)
     codes = {name: part() for name, part in parts.items() if words[0] in (name, "all")}
