@@ -13,7 +13,7 @@ SANITIZE ?=
 export JOBS
 
 .DEFAULT_GOAL := all
-.PHONY: all tools run check test coverage faults programs fuzz bench bench-quick install deb rpm dist wheel test-packages format clean help
+.PHONY: all tools run check test test-everywhere coverage faults programs fuzz bench bench-quick install deb rpm dist wheel test-packages format clean help
 
 all: build/build.ninja          ## build/libhakmem.so, build/libhakmem-hardened.so, build/libhakmem.a, build/bench/* (release)
 	@cmake --build build -j $(JOBS) --target hakmem hakmem_hardened hakmem_static hakmem_object hakmem-replay hakmem_record hakmem-play bench/all
@@ -36,6 +36,10 @@ check: build/build.ninja        ## the quick tests, < 3 min
 test:                           ## all tests: release, debug, clang, sanitizers, valgrind, real programs (PRESETS="debug tsan": these builds)
 	@tools/setup.sh test
 	@tools/test_all.sh $(PRESETS)
+
+test-everywhere: build/build.ninja ## aarch64 under an emulator, programs of Debian's for it, pages of 16 and 64 KiB, litmus tests (ONLY=pages for one)
+	@tools/setup.sh test
+	@tools/in_venv.sh tests/everywhere/run.py $(if $(ONLY),$(ONLY),all)
 
 coverage:                       ## the lines of the core that the tests reach, by room and file; build-coverage/html (5 min)
 	@tools/setup.sh test

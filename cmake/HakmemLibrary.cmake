@@ -26,6 +26,7 @@ endif()
 add_library(hakmem_objects OBJECT ${hakmem_sources})
 target_link_libraries(hakmem_objects PRIVATE hakmem_build)
 hakmem_count_coverage(hakmem_objects)
+hakmem_coarse_pages(hakmem_objects ${HAKMEM_TEST_PAGE})
 
 add_library(hakmem SHARED)
 add_library(hakmem_static STATIC)
@@ -44,6 +45,7 @@ if(HAKMEM_OVERRIDE)
   target_link_libraries(hakmem_hardened PRIVATE hakmem_build)
   target_compile_definitions(hakmem_hardened PRIVATE HK_HARDENED_LIBRARY=1)
   hakmem_count_coverage(hakmem_hardened)
+  hakmem_coarse_pages(hakmem_hardened ${HAKMEM_TEST_PAGE})
   set_target_properties(hakmem_hardened PROPERTIES OUTPUT_NAME hakmem-hardened LINKER_LANGUAGE C)
   # clang forgets the names that base/base.h gives to functions that it knows.
   target_compile_options(hakmem_hardened PRIVATE

@@ -96,7 +96,7 @@ HAK_FRESH_ HAK_SIZE_(2) HAK_ALIGN_(1) HAK_USED_ void *hak_memalign(size_t alignm
 /* The same by another way of telling: 0 and the block in *block; or EINVAL (the alignment is no power of two, or no multiple of
  * sizeof(void *)) or ENOMEM, and *block is as it was. errno is kept in any case. */
 HAK_USED_ int hak_posix_memalign(void **block, size_t alignment, size_t size);
-/* A block aligned to a page, 4096 bytes; pvalloc also rounds the size up to whole pages. */
+/* A block aligned to a page of the system; pvalloc also rounds the size up to whole pages. */
 HAK_FRESH_ HAK_SIZE_(1) HAK_USED_ void *hak_valloc(size_t size);
 HAK_FRESH_ HAK_USED_ void *hak_pvalloc(size_t size);
 

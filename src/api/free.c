@@ -29,6 +29,7 @@ HK_INLINE void free_guarded(enum hk_call call, void *block, size_t size)
 /* Addresses outside the window; all addresses before HAKMEM has started or while hooks are on. */
 HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
 {
+    block = HK_UNTAGGED(block);
     if (block == NULL)
         return;
     if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on))) {

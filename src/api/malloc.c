@@ -122,7 +122,7 @@ HK_EXPORT const char *hak_version(void) { return HK_VERSION; }
 
 HK_EXPORT void *hak_malloc(size_t size)
 {
-    void *block = hk_hit_malloc(size);
+    void *block = hk_hit_malloc_of(&size);
     return HK_LIKELY(block != NULL) ? block : hk_malloc_slow(size);
 }
 
@@ -251,6 +251,7 @@ static HK_COLD void *realloc_guarded(void *block, size_t size, void *caller)
 
 static HK_NOINLINE void *realloc_slow(void *block, size_t size)
 {
+    block = HK_UNTAGGED(block);
     if (block == NULL)
         return hak_malloc(size);
     if (HK_UNLIKELY(!hk_life_started() && hk_life_is_bootstrapping()))
@@ -329,18 +330,20 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
     return 0;
 }
 
-HK_EXPORT void *hak_valloc(size_t size) { return hk_aligned_slow(HK_PAGE, size, CALLER); }
+HK_EXPORT void *hak_valloc(size_t size) { return hk_aligned_slow(hk_system_page(), size, CALLER); }
 
 HK_EXPORT void *hak_pvalloc(size_t size)
 {
-    if (size > PTRDIFF_MAX - HK_PAGE)
+    size_t page = hk_system_page();
+    if (size > PTRDIFF_MAX - page)
         return refused(SIZE_MAX);
-    return hk_aligned_slow(HK_PAGE, hk_align_up(hk_max(size, 1), HK_PAGE), CALLER);
+    return hk_aligned_slow(page, hk_align_up(hk_max(size, 1), page), CALLER);
 }
 
 HK_EXPORT size_t hak_usable_size(void *block)
 {
     enum origin origin;
+    block = HK_UNTAGGED(block);
     if (block == NULL)
         return 0;
     if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)))

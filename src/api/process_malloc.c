@@ -79,6 +79,7 @@ static bool begins_block(const void *block)
 
 static HK_NOINLINE size_t usable_size_slow(void *block)
 {
+    block = HK_UNTAGGED(block);
     if (HK_UNLIKELY(block == NULL || unknown_yet() || (!malloc_is_ours() && !begins_block(block))))
         return 0;
     return hak_usable_size(block);

@@ -127,14 +127,14 @@ static int token_posix_memalign(void **block, size_t align, size_t size, size_t 
 
 static void *token_valloc(size_t size, size_t token)
 {
-    return keeps_apart() ? aligned_apart(HK_PAGE, size, token, CALLER) : hak_valloc(size);
+    return keeps_apart() ? aligned_apart(hk_system_page(), size, token, CALLER) : hak_valloc(size);
 }
 
 static void *token_pvalloc(size_t size, size_t token)
 {
     if (!keeps_apart() || size > HK_LARGE_MAX)
         return hak_pvalloc(size);
-    return aligned_apart(HK_PAGE, hk_align_up(hk_max(size, 1), HK_PAGE), token, CALLER);
+    return aligned_apart(hk_system_page(), hk_align_up(hk_max(size, 1), hk_system_page()), token, CALLER);
 }
 
 /* Without memory, the form without a token: it knows the program's handler, and throws. */

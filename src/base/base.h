@@ -146,12 +146,65 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_FENCE(order) atomic_thread_fence(order)
 #endif
 
-/* A compiler barrier: later reads do not move before it. Costs no instruction. */
+/* A compiler barrier: later reads do not move before it. Costs no instruction. On a processor that reorders reads (aarch64) it orders
+ * nothing for other threads: where it stands behind a settled word, a thread that has what the word is about (a block of the window, a
+ * cache) has it by a synchronization that came after the word was written (docs/PROOFS.md). */
 #define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
+
+/* HK_PAIRS: one instruction loads or stores two adjacent words, and compilers do not find that by themselves where a branch lies in
+ * between. HK_FOR_PAIRS(a, b, c, d) puts fields into the order in which the hit path needs two at a time. HK_NEAR: the address of a
+ * variable that is HK_PAGE_ALIGNED takes one instruction instead of two. */
+#if defined(__aarch64__)
+#define HK_PAIRS 1
+#define HK_FOR_PAIRS(a, b, c, d) c a b d
+#define HK_NEAR_ALIGN 4096
+#define HK_HOT_ALIGN 2048
+#define HK_NEAR(p, variable) __asm__("adrp %0, %1" : "=r"(p) : "S"(&(variable)))
+#ifdef __clang__
+#define HK_OF_PAIR "Q"
+#else
+#define HK_OF_PAIR "Ump"
+#endif
+struct hk_pair {
+    uint64_t first, second;
+} __attribute__((may_alias));
+#define HK_LOAD_PAIR(x, y, at)                                                                                         \
+    __asm__("ldp %0, %1, %2" : "=r"(x), "=r"(y) : HK_OF_PAIR(*(const struct hk_pair *)(const void *)(at)))
+#define HK_STORE_PAIR(at, x, y)                                                                                        \
+    __asm__("stp %1, %2, %0" : "=" HK_OF_PAIR(*(struct hk_pair *)(void *)(at)) : "r"(x), "r"(y))
+#define HK_THREAD_POINTER() ((uintptr_t)__builtin_thread_pointer())
+#else
+#define HK_PAIRS 0
+#define HK_FOR_PAIRS(a, b, c, d) a b c d
+#define HK_NEAR_ALIGN HK_CACHE_LINE
+#define HK_HOT_ALIGN HK_CACHE_LINE
+#define HK_NEAR(p, variable) ((p) = &(variable))
+#define HK_LOAD_PAIR(x, y, at) ((void)(at), (x) = 0, (y) = 0)
+#define HK_STORE_PAIR(at, x, y) ((void)(at), (void)(x), (void)(y))
+#define HK_THREAD_POINTER() ((uintptr_t)0)
+#endif
+
+/* Addresses of user memory without a hint to the system. aarch64 has larger ones for those who ask for them. */
+#if defined(__aarch64__)
+#define HK_USER_ADDRESS_BITS 48
+#else
+#define HK_USER_ADDRESS_BITS 47
+#endif
+
+/* The address without the tag that a program may have put into its top byte (top byte ignore, memory tagging), where the processor
+ * ignores that byte. */
+#if defined(__aarch64__)
+#define HK_UNTAGGED(p) ((void *)((uintptr_t)(p)&UINTPTR_MAX >> 8))
+#else
+#define HK_UNTAGGED(p) (p)
+#endif
 
 /* Tells the processor that this is a spin loop. */
 #if defined(__x86_64__)
 #define HK_SPIN_HINT() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define HK_SPIN_HINT()                                                                                                 \
+    __asm__ volatile("isb" ::: "memory") /* yield does nothing on most of them; this takes as long as a pause */
 #else
 #define HK_SPIN_HINT() ((void)0)
 #endif

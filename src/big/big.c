@@ -61,7 +61,7 @@ void *hk_big_alloc(size_t size, size_t align, bool *zeroed)
     if (size > PTRDIFF_MAX - HK_SLICE || align > PTRDIFF_MAX / 2)
         return NULL;
     size_t bytes = hk_big_bytes_for(size);
-    align = hk_max(align, HK_PAGE);
+    align = hk_max(align, hk_system_page());
     struct hk_big_block *big = reuse(bytes, align);
     *zeroed = big == NULL;
     if (big != NULL)
@@ -199,7 +199,7 @@ void *hk_big_resize(void *block, size_t size)
     hk_lock(&hk_big.lock);
     struct hk_big_block *big = checked_block(HK_CALL_REALLOC, block);
     hk_unlock(&hk_big.lock);
-    return resize(big, hk_align_up(size, HK_PAGE));
+    return resize(big, hk_in_system_pages(size));
 }
 
 bool hk_big_holds(const void *p)

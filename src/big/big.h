@@ -29,7 +29,7 @@ void hk_big_drop(void *block);
 void *hk_big_resize(void *block, size_t size);
 
 /* The bytes that a block of this size has: whole pages, a slice at least. */
-HK_INLINE size_t hk_big_bytes_for(size_t size) { return hk_align_up(hk_max(size, HK_SLICE), HK_PAGE); }
+HK_INLINE size_t hk_big_bytes_for(size_t size) { return hk_in_system_pages(hk_max(size, HK_SLICE)); }
 
 /* True where the address lies anywhere in the mapping of a big block. */
 bool hk_big_holds(const void *p);

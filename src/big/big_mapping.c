@@ -129,7 +129,7 @@ bool hk_big_unmap(struct hk_big_block *big)
 static bool move(struct hk_big_block *big, size_t bytes)
 {
     uintptr_t from = big->d.start;
-    void *to = map_suited(bytes, HK_PAGE);
+    void *to = map_suited(bytes, hk_system_page());
     if (to == NULL)
         return false;
     hk_page_map_set(from, 1, 0);

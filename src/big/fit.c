@@ -83,7 +83,7 @@ struct hk_big_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_wa
             break;
         look_into(&fit->bins[bin], &search);
     }
-    unsigned first = want->align > HK_PAGE ? own : bin_of(want->bytes / 2);
+    unsigned first = want->align > hk_system_page() ? own : bin_of(want->bytes / 2);
     for (unsigned bin = own; bin-- > first && want->bytes - edge_of(bin + 1) < search.distance;)
         if ((fit->filled[bin / 64] >> bin % 64 & 1) != 0)
             look_into(&fit->bins[bin], &search);

@@ -34,7 +34,7 @@ void hk_fit_remove(struct hk_fit *fit, struct hk_big_block *big);
 HK_INLINE bool hk_fit_serves(const struct hk_big_block *big, const struct hk_want *want)
 {
     bool fits = big->d.bytes >= want->bytes && big->d.bytes <= want->most;
-    bool can_grow = want->align <= HK_PAGE && big->d.bytes < want->bytes && big->d.bytes >= want->bytes / 2;
+    bool can_grow = want->align <= hk_system_page() && big->d.bytes < want->bytes && big->d.bytes >= want->bytes / 2;
     return (fits || can_grow) && (big->d.start & (want->align - 1)) == 0;
 }
 

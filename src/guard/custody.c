@@ -38,10 +38,11 @@ static bool is_big_block(const void *block)
 
 static HK_NOINLINE void divide_large(struct area *area, size_t accessible)
 {
-    bool whole = (uintptr_t)area->start % HK_PAGE == 0 && area->bytes % HK_PAGE == 0;
+    size_t page = hk_system_page();
+    bool whole = (uintptr_t)area->start % page == 0 && area->bytes % page == 0;
     area->shape = is_big_block(area->start) ? BIG : whole ? LARGE : PLAIN;
     if (area->shape == BIG)
-        area->end -= HK_PAGE;
+        area->end -= page;
     else if (area->shape == LARGE)
         area->end = area->start + accessible;
 }
@@ -66,7 +67,7 @@ static struct area area_for(void *block, size_t bytes, size_t size)
 {
     struct area area = {.start = block, .end = (char *)block + bytes, .bytes = bytes, .shape = PLAIN};
     if (HK_UNLIKELY(bytes >= HK_GUARD_LARGE_FROM) && HK_GUARDS(pages))
-        divide_large(&area, hk_align_up(size + HK_CANARY_BYTES, HK_PAGE));
+        divide_large(&area, hk_in_system_pages(size + HK_CANARY_BYTES));
     return area;
 }
 

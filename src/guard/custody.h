@@ -24,7 +24,7 @@ HK_INLINE size_t hk_guard_size(size_t size)
     if (!hk_guard.contents || size > PTRDIFF_MAX)
         return size;
     size += sizeof(uint64_t);
-    return size > HK_GUARD_LARGE_FROM - HK_PAGE && HK_GUARDS(pages) ? size + HK_PAGE : size;
+    return size > HK_GUARD_LARGE_FROM - hk_system_page() && HK_GUARDS(pages) ? size + hk_system_page() : size;
 }
 
 /* Bytes of a block of HAKMEM's, its canary included. */

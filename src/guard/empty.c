@@ -14,7 +14,7 @@ static struct {
 
 bool hk_empties_begin(void)
 {
-    empties.used = hk_os.map(EMPTIES / 8);
+    empties.used = hk_os.map(hk_in_system_pages(EMPTIES / 8));
     void *start = empties.used != NULL ? hk_os.map(EMPTIES * STEP) : NULL;
     if (start == NULL || !hk_os.bar(start, EMPTIES * STEP))
         return false;

@@ -71,7 +71,7 @@ static HK_NOINLINE void check_near_edge(enum hk_call call, const char *block, si
 void hk_neighbors_check(enum hk_call call, const char *block, size_t size, hk_state_byte *state)
 {
     size_t place = (uintptr_t)block % HK_SLICE, within = hk_max(size, HK_NEIGHBORHOOD);
-    if (HK_UNLIKELY(place < within) || HK_UNLIKELY(place + within + size > HK_SLICE - HK_PAGE)) {
+    if (HK_UNLIKELY(place < within) || HK_UNLIKELY(place + within + size > HK_SLICE - hk_system_page())) {
         check_near_edge(call, block, size);
         return;
     }

@@ -182,7 +182,7 @@ static uint64_t resident_bytes(void)
         return 0;
     const char *pages = next_word(text), *of_files = next_word(pages);
     uint64_t all = hk_number_in(pages), shared = hk_number_in(of_files);
-    return all == UINT64_MAX || shared > all ? 0 : (all - shared) * HK_PAGE;
+    return all == UINT64_MAX || shared > all ? 0 : (all - shared) * hk_system_page();
 }
 
 static uint64_t stalled_us(void)

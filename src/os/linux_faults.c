@@ -111,19 +111,15 @@ void hk_linux_pass_fault(int number, siginfo_t *info, void *context)
 }
 
 #if defined(__aarch64__)
-enum { ESR_MAGIC = 0x45535201, ESR_WRITE = 1 << 6 };
-
 static enum hk_access access_of(const mcontext_t *machine)
 {
-    const struct record {
-        uint32_t magic, size;
-        uint64_t value;
-    } *record = (const void *)machine->__reserved;
-    while (record->magic != 0 && record->magic != ESR_MAGIC && record->size >= sizeof record->magic)
-        record = (const void *)((const char *)record + record->size);
-    if (record->magic != ESR_MAGIC)
+    enum { WRITE = 1 << 6 };
+    const struct esr_context *record = (const void *)machine->__reserved;
+    while (record->head.magic != 0 && record->head.magic != ESR_MAGIC && record->head.size >= sizeof record->head)
+        record = (const void *)((const char *)record + record->head.size);
+    if (record->head.magic != ESR_MAGIC)
         return HK_ACCESS;
-    return (record->value & ESR_WRITE) != 0 ? HK_ACCESS_WRITE : HK_ACCESS_READ;
+    return (record->esr & WRITE) != 0 ? HK_ACCESS_WRITE : HK_ACCESS_READ;
 }
 #endif
 

@@ -1,6 +1,6 @@
 /* OS: every system call that HAKMEM makes, in one table of functions. Tests replace entries to make any call fail.
  * Every entry may fail at any time and reports it in its result; none changes the caller's errno, none allocates.
- * Sizes and addresses are multiples of HK_PAGE unless stated otherwise. */
+ * Sizes and addresses are multiples of the system's page size, hk_system_page(), unless stated otherwise. */
 #ifndef HK_OS_H
 #define HK_OS_H
 
@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HK_PAGE = 4096, HK_HUGE_PAGE = 2 << 20, HK_PAUSES_A_SECOND = 20000 };
+/* HK_PAGE is the unit in which pages are counted; a page of the system is one such unit or more, up to HK_LARGEST_PAGE. */
+enum { HK_PAGE = 4096, HK_LARGEST_PAGE = 1 << 16, HK_PAUSES_A_SECOND = 20000 };
 
 enum hk_placed { HK_PLACED, HK_PLACE_TAKEN, HK_PLACE_REFUSED };
 
@@ -116,7 +117,7 @@ struct hk_os {
     /* Called in such a handler: re-raises the signal with its default action and the same siginfo after the handler
      * returns. */
     void (*default_signal)(int number, siginfo_t *info);
-    /* The page size of the system: a multiple of HK_PAGE. */
+    /* The page size of the system: a power of two, HK_PAGE to HK_LARGEST_PAGE. See hk_system_page(). */
     size_t (*page_size)(void);
     /* bar makes pages of the system's size inaccessible, and returns them to the system; unbar makes them accessible
      * again, zeroed. */
@@ -140,6 +141,20 @@ struct hk_os {
 };
 
 extern struct hk_os hk_os;
+
+/* The page size of the system, read once: what is mapped, purged, guarded or unmapped is a multiple of it. */
+extern _Atomic size_t hk_xsystem_page; /* 0: not read yet */
+size_t hk_read_system_page(void);
+static inline size_t hk_system_page(void)
+{
+    size_t bytes = atomic_load_explicit(&hk_xsystem_page, memory_order_relaxed);
+    return __builtin_expect(bytes != 0, 1) ? bytes : hk_read_system_page();
+}
+/* Rounds up to whole pages of the system. */
+static inline size_t hk_in_system_pages(size_t bytes)
+{
+    return (bytes + hk_system_page() - 1) & ~(hk_system_page() - 1);
+}
 
 /* Returns a mapping aligned to `align` (a power of two): maps more if needed, and unmaps the surplus. */
 void *hk_os_map_aligned(size_t size, size_t align);

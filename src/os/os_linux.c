@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <asm/prctl.h>
 #include <link.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -18,6 +17,10 @@
 #include "os/linux.h"
 #include "os/os.h"
 #include "os/passed.h"
+
+#if defined(__x86_64__)
+#include <asm/prctl.h>
+#endif
 
 /* Uses passed.h for calls whose C library name HAKMEM exports itself. */
 static void *linux_map(size_t size)
@@ -361,18 +364,28 @@ struct hk_os hk_os = {
     .program_break = linux_program_break,
 };
 
+_Atomic size_t hk_xsystem_page;
+
+size_t hk_read_system_page(void)
+{
+    size_t bytes = hk_os.page_size();
+    atomic_store_explicit(&hk_xsystem_page, bytes, memory_order_relaxed);
+    return bytes;
+}
+
 void *hk_os_map_aligned(size_t size, size_t align)
 {
     char *p = hk_os.map(size);
     if (p == NULL || ((uintptr_t)p & (align - 1)) == 0)
         return p;
     hk_os.unmap(p, size);
-    p = hk_os.map(size + align - HK_PAGE);
+    size_t page = hk_system_page();
+    p = hk_os.map(size + align - page);
     if (p == NULL)
         return NULL;
     size_t before = (size_t)(-(uintptr_t)p & (align - 1));
     char *aligned = p + before;
-    size_t after = align - HK_PAGE - before;
+    size_t after = align - page - before;
     /* An edge that cannot be unmapped (no VMA left for the split) stays as untouched address space. */
     if (before > 0)
         hk_os.unmap(p, before);

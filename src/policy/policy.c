@@ -30,7 +30,7 @@ static struct hk_policy first_page = {.xvalue = {
 _Atomic(const struct hk_policy *) hk_policy_now = &first_page;
 
 static struct sealing {
-    char *start; /* HK_POLICY_PAGES of HK_PAGE */
+    char *start; /* HK_POLICY_PAGES of the system's */
     unsigned next;
     bool sealed[HK_POLICY_PAGES];
     bool stays_open; /* pages sealed here could not be unsealed */
@@ -58,7 +58,7 @@ void hk_policy_read(struct hk_knobs *knobs)
 
 static bool map_pages(void)
 {
-    char *start = hk_os.map((size_t)HK_POLICY_PAGES * HK_PAGE);
+    char *start = hk_os.map(HK_POLICY_PAGES * hk_system_page());
     if (start == NULL)
         return false;
     sealing = (struct sealing){.start = start, .stays_open = sealing.start != NULL};
@@ -69,11 +69,11 @@ static bool map_pages(void)
  * leaves the old ones mapped for their readers. */
 static struct hk_policy *next_page(void)
 {
-    char *page = sealing.start + (size_t)sealing.next * HK_PAGE;
-    bool stuck = sealing.start == NULL || (sealing.sealed[sealing.next] && !hk_os.unseal(page, HK_PAGE));
+    char *page = sealing.start + sealing.next * hk_system_page();
+    bool stuck = sealing.start == NULL || (sealing.sealed[sealing.next] && !hk_os.unseal(page, hk_system_page()));
     if (stuck && !map_pages())
         return NULL;
-    return (struct hk_policy *)(void *)(sealing.start + (size_t)sealing.next * HK_PAGE);
+    return (struct hk_policy *)(void *)(sealing.start + sealing.next * hk_system_page());
 }
 
 /* A page that cannot be sealed is used unsealed: the seal only protects against stray writes. */
@@ -83,7 +83,7 @@ bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state)
     if (page == NULL)
         return false;
     write_page(page, knobs, state);
-    sealing.sealed[sealing.next] = !sealing.stays_open && hk_os.seal(page, HK_PAGE);
+    sealing.sealed[sealing.next] = !sealing.stays_open && hk_os.seal(page, hk_system_page());
     sealing.next = (sealing.next + 1) % HK_POLICY_PAGES;
     hk_store_release(hk_policy_now, page);
     return true;

@@ -17,8 +17,8 @@ static void read_statm(struct hk_process *process)
     for (int i = 0; i < 2; i++, at += *at == ' ')
         for (; *at >= '0' && *at <= '9'; at++)
             pages[i] = pages[i] * 10 + (size_t)(*at - '0');
-    process->virtual_bytes = pages[0] * HK_PAGE;
-    process->resident_bytes = pages[1] * HK_PAGE;
+    process->virtual_bytes = pages[0] * hk_system_page();
+    process->resident_bytes = pages[1] * hk_system_page();
 }
 
 static void read_command(struct hk_process *process)
@@ -52,7 +52,7 @@ struct hk_report *hk_report_open(void)
 {
     if (!atomic_exchange_explicit(&xdesk_taken, true, memory_order_acquire))
         return &desk.report;
-    return hk_os.map(hk_align_up(sizeof(struct hk_report), HK_PAGE));
+    return hk_os.map(hk_in_system_pages(sizeof(struct hk_report)));
 }
 
 void hk_report_close(struct hk_report *report)
@@ -60,7 +60,7 @@ void hk_report_close(struct hk_report *report)
     if (report == &desk.report)
         hk_store_release(xdesk_taken, false);
     else
-        hk_os.unmap(report, hk_align_up(sizeof *report, HK_PAGE));
+        hk_os.unmap(report, hk_in_system_pages(sizeof *report));
 }
 
 void hk_report_fork_child(void) { hk_store(xdesk_taken, false); }

@@ -41,18 +41,20 @@ struct stretch {
     const struct hk_descriptor *descriptor;
 };
 
+/* Of each HK_PAGE: a page of the system is visited in parts, which may belong to several slabs. */
 typedef void on_page(struct walk *walk, const struct stretch *stretch, uintptr_t page);
 
 static void each_resident_page(struct walk *walk, const struct stretch *stretch, on_page *visit)
 {
     unsigned char pages[PAGES_AT_ONCE];
-    for (uintptr_t at = stretch->start; at < stretch->end; at += sizeof pages * HK_PAGE) {
-        size_t bytes = hk_min(stretch->end - at, sizeof pages * HK_PAGE);
+    size_t whole = hk_system_page();
+    for (uintptr_t at = stretch->start; at < stretch->end; at += sizeof pages * whole) {
+        size_t bytes = hk_min(stretch->end - at, sizeof pages * whole);
         if (!hk_os.resident((void *)at, bytes, pages))
             continue;
-        for (size_t page = 0; page < bytes / HK_PAGE; page++)
-            if ((pages[page] & 1) != 0)
-                visit(walk, stretch, at + page * HK_PAGE);
+        for (size_t place = 0; place < bytes; place += HK_PAGE)
+            if ((pages[place / whole] & 1) != 0)
+                visit(walk, stretch, at + place);
     }
 }
 
@@ -150,10 +152,11 @@ static void enter_rest(struct walk *walk, uintptr_t start, uintptr_t end)
 
 static bool holds_page(struct glance *glance, const volatile void *word)
 {
-    uintptr_t page = hk_align_down((uintptr_t)word, HK_PAGE);
+    size_t bytes = hk_system_page();
+    uintptr_t page = hk_align_down((uintptr_t)word, bytes);
     unsigned char resident = 0;
     if (page != glance->page) {
-        glance->resident = hk_os.resident((void *)page, HK_PAGE, &resident) && (resident & 1) != 0;
+        glance->resident = hk_os.resident((void *)page, bytes, &resident) && (resident & 1) != 0;
         glance->page = page;
     }
     return glance->resident;

@@ -25,10 +25,11 @@ static struct hk_slab *slab_that_holds(uintptr_t block)
     return slab != NULL && block - slab->d.start < slab->d.bytes ? slab : NULL;
 }
 
-static bool is_resident(uintptr_t page)
+static bool is_resident(uintptr_t address)
 {
     unsigned char resident = 0;
-    return hk_os.resident((void *)page, HK_PAGE, &resident) && (resident & 1) != 0;
+    size_t page = hk_system_page();
+    return hk_os.resident((void *)hk_align_down(address, page), page, &resident) && (resident & 1) != 0;
 }
 
 /* The free bytes of the page, by the block's share of its taken ones. */
@@ -82,7 +83,7 @@ static void show_stack(struct hk_survivors *survivors, const struct hk_survivor_
 
 void hk_survivors_take(struct hk_survivors *survivors)
 {
-    size_t bytes = hk_align_up(sizeof(struct table), HK_PAGE);
+    size_t bytes = hk_in_system_pages(sizeof(struct table));
     memset(survivors, 0, sizeof *survivors);
     struct table *table = hk_hooks.mean != 0 && !hk_hooks.watches ? hk_os.map(bytes) : NULL;
     if (table == NULL)

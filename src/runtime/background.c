@@ -61,8 +61,10 @@ void hk_background_reset(void)
 
 int hk_background_home(void) { return background.home; }
 
+/* After the caller has written what still_wanted() reads: the one sees it, or the other sees the stage. */
 static void wait_until_made(void)
 {
+    atomic_thread_fence(memory_order_seq_cst);
     uint64_t now = hk_os.clock_ms(), end = now + MADE_WITHIN_MS;
     for (; hk_load_acquire(background.xstage) == BEING_MADE && now < end; now = hk_os.clock_ms())
         hk_os.futex_wait_for(&background.xstage, BEING_MADE, end - now);
@@ -226,6 +228,7 @@ static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
     if (!still_wanted(in_malloc) || !move_on(NONE, BEING_MADE))
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    atomic_thread_fence(memory_order_seq_cst);
     if (still_wanted(in_malloc))
         make_and_wait(make);
     else

@@ -60,7 +60,7 @@ static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
 {
     for (unsigned at = first; at < first + cells; at++)
         slab->freebits[at / 64] &= ~((uint64_t)1 << (at % 64));
-    HK_READ_NO_EARLIER();
+    HK_FENCE(memory_order_release);
     for (unsigned at = first + 1; at < first + cells; at++)
         flip_joined(slab, at);
 }
@@ -100,7 +100,7 @@ unsigned hk_lodge_part(struct hk_slab *slab, unsigned word, uint64_t bits)
             hk_slab_refuse(slab, (void *)(slab->d.start + index * slab->d.block_size));
         for (index++; hk_slab_joins(slab, index); index++, more++) {
             flip_joined(slab, index);
-            HK_READ_NO_EARLIER();
+            HK_FENCE(memory_order_release);
             slab->freebits[index / 64] |= (uint64_t)1 << (index % 64);
         }
     }

@@ -45,7 +45,8 @@ static void drop_bits(struct hk_slab *slab)
 /* Bytes at the end of a slab that fault, where guard pages are in force. A slab of a single block that fills it has none. */
 static size_t guarded_tail(const struct hk_class *row)
 {
-    return hk_guard_pages.on && row->slab_bytes >= row->size + HK_PAGE ? HK_PAGE : 0;
+    size_t page = hk_system_page();
+    return hk_guard_pages.on && row->slab_bytes >= row->size + page ? page : 0;
 }
 
 /* Beyond the head, a new descriptor is zero. */
@@ -61,6 +62,13 @@ static void cut(struct hk_slab *slab, unsigned class)
     slab->extent = slab->plain_extent = (size_t)slab->d.blocks * row->size;
 }
 
+static HK_COLD void guard_tail(const struct hk_slab *slab)
+{
+    size_t tail = guarded_tail(&hk_classes[slab->d.class]);
+    if (tail != 0)
+        hk_guard_range(slab->d.start + slab->d.bytes - tail, tail);
+}
+
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 {
     struct hk_slab *slab = (struct hk_slab *)(void *)hk_descriptor_new();
@@ -71,8 +79,8 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
         uintptr_t start = hk_span_alloc(slab->d.bytes / HK_SLICE, use);
         if (start != 0) {
             slab->d.start = start;
-            if (HK_UNLIKELY(hk_span_is_guarded(start)) && guarded_tail(&hk_classes[class]) != 0)
-                hk_guard_range(start + slab->d.bytes - HK_PAGE, HK_PAGE);
+            if (HK_UNLIKELY(hk_span_is_guarded(start)))
+                guard_tail(slab);
             hk_track_slab(slab);
             hk_store(slab->xowner, owner);
             hk_page_map_assign(start, slab->d.bytes / HK_SLICE, hk_entry(owner, class), &slab->d);

@@ -23,12 +23,13 @@ static uintptr_t address_of_block(const struct hk_slab *slab, unsigned block)
 /* Finds the next run of whole pages between live blocks; the slab's tail counts as free. */
 static bool next_range(const struct hk_slab *slab, struct range *range)
 {
+    size_t page = hk_system_page();
     while (range->next <= slab->d.blocks) {
         unsigned first = hk_slab_find(slab, range->bits, range->next, 0);
         unsigned taken = hk_slab_find(slab, range->bits, first, UINT64_MAX);
         size_t from = (size_t)first * slab->d.block_size;
-        range->start = hk_align_up(slab->d.start + from, HK_PAGE);
-        range->end = hk_align_down(address_of_block(slab, taken), HK_PAGE);
+        range->start = hk_align_up(slab->d.start + from, page);
+        range->end = hk_align_down(address_of_block(slab, taken), page);
         range->next = taken + 1;
         if (range->start < range->end)
             return true;

@@ -82,7 +82,7 @@ void hk_meta_free(void *p, size_t size)
 void *hk_meta_pages(size_t size)
 {
     void *p = NULL;
-    size = hk_align_up(size, HK_PAGE);
+    size = hk_in_system_pages(size);
     hk_lock(&hk_meta.lock);
     if ((size_t)(hk_meta.pages_end - hk_meta.next_page) >= size || hk_meta_more_pages(size)) {
         p = hk_meta.next_page;

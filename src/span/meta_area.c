@@ -4,6 +4,7 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
+#include "os/os.h"
 
 enum { PAGE_LINES = 64 };
 
@@ -57,12 +58,25 @@ static void mark(struct hk_meta_area *area, unsigned from, unsigned lines, bool 
     area->lowest = (uint16_t)(used ? area->lowest : hk_min(area->lowest, from));
 }
 
+/* The pages that lie in one page of the system with one of these, or only in such pages. */
+static unsigned together(unsigned pages, bool all)
+{
+    unsigned each = (unsigned)(hk_system_page() / HK_PAGE), group = (1u << each) - 1, found = 0;
+    if (each == 1)
+        return pages;
+    for (unsigned at = 0; at < HK_META_AREA_PAGES; at += each) {
+        unsigned here = pages >> at & group;
+        found |= (all ? here == group : here != 0) ? group << at : 0;
+    }
+    return found;
+}
+
 struct hk_meta_range hk_meta_area_alloc(struct hk_meta_area *area, unsigned least, unsigned most)
 {
     unsigned end, at = first_fit(area, least, most, &end);
     if (at == HK_META_AREA_LINES)
         return (struct hk_meta_range){NULL, NULL, true, 0};
-    unsigned pages = (2u << (end - 1) / PAGE_LINES) - (1u << at / PAGE_LINES);
+    unsigned pages = together((2u << (end - 1) / PAGE_LINES) - (1u << at / PAGE_LINES), false);
     struct hk_meta_range taken = {
         .start = (char *)area + (size_t)at * HK_META_LINE,
         .end = (char *)area + (size_t)end * HK_META_LINE,
@@ -86,7 +100,7 @@ unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole)
     unsigned pages = whole && area->free == HK_META_AREA_LINES - HK_META_AREA_HEADER;
     for (unsigned page = 1; page < HK_META_AREA_PAGES; page++)
         pages |= (area->used[page] == 0 ? 1u : 0u) << page;
-    return pages & area->dirty;
+    return together(pages, true) & area->dirty;
 }
 
 void hk_meta_area_withdraw(struct hk_meta_area *area, unsigned pages)

@@ -1,5 +1,6 @@
 /* Meta area: 64 KiB of metadata in lines of 64 bytes, with a bitmap of the lines in use in its header.
  * Owns       the bitmap, and the state of the area's pages.
+ *            A page is one of HK_PAGE; those of one page of the system become dirty and clean together.
  * Invariant  a block lies in one area; a page that is free and not dirty holds zeros.
  * Threads    the holder of meta's lock. */
 #ifndef HK_META_AREA_H
@@ -49,7 +50,7 @@ HK_INLINE struct hk_meta_area *hk_meta_area_of(const void *block)
     return (struct hk_meta_area *)((uintptr_t)block & ~(HK_META_AREA_BYTES - 1));
 }
 
-/* Dirty pages without a block. Bit 0, the header's page, is set only if `whole` and the area has no block at all. */
+/* Dirty pages without a block, where they are whole pages of the system. Bit 0, the header's page, is set only if `whole` and the area has no block at all. */
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole);
 
 /* Withholds idle pages from allocation, and ends that; `cleaned`: they hold zeros now. */

@@ -65,12 +65,13 @@ static size_t region_size(size_t wanted)
 
 static char *map_region(size_t size)
 {
-    char *p = hk_guard_pages.around_metadata ? hk_os.map(size + 2 * HK_PAGE) : NULL;
+    size_t page = hk_system_page();
+    char *p = hk_guard_pages.around_metadata ? hk_os.map(size + 2 * page) : NULL;
     if (p == NULL)
         return hk_os.map(size);
-    hk_guard_range((uintptr_t)p, HK_PAGE);
-    hk_guard_range((uintptr_t)p + HK_PAGE + size, HK_PAGE);
-    return p + HK_PAGE;
+    hk_guard_range((uintptr_t)p, page);
+    hk_guard_range((uintptr_t)p + page + size, page);
+    return p + page;
 }
 
 static void open_area(struct hk_meta_area *area)
@@ -134,15 +135,15 @@ HK_ROOM bool hk_meta_more_pages(size_t size)
 {
     if (pages_of_blanks(size))
         return true;
-    size_t wanted = HK_PAGE + size, usual = region_size(wanted);
+    size_t header = hk_system_page(), wanted = header + size, usual = region_size(wanted);
     char *memory = map_region(usual);
     if (memory == NULL && usual > wanted)
         memory = map_region(usual = wanted);
     if (memory == NULL)
         return false;
     enter_region((void *)memory, (uintptr_t)memory, usual);
-    hk_meta.in_pages += HK_PAGE;
-    hk_meta.next_page = memory + HK_PAGE;
+    hk_meta.in_pages += header;
+    hk_meta.next_page = memory + header;
     hk_meta.pages_end = memory + usual;
     return true;
 }
@@ -201,6 +202,6 @@ HK_ROOM struct hk_meta_range hk_meta_take(unsigned least, unsigned most)
 /* The page at `fresh` may be touched in part. */
 HK_ROOM size_t hk_meta_spare_locked(void)
 {
-    size_t begun = -(uintptr_t)hk_meta.fresh & (HK_PAGE - 1);
+    size_t begun = -(uintptr_t)hk_meta.fresh & (hk_system_page() - 1);
     return hk_meta.free - hk_meta.clean + hk_meta.listed_bytes + hk_meta_range_bytes() + begun;
 }

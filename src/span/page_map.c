@@ -22,7 +22,7 @@ enum {
     LEAVES_SKIPPED = 64,   /* at most, where another mapping lies in the window */
     LEAVES_AROUND = 64,    /* of a window whose place the system chooses */
     LIMIT_PER_WINDOW = 16, /* the tables take at most this part of an address limit */
-    CHUNKS_AT_ONCE = 32,   /* mapped at least: four pages */
+    CHUNKS_AT_ONCE = 32,   /* mapped at least */
     SHARE_OF_CHUNKS = 8,
     SHARE_OF_MARKS = 8,
 };
@@ -80,7 +80,7 @@ static bool choose_window(void)
     window.first = window.base + random % OFFSETS * HK_CHUNK;
     window.entries = (void *)(window.base - ROOM_FOR_ENTRIES);
     window.chunks = (void *)(window.base - ROOM_FOR_ENTRIES - ROOM_FOR_MARKS - ROOM_FOR_CHUNKS);
-    window.chunks_from = window.chunks_to = hk_align_down(random % OFFSETS, HK_PAGE / sizeof(struct hk_chunk));
+    window.chunks_from = window.chunks_to = hk_align_down(random % OFFSETS, hk_system_page() / sizeof(struct hk_chunk));
     window.leaves = 1;
     window.most = WINDOW_LEAVES;
     window.marks = LEAST_MARKS;
@@ -193,8 +193,8 @@ static bool has_chunks(size_t from, size_t to)
     if (!has_first_chunks(from) || to <= window.chunks_to)
         return from >= window.chunks_from;
     size_t share = (window.chunks_to - window.chunks_from) / SHARE_OF_CHUNKS;
-    size_t more =
-        hk_align_up(hk_max(to - window.chunks_to, hk_max(CHUNKS_AT_ONCE, share)), HK_PAGE / sizeof(struct hk_chunk));
+    size_t more = hk_align_up(hk_max(to - window.chunks_to, hk_max(CHUNKS_AT_ONCE, share)),
+                              hk_system_page() / sizeof(struct hk_chunk));
     if (!map_more(window.chunks + window.chunks_to, more * sizeof(struct hk_chunk)))
         return false;
     window.chunks_to += more;
@@ -296,7 +296,7 @@ static void cover_marks_locked(size_t needed)
     if (needed <= window.marks)
         return;
     size_t step = hk_max(LEAST_MARKS, window.marks / SHARE_OF_MARKS);
-    size_t more = hk_align_up(hk_max(needed - window.marks, step), HK_PAGE);
+    size_t more = hk_in_system_pages(hk_max(needed - window.marks, step));
     bool fits = window.marks + more <= window.most_marks;
     if (fits && map_more((char *)window.entries - window.marks - more, more))
         window.marks += more;

@@ -24,7 +24,7 @@ enum {
     HK_CHUNK_SHIFT = 21,
     HK_LEAF_SHIFT = 30,
     HK_BRANCH_SHIFT = 38,
-    HK_ADDRESS_BITS = 47,
+    HK_ADDRESS_BITS = HK_USER_ADDRESS_BITS,
     HK_CHUNK_SLICES = 1 << (HK_CHUNK_SHIFT - HK_SLICE_SHIFT),
     HK_LEAF_SLICES = 1 << (HK_LEAF_SHIFT - HK_SLICE_SHIFT),
     HK_LEAF_CHUNKS = 1 << (HK_LEAF_SHIFT - HK_CHUNK_SHIFT),
@@ -83,14 +83,15 @@ struct hk_branch {
 /* Read by every free; covers no address until hk_window_open(). */
 struct hk_window {
     uintptr_t base;            /* constant once `covered` is not 0 */
-    size_t covered;            /* bytes from `base` on whose page map entries may be read; only grows */
-    _Atomic uint32_t *entries; /* of the slice at `base` and of those that follow */
-    struct hk_chunk *chunks;   /* likewise */
-    size_t flat;               /* bytes from `base` on whose chunks may be read, if covered */
     size_t hits;               /* as `covered`, or 0 if frees must not be hits */
-    size_t marked;             /* bytes from `base` on whose marks may be written, where there is heap; only grows */
-    _Atomic uint8_t *marks;    /* of the slice at `base`: those of the following addresses lie below it */
-} HK_ALIGNED(HK_CACHE_LINE);
+    _Atomic uint32_t *entries; /* of the slice at `base` and of those that follow */
+    uintptr_t self; /* HK_PAIRS: hk_self by its distance from the thread pointer; constant once `hits` is not 0 */
+    size_t covered; /* bytes from `base` on whose page map entries may be read; only grows */
+    struct hk_chunk *chunks; /* as `entries` */
+    size_t flat;             /* bytes from `base` on whose chunks may be read, if covered */
+    size_t marked;           /* bytes from `base` on whose marks may be written, where there is heap; only grows */
+    _Atomic uint8_t *marks;  /* of the slice at `base`: those of the following addresses lie below it */
+} HK_ALIGNED(HK_NEAR_ALIGN);
 
 extern struct hk_window hk_window __attribute__((visibility("hidden")));
 extern _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] __attribute__((visibility("hidden")));

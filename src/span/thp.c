@@ -24,5 +24,5 @@ void hk_thp_init(void)
     bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0;
     bool never = says && is_never(modes);
     says = says && !never && hk_os.read_file(FOLDER "hpage_pmd_size", size, sizeof size) > 0;
-    serves = !never && (!says || hk_number_in(size) == HK_CHUNK);
+    serves = !never && (says ? hk_number_in(size) == HK_CHUNK : hk_system_page() == HK_PAGE);
 }

@@ -15,7 +15,7 @@
 
 /* The outbox follows the hot part, as in struct hk_tcache. */
 struct hk_cacheless {
-    struct hk_hot hot;
+    struct hk_hot hot HK_ALIGNED(HK_HOT_ALIGN);
     struct hk_outbox outbox;
     struct hk_heap_shelf shelf; /* empty */
 };

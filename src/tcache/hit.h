@@ -19,11 +19,10 @@
 #include "slab/remote_track.h"
 #include "span/page_map.h"
 
+/* top: the newest item; equals base if the bin is empty. limit: the highest value of top. served: blocks that malloc has taken from the
+ * bin. *base is NULL. */
 struct hk_bin {
-    void **top;      /* the newest item; equals base if the bin is empty */
-    void **limit;    /* the highest value of top */
-    uint64_t served; /* blocks that malloc has taken from the bin */
-    void **base;     /* *base is NULL */
+    HK_FOR_PAIRS(void **top;, void **limit;, uint64_t served;, void **base;)
 };
 _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "page map entries carry offsets of bins");
 
@@ -36,11 +35,13 @@ struct hk_hot {
 #define HK_NO_KEY ((size_t)UINT32_MAX)
 
 /* Written at the start, and while a running process is sampled. Zero admits no size. The gate of free is hk_window.hits. */
-struct hk_gate {
-    size_t sizes_below;  /* that hk_hit_malloc() looks up */
-    size_t coarse_sizes; /* the number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() looks up */
-    size_t plain;        /* 1: an empty bin is all that makes malloc miss */
-} HK_ALIGNED(HK_CACHE_LINE);
+struct hk_gate {                  /* the tool knows the places of sizes_below and plain (attached.py) */
+    size_t sizes_below;           /* that hk_hit_malloc() looks up */
+    uintptr_t self;               /* HK_PAIRS: as in hk_window; constant once sizes_below is not 0 */
+    size_t plain;                 /* 1: an empty bin is all that makes malloc miss */
+    size_t coarse_sizes;          /* the number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() looks up */
+    const uint16_t *fine_offsets; /* HK_PAIRS: hk_fine_offsets, without a second instruction for its address */
+} HK_ALIGNED(HK_NEAR_ALIGN);
 
 extern struct hk_gate hk_gate __attribute__((visibility("hidden")));
 #define HK_ALL_HIT SIZE_MAX
@@ -61,8 +62,27 @@ HK_INLINE struct hk_bin *hk_bin_at(struct hk_hot *hot, size_t offset)
     return (struct hk_bin *)(void *)((char *)hot + offset);
 }
 
+/* The same where words are loaded and stored in pairs. */
+HK_INLINE void *hk_hit_pop_pair(struct hk_hot *hot, size_t offset, bool prefetch)
+{
+    struct hk_bin *bin = hk_bin_at(hot, offset);
+    uint64_t served;
+    void **top;
+    HK_LOAD_PAIR(served, top, &bin->served);
+    void *block = *top;
+    if (HK_UNLIKELY(block == NULL))
+        return NULL;
+    top--;
+    if (prefetch)
+        __builtin_prefetch(*top, 1);
+    HK_STORE_PAIR(&bin->served, served + 1, top);
+    return block;
+}
+
 HK_INLINE void *hk_hit_pop(struct hk_hot *hot, size_t offset, bool prefetch)
 {
+    if (HK_PAIRS && !HK_DEBUG)
+        return hk_hit_pop_pair(hot, offset, prefetch);
     struct hk_bin *bin = hk_bin_at(hot, offset);
     void **top = bin->top;
     void *block = *top;
@@ -114,6 +134,27 @@ HK_INLINE void *hk_hit_malloc(size_t size)
     return hk_hit_malloc_fine(size);
 }
 
+/* The same for malloc, which goes on with *size after a miss: where the size is made anew, no register keeps it. */
+HK_INLINE void *hk_hit_malloc_of(size_t *size)
+{
+    if (!HK_PAIRS)
+        return hk_hit_malloc(*size);
+    const struct hk_gate *gate;
+    size_t below;
+    uintptr_t self;
+    HK_NEAR(gate, hk_gate);
+    HK_LOAD_PAIR(below, self, &gate->sizes_below);
+    if (HK_UNLIKELY(*size >= below))
+        return NULL;
+    size_t rounded = *size + HK_FINE_STEP - 1;
+    HK_FORGET(rounded);
+    struct hk_hot *hot = *(struct hk_hot **)(HK_THREAD_POINTER() + self);
+    void *block = hk_hit_pop(hot, gate->fine_offsets[rounded / HK_FINE_STEP], true);
+    if (HK_UNLIKELY(block == NULL))
+        *size = rounded - (HK_FINE_STEP - 1);
+    return block;
+}
+
 /* Sizes above HK_FINE_MAX. NULL is a miss. No prefetch: such bins hold few blocks, and a prefetch of NULL costs a page
  * table walk. */
 HK_INLINE void *hk_hit_malloc_coarse(size_t size)
@@ -157,9 +198,54 @@ enum hk_free_end {
     HK_FREE_FULL,      /* of this thread's slab; the bin is full or uninitialized */
 };
 
+HK_INLINE enum hk_free_end hk_hit_miss(size_t offset)
+{
+    if (offset < HK_FINE_CLASSES * HK_CLASS_BYTES)
+        return HK_FREE_FULL;
+    return offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_LARGE : HK_FREE_NOT_MINE;
+}
+
+/* The same where words are loaded in pairs. One branch tells all misses behind the window: until it is taken, the offset is that of some
+ * bin. So the hot part is aligned to the size of its bins, and its address is made anew from the bin's after a miss. */
+HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_hot **hot, size_t *offset)
+{
+    const uintptr_t in_bins = sizeof((*hot)->bins) - 1;
+    const struct hk_window *near;
+    uintptr_t base, self;
+    size_t hits;
+    const uint32_t *entries; /* not atomic: compilers would compute the address by an instruction of its own */
+    void **top, **limit;
+    HK_NEAR(near, hk_window);
+    HK_LOAD_PAIR(base, hits, &near->base);
+    uintptr_t place = (uintptr_t)block - base;
+    if (HK_UNLIKELY(place >= hits))
+        return HK_FREE_ELSEWHERE;
+    HK_LOAD_PAIR(entries, self, &near->entries);
+    size_t entry = entries[place >> HK_SLICE_SHIFT];
+    uintptr_t own = *(uintptr_t *)(HK_THREAD_POINTER() + self);
+    size_t key = ((struct hk_hot *)own)->key;
+    HK_FORGET(key); /* it is loaded by now: the bin's address takes the register of `own` */
+    HK_FORGET(own);
+    *offset = entry ^ key;
+    struct hk_bin *bin = (struct hk_bin *)((own & ~in_bins) | (*offset & in_bins));
+    HK_LOAD_PAIR(top, limit, &bin->top);
+    if (HK_UNLIKELY((*offset >= HK_FINE_CLASSES * HK_CLASS_BYTES) | (top == limit))) {
+        *hot = (struct hk_hot *)((uintptr_t)bin & ~in_bins);
+        return hk_hit_miss(*offset);
+    }
+    *++top = block;
+    HK_READ_NO_EARLIER();
+    bin->top = top;
+    return HK_FREE_DONE;
+}
+_Static_assert(!HK_PAIRS || sizeof((struct hk_hot){0}.bins) == HK_HOT_ALIGN,
+               "a bin's address holds that of the hot part");
+
 /* Sets *offset to that of the bin, if this thread owns the block's slab. */
 HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_hot **hot, size_t *offset)
 {
+    if (HK_PAIRS && !HK_DEBUG)
+        return hk_hit_free_pair(block, hot, offset);
     uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
     if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.hits)))
         return HK_FREE_ELSEWHERE;

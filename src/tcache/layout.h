@@ -39,9 +39,9 @@ struct hk_misses {
 
 struct hk_tcache {
     struct hk_depot depot;
-    struct hk_hot hot HK_ALIGNED(HK_CACHE_LINE); /* not first: at the start of a page, class 0 is 13 % slower */
-    struct hk_outbox outbox;                     /* remote frees */
-    struct hk_heap_shelf shelf;                  /* caches of the program's own heaps */
+    struct hk_hot hot HK_ALIGNED(HK_HOT_ALIGN); /* not first: at the start of a page, class 0 is 13 % slower */
+    struct hk_outbox outbox;                    /* remote frees */
+    struct hk_heap_shelf shelf;                 /* caches of the program's own heaps */
     struct hk_owner owner;
     uint32_t served_at_turn[HK_CLASSES];  /* the bin's count when the bin last ran empty or full */
     uint32_t served_at_epoch[HK_CLASSES]; /* the bin's count at the last epoch */

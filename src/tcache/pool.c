@@ -36,7 +36,7 @@ static struct {
     _Atomic size_t xalive;
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
-static size_t cache_bytes(void) { return hk_align_up(sizeof(struct hk_tcache), HK_PAGE); }
+static size_t cache_bytes(void) { return hk_in_system_pages(sizeof(struct hk_tcache)); }
 
 static struct hk_owner_bits *bits_at(unsigned word) { return hk_owner_bits(word * POOL_WORD); }
 
@@ -66,14 +66,14 @@ static uint32_t take_number_locked(void)
     return id;
 }
 
-/* The first cache shares its pages with other metadata: most programs have no second. */
+/* The first cache shares its pages with other metadata: most programs have no second. (Metadata is aligned to a cache line.) */
 static struct hk_tcache *memory_locked(void)
 {
     struct hk_tcache *cache = pool.numberless;
     pool.numberless = NULL;
     if (cache != NULL)
         return cache;
-    bool first = hk_owner_end() == HK_FIRST_OWNER;
+    bool first = HK_HOT_ALIGN <= HK_CACHE_LINE && hk_owner_end() == HK_FIRST_OWNER;
     cache = first ? hk_meta_alloc(sizeof *cache) : hk_meta_pages(cache_bytes());
     if (cache != NULL)
         cache->has_pages = !first;

@@ -5,12 +5,12 @@ The path is the instructions from the entry to the first ret if no conditional j
 It must be short, without calls and atomic instructions, and write only to memory of the thread: memory reached from
 thread-local storage, or the stack.
 """
-import platform
 import re
 import subprocess
 import sys
 from dataclasses import dataclass
 
+import aarch64
 from locks import bound, over
 
 CANNOT_RUN = 77
@@ -124,6 +124,27 @@ def breaches(symbol: str, steps: list[Instruction]) -> list[str]:
     return said + [f"{symbol}: writes to what is not the thread's own: {step}" for step in foreign_stores(steps)]
 
 
+def machine(library: str) -> str:
+    """Of the library, which another machine's compiler may have made."""
+    with open(library, "rb") as file:
+        number = int.from_bytes(file.read(20)[18:20], "little")
+    return {62: "x86_64", 183: "aarch64"}.get(number, str(number))
+
+
+def check_aarch64(library: str) -> list[str]:
+    with open(library, "rb") as file:
+        lock = "path_instructions_aarch64_by_clang" if b"clang version" in file.read() else "path_instructions_aarch64"
+    said = []
+    for symbol in HELD:
+        steps = aarch64.path(library, entry(library, symbol), LONGEST)
+        found = over(lock, len(steps), f"{symbol}: instructions of the path") + aarch64.breaches(symbol, steps)
+        print(f"{symbol}: {len(steps)} instructions, at most {bound(lock)}")
+        if found:
+            print("\n".join(f"    {aarch64.shown(step)}" for step in steps))
+        said += found
+    return said
+
+
 def check(library: str) -> list[str]:
     said = []
     for symbol in HELD:
@@ -137,11 +158,11 @@ def check(library: str) -> list[str]:
 
 
 def main(library: str) -> int:
-    if platform.machine() != "x86_64":
-        print(f"hitpath: read for x86_64 only, this is {platform.machine()}: skipped")
+    if machine(library) not in ("x86_64", "aarch64"):
+        print(f"hitpath: read for x86_64 and aarch64 only, this is {machine(library)}: skipped")
         return CANNOT_RUN
-    said = check(library)
-    for symbol in SHOWN:
+    said = check(library) if machine(library) == "x86_64" else check_aarch64(library)
+    for symbol in SHOWN if machine(library) == "x86_64" else ():
         steps = path(library, entry(library, symbol))
         print(f"{symbol}: {len(steps)} instructions (for information)")
     print("\n".join(said) if said else "hitpath: short, no call, nothing atomic, no write but to the thread's own memory")

@@ -14,7 +14,7 @@ from unittest import mock
 import check_loops
 import check_modes
 import check_programs
-from check_hitpath import check
+from check_hitpath import check, check_aarch64
 from check_kernel import judged
 from check_pairs import instructions_a_pair
 from locks import bound
@@ -49,6 +49,34 @@ def built(folder: str, code: str, more: tuple = ()) -> str:
     source.write_text(code)
     subprocess.run([COMPILER, "-shared", "-fPIC", "-O2", "-fno-builtin", "-ftls-model=initial-exec", *more, str(source), "-o", str(library)], check=True)
     return str(library)
+
+
+@unittest.skipUnless(shutil.which("aarch64-linux-gnu-gcc"), "no cross compiler")
+class FastPathOfAarch64(unittest.TestCase):
+    def said(self, wrong: str) -> str:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()), mock.patch(f"{__name__}.COMPILER", "aarch64-linux-gnu-gcc"):
+            return "\n".join(check_aarch64(built(folder, FRONT + MALLOC.replace("BREAK", wrong) + FREE)))
+
+    def test_a_good_one_passes(self):
+        self.assertEqual(self.said("self->served++;"), "")
+
+    def test_call(self):
+        self.assertIn("malloc: calls", self.said("elsewhere();"))
+
+    def test_atomic_addition(self):
+        self.assertIn("malloc: ", self.said("__atomic_fetch_add(&self->served, 1, __ATOMIC_RELAXED);"))
+
+    def test_release(self):
+        self.assertIn("malloc: atomic", self.said("__atomic_store_n(&self->served, 1, __ATOMIC_RELEASE);"))
+
+    def test_fence(self):
+        self.assertIn("malloc: atomic", self.said('__asm__ volatile("dmb ishst" ::: "memory");'))
+
+    def test_write_to_what_is_shared(self):
+        self.assertIn("malloc: writes to what is not the thread's own", self.said("together++;"))
+
+    def test_too_long(self):
+        self.assertIn("malloc: instructions of the path", self.said('__asm__ volatile(".rept 20; nop; .endr");'))
 
 
 @unittest.skipUnless(platform.machine() == "x86_64", "read for x86_64 only")

@@ -52,7 +52,7 @@ static bool fake_purge(void *p, size_t size)
 
 static bool fake_bar(void *p, size_t size)
 {
-    if (size > HK_PAGE) /* the page behind a slab or a region is no memory that was used */
+    if (size > hk_system_page()) /* the page behind a slab or a region is no memory that was used */
         expect_a_hold_of_its_own();
     return !refused(FAKE_BAR) && real.bar(p, size);
 }

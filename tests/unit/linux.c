@@ -19,58 +19,58 @@ enum { PAGES = 16, ERROR = 12345, LONG = 200000 };
 static bool is_resident(const char *page)
 {
     unsigned char state = 0;
-    assert_true(hk_os.resident(page, HK_PAGE, &state));
+    assert_true(hk_os.resident(page, hk_system_page(), &state));
     return (state & 1) != 0;
 }
 
 UNIT_TEST(errno_stays)
 {
-    char *p = hk_os.map(PAGES * HK_PAGE);
+    char *p = hk_os.map(PAGES * hk_system_page());
     assert_non_null(p);
     errno = ERROR;
-    assert_true(hk_os.purge(p, HK_PAGE));
-    assert_false(hk_os.purge((void *)HK_PAGE, HK_PAGE));
-    assert_true(hk_os.seal(p, HK_PAGE) && hk_os.unseal(p, HK_PAGE));
-    assert_false(hk_os.seal((void *)HK_PAGE, HK_PAGE));
-    assert_false(hk_os.remap((void *)HK_PAGE, HK_PAGE, 2 * HK_PAGE, NULL));
-    (void)hk_os.advise_huge((void *)HK_PAGE, HK_PAGE, true);
-    assert_int_equal(hk_os.map_at(p, HK_PAGE), HK_PLACE_TAKEN);
+    assert_true(hk_os.purge(p, hk_system_page()));
+    assert_false(hk_os.purge((void *)hk_system_page(), hk_system_page()));
+    assert_true(hk_os.seal(p, hk_system_page()) && hk_os.unseal(p, hk_system_page()));
+    assert_false(hk_os.seal((void *)hk_system_page(), hk_system_page()));
+    assert_false(hk_os.remap((void *)hk_system_page(), hk_system_page(), 2 * hk_system_page(), NULL));
+    (void)hk_os.advise_huge((void *)hk_system_page(), hk_system_page(), true);
+    assert_int_equal(hk_os.map_at(p, hk_system_page()), HK_PLACE_TAKEN);
     assert_int_equal(hk_os.open("/nowhere"), -1);
     assert_int_equal(hk_os.create("/nowhere/at/all"), -1);
     hk_os.write(-1, p, 1);
     assert_null(hk_os.map((size_t)1 << 62));
-    assert_true(hk_os.unmap(p, PAGES * HK_PAGE));
+    assert_true(hk_os.unmap(p, PAGES * hk_system_page()));
     assert_int_equal(errno, ERROR);
 }
 
 /* At an address that is in use, nothing is mapped, neither there nor elsewhere. */
 UNIT_TEST(map_at)
 {
-    char *p = hk_os.map(PAGES * HK_PAGE);
-    memset(p, 7, PAGES * HK_PAGE);
-    assert_int_equal(hk_os.map_at(p + HK_PAGE, HK_PAGE), HK_PLACE_TAKEN);
-    assert_int_equal(p[HK_PAGE], 7);
-    assert_true(hk_os.unmap(p + HK_PAGE, HK_PAGE));
+    char *p = hk_os.map(PAGES * hk_system_page());
+    memset(p, 7, PAGES * hk_system_page());
+    assert_int_equal(hk_os.map_at(p + hk_system_page(), hk_system_page()), HK_PLACE_TAKEN);
+    assert_int_equal(p[hk_system_page()], 7);
+    assert_true(hk_os.unmap(p + hk_system_page(), hk_system_page()));
     if (!UNIT_UNDER_TSAN)
-        assert_int_equal(hk_os.map_at(p + HK_PAGE, HK_PAGE), HK_PLACED);
+        assert_int_equal(hk_os.map_at(p + hk_system_page(), hk_system_page()), HK_PLACED);
 }
 
 UNIT_TEST(purged_pages_are_zero_locked_ones_too)
 {
-    char *p = hk_os.map(PAGES * HK_PAGE);
-    memset(p, 7, PAGES * HK_PAGE);
-    assert_true(hk_os.purge(p, HK_PAGE));
+    char *p = hk_os.map(PAGES * hk_system_page());
+    memset(p, 7, PAGES * hk_system_page());
+    assert_true(hk_os.purge(p, hk_system_page()));
     assert_int_equal(p[0], 0);
-    assert_int_equal(p[HK_PAGE], 7);
-    if (mlock(p + HK_PAGE, HK_PAGE) != 0)
+    assert_int_equal(p[hk_system_page()], 7);
+    if (mlock(p + hk_system_page(), hk_system_page()) != 0)
         return; /* no memory may be locked here */
-    if (madvise(p + HK_PAGE, HK_PAGE, 24 /* MADV_DONTNEED_LOCKED */) != 0) {
-        assert_false(hk_os.purge(p + HK_PAGE, HK_PAGE)); /* before Linux 5.18 */
+    if (madvise(p + hk_system_page(), hk_system_page(), 24 /* MADV_DONTNEED_LOCKED */) != 0) {
+        assert_false(hk_os.purge(p + hk_system_page(), hk_system_page())); /* before Linux 5.18 */
         return;
     }
-    memset(p + HK_PAGE, 7, HK_PAGE);
-    assert_true(hk_os.purge(p + HK_PAGE, HK_PAGE));
-    assert_int_equal(p[HK_PAGE], 0);
+    memset(p + hk_system_page(), 7, hk_system_page());
+    assert_true(hk_os.purge(p + hk_system_page(), hk_system_page()));
+    assert_int_equal(p[hk_system_page()], 0);
 }
 
 static void on_alarm(int number) { (void)number; }
@@ -129,11 +129,11 @@ UNIT_TEST(advice)
 
 UNIT_TEST(residence)
 {
-    char *p = hk_os.map(2 * HK_PAGE);
+    char *p = hk_os.map(2 * hk_system_page());
     p[0] = 1;
     assert_true(is_resident(p));
-    assert_false(is_resident(p + HK_PAGE));
-    assert_true(hk_os.unmap(p, 2 * HK_PAGE));
+    assert_false(is_resident(p + hk_system_page()));
+    assert_true(hk_os.unmap(p, 2 * hk_system_page()));
 }
 
 int main(void)

@@ -10,6 +10,15 @@
 
 enum { SPINS = 200 };
 
+static inline void spin_hint(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
 static struct progress_lane *lanes;
 static uint32_t lane_count;
 static uint64_t window;
@@ -46,7 +55,7 @@ void progress_wait(bool (*holds)(const void *context), const void *context)
     for (unsigned i = 0; i < SPINS; i++) {
         if (holds(context))
             return;
-        __builtin_ia32_pause();
+        spin_hint();
     }
     atomic_fetch_add(&sleepers, 1);
     for (;;) {

@@ -1,0 +1,14 @@
+#!/bin/sh
+# cached.sh NAME SUITE ARCH PACKAGE...: prints the folder of the cache that holds these packages of Debian, extracted by from_suite.sh the
+# first time. 77: they cannot be had.
+set -eu
+here=$(dirname -- "$(readlink -f -- "$0")")
+folder=${HAKMEM_EVERYWHERE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/everywhere}/$1
+suite=$2 arch=$3
+shift 3
+if [ "$(cat "$folder/.packages" 2>/dev/null)" != "$suite $arch $*" ]; then
+  mkdir -p "${folder%/*}"
+  "$here/from_suite.sh" "$suite" "$arch" "$folder" "$@" || exit 77
+  echo "$suite $arch $*" >"$folder/.packages"
+fi
+echo "$folder"

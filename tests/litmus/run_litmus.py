@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Runs the litmus tests of the protocols between threads, by herd7, on the memory model of C (RC11).
+
+run_litmus.py [FILE...]
+  Each file has a forbidden outcome and places {order|weaker order}. With the orders that the code has, no execution may show the outcome.
+  The controls: with any one of them weakened, some execution must.
+  77: there is no herd7 here, and Debian's cannot be fetched.
+"""
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CHOICE = re.compile(r"\{(atomic_thread_fence\(\w+\);|memory_order_\w+)\|(atomic_thread_fence\(\w+\);|memory_order_\w+|)\}")
+LEAST = 8  # files
+
+
+def herd() -> list[str]:
+    """Debian's, from a later suite if this one has none: it runs by the loader and the libraries that it was built with."""
+    if shutil.which("herd7"):
+        return ["herd7"]
+    arch, triple, loader = {"x86_64": ("amd64", "x86_64-linux-gnu", "lib64/ld-linux-x86-64.so.2"),
+                            "aarch64": ("arm64", "aarch64-linux-gnu", "lib/ld-linux-aarch64.so.1")}[platform.machine()]
+    found = subprocess.run([HERE.parent / "everywhere/cached.sh", "herd", "sid", arch, "herdtools7"], capture_output=True, text=True)
+    if found.returncode != 0:
+        print(f"litmus: there is no herd7 here: {found.stderr.strip()}")
+        sys.exit(77)
+    root = Path(found.stdout.strip())
+    libraries = f"{root}/usr/lib/{triple}"
+    return [f"{root}/usr/{loader}", "--library-path", libraries, f"{root}/usr/bin/herd7", "-set-libdir", f"{root}/usr/share/herdtools7/herd"]
+
+
+def variant(text: str, weakened: int) -> str:
+    """The orders as they are; but for one, if its number is given."""
+    choices = iter(range(len(CHOICE.findall(text))))
+    return CHOICE.sub(lambda found: found[2 if next(choices) == weakened else 1], text)
+
+
+def observed(command: list[str], text: str) -> str:
+    """Never, Sometimes or Always."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "test.litmus")
+        file.write_text(text)
+        done = subprocess.run([*command, "-model", "rc11.cat", str(file)], capture_output=True, text=True, cwd=folder, timeout=120)
+    said = re.search(r"^Observation \S+ (Never|Sometimes|Always)", done.stdout, re.MULTILINE)
+    return said[1] if said else f"nothing: {done.stdout[-300:]}{done.stderr[-600:]}"
+
+
+def check(command: list[str], path: Path) -> list[str]:
+    text, wrong = path.read_text(), []
+    choices = CHOICE.findall(text)
+    if not choices:
+        wrong.append(f"{path.name}: no order to weaken: it has no control")
+    result = observed(command, variant(text, -1))
+    if result != "Never":
+        wrong.append(f"{path.name}: with the code's orders, the outcome is seen: {result}")
+    for number, choice in enumerate(choices):
+        result = observed(command, variant(text, number))
+        if result not in ("Sometimes", "Always"):
+            wrong.append(f"{path.name}: control {number + 1} ({choice[0]} weakened) does not show the outcome: {result}")
+    print(f"{path.stem}: {len(choices)} orders{', WRONG' if wrong else ''}")
+    return wrong
+
+
+def names_are_there(paths: list[Path]) -> list[str]:
+    """Each function that a comment names is one of the core's."""
+    core = "\n".join(path.read_text() for path in (HERE.parents[1] / "src").rglob("*.[ch]"))
+    return [f"{path.name}: there is no {name}() in src/" for path in paths for name in re.findall(r"\b([a-z_]{5,})\(\)", path.read_text())
+            if not re.search(rf"\b{name}\(", core)]
+
+
+def main() -> int:
+    paths = [Path(word) for word in sys.argv[1:]] or sorted(HERE.glob("*.litmus"))
+    command = herd()
+    wrong = names_are_there(paths) + [line for path in paths for line in check(command, path)]
+    if not sys.argv[1:] and len(paths) < LEAST:
+        wrong.append(f"{len(paths)} files only")
+    print("\n".join(wrong) if wrong else f"litmus: {len(paths)} protocols, no forbidden outcome; each weakened order shows it")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
