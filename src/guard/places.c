@@ -64,6 +64,8 @@ static struct kept_stack *enter_caller(const struct hk_stack *stack)
 
 uint32_t hk_place_enter(const struct hk_stack *stack)
 {
+    if (HK_UNLIKELY(kept_stacks == NULL))
+        return 0;
     struct kept_stack *slot = enter_stack(stack, hk_load(xused) < ROOM_FOR_STACKS);
     if (slot == NULL)
         slot = enter_caller(stack);

@@ -5,7 +5,7 @@
  * Owns       the table of stacks, of a fixed size. The start makes it: threads that enter their first stacks at one moment,
  *            thousands of them, map nothing.
  * Invariant  a number stands for one stack for the life of the process. Where the table is nearly full, callers alone enter it; where it
- *            is full, the number is 0.
+ *            is full, or the start was refused memory for it, the number is 0.
  * Threads    any; no lock. A stack may be read while it is written: it has fewer frames then. */
 #ifndef HK_PLACES_H
 #define HK_PLACES_H
@@ -14,7 +14,7 @@
 
 enum { HK_PLACES = 4096 };
 
-/* At start, where the table is wanted. False if memory is refused: the caller may try again. */
+/* At start, where the table is wanted. False if memory is refused: stacks have no numbers then. */
 bool hk_places_make(void);
 
 /* The number of a stack, from 1 on; 0 if there is none. */

@@ -13,8 +13,8 @@
 #include "guard/guard.h"
 #include "span/descriptor.h"
 
-/* At the start, after the options are read and before the first slab is made. False if memory is refused: the start is tried again. */
-bool hk_track_report_begin(void);
+/* At the start, after the options are read and before the first slab is made. */
+void hk_track_report_begin(void);
 
 /* `fault`, and what the track knows of the block, in `text`; writes the stack of the block's free. `fault` alone where it knows nothing. */
 const char *hk_track_report_fault(struct hk_text *text, const char *fault, const void *block);

@@ -67,6 +67,7 @@ static void init_locks_and_lists(void)
 
 static bool step_lists(void)
 {
+    hk_track_report_begin();
     hk_guard_begin();
     init_locks_and_lists();
     hk_background_reset();
@@ -85,7 +86,7 @@ static bool step_lists(void)
 
 static bool start_locked(void)
 {
-    static bool (*const steps[])(void) = {step_options, hk_page_map_init, hk_track_report_begin, step_lists};
+    static bool (*const steps[])(void) = {step_options, hk_page_map_init, step_lists};
     while (steps_done < sizeof steps / sizeof steps[0]) {
         if (!steps[steps_done]())
             return false;

@@ -6,17 +6,6 @@
 
 char source[SOURCE + 1], target[SOURCE + 1];
 
-/* What a compiler calls with _FORTIFY_SOURCE: the last argument is the size of the object that it saw. */
-void *__memcpy_chk(void *to, const void *from, size_t n, size_t most);
-void *__memmove_chk(void *to, const void *from, size_t n, size_t most);
-void *__mempcpy_chk(void *to, const void *from, size_t n, size_t most);
-void *__memset_chk(void *to, int value, size_t n, size_t most);
-char *__strcpy_chk(char *to, const char *from, size_t most);
-char *__stpcpy_chk(char *to, const char *from, size_t most);
-char *__strncpy_chk(char *to, const char *from, size_t n, size_t most);
-char *__stpncpy_chk(char *to, const char *from, size_t n, size_t most);
-char *__strcat_chk(char *to, const char *from, size_t most);
-char *__strncat_chk(char *to, const char *from, size_t n, size_t most);
 void *__mempcpy(void *to, const void *from, size_t n);
 char *__stpcpy(char *to, const char *from);
 

@@ -18,17 +18,6 @@
 
 enum { THREADS = 4, ROUNDS = 20000, HELD = 64, INTERRUPTS = 20000, PAGE = 4096 };
 
-void *__memcpy_chk(void *to, const void *from, size_t n, size_t most);
-void *__memmove_chk(void *to, const void *from, size_t n, size_t most);
-void *__mempcpy_chk(void *to, const void *from, size_t n, size_t most);
-void *__memset_chk(void *to, int value, size_t n, size_t most);
-char *__strcpy_chk(char *to, const char *from, size_t most);
-char *__stpcpy_chk(char *to, const char *from, size_t most);
-char *__strncpy_chk(char *to, const char *from, size_t n, size_t most);
-char *__stpncpy_chk(char *to, const char *from, size_t n, size_t most);
-char *__strcat_chk(char *to, const char *from, size_t most);
-char *__strncat_chk(char *to, const char *from, size_t n, size_t most);
-
 static void expect(const struct function *function, const char *at, size_t n)
 {
     size_t wrong = 0, text = function->shape == TEXT && n > 0 ? n - 1 : n;

@@ -8,29 +8,8 @@
 #include "base/number.h"
 #include "base/quanta.h"
 #include "fuzz/fuzz.h"
+#include "support/slow_bits.h"
 #include "unit/fake_os.h"
-
-static unsigned longest_run(uint32_t x)
-{
-    unsigned longest = 0, run = 0;
-    for (unsigned bit = 0; bit < 32; bit++) {
-        run = (x >> bit & 1) != 0 ? run + 1 : 0;
-        longest = run > longest ? run : longest;
-    }
-    return longest;
-}
-
-static uint32_t starts_of_runs(uint32_t x, unsigned n)
-{
-    uint32_t starts = 0;
-    for (unsigned bit = 0; bit + n <= 32; bit++) {
-        unsigned i = 0;
-        while (i < n && (x >> (bit + i) & 1) != 0)
-            i++;
-        starts |= i == n ? (uint32_t)1 << bit : 0;
-    }
-    return starts;
-}
 
 static void check_word(uint64_t x)
 {

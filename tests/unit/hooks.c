@@ -9,6 +9,7 @@
 #include "hakmem.h"
 #include "runtime/life.h"
 #include "support/rng.h"
+#include "unit/live_sites.h"
 
 enum { SLOTS = 300, STEPS = 20000, LEAST = 64, MOST = 3 << 20 };
 
@@ -17,22 +18,9 @@ struct slot {
     size_t size;
 };
 
-struct live {
-    int64_t blocks, bytes;
-};
-
-static void add_up(void *context, const struct hk_site *site, unsigned number)
-{
-    (void)number;
-    struct live *live = context;
-    live->blocks += hk_load(site->xlive_blocks);
-    live->bytes += hk_load(site->xlive_bytes);
-}
-
 static void assert_live(int64_t blocks, int64_t bytes)
 {
-    struct live live = {0, 0};
-    hk_sites_visit(add_up, &live);
+    struct live live = live_now();
     assert_int_equal(live.blocks, blocks);
     assert_int_equal(live.bytes, bytes);
 }

@@ -14,6 +14,7 @@
 #include "runtime/attach.h"
 #include "support/rng.h"
 #include "tcache/tcache.h"
+#include "unit/live_sites.h"
 
 #ifndef LARGEST_BLOCK
 #define LARGEST_BLOCK (3 << 20)
@@ -24,25 +25,6 @@ struct slot {
     unsigned char *block;
     size_t size;
 };
-
-struct live {
-    int64_t blocks, bytes;
-};
-
-static void add_up(void *context, const struct hk_site *site, unsigned number)
-{
-    (void)number;
-    struct live *live = context;
-    live->blocks += hk_load(site->xlive_blocks);
-    live->bytes += hk_load(site->xlive_bytes);
-}
-
-static struct live live_now(void)
-{
-    struct live live = {0, 0};
-    hk_sites_visit(add_up, &live);
-    return live;
-}
 
 static bool is_open(void) { return hk_gate.plain == 0; }
 
