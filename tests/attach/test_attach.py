@@ -16,12 +16,11 @@ SAMPLE = 16384
 WINDOWS = 40
 PART = 0.3  # of the error: some thousand samples, in some 40 windows
 PYTHON_PROGRAM = """
-import json, sys
-kept = []
-while True:
-    kept.append(json.dumps([str(number) for number in range(300)]))
-    json.loads(kept[-1])
-    if len(kept) > 20000: kept.clear()
+import itertools, json
+kept = [None] * 20000
+for turn in itertools.count():
+    kept[turn % len(kept)] = json.dumps([str(number) for number in range(300)])
+    json.loads(kept[turn % len(kept)])
 """
 
 

@@ -18,7 +18,8 @@ sys.path.insert(0, str(ROOT / "bench"))
 import thp  # noqa: E402
 
 CANNOT_RUN = 77
-TRIES = 3
+# Faults of 300 threads differ by up to 2.4 % between runs: the median of three misses the bound of 1 % once in some hundred checks.
+TRIES = 15
 # The kernel's peak lags by up to 64 pages a thread.
 SPARE_KIB = 300
 FAULTS_MORE, SPARE_FAULTS = 1.01, 4
