@@ -227,7 +227,7 @@ static void free_live(unsigned class, unsigned at, bool claims)
     bool orphan = holder_of(live[at]) == HK_ORPHAN;
     void *block = live[at];
     note_freed(at, hk_classes[class].size);
-    if (orphan && claims && !hk_orphans_is_common(block)) {
+    if (orphan && claims && hk_orphans_list(block) == HK_FOR_ADOPTION) {
         FUZZ_CHECK(hk_orphans_claim(block, class, first_owner) == slab && holder_of(block) == first_owner->id);
         orphan = false;
     }
