@@ -71,7 +71,8 @@ struct hk_big_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_wa
 {
     struct search search = {*want, otherwise, MOST_LOOKS};
     unsigned own = bin_of(want->bytes);
-    for (unsigned bin = own; (bin = filled_from(fit, bin, bin_of(search.want.most))) < HK_FIT_BINS; bin++)
+    for (unsigned bin = own; (bin = filled_from(fit, bin, bin_of(search.want.least + search.want.range))) < HK_FIT_BINS;
+         bin++)
         look_into(&fit->bins[bin], &search);
     for (unsigned bin = own; bin-- > bin_of(search.want.least);)
         if ((fit->filled[bin / 64] >> bin % 64 & 1) != 0)

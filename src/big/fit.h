@@ -26,7 +26,7 @@ struct hk_fit {
 struct hk_want { /* a request */
     size_t bytes;
     size_t least; /* a mapping shorter than `bytes` is lengthened */
-    size_t most;  /* a longer one would waste memory; at least `least` */
+    size_t range; /* a mapping longer than least + range would waste memory */
     size_t align;
 };
 
@@ -34,7 +34,7 @@ struct hk_want { /* a request */
 HK_INLINE struct hk_want hk_want_for(size_t bytes, size_t most, size_t align)
 {
     size_t least = align > hk_system_page() ? bytes : bytes / 2;
-    return (struct hk_want){bytes, least, hk_max(most, least), align};
+    return (struct hk_want){bytes, least, hk_max(most, least) - least, align};
 }
 
 void hk_fit_add(struct hk_fit *fit, struct hk_big_block *big);
@@ -42,8 +42,7 @@ void hk_fit_remove(struct hk_fit *fit, struct hk_big_block *big);
 
 HK_INLINE bool hk_fit_serves(const struct hk_big_block *big, const struct hk_want *want)
 {
-    bool suits = big->d.bytes - want->least <= want->most - want->least;
-    return suits && (big->d.start & (want->align - 1)) == 0;
+    return big->d.bytes - want->least <= want->range && (big->d.start & (want->align - 1)) == 0;
 }
 
 HK_INLINE size_t hk_fit_distance(const struct hk_big_block *big, size_t bytes)
@@ -57,8 +56,9 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_big_block *bi
     size_t away = hk_fit_distance(big, want->bytes);
     if (away == 0)
         return false;
+    size_t most = hk_min(want->least + want->range, want->bytes + away - 1);
     want->least = hk_max(want->least + away, want->bytes + 1) - away;
-    want->most = hk_min(want->most, want->bytes + away - 1);
+    want->range = most - want->least;
     return true;
 }
 

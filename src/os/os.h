@@ -11,8 +11,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/base.h"
-
 /* HK_PAGE is the unit in which pages are counted; a page of the system is one such unit or more, up to HK_LARGEST_PAGE. */
 enum { HK_PAGE = 4096, HK_LARGEST_PAGE = 1 << 16, HK_PAUSES_A_SECOND = 20000 };
 
@@ -145,17 +143,18 @@ struct hk_os {
 extern struct hk_os hk_os;
 
 /* The page size of the system, read once: what is mapped, purged, guarded or unmapped is a multiple of it. */
-extern size_t hk_system_page_bytes; /* 0: not read yet */
+extern _Atomic size_t hk_xsystem_page; /* 0: not read yet */
 size_t hk_read_system_page(void);
 static inline size_t hk_system_page(void)
 {
-    return HK_LIKELY(HK_LOAD_SETTLED(hk_system_page_bytes) != 0) ? HK_LOAD_SETTLED(hk_system_page_bytes)
-                                                                 : hk_read_system_page();
+    size_t bytes = atomic_load_explicit(&hk_xsystem_page, memory_order_relaxed);
+    return __builtin_expect(bytes != 0, 1) ? bytes : hk_read_system_page();
 }
 /* Rounds up to whole pages of the system. */
 static inline size_t hk_in_system_pages(size_t bytes)
 {
-    return (bytes + hk_system_page() - 1) & ~(hk_system_page() - 1);
+    size_t page = hk_system_page();
+    return (bytes + page - 1) & -page;
 }
 
 /* Returns a mapping aligned to `align` (a power of two): maps more if needed, and unmaps the surplus. */

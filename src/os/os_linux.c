@@ -364,12 +364,12 @@ struct hk_os hk_os = {
     .program_break = linux_program_break,
 };
 
-size_t hk_system_page_bytes;
+_Atomic size_t hk_xsystem_page;
 
 size_t hk_read_system_page(void)
 {
     size_t bytes = hk_os.page_size();
-    __atomic_store_n(&hk_system_page_bytes, bytes, __ATOMIC_RELEASE);
+    atomic_store_explicit(&hk_xsystem_page, bytes, memory_order_relaxed);
     return bytes;
 }
 

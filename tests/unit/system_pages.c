@@ -93,7 +93,7 @@ static void on_pages_of(size_t bytes)
     hk_os.bar = coarse_bar;
     hk_os.unbar = coarse_unbar;
     hk_os.resident = coarse_resident;
-    hk_system_page_bytes = 0;
+    hk_store(hk_xsystem_page, 0);
     assert_int_equal(hk_system_page(), bytes);
 }
 
@@ -231,7 +231,7 @@ static void think_of_less(void *argument)
 {
     (void)argument;
     on_pages_of(65536);
-    hk_system_page_bytes = HK_PAGE;
+    hk_store(hk_xsystem_page, HK_PAGE);
     unit_start();
     purge_slab(CLASS_OF_4096);
 }
