@@ -80,7 +80,8 @@ static void put_out(struct hk_outbox *outbox, struct sent_slab *to, unsigned i)
     if (to->sent[i])
         return;
     to->sent[i] = true;
-    if (!hk_outbox_put_fast(outbox, block))
+    struct hk_outbox_entry *entry = hk_outbox_entry_of(outbox, block);
+    if (entry == NULL || !hk_outbox_put_fast(outbox, entry, block))
         hk_outbox_put(outbox, block);
 }
 
