@@ -4,6 +4,8 @@
 run_litmus.py [FILE...]
   Each file has a forbidden outcome and places {order|weaker order}. With the orders that the code has, no execution may show the outcome.
   The controls: with any one of them weakened, some execution must.
+  RC11 lets no load be read behind a later store of its thread, which processors do. A file whose controls are about that names another model
+  of C ("Model c11_partialSC").
   77: there is no herd7 here, and Debian's cannot be fetched.
 """
 import platform
@@ -45,7 +47,8 @@ def observed(command: list[str], text: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "test.litmus")
         file.write_text(text)
-        done = subprocess.run([*command, "-model", "rc11.cat", str(file)], capture_output=True, text=True, cwd=folder, timeout=120)
+        named = re.search(r"^ *Model (\w+)", text, re.MULTILINE)
+        done = subprocess.run([*command, "-model", f"{named[1] if named else 'rc11'}.cat", str(file)], capture_output=True, text=True, cwd=folder, timeout=120)
     said = re.search(r"^Observation \S+ (Never|Sometimes|Always)", done.stdout, re.MULTILINE)
     return said[1] if said else f"nothing: {done.stdout[-300:]}{done.stderr[-600:]}"
 
