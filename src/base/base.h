@@ -163,11 +163,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #ifdef __clang__
 #define HK_OF_PAIR "Q"
 #define HK_UNLESS_BELOW_AND_UNLIKE(n, bound, x, y, label)                                                              \
-    __asm__ goto("cmp %0, %1\n\tccmp %2, %3, #4, lo\n\tb.eq %l4"                                                        \
-                 :                                                                                                     \
-                 : "r"(n), "I"(bound), "r"(x), "r"(y)                                                                  \
-                 : "cc"                                                                                                \
-                 : label)
+    __asm__ goto("cmp %0, %1\n\tccmp %2, %3, #4, lo\n\tb.eq %l4" : : "r"(n), "I"(bound), "r"(x), "r"(y) : "cc" : label)
 #else
 #define HK_OF_PAIR "Ump"
 #define HK_LOAD_BOTH(x, y, first, second) HK_LOAD_PAIR(x, y, &(first))

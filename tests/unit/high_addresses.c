@@ -14,8 +14,8 @@
 #define TOP ((uintptr_t)1 << HK_ADDRESS_BITS)
 enum { MOST_GIVEN = 64 };
 
-static const uintptr_t beyond[] = {TOP, TOP + HK_CHUNK, (uintptr_t)1 << 49, (uintptr_t)1 << 51, ((uintptr_t)1 << 52) - HK_GIB,
-                                   (uintptr_t)1 << 55};
+static const uintptr_t beyond[] = {
+    TOP, TOP + HK_CHUNK, (uintptr_t)1 << 49, (uintptr_t)1 << 51, ((uintptr_t)1 << 52) - HK_GIB, (uintptr_t)1 << 55};
 static struct hk_os low;
 static uintptr_t next_high;
 static struct given {
