@@ -181,6 +181,9 @@ struct hk_pair {
 #define HK_FOR_PAIRS(a, b, c, d) a b c d
 #define HK_NEAR_ALIGN HK_CACHE_LINE
 #define HK_HOT_ALIGN HK_CACHE_LINE
+#define HK_NEAR(p, variable) ((p) = &(variable))
+#define HK_LOAD_PAIR(x, y, at) ((void)(at), (x) = 0, (y) = 0)
+#define HK_STORE_PAIR(at, x, y) ((void)(at), (void)(x), (void)(y))
 #define HK_THREAD_POINTER() ((uintptr_t)0)
 #endif
 

@@ -62,10 +62,8 @@ HK_INLINE struct hk_bin *hk_bin_at(struct hk_hot *hot, size_t offset)
     return (struct hk_bin *)(void *)((char *)hot + offset);
 }
 
-#define HK_HIT_BY_PAIRS (HK_PAIRS && !HK_DEBUG)
-
-#if HK_HIT_BY_PAIRS
-HK_INLINE void *hk_hit_pop(struct hk_hot *hot, size_t offset, bool prefetch)
+/* The same where words are loaded and stored in pairs. */
+HK_INLINE void *hk_hit_pop_pair(struct hk_hot *hot, size_t offset, bool prefetch)
 {
     struct hk_bin *bin = hk_bin_at(hot, offset);
     uint64_t served;
@@ -80,9 +78,11 @@ HK_INLINE void *hk_hit_pop(struct hk_hot *hot, size_t offset, bool prefetch)
     HK_STORE_PAIR(&bin->served, served + 1, top);
     return block;
 }
-#else
+
 HK_INLINE void *hk_hit_pop(struct hk_hot *hot, size_t offset, bool prefetch)
 {
+    if (HK_PAIRS && !HK_DEBUG)
+        return hk_hit_pop_pair(hot, offset, prefetch);
     struct hk_bin *bin = hk_bin_at(hot, offset);
     void **top = bin->top;
     void *block = *top;
@@ -97,7 +97,6 @@ HK_INLINE void *hk_hit_pop(struct hk_hot *hot, size_t offset, bool prefetch)
     bin->served++;
     return block;
 }
-#endif
 
 /* Leaves *offset unchanged, in the register that the push used: a caller that goes on reloads nothing. */
 HK_INLINE bool hk_hit_push_at(struct hk_hot *hot, size_t *offset, void *block)
@@ -136,9 +135,10 @@ HK_INLINE void *hk_hit_malloc(size_t size)
 }
 
 /* The same for malloc, which goes on with *size after a miss: where the size is made anew, no register keeps it. */
-#if HK_PAIRS
 HK_INLINE void *hk_hit_malloc_of(size_t *size)
 {
+    if (!HK_PAIRS)
+        return hk_hit_malloc(*size);
     const struct hk_gate *gate;
     size_t below;
     uintptr_t self;
@@ -154,9 +154,6 @@ HK_INLINE void *hk_hit_malloc_of(size_t *size)
         *size = rounded - (HK_FINE_STEP - 1);
     return block;
 }
-#else
-HK_INLINE void *hk_hit_malloc_of(const size_t *size) { return hk_hit_malloc(*size); }
-#endif
 
 /* Sizes above HK_FINE_MAX. NULL is a miss. No prefetch: such bins hold few blocks, and a prefetch of NULL costs a page
  * table walk. */
@@ -201,7 +198,6 @@ enum hk_free_end {
     HK_FREE_FULL,      /* of this thread's slab; the bin is full or uninitialized */
 };
 
-#if HK_HIT_BY_PAIRS
 HK_INLINE enum hk_free_end hk_hit_miss(size_t offset)
 {
     if (offset < HK_FINE_CLASSES * HK_CLASS_BYTES)
@@ -209,9 +205,9 @@ HK_INLINE enum hk_free_end hk_hit_miss(size_t offset)
     return offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_LARGE : HK_FREE_NOT_MINE;
 }
 
-/* Sets *offset to that of the bin, if this thread owns the block's slab. Where words are loaded in pairs, one branch tells all misses
- * behind the window: until it is taken, the offset is that of some bin. So the hot part is aligned to the size of its bins, and its address is made anew from the bin's after a miss. */
-HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_hot **hot, size_t *offset)
+/* The same where words are loaded in pairs. One branch tells all misses behind the window: until it is taken, the offset is that of some
+ * bin. So the hot part is aligned to the size of its bins, and its address is made anew from the bin's after a miss. */
+HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_hot **hot, size_t *offset)
 {
     const uintptr_t in_bins = sizeof((*hot)->bins) - 1;
     const struct hk_window *near;
@@ -246,10 +242,14 @@ missed:
     *hot = (struct hk_hot *)(at & ~in_bins);
     return hk_hit_miss(*offset);
 }
-_Static_assert(sizeof((struct hk_hot){0}.bins) == HK_HOT_ALIGN, "a bin's address holds that of the hot part");
-#else
+_Static_assert(!HK_PAIRS || sizeof((struct hk_hot){0}.bins) == HK_HOT_ALIGN,
+               "a bin's address holds that of the hot part");
+
+/* Sets *offset to that of the bin, if this thread owns the block's slab. */
 HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_hot **hot, size_t *offset)
 {
+    if (HK_PAIRS && !HK_DEBUG)
+        return hk_hit_free_pair(block, hot, offset);
     uintptr_t place = (uintptr_t)block - HK_LOAD_SETTLED(hk_window.base);
     if (HK_UNLIKELY(place >= HK_LOAD_SETTLED(hk_window.hits)))
         return HK_FREE_ELSEWHERE;
@@ -261,6 +261,5 @@ HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_hot **hot, size_t 
         return *offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_LARGE : HK_FREE_NOT_MINE;
     return hk_hit_push_at(*hot, offset, block) ? HK_FREE_DONE : HK_FREE_FULL;
 }
-#endif
 
 #endif
