@@ -20,7 +20,7 @@ static struct {
     uint64_t started_ms;     /* HAKMEM's start, in this process or an ancestor */
     uint64_t last_ms;        /* the background thread's last report */
     _Atomic bool xrequested; /* by a signal */
-    _Atomic bool xbusy;      /* the background thread is writing a report, or must not write one any more */
+    _Atomic bool xbusy;      /* the background thread writes, or must not write any more */
 } reports;
 
 void hk_reports_begin(void)
@@ -151,36 +151,49 @@ static uint64_t wait_until_due(uint64_t now_ms)
     return hk_min(until_signal, due - hk_min(due, now_ms));
 }
 
-uint64_t hk_report_if_due(uint64_t now_ms)
+static void write_if_due(uint64_t now_ms)
 {
-    uint64_t until_dump = hk_heap_dump_if_due(now_ms);
-    if (!reports_while_running())
-        return until_dump;
     bool due = hk_options.report_every != 0 && now_ms - reports.last_ms >= hk_options.report_every;
     bool requested = atomic_exchange_explicit(&reports.xrequested, false, memory_order_relaxed);
-    if ((due || requested) && !atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire)) {
-        write_wanted();
-        reports.last_ms = now_ms;
-        hk_store_release(reports.xbusy, false);
+    if (!due && !requested)
+        return;
+    write_wanted();
+    reports.last_ms = now_ms;
+}
+
+uint64_t hk_report_if_due(uint64_t now_ms)
+{
+    if (atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire))
+        return UINT64_MAX;
+    uint64_t until_due = hk_heap_dump_if_due(now_ms);
+    if (reports_while_running()) {
+        write_if_due(now_ms);
+        until_due = hk_max(1, hk_min(until_due, wait_until_due(now_ms)));
     }
-    return hk_max(1, hk_min(until_dump, wait_until_due(now_ms)));
+    hk_store_release(reports.xbusy, false);
+    return until_due;
 }
 
 /* Waits for a second at most: a disk that hangs must not delay the end of the program. */
 static void stop_background_reports(void)
 {
-    for (unsigned waits = 0;
-         waits < HK_PAUSES_A_SECOND && atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire); waits++)
+    for (unsigned waits = 0; hk_reports_wanted() && waits < HK_PAUSES_A_SECOND &&
+                             atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire);
+         waits++)
         hk_os.pause();
+}
+
+void hk_exit_profile(void)
+{
+    stop_background_reports();
+    hk_heap_dump_at_exit();
 }
 
 void hk_exit_report(void)
 {
-    hk_heap_dump_at_exit();
-    if (hk_options.report == NULL)
-        return;
-    stop_background_reports();
-    write_wanted();
+    hk_exit_profile();
+    if (hk_options.report != NULL)
+        write_wanted();
 }
 
 HK_COLD void hk_first_refusal_report(size_t requested)

@@ -24,9 +24,11 @@ uint64_t hk_report_if_due(uint64_t now_ms);
 /* Writes a report now; "-" is standard error, as HK_STDERR or HK_STDERR_ASKED_FOR (message.h). False if it cannot be
  * written. */
 bool hk_report_write(const char *path, int standard_error);
-/* At exit: writes what HAKMEM_REPORT and HAKMEM_HEAP_PROFILE ask for. Waits for a report that the background thread is
- * writing; no report follows. */
+/* At exit: writes what HAKMEM_REPORT and HAKMEM_HEAP_PROFILE ask for. Waits for a report or a profile that the background thread is
+ * writing; none follows. */
 void hk_exit_report(void);
+/* The profile alone, without a lock. */
+void hk_exit_profile(void);
 
 /* For the end of a process in a signal handler, which may have interrupted this thread while it held a lock: false if it may have. */
 bool hk_report_may_take_locks(void);

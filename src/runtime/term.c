@@ -9,7 +9,6 @@
 #include "os/passed.h"
 #include "policy/options.h"
 #include "runtime/exit_report.h"
-#include "runtime/heap_dumps.h"
 #include "runtime/learning.h"
 
 /* The thread may hold a lock: then it keeps that for good, as the handler does not return to it. The heap profile takes none. */
@@ -22,7 +21,7 @@ static void write_last(void)
         hk_learning_end();
         hk_exit_report();
     } else {
-        hk_heap_dump_at_exit();
+        hk_exit_profile();
     }
 }
 

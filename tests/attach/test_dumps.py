@@ -42,6 +42,17 @@ class Dumps(worker.WorkerTest):
         self.assertEqual(self.finish(process), 0)
         self.assertEqual(list(Path(self.folder).glob("*.tmp")), [])
 
+    def test_the_end_amid_a_profile(self) -> None:
+        """Profiles follow each other without a pause: the end waits for the one that is being written, and has the last word."""
+        for _ in range(20):
+            process = self.profiled("grow", HAKMEM_HEAP_PROFILE_EVERY="1")
+            self.ask(process, "go 10")
+            self.wait_for(self.path.exists, "a profile")
+            self.assertEqual(self.finish(process), 0)
+            self.assertEqual(list(Path(self.folder).glob("*.tmp")), [])
+            self.held()
+            self.path.unlink()
+
     def test_at_a_size(self) -> None:
         process = self.profiled("grow", HAKMEM_HEAP_PROFILE_AT="60m")
         self.ask(process, "go 10")
