@@ -11,11 +11,10 @@ import zipfile
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-from kit import enter, leave_out, make_root  # noqa: E402
+from kit import CACHE, enter, leave_out, make_root  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-CACHE = Path(os.environ.get("HAKMEM_EVERYWHERE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem/everywhere")
 MODULES = ("sharp@0.35.5", "lightningcss@1.33.0", "@swc/core@1.16.22")
 TOOLS = "sh cat sha256sum sort env echo rm mkdir grep ls"
 BEGIN = "set -e; export PATH=/bin:/usr/bin HOME=/tmp LC_ALL=C; cd /tmp/work; "

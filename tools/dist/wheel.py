@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Builds the Python wheels: the tool, the libraries and hakmem-run, hakmem-play and hakmem-replay, for every distribution with glibc 2.17 or newer.
+"""Builds the Python wheels: the tool, the libraries and hakmem-run, hakmem-play and hakmem-replay, for every distribution with glibc 2.17 or newer, or with musl 1.2 or newer.
 
-wheel.py [--machine x86_64|aarch64]... [--work FOLDER] [--output FOLDER]
+wheel.py [--machine x86_64|aarch64]... [--libc gnu|musl]... [--work FOLDER] [--output FOLDER]
 
 Runs in a Python that has ziglang (the compiler), setuptools and wheel. Called by `make wheel`."""
 
 import argparse
+import itertools
 import os
 import shutil
 import subprocess
@@ -14,7 +15,9 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-GLIBC = (2, 17)
+# What zig calls the target of a C library, and the tag of the Python packages for it.
+TARGETS = {"gnu": "gnu.2.17", "musl": "musl"}
+TAGS = {"gnu": "manylinux_2_17", "musl": "musllinux_1_2"}
 FILES = ("libhakmem.so", "libhakmem-hardened.so", "libhakmem-record.so", "hakmem-run", "hakmem-play", "hakmem-replay")
 PROGRAMS = ("hakmem-run", "hakmem-play", "hakmem-replay")
 TOOLS = ("cc", "c++", "ar", "ranlib")
@@ -35,24 +38,20 @@ def run(*words: object, **more: str) -> None:
         sys.exit(f"{said.stdout}\nwheel: {words[0]} ended with {said.returncode}")
 
 
-def platform_tag(machine: str) -> str:
-    return f"manylinux_{GLIBC[0]}_{GLIBC[1]}_{machine}"
-
-
-def compilers(machine: str, work: Path) -> dict[str, Path]:
+def compilers(machine: str, libc: str, work: Path) -> dict[str, Path]:
     """A file for each, because CMake takes no commands of several words everywhere."""
     folder = work / "tools"
     folder.mkdir(parents=True, exist_ok=True)
     for tool in TOOLS:
-        target = f"{machine}-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"
+        target = f"{machine}-linux-{TARGETS[libc]}"
         (folder / tool).write_text(f"#!/bin/sh\nexec '{sys.executable}' '{ROOT}/tools/dist/zig_cc.py' {tool} {target} '{work}/zig' \"$@\"\n")
         (folder / tool).chmod(0o755)
     return {tool: folder / tool for tool in TOOLS}
 
 
-def build(machine: str, work: Path) -> Path:
+def build(machine: str, libc: str, work: Path) -> Path:
     """The library's build folder."""
-    tool, folder = compilers(machine, work), work / "build"
+    tool, folder = compilers(machine, libc, work), work / "build"
     run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", f"-DCMAKE_C_COMPILER={tool['cc']}", f"-DCMAKE_CXX_COMPILER={tool['c++']}",
         f"-DCMAKE_AR={tool['ar']}", f"-DCMAKE_RANLIB={tool['ranlib']}", "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={machine}",
         "-DHAKMEM_TESTS=OFF", "-DHAKMEM_BENCH=OFF", "-DHAKMEM_WERROR=OFF",
@@ -80,12 +79,12 @@ def stage(built: Path, work: Path) -> Path:
     return staged
 
 
-def pack(staged: Path, machine: str, work: Path, output: Path) -> Path:
+def pack(staged: Path, tag: str, work: Path, output: Path) -> Path:
     raw = work / "raw"
     shutil.rmtree(raw, ignore_errors=True)
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", raw, staged)
     made = next(raw.glob("*.whl"))
-    run(sys.executable, "-m", "wheel", "tags", "--remove", "--python-tag", "py3", "--abi-tag", "none", "--platform-tag", platform_tag(machine), made)
+    run(sys.executable, "-m", "wheel", "tags", "--remove", "--python-tag", "py3", "--abi-tag", "none", "--platform-tag", tag, made)
     made = next(raw.glob("*.whl"))
     check(made)
     output.mkdir(parents=True, exist_ok=True)
@@ -102,12 +101,13 @@ def check(wheel: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--machine", action="append", choices=("x86_64", "aarch64"))
+    parser.add_argument("--libc", action="append", choices=tuple(TARGETS))
     parser.add_argument("--work", type=Path, default=ROOT / "build-wheel")
     parser.add_argument("--output", type=Path, default=ROOT / "build-packages")
     given = parser.parse_args()
-    for machine in given.machine or ["x86_64"]:
-        work = given.work.resolve() / machine
-        made = pack(stage(build(machine, work), work), machine, work, given.output.resolve())
+    for machine, libc in itertools.product(given.machine or ["x86_64"], given.libc or ["gnu"]):
+        work = given.work.resolve() / f"{machine}-{libc}"
+        made = pack(stage(build(machine, libc, work), work), f"{TAGS[libc]}_{machine}", work, given.output.resolve())
         print(f"wheel: {made}")
 
 
