@@ -1,4 +1,4 @@
-"""test_cxx.py BUILD: C++ on musl, by zig's clang with its libc++: include/hakmem.hpp, containers, std::pmr, exceptions, threads, heaps, refusals.
+"""test_cxx.py BUILD [NAME...]: C++ on musl, by zig's clang with its libc++: include/hakmem.hpp, containers, std::pmr, exceptions, threads, heaps, refusals.
 Linked with libhakmem.so, and static with hakmem.o; preloaded too. HAKMEM's reports say that it served."""
 import importlib.util
 import os
@@ -21,7 +21,10 @@ PROGRAMS = {
     "cxx/refusals": (10, {"HAKMEM_LIMIT": "64m", "HAKMEM_OOM_REPORT": "0"}),
     "process/linked_cxx": (10_000, {}),
 }
-WAYS = {"shared": ["-dynamic", BUILD / "libhakmem.so", f"-Wl,-rpath,{BUILD}"], "static": ["-static", BUILD / "hakmem.o"]}
+# libc++ has what throws std::bad_alloc for HAKMEM in an object that nothing else asks for. zig's is hidden besides: the shared library cannot
+# call it, and a new that is refused ends the program there.
+THROWS = "-Wl,-u,_ZSt17__throw_bad_allocv"
+WAYS = {"shared": ["-dynamic", THROWS, BUILD / "libhakmem.so", f"-Wl,-rpath,{BUILD}"], "static": ["-static", THROWS, BUILD / "hakmem.o"]}
 
 
 def zig(folder: Path, *words: object) -> None:
@@ -48,6 +51,8 @@ def check(folder: Path, name: str) -> None:
     code = folder / "program.o"
     zig(folder, *OPTIONS, "-c", ROOT / f"tests/{name}.cpp", "-o", code)
     for way, libraries in WAYS.items():
+        if way == "shared" and name == "process/linked_cxx":
+            continue
         program = folder / f"{Path(name).name}_{way}"
         zig(folder, code, *libraries, "-o", program)
         found = served(program, folder / "report", **more)
@@ -76,7 +81,7 @@ def main() -> None:
     if not LOADER.exists():
         leave_out("no musl (musl-tools)")
     with tempfile.TemporaryDirectory() as place:
-        for name in PROGRAMS:
+        for name in sys.argv[2:] or PROGRAMS:
             check(Path(place), name)
         check_preloaded(Path(place))
     print("C++ on musl: all right")

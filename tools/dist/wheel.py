@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGETS = {"gnu": "gnu.2.17", "musl": "musl"}
 TAGS = {"gnu": "manylinux_2_17", "musl": "musllinux_1_2"}
 FILES = ("libhakmem.so", "libhakmem-hardened.so", "libhakmem-record.so", "hakmem-run", "hakmem-play", "hakmem-replay")
+# The recorder knows glibc's entry points only (cmake/HakmemRecord.cmake).
+FOR_GLIBC = ("libhakmem-record.so",)
 PROGRAMS = ("hakmem-run", "hakmem-play", "hakmem-replay")
 TOOLS = ("cc", "c++", "ar", "ranlib")
 # A wheel with machine code, though no extension module of Python's: the same for every Python.
@@ -30,6 +32,14 @@ class Native(Distribution):
 
 setup(distclass=Native)
 """
+
+
+def files(libc: str) -> tuple[str, ...]:
+    return tuple(name for name in FILES if libc == "gnu" or name not in FOR_GLIBC)
+
+
+def target_of(file: str) -> str:
+    return file.removeprefix("lib").removesuffix(".so").replace("-", "_") if file.endswith(".so") else file
 
 
 def run(*words: object, **more: str) -> None:
@@ -56,18 +66,20 @@ def build(machine: str, libc: str, work: Path) -> Path:
         f"-DCMAKE_AR={tool['ar']}", f"-DCMAKE_RANLIB={tool['ranlib']}", "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={machine}",
         "-DHAKMEM_TESTS=OFF", "-DHAKMEM_BENCH=OFF", "-DHAKMEM_WERROR=OFF",
         "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--strip-debug", "-DCMAKE_EXE_LINKER_FLAGS=-s")
-    run("cmake", "--build", folder, "-j", os.environ.get("JOBS", "1"))
+    # No more than these: hakmem.o is made by this machine's linker.
+    targets = [target_of(name) for name in files(libc) if name != "hakmem-run"]
+    run("cmake", "--build", folder, "-j", os.environ.get("JOBS", "1"), "--target", *targets)
     return folder
 
 
-def stage(built: Path, work: Path) -> Path:
+def stage(built: Path, libc: str, work: Path) -> Path:
     """The tool's source with the built files in hakmem/native."""
     staged = work / "staged"
     shutil.rmtree(staged, ignore_errors=True)
     shutil.copytree(ROOT / "tools/hakmem", staged, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
     native = staged / "hakmem/native"
     native.mkdir()
-    for name in FILES:
+    for name in files(libc):
         shutil.copy(built / name, native / name)
         (native / name).chmod(0o755)
     shutil.copy(ROOT / "LICENSE", staged / "LICENSE")
@@ -79,23 +91,23 @@ def stage(built: Path, work: Path) -> Path:
     return staged
 
 
-def pack(staged: Path, tag: str, work: Path, output: Path) -> Path:
+def pack(staged: Path, libc: str, tag: str, work: Path, output: Path) -> Path:
     raw = work / "raw"
     shutil.rmtree(raw, ignore_errors=True)
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", raw, staged)
     made = next(raw.glob("*.whl"))
     run(sys.executable, "-m", "wheel", "tags", "--remove", "--python-tag", "py3", "--abi-tag", "none", "--platform-tag", tag, made)
     made = next(raw.glob("*.whl"))
-    check(made)
+    check(made, libc)
     output.mkdir(parents=True, exist_ok=True)
     return Path(shutil.copy(made, output / made.name))
 
 
-def check(wheel: Path) -> None:
+def check(wheel: Path, libc: str) -> None:
     with zipfile.ZipFile(wheel) as packed:
         names = {Path(name).name for name in packed.namelist() if "/native/" in name}
-    if names != set(FILES):
-        sys.exit(f"wheel: {wheel.name} has {sorted(names)} in place of {sorted(FILES)}")
+    if names != set(files(libc)):
+        sys.exit(f"wheel: {wheel.name} has {sorted(names)} in place of {sorted(files(libc))}")
 
 
 def main() -> None:
@@ -106,8 +118,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=ROOT / "build-packages")
     given = parser.parse_args()
     for machine, libc in itertools.product(given.machine or ["x86_64"], given.libc or ["gnu"]):
-        work = given.work.resolve() / f"{machine}-{libc}"
-        made = pack(stage(build(machine, libc, work), work), f"{TAGS[libc]}_{machine}", work, given.output.resolve())
+        work = given.work.resolve() / (machine if libc == "gnu" else f"{machine}-{libc}")
+        made = pack(stage(build(machine, libc, work), libc, work), libc, f"{TAGS[libc]}_{machine}", work, given.output.resolve())
         print(f"wheel: {made}")
 
 
