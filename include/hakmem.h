@@ -153,8 +153,7 @@ struct hak_stats {
     uint64_t threads_ended;   /* caches ended */
     uint64_t forks;           /* in this process and its ancestors */
 
-    uint64_t
-        heaps; /* bytes, now, part: slices of the program's own heaps (hak_heap_create), whose big blocks count as big_live */
+    uint64_t heaps; /* bytes, now, part: slices of the program's own heaps; their big blocks count as big_live */
 };
 
 /* Was this field filled in, by a library that may be older than this header? */

@@ -15,11 +15,11 @@ void *hk_aligned_slow(size_t align, size_t size, void *caller);
 /* What they end with where memory is refused: NULL, with errno set, and the refusal counted. */
 void *hk_refused_slow(size_t size);
 /* The misses of free and of delete (enum hk_free_end). They differ in the messages about invalid pointers. `offset` is that of the
- * bin. */
+ * bin; of a block that is not the thread's, its page map entry less the thread's key. */
 void hk_free_elsewhere(void *block);
 void hk_delete_elsewhere(void *block);
-void hk_free_not_mine(void *block, struct hk_hot *hot);
-void hk_delete_not_mine(void *block, struct hk_hot *hot);
+void hk_free_not_mine(void *block, struct hk_hot *hot, size_t offset);
+void hk_delete_not_mine(void *block, struct hk_hot *hot, size_t offset);
 void hk_free_large(void *block, struct hk_hot *hot, size_t offset);
 void hk_delete_large(void *block, struct hk_hot *hot, size_t offset);
 void hk_free_full(void *block, struct hk_hot *hot, size_t offset);
@@ -34,7 +34,7 @@ HK_INLINE void hk_free(void *block)
     if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
         hk_free_elsewhere(block);
     else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
-        hk_free_not_mine(block, hot);
+        hk_free_not_mine(block, hot, offset);
     else if (HK_UNLIKELY(end == HK_FREE_LARGE))
         hk_free_large(block, hot, offset);
     else if (HK_UNLIKELY(end == HK_FREE_FULL))

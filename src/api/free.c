@@ -53,11 +53,10 @@ HK_NOINLINE void hk_sized_elsewhere(void *block, size_t size, enum hk_call call)
 
 /* hk_free_slow() checks a big block before a hook sees its free. Hooks of a process that began without them see only big blocks here: what
  * else they picked has no entry. */
-HK_INLINE void free_looked_up(enum hk_call call, void *block, struct hk_hot *hot)
+HK_INLINE void free_looked_up(enum hk_call call, void *block, struct hk_hot *hot, uint32_t entry)
 {
-    uint32_t entry = hk_hit_entry(block);
     if (HK_UNLIKELY(hk_entry_is_heap(entry))) {
-        hk_free_in_heap(call, block, entry, hot);
+        hk_free_in_heap_slow(call, block, entry);
         return;
     }
     bool at_the_edge = entry == 0 || is_large_or_big(entry) || hot->key == HK_NO_KEY;
@@ -67,24 +66,47 @@ HK_INLINE void free_looked_up(enum hk_call call, void *block, struct hk_hot *hot
         hk_tcache_free(hk_container_of(hot, struct hk_tcache, hot), block, entry);
 }
 
-static HK_NOINLINE void free_not_mine(void *block, struct hk_hot *hot) { free_looked_up(HK_CALL_FREE, block, hot); }
-static HK_NOINLINE void delete_not_mine(void *block, struct hk_hot *hot) { free_looked_up(HK_CALL_DELETE, block, hot); }
-
-/* Most are remote frees, and most of these join a word that the outbox has already. */
-HK_NOINLINE void hk_free_not_mine(void *block, struct hk_hot *hot)
+static HK_NOINLINE void free_not_mine(void *block, struct hk_hot *hot, uint32_t entry)
 {
-    if (HK_DEBUG)
-        hk_track_freed(HK_CALL_FREE, block, __builtin_return_address(0), hk_entry_owner((uint32_t)hot->key));
-    if (HK_UNLIKELY(!hk_outbox_put_fast(hk_outbox_beside(hot), block)))
-        free_not_mine(block, hot);
+    free_looked_up(HK_CALL_FREE, block, hot, entry);
+}
+static HK_NOINLINE void delete_not_mine(void *block, struct hk_hot *hot, uint32_t entry)
+{
+    free_looked_up(HK_CALL_DELETE, block, hot, entry);
 }
 
-HK_NOINLINE void hk_delete_not_mine(void *block, struct hk_hot *hot)
+/* Most are remote frees, and most of these join a word that the outbox has already. All others leave at the first compare, those of heaps for
+ * the thread's cache of the heap: remote frees pay nothing for them. */
+HK_NOINLINE void hk_free_not_mine(void *block, struct hk_hot *hot, size_t offset)
 {
+    struct hk_outbox *outbox = hk_outbox_beside(hot);
+    uint32_t entry;
+    if (HK_DEBUG)
+        hk_track_freed(HK_CALL_FREE, block, __builtin_return_address(0), hk_entry_owner((uint32_t)hot->key));
+    struct hk_outbox_entry *word = hk_outbox_entry_of(outbox, block);
+    if (HK_UNLIKELY(word == NULL)) {
+        entry = (uint32_t)(offset ^ hot->key);
+        if (!hk_heaps_hit_free(hk_shelf_beside(hot), block, entry))
+            free_not_mine(block, hot, entry);
+    } else if (HK_UNLIKELY(!hk_outbox_put_fast(outbox, word, block))) {
+        free_not_mine(block, hot, hk_hit_entry(block));
+    }
+}
+
+HK_NOINLINE void hk_delete_not_mine(void *block, struct hk_hot *hot, size_t offset)
+{
+    struct hk_outbox *outbox = hk_outbox_beside(hot);
+    uint32_t entry;
     if (HK_DEBUG)
         hk_track_freed(HK_CALL_DELETE, block, __builtin_return_address(0), hk_entry_owner((uint32_t)hot->key));
-    if (HK_UNLIKELY(!hk_outbox_put_fast(hk_outbox_beside(hot), block)))
-        delete_not_mine(block, hot);
+    struct hk_outbox_entry *word = hk_outbox_entry_of(outbox, block);
+    if (HK_UNLIKELY(word == NULL)) {
+        entry = (uint32_t)(offset ^ hot->key);
+        if (!hk_heaps_hit_free(hk_shelf_beside(hot), block, entry))
+            delete_not_mine(block, hot, entry);
+    } else if (HK_UNLIKELY(!hk_outbox_put_fast(outbox, word, block))) {
+        delete_not_mine(block, hot, hk_hit_entry(block));
+    }
 }
 
 static HK_NOINLINE void keep(void *block, struct hk_hot *hot, size_t offset)
@@ -167,7 +189,7 @@ HK_EXPORT void hak_free_sized(void *block, size_t size)
     if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
         hk_sized_elsewhere(block, size, HK_CALL_FREE_SIZED);
     else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
-        hk_free_not_mine(block, hot);
+        hk_free_not_mine(block, hot, offset);
     else if (HK_UNLIKELY(end == HK_FREE_LARGE))
         hk_sized_large(block, size, offset, hot, HK_CALL_FREE_SIZED);
     else if (HK_UNLIKELY(end == HK_FREE_FULL))

@@ -62,7 +62,7 @@ HK_NOINLINE void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t 
     return block;
 }
 
-static HK_NOINLINE void free_in_heap_slow(enum hk_call call, void *block, uint32_t entry)
+HK_NOINLINE void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry)
 {
     struct hk_tcache *cache = hk_life_cache();
     hk_heaps_free(call, shelf_of(cache), block, entry);
@@ -73,7 +73,7 @@ static HK_NOINLINE void free_in_heap_slow(enum hk_call call, void *block, uint32
 HK_NOINLINE void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry, struct hk_hot *hot)
 {
     if (HK_UNLIKELY(!hk_heaps_hit_free(hk_shelf_beside(hot), block, entry)))
-        free_in_heap_slow(call, block, entry);
+        hk_free_in_heap_slow(call, block, entry);
 }
 
 bool hk_free_of_heap(enum hk_call call, void *block)

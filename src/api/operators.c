@@ -225,7 +225,7 @@ void hk_operator_delete(void *block)
     if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
         hk_delete_elsewhere(block);
     else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
-        hk_delete_not_mine(block, hot);
+        hk_delete_not_mine(block, hot, offset);
     else if (HK_UNLIKELY(end == HK_FREE_LARGE))
         hk_delete_large(block, hot, offset);
     else if (HK_UNLIKELY(end == HK_FREE_FULL))
@@ -278,7 +278,7 @@ static void delete_sized(void *block, size_t size)
     if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
         hk_sized_elsewhere(block, size, HK_CALL_DELETE_SIZED);
     else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
-        hk_delete_not_mine(block, hot);
+        hk_delete_not_mine(block, hot, offset);
     else if (HK_UNLIKELY(end == HK_FREE_LARGE))
         hk_sized_large(block, size, offset, hot, HK_CALL_DELETE_SIZED);
     else if (HK_UNLIKELY(end == HK_FREE_FULL))

@@ -162,8 +162,11 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_NEAR(p, variable) __asm__("adrp %0, %1" : "=r"(p) : "S"(&(variable)))
 #ifdef __clang__
 #define HK_OF_PAIR "Q"
+#define HK_UNLESS_BELOW_AND_UNLIKE(n, bound, x, y, label)                                                              \
+    __asm__ goto("cmp %0, %1\n\tccmp %2, %3, #4, lo\n\tb.eq %l4" : : "r"(n), "I"(bound), "r"(x), "r"(y) : "cc" : label)
 #else
 #define HK_OF_PAIR "Ump"
+#define HK_LOAD_BOTH(x, y, first, second) HK_LOAD_PAIR(x, y, &(first))
 #endif
 struct hk_pair {
     uint64_t first, second;
@@ -182,6 +185,21 @@ struct hk_pair {
 #define HK_LOAD_PAIR(x, y, at) ((void)(at), (x) = 0, (y) = 0)
 #define HK_STORE_PAIR(at, x, y) ((void)(at), (void)(x), (void)(y))
 #define HK_THREAD_POINTER() ((uintptr_t)0)
+#endif
+
+/* Two adjacent words, where no branch lies in between: clang finds the pair itself, and an operand of assembly with an offset would cost it
+ * an instruction. */
+#ifndef HK_LOAD_BOTH
+#define HK_LOAD_BOTH(x, y, first, second) ((x) = (__typeof__(x))(first), (y) = (__typeof__(y))(second))
+#endif
+
+/* Goes to the label unless n < bound and x != y: one branch, which clang makes two of by itself. */
+#ifndef HK_UNLESS_BELOW_AND_UNLIKE
+#define HK_UNLESS_BELOW_AND_UNLIKE(n, bound, x, y, label)                                                              \
+    do {                                                                                                               \
+        if (HK_UNLIKELY(((n) >= (bound)) | ((x) == (y))))                                                              \
+            goto label;                                                                                                \
+    } while (0)
 #endif
 
 /* Addresses of user memory without a hint to the system. aarch64 has larger ones for those who ask for them. */

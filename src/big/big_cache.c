@@ -67,20 +67,25 @@ void hk_big_unset_requested_locked(struct hk_big_block *big)
         hk_link_remove(&big->by_slack);
 }
 
+static bool is_exact(const struct hk_big_block *big, size_t bytes, size_t align)
+{
+    return big->d.bytes == bytes && (big->d.start & (align - 1)) == 0;
+}
+
 static struct hk_big_block *nearest_locked(size_t bytes, size_t align)
 {
-    const struct hk_want want = {bytes, hk_big_loosest(bytes), align};
+    struct hk_link *first = hk_big.cached.head.next;
+    if (first != hk_big.sorted && is_exact(hk_big_of_link(first), bytes, align))
+        return hk_big_of_link(first);
+    struct hk_want want = hk_want_for(bytes, hk_big_loosest(bytes), align);
     struct hk_big_block *best = NULL;
-    size_t nearest = SIZE_MAX;
-    for (struct hk_link *link = hk_big.cached.head.next; link != hk_big.sorted; link = link->next) {
+    for (struct hk_link *link = first; link != hk_big.sorted; link = link->next) {
         struct hk_big_block *big = hk_big_of_link(link);
-        if (big->d.bytes == bytes && (big->d.start & (align - 1)) == 0)
-            return big;
-        size_t away = hk_fit_distance(big, bytes);
-        if (away >= nearest || !hk_fit_serves(big, &want))
+        if (HK_LIKELY(!hk_fit_serves(big, &want)))
             continue;
+        if (!hk_fit_narrow(&want, big))
+            return big;
         best = big;
-        nearest = away;
     }
     return HK_LIKELY(sizes.count == 0) ? best : hk_fit_nearest(&sizes, &want, best);
 }

@@ -11,12 +11,6 @@ static unsigned bin_of(size_t bytes)
     return (octave - HK_SLICE_SHIFT) * HK_FIT_STEPS + (unsigned)(bytes >> (octave - STEPS_SHIFT)) % HK_FIT_STEPS;
 }
 
-/* The smallest size in the bin. */
-static size_t edge_of(unsigned bin)
-{
-    return (size_t)(HK_FIT_STEPS + bin % HK_FIT_STEPS) << (bin / HK_FIT_STEPS + HK_SLICE_SHIFT - STEPS_SHIFT);
-}
-
 static struct hk_big_block *of_size(struct hk_link *link)
 {
     return hk_container_of(link, struct hk_big_block, by_size);
@@ -53,38 +47,34 @@ static unsigned filled_from(const struct hk_fit *fit, unsigned bin, unsigned las
 }
 
 struct search {
-    const struct hk_want *want;
+    struct hk_want want; /* nearer than the best */
     struct hk_big_block *best;
-    size_t distance; /* of the best */
-    unsigned looks;  /* left */
+    unsigned looks; /* left */
 };
 
 static void look_into(const struct hk_list *bin, struct search *search)
 {
-    for (struct hk_link *link = bin->head.next; link != &bin->head && search->looks > 0 && search->distance > 0;
-         link = link->next) {
+    for (struct hk_link *link = bin->head.next; link != &bin->head && search->looks > 0; link = link->next) {
         struct hk_big_block *big = of_size(link);
-        size_t away = hk_fit_distance(big, search->want->bytes);
         search->looks--;
-        if (away >= search->distance || !hk_fit_serves(big, search->want))
+        if (!hk_fit_serves(big, &search->want))
             continue;
         search->best = big;
-        search->distance = away;
+        if (!hk_fit_narrow(&search->want, big))
+            search->looks = 0;
     }
 }
 
 /* Searches the bin of this size, then those above, then those below, as long as a bin may hold a nearer block than the best. */
-struct hk_big_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want, struct hk_big_block *best)
+struct hk_big_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
+                                    struct hk_big_block *otherwise)
 {
-    struct search search = {want, best, best != NULL ? hk_fit_distance(best, want->bytes) : SIZE_MAX, MOST_LOOKS};
-    unsigned own = bin_of(want->bytes), last = bin_of(want->most);
-    for (unsigned bin = own; (bin = filled_from(fit, bin, last)) < HK_FIT_BINS; bin++) {
-        if (bin > own && edge_of(bin) - want->bytes >= search.distance)
-            break;
+    struct search search = {*want, otherwise, MOST_LOOKS};
+    unsigned own = bin_of(want->bytes);
+    for (unsigned bin = own; (bin = filled_from(fit, bin, bin_of(search.want.least + search.want.range))) < HK_FIT_BINS;
+         bin++)
         look_into(&fit->bins[bin], &search);
-    }
-    unsigned first = want->align > hk_system_page() ? own : bin_of(want->bytes / 2);
-    for (unsigned bin = own; bin-- > first && want->bytes - edge_of(bin + 1) < search.distance;)
+    for (unsigned bin = own; bin-- > bin_of(search.want.least);)
         if ((fit->filled[bin / 64] >> bin % 64 & 1) != 0)
             look_into(&fit->bins[bin], &search);
     return search.best;

@@ -8,6 +8,7 @@
 #ifndef HK_FIT_H
 #define HK_FIT_H
 
+#include "base/bits.h"
 #include "big/big_block.h"
 #include "os/os.h"
 
@@ -22,20 +23,26 @@ struct hk_fit {
     struct hk_list bins[HK_FIT_BINS]; /* each is initialized when it is first filled */
 };
 
-struct hk_want {        /* a request */
-    size_t bytes, most; /* a mapping longer than `most` would waste memory */
+struct hk_want { /* a request */
+    size_t bytes;
+    size_t least; /* a mapping shorter than `bytes` is lengthened */
+    size_t range; /* a mapping longer than least + range would waste memory */
     size_t align;
 };
+
+/* A mapping of half of the request serves if it may move, which one that has to be aligned may not. */
+HK_INLINE struct hk_want hk_want_for(size_t bytes, size_t most, size_t align)
+{
+    size_t least = align > hk_system_page() ? bytes : bytes / 2;
+    return (struct hk_want){bytes, least, hk_max(most, least) - least, align};
+}
 
 void hk_fit_add(struct hk_fit *fit, struct hk_big_block *big);
 void hk_fit_remove(struct hk_fit *fit, struct hk_big_block *big);
 
-/* A mapping that is too short serves if it has half of the request: it is lengthened. */
 HK_INLINE bool hk_fit_serves(const struct hk_big_block *big, const struct hk_want *want)
 {
-    bool fits = big->d.bytes >= want->bytes && big->d.bytes <= want->most;
-    bool can_grow = want->align <= hk_system_page() && big->d.bytes < want->bytes && big->d.bytes >= want->bytes / 2;
-    return (fits || can_grow) && (big->d.start & (want->align - 1)) == 0;
+    return big->d.bytes - want->least <= want->range && (big->d.start & (want->align - 1)) == 0;
 }
 
 HK_INLINE size_t hk_fit_distance(const struct hk_big_block *big, size_t bytes)
@@ -43,7 +50,20 @@ HK_INLINE size_t hk_fit_distance(const struct hk_big_block *big, size_t bytes)
     return big->d.bytes > bytes ? big->d.bytes - bytes : bytes - big->d.bytes;
 }
 
-/* The block nearest in size, or `best` if none is nearer; NULL if there is none. */
-struct hk_big_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want, struct hk_big_block *best);
+/* A nearer block than this one, which serves, is wanted from here on. False: none can be nearer. */
+HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_big_block *big)
+{
+    size_t away = hk_fit_distance(big, want->bytes);
+    if (away == 0)
+        return false;
+    size_t most = hk_min(want->least + want->range, want->bytes + away - 1);
+    want->least = hk_max(want->least + away, want->bytes + 1) - away;
+    want->range = most - want->least;
+    return true;
+}
+
+/* The block nearest in size; `otherwise` if none serves. */
+struct hk_big_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
+                                    struct hk_big_block *otherwise);
 
 #endif

@@ -24,14 +24,16 @@ void hk_stack_pack(struct hk_packed_stack *packed, const struct hk_stack *stack,
         used += put_varint(packed->packed + used, folded(frame - before));
         before = frame;
     }
-    packed->bytes = (uint16_t)used;
+    /* Of a stack that is entered once and read by its number (places.c): who sees the length sees what it is the length of. */
+    __atomic_store_n(&packed->bytes, (uint16_t)used, __ATOMIC_RELEASE);
     packed->thread = thread;
 }
 
 /* A reader in a signal handler may see a stack that is just being written: each loop ends all the same. */
 void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packed)
 {
-    unsigned bytes = packed->bytes < HK_PACKED_BYTES ? packed->bytes : HK_PACKED_BYTES;
+    unsigned whole = __atomic_load_n(&packed->bytes, __ATOMIC_ACQUIRE),
+             bytes = whole < HK_PACKED_BYTES ? whole : HK_PACKED_BYTES;
     uintptr_t frame = 0;
     stack->depth = 0;
     for (unsigned at = 0; at < bytes && stack->depth < HK_STACK_MOST;) {

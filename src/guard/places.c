@@ -35,8 +35,11 @@ static struct kept_stack *find_kept(uint64_t hash, bool may_take, bool *taken)
     *taken = false;
     for (size_t at = hash >> 1, look = 0; look < LOOKS; look++, at++) {
         struct kept_stack *slot = &kept_stacks[at % HK_PLACES];
-        uint64_t there = hk_load_acquire(slot->xhash);
-        *taken = may_take && there == 0 && atomic_compare_exchange_strong(&slot->xhash, &there, hash);
+        uint64_t there =
+            hk_load(slot->xhash); /* only says whose the slot is: the stack's length says if it is written */
+        *taken = may_take && there == 0 &&
+                 atomic_compare_exchange_strong_explicit(&slot->xhash, &there, hash, memory_order_relaxed,
+                                                         memory_order_relaxed);
         if (*taken || there == hash)
             return slot;
     }

@@ -25,32 +25,56 @@ HK_INLINE struct hk_heap_cache *hk_heap_cache_of(const struct hk_heap_shelf *she
 
 HK_INLINE struct hk_heap_bin *hk_heap_bin_at(struct hk_heap_cache *cache, size_t offset)
 {
-    return (struct hk_heap_bin *)(void *)((char *)cache + offset);
+    return (struct hk_heap_bin *)(void *)((char *)cache->bins + offset);
 }
 
-/* NULL is a miss. */
+/* NULL is a miss. Here and below, no address of a bin is made: instructions have it as a sum. */
 HK_INLINE void *hk_heap_pop(struct hk_heap_cache *cache, size_t offset)
 {
-    struct hk_heap_bin *bin = hk_heap_bin_at(cache, offset);
-    void **top = bin->top;
+    void **top = hk_heap_bin_at(cache, offset)->top;
+    HK_FORGET(offset);
     void *block = *top;
+    HK_AS_RESULT(block);
     if (HK_UNLIKELY(block == NULL))
         return NULL;
-    bin->top = top - 1;
-    bin->served++;
+    hk_heap_bin_at(cache, offset)->top = top - 1;
+    HK_FORGET(offset);
+    HK_FORGET(cache);
+    hk_heap_bin_at(cache, offset)->served++;
     return block;
 }
 
 HK_INLINE bool hk_heap_push(struct hk_heap_cache *cache, size_t offset, void *block)
 {
-    struct hk_heap_bin *bin = hk_heap_bin_at(cache, offset);
-    void **top = bin->top;
-    if (HK_UNLIKELY(top == bin->limit))
+    void **top = hk_heap_bin_at(cache, offset)->top;
+    HK_FORGET(offset);
+    HK_FORGET(cache);
+    if (HK_UNLIKELY(top == hk_heap_bin_at(cache, offset)->limit))
         return false;
     top[1] = block;
     HK_READ_NO_EARLIER(); /* the item first, as in tcache/hit.h */
-    bin->top = top + 1;
+    HK_FORGET(offset);
+    HK_FORGET(cache);
+    hk_heap_bin_at(cache, offset)->top = top + 1;
     return true;
+}
+
+/* The same by the mark of the block's page: a class and 1, or 0, which no bin has room for. */
+HK_INLINE bool hk_heap_push_marked(struct hk_heap_cache *cache, size_t mark, void *block)
+{
+    return hk_heap_push((struct hk_heap_cache *)(void *)((char *)cache - HK_CLASS_BYTES), mark * HK_CLASS_BYTES, block);
+}
+
+/* The same where `offset` is that of the page map entry: also of a slice that slabs share, whose marks tell the class, and of what no bin holds. */
+HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void *block)
+{
+    _Atomic uint8_t *mark;
+    if (offset != HK_CLASS_SHARED * HK_CLASS_BYTES)
+        return HK_LIKELY(offset < HK_FINE_CLASSES * HK_CLASS_BYTES) && hk_heap_push(cache, offset, block);
+    if (HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, &mark)))
+        return hk_heap_push_marked(cache, hk_load(*mark), block);
+    offset = hk_heap_unmarked_offset(block);
+    return offset < HK_FINE_CLASSES * HK_CLASS_BYTES && hk_heap_push(cache, offset, block);
 }
 
 /* After a miss: a block of a class of the bins. `shelf` may be NULL. NULL: *by_limit tells who refused. */

@@ -59,7 +59,7 @@ void hk_heap_shelf_drop(struct hk_heap_shelf *shelf)
 {
     uint32_t size = shelf->size;
     struct shelf_array *array = (struct shelf_array *)(void *)shelf->caches;
-    *shelf = (struct hk_heap_shelf){NULL, 0, 0};
+    *shelf = (struct hk_heap_shelf){NULL, 0, 0, 0};
     if (size == 0)
         return;
     if (size <= FREED_TO) {
@@ -87,6 +87,6 @@ struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t
         caches[at] = at < shelf->size ? shelf->caches[at] : &hk_no_cache;
     uint32_t age_at = shelf->age_at;
     hk_heap_shelf_drop(shelf);
-    *shelf = (struct hk_heap_shelf){caches, size, age_at};
+    *shelf = (struct hk_heap_shelf){caches, size, size << HK_ENTRY_OWNER_SHIFT, age_at};
     return &shelf->caches[index];
 }

@@ -21,20 +21,24 @@ enum { HK_HEAP_GROUP = 8, HK_HEAP_GROUPS = (HK_FINE_CLASSES + HK_HEAP_GROUP - 1)
 struct hk_heap_shelf;
 
 struct hk_heap_cache {
-    struct hk_heap_bin bins[HK_FINE_CLASSES]; /* first: a bin's address is that of the cache plus its offset */
-    uint64_t generation;                      /* 0: of no heap */
+    void *no_top, *no_limit; /* NULL: the bin of mark 0, that of pages without a slab, is full */
+    uint64_t generation;     /* 0: of no heap */
     struct hak_heap *heap;
+    struct hk_heap_bin bins[HK_FINE_CLASSES];
     uint8_t turns[HK_FINE_CLASSES]; /* misses and overflows of the bin at its capacity */
     uint64_t served_when_aged;      /* blocks that its bins had served when the shelf was last aged */
     void **groups[HK_HEAP_GROUPS];  /* the first arrays of the bins */
     struct hk_heap_shelf *shelf;
     struct hk_heap_cache *next, *prev; /* of the heap, under its lock */
 };
+_Static_assert(offsetof(struct hk_heap_cache, bins) == HK_CLASS_BYTES,
+               "a class plus 1, as marks have it, leads to its bin");
 
 /* Of each thread, by the number of the heap. All zeros: no cache. */
 struct hk_heap_shelf {
     struct hk_heap_cache **caches;
     uint32_t size;
+    uint32_t reach;  /* size, as a distance of page map entries from HK_ENTRY_HEAPS */
     uint32_t age_at; /* the number that hk_heap_shelf_age() goes on with */
 };
 

@@ -30,13 +30,9 @@ _Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LI
                "the line where a slab counts remote frees stays 0");
 
 /* The class of a block in a slice that slabs share, times HK_CLASS_BYTES; more than that of any class if none of them has the page. The marks
- * of the slice say so at once, if it has some: no large block lies there. */
-HK_INLINE size_t hk_heap_shared_offset(const void *block)
+ * of the slice say so at once, if it has some, as the number of the class and 1: no large block lies there. */
+HK_INLINE size_t hk_heap_unmarked_offset(const void *block)
 {
-    _Atomic uint8_t *mark;
-    unsigned noted = HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, &mark)) ? hk_load(*mark) : 0;
-    if (HK_LIKELY(noted != 0))
-        return (size_t)noted * HK_CLASS_BYTES - HK_CLASS_BYTES;
     const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);
     return (size_t)slice->classes[(uintptr_t)block / HK_PAGE % HK_SLICE_PAGES] * HK_CLASS_BYTES;
 }
@@ -45,7 +41,7 @@ HK_INLINE size_t hk_heap_shared_offset(const void *block)
 HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
-    return class <= HK_CLASS_BIG ? class : (unsigned)(hk_heap_shared_offset(block) / HK_CLASS_BYTES);
+    return class <= HK_CLASS_BIG ? class : (unsigned)(hk_heap_unmarked_offset(block) / HK_CLASS_BYTES);
 }
 
 /* Up to `want` blocks, written downwards from `end`, the lowest address last. Returns their number. If 0, *by_limit tells who refused. */

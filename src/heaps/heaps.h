@@ -23,19 +23,16 @@ HK_INLINE void *hk_heaps_hit(const struct hk_heap_shelf *shelf, struct hak_heap 
     return hk_heap_pop(cache, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP]);
 }
 
-/* Takes a block of a heap back, if the thread's cache has room. `entry` is its page map entry. */
+/* Takes a block back, if it is a heap's and the thread's cache has room. `entry` is its page map entry. */
 HK_INLINE bool hk_heaps_hit_free(const struct hk_heap_shelf *shelf, void *block, uint32_t entry)
 {
-    uint32_t index = hk_entry_owner(entry) - HK_FIRST_HEAP;
-    if (HK_UNLIKELY(index >= shelf->size))
+    uint32_t distance = entry - HK_ENTRY_HEAPS;
+    if (HK_UNLIKELY(distance >= shelf->reach))
         return false;
-    struct hk_heap_cache *cache = shelf->caches[index];
+    struct hk_heap_cache *cache = shelf->caches[distance >> HK_ENTRY_OWNER_SHIFT];
     if (HK_UNLIKELY(cache->generation != hk_load(cache->heap->xgeneration)))
         return false;
-    size_t offset = entry & HK_ENTRY_CLASS_MASK;
-    if (offset == HK_CLASS_SHARED * HK_CLASS_BYTES)
-        offset = hk_heap_shared_offset(block);
-    return HK_LIKELY(offset < HK_FINE_CLASSES * HK_CLASS_BYTES) && hk_heap_push(cache, offset, block);
+    return hk_heap_push_at(cache, distance & HK_ENTRY_CLASS_MASK, block);
 }
 
 /* The same, by a caller that names the heap: false also if it is another's. */
@@ -44,11 +41,7 @@ HK_INLINE bool hk_heaps_hit_free_in(const struct hk_heap_shelf *shelf, struct ha
 {
     struct hk_heap_cache *cache = hk_heap_cache_of(shelf, heap);
     size_t offset = entry ^ heap->key;
-    if (HK_UNLIKELY(cache == NULL))
-        return false;
-    if (offset == HK_CLASS_SHARED * HK_CLASS_BYTES)
-        offset = hk_heap_shared_offset(block);
-    return HK_LIKELY(offset < HK_FINE_CLASSES * HK_CLASS_BYTES) && hk_heap_push(cache, offset, block);
+    return HK_LIKELY(cache != NULL) && hk_heap_push_at(cache, offset, block);
 }
 
 /* All other calls; `shelf` is NULL in a thread without one. *by_limit: the heap's limit has refused, not the system. */

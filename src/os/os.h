@@ -153,7 +153,8 @@ static inline size_t hk_system_page(void)
 /* Rounds up to whole pages of the system. */
 static inline size_t hk_in_system_pages(size_t bytes)
 {
-    return (bytes + hk_system_page() - 1) & ~(hk_system_page() - 1);
+    size_t page = hk_system_page();
+    return (bytes + page - 1) & -page;
 }
 
 /* Returns a mapping aligned to `align` (a power of two): maps more if needed, and unmaps the surplus. */

@@ -164,6 +164,8 @@ static void add_heaps(struct sheet *sheet, const struct hk_report *report)
         {{"heap_", "live", "gauge", "bytes", "live blocks of it"}, offsetof(struct hk_heap_figures, live)},
         {{"heap_", "cached", "gauge", "bytes", "free blocks of it in threads' caches"},
          offsetof(struct hk_heap_figures, cached)},
+        {{"heap_", "live_blocks", "gauge", "blocks", "blocks of it with the program"},
+         offsetof(struct hk_heap_figures, live_blocks)},
         {{"heap_", "served", "counter", "calls", "allocations from it"}, offsetof(struct hk_heap_figures, mallocs)},
         {{"heap_", "refused", "counter", "calls", "allocations that its limit refused"},
          offsetof(struct hk_heap_figures, refused)},

@@ -13,24 +13,22 @@ static struct class_orphans {
     struct hk_lock lock;
     struct hk_list partial, commons;
     struct hk_walk sweep;
-    unsigned sweeps; /* the list that `sweep` walks along (list_number()) */
+    unsigned sweeps; /* the list that `sweep` walks along (list_at()) */
 } orphans_by_class[HK_CLASSES] HK_COLD_DATA;
 
 /* Of slabs with free blocks, by group and class. NULL until the first group is used: most programs have none. */
 typedef struct hk_list lists_of_group[HK_CLASSES];
 static _Atomic(lists_of_group *) xgroup_lists;
 
-/* The list of a class by its number: orphans, commons, groups. */
-enum { PARTIAL, COMMONS, GROUPS };
-static struct hk_list *list_number(struct class_orphans *of_class, unsigned number)
+static struct hk_list *list_at(struct class_orphans *of_class, unsigned list)
 {
-    if (number >= GROUPS)
-        return &hk_load_acquire(xgroup_lists)[number - GROUPS][of_class - orphans_by_class];
-    return number == COMMONS ? &of_class->commons : &of_class->partial;
+    if (HK_UNLIKELY(list >= HK_FIRST_GROUP))
+        return &hk_load_acquire(xgroup_lists)[list - HK_FIRST_GROUP][of_class - orphans_by_class];
+    return list == HK_COMMONS ? &of_class->commons : &of_class->partial;
 }
 
 static bool has_groups(void) { return hk_load(xgroup_lists) != NULL; }
-static unsigned lists_in_use(void) { return has_groups() ? GROUPS + HK_GROUPS : GROUPS; }
+static unsigned lists_in_use(void) { return has_groups() ? HK_FIRST_GROUP + HK_GROUPS : HK_FIRST_GROUP; }
 
 static _Atomic bool xcrowded;
 
@@ -82,21 +80,14 @@ static bool is_orphan(const struct hk_slab *slab)
     return hk_entry_owner(hk_load(*hk_page_map_entry(slab->d.start))) == HK_ORPHAN;
 }
 
-static struct hk_list *list_for(struct class_orphans *of_class, const struct hk_slab *slab)
-{
-    if (HK_UNLIKELY(slab->group != 0))
-        return list_number(of_class, GROUPS + slab->group - 1u);
-    return hk_load(slab->xcommon) ? &of_class->commons : &of_class->partial;
-}
-
 /* Returns true if the caller has to release the slab, without the lock. */
 static bool list_orphan_locked(struct class_orphans *of_class, struct hk_slab *slab)
 {
-    bool all_free = hk_slab_all_free(slab) && slab->group == 0;
+    bool all_free = hk_slab_all_free(slab) && hk_load(slab->xlist) < HK_FIRST_GROUP;
     if (all_free && hk_link_linked(&slab->link))
         hk_link_remove_under(&slab->link, &of_class->sweep);
     else if (!all_free && slab->free > 0 && !hk_link_linked(&slab->link))
-        hk_list_push_back(list_for(of_class, slab), &slab->link);
+        hk_list_push_back(list_at(of_class, hk_load(slab->xlist)), &slab->link);
     return all_free;
 }
 
@@ -119,7 +110,7 @@ static void become_owner_locked(struct class_orphans *of_class, struct hk_slab *
 {
     if (hk_link_linked(&slab->link))
         hk_link_remove_under(&slab->link, &of_class->sweep);
-    hk_store(slab->xcommon, false);
+    hk_store(slab->xlist, HK_FOR_ADOPTION);
     hk_slab_hand_to(slab, owner->id);
     HK_COUNT(slabs_adopted, 1);
     HK_TRACE(&owner->ring, adopt, slab->d.bytes, slab->d.start);
@@ -149,7 +140,7 @@ struct hk_slab *hk_orphans_claim(void *block, unsigned class, struct hk_owner *o
     struct class_orphans *of_class = orphans_of(class);
     hk_lock(&of_class->lock);
     struct hk_slab *slab = hk_slab_at((uintptr_t)block);
-    bool orphan = is_orphan(slab) && !hk_load(slab->xcommon) && slab->group == 0;
+    bool orphan = is_orphan(slab) && hk_load(slab->xlist) == HK_FOR_ADOPTION;
     if (orphan)
         become_owner_locked(of_class, slab, owner);
     hk_unlock(&of_class->lock);
@@ -196,7 +187,7 @@ static struct hk_slab *common_locked(struct class_orphans *of_class, unsigned cl
         return hk_container_of(first, struct hk_slab, link);
     struct hk_slab *slab = hk_slab_make(class, HK_ORPHAN, HK_USE_SPARSE);
     if (slab != NULL) {
-        hk_store(slab->xcommon, true);
+        hk_store(slab->xlist, HK_COMMONS);
         hk_list_push_front(&of_class->commons, &slab->link);
     }
     return slab;
@@ -220,15 +211,16 @@ unsigned hk_orphans_take_common(unsigned class, void **end, unsigned n)
 
 bool hk_orphans_has(unsigned class) { return is_in_use() && !hk_list_looks_empty(&orphans_by_class[class].partial); }
 
-static void *take_one_locked(struct class_orphans *of_class, struct hk_list *list, unsigned class, unsigned group)
+static void *take_one_locked(struct class_orphans *of_class, unsigned class, unsigned of_list)
 {
+    struct hk_list *list = list_at(of_class, of_list);
     struct hk_link *first = hk_list_first(list);
     struct hk_slab *slab =
         first != NULL ? hk_container_of(first, struct hk_slab, link) : hk_slab_make(class, HK_ORPHAN, HK_USE_SPARSE);
     void *block = NULL;
     if (slab == NULL)
         return NULL;
-    slab->group = (uint8_t)group;
+    hk_store(slab->xlist, (uint8_t)of_list);
     hk_slab_alloc(slab, &block + 1, 1);
     hk_track_give_out(slab, &block, 1, 1);
     if (slab->free == 0 && hk_link_linked(&slab->link))
@@ -242,7 +234,7 @@ void *hk_orphans_alloc(unsigned class)
 {
     struct class_orphans *of_class = orphans_of(class);
     hk_lock(&of_class->lock);
-    void *block = take_one_locked(of_class, &of_class->partial, class, 0);
+    void *block = take_one_locked(of_class, class, HK_FOR_ADOPTION);
     hk_unlock(&of_class->lock);
     if (block != NULL)
         HK_COUNT(orphan_calls, 1);
@@ -275,7 +267,7 @@ void *hk_orphans_take_of_group(unsigned class, unsigned group)
     if (HK_UNLIKELY(!has_groups()) && !begin_groups())
         return NULL;
     hk_lock(&of_class->lock);
-    void *block = take_one_locked(of_class, list_number(of_class, GROUPS + group - 1), class, group);
+    void *block = take_one_locked(of_class, class, HK_FIRST_GROUP + group - 1);
     hk_unlock(&of_class->lock);
     if (block != NULL)
         HK_COUNT(orphan_calls, 1);
@@ -287,7 +279,7 @@ static bool sweep_orphans(struct class_orphans *of_class, struct hk_sweep *sweep
 {
     int64_t rest = hk_sweep_hold(sweep);
     hk_lock(&of_class->lock);
-    struct hk_list *list = list_number(of_class, of_class->sweeps);
+    struct hk_list *list = list_at(of_class, of_class->sweeps);
     if (of_class->sweep.at == NULL)
         of_class->sweep = (struct hk_walk){.at = list->head.next};
     bool at_end = of_class->sweep.at == &list->head;
@@ -297,7 +289,7 @@ static bool sweep_orphans(struct class_orphans *of_class, struct hk_sweep *sweep
         of_class->sweep.at = NULL;
         of_class->sweeps = (of_class->sweeps + 1) % lists_in_use();
     }
-    bool over = at_end && of_class->sweeps == PARTIAL;
+    bool over = at_end && of_class->sweeps == HK_FOR_ADOPTION;
     hk_unlock_in_turn(&of_class->lock);
     sweep->work += rest;
     return !over;
@@ -343,8 +335,8 @@ size_t hk_orphans_purge(void)
     struct hk_trim trim = hk_trim_begin();
     for (; is_in_use() && trim.class < HK_CLASSES; trim.class ++) {
         struct class_orphans *of_class = &orphans_by_class[trim.class];
-        for (unsigned number = 0; number < lists_in_use(); number++)
-            while (trim_orphans(of_class, list_number(of_class, number), &trim))
+        for (unsigned list = 0; list < lists_in_use(); list++)
+            while (trim_orphans(of_class, list_at(of_class, list), &trim))
                 continue;
     }
     return trim.bytes;

@@ -29,10 +29,18 @@ bool hk_orphans_free(void *block, unsigned class);
 
 /* Drains an orphan that the caller has to queue; false if the slab is no orphan, or none any more. */
 bool hk_orphans_collect(struct hk_slab *slab);
+
+/* The lists of a class. */
+enum hk_orphan_list {
+    HK_FOR_ADOPTION,
+    HK_COMMONS,     /* threads share the slabs */
+    HK_FIRST_GROUP, /* and those of the other groups */
+};
+/* The list of the slab of a live block, an orphan. */
+HK_INLINE unsigned hk_orphans_list(const void *block) { return hk_load(hk_slab_at((uintptr_t)block)->xlist); }
+
 /* Allocates up to n >= 1 blocks from the commons; they end at `end`. Returns their number: 0 if the system refuses memory. */
 unsigned hk_orphans_take_common(unsigned class, void **end, unsigned n);
-/* True where the slab of a live block, an orphan, is a commons slab. */
-HK_INLINE bool hk_orphans_is_common(const void *block) { return hk_load(hk_slab_at((uintptr_t)block)->xcommon); }
 /* Says whether there are many threads: then commons are not adopted. */
 void hk_orphans_crowd(bool crowded);
 
@@ -40,7 +48,11 @@ enum { HK_GROUPS = 8 };
 /* A block of a slab of the group, 1 to HK_GROUPS; NULL if the system refuses memory. */
 void *hk_orphans_take_of_group(unsigned class, unsigned group);
 /* The group of a live block that lies in a slab; 0: none. */
-HK_INLINE unsigned hk_orphans_group(const void *block) { return hk_slab_at((uintptr_t)block)->group; }
+HK_INLINE unsigned hk_orphans_group(const void *block)
+{
+    unsigned list = hk_orphans_list(block);
+    return list < HK_FIRST_GROUP ? 0 : list - HK_FIRST_GROUP + 1;
+}
 
 /* True where there are orphans of the class with free blocks. Reads without the lock. */
 bool hk_orphans_has(unsigned class);

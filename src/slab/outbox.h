@@ -57,14 +57,19 @@ HK_INLINE size_t hk_outbox_hash(const void *block)
     return ((uintptr_t)block >> HK_OUTBOX_GRANULE_SHIFT) * HK_OUTBOX_FACTOR >> (28 - HK_OUTBOX_ENTRY_SHIFT);
 }
 
-/* Accepts a block whose bitmap word has an entry, and refuses every other. */
-HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, const void *block)
+/* The entry of the block's bitmap word; NULL: there is none. */
+HK_INLINE struct hk_outbox_entry *hk_outbox_entry_of(const struct hk_outbox *outbox, const void *block)
 {
     struct hk_outbox_entry *entry =
         (struct hk_outbox_entry *)(void *)(outbox->entries + (hk_outbox_hash(block) & outbox->mask));
-    uintptr_t offset = (uintptr_t)block - entry->start;
+    return HK_LIKELY((uintptr_t)block - entry->start < entry->bytes) ? entry : NULL;
+}
+
+/* Accepts a block of the entry's word; false if none begins there, it waits already, or there is no room. */
+HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_entry *entry, const void *block)
+{
     size_t index;
-    if (HK_UNLIKELY(offset >= entry->bytes) || HK_UNLIKELY(!hk_which(offset, entry->reciprocal, &index)))
+    if (HK_UNLIKELY(!hk_which((uintptr_t)block - entry->start, entry->reciprocal, &index)))
         return false;
     uint64_t bits = entry->bits;
     if (HK_UNLIKELY(!hk_bit_set(&bits, index)) || HK_UNLIKELY((outbox->room -= entry->block_size) < 0))

@@ -24,7 +24,7 @@ enum hk_pages_state {
 };
 
 struct hk_slab {
-    /* constant while the slab lives, but for xowner and xcommon */
+    /* constant while the slab lives, but for xowner and xlist */
     struct hk_descriptor d;
     uint64_t *freebits;
     size_t extent;       /* bytes of all blocks; the tail behind it is too short for another */
@@ -33,8 +33,7 @@ struct hk_slab {
         *xremote; /* bit i is set while block i is freed by another thread and not yet claimed (see remote.h) */
     _Atomic uint32_t xowner; /* as in the slab's page map entries */
     uint16_t words;          /* of freebits and of xremote */
-    _Atomic bool xcommon;    /* a commons slab: threads share it, and none adopts it (see orphans.h) */
-    uint8_t group;           /* 1 to HK_GROUPS: its blocks serve this group alone; 0: all (see orphans.h) */
+    _Atomic uint8_t xlist;   /* enum hk_orphan_list: the list that it is on as an orphan (see orphans.h) */
     /* the holder's */
     uint8_t pages HK_ALIGNED(HK_CACHE_LINE); /* enum hk_pages_state */
     bool mixed;                              /* holds lodgers, as its page map entries say (see lodge.h) */

@@ -62,7 +62,7 @@ static void forget_cache(struct hk_tcache *cache)
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         blocks += hk_min(hk_bin_items(&cache->hot.bins[class]), hk_classes[class].cap);
     HK_COUNT(fork_stranded, blocks);
-    cache->shelf = (struct hk_heap_shelf){NULL, 0, 0};
+    cache->shelf = (struct hk_heap_shelf){NULL, 0, 0, 0};
     hk_liveness_forget(&cache->liveness);
     hk_pool_put_locked(cache);
 }

@@ -123,22 +123,30 @@ static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_
         send_home(cache, block);
 }
 
-/* A block of an orphan, of a slab with lodgers, or a big one; or the thread has no cache. */
-static HK_NOINLINE void free_unowned(struct hk_tcache *cache, void *block, uint32_t entry)
+/* A block of a heap of the program's own, a big one, or of a slab with lodgers; or the thread has no cache. */
+static HK_NOINLINE void free_unplain(struct hk_tcache *cache, void *block, uint32_t entry)
 {
-    unsigned class = hk_entry_class(entry);
-    if (HK_UNLIKELY(hk_entry_is_heap(entry)))
+    if (hk_entry_is_heap(entry))
         hk_heaps_free(HK_CALL_FREE, cache != NULL ? &cache->shelf : NULL, block, entry);
-    else if (class == HK_CLASS_BIG)
+    else if (hk_entry_is_big(entry))
         hk_tcache_free_big(cache, block);
     else if (cache == NULL)
         hk_remote_free(block, entry);
-    else if (hk_entry_is_mixed(entry))
+    else
         free_mixed(cache, block, entry);
-    else if (hk_orphans_is_common(block))
-        free_common(cache, block, entry);
-    else if (HK_UNLIKELY(hk_orphans_group(block) != 0))
+}
+
+static HK_NOINLINE void free_unowned(struct hk_tcache *cache, void *block, uint32_t entry)
+{
+    if (!hk_entry_is_plain(entry) || cache == NULL) {
+        free_unplain(cache, block, entry);
+        return;
+    }
+    unsigned class = hk_entry_class(entry), list = hk_orphans_list(block);
+    if (HK_UNLIKELY(list >= HK_FIRST_GROUP))
         send_to_orphan(cache, block, entry);
+    else if (list == HK_COMMONS)
+        free_common(cache, block, entry);
     else if (of_use_here(cache, class))
         hk_tcache_keep(cache, class, block);
     else

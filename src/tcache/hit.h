@@ -220,23 +220,27 @@ HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_hot **hot, si
     uintptr_t place = (uintptr_t)block - base;
     if (HK_UNLIKELY(place >= hits))
         return HK_FREE_ELSEWHERE;
-    HK_LOAD_PAIR(entries, self, &near->entries);
-    size_t entry = entries[place >> HK_SLICE_SHIFT];
+    uintptr_t slice = place >> HK_SLICE_SHIFT;
+    HK_FORGET(slice); /* compilers would fold its shift and that of the index into three instructions */
+    HK_LOAD_BOTH(entries, self, near->entries, near->self);
+    size_t entry = entries[slice];
     uintptr_t own = *(uintptr_t *)(HK_THREAD_POINTER() + self);
     size_t key = ((struct hk_hot *)own)->key;
     HK_FORGET(key); /* it is loaded by now: the bin's address takes the register of `own` */
     HK_FORGET(own);
     *offset = entry ^ key;
-    struct hk_bin *bin = (struct hk_bin *)((own & ~in_bins) | (*offset & in_bins));
-    HK_LOAD_PAIR(top, limit, &bin->top);
-    if (HK_UNLIKELY((*offset >= HK_FINE_CLASSES * HK_CLASS_BYTES) | (top == limit))) {
-        *hot = (struct hk_hot *)((uintptr_t)bin & ~in_bins);
-        return hk_hit_miss(*offset);
-    }
+    uintptr_t at = (own & ~in_bins) | (*offset & in_bins);
+    HK_FORGET(at); /* nor is `own` kept for a miss */
+    struct hk_bin *bin = (struct hk_bin *)at;
+    HK_LOAD_BOTH(top, limit, bin->top, bin->limit);
+    HK_UNLESS_BELOW_AND_UNLIKE(*offset, HK_FINE_CLASSES * HK_CLASS_BYTES, top, limit, missed);
     *++top = block;
     HK_READ_NO_EARLIER();
     bin->top = top;
     return HK_FREE_DONE;
+missed:
+    *hot = (struct hk_hot *)(at & ~in_bins);
+    return hk_hit_miss(*offset);
 }
 _Static_assert(!HK_PAIRS || sizeof((struct hk_hot){0}.bins) == HK_HOT_ALIGN,
                "a bin's address holds that of the hot part");

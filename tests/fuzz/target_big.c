@@ -42,7 +42,8 @@ void fuzz_fit(struct fuzz_input *in)
         inside[n] = !inside[n];
         count = inside[n] ? count + 1 : count - 1;
         size_t bytes = draw_bytes(in);
-        struct hk_want want = {bytes, bytes * (1 + fuzz_byte(in) % 4u), (size_t)HK_PAGE << fuzz_byte(in) % 6};
+        struct hk_want want =
+            hk_want_for(bytes, bytes * (1 + fuzz_byte(in) % 4u), (size_t)HK_PAGE << fuzz_byte(in) % 6);
         const struct hk_big_block *best = hk_fit_nearest(&fit, &want, NULL), *right = NULL;
         for (unsigned i = 0; i < RECORDS; i++)
             if (inside[i] && hk_fit_serves(&records[i], &want) &&

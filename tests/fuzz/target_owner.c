@@ -80,7 +80,8 @@ static void put_out(struct hk_outbox *outbox, struct sent_slab *to, unsigned i)
     if (to->sent[i])
         return;
     to->sent[i] = true;
-    if (!hk_outbox_put_fast(outbox, block))
+    struct hk_outbox_entry *entry = hk_outbox_entry_of(outbox, block);
+    if (entry == NULL || !hk_outbox_put_fast(outbox, entry, block))
         hk_outbox_put(outbox, block);
 }
 
@@ -227,7 +228,7 @@ static void free_live(unsigned class, unsigned at, bool claims)
     bool orphan = holder_of(live[at]) == HK_ORPHAN;
     void *block = live[at];
     note_freed(at, hk_classes[class].size);
-    if (orphan && claims && !hk_orphans_is_common(block)) {
+    if (orphan && claims && hk_orphans_list(block) == HK_FOR_ADOPTION) {
         FUZZ_CHECK(hk_orphans_claim(block, class, first_owner) == slab && holder_of(block) == first_owner->id);
         orphan = false;
     }

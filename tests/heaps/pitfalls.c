@@ -123,6 +123,8 @@ static void end_under_caches(bool resets)
     CHECK(hak_heap_destroy(two.next) == 0, "destroy");
 }
 
+static const char *self; /* the path of this program */
+
 /* 3: a free that comes after the end is told of, and changes nothing. */
 /* A process of its own: HAKMEM says nothing where stderr is not what it was at the start. */
 static void run_child(const char *mistake, char *said, size_t room, int *status)
@@ -132,7 +134,7 @@ static void run_child(const char *mistake, char *said, size_t room, int *status)
     pid_t child = fork();
     if (child == 0) {
         dup2(ends[1], 2);
-        execl("/proc/self/exe", "test_heap_pitfalls", "make", mistake, (char *)NULL);
+        execl(self, self, "make", mistake, (char *)NULL);
         _exit(4);
     }
     close(ends[1]);
@@ -522,6 +524,7 @@ int main(int argc, char **argv)
 {
     if (argc > 2)
         return make_mistake(argv[2]);
+    self = argv[0];
     watchdog_start(300, "pitfalls");
     if (argc > 1)
         crowd = (unsigned)atoi(argv[1]);

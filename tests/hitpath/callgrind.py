@@ -15,8 +15,8 @@ MISSING = "no valgrind here (tools/packages/test.txt names it): skipped"
 class Profile:
     # object, function, instructions of its own
     costs: list[tuple[str, str, int]] = field(default_factory=list)
-    # object, called object, called function, times
-    calls: list[tuple[str, str, str, int]] = field(default_factory=list)
+    # object, called object, called function, times, instructions of the callee and of what it calls
+    calls: list[tuple[str, str, str, int, int]] = field(default_factory=list)
 
     def instructions(self, library: str) -> int:
         """What the library itself executed."""
@@ -29,13 +29,19 @@ class Profile:
     def calls_out(self, library: str) -> Iterator[tuple[str, int]]:
         """(function, times) of the library's calls to other libraries."""
         own = os.path.realpath(library)
-        return ((name, times) for code, called, name, times in self.calls if code == own != called)
+        return ((name, times) for code, called, name, times, _ in self.calls if code == own != called)
+
+    def instructions_with_libc(self, library: str) -> int:
+        """The library's own, and those of the C library's functions that it calls, such as the copies of realloc."""
+        own = os.path.realpath(library)
+        return self.instructions(library) + sum(
+            cost for code, called, *_, cost in self.calls if code == own and Path(called).name.startswith("libc.so"))
 
 
 def read(text: str) -> Profile:
     found = Profile()
     code = function = called = callee = ""
-    inclusive = False
+    times = 0
     for line in text.splitlines():
         kind, _, rest = line.partition("=")
         if kind == "ob":
@@ -47,13 +53,14 @@ def read(text: str) -> Profile:
         elif kind == "cfn":
             callee = rest
         elif kind == "calls":
-            found.calls.append((code, called, callee, int(rest.split()[0])))
-            called, inclusive = code, True
+            times = int(rest.split()[0])
         elif line[:1].isdigit():
-            # The line after a call holds the inclusive cost of the callee: skipped, for the callee counts it.
-            if not inclusive:
-                found.costs.append((code, function, int(line.split()[-1])))
-            inclusive = False
+            cost = int(line.split()[-1])
+            if times > 0:
+                found.calls.append((code, called, callee, times, cost))
+            else:
+                found.costs.append((code, function, cost))
+            called, times = code, 0
     return found
 
 

@@ -7,6 +7,7 @@ import os
 import resource
 import stat
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -14,7 +15,53 @@ import jsonschema
 import reports
 
 
+# One heap that its limit has refused, one of a single block and a strange name, one that has ended.
+HEAPS = """
+import ctypes
+hakmem = ctypes.CDLL(None)
+hakmem.hak_heap_create.restype = hakmem.hak_heap_malloc.restype = ctypes.c_void_p
+hakmem.hak_heap_create.argtypes, hakmem.hak_heap_malloc.argtypes = [ctypes.c_char_p, ctypes.c_size_t], [ctypes.c_void_p, ctypes.c_size_t]
+full, odd, gone = (hakmem.hak_heap_create(name, limit) for name, limit in ((b"full", 2 << 20), (b'o"d\\\x01', 0), (b"gone", 0)))
+hakmem.hak_heap_malloc(odd, 100)
+blocks = 0
+while hakmem.hak_heap_malloc(full, 5000):
+    blocks += 1
+hakmem.hak_heap_destroy(ctypes.c_void_p(gone))
+print(blocks)
+"""
+
+
 class Forms(reports.Case):
+    def heaps_in(self, form: str) -> tuple[int, str]:
+        """How many blocks of 5000 bytes its limit allowed the full heap, and the report."""
+        path = self.folder / f"heaps.{form}"
+        said = subprocess.run([sys.executable, "-c", HEAPS], capture_output=True, check=True, timeout=reports.PATIENCE_S,
+                              env=self.environment(report=str(path)), text=True).stdout
+        return int(said), path.read_text()
+
+    def test_heaps_of_the_program(self) -> None:
+        blocks, text = self.heaps_in("json")
+        (self.folder / "again.json").write_text(text)
+        report = reports.read(self.folder / "again.json")
+        full, odd = report["heaps"]
+        self.assertEqual((full["name"], odd["name"], odd["live_blocks"], odd["refused"]), ("full", 'o"d\\\x01', 1, 0))
+        self.assertEqual((full["limit"], full["live_blocks"], full["served"], full["refused"]), (2 << 20, blocks, blocks, 1))
+        self.assertTrue(blocks > 300 and full["live"] <= full["physical"] <= full["peak"] <= 2 << 20, full)
+        self.assertEqual(report["mapped"]["parts"]["heaps"], full["physical"] + odd["physical"])
+        blocks, text = self.heaps_in("prom")
+        samples = {(name, dict(labels).get("name")): value for (name, labels), value in reports.read_metrics(text).items()}
+        wanted = {"physical_bytes": full["physical"], "limit_bytes": 2 << 20, "live_blocks": blocks, "refused_total": 1}
+        self.assertEqual({key: samples.get((f"hakmem_heap_{key}", "full")) for key in wanted}, wanted)
+        self.assertEqual(samples["hakmem_heap_live_blocks", "o_d__"], 1)
+        blocks, text = self.heaps_in("txt")
+        self.assertRegex(text, r"\n2 heaps of the program's own\n +physical +limit +peak")
+        self.assertRegex(text, rf"\n +2\.0 MiB +2\.0 MiB .* {blocks} +{blocks} +1 +0  full\n")
+        self.assertNotIn("gone", text)
+
+    def test_no_heaps_of_the_program(self) -> None:
+        report = reports.read(self.written("none.json"))
+        self.assertFalse("heaps" in report or "heaps" in report["mapped"]["parts"])
+
     def run_it(self, report: str) -> None:
         subprocess.run([reports.WORKER, "idle"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
                        timeout=reports.PATIENCE_S, env=self.environment(report=report))

@@ -1,6 +1,6 @@
 """test_rust.py FOLDER PART: the crates of rust/, built in FOLDER, with a CARGO_HOME there.
   crates    cargo test of each crate, without features
-  features  cargo test of hakmem with all features
+  features  cargo test of hakmem with all features, and of hakmem-ctl with its own
   plugin    a cdylib with local_dynamic_tls, opened by a program that is on the C library's malloc
   static    static programs: override decides there too whose malloc is
   example   examples/rust, built and run
@@ -80,7 +80,7 @@ def passed(said: str) -> int:
 
 def test_crates() -> None:
     said = run(CARGO, "test", "--locked", "--workspace").stdout
-    must(passed(said) >= 14, said)
+    must(passed(said) >= 28, said)
     must("protections: hardened false" in said and "override false" in said, said)
 
 
@@ -88,6 +88,8 @@ def test_features() -> None:
     said = run(CARGO, "test", "--locked", "-p", "hakmem", "--features", ALL_FEATURES).stdout
     must(passed(said) >= 10, said)
     must("protections: hardened true" in said and "override true" in said, said)
+    said = run(CARGO, "test", "--locked", "-p", "hakmem-ctl", "--all-features").stdout
+    must(passed(said) >= 20, said)
 
 
 def relocations(library: Path) -> set[str]:

@@ -33,6 +33,20 @@ for line in sys.stdin:
     print("done", flush=True)
 """
 
+# The same, with heaps of its own: one full, one of a single block.
+TENANTS = """
+import ctypes
+hakmem = ctypes.CDLL(None)
+hakmem.hak_heap_create.restype = hakmem.hak_heap_malloc.restype = ctypes.c_void_p
+hakmem.hak_heap_create.argtypes, hakmem.hak_heap_malloc.argtypes = [ctypes.c_char_p, ctypes.c_size_t], [ctypes.c_void_p, ctypes.c_size_t]
+full, single = hakmem.hak_heap_create(b"full tenant", 4 << 20), hakmem.hak_heap_create(b"single tenant", 0)
+hakmem.hak_heap_malloc(single, 100)
+blocks = 0
+while hakmem.hak_heap_malloc(full, 100000):
+    blocks += 1
+hakmem.hak_heap_malloc(full, 100000)
+""" + LIVE.replace('"done"', '"done", blocks')
+
 
 class Living(ToolTest):
     def begin(self, *words: str, report: bool = True, **more: str):
@@ -194,6 +208,28 @@ class Living(ToolTest):
         self.refused(64, "did you mean live?", "top", "--once", "--sort", "lives", str(program.pid))
         self.refused(64, "one of cpu, thread", "top", "--once", "--threads", "--sort", "live", str(program.pid))
 
+    def test_heaps_from_the_start(self) -> None:
+        program = self.start(*TOOL, "run", "--", PYTHON, "-c", TENANTS)
+        program.stdin.write("report\n")
+        program.stdin.flush()
+        blocks = int(re.fullmatch(r"done (\d+)\n", program.stdout.readline())[1])
+        self.assertGreater(blocks, 20)
+        report = json.loads((self.live / f"{program.pid}.json").read_text())
+        physical = {row["name"]: row["physical"] for row in report["heaps"]}
+        said = self.ok("top", "--once", "--heaps", str(program.pid))
+        self.assertRegex(said, rf"full tenant +(\d+ +)?{physical['full tenant'] / (1 << 20):.1f} MiB +4\.0 MiB .* {blocks} +(\d+ +)?2\b")
+        self.assertRegex(said, r"single tenant +(\d+ +)?64\.0 KiB +- .* 1 +(\d+ +)?0\b")
+        self.assertLess(said.index("full tenant"), said.index("single tenant"))
+        by_name = self.ok("top", "--once", "--heaps", "--sort", "name", str(program.pid))
+        self.assertIn("name▴", by_name)
+        self.assertNotIn("tenant", self.ok("top", "--once", str(program.pid)))
+        self.refused(64, "did you mean refused?", "top", "--once", "--heaps", "--sort", "refuse", str(program.pid))
+        self.refused(64, "one table", "top", "--once", "--heaps", "--threads", str(program.pid))
+
+    def test_heaps_of_a_process_without(self) -> None:
+        program = self.begin()
+        self.assertRegex(self.ok("top", "--once", "--heaps", str(program.pid)), r"physical▾(.|\n)*\n *- +- +-")
+
     def test_not_served(self) -> None:
         program = self.start(PYTHON, "-c", LIVE)
         self.refused(1, "is not served by HAKMEM", "top", "--once", str(program.pid))
@@ -261,7 +297,7 @@ class Rates(unittest.TestCase):
 
     def test_heaps_of_its_own(self) -> None:
         now = self.report(1000, 9, 1)
-        figures = {"cached": 5, "live": 7, "served": 9, "refused": 3, "resets": 2, "peak": 1 << 20}
+        figures = {"cached": 5, "live": 7, "live_blocks": 4321, "served": 9, "refused": 3, "resets": 2, "peak": 1 << 20}
         now.data["heaps"] = [{"heap": at, "name": f"tenant {at}\x1b", "physical": size << 20, "limit": at << 30, **figures}
                              for at, size in enumerate((3, 9, 6))]
         step, view = top.step_of(None, now, 1), top.View()
@@ -277,6 +313,7 @@ class Rates(unittest.TestCase):
             self.assertEqual(found, [("1", "9.0 MiB"), ("2", "6.0 MiB"), ("0", "3.0 MiB")][: len(found) if width == 170 else 3], said)
             self.assertTrue(found)
             self.assertIn("1.0 GiB", said)
+            self.assertRegex(said, r"blocks.* refused(.|\n)*\b4 321\b")
 
     def test_a_frame_fits_its_screen(self) -> None:
         many = {f"s{16 * at}": at for at in range(1, 40)}
@@ -349,7 +386,12 @@ class Screens(unittest.TestCase):
                 self.assertEqual(cut, [])
 
     def test_with_keys_it_fits_too(self) -> None:
-        for table in ("classes", "threads"):
+        self.report.data["heaps"] = [
+            {"heap": at, "name": f"a tenant, with a name of {at:2}, and more" * 2, "live": 1000 << 20, "live_blocks": 10**9, "served": 10**12,
+             **dict.fromkeys(("physical", "limit", "peak", "cached"), 1000 << 20), **dict.fromkeys(("refused", "resets"), 10**6)}
+            for at in range(32)
+        ]
+        for table in ("classes", "threads", "heaps"):
             for column in range(len(top.SORTS[table])):
                 for width, height in ((60, 20), (60, 24), (80, 24), (120, 40), (170, 45)):
                     with self.subTest(width=width, height=height, table=table, column=column):
@@ -361,6 +403,10 @@ class Screens(unittest.TestCase):
                         self.assertIn(f"sort: {view.sort}", lines[-1])
                         self.assertRegex("\n".join(lines), rf"{re.escape(view.sort)}[▾▴]")
                         self.assertRegex("\n".join(lines), r"= resident +2\.0 GiB")
+                        if table == "heaps":
+                            row = r"a tenant,.* 1000\.0 MiB +1000\.0 MiB" + ("" if width == 60 else r".* 1 000 000 000( .*)?$")
+                            self.assertTrue(any(re.search(row, line) for line in lines), lines)
+                            self.assertEqual([line for line in lines if re.search(r"[\d.] *…|MiB…|Mi…", line)], [])
 
     def test_the_smallest_parts_are_one_where_they_do_not_fit(self) -> None:
         text = "\n".join(self.lines(60, 20, keys_shown=True))

@@ -49,7 +49,8 @@ UNIT_TEST(nearest_of_all)
         if (inside[n])
             make(n, size_of_all_kinds(&rng), rng_below(&rng, 64) * HK_SLICE);
         size_t bytes = size_of_all_kinds(&rng);
-        struct hk_want want = {bytes, bytes * (1 + rng_below(&rng, 4)), (size_t)HK_PAGE << rng_below(&rng, 6)};
+        struct hk_want want =
+            hk_want_for(bytes, bytes * (1 + rng_below(&rng, 4)), (size_t)HK_PAGE << rng_below(&rng, 6));
         const struct hk_big_block *best = hk_fit_nearest(&fit, &want, NULL), *right = expected(&want);
         assert_int_equal(best != NULL, right != NULL);
         found += best != NULL;
@@ -63,7 +64,7 @@ UNIT_TEST(nearest_of_all)
 
 UNIT_TEST(newest_of_one_size)
 {
-    struct hk_want want = {HK_MIB, HK_MIB, HK_PAGE};
+    struct hk_want want = hk_want_for(HK_MIB, HK_MIB, HK_PAGE);
     for (unsigned n = 0; n < MANY; n++)
         make(n, HK_MIB, n * HK_SLICE);
     for (unsigned n = MANY; n-- > 0;) {
@@ -77,7 +78,7 @@ UNIT_TEST(newest_of_one_size)
 /* It gives up after so many blocks that do not serve. */
 UNIT_TEST(few_looks)
 {
-    struct hk_want want = {HK_MIB, 4 * HK_MIB, HK_CHUNK};
+    struct hk_want want = hk_want_for(HK_MIB, 4 * HK_MIB, HK_CHUNK);
     make(0, HK_MIB, HK_CHUNK);
     for (unsigned n = 1; n < LOOKS; n++)
         make(n, HK_MIB, HK_SLICE);
@@ -90,7 +91,8 @@ UNIT_TEST(few_looks)
 UNIT_TEST(better_than_one)
 {
     struct hk_big_block own = {.d = {.bytes = 3 * HK_MIB}};
-    struct hk_want want = {2 * HK_MIB, 4 * HK_MIB, HK_PAGE};
+    struct hk_want want = hk_want_for(2 * HK_MIB, 4 * HK_MIB, HK_PAGE);
+    assert_true(hk_fit_narrow(&want, &own));
     make(0, 3 * HK_MIB, 0);
     assert_ptr_equal(hk_fit_nearest(&fit, &want, &own), &own);
     make(1, 3 * HK_MIB - HK_PAGE, 0);
@@ -103,7 +105,10 @@ UNIT_TEST(absurd_sizes)
 {
     make(0, HK_SLICE, 0);
     struct hk_want wants[] = {
-        {PTRDIFF_MAX / 2, SIZE_MAX, HK_PAGE}, {HK_SLICE, 0, HK_PAGE}, {(size_t)1 << 47, (size_t)1 << 48, HK_CHUNK}};
+        hk_want_for(PTRDIFF_MAX / 2, SIZE_MAX, HK_PAGE),
+        hk_want_for(HK_SLICE, 0, HK_PAGE),
+        hk_want_for((size_t)1 << 47, (size_t)1 << 48, HK_CHUNK),
+    };
     for (unsigned i = 0; i < sizeof wants / sizeof wants[0]; i++)
         assert_null(hk_fit_nearest(&fit, &wants[i], NULL));
 }

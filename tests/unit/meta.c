@@ -86,10 +86,11 @@ static size_t resident_bytes(void)
     size_t bytes = 0;
     for (uintptr_t at = 0, from = 0, to = UINTPTR_MAX; hk_meta_next(&from, &to); from = at, to = UINTPTR_MAX) {
         unsigned char pages[2048];
-        assert_true((to - from) / 4096 <= sizeof pages);
+        size_t page = hk_system_page();
+        assert_true((to - from) / page <= sizeof pages);
         assert_true(hk_os.resident((void *)from, to - from, pages));
-        for (size_t i = 0; i < (to - from) / 4096; i++)
-            bytes += (pages[i] & 1) * 4096u;
+        for (size_t i = 0; i < (to - from) / page; i++)
+            bytes += (pages[i] & 1) * page;
         at = to;
     }
     return bytes;
@@ -230,19 +231,19 @@ UNIT_TEST(any_call_refused)
 /* Resting pages are not in use, and read as zeros. */
 UNIT_TEST(pages_rest)
 {
-    enum { PAGES = 3 };
-    unsigned char *pages = hk_meta_pages(PAGES * 4096);
-    assert_true(all_zero(pages, PAGES * 4096));
-    memset(pages, 1, PAGES * 4096);
+    const size_t bytes = 3 * hk_system_page();
+    unsigned char *pages = hk_meta_pages(bytes);
+    assert_true(all_zero(pages, bytes));
+    memset(pages, 1, bytes);
     size_t unused = hk_meta_unused();
     fake_os_refuse(fake_refuse_purge);
-    assert_false(hk_meta_rest(pages, PAGES * 4096));
+    assert_false(hk_meta_rest(pages, bytes));
     assert_int_equal(hk_meta_unused(), unused);
     fake_os_refuse(NULL);
-    assert_true(hk_meta_rest(pages, PAGES * 4096));
-    assert_int_equal(hk_meta_unused(), unused + PAGES * 4096);
-    assert_true(all_zero(pages, PAGES * 4096));
-    hk_meta_wake(PAGES * 4096);
+    assert_true(hk_meta_rest(pages, bytes));
+    assert_int_equal(hk_meta_unused(), unused + bytes);
+    assert_true(all_zero(pages, bytes));
+    hk_meta_wake(bytes);
     assert_int_equal(hk_meta_unused(), unused);
 }
 

@@ -53,7 +53,7 @@ UNIT_TEST(commons)
     assert_int_equal(hk_orphans_take_common(CLASS, blocks + 10, 10), 10);
     struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[0]);
     assert_int_equal(owner_of(slab), HK_ORPHAN);
-    assert_true(hk_orphans_is_common(blocks[0]));
+    assert_true(hk_orphans_list(blocks[0]) == HK_COMMONS);
     assert_false(hk_orphans_has(CLASS));
     assert_null(hk_orphans_adopt(CLASS, other));
     assert_null(hk_orphans_claim(blocks[3], CLASS, other));
@@ -98,7 +98,7 @@ UNIT_TEST(commons_of_few)
     struct hk_slab *slab = hk_slab_at((uintptr_t)blocks[0]);
     hk_orphans_crowd(false);
     assert_ptr_equal(hk_orphans_adopt(CLASS, other), slab);
-    assert_false(hk_orphans_is_common(blocks[0]));
+    assert_false(hk_orphans_list(blocks[0]) == HK_COMMONS);
     assert_int_equal(owner_of(slab), other->id);
     hk_orphans_abandon(slab); /* an orphan like any other */
     assert_true(hk_orphans_has(CLASS));

@@ -35,7 +35,8 @@ static struct hk_slab *start(unsigned class, unsigned taken)
 /* As free does it. True if it was the fast path's. */
 static bool put(void *block)
 {
-    bool fast = hk_outbox_put_fast(&outbox, block);
+    struct hk_outbox_entry *entry = hk_outbox_entry_of(&outbox, block);
+    bool fast = entry != NULL && hk_outbox_put_fast(&outbox, entry, block);
     if (!fast)
         hk_outbox_put(&outbox, block);
     return fast;
@@ -161,7 +162,7 @@ UNIT_TEST(grows_and_goes)
     assert_non_null(outbox.table);
     hk_outbox_drop_idle(&outbox);
     assert_null(outbox.table);
-    assert_false(hk_outbox_put_fast(&outbox, blocks[60]));
+    assert_null(hk_outbox_entry_of(&outbox, blocks[60]));
 }
 
 /* No memory for a table: remote frees are sent at once. */

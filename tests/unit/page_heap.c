@@ -234,7 +234,7 @@ UNIT_TEST(unmapped_and_back)
     assert_true(totals().mapped <= before - 5 * HK_CHUNK);
     assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
     assert_int_equal(hk_page_heap_unmap(true), 0);
-    assert_int_equal(hk_os.map_at((void *)at[4], HK_PAGE), HK_PLACED);
+    assert_int_equal(hk_os.map_at((void *)at[4], hk_system_page()), HK_PLACED);
     bool back[4] = {false};
     for (int i = 0; i < 4; i++) {
         uintptr_t again = get(HK_CHUNK_SLICES);

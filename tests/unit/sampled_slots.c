@@ -6,10 +6,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/bits.h"
 #include "guard/sampled_slots.h"
 #include "support/rng.h"
 
-enum { PAGE = 4096, SLOT = 8192, REST = HK_SLOTS - HK_SLOTS_LIVE, THREADS = 4, STEPS = 3000, OWN = 10 };
+/* As many blocks are live at a time as have 384 KiB, a slot of its own each. */
+#define PAGE hk_system_page()
+#define SLOT hk_max(8192, PAGE)
+#define LIVE (HK_SLOTS_LIVE * (size_t)8192 / SLOT)
+#define OWN hk_min(MOST_OWN, LIVE / THREADS)
+enum { THREADS = 4, STEPS = 3000, MOST_OWN = 10 };
 
 static const struct hk_packed_stack by = {.thread = 42};
 
@@ -117,15 +123,15 @@ UNIT_TEST(not_too_many)
 {
     open_slots();
     char *blocks[HK_SLOTS_LIVE];
-    for (int i = 0; i < HK_SLOTS_LIVE; i++)
+    for (int i = 0; i < (int)LIVE; i++)
         blocks[i] = taken(1, 16);
     assert_null(hk_slot_take(1, 16, &by));
-    assert_int_equal(hk_slots_total().blocks, HK_SLOTS_LIVE);
-    assert_int_equal(hk_slots_total().bytes, HK_SLOTS_LIVE);
-    assert_int_equal(hk_slot_put(blocks[7], &by), HK_SLOT_BLOCK);
-    for (int i = 0; i < REST; i++)
+    assert_int_equal(hk_slots_total().blocks, LIVE);
+    assert_int_equal(hk_slots_total().bytes, LIVE);
+    assert_int_equal(hk_slot_put(blocks[3], &by), HK_SLOT_BLOCK);
+    for (int i = 0; i < (int)(HK_SLOTS - LIVE); i++)
         hk_slot_put(taken(1, 16), &by);
-    assert_int_equal(hk_slots_total().blocks, HK_SLOTS_LIVE - 1);
+    assert_int_equal(hk_slots_total().blocks, LIVE - 1);
 }
 
 UNIT_TEST(pointers)
@@ -172,7 +178,7 @@ UNIT_TEST(nearest_of_small_blocks)
     char *middle = block_of(left) + (block_of(next) - block_of(left)) / 2;
     assert_ptr_equal(hk_slot_near((uintptr_t)middle - 100), left);
     assert_ptr_equal(hk_slot_near((uintptr_t)middle + 100), next);
-    assert_ptr_equal(hk_slot_near((uintptr_t)block_of(next) + SLOT + 2 * PAGE), next);
+    assert_ptr_equal(hk_slot_near((uintptr_t)block_of(next) + SLOT + PAGE), next);
 }
 
 /* Each byte of the pattern is seen; the block's own bytes are not. */
@@ -233,9 +239,9 @@ UNIT_TEST(refused_at_the_free)
 static void *come_and_go(void *seed)
 {
     struct rng rng = rng_seeded((uint64_t)(uintptr_t)seed);
-    char *own[OWN] = {NULL};
+    char *own[MOST_OWN] = {NULL};
     for (int i = 0; i < STEPS; i++) {
-        char **at = &own[rng_below(&rng, OWN)];
+        char **at = &own[rng_below(&rng, (uint32_t)OWN)];
         if (*at == NULL) {
             *at = taken(64, 16);
             memset(*at, (int)(uintptr_t)seed, 64);
@@ -246,7 +252,7 @@ static void *come_and_go(void *seed)
             *at = NULL;
         }
     }
-    for (int i = 0; i < OWN; i++)
+    for (int i = 0; i < MOST_OWN; i++)
         if (own[i] != NULL)
             hk_slot_put(own[i], &by);
     return NULL;

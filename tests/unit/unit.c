@@ -23,6 +23,18 @@ static void become_child(void)
     hk_options.trace_remote = HK_TRACE_REMOTE_OFF; /* its own tests turn it on */
 }
 
+/* TEST_MUST_FAIL, of the lists in tests/everywhere: cases about figures of pages of 4 KiB, where the core's system has larger ones, and
+ * what an emulator does not have. They must fail there: a row that is not needed any more is told. */
+static bool must_fail(const char *name)
+{
+    const char *cases = getenv("TEST_MUST_FAIL");
+    size_t length = strlen(name);
+    for (const char *at = cases; at != NULL && (at = strstr(at, name)) != NULL; at += length)
+        if ((at == cases || at[-1] == ' ') && (at[length] == ' ' || at[length] == 0))
+            return true;
+    return false;
+}
+
 void unit_in_child(const char *name, void (*body)(void))
 {
     fflush(NULL);
@@ -36,7 +48,9 @@ void unit_in_child(const char *name, void (*body)(void))
     }
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
-    if (status != 0)
+    if (must_fail(name) && status == 0)
+        fail_msg("%s: the lists in tests/everywhere say that it fails here, and it does not", name);
+    if (!must_fail(name) && status != 0)
         fail_msg("%s: the test's process ended with wait status 0x%x", name, (unsigned)status);
 }
 
@@ -69,6 +83,9 @@ void unit_dies(void (*action)(void *argument), void *argument, const char *expec
     close(ends[1]);
     size_t used = read_all(ends[0], text, sizeof text);
     close(ends[0]);
+    char *emulator = strstr(text, "qemu: uncaught target signal"); /* its own words about the abort */
+    if (emulator != NULL)
+        used = (size_t)(emulator - text), *emulator = 0;
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT)

@@ -1,4 +1,4 @@
-//! Reports and statistics of HAKMEM. All functions may be called by any thread at any time, but not by a signal handler.
+//! Reports, statistics and heaps of HAKMEM. All functions may be called by any thread at any time, but not by a signal handler.
 #![doc = include_str!("../README.md")]
 
 use std::ffi::{CStr, CString};
@@ -8,6 +8,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 pub use hakmem_sys::hak_stats as Stats;
+
+mod heap;
+#[cfg(feature = "allocator-api2")]
+pub use heap::SharedHeap;
+pub use heap::{Heap, HeapStats};
 
 /// The version of the HAKMEM that serves, as "0.1.0".
 ///

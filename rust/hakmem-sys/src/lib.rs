@@ -95,23 +95,72 @@ pub struct hak_heap_t {
     _opaque: [u8; 0],
 }
 
-/// Statistics of a heap; see hakmem.h.
+/// Bytes and numbers of a heap, now. Fields are only ever added.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct hak_heap_stats {
+    /// Bytes of this structure that the library knows of and has filled in.
     pub size: u64,
+    /// 0: none.
     pub limit: u64,
+    /// Bytes that the limit counts: runs of pages with the heap's blocks, live or free.
     pub physical: u64,
+    /// The most that `physical` has been.
     pub peak: u64,
+    /// Bytes of blocks with the program, rounded up to their classes.
     pub live: u64,
+    /// Bytes of free blocks in threads' caches.
     pub cached: u64,
+    /// Of physical and live: blocks of more than 1 MiB.
     pub big: u64,
+    /// Blocks with the program.
     pub live_blocks: u64,
+    /// Threads that have a cache of the heap since its last reset.
     pub caches: u64,
+    /// Blocks handed out.
     pub mallocs: u64,
+    /// Calls that the limit has refused.
     pub refused: u64,
+    /// Calls of hak_heap_reset.
     pub resets: u64,
+    /// Ends with 0.
     pub name: [c_char; 64],
+}
+
+impl hak_heap_stats {
+    /// The name that the heap was given: as much of it as fits.
+    pub fn name(&self) -> &str {
+        let bytes = unsafe { core::slice::from_raw_parts(self.name.as_ptr().cast::<u8>(), self.name.len()) };
+        let name = bytes.split(|&byte| byte == 0).next().unwrap_or(&[]);
+        core::str::from_utf8(name).unwrap_or("?")
+    }
+}
+
+impl Default for hak_heap_stats {
+    fn default() -> Self {
+        // Numbers only.
+        unsafe { core::mem::zeroed() }
+    }
+}
+
+impl core::fmt::Debug for hak_heap_stats {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("hak_heap_stats")
+            .field("name", &self.name())
+            .field("limit", &self.limit)
+            .field("physical", &self.physical)
+            .field("peak", &self.peak)
+            .field("live", &self.live)
+            .field("cached", &self.cached)
+            .field("big", &self.big)
+            .field("live_blocks", &self.live_blocks)
+            .field("caches", &self.caches)
+            .field("mallocs", &self.mallocs)
+            .field("refused", &self.refused)
+            .field("resets", &self.resets)
+            .finish()
+    }
 }
 
 /// `pthread_t` of the C library.

@@ -32,10 +32,27 @@ fn each_function() {
 fn each_field() {
     let code = without_comments(HEADER);
     let body = code.split("struct hak_stats {").nth(1).unwrap().split("};").next().unwrap();
-    let fields: Vec<&str> = body.lines().filter_map(|line| line.trim().strip_prefix("uint64_t ")?.split(';').next()).collect();
+    let fields: Vec<&str> = body.split(';').filter_map(|line| Some(line.trim().strip_prefix("uint64_t")?.trim())).collect();
     assert_eq!(fields, hak_stats::FIELDS);
     assert_eq!(size_of::<hak_stats>(), fields.len() * 8);
     assert_eq!(align_of::<hak_stats>(), 8);
+}
+
+#[test]
+fn each_field_of_heaps() {
+    let code = without_comments(HEADER);
+    let body = code.split("struct hak_heap_stats {").nth(1).unwrap().split("};").next().unwrap();
+    let fields: Vec<&str> = body.split(';').filter_map(|line| line.split_whitespace().nth(1)?.split('[').next()).collect();
+    let rust = DECLARED.split("pub struct hak_heap_stats {").nth(1).unwrap().split("\n}").next().unwrap();
+    let ours: Vec<&str> = rust.lines().filter_map(|line| line.trim().strip_prefix("pub ")?.split(':').next()).collect();
+    assert!(fields.len() > 12);
+    assert_eq!(fields, ours);
+    assert_eq!(size_of::<hak_heap_stats>(), (fields.len() - 1) * 8 + 64);
+    let heap = unsafe { hak_heap_create(c"of a test".as_ptr(), 1 << 20) };
+    let mut stats = hak_heap_stats::default();
+    assert_eq!(unsafe { hak_heap_get_stats(heap, &mut stats, size_of::<hak_heap_stats>()) }, 0);
+    assert_eq!((stats.size as usize, stats.name(), stats.limit), (size_of::<hak_heap_stats>(), "of a test", 1 << 20));
+    assert_eq!(unsafe { hak_heap_destroy(heap) }, 0);
 }
 
 #[test]

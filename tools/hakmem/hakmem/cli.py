@@ -114,11 +114,12 @@ def top(
         None, metavar="COLUMN", autocompletion=completing.columns, help="Sort by this column."
     ),
     threads: bool = typer.Option(False, "--threads", help="Begin with the threads, not the size classes."),
+    heaps: bool = typer.Option(False, "--heaps", help="Begin with the heaps of the program's own."),
 ) -> None:
     """Shows a live view of a process on HAKMEM; h: keys."""
     from hakmem import top as tops
 
-    tops.top(pid, once, save, console(), tops.view_of(sort, threads))
+    tops.top(pid, once, save, console(), tops.view_of(sort, threads, heaps))
 
 
 @app.command()

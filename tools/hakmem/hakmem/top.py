@@ -140,8 +140,10 @@ class View:
         return f"{name}{'▾' if self.descending else '▴'}" if name == self.sort else name
 
 
-def view_of(sort: str | None, threads: bool) -> View:
-    view = View("threads" if threads else "classes")
+def view_of(sort: str | None, threads: bool, heaps: bool = False) -> View:
+    if threads and heaps:
+        raise Trouble("--threads or --heaps: the view begins with one table", USAGE)
+    view = View("heaps" if heaps else "threads" if threads else "classes")
     if sort is not None:
         known, sort = SORTS[view.table], sort.replace("-", " ")
         if sort not in known:
@@ -219,8 +221,8 @@ def frame(
     if view.table == "threads":
         table = thread_table(threads_of(step, threads), view, rows, dense, narrow=width < RATES_WIDTH)
     elif view.table == "heaps":
-        heaps, narrow = step.now.rows("heaps"), width < WIDE
-        table = top_heaps.heap_table(heaps, view.sort, view.descending, rows, dense, narrow, view.marked)
+        room = width - PARTS_AND_POLICY - bar_width(width) - 2 * GRID_GAP if wide else width
+        table = top_heaps.heap_table(step.now.rows("heaps"), view.sort, view.descending, rows, dense, room, view.marked)
     else:
         table = busiest_table(step, view, rows, dense, width)
     grid = Table.grid(padding=(0, GRID_GAP))

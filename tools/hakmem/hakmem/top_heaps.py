@@ -11,15 +11,22 @@ from rich.text import Text
 from hakmem.figures import bytes_text, count_text
 from hakmem.tables import plain_table
 
-COLUMNS = ("name", "heap", "physical", "limit", "peak", "live", "cached", "served", "refused", "resets")
-NARROW = ("name", "physical", "limit", "live", "refused")
+COLUMNS = ("name", "heap", "physical", "limit", "peak", "live", "cached", "blocks", "served", "refused", "resets")
+# Those that stay where not all have room, the most wanted first; the column to sort by comes before them.
+WANTED = ("name", "physical", "limit", "blocks", "refused", "live", "peak", "served", "cached", "resets", "heap")
 BYTES = ("physical", "limit", "peak", "live", "cached")
 # The columns to sort by: the first is what a full heap is seen by.
-SORTS = ("physical", "limit", "peak", "live", "cached", "served", "refused", "resets", "name", "heap")
+SORTS = ("physical", "limit", "peak", "live", "cached", "blocks", "served", "refused", "resets", "name", "heap")
+FIELDS = {"blocks": "live_blocks"}  # of the report, where the column has a shorter name
+LEAST_NAME = 15  # characters with the gap: longer names are cut for the sake of other columns
+
+
+def value_of(row: dict[str, Any], column: str) -> Any:
+    return row.get(FIELDS.get(column, column))
 
 
 def text_of(row: dict[str, Any], column: str) -> str:
-    value = row.get(column)
+    value = value_of(row, column)
     if column == "name":
         return "".join(letter if letter.isprintable() else " " for letter in str(value or "-"))
     if value is None or (column == "limit" and value == 0):
@@ -27,16 +34,35 @@ def text_of(row: dict[str, Any], column: str) -> str:
     return bytes_text(value) if column in BYTES else str(value) if column == "heap" else count_text(value)
 
 
+def cut(name: str, room: int) -> str:
+    return name if len(name) <= room else name[: room - 1] + "…"
+
+
+def fitting(widths: dict[str, int], sort: str, room: int) -> tuple[list[str], int]:
+    """The columns that fit, and how wide that of the names may be."""
+    least = {**widths, "name": min(widths["name"], LEAST_NAME)}
+    chosen = set()
+    for name in dict.fromkeys(("name", sort, *WANTED)):
+        if least[name] <= room:
+            chosen.add(name)
+            room -= least[name]
+    return [name for name in COLUMNS if name in chosen], least["name"] + max(0, room)
+
+
 def heap_table(
-    heaps: Sequence[dict[str, Any]], sort: str, descending: bool, rows: int, dense: bool, narrow: bool, heading: Callable[[str], str]
+    heaps: Sequence[dict[str, Any]], sort: str, descending: bool, rows: int, dense: bool, width: int, heading: Callable[[str], str]
 ) -> Table:
-    """Of the heaps in the report, which has the 32 largest."""
-    columns = [name for name in COLUMNS if not narrow or name in NARROW or name == sort]
-    table = plain_table(f"Heaps of its own ({len(heaps)})", *map(heading, columns), dense=dense)
+    """Of the heaps in the report, which has the 32 largest; in so many columns of the terminal."""
     by_number = sorted(heaps, key=lambda row: row.get("heap") or 0)
-    value: Callable[[dict[str, Any]], Any] = lambda row: row.get(sort) or ("" if sort == "name" else 0)
-    for row in sorted(by_number, key=value, reverse=descending)[:rows]:
-        table.add_row(*[Text(text_of(row, name)) for name in columns])
+    value: Callable[[dict[str, Any]], Any] = lambda row: value_of(row, sort) or ("" if sort == "name" else 0)
+    shown = sorted(by_number, key=value, reverse=descending)[:rows]
+    texts = [{name: text_of(row, name) for name in COLUMNS} for row in shown]
+    gap = 1 if dense else 3
+    widths = {name: gap + max([len(heading(name)), *(len(row[name]) for row in texts)]) for name in COLUMNS}
+    columns, room = fitting(widths, sort, width + gap)
+    table = plain_table(f"Heaps of its own ({len(heaps)})", *map(heading, columns), dense=dense)
+    for row in texts:
+        table.add_row(*[Text(cut(row[name], room - gap) if name == "name" else row[name]) for name in columns])
     if not heaps:
         table.add_row(*["-"] * len(columns))
     return table

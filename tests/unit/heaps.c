@@ -1,0 +1,236 @@
+/* Heaps of the program's own, room by room: slabs that share slices, caches and their generations, shelves, limits, ends. */
+#include "unit/unit.h"
+
+#include "hakmem.h"
+#include "heaps/heap_bigs.h"
+#include "heaps/heap_cache.h"
+#include "heaps/heap_shelf.h"
+#include "heaps/heap_slabs.h"
+#include "heaps/heap_state.h"
+#include "heaps/heaps.h"
+#include "slab/live.h"
+#include "support/pattern.h"
+#include "tcache/tcache.h"
+
+static struct hak_heap *begin_heap(size_t limit)
+{
+    unit_start();
+    struct hak_heap *heap = hk_heap_open("unit", limit);
+    assert_non_null(heap);
+    return heap;
+}
+
+static struct hk_heap_shelf *my_shelf(void) { return &hk_tcache_self()->shelf; }
+
+static unsigned take(struct hak_heap *heap, unsigned class, void **blocks, unsigned n)
+{
+    bool by_limit;
+    hk_heap_lock(heap);
+    unsigned got = hk_heap_take(heap, class, blocks + n, n, &by_limit);
+    hk_heap_unlock(heap);
+    return got;
+}
+
+/* Under the thread sanitizer there are no marks. */
+static void expect_mark(const void *block, unsigned note)
+{
+    _Atomic uint8_t *mark;
+    bool has = hk_page_map_has_mark((uintptr_t)block, &mark);
+    assert_true(has || UNIT_UNDER_TSAN);
+    assert_true(!has || hk_load(*mark) == note);
+}
+
+/* Slabs of several classes in one slice: no block overlaps another, and the marks tell the class of each. */
+UNIT_TEST(slices_are_shared)
+{
+    static const unsigned classes[] = {CLASS_OF_64, CLASS_OF_1024, CLASS_OF_512, CLASS_OF_4096};
+    void *blocks[4][4];
+    struct hak_heap *heap = begin_heap(0);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(take(heap, classes[i], blocks[i], 4), 4);
+        for (unsigned n = 0; n < 4; n++)
+            pattern_fill(blocks[i][n], hk_classes[classes[i]].size, i * 4 + n);
+    }
+    for (unsigned i = 0; i < 4; i++)
+        for (unsigned n = 0; n < 4; n++) {
+            assert_true(pattern_holds(blocks[i][n], hk_classes[classes[i]].size, i * 4 + n));
+            assert_int_equal((uintptr_t)blocks[i][n] / HK_SLICE, (uintptr_t)blocks[0][0] / HK_SLICE);
+            expect_mark(blocks[i][n], classes[i] + 1);
+            assert_int_equal(hk_heap_class_at(blocks[i][n], hk_page_map_lookup((uintptr_t)blocks[i][n])), classes[i]);
+        }
+    assert_int_equal(heap->xcharged, HK_SLICE);
+    hk_heap_lock(heap);
+    for (unsigned i = 0; i < 4; i++)
+        hk_heap_put(heap, blocks[i], 4);
+    hk_heap_release_empty(heap);
+    hk_heap_unlock(heap);
+    assert_int_equal(heap->taken_blocks, 0);
+    assert_int_equal(heap->xcharged, 0);
+}
+
+/* A slab does not go where only the first of its pages is free. */
+UNIT_TEST(holes_of_a_slice)
+{
+    void *first[1], *hole[1], *last[1], *wide[8];
+    struct hak_heap *heap = begin_heap(0);
+    assert_int_equal(take(heap, CLASS_OF_64, first, 1), 1);
+    assert_int_equal(take(heap, CLASS_OF_512, hole, 1), 1);
+    assert_int_equal(take(heap, CLASS_OF_256, last, 1), 1);
+    hk_heap_lock(heap);
+    hk_heap_put(heap, hole, 1);
+    hk_heap_release_empty(heap);
+    hk_heap_unlock(heap);
+    expect_mark(hole[0], 0);
+    assert_int_equal(take(heap, CLASS_OF_1024, wide, 8), 8);
+    expect_mark(last[0], CLASS_OF_256 + 1);
+    expect_mark(wide[7], CLASS_OF_1024 + 1);
+    assert_int_equal(take(heap, CLASS_OF_128, hole, 1), 1);
+    assert_int_equal((uintptr_t)hole[0] / HK_PAGE, (uintptr_t)first[0] / HK_PAGE + 1);
+}
+
+/* Memory that others may have next says nothing of what lay there: neither marks, nor a heap's number. */
+UNIT_TEST(an_end_leaves_no_mark)
+{
+    void *small[4], *large[1];
+    struct hak_heap *heap = begin_heap(0);
+    assert_int_equal(take(heap, CLASS_OF_256, small, 4), 4);
+    assert_int_equal(take(heap, CLASS_OF_65536, large, 1), 1);
+    hk_live_begin(large[0]);
+    expect_mark(small[0], CLASS_OF_256 + 1);
+    assert_true(hk_heaps_destroy(heap));
+    expect_mark(small[0], 0);
+    expect_mark(large[0], 0);
+    assert_int_equal(hk_page_map_lookup((uintptr_t)small[0]), HK_ENTRY_ENDED);
+    assert_int_equal(hk_page_map_lookup((uintptr_t)large[0]), HK_ENTRY_ENDED);
+    assert_int_equal(heap->xcharged, 0);
+}
+
+/* The limit is reached, and not passed, by a slice. */
+UNIT_TEST(a_limit_is_exact)
+{
+    struct hak_heap *heap = begin_heap(3 * HK_SLICE);
+    assert_true(hk_heap_charge(heap, HK_SLICE) && hk_heap_charge(heap, 2 * HK_SLICE));
+    assert_false(hk_heap_charge(heap, 1));
+    hk_heap_uncharge(heap, HK_SLICE);
+    assert_false(hk_heap_charge(heap, HK_SLICE + 1) || hk_heap_charge(heap, SIZE_MAX));
+    assert_true(hk_heap_charge(heap, HK_SLICE));
+    assert_int_equal(heap->xpeak, 3 * HK_SLICE);
+}
+
+/* A refill that gets less than it wants puts the blocks at the bottom of the bin. */
+UNIT_TEST(a_short_refill)
+{
+    bool by_limit;
+    void *block, *blocks[64];
+    struct hak_heap *heap = begin_heap(HK_SLICE);
+    unsigned n = 0;
+    while (n < 64 && (block = hk_heap_refill(my_shelf(), heap, CLASS_OF_1536, &by_limit)) != NULL)
+        for (; block != NULL;
+             block = hk_heap_pop(hk_heap_cache_of(my_shelf(), heap), CLASS_OF_1536 * HK_CLASS_BYTES), n++)
+            pattern_fill(blocks[n] = block, 1536, n);
+    assert_true(n == 40 && by_limit); /* slabs of 10, refills of 4 */
+    for (unsigned i = 0; i < n; i++)
+        assert_true(pattern_holds(blocks[i], 1536, i));
+}
+
+/* What a cache held before a reset is void: it is neither handed out nor given back. */
+UNIT_TEST(a_reset_voids_caches)
+{
+    bool by_limit;
+    struct hak_heap *heap = begin_heap(0);
+    void *block = hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit);
+    struct hk_heap_cache *cache = hk_heap_cache_of(my_shelf(), heap);
+    assert_true(block != NULL && cache != NULL && hk_heap_push(cache, CLASS_OF_64 * HK_CLASS_BYTES, block));
+    assert_true(hk_heap_cached(heap).blocks > 0 && hk_heap_cached(heap).caches == 1);
+    assert_true(hk_heaps_reset(heap));
+    assert_null(hk_heap_cache_of(my_shelf(), heap));
+    assert_int_equal(hk_heap_cached(heap).caches, 0);
+    void *taken[8];
+    assert_int_equal(take(heap, CLASS_OF_64, taken, 8), 8);
+    hk_heap_shelf_end(my_shelf()); /* gives nothing back */
+    assert_int_equal(heap->taken_blocks, 8);
+    block = hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit);
+    assert_int_equal(hk_page_map_lookup((uintptr_t)block), heap->key | HK_CLASS_SHARED * HK_CLASS_BYTES);
+    expect_mark(block, CLASS_OF_64 + 1);
+    assert_int_equal(heap->taken_blocks, 8 + 1 + hk_heap_cached(heap).blocks);
+    /* The same cache in the next generation. */
+    assert_true(hk_heaps_reset(heap));
+    assert_int_equal(take(heap, CLASS_OF_1024, taken, 1), 1);
+    block = hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit);
+    expect_mark(block, CLASS_OF_64 + 1);
+    assert_int_equal(heap->taken_blocks, 1 + 1 + hk_heap_cached(heap).blocks);
+}
+
+/* free of a block of a page whose slab has gone: no bin has room for mark 0. */
+UNIT_TEST(no_bin_of_an_empty_page)
+{
+    bool by_limit;
+    void *blocks[2];
+    struct hak_heap *heap = begin_heap(0);
+    assert_int_equal(take(heap, CLASS_OF_64, &blocks[0], 1), 1);
+    assert_int_equal(take(heap, CLASS_OF_512, &blocks[1], 1), 1);
+    assert_non_null(hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit));
+    assert_non_null(hk_heap_refill(my_shelf(), heap, 0, &by_limit)); /* whose bin has room */
+    hk_heap_lock(heap);
+    hk_heap_put(heap, &blocks[1], 1);
+    hk_heap_release_empty(heap);
+    hk_heap_unlock(heap);
+    uint32_t entry = hk_page_map_lookup((uintptr_t)blocks[1]);
+    assert_true(hk_entry_is_heap(entry));
+    expect_mark(blocks[1], 0);
+    assert_false(hk_heaps_hit_free(my_shelf(), blocks[1], entry));
+    assert_true(hk_heaps_hit_free(my_shelf(), blocks[0], entry));
+    unit_dies(hak_free, blocks[1], "block already free");
+}
+
+/* A shelf that grows keeps its caches; entries of threads, of ended heaps and of heaps beyond it are not its. */
+UNIT_TEST(a_shelf_grows)
+{
+    bool by_limit;
+    struct hk_heap_cache *caches[40];
+    struct hak_heap *heaps[40];
+    heaps[0] = begin_heap(0);
+    for (unsigned i = 0; i < 40; i++) {
+        heaps[i] = i > 0 ? hk_heap_open(NULL, 0) : heaps[0];
+        uint32_t entry = heaps[i]->key | CLASS_OF_64 * HK_CLASS_BYTES;
+        assert_false(i >= my_shelf()->size && hk_heaps_hit_free(my_shelf(), &entry, entry));
+        assert_non_null(hk_heap_refill(my_shelf(), heaps[i], CLASS_OF_64, &by_limit));
+        caches[i] = hk_heap_cache_of(my_shelf(), heaps[i]);
+    }
+    for (unsigned i = 0; i < 40; i++)
+        assert_ptr_equal(hk_heap_cache_of(my_shelf(), heaps[i]), caches[i]);
+    assert_int_equal(my_shelf()->reach, my_shelf()->size << HK_ENTRY_OWNER_SHIFT);
+    assert_false(hk_heaps_hit_free(my_shelf(), caches, hk_entry(5, CLASS_OF_64)));
+    assert_false(hk_heaps_hit_free(my_shelf(), caches, HK_ENTRY_ENDED));
+    hk_heap_shelf_end(my_shelf());
+    for (unsigned i = 0; i < 40; i++) {
+        assert_int_equal(hk_heap_cached(heaps[i]).caches, 0);
+        assert_int_equal(heaps[i]->taken_blocks, 1);
+    }
+}
+
+/* Idle caches go back to the slabs, those in use stay. */
+UNIT_TEST(idle_caches_age)
+{
+    bool by_limit;
+    struct hak_heap *heap = begin_heap(0);
+    assert_non_null(hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit));
+    assert_true(hk_heap_cached(heap).blocks > 0);
+    hk_heap_shelf_age(my_shelf());
+    assert_true(hk_heap_cached(heap).blocks > 0);
+    hk_heap_shelf_age(my_shelf());
+    assert_int_equal(hk_heap_cached(heap).blocks, 0);
+    assert_int_equal(heap->taken_blocks, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slices_are_shared),       cmocka_unit_test(holes_of_a_slice),
+        cmocka_unit_test(an_end_leaves_no_mark),   cmocka_unit_test(a_limit_is_exact),
+        cmocka_unit_test(a_short_refill),          cmocka_unit_test(a_reset_voids_caches),
+        cmocka_unit_test(no_bin_of_an_empty_page), cmocka_unit_test(a_shelf_grows),
+        cmocka_unit_test(idle_caches_age),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
