@@ -40,6 +40,11 @@ def build() -> Path:
     return Path(said.strip().rpartition("wheel: ")[2])
 
 
+def work() -> Path:
+    """wheel.py's folder, whose cache has what zig links with."""
+    return FOLDER / "wheel" / (MACHINE if LIBC == "gnu" else f"{MACHINE}-{LIBC}")
+
+
 def musl(machine: str) -> Path | None:
     """The C library, which is also the loader."""
     if machine == os.uname().machine:
@@ -127,7 +132,7 @@ def starts(folder: Path) -> list[str]:
 def use(native: Path, folder: Path) -> None:
     program = folder / "crowd"
     run(sys.executable, "-m", "ziglang", "cc", "-target", TARGET, *(["-dynamic"] if LIBC == "musl" else []), "-O1", "-fno-builtin", "-fno-sanitize=undefined",
-        "-pthread", ROOT / "tests/musl/crowd.c", "-o", program, ZIG_GLOBAL_CACHE_DIR=str(FOLDER / "wheel/cache"),
+        "-pthread", ROOT / "tests/musl/crowd.c", "-o", program, ZIG_GLOBAL_CACHE_DIR=str(work() / "zig/cache"),
         ZIG_LOCAL_CACHE_DIR=str(folder / "cache"))
     start, words = starts(folder), [str(program), str(THREADS), str(ROUNDS)]
     expected = f"{THREADS * ROUNDS} blocks\n"
