@@ -64,6 +64,10 @@ int hk_passed_ioctl(int fd, unsigned long request, void *argument)
     return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
 }
 
+/* The C library's own, for static programs; glibc always has it linked. */
+extern int __sigaction(int number, const struct sigaction *action, struct sigaction *former) __attribute__((weak));
+
+#ifndef __GLIBC__
 /* By the kernel's own call, for a static program in which nothing else needs the C library's sigaction: musl's is then not linked, and
  * has nothing to keep account of. The kernel wants the return from a handler from its caller, except where it has one of its own. */
 struct kernel_action {
@@ -122,9 +126,7 @@ static int kernel_sigaction(int number, const struct sigaction *action, struct s
         *former = from_kernel(&had);
     return (int)failed;
 }
-
-/* The C library's own, for static programs; NULL where it is not linked. */
-extern int __sigaction(int number, const struct sigaction *action, struct sigaction *former) __attribute__((weak));
+#endif
 
 typedef int sigaction_call(int number, const struct sigaction *action, struct sigaction *former);
 
@@ -133,9 +135,13 @@ int hk_passed_sigaction(int number, const struct sigaction *action, struct sigac
     static _Atomic(void *) found;
     sigaction_call *next;
     *(void **)&next = next_of("sigaction", &found);
+#ifdef __GLIBC__
+    return (next != NULL ? next : __sigaction)(number, action, former);
+#else
     if (next == NULL)
         next = __sigaction != NULL ? __sigaction : kernel_sigaction;
     return next(number, action, former);
+#endif
 }
 
 typedef sighandler_t signal_call(int number, sighandler_t handler);

@@ -140,6 +140,8 @@ static void test_results(size_t token)
     CHECK(__alloc_token_malloc(huge, token) == NULL && errno == ENOMEM, "refused: errno %d", errno);
     CHECK(__alloc_token_calloc(huge, 3, token) == NULL, "a calloc that overflows");
     CHECK(__alloc_token_posix_memalign((void **)&block, 24, 10, token) == EINVAL, "posix_memalign(24)");
+    CHECK(__alloc_token_posix_memalign((void **)&block, 16, huge, token) == ENOMEM, "posix_memalign of too much");
+    CHECK(__alloc_token_reallocarray(NULL, huge, 3, token) == NULL, "a reallocarray that overflows");
     free(__alloc_token_malloc(0, token));
 }
 

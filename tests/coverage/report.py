@@ -140,7 +140,7 @@ def explained_lines(source, first, last):
 
 
 def unexplained(lines, rows):
-    """Complaints, and the lines that explanations stand for."""
+    """Complaints, and the lines that explanations stand for. Takes those out of `lines` that are reached elsewhere."""
     complaints, known = [], collections.defaultdict(set)
     sources = {file: (ROOT / file).read_text().splitlines() for file in lines}
     for file, first, last, reason in rows:
@@ -150,7 +150,11 @@ def unexplained(lines, rows):
             complaints.append(f"{file}: explained, but not there any more: {first}")
         elif not missed and not reason.startswith("at times"):
             complaints.append(f"{file}: explained, but covered: {first}")
-        known[file] |= missed
+        if reason.startswith("elsewhere"):
+            for n in missed:
+                del lines[file][n]
+        else:
+            known[file] |= missed
     for file, counts in sorted(lines.items()):
         for n in sorted(n for n, count in counts.items() if count == 0 and n not in known[file]):
             complaints.append(f"{file}:{n}: not covered, not explained: {sources[file][n - 1].strip()}")

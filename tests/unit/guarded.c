@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/guarded.h"
 #include "guard/custody.h"
 #include "guard/sampled.h"
 #include "hakmem.h"
@@ -272,6 +273,42 @@ static char *sampled(void)
     return NULL;
 }
 
+/* Groups beside hooks; and where memory is refused, until it is there again. */
+UNIT_TEST(groups_of_blocks)
+{
+    bool zeroed;
+    hk_options.heap_sample = 1 << 20;
+    harden("1");
+    char *block = hk_guarded_alloc_in(2, SIZE, 16, HK_KIND_MALLOC, &zeroed, NULL);
+    assert_int_equal(hk_guarded_group(block), 2);
+    assert_int_equal(hak_usable_size(block), SIZE);
+    hak_free(block);
+    fake_os_refuse(fake_refuse_all);
+    for (block = NULL; (block = hk_guarded_alloc_in(3, 200 << 10, 16, HK_KIND_MALLOC, &zeroed, NULL)) != NULL;)
+        memset(block, 1, 200 << 10);
+    fake_os_refuse(NULL);
+    block = hk_guarded_alloc_in(3, 200 << 10, 16, HK_KIND_MALLOC, &zeroed, NULL);
+    assert_int_equal(hk_guarded_group(block), 3);
+    hak_free(block);
+    assert_int_equal(faults(), 0);
+}
+
+/* Blocks of heaps of the program's own have no states: their calls are those without a guard. */
+UNIT_TEST(blocks_of_own_heaps)
+{
+    harden("1");
+    hak_heap_t *heap = hak_heap_create("guarded", 0);
+    char *block = hak_heap_malloc(heap, SIZE);
+    strcpy(block, "of a heap");
+    assert_true(hak_usable_size(block) >= SIZE);
+    block = hak_realloc(block, 50 * SIZE);
+    assert_ptr_equal(hak_heap_of(block), heap);
+    assert_string_equal(block, "of a heap");
+    hak_free(block);
+    assert_int_equal(hak_heap_destroy(heap), 0);
+    assert_int_equal(faults(), 0);
+}
+
 /* A sampled block that cannot be moved stays as it is. */
 UNIT_TEST(sampled_block_that_stays)
 {
@@ -324,6 +361,8 @@ int main(void)
         cmocka_unit_test(every_byte_of_the_canary),
         cmocka_unit_test(free_blocks_written_to),
         cmocka_unit_test(free_blocks_written_to_beside_hooks),
+        cmocka_unit_test(groups_of_blocks),
+        cmocka_unit_test(blocks_of_own_heaps),
         cmocka_unit_test(sampled_block_that_stays),
         cmocka_unit_test(zeros_where_pages_stay),
     };

@@ -3,6 +3,7 @@
 
 #include "tcache/tcache.h"
 #include "slab/orphans.h"
+#include "span/meta.h"
 
 #include <string.h>
 
@@ -87,6 +88,19 @@ UNIT_TEST(groups)
     memset(first, 1, 2048);
     assert_true(hk_orphans_purge() > 0 && *(char *)first == 0);
     assert_ptr_equal(hk_orphans_take_of_group(CLASS, 1), first);
+}
+
+/* The first group needs lists. */
+UNIT_TEST(groups_refused)
+{
+    start();
+    fake_os_refuse(fake_refuse_mappings);
+    for (size_t bytes = 1 << 20; bytes >= HK_CACHE_LINE; bytes /= 2)
+        while (hk_meta_alloc(bytes) != NULL)
+            continue;
+    assert_null(hk_orphans_take_of_group(CLASS, 1));
+    fake_os_refuse(NULL);
+    assert_non_null(hk_orphans_take_of_group(CLASS, 1));
 }
 
 UNIT_TEST(commons_of_few)
@@ -298,6 +312,7 @@ int main(void)
         cmocka_unit_test(adopt),
         cmocka_unit_test(commons),
         cmocka_unit_test(groups),
+        cmocka_unit_test(groups_refused),
         cmocka_unit_test(commons_of_few),
         cmocka_unit_test(commons_refused),
         cmocka_unit_test(commons_are_swept),

@@ -85,6 +85,17 @@ UNIT_TEST(big)
     assert_int_equal(more(HK_PART_big_cached), 5 * HK_PAGE);
 }
 
+UNIT_TEST(heaps)
+{
+    start();
+    hak_heap_t *heap = hak_heap_create("resident", 0);
+    char *block = hak_heap_aligned_alloc(heap, HK_PAGE, HK_SLICE);
+    touch(block, 5 * HK_PAGE);
+    assert_int_equal(more(HK_PART_heaps), 5 * HK_PAGE);
+    assert_int_equal(hak_heap_destroy(heap), 0);
+    assert_int_equal(more(HK_PART_heaps), 0);
+}
+
 /* Most leaves of the window around the program's mappings have no chunks: none may be looked at. */
 UNIT_TEST(big_elsewhere)
 {
@@ -282,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(big),
+        cmocka_unit_test(heaps),
         cmocka_unit_test(big_elsewhere),
         cmocka_unit_test(read_only_pages),
         cmocka_unit_test(large_then_idle),
