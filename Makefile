@@ -8,6 +8,7 @@ ONLY   ?=
 TARGET ?=
 PRESETS ?=
 MACHINES ?= x86_64
+LIBCS ?= gnu
 SECONDS ?= 10
 SANITIZE ?=
 export JOBS
@@ -81,9 +82,9 @@ rpm:                            ## RPM packages: libhakmem, libhakmem-devel, hak
 dist:                           ## the source tarball, which builds without git; build-packages
 	@tools/dist/source.py
 
-wheel:                          ## the Python wheel: the tool, the libraries, hakmem-run; glibc 2.17 or newer (MACHINES=x86_64); build-packages
+wheel:                          ## the Python wheel: the tool, the libraries, hakmem-run; glibc 2.17 or newer (MACHINES="x86_64 aarch64" LIBCS="gnu musl" for all four); build-packages
 	@tools/setup.sh wheel
-	@tools/in_venv.sh tools/dist/wheel.py $(foreach machine,$(MACHINES),--machine $(machine))
+	@tools/in_venv.sh tools/dist/wheel.py $(foreach machine,$(MACHINES),--machine $(machine)) $(foreach libc,$(LIBCS),--libc $(libc))
 
 test-packages: build/build.ninja  ## builds each kind of package, installs and uses it: debootstrap's root, RPM, tarball, wheel
 	@tools/setup.sh test

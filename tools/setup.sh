@@ -80,9 +80,11 @@ fill_venv() {
   /usr/bin/python3 -m venv --clear --system-site-packages "$venv" || die "python3 -m venv failed (see above)."
 }
 
-# importable NAME...: the venv's Python finds them all.
+# importable NAME...: the venv's Python finds them all, as modules or, what has none, as programs beside it.
 importable() {
-  "$venv/bin/python3" -c 'import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))' "$@" 2>/dev/null
+  "$venv/bin/python3" -c 'import importlib.util, os, sys
+beside = os.path.dirname(sys.executable)
+sys.exit(not all(importlib.util.find_spec(name) or os.path.exists(os.path.join(beside, name)) for name in sys.argv[1:]))' "$@" 2>/dev/null
 }
 
 # The tables are rich's, the command lines typer's, the charts matplotlib's, the page jinja2's; the plots of the

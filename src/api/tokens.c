@@ -14,6 +14,8 @@
 #include "slab/orphans.h"
 
 #define CALLER __builtin_return_address(0)
+/* Reached by their exported names only, which a library without malloc does not have. */
+#define OF_TOKENS static __attribute__((unused))
 
 HK_PROCESS(void *, malloc_of_tokens, (size_t size), malloc, hak_malloc)
 HK_PROCESS(void *, realloc_of_tokens, (void *block, size_t size), realloc, hak_realloc)
@@ -65,14 +67,14 @@ static void *aligned_apart(size_t align, size_t size, size_t token, void *caller
     return power >= align ? malloc_apart(size, power, token, caller) : hak_memalign(align, size);
 }
 
-static void *token_malloc(size_t size, size_t token)
+OF_TOKENS void *token_malloc(size_t size, size_t token)
 {
     if (keeps_apart() && tokens_are_ours())
         return malloc_apart(size, HK_FINE_STEP, token, CALLER);
     return HK_WHOEVER(malloc_of_tokens)(size);
 }
 
-static void *token_calloc(size_t count, size_t size, size_t token)
+OF_TOKENS void *token_calloc(size_t count, size_t size, size_t token)
 {
     size_t bytes;
     if (!keeps_apart() || __builtin_mul_overflow(count, size, &bytes))
@@ -82,7 +84,7 @@ static void *token_calloc(size_t count, size_t size, size_t token)
 }
 
 /* A block of another group moves; one that stays in its group may stay where it is. */
-static void *token_realloc(void *block, size_t size, size_t token)
+OF_TOKENS void *token_realloc(void *block, size_t size, size_t token)
 {
     if (!keeps_apart() || !tokens_are_ours() || (block != NULL && size == 0))
         return HK_WHOEVER(realloc_of_tokens)(block, size);
@@ -99,7 +101,7 @@ static void *token_realloc(void *block, size_t size, size_t token)
     return to;
 }
 
-static void *token_reallocarray(void *block, size_t count, size_t size, size_t token)
+OF_TOKENS void *token_reallocarray(void *block, size_t count, size_t size, size_t token)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes))
@@ -107,12 +109,12 @@ static void *token_reallocarray(void *block, size_t count, size_t size, size_t t
     return token_realloc(block, bytes, token);
 }
 
-static void *token_memalign(size_t align, size_t size, size_t token)
+OF_TOKENS void *token_memalign(size_t align, size_t size, size_t token)
 {
     return keeps_apart() ? aligned_apart(align, size, token, CALLER) : hak_memalign(align, size);
 }
 
-static int token_posix_memalign(void **block, size_t align, size_t size, size_t token)
+OF_TOKENS int token_posix_memalign(void **block, size_t align, size_t size, size_t token)
 {
     if (!keeps_apart() || align % sizeof(void *) != 0 || !hk_is_pow2(align) || align > HK_SLICE)
         return hak_posix_memalign(block, align, size);
@@ -125,12 +127,12 @@ static int token_posix_memalign(void **block, size_t align, size_t size, size_t 
     return 0;
 }
 
-static void *token_valloc(size_t size, size_t token)
+OF_TOKENS void *token_valloc(size_t size, size_t token)
 {
     return keeps_apart() ? aligned_apart(hk_system_page(), size, token, CALLER) : hak_valloc(size);
 }
 
-static void *token_pvalloc(size_t size, size_t token)
+OF_TOKENS void *token_pvalloc(size_t size, size_t token)
 {
     if (!keeps_apart() || size > HK_LARGE_MAX)
         return hak_pvalloc(size);
@@ -144,7 +146,7 @@ static void *new_apart(size_t size, size_t align, enum hk_kind kind, size_t toke
 }
 
 #define OPERATOR(own, parameters, align, kind, otherwise)                                                              \
-    static void *own parameters                                                                                        \
+    OF_TOKENS void *own parameters                                                                                     \
     {                                                                                                                  \
         void *block = new_apart(size, align, kind, token, CALLER);                                                     \
         return block != NULL ? block : otherwise;                                                                      \
@@ -165,7 +167,7 @@ OPERATOR(token_new_aligned_nothrow, (size_t size, size_t align, TAG, size_t toke
 OPERATOR(token_new_array_aligned_nothrow, (size_t size, size_t align, TAG, size_t token), align, HK_KIND_NEW_ARRAY,
          HK_WHOEVER(process_new_array_aligned_nothrow)(size, align, tag))
 
-#define TOKEN(type, name, parameters, own) HK_EXPORT type __alloc_token_##name parameters __attribute__((alias(#own)));
+#define TOKEN(type, name, parameters, own) HK_REPLACES(type, __alloc_token_##name, parameters, own)
 #define BOTH(name, parameters, own) TOKEN(void *, name, parameters, own) TOKEN(void *, _##name, parameters, own)
 
 TOKEN(void *, malloc, (size_t size, size_t token), token_malloc)

@@ -1,16 +1,15 @@
 """test_root.py BUILD PROGRAMS: a root as of a container with musl: musl's loader, busybox, HAKMEM, programs. A script runs in it: the library
 is preloaded by LD_PRELOAD and by the loader's own option, into programs and what these start, and each report says what was served."""
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+from kit import LOADER, enter, make_root  # noqa: E402
+
 BUILD, PROGRAMS = Path(sys.argv[1]), Path(sys.argv[2])
-LOADER = Path("/lib/ld-musl-x86_64.so.1")
-CANNOT_RUN = 77
 SCRIPT = """#!/bin/sh
 set -e
 export TEST_ALLOCATOR=hakmem
@@ -25,46 +24,19 @@ echo "script: done"
 """
 
 
-def busybox() -> str:
-    found = shutil.which("busybox")
-    if not found or not LOADER.exists():
-        print("no busybox (busybox-static) or no musl (musl-tools)")
-        sys.exit(CANNOT_RUN)
-    return found
-
-
-def make_root(root: Path) -> None:
-    for folder in ("bin", "lib", "usr/lib", "tmp", "proc", "dev"):
-        (root / folder).mkdir(parents=True)
-    shutil.copy(LOADER.resolve(), root / LOADER.relative_to("/"))
-    for name in ("libhakmem.so.0", "libhakmem-hardened.so.0"):
-        shutil.copy(BUILD / name, root / "usr/lib" / name)
-    shutil.copy(busybox(), root / "bin/busybox")
-    for name in ("sh", "ls", "grep"):
-        (root / "bin" / name).symlink_to("busybox")
+def fill(root: Path) -> None:
+    make_root(root, LOADER, BUILD, "sh ls grep")
     for name in ("entries", "entries_static", "stress"):
         shutil.copy(PROGRAMS / f"test_{name}", root / "bin" / name)
-    (root / "dev/null").touch()
     (root / "script").write_text(SCRIPT)
     (root / "script").chmod(0o755)
-
-
-def enter(root: Path) -> subprocess.CompletedProcess[str]:
-    """/proc as well, in a mount namespace of its own."""
-    inside = f"mount --bind /proc {root}/proc 2>/dev/null || mount --rbind /proc {root}/proc || exit 77; exec chroot {root} /script"
-    words = ["unshare", "--mount", *([] if os.getuid() == 0 else ["--user", "--map-root-user"]), "sh", "-c", inside]
-    environment = {"PATH": "/bin:/usr/bin:/sbin:/usr/sbin", "LC_ALL": "C"}
-    return subprocess.run(words, env=environment, capture_output=True, text=True)
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         root = Path(place) / "root"
-        make_root(root)
-        ended = enter(root)
-        if ended.returncode == CANNOT_RUN or "unshare failed" in ended.stderr:
-            print(f"no root of its own can be entered here: {ended.stderr.strip()}")
-            sys.exit(CANNOT_RUN)
+        fill(root)
+        ended = enter(root, "/script")
         said = ended.stdout + ended.stderr
         if ended.returncode != 0 or "script: done" not in said or "glibc: 0" not in said or "Error" in said:
             sys.exit(f"FAILED: the script ended with {ended.returncode}\n{said}")

@@ -50,6 +50,13 @@ class Compiler(unittest.TestCase):
         words = "-fPIC -O2 -g -Wl,-z,now,-z,initfirst -shared -Wl,-soname,liba.so.0 -o liba.so -I include a.o -lpthread -lz b.a".split()
         self.assertEqual(zig_cc.for_the_linker(words), "-z now -z initfirst -soname liba.so.0 -o liba.so a.o -lz b.a".split())
 
+    def test_what_is_for_musl(self) -> None:
+        """A program is linked with musl's loader, so that it can be preloaded; a library by names that zig made for musl."""
+        folder = Path("/nowhere")
+        self.assertIn("-dynamic", zig_cc.command("cc", "aarch64-linux-musl", folder, ["-o", "a", "a.o"]))
+        for tool, target, words in (("cc", "aarch64-linux-musl", ["-c", "a.c"]), ("cc", "aarch64-linux-gnu.2.17", ["-o", "a", "a.o"])):
+            self.assertNotIn("-dynamic", zig_cc.command(tool, target, folder, words))
+
 
 class Description(unittest.TestCase):
     def test_it_is_wrapped_below_its_own_summary(self) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from hakmem import doctor, elf, protections
 from tool import HARDENED, LIBRARY, LINKED, LINKED_SHARED, OWN_MALLOC, PLAIN, PYTHON, STATIC, ToolTest
@@ -163,6 +164,20 @@ class Files(unittest.TestCase):
         library = elf.read(Path(LIBRARY))
         self.assertIsNone(elf.wrong_machine(elf.read(Path(PLAIN)), library))
         self.assertIn("32 bits", elf.wrong_machine(elf.Elf(wide=False, machine=3), library))
+
+    def test_other_c_libraries(self) -> None:
+        machine = elf.read(Path(PLAIN)).machine
+        musl = elf.Elf(wide=True, machine=machine, interpreter="/lib/ld-musl-x86_64.so.1", needed=["libc.musl-x86_64.so.1"])
+        of_musl = elf.Elf(wide=True, machine=machine, needed=["libc.so"], own_malloc="HAKMEM")
+        self.assertEqual([elf.c_library(elf.read(Path(name))) for name in (PLAIN, LIBRARY, STATIC)], ["glibc", "glibc", None])
+        self.assertEqual((elf.c_library(musl), elf.c_library(of_musl)), ("musl", "musl"))
+        files = {"musl": musl, "library": of_musl, "plain": elf.read(Path(PLAIN)), "ours": elf.read(Path(LIBRARY))}
+        with mock.patch.object(elf, "read", lambda path: files[path.name]), mock.patch.object(elf, "privilege_of", lambda _: None):
+            self.assertIsNone(elf.why_not_served(Path("musl"), Path("library")))
+            self.assertIsNone(elf.why_not_served(Path("plain"), Path("ours")))
+            self.assertIn("built for musl, the library for glibc", elf.why_not_served(Path("musl"), Path("ours")))
+            self.assertIn("built for musl, the library for glibc", elf.why_not_served(Path("musl")))
+            self.assertIn("built for glibc, the library for musl", elf.why_not_served(Path("plain"), Path("library")))
 
     def test_what_is_broken_is_no_program(self) -> None:
         whole = Path(PLAIN).read_bytes()

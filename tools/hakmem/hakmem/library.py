@@ -112,6 +112,10 @@ def preload(library: Path, environment: Mapping[str, str]) -> str:
     return ":".join(filter(None, [str(library), environment.get("LD_PRELOAD")]))
 
 
+def first_preloaded(environment: Mapping[str, str]) -> Path:
+    return Path(environment["LD_PRELOAD"].partition(":")[0])
+
+
 def find_program(name: str) -> Path:
     found = shutil.which(name)
     if found:

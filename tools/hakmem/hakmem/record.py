@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hakmem import elf
 from hakmem.library import VARIABLE as LIBRARY_VARIABLE
-from hakmem.library import FOLDER, find_library, find_program, preload, preloadable
+from hakmem.library import FOLDER, find_library, find_program, first_preloaded, preload, preloadable
 from hakmem.trouble import NO_INPUT, NOT_EXECUTABLE, USAGE, Trouble
 
 RECORDER, PLAYER = "libhakmem-record.so", "hakmem-play"
@@ -40,7 +40,7 @@ def beside(library: Path, name: str) -> Path:
 def record(command: list[str], request: Request) -> None:
     program = find_program(command[0])
     environment = environment_for(request)
-    reason = elf.why_not_served(program)
+    reason = elf.why_not_served(program, first_preloaded(environment))
     if reason:
         print(f"hakmem: {program} will not be recorded: {reason}", file=sys.stderr)
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hakmem import elf, live, protections
 from hakmem.library import VARIABLE as LIBRARY_VARIABLE
-from hakmem.library import find_hardened_library, find_library, find_program, preload
+from hakmem.library import find_hardened_library, find_library, find_program, first_preloaded, preload
 from hakmem.options import unknown_variables, variable
 from hakmem.trouble import NOT_EXECUTABLE, USAGE, Trouble
 
@@ -33,7 +33,7 @@ class Request:
 def run(command: list[str], request: Request) -> None:
     program = find_program(command[0])
     environment = environment_for(request)
-    reason = elf.why_not_served(program)
+    reason = elf.why_not_served(program, first_preloaded(environment))
     if reason:
         print(f"hakmem: {program} will not be served: {reason}", file=sys.stderr)
     for sentence in unknown_variables(os.environ):
