@@ -22,6 +22,7 @@ CRATES = ROOT / "rust"
 FOLDER, PART = Path(sys.argv[1]).resolve(), sys.argv[2]
 CANNOT_RUN = 77
 UNREACHABLE = re.compile(r"download of|failed to (?:fetch|query|update|download)|Could not resolve|network|offline|Timeout was reached|no matching package")
+PACKAGED = FOLDER / "packaged"
 ALL_FEATURES = "hardened,stats,override,allocator-api2"
 RIPGREP = "15.1.0"
 GLOBAL = "\n#[global_allocator]\nstatic GLOBAL: hakmem::HakMem = hakmem::HakMem;\n"
@@ -141,14 +142,21 @@ def test_example() -> None:
 
 
 def packed(crate: str) -> set[str]:
-    with tarfile.open(next((FOLDER / "target/package").glob(f"{crate}-[0-9]*.crate"))) as archive:
+    with tarfile.open(next((PACKAGED / "package").glob(f"{crate}-[0-9]*.crate"))) as archive:
         must(not any(member.issym() or member.islnk() for member in archive), f"{crate}: a link in the archive")
         return {member.name.split("/", 1)[1] for member in archive}
 
 
+def forget_packaged() -> None:
+    """cargo keeps what it has unpacked and built of a version, and takes it for the same after a change."""
+    for kept in [PACKAGED, *(FOLDER / "home/registry").glob("*/*/hakmem*")]:
+        shutil.rmtree(kept, ignore_errors=True)
+
+
 def test_package() -> None:
+    forget_packaged()
     # A clean clone has nothing that is not committed; elsewhere changes are there.
-    run(CARGO, "package", "--locked", "--workspace", "--allow-dirty")
+    run(CARGO, "package", "--locked", "--workspace", "--allow-dirty", CARGO_TARGET_DIR=str(PACKAGED))
     sources = {f"core/{path.relative_to(ROOT / 'src')}" for path in (ROOT / "src").rglob("*") if path.suffix in (".c", ".h", ".def")}
     found = packed("hakmem-sys")
     must(len(sources) > 200 and sources <= found, f"not in the package: {sorted(sources - found)}")
