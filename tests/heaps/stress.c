@@ -179,7 +179,7 @@ int main(int argc, char **argv)
 {
     struct rng rng = rng_seeded(7);
     read_arguments(argc, argv);
-    watchdog_start(120, "stress of heaps");
+    watchdog_start(160, "stress of heaps");
     for (unsigned i = 0; i < SHARED; i++)
         shared[i] = hak_heap_create("shared", i % 3 == 0 ? 4 * MIB : 0);
     for (unsigned round = 0; round < 3; round++) {
