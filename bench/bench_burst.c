@@ -60,12 +60,8 @@ int main(int argc, char **argv)
     for (uint64_t i = 0; i < reps; i++)
         span = bench_add(span, run_burst(&b));
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
-    bench_put_u64(&report, "size", size);
-    bench_put_str(&report, "order", order);
-    bench_put_span(&report, span, reps * count);
-    bench_put_calls(&report, (bench_calls){(reps + 1) * count, (reps + 1) * count, 0});
-    bench_report_end(&report);
-    return 0;
+    bench_report *report = bench_report_begin(&args);
+    bench_put_u64(report, "size", size);
+    bench_put_str(report, "order", order);
+    return bench_report_end(report, span, reps * count, (bench_calls){(reps + 1) * count, (reps + 1) * count, 0});
 }

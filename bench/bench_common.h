@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -105,6 +106,23 @@ static inline double bench_arg_f64(const bench_args *args, int i, double fallbac
 static inline const char *bench_arg_str(const bench_args *args, int i, const char *fallback)
 {
     return i < args->count ? args->value[i] : fallback;
+}
+
+/* ---- threads ----------------------------------------------------------- */
+
+/* Starts a thread. Its stack is as the C library makes it if STACK_BYTES is 0. */
+static inline pthread_t bench_start_thread(void *(*life)(void *), void *arg, size_t stack_bytes)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    pthread_attr_init(&attr);
+    if (stack_bytes != 0)
+        pthread_attr_setstacksize(&attr, stack_bytes);
+    int error = pthread_create(&thread, &attr, life, arg);
+    if (error != 0)
+        bench_die("pthread_create: %s", strerror(error));
+    pthread_attr_destroy(&attr);
+    return thread;
 }
 
 /* ---- clock and random numbers ---------------------------------------- */
@@ -317,18 +335,19 @@ static inline void bench_put_str(bench_report *r, const char *key, const char *v
     bench_say(r, r->json ? "\"" : "\n");
 }
 
-/* Begins with the memory figures, so that formatting cannot change them. */
-static inline void bench_report_begin(bench_report *r, const bench_args *args)
+/* Begins the report with the memory figures, so that formatting cannot change them. */
+static inline bench_report *bench_report_begin(const bench_args *args)
 {
+    static bench_report report;
     uint64_t faults = bench_faults();
     uint64_t rss = bench_rss_kib();
     uint64_t peak = bench_proc_kib("/proc/self/status", "VmHWM");
-    r->json = args->json;
-    r->used = 0;
-    bench_put_str(r, "bench", args->name);
-    bench_put_u64(r, "rss_kib", rss);
-    bench_put_u64(r, "peak_rss_kib", peak > rss ? peak : rss);
-    bench_put_u64(r, "page_faults", faults);
+    report.json = args->json;
+    bench_put_str(&report, "bench", args->name);
+    bench_put_u64(&report, "rss_kib", rss);
+    bench_put_u64(&report, "peak_rss_kib", peak > rss ? peak : rss);
+    bench_put_u64(&report, "page_faults", faults);
+    return &report;
 }
 
 static inline void bench_put_calls(bench_report *r, bench_calls calls)
@@ -338,9 +357,11 @@ static inline void bench_put_calls(bench_report *r, bench_calls calls)
     bench_put_u64(r, "calls_realloc", calls.reallocs);
 }
 
-/* The figures of a timed loop. */
+/* The figures of a timed loop; none of a program without one. */
 static inline void bench_put_span(bench_report *r, bench_span span, uint64_t ops)
 {
+    if (span.seconds == 0)
+        return;
     double n = ops ? (double)ops : 1;
     bench_put_u64(r, "ops", ops);
     bench_put_f64(r, "seconds", span.seconds);
@@ -351,10 +372,12 @@ static inline void bench_put_span(bench_report *r, bench_span span, uint64_t ops
     bench_put_f64(r, "steady_faults_per_op", (double)span.faults / n);
 }
 
-/* Ends with the object that malloc was bound to: a preload that failed in
- * silence must be seen. */
-static inline void bench_report_end(bench_report *r)
+/* Ends the report with the object that malloc was bound to, because a preload that failed in silence must be seen. Returns the
+ * program's exit status. */
+static inline int bench_report_end(bench_report *r, bench_span span, uint64_t ops, bench_calls calls)
 {
+    bench_put_span(r, span, ops);
+    bench_put_calls(r, calls);
     Dl_info info;
     void *entry = dlsym(RTLD_DEFAULT, "malloc");
     bool found = entry != NULL && dladdr(entry, &info) != 0 && info.dli_fname != NULL;
@@ -366,6 +389,7 @@ static inline void bench_report_end(bench_report *r)
             bench_die("write: %s", strerror(errno));
         done += n > 0 ? (size_t)n : 0;
     }
+    return 0;
 }
 
 #endif

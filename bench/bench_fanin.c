@@ -3,8 +3,6 @@
  * frees must not make the process larger. */
 #include "bench_common.h"
 
-#include <pthread.h>
-
 enum { MAX_SIZES = 4, MAX_PRODUCERS = 4096, STACK = 65536 };
 
 static struct {
@@ -28,17 +26,10 @@ static void *produce(void *number)
 
 static void start_producers(pthread_t *threads)
 {
-    pthread_attr_t how;
-    pthread_attr_init(&how);
-    pthread_attr_setstacksize(&how, STACK);
     pthread_barrier_init(&plan.built, NULL, plan.producers + 1);
     pthread_barrier_init(&plan.over, NULL, plan.producers + 1);
-    for (unsigned k = 0; k < plan.producers; k++) {
-        int error = pthread_create(&threads[k], &how, produce, (void *)(uintptr_t)k);
-        if (error != 0)
-            bench_die("pthread_create: %s", strerror(error));
-    }
-    pthread_attr_destroy(&how);
+    for (unsigned k = 0; k < plan.producers; k++)
+        threads[k] = bench_start_thread(produce, (void *)(uintptr_t)k, STACK);
 }
 
 static void free_by_turns(void)
@@ -61,27 +52,23 @@ int main(int argc, char **argv)
     plan.block = bench_map(objects * sizeof *plan.block);
     bench_touch_pages(plan.block, objects * sizeof *plan.block);
 
-    uint64_t idle_kib = bench_rss_now_kib();
+    uint64_t idle_kib = bench_rss_kib();
     pthread_t *threads = bench_map(plan.producers * sizeof *threads);
     start_producers(threads);
     pthread_barrier_wait(&plan.built);
-    uint64_t built_kib = bench_rss_now_kib();
+    uint64_t built_kib = bench_rss_kib();
     bench_span span = bench_start();
     free_by_turns();
     span = bench_stop(span);
-    uint64_t freed_kib = bench_rss_now_kib();
+    uint64_t freed_kib = bench_rss_kib();
     pthread_barrier_wait(&plan.over);
     for (unsigned k = 0; k < plan.producers; k++)
         pthread_join(threads[k], NULL);
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
-    bench_put_u64(&report, "producers", plan.producers);
-    bench_put_u64(&report, "idle_rss_kib", idle_kib);
-    bench_put_u64(&report, "built_rss_kib", built_kib - idle_kib);
-    bench_put_u64(&report, "freed_rss_kib", freed_kib - idle_kib);
-    bench_put_span(&report, span, objects);
-    bench_put_calls(&report, (bench_calls){objects, objects, 0});
-    bench_report_end(&report);
-    return 0;
+    bench_report *report = bench_report_begin(&args);
+    bench_put_u64(report, "producers", plan.producers);
+    bench_put_u64(report, "idle_rss_kib", idle_kib);
+    bench_put_u64(report, "built_rss_kib", built_kib - idle_kib);
+    bench_put_u64(report, "freed_rss_kib", freed_kib - idle_kib);
+    return bench_report_end(report, span, objects, (bench_calls){objects, objects, 0});
 }

@@ -53,20 +53,16 @@ int main(int argc, char **argv)
     free_list(list);
     freeing = bench_stop(freeing);
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
+    bench_report *report = bench_report_begin(&args);
     double n = (double)count;
-    bench_put_u64(&report, "size", size);
-    bench_put_f64(&report, "growth_ns_per_op", growth.seconds / n * 1e9);
-    bench_put_f64(&report, "cpu_growth_ns_per_op", growth.cpu_seconds / n * 1e9);
-    bench_put_f64(&report, "free_ns_per_op", freeing.seconds / n * 1e9);
-    bench_put_f64(&report, "cpu_free_ns_per_op", freeing.cpu_seconds / n * 1e9);
-    bench_put_u64(&report, "growth_faults", growth.faults);
-    bench_put_u64(&report, "free_faults", freeing.faults);
-    bench_put_f64(&report, "faults_per_page", (double)growth.faults / (asked / BENCH_PAGE));
-    bench_put_f64(&report, "rss_per_asked", (double)(grown_kib - before_kib) * 1024 / asked);
-    bench_put_span(&report, bench_add(growth, freeing), count);
-    bench_put_calls(&report, (bench_calls){count + 1, count + 1, 0});
-    bench_report_end(&report);
-    return 0;
+    bench_put_u64(report, "size", size);
+    bench_put_f64(report, "growth_ns_per_op", growth.seconds / n * 1e9);
+    bench_put_f64(report, "cpu_growth_ns_per_op", growth.cpu_seconds / n * 1e9);
+    bench_put_f64(report, "free_ns_per_op", freeing.seconds / n * 1e9);
+    bench_put_f64(report, "cpu_free_ns_per_op", freeing.cpu_seconds / n * 1e9);
+    bench_put_u64(report, "growth_faults", growth.faults);
+    bench_put_u64(report, "free_faults", freeing.faults);
+    bench_put_f64(report, "faults_per_page", (double)growth.faults / (asked / BENCH_PAGE));
+    bench_put_f64(report, "rss_per_asked", (double)(grown_kib - before_kib) * 1024 / asked);
+    return bench_report_end(report, bench_add(growth, freeing), count, (bench_calls){count + 1, count + 1, 0});
 }

@@ -1,6 +1,5 @@
 #include "bench_heap.h"
 
-#include <pthread.h>
 #include <semaphore.h>
 
 #define MAX_MOMENTS 256u
@@ -184,9 +183,7 @@ static void begin_elsewhere(void)
 {
     sem_init(&elsewhere.asked, 0, 0);
     sem_init(&elsewhere.done, 0, 0);
-    int error = pthread_create(&elsewhere.thread, NULL, serve, NULL);
-    if (error != 0)
-        bench_die("pthread_create: %s", strerror(error));
+    elsewhere.thread = bench_start_thread(serve, NULL, 0);
     elsewhere.begun = true;
 }
 

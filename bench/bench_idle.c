@@ -4,9 +4,6 @@
 int main(int argc, char **argv)
 {
     bench_args args = bench_args_read(argc, argv, "");
-    static bench_report report;
-    bench_report_begin(&report, &args);
-    bench_put_calls(&report, (bench_calls){0, 0, 0});
-    bench_report_end(&report);
-    return 0;
+    bench_report *report = bench_report_begin(&args);
+    return bench_report_end(report, (bench_span){0, 0, 0}, 0, (bench_calls){0, 0, 0});
 }

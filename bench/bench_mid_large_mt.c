@@ -2,8 +2,6 @@
  * THREADS threads, on slots of its own. */
 #include "bench_common.h"
 
-#include <pthread.h>
-
 #define MAX_THREADS 1024u
 
 typedef struct worker {
@@ -61,9 +59,7 @@ static void start_workers(worker *workers)
         pthread_barrier_init(all[i], NULL, (unsigned)plan.threads + 1);
     for (uint64_t i = 0; i < plan.threads; i++) {
         workers[i].seed = i + 1;
-        int error = pthread_create(&workers[i].thread, NULL, work, &workers[i]);
-        if (error != 0)
-            bench_die("pthread_create: %s", strerror(error));
+        workers[i].thread = bench_start_thread(work, &workers[i], 0);
     }
 }
 
@@ -89,17 +85,13 @@ int main(int argc, char **argv)
         end = workers[i].end > end ? workers[i].end : end;
     span.seconds = end - start.seconds;
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
+    bench_report *report = bench_report_begin(&args);
     pthread_barrier_wait(&plan.leave);
     uint64_t all = plan.threads * (plan.steps + plan.warmup);
     for (uint64_t i = 0; i < plan.threads; i++) {
         pthread_join(workers[i].thread, NULL);
         all += workers[i].live;
     }
-    bench_put_u64(&report, "threads", plan.threads);
-    bench_put_span(&report, span, plan.threads * plan.steps);
-    bench_put_calls(&report, (bench_calls){all / 2, all / 2, 0});
-    bench_report_end(&report);
-    return 0;
+    bench_put_u64(report, "threads", plan.threads);
+    return bench_report_end(report, span, plan.threads * plan.steps, (bench_calls){all / 2, all / 2, 0});
 }

@@ -75,14 +75,10 @@ static inline int bench_patterns_main(int argc, char **argv, bench_patterns patt
         sum.ops += timed[i].ops;
     }
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
+    bench_report *report = bench_report_begin(&args);
     for (size_t i = 0; i < patterns.count; i++)
-        bench_put_pattern(&report, patterns.all[i].name, timed[i]);
-    bench_put_span(&report, sum.span, sum.ops);
-    bench_put_calls(&report, calls);
-    bench_report_end(&report);
-    return 0;
+        bench_put_pattern(report, patterns.all[i].name, timed[i]);
+    return bench_report_end(report, sum.span, sum.ops, calls);
 }
 
 #endif

@@ -12,7 +12,6 @@
  * 95 % of that of its last third; the report shows the worst round, of phases of a second and more. */
 #include "bench_heap.h"
 
-#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 
@@ -286,15 +285,6 @@ static void run_phase(unsigned at, double began, double seconds, figures *sum)
     sum->rss_kib = rss > sum->rss_kib ? rss : sum->rss_kib;
 }
 
-static pthread_t start(void *(*life)(void *))
-{
-    pthread_t thread;
-    int error = pthread_create(&thread, NULL, life, NULL);
-    if (error != 0)
-        bench_die("pthread_create: %s", strerror(error));
-    return thread;
-}
-
 static void finish(pthread_t worker, pthread_t receiver)
 {
     plan.step = NULL;
@@ -336,7 +326,7 @@ int main(int argc, char **argv)
     sem_init(&plan.ended, 0, 0);
 
     figures sum[PHASES] = {{0, 0, 0, 0, 0, 0}};
-    pthread_t worker = start(work), receiver = start(receive);
+    pthread_t worker = bench_start_thread(work, NULL, 0), receiver = bench_start_thread(receive, NULL, 0);
     bench_span span = bench_start();
     double began = held.last = bench_now();
     for (uint64_t n = 0; n < rounds * PHASES; n++)
@@ -344,15 +334,11 @@ int main(int argc, char **argv)
     span = bench_stop(span);
     finish(worker, receiver);
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
+    bench_report *report = bench_report_begin(&args);
     for (unsigned i = 0; i < PHASES; i++)
-        put_phase(&report, phases[i].name, &sum[i]);
-    bench_put_f64(&report, "rss_mib_mean", held.kib_seconds / held.seconds / 1024);
+        put_phase(report, phases[i].name, &sum[i]);
+    bench_put_f64(report, "rss_mib_mean", held.kib_seconds / held.seconds / 1024);
     uint64_t pairs = atomic_load(&plan.xpairs);
-    bench_put_span(&report, span, pairs);
-    bench_put_calls(&report, (bench_calls){pairs, pairs, 0});
-    heap_put_series(&report);
-    bench_report_end(&report);
-    return 0;
+    heap_put_series(report);
+    return bench_report_end(report, span, pairs, (bench_calls){pairs, pairs, 0});
 }

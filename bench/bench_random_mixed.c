@@ -58,16 +58,12 @@ int main(int argc, char **argv)
     run_steps(&w, steps);
     span = bench_stop(span);
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
+    bench_report *report = bench_report_begin(&args);
     /* Every step is a malloc or a free, and live blocks are their difference. */
     uint64_t live = count_live(&w);
     uint64_t all = steps + WARMUP_STEPS + live;
     free_rest(&w);
-    bench_put_u64(&report, "workset", count);
-    bench_put_u64(&report, "live_blocks", live);
-    bench_put_span(&report, span, steps);
-    bench_put_calls(&report, (bench_calls){all / 2, all / 2, 0});
-    bench_report_end(&report);
-    return 0;
+    bench_put_u64(report, "workset", count);
+    bench_put_u64(report, "live_blocks", live);
+    return bench_report_end(report, span, steps, (bench_calls){all / 2, all / 2, 0});
 }

@@ -199,15 +199,11 @@ int main(int argc, char **argv)
     span = bench_stop(span);
     heap_finish();
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
+    bench_report *report = bench_report_begin(&args);
     bench_calls calls = heap_calls();
-    bench_put_str(&report, "mode", mode);
-    heap_put_figures(&report);
-    bench_put_f64(&report, remote ? "rss_to_bound" : "pinned_per_live", found);
-    bench_put_span(&report, span, calls.mallocs + calls.frees);
-    bench_put_calls(&report, calls);
-    heap_put_series(&report);
-    bench_report_end(&report);
-    return 0;
+    bench_put_str(report, "mode", mode);
+    heap_put_figures(report);
+    bench_put_f64(report, remote ? "rss_to_bound" : "pinned_per_live", found);
+    heap_put_series(report);
+    return bench_report_end(report, span, calls.mallocs + calls.frees, calls);
 }

@@ -9,7 +9,6 @@
  * size by running the writer's random generator, not by reading the block. */
 #include "bench_common.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 
@@ -182,11 +181,8 @@ static void start_workers(void)
 {
     pthread_barrier_init(&plan.go, NULL, plan.workers + 1);
     atomic_store(&plan.xrunning, plan.workers);
-    for (unsigned i = 0; i < plan.workers; i++) {
-        int error = pthread_create(&plan.worker[i].thread, NULL, work, &plan.worker[i]);
-        if (error != 0)
-            bench_die("pthread_create: %s", strerror(error));
-    }
+    for (unsigned i = 0; i < plan.workers; i++)
+        plan.worker[i].thread = bench_start_thread(work, &plan.worker[i], 0);
 }
 
 int main(int argc, char **argv)
@@ -209,17 +205,13 @@ int main(int argc, char **argv)
         pthread_join(plan.worker[i].thread, NULL);
     span = bench_stop(span);
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
+    bench_report *report = bench_report_begin(&args);
     uint64_t total = plan.per_queue * plan.queues;
-    bench_put_str(&report, "mode", mode);
-    bench_put_u64(&report, "workers", plan.workers);
-    bench_put_u64(&report, "idle_rss_kib", idle_kib);
-    bench_put_u64(&report, "peak_live_kib", p.live / 1024);
-    bench_put_u64(&report, "peak_sampled_rss_kib", p.rss_kib);
-    bench_put_u64(&report, "rss_samples", p.samples);
-    bench_put_span(&report, span, total);
-    bench_put_calls(&report, (bench_calls){total, total, 0});
-    bench_report_end(&report);
-    return 0;
+    bench_put_str(report, "mode", mode);
+    bench_put_u64(report, "workers", plan.workers);
+    bench_put_u64(report, "idle_rss_kib", idle_kib);
+    bench_put_u64(report, "peak_live_kib", p.live / 1024);
+    bench_put_u64(report, "peak_sampled_rss_kib", p.rss_kib);
+    bench_put_u64(report, "rss_samples", p.samples);
+    return bench_report_end(report, span, total, (bench_calls){total, total, 0});
 }

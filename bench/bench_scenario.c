@@ -93,11 +93,7 @@ int main(int argc, char **argv)
     s->run(iterations, s->size);
     span = bench_stop(span);
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
-    bench_put_str(&report, "scenario", s->name);
-    bench_put_span(&report, span, iterations);
-    bench_put_calls(&report, calls);
-    bench_report_end(&report);
-    return 0;
+    bench_report *report = bench_report_begin(&args);
+    bench_put_str(report, "scenario", s->name);
+    return bench_report_end(report, span, iterations, calls);
 }

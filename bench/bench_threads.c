@@ -6,8 +6,6 @@
  * BLOCKS 0 gives the cost of a thread without the allocator, to be subtracted. */
 #include "bench_common.h"
 
-#include <pthread.h>
-
 #define STACK_BYTES (128u << 10)
 #define MAX_BLOCKS 256u
 #define MAX_IDLE 100000u
@@ -48,23 +46,10 @@ static void *live_on(void *unused)
     return unused;
 }
 
-static pthread_t start(void *(*life)(void *))
-{
-    pthread_attr_t attr;
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_t thread;
-    int error = pthread_create(&thread, &attr, life, NULL);
-    if (error != 0)
-        bench_die("pthread_create: %s", strerror(error));
-    pthread_attr_destroy(&attr);
-    return thread;
-}
-
 static void churn(uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
-        pthread_join(start(live_short), NULL);
+        pthread_join(bench_start_thread(live_short, NULL, STACK_BYTES), NULL);
 }
 
 /* RSS while all are alive and asleep. */
@@ -72,7 +57,7 @@ static uint64_t hold(uint64_t n)
 {
     pthread_t *thread = bench_map(n * sizeof *thread);
     for (uint64_t i = 0; i < n; i++)
-        thread[i] = start(live_on);
+        thread[i] = bench_start_thread(live_on, NULL, STACK_BYTES);
     pthread_mutex_lock(&plan.lock);
     while (plan.ready < n)
         pthread_cond_wait(&plan.changed, &plan.lock);
@@ -109,18 +94,14 @@ int main(int argc, char **argv)
     span = bench_stop(span);
     uint64_t after = bench_rss_kib();
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
+    bench_report *report = bench_report_begin(&args);
     uint64_t pairs = (n + 16) * plan.blocks;
-    bench_put_str(&report, "mode", mode);
-    bench_put_u64(&report, "threads", n);
-    bench_put_u64(&report, "rss_before_kib", before);
-    bench_put_u64(&report, "rss_after_kib", after);
-    bench_put_f64(&report, "rss_growth_kib", (double)after - (double)before);
+    bench_put_str(report, "mode", mode);
+    bench_put_u64(report, "threads", n);
+    bench_put_u64(report, "rss_before_kib", before);
+    bench_put_u64(report, "rss_after_kib", after);
+    bench_put_f64(report, "rss_growth_kib", (double)after - (double)before);
     if (idle)
-        bench_put_f64(&report, "bytes_per_thread", ((double)during - (double)before) * 1024 / (double)n);
-    bench_put_span(&report, span, n);
-    bench_put_calls(&report, (bench_calls){pairs, pairs, 0});
-    bench_report_end(&report);
-    return 0;
+        bench_put_f64(report, "bytes_per_thread", ((double)during - (double)before) * 1024 / (double)n);
+    return bench_report_end(report, span, n, (bench_calls){pairs, pairs, 0});
 }

@@ -42,13 +42,9 @@ int main(int argc, char **argv)
     run(iterations, size, batch, block);
     span = bench_stop(span);
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
+    bench_report *report = bench_report_begin(&args);
     uint64_t pairs = (warmup + iterations) * batch;
-    bench_put_u64(&report, "size", size);
-    bench_put_u64(&report, "batch", batch);
-    bench_put_span(&report, span, iterations * batch);
-    bench_put_calls(&report, (bench_calls){pairs, pairs, 0});
-    bench_report_end(&report);
-    return 0;
+    bench_put_u64(report, "size", size);
+    bench_put_u64(report, "batch", batch);
+    return bench_report_end(report, span, iterations * batch, (bench_calls){pairs, pairs, 0});
 }

@@ -66,15 +66,11 @@ int main(int argc, char **argv)
     span = bench_stop(span);
     heap_finish();
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
+    bench_report *report = bench_report_begin(&args);
     bench_calls calls = heap_calls();
-    bench_put_str(&report, "trace", trace->name);
-    bench_put_u64(&report, "idle_rss_kib", idle_kib);
-    heap_put_figures(&report);
-    bench_put_span(&report, span, calls.mallocs + calls.frees + calls.reallocs);
-    bench_put_calls(&report, calls);
-    heap_put_series(&report);
-    bench_report_end(&report);
-    return 0;
+    bench_put_str(report, "trace", trace->name);
+    bench_put_u64(report, "idle_rss_kib", idle_kib);
+    heap_put_figures(report);
+    heap_put_series(report);
+    return bench_report_end(report, span, calls.mallocs + calls.frees + calls.reallocs, calls);
 }

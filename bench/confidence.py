@@ -9,13 +9,12 @@ the truth in 93 to 98 of 100 cases (test_confidence.py tries it).
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-
-import numpy as np
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tools/hakmem"))
 from hakmem import interval  # noqa: E402: one interval for the tool and for bench/
@@ -38,20 +37,13 @@ class Verdict(str, Enum):
     UNKNOWN = "too few rounds"
 
 
-def ratios(over: Sequence[float], under: Sequence[float]) -> np.ndarray:
-    """Round by round. 0 / 0 is 1 (neither did any), x / 0 is infinite."""
-    rounds = min(len(over), len(under))
-    top, bottom = np.asarray(over[:rounds], float), np.asarray(under[:rounds], float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where((top == 0) & (bottom == 0), 1.0, np.divide(top, bottom))
-
-
 def ratio(over: Sequence[float], under: Sequence[float]) -> float:
-    return float(np.median(ratios(over, under)))
+    """The median of the rounds' ratios. 0 / 0 is 1 (neither did any), x / 0 is infinite."""
+    return float(statistics.median(interval.paired(over, under)))
 
 
 def ratio_interval(over: Sequence[float], under: Sequence[float]) -> Interval | None:
-    return median_interval(ratios(over, under))
+    return median_interval(interval.paired(over, under))
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:

@@ -47,8 +47,7 @@ class Play:
 
 def real(name: str, short: int, long: int) -> Play:
     """Of P16. Its memory is not warmed: 64 MiB and more each time take longer than so short a run."""
-    program = NAMED[name]
-    work = Workload(program.command, long, long, single_thread=program.single_thread, program=name)
+    work = replace(NAMED[name].workload(long), quick_n=long, warm_mib=0)
     return Play(name, replace(work, n=short, quick_n=short) if short else None, work)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import tables
 import verdicts
 from point import Workload
-from results import Result, Unfit
+from results import Result
 from tables import Rows, as_markdown, number
 from verdicts import Line
 
@@ -136,7 +135,6 @@ def facts(result: Result) -> str:
     return f"Measured {result.parts[0]['began'][:10]}. Machine: {machine}. HAKMEM: commit {commit}. Others: {', '.join(versions)}.\n"
 
 
-MARKED = re.compile(r"(<!-- bench:(\w+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
 TIMED: dict[str, Callable[[Result], str]] = {
     "readme": readme,
     "speed": speed,
@@ -157,15 +155,6 @@ def has(result: Result, place: str) -> bool:
 
 
 def paste(result: Result, path: Path) -> None:
-    """Puts the tables at their marks in the document; a table without data in the result stays as it is."""
-
-    def filled(place: re.Match) -> str:
-        begin, what, end = place.groups()
-        if what not in PLACES:
-            raise Unfit(f"{path}: no table is called {what}; there are {', '.join(PLACES)}")
-        return f"{begin}{PLACES[what](result)}{end}" if has(result, what) else place[0]
-
-    text, count = MARKED.subn(filled, path.read_text())
-    if not count:
-        raise Unfit(f"{path} has no place for a table, such as <!-- bench:speed --><!-- /bench -->")
-    path.write_text(text)
+    tables.paste_tables(path, "bench", {
+        name: lambda name=name, make=make: make(result) if has(result, name) else None for name, make in PLACES.items()
+    })

@@ -18,12 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import cachegrind
-from measure import BadRun, Sample, Trace, check_bound, check_served, parse_object
+from measure import BadRun, Sample, Trace, check_bound, check_served, mean_kib, parse_object
 from peers import Allocator
 from point import Point, Workload
 from programs import NAMED, Program
 from progress import Bar
-from results import Measured
+from results import Measured, refusals
 from stage import Stage
 
 ORDINARY_RUNS = 3  # their faults and memory vary a little
@@ -147,13 +147,6 @@ def leveled(env: dict[str, str], every: list[dict[str, str]]) -> dict[str, str]:
     return env | fillers
 
 
-def mean_kib(trace: Trace) -> float:
-    """Over the processor time of the run: each moment stands for the time until the next."""
-    spans = [(later[0] - now[0], now[1]) for now, later in zip(trace, trace[1:])]
-    whole = sum(span for span, _ in spans)
-    return sum(span * kib for span, kib in spans) / whole if whole else trace[-1][1]
-
-
 def together(parts: list[Sample]) -> list[Sample]:
     """A sample for each ordinary run: its figures, and those that were counted once (of an allocator
     that does not start under valgrind those of ordinary runs alone)."""
@@ -268,8 +261,4 @@ class Exact:
                         measured.add(allocator.name, sample)
 
     def refusals(self) -> list[str]:
-        return [
-            f"REFUSED {name}: exact {work.program}: {why}"
-            for work, measured in self.works.items()
-            for name, why in measured.refused.items()
-        ]
+        return refusals(self.works, lambda work: f"exact {work.program}")

@@ -4,7 +4,7 @@
 python3 bench/run.py --rows guard                                   all of it
 python3 bench/run.py --rows guard.mistakes,guard.counted            no times: on a busy machine
 python3 bench/run.py --rows guard.timed --rounds 11
-python3 bench/guard.py RESULT.json... --merge docs/guard.json --paste docs/GUARD.md --picture docs/guard.svg
+python3 bench/guard.py RESULT.json... --merge bench/results/guard.json --paste bench/results/guard.md --picture bench/results/guard.svg
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import machine
 import mistakes
 from guard_peers import Form
 from progress import Bar
-from results import Unfit
+from results import Unfit, layout
 
 FORMAT = "hakmem-guard/1"
 PARTS = ("guard.mistakes", "guard.counted", "guard.timed")
@@ -127,15 +127,7 @@ def together(one: dict, other: dict) -> dict:
 
 
 def to_text(document: dict) -> str:
-    """A kind or a program a line."""
-
-    def written(value: object, depth: int) -> str:
-        if isinstance(value, dict) and value and depth < (3 if any(isinstance(v, dict) for v in value.values()) else 2):
-            pad = " " * (depth + 1)
-            return "{\n" + ",\n".join(f"{pad}{json.dumps(k)}: {written(v, depth + 1)}" for k, v in value.items()) + "\n" + pad[1:] + "}"
-        return json.dumps(value, ensure_ascii=False)
-
-    return written(document, 0) + "\n"
+    return layout(document) + "\n"
 
 
 def save(document: dict, json_path: Path | None, markdown: Path | None, picture: Path | None) -> None:

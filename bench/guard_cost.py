@@ -45,19 +45,6 @@ def know_loops(bench_dir: Path) -> None:
         programs.NAMED[name] = Program(name, f"{bench_dir}/{command}", n, n // 10, warm_mib=16, threads=True)
 
 
-def work(name: str, n: int, exact: bool) -> Workload:
-    program = programs.NAMED[name]
-    return Workload(
-        program.command,
-        n,
-        program.quick_n,
-        warm_mib=program.warm_mib,
-        single_thread=program.single_thread,
-        program=name,
-        exact=exact,
-    )
-
-
 def playable(names: list[str]) -> list[str]:
     return [name for name in names if programs.NAMED[name].executable()]
 
@@ -65,7 +52,7 @@ def playable(names: list[str]) -> list[str]:
 def count(bench_dir: Path, forms: list[Form], quick: bool) -> tuple[Costs, list[str]]:
     know_loops(bench_dir)
     amounts = COUNTED | {name: n for name, (_, n) in LOOPS.items()}
-    works = [work(name, amounts[name], True) for name in playable(list(amounts))]
+    works = [programs.NAMED[name].workload(amounts[name], exact=True) for name in playable(list(amounts))]
     allocators = [form.allocator for form in forms]
     laboratory = Laboratory(bench_dir, quick, allocators=allocators)
     laboratory.prepare(works)
@@ -104,7 +91,7 @@ def time(bench_dir: Path, forms: list[Form], rounds: int, quick: bool) -> tuple[
     loops = {name: n * TIMES_MORE for name, (_, n) in LOOPS.items()}
     amounts = {name: programs.NAMED[name].n for name in COUNTED} | loops
     points = [
-        Point("guard", name, work(name, amounts[name], False), "cpu_s", "s", False, Goal(), Goal())
+        Point("guard", name, programs.NAMED[name].workload(amounts[name]), "cpu_s", "s", False, Goal(), Goal())
         for name in playable(list(amounts))
     ]
     session = Session(Stage(bench_dir, quick), points, [form.allocator for form in forms], rounds, 1, None, rounds)

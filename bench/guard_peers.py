@@ -139,15 +139,7 @@ SCUDO_MORE = "quarantine_size_kb=256:thread_local_quarantine_size_kb=64:zero_con
 
 def find_forms(names: list[str] | None) -> tuple[list[Form], list[str]]:
     """The forms named, or all, and why some cannot be had."""
-    found, missing = [], []
-    for name, find in finders().items():
-        if names and name not in names:
-            continue
-        try:
-            found.append(find())
-        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            missing.append(f"{name}: {error}")
-    return found, missing
+    return peers.find_each({name: find for name, find in finders().items() if not names or name in names})
 
 
 def finders() -> dict:

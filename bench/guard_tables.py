@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +14,9 @@ import confidence
 import mistakes
 import plots
 from guard_cost import COUNTED, LOOPS, geometric_mean, relative
-from results import Unfit
-from tables import Rows, as_markdown, number
+from tables import Rows, as_markdown, number, paste_tables
 
 MACHINE = ("cpu", "processors", "memory", "kernel", "libc")
-MARKED = re.compile(r"(<!-- guard:(\w+) -->\n).*?(<!-- /guard -->)", re.DOTALL)
 NOT_CAUGHT = ("crashed", "hung")
 
 
@@ -185,19 +182,10 @@ def page(document: dict) -> str:
 
 
 def paste(document: dict, path: Path) -> None:
-    """Puts the tables at their marks; one without data in the document stays as it is."""
-
-    def filled(place: re.Match) -> str:
-        begin, name, end = place.groups()
-        if name not in PLACES:
-            raise Unfit(f"{path}: no table is called {name}; there are {', '.join(PLACES)}")
-        needed, make = PLACES[name]
-        return f"{begin}{make(document)}{end}" if document.keys() & needed else place[0]
-
-    text, count = MARKED.subn(filled, path.read_text())
-    if not count:
-        raise Unfit(f"{path} has no place for a table, such as <!-- guard:kinds --><!-- /guard -->")
-    path.write_text(text)
+    paste_tables(path, "guard", {
+        name: lambda needed=needed, make=make: make(document) if document.keys() & needed else None
+        for name, (needed, make) in PLACES.items()
+    })
 
 
 # ---- the picture ------------------------------------------------------------

@@ -14,7 +14,6 @@
  * counters have 64 bits. */
 #include "bench_common.h"
 
-#include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 
@@ -135,8 +134,7 @@ int main(int argc, char **argv)
         fill_lane(&lanes[i], seed + i);
     bench_span span = run_lanes(lanes, count, seconds);
 
-    static bench_report report;
-    bench_report_begin(&report, &args);
+    bench_report *report = bench_report_begin(&args);
     uint64_t ops = 0, threads = 0;
     for (uint64_t i = 0; i < count; i++) {
         ops += lanes[i].ops;
@@ -144,10 +142,7 @@ int main(int argc, char **argv)
         empty_lane(&lanes[i]);
     }
     uint64_t pairs = ops + count * plan.chunks;
-    bench_put_u64(&report, "lanes", count);
-    bench_put_u64(&report, "threads_born", threads);
-    bench_put_span(&report, span, ops);
-    bench_put_calls(&report, (bench_calls){pairs, pairs, 0});
-    bench_report_end(&report);
-    return 0;
+    bench_put_u64(report, "lanes", count);
+    bench_put_u64(report, "threads_born", threads);
+    return bench_report_end(report, span, ops, (bench_calls){pairs, pairs, 0});
 }

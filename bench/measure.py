@@ -159,10 +159,14 @@ def mean_rss(launch: dict) -> Sample:
     trace: Trace = launch.get("rss_trace", [])
     if not trace:
         return {}
+    return {"mean_rss_mib": mean_kib(trace) / 1024}
+
+
+def mean_kib(trace: Trace) -> float:
+    """Each moment stands for the time until the next."""
     spans = [(after - at, kib) for (at, kib), (after, _) in itertools.pairwise(trace) if after > at]
-    time = sum(span for span, _ in spans)
-    mean = sum(span * kib for span, kib in spans) / time if time else trace[0][1]
-    return {"mean_rss_mib": mean / 1024}
+    whole = sum(span for span, _ in spans)
+    return sum(span * kib for span, kib in spans) / whole if whole else trace[-1][1]
 
 
 def parse_object(text: str, what: str) -> dict:

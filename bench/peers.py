@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from sources import SOURCES, Source, built_library, run
 
@@ -61,6 +62,7 @@ PACKAGES = (
 )
 
 Finder = Callable[[], Allocator]
+Found = TypeVar("Found")
 
 
 def find_peers(names: list[str] | None = None) -> tuple[list[Allocator], list[str]]:
@@ -70,10 +72,12 @@ def find_peers(names: list[str] | None = None) -> tuple[list[Allocator], list[st
     if unknown:
         raise SystemExit(f"bench: no peer {', '.join(sorted(unknown))}")
     wanted = usual if names is None else set(names)
+    return find_each({name: find for name, find in finders.items() if name in wanted})
+
+
+def find_each(finders: dict[str, Callable[[], Found]]) -> tuple[list[Found], list[str]]:
     found, missing = [], []
     for name, find in finders.items():
-        if name not in wanted:
-            continue
         try:
             found.append(find())
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:

@@ -51,8 +51,8 @@ class Point:
     metric: str
     unit: str
     higher: bool  # is more better?
-    floor: Goal  # the bound that a release must keep
-    goal: Goal  # where it is to get
+    floor: Goal = Goal(ratio=1.0)  # the bound that a release must keep; by default the best peer
+    goal: Goal = Goal(ratio=1.0)  # where it is to get
     default: bool = True
     with_limit: bool = False  # is the null allocator run, too?
     repeats: float = 0.0  # a count: from run to run it differs by this share at most

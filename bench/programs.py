@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from point import Workload
+
 HERE = Path(__file__).resolve().parent / "programs"
 
 
@@ -30,6 +32,11 @@ class Program:
     built_by: str = ""  # the path of the compiler with which `prepare` makes it
     threads: bool = False  # how many calls it makes differs by a few in a hundred
     single_thread: bool = True
+
+    def workload(self, n: int, exact: bool = False) -> Workload:
+        return Workload(
+            self.command, n, self.quick_n, warm_mib=self.warm_mib, single_thread=self.single_thread, program=self.name, exact=exact
+        )
 
     @property
     def served_share(self) -> float:

@@ -6,7 +6,6 @@ import statistics
 import sys
 import time
 from collections.abc import Hashable
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -55,12 +54,7 @@ class Bar:
             self._rich.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._rich:
             self._rich.stop()
 

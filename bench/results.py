@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,10 @@ class Measured:
         if allocator in self.refused:
             return []
         return [s[metric] for s in self.samples.get(allocator, []) if metric in s]
+
+
+def refusals(works: dict[Workload, Measured], title: Callable[[Workload], str]) -> list[str]:
+    return [f"REFUSED {name}: {title(work)}: {why}" for work, measured in works.items() for name, why in measured.refused.items()]
 
 
 @dataclass

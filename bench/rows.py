@@ -11,6 +11,7 @@ AHEAD = Goal(ratio=1.0)
 NS = ("ns_per_op", "ns", False)
 MOPS = ("mops_per_s", "M/s", True)
 RSS = ("max_rss_mib", "MiB", False)
+FAULTS = ("page_faults", "faults", False)
 
 
 def faster(share: float) -> Goal:
@@ -19,13 +20,9 @@ def faster(share: float) -> Goal:
 
 
 P6 = Workload("bench_random_mixed {n} 200000 1", 5_000_000, 500_000, warm_mib=128, trace_rss=True)
-P7 = Workload(
-    "bench_random_mixed {n} 20000 1 16 32768", 3_000_000, 300_000, warm_mib=192, trace_rss=True
-)
+P7 = Workload("bench_random_mixed {n} 20000 1 16 32768", 3_000_000, 300_000, warm_mib=192, trace_rss=True)
 P8_1 = Workload("bench_mid_large_mt 1 {n} 256", 5_000_000, 500_000, warm_mib=16)
-P8_2 = Workload(
-    "bench_mid_large_mt 2 {n} 256", 5_000_000, 500_000, warm_mib=16, single_thread=False
-)
+P8_2 = replace(P8_1, command="bench_mid_large_mt 2 {n} 256", single_thread=False)
 IDLE = Workload("bench_idle")
 M8 = Workload("bench_random_mixed 1000000 400 1")
 
@@ -72,7 +69,12 @@ def scenario(row: str, name: str, n: int, share: float) -> Point:
 
 def pattern(row: str, label: str, work: Workload, name: str) -> Point:
     """One pattern's figure, of a run of all."""
-    return Point(row, label, work, f"ns_{name}", "ns", False, AHEAD, AHEAD)
+    return Point(row, label, work, f"ns_{name}", "ns", False)
+
+
+def on_request(*what, **more) -> Point:
+    """Of `--rows all`, or by its name."""
+    return Point(*what, default=False, **more)
 
 
 def growth(label: str, work: Workload, metric: str, unit: str, goal: Goal) -> Point:
@@ -80,23 +82,23 @@ def growth(label: str, work: Workload, metric: str, unit: str, goal: Goal) -> Po
 
 
 def server(row: str, label: str, tail: str, ratio: float) -> Point:
-    return Point(
-        row, f"larson {label}", larson(tail), *MOPS, AHEAD, Goal(ratio=ratio), default=False
-    )
+    return on_request(row, f"larson {label}", larson(tail), *MOPS, goal=Goal(ratio=ratio))
 
 
 def held(row: str, label: str, work: Workload, most: float) -> Point:
-    return Point(row, label, work, *RSS, AHEAD, Goal(value=most), default=False)
+    return on_request(row, label, work, *RSS, goal=Goal(value=most))
 
 
 def m3(label: str, work: Workload) -> Point:
     return Point("M3", label, work, *RSS, faster(1.10), faster(1.05))
 
 
+def per_op(row: str, label: str, work: Workload, metric: str, most: float) -> Point:
+    return Point(row, label, work, metric, "/op", False, Goal(value=most), Goal(value=most))
+
+
 def m9(label: str, work: str, metric: str, most: float) -> Point:
-    unit = "/op"
-    steady = Workload(work, 20_000_000, 2_000_000, difference=True)
-    return Point("M9", label, steady, metric, unit, False, Goal(value=most), Goal(value=most))
+    return per_op("M9", label, Workload(work, 20_000_000, 2_000_000, difference=True), metric, most)
 
 
 def trace(name: str, label: str) -> tuple[Point, Point]:
@@ -109,97 +111,49 @@ def trace(name: str, label: str) -> tuple[Point, Point]:
 
 def beside(row: str, name: str, label: str, work: Workload, metric: str, goal: Goal) -> Point:
     """How many times its bytes, or its bound; the floor is the best peer."""
-    row = f"{row}.{name}" if name else row
-    return Point(row, label, work, metric, "x", False, AHEAD, goal, default=False)
+    return on_request(f"{row}.{name}" if name else row, label, work, metric, "x", False, goal=goal)
 
 
 def spike(label: str, sizes: str, goal: Goal) -> tuple[Point, ...]:
     """Survivors of small sizes pin most pages: there the peers are the measure."""
-    work = Workload(
-        f"bench_release spike {{n}} {sizes} 5 1M", 2048, 512, single_thread=False, series="ms"
-    )
+    work = Workload(f"bench_release spike {{n}} {sizes} 5 1M", 2048, 512, single_thread=False, series="ms")
     times = {"after_2s": "2 s later", "worked": "after 1M operations"}
-    return tuple(
-        beside("M5", "", f"{label}, {when}", work, f"rss_per_live_{part}", goal)
-        for part, when in times.items()
-    )
+    return tuple(beside("M5", "", f"{label}, {when}", work, f"rss_per_live_{part}", goal) for part, when in times.items())
 
 
 def remote(mode: str, label: str, threads: int) -> Point:
-    work = Workload(
-        f"bench_remote {mode} {threads} {{n}} 16 512",
-        10_000_000,
-        1_000_000,
-        warm_mib=16,
-        single_thread=False,
-        trace_rss=mode == "1to1",
-    )
-    goal = Goal(ratio=1.20)
-    return Point("P12", f"{label}, 16-512 B", work, *MOPS, AHEAD, goal, default=False)
+    command = f"bench_remote {mode} {threads} {{n}} 16 512"
+    work = Workload(command, 10_000_000, 1_000_000, warm_mib=16, single_thread=False, trace_rss=mode == "1to1")
+    return on_request("P12", f"{label}, 16-512 B", work, *MOPS, goal=Goal(ratio=1.20))
 
 
 def fan_in(producers: int, size: int) -> Point:
-    work = Workload(
-        f"bench_fanin {producers} {{n}} {size}",
-        2_000_000,
-        200_000,
-        single_thread=False,
-    )
-    label = f"{producers} producers of {size} B, one frees"
-    return Point("R15", label, work, "ns_per_op", "ns", False, AHEAD, AHEAD, default=False)
+    work = Workload(f"bench_fanin {producers} {{n}} {size}", 2_000_000, 200_000, single_thread=False)
+    return on_request("R15", f"{producers} producers of {size} B, one frees", work, *NS)
 
 
 def phase(name: str, label: str) -> Point:
-    return Point("B7", label, PHASES, f"mops_{name}", "M/s", True, AHEAD, AHEAD, default=False)
+    return on_request("B7", label, PHASES, f"mops_{name}", "M/s", True)
 
 
 def idle_threads(row: str, label: str, n: int, quick_n: int, goal: Goal) -> Point:
     work = Workload("bench_threads idle {n}", n, quick_n, single_thread=False, traced=False)
     floor = goal if goal.value else AHEAD
-    return Point(row, label, work, "kib_per_thread", "KiB", False, floor, goal, default=False)
+    return on_request(row, label, work, "kib_per_thread", "KiB", False, floor, goal)
 
 
 def real(program: Program) -> tuple[Point, Point]:
     """Of a program's time, malloc has a part: 3 % of all is much."""
-    work = Workload(
-        program.command,
-        program.n,
-        program.quick_n,
-        warm_mib=program.warm_mib,
-        single_thread=program.single_thread,
-        program=program.name,
-    )
-    row, name = f"P16.{program.name}", program.name
-    cpu = Point(row, f"{name}, CPU", work, "cpu_s", "s", False, AHEAD, faster(0.97), default=False)
-    rss = Point(row, f"{name}, RSS", work, *RSS, faster(1.10), faster(1.05), default=False)
-    return cpu, rss
+    row, name, work = f"P16.{program.name}", program.name, program.workload(program.n)
+    cpu = on_request(row, f"{name}, CPU", work, "cpu_s", "s", False, goal=faster(0.97))
+    return cpu, on_request(row, f"{name}, RSS", work, *RSS, faster(1.10), faster(1.05))
 
 
 def counted(program: Program, n: int) -> tuple[Point, ...]:
     """What P20 and P21 ask: the best peer's count at most."""
-    work = Workload(
-        program.command,
-        n,
-        program.quick_n,
-        warm_mib=program.warm_mib,
-        single_thread=program.single_thread,
-        program=program.name,
-        exact=True,
-    )
+    row, name, work = f"exact.{program.name}", program.name, program.workload(n, exact=True)
     return tuple(
-        Point(
-            f"exact.{program.name}",
-            f"{program.name}, {title}",
-            work,
-            metric,
-            unit,
-            False,
-            AHEAD,
-            AHEAD,
-            default=False,
-            repeats=repeats,
-        )
-        for metric, title, unit, repeats in COUNTED
+        on_request(row, f"{name}, {title}", work, metric, unit, False, repeats=repeats) for metric, title, unit, repeats in COUNTED
     )
 
 
@@ -213,13 +167,12 @@ COUNTED = (
 PHASES = Workload("bench_phases 1 2", warm_mib=1024, single_thread=False, series="ms")
 SLEEPER = Workload("bench_release remote 64", single_thread=False, series="ms")
 CHURN = Workload("bench_threads churn {n}", 20_000, 2_000, single_thread=False)
-GIB_OF_100_B = Workload(
-    "bench_growth {n} 100", 10_737_418, 1_000_000, warm_mib=1280, trace_rss=True
-)
+GIB_OF_100_B = Workload("bench_growth {n} 100", 10_737_418, 1_000_000, warm_mib=1280, trace_rss=True)
 GROWTH_3M = Workload("bench_growth {n} 100", 3_000_000, 1_000_000, warm_mib=400)
 COMPREHENSIVE = Workload("bench_comprehensive all {n}", 400_000, warm_mib=16)
 VECTOR = Workload("bench_vector all {n}", 800_000, warm_mib=128)
 CALLOC = Workload("bench_calloc all {n}", 1_000_000, warm_mib=64)
+ZEROED_LARGE = Workload("bench_zeroed all {n}", 400_000, warm_mib=128)
 
 TRACES = {
     "drift": "sizes drift, 64 B to 4 KiB",
@@ -250,52 +203,29 @@ VECTORS = {
 }
 ZEROED = {"64": "64 B", "1k": "1 KiB", "16k": "16 KiB", "128k": "128 KiB", "1m": "1 MiB"}
 USES = {"sparse": "first byte used", "full": "all used"}
+LARGE_USES = {
+    "start": "16 KiB used",
+    "tenth": "a tenth used",
+    "full": "all used",
+    "turns": "all used once in eight times",
+}
 
 MIXED_400 = "bench_random_mixed {n} 400 1"
 MIXED_8192 = "bench_random_mixed {n} 8192 1"
+P1 = Workload("bench_tiny_hot 64 {n} 1", 10_000_000, 1_000_000)
+P2 = replace(P1, command="bench_tiny_hot 1024 {n} 1")
+P4 = Workload("bench_random_mixed {n} 256 42", 1_000_000, 200_000, repeat=5)
+P5 = Workload(MIXED_8192, 10_000_000, 1_000_000, warm_mib=16)
 
 POINTS: tuple[Point, ...] = (
     *(point for name, n in EXACT.items() for point in counted(NAMED[name], n)),
-    quick(
-        Point(
-            "P1",
-            "64 B at once",
-            Workload("bench_tiny_hot 64 {n} 1", 10_000_000, 1_000_000),
-            *NS,
-            AHEAD,
-            faster(0.95),
-            with_limit=True,
-        )
-    ),
-    Point(
-        "P2",
-        "1024 B at once",
-        Workload("bench_tiny_hot 1024 {n} 1", 10_000_000, 1_000_000),
-        *NS,
-        AHEAD,
-        faster(0.85),
-        with_limit=True,
-    ),
+    quick(Point("P1", "64 B at once", P1, *NS, AHEAD, faster(0.95), with_limit=True)),
+    Point("P2", "1024 B at once", P2, *NS, AHEAD, faster(0.85), with_limit=True),
     tiny(16),
     quick(tiny(64)),
     tiny(128),
-    quick(
-        mixed(
-            "P4",
-            "random_mixed ws 256",
-            Workload("bench_random_mixed {n} 256 42", 1_000_000, 200_000, repeat=5),
-            1.05,
-            True,
-        )
-    ),
-    quick(
-        mixed(
-            "P5",
-            "random_mixed ws 8192",
-            Workload("bench_random_mixed {n} 8192 1", 10_000_000, 1_000_000, warm_mib=16),
-            1.08,
-        )
-    ),
+    quick(mixed("P4", "random_mixed ws 256", P4, 1.05, with_limit=True)),
+    quick(mixed("P5", "random_mixed ws 8192", P5, 1.08)),
     quick(mixed("P6", "random_mixed ws 200 000", P6, 1.20)),
     quick(mixed("P7", "ws 20 000, 16 B - 32 KiB", P7, 1.15)),
     quick(mixed("P8", "8-32 KiB, 1 thread", P8_1, 1.08)),
@@ -303,16 +233,7 @@ POINTS: tuple[Point, ...] = (
     quick(scenario("P9", "json", 1_000_000, 0.90)),
     quick(scenario("P10", "mir", 300_000, 0.90)),
     quick(scenario("P11", "vm", 20_000, 0.97)),
-    Point(
-        "P11",
-        "vm scenario, faults",
-        using("vm", 20_000),
-        "steady_faults_per_op",
-        "/op",
-        False,
-        Goal(value=1e-3),
-        Goal(value=1e-3),
-    ),
+    per_op("P11", "vm scenario, faults", using("vm", 20_000), "steady_faults_per_op", 1e-3),
     growth("1 GiB of 100 B, grown and freed", GIB_OF_100_B, "ns_per_op", "ns", faster(0.90)),
     growth("3 M x 100 B, growth alone", GROWTH_3M, "growth_ns_per_op", "ns", faster(0.90)),
     growth("1 GiB, faults", GIB_OF_100_B, "faults_per_page", "/page", Goal(value=1 / 16)),
@@ -339,24 +260,16 @@ POINTS: tuple[Point, ...] = (
         for name, size in ZEROED.items()
         for how, use in USES.items()
     ),
-    quick(
-        Point("M1", "idle process", IDLE, "rss_mib", "MiB", False, Goal(value=1.9), Goal(value=1.7))
+    *(
+        pattern("calloc", f"{mib} MiB, {use}", ZEROED_LARGE, f"{how}_{mib}m")
+        for mib in (2, 16, 80)
+        for how, use in LARGE_USES.items()
     ),
+    quick(Point("M1", "idle process", IDLE, "rss_mib", "MiB", False, Goal(value=1.9), Goal(value=1.7))),
     quick(m3("RSS on P6", P6)),
     quick(m3("RSS on P7", P7)),
     quick(m3("RSS on P8, 1 thread", P8_1)),
-    quick(
-        Point(
-            "M8",
-            "random_mixed 1M ws 400",
-            M8,
-            "page_faults",
-            "faults",
-            False,
-            Goal(value=150),
-            Goal(value=140),
-        )
-    ),
+    quick(Point("M8", "random_mixed 1M ws 400", M8, *FAULTS, Goal(value=150), Goal(value=140))),
     m9("system calls, ws 400", MIXED_400, "syscalls_per_op", 1e-7),
     m9("system calls, ws 8192", MIXED_8192, "syscalls_per_op", 1e-7),
     m9("faults, ws 400", MIXED_400, "faults_per_op", 1e-4),
@@ -391,12 +304,10 @@ POINTS: tuple[Point, ...] = (
     phase("remote", "freed by the other thread"),
     phase("large", "64 KiB - 4 MiB, written"),
     phase("spike", "256 MiB up and down"),
-    Point("B7", "RSS after the spike", PHASES, "rss_mib_spike", "MiB", False, AHEAD, AHEAD, False),
-    Point("B7", "faults", PHASES, "steady_faults", "faults", False, AHEAD, AHEAD, False),
-    Point("B9", "a thread's life", CHURN, *NS, AHEAD, AHEAD, False),
-    Point(
-        "B9", "RSS after 20 000 threads", CHURN, "rss_after_kib", "KiB", False, AHEAD, AHEAD, False
-    ),
+    on_request("B7", "RSS after the spike", PHASES, "rss_mib_spike", "MiB", False),
+    on_request("B7", "faults", PHASES, "steady_faults", "faults", False),
+    on_request("B9", "a thread's life", CHURN, *NS),
+    on_request("B9", "RSS after 20 000 threads", CHURN, "rss_after_kib", "KiB", False),
     *(idle_threads("B9", f"idle thread of {n}", n, n, AHEAD) for n in FEW_THREADS),
     *(point for program in PROGRAMS for point in real(program)),
 )

@@ -11,7 +11,7 @@ from measure import BadRun, Runner
 from peers import Allocator
 from point import Point, Workload
 from progress import Bar
-from results import Measured, rounded
+from results import Measured, refusals, rounded
 
 FEW_ROUNDS = 5  # counts of system calls and faults hardly vary, nor does the memory of a trace
 
@@ -127,8 +127,4 @@ class Session:
             measured.traces[allocator.name] = self.runner.trace(work, allocator)
 
     def refusals(self) -> list[str]:
-        return [
-            f"REFUSED {name}: {' '.join(work.argv(self.runner.quick))}: {why}"
-            for work, measured in self.works.items()
-            for name, why in measured.refused.items()
-        ]
+        return refusals(self.works, lambda work: " ".join(work.argv(self.runner.quick)))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 
 import verdicts
 from confidence import Interval, Verdict
 from point import Goal, Workload
-from results import Measured, Result
+from results import Measured, Result, Unfit
 from verdicts import Line, Met, Versus
 
 Rows = list[list[str]]  # the first is the header
@@ -261,6 +263,23 @@ def aligned(rows: Rows) -> str:
 def as_markdown(rows: Rows) -> str:
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def paste_tables(path: Path, mark: str, makers: dict[str, Callable[[], str | None]]) -> None:
+    """Puts tables between their marks in a document. A table whose maker returns None stays as it is."""
+
+    def filled(place: re.Match) -> str:
+        begin, name, end = place.groups()
+        if name not in makers:
+            raise Unfit(f"{path}: no table is called {name}; there are {', '.join(makers)}")
+        made = makers[name]()
+        return place[0] if made is None else f"{begin}{made}{end}"
+
+    marked = re.compile(rf"(<!-- {mark}:(\w+) -->\n).*?(<!-- /{mark} -->)", re.DOTALL)
+    text, count = marked.subn(filled, path.read_text())
+    if not count:
+        raise Unfit(f"{path} has no place for a table, such as <!-- {mark}:{next(iter(makers))} --><!-- /{mark} -->")
+    path.write_text(text)
 
 
 def facts(result: Result) -> list[tuple[str, str]]:

@@ -38,6 +38,8 @@ COMMANDS = (
     "bench_comprehensive lived 10k",
     "bench_calloc all 5k",
     "bench_calloc full_1m 20k",
+    "bench_zeroed all 100",
+    "bench_zeroed start_80m 10k",
     "bench_growth 20k 100",
     "bench_vector all 2k",
     "bench_vector string 10k",

@@ -342,7 +342,7 @@ class Published(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.results = [results.load(ROOT / "docs" / name) for name in ("benchmarks.json", "exact.json")]
+        cls.results = [results.load(ROOT / "bench/results" / name) for name in ("benchmarks.json", "exact.json")]
 
     def test_the_documents_are_those_of_the_json(self) -> None:
         for name in ("README.md", "docs/BENCHMARKS.md"):

@@ -214,11 +214,11 @@ class Judging(unittest.TestCase):
     def test_the_table_says_the_ratio_and_the_setting(self) -> None:
         console = Console(file=io.StringIO(), width=120)
         mine, its = ran("learned", *[{"a": (1, 2, 3)}] * 5), ran("#7", *[{"a": (2, 2, 3)}] * 5)
-        its.options = {"HAKMEM_BIG_FIT": "125"}
+        its.options = {"HAKMEM_LARGE_FIT": "125"}
         lines = rival.compare_means(console, "finals", mine, [its])
         said = console.file.getvalue()
         self.assertIn("x 0.500 (0.50-0.50)", said)
-        self.assertIn("#7: HAKMEM_BIG_FIT=125", said)
+        self.assertIn("#7: HAKMEM_LARGE_FIT=125", said)
         self.assertEqual(lines[1]["ratios of learned to it"]["faults x rss"]["ratio"], 1)
         self.assertEqual(lines[0]["programs"]["a"]["cpu"], 1)
 

@@ -27,8 +27,10 @@ class Kernel(type(pathlib.Path())):
 """
 HOLDING = KERNEL + """
 import signal
-# What runs the tests may ignore it.
+# What runs the tests may ignore them: nohup ignores SIGHUP.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)
 with thp.mode("always", Kernel(sys.argv[2])) as problem:
     print(problem or "held", flush=True)
     if sys.argv[3] == "raise":

@@ -65,6 +65,10 @@ foreach(lib IN LISTS hakmem_shared)
   set_target_properties(${lib} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
   # nodelete: blocks outlive dlclose(), so their allocator does too. Bsymbolic-functions: HAKMEM calls itself, without a PLT.
   target_link_options(${lib} PRIVATE -Wl,-z,relro,-z,now,-z,nodelete,-z,noseparate-code,-z,initfirst -Wl,-Bsymbolic-functions)
+  # An exception passes through operator new: musl-gcc does not ask for what its unwinder looks for.
+  target_link_options(${lib} PRIVATE -Wl,--eh-frame-hdr)
+  # Constructors and destructors are listed in arrays: without the C library's older two functions, no process touches their pages.
+  target_link_options(${lib} PRIVATE -Wl,-init=hk_no_function,-fini=hk_no_function)
   # But for these: a program may have its own.
   target_link_options(${lib} PRIVATE -Wl,--dynamic-list=${CMAKE_CURRENT_LIST_DIR}/process_malloc.list)
   set_target_properties(${lib} PROPERTIES LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/process_malloc.list)
@@ -79,5 +83,5 @@ target_link_libraries(hakmem_static INTERFACE Threads::Threads)
 
 # The learner by itself, which knows neither heap nor clock.
 file(GLOB hakmem_replay_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/learn/*.c ${PROJECT_SOURCE_DIR}/src/policy/*.c)
-add_executable(hakmem-replay tools/hakmem_replay.c ${hakmem_replay_sources} src/count/decisions.c src/base/message.c src/os/linux_files.c src/os/linux_faults.c src/os/os_linux.c src/os/passed.c)
+add_executable(hakmem-replay tools/hakmem_replay.c ${hakmem_replay_sources} src/count/decisions.c src/base/message.c src/os/linux_files.c src/os/linux_faults.c src/os/linux_modules.c src/os/os_linux.c src/os/passed.c)
 target_link_libraries(hakmem-replay PRIVATE hakmem_build)

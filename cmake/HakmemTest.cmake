@@ -3,20 +3,33 @@
 # hakmem_add_c_test(NAME name SOURCES file...      C or C++; the program is build/tests/<folder>/test_<name>
 #   [LINK shared|static|internal|preload|none]     default static; internal = static + src/ on the include path;
 #                                                  preload = built without HAKMEM, run with LD_PRELOAD; none = plain glibc
-#   [LABELS quick|full|programs ...]               default quick (make check runs only these, < 3 min in all)
+#   [LABELS quick|full|weekly ...]                 default quick: `make check` runs only these tests. `make test` runs full tests too,
+#                                                  `make test-all` all tests.
 #   [TIMEOUT seconds]                              default 60
+#   [COST seconds]                                 what the test takes if that is more than a few seconds; ctest starts the dearest first
 #   [ARGS arg...] [ENV NAME=value...] [LIBRARIES lib...] [OPTIONS compiler flag...]
 #   [SANITIZE]     also built and run in the sanitizer and valgrind builds. There is no malloc of ours there (HK_OVERRIDE=0):
 #                  such a test calls hak_ names or internals only. Tests without this word are left out there.
+#   [ONCE]         about the tree, the tool or the benchmarks, and not about a build of the core: only the release build has the test
+#   [SHORT]        a full test does all that this quick test does: `make test` leaves it out if it runs the full tests
+#   [TURN]         full, but independent of most changes: `make test` runs a third of these tests, chosen by the commit
 #   [SERIAL]       no other test runs beside it
 #   [SKIP code]    this exit code means "cannot run here"; default 77
 #   [NO_TEST])     only build the program; another test runs it
 #
-# hakmem_add_script_test(NAME name COMMAND command arg... [LABELS ...] [TIMEOUT seconds] [ENV ...] [SANITIZE] [SERIAL] [SKIP code])
+# hakmem_add_script_test(NAME name COMMAND command arg... [LABELS ...] [TIMEOUT seconds] [COST seconds] [ENV ...]
+#                        [SANITIZE] [ONCE] [SHORT] [TURN] [SERIAL] [SKIP code])
 
 set(hakmem_instrumented OFF)
 if(HAKMEM_SANITIZE OR HAKMEM_VALGRIND)
   set(hakmem_instrumented ON)
+endif()
+
+# The build that has the tests marked ONCE.
+set(hakmem_first_build OFF)
+if(HAKMEM_UNITY AND HAKMEM_OVERRIDE AND CMAKE_C_COMPILER_ID STREQUAL GNU AND HAKMEM_HAS_GLIBC
+   AND NOT (hakmem_instrumented OR hakmem_emulated OR HAKMEM_DEBUG OR HAKMEM_TEST_PAGE OR HAKMEM_COVERAGE))
+  set(hakmem_first_build ON)
 endif()
 
 set(hakmem_test_launcher ${hakmem_emulated})
@@ -32,10 +45,25 @@ if(HAKMEM_SANITIZE STREQUAL "thread" AND EXISTS /proc/sys/vm/mmap_rnd_bits)
   endif()
 endif()
 
+set(hakmem_test_flags SANITIZE ONCE SHORT TURN SERIAL)
+set(hakmem_test_values NAME TIMEOUT COST SKIP)
+
+# Gives a test the properties that its declaration asks for: the variables T_... of the caller.
 function(hakmem_test_properties)
-  cmake_parse_arguments(T "SERIAL" "NAME;TIMEOUT;SKIP" "LABELS;ENV" ${ARGN})
   if(NOT T_LABELS)
     set(T_LABELS quick)
+    if(T_TURN)
+      set(T_LABELS full)
+    endif()
+  endif()
+  foreach(kind IN ITEMS SHORT TURN)
+    if(T_${kind})
+      string(TOLOWER ${kind} label)
+      list(APPEND T_LABELS ${label})
+    endif()
+  endforeach()
+  if(NOT T_COST)
+    set(T_COST 2)
   endif()
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 60)
@@ -51,8 +79,8 @@ function(hakmem_test_properties)
   endif()
   set_tests_properties(${T_NAME} PROPERTIES
     LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${T_ENV}" SKIP_RETURN_CODE ${T_SKIP}
-    # The longest first: else a core waits for the other to end a long one that began last.
-    COST ${T_TIMEOUT}
+    # The longest first, because a long test that starts last leaves the other core idle.
+    COST ${T_COST}
     # The loader only warns when it cannot preload, and the test would then be one of glibc.
     FAIL_REGULAR_EXPRESSION "cannot be preloaded")
   if(T_SERIAL)
@@ -78,11 +106,11 @@ function(hakmem_link_test target link)
 endfunction()
 
 function(hakmem_add_c_test)
-  cmake_parse_arguments(T "SANITIZE;SERIAL;NO_TEST" "NAME;LINK;TIMEOUT;SKIP" "SOURCES;LABELS;ARGS;ENV;LIBRARIES;OPTIONS" ${ARGN})
+  cmake_parse_arguments(T "${hakmem_test_flags};NO_TEST" "${hakmem_test_values};LINK" "SOURCES;LABELS;ARGS;ENV;LIBRARIES;OPTIONS" ${ARGN})
   if(T_UNPARSED_ARGUMENTS OR NOT T_NAME OR NOT T_SOURCES)
     message(FATAL_ERROR "hakmem_add_c_test: needs NAME and SOURCES; not understood: '${T_UNPARSED_ARGUMENTS}'.")
   endif()
-  if(hakmem_instrumented AND NOT T_SANITIZE)
+  if((hakmem_instrumented AND NOT T_SANITIZE) OR (T_ONCE AND NOT hakmem_first_build))
     return()
   endif()
   if(NOT T_LINK)
@@ -104,19 +132,15 @@ function(hakmem_add_c_test)
     list(APPEND T_ENV LD_PRELOAD=$<TARGET_FILE:hakmem>)
   endif()
   add_test(NAME ${T_NAME} COMMAND ${hakmem_test_launcher} $<TARGET_FILE:${target}> ${T_ARGS})
-  set(serial)
-  if(T_SERIAL)
-    set(serial SERIAL)
-  endif()
-  hakmem_test_properties(NAME ${T_NAME} LABELS ${T_LABELS} TIMEOUT ${T_TIMEOUT} ENV ${T_ENV} SKIP ${T_SKIP} ${serial})
+  hakmem_test_properties()
 endfunction()
 
 function(hakmem_add_script_test)
-  cmake_parse_arguments(T "SANITIZE;SERIAL" "NAME;TIMEOUT;SKIP" "COMMAND;LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(T "${hakmem_test_flags}" "${hakmem_test_values}" "COMMAND;LABELS;ENV" ${ARGN})
   if(T_UNPARSED_ARGUMENTS OR NOT T_NAME OR NOT T_COMMAND)
     message(FATAL_ERROR "hakmem_add_script_test: needs NAME and COMMAND; not understood: '${T_UNPARSED_ARGUMENTS}'.")
   endif()
-  if(hakmem_instrumented AND NOT T_SANITIZE)
+  if((hakmem_instrumented AND NOT T_SANITIZE) OR (T_ONCE AND NOT hakmem_first_build))
     return()
   endif()
   # A script starts programs as if they were this system's: it does not run under an emulator, and gets a label that nothing runs.
@@ -126,9 +150,5 @@ function(hakmem_add_script_test)
     set(T_LABELS not_emulated)
   endif()
   add_test(NAME ${T_NAME} COMMAND ${T_COMMAND} WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
-  set(serial)
-  if(T_SERIAL)
-    set(serial SERIAL)
-  endif()
-  hakmem_test_properties(NAME ${T_NAME} LABELS ${T_LABELS} TIMEOUT ${T_TIMEOUT} ENV ${T_ENV} SKIP ${T_SKIP} ${serial})
+  hakmem_test_properties()
 endfunction()

@@ -105,9 +105,9 @@ HAK_FRESH_ HAK_USED_ void *hak_pvalloc(size_t size);
 size_t hak_usable_size(void *block);
 
 /* Gives free memory back to the system at once: the calling thread's cache and what waits for it from other threads is taken apart
- * first, then empty slabs, cached big blocks and free pages in slabs in use go. Returns 1 if memory was given back, else 0.
- * `keep` is malloc_trim's pad: of whole free memory (runs of pages without a block, cached big blocks) at most so many bytes stay
- * resident for the next allocations: what was freed last, runs by up to 2 MiB at a time, big blocks each whole. 0: none stays.
+ * first, then empty slabs, cached large blocks and free pages in slabs in use go. Returns 1 if memory was given back, else 0.
+ * `keep` is malloc_trim's pad: of whole free memory (runs of pages without a block, cached large blocks) at most so many bytes stay
+ * resident for the next allocations: what was freed last, runs by up to 2 MiB at a time, large blocks each whole. 0: none stays.
  * Free pages between blocks in use go in any case. Costs system calls and, later, page faults: microseconds to some 100 ms. errno is
  * kept. */
 int hak_trim(size_t keep);
@@ -122,12 +122,12 @@ struct hak_stats {
     uint64_t footprint;      /* of the heap, without HAKMEM's tables: what may be resident */
     uint64_t live;           /* part: asked for by the program in blocks of up to 1 MiB (an estimate) */
     uint64_t rounding;       /* part: added to that by rounding up to size classes (an estimate) */
-    uint64_t big_live;       /* part: blocks of more than 1 MiB with the program, in whole pages */
+    uint64_t large_live;     /* part: blocks of more than 1 MiB with the program, in whole pages */
     uint64_t thread_caches;  /* part: free blocks ready in threads' caches */
     uint64_t remote_pending; /* part: blocks freed by another thread, on their way back */
     uint64_t free_in_slabs;  /* part: free blocks in slabs that are partly used */
     uint64_t slab_tails;     /* part: ends of slabs, too short for a block */
-    uint64_t big_cached;     /* part: freed big blocks, and spare ends of others, kept for reuse */
+    uint64_t large_cached;   /* part: freed large blocks, and spare ends of others, kept for reuse */
     uint64_t idle;           /* part: runs of pages without a block, resident or given back */
     uint64_t metadata;       /* part: HAKMEM's own tables */
     uint64_t metadata_spare; /* part: mapped for tables and not used */
@@ -140,10 +140,10 @@ struct hak_stats {
     /* Numbers, since the process began; a fork child goes on with its parent's. */
     uint64_t mallocs;         /* blocks handed out */
     uint64_t frees;           /* blocks given back */
-    uint64_t misses;          /* of mallocs: the thread's cache, or that of big blocks, had none ready */
+    uint64_t misses;          /* of mallocs: the thread's cache, or that of large blocks, had none ready */
     uint64_t remote_frees;    /* of frees: blocks sent to the thread that owns them */
-    uint64_t big_calls;       /* of mallocs: more than 1 MiB, or an alignment of more than 64 KiB */
-    uint64_t big_mapped;      /* of big_calls: mapped anew */
+    uint64_t large_calls;     /* of mallocs: more than 1 MiB, or an alignment of more than 64 KiB */
+    uint64_t large_mapped;    /* of large_calls: mapped anew */
     uint64_t purges;          /* times that a range of free memory was given back to the system */
     uint64_t purged_bytes;    /* bytes of these ranges */
     uint64_t os_refusals;     /* times that the system refused memory */
@@ -153,7 +153,7 @@ struct hak_stats {
     uint64_t threads_ended;   /* caches ended */
     uint64_t forks;           /* in this process and its ancestors */
 
-    uint64_t heaps; /* bytes, now, part: slices of the program's own heaps; their big blocks count as big_live */
+    uint64_t heaps; /* bytes, now, part: slices of the program's own heaps; their large blocks count as large_live */
 };
 
 /* Was this field filled in, by a library that may be older than this header? */
@@ -180,8 +180,8 @@ int hak_heap_profile(const char *path);
  *   Threads    any thread may allocate from any heap, and free, resize and measure its blocks, at any time, with hak_free, free, realloc and the
  *              rest; a block that is resized stays in its heap. Threads have caches of each heap that they use: small calls take no lock.
  *   Limit      counts physical memory: the runs of pages of the heap's blocks, also those that are free or in threads' caches, and whole pages of
- *              blocks of more than 1 MiB. It is never exceeded. A thread's free blocks that hold a run of pages back count too: a heap may refuse
- *              while so much is free in other threads' caches, up to 16 KiB of blocks of a size and thread.
+ *              blocks of more than 1 MiB. It is never exceeded. A call is refused only after the free blocks in all threads' caches of the heap have
+ *              come back; a block that lives holds its run of pages back.
  *   End        hak_heap_reset and hak_heap_destroy require that no other thread is in a call for the heap or uses its blocks from here on. Threads
  *              that end, fork, or use other heaps meanwhile do no harm, whatever their caches hold. free of a block that was live then, in memory that
  *              nobody has used since, does nothing, and the first is told with one line on stderr; realloc of it ends the program. If the memory
@@ -225,7 +225,7 @@ struct hak_heap_stats {
     uint64_t peak;        /* the most that `physical` has been since hak_heap_create */
     uint64_t live;        /* in blocks with the program, rounded up to their classes */
     uint64_t cached;      /* in free blocks in threads' caches; of other threads as a moment ago */
-    uint64_t big;         /* of physical and live: blocks of more than 1 MiB */
+    uint64_t large;       /* of physical and live: blocks of more than 1 MiB */
     uint64_t live_blocks; /* their number */
     uint64_t caches;      /* threads that have a cache of the heap since its last reset */
     uint64_t mallocs;     /* blocks handed out since hak_heap_create */

@@ -1,5 +1,6 @@
 #!/bin/sh
 # coverage.sh: builds the preset coverage, runs the tests that exercise the core, and reports the lines that they reached.
+# coverage.sh --without: prints the pattern of the tests that it leaves out.
 set -eu
 cd "$(dirname -- "$(readlink -f -- "$0")")/.."
 jobs=${JOBS:-$(nproc)}
@@ -7,13 +8,14 @@ least=99
 most=30
 log=build-coverage/tests.log
 
-# About texts, other builds, or the instructions of the release build; not about what the core does.
-without='^(bench|docs|glossary|format|hitpath|install|models|rooms|library|tool_|programs|public_header|faults|coverage|checked_exports)'
+# These tests are about symbols, headers, instructions, page faults or installed files, and not about what the core does.
+without='^(hitpath|start_faults|install|rooms|library|programs|public_header|checked_exports|example_|cxx_header)'
+[ "${1:-}" != --without ] || { echo "$without"; exit 0; }
 cmake --preset coverage --log-level=NOTICE
 cmake --build build-coverage -j "$jobs" >build-coverage/build.log 2>&1 || { tail -n 60 build-coverage/build.log; exit 1; }
 rm -f build-coverage/counters/*
 code=0
-ctest --test-dir build-coverage -L '^quick$' -LE '^programs$' -E "$without" -j "$jobs" --output-on-failure --no-tests=error >"$log" 2>&1 || code=$?
+ctest --test-dir build-coverage -L '^quick$' -LE '^programs$' -E "$without" -j "$((jobs + 1))" --output-on-failure --no-tests=error >"$log" 2>&1 || code=$?
 # Beside it the one test of those too long for `make check` that sees more: a table of samples that is full.
 ctest --test-dir build-coverage -R '^heap_profile$' --output-on-failure --no-tests=error >>"$log" 2>&1 || code=$?
 [ "$code" -eq 0 ] || grep -a -A 40 -e '\*\*\*' "$log" | tail -n 80

@@ -1,16 +1,18 @@
 #!/bin/sh
-# setup.sh build|run|bench [ROWS]|test|package|wheel|programs: installs what that target of the Makefile needs and this machine lacks: Debian packages
-# (tools/packages/*.txt, tests/*/packages.txt, bench/packages*.txt) and Python packages, these into a venv outside the tree.
-# Does nothing, quickly, where all is there.
+# setup.sh [--check] build|run|bench [ROWS]|test|package|wheel|programs: installs what that target of the Makefile needs and this machine lacks: Debian
+# packages (tools/packages/*.txt, tests/*/packages.txt, bench/packages*.txt) and Python packages, which go into a venv outside the tree.
+# Does nothing, quickly, if nothing is missing. --check installs nothing: it names the missing packages in one message, and fails.
 set -eu
+check=
+[ "${1:-}" != --check ] || { check=yes; shift; }
 goal=${1:-} rows=${2:-}
 home=$(dirname -- "$(readlink -f -- "$0")")/..
-venv=${HAKMEM_VENV:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/venv}
+venv=${HAKDEV_VENV:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/venv}
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-case $goal in build|run|bench|test|package|wheel|programs) ;; *) die "usage: setup.sh build|run|bench [ROWS]|test|package|wheel|programs" ;; esac
+case $goal in build|run|bench|test|package|wheel|programs) ;; *) die "usage: setup.sh [--check] build|run|bench [ROWS]|test|package|wheel|programs" ;; esac
 
 # Called while wildcards are off, for the probes.
 lists() {
@@ -66,6 +68,8 @@ install() {
 
 install_packages() {
   absent=$(missing_packages)
+  [ -z "$absent" ] || [ -z "$check" ] ||
+    die "the $goal needs these packages of Debian, or their equivalents:$absent. On Debian and its derivatives, 'make deps' installs them."
   [ -z "$absent" ] || install "${absent# }"
 }
 
@@ -95,12 +99,12 @@ install_python_packages() {
     build) return 0 ;;
     run|programs|package) wanted="rich typer" ;;
     wheel) wanted="rich typer $(cat "$home/tools/packages/wheel.txt")" ;;
-    bench) wanted="rich typer numpy matplotlib jinja2" ;;
+    bench) wanted="rich typer matplotlib jinja2" ;;
     *)     wanted="rich typer numpy matplotlib jinja2 plotly setuptools wheel jsonschema prometheus_client mypy" ;;
   esac
   importable $wanted && return 0
   say "Python packages ($wanted) into $venv"
-  mkdir -p "$(dirname "$venv")" || die "cannot write there: set HAKMEM_VENV to a folder of yours."
+  mkdir -p "$(dirname "$venv")" || die "cannot write there: set HAKDEV_VENV to a folder of yours."
   fill_venv
   importable $wanted || die "$wanted: installed, but $venv/bin/python3 does not find them."
 }
@@ -115,5 +119,6 @@ install_optional_packages() {
 }
 
 install_packages
+[ -z "$check" ] || exit 0
 install_python_packages
 install_optional_packages

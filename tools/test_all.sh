@@ -1,21 +1,55 @@
 #!/bin/sh
-# test_all.sh [preset...]: builds every preset and runs its tests; continues after a failure, and prints a summary of
-# all at the end. The release build runs all tests; the others the quick ones without the real programs, which would run for
-# minutes each time; of these, sanitizers and valgrind have those marked SANITIZE. coverage and faults are no builds of the
-# library: tools/coverage.sh, and a part of the faults of tests/faults.
+# test_all.sh [--weekly] [preset...]: builds every preset and runs its tests. It continues after a failure, and prints a summary at the end.
+#
+#   release   all tests but the weekly ones; of those that are marked TURN (tests of packages, of crates ...) a third, chosen by the commit, and
+#             half of the real programs
+#   debug     the quick tests
+#   clang     the quick tests that coverage leaves out, because coverage is built by clang too
+#   asan tsan valgrind    the quick tests that are marked SANITIZE; of valgrind's one half, chosen by the commit
+#   musl      all tests, those that are marked TURN as above
+#   coverage faults       tools/coverage.sh; some of the faults of tests/faults, chosen by the commit, in the time that is left
+#
+# --weekly: the same without choices and shortcuts, and then the other processors and page sizes, all real programs and all faults. This takes
+# hours.
 set -u
 cd "$(dirname -- "$(readlink -f -- "$0")")/.." || exit 1
+weekly=
+[ "${1:-}" != --weekly ] || { weekly=yes; shift; }
 jobs=${JOBS:-$(nproc)}
+# Many tests wait for something: one more than there are processors.
+test_jobs=$((jobs + 1))
 presets=${*:-release debug clang musl asan tsan valgrind coverage faults}
+[ -z "$weekly" ] || [ $# -gt 0 ] || presets="$presets everywhere programs"
 logs=build/test-logs
 mkdir -p "$logs"
 closing=$logs/closing.txt
 : >"$closing"
 failed=
+seed=$(git rev-parse HEAD 2>/dev/null || echo none)
+began=$(date +%s)
+goal_minutes=37 # of everything: planting faults ends then
 
-# chosen PRESET: which tests a build runs, for ctest. The medium set of real programs holds all that the quick one does.
-chosen() { case $1 in release) echo '-L .* -E ^programs(_prepare)?_quick$' ;; musl) echo '-L .*' ;; *) echo '-L ^quick$ -LE ^programs$' ;; esac; }
 folder() { case $1 in release) echo build ;; *) echo "build-$1" ;; esac; }
+random() { printf '%s %s' "$seed" "$1" | sha256sum | cut -c1-8; }
+
+# not_its_turn FOLDER: a pattern of the tests marked TURN that this commit leaves out.
+not_its_turn() {
+  ctest --test-dir "$1" -N -L '^turn$' | sed -n 's/^ *Test *#[0-9]*: //p' | while read -r name; do echo "$(random "$name") $name"; done |
+    sort | awk '{ name[NR] = $2 } END { for (i = 1 + int((NR + 2) / 3); i <= NR; i++) printf "%s%s", (n++ ? "|" : ""), name[i] }'
+}
+
+# chosen PRESET: the tests of a build, as arguments of ctest.
+chosen() {
+  in=$(folder "$1")
+  case $weekly,$1 in
+    ,release|,musl)    echo "-LE ^(weekly|short|half_$((0x$(random half) % 2 + 1)))\$ -E ^($(not_its_turn "$in"))\$" ;;
+    yes,release)       echo "-LE ^short\$" ;;
+    yes,musl)          echo "-L ." ;;
+    ,clang)            echo "-L ^quick\$ -LE ^programs\$ -R $(tools/coverage.sh --without)" ;;
+    ,valgrind)         echo "-L ^quick\$ -LE ^programs\$ -I $((0x$(random valgrind) % 2 + 1)),,2" ;;
+    *)                 echo "-L ^quick\$ -LE ^programs\$" ;;
+  esac
+}
 
 build() {
   { cmake --preset "$1" && cmake --build "$(folder "$1")" -j "$jobs"; } >"$logs/$1-build.log" 2>&1 && return 0
@@ -24,30 +58,35 @@ build() {
   return 1
 }
 
-# Shown as it runs, and kept: the closing lines of each build come again at the very end, with what a test that passed wants
-# to be read.
+# The output is shown as it comes, and kept. The closing lines of each build are printed again at the very end, with the notices of tests
+# that passed.
 # Words of chosen() are options: splitting is wanted, wildcards are not.
 # shellcheck disable=SC2046
 run() {
   set -f
   status=$logs/$1.status
-  { ctest --test-dir "$(folder "$1")" $(chosen "$1") -j "$jobs" --output-on-failure --no-tests=error
+  { ctest --test-dir "$(folder "$1")" $(chosen "$1") -j "$test_jobs" --output-on-failure --no-tests=error
     echo $? >"$status"; } 2>&1 | tee "$logs/$1-test.log"
   { echo "$1:"; sed -n '/tests passed/,$p' "$logs/$1-test.log" | grep -v '^$' | grep -v -e '^Label Time' -e 'sec\*proc'
     sed -n '/^notice: /p' "$(folder "$1")/Testing/Temporary/LastTest.log"; } >>"$closing"
   [ "$(cat "$status")" -eq 0 ]
 }
 
-# Neither is a build that is tested as the others are: each has a script, of which the last lines are kept.
-apart() {
-  case $1 in
-    coverage) tools/coverage.sh ;;
-    # As many as fit into the time, others for each commit; none on a machine that is too slow for it.
-    faults) tests/faults/plant.py --minutes 3.5 --seed "$(git rev-parse HEAD 2>/dev/null || echo none)" ;;
+# The minutes that are left for planting faults: at most 3.5, and at least 1.
+minutes_for_faults() { awk "BEGIN { left = $goal_minutes - ($(date +%s) - $began) / 60; print (left < 1 ? 1 : (left > 3.5 ? 3.5 : left)) }"; }
+
+# script NAME: what is no build that is tested as the others are. The lines that begin with its name are kept, or the last ones.
+script() {
+  case $weekly,$1 in
+    *,coverage)     tools/coverage.sh ;;
+    ,faults)        tests/faults/plant.py --minutes "$(minutes_for_faults)" --seed "$seed" ;;
+    yes,faults)     tests/faults/plant.py ;;
+    *,everywhere)   tools/in_venv.sh tests/everywhere/run.py all ;;
+    *,programs)     make programs ;;
   esac >"$logs/$1.log" 2>&1
   code=$?
   [ "$code" -eq 0 ] || tail -n 60 "$logs/$1.log"
-  { echo "$1:"; grep -e "^$1: " "$logs/$1.log"; } | tee -a "$closing"
+  { echo "$1:"; grep -e "^$1: " "$logs/$1.log" || tail -n 3 "$logs/$1.log"; } | tee -a "$closing"
   return "$code"
 }
 
@@ -55,15 +94,20 @@ count=$(echo "$presets" | wc -w)
 at=0
 for preset in $presets; do
   at=$((at + 1))
-  case $preset in coverage|faults)
+  since=$(date +%s)
+  case $preset in coverage|faults|everywhere|programs)
     printf '\n== %s (%d of %d)\n' "$preset" "$at" "$count"
-    apart "$preset" || failed="$failed $preset"
-    continue ;;
+    script "$preset" || failed="$failed $preset" ;;
+  *)
+    printf '\n== %s (%d of %d): build\n' "$preset" "$at" "$count"
+    if build "$preset"; then
+      printf '== %s (%d of %d): test, after %d s\n' "$preset" "$at" "$count" $(($(date +%s) - since))
+      run "$preset" || failed="$failed $preset"
+    else
+      failed="$failed $preset"
+    fi ;;
   esac
-  printf '\n== %s (%d of %d): build\n' "$preset" "$at" "$count"
-  build "$preset" || { failed="$failed $preset"; continue; }
-  printf '== %s (%d of %d): test\n' "$preset" "$at" "$count"
-  run "$preset" || failed="$failed $preset"
+  echo "  in $(($(date +%s) - since)) s" >>"$closing"
 done
 
 printf '\n== What became of each build\n'

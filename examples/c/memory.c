@@ -30,7 +30,7 @@ static void say(const char *when)
         return;
     }
     printf("%-16s %7.1f MiB with the program %7.1f MiB resident %9llu blocks\n", when,
-           (double)(stats.live + stats.big_live) / (1 << 20), resident(), (unsigned long long)stats.live_blocks);
+           (double)(stats.live + stats.large_live) / (1 << 20), resident(), (unsigned long long)stats.live_blocks);
 }
 
 int main(int arguments, char **argument)

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 const OWN_NAMES: [&str; 9] =
     ["malloc", "calloc", "realloc", "free", "aligned_alloc", "memalign", "posix_memalign", "valloc", "pvalloc"];
 
+const MACHINES: [&str; 2] = ["x86_64", "aarch64"];
+
 fn feature(name: &str) -> bool {
     env::var_os(format!("CARGO_FEATURE_{name}")).is_some()
 }
@@ -19,8 +21,8 @@ fn main() {
     for watched in ["core", "include", "unit.c", "build.rs"] {
         println!("cargo:rerun-if-changed={}", root.join(watched).display());
     }
-    if target("OS") != "linux" || target("ARCH") != "x86_64" {
-        panic!("HAKMEM is for Linux on x86-64, the target is {} on {}", target("OS"), target("ARCH"));
+    if target("OS") != "linux" || !MACHINES.contains(&target("ARCH").as_str()) {
+        panic!("HAKMEM is for Linux on x86-64 and aarch64, the target is {} on {}", target("OS"), target("ARCH"));
     }
     compile(&root);
     // For build scripts of crates that depend on this one: DEP_HAKMEM_INCLUDE.

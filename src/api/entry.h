@@ -3,25 +3,24 @@
 #ifndef HK_ENTRY_H
 #define HK_ENTRY_H
 
+#include "policy/request.h"
 #include "tcache/hit.h"
 
 /* NULL with errno set to ENOMEM if memory is refused. A tail call of malloc: it reads malloc's return address itself,
  * because passing it on would cost each coarse hit an instruction. */
 void *hk_malloc_slow(size_t size);
-/* The same for the other functions; `caller` is the return address of the exported function. */
-void *hk_malloc_slow_for(size_t size, void *caller);
-/* `align` is a power of two. */
-void *hk_aligned_slow(size_t align, size_t size, void *caller);
-/* What they end with where memory is refused: NULL, with errno set, and the refusal counted. */
-void *hk_refused_slow(size_t size);
+/* The same for other functions, which have tried the bin of a size up to HK_FINE_MAX. NULL without errno. */
+void *hk_alloc_slow(struct hk_request *request);
+/* What they end with if memory is refused: NULL, with errno set, and the refusal counted. */
+void *hk_refuse(size_t size);
 /* The misses of free and of delete (enum hk_free_end). They differ in the messages about invalid pointers. `offset` is that of the
  * bin; of a block that is not the thread's, its page map entry less the thread's key. */
 void hk_free_elsewhere(void *block);
 void hk_delete_elsewhere(void *block);
 void hk_free_not_mine(void *block, struct hk_hot *hot, size_t offset);
 void hk_delete_not_mine(void *block, struct hk_hot *hot, size_t offset);
-void hk_free_large(void *block, struct hk_hot *hot, size_t offset);
-void hk_delete_large(void *block, struct hk_hot *hot, size_t offset);
+void hk_free_medium(void *block, struct hk_hot *hot, size_t offset);
+void hk_delete_medium(void *block, struct hk_hot *hot, size_t offset);
 void hk_free_full(void *block, struct hk_hot *hot, size_t offset);
 void hk_delete_full(void *block, struct hk_hot *hot, size_t offset);
 
@@ -35,16 +34,16 @@ HK_INLINE void hk_free(void *block)
         hk_free_elsewhere(block);
     else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
         hk_free_not_mine(block, hot, offset);
-    else if (HK_UNLIKELY(end == HK_FREE_LARGE))
-        hk_free_large(block, hot, offset);
+    else if (HK_UNLIKELY(end == HK_FREE_MEDIUM))
+        hk_free_medium(block, hot, offset);
     else if (HK_UNLIKELY(end == HK_FREE_FULL))
         hk_free_full(block, hot, offset);
 }
 
 /* The misses of a free, or a delete, that is told the size. They check it where that costs correct programs nothing: the thread's own
- * blocks of more than 32 KiB, full bins, big blocks (see sized.h). Remote frees are misses like those above. */
+ * blocks of more than 32 KiB, full bins, large blocks (see custody.h). Remote frees are misses like those above. */
 void hk_sized_elsewhere(void *block, size_t size, enum hk_call call);
-void hk_sized_large(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call);
+void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call);
 void hk_sized_full(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call);
 
 #endif

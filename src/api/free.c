@@ -1,29 +1,32 @@
+/* Defines free, and frees the blocks that the hit path of free and of operator delete does not take. */
 #include "api/entry.h"
-#include "api/free_slow.h"
-#include "api/guarded.h"
 #include "api/heap_blocks.h"
-#include "big/big.h"
+#include "api/instrumented.h"
+#include "api/kinds.h"
+#include "large/large.h"
 #include "guard/sampled.h"
-#include "guard/sized.h"
+#include "guard/custody.h"
 #include "hakmem.h"
 #include "prof/hooks.h"
 #include "runtime/life.h"
 #include "slab/live.h"
 #include "tcache/tcache.h"
 
-/* Of more than HK_FINE_MAX. One compare: HK_CLASS_BIG is the highest class. */
-static bool is_large_or_big(uint32_t entry)
+/* Of free or delete: the functions here are jumped to. */
+#define CALLER __builtin_return_address(0)
+
+/* Of more than HK_FINE_MAX. One compare: HK_CLASS_LARGE is the highest class. */
+static bool is_medium_or_large(uint32_t entry)
 {
     return (entry & HK_ENTRY_CLASS_MASK) >= HK_FINE_CLASSES * HK_CLASS_BYTES;
 }
 
-HK_INLINE void free_guarded(enum hk_call call, void *block, size_t size)
+/* Checks a block by its kind, and frees it. */
+static HK_NOINLINE void free_by_kind(enum hk_call call, void *block, uint32_t entry, size_t size, void *caller)
 {
-    enum hk_kind kind = call == HK_CALL_FREE || call == HK_CALL_FREE_SIZED ? HK_KIND_MALLOC : HK_KIND_NEW;
-    if (size == HK_SIZE_UNKNOWN)
-        hk_guarded_free(call, block, kind);
-    else
-        hk_guarded_free_sized(call, block, kind, size, __builtin_return_address(0));
+    enum hk_block_kind kind = hk_block_kind_of(block, entry);
+    hk_block_check_free(call, block, entry, kind, size);
+    hk_block_free(call, block, entry, kind, caller);
 }
 
 /* Addresses outside the window; all addresses before HAKMEM has started or while hooks are on. */
@@ -32,80 +35,49 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
     block = HK_UNTAGGED(block);
     if (block == NULL)
         return;
-    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on))) {
-        free_guarded(call, block, size);
+    if (HK_UNLIKELY(!hk_mode_is_plain())) {
+        hk_instrumented_free(call, block, size, CALLER);
         return;
     }
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-    bool at_the_edge = HK_LOAD_SETTLED(hk_hooks.on) || entry == 0 || hk_entry_is_large(entry) ||
-                       (call != HK_CALL_FREE && hk_entry_is_big(entry)) || hk_self->key == HK_NO_KEY;
-    if (HK_UNLIKELY(at_the_edge))
-        hk_free_slow(call, block, entry, size);
-    else if (entry == hk_entry(HK_NOBODY, HK_CLASS_BIG))
-        hk_tcache_free_big(hk_container_of(hk_self, struct hk_tcache, hot), block);
+    bool checked = entry == 0 || hk_entry_is_medium(entry) || (call != HK_CALL_FREE && hk_entry_is_large(entry)) ||
+                   hk_self->key == HK_NO_KEY;
+    if (HK_UNLIKELY(checked))
+        free_by_kind(call, block, entry, size, CALLER);
+    else if (entry == hk_entry(HK_NOBODY, HK_CLASS_LARGE))
+        hk_tcache_free_large(hk_container_of(hk_self, struct hk_tcache, hot), block);
     else
         hk_tcache_free(hk_container_of(hk_self, struct hk_tcache, hot), block, entry);
 }
 
-HK_NOINLINE void hk_free_elsewhere(void *block) { free_elsewhere(HK_CALL_FREE, block, HK_SIZE_UNKNOWN); }
-HK_NOINLINE void hk_delete_elsewhere(void *block) { free_elsewhere(HK_CALL_DELETE, block, HK_SIZE_UNKNOWN); }
-HK_NOINLINE void hk_sized_elsewhere(void *block, size_t size, enum hk_call call) { free_elsewhere(call, block, size); }
-
-/* hk_free_slow() checks a big block before a hook sees its free. Hooks of a process that began without them see only big blocks here: what
- * else they picked has no entry. */
-HK_INLINE void free_looked_up(enum hk_call call, void *block, struct hk_hot *hot, uint32_t entry)
+/* Hooks of a process that began without them see only medium blocks here: what else they picked has no entry. */
+HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_hot *hot, uint32_t entry)
 {
-    if (HK_UNLIKELY(hk_entry_is_heap(entry))) {
+    if (HK_UNLIKELY(hk_entry_is_heap(entry)))
         hk_free_in_heap_slow(call, block, entry);
-        return;
-    }
-    bool at_the_edge = entry == 0 || is_large_or_big(entry) || hot->key == HK_NO_KEY;
-    if (HK_UNLIKELY(at_the_edge))
-        hk_free_slow(call, block, entry, HK_SIZE_UNKNOWN);
-    else
+    else if (HK_LIKELY(entry != 0 && !is_medium_or_large(entry) && hot->key != HK_NO_KEY))
         hk_tcache_free(hk_container_of(hot, struct hk_tcache, hot), block, entry);
-}
-
-static HK_NOINLINE void free_not_mine(void *block, struct hk_hot *hot, uint32_t entry)
-{
-    free_looked_up(HK_CALL_FREE, block, hot, entry);
-}
-static HK_NOINLINE void delete_not_mine(void *block, struct hk_hot *hot, uint32_t entry)
-{
-    free_looked_up(HK_CALL_DELETE, block, hot, entry);
+    else if (HK_LIKELY(hk_mode_is_plain()))
+        free_by_kind(call, block, entry, HK_SIZE_UNKNOWN, CALLER);
+    else
+        hk_instrumented_free(call, block, HK_SIZE_UNKNOWN, CALLER);
 }
 
 /* Most are remote frees, and most of these join a word that the outbox has already. All others leave at the first compare, those of heaps for
  * the thread's cache of the heap: remote frees pay nothing for them. */
-HK_NOINLINE void hk_free_not_mine(void *block, struct hk_hot *hot, size_t offset)
+HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_hot *hot, size_t offset,
+                             void (*look_up)(void *block, struct hk_hot *hot, uint32_t entry))
 {
     struct hk_outbox *outbox = hk_outbox_beside(hot);
-    uint32_t entry;
     if (HK_DEBUG)
-        hk_track_freed(HK_CALL_FREE, block, __builtin_return_address(0), hk_entry_owner((uint32_t)hot->key));
+        hk_track_freed(call, block, CALLER, hk_entry_owner((uint32_t)hot->key));
     struct hk_outbox_entry *word = hk_outbox_entry_of(outbox, block);
     if (HK_UNLIKELY(word == NULL)) {
-        entry = (uint32_t)(offset ^ hot->key);
+        uint32_t entry = (uint32_t)(offset ^ hot->key);
         if (!hk_heaps_hit_free(hk_shelf_beside(hot), block, entry))
-            free_not_mine(block, hot, entry);
+            look_up(block, hot, entry);
     } else if (HK_UNLIKELY(!hk_outbox_put_fast(outbox, word, block))) {
-        free_not_mine(block, hot, hk_hit_entry(block));
-    }
-}
-
-HK_NOINLINE void hk_delete_not_mine(void *block, struct hk_hot *hot, size_t offset)
-{
-    struct hk_outbox *outbox = hk_outbox_beside(hot);
-    uint32_t entry;
-    if (HK_DEBUG)
-        hk_track_freed(HK_CALL_DELETE, block, __builtin_return_address(0), hk_entry_owner((uint32_t)hot->key));
-    struct hk_outbox_entry *word = hk_outbox_entry_of(outbox, block);
-    if (HK_UNLIKELY(word == NULL)) {
-        entry = (uint32_t)(offset ^ hot->key);
-        if (!hk_heaps_hit_free(hk_shelf_beside(hot), block, entry))
-            delete_not_mine(block, hot, entry);
-    } else if (HK_UNLIKELY(!hk_outbox_put_fast(outbox, word, block))) {
-        delete_not_mine(block, hot, hk_hit_entry(block));
+        look_up(block, hot, hk_hit_entry(block));
     }
 }
 
@@ -118,17 +90,8 @@ static HK_NOINLINE void keep(void *block, struct hk_hot *hot, size_t offset)
 HK_INLINE void free_full(enum hk_call call, void *block, struct hk_hot *hot, size_t offset)
 {
     if (HK_UNLIKELY(*hk_bin_at(hot, offset)->top == block))
-        hk_invalid_pointer(call, "block already free", block);
+        hk_invalid_pointer(call, HK_TEXT_already_free, block);
     keep(block, hot, offset);
-}
-
-HK_NOINLINE void hk_free_full(void *block, struct hk_hot *hot, size_t offset)
-{
-    free_full(HK_CALL_FREE, block, hot, offset);
-}
-HK_NOINLINE void hk_delete_full(void *block, struct hk_hot *hot, size_t offset)
-{
-    free_full(HK_CALL_DELETE, block, hot, offset);
 }
 
 /* Without a mark: it says why not, unless the block's slab has none. */
@@ -138,7 +101,7 @@ static HK_COLD void free_unmarked(enum hk_call call, void *block, struct hk_hot 
     keep(block, hot, offset);
 }
 
-HK_INLINE void free_large(enum hk_call call, void *block, struct hk_hot *hot, size_t offset)
+HK_INLINE void free_medium(enum hk_call call, void *block, struct hk_hot *hot, size_t offset)
 {
     if (HK_UNLIKELY(!hk_live_end_fast(block)))
         free_unmarked(call, block, hot, offset);
@@ -146,14 +109,44 @@ HK_INLINE void free_large(enum hk_call call, void *block, struct hk_hot *hot, si
         keep(block, hot, offset);
 }
 
-HK_NOINLINE void hk_free_large(void *block, struct hk_hot *hot, size_t offset)
+/* The misses of free and of delete: no register holds the call, because that would cost each remote free an instruction. */
+static HK_NOINLINE void free_of_entry(void *block, struct hk_hot *hot, uint32_t entry)
 {
-    free_large(HK_CALL_FREE, block, hot, offset);
+    free_by_entry(HK_CALL_FREE, block, hot, entry);
 }
-HK_NOINLINE void hk_delete_large(void *block, struct hk_hot *hot, size_t offset)
+HK_NOINLINE void hk_free_elsewhere(void *block) { free_elsewhere(HK_CALL_FREE, block, HK_SIZE_UNKNOWN); }
+HK_NOINLINE void hk_free_not_mine(void *block, struct hk_hot *hot, size_t offset)
 {
-    free_large(HK_CALL_DELETE, block, hot, offset);
+    free_not_mine(HK_CALL_FREE, block, hot, offset, free_of_entry);
 }
+HK_NOINLINE void hk_free_full(void *block, struct hk_hot *hot, size_t offset)
+{
+    free_full(HK_CALL_FREE, block, hot, offset);
+}
+HK_NOINLINE void hk_free_medium(void *block, struct hk_hot *hot, size_t offset)
+{
+    free_medium(HK_CALL_FREE, block, hot, offset);
+}
+
+static HK_NOINLINE void delete_of_entry(void *block, struct hk_hot *hot, uint32_t entry)
+{
+    free_by_entry(HK_CALL_DELETE, block, hot, entry);
+}
+HK_NOINLINE void hk_delete_elsewhere(void *block) { free_elsewhere(HK_CALL_DELETE, block, HK_SIZE_UNKNOWN); }
+HK_NOINLINE void hk_delete_not_mine(void *block, struct hk_hot *hot, size_t offset)
+{
+    free_not_mine(HK_CALL_DELETE, block, hot, offset, delete_of_entry);
+}
+HK_NOINLINE void hk_delete_full(void *block, struct hk_hot *hot, size_t offset)
+{
+    free_full(HK_CALL_DELETE, block, hot, offset);
+}
+HK_NOINLINE void hk_delete_medium(void *block, struct hk_hot *hot, size_t offset)
+{
+    free_medium(HK_CALL_DELETE, block, hot, offset);
+}
+
+HK_NOINLINE void hk_sized_elsewhere(void *block, size_t size, enum hk_call call) { free_elsewhere(call, block, size); }
 
 HK_NOINLINE void hk_sized_full(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call)
 {
@@ -161,7 +154,8 @@ HK_NOINLINE void hk_sized_full(void *block, size_t size, size_t offset, struct h
     free_full(call, block, hot, offset);
 }
 
-static HK_NOINLINE void sized_large_slow(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call)
+static HK_NOINLINE void sized_medium_slow(void *block, size_t size, size_t offset, struct hk_hot *hot,
+                                          enum hk_call call)
 {
     hk_live_end(call, block);
     hk_sized_check(call, block, (uint32_t)(offset ^ hot->key), size);
@@ -169,12 +163,12 @@ static HK_NOINLINE void sized_large_slow(void *block, size_t size, size_t offset
 }
 
 /* The size is one of the block's class: right for every call. All else is left to the slow path. */
-HK_NOINLINE void hk_sized_large(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call)
+HK_NOINLINE void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call)
 {
     size_t beyond = size - HK_FINE_MAX - 1;
-    bool fits = beyond < HK_LARGE_MAX - HK_FINE_MAX && hk_coarse_offsets[beyond / HK_COARSE_STEP] == offset;
+    bool fits = beyond < HK_MEDIUM_MAX - HK_FINE_MAX && hk_coarse_offsets[beyond / HK_COARSE_STEP] == offset;
     if (HK_UNLIKELY(!fits) || HK_UNLIKELY(!hk_live_end_fast(block)))
-        sized_large_slow(block, size, offset, hot, call);
+        sized_medium_slow(block, size, offset, hot, call);
     else if (HK_UNLIKELY(!hk_hit_push_at(hot, &offset, block)))
         keep(block, hot, offset);
 }
@@ -190,8 +184,8 @@ HK_EXPORT void hak_free_sized(void *block, size_t size)
         hk_sized_elsewhere(block, size, HK_CALL_FREE_SIZED);
     else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
         hk_free_not_mine(block, hot, offset);
-    else if (HK_UNLIKELY(end == HK_FREE_LARGE))
-        hk_sized_large(block, size, offset, hot, HK_CALL_FREE_SIZED);
+    else if (HK_UNLIKELY(end == HK_FREE_MEDIUM))
+        hk_sized_medium(block, size, offset, hot, HK_CALL_FREE_SIZED);
     else if (HK_UNLIKELY(end == HK_FREE_FULL))
         hk_sized_full(block, size, offset, hot, HK_CALL_FREE_SIZED);
 }

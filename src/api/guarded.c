@@ -1,17 +1,17 @@
+/* The four operations while protections check each call: the block passes through custody before and after. */
 #include "api/guarded.h"
 #include "api/heap_blocks.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "api/alloc_slow.h"
-#include "api/free_slow.h"
+#include "api/record.h"
 #include "base/bits.h"
-#include "big/big.h"
+#include "large/large.h"
 #include "decay/decay.h"
 #include "guard/empty.h"
-#include "guard/sampled.h"
 #include "guard/states.h"
+#include "guard/sampled.h"
 #include "prof/hooks.h"
 #include "runtime/life.h"
 #include "slab/live.h"
@@ -23,26 +23,23 @@
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
-/* Of free or delete: their callers here jump. */
-#define CALLER __builtin_return_address(0)
-
-/* Where contents are guarded, a big block ends with a page that faults, and holds what the program wrote: it is unmapped. */
-static HK_NOINLINE void free_big(void *block)
+/* Where contents are guarded, a large block ends with a page that faults, and holds what the program wrote: it is unmapped. */
+static HK_NOINLINE void free_large(void *block)
 {
     if (hk_hooks.on)
         (void)hk_hooks_free(block, 0);
-    hk_big_drop(block);
+    hk_large_drop(block);
 }
 
 static void raw_free(void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-    if (hk_guard.contents && HK_UNLIKELY(hk_entry_is_big(entry)))
-        free_big(block);
+    if (hk_guard.contents && HK_UNLIKELY(hk_entry_is_large(entry)))
+        free_large(block);
     else if (HK_UNLIKELY(hk_hooks.on))
-        hk_free_slow(HK_CALL_FREE, block, entry, HK_SIZE_UNKNOWN);
+        hk_record_free(HK_CALL_FREE, block, entry, HK_SIZE_UNKNOWN, NULL);
     else if (!hk_hit_free_known(block, entry))
-        hk_tcache_free(hk_life_cache(), block, entry);
+        hk_plain_free(block, entry);
 }
 
 /* NULL where memory for the state was refused: the block goes back. */
@@ -53,7 +50,7 @@ HK_INLINE void *given(void *block, void *refused)
     return block;
 }
 
-/* A big block that the system did not unmap when it was freed serves again: it has pages that fault, and old contents. */
+/* A large block that the system did not unmap when it was freed serves again: it has pages that fault, and old contents. */
 static HK_COLD bool renewed(void *block)
 {
     size_t bytes = hk_guard_bytes(block);
@@ -64,26 +61,28 @@ static HK_COLD bool renewed(void *block)
     return true;
 }
 
-static HK_NOINLINE void *alloc_other(size_t size, size_t align, enum hk_kind kind, bool *zeroed, void *caller)
+static HK_NOINLINE void *alloc_other(struct hk_request *request)
 {
-    void *empty = size == 0 && HK_GUARDS(empty) && align <= HK_FINE_STEP ? hk_empty_alloc() : NULL;
+    size_t size = request->size;
+    void *empty = size == 0 && HK_GUARDS(empty) && request->align <= HK_FINE_STEP ? hk_empty_alloc() : NULL;
     if (empty != NULL)
         return empty;
-    bool zero;
-    void *block = hk_alloc_slow(hk_guard_size(size), align, &zero, caller);
-    *zeroed |= zero;
+    struct hk_request whole = *request;
+    whole.size = hk_guard_size(size);
+    void *block = hk_record_alloc(&whole);
+    request->zeroed |= whole.zeroed;
     if (HK_UNLIKELY(block == NULL) || HK_UNLIKELY(hk_page_map_lookup((uintptr_t)block) == 0))
-        return block; /* the bootstrap arena is not guarded */
-    bool old = hk_guard.contents && !zero && hk_entry_is_big(hk_page_map_lookup((uintptr_t)block));
+        return block; /* a sampled block lies against a guard page instead */
+    bool old = hk_guard.contents && !whole.zeroed && hk_entry_is_large(hk_page_map_lookup((uintptr_t)block));
     if (HK_UNLIKELY(old) && !renewed(block))
         return given(NULL, block);
-    return given(hk_guard_give_out(block, hk_guard_bytes(block), size, kind), block);
+    return given(hk_guard_give_out(block, hk_guard_bytes(block), size, request->kind), block);
 }
 
 static HK_NOINLINE void *malloc_other(size_t size, void *caller)
 {
-    bool zeroed = false;
-    return alloc_other(size, HK_FINE_STEP, HK_KIND_MALLOC, &zeroed, caller);
+    struct hk_request request = {.size = size, .align = HK_FINE_STEP, .kind = HK_KIND_MALLOC, .caller = caller};
+    return alloc_other(&request);
 }
 
 static HK_NOINLINE void *handed_first(void *block, size_t offset, size_t size, enum hk_kind kind)
@@ -109,16 +108,16 @@ HK_INLINE void *handed(void *block, size_t offset, size_t size, enum hk_kind kin
     return block;
 }
 
-HK_NOINLINE void *hk_guarded_alloc(size_t size, size_t align, enum hk_kind kind, bool *zeroed, void *caller)
+HK_NOINLINE void *hk_guarded_alloc(struct hk_request *request)
 {
-    size_t offset;
+    size_t offset, size = request->size;
     void *block = NULL;
-    *zeroed = HK_GUARDS(zero);
-    if (HK_LIKELY(hk_guard_is_small(size) && align <= HK_FINE_STEP))
+    request->zeroed = HK_GUARDS(zero);
+    if (HK_LIKELY(hk_guard_is_small(size) && request->align <= HK_FINE_STEP))
         block = hk_hit_pop(hk_self, offset = bin_offset(size), true);
     if (HK_UNLIKELY(block == NULL))
-        return alloc_other(size, align, kind, zeroed, caller);
-    return handed(block, offset, size, kind);
+        return alloc_other(request);
+    return handed(block, offset, size, request->kind);
 }
 
 unsigned hk_guarded_group(const void *block)
@@ -138,27 +137,27 @@ static void *taken_of_group(unsigned class, unsigned group)
     return block;
 }
 
-static bool has_slabs(unsigned group, size_t size, size_t align)
+static bool has_slabs(unsigned group, const struct hk_request *request)
 {
-    bool empty = size == 0 && HK_GUARDS(empty);
-    return group != 0 && !empty && hk_guard_size(size) <= HK_LARGE_MAX && align <= HK_SLICE;
+    bool empty = request->size == 0 && HK_GUARDS(empty);
+    return group != 0 && !empty && hk_guard_size(request->size) <= HK_MEDIUM_MAX && request->align <= HK_SLICE;
 }
 
-HK_NOINLINE void *hk_guarded_alloc_in(unsigned group, size_t size, size_t align, enum hk_kind kind, bool *zeroed,
-                                      void *caller)
+HK_NOINLINE void *hk_guarded_alloc_in(unsigned group, struct hk_request *request)
 {
-    unsigned class = has_slabs(group, size, align) ? hk_class_of_aligned(hk_guard_size(size), align) : HK_CLASSES;
+    size_t size = hk_guard_size(request->size);
+    unsigned class = has_slabs(group, request) ? hk_class_of_aligned(size, request->align) : HK_CLASSES;
     if (class >= HK_CLASSES)
-        return hk_guarded_alloc(size, align, kind, zeroed, caller);
-    *zeroed = HK_GUARDS(zero);
+        return hk_guarded_alloc(request);
+    request->zeroed = HK_GUARDS(zero);
     void *block = taken_of_group(class, group);
     if (HK_UNLIKELY(block == NULL))
         return NULL;
     if (class >= HK_FINE_CLASSES)
         hk_live_begin(block);
     if (HK_UNLIKELY(hk_hooks.on))
-        hk_hooks_alloc(HK_EVENT_alloc, block, hk_guard_size(size), caller);
-    return given(hk_guard_give_out(block, hk_guard_bytes(block), size, kind), block);
+        hk_hooks_alloc(HK_EVENT_alloc, block, size, request->caller);
+    return given(hk_guard_give_out(block, hk_guard_bytes(block), request->size, request->kind), block);
 }
 
 HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
@@ -179,6 +178,16 @@ static HK_COLD void note_freed(enum hk_call call, const void *block, const void 
     hk_track_freed(call, block, caller, hk_entry_owner((uint32_t)hk_self->key));
 }
 
+/* Heaps have no states; while the guard is on, they have no caches either, and know each block that is free. */
+static HK_COLD void free_of_heap(enum hk_call call, void *block)
+{
+    const char *fault = hk_heaps_fault(block, hk_page_map_lookup((uintptr_t)block));
+    if (fault != NULL)
+        hk_guard_fault(call, fault, block);
+    else
+        (void)hk_free_of_heap(call, block);
+}
+
 static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
 {
     if (block == NULL)
@@ -191,8 +200,10 @@ static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind 
         hk_sampled_free(call, block, caller);
         return;
     }
-    if (HK_UNLIKELY(hk_free_of_heap(call, block)))
+    if (HK_UNLIKELY(hk_heaps_has(block))) {
+        free_of_heap(call, block);
         return;
+    }
     block = hk_guard_take_back(call, block, kind, size);
     if (HK_UNLIKELY(block == NULL))
         return;
@@ -201,15 +212,16 @@ static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind 
     raw_free(block);
 }
 
-static HK_NOINLINE void free_missed(void *block, uint32_t entry) { hk_tcache_free(hk_life_cache(), block, entry); }
+static HK_NOINLINE void free_missed(void *block, uint32_t entry) { hk_plain_free(block, entry); }
 
-static HK_NOINLINE void free_contents(enum hk_call call, void *block, enum hk_kind kind, hk_state_byte *state)
+static HK_NOINLINE void free_contents(enum hk_call call, void *block, enum hk_kind kind, hk_state_byte *state,
+                                      void *caller)
 {
     uint32_t entry = hk_load(hk_window.entries[((uintptr_t)block - hk_window.base) >> HK_SLICE_SHIFT]);
     size_t bytes = hk_entry_is_plain(entry) ? hk_classes[hk_entry_class(entry)].size : SIZE_MAX;
-    bool plain = bytes < HK_GUARD_LARGE_FROM && (uintptr_t)block % HK_FINE_STEP == 0 && hk_self->key != HK_NO_KEY;
+    bool plain = bytes < HK_GUARD_MEDIUM_FROM && (uintptr_t)block % HK_FINE_STEP == 0 && hk_self->key != HK_NO_KEY;
     if (HK_UNLIKELY(!plain) || HK_UNLIKELY(hk_load(*state) != (HK_STATE_LIVE | kind))) {
-        free_other(call, block, kind, HK_SIZE_UNKNOWN, CALLER);
+        free_other(call, block, kind, HK_SIZE_UNKNOWN, caller);
         return;
     }
     hk_guard_retire_plain(call, block, bytes, state);
@@ -220,16 +232,16 @@ static HK_NOINLINE void free_contents(enum hk_call call, void *block, enum hk_ki
 }
 
 /* Most blocks are live, of this kind, and in the window. */
-HK_NOINLINE void hk_guarded_free(enum hk_call call, void *block, enum hk_kind kind)
+HK_NOINLINE void hk_guarded_free(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
 {
-    hk_state_byte *state = hk_state_in_window((uintptr_t)block);
+    hk_state_byte *state = size == HK_SIZE_UNKNOWN ? hk_state_in_window((uintptr_t)block) : NULL;
     if (state != NULL && hk_guard.contents) {
-        free_contents(call, block, kind, state);
+        free_contents(call, block, kind, state, caller);
         return;
     }
     bool plain = state != NULL && hk_guard.frees_plainly && (uintptr_t)block % HK_FINE_STEP == 0;
     if (HK_UNLIKELY(!plain) || HK_UNLIKELY(hk_load(*state) != (HK_STATE_LIVE | kind))) {
-        free_other(call, block, kind, HK_SIZE_UNKNOWN, CALLER);
+        free_other(call, block, kind, size, caller);
         return;
     }
     hk_store(*state, HK_STATE_FREE);
@@ -238,19 +250,19 @@ HK_NOINLINE void hk_guarded_free(enum hk_call call, void *block, enum hk_kind ki
         free_missed(block, entry);
 }
 
-void hk_guarded_free_sized(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
+/* A copy of the first bytes of a block in a new one of the same group; NULL if memory is refused. */
+static void *copy_of(const void *block, size_t before, struct hk_request *request, unsigned group)
 {
-    free_other(call, block, kind, size, caller);
+    void *to = hk_guarded_alloc_in(group, request);
+    return to != NULL ? memcpy(to, block, hk_min(before, request->size)) : NULL;
 }
 
-static void *moved(void *block, size_t before, size_t size, void *caller)
+static void *move(void *block, size_t before, struct hk_request *request)
 {
-    bool zeroed;
-    void *to = hk_guarded_alloc_in(hk_guarded_group(block), size, HK_FINE_STEP, hk_guard_kind(block), &zeroed, caller);
-    if (to == NULL)
-        return NULL;
-    memcpy(to, block, hk_min(before, size));
-    free_other(HK_CALL_REALLOC, block, hk_guard_kind(block), HK_SIZE_UNKNOWN, caller);
+    request->kind = hk_guard_kind(block);
+    void *to = copy_of(block, before, request, hk_guarded_group(block));
+    if (to != NULL)
+        free_other(HK_CALL_REALLOC, block, request->kind, HK_SIZE_UNKNOWN, request->caller);
     return to;
 }
 
@@ -261,57 +273,58 @@ static size_t extent_elsewhere(const void *block)
     return bytes == SIZE_MAX ? hk_foreign_readable(block) : bytes;
 }
 
-static void *moved_from_elsewhere(void *block, size_t size, void *caller)
+static void *move_from_elsewhere(void *block, struct hk_request *request)
 {
-    bool zeroed;
     size_t before = extent_elsewhere(block);
     errno = before == 0 ? EINVAL : ENOMEM;
-    void *to = before != 0 ? hk_guarded_alloc(size, HK_FINE_STEP, HK_KIND_MALLOC, &zeroed, caller) : NULL;
-    return to != NULL ? memcpy(to, block, hk_min(before, size)) : NULL;
+    return before != 0 ? copy_of(block, before, request, 0) : NULL;
 }
 
-static void *moved_from_slot(void *block, size_t size, void *caller)
+static void *move_from_slot(void *block, struct hk_request *request)
 {
-    bool zeroed;
-    size_t before = hk_sampled_size(HK_CALL_REALLOC, block);
-    void *to = hk_guarded_alloc(size, HK_FINE_STEP, HK_KIND_MALLOC, &zeroed, caller);
-    if (to == NULL)
-        return NULL;
-    memcpy(to, block, hk_min(before, size));
-    hk_sampled_free(HK_CALL_REALLOC, block, caller);
+    void *to = copy_of(block, hk_sampled_size(HK_CALL_REALLOC, block), request, 0);
+    if (to != NULL)
+        hk_sampled_free(HK_CALL_REALLOC, block, request->caller);
     return to;
 }
 
-static void *resized_by_pages(void *block, size_t size, size_t before, void *caller)
+static void *move_from_empty(void *block, struct hk_request *request)
+{
+    void *to = hk_guarded_alloc(request);
+    if (to != NULL)
+        hk_empty_free(HK_CALL_REALLOC, block);
+    return to;
+}
+
+static void *resize_by_pages(void *block, size_t before, const struct hk_request *request)
 {
     struct hk_guard_passage passage;
     if (!hk_guard_passage_begin(&passage, block))
         return NULL;
-    void *here = hk_resize_slow(block, size, before, caller);
+    void *here = hk_record_resize(block, request->size, before, request->caller);
     hk_guard_passage_end(&passage, here != NULL ? here : block);
     return here;
 }
 
-void *hk_guarded_realloc(void *block, size_t size, void *caller)
+void *hk_guarded_realloc(void *block, struct hk_request *request)
 {
-    if (HK_GUARDS(empty) && hk_is_empty(block)) {
-        bool zeroed;
-        void *to = hk_guarded_alloc(size, HK_FINE_STEP, HK_KIND_MALLOC, &zeroed, caller);
-        if (to != NULL)
-            hk_empty_free(HK_CALL_REALLOC, block);
-        return to;
-    }
+    size_t size = request->size;
+    if (HK_GUARDS(empty) && hk_is_empty(block))
+        return move_from_empty(block, request);
     if (HK_UNLIKELY(hk_sampled_has(block)))
-        return moved_from_slot(block, size, caller);
+        return move_from_slot(block, request);
     if (HK_UNLIKELY(hk_heaps_has(block)))
         return hk_heap_resized(block, size);
     size_t before = hk_guard_requested(HK_CALL_REALLOC, block);
     if (HK_UNLIKELY(before == HK_SIZE_UNKNOWN))
-        return moved_from_elsewhere(block, size, caller);
+        return move_from_elsewhere(block, request);
     if (hk_guard.contents)
-        return hk_guard_resize(block, before, size) ? block : moved(block, before, size, caller);
-    void *here = hk_stays(size, before) ? block : resized_by_pages(block, size, before, caller);
-    return here != NULL ? here : moved(block, before, size, caller);
+        return hk_guard_resize(block, before, size) ? block : move(block, before, request);
+    void *to = hk_stays(size, before) ? block : resize_by_pages(block, before, request);
+    if (to == NULL)
+        to = move(block, before, request);
+    /* Before it was refused a second block, idle memory went back to the system. */
+    return to != NULL || size < before ? to : resize_by_pages(block, before, request);
 }
 
 size_t hk_guarded_usable_size(const void *block)

@@ -1,9 +1,10 @@
+/* Allocates and frees blocks of user heaps when the thread's cache of the heap cannot serve the call, and resizes blocks of user heaps. */
 #include "api/heap_blocks.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "api/alloc_slow.h"
+#include "api/plain_alloc.h"
 #include "base/bits.h"
 #include "decay/decay.h"
 #include "guard/guard.h"
@@ -46,26 +47,32 @@ static HK_COLD void *try_heap_again(struct hk_tcache *cache, struct hak_heap *he
     return hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &by_limit);
 }
 
-HK_NOINLINE void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t align, bool *zeroed)
+/* Leaves errno as it was, and counts no refusal. */
+static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
 {
-    bool by_limit;
     int saved_errno = errno;
     struct hk_tcache *cache = hk_life_cache();
-    void *block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, &by_limit);
-    if (HK_UNLIKELY(block == NULL) && !by_limit)
+    void *block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, by_limit);
+    if (HK_UNLIKELY(block == NULL) && !*by_limit)
         block = try_heap_again(cache, heap, size, align, zeroed);
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);
-    if (HK_UNLIKELY(block == NULL))
-        return heap_refused(heap, by_limit);
     errno = saved_errno;
     return block;
+}
+
+HK_NOINLINE void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t align, bool *zeroed)
+{
+    bool by_limit;
+    void *block = try_heap(heap, size, align, zeroed, &by_limit);
+    return HK_LIKELY(block != NULL) ? block : heap_refused(heap, by_limit);
 }
 
 HK_NOINLINE void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry)
 {
     struct hk_tcache *cache = hk_life_cache();
-    hk_heaps_free(call, shelf_of(cache), block, entry);
+    if (!hk_heaps_free(call, shelf_of(cache), block, entry))
+        hk_tcache_free_foreign(call, block);
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);
 }
@@ -90,20 +97,30 @@ size_t hk_heap_usable(enum hk_call call, const void *block)
     return hk_heaps_bytes(call, block, hk_page_map_lookup((uintptr_t)block));
 }
 
-/* Where memory is refused, a block that shrinks stays as it is: the call succeeds. */
+static void *resized_large(void *block, size_t size)
+{
+    bool large = hk_entry_is_large(hk_page_map_lookup((uintptr_t)block));
+    return large ? hk_heap_large_resize(block, size) : NULL;
+}
+
+/* A block never fails to shrink. One that grows is resized again: before it was refused a second block, idle memory went back to the
+ * system. */
+static HK_COLD void *without_copy_within(struct hak_heap *heap, void *block, size_t size, size_t now, bool by_limit)
+{
+    if (size <= now)
+        return block;
+    void *resized = resized_large(block, size);
+    return resized != NULL ? resized : heap_refused(heap, by_limit);
+}
+
 static void *moved_within(struct hak_heap *heap, void *block, size_t size, size_t now)
 {
-    bool zeroed;
-    int saved_errno = errno;
+    bool zeroed, by_limit;
     void *moved = hk_heaps_hit(hk_shelf_beside(hk_self), heap, size);
     if (moved == NULL)
-        moved = hk_heap_alloc_slow(heap, size, HK_FINE_STEP, &zeroed);
-    if (HK_UNLIKELY(moved == NULL) && size <= now) {
-        errno = saved_errno;
-        return block;
-    }
+        moved = try_heap(heap, size, HK_FINE_STEP, &zeroed, &by_limit);
     if (HK_UNLIKELY(moved == NULL))
-        return NULL;
+        return without_copy_within(heap, block, size, now, by_limit);
     memcpy(moved, block, hk_min(size, now));
     (void)hk_free_of_heap(HK_CALL_REALLOC, block);
     return moved;
@@ -111,10 +128,9 @@ static void *moved_within(struct hak_heap *heap, void *block, size_t size, size_
 
 void *hk_heap_resized(void *block, size_t size)
 {
-    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-    size_t now = hk_heaps_bytes(HK_CALL_REALLOC, block, entry);
+    size_t now = hk_heaps_bytes(HK_CALL_REALLOC, block, hk_page_map_lookup((uintptr_t)block));
     if (hk_stays(size, now))
         return block;
-    void *resized = hk_entry_is_big(entry) ? hk_heap_big_resize(block, size) : NULL;
+    void *resized = resized_large(block, size);
     return resized != NULL ? resized : moved_within(hk_heaps_of(block), block, size, now);
 }

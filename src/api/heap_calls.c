@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/plain_alloc.h"
 #include "api/heap_blocks.h"
 #include "base/bits.h"
 #include "base/quanta.h"
@@ -36,7 +37,7 @@ HK_EXPORT void *hak_heap_calloc(struct hak_heap *heap, size_t count, size_t size
     void *block = hk_heaps_hit(hk_shelf_beside(hk_self), heap, bytes);
     if (block == NULL && (block = hk_heap_alloc_slow(heap, bytes, HK_FINE_STEP, &zeroed)) == NULL)
         return NULL;
-    return zeroed ? block : hk_quanta_zero(block, bytes);
+    return zeroed ? block : hk_zero(block, bytes);
 }
 
 HK_EXPORT void *hak_heap_aligned_alloc(struct hak_heap *heap, size_t alignment, size_t size)
@@ -112,7 +113,7 @@ HK_EXPORT int hak_heap_get_stats(struct hak_heap *heap, struct hak_heap_stats *s
         .peak = figures.peak,
         .live = figures.live,
         .cached = figures.cached,
-        .big = figures.big,
+        .large = figures.large,
         .live_blocks = figures.live_blocks,
         .caches = figures.caches,
         .mallocs = figures.mallocs,

@@ -12,7 +12,6 @@
 #include "hakmem.h"
 #include "report/report.h"
 #include "runtime/exit_report.h"
-#include "runtime/heap_dumps.h"
 #include "runtime/served.h"
 #include "runtime/start.h"
 
@@ -37,12 +36,12 @@ static struct mallinfo2 info_of(const struct hk_census *census)
     return (struct mallinfo2){
         .arena = in_use(census) + free_for_use(census) + census->sum.tails,
         .ordblks = census->sum.slabs,
-        .hblks = census->tiers[HK_TIER_BIG].live_blocks,
-        .hblkhd = census->parts[HK_PART_big_live],
+        .hblks = census->tiers[HK_TIER_LARGE].live_blocks,
+        .hblkhd = census->parts[HK_PART_large_live],
         .fsmblks = census->sum.in_bins,
         .uordblks = in_use(census),
         .fordblks = free_for_use(census),
-        .keepcost = census->idle_dirty + census->parts[HK_PART_big_cached],
+        .keepcost = census->idle_dirty + census->parts[HK_PART_large_cached],
     };
 }
 
@@ -118,14 +117,14 @@ static size_t blocks_in_bins(const struct hk_census *census)
 
 static void write_info(FILE *file, const struct hk_census *census)
 {
-    const struct hk_tallies *bigs = &census->tiers[HK_TIER_BIG];
+    const struct hk_tallies *large = &census->tiers[HK_TIER_LARGE];
     fprintf(file, "<malloc version=\"hakmem-%s\">\n<heap nr=\"0\">\n", HK_VERSION);
     info_classes(file, census);
     info_total(file, "fast", blocks_in_bins(census), census->sum.in_bins);
     info_total(file, "rest", census->sum.slabs, free_for_use(census) - census->sum.in_bins);
     info_total(file, "live", census->sum.live_blocks, census->sum.live + census->sum.rounding);
     fprintf(file, "</heap>\n");
-    info_total(file, "mmap", bigs->live_blocks, bigs->live);
+    info_total(file, "mmap", large->live_blocks, large->live);
     fprintf(file, "<system type=\"current\" size=\"%zu\"/>\n", census->mapped);
     for (unsigned part = 0; part < HK_PARTS; part++)
         if (hk_part_shows(census, part))
@@ -147,18 +146,18 @@ int hk_malloc_info(int options, FILE *file)
     return 0;
 }
 
-HK_EXPORT int hak_report(const char *path) { return hk_report_write(path, HK_STDERR_ASKED_FOR) ? 0 : -1; }
+HK_EXPORT int hak_report(const char *path) { return hk_report_write(path, HK_STDERR_ASKED_FOR) < 0 ? -1 : 0; }
 
 HK_EXPORT int hak_heap_profile(const char *path)
 {
-    return hk_life_started() && hk_heap_profile_write_to(path, HK_STDERR_ASKED_FOR) ? 0 : -1;
+    return hk_life_started() && hk_heap_profile_write_to(path, HK_STDERR_ASKED_FOR) == 0 ? 0 : -1;
 }
 
 void hk_malloc_stats(void) { (void)hak_report("-"); }
 
 static struct hak_stats stats_of(const struct hk_census *census)
 {
-    const struct hk_tallies *bigs = &census->tiers[HK_TIER_BIG];
+    const struct hk_tallies *large = &census->tiers[HK_TIER_LARGE];
     return (struct hak_stats){
         .size = sizeof(struct hak_stats),
         .version = HAKMEM_VERSION,
@@ -168,15 +167,15 @@ static struct hak_stats stats_of(const struct hk_census *census)
 #include "report/parts.def"
 #undef HK_PART
         .idle_resident = census->idle_dirty,
-        .live_blocks = census->sum.live_blocks + bigs->live_blocks + census->sampled_blocks,
+        .live_blocks = census->sum.live_blocks + large->live_blocks + census->sampled_blocks,
         .threads = census->threads,
         .mallocs = census->mallocs,
         .frees = census->frees,
-        .misses = census->sum.misses + bigs->misses,
+        .misses = census->sum.misses + large->misses,
 #define COUNTED(name) .name = census->counts[HK_STAT_##name]
         COUNTED(remote_frees),
-        COUNTED(big_calls),
-        COUNTED(big_mapped),
+        COUNTED(large_calls),
+        COUNTED(large_mapped),
         COUNTED(purges),
         COUNTED(purged_bytes),
         COUNTED(os_refusals),

@@ -6,18 +6,15 @@
 #include <dlfcn.h>
 
 #include "api/entry.h"
-#include "api/guarded.h"
+#include "api/instrumented.h"
 #include "api/process_new.h"
+#include "api/refuse_new.h"
 #include "base/bits.h"
-#include "base/fatal.h"
-#include "guard/sized.h"
+#include "guard/custody.h"
 #include "runtime/life.h"
 #include "tcache/hit.h"
 
 #pragma weak dlsym
-#pragma weak dladdr
-
-typedef void (*new_handler)(void);
 
 HK_PROCESS(void, process_delete, (void *block), _ZdlPv, hk_operator_delete)
 HK_PROCESS(void, process_delete_array, (void *block), _ZdaPv, hk_operator_delete_array)
@@ -25,67 +22,24 @@ HK_PROCESS(void, process_delete_aligned, (void *block, size_t align), _ZdlPvSt11
 HK_PROCESS(void, process_delete_array_aligned, (void *block, size_t align), _ZdaPvSt11align_val_t,
            hk_operator_delete_array_aligned)
 
-/* std::get_new_handler and std::__throw_bad_alloc of the program's C++ library, if it has one. */
-extern new_handler _ZSt15get_new_handlerv(void) __attribute__((weak));
-extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
-
-/* Finds a C++ library that was loaded for one module only (RTLD_LOCAL) through the module that contains `caller`. */
-static void *symbol_for(const void *caller, const char *name)
+/* Behind a miss. */
+static void *alloc_new(size_t align, size_t size, enum hk_kind kind, void *caller)
 {
-    Dl_info module;
-    if (dlsym == NULL || dladdr == NULL)
-        return NULL; /* a static program has only the weak names above */
-    void *symbol = dlsym(RTLD_DEFAULT, name);
-    if (symbol != NULL || dladdr(caller, &module) == 0)
-        return symbol;
-    /* dlopen by name: the linker warns about a static program that refers to it. */
-    void *(*open)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_DEFAULT, "dlopen");
-    void *handle = open != NULL ? open(module.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-    return handle != NULL ? dlsym(handle, name) : NULL;
-}
-
-static new_handler current_handler(const void *caller)
-{
-    new_handler (*get)(void) = _ZSt15get_new_handlerv;
-    if (get == NULL)
-        get = (new_handler(*)(void))symbol_for(caller, "_ZSt15get_new_handlerv");
-    return get != NULL ? get() : NULL;
-}
-
-static _Noreturn void throw_bad_alloc(const void *caller)
-{
-    void (*raise)(void) = _ZSt17__throw_bad_allocv;
-    if (raise == NULL)
-        raise = (void (*)(void))symbol_for(caller, "_ZSt17__throw_bad_allocv");
-    if (raise != NULL)
-        raise();
-    hk_fatal("operator new: out of memory, and there is no C++ library to throw std::bad_alloc");
-}
-
-static void *guarded_new(size_t align, size_t size, enum hk_kind kind, void *caller)
-{
-    bool zeroed;
-    return hk_guarded_alloc(size, hk_max(align, HK_FINE_STEP), kind, &zeroed, caller);
-}
-
-/* A miss. */
-static void *allocated(size_t align, size_t size, enum hk_kind kind, void *caller)
-{
-    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)))
-        return guarded_new(align, size, kind, caller);
-    return align <= HK_FINE_STEP ? hk_malloc_slow_for(size, caller) : hk_aligned_slow(align, size, caller);
+    struct hk_request request = {.size = size, .align = hk_max(align, HK_FINE_STEP), .kind = kind, .caller = caller};
+    void *block = hk_alloc_slow(&request);
+    return HK_LIKELY(block != NULL) || hk_life_guards() ? block : hk_refuse(size);
 }
 
 /* As the standard requires: allocates, calls the new handler and repeats, until it succeeds or no handler is set. */
 static HK_NOINLINE void *new_slow(size_t align, size_t size, enum hk_kind kind, void *caller)
 {
     for (;;) {
-        void *block = allocated(align, size, kind, caller);
+        void *block = alloc_new(align, size, kind, caller);
         if (HK_LIKELY(block != NULL))
             return block;
-        new_handler handler = current_handler(caller);
+        hk_new_handler *handler = hk_current_new_handler(caller);
         if (handler == NULL)
-            throw_bad_alloc(caller);
+            hk_throw_bad_alloc(caller);
         handler();
     }
 }
@@ -111,8 +65,8 @@ static HK_COLD void *nothrow_by_library(size_t align, size_t size, bool array)
 
 static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, enum hk_kind kind, void *caller)
 {
-    void *block = allocated(align, size, kind, caller);
-    bool final = HK_LIKELY(block != NULL) || current_handler(caller) == NULL;
+    void *block = alloc_new(align, size, kind, caller);
+    bool final = HK_LIKELY(block != NULL) || hk_current_new_handler(caller) == NULL;
     return final ? block : nothrow_by_library(align, size, false);
 }
 
@@ -142,7 +96,7 @@ void *hk_operator_new(size_t size)
 }
 
 /* The kind of a block matters only while the guard is on, and only if this is the form that the array form calls. */
-static bool guards_arrays(void) { return HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) && throwing_is_ours(false); }
+static bool guards_arrays(void) { return HK_UNLIKELY(hk_life_guards()) && throwing_is_ours(false); }
 
 void *hk_operator_new_array(size_t size)
 {
@@ -179,7 +133,7 @@ void *hk_operator_new_aligned(size_t size, size_t align)
 
 void *hk_operator_new_array_aligned(size_t size, size_t align)
 {
-    if (HK_UNLIKELY(HK_LOAD_SETTLED(hk_guard.on)) && throwing_aligned_is_ours(false))
+    if (HK_UNLIKELY(hk_life_guards()) && throwing_aligned_is_ours(false))
         return new_slow(align, size, HK_KIND_NEW_ARRAY, __builtin_return_address(0));
     return HK_WHOEVER(process_new_aligned)(size, align);
 }
@@ -226,8 +180,8 @@ void hk_operator_delete(void *block)
         hk_delete_elsewhere(block);
     else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
         hk_delete_not_mine(block, hot, offset);
-    else if (HK_UNLIKELY(end == HK_FREE_LARGE))
-        hk_delete_large(block, hot, offset);
+    else if (HK_UNLIKELY(end == HK_FREE_MEDIUM))
+        hk_delete_medium(block, hot, offset);
     else if (HK_UNLIKELY(end == HK_FREE_FULL))
         hk_delete_full(block, hot, offset);
 }
@@ -244,8 +198,7 @@ HK_INLINE bool deleted_guarded(bool ours, void *block, bool array, size_t size)
 {
     enum hk_call single = size != HK_SIZE_UNKNOWN ? HK_CALL_DELETE_SIZED : HK_CALL_DELETE;
     if (ours)
-        hk_guarded_free_sized(array ? HK_CALL_DELETE_ARRAY : single, block, array ? HK_KIND_NEW_ARRAY : HK_KIND_NEW,
-                              size, __builtin_return_address(0));
+        hk_instrumented_free(array ? HK_CALL_DELETE_ARRAY : single, block, size, __builtin_return_address(0));
     return ours;
 }
 
@@ -279,15 +232,15 @@ static void delete_sized(void *block, size_t size)
         hk_sized_elsewhere(block, size, HK_CALL_DELETE_SIZED);
     else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
         hk_delete_not_mine(block, hot, offset);
-    else if (HK_UNLIKELY(end == HK_FREE_LARGE))
-        hk_sized_large(block, size, offset, hot, HK_CALL_DELETE_SIZED);
+    else if (HK_UNLIKELY(end == HK_FREE_MEDIUM))
+        hk_sized_medium(block, size, offset, hot, HK_CALL_DELETE_SIZED);
     else if (HK_UNLIKELY(end == HK_FREE_FULL))
         hk_sized_full(block, size, offset, hot, HK_CALL_DELETE_SIZED);
 }
 
 static void delete_array_sized_guarded(void *block, size_t size)
 {
-    hk_guarded_free_sized(HK_CALL_DELETE_ARRAY, block, HK_KIND_NEW_ARRAY, size, __builtin_return_address(0));
+    hk_instrumented_free(HK_CALL_DELETE_ARRAY, block, size, __builtin_return_address(0));
 }
 
 static void delete_unsized(void *block, size_t size)
@@ -349,7 +302,7 @@ static HK_COLD void choose_array(void *block, size_t size)
 void hk_operator_delete_sized(void *block, size_t size) { HK_LOAD_SETTLED(sized_single)(block, size); }
 void hk_operator_delete_array_sized(void *block, size_t size) { HK_LOAD_SETTLED(sized_array)(block, size); }
 
-static HK_COLD void check_large_aligned(const void *block, size_t size, size_t align)
+static HK_COLD void check_medium_aligned(const void *block, size_t size, size_t align)
 {
     if (sizes_are_exact() && throwing_aligned_is_ours(true) && aligned_nothrow_is_ours())
         hk_sized_check_aligned(block, size, align);
@@ -358,7 +311,7 @@ static HK_COLD void check_large_aligned(const void *block, size_t size, size_t a
 HK_INLINE void check_aligned(const void *block, size_t size, size_t align)
 {
     if (HK_UNLIKELY(size > HK_FINE_MAX))
-        check_large_aligned(block, size, align);
+        check_medium_aligned(block, size, align);
 }
 
 void hk_operator_delete_aligned_sized(void *block, size_t size, size_t align)

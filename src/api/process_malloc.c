@@ -1,3 +1,4 @@
+/* Defines reallocarray, cfree, free_sized and malloc_usable_size for programs that define only malloc, calloc, realloc and free. */
 #include "api/process_malloc.h"
 
 #include <errno.h>
@@ -71,7 +72,7 @@ static bool begins_block(const void *block)
         return hk_sampled_has(block);
     if (hk_entry_is_heap(entry))
         return true;
-    if (hk_entry_class(entry) == HK_CLASS_BIG)
+    if (hk_entry_class(entry) == HK_CLASS_LARGE)
         return hk_descriptor_at((uintptr_t)block)->start == (uintptr_t)block;
     const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
     return slab->d.start + hk_slab_index(slab, (uintptr_t)block) * slab->d.block_size == (uintptr_t)block;
@@ -91,7 +92,7 @@ size_t hk_process_usable_size(void *block)
     if (HK_UNLIKELY(!hk_entry_is_plain(entry)))
         return usable_size_slow(block);
     size_t bytes = hk_classes[hk_entry_class(entry)].size;
-    return HK_LIKELY(bytes <= HK_FINE_MAX) ? bytes : usable_size_slow(block); /* which checks a large block */
+    return HK_LIKELY(bytes <= HK_FINE_MAX) ? bytes : usable_size_slow(block); /* which checks a medium block */
 }
 
 HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), hk_process_reallocarray)

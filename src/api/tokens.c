@@ -48,14 +48,14 @@ static bool new_is_ours(void)
 
 static void *token_apart(size_t size, size_t align, enum hk_kind kind, size_t token, void *caller)
 {
-    bool zeroed;
-    return hk_guarded_alloc_in(group_of(token), size, hk_max(align, HK_FINE_STEP), kind, &zeroed, caller);
+    struct hk_request request = {.size = size, .align = hk_max(align, HK_FINE_STEP), .kind = kind, .caller = caller};
+    return hk_guarded_alloc_in(group_of(token), &request);
 }
 
 static void *malloc_apart(size_t size, size_t align, size_t token, void *caller)
 {
     void *block = token_apart(size, align, HK_KIND_MALLOC, token, caller);
-    return HK_LIKELY(block != NULL) ? block : hk_refused_slow(size);
+    return HK_LIKELY(block != NULL) ? block : hk_refuse(size);
 }
 
 /* NULL: the C library's rules hold for what is no power of two. */
@@ -90,7 +90,7 @@ OF_TOKENS void *token_realloc(void *block, size_t size, size_t token)
         return HK_WHOEVER(realloc_of_tokens)(block, size);
     if (block == NULL)
         return malloc_apart(size, HK_FINE_STEP, token, CALLER);
-    if (hk_guarded_group(block) == group_of(token) || size > HK_LARGE_MAX)
+    if (hk_guarded_group(block) == group_of(token) || size > HK_MEDIUM_MAX)
         return hak_realloc(block, size);
     size_t before = hak_usable_size(block);
     void *to = malloc_apart(size, HK_FINE_STEP, token, CALLER);
@@ -105,7 +105,7 @@ OF_TOKENS void *token_reallocarray(void *block, size_t count, size_t size, size_
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes))
-        return hk_refused_slow(SIZE_MAX);
+        return hk_refuse(SIZE_MAX);
     return token_realloc(block, bytes, token);
 }
 
@@ -134,7 +134,7 @@ OF_TOKENS void *token_valloc(size_t size, size_t token)
 
 OF_TOKENS void *token_pvalloc(size_t size, size_t token)
 {
-    if (!keeps_apart() || size > HK_LARGE_MAX)
+    if (!keeps_apart() || size > HK_MEDIUM_MAX)
         return hak_pvalloc(size);
     return aligned_apart(hk_system_page(), hk_align_up(hk_max(size, 1), hk_system_page()), token, CALLER);
 }

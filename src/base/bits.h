@@ -2,6 +2,8 @@
 #ifndef HK_BITS_H
 #define HK_BITS_H
 
+#include <string.h>
+
 #include "base/base.h"
 
 /* Index of the lowest set bit of x; x != 0. Compilers surround the builtin with a clear and a sign extension of the
@@ -67,6 +69,31 @@ HK_INLINE unsigned hk_longest_run32(uint32_t x)
     for (; x != 0; n++)
         x &= x >> 1;
     return n;
+}
+
+/* Number: parses a decimal number at the start of a text. */
+/* Returns UINT64_MAX if the text does not begin with a digit. */
+HK_INLINE uint64_t hk_number_in(const char *text)
+{
+    uint64_t value = 0;
+    if (*text < '0' || *text > '9')
+        return UINT64_MAX;
+    for (; *text >= '0' && *text <= '9'; text++)
+        value = value * 10 + (uint64_t)(*text - '0');
+    return value;
+}
+
+/* Inserts a row into an array of rows that has the best ones first and room for `most`. Returns the new number of rows. */
+static inline unsigned hk_top_insert(void *rows, size_t bytes, unsigned count, unsigned most, const void *row,
+                                     bool (*is_better)(const void *row, const void *other))
+{
+    char *place = (char *)rows + count * bytes;
+    for (; place > (char *)rows && is_better(row, place - bytes); place -= bytes)
+        if (place < (char *)rows + most * bytes)
+            memcpy(place, place - bytes, bytes);
+    if (place < (char *)rows + most * bytes)
+        memcpy(place, row, bytes);
+    return (unsigned)hk_min(count + 1, most);
 }
 
 #endif

@@ -1,3 +1,4 @@
+/* Ends the program with one line on stderr. */
 #include "base/fatal.h"
 
 #include <stdlib.h>
@@ -21,5 +22,5 @@ HK_COLD void hk_fatal(const char *format, ...)
 
 HK_COLD void hk_assert_failed(const char *expression, const char *file, int line)
 {
-    hk_fatal("assertion failed: %s (%s:%d)", expression, file, line);
+    hk_fatal(HK_TEXT_assertion, expression, file, line);
 }

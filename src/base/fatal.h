@@ -3,6 +3,7 @@
 #define HK_FATAL_H
 
 #include "base/base.h"
+#include "base/messages.h"
 
 /* The program is about to abort, perhaps with locks held. */
 extern _Atomic bool hk_is_aborting;

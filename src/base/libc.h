@@ -1,18 +1,21 @@
-/* Libc: types of glibc's introspection (mallinfo, mallopt) that musl lacks. HAKMEM exports these functions there too: programs that were
- * built for glibc run on musl by compatibility libraries, and find answers. */
+/* Libc: types of glibc's introspection (mallinfo, mallopt) that musl lacks, and mallinfo2 that glibc before 2.33 lacks. HAKMEM exports these
+ * functions there too: programs that were built for a newer glibc, or run on musl by compatibility libraries, find answers. */
 #ifndef HK_LIBC_H
 #define HK_LIBC_H
 
+/* The header's own declarations, if it has any, get another name: no macro tells whether it has them. */
+#define mallinfo2 hk_mallinfo2_of_libc
 #include <malloc.h>
+#undef mallinfo2
 
 #ifndef __GLIBC__
 #define M_MXFAST 1
 struct mallinfo {
     int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
+#endif
 struct mallinfo2 {
     size_t arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };
-#endif
 
 #endif

@@ -1,3 +1,4 @@
+/* Asks a robust mutex whether the thread that holds it still runs. */
 #include "base/liveness.h"
 
 #include <errno.h>
@@ -6,7 +7,10 @@
 
 extern char __libc_single_threaded __attribute__((weak));
 
-bool hk_only_thread(void) { return &__libc_single_threaded != NULL ? __libc_single_threaded : hk_os.has_one_thread(); }
+HK_EACH_PROCESS bool hk_only_thread(void)
+{
+    return &__libc_single_threaded != NULL ? __libc_single_threaded : hk_os.has_one_thread();
+}
 
 /* Initializes the mutex anew each time: the state that a fork child or a crashed thread left in it is ignored. trylock,
  * not lock: the mutex is free, and a lock that may wait would trip a lock-order checker (thread sanitizer). */

@@ -1,3 +1,4 @@
+/* Waits for a lock by futex, checks the order of ranks in debug builds, and takes all registered locks around a fork. */
 #include "base/lock.h"
 
 #include "base/fatal.h"
@@ -12,7 +13,7 @@ static const uint8_t at_fork[HK_RANKS] = {
 #undef HK_RANK
 };
 
-struct hk_rank_locks hk_rank_locks[HK_RANKS];
+struct hk_rank_locks hk_rank_locks[HK_RANKS] HK_EACH_PROCESS_DATA;
 
 #if HK_DEBUG
 static _Thread_local uint8_t held_ranks[HK_RANKS];
@@ -29,10 +30,17 @@ uint32_t hk_locks_still_held(void)
     return still;
 }
 
-void hk_lock_note_taken(enum hk_rank rank)
+bool hk_lock_is_in_order(enum hk_rank rank)
 {
     for (unsigned higher = rank + 1u; higher < HK_RANKS; higher++)
-        hk_assert(held_ranks[higher] == 0);
+        if (held_ranks[higher] != 0)
+            return false;
+    return true;
+}
+
+void hk_lock_note_taken(enum hk_rank rank)
+{
+    hk_assert(hk_lock_is_in_order(rank));
     held_ranks[rank]++;
     seen_held &= ~(1u << rank);
 }
@@ -45,6 +53,7 @@ void hk_lock_note_dropped(enum hk_rank rank)
 }
 #else
 bool hk_lock_is_held(enum hk_rank rank) { return (void)rank, false; }
+bool hk_lock_is_in_order(enum hk_rank rank) { return (void)rank, true; }
 uint32_t hk_locks_still_held(void) { return 0; }
 void hk_lock_note_taken(enum hk_rank rank) { (void)rank; }
 void hk_lock_note_dropped(enum hk_rank rank) { (void)rank; }
@@ -88,9 +97,16 @@ static struct hk_lock *lock_at(unsigned rank, unsigned n)
                : NULL;
 }
 
+/* The start registers META first. Before the start, only START is registered. */
+static bool is_registered_right(unsigned rank)
+{
+    bool wanted = at_fork[rank] == TAKEN, there = hk_rank_locks[rank].first != NULL;
+    return wanted == there || (wanted && hk_rank_locks[HK_RANK_META].first == NULL);
+}
+
 static void for_rank(unsigned rank, void (*act)(struct hk_lock *lock))
 {
-    hk_assert((at_fork[rank] == TAKEN) == (hk_rank_locks[rank].first != NULL));
+    hk_assert(is_registered_right(rank));
     for (unsigned n = 0; lock_at(rank, n) != NULL; n++) {
         hk_assert(lock_at(rank, n)->rank == rank);
         act(lock_at(rank, n));

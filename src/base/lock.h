@@ -3,8 +3,8 @@
  * Owns       which locks fork takes: the table of ranks, each with its locks.
  * Threads    any.
  * Never      held over more than one call that gives memory back, so that nobody, fork included, waits for more; and over that one
- *            only the purge's own, which no allocation waits for, that of slabs whose pages go, and, while the spare end of a big
- *            block is cut off, which its thread may want at that moment, the big lock. Tests hold it to that (fake_os.c). */
+ *            only the purge's own, which no allocation waits for, that of slabs whose pages go, and, while the spare end of a large
+ *            block is cut off, which its thread may want at that moment, the large lock. Tests hold it to that (fake_os.c). */
 #ifndef HK_LOCK_H
 #define HK_LOCK_H
 
@@ -21,12 +21,13 @@ enum hk_rank {
 
 struct hk_lock {
     _Atomic uint32_t xstate; /* 0 free, 1 held, 2 held with waiters */
-    enum hk_rank rank;
+    enum hk_rank
+        rank; /* HK_DEBUG only, for without it a structure with a lock begins as zeros, which no file has to hold */
 };
 
 #define HK_LOCK_INIT(r)                                                                                                \
     {                                                                                                                  \
-        .xstate = 0, .rank = (r)                                                                                       \
+        .xstate = 0, .rank = HK_DEBUG ? (r) : HK_RANK_NONE                                                             \
     }
 
 /* Waits; but where the program is about to abort (hk_is_aborting), perhaps with locks held, it does not: a handler of SIGABRT that
@@ -37,6 +38,8 @@ void hk_lock_note_taken(enum hk_rank rank);
 void hk_lock_note_dropped(enum hk_rank rank);
 /* HK_DEBUG only; false without. */
 bool hk_lock_is_held(enum hk_rank rank);
+/* HK_DEBUG only; true without: this thread holds no lock of a later rank. */
+bool hk_lock_is_in_order(enum hk_rank rank);
 /* HK_DEBUG only: a bit for each rank of which this thread has held a lock ever since it called this last. */
 uint32_t hk_locks_still_held(void);
 

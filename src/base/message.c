@@ -1,18 +1,19 @@
+/* Formats numbers and text into a buffer, and writes the buffer to a file descriptor. */
 #include "base/message.h"
 
 #include <errno.h>
 
 #include "os/os.h"
 
-enum { WAS_CLOSED = 1, WAS_OPEN };
+enum { WAS_CLOSED = 1, WAS_OPEN, FOREIGN_MOST = 300 };
 
-/* One fstat() at start, unavoidable: later, the original target of descriptor 2 cannot be determined. */
+/* One fstat() when the library is loaded, unavoidable: later, the original target of descriptor 2 cannot be determined. */
 static struct {
     _Atomic int xstate; /* 0 until identified */
     struct hk_file_id id;
-} stderr_at_start;
+} stderr_at_start HK_EACH_PROCESS_DATA;
 
-void hk_stderr_begin(void)
+HK_EACH_PROCESS void hk_stderr_begin(void)
 {
     hk_store_release(stderr_at_start.xstate, hk_os.identify(HK_STDERR, &stderr_at_start.id) ? WAS_OPEN : WAS_CLOSED);
 }
@@ -21,7 +22,7 @@ bool hk_stderr_is_there(void)
 {
     struct hk_file_id now;
     if (hk_load_acquire(stderr_at_start.xstate) == 0)
-        hk_stderr_begin(); /* HAKMEM failed to start: this is the earliest moment */
+        hk_stderr_begin(); /* a message before that: this is the earliest moment */
     return hk_load(stderr_at_start.xstate) == WAS_OPEN && hk_os.identify(HK_STDERR, &now) &&
            now.device == stderr_at_start.id.device && now.inode == stderr_at_start.id.inode;
 }
@@ -50,6 +51,53 @@ static void put_string(struct hk_text *text, const char *s)
 {
     for (s = s != NULL ? s : "(null)"; *s != 0; s++)
         put_char(text, *s);
+}
+
+size_t hk_utf8_bytes(const char *s)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t first = (unsigned char)*s, value = first;
+    size_t bytes = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf8 ? 4 : 0;
+    if (bytes > 1)
+        value &= 0x7fu >> bytes;
+    for (size_t i = 1; i < bytes; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        value = value << 6 | (uint32_t)(s[i] & 0x3f);
+    }
+    return value < least[bytes] || value > 0x10ffff || value >> 11 == 0xd800 >> 11 ? 0 : bytes;
+}
+
+/* Returns true for one byte of ASCII, and for a longer character beyond U+009F. */
+static bool is_printable(const char *s, size_t bytes)
+{
+    unsigned char first = (unsigned char)s[0];
+    return bytes > 1 ? first != 0xc2 || (unsigned char)s[1] >= 0xa0 : bytes == 1 && first >= ' ' && first < 0x7f;
+}
+
+static void put_byte(struct hk_text *text, unsigned char byte)
+{
+    put_string(text, "\\x");
+    put_char(text, "0123456789abcdef"[byte >> 4]);
+    put_char(text, "0123456789abcdef"[byte & 15]);
+}
+
+/* Adds a string that ends after `length` bytes at the latest, or is cut after `most`. */
+static void put_foreign(struct hk_text *text, const char *s, size_t length, size_t most)
+{
+    for (size_t used = 0; used < length && s[used] != 0;) {
+        if (used >= most) {
+            put_string(text, "...");
+            return;
+        }
+        size_t bytes = hk_utf8_bytes(s + used);
+        bool printable = is_printable(s + used, bytes);
+        for (bytes += bytes == 0; bytes > 0; bytes--, used++)
+            if (printable)
+                put_char(text, s[used]);
+            else
+                put_byte(text, (unsigned char)s[used]);
+    }
 }
 
 static void put_number(struct hk_text *text, uint64_t value, unsigned base)
@@ -84,6 +132,21 @@ static void put_conversion(struct hk_text *text, char letter, bool wide, va_list
     }
 }
 
+/* Adds the string of %.300s or %.*s, and returns what follows the period and its number. */
+static const char *put_with_precision(struct hk_text *text, const char *f, va_list *args)
+{
+    size_t length = SIZE_MAX, most = 0;
+    if (*++f == '*') {
+        length = (size_t)va_arg(*args, int);
+        most = FOREIGN_MOST;
+        f++;
+    }
+    for (; *f >= '0' && *f <= '9'; f++)
+        most = most * 10 + (size_t)(*f - '0');
+    put_foreign(text, va_arg(*args, const char *), length, most);
+    return f;
+}
+
 void hk_text_vadd(struct hk_text *text, const char *format, va_list args)
 {
     va_list copy;
@@ -98,7 +161,10 @@ void hk_text_vadd(struct hk_text *text, const char *format, va_list args)
             wide = true;
         if (*f == 0)
             break;
-        put_conversion(text, *f, wide, &copy);
+        if (*f == '.')
+            f = put_with_precision(text, f, &copy);
+        else
+            put_conversion(text, *f, wide, &copy);
     }
     va_end(copy);
 }

@@ -1,6 +1,8 @@
 /* Message: formats text without malloc; the only writer to stderr. A bounded buffer on the caller's stack, formatted by a subset of
  * printf and written to a file descriptor when full and at flush.
  * Formats  %s string  %d int  %u unsigned  %zu size_t  %lu uint64_t  %x %zx hexadecimal  %c char  %%
+ *          %.300s %.*s string that a user or a file has chosen: at most 300 bytes; bytes that a terminal obeys, and bytes that are not
+ *          UTF-8, are shown as \xNN
  * Stderr   descriptor 2 counts as stderr while it refers to the same file (device and inode) as at start. A program that closed it
  *          may have its database there now: unsolicited output is then dropped. Output that the program requests by a call goes
  *          to the descriptor regardless, as with malloc_stats() of the C library.
@@ -11,6 +13,7 @@
 #include <stdarg.h>
 
 #include "base/base.h"
+#include "base/messages.h"
 
 enum {
     HK_NOWHERE = -1,
@@ -40,6 +43,9 @@ HK_INLINE void hk_text_init(struct hk_text *text, int fd)
 void hk_text_add(struct hk_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void hk_text_vadd(struct hk_text *text, const char *format, va_list args);
 void hk_text_flush(struct hk_text *text);
+
+/* Returns the bytes of the UTF-8 character that begins here; 0 if none does. */
+size_t hk_utf8_bytes(const char *s);
 
 /* Writes one line, prefixed with "hakmem: ", to stderr if hk_stderr_is_there(). */
 void hk_message(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -72,4 +72,14 @@ HK_INLINE void *hk_quanta_zero(void *at, size_t bytes)
     return at;
 }
 
+/* `at` is a multiple of 16, bytes too. */
+HK_INLINE bool hk_is_zero(const char *at, size_t bytes)
+{
+    const hk_quantum *quanta = (const void *)at;
+    hk_quantum any = quanta[0];
+    for (size_t i = 1; i < bytes / HK_QUANTUM; i++)
+        any |= quanta[i];
+    return (any[0] | any[1]) == 0;
+}
+
 #endif

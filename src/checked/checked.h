@@ -12,6 +12,13 @@
 
 /* Writes a line and ends the program, for a copy that is larger than the object that the compiler saw (_FORTIFY_SOURCE). */
 HK_COLD _Noreturn void hk_refuse_fortified(void);
+/* Returns the size of a copy into an object of `most` bytes. */
+HK_INLINE size_t hk_within_object(size_t bytes, size_t most)
+{
+    if (HK_UNLIKELY(bytes > most))
+        hk_refuse_fortified();
+    return bytes;
+}
 
 /* HK_CHECKED(type, own, parameters, name): declares `own`, exported as `name`. */
 HK_CHECKED(void *, hk_checked_memcpy, (void *to, const void *from, size_t bytes), memcpy)

@@ -1,3 +1,4 @@
+/* The checked forms of memcpy, memmove, memset and their like. */
 #include "checked/checked.h"
 
 #include <stdlib.h>
@@ -53,28 +54,20 @@ void hk_checked_bzero(void *to, size_t bytes) { (void)set(to, 0, bytes, "bzero()
 
 void *hk_fortified_memcpy(void *to, const void *from, size_t bytes, size_t most)
 {
-    if (HK_UNLIKELY(bytes > most))
-        hk_refuse_fortified();
-    return copy(to, from, bytes, "memcpy()");
+    return copy(to, from, hk_within_object(bytes, most), "memcpy()");
 }
 
 void *hk_fortified_memmove(void *to, const void *from, size_t bytes, size_t most)
 {
-    if (HK_UNLIKELY(bytes > most))
-        hk_refuse_fortified();
-    return copy(to, from, bytes, "memmove()");
+    return copy(to, from, hk_within_object(bytes, most), "memmove()");
 }
 
 void *hk_fortified_mempcpy(void *to, const void *from, size_t bytes, size_t most)
 {
-    if (HK_UNLIKELY(bytes > most))
-        hk_refuse_fortified();
-    return copy_to_end(to, from, bytes);
+    return copy_to_end(to, from, hk_within_object(bytes, most));
 }
 
 void *hk_fortified_memset(void *to, int value, size_t bytes, size_t most)
 {
-    if (HK_UNLIKELY(bytes > most))
-        hk_refuse_fortified();
-    return set(to, value, bytes, "memset()");
+    return set(to, value, hk_within_object(bytes, most), "memset()");
 }

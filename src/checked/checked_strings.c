@@ -1,3 +1,4 @@
+/* The checked forms of strcpy, strncpy, strcat and their like. */
 #include "checked/checked.h"
 
 /* strnlen(text, most). A string without an end within its block ends the program, unless `most` is no more than the block has. */
@@ -90,17 +91,13 @@ char *hk_fortified_stpcpy(char *to, const char *from, size_t most) { return copy
 
 char *hk_fortified_strncpy(char *to, const char *from, size_t bytes, size_t most)
 {
-    if (HK_UNLIKELY(bytes > most))
-        hk_refuse_fortified();
-    (void)copy_padded("strncpy()", to, from, bytes);
+    (void)copy_padded("strncpy()", to, from, hk_within_object(bytes, most));
     return to;
 }
 
 char *hk_fortified_stpncpy(char *to, const char *from, size_t bytes, size_t most)
 {
-    if (HK_UNLIKELY(bytes > most))
-        hk_refuse_fortified();
-    return copy_padded("stpncpy()", to, from, bytes);
+    return copy_padded("stpncpy()", to, from, hk_within_object(bytes, most));
 }
 
 char *hk_fortified_strcat(char *to, const char *from, size_t most)

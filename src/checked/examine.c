@@ -1,3 +1,4 @@
+/* Ends the program if a copy leaves the block that the copy begins in, or touches free memory of the heap. */
 #include "checked/examine.h"
 
 #include "base/fatal.h"
@@ -7,15 +8,13 @@ static const char *verb(enum hk_copying access) { return access == HK_WRITES ? "
 static HK_COLD _Noreturn void refuse_end(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
                                          const struct hk_bounds *block)
 {
-    hk_fatal("%s: %s beyond the end of a block: address 0x%lx, %zu bytes from offset %zu of a block of %zu bytes", call,
-             verb(access), (uint64_t)at, bytes, at - block->start, block->size);
+    hk_fatal(HK_TEXT_beyond_end, call, verb(access), (uint64_t)at, bytes, at - block->start, block->size);
 }
 
 static HK_COLD _Noreturn void refuse_start(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
                                            const struct hk_bounds *block)
 {
-    hk_fatal("%s: %s before the start of a block: address 0x%lx, %zu bytes from %zu bytes before a block of %zu bytes",
-             call, verb(access), (uint64_t)at, bytes, block->start - at, block->size);
+    hk_fatal(HK_TEXT_before_start, call, verb(access), (uint64_t)at, bytes, block->start - at, block->size);
 }
 
 static HK_COLD _Noreturn void refuse_free(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,
@@ -23,10 +22,8 @@ static HK_COLD _Noreturn void refuse_free(const char *call, enum hk_copying acce
 {
     const char *direction = access == HK_WRITES ? "to" : "from";
     if (block->size == 0)
-        hk_fatal("%s: %s %s free memory of the heap: address 0x%lx, %zu bytes", call, verb(access), direction,
-                 (uint64_t)at, bytes);
-    hk_fatal("%s: %s %s a free block: address 0x%lx, %zu bytes from offset %zu of a block of %zu bytes", call,
-             verb(access), direction, (uint64_t)at, bytes, at - block->start, block->size);
+        hk_fatal(HK_TEXT_free_memory, call, verb(access), direction, (uint64_t)at, bytes);
+    hk_fatal(HK_TEXT_free_block, call, verb(access), direction, (uint64_t)at, bytes, at - block->start, block->size);
 }
 
 /* A range that begins in memory that is not HAKMEM's ends there. */

@@ -1,3 +1,4 @@
+/* Looks up the C library's copying functions in a constructor, and copies byte by byte until the constructor has run. */
 #include "checked/plain.h"
 
 #include <dlfcn.h>

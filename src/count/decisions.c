@@ -1,3 +1,4 @@
+/* Stores decisions in a ring that any thread may write and one thread reads. */
 #include "count/decisions.h"
 
 #define WORDS (sizeof(struct hk_decision) / sizeof(uint64_t))

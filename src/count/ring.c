@@ -1,3 +1,4 @@
+/* Writes events into a thread's ring, and reads the events that the ring still holds, oldest first. */
 #include "count/ring.h"
 
 #include "os/os.h"

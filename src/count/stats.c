@@ -1,3 +1,4 @@
+/* Defines the global counters, and counts reused bytes by the time that they were idle. */
 #include "count/stats.h"
 
 _Atomic uint64_t hk_global_counts[HK_GLOBAL_STATS];
@@ -10,3 +11,13 @@ const struct hk_stat_row hk_stat_rows[HK_STAT_ROWS] = {
 #include "count/stats.def"
 #undef HK_STAT
 };
+
+struct hk_reuse hk_reuse;
+
+void hk_reuse_back(uint64_t idle_ms, size_t bytes)
+{
+    unsigned span = 0;
+    while (span < HK_REUSE_SPANS - 1 && idle_ms > hk_reuse_span_ms(span))
+        span++;
+    hk_add(hk_reuse.xback[span], bytes);
+}

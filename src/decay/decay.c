@@ -1,8 +1,9 @@
+/* Decides when free memory is purged, and how much in one call. */
 #include "decay/decay.h"
 
 #include "base/bits.h"
-#include "big/big.h"
-#include "count/reuse.h"
+#include "large/large.h"
+#include "count/stats.h"
 #include "decay/wake.h"
 #include "os/os.h"
 #include "policy/policy.h"
@@ -23,6 +24,7 @@ enum {
 
 #define LEAST_WATERMARK (64 * HK_MIB)
 #define LEAST_RECLAIM (4 * HK_MIB)
+#define LEAST_LEFT (2 * HK_MIB)
 enum {
     /* parts of the footprint */
     RISE_PART = 32,
@@ -31,9 +33,11 @@ enum {
 
     RECLAIMED_PER_RISE = 16,       /* the watermark rises by 1/16 of the bytes reclaimed */
     RECLAIMED_PER_MS = 256 * 1024, /* bytes: their page faults take 5 % of the time */
+    LEFT_PER_MS = 64 * 1024,       /* bytes: 1 % */
     UNUSED_MS = 250,               /* reclaim time that was not used carries over up to this much */
     SWEEP_AGAIN_MS = 50,
-    IDLE_MS = 20, /* younger free memory is likely to be reused */
+    IDLE_MS = 20,      /* younger free memory is likely to be reused */
+    PATIENT_MS = 1000, /* a longer purge delay was asked for: free memory waits for it */
 };
 
 static _Atomic uint64_t xlast_epoch;
@@ -46,29 +50,32 @@ static _Atomic size_t xpeak_footprint, xpeak_mapped;
 static _Atomic size_t xswept_before, xgone_after;
 static _Atomic bool xin_vain;
 static _Atomic uint64_t xswept_for_ceiling;
+static _Atomic bool xsmall = true;   /* the footprint was never as large as HK_SMALL_HEAP */
 static _Atomic uint64_t xreclaim_at; /* ms: reclaiming has used up its share of the time until then */
+static _Atomic uint64_t xleft_at;    /* ms: the same for what ended threads left */
+static _Atomic size_t xkept;         /* bytes held after the last such purge, or fewer since */
 
 size_t hk_decay_mapped(void)
 {
     struct hk_page_heap_totals slices;
     hk_page_heap_total(&slices);
-    return slices.mapped + hk_big_mapped();
+    return slices.mapped + hk_large_mapped();
 }
 
 /* May miss pages that other threads are purging in their slabs. */
 size_t hk_decay_footprint(void)
 {
-    size_t mapped = hk_page_heap_dirty() + hk_big_mapped();
+    size_t mapped = hk_page_heap_dirty() + hk_large_mapped();
     return mapped - hk_min(mapped, hk_slabs_clean() + hk_remote_clean());
 }
 
 size_t hk_decay_idle(void)
 {
     struct hk_page_heap_totals slices;
-    struct hk_big_totals bigs;
+    struct hk_large_totals large;
     hk_page_heap_total(&slices);
-    hk_big_total(&bigs);
-    return slices.free_dirty + bigs.cached;
+    hk_large_total(&large);
+    return slices.free_dirty + large.cached;
 }
 
 static void lower_watermark(void)
@@ -100,7 +107,7 @@ static void epoch_if_due(uint64_t now)
     /* After a rest of all threads, all free memory is older than the delay. */
     uint64_t delay = rested(last, now) ? 0 : HK_POLICY(purge_delay);
     hk_page_heap_purge(now, delay);
-    hk_big_purge(now, delay);
+    hk_large_purge(now, delay);
     hk_meta_purge(false);
     struct hk_sweep sweep = sweep_budget(last, now);
     hk_orphans_sweep(&sweep);
@@ -121,7 +128,7 @@ static bool is_new_peak(size_t footprint)
 {
     struct hk_page_heap_totals slices;
     hk_page_heap_total(&slices);
-    bool mapped_more = raise_peak(&xpeak_mapped, slices.mapped + hk_big_mapped());
+    bool mapped_more = raise_peak(&xpeak_mapped, slices.mapped + hk_large_mapped());
     return raise_peak(&xpeak_footprint, footprint) || mapped_more;
 }
 
@@ -134,7 +141,7 @@ static size_t purged_by_sweeps(void)
 static size_t reclaim_idle(uint64_t now, size_t due)
 {
     size_t reclaimed = hk_page_heap_purge_oldest(now, IDLE_MS, due);
-    return reclaimed < due ? reclaimed + hk_big_purge_oldest(now, IDLE_MS, due - reclaimed) : reclaimed;
+    return reclaimed < due ? reclaimed + hk_large_purge_oldest(now, IDLE_MS, due - reclaimed) : reclaimed;
 }
 
 /* The time from which reclaiming may use its share of the time again. */
@@ -187,7 +194,7 @@ static void hold_to_ceiling(uint64_t now, size_t excess)
 {
     size_t reclaimed = hk_page_heap_purge_oldest(now, 0, excess);
     if (reclaimed < excess)
-        reclaimed += hk_big_purge_oldest(now, 0, excess - reclaimed);
+        reclaimed += hk_large_purge_oldest(now, 0, excess - reclaimed);
     uint64_t swept = hk_load(xswept_for_ceiling);
     if (reclaimed >= excess || now - swept < SWEEP_AGAIN_MS)
         return;
@@ -195,11 +202,22 @@ static void hold_to_ceiling(uint64_t now, size_t excess)
     hk_add(xrises, 1);
 }
 
+_Atomic uint64_t hk_decay_learner_due_ms = UINT64_MAX;
+
+static HK_COLD void no_longer_small(void)
+{
+    hk_store(xsmall, false);
+    if (hk_load(hk_decay_learner_due_ms) != UINT64_MAX)
+        hk_store(hk_decay_learner_due_ms, 0);
+}
+
 bool hk_decay_growth(struct hk_ticker *ticker)
 {
     size_t watermark = hk_load(xwatermark), footprint = hk_decay_footprint(), ceiling = HK_POLICY(ceiling);
     if (HK_UNLIKELY(hk_slab_lists_shared))
         hk_wake_notify(footprint);
+    if (HK_UNLIKELY(footprint >= HK_SMALL_HEAP) && HK_UNLIKELY(hk_load(xsmall)))
+        no_longer_small();
     if (HK_UNLIKELY(footprint > ceiling))
         hold_to_ceiling(ticker->now, footprint - ceiling);
     else if (HK_UNLIKELY(footprint > watermark))
@@ -317,9 +335,11 @@ static size_t trim_idle(size_t keep)
     size_t idle = hk_decay_idle(), excess = idle - hk_min(idle, keep);
     size_t bytes = hk_page_heap_trim(now, excess);
     if (bytes < excess)
-        bytes += hk_big_purge_oldest(now, 0, excess - bytes);
+        bytes += hk_large_purge_oldest(now, 0, excess - bytes);
     return bytes + hk_page_heap_unmap(false);
 }
+
+static size_t purge_all_idle(void) { return hk_page_heap_purge(0, 0) + hk_large_purge(0, 0); }
 
 size_t hk_decay_all(size_t keep)
 {
@@ -328,7 +348,26 @@ size_t hk_decay_all(size_t keep)
     hk_meta_purge(true);
     if (keep > 0)
         return bytes + trim_idle(keep);
-    return bytes + hk_page_heap_unmap(true) + hk_page_heap_purge(0, 0) + hk_big_purge(0, 0);
+    return bytes + hk_page_heap_unmap(true) + purge_all_idle();
+}
+
+bool hk_decay_left_is_due(size_t caches)
+{
+    size_t held = hk_decay_footprint() + caches, kept = hk_load(xkept);
+    if (held < kept)
+        hk_store(xkept, held);
+    bool patient = HK_POLICY(purge_delay) > PATIENT_MS;
+    return held > kept + LEAST_LEFT && !patient && hk_os.clock_ms() >= hk_load(xleft_at);
+}
+
+/* Leaves the slabs of the remaining thread alone, because that thread still allocates from them. */
+void hk_decay_left(size_t caches)
+{
+    hk_idle_inboxes_purge();
+    size_t bytes = caches + hk_orphans_purge() + hk_meta_purge(true) + purge_all_idle();
+    hk_store(xkept, hk_decay_footprint());
+    hk_store(xleft_at, hk_os.clock_ms() + bytes / LEFT_PER_MS);
+    lower_watermark();
 }
 
 void hk_decay_init(void) { hk_lock_register(HK_RANK_SWEEP, &sweep_lock); }

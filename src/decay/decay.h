@@ -8,6 +8,12 @@
 #include "slab/owner.h"
 #include "slab/slab_purge.h"
 
+/* Below this footprint, a heap is small: most processes stay there, and no question about the machine is worth its files. */
+#define HK_SMALL_HEAP (4 * HK_MIB)
+
+/* The time of the learner's next tick, in ms; 0 once the heap is no longer small. */
+extern _Atomic uint64_t hk_decay_learner_due_ms;
+
 /* A thread's notes of the time. */
 struct hk_ticker {
     uint64_t epoch_seen;
@@ -46,16 +52,22 @@ struct hk_round {
 };
 struct hk_round hk_decay_in_background(void);
 
-/* Bytes of all slices and big blocks. */
+/* Bytes of all slices and large blocks. */
 size_t hk_decay_mapped(void);
 /* Bytes that may be resident. */
 size_t hk_decay_footprint(void);
-/* The free ones of these: dirty slices and cached big blocks. */
+/* The free ones of these: dirty slices and cached large blocks. */
 size_t hk_decay_idle(void);
 
-/* Purges all free memory outside tcaches; `keep` bytes of slices and cached big blocks, those freed last, stay resident. Returns
+/* Purges all free memory outside tcaches; `keep` bytes of slices and cached large blocks, those freed last, stay resident. Returns
  * bytes. */
 size_t hk_decay_all(size_t keep);
+
+/* True if threads that have ended may have left enough to purge at once; `caches` is the bytes of their caches. Where threads
+ * come and go, the page faults that follow take 1 % of the time at most. */
+bool hk_decay_left_is_due(size_t caches);
+/* Purges what ended threads left, after `caches` bytes of their caches were purged. */
+void hk_decay_left(size_t caches);
 
 /* Waits until the background thread has left the slabs that it was at. */
 void hk_decay_let_sweeps_pass(void);

@@ -1,3 +1,4 @@
+/* Puts the background thread to sleep, wakes it, and tells it to leave. */
 #include "decay/wake.h"
 
 #include "os/os.h"
@@ -7,7 +8,6 @@
 #define WORTH_BY_DEFAULT (32 * HK_MIB)
 
 _Atomic uint32_t hk_wake_state;
-_Atomic bool hk_wake_wanted;
 
 static bool change(uint32_t from, uint32_t to)
 {
@@ -17,7 +17,7 @@ static bool change(uint32_t from, uint32_t to)
 
 void hk_wake_begin(void)
 {
-    hk_store(hk_wake_wanted, false);
+    hk_mode_clear(HK_MODE_WAKE);
     hk_store(hk_wake_state, HK_WAKE_AWAKE);
 }
 
@@ -45,8 +45,8 @@ void hk_wake_notify(size_t footprint)
         return;
     if (state != HK_WAKE_ABSENT)
         hk_wake_force();
-    else if (!hk_load(hk_wake_wanted))
-        hk_store(hk_wake_wanted, true);
+    else if (!hk_mode_has(HK_MODE_WAKE))
+        hk_mode_set(HK_MODE_WAKE);
 }
 
 void hk_wake_leave(void)

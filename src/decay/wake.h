@@ -4,20 +4,17 @@
  *                       ^                         |                                           |
  *                       +--- notify: memory came free in a heap that is large enough ---------+      leaving: final
  *
- * Owns       the background thread's state; whether a background thread is wanted.
+ * Owns       the background thread's state, and HK_MODE_WAKE: whether one is wanted.
  * Invariant  the thread falls asleep only after a whole round that began in the state drowsy: it has seen all memory that came free
  *            before; memory that comes free later wakes it.
  * Threads    notify, force, leave: any. All else: the background thread, and the threads that create and end it. */
 #ifndef HK_WAKE_H
 #define HK_WAKE_H
 
-#include "base/base.h"
+#include "policy/gate.h"
 
 enum hk_wakefulness { HK_WAKE_ABSENT, HK_WAKE_AWAKE, HK_WAKE_DROWSY, HK_WAKE_ASLEEP, HK_WAKE_LEAVING };
 extern _Atomic uint32_t hk_wake_state;
-
-/* A background thread is wanted and absent: a thread that may create one does. */
-extern _Atomic bool hk_wake_wanted;
 
 /* The background thread begins; it has ended. */
 void hk_wake_begin(void);

@@ -1,15 +1,16 @@
+/* Finds the block that an address lies in by the page map, and remembers the bounds of large blocks in a table of memos. */
 #include "guard/bounds.h"
 
-#include "big/big.h"
+#include "large/large.h"
 #include "guard/custody.h"
 #include "slab/lodge.h"
 
-/* Extents of big blocks and of the gaps between them, by 2 MiB of address. A memo is read and written without a lock: its turn is odd
+/* Extents of large blocks and of the gaps between them, by 2 MiB of address. A memo is read and written without a lock: its turn is odd
  * while it is written. */
 struct memo {
     _Atomic uint32_t xturn;
-    _Atomic uint32_t xuse;     /* enum hk_big_use */
-    _Atomic uint64_t xversion; /* of the big blocks: a memo is true as long as none of them changes */
+    _Atomic uint32_t xuse;     /* enum hk_large_use */
+    _Atomic uint64_t xversion; /* of the large blocks: a memo is true as long as none of them changes */
     _Atomic uintptr_t xstart;
     _Atomic size_t xsize;
 } HK_ALIGNED(32);
@@ -23,7 +24,7 @@ static struct memo *memo_of(uintptr_t address)
     return &memos[(chunk ^ chunk >> 6) % MEMOS];
 }
 
-static void write_memo(struct memo *memo, const struct hk_big_extent *extent)
+static void write_memo(struct memo *memo, const struct hk_large_extent *extent)
 {
     uint32_t turn = hk_load(memo->xturn);
     if (turn % 2 != 0 || !atomic_compare_exchange_strong_explicit(&memo->xturn, &turn, turn + 1, memory_order_acquire,
@@ -38,34 +39,34 @@ static void write_memo(struct memo *memo, const struct hk_big_extent *extent)
 }
 
 /* False if the memo is of other addresses or no longer true. */
-static bool read_memo(const struct memo *memo, uintptr_t address, struct hk_big_extent *extent)
+static bool read_memo(const struct memo *memo, uintptr_t address, struct hk_large_extent *extent)
 {
     uint32_t turn = hk_load_acquire(memo->xturn);
-    *extent = (struct hk_big_extent){(enum hk_big_use)hk_load(memo->xuse), hk_load(memo->xstart), hk_load(memo->xsize),
-                                     hk_load(memo->xversion)};
+    *extent = (struct hk_large_extent){(enum hk_large_use)hk_load(memo->xuse), hk_load(memo->xstart),
+                                       hk_load(memo->xsize), hk_load(memo->xversion)};
     HK_FENCE(memory_order_acquire);
-    return turn % 2 == 0 && hk_load(memo->xturn) == turn && extent->version == hk_load_acquire(hk_big.xversion) &&
+    return turn % 2 == 0 && hk_load(memo->xturn) == turn && extent->version == hk_load_acquire(hk_large.xversion) &&
            address - extent->start < extent->size;
 }
 
 size_t hk_bounds_remembered(uintptr_t address)
 {
-    struct hk_big_extent extent;
+    struct hk_large_extent extent;
     if (address - hk_window.base < hk_window.covered || !read_memo(memo_of(address), address, &extent))
         return 0;
-    bool in_use = extent.use == HK_BIG_IN_USE;
+    bool in_use = extent.use == HK_LARGE_IN_USE;
     uintptr_t end = extent.start + (in_use ? hk_bounds_usable(extent.start, extent.size) : extent.size);
     return address < end ? end - address : 0;
 }
 
-static bool find_big(uintptr_t address, struct hk_big_extent *extent)
+static bool find_large(uintptr_t address, struct hk_large_extent *extent)
 {
-    if (address >= hk_load(hk_big.xhighest) || address < hk_load(hk_big.xlowest))
+    if (address >= hk_load(hk_large.xhighest) || address < hk_load(hk_large.xlowest))
         return false;
     if (read_memo(memo_of(address), address, extent))
         return true;
-    bool found = hk_big_find(address, extent);
-    if (found && extent->use != HK_BIG_FREED)
+    bool found = hk_large_find(address, extent);
+    if (found && extent->use != HK_LARGE_FREED)
         write_memo(memo_of(address), extent);
     return found;
 }
@@ -83,10 +84,10 @@ static bool is_free_slice(uintptr_t address)
 static struct hk_bounds outside_slabs(uintptr_t address)
 {
     static const enum hk_bounds_kind kinds[] = {HK_BOUNDS_UNKNOWN, HK_BOUNDS_BLOCK, HK_BOUNDS_FREE};
-    struct hk_big_extent extent;
+    struct hk_large_extent extent;
     if (is_free_slice(address))
         return (struct hk_bounds){HK_BOUNDS_FREE, address, 0};
-    if (find_big(address, &extent))
+    if (find_large(address, &extent))
         return (struct hk_bounds){kinds[extent.use], extent.start, extent.size};
     return (struct hk_bounds){HK_BOUNDS_UNKNOWN, address, 0};
 }
@@ -106,7 +107,7 @@ static struct hk_bounds in_slab(const struct hk_slab *slab, uintptr_t address)
 struct hk_bounds hk_block_bounds(uintptr_t address)
 {
     uint32_t entry = hk_page_map_lookup(address);
-    bool in_one = entry != 0 && hk_entry_class(entry) != HK_CLASS_BIG && !hk_entry_is_heap(entry);
+    bool in_one = entry != 0 && hk_entry_class(entry) != HK_CLASS_LARGE && !hk_entry_is_heap(entry);
     struct hk_bounds bounds = in_one ? in_slab(hk_slab_at(address), address) : outside_slabs(address);
     if (bounds.kind == HK_BOUNDS_BLOCK)
         bounds.size = hk_bounds_usable(bounds.start, bounds.size);

@@ -1,23 +1,23 @@
 /* Bounds: the block that an address lies in, for checks of copies into and out of blocks.
  *
  *   address -> page map entry -> slab -> one division by reciprocal -> block; a lodger by its joined bits
- *           -> big block: by its first slice, else by the extents of all big blocks, remembered in a table of memos
+ *           -> large block: by its first slice, else by the extents of all large blocks, remembered in a table of memos
  *
  * Owns       the memos.
  * Invariant  exact for an address in a block that the program has: while it has the block, neither its slab nor its joined bits nor
- *            its free bit nor its big block's size change. For any other address of HAKMEM's memory the answer may be that of a
+ *            its free bit nor its large block's size change. For any other address of HAKMEM's memory the answer may be that of a
  *            moment ago.
  * Threads    any, also in signal handlers: waits for no lock.
  * Never      reads or writes a block. */
 #ifndef HK_BOUNDS_H
 #define HK_BOUNDS_H
 
-#include "big/big_state.h"
+#include "large/large_state.h"
 #include "guard/guard.h"
 #include "slab/slab.h"
 
 enum hk_bounds_kind {
-    HK_BOUNDS_UNKNOWN, /* not HAKMEM's, or the lock of the big blocks was taken; the gap between two blocks where that is known */
+    HK_BOUNDS_UNKNOWN, /* not HAKMEM's, or the lock of the large blocks was taken; the gap between two blocks where that is known */
     HK_BOUNDS_BLOCK,
     HK_BOUNDS_FREE, /* free memory of the heap: a free block, or, with a size of 0, no block at all */
 };
@@ -25,11 +25,11 @@ enum hk_bounds_kind {
 struct hk_bounds {
     enum hk_bounds_kind kind;
     uintptr_t start;
-    size_t size; /* the address may lie beyond it: in the slack of a big block, or in what rounding added */
+    size_t size; /* the address may lie beyond it: in the slack of a large block, or in what rounding added */
 };
 
 struct hk_bounds hk_block_bounds(uintptr_t address);
-/* The bytes from an address outside the window to the end of its big block, or of the gap between two, as looked up before; 0 if that is
+/* The bytes from an address outside the window to the end of its large block, or of the gap between two, as looked up before; 0 if that is
  * not known. */
 size_t hk_bounds_remembered(uintptr_t address);
 
@@ -52,12 +52,12 @@ HK_INLINE bool hk_bounds_is_free(const struct hk_slab *slab, size_t index)
 /* The room of an address at which no slab lies that the window leads to. */
 HK_INLINE size_t hk_bounds_room_outside(uintptr_t address, uintptr_t place)
 {
-    uintptr_t lowest = hk_load(hk_big.xlowest);
+    uintptr_t lowest = hk_load(hk_large.xlowest);
     if (HK_UNLIKELY(place < HK_LOAD_SETTLED(hk_window.covered)))
         return 0;
     if (address < lowest)
         return lowest - address;
-    return HK_LIKELY(address >= hk_load(hk_big.xhighest)) ? SIZE_MAX : 0;
+    return HK_LIKELY(address >= hk_load(hk_large.xhighest)) ? SIZE_MAX : 0;
 }
 
 /* The bytes from the address on that are known at once to be one block's, or to be outside the memory of HAKMEM's; 0 if

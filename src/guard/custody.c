@@ -1,14 +1,14 @@
+/* Writes and checks the state bytes and canaries of blocks, and bars the pages of medium blocks that are freed. */
 #include "guard/custody.h"
 
 #include "base/bits.h"
 #include "base/quanta.h"
-#include "big/big.h"
+#include "large/large.h"
 #include "guard/canary.h"
-#include "guard/fault.h"
 #include "guard/neighbors.h"
-#include "guard/sized.h"
 #include "guard/states.h"
 #include "guard/track_report.h"
+#include "slab/live.h"
 #include "slab/lodge.h"
 #include "slab/remote_track.h"
 #include "tcache/quarantine.h"
@@ -20,7 +20,7 @@ enum { KIND_MASK = 3, NIBBLES = 3 };
 struct area {
     char *start, *end;
     size_t bytes;
-    enum { PLAIN, LARGE, BIG } shape;
+    enum { PLAIN, MEDIUM, LARGE } shape;
 };
 
 size_t hk_guard_bytes(const void *block)
@@ -28,26 +28,26 @@ size_t hk_guard_bytes(const void *block)
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     if (HK_LIKELY(hk_entry_is_plain(entry)))
         return hk_classes[hk_entry_class(entry)].size;
-    return hk_entry_is_mixed(entry) ? hk_lodge_bytes(block) : hk_big_at((uintptr_t)block)->requested;
+    return hk_entry_is_mixed(entry) ? hk_lodge_bytes(block) : hk_large_at((uintptr_t)block)->requested;
 }
 
-static bool is_big_block(const void *block)
+static bool is_large_block(const void *block)
 {
-    return hk_entry_class(hk_page_map_lookup((uintptr_t)block)) == HK_CLASS_BIG;
+    return hk_entry_class(hk_page_map_lookup((uintptr_t)block)) == HK_CLASS_LARGE;
 }
 
-static HK_NOINLINE void divide_large(struct area *area, size_t accessible)
+static HK_NOINLINE void divide_medium(struct area *area, size_t accessible)
 {
     size_t page = hk_system_page();
     bool whole = (uintptr_t)area->start % page == 0 && area->bytes % page == 0;
-    area->shape = is_big_block(area->start) ? BIG : whole ? LARGE : PLAIN;
-    if (area->shape == BIG)
+    area->shape = is_large_block(area->start) ? LARGE : whole ? MEDIUM : PLAIN;
+    if (area->shape == LARGE)
         area->end -= page;
-    else if (area->shape == LARGE)
+    else if (area->shape == MEDIUM)
         area->end = area->start + accessible;
 }
 
-/* The number of accessible pages of a large block lies in the state bytes behind that of its start, four bits in each: no state has such
+/* The number of accessible pages of a medium block lies in the state bytes behind that of its start, four bits in each: no state has such
  * a value. */
 static void note_accessible(hk_state_byte *state, size_t bytes)
 {
@@ -66,16 +66,16 @@ static size_t accessible_of(const hk_state_byte *state)
 static struct area area_for(void *block, size_t bytes, size_t size)
 {
     struct area area = {.start = block, .end = (char *)block + bytes, .bytes = bytes, .shape = PLAIN};
-    if (HK_UNLIKELY(bytes >= HK_GUARD_LARGE_FROM) && HK_GUARDS(pages))
-        divide_large(&area, hk_in_system_pages(size + HK_CANARY_BYTES));
+    if (HK_UNLIKELY(bytes >= HK_GUARD_MEDIUM_FROM) && HK_GUARDS(pages))
+        divide_medium(&area, hk_in_system_pages(size + HK_CANARY_BYTES));
     return area;
 }
 
 static struct area area_of(void *block, size_t bytes, const hk_state_byte *state)
 {
     struct area area = {.start = block, .end = (char *)block + bytes, .bytes = bytes, .shape = PLAIN};
-    if (HK_UNLIKELY(bytes >= HK_GUARD_LARGE_FROM) && HK_GUARDS(pages))
-        divide_large(&area, accessible_of(state));
+    if (HK_UNLIKELY(bytes >= HK_GUARD_MEDIUM_FROM) && HK_GUARDS(pages))
+        divide_medium(&area, accessible_of(state));
     return area;
 }
 
@@ -84,9 +84,9 @@ static struct area area_of(void *block, size_t bytes, const hk_state_byte *state
 static bool open_pages(const struct area *area, hk_state_byte *state, bool first)
 {
     size_t accessible = (size_t)(area->end - area->start), rest = area->bytes - accessible;
-    if (area->shape == LARGE)
+    if (area->shape == MEDIUM)
         note_accessible(state, accessible);
-    if (!first && area->shape == LARGE && !hk_os.unbar(area->start, accessible))
+    if (!first && area->shape == MEDIUM && !hk_os.unbar(area->start, accessible))
         return false;
     if (rest > 0)
         (void)hk_os.bar(area->end, rest);
@@ -100,7 +100,7 @@ static bool prepare(const struct area *area, size_t size, hk_state_byte *state, 
         if (!open_pages(area, state, first))
             return false;
     } else if (HK_GUARDS(zero) && !first && HK_UNLIKELY(!hk_is_zero(area->start, area->bytes)))
-        hk_guard_fault(HK_CALL_MALLOC, "free block was written to", area->start);
+        hk_guard_fault(HK_CALL_MALLOC, HK_TEXT_written_free, area->start);
     if (HK_GUARDS(canary))
         hk_canary_write(area->start, area->end, size);
     return true;
@@ -112,7 +112,7 @@ void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind k
     hk_store(*state, HK_STATE_BUSY);
     HK_FENCE(memory_order_release);
     if (HK_GUARDS(zero) && before != HK_STATE_NONE && HK_UNLIKELY(!hk_is_zero(block, bytes)))
-        hk_guard_fault(HK_CALL_MALLOC, "free block was written to", block);
+        hk_guard_fault(HK_CALL_MALLOC, HK_TEXT_written_free, block);
     if (HK_GUARDS(canary))
         hk_canary_write(block, (char *)block + bytes, size);
     hk_store_release(*state, (uint8_t)(HK_STATE_LIVE | kind));
@@ -166,7 +166,7 @@ static size_t requested_of(enum hk_call call, const struct area *area)
         return (size_t)(area->end - area->start);
     size_t size = hk_canary_size(area->start, area->end);
     if (HK_UNLIKELY(size == HK_CANARY_BROKEN))
-        hk_guard_fault(call, "bytes behind the block were overwritten", area->start);
+        hk_guard_fault(call, HK_TEXT_written_behind, area->start);
     return size;
 }
 
@@ -209,9 +209,9 @@ static bool size_differs(const struct area *area, enum hk_kind kind, size_t requ
 
 static void wipe(const struct area *area)
 {
-    if (area->shape == BIG)
+    if (area->shape == LARGE)
         return; /* it will be unmapped */
-    if (area->shape == LARGE && hk_os.bar(area->start, area->bytes))
+    if (area->shape == MEDIUM && hk_os.bar(area->start, area->bytes))
         return;
     if (HK_GUARDS(zero))
         hk_quanta_zero(area->start, (size_t)(area->end - area->start));
@@ -220,8 +220,9 @@ static void wipe(const struct area *area)
 /* The block is no longer live: returns the one that is freed in its place. */
 static void *retire(struct area *area, hk_state_byte *state)
 {
-    bool big = area->bytes >= HK_SLICE && is_big_block(area->start); /* it is unmapped, and so waits in no quarantine */
-    struct hk_tcache *cache = big ? NULL : hk_tcache_self();
+    bool large =
+        area->bytes >= HK_SLICE && is_large_block(area->start); /* it is unmapped, and so waits in no quarantine */
+    struct hk_tcache *cache = large ? NULL : hk_tcache_self();
     hk_store(*state, HK_STATE_BUSY);
     HK_FENCE(memory_order_release);
     wipe(area);
@@ -249,7 +250,7 @@ static void *take_back_checked(enum hk_call call, struct area *area, hk_state_by
 {
     size_t requested = requested_of(call, area);
     if (HK_UNLIKELY(size_differs(area, kind, requested, size))) {
-        hk_guard_fault(call, "size of another class", area->start);
+        hk_guard_fault(call, HK_TEXT_other_size, area->start);
         return NULL;
     }
     if (!hk_guard.contents)
@@ -263,7 +264,7 @@ void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_stat
 {
     char *end = (char *)block + bytes;
     if (HK_GUARDS(canary) && HK_UNLIKELY(hk_canary_size(block, end) == HK_CANARY_BROKEN))
-        hk_guard_fault(call, "bytes behind the block were overwritten", block);
+        hk_guard_fault(call, HK_TEXT_written_behind, block);
     if (HK_GUARDS(neighbors))
         hk_neighbors_check(call, block, bytes, state);
     hk_store(*state, HK_STATE_BUSY);
@@ -273,8 +274,7 @@ void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_stat
     hk_store_release(*state, HK_STATE_FREE);
 }
 
-static const char *const blocks_of[HK_KINDS] = {"block of malloc()", "block of operator new",
-                                                "block of operator new[]"};
+static const char *const blocks_of[HK_KINDS] = {HK_TEXT_of_malloc, HK_TEXT_of_new, HK_TEXT_of_new_array};
 
 void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size_t size)
 {
@@ -324,4 +324,47 @@ bool hk_guard_passage_begin(struct hk_guard_passage *passage, const void *block)
 void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *block)
 {
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
+}
+
+static size_t size_of(const void *block, uint32_t entry)
+{
+    return hk_entry_class(entry) == HK_CLASS_LARGE ? hk_large_at((uintptr_t)block)->requested
+                                                   : hk_classes[hk_entry_class(entry)].size;
+}
+
+/* For some alignment from `align` on: code of C++14 knows no other form for what code of C++17 has aligned. */
+static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
+{
+    unsigned class = hk_entry_class(entry);
+    if (class == HK_CLASS_LARGE)
+        return size_of(block, entry) == hk_large_bytes_for(size);
+    while (align < HK_SLICE && hk_class_of_aligned(size, align) < class)
+        align *= 2;
+    return size <= HK_MEDIUM_MAX && hk_class_of_aligned(size, align) == class;
+}
+
+bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes)
+{
+    if (entry == 0 || hk_entry_is_mixed(entry))
+        return true;
+    return resizes ? size <= size_of(block, entry) : is_class_for(block, entry, size, HK_FINE_STEP);
+}
+
+void hk_sized_check(enum hk_call call, const void *block, uint32_t entry, size_t size)
+{
+    if (HK_UNLIKELY(!hk_sized_fits(block, entry, size, call != HK_CALL_DELETE_SIZED)))
+        hk_invalid_size(call, size, block);
+}
+
+void hk_sized_check_aligned(const void *block, size_t size, size_t align)
+{
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    if (entry != 0 && hk_entry_class(entry) == HK_CLASS_LARGE)
+        hk_large_check(HK_CALL_DELETE_SIZED, block);
+    else if (hk_entry_is_medium(entry))
+        hk_live_check(HK_CALL_DELETE_SIZED, block);
+    else
+        return;
+    if (HK_UNLIKELY(!is_class_for(block, entry, size, hk_max(align, HK_FINE_STEP))))
+        hk_invalid_size(HK_CALL_DELETE_SIZED, size, block);
 }

@@ -10,21 +10,19 @@
 #include "guard/guard.h"
 #include "guard/states.h"
 #include "os/os.h"
+#include "policy/request.h"
 #include "span/descriptor.h"
-
-/* By which function a block was allocated: the low bits of its state. */
-enum hk_kind { HK_KIND_MALLOC, HK_KIND_NEW, HK_KIND_NEW_ARRAY, HK_KINDS };
 
 /* Blocks of this size and more are returned to the system when they are freed: they fault until they are given out again, and are zero
  * then. The pages behind the requested bytes fault always. */
-#define HK_GUARD_LARGE_FROM (128 * HK_KIB)
+#define HK_GUARD_MEDIUM_FROM (128 * HK_KIB)
 /* The size to allocate for a request. */
 HK_INLINE size_t hk_guard_size(size_t size)
 {
     if (!hk_guard.contents || size > PTRDIFF_MAX)
         return size;
     size += sizeof(uint64_t);
-    return size > HK_GUARD_LARGE_FROM - hk_system_page() && HK_GUARDS(pages) ? size + hk_system_page() : size;
+    return size > HK_GUARD_MEDIUM_FROM - hk_system_page() && HK_GUARDS(pages) ? size + hk_system_page() : size;
 }
 
 /* Bytes of a block of HAKMEM's, its canary included. */
@@ -36,7 +34,7 @@ void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kin
 /* The program frees a block. Returns the block that is to be freed now: this one, another one that was in quarantine, or NULL. */
 void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size_t size);
 
-/* The same for a block of a bin, below HK_GUARD_LARGE_FROM, whose state is known; take_back without the quarantine. */
+/* The same for a block of a bin, below HK_GUARD_MEDIUM_FROM, whose state is known; take_back without the quarantine. */
 void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind kind, hk_state_byte *state);
 void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_state_byte *state);
 
@@ -58,5 +56,23 @@ bool hk_guard_resize(void *block, size_t before, size_t size);
 size_t hk_guard_requested_quietly(const void *block);
 /* The allocation function's kind of a live block. */
 enum hk_kind hk_guard_kind(const void *block);
+
+/* Sized: whether a size that the program names for a block can be that of the block. No correct program is refused:
+ *
+ *   sized delete   memory of operator new is never resized: its class is that of size and alignment; the plain form of an aligned block
+ *                  passes. A lodger's class is not known exactly, and not compared. Sizes above 128 KiB may have had a mapping of their
+ *                  own (address space was scarce), which has exactly the size in whole pages. The caller makes sure that the program
+ *                  has not replaced operator new, whose blocks may have any size.
+ *   free_sized     realloc keeps a block that is larger than the size, where it wastes less than half, or where no memory is left
+ *                  to shrink it: only a size that is larger than the block is refused.
+ */
+
+/* False if the size cannot be that of a live block with this page map entry. `resizes`: realloc may have resized it. */
+bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes);
+/* Fatal if the size cannot be that of a live block with this page map entry. */
+void hk_sized_check(enum hk_call call, const void *block, uint32_t entry, size_t size);
+/* The same for memory of an aligned operator new. Checks the pointer first, where it leads to a block of more than 32 KiB; all
+ * other blocks pass. */
+void hk_sized_check_aligned(const void *block, size_t size, size_t align);
 
 #endif

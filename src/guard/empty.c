@@ -1,7 +1,8 @@
+/* Gives each block of 0 bytes an address in a range that nothing may touch. */
 #include "guard/empty.h"
 
 #include "base/bits.h"
-#include "guard/fault.h"
+#include "guard/states.h"
 #include "os/os.h"
 
 enum { STEP = 16, EMPTIES = 1 << 16 };
@@ -56,5 +57,5 @@ void hk_empty_free(enum hk_call call, const void *p)
     bool begins = offset % STEP == 0;
     if (begins && (atomic_fetch_and_explicit(&empties.used[index / 64], ~bit, memory_order_release) & bit) != 0)
         return;
-    hk_guard_fault(call, begins ? "block already free" : "pointer inside a block", p);
+    hk_guard_fault(call, begins ? HK_TEXT_already_free : HK_TEXT_inside, p);
 }

@@ -37,6 +37,8 @@ HK_INLINE bool hk_guard_is_small(size_t size)
     return size - HK_LOAD_SETTLED(hk_guard.least) < HK_LOAD_SETTLED(hk_guard.small);
 }
 
+/* At the start, after the options are read and before the first mapping: puts in force what they ask for. */
+void hk_guard_begin(void);
 /* At the start: hooks see each call, as long as the process lives. */
 void hk_guard_take_hooks(void);
 

@@ -1,4 +1,5 @@
-#include "guard/modes.h"
+/* Puts HAKMEM_SAFE_FREE and HAKMEM_HARDENED in force as protections. */
+#include "guard/guard.h"
 
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "guard/empty.h"
 #include "os/os.h"
 #include "policy/classes.h"
+#include "policy/gate.h"
 #include "policy/options.h"
 #include "slab/remote_track.h"
 #include "slab/slab_heap.h"
@@ -26,11 +28,12 @@ static const char words[HK_PROTECTIONS][12] = {
 
 static HK_COLD void complain(const char *text, size_t length)
 {
-    char word[32];
-    size_t fits = hk_min(length, sizeof word - 1);
-    memcpy(word, text, fits);
-    word[fits] = 0;
-    hk_message("option hardened: \"%s\" is no protection", word);
+#define HK_PROTECTION(word, meaning) ", " #word
+    static const char known[] = "1 for all"
+#include "guard/protections.def"
+        ;
+#undef HK_PROTECTION
+    hk_message(HK_TEXT_hardened_word, (int)length, text, known);
 }
 
 static uint32_t word_named(const char *text, size_t length)
@@ -75,7 +78,7 @@ static uint64_t new_secret(void)
     return secret;
 }
 
-void hk_guard_begin(void)
+HK_EACH_PROCESS void hk_guard_begin(void)
 {
     hk_guard.words = words_wanted();
     if (hk_guard.words == 0)
@@ -90,10 +93,11 @@ void hk_guard_begin(void)
     hk_quarantine_seed = hk_guard.secret;
     hk_slab_heap_lodges = false; /* the size of a lodger is not that of its class */
     if (HK_GUARDS(empty) && !hk_empties_begin())
-        hk_message("no memory for empty blocks: they are ordinary ones");
+        hk_message(HK_TEXT_empty_memory);
     hk_guard.least = HK_GUARDS(empty);
     hk_guard.canary = hk_guard.contents ? sizeof(uint64_t) : 0;
     hk_guard.small = HK_FINE_MAX - hk_guard.canary;
     hk_guard.frees_plainly = !hk_guard.contents && !hk_remote_track.on;
     hk_guard.on = true;
+    hk_mode_set(HK_MODE_GUARD);
 }

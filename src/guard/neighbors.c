@@ -1,8 +1,9 @@
+/* Checks the free blocks and the canary beside a block that is freed. */
 #include "guard/neighbors.h"
 
 #include "base/bits.h"
 #include "guard/canary.h"
-#include "guard/fault.h"
+#include "guard/states.h"
 #include "os/os.h"
 #include "slab/slab.h"
 
@@ -44,7 +45,7 @@ static void check_before(enum hk_call call, const char *block, const char *end, 
     bool written =
         is_free(now) && HK_GUARDS(zero) && !hk_is_zero(end - span, span) && was_written(state, end - span, span);
     if (HK_UNLIKELY(broken || written))
-        hk_guard_fault(call, "bytes before the block were overwritten", block);
+        hk_guard_fault(call, HK_TEXT_written_before, block);
 }
 
 static void check_behind(enum hk_call call, const char *block, const char *next, size_t size, hk_state_byte *state)
@@ -52,7 +53,7 @@ static void check_behind(enum hk_call call, const char *block, const char *next,
     size_t span = hk_min(size, HK_NEIGHBORHOOD);
     if (is_free(hk_load_acquire(*state)) && HK_GUARDS(zero) && HK_UNLIKELY(!hk_is_zero(next, span)) &&
         was_written(state, next, span))
-        hk_guard_fault(call, "bytes behind the block were overwritten", block);
+        hk_guard_fault(call, HK_TEXT_written_behind, block);
 }
 
 /* Blocks of 16 bytes have two neighbors in 32 bytes. */

@@ -10,7 +10,7 @@
 #ifndef HK_PLACES_H
 #define HK_PLACES_H
 
-#include "guard/packed_stack.h"
+#include "prof/stack.h"
 
 enum { HK_PLACES = 4096 };
 
@@ -21,5 +21,18 @@ bool hk_places_make(void);
 uint32_t hk_place_enter(const struct hk_stack *stack);
 /* NULL for 0. Its thread is 0. */
 const struct hk_packed_stack *hk_place_stack(uint32_t number);
+
+/* A call stack in few bytes: the differences of successive frames, and the thread. Unpacking returns the innermost frames that fit, unchanged:
+ * 17 at least, 40 and more of most stacks. */
+enum { HK_PACKED_BYTES = 176 };
+
+struct hk_packed_stack {
+    int thread; /* as the system numbers it; 0: no stack */
+    uint16_t bytes;
+    uint8_t packed[HK_PACKED_BYTES];
+};
+
+void hk_stack_pack(struct hk_packed_stack *packed, const struct hk_stack *stack, int thread);
+void hk_stack_unpack(struct hk_stack *stack, const struct hk_packed_stack *packed);
 
 #endif

@@ -1,55 +1,161 @@
+/* Allocates sampled blocks beside guard pages, and reports wrong accesses and frees of these blocks. */
 #include "guard/sampled.h"
 
 #include <errno.h>
+#include <signal.h>
 
-#include "guard/sampled_fault.h"
-#include "guard/sampled_report.h"
+#include "base/bits.h"
+#include "count/stats.h"
+#include "guard/told.h"
 #include "os/os.h"
+#include "policy/options.h"
+#include "tcache/tcache.h"
 
-void hk_sampled_begin(void)
+static bool tell_begin(void)
+{
+    HK_COUNT(guard_faults, 1);
+    return hk_told_begin();
+}
+
+static void tell_place(const struct hk_slot *slot, uintptr_t address)
+{
+    uintptr_t block = hk_load(slot->xblock), end_of_block = block + hk_load(slot->xsize);
+    struct hk_text *text = hk_told_text();
+    const char *which = hk_load(slot->xstate) == HK_SLOT_FREED ? "freed " : "";
+    if (address < block)
+        hk_text_add(text, "%zu bytes before the start of the", block - address);
+    else if (address >= end_of_block)
+        hk_text_add(text, "%zu bytes behind the end of the", address - end_of_block);
+    else
+        hk_text_add(text, "byte %zu of the", address - block);
+    hk_text_add(text, " %sblock of %zu bytes at 0x%zx\n", which, hk_load(slot->xsize), block);
+}
+
+static const char *kind_of(const struct hk_slot *slot, uintptr_t address)
+{
+    if (hk_load(slot->xstate) == HK_SLOT_FREED)
+        return HK_TEXT_after_free;
+    return address < hk_load(slot->xblock) ? HK_TEXT_access_before : HK_TEXT_access_behind;
+}
+
+/* Last, and its first frame before the unwinder runs: the stack may be broken. */
+static void tell_access(const struct hk_fault *fault)
+{
+    hk_text_add(hk_told_text(), "  accessed by thread %d:\n", hk_os.thread_id());
+    hk_told_frame(0, fault->code);
+    hk_stack_capture(hk_told_stack(), (void *)fault->code);
+    if (hk_told_stack()->depth == 1)
+        hk_stack_follow(hk_told_stack(), fault);
+    hk_told_frames(1);
+}
+
+void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault)
+{
+    static const char *const accesses[] = {"access", "read", "write"};
+    if (!tell_begin())
+        return;
+    hk_text_add(hk_told_text(), "hakmem: %s: %s at 0x%zx, ", kind_of(slot, address), accesses[fault->access], address);
+    tell_place(slot, address);
+    hk_told_packed("allocated", &slot->allocated);
+    hk_told_packed("freed", &slot->freed);
+    tell_access(fault);
+    hk_told_end();
+}
+
+void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_t address,
+                          const struct hk_packed_stack *by)
+{
+    if (!tell_begin())
+        return;
+    hk_text_add(hk_told_text(), "hakmem: %s 0x%zx, ", what, address);
+    tell_place(slot, address);
+    hk_told_packed("allocated", &slot->allocated);
+    hk_told_packed("freed", &slot->freed);
+    hk_told_packed("called", by);
+    hk_told_end();
+}
+
+/* A live block's own pages are accessible, unless the program changed their protection. */
+static bool is_mistake(const struct hk_slot *slot, uintptr_t address)
+{
+    switch (hk_load_acquire(slot->xstate)) {
+    case HK_SLOT_LIVE: return !hk_slot_opens(slot, address);
+    case HK_SLOT_FREED: return true;
+    default: return false;
+    }
+}
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    uintptr_t address = (uintptr_t)info->si_addr;
+    bool here = info->si_code > 0 && hk_slots_hold((const void *)address);
+    const struct hk_slot *slot = here ? hk_slot_near(address) : NULL;
+    if (slot == NULL || !is_mistake(slot, address)) {
+        hk_os.pass_fault(number, info, context);
+        return;
+    }
+    struct hk_fault fault = hk_os.fault_of(context);
+    hk_sampled_tell_fault(slot, address, &fault);
+    hk_os.leave_fault(number);
+}
+
+static void watch_faults(void)
+{
+    static _Atomic bool xwatched;
+    if (!atomic_exchange(&xwatched, true))
+        hk_store(xwatched, hk_os.catch_faults(on_fault));
+}
+
+HK_EACH_PROCESS void hk_sampled_begin(void)
 {
     hk_slots_init();
     hk_apart_init();
+    if (hk_options.guard_sample != 0)
+        hk_mode_set(HK_MODE_SAMPLING);
 }
 
-static struct hk_packed_stack stack_here(void *caller)
+static HK_NOINLINE void stack_here(struct hk_packed_stack *by, void *caller)
 {
     struct hk_stack stack;
-    struct hk_packed_stack packed;
-    int saved_errno = errno;
     hk_stack_capture(&stack, caller);
-    hk_stack_pack(&packed, &stack, hk_os.thread_id());
-    errno = saved_errno;
-    return packed;
+    hk_stack_pack(by, &stack, hk_os.thread_id());
 }
 
 static HK_NOINLINE struct hk_slot *take(size_t size, size_t align, void *caller)
 {
-    hk_stack_prime(caller);
     if (!hk_slots_open())
         return NULL;
-    hk_sampled_watch();
-    struct hk_packed_stack by = stack_here(caller);
-    return hk_slot_take(size, align, &by);
+    watch_faults();
+    struct hk_slot *slot = hk_slot_take(size, align);
+    if (slot != NULL)
+        stack_here(&slot->allocated, caller);
+    return slot;
 }
 
-/* The loader holds locks that the unwinder wants. */
-HK_COLD void *hk_sampled_alloc(size_t size, size_t align, void *caller)
+static bool picks(struct hk_tcache *cache, const struct hk_request *request)
+{
+    return cache != NULL && !cache->sampling && request->size <= HK_MEDIUM_MAX && request->align <= HK_SLICE &&
+           hk_tick_picks(cache, hk_class_of_aligned(request->size, request->align));
+}
+
+enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block)
 {
     struct hk_tcache *cache = hk_tcache_self();
-    if (cache->sampling || hk_os.in_loader(caller))
-        return NULL;
+    if (HK_LIKELY(!picks(cache, request)))
+        return HK_SAMPLE_NOT_PICKED;
     int saved_errno = errno;
     cache->sampling = true;
-    struct hk_slot *slot = take(size, align, caller);
+    struct hk_slot *slot = take(request->size, request->align, request->caller);
     cache->sampling = false;
     errno = saved_errno;
     if (slot == NULL) {
         HK_COUNT(guard_missed, 1);
-        return NULL;
+        return HK_SAMPLE_NO_ROOM;
     }
     HK_COUNT(guard_samples, 1);
-    return (void *)hk_load(slot->xblock);
+    request->zeroed = true;
+    *block = (void *)hk_load(slot->xblock);
+    return HK_SAMPLE_SERVED;
 }
 
 static HK_COLD _Noreturn void refuse_pointer(enum hk_call call, const void *block, enum hk_slot_find found,
@@ -57,13 +163,13 @@ static HK_COLD _Noreturn void refuse_pointer(enum hk_call call, const void *bloc
 {
     const struct hk_slot *slot = hk_slot_near((uintptr_t)block);
     bool known = hk_load(slot->xstate) != HK_SLOT_UNUSED, inside = hk_slot_opens(slot, (uintptr_t)block);
-    const char *what = found == HK_SLOT_FREE_ALREADY ? "the block is already free:" : "not the start of a block:";
+    const char *what = found == HK_SLOT_FREE_ALREADY ? HK_TEXT_sampled_again : HK_TEXT_sampled_inside;
     if (known)
         hk_sampled_tell_call(slot, what, (uintptr_t)block, by);
     hk_invalid_pointer(call,
-                       found == HK_SLOT_FREE_ALREADY ? "block already free"
-                       : known && inside             ? "pointer inside a block"
-                                                     : "pointer not from this allocator",
+                       found == HK_SLOT_FREE_ALREADY ? HK_TEXT_already_free
+                       : known && inside             ? HK_TEXT_inside
+                                                     : HK_TEXT_foreign,
                        block);
 }
 
@@ -73,7 +179,8 @@ size_t hk_sampled_size(enum hk_call call, const void *block)
         return hk_apart_size(call, block);
     enum hk_slot_find found = hk_slot_find(block);
     if (HK_UNLIKELY(found != HK_SLOT_BLOCK)) {
-        struct hk_packed_stack by = stack_here(__builtin_return_address(0));
+        struct hk_packed_stack by;
+        stack_here(&by, __builtin_return_address(0));
         refuse_pointer(call, block, found, &by);
     }
     return hk_load(hk_slot_near((uintptr_t)block)->xsize);
@@ -82,8 +189,8 @@ size_t hk_sampled_size(enum hk_call call, const void *block)
 static HK_COLD _Noreturn void refuse_damaged(enum hk_call call, const struct hk_slot *slot, uintptr_t damage,
                                              const struct hk_packed_stack *by)
 {
-    hk_sampled_tell_call(slot, "a byte beside a block was written, found at its free:", damage, by);
-    hk_invalid_pointer(call, "bytes beside the block were written", (const void *)hk_load(slot->xblock));
+    hk_sampled_tell_call(slot, HK_TEXT_sampled_beside, damage, by);
+    hk_invalid_pointer(call, HK_TEXT_written_beside, (const void *)hk_load(slot->xblock));
 }
 
 HK_COLD void hk_sampled_free(enum hk_call call, void *block, void *caller)
@@ -92,7 +199,8 @@ HK_COLD void hk_sampled_free(enum hk_call call, void *block, void *caller)
         hk_apart_free(call, block);
         return;
     }
-    struct hk_packed_stack by = stack_here(caller);
+    struct hk_packed_stack by;
+    stack_here(&by, caller);
     const struct hk_slot *slot = hk_slot_near((uintptr_t)block);
     enum hk_slot_find found = hk_slot_find(block);
     uintptr_t damage = found == HK_SLOT_BLOCK ? hk_slot_damage(slot) : 0;

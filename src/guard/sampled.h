@@ -1,32 +1,36 @@
 /* Sampled: one allocation in so many bytes lies against a guard page (HAKMEM_GUARD_SAMPLE): an access beside it, or after its free,
  * faults.
  *
- *   tick of a miss: countdown ran out --> the allocation fails in the tcache --> hk_sampled_alloc: slot, stack --> the program
+ *   an allocation at a tick: countdown ran out --> hk_sampled_alloc: slot, stack --> the program
  *   free: outside the page map --> hk_sampled_has: one compare --> hk_sampled_free: stack, the slot becomes inaccessible
  *
- * Owns       no state: sampled_slots.h holds it.
- * Invariant  off, it costs nothing but a compare in each tick. The slots and the handler come with the first sample.
- * Threads    any; no lock of HAKMEM's is held. */
+ *   SIGSEGV --> in the slots, and a mistake? --> report --> the handler before HAKMEM's is installed again, the fault recurs
+ *                       | no --> that handler is called, or the default action
+ *
+ * Owns       the handler of SIGSEGV; sampled_slots.h holds the slots. A handler that the program installs later replaces it: then faults in
+ *            the slots are the program's.
+ * Invariant  off, it costs nothing but HK_MODE_SAMPLING, one bit of the mode. The slots and the handler come with the first sample.
+ * Threads    any; no lock of HAKMEM's is held. The handler: any. A process writes one report. */
 #ifndef HK_SAMPLED_H
 #define HK_SAMPLED_H
 
 #include "guard/sampled_slots.h"
+#include "os/os.h"
+#include "policy/request.h"
 #include "prof/apart.h"
 #include "span/descriptor.h"
-#include "tcache/tick.h"
 
 /* At start. */
 void hk_sampled_begin(void);
 
-/* True, once, after the tcache refused an allocation because it is picked. */
-HK_INLINE bool hk_sampled_picked(void)
-{
-    struct hk_tcache *cache = hk_tcache_self();
-    return cache != NULL && hk_tick_take_pick(cache);
-}
-/* An allocation that the tcache picked, zeroed; NULL if there is no room for it: then the tcache serves it.
- * `caller` is the return address of the exported function. Precondition: the thread has a tcache. */
-void *hk_sampled_alloc(size_t size, size_t align, void *caller);
+/* What came of an allocation that the sampler was asked about. */
+enum hk_sample_result {
+    HK_SAMPLE_NOT_PICKED, /* the allocation is not at a tick, or the countdown has not run out */
+    HK_SAMPLE_NO_ROOM,    /* picked, but no slot is free, or the system refuses memory */
+    HK_SAMPLE_SERVED,     /* picked: the block lies against a guard page, and is zeroed */
+};
+/* Asks before an allocation that its bin cannot serve. Sets *block if the allocation is served. */
+enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block);
 
 /* True also for a block that was picked while the process is watched (prof/apart.h). */
 HK_INLINE bool hk_sampled_has(const void *block) { return hk_slots_hold(block) || hk_apart_holds(block); }
@@ -34,5 +38,11 @@ HK_INLINE bool hk_sampled_has(const void *block) { return hk_slots_hold(block) |
 size_t hk_sampled_size(enum hk_call call, const void *block);
 /* The same precondition, and fatal in the same way. `caller` as above. */
 void hk_sampled_free(enum hk_call call, void *block, void *caller);
+
+/* Reports an access that faulted, at `address`. */
+void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault);
+/* Reports a call with a wrong pointer; `what` begins the headline. `by` is the stack of the call. */
+void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_t address,
+                          const struct hk_packed_stack *by);
 
 #endif

@@ -1,3 +1,4 @@
+/* Hands out slots between guard pages, and bars a slot when its block is freed. */
 #include "guard/sampled_slots.h"
 
 #include "base/bits.h"
@@ -23,7 +24,7 @@ static struct {
     uint64_t random;
 } guarded = {.lock = HK_LOCK_INIT(HK_RANK_GUARDED)};
 
-void hk_slots_init(void) { hk_lock_register(HK_RANK_GUARDED, &guarded.lock); }
+HK_EACH_PROCESS void hk_slots_init(void) { hk_lock_register(HK_RANK_GUARDED, &guarded.lock); }
 
 static uintptr_t start_of(const struct hk_slot *slot)
 {
@@ -132,7 +133,7 @@ static void leave_queue(const struct hk_slot *slot)
     guarded.queued--;
 }
 
-static struct hk_slot *take_slot(size_t size, size_t align, const struct hk_packed_stack *by)
+static struct hk_slot *take_slot(size_t size, size_t align)
 {
     struct hk_slot *slot = size <= guarded.slot_bytes && align <= guarded.page ? next_slot() : NULL;
     if (slot == NULL || (slot->dirty && !hk_os.bar((void *)start_of(slot), guarded.slot_bytes)))
@@ -144,8 +145,7 @@ static struct hk_slot *take_slot(size_t size, size_t align, const struct hk_pack
         return NULL;
     leave_queue(slot);
     guarded.live++;
-    slot->allocated = *by;
-    slot->freed.thread = 0;
+    slot->allocated.thread = slot->freed.thread = 0;
     hk_store(slot->xblock, block);
     hk_store(slot->xsize, size);
     paint(slot);
@@ -153,10 +153,10 @@ static struct hk_slot *take_slot(size_t size, size_t align, const struct hk_pack
     return slot;
 }
 
-struct hk_slot *hk_slot_take(size_t size, size_t align, const struct hk_packed_stack *by)
+struct hk_slot *hk_slot_take(size_t size, size_t align)
 {
     hk_lock(&guarded.lock);
-    struct hk_slot *slot = take_slot(size, align, by);
+    struct hk_slot *slot = take_slot(size, align);
     hk_unlock(&guarded.lock);
     return slot;
 }

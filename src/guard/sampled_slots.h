@@ -15,7 +15,7 @@
 #ifndef HK_SAMPLED_SLOTS_H
 #define HK_SAMPLED_SLOTS_H
 
-#include "guard/packed_stack.h"
+#include "guard/places.h"
 
 enum { HK_SLOTS = 128, HK_SLOTS_LIVE = 48 };
 
@@ -47,8 +47,9 @@ void hk_slots_init(void);
 bool hk_slots_open(void);
 
 /* A slot with an accessible, zeroed block of so many bytes. NULL if the block does not fit, too many slots are live, or the system
- * refuses. `align` is a power of two. */
-struct hk_slot *hk_slot_take(size_t size, size_t align, const struct hk_packed_stack *by);
+ * refuses. `align` is a power of two. The caller then writes `allocated` in place, because a copy would take 184 bytes of the program's stack,
+ * which may be small. Until then the slot has no stack. */
+struct hk_slot *hk_slot_take(size_t size, size_t align);
 
 /* What a pointer into the slots is. */
 enum hk_slot_find { HK_SLOT_BLOCK, HK_SLOT_FREE_ALREADY, HK_SLOT_INSIDE };

@@ -9,6 +9,8 @@
 #ifndef HK_STATES_H
 #define HK_STATES_H
 
+#include "guard/guard.h"
+#include "span/descriptor.h"
 #include "span/page_map.h"
 
 /* The low bits of a live byte say by which function the block was allocated. */
@@ -67,5 +69,12 @@ HK_INLINE hk_state_byte *hk_state_make(uintptr_t address)
     hk_state_byte *state = hk_state_at(address);
     return HK_LIKELY(state != NULL) ? state : hk_state_make_slow(address);
 }
+
+/* The faults of calls that the guard refuses. */
+/* Prints the line about an invalid pointer. Returns if faulty calls are left without effect, else ends the program. */
+void hk_guard_fault(enum hk_call call, const char *fault, const void *block);
+
+/* The fault of a pointer that is no live block; NULL if it is another allocator's block, which is left alone. */
+const char *hk_guard_fault_of(const void *block);
 
 #endif

@@ -1,5 +1,10 @@
+/* Writes call stacks with the names of functions and modules to stderr, through a buffer in static memory. */
 #include "guard/told.h"
 
+#include <string.h>
+
+#include "os/elf_file.h"
+#include "os/maps.h"
 #include "os/os.h"
 
 enum { WAITS = 100, WAIT_MS = 10 };
@@ -38,8 +43,8 @@ void hk_told_name(struct hk_text *text, uintptr_t code, struct hk_module_place *
     if (!hk_module_find(code, place))
         return;
     if (place->function[0] != 0)
-        hk_text_add(text, " %s+0x%zx", place->function, place->offset);
-    hk_text_add(text, " (%s+0x%zx)", place->path, place->address);
+        hk_text_add(text, " %.1000s+0x%zx", place->function, place->offset);
+    hk_text_add(text, " (%.1000s+0x%zx)", place->path, place->address);
 }
 
 /* A return address is that of the instruction behind the call: the byte before it belongs to the call. */
@@ -64,4 +69,36 @@ void hk_told_packed(const char *what, const struct hk_packed_stack *packed)
     hk_text_add(&told.text, "  %s by thread %d:\n", what, packed->thread);
     hk_stack_unpack(&told.stack, packed);
     hk_told_frames(0);
+}
+
+/* Sets the path, and the address as an offset in the file. */
+static bool find_mapping(uintptr_t code, struct hk_module_place *place)
+{
+    struct hk_lines lines;
+    struct hk_mapping mapping;
+    bool found = false;
+    if (!hk_lines_open(&lines, "/proc/self/maps"))
+        return false;
+    while (!found && hk_lines_next(&lines, place->path, sizeof place->path))
+        found = hk_mapping_parse(place->path, &mapping) && code - mapping.start < mapping.end - mapping.start;
+    hk_lines_close(&lines);
+    if (!found || mapping.path[0] != '/')
+        return false;
+    place->address = code - mapping.start + mapping.offset;
+    memmove(place->path, mapping.path, strlen(mapping.path) + 1);
+    return true;
+}
+
+bool hk_module_find(uintptr_t code, struct hk_module_place *place)
+{
+    struct hk_elf_file file;
+    place->function[0] = 0;
+    if (!find_mapping(code, place))
+        return false;
+    if (hk_elf_open(&file, place->path)) {
+        place->address = hk_elf_address(&file, place->address);
+        place->offset = hk_elf_function(&file, place->address, place->function, sizeof place->function);
+        hk_elf_close(&file);
+    }
+    return true;
 }

@@ -10,8 +10,21 @@
 #define HK_TOLD_H
 
 #include "base/message.h"
-#include "guard/modules.h"
-#include "guard/packed_stack.h"
+#include "guard/places.h"
+
+/* A code address as file, address in that file, and function. Read from /proc/self/maps and the ELF file by system calls alone: without
+ * the C library's lock of loaded objects, which a crashed thread may hold, and without malloc. Any thread, a signal handler too. */
+enum { HK_MODULE_PATH = 600, HK_MODULE_NAME = 128 };
+
+struct hk_module_place {
+    char path[HK_MODULE_PATH];
+    uintptr_t address;             /* as addr2line wants it */
+    char function[HK_MODULE_NAME]; /* empty: unknown */
+    uintptr_t offset;              /* in the function */
+};
+
+/* False if no file is mapped at the address. */
+bool hk_module_find(uintptr_t code, struct hk_module_place *place);
 
 /* True if the caller writes the report. */
 bool hk_told_begin(void);

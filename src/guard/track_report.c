@@ -1,6 +1,5 @@
+/* Turns the remote track on, and reports a block whose stage in the track does not allow its next step. */
 #include "guard/track_report.h"
-
-#include <errno.h>
 
 #include "base/bits.h"
 #include "base/fatal.h"
@@ -23,20 +22,6 @@ static uint64_t this_thread(struct hk_tcache *cache)
     return cache->system_thread;
 }
 
-/* The unwinder may allocate and free; and the loader holds locks that it wants. */
-static void capture(struct hk_stack *stack, struct hk_tcache *cache, const void *caller)
-{
-    bool may = hk_options.trace_remote == HK_TRACE_REMOTE_ON && cache != NULL && !cache->sampling;
-    if (!may || hk_os.in_loader(caller))
-        return;
-    int saved_errno = errno;
-    cache->sampling = true;
-    hk_stack_prime(caller);
-    hk_stack_capture(stack, (void *)(uintptr_t)caller);
-    cache->sampling = false;
-    errno = saved_errno;
-}
-
 static uint64_t place_of_free(const void *caller, bool whole)
 {
     struct hk_tcache *cache = hk_tcache_self();
@@ -46,8 +31,8 @@ static uint64_t place_of_free(const void *caller, bool whole)
     struct hk_stack stack;
     stack.depth = 1;
     stack.frames[0] = (void *)(uintptr_t)caller;
-    if (whole)
-        capture(&stack, cache, caller);
+    if (whole && hk_options.trace_remote == HK_TRACE_REMOTE_ON)
+        hk_stack_capture(&stack, (void *)(uintptr_t)caller);
     return thread | (uint64_t)hk_place_enter(&stack) << HK_STAGE_BITS;
 }
 
@@ -103,7 +88,7 @@ static __attribute__((noreturn)) void tell_and_end(enum hk_call call, const char
     hk_invalid_pointer(call, explain(&text, fault, word), block);
 }
 
-void hk_track_report_begin(void)
+HK_EACH_PROCESS void hk_track_report_begin(void)
 {
     hk_remote_track.place = place_of_free;
     hk_remote_track.tell = tell_and_end;

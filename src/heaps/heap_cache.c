@@ -1,8 +1,10 @@
+/* Fills and empties a thread's cache of a user heap, and recalls blocks from other threads' caches when the heap's limit refuses memory. */
 #include "heaps/heap_cache.h"
 
 #include <string.h>
 
 #include "base/bits.h"
+#include "os/os.h"
 #include "span/meta.h"
 
 enum {
@@ -14,11 +16,9 @@ enum {
 };
 #define BIN_BYTES (16 * HK_KIB) /* of blocks in a bin; one block, if it is larger */
 
-static void *no_heap_items[1];
-
 static size_t items_of(const struct hk_heap_bin *bin) { return (size_t)(bin->top - bin->base); }
 static size_t capacity_of(const struct hk_heap_bin *bin) { return (size_t)(bin->limit - bin->base); }
-static bool has_items_array(const struct hk_heap_bin *bin) { return bin->base != no_heap_items; }
+static bool has_items_array(const struct hk_heap_bin *bin) { return bin->base != hk_no_heap_items; }
 
 /* The most blocks that a bin of the class may hold in an array of so many slots. */
 static size_t most_in(unsigned class, size_t slots)
@@ -40,7 +40,7 @@ static void drop_array(struct hk_heap_bin *bin)
 {
     if (capacity_of(bin) >= FIRST_SLOTS)
         hk_meta_free(bin->base, slots_of(bin) * sizeof(void *));
-    bin->base = bin->top = bin->limit = no_heap_items;
+    bin->base = bin->top = bin->limit = hk_no_heap_items;
 }
 
 /* Of classes that lie together, which programs use together. */
@@ -71,13 +71,14 @@ static void grow_bin(struct hk_heap_cache *cache, unsigned class)
     bin->limit = array + most_in(class, slots);
 }
 
-/* A miss or an overflow: a bin that has them often grows. */
+/* Returns the bin after a miss or an overflow. A bin that has these often grows. NULL if memory for its first array is refused. */
 static struct hk_heap_bin *bin_in_need(struct hk_heap_cache *cache, unsigned class)
 {
     struct hk_heap_bin *bin = &cache->bins[class];
-    if (!has_items_array(bin) || ++cache->turns[class] > TURNS_TO_GROW)
-        grow_bin(cache, class);
-    return bin;
+    if (HK_LIKELY(has_items_array(bin)) && HK_LIKELY(++cache->turns[class] <= TURNS_TO_GROW))
+        return bin;
+    grow_bin(cache, class);
+    return has_items_array(bin) ? bin : NULL;
 }
 
 static struct hk_heap_cache *new_heap_cache(struct hk_heap_shelf *shelf, struct hak_heap *heap)
@@ -85,8 +86,7 @@ static struct hk_heap_cache *new_heap_cache(struct hk_heap_shelf *shelf, struct 
     struct hk_heap_cache *cache = hk_meta_alloc(sizeof *cache);
     if (cache == NULL)
         return NULL;
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        cache->bins[class].base = cache->bins[class].top = cache->bins[class].limit = no_heap_items;
+    hk_heap_cache_init(cache);
     cache->heap = heap;
     cache->shelf = shelf;
     return cache;
@@ -103,162 +103,234 @@ static void drop_heap_cache(struct hk_heap_cache *cache)
 }
 
 /* The blocks that it held are gone with their generation. */
-static bool enter_heap(struct hk_heap_cache *cache, struct hak_heap *heap)
+static void enter_heap_locked(struct hk_heap_cache *cache)
 {
+    struct hak_heap *heap = cache->heap;
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
         cache->bins[class].top = cache->bins[class].base;
         cache->bins[class].served = 0;
     }
-    hk_heap_lock(heap);
-    bool open = hk_heap_is_open(heap);
-    if (open) {
-        cache->generation = hk_load(heap->xgeneration);
-        cache->prev = NULL;
-        cache->next = heap->caches;
-        if (cache->next != NULL)
-            cache->next->prev = cache;
-        heap->caches = cache;
-    }
-    hk_heap_unlock(heap);
-    return open;
+    cache->generation = hk_load(heap->xgeneration);
+    cache->prev = NULL;
+    cache->next = heap->caches;
+    if (cache->next != NULL)
+        cache->next->prev = cache;
+    heap->caches = cache;
 }
 
-/* The thread's cache of the heap; NULL if the heap is closed, memory is refused, or the thread has no shelf. */
-static struct hk_heap_cache *cache_for(struct hk_heap_shelf *shelf, struct hak_heap *heap)
+static HK_NOINLINE struct hk_heap_cache *open_cache_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap)
 {
-    if (shelf == NULL)
-        return NULL;
-    struct hk_heap_cache *cache = hk_heap_cache_of(shelf, heap);
-    if (HK_LIKELY(cache != NULL))
-        return cache;
-    struct hk_heap_cache **place = hk_heap_shelf_place(shelf, heap->index);
+    bool may = shelf != NULL && heap->has_caches && hk_heap_is_open(heap);
+    struct hk_heap_cache **place = may ? hk_heap_shelf_place(shelf, heap->index) : NULL;
     if (place == NULL)
         return NULL;
-    cache = *place != &hk_no_cache ? *place : new_heap_cache(shelf, heap);
+    struct hk_heap_cache *cache = *place != &hk_no_cache ? *place : new_heap_cache(shelf, heap);
     if (cache == NULL)
         return NULL;
     *place = cache;
-    return enter_heap(cache, heap) ? cache : NULL;
+    if (cache->generation != hk_load(heap->xgeneration))
+        enter_heap_locked(cache);
+    hk_store(cache->xhit, cache);
+    return cache;
 }
 
-static void *take_without_cache(struct hak_heap *heap, unsigned class, bool *by_limit)
+/* The thread's cache of the heap, open from here on; NULL if the heap has none, memory is refused, or the thread has no shelf. */
+static struct hk_heap_cache *cache_for_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap)
+{
+    if (HK_LIKELY(shelf != NULL) && HK_LIKELY(heap->index < shelf->size) &&
+        HK_LIKELY(hk_load(shelf->caches[heap->index]->xhit) != &hk_no_cache))
+        return shelf->caches[heap->index];
+    return open_cache_locked(shelf, heap);
+}
+
+static void put_oldest(struct hk_heap_cache *cache, struct hk_heap_bin *bin, size_t n)
+{
+    hk_heap_put(cache->heap, bin->base + 1, (unsigned)n);
+    memmove(bin->base + 1, bin->base + 1 + n, (items_of(bin) - n) * sizeof *bin->base);
+    bin->top -= n;
+}
+
+static void flush_locked(struct hk_heap_cache *cache)
+{
+    bool valid = cache->generation == hk_load(cache->heap->xgeneration);
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
+        struct hk_heap_bin *bin = &cache->bins[class];
+        if (bin->top != bin->base && valid)
+            hk_heap_put(cache->heap, bin->base + 1, (unsigned)items_of(bin));
+        bin->top = bin->base;
+    }
+}
+
+/* Other threads may move `top` within their arrays at the same time. */
+HK_READS_SHARED_WORD static void count_heap_cache(const struct hk_heap_cache *cache, struct hk_heap_cached *sum)
+{
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
+        const struct hk_heap_bin *bin = &cache->bins[class];
+        size_t n = (size_t)(*(void **const volatile *)&bin->top - *(void **const volatile *)&bin->base);
+        n = n < MOST_SLOTS ? n : 0; /* its array was just replaced */
+        sum->blocks += n;
+        sum->bytes += n * hk_classes[class].size;
+        sum->served += *(const volatile uint64_t *)&bin->served;
+    }
+    sum->caches++;
+}
+
+static bool has_blocks(const struct hk_heap_cache *cache)
+{
+    struct hk_heap_cached held = {0, 0, 0, 0};
+    count_heap_cache(cache, &held);
+    return held.blocks > 0;
+}
+
+/* Shuts the caches of other threads that have blocks. A thread that finds its cache shut comes for the lock. False if there is none. */
+static bool shut_others_locked(const struct hk_heap_shelf *own, struct hak_heap *heap)
+{
+    bool any = false;
+    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
+        if (cache->shelf != own && has_blocks(cache)) {
+            hk_store(cache->xhit, &hk_no_cache);
+            any = true;
+        }
+    return any;
+}
+
+static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
+{
+    while (hk_load_acquire(shelf->xbusy) != 0) {
+        if (*waits == 0)
+            return false;
+        --*waits;
+        hk_os.pause();
+    }
+    return true;
+}
+
+/* Behind the fence, a thread is seen in its hit, or sees its cache shut. */
+static void recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap)
+{
+    unsigned waits = HK_PAUSES_A_SECOND / 10;
+    bool reaches = shut_others_locked(own, heap) && hk_os.fence_threads();
+    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
+        if (cache->shelf == own || (reaches && !hk_heap_cache_is_open(cache) && comes_out_of_hit(cache->shelf, &waits)))
+            flush_locked(cache);
+    hk_heap_release_empty(heap);
+}
+
+void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap)
+{
+    hk_heap_lock(heap);
+    recall_locked(own, heap);
+    hk_heap_unlock(heap);
+}
+
+/* What the limit refuses may be free in caches. */
+static unsigned take_or_recall(const struct hk_heap_shelf *own, struct hak_heap *heap, unsigned class, void **end,
+                               unsigned want, bool *by_limit)
+{
+    unsigned got = hk_heap_take(heap, class, end, want, by_limit);
+    if (HK_LIKELY(got != 0) || !*by_limit)
+        return got;
+    recall_locked(own, heap);
+    return hk_heap_take(heap, class, end, want, by_limit);
+}
+
+static void *take_past_cache(const struct hk_heap_shelf *own, struct hak_heap *heap, unsigned class, bool *by_limit)
 {
     void *block = NULL;
-    *by_limit = false;
-    hk_heap_lock(heap);
-    if (hk_heap_is_open(heap) && hk_heap_take(heap, class, &block + 1, 1, by_limit) != 0)
+    if (take_or_recall(own, heap, class, &block + 1, 1, by_limit) != 0)
         heap->served++;
-    hk_heap_unlock(heap);
     return block;
 }
 
 /* Half a bin at a time, written to the bin where it will stand. */
-void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
+static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
 {
-    struct hk_heap_cache *cache = cache_for(shelf, heap);
+    struct hk_heap_cache *cache = class < HK_FINE_CLASSES ? cache_for_locked(shelf, heap) : NULL;
     struct hk_heap_bin *bin = cache != NULL ? bin_in_need(cache, class) : NULL;
-    if (bin == NULL || !has_items_array(bin))
-        return take_without_cache(heap, class, by_limit);
-    if (items_of(bin) > 0) /* the heap was reset, or the call did not try the bin */
+    if (bin == NULL)
+        return take_past_cache(shelf, heap, class, by_limit);
+    if (items_of(bin) > 0) /* the cache was shut, or the call did not try the bin */
         return hk_heap_pop(cache, class * HK_CLASS_BYTES);
     unsigned want = (unsigned)(capacity_of(bin) + 1) / 2;
-    *by_limit = false;
-    hk_heap_lock(heap);
-    unsigned got = hk_heap_take(heap, class, bin->base + 1 + want, want, by_limit);
-    hk_heap_unlock(heap);
+    unsigned got = take_or_recall(shelf, heap, class, bin->base + 1 + want, want, by_limit);
     if (got < want)
         memmove(bin->base + 1, bin->base + 1 + (want - got), got * sizeof *bin->base);
     bin->top = bin->base + got;
     return got != 0 ? hk_heap_pop(cache, class * HK_CLASS_BYTES) : NULL;
 }
 
-/* The oldest n blocks of a bin go back. Another thread may have ended the heap meanwhile, if this thread does not use it any more. */
-static void flush_bin(struct hk_heap_cache *cache, struct hk_heap_bin *bin, size_t n)
+void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
 {
-    struct hak_heap *heap = cache->heap;
+    *by_limit = false;
     hk_heap_lock(heap);
-    if (cache->generation == hk_load(heap->xgeneration))
-        hk_heap_put(heap, bin->base + 1, (unsigned)n);
+    void *block = hk_heap_is_open(heap) ? refill_locked(shelf, heap, class, by_limit) : NULL;
     hk_heap_unlock(heap);
-    memmove(bin->base + 1, bin->base + 1 + n, (items_of(bin) - n) * sizeof *bin->base);
-    bin->top -= n;
+    return block;
+}
+
+/* False without a cache, or room for a bin. */
+static bool keep_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block)
+{
+    struct hk_heap_cache *cache = cache_for_locked(shelf, heap);
+    if (cache == NULL)
+        return false;
+    size_t offset = class * HK_CLASS_BYTES;
+    if (hk_heap_push(cache, offset, block))
+        return true;
+    struct hk_heap_bin *bin = bin_in_need(cache, class);
+    if (bin == NULL)
+        return false;
+    if (HK_UNLIKELY(items_of(bin) > 0) && HK_UNLIKELY(*bin->top == block))
+        hk_invalid_pointer(HK_CALL_FREE, HK_TEXT_already_free, block);
+    if (items_of(bin) == capacity_of(bin))
+        put_oldest(cache, bin, (items_of(bin) + 1) / 2);
+    return hk_heap_push(cache, offset, block);
 }
 
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block)
 {
-    struct hk_heap_cache *cache = cache_for(shelf, heap);
-    size_t offset = class * HK_CLASS_BYTES;
-    if (cache != NULL && hk_heap_push(cache, offset, block))
-        return;
-    struct hk_heap_bin *bin = cache != NULL ? bin_in_need(cache, class) : NULL;
-    if (bin != NULL && has_items_array(bin)) {
-        if (HK_UNLIKELY(items_of(bin) > 0) && HK_UNLIKELY(*bin->top == block))
-            hk_invalid_pointer(HK_CALL_FREE, "block already free", block);
-        if (items_of(bin) == capacity_of(bin))
-            flush_bin(cache, bin, (items_of(bin) + 1) / 2);
-        (void)hk_heap_push(cache, offset, block);
-        return;
-    }
     hk_heap_lock(heap);
-    hk_heap_put(heap, &block, 1);
-    hk_heap_unlock(heap);
-}
-
-static void flush_heap_cache(struct hk_heap_cache *cache)
-{
-    struct hak_heap *heap = cache->heap;
-    hk_heap_lock(heap);
-    bool valid = cache->generation == hk_load(heap->xgeneration);
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
-        struct hk_heap_bin *bin = &cache->bins[class];
-        if (bin->top != bin->base && valid)
-            hk_heap_put(heap, bin->base + 1, (unsigned)items_of(bin));
-        bin->top = bin->base;
-    }
-    hk_heap_unlock(heap);
-}
-
-void hk_heap_shrink(struct hk_heap_shelf *shelf, struct hak_heap *heap)
-{
-    struct hk_heap_cache *cache = shelf != NULL ? hk_heap_cache_of(shelf, heap) : NULL;
-    if (cache != NULL)
-        flush_heap_cache(cache);
-    hk_heap_lock(heap);
-    hk_heap_release_empty(heap);
+    if (class >= HK_FINE_CLASSES || !keep_locked(shelf, heap, class, block))
+        hk_heap_put(heap, &block, 1);
     hk_heap_unlock(heap);
 }
 
 void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf)
 {
     for (uint32_t at = 0; at < shelf->size; at++)
-        if (shelf->caches[at] != &hk_no_cache)
-            hk_heap_shrink(shelf, shelf->caches[at]->heap);
+        if (shelf->caches[at] != &hk_no_cache) {
+            struct hak_heap *heap = shelf->caches[at]->heap;
+            hk_heap_lock(heap);
+            flush_locked(shelf->caches[at]);
+            hk_heap_release_empty(heap);
+            hk_heap_unlock(heap);
+        }
 }
 
 /* From its heap's list, if the heap is still the same. */
-static void leave_heap(struct hk_heap_cache *cache)
+static void leave_heap_locked(struct hk_heap_cache *cache)
 {
     struct hak_heap *heap = cache->heap;
-    hk_heap_lock(heap);
-    if (cache->generation == hk_load(heap->xgeneration)) {
-        for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-            heap->served += cache->bins[class].served;
-        if (cache->next != NULL)
-            cache->next->prev = cache->prev;
-        if (cache->prev != NULL)
-            cache->prev->next = cache->next;
-        else
-            heap->caches = cache->next;
-    }
-    hk_heap_unlock(heap);
+    if (cache->generation != hk_load(heap->xgeneration))
+        return;
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        heap->served += cache->bins[class].served;
+    if (cache->next != NULL)
+        cache->next->prev = cache->prev;
+    if (cache->prev != NULL)
+        cache->prev->next = cache->next;
+    else
+        heap->caches = cache->next;
 }
 
 static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
 {
     struct hk_heap_cache *cache = shelf->caches[at];
     shelf->caches[at] = &hk_no_cache;
-    flush_heap_cache(cache);
-    leave_heap(cache);
+    hk_heap_lock(cache->heap);
+    flush_locked(cache);
+    leave_heap_locked(cache);
+    hk_heap_unlock(cache->heap);
     drop_heap_cache(cache);
 }
 
@@ -275,12 +347,16 @@ static void age_cache(struct hk_heap_shelf *shelf, uint32_t at)
 {
     struct hk_heap_cache *cache = shelf->caches[at];
     uint64_t served = served_by(cache);
-    if (cache->generation != hk_load(cache->heap->xgeneration))
+    if (cache->generation != hk_load(cache->heap->xgeneration)) {
         end_heap_cache(shelf, at);
-    else if (served == cache->served_when_aged)
-        flush_heap_cache(cache);
-    else
-        cache->served_when_aged = served;
+        return;
+    }
+    if (served == cache->served_when_aged) {
+        hk_heap_lock(cache->heap);
+        flush_locked(cache);
+        hk_heap_unlock(cache->heap);
+    }
+    cache->served_when_aged = served;
 }
 
 void hk_heap_shelf_age(struct hk_heap_shelf *shelf)
@@ -301,26 +377,20 @@ void hk_heap_shelf_end(struct hk_heap_shelf *shelf)
     hk_heap_shelf_drop(shelf);
 }
 
-/* Other threads move `top` meanwhile, within their arrays. */
-HK_READS_SHARED_WORD static void count_heap_cache(const struct hk_heap_cache *cache, struct hk_heap_cached *sum)
-{
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
-        const struct hk_heap_bin *bin = &cache->bins[class];
-        size_t n = (size_t)(*(void **const volatile *)&bin->top - *(void **const volatile *)&bin->base);
-        n = n < MOST_SLOTS ? n : 0; /* its array was just replaced */
-        sum->blocks += n;
-        sum->bytes += n * hk_classes[class].size;
-        sum->served += *(const volatile uint64_t *)&bin->served;
-    }
-    sum->caches++;
-}
-
 struct hk_heap_cached hk_heap_cached(const struct hak_heap *heap)
 {
     struct hk_heap_cached sum = {0, 0, 0, 0};
     for (const struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
         count_heap_cache(cache, &sum);
     return sum;
+}
+
+void hk_heap_void_caches(struct hak_heap *heap)
+{
+    heap->served += hk_heap_cached(heap).served;
+    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
+        hk_store(cache->xhit, &hk_no_cache);
+    heap->caches = NULL;
 }
 
 size_t hk_heap_forget_caches(struct hak_heap *heap, const struct hk_heap_shelf *survivor)

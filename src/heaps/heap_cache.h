@@ -1,11 +1,14 @@
 /* Heap cache: a thread's free blocks of one heap, in bins as those of its tcache; and the thread's shelf of such caches.
  *
- *   malloc: heap's number -> cache on the thread's shelf, if its generation is the heap's -> bin: pop     free: page map entry -> the same: push
+ *   malloc: heap's number -> cache on the thread's shelf, if it is open -> bin: pop     free: page map entry -> the same: push
+ *   the limit refuses: a thread shuts the caches of all others, makes these execute a fence, waits until none of them is in a hit -> slabs
  *
  * Owns       the caches and their bins. A bin begins with 7 blocks at most and grows while it misses.
  * Invariant  blocks in a cache are free and of the generation of the cache: if the heap has another one by now, there are no such blocks.
- *            A NULL lies below the lowest item of every bin. A cache is on the list of its heap exactly while its generation is the heap's.
- * Threads    the shelf: its thread, and whoever ends a dead thread. hk_heap_cached(): any, under the heap's lock.
+ *            A NULL lies below the lowest item of every bin. A cache is on the list of its heap exactly while its generation is the heap's;
+ *            only such a cache is open.
+ * Threads    the shelf: its thread, and whoever ends a dead thread. Bins: the thread, in hits while the cache is open, else under the heap's lock;
+ *            whoever has that lock, while the cache is shut and no hit is under way.
  * Never      writes to the blocks. */
 #ifndef HK_HEAP_CACHE_H
 #define HK_HEAP_CACHE_H
@@ -13,15 +16,18 @@
 #include "heaps/heap_shelf.h"
 #include "heaps/heap_slabs.h"
 
-/* The cache of an open heap; NULL if the thread has none yet, or the heap was reset. */
-HK_INLINE struct hk_heap_cache *hk_heap_cache_of(const struct hk_heap_shelf *shelf, struct hak_heap *heap)
+/* A hit is under way. Another thread that shuts a cache and then makes this one execute a fence finds `xbusy` set, or this thread finds the
+ * cache shut: so two plain stores are enough here (see hk_heap_recall()). */
+HK_INLINE void hk_heap_hit_begin(struct hk_heap_shelf *shelf)
 {
-    uint32_t index = heap->index;
-    if (HK_UNLIKELY(index >= shelf->size))
-        return NULL;
-    struct hk_heap_cache *cache = shelf->caches[index];
-    return HK_LIKELY(cache->generation == hk_load(heap->xgeneration)) ? cache : NULL;
+    hk_store(shelf->xbusy, 1);
+    atomic_signal_fence(memory_order_seq_cst);
 }
+
+HK_INLINE void hk_heap_hit_end(struct hk_heap_shelf *shelf) { hk_store_release(shelf->xbusy, 0); }
+
+/* False where the heap was reset, and since another thread has shut the cache. */
+HK_INLINE bool hk_heap_cache_is_open(const struct hk_heap_cache *cache) { return hk_load(cache->xhit) == cache; }
 
 HK_INLINE struct hk_heap_bin *hk_heap_bin_at(struct hk_heap_cache *cache, size_t offset)
 {
@@ -44,25 +50,31 @@ HK_INLINE void *hk_heap_pop(struct hk_heap_cache *cache, size_t offset)
     return block;
 }
 
-HK_INLINE bool hk_heap_push(struct hk_heap_cache *cache, size_t offset, void *block)
+/* Into the bin at `base` + `first` + `offset`, of which `first` is a constant. */
+HK_INLINE bool hk_heap_push_from(void *base, size_t first, size_t offset, void *block)
 {
-    void **top = hk_heap_bin_at(cache, offset)->top;
+    void **top = ((struct hk_heap_bin *)(void *)((char *)base + first + offset))->top;
     HK_FORGET(offset);
-    HK_FORGET(cache);
-    if (HK_UNLIKELY(top == hk_heap_bin_at(cache, offset)->limit))
+    HK_FORGET(base);
+    if (HK_UNLIKELY(top == ((struct hk_heap_bin *)(void *)((char *)base + first + offset))->limit))
         return false;
     top[1] = block;
     HK_READ_NO_EARLIER(); /* the item first, as in tcache/hit.h */
     HK_FORGET(offset);
-    HK_FORGET(cache);
-    hk_heap_bin_at(cache, offset)->top = top + 1;
+    HK_FORGET(base);
+    ((struct hk_heap_bin *)(void *)((char *)base + first + offset))->top = top + 1;
     return true;
 }
 
-/* The same by the mark of the block's page: a class and 1, or 0, which no bin has room for. */
+HK_INLINE bool hk_heap_push(struct hk_heap_cache *cache, size_t offset, void *block)
+{
+    return hk_heap_push_from(cache, offsetof(struct hk_heap_cache, bins), offset, block);
+}
+
+/* The same by the mark of the block's page: hk_live_note() of a class, or HK_MARK_NONE, which no bin has room for. */
 HK_INLINE bool hk_heap_push_marked(struct hk_heap_cache *cache, size_t mark, void *block)
 {
-    return hk_heap_push((struct hk_heap_cache *)(void *)((char *)cache - HK_CLASS_BYTES), mark * HK_CLASS_BYTES, block);
+    return hk_heap_push_from(cache, 0, mark * HK_CLASS_BYTES, block);
 }
 
 /* The same where `offset` is that of the page map entry: also of a slice that slabs share, whose marks tell the class, and of what no bin holds. */
@@ -77,14 +89,17 @@ HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void 
     return offset < HK_FINE_CLASSES * HK_CLASS_BYTES && hk_heap_push(cache, offset, block);
 }
 
-/* After a miss: a block of a class of the bins. `shelf` may be NULL. NULL: *by_limit tells who refused. */
+/* After a miss, and for a class without bins: a block. `shelf` may be NULL. NULL: *by_limit tells who refused. */
 void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit);
 /* After an overflow, or without a cache: takes a block of a class of the bins back. */
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);
 
-/* Gives the blocks of a thread for one heap back to the slabs, and releases slabs of free blocks. */
-void hk_heap_shrink(struct hk_heap_shelf *shelf, struct hak_heap *heap);
-/* The same for all heaps of which the thread has caches. */
+/* Gives the blocks in all threads' caches of a heap back to the slabs, and releases slabs of free blocks. `own`: the shelf of the calling thread, or
+ * NULL. Stays: a thread that does not leave a hit for a tenth of a second, as in a handler of a signal that came there. */
+void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap);
+/* What the caches of a heap hold is void, and they are its no more. Under the heap's lock, before a new generation. */
+void hk_heap_void_caches(struct hak_heap *heap);
+/* Gives the blocks of a thread back to the slabs of all heaps of which it has caches, and releases slabs of free blocks. */
 void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf);
 /* Flushes some caches that were not used since the last time, and frees those of closed heaps. */
 void hk_heap_shelf_age(struct hk_heap_shelf *shelf);

@@ -1,6 +1,8 @@
+/* Holds a thread's caches of user heaps in an array by the number of the heap, and grows the array. */
 #include "heaps/heap_shelf.h"
 
 #include "base/bits.h"
+#include "os/os.h"
 #include "span/meta.h"
 
 /* Metadata frees blocks of up to 32 KiB only. */
@@ -8,26 +10,39 @@ enum { LEAST_SHELF = 16, FREED_TO = 4096, SHELF_LISTS = 5 };
 _Static_assert(FREED_TO << (SHELF_LISTS - 1) >= HK_HEAPS_MOST, "a list for each larger size");
 
 struct hk_heap_cache hk_no_cache HK_COLD_DATA;
-/* Of any generation but that of hk_no_cache. */
-static struct hak_heap no_heap HK_COLD_DATA;
+void *hk_no_heap_items[1];
 
-/* Not by initializers: processes without heaps touch no page for it. */
-static void know_no_cache(void)
+void hk_heap_cache_init(struct hk_heap_cache *cache)
 {
-    hk_store(no_heap.xgeneration, 1);
-    __atomic_store_n(&hk_no_cache.heap, &no_heap, __ATOMIC_RELAXED);
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        cache->bins[class].base = cache->bins[class].top = cache->bins[class].limit = hk_no_heap_items;
+    hk_store(cache->xhit, &hk_no_cache);
 }
 
+/* Not by an initializer: processes without heaps touch no page for it. Under some heap's lock, which fork takes: no child finds it half done. */
+static void make_no_cache(void)
+{
+    static _Atomic uint32_t xstage; /* 1: begun, 2: done */
+    uint32_t none = 0;
+    if (HK_LIKELY(hk_load_acquire(xstage) == 2))
+        return;
+    if (atomic_compare_exchange_strong_explicit(&xstage, &none, 1, memory_order_relaxed, memory_order_relaxed)) {
+        hk_heap_cache_init(&hk_no_cache);
+        hk_store_release(xstage, 2);
+    }
+    while (hk_load_acquire(xstage) != 2)
+        hk_os.pause();
+}
 struct shelf_array {
     struct shelf_array *next;
 };
 static struct {
     _Atomic(struct shelf_array *) xunused[SHELF_LISTS];
-} large_arrays HK_COLD_DATA;
+} medium_arrays HK_COLD_DATA;
 
 static _Atomic(struct shelf_array *) *unused_arrays(uint32_t size)
 {
-    return &large_arrays.xunused[hk_ctz64(size / FREED_TO)];
+    return &medium_arrays.xunused[hk_ctz64(size / FREED_TO)];
 }
 
 /* The whole list is taken for a moment, so that no array can come back in between (ABA). Another thread that finds it empty meanwhile takes
@@ -59,7 +74,9 @@ void hk_heap_shelf_drop(struct hk_heap_shelf *shelf)
 {
     uint32_t size = shelf->size;
     struct shelf_array *array = (struct shelf_array *)(void *)shelf->caches;
-    *shelf = (struct hk_heap_shelf){NULL, 0, 0, 0};
+    shelf->caches = NULL;
+    shelf->size = shelf->reach = 0;
+    hk_store(shelf->xbusy, 0); /* its thread may have been killed in a hit */
     if (size == 0)
         return;
     if (size <= FREED_TO) {
@@ -82,11 +99,12 @@ struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t
     struct hk_heap_cache **caches = array_for_shelf(size);
     if (caches == NULL)
         return NULL;
-    know_no_cache();
+    make_no_cache();
     for (uint32_t at = 0; at < size; at++)
         caches[at] = at < shelf->size ? shelf->caches[at] : &hk_no_cache;
-    uint32_t age_at = shelf->age_at;
     hk_heap_shelf_drop(shelf);
-    *shelf = (struct hk_heap_shelf){caches, size, size << HK_ENTRY_OWNER_SHIFT, age_at};
+    shelf->caches = caches;
+    shelf->size = size;
+    shelf->reach = size << HK_ENTRY_OWNER_SHIFT;
     return &shelf->caches[index];
 }

@@ -1,8 +1,10 @@
+/* Makes and releases the slabs of a user heap, several small ones in one slice, and takes and frees blocks of these slabs. */
 #include "heaps/heap_slabs.h"
 
 #include <string.h>
 
 #include "base/bits.h"
+#include "policy/gate.h"
 #include "policy/options.h"
 #include "slab/live.h"
 #include "span/meta.h"
@@ -95,20 +97,20 @@ static uintptr_t charged_span(struct hak_heap *heap, size_t bytes, enum hk_use u
     return start;
 }
 
+/* Overwrites memory that goes back to the process while protections are on. They take free memory of the process for zeros, because each free
+ * writes them. A free in a user heap does not. */
+static void wipe_if_guarded(uintptr_t start, size_t bytes)
+{
+    if (HK_UNLIKELY(hk_mode_has(HK_MODE_GUARD)))
+        memset((void *)start, 0, bytes);
+}
+
 static void return_span(struct hak_heap *heap, uintptr_t start, size_t bytes, uint32_t entry)
 {
     hk_page_map_set(start, bytes / HK_SLICE, entry);
+    wipe_if_guarded(start, bytes);
     hk_span_free(start, bytes / HK_SLICE);
     hk_heap_uncharge(heap, bytes);
-}
-
-/* Notes the class of pages in the marks of their slice, or that there is none. */
-static void mark_pages(uintptr_t start, size_t bytes, unsigned note)
-{
-    _Atomic uint8_t *mark;
-    for (uintptr_t at = start; at < start + bytes; at += (size_t)1 << HK_MARK_SHIFT)
-        if (hk_page_map_has_mark(at, &mark))
-            hk_store(*mark, (uint8_t)note);
 }
 
 static struct hk_heap_slice *make_slice(struct hak_heap *heap, bool *by_limit)
@@ -135,6 +137,7 @@ static struct hk_heap_slice *make_slice(struct hak_heap *heap, bool *by_limit)
     heap->slices = slice;
     hk_page_map_assign(start, 1, heap_entry(heap, HK_CLASS_SHARED), &slice->d);
     hk_page_map_cover_marks(start, HK_SLICE);
+    hk_live_note_pages(start, HK_SLICE, HK_MARK_NONE);
     return slice;
 }
 
@@ -148,9 +151,10 @@ static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, ui
     else
         heap->slices = slice->next;
     hk_meta_free(slice->slabs, HK_SLICE_PAGES * sizeof *slice->slabs);
-    mark_pages(start, HK_SLICE, 0);
+    hk_live_note_pages(start, HK_SLICE, HK_MARK_NONE);
     hk_page_map_set(start, 1, entry);
     hk_descriptor_drop(&slice->d);
+    wipe_if_guarded(start, HK_SLICE);
     hk_span_free(start, 1);
     hk_heap_uncharge(heap, HK_SLICE);
 }
@@ -186,7 +190,8 @@ static void set_pages(struct hk_heap_slice *slice, unsigned first, unsigned n, s
         slice->slabs[page] = slab;
         slice->classes[page] = slab != NULL ? (uint8_t)class_of(slab) : HK_NO_CLASS;
     }
-    mark_pages(slice->d.start + first * HK_PAGE, n * HK_PAGE, slab != NULL ? class_of(slab) + 1 : 0);
+    hk_live_note_pages(slice->d.start + first * HK_PAGE, n * HK_PAGE,
+                       slab != NULL ? hk_live_note(class_of(slab)) : HK_MARK_NONE);
     unsigned mask = ((1u << n) - 1) << first;
     slice->free_pages = (uint16_t)(slab != NULL ? slice->free_pages & ~mask : slice->free_pages | mask);
 }
@@ -214,14 +219,27 @@ static enum hk_use heap_use(struct hak_heap *heap, unsigned class)
     return hk_classes[class].size <= SURELY_TOUCHED ? HK_USE_DENSE : HK_USE_UNSURE;
 }
 
+/* A span for a slab of the class, shorter than usual if the limit allows no other. */
+static uintptr_t slab_span(struct hak_heap *heap, unsigned class, size_t *bytes, bool *by_limit)
+{
+    size_t size = hk_classes[class].size;
+    *bytes = hk_classes[class].slab_bytes;
+    for (;;) {
+        uintptr_t start = charged_span(heap, *bytes, heap_use(heap, class), by_limit);
+        if (start != 0 || !*by_limit || *bytes - HK_SLICE < size)
+            return start;
+        *bytes = hk_align_up(hk_max(*bytes / 2, size), HK_SLICE);
+    }
+}
+
 static struct hk_slab *make_whole(struct hak_heap *heap, unsigned class, bool *by_limit)
 {
-    size_t bytes = hk_classes[class].slab_bytes;
-    struct hk_slab *slab = cut_for_heap(class, bytes);
-    uintptr_t start = slab != NULL ? charged_span(heap, bytes, heap_use(heap, class), by_limit) : 0;
-    if (start == 0) {
-        if (slab != NULL)
-            drop_slab(slab);
+    size_t bytes;
+    uintptr_t start = slab_span(heap, class, &bytes, by_limit);
+    struct hk_slab *slab = start != 0 ? cut_for_heap(class, bytes) : NULL;
+    if (slab == NULL) {
+        if (start != 0)
+            return_span(heap, start, bytes, 0);
         return NULL;
     }
     slab->d.start = start;
@@ -231,10 +249,19 @@ static struct hk_slab *make_whole(struct hak_heap *heap, unsigned class, bool *b
     return slab;
 }
 
+static struct hk_slab *take_empty(struct hak_heap *heap, unsigned class)
+{
+    struct hk_slab *slab = class < HK_FINE_CLASSES ? heap->empty[class] : NULL;
+    if (slab == NULL)
+        return NULL;
+    heap->empty[class] = NULL;
+    push_slab(&heap->partial[class], slab);
+    return slab;
+}
+
 static struct hk_slab *make_for_heap(struct hak_heap *heap, unsigned class, bool *by_limit)
 {
     bool may_share = shared_pages(class) != 0;
-    *by_limit = false;
     struct hk_slab *slab = may_share && heap->slabs_of[class] < SHARED_OF_CLASS ? make_sharing(heap, class, by_limit)
                                                                                 : make_whole(heap, class, by_limit);
     /* What a whole span would be too much for may fit into pages that are left. */
@@ -251,9 +278,12 @@ static struct hk_slab *make_for_heap(struct hak_heap *heap, unsigned class, bool
 unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit)
 {
     unsigned got = 0;
+    *by_limit = false;
     while (got < want) {
         struct hk_slab *slab = heap->partial[class];
-        if (slab == NULL && (got > 0 || (slab = make_for_heap(heap, class, by_limit)) == NULL))
+        if (slab == NULL && got == 0 && (slab = take_empty(heap, class)) == NULL)
+            slab = make_for_heap(heap, class, by_limit);
+        if (slab == NULL)
             break;
         unsigned n = (unsigned)hk_min(want - got, slab->free);
         hk_slab_alloc(slab, end - got, n);
@@ -276,7 +306,7 @@ static void leave_slice(struct hak_heap *heap, struct hk_slab *slab)
     set_pages(slice, (unsigned)(slab->d.start / HK_PAGE % HK_SLICE_PAGES), (unsigned)(slab->d.bytes / HK_PAGE), NULL);
     bool only_one = heap->slices == slice && slice->next == NULL;
     if (slice->free_pages == UINT16_MAX && (!only_one || heap->slabs == 0))
-        release_slice(heap, slice, 0);
+        release_slice(heap, slice, HK_ENTRY_EMPTIED);
 }
 
 /* Requires a slab on no list. */
@@ -290,31 +320,49 @@ static void release_slab(struct hak_heap *heap, struct hk_slab *slab)
         leave_slice(heap, slab);
     drop_slab(slab);
     if (bytes >= HK_SLICE)
-        return_span(heap, start, bytes, 0);
+        return_span(heap, start, bytes, HK_ENTRY_EMPTIED);
 }
 
-/* One slab of free blocks of a class stays for the next miss, if blocks are small and no limit is near. */
+/* One slab of free blocks of a class stays for the next miss, if there are no other free ones, blocks are small and no limit is near. */
 static bool stays_in_heap(struct hak_heap *heap, const struct hk_slab *slab)
 {
     unsigned class = class_of(slab);
     size_t limit = hk_load(heap->xlimit);
-    bool only_one = heap->partial[class] == slab && slab->link.next == NULL;
+    bool only_one = class < HK_FINE_CLASSES && heap->partial[class] == NULL && heap->empty[class] == NULL;
     bool near = limit != 0 && hk_load(heap->xcharged) > limit - limit / 4;
-    return only_one && class < HK_FINE_CLASSES && !near && heap->taken_blocks > 0;
+    return only_one && !near && heap->taken_blocks > 0;
+}
+
+/* NULL: no slab has the page. */
+static struct hk_slab *slab_with(const void *block, uint32_t entry)
+{
+    if (hk_entry_class(entry) < HK_CLASSES)
+        return hk_slab_at((uintptr_t)block);
+    const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);
+    return slice->slabs[(uintptr_t)block / HK_PAGE % HK_SLICE_PAGES];
 }
 
 static struct hk_slab *slab_of_heap(const struct hak_heap *heap, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-    if (hk_entry_owner(entry) != HK_FIRST_HEAP + heap->index)
-        hk_invalid_pointer(HK_CALL_FLUSH, "block of another heap", block);
-    if (hk_entry_class(entry) < HK_CLASSES)
-        return hk_slab_at((uintptr_t)block);
-    const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);
-    struct hk_slab *slab = slice->slabs[(uintptr_t)block / HK_PAGE % HK_SLICE_PAGES];
+    bool left = hk_entry_is_left(entry);
+    if (!left && hk_entry_owner(entry) != HK_FIRST_HEAP + heap->index)
+        hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_heap_other, block);
+    struct hk_slab *slab = left ? NULL : slab_with(block, entry);
     if (slab == NULL)
-        hk_invalid_pointer(HK_CALL_FLUSH, "block already free", block);
+        hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, block);
     return slab;
+}
+
+const char *hk_heap_fault_at(const void *block, uint32_t entry)
+{
+    const struct hk_slab *slab = slab_with(block, entry);
+    size_t index;
+    if (slab == NULL)
+        return HK_TEXT_already_free;
+    if (!hk_which((uintptr_t)block - slab->d.start, slab->reciprocal, &index) || index >= slab->d.blocks)
+        return HK_TEXT_inside;
+    return (slab->freebits[index / 64] >> index % 64 & 1) != 0 ? HK_TEXT_already_free : NULL;
 }
 
 /* `n` blocks have come back to the slab. */
@@ -327,10 +375,13 @@ static void settle_freed(struct hak_heap *heap, struct hk_slab *slab, size_t n)
         unlink_from(&heap->full, slab);
         push_slab(&heap->partial[class], slab);
     }
-    if (free == slab->d.blocks && !stays_in_heap(heap, slab)) {
-        unlink_from(&heap->partial[class], slab);
+    if (free < slab->d.blocks)
+        return;
+    unlink_from(&heap->partial[class], slab);
+    if (stays_in_heap(heap, slab))
+        heap->empty[class] = slab;
+    else
         release_slab(heap, slab);
-    }
 }
 
 void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n)
@@ -350,15 +401,16 @@ void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n)
 void hk_heap_release_empty(struct hak_heap *heap)
 {
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
-        struct hk_slab *slab = heap->partial[class];
-        if (slab == NULL || slab->free != slab->d.blocks)
-            continue;
-        unlink_from(&heap->partial[class], slab);
-        release_slab(heap, slab);
+        struct hk_slab *slab = heap->empty[class];
+        heap->empty[class] = NULL;
+        if (slab != NULL)
+            release_slab(heap, slab);
     }
+    if (heap->slices != NULL && heap->slices->free_pages == UINT16_MAX)
+        release_slice(heap, heap->slices, HK_ENTRY_EMPTIED);
 }
 
-/* The marks of large blocks that are live. */
+/* The marks of medium blocks that are live. */
 static void clear_marks(const struct hk_slab *slab)
 {
     for (size_t index = 0; class_of(slab) >= HK_FINE_CLASSES && index < slab->d.blocks; index++)
@@ -382,6 +434,8 @@ void hk_heap_release_all(struct hak_heap *heap)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         end_slabs(heap, &heap->partial[class]);
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        end_slabs(heap, &heap->empty[class]);
     end_slabs(heap, &heap->full);
     while (heap->slices != NULL)
         release_slice(heap, heap->slices, HK_ENTRY_ENDED);

@@ -30,24 +30,26 @@ _Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LI
                "the line where a slab counts remote frees stays 0");
 
 /* The class of a block in a slice that slabs share, times HK_CLASS_BYTES; more than that of any class if none of them has the page. The marks
- * of the slice say so at once, if it has some, as the number of the class and 1: no large block lies there. */
+ * of the slice say so at once, if it has some (see slab/live.h). */
 HK_INLINE size_t hk_heap_unmarked_offset(const void *block)
 {
     const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);
     return (size_t)slice->classes[(uintptr_t)block / HK_PAGE % HK_SLICE_PAGES] * HK_CLASS_BYTES;
 }
 
-/* The class of a block of a heap, HK_CLASS_BIG for a big one; HK_NO_CLASS if there is none. */
+/* The class of a block of a heap, HK_CLASS_LARGE for a large one; HK_NO_CLASS if there is none. */
 HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
-    return class <= HK_CLASS_BIG ? class : (unsigned)(hk_heap_unmarked_offset(block) / HK_CLASS_BYTES);
+    return class <= HK_CLASS_LARGE ? class : (unsigned)(hk_heap_unmarked_offset(block) / HK_CLASS_BYTES);
 }
 
 /* Up to `want` blocks, written downwards from `end`, the lowest address last. Returns their number. If 0, *by_limit tells who refused. */
 unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit);
 /* Fatal if one of them is not a taken block of the heap. */
 void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n);
+/* What is wrong with an address in slabs of the heap; NULL: a block that is not free in its slab begins there. */
+const char *hk_heap_fault_at(const void *block, uint32_t entry);
 /* Releases the slabs of free blocks that wait for the next miss. */
 void hk_heap_release_empty(struct hak_heap *heap);
 /* Releases all slabs, whatever is live in them. */

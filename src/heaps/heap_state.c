@@ -1,8 +1,10 @@
+/* Allocates the records of user heaps, finds a heap by its number, and counts the heap's memory against its limit. */
 #include "heaps/heap_state.h"
 
 #include <string.h>
 
 #include "base/bits.h"
+#include "os/os.h"
 #include "span/meta.h"
 
 /* The first lock is the table's. Heaps share the others: so many need no memory for a heap, and fork takes few. */
@@ -90,7 +92,8 @@ struct hak_heap *hk_heap_open(const char *name, size_t limit)
     hk_store(heap->xlimit, limit);
     hk_store(heap->xpeak, 0);
     hk_store(heap->xrefused, 0);
-    heap->served = heap->big_calls = heap->resets = 0;
+    heap->served = heap->large_calls = heap->resets = 0;
+    heap->has_caches = limit == 0 || hk_os.can_fence();
     hk_store_release(heap->xgeneration, hk_load(heap->xgeneration) + 1);
     hk_heap_unlock(heap);
     return heap;

@@ -4,7 +4,7 @@
  *
  * Owns       the table of heaps by number, the closed ones, and their locks.
  * Invariant  the generation is odd exactly while the heap is open, and grows at each reset: a thread's cache whose generation is another
- *            one holds nothing. `xcharged` counts the bytes of all slices and big blocks of the heap and is never above the limit, but
+ *            one holds nothing. `xcharged` counts the bytes of all slices and large blocks of the heap and is never above the limit, but
  *            where the limit was lowered later. The memory of a heap's record is never unmapped: a stale handle finds a closed heap, or
  *            the next one.
  * Threads    any. The lists: under the heap's lock, which heaps share. */
@@ -20,7 +20,7 @@ enum {
 };
 
 struct hk_heap_slice;
-struct hk_heap_big;
+struct hk_heap_large;
 struct hk_heap_cache;
 
 struct hak_heap {
@@ -29,26 +29,28 @@ struct hak_heap {
     uint32_t key; /* page map entry of its slabs, less the class */
     struct hk_lock *lock;
     char name[HK_HEAP_NAME];
+    bool has_caches; /* false where no thread could take back what the caches of others hold */
     /* shared */
     _Atomic uint64_t xgeneration HK_ALIGNED(HK_CACHE_LINE);
     _Atomic size_t xlimit; /* bytes; 0: none */
     _Atomic size_t xcharged, xpeak;
-    _Atomic size_t xbig;       /* of these, bytes of big blocks */
+    _Atomic size_t xbig;       /* of these, bytes of large blocks */
     _Atomic uint64_t xrefused; /* calls that the limit refused */
     /* under the lock */
     struct hak_heap *next_closed; /* of the table, under its lock */
     struct hk_slab *full;
     struct hk_heap_slice *slices;
-    struct hk_heap_big *bigs;
+    struct hk_heap_large *large;
     struct hk_heap_cache *caches; /* of this generation */
-    uint64_t served, big_calls;   /* blocks handed out, but for those that `caches` counts */
+    uint64_t served, large_calls; /* blocks handed out, but for those that `caches` counts */
     uint64_t resets;
-    size_t bigs_live;
+    size_t large_blocks_live;
     size_t taken;        /* bytes of blocks that are not free in slabs */
     size_t taken_blocks; /* and their number */
     uint32_t slabs;
     uint16_t slabs_of[HK_CLASSES];
-    struct hk_slab *partial[HK_CLASSES]; /* slabs with free blocks */
+    struct hk_slab *partial[HK_CLASSES];    /* slabs with free blocks and others */
+    struct hk_slab *empty[HK_FINE_CLASSES]; /* one slab of free blocks, that waits for the next miss */
 };
 
 /* Registers the locks for fork, at the start. */

@@ -9,49 +9,56 @@
 #ifndef HK_HEAPS_H
 #define HK_HEAPS_H
 
-#include "heaps/heap_bigs.h"
+#include "heaps/heap_large.h"
 #include "heaps/heap_cache.h"
 
 /* A block from the thread's cache; NULL is a miss. */
-HK_INLINE void *hk_heaps_hit(const struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size)
+HK_INLINE void *hk_heaps_hit(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size)
 {
-    if (HK_UNLIKELY(size > HK_FINE_MAX))
+    uint32_t index = heap->index;
+    if (HK_UNLIKELY(size > HK_FINE_MAX) || HK_UNLIKELY(index >= shelf->size))
         return NULL;
-    struct hk_heap_cache *cache = hk_heap_cache_of(shelf, heap);
-    if (HK_UNLIKELY(cache == NULL))
-        return NULL;
-    return hk_heap_pop(cache, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP]);
+    hk_heap_hit_begin(shelf);
+    struct hk_heap_cache *cache = hk_load(shelf->caches[index]->xhit);
+    void *block = hk_heap_pop(cache, hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP]);
+    hk_heap_hit_end(shelf);
+    return block;
+}
+
+HK_INLINE bool hk_heaps_hit_free_at(struct hk_heap_shelf *shelf, uint32_t index, size_t offset, void *block)
+{
+    hk_heap_hit_begin(shelf);
+    bool kept = hk_heap_push_at(hk_load(shelf->caches[index]->xhit), offset, block);
+    hk_heap_hit_end(shelf);
+    return kept;
 }
 
 /* Takes a block back, if it is a heap's and the thread's cache has room. `entry` is its page map entry. */
-HK_INLINE bool hk_heaps_hit_free(const struct hk_heap_shelf *shelf, void *block, uint32_t entry)
+HK_INLINE bool hk_heaps_hit_free(struct hk_heap_shelf *shelf, void *block, uint32_t entry)
 {
     uint32_t distance = entry - HK_ENTRY_HEAPS;
-    if (HK_UNLIKELY(distance >= shelf->reach))
-        return false;
-    struct hk_heap_cache *cache = shelf->caches[distance >> HK_ENTRY_OWNER_SHIFT];
-    if (HK_UNLIKELY(cache->generation != hk_load(cache->heap->xgeneration)))
-        return false;
-    return hk_heap_push_at(cache, distance & HK_ENTRY_CLASS_MASK, block);
+    return HK_LIKELY(distance < shelf->reach) &&
+           hk_heaps_hit_free_at(shelf, distance >> HK_ENTRY_OWNER_SHIFT, distance & HK_ENTRY_CLASS_MASK, block);
 }
 
 /* The same, by a caller that names the heap: false also if it is another's. */
-HK_INLINE bool hk_heaps_hit_free_in(const struct hk_heap_shelf *shelf, struct hak_heap *heap, void *block,
-                                    uint32_t entry)
+HK_INLINE bool hk_heaps_hit_free_in(struct hk_heap_shelf *shelf, struct hak_heap *heap, void *block, uint32_t entry)
 {
-    struct hk_heap_cache *cache = hk_heap_cache_of(shelf, heap);
-    size_t offset = entry ^ heap->key;
-    return HK_LIKELY(cache != NULL) && hk_heap_push_at(cache, offset, block);
+    uint32_t index = heap->index;
+    return HK_LIKELY(index < shelf->size) && hk_heaps_hit_free_at(shelf, index, entry ^ heap->key, block);
 }
 
 /* All other calls; `shelf` is NULL in a thread without one. *by_limit: the heap's limit has refused, not the system. */
 void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
                      bool *by_limit);
-/* `call` names the function in a message. A block of a heap that has ended is told of, once, and left alone. */
-void hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry);
+/* `call` names the function in a message. A block of a heap that has ended is told of, once, and left alone. False for an address that is not of a heap
+ * any more, nor of HAKMEM. */
+bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, uint32_t entry);
+/* What is wrong with a free of this address of a heap; NULL: nothing, or hk_heaps_free() tells of it. Exact only while heaps have no caches. */
+const char *hk_heaps_fault(const void *block, uint32_t entry);
 /* The bytes of a block of a slab of a heap. Fatal if no block can begin there. */
 size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry);
-/* True for any address in slabs of heaps, and in the first slices of their big blocks. */
+/* True for any address in slabs of heaps, and in the first slices of their large blocks. */
 HK_INLINE bool hk_heaps_has(const void *block) { return hk_entry_is_heap(hk_page_map_lookup((uintptr_t)block)); }
 /* The heap of an address that is a block's; NULL if it is none's. */
 struct hak_heap *hk_heaps_of(const void *block);
@@ -64,7 +71,7 @@ bool hk_heaps_destroy(struct hak_heap *heap);
 struct hk_heap_figures {
     char name[HK_HEAP_NAME];
     uint32_t number;
-    size_t limit, physical, peak, big, live, cached, live_blocks, caches;
+    size_t limit, physical, peak, large, live, cached, live_blocks, caches;
     uint64_t mallocs, refused, resets;
 };
 /* False if the heap is not open. */

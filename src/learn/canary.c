@@ -26,7 +26,7 @@ static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_
             faulted += saw->value[HK_SIGNAL_back_64ms + span];
     uint64_t pages_held = HK_SAW(saw, idle) / HK_PAGE * elapsed / learner->reuse_worth;
     uint64_t ns = (HK_SAW(saw, misses) + HK_SAW(saw, overflows)) * NS_PER_MISS +
-                  HK_SAW(saw, big_mapped) * NS_PER_MAPPING + (faulted / HK_PAGE + pages_held) * NS_PER_PAGE;
+                  HK_SAW(saw, large_mapped) * NS_PER_MAPPING + (faulted / HK_PAGE + pages_held) * NS_PER_PAGE;
     return ns * 1000 / elapsed;
 }
 

@@ -1,13 +1,14 @@
+/* The learner rules that set capacities: of thread caches in a crowd, of the cache of large blocks, and of huge pages. */
 #include "base/bits.h"
 #include "learn/rules.h"
 
 #define LEAST_SHARE (128 * HK_KIB)
 enum {
     HUNGRY_TICKS = 2,
-    SATED_TICKS = 64,      /* some 10 s */
-    CROWD = 8,             /* threads per CPU */
-    LARGEST_BIG_CACHE = 8, /* times the default */
-    TARGET_HITS = 55,      /* percent */
+    SATED_TICKS = 64,        /* some 10 s */
+    CROWD = 8,               /* threads per CPU */
+    LARGEST_LARGE_CACHE = 8, /* times the default */
+    TARGET_HITS = 55,        /* percent */
 };
 
 static unsigned count_or_clear(bool sign, unsigned *ticks) { return *ticks = sign ? *ticks + 1 : 0; }
@@ -47,31 +48,55 @@ void hk_crowd_step(struct hk_learner *learner, const struct hk_signals *saw, str
 }
 
 /* The option may hold a value learned in an earlier run: the row's default bounds it too. */
-static uint64_t more_big_cache(const struct hk_learner *learner)
+static uint64_t more_large_cache(const struct hk_learner *learner)
 {
-    const struct hk_knob_row *row = &hk_knob_rows[HK_KNOB_big_cache];
-    uint64_t most = hk_max(learner->option.value[HK_KNOB_big_cache], row->fallback * LARGEST_BIG_CACHE);
-    return hk_min(learner->target.value[HK_KNOB_big_cache] * 2, most);
+    const struct hk_knob_row *row = &hk_knob_rows[HK_KNOB_large_cache];
+    uint64_t most = hk_max(learner->option.value[HK_KNOB_large_cache], row->fallback * LARGEST_LARGE_CACHE);
+    return hk_min(learner->target.value[HK_KNOB_large_cache] * 2, most);
 }
 
-static uint64_t less_big_cache(const struct hk_learner *learner)
+static uint64_t less_large_cache(const struct hk_learner *learner)
 {
-    uint64_t least = hk_min(learner->option.value[HK_KNOB_big_cache], hk_knob_rows[HK_KNOB_big_cache].fallback);
-    return hk_max(learner->target.value[HK_KNOB_big_cache] / 2, least);
+    uint64_t least = hk_min(learner->option.value[HK_KNOB_large_cache], hk_knob_rows[HK_KNOB_large_cache].fallback);
+    return hk_max(learner->target.value[HK_KNOB_large_cache] / 2, least);
 }
 
-void hk_big_cache_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
+void hk_large_cache_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
-    uint64_t calls = HK_SAW(saw, big_reused) + HK_SAW(saw, big_mapped);
-    uint64_t hits = calls != 0 ? HK_SAW(saw, big_reused) * 100 / calls : 100;
-    bool missed = HK_SAW(saw, big_missed) > 0 && hits < TARGET_HITS;
-    const uint64_t seen[3] = {HK_SAW(saw, big_missed), hits, HK_SAW(saw, idle)};
+    uint64_t calls = HK_SAW(saw, large_reused) + HK_SAW(saw, large_mapped);
+    uint64_t hits = calls != 0 ? HK_SAW(saw, large_reused) * 100 / calls : 100;
+    bool missed = HK_SAW(saw, large_missed) > 0 && hits < TARGET_HITS;
+    const uint64_t seen[3] = {HK_SAW(saw, large_missed), hits, HK_SAW(saw, idle)};
     if (count_or_clear(missed, &learner->missed) >= HUNGRY_TICKS) {
-        set_target(learner, HK_KNOB_big_cache, more_big_cache(learner), HK_DECISION_big_cache_more, seen, step);
+        set_target(learner, HK_KNOB_large_cache, more_large_cache(learner), HK_DECISION_large_cache_more, seen, step);
         learner->missed = 0;
     }
-    if (count_or_clear(HK_SAW(saw, big_missed) == 0, &learner->unmissed) >= SATED_TICKS) {
-        set_target(learner, HK_KNOB_big_cache, less_big_cache(learner), HK_DECISION_big_cache_less, seen, step);
+    if (count_or_clear(HK_SAW(saw, large_missed) == 0, &learner->unmissed) >= SATED_TICKS) {
+        set_target(learner, HK_KNOB_large_cache, less_large_cache(learner), HK_DECISION_large_cache_less, seen, step);
         learner->unmissed = 0;
     }
+}
+
+/* Mapping many large blocks is cheaper with huge pages: one fault instead of 512. A huge page wastes memory if parts of it stay untouched, so
+ * the rule lasts only as long as such work; while memory is short, the goal forbids huge pages (learner.c). */
+enum { LAST_TICKS = 400 }; /* a minute */
+#define BLOCKS_FROM (1 * HK_MIB)
+#define MUCH_FRESH (16 * HK_MIB) /* 4096 faults per tick: some hundredths of its time */
+
+static bool maps_much(const struct hk_signals *saw)
+{
+    return HK_SAW(saw, large_fresh) / MUCH_FRESH >= hk_max(1, HK_SAW(saw, elapsed) / HK_TICK_MS);
+}
+
+void hk_huge_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
+{
+    bool maps = hk_rule_lasts(maps_much(saw), LAST_TICKS, &learner->blocks_rest);
+    uint64_t option = learner->option.value[HK_KNOB_huge_blocks_from],
+             *now = &learner->target.value[HK_KNOB_huge_blocks_from];
+    uint64_t wanted = maps ? hk_min(option, BLOCKS_FROM) : option;
+    if (wanted == *now)
+        return;
+    hk_rule_note(step, maps ? HK_DECISION_huge_blocks_more : HK_DECISION_huge_blocks_less, *now, wanted,
+                 HK_SAW(saw, large_fresh), HK_SAW(saw, large_mapped), HK_SAW(saw, elapsed));
+    *now = wanted;
 }

@@ -1,3 +1,4 @@
+/* Formats decisions as lines of JSON for the log, and signals as lines of numbers for the trace. */
 #include "learn/explain.h"
 
 static bool is_state(const struct hk_decision *decision)

@@ -1,10 +1,10 @@
+/* Reads the memory goal from the option or the control group, and reads how much memory and how many CPUs the process has. */
 #include "learn/goal.h"
 
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/message.h"
-#include "base/number.h"
 #include "os/os.h"
 #include "policy/options.h"
 
@@ -16,7 +16,7 @@ enum requested { GOAL_UNSET, GOAL_BYTES, GOAL_PERCENT, GOAL_NONE };
 static struct {
     enum requested requested;
     uint64_t amount;
-    uint64_t memory;   /* in total */
+    uint64_t memory;   /* in total; 0: not read */
     uint64_t limit;    /* of the group; UINT64_MAX if there is none */
     uint64_t affinity; /* CPUs of the process's first thread; other threads may be bound to fewer */
     uint64_t cpus;
@@ -68,7 +68,7 @@ static uint64_t cpus_in(const char *group, size_t group_bytes)
                : UINT64_MAX;
 }
 
-/* The limits of a group and of its ancestors all apply. At start, which every process pays for, reads only the group's
+/* The limits of a group and of its ancestors all apply. The first time, which most processes pay for, reads only the group's
  * own: explicit limits are usually set there. */
 static void read_limits_v2(const char *group, size_t bytes, bool all, uint64_t *limit, uint64_t *cpus)
 {
@@ -127,7 +127,7 @@ static void read_groups(bool all)
     goal_request.cpus = hk_max(1, cpus);
 }
 
-static void read_option(void)
+HK_EACH_PROCESS static void read_option(void)
 {
     const char *text = hk_options.goal;
     size_t length = text != NULL ? strlen(text) : 0;
@@ -142,9 +142,7 @@ static void read_option(void)
              goal_request.amount - 1 < PERCENT_MOST)
         goal_request.requested = GOAL_PERCENT;
     else
-        hk_message(
-            "option goal: \"%s\" is not a number of bytes, a share of 1%% to 100%%, or none; using the limits of the control group",
-            text);
+        hk_message(HK_TEXT_goal, text);
 }
 
 static uint64_t goal_bytes(void)
@@ -158,13 +156,19 @@ static uint64_t goal_bytes(void)
     }
 }
 
-bool hk_goal_begin(void)
+HK_EACH_PROCESS bool hk_goal_begin(void)
 {
-    goal_request.memory = hk_os.memory_total();
-    goal_request.affinity = goal_request.cpus = hk_os.cpus();
     read_option();
-    if (goal_request.requested != GOAL_NONE)
+    return goal_request.requested == GOAL_BYTES || goal_request.requested == GOAL_PERCENT;
+}
+
+bool hk_goal_find(void)
+{
+    goal_request.affinity = goal_request.cpus = hk_os.cpus();
+    if (goal_request.requested != GOAL_NONE) {
+        goal_request.memory = hk_os.memory_total();
         read_groups(goal_request.requested != GOAL_UNSET);
+    }
     return goal_bytes() != 0;
 }
 
@@ -197,7 +201,7 @@ static uint64_t stalled_us(void)
 void hk_goal_look(struct hk_goal *seen, uint64_t now_ms, uint64_t warm_bytes)
 {
     bool reads = may_read();
-    if (reads && now_ms - goal_request.groups_read_ms >= REREAD_MS) {
+    if (reads && now_ms - goal_request.groups_read_ms >= REREAD_MS && goal_request.memory != 0) {
         read_groups(true);
         goal_request.groups_read_ms = now_ms;
     }

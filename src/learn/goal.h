@@ -2,9 +2,9 @@
  *
  *   HAKMEM_GOAL, bytes or a share of physical memory     else the limits of its control group (v2 or v1), if any
  *
- * Owns       the reading of the group's files: at start; at ticks only if HAKMEM_GOAL or HAKMEM_BACKGROUND is set, for a program
+ * Owns       the reading of the group's files: once; again at ticks only if HAKMEM_GOAL or HAKMEM_BACKGROUND is set, because a program
  *            that has entered a sandbox since may be killed for opening a file.
- * Threads    begin: the first. look: one at a time.
+ * Threads    begin: the first. find, look: one at a time.
  * Never      keeps a file open: programs close unknown descriptors. */
 #ifndef HK_GOAL_H
 #define HK_GOAL_H
@@ -18,8 +18,11 @@ struct hk_goal {
     uint64_t cpus;
 };
 
-/* Returns true if there is a goal. */
+/* Reads the option. Returns true if the option sets a goal. */
 bool hk_goal_begin(void);
+/* Reads the memory and the CPUs of the machine, and the limits of the group. Returns true if there is a goal. Until then, there is
+ * none, and one CPU. */
+bool hk_goal_find(void);
 void hk_goal_look(struct hk_goal *goal, uint64_t now_ms, uint64_t warm_bytes);
 
 #endif

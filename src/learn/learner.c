@@ -1,3 +1,4 @@
+/* Runs the learner's rules on the signals of one tick, and sets the ceiling and the bounds of knobs that the memory goal requires. */
 #include "learn/learner.h"
 
 #include <string.h>
@@ -14,7 +15,7 @@ static const struct tight {
 } tights[] = {
     {HK_KNOB_huge_pages_from, NO_LESS_THAN_BY_DEFAULT, HK_DECISION_huge_pages_tight, HK_DECISION_huge_pages_eased},
     {HK_KNOB_huge_blocks_from, NO_LESS_THAN_BY_DEFAULT, HK_DECISION_huge_blocks_tight, HK_DECISION_huge_blocks_eased},
-    {HK_KNOB_big_fit, 125, HK_DECISION_fit_tight, HK_DECISION_fit_eased},
+    {HK_KNOB_large_fit, 125, HK_DECISION_fit_tight, HK_DECISION_fit_eased},
     {HK_KNOB_thread_cache, 1 * HK_MIB, HK_DECISION_caches_tight, HK_DECISION_caches_eased},
     {HK_KNOB_purge_delay, 128, HK_DECISION_delay_tight, HK_DECISION_delay_eased},
     {HK_KNOB_depot, 0, HK_DECISION_depot_tight, HK_DECISION_depot_eased},
@@ -92,8 +93,8 @@ static void follow_rules(struct hk_learner *learner, const struct hk_signals *sa
         hk_delay_step(learner, step);
     if (learner->rules & HK_RULE_CROWD)
         hk_crowd_step(learner, saw, step);
-    if (learner->rules & HK_RULE_BIG_CACHE)
-        hk_big_cache_step(learner, saw, step);
+    if (learner->rules & HK_RULE_LARGE_CACHE)
+        hk_large_cache_step(learner, saw, step);
     if (learner->rules & HK_RULE_HUGE)
         hk_huge_step(learner, saw, step);
 }

@@ -3,7 +3,7 @@
  *
  *   signals --> phase (steady, burst, remote heavy, short of memory) --> delay, caps, huge (best value) --> goal (bounds) --> knobs
  *
- * Owns       nothing but its struct. The rules are in phase.c, delay.c, caps.c and huge.c, and in docs/LEARNING.md.
+ * Owns       nothing but its struct. The rules are in phase.c, delay.c and caps.c, and in docs/LEARNING.md.
  * Invariant  every knob stays in its row's range; a knob that no rule moves keeps the option's value.
  * Threads    one at a time. */
 #ifndef HK_LEARNER_H

@@ -1,3 +1,4 @@
+/* Recognizes the phase of the program from the signals of the last ticks. */
 #include "learn/rules.h"
 
 enum {

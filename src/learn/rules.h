@@ -9,7 +9,7 @@
 enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
 
 /* The rules that move knobs while memory is not short: each has an option, learn_... Off as HAKMEM comes is what has no measured gain. */
-enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_BIG_CACHE = 2, HK_RULE_CROWD = 4, HK_RULE_HUGE = 8, HK_RULES_ALL = 15 };
+enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_LARGE_CACHE = 2, HK_RULE_CROWD = 4, HK_RULE_HUGE = 8, HK_RULES_ALL = 15 };
 
 struct hk_canary {
     struct hk_knobs kept;            /* what to go back to */
@@ -35,7 +35,7 @@ struct hk_learner {
     /* of the caps */
     uint64_t share;            /* of a thread in a crowd; UINT64_MAX where there is none */
     unsigned missed, unmissed; /* ticks in a row */
-    unsigned blocks_rest;      /* ticks that big blocks are still put on huge pages for */
+    unsigned blocks_rest;      /* ticks that large blocks are still put on huge pages for */
     struct hk_canary canary;
 };
 
@@ -64,10 +64,10 @@ void hk_phase_step(struct hk_learner *learner, const struct hk_signals *signals,
 /* Determines how long free memory stays resident. */
 void hk_delay_remember(struct hk_learner *learner, const struct hk_signals *signals);
 void hk_delay_step(struct hk_learner *learner, struct hk_step *step);
-/* How much the caches may hold: a thread's, where there are many; that of big blocks. */
+/* How much the caches may hold: a thread's, where there are many; that of large blocks. */
 void hk_crowd_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
-void hk_big_cache_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
-/* From which size on big blocks are put on huge pages. */
+void hk_large_cache_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
+/* From which size on large blocks are put on huge pages. */
 void hk_huge_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 
 /* With policies on trial: hk_canary_step returns whether the rules may move knobs at this tick; the second function

@@ -4,7 +4,7 @@
 #define HK_SIGNALS_H
 
 #include "base/base.h"
-#include "count/reuse.h"
+#include "count/stats.h"
 
 enum hk_signal {
 #define HK_SIGNAL(name, unit, meaning) HK_SIGNAL_##name,

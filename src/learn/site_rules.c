@@ -1,3 +1,4 @@
+/* Chooses how the large blocks of a call site are treated, by what each treatment would have cost. */
 #include "learn/site_rules.h"
 
 enum {

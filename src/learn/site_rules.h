@@ -1,4 +1,4 @@
-/* SiteRules: decides the treatment of the big blocks that a call site frees: a pure function.
+/* SiteRules: decides the treatment of the large blocks that a call site frees: a pure function.
  *
  *   after each free, when was as much memory requested again?   soon: within the purge delay: still resident
  *                                                               late: after a purge, with page faults

@@ -6,12 +6,14 @@
 
 #include "os/os.h"
 
-#define KEEPING_ERRNO(statement)                                                                                       \
-    do {                                                                                                               \
-        int saved_errno = errno;                                                                                       \
-        statement;                                                                                                     \
-        errno = saved_errno;                                                                                           \
-    } while (0)
+/* The value of a call; errno stays as it is. */
+#define KEEPING_ERRNO(call)                                                                                            \
+    ({                                                                                                                 \
+        int errno_before = errno;                                                                                      \
+        __typeof__(call) value = (call);                                                                               \
+        errno = errno_before;                                                                                          \
+        value;                                                                                                         \
+    })
 
 void hk_linux_write(int fd, const void *bytes, size_t size);
 int hk_linux_create(const char *path);
@@ -34,5 +36,9 @@ bool hk_linux_catch_faults(void (*handler)(int number, siginfo_t *info, void *co
 void hk_linux_pass_fault(int number, siginfo_t *info, void *context);
 void hk_linux_leave_fault(int number);
 struct hk_fault hk_linux_fault_of(const void *context);
+
+bool hk_linux_readable(uintptr_t address);
+bool hk_linux_code_at(uintptr_t address, struct hk_code *code);
+bool hk_linux_in_loader(const void *code);
 
 #endif

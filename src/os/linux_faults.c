@@ -1,3 +1,4 @@
+/* Purges and bars pages, catches SIGSEGV, and passes faults that are not HAKMEM's to the program's handler. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/auxv.h>
@@ -75,10 +76,8 @@ bool hk_linux_unbar(void *p, size_t size)
 void hk_linux_default_signal(int number, siginfo_t *info)
 {
     struct sigaction none = {.sa_handler = SIG_DFL};
-    KEEPING_ERRNO({
-        (void)hk_passed_sigaction(number, &none, NULL);
-        (void)syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)syscall(SYS_gettid), number, info);
-    });
+    (void)KEEPING_ERRNO(hk_passed_sigaction(number, &none, NULL));
+    (void)KEEPING_ERRNO(syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)syscall(SYS_gettid), number, info));
 }
 
 static struct sigaction program_action; /* of SIGSEGV, when catch_faults came */
@@ -89,6 +88,8 @@ bool hk_linux_catch_faults(void (*handler)(int number, siginfo_t *info, void *co
     int saved_errno = errno;
     struct sigaction ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     bool known = hk_passed_sigaction(SIGSEGV, NULL, &program_action) == 0;
+    if (handler == NULL)
+        return known;
     bool handled = program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN;
     ours.sa_flags |= program_action.sa_flags & (SA_RESTART | SA_NODEFER);
     ours.sa_mask = program_action.sa_mask;
@@ -99,7 +100,7 @@ bool hk_linux_catch_faults(void (*handler)(int number, siginfo_t *info, void *co
     return caught;
 }
 
-void hk_linux_leave_fault(int number) { KEEPING_ERRNO((void)hk_passed_sigaction(number, &program_action, NULL)); }
+void hk_linux_leave_fault(int number) { (void)KEEPING_ERRNO(hk_passed_sigaction(number, &program_action, NULL)); }
 
 static void call_program(int number, siginfo_t *info, void *context)
 {

@@ -1,3 +1,4 @@
+/* Opens, reads, writes and renames files by plain system calls, which neither allocate nor are cancellation points. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,16 +9,47 @@
 
 #include "os/linux.h"
 
+static __attribute__((noinline, cold)) int moved_up(int fd)
+{
+    int higher = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
+        result = higher >= 0 ? higher : -errno;
+    (void)syscall(SYS_close, fd);
+    return result;
+}
+
 /* Plain system calls: the C library's functions are cancellation points, and malloc is none. And never one of the three numbers that
  * programs take for their own, even where they have closed theirs. */
 static int open_file(const char *path, int flags)
 {
     int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0644);
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    int higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    (void)syscall(SYS_close, fd);
-    return higher;
+    return fd > STDERR_FILENO ? fd : fd < 0 ? -errno : moved_up(fd);
+}
+
+/* strerror() may allocate, and speaks the program's language. Arrays of text, not pointers: the loader has nothing to relocate. */
+const char *hk_os_error(int result)
+{
+    static const struct {
+        int number;
+        char text[28];
+    } errors[] = {{ENOENT, "no such file or folder"},
+                  {EACCES, "permission denied"},
+                  {EPERM, "permission denied"},
+                  {ENOTDIR, "a part of it is no folder"},
+                  {EISDIR, "it is a folder"},
+                  {EROFS, "the file system is read-only"},
+                  {ENOSPC, "no space is left"},
+                  {EDQUOT, "the quota is exhausted"},
+                  {EMFILE, "too many files are open"},
+                  {ENFILE, "too many files are open"},
+                  {ELOOP, "too many symbolic links"},
+                  {ENAMETOOLONG, "the name is too long"},
+                  {ENOMEM, "no memory"},
+                  {ETXTBSY, "it is a running program"},
+                  {0, "the system refuses it"}};
+    unsigned row = 0;
+    while (errors[row].number != 0 && errors[row].number != -result)
+        row++;
+    return errors[row].text;
 }
 
 static ssize_t read_some(int fd, void *bytes, size_t size) { return syscall(SYS_read, fd, bytes, size); }
@@ -37,27 +69,16 @@ void hk_linux_write(int fd, const void *bytes, size_t size)
     errno = saved_errno;
 }
 
-int hk_linux_create(const char *path)
-{
-    int fd;
-    KEEPING_ERRNO(fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
-    return fd;
-}
+int hk_linux_create(const char *path) { return KEEPING_ERRNO(open_file(path, O_WRONLY | O_CREAT | O_TRUNC)); }
 
-int hk_linux_append(const char *path)
-{
-    int fd;
-    KEEPING_ERRNO(fd = open_file(path, O_WRONLY | O_CREAT | O_APPEND));
-    return fd;
-}
+int hk_linux_append(const char *path) { return KEEPING_ERRNO(open_file(path, O_WRONLY | O_CREAT | O_APPEND)); }
 
-void hk_linux_close(int fd) { KEEPING_ERRNO((void)syscall(SYS_close, fd)); }
+void hk_linux_close(int fd) { (void)KEEPING_ERRNO(syscall(SYS_close, fd)); }
 
-bool hk_linux_identify(int fd, struct hk_file_id *id)
+HK_EACH_PROCESS bool hk_linux_identify(int fd, struct hk_file_id *id)
 {
     struct stat file;
-    int r;
-    KEEPING_ERRNO(r = (int)syscall(SYS_fstat, fd, &file));
+    int r = KEEPING_ERRNO((int)syscall(SYS_fstat, fd, &file));
     if (r == 0)
         *id = (struct hk_file_id){file.st_dev, file.st_ino};
     return r == 0;
@@ -79,12 +100,7 @@ size_t hk_linux_read_file(const char *path, char *bytes, size_t size)
     return used;
 }
 
-int hk_linux_open(const char *path)
-{
-    int fd;
-    KEEPING_ERRNO(fd = open_file(path, O_RDONLY));
-    return fd;
-}
+int hk_linux_open(const char *path) { return KEEPING_ERRNO(open_file(path, O_RDONLY)); }
 
 size_t hk_linux_read(int fd, char *bytes, size_t size)
 {
@@ -99,8 +115,7 @@ size_t hk_linux_read(int fd, char *bytes, size_t size)
 
 size_t hk_linux_read_at(int fd, uint64_t offset, void *bytes, size_t size)
 {
-    ssize_t n;
-    KEEPING_ERRNO(n = syscall(SYS_pread64, fd, bytes, size, offset));
+    ssize_t n = KEEPING_ERRNO(syscall(SYS_pread64, fd, bytes, size, offset));
     return n > 0 ? (size_t)n : 0;
 }
 
@@ -108,14 +123,13 @@ bool hk_linux_is_replaceable(const char *path)
 {
     struct stat what;
     int saved_errno = errno;
-    bool replaceable = lstat(path, &what) == 0 ? S_ISREG(what.st_mode) : errno == ENOENT;
+    bool replaceable = syscall(SYS_newfstatat, AT_FDCWD, path, &what, AT_SYMLINK_NOFOLLOW) == 0 ? S_ISREG(what.st_mode)
+                                                                                                : errno == ENOENT;
     errno = saved_errno;
     return replaceable;
 }
 
 bool hk_linux_rename(const char *from, const char *to)
 {
-    int r;
-    KEEPING_ERRNO(r = rename(from, to));
-    return r == 0;
+    return KEEPING_ERRNO((int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0)) == 0;
 }

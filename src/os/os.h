@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What runs or is written in every process, or at HAKMEM's start, lies together, in pages that the loader touches. */
+#define HK_EACH_PROCESS __attribute__((section(".text.unlikely.each_process")))
+#define HK_EACH_PROCESS_DATA __attribute__((section(".data.each_process")))
+
 /* HK_PAGE is the unit in which pages are counted; a page of the system is one such unit or more, up to HK_LARGEST_PAGE. */
 enum { HK_PAGE = 4096, HK_LARGEST_PAGE = 1 << 16, HK_PAUSES_A_SECOND = 20000 };
 
@@ -35,6 +39,14 @@ struct hk_fault {
     enum hk_access access;
 };
 
+/* The segment of a loaded module that holds some code; the module's table of unwind information (.eh_frame_hdr) and the segment
+ * [from, to) that should hold the table. NULL if there is none. */
+struct hk_code {
+    uintptr_t start;
+    size_t size;
+    const unsigned char *table, *from, *to;
+};
+
 struct hk_os {
     /* Returns a private, zeroed, writable mapping; NULL on failure. */
     void *(*map)(size_t size);
@@ -48,8 +60,11 @@ struct hk_os {
     /* Returns the pages to the system; they read as zero afterwards. */
     bool (*purge)(void *p, size_t size);
     /* Resizes a mapping: in place if `to` is NULL; otherwise its pages move to `to` and replace the mapping of new_size
-     * bytes there. On failure the old mapping is intact, but `to` may have been unmapped. */
+     * bytes there. On failure the old mapping is intact; `to` is unmapped for lack of memory, and may be for other reasons. */
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to);
+    /* Resizes a mapping and moves its pages to an address that the system chooses. Needs address space for the added bytes
+     * only. NULL on failure: the mapping is intact. */
+    void *(*move)(void *p, size_t old_size, size_t new_size);
     /* Advises for or against huge pages. */
     bool (*advise_huge)(void *p, size_t size, bool wanted);
     /* Splits the huge page around [p, p + size), a range about to be purged: its contents are lost. */
@@ -64,6 +79,10 @@ struct hk_os {
     void (*rest)(uint64_t ms);
     /* True if `code` lies in the dynamic loader. */
     bool (*in_loader)(const void *code);
+    /* Finds the module that is loaded at a code address, without a lock of the loader's; false if none is known. */
+    bool (*code_at)(uintptr_t address, struct hk_code *code);
+    /* True if the page of an address can be read. */
+    bool (*readable)(uintptr_t address);
     /* True once the C library has initialized. Before that, a library loaded by it would see an empty environment. */
     bool (*has_libc)(void);
     /* True once thread-local storage is accessible. */
@@ -74,16 +93,16 @@ struct hk_os {
     void (*futex_wake)(_Atomic uint32_t *word, int count);
     /* Writes all bytes, or stops at the first error. */
     void (*write)(int fd, const void *bytes, size_t size);
-    /* Creates or truncates a file, mode 0644; -1 on error. */
+    /* Creates or truncates a file, mode 0644; a negative error number on error. */
     int (*create)(const char *path);
-    /* Opens a file for appending, creates it if needed, mode 0644; -1 on error. */
+    /* Opens a file for appending, creates it if needed, mode 0644; a negative error number on error. */
     int (*append)(const char *path);
     void (*close)(int fd);
     /* Identifies the file behind a descriptor; false if the descriptor is closed or cannot be queried. */
     bool (*identify)(int fd, struct hk_file_id *id);
     /* Reads up to size - 1 bytes of a file and adds a terminating zero; returns the number of bytes, 0 on error. */
     size_t (*read_file)(const char *path, char *bytes, size_t size);
-    /* Opens a file for reading; -1 on error. */
+    /* Opens a file for reading; a negative error number on error. */
     int (*open)(const char *path);
     /* Reads up to `size` bytes from the current position; 0 at the end or on error. */
     size_t (*read)(int fd, char *bytes, size_t size);
@@ -125,11 +144,16 @@ struct hk_os {
     bool (*unbar)(void *p, size_t size);
     /* True if the calling thread is the only one of the process, by the system's count; false also if that is unknown. */
     bool (*has_one_thread)(void);
+    /* Makes every thread of the process that runs at this moment execute a full memory fence. False if the system does not do so; can_fence asks
+     * whether it would. */
+    bool (*can_fence)(void);
+    bool (*fence_threads)(void);
     /* The number of the calling thread in the system. */
     int (*thread_id)(void);
     /* Reads up to `size` bytes at an offset of a file; 0 at the end or on error. */
     size_t (*read_at)(int fd, uint64_t offset, void *bytes, size_t size);
-    /* Installs a handler of SIGSEGV before that of the program; false on failure. */
+    /* Installs a handler of SIGSEGV before that of the program; false on failure. NULL only looks up what a later call needs, because
+     * the loader takes a lock and much stack for that. */
     bool (*catch_faults)(void (*handler)(int number, siginfo_t *info, void *context));
     /* Called in that handler. pass_fault: as if the handler were not installed. leave_fault: the handler is installed
      * no more; the fault recurs when it returns. */
@@ -157,7 +181,12 @@ static inline size_t hk_in_system_pages(size_t bytes)
     return (bytes + page - 1) & -page;
 }
 
-/* Returns a mapping aligned to `align` (a power of two): maps more if needed, and unmaps the surplus. */
+/* Returns what a negative error number of the functions above means. */
+const char *hk_os_error(int result);
+
+/* Returns a mapping that begins `lead` bytes before a multiple of `align` (a power of two): maps more, and unmaps the surplus. */
+void *hk_os_map_led(size_t size, size_t align, size_t lead);
+/* Returns a mapping aligned to `align` (a power of two): maps more if needed. */
 void *hk_os_map_aligned(size_t size, size_t align);
 
 /* Returns a private zeroed mapping by a raw system call, before the C library and the table above are usable; NULL on

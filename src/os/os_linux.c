@@ -1,5 +1,6 @@
+/* Fills the table hk_os with Linux system calls. */
 #include <errno.h>
-#include <link.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,11 +23,11 @@
 #include <asm/prctl.h>
 #endif
 
-/* Uses passed.h for calls whose C library name HAKMEM exports itself. */
+/* Uses passed.h for calls whose C library name HAKMEM exports itself, and syscall() for rare calls, because the loader looks each name up
+ * in every process. */
 static void *linux_map(size_t size)
 {
-    void *p;
-    KEEPING_ERRNO(p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    void *p = KEEPING_ERRNO(mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     return p == MAP_FAILED ? NULL : p;
 }
 
@@ -81,65 +82,60 @@ void *hk_os_map_bare(size_t size)
     return p < 0 && p > -HK_PAGE ? NULL : (void *)p;
 }
 
-static bool linux_unmap(void *p, size_t size)
-{
-    int r;
-    KEEPING_ERRNO(r = munmap(p, size));
-    return r == 0;
-}
+static bool linux_unmap(void *p, size_t size) { return KEEPING_ERRNO(munmap(p, size)) == 0; }
 
-static bool linux_seal(void *p, size_t size)
-{
-    int r;
-    KEEPING_ERRNO(r = hk_passed_mprotect(p, size, PROT_READ, -1));
-    return r == 0;
-}
+static bool linux_seal(void *p, size_t size) { return KEEPING_ERRNO(hk_passed_mprotect(p, size, PROT_READ, -1)) == 0; }
 
 static bool linux_unseal(void *p, size_t size)
 {
-    int r;
-    KEEPING_ERRNO(r = hk_passed_mprotect(p, size, PROT_READ | PROT_WRITE, -1));
-    return r == 0;
+    return KEEPING_ERRNO(hk_passed_mprotect(p, size, PROT_READ | PROT_WRITE, -1)) == 0;
 }
 
+/* From Linux 6.17 on, the limit is checked before `to` is unmapped, with both mappings in it. Before, `to` was unmapped first: the added
+ * bytes, fewer than those of `to`, were then never refused for lack of memory. */
 static bool linux_remap(void *p, size_t old_size, size_t new_size, void *to)
 {
-    void *q;
-    if (to == NULL)
-        KEEPING_ERRNO(q = mremap(p, old_size, new_size, 0));
-    else
-        KEEPING_ERRNO(q = mremap(p, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to));
+    int saved_errno = errno;
+    void *q = to == NULL ? mremap(p, old_size, new_size, 0)
+                         : mremap(p, old_size, new_size, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    if (q == MAP_FAILED && to != NULL && errno == ENOMEM)
+        (void)munmap(to, new_size);
+    errno = saved_errno;
     return q != MAP_FAILED;
+}
+
+static void *linux_move(void *p, size_t old_size, size_t new_size)
+{
+    void *q = KEEPING_ERRNO(mremap(p, old_size, new_size, MREMAP_MAYMOVE));
+    return q == MAP_FAILED ? NULL : q;
 }
 
 static bool linux_advise_huge(void *p, size_t size, bool wanted)
 {
-    int r;
-    KEEPING_ERRNO(r = hk_passed_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
-    return r == 0;
+    return KEEPING_ERRNO(hk_passed_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
 }
 
 /* MADV_DONTNEED only queues the huge page for a split, which the system performs when memory is short; MADV_FREE splits
  * it at once. */
-static void linux_split_huge(void *p, size_t size) { KEEPING_ERRNO((void)hk_passed_madvise(p, size, MADV_FREE)); }
+static void linux_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_passed_madvise(p, size, MADV_FREE)); }
 
 static uint64_t linux_clock_ms(void)
 {
     struct timespec now = {0, 0};
-    KEEPING_ERRNO((void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now));
+    (void)KEEPING_ERRNO(clock_gettime(CLOCK_MONOTONIC_COARSE, &now));
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 static uint64_t linux_clock_ns(void)
 {
     struct timespec now = {0, 0};
-    KEEPING_ERRNO((void)clock_gettime(CLOCK_MONOTONIC, &now));
+    (void)KEEPING_ERRNO(clock_gettime(CLOCK_MONOTONIC, &now));
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static void wait_for(_Atomic uint32_t *word, uint32_t expected, struct timespec time)
 {
-    KEEPING_ERRNO((void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &time, NULL, 0));
+    (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &time, NULL, 0));
 }
 
 /* A futex that nobody wakes: a sleep by a system call that sandboxes of threaded programs allow. */
@@ -163,25 +159,12 @@ static void linux_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint
     wait_for(word, expected, ms_as_time(ms));
 }
 
-static bool linux_in_loader(const void *code)
-{
-    uintptr_t base = getauxval(AT_BASE);
-    if (base == 0)
-        return false;
-    const ElfW(Ehdr) *image = (const void *)base;
-    const ElfW(Phdr) *segment = (const void *)(base + image->e_phoff);
-    for (unsigned i = 0; i < image->e_phnum; i++)
-        if (segment[i].p_type == PT_LOAD && (uintptr_t)code - base - segment[i].p_vaddr < segment[i].p_memsz)
-            return true;
-    return false;
-}
-
 /* In a static program, the register is 0 until the start-up code has set up thread-local storage. */
 static __attribute__((noinline, cold)) bool has_register_set(void)
 {
 #if defined(__x86_64__)
     unsigned long pointer = 0;
-    KEEPING_ERRNO((void)syscall(SYS_arch_prctl, ARCH_GET_FS, &pointer));
+    (void)KEEPING_ERRNO(syscall(SYS_arch_prctl, ARCH_GET_FS, &pointer));
     return pointer != 0;
 #else
     return __builtin_thread_pointer() != NULL;
@@ -193,29 +176,27 @@ static bool linux_has_thread_pointer(void) { return getauxval(AT_BASE) != 0 || h
 
 static void linux_futex_wait(_Atomic uint32_t *word, uint32_t expected)
 {
-    KEEPING_ERRNO((void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0));
+    (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0));
 }
 
 static void linux_futex_wake(_Atomic uint32_t *word, int count)
 {
-    KEEPING_ERRNO((void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0));
+    (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0));
 }
 
 static bool linux_resident(const void *p, size_t size, unsigned char *pages)
 {
-    int r;
-    KEEPING_ERRNO(r = mincore((void *)(uintptr_t)p, size, pages));
-    return r == 0;
+    return KEEPING_ERRNO((int)syscall(SYS_mincore, p, size, pages)) == 0;
 }
 
 /* The C library learns of the environment in a constructor of its own, which may run after HAKMEM's. */
-static char **early_environment;
+static char **early_environment HK_EACH_PROCESS_DATA;
 
 static bool linux_has_libc(void) { return environ != NULL; }
 
-static void linux_environment_begins(char **variables) { early_environment = variables; }
+HK_EACH_PROCESS static void linux_environment_begins(char **variables) { early_environment = variables; }
 
-static char **linux_environment(void)
+HK_EACH_PROCESS static char **linux_environment(void)
 {
     static char *nothing[] = {NULL};
     char **variables = environ != NULL ? environ : early_environment;
@@ -234,17 +215,14 @@ static const char *linux_option_text(const char *name)
 static uint64_t linux_memory_total(void)
 {
     struct sysinfo info;
-    int r;
-    KEEPING_ERRNO(r = sysinfo(&info));
-    return r != 0 ? UINT64_MAX : (uint64_t)info.totalram * info.mem_unit;
+    return KEEPING_ERRNO((int)syscall(SYS_sysinfo, &info)) != 0 ? UINT64_MAX : (uint64_t)info.totalram * info.mem_unit;
 }
 
 static uint64_t linux_cpus(void)
 {
     unsigned long mask[128] = {0};
     uint64_t cpus = 0;
-    long bytes;
-    KEEPING_ERRNO(bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask));
+    long bytes = KEEPING_ERRNO(syscall(SYS_sched_getaffinity, 0, sizeof mask, mask));
     for (long word = 0; word < bytes / (long)sizeof mask[0]; word++)
         cpus += (uint64_t)__builtin_popcountl(mask[word]);
     return cpus > 0 ? cpus : 1;
@@ -258,35 +236,45 @@ static size_t limit_of(struct rlimit limit)
 static size_t linux_address_limit(void)
 {
     struct rlimit limit;
-    int r;
-    KEEPING_ERRNO(r = getrlimit(RLIMIT_AS, &limit));
-    return r != 0 ? SIZE_MAX : limit_of(limit);
+    return KEEPING_ERRNO((int)syscall(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit)) != 0 ? SIZE_MAX : limit_of(limit);
 }
 
 static size_t linux_data_limit(void)
 {
     struct rlimit limit;
-    int r;
-    KEEPING_ERRNO(r = getrlimit(RLIMIT_DATA, &limit));
-    return r != 0 ? SIZE_MAX : limit_of(limit);
+    return KEEPING_ERRNO((int)syscall(SYS_prlimit64, 0, RLIMIT_DATA, NULL, &limit)) != 0 ? SIZE_MAX : limit_of(limit);
 }
 
 static bool linux_random(void *bytes, size_t size)
 {
-    long got;
-    KEEPING_ERRNO(got = syscall(SYS_getrandom, bytes, size, 0));
-    return got == (long)size;
+    return KEEPING_ERRNO(syscall(SYS_getrandom, bytes, size, 0)) == (long)size;
 }
 
-static int linux_process_id(void) { return getpid(); }
-static int linux_parent_id(void) { return getppid(); }
+HK_EACH_PROCESS static int linux_process_id(void) { return getpid(); }
+static int linux_parent_id(void) { return (int)syscall(SYS_getppid); }
 /* A folder has a link from itself, from its parent, and from each of its folders: one for each thread. */
 static bool linux_has_one_thread(void)
 {
     struct stat tasks = {.st_nlink = 0};
-    int r;
-    KEEPING_ERRNO(r = stat("/proc/self/task", &tasks));
-    return r == 0 && tasks.st_nlink == 3;
+    return KEEPING_ERRNO((int)syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &tasks, 0)) == 0 &&
+           tasks.st_nlink == 3;
+}
+
+/* Numbers of the kernel's: headers of old C libraries lack them. */
+enum { FENCE_ASK = 0, FENCE_PRIVATE = 8, FENCE_REGISTER = 16 };
+
+static long membarrier(int command) { return KEEPING_ERRNO(syscall(SYS_membarrier, command, 0, 0)); }
+
+static bool linux_can_fence(void)
+{
+    long commands = membarrier(FENCE_ASK);
+    return commands > 0 && (commands & FENCE_PRIVATE) != 0;
+}
+
+/* Registered at the first need: that may take milliseconds where threads run. */
+static bool linux_fence_threads(void)
+{
+    return membarrier(FENCE_PRIVATE) == 0 || (membarrier(FENCE_REGISTER) == 0 && membarrier(FENCE_PRIVATE) == 0);
 }
 
 static int linux_thread_id(void) { return (int)syscall(SYS_gettid); }
@@ -306,7 +294,7 @@ static bool linux_catch_signal(int number, void (*handler)(int number, siginfo_t
     return caught;
 }
 
-static uintptr_t linux_program_break(void) { return (uintptr_t)sbrk(0); }
+static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 0); }
 
 struct hk_os hk_os = {
     .map = linux_map,
@@ -316,13 +304,16 @@ struct hk_os hk_os = {
     .unseal = linux_unseal,
     .purge = hk_linux_purge,
     .remap = linux_remap,
+    .move = linux_move,
     .advise_huge = linux_advise_huge,
     .split_huge = linux_split_huge,
     .clock_ms = linux_clock_ms,
     .clock_ns = linux_clock_ns,
     .pause = linux_pause,
     .rest = linux_rest,
-    .in_loader = linux_in_loader,
+    .in_loader = hk_linux_in_loader,
+    .code_at = hk_linux_code_at,
+    .readable = hk_linux_readable,
     .has_libc = linux_has_libc,
     .has_thread_pointer = linux_has_thread_pointer,
     .futex_wait = linux_futex_wait,
@@ -355,6 +346,8 @@ struct hk_os hk_os = {
     .bar = hk_linux_bar,
     .unbar = hk_linux_unbar,
     .has_one_thread = linux_has_one_thread,
+    .can_fence = linux_can_fence,
+    .fence_threads = linux_fence_threads,
     .thread_id = linux_thread_id,
     .read_at = hk_linux_read_at,
     .catch_faults = hk_linux_catch_faults,
@@ -373,23 +366,34 @@ size_t hk_read_system_page(void)
     return bytes;
 }
 
-void *hk_os_map_aligned(size_t size, size_t align)
+void *hk_os_map_led(size_t size, size_t align, size_t lead)
 {
-    char *p = hk_os.map(size);
-    if (p == NULL || ((uintptr_t)p & (align - 1)) == 0)
-        return p;
-    hk_os.unmap(p, size);
     size_t page = hk_system_page();
-    p = hk_os.map(size + align - page);
+    char *p = hk_os.map(size + align - page);
     if (p == NULL)
         return NULL;
-    size_t before = (size_t)(-(uintptr_t)p & (align - 1));
-    char *aligned = p + before;
+    size_t before = (size_t)(-((uintptr_t)p + lead) & (align - 1));
+    char *led = p + before;
     size_t after = align - page - before;
     /* An edge that cannot be unmapped (no VMA left for the split) stays as untouched address space. */
     if (before > 0)
         hk_os.unmap(p, before);
     if (after > 0)
-        hk_os.unmap(aligned + size, after);
-    return aligned;
+        hk_os.unmap(led + size, after);
+    return led;
+}
+
+void *hk_os_map_aligned(size_t size, size_t align)
+{
+    char *p = hk_os.map(size);
+    size_t over = (uintptr_t)p & (align - 1);
+    if (p == NULL || over == 0)
+        return p;
+    /* The addresses below are free most of the time because the system maps downwards. */
+    if (hk_os.map_at(p - over, over) == HK_PLACED) {
+        hk_os.unmap(p - over + size, over);
+        return p - over;
+    }
+    hk_os.unmap(p, size);
+    return hk_os_map_led(size, align, 0);
 }

@@ -1,3 +1,4 @@
+/* Forwards the program's intercepted calls, such as madvise and sigaction, to the system. */
 #include "os/passed.h"
 
 #include <dlfcn.h>
@@ -69,14 +70,15 @@ extern int __sigaction(int number, const struct sigaction *action, struct sigact
 
 #ifndef __GLIBC__
 /* By the kernel's own call, for a static program in which nothing else needs the C library's sigaction: musl's is then not linked, and
- * has nothing to keep account of. The kernel wants the return from a handler from its caller, except where it has one of its own. */
+ * has nothing to keep account of. On x86-64 the kernel wants the return from a handler from its caller. Each kernel whose headers have
+ * SA_RESTORER has the field, also a kernel that does not use the field (aarch64). */
 struct kernel_action {
     union {
         void (*handler)(int number);
         void (*informed)(int number, siginfo_t *info, void *context);
     } call;
     unsigned long flags;
-#if defined(__x86_64__)
+#ifdef SA_RESTORER
     void (*restorer)(void);
 #endif
     uint64_t mask;

@@ -1,3 +1,4 @@
+/* Computes the tables from size to class at compile time. */
 #include "policy/classes.h"
 
 const struct hk_class hk_classes[HK_CLASSES] = {
@@ -24,43 +25,43 @@ enum {
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) COARSE_LOW_##idx, COARSE_HIGH_##idx = ROW_##tier(size),
 #define ROW_TINY(size) HK_FINE_MAX / HK_COARSE_STEP
-#define ROW_MID(size) HK_FINE_MAX / HK_COARSE_STEP
-#define ROW_LARGE(size) STEPS_UP_TO(size, HK_COARSE_STEP)
+#define ROW_SMALL(size) HK_FINE_MAX / HK_COARSE_STEP
+#define ROW_MEDIUM(size) STEPS_UP_TO(size, HK_COARSE_STEP)
 #include "policy/classes.def"
 #undef HK_CLASS
 #undef ROW_TINY
-#undef ROW_MID
-#undef ROW_LARGE
+#undef ROW_SMALL
+#undef ROW_MEDIUM
 };
 
 const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1] = {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) ROW_##tier(idx)
 #define ROW_TINY(idx) [FINE_LOW_##idx... FINE_HIGH_##idx] = (idx)*HK_CLASS_BYTES,
-#define ROW_MID(idx) [FINE_LOW_##idx... FINE_HIGH_##idx] = (idx)*HK_CLASS_BYTES,
-#define ROW_LARGE(idx)
+#define ROW_SMALL(idx) [FINE_LOW_##idx... FINE_HIGH_##idx] = (idx)*HK_CLASS_BYTES,
+#define ROW_MEDIUM(idx)
 #include "policy/classes.def"
 #undef HK_CLASS
 #undef ROW_TINY
-#undef ROW_MID
-#undef ROW_LARGE
+#undef ROW_SMALL
+#undef ROW_MEDIUM
 };
 
 #define FROM (HK_FINE_MAX / HK_COARSE_STEP + 1)
 const uint16_t hk_coarse_offsets[HK_COARSE_STEPS] = {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) ROW_##tier(idx)
 #define ROW_TINY(idx)
-#define ROW_MID(idx)
-#define ROW_LARGE(idx) [COARSE_LOW_##idx - FROM... COARSE_HIGH_##idx - FROM] = (idx)*HK_CLASS_BYTES,
+#define ROW_SMALL(idx)
+#define ROW_MEDIUM(idx) [COARSE_LOW_##idx - FROM... COARSE_HIGH_##idx - FROM] = (idx)*HK_CLASS_BYTES,
 #include "policy/classes.def"
 #undef HK_CLASS
 #undef ROW_TINY
-#undef ROW_MID
-#undef ROW_LARGE
+#undef ROW_SMALL
+#undef ROW_MEDIUM
 };
 
 unsigned hk_class_of_aligned(size_t size, size_t align)
 {
-    if (size > HK_LARGE_MAX)
+    if (size > HK_MEDIUM_MAX)
         return HK_CLASSES;
     unsigned class = hk_class_of(size);
     while (class < HK_CLASSES && (hk_classes[class].size & (align - 1)) != 0)
@@ -70,6 +71,6 @@ unsigned hk_class_of_aligned(size_t size, size_t align)
 
 const char *hk_tier_name(enum hk_tier tier)
 {
-    static const char *const names[] = {"tiny", "mid", "large"};
+    static const char *const names[] = {"tiny", "small", "medium"};
     return names[tier];
 }

@@ -1,12 +1,12 @@
 /* Classes: classes.def as constants and tables.
- * Invariant  every size in 1 .. HK_LARGE_MAX has exactly one class, the smallest that holds it.
+ * Invariant  every size in 1 .. HK_MEDIUM_MAX has exactly one class, the smallest that holds it.
  * Threads    constants. */
 #ifndef HK_CLASSES_H
 #define HK_CLASSES_H
 
 #include "base/base.h"
 
-enum hk_tier { HK_TIER_TINY, HK_TIER_MID, HK_TIER_LARGE };
+enum hk_tier { HK_TIER_TINY, HK_TIER_SMALL, HK_TIER_MEDIUM };
 
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) HK_CLASS_##idx,
@@ -19,21 +19,21 @@ enum {
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) +COUNT_##tier
 #define COUNT_TINY 1
-#define COUNT_MID 1
-#define COUNT_LARGE 0
+#define COUNT_SMALL 1
+#define COUNT_MEDIUM 0
     HK_FINE_CLASSES = 0
 #include "policy/classes.def"
 #undef HK_CLASS
 #undef COUNT_TINY
-#undef COUNT_MID
-#undef COUNT_LARGE
+#undef COUNT_SMALL
+#undef COUNT_MEDIUM
 };
 
 #define HK_CLASS_BYTES 32 /* the size of a bin: page map entries hold class * 32, an offset that needs no scaling */
 #define HK_FINE_STEP 16
 #define HK_FINE_MAX (32 * HK_KIB)
 #define HK_COARSE_STEP 4096
-#define HK_LARGE_MAX (1 * HK_MIB)
+#define HK_MEDIUM_MAX (1 * HK_MIB)
 
 struct hk_class {
     uint32_t size;
@@ -46,11 +46,11 @@ extern const struct hk_class hk_classes[HK_CLASSES];
 
 /* For sizes up to HK_FINE_MAX, indexed by (size + 15) / 16: class * HK_CLASS_BYTES. */
 extern const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1];
-/* For larger sizes up to HK_LARGE_MAX, indexed in steps of 4 KiB: class * HK_CLASS_BYTES. */
-#define HK_COARSE_STEPS ((HK_LARGE_MAX - HK_FINE_MAX) / HK_COARSE_STEP)
+/* For larger sizes up to HK_MEDIUM_MAX, indexed in steps of 4 KiB: class * HK_CLASS_BYTES. */
+#define HK_COARSE_STEPS ((HK_MEDIUM_MAX - HK_FINE_MAX) / HK_COARSE_STEP)
 extern const uint16_t hk_coarse_offsets[HK_COARSE_STEPS];
 
-/* The class of a size in 0 .. HK_LARGE_MAX. */
+/* The class of a size in 0 .. HK_MEDIUM_MAX. */
 HK_INLINE unsigned hk_class_of(size_t size)
 {
     if (HK_LIKELY(size <= HK_FINE_MAX))
@@ -58,7 +58,7 @@ HK_INLINE unsigned hk_class_of(size_t size)
     return hk_coarse_offsets[(size - HK_FINE_MAX - 1) / HK_COARSE_STEP] / HK_CLASS_BYTES;
 }
 
-/* The largest class whose blocks fit into so many bytes, 16 to HK_LARGE_MAX. */
+/* The largest class whose blocks fit into so many bytes, 16 to HK_MEDIUM_MAX. */
 HK_INLINE unsigned hk_class_that_fits(size_t bytes)
 {
     unsigned class = hk_class_of(bytes);

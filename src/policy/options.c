@@ -1,3 +1,4 @@
+/* Reads the options from the environment, and reports invalid values and unknown names. */
 #include "policy/options.h"
 
 #include <string.h>
@@ -35,14 +36,14 @@ static const struct row rows[] = {
 enum { ROWS = sizeof rows / sizeof rows[0], LONGEST_NAME = sizeof rows[0].name + 2, LEAST_LETTERS = 4, MOST_EDITS = 2 };
 
 /* Set for a copy of HAKMEM that does not serve the process. */
-static bool ignored;
+static bool ignored HK_EACH_PROCESS_DATA;
 
 /* HAKMEM_CONF is tokenized here. */
 static char conf_copy[4096] HK_COLD_DATA;
 
 /* Copies of text values: programs that set their title in `ps` overwrite the environment. */
 static char text_bytes[8192] HK_COLD_DATA;
-static size_t text_used;
+static size_t text_used HK_EACH_PROCESS_DATA;
 
 static uint64_t *number_of(const struct row *row) { return (uint64_t *)(void *)((char *)&hk_options + row->offset); }
 static const char **text_of(const struct row *row)
@@ -142,11 +143,22 @@ static bool parse_word(const char *words, const char *text, uint64_t *value)
     return false;
 }
 
+static const char *word_of(const struct row *row, char *word, size_t size)
+{
+    const char *at = row->unit;
+    for (uint64_t left = *number_of(row); left > 0; left--)
+        at = strchr(at, '|') + 1;
+    size_t length = hk_min((size_t)(strchrnul(at, '|') - at), size - 1);
+    memcpy(word, at, length);
+    word[length] = 0;
+    return word;
+}
+
 static void set_text(const struct row *row, const char *text)
 {
     size_t bytes = strlen(text) + 1;
     if (bytes > sizeof text_bytes - text_used) {
-        hk_message("option %s: text values exceed %zu characters in total", row->name, sizeof text_bytes - 1);
+        hk_message(HK_TEXT_option_texts, row->name, sizeof text_bytes - 1);
         return;
     }
     char *copy = memcpy(text_bytes + text_used, text, bytes);
@@ -160,17 +172,17 @@ static void set_number(const struct row *row, const char *text, size_t length)
     if (hk_option_number(text, length, &value) && value >= row->min && value <= row->max)
         *number_of(row) = value;
     else
-        hk_message("option %s: \"%s\" is not a number in %lu..%lu; keeping %lu", row->name, text, row->min, row->max,
-                   *number_of(row));
+        hk_message(HK_TEXT_option_number, row->name, text, row->min, row->max, *number_of(row));
 }
 
 static void set_word(const struct row *row, const char *text)
 {
     uint64_t value;
+    char word[sizeof row->unit];
     if (parse_word(row->unit, text, &value))
         *number_of(row) = value;
     else
-        hk_message("option %s: \"%s\" is not one of %s", row->name, text, row->unit);
+        hk_message(HK_TEXT_option_word, row->name, text, row->unit, word_of(row, word, sizeof word));
 }
 
 static void set(const struct row *row, const char *text)
@@ -190,11 +202,26 @@ bool hk_option_set(const char *name, size_t length, const char *value)
     return row != NULL;
 }
 
-static void set_pair(char *pair)
+/* Reports a name that is no option. The names in the environment have a prefix and capitals. */
+static void report_unknown(const char *where, const char *prefix, const char *name, size_t length)
 {
-    char *colon = strchr(pair, ':');
-    if (colon == NULL || !hk_option_set(pair, (size_t)(colon - pair), colon + 1))
-        hk_message("HAKMEM_CONF: \"%s\" is not of the form name:value", pair);
+    const char *near = hk_option_near(name, length);
+    char known[sizeof rows[0].name] = "";
+    for (size_t i = 0; near != NULL && near[i] != 0; i++)
+        known[i] = *prefix != 0 && near[i] >= 'a' && near[i] <= 'z' ? (char)(near[i] - ('a' - 'A')) : near[i];
+    if (near != NULL)
+        hk_message(HK_TEXT_option_near, where, prefix, (int)length, name, prefix, known);
+    else
+        hk_message(HK_TEXT_option_unknown, where, prefix, (int)length, name);
+}
+
+static void set_pair(const char *pair)
+{
+    const char *colon = strchr(pair, ':');
+    if (colon == NULL)
+        hk_message(HK_TEXT_conf_form, pair);
+    else if (!hk_option_set(pair, (size_t)(colon - pair), colon + 1))
+        report_unknown("HAKMEM_CONF: ", "", pair, (size_t)(colon - pair));
 }
 
 static void read_conf(void)
@@ -203,7 +230,7 @@ static void read_conf(void)
     if (conf == NULL)
         return;
     if (strlen(conf) >= sizeof conf_copy) {
-        hk_message("HAKMEM_CONF exceeds %zu characters and is ignored", sizeof conf_copy - 1);
+        hk_message(HK_TEXT_conf_long, sizeof conf_copy - 1);
         return;
     }
     strcpy(conf_copy, conf);
@@ -216,18 +243,6 @@ static void read_conf(void)
     }
 }
 
-static void say_unknown(const char *entry, const char *name, size_t length)
-{
-    const char *near = hk_option_near(name, length);
-    char upper[sizeof rows[0].name] = "";
-    for (size_t i = 0; near != NULL && near[i] != 0; i++)
-        upper[i] = near[i] >= 'a' && near[i] <= 'z' ? (char)(near[i] - ('a' - 'A')) : near[i];
-    if (near != NULL)
-        hk_message("unknown option %s; did you mean HAKMEM_%s?", entry, upper);
-    else
-        hk_message("unknown option %s", entry);
-}
-
 const char *hk_option_entry(const char *name)
 {
     size_t length = strlen(name);
@@ -235,6 +250,22 @@ const char *hk_option_entry(const char *name)
         if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
             return *entry;
     return NULL;
+}
+
+/* The text after "HAKMEM_"; NULL for other entries. Calls nothing, because most processes call this only. */
+HK_INLINE const char *after_prefix(const char *at)
+{
+    bool ours =
+        at[0] == 'H' && at[1] == 'A' && at[2] == 'K' && at[3] == 'M' && at[4] == 'E' && at[5] == 'M' && at[6] == '_';
+    return ours ? at + 7 : NULL;
+}
+
+HK_EACH_PROCESS bool hk_options_given(void)
+{
+    for (char **entry = hk_os.environment(); *entry != NULL; entry++)
+        if (after_prefix(*entry) != NULL)
+            return !ignored;
+    return false;
 }
 
 /* HAKMEM_LIBRARY tells the tools which library to preload. */
@@ -245,14 +276,13 @@ static bool is_no_option(const char *name)
 
 static void read_environment(void)
 {
-    static const char prefix[] = "HAKMEM_";
     for (char **entry = hk_os.environment(); *entry != NULL; entry++) {
-        const char *name = *entry + sizeof prefix - 1;
-        if (**entry != prefix[0] || strncmp(*entry, prefix, sizeof prefix - 1) != 0 || is_no_option(name))
+        const char *name = after_prefix(*entry);
+        if (name == NULL || is_no_option(name))
             continue;
         const char *equals = strchr(name, '=');
         if (equals != NULL && !hk_option_set(name, (size_t)(equals - name), equals + 1))
-            say_unknown(*entry, name, (size_t)(equals - name));
+            report_unknown("", "HAKMEM_", name, (size_t)(equals - name));
     }
 }
 
@@ -267,11 +297,11 @@ static const char *as_profile(const char *text, char mark)
 
 static const char *profile_in_environment(void)
 {
-    static const char prefix[] = "HAKMEM_";
     const char *value = NULL;
-    for (char **entry = hk_os.environment(); *entry != NULL && value == NULL; entry++)
-        if (strncmp(*entry, prefix, sizeof prefix - 1) == 0)
-            value = as_profile(*entry + sizeof prefix - 1, '=');
+    for (char **entry = hk_os.environment(); *entry != NULL && value == NULL; entry++) {
+        const char *name = after_prefix(*entry);
+        value = name != NULL ? as_profile(name, '=') : NULL;
+    }
     return value;
 }
 
@@ -305,17 +335,6 @@ void hk_options_ignore(void)
     hk_options.report = hk_options.explain = hk_options.learn_trace = NULL;
     hk_options.heap_profile = hk_options.profile_save = NULL;
     hk_options.trace_ring = 0;
-}
-
-static const char *word_of(const struct row *row, char *word, size_t size)
-{
-    const char *at = row->unit;
-    for (uint64_t left = *number_of(row); left > 0; left--)
-        at = strchr(at, '|') + 1;
-    size_t length = hk_min((size_t)(strchrnul(at, '|') - at), size - 1);
-    memcpy(word, at, length);
-    word[length] = 0;
-    return word;
 }
 
 void hk_options_visit(void (*visit)(void *context, const char *name, const char *text, uint64_t number), void *context)

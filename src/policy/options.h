@@ -34,6 +34,9 @@ enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
 typedef void hk_profile_taker(const char *name, size_t length);
 void hk_options_read(hk_profile_taker *take_profile);
 
+/* True if the environment names an option, or what may be meant for one. */
+bool hk_options_given(void);
+
 /* The entry NAME=VALUE of the environment; NULL if there is none. */
 const char *hk_option_entry(const char *name);
 

@@ -1,3 +1,4 @@
+/* Publishes a new page of knobs. */
 #include "policy/policy.h"
 
 #include "os/os.h"

@@ -1,3 +1,4 @@
+/* Applies a named profile or a file of options, and writes the knobs as such a file. */
 #include "policy/profile.h"
 
 #include <string.h>
@@ -37,14 +38,16 @@ static char *trimmed(char *from, char *to)
 /* Says where a line is wrong, never its text: the file may be one that is not meant to be shown. */
 struct reading {
     unsigned line, wrong, first_wrong;
-    const char *near; /* the option that the first wrong line nearly names */
+    bool first_has_form; /* the first wrong line has an equals sign */
+    const char *near;    /* the option that the first wrong line nearly names */
 };
 
-static void note_wrong(struct reading *reading, const char *name)
+static void note_wrong(struct reading *reading, const char *name, bool has_form)
 {
     if (reading->wrong++ > 0)
         return;
     reading->first_wrong = reading->line;
+    reading->first_has_form = has_form;
     reading->near = hk_option_near(name, strlen(name));
 }
 
@@ -57,12 +60,20 @@ static void apply_line(struct reading *reading, char *line, char *end)
         return;
     char *value = equals != NULL ? trimmed(equals + 1, comment != NULL ? comment : end) : NULL;
     if (value == NULL || !hk_option_set(name, strlen(name), value))
-        note_wrong(reading, name);
+        note_wrong(reading, name, value != NULL);
+}
+
+static void report_wrong(const struct reading *reading, const char *path)
+{
+    const char *what = reading->first_has_form ? "names no option" : "is not of the form name = value";
+    hk_message(HK_TEXT_profile_lines, path, reading->wrong, reading->line, reading->first_wrong, what,
+               reading->near != NULL ? "; did you mean " : "", reading->near != NULL ? reading->near : "",
+               reading->near != NULL ? "?" : "");
 }
 
 static void apply_lines(char *lines, const char *path)
 {
-    struct reading reading = {0, 0, 0, NULL};
+    struct reading reading = {0};
     for (char *line = lines, *end; *line != 0; line = end) {
         end = strchrnul(line, '\n');
         bool last = *end == 0;
@@ -71,10 +82,7 @@ static void apply_lines(char *lines, const char *path)
         end += !last;
     }
     if (reading.wrong > 0)
-        hk_message(
-            "profile \"%s\": %u of %u lines are not of the form name = value with a known option, the first is line %u%s%s%s",
-            path, reading.wrong, reading.line, reading.first_wrong, reading.near != NULL ? "; did you mean " : "",
-            reading.near != NULL ? reading.near : "", reading.near != NULL ? "?" : "");
+        report_wrong(&reading, path);
 }
 
 static const char *lines_named(const char *name, size_t length)
@@ -96,25 +104,43 @@ static bool as_path(char path[PATH_BYTES], const char *name, size_t length)
     return kept == length;
 }
 
-static bool read_profile_file(const char *path)
+/* Reads the file, and returns what is wrong with it; NULL if nothing is. */
+static const char *read_profile_file(const char *path)
 {
     size_t bytes = hk_os.read_file(path, file_bytes, sizeof file_bytes);
-    return bytes > 0 && bytes < sizeof file_bytes - 1;
+    int fd = bytes == 0 ? hk_os.open(path) : 0;
+    if (fd < 0)
+        return hk_os_error(fd);
+    if (fd > 0)
+        hk_os.close(fd);
+    return bytes == 0                      ? "it is empty or no regular file"
+           : bytes < sizeof file_bytes - 1 ? NULL
+                                           : "it has 8 KiB or more";
+}
+
+static HK_COLD void apply_file(const char *name, size_t length)
+{
+#define HK_PROFILE(name, lines, meaning) ", " #name
+    static const char known[] =
+#include "policy/profiles.def"
+        ;
+#undef HK_PROFILE
+    char path[PATH_BYTES];
+    const char *wrong = as_path(path, name, length) ? read_profile_file(path) : "the name is too long";
+    if (wrong == NULL)
+        apply_lines(file_bytes, path);
+    else
+        hk_message(HK_TEXT_profile_none, path, known + 2, wrong);
 }
 
 void hk_profile_apply(const char *name, size_t length)
 {
-    char named[LONGEST_LINES], path[PATH_BYTES];
+    char copy[LONGEST_LINES];
     const char *lines = lines_named(name, length);
-    bool fits = as_path(path, name, length);
     if (lines != NULL)
-        apply_lines(strcpy(named, lines), path);
-    else if (fits && read_profile_file(path))
-        apply_lines(file_bytes, path);
+        apply_lines(strcpy(copy, lines), "");
     else
-        hk_message(
-            "profile \"%s\" is neither a known name (throughput, balanced, compact, debug) nor a readable file of less than 8 KiB",
-            path);
+        apply_file(name, length);
 }
 
 void hk_profile_write(int fd, const struct hk_knobs *knobs)

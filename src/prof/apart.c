@@ -1,3 +1,4 @@
+/* Allocates picked blocks from slabs of their own, which the page map does not know. */
 #include "prof/apart.h"
 
 #include "base/bits.h"
@@ -32,7 +33,7 @@ static struct {
     uint64_t served;
 } apart = {.lock = HK_LOCK_INIT(HK_RANK_APART)};
 
-void hk_apart_init(void) { hk_lock_register(HK_RANK_APART, &apart.lock); }
+HK_EACH_PROCESS void hk_apart_init(void) { hk_lock_register(HK_RANK_APART, &apart.lock); }
 
 /* A system that counts reserved memory may grant less. */
 static void *reserve(size_t *bytes)
@@ -157,11 +158,11 @@ void *hk_apart_alloc(size_t size, size_t align)
 static const char *fault_of(const struct apart_slab *slab, const void *block)
 {
     if (slab->block_bytes == 0)
-        return "pointer not from this allocator";
+        return HK_TEXT_foreign;
     size_t offset = (uintptr_t)block % SLAB, number = offset / slab->block_bytes;
     if (offset % slab->block_bytes != 0 || number >= slab->blocks)
-        return "pointer inside a block";
-    return (slab->free_bits[number / 64] >> number % 64 & 1) != 0 ? "block already free" : NULL;
+        return HK_TEXT_inside;
+    return (slab->free_bits[number / 64] >> number % 64 & 1) != 0 ? HK_TEXT_already_free : NULL;
 }
 
 size_t hk_apart_size(enum hk_call call, const void *block)

@@ -1,7 +1,8 @@
+/* Writes the sites of the sample table as lines of the heap_v2 format. */
 #include "prof/heap_profile.h"
 
 #include "base/message.h"
-#include "count/reuse.h"
+#include "count/stats.h"
 #include "os/os.h"
 #include "prof/hooks.h"
 #include "prof/sample.h"
@@ -77,14 +78,14 @@ void hk_heap_profile_write(int fd)
     struct hk_text text;
     struct sums total = {0, 0, 0, 0};
     hk_text_init(&text, fd);
-    hk_sites_visit(add_up, &total);
+    hk_sites_visit(&hk_samples, add_up, &total);
     hk_text_add(&text, "heap profile: ");
     write_sums(&text, &total);
     hk_text_add(&text, " heap_v2/%lu\n", hk_hooks.mean);
     hk_reuse_saw(hk_os.clock_ms());
     hk_text_add(&text, "# hakmem 1 began %u now %u\n", (uint32_t)hk_hooks.began_ms, (uint32_t)hk_reuse_now());
-    hk_sites_visit(write_site, &text);
-    hk_samples_visit(write_sample, &text);
+    hk_sites_visit(&hk_samples, write_site, &text);
+    hk_samples_visit(&hk_samples, write_sample, &text);
     hk_text_add(&text, "\nMAPPED_LIBRARIES:\n");
     hk_text_flush(&text);
     write_file(fd, "/proc/self/maps");

@@ -1,11 +1,10 @@
+/* Tells the profile, the ring and the site rules of each allocation and free. */
 #include "prof/hooks.h"
-
-#include <errno.h>
 
 #include "base/bits.h"
 #include "base/message.h"
 #include "base/probe.h"
-#include "count/reuse.h"
+#include "count/stats.h"
 #include "os/os.h"
 #include "policy/options.h"
 #include "prof/stack.h"
@@ -24,8 +23,9 @@ static void begin_profile(void)
 {
     hk_hooks.mean = mean_from_options();
     hk_hooks.began_ms = hk_hooks.mean != 0 ? hk_os.clock_ms() : 0;
-    if (hk_hooks.mean != 0 && !hk_samples_open()) {
-        hk_message("no memory for the heap profile: sampling is off");
+    if (hk_hooks.mean != 0 && !hk_samples_open(&hk_samples)) {
+        hk_message(HK_TEXT_samples_memory);
+        hk_options.heap_profile = NULL; /* the message said so, and the end has nothing to write */
         hk_hooks.mean = 0;
     }
 }
@@ -34,12 +34,12 @@ static void begin_sites(void)
 {
     hk_hooks.sites = hk_options.site_rules != HK_SITE_RULES_OFF;
     if (hk_hooks.sites && !hk_sites_open()) {
-        hk_message("no memory for the site rules: they are off");
+        hk_message(HK_TEXT_sites_memory);
         hk_hooks.sites = false;
     }
 }
 
-size_t hk_hooks_begin(void)
+HK_EACH_PROCESS size_t hk_hooks_begin(void)
 {
     hk_tcache_open_ring(&hk_ring_shared);
     begin_profile();
@@ -56,7 +56,7 @@ bool hk_hooks_watch(uint64_t mean)
         return hk_hooks.watches && hk_watch_begin(mean);
     if (HK_LOAD_SETTLED(hk_window.hits) == 0)
         return false; /* the guard sees every call */
-    if (!hk_samples_open() || !hk_watch_begin(mean))
+    if (!hk_samples_open(&hk_samples) || !hk_watch_begin(mean))
         return false;
     hk_hooks.watches = true;
     hk_hooks.mean = mean;
@@ -65,27 +65,28 @@ bool hk_hooks_watch(uint64_t mean)
     return true;
 }
 
-void hk_hooks_open(void) { __atomic_store_n(&hk_hooks.on, true, __ATOMIC_RELEASE); }
+void hk_hooks_open(void)
+{
+    __atomic_store_n(&hk_hooks.on, true, __ATOMIC_RELEASE);
+    hk_mode_set(HK_MODE_HOOKS);
+}
 
 static void report_lost_sample(void)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     HK_COUNT(samples_lost, 1);
     if (!atomic_flag_test_and_set(&said))
-        hk_message("the heap profile is full and misses allocations (a larger HAKMEM_HEAP_SAMPLE takes fewer samples)");
+        hk_message(HK_TEXT_samples_full);
 }
 
 static HK_COLD void sample(const void *block, size_t size, void *caller)
 {
     struct hk_stack stack;
-    int saved_errno = errno;
-    hk_stack_prime(caller);
     hk_stack_capture(&stack, caller);
-    errno = saved_errno;
     HK_COUNT(samples, 1);
     hk_reuse_saw(hk_os.clock_ms()); /* the birth of the block; a thread without misses has no ticks */
     HK_PROBE_ALLOC(block, size, hk_countdown_weight(size, hk_hooks.mean));
-    if (!hk_sample_enter(block, size, &stack))
+    if (hk_sample_enter(&hk_samples, block, size, &stack) == HK_SAMPLE_SITES)
         report_lost_sample();
 }
 
@@ -98,8 +99,7 @@ void hk_hooks_picked(struct hk_tcache *cache, const void *block, size_t size, vo
 
 static atomic_flag cacheless_busy = ATOMIC_FLAG_INIT;
 
-/* One countdown for all threads without a tcache: a thread that finds it in use, perhaps itself in the unwinder, takes
- * no sample. */
+/* One countdown for all threads without a tcache: a thread that finds the countdown in use takes no sample. */
 static void count_without_cache(const void *block, size_t size, void *caller)
 {
     static struct hk_countdown countdown;
@@ -132,7 +132,7 @@ HK_COLD void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t si
 HK_COLD void hk_hooks_unpick(const void *block)
 {
     hk_reuse_saw(hk_os.clock_ms());
-    if (hk_sample_free(block))
+    if (hk_sample_free(&hk_samples, block) != 0)
         HK_PROBE_FREE(block);
 }
 
@@ -145,15 +145,15 @@ HK_COLD void hk_hooks_trace(struct hk_tcache *cache, enum hk_event_kind kind, si
 
 uint64_t hk_hooks_resize_begin(const void *block)
 {
-    if (hk_hooks.sites && hk_sites_may_hold(block))
-        hk_sites_resize(block);
-    return hk_hooks.mean != 0 ? hk_sample_lift(block) : 0;
+    if (hk_hooks.sites)
+        (void)hk_sample_lift(&hk_site_samples, block); /* its memory does not become free */
+    return hk_hooks.mean != 0 ? hk_sample_lift(&hk_samples, block) : 0;
 }
 
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller)
 {
     if (resized == NULL) {
-        hk_sample_put_back(block, record);
+        hk_sample_put_back(&hk_samples, block, record);
         return;
     }
     if (record != 0)

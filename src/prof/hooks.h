@@ -61,9 +61,9 @@ HK_INLINE enum hk_site_rule hk_hooks_free(const void *block, size_t size)
 {
     if (HK_UNLIKELY(hk_hooks.traces))
         hk_hooks_trace(hk_tcache_self(), HK_EVENT_free, size, block);
-    if (hk_hooks.mean != 0 && HK_UNLIKELY(hk_sample_may_be(block)))
+    if (hk_hooks.mean != 0 && HK_UNLIKELY(hk_sample_may_be(&hk_samples, block)))
         hk_hooks_unpick(block);
-    if (hk_hooks.sites && HK_UNLIKELY(hk_sites_may_hold(block)))
+    if (hk_hooks.sites && HK_UNLIKELY(hk_sample_may_be(&hk_site_samples, block)))
         return hk_sites_free(block);
     return HK_SITE_NO_RULE;
 }

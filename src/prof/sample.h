@@ -1,9 +1,10 @@
-/* Sample: the live blocks picked for the heap profile, and the call sites that allocated them.
+/* Sample: tables of live blocks that were picked, and of the call sites that allocated the blocks: one table for the heap profile, one for the
+ * site rules (sites.h), whose sites are callers alone.
  *
  *   picked:  stack and size -> site (its counters)          address -> one of two buckets of eight places: {address, record, birth}
  *   freed:   filter[address] is 0: not a sample (usual case); otherwise its place is looked up; the site counts down, and its lifetime
  *
- * Owns       the sites, the places, the filter: fixed tables, mapped once; a site is never removed.
+ * Owns       the sites, the places, the filter of each table: of a fixed size, mapped once; a site is never removed.
  * Invariant  a picked block has one place from its allocation to its free, and its site counts it as live for as long. Only the
  *            thread that holds a block enters or removes it, so no other thread looks it up meanwhile.
  * Threads    any, lock-free: in a fork child the table is consistent, except for places being reserved at the fork.
@@ -14,7 +15,7 @@
 #include "prof/stack.h"
 
 /* Span b of lifetimes: less than 2^b ms. */
-enum { HK_SAMPLE_SITES = 8192, HK_SAMPLE_LIFETIMES = 33 };
+enum { HK_SAMPLE_SITES = 8192, HK_RULE_SITES = 1024, HK_SAMPLE_LIFETIMES = 33 };
 
 struct hk_site {
     /* constant once published */
@@ -29,8 +30,17 @@ struct hk_site {
     void *stack[];
 };
 
-enum { HK_SAMPLE_FILTER = 32768 };
-extern _Atomic uint16_t *hk_sample_filter; /* the number of samples, by hash */
+enum { HK_SAMPLE_FILTER = 32768, HK_SAMPLE_PIECES = 16 };
+
+struct hk_samples {
+    /* constant */
+    unsigned piece_count, site_count;
+    struct hk_sample_bucket *pieces[HK_SAMPLE_PIECES];
+    _Atomic(struct hk_site *) *xsites;
+    _Atomic uint32_t *xborn;   /* of each place: hk_reuse_now() at its allocation */
+    _Atomic uint16_t *xfilter; /* the number of samples, by hash */
+};
+extern struct hk_samples hk_samples, hk_site_samples;
 
 HK_INLINE uint64_t hk_sample_mix(uint64_t x)
 {
@@ -40,26 +50,32 @@ HK_INLINE uint64_t hk_sample_mix(uint64_t x)
 HK_INLINE uint64_t hk_sample_hash(const void *block) { return hk_sample_mix((uintptr_t)block); }
 
 /* Maps the tables; false on failure. */
-bool hk_samples_open(void);
+bool hk_samples_open(struct hk_samples *samples);
 
-/* Records a picked block. Returns false if the tables are full or memory is refused. */
-bool hk_sample_enter(const void *block, size_t size, const struct hk_stack *stack);
+/* Records a picked block. Returns the number of its site; HK_SAMPLE_SITES if the tables are full or memory is refused. */
+unsigned hk_sample_enter(struct hk_samples *samples, const void *block, size_t size, const struct hk_stack *stack);
 
 /* Returns false if the block was not picked. Precondition: the tables are mapped. */
-HK_INLINE bool hk_sample_may_be(const void *block)
+HK_INLINE bool hk_sample_may_be(const struct hk_samples *samples, const void *block)
 {
-    return hk_load(hk_sample_filter[hk_sample_hash(block) % HK_SAMPLE_FILTER]) != 0;
+    return hk_load(samples->xfilter[hk_sample_hash(block) % HK_SAMPLE_FILTER]) != 0;
 }
 
-/* Removes a block that is about to be freed. False if it was not picked. */
-bool hk_sample_free(const void *block);
-/* Removes a block that is about to be resized, and returns its record; 0 if it was not picked. */
-uint64_t hk_sample_lift(const void *block);
+/* The parts of a record. */
+enum { HK_SAMPLE_SITE_BITS = 16 };
+HK_INLINE unsigned hk_sample_site(uint64_t record) { return record % (1 << HK_SAMPLE_SITE_BITS); }
+HK_INLINE size_t hk_sample_size(uint64_t record) { return record >> HK_SAMPLE_SITE_BITS; }
+
+/* Removes a block that is about to be freed, and returns its record; 0 if the block was not picked. */
+uint64_t hk_sample_free(struct hk_samples *samples, const void *block);
+/* Removes a block that is about to be resized. Its lifetime does not count, because the block lives on. */
+uint64_t hk_sample_lift(struct hk_samples *samples, const void *block);
 /* Restores the record of a block whose resize failed. */
-void hk_sample_put_back(const void *block, uint64_t record);
+void hk_sample_put_back(struct hk_samples *samples, const void *block, uint64_t record);
 
 /* Calls visit for each site, with its number, which is less than HK_SAMPLE_SITES. */
-void hk_sites_visit(void (*visit)(void *context, const struct hk_site *site, unsigned number), void *context);
+void hk_sites_visit(const struct hk_samples *samples,
+                    void (*visit)(void *context, const struct hk_site *site, unsigned number), void *context);
 /* Calls visit for each live sample; another thread may free the block meanwhile. */
 struct hk_live_sample {
     const void *block;
@@ -68,9 +84,10 @@ struct hk_live_sample {
     const struct hk_site *site;
     uint32_t born; /* hk_reuse_now() */
 };
-void hk_samples_visit(void (*visit)(void *context, const struct hk_live_sample *sample), void *context);
+void hk_samples_visit(const struct hk_samples *samples,
+                      void (*visit)(void *context, const struct hk_live_sample *sample), void *context);
 
-/* The places and the layout of the tables, for a reader outside the process (runtime/attach.h). */
+/* The places and the layout of the tables of the heap profile, for a reader outside the process (runtime/attach.h). */
 struct hk_samples_where {
     uint64_t sites, site_count, site_stack, site_lifetimes, lifetimes;
     uint64_t born, places, piece_buckets, piece_count, pieces, record_site_bits;

@@ -1,3 +1,4 @@
+/* Watches what becomes of the memory of each call site's large blocks, and applies the site rules (learn/site_rules.h). */
 #include "prof/sites.h"
 
 #include "base/bits.h"
@@ -8,31 +9,15 @@
 #include "policy/policy.h"
 #include "span/meta.h"
 
-#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks, big ones excluded */
-enum {
-    LIFETIMES = 32, /* span b: up to 2^b ms */
-    SITE_GHOSTS = 32,
-    MOST_CREDIT = 8, /* newcomers to a full table that an inactive site outlasts */
-    NO_SITE = HK_SITES,
-};
+#define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks, large ones excluded */
+enum { SITE_GHOSTS = 32 };
 
-struct call_site {
-    const void *caller;
-    unsigned size_bits; /* 0: the place is free */
-    unsigned turn;      /* the number of sites that used the place before */
-    unsigned credit;
-    enum hk_site_rule rule;
+/* State of one site. The number of the site in hk_site_samples is its index. */
+struct site_state {
     uint64_t seen_ms;
-    int64_t live;
-    uint64_t bytes, saved, wasted;
-    uint32_t lifetimes[LIFETIMES];
+    enum hk_site_rule rule;
+    uint64_t saved, wasted;
     struct hk_site_fates fates;
-};
-
-struct record {
-    uint64_t weight;
-    uint32_t born_ms;
-    uint16_t site, turn;
 };
 
 /* A freed block: it represents its memory, whether that is still mapped or not. */
@@ -40,25 +25,20 @@ struct site_ghost {
     size_t bytes; /* 0: none */
     uint64_t freed_ms;
     enum hk_site_rule rule; /* the rule at its free, also if only watched */
-    unsigned site, turn;
+    unsigned site;
 };
 
 static struct hk_lock sites_lock = HK_LOCK_INIT(HK_RANK_SITES);
 static struct {
-    struct call_site *all;
-    struct record *records; /* one for each place */
+    struct site_state *states;
     struct site_ghost ghosts[SITE_GHOSTS];
-    unsigned next_ghost, next_judged;
+    unsigned next_ghost;
 } sites HK_COLD_DATA;
-
-_Atomic uintptr_t *hk_site_places;
 
 bool hk_sites_open(void)
 {
-    sites.all = hk_meta_alloc(HK_SITES * sizeof *sites.all);
-    sites.records = hk_meta_alloc(HK_SITE_PLACES * sizeof *sites.records);
-    hk_site_places = hk_meta_alloc(HK_SITE_PLACES * sizeof *hk_site_places);
-    return sites.all != NULL && sites.records != NULL && hk_site_places != NULL;
+    sites.states = hk_meta_alloc(HK_RULE_SITES * sizeof *sites.states);
+    return sites.states != NULL && hk_samples_open(&hk_site_samples);
 }
 
 static struct hk_site_costs costs_now(void)
@@ -68,63 +48,12 @@ static struct hk_site_costs costs_now(void)
 
 uint64_t hk_site_keep_until(void) { return hk_os.clock_ms() + hk_options.reuse_worth; }
 
-/* Sites. */
-
-/* log2 of the size, rounded up. */
-static unsigned size_bits_of(size_t size) { return 64 - (unsigned)__builtin_clzll(size - 1); }
-
-static bool is_expired(const struct call_site *site, uint64_t now) { return now - site->seen_ms > HK_SITE_LIFE_MS; }
-
-static unsigned known_site_locked(const void *caller, unsigned size_bits)
-{
-    unsigned number = 0;
-    while (number < HK_SITES && (sites.all[number].caller != caller || sites.all[number].size_bits != size_bits))
-        number++;
-    return number;
-}
-
-/* Returns a free place, or that of a site not seen for long. Otherwise each newcomer decrements the credit of one site,
- * in turn, and replaces a site without credit: a recurring site survives among thousands that occur once. */
-static unsigned place_for_site_locked(uint64_t now)
-{
-    for (unsigned number = 0; number < HK_SITES; number++)
-        if (sites.all[number].size_bits == 0 || is_expired(&sites.all[number], now))
-            return number;
-    unsigned judged = sites.next_judged++ % HK_SITES;
-    if (sites.all[judged].credit == 0)
-        return judged;
-    sites.all[judged].credit--;
-    return NO_SITE;
-}
-
-static unsigned site_for_locked(const void *caller, unsigned size_bits, uint64_t now)
-{
-    unsigned number = known_site_locked(caller, size_bits);
-    if (number == NO_SITE && (number = place_for_site_locked(now)) != NO_SITE)
-        sites.all[number] =
-            (struct call_site){.caller = caller, .size_bits = size_bits, .turn = sites.all[number].turn + 1};
-    if (number == NO_SITE)
-        return NO_SITE;
-    struct call_site *site = &sites.all[number];
-    site->seen_ms = now;
-    site->credit = (unsigned)hk_min(site->credit + 1, MOST_CREDIT);
-    return number;
-}
-
-/* Returns NULL if another site uses the place now. */
-static struct call_site *current_site(unsigned number, unsigned turn)
-{
-    struct call_site *site = &sites.all[number];
-    return (uint16_t)site->turn == (uint16_t)turn ? site : NULL;
-}
-
-/* Ghosts: the records of freed big blocks, until a request that fits shows how long each was idle. */
-
-static void note_site_rule(const struct call_site *site, const struct hk_site_costs *costs, enum hk_site_rule before,
-                           uint64_t now)
+static void note_site_rule(unsigned number, const struct hk_site_costs *costs, enum hk_site_rule before, uint64_t now)
 {
     static const enum hk_decision_kind kinds[HK_SITE_RULES] = {HK_DECISION_site_no_rule, HK_DECISION_site_keep_warm,
                                                                HK_DECISION_site_purge_at_once};
+    const struct site_state *site = &sites.states[number];
+    const struct hk_site *known = hk_load_acquire(hk_site_samples.xsites[number]);
     enum hk_site_rule of_interest = site->rule != HK_SITE_NO_RULE ? site->rule : before;
     int64_t gain = hk_site_rule_gain(&site->fates, costs, of_interest);
     if (hk_options.explain != NULL)
@@ -133,7 +62,7 @@ static void note_site_rule(const struct call_site *site, const struct hk_site_co
             .kind = kinds[site->rule],
             .before = before,
             .after = site->rule,
-            .seen = {(uintptr_t)site->caller, (uint64_t)1 << site->size_bits, gain > 0 ? (uint64_t)gain : 0}});
+            .seen = {(uintptr_t)known->stack[0], (uint64_t)1 << known->size_bits, gain > 0 ? (uint64_t)gain : 0}});
 }
 
 static bool was_right(const struct site_ghost *ghost, const struct hk_site_costs *costs, uint64_t idle_ms)
@@ -152,24 +81,22 @@ static bool rule_had_no_effect(const struct site_ghost *ghost, const struct hk_s
 /* Retires a ghost: its memory was reused after idle_ms, or not within reuse_worth. */
 static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint64_t now)
 {
-    struct call_site *site = current_site(ghost->site, ghost->turn);
+    struct site_state *site = &sites.states[ghost->site];
     struct hk_site_costs costs = costs_now();
     size_t bytes = ghost->bytes;
     ghost->bytes = 0;
-    if (site == NULL)
-        return;
     if (!rule_had_no_effect(ghost, &costs, idle_ms))
         *(was_right(ghost, &costs, idle_ms) ? &site->saved : &site->wasted) += bytes;
     hk_site_note(&site->fates, &costs, idle_ms);
     enum hk_site_rule before = site->rule;
     site->rule = hk_site_rule_for(&site->fates, &costs, before);
     if (site->rule != before)
-        note_site_rule(site, &costs, before, now);
+        note_site_rule(ghost->site, &costs, before, now);
 }
 
 static bool would_serve(const struct site_ghost *ghost, size_t bytes)
 {
-    return ghost->bytes >= bytes && ghost->bytes * 100 <= bytes * HK_POLICY(big_fit);
+    return ghost->bytes >= bytes && ghost->bytes * 100 <= bytes * HK_POLICY(large_fit);
 }
 
 /* Matches the newest ghost that fits, as the cache would. Retires the expired ghosts on the way. */
@@ -188,167 +115,112 @@ static void match_ghosts_locked(size_t bytes, uint64_t now)
     }
 }
 
-static void add_ghost_locked(const struct record *record, enum hk_site_rule rule, uint64_t now)
+/* Its stack is the caller alone. */
+static void record_block(const void *block, size_t size, void *caller, uint64_t now)
 {
-    sites.ghosts[sites.next_ghost % SITE_GHOSTS] = (struct site_ghost){.bytes = hk_align_up(record->weight, HK_PAGE),
-                                                                       .freed_ms = now,
-                                                                       .rule = rule,
-                                                                       .site = record->site,
-                                                                       .turn = record->turn};
-    sites.next_ghost++;
-}
-
-/* Places. */
-
-static bool enter_locked(const void *block, const struct record *record)
-{
-    size_t place = hk_site_place(block);
-    place += hk_load(hk_site_places[place]) != 0;
-    if (hk_load(hk_site_places[place]) != 0)
-        return false;
-    sites.records[place] = *record;
-    hk_store(hk_site_places[place], (uintptr_t)block);
-    return true;
-}
-
-static bool remove_locked(const void *block, struct record *record)
-{
-    size_t place = hk_site_place(block);
-    place += hk_load(hk_site_places[place]) != (uintptr_t)block;
-    if (hk_load(hk_site_places[place]) != (uintptr_t)block)
-        return false;
-    *record = sites.records[place];
-    hk_store(hk_site_places[place], 0);
-    struct call_site *site = current_site(record->site, record->turn);
-    if (site != NULL)
-        site->live -= (int64_t)record->weight;
-    return true;
-}
-
-static void enter_new_locked(const void *block, size_t size, const void *caller, uint64_t now)
-{
-    unsigned number = site_for_locked(caller, size_bits_of(size), now);
-    uint64_t weight = size > HK_SITES_BIG ? size : hk_countdown_weight(size, MEAN);
-    struct record record = {.weight = weight, .born_ms = (uint32_t)now, .site = (uint16_t)number};
-    if (number != NO_SITE)
-        record.turn = (uint16_t)sites.all[number].turn;
-    if (number == NO_SITE || !enter_locked(block, &record)) {
+    struct hk_stack stack;
+    stack.depth = 1;
+    stack.frames[0] = caller;
+    hk_reuse_saw(now);
+    unsigned number = hk_sample_enter(&hk_site_samples, block, size, &stack);
+    if (number == HK_SAMPLE_SITES)
         HK_COUNT(sites_lost, 1);
-        return;
-    }
-    sites.all[number].live += (int64_t)weight;
-    sites.all[number].bytes += weight;
+    else
+        sites.states[number].seen_ms = now;
 }
 
-void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, const void *caller, bool fresh)
+void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, void *caller, bool fresh)
 {
-    bool is_big = size > HK_SITES_BIG;
-    if (!is_big &&
+    bool is_large = size > HK_SITES_LARGE;
+    if (!is_large &&
         (countdown == NULL || !hk_countdown_runs_out(countdown, size) || !hk_countdown_picks(countdown, MEAN)))
         return;
     uint64_t now = hk_os.clock_ms();
     hk_lock(&sites_lock);
-    if (is_big && fresh)
+    if (is_large && fresh)
         match_ghosts_locked(hk_align_up(size, HK_PAGE), now);
-    enter_new_locked(block, size, caller, now);
+    record_block(block, size, caller, now);
     hk_unlock(&sites_lock);
-}
-
-static void note_lifetime(struct call_site *site, uint32_t ms)
-{
-    unsigned span = 0;
-    while (span < LIFETIMES - 1 && ms > (uint32_t)1 << span)
-        span++;
-    site->lifetimes[span]++;
-}
-
-static enum hk_site_rule end_locked(const struct record *record, uint64_t now)
-{
-    struct call_site *site = current_site(record->site, record->turn);
-    if (site == NULL)
-        return HK_SITE_NO_RULE;
-    note_lifetime(site, (uint32_t)now - record->born_ms);
-    if (site->size_bits <= size_bits_of(HK_SITES_BIG))
-        return HK_SITE_NO_RULE;
-    add_ghost_locked(record, site->rule, now);
-    return site->rule;
 }
 
 enum hk_site_rule hk_sites_free(const void *block)
 {
-    struct record record;
     uint64_t now = hk_os.clock_ms();
+    hk_reuse_saw(now);
+    uint64_t record = hk_sample_free(&hk_site_samples, block);
+    if (hk_sample_size(record) <= HK_SITES_LARGE)
+        return HK_SITE_NO_RULE;
+    unsigned number = hk_sample_site(record);
     hk_lock(&sites_lock);
-    enum hk_site_rule rule = remove_locked(block, &record) ? end_locked(&record, now) : HK_SITE_NO_RULE;
+    enum hk_site_rule rule = sites.states[number].rule;
+    sites.ghosts[sites.next_ghost++ % SITE_GHOSTS] =
+        (struct site_ghost){hk_align_up(hk_sample_size(record), HK_PAGE), now, rule, number};
     hk_unlock(&sites_lock);
     return hk_options.site_rules == HK_SITE_RULES_ON ? rule : HK_SITE_NO_RULE;
 }
 
-void hk_sites_resize(const void *block)
-{
-    struct record record;
-    hk_lock(&sites_lock);
-    (void)remove_locked(block, &record);
-    hk_unlock(&sites_lock);
-}
-
 /* The report. */
 
-static uint64_t median_lifetime(const struct call_site *site)
+static uint64_t median_lifetime(const struct hk_site *site)
 {
     uint64_t all = 0, below = 0;
-    for (unsigned span = 0; span < LIFETIMES; span++)
-        all += site->lifetimes[span];
-    for (unsigned span = 0; span < LIFETIMES; span++)
-        if ((below += site->lifetimes[span]) * 2 >= all && all > 0)
+    for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
+        all += hk_load(site->xlifetimes[span]);
+    for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
+        if ((below += hk_load(site->xlifetimes[span])) * 2 >= all && all > 0)
             return (uint64_t)1 << span;
     return 0;
 }
 
-static struct hk_site_line line_of(const struct call_site *site)
+/* Another thread may have updated one of two counters. */
+static uint64_t not_negative(int64_t count) { return count > 0 ? (uint64_t)count : 0; }
+
+/* The bytes that `blocks` recorded blocks stand for. */
+static uint64_t bytes_for(uint64_t blocks, uint64_t bytes)
 {
-    return (struct hk_site_line){
-        .caller = site->caller,
+    if (blocks == 0 || bytes / blocks > HK_SITES_LARGE)
+        return bytes;
+    return blocks * hk_countdown_weight(bytes / blocks, MEAN);
+}
+
+static bool lives_more(const void *line, const void *other)
+{
+    const struct hk_site_line *one = line, *two = other;
+    return one->live != two->live ? one->live > two->live : one->bytes > two->bytes;
+}
+
+struct site_lines {
+    struct hk_site_line *lines;
+    unsigned count, most;
+    uint64_t now;
+};
+
+static void add_line(void *context, const struct hk_site *site, unsigned number)
+{
+    struct site_lines *lines = context;
+    const struct site_state *state = &sites.states[number];
+    struct hk_site_line line = {
+        .caller = site->stack[0],
         .block = (size_t)1 << site->size_bits,
-        .live = site->live > 0 ? (uint64_t)site->live : 0,
-        .bytes = site->bytes,
+        .live = bytes_for(not_negative(hk_load(site->xlive_blocks)), not_negative(hk_load(site->xlive_bytes))),
+        .bytes = bytes_for(hk_load(site->xblocks), hk_load(site->xbytes)),
         .lifetime_ms = median_lifetime(site),
-        .rule = site->rule,
-        .saved = site->saved,
-        .wasted = site->wasted,
-    };
-}
-
-static bool ranks_before(const struct hk_site_line *one, const struct hk_site_line *other)
-{
-    return one->live != other->live ? one->live > other->live : one->bytes > other->bytes;
-}
-
-static unsigned insert_line(struct hk_site_line *lines, unsigned count, unsigned most, const struct hk_site_line *line)
-{
-    unsigned at = count;
-    for (; at > 0 && ranks_before(line, &lines[at - 1]); at--)
-        if (at < most)
-            lines[at] = lines[at - 1];
-    if (at < most)
-        lines[at] = *line;
-    return (unsigned)hk_min(count + 1, most);
+        .rule = state->rule,
+        .saved = state->saved,
+        .wasted = state->wasted};
+    if (lines->now - state->seen_ms <= HK_SITE_LIFE_MS)
+        lines->count = hk_top_insert(lines->lines, sizeof line, lines->count, lines->most, &line, lives_more);
 }
 
 unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
 {
-    unsigned count = 0;
-    uint64_t now = hk_os.clock_ms();
-    if (hk_site_places == NULL)
+    struct site_lines top = {.lines = lines, .most = most, .now = hk_os.clock_ms()};
+    if (hk_site_samples.xsites == NULL)
         return 0;
     hk_lock(&sites_lock);
-    for (unsigned number = 0; number < HK_SITES; number++) {
-        struct hk_site_line line = line_of(&sites.all[number]);
-        if (sites.all[number].size_bits != 0 && !is_expired(&sites.all[number], now))
-            count = insert_line(lines, count, most, &line);
-    }
+    hk_sites_visit(&hk_site_samples, add_line, &top);
     hk_unlock(&sites_lock);
-    return count;
+    return top.count;
 }
 
-void hk_sites_init(void) { hk_lock_register(HK_RANK_SITES, &sites_lock); }
+HK_EACH_PROCESS void hk_sites_init(void) { hk_lock_register(HK_RANK_SITES, &sites_lock); }

@@ -1,49 +1,306 @@
+/* Captures a call stack frame by frame, by unwind tables or by frame pointers. */
 #include "prof/stack.h"
 
 #include <string.h>
 
-#include "os/os.h"
+#include "prof/unwind.h"
 
-enum { OWN_FRAMES = 16 };
+enum {
+    OWN_FRAMES = 16,
+    WORD = sizeof(uintptr_t),
+    FRAMES_BELOW = 1 << 20,
+    MOST_OPERANDS = 8,
+    KEPT_ROWS = 1024,
+    SLOTS = 8, /* in a word of a row */
+    MOST_WORDS = 255
+};
+#define SPREAD 0x9e3779b97f4a7c15u
 
-/* Absent from some C libraries, and from static programs that do not reference it. */
-extern int backtrace(void **frames, int room) __attribute__((weak));
+/* Operations of DWARF expressions that compilers and the C library write. */
+enum {
+    DEREF = 0x06,
+    AND = 0x1a,
+    MULTIPLY = 0x1e,
+    PLUS = 0x22,
+    PLUS_CONST = 0x23,
+    SHIFT_LEFT = 0x24,
+    NOT_LESS = 0x2a,
+    LITERAL = 0x30,
+    BASE_REGISTER = 0x70,
+    OPERATIONS = 32
+};
 
-static _Atomic bool xbegun, xready;
+struct stack_walk {
+    uintptr_t registers[HK_REGS];
+    uintptr_t low, high; /* pages that are known to be readable */
+    struct hk_code code; /* the segment that had the last frame's code */
+    bool interrupted;    /* the code address is that of an instruction, not of the one behind a call */
+};
 
-/* Not while the loader runs: loading the unwinder would re-enter it. */
-void hk_stack_prime(const void *caller)
+/* A frame may be broken: the word is read if it can be. */
+__attribute__((no_sanitize("address", "thread"))) static bool load_word(struct stack_walk *walk, uintptr_t address,
+                                                                        uintptr_t *word)
 {
-    void *frame;
-    if (hk_load(xbegun) || !hk_os.has_libc() || hk_os.in_loader(caller) || atomic_exchange(&xbegun, true))
+    if (address % WORD != 0)
+        return false;
+    if (address - walk->low >= walk->high - walk->low) {
+        uintptr_t page = address & -(uintptr_t)HK_PAGE;
+        if (!hk_os.readable(address))
+            return false;
+        walk->low = page == walk->high ? walk->low : page;
+        walk->high = page + HK_PAGE;
+    }
+    *word = *(const uintptr_t *)address;
+    return true;
+}
+
+static bool register_of(const struct stack_walk *walk, uint64_t number, uintptr_t *value)
+{
+    uint64_t place = number - HK_REG_FIRST;
+    *value = place < HK_REGS ? walk->registers[place] : 0;
+    return place < HK_REGS;
+}
+
+/* An operation on the top of the operands; false if it is unknown. */
+static bool operate(struct stack_walk *walk, unsigned operation, struct hk_unwind_reader *reader, uintptr_t *top)
+{
+    switch (operation) {
+    case DEREF: return load_word(walk, *top, top);
+    case PLUS_CONST: *top += hk_unwind_unsigned(reader); return true;
+    case PLUS: top[-1] += *top; return true;
+    case AND: top[-1] &= *top; return true;
+    case MULTIPLY: top[-1] *= *top; return true;
+    case SHIFT_LEFT: top[-1] = *top < 64 ? top[-1] << *top : 0; return true;
+    case NOT_LESS: top[-1] = (intptr_t)top[-1] >= (intptr_t)*top; return true;
+    default: return false;
+    }
+}
+
+/* Sets `value` to that of the expression, which begins with `value` as its operand. */
+static bool evaluate(struct stack_walk *walk, struct hk_unwind_reader reader, uintptr_t *value)
+{
+    uintptr_t operands[MOST_OPERANDS] = {0, *value}, *top = operands + 1;
+    while (reader.at < reader.end && !reader.failed) {
+        unsigned operation = (unsigned)hk_unwind_take(&reader, 1);
+        if (operation >= LITERAL && ++top == operands + MOST_OPERANDS)
+            return false;
+        if (operation - LITERAL < OPERATIONS)
+            *top = operation - LITERAL;
+        else if (operation - BASE_REGISTER < OPERATIONS) {
+            if (!register_of(walk, operation - BASE_REGISTER, top))
+                return false;
+            *top += (uintptr_t)hk_unwind_signed(&reader);
+        } else if (!operate(walk, operation, &reader, top))
+            return false;
+        else if (operation != DEREF && operation != PLUS_CONST && --top == operands)
+            return false;
+    }
+    *value = *top;
+    return !reader.failed;
+}
+
+static bool apply_rule(struct stack_walk *walk, enum hk_rule_kind kind, int32_t value, uintptr_t cfa, uintptr_t *result)
+{
+    uintptr_t address = cfa;
+    switch (kind) {
+    case HK_RULE_AT: return load_word(walk, cfa + (uintptr_t)(intptr_t)value, result);
+    case HK_RULE_IS: *result = cfa + (uintptr_t)(intptr_t)value; return true;
+    case HK_RULE_REGISTER: return register_of(walk, (uint64_t)value, result);
+    case HK_RULE_AT_EXPRESSION:
+        return evaluate(walk, hk_unwind_expression(&walk->code, value), &address) && load_word(walk, address, result);
+    case HK_RULE_IS_EXPRESSION: *result = cfa; return evaluate(walk, hk_unwind_expression(&walk->code, value), result);
+    default: return true; /* SAME, UNDEFINED */
+    }
+}
+
+/* False at the end of the stack. */
+static bool enter_caller_at(struct stack_walk *walk, uintptr_t cfa, uintptr_t code)
+{
+    HK_UNSIGNED_CODE(code);
+    bool goes_on = code != 0 && (cfa != walk->registers[HK_REG_STACK] || code != walk->registers[HK_REG_CODE]);
+    walk->registers[HK_REG_STACK] = cfa;
+    walk->registers[HK_REG_CODE] = code;
+    walk->interrupted = false;
+    return goes_on;
+}
+
+static HK_NOINLINE bool step_by_rules(struct stack_walk *walk, const struct hk_rules *rules)
+{
+    uintptr_t callers[HK_REGS], cfa = 0;
+    if ((rules->cfa_kind == HK_RULE_IS && !register_of(walk, rules->cfa_register, &cfa)) ||
+        !apply_rule(walk, (enum hk_rule_kind)rules->cfa_kind, rules->cfa_value, cfa, &cfa) ||
+        rules->kinds[HK_REG_LINK] == HK_RULE_UNDEFINED)
+        return false;
+    memcpy(callers, walk->registers, sizeof callers);
+    for (unsigned i = 0; i < HK_REGS; i++)
+        if (!apply_rule(walk, (enum hk_rule_kind)rules->kinds[i], rules->values[i], cfa, &callers[i]))
+            return false;
+    uintptr_t stack = walk->registers[HK_REG_STACK], code = walk->registers[HK_REG_CODE];
+    memcpy(walk->registers, callers, sizeof callers);
+    walk->registers[HK_REG_STACK] = stack;
+    walk->registers[HK_REG_CODE] = code;
+    return enter_caller_at(walk, cfa, callers[HK_REG_LINK]);
+}
+
+/* Rules of most code addresses are kept in four words: each register that is saved has its distance below the CFA, in words. A row that
+ * two threads write at one time is not believed. Nor is that of a module in whose place there is another one. */
+static struct kept_row {
+    _Atomic uint64_t xcheck, xcfa, xslots[2];
+} kept_rows[KEPT_ROWS] HK_COLD_DATA;
+
+static uint64_t key_of(const struct stack_walk *walk, uintptr_t address)
+{
+    uint64_t module = walk->code.start + walk->code.size * SPREAD + (uintptr_t)walk->code.table;
+    return (address ^ module) * SPREAD;
+}
+
+static struct kept_row *row_of(uint64_t key) { return &kept_rows[key >> 32 & (KEPT_ROWS - 1)]; }
+
+static uint64_t check_of(uint64_t key, uint64_t cfa, const uint64_t *slots)
+{
+    return key ^ ((cfa * SPREAD ^ slots[0]) * SPREAD ^ slots[1]) * SPREAD;
+}
+
+/* Sets the slots of a row; false if a rule has no place in it. */
+static bool pack_rules(const struct hk_rules *rules, uint64_t *slots)
+{
+    for (unsigned i = 0; i < HK_REGS; i++) {
+        unsigned distance = rules->kinds[i] == HK_RULE_AT ? (unsigned)-rules->values[i] : 0;
+        if ((rules->kinds[i] != HK_RULE_SAME && distance == 0) || distance % WORD != 0 || distance > MOST_WORDS * WORD)
+            return false;
+        slots[i / SLOTS] |= (uint64_t)(distance / WORD) << i % SLOTS * 8;
+    }
+    return rules->cfa_kind == HK_RULE_IS && slots[2] == (HK_REG_LINK >= 2 * SLOTS);
+}
+
+static void keep_row(uint64_t key, const struct hk_rules *rules)
+{
+    uint64_t slots[3] = {0, 0, 0}, cfa = (uint64_t)rules->cfa_register << 32 | (uint32_t)rules->cfa_value;
+    struct kept_row *row = row_of(key);
+    if (rules->kinds[HK_REG_LINK] == HK_RULE_UNDEFINED)
+        cfa = UINT64_MAX; /* no register: the end of the stack */
+    else if (!pack_rules(rules, slots))
         return;
-    hk_store_release(xready, backtrace != NULL && backtrace(&frame, 1) > 0);
+    hk_store(row->xcheck, check_of(key, cfa, slots));
+    hk_store(row->xcfa, cfa);
+    hk_store(row->xslots[0], slots[0]);
+    hk_store(row->xslots[1], slots[1]);
 }
 
-static void caller_alone(struct hk_stack *stack, void *caller)
+static bool find_row(uint64_t key, uint64_t *cfa, uint64_t *slots)
 {
+    struct kept_row *row = row_of(key);
+    *cfa = hk_load(row->xcfa);
+    slots[0] = hk_load(row->xslots[0]);
+    slots[1] = hk_load(row->xslots[1]);
+    return check_of(key, *cfa, slots) == hk_load(row->xcheck);
+}
+
+static bool step_by_row(struct stack_walk *walk, uint64_t cfa_rule, const uint64_t *slots)
+{
+    uintptr_t cfa;
+    if (!register_of(walk, cfa_rule >> 32, &cfa))
+        return false;
+    cfa += (uintptr_t)(intptr_t)(int32_t)cfa_rule;
+    for (unsigned half = 0; half < 2; half++)
+        for (uint64_t left = slots[half]; left != 0;) {
+            unsigned shift = (unsigned)__builtin_ctzll(left) / 8 * 8;
+            if (!load_word(walk, cfa - (left >> shift & MOST_WORDS) * WORD, &walk->registers[half * SLOTS + shift / 8]))
+                return false;
+            left &= ~((uint64_t)MOST_WORDS << shift);
+        }
+    uintptr_t code = walk->registers[HK_REG_LINK];
+    if (HK_REG_LINK >= 2 * SLOTS && !load_word(walk, cfa - WORD, &code))
+        return false;
+    return enter_caller_at(walk, cfa, code);
+}
+
+/* From a signal handler to what it interrupted. */
+static bool step_over_signal(struct stack_walk *walk)
+{
+    static const uint8_t order[HK_REGS] = HK_SIGNAL_ORDER;
+    uintptr_t from = walk->registers[HK_REG_STACK] + HK_SIGNAL_REGISTERS;
+    for (unsigned i = 0; i < HK_REGS; i++)
+        if (!load_word(walk, from + order[i] * WORD, &walk->registers[i]))
+            return false;
+    walk->interrupted = true;
+    return true;
+}
+
+static bool is_signal_return(uintptr_t address)
+{
+    size_t size = sizeof HK_SIGNAL_RETURN - 1;
+    return size != 0 && hk_os.readable(address) && hk_os.readable(address + size - 1) &&
+           memcmp((const void *)address, HK_SIGNAL_RETURN, size) == 0;
+}
+
+static bool is_code(struct stack_walk *walk, uintptr_t address)
+{
+    return address - walk->code.start < walk->code.size || hk_os.code_at(address, &walk->code);
+}
+
+/* Code without a table, perhaps generated: by frame pointers, if they lead upward to code of a module. */
+static bool step_by_frame(struct stack_walk *walk)
+{
+    uintptr_t frame = walk->registers[HK_REG_FRAME], next, code;
+    if (frame - walk->registers[HK_REG_STACK] >= FRAMES_BELOW || !load_word(walk, frame, &next) ||
+        !load_word(walk, frame + WORD, &code))
+        return false;
+    HK_UNSIGNED_CODE(code);
+    if (code == 0 || !is_code(walk, code - 1))
+        return false;
+    walk->registers[HK_REG_FRAME] = next;
+    return enter_caller_at(walk, frame + 2 * WORD, code);
+}
+
+/* A module may have been unloaded, if the stack is a broken one. */
+static bool find_rules(struct stack_walk *walk, uintptr_t address, struct hk_rules *rules)
+{
+    const struct hk_code *code = &walk->code;
+    return code->table < code->to && hk_os.readable((uintptr_t)code->table) &&
+           hk_os.readable((uintptr_t)code->to - 1) && hk_unwind_find(rules, code, address);
+}
+
+static bool step_out(struct stack_walk *walk)
+{
+    struct hk_rules rules;
+    uintptr_t code = walk->registers[HK_REG_CODE], address = code - !walk->interrupted;
+    uint64_t key = 0, cfa, slots[2];
+    bool found = is_code(walk, address);
+    if (found && find_row(key = key_of(walk, address), &cfa, slots))
+        return step_by_row(walk, cfa, slots);
+    found = found && find_rules(walk, address, &rules);
+    if (found && !rules.of_signal) {
+        keep_row(key, &rules);
+        return step_by_rules(walk, &rules);
+    }
+    return found || is_signal_return(code) ? step_over_signal(walk) : step_by_frame(walk);
+}
+
+void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault)
+{
+    struct stack_walk walk = {.interrupted = true};
+    walk.registers[HK_REG_CODE] = fault->code;
+    walk.registers[HK_REG_FRAME] = fault->frame;
+    walk.registers[HK_REG_STACK] = fault->stack;
     stack->depth = 1;
-    stack->frames[0] = caller;
-}
-
-static unsigned position(void *const *frames, unsigned depth, const void *frame)
-{
-    unsigned i = 0;
-    while (i < depth && frames[i] != frame)
-        i++;
-    return i;
+    stack->frames[0] = (void *)fault->code;
+    while (stack->depth < HK_STACK_MOST && step_out(&walk))
+        stack->frames[stack->depth++] = (void *)walk.registers[HK_REG_CODE];
 }
 
 void hk_stack_capture(struct hk_stack *stack, void *caller)
 {
-    void *frames[OWN_FRAMES + HK_STACK_MOST];
-    int found = hk_load_acquire(xready) ? backtrace(frames, OWN_FRAMES + HK_STACK_MOST) : 0;
-    unsigned depth = found > 0 ? (unsigned)found : 0;
-    unsigned own = position(frames, depth < OWN_FRAMES ? depth : OWN_FRAMES, caller);
-    if (own == depth || own == OWN_FRAMES) {
-        caller_alone(stack, caller);
-        return;
+    struct stack_walk walk = {.interrupted = true};
+    HK_REGISTERS_HERE(walk.registers);
+    stack->depth = 0;
+    for (unsigned own = 0; own < OWN_FRAMES && stack->depth < HK_STACK_MOST && step_out(&walk);) {
+        void *code = (void *)walk.registers[HK_REG_CODE];
+        if (stack->depth > 0 || code == caller)
+            stack->frames[stack->depth++] = code;
+        else
+            own++;
     }
-    stack->depth = depth - own < HK_STACK_MOST ? depth - own : HK_STACK_MOST;
-    memcpy(stack->frames, frames + own, stack->depth * sizeof stack->frames[0]);
+    if (stack->depth == 0)
+        stack->frames[stack->depth++] = caller;
 }

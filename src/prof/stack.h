@@ -1,11 +1,12 @@
-/* Stack: captures call stacks.
- * Owns     the capture: the C library's backtrace() if present; otherwise a stack is the caller alone.
- * Threads  any.
- * Never    called with a lock of HAKMEM's held: the unwinder takes locks of the loader, and allocates on its first call. */
+/* Stack: captures call stacks by the modules' own unwind tables, or by frame pointers where a module has none.
+ * Invariant  a capture takes no lock, allocates nothing, loads nothing, and takes about a kilobyte of the stack that it is called on. A broken
+ *            frame ends the stack, because the system is asked about each page before the page is read.
+ * Threads    any, a signal handler too. */
 #ifndef HK_STACK_H
 #define HK_STACK_H
 
 #include "base/base.h"
+#include "os/os.h"
 
 enum { HK_STACK_MOST = 64 };
 
@@ -14,11 +15,10 @@ struct hk_stack {
     void *frames[HK_STACK_MOST]; /* return addresses, innermost first */
 };
 
-/* Makes the C library load its unwinder, once, as soon as it can; until then a stack is the caller alone. The unwinder
- * allocates: the caller prevents sampling of that. */
-void hk_stack_prime(const void *caller);
-
 /* `caller` is the return address of HAKMEM's outermost function; the frames within it are omitted. */
 void hk_stack_capture(struct hk_stack *stack, void *caller);
+
+/* The frames of a thread whose access failed, by the registers that are known of it. */
+void hk_stack_follow(struct hk_stack *stack, const struct hk_fault *fault);
 
 #endif

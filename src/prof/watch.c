@@ -1,3 +1,4 @@
+/* Opens and closes the windows in which a running process is sampled. */
 #include "prof/watch.h"
 
 #include "base/bits.h"
@@ -96,10 +97,9 @@ static bool runs_out(struct hk_tcache *cache, size_t size)
     return hk_countdown_runs_out(&cache->countdown, size);
 }
 
-/* The loader holds locks that the unwinder wants. */
-bool hk_watch_picks(struct hk_tcache *cache, size_t size, const void *caller)
+bool hk_watch_picks(struct hk_tcache *cache, size_t size)
 {
-    if (!hk_load_acquire(hk_watch.xon) || cache->sampling || !runs_out(cache, size) || hk_os.in_loader(caller) ||
+    if (!hk_load_acquire(hk_watch.xon) || cache->sampling || !runs_out(cache, size) ||
         !hk_countdown_picks(&cache->countdown, hk_load(hk_watch.xfine_mean)))
         return false;
     uint32_t left = size <= HK_FINE_MAX ? hk_sub(hk_watch.xpicks, 1) : WINDOW_PICKS;

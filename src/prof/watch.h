@@ -2,7 +2,7 @@
  *
  *   blocks over HK_FINE_MAX: each allocation is a miss, and counts down
  *   smaller ones:            at a tick a window opens: the gate is shut, each allocation counts down --64 samples, 5 ms--> it opens again
- *   a picked block lies apart (apart.h), or is a big block: its free is never a hit
+ *   a picked block lies apart (apart.h), or is a large block: its free is never a hit
  *
  *   A sample of a class stands for as many blocks of the class as the process allocated meanwhile, divided by the samples of the class: the
  *   bins count all that they serve.
@@ -35,6 +35,6 @@ void hk_watch_end(void);
 void hk_watch_tick(void);
 
 /* True if an allocation that misses is to be picked. Precondition: the thread has a tcache. */
-bool hk_watch_picks(struct hk_tcache *cache, size_t size, const void *caller);
+bool hk_watch_picks(struct hk_tcache *cache, size_t size);
 
 #endif

@@ -1,11 +1,13 @@
+/* Adds up the memory of slabs, caches, large blocks and metadata, by class and by part. */
 #include "report/census.h"
 
 #include <string.h>
 
 #include "base/bits.h"
-#include "big/big.h"
+#include "large/large.h"
 #include "guard/sampled_slots.h"
 #include "heaps/heaps.h"
+#include "policy/classes.h"
 #include "prof/apart.h"
 #include "slab/lodge.h"
 #include "span/meta.h"
@@ -131,17 +133,17 @@ static void count_stats(struct hk_census *census)
     }
 }
 
-static void count_bigs(struct hk_census *census)
+static void count_large(struct hk_census *census)
 {
-    struct hk_big_totals bigs;
-    struct hk_tallies *row = &census->tiers[HK_TIER_BIG];
-    hk_big_total(&bigs);
-    row->served = census->counts[HK_STAT_big_calls];
-    row->misses = hk_min(row->served, census->counts[HK_STAT_big_mapped]);
-    row->live_blocks = bigs.blocks;
-    row->live = bigs.live;
-    census->parts[HK_PART_big_live] = bigs.live;
-    census->parts[HK_PART_big_cached] = bigs.cached;
+    struct hk_large_totals large;
+    struct hk_tallies *row = &census->tiers[HK_TIER_LARGE];
+    hk_large_total(&large);
+    row->served = census->counts[HK_STAT_large_calls];
+    row->misses = hk_min(row->served, census->counts[HK_STAT_large_mapped]);
+    row->live_blocks = large.blocks;
+    row->live = large.live;
+    census->parts[HK_PART_large_live] = large.live;
+    census->parts[HK_PART_large_cached] = large.cached;
 }
 
 static void count_slices(struct hk_census *census)
@@ -151,7 +153,7 @@ static void count_slices(struct hk_census *census)
     census->idle_dirty = slices.free_dirty;
     census->idle_clean = slices.free_clean;
     census->parts[HK_PART_idle] = slices.free_dirty + slices.free_clean;
-    census->mapped = slices.mapped + census->parts[HK_PART_big_live] + census->parts[HK_PART_big_cached];
+    census->mapped = slices.mapped + census->parts[HK_PART_large_live] + census->parts[HK_PART_large_cached];
 }
 
 static void count_metadata(struct hk_census *census)
@@ -167,13 +169,13 @@ static void count_metadata(struct hk_census *census)
     census->mallocs = picked.served;
 }
 
-/* The bytes of slabs alone: big blocks are counted as such. */
+/* The bytes of slabs alone: large blocks are counted as such. */
 static void count_heaps(struct hk_census *census)
 {
     for (uint32_t index = 0; index < hk_heaps_end(); index++) {
         struct hk_heap_figures figures;
         census->heaps += hk_heaps_figures(hk_heap_by_index(index), &figures);
-        census->parts[HK_PART_heaps] += figures.physical - hk_min(figures.physical, figures.big);
+        census->parts[HK_PART_heaps] += figures.physical - hk_min(figures.physical, figures.large);
     }
 }
 
@@ -196,18 +198,65 @@ void hk_census_take(struct hk_census *census)
     sum_up(census);
     count_parts_of_slabs(census);
     count_stats(census);
-    count_bigs(census);
+    count_large(census);
     count_slices(census);
     count_metadata(census);
     count_heaps(census);
-    const struct hk_tallies *bigs = &census->tiers[HK_TIER_BIG];
-    census->mallocs += census->sum.served + bigs->served + census->counts[HK_STAT_orphan_calls] +
+    const struct hk_tallies *large = &census->tiers[HK_TIER_LARGE];
+    census->mallocs += census->sum.served + large->served + census->counts[HK_STAT_orphan_calls] +
                        census->counts[HK_STAT_guard_samples];
-    uint64_t live = census->sum.live_blocks + bigs->live_blocks + census->sampled_blocks;
+    uint64_t live = census->sum.live_blocks + large->live_blocks + census->sampled_blocks;
     census->frees = census->mallocs - hk_min(census->mallocs, live);
 }
 
 const char *hk_census_tier_name(unsigned tier)
 {
-    return tier == HK_TIER_BIG ? "big" : hk_tier_name((enum hk_tier)tier);
+    return tier == HK_TIER_LARGE ? "large" : hk_tier_name((enum hk_tier)tier);
+}
+
+static struct hk_holder holder_of(const struct hk_tcache *cache)
+{
+    struct hk_holder row = {.thread = (int)cache->system_thread};
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        const struct hk_bin *bin = &cache->hot.bins[class];
+        row.served += bin->served;
+        row.in_bins += hk_bin_items(bin) * hk_classes[class].size;
+        row.in_depots += cache->depot.classes[class].blocks * hk_classes[class].size;
+    }
+    return row;
+}
+
+static bool holds_more(const void *row, const void *other)
+{
+    const struct hk_holder *one = row, *two = other;
+    return one->in_bins + one->in_depots > two->in_bins + two->in_depots;
+}
+
+unsigned hk_holders_take(struct hk_holder holders[HK_REPORT_HOLDERS])
+{
+    unsigned count = 0;
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
+        const struct hk_tcache *cache = hk_tcache_by_id(id);
+        if (!cache->alive || cache->system_thread == 0)
+            continue;
+        struct hk_holder row = holder_of(cache);
+        count = hk_top_insert(holders, sizeof row, count, HK_REPORT_HOLDERS, &row, holds_more);
+    }
+    return count;
+}
+
+static bool has_more_memory(const void *line, const void *other)
+{
+    return ((const struct hk_heap_figures *)line)->physical > ((const struct hk_heap_figures *)other)->physical;
+}
+
+unsigned hk_heap_lines_take(struct hk_heap_figures lines[HK_REPORT_HEAPS])
+{
+    unsigned count = 0;
+    for (uint32_t index = 0; index < hk_heaps_end(); index++) {
+        struct hk_heap_figures line;
+        if (hk_heaps_figures(hk_heap_by_index(index), &line))
+            count = hk_top_insert(lines, sizeof line, count, HK_REPORT_HEAPS, &line, has_more_memory);
+    }
+    return count;
 }

@@ -4,7 +4,9 @@
 #ifndef HK_CENSUS_H
 #define HK_CENSUS_H
 
+#include "base/base.h"
 #include "count/stats.h"
+#include "heaps/heaps.h"
 #include "policy/classes.h"
 
 struct hk_tallies {
@@ -35,7 +37,7 @@ struct hk_part_row {
 };
 extern const struct hk_part_row hk_part_rows[HK_PARTS];
 
-enum { HK_TIER_BIG = HK_TIER_LARGE + 1, HK_TIERS };
+enum { HK_TIER_LARGE = HK_TIER_MEDIUM + 1, HK_TIERS };
 
 struct hk_census {
     struct hk_tallies classes[HK_CLASSES];
@@ -60,5 +62,24 @@ HK_INLINE bool hk_part_shows(const struct hk_census *census, unsigned part)
 void hk_census_take(struct hk_census *census);
 
 const char *hk_census_tier_name(unsigned tier);
+
+/* The threads whose bins and depots hold the most bytes, by their numbers in the system. Threads are numbered only if a report is written while
+ * the program runs. */
+enum { HK_REPORT_HOLDERS = 64 };
+
+struct hk_holder {
+    int thread;
+    uint64_t served; /* blocks that its bins have served, also to threads that had them before */
+    size_t in_bins, in_depots;
+};
+
+/* Fills in the rows, the largest first. Returns their number. */
+unsigned hk_holders_take(struct hk_holder holders[HK_REPORT_HOLDERS]);
+
+/* The program's heaps that have the most physical memory. Takes the lock of each heap for a moment. */
+enum { HK_REPORT_HEAPS = 32 };
+
+/* Fills in the rows, the largest first. Returns their number. */
+unsigned hk_heap_lines_take(struct hk_heap_figures lines[HK_REPORT_HEAPS]);
 
 #endif

@@ -1,3 +1,4 @@
+/* Takes the numbers of a report, and writes the line that reports refused memory. */
 #include "report/report.h"
 
 #include "base/bits.h"

@@ -9,8 +9,6 @@
 
 #include "prof/sites.h"
 #include "report/census.h"
-#include "report/heap_lines.h"
-#include "report/holders.h"
 #include "report/residence.h"
 #include "report/survivors.h"
 
@@ -49,6 +47,8 @@ void hk_report_take(struct hk_report *report, uint64_t started_ms);
 void hk_report_text(int fd, const struct hk_report *report);
 void hk_report_json(int fd, const struct hk_report *report);
 void hk_report_metrics(int fd, const struct hk_report *report);
+/* Prints the debug rings as lines of text. Async-signal-safe: takes no lock, does not allocate, does not wait. */
+void hk_last_events_write(int fd);
 
 /* Prints the one-line report about the first allocation that failed. Once per process. */
 void hk_report_out_of_memory(size_t requested, uint64_t started_ms);

@@ -1,30 +1,15 @@
+/* Writes a report as JSON. */
 #include "report/report.h"
 
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/message.h"
-#include "os/os.h"
+#include "os/maps.h"
 #include "policy/policy.h"
 
 /* Writes one member of the report object, preceded by its name. */
 typedef void json_section(struct hk_text *text, const struct hk_report *report);
-
-/* Bytes of the UTF-8 character that begins here; 0 if none does. */
-static size_t character_bytes(const char *s)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    uint32_t first = (unsigned char)*s, value = first;
-    size_t bytes = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf8 ? 4 : 0;
-    if (bytes > 1)
-        value &= 0x7fu >> bytes;
-    for (size_t i = 1; i < bytes; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-        value = value << 6 | (uint32_t)(s[i] & 0x3f);
-    }
-    return value < least[bytes] || value > 0x10ffff || value >> 11 == 0xd800 >> 11 ? 0 : bytes;
-}
 
 /* A path is any bytes; JSON is UTF-8, and a reader refuses a report with other bytes as a whole. */
 static void json_string(struct hk_text *text, const char *s)
@@ -32,7 +17,7 @@ static void json_string(struct hk_text *text, const char *s)
     hk_text_add(text, "\"");
     for (size_t bytes; *s != 0; s++) {
         if ((unsigned char)*s >= 0x80) {
-            bytes = character_bytes(s);
+            bytes = hk_utf8_bytes(s);
             for (size_t left = bytes; left > 1; left--)
                 hk_text_add(text, "%c", *s++);
             hk_text_add(text, bytes != 0 ? "%c" : "\\ufffd", *s);
@@ -123,6 +108,18 @@ static void json_resident_classes(struct hk_text *text, const struct hk_report *
                 report->residence.rest_of_process - report->residence.rest_files);
 }
 
+/* Writes a member that is an array, a row by a call. */
+static void json_array(struct hk_text *text, const char *name, const void *first, size_t bytes, unsigned count,
+                       void (*write)(struct hk_text *text, const void *row))
+{
+    hk_text_add(text, "\"%s\": [", name);
+    for (unsigned i = 0; i < count; i++) {
+        hk_text_add(text, i > 0 ? ",\n  " : "\n  ");
+        write(text, (const char *)first + i * bytes);
+    }
+    hk_text_add(text, "]");
+}
+
 static void json_tallies(struct hk_text *text, const struct hk_tallies *tallies)
 {
     unsigned rate = hk_hit_rate(tallies);
@@ -175,8 +172,9 @@ static void json_policy(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, "}");
 }
 
-static void json_site(struct hk_text *text, const struct hk_site_line *line)
+static void json_site(struct hk_text *text, const void *row)
 {
+    const struct hk_site_line *line = row;
     hk_text_add(text, "{\"site\": %zu, \"block\": %zu, \"live\": %lu, \"bytes\": %lu, \"lifetime_ms\": %lu, ",
                 (size_t)line->caller, line->block, line->live, line->bytes, line->lifetime_ms);
     hk_text_add(text, "\"rule\": \"%s\", \"saved\": %lu, \"wasted\": %lu}", hk_site_rule_names[line->rule], line->saved,
@@ -185,33 +183,29 @@ static void json_site(struct hk_text *text, const struct hk_site_line *line)
 
 static void json_sites(struct hk_text *text, const struct hk_report *report)
 {
-    hk_text_add(text, "\"sites\": [");
-    for (unsigned i = 0; i < report->sites_shown; i++) {
-        hk_text_add(text, i > 0 ? ",\n  " : "\n  ");
-        json_site(text, &report->sites[i]);
-    }
-    hk_text_add(text, "]");
+    json_array(text, "sites", report->sites, sizeof report->sites[0], report->sites_shown, json_site);
+}
+
+static void json_holder(struct hk_text *text, const void *row)
+{
+    const struct hk_holder *holder = row;
+    hk_text_add(text, "{\"thread\": %d, \"allocations\": %lu, ", holder->thread, holder->served);
+    hk_text_add(text, "\"bins\": %zu, \"depots\": %zu}", holder->in_bins, holder->in_depots);
 }
 
 static void json_holders(struct hk_text *text, const struct hk_report *report)
 {
-    hk_text_add(text, "\"holders\": [");
-    for (unsigned i = 0; i < report->holders_shown; i++) {
-        const struct hk_holder *row = &report->holders[i];
-        hk_text_add(text, "%s{\"thread\": %d, \"allocations\": %lu, ", i > 0 ? ",\n  " : "\n  ", row->thread,
-                    row->served);
-        hk_text_add(text, "\"bins\": %zu, \"depots\": %zu}", row->in_bins, row->in_depots);
-    }
-    hk_text_add(text, "]");
+    json_array(text, "holders", report->holders, sizeof report->holders[0], report->holders_shown, json_holder);
 }
 
-static void json_heap(struct hk_text *text, const struct hk_heap_figures *line)
+static void json_heap(struct hk_text *text, const void *row)
 {
+    const struct hk_heap_figures *line = row;
     hk_text_add(text, "{\"heap\": %u, \"name\": ", line->number);
     json_string(text, line->name);
     hk_text_add(text,
-                ", \"physical\": %zu, \"limit\": %zu, \"peak\": %zu, \"live\": %zu, \"cached\": %zu, \"big\": %zu",
-                line->physical, line->limit, line->peak, line->live, line->cached, line->big);
+                ", \"physical\": %zu, \"limit\": %zu, \"peak\": %zu, \"live\": %zu, \"cached\": %zu, \"large\": %zu",
+                line->physical, line->limit, line->peak, line->live, line->cached, line->large);
     hk_text_add(text, ", \"live_blocks\": %zu, \"caches\": %zu, \"served\": %lu, \"refused\": %lu, \"resets\": %lu}",
                 line->live_blocks, line->caches, line->mallocs, line->refused, line->resets);
 }
@@ -221,12 +215,8 @@ static void json_heaps(struct hk_text *text, const struct hk_report *report)
 {
     if (report->heaps_shown == 0)
         return;
-    hk_text_add(text, ",\n \"heaps\": [");
-    for (unsigned i = 0; i < report->heaps_shown; i++) {
-        hk_text_add(text, i > 0 ? ",\n  " : "\n  ");
-        json_heap(text, &report->heaps[i]);
-    }
-    hk_text_add(text, "]");
+    hk_text_add(text, ",\n ");
+    json_array(text, "heaps", report->heaps, sizeof report->heaps[0], report->heaps_shown, json_heap);
 }
 
 static void json_survivors(struct hk_text *text, const struct hk_survivor_sums *sums)
@@ -235,8 +225,9 @@ static void json_survivors(struct hk_text *text, const struct hk_survivor_sums *
                 sums->pinned);
 }
 
-static void json_stack(struct hk_text *text, const struct hk_survivor_line *line)
+static void json_stack(struct hk_text *text, const void *row)
 {
+    const struct hk_survivor_line *line = row;
     hk_text_add(text, "{");
     json_survivors(text, &line->sums);
     hk_text_add(text, ", \"frames\": [");
@@ -245,35 +236,22 @@ static void json_stack(struct hk_text *text, const struct hk_survivor_line *line
     hk_text_add(text, "]}");
 }
 
-/* A line of /proc/self/maps, if code lies there and it names a file. */
-static void json_module(struct hk_text *text, const char *line, const char **separator)
-{
-    const char *rights = line;
-    while (*rights != 0 && *rights != ' ')
-        rights++;
-    bool is_code = strnlen(rights, sizeof " r-x") == sizeof " r-x" && rights[sizeof " r-" - 1] == 'x';
-    if (!is_code || strchr(rights, '/') == NULL)
-        return;
-    hk_text_add(text, "%s", *separator);
-    json_string(text, line);
-    *separator = ",\n  ";
-}
-
+/* The lines of /proc/self/maps about code of files. */
 static void json_modules(struct hk_text *text)
 {
-    char bytes[256], line[640];
+    char line[640];
     const char *separator = "\n  ";
-    size_t used = 0;
-    int fd = hk_os.open("/proc/self/maps");
-    for (size_t n; fd >= 0 && (n = hk_os.read(fd, bytes, sizeof bytes)) > 0;)
-        for (size_t i = 0; i < n; i++) {
-            line[used] = bytes[i] == '\n' ? 0 : bytes[i];
-            if (bytes[i] == '\n')
-                json_module(text, line, &separator);
-            used = bytes[i] == '\n' ? 0 : hk_min(used + 1, sizeof line - 1);
+    struct hk_lines lines;
+    struct hk_mapping mapping;
+    if (!hk_lines_open(&lines, "/proc/self/maps"))
+        return;
+    while (hk_lines_next(&lines, line, sizeof line))
+        if (hk_mapping_parse(line, &mapping) && mapping.is_code && strchr(mapping.path, '/') != NULL) {
+            hk_text_add(text, "%s", separator);
+            json_string(text, line);
+            separator = ",\n  ";
         }
-    if (fd >= 0)
-        hk_os.close(fd);
+    hk_lines_close(&lines);
 }
 
 static void json_sampled(struct hk_text *text, const struct hk_report *report)
@@ -281,12 +259,9 @@ static void json_sampled(struct hk_text *text, const struct hk_report *report)
     const struct hk_survivors *survivors = &report->survivors;
     hk_text_add(text, "\"sampled\": {\"mean\": %lu, ", survivors->mean);
     json_survivors(text, &survivors->all);
-    hk_text_add(text, ", \"stacks\": [");
-    for (unsigned i = 0; i < survivors->shown; i++) {
-        hk_text_add(text, i > 0 ? ",\n  " : "\n  ");
-        json_stack(text, &survivors->stacks[i]);
-    }
-    hk_text_add(text, "],\n \"modules\": [");
+    hk_text_add(text, ", ");
+    json_array(text, "stacks", survivors->stacks, sizeof survivors->stacks[0], survivors->shown, json_stack);
+    hk_text_add(text, ",\n \"modules\": [");
     if (survivors->shown > 0)
         json_modules(text);
     hk_text_add(text, "]}");

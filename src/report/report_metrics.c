@@ -1,3 +1,4 @@
+/* Writes a report as OpenMetrics. */
 #include "report/report.h"
 
 #include <string.h>

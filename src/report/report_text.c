@@ -1,7 +1,9 @@
+/* Writes a report and the last events of threads as text. */
 #include "report/report.h"
 
 #include "base/message.h"
 #include "policy/policy.h"
+#include "tcache/tcache.h"
 
 /* Of options, knobs of the policy and counters; a space lies behind the longest. */
 enum { NAME_WIDTH = 20 };
@@ -174,12 +176,9 @@ static void text_heap(struct hk_text *text, const struct hk_heap_figures *line)
     add_count(text, line->refused, 9);
     add_count(text, line->resets, 8);
     hk_text_add(text, "  ");
-    for (const char *at = line->name; *at != 0; at++)
-        hk_text_add(text, "%c", (unsigned char)*at < ' ' || *at == 0x7f ? '_' : *at);
-    hk_text_add(text, "\n");
+    hk_text_add(text, "%.300s\n", line->name);
 }
 
-/* The program names them: what a terminal would take for something else is an underscore. */
 static void text_heaps(struct hk_text *text, const struct hk_report *report)
 {
     if (report->heaps_shown == 0)
@@ -197,7 +196,7 @@ static void text_option(void *context, const char *name, const char *string, uin
     hk_text_add(text, "  ");
     add_name(text, name, NAME_WIDTH);
     if (string != NULL)
-        hk_text_add(text, "%s\n", string);
+        hk_text_add(text, "%.4096s\n", string);
     else
         hk_text_add(text, "%lu\n", number);
 }
@@ -217,7 +216,7 @@ void hk_report_text(int fd, const struct hk_report *report)
     const struct hk_process *process = &report->process;
     struct hk_text text;
     hk_text_init(&text, fd);
-    hk_text_add(&text, "HAKMEM %s, process %d (%s), after %lu ms\n\n", HK_VERSION, process->id, process->command,
+    hk_text_add(&text, "HAKMEM %s, process %d (%.300s), after %lu ms\n\n", HK_VERSION, process->id, process->command,
                 process->running_ms);
     hk_text_add(&text, "served %lu allocations and %lu frees, %zu threads now\n", report->census.mallocs,
                 report->census.frees, report->census.threads);
@@ -233,5 +232,44 @@ void hk_report_text(int fd, const struct hk_report *report)
     text_policy(&text);
     hk_text_add(&text, "\noptions\n");
     hk_options_visit(text_option, &text);
+    hk_text_flush(&text);
+}
+
+enum { MICROSECONDS = 1000000, NS_A_MICROSECOND = 1000 };
+
+/* "1234.000056": seconds since boot. */
+static void add_clock(struct hk_text *text, uint64_t ns)
+{
+    uint64_t microseconds = ns / NS_A_MICROSECOND;
+    hk_text_add(text, "  %lu.", microseconds / MICROSECONDS);
+    for (uint64_t place = MICROSECONDS / 10; place > 0; place /= 10)
+        hk_text_add(text, "%u", (unsigned)(microseconds / place % 10));
+}
+
+static void write_event(void *context, const struct hk_event_seen *event)
+{
+    struct hk_text *text = context;
+    const struct hk_event_row *row = &hk_event_rows[event->kind];
+    add_clock(text, event->clock_ns);
+    hk_text_add(text, " %s %lu %s", row->name, event->amount, row->unit);
+    if (event->address != 0)
+        hk_text_add(text, " 0x%zx", (size_t)event->address);
+    hk_text_add(text, "\n");
+}
+
+void hk_last_events_write(int fd)
+{
+    struct hk_text text;
+    const struct hk_tcache *self = hk_tcache_self();
+    hk_text_init(&text, fd);
+    hk_text_add(&text, "hakmem: last events of each thread, the oldest first\n");
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
+        const struct hk_tcache *cache = hk_tcache_by_id(id);
+        hk_text_add(&text, "thread %u%s\n", id, cache == self ? " (this one)" : cache->alive ? "" : " (ended)");
+        hk_ring_read(&cache->owner.ring, write_event, &text);
+    }
+    hk_text_add(&text, "no thread\n");
+    hk_ring_read(&hk_ring_shared, write_event, &text);
+    hk_text_add(&text, "hakmem: end of events\n");
     hk_text_flush(&text);
 }

@@ -1,13 +1,14 @@
+/* Asks the system which pages are resident, and adds them up by part. */
 #include "report/residence.h"
 
 #include <string.h>
 
 #include "base/bits.h"
-#include "big/big_block.h"
+#include "large/large_block.h"
 #include "guard/sampled_slots.h"
 #include "prof/apart.h"
+#include "os/maps.h"
 #include "os/os.h"
-#include "report/smaps.h"
 #include "slab/owner.h"
 #include "slab/slab.h"
 #include "span/meta.h"
@@ -28,79 +29,18 @@ struct walk {
     struct hk_resident_sums *here; /* for this mapping */
     struct hk_resident_sums *all;  /* in total */
     size_t total;                  /* by the kernel's count */
-    uintptr_t big_end;             /* the end of the last big block seen: only its first slice has an entry */
-    const struct hk_big_block *big;
+    uintptr_t large_end;           /* the end of the last large block seen: only its first slice has an entry */
+    const struct hk_large_block *large;
     struct glance chunks, entries;
 };
 
-enum memory { OF_TABLE, OF_CHUNK, OF_IDLE, OF_IDLE_HUGE, OF_SLAB, OF_BIG, OF_HEAP };
+enum memory { OF_REST, OF_TABLE, OF_CHUNK, OF_IDLE, OF_IDLE_HUGE, OF_SLAB, OF_LARGE, OF_HEAP };
 
 struct stretch {
     uintptr_t start, end;
     enum memory memory;
     const struct hk_descriptor *descriptor;
 };
-
-/* Of each HK_PAGE: a page of the system is visited in parts, which may belong to several slabs. */
-typedef void on_page(struct walk *walk, const struct stretch *stretch, uintptr_t page);
-
-static void each_resident_page(struct walk *walk, const struct stretch *stretch, on_page *visit)
-{
-    unsigned char pages[PAGES_AT_ONCE];
-    size_t whole = hk_system_page();
-    for (uintptr_t at = stretch->start; at < stretch->end; at += sizeof pages * whole) {
-        size_t bytes = hk_min(stretch->end - at, sizeof pages * whole);
-        if (!hk_os.resident((void *)at, bytes, pages))
-            continue;
-        for (size_t place = 0; place < bytes; place += HK_PAGE)
-            if ((pages[place / whole] & 1) != 0)
-                visit(walk, stretch, at + place);
-    }
-}
-
-static void page_of_rest(struct walk *walk, const struct stretch *stretch, uintptr_t page)
-{
-    (void)stretch, (void)page;
-    walk->here->rest += HK_PAGE;
-}
-
-static void page_of_table(struct walk *walk, const struct stretch *stretch, uintptr_t page)
-{
-    (void)stretch, (void)page;
-    walk->here->parts[HK_PART_metadata] += HK_PAGE;
-}
-
-static void page_of_area(struct walk *walk, const struct stretch *stretch, uintptr_t page)
-{
-    (void)stretch, (void)page;
-    walk->here->areas += HK_PAGE;
-}
-
-static void page_of_heap(struct walk *walk, const struct stretch *stretch, uintptr_t page)
-{
-    (void)stretch, (void)page;
-    walk->here->parts[HK_PART_heaps] += HK_PAGE;
-}
-
-static void page_of_idle(struct walk *walk, const struct stretch *stretch, uintptr_t page)
-{
-    (void)stretch, (void)page;
-    walk->here->parts[HK_PART_idle] += HK_PAGE;
-}
-
-static void page_of_idle_huge(struct walk *walk, const struct stretch *stretch, uintptr_t page)
-{
-    (void)stretch, (void)page;
-    walk->here->idle_huge += HK_PAGE;
-}
-
-/* The pages behind the program's part of the mapping are slack. */
-static void page_of_big(struct walk *walk, const struct stretch *stretch, uintptr_t page)
-{
-    const struct hk_big_block *big = (const void *)stretch->descriptor;
-    bool live = !hk_link_linked(&big->link) && page - big->d.start < big->requested;
-    walk->here->parts[live ? HK_PART_big_live : HK_PART_big_cached] += HK_PAGE;
-}
 
 /* The owner may release the slab meanwhile, and another class may be cut in its place: inconsistent values are skipped,
  * so that no bit beyond a bitmap is read. Memory of a bitmap that is gone still counts as HAKMEM's. */
@@ -134,20 +74,51 @@ static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintp
     here->taken[cut.class] += cut.taken;
 }
 
+/* The pages behind the program's part of the mapping are slack. */
+static enum hk_part part_of_large(const struct stretch *stretch, uintptr_t page)
+{
+    const struct hk_large_block *large = (const void *)stretch->descriptor;
+    bool live = !hk_link_linked(&large->link) && page - large->d.start < hk_large_held(large);
+    return live ? HK_PART_large_live : HK_PART_large_cached;
+}
+
+/* Returns the sum that a page counts for. */
+static size_t *sum_of(struct hk_resident_sums *here, const struct stretch *stretch, uintptr_t page)
+{
+    switch (stretch->memory) {
+    case OF_TABLE: return &here->parts[HK_PART_metadata];
+    case OF_CHUNK: return &here->areas;
+    case OF_IDLE: return &here->parts[HK_PART_idle];
+    case OF_IDLE_HUGE: return &here->idle_huge;
+    case OF_LARGE: return &here->parts[part_of_large(stretch, page)];
+    case OF_HEAP: return &here->parts[HK_PART_heaps];
+    default: return &here->rest;
+    }
+}
+
+/* Of each HK_PAGE: a page of the system is visited in parts, which may belong to several slabs. */
 static void divide(struct walk *walk, const struct stretch *stretch)
 {
-    static on_page *const visits[] = {
-        [OF_TABLE] = page_of_table, [OF_CHUNK] = page_of_area, [OF_IDLE] = page_of_idle,
-        [OF_SLAB] = page_of_slab,   [OF_BIG] = page_of_big,    [OF_IDLE_HUGE] = page_of_idle_huge,
-        [OF_HEAP] = page_of_heap,
-    };
-    each_resident_page(walk, stretch, visits[stretch->memory]);
+    unsigned char pages[PAGES_AT_ONCE];
+    size_t whole = hk_system_page();
+    for (uintptr_t at = stretch->start; at < stretch->end; at += sizeof pages * whole) {
+        size_t bytes = hk_min(stretch->end - at, sizeof pages * whole);
+        if (!hk_os.resident((void *)at, bytes, pages))
+            continue;
+        for (size_t place = 0; place < bytes; place += HK_PAGE) {
+            if ((pages[place / whole] & 1) == 0)
+                continue;
+            if (stretch->memory == OF_SLAB)
+                page_of_slab(walk, stretch, at + place);
+            else
+                *sum_of(walk->here, stretch, at + place) += HK_PAGE;
+        }
+    }
 }
 
 static void enter_rest(struct walk *walk, uintptr_t start, uintptr_t end)
 {
-    struct stretch rest = {.start = start, .end = end};
-    each_resident_page(walk, &rest, page_of_rest);
+    divide(walk, &(struct stretch){.start = start, .end = end, .memory = OF_REST});
 }
 
 static bool holds_page(struct glance *glance, const volatile void *word)
@@ -162,25 +133,25 @@ static bool holds_page(struct glance *glance, const volatile void *word)
     return glance->resident;
 }
 
-static bool in_big(const struct walk *walk, uintptr_t at, struct stretch *found)
+static bool in_large(const struct walk *walk, uintptr_t at, struct stretch *found)
 {
-    if (at >= walk->big_end || at < walk->big->d.start)
+    if (at >= walk->large_end || at < walk->large->d.start)
         return false;
-    *found = (struct stretch){at, walk->big_end, OF_BIG, &walk->big->d};
+    *found = (struct stretch){at, walk->large_end, OF_LARGE, &walk->large->d};
     return true;
 }
 
-/* Finds a big block that begins in the slice of `at`. */
-static bool begins_big(struct walk *walk, uintptr_t at, struct stretch *found)
+/* Finds a large block that begins in the slice of `at`. */
+static bool begins_large(struct walk *walk, uintptr_t at, struct stretch *found)
 {
     if (!holds_page(&walk->entries, hk_page_map_entry(at)))
         return false;
     uint32_t entry = hk_page_map_lookup(at);
-    if (entry == 0 || hk_entry_class(entry) != HK_CLASS_BIG)
+    if (entry == 0 || hk_entry_class(entry) != HK_CLASS_LARGE)
         return false;
-    walk->big = hk_big_at(at);
-    walk->big_end = walk->big->d.start + walk->big->d.bytes;
-    return in_big(walk, hk_max(at, walk->big->d.start), found);
+    walk->large = hk_large_at(at);
+    walk->large_end = walk->large->d.start + walk->large->d.bytes;
+    return in_large(walk, hk_max(at, walk->large->d.start), found);
 }
 
 static uintptr_t next_slice(uintptr_t at) { return hk_align_down(at, HK_SLICE) + HK_SLICE; }
@@ -190,7 +161,7 @@ static bool slice_at(struct walk *walk, uintptr_t at, struct stretch *found)
     enum hk_slice_use slice =
         holds_page(&walk->chunks, hk_page_map_chunk(at)) ? hk_page_heap_slice(at) : HK_SLICE_FOREIGN;
     if (slice == HK_SLICE_FOREIGN)
-        return begins_big(walk, at, found);
+        return begins_large(walk, at, found);
     *found = (struct stretch){at, next_slice(at), slice == HK_SLICE_FREE_HUGE ? OF_IDLE_HUGE : OF_IDLE, NULL};
     const struct hk_slab *slab = slice == HK_SLICE_USED ? hk_slab_at(at) : NULL;
     if (slab != NULL && at - slab->d.start < slab->d.bytes) {
@@ -203,7 +174,7 @@ static bool slice_at(struct walk *walk, uintptr_t at, struct stretch *found)
 static bool next_in_heap(struct walk *walk, uintptr_t from, uintptr_t to, struct stretch *found)
 {
     for (uintptr_t at = from; at < to;) {
-        if (in_big(walk, at, found))
+        if (in_large(walk, at, found))
             return true;
         uintptr_t known = hk_page_map_next_covered(at);
         if (known == at && slice_at(walk, at, found))

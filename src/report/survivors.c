@@ -1,3 +1,4 @@
+/* Adds up live samples by stack, and the free bytes that these samples pin in their slabs. */
 #include "report/survivors.h"
 
 #include <string.h>
@@ -68,17 +69,10 @@ static void add_sample(void *context, const struct hk_live_sample *sample)
     line->sums.pinned += (uint64_t)((double)pinned_by((uintptr_t)sample->block) * (double)weight / (double)size);
 }
 
-static uint64_t rank(const struct hk_survivor_line *line) { return line->sums.bytes + line->sums.pinned; }
-
-static void show_stack(struct hk_survivors *survivors, const struct hk_survivor_line *line)
+static bool ranks_before(const void *line, const void *other)
 {
-    unsigned at = survivors->shown;
-    for (; at > 0 && rank(line) > rank(&survivors->stacks[at - 1]); at--)
-        if (at < HK_REPORT_STACKS)
-            survivors->stacks[at] = survivors->stacks[at - 1];
-    if (at < HK_REPORT_STACKS)
-        survivors->stacks[at] = *line;
-    survivors->shown = (unsigned)hk_min(survivors->shown + 1, HK_REPORT_STACKS);
+    const struct hk_survivor_line *one = line, *two = other;
+    return one->sums.bytes + one->sums.pinned > two->sums.bytes + two->sums.pinned;
 }
 
 void hk_survivors_take(struct hk_survivors *survivors)
@@ -89,7 +83,7 @@ void hk_survivors_take(struct hk_survivors *survivors)
     if (table == NULL)
         return;
     survivors->mean = hk_hooks.mean;
-    hk_samples_visit(add_sample, table);
+    hk_samples_visit(&hk_samples, add_sample, table);
     for (unsigned i = 0; i < HK_SAMPLE_SITES; i++) {
         const struct hk_survivor_line *line = &table->lines[i];
         if (line->site == NULL)
@@ -97,7 +91,8 @@ void hk_survivors_take(struct hk_survivors *survivors)
         survivors->all.blocks += line->sums.blocks;
         survivors->all.bytes += line->sums.bytes;
         survivors->all.pinned += line->sums.pinned;
-        show_stack(survivors, line);
+        survivors->shown =
+            hk_top_insert(survivors->stacks, sizeof *line, survivors->shown, HK_REPORT_STACKS, line, ranks_before);
     }
     hk_os.unmap(table, bytes);
 }

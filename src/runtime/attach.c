@@ -1,5 +1,7 @@
+/* Publishes the record through which the tool steers a running process, and starts or stops sampling as the tool asks. */
 #include "runtime/attach.h"
 
+#include "decay/decay.h"
 #include "prof/hooks.h"
 
 struct hk_attach_state hk_attach_state HK_COLD_DATA;
@@ -53,3 +55,16 @@ void hk_attach_look(void)
     if (hk_hooks.watches)
         hk_watch_tick();
 }
+
+/* Exported: found by its name, or by its first bytes where names were stripped. */
+extern const struct hk_attach_door hak_attach;
+HK_EXPORT const struct hk_attach_door hak_attach = {
+    .magic = "hakmem attach 2",
+    .state = &hk_attach_state,
+    .gate = &hk_gate,
+    .due = &hk_decay_learner_due_ms,
+    .classes = hk_classes,
+    .watch = &hk_watch,
+    .watch_served = offsetof(struct hk_watch, xserved),
+    .class_bytes = sizeof(struct hk_class),
+};

@@ -1,3 +1,4 @@
+/* Starts the background thread, runs its rounds, and ends it when the program has one thread again. */
 #include "runtime/background.h"
 
 #include <errno.h>
@@ -37,7 +38,7 @@ static struct {
     pthread_t thread; /* accessed by the thread that changes the stage */
     _Atomic uint32_t xtries;
     _Atomic uint64_t xnot_before; /* ms */
-} background;
+} background HK_EACH_PROCESS_DATA;
 
 static bool move_on(uint32_t from, uint32_t to)
 {
@@ -49,17 +50,20 @@ static bool move_on(uint32_t from, uint32_t to)
     return true;
 }
 
+HK_EACH_PROCESS void hk_background_settle(void) { background.home = hk_os.process_id(); }
+
 void hk_background_reset(void)
 {
     hk_store(background.xstage, NONE);
-    background.home = hk_os.process_id();
     hk_store(background.xtries, 0);
     hk_wake_end();
-    hk_store(hk_wake_wanted, hk_options.background == HK_BACKGROUND_ON);
+    hk_mode_clear(HK_MODE_WAKE);
+    if (hk_options.background == HK_BACKGROUND_ON)
+        hk_mode_set(HK_MODE_WAKE);
     hk_reports_begin();
 }
 
-int hk_background_home(void) { return background.home; }
+HK_EACH_PROCESS int hk_background_home(void) { return background.home; }
 
 /* After the caller has written what still_wanted() reads: the one sees it, or the other sees the stage. */
 static void wait_until_made(void)
@@ -206,7 +210,7 @@ static void not_made(void)
     back_off();
     (void)move_on(BEING_MADE, NONE);
     if (hk_options.background == HK_BACKGROUND_ON && !atomic_exchange(&xsaid, true))
-        hk_message("the background thread cannot be created: memory is purged only in calls of malloc and free");
+        hk_message(HK_TEXT_background);
 }
 
 static void make_and_wait(hk_thread_maker *make)
@@ -237,12 +241,12 @@ static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
     errno = saved_errno;
 }
 
-/* Clears hk_wake_wanted even if this call cannot create the thread: the next tick sets it again. */
+/* Clears HK_MODE_WAKE even if this call cannot create the thread: the next tick sets it again. */
 HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make)
 {
     if (!hk_reports_wanted() && !hk_wake_is_worth(hk_decay_mapped()))
         return;
-    hk_store(hk_wake_wanted, false);
+    hk_mode_clear(HK_MODE_WAKE);
     if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os.in_loader(caller) &&
         hk_os.process_id() == background.home)
         begin_if_wanted(true, make);
@@ -283,10 +287,12 @@ bool hk_background_end(void)
     return true;
 }
 
-void hk_background_thread_ended(void)
+bool hk_background_thread_ended(void)
 {
-    if (hk_thread_count_less())
+    bool alone = hk_thread_count_less();
+    if (alone)
         (void)hk_background_end();
+    return alone;
 }
 
 bool hk_background_give_way(void)

@@ -20,6 +20,8 @@
 
 #include "base/base.h"
 
+/* When the library is loaded and in a fork child: the state belongs to this process. */
+void hk_background_settle(void);
 /* At the start and in a fork child: the process has no background thread yet. */
 void hk_background_reset(void);
 /* The id of the process whose state this is: not that of a vfork child. */
@@ -35,8 +37,8 @@ void hk_background_begin_with_thread(hk_thread_maker *make);
 
 /* Ends the background thread and waits for its end. False if there was none. */
 bool hk_background_end(void);
-/* A counted thread has ended or could not be created: ends the background thread if the program has one thread left. */
-void hk_background_thread_ended(void);
+/* A counted thread has ended or could not be created: ends the background thread if the program has one thread left. True if so. */
+bool hk_background_thread_ended(void);
 /* The program was refused a thread: ends the background thread, and creates none for a minute. False if there was
  * none. */
 bool hk_background_give_way(void);

@@ -2,15 +2,24 @@
  * library's free before HAKMEM's, but receives HAKMEM's blocks. hak_dlopen() therefore removes the flag if HAKMEM serves the process's
  * malloc.
  *
+ * But a library that defines operator new or malloc itself, perhaps not in all forms, is lost without the flag: the forms that it exports
+ * would be HAKMEM's, and the others its own. There the flag stays, and the C library's names of malloc lead to HAKMEM from then on: in its
+ * table of symbols in memory, which the loader reads. Its code stays as it is.
+ *
  * The loader identifies its caller by the return address, which selects RUNPATH, $ORIGIN and the namespace. It must see the address of
  * our caller; therefore these functions end with a jump. Only libhakmem.so exports them under the C library's names
  * (cmake/HakmemLibrary.cmake): in a static program they would replace the only dlopen. */
 #include <dlfcn.h>
+#include <string.h>
 
 #include "count/stats.h"
+#include "base/bits.h"
+#include "base/message.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "policy/options.h"
+#include "os/elf_file.h"
+#include "runtime/named_file.h"
 #include "runtime/served.h"
 #include "runtime/start.h"
 
@@ -21,9 +30,164 @@ enum { THIS_NAMESPACE = 0 }; /* LM_ID_BASE */
 /* The next definition after HAKMEM's: the C library's, or that of another library that interposes dlopen. */
 static void *next_named(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
-static HK_NOINLINE int without_deepbind(int mode)
+static const char *const entries[] = {
+    "malloc",         "calloc", "realloc", "free",         "memalign",           "aligned_alloc",
+    "posix_memalign", "valloc", "pvalloc", "reallocarray", "malloc_usable_size",
+};
+
+/* Lets a name of the C library's lead to the process's function. The loader may read the symbol at the same moment. */
+static void lead_here(const struct hk_elf_file *file, uintptr_t base, const char *name)
+{
+    Elf64_Sym there;
+    uint64_t place;
+    uintptr_t ours = (uintptr_t)dlsym(RTLD_DEFAULT, name);
+    if (ours == 0 || !hk_elf_find(file, name, &there, &place))
+        return;
+    Elf64_Sym *symbol = (Elf64_Sym *)(base + place);
+    if (memcmp(symbol, &there, sizeof there) == 0)
+        __atomic_store_n(&symbol->st_value, ours - base, __ATOMIC_RELEASE);
+}
+
+/* The pages of the table stay read-only afterwards; they never contain code. */
+static bool lead_all_here(const struct hk_elf_file *file, uintptr_t base)
+{
+    size_t page = hk_system_page();
+    uintptr_t first = base + file->symbols.sh_addr, begin = first & -page;
+    uintptr_t end = (first + file->symbols.sh_size + page - 1) & -page;
+    if (file->code != UINT64_MAX && end > base + file->code)
+        return false;
+    if (!hk_os.unseal((void *)begin, end - begin))
+        return false;
+    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
+        lead_here(file, base, entries[i]);
+    return hk_os.seal((void *)begin, end - begin);
+}
+
+static bool lead_libc_here(void)
+{
+    struct hk_elf_file file;
+    struct hk_elf_loaded libc;
+    const void *code = next_named("gnu_get_libc_version");
+    if (code == NULL || !hk_elf_loaded(code, NULL, &libc) || !hk_elf_open(&file, libc.path))
+        return false;
+    bool leads = lead_all_here(&file, libc.base);
+    hk_elf_close(&file);
+    return leads;
+}
+
+/* True if a library that is bound deeply shares HAKMEM's heap. One thread changes the table, and the others wait; a child that was forked
+ * at that moment begins again. */
+static bool libc_leads_here(void)
+{
+    enum { LEADS = -1, CANNOT = -2 };
+    static _Atomic int xstate; /* or the process whose thread changes the table */
+    int process = hk_os.process_id(), state = hk_load_acquire(xstate);
+    while (state >= 0) {
+        if (state == process) {
+            hk_os.pause();
+            state = hk_load_acquire(xstate);
+        } else if (atomic_compare_exchange_strong(&xstate, &state, process)) {
+            state = lead_libc_here() ? LEADS : CANNOT;
+            hk_store_release(xstate, state);
+        }
+    }
+    return state == LEADS;
+}
+
+static bool defines(const struct hk_elf_file *file, const char *name)
+{
+    Elf64_Sym symbol;
+    uint64_t place;
+    return hk_elf_find(file, name, &symbol, &place);
+}
+
+static bool defines_operators(const struct hk_elf_file *file)
+{
+    return defines(file, "_Znwm") || defines(file, "_ZdlPv");
+}
+
+/* True if the needed library has operators of its own. A library that defines malloc too is an allocator for whole processes, and this
+ * process has another one. */
+static bool has_own_operators(const char *path)
+{
+    struct hk_elf_file file;
+    if (!hk_elf_open(&file, path))
+        return false;
+    bool own = defines_operators(&file) && !defines(&file, "malloc");
+    hk_elf_close(&file);
+    return own;
+}
+
+/* Of the C and the C++ library: their malloc and operators are, or lead to, the process's. */
+static bool is_of_the_system(const char *name)
+{
+    return strncmp(name, "libstdc++", 9) == 0 || strncmp(name, "libc++", 6) == 0 || strncmp(name, "libc.", 5) == 0;
+}
+
+/* What follows $ORIGIN in an entry of a RUNPATH; NULL if the entry does not begin with it. */
+static const char *after_origin(const char *entry)
+{
+    static const char *const forms[] = {"$ORIGIN", "${ORIGIN}"};
+    for (unsigned i = 0; i < 2; i++)
+        if (strncmp(entry, forms[i], strlen(forms[i])) == 0)
+            return entry + strlen(forms[i]);
+    return NULL;
+}
+
+/* Looks for the needed library in one folder of the RUNPATH. */
+static bool folder_brings(const char *entry, const char *path, const char *name)
+{
+    struct hk_text file;
+    const char *rest = after_origin(entry);
+    hk_text_init(&file, HK_NOWHERE);
+    if (rest != NULL) {
+        hk_text_add(&file, "%s", path);
+        file.used -= hk_min(file.used, strlen(strrchr(path, '/')));
+    }
+    hk_text_add(&file, "%s/%s", rest != NULL ? rest : entry, name);
+    return hk_path_end(&file) && has_own_operators(file.bytes);
+}
+
+static bool needed_brings(const struct hk_elf_file *file, const char *path, const char *name)
+{
+    struct hk_elf_loaded loaded;
+    char folders[HK_ELF_PATH];
+    if (is_of_the_system(name))
+        return false;
+    if (hk_elf_loaded(NULL, name, &loaded))
+        return has_own_operators(loaded.path);
+    if (!hk_elf_string(file, DT_RUNPATH, 0, folders, sizeof folders) &&
+        !hk_elf_string(file, DT_RPATH, 0, folders, sizeof folders))
+        return false;
+    for (char *entry = folders, *end = folders; end != NULL; entry = end + 1) {
+        end = strchr(entry, ':');
+        if (end != NULL)
+            *end = 0;
+        if (folder_brings(entry, path, name))
+            return true;
+    }
+    return false;
+}
+
+/* True if the library, or one that it needs, has an allocator of its own. Without a slash, only the loader knows which file is meant. */
+static bool brings_its_own(const char *path)
+{
+    struct hk_elf_file file;
+    char name[128];
+    if (path == NULL || strchr(path, '/') == NULL || !hk_elf_open(&file, path))
+        return false;
+    bool own = defines_operators(&file) || defines(&file, "malloc") || defines(&file, "free");
+    for (unsigned n = 0; !own && hk_elf_string(&file, DT_NEEDED, n, name, sizeof name); n++)
+        own = needed_brings(&file, path, name);
+    hk_elf_close(&file);
+    return own;
+}
+
+static HK_NOINLINE int without_deepbind(const char *path, int mode)
 {
     if (!hk_life_started() || hk_options.deepbind != HK_DEEPBIND_DROP || !hk_process_is_served())
+        return mode;
+    if (brings_its_own(path) && libc_leads_here())
         return mode;
     HK_COUNT(deepbind_dropped, 1);
     return mode & ~HK_DEEPBIND;
@@ -33,7 +197,7 @@ HK_EXPORT void *hak_dlopen(const char *file, int mode)
 {
     void *(*next)(const char *, int) = (void *(*)(const char *, int))next_named("dlopen");
     if ((mode & HK_DEEPBIND) != 0)
-        mode = without_deepbind(mode);
+        mode = without_deepbind(file, mode);
     if (HK_UNLIKELY(next == NULL))
         return NULL;
     HK_BY_JUMP return next(file, mode);
@@ -43,7 +207,7 @@ HK_EXPORT void *hak_dlmopen(long space, const char *file, int mode)
 {
     void *(*next)(long, const char *, int) = (void *(*)(long, const char *, int))next_named("dlmopen");
     if ((mode & HK_DEEPBIND) != 0 && space == THIS_NAMESPACE)
-        mode = without_deepbind(mode);
+        mode = without_deepbind(file, mode);
     if (HK_UNLIKELY(next == NULL))
         return NULL;
     HK_BY_JUMP return next(space, file, mode);

@@ -1,5 +1,7 @@
+/* Decides when a report or a heap profile is due, and writes it. */
 #include "runtime/exit_report.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 
@@ -7,19 +9,119 @@
 #include "base/message.h"
 #include "os/os.h"
 #include "policy/options.h"
+#include "prof/heap_profile.h"
+#include "prof/hooks.h"
 #include "report/report.h"
-#include "runtime/heap_dumps.h"
 #include "runtime/named_file.h"
 #include "tcache/tcache.h"
 
-enum {
-    SIGNAL_SEEN_MS = 200,
-};
+enum { LOOK_MS = 100, PEAK_PART = 8 };
+
+static struct {
+    uint64_t last_ms;
+    uint64_t at;      /* resident bytes from which a profile is due; 0: none */
+    bool at_peak;     /* `at` grows with each profile */
+    bool refused;     /* the last attempt to write the profile failed */
+    _Atomic bool xat; /* one was due */
+} dumps;
+
+static void read_moment(void)
+{
+    const char *text = hk_options.heap_profile_at;
+    dumps.at_peak = text != NULL && strcmp(text, "peak") == 0;
+    dumps.at = dumps.at_peak ? 1 : 0;
+    if (text == NULL || dumps.at_peak || (hk_option_number(text, strlen(text), &dumps.at) && dumps.at > 0))
+        return;
+    hk_message(HK_TEXT_profile_moment, text);
+    hk_options.heap_profile_at = NULL;
+    dumps.at = 0;
+}
+
+static HK_COLD void begin_wanted(uint64_t now_ms)
+{
+    dumps.last_ms = now_ms;
+    hk_store(dumps.xat, false);
+    read_moment();
+}
+
+static void dumps_begin(uint64_t now_ms)
+{
+    if (HK_UNLIKELY(hk_options.heap_profile != NULL))
+        begin_wanted(now_ms);
+}
+
+static bool dumps_wanted(void)
+{
+    return hk_options.heap_profile != NULL &&
+           (hk_options.heap_profile_every != 0 || hk_options.heap_profile_at != NULL);
+}
+
+/* The second field of /proc/self/statm. */
+static uint64_t resident_now(void)
+{
+    char text[128];
+    uint64_t pages = 0;
+    hk_os.read_file("/proc/self/statm", text, sizeof text);
+    const char *at = strchr(text, ' ');
+    for (at += at != NULL; at != NULL && *at >= '0' && *at <= '9'; at++)
+        pages = pages * 10 + (uint64_t)(*at - '0');
+    return pages * hk_os.page_size();
+}
+
+static bool has_come(void)
+{
+    uint64_t resident = dumps.at != 0 ? resident_now() : 0;
+    if (dumps.at == 0 || resident < dumps.at)
+        return false;
+    dumps.at = dumps.at_peak ? resident + resident / PEAK_PART : 0;
+    hk_store(dumps.xat, true);
+    return true;
+}
+
+static int dump(int fd, const char *path)
+{
+    (void)path;
+    hk_heap_profile_write(fd);
+    return 0;
+}
+
+static void dump_wanted(void)
+{
+    hk_option_file_write("heap_profile", hk_options.heap_profile, ".heap", dump, &dumps.refused);
+}
+
+static uint64_t dump_if_due(uint64_t now_ms)
+{
+    if (!dumps_wanted())
+        return UINT64_MAX;
+    uint64_t every = hk_options.heap_profile_every, passed = now_ms - dumps.last_ms;
+    bool due = every != 0 && passed >= every;
+    if (has_come() || due)
+        dump_wanted();
+    if (due)
+        dumps.last_ms = now_ms;
+    uint64_t until_due = every == 0 ? UINT64_MAX : due ? every : every - passed;
+    return hk_max(1, hk_min(until_due, dumps.at != 0 ? LOOK_MS : UINT64_MAX));
+}
+
+int hk_heap_profile_write_to(const char *path, int standard_error)
+{
+    return hk_hooks.mean != 0 ? hk_named_file_write(path, standard_error, dump) : -ENODATA;
+}
+
+static void dump_at_exit(void)
+{
+    if (hk_options.heap_profile != NULL && (hk_options.heap_profile_at == NULL || !hk_load(dumps.xat)))
+        dump_wanted();
+}
+
+enum { SIGNAL_SEEN_MS = 200 };
 
 static struct {
     uint64_t started_ms;     /* HAKMEM's start, in this process or an ancestor */
     uint64_t last_ms;        /* the background thread's last report */
     _Atomic bool xrequested; /* by a signal */
+    bool refused;            /* the last attempt to write the report failed */
     _Atomic bool xbusy;      /* the background thread writes, or must not write any more */
 } reports;
 
@@ -32,15 +134,28 @@ void hk_reports_begin(void)
     hk_store(reports.xrequested, false);
     hk_store(reports.xbusy, false);
     hk_report_fork_child();
-    hk_heap_dumps_begin(now);
+    dumps_begin(now);
+}
+
+static void check_alone(const char *option, bool is_set, const char *file_option, const char *file)
+{
+    if (is_set && file == NULL)
+        hk_message(HK_TEXT_option_alone, option, file_option);
+}
+
+static HK_COLD void check_each(void)
+{
+    check_alone("report_every", hk_options.report_every != 0, "REPORT", hk_options.report);
+    check_alone("report_signal", hk_options.report_signal != 0, "REPORT", hk_options.report);
+    check_alone("heap_profile_every", hk_options.heap_profile_every != 0, "HEAP_PROFILE", hk_options.heap_profile);
+    check_alone("heap_profile_at", hk_options.heap_profile_at != NULL, "HEAP_PROFILE", hk_options.heap_profile);
 }
 
 void hk_reports_check(void)
 {
-    if (hk_options.report != NULL || (hk_options.report_every | hk_options.report_signal) == 0)
-        return;
-    hk_message("option %s: no report is written, for HAKMEM_REPORT names no file",
-               hk_options.report_every != 0 ? "report_every" : "report_signal");
+    if ((hk_options.report_every | hk_options.report_signal | hk_options.heap_profile_every) != 0 ||
+        hk_options.heap_profile_at != NULL)
+        check_each();
 }
 
 static bool has_ending(const char *text, const char *end)
@@ -49,11 +164,11 @@ static bool has_ending(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-static bool write_report(int fd, const char *path)
+static int write_report(int fd, const char *path)
 {
     struct hk_report *report = hk_report_open();
     if (report == NULL)
-        return false;
+        return -ENOMEM;
     hk_report_take(report, reports.started_ms);
     if (has_ending(path, ".json"))
         hk_report_json(fd, report);
@@ -62,55 +177,17 @@ static bool write_report(int fd, const char *path)
     else
         hk_report_text(fd, report);
     hk_report_close(report);
-    return true;
+    return 0;
 }
 
-/* False if no temporary file can be created in its folder. */
-static bool write_beside(const char *path)
+int hk_report_write(const char *path, int standard_error)
 {
-    struct hk_text beside;
-    hk_text_init(&beside, HK_NOWHERE);
-    hk_text_add(&beside, "%s.%d.tmp", path, hk_os.process_id());
-    if (!hk_path_end(&beside) || !hk_os.is_replaceable(path))
-        return false;
-    int fd = hk_os.create(beside.bytes);
-    if (fd < 0)
-        return false;
-    bool written = write_report(fd, path);
-    hk_os.close(fd);
-    return written && hk_os.rename(beside.bytes, path);
-}
-
-static bool write_in_place(const char *path)
-{
-    int fd = hk_os.create(path);
-    if (fd < 0)
-        return false;
-    bool written = write_report(fd, path);
-    hk_os.close(fd);
-    return written;
-}
-
-static bool is_stderr(const char *path) { return strcmp(path, "-") == 0; }
-
-static bool write_to_file(const char *path) { return write_beside(path) || write_in_place(path); }
-
-bool hk_report_write(const char *path, int standard_error)
-{
-    struct hk_text real_path;
-    if (is_stderr(path))
-        return write_report(standard_error, path);
-    return hk_named_path(&real_path, path) && write_to_file(real_path.bytes);
+    return hk_named_file_write(path, standard_error, write_report);
 }
 
 static void write_wanted(void)
 {
-    struct hk_text path;
-    const char *name = hk_options.report;
-    bool written = is_stderr(name) ? write_report(HK_STDERR, name)
-                                   : hk_option_path(&path, name, ".json") && write_to_file(path.bytes);
-    if (!written)
-        hk_message("the report cannot be written to \"%s\"", name);
+    hk_option_file_write("report", hk_options.report, ".json", write_report, &reports.refused);
 }
 
 static bool reports_while_running(void)
@@ -118,7 +195,7 @@ static bool reports_while_running(void)
     return hk_options.report != NULL && (hk_options.report_every != 0 || hk_options.report_signal != 0);
 }
 
-bool hk_reports_wanted(void) { return reports_while_running() || hk_heap_dumps_wanted(); }
+bool hk_reports_wanted(void) { return reports_while_running() || dumps_wanted(); }
 
 static void note_signal(int number, siginfo_t *info, void *context)
 {
@@ -138,8 +215,7 @@ void hk_reports_listen(void)
 {
     int number = (int)hk_options.report_signal;
     if (number != 0 && hk_options.report != NULL && (is_fault(number) || !hk_os.catch_signal(number, note_signal)))
-        hk_message("option report_signal: signal %d is the program's own or cannot be handled; it triggers no report",
-                   number);
+        hk_message(HK_TEXT_report_signal, number);
 }
 
 static uint64_t wait_until_due(uint64_t now_ms)
@@ -165,7 +241,7 @@ uint64_t hk_report_if_due(uint64_t now_ms)
 {
     if (atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire))
         return UINT64_MAX;
-    uint64_t until_due = hk_heap_dump_if_due(now_ms);
+    uint64_t until_due = dump_if_due(now_ms);
     if (reports_while_running()) {
         write_if_due(now_ms);
         until_due = hk_max(1, hk_min(until_due, wait_until_due(now_ms)));
@@ -186,7 +262,7 @@ static void stop_background_reports(void)
 void hk_exit_profile(void)
 {
     stop_background_reports();
-    hk_heap_dump_at_exit();
+    dump_at_exit();
 }
 
 void hk_exit_report(void)

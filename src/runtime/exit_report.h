@@ -1,8 +1,6 @@
 /* ExitReport: writes reports and heap profiles: at exit, at intervals, on a signal, at a peak, and on request.
  *
- *   NAME.PID.tmp is written, then renamed to NAME: a reader of NAME sees one complete report. A pipe or device is written in place.
- *
- * Owns     the time of HAKMEM's start, and the requests that are pending.
+ * Owns     the time of HAKMEM's start, the requests that are pending, when the next profile is due, and the peak of the last profile.
  * Threads  any. */
 #ifndef HK_EXIT_REPORT_H
 #define HK_EXIT_REPORT_H
@@ -21,9 +19,12 @@ void hk_reports_listen(void);
 /* Writes a report or a heap profile if one is due or requested. Returns the ms until the next call. By the background thread only. */
 uint64_t hk_report_if_due(uint64_t now_ms);
 
-/* Writes a report now; "-" is standard error, as HK_STDERR or HK_STDERR_ASKED_FOR (message.h). False if it cannot be
- * written. */
-bool hk_report_write(const char *path, int standard_error);
+/* Writes a report now; "-" is standard error, as HK_STDERR or HK_STDERR_ASKED_FOR (message.h). Returns 0, or a negative error
+ * number. */
+int hk_report_write(const char *path, int standard_error);
+/* Writes the profile; "-" is standard error, as HK_STDERR or HK_STDERR_ASKED_FOR (message.h). Returns 0, or a negative error
+ * number: -ENODATA if no sample was ever taken. Precondition: HAKMEM has started. */
+int hk_heap_profile_write_to(const char *path, int standard_error);
 /* At exit: writes what HAKMEM_REPORT and HAKMEM_HEAP_PROFILE ask for. Waits for a report or a profile that the background thread is
  * writing; none follows. */
 void hk_exit_report(void);

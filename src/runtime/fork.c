@@ -1,3 +1,4 @@
+/* Takes all locks before a fork, and makes the child consistent. */
 #include "runtime/fork.h"
 
 #include <pthread.h>
@@ -9,6 +10,7 @@
 #include "prof/hooks.h"
 #include "runtime/background.h"
 #include "runtime/named_file.h"
+#include "runtime/start.h"
 #include "runtime/thread_count.h"
 #include "slab/orphans.h"
 #include "slab/outbox.h"
@@ -73,6 +75,7 @@ static void fork_child(void)
     struct hk_tcache *cache = hk_tcache_self();
     HK_COUNT(forks, 1);
     hk_named_files_fork_child();
+    hk_background_settle();
     hk_background_reset();
     hk_thread_count_reset();
     if (cache != NULL)
@@ -83,4 +86,17 @@ static void fork_child(void)
     fork_child_others(cache);
 }
 
-void hk_fork_watch(void) { pthread_atfork(fork_prepare, fork_parent, fork_child); }
+/* What glibc's pthread_atfork calls; that one would be linked to the end of the library, into a page that few processes touch. */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
+    __attribute__((weak));
+
+/* A fork may run beside the first call of another thread, which registers the other locks. The forking thread waits for the start because
+ * it takes this lock first. */
+HK_EACH_PROCESS void hk_fork_watch(void)
+{
+    hk_lock_register(HK_RANK_START, &hk_start_lock);
+    if (__register_atfork != NULL)
+        __register_atfork(fork_prepare, fork_parent, fork_child, NULL);
+    else
+        pthread_atfork(fork_prepare, fork_parent, fork_child);
+}

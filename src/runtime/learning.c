@@ -1,3 +1,4 @@
+/* Collects the signals of a tick, runs the learner, publishes its knobs and writes its log. */
 #include "runtime/learning.h"
 
 #include <string.h>
@@ -5,7 +6,6 @@
 #include "base/bits.h"
 #include "base/lock.h"
 #include "base/message.h"
-#include "decay/decay.h"
 #include "learn/explain.h"
 #include "learn/goal.h"
 #include "os/os.h"
@@ -19,18 +19,18 @@ enum {
     EXIT_WAITS = HK_PAUSES_A_SECOND / 10,
 };
 
-_Atomic uint64_t hk_learning_due_ms = UINT64_MAX;
-
 static struct {
     struct hk_lock lock;
     struct hk_learner learner;
     struct hk_signals before; /* the counted signals' totals at the last tick */
     uint64_t stalled_us;      /* the total at the last tick; 0 before the first */
     uint64_t ticked_ms;
+    uint64_t next_ms; /* the next regular tick */
     uint64_t began_ms;
     uint64_t log_bytes, trace_bytes;
     bool begun, log_full;
-    bool log_refused, trace_refused; /* its file cannot be written: said once */
+    bool sought, found;              /* whether there is a memory goal; that there is one, and no tick has seen it */
+    bool log_refused, trace_refused; /* the last attempt to write the file failed */
 } learning = {.lock = HK_LOCK_INIT(HK_RANK_LEARN)};
 
 /* The totals of the counted signals. */
@@ -42,10 +42,10 @@ static void take_counts(struct hk_signals *saw)
     HK_SAW(saw, remote) = totals.remote;
     HK_SAW(saw, slabs_made) = hk_load(hk_global_counts[HK_GLOBAL_slabs_made]);
     HK_SAW(saw, slabs_released) = hk_load(hk_global_counts[HK_GLOBAL_slabs_released]);
-    HK_SAW(saw, big_reused) = hk_load(hk_global_counts[HK_GLOBAL_big_reused]);
-    HK_SAW(saw, big_mapped) = hk_load(hk_global_counts[HK_GLOBAL_big_mapped]);
-    HK_SAW(saw, big_fresh) = hk_load(hk_global_counts[HK_GLOBAL_big_fresh]);
-    HK_SAW(saw, big_missed) = hk_load(hk_global_counts[HK_GLOBAL_big_missed]);
+    HK_SAW(saw, large_reused) = hk_load(hk_global_counts[HK_GLOBAL_large_reused]);
+    HK_SAW(saw, large_mapped) = hk_load(hk_global_counts[HK_GLOBAL_large_mapped]);
+    HK_SAW(saw, large_fresh) = hk_load(hk_global_counts[HK_GLOBAL_large_fresh]);
+    HK_SAW(saw, large_missed) = hk_load(hk_global_counts[HK_GLOBAL_large_missed]);
     HK_SAW(saw, idled) = hk_load(hk_reuse.xidled);
     for (unsigned span = 0; span < HK_REUSE_SPANS; span++)
         saw->value[HK_SIGNAL_back_64ms + span] = hk_load(hk_reuse.xback[span]);
@@ -79,14 +79,13 @@ static void take_signals(struct hk_signals *saw, uint64_t now)
 
 static void write_line(const char *option, const char *path, bool *refused, struct hk_text *line)
 {
-    line->fd = hk_option_file(path, ".log", hk_os.append);
-    if (line->fd < 0 && !*refused)
-        hk_message("option %s: \"%s\" cannot be written", option, path);
-    *refused |= line->fd < 0;
-    if (line->fd < 0)
+    int fd = hk_option_file(path, ".log", hk_os.append);
+    hk_option_file_done(option, path, fd, refused);
+    if (fd < 0)
         return;
+    line->fd = fd;
     hk_text_flush(line);
-    hk_named_file_close(line->fd);
+    hk_named_file_close(fd);
 }
 
 static uint64_t since_begin(uint64_t ms) { return ms - hk_min(ms, learning.began_ms); }
@@ -145,7 +144,7 @@ static void write_trace(uint64_t now, const struct hk_signals *saw)
 
 static uint64_t rules_requested(void)
 {
-    return (hk_options.learn_delay ? HK_RULE_DELAY : 0) | (hk_options.learn_big_cache ? HK_RULE_BIG_CACHE : 0) |
+    return (hk_options.learn_delay ? HK_RULE_DELAY : 0) | (hk_options.learn_large_cache ? HK_RULE_LARGE_CACHE : 0) |
            (hk_options.learn_crowd ? HK_RULE_CROWD : 0) | (hk_options.learn_huge ? HK_RULE_HUGE : 0);
 }
 
@@ -193,6 +192,7 @@ static void tick_locked(uint64_t now)
         learn(now);
     write_decisions(now);
     learning.ticked_ms = now;
+    learning.found = false;
 }
 
 /* A log that cannot be written is said at the start, whether or not a decision follows. An empty log has no decisions. */
@@ -204,7 +204,23 @@ static void begin_log(void)
         write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
 }
 
-/* With a memory goal, the first tick runs at once: the goal holds from the start. */
+/* A goal that an option sets is sought at the start; that of a control group, once the heap is no longer small. */
+static void seek_goal_locked(void)
+{
+    if (!learning.sought && hk_options.learn != HK_LEARN_OFF)
+        learning.found = hk_goal_find();
+    learning.sought = true;
+}
+
+static bool needs_machine(void) { return hk_options.learn_crowd || hk_options.learn_trace != NULL; }
+
+static void schedule(uint64_t next)
+{
+    learning.next_ms = next;
+    hk_store(hk_decay_learner_due_ms, next);
+}
+
+/* With a memory goal, a tick runs at once: the goal holds from then on. */
 void hk_learning_begin(void)
 {
     uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
@@ -212,9 +228,31 @@ void hk_learning_begin(void)
     if (hk_options.learn == HK_LEARN_OFF && hk_options.explain == NULL)
         return;
     begin_log();
-    if (hk_options.learn != HK_LEARN_OFF && hk_goal_begin())
+    if (hk_goal_begin() || needs_machine())
+        seek_goal_locked();
+    if (learning.found)
         tick_locked(now);
-    hk_store(hk_learning_due_ms, now + HK_TICK_MS);
+    schedule(now + HK_TICK_MS);
+}
+
+/* A tick is due before its time if the heap is no longer small, or at the tool's request. */
+static void look_locked(uint64_t now)
+{
+    bool regular = now >= learning.next_ms;
+    if (hk_decay_footprint() >= HK_SMALL_HEAP)
+        seek_goal_locked();
+    if (regular || learning.found)
+        tick_locked(now);
+    schedule(regular ? now + HK_TICK_MS * hk_max(1, hk_tcaches_alive() / THREADS_PER_TICK) : learning.next_ms);
+}
+
+void hk_learning_shut_in(void)
+{
+    hk_lock(&learning.lock);
+    seek_goal_locked();
+    if (learning.found)
+        hk_store(hk_decay_learner_due_ms, 0);
+    hk_unlock(&learning.lock);
 }
 
 HK_COLD void hk_learning_tick(void)
@@ -222,10 +260,9 @@ HK_COLD void hk_learning_tick(void)
     if (!hk_try_lock(&learning.lock))
         return;
     uint64_t now = hk_reuse_now();
-    if (now >= hk_load(hk_learning_due_ms)) {
+    if (now >= hk_load(hk_decay_learner_due_ms)) {
         hk_attach_look();
-        tick_locked(now);
-        hk_store(hk_learning_due_ms, now + HK_TICK_MS * hk_max(1, hk_tcaches_alive() / THREADS_PER_TICK));
+        look_locked(now);
     }
     hk_unlock(&learning.lock);
 }
@@ -235,10 +272,9 @@ static void save_profile(void)
     int fd = hk_options.profile_save != NULL ? hk_option_file(hk_options.profile_save, ".profile", hk_os.create) : -1;
     if (hk_options.profile_save == NULL)
         return;
-    if (fd < 0) {
-        hk_message("the profile cannot be written to \"%s\"", hk_options.profile_save);
+    hk_option_file_done("profile_save", hk_options.profile_save, fd, &(bool){false});
+    if (fd < 0)
         return;
-    }
     begin_learner();
     struct hk_knobs learned = learning.learner.target;
     learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling]; /* derives from this run's goal */

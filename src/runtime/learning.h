@@ -8,15 +8,16 @@
 #ifndef HK_LEARNING_H
 #define HK_LEARNING_H
 
-#include "count/reuse.h"
-
-extern _Atomic uint64_t hk_learning_due_ms;
+#include "count/stats.h"
+#include "decay/decay.h"
 
 void hk_learning_begin(void);
+/* Before the program enters a sandbox: asks what is to be asked of the system. */
+void hk_learning_shut_in(void);
 void hk_learning_tick(void);
 /* At exit: writes the remaining decisions and the profile. */
 void hk_learning_end(void);
 
-HK_INLINE bool hk_learning_is_due(void) { return hk_reuse_now() >= hk_load(hk_learning_due_ms); }
+HK_INLINE bool hk_learning_is_due(void) { return hk_reuse_now() >= hk_load(hk_decay_learner_due_ms); }
 
 #endif

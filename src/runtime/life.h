@@ -4,7 +4,9 @@
 #ifndef HK_LIFE_H
 #define HK_LIFE_H
 
+#include "guard/guard.h"
 #include "runtime/start.h"
+#include "tcache/hit.h"
 #include "tcache/tcache.h"
 
 /* The calling thread's cache, begun if necessary; NULL if it has ended or memory is refused. */
@@ -13,6 +15,13 @@ HK_INLINE struct hk_tcache *hk_life_cache(void)
 {
     struct hk_tcache *cache = hk_life_started() ? hk_tcache_self() : NULL;
     return HK_LIKELY(cache != NULL) ? cache : hk_life_cache_slow();
+}
+
+/* True if the guard is on. Starts HAKMEM if necessary, because the start decides that. The guard must not miss the block of the first
+ * call. A plain mode costs one compare: only a start without the guard makes the mode plain. */
+HK_INLINE bool hk_life_guards(void)
+{
+    return HK_UNLIKELY(!hk_mode_is_plain()) && hk_life_started() && hk_mode_has(HK_MODE_GUARD);
 }
 
 /* Before a process ends without its destructors: writes what the options ask for at its end. */

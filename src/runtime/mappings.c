@@ -1,12 +1,15 @@
-/* Interposes the C library's calls that change mappings, to note when a program changes a big block's. */
+/* Interposes the C library's calls that change mappings, to note when a program changes the mapping of a large block; and _exit and _Exit, which
+ * end a process without its destructors, so that the report of such a process is written, too. */
+
 #include <stdarg.h>
 #include <stdint.h>
 
 #include "base/base.h"
-#include "big/big.h"
+#include "large/large.h"
 #include "os/passed.h"
+#include "runtime/life.h"
 
-static void note(const void *p, size_t size) { hk_big_note_altered((uintptr_t)p, size); }
+static void note(const void *p, size_t size) { hk_large_note_altered((uintptr_t)p, size); }
 
 static __attribute__((used)) int take_advice(void *p, size_t size, int advice)
 {
@@ -69,3 +72,12 @@ HK_STANDS_BEFORE(long, mbind,
                   unsigned flags),
                  bind_to_nodes)
 HK_STANDS_BEFORE(int, ioctl, (int fd, unsigned long request, ...), control)
+
+static __attribute__((used, noreturn)) void end_at_once(int status)
+{
+    hk_life_end_at_once();
+    hk_passed_exit(status);
+}
+
+HK_STANDS_BEFORE(void, _exit, (int status), end_at_once)
+HK_STANDS_BEFORE(void, _Exit, (int status), end_at_once)

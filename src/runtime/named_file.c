@@ -1,5 +1,7 @@
+/* Expands the names of files that options give, and opens, writes and replaces these files. */
 #include "runtime/named_file.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "os/os.h"
@@ -46,7 +48,7 @@ static bool parent_has(const char *entry, const char *other)
     return first.found && second.found;
 }
 
-bool hk_named_files_wanted(void)
+HK_EACH_PROCESS bool hk_named_files_wanted(void)
 {
     return ((uintptr_t)hk_options.report | (uintptr_t)hk_options.heap_profile | (uintptr_t)hk_options.explain |
             (uintptr_t)hk_options.profile_save | (uintptr_t)hk_options.learn_trace) != 0;
@@ -120,20 +122,68 @@ bool hk_option_path(struct hk_text *path, const char *name, const char *ending)
     return hk_path_end(path);
 }
 
-int hk_named_file(const char *name, int (*open)(const char *path))
-{
-    struct hk_text path;
-    if (strcmp(name, "-") == 0)
-        return HK_STDERR;
-    return hk_named_path(&path, name) ? open(path.bytes) : -1;
-}
-
 int hk_option_file(const char *name, const char *ending, int (*open)(const char *path))
 {
     struct hk_text path;
     if (strcmp(name, "-") == 0)
         return HK_STDERR;
-    return hk_option_path(&path, name, ending) ? open(path.bytes) : -1;
+    return hk_option_path(&path, name, ending) ? open(path.bytes) : -ENAMETOOLONG;
+}
+
+void hk_option_file_done(const char *option, const char *name, int result, bool *refused)
+{
+    if (result < 0 && !*refused)
+        hk_message(HK_TEXT_option_file, option, name, hk_os_error(result));
+    *refused = result < 0;
+}
+
+static int write_in_place(const char *path, hk_file_writer *write)
+{
+    int fd = hk_os.create(path);
+    if (fd < 0)
+        return fd;
+    int result = write(fd, path);
+    hk_os.close(fd);
+    return result;
+}
+
+/* False if no temporary file can be created in the folder of the file. */
+static bool write_beside(const char *path, hk_file_writer *write)
+{
+    struct hk_text beside;
+    hk_text_init(&beside, HK_NOWHERE);
+    hk_text_add(&beside, "%s.%d.tmp", path, hk_os.process_id());
+    if (!hk_path_end(&beside) || !hk_os.is_replaceable(path))
+        return false;
+    int fd = hk_os.create(beside.bytes);
+    if (fd < 0)
+        return false;
+    int result = write(fd, path);
+    hk_os.close(fd);
+    return result == 0 && hk_os.rename(beside.bytes, path);
+}
+
+static int write_whole(const char *path, hk_file_writer *write)
+{
+    return write_beside(path, write) ? 0 : write_in_place(path, write);
+}
+
+int hk_named_file_write(const char *name, int standard_error, hk_file_writer *write)
+{
+    struct hk_text path;
+    if (strcmp(name, "-") == 0)
+        return write(standard_error, name);
+    return hk_named_path(&path, name) ? write_whole(path.bytes, write) : -ENAMETOOLONG;
+}
+
+void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
+                          bool *refused)
+{
+    struct hk_text path;
+    int result = strcmp(name, "-") == 0                ? write(HK_STDERR, name)
+                 : hk_option_path(&path, name, ending) ? write_whole(path.bytes, write)
+                                                       : -ENAMETOOLONG;
+    hk_option_file_done(option, name, result, refused);
 }
 
 void hk_named_file_close(int fd)

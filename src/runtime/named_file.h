@@ -24,10 +24,19 @@ bool hk_option_path(struct hk_text *path, const char *name, const char *ending);
 /* Terminates the text with NUL. False if it is too long. */
 bool hk_path_end(struct hk_text *path);
 
-/* Opens the named file with `open` and returns its descriptor, HK_STDERR for "-", -1 on error. */
-int hk_named_file(const char *name, int (*open)(const char *path));
-/* The same for the name in an option. */
+/* Writes a file. Returns 0, or a negative error number. */
+typedef int hk_file_writer(int fd, const char *path);
+/* Writes the named file whole: NAME.PID.tmp is written, then renamed to NAME, so that a reader of NAME sees a complete file. A pipe or a device
+ * is written in place. "-" is standard error. Returns 0, or a negative error number. */
+int hk_named_file_write(const char *name, int standard_error, hk_file_writer *write);
+/* The same for the name in an option, and reports the first of several failures. */
+void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
+                          bool *refused);
+
+/* Opens the file that an option names with `open`, and returns its descriptor, HK_STDERR for "-", a negative error number on error. */
 int hk_option_file(const char *name, const char *ending, int (*open)(const char *path));
+/* Reports the first of several failures to write the file of an option. A negative `result` is the error number of a failure. */
+void hk_option_file_done(const char *option, const char *name, int result, bool *refused);
 /* Closes the file, except standard error. */
 void hk_named_file_close(int fd);
 

@@ -1,9 +1,11 @@
+/* Finds out whether the process's malloc is that of this copy of HAKMEM, or that of another copy. */
 #include "runtime/served.h"
 
 #include <dlfcn.h>
 
 #include "guard/sampled.h"
 #include "hakmem.h"
+#include "os/os.h"
 
 #pragma weak dlsym
 
@@ -14,7 +16,7 @@ static _Atomic bool xasking;
 
 int hk_answer_who_serves(void) { return hk_load(xasking) ? 0 : HK_MALLOPT_HAKMEM; }
 
-bool hk_process_is_served_by_another(void)
+HK_EACH_PROCESS bool hk_process_is_served_by_another(void)
 {
     int (*mallopt_of_process)(int, int) = NULL;
     void *(*known)(size_t) = malloc_of_process;

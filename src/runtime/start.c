@@ -1,11 +1,12 @@
+/* Runs the steps of the start in order, under a lock. */
 #include "runtime/start.h"
 
 #include "base/message.h"
-#include "big/big.h"
+#include "large/large.h"
 #include "guard/sampled.h"
 #include "heaps/heap_state.h"
 #include "os/os.h"
-#include "guard/modes.h"
+#include "guard/guard.h"
 #include "guard/track_report.h"
 #include "policy/policy.h"
 #include "policy/profile.h"
@@ -18,12 +19,11 @@
 #include "span/meta.h"
 #include "span/page_heap.h"
 #include "span/page_map.h"
-#include "span/thp.h"
 #include "tcache/pool.h"
 
 struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
 
-static unsigned steps_done;
+static unsigned steps_done HK_EACH_PROCESS_DATA; /* read before it is written: a page of zeros would cost two faults */
 _Atomic bool hk_start_done;
 
 /* Before relocation, the value is that in the file, not the address. */
@@ -37,7 +37,6 @@ bool hk_life_is_bootstrapping(void)
 
 static bool step_options(void)
 {
-    hk_stderr_begin();
     hk_options_read(hk_profile_apply);
     hk_reports_check();
     hk_named_files_begin();
@@ -51,13 +50,11 @@ static bool step_options(void)
 
 static void init_locks_and_lists(void)
 {
-    hk_lock_register(HK_RANK_START, &hk_start_lock);
     hk_meta_init();
     hk_descriptors_init();
     hk_owners_init();
-    hk_thp_init();
     hk_page_heap_init();
-    hk_big_init();
+    hk_large_init();
     hk_heap_state_init();
     hk_decay_init();
     hk_pool_init();
@@ -70,6 +67,8 @@ static bool step_lists(void)
     hk_track_report_begin();
     hk_guard_begin();
     init_locks_and_lists();
+    if (hk_background_home() == 0)
+        hk_background_settle();
     hk_background_reset();
     hk_learning_begin();
     size_t hits_to = hk_hooks_begin(), hits_unguarded_to = hits_to;

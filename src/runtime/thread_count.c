@@ -1,3 +1,4 @@
+/* Counts the program's threads whose creation HAKMEM has seen. */
 #include "runtime/thread_count.h"
 
 static _Atomic uint32_t xthreads = 1;

@@ -1,3 +1,4 @@
+/* Interposes pthread_create, prctl and unshare, and counts the threads that the program creates. */
 #include "runtime/threads.h"
 
 #include <dlfcn.h>
@@ -10,9 +11,11 @@
 #include "os/passed.h"
 #include "policy/options.h"
 #include "runtime/background.h"
+#include "runtime/learning.h"
 #include "runtime/life.h"
 #include "runtime/served.h"
 #include "runtime/thread_count.h"
+#include "span/thp.h"
 
 #pragma weak dlsym
 
@@ -73,7 +76,7 @@ static void *begin_counted(void *given)
     void *argument = ticket->argument;
     free_ticket(ticket);
     if (!hk_life_mark_thread())
-        hk_background_thread_ended();
+        (void)hk_background_thread_ended();
     HK_BY_JUMP return start(argument);
 }
 
@@ -106,7 +109,7 @@ static int create_counted(create_call *next, pthread_t *thread, const pthread_at
         error = next(thread, attributes, begin_counted, ticket);
     if (error != 0) {
         free_ticket(ticket);
-        hk_background_thread_ended();
+        (void)hk_background_thread_ended();
     }
     return error;
 }
@@ -124,6 +127,16 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
     return create_counted(next, thread, attributes, ticket);
 }
 
+/* What the system is to be asked, and the background thread, come before a filter that may forbid them. */
+static void shut_in(void)
+{
+    if (hk_life_started()) {
+        hk_learning_shut_in();
+        hk_thp_look();
+    }
+    hk_background_shut_in();
+}
+
 static __attribute__((used)) int change_process(int option, ...)
 {
     unsigned long arguments[4];
@@ -133,14 +146,14 @@ static __attribute__((used)) int change_process(int option, ...)
         arguments[i] = va_arg(list, unsigned long);
     va_end(list);
     if (hk_prctl_shuts_in(option))
-        hk_background_shut_in();
+        shut_in();
     return hk_passed_prctl(option, arguments);
 }
 
 /* A thread with files or a root directory of its own would share them with the background thread, if it created it. */
 static __attribute__((used)) int unshare_thread(int flags)
 {
-    hk_background_shut_in();
+    shut_in();
     return hk_passed_unshare(flags);
 }
 

@@ -1,3 +1,4 @@
+/* Looks for inboxes that nobody has drained for a while, and purges the pages of their blocks. */
 #include "slab/idle_inboxes.h"
 
 #include "base/bits.h"

@@ -1,4 +1,13 @@
+/* Checks that a pointer to a block of more than 32 KiB is that of a live block, and ends the program if it is not. */
 #include "slab/live.h"
+
+void hk_live_note_pages(uintptr_t start, size_t bytes, uint8_t note)
+{
+    _Atomic uint8_t *mark;
+    for (uintptr_t at = start; at < start + bytes; at += (size_t)1 << HK_MARK_SHIFT)
+        if (hk_page_map_has_mark(at, &mark))
+            hk_store(*mark, note);
+}
 
 /* Of a live block, neither bit is set, whichever thread asks: its last holder cleared them before it handed the block out. */
 HK_READS_SHARED_WORD static bool is_free_in_slab(const struct hk_slab *slab, size_t index)
@@ -15,9 +24,9 @@ void hk_live_check(enum hk_call call, const void *block)
     if (HK_LIKELY(hk_live_begins_at(block, &mark)))
         return;
     if (!hk_which((uintptr_t)block - slab->d.start, slab->reciprocal, &index) || index >= slab->d.blocks)
-        hk_invalid_pointer(call, "pointer inside a block", block);
+        hk_invalid_pointer(call, HK_TEXT_inside, block);
     if (hk_page_map_has_mark((uintptr_t)block, &mark) || is_free_in_slab(slab, index))
-        hk_invalid_pointer(call, "block already free", block);
+        hk_invalid_pointer(call, HK_TEXT_already_free, block);
 }
 
 void hk_live_end(enum hk_call call, const void *block)
@@ -31,7 +40,7 @@ void hk_live_assume(const struct hk_slab *slab)
     for (size_t index = 0; index < slab->d.blocks; index++) {
         _Atomic uint8_t *mark;
         bool marked = hk_page_map_has_mark(slab->d.start + index * slab->d.block_size, &mark);
-        if (marked && hk_load(*mark) == 0 && !is_free_in_slab(slab, index))
-            hk_store(*mark, 1);
+        if (marked && hk_load(*mark) != HK_MARK_LIVE && !is_free_in_slab(slab, index))
+            hk_store(*mark, HK_MARK_LIVE);
     }
 }

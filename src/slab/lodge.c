@@ -1,3 +1,4 @@
+/* Joins adjacent free blocks of a slab into one larger block, and separates them again. */
 #include "slab/lodge.h"
 
 #include "base/bits.h"

@@ -1,3 +1,4 @@
+/* Lists slabs without a thread by class, and gives them to threads that are short of blocks. */
 #include "slab/orphans.h"
 
 #include "base/bits.h"

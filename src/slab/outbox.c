@@ -1,3 +1,4 @@
+/* Collects a thread's remote frees in a hash table, one bitmap word at a time, and sends them to their slabs. */
 #include "slab/outbox.h"
 
 #include "base/bits.h"
@@ -54,7 +55,7 @@ void hk_remote_free(void *block, uint32_t entry)
 {
     uint32_t owner = hk_entry_owner(entry);
     if (owner == HK_NOBODY)
-        hk_invalid_pointer(HK_CALL_FLUSH, "block already free", block);
+        hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, block);
     if (owner != HK_ORPHAN || !hk_orphans_free(block, hk_entry_class(entry)))
         send_to(hk_slab_at((uintptr_t)block), block);
 }
@@ -193,7 +194,7 @@ struct hk_outbox_place {
     size_t index;
 };
 
-/* Adds the first block of a word. The fast path accepts no large blocks: each is checked (see live.h). */
+/* Adds the first block of a word. The fast path accepts no medium blocks: each is checked (see live.h). */
 HK_INLINE void open_word(struct hk_outbox_place to)
 {
     size_t size = to.slab->d.block_size, first = to.index & ~(size_t)63;
@@ -222,7 +223,7 @@ static HK_NOINLINE void take_entry(struct hk_outbox *outbox, struct hk_outbox_pl
 static HK_NOINLINE void add_to_word(struct hk_outbox_place to, const void *block)
 {
     if (!hk_bit_set(&to.entry->bits, to.index))
-        hk_invalid_pointer(HK_CALL_FLUSH, "block already free", block);
+        hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, block);
 }
 
 HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void *block, bool tracked)
@@ -311,7 +312,7 @@ void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES])
     size_t size = word == 0 ? 0 : (size_t)1 << word % HK_CACHE_LINE;
     for (size_t at = 0; at < size; at++) {
         uint64_t block_size = (uint64_t)table[at].block_size, blocks = hk_popcount64(table[at].bits) + table[at].marked;
-        if (blocks > 0 && block_size - 1 < HK_LARGE_MAX && blocks <= HK_OUTBOX_MOST_BLOCKS)
+        if (blocks > 0 && block_size - 1 < HK_MEDIUM_MAX && blocks <= HK_OUTBOX_MOST_BLOCKS)
             bytes[hk_class_of(block_size)] += (int64_t)(blocks * block_size);
     }
 }

@@ -1,3 +1,4 @@
+/* Numbers owners, and keeps their lists and inboxes. */
 #include "slab/owner.h"
 
 #include "base/fatal.h"

@@ -51,6 +51,7 @@ struct hk_owner {
     struct hk_walk sweep;
     uint32_t swept_free; /* free blocks that it has counted on this list */
     struct hk_slab_list slab_lists[HK_CLASSES];
+    const void *blank;               /* a block that was allocated for the first time, and reads as zeros */
     uint32_t slabs;                  /* on all lists */
     uint8_t lodge_waits[HK_CLASSES]; /* slabs to be made before the next try to lodge */
     /* of the thread that drains, under the lock */

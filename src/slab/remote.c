@@ -1,3 +1,4 @@
+/* Sets, counts and claims the remote bits of slabs. */
 #include "slab/remote.h"
 
 #include "base/bits.h"
@@ -10,7 +11,7 @@ static _Atomic int64_t xclean_remote;
 static HK_COLD void refuse(const struct hk_slab *slab, unsigned word, uint64_t twice)
 {
     size_t index = (size_t)word * 64 + hk_ctz64(twice);
-    hk_invalid_pointer(HK_CALL_FLUSH, "block already free", (void *)(slab->d.start + index * slab->d.block_size));
+    hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, (void *)(slab->d.start + index * slab->d.block_size));
 }
 
 /* Where no bit is set, an addition sets the bits, in one instruction; an atomic OR that returns the old bits is a loop. */

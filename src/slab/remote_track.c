@@ -1,3 +1,4 @@
+/* Keeps a word for each block with the stage of its remote free, and refuses a step that the stage does not allow. */
 #include "slab/remote_track.h"
 
 #include "span/meta.h"
@@ -64,7 +65,7 @@ void hk_track_slab_ends(struct hk_slab *slab)
     for (size_t index = 0; is_noted(slab) && index < slab->d.blocks; index++) {
         uint64_t word = hk_load_acquire(slab->track[index]);
         if (HK_UNLIKELY(stage_of(word) != HK_STAGE_HOME))
-            refuse_step(HK_CALL_FLUSH, "remote free lost, its slab goes", block_at(slab, index), word);
+            refuse_step(HK_CALL_FLUSH, HK_TEXT_lost, block_at(slab, index), word);
     }
     hk_meta_free((void *)slab->track, track_bytes(slab));
     slab->track = NULL;
@@ -91,7 +92,7 @@ uint64_t hk_track_of(const void *block)
 static void expect_home(enum hk_call call, const void *block, uint64_t word)
 {
     if (HK_UNLIKELY(stage_of(word) != HK_STAGE_HOME))
-        refuse_step(call, call == HK_CALL_MALLOC ? "block given out again" : "block already free", block, word);
+        refuse_step(call, call == HK_CALL_MALLOC ? HK_TEXT_given_twice : HK_TEXT_already_free, block, word);
 }
 
 void hk_track_expect_home(enum hk_call call, const void *block) { expect_home(call, block, hk_track_of(block)); }
@@ -120,28 +121,28 @@ void hk_track_put(struct hk_slab *slab, size_t index)
     uint64_t known = hk_load(slab->track[index]);
     if (known == HK_STAGE_HOME)
         atomic_compare_exchange_strong(&slab->track[index], &known, hk_remote_track.place(NULL, false));
-    step(slab, index, AT(HOME), HK_STAGE_OUTBOX, "block already free");
+    step(slab, index, AT(HOME), HK_STAGE_OUTBOX, HK_TEXT_already_free);
 }
 
 void hk_track_send(struct hk_slab *slab, unsigned word, uint64_t bits)
 {
-    step_each(slab, word, bits, AT(OUTBOX) | AT(CLAIMED), HK_STAGE_REMOTE, "remote free of a block that nobody freed");
+    step_each(slab, word, bits, AT(OUTBOX) | AT(CLAIMED), HK_STAGE_REMOTE, HK_TEXT_nobody_freed);
 }
 
 void hk_track_collect(struct hk_slab *slab, unsigned word, uint64_t bits)
 {
-    step_each(slab, word, bits, AT(REMOTE), HK_STAGE_HOME, "remote free drained twice, or never sent");
+    step_each(slab, word, bits, AT(REMOTE), HK_STAGE_HOME, HK_TEXT_drained_twice);
 }
 
 void hk_track_claim(struct hk_slab *slab, unsigned word, uint64_t bits)
 {
-    step_each(slab, word, bits, AT(REMOTE), HK_STAGE_CLAIMED, "remote free drained twice, or never sent");
+    step_each(slab, word, bits, AT(REMOTE), HK_STAGE_CLAIMED, HK_TEXT_drained_twice);
 }
 
 void hk_track_receive(struct hk_slab *slab, size_t index)
 {
     if (slab->track != NULL)
-        step(slab, index, AT(CLAIMED), HK_STAGE_HOME, "remote free stolen that was not claimed");
+        step(slab, index, AT(CLAIMED), HK_STAGE_HOME, HK_TEXT_not_claimed);
 }
 
 void hk_track_give_out(struct hk_slab *slab, void *const *blocks, size_t n, unsigned cells)
@@ -163,7 +164,7 @@ void hk_track_give_back(struct hk_slab *slab, size_t index)
     uint64_t word = is_noted(slab) ? hk_load_acquire(slab->track[index]) : HK_STAGE_HOME;
     bool is_free = (slab->freebits[index / 64] >> (index % 64) & 1) != 0;
     if (HK_UNLIKELY(is_free) || HK_UNLIKELY(stage_of(word) != HK_STAGE_HOME))
-        refuse_step(HK_CALL_FLUSH, "block already free", block_at(slab, index), word);
+        refuse_step(HK_CALL_FLUSH, HK_TEXT_already_free, block_at(slab, index), word);
 }
 
 /* What was in another thread's outbox, or claimed by one, is lost to the child. */

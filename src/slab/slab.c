@@ -1,8 +1,9 @@
+/* Takes free blocks out of the bitmap of a slab, and counts the purged bytes of slabs. */
 #include "slab/slab.h"
 
 #include "base/bits.h"
 #include "base/fatal.h"
-#include "count/reuse.h"
+#include "count/stats.h"
 
 static _Atomic int64_t xclean; /* bytes */
 
@@ -65,6 +66,12 @@ HK_INLINE void **take_bits(uint64_t *word, char *base, size_t size, void **at, v
     return at;
 }
 
+static HK_COLD void use_blank(struct hk_slab *slab, const void *last)
+{
+    size_t behind = slab->d.blocks - 1u - hk_slab_index(slab, (uintptr_t)last);
+    slab->blank = (uint16_t)hk_min(slab->blank, behind);
+}
+
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n)
 {
     hk_assert(n <= slab->free);
@@ -82,6 +89,8 @@ void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n)
         at = row ? take_row(&freebits[word], base, size, at, stop) : take_bits(&freebits[word], base, size, at, stop);
     }
     slab->first_word = (uint16_t)word;
+    if (HK_UNLIKELY(slab->blank != 0))
+        use_blank(slab, *stop);
 }
 
 HK_COLD void hk_slab_refuse(const struct hk_slab *slab, const void *block)
@@ -89,5 +98,5 @@ HK_COLD void hk_slab_refuse(const struct hk_slab *slab, const void *block)
     size_t index = hk_slab_index(slab, (uintptr_t)block);
     bool begins = index < slab->d.blocks && slab->d.start + index * slab->d.block_size == (uintptr_t)block &&
                   !hk_slab_joins(slab, index);
-    hk_invalid_pointer(HK_CALL_FLUSH, begins ? "block already free" : "pointer inside a block", block);
+    hk_invalid_pointer(HK_CALL_FLUSH, begins ? HK_TEXT_already_free : HK_TEXT_inside, block);
 }

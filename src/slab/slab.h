@@ -47,7 +47,8 @@ struct hk_slab {
     struct hk_link link;
     uint64_t own_bits[2]; /* freebits of a slab of up to 128 blocks */
     uint32_t trimmed;     /* the last trim that visited the slab (see slab_purge.h) */
-    size_t plain_extent;  /* the extent; 0 while the slab holds lodgers or is tracked: a block then needs a look */
+    uint16_t blank;      /* the last blocks that were never allocated, and are zero; 0: unknown (blocks up to 32 KiB) */
+    size_t plain_extent; /* the extent; 0 while the slab holds lodgers or is tracked: a block then needs a look */
     /* shared, on a line that the holder seldom reads */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* in an inbox */
     _Atomic uint32_t xstate;             /* twice the blocks counted and not claimed, plus HK_REMOTE_QUEUED */
@@ -65,7 +66,7 @@ _Static_assert(offsetof(struct hk_slab, pages) == HK_CACHE_LINE && offsetof(stru
 
 /* Requires an address whose page map entry names a class of slabs. */
 HK_INLINE struct hk_slab *hk_slab_at(uintptr_t address) { return (struct hk_slab *)(void *)hk_descriptor_at(address); }
-/* NULL where the descriptor is unused or a big block's. */
+/* NULL where the descriptor is unused or a large block's. */
 HK_INLINE struct hk_slab *hk_slab_of(struct hk_descriptor *descriptor)
 {
     return descriptor->start != 0 && descriptor->class < HK_CLASSES ? (struct hk_slab *)(void *)descriptor : NULL;

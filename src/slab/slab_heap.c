@@ -1,3 +1,4 @@
+/* Takes blocks from an owner's slabs, frees blocks to these slabs, and decides when a slab is made or released. */
 #include "slab/slab_heap.h"
 
 #include "base/bits.h"
@@ -181,8 +182,11 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
         if (slab == NULL)
             break;
         unsigned n = (unsigned)hk_min(want - got, slab->free);
+        unsigned blank = slab->blank;
         hk_slab_alloc(slab, end - got, n);
         got += n;
+        if (HK_UNLIKELY(slab->blank < blank) && n == 1)
+            owner->blank = end[-(int)got];
         if (HK_UNLIKELY(hk_remote_track.on))
             hk_track_give_out(slab, end - got, n, 1);
         if (slab->free == 0)
@@ -213,12 +217,12 @@ unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **en
     return got;
 }
 
-/* One slab of free blocks per class stays for the next miss, but not of large blocks, which would hold too much memory. */
+/* One slab of free blocks per class stays for the next miss, but not of medium blocks, which would hold too much memory. */
 static bool kept_for_next_miss(struct hk_owner *owner, const struct hk_slab *slab)
 {
     struct hk_list *partial = &owner->slab_lists[slab->d.class].partial;
     bool only_one = partial->head.next == &slab->link && slab->link.next == &partial->head;
-    return only_one && hk_classes[slab->d.class].tier != HK_TIER_LARGE;
+    return only_one && hk_classes[slab->d.class].tier != HK_TIER_MEDIUM;
 }
 
 static HK_NOINLINE void release_unless_kept(struct hk_owner *owner, struct hk_slab *slab)
@@ -339,7 +343,7 @@ static void recut(struct hk_owner *owner, struct hk_slab *slab, unsigned class, 
 
 static bool resize_slab(struct hk_owner *owner, struct hk_slab *slab, size_t size)
 {
-    if (slab->d.blocks != 1 || size > HK_LARGE_MAX || size <= HK_SLICE / 2)
+    if (slab->d.blocks != 1 || size > HK_MEDIUM_MAX || size <= HK_SLICE / 2)
         return false;
     unsigned class = hk_class_of(size);
     const struct hk_class *row = &hk_classes[class];

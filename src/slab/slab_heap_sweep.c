@@ -1,3 +1,4 @@
+/* Walks over an owner's slabs to purge pages without live blocks, within a work budget or all at once. */
 #include "slab/slab_heap_sweep.h"
 
 #include "slab/remote.h"

@@ -1,3 +1,4 @@
+/* Makes and releases slabs. */
 #include "slab/slab_life.h"
 
 #include <string.h>
@@ -76,9 +77,11 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
         return NULL;
     cut(slab, class);
     if (make_bits(slab)) {
-        uintptr_t start = hk_span_alloc(slab->d.bytes / HK_SLICE, use);
+        bool blank;
+        uintptr_t start = hk_span_alloc_blank(slab->d.bytes / HK_SLICE, use, &blank);
         if (start != 0) {
             slab->d.start = start;
+            slab->blank = blank && class >= HK_FINE_CLASSES ? slab->d.blocks : 0;
             if (HK_UNLIKELY(hk_span_is_guarded(start)))
                 guard_tail(slab);
             hk_track_slab(slab);

@@ -1,9 +1,9 @@
+/* Finds runs of free blocks that cover whole pages, and purges these pages. */
 #include "slab/slab_purge.h"
 
 #include "base/bits.h"
-#include "count/reuse.h"
-#include "count/ring.h"
 #include "count/stats.h"
+#include "count/ring.h"
 #include "os/os.h"
 #include "policy/policy.h"
 #include "span/page_heap.h"

@@ -1,6 +1,8 @@
+/* Chooses the address at which the heap grows, and maps memory there. */
 #include "span/address_space.h"
 
 #include "base/bits.h"
+#include "count/stats.h"
 #include "os/os.h"
 #include "span/page_map.h"
 
@@ -53,7 +55,10 @@ static uintptr_t covered(uintptr_t at, size_t size)
 uintptr_t hk_address_space_map(size_t size)
 {
     uintptr_t at = heap_end != 0 ? covered(map_in_window(size), size) : 0;
-    return at != 0 ? at : covered((uintptr_t)hk_os_map_aligned(size, alignment_for(size)), size);
+    if (at == 0)
+        at = covered((uintptr_t)hk_os_map_aligned(size, alignment_for(size)), size);
+    HK_COUNT(outside_window, at == 0 || hk_page_map_is_flat(at, size) ? 0 : size);
+    return at;
 }
 
 bool hk_address_space_map_again(uintptr_t address, size_t size, bool *lost)

@@ -1,3 +1,4 @@
+/* Cuts blocks from small arenas before HAKMEM can start. The blocks are never reused. */
 #include "span/bootstrap.h"
 
 #include "base/bits.h"

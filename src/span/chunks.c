@@ -1,8 +1,9 @@
+/* Moves slices of a chunk between free and in use, and keeps the lists of chunks. */
 #include "span/chunks.h"
 
 #include "base/bits.h"
 #include "base/fatal.h"
-#include "count/reuse.h"
+#include "count/stats.h"
 #include "os/os.h"
 #include "span/footprint.h"
 

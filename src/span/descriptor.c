@@ -1,6 +1,5 @@
+/* Allocates descriptors in groups, and says what is wrong with a pointer. */
 #include "span/descriptor.h"
-
-#include <string.h>
 
 #include "base/fatal.h"
 #include "base/lock.h"
@@ -26,7 +25,7 @@ struct group {
     _Atomic uint32_t xmade;
     union slot slots[];
 };
-#define GROUP_BYTES (16 * HK_KIB)
+#define GROUP_BYTES (4 * HK_KIB)
 enum { SLOTS_IN_GROUP = (GROUP_BYTES - sizeof(struct group)) / sizeof(union slot) };
 
 static struct {
@@ -150,13 +149,12 @@ static void tell(void (*say)(const char *format, ...), enum hk_call call, const 
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)p), owner = hk_entry_owner(entry);
     char class_digits[24], owner_digits[24];
-    if (entry == HK_ENTRY_ENDED) /* nothing is known of it any more */
+    if (hk_entry_is_left(entry)) /* nothing is known of it any more */
         entry = owner = 0;
     size_t size = entry != 0 ? hk_descriptor_at((uintptr_t)p)->block_size : 0;
     const char *class_text = number_or_dash(class_digits, sizeof class_digits, size != 0, size);
     const char *owner_text = number_or_dash(owner_digits, sizeof owner_digits, owner != HK_NOBODY, owner);
-    say("%s: %s: address 0x%lx, class %s bytes, owner %s%s", call_name(call), fault, (uint64_t)(uintptr_t)p, class_text,
-        owner_text, advice(call, entry));
+    say(HK_TEXT_pointer, call_name(call), fault, (uint64_t)(uintptr_t)p, class_text, owner_text, advice(call, entry));
 }
 
 HK_COLD void hk_invalid_pointer(enum hk_call call, const char *fault, const void *p)
@@ -172,10 +170,9 @@ HK_COLD void hk_report_pointer(enum hk_call call, const char *fault, const void 
 
 HK_COLD void hk_invalid_size(enum hk_call call, size_t size, const void *block)
 {
-    char fault[64] = "size of another class: ", digits[24];
-    const char *number = number_or_dash(digits, sizeof digits, true, size);
-    size_t at = strlen(fault), length = strlen(number);
-    memcpy(fault + at, number, length);
-    memcpy(fault + at + length, " bytes", sizeof " bytes");
-    hk_invalid_pointer(call, fault, block);
+    struct hk_text fault;
+    hk_text_init(&fault, HK_NOWHERE);
+    hk_text_add(&fault, "%s: %zu bytes", HK_TEXT_other_size, size);
+    fault.bytes[fault.used] = 0;
+    hk_invalid_pointer(call, fault.bytes, block);
 }

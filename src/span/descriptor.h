@@ -1,38 +1,39 @@
-/* Descriptor: the record of a slab or of a big block, found from any address in it by one look-up in the page map.
+/* Descriptor: the record of a slab or of a large block, found from any address in it by one look-up in the page map.
  *
- *   address -> page map: chunk, slice -> struct hk_descriptor, the common head -> the rest, as class tells: a slab or a big block
+ *   address -> page map: chunk, slice -> struct hk_descriptor, the common head -> the rest, as class tells: a slab or a large block
  *
  * Owns       the table of descriptors, in metadata that is never returned to the system; how a page map entry is packed; how ages are
  *            stored.
  * Invariant  a stale pointer leads to a descriptor: of something else by then, or unused, with a start of 0.
- * Threads    new and drop: any (a lock of its own). visit: any, without a lock. The fields: see slab/slab.h and big/big_block.h.
+ * Threads    new and drop: any (a lock of its own). visit: any, without a lock. The fields: see slab/slab.h and large/large_block.h.
  * Never      reads a field beyond the head. */
 #ifndef HK_DESCRIPTOR_H
 #define HK_DESCRIPTOR_H
 
+#include "base/messages.h"
 #include "policy/classes.h"
 #include "span/page_map.h"
 
 enum {
-    HK_NOBODY = 0, /* owner of memory that is in no slab: big blocks, free slices */
+    HK_NOBODY = 0, /* owner of memory that is in no slab: large blocks, free slices */
     HK_ORPHAN = 1, /* owner of slabs whose thread has ended */
     HK_FIRST_OWNER = 2,
     HK_OWNERS_END = 448 * 1024,     /* the number behind the last that a thread may have */
     HK_FIRST_HEAP = HK_OWNERS_END,  /* that of the first heap of the program's own (heaps/heaps.h) */
-    HK_ENDED_HEAP = 512 * 1024 - 1, /* of slices that such a heap had when it ended, until they serve again */
-    HK_CLASS_BIG = HK_CLASSES,      /* the class in the page map entry of a big block's first slice */
+    HK_ENDED_HEAP = 512 * 1024 - 1, /* of slices that such a heap had, until they serve again */
+    HK_CLASS_LARGE = HK_CLASSES,    /* the class in the page map entry of a large block's first slice */
     HK_CLASS_SHARED,                /* and of a slice that slabs of a heap share */
 };
 
 enum { HK_DESCRIPTOR_BYTES = 3 * HK_CACHE_LINE };
 
-/* All that is known of an address whose kind is not known. The descriptors of slabs and of big blocks begin with it. */
+/* All that is known of an address whose kind is not known. The descriptors of slabs and of large blocks begin with it. */
 struct hk_descriptor {
     uintptr_t start;     /* 0: unused */
     size_t bytes;        /* of the span or the mapping */
-    uint32_t block_size; /* UINT32_MAX where a big block is larger */
+    uint32_t block_size; /* UINT32_MAX where a large block is larger */
     uint16_t blocks;
-    uint8_t class; /* HK_CLASS_BIG: a big block */
+    uint8_t class; /* HK_CLASS_LARGE: a large block */
 };
 
 /* Registers the lock of the table. */
@@ -72,9 +73,14 @@ HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLA
 /* Blocks of a heap of the program's own: never a hit, and mixed to whoever asks. The entry of a slice whose heap has ended is one of these. */
 #define HK_ENTRY_HEAPS ((uint32_t)HK_FIRST_HEAP << HK_ENTRY_OWNER_SHIFT | HK_ENTRY_MIXED)
 #define HK_ENTRY_ENDED (hk_entry(HK_ENDED_HEAP, HK_CLASS_SHARED) | HK_ENTRY_MIXED)
+/* That of the first slice of such a heap's large block. */
+#define HK_ENTRY_ENDED_LARGE (hk_entry(HK_ENDED_HEAP, HK_CLASS_LARGE) | HK_ENTRY_MIXED)
+/* That of a slice whose last block was freed, while the heap goes on. */
+#define HK_ENTRY_EMPTIED (hk_entry(HK_ENDED_HEAP, 0) | HK_ENTRY_MIXED)
 HK_INLINE bool hk_entry_is_heap(uint32_t entry) { return entry >= HK_ENTRY_HEAPS; }
+HK_INLINE bool hk_entry_is_left(uint32_t entry) { return hk_entry_owner(entry) == HK_ENDED_HEAP; }
 
-HK_INLINE bool hk_entry_is_big(uint32_t entry) { return entry != 0 && hk_entry_class(entry) == HK_CLASS_BIG; }
+HK_INLINE bool hk_entry_is_large(uint32_t entry) { return entry != 0 && hk_entry_class(entry) == HK_CLASS_LARGE; }
 
 /* Ages count steps of 64 ms: 16 bits of them span 70 minutes. */
 enum { HK_AGE_SHIFT = 6 };

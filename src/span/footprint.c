@@ -1,3 +1,4 @@
+/* Holds the counts of bytes that may be resident, reads the limit of address space, and counts refusals of memory. */
 #include "span/footprint.h"
 
 #include "count/stats.h"

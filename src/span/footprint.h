@@ -8,7 +8,7 @@
 
 struct hk_footprint {
     _Atomic size_t xslices; /* bytes of dirty slices and of slices in use */
-    _Atomic size_t xbig;    /* bytes of mappings of big blocks */
+    _Atomic size_t xbig;    /* bytes of mappings of large blocks */
     _Atomic bool xscarce;   /* RLIMIT_AS is set: address space must not be wasted */
     _Atomic bool xby_limit; /* the option refused memory last, not the system */
 };

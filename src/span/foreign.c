@@ -1,6 +1,7 @@
+/* Reads the bounds of the break heap, to recognize blocks of another allocator. */
 #include "span/foreign.h"
 
-#include "base/number.h"
+#include "base/bits.h"
 #include "os/os.h"
 
 /* The break heap's start is field 47 of /proc/self/stat. The second field, a name in parentheses, may hold any character. */

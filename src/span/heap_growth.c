@@ -1,3 +1,4 @@
+/* Maps new memory for an arena, or maps unmapped slices of chunks again. */
 #include "span/heap_growth.h"
 
 #include "base/bits.h"
@@ -38,8 +39,8 @@ static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena)
 {
     bool dense = arena == &hk_page_heap.arenas[HK_USE_DENSE];
-    return dense && hk_thp_serves() && HK_POLICY(huge_pages_from) != 0 &&
-           hk_footprint_bytes() >= HK_POLICY(huge_pages_from);
+    return dense && HK_POLICY(huge_pages_from) != 0 && hk_footprint_bytes() >= HK_POLICY(huge_pages_from) &&
+           hk_thp_serves();
 }
 
 static void enter_growth(struct hk_arena *arena, uintptr_t at, size_t size)

@@ -1,3 +1,4 @@
+/* Allocates metadata by lines of 64 bytes and by pages. */
 #include "span/meta.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Allocates and frees lines of one metadata area by the bitmap of the area. */
 #include "span/meta_area.h"
 
 #include <string.h>

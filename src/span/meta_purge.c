@@ -1,3 +1,4 @@
+/* Purges the pages of metadata areas on which no line is in use. */
 #include "base/bits.h"
 #include "os/os.h"
 #include "span/meta.h"

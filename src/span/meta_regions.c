@@ -1,3 +1,4 @@
+/* Maps regions of metadata, and lists their areas by free room. */
 #include "span/meta_regions.h"
 
 #include "base/bits.h"

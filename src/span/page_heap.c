@@ -1,8 +1,9 @@
+/* Allocates a span from the chunk with the tightest fit, and frees and extends spans. */
 #include "span/page_heap.h"
 
 #include "base/bits.h"
 #include "base/fatal.h"
-#include "count/reuse.h"
+#include "count/stats.h"
 #include "os/os.h"
 #include "span/address_space.h"
 #include "span/chunks.h"
@@ -98,7 +99,7 @@ static void put_on_huge_page_if_empty(struct hk_chunk *chunk)
 }
 
 /* Takes dirty slices first: they cost no fault. 0 if the footprint must not grow. */
-static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices)
+static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices, bool *blank)
 {
     uint32_t starts = hk_runs32(chunk->free & chunk->dirty, slices);
     if (starts == 0)
@@ -110,6 +111,7 @@ static uintptr_t take_from(struct hk_chunk *chunk, unsigned slices)
         hk_chunk_leave_huge_page(chunk);
     if (!hk_footprint_allows(hk_popcount64(taken & ~chunk->dirty) * HK_SLICE))
         return 0;
+    *blank = (taken & chunk->dirty & ~chunk->fresh) == 0;
     hk_chunk_use(chunk, taken);
     return hk_chunk_address(chunk, first);
 }
@@ -161,7 +163,7 @@ static bool is_guarded(const struct hk_chunk *chunk) { return hk_guard_pages.on 
 
 bool hk_span_is_guarded(uintptr_t address) { return hk_guard_pages.on && is_guarded(hk_page_map_chunk(address)); }
 
-uintptr_t hk_span_alloc(size_t slices, enum hk_use use)
+uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank)
 {
     hk_assert(slices >= 1 && slices <= HK_CHUNK_SLICES);
     uintptr_t address = 0;
@@ -169,9 +171,9 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use)
     struct hk_chunk *chunk = find_fit(slices, settled_use(slices, use));
     bool fits = chunk != NULL;
     if (fits)
-        address = take_from(chunk, (unsigned)slices);
+        address = take_from(chunk, (unsigned)slices, blank);
     if (fits && address == 0 && (chunk = dirty_fit(slices)) != NULL)
-        address = take_from(chunk, (unsigned)slices);
+        address = take_from(chunk, (unsigned)slices, blank);
     if (fits && address == 0)
         hk_footprint_refused(true);
     if (address != 0 && use == HK_USE_UNSURE && chunk->use == HK_USE_DENSE)
@@ -183,6 +185,12 @@ uintptr_t hk_span_alloc(size_t slices, enum hk_use use)
         return 0;
     }
     return address;
+}
+
+uintptr_t hk_span_alloc(size_t slices, enum hk_use use)
+{
+    bool blank;
+    return hk_span_alloc_blank(slices, use, &blank);
 }
 
 /* Slices whose pages are all purged become purged ones. */

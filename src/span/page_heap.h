@@ -20,6 +20,8 @@ void hk_page_heap_init(void);
 
 /* Returns the address of 1 to 32 slices; 0 if the system or the option `limit` refuses. */
 uintptr_t hk_span_alloc(size_t slices, enum hk_use use);
+/* The same. Sets *blank to true if all bytes of the span are zero, because no block has used them since the system provided the pages. */
+uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank);
 void hk_span_free(uintptr_t address, size_t slices);
 /* So many bytes of the span are purged already. */
 void hk_span_free_hollow(uintptr_t address, size_t slices, size_t hollow);

@@ -1,9 +1,11 @@
+/* Maps the tables of the page map, writes their entries, and finds the covered addresses. */
 #include "span/page_map.h"
 
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/lock.h"
+#include "count/stats.h"
 #include "os/os.h"
 #include "span/footprint.h"
 #include "span/meta.h"
@@ -27,12 +29,14 @@ enum {
     SHARE_OF_MARKS = 8,
 };
 
-struct hk_window hk_window;
+struct hk_window hk_window HK_EACH_PROCESS_DATA;
 _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] HK_COLD_DATA;
 
 static struct {
     struct hk_lock lock;
     size_t mapped; /* bytes of tables */
+    char *lent; /* a mapping for a leaf's tables, and behind them a branch, if the system refuses memory; NULL: none */
+    bool took_lent;
     bool open, hits;
 } map = {.lock = HK_LOCK_INIT(HK_RANK_PAGE_MAP)};
 
@@ -60,9 +64,16 @@ static uint64_t mixed(uint64_t x)
     return x ^ x >> 29;
 }
 
+static void *take_lent(size_t from)
+{
+    map.took_lent |= map.lent != NULL;
+    return map.lent != NULL ? map.lent + from : NULL;
+}
+
 static void *map_table(size_t size)
 {
     void *p = hk_os.map(size);
+    p = p != NULL ? p : take_lent(0);
     if (p != NULL)
         hk_os.advise_huge(p, size, false);
     return p;
@@ -135,6 +146,7 @@ static void show_window(void)
     __atomic_store_n(&hk_window.covered, covered, __ATOMIC_RELEASE);
     if (map.hits)
         __atomic_store_n(&hk_window.hits, covered, __ATOMIC_RELEASE);
+    hk_store(hk_global_counts[HK_GLOBAL_hit_window], hk_window.hits);
 }
 
 static void open_marks(void)
@@ -179,7 +191,7 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps the chunks below the heap's first address, where missing: the system may put a big block there. */
+/* Maps the chunks below the heap's first address, where missing: the system may put a large block there. */
 static bool has_first_chunks(size_t from)
 {
     if (HK_UNLIKELY(from < window.chunks_from) && map_more(window.chunks, window.chunks_from * sizeof(struct hk_chunk)))
@@ -206,8 +218,10 @@ static bool has_chunks(size_t from, size_t to)
 static struct hk_leaf *leaf_at(uintptr_t address)
 {
     _Atomic(struct hk_branch *) *branch = &hk_page_map_root[address >> HK_BRANCH_SHIFT];
-    if (hk_load(*branch) == NULL)
-        hk_store_release(*branch, (struct hk_branch *)hk_meta_alloc(sizeof(struct hk_branch)));
+    if (hk_load(*branch) == NULL) {
+        struct hk_branch *made = hk_meta_alloc(sizeof *made);
+        hk_store_release(*branch, made != NULL ? made : take_lent(CHUNKS_OF_LEAF + ENTRIES_OF_LEAF));
+    }
     return hk_page_map_leaf(address);
 }
 
@@ -289,6 +303,29 @@ bool hk_page_map_cover(uintptr_t address, size_t size)
     bool covered = cover_locked(address, end);
     hk_unlock(&map.lock);
     return covered;
+}
+
+bool hk_page_map_cover_with(uintptr_t address, void **table)
+{
+    _Static_assert(CHUNKS_OF_LEAF + ENTRIES_OF_LEAF + sizeof(struct hk_branch) <= HK_PAGE_MAP_TABLE,
+                   "has room for both");
+    hk_lock(&map.lock);
+    map.lent = *table;
+    bool covered = cover_locked(address, address + 1);
+    if (map.took_lent)
+        *table = NULL;
+    map.lent = NULL;
+    map.took_lent = false;
+    hk_unlock(&map.lock);
+    return covered;
+}
+
+bool hk_page_map_is_flat(uintptr_t address, size_t size)
+{
+    hk_lock(&map.lock);
+    bool flat = address >= window.base && address + size - window.base <= window.leaves * HK_LEAF;
+    hk_unlock(&map.lock);
+    return flat;
 }
 
 static void cover_marks_locked(size_t needed)

@@ -5,10 +5,10 @@
  *
  *   In the window, a range of addresses that HAKMEM chooses and in which the heap grows, page map entries and chunks are flat arrays,
  *   mapped as the heap grows: a look-up is one subtraction and one compare.
- *   All other addresses (big blocks; a heap outside the window; all addresses until the window is open) are found by a root:
+ *   All other addresses (large blocks; a heap outside the window; all addresses until the window is open) are found by a root:
  *   address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
  *
- *   marks:             one byte for each KiB of the window, mapped as far as slabs of large blocks lie in it (see slab/live.h)
+ *   marks:             one byte for each KiB of the window, mapped as far as slabs of medium blocks lie in it (see slab/live.h)
  *
  * Owns       the tables, the root, the place and the covered part of the window.
  * Invariant  a page map entry of 0 means: not HAKMEM's. A covered address stays covered; once the window covers an address, its base
@@ -159,6 +159,13 @@ HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 
 /* Maps the tables for [address, address + size). False if the range is no user address, or the system refuses. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
+/* The same for one address. Where the system refuses memory, the mapping *table, of HK_PAGE_MAP_TABLE bytes, becomes the table, and
+ * *table NULL. */
+#define HK_PAGE_MAP_TABLE (6 * HK_SLICE)
+bool hk_page_map_cover_with(uintptr_t address, void **table);
+
+/* True if the window's tables cover the range: frees there may be hits once the window is open. */
+bool hk_page_map_is_flat(uintptr_t address, size_t size);
 
 /* Writes the descriptor of each slice, then its page map entry: a thread that reads the entry finds the descriptor. */
 void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_descriptor *descriptor);

@@ -1,3 +1,4 @@
+/* Purges dirty slices, the longest dirty first, and unmaps free chunks. */
 #include "span/purge.h"
 
 #include "base/bits.h"

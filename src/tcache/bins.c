@@ -1,3 +1,4 @@
+/* Grows, fills and empties the bins of a thread within its budget. */
 #include "tcache/bins.h"
 
 #include <string.h>
@@ -37,7 +38,7 @@ static size_t largest_capacity(unsigned class)
     return most;
 }
 
-/* A few bins of large blocks exhaust the budget; tiny classes may exceed it by half. */
+/* A few bins of medium blocks exhaust the budget; tiny classes may exceed it by half. */
 static size_t budget_of(const struct hk_tcache *cache, unsigned class)
 {
     return hk_classes[class].tier == HK_TIER_TINY ? cache->budget + cache->budget / 2 : cache->budget;
@@ -46,10 +47,10 @@ static size_t budget_of(const struct hk_tcache *cache, unsigned class)
 /* New threads of a crowded process share slabs: most of them allocate little. */
 static bool from_commons(const struct hk_tcache *cache, unsigned class)
 {
-    return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_LARGE;
+    return HK_UNLIKELY(cache->new_for > 0) && hk_classes[class].tier != HK_TIER_MEDIUM;
 }
 
-/* A bin begins small and grows fourfold. A bin of large blocks begins with a capacity of one, whatever the budget. */
+/* A bin begins small and grows fourfold. A bin of medium blocks begins with a capacity of one, whatever the budget. */
 static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_t now)
 {
     size_t size = hk_classes[class].size;
@@ -120,7 +121,7 @@ void hk_bin_drop(struct hk_tcache *cache, unsigned class)
         note_capacity(cache, class, HK_DECISION_bin_dropped, capacity);
 }
 
-/* Half of the capacity, so that frees find room; fewer of large blocks. */
+/* Half of the capacity, so that frees find room; fewer of medium blocks. */
 static unsigned batch_of(const struct hk_bin *bin, unsigned class)
 {
     size_t half = (hk_bin_capacity(bin) + 1) / 2;

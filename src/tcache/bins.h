@@ -25,7 +25,7 @@ void hk_bin_empty(struct hk_tcache *cache, unsigned class);
 /* Notes that the bin ran empty or full. True if it has served at most four times its capacity since it last did. */
 bool hk_bin_too_small(struct hk_tcache *cache, unsigned class);
 
-/* Limit of the bytes in one thread's bins. It grows with the heap: a thread that uses large blocks needs more than a
+/* Limit of the bytes in one thread's bins. It grows with the heap: a thread that uses medium blocks needs more than a
  * few of each. */
 size_t hk_bins_budget(void);
 void hk_bins_reset(struct hk_tcache *cache);

@@ -1,3 +1,4 @@
+/* Defines the records that stand for the cache of a thread that has none. */
 #include "tcache/cacheless.h"
 
 struct hk_cacheless hk_hot_unborn, hk_hot_ended HK_COLD_DATA;

@@ -1,3 +1,4 @@
+/* Stores batches of free blocks in magazines by class, and hands the batches out again. */
 #include "tcache/depot.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* Collects remote frees, and steals those of owners that are asleep. */
 #include "tcache/drain.h"
 
 #include "base/bits.h"

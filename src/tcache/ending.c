@@ -1,3 +1,4 @@
+/* Flushes and releases the cache of a thread that has ended. */
 #include "tcache/ending.h"
 
 #include "base/bits.h"
@@ -54,6 +55,12 @@ bool hk_tcaches_reap(unsigned most)
     return reaped;
 }
 
+void hk_tcaches_all_ended(void)
+{
+    if (hk_decay_left_is_due(hk_pool_resident()))
+        hk_decay_left(hk_pool_purge());
+}
+
 /* Counts and leaks the blocks in the bins and the outbox of a thread that the child does not have: the thread may have
  * been in the middle of handing one to the program, and its arrays may be half written. */
 static void forget_cache(struct hk_tcache *cache)
@@ -62,7 +69,7 @@ static void forget_cache(struct hk_tcache *cache)
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         blocks += hk_min(hk_bin_items(&cache->hot.bins[class]), hk_classes[class].cap);
     HK_COUNT(fork_stranded, blocks);
-    cache->shelf = (struct hk_heap_shelf){NULL, 0, 0, 0};
+    cache->shelf = (struct hk_heap_shelf){NULL, 0, 0, 0, 0};
     hk_liveness_forget(&cache->liveness);
     hk_pool_put_locked(cache);
 }

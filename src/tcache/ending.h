@@ -11,10 +11,12 @@ void hk_tcache_end(void);
 /* Checks up to `most` caches, and ends those whose threads are gone and could not do it themselves. True if one was
  * ended. */
 bool hk_tcaches_reap(unsigned most);
+/* Only one thread remains, and may sleep from now on: purges what the others left, if that is much. */
+void hk_tcaches_all_ended(void);
 /* In a fork child: caches whose threads do not exist there go to the pool. The caller orphans their slabs
  * afterwards. */
 void hk_tcaches_fork_child(void);
-/* Afterwards, in the survivor's cache, whose bins are believed: unmarks its large blocks, which were assumed to be live (see live.h). */
+/* Afterwards, in the survivor's cache, whose bins are believed: unmarks its medium blocks, which were assumed to be live (see live.h). */
 void hk_tcache_fork_child_unmark(struct hk_tcache *cache);
 
 #endif

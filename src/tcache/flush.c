@@ -1,3 +1,4 @@
+/* Sorts free blocks by owner, and returns each block to its slab, directly or by the outbox. */
 #include "tcache/flush.h"
 
 #include "slab/slab_heap.h"

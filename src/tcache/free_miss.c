@@ -1,6 +1,7 @@
+/* Sends a freed block to a bin, an outbox, a heap or the large blocks. */
 #include "tcache/free_miss.h"
 
-#include "big/big.h"
+#include "large/large.h"
 #include "decay/decay.h"
 #include "heaps/heaps.h"
 #include "slab/lodge.h"
@@ -81,7 +82,7 @@ static void free_common(struct hk_tcache *cache, void *block, uint32_t entry)
 
 HK_COLD const char *hk_tcache_foreign_fault(const void *p)
 {
-    return hk_big_holds(p) ? "pointer inside a block" : "pointer not from this allocator";
+    return hk_large_holds(p) ? HK_TEXT_inside : HK_TEXT_foreign;
 }
 
 HK_COLD size_t hk_tcache_foreign_extent(enum hk_call call, const void *block)
@@ -103,9 +104,9 @@ HK_COLD void hk_tcache_free_foreign(enum hk_call call, void *block)
     HK_COUNT(foreign_frees, 1);
 }
 
-void hk_tcache_free_big(struct hk_tcache *cache, void *block)
+void hk_tcache_free_large(struct hk_tcache *cache, void *block)
 {
-    hk_big_free(block);
+    hk_large_free(block);
     hk_decay_notify();
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);
@@ -123,13 +124,14 @@ static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_
         send_home(cache, block);
 }
 
-/* A block of a heap of the program's own, a big one, or of a slab with lodgers; or the thread has no cache. */
+/* A block of a heap of the program's own, a large one, or of a slab with lodgers; or the thread has no cache. */
 static HK_NOINLINE void free_unplain(struct hk_tcache *cache, void *block, uint32_t entry)
 {
-    if (hk_entry_is_heap(entry))
-        hk_heaps_free(HK_CALL_FREE, cache != NULL ? &cache->shelf : NULL, block, entry);
-    else if (hk_entry_is_big(entry))
-        hk_tcache_free_big(cache, block);
+    if (hk_entry_is_heap(entry)) {
+        if (!hk_heaps_free(HK_CALL_FREE, cache != NULL ? &cache->shelf : NULL, block, entry))
+            hk_tcache_free_foreign(HK_CALL_FREE, block);
+    } else if (hk_entry_is_large(entry))
+        hk_tcache_free_large(cache, block);
     else if (cache == NULL)
         hk_remote_free(block, entry);
     else

@@ -1,6 +1,6 @@
 /* FreeMiss: free behind a miss: each kind of block goes where its page map entry says.
  *
- *   own slab -> own bin     other owner -> outbox, or own bin     orphan -> adopt, or outbox     big block -> its cache
+ *   own slab -> own bin     other owner -> outbox, or own bin     orphan -> adopt, or outbox     large block -> its cache
  *
  * Threads  the cache's own; any where the cache may be NULL. */
 #ifndef HK_FREE_MISS_H
@@ -13,7 +13,7 @@ void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block);
 /* Frees a block that the hit path did not take; `entry` is its page map entry, not 0. `cache` may be NULL. */
 void hk_tcache_free(struct hk_tcache *cache, void *block, uint32_t entry);
 /* `cache` may be NULL. */
-void hk_tcache_free_big(struct hk_tcache *cache, void *block);
+void hk_tcache_free_large(struct hk_tcache *cache, void *block);
 /* Frees a pointer that has no page map entry: ignores a block of the bootstrap arena or of another allocator; else
  * fatal. */
 void hk_tcache_free_foreign(enum hk_call call, void *block);

@@ -1,8 +1,10 @@
+/* Opens and shuts the gates of the hit path. */
 #include "tcache/hit.h"
 
 #include "base/bits.h"
+#include "span/page_heap.h"
 
-struct hk_gate hk_gate;
+struct hk_gate hk_gate HK_EACH_PROCESS_DATA;
 
 static void *no_items[1];
 
@@ -20,7 +22,10 @@ void hk_gate_open(size_t sizes_to)
 
 void hk_gate_set(bool fine, bool coarse)
 {
-    __atomic_store_n(&hk_gate.coarse_sizes, coarse ? HK_LARGE_MAX - HK_FINE_MAX : 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&hk_gate.plain, fine, __ATOMIC_RELEASE);
+    __atomic_store_n(&hk_gate.coarse_sizes, coarse ? HK_MEDIUM_MAX - HK_FINE_MAX : 0, __ATOMIC_RELEASE);
+    if (fine)
+        hk_mode_set(HK_MODE_OPEN);
+    else
+        hk_mode_clear(HK_MODE_OPEN);
     __atomic_store_n(&hk_gate.sizes_below, fine ? HK_FINE_MAX + 1 : 0, __ATOMIC_RELEASE);
 }

@@ -15,6 +15,7 @@
 
 #include "base/base.h"
 #include "policy/classes.h"
+#include "policy/gate.h"
 #include "slab/live.h"
 #include "slab/remote_track.h"
 #include "span/page_map.h"
@@ -34,16 +35,6 @@ struct hk_hot {
 /* The key of a thread without a cache; no page map entry matches it. */
 #define HK_NO_KEY ((size_t)UINT32_MAX)
 
-/* Written at the start, and while a running process is sampled. Zero admits no size. The gate of free is hk_window.hits. */
-struct hk_gate {                  /* the tool knows the places of sizes_below and plain (attached.py) */
-    size_t sizes_below;           /* that hk_hit_malloc() looks up */
-    uintptr_t self;               /* HK_PAIRS: as in hk_window; constant once sizes_below is not 0 */
-    size_t plain;                 /* 1: an empty bin is all that makes malloc miss */
-    size_t coarse_sizes;          /* the number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() looks up */
-    const uint16_t *fine_offsets; /* HK_PAIRS: hk_fine_offsets, without a second instruction for its address */
-} HK_ALIGNED(HK_NEAR_ALIGN);
-
-extern struct hk_gate hk_gate __attribute__((visibility("hidden")));
 #define HK_ALL_HIT SIZE_MAX
 /* Admits sizes up to `sizes_to` for the rest of the process. Frees are hits only after HK_ALL_HIT. */
 void hk_gate_open(size_t sizes_to);
@@ -193,8 +184,8 @@ HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
 enum hk_free_end {
     HK_FREE_DONE,
     HK_FREE_ELSEWHERE, /* outside the window, or the window is shut */
-    HK_FREE_NOT_MINE,  /* of another owner, an orphan's, a big block; or the thread has no cache */
-    HK_FREE_LARGE,     /* of this thread's slab, more than HK_FINE_MAX */
+    HK_FREE_NOT_MINE,  /* of another owner, an orphan's, a large block; or the thread has no cache */
+    HK_FREE_MEDIUM,    /* of this thread's slab, more than HK_FINE_MAX */
     HK_FREE_FULL,      /* of this thread's slab; the bin is full or uninitialized */
 };
 
@@ -202,7 +193,7 @@ HK_INLINE enum hk_free_end hk_hit_miss(size_t offset)
 {
     if (offset < HK_FINE_CLASSES * HK_CLASS_BYTES)
         return HK_FREE_FULL;
-    return offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_LARGE : HK_FREE_NOT_MINE;
+    return offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_MEDIUM : HK_FREE_NOT_MINE;
 }
 
 /* The same where words are loaded in pairs. One branch tells all misses behind the window: until it is taken, the offset is that of some
@@ -258,7 +249,7 @@ HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_hot **hot, size_t 
     *hot = hk_self;
     *offset = entry ^ (*hot)->key;
     if (HK_UNLIKELY(*offset >= HK_FINE_CLASSES * HK_CLASS_BYTES))
-        return *offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_LARGE : HK_FREE_NOT_MINE;
+        return *offset < HK_CLASSES * HK_CLASS_BYTES ? HK_FREE_MEDIUM : HK_FREE_NOT_MINE;
     return hk_hit_push_at(*hot, offset, block) ? HK_FREE_DONE : HK_FREE_FULL;
 }
 

@@ -54,7 +54,6 @@ struct hk_tcache {
     uint32_t next_victim;             /* the owner whose inbox steal() tries next */
     struct hk_countdown countdown;    /* to the next sampled allocation */
     struct hk_countdown to_guarded;   /* to the next allocation that lies against a guard page */
-    bool picked;                      /* it is the next one that misses: the tcache refuses it */
     struct hk_countdown to_site;      /* to the next allocation that the site rules inspect */
     unsigned watched_calls;           /* allocations while a window of prof/watch.h was open */
     bool sampling;                    /* a sample is being taken: its own allocations are not sampled */

@@ -1,3 +1,4 @@
+/* Keeps the caches of ended threads for reuse, and visits all caches for sums and purges. */
 #include "tcache/pool.h"
 
 #include "base/bits.h"
@@ -275,6 +276,8 @@ static size_t purge_waiting_locked(bool all)
     pool.purging = false;
     return caches * cache_bytes();
 }
+
+size_t hk_pool_resident(void) { return hk_load(pool.xresident) * cache_bytes(); }
 
 HK_COLD static void epoch_by(uint64_t epoch)
 {

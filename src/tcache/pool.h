@@ -34,6 +34,8 @@ bool hk_pool_crowded(void);
 
 /* Purges caches that have waited since the call for an earlier epoch. */
 void hk_pool_epoch(uint64_t epoch);
+/* Bytes of the waiting caches that are not purged. */
+size_t hk_pool_resident(void);
 /* Purges all waiting caches. Returns the bytes. */
 size_t hk_pool_purge(void);
 

@@ -1,3 +1,4 @@
+/* Puts a freed block into a random slot, and the block that was there into a queue. */
 #include "tcache/quarantine.h"
 
 #include "span/meta.h"

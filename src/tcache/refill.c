@@ -1,3 +1,4 @@
+/* Refills a bin after a miss of malloc. */
 #include "tcache/refill.h"
 
 #include "slab/slab_heap.h"
@@ -25,8 +26,7 @@ static void count_miss(struct hk_tcache *cache, unsigned class, size_t size)
 HK_NOINLINE void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
-    if (HK_UNLIKELY(hk_tick_of_miss(cache, class)))
-        return NULL;
+    hk_tick(cache, hk_tick_weight(class));
     count_miss(cache, class, size);
     HK_TRACE(&cache->owner.ring, miss, hk_classes[class].size, 0);
     if (hk_bin_too_small(cache, class))

@@ -5,8 +5,7 @@
 
 #include "tcache/layout.h"
 
-/* A block of a class for a request of `size` bytes, from the bin or after a miss; NULL if memory is refused, or
- * for an allocation that is picked (tick.h). */
+/* A block of a class for a request of `size` bytes, from the bin or after a miss; NULL if memory is refused. */
 void *hk_tcache_alloc(struct hk_tcache *cache, unsigned class, size_t size);
 /* The same. Precondition: the bin is empty. */
 void *hk_tcache_refill(struct hk_tcache *cache, unsigned class, size_t size);

@@ -1,3 +1,4 @@
+/* Begins a thread's cache, resizes blocks of the thread's slabs in place, and flushes and trims the cache. */
 #include "tcache/tcache.h"
 
 #include "base/bits.h"
@@ -25,7 +26,6 @@ bool hk_tcache_begin(void)
     cache->ticker = hk_decay_first_ticker();
     cache->reclaims_for_growth = false;
     cache->sampling = false;
-    cache->picked = false;
     cache->system_thread = 0;
     hk_outbox_open(&cache->outbox, &cache->owner);
     cache->hot.key = hk_entry(cache->owner.id, 0);

@@ -1,3 +1,4 @@
+/* Counts slow calls, and does the periodic work of a thread. */
 #include "tcache/tick.h"
 
 #include "base/bits.h"
@@ -67,7 +68,7 @@ HK_NOINLINE void hk_tick(struct hk_tcache *cache, int weight)
 
 /* The miss at a tick stands for all since the last: it counts the bytes that its bin has served since it last missed, as often as
  * there were misses of that weight. */
-static HK_COLD bool picks(struct hk_tcache *cache, unsigned class)
+static HK_COLD bool countdown_picks(struct hk_tcache *cache, unsigned class)
 {
     const struct hk_class *row = &hk_classes[class];
     size_t served = (uint32_t)cache->hot.bins[class].served - cache->served_at_turn[class] + (size_t)1;
@@ -76,34 +77,16 @@ static HK_COLD bool picks(struct hk_tcache *cache, unsigned class)
            hk_countdown_picks(&cache->to_guarded, hk_options.guard_sample);
 }
 
-/* After a pick, the tick stays due, so that no miss passes this by. */
-static HK_NOINLINE bool tick_of_miss(struct hk_tcache *cache, unsigned class)
+bool hk_tick_picks(struct hk_tcache *cache, unsigned class)
 {
-    if (!cache->picked)
-        tick(cache);
-    if (HK_UNLIKELY(hk_options.guard_sample != 0) && !cache->picked && picks(cache, class)) {
-        cache->picked = true;
-        cache->until_tick = 0;
-    }
-    return cache->picked;
-}
-
-bool hk_tick_of_miss(struct hk_tcache *cache, unsigned class)
-{
-    cache->until_tick -= hk_tick_weight(class);
-    return HK_UNLIKELY(cache->until_tick <= 0) && tick_of_miss(cache, class);
-}
-
-bool hk_tick_take_pick(struct hk_tcache *cache)
-{
-    bool picked = cache->picked;
-    cache->picked = false;
-    if (picked)
-        cache->until_tick = HK_TICK_NOW;
-    return picked;
+    bool due = cache->until_tick <= hk_tick_weight(class) && hk_bin_items(&cache->hot.bins[class]) == 0;
+    if (HK_LIKELY(!due) || !countdown_picks(cache, class))
+        return false;
+    tick(cache);
+    return true;
 }
 
 void hk_tcache_grew(struct hk_tcache *cache, size_t bytes)
 {
-    hk_tick(cache, bytes >= HK_LARGE_MAX ? HK_TICK_NOW : HK_TICK_SLOW_CALL);
+    hk_tick(cache, bytes >= HK_MEDIUM_MAX ? HK_TICK_NOW : HK_TICK_SLOW_CALL);
 }

@@ -7,16 +7,13 @@
 
 /* Weights of calls; a tick follows when the weights since the last one add up to HK_TICK_NOW. */
 enum { HK_TICK_REMOTE_FREE = 1, HK_TICK_SLOW_CALL = 4, HK_TICK_NOW = 64 };
-/* Weight of a slow call for a class. Classes with large slabs weigh more: the call may grow the heap by a whole
+/* Weight of a slow call for a class. Classes with medium slabs weigh more: the call may grow the heap by a whole
  * slab. */
 int hk_tick_weight(unsigned class);
 void hk_tick(struct hk_tcache *cache, int weight);
-/* The same at a miss of malloc. True if that allocation is to lie against a guard page: the tcache refuses it, until
- * hk_tick_take_pick. */
-bool hk_tick_of_miss(struct hk_tcache *cache, unsigned class);
-/* True, once, after a pick. */
-bool hk_tick_take_pick(struct hk_tcache *cache);
-/* Accounts for `bytes` newly mapped for a big block of the calling thread. */
+/* Returns true if the next miss of the class makes a tick, and the allocation is to lie against a guard page. Then the tick is done here. */
+bool hk_tick_picks(struct hk_tcache *cache, unsigned class);
+/* Accounts for `bytes` newly mapped for a large block of the calling thread. */
 void hk_tcache_grew(struct hk_tcache *cache, size_t bytes);
 
 #endif

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BLOCKS = 1000, BLOCK = 5000, BIG = 64 << 20, MIB = 1 << 20, FILLED = 0xA5 };
+enum { BLOCKS = 1000, BLOCK = 5000, LARGE = 64 << 20, MIB = 1 << 20, FILLED = 0xA5 };
 
 static int failures;
 
@@ -133,8 +133,8 @@ static void test_refusals(void)
 
 static uint64_t sum_of_parts(const struct hak_stats *stats)
 {
-    return stats->live + stats->rounding + stats->big_live + stats->thread_caches + stats->remote_pending +
-           stats->free_in_slabs + stats->slab_tails + stats->big_cached + stats->idle + stats->metadata +
+    return stats->live + stats->rounding + stats->large_live + stats->thread_caches + stats->remote_pending +
+           stats->free_in_slabs + stats->slab_tails + stats->large_cached + stats->idle + stats->metadata +
            stats->metadata_spare;
 }
 
@@ -147,24 +147,24 @@ static void test_stats(void)
         MUST(blocks[i] != NULL);
         memset(blocks[i], 1, BLOCK);
     }
-    char *big = (char *)hak_malloc(BIG);
-    MUST(big != NULL);
-    memset(big, 1, 1);
+    char *large = (char *)hak_malloc(LARGE);
+    MUST(large != NULL);
+    memset(large, 1, 1);
     struct hak_stats during = now();
     MUST(during.size == sizeof during && sum_of_parts(&during) == during.mapped);
     MUST(during.live + during.rounding >= before.live + before.rounding + BLOCKS * BLOCK);
     MUST(during.live_blocks >= before.live_blocks + BLOCKS + 1 && during.mallocs >= before.mallocs + BLOCKS + 1);
     MUST(during.mallocs - during.frees == during.live_blocks);
-    MUST(during.big_live >= before.big_live + BIG && during.big_calls == before.big_calls + 1);
-    MUST(during.big_mapped == before.big_mapped + 1 && during.misses > before.misses);
-    MUST(during.footprint >= before.footprint + BIG + BLOCKS * BLOCK / 2 && during.footprint <= during.mapped);
+    MUST(during.large_live >= before.large_live + LARGE && during.large_calls == before.large_calls + 1);
+    MUST(during.large_mapped == before.large_mapped + 1 && during.misses > before.misses);
+    MUST(during.footprint >= before.footprint + LARGE + BLOCKS * BLOCK / 2 && during.footprint <= during.mapped);
     MUST(during.threads >= 1 && during.threads_started >= during.threads && during.metadata > 0);
     for (int i = 0; i < BLOCKS; i++)
         hak_free(blocks[i]);
-    hak_free(big);
+    hak_free(large);
     struct hak_stats freed = now();
     MUST(freed.live_blocks <= during.live_blocks - BLOCKS && freed.frees >= during.frees + BLOCKS + 1);
-    MUST(freed.big_cached >= BIG && freed.big_live == before.big_live && sum_of_parts(&freed) == freed.mapped);
+    MUST(freed.large_cached >= LARGE && freed.large_live == before.large_live && sum_of_parts(&freed) == freed.mapped);
     MUST(freed.out_of_memory >= 8); /* test_refusals */
 }
 
@@ -240,22 +240,22 @@ static void test_older_and_newer(void)
 static void test_trim(void)
 {
     enum { KEPT = 16 * MIB };
-    char *big[4];
+    char *large[4];
     hak_trim(0);
     MUST(hak_trim(0) == 0);
     for (int i = 0; i < 4; i++) {
-        big[i] = (char *)hak_malloc(8 * MIB);
-        MUST(big[i] != NULL);
+        large[i] = (char *)hak_malloc(8 * MIB);
+        MUST(large[i] != NULL);
     }
     for (int i = 0; i < 4; i++)
-        hak_free(big[i]);
+        hak_free(large[i]);
     errno = 7;
-    MUST(hak_trim(SIZE_MAX) == 0 && now().big_cached >= 32 * MIB);
+    MUST(hak_trim(SIZE_MAX) == 0 && now().large_cached >= 32 * MIB);
     MUST(hak_trim(KEPT) == 1);
     struct hak_stats kept = now();
-    MUST(kept.big_cached + kept.idle_resident <= KEPT && kept.big_cached >= KEPT / 2);
+    MUST(kept.large_cached + kept.idle_resident <= KEPT && kept.large_cached >= KEPT / 2);
     MUST(hak_trim(0) == 1 && errno == 7);
-    MUST(now().big_cached == 0 && now().idle_resident == 0);
+    MUST(now().large_cached == 0 && now().idle_resident == 0);
 }
 
 static void test_files(void)

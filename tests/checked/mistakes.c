@@ -119,8 +119,8 @@ static void blocks_of(size_t size)
         free(blocks[i]);
 }
 
-/* A page of the program's own right before a big block: the range begins where no block is. */
-static void before_big_block(void)
+/* A page of the program's own right before a large block: the range begins where no block is. */
+static void before_large_block(void)
 {
     for (int i = 0; i < 16; i++) {
         char *block = malloc(2 * MIB), *page = block - PAGE;
@@ -128,13 +128,13 @@ static void before_big_block(void)
             continue;
         for (size_t f = 0; f < function_count; f++) {
             struct mistake mistake = {&functions[f], block - 16, 32, 0};
-            try(&mistake, "into a big block",
+            try(&mistake, "into a large block",
                 "hakmem: %s: write before the start of a block: address 0x%jx, 32 bytes from 16 bytes before a block of %zu bytes",
                 functions[f].line, (uintmax_t)(uintptr_t)mistake.at, usable(block));
         }
         return;
     }
-    dprintf(STDERR_FILENO, "no room before a big block\n");
+    dprintf(STDERR_FILENO, "no room before a large block\n");
 }
 
 /* Free in its slab: the thread's bin and depot are flushed. */
@@ -156,18 +156,18 @@ static void free_block(void)
     }
 }
 
-static void freed_big_block(void)
+static void freed_large_block(void)
 {
     char *block = malloc(3 * MIB);
     free(block);
     struct mistake mistake = {&functions[0], block + 2 * MIB, 16, 0};
-    try(&mistake, "freed big block",
+    try(&mistake, "freed large block",
         "hakmem: memcpy(): write to a free block: address 0x%jx, 16 bytes from offset %d of a block of %d bytes",
         (uintmax_t)(uintptr_t)mistake.at, 2 * MIB, 3 * MIB);
 }
 
-/* What a big block has beyond the request: a text there is no part of it. */
-static void slack_of_a_big_block(void)
+/* What a large block has beyond the request: a text there is no part of it. */
+static void slack_of_a_large_block(void)
 {
     char *block = malloc(4 * MIB);
     memset(block, 'x', 4 * MIB);
@@ -175,11 +175,11 @@ static void slack_of_a_big_block(void)
     char *again = malloc(3 * MIB);
     struct mistake mistake = {&functions[7], again + 3 * MIB + 5, 0, 1};
     if (again == block)
-        try(&mistake, "text in the slack of a big block",
+        try(&mistake, "text in the slack of a large block",
             "hakmem: strcpy(): read beyond the end of a block: address 0x%jx, 1 bytes from offset %d of a block of %d bytes",
             (uintmax_t)(uintptr_t)mistake.at, 3 * MIB + 5, 3 * MIB);
     else
-        dprintf(STDERR_FILENO, "the big block did not serve again\n");
+        dprintf(STDERR_FILENO, "the large block did not serve again\n");
     free(again);
 }
 
@@ -231,10 +231,10 @@ int main(void)
         source[i] = (char)(1 + i % 100);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         blocks_of(sizes[i]);
-    before_big_block();
+    before_large_block();
     free_block();
-    slack_of_a_big_block();
-    freed_big_block();
+    slack_of_a_large_block();
+    freed_large_block();
     released_slab();
     unended();
     lodgers();

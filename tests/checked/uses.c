@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 #include "support/check.h"
 #include "support/rng.h"
 
-enum { THREADS = 4, ROUNDS = 20000, HELD = 64, INTERRUPTS = 20000, PAGE = 4096 };
+enum { THREADS = 4, ROUNDS = 20000, HELD = 64, INTERRUPTS = 2000, PAGE = 4096 };
 
 static void expect(const struct function *function, const char *at, size_t n)
 {
@@ -155,7 +156,7 @@ static void fortified(void)
     }
 }
 
-/* Text in a mapping of the program's own that lies between big blocks, and addresses near the heap where nothing is. */
+/* Text in a mapping of the program's own that lies between large blocks, and addresses near the heap where nothing is. */
 static void between_blocks(void)
 {
     char *blocks[HELD], *volatile small = malloc(100);
@@ -246,33 +247,44 @@ static void threads(void)
 static char *shared;
 static volatile sig_atomic_t interrupts;
 
+/* Once, after some microseconds: a thread that sends signals in a loop needs a processor of its own. */
+static void set_timer(void)
+{
+    setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 20 + interrupts % 97}}, NULL);
+}
+
 static void interrupt(int number)
 {
     (void)number;
     memset(shared + 2 * MIB, interrupts % 100, 3 * MIB - 2 * MIB);
     strcpy(shared, "text");
-    interrupts++;
+    if (++interrupts < INTERRUPTS)
+        set_timer();
 }
 
-/* The handler looks into big blocks while the thread that it interrupts holds their lock. */
-static void *allocate(void *unused)
+/* The handler looks into large blocks while the thread that it interrupts holds their lock. */
+static void *allocate(void *alarms)
 {
-    while (interrupts < INTERRUPTS / 10) {
+    pthread_sigmask(SIG_UNBLOCK, alarms, NULL);
+    set_timer();
+    while (interrupts < INTERRUPTS) {
         char *block = malloc(2 * MIB);
         memset(block + MIB, 1, MIB);
         free(block);
     }
-    return unused;
+    return NULL;
 }
 
 static void handlers(void)
 {
     pthread_t thread;
+    sigset_t alarms;
     shared = malloc(3 * MIB);
-    signal(SIGUSR1, interrupt);
-    pthread_create(&thread, NULL, allocate, NULL);
-    while (interrupts < INTERRUPTS / 10)
-        pthread_kill(thread, SIGUSR1);
+    signal(SIGALRM, interrupt);
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &alarms, NULL);
+    pthread_create(&thread, NULL, allocate, &alarms);
     pthread_join(thread, NULL);
     free(shared);
 }

@@ -119,9 +119,11 @@ class Services(Case):
         script = "/bin/ls / >/dev/null; /bin/ls / >/dev/null; exit 0"
         preload = self.command("node").split()[0].split("=", 1)[1]
         subprocess.run(["sh", "-c", script], env=self.env | {"LD_PRELOAD": preload, "HAKMEM_REPORT": f"{self.reports}/%p.prom"}, check=True)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{free.getsockname()[1]}"
+        holder = socket.socket()  # bound until the end, so that nobody else gets the port
+        self.addCleanup(holder.close)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{holder.getsockname()[1]}"
         process = self.start(f"{self.command('exporter')} --web.listen-address={address}")
         text = self.wait_for("metrics", lambda: self.metrics(address), process)
         lines = text.splitlines()

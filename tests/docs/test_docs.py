@@ -6,14 +6,16 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import check_decisions
 import check_glossary
-from check_names import check
+import check_house
+from check_names import check, check_scripts
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ["src/policy/options.def", "src/policy/profiles.def", "src/learn/signals.def", "src/count/decisions.def",
+SOURCES = ["src/base/messages.def", "src/policy/options.def", "src/policy/profiles.def", "src/learn/signals.def", "src/count/decisions.def",
            "src/policy/classes.def", "src/count/stats.def", "src/report/parts.def", "src/report/tallies.def",
-           "src/report/report_json.c", "src/learn/site_rules.c", "src/count/events.def", "docs/PROFILING.md", "src/guard/protections.def",
-           "docs/GUARD.md", "docs/DECISIONS.md"]
+           "src/report/report_json.c", "src/learn/site_rules.c", "src/count/events.def", "src/guard/protections.def",
+           *(f"docs/{name}.md" for name in ("CLASSES", "GUARD", "LEARNING", "MESSAGES", "OPTIONS", "PROFILING", "STATS")), "bench/results/decisions.md"]
 
 CODE = """/* helper(x) */
 int called(int a);
@@ -43,6 +45,32 @@ SAYINGS = {
     "[here](X.md#b) ``` ```\n```\n# b\n```": "a link leads nowhere: X.md#b",
     "[here](#gone)": "a link leads nowhere: #gone",
 }
+
+
+# A script -> the variable that must be reported; None: no report.
+VARIABLES = {
+    ("tools/a.sh", "echo ${HAKMEM_VENV:-none}"): "HAKMEM_VENV",
+    ("tools/a", "#!/bin/sh\necho $HAKMEM_CACHE"): "HAKMEM_CACHE",
+    ("tests/a.py", 'os.environ.get("HAKMEM_EVERYWHERE")'): "HAKMEM_EVERYWHERE",
+    ("tests/b.py", "os.environ['HAKMEM_PACKAGES']"): "HAKMEM_PACKAGES",
+    ("tests/c.c", 'getenv("HAKMEM_FAST")'): "HAKMEM_FAST",
+    ("cmake/a.cmake", "$ENV{HAKMEM_BUILD}"): "HAKMEM_BUILD",
+    ("cmake/b.cmake", "${HAKMEM_TESTS}"): None,
+    (".github/a.yml", "run: echo $HAKMEM_REPORT $HAKDEV_VENV"): None,
+    ("bench/a.py", 'os.environ["HAKMEM_LIBRARY"]'): None,
+}
+
+
+class Variables(unittest.TestCase):
+    def test_scripts(self) -> None:
+        for (name, text), variable in VARIABLES.items():
+            with self.subTest(text), tempfile.TemporaryDirectory() as folder:
+                root = Path(folder)
+                for path, said in {name: text, "src/policy/options.def": "HK_OPT(TEXT, report, 0"}.items():
+                    (root / path).parent.mkdir(parents=True, exist_ok=True)
+                    (root / path).write_text(said)
+                expected = [] if variable is None else [f"{name}: reads {variable}, which is no option: name it HAKDEV_{variable[7:]}"]
+                self.assertEqual(check_scripts(root), expected)
 
 
 class Names(unittest.TestCase):
@@ -98,6 +126,69 @@ GLOSSARIES = {
 }
 
 
+# A subject of a commit -> the report it must cause; "": no report.
+SUBJECTS = {
+    "Run the quick programs two at a time": "",
+    "Merge branch 'fix3'": "",
+    "Speed up free": "",
+    "x" * 73: "73 characters, at most 72",
+    "A" + "x" * 71: "",
+    "docs: Say it": "it has a prefix",
+    "WIP": "it has a prefix",
+    "say it": "it does not begin with a capital letter, or ends with a period",
+    "Say it.": "it does not begin with a capital letter, or ends with a period",
+    "Added a test": "'Added' is no imperative",
+    "Fixing a test": "'Fixing' is no imperative",
+    "The stress of heaps has time on a busy machine": "'The' is no imperative",
+}
+
+
+class House(unittest.TestCase):
+    def test_subjects(self) -> None:
+        for subject, expected in SUBJECTS.items():
+            with self.subTest(subject):
+                self.assertEqual(check_house.subject_trouble(subject), expected)
+
+    def test_no_history(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(check_house.subjects(Path(folder)), [])
+
+    def test_sizes(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            (root / "docs").mkdir()
+            (root / "README.md").write_text("line\n" * 171)
+            (root / "docs/results.json").write_bytes(bytes(450_001))
+            self.assertEqual(check_house.sizes(root), ["README.md has 171 lines, at most 170", "docs/ has 450001 bytes, at most 450000"])
+
+
+ARCHIVE = "<!-- /table -->\n\n## 2026-11-22: one\n\nStatus: in force.\n\nA.\n\n## Two\n\nStatus: rejected.\n\nB.\n"
+
+# A page of decisions -> the report it must cause beside ARCHIVE; None: no report.
+DECISIONS = {
+    "**One.** A.\n": None,
+    "**One.** A.\n\n**One.** A.\n": "twice: one",
+    "": "in force, but missing: one",
+    "**One.** A.\n\n**Two.** B.\n": "not in force in the archive: two",
+    "**One.** A.\n\n**Three.** C.\n": "not in force in the archive: three",
+    "**One.** " + "A" * check_decisions.MOST_BYTES: f"{check_decisions.MOST_BYTES + 9} bytes, at most {check_decisions.MOST_BYTES}",
+}
+
+
+class Decisions(unittest.TestCase):
+    def test_pages(self) -> None:
+        for page, expected in DECISIONS.items():
+            with self.subTest(page[:60]):
+                self.assertEqual(check_decisions.check(page, ARCHIVE), [expected] if expected else [])
+
+    def test_a_link_of_the_archive(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            archive = Path(folder) / "bench/results/decisions.md"
+            archive.parent.mkdir(parents=True)
+            archive.write_text("`gone()` in `a.c`, [here](gone.md)")
+            self.assertEqual(check(Path(folder)), ["bench/results/decisions.md: a link leads nowhere: gone.md"])
+
+
 class Glossary(unittest.TestCase):
     def said(self, glossary: str, source: str, link: str = "[words](../CONTRIBUTING.md#glossary)") -> list[str]:
         with tempfile.TemporaryDirectory() as folder:
@@ -149,6 +240,7 @@ class Generated(unittest.TestCase):
     def test_a_changed_table(self) -> None:
         for name, old, new, document in (
                 ("src/policy/options.def", "purge_delay, ", "purge_delay, 1", "docs/OPTIONS.md"),
+                ("src/base/messages.def", "block already free", "block free already", "docs/MESSAGES.md"),
                 ("src/count/stats.def", "forks in this process", "forks met in this process", "docs/STATS.md"),
                 ("src/report/parts.def", "HK_PART(idle,", "HK_PART(lazy,", "docs/report.schema.json"),
                 ("src/report/tallies.def", "HK_TALLY(served,", "HK_TALLY(given,", "docs/STATS.md"),
@@ -162,13 +254,13 @@ class Generated(unittest.TestCase):
                 self.assertEqual(self.run_it("--check").returncode, 0)
 
     def test_decisions_have_a_status(self) -> None:
-        index = (self.root / "docs/DECISIONS.md").read_text()
+        index = (self.root / "bench/results/decisions.md").read_text()
         self.assertIn("| [The tightest fit](#the-tightest-fit) | in force |", index)
         self.assertIn("| [No depot: a burst through the bitmaps](#measured-and-rejected) | rejected |", index)
-        self.change("docs/DECISIONS.md", "### The tightest fit\n\nStatus: in force.", "### The tightest fit\n\nStatus: rejected.")
-        self.assert_noticed("docs/DECISIONS.md")
+        self.change("bench/results/decisions.md", "### The tightest fit\n\nStatus: in force.", "### The tightest fit\n\nStatus: rejected.")
+        self.assert_noticed("bench/results/decisions.md")
         self.run_it()
-        self.change("docs/DECISIONS.md", "### The tightest fit\n\nStatus: rejected.\n", "### The tightest fit\n\n")
+        self.change("bench/results/decisions.md", "### The tightest fit\n\nStatus: rejected.\n", "### The tightest fit\n\n")
         self.assert_noticed("'The tightest fit' has no line")
 
     def test_an_edited_document(self) -> None:
@@ -178,6 +270,10 @@ class Generated(unittest.TestCase):
     def test_a_missing_document(self) -> None:
         (self.root / "docs/OPTIONS.md").unlink()
         self.assert_noticed("docs/OPTIONS.md")
+
+    def test_a_document_without_a_table(self) -> None:
+        self.change("docs/STATS.md", "<!-- table:counters", "<!-- tables:counters")
+        self.assert_noticed("should have parts, tallies, keys, counters")
 
     def test_what_is_not_understood(self) -> None:
         self.change("src/count/stats.def", "HK_STAT(GLOBAL, forks, calls,", "HK_STAT(GLOBAL, forks,")

@@ -3,7 +3,7 @@
 # first time. 77: they cannot be had.
 set -eu
 here=$(dirname -- "$(readlink -f -- "$0")")
-folder=${HAKMEM_EVERYWHERE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/everywhere}/$1
+folder=${HAKDEV_EVERYWHERE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/everywhere}/$1
 suite=$2 arch=$3
 shift 3
 if [ "$(cat "$folder/.packages" 2>/dev/null)" != "$suite $arch $*" ]; then

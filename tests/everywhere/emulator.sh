@@ -1,10 +1,10 @@
 #!/bin/sh
 # emulator.sh: prints the path of an emulator that runs programs for aarch64: qemu-aarch64 of version 8 or later, for version 7 (Debian 12's)
-# faults at addresses that are mapped. $HAKMEM_EMULATOR names one; else one on the path; else Debian 13's, which is kept in the cache.
+# faults at addresses that are mapped. $HAKDEV_EMULATOR names one; else one on the path; else Debian 13's, which is kept in the cache.
 # 77: there is none.
 set -eu
 here=$(dirname -- "$(readlink -f -- "$0")")
-cache=${HAKMEM_EVERYWHERE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/everywhere}
+cache=${HAKDEV_EVERYWHERE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/hakmem/everywhere}
 
 # serves PROGRAM: it runs, and is not too old.
 serves() {
@@ -12,7 +12,7 @@ serves() {
   [ "${version:-0}" -ge 8 ]
 }
 
-for program in ${HAKMEM_EMULATOR:-} qemu-aarch64 qemu-aarch64-static "$cache/emulator/qemu-aarch64"; do
+for program in ${HAKDEV_EMULATOR:-} qemu-aarch64 qemu-aarch64-static "$cache/emulator/qemu-aarch64"; do
   found=$(command -v "$program" 2>/dev/null) || continue
   ! serves "$found" || { echo "$found"; exit 0; }
 done

@@ -27,9 +27,9 @@ int main(int argc, char **argv)
             hak_free(blocks[i]);
         }
     }
-    char *big = hak_malloc((size_t)64 << 20);
-    big[(64 << 20) - 1] = 1;
-    hak_free(big);
+    char *large = hak_malloc((size_t)64 << 20);
+    large[(64 << 20) - 1] = 1;
+    hak_free(large);
     (void)printf("highest block %#lx\n", (unsigned long)highest);
     return highest == 0 || highest >> bits != 0;
 }

@@ -29,7 +29,7 @@ import time
 HOME = pathlib.Path(__file__).resolve().parent
 ROOT = HOME.parent.parent
 # What is about the text of the tree, the instructions of the release build or other builds, and not about what the core does.
-NOT_FOR_FAULTS = (r"^(bench|docs|glossary|format|hitpath|install|models|rooms|library|tool_|programs|public_header|coverage|faults|situation_overcommit_real"
+NOT_FOR_FAULTS = (r"^(bench|docs|glossary|format|hitpath|install|models|rooms|library|tool_|programs|public_header|coverage|faults|workflows|situation_overcommit_real"
                   r"|huge_pages$|learn$)")
 # More than seconds.
 LONG = (r"^(osfail|soak|stress|lodgers|learn|cancelled|rlimit_as|vma_exhaust|address_space|fork_|spawn|signals|spike|beside|background|mappings"
@@ -111,8 +111,7 @@ class Garden:
     def __init__(self, folder, jobs, until=None):
         self.tree, self.build, self.jobs, self.until = folder / "tree", folder / "tree" / "build", jobs, until
         self.copy()
-        launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
-        self.run(["cmake", "--preset", "release", "-DHAKMEM_BENCH=OFF", f"-DCMAKE_C_FLAGS={' '.join(LENIENT)}", *launcher], LONGEST_BUILD)
+        self.run(["cmake", "--preset", "release", "-DHAKMEM_BENCH=OFF", f"-DCMAKE_C_FLAGS={' '.join(LENIENT)}"], LONGEST_BUILD)
         targets = subprocess.run(["ninja", "-C", self.build, "-t", "targets", "all"], capture_output=True, text=True, check=True).stdout
         self.units = sorted(set(re.findall(r"^(tests/\w+/test_unit_\w+):", targets, re.M)))
 

@@ -5,7 +5,6 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/message.h"
-#include "base/number.h"
 #include "base/quanta.h"
 #include "fuzz/fuzz.h"
 #include "support/slow_bits.h"
@@ -178,7 +177,7 @@ void fuzz_message(struct fuzz_input *in)
 /* Of one thread: a lock is held or not; a waiter's mark goes with the hold. */
 void fuzz_lock(struct fuzz_input *in)
 {
-    static struct hk_lock locks[3] = {HK_LOCK_INIT(HK_RANK_DRAIN), HK_LOCK_INIT(HK_RANK_BIG),
+    static struct hk_lock locks[3] = {HK_LOCK_INIT(HK_RANK_DRAIN), HK_LOCK_INIT(HK_RANK_LARGE),
                                       HK_LOCK_INIT(HK_RANK_META)};
     unsigned held = 0; /* the first so many: in rising rank */
     while (fuzz_next(in)) {

@@ -178,15 +178,15 @@ static void limit_own(struct own_heap *heap, size_t limit)
 static void check_own(const struct own_heap *heap)
 {
     struct hak_heap_stats stats = own_stats(heap);
-    size_t small = 0, big = 0;
+    size_t small = 0, large = 0;
     for (unsigned i = 0; i < OWN_SLOTS; i++)
         if (own_slots[i].p != NULL && own_slots[i].heap == heap) {
-            bool is_big = hk_entry_is_big(hk_page_map_lookup((uintptr_t)own_slots[i].p));
-            *(is_big ? &big : &small) += own_slots[i].usable;
+            bool is_large = hk_entry_is_large(hk_page_map_lookup((uintptr_t)own_slots[i].p));
+            *(is_large ? &large : &small) += own_slots[i].usable;
         }
     FUZZ_CHECK(stats.live_blocks == heap->blocks, "(%zu for %zu)", (size_t)stats.live_blocks, (size_t)heap->blocks);
-    FUZZ_CHECK(stats.live - stats.big == small && stats.big >= big, "(%zu of %zu for %zu)", (size_t)stats.live,
-               (size_t)stats.big, small);
+    FUZZ_CHECK(stats.live - stats.large == small && stats.large >= large, "(%zu of %zu for %zu)", (size_t)stats.live,
+               (size_t)stats.large, small);
     FUZZ_CHECK(stats.mallocs >= heap->given && stats.resets == heap->resets && stats.refused >= heap->refused);
     FUZZ_CHECK(stats.live + stats.cached <= stats.physical && stats.physical <= stats.peak);
     FUZZ_CHECK(stats.peak <= heap->most, "(%zu of %zu)", (size_t)stats.peak, heap->most);

@@ -1,6 +1,6 @@
 /* The learner and the rules of call sites: the same signals lead to the same policy, which stays within its bounds. */
 #include "base/bits.h"
-#include "count/reuse.h"
+#include "count/stats.h"
 #include "fuzz/fuzz.h"
 #include "learn/learner.h"
 #include "learn/site_rules.h"
@@ -35,7 +35,7 @@ static void check_bounds(const struct hk_learner *learner, const struct hk_signa
                    "(%s of %s)", hk_decision_rows[step->decisions[i].kind].what,
                    hk_decision_rows[step->decisions[i].kind].who);
     if (learner->state == HK_PHASE_TIGHT)
-        FUZZ_CHECK(learner->now.value[HK_KNOB_big_fit] <= 125 && learner->now.value[HK_KNOB_depot] == 0 &&
+        FUZZ_CHECK(learner->now.value[HK_KNOB_large_fit] <= 125 && learner->now.value[HK_KNOB_depot] == 0 &&
                    learner->now.value[HK_KNOB_purge_delay] <= 128 &&
                    learner->now.value[HK_KNOB_thread_cache] <= HK_MIB);
     if (HK_SAW(saw, goal) == 0)

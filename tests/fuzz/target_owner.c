@@ -113,7 +113,7 @@ void fuzz_outbox(struct fuzz_input *in)
         else if (bytes_waiting(&outbox) == 0)
             hk_outbox_drop_idle(&outbox);
         size_t waiting = bytes_waiting(&outbox);
-        FUZZ_CHECK(waiting <= outbox.allowed + HK_LARGE_MAX && (op < 240 || op >= 250 || waiting == 0), "(%zu bytes)",
+        FUZZ_CHECK(waiting <= outbox.allowed + HK_MEDIUM_MAX && (op < 240 || op >= 250 || waiting == 0), "(%zu bytes)",
                    waiting);
     }
     hk_outbox_send_all(&outbox);

@@ -26,7 +26,7 @@ static void begin_page_heap(void)
     fake_os_refuse(NULL);
     shadow_begin();
     FUZZ_CHECK(hk_page_map_init());
-    hk_thp_init();
+    hk_thp_look();
     hk_page_heap_init();
 }
 

@@ -5,7 +5,7 @@
 
 #include "count/countdown.h"
 #include "count/decisions.h"
-#include "count/reuse.h"
+#include "count/stats.h"
 #include "count/ring.h"
 #include "fuzz/fuzz.h"
 #include "policy/classes.h"
@@ -16,7 +16,7 @@
 void fuzz_classes(struct fuzz_input *in)
 {
     while (fuzz_next(in)) {
-        size_t size = fuzz_word(in) % (HK_LARGE_MAX + 1), align = (size_t)1 << fuzz_below(in, 17),
+        size_t size = fuzz_word(in) % (HK_MEDIUM_MAX + 1), align = (size_t)1 << fuzz_below(in, 17),
                bytes = size < 16 ? 16 : size;
         unsigned class = 0, aligned, fits = HK_CLASSES - 1;
         while (hk_classes[class].size < size)

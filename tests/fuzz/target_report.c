@@ -103,8 +103,8 @@ static void check_metrics(const char *text)
 
 static void check_json(const char *text, size_t live)
 {
-    static const char *const parts[] = {"live",           "rounding",      "big_live",      "thread_caches",
-                                        "remote_pending", "free_in_slabs", "slab_tails",    "big_cached",
+    static const char *const parts[] = {"live",           "rounding",      "large_live",    "thread_caches",
+                                        "remote_pending", "free_in_slabs", "slab_tails",    "large_cached",
                                         "idle",           "metadata",      "metadata_spare"};
     const char *fault = json_fault(text), *mapped = strstr(text, "\"mapped\": {");
     uint64_t sum = 0;
@@ -163,7 +163,7 @@ void fuzz_samples(struct fuzz_input *in)
 {
     uint64_t live = 0, bytes = 0, all = 0, all_bytes = 0;
     hk_os.write = keep_written;
-    FUZZ_CHECK(hk_samples_open());
+    FUZZ_CHECK(hk_samples_open(&hk_samples));
     while (fuzz_next(in)) {
         uint8_t op = fuzz_byte(in), at = fuzz_byte(in);
         const void *block = (void *)(0x7f0000000000 + (uintptr_t)at * 48);
@@ -172,8 +172,8 @@ void fuzz_samples(struct fuzz_input *in)
             size_t size = 1 + fuzz_word(in) % ((uint64_t)1 << 32);
             for (unsigned i = 0; i < stack.depth; i++)
                 stack.frames[i] = (void *)(uintptr_t)(0x400000 + fuzz_byte(in) % 4);
-            FUZZ_CHECK(hk_sample_lift(block) == 0);
-            if (!hk_sample_enter(block, size, &stack))
+            FUZZ_CHECK(hk_sample_lift(&hk_samples, block) == 0);
+            if (hk_sample_enter(&hk_samples, block, size, &stack) == HK_SAMPLE_SITES)
                 continue; /* the tables are full */
             sampled[at].bytes = size;
             live++;
@@ -181,11 +181,11 @@ void fuzz_samples(struct fuzz_input *in)
             all++;
             all_bytes += size;
         } else {
-            FUZZ_CHECK(hk_sample_may_be(block));
-            uint64_t record = hk_sample_lift(block);
-            FUZZ_CHECK(record != 0 && hk_sample_lift(block) == 0);
+            FUZZ_CHECK(hk_sample_may_be(&hk_samples, block));
+            uint64_t record = hk_sample_lift(&hk_samples, block);
+            FUZZ_CHECK(record != 0 && hk_sample_lift(&hk_samples, block) == 0);
             if (op % 4 == 0) {
-                hk_sample_put_back(block, record);
+                hk_sample_put_back(&hk_samples, block, record);
             } else {
                 live--;
                 bytes -= sampled[at].bytes;

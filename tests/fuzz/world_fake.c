@@ -13,8 +13,8 @@ static const char *const options[] = {
     "HAKMEM_LEARN=off",       "HAKMEM_LEARN=canary",      "HAKMEM_LEARN_DELAY=on",     "HAKMEM_LEARN_CROWD=on",
     "HAKMEM_BIN_CAP=1",       "HAKMEM_BIN_CAP=15",        "HAKMEM_SLAB_BLOCKS=1",      "HAKMEM_SLAB_BLOCKS=3",
     "HAKMEM_SLAB_BLOCKS=64",  "HAKMEM_THREAD_CACHE=0",    "HAKMEM_THREAD_CACHE=64k",   "HAKMEM_DEPOT=0",
-    "HAKMEM_PURGE_DELAY=0",   "HAKMEM_PURGE_DELAY=10",    "HAKMEM_BIG_CACHE=0",        "HAKMEM_BIG_CACHE=4m",
-    "HAKMEM_BIG_FIT=100",     "HAKMEM_HUGE_PAGES_FROM=0", "HAKMEM_HUGE_PAGES_FROM=1",  "HAKMEM_HUGE_BLOCKS_FROM=1",
+    "HAKMEM_PURGE_DELAY=0",   "HAKMEM_PURGE_DELAY=10",    "HAKMEM_LARGE_CACHE=0",      "HAKMEM_LARGE_CACHE=4m",
+    "HAKMEM_LARGE_FIT=100",   "HAKMEM_HUGE_PAGES_FROM=0", "HAKMEM_HUGE_PAGES_FROM=1",  "HAKMEM_HUGE_BLOCKS_FROM=1",
     "HAKMEM_CEILING=1m",      "HAKMEM_GOAL=16m",          "HAKMEM_LIMIT=8m",           "HAKMEM_LIMIT=64m",
     "HAKMEM_HEAP_SAMPLE=1k",  "HAKMEM_TRACE_RING=64",     "HAKMEM_SITE_RULES=on",      "HAKMEM_SITE_RULES=watch",
     "HAKMEM_PROFILE=compact", "HAKMEM_PROFILE=debug",     "HAKMEM_PROFILE=throughput", "HAKMEM_REUSE_WORTH=1",
@@ -86,7 +86,7 @@ void world_check(void)
 {
     static struct hk_census census;
     const char *wrong = heap_is_wrong(&census);
-    uint64_t live = census.sum.live_blocks + census.tiers[HK_TIER_BIG].live_blocks;
+    uint64_t live = census.sum.live_blocks + census.tiers[HK_TIER_LARGE].live_blocks;
     FUZZ_CHECK(wrong == NULL, "(%s)", wrong);
     FUZZ_CHECK(exact ? live == heap_rules.xlive : live >= heap_rules.xlive, "(%lu blocks for %lu)", (unsigned long)live,
                (unsigned long)heap_rules.xlive);
@@ -100,8 +100,8 @@ void world_report(uint8_t form)
     memset(&stats, 0x5a, sizeof stats);
     if (form % 2 == 0) {
         if (hak_get_stats(&stats, sizeof stats) == 0)
-            FUZZ_CHECK(stats.live + stats.rounding + stats.big_live + stats.thread_caches + stats.remote_pending +
-                           stats.free_in_slabs + stats.slab_tails + stats.big_cached + stats.idle + stats.metadata +
+            FUZZ_CHECK(stats.live + stats.rounding + stats.large_live + stats.thread_caches + stats.remote_pending +
+                           stats.free_in_slabs + stats.slab_tails + stats.large_cached + stats.idle + stats.metadata +
                            stats.metadata_spare ==
                        stats.mapped);
         else

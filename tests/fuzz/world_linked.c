@@ -76,8 +76,8 @@ void world_check(void)
         FUZZ_CHECK(heap_rules.xmay_refuse);
         return;
     }
-    uint64_t parts = stats.live + stats.rounding + stats.big_live + stats.thread_caches + stats.remote_pending +
-                     stats.free_in_slabs + stats.slab_tails + stats.big_cached + stats.idle + stats.metadata +
+    uint64_t parts = stats.live + stats.rounding + stats.large_live + stats.thread_caches + stats.remote_pending +
+                     stats.free_in_slabs + stats.slab_tails + stats.large_cached + stats.idle + stats.metadata +
                      stats.metadata_spare;
     FUZZ_CHECK(!exact || parts == stats.mapped, "(%lu of %lu bytes)", (unsigned long)parts,
                (unsigned long)stats.mapped);

@@ -217,6 +217,9 @@ static void late_frees(void)
 /* 4: threads that end leave nothing of their caches behind, however many heaps they have used. */
 enum { HEAPS_OF_FOUR = 60 };
 static hak_heap_t *heaps_of_four[HEAPS_OF_FOUR];
+/* All threads of a round have their caches at once, so that the peak of each round is the same on a busy machine. */
+static pthread_barrier_t all_there;
+static bool they_meet;
 
 static void *use_many(void *unused)
 {
@@ -225,6 +228,8 @@ static void *use_many(void *unused)
         void *block = hak_heap_malloc(heaps_of_four[i % HEAPS_OF_FOUR], size_at(i));
         hak_free(block);
     }
+    if (they_meet)
+        pthread_barrier_wait(&all_there);
     check_thread_done();
     return NULL;
 }
@@ -239,10 +244,13 @@ static uint64_t metadata(void)
 
 static void threads_that_end(void)
 {
-    uint64_t after[4];
+    enum { ROUNDS = 8 };
+    uint64_t after[ROUNDS];
+    pthread_barrier_init(&all_there, NULL, crowd / 4);
+    they_meet = true;
     for (size_t i = 0; i < HEAPS_OF_FOUR; i++)
         heaps_of_four[i] = hak_heap_create(NULL, 0);
-    for (size_t round = 0; round < 4; round++) {
+    for (size_t round = 0; round < ROUNDS; round++) {
         run_threads(crowd / 4, use_many, NULL);
         after[round] = metadata();
         for (size_t i = 0; i < HEAPS_OF_FOUR; i++) {
@@ -252,7 +260,10 @@ static void threads_that_end(void)
             CHECK(stats.mallocs == (round + 1) * (crowd / 4) * 4, "heap %zu: %zu blocks", i, (size_t)stats.mallocs);
         }
     }
-    CHECK(after[3] <= after[0] + 64 * KIB, "metadata grows: %zu, %zu", (size_t)after[0], (size_t)after[3]);
+    they_meet = false;
+    /* The order in which threads begin decides in which round a second area of 64 KiB is filled. Nothing grows after it. */
+    CHECK(after[ROUNDS - 1] <= after[0] + 128 * KIB, "metadata grows: %zu, %zu", (size_t)after[0],
+          (size_t)after[ROUNDS - 1]);
     for (size_t i = 0; i < HEAPS_OF_FOUR; i++)
         CHECK(hak_heap_destroy(heaps_of_four[i]) == 0, "destroy");
 }
@@ -275,10 +286,10 @@ static void realloc_keeps_heap(void)
     }
     block = hak_heap_realloc(other, block, 60);
     CHECK(hak_heap_of(block) == other && pattern_holds(block, 30, 5), "a block moves to the heap that is named");
-    CHECK(stats_of(heap).live_blocks == 0 && stats_of(heap).big == 0, "and leaves its own");
+    CHECK(stats_of(heap).live_blocks == 0 && stats_of(heap).large == 0, "and leaves its own");
     block = hak_heap_realloc(heap, hak_malloc(50), 5000000);
-    CHECK(hak_heap_of(block) == heap && stats_of(heap).big >= 5000000, "from the process's heap");
-    CHECK(hak_realloc(block, 0) == NULL && stats_of(heap).big == 0, "realloc to 0 frees");
+    CHECK(hak_heap_of(block) == heap && stats_of(heap).large >= 5000000, "from the process's heap");
+    CHECK(hak_realloc(block, 0) == NULL && stats_of(heap).large == 0, "realloc to 0 frees");
     CHECK(hak_heap_destroy(heap) == 0 && hak_heap_destroy(other) == 0, "destroy");
 }
 
@@ -436,6 +447,14 @@ static void small_heaps(size_t count)
 static pthread_key_t key;
 static hak_heap_t *lasting;
 
+/* The C library makes four rounds. In the last one the thread sanitizer has ended its own record of the thread, and an atomic operation of
+ * the program may end the process. */
+#ifdef __SANITIZE_THREAD__
+enum { LAST_ROUND = 2 };
+#else
+enum { LAST_ROUND = 3 };
+#endif
+
 static void in_destructor(void *value)
 {
     uintptr_t *block = value;
@@ -445,7 +464,7 @@ static void in_destructor(void *value)
     uintptr_t *next = hak_heap_malloc(lasting, 64 + rounds * 100);
     CHECK(next != NULL, "in round %zu", rounds);
     *next = rounds + 1;
-    if (rounds < 3)
+    if (rounds < LAST_ROUND)
         pthread_setspecific(key, next);
     else
         hak_free(next);

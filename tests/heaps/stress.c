@@ -189,7 +189,7 @@ int main(int argc, char **argv)
         for (unsigned i = 0; i < SHARED; i++) {
             struct hak_heap_stats stats;
             CHECK(hak_heap_get_stats(shared[i], &stats, sizeof stats) == 0, "statistics");
-            CHECK(stats.live_blocks == 0 && stats.live == 0 && stats.big == 0, "%zu blocks left in heap %u",
+            CHECK(stats.live_blocks == 0 && stats.live == 0 && stats.large == 0, "%zu blocks left in heap %u",
                   (size_t)stats.live_blocks, i);
             CHECK(stats.limit == 0 || stats.peak <= stats.limit, "peak %zu", (size_t)stats.peak);
         }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Counts what a steady program costs in the kernel: page faults beside glibc's, and system calls of N and of 2N steps.
-check_kernel.py LIBRARY BENCH_FOLDER
+"""Counts what a steady program costs in the kernel: page faults beside glibc's, without huge pages, and system calls of N and of 2N steps.
+check_kernel.py LIBRARY BENCH_FOLDER CLOCK
+  CLOCK: a preload in which each look at the clock takes 1 ms, so that the time that passes does not depend on the machine
 """
 import json
 import subprocess
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 from locks import over
+from loops import steady
 
 STEPS, BLOCKS, SEED = 1000000, 400, 1
 TRIES = 3  # page faults: the page cache may just have been emptied; the least is what the program needs
@@ -23,12 +25,12 @@ def launched(folder: Path, steps: int, library: str = "", *more: str) -> dict:
     return said
 
 
-def measured(folder: Path, library: str) -> dict:
+def measured(folder: Path, library: str, clock: str) -> dict:
     def faults(preload: str = "") -> int:
         return min(launched(folder, STEPS, preload)["minor_faults"] for _ in range(TRIES))
 
     def calls(steps: int) -> int:
-        return launched(folder, steps, library, "--syscalls")["syscalls"]
+        return launched(folder, steps, f"{library}:{clock}", "--env", "CLOCK_STEP_MS=1", "--syscalls")["syscalls"]
     return {"faults": faults(library), "glibc": faults(), "calls": calls(STEPS), "calls of twice the steps": calls(2 * STEPS)}
 
 
@@ -40,8 +42,9 @@ def judged(found: dict) -> list[str]:
     return said + ["no system call was counted"] * (found["calls"] == 0)
 
 
-def main(library: str, folder: str) -> int:
-    found = measured(Path(folder), library)
+def main(library: str, folder: str, clock: str) -> int:
+    steady()
+    found = measured(Path(folder), library, clock)
     said = judged(found)
     print("kernel:", ", ".join(f"{what} {number}" for what, number in found.items()))
     print("\n".join(said) if said else "kernel: within the bounds of locks.json")
@@ -49,4 +52,4 @@ def main(library: str, folder: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    sys.exit(main(*sys.argv[1:4]))

@@ -2,7 +2,7 @@
 """Counts the costs of whole benchmark loops, and compares them with those of loops.json for the compiler.
 
 check_loops.py [--build FOLDER] [--update] [LOOP...]
-  --build   the folder of libhakmem.so, bench/ and tests/hitpath/; default: build/
+  --build   the folder of libhakmem.so, bench/ and tests/; default: build/
   --update  writes the counts to loops.json: its diff is the effect of a change
   LOOP      a part of its name; default: all
 """
@@ -125,7 +125,7 @@ def main() -> int:
         print(callgrind.MISSING)
         return CANNOT_RUN
     build = asked.build.resolve()
-    clock, present = (str(build / f"tests/hitpath/lib{name}.so") for name in ("clock", "present"))
+    clock, present = (str(build / f"tests/{name}.so") for name in ("support/libclock", "hitpath/libpresent"))
     bench = Bench(str(build / "libhakmem.so"), build / "bench", clock, present)
     name, locks = compiler(bench.library), json.loads(FILE.read_text())
     if asked.update:

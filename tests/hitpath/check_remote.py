@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Counts the cost of a remote free, which must not depend on the order in which blocks of different owners are freed.
-check_remote.py LIBRARY BENCH
+check_remote.py LIBRARY BENCH CLOCK
 
 One thread frees by turns the blocks of others (bench_fanin): counts the instructions behind the hit path of free by callgrind, and
-the memory of the process before and after.
+the memory of the process before and after. No time passes where instructions are counted (CLOCK): else an epoch comes in some runs.
 """
 import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import callgrind
 from check_loops import compiler
 from locks import bound, over
+from loops import steady
 
 CANNOT_RUN = 77
 OBJECTS = 40000
@@ -27,66 +29,75 @@ CROWD = 256  # some of whose slabs meet in one entry of the outbox, which has 51
 SIZES = (16, 64, 576, 4096)
 
 
-def instructions(library: str, bench: str, producers: int, sizes: str) -> float:
+@dataclass(frozen=True)
+class Bench:
+    library: str
+    folder: str
+    clock: str
+
+
+def instructions(bench: Bench, producers: int, sizes: str) -> float:
     """A free's, behind the hit path."""
     each = max(OBJECTS // producers, EACH)
-    command = [f"{bench}/bench_fanin", str(producers), str(each * producers), *sizes.split()]
-    found = callgrind.profile(command, {"LD_PRELOAD": library}, "--toggle-collect=hk_free_not_mine")
-    return found.instructions(library) / (each * producers)
+    command = [f"{bench.folder}/bench_fanin", str(producers), str(each * producers), *sizes.split()]
+    environment = {"LD_PRELOAD": f"{bench.library}:{bench.clock}", "HAKMEM_GOAL": "none"}
+    found = callgrind.profile(command, environment, "--toggle-collect=hk_free_not_mine")
+    return found.instructions(bench.library) / (each * producers)
 
 
-def growth(library: str, bench: str, producers: int, size: int) -> float:
+def growth(bench: Bench, producers: int, size: int) -> float:
     """RSS after all blocks were freed, in percent of that before."""
     objects = max(producers * 100, min(500_000, 256 * MIB * 1024 // size))
-    command = [f"{bench}/bench_fanin", "--json", str(producers), str(objects), str(size)]
-    ended = subprocess.run(command, env={**os.environ, "LD_PRELOAD": library}, capture_output=True, text=True, check=True)
+    command = [f"{bench.folder}/bench_fanin", "--json", str(producers), str(objects), str(size)]
+    ended = subprocess.run(command, env={**os.environ, "LD_PRELOAD": bench.library}, capture_output=True, text=True, check=True)
     found = json.loads(ended.stdout)
     return 100 * found["freed_rss_kib"] / found["built_rss_kib"]
 
 
-def lock(name: str, library: str) -> str:
+def lock(name: str, bench: Bench) -> str:
     """The bound for the compiler of the library."""
-    return name + ("_by_clang" if compiler(library).startswith("clang") else "")
+    return name + ("_by_clang" if compiler(bench.library).startswith("clang") else "")
 
 
-def pairs(library: str, bench: str) -> list[str]:
-    found = {sizes: instructions(library, bench, 2, sizes) for sizes in PAIRS}
+def pairs(bench: Bench) -> list[str]:
+    found = {sizes: instructions(bench, 2, sizes) for sizes in PAIRS}
     print(", ".join(f"{sizes}: {cost:.1f}" for sizes, cost in found.items()))
     worst = max(found, key=found.__getitem__)
-    said = over(lock("remote_free_instructions", library), found[worst], f"instructions of a remote free, sizes {worst}")
+    said = over(lock("remote_free_instructions", bench), found[worst], f"instructions of a remote free, sizes {worst}")
     ratio = 100 * found[worst] / min(found.values())
     return said + over("remote_pairs_percent", ratio, f"sizes {worst}, percent of the best pair")
 
 
-def fans(library: str, bench: str) -> list[str]:
-    found = {producers: instructions(library, bench, producers, "64") for producers in FANS}
+def fans(bench: Bench) -> list[str]:
+    found = {producers: instructions(bench, producers, "64") for producers in FANS}
     print(", ".join(f"{producers} producers: {cost:.1f}" for producers, cost in found.items()))
     if min(found.values()) < 10:
         return ["fewer than 10 instructions are no free: the library was not counted"]
-    crowd = instructions(library, bench, CROWD, "64")
+    crowd = instructions(bench, CROWD, "64")
     print(f"{CROWD} producers: {crowd:.1f}")
     worst = 100 * max(found.values()) / found[2]
     said = over("remote_fan_percent", worst, "instructions of a free, percent of those with two producers")
-    return said + over(lock("remote_crowd_instructions", library), crowd, f"instructions of a free with {CROWD} producers")
+    return said + over(lock("remote_crowd_instructions", bench), crowd, f"instructions of a free with {CROWD} producers")
 
 
-def memory(library: str, bench: str) -> list[str]:
+def memory(bench: Bench) -> list[str]:
     said = []
     for size in SIZES:
-        found = {producers: growth(library, bench, producers, size) for producers in (*FANS, CROWD, 1024)}
+        found = {producers: growth(bench, producers, size) for producers in (*FANS, CROWD, 1024)}
         print(f"{size} B: " + ", ".join(f"{producers}: {percent:.0f} %" for producers, percent in found.items()))
         said += over("remote_memory_percent", max(found.values()), f"RSS when {size} B blocks are freed, percent of before")
     return said
 
 
-def main(library: str, bench: str) -> int:
+def main(bench: Bench) -> int:
     if callgrind.VALGRIND is None:
         print(callgrind.MISSING)
         return CANNOT_RUN
-    said = pairs(library, bench) + fans(library, bench) + memory(library, bench)
-    print("\n".join(said) if said else f"at most {bound(lock('remote_free_instructions', library))} instructions")
+    steady()
+    said = pairs(bench) + fans(bench) + memory(bench)
+    print("\n".join(said) if said else f"at most {bound(lock('remote_free_instructions', bench))} instructions")
     return 1 if said else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    sys.exit(main(Bench(*sys.argv[1:4])))

@@ -1,4 +1,5 @@
-"""`hakmem leaks`: ten programs with planted leaks among caches that live long."""
+"""`hakmem leaks`: ten programs with planted leaks among caches that live long. Time passes in their rests alone (LEAK_CLOCK), so that the
+ages of blocks are the same on each machine."""
 
 import os
 import re
@@ -12,6 +13,7 @@ import tool  # noqa: E402
 
 SOURCES = Path(__file__).resolve().parent / "programs"
 BUILT = Path(os.environ["LEAK_PROGRAMS"])
+PRELOADED = f"{tool.LIBRARY}:{os.environ['LEAK_CLOCK']}"
 NAMES = sorted(path.stem for path in SOURCES.glob("*.c"))
 SAMPLE = 2048
 FOUND_LEAST = len(NAMES) - 1
@@ -26,7 +28,7 @@ def planted(name: str) -> int:
 
 class Leaks(tool.ToolTest):
     def begin(self, name: str) -> subprocess.Popen:
-        more = {"LD_PRELOAD": tool.LIBRARY, "HAKMEM_HEAP_SAMPLE": str(SAMPLE), "HAKMEM_HEAP_PROFILE": f"{self.folder}/{name}.heap"}
+        more = {"LD_PRELOAD": PRELOADED, "HAKMEM_HEAP_SAMPLE": str(SAMPLE), "HAKMEM_HEAP_PROFILE": f"{self.folder}/{name}.heap"}
         return self.start(str(BUILT / f"test_leak_{name}"), **more)
 
     def first_lines(self, name: str, **more: str) -> list:
@@ -47,7 +49,7 @@ class Leaks(tool.ToolTest):
 
     def test_without_a_leak(self) -> None:
         """The control: the same program, whose leaking line frees."""
-        process = self.start(str(BUILT / "test_leak_none"), LD_PRELOAD=tool.LIBRARY, HAKMEM_HEAP_SAMPLE=str(SAMPLE),
+        process = self.start(str(BUILT / "test_leak_none"), LD_PRELOAD=PRELOADED, HAKMEM_HEAP_SAMPLE=str(SAMPLE),
                              HAKMEM_HEAP_PROFILE=f"{self.folder}/none.heap")
         self.assertEqual(process.wait(120), 0)
         self.assertEqual(self.first_lines("none"), [])
@@ -57,12 +59,12 @@ class Leaks(tool.ToolTest):
         self.assertEqual(self.begin(name).wait(120), 0)
         tools = ["llvm-symbolizer", "eu-addr2line", "addr2line", "llvm-addr2line"]
         for without in range(len(tools)):
-            found = self.first_lines(name, HAKMEM_TOOL_WITHOUT=",".join(tools[:without]))
+            found = self.first_lines(name, HAKDEV_TOOL_WITHOUT=",".join(tools[:without]))
             with self.subTest(without=tools[:without]):
                 self.assertIn((f"{name}.c", planted(name)), found)
 
     def test_other_files(self) -> None:
-        self.refused(66, "no heap profile of HAKMEM", "leaks", "/etc/hostname")
+        self.refused(66, "not a heap profile of HAKMEM", "leaks", "/etc/hostname")
         self.refused(66, "No such file", "leaks", "nowhere.heap")
 
 

@@ -1,7 +1,10 @@
-"""Checks the learner from outside, on real programs.
+"""Checks the learner from outside, on real programs. Their time passes in sleeps only (CLOCK), so that a turn of the work lasts as long
+on each machine.
 
-test_learn.py LIBHAKMEM.SO HAKMEM-REPLAY
+test_learn.py LIBHAKMEM.SO HAKMEM-REPLAY CLOCK
 """
+import contextlib
+import ctypes
 import json
 import os
 import re
@@ -11,39 +14,49 @@ import tempfile
 import unittest
 from pathlib import Path
 
-LIBRARY, REPLAY = sys.argv[1:3]
+LIBRARY, REPLAY, CLOCK = sys.argv[1:4]
 ROOT = Path(__file__).resolve().parent.parent.parent
 KNOBS = re.compile(r"HK_OPT\(NUMBER, (\w+), (\d+), \d+, \d+, policy,")
 
-# A program whose work shifts: it builds, drops, rests, and builds again, for so many ticks of the learner.
+PR_SET_THP_DISABLE = 41
+TURNS = 12
+# A program whose work shifts: it builds, drops, rests, and builds again; so many turns of 50 ms.
 SHIFTS = """
-import time
-end = time.monotonic() + {seconds}
-while time.monotonic() < end:
+import ctypes
+rest = ctypes.CDLL(None).usleep
+for _ in range({turns}):
     tree = [[b"x" * (n % 700) for n in range(2000)] for _ in range(40)]
     buffers = [bytearray((1 << 20) + n * 70000) for n in range(12)]
     del tree, buffers
-    time.sleep(0.05)
+    rest(50000)
 """
-# Holds so many MiB, and turns over as much again beside it; prints its largest RSS since the first turn, in MiB.
+# Holds so many MiB, and allocates and frees so many more, in blocks of one size after another, with 25 ms between them. Prints its largest
+# RSS in MiB. Memory that is free in the sizes before adds up, because hardly any of it fits the next size.
 TURNS_OVER = """
-import time
+import ctypes
+rest = ctypes.CDLL(None).usleep
 held = [bytes(1000) for _ in range({held} << 10)]
-largest, end = 0, time.monotonic() + {seconds}
-while time.monotonic() < end:
-    for size in (300, 5000, 90000, 3000000):
-        turned = [bytes(size) for _ in range(({held} << 20) // size // 4)]
+largest = 0
+for _ in range({turns}):
+    for size in (300, 5000, 90000, 700000, 3000000):
+        turned = [bytes(size) for _ in range(({turned} << 20) // size)]
         with open("/proc/self/statm") as statm:
             largest = max(largest, int(statm.read().split()[1]))
         del turned
+        rest(25000)
 print(largest * 4096 / (1 << 20))
 """
 
 
-def run(program: str, **options: str) -> subprocess.CompletedProcess:
+def forbid_huge_pages() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+
+
+def run(program: str, begin=forbid_huge_pages, **options: str) -> subprocess.CompletedProcess:
     env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
-    env |= {"LD_PRELOAD": LIBRARY, "PYTHONMALLOC": "malloc"} | {f"HAKMEM_{name.upper()}": value for name, value in options.items()}
-    return subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=100)
+    env |= {"LD_PRELOAD": f"{LIBRARY}:{CLOCK}", "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
+    env |= {f"HAKMEM_{name.upper()}": value for name, value in options.items()}
+    return subprocess.run([sys.executable, "-c", program], env=env, preexec_fn=begin, capture_output=True, text=True, timeout=100)
 
 
 class Learned(unittest.TestCase):
@@ -53,7 +66,7 @@ class Learned(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = Path(folder.name)
         files = {name: str(cls.folder / name) for name in ("explain", "learn_trace", "profile_save")}
-        cls.done = run(SHIFTS.format(seconds=3), **files)
+        cls.done = run(SHIFTS.format(turns=60), **files)
         cls.decisions = [json.loads(line) for line in (cls.folder / "explain").read_text().splitlines()]
 
     def test_it_ran(self) -> None:
@@ -61,8 +74,8 @@ class Learned(unittest.TestCase):
         self.assertGreater(len((self.folder / "learn_trace").read_text().splitlines()), 5)
 
     def test_logs_that_cannot_be_written(self) -> None:
-        done = run(SHIFTS.format(seconds=1), explain="/no/such/folder/x", learn_trace="/no/such/folder/y")
-        said = [f'hakmem: option {option}: "/no/such/folder/{name}" cannot be written\n' for option, name in (("explain", "x"), ("learn_trace", "y"))]
+        done = run(SHIFTS.format(turns=20), explain="/no/such/folder/x", learn_trace="/no/such/folder/y")
+        said = [f'hakmem: option {option}: "/no/such/folder/{name}" cannot be written: no such file or folder\n' for option, name in (("explain", "x"), ("learn_trace", "y"))]
         self.assertEqual((done.returncode, done.stderr), (0, "".join(said)))
 
     def test_each_decision_says_what_was_seen_and_why(self) -> None:
@@ -114,6 +127,7 @@ class Group:
     @classmethod
     def made(cls, mib: int) -> "Group | None":
         for root, limit, refusals in cls.FILES:
+            cls.sweep(Path(root))
             folder = Path(root) / f"hakmem-test-{os.getpid()}"
             try:
                 folder.mkdir()
@@ -126,7 +140,16 @@ class Group:
                 folder.rmdir()
         return None
 
+    @staticmethod
+    def sweep(root: Path) -> None:
+        """Removes the groups of tests that were killed."""
+        for left in root.glob("hakmem-test-*"):
+            if not Path("/proc", left.name.rpartition("-")[2]).exists():
+                with contextlib.suppress(OSError):
+                    left.rmdir()
+
     def enter(self) -> None:
+        forbid_huge_pages()
         (self.folder / "cgroup.procs").write_text("0")
 
     def refused(self) -> int:
@@ -142,18 +165,17 @@ class Kept(unittest.TestCase):
         if group is None:
             self.skipTest("no control group can be made here")
         self.addCleanup(group.folder.rmdir)
-        turns = TURNS_OVER.format(held=55, seconds=1)
-        env = os.environ | {"LD_PRELOAD": LIBRARY, "PYTHONMALLOC": "malloc"}
-        done = subprocess.run([sys.executable, "-c", turns], env=env, preexec_fn=group.enter, capture_output=True, text=True)
+        done = run(TURNS_OVER.format(held=55, turned=14, turns=TURNS), begin=group.enter)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual(group.refused(), 0)
         self.assertLessEqual(float(done.stdout), 120)
 
     def test_goals(self) -> None:
-        """RSS stays within a tenth of the goal, and the program goes on; without one, it does not."""
-        without = float(run(TURNS_OVER.format(held=50, seconds=1)).stdout)
+        """RSS stays within a tenth of the goal, and the program goes on; without a goal, RSS exceeds that of the lower one."""
+        program = TURNS_OVER.format(held=40, turned=24, turns=TURNS)
+        without = float(run(program).stdout)
         for goal in (95, 105):
-            done = run(TURNS_OVER.format(held=50, seconds=1), goal=f"{goal}m")
+            done = run(program, goal=f"{goal}m")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertLessEqual(float(done.stdout), goal * 1.1)
         self.assertGreater(without, 105)

@@ -1,8 +1,8 @@
-/* Usage: test_address_space idle | bigs GIB | slabs GIB | limited MIB | locked | wait
+/* Usage: test_address_space idle | large blocks GIB | slabs GIB | limited MIB | locked | wait
  * Measures a process's address space, and its allocations under limits. Prints `name number` lines; the script beside it compares them
  * with the same run on the C library.
  *   idle      no calls
- *   bigs      so many GiB in blocks of 64 MiB, none touched
+ *   large blocks      so many GiB in blocks of 64 MiB, none touched
  *   slabs     so many GiB in blocks of 512 KiB, none touched
  *   limited   the program sets RLIMIT_AS to so many MiB, then allocates blocks, longer ones, and a thread
  *   locked    mlockall(MCL_CURRENT | MCL_FUTURE), then allocates blocks
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
     free(malloc(100));
     if (strcmp(what, "idle") == 0)
         say_size();
-    else if (strcmp(what, "bigs") == 0)
+    else if (strcmp(what, "large blocks") == 0)
         return reserve(number, (size_t)64 * MIB);
     else if (strcmp(what, "slabs") == 0)
         return reserve(number, (size_t)512 * KIB);

@@ -54,8 +54,8 @@ class AddressSpace(unittest.TestCase):
         self.assertGreaterEqual(now["heap_kib"], GIB << 20)
         self.assertLessEqual(now["virtual_kib"], idle + HEAP_SHARE * now["heap_kib"] + ROOM_KIB)
 
-    def test_big_blocks(self) -> None:
-        self.check_heap("bigs")
+    def test_large_blocks(self) -> None:
+        self.check_heap("large blocks")
 
     def test_slabs(self) -> None:
         self.check_heap("slabs")

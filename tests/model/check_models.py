@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Runs the models of HAKMEM's cross-thread protocols through spin, exhaustively.
 
-check_models.py [--sound] [--jobs N] [--depth N] [MODEL.pml ...]
+check_models.py [--sound|--changed|--record] [--jobs N] [--depth N] [MODEL.pml ...]
   without a MODEL: all beside this script; --sound: without their faults
+  --changed: only the models that proved.txt does not list with their present text
+  --record: checks what --changed checks, and lists in proved.txt what passed
 
 A model begins with a comment. The script reads from it
   Threads  N                         the number of its threads
@@ -13,6 +15,7 @@ must be found in the way that the comment says, else the model could not see it.
 least three faults.
 """
 import argparse
+import hashlib
 import re
 import shutil
 import subprocess
@@ -24,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+PROVED = HERE / "proved.txt"
 CANNOT_RUN = 77
 LEAST_FAULTS, MOST_THREADS = 3, 3
 MEMORY_MB, SECONDS = 4000, 300
@@ -78,6 +82,26 @@ def read_model(path: Path) -> Model:
     if set(re.findall(r"FAULT [!=]= (\d+)", text)) != {str(number) for number in numbers}:
         sys.exit(f"{path.name}: the faults in its comment are not those in its code")
     return Model(path, int(threads[1]), faults)
+
+
+def fingerprint(model: Model) -> str:
+    """Identifies all that a verdict depends on: the model, what it includes, and how this script checks it."""
+    texts = (model.path, HERE / "common.pml", Path(__file__))
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in texts)).hexdigest()
+
+
+def proved(path: Path = PROVED) -> dict[str, str]:
+    """The fingerprint of each model at the time of its last proof."""
+    rows = [line.split() for line in path.read_text().splitlines() if not line.startswith("#")]
+    return {name: mark for name, mark in rows}
+
+
+def record(models: list[Model], path: Path = PROVED) -> None:
+    """Lists models as proved. Drops models that exist no more."""
+    marks = {name: mark for name, mark in proved(path).items() if (HERE / f"{name}.pml").exists()}
+    marks.update({model.name: fingerprint(model) for model in models})
+    head = [line for line in path.read_text().splitlines() if line.startswith("#")]
+    path.write_text("\n".join(head + [f"{name} {mark}" for name, mark in sorted(marks.items())]) + "\n")
 
 
 def by_process(text: str) -> list[tuple[str, str]]:
@@ -197,20 +221,31 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", type=Path)
-    parser.add_argument("--sound", action="store_true")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--sound", action="store_true")
+    how.add_argument("--changed", action="store_true")
+    how.add_argument("--record", action="store_true")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--depth", type=int, default=1000000)  # deeper searches are cut short
     options = parser.parse_args()
+    paths = options.models or [path for path in sorted(HERE.glob("*.pml")) if path.stem != "common"]
+    models = [read_model(path.resolve()) for path in paths]
+    if options.changed or options.record:
+        known = proved()
+        models = [model for model in models if known.get(model.name) != fingerprint(model)]
+        print(f"{len(paths) - len(models)} of {len(paths)} models have not changed since they were proved")
+        if not models:
+            return 0
     if shutil.which("spin") is None:
         print("spin is missing: apt-get install spin")
         return CANNOT_RUN
-    paths = options.models or [path for path in sorted(HERE.glob("*.pml")) if path.stem != "common"]
-    models = [read_model(path.resolve()) for path in paths]
     runs = run_all(models, not options.sound, options.jobs, options.depth)
     print(f"\n{table(models, runs, not options.sound)}\n")
     wrong = [one for one in runs if one.trouble]
     for one in wrong:
         print(f"{one.model.path.name}, fault {one.fault.number} ({one.fault.what}): {one.trouble}")
+    if options.record:
+        record([model for model in models if model not in [one.model for one in wrong]])
     return 1 if wrong else 0
 
 

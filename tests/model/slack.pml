@@ -1,7 +1,7 @@
-/* Slack: a big block's mapping may be longer than the block. A purge cuts the slack off while the program resizes the block, frees it,
+/* Slack: a large block's mapping may be longer than the block. A purge cuts the slack off while the program resizes the block, frees it,
  * or gets it again.
  *
- * Code     `hk_big_alloc()`, `reuse()`, `hk_big_free()`, `hk_big_resize()`, `resize()`, `seize_for_change()`, `settle_at()` in `big/big.c`, `hk_big_take_cached()`, `hk_big_set_requested_locked()`, `hk_big_unset_requested_locked()`, `cut_oldest_slack()`, `unmap_while()`, `take_due_locked()`, `hk_big_put_cached_locked()` in `big/big_cache.c`, `hk_big_remap_in_place()`, `hk_big_unmap()` in `big/big_mapping.c`
+ * Code     `hk_large_alloc()`, `reuse()`, `hk_large_free()`, `hk_large_resize()`, `resize()`, `seize_for_change()`, `settle_at()` in `large/large.c`, `hk_large_take_cached()`, `hk_large_set_requested_locked()`, `hk_large_unset_requested_locked()`, `cut_oldest_slack()`, `unmap_while()`, `take_due_locked()`, `hk_large_put_cached_locked()` in `large/large_cache.c`, `hk_large_remap_in_place()`, `hk_large_unmap()` in `large/large_mapping.c`
  * Shows    every byte that the program has is mapped; the descriptor holds the length of the mapping; a cached block is not
  *          unmapped while it is handed out; the totals fit whenever the lock is free
  * Not      the delay of slack; moves to another address (spans.pml has the page map entries)
@@ -19,7 +19,7 @@ byte mapped = LONGEST; /* by the kernel */
 byte bytes = LONGEST, asked = 1; /* the descriptor */
 bool among_slacks = true, cached, seized, unmapping, gone;
 byte live = 1, slack_and_cached = LONGEST - 1;
-byte big = FREE;
+byte large = FREE;
 byte ended;
 
 inline unlock_checked()
@@ -27,7 +27,7 @@ inline unlock_checked()
     assert(gone || unmapping || seized || mapped == bytes);
     assert(gone || unmapping || seized || live == (cached -> 0 : asked));
     assert(gone || unmapping || seized || slack_and_cached == (cached -> bytes : bytes - asked));
-    unlock(big)
+    unlock(large)
 }
 
 inline set_requested_locked(size)
@@ -40,7 +40,7 @@ inline set_requested_locked(size)
     fi
 }
 
-inline hk_big_unset_requested_locked()
+inline hk_large_unset_requested_locked()
 {
     live = live - asked;
     slack_and_cached = slack_and_cached - (bytes - asked)
@@ -54,8 +54,8 @@ inline resize(size)
 {
     before = asked;
     had = bytes;
-    lock(big);
-    hk_big_unset_requested_locked();
+    lock(large);
+    hk_large_unset_requested_locked();
 #if FAULT != 1
     among_slacks = false;
 #endif
@@ -71,7 +71,7 @@ inline resize(size)
         :: atomic { mapped = size; bytes = size; done = true }
         :: done = false
         fi;
-        lock(big);
+        lock(large);
         seized = false;
         if
         :: done -> set_requested_locked(size)
@@ -83,7 +83,7 @@ inline resize(size)
 
 inline unmap_oldest()
 {
-    lock(big);
+    lock(large);
     found = cached;
     if
     :: found ->
@@ -105,7 +105,7 @@ inline unmap_oldest()
 #endif
        unmapping = false
     :: found -> /* the system refuses */
-       lock(big);
+       lock(large);
        unmapping = false;
        slack_and_cached = slack_and_cached + bytes;
        cached = true;
@@ -118,7 +118,7 @@ inline unmap_oldest()
 /* The system may refuse. */
 inline cut_oldest_slack()
 {
-    lock(big);
+    lock(large);
 #if FAULT == 2
     found = among_slacks;
     unlock_checked();
@@ -126,7 +126,7 @@ inline cut_oldest_slack()
     :: found -> size = asked; mapped = size
     :: else
     fi;
-    lock(big);
+    lock(large);
     if
     :: found -> slack_and_cached = slack_and_cached - (bytes - size); bytes = size; among_slacks = false
     :: else
@@ -146,10 +146,10 @@ inline cut_oldest_slack()
 }
 
 /* Over the budget, it unmaps and cuts at once. */
-inline big_free()
+inline large_free()
 {
-    lock(big);
-    hk_big_unset_requested_locked();
+    lock(large);
+    hk_large_unset_requested_locked();
 #if FAULT != 3
     among_slacks = false;
 #endif
@@ -164,7 +164,7 @@ inline big_free()
 
 inline take_cached(wanted)
 {
-    lock(big);
+    lock(large);
     found = cached;
     if
     :: found ->
@@ -180,14 +180,14 @@ inline take_cached(wanted)
     unlock_checked()
 }
 
-inline big_alloc(wanted)
+inline large_alloc(wanted)
 {
     take_cached(wanted);
     if
     :: found && asked != wanted ->
        resize(wanted);
        if
-       :: !done -> big_free(); found = false
+       :: !done -> large_free(); found = false
        :: else
        fi
     :: else
@@ -209,7 +209,7 @@ inline work()
     any_size();
     resize(size);
     use();
-    big_free()
+    large_free()
 }
 
 /* The first has the block at start; the other takes it from the cache. */
@@ -219,7 +219,7 @@ proctype Program(bool has)
     bool done, found = has;
     if
     :: has
-    :: else -> any_size(); big_alloc(size)
+    :: else -> any_size(); large_alloc(size)
     fi;
     if
     :: found -> work()

@@ -1,14 +1,15 @@
 /* Spans: mappings come and go, and the kernel gives an address to another mapping the moment it is free: to HAKMEM again, or to the
  * program's own mmap, whose addresses must have no page map entry.
  *
- * Code     `map_new()` in `big/big.c`, `map_covered()`, `hk_big_enter()`, `hk_big_unmap()` in `big/big_mapping.c`; `hk_descriptor_new()`,
- *          `hk_descriptor_drop()` in `span/descriptor.c`; `hk_big_at()` in `big/big_block.h`; `hk_page_map_cover()`, `hk_page_map_assign()`,
+ * Code     `map_new()` in `large/large.c`, `if_covered()`, `hk_large_enter()`, `hk_large_unmap()` in `large/large_mapping.c`; `hk_descriptor_new()`,
+ *          `hk_descriptor_drop()` in `span/descriptor.c`; `hk_large_at()` in `large/large_block.h`; `hk_page_map_cover()`, `hk_page_map_assign()`,
  *          `hk_page_map_set()` in `span/page_map.c`; `cover_locked()`, `cover_flat()`, `cover_alone()`, `enter_leaf()` in `span/page_map.c`;
  *          `hk_page_map_lookup()` in `span/page_map.h`
  * Shows    a block in use has its page map entry, number and descriptor; a mapping of the program has no page map entry; no
  *          word of the page map is written before it is mapped; a mapping that the system refuses to unmap is found as
  *          before
- * Not      slices of the page heap (purge.pml)
+ * Not      slices of the page heap (purge.pml); entries that tell of a heap that has ended, which stay: a free there asks the system who has the
+ *          memory (`is_anothers()` in `heaps/heaps.c`)
  * Threads  3
  * Fault 1, assertion: the page map entry is cleared after the unmapping
  * Fault 2, assertion: a mapping that stays has lost its page map entry
@@ -23,7 +24,7 @@
 
 byte holder[ADDRESSES];  /* the true state: the holder of each address */
 bool writable, noted; /* the tables of the leaf of both addresses; the leaf is entered */
-bool entry[ADDRESSES];   /* 0, or a big block's */
+bool entry[ADDRESSES];   /* 0, or a large block's */
 byte number[ADDRESSES];
 byte start[3] = ADDRESSES; /* of descriptors 1 and 2 */
 bool used[3];
@@ -83,7 +84,7 @@ inline map_assign()
 inline check_mine() { assert(entry[at] && number[at] == slab && start[slab] == at && holder[at] == _pid) }
 
 /* The system may refuse; then the block stays in the cache, and is used again. */
-inline hk_big_unmap()
+inline hk_large_unmap()
 {
 #if FAULT != 1
     entry[at] = false;
@@ -112,7 +113,7 @@ inline hk_big_unmap()
 #endif
 }
 
-proctype Big()
+proctype Large()
 {
     byte at, slab, turn;
     bool covered, gone;
@@ -132,7 +133,7 @@ proctype Big()
 #endif
           gone = false;
           do
-          :: !gone -> check_mine(); hk_big_unmap()
+          :: !gone -> check_mine(); hk_large_unmap()
           :: else -> break
           od
        :: else -> holder[at] = NOBODY; descriptor_drop()
@@ -161,7 +162,7 @@ proctype Program()
 
 init
 {
-    atomic { run Big(); run Big(); run Program() };
+    atomic { run Large(); run Large(); run Program() };
     ended == 3;
     assert(!entry[0] && !entry[1] && !used[1] && !used[2])
 }

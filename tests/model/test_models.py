@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from check_models import SOUND, Fault, judge
+from check_models import SOUND, Fault, fingerprint, judge, proved, read_model, record
 
 HERE = Path(__file__).resolve().parent
 TEXT = """/* Toy.
@@ -74,6 +74,21 @@ class Verdicts(unittest.TestCase):
                 self.assertEqual(bool(expected), bool(trouble))
 
 
+class Proved(unittest.TestCase):
+    def test_a_change_is_noticed(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            model, marks = Path(folder) / "toy.pml", Path(folder) / "proved.txt"
+            marks.write_text("# head\nno_such_model 0\n")
+            model.write_text(TEXT)
+            toy = read_model(model)
+            before = fingerprint(toy)
+            record([toy], marks)
+            self.assertEqual(marks.read_text(), f"# head\ntoy {before}\n")
+            self.assertEqual(proved(marks), {"toy": before})
+            model.write_text(TEXT.replace("count++", "count--"))
+            self.assertNotEqual(fingerprint(toy), before)
+
+
 @unittest.skipUnless(shutil.which("spin"), "spin is missing")
 class Models(unittest.TestCase):
     def run_it(self, text: str, *more: str) -> tuple[int, str]:
@@ -98,6 +113,10 @@ class Models(unittest.TestCase):
         code, said = self.run_it(self.change("    count++;\n", ""))
         self.assertEqual(code, 1)
         self.assertIn("fault 3 (counts twice): the fault was not found", said)
+
+    def test_one_that_is_not_recorded(self) -> None:
+        self.assertIn("0 of 1 models have not changed", self.run_it(TEXT, "--changed")[1])
+        self.assertEqual(self.run_it(self.change("    count++;\n", ""), "--changed")[0], 1)
 
     def test_an_unsound_one(self) -> None:
         text = self.change("#if FAULT != 1\n    lock", "#if FAULT == 2\n    lock")

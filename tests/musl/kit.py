@@ -10,7 +10,7 @@ LOADER = Path("/lib/ld-musl-x86_64.so.1")
 LIBRARIES = ("libhakmem.so.0", "libhakmem-hardened.so.0")
 CANNOT_RUN = 77
 # Beside what tests/everywhere fetches.
-CACHE = Path(os.environ.get("HAKMEM_EVERYWHERE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem/everywhere")
+CACHE = Path(os.environ.get("HAKDEV_EVERYWHERE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hakmem/everywhere")
 
 
 def leave_out(why: str) -> NoReturn:

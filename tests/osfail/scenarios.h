@@ -9,7 +9,7 @@ struct scenario {
     void (*run)(size_t size, size_t count);
     size_t size, count;   /* the function defines their meaning */
     size_t address_limit; /* RLIMIT_AS of the process; 0: none */
-    size_t big_cache;     /* the option; 0: its default */
+    size_t large_cache;   /* the option; 0: its default */
 };
 
 extern const struct scenario scenarios_blocks[], scenarios_resize[], scenarios_threads[], scenarios_heap[],

@@ -1,4 +1,4 @@
-/* The heap as a whole: trim, purge, the budget of big blocks, scarce address space, reports, a mixed load. */
+/* The heap as a whole: trim, purge, the budget of large blocks, scarce address space, reports, a mixed load. */
 #include "osfail/scenarios.h"
 
 #include "count/stats.h"
@@ -39,7 +39,7 @@ static void ages(size_t size, size_t count)
     }
 }
 
-static void bigs_come_and_go(size_t size, size_t count)
+static void large_come_and_go(size_t size, size_t count)
 {
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < count; i++)
@@ -141,20 +141,20 @@ static void watched(size_t size, size_t count)
 
 const struct scenario scenarios_heap[] = {
     {"trim, small", trims, 64, 1500, 0, 0},
-    {"trim, mid", trims, 6000, 60, 0, 0},
-    {"trim, large", trims, 200000, 12, 0, 0},
-    {"trim, big", trims, 3000000, 3, 0, 0},
-    {"purge by age, mid", ages, 30000, 80, 0, 0},
-    {"purge by age, large", ages, 300000, 20, 0, 0},
-    {"bigs by age", bigs_come_and_go, 2000000, 5, 0, 0},
-    {"bigs over budget", bigs_come_and_go, 2000000, 5, 0, 4 * MIB},
+    {"trim, small", trims, 6000, 60, 0, 0},
+    {"trim, medium", trims, 200000, 12, 0, 0},
+    {"trim, large", trims, 3000000, 3, 0, 0},
+    {"purge by age, small", ages, 30000, 80, 0, 0},
+    {"purge by age, medium", ages, 300000, 20, 0, 0},
+    {"large blocks by age", large_come_and_go, 2000000, 5, 0, 0},
+    {"large blocks over budget", large_come_and_go, 2000000, 5, 0, 4 * MIB},
     {"sampled", sampled, 200, 150, 0, 0},
     {"watched", watched, 300, 60, 0, 0},
     {"mixed 1", mixed, 1, 150, 0, 0},
     {"mixed 2", mixed, 2, 150, 0, 8 * MIB},
     {"mixed 3, address space scarce", mixed, 3, 60, 512 * MIB, 0},
     {"small, address space scarce", trims, 400, 500, 64 * MIB, 0},
-    {"big, address space scarce", bigs_come_and_go, 2000000, 4, 256 * MIB, 0},
+    {"large, address space scarce", large_come_and_go, 2000000, 4, 256 * MIB, 0},
     {"report", reports, 5000, 4, 0, 0},
     {NULL, NULL, 0, 0, 0, 0},
 };

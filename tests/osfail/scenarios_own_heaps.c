@@ -90,7 +90,7 @@ static void many_heaps(size_t size, size_t count)
 const struct scenario scenarios_own_heaps[] = {
     {"own heap: blocks of each kind", blocks_of_heap, 20, 28, 0, 0},
     {"own heap: slabs", slabs_of_heap, 200, 3000, 0, 0},
-    {"own heap: large blocks", slabs_of_heap, 300000, 12, 0, 0},
+    {"own heap: medium blocks", slabs_of_heap, 300000, 12, 0, 0},
     {"own heap: a hundred", many_heaps, 100, 100, 0, 0},
     {"own heap: scarce addresses", blocks_of_heap, 20, 24, (size_t)1 << 30, 0},
     {NULL, NULL, 0, 0, 0, 0},

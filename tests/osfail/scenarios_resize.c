@@ -70,13 +70,13 @@ static void impossible(size_t size, size_t count)
 
 const struct scenario scenarios_resize[] = {
     {"realloc up, small", up, 16, 65536, 0, 0},
-    {"realloc up, large", up, 65536, 1048576, 0, 0},
-    {"realloc up, big", up, 1048577, 20971520, 0, 0},
+    {"realloc up, medium", up, 65536, 1048576, 0, 0},
+    {"realloc up, large", up, 1048577, 20971520, 0, 0},
     {"realloc up, through all tiers", up, 100, 8388608, 0, 0},
     {"realloc down", down, 12582912, 64, 0, 0},
-    {"realloc down, large", down, 1048576, 1024, 0, 0},
-    {"realloc side by side, large", side_by_side, 65536, 1048576, 0, 0},
-    {"realloc side by side, big", side_by_side, 1100000, 9000000, 0, 0},
+    {"realloc down, medium", down, 1048576, 1024, 0, 0},
+    {"realloc side by side, medium", side_by_side, 65536, 1048576, 0, 0},
+    {"realloc side by side, large", side_by_side, 1100000, 9000000, 0, 0},
     {"realloc to and fro", to_and_fro, 1000000, 5000000, 0, 0},
     {"realloc to what nobody has", impossible, 3000000, 2, 0, 0},
     {NULL, NULL, 0, 0, 0, 0},

@@ -54,8 +54,8 @@ static void check_heap(const char *when)
     static struct hk_census census;
     const char *wrong = heap_is_wrong(&census);
     CHECK(wrong == NULL, "%s: %s", when, wrong);
-    CHECK(census.sum.live == 0 && census.parts[HK_PART_big_live] == 0, "%s: %zu and %zu bytes still live", when,
-          census.sum.live, census.parts[HK_PART_big_live]);
+    CHECK(census.sum.live == 0 && census.parts[HK_PART_large_live] == 0, "%s: %zu and %zu bytes still live", when,
+          census.sum.live, census.parts[HK_PART_large_live]);
 }
 
 static void run(const struct scenario *scenario)
@@ -87,8 +87,8 @@ static void prepare(const struct scenario *scenario)
     hk_options.oom_report = 0;
     if (scenario->address_limit != 0)
         fake_os.address_limit = scenario->address_limit;
-    if (scenario->big_cache != 0)
-        SET_KNOB(big_cache, scenario->big_cache);
+    if (scenario->large_cache != 0)
+        SET_KNOB(large_cache, scenario->large_cache);
 }
 
 static void complain(const struct scenario *scenario, const char *where, int status)

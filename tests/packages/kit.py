@@ -10,7 +10,7 @@ from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
 CANNOT_RUN = 77
-FOLDER = Path(os.environ.get("HAKMEM_PACKAGES", ROOT / "build/packages-test")).resolve()
+FOLDER = Path(os.environ.get("HAKDEV_PACKAGES", ROOT / "build/packages-test")).resolve()
 
 
 def version(root: Path = ROOT) -> str:
@@ -34,7 +34,7 @@ def must(good: object, what: object) -> None:
 
 
 def environment(**more: str) -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("HAKMEM_", "LD_", "PYTHON", "DESTDIR")) or name == "HAKMEM_VENV"}
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("HAKMEM_", "LD_", "PYTHON", "DESTDIR"))}
     own["PATH"] = own.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     return own | {"LC_ALL": "C.UTF-8"} | more
 
@@ -52,7 +52,7 @@ def run(*words: object, folder: Path = ROOT, **more: str) -> str:
 
 def packages(kind: str, root: Path = ROOT, place: Path = FOLDER) -> dict[str, Path]:
     """Built as `make deb` or `make rpm` does; the file of each package."""
-    said = run(root / "tools/dist/packages.sh", kind, folder=root, HAKMEM_PACKAGES=str(place))
+    said = run(root / "tools/dist/packages.sh", kind, folder=root, HAKDEV_PACKAGES=str(place))
     files = [Path(line.partition(": ")[2]) for line in said.splitlines() if line.startswith(f"{kind}: ")]
     must(len(files) == 3, said)
     return {re.split(r"[_-]\d", file.name)[0]: file for file in files}

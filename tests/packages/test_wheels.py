@@ -1,5 +1,6 @@
-"""test_wheels.py MACHINE LIBC: builds the wheel for it as `make wheel` does, asks auditwheel, looks into each file, and runs what is in it: on this
-system's musl, or under an emulator."""
+"""test_wheels.py MACHINE LIBC: builds the wheel for it as `make wheel` does, asks auditwheel, installs the wheel by pip as on that system, looks into each
+file, and runs what was installed: on this system's musl, in a root that has no other C library, or under an emulator, there also the tool in Debian's
+Python for that machine."""
 
 import importlib.util
 import json
@@ -27,6 +28,12 @@ CONTROL = {"gnu": b"libc.so", "musl": f"libc.musl-{MACHINE}".encode()}[LIBC]
 LEAST_PAGE = {"x86_64": 0x1000, "aarch64": 0x10000}[MACHINE]
 SYSTEM_MUSL = Path("/lib/ld-musl-x86_64.so.1")
 THREADS, ROUNDS = 2, 4000
+# The same wheel is not for these.
+OTHERS = ("manylinux_2_17_x86_64", "manylinux_2_17_aarch64", "musllinux_1_2_x86_64", "musllinux_1_2_aarch64")
+APP = """import sys
+kept = [bytes(1000) for _ in range(1000)]
+print(*sorted({line.split()[-1] for line in open("/proc/self/maps") if "libhakmem" in line}))
+"""
 
 
 def build() -> Path:
@@ -79,6 +86,60 @@ def check_audit(wheel: Path, folder: Path) -> None:
     ended = attempt(sys.executable, "-m", "auditwheel", "show", bad, **paths)
     must(f'platform tag: "{TAG}"' not in " ".join(ended.stdout.split()), f"auditwheel accepts anything: {ended.stdout}")
     bad.unlink()
+
+
+def install(wheel: Path, folder: Path) -> Path:
+    """By pip, which looks at the tag. Its folder of native files. What the tool needs is added where the index can be reached."""
+    def pip(tag: str, *more: object) -> subprocess.CompletedProcess[str]:
+        return attempt(sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "install", "--retries", "1", "--only-binary=:all:", "--platform", tag,
+                       "--target", folder / "site", *more, wheel)
+
+    for tag in OTHERS:
+        if tag != TAG:
+            refused = pip(tag, "--no-deps", "--no-index")
+            must(refused.returncode != 0 and "is not a supported wheel on this platform" in refused.stdout, f"{tag}: {refused.stdout}")
+    alone = pip(TAG, "--no-deps", "--no-index")
+    must(alone.returncode == 0, alone.stdout)
+    return folder / "site/hakmem/native"
+
+
+def use_tool(site: Path, folder: Path, wheel: Path) -> None:
+    """In Debian's Python for that machine: what the tool says, and Python itself on the library of the wheel."""
+    made = attempt(ROOT / "tests/everywhere/cached.sh", "arm64-python", "bookworm", "arm64", "python3", "python3-pip", "python3-venv", "busybox-static")
+    added = attempt(sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "install", "--retries", "1", "--only-binary=:all:", "--platform", TAG,
+                    "--upgrade", "--target", site, wheel)
+    if made.returncode != 0 or added.returncode != 0:
+        print(f"notice: the tool was not run: {made.stdout.strip()} {' '.join(added.stdout.split())[-200:]}")
+        return
+    root, emulator = Path(made.stdout.strip()), starts(folder)[0]
+    python = [emulator, "-L", root, "-E", f"PYTHONHOME={root}/usr", "-E", f"PYTHONPATH={site}", "-E", "PYTHONDONTWRITEBYTECODE=1"]
+    library = site / "hakmem/native/libhakmem.so"
+    said = run(*python, root / "usr/bin/python3", "-m", "hakmem", "--version", COLUMNS="300")
+    must(" ".join(said.split()) == f"hakmem {version()} ({library})", said)
+    must(run(*python, root / "usr/bin/python3", "-c", APP).strip() == "", "the control: without it, no libhakmem")
+    said = run(*python, "-E", f"LD_PRELOAD={library}", "-E", f"HAKMEM_REPORT={folder}/report.json", root / "usr/bin/python3", "-c", APP)
+    served = json.loads((folder / "report.json").read_text())["served"]["malloc"]
+    must(said.strip() == str(library) and served > 1000, f"Python: {served} calls served\n{said}")
+    print(f"Python for {MACHINE}: served {served} calls")
+
+
+def use_root(native: Path, folder: Path, words: list[str]) -> None:
+    """In a root that has musl, busybox and what was installed, and nothing of glibc: hakmem-run as a user calls it."""
+    place = importlib.util.spec_from_file_location("musl_kit", ROOT / "tests/musl/kit.py")
+    musl_kit = importlib.util.module_from_spec(place)
+    place.loader.exec_module(musl_kit)
+    musl_kit.LIBRARIES = ()
+    root = folder / "root"
+    musl_kit.make_root(root, SYSTEM_MUSL, native, "sh ls dirname readlink env cat sed grep")
+    shutil.copytree(native, root / "hakmem")
+    shutil.copy(words[0], root / "bin/crowd")
+    for more in ([], ["--hardened"]):
+        ended = musl_kit.enter(root, "/hakmem/hakmem-run", *more, "--report", "/tmp/report.json", "/bin/crowd", *words[1:])
+        must(ended.returncode == 0 and ended.stdout == f"{THREADS * ROUNDS} blocks\n", f"{ended.stdout}{ended.stderr}")
+        served = json.loads((root / "tmp/report.json").read_text())["served"]["malloc"]
+        must(served >= THREADS * ROUNDS, f"hakmem-run {more}: {served} calls served")
+        print(f"in the root, hakmem-run {' '.join(more)}: served {served} calls")
+        (root / "tmp/report.json").unlink()
 
 
 def check_files(native: Path) -> None:
@@ -172,14 +233,15 @@ def main() -> None:
         folder = Path(os.path.realpath(name))
         step("auditwheel, what each file needs")
         check_audit(wheel, folder)
-        with zipfile.ZipFile(wheel) as packed:
-            packed.extractall(folder)
-        native = folder / "hakmem/native"
-        for file in native.iterdir():
-            file.chmod(0o755)
+        step("pip install")
+        native = install(wheel, folder)
         check_files(native)
         step("use")
         use(native, folder)
+        if LIBC == "gnu":
+            use_tool(native.parents[1], folder, wheel)
+        elif MACHINE == os.uname().machine and SYSTEM_MUSL.exists():
+            use_root(native, folder, [str(folder / "crowd"), str(THREADS), str(ROUNDS)])
     print(f"wheel: {wheel.name}: all right")
 
 

@@ -136,7 +136,7 @@ static bool coarse_resident(char *p, unsigned char *resident)
     return mapped;
 }
 
-int coarse_mincore(void *p, size_t size, unsigned char *pages)
+static int coarse_mincore(void *p, size_t size, unsigned char *pages)
 {
     if (is_watched(p)) /* reports look at the whole process, whose other mappings end where the real pages end */
         expect_whole("mincore", p, size);
@@ -166,6 +166,8 @@ long coarse_syscall(long number, ...)
     for (unsigned i = 0; i < 6; i++)
         a[i] = va_arg(rest, long);
     va_end(rest);
+    if (number == SYS_mincore)
+        return coarse_mincore((void *)a[0], (size_t)a[1], (unsigned char *)a[2]);
     const char *call = call_of(number);
     if (call != NULL && (number == SYS_mmap || is_watched((void *)a[0])))
         expect_whole(call, (void *)a[0], (size_t)a[1]);

@@ -29,8 +29,8 @@ static void on_abort(int number)
     _exit(SAID);
 }
 
-/* Found under the lock of big blocks. */
-static void free_big_twice(void)
+/* Found under the lock of large blocks. */
+static void free_large_twice(void)
 {
     again = malloc(3 << 20);
     free(again);
@@ -69,7 +69,7 @@ static void aborts(const char *what, void (*mistake)(void))
 int main(void)
 {
     watchdog_start(100, "handlers of SIGABRT");
-    aborts("a big block twice", free_big_twice);
+    aborts("a large block twice", free_large_twice);
     aborts("a small block twice", free_small_twice);
     watchdog_stop();
     return check_report("abort_handler");

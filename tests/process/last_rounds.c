@@ -83,6 +83,7 @@ static void look_up(void *library, const char *name, void *slot)
 int main(int argc, char **argv)
 {
     watchdog_start(60, "last rounds");
+    procinfo_forbid_huge_pages();
     CHECK(pthread_key_create(&key, in_round) == 0, "key");
     if (argc > 1) {
         void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);

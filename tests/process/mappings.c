@@ -1,4 +1,4 @@
-/* A program changes the mapping of a big block and frees it: the next block at these addresses has ordinary memory. Its user and a
+/* A program changes the mapping of a large block and frees it: the next block at these addresses has ordinary memory. Its user and a
  * forked child read and write it, none of it is locked, and smaps shows only the flags of malloc's memory. Changes without a lasting
  * effect cost the block nothing: it is reused while resident, at the same address. */
 #include "support/check.h"

@@ -25,9 +25,11 @@ static void nothing(void) {}
 
 static void text(void) { status = report_to("/dev/null"); }
 
-static void json(void) { status = report_to("/tmp/hakmem_small_stack.json"); }
+static char json_file[] = "/tmp/hakmem_small_stack_XXXXXX.json", metrics_file[] = "/tmp/hakmem_small_stack_XXXXXX.prom";
 
-static void metrics(void) { status = report_to("/tmp/hakmem_small_stack.prom"); }
+static void json(void) { status = report_to(json_file); }
+
+static void metrics(void) { status = report_to(metrics_file); }
 
 static void profile(void) { status = profile_to("/dev/null"); }
 
@@ -102,6 +104,7 @@ int main(int argc, char **argv)
         return check_report(argv[1]);
     }
     watchdog_start(60, "small stack");
+    CHECK(mkstemps(json_file, 5) >= 0 && mkstemps(metrics_file, 5) >= 0, "no file");
     look_up("hak_report", &report_to);
     look_up("hak_heap_profile", &profile_to);
     null_stream = fopen("/dev/null", "w");
@@ -118,7 +121,7 @@ int main(int argc, char **argv)
             run_on(&calls[i], NULL, SMALL);
         }
     }
-    unlink("/tmp/hakmem_small_stack.json");
-    unlink("/tmp/hakmem_small_stack.prom");
+    unlink(json_file);
+    unlink(metrics_file);
     return check_report("small stack");
 }

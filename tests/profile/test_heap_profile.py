@@ -122,7 +122,7 @@ class Profiles(unittest.TestCase):
     def test_cannot_be_written(self):
         run = Run(arguments.leaks, "plain", HAKMEM_HEAP_PROFILE="/no/such/folder/p")
         self.assertEqual((run.status, run.errors),
-                         (0, 'hakmem: the heap profile cannot be written to "/no/such/folder/p"\n'))
+                         (0, 'hakmem: option heap_profile: "/no/such/folder/p" cannot be written: no such file or folder\n'))
 
     def test_readers_notice(self):
         """Negative control: a profile whose numbers were doubled is found wrong."""

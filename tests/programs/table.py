@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/PROGRAMS.md from the cases and from docs/programs.json, which holds what the last run of each program counted.
+"""Writes docs/PROGRAMS.md from the cases and from bench/results/programs.json, which holds what the last run of each program counted.
 
     table.py RUN.json...     takes over the figures of these runs (what run.py --json wrote), then writes both
     table.py                 writes the document again, after a case has come or gone
@@ -15,8 +15,8 @@ from pathlib import Path
 from harness.case import load_cases
 from run import smallest_set
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-FIGURES, DOCUMENT = DOCS / "programs.json", DOCS / "PROGRAMS.md"
+ROOT = Path(__file__).resolve().parents[2]
+FIGURES, DOCUMENT = ROOT / "bench/results/programs.json", ROOT / "docs/PROGRAMS.md"
 KEPT = ("status", "checks", "processes", "served")
 HEAD = """# Real programs
 
@@ -27,7 +27,7 @@ are the files of `tests/programs/cases/`. `tests/programs/negative.py` shows tha
 
 ```sh
 make check                  # the set "quick" (among other tests)
-make test                   # quick and medium
+make test                   # quick, and half of medium, chosen by the commit
 make programs               # all of them: downloads some 5 GB, then hours
 make programs ONLY=r,vim    # these
 ```
@@ -35,7 +35,7 @@ make programs ONLY=r,vim    # these
 A program that is not available on a machine is skipped, with the reason; `make programs` fails if fewer than 36 run. Nothing is pinned: both sides
 run at once, and a program with threads has all processors. Servers listen on the loopback, at free ports, and are ended by their process ids.
 
-The figures are those of the last full run of each program, kept in [programs.json](programs.json) by
+The figures are those of the last full run of each program, kept in [programs.json](../bench/results/programs.json) by
 `tests/programs/table.py`, which writes this page from them. *Served* is the number of calls in the reports of these processes; it leaves out a child that
 outlives its parent's report, and the program's own heaps (those of SBCL, GHC and the browsers).
 

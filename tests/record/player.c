@@ -38,7 +38,7 @@ static bool is_new(uint32_t i) { return program.kinds[i] >= REC_NEW; }
 static void drop(uint32_t thread, uint32_t i)
 {
     note(is_new(i) ? REC_DELETE + (unsigned)(program.order % 2) : REC_FREE, thread, i + 1, program.sizes[i],
-         program.sizes[i] >= REC_BIG_BLOCK ? 3 : 0);
+         program.sizes[i] >= REC_LARGE_BLOCK ? 3 : 0);
     program.sizes[i] = 0;
     program.frees++;
 }
@@ -124,7 +124,7 @@ static void check(uint32_t threads, uint32_t sample, uint64_t window, uint64_t l
 }
 
 static void one(void) { check(1, 1, 1024, 5000); }
-static void big_blocks(void) { check(1, 1, 1024, 400000); }
+static void large_blocks(void) { check(1, 1, 1024, 400000); }
 static void two(void) { check(2, 1, 1024, 1000); }
 static void many(void) { check(MADE_THREADS, 1, 1024, 500); }
 static void in_lockstep(void) { check(8, 1, 0, 500); }
@@ -158,8 +158,8 @@ static void no_plan(void)
 static void whatever_the_threads(void **state)
 {
     (void)state;
-    void (*const runs[])(void) = {one,      big_blocks, two,       many,   in_lockstep, without_a_window,
-                                  a_sample, dry,        no_events, no_plan};
+    void (*const runs[])(void) = {one,      large_blocks, two,       many,   in_lockstep, without_a_window,
+                                  a_sample, dry,          no_events, no_plan};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
         in_child(runs[i]);
 }

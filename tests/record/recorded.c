@@ -1,9 +1,11 @@
 /* A program whose calls of the malloc family are known: what it did, it prints as one line of JSON by write(2), which takes no memory.
  *
- *   recorded MODE      family, realloc, aligned, big, threads, churn, remote, fork, vfork, exec, leave, killed, full, early
+ *   recorded MODE [FILE]   FILE becomes descriptor 2
+ *   MODE               family, realloc, aligned, large, threads, churn, remote, fork, vfork, exec, leave, killed, full, early
  *
  * Counts are of blocks; live and peak are bytes as asked for. stdio is not used: it takes blocks of its own. */
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -148,7 +150,7 @@ static void aligned(void)
 }
 
 /* Of 64 MiB, one MiB is written. */
-static void big(void)
+static void large(void)
 {
     size_t size = (size_t)64 << 20;
     char *block = malloc(size);
@@ -293,7 +295,7 @@ static void run(const char *mode)
     static const struct {
         const char *name;
         void (*run)(void);
-    } modes[] = {{"family", family},         {"realloc", reallocs}, {"aligned", aligned}, {"big", big},
+    } modes[] = {{"family", family},         {"realloc", reallocs}, {"aligned", aligned}, {"large", large},
                  {"threads", threads},       {"churn", churn},      {"remote", remote},   {"fork", fork_with_threads},
                  {"vfork", vfork_and_leave}, {"leave", family},     {"killed", family}};
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
@@ -305,6 +307,10 @@ static void run(const char *mode)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
+    if (argc > 2) {
+        close(STDERR_FILENO);
+        need(open(argv[2], O_WRONLY | O_CREAT | O_EXCL, 0600) == STDERR_FILENO, 12);
+    }
     did.malloc = 1;
     took(333);
     if (strcmp(mode, "exec") == 0)

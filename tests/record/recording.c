@@ -228,9 +228,9 @@ static void a_sample_counts_for_all(void **state)
     (void)state;
     struct rec_book *book = rec_book_open(1, 8);
     struct rec_event event = {.kind = REC_MALLOC, .address = 16, .size = 100};
-    struct rec_event big = {.kind = REC_MALLOC, .address = 32, .size = 70000, .weight_one = true, .order = 1};
+    struct rec_event large = {.kind = REC_MALLOC, .address = 32, .size = 70000, .weight_one = true, .order = 1};
     memset(&model, 0, sizeof model);
-    assert_true(rec_book_enter(book, &event, check_op, NULL) && rec_book_enter(book, &big, check_op, NULL));
+    assert_true(rec_book_enter(book, &event, check_op, NULL) && rec_book_enter(book, &large, check_op, NULL));
     assert_int_equal(rec_book_totals(book)->live_bytes, 8 * 100 + 70000);
     assert_int_equal(rec_book_totals(book)->allocs[REC_MALLOC], 9);
     rec_book_close(book);

@@ -91,7 +91,7 @@ class RecordTest(unittest.TestCase):
 
 class OneThread(RecordTest):
     def test_each_call_of_the_family(self) -> None:
-        for mode in ("family", "realloc", "aligned", "big", "vfork"):
+        for mode in ("family", "realloc", "aligned", "large", "vfork"):
             with self.subTest(mode):
                 run = self.record(PROGRAM, mode)
                 self.assertEqual(len(run.files), 1, run.errors)
@@ -102,7 +102,7 @@ class OneThread(RecordTest):
                 self.played(run.files[0])
 
     def test_what_the_program_left_unwritten_is_not_written(self) -> None:
-        run = self.record(PROGRAM, "big")
+        run = self.record(PROGRAM, "large")
         for library in ("", HAKMEM):
             self.assertLess(self.played(run.files[0], library=library)["heap_kib"], 8 << 10)
 
@@ -198,8 +198,13 @@ class Processes(RecordTest):
         folder = self.folder / "full"
         folder.mkdir()
         limited = f"ulimit -f {(HEAD_BYTES + CHUNK_BYTES) // 512}; trap '' XFSZ; exec {PROGRAM} family"
-        run = Recorded(folder, "/bin/bash", "-c", f"ulimit -c 0; LD_PRELOAD= ; export LD_PRELOAD={RECORDER}; {limited}")
+        command = f"ulimit -c 0; LD_PRELOAD= ; export LD_PRELOAD={RECORDER}; {limited}"
+        run = Recorded(folder, "/bin/bash", "-c", command)
         self.assertIn("the recording stops here", run.errors)
+        own = self.folder / "own"
+        own.mkdir()
+        quiet = Recorded(own, "/bin/bash", "-c", f"{command} file")
+        self.assertEqual((quiet.errors, (own / "file").read_bytes()), ("", b""), "a file of the program at descriptor 2 stays as it is")
         cut = next(path for path in run.files if player("show", path).returncode == REFUSED)
         self.assertIn("the file could not grow", player("show", cut).stderr)
         self.assertTrue(0 < sum(show(cut, "--cut")["allocs"].values()) < run.said[0]["malloc"])

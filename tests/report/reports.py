@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 ROOT = Path(__file__).resolve().parents[2]
 VALIDATOR = jsonschema.Draft202012Validator(json.loads((ROOT / "docs/report.schema.json").read_text()))
-PATIENCE_S = 30  # for each event, on a busy machine too
+PATIENCE_S = 100  # for each event, on a busy machine too
 LIBRARY, WORKER = sys.argv[1:3]
 
 

@@ -21,7 +21,7 @@ import ctypes
 hakmem = ctypes.CDLL(None)
 hakmem.hak_heap_create.restype = hakmem.hak_heap_malloc.restype = ctypes.c_void_p
 hakmem.hak_heap_create.argtypes, hakmem.hak_heap_malloc.argtypes = [ctypes.c_char_p, ctypes.c_size_t], [ctypes.c_void_p, ctypes.c_size_t]
-full, odd, gone = (hakmem.hak_heap_create(name, limit) for name, limit in ((b"full", 2 << 20), (b'o"d\\\x01', 0), (b"gone", 0)))
+full, odd, gone = (hakmem.hak_heap_create(name, limit) for name, limit in ((b"full", 2 << 20), (b'o"d\\\x01\\xff\\xc3\\xa4', 0), (b"gone", 0)))
 hakmem.hak_heap_malloc(odd, 100)
 blocks = 0
 while hakmem.hak_heap_malloc(full, 5000):
@@ -44,7 +44,7 @@ class Forms(reports.Case):
         (self.folder / "again.json").write_text(text)
         report = reports.read(self.folder / "again.json")
         full, odd = report["heaps"]
-        self.assertEqual((full["name"], odd["name"], odd["live_blocks"], odd["refused"]), ("full", 'o"d\\\x01', 1, 0))
+        self.assertEqual((full["name"], odd["name"], odd["live_blocks"], odd["refused"]), ("full", 'o"d\\\x01\ufffdä', 1, 0))
         self.assertEqual((full["limit"], full["live_blocks"], full["served"], full["refused"]), (2 << 20, blocks, blocks, 1))
         self.assertTrue(blocks > 300 and full["live"] <= full["physical"] <= full["peak"] <= 2 << 20, full)
         self.assertEqual(report["mapped"]["parts"]["heaps"], full["physical"] + odd["physical"])
@@ -52,10 +52,11 @@ class Forms(reports.Case):
         samples = {(name, dict(labels).get("name")): value for (name, labels), value in reports.read_metrics(text).items()}
         wanted = {"physical_bytes": full["physical"], "limit_bytes": 2 << 20, "live_blocks": blocks, "refused_total": 1}
         self.assertEqual({key: samples.get((f"hakmem_heap_{key}", "full")) for key in wanted}, wanted)
-        self.assertEqual(samples["hakmem_heap_live_blocks", "o_d__"], 1)
+        self.assertEqual(samples["hakmem_heap_live_blocks", "o_d_____"], 1)
         blocks, text = self.heaps_in("txt")
         self.assertRegex(text, r"\n2 heaps of the program's own\n +physical +limit +peak")
         self.assertRegex(text, rf"\n +2\.0 MiB +2\.0 MiB .* {blocks} +{blocks} +1 +0  full\n")
+        self.assertRegex(text, r'  o"d\\\\x01\\xffä\n')
         self.assertNotIn("gone", text)
 
     def test_no_heaps_of_the_program(self) -> None:
@@ -76,7 +77,7 @@ class Forms(reports.Case):
         report = reports.read(self.written("report.json"))
         self.assertTrue(reports.parts_sum_to_resident(report))
         self.assertEqual(report["mapped"]["total"], sum(report["mapped"]["parts"].values()))
-        self.assertEqual([tier["tier"] for tier in report["tiers"]], ["tiny", "mid", "large", "big"])
+        self.assertEqual([tier["tier"] for tier in report["tiers"]], ["tiny", "small", "medium", "large"])
 
     def test_any_text_and_limits(self) -> None:
         """Quotes and control characters of an option; the limits that the process was given."""
@@ -91,7 +92,7 @@ class Forms(reports.Case):
     def test_checks_of_json_can_fail(self) -> None:
         report = reports.read(self.written("report.json"))
         for change in (lambda r: r.update(more=1), lambda r: r["counters"].pop("forks"), lambda r: r["tiers"].pop(),
-                       lambda r: r["classes"][0].update(tier="big"), lambda r: r.update(resident=-1)):
+                       lambda r: r["classes"][0].update(tier="large"), lambda r: r.update(resident=-1)):
             changed = copy.deepcopy(report)
             change(changed)
             with self.assertRaises(jsonschema.ValidationError):

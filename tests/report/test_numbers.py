@@ -26,13 +26,13 @@ class Numbers(reports.Case):
     def test_mallinfo(self) -> None:
         lines = (self.folder / "n.info").read_text().splitlines()
         wide = dict(zip(FIELDS, map(int, lines[0].split())))
-        sums, parts, big = self.sums, self.parts, self.report["tiers"][3]
+        sums, parts, large = self.sums, self.parts, self.report["tiers"][3]
         used = sums["live"] + sums["rounding"] + sums["remote"]
         free = sums["in_bins"] + sums["free_in_slabs"] + parts["idle"]
         self.assertEqual(wide, {
-            "arena": used + free + sums["tails"], "ordblks": sums["slabs"], "hblks": big["live_blocks"], "hblkhd": big["live"],
+            "arena": used + free + sums["tails"], "ordblks": sums["slabs"], "hblks": large["live_blocks"], "hblkhd": large["live"],
             "fsmblks": sums["in_bins"], "uordblks": used, "fordblks": free,
-            "keepcost": self.report["idle"]["dirty"] + parts["big_cached"]})
+            "keepcost": self.report["idle"]["dirty"] + parts["large_cached"]})
         self.assertEqual([int(word) for word in lines[1].split()], [min(value, INT_MAX) for value in wide.values()])
 
     def test_malloc_info(self) -> None:
@@ -46,8 +46,8 @@ class Numbers(reports.Case):
             self.assertEqual(int(size.get("count")) * to, int(size.get("total")))
             self.assertEqual(int(size.get("live")), row["live"] + row["rounding"])
         totals = {total.get("type"): (int(total.get("count")), int(total.get("size"))) for total in root.iter("total")}
-        big = self.report["tiers"][3]
-        self.assertEqual(totals["mmap"], (big["live_blocks"], big["live"]))
+        large = self.report["tiers"][3]
+        self.assertEqual(totals["mmap"], (large["live_blocks"], large["live"]))
         self.assertEqual(totals["live"], (self.sums["live_blocks"], self.sums["live"] + self.sums["rounding"]))
         self.assertEqual(totals["fast"][1], self.sums["in_bins"])
         self.assertEqual(totals["rest"][1], self.sums["free_in_slabs"] + self.parts["idle"])
@@ -76,7 +76,7 @@ class Numbers(reports.Case):
 
     def test_what_was_touched_is_found(self) -> None:
         self.assertEqual(self.report["tiers"][3]["live"], 5 << 20)
-        self.assertTrue(1 << 20 <= self.report["resident_parts"]["big_live"] <= 3 << 20)
+        self.assertTrue(1 << 20 <= self.report["resident_parts"]["large_live"] <= 3 << 20)
         asked = sum(i * 13 + 1 for i in range(3000) if i % 3)
         self.assertTrue(asked <= self.sums["live"] + self.sums["rounding"])
         self.assertLess(abs(self.sums["live"] - asked), asked / 10)

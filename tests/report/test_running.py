@@ -93,9 +93,9 @@ class Running(reports.Case):
     def test_nothing_without_a_file(self) -> None:
         worker = self.start("idle", report_every="20")
         threads = len(os.listdir(f"/proc/{worker.pid}/task"))
-        said = "hakmem: option report_every: no report is written, for HAKMEM_REPORT names no file\n"
+        said = "hakmem: option report_every has no effect because HAKMEM_REPORT names no file\n"
         self.assertEqual((threads, self.end(worker)), (1, said))
-        self.assertIn("option report_signal: no report is written", self.end(self.start("idle", report_signal="9")))
+        self.assertIn("option report_signal has no effect", self.end(self.start("idle", report_signal="9")))
         self.assertEqual(self.end(self.start("idle", report="/dev/null", report_every="20")), "")
 
     def test_a_thread_for_them(self) -> None:
@@ -107,7 +107,7 @@ class Running(reports.Case):
     def test_a_log_that_cannot_be_written_is_said_once(self) -> None:
         for option in ("explain", "learn_trace"):
             errors = self.end(self.start("churn", "4", **{option: "/no/such/folder/log"}, goal="1m"))
-            self.assertEqual(errors, f'hakmem: option {option}: "/no/such/folder/log" cannot be written\n')
+            self.assertEqual(errors, f'hakmem: option {option}: "/no/such/folder/log" cannot be written: no such file or folder\n')
 
     def test_an_ignored_signal_stays_ignored(self) -> None:
         run = subprocess.run(["sh", "-c", f"trap '' USR1; exec {reports.WORKER} idle"], stdin=subprocess.DEVNULL, capture_output=True,

@@ -1,9 +1,10 @@
-/* Usage: test_report_worker numbers PREFIX | churn THREADS | idle | handler | child | children COUNT | vforks | interrupted
+/* Usage: test_report_worker numbers PREFIX | churn THREADS | idle | outside | handler | child | children COUNT | vforks | interrupted
  * The program that the report's tests run; HAKMEM is preloaded.
  *   numbers  all figures about the heap, one after the other, without a call of malloc between them
  *   churn    threads that allocate and free, until stdin ends
  *   idle     one malloc, then no call until stdin ends
- *   handler  the same in a program that handles SIGUSR1 itself, and prints "handled"
+ *   outside  other mappings lie around the heap, which therefore grows elsewhere
+ *   handler  idle in a program that handles SIGUSR1 itself, and prints "handled"
  *   child    the same in a fork child, whose number it prints
  *   children     children that allocate and end by _exit, as those of Python's multiprocessing do
  *   vforks       a vfork child that ends by _exit
@@ -15,9 +16,11 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +28,7 @@
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* mallinfo is what is tested */
 
 enum { MOST_THREADS = 16, SLOTS = 512, KEPT = 3000 };
+#define BESIDE ((size_t)256 << 30) /* of address space */
 
 static void say(const char *word)
 {
@@ -135,6 +139,36 @@ static int churn(int count)
     return 0;
 }
 
+/* The end of the mappings that lie side by side from the one of `p` on. */
+static uintptr_t end_of_mappings(const void *p)
+{
+    static char buffer[65536];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    uintptr_t end = 0, from, to;
+    if (maps == NULL) {
+        return 0;
+    }
+    setvbuf(maps, buffer, _IOFBF, sizeof buffer);
+    while (fscanf(maps, "%zx-%zx%*[^\n]", &from, &to) == 2) {
+        bool holds = (uintptr_t)p >= from && (uintptr_t)p < to;
+        end = holds || from == end ? to : end;
+    }
+    fclose(maps);
+    return end;
+}
+
+static int outside(void)
+{
+    void *end = (void *)end_of_mappings(malloc(100));
+    void *beside =
+        mmap(end, BESIDE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (end == NULL || beside != end) {
+        return 3;
+    }
+    work();
+    return 0;
+}
+
 static int idle(void)
 {
     free(malloc(100));
@@ -242,6 +276,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(mode, "vforks") == 0) {
         return vforks();
+    }
+    if (strcmp(mode, "outside") == 0) {
+        return outside();
     }
     if (strcmp(mode, "interrupted") == 0) {
         return interrupted();

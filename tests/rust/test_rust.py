@@ -3,6 +3,7 @@
   features  cargo test of hakmem with all features, and of hakmem-ctl with its own
   plugin    a cdylib with local_dynamic_tls, opened by a program that is on the C library's malloc
   static    static programs: override decides there too whose malloc is
+  machines  cargo test for aarch64, under an emulator; a machine that HAKMEM is not for is refused
   example   examples/rust, built and run
   package   cargo package: the archives hold the C sources, and build by themselves
   program   ripgrep from the registry with HAKMEM as its allocator, beside itself without
@@ -125,6 +126,35 @@ def test_static() -> None:
         must(f"override {word}" in said, said)
     programs = [path for path in (FOLDER / "target/x86_64-unknown-linux-gnu/debug/deps").glob("served-*") if not path.suffix]
     must(programs and not any("NEEDED" in run("readelf", "-dW", path).stdout for path in programs), f"not static: {programs}")
+
+
+MACHINE = "aarch64-unknown-linux-gnu"
+
+
+def emulated() -> dict[str, str]:
+    """What cargo needs to build for MACHINE and to run there."""
+    emulator = run(ROOT / "tests/everywhere/emulator.sh", must=False)
+    library = run("rustc", "--print", "target-libdir", "--target", MACHINE).stdout.strip()
+    for there, what in ((shutil.which("aarch64-linux-gnu-gcc"), "aarch64-linux-gnu-gcc"), (emulator.returncode == 0, "emulator for aarch64"),
+                        (Path(library).exists(), f"standard library of Rust for it (rustup target add {MACHINE})")):
+        if not there:
+            leave_out(f"there is no {what}")
+    prefix = f"CARGO_TARGET_{MACHINE.upper().replace('-', '_')}"
+    return {f"{prefix}_LINKER": "aarch64-linux-gnu-gcc", f"{prefix}_RUNNER": f"{emulator.stdout.strip()} -L /usr/aarch64-linux-gnu"}
+
+
+def test_machines() -> None:
+    machine = emulated()
+    # Not `served`: it counts threads, and the emulator has some.
+    for features in ([], ["--features", "override"]):
+        said = run(CARGO, "test", "--locked", "--target", MACHINE, "-p", "hakmem", "--test", "global", *features, **machine).stdout
+        must(passed(said) >= 1, said)
+    program = next(path for path in (FOLDER / f"target/{MACHINE}/debug/deps").glob("global-*") if not path.suffix)
+    must("AArch64" in run("readelf", "-hW", program).stdout, f"{program} is for another machine")
+    # The build script by itself, as for a machine whose compiler is not here.
+    script = max((FOLDER / "target/debug/build").glob("hakmem-sys-*/build-script-build"), key=lambda path: path.stat().st_mtime)
+    refused = run(script, must=False, CARGO_MANIFEST_DIR=str(CRATES / "hakmem-sys"), CARGO_CFG_TARGET_OS="linux", CARGO_CFG_TARGET_ARCH="riscv64")
+    must(refused.returncode != 0 and "x86-64 and aarch64, the target is linux on riscv64" in refused.stderr, refused.stderr)
 
 
 def test_example() -> None:

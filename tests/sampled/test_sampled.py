@@ -158,7 +158,7 @@ class Mistakes(Telling):
 
     def test_off(self):
         """Negative control: without the option no block is sampled."""
-        done = subprocess.run([program("mistakes"), "after"], timeout=5, check=False, capture_output=True, preexec_fn=without_cores,
+        done = subprocess.run([program("mistakes"), "after"], timeout=100, check=False, capture_output=True, preexec_fn=without_cores,
                               env={"LD_PRELOAD": arguments.library, "HAKMEM_LIMIT": "64m", "HAKMEM_OOM_REPORT": "0"})
         self.assertEqual((done.returncode, done.stderr), (4, b""), "memory ran out first")
 

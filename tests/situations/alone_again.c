@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SKIPPED = 77, ROUNDS = 20, THREADS = 3, BLOCK = 4000, HEAP = 64 << 20, BLOCKS = HEAP / BLOCK, PATIENCE = 100 };
+enum { SKIPPED = 77, ROUNDS = 20, THREADS = 3, BLOCK = 4000, HEAP = 64 << 20, BLOCKS = HEAP / BLOCK };
 
 static pthread_barrier_t begun;
 
@@ -56,14 +56,6 @@ static bool run_threads(void)
         pthread_join(thread[t], NULL);
     }
     return seen;
-}
-
-/* The kernel joins a thread a moment after pthread_join does, whosever it was: that much is waited for on any allocator. */
-static void settle(void)
-{
-    for (int i = 0; i < PATIENCE && tasks_count() > 1; i++) {
-        usleep(1000);
-    }
 }
 
 static int new_user(void) { return unshare(CLONE_NEWUSER) == 0 ? 0 : errno; }
@@ -118,7 +110,7 @@ static int in_child(int (*act)(void))
         watchdog_start(60, "a round");
         bool seen = run_threads();
         CHECK(seen || !check_on_hakmem(), "no thread of HAKMEM's to begin with");
-        settle();
+        (void)tasks_alone();
         int error = act();
         CHECK(error == 0, "errno %d, %u threads", error, tasks_count());
         _exit(check_failures() != 0);

@@ -103,6 +103,7 @@ int main(int argc, char **argv)
 {
     size_t rss = 0, threads = argc == 3 ? strtoul(argv[2], NULL, 10) : 1000;
     watchdog_start(argc == 3 ? 600 : 60, "cancel");
+    procinfo_forbid_huge_pages();
     async = argc >= 2 && strcmp(argv[1], "async") == 0;
     CHECK(pipe(null_device) == 0, "a pipe");
     for (size_t from = 0; from < threads; from += AT_ONCE) {

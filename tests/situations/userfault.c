@@ -1,5 +1,5 @@
 /* Usage: test_userfault
- * A program that serves the page faults of its own blocks (userfaultfd): small and big blocks, whose pages a thread fills at first touch.
+ * A program that serves the page faults of its own blocks (userfaultfd): small and large blocks, whose pages a thread fills at first touch.
  * After they are unregistered and freed, their memory is ordinary again. */
 #include "blocks.h"
 #include "support/watchdog.h"

@@ -154,6 +154,7 @@ int main(int argc, char **argv)
     uintptr_t pairs = argc > 1 ? strtoul(argv[1], NULL, 10) : 2000;
     size_t settled = 0;
     watchdog_start(120, "destructors");
+    procinfo_forbid_huge_pages();
     for (unsigned k = 0; k < KEYS; k++) {
         CHECK(pthread_key_create(&keys[k], destroy) == 0, "key %u", k);
     }

@@ -68,6 +68,7 @@ int main(int argc, char **argv)
         return 2;
     }
     watchdog_start(120, "idle threads");
+    procinfo_forbid_huge_pages();
     size_t without = bytes_of_all(0) / threads, with = bytes_of_all(BLOCKS) / threads;
     printf("idle threads: %zu with %d blocks each: %zu bytes a thread, %zu without a block\n", threads, BLOCKS, with,
            without);

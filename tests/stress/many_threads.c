@@ -74,6 +74,7 @@ int main(int argc, char **argv)
         return 2;
     }
     watchdog_start(120, "many threads");
+    procinfo_forbid_huge_pages();
     size_t alive = 0;
     size_t dead = 0;
     for (int round = 0; round < ROUNDS; round++) {

@@ -104,7 +104,8 @@ int main(int argc, char **argv)
         CHECK(census.sum.live_blocks == blocks, "%zu blocks are live, not %zu", census.sum.live_blocks, blocks);
         CHECK(census.sum.live + census.sum.rounding == bytes + kept_bytes(), "%zu bytes are live, not %zu",
               census.sum.live + census.sum.rounding, bytes + kept_bytes());
-        CHECK(census.parts[HK_PART_big_live] == 0, "%zu bytes of big blocks are live", census.parts[HK_PART_big_live]);
+        CHECK(census.parts[HK_PART_large_live] == 0, "%zu bytes of large blocks are live",
+              census.parts[HK_PART_large_live]);
         if (round % CYCLE != CYCLE - 1)
             continue;
         heap_trim(0);

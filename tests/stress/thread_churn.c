@@ -75,6 +75,7 @@ int main(int argc, char **argv)
     uint64_t threads = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
     size_t settled = 0;
     watchdog_start(600, "thread churn");
+    procinfo_forbid_huge_pages();
     for (uint64_t n = 0; n < threads; n++) {
         struct life *life = &lives[n % KEPT];
         if (n % 7 == 3) {

@@ -1,10 +1,10 @@
 #include "procinfo.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 /* Calls line() for each line of a file; the buffers are on the stack. */
@@ -46,14 +46,24 @@ static void find_field(const char *text, void *context)
     }
 }
 
-static size_t status_kib(const char *name)
+static size_t kib_of(const char *path, const char *name)
 {
     struct field field = {name, 0};
-    each_line("/proc/self/status", find_field, &field);
+    each_line(path, find_field, &field);
     return field.value;
 }
 
-size_t procinfo_rss_kib(void) { return status_kib("VmRSS:"); }
+static size_t status_kib(const char *name) { return kib_of("/proc/self/status", name); }
+
+/* The sum over the page tables. VmRSS of the status is counted by each processor for itself since Linux 6.2, so that it may be wrong by
+ * many pages of each. */
+size_t procinfo_rss_kib(void)
+{
+    size_t exact = kib_of("/proc/self/smaps_rollup", "Rss:");
+    return exact != 0 ? exact : status_kib("VmRSS:");
+}
+
+bool procinfo_forbid_huge_pages(void) { return prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) == 0; }
 
 size_t procinfo_vmsize_kib(void) { return status_kib("VmSize:"); }
 

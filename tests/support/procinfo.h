@@ -2,13 +2,14 @@
 #ifndef TEST_SUPPORT_PROCINFO_H
 #define TEST_SUPPORT_PROCINFO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-size_t procinfo_rss_kib(void);    /* resident set now */
+size_t procinfo_rss_kib(void);    /* resident set now, exactly */
 size_t procinfo_vmsize_kib(void); /* address space as RLIMIT_AS counts it */
 size_t procinfo_locked_kib(void); /* in memory for good, by mlock */
 size_t procinfo_tables_kib(void); /* page tables */
@@ -19,6 +20,9 @@ size_t procinfo_mappings(void);   /* lines of /proc/self/maps */
 size_t procinfo_not_heap_kib(void);
 
 size_t procinfo_max_map_count(void);
+
+/* From now on the process gets no huge page: one of 2 MiB more or less decides what a test of small amounts finds. */
+bool procinfo_forbid_huge_pages(void);
 
 #ifdef __cplusplus
 }

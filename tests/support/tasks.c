@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { FILE_BYTES = 4096, PATIENCE = 2000 };
+enum { FILE_BYTES = 4096, PATIENCE = 30000, SLEEPS = 20 };
 
 struct entry {
     unsigned long number;
@@ -23,23 +23,41 @@ static unsigned long field(const char *text, const char *name, int base)
     return at ? strtoul(at + strlen(name), NULL, base) : 0;
 }
 
+static bool read_of_task(pid_t pid, const char *number, const char *name, char text[FILE_BYTES])
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%.16s/%s", (int)pid, number, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, FILE_BYTES - 1);
+    close(fd);
+    text[got > 0 ? got : 0] = 0;
+    return got > 0;
+}
+
+/* The call that the thread is in, and its arguments: the fourth of futex is the timeout. */
+static bool sleeps_for_good(pid_t pid, const char *number)
+{
+    char text[FILE_BYTES];
+    long call;
+    unsigned long timeout;
+    return read_of_task(pid, number, "syscall", text) && sscanf(text, "%ld %*x %*x %*x %lx", &call, &timeout) == 2 &&
+           call == SYS_futex && timeout == 0;
+}
+
 static void add_task(struct tasks *found, pid_t pid, const char *number)
 {
-    char path[64], text[FILE_BYTES];
-    snprintf(path, sizeof path, "/proc/%d/task/%.16s/status", (int)pid, number);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    close(fd);
-    if (got <= 0) {
+    char text[FILE_BYTES];
+    if (!read_of_task(pid, number, "status", text)) {
         return;
     }
-    text[got] = 0;
     found->threads++;
     if (strncmp(text, "Name:\thakmem\n", 13) == 0) {
         found->ours++;
         found->blocked = field(text, "SigBlk:", 16);
         found->switches =
             field(text, "\nvoluntary_ctxt_switches:", 10) + field(text, "nonvoluntary_ctxt_switches:", 10);
+        found->waits = strstr(text, "State:\tS") != NULL;
+        found->asleep = sleeps_for_good(pid, number);
     }
 }
 
@@ -74,4 +92,15 @@ bool tasks_has_ours(unsigned own)
         found = tasks_of(0);
     }
     return found.ours == 1;
+}
+
+bool tasks_alone(void)
+{
+    struct tasks found = tasks_of(0);
+    for (int i = 0, sleeps = 0; i < PATIENCE && found.threads > 1 && sleeps < SLEEPS; i++) {
+        usleep(1000);
+        found = tasks_of(0);
+        sleeps = found.waits ? sleeps + 1 : 0;
+    }
+    return found.threads == 1;
 }

@@ -9,6 +9,8 @@ struct tasks {
     unsigned threads, ours; /* ours: called "hakmem" */
     unsigned long blocked;  /* signals, of ours */
     unsigned long switches; /* of context, of ours: how often it has slept or been put aside */
+    bool waits;             /* ours sleeps */
+    bool asleep;            /* ours waits for a futex, without a timeout */
 };
 
 struct tasks tasks_of(pid_t pid); /* 0: this process */
@@ -16,5 +18,8 @@ unsigned tasks_count(void);
 
 /* A thread's name comes a moment after it: waits while there is another one than `own` and none has the name. */
 bool tasks_has_ours(unsigned own);
+
+/* The kernel ends a thread a moment after pthread_join: waits until the caller is alone, or a thread of ours sleeps, which does not end. */
+bool tasks_alone(void);
 
 #endif

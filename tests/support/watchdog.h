@@ -11,7 +11,7 @@ extern "C" {
 
 enum { WATCHDOG_EXIT = 124 };
 
-/* The seconds are for a machine that is idle; TEST_SLOWDOWN=N in the environment (valgrind, sanitizers) multiplies
+/* The seconds are for a machine that is idle: a busy one gets up to five times as many. TEST_SLOWDOWN=N in the environment (valgrind, sanitizers) multiplies
  * them. */
 void watchdog_start(unsigned seconds, const char *what);
 void watchdog_stop(void);

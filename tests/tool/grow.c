@@ -1,7 +1,7 @@
 /* Usage: test_tool_grow [WHAT AMOUNT]...: a program whose memory is where the words say, when it ends; amounts in KiB.
  *   live    blocks in use                    pinned  one block in eight stays in use
  *   odd     blocks just above a size class   freed   blocks that are freed, a slice each
- *   big     a freed block of the big cache   others  a mapping that is not malloc's
+ *   cached  a freed block of the large cache  others  a mapping that is not malloc's
  *   sleep   then waits for the end of its input */
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +104,7 @@ int main(int count, char **words)
         case 'p': pinned(bytes); break;
         case 'o': words[i][1] == 'd' ? keep(bytes, BLOCK + 16) : others(bytes); break;
         case 'f': freed(bytes); break;
-        case 'b': free(touched(bytes)); break;
+        case 'c': free(touched(bytes)); break;
         case 's': wait_for_end_of_input(); break;
         default: return 2;
         }

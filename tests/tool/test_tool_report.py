@@ -40,7 +40,7 @@ DECISIONS = (
         "ms": 2700,
         "tick": 18,
         "who": "goal",
-        "what": "big_cache",
+        "what": "large_cache",
         "old": 134217728,
         "new": 67108864,
         "unit": "bytes",
@@ -275,7 +275,7 @@ class Series(unittest.TestCase):
             (bare.hit_rate, bare.resident, bare.parts, bare.classes, bare.state, bare.policy),
             (None, None, {}, [], None, {}),
         )
-        self.assertIn(f"<b>{figures.MISSING}</b><span>hits", page.tiles(bare))
+        self.assertIn(f"<b>{figures.MISSING}</b><span>hits", page.tile_row(page.tiles(bare)))
         self.assertTrue("<h2>Where the memory was</h2>" in page.page([bare], []))
 
     def test_hit_rates(self) -> None:
@@ -287,7 +287,7 @@ class Series(unittest.TestCase):
     def test_misses_are_the_tiers_sum_where_there_is_none(self) -> None:
         self.assertEqual(self.report(counters={"misses": 5}).misses, 5)
         self.assertEqual(
-            self.report(tiers=[{"tier": "tiny", "misses": 2}, {"tier": "mid", "misses": 1}]).hit_rate, 0.97
+            self.report(tiers=[{"tier": "tiny", "misses": 2}, {"tier": "small", "misses": 1}]).hit_rate, 0.97
         )
         self.assertIsNone(self.report().misses)
 

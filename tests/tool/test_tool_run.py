@@ -75,7 +75,7 @@ class Passes(ToolTest):
             "--set",
             "purge_delay=7",
             "--set",
-            "BIG_CACHE=1m",
+            "LARGE_CACHE=1m",
             "--",
             *PRINT_HAKMEM,
         )
@@ -87,7 +87,7 @@ class Passes(ToolTest):
             "HAKMEM_EXPLAIN": f"{self.folder}/log",
             "HAKMEM_REPORT": f"{self.folder}/out.json",
             "HAKMEM_PURGE_DELAY": "7",
-            "HAKMEM_BIG_CACHE": "1m",
+            "HAKMEM_LARGE_CACHE": "1m",
         }
         self.assertEqual(dict(line.split("=", 1) for line in said.splitlines()), expected)
 
@@ -184,9 +184,9 @@ class Refuses(ToolTest):
             (66, "nosuch is neither a file nor one of", "--profile", "nosuch"),
             (66, "did you mean compact?", "--profile", "comact"),
             (64, "no option is named foo", "--set", "foo=1"),
-            (64, "did you mean big_cache?", "--set", "big_cach=1m"),
-            (64, "'1x' is not a number from 0 to 1024g", "--set", "big_cache=1x"),
-            (64, "'99' is not a number from 100 % to 400 %", "--set", "big_fit=99"),
+            (64, "did you mean large_cache?", "--set", "large_cach=1m"),
+            (64, "'1x' is not a number from 0 to 1024g", "--set", "large_cache=1x"),
+            (64, "'99' is not a number from 100 % to 400 %", "--set", "large_fit=99"),
             (64, "did you mean watch?", "--set", "site_rules=wach"),
             (64, "'12x' is neither bytes (512m), nor 1% to 100%, nor none", "--goal", "12x"),
             (64, "'0%' is neither", "--goal", "0%"),
@@ -202,7 +202,7 @@ class Refuses(ToolTest):
         done = self.tool("run", "--", PLAIN, HAKMEM_REPRT="r.json")
         self.assertEqual((done.returncode, done.stdout), (0, "1000\n"))
         self.assertIn("HAKMEM_REPRT: no option has this name; did you mean HAKMEM_REPORT?", done.stderr)
-        self.assertNotIn("no option has", self.tool("run", "--", PLAIN, HAKMEM_CONF="big_cache:1m").stderr)
+        self.assertNotIn("no option has", self.tool("run", "--", PLAIN, HAKMEM_CONF="large_cache:1m").stderr)
 
     def test_a_library_that_is_not_hakmem(self) -> None:
         for other in ("/bin/ls", PLAIN):
@@ -266,10 +266,10 @@ class Options(unittest.TestCase):
             if option.kind == "NUMBER":
                 options.check(option.name, str(option.default), option.name)
         for name, value, text in (
-            ("big_cache", 128 << 20, "128m"),
-            ("big_cache", 1000003, "1 000 003 bytes"),
+            ("large_cache", 128 << 20, "128m"),
+            ("large_cache", 1000003, "1 000 003 bytes"),
             ("purge_delay", 24 << 10, "24576 ms"),
-            ("big_fit", 400, "400 %"),
+            ("large_fit", 400, "400 %"),
             ("limit", 0, "0"),
             ("learn", "on", "on"),
             ("goal", "", "-"),

@@ -81,7 +81,7 @@ class Living(ToolTest):
         self.assertIn(f"process {program.pid}", said)
         self.assertRegex(said, r"allocs/s +frees/s +hits")
         self.assertRegex(said, r"live +\d+\.\d MiB|live +\d+\.\d KiB")
-        self.assertRegex(said, r"(?m)^ *(\d+ B|\d+\.\d KiB) +(tiny|mid|large) ")
+        self.assertRegex(said, r"(?m)^ *(\d+ B|\d+\.\d KiB) +(tiny|small|medium) ")
         self.assertRegex(said, r"1\.5 s +phase +state +STEADY → BURST +busy")
         self.assertGreater(served["served"]["malloc"], 0)
 
@@ -337,7 +337,7 @@ class Screens(unittest.TestCase):
             {"size": 1000 << at, "tier": "large", "served": 12345 << at, "misses": 1, "live": 1000 << 10}
             for at in range(12)
         ]
-        knobs = {"thread_cache": 1 << 30, "purge_delay": 3600000, "huge_blocks_from": 1 << 30, "big_fit": 400}
+        knobs = {"thread_cache": 1 << 30, "purge_delay": 3600000, "huge_blocks_from": 1 << 30, "large_fit": 400}
         self.report = reports.Report(
             {
                 "time_ms": 5000,

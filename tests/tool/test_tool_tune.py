@@ -116,8 +116,8 @@ class Measuring(ToolTest):
         """Not its parents': neither this interpreter's, nor the launcher's."""
         interpreter, small = self.ask(PYTHON, "-I", "-S", "-c", ""), self.ask(PLAIN)
         self.assertLess(small["rss_bytes"], interpreter["rss_bytes"] / 2)
-        big = self.ask(PYTHON, "-I", "-S", "-c", "b'x' * (64 << 20)")
-        self.assertGreater(big["rss_bytes"], interpreter["rss_bytes"] + (60 << 20))
+        large = self.ask(PYTHON, "-I", "-S", "-c", "b'x' * (64 << 20)")
+        self.assertGreater(large["rss_bytes"], interpreter["rss_bytes"] + (60 << 20))
         self.assertLess(self.ask(PLAIN, warm=64 << 20)["rss_bytes"], interpreter["rss_bytes"] / 2)
 
     def test_work_costs_time_and_faults(self) -> None:
@@ -204,14 +204,14 @@ class Choosing(unittest.TestCase):
         self.assertAlmostEqual(share, 0.8, delta=0.1)
 
     def closing_words(self, ratio: float) -> str:
-        best = candidates.Candidate("best", {"big_cache": "1048576"})
+        best = candidates.Candidate("best", {"large_cache": "1048576"})
         with tempfile.TemporaryDirectory() as folder:
             plan = tune.Plan(["prog", "a b"], "time", 1, 11, None, Path(folder, "p"), 1)
             contest = self.contest({"best": ratio})
             for _ in range(plan.rounds):
                 contest.round([candidates.GLIBC, candidates.DEFAULT, best], str)
             said = io.StringIO()
-            tune.close(plan, contest, best, {"big_cache": "1048576"}, 3, Console(file=said, width=120))
+            tune.close(plan, contest, best, {"large_cache": "1048576"}, 3, Console(file=said, width=120))
             self.written = plan.output.exists()
         return said.getvalue()
 
@@ -244,9 +244,9 @@ class Profiles(ToolTest):
             self.assertRegex(delay, r"^purge_delay [\d ]+ ms$")
 
     def test_each_setting_has_its_line_and_all_else_is_comment(self) -> None:
-        first, *rest = self.written({"big_cache": str(12 << 20), "purge_delay": "7"})
+        first, *rest = self.written({"large_cache": str(12 << 20), "purge_delay": "7"})
         self.assertEqual(first, "# hakmem profile")
-        self.assertEqual([line for line in rest if not line.startswith("#")], ["big_cache = 12m", "purge_delay = 7"])
+        self.assertEqual([line for line in rest if not line.startswith("#")], ["large_cache = 12m", "purge_delay = 7"])
         self.assertIn("# Against default: less.", rest)
 
 
@@ -269,11 +269,11 @@ class Candidates(unittest.TestCase):
             self.assertTrue(max(values) > self.options[name][0] or self.options[name][0] == self.options[name][2], name)
 
     def test_no_two_alike_and_only_what_the_library_knows(self) -> None:
-        drawn = candidates.draw(100, random.Random(1), {"big_fit": 400})
+        drawn = candidates.draw(100, random.Random(1), {"large_fit": 400})
         self.assertEqual(len({candidate.name for candidate in drawn}), len(drawn))
-        self.assertEqual({name for candidate in drawn for name in candidate.options}, {"big_fit"})
+        self.assertEqual({name for candidate in drawn for name in candidate.options}, {"large_fit"})
         self.assertEqual(candidates.draw(5, random.Random(1), {}), [])
-        self.assertEqual(candidates.named({"big_fit": 400}), [])
+        self.assertEqual(candidates.named({"large_fit": 400}), [])
         self.assertEqual(
             [c.options for c in candidates.named({"profile": ""})], [{"profile": n} for n in candidates.PROFILES]
         )

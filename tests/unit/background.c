@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "big/big.h"
+#include "large/large.h"
 #include "decay/wake.h"
 #include "hakmem.h"
 #include "policy/options.h"
@@ -29,7 +29,7 @@ static void *start(uint64_t background)
     bool zeroed;
     hk_options.background = background;
     unit_start();
-    void *block = hk_big_alloc(40 * HK_MIB, HK_PAGE, &zeroed); /* a malloc would create the thread */
+    void *block = hk_large_alloc(40 * HK_MIB, HK_PAGE, &zeroed); /* a malloc would create the thread */
     assert_non_null(block);
     fake_os_capture();
     return block;
@@ -82,10 +82,10 @@ UNIT_TEST(in_malloc)
     hk_background_begin_in_malloc((const void *)(uintptr_t)start, refuses);
     assert_int_equal(errno, 77);
     assert_int_equal(asked, 1);
-    assert_false(hk_load(hk_wake_wanted));
+    assert_false(hk_mode_has(HK_MODE_WAKE));
     hak_free(block);
     hak_trim(0);
-    hk_store(hk_wake_wanted, true);
+    hk_mode_set(HK_MODE_WAKE);
     fake_os_pass_ms(MINUTE + 1);
     hk_background_begin_in_malloc((const void *)(uintptr_t)start, refuses);
     assert_int_equal(asked, 1);

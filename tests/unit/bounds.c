@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "big/big.h"
+#include "large/large.h"
 #include "guard/bounds.h"
 #include "hakmem.h"
 #include "policy/options.h"
@@ -104,55 +104,55 @@ UNIT_TEST(lodgers)
     expect((uintptr_t)blocks[66], HK_BOUNDS_BLOCK, (uintptr_t)blocks[65], 3 * SIZE);
 }
 
-static char *big(size_t size)
+static char *large(size_t size)
 {
     char *block = hak_malloc(size);
     assert_non_null(block);
     return block;
 }
 
-static void expect_big(const char *block, size_t at, size_t size)
+static void expect_large(const char *block, size_t at, size_t size)
 {
     expect((uintptr_t)block + at, HK_BOUNDS_BLOCK, (uintptr_t)block, size);
 }
 
 /* Asked twice: the second answer is remembered. It must not outlive the block's size. */
-UNIT_TEST(big_blocks)
+UNIT_TEST(large_blocks)
 {
     if (UNIT_UNDER_TSAN)
         return; /* the heap lies outside the window */
     unit_start();
-    char *block = big(8 * HK_MIB), *other = big(3 * HK_MIB);
+    char *block = large(8 * HK_MIB), *other = large(3 * HK_MIB);
     assert_int_equal(hk_bounds_remembered((uintptr_t)block), 0);
     for (int round = 0; round < 2; round++)
         for (size_t at = 0; at < 8 * HK_MIB; at += 12345) {
-            expect_big(block, at, 8 * HK_MIB);
+            expect_large(block, at, 8 * HK_MIB);
             assert_int_equal(hk_bounds_remembered((uintptr_t)block + at), 8 * HK_MIB - at);
         }
-    expect_big(block, 8 * HK_MIB - 1, 8 * HK_MIB);
-    expect_big(other, 3 * HK_MIB - 1, 3 * HK_MIB);
+    expect_large(block, 8 * HK_MIB - 1, 8 * HK_MIB);
+    expect_large(other, 3 * HK_MIB - 1, 3 * HK_MIB);
     expect_room((uintptr_t)block + 5 * HK_MIB, 0);
     block = hak_realloc(block, 3 * HK_MIB);
     assert_int_equal(hk_block_bounds((uintptr_t)block + 6 * HK_MIB).size == 8 * HK_MIB, false);
-    expect_big(block, 2 * HK_MIB, 3 * HK_MIB);
+    expect_large(block, 2 * HK_MIB, 3 * HK_MIB);
     block = hak_realloc(block, 40 * HK_MIB);
-    expect_big(block, 6 * HK_MIB, 40 * HK_MIB);
-    expect_big(block, 40 * HK_MIB - 1, 40 * HK_MIB);
+    expect_large(block, 6 * HK_MIB, 40 * HK_MIB);
+    expect_large(block, 40 * HK_MIB - 1, 40 * HK_MIB);
     hak_free(block);
     assert_int_equal(hk_block_bounds((uintptr_t)block + 6 * HK_MIB).kind == HK_BOUNDS_BLOCK, false);
-    expect_big(other, 2 * HK_MIB, 3 * HK_MIB);
+    expect_large(other, 2 * HK_MIB, 3 * HK_MIB);
 }
 
 /* A cached block, and the slack of one that is longer than the request. */
 UNIT_TEST(slack)
 {
     unit_start();
-    char *block = big(4 * HK_MIB);
+    char *block = large(4 * HK_MIB);
     hak_free(block);
     expect((uintptr_t)block + HK_MIB, HK_BOUNDS_FREE, (uintptr_t)block, 4 * HK_MIB);
-    assert_ptr_equal(big(3 * HK_MIB), block);
-    expect_big(block, 3 * HK_MIB + 5, 3 * HK_MIB);
-    expect_big(block, 3 * HK_MIB - 1, 3 * HK_MIB);
+    assert_ptr_equal(large(3 * HK_MIB), block);
+    expect_large(block, 3 * HK_MIB + 5, 3 * HK_MIB);
+    expect_large(block, 3 * HK_MIB - 1, 3 * HK_MIB);
 }
 
 static bool lies_in(const struct hk_bounds *gap, const char *block)
@@ -160,41 +160,41 @@ static bool lies_in(const struct hk_bounds *gap, const char *block)
     return (uintptr_t)block - gap->start < gap->size;
 }
 
-/* Between two big blocks, as a thread's stack: known without the lock the second time, until a block comes there. */
+/* Between two large blocks, as a thread's stack: known without the lock the second time, until a block comes there. */
 UNIT_TEST(gaps)
 {
     unit_start();
-    char *high = big(2 * HK_MIB), *between = big(6 * HK_MIB), *low = big(2 * HK_MIB);
+    char *high = large(2 * HK_MIB), *between = large(6 * HK_MIB), *low = large(2 * HK_MIB);
     hak_free(between);
-    hk_big_purge(0, 0);
+    hk_large_purge(0, 0);
     struct hk_bounds gap = hk_block_bounds((uintptr_t)between);
     assert_int_equal(gap.kind, HK_BOUNDS_UNKNOWN);
     assert_true(lies_in(&gap, between) && lies_in(&gap, between + 6 * HK_MIB - 1));
     assert_false(lies_in(&gap, high) || lies_in(&gap, low));
-    hk_lock(&hk_big.lock);
+    hk_lock(&hk_large.lock);
     expect((uintptr_t)between, HK_BOUNDS_UNKNOWN, gap.start, gap.size);
-    hk_unlock(&hk_big.lock);
+    hk_unlock(&hk_large.lock);
     for (size_t at = 0; at < 6 * HK_MIB; at += HK_MIB)
         expect((uintptr_t)between + at, HK_BOUNDS_UNKNOWN, gap.start, gap.size);
     char *block = NULL;
     for (int i = 0; i < 64 && (block == NULL || !lies_in(&gap, block)); i++)
-        block = big(3 * HK_MIB);
+        block = large(3 * HK_MIB);
     assert_true(lies_in(&gap, block));
     for (size_t at = 0; at < 3 * HK_MIB; at += HK_MIB)
-        expect_big(block, at, 3 * HK_MIB);
+        expect_large(block, at, 3 * HK_MIB);
 }
 
 /* As in a signal handler that interrupts the holder of the lock. */
 UNIT_TEST(without_the_lock)
 {
     unit_start();
-    char *block = big(8 * HK_MIB);
-    expect_big(block, 4 * HK_MIB, 8 * HK_MIB);
-    hk_lock(&hk_big.lock);
-    expect_big(block, 4 * HK_MIB, 8 * HK_MIB);
+    char *block = large(8 * HK_MIB);
+    expect_large(block, 4 * HK_MIB, 8 * HK_MIB);
+    hk_lock(&hk_large.lock);
+    expect_large(block, 4 * HK_MIB, 8 * HK_MIB);
     expect((uintptr_t)block + 6 * HK_MIB, HK_BOUNDS_UNKNOWN, (uintptr_t)block + 6 * HK_MIB, 0);
-    hk_unlock(&hk_big.lock);
-    expect_big(block, 6 * HK_MIB, 8 * HK_MIB);
+    hk_unlock(&hk_large.lock);
+    expect_large(block, 6 * HK_MIB, 8 * HK_MIB);
 }
 
 UNIT_TEST(free_slices_and_foreign_memory)
@@ -210,7 +210,7 @@ UNIT_TEST(free_slices_and_foreign_memory)
     hk_slab_release(slab);
     expect(start + 100, HK_BOUNDS_FREE, start + 100, 0);
     expect_room(start + 100, 0);
-    char *block = big(2 * HK_MIB);
+    char *block = large(2 * HK_MIB);
     const uintptr_t foreign[] = {(uintptr_t)here,
                                  (uintptr_t) "text",
                                  0,
@@ -222,7 +222,7 @@ UNIT_TEST(free_slices_and_foreign_memory)
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++)
         assert_int_equal(hk_block_bounds(foreign[i]).kind, HK_BOUNDS_UNKNOWN);
     expect_room((uintptr_t)here, SIZE_MAX);
-    expect_room(0, hk_load(hk_big.xlowest));
+    expect_room(0, hk_load(hk_large.xlowest));
     expect_room(UINTPTR_MAX, SIZE_MAX);
 }
 
@@ -266,7 +266,7 @@ int main(void)
         cmocka_unit_test(free_blocks),
         cmocka_unit_test(tail),
         cmocka_unit_test(lodgers),
-        cmocka_unit_test(big_blocks),
+        cmocka_unit_test(large_blocks),
         cmocka_unit_test(slack),
         cmocka_unit_test(gaps),
         cmocka_unit_test(without_the_lock),

@@ -33,20 +33,20 @@ static size_t part(const char *name)
 UNIT_TEST(sums)
 {
     struct rng rng = rng_seeded(6);
-    size_t live = 0, bigs = 0;
+    size_t live = 0, larges = 0;
     unit_start();
     for (int step = 0; step < 20000; step++) {
         uint32_t i = rng_below(&rng, SLOTS);
         if (blocks[i] == NULL) {
             unsigned shift = 3 + rng_below(&rng, rng_below(&rng, 50) == 0 ? 19 : 11);
             blocks[i] = hak_malloc(((size_t)1 << shift) + rng_below(&rng, 1u << shift));
-            bool big = hak_usable_size(blocks[i]) > HK_LARGE_MAX;
-            live += !big;
-            bigs += big;
+            bool large = hak_usable_size(blocks[i]) > HK_MEDIUM_MAX;
+            live += !large;
+            larges += large;
         } else {
-            bool big = hak_usable_size(blocks[i]) > HK_LARGE_MAX;
-            live -= !big;
-            bigs -= big;
+            bool large = hak_usable_size(blocks[i]) > HK_MEDIUM_MAX;
+            live -= !large;
+            larges -= large;
             hak_free(blocks[i]);
             blocks[i] = NULL;
         }
@@ -55,8 +55,8 @@ UNIT_TEST(sums)
             if (wrong != NULL)
                 fail_msg("step %d: %s", step, wrong);
             assert_int_equal(census.sum.live_blocks, live);
-            assert_int_equal(census.tiers[HK_TIER_BIG].live_blocks, bigs);
-            assert_int_equal(census.mallocs - census.frees, live + bigs);
+            assert_int_equal(census.tiers[HK_TIER_LARGE].live_blocks, larges);
+            assert_int_equal(census.mallocs - census.frees, live + larges);
         }
         if (step % 3000 == 0)
             hak_trim(0);
@@ -90,22 +90,22 @@ UNIT_TEST(remote_pending)
 UNIT_TEST(each_part)
 {
     unit_start();
-    void *small = hak_malloc(1280), *big = hak_malloc(3 * HK_MIB);
+    void *small = hak_malloc(1280), *large = hak_malloc(3 * HK_MIB);
     assert_null(heap_is_wrong(&census));
     assert_int_equal(part("live"), 1280);
-    assert_int_equal(part("big_live"), 3 * HK_MIB);
+    assert_int_equal(part("large_live"), 3 * HK_MIB);
     assert_int_equal(part("slab_tails"), 65536 % 1280);
     size_t in_bins = part("thread_caches");
     hak_free(small);
-    hak_free(big);
+    hak_free(large);
     assert_null(heap_is_wrong(&census));
     assert_int_equal(part("live"), 0);
-    assert_int_equal(part("big_live"), 0);
-    assert_int_equal(part("big_cached"), 3 * HK_MIB);
+    assert_int_equal(part("large_live"), 0);
+    assert_int_equal(part("large_cached"), 3 * HK_MIB);
     assert_int_equal(part("thread_caches"), in_bins + 1280);
     hak_trim(0);
     assert_null(heap_is_wrong(&census));
-    assert_int_equal(part("big_cached") + part("thread_caches") + part("free_in_slabs") + part("slab_tails"), 0);
+    assert_int_equal(part("large_cached") + part("thread_caches") + part("free_in_slabs") + part("slab_tails"), 0);
     assert_int_equal(census.idle_dirty, 0);
 }
 
@@ -122,7 +122,7 @@ UNIT_TEST(rounding)
     assert_null(heap_is_wrong(&census));
     assert_int_equal(part("live"), 2252);
     assert_int_equal(part("rounding"), 52);
-    assert_int_equal(census.tiers[HK_TIER_MID].rounding, 52);
+    assert_int_equal(census.tiers[HK_TIER_SMALL].rounding, 52);
 }
 
 static void miss_once(void *size) { hak_free(hak_malloc(*(size_t *)size)); }
@@ -145,16 +145,16 @@ UNIT_TEST(misses)
     assert_int_equal(census.classes[CLASS_OF_112].served, 3);
     assert_int_equal(census.tiers[HK_TIER_TINY].misses, 2);
     assert_int_equal(hk_hit_rate(&census.tiers[HK_TIER_TINY]), 3333);
-    assert_int_equal(hk_hit_rate(&census.tiers[HK_TIER_LARGE]), HK_HIT_RATE_ONE);
+    assert_int_equal(hk_hit_rate(&census.tiers[HK_TIER_MEDIUM]), HK_HIT_RATE_ONE);
 }
 
-UNIT_TEST(big_tier)
+UNIT_TEST(large_tier)
 {
     unit_start();
     hak_free(hak_malloc(3 * HK_MIB));
     assert_non_null(hak_malloc(3 * HK_MIB));
     hk_census_take(&census);
-    const struct hk_tallies *row = &census.tiers[HK_TIER_BIG];
+    const struct hk_tallies *row = &census.tiers[HK_TIER_LARGE];
     assert_int_equal(row->served, 2);
     assert_int_equal(row->misses, 1);
     assert_int_equal(row->live_blocks, 1);
@@ -172,7 +172,7 @@ static void assert_python_reads(const char *path)
         "assert r['served']['malloc'] >= r['served']['free'] > 0, 'served'\n"
         "assert r['mapped']['parts']['live'] == sum(c['live'] for c in r['classes']), 'live'\n"
         "assert r['idle']['dirty'] + r['idle']['clean'] == r['mapped']['parts']['idle'], 'idle'\n"
-        "assert r['options']['big_fit'] == 400 and r['options']['report'].endswith('.json'), 'options'\n"
+        "assert r['options']['large_fit'] == 400 and r['options']['report'].endswith('.json'), 'options'\n"
         "assert all(isinstance(v, int) and v >= 0 for v in r['counters'].values()), 'counters'\n"
         "assert r['resident'] > 0 and r['virtual'] > r['resident'] and r['threads'] == 1, 'process'\n"
         "assert r['mapped']['parts']['rounding'] == sum(c['rounding'] for c in r['classes']) > 0, 'rounding'\n"
@@ -238,7 +238,7 @@ UNIT_TEST(text)
         assert_int_equal(strstr(fake_os.captured, hk_part_rows[part].meaning) != NULL, part != HK_PART_heaps);
     for (unsigned i = 0; i < HK_STAT_ROWS; i++)
         assert_non_null(strstr(fake_os.captured, hk_stat_rows[i].meaning));
-    assert_non_null(strstr(fake_os.captured, "big_fit"));
+    assert_non_null(strstr(fake_os.captured, "large_fit"));
 }
 
 /* Was one written? And when does the background thread want to ask again? */
@@ -310,7 +310,9 @@ UNIT_TEST(nowhere_to_write)
     assert_string_equal(fake_os.captured, "");
     hk_options.report = "/no/such/folder/report.json";
     hk_exit_report();
-    assert_string_equal(fake_os.captured, "hakmem: the report cannot be written to \"/no/such/folder/report.json\"\n");
+    assert_string_equal(
+        fake_os.captured,
+        "hakmem: option report: \"/no/such/folder/report.json\" cannot be written: no such file or folder\n");
     assert_int_equal(hak_report("/no/such/folder/report"), -1);
 }
 
@@ -375,12 +377,12 @@ UNIT_TEST(a_shrink_is_no_refusal)
     unit_start();
     void *block = hak_malloc(64 * HK_MIB);
     fake_os_refuse(fake_refuse_all);
-    while (hak_malloc(HK_LARGE_MAX) != NULL)
+    while (hak_malloc(HK_MEDIUM_MAX) != NULL)
         continue;
     uint64_t refused = hk_load(hk_global_counts[HK_GLOBAL_out_of_memory]);
     fake_os_capture();
     errno = EDOM;
-    assert_ptr_equal(hak_realloc(block, HK_LARGE_MAX), block);
+    assert_ptr_equal(hak_realloc(block, HK_MEDIUM_MAX), block);
     assert_int_equal(errno, EDOM);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_out_of_memory]), refused);
     assert_int_equal(fake_os.captured_bytes, 0);
@@ -455,7 +457,7 @@ int main(void)
         cmocka_unit_test(rounding),
         cmocka_unit_test(rounding_of_unlike_blocks),
         cmocka_unit_test(misses),
-        cmocka_unit_test(big_tier),
+        cmocka_unit_test(large_tier),
         cmocka_unit_test(json_of_any_bytes),
         cmocka_unit_test(json_at_exit),
         cmocka_unit_test(text),

@@ -17,7 +17,7 @@ static unsigned smallest_that_holds(size_t size, size_t align)
 UNIT_TEST(every_size)
 {
     unsigned expected = 0;
-    for (size_t size = 0; size <= HK_LARGE_MAX; size++) {
+    for (size_t size = 0; size <= HK_MEDIUM_MAX; size++) {
         if (size > hk_classes[expected].size)
             expected++;
         if (hk_class_of(size) != expected)
@@ -29,10 +29,10 @@ UNIT_TEST(every_size)
 UNIT_TEST(every_alignment)
 {
     for (size_t align = 1; align <= 64 * HK_KIB; align *= 2)
-        for (size_t size = 1; size <= HK_LARGE_MAX; size += size < 5000 ? 1 : 509)
+        for (size_t size = 1; size <= HK_MEDIUM_MAX; size += size < 5000 ? 1 : 509)
             assert_int_equal(hk_class_of_aligned(size, align), smallest_that_holds(size, align));
-    assert_int_equal(hk_class_of_aligned(HK_LARGE_MAX + 1, 16), HK_CLASSES);
-    assert_int_equal(hk_class_of_aligned(HK_LARGE_MAX, 65536), HK_CLASSES - 1);
+    assert_int_equal(hk_class_of_aligned(HK_MEDIUM_MAX + 1, 16), HK_CLASSES);
+    assert_int_equal(hk_class_of_aligned(HK_MEDIUM_MAX, 65536), HK_CLASSES - 1);
 }
 
 /* What the comment in classes.def promises. */
@@ -48,11 +48,11 @@ UNIT_TEST(rows)
         /* Over 64 bytes, the least size that has this class wastes less than a fifth of it. */
         if (row->size > 64)
             assert_true((row->size - hk_classes[class - 1].size - 1) * 5 < row->size);
-        assert_int_equal(row->tier == HK_TIER_LARGE, row->size > HK_FINE_MAX);
+        assert_int_equal(row->tier == HK_TIER_MEDIUM, row->size > HK_FINE_MAX);
     }
     assert_string_equal(hk_tier_name(HK_TIER_TINY), "tiny");
-    assert_string_equal(hk_tier_name(HK_TIER_MID), "mid");
-    assert_string_equal(hk_tier_name(HK_TIER_LARGE), "large");
+    assert_string_equal(hk_tier_name(HK_TIER_SMALL), "small");
+    assert_string_equal(hk_tier_name(HK_TIER_MEDIUM), "medium");
 }
 
 int main(void)

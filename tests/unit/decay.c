@@ -8,7 +8,7 @@
 #include "tcache/tcache.h"
 #include "support/knobs.h"
 #include "span/page_heap.h"
-#include "big/big.h"
+#include "large/large.h"
 #include "slab/slab_heap.h"
 #include "decay/decay.h"
 
@@ -16,11 +16,11 @@ static void leave_free_memory(void)
 {
     bool zeroed;
     uintptr_t span = hk_span_alloc(4, HK_USE_SPARSE);
-    void *block = hk_big_alloc(2 * HK_MIB, 16, &zeroed);
+    void *block = hk_large_alloc(2 * HK_MIB, 16, &zeroed);
     assert_true(span != 0 && block != NULL);
     *(char *)span = *(char *)block = 1;
     hk_span_free(span, 4);
-    hk_big_free(block);
+    hk_large_free(block);
 }
 
 /* The tick of a new thread. */
@@ -34,10 +34,10 @@ static void tick(void)
 static size_t idle_bytes(void)
 {
     struct hk_page_heap_totals slices;
-    struct hk_big_totals bigs;
+    struct hk_large_totals larges;
     hk_page_heap_total(&slices);
-    hk_big_total(&bigs);
-    return slices.free_dirty + bigs.cached;
+    hk_large_total(&larges);
+    return slices.free_dirty + larges.cached;
 }
 
 UNIT_TEST(all)
@@ -59,14 +59,14 @@ UNIT_TEST(all_but_what_is_to_be_kept)
     bool zeroed;
     unit_start();
     hk_decay_all(0);
-    char *block = hk_big_alloc(3 * HK_MIB, 16, &zeroed);
+    char *block = hk_large_alloc(3 * HK_MIB, 16, &zeroed);
     for (unsigned i = 0; i < CHUNKS; i++)
         memset((void *)(chunks[i] = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE)), 7, HK_CHUNK);
     for (unsigned i = 0; i < CHUNKS; i++) {
         fake_os_pass_ms(10);
         hk_span_free(chunks[i], HK_CHUNK_SLICES);
     }
-    hk_big_free(block);
+    hk_large_free(block);
     size_t idle = idle_bytes();
     assert_int_equal(idle, CHUNKS * HK_CHUNK + 3 * HK_MIB);
     assert_int_equal(hk_decay_all(idle), 0);
@@ -169,7 +169,7 @@ static bool growth_seen(struct hk_ticker *ticker, uint64_t ms)
     return hk_decay_growth(ticker);
 }
 
-static size_t footprint(void) { return hk_page_heap_dirty() + hk_big_mapped(); }
+static size_t footprint(void) { return hk_page_heap_dirty() + hk_large_mapped(); }
 
 enum { MOST_CHUNKS = 128, WATERMARK_CHUNKS = 32 }; /* 64 MiB: the lowest watermark */
 static uintptr_t chunks[MOST_CHUNKS];
@@ -203,21 +203,22 @@ static void map_mibs(unsigned count)
 {
     bool zeroed;
     for (; count > 0; count--)
-        assert_non_null(hk_big_alloc(HK_MIB, 16, &zeroed));
+        assert_non_null(hk_large_alloc(HK_MIB, 16, &zeroed));
 }
 
-/* Above the watermark, twice the excess and at least 4 MiB of idle memory are purged: slices first, then big blocks. */
+/* Above the watermark, twice the excess and at least 4 MiB of idle memory are purged: slices first, then large blocks. */
 UNIT_TEST(reclaims_idle_memory)
 {
     struct hk_ticker ticker = {0};
     bool zeroed;
     unit_start();
+    SET_KNOB(huge_blocks_from, 0);
     hold(24);
     hold_no_more_than(20);
-    void *one = hk_big_alloc(6 * HK_MIB, 16, &zeroed), *other = hk_big_alloc(6 * HK_MIB, 16, &zeroed);
-    hk_big_free(one);
-    hk_big_free(other);
-    hk_big_purge(hk_os.clock_ms(), 1000); /* sees them */
+    void *one = hk_large_alloc(6 * HK_MIB, 16, &zeroed), *other = hk_large_alloc(6 * HK_MIB, 16, &zeroed);
+    hk_large_free(one);
+    hk_large_free(other);
+    hk_large_purge(hk_os.clock_ms(), 1000); /* sees them */
     assert_false(growth_seen(&ticker, 100));
     assert_int_equal(idle_bytes(), 4 * HK_CHUNK + 12 * HK_MIB);
     map_mibs(5);
@@ -341,7 +342,7 @@ UNIT_TEST(reclaims_for_new_memory)
     bool zeroed;
     start_with_room();
     assert_in_range(rounds_reclaimed(&ticker), 1, ROUNDS - 1);
-    assert_non_null(hk_big_alloc(100 * HK_MIB, 16, &zeroed));
+    assert_non_null(hk_large_alloc(100 * HK_MIB, 16, &zeroed));
     size_t before = footprint();
     growth_seen(&ticker, 0);
     assert_int_equal(before - footprint(), IDLE_CHUNKS * HK_CHUNK);
@@ -418,7 +419,7 @@ UNIT_TEST(ceiling)
     unit_start();
     struct hk_ticker ticker = hk_decay_first_ticker();
     SET_KNOB(ceiling, 8 * HK_MIB);
-    char *live = hk_big_alloc(16 * HK_MIB, 16, &zeroed);
+    char *live = hk_large_alloc(16 * HK_MIB, 16, &zeroed);
     fake_os_pass_ms(100);
     hk_decay_read_clock(&ticker);
     assert_true(hk_decay_growth(&ticker));
@@ -432,7 +433,7 @@ UNIT_TEST(ceiling)
     leave_free_memory();
     hk_decay_growth(&ticker);
     assert_int_equal(idle_bytes(), 0);
-    hk_big_free(live);
+    hk_large_free(live);
 }
 
 /* An epoch is for all threads: memory that becomes due a moment later waits for the next. */
@@ -457,6 +458,56 @@ UNIT_TEST(one_epoch_for_all)
     assert_int_equal(idle_bytes(), 0);
 }
 
+static void leave_much(void)
+{
+    for (int i = 0; i < 4; i++) {
+        uintptr_t span = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_SPARSE);
+        memset((void *)span, 1, HK_CHUNK);
+        hk_span_free(span, HK_CHUNK_SLICES);
+        leave_free_memory();
+    }
+}
+
+/* What ended threads left is purged at once, but not where it is little, and again only after its page faults were paid for. */
+UNIT_TEST(left_by_threads)
+{
+    unit_start();
+    hk_decay_all(0);
+    assert_false(hk_decay_left_is_due(0));
+    assert_true(hk_decay_left_is_due(3 * HK_MIB)); /* caches count, too */
+    leave_much();
+    size_t idle = idle_bytes();
+    assert_true(idle >= 4 * HK_MIB);
+    assert_true(hk_decay_left_is_due(0));
+    hk_decay_left(0);
+    assert_int_equal(idle_bytes(), 0);
+    leave_much();
+    assert_false(hk_decay_left_is_due(0));
+    fake_os_pass_ms(idle / (64 * HK_KIB) - 1);
+    assert_false(hk_decay_left_is_due(0));
+    fake_os_pass_ms(2);
+    assert_true(hk_decay_left_is_due(0));
+    SET_KNOB(purge_delay, 2000); /* free memory is to stay */
+    assert_false(hk_decay_left_is_due(0));
+}
+
+/* A heap that the remaining thread uses is not looked through at each end of another thread. */
+UNIT_TEST(left_by_none)
+{
+    bool zeroed;
+    unit_start();
+    void *block = hk_large_alloc(40 * HK_MIB, 16, &zeroed);
+    assert_true(hk_decay_left_is_due(0));
+    hk_decay_left(0);
+    fake_os_pass_ms(10000);
+    assert_false(hk_decay_left_is_due(0));
+    hk_large_free(block);
+    hk_decay_all(0);
+    assert_false(hk_decay_left_is_due(0));
+    leave_much(); /* less than before, but more than since */
+    assert_true(hk_decay_left_is_due(0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all),
@@ -477,6 +528,8 @@ int main(void)
                                        cmocka_unit_test(reclaims_for_new_memory),
                                        cmocka_unit_test(reclaims_after_a_while),
                                        cmocka_unit_test(one_call_a_hold),
-                                       cmocka_unit_test(one_call_a_hold_in_background)};
+                                       cmocka_unit_test(one_call_a_hold_in_background),
+                                       cmocka_unit_test(left_by_threads),
+                                       cmocka_unit_test(left_by_none)};
     return cmocka_run_group_tests_name("decay", tests, NULL, NULL);
 }

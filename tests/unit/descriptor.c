@@ -22,7 +22,7 @@ UNIT_TEST(slots)
     }
 }
 
-/* As a slab's descriptor becomes a big block's. */
+/* As a slab's descriptor becomes a large block's. */
 UNIT_TEST(reused)
 {
     static const char zeros[HK_DESCRIPTOR_BYTES - sizeof(struct hk_descriptor)];
@@ -90,8 +90,8 @@ UNIT_TEST(entries)
             assert_true(!hk_entry_is_plain(mixed) && hk_entry_is_mixed(mixed));
             assert_int_equal(hk_entry_is_plain_from(entry, HK_FIRST_OWNER), owners[i] != HK_ORPHAN);
         }
-    uint32_t big = hk_entry(HK_NOBODY, HK_CLASS_BIG);
-    assert_true(big != 0 && !hk_entry_is_plain(big) && hk_entry_class(big) == HK_CLASS_BIG);
+    uint32_t large = hk_entry(HK_NOBODY, HK_CLASS_LARGE);
+    assert_true(large != 0 && !hk_entry_is_plain(large) && hk_entry_class(large) == HK_CLASS_LARGE);
     assert_false(hk_entry_is_plain(0));
 }
 

@@ -2,11 +2,11 @@
 #include "unit/unit.h"
 
 #include "support/rng.h"
-#include "big/extents.h"
+#include "large/extents.h"
 
 enum { BLOCKS = 1000, ROUNDS = 20000 };
 
-static struct hk_big_block blocks[BLOCKS];
+static struct hk_large_block blocks[BLOCKS];
 static bool inside[BLOCKS];
 
 static void set_up(struct hk_extents *extents, bool in_order)
@@ -21,15 +21,15 @@ static void set_up(struct hk_extents *extents, bool in_order)
     }
 }
 
-static unsigned depth(const struct hk_big_block *big)
+static unsigned depth(const struct hk_large_block *large)
 {
-    if (big == NULL)
+    if (large == NULL)
         return 0;
-    unsigned lower = depth(big->child[0]), higher = depth(big->child[1]);
+    unsigned lower = depth(large->child[0]), higher = depth(large->child[1]);
     return 1 + (lower > higher ? lower : higher);
 }
 
-static struct hk_big_block *expected(uintptr_t end)
+static struct hk_large_block *expected(uintptr_t end)
 {
     for (unsigned n = BLOCKS; n > 0; n--)
         if (inside[n - 1] && blocks[n - 1].d.start < end)
@@ -37,7 +37,7 @@ static struct hk_big_block *expected(uintptr_t end)
     return NULL;
 }
 
-static struct hk_big_block *expected_from(uintptr_t start)
+static struct hk_large_block *expected_from(uintptr_t start)
 {
     for (unsigned n = 0; n < BLOCKS; n++)
         if (inside[n] && blocks[n].d.start >= start)

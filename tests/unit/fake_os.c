@@ -10,6 +10,8 @@ struct fake_os fake_os;
 
 static struct hk_os real;
 static char *no_environment[] = {NULL};
+/* With such a name, HAKMEM starts as the process begins, which fails. Without, the process of all tests would have its handlers of fork. */
+static char *begins_at_once[] = {"HAKMEM_LIBRARY=", NULL};
 
 static bool refused(enum fake_call call)
 {
@@ -52,16 +54,25 @@ static bool fake_purge(void *p, size_t size)
 
 static bool fake_bar(void *p, size_t size)
 {
-    if (size > hk_system_page()) /* the page behind a slab or a region is no memory that was used */
+    /* The page behind a slab or a region is no memory that was used, nor is the growth of the heap, which may come twice in one hold. */
+    if (size > hk_system_page() && !hk_lock_is_held(HK_RANK_PAGE_HEAP))
         expect_a_hold_of_its_own();
     return !refused(FAKE_BAR) && real.bar(p, size);
 }
 
 static bool fake_unbar(void *p, size_t size) { return !refused(FAKE_UNBAR) && real.unbar(p, size); }
 
+static bool fake_can_fence(void) { return !refused(FAKE_FENCE) && real.can_fence(); }
+static bool fake_fence_threads(void) { return !refused(FAKE_FENCE) && real.fence_threads(); }
+
 static bool fake_remap(void *p, size_t old_size, size_t new_size, void *to)
 {
     return !refused(FAKE_REMAP) && real.remap(p, old_size, new_size, to);
+}
+
+static void *fake_move(void *p, size_t old_size, size_t new_size)
+{
+    return refused(FAKE_REMAP) ? NULL : real.move(p, old_size, new_size);
 }
 
 static bool fake_resident(const void *p, size_t size, unsigned char *pages)
@@ -174,6 +185,7 @@ REFUSE_KIND(fake_refuse_open, FAKE_OPEN)
 REFUSE_KIND(fake_refuse_resident, FAKE_RESIDENT)
 REFUSE_KIND(fake_refuse_bar, FAKE_BAR)
 REFUSE_KIND(fake_refuse_unbar, FAKE_UNBAR)
+REFUSE_KIND(fake_refuse_fence, FAKE_FENCE)
 
 void fake_os_refuse(fake_refuse *refuse)
 {
@@ -219,6 +231,7 @@ __attribute__((constructor(101))) static void replace_the_system(void)
     hk_os.unmap = fake_unmap;
     hk_os.purge = fake_purge;
     hk_os.remap = fake_remap;
+    hk_os.move = fake_move;
     hk_os.resident = fake_resident;
     hk_os.open = fake_open;
     hk_os.read = fake_read;
@@ -235,6 +248,9 @@ __attribute__((constructor(101))) static void replace_the_system(void)
     hk_os.unseal = fake_unseal;
     hk_os.bar = fake_bar;
     hk_os.unbar = fake_unbar;
+    hk_os.can_fence = fake_can_fence;
+    hk_os.fence_threads = fake_fence_threads;
     fake_os_reset();
     fake_os.refuse = fake_refuse_all;
+    fake_os.environment = begins_at_once;
 }

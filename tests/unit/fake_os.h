@@ -23,6 +23,7 @@ enum fake_call {
     FAKE_RESIDENT,
     FAKE_BAR,
     FAKE_UNBAR,
+    FAKE_FENCE,
     FAKE_CALLS
 };
 
@@ -66,6 +67,6 @@ void fake_os_capture(void);
 /* Ready-made refusals. */
 fake_refuse fake_refuse_all, fake_refuse_map, fake_refuse_mappings, fake_refuse_unmap, fake_refuse_unseal,
     fake_refuse_seal, fake_refuse_purge, fake_refuse_remap, fake_refuse_open, fake_refuse_resident, fake_refuse_bar,
-    fake_refuse_unbar;
+    fake_refuse_unbar, fake_refuse_fence;
 
 #endif

@@ -3,17 +3,17 @@
 
 #include "base/bits.h"
 #include "support/rng.h"
-#include "big/fit.h"
+#include "large/fit.h"
 
 enum { BLOCKS = 48, MANY = 5000, ROUNDS = 50000, LOOKS = 64 };
 
 static struct hk_fit fit;
-static struct hk_big_block blocks[MANY];
+static struct hk_large_block blocks[MANY];
 static bool inside[MANY];
 
 static void make(unsigned n, size_t bytes, uintptr_t start)
 {
-    blocks[n] = (struct hk_big_block){.d = {.bytes = bytes, .start = start}};
+    blocks[n] = (struct hk_large_block){.d = {.bytes = bytes, .start = start}};
     hk_fit_add(&fit, &blocks[n]);
     inside[n] = true;
 }
@@ -25,9 +25,9 @@ static size_t size_of_all_kinds(struct rng *rng)
     return rng_below(rng, 2) != 0 ? bytes : bytes + rng_below(rng, 64) * HK_PAGE;
 }
 
-static const struct hk_big_block *expected(const struct hk_want *want)
+static const struct hk_large_block *expected(const struct hk_want *want)
 {
-    const struct hk_big_block *best = NULL;
+    const struct hk_large_block *best = NULL;
     for (unsigned n = 0; n < BLOCKS; n++)
         if (inside[n] && hk_fit_serves(&blocks[n], want) &&
             (best == NULL || hk_fit_distance(&blocks[n], want->bytes) < hk_fit_distance(best, want->bytes)))
@@ -51,7 +51,7 @@ UNIT_TEST(nearest_of_all)
         size_t bytes = size_of_all_kinds(&rng);
         struct hk_want want =
             hk_want_for(bytes, bytes * (1 + rng_below(&rng, 4)), (size_t)HK_PAGE << rng_below(&rng, 6));
-        const struct hk_big_block *best = hk_fit_nearest(&fit, &want, NULL), *right = expected(&want);
+        const struct hk_large_block *best = hk_fit_nearest(&fit, &want, NULL), *right = expected(&want);
         assert_int_equal(best != NULL, right != NULL);
         found += best != NULL;
         if (best != NULL) {
@@ -90,7 +90,7 @@ UNIT_TEST(few_looks)
 /* Only a nearer block replaces the caller's candidate. */
 UNIT_TEST(better_than_one)
 {
-    struct hk_big_block own = {.d = {.bytes = 3 * HK_MIB}};
+    struct hk_large_block own = {.d = {.bytes = 3 * HK_MIB}};
     struct hk_want want = hk_want_for(2 * HK_MIB, 4 * HK_MIB, HK_PAGE);
     assert_true(hk_fit_narrow(&want, &own));
     make(0, 3 * HK_MIB, 0);

@@ -16,6 +16,7 @@ static struct hk_goal seen_with(const char *option, const struct fake_file *file
     fake_os.files = files != NULL ? files : nothing;
     hk_options.goal = option;
     hk_goal_begin();
+    hk_goal_find();
     hk_goal_look(&seen, 1000, 12345);
     return seen;
 }

@@ -1,4 +1,4 @@
-/* Guard pages: what must fault when the option says so: the page behind a slab and behind a large block, free spans, large and big blocks that
+/* Guard pages: what must fault when the option says so: the page behind a slab and behind a medium block, free spans, medium and large blocks that
  * are free, both ends of metadata; and that nothing else does. */
 #include "unit/unit.h"
 
@@ -66,7 +66,7 @@ UNIT_TEST(behind_a_large_block)
     }
 }
 
-UNIT_TEST(big_blocks_that_are_free)
+UNIT_TEST(large_blocks_that_are_free)
 {
     start("1");
     char *block = hak_malloc((size_t)3 << 20);
@@ -122,7 +122,7 @@ UNIT_TEST(off)
     assert_int_equal(fake_os_calls(FAKE_BAR), 0);
 }
 
-/* A large block that was refused its pages is neither lost nor with the program. */
+/* A medium block that was refused its pages is neither lost nor with the program. */
 UNIT_TEST(refused)
 {
     unsigned refused = 0;
@@ -148,7 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(behind_a_slab),
         cmocka_unit_test(behind_a_large_block),
-        cmocka_unit_test(big_blocks_that_are_free),
+        cmocka_unit_test(large_blocks_that_are_free),
         cmocka_unit_test(free_spans),
         cmocka_unit_test(around_metadata),
         cmocka_unit_test(off),

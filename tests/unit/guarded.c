@@ -1,4 +1,4 @@
-/* Guarded: the rarer calls while the guard is on: no block, blocks of another allocator, every form of new and delete, large blocks, and what
+/* Guarded: the rarer calls while the guard is on: no block, blocks of another allocator, every form of new and delete, medium blocks, and what
  * a refusal leaves. */
 #include "unit/unit.h"
 
@@ -276,18 +276,18 @@ static char *sampled(void)
 /* Groups beside hooks; and where memory is refused, until it is there again. */
 UNIT_TEST(groups_of_blocks)
 {
-    bool zeroed;
+    struct hk_request small = {.size = SIZE, .align = 16}, large = {.size = 200 << 10, .align = 16};
     hk_options.heap_sample = 1 << 20;
     harden("1");
-    char *block = hk_guarded_alloc_in(2, SIZE, 16, HK_KIND_MALLOC, &zeroed, NULL);
+    char *block = hk_guarded_alloc_in(2, &small);
     assert_int_equal(hk_guarded_group(block), 2);
     assert_int_equal(hak_usable_size(block), SIZE);
     hak_free(block);
     fake_os_refuse(fake_refuse_all);
-    for (block = NULL; (block = hk_guarded_alloc_in(3, 200 << 10, 16, HK_KIND_MALLOC, &zeroed, NULL)) != NULL;)
+    for (block = NULL; (block = hk_guarded_alloc_in(3, &large)) != NULL;)
         memset(block, 1, 200 << 10);
     fake_os_refuse(NULL);
-    block = hk_guarded_alloc_in(3, 200 << 10, 16, HK_KIND_MALLOC, &zeroed, NULL);
+    block = hk_guarded_alloc_in(3, &large);
     assert_int_equal(hk_guarded_group(block), 3);
     hak_free(block);
     assert_int_equal(faults(), 0);
@@ -348,6 +348,35 @@ UNIT_TEST(zeros_where_pages_stay)
     assert_true(hk_load(fake_os.xrefused) > 10);
 }
 
+/* The memory of blocks of the process may serve a heap, and then the process again. */
+static void write_blocks(struct hak_heap *heap, size_t size)
+{
+    enum { BLOCKS = 24 };
+    char *blocks[BLOCKS];
+    for (size_t i = 0; i < BLOCKS; i++) {
+        blocks[i] = heap != NULL ? hak_heap_malloc(heap, size) : hak_malloc(size);
+        memset(blocks[i], 0x5a, size);
+    }
+    for (size_t i = 0; i < BLOCKS; i++)
+        hak_free(blocks[i]);
+}
+
+UNIT_TEST(memory_that_a_heap_has_used)
+{
+    harden("zero");
+    for (int round = 0; round < 6; round++)
+        for (size_t size = 1000; size <= 900000; size *= 9) {
+            write_blocks(NULL, size);
+            hak_trim(SIZE_MAX); /* flushes the bins, and purges nothing */
+            struct hak_heap *heap = hak_heap_create("between", 0);
+            write_blocks(heap, size);
+            write_blocks(heap, size / 9);
+            assert_int_equal(hak_heap_destroy(heap), 0);
+            write_blocks(NULL, 3 * size);
+        }
+    assert_int_equal(faults(), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +394,7 @@ int main(void)
         cmocka_unit_test(blocks_of_own_heaps),
         cmocka_unit_test(sampled_block_that_stays),
         cmocka_unit_test(zeros_where_pages_stay),
+        cmocka_unit_test(memory_that_a_heap_has_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include "heaps/heap_slabs.h"
 #include "heaps/heap_state.h"
 #include "heaps/heaps.h"
-#include "report/heap_lines.h"
+#include "report/census.h"
 #include "span/meta.h"
 #include "support/pattern.h"
 #include "tcache/tcache.h"
@@ -136,8 +136,8 @@ UNIT_TEST(blocks_that_are_none)
     bool by_limit;
     hak_heap_t *heap = begin_heap(0);
     assert_non_null(hak_heap_create("other", 0));
-    char *big = hak_heap_malloc(heap, 2 * HK_MIB);
-    unit_dies(hak_free, big + HK_SLICE, "pointer inside a block");
+    char *large = hak_heap_malloc(heap, 2 * HK_MIB);
+    unit_dies(hak_free, large + HK_SLICE, "pointer inside a block");
     hk_heap_lock(heap);
     assert_int_equal(hk_heap_take(heap, CLASS_OF_64, taken + 2, 2, &by_limit), 2);
     hk_heap_unlock(heap);
@@ -148,20 +148,20 @@ UNIT_TEST(blocks_that_are_none)
     unit_dies(size_of, taken[0], "block of a heap that was destroyed or reset");
 }
 
-/* The child goes on with the caches and big blocks of the thread that forked. */
+/* The child goes on with the caches and large blocks of the thread that forked. */
 UNIT_TEST(forks)
 {
     hak_heap_t *heap = begin_heap(0);
-    void *block = hak_heap_malloc(heap, 100), *big = hak_heap_malloc(heap, 3 * HK_MIB);
+    void *block = hak_heap_malloc(heap, 100), *large = hak_heap_malloc(heap, 3 * HK_MIB);
     pid_t child = fork();
     if (child == 0) {
         struct hak_heap_stats stats;
         hak_free(block);
         (void)hak_heap_get_stats(heap, &stats, sizeof stats);
-        bool right = stats.caches == 1 && stats.live_blocks == 1 && stats.big == hak_usable_size(big);
-        hak_free(big);
+        bool right = stats.caches == 1 && stats.live_blocks == 1 && stats.large == hak_usable_size(large);
+        hak_free(large);
         (void)hak_heap_get_stats(heap, &stats, sizeof stats);
-        _exit(right && stats.live == 0 && stats.big == 0 && hak_heap_malloc(heap, 100) == block ? 7 : 3);
+        _exit(right && stats.live == 0 && stats.large == 0 && hak_heap_malloc(heap, 100) == block ? 7 : 3);
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);

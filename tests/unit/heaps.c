@@ -1,8 +1,10 @@
 /* Heaps of the program's own, room by room: slabs that share slices, caches and their generations, shelves, limits, ends. */
 #include "unit/unit.h"
 
+#include <pthread.h>
+
 #include "hakmem.h"
-#include "heaps/heap_bigs.h"
+#include "heaps/heap_large.h"
 #include "heaps/heap_cache.h"
 #include "heaps/heap_shelf.h"
 #include "heaps/heap_slabs.h"
@@ -21,6 +23,13 @@ static struct hak_heap *begin_heap(size_t limit)
 }
 
 static struct hk_heap_shelf *my_shelf(void) { return &hk_tcache_self()->shelf; }
+
+/* NULL while it is shut. */
+static struct hk_heap_cache *open_cache(struct hak_heap *heap)
+{
+    struct hk_heap_cache *cache = heap->index < my_shelf()->size ? my_shelf()->caches[heap->index] : &hk_no_cache;
+    return hk_heap_cache_is_open(cache) && cache != &hk_no_cache ? cache : NULL;
+}
 
 static unsigned take(struct hak_heap *heap, unsigned class, void **blocks, unsigned n)
 {
@@ -55,7 +64,7 @@ UNIT_TEST(slices_are_shared)
         for (unsigned n = 0; n < 4; n++) {
             assert_true(pattern_holds(blocks[i][n], hk_classes[classes[i]].size, i * 4 + n));
             assert_int_equal((uintptr_t)blocks[i][n] / HK_SLICE, (uintptr_t)blocks[0][0] / HK_SLICE);
-            expect_mark(blocks[i][n], classes[i] + 1);
+            expect_mark(blocks[i][n], hk_live_note(classes[i]));
             assert_int_equal(hk_heap_class_at(blocks[i][n], hk_page_map_lookup((uintptr_t)blocks[i][n])), classes[i]);
         }
     assert_int_equal(heap->xcharged, HK_SLICE);
@@ -66,6 +75,20 @@ UNIT_TEST(slices_are_shared)
     hk_heap_unlock(heap);
     assert_int_equal(heap->taken_blocks, 0);
     assert_int_equal(heap->xcharged, 0);
+}
+
+/* No note is taken for the mark of a live medium block, also not that of the class whose number is 0. */
+UNIT_TEST(notes_are_no_marks)
+{
+    void *blocks[4];
+    struct hak_heap *heap = begin_heap(0);
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
+        assert_int_equal(take(heap, class, blocks, 1), 1);
+        _Atomic uint8_t *mark;
+        assert_false(hk_live_begins_at(blocks[0], &mark) || hk_live_end_fast(blocks[0]));
+        if (class <= CLASS_OF_4096)
+            expect_mark(blocks[0], hk_live_note(class));
+    }
 }
 
 /* A slab does not go where only the first of its pages is free. */
@@ -82,8 +105,8 @@ UNIT_TEST(holes_of_a_slice)
     hk_heap_unlock(heap);
     expect_mark(hole[0], 0);
     assert_int_equal(take(heap, CLASS_OF_1024, wide, 8), 8);
-    expect_mark(last[0], CLASS_OF_256 + 1);
-    expect_mark(wide[7], CLASS_OF_1024 + 1);
+    expect_mark(last[0], hk_live_note(CLASS_OF_256));
+    expect_mark(wide[7], hk_live_note(CLASS_OF_1024));
     assert_int_equal(take(heap, CLASS_OF_128, hole, 1), 1);
     assert_int_equal((uintptr_t)hole[0] / HK_PAGE, (uintptr_t)first[0] / HK_PAGE + 1);
 }
@@ -96,7 +119,7 @@ UNIT_TEST(an_end_leaves_no_mark)
     assert_int_equal(take(heap, CLASS_OF_256, small, 4), 4);
     assert_int_equal(take(heap, CLASS_OF_65536, large, 1), 1);
     hk_live_begin(large[0]);
-    expect_mark(small[0], CLASS_OF_256 + 1);
+    expect_mark(small[0], hk_live_note(CLASS_OF_256));
     assert_true(hk_heaps_destroy(heap));
     expect_mark(small[0], 0);
     expect_mark(large[0], 0);
@@ -125,8 +148,7 @@ UNIT_TEST(a_short_refill)
     struct hak_heap *heap = begin_heap(HK_SLICE);
     unsigned n = 0;
     while (n < 64 && (block = hk_heap_refill(my_shelf(), heap, CLASS_OF_1536, &by_limit)) != NULL)
-        for (; block != NULL;
-             block = hk_heap_pop(hk_heap_cache_of(my_shelf(), heap), CLASS_OF_1536 * HK_CLASS_BYTES), n++)
+        for (; block != NULL; block = hk_heap_pop(open_cache(heap), CLASS_OF_1536 * HK_CLASS_BYTES), n++)
             pattern_fill(blocks[n] = block, 1536, n);
     assert_true(n == 40 && by_limit); /* slabs of 10, refills of 4 */
     for (unsigned i = 0; i < n; i++)
@@ -139,11 +161,11 @@ UNIT_TEST(a_reset_voids_caches)
     bool by_limit;
     struct hak_heap *heap = begin_heap(0);
     void *block = hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit);
-    struct hk_heap_cache *cache = hk_heap_cache_of(my_shelf(), heap);
+    struct hk_heap_cache *cache = open_cache(heap);
     assert_true(block != NULL && cache != NULL && hk_heap_push(cache, CLASS_OF_64 * HK_CLASS_BYTES, block));
     assert_true(hk_heap_cached(heap).blocks > 0 && hk_heap_cached(heap).caches == 1);
     assert_true(hk_heaps_reset(heap));
-    assert_null(hk_heap_cache_of(my_shelf(), heap));
+    assert_null(open_cache(heap));
     assert_int_equal(hk_heap_cached(heap).caches, 0);
     void *taken[8];
     assert_int_equal(take(heap, CLASS_OF_64, taken, 8), 8);
@@ -151,13 +173,13 @@ UNIT_TEST(a_reset_voids_caches)
     assert_int_equal(heap->taken_blocks, 8);
     block = hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit);
     assert_int_equal(hk_page_map_lookup((uintptr_t)block), heap->key | HK_CLASS_SHARED * HK_CLASS_BYTES);
-    expect_mark(block, CLASS_OF_64 + 1);
+    expect_mark(block, hk_live_note(CLASS_OF_64));
     assert_int_equal(heap->taken_blocks, 8 + 1 + hk_heap_cached(heap).blocks);
     /* The same cache in the next generation. */
     assert_true(hk_heaps_reset(heap));
     assert_int_equal(take(heap, CLASS_OF_1024, taken, 1), 1);
     block = hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit);
-    expect_mark(block, CLASS_OF_64 + 1);
+    expect_mark(block, hk_live_note(CLASS_OF_64));
     assert_int_equal(heap->taken_blocks, 1 + 1 + hk_heap_cached(heap).blocks);
 }
 
@@ -195,10 +217,10 @@ UNIT_TEST(a_shelf_grows)
         uint32_t entry = heaps[i]->key | CLASS_OF_64 * HK_CLASS_BYTES;
         assert_false(i >= my_shelf()->size && hk_heaps_hit_free(my_shelf(), &entry, entry));
         assert_non_null(hk_heap_refill(my_shelf(), heaps[i], CLASS_OF_64, &by_limit));
-        caches[i] = hk_heap_cache_of(my_shelf(), heaps[i]);
+        caches[i] = open_cache(heaps[i]);
     }
     for (unsigned i = 0; i < 40; i++)
-        assert_ptr_equal(hk_heap_cache_of(my_shelf(), heaps[i]), caches[i]);
+        assert_ptr_equal(open_cache(heaps[i]), caches[i]);
     assert_int_equal(my_shelf()->reach, my_shelf()->size << HK_ENTRY_OWNER_SHIFT);
     assert_false(hk_heaps_hit_free(my_shelf(), caches, hk_entry(5, CLASS_OF_64)));
     assert_false(hk_heaps_hit_free(my_shelf(), caches, HK_ENTRY_ENDED));
@@ -207,6 +229,122 @@ UNIT_TEST(a_shelf_grows)
         assert_int_equal(hk_heap_cached(heaps[i]).caches, 0);
         assert_int_equal(heaps[i]->taken_blocks, 1);
     }
+}
+
+/* Another thread, which sleeps with free blocks in its cache. */
+static pthread_barrier_t sleeps;
+static struct hk_heap_shelf *its_shelf;
+
+static void *sleep_with_blocks(void *heap)
+{
+    void *blocks[3];
+    for (unsigned i = 0; i < 3; i++)
+        blocks[i] = hak_heap_malloc(heap, 64);
+    for (unsigned i = 0; i < 3; i++)
+        hak_free(blocks[i]);
+    its_shelf = my_shelf();
+    pthread_barrier_wait(&sleeps);
+    pthread_barrier_wait(&sleeps);
+    void *block = hak_heap_malloc(heap, 64);
+    assert_true(hak_heap_of(block) == heap);
+    hak_free(block);
+    return NULL;
+}
+
+static pthread_t begin_sleeper(struct hak_heap *heap)
+{
+    pthread_t thread;
+    pthread_barrier_init(&sleeps, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, sleep_with_blocks, heap), 0);
+    pthread_barrier_wait(&sleeps);
+    return thread;
+}
+
+static void end_sleeper(pthread_t thread)
+{
+    pthread_barrier_wait(&sleeps);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&sleeps);
+}
+
+/* The last of a heap's memory is free in the cache of a thread that sleeps. */
+UNIT_TEST(a_recall_reaches_others)
+{
+    struct hak_heap *heap = begin_heap(HK_SLICE);
+    pthread_t thread = begin_sleeper(heap);
+    assert_true(hk_heap_cached(heap).blocks > 0);
+    assert_non_null(hak_heap_malloc(heap, HK_SLICE));
+    assert_int_equal(hk_heap_cached(heap).blocks, 0);
+    assert_null(hak_heap_malloc(heap, 64));
+    assert_int_equal(hak_heap_set_limit(heap, 0), 0);
+    end_sleeper(thread);
+    assert_int_equal(hk_heap_cached(heap).caches, 1); /* this thread's */
+}
+
+/* Whoever is in a hit, as a thread that a signal stopped there, keeps its blocks, and is reached later. */
+UNIT_TEST(a_recall_leaves_hits_alone)
+{
+    struct hak_heap *heap = begin_heap(0);
+    pthread_t thread = begin_sleeper(heap);
+    size_t blocks = hk_heap_cached(heap).blocks;
+    hk_store(its_shelf->xbusy, 1);
+    hk_heap_recall(my_shelf(), heap);
+    assert_int_equal(hk_heap_cached(heap).blocks, blocks);
+    hk_store(its_shelf->xbusy, 0);
+    hk_heap_recall(my_shelf(), heap);
+    assert_int_equal(hk_heap_cached(heap).blocks, 0);
+    end_sleeper(thread);
+}
+
+/* Where the system fences no threads: a limited heap has no caches; and one that has some keeps those of other threads. */
+UNIT_TEST(no_fences)
+{
+    struct hak_heap *heap = begin_heap(0);
+    fake_os_refuse(fake_refuse_fence);
+    struct hak_heap *limited = hk_heap_open("limited", HK_SLICE);
+    void *block = hak_heap_malloc(limited, 64);
+    assert_non_null(block);
+    hak_heap_free(limited, block);
+    assert_int_equal(hk_heap_cached(limited).caches, 0);
+    assert_non_null(hak_heap_malloc(limited, HK_SLICE));
+    pthread_t thread = begin_sleeper(heap);
+    size_t blocks = hk_heap_cached(heap).blocks;
+    block = hak_heap_malloc(heap, 64);
+    hak_free(block);
+    hk_heap_recall(my_shelf(), heap);
+    assert_int_equal(hk_heap_cached(heap).blocks, blocks);
+    end_sleeper(thread);
+    fake_os_refuse(NULL);
+}
+
+/* A block of each size that fits into a limit, however long slabs of it are elsewhere. */
+UNIT_TEST(slabs_within_a_limit)
+{
+    struct hak_heap *heap = begin_heap(2 * HK_SLICE);
+    for (size_t size = 16; size <= 2 * HK_SLICE; size += size / 3 + 1) {
+        void *block = hak_heap_malloc(heap, size);
+        assert_non_null(block);
+        hak_free(block);
+    }
+    assert_null(hak_heap_malloc(heap, 2 * HK_SLICE + 1));
+}
+
+/* Slabs that came free one after the other, and the slice that small slabs shared, are not what a limit refuses for. */
+UNIT_TEST(empty_slabs_make_room)
+{
+    void *blocks[3][64];
+    struct hak_heap *heap = begin_heap(8 * HK_SLICE);
+    for (unsigned i = 0; i < 3 * 64; i++)
+        assert_int_equal(take(heap, CLASS_OF_1024 + i % 3, &blocks[i % 3][i / 3], 1), 1);
+    hk_heap_lock(heap);
+    for (unsigned i = 0; i < 3; i++) {
+        hk_heap_put(heap, blocks[i] + 1, 63); /* one slab is full of free blocks, then one block of another is free */
+        hk_heap_put(heap, blocks[i], 1);
+    }
+    hk_heap_release_empty(heap);
+    hk_heap_unlock(heap);
+    assert_int_equal(heap->taken_blocks, 0);
+    assert_int_equal(heap->xcharged, 0);
 }
 
 /* Idle caches go back to the slabs, those in use stay. */
@@ -226,11 +364,21 @@ UNIT_TEST(idle_caches_age)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices_are_shared),       cmocka_unit_test(holes_of_a_slice),
-        cmocka_unit_test(an_end_leaves_no_mark),   cmocka_unit_test(a_limit_is_exact),
-        cmocka_unit_test(a_short_refill),          cmocka_unit_test(a_reset_voids_caches),
-        cmocka_unit_test(no_bin_of_an_empty_page), cmocka_unit_test(a_shelf_grows),
+        cmocka_unit_test(slices_are_shared),
+        cmocka_unit_test(holes_of_a_slice),
+        cmocka_unit_test(an_end_leaves_no_mark),
+        cmocka_unit_test(a_limit_is_exact),
+        cmocka_unit_test(a_short_refill),
+        cmocka_unit_test(a_reset_voids_caches),
+        cmocka_unit_test(no_bin_of_an_empty_page),
+        cmocka_unit_test(a_shelf_grows),
         cmocka_unit_test(idle_caches_age),
+        cmocka_unit_test(notes_are_no_marks),
+        cmocka_unit_test(a_recall_reaches_others),
+        cmocka_unit_test(a_recall_leaves_hits_alone),
+        cmocka_unit_test(no_fences),
+        cmocka_unit_test(slabs_within_a_limit),
+        cmocka_unit_test(empty_slabs_make_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,7 +97,7 @@ static void small_blocks(void)
 }
 
 /* Refused, or from low memory that is kept. */
-static unsigned big_blocks(void)
+static unsigned large_blocks(void)
 {
     unsigned refusals = 0;
     for (size_t size = 2 * HK_MIB; size < 64 * HK_MIB; size += size / 3) {
@@ -116,7 +116,7 @@ UNIT_TEST(refused_and_given_back)
     for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++) {
         next_high = beyond[i];
         times_given = 0;
-        assert_true(big_blocks() > 0);
+        assert_true(large_blocks() > 0);
         small_blocks();
         assert_true(times_given > 0);
         assert_int_equal(still_given(), 0);

@@ -33,10 +33,10 @@ UNIT_TEST(gate_admits_small_sizes_only)
 
 UNIT_TEST(gate_admits_all_sizes)
 {
-    static const size_t sizes[] = {1, HK_FINE_MAX, HK_FINE_MAX + 1, HK_LARGE_MAX};
+    static const size_t sizes[] = {1, HK_FINE_MAX, HK_FINE_MAX + 1, HK_MEDIUM_MAX};
     unit_start();
     assert_int_equal(hk_gate.sizes_below, HK_FINE_MAX + 1);
-    assert_int_equal(hk_gate.coarse_sizes, HK_LARGE_MAX - HK_FINE_MAX);
+    assert_int_equal(hk_gate.coarse_sizes, HK_MEDIUM_MAX - HK_FINE_MAX);
     for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         void *block = hak_malloc(sizes[i]);
         hak_free(block);
@@ -44,7 +44,7 @@ UNIT_TEST(gate_admits_all_sizes)
         assert_ptr_equal(again, block);
         hak_free(block);
     }
-    volatile size_t past_fine = HK_FINE_MAX + 1, past_coarse = HK_LARGE_MAX + 1; /* the gate is read, not folded */
+    volatile size_t past_fine = HK_FINE_MAX + 1, past_coarse = HK_MEDIUM_MAX + 1; /* the gate is read, not folded */
     assert_null(hk_hit_malloc(past_fine));
     assert_null(hk_hit_malloc_coarse(past_coarse));
 }
@@ -77,7 +77,7 @@ static void miss_everything(void *block)
     assert_int_equal(hk_hot_unborn.hot.key, HK_NO_KEY);
     for (size_t size = 0; size <= HK_FINE_MAX; size += HK_FINE_STEP)
         assert_null(hk_hit_malloc(size));
-    for (size_t size = HK_FINE_MAX + 1; size <= HK_LARGE_MAX; size += HK_COARSE_STEP)
+    for (size_t size = HK_FINE_MAX + 1; size <= HK_MEDIUM_MAX; size += HK_COARSE_STEP)
         assert_null(hk_hit_malloc_coarse(size));
     assert_int_equal(free_end_of(block), hk_hit_entry(block) != 0 ? HK_FREE_NOT_MINE : HK_FREE_ELSEWHERE);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {

@@ -4,7 +4,6 @@
 #include "tcache/tcache.h"
 #include "hakmem.h"
 #include "report/census.h"
-#include "report/holders.h"
 
 /* The thread sanitizer lets one thread hold 64 locks at most: each cache takes one. */
 enum { THREADS = UNIT_UNDER_TSAN ? 40 : HK_REPORT_HOLDERS + 6, SHOWN = UNIT_UNDER_TSAN ? 40 : HK_REPORT_HOLDERS };

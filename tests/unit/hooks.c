@@ -160,6 +160,7 @@ UNIT_TEST(no_memory)
     if (UNIT_UNDER_TSAN)
         return;
     hk_options.heap_sample = 1;
+    hk_options.heap_profile = "/no/such/folder/profile"; /* the end does not report that the file cannot be written */
     fake_os_capture();
     fake_os_refuse(fake_refuse_map);
     (void)hk_life_started();
@@ -169,6 +170,7 @@ UNIT_TEST(no_memory)
         fail_msg("the tables were not refused: \"%s\"", fake_os.captured);
     assert_string_equal(fake_os.captured, "hakmem: no memory for the heap profile: sampling is off\n");
     assert_false(hk_hooks.on);
+    assert_null(hk_options.heap_profile);
     assert_int_equal(hak_heap_profile("-"), -1);
     void *block = hak_malloc(100);
     assert_non_null(block);

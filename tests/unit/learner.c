@@ -98,25 +98,25 @@ UNIT_TEST(the_option_zero_is_left_alone)
     assert_int_equal(knob(HK_KNOB_purge_delay), 0);
 }
 
-#define MISSED IS(big_missed) = 10, IS(big_reused) = 10, IS(big_mapped) = 20
+#define MISSED IS(large_missed) = 10, IS(large_reused) = 10, IS(large_mapped) = 20
 
-UNIT_TEST(the_big_cache_grows_where_it_is_short_and_shrinks_when_not)
+UNIT_TEST(the_large_cache_grows_where_it_is_short_and_shrinks_when_not)
 {
     begin(HK_LEARN_ON);
-    uint64_t big = knob(HK_KNOB_big_cache);
-    assert_int_equal(pass(SEEN(MISSED), 1, HK_DECISION_big_cache_more), 0);
-    assert_int_equal(pass(SEEN(MISSED), 1, HK_DECISION_big_cache_more), 1);
-    assert_int_equal(knob(HK_KNOB_big_cache), 2 * big);
-    pass(SEEN(IS(big_missed) = 10, IS(big_reused) = 90, IS(big_mapped) = 10), 10, HK_DECISION_big_cache_more);
-    assert_int_equal(knob(HK_KNOB_big_cache), 2 * big); /* the target is met */
-    pass(SEEN(MISSED), 100, HK_DECISION_big_cache_more);
-    assert_int_equal(knob(HK_KNOB_big_cache), 8 * big);
-    pass(SEEN(), 1000, HK_DECISION_big_cache_less);
-    assert_int_equal(knob(HK_KNOB_big_cache), big);
+    uint64_t large = knob(HK_KNOB_large_cache);
+    assert_int_equal(pass(SEEN(MISSED), 1, HK_DECISION_large_cache_more), 0);
+    assert_int_equal(pass(SEEN(MISSED), 1, HK_DECISION_large_cache_more), 1);
+    assert_int_equal(knob(HK_KNOB_large_cache), 2 * large);
+    pass(SEEN(IS(large_missed) = 10, IS(large_reused) = 90, IS(large_mapped) = 10), 10, HK_DECISION_large_cache_more);
+    assert_int_equal(knob(HK_KNOB_large_cache), 2 * large); /* the target is met */
+    pass(SEEN(MISSED), 100, HK_DECISION_large_cache_more);
+    assert_int_equal(knob(HK_KNOB_large_cache), 8 * large);
+    pass(SEEN(), 1000, HK_DECISION_large_cache_less);
+    assert_int_equal(knob(HK_KNOB_large_cache), large);
 }
 
 #define BURST IS(slabs_made) = 1000
-#define BLOCKS IS(big_fresh) = 64 * HK_MIB, IS(big_mapped) = 30
+#define BLOCKS IS(large_fresh) = 64 * HK_MIB, IS(large_mapped) = 30
 #define SHORT_OF_MEMORY IS(goal) = 100 * HK_MIB, IS(used) = 95 * HK_MIB
 
 UNIT_TEST(new_blocks_ask_for_huge_pages_for_some_time)
@@ -126,8 +126,8 @@ UNIT_TEST(new_blocks_ask_for_huge_pages_for_some_time)
     assert_int_equal(pass(SEEN(BLOCKS), 3, HK_DECISION_huge_blocks_more), 1);
     assert_int_equal(knob(HK_KNOB_huge_blocks_from), HK_MIB);
     assert_int_equal(knob(HK_KNOB_huge_pages_from), pages);
-    assert_int_equal(pass(SEEN(IS(big_fresh) = HK_MIB), 300, HK_DECISION_huge_blocks_less), 0);
-    assert_int_equal(pass(SEEN(IS(big_fresh) = HK_MIB), 200, HK_DECISION_huge_blocks_less), 1);
+    assert_int_equal(pass(SEEN(IS(large_fresh) = HK_MIB), 300, HK_DECISION_huge_blocks_less), 0);
+    assert_int_equal(pass(SEEN(IS(large_fresh) = HK_MIB), 200, HK_DECISION_huge_blocks_less), 1);
     assert_int_equal(knob(HK_KNOB_huge_blocks_from), blocks);
 }
 
@@ -178,11 +178,11 @@ UNIT_TEST(a_rule_that_is_off_moves_nothing_and_the_others_do)
         enum hk_rule rule;
         enum hk_knob knob;
     } rules[] = {{HK_RULE_DELAY, HK_KNOB_purge_delay},
-                 {HK_RULE_BIG_CACHE, HK_KNOB_big_cache},
+                 {HK_RULE_LARGE_CACHE, HK_KNOB_large_cache},
                  {HK_RULE_CROWD, HK_KNOB_thread_cache},
                  {HK_RULE_HUGE, HK_KNOB_huge_blocks_from}};
-    const struct hk_signals *all = SEEN(MISSED, IS(big_fresh) = 64 * HK_MIB, IS(threads) = 320, IS(idled) = 64 * HK_MIB,
-                                        IS(back_1s) = 64 * HK_MIB);
+    const struct hk_signals *all = SEEN(MISSED, IS(large_fresh) = 64 * HK_MIB, IS(threads) = 320,
+                                        IS(idled) = 64 * HK_MIB, IS(back_1s) = 64 * HK_MIB);
     for (size_t off = 0; off < 4; off++) {
         begin_with(HK_LEARN_ON, HK_RULES_ALL & ~(uint64_t)rules[off].rule);
         pass(all, 60, HK_DECISION_KINDS);
@@ -241,19 +241,19 @@ UNIT_TEST(a_canary_that_does_worse_is_taken_back)
 {
     begin(HK_LEARN_CANARY);
     const struct hk_signals *calm = SEEN(IS(misses) = 1000, MISSED), *worse = SEEN(IS(misses) = 100000, MISSED);
-    uint64_t first = knob(HK_KNOB_big_cache);
-    assert_int_equal(pass(calm, 2, HK_DECISION_big_cache_more), 1);
-    assert_int_equal(knob(HK_KNOB_big_cache), 2 * first);
+    uint64_t first = knob(HK_KNOB_large_cache);
+    assert_int_equal(pass(calm, 2, HK_DECISION_large_cache_more), 1);
+    assert_int_equal(knob(HK_KNOB_large_cache), 2 * first);
     assert_int_equal(pass(worse, 16, HK_DECISION_canary_back), 1);
-    assert_int_equal(knob(HK_KNOB_big_cache), first);
-    assert_int_equal(pass(calm, 63, HK_DECISION_big_cache_more), 0); /* left alone for a while */
+    assert_int_equal(knob(HK_KNOB_large_cache), first);
+    assert_int_equal(pass(calm, 63, HK_DECISION_large_cache_more), 0); /* left alone for a while */
     assert_int_equal(pass(calm, 18, HK_DECISION_canary_kept), 1);
-    assert_int_equal(knob(HK_KNOB_big_cache) / first, 2);
-    for (int i = 0; i < 10 && pass(calm, 1, HK_DECISION_big_cache_more) == 0; i++)
+    assert_int_equal(knob(HK_KNOB_large_cache) / first, 2);
+    for (int i = 0; i < 10 && pass(calm, 1, HK_DECISION_large_cache_more) == 0; i++)
         continue;
-    assert_int_equal(knob(HK_KNOB_big_cache) / first, 4);
+    assert_int_equal(knob(HK_KNOB_large_cache) / first, 4);
     assert_int_equal(pass(worse, 16, HK_DECISION_canary_back), 1);
-    assert_int_equal(knob(HK_KNOB_big_cache) / first, 2); /* back to the one that had proved itself */
+    assert_int_equal(knob(HK_KNOB_large_cache) / first, 2); /* back to the one that had proved itself */
 }
 
 UNIT_TEST(a_stall_does_not_make_a_goal_near)
@@ -307,7 +307,7 @@ int main(void)
         cmocka_unit_test(what_comes_back_late_is_waited_for),
         cmocka_unit_test(a_shift_is_followed),
         cmocka_unit_test(the_option_zero_is_left_alone),
-        cmocka_unit_test(the_big_cache_grows_where_it_is_short_and_shrinks_when_not),
+        cmocka_unit_test(the_large_cache_grows_where_it_is_short_and_shrinks_when_not),
         cmocka_unit_test(new_blocks_ask_for_huge_pages_for_some_time),
         cmocka_unit_test(a_burst_is_a_state_and_moves_no_knob),
         cmocka_unit_test(no_huge_pages_where_memory_is_short_or_the_option_says_never),

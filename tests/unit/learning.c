@@ -85,7 +85,7 @@ UNIT_TEST(what_has_no_measured_gain_is_off_unless_asked_for)
     hk_options.learn_trace = "-";
     start();
     let_ticks_pass(1);
-    assert_int_equal(rules_in(fake_os.captured), HK_RULE_BIG_CACHE | HK_RULE_HUGE);
+    assert_int_equal(rules_in(fake_os.captured), HK_RULE_LARGE_CACHE | HK_RULE_HUGE);
 }
 
 UNIT_TEST(each_rule_is_switched_by_its_option)
@@ -95,7 +95,7 @@ UNIT_TEST(each_rule_is_switched_by_its_option)
     hk_options.learn_huge = false;
     start();
     let_ticks_pass(1);
-    assert_int_equal(rules_in(fake_os.captured), HK_RULE_DELAY | HK_RULE_CROWD | HK_RULE_BIG_CACHE);
+    assert_int_equal(rules_in(fake_os.captured), HK_RULE_DELAY | HK_RULE_CROWD | HK_RULE_LARGE_CACHE);
 }
 
 UNIT_TEST(none_when_it_is_off)
@@ -182,11 +182,11 @@ UNIT_TEST(a_limit_is_kept_and_goes_on)
         assert_null(hak_malloc(8 * HK_MIB));
         for (size_t i = 0; i < n; i++)
             hak_free(blocks[i]);
-        void *big = hak_malloc(20 * HK_MIB);
-        assert_non_null(big);
-        assert_null(hak_realloc(big, 40 * HK_MIB));
+        void *large = hak_malloc(20 * HK_MIB);
+        assert_non_null(large);
+        assert_null(hak_realloc(large, 40 * HK_MIB));
         assert_null(hak_malloc(20 * HK_MIB));
-        hak_free(big);
+        hak_free(large);
     }
 }
 
@@ -207,6 +207,39 @@ UNIT_TEST(the_ceiling_is_kept)
     }
 }
 
+/* A control group with a limit of 100 MiB: the limit is of no interest while the heap is small. */
+static void start_in_group(void)
+{
+    static const struct fake_file files[] = {
+        {"/proc/self/cgroup", "0::/a\n"}, {"/sys/fs/cgroup/a/memory.max", "104857600\n"}, {NULL, NULL}};
+    fake_os_reset();
+    fake_os.files = files;
+    unit_start();
+}
+
+static bool has_goal(void) { return HK_POLICY(ceiling) < 100 * HK_MIB; }
+
+UNIT_TEST(a_group_is_read_once_the_heap_has_4_mib)
+{
+    start_in_group();
+    fake_os_pass_ms(151);
+    for (size_t i = 0; i < 500; i++)
+        assert_non_null(hak_malloc(4096));
+    assert_false(has_goal());
+    make_slow_calls();
+    assert_true(has_goal());
+}
+
+UNIT_TEST(a_group_is_read_before_a_sandbox)
+{
+    start_in_group();
+    hk_learning_shut_in();
+    fake_os.files = NULL;
+    for (size_t i = 0; i < 100; i++)
+        assert_non_null(hak_malloc(4096));
+    assert_true(has_goal());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +254,8 @@ int main(void)
         cmocka_unit_test(a_tick_of_posix_memalign),
         cmocka_unit_test(a_limit_is_kept_and_goes_on),
         cmocka_unit_test(the_ceiling_is_kept),
+        cmocka_unit_test(a_group_is_read_once_the_heap_has_4_mib),
+        cmocka_unit_test(a_group_is_read_before_a_sandbox),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

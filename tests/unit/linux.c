@@ -35,8 +35,8 @@ UNIT_TEST(errno_stays)
     assert_false(hk_os.remap((void *)hk_system_page(), hk_system_page(), 2 * hk_system_page(), NULL));
     (void)hk_os.advise_huge((void *)hk_system_page(), hk_system_page(), true);
     assert_int_equal(hk_os.map_at(p, hk_system_page()), HK_PLACE_TAKEN);
-    assert_int_equal(hk_os.open("/nowhere"), -1);
-    assert_int_equal(hk_os.create("/nowhere/at/all"), -1);
+    assert_int_equal(hk_os.open("/nowhere"), -ENOENT);
+    assert_int_equal(hk_os.create("/nowhere/at/all"), -ENOENT);
     hk_os.write(-1, p, 1);
     assert_null(hk_os.map((size_t)1 << 62));
     assert_true(hk_os.unmap(p, PAGES * hk_system_page()));

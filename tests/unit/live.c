@@ -1,4 +1,4 @@
-/* Live: marks of large blocks, what is said where one is missing, and slabs without marks. */
+/* Live: marks of medium blocks, what is said where one is missing, and slabs without marks. */
 #include "unit/unit.h"
 
 #include <stdio.h>
@@ -16,9 +16,9 @@ static _Atomic uint8_t *mark_of(const void *block)
     return mark;
 }
 
-static bool is_marked(const void *block) { return hk_load(*mark_of(block)) == 1; }
+static bool is_marked(const void *block) { return hk_load(*mark_of(block)) == HK_MARK_LIVE; }
 
-/* Every way in which a large block comes to the program and goes. */
+/* Every way in which a medium block comes to the program and goes. */
 UNIT_TEST(marked_while_with_the_program)
 {
     if (UNIT_UNDER_TSAN)

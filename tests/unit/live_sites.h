@@ -19,7 +19,7 @@ static inline void add_live_site(void *context, const struct hk_site *site, unsi
 static inline struct live live_now(void)
 {
     struct live live = {0, 0};
-    hk_sites_visit(add_live_site, &live);
+    hk_sites_visit(&hk_samples, add_live_site, &live);
     return live;
 }
 

@@ -116,7 +116,7 @@ UNIT_TEST(of_a_thread_that_forks)
 /* In a child, it belongs to the thread that forked: its end in the child is seen there. */
 static void *sees_the_forker_end(void *unused)
 {
-    for (int waits = 0; waits < 2000 && !hk_liveness_lost(&line); waits++)
+    for (int waits = 0; waits < 12000 && !hk_liveness_lost(&line); waits++)
         usleep(5000);
     hk_liveness_drop(&line); /* this thread has taken it over */
     _exit(hk_liveness_lost(&line) ? 2 : 0);
@@ -130,7 +130,7 @@ static void *forks_and_ends_in_the_child(void *unused)
     hk_liveness_take(&line);
     pid_t child = fork();
     if (child == 0) {
-        alarm(8); /* before the other thread gives up */
+        alarm(50); /* before the other thread gives up */
         hk_liveness_renew(&line);
         pthread_create(&other, NULL, sees_the_forker_end, NULL);
         pthread_exit(NULL);

@@ -8,7 +8,7 @@
 
 enum { THREADS = 4, ROUNDS = 20000 };
 
-static struct hk_lock lock = HK_LOCK_INIT(HK_RANK_BIG);
+static struct hk_lock lock = HK_LOCK_INIT(HK_RANK_LARGE);
 static struct hk_lock higher = HK_LOCK_INIT(HK_RANK_PAGE_HEAP);
 static uint64_t counter; /* plain on purpose: the lock protects it */
 
@@ -92,10 +92,12 @@ static void drop_what_is_not_held(void *unused)
 UNIT_TEST(ranks)
 {
     hk_lock(&lock);
+    assert_true(hk_lock_is_in_order(lock.rank) && hk_lock_is_in_order(higher.rank));
     hk_lock(&higher);
+    assert_false(hk_lock_is_in_order(lock.rank));
     hk_unlock(&lock);
     hk_unlock(&higher);
-    unit_dies(take_in_wrong_order, NULL, "hakmem: assertion failed: held_ranks[");
+    unit_dies(take_in_wrong_order, NULL, "hakmem: assertion failed: hk_lock_is_in_order(rank)");
     unit_dies(drop_what_is_not_held, NULL, "hakmem: assertion failed: held_ranks[");
 }
 
@@ -149,13 +151,14 @@ static void take_all(void *unused)
 UNIT_TEST(what_is_registered_amiss_is_noticed)
 {
     register_all();
-    hk_lock_register(HK_RANK_META, NULL); /* none where there is to be one */
-    unit_dies(take_all, NULL, "hakmem: assertion failed: (at_fork[");
+    hk_lock_register(HK_RANK_LARGE, NULL); /* none where there is to be one */
+    unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right(");
+    register_all();
     hk_lock_register(HK_RANK_META, &higher); /* one of another rank */
     unit_dies(take_all, NULL, "hakmem: assertion failed: lock_at(");
     register_all();
     hk_lock_register(HK_RANK_DRAIN, &one[HK_RANK_DRAIN]); /* one that is an owner's own */
-    unit_dies(take_all, NULL, "hakmem: assertion failed: (at_fork[");
+    unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right(");
 }
 
 UNIT_TEST(reset_in_a_child)

@@ -254,7 +254,7 @@ static void add_up(void *sum, const struct hk_site *site, unsigned number)
 static int64_t sampled(void)
 {
     int64_t sum = 0;
-    hk_sites_visit(add_up, &sum);
+    hk_sites_visit(&hk_samples, add_up, &sum);
     return sum;
 }
 

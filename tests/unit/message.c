@@ -47,6 +47,38 @@ UNIT_TEST(formats)
     assert_text(&text, "(null)");
 }
 
+static void assert_shown(const char *given, int length, const char *expected)
+{
+    struct hk_text text;
+    hk_text_init(&text, -1);
+    if (length < 0)
+        hk_text_add(&text, "<%.10s>", given);
+    else
+        hk_text_add(&text, "<%.*s>", length, given);
+    assert_text(&text, expected);
+}
+
+/* A text of the user: no byte that a terminal obeys, only UTF-8, and not for long. */
+UNIT_TEST(texts_of_others)
+{
+    assert_shown("", -1, "<>");
+    assert_shown("a\"b\\c", -1, "<a\"b\\c>");
+    assert_shown("\x1b[2J\n\x7f", -1, "<\\x1b[2J\\x0a\\x7f>");
+    assert_shown("\xff\xc3\xa4\xe2\x82\xac", -1, "<\\xff\xc3\xa4\xe2\x82\xac>");
+    assert_shown("\xc2\x9b\xc2\xa0\xc3", -1, "<\\xc2\\x9b\xc2\xa0\\xc3>");
+    assert_shown("\xed\xa0\x80\xc0\x80", -1, "<\\xed\\xa0\\x80\\xc0\\x80>");
+    assert_shown("0123456789", -1, "<0123456789>");
+    assert_shown("0123456789a", -1, "<0123456789...>");
+    assert_shown("012345678\xc3\xa4z", -1, "<012345678\xc3\xa4...>");
+    assert_shown("name=value", 4, "<name>");
+    assert_shown("name", 9, "<name>");
+    static char long_name[302];
+    char expected[310];
+    memset(long_name, 'n', sizeof long_name - 1);
+    snprintf(expected, sizeof expected, "<%.300s...>", long_name);
+    assert_shown(long_name, 301, expected);
+}
+
 UNIT_TEST(keeps_what_fits)
 {
     struct hk_text text;
@@ -146,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats),
+        cmocka_unit_test(texts_of_others),
         cmocka_unit_test(keeps_what_fits),
         cmocka_unit_test(writes_when_full),
         cmocka_unit_test(one_line_and_errno),

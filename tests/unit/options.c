@@ -74,10 +74,10 @@ UNIT_TEST(numbers_and_suffixes)
                 {"1024g", (uint64_t)1 << 40}};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         char entry[128];
-        snprintf(entry, sizeof entry, "HAKMEM_BIG_CACHE=%s", good[i].text);
+        snprintf(entry, sizeof entry, "HAKMEM_LARGE_CACHE=%s", good[i].text);
         read_from((char *[]){entry, NULL}, NULL);
         assert_string_equal(fake_os.captured, "");
-        assert_int_equal(hk_options.big_cache, good[i].value);
+        assert_int_equal(hk_options.large_cache, good[i].value);
     }
 }
 
@@ -107,36 +107,38 @@ UNIT_TEST(bad_numbers)
                                       "1t"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char entry[128];
-        snprintf(entry, sizeof entry, "HAKMEM_BIG_CACHE=%s", bad[i]);
+        snprintf(entry, sizeof entry, "HAKMEM_LARGE_CACHE=%s", bad[i]);
         read_from((char *[]){entry, NULL}, NULL);
         assert_nothing_changed();
-        assert_int_equal(strncmp(fake_os.captured, "hakmem: option big_cache: \"", 27), 0);
+        assert_int_equal(strncmp(fake_os.captured, "hakmem: option large_cache: \"", 27), 0);
         assert_non_null(strstr(fake_os.captured, "keeping 134217728"));
     }
 }
 
 UNIT_TEST(ranges)
 {
-    char low[] = "HAKMEM_BIG_FIT=99", high[] = "HAKMEM_BIG_FIT=401", least[] = "HAKMEM_BIG_FIT=100",
-         most[] = "HAKMEM_BIG_FIT=400";
+    char low[] = "HAKMEM_LARGE_FIT=99", high[] = "HAKMEM_LARGE_FIT=401", least[] = "HAKMEM_LARGE_FIT=100",
+         most[] = "HAKMEM_LARGE_FIT=400";
     read_from((char *[]){low, high, NULL}, NULL);
     assert_nothing_changed();
     assert_int_equal(lines_said(), 2);
     read_from((char *[]){least, NULL}, NULL);
-    assert_int_equal(hk_options.big_fit, 100);
+    assert_int_equal(hk_options.large_fit, 100);
     read_from((char *[]){most, NULL}, NULL);
-    assert_int_equal(hk_options.big_fit, 400);
+    assert_int_equal(hk_options.large_fit, 400);
 }
 
 UNIT_TEST(unknown_names)
 {
-    char *unknown[] = {"HAKMEM_NO_SUCH=1", "HAKMEM_BIG=1", "HAKMEM_BIG_FITS=200", "HAKMEM_=1", "HAKMEM_CONFIG=1", NULL};
+    char *unknown[] = {"HAKMEM_NO_SUCH=1", "HAKMEM_LARGE=1",  "HAKMEM_LARGE_FITS=200",
+                       "HAKMEM_=1",        "HAKMEM_CONFIG=1", NULL};
     read_from(unknown, NULL);
     assert_nothing_changed();
     assert_int_equal(lines_said(), 5);
-    assert_non_null(strstr(fake_os.captured, "hakmem: unknown option HAKMEM_NO_SUCH=1\n"));
+    assert_non_null(strstr(fake_os.captured, "hakmem: unknown option HAKMEM_NO_SUCH is ignored\n"));
     /* Not ours, and so not our business. */
-    read_from((char *[]){"HAKMEMX=1", "PATH=/bin", "XHAKMEM_BIG_FIT=200", "HAKMEM", "HAKMEM_BIG_FIT", "", NULL}, NULL);
+    read_from((char *[]){"HAKMEMX=1", "PATH=/bin", "XHAKMEM_LARGE_FIT=200", "HAKMEM", "HAKMEM_LARGE_FIT", "", NULL},
+              NULL);
     assert_nothing_changed();
     assert_string_equal(fake_os.captured, "");
 }
@@ -176,21 +178,24 @@ UNIT_TEST(library)
 
 UNIT_TEST(conf)
 {
-    read_from(NULL, "big_fit:200,purge_delay:0,BIN_CAP:7,report:/tmp/a:b,,");
+    read_from(NULL, "large_fit:200,purge_delay:0,BIN_CAP:7,report:/tmp/a:b,,");
     assert_string_equal(fake_os.captured, "");
-    assert_int_equal(hk_options.big_fit, 200);
+    assert_int_equal(hk_options.large_fit, 200);
     assert_int_equal(hk_options.purge_delay, 0);
     assert_int_equal(hk_options.bin_cap, 7);
     assert_string_equal(hk_options.report, "/tmp/a:b");
     /* What has a name of its own wins; the same name twice: the last. */
-    read_from((char *[]){"HAKMEM_BIG_FIT=300", "HAKMEM_CONF=unused", NULL}, "big_fit:200,big_fit:250,bin_cap:3");
-    assert_int_equal(hk_options.big_fit, 300);
+    read_from((char *[]){"HAKMEM_LARGE_FIT=300", "HAKMEM_CONF=unused", NULL}, "large_fit:200,large_fit:250,bin_cap:3");
+    assert_int_equal(hk_options.large_fit, 300);
     assert_int_equal(hk_options.bin_cap, 3);
     assert_string_equal(fake_os.captured, "");
-    read_from(NULL, "nonsense,big_fit,big_fit:,:5,no_such:1,big_fit:1x,bin_cap:9");
+    read_from(NULL, "purge_dealy:1");
+    assert_string_equal(fake_os.captured,
+                        "hakmem: HAKMEM_CONF: unknown option purge_dealy is ignored; did you mean purge_delay?\n");
+    read_from(NULL, "nonsense,large_fit,large_fit:,:5,no_such:1,large_fit:1x,bin_cap:9");
     assert_int_equal(lines_said(), 6);
     assert_int_equal(hk_options.bin_cap, 9);
-    assert_int_equal(hk_options.big_fit, defaults.big_fit);
+    assert_int_equal(hk_options.large_fit, defaults.large_fit);
 }
 
 UNIT_TEST(conf_too_long)
@@ -216,7 +221,7 @@ UNIT_TEST(texts)
 
 struct seen {
     size_t count;
-    uint64_t big_fit;
+    uint64_t large_fit;
     bool report;
 };
 
@@ -224,8 +229,8 @@ static void look(void *context, const char *name, const char *text, uint64_t num
 {
     struct seen *seen = context;
     seen->count++;
-    if (strcmp(name, "big_fit") == 0)
-        seen->big_fit = number;
+    if (strcmp(name, "large_fit") == 0)
+        seen->large_fit = number;
     if (strcmp(name, "report") == 0)
         seen->report = text != NULL && strcmp(text, "r") == 0 && number == 0;
 }
@@ -233,18 +238,19 @@ static void look(void *context, const char *name, const char *text, uint64_t num
 UNIT_TEST(visit)
 {
     struct seen seen = {0, 0, false};
-    read_from(NULL, "big_fit:222,report:r");
+    read_from(NULL, "large_fit:222,report:r");
     hk_options_visit(look, &seen);
     assert_int_equal(seen.count, sizeof(struct hk_options) / sizeof(uint64_t));
-    assert_int_equal(seen.big_fit, 222);
+    assert_int_equal(seen.large_fit, 222);
     assert_true(seen.report);
 }
 
 /* Strings made of pieces that mean something, and of bytes that do not. */
 static void random_text(struct rng *rng, char *text, size_t room)
 {
-    static const char *const pieces[] = {"big_fit", "report", "bin_cap", ":",    ",",     "=",      "1",       "99999",
-                                         "k",       "g",      "HAKMEM_", "%s%n", "learn", "frozen", "profile", "goal"};
+    static const char *const pieces[] = {"large_fit", "report", "bin_cap", ":",   ",",       "=",
+                                         "1",         "99999",  "k",       "g",   "HAKMEM_", "%s%n",
+                                         "learn",     "frozen", "profile", "goal"};
     size_t used = 0;
     for (uint32_t i = rng_below(rng, 12); i > 0; i--) {
         char byte[2] = {(char)(1 + rng_below(rng, 255)), 0};
@@ -265,7 +271,7 @@ UNIT_TEST(random_strings)
         random_text(&rng, conf, sizeof conf);
         random_text(&rng, entry + 7, sizeof entry - 7);
         read_from((char *[]){entry, NULL}, conf);
-        assert_in_range(hk_options.big_fit, 100, 400);
+        assert_in_range(hk_options.large_fit, 100, 400);
         assert_in_range(hk_options.bin_cap, 1, 255);
         assert_in_range(hk_options.learn, HK_LEARN_OFF, HK_LEARN_CANARY);
     }

@@ -8,9 +8,9 @@
 #include "slab/outbox.h"
 #include "slab/orphans.h"
 #include "span/meta.h"
-#include "big/big.h"
+#include "large/large.h"
 
-enum { CLASS = CLASS_OF_64, LARGE_CLASS = CLASS_OF_65536 };
+enum { CLASS = CLASS_OF_64, MEDIUM_CLASS = CLASS_OF_65536 };
 
 /* Owners are parts of caches: a fork looks there. */
 static struct hk_tcache owner_cache, other_cache;
@@ -90,7 +90,7 @@ UNIT_TEST(all_arrive)
     assert_true(hk_slab_all_free(slab));
 }
 
-/* What waits is bounded by bytes: a block as large as that is sent by the next. */
+/* What waits is bounded by bytes: a block as medium as that is sent by the next. */
 UNIT_TEST(bounded)
 {
     struct hk_slab *slab = start(CLASS, 1024);
@@ -99,14 +99,14 @@ UNIT_TEST(bounded)
         assert_true(waiting() <= outbox.allowed);
     }
     assert_true(remote_bytes(slab) >= 1024 * 64 - outbox.allowed);
-    struct hk_slab *large[2] = {unit_slab(LARGE_CLASS, owner->id), unit_slab(LARGE_CLASS, owner->id)};
+    struct hk_slab *medium[2] = {unit_slab(MEDIUM_CLASS, owner->id), unit_slab(MEDIUM_CLASS, owner->id)};
     for (int i = 0; i < 2; i++) {
         void *block;
-        hk_slab_alloc(large[i], &block + 1, 1);
+        hk_slab_alloc(medium[i], &block + 1, 1);
         put(block);
         assert_true(waiting() <= hk_max(outbox.allowed, 65536));
     }
-    assert_int_equal(hk_remote_blocks(large[0]), 1);
+    assert_int_equal(hk_remote_blocks(medium[0]), 1);
 }
 
 /* More owners than entries, one block of each by turns: nothing is held for them but the entries, and each is told once. */
@@ -138,7 +138,7 @@ UNIT_TEST(many_owners)
     }
 }
 
-/* Where entries push each other out, and the heap is large enough for it, the table grows; unused, it goes. */
+/* Where entries push each other out, and the heap is medium enough for it, the table grows; unused, it goes. */
 UNIT_TEST(grows_and_goes)
 {
     start(CLASS, 64);
@@ -281,15 +281,15 @@ UNIT_TEST(nobody_to_deliver_to)
     unit_dies(deliver, block, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 
-/* A big block lies where its slab was: no inbox is used, and no byte is written there. */
-UNIT_TEST(a_big_block_in_its_place)
+/* A large block lies where its slab was: no inbox is used, and no byte is written there. */
+UNIT_TEST(a_large_block_in_its_place)
 {
     start(CLASS, 0);
     bool zeroed;
-    void *big = hk_big_alloc(4 * HK_MIB, 16, &zeroed);
-    assert_non_null(big);
-    assert_int_equal(hk_entry_owner(hk_page_map_lookup((uintptr_t)big)), HK_NOBODY);
-    unit_dies(deliver, big, "hakmem: free(), found at a flush: block already free: address 0x");
+    void *large = hk_large_alloc(4 * HK_MIB, 16, &zeroed);
+    assert_non_null(large);
+    assert_int_equal(hk_entry_owner(hk_page_map_lookup((uintptr_t)large)), HK_NOBODY);
+    unit_dies(deliver, large, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 
 /* All outboxes together hold so much: each that has a table has its share, and one without takes none. */
@@ -324,7 +324,7 @@ int main(void)
         cmocka_unit_test(counted_by_the_child),
         cmocka_unit_test(what_is_no_block),
         cmocka_unit_test(nobody_to_deliver_to),
-        cmocka_unit_test(a_big_block_in_its_place),
+        cmocka_unit_test(a_large_block_in_its_place),
     };
     return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
 }

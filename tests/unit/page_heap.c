@@ -32,7 +32,7 @@ static uintptr_t get(size_t slices)
 static void start(void)
 {
     assert_true(hk_page_map_init());
-    hk_thp_init();
+    hk_thp_look();
     hk_page_heap_init();
     fake_os_refuse(NULL);
 }

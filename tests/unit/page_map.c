@@ -1,6 +1,7 @@
 /* Page map: look-ups in the window and outside it, and a start that the system refuses. */
 #include "unit/unit.h"
 
+#include "count/stats.h"
 #include "span/page_map.h"
 
 #define TOP ((uintptr_t)1 << HK_ADDRESS_BITS)
@@ -130,6 +131,10 @@ UNIT_TEST(window_stopped)
     assert_false(hk_page_map_cover(hk_window_first() + HK_LEAF / 3, HK_CHUNK));
     assign_around(hk_window.base + 3 * HK_LEAF);
     assert_int_equal(hk_window.covered, HK_LEAF);
+    assert_true(hk_page_map_is_flat(hk_window_first(), HK_CHUNK));
+    assert_false(hk_page_map_is_flat(hk_window.base + 3 * HK_LEAF, HK_SLICE));
+    assert_false(hk_page_map_is_flat(hk_window.base + HK_LEAF - HK_SLICE, HK_CHUNK));
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_hit_window]), HK_LEAF);
     fake_os.places_taken = false;
     assign_around(hk_window.base + 7 * HK_LEAF);
     assert_int_equal(hk_window.covered, HK_LEAF);
@@ -318,6 +323,29 @@ UNIT_TEST(all_refused_and_then_not)
 }
 
 /* Each byte of each table is in exactly one range, and the ranges come in order of address. */
+/* With a table at hand, an address is covered although the system refuses all memory; the table is taken once, for its whole leaf. */
+UNIT_TEST(table_at_hand)
+{
+    enum { BRANCH = 1, LEAF = 7 };
+    uintptr_t at = ((uintptr_t)BRANCH << HK_BRANCH_SHIFT) + LEAF * HK_LEAF;
+    void *first = hk_os.map(HK_PAGE_MAP_TABLE), *other = first;
+    assert_true(hk_page_map_init());
+    fake_os_refuse(fake_refuse_mappings);
+    assert_false(hk_page_map_cover(at, HK_SLICE));
+    assert_true(hk_page_map_cover_with(at, &first));
+    assert_null(first);
+    hk_page_map_assign(at, 1, 0x123420, descriptor(99));
+    assert_int_equal(hk_page_map_lookup(at), 0x123420);
+    assert_ptr_equal(hk_load(*hk_page_map_descriptor(at)), descriptor(99));
+    assert_int_equal(hk_page_map_lookup(at + HK_LEAF - 1), 0);
+    assert_int_equal(hk_page_map_lookup(at + HK_LEAF), 0);
+    void *second = other;
+    assert_true(hk_page_map_cover_with(at + HK_LEAF / 2, &second));
+    assert_ptr_equal(second, other);
+    second = NULL;
+    assert_false(hk_page_map_cover_with(at + HK_LEAF, &second));
+}
+
 UNIT_TEST(tables_are_listed)
 {
     assert_true(hk_page_map_init());
@@ -354,6 +382,7 @@ int main(void)
         cmocka_unit_test(no_address_to_choose),
         cmocka_unit_test(address_limit),
         cmocka_unit_test(all_refused_and_then_not),
+        cmocka_unit_test(table_at_hand),
         cmocka_unit_test(tables_are_listed),
     };
     return cmocka_run_group_tests_name("page_map", tests, NULL, NULL);

@@ -27,10 +27,10 @@ UNIT_TEST(begins_as_the_options_say)
 {
     fake_os_reset();
     hk_options.purge_delay = 77;
-    hk_options.big_fit = 123;
+    hk_options.large_fit = 123;
     hk_policy_begin();
     assert_int_equal(HK_POLICY(purge_delay), 77);
-    assert_int_equal(HK_POLICY(big_fit), 123);
+    assert_int_equal(HK_POLICY(large_fit), 123);
 }
 
 UNIT_TEST(each_page_holds_one_policy)

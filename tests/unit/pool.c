@@ -59,6 +59,7 @@ static size_t resident_pages(uint32_t id)
 UNIT_TEST(pages_go)
 {
     unit_start();
+    unit_keep_what_threads_leave();
     live_and_end(THREADS);
     uint32_t last = hk_owner_end() - 1;
     size_t unused = hk_meta_unused();
@@ -76,6 +77,7 @@ UNIT_TEST(pages_go)
 UNIT_TEST(taken_again)
 {
     unit_start();
+    unit_keep_what_threads_leave();
     live_and_end(THREADS);
     uint32_t end = hk_owner_end();
     hk_pool_purge();
@@ -95,6 +97,7 @@ UNIT_TEST(taken_again)
 UNIT_TEST(passes)
 {
     unit_start();
+    unit_keep_what_threads_leave();
     live_and_end(THREADS);
     hk_pool_epoch(1);
     hk_pool_epoch(1);
@@ -110,6 +113,7 @@ UNIT_TEST(passes)
 UNIT_TEST(counts_stay)
 {
     unit_start();
+    unit_keep_what_threads_leave();
     live_and_end(THREADS);
     static struct hk_census before, after;
     struct hk_tcache_totals totals = hk_tcaches_total();
@@ -129,6 +133,7 @@ UNIT_TEST(counts_stay)
 UNIT_TEST(refused)
 {
     unit_start();
+    unit_keep_what_threads_leave();
     live_and_end(THREADS);
     fake_os_refuse(fake_refuse_purge);
     assert_int_equal(hk_pool_purge(), 0);
@@ -160,6 +165,7 @@ UNIT_TEST(commons_for_the_new)
     pthread_t thread[THREADS];
     unsigned common = 0, own = 0;
     unit_start();
+    unit_keep_what_threads_leave();
     assert_int_equal(pthread_barrier_init(&all_alive, NULL, THREADS), 0);
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&thread[i], NULL, be_new, i == THREADS - 1 ? (void *)(intptr_t)2000 : NULL), 0);
@@ -179,6 +185,7 @@ UNIT_TEST(commons_for_the_new)
 UNIT_TEST(stale_number)
 {
     unit_start();
+    unit_keep_what_threads_leave();
     live_and_end(2);
     uint32_t id = hk_owner_end() - 1;
     hk_pool_purge();
@@ -195,6 +202,7 @@ UNIT_TEST(stale_number)
 UNIT_TEST(rings_stay)
 {
     unit_start();
+    unit_keep_what_threads_leave();
     hk_options.trace_ring = 8;
     live_and_end(4);
     assert_int_equal(hk_pool_purge(), 0);
@@ -205,6 +213,7 @@ UNIT_TEST(rings_stay)
 UNIT_TEST(no_number)
 {
     unit_start();
+    unit_keep_what_threads_leave();
     live_and_end(40); /* more than have their place in the table's first part */
     uint32_t end = hk_owner_end();
     size_t mapped = hk_meta_mapped();

@@ -35,9 +35,9 @@ UNIT_TEST(a_name)
 
 UNIT_TEST(what_is_set_by_itself_goes_before)
 {
-    read_with("HAKMEM_PURGE_DELAY=7", "big_fit:111,profile:compact,depot:5", NULL);
+    read_with("HAKMEM_PURGE_DELAY=7", "large_fit:111,profile:compact,depot:5", NULL);
     assert_int_equal(hk_options.purge_delay, 7);
-    assert_int_equal(hk_options.big_fit, 111);
+    assert_int_equal(hk_options.large_fit, 111);
     assert_int_equal(hk_options.depot, 5);
     assert_int_equal(hk_options.thread_cache, 1 << 20);
 }
@@ -47,35 +47,35 @@ UNIT_TEST(in_any_case)
 {
     read_with("HAKMEM_profile=compact", NULL, NULL);
     assert_int_equal(hk_options.purge_delay, 100);
-    read_with("HAKMEM_DEPOT=5", "big_fit:111,Profile:compact", NULL);
+    read_with("HAKMEM_DEPOT=5", "large_fit:111,Profile:compact", NULL);
     assert_int_equal(hk_options.purge_delay, 100);
 }
 
 UNIT_TEST(a_file)
 {
     static const struct fake_file files[] = {
-        {"/p", "# hakmem profile\n\n  purge_delay=  250 # ms\nlearn = frozen\r\n#\nbig_cache = 3m"}, {NULL, NULL}};
+        {"/p", "# hakmem profile\n\n  purge_delay=  250 # ms\nlearn = frozen\r\n#\nlarge_cache = 3m"}, {NULL, NULL}};
     read_with("HAKMEM_PROFILE=/p", NULL, files);
     assert_int_equal(hk_options.purge_delay, 250);
     assert_int_equal(hk_options.learn, HK_LEARN_FROZEN);
-    assert_int_equal(hk_options.big_cache, 3 << 20);
+    assert_int_equal(hk_options.large_cache, 3 << 20);
     assert_string_equal(fake_os.captured, "");
 }
 
 UNIT_TEST(nonsense_is_said_and_the_rest_is_read)
 {
     static const struct fake_file files[] = {
-        {"/p", "purge_delay\nnot_an_option = 1\nbig_fit = 99\n = 3\nlearn = sometimes\ndepot = 9\n"}, {NULL, NULL}};
+        {"/p", "purge_delay\nnot_an_option = 1\nlarge_fit = 99\n = 3\nlearn = sometimes\ndepot = 9\n"}, {NULL, NULL}};
     read_with("HAKMEM_PROFILE=/p", NULL, files);
     assert_int_equal(hk_options.depot, 9);
-    assert_int_equal(hk_options.big_fit, defaults.big_fit);
+    assert_int_equal(hk_options.large_fit, defaults.large_fit);
     assert_int_equal(hk_options.learn, HK_LEARN_ON);
     assert_true(said(
-        "profile \"/p\": 3 of 6 lines are not of the form name = value with a known option, the first is line 1; did you mean purge_delay?\n"));
-    assert_true(said("option big_fit: \"99\" is not a number in 100..400"));
+        "profile \"/p\": 3 of 6 lines are ignored, the first is line 1, which is not of the form name = value; did you mean purge_delay?\n"));
+    assert_true(said("option large_fit: \"99\" is not a number in 100..400"));
     assert_true(said("option learn: \"sometimes\" is not one of off|on|frozen|canary"));
     read_with("HAKMEM_PROFILE=/nowhere", NULL, files);
-    assert_true(said("profile \"/nowhere\" is neither"));
+    assert_true(said("profile \"/nowhere\" is ignored"));
     assert_memory_equal(&hk_options.purge_delay, &defaults.purge_delay, sizeof defaults.purge_delay);
 }
 
@@ -109,7 +109,7 @@ UNIT_TEST(any_bytes_do_no_harm)
             bytes[i] = "purge_delaybig_fit=# \n09kmg\xff\t%:"[rng_below(&rng, 30)];
         bytes[length] = 0;
         read_with("HAKMEM_PROFILE=/p", NULL, files);
-        assert_in_range(hk_options.big_fit, 100, 400);
+        assert_in_range(hk_options.large_fit, 100, 400);
     }
 }
 
@@ -138,10 +138,10 @@ UNIT_TEST(names_that_are_none)
     fake_os_capture();
     memset(name, 'a', sizeof name);
     hk_profile_apply(name, sizeof name);
-    assert_non_null(strstr(fake_os.captured, "is neither a known name"));
+    assert_non_null(strstr(fake_os.captured, "is neither one of balanced"));
     fake_os_capture();
     hk_profile_apply("through", strlen("through")); /* nor is a part of one */
-    assert_non_null(strstr(fake_os.captured, "is neither a known name"));
+    assert_non_null(strstr(fake_os.captured, "is neither one of balanced"));
 }
 
 int main(void)

@@ -9,6 +9,7 @@
 #include "hakmem.h"
 #include "report/residence.h"
 #include "span/page_map.h"
+#include "support/knobs.h"
 
 static struct hk_census census;
 static struct hk_residence before, now;
@@ -70,19 +71,30 @@ static size_t more(enum hk_part part)
     return now.parts[part] - before.parts[part];
 }
 
-UNIT_TEST(big)
+UNIT_TEST(large)
 {
     start();
     char *block = hak_malloc(8 * HK_MIB);
     touch(block, 2 * HK_MIB);
-    assert_int_equal(more(HK_PART_big_live), 2 * HK_MIB);
+    assert_int_equal(more(HK_PART_large_live), 2 * HK_MIB);
     hak_free(block);
-    assert_int_equal(more(HK_PART_big_cached), 2 * HK_MIB);
-    assert_int_equal(more(HK_PART_big_live), 0);
+    assert_int_equal(more(HK_PART_large_cached), 2 * HK_MIB);
+    assert_int_equal(more(HK_PART_large_live), 0);
     assert_ptr_equal(hak_malloc(3 * HK_MIB), block);
     touch(block + 3 * HK_MIB, 5 * HK_PAGE); /* as the block's last use may have */
-    assert_int_equal(more(HK_PART_big_live), 2 * HK_MIB);
-    assert_int_equal(more(HK_PART_big_cached), 5 * HK_PAGE);
+    assert_int_equal(more(HK_PART_large_live), 2 * HK_MIB);
+    assert_int_equal(more(HK_PART_large_cached), 5 * HK_PAGE);
+}
+
+/* Slack on huge pages that is not cut off is the block's, and not cached. */
+UNIT_TEST(large_with_a_lead)
+{
+    start();
+    SET_KNOB(huge_blocks_from, HK_MIB);
+    char *block = hak_malloc(4 * HK_MIB);
+    touch(block, 4 * HK_MIB + 4 * HK_PAGE);
+    assert_int_equal(more(HK_PART_large_live), 4 * HK_MIB + 4 * HK_PAGE);
+    assert_int_equal(more(HK_PART_large_cached), 0);
 }
 
 UNIT_TEST(heaps)
@@ -97,14 +109,14 @@ UNIT_TEST(heaps)
 }
 
 /* Most leaves of the window around the program's mappings have no chunks: none may be looked at. */
-UNIT_TEST(big_elsewhere)
+UNIT_TEST(large_elsewhere)
 {
     elsewhere = fake_os.places_taken = true;
     start();
     char *block = hak_malloc(8 * HK_MIB), *small = hak_malloc(HK_SLICE);
     touch(block, 2 * HK_MIB);
     touch(small, 5 * HK_PAGE);
-    assert_int_equal(more(HK_PART_big_live), 2 * HK_MIB);
+    assert_int_equal(more(HK_PART_large_live), 2 * HK_MIB);
     assert_int_equal(more(HK_PART_live), 5 * HK_PAGE);
 }
 
@@ -123,7 +135,7 @@ UNIT_TEST(read_only_pages)
         else
             *byte = 1;
     }
-    assert_in_range(more(HK_PART_big_live), PAGES / 2 * HK_PAGE, (PAGES / 2 + 1) * HK_PAGE);
+    assert_in_range(more(HK_PART_large_live), PAGES / 2 * HK_PAGE, (PAGES / 2 + 1) * HK_PAGE);
 }
 
 UNIT_TEST(large_then_idle)
@@ -271,7 +283,7 @@ UNIT_TEST(rest)
     }
     look(&now);
     assert_sums_up(&now);
-    assert_int_equal(now.parts[HK_PART_big_live] - before.parts[HK_PART_big_live], PIECES * 3 * HK_PAGE);
+    assert_int_equal(now.parts[HK_PART_large_live] - before.parts[HK_PART_large_live], PIECES * 3 * HK_PAGE);
     assert_true(now.rest_of_process - before.rest_of_process >= PIECES * 3 * HK_PAGE);
 }
 
@@ -292,9 +304,10 @@ UNIT_TEST(system_does_not_say)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(big),
+        cmocka_unit_test(large),
+        cmocka_unit_test(large_with_a_lead),
         cmocka_unit_test(heaps),
-        cmocka_unit_test(big_elsewhere),
+        cmocka_unit_test(large_elsewhere),
         cmocka_unit_test(read_only_pages),
         cmocka_unit_test(large_then_idle),
         cmocka_unit_test(idle_on_a_huge_page),

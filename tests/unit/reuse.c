@@ -2,7 +2,7 @@
 #include "unit/unit.h"
 
 #include "base/bits.h"
-#include "count/reuse.h"
+#include "count/stats.h"
 #include "hakmem.h"
 #include "slab/slab.h"
 #include "span/footprint.h"
@@ -74,10 +74,11 @@ UNIT_TEST(units_on_a_huge_page)
     assert_int_equal(back(3) - later, 4 * HK_SLICE);
 }
 
-UNIT_TEST(big_blocks)
+UNIT_TEST(large_blocks)
 {
     fake_os_reset();
     unit_start();
+    SET_KNOB(huge_blocks_from, 0);
     let_pass(1);
     void *block = hak_malloc(4 * HK_MIB);
     uint64_t idled = hk_load(hk_reuse.xidled), before = back(2);
@@ -97,6 +98,6 @@ UNIT_TEST(big_blocks)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(spans), cmocka_unit_test(slices),
-                                       cmocka_unit_test(units_on_a_huge_page), cmocka_unit_test(big_blocks)};
+                                       cmocka_unit_test(units_on_a_huge_page), cmocka_unit_test(large_blocks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

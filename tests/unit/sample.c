@@ -36,7 +36,7 @@ static void add_up(void *context, const struct hk_site *site, unsigned number)
 static void assert_sums(unsigned sites, int64_t live_blocks, int64_t live_bytes, uint64_t blocks, uint64_t bytes)
 {
     struct sums sums = {0};
-    hk_sites_visit(add_up, &sums);
+    hk_sites_visit(&hk_samples, add_up, &sums);
     assert_int_equal(sums.sites, sites);
     assert_int_equal(sums.live_blocks, live_blocks);
     assert_int_equal(sums.live_bytes, live_bytes);
@@ -44,19 +44,19 @@ static void assert_sums(unsigned sites, int64_t live_blocks, int64_t live_bytes,
     assert_int_equal(sums.bytes, bytes);
 }
 
-static void open_tables(void) { assert_true(hk_samples_open()); }
+static void open_tables(void) { assert_true(hk_samples_open(&hk_samples)); }
 
 UNIT_TEST(by_stack_and_size)
 {
     open_tables();
-    assert_true(hk_sample_enter(address(1), 100, &here));
-    assert_true(hk_sample_enter(address(2), 120, &here));
+    assert_true(hk_sample_enter(&hk_samples, address(1), 100, &here) != HK_SAMPLE_SITES);
+    assert_true(hk_sample_enter(&hk_samples, address(2), 120, &here) != HK_SAMPLE_SITES);
     assert_sums(1, 2, 220, 2, 220);
-    assert_true(hk_sample_enter(address(3), 100, &there));
+    assert_true(hk_sample_enter(&hk_samples, address(3), 100, &there) != HK_SAMPLE_SITES);
     assert_sums(2, 3, 320, 3, 320);
-    assert_true(hk_sample_enter(address(4), 1 << 30, &here));
+    assert_true(hk_sample_enter(&hk_samples, address(4), 1 << 30, &here) != HK_SAMPLE_SITES);
     assert_sums(3, 4, 320 + (1 << 30), 4, 320 + (1 << 30));
-    assert_true(hk_sample_lift(address(1)) != 0);
+    assert_true(hk_sample_lift(&hk_samples, address(1)) != 0);
     assert_sums(3, 3, 220 + (1 << 30), 4, 320 + (1 << 30));
 }
 
@@ -64,42 +64,42 @@ UNIT_TEST(found_once)
 {
     open_tables();
     for (uint64_t i = 0; i < BLOCKS; i++)
-        assert_true(hk_sample_enter(address(i), 1 + i % SIZES, &here));
+        assert_true(hk_sample_enter(&hk_samples, address(i), 1 + i % SIZES, &here) != HK_SAMPLE_SITES);
     for (uint64_t i = 0; i < BLOCKS; i++) {
-        assert_true(hk_sample_may_be(address(i)));
-        assert_true(hk_sample_lift(address(i)) != 0);
-        assert_true(hk_sample_lift(address(i)) == 0);
-        assert_true(hk_sample_lift((const char *)address(i) + 16) == 0);
+        assert_true(hk_sample_may_be(&hk_samples, address(i)));
+        assert_true(hk_sample_lift(&hk_samples, address(i)) != 0);
+        assert_true(hk_sample_lift(&hk_samples, address(i)) == 0);
+        assert_true(hk_sample_lift(&hk_samples, (const char *)address(i) + 16) == 0);
     }
     for (uint64_t i = 0; i < BLOCKS; i++)
-        assert_false(hk_sample_may_be(address(i)));
+        assert_false(hk_sample_may_be(&hk_samples, address(i)));
 }
 
 /* A resize that failed: live again, but not allocated once more. */
 UNIT_TEST(put_back)
 {
     open_tables();
-    assert_true(hk_sample_enter(address(7), 5000, &here));
-    uint64_t record = hk_sample_lift(address(7));
+    assert_true(hk_sample_enter(&hk_samples, address(7), 5000, &here) != HK_SAMPLE_SITES);
+    uint64_t record = hk_sample_lift(&hk_samples, address(7));
     assert_sums(1, 0, 0, 1, 5000);
-    hk_sample_put_back(address(7), record);
+    hk_sample_put_back(&hk_samples, address(7), record);
     assert_sums(1, 1, 5000, 1, 5000);
-    hk_sample_put_back(address(8), 0);
+    hk_sample_put_back(&hk_samples, address(8), 0);
     assert_sums(1, 1, 5000, 1, 5000);
-    assert_int_equal(hk_sample_lift(address(7)), record);
+    assert_int_equal(hk_sample_lift(&hk_samples, address(7)), record);
 }
 
 UNIT_TEST(full_places)
 {
     uint64_t entered = 0;
     open_tables();
-    while (hk_sample_enter(address(entered), 64, &here))
+    while (hk_sample_enter(&hk_samples, address(entered), 64, &here) != HK_SAMPLE_SITES)
         entered++;
     assert_true(entered > BLOCKS);
     assert_sums(1, (int64_t)entered, (int64_t)entered * 64, entered, entered * 64);
-    assert_int_equal(hk_sample_lift(address(entered)), 0);
-    assert_true(hk_sample_lift(address(0)) != 0);
-    assert_true(hk_sample_enter(address(0), 64, &here));
+    assert_int_equal(hk_sample_lift(&hk_samples, address(entered)), 0);
+    assert_true(hk_sample_lift(&hk_samples, address(0)) != 0);
+    assert_true(hk_sample_enter(&hk_samples, address(0), 64, &here) != HK_SAMPLE_SITES);
 }
 
 UNIT_TEST(full_sites)
@@ -107,19 +107,19 @@ UNIT_TEST(full_sites)
     struct hk_stack stack = here;
     uint64_t entered = 0;
     open_tables();
-    for (; hk_sample_enter(address(entered), 64, &stack); entered++)
+    for (; hk_sample_enter(&hk_samples, address(entered), 64, &stack) != HK_SAMPLE_SITES; entered++)
         stack.frames[0] = (void *)(0x100000 + entered);
     assert_true(entered > 1000);
-    assert_true(hk_sample_enter(address(entered), 64, &here));
+    assert_true(hk_sample_enter(&hk_samples, address(entered), 64, &here) != HK_SAMPLE_SITES);
     assert_sums((unsigned)entered, (int64_t)entered + 1, ((int64_t)entered + 1) * 64, entered + 1, (entered + 1) * 64);
 }
 
 UNIT_TEST(refused)
 {
     fake_os_refuse(fake_refuse_map);
-    assert_false(hk_samples_open());
+    assert_false(hk_samples_open(&hk_samples));
     fake_os_refuse(NULL);
-    assert_true(hk_samples_open());
+    assert_true(hk_samples_open(&hk_samples));
 }
 
 /* Each thread has blocks of its own, and all share sites, buckets and the filter. */
@@ -134,13 +134,13 @@ static void *churn(void *argument)
         struct hk_stack stack = here;
         stack.frames[1] = (void *)(uintptr_t)(1 + rng_below(&rng, 50));
         if (live[i])
-            assert_true(hk_sample_lift(block) != 0);
+            assert_true(hk_sample_lift(&hk_samples, block) != 0);
         else
-            assert_true(hk_sample_enter(block, 64, &stack));
+            assert_true(hk_sample_enter(&hk_samples, block, 64, &stack) != HK_SAMPLE_SITES);
         live[i] = !live[i];
     }
     for (uint64_t i = 0; i < OWN; i++)
-        assert_int_equal(hk_sample_lift(address(i * THREADS + thread)) != 0, live[i]);
+        assert_int_equal(hk_sample_lift(&hk_samples, address(i * THREADS + thread)) != 0, live[i]);
     return NULL;
 }
 
@@ -153,7 +153,7 @@ UNIT_TEST(threads)
         assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)i), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    hk_sites_visit(add_up, &sums);
+    hk_sites_visit(&hk_samples, add_up, &sums);
     assert_int_equal(sums.sites, 50);
     assert_int_equal(sums.live_blocks, 0);
     assert_int_equal(sums.live_bytes, 0);
@@ -164,7 +164,6 @@ UNIT_TEST(threads)
 UNIT_TEST(stacks)
 {
     struct hk_stack stack;
-    hk_stack_prime((const void *)(uintptr_t)stacks_body);
     hk_stack_capture(&stack, (void *)0x1234);
     assert_int_equal(stack.depth, 1);
     assert_ptr_equal(stack.frames[0], (void *)0x1234);

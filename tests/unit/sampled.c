@@ -12,6 +12,7 @@
 
 #include "base/bits.h"
 #include "base/message.h"
+#include "guard/custody.h"
 #include "guard/sampled.h"
 #include "hakmem.h"
 #include "prof/hooks.h"
@@ -43,14 +44,14 @@ static void *aligned(size_t size) { return hak_memalign(256, size); }
 static void *grown(size_t size) { return hak_realloc(hak_malloc(1), size); }
 static void *shrunk(size_t size) { return hak_realloc(hak_malloc(3 * size), size); }
 
-UNIT_TEST(every_call)
+static void try_every_call(void)
 {
     void *(*const calls[])(size_t) = {hak_malloc, zeroed, aligned, grown, shrunk};
     start();
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++)
         for (size_t size = 100; size <= 8000; size *= 3) {
             char *block = sampled_by(calls[i], size);
-            assert_int_equal(hak_usable_size(block), size);
+            assert_int_equal(hak_usable_size(block), hk_guard_size(size));
             if (calls[i] == zeroed)
                 assert_int_equal(block[0] | block[size / 2] | block[size - 1], 0);
             if (calls[i] == aligned)
@@ -60,6 +61,32 @@ UNIT_TEST(every_call)
         }
     assert_true(hk_load(hk_global_counts[HK_GLOBAL_guard_samples]) >= 16);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_guard_faults]), 0);
+}
+
+UNIT_TEST(every_call) { try_every_call(); }
+
+UNIT_TEST(every_call_while_frees_are_checked)
+{
+    hk_options.safe_free = 1;
+    try_every_call();
+}
+
+UNIT_TEST(every_call_while_remote_frees_are_traced)
+{
+    hk_options.trace_remote = 1;
+    try_every_call();
+}
+
+UNIT_TEST(every_call_hardened)
+{
+    hk_options.hardened = "1";
+    try_every_call();
+}
+
+UNIT_TEST(every_call_with_a_canary)
+{
+    hk_options.hardened = "canary";
+    try_every_call();
 }
 
 UNIT_TEST(errno_stays)
@@ -119,7 +146,7 @@ static uint64_t samples_of(size_t size, uint64_t mean, uint64_t bytes)
 
 UNIT_TEST(rate)
 {
-    unit_start();
+    start();
     for (size_t size = 64; size <= 4096; size *= 8) {
         uint64_t samples = samples_of(size, 8 << 20, 1000 << 20);
         assert_true(samples > 70 && samples < 180); /* 125, and five deviations */
@@ -219,7 +246,7 @@ UNIT_TEST(beside_the_heap_profile)
         sampled += hk_sampled_has(*at);
     }
     assert_true(sampled > 10);
-    hk_sites_visit(add_live, &live);
+    hk_sites_visit(&hk_samples, add_live, &live);
     for (int i = 0; i < SLOTS; i++)
         expected += blocks[i] != NULL;
     assert_int_equal(live, expected);
@@ -368,6 +395,10 @@ UNIT_TEST(fault_of_the_program)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_call),
+                                       cmocka_unit_test(every_call_while_frees_are_checked),
+                                       cmocka_unit_test(every_call_while_remote_frees_are_traced),
+                                       cmocka_unit_test(every_call_hardened),
+                                       cmocka_unit_test(every_call_with_a_canary),
                                        cmocka_unit_test(errno_stays),
                                        cmocka_unit_test(resized),
                                        cmocka_unit_test(off),

@@ -29,7 +29,7 @@ static char *block_of(const struct hk_slot *slot) { return (char *)hk_load(slot-
 
 static char *taken(size_t size, size_t align)
 {
-    const struct hk_slot *slot = hk_slot_take(size, align, &by);
+    const struct hk_slot *slot = hk_slot_take(size, align);
     assert_non_null(slot);
     return block_of(slot);
 }
@@ -88,7 +88,7 @@ UNIT_TEST(large_pages_of_the_system)
     hk_os.page_size = large_pages;
     open_slots();
     unsigned taken_blocks = 0;
-    for (const struct hk_slot *slot; (slot = hk_slot_take(100, 16, &by)) != NULL; taken_blocks++) {
+    for (const struct hk_slot *slot; (slot = hk_slot_take(100, 16)) != NULL; taken_blocks++) {
         char *page = block_of(slot) - (uintptr_t)block_of(slot) % 65536;
         assert_true(accessible(page) && accessible(page + 65535));
         assert_false(accessible(page - 1) || accessible(page + 65536));
@@ -99,9 +99,9 @@ UNIT_TEST(large_pages_of_the_system)
 UNIT_TEST(too_large)
 {
     open_slots();
-    assert_null(hk_slot_take(SLOT + 1, 16, &by));
-    assert_null(hk_slot_take(100, 2 * PAGE, &by));
-    assert_non_null(hk_slot_take(SLOT, 16, &by));
+    assert_null(hk_slot_take(SLOT + 1, 16));
+    assert_null(hk_slot_take(100, 2 * PAGE));
+    assert_non_null(hk_slot_take(SLOT, 16));
 }
 
 UNIT_TEST(rests_before_reuse)
@@ -125,7 +125,7 @@ UNIT_TEST(not_too_many)
     char *blocks[HK_SLOTS_LIVE];
     for (int i = 0; i < (int)LIVE; i++)
         blocks[i] = taken(1, 16);
-    assert_null(hk_slot_take(1, 16, &by));
+    assert_null(hk_slot_take(1, 16));
     assert_int_equal(hk_slots_total().blocks, LIVE);
     assert_int_equal(hk_slots_total().bytes, LIVE);
     assert_int_equal(hk_slot_put(blocks[3], &by), HK_SLOT_BLOCK);
@@ -153,7 +153,7 @@ UNIT_TEST(pointers)
 UNIT_TEST(nearest)
 {
     open_slots();
-    struct hk_slot *a = hk_slot_take(SLOT, 16, &by), *b = hk_slot_take(SLOT, 16, &by);
+    struct hk_slot *a = hk_slot_take(SLOT, 16), *b = hk_slot_take(SLOT, 16);
     char *end = block_of(a) + SLOT, *start = block_of(b);
     assert_ptr_equal(start, end + PAGE);
     assert_ptr_equal(hk_slot_near((uintptr_t)end), a);
@@ -169,11 +169,11 @@ UNIT_TEST(nearest)
 UNIT_TEST(nearest_of_small_blocks)
 {
     open_slots();
-    struct hk_slot *left = hk_slot_take(16, 16, &by), *next = hk_slot_take(16, 16, &by);
+    struct hk_slot *left = hk_slot_take(16, 16), *next = hk_slot_take(16, 16);
     while ((uintptr_t)block_of(left) % PAGE + (uintptr_t)block_of(next) % PAGE != 0) { /* not both at the left end */
         hk_slot_put(block_of(left), &by);
         left = next;
-        assert_non_null(next = hk_slot_take(16, 16, &by));
+        assert_non_null(next = hk_slot_take(16, 16));
     }
     char *middle = block_of(left) + (block_of(next) - block_of(left)) / 2;
     assert_ptr_equal(hk_slot_near((uintptr_t)middle - 100), left);
@@ -186,7 +186,7 @@ UNIT_TEST(damage)
 {
     open_slots();
     for (int i = 0; i < 40; i++) {
-        struct hk_slot *slot = hk_slot_take(100, 16, &by);
+        struct hk_slot *slot = hk_slot_take(100, 16);
         char *block = block_of(slot);
         memset(block, 0x11, 100);
         assert_int_equal(hk_slot_damage(slot), 0);
@@ -211,7 +211,7 @@ UNIT_TEST(refusals)
     assert_int_equal(fake_os_calls(FAKE_UNMAP), 1);
     fake_os_refuse(fake_refuse_unbar);
     assert_true(hk_slots_open());
-    assert_null(hk_slot_take(100, 16, &by));
+    assert_null(hk_slot_take(100, 16));
     fake_os_refuse(NULL);
     assert_int_equal(hk_slots_total().blocks, 0);
     assert_zero(taken(100, 16), 100);
@@ -230,7 +230,7 @@ UNIT_TEST(refused_at_the_free)
     for (int i = 0; i < HK_SLOTS - 1; i++)
         hk_slot_put(taken(1, 16), &by);
     fake_os_refuse(fake_refuse_bar);
-    assert_null(hk_slot_take(SLOT, 16, &by));
+    assert_null(hk_slot_take(SLOT, 16));
     fake_os_refuse(NULL);
     assert_ptr_equal(taken(SLOT, 16), block);
     assert_zero(block, SLOT);
@@ -279,7 +279,7 @@ UNIT_TEST(fork_child)
     pid_t child = fork();
     if (child == 0) {
         bool well = live[PAGE - 1] == 5 && !accessible(freed) && hk_slot_put(live, &by) == HK_SLOT_BLOCK &&
-                    !accessible(live) && hk_slot_take(PAGE, 16, &by) != NULL;
+                    !accessible(live) && hk_slot_take(PAGE, 16) != NULL;
         _exit(well ? 0 : 1);
     }
     int status = -1;

@@ -1,4 +1,4 @@
-/* Slab heap: batches from slabs in order, empty slabs released, and large blocks resized in place. */
+/* Slab heap: batches from slabs in order, empty slabs released, and medium blocks resized in place. */
 #include "unit/unit.h"
 
 #include <stdio.h>

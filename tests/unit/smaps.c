@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "report/smaps.h"
+#include "os/maps.h"
 
 enum { MOST = 64 };
 

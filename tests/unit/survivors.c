@@ -70,17 +70,17 @@ UNIT_TEST(free_pages)
     assert_all(PER_PAGE, 0);
 }
 
-/* A big block, and one as long as its slab, have no neighbors. */
+/* A large block, and one as long as its slab, have no neighbors. */
 UNIT_TEST(alone)
 {
     start();
-    char *big = hak_malloc(3 * HK_MIB), *large = hak_malloc(HK_MIB);
+    char *large = hak_malloc(3 * HK_MIB), *medium = hak_malloc(HK_MIB);
     hk_survivors_take(&survivors);
     assert_int_equal(survivors.all.bytes, BLOCKS * SIZE + 4 * HK_MIB);
     assert_int_equal(survivors.all.pinned, 0);
     assert_int_equal(survivors.stacks[0].sums.bytes, 3 * HK_MIB);
-    hak_free(big);
     hak_free(large);
+    hak_free(medium);
     assert_all(BLOCKS, 0);
 }
 
@@ -93,7 +93,8 @@ UNIT_TEST(more_stacks_than_lines)
     struct hk_stack stack = {2, {(void *)0x1000, (void *)0x2000}};
     for (uintptr_t i = 0; i < STACKS; i++) {
         stack.frames[0] = (void *)(0x1000 + i);
-        assert_true(hk_sample_enter((void *)(uintptr_t)(0x7f0000000000 + i * 4096), 1000 + i, &stack));
+        assert_true(hk_sample_enter(&hk_samples, (void *)(uintptr_t)(0x7f0000000000 + i * 4096), 1000 + i, &stack) !=
+                    HK_SAMPLE_SITES);
     }
     hk_survivors_take(&survivors);
     assert_int_equal(survivors.shown, HK_REPORT_STACKS);

@@ -181,7 +181,7 @@ UNIT_TEST(metadata_16) { metadata(16384); }
 UNIT_TEST(metadata_64) { metadata(65536); }
 
 /* Resized, freed, cached, trimmed; and a report on the way, which looks at each page. */
-static void big_blocks(size_t bytes)
+static void large_blocks(size_t bytes)
 {
     static struct hk_report report;
     on_pages_of(bytes);
@@ -193,7 +193,7 @@ static void big_blocks(size_t bytes)
     block = hak_realloc(block, (9 << 20) + 1);
     assert_int_equal(block[(2 << 20) + 99], 7);
     hk_report_take(&report, 0);
-    assert_true(report.residence.parts[HK_PART_big_live] >= 5 * HK_MIB);
+    assert_true(report.residence.parts[HK_PART_large_live] >= 5 * HK_MIB);
     block = hak_realloc(block, (2 << 20) - 9999);
     hak_free(block);
     hak_free(aligned);
@@ -203,9 +203,9 @@ static void big_blocks(size_t bytes)
     assert_int_equal((uintptr_t)pages % page, 0);
     assert_true(hak_usable_size(pages) >= 2 * page);
 }
-UNIT_TEST(big_blocks_4) { big_blocks(4096); }
-UNIT_TEST(big_blocks_16) { big_blocks(16384); }
-UNIT_TEST(big_blocks_64) { big_blocks(65536); }
+UNIT_TEST(large_blocks_4) { large_blocks(4096); }
+UNIT_TEST(large_blocks_16) { large_blocks(16384); }
+UNIT_TEST(large_blocks_64) { large_blocks(65536); }
 
 /* All that the guard protects, in blocks of all sizes. */
 static void hardened(size_t bytes)
@@ -240,10 +240,10 @@ UNIT_TEST(control) { unit_dies(think_of_less, NULL, "hakmem: test: not in whole 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slabs_4),      cmocka_unit_test(slabs_16),      cmocka_unit_test(slabs_64),
-        cmocka_unit_test(metadata_4),   cmocka_unit_test(metadata_16),   cmocka_unit_test(metadata_64),
-        cmocka_unit_test(big_blocks_4), cmocka_unit_test(big_blocks_16), cmocka_unit_test(big_blocks_64),
-        cmocka_unit_test(hardened_4),   cmocka_unit_test(hardened_16),   cmocka_unit_test(hardened_64),
+        cmocka_unit_test(slabs_4),        cmocka_unit_test(slabs_16),        cmocka_unit_test(slabs_64),
+        cmocka_unit_test(metadata_4),     cmocka_unit_test(metadata_16),     cmocka_unit_test(metadata_64),
+        cmocka_unit_test(large_blocks_4), cmocka_unit_test(large_blocks_16), cmocka_unit_test(large_blocks_64),
+        cmocka_unit_test(hardened_4),     cmocka_unit_test(hardened_16),     cmocka_unit_test(hardened_64),
         cmocka_unit_test(control),
     };
     return cmocka_run_group_tests_name("system_pages", tests, NULL, NULL);

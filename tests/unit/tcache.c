@@ -133,7 +133,7 @@ UNIT_TEST(large_blocks_leave_small_ones_their_budget)
     unit_heap_holds(0);
 }
 
-/* A big block that grows is growth like any other: idle memory pays for it. */
+/* A large block that grows is growth like any other: idle memory pays for it. */
 UNIT_TEST(growth_by_realloc)
 {
     start();
@@ -348,12 +348,12 @@ static void work_after_end(void *unused)
     hk_tcache_end();
     assert_null(hk_tcache_self());
     assert_true(hk_tcache_ended());
-    void *after = hak_malloc(80), *more = hak_calloc(1, 5000), *big = hak_malloc(2 * HK_MIB);
-    assert_true(before != NULL && after != NULL && more != NULL && big != NULL);
+    void *after = hak_malloc(80), *more = hak_calloc(1, 5000), *large = hak_malloc(2 * HK_MIB);
+    assert_true(before != NULL && after != NULL && more != NULL && large != NULL);
     hak_free(before);
     hak_free(after);
     hak_free(more);
-    hak_free(big);
+    hak_free(large);
 }
 
 UNIT_TEST(after_the_end)
@@ -412,7 +412,7 @@ UNIT_TEST(rested)
         free_many(300);
     }
     fake_os_pass_ms(1000 * 1000);
-    hk_tcache_grew(cache, HK_LARGE_MAX);
+    hk_tcache_grew(cache, HK_MEDIUM_MAX);
     for (unsigned class = 0; class < HK_CLASSES; class ++)
         assert_int_equal(hk_bin_items(&cache->hot.bins[class]), 0);
 }

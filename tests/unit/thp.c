@@ -11,7 +11,7 @@ static bool serves(const char *mode, const char *size)
     struct fake_file files[] = {
         {mode != NULL ? MODE : "none", mode}, {size != NULL ? SIZE : "none", size}, {NULL, NULL}};
     fake_os.files = files;
-    hk_thp_init();
+    hk_thp_look();
     fake_os.files = NULL;
     return hk_thp_serves();
 }

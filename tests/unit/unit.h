@@ -46,6 +46,9 @@ void unit_dies(void (*action)(void *argument), void *argument, const char *expec
 /* Starts the core with a cache for this thread. */
 void unit_start(void);
 
+/* No thread's end purges anything in the next hour, because the last one seems to have left a TiB a moment ago. */
+void unit_keep_what_threads_leave(void);
+
 /* A new slab whose page map entry names this owner; NULL if refused. */
 struct hk_slab *unit_slab(unsigned class, uint32_t owner);
 

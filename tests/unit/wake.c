@@ -22,19 +22,19 @@ static void count_wake(_Atomic uint32_t *word, int count)
 UNIT_TEST(wanted)
 {
     hk_wake_notify(WORTH - 1);
-    assert_false(hk_load(hk_wake_wanted));
+    assert_false(hk_mode_has(HK_MODE_WAKE));
     hk_wake_notify(WORTH);
-    assert_true(hk_load(hk_wake_wanted));
+    assert_true(hk_mode_has(HK_MODE_WAKE));
     hk_wake_begin();
-    assert_false(hk_load(hk_wake_wanted));
+    assert_false(hk_mode_has(HK_MODE_WAKE));
     hk_wake_notify(WORTH);
-    assert_false(hk_load(hk_wake_wanted));
+    assert_false(hk_mode_has(HK_MODE_WAKE));
     hk_wake_end();
     hk_options.background = HK_BACKGROUND_ON;
     hk_wake_notify(8 * HK_MIB - 1);
-    assert_false(hk_load(hk_wake_wanted));
+    assert_false(hk_mode_has(HK_MODE_WAKE));
     hk_wake_notify(8 * HK_MIB);
-    assert_true(hk_load(hk_wake_wanted));
+    assert_true(hk_mode_has(HK_MODE_WAKE));
 }
 
 UNIT_TEST(works)

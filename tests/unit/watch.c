@@ -26,7 +26,7 @@ struct slot {
     size_t size;
 };
 
-static bool is_open(void) { return hk_gate.plain == 0; }
+static bool is_open(void) { return !hk_mode_has(HK_MODE_OPEN); }
 
 static void begin(uint64_t mean)
 {
@@ -162,10 +162,10 @@ UNIT_TEST(a_window_ends_amid_a_call)
 {
     begin(1);
     hk_watch_tick();
-    assert_true(hk_watch_picks(hk_tcache_self(), 100, NULL));
+    assert_true(hk_watch_picks(hk_tcache_self(), 100));
     hk_store(hk_watch.xwindow, false);
     for (unsigned i = 0; i < 100; i++)
-        assert_false(hk_watch_picks(hk_tcache_self(), 100, NULL));
+        assert_false(hk_watch_picks(hk_tcache_self(), 100));
 }
 
 UNIT_TEST(the_end)
@@ -264,13 +264,15 @@ UNIT_TEST(threads)
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&all[i], NULL, churn, (void *)(i + 1)), 0);
     for (unsigned i = 0; i < 200; i++) {
+        uint32_t before = (uint32_t)hk_load(hk_watch.xwindows);
         hk_watch_tick();
+        assert_true(hk_load(hk_watch.xwindows) > before);
         usleep(100);
     }
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(all[i], NULL), 0);
     assert_int_equal(live_now().blocks, 0);
-    assert_true(hk_load(hk_watch.xwindows) == 200);
+    assert_in_range(hk_load(hk_watch.xwindows), 200, UINT32_MAX); /* a tick of the learner opens one too */
 }
 
 /* A fork in a window: the child's window ends too. */

@@ -12,7 +12,7 @@ case $kind in
   *)   echo "usage: packages.sh deb|rpm [NAME=VALUE...]" >&2; exit 64 ;;
 esac
 # One for both: the folders do not change what is compiled.
-build=${HAKMEM_PACKAGES:-$root}/build-distribution output=${HAKMEM_PACKAGES:-$root}/build-packages
+build=${HAKDEV_PACKAGES:-$root}/build-distribution output=${HAKDEV_PACKAGES:-$root}/build-packages
 for setting in "$@"; do
   set -- "$@" "-D$setting"
   shift

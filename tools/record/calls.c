@@ -131,8 +131,8 @@ static inline void *realloc_noted(void *block, size_t size)
         return realloc_sampled(block, size);
     rec_note_event(REC_REALLOC, (uintptr_t)block, size, rec_touched_of(block), false);
     void *moved = rec_next.realloc(block, size);
-    if (moved != NULL && size >= REC_BIG_BLOCK)
-        __atomic_fetch_or(rec_big_word((uintptr_t)moved), (uint64_t)1 << ((uintptr_t)moved >> 12 & 63),
+    if (moved != NULL && size >= REC_LARGE_BLOCK)
+        __atomic_fetch_or(rec_large_word((uintptr_t)moved), (uint64_t)1 << ((uintptr_t)moved >> 12 & 63),
                           __ATOMIC_RELAXED);
     rec_note_event(REC_MOVED, (uintptr_t)moved, 0, 0, false);
     return moved;

@@ -23,7 +23,7 @@ enum { PATH_ROOM = 3000, NAMES_TRIED = 1000, LOOK_EVERY = 16 };
 static struct rec_shared unborn = {.state = REC_OFF}; /* until the constructor has run */
 struct rec_shared *rec_shared = &unborn;
 _Thread_local struct rec_self rec_self __attribute__((tls_model("initial-exec")));
-uint64_t rec_big_seen[1024];
+uint64_t rec_large_seen[1024];
 
 static char folder[PATH_ROOM], file_path[PATH_ROOM + 64];
 static uint32_t sample_wanted;
@@ -42,13 +42,35 @@ static const char *name_of_error(char *room, size_t size)
 #endif
 }
 
-static void say(const char *what, const char *why)
+/* Descriptor 2 when the program began: a program that closed it may have its database there now. */
+static struct {
+    bool open;
+    dev_t device;
+    ino_t inode;
+} stderr_at_start;
+
+static void note_stderr(void)
+{
+    struct stat file = {0};
+    stderr_at_start.open = fstat(STDERR_FILENO, &file) == 0;
+    stderr_at_start.device = file.st_dev;
+    stderr_at_start.inode = file.st_ino;
+}
+
+static bool stderr_is_there(void)
+{
+    struct stat file;
+    return stderr_at_start.open && fstat(STDERR_FILENO, &file) == 0 && file.st_dev == stderr_at_start.device &&
+           file.st_ino == stderr_at_start.inode;
+}
+
+void rec_say(const char *what, const char *why)
 {
     static const char head[] = "hakmem record: ";
     char line[PATH_ROOM + 256], room[32];
     int length = snprintf(line, sizeof line, "%s%s%s%s%s%s\n", head, what, *what != '\0' ? ": " : "", why,
                           errno != 0 ? ": " : "", errno != 0 ? name_of_error(room, sizeof room) : "");
-    if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
+    if (length > 0 && stderr_is_there() && write(STDERR_FILENO, line, (size_t)length) < 0)
         return; /* nobody to tell */
 }
 
@@ -105,7 +127,7 @@ static struct rec_head *begin_file(int64_t pid)
     int file = create_file(pid);
     struct rec_head *head = file >= 0 ? grow_file(file, 0, REC_HEAD_BYTES) : NULL;
     if (head == NULL)
-        say(file_path, "this process is not recorded");
+        rec_say(file_path, "this process is not recorded");
     else
         fill_head(head, pid);
     if (file >= 0)
@@ -134,7 +156,7 @@ static void stop(struct rec_shared *shared)
     if (__atomic_exchange_n(&shared->state, REC_OFF, __ATOMIC_ACQ_REL) != REC_RUNNING)
         return;
     shared->head->lost = 1;
-    say(file_path, "the recording stops here");
+    rec_say(file_path, "the recording stops here");
 }
 
 /* ---- chunks ------------------------------------------------------------ */
@@ -324,14 +346,15 @@ __attribute__((constructor)) static void begin(int count, char **arguments, char
 {
     (void)count;
     (void)arguments;
+    note_stderr();
     errno = 0;
     if (!rec_find_next())
-        return say("", "no allocator below, or no room: nothing is recorded");
+        return rec_say("", "no allocator below, or no room: nothing is recorded");
     if (!take_options(environ != NULL ? environ : variables))
-        return say("", "preload it by `hakmem record`: " FOLDER_VARIABLE " is not set to a folder");
+        return rec_say("", "preload it by `hakmem record`: " FOLDER_VARIABLE " is not set to a folder");
     struct rec_shared *shared = map_shared();
     if (shared == NULL || pthread_key_create(&key, end_thread) != 0)
-        return say("", "nothing is recorded");
+        return rec_say("", "nothing is recorded");
     rec_shared = shared;
 }
 

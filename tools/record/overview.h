@@ -1,4 +1,4 @@
-/* Overview: what the plan needs to know of the whole recording before its first operation: how much of each big block the program
+/* Overview: what the plan needs to know of the whole recording before its first operation: how much of each large block the program
  * touches, and when each thread ends. One pass over the recording. */
 #ifndef REC_OVERVIEW_H
 #define REC_OVERVIEW_H

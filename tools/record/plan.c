@@ -138,7 +138,7 @@ static uint32_t extra_of(const struct rec_op *op)
     return op->align_log;
 }
 
-/* The pages of a big block that the program touched, where it is known. */
+/* The pages of a large block that the program touched, where it is known. */
 static bool put_touch(struct plan *plan, struct stream *stream, const struct rec_op *op, uint32_t pages)
 {
     uint64_t from = op->kind == REC_REALLOC ? op->size_before / REC_PAGE : 0, most = op->size / REC_PAGE;

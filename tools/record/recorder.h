@@ -45,7 +45,7 @@ struct rec_self {
 
 extern struct rec_shared *rec_shared;
 extern _Thread_local struct rec_self rec_self __attribute__((tls_model("initial-exec")));
-extern uint64_t rec_big_seen[1024];
+extern uint64_t rec_large_seen[1024];
 
 /* Room for an event, and a chunk of this process and thread; false: nothing is recorded. Keeps errno. */
 bool rec_prepare(struct rec_self *self);
@@ -53,8 +53,10 @@ bool rec_prepare(struct rec_self *self);
 void rec_release(struct rec_self *self);
 /* The process ends: its figures go to the head. */
 void rec_finish(void);
-/* The pages of this big block that are resident, + 1; 0 if it is not big. */
+/* The pages of this large block that are resident, + 1; 0 if it is not large. */
 uint32_t rec_touched(const void *block);
+/* Writes one line to standard error, with the error in errno unless that is 0; nothing if descriptor 2 is another file than at the start. */
+void rec_say(const char *what, const char *why);
 /* Sampling: takes this block for its size. */
 bool rec_always(const void *block);
 
@@ -67,7 +69,7 @@ static inline uint64_t rec_draw(struct rec_shared *shared)
     return __atomic_fetch_add(&shared->order, 1, __ATOMIC_SEQ_CST);
 }
 
-static inline uint64_t *rec_big_word(uintptr_t block) { return &rec_big_seen[block >> 18 & 1023]; }
+static inline uint64_t *rec_large_word(uintptr_t block) { return &rec_large_seen[block >> 18 & 1023]; }
 
 /* Notes one event. `block` decides whether a sample takes it. */
 static inline void rec_note_event(enum rec_kind kind, uintptr_t block, uint64_t size, uint32_t extra, bool weight_one)
@@ -100,8 +102,8 @@ static inline bool rec_takes(const void *block, bool *weight_one)
 static inline void rec_note_alloc(enum rec_kind kind, const void *block, size_t size, unsigned align_log)
 {
     bool weight_one = false;
-    if (REC_UNLIKELY(size >= REC_BIG_BLOCK))
-        __atomic_fetch_or(rec_big_word((uintptr_t)block), (uint64_t)1 << ((uintptr_t)block >> 12 & 63),
+    if (REC_UNLIKELY(size >= REC_LARGE_BLOCK))
+        __atomic_fetch_or(rec_large_word((uintptr_t)block), (uint64_t)1 << ((uintptr_t)block >> 12 & 63),
                           __ATOMIC_RELAXED);
     if (rec_takes(block, &weight_one))
         rec_note_event(kind, (uintptr_t)block, size, align_log, weight_one);
@@ -109,8 +111,8 @@ static inline void rec_note_alloc(enum rec_kind kind, const void *block, size_t 
 
 static inline uint32_t rec_touched_of(const void *block)
 {
-    bool maybe_big = (*rec_big_word((uintptr_t)block) >> ((uintptr_t)block >> 12 & 63) & 1) != 0;
-    return REC_UNLIKELY(maybe_big) ? rec_touched(block) : 0;
+    bool maybe_large = (*rec_large_word((uintptr_t)block) >> ((uintptr_t)block >> 12 & 63) & 1) != 0;
+    return REC_UNLIKELY(maybe_large) ? rec_touched(block) : 0;
 }
 
 static inline void rec_note_free(enum rec_kind kind, const void *block, size_t size)

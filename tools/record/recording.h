@@ -19,8 +19,8 @@
 #define REC_HEAD_BYTES ((size_t)4096)
 #define REC_CHUNK_BYTES ((size_t)65536)
 #define REC_PAGE ((size_t)4096)
-#define REC_BIG_BLOCK ((size_t)128 << 10)  /* from here on, the pages that the program touched are counted */
-#define REC_ALWAYS_FROM ((size_t)64 << 10) /* from here on, a sample takes all blocks */
+#define REC_LARGE_BLOCK ((size_t)128 << 10) /* from here on, the pages that the program touched are counted */
+#define REC_ALWAYS_FROM ((size_t)64 << 10)  /* from here on, a sample takes all blocks */
 #define REC_SAMPLE_MOST 65536u
 #define REC_SIZE_MOST (((uint64_t)1 << 56) - 1) /* no allocator has more: a size beyond is recorded as this */
 #define REC_PROGRAM_BYTES 256
@@ -34,7 +34,7 @@ enum rec_kind {
     REC_ALIGNED, /* memalign and its like; extra: the logarithm of the alignment, also of REC_NEW_ALIGNED */
     REC_NEW,
     REC_NEW_ALIGNED,
-    REC_FREE,         /* extra, of big blocks: touched pages + 1, also of the next two and of REC_REALLOC */
+    REC_FREE,         /* extra, of large blocks: touched pages + 1, also of the next two and of REC_REALLOC */
     REC_DELETE,       /* operator delete without a size */
     REC_DELETE_SIZED, /* with one; free_sized and free_aligned_sized too */
     REC_REALLOC,      /* of the block `address` to `size` bytes, before the call */

@@ -1,4 +1,4 @@
-/* What the program touched of a big block, by the pages that are resident when it gives the block back. */
+/* What the program touched of a large block, by the pages that are resident when it gives the block back. */
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -25,7 +25,7 @@ static uint32_t resident_pages(uintptr_t from, uintptr_t to)
 REC_COLD uint32_t rec_touched(const void *block)
 {
     size_t usable = rec_next.usable != NULL ? rec_next.usable((void *)(uintptr_t)block) : 0;
-    if (usable < REC_BIG_BLOCK)
+    if (usable < REC_LARGE_BLOCK)
         return 0;
     int error = errno;
     uintptr_t from = (uintptr_t)block & ~(REC_PAGE - 1);

@@ -15,7 +15,7 @@ fn resident() -> io::Result<f64> {
 
 fn say(when: &str) -> io::Result<()> {
     let stats = hakmem::ctl::stats()?;
-    let live = (stats.live + stats.big_live) as f64 / MIB;
+    let live = (stats.live + stats.large_live) as f64 / MIB;
     println!("{when:16} {live:7.1} MiB with the program {:7.1} MiB resident {:9} blocks", resident()?, stats.live_blocks);
     Ok(())
 }

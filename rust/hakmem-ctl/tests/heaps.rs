@@ -79,7 +79,7 @@ fn each_resize() {
             }
         }
     }
-    assert_eq!((heap.stats().live_blocks, heap.stats().big), (0, 0));
+    assert_eq!((heap.stats().live_blocks, heap.stats().large), (0, 0));
 }
 
 #[test]

@@ -34,7 +34,7 @@ stats! {
     /// Part: added to that by rounding up to size classes (an estimate).
     rounding,
     /// Part: blocks of more than 1 MiB with the program, in whole pages.
-    big_live,
+    large_live,
     /// Part: free blocks ready in threads' caches.
     thread_caches,
     /// Part: blocks freed by another thread, on their way back.
@@ -43,8 +43,8 @@ stats! {
     free_in_slabs,
     /// Part: ends of slabs, too short for a block.
     slab_tails,
-    /// Part: freed big blocks, and spare ends of others, kept for reuse.
-    big_cached,
+    /// Part: freed large blocks, and spare ends of others, kept for reuse.
+    large_cached,
     /// Part: runs of pages without a block, resident or given back.
     idle,
     /// Part: HAKMEM's own tables.
@@ -61,14 +61,14 @@ stats! {
     mallocs,
     /// Blocks given back.
     frees,
-    /// Of mallocs: the thread's cache, or that of big blocks, had none ready.
+    /// Of mallocs: the thread's cache, or that of large blocks, had none ready.
     misses,
     /// Of frees: blocks sent to the thread that owns them.
     remote_frees,
     /// Of mallocs: more than 1 MiB, or an alignment of more than 64 KiB.
-    big_calls,
-    /// Of big_calls: mapped anew.
-    big_mapped,
+    large_calls,
+    /// Of large_calls: mapped anew.
+    large_mapped,
     /// Times that a range of free memory was given back to the system.
     purges,
     /// Bytes of these ranges.
@@ -85,7 +85,7 @@ stats! {
     threads_ended,
     /// In this process and its ancestors.
     forks,
-    /// Part, now: slices of the program's own heaps, whose big blocks count as `big_live`.
+    /// Part, now: slices of the program's own heaps, whose large blocks count as `large_live`.
     heaps,
 }
 
@@ -113,7 +113,7 @@ pub struct hak_heap_stats {
     /// Bytes of free blocks in threads' caches.
     pub cached: u64,
     /// Of physical and live: blocks of more than 1 MiB.
-    pub big: u64,
+    pub large: u64,
     /// Blocks with the program.
     pub live_blocks: u64,
     /// Threads that have a cache of the heap since its last reset.
@@ -153,7 +153,7 @@ impl core::fmt::Debug for hak_heap_stats {
             .field("peak", &self.peak)
             .field("live", &self.live)
             .field("cached", &self.cached)
-            .field("big", &self.big)
+            .field("large", &self.large)
             .field("live_blocks", &self.live_blocks)
             .field("caches", &self.caches)
             .field("mallocs", &self.mallocs)

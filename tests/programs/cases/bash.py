@@ -16,7 +16,8 @@ class Bash(Case):
     """GNU bash: its own test scripts, run by the installed bash."""
 
     name = "bash"
-    quick = True
+    medium = 45
+    quick = 16
     least = 30
     health = 0.75  # Debian's bash differs a little from what its authors expect, and that ends with 1
     packages = {"bash": "bash", "gcc": "gcc"}

@@ -20,7 +20,7 @@ class Erlang(Case):
     """Erlang: suites of its standard library, and processes that build terms on two schedulers beside each other."""
 
     name = "erlang"
-    medium = False
+    medium = 0
     least = 400
     packages = {"erl": "erlang-base", "erlc": "erlang-dev", "/usr/lib/erlang/lib/common_test-*/ebin": "erlang-common-test"}
 
@@ -67,7 +67,7 @@ class Elixir(Case):
     """Elixir: the tests of its core, compiled and run four at a time."""
 
     name = "elixir"
-    medium = False
+    medium = 0
     least = 2000
     packages = {"elixir": "elixir"}
 

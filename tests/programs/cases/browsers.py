@@ -46,7 +46,7 @@ class Page(BaseHTTPRequestHandler):
 class Browser(Case):
     """Opens the page, waits for what it says, and takes a picture of it."""
 
-    medium = False
+    medium = 0
     own_malloc = True
     least = 250
 

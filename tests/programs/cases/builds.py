@@ -13,6 +13,7 @@ class CMakeNinja(Case):
     """CMake and Ninja build jsoncpp with its tests: identical objects, and every test's outcome."""
 
     name = "cmake"
+    medium = 20
     least = 60
     packages = {"cmake": "cmake", "ninja": "ninja-build", "g++": "g++"}
 
@@ -39,6 +40,7 @@ class Cargo(Case):
     """Cargo and rustc: a small crate with threads, built offline, and its tests."""
 
     name = "rust"
+    medium = 7
     least = 6
     packages = {"cargo": "cargo"}
 
@@ -61,6 +63,7 @@ class Go(Case):
     """Go with cgo: C blocks allocated and freed from goroutines on many threads."""
 
     name = "go"
+    medium = 15
     least = 10
     packages = {"go": "golang-go", "gcc": "gcc"}
 

@@ -44,7 +44,8 @@ class Gcc(Compiler):
     """gcc -O2 over the sources of zlib and part of Redis: identical object files."""
 
     name = "gcc"
-    quick = True
+    medium = 10
+    quick = 6
     compiler = "gcc"
     packages = {"gcc": "gcc"}
     trees = (("zlib", "*.c", (".",), ("HAVE_UNISTD_H",)),
@@ -56,6 +57,7 @@ class Gxx(Compiler):
     """g++ -O2 over LevelDB and RE2: templates, exceptions, identical object files."""
 
     name = "g++"
+    medium = 50
     compiler = "g++"
     packages = {"g++": "g++"}
     files = 14
@@ -66,6 +68,7 @@ class Clang(Compiler):
     """clang -O2 over the same C sources: identical object files."""
 
     name = "clang"
+    medium = 10
     compiler = "clang"
     packages = {"clang": "clang"}
     files = 20

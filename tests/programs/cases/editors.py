@@ -23,7 +23,7 @@ class Emacs(Case):
     """Emacs: its own tests in batch, its compiler over its own Lisp, and native code by libgccjit."""
 
     name = "emacs"
-    medium = False
+    medium = 0
     least = 1500
     packages = {"emacs": "emacs-nox", "/usr/share/emacs/*/lisp/subr.el*": "emacs-el"}
 
@@ -93,7 +93,7 @@ class Vim(Case):
     """Vim with Python 3: its own tests, run by the installed Vim."""
 
     name = "vim"
-    medium = False
+    medium = 0
     least = 1500
     packages = {"/usr/bin/vim.nox": "vim-nox", "make": "make", "xxd": "xxd"}
 

@@ -17,6 +17,7 @@ class Git(Case):
     """git: scripts t0 and t1 of its own test suite, on a git built from the same source."""
 
     name = "git"
+    medium = 65
     least = 100
     packages = {"gcc": "gcc", "make": "make", "msgfmt": "gettext", "/usr/include/zlib.h": "zlib1g-dev",
                 "/usr/include/openssl/ssl.h": "libssl-dev", "perl": "perl"}

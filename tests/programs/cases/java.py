@@ -13,6 +13,7 @@ class Java(Case):
     """Java: javac over commons-lang, the class files compared, and a program with many threads."""
 
     name = "java"
+    medium = 30
     least = 150
     packages = {"javac": "default-jdk-headless"}
 

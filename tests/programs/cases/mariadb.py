@@ -7,6 +7,7 @@ from pathlib import Path
 from harness.case import Case
 from harness.kit import unprivileged
 from harness.outcomes import numbered
+from harness.serving import OwnNumber
 from harness.side import digest
 
 SUITE = Path("/usr/share/mysql/mysql-test")
@@ -45,7 +46,7 @@ class MariaDB(Case):
     """MariaDB: its own tests, sysbench with checked tables, a dump that is loaded and dumped again."""
 
     name = "mariadb"
-    medium = False
+    medium = 0
     least = 500
     packages = {"mariadbd": "mariadb-server-core", "mariadb-dump": "mariadb-client", "sysbench": "sysbench",
                 str(SUITE / "mysql-test-run.pl"): "mariadb-test"}
@@ -57,16 +58,21 @@ class MariaDB(Case):
     def groups(self, quick):
         return ["sysbench and dump", *(f"main {n}" for n in range(0, len(self.tests), CHUNK))]
 
+    def start(self, side):
+        side.own = OwnNumber("ten-ports", 16)
+
+    def stop(self, side):
+        side.own.give_back()
+
     def run(self, side, group):
         work = side.fresh("work")
         work.chmod(0o777)
         if group == "sysbench and dump":
             return self.served(side, work)
         chunk = self.tests[int(group.split()[1]):][:CHUNK]
-        build = 331 if side.library else 336  # ten ports for each side, because the two run at once
         done = side.run([SUITE / "mysql-test-run.pl", f"--vardir={work / 'var'}", f"--tmpdir={work / 'tmp'}", "--force", "--retry=0",
                          "--nocheck-testcases", "--noreorder", "--max-test-fail=0", *(f"main.{t}" for t in chunk)],
-                        cwd=SUITE, env={"MTR_BUILD_THREAD": build}, user=self.user, timeout=900)
+                        cwd=SUITE, env={"MTR_BUILD_THREAD": 330 + side.own.number}, user=self.user, timeout=900)
         return {**numbered((name, WORDS[word]) for name, word in LINE.findall(done.out)), "end": done.outcome}
 
     def served(self, side, work):

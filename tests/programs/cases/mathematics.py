@@ -23,7 +23,7 @@ class R(Case):
     """R: its own tests and the examples of its packages, each expression's output a check; and processes beside each other."""
 
     name = "r"
-    medium = False
+    medium = 0
     least = 5000
     packages = {"R": "r-base-core", "/usr/lib/R/library/survival": "r-recommended"}
 
@@ -66,7 +66,7 @@ class Octave(Case):
     """GNU Octave: the tests that its functions bring, each assertion a check, and OpenBLAS or the like with threads."""
 
     name = "octave"
-    medium = False
+    medium = 0
     least = 3500
     packages = {"octave-cli": "octave"}
 

@@ -29,7 +29,7 @@ class FFmpeg(Case):
     """FFmpeg: codecs with two threads, there and back, and filters; the hash of each frame is a check."""
 
     name = "ffmpeg"
-    medium = False
+    medium = 0
     least = 2500
     packages = {"ffmpeg": "ffmpeg"}
 
@@ -83,7 +83,7 @@ class GStreamer(Case):
     """GStreamer: pipelines whose parts run in threads of their own; the hash of each frame is a check."""
 
     name = "gstreamer"
-    medium = False
+    medium = 0
     least = 1500
     packages = {"gst-launch-1.0": "gstreamer1.0-tools", "/usr/lib/*/gstreamer-1.0/libgstvideotestsrc.so": "gstreamer1.0-plugins-base",
                 "/usr/lib/*/gstreamer-1.0/libgstvpx.so": "gstreamer1.0-plugins-good"}
@@ -114,7 +114,7 @@ class ImageMagick(Case):
     """ImageMagick with OpenMP on two threads: operations on three pictures and formats there and back, by the hash of all pixels."""
 
     name = "imagemagick"
-    medium = False
+    medium = 0
     least = 400
     packages = {"/usr/bin/convert-im6.q16": "imagemagick"}
     sources = {"plasma": ["-size", "240x180", "plasma:tomato-navy"], "rose": ["rose:"], "wizard": ["wizard:", "-resize", "200x200"]}

@@ -22,6 +22,7 @@ class Memcached(Case):
     """memcached: its own tests, and four clients at once whose every value is looked at."""
 
     name = "memcached"
+    medium = 23
     least = 3000
     packages = {"gcc": "gcc", "make": "make", "prove": "perl", "/usr/include/event2/event.h": "libevent-dev"}
 

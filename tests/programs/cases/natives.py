@@ -11,7 +11,7 @@ class OCaml(Case):
     """OCaml: ocamlgraph and ocaml-re compiled to the same objects, and a program with threads, bigarrays and marshalling."""
 
     name = "ocaml"
-    medium = False
+    medium = 0
     least = 500
     packages = {"ocamlopt": "ocaml-nox", "gcc": "gcc"}
     trees = {"ocamlgraph": ("ocamlgraph", "src"), "re": ("ocaml-re", "lib")}
@@ -47,7 +47,7 @@ class Ghc(Case):
     """GHC: fgl compiled with two jobs to the same interfaces and objects, and a program on two of its capabilities."""
 
     name = "ghc"
-    medium = False
+    medium = 0
     least = 200
     packages = {"ghc": "ghc"}
 
@@ -80,7 +80,7 @@ class Sbcl(Case):
     """SBCL: functions compiled and run in four threads, foreign memory from malloc, bignums, and a saved core that is started."""
 
     name = "sbcl"
-    medium = False
+    medium = 0
     least = 400
     packages = {"sbcl": "sbcl"}
 
@@ -103,7 +103,7 @@ class Mono(Case):
     """Mono: mcs compiles a program with threads, collections, unmanaged blocks and exceptions; each of its lines is a check."""
 
     name = "mono"
-    medium = False
+    medium = 0
     least = 400
     packages = {"mcs": "mono-mcs", "mono": "mono-runtime", "/usr/lib/mono/4.5/System.Core.dll": "libmono-system-core4.0-cil"}
 

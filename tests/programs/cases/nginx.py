@@ -35,6 +35,7 @@ class Nginx(Case):
     """nginx: files, ranges, compression, a proxy with a cache, uploads and a reload under load; ab counts, each answer is looked at."""
 
     name = "nginx"
+    medium = 6
     least = 2000
     serial = True
     packages = {"nginx": "nginx-light", "ab": "apache2-utils"}

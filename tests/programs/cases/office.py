@@ -33,7 +33,7 @@ class LibreOffice(Case):
     """LibreOffice: tables and texts through its formats and back, each line and number a check."""
 
     name = "libreoffice"
-    medium = False
+    medium = 0
     least = 4000
     serial = True
     packages = {"soffice": "libreoffice-core-nogui", "/usr/lib/libreoffice/program/libswlo.so": "libreoffice-writer-nogui",
@@ -92,7 +92,7 @@ class PdfLatex(Case):
     """pdfTeX and its helpers: long documents in three runs, the format itself; files and each line of the log are checks."""
 
     name = "pdflatex"
-    medium = False
+    medium = 0
     least = 1000
     packages = {"pdflatex": "texlive-latex-base", "/usr/share/texlive/texmf-dist/tex/latex/tools/longtable.sty": "texlive-latex-base"}
 

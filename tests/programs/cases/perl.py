@@ -21,7 +21,8 @@ class Perl(Case):
     """Perl: the core's own tests, run by the installed perl."""
 
     name = "perl"
-    quick = True
+    medium = 60
+    quick = 5
     least = 1000
     health = 0.8
     packages = {"/usr/share/perl/5*/strict.pm": "perl-modules-5.36", "perl": "perl"}

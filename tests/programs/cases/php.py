@@ -32,6 +32,7 @@ class Php(Case):
     """PHP with Debian's extensions, which it opens with RTLD_DEEPBIND: a script that uses each, and PHP's own tests."""
 
     name = "php"
+    medium = 100
     least = 400
     health = 0.85  # not all tests are right where all the extensions are there
     packages = {"php8.2": "php8.2-cli",

@@ -24,6 +24,7 @@ class Postgres(Case):
     """PostgreSQL: its regression SQL against a fresh server, and pgbench with checked sums."""
 
     name = "postgres"
+    medium = 20
     serial = True
     least = 50
     packages = {"/usr/lib/postgresql/*/bin/initdb": "postgresql"}

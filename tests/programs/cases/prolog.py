@@ -16,7 +16,7 @@ class Swipl(Case):
     """SWI-Prolog: its own tests, threads and garbage collection among them; and clauses asserted by four threads."""
 
     name = "swipl"
-    medium = False
+    medium = 0
     least = 700
     packages = {"swipl": "swi-prolog-nox", "/usr/lib/swi-prolog/library/plunit.pl": "swi-prolog-nox"}
 

@@ -21,7 +21,8 @@ class Python(Case):
     """CPython: its own regression tests, with every object allocated by malloc."""
 
     name = "python"
-    quick = True
+    medium = 400
+    quick = 20
     least = 300
     health = 0.9
     packages = {"/usr/lib/python3*/test/test_json": "libpython3.11-testsuite", "/usr/bin/python3": "python3"}

@@ -20,7 +20,7 @@ class Qemu(Case):
     """QEMU: guests of qemu-user, static, dynamic and with threads, and a machine of two processors that boots Linux."""
 
     name = "qemu"
-    medium = False
+    medium = 0
     least = 250
     health = 0.9
     packages = {"qemu-x86_64": "qemu-user", "qemu-system-x86_64": "qemu-system-x86", "/bin/busybox": "busybox-static", "cpio": "cpio"}

@@ -6,10 +6,11 @@ import time
 
 from harness.case import Case
 from harness.outcomes import lines
-from harness.serving import free_port
+from harness.serving import OwnNumber, free_port
 
 UNITS = ("unit/type/string", "unit/type/hash", "unit/type/incr", "unit/sort", "unit/scan", "unit/bitfield", "unit/multi",
          "unit/keyspace", "unit/pubsub", "unit/functions")
+PORTS = 4000  # of each side, because the two run at once
 WORDS = {"ok": "ok", "err": "fail", "exception": "error", "skip": "skip", "ignore": "skip"}
 LINE = r"^\[(?P<outcome>ok|err|exception|skip|ignore)\]: (?P<name>.*?)(?: \(\d+ ms\))?(?: in tests/\S+)?$"
 DATA = """for i = 1, 60000 do
@@ -27,6 +28,7 @@ class Redis(Case):
     """Redis built with MALLOC=libc: its own unit tests, and a load with BGSAVE and a digest of all data."""
 
     name = "redis"
+    medium = 55
     least = 200
     packages = {"tclsh8.6": "tcl8.6", "gcc": "gcc", "make": "make"}
 
@@ -38,6 +40,7 @@ class Redis(Case):
         return ["benchmark, BGSAVE and digest", *UNITS]
 
     def start(self, side):
+        side.own = OwnNumber("ports", 4)
         side.tree = side.folder("redis")
         for part in ("src", "tests", "runtest", "redis.conf", "sentinel.conf", "utils"):
             if part != "src":
@@ -48,12 +51,14 @@ class Redis(Case):
             if not program.suffix:
                 side.copy(program, f"redis/src/{program.name}")
 
+    def stop(self, side):
+        side.own.give_back()
+
     def run(self, side, group):
         if group in UNITS:
-            # Ports for each side, because the two run at once.
-            base = 21111 if side.library else 26111
+            base = 15000 + PORTS * side.own.number
             done = side.run(["tclsh8.6", "tests/test_helper.tcl", "--single", group, "--clients", "1", "--baseport", base,
-                             "--portcount", "4000", "--tags", "-slow", "--durable"], cwd=side.tree, timeout=300)
+                             "--portcount", PORTS, "--tags", "-slow", "--durable"], cwd=side.tree, timeout=300)
             return {**lines(LINE, re.sub(r"\x1b\[[\d;]*m", "", side.clean(done.out)), WORDS), "end": done.outcome}
         return self.load(side)
 

@@ -25,6 +25,7 @@ class Ruby(Case):
     """Ruby: the core's and the library's own tests, run by the installed ruby of the same version."""
 
     name = "ruby"
+    medium = 80
     least = 1500
     packages = {"ruby": "ruby"}
 

@@ -9,7 +9,7 @@ WHEELS = ("numpy==2.4.6", "scipy==1.17.1", "pandas==3.1.1", "pyarrow==26.0.1", "
 class Tested(Case):
     """Runs modules of tests with pytest, one process a module; each test is a check."""
 
-    medium = False
+    medium = 0
     modules = ""         # of `package`, relative to it; a group each
     package = ""
     more = ()            # words for pytest

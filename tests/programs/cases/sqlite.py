@@ -24,6 +24,7 @@ class Sqlite(Case):
     """SQLite: its own Tcl tests and speedtest1, built from the same source."""
 
     name = "sqlite"
+    medium = 34
     least = 2000
     packages = {"tclsh8.6": "tcl8.6", "/usr/include/tcl8.6/tcl.h": "tcl8.6-dev", "gcc": "gcc", "make": "make"}
 

@@ -1,4 +1,4 @@
-"""DuckDB and Polars: queries over tables of a fixed seed with threads; each row of what they answer is a check."""
+"""DuckDB, Polars and chdb: queries over tables of a fixed seed with threads; each row of what they answer is a check."""
 
 import re
 
@@ -11,12 +11,13 @@ VALUE = re.compile(r"^(\S[^=]*)=(.*)$", re.MULTILINE)
 class Tables(Case):
     """A script of workloads/ in a process for each of its parts."""
 
-    medium = False
+    medium = 0
     script = ""
     parts = ()
+    wheels = ("tables", WHEELS)
 
     def prepare(self, kit):
-        self.python = kit.venv("tables", WHEELS)
+        self.python = kit.venv(*self.wheels)
 
     def groups(self, quick):
         return list(self.parts)
@@ -41,3 +42,12 @@ class Polars(Tables):
     name = "polars"
     least = 2000
     script, parts = "bears.py", ("groups", "joins", "windows", "strings", "files", "lazy")
+
+
+class Chdb(Tables):
+    """chdb: ClickHouse inside Python, whose library has operators of its own and is opened with RTLD_DEEPBIND: queries, errors, tables, threads."""
+
+    name = "chdb"
+    least = 900
+    script, parts = "chouse.py", ("queries", "errors", "tables", "threads")
+    wheels = ("chdb", ("chdb==4.4.0", "chdb-core==26.9.0", "pandas==3.1.1", "pyarrow==26.0.1", "numpy==2.4.6"))

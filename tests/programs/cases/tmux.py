@@ -15,6 +15,7 @@ class Tmux(Case):
     """tmux: a server with windows, panes, history, buffers and formats; what each pane shows is a check."""
 
     name = "tmux"
+    medium = 4
     serial = True
     least = 400
     packages = {"tmux": "tmux"}

@@ -37,6 +37,7 @@ class Compress(Tools):
     """xz, zstd, gzip, bzip2 and tar, with threads where they have them, there and back."""
 
     name = "compress"
+    medium = 8
     least = 15
     packages = {"xz": "xz-utils", "zstd": "zstd", "bzip2": "bzip2", "pigz": "pigz"}
     lines = {
@@ -55,6 +56,7 @@ class Coreutils(Tools):
     """sort --parallel, join, uniq, diff, grep, sed, awk, find and xargs over 300 000 lines."""
 
     name = "coreutils"
+    medium = 8
     least = 20
     packages = {"gawk": "gawk"}
     lines = {
@@ -75,6 +77,7 @@ class Openssl(Tools):
     """OpenSSL: digests, ciphers, key derivation, certificates, and its speed loops."""
 
     name = "openssl"
+    medium = 10
     least = 12
     packages = {"openssl": "openssl"}
     lines = {

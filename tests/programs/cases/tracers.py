@@ -41,7 +41,7 @@ class Gdb(Traced):
     """gdb: breakpoints and lists read by its Python, symbols of large programs, and gcore of a process whose core is read again."""
 
     name = "gdb"
-    medium = False
+    medium = 0
     least = 600
     packages = {"gdb": "gdb", "gcc": "gcc", "python3": "python3"}
 
@@ -123,7 +123,7 @@ class Ltrace(Traced):
     """ltrace: some library calls of a program with threads and a child, each by a breakpoint in its text."""
 
     name = "ltrace"
-    medium = False
+    medium = 0
     least = 300
     packages = {"ltrace": "ltrace", "gcc": "gcc"}
 

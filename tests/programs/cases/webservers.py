@@ -17,7 +17,7 @@ WORDS = {"ok": "ok", "FAIL": "fail", "ERROR": "error", "skipped": "skip"}
 class WebServer(Case):
     """A server with the application of workloads/webapp.py: each answer is compared, then ab counts."""
 
-    medium = False
+    medium = 0
     least = 900
     packages = {"ab": "apache2-utils"}
 
@@ -95,7 +95,7 @@ class Grpc(Case):
     """gRPC: a server and clients with threads, calls and streams of all four kinds; each answer is a check."""
 
     name = "grpc"
-    medium = False
+    medium = 0
     least = 2000
 
     def prepare(self, kit):

@@ -11,6 +11,10 @@ class Skip(Exception):
     """What the program needs cannot be had here; the reason is the message."""
 
 
+class Unreachable(Skip):
+    """A server that packages or sources come from does not answer."""
+
+
 class Case:
     """A program with groups of checks.
 
@@ -19,8 +23,8 @@ class Case:
     """
 
     name = ""
-    quick = False         # part of the quick set (make check)
-    medium = True         # part of the medium set (make test); without it only make programs has the case
+    quick = 0             # part of the quick set (make check); the seconds that it takes there, so that the longest begin first
+    medium = 1            # part of the medium set (make test): the seconds that it takes there; 0: only make programs has the case
     size = "full"         # which set is being run, for a case that does more of its work in a larger one
     packages = {}         # {command or file that must be there: Debian package}
     serial = False        # groups build on each other: a repetition repeats them all

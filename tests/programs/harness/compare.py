@@ -1,41 +1,23 @@
 """Runs a case on both sides, compares check by check, and tells flaky from broken."""
 
 import shutil
-import tempfile
 import threading
 import time
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .case import Skip
+from .case import Skip, Unreachable
+from .difference import Difference
+from .load import busy, scratch_folder
 from .side import CRASH_OUTCOMES, Side
 
 ABSENT = "(no outcome)"
 GOOD = ("ok", "skip", "todo", "exit 0", "same")
 BAD = ("fail", "error", "exit", "signal", "timeout", "not ok", ABSENT)
 REPETITIONS = 2
+MORE_IN_DOUBT = 10
 MOST_FLAKY = 0.1
-
-
-@dataclass
-class Difference:
-    group: str
-    check: str
-    control: list
-    library: list
-    words: list = field(default_factory=list)
-
-    @property
-    def verdict(self):
-        """Steady on glibc means that the difference is the allocator's, however rarely it shows."""
-        if len(set(self.control)) > 1:
-            return "flaky on glibc"
-        return "broken" if self.control[0] not in self.library else "intermittent"
-
-    def line(self):
-        return (f"{self.group}: {self.check}: glibc {', '.join(self.control)}; "
-                f"preloaded {', '.join(self.library)}: {self.verdict}")
 
 
 @dataclass
@@ -43,6 +25,7 @@ class Verdict:
     name: str
     status: str = "same"      # same, flaky, differs, skipped, unhealthy, not served
     note: str = ""
+    unreachable: bool = False  # skipped because a server did not answer
     checks: int = 0
     differences: list = field(default_factory=list)
     seconds: dict = field(default_factory=dict)
@@ -114,18 +97,28 @@ class Comparison:
             thread.join()
         return sides, answers
 
-    def repeat(self, scratch, differences):
-        """Runs the groups that differed again on both sides."""
+    def once_more(self, scratch, number, differences):
+        """Runs the groups of these differences again on both sides."""
         chosen = {d.group for d in differences}
         groups = self.groups if self.case.serial else [g for g in self.groups if g in chosen or "start" in chosen]
+        self.progress.begin(self.case.name, 2 * len(groups), f" again ({number + 1})")
+        folder = Path(scratch) / f"again{number}"
+        folder.mkdir(mode=0o755)
+        sides, answers = self.both(folder, groups)
+        for d in differences:
+            control, library = (answer.get(d.group, {}).get(d.check, ABSENT) for answer in answers)
+            d.add(control, library, sides[1].complaints(d.group, sides[0]) if control != library else [])
+
+    def repeat(self, scratch, differences):
+        """Some times as before; then those in doubt more often, while all processors are busy."""
         for number in range(REPETITIONS):
-            self.progress.begin(f"{self.case.name} again ({number + 1})", 2 * len(groups))
-            folder = Path(scratch) / f"again{number}"
-            folder.mkdir(mode=0o755)
-            _, answers = self.both(folder, groups)
-            for d in differences:
-                d.control.append(answers[0].get(d.group, {}).get(d.check, ABSENT))
-                d.library.append(answers[1].get(d.group, {}).get(d.check, ABSENT))
+            self.once_more(scratch, number, differences)
+        for number in range(REPETITIONS, REPETITIONS + MORE_IN_DOUBT):
+            doubtful = [d for d in differences if d.in_doubt]
+            if not doubtful:
+                break
+            with busy():
+                self.once_more(scratch, number, doubtful)
 
     def judge(self, kit):
         """The whole life of a case: get, run, compare, repeat, clean up."""
@@ -136,9 +129,9 @@ class Comparison:
             self.case.prepare(kit)
             self.groups = self.case.groups(self.options.quick)
         except Skip as reason:
-            verdict.status, verdict.note = "skipped", str(reason)
+            verdict.status, verdict.note, verdict.unreachable = "skipped", str(reason), isinstance(reason, Unreachable)
             return verdict
-        scratch = tempfile.mkdtemp(prefix="hakmem-programs-")
+        scratch = scratch_folder()
         Path(scratch).chmod(0o755)  # servers refuse root and run as another account
         try:
             self.progress.begin(self.case.name, 2 * len(self.groups))
@@ -149,6 +142,7 @@ class Comparison:
                 self.keep_logs(verdict, scratch)
             self.decide(verdict, answers[0])
         finally:
+            self.progress.end(self.case.name)
             if not self.options.keep:
                 shutil.rmtree(scratch, ignore_errors=True)
         return verdict
@@ -163,8 +157,7 @@ class Comparison:
         verdict.reported, verdict.loaded = sides[1].reported, sides[1].loaded
         for group in sorted(set(control) | set(other)):
             mine, theirs = control.get(group, {}), other.get(group, {})
-            sides[1].group = group
-            words = sides[1].allocator_lines()
+            words = sides[1].complaints(group, sides[0])
             for check in sorted(set(mine) | set(theirs)):
                 a, b = mine.get(check, ABSENT), theirs.get(check, ABSENT)
                 if a != b:
@@ -185,9 +178,9 @@ class Comparison:
         outcomes = [o for found in control.values() for o in found.values()]
         healthy = sum(good(o) for o in outcomes)
         verdict.poor = [f"{group}: {check}: {o}" for group, found in control.items() for check, o in found.items() if not good(o)][:20]
-        steady = [d for d in verdict.differences if d.verdict != "flaky on glibc"]
-        flaky = len(verdict.differences) - len(steady)
-        if steady:
+        faults = [d for d in verdict.differences if d.fault]
+        flaky = len(verdict.differences) - len(faults)
+        if faults:
             verdict.status = "differs"
         elif verdict.checks < self.case.least or healthy < self.case.health * len(outcomes):
             verdict.status = "unhealthy"

@@ -10,16 +10,18 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from .case import Skip
+from .case import Skip, Unreachable
 from .side import digest
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MIRROR = "http://deb.debian.org"
+NO_ANSWER = re.compile(r"Could not (resolve|connect)|Temporary failure (in name resolution|resolving)|Connection (refused|timed out|reset)"
+                       r"|Network is unreachable|Failed to establish a new connection|Unable to connect|50[234] ")
 LOCK_WAIT = "DPkg::Lock::Timeout=300"
 
 
 def default_cache():
-    base = os.environ.get("HAKMEM_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    base = os.environ.get("HAKDEV_CACHE") or os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "hakmem" / "programs"
 
 
@@ -53,7 +55,8 @@ class Kit:
             log.write(f"$ {' '.join(map(str, argv))}\n{done.stdout}\n")
         if done.returncode != 0:
             words = " | ".join(done.stdout.strip().splitlines()[-2:])
-            raise Skip(f"{Path(str(argv[0])).name} failed ({done.returncode}): {words[-300:]}")
+            kind = Unreachable if NO_ANSWER.search(done.stdout) else Skip
+            raise kind(f"{Path(str(argv[0])).name} failed ({done.returncode}): {words[-300:]}")
         return done.stdout
 
     def packages(self, wanted):
@@ -107,7 +110,7 @@ class Kit:
             with self.locked("apt-source"):
                 if not list((self.cache / "apt" / "lists").glob("*Sources*")):
                     self.say("reading Debian's list of sources")
-                    self.call(["apt-get", *options, "update", "-q"])
+                    self.call(["apt-get", *options, "-o", "APT::Update::Error-Mode=any", "update", "-q"])
             self.say(f"getting the source of {package}")
             work = Path(tempfile.mkdtemp(dir=self.cache))
             try:

@@ -10,10 +10,38 @@ from .side import digest
 HERE = "127.0.0.1"
 
 
+kept = []  # sockets that hold their ports for servers to come
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind((HERE, 0))
-        return probe.getsockname()[1]
+    """Bound until the harness ends, so that the kernel gives it to nobody else; a server that asks for SO_REUSEADDR, as all do, may listen
+    there beside a socket that does not listen."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind((HERE, 0))
+    kept.append(holder)
+    return holder.getsockname()[1]
+
+
+class OwnNumber:
+    """A number below `count` that no other run on this machine has at the same time, for suites that compute their ports from one. It is
+    held by an abstract socket, of which nothing is left when the process is gone."""
+
+    def __init__(self, name, count):
+        self.socket = socket.socket(socket.AF_UNIX)
+        while not any(self.has(name, number) for number in range(count)):
+            time.sleep(0.5)
+
+    def has(self, name, number):
+        try:
+            self.socket.bind(f"\0hakmem-programs-{name}-{number}")
+        except OSError:
+            return False
+        self.number = number
+        return True
+
+    def give_back(self):
+        self.socket.close()
 
 
 def answers(port, server=None, seconds=60):

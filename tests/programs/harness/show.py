@@ -19,7 +19,7 @@ class PlainProgress:
 
     def __init__(self):
         self.lock = threading.Lock()
-        self.done = self.total = 0
+        self.runs = {}  # {program: [runs that have ended, all runs]}
         self.last = 0.0
 
     def __enter__(self):
@@ -28,16 +28,20 @@ class PlainProgress:
     def __exit__(self, *_):
         return False
 
-    def begin(self, name, total):
-        self.done, self.total, self.last = 0, total, time.monotonic()
-        self.say(f"{name}: {total} runs")
+    def begin(self, name, total, words=""):
+        self.runs[name] = [0, total]
+        self.last = time.monotonic()
+        self.say(f"{name}{words}: {total} runs")
+
+    def end(self, name):
+        self.runs.pop(name, None)
 
     def step(self, name, side):
         with self.lock:
-            self.done += 1
+            self.runs[name][0] += 1
             if time.monotonic() - self.last > PLAIN_INTERVAL:
                 self.last = time.monotonic()
-                self.say(f"{name}: {self.done} of {self.total} ({side})")
+                self.say(f"{name}: {self.runs[name][0]} of {self.runs[name][1]} ({side})")
 
     def say(self, words):
         print(f"  .. {words}", flush=True)
@@ -48,13 +52,13 @@ class PlainProgress:
 
 
 class RichProgress:
-    """One bar, renewed for each program."""
+    """A bar for each program that runs."""
 
     def __init__(self):
         self.console = Console(highlight=False)
         self.bar = Progress(TextColumn("{task.description:30}"), BarColumn(), MofNCompleteColumn(),
                             TimeElapsedColumn(), console=self.console, transient=True)
-        self.task = None
+        self.tasks = {}
 
     def __enter__(self):
         self.bar.start()
@@ -64,14 +68,17 @@ class RichProgress:
         self.bar.stop()
         return False
 
-    def begin(self, name, total):
-        if self.task is not None:
-            self.bar.remove_task(self.task)
-        self.task = self.bar.add_task(name, total=total)
+    def begin(self, name, total, words=""):
+        self.end(name)
+        self.tasks[name] = self.bar.add_task(f"{name}{words}", total=total)
+
+    def end(self, name):
+        if name in self.tasks:
+            self.bar.remove_task(self.tasks.pop(name))
 
     def step(self, name, side):
-        del name, side
-        self.bar.advance(self.task)
+        del side
+        self.bar.advance(self.tasks[name])
 
     def say(self, words):
         self.console.print(f"  .. {words}", style="dim", markup=False)
@@ -95,7 +102,7 @@ def show_verdict(out, verdict):
                  f"  {served}  {seconds.get('glibc', 0):.0f} s / {seconds.get('preloaded', 0):.0f} s {verdict.note}")
     out.line(words.rstrip(), COLOURS.get(verdict.status, "red"))
     for difference in verdict.differences[:12]:
-        out.line(f"    {difference.line()}", "red" if difference.verdict != "flaky on glibc" else "yellow")
+        out.line(f"    {difference.line()}", "red" if difference.fault else "yellow")
         for said in difference.words[:1]:
             out.line(f"      {said}", "red")
     if len(verdict.differences) > 12:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 KEPT_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "SSL_CERT_FILE")
 ALLOCATOR_LINE = re.compile(r"^hakmem: .*$", re.MULTILINE)
+CRASH_WORDS = re.compile(r"Segmentation fault|Bus error|Aborted|core dumped|SIG(?:SEGV|BUS|ABRT)|double free|corrupted")
 CRASH_OUTCOMES = ("signal", "timeout")
 
 
@@ -192,12 +193,17 @@ class Side:
         with open(self.log_path(), "a", errors="surrogateescape") as log:
             log.write(f"$ {' '.join(argv)}\n-> {done.outcome}\n{done.out[-200000:]}\n{done.err[-200000:]}\n")
 
-    def allocator_lines(self):
-        """Lines in which the allocator itself complained during the present group."""
+    def logged(self, group):
         try:
-            return ALLOCATOR_LINE.findall(self.log_path().read_text(errors="replace"))[:3]
+            return (self.logs / self.log_name(group)).read_text(errors="replace")
         except OSError:
-            return []
+            return ""
+
+    def complaints(self, group, other):
+        """Lines in which the allocator itself complained, and words of crashes that the other side's output has less often."""
+        own, control = self.logged(group), CRASH_WORDS.findall(other.logged(group))
+        crashes = CRASH_WORDS.findall(own)
+        return ALLOCATOR_LINE.findall(own)[:3] + sorted({word for word in crashes if crashes.count(word) > control.count(word)})
 
     def clean(self, text):
         """Text without the scratch folder's name, which differs between the sides."""

@@ -13,7 +13,7 @@ from hakmem import process
 from hakmem.profiles import Live, Profile, Site
 from hakmem.trouble import Trouble
 
-MAGIC = b"hakmem attach 1\0"
+MAGIC = b"hakmem attach 2\0"
 NOT_YET, ON, ENDED, REFUSED = range(4)
 END = (1 << 64) - 1
 DOOR = struct.Struct("<16s5Q2Q")
@@ -27,6 +27,7 @@ CHUNK = 1 << 20
 POLL_S = 0.02
 WAKE_S = 0.5
 STACK_MOST = 64
+MODE_OPEN = 1  # HK_MODE_OPEN
 
 
 @dataclass(frozen=True)
@@ -144,10 +145,14 @@ class Attached:
     def state(self) -> int:
         return self.fields()[1]
 
+    def mode(self) -> int:
+        """The word of src/policy/gate.h."""
+        return self.memory.word(self.door.gate + 16)
+
     @property
     def hits(self) -> bool:
         """False while the gate is shut: by a window, by a request, or for good."""
-        return self.memory.word(self.door.gate + 16) != 0
+        return self.mode() & MODE_OPEN != 0
 
     def ask(self, wanted: int) -> None:
         self.memory.set_word(self.door.state, wanted)
@@ -157,7 +162,7 @@ class Attached:
         """The next malloc misses, and its tick is due."""
         self.memory.set_word(self.door.due, 0)
         if self.hits:
-            self.memory.set_word(self.door.gate + 16, 0)
+            self.memory.set_word(self.door.gate + 16, self.mode() & ~MODE_OPEN)
             self.memory.set_word(self.door.gate, 0)
 
     def answered(self) -> bool:

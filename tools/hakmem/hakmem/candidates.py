@@ -32,8 +32,8 @@ RANGES = {
     "thread_cache": Range(64 * KIB, 256 * MIB),
     "depot": Range(64 * KIB, 256 * MIB, also=0),
     "purge_delay": Range(1, 60_000, also=0),
-    "big_cache": Range(1 * MIB, 4096 * MIB, also=0),
-    "big_fit": Range(100, 400),
+    "large_cache": Range(1 * MIB, 4096 * MIB, also=0),
+    "large_fit": Range(100, 400),
     "huge_pages_from": Range(1 * MIB, 1024 * MIB, also=0),
     "huge_blocks_from": Range(1 * MIB, 64 * MIB, also=0),
 }

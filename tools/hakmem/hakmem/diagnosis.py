@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from hakmem.library import preload
 
 OK, NOTE, WARNING = "ok", "note", "warning"
 
@@ -39,3 +43,14 @@ class System:
             if words[:1] == [f"{name}:"] and len(words) > 1 and words[1].isdecimal():
                 return int(words[1]) * 1024
         return None
+
+
+def said_by(command: list[str], library: Path, seconds: float, **options: str) -> str | None:
+    """Runs a program on the library with these variables alone. Returns what it wrote to stderr, None if it did not end."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
+    environment = own | {"LD_PRELOAD": preload(library, own)} | options
+    try:
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return None
+    return done.stderr.decode(errors="replace")

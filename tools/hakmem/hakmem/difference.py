@@ -10,18 +10,10 @@ from hakmem import process, reports, stacks
 from hakmem.figures import bytes_text
 from hakmem.options import option_text
 from hakmem.reports import Report
-from hakmem.stacks import Frame, Stack, Stacks, whole
-from hakmem.trouble import NO_INPUT, Trouble
+from hakmem.sources import Frame
+from hakmem.stacks import Stack, Stacks, whole
+from hakmem.trouble import NO_INPUT, Trouble, text_of
 
-# The keys of `resident_classes`, and the parts that they sum to.
-CLASS_PARTS = {
-    "live": "live",
-    "rounding": "rounding",
-    "in_bins": "thread_caches",
-    "remote": "remote_pending",
-    "free_in_slabs": "free_in_slabs",
-    "tails": "slab_tails",
-}
 OTHER_STACKS = "stacks with fewer bytes"
 NOT_SAMPLED = "not in a sample, or the error of sampling"
 
@@ -99,10 +91,7 @@ def load(path: Path, symbols: Path | None = None) -> Input:
     """A JSON report, a heap profile, or the last report of a folder."""
     if path.is_dir():
         return of_report(path, reports.read_all([path])[-1], symbols)
-    try:
-        text, written = path.read_text(errors="replace"), path.stat().st_mtime
-    except OSError as error:
-        raise Trouble(f"{path}: {error.strerror}", NO_INPUT) from None
+    text, written = text_of(path), path.stat().st_mtime
     if stacks.is_heap_profile(text):
         return Input(path, None, stacks.of_heap_profile(text, path, written, symbols))
     found = reports.parse(text, written)
@@ -151,8 +140,8 @@ def settings(before: Report, after: Report) -> Iterable[tuple[str, str, str]]:
     for group in ("options", "policy"):
         values = [report.at(group) for report in (before, after)]
         one, other = (value if isinstance(value, dict) else {} for value in values)
-        for name in one.keys() & other.keys():
-            if one[name] != other[name] and name not in ("report", "explain"):
+        for name in one:
+            if name in other and one[name] != other[name] and name not in ("report", "explain"):
                 label = name if group == "options" else f"{name} (learned)"
                 yield label, option_text(name, one[name]), option_text(name, other[name])
 
@@ -187,7 +176,7 @@ class Pair:
             self.caches(),
             *self.idle(),
             self.term("slab tails", "ends of slabs, too short for a block", ["slab_tails"], self.by_class("tails")),
-            self.term("heaps", "heaps of the program's own, but for their big blocks", ["heaps"]),
+            self.term("heaps", "heaps of the program's own, but for their large blocks", ["heaps"]),
             self.term("metadata", "HAKMEM's tables", ["metadata", "metadata_spare"]),
             self.rest(),
             self.unaccounted(),
@@ -201,7 +190,7 @@ class Pair:
         return Term(name, meaning, a, b, ordered(inner) if fits else ())
 
     def live(self) -> Term:
-        term = self.term("live", "live blocks, as requested", ["live", "big_live"], [*self.by_class("live"), self.resident("big_live")])
+        term = self.term("live", "live blocks, as requested", ["live", "large_live"], [*self.by_class("live"), self.resident("large_live")])
         if not self.stacks_before or not self.stacks_after:
             return term
         sites = by_site(self.stacks_before, self.stacks_after, "live")
@@ -227,14 +216,14 @@ class Pair:
 
     def caches(self) -> Term:
         depots = Part("magazines in depots", depot_bytes(self.before), depot_bytes(self.after))
-        bins, remote, big = (self.resident(name) for name in ("thread_caches", "remote_pending", "big_cached"))
+        bins, remote, large = (self.resident(name) for name in ("thread_caches", "remote_pending", "large_cached"))
         inner = [
             Part("bins of threads", bins.a - depots.a, bins.b - depots.b),
             depots,
             Part("remote frees not drained", remote.a, remote.b),
-            Part("big blocks", big.a, big.b),
+            Part("large blocks", large.a, large.b),
         ]
-        return self.term("caches", "freed blocks kept for reuse", ["thread_caches", "remote_pending", "big_cached"], inner)
+        return self.term("caches", "freed blocks kept for reuse", ["thread_caches", "remote_pending", "large_cached"], inner)
 
     def idle(self) -> list[Term]:
         idle, huge = self.resident("idle"), self.part("", "resident_idle", "of_huge_pages")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import html
-import json
-from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
-from string import Template
 
 from hakmem.difference import Difference, Part, Term
 from hakmem.difference_text import change_text, side_text
 from hakmem.figures import bytes_text
-from hakmem.plots import MIB, Plot, plot
-from hakmem.trouble import FAILED, Trouble
+from hakmem.page import Section, filled, table
+from hakmem.plots import MIB, OUTSIDE, Plot, bars, escaped, plot
 
 MORE, LESS, WHOLE = "#d1495b", "#2aa876", "#2f7ed8"
 SITES = 12
@@ -22,47 +18,23 @@ ROOM_FOR_TEXT, ROOM_BESIDE = 1.25, 1.7
 
 
 def write(path: Path, difference: Difference) -> None:
-    try:
-        path.write_text(page(difference))
-    except OSError as error:
-        raise Trouble(f"{path}: {error.strerror}", FAILED) from None
+    path.write_text(page(difference))
 
 
 def page(difference: Difference) -> str:
-    from plotly.offline import get_plotlyjs  # slow to import, and needed only here
-
-    drawn = sections(difference)
-    body = "\n".join(
-        f'<section><h2>{html.escape(title)}</h2><p class="note">{html.escape(note)}</p>'
-        f'<div class="plot" id="plot{index}"></div></section>'
-        for index, (title, note, _) in enumerate(drawn)
-    )
-    sides = "".join(
-        f'<p class="note">{name}: {html.escape(side_text(side))}</p>' for name, side in (("A", difference.a), ("B", difference.b))
-    )
-    figures = {f"plot{index}": drawing for index, (_, _, drawing) in enumerate(drawn)}
-    template = Template(resources.files("hakmem").joinpath("page.html").read_text())
-    # "</" would end the script element that holds the data.
-    return template.substitute(
-        title=html.escape(f"HAKMEM: {difference.of} {change_text(difference.change)}"),
-        tiles=tiles(difference),
-        plots=sides + body,
-        tables=tables(difference),
-        data=json.dumps(figures).replace("</", "<\\/"),
-        plotly=get_plotlyjs(),
-    )
-
-
-def tiles(difference: Difference) -> str:
-    shown = {
+    change = f"{difference.of} {change_text(difference.change)}"
+    tiles = {
         f"{difference.of} of A": bytes_text(difference.a.total),
         f"{difference.of} of B": bytes_text(difference.b.total),
         "change": change_text(difference.change),
     }
-    return "".join(f"<div><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>" for name, value in shown.items())
+    sides = "".join(
+        f'<p class="note">{name}: {html.escape(side_text(side))}</p>' for name, side in (("A", difference.a), ("B", difference.b))
+    )
+    return filled(f"HAKMEM: {change}", tiles, sections(difference), tables(difference), before=sides)
 
 
-def sections(difference: Difference) -> list[tuple[str, str, Plot]]:
+def sections(difference: Difference) -> list[Section]:
     found = [
         (
             f"From A to B: {change_text(difference.change)}",
@@ -93,18 +65,9 @@ def waterfall(difference: Difference) -> Plot:
     starts, ends = [*starts, 0], [*ends, difference.b.total]
     colors = [WHOLE, *[MORE if term.change > 0 else LESS for term in terms], WHOLE]
     widest = max(map(abs, ends), default=MIB) / MIB
-    trace = {
-        "type": "bar",
-        "orientation": "h",
-        "y": names[::-1],
-        "base": [start / MIB for start in starts][::-1],
-        "x": [(end - start) / MIB for start, end in zip(starts, ends)][::-1],
-        "text": texts[::-1],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "hovertemplate": "%{y}: %{text}<extra></extra>",
-        "marker": {"color": colors[::-1]},
-    }
+    sizes = [(end - start) / MIB for start, end in zip(starts, ends)][::-1]
+    base = [start / MIB for start in starts][::-1]
+    trace = bars(names[::-1], sizes, colors[::-1], "%{y}: %{text}<extra></extra>", sideways=True, base=base, text=texts[::-1], **OUTSIDE)
     least = min(0, *ends) / MIB
     return plot(
         [trace],
@@ -126,19 +89,10 @@ def changes(parts: list[Part]) -> Plot:
     rows = parts[::-1]
     widest = max(abs(part.change) for part in parts) / MIB
     names = [f"{at}" for at in range(len(rows))]
-    trace = {
-        "type": "bar",
-        "orientation": "h",
-        "y": names,
-        "x": [part.change / MIB for part in rows],
-        "text": [change_text(part.change) for part in rows],
-        "customdata": [escaped(part.name) for part in rows],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "hovertemplate": "%{customdata}: %{text}<extra></extra>",
-        "width": 0.42,
-        "marker": {"color": [MORE if part.change > 0 else LESS for part in rows]},
-    }
+    more = {"customdata": [escaped(part.name) for part in rows], "text": [change_text(part.change) for part in rows], "width": 0.42}
+    colors = [MORE if part.change > 0 else LESS for part in rows]
+    text = "%{customdata}: %{text}<extra></extra>"
+    trace = bars(names, [part.change / MIB for part in rows], colors, text, sideways=True, **more, **OUTSIDE)
     labels = [
         {
             "x": 0,
@@ -165,11 +119,6 @@ def changes(parts: list[Part]) -> Plot:
     )
 
 
-def escaped(text: str) -> str:
-    """plotly.js interprets tags in its texts."""
-    return text.replace("&", "&amp;").replace("<", "&lt;")
-
-
 def tables(difference: Difference) -> str:
     rows = [(term.name, *numbers(term), term.meaning) for term in difference.terms]
     rows.append((f"= {difference.of}", change_text(difference.change), bytes_text(difference.a.total), bytes_text(difference.b.total), ""))
@@ -189,18 +138,3 @@ def row(part: Part) -> tuple[str, ...]:
     whole = " < ".join(frame.text for frame in part.frames)
     prefix = "pinned by " if part.frames and part.name.startswith("pinned by ") else ""
     return (*numbers(part), prefix + whole if whole else part.name)
-
-
-def table(title: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]], opened: bool = False) -> str:
-    if not rows:
-        return ""
-    kind = {"meaning": ' class="text"'}
-    top = "".join(f"<th>{name}</th>" for name in head)
-    body = "".join(
-        "<tr>" + "".join(f"<td{kind.get(name, '')}>{html.escape(value)}</td>" for name, value in zip(head, cells)) + "</tr>"
-        for cells in rows
-    )
-    return (
-        f'<details{" open" if opened else ""}><summary>{html.escape(title)}</summary><div class="wide"><table><thead><tr>{top}'
-        f"</tr></thead><tbody>{body}</tbody></table></div></details>"
-    )

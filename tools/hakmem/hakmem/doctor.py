@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import resource
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -17,9 +16,9 @@ from rich.console import Console
 from rich.text import Text
 
 from hakmem import elf, protections
-from hakmem.diagnosis import NOTE, OK, WARNING, Line, System
+from hakmem.diagnosis import NOTE, OK, WARNING, Line, System, said_by
 from hakmem.figures import bytes_text, count_text
-from hakmem.library import find_library, find_program, preload
+from hakmem.library import find_library, find_program
 from hakmem.options import unknown_variables, variable
 from hakmem.trouble import Trouble
 
@@ -255,15 +254,9 @@ def try_serving(library: Path, command: list[str]) -> tuple[int | None, str]:
     """Returns the number of allocations served, None if the program does not end, and its stderr. A preload fails
     silently, so HAKMEM's own report is the evidence."""
     with tempfile.TemporaryDirectory(prefix="hakmem-doctor-") as folder:
-        own = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
-        env = own | {"LD_PRELOAD": preload(library, own), variable("report"): f"{folder}/%p.json"}
-        try:
-            done = subprocess.run(
-                command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRY_S, check=False
-            )
-        except subprocess.TimeoutExpired:
+        said = said_by(command, library, TRY_S, **{variable("report"): f"{folder}/%p.json"})
+        if said is None:
             return None, ""
-        said = done.stderr.decode(errors="replace")
         return sum(served_by(file) for file in Path(folder).glob("*.json")), said
 
 

@@ -12,7 +12,7 @@ from hakmem import wire
 from hakmem.figures import unit_text
 from hakmem.options import option_text
 from hakmem.reports import Report
-from hakmem.trouble import NO_INPUT, Trouble
+from hakmem.trouble import NO_INPUT, Trouble, text_of
 
 TAIL_BYTES = 64 * 1024
 
@@ -96,10 +96,7 @@ def parse(text: str) -> list[Decision]:
 
 def read(path: Path) -> list[Decision]:
     """An empty log is one without decisions."""
-    try:
-        text = path.read_text(errors="replace")
-    except OSError as error:
-        raise Trouble(f"{path}: {error.strerror}", NO_INPUT) from None
+    text = text_of(path)
     found = parse(text)
     if text.strip() and not found:
         raise Trouble(f"{path}: contains no decision (HAKMEM_EXPLAIN=FILE writes a log of them)", NO_INPUT)

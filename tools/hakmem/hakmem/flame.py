@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from hakmem.figures import bytes_text, count_text
 from hakmem.leaks import where
+from hakmem.page import tile_row
 from hakmem.profiles import Profile
 from hakmem.sources import Frame, Sources, blame, short
 
@@ -86,5 +87,4 @@ def page(profile: Profile, sources: Sources, title: str) -> str:
         "seconds": f"{profile.seconds:.1f}",
         "samples": count_text(profile.samples),
     }
-    cells = "".join(f"<div><b>{html.escape(value)}</b><span>{name}</span></div>" for name, value in tiles.items())
-    return Template(TEMPLATE.read_text()).substitute(title=html.escape(title), tiles=cells, data=script(data), lines=script(own))
+    return Template(TEMPLATE.read_text()).substitute(title=html.escape(title), tiles=tile_row(tiles), data=script(data), lines=script(own))

@@ -48,23 +48,19 @@ class Launcher:
             setting["LD_PRELOAD"] = preload(self.library, self.inherited)
         elif "LD_PRELOAD" in self.inherited:
             setting["LD_PRELOAD"] = self.inherited["LD_PRELOAD"]
-        with tempfile.NamedTemporaryFile(prefix="hakmem-tune-") as errors:
-            reply = self.ask(
-                {
-                    "command": self.command,
-                    "set": setting,
-                    "unset": [],
-                    "errors": errors.name,
-                    "warm_bytes": self.warm_bytes,
-                    "timeout": TIMEOUT_S,
-                }
-            )
-            said = errors.read().decode(errors="replace").strip()
+        reply, said = self.measure(self.command, setting)
         if reply.get("late"):
             raise Trouble(
                 f"with {candidate.name} the program ran longer than {TIMEOUT_S:.0f} s: tune needs one that ends"
             )
         return reply | {"said": said[-1000:]}
+
+    def measure(self, command: list[str], setting: dict[str, str]) -> tuple[Run, str]:
+        """Returns the figures of one run, and what it wrote to stderr."""
+        with tempfile.NamedTemporaryFile(prefix="hakmem-run-") as errors:
+            request = {"command": command, "set": setting, "unset": [], "errors": errors.name, "warm_bytes": self.warm_bytes}
+            reply = self.ask(request | {"timeout": TIMEOUT_S})
+            return reply, errors.read().decode(errors="replace").strip()
 
     def ask(self, request: dict) -> dict:
         assert self.process.stdin and self.process.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -14,61 +15,60 @@ from hakmem.figures import MISSING, bytes_text, count_text, percent_text, time_t
 from hakmem.options import option_text
 from hakmem.plots import Plot
 from hakmem.reports import PARTS, Report, class_hit_rate
-from hakmem.tables import group_cells, moment_text
-from hakmem.trouble import FAILED, Trouble
+from hakmem.tables import CELLS, group_cells, moment_text
 
 DECISIONS = 1000
-OPEN = ("Decisions", "Processes")
+Section = tuple[str, str, Plot]  # title, caption and plot
 SENTENCES = ("seen", "why", "meaning")
 
 
 def write(path: Path, reports: list[Report], decisions: list[Decision]) -> None:
-    try:
-        path.write_text(page(reports, decisions))
-    except OSError as error:
-        raise Trouble(f"{path}: {error.strerror}", FAILED) from None
+    path.write_text(page(reports, decisions))
 
 
 def page(reports: list[Report], decisions: list[Decision]) -> str:
+    last = reports[-1]
+    title = f"HAKMEM {last.at('version') or ''}: {tree.title(last)}"
+    return filled(title, tiles(last), sections(reports, decisions), tables(last, decisions))
+
+
+def filled(title: str, tiles: dict[str, str], sections: list[Section], tables: str, before: str = "") -> str:
+    """The page of reports, or of a difference. before: what stands before the first section."""
     from plotly.offline import get_plotlyjs  # slow to import, and needed only here
 
-    last = reports[-1]
-    drawn = dict(enumerate(sections(reports, decisions)))
-    figures = {f"plot{index}": plot for index, (_, _, plot) in drawn.items()}
+    figures = {f"plot{index}": plot for index, (_, _, plot) in enumerate(sections)}
     body = "\n".join(
-        f'<section><h2>{title}</h2><p class="note">{note}</p><div class="plot" id="plot{index}"></div></section>'
-        for index, (title, note, _) in drawn.items()
+        f'<section><h2>{html.escape(title)}</h2><p class="note">{html.escape(note)}</p><div class="plot" id="plot{index}"></div></section>'
+        for index, (title, note, _) in enumerate(sections)
     )
-    template = Template(resources.files("hakmem").joinpath("page.html").read_text())
     # "</" would end the script element that holds the data.
-    return template.substitute(
-        title=title_of(last),
-        tiles=tiles(last),
-        plots=body,
-        tables=tables(last, decisions),
+    return Template(resources.files("hakmem").joinpath("page.html").read_text()).substitute(
+        title=html.escape(title),
+        tiles=tile_row(tiles),
+        plots=before + body,
+        tables=tables,
         data=json.dumps(figures).replace("</", "<\\/"),
         plotly=get_plotlyjs(),
     )
 
 
-def title_of(report: Report) -> str:
-    return html.escape(f"HAKMEM {report.at('version') or ''}: {tree.title(report)}")
+def tile_row(tiles: dict[str, str]) -> str:
+    return "".join(f"<div><b>{html.escape(value)}</b><span>{html.escape(name)}</span></div>" for name, value in tiles.items())
 
 
-def tiles(report: Report) -> str:
-    shown = {
+def tiles(report: Report) -> dict[str, str]:
+    return {
         "allocations": count_text(report.number("served", "malloc")),
         "hits": percent_text(report.hit_rate, 3),
         "resident": bytes_text(report.resident),
         "mapped by HAKMEM": bytes_text(report.number("mapped", "total")),
-        "live": bytes_text(sum(report.numbers("mapped", "parts").get(name, 0) for name in ("live", "big_live"))),
+        "live": bytes_text(sum(report.numbers("mapped", "parts").get(name, 0) for name in ("live", "large_live"))),
         "threads": count_text(report.number("threads")),
         **({} if tree.processes(report) else {"state": report.state or MISSING, "time": time_text(report.seconds)}),
     }
-    return "".join(f"<div><b>{html.escape(value)}</b><span>{name}</span></div>" for name, value in shown.items())
 
 
-def sections(reports: list[Report], decisions: list[Decision]) -> list[tuple[str, str, Plot]]:
+def sections(reports: list[Report], decisions: list[Decision]) -> list[Section]:
     """Title, caption and plot; plots without data are omitted."""
     last = reports[-1]
     kind = "resident" if last.resident_known else "mapped"
@@ -112,7 +112,7 @@ def tables(report: Report, decisions: list[Decision]) -> str:
     counters = [(name, count_text(value)) for name, value in report.numbers("counters").items()]
     found = [
         *decision_tables(decisions),
-        table("Processes", tree.HEAD, list(map(tree.cells, tree.processes(report)))),
+        table("Processes", tree.HEAD, list(map(tree.cells, tree.processes(report))), opened=True),
         table("By command", tree.COMMAND_HEAD, tree.commands(tree.processes(report))),
         table("Policy", ("value", "now"), [(name, option_text(name, value)) for name, value in report.policy.items()]),
         table("Parts", ("part", "bytes", "meaning"), parts),
@@ -130,6 +130,7 @@ def decision_tables(decisions: list[Decision]) -> tuple[str, str]:
             "Decisions",
             ("at", "who", "what", "change", "seen", "why"),
             [(time_text(d.seconds), d.who, d.what, d.change, d.seen_text, d.why) for d in general[-DECISIONS:]],
+            opened=True,
         ),
         table(
             "Decisions about single size classes",
@@ -140,21 +141,10 @@ def decision_tables(decisions: list[Decision]) -> tuple[str, str]:
 
 
 def class_table(report: Report) -> str:
-    rows = [
-        (
-            bytes_text(row.get("size")),
-            row.get("tier", MISSING),
-            count_text(row.get("served")),
-            percent_text(class_hit_rate(row), 3),
-            bytes_text(row.get("live")),
-            bytes_text(row.get("in_bins")),
-            bytes_text(row.get("free_in_slabs")),
-            count_text(row.get("slabs")),
-        )
-        for row in report.classes
-    ]
-    head = ("class", "tier", "served", "hits", "live", "in bins", "free in slabs", "slabs")
-    return table("Size classes", head, rows)
+    columns = ("class", "tier", "served", "hits", "live", "in bins", "in slabs", "slabs")
+    cells = CELLS | {"hits": lambda row: percent_text(class_hit_rate(row), 3)}
+    rows = [tuple(cells[name](row) for name in columns) for row in report.classes]
+    return table("Size classes", ["free in slabs" if name == "in slabs" else name for name in columns], rows)
 
 
 def cell(column: str, value: object) -> str:
@@ -163,13 +153,12 @@ def cell(column: str, value: object) -> str:
     return f"<td{kind}>{html.escape(str(value))}</td>"
 
 
-def table(title: str, head: tuple, rows: list[tuple]) -> str:
+def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], opened: bool = False) -> str:
     if not rows:
         return ""
     top = "".join(f"<th>{name}</th>" for name in head)
     body = "".join(f"<tr>{''.join(map(cell, head, row))}</tr>" for row in rows)
-    opened = " open" if title in OPEN else ""
     return (
-        f'<details{opened}><summary>{title}</summary><div class="wide"><table><thead><tr>{top}</tr></thead>'
+        f'<details{" open" if opened else ""}><summary>{html.escape(title)}</summary><div class="wide"><table><thead><tr>{top}</tr></thead>'
         f"<tbody>{body}</tbody></table></div></details>"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hakmem.explain import Decision
@@ -12,13 +11,13 @@ from hakmem.reports import Report, class_hit_rate
 MIB = 1 << 20
 COLORS = {
     "live": "#2f7ed8",
-    "big_live": "#6aaaf0",
+    "large_live": "#6aaaf0",
     "rounding": "#9fb8d6",
     "thread_caches": "#2aa876",
     "remote_pending": "#d1495b",
     "free_in_slabs": "#7cc49b",
     "slab_tails": "#b5a642",
-    "big_cached": "#e09f3e",
+    "large_cached": "#e09f3e",
     "heaps": "#c97b4a",
     "idle": "#f2cc8f",
     "metadata": "#8e6bbf",
@@ -43,6 +42,8 @@ CLASS_AXIS = {
     "tickfont": {"size": 11},
 }
 
+OUTSIDE = {"textposition": "outside", "cliponaxis": False}  # where the text of a bar stands
+
 Plot = dict[str, Any]
 
 
@@ -50,25 +51,22 @@ def memory_now(report: Report) -> Plot:
     parts = {name: size for name, size in report.parts.items() if size > 0}
     names = list(parts)[::-1]
     widest = max(parts.values(), default=MIB) / MIB  # the page leaves room for the text beside this bar
-    trace = {
-        "type": "bar",
-        "orientation": "h",
-        "y": names,
-        "x": [parts[name] / MIB for name in names],
-        "text": [bytes_text(parts[name]) for name in names],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "hovertemplate": "%{y}: %{text}<extra></extra>",
-        "marker": {"color": [COLORS.get(name, OTHER_COLOR) for name in names]},
-    }
+    texts, colors = [bytes_text(parts[name]) for name in names], [COLORS.get(name, OTHER_COLOR) for name in names]
     return plot(
-        [trace],
+        [bars(names, [parts[name] / MIB for name in names], colors, "%{y}: %{text}<extra></extra>", sideways=True, text=texts, **OUTSIDE)],
         xaxis={"title": {"text": "MiB"}, "range": [0, widest * ROOM_FOR_TEXT]},
         height=max(220, 44 * len(names) + 70),
         showlegend=False,
         margin={"l": 130},
         meta={"widest": widest},
     )
+
+
+def bars(labels: list[str], values: list, color: object, hover: str, sideways: bool = False, **more: object) -> dict[str, Any]:
+    """hover: what is shown where the reader points."""
+    along, across = ("y", "x") if sideways else ("x", "y")
+    turned = {"orientation": "h"} if sideways else {}
+    return {"type": "bar", **turned, along: labels, across: values, "marker": {"color": color}, "hovertemplate": hover, **more}
 
 
 def moments(reports: list[Report]) -> list[float]:
@@ -145,7 +143,7 @@ def decision_line(decisions: list[Decision]) -> Plot:
                 "name": who,
                 "x": [d.seconds for d in mine],
                 "y": [d.what for d in mine],
-                "text": [f"{d.what}: {d.change}<br>{d.why}<br><i>{d.seen_text}</i>" for d in map(escaped, mine)],
+                "text": [f"{escaped(d.what)}: {d.change}<br>{escaped(d.why)}<br><i>{d.seen_text}</i>" for d in mine],
                 "hovertemplate": "%{x:.2f} s  %{text}<extra></extra>",
                 "marker": {"size": 11, "color": WHO_COLORS[index % len(WHO_COLORS)]},
             }
@@ -160,10 +158,9 @@ def decision_line(decisions: list[Decision]) -> Plot:
     )
 
 
-def escaped(decision: Decision) -> Decision:
+def escaped(text: str) -> str:
     """plotly.js interprets tags in its texts."""
-    clean = {name: str(getattr(decision, name)).replace("&", "&amp;").replace("<", "&lt;") for name in ("what", "why")}
-    return replace(decision, **clean)
+    return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def class_labels(rows: list[dict]) -> list[str]:
@@ -175,14 +172,8 @@ def class_hits(report: Report) -> Plot | None:
     if not rows:
         return None
     rates = [100 * (class_hit_rate(row) or 0) for row in rows]
-    trace = {
-        "type": "bar",
-        "x": class_labels(rows),
-        "y": rates,
-        "marker": {"color": COLORS["thread_caches"]},
-        "customdata": [row.get("served") for row in rows],
-        "hovertemplate": "%{x}: %{y:.3f} % of %{customdata:,} allocations<extra></extra>",
-    }
+    text, served = "%{x}: %{y:.3f} % of %{customdata:,} allocations<extra></extra>", [row.get("served") for row in rows]
+    trace = bars(class_labels(rows), rates, COLORS["thread_caches"], text, customdata=served)
     return plot(
         [trace], xaxis=CLASS_AXIS, yaxis={"title": {"text": "hits, %"}, "range": [0, 101]}, height=320, showlegend=False
     )
@@ -190,13 +181,8 @@ def class_hits(report: Report) -> Plot | None:
 
 def class_served(report: Report) -> Plot:
     rows = report.classes
-    trace = {
-        "type": "bar",
-        "x": class_labels(rows),
-        "y": [row.get("served") for row in rows],
-        "marker": {"color": COLORS["live"]},
-        "hovertemplate": "%{x}: %{y:,} allocations<extra></extra>",
-    }
+    served = [row.get("served") for row in rows]
+    trace = bars(class_labels(rows), served, COLORS["live"], "%{x}: %{y:,} allocations<extra></extra>")
     return plot(
         [trace],
         xaxis=CLASS_AXIS,
@@ -209,14 +195,7 @@ def class_served(report: Report) -> Plot:
 def class_memory(report: Report) -> Plot:
     rows = report.classes
     traces = [
-        {
-            "type": "bar",
-            "name": key,
-            "x": class_labels(rows),
-            "y": [(row.get(key) or 0) / MIB for row in rows],
-            "marker": {"color": COLORS[part]},
-            "hovertemplate": "%{y:.2f} MiB",
-        }
+        bars(class_labels(rows), [(row.get(key) or 0) / MIB for row in rows], COLORS[part], "%{y:.2f} MiB", name=key)
         for key, part in CLASS_PARTS.items()
     ]
     return plot(

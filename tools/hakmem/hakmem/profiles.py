@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hakmem import trouble
 from hakmem.trouble import NO_INPUT, Trouble
 
 HEAD = re.compile(r"heap profile: +\d+: +\d+ \[ *\d+: +\d+\] @ heap_v2/(\d+)")
@@ -132,11 +133,7 @@ def bits_of(size: int) -> int:
 
 
 def read(path: Path) -> Profile:
-    try:
-        text = path.read_text(errors="replace")
-    except OSError as error:
-        raise Trouble(f"{path}: {error.strerror}", NO_INPUT) from None
-    return parse(text, str(path))
+    return parse(trouble.text_of(path), str(path))
 
 
 def parse(text: str, name: str) -> Profile:
@@ -144,7 +141,7 @@ def parse(text: str, name: str) -> Profile:
     lines = body.splitlines()
     head = HEAD.match(lines[0]) if lines else None
     if head is None:
-        raise Trouble(f"{name}: no heap profile of HAKMEM (HAKMEM_HEAP_PROFILE=FILE, or `hakmem profile PID`)", NO_INPUT)
+        raise Trouble(f"{name}: not a heap profile of HAKMEM (HAKMEM_HEAP_PROFILE=FILE, or `hakmem profile PID`)", NO_INPUT)
     reader = Reader()
     for line in lines[1:]:
         reader.line(line)

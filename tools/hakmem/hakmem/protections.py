@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import mmap
-import os
 import re
 import resource
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hakmem.diagnosis import NOTE, OK, WARNING, Line, System
+from hakmem.diagnosis import NOTE, OK, WARNING, Line, System, said_by
 from hakmem.figures import count_text
-from hakmem.library import HARDENED_NAME, hardened_library, preload
+from hakmem.library import HARDENED_NAME, hardened_library
 
 HARDENED = {"hardened": "1"}
 GUARD = {"safe_free": "1", "guard_sample": "1m"}
@@ -66,25 +64,16 @@ def hardened(library: Path) -> Iterator[Line]:
     yield checked_copies(found)
 
 
-def said_about(mistake: str, library: Path, **options: str) -> bytes | None:
+def said_about(mistake: str, library: Path, **options: str) -> str | None:
     """Makes the mistake, in a small program: a preload fails silently. None if it did not end."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
-    environment = own | {"LD_PRELOAD": preload(library, own)} | options
-    command = [sys.executable, "-I", "-S", "-c", NO_CORE_FILE + mistake]
-    try:
-        done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=TRY_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return None
-    return done.stderr
+    return said_by([sys.executable, "-I", "-S", "-c", NO_CORE_FILE + mistake], library, TRY_S, **options)
 
 
 def remote_track(library: Path) -> Line:
     said = said_about(FREED_BY_TWO_THREADS, library, HAKMEM_TRACE_REMOTE="1")
     if said is None:
         return Line(WARNING, "remote track", f"the trial did not end within {TRY_S} s")
-    if re.search(rb"block already free, .*, freed by thread \d+ at 0x", said):
+    if re.search(r"block already free, .*, freed by thread \d+ at 0x", said):
         return Line(
             OK, "remote track", "a block freed by two threads ended its program, with the place of the first free"
         )
@@ -97,7 +86,7 @@ def checked_copies(library: Path) -> Line:
     said = said_about(OVERFLOW, library)
     if said is None:
         return Line(WARNING, "checked copies", f"the trial did not end within {TRY_S} s")
-    if b"hakmem: memset(): write beyond the end of a block" in said:
+    if "hakmem: memset(): write beyond the end of a block" in said:
         return Line(OK, "checked copies", "a write beyond the end of a block ended its program, as it should")
     return Line(
         WARNING, "checked copies", "a write beyond the end of a block was not seen", f"is {library} intact? ldd {library}"

@@ -6,14 +6,13 @@ The library passes the calls on to the allocator that the program has without it
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem import elf
 from hakmem.library import VARIABLE as LIBRARY_VARIABLE
-from hakmem.library import FOLDER, find_library, find_program, first_preloaded, preload, preloadable
-from hakmem.trouble import NO_INPUT, NOT_EXECUTABLE, USAGE, Trouble
+from hakmem.library import FOLDER, find_library, preload, preloadable
+from hakmem.run import execute
+from hakmem.trouble import NO_INPUT, USAGE, Trouble
 
 RECORDER, PLAYER = "libhakmem-record.so", "hakmem-play"
 SUFFIX = ".hkrec"
@@ -38,15 +37,7 @@ def beside(library: Path, name: str) -> Path:
 
 
 def record(command: list[str], request: Request) -> None:
-    program = find_program(command[0])
-    environment = environment_for(request)
-    reason = elf.why_not_served(program, first_preloaded(environment))
-    if reason:
-        print(f"hakmem: {program} will not be recorded: {reason}", file=sys.stderr)
-    try:
-        os.execve(program, command, environment)
-    except OSError as error:
-        raise Trouble(f"{program}: {error.strerror}", NOT_EXECUTABLE) from None
+    execute(command, lambda: environment_for(request), "recorded")
 
 
 def environment_for(request: Request) -> dict[str, str]:

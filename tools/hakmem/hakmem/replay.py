@@ -165,18 +165,8 @@ def play(launch: Launcher, allocator: Allocator, said: dict, contest: Contest, c
 
 
 def run(launch: Launcher, allocator: Allocator) -> tuple[Played, str]:
-    with tempfile.NamedTemporaryFile(prefix="hakmem-replay-") as errors:
-        reply = launch.ask(
-            {
-                "command": [*launch.command, *(["--dry"] if allocator is ALONE else [])],
-                "set": allocator.environment(launch.inherited.get("LD_PRELOAD")),
-                "unset": [],
-                "errors": errors.name,
-                "warm_bytes": launch.warm_bytes,
-                "timeout": TIMEOUT_S,
-            }
-        )
-        text = errors.read().decode(errors="replace").strip()
+    command = [*launch.command, *(["--dry"] if allocator is ALONE else [])]
+    reply, text = launch.measure(command, allocator.environment(launch.inherited.get("LD_PRELOAD")))
     if reply.get("late"):
         return {}, f"it ran longer than {TIMEOUT_S:.0f} s"
     last = text.splitlines()[-1] if text else ""

@@ -14,13 +14,13 @@ from hakmem.trouble import NO_INPUT, Trouble
 # The meaning of each part in a few words; see docs/STATS.md.
 PARTS = {
     "live": "live blocks of up to 1 MiB",
-    "big_live": "live blocks of more than 1 MiB",
+    "large_live": "live blocks of more than 1 MiB",
     "rounding": "lost by rounding up",
     "thread_caches": "free blocks in bins and depots",
     "remote_pending": "remote frees not yet drained",
     "free_in_slabs": "free blocks in partly used slabs",
     "slab_tails": "unused ends of slabs",
-    "big_cached": "freed big blocks and slack, kept for reuse",
+    "large_cached": "freed large blocks and slack, kept for reuse",
     "heaps": "heaps of the program's own",
     "idle": "free slices, dirty or purged",
     "metadata": "HAKMEM's tables",

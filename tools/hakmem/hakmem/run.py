@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,12 +31,15 @@ class Request:
 
 
 def run(command: list[str], request: Request) -> None:
+    execute(command, lambda: environment_for(request), "served", unknown_variables(os.environ))
+
+
+def execute(command: list[str], environment_of: Callable[[], dict[str, str]], done: str, warnings: Iterable[str] = ()) -> None:
+    """Starts the program in place of this process, with a warning if nothing will be done to it."""
     program = find_program(command[0])
-    environment = environment_for(request)
+    environment = environment_of()
     reason = elf.why_not_served(program, first_preloaded(environment))
-    if reason:
-        print(f"hakmem: {program} will not be served: {reason}", file=sys.stderr)
-    for sentence in unknown_variables(os.environ):
+    for sentence in [*([f"{program} will not be {done}: {reason}"] if reason else []), *warnings]:
         print(f"hakmem: {sentence}", file=sys.stderr)
     try:
         os.execve(program, command, environment)

@@ -4,6 +4,7 @@ there; at the least by the file's own symbols."""
 from __future__ import annotations
 
 import bisect
+import math
 import mmap
 import os
 import re
@@ -11,7 +12,7 @@ import shutil
 import struct
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +25,8 @@ SYSTEM = ("/usr/", "/lib/", "/lib64/", "/opt/", "/build/")
 SYSTEM_SOURCES = ("/usr/", "../sysdeps", "./", "/build/", "../csu", "<")
 TOOL_S = 120
 STT_FUNC = 2
+# What a compiler adds to the name of a copy that it made of a function.
+CLONE = re.compile(r"(?: \[clone [^]]*\]| \(\.[\w.]+\)|\.(?:isra|constprop|part|cold|lto_priv)(?:\.\d+)*)+$")
 OWN = re.compile(r"/libhakmem[^/]*$")
 
 
@@ -41,6 +44,11 @@ class Frame:
         return f"{self.file}:{self.line}" if self.file else os.path.basename(self.module)
 
     @property
+    def text(self) -> str:
+        """The file without its folders."""
+        return f"{self.function} ({os.path.basename(self.file)}:{self.line})" if self.file else self.function
+
+    @property
     def is_the_programs(self) -> bool:
         """True if a line of the program's own sources is known."""
         return bool(self.file) and not self.file.startswith(SYSTEM_SOURCES) and not self.module.startswith(SYSTEM)
@@ -49,49 +57,48 @@ class Frame:
         return f"{self.function} at {self.place}" if self.place else self.function
 
 
-@dataclass(frozen=True)
-class Module:
-    path: str
-    file: str  # the path by which this process can open it
-    start: int
-
-
 class Sources:
-    """Of one process or profile."""
+    """Of one process, profile or report. written: files that changed since are not asked for names. symbols: a folder with the files as
+    they were then, by path or by name."""
 
-    def __init__(self, maps: str, pid: int | None = None) -> None:
+    def __init__(self, maps: str, pid: int | None = None, written: float = math.inf, symbols: Path | None = None) -> None:
         self.maps = sorted((mapping for mapping in mappings(maps) if mapping.path.startswith("/")), key=lambda one: one.start)
         self.starts = [mapping.start for mapping in self.maps]
-        self.pid = pid
+        self.pid, self.written, self.symbols = pid, written, symbols
         self.known: dict[int, list[Frame]] = {}
 
     def mapping(self, address: int) -> Mapping | None:
         at = bisect.bisect_right(self.starts, address) - 1
         return self.maps[at] if at >= 0 and address < self.maps[at].end else None
 
-    def file_of(self, path: str) -> str:
-        """In a container, the file lies in the process's own root."""
-        inside = f"/proc/{self.pid}/root{path}" if self.pid else path
-        return inside if self.pid and os.path.exists(inside) else path
+    def file_of(self, path: str) -> str | None:
+        """The file that is what the process ran; in a container, it lies in the process's own root."""
+        if self.symbols:
+            places = (self.symbols / path.lstrip("/"), self.symbols / Path(path).name)
+            return next((str(place) for place in places if place.is_file()), None)
+        inside = f"/proc/{self.pid}/root{path}"
+        file = inside if self.pid and os.path.exists(inside) else path
+        try:
+            return file if os.stat(file).st_mtime <= self.written else None
+        except OSError:
+            return None
 
     def learn(self, stacks: Iterable[tuple]) -> None:
         """Looks up all addresses at once. A return address names the instruction after the call."""
-        by_file: dict[str, dict[int, int]] = defaultdict(dict)
-        paths = {}
+        by_path: dict[str, dict[int, int]] = defaultdict(dict)
         for address in {address for stack in stacks for address in stack} - set(self.known):
             mapping = self.mapping(address - 1)
             self.known[address] = [Frame(f"0x{address:x}")]
             if mapping:
-                file = self.file_of(mapping.path)
-                paths[file] = mapping.path
-                by_file[file][address] = address - 1 - mapping.start + mapping.offset
-        for file, places in by_file.items():
-            self.learn_file(file, paths[file], places)
+                by_path[mapping.path][address] = address - 1 - mapping.start + mapping.offset
+        for path, places in by_path.items():
+            self.learn_file(path, places)
 
-    def learn_file(self, file: str, path: str, offsets: dict[int, int]) -> None:
+    def learn_file(self, path: str, offsets: dict[int, int]) -> None:
+        file = self.file_of(path) or ""
         symbols = Symbols(file)
         places = {address: symbols.address(offset) for address, offset in offsets.items()}
-        found = look_up(file, sorted(set(places.values())))
+        found = look_up(file, sorted(set(places.values()))) if file else {}
         for address, place in places.items():
             frames = [frame for frame in found.get(place, []) if frame[0] != UNKNOWN]
             name = symbols.name(place) or f"{os.path.basename(path)}+0x{offsets[address]:x}"
@@ -119,16 +126,22 @@ def blame(frames: list[Frame]) -> Frame:
 Answer = list  # of (function, file, line)
 
 
-def look_up(file: str, places: list[int]) -> dict[int, Answer]:
-    """Empty if no tool is there, or none can read the file."""
+def tools() -> Iterator[tuple[str, Callable[[str, str, list[int]], dict[int, Answer]]]]:
+    """The programs that are here, the best first, and how each is asked."""
     ways = {"llvm-symbolizer": by_llvm, "eu-addr2line": by_addr2line, "addr2line": by_addr2line, "llvm-addr2line": by_addr2line}
     for tool, way in ways.items():
         path = shutil.which(tool)
-        if path and tool not in os.environ.get("HAKMEM_TOOL_WITHOUT", "").split(","):
-            try:
-                return way(path, file, places)
-            except (OSError, subprocess.SubprocessError, ValueError):
-                continue
+        if path and tool not in os.environ.get("HAKDEV_TOOL_WITHOUT", "").split(","):
+            yield path, way
+
+
+def look_up(file: str, places: list[int]) -> dict[int, Answer]:
+    """Empty if no tool is there, or none can read the file."""
+    for path, way in tools():
+        try:
+            return way(path, file, places)
+        except (OSError, subprocess.SubprocessError, ValueError):
+            continue
     return by_pyelftools(file, places)
 
 
@@ -155,7 +168,7 @@ def by_llvm(tool: str, file: str, places: list[int]) -> dict[int, Answer]:
         for function in lines:
             if not function:
                 break
-            found[place].append((function, *source_of(next(lines, ""))))
+            found[place].append((CLONE.sub("", function), *source_of(next(lines, ""))))
     return found
 
 
@@ -168,7 +181,7 @@ def by_addr2line(tool: str, file: str, places: list[int]) -> dict[int, Answer]:
         if re.fullmatch(r"0x[0-9a-f]+", line):
             answer = found.setdefault(int(line, 16), [])
         else:
-            answer.append((re.sub(r" inlined at .*", "", line), *source_of(next(lines, ""))))
+            answer.append((CLONE.sub("", re.sub(r" inlined at .*", "", line)), *source_of(next(lines, ""))))
     return found
 
 

@@ -16,6 +16,18 @@ from hakmem.reports import PARTS, Report, class_hit_rate
 
 BAR = 24
 LEAST_REASON = 20  # columns, below which a reason says nothing
+# The cells of a size class or a tier, by column.
+CELLS: dict[str, Callable[[dict], str]] = {
+    "class": lambda row: bytes_text(row.get("size")),
+    "tier": lambda row: str(row.get("tier", MISSING)),
+    "served": lambda row: count_text(row.get("served")),
+    "hits": lambda row: percent_text(class_hit_rate(row)),
+    "live": lambda row: bytes_text(row.get("live")),
+    "rounding": lambda row: bytes_text(row.get("rounding")),
+    "in bins": lambda row: bytes_text(row.get("in_bins")),
+    "in slabs": lambda row: bytes_text(row.get("free_in_slabs")),
+    "slabs": lambda row: count_text(row.get("slabs")),
+}
 DECISION_COLUMNS = ("at", "who", "what", "change", "why")
 
 
@@ -62,15 +74,8 @@ def parts_table(
     report: Report, title: str = "", bar_width: int = BAR, explained: bool = False, most: int | None = None
 ) -> Table:
     """explained: with the meanings and the empty parts. most: rows, of which the last is the sum of all parts."""
-    table = Table(
-        title=title or None,
-        title_style="bold",
-        title_justify="left",
-        box=None,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        show_header=False,
-    )
+    table = plain_table(title)
+    table.title, table.box, table.padding, table.show_header = title or None, None, (0, 1, 0, 0), False
     for justify in ("left", "right", *(["left"] if bar_width > 0 else []), *(["left"] if explained else [])):
         table.add_column(justify=justify, no_wrap=True)
     total = report.resident if report.resident_known else report.number("mapped", "total")
@@ -92,37 +97,21 @@ def class_table(
     heading: Callable[[str], str] = str,
 ) -> Table:
     """rates: allocations per second of each row, shown in place of the total. heading: of a column, from its name."""
-    served = rates or [count_text(row.get("served")) for row in rows]
-    tier = ["tier"] if tiers else []
-    columns = ("class", *tier, "allocs/s" if rates else "served", "hits", "live", "in bins", "in slabs")
-    table = plain_table("Size classes", *map(heading, columns), words=0, dense=dense)
-    for row, count in zip(rows, served):
-        table.add_row(
-            bytes_text(row.get("size")),
-            *([str(row.get("tier", MISSING))] if tiers else []),
-            count,
-            percent_text(class_hit_rate(row)),
-            bytes_text(row.get("live")),
-            bytes_text(row.get("in_bins")),
-            bytes_text(row.get("free_in_slabs")),
-        )
+    columns = ["class", *(["tier"] if tiers else []), "served", "hits", "live", "in bins", "in slabs"]
+    heads = [heading("allocs/s" if rates and name == "served" else name) for name in columns]
+    table = plain_table("Size classes", *heads, words=0, dense=dense)
+    for at, row in enumerate(rows):
+        table.add_row(*[rates[at] if rates and name == "served" else CELLS[name](row) for name in columns])
     if not rows:
         table.add_row(*[MISSING] * len(columns))
     return table
 
 
 def tier_table(report: Report) -> Table:
-    table = plain_table("Tiers", "tier", "served", "hits", "live", "rounding", "in bins", "in slabs")
+    columns = ("tier", "served", "hits", "live", "rounding", "in bins", "in slabs")
+    table = plain_table("Tiers", *columns)
     for row in report.tiers:
-        table.add_row(
-            str(row.get("tier", MISSING)),
-            count_text(row.get("served")),
-            percent_text(class_hit_rate(row) if row.get("served") else None),
-            bytes_text(row.get("live")),
-            bytes_text(row.get("rounding")),
-            bytes_text(row.get("in_bins")),
-            bytes_text(row.get("free_in_slabs")),
-        )
+        table.add_row(*[CELLS[name](row) if name != "hits" or row.get("served") else MISSING for name in columns])
     return table
 
 

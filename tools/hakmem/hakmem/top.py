@@ -291,33 +291,26 @@ def held(now: dict | None, before: dict | None, seconds: float) -> dict[str, flo
     return {"rate": rate, "cached": (now.get("bins") or 0) + (now.get("depots") or 0)}
 
 
-THREAD_VALUES: dict[str, Callable[[ThreadRow], Any]] = {
-    "name": lambda row: row.thread.name,
-    "thread": lambda row: row.thread.number,
-    "state": lambda row: row.thread.state,
-    "cpu": lambda row: row.share,
-    "cpu time": lambda row: row.thread.cpu_s,
-    "allocs/s": lambda row: row.rate or 0,
-    "cached": lambda row: row.cached or 0,
-}
-THREAD_TEXTS: dict[str, Callable[[ThreadRow], str]] = {
-    "name": lambda row: row.thread.name,
-    "thread": lambda row: str(row.thread.number),
-    "state": lambda row: row.thread.state,
-    "cpu": lambda row: percent_text(row.share, 1),
-    "cpu time": lambda row: time_text(row.thread.cpu_s),
-    "allocs/s": lambda row: short_text(row.rate),
-    "cached": lambda row: bytes_text(row.cached),
+# The value of each column, and its text.
+THREADS: dict[str, tuple[Callable[[ThreadRow], Any], Callable[[Any], str]]] = {
+    "name": (lambda row: row.thread.name, str),
+    "thread": (lambda row: row.thread.number, str),
+    "state": (lambda row: row.thread.state, str),
+    "cpu": (lambda row: row.share, lambda share: percent_text(share, 1)),
+    "cpu time": (lambda row: row.thread.cpu_s, time_text),
+    "allocs/s": (lambda row: row.rate, short_text),
+    "cached": (lambda row: row.cached, bytes_text),
 }
 
 
 def thread_table(threads: Sequence[ThreadRow], view: View, rows: int, dense: bool, narrow: bool = False) -> Table:
     left_out = ("state" if view.sort == "cpu time" else "cpu time") if narrow else ""
-    columns = [name for name in THREAD_VALUES if name != left_out]
+    columns = [name for name in THREADS if name != left_out]
     table = plain_table(f"Threads ({len(threads)})", *map(view.marked, columns), dense=dense)
-    by_number = sorted(threads, key=THREAD_VALUES["thread"])
-    for row in sorted(by_number, key=THREAD_VALUES[view.sort], reverse=view.descending)[:rows]:
-        table.add_row(*[Text(THREAD_TEXTS[name](row)) for name in columns])
+    by_number = sorted(threads, key=lambda row: row.thread.number)
+    value = THREADS[view.sort][0]
+    for row in sorted(by_number, key=lambda row: 0 if value(row) is None else value(row), reverse=view.descending)[:rows]:
+        table.add_row(*[Text(text(of(row))) for of, text in (THREADS[name] for name in columns)])
     if not threads:
         table.add_row(*["-"] * len(columns))
     return table

@@ -9,10 +9,9 @@ from pathlib import Path
 from rich.console import RenderableType
 
 from hakmem.figures import MISSING, bytes_text, count_text, percent_text, time_text
-from hakmem.plots import COLORS, MIB, OTHER_COLOR, Plot, plot
+from hakmem.plots import COLORS, MIB, OTHER_COLOR, Plot, bars, plot
 from hakmem.reports import PARTS, Report
 from hakmem.tables import plain_table
-from hakmem.trouble import FAILED, Trouble
 
 ROWS = 20
 DRAWN = 40
@@ -75,7 +74,7 @@ def process_row(report: Report) -> dict:
 
 
 def live(report: Report) -> float:
-    return sum(report.numbers("mapped", "parts").get(name, 0) for name in ("live", "big_live"))
+    return sum(report.numbers("mapped", "parts").get(name, 0) for name in ("live", "large_live"))
 
 
 def processes(report: Report) -> list[dict]:
@@ -141,15 +140,8 @@ def memory_plot(rows: list[dict]) -> Plot:
     seen = {name for row in shown for name, size in (row.get("parts") or {}).items() if size}
     parts = [name for name in PARTS if name in seen] + sorted(seen - set(PARTS))
     traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "y": labels,
-            "x": [(row.get("parts") or {}).get(name, 0) / MIB for row in shown],
-            "marker": {"color": COLORS.get(name, OTHER_COLOR)},
-            "hovertemplate": "%{y}: %{x:.1f} MiB",
-        }
+        bars(labels, [(row.get("parts") or {}).get(name, 0) / MIB for row in shown], COLORS.get(name, OTHER_COLOR),
+             "%{y}: %{x:.1f} MiB", sideways=True, name=name)
         for name in parts
     ]
     return plot(
@@ -163,10 +155,7 @@ def memory_plot(rows: list[dict]) -> Plot:
 
 def write_json(path: str, report: Report) -> None:
     text = json.dumps(report.data, indent=1) + "\n"
-    try:
-        if path == "-":
-            print(text, end="")
-        else:
-            Path(path).write_text(text)
-    except OSError as error:
-        raise Trouble(f"{path}: {error.strerror}", FAILED) from None
+    if path == "-":
+        print(text, end="")
+    else:
+        Path(path).write_text(text)

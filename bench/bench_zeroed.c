@@ -1,0 +1,75 @@
+/* Large zeroed blocks of which a share is used: one block at a time, of the
+ * size of the one before, so that the allocator has used memory at hand.
+ *   start_S  the first 16 KiB are written   tenth_S  the first tenth
+ *   full_S   all of it                      turns_S  all of it once, then the first 16 KiB seven times
+ *   pages_X  pattern X on mmap and munmap: what fresh pages cost
+ * The last word is read each time. One operation is a calloc and a free. */
+#include "bench_patterns.h"
+
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#define LINE 64u
+#define START (16u << 10)
+#define MIB (1u << 20)
+
+typedef struct use {
+    bool mapped;
+    unsigned part;     /* of the block is written: a whole divided by this; 0: the first 16 KiB */
+    unsigned again_in; /* in between, the first 16 KiB are; 0: always the same */
+} use;
+
+static char *take(const bench_pattern *p)
+{
+    const use *u = p->detail;
+    char *block = u->mapped ? mmap(NULL, p->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                            : calloc(1, p->size);
+    if (block == NULL || (void *)block == MAP_FAILED)
+        bench_die("no block of %zu bytes", p->size);
+    if (block[0] != 0 || block[p->size - 1] != 0)
+        bench_die("a block of %zu bytes is not zero", p->size);
+    return block;
+}
+
+static void give(const bench_pattern *p, char *block)
+{
+    if (((const use *)p->detail)->mapped)
+        munmap(block, p->size);
+    else
+        free(block);
+}
+
+static uint64_t run(const bench_pattern *p, uint64_t n, bench_calls *calls)
+{
+    const use *u = p->detail;
+    for (uint64_t i = 0; i < n; i++) {
+        bool start = u->part == 0 || (u->again_in != 0 && i % u->again_in != 0);
+        size_t used = start ? START : p->size / u->part;
+        char *block = take(p);
+        for (size_t at = 0; at < used; at += LINE)
+            ((volatile char *)block)[at] = 1;
+        give(p, block);
+    }
+    if (!u->mapped) {
+        calls->mallocs += n;
+        calls->frees += n;
+    }
+    return n;
+}
+
+static const use start = {false, 0, 0}, tenth = {false, 10, 0}, full = {false, 1, 0}, turns = {false, 1, 8};
+static const use pages_start = {true, 0, 0}, pages_tenth = {true, 10, 0}, pages_full = {true, 1, 0},
+                 pages_turns = {true, 1, 8};
+
+#define OF_SIZE(name, size)                                                                                            \
+    {"start_" name, run, 100, size, &start}, {"tenth_" name, run, 2000, size, &tenth},                                 \
+        {"full_" name, run, 20000, size, &full}, {"turns_" name, run, 4000, size, &turns},                             \
+        {"pages_start_" name, run, 100, size, &pages_start}, {"pages_tenth_" name, run, 2000, size, &pages_tenth},     \
+        {"pages_full_" name, run, 20000, size, &pages_full}, {"pages_turns_" name, run, 4000, size, &pages_turns},
+
+static const bench_pattern patterns[] = {OF_SIZE("2m", 2 * MIB) OF_SIZE("16m", 16 * MIB) OF_SIZE("80m", 80 * MIB)};
+
+int main(int argc, char **argv)
+{
+    return bench_patterns_main(argc, argv, (bench_patterns){patterns, sizeof patterns / sizeof *patterns, 400000});
+}

@@ -1,0 +1,130 @@
+/* The plain allocator: what a thread's cache, its slabs and medium blocks do for the four operations. */
+#include "api/plain_alloc.h"
+
+#include "large/large.h"
+#include "decay/decay.h"
+#include "runtime/learning.h"
+#include "runtime/life.h"
+#include "slab/live.h"
+#include "slab/lodge.h"
+#include "slab/orphans.h"
+#include "span/footprint.h"
+#include "tcache/pool.h"
+
+#define LARGEST_SMALL_ALIGN HK_SLICE
+/* If address space is scarce, a medium block's mapping wastes less of it than a span does. */
+#define SCARCE_SIZES_TO (128 * HK_KIB)
+
+void *hk_plain_alloc_medium(struct hk_tcache *cache, struct hk_request *request)
+{
+    void *block = hk_large_alloc(request->size, request->align, &request->zeroed);
+    if (block != NULL && cache != NULL) {
+        HK_COUNT_THREAD(&cache->owner.counts, large_calls, 1);
+        if (request->zeroed)
+            hk_tcache_grew(cache, request->size);
+    } else if (block != NULL)
+        HK_COUNT(orphan_calls, 1);
+    return block;
+}
+
+static HK_COLD void *take_aligned(struct hk_tcache *cache, unsigned class, void *unaligned)
+{
+    void *aligned = hk_tcache_alloc_aligned(cache, class);
+    hk_tcache_free(cache, unaligned, hk_page_map_lookup((uintptr_t)unaligned));
+    return aligned;
+}
+
+/* HK_CLASSES for a medium block. */
+static unsigned class_for(size_t size, size_t align)
+{
+    size_t sizes_to = HK_LIKELY(!hk_load(hk_footprint.xscarce)) ? HK_MEDIUM_MAX : SCARCE_SIZES_TO;
+    return size <= sizes_to && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align) : HK_CLASSES;
+}
+
+static void *take_of_class(struct hk_tcache *cache, unsigned class, size_t size)
+{
+    return HK_LIKELY(cache != NULL) ? hk_tcache_alloc(cache, class, size) : hk_orphans_alloc(class);
+}
+
+/* Of more than 32 KiB, up to 1 MiB. */
+static void *take_of_medium_class(struct hk_tcache *cache, unsigned class, struct hk_request *request)
+{
+    if (cache != NULL)
+        cache->owner.blank = NULL;
+    void *block = take_of_class(cache, class, request->size);
+    if (block != NULL)
+        hk_live_begin(block);
+    request->zeroed = block != NULL && cache != NULL && cache->owner.blank == block;
+    return block;
+}
+
+static void *take_block(struct hk_request *request)
+{
+    size_t align = request->align;
+    unsigned class = class_for(request->size, align);
+    struct hk_tcache *cache = hk_life_cache();
+    if (class == HK_CLASSES)
+        return hk_plain_alloc_medium(cache, request);
+    if (class >= HK_FINE_CLASSES)
+        return take_of_medium_class(cache, class, request);
+    void *block = take_of_class(cache, class, request->size);
+    if (HK_UNLIKELY(((uintptr_t)block & (align - 1)) != 0) && cache != NULL)
+        block = take_aligned(cache, class, block);
+    return block;
+}
+
+/* After a refusal: purges everything and tries once more, because HAKMEM's own dirty memory may exhaust the limit. */
+static HK_COLD void *take_after_purge(struct hk_request *request)
+{
+    struct hk_tcache *cache = hk_tcache_self();
+    if (request->size >= (size_t)1 << HK_ADDRESS_BITS)
+        return NULL;
+    if (cache != NULL)
+        hk_tcache_trim(cache);
+    hk_pool_purge();
+    hk_decay_all(0);
+    (void)hk_footprint_read_limit(); /* the program may have changed it */
+    if (cache != NULL)
+        hk_tcache_steal_all(cache);
+    return take_block(request);
+}
+
+HK_NOINLINE void *hk_plain_alloc(struct hk_request *request)
+{
+    request->zeroed = false;
+    void *block = take_block(request);
+    if (HK_UNLIKELY(block == NULL))
+        block = take_after_purge(request);
+    if (HK_UNLIKELY(hk_learning_is_due()))
+        hk_learning_tick();
+    return block;
+}
+
+void hk_plain_free(void *block, uint32_t entry) { hk_tcache_free(hk_life_cache(), block, entry); }
+
+static void *resize_medium(void *block, size_t size, size_t now)
+{
+    struct hk_tcache *cache = hk_life_cache();
+    void *resized = hk_large_resize(block, size);
+    if (resized != NULL && cache != NULL && size > now)
+        hk_tcache_grew(cache, size - now);
+    return resized;
+}
+
+void *hk_plain_resize(void *block, size_t size, size_t now)
+{
+    if (hk_stays(size, now))
+        return block;
+    if (now <= HK_FINE_MAX)
+        return NULL;
+    if (hk_entry_is_large(hk_page_map_lookup((uintptr_t)block)))
+        return resize_medium(block, size, now);
+    return hk_tcache_resize(hk_life_cache(), block, size) ? block : NULL;
+}
+
+size_t hk_plain_size(const void *block, uint32_t entry)
+{
+    if (HK_LIKELY(hk_entry_is_plain(entry)))
+        return hk_classes[hk_entry_class(entry)].size;
+    return hk_entry_is_mixed(entry) ? hk_lodge_bytes(block) : hk_large_at((uintptr_t)block)->requested;
+}

@@ -1,0 +1,54 @@
+/* Plain: the allocator without features: alloc, free, resize, size. A block comes from the thread's cache, from slabs without an owner if
+ * the thread has no cache, or is a large one. If the system refuses memory, HAKMEM gives back what it can, and tries once more.
+ *
+ * Threads  any.
+ * Never    sets errno; knows guards, hooks, samples, the program's heaps and the start: see record.h and guarded.h. */
+#ifndef HK_PLAIN_ALLOC_H
+#define HK_PLAIN_ALLOC_H
+
+#include "base/quanta.h"
+#include "large/large_zero.h"
+#include "policy/request.h"
+#include "runtime/learning.h"
+#include "tcache/refill.h"
+
+#define HK_LONG_TO_ZERO (512 * HK_KIB) /* as long as it takes to ask the system about the pages */
+
+/* Serves the common miss: the thread has a cache, and the bin of the size is empty. NULL for all other misses, and if memory is refused. */
+HK_INLINE void *hk_plain_refill(size_t size)
+{
+    if (HK_UNLIKELY(size > HK_FINE_MAX) || HK_UNLIKELY(hk_self->key == HK_NO_KEY))
+        return NULL;
+    void *block = hk_tcache_refill(hk_container_of(hk_self, struct hk_tcache, hot), hk_class_of(size), size);
+    if (HK_UNLIKELY(hk_learning_is_due()))
+        hk_learning_tick();
+    return block;
+}
+
+/* Returns NULL if memory is refused. Precondition: HAKMEM has started. */
+void *hk_plain_alloc(struct hk_request *request);
+/* Does both, one after the other. Precondition: request->zeroed is false. */
+HK_INLINE void *hk_plain_serve(struct hk_request *request)
+{
+    void *block = request->align <= HK_FINE_STEP ? hk_plain_refill(request->size) : NULL;
+    return HK_LIKELY(block != NULL) ? block : hk_plain_alloc(request);
+}
+/* A block with a mapping of its own, whatever its size. `cache` is the thread's, or NULL. */
+void *hk_plain_alloc_medium(struct hk_tcache *cache, struct hk_request *request);
+/* Frees a block whose page map entry is not 0. */
+void hk_plain_free(void *block, uint32_t entry);
+/* Resizes a block of `now` bytes without a copy; NULL if that is impossible. */
+void *hk_plain_resize(void *block, size_t size, size_t now);
+/* Returns the bytes of a block in a slab or with a mapping of its own. */
+size_t hk_plain_size(const void *block, uint32_t entry);
+
+/* Zeroes a block that was used before, and returns it. */
+HK_INLINE void *hk_zero(void *block, size_t bytes)
+{
+    return HK_UNLIKELY(bytes >= HK_LONG_TO_ZERO) ? hk_large_zero(block, bytes) : hk_quanta_zero(block, bytes);
+}
+
+/* True if a block of `now` bytes keeps its place: the size fits and wastes at most half of the block. */
+HK_INLINE bool hk_stays(size_t size, size_t now) { return size - 1 < now && (size >= now / 2 || now <= 64); }
+
+#endif

@@ -1,0 +1,236 @@
+/* Allocates, frees and resizes large blocks. A request takes a cached block that fits, or a new mapping. */
+#include "large/large.h"
+
+#include "base/bits.h"
+#include "base/fatal.h"
+#include "large/large_mapping.h"
+#include "count/stats.h"
+#include "os/os.h"
+#include "policy/policy.h"
+#include "span/footprint.h"
+
+static bool fits(const struct hk_large_block *large, size_t bytes, size_t most)
+{
+    return large->d.bytes >= bytes && large->d.bytes <= most;
+}
+
+static struct hk_large_block *map_new(size_t requested, size_t align)
+{
+    struct hk_large_block *large = (struct hk_large_block *)(void *)hk_descriptor_new();
+    if (large == NULL)
+        return NULL;
+    large->d.bytes = 0; /* not mapped yet (see hk_large_enter()) */
+    size_t bytes = hk_large_in_whole_huge_pages(requested);
+    void *p = hk_large_map(bytes, align);
+    if (p == NULL && bytes != requested)
+        p = hk_large_map(bytes = requested, align);
+    if (p == NULL && hk_large_purge(0, 0) > 0)
+        p = hk_large_map(bytes, align);
+    if (p == NULL) {
+        hk_footprint_refused(!hk_footprint_allows(bytes));
+        hk_descriptor_drop(&large->d);
+        return NULL;
+    }
+    hk_large_enter(large, (uintptr_t)p, bytes);
+    hk_large_advise(large);
+    HK_COUNT(large_mapped, 1);
+    HK_COUNT(large_fresh, requested);
+    hk_lock(&hk_large.lock);
+    hk_large_note_if_missed_locked(requested);
+    hk_large_index_locked(large);
+    hk_large_set_requested_locked(large, requested);
+    hk_large.totals.blocks++;
+    hk_unlock(&hk_large.lock);
+    return large;
+}
+
+static void *resize(struct hk_large_block *large, size_t bytes);
+
+/* A cached block, lengthened where it is too short. */
+static struct hk_large_block *reuse(size_t bytes, size_t align)
+{
+    struct hk_large_block *large = hk_large_take_cached(bytes, align);
+    if (large == NULL || large->requested == bytes || resize(large, bytes) != NULL)
+        return large;
+    hk_large_free((void *)large->d.start);
+    return NULL;
+}
+
+void *hk_large_alloc(size_t size, size_t align, bool *zeroed)
+{
+    if ((size | align) > PTRDIFF_MAX / 2)
+        return NULL;
+    size_t page = hk_system_page(), bytes = hk_align_up(hk_max(size, HK_SLICE), page);
+    align = hk_max(align, page);
+    struct hk_large_block *large = reuse(bytes, align);
+    *zeroed = large == NULL;
+    if (large != NULL)
+        HK_COUNT(large_reused, 1);
+    else
+        large = map_new(bytes, align);
+    return large != NULL ? (void *)large->d.start : NULL;
+}
+
+/* The block's descriptor. Fatal unless a large block in use begins at `block`. */
+static struct hk_large_block *checked_block(enum hk_call call, const void *block)
+{
+    struct hk_large_block *large = hk_large_at((uintptr_t)block);
+    if (large->d.start != (uintptr_t)block)
+        hk_invalid_pointer(call, HK_TEXT_inside, block);
+    if (hk_link_linked(&large->link))
+        hk_invalid_pointer(call, HK_TEXT_already_free, block);
+    return large;
+}
+
+void hk_large_check(enum hk_call call, const void *block)
+{
+    hk_lock(&hk_large.lock);
+    (void)checked_block(call, block);
+    hk_unlock(&hk_large.lock);
+}
+
+static struct hk_large_block *retire_locked(void *block)
+{
+    struct hk_large_block *large = checked_block(HK_CALL_FREE, block);
+    if (HK_UNLIKELY(hk_load(hk_large.xunnoted)))
+        hk_large_mark_all_locked();
+    if (large->requested >= HK_POLICY(huge_blocks_from))
+        hk_store(hk_large.xgone, hk_load(hk_large.xgone) + large->requested);
+    hk_large_unset_requested_locked(large);
+    hk_large.totals.blocks--;
+    large->idle_from = hk_age_stamp(hk_reuse_now());
+    return large;
+}
+
+static void unmap_retired(struct hk_large_block *large)
+{
+    if (hk_large_unmap(large))
+        return;
+    hk_lock(&hk_large.lock);
+    hk_large_put_back_locked(large);
+    hk_unlock(&hk_large.lock);
+}
+
+static HK_COLD void unmap_altered(struct hk_large_block *large)
+{
+    HK_COUNT(large_altered, 1);
+    unmap_retired(large);
+}
+
+void hk_large_free(void *block)
+{
+    hk_lock(&hk_large.lock);
+    struct hk_large_block *large = retire_locked(block);
+    if (HK_UNLIKELY(large->altered)) {
+        hk_unlock(&hk_large.lock);
+        unmap_altered(large);
+        return;
+    }
+    hk_reuse_idled(large->d.bytes);
+    hk_large_put_cached_locked(large);
+    bool over = hk_large_over_budget(large, HK_POLICY(large_cache));
+    hk_unlock(&hk_large.lock);
+    if (over)
+        hk_large_hold_to_budget();
+}
+
+void hk_large_keep(void *block, uint64_t until_ms)
+{
+    hk_lock(&hk_large.lock);
+    struct hk_large_block *large = retire_locked(block);
+    if (HK_UNLIKELY(large->altered)) {
+        hk_unlock(&hk_large.lock);
+        unmap_altered(large);
+        return;
+    }
+    large->idle_since = until_ms - hk_min(until_ms, HK_POLICY(purge_delay));
+    hk_large_keep_cached_locked(large);
+    hk_unlock(&hk_large.lock);
+    HK_COUNT(large_kept, 1);
+    hk_large_hold_to_budget();
+}
+
+void hk_large_drop(void *block)
+{
+    hk_lock(&hk_large.lock);
+    struct hk_large_block *large = retire_locked(block);
+    hk_unlock(&hk_large.lock);
+    HK_COUNT(large_dropped, 1);
+    unmap_retired(large);
+}
+
+/* Takes the block out of the lists, where a purge or a note of altered memory would find it, while its mapping changes. Returns false if
+ * it fits as it is. */
+static bool seize_for_change(struct hk_large_block *large, size_t bytes)
+{
+    hk_lock(&hk_large.lock);
+    hk_large_unset_requested_locked(large);
+    bool changes = !fits(large, bytes, hk_large_loosest(bytes));
+    if (changes)
+        hk_extents_remove(&hk_large.extents, large);
+    else
+        hk_large_set_requested_locked(large, bytes);
+    hk_unlock(&hk_large.lock);
+    return changes;
+}
+
+static void settle_at(struct hk_large_block *large, size_t requested)
+{
+    hk_lock(&hk_large.lock);
+    hk_large_index_locked(large);
+    hk_large_set_requested_locked(large, requested);
+    hk_unlock(&hk_large.lock);
+}
+
+static void *resize(struct hk_large_block *large, size_t bytes)
+{
+    size_t requested = large->requested;
+    if (!seize_for_change(large, bytes))
+        return (void *)large->d.start;
+    bool done = bytes > large->d.bytes ? hk_large_lengthen(large, bytes) : hk_large_remap_in_place(large, bytes);
+    settle_at(large, done ? bytes : requested);
+    return done ? (void *)large->d.start : NULL;
+}
+
+void *hk_large_resize(void *block, size_t size)
+{
+    if (size < HK_SLICE || size > PTRDIFF_MAX - HK_SLICE)
+        return NULL;
+    hk_lock(&hk_large.lock);
+    struct hk_large_block *large = checked_block(HK_CALL_REALLOC, block);
+    hk_unlock(&hk_large.lock);
+    return resize(large, hk_in_system_pages(size));
+}
+
+bool hk_large_holds(const void *p)
+{
+    hk_lock(&hk_large.lock);
+    const struct hk_large_block *large = hk_extents_below(&hk_large.extents, (uintptr_t)p + 1);
+    bool holds = large != NULL && (uintptr_t)p - large->d.start < large->d.bytes;
+    hk_unlock(&hk_large.lock);
+    return holds;
+}
+
+static struct hk_large_extent extent_at(uintptr_t address)
+{
+    uint64_t version = hk_load(hk_large.xversion);
+    const struct hk_large_block *large = hk_extents_below(&hk_large.extents, address + 1);
+    uintptr_t end = large != NULL ? large->d.start + large->d.bytes : 0;
+    if (address < end) {
+        enum hk_large_use use = hk_link_linked(&large->link) ? HK_LARGE_FREED : HK_LARGE_IN_USE;
+        return (struct hk_large_extent){use, large->d.start, large->requested, version};
+    }
+    const struct hk_large_block *next = hk_extents_from(&hk_large.extents, address);
+    return (struct hk_large_extent){HK_LARGE_NONE, end, (next != NULL ? next->d.start : UINTPTR_MAX) - end, version};
+}
+
+bool hk_large_find(uintptr_t address, struct hk_large_extent *found)
+{
+    if (!hk_large_lock_in_some_tries())
+        return false;
+    *found = extent_at(address);
+    hk_unlock(&hk_large.lock);
+    return true;
+}
+
+size_t hk_large_mapped(void) { return hk_load(hk_footprint.xbig); }

@@ -1,0 +1,52 @@
+/* Large: blocks of more than 1 MiB, or aligned to more than 64 KiB. Each has a mapping of its own, cached for reuse when it is freed.
+ *
+ *   free -> cached, newest first -> alloc: the nearest in size       idle, or over the budget -> unmapped
+ *   A mapping may be longer than its block by the factor large_fit. The rest is slack: realloc grows into it, a purge cuts it off.
+ *
+ * Owns       the calls of other rooms: allocate, free, resize. The state: large_state.h; the cache: large_cache.h; mappings: large_mapping.h.
+ * Invariant  only the first slice of a large block has a page map entry (owner nobody, class large). A mapping has at least 64 KiB, so that
+ *            no two blocks begin in one slice.
+ * Threads    any (one lock). Mapping and unmapping happen outside the lock. */
+#ifndef HK_LARGE_H
+#define HK_LARGE_H
+
+#include "base/bits.h"
+#include "large/large_altered.h"
+#include "large/large_cache.h"
+#include "large/large_state.h"
+
+/* NULL if the system refuses memory. *zeroed: all bytes read as zero. align is a power of two. */
+void *hk_large_alloc(size_t size, size_t align, bool *zeroed);
+/* Ends the program, and names the call, unless a large block in use begins at `block`. The functions below check in the same way, as free
+ * and as realloc. */
+void hk_large_check(enum hk_call call, const void *block);
+void hk_large_free(void *block);
+/* Frees a block that will be reused: no purge by age unmaps it before until_ms. */
+void hk_large_keep(void *block, uint64_t until_ms);
+/* Frees a block that will not be reused: it is unmapped at once. */
+void hk_large_drop(void *block);
+/* Resizes the block, in place or by moving its pages, and returns it; NULL if neither is possible: the block is unchanged. */
+void *hk_large_resize(void *block, size_t size);
+
+/* The bytes that a block of this size has: whole pages, a slice at least. */
+HK_INLINE size_t hk_large_bytes_for(size_t size) { return hk_in_system_pages(hk_max(size, HK_SLICE)); }
+
+/* True where the address lies anywhere in the mapping of a large block. */
+bool hk_large_holds(const void *p);
+
+enum hk_large_use { HK_LARGE_NONE, HK_LARGE_IN_USE, HK_LARGE_FREED };
+
+/* The mapping of a large block, or the gap between two of them. */
+struct hk_large_extent {
+    enum hk_large_use use;
+    uintptr_t start;
+    size_t size;      /* of a block: as requested */
+    uint64_t version; /* as long as hk_large.xversion is the same, all of this is true */
+};
+/* The extent that the address lies in. Waits for no lock: false where another thread holds it. */
+bool hk_large_find(uintptr_t address, struct hk_large_extent *found);
+
+/* Bytes mapped: in use, slack and cached. */
+size_t hk_large_mapped(void);
+
+#endif

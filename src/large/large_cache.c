@@ -1,0 +1,275 @@
+/* Keeps freed large blocks, chooses the one that fits a request best, unmaps the oldest, and cuts slack off blocks in use. */
+#include "large/large_cache.h"
+
+#include "base/bits.h"
+#include "large/large_mapping.h"
+#include "count/stats.h"
+#include "os/os.h"
+#include "policy/policy.h"
+#include "span/footprint.h"
+
+static HK_COLD_DATA struct hk_fit sizes; /* the kept blocks, and the cached ones from hk_large.sorted on */
+
+static HK_COLD void sort_one_locked(void)
+{
+    hk_large.sorted = hk_large.sorted->prev;
+    hk_fit_add(&sizes, hk_large_of_link(hk_large.sorted));
+    hk_large.room_unsorted++;
+}
+
+static void enter_cache_locked(struct hk_large_block *large)
+{
+    hk_large.totals.cached += large->d.bytes;
+    hk_list_push_front(&hk_large.cached, &large->link);
+    if (HK_UNLIKELY(--hk_large.room_unsorted < 0))
+        sort_one_locked();
+}
+
+void hk_large_keep_cached_locked(struct hk_large_block *large)
+{
+    hk_large.totals.cached += large->d.bytes;
+    hk_list_push_front(&hk_large.kept, &large->link);
+    hk_fit_add(&sizes, large);
+}
+
+void hk_large_spoil_locked(struct hk_large_block *large)
+{
+    large->idle_since = HK_LARGE_UNSEEN;
+    hk_large.totals.cached += large->d.bytes;
+    hk_list_push_front(&hk_large.spoiled, &large->link);
+}
+
+HK_COLD void hk_large_leave_sizes_locked(struct hk_large_block *large)
+{
+    if (hk_large.sorted == &large->link)
+        hk_large.sorted = large->link.next;
+    hk_fit_remove(&sizes, large);
+}
+
+static struct hk_large_block *nearest_locked(size_t bytes, size_t align)
+{
+    struct hk_link *first = hk_large.cached.head.next;
+    if (first != hk_large.sorted && hk_large_is_about(hk_large_of_link(first), bytes) &&
+        (hk_large_of_link(first)->d.start & (align - 1)) == 0)
+        return hk_large_of_link(first);
+    struct hk_want want = hk_want_for(bytes, hk_large_loosest(bytes), align);
+    struct hk_large_block *best = NULL;
+    for (struct hk_link *link = first; link != hk_large.sorted; link = link->next) {
+        struct hk_large_block *large = hk_large_of_link(link);
+        if (HK_LIKELY(!hk_fit_serves(large, &want)))
+            continue;
+        if (!hk_fit_narrow(&want, large))
+            return large;
+        best = large;
+    }
+    return HK_LIKELY(sizes.count == 0) ? best : hk_fit_nearest(&sizes, &want, best);
+}
+
+static uint64_t idle_ms(uint16_t since) { return (uint64_t)hk_age_since(since, hk_reuse_now()) << HK_AGE_SHIFT; }
+
+static void note_ghost_locked(size_t bytes, uint16_t idle_from, bool made_room)
+{
+    hk_large.ghosts[hk_large.next_ghost] = (struct hk_large_ghost){bytes, idle_from, made_room};
+    hk_large.next_ghost = (hk_large.next_ghost + 1) % HK_LARGE_GHOSTS;
+}
+
+void hk_large_note_if_missed_locked(size_t bytes)
+{
+    for (unsigned i = 0; i < HK_LARGE_GHOSTS; i++)
+        if (hk_large.ghosts[i].bytes >= bytes && hk_large.ghosts[i].bytes / 2 <= bytes) {
+            hk_reuse_back(idle_ms(hk_large.ghosts[i].idle_from), bytes);
+            HK_COUNT(large_missed, hk_large.ghosts[i].made_room);
+            hk_large.ghosts[i].bytes = 0;
+            return;
+        }
+}
+
+/* A kept block teaches nothing about the purge delay. */
+static bool is_kept(const struct hk_large_block *large)
+{
+    return large->idle_since != HK_LARGE_UNSEEN && large->idle_since > hk_reuse_now();
+}
+
+static HK_COLD void serve_again_locked(struct hk_large_block *large)
+{
+    hk_page_map_set(large->d.start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
+    large->ended = false;
+}
+
+struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
+{
+    hk_lock(&hk_large.lock);
+    struct hk_large_block *best = nearest_locked(bytes, align);
+    if (best != NULL) {
+        if (!is_kept(best))
+            hk_reuse_back(idle_ms(best->idle_from), best->d.bytes);
+        hk_large_leave_cache_locked(best);
+        if (HK_UNLIKELY(best->ended))
+            serve_again_locked(best);
+        hk_large.totals.blocks++;
+        hk_large_set_requested_locked(best, hk_min(bytes, best->d.bytes));
+    }
+    hk_unlock(&hk_large.lock);
+    return best;
+}
+
+/* Reading the clock here would cost as much as all the rest: the next purge writes its own time. */
+void hk_large_put_cached_locked(struct hk_large_block *large)
+{
+    large->idle_since = HK_LARGE_UNSEEN;
+    enter_cache_locked(large);
+}
+
+void hk_large_put_back_locked(struct hk_large_block *large)
+{
+    (large->altered ? hk_large_spoil_locked : hk_large_put_cached_locked)(large);
+}
+
+static struct hk_large_block *oldest_in(const struct hk_list *list)
+{
+    return hk_list_empty(list) ? NULL : hk_large_of_link(list->head.prev);
+}
+
+typedef bool oldest_goes(const struct hk_large_block *oldest, uint64_t argument);
+
+static struct hk_large_block *take_spoiled_locked(void)
+{
+    struct hk_large_block *large = oldest_in(&hk_large.spoiled);
+    if (large == NULL)
+        return NULL;
+    hk_link_remove(&large->link);
+    hk_large.totals.cached -= large->d.bytes;
+    return large;
+}
+
+/* Kept blocks go last but for spoiled ones. */
+static struct hk_large_block *take_due_locked(oldest_goes *due, uint64_t argument)
+{
+    struct hk_large_block *large = oldest_in(&hk_large.cached);
+    if (large == NULL || !due(large, argument))
+        large = oldest_in(&hk_large.kept);
+    if (large == NULL || !due(large, argument))
+        return take_spoiled_locked();
+    hk_large_leave_cache_locked(large);
+    return large;
+}
+
+bool hk_large_over_budget(const struct hk_large_block *oldest, uint64_t budget)
+{
+    (void)oldest;
+    return hk_large.totals.cached > budget + HK_SLICE; /* a block of the budget's size is a lead longer */
+}
+
+/* Unmaps the oldest blocks while they are due and it is not enough; stops where the system refuses. */
+static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
+{
+    size_t bytes = 0;
+    for (bool going_on = true; going_on && bytes < enough;) {
+        hk_lock(&hk_large.lock);
+        struct hk_large_block *large = take_due_locked(due, argument);
+        hk_unlock(&hk_large.lock);
+        if (large == NULL)
+            break;
+        size_t size = large->d.bytes;
+        uint16_t idle_from = large->idle_from;
+        going_on = hk_large_unmap(large);
+        hk_lock(&hk_large.lock);
+        if (going_on) {
+            bytes += size;
+            note_ghost_locked(size, idle_from, due == hk_large_over_budget);
+        } else
+            hk_large_put_back_locked(large);
+        hk_unlock(&hk_large.lock);
+    }
+    return bytes;
+}
+
+static bool idle_before(const struct hk_large_block *oldest, uint64_t stamp) { return oldest->idle_since <= stamp; }
+
+/* Under the lock: the program may grow into the slack at any moment. Returns bytes; 0 if none is due, or the system refuses. */
+static size_t cut_oldest_slack(uint64_t before)
+{
+    size_t bytes = 0;
+    hk_lock(&hk_large.lock);
+    struct hk_large_block *large =
+        hk_list_empty(&hk_large.with_slack) ? NULL : hk_large_of_slack(hk_large.with_slack.head.prev);
+    if (large != NULL && large->idle_since <= before &&
+        hk_os.remap((void *)large->d.start, large->d.bytes, large->requested, NULL)) {
+        bytes = large->d.bytes - large->requested;
+        hk_sub(hk_footprint.xbig, bytes);
+        large->d.bytes = large->requested; /* and no other field: the block's thread may be reading them */
+        hk_large.totals.cached -= bytes;
+        hk_link_remove(&large->by_slack);
+    }
+    hk_unlock(&hk_large.lock);
+    return bytes;
+}
+
+static bool still_over(void)
+{
+    hk_lock(&hk_large.lock);
+    bool over = hk_large_over_budget(NULL, HK_POLICY(large_cache));
+    hk_unlock(&hk_large.lock);
+    return over;
+}
+
+void hk_large_hold_to_budget(void)
+{
+    if (!still_over())
+        return;
+    unmap_while(hk_large_over_budget, HK_POLICY(large_cache), SIZE_MAX);
+    while (still_over() && cut_oldest_slack(UINT64_MAX) > 0)
+        continue;
+}
+
+static bool date_if_unseen(struct hk_large_block *large, uint64_t now_ms)
+{
+    bool unseen = large->idle_since == HK_LARGE_UNSEEN;
+    if (unseen)
+        large->idle_since = now_ms;
+    return unseen;
+}
+
+/* The undated blocks are the newest. */
+static void date_unseen(uint64_t now_ms)
+{
+    struct hk_link *cached = &hk_large.cached.head, *with_slack = &hk_large.with_slack.head;
+    hk_lock(&hk_large.lock);
+    for (struct hk_link *link = cached->next; link != cached && date_if_unseen(hk_large_of_link(link), now_ms);
+         link = link->next)
+        continue;
+    for (struct hk_link *link = with_slack->next; link != with_slack && date_if_unseen(hk_large_of_slack(link), now_ms);
+         link = link->next)
+        continue;
+    hk_unlock(&hk_large.lock);
+}
+
+static size_t cut_slack(uint64_t before)
+{
+    size_t bytes = 0;
+    for (size_t cut; (cut = cut_oldest_slack(before)) > 0;)
+        bytes += cut;
+    return bytes;
+}
+
+/* Blocks that were in the cache at this time or earlier are due. */
+static uint64_t seen_before(uint64_t now_ms, uint64_t delay_ms)
+{
+    date_unseen(now_ms);
+    return delay_ms == 0 ? HK_LARGE_UNSEEN : now_ms - hk_min(now_ms, delay_ms);
+}
+
+size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms)
+{
+    uint64_t before = seen_before(now_ms, delay_ms);
+    return unmap_while(idle_before, before, SIZE_MAX) + cut_slack(before);
+}
+
+size_t hk_large_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
+{
+    uint64_t before = seen_before(now_ms, delay_ms);
+    size_t bytes = unmap_while(idle_before, before, enough);
+    for (size_t cut = 1; delay_ms == 0 && bytes < enough && cut > 0; bytes += cut)
+        cut = cut_oldest_slack(before);
+    return bytes;
+}

@@ -1,0 +1,231 @@
+/* Makes the system calls that map, move, cut and unmap a large block, and decides which large blocks are put on huge pages. */
+#include "large/large_mapping.h"
+
+#include "base/bits.h"
+#include "base/fatal.h"
+#include "os/os.h"
+#include "policy/policy.h"
+#include "span/footprint.h"
+#include "span/page_heap.h"
+#include "span/thp.h"
+
+enum {
+    TIMES_GONE = 4,      /* a block is one of many if the blocks freed so far have so many times its size */
+    WORTH_IF_GONE = 3,   /* whole huge pages may add a third to one of many, */
+    WORTH_AT_ONCE = 16,  /* and a sixteenth to another block */
+    BLOCKS_AT_STAKE = 8, /* so many may turn out to be used in a few places only, however small the heap is */
+};
+
+void hk_large_index_locked(struct hk_large_block *large)
+{
+    hk_extents_add(&hk_large.extents, large);
+    uintptr_t lowest = hk_load(hk_large.xlowest), end = large->d.start + large->d.bytes;
+    hk_store(hk_large.xlowest, lowest == 0 ? large->d.start : hk_min(lowest, large->d.start));
+    hk_store(hk_large.xhighest, hk_max(hk_load(hk_large.xhighest), end));
+}
+
+static void index_again(struct hk_large_block *large)
+{
+    hk_lock(&hk_large.lock);
+    hk_large_index_locked(large);
+    hk_unlock(&hk_large.lock);
+}
+
+static void unindex(struct hk_large_block *large)
+{
+    hk_lock(&hk_large.lock);
+    hk_extents_remove(&hk_large.extents, large);
+    hk_unlock(&hk_large.lock);
+}
+
+void hk_large_enter(struct hk_large_block *large, uintptr_t start, size_t bytes)
+{
+    hk_add(hk_footprint.xbig, bytes - large->d.bytes);
+    large->d.start = start;
+    large->d.bytes = large->requested = bytes;
+    large->d.block_size = (uint32_t)hk_min(bytes, UINT32_MAX);
+    large->d.blocks = 1;
+    large->d.class = HK_CLASS_LARGE;
+    hk_page_map_assign(start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE), &large->d);
+}
+
+static void *if_covered(void *p, size_t bytes)
+{
+    if (p == NULL || hk_page_map_cover((uintptr_t)p, 1))
+        return p;
+    hk_os.unmap(p, bytes);
+    return NULL;
+}
+
+static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
+
+/* A large block that the program touches in a few places costs a huge page for each place. True while the bytes at that risk are
+ * below the limit. */
+static bool may_stake_more(void)
+{
+    size_t staked = hk_load(hk_large.xon_huge_pages) * HK_CHUNK;
+    return staked < BLOCKS_AT_STAKE * HK_CHUNK || staked < hk_page_heap_stake();
+}
+
+static bool suits_huge_pages(size_t bytes)
+{
+    uint64_t from = HK_POLICY(huge_blocks_from);
+    return from != 0 && bytes >= from && hk_thp_serves() && (comes_and_goes(bytes) || may_stake_more());
+}
+
+static bool has_room_for_slack(size_t more)
+{
+    hk_lock(&hk_large.lock);
+    bool room = hk_large.totals.cached + more <= HK_POLICY(large_cache);
+    hk_unlock(&hk_large.lock);
+    return room && HK_POLICY(purge_delay) != 0;
+}
+
+/* The added bytes are slack. A purge cuts them off if the block does not grow into them. The mapping must still serve the same request
+ * after it was freed. */
+size_t hk_large_in_whole_huge_pages(size_t bytes)
+{
+    size_t lead = hk_large_lead(), whole = hk_align_up(bytes - lead, HK_CHUNK) + lead, added = whole - bytes;
+    size_t most = bytes / (comes_and_goes(bytes) ? WORTH_IF_GONE : WORTH_AT_ONCE);
+    bool worth = added > 0 && added <= most && whole <= hk_large_loosest(bytes) && suits_huge_pages(bytes);
+    return worth && hk_footprint_allows(whole) && (added <= lead || has_room_for_slack(added)) ? whole : bytes;
+}
+
+static bool has_huge_pages(size_t mapped) { return mapped >= HK_CHUNK && suits_huge_pages(mapped); }
+
+/* Without a lead where that would cost a huge page. */
+static size_t lead_of(size_t bytes, size_t align)
+{
+    size_t lead = hk_large_lead();
+    return align > hk_system_page() || (bytes & (HK_CHUNK - 1)) < lead ? 0 : lead;
+}
+
+/* Where a block on huge pages was unmapped last. */
+static _Atomic uintptr_t xvacant;
+static _Atomic size_t xvacant_bytes;
+
+static uintptr_t vacant_place(size_t bytes)
+{
+    bool fits = bytes <= hk_load(xvacant_bytes);
+    return fits ? atomic_exchange_explicit(&xvacant, 0, memory_order_relaxed) : 0;
+}
+
+/* One call instead of three: where a block was, or below the one that moves, the alignment of huge pages is known beforehand. */
+static void *map_in_place(size_t bytes, uintptr_t below)
+{
+    uintptr_t at = vacant_place(bytes);
+    if (at == 0 && below > bytes)
+        at = hk_align_down(below - bytes + hk_large_lead(), HK_CHUNK) - hk_large_lead();
+    return at != 0 && hk_os.map_at((void *)at, bytes) == HK_PLACED ? if_covered((void *)at, bytes) : NULL;
+}
+
+/* below: 0, or the address of the block that is to move. */
+static void *map_suited(size_t bytes, size_t align, uintptr_t below)
+{
+    size_t lead = lead_of(bytes, align);
+    void *p = NULL;
+    if (has_huge_pages(bytes) && lead == 0)
+        p = if_covered(hk_os_map_aligned(bytes, hk_max(align, HK_CHUNK)), bytes);
+    else if (has_huge_pages(bytes) && (p = map_in_place(bytes, below)) == NULL)
+        p = if_covered(hk_os_map_led(bytes, HK_CHUNK, lead), bytes);
+    return p != NULL ? p : if_covered(hk_os_map_aligned(bytes, align), bytes);
+}
+
+static void note_vacant(const struct hk_large_block *large)
+{
+    if (large->uncut == 0 || (large->d.start + hk_large_lead()) % HK_CHUNK != 0)
+        return;
+    hk_store(xvacant_bytes, large->d.bytes);
+    hk_store(xvacant, large->d.start);
+}
+
+void *hk_large_map(size_t bytes, size_t align)
+{
+    return hk_footprint_allows(bytes) ? map_suited(bytes, align, 0) : NULL;
+}
+
+void hk_large_advise(struct hk_large_block *large)
+{
+    if (large->uncut != 0 || !has_huge_pages(large->d.bytes) ||
+        !hk_os.advise_huge((void *)large->d.start, large->d.bytes, true))
+        return;
+    large->uncut = (uint32_t)hk_large_lead();
+    hk_add(hk_large.xon_huge_pages, 1);
+}
+
+bool hk_large_unmap(struct hk_large_block *large)
+{
+    uintptr_t start = large->d.start;
+    uint32_t entry = hk_load(*hk_page_map_entry(start));
+    unindex(large);
+    hk_page_map_set(start, 1, large->ended ? HK_ENTRY_ENDED_LARGE : 0);
+    if (hk_os.unmap((void *)start, large->d.bytes)) {
+        note_vacant(large);
+        hk_sub(hk_footprint.xbig, large->d.bytes);
+        hk_sub(hk_large.xon_huge_pages, large->uncut != 0);
+        hk_descriptor_drop(&large->d);
+        return true;
+    }
+    hk_page_map_set(start, 1, entry);
+    index_again(large);
+    hk_os.purge((void *)start, large->d.bytes);
+    return false;
+}
+
+static bool enter_if(bool moved, struct hk_large_block *large, uintptr_t start, size_t bytes)
+{
+    if (moved) {
+        hk_large_enter(large, start, bytes);
+        hk_large_advise(large);
+    } else
+        hk_page_map_set(large->d.start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
+    return moved;
+}
+
+/* The new range is mapped beside the block: huge pages need its alignment, and the page map may refuse it. If the pages do not move, the
+ * range is not unmapped here: the kernel may have done so, and another mapping may lie there by now. */
+static bool move_to_reserved(struct hk_large_block *large, size_t bytes)
+{
+    uintptr_t from = large->d.start;
+    void *to = map_suited(bytes, hk_system_page(), from);
+    if (to == NULL)
+        return false;
+    hk_page_map_set(from, 1, 0);
+    return enter_if(hk_os.remap((void *)from, large->d.bytes, bytes, to), large, (uintptr_t)to, bytes);
+}
+
+/* Under a limit there is often room for the added bytes, but not for a second mapping. The system then chooses the range. A table for the
+ * new place is mapped first because the move cannot be undone. */
+static bool move_anywhere(struct hk_large_block *large, size_t bytes)
+{
+    uintptr_t from = large->d.start;
+    void *table = hk_os.map(HK_PAGE_MAP_TABLE);
+    if (table == NULL)
+        return false;
+    hk_page_map_set(from, 1, 0);
+    void *to = hk_os.move((void *)from, large->d.bytes, bytes);
+    if (to != NULL && !hk_page_map_cover_with((uintptr_t)to, &table))
+        hk_fatal(HK_TEXT_moved_table);
+    if (table != NULL)
+        hk_os.unmap(table, HK_PAGE_MAP_TABLE);
+    return enter_if(to != NULL, large, (uintptr_t)to, bytes);
+}
+
+bool hk_large_remap_in_place(struct hk_large_block *large, size_t bytes)
+{
+    if (!hk_os.remap((void *)large->d.start, large->d.bytes, bytes, NULL))
+        return false;
+    hk_large_enter(large, large->d.start, bytes);
+    hk_large_advise(large);
+    return true;
+}
+
+/* The parts of an altered block may be several mappings, which the system does not move as one. */
+bool hk_large_lengthen(struct hk_large_block *large, size_t bytes)
+{
+    size_t whole = hk_large_in_whole_huge_pages(bytes);
+    if (!hk_footprint_allows(bytes - large->d.bytes))
+        return false;
+    return hk_large_remap_in_place(large, whole) || (!large->altered && move_to_reserved(large, whole)) ||
+           move_anywhere(large, bytes);
+}

@@ -1,0 +1,255 @@
+/* Reads the files of programs and libraries: sections, symbols, and strings of the dynamic section. */
+#include "os/elf_file.h"
+
+#include <link.h>
+#include <string.h>
+
+#include "os/os.h"
+
+enum { SYMBOL_BYTES = 48, READ_BYTES = 512, MOST_ENTRIES = 1 << 22 };
+
+struct elf_search {
+    const void *code;
+    const char *name;
+    struct hk_elf_loaded *loaded;
+};
+
+/* Another thread may close the library: its path is copied. */
+static int look_at(struct dl_phdr_info *library, size_t size, void *given)
+{
+    struct elf_search *search = given;
+    const char *slash = strrchr(library->dlpi_name, '/');
+    bool found = search->name != NULL && slash != NULL && strcmp(slash + 1, search->name) == 0;
+    (void)size;
+    for (unsigned i = 0; i < library->dlpi_phnum && search->code != NULL; i++) {
+        const ElfW(Phdr) *segment = &library->dlpi_phdr[i];
+        uintptr_t offset = (uintptr_t)search->code - library->dlpi_addr - segment->p_vaddr;
+        found |= segment->p_type == PT_LOAD && offset < segment->p_memsz;
+    }
+    if (!found || strlen(library->dlpi_name) >= sizeof search->loaded->path)
+        return false;
+    search->loaded->base = library->dlpi_addr;
+    search->loaded->segments = library->dlpi_phdr;
+    search->loaded->count = library->dlpi_phnum;
+    strcpy(search->loaded->path, library->dlpi_name);
+    return true;
+}
+
+bool hk_elf_loaded(const void *code, const char *name, struct hk_elf_loaded *loaded)
+{
+    struct elf_search search = {.code = code, .name = name, .loaded = loaded};
+    return dl_iterate_phdr(look_at, &search) != 0;
+}
+
+struct hash_header {
+    uint32_t buckets, first_symbol, bloom_words, bloom_shift;
+};
+
+static bool read_whole(const struct hk_elf_file *file, uint64_t offset, void *bytes, size_t size)
+{
+    return hk_os.read_at(file->fd, offset, bytes, size) == size;
+}
+
+/* Reads one of a section's entries. */
+static bool read_entry(const struct hk_elf_file *file, const Elf64_Shdr *section, uint64_t n, void *entry, size_t size)
+{
+    return n < section->sh_size / size && read_whole(file, section->sh_offset + n * size, entry, size);
+}
+
+/* A walk over a table of the file, with few system calls. */
+struct table_walk {
+    int fd;
+    uint64_t offset, left; /* of the entries that have not been read */
+    size_t size, at, got;
+    Elf64_Xword bytes[READ_BYTES / sizeof(Elf64_Xword)];
+};
+
+/* Returns the next entry; NULL at the end of the table or of the file. */
+static const void *next_entry(struct table_walk *walk)
+{
+    if (walk->at == walk->got) {
+        size_t most = READ_BYTES / walk->size, wanted = walk->left < most ? (size_t)walk->left : most;
+        walk->got = hk_os.read_at(walk->fd, walk->offset, walk->bytes, wanted * walk->size) / walk->size;
+        walk->offset += walk->got * walk->size;
+        walk->left -= walk->got;
+        walk->at = 0;
+    }
+    return walk->at < walk->got ? (const char *)walk->bytes + walk->at++ * walk->size : NULL;
+}
+
+/* A walk over the symbols of a file that is not stripped, or over those that it exports. */
+static struct table_walk walk_symbols(const struct hk_elf_file *file, const Elf64_Shdr *table)
+{
+    uint64_t count = table->sh_size / sizeof(Elf64_Sym);
+    return (struct table_walk){.fd = file->fd,
+                               .offset = table->sh_offset,
+                               .left = count < MOST_ENTRIES ? count : MOST_ENTRIES,
+                               .size = sizeof(Elf64_Sym)};
+}
+
+static void note_section(struct hk_elf_file *file, const Elf64_Shdr *section)
+{
+    if (section->sh_type == SHT_GNU_HASH)
+        file->hash = *section;
+    if (section->sh_type == SHT_DYNAMIC)
+        file->dynamic = *section;
+    if (section->sh_type == SHT_DYNSYM)
+        file->symbols = *section;
+    if (section->sh_type == SHT_SYMTAB)
+        file->all = *section;
+    if ((section->sh_flags & SHF_EXECINSTR) != 0 && section->sh_addr < file->code)
+        file->code = section->sh_addr;
+}
+
+/* Reads the section of a table's strings. */
+static void read_names(const struct hk_elf_file *file, const Elf64_Ehdr *header, const Elf64_Shdr *table,
+                       Elf64_Shdr *names)
+{
+    if (table->sh_type == SHT_NULL ||
+        !read_whole(file, header->e_shoff + table->sh_link * sizeof *names, names, sizeof *names))
+        *names = (Elf64_Shdr){.sh_type = SHT_NULL};
+}
+
+static void read_sections(struct hk_elf_file *file, const Elf64_Ehdr *header)
+{
+    struct table_walk walk = {
+        .fd = file->fd, .offset = header->e_shoff, .left = header->e_shnum, .size = sizeof(Elf64_Shdr)};
+    file->code = UINT64_MAX;
+    for (const Elf64_Shdr *section; (section = next_entry(&walk)) != NULL;)
+        note_section(file, section);
+    read_names(file, header, &file->symbols, &file->names);
+    read_names(file, header, &file->all, &file->all_names);
+}
+
+bool hk_elf_open(struct hk_elf_file *file, const char *path)
+{
+    *file = (struct hk_elf_file){.fd = hk_os.open(path)};
+    if (file->fd < 0)
+        return false;
+    const Elf64_Ehdr *header = &file->header;
+    if (read_whole(file, 0, &file->header, sizeof *header) && memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
+        header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_shentsize == sizeof(Elf64_Shdr)) {
+        read_sections(file, header);
+        return true;
+    }
+    hk_elf_close(file);
+    return false;
+}
+
+void hk_elf_close(struct hk_elf_file *file) { hk_os.close(file->fd); }
+
+static bool is_named(const struct hk_elf_file *file, uint64_t at, const char *name)
+{
+    char bytes[SYMBOL_BYTES];
+    size_t size = strlen(name) + 1;
+    return size <= sizeof bytes && at < file->names.sh_size &&
+           read_whole(file, file->names.sh_offset + at, bytes, size) && memcmp(bytes, name, size) == 0;
+}
+
+static uint32_t hash_of(const char *name)
+{
+    uint32_t hash = 5381;
+    for (; *name != 0; name++)
+        hash = hash * 33 + (unsigned char)*name;
+    return hash;
+}
+
+bool hk_elf_find(const struct hk_elf_file *file, const char *name, Elf64_Sym *symbol, uint64_t *place)
+{
+    struct hash_header header;
+    uint32_t wanted = hash_of(name), n, hash = 0;
+    if (!read_entry(file, &file->hash, 0, &header, sizeof header) || header.buckets == 0)
+        return false;
+    /* In words of 4 bytes: the header, the bloom filter, the buckets, the chains. */
+    uint64_t buckets = 4 + 2 * (uint64_t)header.bloom_words, chains = buckets + header.buckets;
+    if (!read_entry(file, &file->hash, buckets + wanted % header.buckets, &n, sizeof n) || n < header.first_symbol)
+        return false;
+    for (; (hash & 1) == 0; n++) {
+        if (!read_entry(file, &file->hash, chains + n - header.first_symbol, &hash, sizeof hash))
+            return false;
+        *place = file->symbols.sh_addr + n * sizeof *symbol;
+        if ((hash | 1) == (wanted | 1) && read_entry(file, &file->symbols, n, symbol, sizeof *symbol) &&
+            symbol->st_shndx != SHN_UNDEF && is_named(file, symbol->st_name, name))
+            return true;
+    }
+    return false;
+}
+
+bool hk_elf_string(const struct hk_elf_file *file, Elf64_Sxword tag, unsigned n, char *string, size_t size)
+{
+    Elf64_Dyn entry = {.d_tag = DT_NULL};
+    for (unsigned i = 0; read_entry(file, &file->dynamic, i, &entry, sizeof entry) && entry.d_tag != DT_NULL; i++)
+        if (entry.d_tag == tag && n-- == 0) {
+            size_t got = entry.d_un.d_val < file->names.sh_size
+                             ? hk_os.read_at(file->fd, file->names.sh_offset + entry.d_un.d_val, string, size)
+                             : 0;
+            return memchr(string, 0, got) != NULL;
+        }
+    return false;
+}
+
+/* True if the file is the one that was loaded, and has not been replaced since. */
+static bool is_loaded(const struct hk_elf_file *file, const struct hk_elf_loaded *loaded)
+{
+    Elf64_Phdr segment;
+    unsigned same = 0;
+    while (same < loaded->count &&
+           read_whole(file, file->header.e_phoff + same * sizeof segment, &segment, sizeof segment) &&
+           memcmp(&segment, &loaded->segments[same], sizeof segment) == 0)
+        same++;
+    return same == loaded->count && same == file->header.e_phnum;
+}
+
+static void compare(const struct hk_elf_file *file, uintptr_t base, const Elf64_Sym *symbol,
+                    struct hk_elf_wanted *wanted, unsigned count)
+{
+    char name[SYMBOL_BYTES];
+    if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0)
+        return;
+    size_t got = hk_os.read_at(file->fd, file->all_names.sh_offset + symbol->st_name, name, sizeof name);
+    for (unsigned i = 0; i < count; i++)
+        if (strlen(wanted[i].name) < got && memcmp(name, wanted[i].name, strlen(wanted[i].name) + 1) == 0)
+            wanted[i].address = base + symbol->st_value;
+}
+
+void hk_elf_find_hidden(const struct hk_elf_loaded *loaded, struct hk_elf_wanted *wanted, unsigned count)
+{
+    struct hk_elf_file file;
+    if (!hk_elf_open(&file, loaded->path[0] != 0 ? loaded->path : "/proc/self/exe"))
+        return;
+    struct table_walk walk = walk_symbols(&file, &file.all);
+    walk.left = is_loaded(&file, loaded) ? walk.left : 0;
+    for (const Elf64_Sym *symbol; (symbol = next_entry(&walk)) != NULL;)
+        compare(&file, loaded->base, symbol, wanted, count);
+    hk_elf_close(&file);
+}
+
+uintptr_t hk_elf_address(const struct hk_elf_file *file, uintptr_t offset)
+{
+    Elf64_Phdr segment;
+    for (unsigned i = 0; i < file->header.e_phnum; i++)
+        if (read_whole(file, file->header.e_phoff + i * sizeof segment, &segment, sizeof segment) &&
+            segment.p_type == PT_LOAD && offset - segment.p_offset < segment.p_filesz)
+            return offset + segment.p_vaddr - segment.p_offset;
+    return offset;
+}
+
+static bool is_function_at(const Elf64_Sym *symbol, uintptr_t address)
+{
+    uint64_t size = symbol->st_size != 0 ? symbol->st_size : 1;
+    return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_value != 0 && address - symbol->st_value < size;
+}
+
+uintptr_t hk_elf_function(const struct hk_elf_file *file, uintptr_t address, char *name, size_t size)
+{
+    bool whole = file->all.sh_type != SHT_NULL;
+    struct table_walk walk = walk_symbols(file, whole ? &file->all : &file->symbols);
+    for (const Elf64_Sym *symbol; (symbol = next_entry(&walk)) != NULL;)
+        if (is_function_at(symbol, address)) {
+            uint64_t names = (whole ? &file->all_names : &file->names)->sh_offset;
+            name[hk_os.read_at(file->fd, names + symbol->st_name, name, size - 1)] = 0;
+            return address - symbol->st_value;
+        }
+    name[0] = 0;
+    return 0;
+}

@@ -1,0 +1,102 @@
+/* Reads /proc/self/maps and /proc/self/smaps. */
+#include "os/maps.h"
+
+#include <string.h>
+
+#include "os/os.h"
+
+bool hk_lines_open(struct hk_lines *lines, const char *path)
+{
+    lines->fd = hk_os.open(path);
+    lines->at = lines->got = 0;
+    return lines->fd >= 0;
+}
+
+bool hk_lines_next(struct hk_lines *lines, char *line, size_t size)
+{
+    for (size_t used = 0;;) {
+        if (lines->at == lines->got) {
+            lines->got = hk_os.read(lines->fd, lines->bytes, sizeof lines->bytes);
+            lines->at = 0;
+        }
+        if (lines->got == 0)
+            return false;
+        char c = lines->bytes[lines->at++];
+        line[used] = c == '\n' ? 0 : c;
+        if (c == '\n')
+            return true;
+        used += used < size - 1;
+    }
+}
+
+void hk_lines_close(struct hk_lines *lines) { hk_os.close(lines->fd); }
+
+static const char *read_number(const char *at, unsigned base, uintptr_t *value)
+{
+    for (*value = 0;; at++) {
+        unsigned digit = *at >= '0' && *at <= '9'   ? (unsigned)(*at - '0')
+                         : *at >= 'a' && *at <= 'f' ? (unsigned)(*at - 'a') + 10
+                                                    : base;
+        if (digit >= base)
+            return at;
+        *value = *value * base + digit;
+    }
+}
+
+static const char *word_behind(const char *at)
+{
+    at += strcspn(at, " ");
+    return at + strspn(at, " ");
+}
+
+/* "7f00a000-7f00b000 rw-p offset device inode   path" */
+bool hk_mapping_parse(const char *line, struct hk_mapping *mapping)
+{
+    uintptr_t start, end, offset, inode;
+    const char *dash = read_number(line, 16, &start);
+    if (dash == line || *dash != '-')
+        return false;
+    const char *rights = read_number(dash + 1, 16, &end);
+    rights += *rights == ' ';
+    const char *offset_at = word_behind(rights), *inode_at = word_behind(word_behind(offset_at));
+    read_number(offset_at, 16, &offset);
+    read_number(inode_at, 10, &inode);
+    *mapping = (struct hk_mapping){.start = start,
+                                   .end = end,
+                                   .inode = inode,
+                                   .offset = offset,
+                                   .path = word_behind(inode_at),
+                                   .is_code = strnlen(rights, 3) == 3 && rights[2] == 'x'};
+    return true;
+}
+
+/* "Rss:      12 kB" */
+static bool parse_resident(const char *line, struct hk_mapping *mapping)
+{
+    static const char name[] = "Rss:";
+    uintptr_t kib;
+    if (strncmp(line, name, sizeof name - 1) != 0)
+        return false;
+    line += sizeof name - 1;
+    read_number(line + strspn(line, " "), 10, &kib);
+    mapping->resident = kib * 1024;
+    mapping->path = "";
+    return true;
+}
+
+bool hk_smaps_visit(void (*visit)(void *context, const struct hk_mapping *mapping), void *context)
+{
+    struct hk_lines lines;
+    struct hk_mapping mapping = {.start = 0};
+    char line[64]; /* only the paths are longer */
+    bool any = false;
+    if (!hk_lines_open(&lines, "/proc/self/smaps"))
+        return false;
+    while (hk_lines_next(&lines, line, sizeof line))
+        if (!hk_mapping_parse(line, &mapping) && parse_resident(line, &mapping)) {
+            visit(context, &mapping);
+            any = true;
+        }
+    hk_lines_close(&lines);
+    return any;
+}

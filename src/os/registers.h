@@ -1,0 +1,67 @@
+/* Registers: those of a call frame that its caller's frame is found by, numbered as unwind tables (DWARF) number them.
+ * Invariant  a register outside HK_REG_FIRST .. HK_REG_FIRST + HK_REGS - 1 is not kept. HK_REG_CODE is the place of the code address, HK_REG_LINK that
+ *            by whose rule the return address is found.
+ * On other machines a stack has one frame. */
+#ifndef HK_REGISTERS_H
+#define HK_REGISTERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+/* HK_REGISTERS_HERE(at): the registers of this place in this function, for an array of uintptr_t.
+ * HK_SIGNAL_RETURN: the instructions that a signal handler returns to; at their start, the interrupted registers lie at
+ * HK_SIGNAL_REGISTERS above the stack pointer, in the order of HK_SIGNAL_ORDER. */
+#if defined(__x86_64__)
+enum { HK_REG_FIRST = 0, HK_REGS = 17, HK_REG_LINK = 16, HK_REG_CODE = 16, HK_REG_STACK = 7, HK_REG_FRAME = 6 };
+#define HK_REGISTERS_HERE(at)                                                                                          \
+    __asm__ volatile("movq %%rbx, 24(%0)\n\tmovq %%rbp, 48(%0)\n\tmovq %%rsp, 56(%0)\n\tmovq %%r12, 96(%0)\n\t"        \
+                     "movq %%r13, 104(%0)\n\tmovq %%r14, 112(%0)\n\tmovq %%r15, 120(%0)\n\t"                           \
+                     "leaq 0(%%rip), %%rax\n\tmovq %%rax, 128(%0)"                                                     \
+                     :                                                                                                 \
+                     : "r"(at)                                                                                         \
+                     : "rax", "memory")
+#define HK_SIGNAL_RETURN "\x48\xc7\xc0\x0f\0\0\0\x0f\x05" /* mov $15, %rax; syscall */
+#define HK_SIGNAL_REGISTERS offsetof(ucontext_t, uc_mcontext.gregs)
+#define HK_SIGNAL_ORDER                                                                                                \
+    {                                                                                                                  \
+        REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8, REG_R9, REG_R10, REG_R11,      \
+            REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP                                                                \
+    }
+/* A code address without the signature that a processor may have put into its upper bits. */
+#define HK_UNSIGNED_CODE(p) ((void)(p))
+#elif defined(__aarch64__)
+/* x19 to x30 and the stack pointer, then the code address, which has no number of its own. */
+enum { HK_REG_FIRST = 19, HK_REGS = 14, HK_REG_LINK = 11, HK_REG_CODE = 13, HK_REG_STACK = 12, HK_REG_FRAME = 10 };
+#define HK_REGISTERS_HERE(at)                                                                                          \
+    __asm__ volatile("stp x19, x20, [%0]\n\tstp x21, x22, [%0, 16]\n\tstp x23, x24, [%0, 32]\n\t"                      \
+                     "stp x25, x26, [%0, 48]\n\tstp x27, x28, [%0, 64]\n\tstp x29, x30, [%0, 80]\n\t"                  \
+                     "mov x9, sp\n\tadr x10, .\n\tstp x9, x10, [%0, 96]"                                               \
+                     :                                                                                                 \
+                     : "r"(at)                                                                                         \
+                     : "x9", "x10", "memory")
+#define HK_SIGNAL_RETURN "\x68\x11\x80\xd2\x01\0\0\xd4" /* mov x8, 139; svc 0 */
+#define HK_SIGNAL_REGISTERS (sizeof(siginfo_t) + offsetof(ucontext_t, uc_mcontext.regs[HK_REG_FIRST]))
+#define HK_SIGNAL_ORDER                                                                                                \
+    {                                                                                                                  \
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13                                                                   \
+    }
+#define HK_UNSIGNED_CODE(p)                                                                                            \
+    do {                                                                                                               \
+        register uintptr_t x30 __asm__("x30") = (p);                                                                   \
+        __asm__("hint 7" : "+r"(x30)); /* xpaclri */                                                                   \
+        (p) = x30;                                                                                                     \
+    } while (0)
+#else
+enum { HK_REG_FIRST = 0, HK_REGS = 3, HK_REG_LINK = 2, HK_REG_CODE = 2, HK_REG_STACK = 1, HK_REG_FRAME = 0 };
+#define HK_REGISTERS_HERE(at) ((void)(at))
+#define HK_SIGNAL_RETURN ""
+#define HK_SIGNAL_REGISTERS ((size_t)0)
+#define HK_SIGNAL_ORDER                                                                                                \
+    {                                                                                                                  \
+        0, 1, 2                                                                                                        \
+    }
+#define HK_UNSIGNED_CODE(p) ((void)(p))
+#endif
+
+#endif

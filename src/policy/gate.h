@@ -1,0 +1,48 @@
+/* Gate: says which sizes the hit path of malloc looks up. The mode, one word of bits, says which features see a call that is no hit.
+ *
+ *   hit path: size below the gate? --no--> miss: mode == HK_MODE_PLAIN? --yes--> the plain allocator, --no--> the instrumented one
+ *
+ * Owns       the gate. The tool writes sizes_below and mode from outside the process (attached.py): it shuts the gate.
+ * Invariant  each feature that is off costs a miss nothing, because one compare rules out all of them.
+ * Threads    any. */
+#ifndef HK_GATE_H
+#define HK_GATE_H
+
+#include "base/base.h"
+
+enum hk_mode {
+    HK_MODE_OPEN =
+        1, /* HAKMEM has started, and malloc looks up all sizes of bins: a miss of malloc means an empty bin */
+    HK_MODE_GUARD = 2,    /* protections check each call (guard/guard.h) */
+    HK_MODE_HOOKS = 4,    /* hooks see each miss (prof/hooks.h) */
+    HK_MODE_SAMPLING = 8, /* a tick may pick an allocation for a guard page (guard/sampled.h) */
+    HK_MODE_WAKE = 16,    /* a background thread is wanted and absent: a thread that may create one does */
+    HK_MODE_PLAIN = HK_MODE_OPEN,
+};
+
+/* Written at the start, and while a running process is sampled. Zero admits no size. The gate of free is hk_window.hits. */
+struct hk_gate {                  /* the tool knows the places of sizes_below and mode */
+    size_t sizes_below;           /* that hk_hit_malloc() looks up */
+    uintptr_t self;               /* HK_PAIRS: as in hk_window; constant once sizes_below is not 0 */
+    size_t mode;                  /* bits of enum hk_mode */
+    size_t coarse_sizes;          /* the number of sizes above HK_FINE_MAX that hk_hit_malloc_coarse() looks up */
+    const uint16_t *fine_offsets; /* HK_PAIRS: hk_fine_offsets, without a second instruction for its address */
+} HK_ALIGNED(HK_NEAR_ALIGN);
+
+extern struct hk_gate hk_gate __attribute__((visibility("hidden")));
+
+HK_INLINE bool hk_mode_is_plain(void)
+{
+    bool plain = HK_LOAD_SETTLED(hk_gate.mode) == HK_MODE_PLAIN;
+    HK_READ_NO_EARLIER();
+    return plain;
+}
+HK_INLINE bool hk_mode_has(enum hk_mode bit) { return (HK_LOAD_SETTLED(hk_gate.mode) & bit) != 0; }
+/* Releases what the feature has set up. */
+HK_INLINE void hk_mode_set(enum hk_mode bit) { (void)__atomic_fetch_or(&hk_gate.mode, bit, __ATOMIC_RELEASE); }
+HK_INLINE void hk_mode_clear(enum hk_mode bit)
+{
+    (void)__atomic_fetch_and(&hk_gate.mode, ~(size_t)bit, __ATOMIC_RELEASE);
+}
+
+#endif

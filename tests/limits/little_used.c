@@ -1,0 +1,136 @@
+/* Blocks of which much is requested and little is used: the resident memory follows what is used. The first bytes are written, of one block
+ * again and again, of several of random size, and of zeroed ones that lie where a block was that was used as a whole. */
+#include "support/check.h"
+#include "support/procinfo.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+enum {
+    ROUNDS = 200,
+    LIVE = 8,
+    START = 16 << 10,
+    MANY = 32,
+    PASSES = 3 /* khugepaged may assemble a huge page during one of them */
+};
+
+static size_t most_kib;
+
+static void note_resident(void)
+{
+    size_t now = procinfo_rss_kib();
+    if (now > most_kib)
+        most_kib = now;
+}
+
+/* Volatile: the compiler might leave out a block that nobody reads. */
+static char *used(char *block, size_t bytes)
+{
+    CHECK(block != NULL, "no memory");
+    for (size_t at = 0; at < bytes; at += 64)
+        ((volatile char *)block)[at] = 1;
+    note_resident();
+    return block;
+}
+
+static void one(void)
+{
+    for (unsigned i = 0; i < ROUNDS; i++)
+        free(used(malloc(400 * MIB), 64));
+}
+
+static void several(void)
+{
+    char *live[LIVE] = {NULL};
+    unsigned random = 1;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        random = random * 1103515245 + 12345;
+        size_t k = random >> 16 & (LIVE - 1), size = MIB + (random >> 8) % 100 * MIB;
+        free(live[k]);
+        live[k] = used(malloc(size), 64);
+    }
+    for (unsigned k = 0; k < LIVE; k++)
+        free(live[k]);
+}
+
+static void zeroed(size_t size)
+{
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        char *block = calloc(1, size);
+        CHECK(block[0] == 0 && block[START - 1] == 0 && block[size / 2] == 0 && block[size - 1] == 0,
+              "calloc of %zu bytes is not zero in round %u", size, i);
+        free(used(block, START));
+    }
+}
+
+static void used_as_a_whole(size_t size)
+{
+    char *block = malloc(size);
+    CHECK(block != NULL, "no memory");
+    memset(block, 1, size);
+    free(block);
+}
+
+/* Blocks that are live at one time, which may lie on huge pages together. */
+static void zeroed_side_by_side(size_t size)
+{
+    char *block[MANY];
+    malloc_trim(0);
+    for (unsigned i = 0; i < MANY; i++)
+        memset(used(block[i] = malloc(size), 64), 1, size);
+    for (unsigned i = 0; i < MANY; i++)
+        free(block[i]);
+    for (unsigned i = 0; i < MANY; i++) {
+        block[i] = calloc(1, size);
+        for (size_t at = 0; at < size; at++)
+            CHECK(block[i][at] == 0, "calloc of %zu bytes: byte %zu of block %u is not zero", size, at, i);
+    }
+    for (unsigned i = 0; i < MANY; i++)
+        free(block[i]);
+    for (unsigned i = 0; i < MANY; i++)
+        used(block[i] = calloc(1, size), START);
+    most_kib = 0;
+    note_resident();
+    for (unsigned i = 0; i < MANY; i++)
+        free(block[i]);
+}
+
+static void takes_no_more(const char *what, size_t before_kib, size_t most)
+{
+    CHECK(most_kib <= before_kib + most, "%s: %zu KiB, %zu before", what, most_kib, before_kib);
+    most_kib = 0;
+}
+
+int main(void)
+{
+    free(malloc(2 * MIB));
+    free(malloc(100));
+    size_t before = procinfo_rss_kib();
+    one();
+    takes_no_more("one", before, 1024);
+    several();
+    takes_no_more("several", before, 2048);
+    zeroed(80 * MIB);
+    takes_no_more("zeroed", before, 2048);
+    static const size_t size[] = {3 * MIB, 7 * MIB, 30 * MIB, 100 * MIB};
+    for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
+        used_as_a_whole(size[i]);
+        zeroed(size[i]);
+        size_t least_kib = SIZE_MAX;
+        for (unsigned pass = 0; pass < PASSES; pass++) {
+            most_kib = 0;
+            zeroed(size[i]);
+            if (most_kib < least_kib)
+                least_kib = most_kib;
+        }
+        most_kib = least_kib;
+        takes_no_more("zeroed where all was used", before, 2048);
+    }
+    for (size_t of_size = MIB / 2 + MIB / 8; of_size <= MIB; of_size += MIB / 8) {
+        zeroed_side_by_side(of_size);
+        takes_no_more("zeroed side by side", before, MANY * 160);
+    }
+    return check_report("little_used");
+}
