@@ -12,6 +12,7 @@
 #include "os/linux_files.c"
 #include "os/linux_faults.c"
 #include "os/linux_modules.c"
+#include "os/linux_signals.c"
 #include "os/os_linux.c"
 #include "policy/classes.c"
 #include "policy/options.c"

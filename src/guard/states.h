@@ -25,13 +25,17 @@ enum { HK_STATE_SHIFT = 4 };
 
 typedef _Atomic uint8_t hk_state_byte;
 
-/* The chunk of any address; NULL if it is not covered. */
+/* The chunk of any address; NULL if it is not covered. In the window, page map entries are mapped for whole leaves, and chunks are not. */
 HK_INLINE struct hk_chunk *hk_state_chunk(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
+    struct hk_chunk *chunks = HK_LOAD_SETTLED(hk_window.chunks);
     if (HK_LIKELY(place < HK_LOAD_SETTLED(hk_window.flat)))
-        return &HK_LOAD_SETTLED(hk_window.chunks)[place >> HK_CHUNK_SHIFT];
-    return hk_page_map_entry(address) != NULL ? hk_page_map_chunk(address) : NULL;
+        return &chunks[place >> HK_CHUNK_SHIFT];
+    if (chunks != NULL && place < HK_LOAD_SETTLED(hk_window.covered))
+        return NULL;
+    struct hk_leaf *leaf = hk_page_map_leaf(address);
+    return leaf != NULL && hk_load_acquire(leaf->xentries) != NULL ? hk_page_map_chunk(address) : NULL;
 }
 
 HK_INLINE hk_state_byte *hk_state_in(hk_state_byte *states, uintptr_t address)

@@ -31,11 +31,13 @@ bool hk_linux_purge(void *p, size_t size);
 size_t hk_linux_page_size(void);
 bool hk_linux_bar(void *p, size_t size);
 bool hk_linux_unbar(void *p, size_t size);
+struct hk_fault hk_linux_fault_of(const void *context);
+
+bool hk_linux_catch_signal(int number, void (*handler)(int number, siginfo_t *info, void *context));
 void hk_linux_default_signal(int number, siginfo_t *info);
 bool hk_linux_catch_faults(void (*handler)(int number, siginfo_t *info, void *context));
 void hk_linux_pass_fault(int number, siginfo_t *info, void *context);
 void hk_linux_leave_fault(int number);
-struct hk_fault hk_linux_fault_of(const void *context);
 
 bool hk_linux_readable(uintptr_t address);
 bool hk_linux_code_at(uintptr_t address, struct hk_code *code);

@@ -1,11 +1,8 @@
-/* Purges and bars pages, catches SIGSEGV, and passes faults that are not HAKMEM's to the program's handler. */
+/* Purges and bars pages, and says what a fault was. */
 #include <errno.h>
-#include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include "os/linux.h"
 #include "os/passed.h"
@@ -70,59 +67,6 @@ bool hk_linux_unbar(void *p, size_t size)
     bool open = !atomic_load(&xprotects) || set_access(p, size, PROT_READ | PROT_WRITE);
     errno = saved_errno;
     return open;
-}
-
-/* Sends the signal to this thread again; it is blocked until the handler returns. */
-void hk_linux_default_signal(int number, siginfo_t *info)
-{
-    struct sigaction none = {.sa_handler = SIG_DFL};
-    (void)KEEPING_ERRNO(hk_passed_sigaction(number, &none, NULL));
-    (void)KEEPING_ERRNO(syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)syscall(SYS_gettid), number, info));
-}
-
-static struct sigaction program_action; /* of SIGSEGV, when catch_faults came */
-
-/* The mask and the flags are those that the program's handler expects. */
-bool hk_linux_catch_faults(void (*handler)(int number, siginfo_t *info, void *context))
-{
-    int saved_errno = errno;
-    struct sigaction ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    bool known = hk_passed_sigaction(SIGSEGV, NULL, &program_action) == 0;
-    if (handler == NULL)
-        return known;
-    bool handled = program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN;
-    ours.sa_flags |= program_action.sa_flags & (SA_RESTART | SA_NODEFER);
-    ours.sa_mask = program_action.sa_mask;
-    if (!handled)
-        (void)sigfillset(&ours.sa_mask);
-    bool caught = known && hk_passed_sigaction(SIGSEGV, &ours, NULL) == 0;
-    errno = saved_errno;
-    return caught;
-}
-
-void hk_linux_leave_fault(int number) { (void)KEEPING_ERRNO(hk_passed_sigaction(number, &program_action, NULL)); }
-
-static void call_program(int number, siginfo_t *info, void *context)
-{
-    struct sigaction action = program_action;
-    if ((action.sa_flags & (int)SA_RESETHAND) != 0)
-        program_action.sa_handler = SIG_DFL;
-    if ((action.sa_flags & SA_SIGINFO) != 0)
-        action.sa_sigaction(number, info, context);
-    else
-        action.sa_handler(number);
-}
-
-/* A signal that a process sent does not recur. */
-void hk_linux_pass_fault(int number, siginfo_t *info, void *context)
-{
-    bool sent = info->si_code <= 0, ignored = program_action.sa_handler == SIG_IGN;
-    if (program_action.sa_handler != SIG_DFL && !ignored)
-        call_program(number, info, context);
-    else if (!sent)
-        hk_linux_leave_fault(number);
-    else if (!ignored)
-        hk_linux_default_signal(number, info);
 }
 
 #if defined(__aarch64__)

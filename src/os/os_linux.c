@@ -279,21 +279,6 @@ static bool linux_fence_threads(void)
 
 static int linux_thread_id(void) { return (int)syscall(SYS_gettid); }
 
-/* Blocks all other signals during the handler; one that cannot be blocked, such as a fault in the handler, ends the
- * process. */
-static bool linux_catch_signal(int number, void (*handler)(int number, siginfo_t *info, void *context))
-{
-    struct sigaction now, ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
-    int saved_errno = errno;
-    (void)sigfillset(&ours.sa_mask);
-    bool known = hk_passed_sigaction(number, NULL, &now) == 0, informed = known && (now.sa_flags & SA_SIGINFO) != 0;
-    bool caught = informed && now.sa_sigaction == handler;
-    if (known && !informed && now.sa_handler == SIG_DFL)
-        caught = hk_passed_sigaction(number, &ours, NULL) == 0;
-    errno = saved_errno;
-    return caught;
-}
-
 static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 0); }
 
 struct hk_os hk_os = {
@@ -340,7 +325,7 @@ struct hk_os hk_os = {
     .random = linux_random,
     .process_id = linux_process_id,
     .parent_id = linux_parent_id,
-    .catch_signal = linux_catch_signal,
+    .catch_signal = hk_linux_catch_signal,
     .default_signal = hk_linux_default_signal,
     .page_size = hk_linux_page_size,
     .bar = hk_linux_bar,

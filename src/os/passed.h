@@ -19,6 +19,10 @@ long hk_passed_mbind(void *p, unsigned long size, int mode, const unsigned long 
 int hk_passed_ioctl(int fd, unsigned long request, void *argument);
 int hk_passed_sigaction(int number, const struct sigaction *action, struct sigaction *former);
 sighandler_t hk_passed_signal(int number, sighandler_t handler);
+/* The same for the program: where a handler of HAKMEM's is installed, it sees the action that this handler stands for; if it sets that action,
+ * HAKMEM's handler is installed again. */
+int hk_caught_sigaction(int number, const struct sigaction *action, struct sigaction *former);
+sighandler_t hk_caught_signal(int number, sighandler_t handler);
 
 _Noreturn void hk_passed_exit(int status);
 int hk_passed_prctl(int option, const unsigned long arguments[4]);

@@ -2,7 +2,6 @@
 #include "runtime/term.h"
 
 #include <signal.h>
-#include <stdint.h>
 
 #include "base/base.h"
 #include "base/fatal.h"
@@ -35,39 +34,21 @@ static void on_term(int number, siginfo_t *info, void *context)
     hk_os.default_signal(number, info);
 }
 
-static bool xwrites; /* set before main */
-
 void hk_term_begin(void)
 {
     if (hk_options.report != NULL || hk_options.heap_profile != NULL || hk_options.explain != NULL ||
         hk_options.profile_save != NULL)
-        xwrites = hk_os.catch_signal(SIGTERM, on_term);
+        hk_os.catch_signal(SIGTERM, on_term);
 }
-
-static bool is_term(int number) { return number == SIGTERM && xwrites; }
 
 static __attribute__((used)) int set_action(int number, const struct sigaction *action, struct sigaction *former)
 {
-    if (!is_term(number))
-        return hk_passed_sigaction(number, action, former);
-    bool defaults = action != NULL && (action->sa_flags & SA_SIGINFO) == 0 && action->sa_handler == SIG_DFL;
-    struct sigaction then;
-    int result = hk_passed_sigaction(number, action, &then);
-    if (result == 0 && former != NULL)
-        *former = then.sa_sigaction == on_term ? (struct sigaction){.sa_handler = SIG_DFL} : then;
-    if (result == 0 && defaults)
-        hk_os.catch_signal(number, on_term);
-    return result;
+    return hk_caught_sigaction(number, action, former);
 }
 
 static __attribute__((used)) sighandler_t set_handler(int number, sighandler_t handler)
 {
-    sighandler_t former = hk_passed_signal(number, handler);
-    if (!is_term(number) || former == SIG_ERR)
-        return former;
-    if (handler == SIG_DFL)
-        hk_os.catch_signal(number, on_term);
-    return former == (sighandler_t)(uintptr_t)on_term ? SIG_DFL : former;
+    return hk_caught_signal(number, handler);
 }
 
 HK_STANDS_BEFORE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *former), set_action)

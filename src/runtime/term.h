@@ -4,7 +4,7 @@
  *
  * Owns     the handler, installed only if an option asks for a report or a profile, and the program has none when HAKMEM is loaded. A
  *          handler that the program installs later replaces it; programs that exec begins have the default action.
- *          It stands for the default action: sigaction() and signal(), interposed, report SIG_DFL for it, and SIG_DFL installs it again.
+ *          sigaction() and signal(), interposed, report SIG_DFL for it, and SIG_DFL installs it again (os/linux_signals.c).
  * Threads  hk_term_begin(): the first. The handler: any. */
 #ifndef HK_TERM_H
 #define HK_TERM_H

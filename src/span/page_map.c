@@ -52,9 +52,9 @@ static struct {
     _Atomic uint32_t *entries;
     size_t leaves; /* leaves whose page map entries are mapped */
     size_t most; /* upper bound of `leaves`: the next leaf has its own tables, or another mapping blocks its entries */
-    struct hk_chunk *chunks;       /* NULL: each leaf has its own */
-    size_t chunks_from, chunks_to; /* the mapped ones */
-    size_t marks, most_marks;      /* bytes mapped below the entries, and their upper bound */
+    struct hk_chunk *chunks;  /* NULL: each leaf has its own */
+    size_t chunks_to;         /* the mapped ones, from the first on */
+    size_t marks, most_marks; /* bytes mapped below the entries, and their upper bound */
 } window;
 
 static uint64_t mixed(uint64_t x)
@@ -91,7 +91,7 @@ static bool choose_window(void)
     window.first = window.base + random % OFFSETS * HK_CHUNK;
     window.entries = (void *)(window.base - ROOM_FOR_ENTRIES);
     window.chunks = (void *)(window.base - ROOM_FOR_ENTRIES - ROOM_FOR_MARKS - ROOM_FOR_CHUNKS);
-    window.chunks_from = window.chunks_to = hk_align_down(random % OFFSETS, hk_system_page() / sizeof(struct hk_chunk));
+    window.chunks_to = 0;
     window.leaves = 1;
     window.most = WINDOW_LEAVES;
     window.marks = LEAST_MARKS;
@@ -109,7 +109,7 @@ static bool window_around(size_t leaves)
     window.base = here - hk_min(here, below);
     window.first = 0;
     window.chunks = NULL;
-    window.chunks_from = window.chunks_to = 0;
+    window.chunks_to = 0;
     window.marks = window.most_marks = 0;
     window.leaves = window.most = leaves;
     return true;
@@ -131,7 +131,7 @@ bool hk_page_map_init(void)
 }
 
 /* Bytes of the window below its heap: these have no marks. */
-static size_t below_heap(void) { return window.chunks_from * HK_CHUNK; }
+static size_t below_heap(void) { return window.first - window.base; }
 
 static void show_window(void)
 {
@@ -191,21 +191,12 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps the chunks below the heap's first address, where missing: the system may put a large block there. */
-static bool has_first_chunks(size_t from)
+/* Maps the chunks up to one of the window, where missing. They begin with the window's, so that each below hk_window.flat may be read. */
+static bool has_chunks(size_t to)
 {
-    if (HK_UNLIKELY(from < window.chunks_from) && map_more(window.chunks, window.chunks_from * sizeof(struct hk_chunk)))
-        window.chunks_from = 0;
-    return from >= window.chunks_from;
-}
-
-/* The same for all chunks in a range. */
-static bool has_chunks(size_t from, size_t to)
-{
-    if (!has_first_chunks(from) || to <= window.chunks_to)
-        return from >= window.chunks_from;
-    size_t share = (window.chunks_to - window.chunks_from) / SHARE_OF_CHUNKS;
-    size_t more = hk_align_up(hk_max(to - window.chunks_to, hk_max(CHUNKS_AT_ONCE, share)),
+    if (to <= window.chunks_to)
+        return true;
+    size_t more = hk_align_up(hk_max(to - window.chunks_to, hk_max(CHUNKS_AT_ONCE, window.chunks_to / SHARE_OF_CHUNKS)),
                               hk_system_page() / sizeof(struct hk_chunk));
     if (!map_more(window.chunks + window.chunks_to, more * sizeof(struct hk_chunk)))
         return false;
@@ -268,10 +259,10 @@ static bool cover_apart(uintptr_t at, size_t number)
 }
 
 /* Covers a leaf by the window's tables. Until the window is open, the root leads to it as well. */
-static bool cover_flat(uintptr_t at, size_t number, size_t from, size_t to)
+static bool cover_flat(uintptr_t at, size_t number, size_t to)
 {
     size_t first = number * HK_LEAF_CHUNKS;
-    if (!has_chunks(first + from, first + to))
+    if (!has_chunks(first + to))
         return false;
     struct hk_leaf *leaf = map.open ? NULL : leaf_at(at);
     if (leaf != NULL) {
@@ -286,10 +277,10 @@ static bool cover_locked(uintptr_t address, uintptr_t end)
     bool covered = true;
     for (uintptr_t at = address, next; covered && at < end; at = next) {
         next = hk_min(hk_align_down(at, HK_LEAF) + HK_LEAF, end);
-        size_t from = at % HK_LEAF / HK_CHUNK, to = (next - 1) % HK_LEAF / HK_CHUNK + 1;
+        size_t to = (next - 1) % HK_LEAF / HK_CHUNK + 1;
         size_t number = (at - window.base) >> HK_LEAF_SHIFT; /* from the window's base */
         bool flat = window.chunks != NULL && has_entries(number + 1);
-        covered = flat ? cover_flat(at, number, from, to) : cover_apart(at, number);
+        covered = flat ? cover_flat(at, number, to) : cover_apart(at, number);
     }
     return covered;
 }
@@ -419,8 +410,7 @@ struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
     hk_lock(&map.lock);
     keep_lowest((char *)window.entries - window.marks, window.marks + window.leaves * ENTRIES_OF_LEAF, from, to,
                 &lowest);
-    keep_lowest(window.chunks + window.chunks_from, (window.chunks_to - window.chunks_from) * sizeof(struct hk_chunk),
-                from, to, &lowest);
+    keep_lowest(window.chunks, window.chunks_to * sizeof(struct hk_chunk), from, to, &lowest);
     for (uintptr_t at = 0; (leaf = next_leaf(&at)) != NULL; at += HK_LEAF)
         keep_lowest_of_leaf(at, leaf, from, to, &lowest);
     hk_unlock(&map.lock);
@@ -430,10 +420,9 @@ struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
 /* The addresses whose chunks are found without the root. */
 static struct hk_page_map_range flat_range(void)
 {
-    bool flat = map.open && window.chunks_from < window.chunks_to;
-    size_t end = hk_min(window.chunks_to * HK_CHUNK, window.leaves * HK_LEAF);
-    return flat ? (struct hk_page_map_range){window.base + window.chunks_from * HK_CHUNK, window.base + end}
-                : (struct hk_page_map_range){0, 0};
+    size_t bytes = hk_min(window.chunks_to * HK_CHUNK, window.leaves * HK_LEAF);
+    return map.open && bytes != 0 ? (struct hk_page_map_range){window.base, window.base + bytes}
+                                  : (struct hk_page_map_range){0, 0};
 }
 
 uintptr_t hk_page_map_next_covered(uintptr_t address)

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,6 +186,21 @@ static void handle(int flags)
     sigaction(SIGSEGV, &action, NULL);
 }
 
+/* As the Java machine does: a handler that it found takes the faults that the program does not know. */
+static struct sigaction found;
+static void chain(int number, siginfo_t *info, void *context)
+{
+    if (found.sa_handler == SIG_DFL)
+        own_handler(number, info, context);
+    found.sa_sigaction(number, info, context);
+}
+
+static void handle_and_chain(void)
+{
+    struct sigaction action = {.sa_sigaction = chain, .sa_flags = SA_SIGINFO};
+    sigaction(SIGSEGV, &action, &found);
+}
+
 static sigjmp_buf way_back;
 static volatile int recovered;
 
@@ -201,6 +217,34 @@ static void recover_often(void)
         if (sigsetjmp(way_back, 1) == 0)
             touch((char *)(uintptr_t)64);
     _exit(recovered == RECOVERIES ? 0 : 1);
+}
+
+/* A handler for a moment, as of a program that tries whether an address can be read. */
+static void probe(bool by_signal)
+{
+    struct sigaction action = {.sa_handler = recover}, former;
+    if (by_signal)
+        former.sa_handler = signal(SIGSEGV, recover);
+    else
+        sigaction(SIGSEGV, &action, &former);
+    if (sigsetjmp(way_back, 1) == 0)
+        touch((char *)(uintptr_t)64);
+    if (by_signal)
+        signal(SIGSEGV, former.sa_handler);
+    else
+        sigaction(SIGSEGV, &former, NULL);
+}
+
+static void probed(void)
+{
+    probe(false);
+    after();
+}
+
+static void probed_by_signal(void)
+{
+    probe(true);
+    after();
 }
 
 static volatile int resets;
@@ -307,7 +351,7 @@ struct way {
     void (*end)(void);
     int handler; /* installed before the first sample, or behind it */
 };
-enum { NO_HANDLER, OWN_BEFORE, OWN_BEHIND, RECOVERS, RESETS, IGNORES, LOCKS };
+enum { NO_HANDLER, OWN_BEFORE, OWN_BEHIND, CHAINS, RECOVERS, RESETS, IGNORES, LOCKS };
 
 int main(int argc, char **argv)
 {
@@ -328,6 +372,10 @@ int main(int argc, char **argv)
                                       {"own", after, OWN_BEFORE},
                                       {"own_elsewhere", elsewhere, OWN_BEFORE},
                                       {"own_behind", after, OWN_BEHIND},
+                                      {"chained", elsewhere, CHAINS},
+                                      {"probed", probed, 0},
+                                      {"probed_by_signal", probed_by_signal, 0},
+                                      {"probed_own", probed, OWN_BEFORE},
                                       {"recover", recover_often, RECOVERS},
                                       {"reset", elsewhere, RESETS},
                                       {"elsewhere", elsewhere, 0},
@@ -352,6 +400,8 @@ int main(int argc, char **argv)
         block = make_block();
         if (ways[i].handler == OWN_BEHIND)
             handle(0);
+        if (ways[i].handler == CHAINS)
+            handle_and_chain();
         ways[i].end();
         return 0;
     }

@@ -163,7 +163,7 @@ class Mistakes(Telling):
         self.assertEqual((done.returncode, done.stderr), (4, b""), "memory ran out first")
 
 
-class Handlers(unittest.TestCase):
+class Handlers(Telling):
     """Faults that are not ours, and the program's handlers."""
 
     def ends(self, how: str, status: int, output: str = "^") -> subprocess.CompletedProcess:
@@ -181,6 +181,20 @@ class Handlers(unittest.TestCase):
 
     def test_handler_that_comes_later(self):
         self.assertEqual(self.ends("own_behind", 42, r"bad (0x\w+)\nown 11 \1\n").stderr, "")
+
+    def test_handler_that_chains(self):
+        """It finds the action that the program would find without HAKMEM, whichever handlers HAKMEM has installed."""
+        for ring in ("0", "16"):
+            done = mistake("chained", HAKMEM_TRACE_RING=ring)
+            self.assertEqual(done.returncode, 42, done.stdout + done.stderr)
+            self.assertRegex(done.stdout, r"\Aown 11 0x40\n\Z")
+            self.assertEqual(done.stderr, "")
+
+    def test_handler_that_restores_what_it_found(self):
+        """HAKMEM's handler is installed again."""
+        self.told("probed", SEGV, "use after free")
+        self.told("probed_by_signal", SEGV, "use after free")
+        self.assertEqual(Report(self.ends("probed_own", 42, r"bad (0x\w+)\nown 11 \1\n").stderr).head["what"], "use after free")
 
     def test_handler_that_recovers(self):
         self.assertEqual(self.ends("recover", 0).stderr, "")

@@ -26,14 +26,31 @@ UNIT_TEST(one_for_16_bytes)
     assert_int_equal(hk_load(*state), HK_STATE_FREE);
 }
 
-UNIT_TEST(nothing_outside)
+static void expect_nothing_at(uintptr_t address)
+{
+    assert_null(hk_state_at(address));
+    assert_null(hk_state_in_window(address));
+}
+
+/* In the window, page map entries are mapped for whole leaves; the chunks behind the heap are not. */
+static void expect_nothing_outside(void)
 {
     char here;
     start();
-    assert_null(hk_state_at((uintptr_t)&here));
-    assert_null(hk_state_in_window((uintptr_t)&here));
-    assert_null(hk_state_at(0));
-    assert_null(hk_state_at(UINTPTR_MAX));
+    expect_nothing_at((uintptr_t)&here);
+    expect_nothing_at(0);
+    expect_nothing_at(UINTPTR_MAX);
+    for (size_t place = 0; place < hk_window.covered; place += HK_CHUNK)
+        expect_nothing_at(hk_window.base + place);
+}
+
+UNIT_TEST(nothing_outside) { expect_nothing_outside(); }
+
+/* A window around an address that the system gave has page map entries for addresses that no leaf leads to. */
+UNIT_TEST(nothing_outside_elsewhere)
+{
+    fake_os.places_taken = true;
+    expect_nothing_outside();
 }
 
 /* The second of two spare ones goes back to the system. */
@@ -105,8 +122,13 @@ UNIT_TEST(refused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_for_16_bytes), cmocka_unit_test(nothing_outside),    cmocka_unit_test(spare),
-        cmocka_unit_test(passage),          cmocka_unit_test(moved_by_its_pages), cmocka_unit_test(refused),
+        cmocka_unit_test(one_for_16_bytes),
+        cmocka_unit_test(nothing_outside),
+        cmocka_unit_test(nothing_outside_elsewhere),
+        cmocka_unit_test(spare),
+        cmocka_unit_test(passage),
+        cmocka_unit_test(moved_by_its_pages),
+        cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
