@@ -102,8 +102,8 @@ def parts_of(root: Path) -> list[list[str]]:
     return rows((root / "src/report/parts.def").read_text(), "HK_PART", 3)
 
 
-def tallies_of(root: Path) -> list[list[str]]:
-    return rows((root / "src/report/tallies.def").read_text(), "HK_TALLY", 5)
+def class_stats_of(root: Path) -> list[list[str]]:
+    return rows((root / "src/report/class_stats.def").read_text(), "HK_CLASS_STAT", 5)
 
 
 def stats_of(root: Path) -> list[list[str]]:
@@ -133,8 +133,8 @@ def keys_table(root: Path) -> str:
     return table(["key", "meaning", "when it is high"], [[f"`{key}`", *cells] for key, cells in keys_of(root).items()])
 
 
-def tallies_table(root: Path) -> str:
-    body = [[f"`{name}`", unit, meaning, what_to_do(high)] for name, _, unit, meaning, high in tallies_of(root)]
+def class_stats_table(root: Path) -> str:
+    body = [[f"`{name}`", unit, meaning, what_to_do(high)] for name, _, unit, meaning, high in class_stats_of(root)]
     return table(["key", "unit", "meaning", "when it is high"], body)
 
 
@@ -173,10 +173,10 @@ def report_schema(root: Path) -> str:
     text: dict[str, object] = {"type": "string"}
     limit = {"type": ["integer", "null"], "minimum": 0}
     parts = {name: {**count, "description": meaning} for name, meaning, _ in parts_of(root)}
-    tallies = {name: {**count, "description": f"{unit}: {meaning}"} for name, _, unit, meaning, _ in tallies_of(root)}
-    tallies["hit_rate"] = {"type": "number", "minimum": 0, "maximum": 1}
+    class_stats = {name: {**count, "description": f"{unit}: {meaning}"} for name, _, unit, meaning, _ in class_stats_of(root)}
+    class_stats["hit_rate"] = {"type": "number", "minimum": 0, "maximum": 1}
     options = rows((root / "src/policy/options.def").read_text(), "HK_OPT", 8)
-    survivors = {key: count for key in ("live_count", "live_bytes", "pinned_bytes")}
+    live_samples = {key: count for key in ("live_count", "live_bytes", "pinned_bytes")}
     forms = {
         "version": text, "process": {"type": "integer"}, "parent": {"type": "integer"}, "command": text, "time_ms": count, "threads": count,
         "served": an_object({"malloc": count, "free": count}),
@@ -188,9 +188,9 @@ def report_schema(root: Path) -> str:
         "virtual": count, "limits": an_object({"address": limit, "data": limit}),
         "mapped": an_object({"total": count, "parts": an_object(parts, ("heaps",))}),
         "idle": an_object({"dirty": count, "clean": count}),
-        "tiers": {**an_array(an_object({"tier": {"enum": ["tiny", "small", "medium", "large"]}, **tallies})), "minItems": 4, "maxItems": 4},
-        "classes": an_array(an_object({"size": count, "tier": {"enum": ["tiny", "small", "medium"]}, **tallies})),
-        "holders": {**an_array(an_object({key: count for key in ("thread", "allocations", "bins", "depots")})), "maxItems": 64},
+        "tiers": {**an_array(an_object({"tier": {"enum": ["tiny", "small", "medium", "large"]}, **class_stats})), "minItems": 4, "maxItems": 4},
+        "classes": an_array(an_object({"size": count, "tier": {"enum": ["tiny", "small", "medium"]}, **class_stats})),
+        "thread_lines": {**an_array(an_object({key: count for key in ("thread", "allocations", "bins", "depots")})), "maxItems": 64},
         "heaps": {**an_array(an_object({"heap": count, "name": text, **{key: count for key in (
             "physical", "limit", "peak", "live", "cached", "large", "live_blocks", "caches", "served", "refused", "resets")}})), "maxItems": 32},
         "counters": an_object({name: {**count, "description": f"{unit}: {meaning}"} for _, name, unit, meaning in stats_of(root)}),
@@ -198,7 +198,7 @@ def report_schema(root: Path) -> str:
                              **{name: count for _, name, _, _, _, scope, _, _ in options if scope == "policy"}}),
         "sites": {**an_array(an_object({**{key: count for key in ("site", "block", "live", "bytes", "lifetime_ms", "saved", "wasted")},
                                        "rule": {"enum": site_rules_of(root)}})), "maxItems": 20},
-        "sampled": an_object({"mean": count, **survivors, "stacks": {**an_array(an_object({**survivors, "frames": an_array(count)})), "maxItems": 200},
+        "sampled": an_object({"mean": count, **live_samples, "stacks": {**an_array(an_object({**live_samples, "frames": an_array(count)})), "maxItems": 200},
                               "modules": an_array(text)}),
         "options": an_object({name: {**option_schema(kind, low, high, unit), "description": meaning}
                               for kind, name, _, low, high, _, unit, meaning in options}),
@@ -327,7 +327,7 @@ TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
     "docs/MESSAGES.md": {
         "messages": messages_table, "mistakes": lambda root: parts_of_messages(root, "fault"),
         "accesses": lambda root: parts_of_messages(root, "access")},
-    "docs/STATS.md": {"parts": parts_table, "tallies": tallies_table, "keys": keys_table, "counters": counters_table},
+    "docs/STATS.md": {"parts": parts_table, "class_stats": class_stats_table, "keys": keys_table, "counters": counters_table},
     "docs/LEARNING.md": {"signals": signals_table, "decisions": decisions_table},
     "docs/CLASSES.md": {"classes": classes_table},
     "docs/PROFILING.md": {"events": events_table},

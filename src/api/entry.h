@@ -17,17 +17,17 @@ void *hk_refuse(size_t size);
  * bin; of a block that is not the thread's, its page map entry less the thread's key. */
 void hk_free_elsewhere(void *block);
 void hk_delete_elsewhere(void *block);
-void hk_free_not_mine(void *block, struct hk_hot *hot, size_t offset);
-void hk_delete_not_mine(void *block, struct hk_hot *hot, size_t offset);
-void hk_free_medium(void *block, struct hk_hot *hot, size_t offset);
-void hk_delete_medium(void *block, struct hk_hot *hot, size_t offset);
-void hk_free_full(void *block, struct hk_hot *hot, size_t offset);
-void hk_delete_full(void *block, struct hk_hot *hot, size_t offset);
+void hk_free_not_mine(void *block, struct hk_thread_state *hot, size_t offset);
+void hk_delete_not_mine(void *block, struct hk_thread_state *hot, size_t offset);
+void hk_free_medium(void *block, struct hk_thread_state *hot, size_t offset);
+void hk_delete_medium(void *block, struct hk_thread_state *hot, size_t offset);
+void hk_free_full(void *block, struct hk_thread_state *hot, size_t offset);
+void hk_delete_full(void *block, struct hk_thread_state *hot, size_t offset);
 
 /* free. Inline: a compiler that weighs the misses does not inline hak_free() where realloc calls it. */
 HK_INLINE void hk_free(void *block)
 {
-    struct hk_hot *hot;
+    struct hk_thread_state *hot;
     size_t offset;
     enum hk_free_end end = hk_hit_free(block, &hot, &offset);
     if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
@@ -41,9 +41,9 @@ HK_INLINE void hk_free(void *block)
 }
 
 /* The misses of a free, or a delete, that is told the size. They check it where that costs correct programs nothing: the thread's own
- * blocks of more than 32 KiB, full bins, large blocks (see custody.h). Remote frees are misses like those above. */
+ * blocks of more than 32 KiB, full bins, large blocks (see block_checks.h). Remote frees are misses like those above. */
 void hk_sized_elsewhere(void *block, size_t size, enum hk_call call);
-void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call);
-void hk_sized_full(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call);
+void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call);
+void hk_sized_full(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call);
 
 #endif

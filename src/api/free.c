@@ -5,11 +5,11 @@
 #include "api/kinds.h"
 #include "large/large.h"
 #include "guard/sampled.h"
-#include "guard/custody.h"
+#include "guard/block_checks.h"
 #include "hakmem.h"
 #include "prof/hooks.h"
-#include "runtime/life.h"
-#include "slab/live.h"
+#include "runtime/lifecycle.h"
+#include "slab/block_marks.h"
 #include "tcache/tcache.h"
 
 /* Of free or delete: the functions here are jumped to. */
@@ -51,7 +51,7 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
 }
 
 /* Hooks of a process that began without them see only medium blocks here: what else they picked has no entry. */
-HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_hot *hot, uint32_t entry)
+HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     if (HK_UNLIKELY(hk_entry_is_heap(entry)))
         hk_free_in_heap_slow(call, block, entry);
@@ -65,8 +65,8 @@ HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_hot *hot,
 
 /* Most are remote frees, and most of these join a word that the outbox has already. All others leave at the first compare, those of heaps for
  * the thread's cache of the heap: remote frees pay nothing for them. */
-HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_hot *hot, size_t offset,
-                             void (*look_up)(void *block, struct hk_hot *hot, uint32_t entry))
+HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset,
+                             void (*look_up)(void *block, struct hk_thread_state *hot, uint32_t entry))
 {
     struct hk_outbox *outbox = hk_outbox_beside(hot);
     if (HK_DEBUG)
@@ -81,13 +81,13 @@ HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_hot *hot,
     }
 }
 
-static HK_NOINLINE void keep(void *block, struct hk_hot *hot, size_t offset)
+static HK_NOINLINE void keep(void *block, struct hk_thread_state *hot, size_t offset)
 {
     hk_tcache_keep(hk_container_of(hot, struct hk_tcache, hot), (unsigned)(offset / HK_CLASS_BYTES), block);
 }
 
 /* Looks at the newest item only: the others would cost more than a flush. */
-HK_INLINE void free_full(enum hk_call call, void *block, struct hk_hot *hot, size_t offset)
+HK_INLINE void free_full(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset)
 {
     if (HK_UNLIKELY(*hk_bin_at(hot, offset)->top == block))
         hk_invalid_pointer(call, HK_TEXT_already_free, block);
@@ -95,79 +95,80 @@ HK_INLINE void free_full(enum hk_call call, void *block, struct hk_hot *hot, siz
 }
 
 /* Without a mark: it says why not, unless the block's slab has none. */
-static HK_COLD void free_unmarked(enum hk_call call, void *block, struct hk_hot *hot, size_t offset)
+static HK_COLD void free_unmarked(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset)
 {
-    hk_live_check(call, block);
+    hk_mark_check(call, block);
     keep(block, hot, offset);
 }
 
-HK_INLINE void free_medium(enum hk_call call, void *block, struct hk_hot *hot, size_t offset)
+HK_INLINE void free_medium(enum hk_call call, void *block, struct hk_thread_state *hot, size_t offset)
 {
-    if (HK_UNLIKELY(!hk_live_end_fast(block)))
+    if (HK_UNLIKELY(!hk_mark_end_fast(block)))
         free_unmarked(call, block, hot, offset);
     else if (HK_UNLIKELY(!hk_hit_push_at(hot, &offset, block)))
         keep(block, hot, offset);
 }
 
 /* The misses of free and of delete: no register holds the call, because that would cost each remote free an instruction. */
-static HK_NOINLINE void free_of_entry(void *block, struct hk_hot *hot, uint32_t entry)
+static HK_NOINLINE void free_of_entry(void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     free_by_entry(HK_CALL_FREE, block, hot, entry);
 }
 HK_NOINLINE void hk_free_elsewhere(void *block) { free_elsewhere(HK_CALL_FREE, block, HK_SIZE_UNKNOWN); }
-HK_NOINLINE void hk_free_not_mine(void *block, struct hk_hot *hot, size_t offset)
+HK_NOINLINE void hk_free_not_mine(void *block, struct hk_thread_state *hot, size_t offset)
 {
     free_not_mine(HK_CALL_FREE, block, hot, offset, free_of_entry);
 }
-HK_NOINLINE void hk_free_full(void *block, struct hk_hot *hot, size_t offset)
+HK_NOINLINE void hk_free_full(void *block, struct hk_thread_state *hot, size_t offset)
 {
     free_full(HK_CALL_FREE, block, hot, offset);
 }
-HK_NOINLINE void hk_free_medium(void *block, struct hk_hot *hot, size_t offset)
+HK_NOINLINE void hk_free_medium(void *block, struct hk_thread_state *hot, size_t offset)
 {
     free_medium(HK_CALL_FREE, block, hot, offset);
 }
 
-static HK_NOINLINE void delete_of_entry(void *block, struct hk_hot *hot, uint32_t entry)
+static HK_NOINLINE void delete_of_entry(void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     free_by_entry(HK_CALL_DELETE, block, hot, entry);
 }
 HK_NOINLINE void hk_delete_elsewhere(void *block) { free_elsewhere(HK_CALL_DELETE, block, HK_SIZE_UNKNOWN); }
-HK_NOINLINE void hk_delete_not_mine(void *block, struct hk_hot *hot, size_t offset)
+HK_NOINLINE void hk_delete_not_mine(void *block, struct hk_thread_state *hot, size_t offset)
 {
     free_not_mine(HK_CALL_DELETE, block, hot, offset, delete_of_entry);
 }
-HK_NOINLINE void hk_delete_full(void *block, struct hk_hot *hot, size_t offset)
+HK_NOINLINE void hk_delete_full(void *block, struct hk_thread_state *hot, size_t offset)
 {
     free_full(HK_CALL_DELETE, block, hot, offset);
 }
-HK_NOINLINE void hk_delete_medium(void *block, struct hk_hot *hot, size_t offset)
+HK_NOINLINE void hk_delete_medium(void *block, struct hk_thread_state *hot, size_t offset)
 {
     free_medium(HK_CALL_DELETE, block, hot, offset);
 }
 
 HK_NOINLINE void hk_sized_elsewhere(void *block, size_t size, enum hk_call call) { free_elsewhere(call, block, size); }
 
-HK_NOINLINE void hk_sized_full(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call)
+HK_NOINLINE void hk_sized_full(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call)
 {
     hk_sized_check(call, block, (uint32_t)(offset ^ hot->key), size);
     free_full(call, block, hot, offset);
 }
 
-static HK_NOINLINE void sized_medium_slow(void *block, size_t size, size_t offset, struct hk_hot *hot,
+static HK_NOINLINE void sized_medium_slow(void *block, size_t size, size_t offset, struct hk_thread_state *hot,
                                           enum hk_call call)
 {
-    hk_live_end(call, block);
+    hk_mark_end(call, block);
     hk_sized_check(call, block, (uint32_t)(offset ^ hot->key), size);
     keep(block, hot, offset);
 }
 
 /* The size is one of the block's class: right for every call. All else is left to the slow path. */
-HK_NOINLINE void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_hot *hot, enum hk_call call)
+HK_NOINLINE void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_thread_state *hot,
+                                 enum hk_call call)
 {
     size_t beyond = size - HK_FINE_MAX - 1;
     bool fits = beyond < HK_MEDIUM_MAX - HK_FINE_MAX && hk_coarse_offsets[beyond / HK_COARSE_STEP] == offset;
-    if (HK_UNLIKELY(!fits) || HK_UNLIKELY(!hk_live_end_fast(block)))
+    if (HK_UNLIKELY(!fits) || HK_UNLIKELY(!hk_mark_end_fast(block)))
         sized_medium_slow(block, size, offset, hot, call);
     else if (HK_UNLIKELY(!hk_hit_push_at(hot, &offset, block)))
         keep(block, hot, offset);
@@ -177,7 +178,7 @@ HK_EXPORT void hak_free(void *block) { hk_free(block); }
 
 HK_EXPORT void hak_free_sized(void *block, size_t size)
 {
-    struct hk_hot *hot;
+    struct hk_thread_state *hot;
     size_t offset;
     enum hk_free_end end = hk_hit_free(block, &hot, &offset);
     if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))

@@ -1,4 +1,4 @@
-/* The four operations while protections check each call: the block passes through custody before and after. */
+/* The four operations while protections check each call: the block passes through block_checks before and after. */
 #include "api/guarded.h"
 #include "api/heap_blocks.h"
 
@@ -13,9 +13,9 @@
 #include "guard/states.h"
 #include "guard/sampled.h"
 #include "prof/hooks.h"
-#include "runtime/life.h"
-#include "slab/live.h"
-#include "slab/orphans.h"
+#include "runtime/lifecycle.h"
+#include "slab/block_marks.h"
+#include "slab/abandoned.h"
 #include "slab/remote_track.h"
 #include "slab/slab.h"
 #include "span/bootstrap.h"
@@ -122,17 +122,17 @@ HK_NOINLINE void *hk_guarded_alloc(struct hk_request *request)
 
 unsigned hk_guarded_group(const void *block)
 {
-    return hk_entry_is_plain(hk_page_map_lookup((uintptr_t)block)) ? hk_orphans_group(block) : 0;
+    return hk_entry_is_plain(hk_page_map_lookup((uintptr_t)block)) ? hk_abandoned_group(block) : 0;
 }
 
 /* As when other memory is refused: purges everything and tries once more. */
 static void *taken_of_group(unsigned class, unsigned group)
 {
-    void *block = hk_orphans_take_of_group(class, group);
+    void *block = hk_abandoned_take_of_group(class, group);
     if (HK_UNLIKELY(block == NULL)) {
         hk_pool_purge();
         hk_decay_all(0);
-        block = hk_orphans_take_of_group(class, group);
+        block = hk_abandoned_take_of_group(class, group);
     }
     return block;
 }
@@ -154,7 +154,7 @@ HK_NOINLINE void *hk_guarded_alloc_in(unsigned group, struct hk_request *request
     if (HK_UNLIKELY(block == NULL))
         return NULL;
     if (class >= HK_FINE_CLASSES)
-        hk_live_begin(block);
+        hk_mark_begin(block);
     if (HK_UNLIKELY(hk_hooks.on))
         hk_hooks_alloc(HK_EVENT_alloc, block, size, request->caller);
     return given(hk_guard_give_out(block, hk_guard_bytes(block), request->size, request->kind), block);
@@ -174,7 +174,7 @@ HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
 /* A call stack is captured in threads with a cache only. */
 static HK_COLD void note_freed(enum hk_call call, const void *block, const void *caller)
 {
-    (void)hk_life_cache();
+    (void)hk_tcache_get();
     hk_track_freed(call, block, caller, hk_entry_owner((uint32_t)hk_self->key));
 }
 

@@ -1,13 +1,13 @@
-/* Guarded: the malloc family while the guard is on: the same slow paths, with the block in custody (guard/custody.h) before and after.
+/* Guarded: the malloc family while the guard is on: the same slow paths, with the block in block_checks (guard/block_checks.h) before and after.
  * Threads  any. */
 #ifndef HK_GUARDED_H
 #define HK_GUARDED_H
 
-#include "guard/custody.h"
+#include "guard/block_checks.h"
 
 /* NULL if memory is refused. */
 void *hk_guarded_alloc(struct hk_request *request);
-/* The same from the slabs of a group (slab/orphans.h); of more than 1 MiB, and for group 0, as hk_guarded_alloc(). */
+/* The same from the slabs of a group (slab/abandoned.h); of more than 1 MiB, and for group 0, as hk_guarded_alloc(). */
 void *hk_guarded_alloc_in(unsigned group, struct hk_request *request);
 /* The group of a block; 0: none. */
 unsigned hk_guarded_group(const void *block);

@@ -8,7 +8,7 @@
 #include "base/bits.h"
 #include "decay/decay.h"
 #include "guard/guard.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 
 /* NULL without a tcache, and where an option checks each free: heaps then have no caches. */
 static struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
@@ -51,7 +51,7 @@ static HK_COLD void *try_heap_again(struct hk_tcache *cache, struct hak_heap *he
 static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
 {
     int saved_errno = errno;
-    struct hk_tcache *cache = hk_life_cache();
+    struct hk_tcache *cache = hk_tcache_get();
     void *block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, by_limit);
     if (HK_UNLIKELY(block == NULL) && !*by_limit)
         block = try_heap_again(cache, heap, size, align, zeroed);
@@ -70,14 +70,14 @@ HK_NOINLINE void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t 
 
 HK_NOINLINE void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry)
 {
-    struct hk_tcache *cache = hk_life_cache();
+    struct hk_tcache *cache = hk_tcache_get();
     if (!hk_heaps_free(call, shelf_of(cache), block, entry))
         hk_tcache_free_foreign(call, block);
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);
 }
 
-HK_NOINLINE void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry, struct hk_hot *hot)
+HK_NOINLINE void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry, struct hk_thread_state *hot)
 {
     if (HK_UNLIKELY(!hk_heaps_hit_free(hk_shelf_beside(hot), block, entry)))
         hk_free_in_heap_slow(call, block, entry);

@@ -11,7 +11,7 @@ void *hk_heap_failed(int error);
 void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t align, bool *zeroed);
 
 /* Frees a block whose page map entry says that it is a heap's. */
-void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry, struct hk_hot *hot);
+void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry, struct hk_thread_state *hot);
 /* The same, where hk_heaps_hit_free() has refused it. */
 void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry);
 /* The same for any block; false if it is not a heap's. */

@@ -5,9 +5,9 @@
 #include "api/plain_alloc.h"
 #include "api/heap_blocks.h"
 #include "base/bits.h"
-#include "base/quanta.h"
+#include "base/inline_copy.h"
 #include "hakmem.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 
 static HK_NOINLINE void *heap_malloc_slow(struct hak_heap *heap, size_t size)
 {
@@ -17,8 +17,8 @@ static HK_NOINLINE void *heap_malloc_slow(struct hak_heap *heap, size_t size)
 
 HK_EXPORT struct hak_heap *hak_heap_create(const char *name, size_t limit)
 {
-    (void)hk_life_cache();
-    struct hak_heap *heap = hk_life_started() ? hk_heap_open(name, limit) : NULL;
+    (void)hk_tcache_get();
+    struct hak_heap *heap = hk_started() ? hk_heap_open(name, limit) : NULL;
     return heap != NULL ? heap : hk_heap_failed(ENOMEM);
 }
 

@@ -3,19 +3,19 @@
 
 #include "api/record.h"
 #include "runtime/learning.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 #include "runtime/threads.h"
 #include "span/bootstrap.h"
 
 static HK_COLD void *alloc_before_start(struct hk_request *request)
 {
     request->zeroed = true;
-    return hk_life_is_bootstrapping() ? hk_bootstrap_alloc(request->size, request->align) : NULL;
+    return hk_is_bootstrapping() ? hk_bootstrap_alloc(request->size, request->align) : NULL;
 }
 
 HK_NOINLINE void *hk_instrumented_alloc(struct hk_request *request)
 {
-    if (!hk_life_started())
+    if (!hk_started())
         return alloc_before_start(request);
     if (hk_mode_has(HK_MODE_GUARD))
         return hk_guarded_alloc(request);
@@ -46,6 +46,6 @@ void hk_instrumented_free(enum hk_call call, void *block, size_t size, void *cal
 {
     if (HK_LIKELY(hk_mode_has(HK_MODE_GUARD)))
         hk_guarded_free(call, block, kind_freed_by(call), size, caller);
-    else if (hk_life_started() || !hk_life_is_bootstrapping())
+    else if (hk_started() || !hk_is_bootstrapping())
         hk_record_free(call, block, hk_page_map_lookup((uintptr_t)block), size, caller);
 }

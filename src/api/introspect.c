@@ -21,39 +21,39 @@ int hk_mallopt(int parameter, int value);
 int hk_malloc_info(int options, FILE *file);
 void hk_malloc_stats(void);
 
-static size_t in_use(const struct hk_census *census)
+static size_t in_use(const struct hk_heap_stats *heap_stats)
 {
-    return census->sum.live + census->sum.rounding + census->sum.remote;
+    return heap_stats->sum.live + heap_stats->sum.rounding + heap_stats->sum.remote;
 }
 
-static size_t free_for_use(const struct hk_census *census)
+static size_t free_for_use(const struct hk_heap_stats *heap_stats)
 {
-    return census->sum.in_bins + census->sum.free_in_slabs + census->idle_dirty + census->idle_clean;
+    return heap_stats->sum.in_bins + heap_stats->sum.free_in_slabs + heap_stats->idle_dirty + heap_stats->idle_clean;
 }
 
-static struct mallinfo2 info_of(const struct hk_census *census)
+static struct mallinfo2 info_of(const struct hk_heap_stats *heap_stats)
 {
     return (struct mallinfo2){
-        .arena = in_use(census) + free_for_use(census) + census->sum.tails,
-        .ordblks = census->sum.slabs,
-        .hblks = census->tiers[HK_TIER_LARGE].live_blocks,
-        .hblkhd = census->parts[HK_PART_large_live],
-        .fsmblks = census->sum.in_bins,
-        .uordblks = in_use(census),
-        .fordblks = free_for_use(census),
-        .keepcost = census->idle_dirty + census->parts[HK_PART_large_cached],
+        .arena = in_use(heap_stats) + free_for_use(heap_stats) + heap_stats->sum.tails,
+        .ordblks = heap_stats->sum.slabs,
+        .hblks = heap_stats->tiers[HK_TIER_LARGE].live_blocks,
+        .hblkhd = heap_stats->parts[HK_PART_large_live],
+        .fsmblks = heap_stats->sum.in_bins,
+        .uordblks = in_use(heap_stats),
+        .fordblks = free_for_use(heap_stats),
+        .keepcost = heap_stats->idle_dirty + heap_stats->parts[HK_PART_large_cached],
     };
 }
 
-/* All zeros if memory for the census is refused: the interface has no error code. */
+/* All zeros if memory for the heap statistics is refused: the interface has no error code. */
 struct mallinfo2 hk_mallinfo2(void)
 {
     struct mallinfo2 info = {.arena = 0};
     struct hk_report *report = hk_report_open();
     if (report == NULL)
         return info;
-    hk_census_take(&report->census);
-    info = info_of(&report->census);
+    hk_heap_stats_take(&report->heap_stats);
+    info = info_of(&report->heap_stats);
     hk_report_close(report);
     return info;
 }
@@ -87,12 +87,12 @@ int hk_mallopt(int parameter, int value)
 }
 
 /* As in glibc, the sizes count free blocks. */
-static void info_classes(FILE *file, const struct hk_census *census)
+static void info_classes(FILE *file, const struct hk_heap_stats *heap_stats)
 {
     size_t smallest = 1;
     fprintf(file, "<sizes>\n");
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        const struct hk_tallies *row = &census->classes[class];
+        const struct hk_class_stats *row = &heap_stats->classes[class];
         size_t size = hk_classes[class].size, free = row->in_bins + row->free_in_slabs;
         if (row->slabs > 0)
             fprintf(file, "  <size from=\"%zu\" to=\"%zu\" total=\"%zu\" count=\"%zu\" live=\"%zu\" slabs=\"%zu\"/>\n",
@@ -107,28 +107,28 @@ static void info_total(FILE *file, const char *type, size_t count, size_t size)
     fprintf(file, "<total type=\"%s\" count=\"%zu\" size=\"%zu\"/>\n", type, count, size);
 }
 
-static size_t blocks_in_bins(const struct hk_census *census)
+static size_t blocks_in_bins(const struct hk_heap_stats *heap_stats)
 {
     size_t blocks = 0;
     for (unsigned class = 0; class < HK_CLASSES; class ++)
-        blocks += census->classes[class].in_bins / hk_classes[class].size;
+        blocks += heap_stats->classes[class].in_bins / hk_classes[class].size;
     return blocks;
 }
 
-static void write_info(FILE *file, const struct hk_census *census)
+static void write_info(FILE *file, const struct hk_heap_stats *heap_stats)
 {
-    const struct hk_tallies *large = &census->tiers[HK_TIER_LARGE];
+    const struct hk_class_stats *large = &heap_stats->tiers[HK_TIER_LARGE];
     fprintf(file, "<malloc version=\"hakmem-%s\">\n<heap nr=\"0\">\n", HK_VERSION);
-    info_classes(file, census);
-    info_total(file, "fast", blocks_in_bins(census), census->sum.in_bins);
-    info_total(file, "rest", census->sum.slabs, free_for_use(census) - census->sum.in_bins);
-    info_total(file, "live", census->sum.live_blocks, census->sum.live + census->sum.rounding);
+    info_classes(file, heap_stats);
+    info_total(file, "fast", blocks_in_bins(heap_stats), heap_stats->sum.in_bins);
+    info_total(file, "rest", heap_stats->sum.slabs, free_for_use(heap_stats) - heap_stats->sum.in_bins);
+    info_total(file, "live", heap_stats->sum.live_blocks, heap_stats->sum.live + heap_stats->sum.rounding);
     fprintf(file, "</heap>\n");
     info_total(file, "mmap", large->live_blocks, large->live);
-    fprintf(file, "<system type=\"current\" size=\"%zu\"/>\n", census->mapped);
+    fprintf(file, "<system type=\"current\" size=\"%zu\"/>\n", heap_stats->mapped);
     for (unsigned part = 0; part < HK_PARTS; part++)
-        if (hk_part_shows(census, part))
-            fprintf(file, "<aspace type=\"%s\" size=\"%zu\"/>\n", hk_part_rows[part].name, census->parts[part]);
+        if (hk_part_shows(heap_stats, part))
+            fprintf(file, "<aspace type=\"%s\" size=\"%zu\"/>\n", hk_part_rows[part].name, heap_stats->parts[part]);
     fprintf(file, "</malloc>\n");
 }
 
@@ -140,8 +140,8 @@ int hk_malloc_info(int options, FILE *file)
     struct hk_report *report = hk_report_open();
     if (report == NULL)
         return ENOMEM;
-    hk_census_take(&report->census);
-    write_info(file, &report->census);
+    hk_heap_stats_take(&report->heap_stats);
+    write_info(file, &report->heap_stats);
     hk_report_close(report);
     return 0;
 }
@@ -150,29 +150,29 @@ HK_EXPORT int hak_report(const char *path) { return hk_report_write(path, HK_STD
 
 HK_EXPORT int hak_heap_profile(const char *path)
 {
-    return hk_life_started() && hk_heap_profile_write_to(path, HK_STDERR_ASKED_FOR) == 0 ? 0 : -1;
+    return hk_started() && hk_heap_profile_write_to(path, HK_STDERR_ASKED_FOR) == 0 ? 0 : -1;
 }
 
 void hk_malloc_stats(void) { (void)hak_report("-"); }
 
-static struct hak_stats stats_of(const struct hk_census *census)
+static struct hak_stats stats_of(const struct hk_heap_stats *heap_stats)
 {
-    const struct hk_tallies *large = &census->tiers[HK_TIER_LARGE];
+    const struct hk_class_stats *large = &heap_stats->tiers[HK_TIER_LARGE];
     return (struct hak_stats){
         .size = sizeof(struct hak_stats),
         .version = HAKMEM_VERSION,
-        .mapped = census->mapped,
+        .mapped = heap_stats->mapped,
         .footprint = hk_decay_footprint(),
-#define HK_PART(name, meaning, high) .name = census->parts[HK_PART_##name],
+#define HK_PART(name, meaning, high) .name = heap_stats->parts[HK_PART_##name],
 #include "report/parts.def"
 #undef HK_PART
-        .idle_resident = census->idle_dirty,
-        .live_blocks = census->sum.live_blocks + large->live_blocks + census->sampled_blocks,
-        .threads = census->threads,
-        .mallocs = census->mallocs,
-        .frees = census->frees,
-        .misses = census->sum.misses + large->misses,
-#define COUNTED(name) .name = census->counts[HK_STAT_##name]
+        .idle_resident = heap_stats->idle_dirty,
+        .live_blocks = heap_stats->sum.live_blocks + large->live_blocks + heap_stats->sampled_blocks,
+        .threads = heap_stats->threads,
+        .mallocs = heap_stats->mallocs,
+        .frees = heap_stats->frees,
+        .misses = heap_stats->sum.misses + large->misses,
+#define COUNTED(name) .name = heap_stats->counts[HK_STAT_##name]
         COUNTED(remote_frees),
         COUNTED(large_calls),
         COUNTED(large_mapped),
@@ -215,8 +215,8 @@ HK_EXPORT int hak_get_stats(struct hak_stats *stats, size_t size)
     struct hk_report *report = hk_report_open();
     if (report == NULL)
         return failed(ENOMEM);
-    hk_census_take(&report->census);
-    copy_stats(stats, size, stats_of(&report->census));
+    hk_heap_stats_take(&report->heap_stats);
+    copy_stats(stats, size, stats_of(&report->heap_stats));
     hk_report_close(report);
     return 0;
 }

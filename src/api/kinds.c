@@ -4,9 +4,9 @@
 #include "api/heap_blocks.h"
 #include "api/plain_alloc.h"
 #include "large/large.h"
-#include "guard/custody.h"
+#include "guard/block_checks.h"
 #include "guard/sampled.h"
-#include "slab/live.h"
+#include "slab/block_marks.h"
 #include "span/bootstrap.h"
 #include "tcache/tcache.h"
 
@@ -55,7 +55,7 @@ size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum 
 {
     enum kind_check by = kind_check(of);
     if (by == CHECK_MARK)
-        hk_live_check(call, block);
+        hk_mark_check(call, block);
     else if (by == CHECK_START)
         check_medium_start(call, block);
     switch (of) {
@@ -72,7 +72,7 @@ void hk_block_check_free(enum hk_call call, const void *block, uint32_t entry, e
 {
     enum kind_check by = kind_check(of);
     if (by == CHECK_MARK)
-        hk_live_end(call, block);
+        hk_mark_end(call, block);
     else if (by == CHECK_START && call != HK_CALL_FREE) /* else the free itself checks, and names free */
         hk_large_check(call, block);
     if (size != HK_SIZE_UNKNOWN)

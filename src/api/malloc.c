@@ -8,13 +8,13 @@
 #include "api/kinds.h"
 #include "api/record.h"
 #include "base/bits.h"
-#include "base/quanta.h"
+#include "base/inline_copy.h"
 #include "decay/decay.h"
 #include "guard/sampled.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "runtime/exit_report.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 #include "span/bootstrap.h"
 #include "tcache/pool.h"
 
@@ -30,7 +30,7 @@ static HK_COLD void note_refusal(size_t size)
         hk_first_refusal_report(size);
 }
 
-static bool has_thread_storage(void) { return hk_life_started() || !hk_life_is_bootstrapping(); }
+static bool has_thread_storage(void) { return hk_started() || !hk_is_bootstrapping(); }
 
 HK_COLD void *hk_refuse(size_t size)
 {
@@ -119,7 +119,7 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
     void *block = hk_hit_malloc(bytes);
     if (HK_UNLIKELY(block == NULL))
         return calloc_slow(bytes, CALLER);
-    return hk_quanta_zero(block, bytes);
+    return hk_inline_zero(block, bytes);
 }
 
 /* A loop instead of memcpy: the C library is not relocated yet. */
@@ -180,7 +180,7 @@ static HK_NOINLINE void *copy(void *block, size_t size, size_t now)
     void *moved = hk_hit_malloc(size);
     if (HK_UNLIKELY(moved == NULL))
         return copy_after_miss(block, size, now, CALLER);
-    hk_quanta_copy(moved, block, hk_min(size, now));
+    hk_inline_copy(moved, block, hk_min(size, now));
     hk_free(block);
     return moved;
 }
@@ -199,7 +199,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
     block = HK_UNTAGGED(block);
     if (block == NULL)
         return hak_malloc(size);
-    if (HK_UNLIKELY(!hk_life_started() && hk_life_is_bootstrapping()))
+    if (HK_UNLIKELY(!hk_started() && hk_is_bootstrapping()))
         return bootstrap_realloc(block, size);
     if (size == 0) {
         hak_free(block);
@@ -300,7 +300,7 @@ HK_EXPORT size_t hak_usable_size(void *block)
 
 HK_EXPORT int hak_trim(size_t keep)
 {
-    struct hk_tcache *cache = hk_life_cache();
+    struct hk_tcache *cache = hk_tcache_get();
     if (cache == NULL)
         return 0;
     hk_tcaches_reap(UINT32_MAX);

@@ -10,8 +10,8 @@
 #include "api/process_new.h"
 #include "api/refuse_new.h"
 #include "base/bits.h"
-#include "guard/custody.h"
-#include "runtime/life.h"
+#include "guard/block_checks.h"
+#include "runtime/lifecycle.h"
 #include "tcache/hit.h"
 
 #pragma weak dlsym
@@ -27,7 +27,7 @@ static void *alloc_new(size_t align, size_t size, enum hk_kind kind, void *calle
 {
     struct hk_request request = {.size = size, .align = hk_max(align, HK_FINE_STEP), .kind = kind, .caller = caller};
     void *block = hk_alloc_slow(&request);
-    return HK_LIKELY(block != NULL) || hk_life_guards() ? block : hk_refuse(size);
+    return HK_LIKELY(block != NULL) || hk_guard_is_on() ? block : hk_refuse(size);
 }
 
 /* As the standard requires: allocates, calls the new handler and repeats, until it succeeds or no handler is set. */
@@ -96,7 +96,7 @@ void *hk_operator_new(size_t size)
 }
 
 /* The kind of a block matters only while the guard is on, and only if this is the form that the array form calls. */
-static bool guards_arrays(void) { return HK_UNLIKELY(hk_life_guards()) && throwing_is_ours(false); }
+static bool guards_arrays(void) { return HK_UNLIKELY(hk_guard_is_on()) && throwing_is_ours(false); }
 
 void *hk_operator_new_array(size_t size)
 {
@@ -133,7 +133,7 @@ void *hk_operator_new_aligned(size_t size, size_t align)
 
 void *hk_operator_new_array_aligned(size_t size, size_t align)
 {
-    if (HK_UNLIKELY(hk_life_guards()) && throwing_aligned_is_ours(false))
+    if (HK_UNLIKELY(hk_guard_is_on()) && throwing_aligned_is_ours(false))
         return new_slow(align, size, HK_KIND_NEW_ARRAY, __builtin_return_address(0));
     return HK_WHOEVER(process_new_aligned)(size, align);
 }
@@ -173,7 +173,7 @@ void hk_operator_delete_array_aligned_sized(void *block, size_t size, size_t ali
 
 void hk_operator_delete(void *block)
 {
-    struct hk_hot *hot;
+    struct hk_thread_state *hot;
     size_t offset;
     enum hk_free_end end = hk_hit_free(block, &hot, &offset);
     if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
@@ -225,7 +225,7 @@ void hk_operator_delete_array_nothrow(void *block, size_t tag)
 /* Checks the size, if the program has replaced no operator. */
 static void delete_sized(void *block, size_t size)
 {
-    struct hk_hot *hot;
+    struct hk_thread_state *hot;
     size_t offset;
     enum hk_free_end end = hk_hit_free(block, &hot, &offset);
     if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
@@ -284,7 +284,7 @@ static sized_form *sized_single = choose_single, *sized_array = choose_array;
 static sized_form *choose(sized_form **chosen, sized_form *checked, sized_form *unchecked)
 {
     sized_form *form = sizes_are_exact() ? checked : unchecked;
-    if (hk_life_started())
+    if (hk_started())
         __atomic_store_n(chosen, form, __ATOMIC_RELEASE);
     return form;
 }

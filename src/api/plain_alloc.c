@@ -4,10 +4,10 @@
 #include "large/large.h"
 #include "decay/decay.h"
 #include "runtime/learning.h"
-#include "runtime/life.h"
-#include "slab/live.h"
-#include "slab/lodge.h"
-#include "slab/orphans.h"
+#include "runtime/lifecycle.h"
+#include "slab/block_marks.h"
+#include "slab/joined_blocks.h"
+#include "slab/abandoned.h"
 #include "span/footprint.h"
 #include "tcache/pool.h"
 
@@ -23,7 +23,7 @@ void *hk_plain_alloc_medium(struct hk_tcache *cache, struct hk_request *request)
         if (request->zeroed)
             hk_tcache_grew(cache, request->size);
     } else if (block != NULL)
-        HK_COUNT(orphan_calls, 1);
+        HK_COUNT(cacheless_calls, 1);
     return block;
 }
 
@@ -43,7 +43,7 @@ static unsigned class_for(size_t size, size_t align)
 
 static void *take_of_class(struct hk_tcache *cache, unsigned class, size_t size)
 {
-    return HK_LIKELY(cache != NULL) ? hk_tcache_alloc(cache, class, size) : hk_orphans_alloc(class);
+    return HK_LIKELY(cache != NULL) ? hk_tcache_alloc(cache, class, size) : hk_abandoned_alloc(class);
 }
 
 /* Of more than 32 KiB, up to 1 MiB. */
@@ -53,7 +53,7 @@ static void *take_of_medium_class(struct hk_tcache *cache, unsigned class, struc
         cache->owner.blank = NULL;
     void *block = take_of_class(cache, class, request->size);
     if (block != NULL)
-        hk_live_begin(block);
+        hk_mark_begin(block);
     request->zeroed = block != NULL && cache != NULL && cache->owner.blank == block;
     return block;
 }
@@ -62,7 +62,7 @@ static void *take_block(struct hk_request *request)
 {
     size_t align = request->align;
     unsigned class = class_for(request->size, align);
-    struct hk_tcache *cache = hk_life_cache();
+    struct hk_tcache *cache = hk_tcache_get();
     if (class == HK_CLASSES)
         return hk_plain_alloc_medium(cache, request);
     if (class >= HK_FINE_CLASSES)
@@ -100,11 +100,11 @@ HK_NOINLINE void *hk_plain_alloc(struct hk_request *request)
     return block;
 }
 
-void hk_plain_free(void *block, uint32_t entry) { hk_tcache_free(hk_life_cache(), block, entry); }
+void hk_plain_free(void *block, uint32_t entry) { hk_tcache_free(hk_tcache_get(), block, entry); }
 
 static void *resize_medium(void *block, size_t size, size_t now)
 {
-    struct hk_tcache *cache = hk_life_cache();
+    struct hk_tcache *cache = hk_tcache_get();
     void *resized = hk_large_resize(block, size);
     if (resized != NULL && cache != NULL && size > now)
         hk_tcache_grew(cache, size - now);
@@ -119,12 +119,12 @@ void *hk_plain_resize(void *block, size_t size, size_t now)
         return NULL;
     if (hk_entry_is_large(hk_page_map_lookup((uintptr_t)block)))
         return resize_medium(block, size, now);
-    return hk_tcache_resize(hk_life_cache(), block, size) ? block : NULL;
+    return hk_tcache_resize(hk_tcache_get(), block, size) ? block : NULL;
 }
 
 size_t hk_plain_size(const void *block, uint32_t entry)
 {
     if (HK_LIKELY(hk_entry_is_plain(entry)))
         return hk_classes[hk_entry_class(entry)].size;
-    return hk_entry_is_mixed(entry) ? hk_lodge_bytes(block) : hk_large_at((uintptr_t)block)->requested;
+    return hk_entry_is_mixed(entry) ? hk_joined_bytes(block) : hk_large_at((uintptr_t)block)->requested;
 }

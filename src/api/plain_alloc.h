@@ -6,7 +6,7 @@
 #ifndef HK_PLAIN_ALLOC_H
 #define HK_PLAIN_ALLOC_H
 
-#include "base/quanta.h"
+#include "base/inline_copy.h"
 #include "large/large_zero.h"
 #include "policy/request.h"
 #include "runtime/learning.h"
@@ -45,7 +45,7 @@ size_t hk_plain_size(const void *block, uint32_t entry);
 /* Zeroes a block that was used before, and returns it. */
 HK_INLINE void *hk_zero(void *block, size_t bytes)
 {
-    return HK_UNLIKELY(bytes >= HK_LONG_TO_ZERO) ? hk_large_zero(block, bytes) : hk_quanta_zero(block, bytes);
+    return HK_UNLIKELY(bytes >= HK_LONG_TO_ZERO) ? hk_large_zero(block, bytes) : hk_inline_zero(block, bytes);
 }
 
 /* True if a block of `now` bytes keeps its place: the size fits and wastes at most half of the block. */

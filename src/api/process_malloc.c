@@ -15,7 +15,7 @@ HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_rea
 HK_PROCESS(void, process_free, (void *block), free, hak_free)
 
 /* While the loader is at work, the process's functions are not resolved yet. */
-static bool unknown_yet(void) { return HK_UNLIKELY(!hk_life_started()) && hk_life_is_bootstrapping(); }
+static bool unknown_yet(void) { return HK_UNLIKELY(!hk_started()) && hk_is_bootstrapping(); }
 
 void *hk_process_reallocarray(void *block, size_t count, size_t size)
 {

@@ -4,19 +4,19 @@
 #include "api/kinds.h"
 #include "large/large.h"
 #include "guard/sampled.h"
-#include "prof/apart.h"
+#include "prof/sampled_heap.h"
 #include "prof/hooks.h"
-#include "prof/watch.h"
-#include "runtime/life.h"
+#include "prof/attach_sampling.h"
+#include "runtime/lifecycle.h"
 
 /* NULL if the allocation is not picked, or without room for a picked block. */
 static HK_COLD void *alloc_watched(struct hk_request *request)
 {
-    struct hk_tcache *cache = hk_life_cache();
-    if (cache == NULL || !hk_watch_picks(cache, request->size))
+    struct hk_tcache *cache = hk_tcache_get();
+    if (cache == NULL || !hk_attach_sampling_picks(cache, request->size))
         return NULL;
     request->zeroed = false;
-    void *block = request->size <= HK_FINE_MAX ? hk_apart_alloc(request->size, request->align)
+    void *block = request->size <= HK_FINE_MAX ? hk_sampled_heap_alloc(request->size, request->align)
                                                : hk_plain_alloc_medium(cache, request);
     if (block != NULL)
         hk_hooks_picked(cache, block, request->size, request->caller);

@@ -1,5 +1,5 @@
 /* Record: the operations of the plain allocator while features look at each miss: hooks (prof/hooks.h), samples that lie apart because the
- * process is watched (prof/watch.h), and samples against a guard page (guard/sampled.h).
+ * process is watched (prof/attach_sampling.h), and samples against a guard page (guard/sampled.h).
  * Threads  any. */
 #ifndef HK_RECORD_H
 #define HK_RECORD_H

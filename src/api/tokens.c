@@ -11,7 +11,7 @@
 #include "base/bits.h"
 #include "hakmem.h"
 #include "runtime/start.h"
-#include "slab/orphans.h"
+#include "slab/abandoned.h"
 
 #define CALLER __builtin_return_address(0)
 /* Reached by their exported names only, which a library without malloc does not have. */
@@ -29,7 +29,7 @@ static unsigned group_of(size_t token)
     return 1 + (unsigned)(token < HK_GROUPS ? token : token % HALF + (upper ? HALF : 0));
 }
 
-static bool keeps_apart(void) { return HK_UNLIKELY(hk_life_started() && HK_GUARDS(types)); }
+static bool keeps_apart(void) { return HK_UNLIKELY(hk_started() && HK_GUARDS(types)); }
 
 /* False in a program with a malloc of its own, which gets the calls. */
 static bool tokens_are_ours(void)

@@ -158,7 +158,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_PAIRS 1
 #define HK_FOR_PAIRS(a, b, c, d) c a b d
 #define HK_NEAR_ALIGN 4096
-#define HK_HOT_ALIGN 2048
+#define HK_THREAD_STATE_ALIGN 2048
 #define HK_NEAR(p, variable) __asm__("adrp %0, %1" : "=r"(p) : "S"(&(variable)))
 #ifdef __clang__
 #define HK_OF_PAIR "Q"
@@ -180,7 +180,7 @@ struct hk_pair {
 #define HK_PAIRS 0
 #define HK_FOR_PAIRS(a, b, c, d) a b c d
 #define HK_NEAR_ALIGN HK_CACHE_LINE
-#define HK_HOT_ALIGN HK_CACHE_LINE
+#define HK_THREAD_STATE_ALIGN HK_CACHE_LINE
 #define HK_NEAR(p, variable) ((p) = &(variable))
 #define HK_LOAD_PAIR(x, y, at) ((void)(at), (x) = 0, (y) = 0)
 #define HK_STORE_PAIR(at, x, y) ((void)(at), (void)(x), (void)(y))

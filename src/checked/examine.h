@@ -1,6 +1,6 @@
 /* Examine: ends the program where a copy leaves its block, or touches free memory of the heap.
  *
- *   more bytes than hk_bounds_room() -> hk_block_bounds() -> well after all (a lodger, a large block, no block), or one line and abort()
+ *   more bytes than hk_bounds_room() -> hk_block_bounds() -> well after all (a joined block, a large block, no block), or one line and abort()
  *
  * Owns       the lines.
  * Invariant  a range of no bytes is well, wherever it begins.

@@ -4,11 +4,11 @@
 #include "base/bits.h"
 #include "large/large.h"
 #include "count/stats.h"
-#include "decay/wake.h"
+#include "decay/background_state.h"
 #include "os/os.h"
 #include "policy/policy.h"
 #include "slab/idle_inboxes.h"
-#include "slab/orphans.h"
+#include "slab/abandoned.h"
 #include "slab/remote.h"
 #include "slab/slab_heap_sweep.h"
 #include "span/meta.h"
@@ -17,7 +17,7 @@
 
 enum {
     RESTED_DELAYS = 4,
-    WORK_FOR_ORPHANS = 32 * HK_WORK_OF_CALL,
+    WORK_FOR_ABANDONED = 32 * HK_WORK_OF_CALL,
     HOLDS_PER_PAUSE = 32,
     WORK_PER_MS = 8 * HK_WORK_OF_CALL, /* 8 system calls of about 1.5 microseconds: about 1 % of the time */
 };
@@ -110,7 +110,7 @@ static void epoch_if_due(uint64_t now)
     hk_large_purge(now, delay);
     hk_meta_purge(false);
     struct hk_sweep sweep = sweep_budget(last, now);
-    hk_orphans_sweep(&sweep);
+    hk_abandoned_sweep(&sweep);
     hk_idle_inboxes_sweep(&sweep);
     lower_watermark();
 }
@@ -152,9 +152,9 @@ static void sweep_all(uint64_t now)
     hk_store(xin_vain, hk_slabs_clean() + purged_by_sweeps() / 2 < hk_load(xgone_after));
     hk_store(xswept_before, hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]));
     hk_add(xrises, 1);
-    struct hk_sweep orphans = {.now = now, .touched = now, .work = WORK_FOR_ORPHANS, .reclaims = true};
-    hk_orphans_sweep(&orphans);
-    hk_idle_inboxes_sweep(&orphans);
+    struct hk_sweep abandoned = {.now = now, .touched = now, .work = WORK_FOR_ABANDONED, .reclaims = true};
+    hk_abandoned_sweep(&abandoned);
+    hk_idle_inboxes_sweep(&abandoned);
 }
 
 /* Reclaims nothing if little is idle: the heap needs to grow. Two uses that take turns reclaim memory that the other touches again:
@@ -215,7 +215,7 @@ bool hk_decay_growth(struct hk_ticker *ticker)
 {
     size_t watermark = hk_load(xwatermark), footprint = hk_decay_footprint(), ceiling = HK_POLICY(ceiling);
     if (HK_UNLIKELY(hk_slab_lists_shared))
-        hk_wake_notify(footprint);
+        hk_background_notify(footprint);
     if (HK_UNLIKELY(footprint >= HK_SMALL_HEAP) && HK_UNLIKELY(hk_load(xsmall)))
         no_longer_small();
     if (HK_UNLIKELY(footprint > ceiling))
@@ -247,12 +247,12 @@ bool hk_decay_tick(struct hk_ticker *ticker)
     return passed;
 }
 
-HK_COLD void hk_decay_notify_slow(void) { hk_wake_notify(hk_decay_footprint()); }
+HK_COLD void hk_decay_notify_slow(void) { hk_background_notify(hk_decay_footprint()); }
 
 /* None if the background thread works: it sweeps for all threads. */
 struct hk_sweep hk_decay_share(const struct hk_ticker *ticker)
 {
-    return hk_wake_works() ? (struct hk_sweep){0} : sweep_budget(ticker->before, ticker->now);
+    return hk_background_works() ? (struct hk_sweep){0} : sweep_budget(ticker->before, ticker->now);
 }
 
 /* Held while the background thread is at another thread's slabs; fork takes it. */
@@ -286,7 +286,7 @@ static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *r
 
 static void sweep_one(uint32_t id, uint64_t now, struct hk_round *round)
 {
-    for (unsigned holds = 1; !sweep_some(id, holds == 1, now, round) && !hk_wake_is_leaving(); holds++)
+    for (unsigned holds = 1; !sweep_some(id, holds == 1, now, round) && !hk_background_is_leaving(); holds++)
         if (holds % HOLDS_PER_PAUSE == 0)
             hk_os.pause();
 }
@@ -296,7 +296,7 @@ struct hk_round hk_decay_in_background(void)
     struct hk_round round = {false, false};
     uint64_t now = hk_os.clock_ms();
     epoch_if_due(now);
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && !hk_wake_is_leaving();
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && !hk_background_is_leaving();
          id = hk_owner_next(id + 1))
         sweep_one(id, now, &round);
     struct hk_sweep sweep = {.now = now, .touched = now, .work = INT64_MAX};
@@ -344,7 +344,7 @@ static size_t purge_all_idle(void) { return hk_page_heap_purge(0, 0) + hk_large_
 size_t hk_decay_all(size_t keep)
 {
     hk_idle_inboxes_purge();
-    size_t bytes = hk_orphans_purge() + purge_of_others();
+    size_t bytes = hk_abandoned_purge() + purge_of_others();
     hk_meta_purge(true);
     if (keep > 0)
         return bytes + trim_idle(keep);
@@ -364,7 +364,7 @@ bool hk_decay_left_is_due(size_t caches)
 void hk_decay_left(size_t caches)
 {
     hk_idle_inboxes_purge();
-    size_t bytes = caches + hk_orphans_purge() + hk_meta_purge(true) + purge_all_idle();
+    size_t bytes = caches + hk_abandoned_purge() + hk_meta_purge(true) + purge_all_idle();
     hk_store(xkept, hk_decay_footprint());
     hk_store(xleft_at, hk_os.clock_ms() + bytes / LEFT_PER_MS);
     lower_watermark();

@@ -2,8 +2,8 @@
 #include "guard/bounds.h"
 
 #include "large/large.h"
-#include "guard/custody.h"
-#include "slab/lodge.h"
+#include "guard/block_checks.h"
+#include "slab/joined_blocks.h"
 
 /* Extents of large blocks and of the gaps between them, by 2 MiB of address. A memo is read and written without a lock: its turn is odd
  * while it is written. */
@@ -99,7 +99,7 @@ static struct hk_bounds in_slab(const struct hk_slab *slab, uintptr_t address)
         return (struct hk_bounds){HK_BOUNDS_FREE, address, 0};
     while (index > 0 && hk_slab_joins(slab, index))
         index--;
-    size_t size = (size_t)slab->d.block_size * hk_lodge_cells(slab, index);
+    size_t size = (size_t)slab->d.block_size * hk_joined_cells(slab, index);
     uintptr_t start = slab->d.start + index * slab->d.block_size;
     return (struct hk_bounds){hk_bounds_is_free(slab, index) ? HK_BOUNDS_FREE : HK_BOUNDS_BLOCK, start, size};
 }

@@ -1,6 +1,6 @@
 /* Bounds: the block that an address lies in, for checks of copies into and out of blocks.
  *
- *   address -> page map entry -> slab -> one division by reciprocal -> block; a lodger by its joined bits
+ *   address -> page map entry -> slab -> one division by reciprocal -> block; a joined block by its joined bits
  *           -> large block: by its first slice, else by the extents of all large blocks, remembered in a table of memos
  *
  * Owns       the memos.

@@ -91,7 +91,7 @@ HK_EACH_PROCESS void hk_guard_begin(void)
     hk_guard_pages.around_metadata = HK_GUARDS(metadata);
     hk_bins_random = HK_GUARDS(random) ? hk_guard.secret : 0;
     hk_quarantine_seed = hk_guard.secret;
-    hk_slab_heap_lodges = false; /* the size of a lodger is not that of its class */
+    hk_slab_heap_joins = false; /* the size of a joined block is not that of its class */
     if (HK_GUARDS(empty) && !hk_empties_begin())
         hk_message(HK_TEXT_empty_memory);
     hk_guard.least = HK_GUARDS(empty);

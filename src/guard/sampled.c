@@ -6,7 +6,7 @@
 
 #include "base/bits.h"
 #include "count/stats.h"
-#include "guard/told.h"
+#include "guard/fault_text.h"
 #include "os/os.h"
 #include "policy/options.h"
 #include "tcache/tcache.h"
@@ -14,13 +14,13 @@
 static bool tell_begin(void)
 {
     HK_COUNT(guard_faults, 1);
-    return hk_told_begin();
+    return hk_fault_text_begin();
 }
 
 static void tell_place(const struct hk_slot *slot, uintptr_t address)
 {
     uintptr_t block = hk_load(slot->xblock), end_of_block = block + hk_load(slot->xsize);
-    struct hk_text *text = hk_told_text();
+    struct hk_text *text = hk_fault_text();
     const char *which = hk_load(slot->xstate) == HK_SLOT_FREED ? "freed " : "";
     if (address < block)
         hk_text_add(text, "%zu bytes before the start of the", block - address);
@@ -41,12 +41,12 @@ static const char *kind_of(const struct hk_slot *slot, uintptr_t address)
 /* Last, and its first frame before the unwinder runs: the stack may be broken. */
 static void tell_access(const struct hk_fault *fault)
 {
-    hk_text_add(hk_told_text(), "  accessed by thread %d:\n", hk_os.thread_id());
-    hk_told_frame(0, fault->code);
-    hk_stack_capture(hk_told_stack(), (void *)fault->code);
-    if (hk_told_stack()->depth == 1)
-        hk_stack_follow(hk_told_stack(), fault);
-    hk_told_frames(1);
+    hk_text_add(hk_fault_text(), "  accessed by thread %d:\n", hk_os.thread_id());
+    hk_fault_text_frame(0, fault->code);
+    hk_stack_capture(hk_fault_text_stack(), (void *)fault->code);
+    if (hk_fault_text_stack()->depth == 1)
+        hk_stack_follow(hk_fault_text_stack(), fault);
+    hk_fault_text_frames(1);
 }
 
 void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault)
@@ -54,12 +54,12 @@ void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const 
     static const char *const accesses[] = {"access", "read", "write"};
     if (!tell_begin())
         return;
-    hk_text_add(hk_told_text(), "hakmem: %s: %s at 0x%zx, ", kind_of(slot, address), accesses[fault->access], address);
+    hk_text_add(hk_fault_text(), "hakmem: %s: %s at 0x%zx, ", kind_of(slot, address), accesses[fault->access], address);
     tell_place(slot, address);
-    hk_told_packed("allocated", &slot->allocated);
-    hk_told_packed("freed", &slot->freed);
+    hk_fault_text_packed("allocated", &slot->allocated);
+    hk_fault_text_packed("freed", &slot->freed);
     tell_access(fault);
-    hk_told_end();
+    hk_fault_text_end();
 }
 
 void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_t address,
@@ -67,12 +67,12 @@ void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_
 {
     if (!tell_begin())
         return;
-    hk_text_add(hk_told_text(), "hakmem: %s 0x%zx, ", what, address);
+    hk_text_add(hk_fault_text(), "hakmem: %s 0x%zx, ", what, address);
     tell_place(slot, address);
-    hk_told_packed("allocated", &slot->allocated);
-    hk_told_packed("freed", &slot->freed);
-    hk_told_packed("called", by);
-    hk_told_end();
+    hk_fault_text_packed("allocated", &slot->allocated);
+    hk_fault_text_packed("freed", &slot->freed);
+    hk_fault_text_packed("called", by);
+    hk_fault_text_end();
 }
 
 /* A live block's own pages are accessible, unless the program changed their protection. */
@@ -109,7 +109,7 @@ static void watch_faults(void)
 HK_EACH_PROCESS void hk_sampled_begin(void)
 {
     hk_slots_init();
-    hk_apart_init();
+    hk_sampled_heap_init();
     if (hk_options.guard_sample != 0)
         hk_mode_set(HK_MODE_SAMPLING);
 }
@@ -175,8 +175,8 @@ static HK_COLD _Noreturn void refuse_pointer(enum hk_call call, const void *bloc
 
 size_t hk_sampled_size(enum hk_call call, const void *block)
 {
-    if (hk_apart_holds(block))
-        return hk_apart_size(call, block);
+    if (hk_sampled_heap_holds(block))
+        return hk_sampled_heap_size(call, block);
     enum hk_slot_find found = hk_slot_find(block);
     if (HK_UNLIKELY(found != HK_SLOT_BLOCK)) {
         struct hk_packed_stack by;
@@ -195,8 +195,8 @@ static HK_COLD _Noreturn void refuse_damaged(enum hk_call call, const struct hk_
 
 HK_COLD void hk_sampled_free(enum hk_call call, void *block, void *caller)
 {
-    if (hk_apart_holds(block)) {
-        hk_apart_free(call, block);
+    if (hk_sampled_heap_holds(block)) {
+        hk_sampled_heap_free(call, block);
         return;
     }
     struct hk_packed_stack by;

@@ -17,7 +17,7 @@
 #include "guard/sampled_slots.h"
 #include "os/os.h"
 #include "policy/request.h"
-#include "prof/apart.h"
+#include "prof/sampled_heap.h"
 #include "span/descriptor.h"
 
 /* At start. */
@@ -32,8 +32,8 @@ enum hk_sample_result {
 /* Asks before an allocation that its bin cannot serve. Sets *block if the allocation is served. */
 enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block);
 
-/* True also for a block that was picked while the process is watched (prof/apart.h). */
-HK_INLINE bool hk_sampled_has(const void *block) { return hk_slots_hold(block) || hk_apart_holds(block); }
+/* True also for a block that was picked while the process is watched (prof/sampled_heap.h). */
+HK_INLINE bool hk_sampled_has(const void *block) { return hk_slots_hold(block) || hk_sampled_heap_holds(block); }
 /* The bytes that the program may use. Fatal if `block` is no live block. Precondition: hk_sampled_has(block). */
 size_t hk_sampled_size(enum hk_call call, const void *block);
 /* The same precondition, and fatal in the same way. `caller` as above. */

@@ -3,8 +3,8 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
-#include "guard/places.h"
-#include "guard/told.h"
+#include "guard/stack_table.h"
+#include "guard/fault_text.h"
 #include "os/os.h"
 #include "policy/options.h"
 #include "slab/remote_track.h"
@@ -33,19 +33,22 @@ static uint64_t place_of_free(const void *caller, bool whole)
     stack.frames[0] = (void *)(uintptr_t)caller;
     if (whole && hk_options.trace_remote == HK_TRACE_REMOTE_ON)
         hk_stack_capture(&stack, (void *)(uintptr_t)caller);
-    return thread | (uint64_t)hk_place_enter(&stack) << HK_STAGE_BITS;
+    return thread | (uint64_t)hk_stack_table_enter(&stack) << HK_STAGE_BITS;
 }
 
-static const struct hk_packed_stack *stack_of(uint64_t word) { return hk_place_stack((uint32_t)word >> HK_STAGE_BITS); }
+static const struct hk_packed_stack *stack_of(uint64_t word)
+{
+    return hk_stack_table_get((uint32_t)word >> HK_STAGE_BITS);
+}
 
 static void tell_stack(struct hk_packed_stack packed, uint64_t word)
 {
     packed.thread = (int)(word >> THREAD_SHIFT);
-    if (!hk_told_begin())
+    if (!hk_fault_text_begin())
         return;
-    hk_text_add(hk_told_text(), "hakmem: remote free:\n");
-    hk_told_packed("freed", &packed);
-    hk_told_end();
+    hk_text_add(hk_fault_text(), "hakmem: remote free:\n");
+    hk_fault_text_packed("freed", &packed);
+    hk_fault_text_end();
 }
 
 static void explain_place(struct hk_text *text, uint64_t word)
@@ -56,7 +59,7 @@ static void explain_place(struct hk_text *text, uint64_t word)
     if (stack.depth > 1)
         tell_stack(*stack_of(word), word);
     hk_text_add(text, " at 0x%zx", (uintptr_t)stack.frames[0] - 1);
-    hk_told_name(text, (uintptr_t)stack.frames[0] - 1, &place);
+    hk_fault_text_name(text, (uintptr_t)stack.frames[0] - 1, &place);
 }
 
 static const char *explain(struct hk_text *text, const char *fault, uint64_t word)
@@ -95,5 +98,5 @@ HK_EACH_PROCESS void hk_track_report_begin(void)
     hk_remote_track.on =
         hk_options.trace_remote == HK_TRACE_REMOTE_ON || (HK_DEBUG && hk_options.trace_remote == HK_TRACE_REMOTE_AUTO);
     if (hk_remote_track.on)
-        (void)hk_places_make(); /* without it the track has no stacks to tell, and finds as much */
+        (void)hk_stack_table_make(); /* without it the track has no stacks to tell, and finds as much */
 }

@@ -1,10 +1,10 @@
 /* Track report: turns the remote track on (slab/remote_track.h), tells it where a free is, and tells the user of a block that is where
  * it cannot be.
  *
- *   HAKMEM_TRACE_REMOTE=1: the whole call stack of each free by another thread; every free is checked first (custody.h)
+ *   HAKMEM_TRACE_REMOTE=1: the whole call stack of each free by another thread; every free is checked first (block_checks.h)
  *   debug build:           its caller
  *
- * Owns       no state: places.h has the stacks.
+ * Owns       no state: stack_table.h has the stacks.
  * Threads    begin: the start. The rest: any. */
 #ifndef HK_TRACK_REPORT_H
 #define HK_TRACK_REPORT_H

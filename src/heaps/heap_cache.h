@@ -71,7 +71,7 @@ HK_INLINE bool hk_heap_push(struct hk_heap_cache *cache, size_t offset, void *bl
     return hk_heap_push_from(cache, offsetof(struct hk_heap_cache, bins), offset, block);
 }
 
-/* The same by the mark of the block's page: hk_live_note() of a class, or HK_MARK_NONE, which no bin has room for. */
+/* The same by the mark of the block's page: hk_mark_of_class() of a class, or HK_MARK_NONE, which no bin has room for. */
 HK_INLINE bool hk_heap_push_marked(struct hk_heap_cache *cache, size_t mark, void *block)
 {
     return hk_heap_push_from(cache, 0, mark * HK_CLASS_BYTES, block);

@@ -33,7 +33,8 @@ struct hk_heap_cache {
     uint64_t generation; /* that of the heap when the cache came onto its list; 0: it never did */
     struct hk_heap_cache *next, *prev;
 };
-_Static_assert(offsetof(struct hk_heap_cache, bins) == HK_CLASS_BYTES, "hk_live_note() of a class leads to its bin");
+_Static_assert(offsetof(struct hk_heap_cache, bins) == HK_CLASS_BYTES,
+               "hk_mark_of_class() of a class leads to its bin");
 
 /* Of each thread, by the number of the heap; hk_no_cache where there is none. All zeros: no cache. */
 struct hk_heap_shelf {

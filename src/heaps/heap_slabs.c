@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "policy/gate.h"
 #include "policy/options.h"
-#include "slab/live.h"
+#include "slab/block_marks.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
 
@@ -137,7 +137,7 @@ static struct hk_heap_slice *make_slice(struct hak_heap *heap, bool *by_limit)
     heap->slices = slice;
     hk_page_map_assign(start, 1, heap_entry(heap, HK_CLASS_SHARED), &slice->d);
     hk_page_map_cover_marks(start, HK_SLICE);
-    hk_live_note_pages(start, HK_SLICE, HK_MARK_NONE);
+    hk_marks_note_pages(start, HK_SLICE, HK_MARK_NONE);
     return slice;
 }
 
@@ -151,7 +151,7 @@ static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, ui
     else
         heap->slices = slice->next;
     hk_meta_free(slice->slabs, HK_SLICE_PAGES * sizeof *slice->slabs);
-    hk_live_note_pages(start, HK_SLICE, HK_MARK_NONE);
+    hk_marks_note_pages(start, HK_SLICE, HK_MARK_NONE);
     hk_page_map_set(start, 1, entry);
     hk_descriptor_drop(&slice->d);
     wipe_if_guarded(start, HK_SLICE);
@@ -190,8 +190,8 @@ static void set_pages(struct hk_heap_slice *slice, unsigned first, unsigned n, s
         slice->slabs[page] = slab;
         slice->classes[page] = slab != NULL ? (uint8_t)class_of(slab) : HK_NO_CLASS;
     }
-    hk_live_note_pages(slice->d.start + first * HK_PAGE, n * HK_PAGE,
-                       slab != NULL ? hk_live_note(class_of(slab)) : HK_MARK_NONE);
+    hk_marks_note_pages(slice->d.start + first * HK_PAGE, n * HK_PAGE,
+                        slab != NULL ? hk_mark_of_class(class_of(slab)) : HK_MARK_NONE);
     unsigned mask = ((1u << n) - 1) << first;
     slice->free_pages = (uint16_t)(slab != NULL ? slice->free_pages & ~mask : slice->free_pages | mask);
 }
@@ -414,7 +414,7 @@ void hk_heap_release_empty(struct hak_heap *heap)
 static void clear_marks(const struct hk_slab *slab)
 {
     for (size_t index = 0; class_of(slab) >= HK_FINE_CLASSES && index < slab->d.blocks; index++)
-        (void)hk_live_end_fast((void *)(slab->d.start + index * slab->d.block_size));
+        (void)hk_mark_end_fast((void *)(slab->d.start + index * slab->d.block_size));
 }
 
 static void end_slabs(struct hak_heap *heap, struct hk_slab **list)

@@ -7,7 +7,7 @@
  *
  * Owns       the lists of slabs and of shared slices of each heap, and how the descriptors of both look.
  * Invariant  a slab is on `partial` of its class exactly while it has free blocks, else on `full`. The class in a descriptor has
- *            HK_OF_HEAP set: walks over the slabs of threads pass by it. No block of a heap is ever remotely freed, lodged or purged.
+ *            HK_OF_HEAP set: walks over the slabs of threads pass by it. No block of a heap is ever remotely freed, joined or purged.
  * Threads    under the heap's lock, but for hk_heap_class_at(), of the thread that has the block.
  * Never      touches the blocks. */
 #ifndef HK_HEAP_SLABS_H
@@ -30,7 +30,7 @@ _Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LI
                "the line where a slab counts remote frees stays 0");
 
 /* The class of a block in a slice that slabs share, times HK_CLASS_BYTES; more than that of any class if none of them has the page. The marks
- * of the slice say so at once, if it has some (see slab/live.h). */
+ * of the slice say so at once, if it has some (see slab/block_marks.h). */
 HK_INLINE size_t hk_heap_unmarked_offset(const void *block)
 {
     const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);

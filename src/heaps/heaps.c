@@ -6,14 +6,14 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "policy/options.h"
-#include "slab/live.h"
+#include "slab/block_marks.h"
 #include "span/footprint.h"
 
 static void *alloc_of_class(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
 {
     void *block = hk_heap_refill(shelf, heap, class, by_limit);
     if (class >= HK_FINE_CLASSES && block != NULL)
-        hk_live_begin(block);
+        hk_mark_begin(block);
     return block;
 }
 
@@ -95,7 +95,7 @@ bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, 
         return true;
     }
     if (class >= HK_FINE_CLASSES)
-        hk_live_end(call, block);
+        hk_mark_end(call, block);
     hk_heap_keep(shelf, heap, class, block);
     return true;
 }
@@ -122,7 +122,7 @@ size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry)
     if (class == HK_CLASS_LARGE)
         return hk_heap_large_bytes(call, block);
     if (class >= HK_FINE_CLASSES)
-        hk_live_check(call, block);
+        hk_mark_check(call, block);
     return hk_classes[class].size;
 }
 

@@ -111,9 +111,9 @@ static void unmap_retired(struct hk_large_block *large)
     hk_unlock(&hk_large.lock);
 }
 
-static HK_COLD void unmap_altered(struct hk_large_block *large)
+static HK_COLD void unmap_modified(struct hk_large_block *large)
 {
-    HK_COUNT(large_altered, 1);
+    HK_COUNT(large_modified, 1);
     unmap_retired(large);
 }
 
@@ -121,9 +121,9 @@ void hk_large_free(void *block)
 {
     hk_lock(&hk_large.lock);
     struct hk_large_block *large = retire_locked(block);
-    if (HK_UNLIKELY(large->altered)) {
+    if (HK_UNLIKELY(large->modified)) {
         hk_unlock(&hk_large.lock);
-        unmap_altered(large);
+        unmap_modified(large);
         return;
     }
     hk_reuse_idled(large->d.bytes);
@@ -138,9 +138,9 @@ void hk_large_keep(void *block, uint64_t until_ms)
 {
     hk_lock(&hk_large.lock);
     struct hk_large_block *large = retire_locked(block);
-    if (HK_UNLIKELY(large->altered)) {
+    if (HK_UNLIKELY(large->modified)) {
         hk_unlock(&hk_large.lock);
-        unmap_altered(large);
+        unmap_modified(large);
         return;
     }
     large->idle_since = until_ms - hk_min(until_ms, HK_POLICY(purge_delay));
@@ -159,7 +159,7 @@ void hk_large_drop(void *block)
     unmap_retired(large);
 }
 
-/* Takes the block out of the lists, where a purge or a note of altered memory would find it, while its mapping changes. Returns false if
+/* Takes the block out of the lists, where a purge or a note of modified memory would find it, while its mapping changes. Returns false if
  * it fits as it is. */
 static bool seize_for_change(struct hk_large_block *large, size_t bytes)
 {

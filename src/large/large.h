@@ -11,7 +11,7 @@
 #define HK_LARGE_H
 
 #include "base/bits.h"
-#include "large/large_altered.h"
+#include "large/large_modified.h"
 #include "large/large_cache.h"
 #include "large/large_state.h"
 

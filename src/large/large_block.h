@@ -16,12 +16,12 @@ struct hk_large_block {
     struct hk_descriptor d;          /* bytes: of the mapping */
     size_t requested;                /* bytes that the program has; the slack lies behind, up to `bytes` */
     uint64_t idle_since;             /* ms: the slack, or all of a cached block (see HK_LARGE_UNSEEN) */
-    struct hk_link link;             /* linked while the block is cached, kept or spoiled */
+    struct hk_link link;             /* linked while the block is cached, kept or pending_unmap */
     struct hk_link by_slack;         /* linked while the block is in use and has slack that may be cut off */
     struct hk_link by_size;          /* linked while the block is in a bin of fit.h */
     struct hk_large_block *child[2]; /* see extents.h */
     uint16_t idle_from;              /* the age stamp of its last free */
-    bool altered;                    /* the program has changed its mapping */
+    bool modified;                   /* the program has changed its mapping */
     uint32_t uncut; /* slack of at most so many bytes is not cut off; 0: no huge pages were requested for the block */
     bool ended;     /* its page map entry is HK_ENTRY_ENDED_LARGE, until it serves again */
     _Atomic(void *) xnote; /* of the heap that it belongs to (heaps/heap_large.h); NULL: that of the process */

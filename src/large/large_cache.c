@@ -36,7 +36,7 @@ void hk_large_spoil_locked(struct hk_large_block *large)
 {
     large->idle_since = HK_LARGE_UNSEEN;
     hk_large.totals.cached += large->d.bytes;
-    hk_list_push_front(&hk_large.spoiled, &large->link);
+    hk_list_push_front(&hk_large.pending_unmap, &large->link);
 }
 
 HK_COLD void hk_large_leave_sizes_locked(struct hk_large_block *large)
@@ -122,7 +122,7 @@ void hk_large_put_cached_locked(struct hk_large_block *large)
 
 void hk_large_put_back_locked(struct hk_large_block *large)
 {
-    (large->altered ? hk_large_spoil_locked : hk_large_put_cached_locked)(large);
+    (large->modified ? hk_large_spoil_locked : hk_large_put_cached_locked)(large);
 }
 
 static struct hk_large_block *oldest_in(const struct hk_list *list)
@@ -132,9 +132,9 @@ static struct hk_large_block *oldest_in(const struct hk_list *list)
 
 typedef bool oldest_goes(const struct hk_large_block *oldest, uint64_t argument);
 
-static struct hk_large_block *take_spoiled_locked(void)
+static struct hk_large_block *take_pending_unmap_locked(void)
 {
-    struct hk_large_block *large = oldest_in(&hk_large.spoiled);
+    struct hk_large_block *large = oldest_in(&hk_large.pending_unmap);
     if (large == NULL)
         return NULL;
     hk_link_remove(&large->link);
@@ -142,14 +142,14 @@ static struct hk_large_block *take_spoiled_locked(void)
     return large;
 }
 
-/* Kept blocks go last but for spoiled ones. */
+/* Kept blocks go last but for pending_unmap ones. */
 static struct hk_large_block *take_due_locked(oldest_goes *due, uint64_t argument)
 {
     struct hk_large_block *large = oldest_in(&hk_large.cached);
     if (large == NULL || !due(large, argument))
         large = oldest_in(&hk_large.kept);
     if (large == NULL || !due(large, argument))
-        return take_spoiled_locked();
+        return take_pending_unmap_locked();
     hk_large_leave_cache_locked(large);
     return large;
 }

@@ -24,7 +24,7 @@ HK_ROOM void hk_large_put_back_locked(struct hk_large_block *large);
 /* Caches a block that no purge by age takes before idle_since + the purge delay. */
 HK_ROOM void hk_large_keep_cached_locked(struct hk_large_block *large);
 HK_ROOM void hk_large_leave_sizes_locked(struct hk_large_block *large);
-/* Requires a block that is not altered. */
+/* Requires a block that is not modified. */
 HK_INLINE void hk_large_leave_cache_locked(struct hk_large_block *large)
 {
     hk_large.totals.cached -= large->d.bytes;
@@ -34,7 +34,7 @@ HK_INLINE void hk_large_leave_cache_locked(struct hk_large_block *large)
         hk_large_leave_sizes_locked(large);
     hk_link_remove(&large->link);
 }
-/* Sets an altered block aside: it serves no request until the system unmaps it. */
+/* Sets an modified block aside: it serves no request until the system unmaps it. */
 HK_ROOM void hk_large_spoil_locked(struct hk_large_block *large);
 /* Sets the part of the mapping that the program has. The rest is slack, which stays for the block to grow into until the next purge but
  * one. */

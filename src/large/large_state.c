@@ -12,7 +12,7 @@ void hk_large_init(void)
     hk_lock_register(HK_RANK_LARGE, &hk_large.lock);
     hk_list_init(&hk_large.cached);
     hk_list_init(&hk_large.kept);
-    hk_list_init(&hk_large.spoiled);
+    hk_list_init(&hk_large.pending_unmap);
     hk_large.sorted = &hk_large.cached.head;
     hk_large.room_unsorted = HK_LARGE_MOST_UNSORTED;
     hk_list_init(&hk_large.with_slack);

@@ -33,15 +33,15 @@ extern struct hk_large {
         bool made_room;        /* unmapped because the cache was over its budget */
     } ghosts[HK_LARGE_GHOSTS]; /* the blocks unmapped last */
     unsigned next_ghost;
-    struct hk_list spoiled;    /* altered blocks that the system has not unmapped yet */
-    struct hk_link *sorted;    /* of `cached`: from here on, blocks are also in the bins of large_cache.c */
-    int room_unsorted;         /* blocks that may still be added before `sorted` */
-    struct hk_list with_slack; /* blocks in use that have slack; newest first */
-    struct hk_extents extents; /* all mappings, but for those that are being changed */
+    struct hk_list pending_unmap; /* modified blocks that the system has not unmapped yet */
+    struct hk_link *sorted;       /* of `cached`: from here on, blocks are also in the bins of large_cache.c */
+    int room_unsorted;            /* blocks that may still be added before `sorted` */
+    struct hk_list with_slack;    /* blocks in use that have slack; newest first */
+    struct hk_extents extents;    /* all mappings, but for those that are being changed */
     struct hk_large_totals totals;
     _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
     _Atomic uint64_t xversion;           /* rises whenever a block comes into use, is resized or freed */
-    _Atomic bool xunnoted;  /* a mapping was altered while the lock was taken: any block may be the altered one */
+    _Atomic bool xunnoted;  /* a mapping was modified while the lock was taken: any block may be the modified one */
     _Atomic uint64_t xgone; /* bytes of blocks of huge_blocks_from and more that were ever freed */
     _Atomic size_t xon_huge_pages; /* blocks */
 } hk_large;

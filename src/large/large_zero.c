@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/quanta.h"
+#include "base/inline_copy.h"
 #include "large/large_state.h"
 #include "os/os.h"
 #include "span/purge.h"

@@ -5,7 +5,7 @@
 #include <ucontext.h>
 
 #include "os/linux.h"
-#include "os/passed.h"
+#include "os/forward.h"
 
 /* Since Linux 5.18 and 6.13; older headers do not name them. */
 enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
@@ -20,7 +20,7 @@ size_t hk_linux_page_size(void)
 
 static bool set_access(void *p, size_t size, int protection)
 {
-    return hk_passed_mprotect(p, size, protection, -1) == 0;
+    return hk_forward_mprotect(p, size, protection, -1) == 0;
 }
 
 /* qemu-user accepts advice that it does not know, does nothing, and reports success. Where advice that does not exist is accepted, only
@@ -31,7 +31,7 @@ static bool advice_counts(void *p, size_t size)
     static _Atomic unsigned found = UNKNOWN;
     unsigned now = atomic_load_explicit(&found, memory_order_relaxed);
     if (now == UNKNOWN) {
-        now = hk_passed_madvise(p, size, NO_ADVICE) != 0 ? COUNTS : IGNORED;
+        now = hk_forward_madvise(p, size, NO_ADVICE) != 0 ? COUNTS : IGNORED;
         atomic_store_explicit(&found, now, memory_order_relaxed);
     }
     return now == COUNTS;
@@ -40,9 +40,9 @@ static bool advice_counts(void *p, size_t size)
 bool hk_linux_purge(void *p, size_t size)
 {
     int saved_errno = errno;
-    int r = hk_passed_madvise(p, size, MADV_DONTNEED);
+    int r = hk_forward_madvise(p, size, MADV_DONTNEED);
     if (r != 0 && errno == EINVAL && advice_counts(p, size)) /* mlocked pages */
-        r = hk_passed_madvise(p, size, DONTNEED_LOCKED);
+        r = hk_forward_madvise(p, size, DONTNEED_LOCKED);
     errno = saved_errno;
     return r == 0;
 }
@@ -51,7 +51,7 @@ bool hk_linux_purge(void *p, size_t size)
 bool hk_linux_bar(void *p, size_t size)
 {
     int saved_errno = errno;
-    bool barred = advice_counts(p, size) && hk_passed_madvise(p, size, GUARD_INSTALL) == 0;
+    bool barred = advice_counts(p, size) && hk_forward_madvise(p, size, GUARD_INSTALL) == 0;
     if (!barred) {
         atomic_store(&xprotects, true);
         barred = set_access(p, size, PROT_NONE) && hk_linux_purge(p, size);
@@ -63,7 +63,7 @@ bool hk_linux_bar(void *p, size_t size)
 bool hk_linux_unbar(void *p, size_t size)
 {
     int saved_errno = errno;
-    (void)hk_passed_madvise(p, size, GUARD_REMOVE);
+    (void)hk_forward_madvise(p, size, GUARD_REMOVE);
     bool open = !atomic_load(&xprotects) || set_access(p, size, PROT_READ | PROT_WRITE);
     errno = saved_errno;
     return open;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "os/linux.h"
-#include "os/passed.h"
+#include "os/forward.h"
 
 typedef void signal_handler(int number, siginfo_t *info, void *context);
 
@@ -36,7 +36,7 @@ static bool install(int number, struct caught *caught, const struct sigaction *f
 {
     caught->shown = shown_for(number, former);
     atomic_store_explicit(&xcaught[number], caught, memory_order_release);
-    return hk_passed_sigaction(number, &caught->ours, NULL) == 0;
+    return hk_forward_sigaction(number, &caught->ours, NULL) == 0;
 }
 
 int hk_caught_sigaction(int number, const struct sigaction *action, struct sigaction *former)
@@ -44,9 +44,9 @@ int hk_caught_sigaction(int number, const struct sigaction *action, struct sigac
     const struct caught *caught = caught_of(number);
     struct sigaction then;
     if (caught == NULL)
-        return hk_passed_sigaction(number, action, former);
+        return hk_forward_sigaction(number, action, former);
     bool again = action != NULL && action->sa_sigaction == caught->shown.sa_sigaction;
-    int result = hk_passed_sigaction(number, again ? &caught->ours : action, &then);
+    int result = hk_forward_sigaction(number, again ? &caught->ours : action, &then);
     if (result == 0 && former != NULL)
         *former = shown_for(number, &then);
     return result;
@@ -55,11 +55,11 @@ int hk_caught_sigaction(int number, const struct sigaction *action, struct sigac
 sighandler_t hk_caught_signal(int number, sighandler_t handler)
 {
     const struct caught *caught = caught_of(number);
-    sighandler_t former = hk_passed_signal(number, handler);
+    sighandler_t former = hk_forward_signal(number, handler);
     if (caught == NULL || former == SIG_ERR)
         return former;
     if (handler == caught->shown.sa_handler)
-        (void)hk_passed_sigaction(number, &caught->ours, NULL);
+        (void)hk_forward_sigaction(number, &caught->ours, NULL);
     return former == caught->ours.sa_handler ? caught->shown.sa_handler : former;
 }
 
@@ -70,7 +70,7 @@ bool hk_linux_catch_signal(int number, signal_handler *handler)
     struct sigaction now, ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
     int saved_errno = errno;
     (void)sigfillset(&ours.sa_mask);
-    bool known = hk_passed_sigaction(number, NULL, &now) == 0, installed = known && now.sa_sigaction == handler;
+    bool known = hk_forward_sigaction(number, NULL, &now) == 0, installed = known && now.sa_sigaction == handler;
     if (known && !installed && now.sa_handler == SIG_DFL) {
         caught[number].ours = ours;
         installed = install(number, &caught[number], &now);
@@ -83,7 +83,7 @@ bool hk_linux_catch_signal(int number, signal_handler *handler)
 void hk_linux_default_signal(int number, siginfo_t *info)
 {
     struct sigaction none = {.sa_handler = SIG_DFL};
-    (void)KEEPING_ERRNO(hk_passed_sigaction(number, &none, NULL));
+    (void)KEEPING_ERRNO(hk_forward_sigaction(number, &none, NULL));
     (void)KEEPING_ERRNO(syscall(SYS_rt_tgsigqueueinfo, getpid(), (int)syscall(SYS_gettid), number, info));
 }
 
@@ -94,7 +94,7 @@ bool hk_linux_catch_faults(signal_handler *handler)
 {
     static struct caught caught;
     int saved_errno = errno;
-    bool known = hk_passed_sigaction(SIGSEGV, NULL, &program_action) == 0;
+    bool known = hk_forward_sigaction(SIGSEGV, NULL, &program_action) == 0;
     if (handler == NULL)
         return known;
     bool handled = program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN;
@@ -108,7 +108,7 @@ bool hk_linux_catch_faults(signal_handler *handler)
     return installed;
 }
 
-void hk_linux_leave_fault(int number) { (void)KEEPING_ERRNO(hk_passed_sigaction(number, &program_action, NULL)); }
+void hk_linux_leave_fault(int number) { (void)KEEPING_ERRNO(hk_forward_sigaction(number, &program_action, NULL)); }
 
 static void call_program(int number, siginfo_t *info, void *context)
 {

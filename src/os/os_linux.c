@@ -17,13 +17,13 @@
 
 #include "os/linux.h"
 #include "os/os.h"
-#include "os/passed.h"
+#include "os/forward.h"
 
 #if defined(__x86_64__)
 #include <asm/prctl.h>
 #endif
 
-/* Uses passed.h for calls whose C library name HAKMEM exports itself, and syscall() for rare calls, because the loader looks each name up
+/* Uses forward.h for calls whose C library name HAKMEM exports itself, and syscall() for rare calls, because the loader looks each name up
  * in every process. */
 static void *linux_map(size_t size)
 {
@@ -84,11 +84,11 @@ void *hk_os_map_bare(size_t size)
 
 static bool linux_unmap(void *p, size_t size) { return KEEPING_ERRNO(munmap(p, size)) == 0; }
 
-static bool linux_seal(void *p, size_t size) { return KEEPING_ERRNO(hk_passed_mprotect(p, size, PROT_READ, -1)) == 0; }
+static bool linux_seal(void *p, size_t size) { return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_READ, -1)) == 0; }
 
 static bool linux_unseal(void *p, size_t size)
 {
-    return KEEPING_ERRNO(hk_passed_mprotect(p, size, PROT_READ | PROT_WRITE, -1)) == 0;
+    return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_READ | PROT_WRITE, -1)) == 0;
 }
 
 /* From Linux 6.17 on, the limit is checked before `to` is unmapped, with both mappings in it. Before, `to` was unmapped first: the added
@@ -112,12 +112,12 @@ static void *linux_move(void *p, size_t old_size, size_t new_size)
 
 static bool linux_advise_huge(void *p, size_t size, bool wanted)
 {
-    return KEEPING_ERRNO(hk_passed_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
+    return KEEPING_ERRNO(hk_forward_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
 }
 
 /* MADV_DONTNEED only queues the huge page for a split, which the system performs when memory is short; MADV_FREE splits
  * it at once. */
-static void linux_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_passed_madvise(p, size, MADV_FREE)); }
+static void linux_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_forward_madvise(p, size, MADV_FREE)); }
 
 static uint64_t linux_clock_ms(void)
 {

@@ -8,7 +8,7 @@
 #include "os/os.h"
 #include "policy/options.h"
 #include "prof/stack.h"
-#include "prof/watch.h"
+#include "prof/attach_sampling.h"
 
 #define DEFAULT_MEAN (512 * HK_KIB)
 
@@ -53,14 +53,14 @@ HK_EACH_PROCESS size_t hk_hooks_begin(void)
 bool hk_hooks_watch(uint64_t mean)
 {
     if (hk_hooks.on)
-        return hk_hooks.watches && hk_watch_begin(mean);
+        return hk_hooks.watches && hk_attach_sampling_begin(mean);
     if (HK_LOAD_SETTLED(hk_window.hits) == 0)
         return false; /* the guard sees every call */
-    if (!hk_samples_open(&hk_samples) || !hk_watch_begin(mean))
+    if (!hk_samples_open(&hk_samples) || !hk_attach_sampling_begin(mean))
         return false;
     hk_hooks.watches = true;
     hk_hooks.mean = mean;
-    hk_hooks.began_ms = hk_load(hk_watch.xbegan_ms);
+    hk_hooks.began_ms = hk_load(hk_attach_sampling.xbegan_ms);
     hk_hooks_open();
     return true;
 }

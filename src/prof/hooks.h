@@ -15,7 +15,7 @@
 
 struct hk_hooks {
     bool on;       /* set last: a thread that sees it finds the setup complete */
-    bool watches;  /* hits stay hits: watch.h picks blocks, which lie apart */
+    bool watches;  /* hits stay hits: attach_sampling.h picks blocks, which lie apart */
     bool traces;   /* the debug rings are on */
     bool sites;    /* site rules apply or are watched */
     uint64_t mean; /* mean bytes between samples; 0: sampling is off */
@@ -32,7 +32,7 @@ void hk_hooks_open(void);
 /* In a running process: begins to watch it, with so many bytes between two samples; again with another mean. False if memory is
  * refused, or if the process began with hooks. */
 bool hk_hooks_watch(uint64_t mean);
-/* The block was picked (watch.h); `cache` is the thread's. */
+/* The block was picked (attach_sampling.h); `cache` is the thread's. */
 void hk_hooks_picked(struct hk_tcache *cache, const void *block, size_t size, void *caller);
 
 /* In a fork child: frees the countdown for threads without a tcache, whose user may be gone. */

@@ -45,7 +45,7 @@ static struct hk_process this_process(uint64_t started_ms)
 
 static HK_COLD_DATA struct {
     struct hk_report report;
-    struct hk_census of_refusal;
+    struct hk_heap_stats of_refusal;
 } desk;
 static _Atomic bool xdesk_taken;
 
@@ -69,20 +69,20 @@ void hk_report_fork_child(void) { hk_store(xdesk_taken, false); }
 void hk_report_take(struct hk_report *report, uint64_t started_ms)
 {
     report->process = this_process(started_ms);
-    hk_census_take(&report->census);
-    hk_residence_take(&report->residence, &report->census);
-    hk_survivors_take(&report->survivors);
+    hk_heap_stats_take(&report->heap_stats);
+    hk_rss_stats_take(&report->rss_stats, &report->heap_stats);
+    hk_live_samples_take(&report->live_samples);
     report->heaps_shown = hk_heap_lines_take(report->heaps);
-    report->holders_shown = hk_holders_take(report->holders);
+    report->thread_lines_shown = hk_thread_lines_take(report->thread_lines);
     report->sites_shown = hk_sites_top(report->sites, HK_REPORT_SITES);
 }
 
-unsigned hk_hit_rate(const struct hk_tallies *tallies)
+unsigned hk_hit_rate(const struct hk_class_stats *class_stats)
 {
-    uint64_t misses = hk_min(tallies->misses, tallies->served);
+    uint64_t misses = hk_min(class_stats->misses, class_stats->served);
     if (misses == 0)
         return HK_HIT_RATE_ONE;
-    return (unsigned)((double)(tallies->served - misses) * HK_HIT_RATE_ONE / (double)tallies->served);
+    return (unsigned)((double)(class_stats->served - misses) * HK_HIT_RATE_ONE / (double)class_stats->served);
 }
 
 static void add_limit(struct hk_text *text, const char *name, size_t limit)
@@ -94,20 +94,20 @@ static void add_limit(struct hk_text *text, const char *name, size_t limit)
         hk_text_add(text, "%zu, ", limit);
 }
 
-static void add_counts(struct hk_text *text, const struct hk_census *census)
+static void add_counts(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
     for (unsigned i = 0; i < HK_STAT_ROWS; i++)
-        if (census->counts[i] != 0)
-            hk_text_add(text, ", %s %lu", hk_stat_rows[i].name, census->counts[i]);
+        if (heap_stats->counts[i] != 0)
+            hk_text_add(text, ", %s %lu", hk_stat_rows[i].name, heap_stats->counts[i]);
 }
 
-/* Omits the residence: reading it for every mapping takes long, and the program must go on. */
+/* Omits the RSS statistics: reading it for every mapping takes long, and the program must go on. */
 void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
 {
     struct hk_process process = this_process(started_ms);
-    const struct hk_census *census = &desk.of_refusal;
+    const struct hk_heap_stats *heap_stats = &desk.of_refusal;
     struct hk_text text;
-    hk_census_take(&desk.of_refusal);
+    hk_heap_stats_take(&desk.of_refusal);
     hk_text_init(&text, HK_STDERR);
     hk_text_add(&text, "hakmem: out of memory: %zu bytes refused (ENOMEM)", requested);
     if (hk_load(hk_footprint.xby_limit))
@@ -116,12 +116,12 @@ void hk_report_out_of_memory(size_t requested, uint64_t started_ms)
     add_limit(&text, "address limit", process.address_limit);
     add_limit(&text, "data limit", process.data_limit);
     hk_text_add(&text, "virtual %zu, resident %zu, mapped %zu", process.virtual_bytes, process.resident_bytes,
-                census->mapped);
+                heap_stats->mapped);
     for (unsigned part = 0; part < HK_PARTS; part++)
-        if (hk_part_shows(census, part))
-            hk_text_add(&text, "%s%s %zu", part == 0 ? " (" : ", ", hk_part_rows[part].name, census->parts[part]);
-    hk_text_add(&text, "), served %lu", census->mallocs);
-    add_counts(&text, census);
+        if (hk_part_shows(heap_stats, part))
+            hk_text_add(&text, "%s%s %zu", part == 0 ? " (" : ", ", hk_part_rows[part].name, heap_stats->parts[part]);
+    hk_text_add(&text, "), served %lu", heap_stats->mallocs);
+    add_counts(&text, heap_stats);
     hk_text_add(&text, "\n");
     hk_text_flush(&text);
 }

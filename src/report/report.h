@@ -1,4 +1,4 @@
-/* Report: a census and the residence as text, JSON or OpenMetrics.
+/* Report: heap statistics and the RSS statistics as text, JSON or OpenMetrics.
  *
  *   hk_report_open -> hk_report_take -> text, JSON or OpenMetrics -> hk_report_close
  *
@@ -8,9 +8,9 @@
 #define HK_REPORT_H
 
 #include "prof/sites.h"
-#include "report/census.h"
-#include "report/residence.h"
-#include "report/survivors.h"
+#include "report/heap_stats.h"
+#include "report/rss_stats.h"
+#include "report/live_samples.h"
 
 /* The kernel's figures for this process; 0 if unreadable, SIZE_MAX for an absent limit. */
 struct hk_process {
@@ -25,15 +25,15 @@ enum { HK_REPORT_SITES = 20 };
 
 struct hk_report {
     struct hk_process process;
-    struct hk_census census;
-    struct hk_residence residence;
+    struct hk_heap_stats heap_stats;
+    struct hk_rss_stats rss_stats;
     struct hk_site_line sites[HK_REPORT_SITES]; /* by live bytes; empty without site rules */
     unsigned sites_shown;
-    struct hk_holder holders[HK_REPORT_HOLDERS];
-    unsigned holders_shown;
+    struct hk_thread_line thread_lines[HK_REPORT_THREADS];
+    unsigned thread_lines_shown;
     struct hk_heap_figures heaps[HK_REPORT_HEAPS];
     unsigned heaps_shown;
-    struct hk_survivors survivors; /* empty without sampling */
+    struct hk_live_samples live_samples; /* empty without sampling */
 };
 
 /* Returns memory for a report; NULL if another thread uses the static one and the system refuses more. */
@@ -54,7 +54,7 @@ void hk_last_events_write(int fd);
 void hk_report_out_of_memory(size_t requested, uint64_t started_ms);
 
 /* Calls without a miss, per ten thousand. */
-unsigned hk_hit_rate(const struct hk_tallies *tallies);
+unsigned hk_hit_rate(const struct hk_class_stats *class_stats);
 enum { HK_HIT_RATE_ONE = 10000 };
 
 #endif

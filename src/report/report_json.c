@@ -37,12 +37,13 @@ static void json_process(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, "\"version\": \"%s\", \"process\": %d, \"parent\": %d, \"command\": ", HK_VERSION, process->id,
                 process->parent);
     json_string(text, process->command);
-    hk_text_add(text, ", \"time_ms\": %lu, \"threads\": %zu", process->running_ms, report->census.threads);
+    hk_text_add(text, ", \"time_ms\": %lu, \"threads\": %zu", process->running_ms, report->heap_stats.threads);
 }
 
 static void json_served(struct hk_text *text, const struct hk_report *report)
 {
-    hk_text_add(text, "\"served\": {\"malloc\": %lu, \"free\": %lu}", report->census.mallocs, report->census.frees);
+    hk_text_add(text, "\"served\": {\"malloc\": %lu, \"free\": %lu}", report->heap_stats.mallocs,
+                report->heap_stats.frees);
 }
 
 static void json_limit(struct hk_text *text, const char *name, size_t limit)
@@ -62,29 +63,30 @@ static void json_virtual(struct hk_text *text, const struct hk_report *report)
     hk_text_add(text, "}");
 }
 
-static void json_parts(struct hk_text *text, const struct hk_census *census, const size_t parts[HK_PARTS])
+static void json_parts(struct hk_text *text, const struct hk_heap_stats *heap_stats, const size_t parts[HK_PARTS])
 {
     for (unsigned part = 0; part < HK_PARTS; part++)
-        if (hk_part_shows(census, part))
+        if (hk_part_shows(heap_stats, part))
             hk_text_add(text, "%s\"%s\": %zu", part > 0 ? ", " : "", hk_part_rows[part].name, parts[part]);
 }
 
 static void json_mapped(struct hk_text *text, const struct hk_report *report)
 {
-    const struct hk_census *census = &report->census;
-    hk_text_add(text, "\"mapped\": {\"total\": %zu, \"parts\": {", census->mapped);
-    json_parts(text, census, census->parts);
-    hk_text_add(text, "}},\n \"idle\": {\"dirty\": %zu, \"clean\": %zu}", census->idle_dirty, census->idle_clean);
+    const struct hk_heap_stats *heap_stats = &report->heap_stats;
+    hk_text_add(text, "\"mapped\": {\"total\": %zu, \"parts\": {", heap_stats->mapped);
+    json_parts(text, heap_stats, heap_stats->parts);
+    hk_text_add(text, "}},\n \"idle\": {\"dirty\": %zu, \"clean\": %zu}", heap_stats->idle_dirty,
+                heap_stats->idle_clean);
 }
 
 static void json_resident(struct hk_text *text, const struct hk_report *report)
 {
-    const struct hk_residence *residence = &report->residence;
-    hk_text_add(text, "\"resident\": %zu, \"resident_statm\": %zu,\n", residence->total,
+    const struct hk_rss_stats *rss_stats = &report->rss_stats;
+    hk_text_add(text, "\"resident\": %zu, \"resident_statm\": %zu,\n", rss_stats->total,
                 report->process.resident_bytes);
     hk_text_add(text, " \"resident_parts\": {");
-    json_parts(text, &report->census, residence->parts);
-    hk_text_add(text, ", \"rest_of_process\": %zu}", residence->rest_of_process);
+    json_parts(text, &report->heap_stats, rss_stats->parts);
+    hk_text_add(text, ", \"rest_of_process\": %zu}", rss_stats->rest_of_process);
 }
 
 /* What resident_parts has in one number, in more. */
@@ -93,8 +95,8 @@ static void json_resident_classes(struct hk_text *text, const struct hk_report *
     const char *separator = "\n  ";
     hk_text_add(text, "\"resident_classes\": [");
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        const struct hk_resident_class *row = &report->residence.classes[class];
-        if (report->census.classes[class].served == 0 && report->census.classes[class].slabs == 0)
+        const struct hk_resident_class *row = &report->rss_stats.classes[class];
+        if (report->heap_stats.classes[class].served == 0 && report->heap_stats.classes[class].slabs == 0)
             continue;
         hk_text_add(text, "%s{\"size\": %u, \"live\": %zu, \"rounding\": %zu, \"in_bins\": %zu, ", separator,
                     hk_classes[class].size, row->live, row->rounding, row->in_bins);
@@ -103,9 +105,9 @@ static void json_resident_classes(struct hk_text *text, const struct hk_report *
         separator = ",\n  ";
     }
     hk_text_add(text, "],\n \"resident_idle\": {\"ageing\": %zu, \"of_huge_pages\": %zu}",
-                report->residence.parts[HK_PART_idle] - report->residence.idle_huge, report->residence.idle_huge);
-    hk_text_add(text, ",\n \"resident_rest\": {\"files\": %zu, \"anonymous\": %zu}", report->residence.rest_files,
-                report->residence.rest_of_process - report->residence.rest_files);
+                report->rss_stats.parts[HK_PART_idle] - report->rss_stats.idle_huge, report->rss_stats.idle_huge);
+    hk_text_add(text, ",\n \"resident_rest\": {\"files\": %zu, \"anonymous\": %zu}", report->rss_stats.rest_files,
+                report->rss_stats.rest_of_process - report->rss_stats.rest_files);
 }
 
 /* Writes a member that is an array, a row by a call. */
@@ -120,11 +122,11 @@ static void json_array(struct hk_text *text, const char *name, const void *first
     hk_text_add(text, "]");
 }
 
-static void json_tallies(struct hk_text *text, const struct hk_tallies *tallies)
+static void json_class_stats(struct hk_text *text, const struct hk_class_stats *class_stats)
 {
-    unsigned rate = hk_hit_rate(tallies);
-    for (unsigned row = 0; row < HK_TALLIES; row++)
-        hk_text_add(text, ", \"%s\": %lu", hk_tally_rows[row].name, hk_tally(tallies, row));
+    unsigned rate = hk_hit_rate(class_stats);
+    for (unsigned row = 0; row < HK_CLASS_STATS; row++)
+        hk_text_add(text, ", \"%s\": %lu", hk_class_stat_rows[row].name, hk_class_stat(class_stats, row));
     hk_text_add(text, ", \"hit_rate\": %u.%u%u%u%u}", rate / 10000, rate / 1000 % 10, rate / 100 % 10, rate / 10 % 10,
                 rate % 10);
 }
@@ -133,8 +135,8 @@ static void json_tiers(struct hk_text *text, const struct hk_report *report)
 {
     hk_text_add(text, "\"tiers\": [");
     for (unsigned tier = 0; tier < HK_TIERS; tier++) {
-        hk_text_add(text, "%s{\"tier\": \"%s\"", tier > 0 ? ",\n  " : "\n  ", hk_census_tier_name(tier));
-        json_tallies(text, &report->census.tiers[tier]);
+        hk_text_add(text, "%s{\"tier\": \"%s\"", tier > 0 ? ",\n  " : "\n  ", hk_heap_stats_tier_name(tier));
+        json_class_stats(text, &report->heap_stats.tiers[tier]);
     }
     hk_text_add(text, "]");
 }
@@ -144,12 +146,12 @@ static void json_classes(struct hk_text *text, const struct hk_report *report)
     const char *separator = "\n  ";
     hk_text_add(text, "\"classes\": [");
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        const struct hk_tallies *row = &report->census.classes[class];
+        const struct hk_class_stats *row = &report->heap_stats.classes[class];
         if (row->served == 0 && row->slabs == 0)
             continue;
         hk_text_add(text, "%s{\"size\": %u, \"tier\": \"%s\"", separator, hk_classes[class].size,
-                    hk_census_tier_name(hk_classes[class].tier));
-        json_tallies(text, row);
+                    hk_heap_stats_tier_name(hk_classes[class].tier));
+        json_class_stats(text, row);
         separator = ",\n  ";
     }
     hk_text_add(text, "]");
@@ -159,7 +161,7 @@ static void json_counters(struct hk_text *text, const struct hk_report *report)
 {
     hk_text_add(text, "\"counters\": {");
     for (unsigned i = 0; i < HK_STAT_ROWS; i++)
-        hk_text_add(text, "%s\"%s\": %lu", i > 0 ? ", " : "", hk_stat_rows[i].name, report->census.counts[i]);
+        hk_text_add(text, "%s\"%s\": %lu", i > 0 ? ", " : "", hk_stat_rows[i].name, report->heap_stats.counts[i]);
     hk_text_add(text, "}");
 }
 
@@ -186,16 +188,17 @@ static void json_sites(struct hk_text *text, const struct hk_report *report)
     json_array(text, "sites", report->sites, sizeof report->sites[0], report->sites_shown, json_site);
 }
 
-static void json_holder(struct hk_text *text, const void *row)
+static void json_thread_line(struct hk_text *text, const void *row)
 {
-    const struct hk_holder *holder = row;
-    hk_text_add(text, "{\"thread\": %d, \"allocations\": %lu, ", holder->thread, holder->served);
-    hk_text_add(text, "\"bins\": %zu, \"depots\": %zu}", holder->in_bins, holder->in_depots);
+    const struct hk_thread_line *line = row;
+    hk_text_add(text, "{\"thread\": %d, \"allocations\": %lu, ", line->thread, line->served);
+    hk_text_add(text, "\"bins\": %zu, \"depots\": %zu}", line->in_bins, line->in_depots);
 }
 
-static void json_holders(struct hk_text *text, const struct hk_report *report)
+static void json_thread_lines(struct hk_text *text, const struct hk_report *report)
 {
-    json_array(text, "holders", report->holders, sizeof report->holders[0], report->holders_shown, json_holder);
+    json_array(text, "thread_lines", report->thread_lines, sizeof report->thread_lines[0], report->thread_lines_shown,
+               json_thread_line);
 }
 
 static void json_heap(struct hk_text *text, const void *row)
@@ -219,7 +222,7 @@ static void json_heaps(struct hk_text *text, const struct hk_report *report)
     json_array(text, "heaps", report->heaps, sizeof report->heaps[0], report->heaps_shown, json_heap);
 }
 
-static void json_survivors(struct hk_text *text, const struct hk_survivor_sums *sums)
+static void json_live_samples(struct hk_text *text, const struct hk_live_samples_sums *sums)
 {
     hk_text_add(text, "\"live_count\": %lu, \"live_bytes\": %lu, \"pinned_bytes\": %lu", sums->blocks, sums->bytes,
                 sums->pinned);
@@ -227,9 +230,9 @@ static void json_survivors(struct hk_text *text, const struct hk_survivor_sums *
 
 static void json_stack(struct hk_text *text, const void *row)
 {
-    const struct hk_survivor_line *line = row;
+    const struct hk_live_samples_line *line = row;
     hk_text_add(text, "{");
-    json_survivors(text, &line->sums);
+    json_live_samples(text, &line->sums);
     hk_text_add(text, ", \"frames\": [");
     for (unsigned i = 0; i < line->site->depth; i++)
         hk_text_add(text, "%s%zu", i > 0 ? ", " : "", (size_t)line->site->stack[i]);
@@ -256,13 +259,13 @@ static void json_modules(struct hk_text *text)
 
 static void json_sampled(struct hk_text *text, const struct hk_report *report)
 {
-    const struct hk_survivors *survivors = &report->survivors;
-    hk_text_add(text, "\"sampled\": {\"mean\": %lu, ", survivors->mean);
-    json_survivors(text, &survivors->all);
+    const struct hk_live_samples *live_samples = &report->live_samples;
+    hk_text_add(text, "\"sampled\": {\"mean\": %lu, ", live_samples->mean);
+    json_live_samples(text, &live_samples->all);
     hk_text_add(text, ", ");
-    json_array(text, "stacks", survivors->stacks, sizeof survivors->stacks[0], survivors->shown, json_stack);
+    json_array(text, "stacks", live_samples->stacks, sizeof live_samples->stacks[0], live_samples->shown, json_stack);
     hk_text_add(text, ",\n \"modules\": [");
-    if (survivors->shown > 0)
+    if (live_samples->shown > 0)
         json_modules(text);
     hk_text_add(text, "]}");
 }
@@ -294,10 +297,10 @@ static void json_options(struct hk_text *text, const struct hk_report *report)
 
 void hk_report_json(int fd, const struct hk_report *report)
 {
-    static json_section *const sections[] = {json_process, json_served,   json_resident, json_resident_classes,
-                                             json_virtual, json_mapped,   json_tiers,    json_classes,
-                                             json_holders, json_counters, json_sites,    json_sampled,
-                                             json_policy,  json_options};
+    static json_section *const sections[] = {json_process,      json_served,   json_resident, json_resident_classes,
+                                             json_virtual,      json_mapped,   json_tiers,    json_classes,
+                                             json_thread_lines, json_counters, json_sites,    json_sampled,
+                                             json_policy,       json_options};
     struct hk_text text;
     hk_text_init(&text, fd);
     for (size_t i = 0; i < sizeof sections / sizeof sections[0]; i++) {

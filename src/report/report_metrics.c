@@ -82,53 +82,53 @@ static void add_version(struct sheet *sheet)
 
 static void add_process(struct sheet *sheet, const struct hk_report *report)
 {
-    const struct hk_census *census = &report->census;
+    const struct hk_heap_stats *heap_stats = &report->heap_stats;
     add_version(sheet);
     add_single(sheet, (struct family){"", "mallocs", "counter", "calls", "allocations by any function"},
-               census->mallocs);
-    add_single(sheet, (struct family){"", "frees", "counter", "calls", "blocks freed"}, census->frees);
+               heap_stats->mallocs);
+    add_single(sheet, (struct family){"", "frees", "counter", "calls", "blocks freed"}, heap_stats->frees);
     add_single(sheet, (struct family){"", "threads", "gauge", "threads", "threads that have a tcache"},
-               census->threads);
+               heap_stats->threads);
     add_single(sheet,
                (struct family){"process_", "resident", "gauge", "bytes",
                                "resident memory of the process, by the kernel's count"},
-               report->residence.total);
+               report->rss_stats.total);
     add_single(sheet, (struct family){"process_", "virtual", "gauge", "bytes", "address space of the process"},
                report->process.virtual_bytes);
     add_single(sheet,
                (struct family){"process_", "rest", "gauge", "bytes",
                                "resident memory outside HAKMEM: code, stacks, other mappings"},
-               report->residence.rest_of_process);
+               report->rss_stats.rest_of_process);
 }
 
-static void add_parts(struct sheet *sheet, struct family family, const struct hk_census *census,
+static void add_parts(struct sheet *sheet, struct family family, const struct hk_heap_stats *heap_stats,
                       const size_t parts[HK_PARTS])
 {
     begin_family(sheet, &family);
     for (unsigned part = 0; part < HK_PARTS; part++) {
-        if (!hk_part_shows(census, part))
+        if (!hk_part_shows(heap_stats, part))
             continue;
         begin_sample(sheet, &family);
         hk_text_add(&sheet->text, ",part=\"%s\"} %zu\n", hk_part_rows[part].name, parts[part]);
     }
 }
 
-static void add_tally(struct sheet *sheet, const struct hk_census *census, unsigned row)
+static void add_class_stat(struct sheet *sheet, const struct hk_heap_stats *heap_stats, unsigned row)
 {
-    const struct hk_tally_row *tally = &hk_tally_rows[row];
-    struct family of_classes = {"class_", tally->name, tally->kind, tally->unit, tally->meaning};
-    struct family of_tiers = {"tier_", tally->name, tally->kind, tally->unit, tally->meaning};
+    const struct hk_class_stat_row *class_stat = &hk_class_stat_rows[row];
+    struct family of_classes = {"class_", class_stat->name, class_stat->kind, class_stat->unit, class_stat->meaning};
+    struct family of_tiers = {"tier_", class_stat->name, class_stat->kind, class_stat->unit, class_stat->meaning};
     begin_family(sheet, &of_classes);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         begin_sample(sheet, &of_classes);
         hk_text_add(&sheet->text, ",size=\"%u\",tier=\"%s\"} %lu\n", hk_classes[class].size,
-                    hk_census_tier_name(hk_classes[class].tier), hk_tally(&census->classes[class], row));
+                    hk_heap_stats_tier_name(hk_classes[class].tier), hk_class_stat(&heap_stats->classes[class], row));
     }
     begin_family(sheet, &of_tiers);
     for (unsigned tier = 0; tier < HK_TIERS; tier++) {
         begin_sample(sheet, &of_tiers);
-        hk_text_add(&sheet->text, ",tier=\"%s\"} %lu\n", hk_census_tier_name(tier),
-                    hk_tally(&census->tiers[tier], row));
+        hk_text_add(&sheet->text, ",tier=\"%s\"} %lu\n", hk_heap_stats_tier_name(tier),
+                    hk_class_stat(&heap_stats->tiers[tier], row));
     }
 }
 
@@ -185,15 +185,15 @@ void hk_report_metrics(int fd, const struct hk_report *report)
     add_process(&sheet, report);
     add_parts(&sheet,
               (struct family){"", "mapped", "gauge", "bytes", "writable memory that HAKMEM has mapped, by part"},
-              &report->census, report->census.parts);
+              &report->heap_stats, report->heap_stats.parts);
     add_parts(&sheet, (struct family){"", "resident", "gauge", "bytes", "resident memory of HAKMEM, by part"},
-              &report->census, report->residence.parts);
-    for (unsigned row = 0; row < HK_TALLIES; row++)
-        add_tally(&sheet, &report->census, row);
+              &report->heap_stats, report->rss_stats.parts);
+    for (unsigned row = 0; row < HK_CLASS_STATS; row++)
+        add_class_stat(&sheet, &report->heap_stats, row);
     for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
         const struct hk_stat_row *stat = &hk_stat_rows[i];
         add_single(&sheet, (struct family){"", stat->name, "counter", stat->unit, stat->meaning},
-                   report->census.counts[i]);
+                   report->heap_stats.counts[i]);
     }
     add_heaps(&sheet, report);
     hk_text_add(&sheet.text, "# EOF\n");

@@ -50,9 +50,9 @@ static void add_name(struct hk_text *text, const char *name, size_t width)
 }
 
 /* "99.98 %" */
-static void add_hit_rate(struct hk_text *text, const struct hk_tallies *tallies, size_t width)
+static void add_hit_rate(struct hk_text *text, const struct hk_class_stats *class_stats, size_t width)
 {
-    unsigned rate = hk_hit_rate(tallies);
+    unsigned rate = hk_hit_rate(class_stats);
     pad(text, decimal_digits(rate / 100) + 5, width);
     hk_text_add(text, "%u.%u%u %%", rate / 100, rate / 10 % 10, rate % 10);
 }
@@ -68,23 +68,23 @@ static void text_part(struct hk_text *text, const char *name, size_t bytes, size
 
 static void text_parts(struct hk_text *text, const struct hk_report *report)
 {
-    const struct hk_residence *residence = &report->residence;
+    const struct hk_rss_stats *rss_stats = &report->rss_stats;
     size_t resident = 0;
     hk_text_add(text, "\nwhere the memory is      mapped     resident\n");
     for (unsigned part = 0; part < HK_PARTS; part++) {
-        resident += residence->parts[part];
-        if (hk_part_shows(&report->census, part))
-            text_part(text, hk_part_rows[part].name, report->census.parts[part], residence->parts[part],
+        resident += rss_stats->parts[part];
+        if (hk_part_shows(&report->heap_stats, part))
+            text_part(text, hk_part_rows[part].name, report->heap_stats.parts[part], rss_stats->parts[part],
                       hk_part_rows[part].meaning);
     }
-    text_part(text, "= mapped", report->census.mapped, resident, "writable memory that HAKMEM has mapped");
+    text_part(text, "= mapped", report->heap_stats.mapped, resident, "writable memory that HAKMEM has mapped");
     hk_text_add(text, "  ");
     add_name(text, "rest_of_process", 28);
-    add_bytes(text, residence->rest_of_process, 13);
+    add_bytes(text, rss_stats->rest_of_process, 13);
     hk_text_add(text, "  code, stacks, other mappings\n");
 }
 
-static void text_row(struct hk_text *text, const struct hk_tallies *row)
+static void text_row(struct hk_text *text, const struct hk_class_stats *row)
 {
     add_count(text, row->served, 13);
     add_hit_rate(text, row, 10);
@@ -101,36 +101,36 @@ static void text_heading(struct hk_text *text, const char *of)
     hk_text_add(text, "\n%s       served      hits         live     rounding      in bins     in slabs    slabs\n", of);
 }
 
-static void text_tiers(struct hk_text *text, const struct hk_census *census)
+static void text_tiers(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
     text_heading(text, "tier            ");
     for (unsigned tier = 0; tier < HK_TIERS; tier++) {
-        add_name(text, hk_census_tier_name(tier), 16);
-        text_row(text, &census->tiers[tier]);
+        add_name(text, hk_heap_stats_tier_name(tier), 16);
+        text_row(text, &heap_stats->tiers[tier]);
     }
 }
 
-static void text_classes(struct hk_text *text, const struct hk_census *census)
+static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
     text_heading(text, "class   tier    ");
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        const struct hk_tallies *row = &census->classes[class];
+        const struct hk_class_stats *row = &heap_stats->classes[class];
         if (row->served == 0 && row->slabs == 0)
             continue;
         add_count(text, hk_classes[class].size, 7);
         hk_text_add(text, " ");
-        add_name(text, hk_census_tier_name(hk_classes[class].tier), 8);
+        add_name(text, hk_heap_stats_tier_name(hk_classes[class].tier), 8);
         text_row(text, row);
     }
 }
 
-static void text_counters(struct hk_text *text, const struct hk_census *census)
+static void text_counters(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
     hk_text_add(text, "\ncounters\n");
     for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
         hk_text_add(text, "  ");
         add_name(text, hk_stat_rows[i].name, NAME_WIDTH);
-        add_count(text, census->counts[i], 14);
+        add_count(text, heap_stats->counts[i], 14);
         hk_text_add(text, " %s: %s\n", hk_stat_rows[i].unit, hk_stat_rows[i].meaning);
     }
 }
@@ -183,7 +183,7 @@ static void text_heaps(struct hk_text *text, const struct hk_report *report)
 {
     if (report->heaps_shown == 0)
         return;
-    hk_text_add(text, "\n%zu heaps of the program's own\n", report->census.heaps);
+    hk_text_add(text, "\n%zu heaps of the program's own\n", report->heap_stats.heaps);
     hk_text_add(text, "      physical        limit         peak         live       cached       blocks       served  "
                       "refused  resets  name\n");
     for (unsigned i = 0; i < report->heaps_shown; i++)
@@ -218,15 +218,15 @@ void hk_report_text(int fd, const struct hk_report *report)
     hk_text_init(&text, fd);
     hk_text_add(&text, "HAKMEM %s, process %d (%.300s), after %lu ms\n\n", HK_VERSION, process->id, process->command,
                 process->running_ms);
-    hk_text_add(&text, "served %lu allocations and %lu frees, %zu threads now\n", report->census.mallocs,
-                report->census.frees, report->census.threads);
+    hk_text_add(&text, "served %lu allocations and %lu frees, %zu threads now\n", report->heap_stats.mallocs,
+                report->heap_stats.frees, report->heap_stats.threads);
     hk_text_add(&text, "resident");
-    add_bytes(&text, report->residence.total, 12);
+    add_bytes(&text, report->rss_stats.total, 12);
     hk_text_add(&text, "  the whole process, by the kernel's count\n");
     text_parts(&text, report);
-    text_tiers(&text, &report->census);
-    text_classes(&text, &report->census);
-    text_counters(&text, &report->census);
+    text_tiers(&text, &report->heap_stats);
+    text_classes(&text, &report->heap_stats);
+    text_counters(&text, &report->heap_stats);
     text_heaps(&text, report);
     text_sites(&text, report);
     text_policy(&text);

@@ -9,8 +9,8 @@ struct hk_attach_state hk_attach_state HK_COLD_DATA;
 static void show(enum hk_attached now)
 {
     hk_attach_state.every_call = hk_hooks.mean != 0 && !hk_hooks.watches;
-    hk_attach_state.mean = hk_hooks.watches ? hk_load(hk_watch.xmean) : hk_hooks.mean;
-    hk_attach_state.fine_mean = hk_load(hk_watch.xfine_mean);
+    hk_attach_state.mean = hk_hooks.watches ? hk_load(hk_attach_sampling.xmean) : hk_hooks.mean;
+    hk_attach_state.fine_mean = hk_load(hk_attach_sampling.xfine_mean);
     hk_attach_state.fine_max = HK_FINE_MAX;
     hk_attach_state.fine_classes = HK_FINE_CLASSES;
     hk_attach_state.began_ms = hk_hooks.began_ms;
@@ -36,7 +36,7 @@ static void begin_watch(uint64_t mean)
 static void end_watch(void)
 {
     if (hk_hooks.watches)
-        hk_watch_end();
+        hk_attach_sampling_end();
     else
         reopen();
     show(HK_ATTACHED_ENDED);
@@ -53,7 +53,7 @@ void hk_attach_look(void)
         atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0); /* another request may have come */
     }
     if (hk_hooks.watches)
-        hk_watch_tick();
+        hk_attach_sampling_tick();
 }
 
 /* Exported: found by its name, or by its first bytes where names were stripped. */
@@ -64,7 +64,7 @@ HK_EXPORT const struct hk_attach_door hak_attach = {
     .gate = &hk_gate,
     .due = &hk_decay_learner_due_ms,
     .classes = hk_classes,
-    .watch = &hk_watch,
-    .watch_served = offsetof(struct hk_watch, xserved),
+    .watch = &hk_attach_sampling,
+    .watch_served = offsetof(struct hk_attach_sampling, xserved),
     .class_bytes = sizeof(struct hk_class),
 };

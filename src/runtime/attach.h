@@ -11,7 +11,7 @@
 #define HK_ATTACH_H
 
 #include "prof/sample.h"
-#include "prof/watch.h"
+#include "prof/attach_sampling.h"
 
 enum hk_attached { HK_ATTACHED_NOT, HK_ATTACHED, HK_ATTACHED_ENDED, HK_ATTACHED_REFUSED };
 #define HK_ATTACH_END UINT64_MAX /* as `wanted` */
@@ -33,7 +33,7 @@ struct hk_attach_door {
     struct hk_gate *gate;
     _Atomic uint64_t *due;
     const struct hk_class *classes;
-    struct hk_watch *watch;
+    struct hk_attach_sampling *watch;
     uint64_t watch_served, class_bytes; /* offsets and sizes in these */
 };
 

@@ -7,7 +7,7 @@
 #include "base/bits.h"
 #include "base/message.h"
 #include "decay/decay.h"
-#include "decay/wake.h"
+#include "decay/background_state.h"
 #include "os/os.h"
 #include "policy/policy.h"
 #include "runtime/exit_report.h"
@@ -56,7 +56,7 @@ void hk_background_reset(void)
 {
     hk_store(background.xstage, NONE);
     hk_store(background.xtries, 0);
-    hk_wake_end();
+    hk_background_state_end();
     hk_mode_clear(HK_MODE_WAKE);
     if (hk_options.background == HK_BACKGROUND_ON)
         hk_mode_set(HK_MODE_WAKE);
@@ -78,11 +78,11 @@ static void wait_until_made(void)
 static void rest_report_and_learn(uint64_t ms)
 {
     uint64_t now = hk_os.clock_ms(), end = now + ms;
-    while (now < end && !hk_wake_is_leaving()) {
-        hk_wake_rest(hk_min(end - now, hk_report_if_due(now)));
+    while (now < end && !hk_background_is_leaving()) {
+        hk_background_rest(hk_min(end - now, hk_report_if_due(now)));
         now = hk_os.clock_ms();
     }
-    if (hk_learning_is_due() && !hk_wake_is_leaving())
+    if (hk_learning_is_due() && !hk_background_is_leaving())
         hk_learning_tick();
 }
 
@@ -124,8 +124,8 @@ static void work(void)
     struct stuck stuck = {0, 0};
     struct hk_round round = {false, true};
     uint64_t pause;
-    for (unsigned quiet = 0; round.threads && !hk_wake_is_leaving();) {
-        if (hk_wake_before_round())
+    for (unsigned quiet = 0; round.threads && !hk_background_is_leaving();) {
+        if (hk_background_before_round())
             quiet = stuck.rounds = 0;
         round = paced_round(&pause);
         bool waits = may_go(&stuck, &round);
@@ -134,7 +134,7 @@ static void work(void)
         if (quiet < QUIET_ROUNDS || must_stay_awake())
             rest_report_and_learn(hk_max(waits ? soon : QUIET_PAUSE_MS, pause));
         else
-            hk_wake_sleep();
+            hk_background_sleep();
     }
 }
 
@@ -146,7 +146,7 @@ static void *run(void *unused)
         pthread_setname_np(pthread_self(), "hakmem");
     (void)move_on(BEING_MADE, THERE);
     work();
-    hk_wake_end();
+    hk_background_state_end();
     if (move_on(THERE, NONE))
         pthread_detach(pthread_self());
     else
@@ -206,7 +206,7 @@ static bool still_wanted(bool in_malloc)
 static void not_made(void)
 {
     static _Atomic bool xsaid;
-    hk_wake_end();
+    hk_background_state_end();
     back_off();
     (void)move_on(BEING_MADE, NONE);
     if (hk_options.background == HK_BACKGROUND_ON && !atomic_exchange(&xsaid, true))
@@ -217,7 +217,7 @@ static void make_and_wait(hk_thread_maker *make)
 {
     note_try();
     hk_reports_listen();
-    hk_wake_begin();
+    hk_background_state_begin();
     if (!make_thread_without_signals(make)) {
         not_made();
         return;
@@ -244,7 +244,7 @@ static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
 /* Clears HK_MODE_WAKE even if this call cannot create the thread: the next tick sets it again. */
 HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make)
 {
-    if (!hk_reports_wanted() && !hk_wake_is_worth(hk_decay_mapped()))
+    if (!hk_reports_wanted() && !hk_background_is_worth(hk_decay_mapped()))
         return;
     hk_mode_clear(HK_MODE_WAKE);
     if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os.in_loader(caller) &&
@@ -254,7 +254,7 @@ HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *
 
 void hk_background_begin_with_thread(hk_thread_maker *make)
 {
-    if (hk_load(background.xstage) == NONE && hk_wake_is_worth(hk_decay_footprint()) && !too_soon())
+    if (hk_load(background.xstage) == NONE && hk_background_is_worth(hk_decay_footprint()) && !too_soon())
         begin_if_wanted(false, make);
 }
 
@@ -278,10 +278,10 @@ bool hk_background_end(void)
     if (!move_on(THERE, ENDING))
         return false;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    hk_wake_leave();
+    hk_background_leave();
     bool gone = join();
     if (gone)
-        hk_wake_end();
+        hk_background_state_end();
     (void)move_on(ENDING, gone ? NONE : LEFT_BEHIND);
     pthread_setcancelstate(cancel, NULL);
     return true;

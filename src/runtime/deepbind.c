@@ -185,7 +185,7 @@ static bool brings_its_own(const char *path)
 
 static HK_NOINLINE int without_deepbind(const char *path, int mode)
 {
-    if (!hk_life_started() || hk_options.deepbind != HK_DEEPBIND_DROP || !hk_process_is_served())
+    if (!hk_started() || hk_options.deepbind != HK_DEEPBIND_DROP || !hk_process_is_served())
         return mode;
     if (brings_its_own(path) && libc_leads_here())
         return mode;

@@ -12,7 +12,7 @@
 #include "runtime/named_file.h"
 #include "runtime/start.h"
 #include "runtime/thread_count.h"
-#include "slab/orphans.h"
+#include "slab/abandoned.h"
 #include "slab/outbox.h"
 #include "span/meta.h"
 #include "tcache/tcache.h"
@@ -33,7 +33,7 @@ static void fork_prepare(void)
         return;
     if (_IO_list_lock != NULL)
         _IO_list_lock();
-    hk_orphans_fork_prepare();
+    hk_abandoned_fork_prepare();
     hk_locks_take_all();
 }
 
@@ -56,7 +56,7 @@ static void fork_child_others(struct hk_tcache *cache)
     hk_owners_fork_child(self);
     hk_tcaches_fork_child();
     hk_decisions_forget();
-    hk_orphans_orphan_rest(self);
+    hk_abandoned_add_rest(self);
     if (cache == NULL)
         return;
     hk_tcache_fork_child_unmark(cache);

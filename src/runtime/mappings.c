@@ -6,35 +6,35 @@
 
 #include "base/base.h"
 #include "large/large.h"
-#include "os/passed.h"
-#include "runtime/life.h"
+#include "os/forward.h"
+#include "runtime/lifecycle.h"
 
-static void note(const void *p, size_t size) { hk_large_note_altered((uintptr_t)p, size); }
+static void note(const void *p, size_t size) { hk_large_note_modified((uintptr_t)p, size); }
 
 static __attribute__((used)) int take_advice(void *p, size_t size, int advice)
 {
     if (hk_advice_lasts(advice))
         note(p, size);
-    return hk_passed_madvise(p, size, advice);
+    return hk_forward_madvise(p, size, advice);
 }
 
 static __attribute__((used)) int keep_in_memory(const void *p, size_t size)
 {
     note(p, size);
-    return hk_passed_mlock(p, size, 0);
+    return hk_forward_mlock(p, size, 0);
 }
 
 static __attribute__((used)) int keep_in_memory_as(const void *p, size_t size, unsigned flags)
 {
     note(p, size);
-    return hk_passed_mlock(p, size, flags);
+    return hk_forward_mlock(p, size, flags);
 }
 
 static __attribute__((used)) int protect_by_key(void *p, size_t size, int protection, int key)
 {
     if (!hk_protection_is_ordinary(protection, key))
         note(p, size);
-    return hk_passed_mprotect(p, size, protection, key);
+    return hk_forward_mprotect(p, size, protection, key);
 }
 
 static __attribute__((used)) int protect(void *p, size_t size, int protection)
@@ -46,7 +46,7 @@ static __attribute__((used)) long bind_to_nodes(void *p, unsigned long size, int
                                                 unsigned long most, unsigned flags)
 {
     note(p, size);
-    return hk_passed_mbind(p, size, mode, nodes, most, flags);
+    return hk_forward_mbind(p, size, mode, nodes, most, flags);
 }
 
 static __attribute__((used)) int control(int fd, unsigned long request, ...)
@@ -56,7 +56,7 @@ static __attribute__((used)) int control(int fd, unsigned long request, ...)
     void *argument = va_arg(arguments, void *), *p;
     va_end(arguments);
     size_t size;
-    int result = hk_passed_ioctl(fd, request, argument);
+    int result = hk_forward_ioctl(fd, request, argument);
     if (result == 0 && hk_ioctl_watches_faults(request, argument, &p, &size))
         note(p, size);
     return result;
@@ -75,8 +75,8 @@ HK_STANDS_BEFORE(int, ioctl, (int fd, unsigned long request, ...), control)
 
 static __attribute__((used, noreturn)) void end_at_once(int status)
 {
-    hk_life_end_at_once();
-    hk_passed_exit(status);
+    hk_end_at_once();
+    hk_forward_exit(status);
 }
 
 HK_STANDS_BEFORE(void, _exit, (int status), end_at_once)

@@ -29,7 +29,7 @@ _Atomic bool hk_start_done;
 /* Before relocation, the value is that in the file, not the address. */
 static void *volatile own_address = (void *)&own_address;
 
-bool hk_life_is_bootstrapping(void)
+bool hk_is_bootstrapping(void)
 {
     /* Once false, it stays false; hk_self is initialized last. */
     return (uintptr_t)own_address != (uintptr_t)&own_address || !hk_os.has_thread_pointer() || hk_self == NULL;
@@ -74,7 +74,7 @@ static bool step_lists(void)
     size_t hits_to = hk_hooks_begin(), hits_unguarded_to = hits_to;
     if (hk_guard.on)
         hits_to = 0;
-    hk_cacheless_shut(&hk_hot_unborn);
+    hk_cacheless_shut(&hk_thread_unborn);
     hk_gate_open(hits_to);
     if (hits_unguarded_to != HK_ALL_HIT) {
         hk_guard_take_hooks();
@@ -96,7 +96,7 @@ static bool start_locked(void)
 
 HK_COLD bool hk_start(void)
 {
-    if (hk_life_is_bootstrapping())
+    if (hk_is_bootstrapping())
         return false;
     hk_lock(&hk_start_lock);
     bool started = start_locked();

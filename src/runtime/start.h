@@ -11,13 +11,13 @@
 
 /* True until the loader has relocated this library and set up thread-local storage. Until then, only the bootstrap
  * arena works. */
-bool hk_life_is_bootstrapping(void);
+bool hk_is_bootstrapping(void);
 
 /* True if HAKMEM has started; starts it if necessary. False while bootstrapping, or if memory is refused: the next call
  * tries again. */
 extern _Atomic bool hk_start_done;
 bool hk_start(void);
-HK_INLINE bool hk_life_started(void) { return HK_LIKELY(hk_load_acquire(hk_start_done)) || hk_start(); }
+HK_INLINE bool hk_started(void) { return HK_LIKELY(hk_load_acquire(hk_start_done)) || hk_start(); }
 
 /* Serializes what happens once per process. */
 extern struct hk_lock hk_start_lock;

@@ -7,7 +7,7 @@
 #include "base/fatal.h"
 #include "base/message.h"
 #include "os/os.h"
-#include "os/passed.h"
+#include "os/forward.h"
 #include "policy/options.h"
 #include "report/report.h"
 #include "runtime/exit_report.h"

@@ -8,11 +8,11 @@
 #include "base/liveness.h"
 #include "hakmem.h"
 #include "os/os.h"
-#include "os/passed.h"
+#include "os/forward.h"
 #include "policy/options.h"
 #include "runtime/background.h"
 #include "runtime/learning.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 #include "runtime/served.h"
 #include "runtime/thread_count.h"
 #include "span/thp.h"
@@ -40,7 +40,7 @@ static _Atomic uint32_t xcounts;
 static uint32_t begin_counting(void)
 {
     bool wanted = hk_options.background == HK_BACKGROUND_AUTO && hk_only_thread() && hk_process_is_served();
-    if (!wanted || hk_life_cache() == NULL || !hk_life_mark_thread())
+    if (!wanted || hk_tcache_get() == NULL || !hk_mark_thread())
         return COUNTS_NOTHING;
     hk_slab_lists_share();
     return COUNTS;
@@ -49,7 +49,7 @@ static uint32_t begin_counting(void)
 static bool counting(void)
 {
     uint32_t counts = hk_load(xcounts);
-    if (counts == NOT_DECIDED && hk_life_started()) {
+    if (counts == NOT_DECIDED && hk_started()) {
         counts = begin_counting();
         hk_store(xcounts, counts);
     }
@@ -75,7 +75,7 @@ static void *begin_counted(void *given)
     void *(*start)(void *) = ticket->start;
     void *argument = ticket->argument;
     free_ticket(ticket);
-    if (!hk_life_mark_thread())
+    if (!hk_mark_thread())
         (void)hk_background_thread_ended();
     HK_BY_JUMP return start(argument);
 }
@@ -130,7 +130,7 @@ HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attrib
 /* What the system is to be asked, and the background thread, come before a filter that may forbid them. */
 static void shut_in(void)
 {
-    if (hk_life_started()) {
+    if (hk_started()) {
         hk_learning_shut_in();
         hk_thp_look();
     }
@@ -147,14 +147,14 @@ static __attribute__((used)) int change_process(int option, ...)
     va_end(list);
     if (hk_prctl_shuts_in(option))
         shut_in();
-    return hk_passed_prctl(option, arguments);
+    return hk_forward_prctl(option, arguments);
 }
 
 /* A thread with files or a root directory of its own would share them with the background thread, if it created it. */
 static __attribute__((used)) int unshare_thread(int flags)
 {
     shut_in();
-    return hk_passed_unshare(flags);
+    return hk_forward_unshare(flags);
 }
 
 HK_STANDS_BEFORE(int, prctl, (int option, ...), change_process)

@@ -4,7 +4,7 @@
 #include "base/bits.h"
 #include "base/fatal.h"
 #include "os/os.h"
-#include "slab/orphans.h"
+#include "slab/abandoned.h"
 #include "slab/remote_track.h"
 #include "span/meta.h"
 
@@ -24,9 +24,9 @@ void hk_send(struct hk_slab *slab)
 {
     for (;;) {
         uint32_t owner = hk_load_acquire(slab->xowner);
-        if (owner == HK_ORPHAN ? hk_orphans_collect(slab) : hk_inbox_push(hk_owner_by_id(owner), slab))
+        if (owner == HK_ABANDONED ? hk_abandoned_collect(slab) : hk_inbox_push(hk_owner_by_id(owner), slab))
             return;
-        /* The owner is ending: its slabs become orphans in a moment. */
+        /* The owner is ending: its slabs become abandoned slabs in a moment. */
         hk_os.pause();
     }
 }
@@ -56,7 +56,7 @@ void hk_remote_free(void *block, uint32_t entry)
     uint32_t owner = hk_entry_owner(entry);
     if (owner == HK_NOBODY)
         hk_invalid_pointer(HK_CALL_FLUSH, HK_TEXT_already_free, block);
-    if (owner != HK_ORPHAN || !hk_orphans_free(block, hk_entry_class(entry)))
+    if (owner != HK_ABANDONED || !hk_abandoned_free(block, hk_entry_class(entry)))
         send_to(hk_slab_at((uintptr_t)block), block);
 }
 
@@ -194,7 +194,7 @@ struct hk_outbox_place {
     size_t index;
 };
 
-/* Adds the first block of a word. The fast path accepts no medium blocks: each is checked (see live.h). */
+/* Adds the first block of a word. The fast path accepts no medium blocks: each is checked (see block_marks.h). */
 HK_INLINE void open_word(struct hk_outbox_place to)
 {
     size_t size = to.slab->d.block_size, first = to.index & ~(size_t)63;

@@ -78,7 +78,7 @@ HK_INLINE bool hk_outbox_put_fast(struct hk_outbox *outbox, struct hk_outbox_ent
     return true;
 }
 
-/* Accepts a block of another owner's slab or of an orphan. Returns true if all waiting blocks were sent first. */
+/* Accepts a block of another owner's slab or of an abandoned slab. Returns true if all waiting blocks were sent first. */
 bool hk_outbox_put(struct hk_outbox *outbox, void *block);
 /* Sends all waiting blocks: marks and counts them. */
 void hk_outbox_send_all(struct hk_outbox *outbox);

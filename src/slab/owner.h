@@ -33,7 +33,7 @@ struct hk_slab_list {
     struct hk_list partial; /* slabs with free blocks */
     struct hk_list full;
     uint32_t slabs; /* on both */
-    uint32_t free;  /* free blocks on `partial`, as counted by the last sweep, less those that lodgers took */
+    uint32_t free;  /* free blocks on `partial`, as counted by the last sweep, less those that joined blocks took */
 };
 
 struct hk_owner {
@@ -51,9 +51,9 @@ struct hk_owner {
     struct hk_walk sweep;
     uint32_t swept_free; /* free blocks that it has counted on this list */
     struct hk_slab_list slab_lists[HK_CLASSES];
-    const void *blank;               /* a block that was allocated for the first time, and reads as zeros */
-    uint32_t slabs;                  /* on all lists */
-    uint8_t lodge_waits[HK_CLASSES]; /* slabs to be made before the next try to lodge */
+    const void *blank;              /* a block that was allocated for the first time, and reads as zeros */
+    uint32_t slabs;                 /* on all lists */
+    uint8_t join_waits[HK_CLASSES]; /* slabs to be made before the next try to join */
     /* of the thread that drains, under the lock */
     struct hk_lock drain_lock;
     struct hk_slab *backlog[HK_CLASSES]; /* taken from the inbox, not yet drained */

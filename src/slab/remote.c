@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
-#include "slab/lodge.h"
+#include "slab/joined_blocks.h"
 #include "slab/remote_track.h"
 
 static _Atomic int64_t xclean_remote;
@@ -74,7 +74,7 @@ static void uncount(struct hk_slab *slab, unsigned blocks)
 unsigned hk_remote_collect(struct hk_slab *slab)
 {
     unsigned first = slab->first_word, got = 0, more = 0;
-    bool lodges = hk_load(slab->xjoined) != NULL, looks = lodges || slab->track != NULL;
+    bool joins = hk_load(slab->xjoined) != NULL, looks = joins || slab->track != NULL;
     unqueue(slab);
     for (unsigned word = slab->words; word-- > 0;) {
         uint64_t bits = claim_word(slab, word);
@@ -84,8 +84,8 @@ unsigned hk_remote_collect(struct hk_slab *slab)
             hk_track_collect(slab, word, bits);
         if (HK_UNLIKELY((slab->freebits[word] & bits) != 0))
             refuse(slab, word, slab->freebits[word] & bits);
-        if (HK_UNLIKELY(looks) && lodges)
-            more += hk_lodge_part(slab, word, bits);
+        if (HK_UNLIKELY(looks) && joins)
+            more += hk_joined_part(slab, word, bits);
         slab->freebits[word] |= bits;
         first = word < first ? word : first;
         got += hk_popcount64(bits);
@@ -145,12 +145,12 @@ bool hk_remote_restart(struct hk_slab *slab)
 /* Fork may have interrupted the owner between the two bitmaps: a bit set in both is one block. */
 bool hk_remote_merge(struct hk_slab *slab)
 {
-    bool any = false, lodges = hk_load(slab->xjoined) != NULL;
+    bool any = false, joins = hk_load(slab->xjoined) != NULL;
     for (unsigned word = 0; word < slab->words; word++) {
         uint64_t bits = claim_word(slab, word);
         hk_track_collect(slab, word, bits);
-        if (bits != 0 && lodges)
-            hk_lodge_part(slab, word, bits);
+        if (bits != 0 && joins)
+            hk_joined_part(slab, word, bits);
         if (bits != 0)
             slab->freebits[word] |= bits;
         any |= bits != 0;

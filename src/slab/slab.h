@@ -5,8 +5,8 @@
  * Owns       the bitmap, and the fields of the holder's line.
  * Invariant  a block is in one place: free in its slab (its bit is set), freed by another thread (its remote bit is set, see
  *            remote.h), in a bin, depot or outbox, or with the program.
- * Threads    only the holder allocates and frees: the owner that the page map entry names, or, where that is HK_ORPHAN, the thread
- *            that holds the orphans' lock of the class.
+ * Threads    only the holder allocates and frees: the owner that the page map entry names, or, where that is HK_ABANDONED, the thread
+ *            that holds the abandoned slabs' lock of the class.
  * Never      touches the blocks. */
 #ifndef HK_SLAB_H
 #define HK_SLAB_H
@@ -33,22 +33,23 @@ struct hk_slab {
         *xremote; /* bit i is set while block i is freed by another thread and not yet claimed (see remote.h) */
     _Atomic uint32_t xowner; /* as in the slab's page map entries */
     uint16_t words;          /* of freebits and of xremote */
-    _Atomic uint8_t xlist;   /* enum hk_orphan_list: the list that it is on as an orphan (see orphans.h) */
+    _Atomic uint8_t
+        xlist; /* enum hk_abandoned_list_id: the list that it is on as an abandoned slab (see abandoned.h) */
     /* the holder's */
     uint8_t pages HK_ALIGNED(HK_CACHE_LINE); /* enum hk_pages_state */
-    bool mixed;                              /* holds lodgers, as its page map entries say (see lodge.h) */
+    bool mixed; /* holds joined blocks, as its page map entries say (see joined_blocks.h) */
     uint16_t free;
     uint16_t first_word; /* no bit is set in the words below */
     uint16_t idle_from;  /* when it was last touched, while its pages are ageing (see slab_purge.h) */
     uint16_t clean;      /* bit i: sixteenth i was purged, and no block has been allocated since */
     uint16_t joined;     /* live blocks that are joined to the block before them */
-    uint16_t tried_free; /* the free blocks when a lodger of tried_cells blocks found no room */
-    uint8_t tried_cells; /* 0: no lodger was turned away */
+    uint16_t tried_free; /* the free blocks when a joined block of tried_cells blocks found no room */
+    uint8_t tried_cells; /* 0: no joined block was turned away */
     struct hk_link link;
     uint64_t own_bits[2]; /* freebits of a slab of up to 128 blocks */
     uint32_t trimmed;     /* the last trim that visited the slab (see slab_purge.h) */
     uint16_t blank;      /* the last blocks that were never allocated, and are zero; 0: unknown (blocks up to 32 KiB) */
-    size_t plain_extent; /* the extent; 0 while the slab holds lodgers or is tracked: a block then needs a look */
+    size_t plain_extent; /* the extent; 0 while the slab holds joined blocks or is tracked: a block then needs a look */
     /* shared, on a line that the holder seldom reads */
     _Atomic(struct hk_slab *) xnext HK_ALIGNED(HK_CACHE_LINE); /* in an inbox */
     _Atomic uint32_t xstate;             /* twice the blocks counted and not claimed, plus HK_REMOTE_QUEUED */
@@ -56,7 +57,7 @@ struct hk_slab {
     uint32_t purged_remote;              /* bytes of them that were purged, */
     uint16_t seen_at;                    /* and when it found them */
     _Atomic uint64_t xown_remote[2];     /* xremote of a slab of up to 128 blocks */
-    _Atomic(_Atomic uint64_t *) xjoined; /* NULL until the slab holds its first lodger (see lodge.h) */
+    _Atomic(_Atomic uint64_t *) xjoined; /* NULL until the slab holds its first joined block (see joined_blocks.h) */
     _Atomic uint64_t *track;             /* constant: a word for each block; NULL: not tracked (see remote_track.h) */
     _Atomic bool xnoted;                 /* a word of the track was written */
 } HK_ALIGNED(HK_CACHE_LINE);
@@ -91,7 +92,7 @@ HK_INLINE size_t hk_slab_index(const struct hk_slab *slab, uintptr_t address)
     return index;
 }
 
-/* True where the block at `index` is a part of the lodger that begins before it (see lodge.h). */
+/* True where the block at `index` is a part of the joined block that begins before it (see joined_blocks.h). */
 HK_INLINE bool hk_slab_joins(const struct hk_slab *slab, size_t index)
 {
     const _Atomic uint64_t *joined = hk_load_acquire(slab->xjoined);

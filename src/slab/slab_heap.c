@@ -3,8 +3,8 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
-#include "slab/lodge.h"
-#include "slab/orphans.h"
+#include "slab/joined_blocks.h"
+#include "slab/abandoned.h"
 #include "slab/outbox.h"
 #include "slab/remote_track.h"
 #include "slab/slab_life.h"
@@ -14,10 +14,10 @@ enum {
     SLABS_OF_A_HEAP = 16, /* slabs of all classes: an owner of fewer may end soon */
     TOUCHED_WHOLE = 4608, /* bytes, a page and a header: of a larger block the program may use the first pages only */
 };
-/* Limits of lodging (see lodge.h). Smaller sizes find room in the holes of their own class; larger ones cover whole pages, which can be
+/* Limits of joining (see joined_blocks.h). Smaller sizes find room in the holes of their own class; larger ones cover whole pages, which can be
  * purged instead. */
-enum { LEAST_LODGER = 48, LARGEST_LODGER = 8192, LOOKS_FOR_ROOMS = 8, SLABS_UNTIL_NEXT_TRY = 8, PART_THAT_FADES = 5 };
-#define LODGE_FROM (64 * HK_MIB)
+enum { LEAST_JOINED = 48, LARGEST_JOINED = 8192, LOOKS_FOR_ROOMS = 8, SLABS_UNTIL_NEXT_TRY = 8, PART_THAT_FADES = 5 };
+#define JOIN_FROM (64 * HK_MIB)
 #define LEAST_FREE (2 * HK_MIB)
 
 static void place(struct hk_owner *owner, struct hk_slab *slab)
@@ -85,7 +85,7 @@ static bool class_fades(const struct hk_owner *owner, unsigned class)
     return free > LEAST_FREE && free * PART_THAT_FADES > all;
 }
 
-/* Requires a slab in which no block was allocated since the last look, but for lodgers. */
+/* Requires a slab in which no block was allocated since the last look, but for joined blocks. */
 static bool has_rooms(const struct hk_slab *slab, unsigned cells)
 {
     bool fades = slab->pages != HK_PAGES_TAKEN || slab->mixed;
@@ -94,17 +94,17 @@ static bool has_rooms(const struct hk_slab *slab, unsigned cells)
     return fades && !tried && slab->free >= cells && hk_popcount64(slab->clean) < HK_SLAB_SIXTEENTHS / 2;
 }
 
-/* Subtracts blocks that lodgers took, until the next sweep counts again. */
-static void note_lodged(struct hk_slab_list *list_of_class, uint32_t blocks)
+/* Subtracts blocks that joined blocks took, until the next sweep counts again. */
+static void note_joined(struct hk_slab_list *list_of_class, uint32_t blocks)
 {
     list_of_class->free -= (uint32_t)hk_min(list_of_class->free, blocks);
 }
 
-static unsigned lodge_in(struct hk_owner *owner, struct hk_slab *slab, unsigned cells, void **end, unsigned want)
+static unsigned join_in(struct hk_owner *owner, struct hk_slab *slab, unsigned cells, void **end, unsigned want)
 {
-    unsigned got = hk_lodge_take(slab, cells, end, want);
+    unsigned got = hk_joined_take(slab, cells, end, want);
     hk_track_give_out(slab, end - got, got, cells);
-    note_lodged(&owner->slab_lists[slab->d.class], got * cells);
+    note_joined(&owner->slab_lists[slab->d.class], got * cells);
     slab->tried_cells = got < want ? (uint8_t)cells : 0;
     slab->tried_free = slab->free;
     if (slab->free == 0) {
@@ -116,7 +116,7 @@ static unsigned lodge_in(struct hk_owner *owner, struct hk_slab *slab, unsigned 
     return got;
 }
 
-static unsigned lodge_with(struct hk_owner *owner, unsigned host, unsigned cells, void **end, unsigned want)
+static unsigned join_with(struct hk_owner *owner, unsigned host, unsigned cells, void **end, unsigned want)
 {
     struct hk_list *partial = &owner->slab_lists[host].partial;
     unsigned got = 0, looks = 0;
@@ -125,40 +125,40 @@ static unsigned lodge_with(struct hk_owner *owner, unsigned host, unsigned cells
         struct hk_slab *slab = hk_container_of(link, struct hk_slab, link);
         next = link->next;
         if (has_rooms(slab, cells))
-            got += lodge_in(owner, slab, cells, end - got, want - got);
+            got += join_in(owner, slab, cells, end - got, want - got);
     }
     return got;
 }
 
-/* Searches the slabs of smaller classes, the largest class first; a lodger consists of several of their blocks. */
-static unsigned lodge_joined(struct hk_owner *owner, unsigned class, void **end, unsigned want)
+/* Searches the slabs of smaller classes, the largest class first; a joined block consists of several of their blocks. */
+static unsigned join_in_smaller(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
     size_t size = hk_classes[class].size;
     unsigned got = 0;
     for (unsigned host = class; host-- > 0 && got < want;) {
         size_t cell = hk_classes[host].size, cells = (size + cell - 1) / cell;
-        if (cells > HK_LODGE_MOST_CELLS)
+        if (cells > HK_JOINED_MOST_CELLS)
             break;
         if (hk_class_that_fits(cells * cell) == class && class_fades(owner, host))
-            got += lodge_with(owner, host, (unsigned)cells, end - got, want - got);
+            got += join_with(owner, host, (unsigned)cells, end - got, want - got);
     }
     return got;
 }
 
-bool hk_slab_heap_lodges = true;
+bool hk_slab_heap_joins = true;
 
 /* A large heap uses the free blocks of fading classes before it grows. */
-static HK_NOINLINE unsigned lodge(struct hk_owner *owner, unsigned class, void **end, unsigned want)
+static HK_NOINLINE unsigned join_blocks(struct hk_owner *owner, unsigned class, void **end, unsigned want)
 {
-    if (hk_classes[class].size < LEAST_LODGER || hk_classes[class].size > LARGEST_LODGER || !hk_slab_heap_lodges)
+    if (hk_classes[class].size < LEAST_JOINED || hk_classes[class].size > LARGEST_JOINED || !hk_slab_heap_joins)
         return 0;
-    if (owner->lodge_waits[class] > 0) {
-        owner->lodge_waits[class]--;
+    if (owner->join_waits[class] > 0) {
+        owner->join_waits[class]--;
         return 0;
     }
-    unsigned got = lodge_joined(owner, class, end, want);
+    unsigned got = join_in_smaller(owner, class, end, want);
     if (got == 0)
-        owner->lodge_waits[class] = SLABS_UNTIL_NEXT_TRY;
+        owner->join_waits[class] = SLABS_UNTIL_NEXT_TRY;
     return got;
 }
 
@@ -173,8 +173,8 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
     while (got < want) {
         struct hk_slab *slab = hk_slab_heap_partial(owner, class);
         if (slab == NULL && got == 0) {
-            slab = hk_orphans_adopt(class, owner);
-            if (slab == NULL && hk_page_heap_dirty() >= LODGE_FROM && (got = lodge(owner, class, end, want)) > 0)
+            slab = hk_abandoned_adopt(class, owner);
+            if (slab == NULL && hk_page_heap_dirty() >= JOIN_FROM && (got = join_blocks(owner, class, end, want)) > 0)
                 break;
             if (slab != NULL || (slab = new_slab(owner, class)) != NULL)
                 enter_slab(owner, slab);
@@ -310,7 +310,7 @@ static void abandon_list(struct hk_list *list)
 {
     for (struct hk_link *link; (link = hk_list_first(list)) != NULL;) {
         hk_link_remove(link);
-        hk_orphans_abandon(hk_container_of(link, struct hk_slab, link));
+        hk_abandoned_add(hk_container_of(link, struct hk_slab, link));
     }
 }
 

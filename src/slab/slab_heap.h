@@ -1,6 +1,6 @@
 /* Slab heap: an owner's slabs by class, and the blocks of up to 1 MiB that move between them and its bins in batches.
  *
- *   miss:     own partial slab -> adopted orphan -> lodgers -> new slab         flush: bitmap; a slab of free blocks is released
+ *   miss:     own partial slab -> adopted abandoned slab -> joined blocks -> new slab         flush: bitmap; a slab of free blocks is released
  *
  * Owns       the order in which an owner's slabs are used, and when a slab is released.
  * Invariant  a slab on a list is on `partial` exactly while it has free blocks, else on `full`.
@@ -14,7 +14,7 @@
  * refuses memory. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want);
 
-/* The same from slabs of the class alone, without adopting and lodging. */
+/* The same from slabs of the class alone, without adopting and joining. */
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want);
 
 /* Frees blocks up to the first whose slab is not the owner's. Returns their number. */
@@ -23,15 +23,15 @@ unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned
 /* Drains a slab of the owner's inbox; one that has another holder by now is sent on. Returns blocks. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab);
 
-/* Written at the start. False: blocks do not lodge in slabs of smaller classes. */
-extern bool hk_slab_heap_lodges;
+/* Written at the start. False: blocks are not joined in slabs of smaller classes. */
+extern bool hk_slab_heap_joins;
 
 bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class);
 
 /* Adds a slab that the owner has just claimed. */
 void hk_slab_heap_enter(struct hk_owner *owner, struct hk_slab *slab);
 
-/* Makes orphans of all slabs: the owner ends. */
+/* Abandons all slabs, because the owner ends. */
 void hk_slab_heap_abandon(struct hk_owner *owner);
 
 /* Makes a slab of one block longer or shorter in place; false if that cannot be. */

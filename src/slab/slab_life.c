@@ -110,7 +110,7 @@ void hk_slab_release(struct hk_slab *slab)
     hk_page_map_set(start, slices, 0);
     drop_bits(slab);
     if (hk_load(slab->xjoined) != NULL)
-        hk_lodge_end(slab);
+        hk_joined_end(slab);
     hk_descriptor_drop(&slab->d);
     hk_span_free_hollow(start, slices, hollow);
     HK_COUNT(slabs_released, 1);
@@ -124,5 +124,5 @@ void hk_slab_recount(struct hk_slab *slab)
     slab->free = (uint16_t)free;
     slab->first_word = 0;
     if (hk_load(slab->xjoined) != NULL)
-        hk_lodge_recount(slab);
+        hk_joined_recount(slab);
 }

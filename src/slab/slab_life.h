@@ -1,4 +1,4 @@
-/* Slab life: how a slab is made and released, and the operations on a slab that may hold lodgers.
+/* Slab life: how a slab is made and released, and the operations on a slab that may hold joined blocks.
  *
  *   descriptor, bitmaps, span -> page map entries -> the holder allocates and frees -> all free: entries 0 -> span, descriptor
  *
@@ -8,7 +8,7 @@
 #ifndef HK_SLAB_LIFE_H
 #define HK_SLAB_LIFE_H
 
-#include "slab/lodge.h"
+#include "slab/joined_blocks.h"
 #include "slab/slab.h"
 #include "span/page_heap.h"
 
@@ -23,7 +23,7 @@ HK_INLINE void hk_slab_free(struct hk_slab *slab, void *block)
     if (hk_slab_mark_free(slab, &block))
         hk_slab_count_free(slab, 1);
     else
-        hk_lodge_free(slab, block);
+        hk_joined_free(slab, block);
 }
 
 /* Makes the counts agree with the bitmaps, in a fork child whose parent's holder was cut off. */

@@ -85,10 +85,10 @@ HK_INLINE bool next_resident(const struct hk_slab *slab, struct range *range)
     return false;
 }
 
-/* Slabs on the same huge page count if the caller holds them too: the owner's, or orphans of the class. */
+/* Slabs on the same huge page count if the caller holds them too: the owner's, or abandoned slabs of the class. */
 static bool held_together(uint32_t entry, uint32_t other)
 {
-    if (hk_entry_owner(entry) != HK_ORPHAN)
+    if (hk_entry_owner(entry) != HK_ABANDONED)
         return hk_entry_owner(other) == hk_entry_owner(entry);
     return other == entry && !hk_entry_is_mixed(entry);
 }

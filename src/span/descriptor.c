@@ -4,7 +4,7 @@
 #include "base/fatal.h"
 #include "base/lock.h"
 #include "base/message.h"
-#include "base/quanta.h"
+#include "base/inline_copy.h"
 #include "policy/options.h"
 #include "span/footprint.h"
 #include "span/meta.h"
@@ -63,7 +63,7 @@ static union slot *next_in_group(void)
 static void clear_beyond_head(union slot *slot)
 {
     slot->free.next = NULL;
-    hk_quanta_zero(slot->bytes + sizeof slot->free, sizeof slot->bytes - sizeof slot->free);
+    hk_inline_zero(slot->bytes + sizeof slot->free, sizeof slot->bytes - sizeof slot->free);
 }
 
 static union slot *take_unused(void)

@@ -15,8 +15,8 @@
 #include "span/page_map.h"
 
 enum {
-    HK_NOBODY = 0, /* owner of memory that is in no slab: large blocks, free slices */
-    HK_ORPHAN = 1, /* owner of slabs whose thread has ended */
+    HK_NOBODY = 0,    /* owner of memory that is in no slab: large blocks, free slices */
+    HK_ABANDONED = 1, /* owner of slabs whose thread has ended */
     HK_FIRST_OWNER = 2,
     HK_OWNERS_END = 448 * 1024,     /* the number behind the last that a thread may have */
     HK_FIRST_HEAP = HK_OWNERS_END,  /* that of the first heap of the program's own (heaps/heaps.h) */
@@ -57,17 +57,17 @@ HK_INLINE uint32_t hk_entry(uint32_t owner, unsigned class)
 {
     return owner << HK_ENTRY_OWNER_SHIFT | (uint32_t) class * HK_CLASS_BYTES;
 }
-/* Set in the entries of a slab that holds lodgers (see slab/lodge.h): its blocks need not be of its class. */
+/* Set in the entries of a slab that holds joined blocks (see slab/joined_blocks.h): its blocks need not be of its class. */
 #define HK_ENTRY_MIXED ((uint32_t)1 << 31)
 HK_INLINE uint32_t hk_entry_owner(uint32_t entry) { return (entry & ~HK_ENTRY_MIXED) >> HK_ENTRY_OWNER_SHIFT; }
 HK_INLINE bool hk_entry_is_mixed(uint32_t entry) { return (entry & HK_ENTRY_MIXED) != 0; }
-/* True for a slab without lodgers whose owner has this number or a higher one. One compare is enough: a mixed entry is negative. */
+/* True for a slab without joined blocks whose owner has this number or a higher one. One compare is enough: a mixed entry is negative. */
 HK_INLINE bool hk_entry_is_plain_from(uint32_t entry, uint32_t owner)
 {
     return (int32_t)entry >= (int32_t)(owner << HK_ENTRY_OWNER_SHIFT);
 }
-/* True where the class of the entry is the class of every block: in a slab without lodgers. */
-HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ORPHAN); }
+/* True where the class of the entry is the class of every block: in a slab without joined blocks. */
+HK_INLINE bool hk_entry_is_plain(uint32_t entry) { return hk_entry_is_plain_from(entry, HK_ABANDONED); }
 HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLASS_MASK) / HK_CLASS_BYTES; }
 
 /* Blocks of a heap of the program's own: never a hit, and mixed to whoever asks. The entry of a slice whose heap has ended is one of these. */

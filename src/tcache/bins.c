@@ -7,7 +7,7 @@
 #include "count/decisions.h"
 #include "policy/options.h"
 #include "policy/policy.h"
-#include "slab/orphans.h"
+#include "slab/abandoned.h"
 #include "slab/slab_heap.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
@@ -130,7 +130,7 @@ static unsigned batch_of(const struct hk_bin *bin, unsigned class)
 
 static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class, void **end, unsigned want)
 {
-    unsigned got = hk_orphans_take_common(class, end, want);
+    unsigned got = hk_abandoned_take_common(class, end, want);
     cache->new_for -= (int)got;
     return got;
 }
@@ -140,7 +140,7 @@ static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class,
 static bool could_be_reclaimed(struct hk_tcache *cache, unsigned class)
 {
     struct hk_page_heap_totals slices;
-    if (cache->depot.bytes < RECLAIM_FROM || hk_slab_heap_has_partial(&cache->owner, class) || hk_orphans_has(class))
+    if (cache->depot.bytes < RECLAIM_FROM || hk_slab_heap_has_partial(&cache->owner, class) || hk_abandoned_has(class))
         return false;
     hk_page_heap_total(&slices);
     return slices.free_dirty < hk_classes[class].slab_bytes;

@@ -1,9 +1,9 @@
 /* Defines the records that stand for the cache of a thread that has none. */
 #include "tcache/cacheless.h"
 
-struct hk_cacheless hk_hot_unborn, hk_hot_ended HK_COLD_DATA;
+struct hk_cacheless hk_thread_unborn, hk_thread_ended HK_COLD_DATA;
 
-_Thread_local struct hk_hot *hk_self = &hk_hot_unborn.hot;
+_Thread_local struct hk_thread_state *hk_self = &hk_thread_unborn.hot;
 
 /* Before the gate opens. */
 static void show_self(void)

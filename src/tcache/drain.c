@@ -2,7 +2,7 @@
 #include "tcache/drain.h"
 
 #include "base/bits.h"
-#include "slab/orphans.h"
+#include "slab/abandoned.h"
 #include "slab/remote_track.h"
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
@@ -85,8 +85,8 @@ static unsigned receive(struct hk_tcache *cache, struct hk_slab *slab, uint64_t 
 static unsigned steal_idle(struct hk_tcache *cache, struct hk_slab *slab)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS];
-    bool lodges = hk_load(slab->xjoined) != NULL; /* then some blocks are of another class */
-    if (lodges || hk_remote_claim(slab, bits) == 0) {
+    bool joins = hk_load(slab->xjoined) != NULL; /* then some blocks are of another class */
+    if (joins || hk_remote_claim(slab, bits) == 0) {
         hk_send(slab);
         return 0;
     }
@@ -156,7 +156,7 @@ HK_NOINLINE void hk_drain_for_miss(struct hk_tcache *cache, unsigned class)
     if (!is_out_of_blocks(cache, class))
         return;
     drain_for_slab(cache, hk_classes[class].slab_bytes);
-    if (worth_stealing(class) && is_out_of_blocks(cache, class) && !hk_orphans_has(class))
+    if (worth_stealing(class) && is_out_of_blocks(cache, class) && !hk_abandoned_has(class))
         steal(cache, class);
 }
 

@@ -13,7 +13,7 @@
 
 /* Not at the start: in most processes no thread ends. */
 static _Atomic bool ended_is_shut;
-static void shut_ended(void) { hk_cacheless_shut(&hk_hot_ended); }
+static void shut_ended(void) { hk_cacheless_shut(&hk_thread_ended); }
 
 /* Abandons the slabs before it drains the inboxes for the last time: blocks that arrive in between must not wait for a
  * thread that is gone. */
@@ -41,7 +41,7 @@ void hk_tcache_end(void)
 {
     struct hk_tcache *cache = hk_tcache_self();
     hk_pool_once(&ended_is_shut, shut_ended);
-    hk_self = &hk_hot_ended.hot;
+    hk_self = &hk_thread_ended.hot;
     if (cache != NULL)
         end(cache);
 }
@@ -90,7 +90,7 @@ void hk_tcaches_fork_child(void)
 static void unmark(void *const *blocks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        (void)hk_live_end_fast(blocks[i]);
+        (void)hk_mark_end_fast(blocks[i]);
 }
 
 void hk_tcache_fork_child_unmark(struct hk_tcache *cache)

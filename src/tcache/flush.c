@@ -3,7 +3,7 @@
 
 #include "slab/slab_heap.h"
 
-/* A block of another owner's slab or of an orphan. */
+/* A block of another owner's slab or of an abandoned slab. */
 static HK_NOINLINE void flush_remote(struct hk_tcache *cache, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);

@@ -1,4 +1,4 @@
-/* Flush: moves free blocks to their slabs: the thread's own directly, those of other owners through the outbox, those of orphans
+/* Flush: moves free blocks to their slabs: the thread's own directly, those of other owners through the outbox, those of abandoned slabs
  * at once.
  * Threads  the cache's own. */
 #ifndef HK_FLUSH_H

@@ -4,8 +4,8 @@
 #include "large/large.h"
 #include "decay/decay.h"
 #include "heaps/heaps.h"
-#include "slab/lodge.h"
-#include "slab/orphans.h"
+#include "slab/joined_blocks.h"
+#include "slab/abandoned.h"
 #include "slab/slab_heap.h"
 #include "span/bootstrap.h"
 #include "span/foreign.h"
@@ -47,8 +47,8 @@ static void send_home(struct hk_tcache *cache, void *block)
         hk_tick(cache, HK_TICK_REMOTE_FREE);
 }
 
-/* Frees to an orphan take its lock: once per block, or once per batch if the outbox has a table already. */
-static void send_to_orphan(struct hk_tcache *cache, void *block, uint32_t entry)
+/* Frees to an abandoned slab take its lock: once per block, or once per batch if the outbox has a table already. */
+static void send_to_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (cache->outbox.table != NULL)
         send_home(cache, block);
@@ -56,15 +56,15 @@ static void send_to_orphan(struct hk_tcache *cache, void *block, uint32_t entry)
         hk_remote_free(block, entry);
 }
 
-/* Adopts the orphan if the freeing thread lacks blocks of the class. Otherwise the slab remains an orphan, where any
+/* Adopts the abandoned slab if the freeing thread lacks blocks of the class. Otherwise the slab remains abandoned, where any
  * thread that lacks blocks finds it: a thread that frees and never allocates would withhold it from all others. */
-static void free_orphaned(struct hk_tcache *cache, void *block, uint32_t entry)
+static void free_abandoned(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     unsigned class = hk_entry_class(entry);
     bool wanted = allocates(cache, class) && !hk_slab_heap_has_partial(&cache->owner, class);
-    struct hk_slab *slab = wanted ? hk_orphans_claim(block, class, &cache->owner) : NULL;
+    struct hk_slab *slab = wanted ? hk_abandoned_claim(block, class, &cache->owner) : NULL;
     if (slab == NULL) {
-        send_to_orphan(cache, block, entry);
+        send_to_abandoned(cache, block, entry);
         return;
     }
     hk_slab_heap_enter(&cache->owner, slab);
@@ -77,7 +77,7 @@ static void free_common(struct hk_tcache *cache, void *block, uint32_t entry)
     if (cache->new_for > 0 && hk_hit_push(&cache->hot, hk_entry_class(entry) * HK_CLASS_BYTES, block))
         cache->new_for--;
     else
-        send_to_orphan(cache, block, entry);
+        send_to_abandoned(cache, block, entry);
 }
 
 HK_COLD const char *hk_tcache_foreign_fault(const void *p)
@@ -112,19 +112,19 @@ void hk_tcache_free_large(struct hk_tcache *cache, void *block)
         hk_tick(cache, HK_TICK_SLOW_CALL);
 }
 
-/* A block of a slab with lodgers. */
+/* A block of a slab with joined blocks. */
 static HK_NOINLINE void free_mixed(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     uint32_t owner = hk_entry_owner(entry);
     if (owner == cache->owner.id)
-        hk_tcache_keep(cache, hk_lodge_class(block), block);
-    else if (owner == HK_ORPHAN)
-        send_to_orphan(cache, block, entry);
+        hk_tcache_keep(cache, hk_joined_class(block), block);
+    else if (owner == HK_ABANDONED)
+        send_to_abandoned(cache, block, entry);
     else
         send_home(cache, block);
 }
 
-/* A block of a heap of the program's own, a large one, or of a slab with lodgers; or the thread has no cache. */
+/* A block of a heap of the program's own, a large one, or of a slab with joined blocks; or the thread has no cache. */
 static HK_NOINLINE void free_unplain(struct hk_tcache *cache, void *block, uint32_t entry)
 {
     if (hk_entry_is_heap(entry)) {
@@ -144,15 +144,15 @@ static HK_NOINLINE void free_unowned(struct hk_tcache *cache, void *block, uint3
         free_unplain(cache, block, entry);
         return;
     }
-    unsigned class = hk_entry_class(entry), list = hk_orphans_list(block);
+    unsigned class = hk_entry_class(entry), list = hk_abandoned_list(block);
     if (HK_UNLIKELY(list >= HK_FIRST_GROUP))
-        send_to_orphan(cache, block, entry);
+        send_to_abandoned(cache, block, entry);
     else if (list == HK_COMMONS)
         free_common(cache, block, entry);
     else if (of_use_here(cache, class))
         hk_tcache_keep(cache, class, block);
     else
-        free_orphaned(cache, block, entry);
+        free_abandoned(cache, block, entry);
 }
 
 void hk_tcache_free(struct hk_tcache *cache, void *block, uint32_t entry)

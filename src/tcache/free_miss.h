@@ -1,6 +1,6 @@
 /* FreeMiss: free behind a miss: each kind of block goes where its page map entry says.
  *
- *   own slab -> own bin     other owner -> outbox, or own bin     orphan -> adopt, or outbox     large block -> its cache
+ *   own slab -> own bin     other owner -> outbox, or own bin     abandoned slab -> adopt, or outbox     large block -> its cache
  *
  * Threads  the cache's own; any where the cache may be NULL. */
 #ifndef HK_FREE_MISS_H

@@ -3,7 +3,7 @@
  *
  *   malloc: size -> hk_fine_offsets -> bin: pop        free: address -> page map entry ^ key = offset of the bin, if this thread
  *           only sizes below the gate                        owns the slab: push; only addresses in the window, and blocks up to
- *                                                            32 KiB: larger ones are checked first (see slab/live.h)
+ *                                                            32 KiB: larger ones are checked first (see slab/block_marks.h)
  *
  * Owns       hk_self, the thread's only word of thread-local storage, and the gate.
  * Invariant  a NULL lies below the lowest item of every bin, so that an empty bin and an uninitialized one miss alike. A thread
@@ -16,7 +16,7 @@
 #include "base/base.h"
 #include "policy/classes.h"
 #include "policy/gate.h"
-#include "slab/live.h"
+#include "slab/block_marks.h"
 #include "slab/remote_track.h"
 #include "span/page_map.h"
 
@@ -27,8 +27,8 @@ struct hk_bin {
 };
 _Static_assert(sizeof(struct hk_bin) == HK_CLASS_BYTES, "page map entries carry offsets of bins");
 
-struct hk_hot {
-    struct hk_bin bins[HK_CLASSES]; /* first: a bin's address is that of hk_hot plus its offset */
+struct hk_thread_state {
+    struct hk_bin bins[HK_CLASSES]; /* first: a bin's address is that of hk_thread_state plus its offset */
     size_t key; /* page map entry of the owner's slabs, less the class; as wide as an offset: no extension */
 };
 
@@ -46,15 +46,15 @@ HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->t
 HK_INLINE size_t hk_bin_capacity(const struct hk_bin *bin) { return (size_t)(bin->limit - bin->base); }
 
 /* The hot part of the calling thread: that of its cache, or of cacheless.h. The outbox follows it. */
-extern _Thread_local struct hk_hot *hk_self __attribute__((tls_model(HK_TLS_MODEL), visibility("hidden")));
+extern _Thread_local struct hk_thread_state *hk_self __attribute__((tls_model(HK_TLS_MODEL), visibility("hidden")));
 
-HK_INLINE struct hk_bin *hk_bin_at(struct hk_hot *hot, size_t offset)
+HK_INLINE struct hk_bin *hk_bin_at(struct hk_thread_state *hot, size_t offset)
 {
     return (struct hk_bin *)(void *)((char *)hot + offset);
 }
 
 /* The same where words are loaded and stored in pairs. */
-HK_INLINE void *hk_hit_pop_pair(struct hk_hot *hot, size_t offset, bool prefetch)
+HK_INLINE void *hk_hit_pop_pair(struct hk_thread_state *hot, size_t offset, bool prefetch)
 {
     struct hk_bin *bin = hk_bin_at(hot, offset);
     uint64_t served;
@@ -70,7 +70,7 @@ HK_INLINE void *hk_hit_pop_pair(struct hk_hot *hot, size_t offset, bool prefetch
     return block;
 }
 
-HK_INLINE void *hk_hit_pop(struct hk_hot *hot, size_t offset, bool prefetch)
+HK_INLINE void *hk_hit_pop(struct hk_thread_state *hot, size_t offset, bool prefetch)
 {
     if (HK_PAIRS && !HK_DEBUG)
         return hk_hit_pop_pair(hot, offset, prefetch);
@@ -90,7 +90,7 @@ HK_INLINE void *hk_hit_pop(struct hk_hot *hot, size_t offset, bool prefetch)
 }
 
 /* Leaves *offset unchanged, in the register that the push used: a caller that goes on reloads nothing. */
-HK_INLINE bool hk_hit_push_at(struct hk_hot *hot, size_t *offset, void *block)
+HK_INLINE bool hk_hit_push_at(struct hk_thread_state *hot, size_t *offset, void *block)
 {
     void **top = hk_bin_at(hot, *offset)->top;
     HK_FORGET(*offset);
@@ -105,7 +105,7 @@ HK_INLINE bool hk_hit_push_at(struct hk_hot *hot, size_t *offset, void *block)
     return true;
 }
 
-HK_INLINE bool hk_hit_push(struct hk_hot *hot, size_t offset, void *block)
+HK_INLINE bool hk_hit_push(struct hk_thread_state *hot, size_t offset, void *block)
 {
     return hk_hit_push_at(hot, &offset, block);
 }
@@ -139,7 +139,7 @@ HK_INLINE void *hk_hit_malloc_of(size_t *size)
         return NULL;
     size_t rounded = *size + HK_FINE_STEP - 1;
     HK_FORGET(rounded);
-    struct hk_hot *hot = *(struct hk_hot **)(HK_THREAD_POINTER() + self);
+    struct hk_thread_state *hot = *(struct hk_thread_state **)(HK_THREAD_POINTER() + self);
     void *block = hk_hit_pop(hot, gate->fine_offsets[rounded / HK_FINE_STEP], true);
     if (HK_UNLIKELY(block == NULL))
         *size = rounded - (HK_FINE_STEP - 1);
@@ -156,7 +156,7 @@ HK_INLINE void *hk_hit_malloc_coarse(size_t size)
     HK_READ_NO_EARLIER();
     void *block = hk_hit_pop(hk_self, hk_coarse_offsets[beyond / HK_COARSE_STEP], false);
     if (HK_LIKELY(block != NULL))
-        hk_live_begin(block);
+        hk_mark_begin(block);
     return block;
 }
 
@@ -173,7 +173,7 @@ HK_INLINE uint32_t hk_hit_entry(const void *block)
 /* Frees a block whose page map entry is known, and which has been checked if it is a large one. False is a miss. */
 HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
 {
-    struct hk_hot *hot = hk_self;
+    struct hk_thread_state *hot = hk_self;
     size_t offset = entry ^ hot->key;
     if (HK_UNLIKELY(offset >= HK_CLASSES * HK_CLASS_BYTES))
         return false;
@@ -184,7 +184,7 @@ HK_INLINE bool hk_hit_free_known(void *block, uint32_t entry)
 enum hk_free_end {
     HK_FREE_DONE,
     HK_FREE_ELSEWHERE, /* outside the window, or the window is shut */
-    HK_FREE_NOT_MINE,  /* of another owner, an orphan's, a large block; or the thread has no cache */
+    HK_FREE_NOT_MINE,  /* of another owner, an abandoned slab's, a large block; or the thread has no cache */
     HK_FREE_MEDIUM,    /* of this thread's slab, more than HK_FINE_MAX */
     HK_FREE_FULL,      /* of this thread's slab; the bin is full or uninitialized */
 };
@@ -198,7 +198,7 @@ HK_INLINE enum hk_free_end hk_hit_miss(size_t offset)
 
 /* The same where words are loaded in pairs. One branch tells all misses behind the window: until it is taken, the offset is that of some
  * bin. So the hot part is aligned to the size of its bins, and its address is made anew from the bin's after a miss. */
-HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_hot **hot, size_t *offset)
+HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_thread_state **hot, size_t *offset)
 {
     const uintptr_t in_bins = sizeof((*hot)->bins) - 1;
     const struct hk_window *near;
@@ -216,7 +216,7 @@ HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_hot **hot, si
     HK_LOAD_BOTH(entries, self, near->entries, near->self);
     size_t entry = entries[slice];
     uintptr_t own = *(uintptr_t *)(HK_THREAD_POINTER() + self);
-    size_t key = ((struct hk_hot *)own)->key;
+    size_t key = ((struct hk_thread_state *)own)->key;
     HK_FORGET(key); /* it is loaded by now: the bin's address takes the register of `own` */
     HK_FORGET(own);
     *offset = entry ^ key;
@@ -230,14 +230,14 @@ HK_INLINE enum hk_free_end hk_hit_free_pair(void *block, struct hk_hot **hot, si
     bin->top = top;
     return HK_FREE_DONE;
 missed:
-    *hot = (struct hk_hot *)(at & ~in_bins);
+    *hot = (struct hk_thread_state *)(at & ~in_bins);
     return hk_hit_miss(*offset);
 }
-_Static_assert(!HK_PAIRS || sizeof((struct hk_hot){0}.bins) == HK_HOT_ALIGN,
+_Static_assert(!HK_PAIRS || sizeof((struct hk_thread_state){0}.bins) == HK_THREAD_STATE_ALIGN,
                "a bin's address holds that of the hot part");
 
 /* Sets *offset to that of the bin, if this thread owns the block's slab. */
-HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_hot **hot, size_t *offset)
+HK_INLINE enum hk_free_end hk_hit_free(void *block, struct hk_thread_state **hot, size_t *offset)
 {
     if (HK_PAIRS && !HK_DEBUG)
         return hk_hit_free_pair(block, hot, offset);

@@ -39,9 +39,10 @@ struct hk_misses {
 
 struct hk_tcache {
     struct hk_depot depot;
-    struct hk_hot hot HK_ALIGNED(HK_HOT_ALIGN); /* not first: at the start of a page, class 0 is 13 % slower */
-    struct hk_outbox outbox;                    /* remote frees */
-    struct hk_heap_shelf shelf;                 /* caches of the program's own heaps */
+    struct hk_thread_state hot
+        HK_ALIGNED(HK_THREAD_STATE_ALIGN); /* not first: at the start of a page, class 0 is 13 % slower */
+    struct hk_outbox outbox;               /* remote frees */
+    struct hk_heap_shelf shelf;            /* caches of the program's own heaps */
     struct hk_owner owner;
     uint32_t served_at_turn[HK_CLASSES];  /* the bin's count when the bin last ran empty or full */
     uint32_t served_at_epoch[HK_CLASSES]; /* the bin's count at the last epoch */
@@ -55,7 +56,7 @@ struct hk_tcache {
     struct hk_countdown countdown;    /* to the next sampled allocation */
     struct hk_countdown to_guarded;   /* to the next allocation that lies against a guard page */
     struct hk_countdown to_site;      /* to the next allocation that the site rules inspect */
-    unsigned watched_calls;           /* allocations while a window of prof/watch.h was open */
+    unsigned watched_calls;           /* allocations while a window of prof/attach_sampling.h was open */
     bool sampling;                    /* a sample is being taken: its own allocations are not sampled */
     struct hk_quarantine *quarantine; /* NULL until the first block enters it */
     uint32_t system_thread;           /* the thread as the system numbers it; 0: not asked yet */
@@ -78,10 +79,10 @@ _Static_assert(offsetof(struct hk_tcache, shelf) - offsetof(struct hk_tcache, ho
 /* The calling thread's cache; NULL before hk_tcache_begin() and after hk_tcache_end(). */
 HK_INLINE struct hk_tcache *hk_tcache_self(void)
 {
-    struct hk_hot *hot = hk_self;
-    bool none = hot == &hk_hot_unborn.hot || hot == &hk_hot_ended.hot;
+    struct hk_thread_state *hot = hk_self;
+    bool none = hot == &hk_thread_unborn.hot || hot == &hk_thread_ended.hot;
     return none ? NULL : hk_container_of(hot, struct hk_tcache, hot);
 }
-HK_INLINE bool hk_tcache_ended(void) { return hk_self == &hk_hot_ended.hot; }
+HK_INLINE bool hk_tcache_ended(void) { return hk_self == &hk_thread_ended.hot; }
 
 #endif

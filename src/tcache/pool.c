@@ -4,7 +4,7 @@
 #include "base/bits.h"
 #include "base/lock.h"
 #include "policy/options.h"
-#include "slab/orphans.h"
+#include "slab/abandoned.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
 
@@ -74,7 +74,7 @@ static struct hk_tcache *memory_locked(void)
     pool.numberless = NULL;
     if (cache != NULL)
         return cache;
-    bool first = HK_HOT_ALIGN <= HK_CACHE_LINE && hk_owner_end() == HK_FIRST_OWNER;
+    bool first = HK_THREAD_STATE_ALIGN <= HK_CACHE_LINE && hk_owner_end() == HK_FIRST_OWNER;
     cache = first ? hk_meta_alloc(sizeof *cache) : hk_meta_pages(cache_bytes());
     if (cache != NULL)
         cache->has_pages = !first;
@@ -125,7 +125,7 @@ struct hk_tcache *hk_pool_take(void)
         restore(cache, id);
     if (cache != NULL) {
         hk_add(pool.xalive, 1);
-        hk_orphans_crowd(hk_pool_crowded());
+        hk_abandoned_crowd(hk_pool_crowded());
     }
     return cache;
 }
@@ -153,7 +153,7 @@ void hk_pool_put(struct hk_tcache *cache)
 {
     hk_lock(&pool.lock);
     hk_sub(pool.xalive, 1);
-    hk_orphans_crowd(hk_pool_crowded());
+    hk_abandoned_crowd(hk_pool_crowded());
     hk_pool_put_locked(cache);
     hk_unlock(&pool.lock);
 }
@@ -363,7 +363,7 @@ void hk_pool_fork_child(size_t threads)
     purged_locked(pool.purged_word, pool.purged, gone);
     pool.purging = false;
     hk_store(pool.xalive, threads);
-    hk_orphans_crowd(hk_pool_crowded());
+    hk_abandoned_crowd(hk_pool_crowded());
 }
 
 struct hk_tcache *hk_tcache_by_id(uint32_t id) { return hk_container_of(hk_owner_by_id(id), struct hk_tcache, owner); }

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum { KEPT = 1000, CHURNED = 200, LARGE = 60000, CHURNS = 9, LARGE_EVERY = 50, MOST_THREADS = 512, LINE = 100 };
-#define APART __attribute__((noinline))
+#define SAMPLED_HEAP __attribute__((noinline))
 
 struct kept {
     struct kept *next;
@@ -55,7 +55,7 @@ static void note(struct worker *self, uint64_t began)
         self->longest_ns = took;
 }
 
-static APART void keeps(struct worker *self)
+static SAMPLED_HEAP void keeps(struct worker *self)
 {
     uint64_t began = measures ? cpu_ns() : 0;
     struct kept *kept = malloc(sizeof *kept);
@@ -64,7 +64,7 @@ static APART void keeps(struct worker *self)
     self->kept = kept;
 }
 
-static APART void churns(struct worker *self, size_t size)
+static SAMPLED_HEAP void churns(struct worker *self, size_t size)
 {
     uint64_t began = measures ? cpu_ns() : 0;
     self->sink = malloc(size);
@@ -72,7 +72,7 @@ static APART void churns(struct worker *self, size_t size)
     note(self, began);
 }
 
-static APART void large(struct worker *self) { churns(self, LARGE); }
+static SAMPLED_HEAP void large(struct worker *self) { churns(self, LARGE); }
 
 static void make_rounds(struct worker *self, unsigned long rounds)
 {
@@ -144,7 +144,7 @@ static void hits(unsigned long rounds)
     printf("hits %lu\n", rounds);
 }
 
-static APART void grow(unsigned long mib)
+static SAMPLED_HEAP void grow(unsigned long mib)
 {
     for (struct kept *kept = workers[0].kept, *next; kept != NULL; kept = next) {
         next = kept->next;

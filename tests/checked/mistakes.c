@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "functions.h"
-#include "misuse/lodger.h"
+#include "misuse/joined_block.h"
 
 enum { BLOCKS = 64, PAGE = 4096 };
 
@@ -215,13 +215,13 @@ static void unended(void)
         WIFSIGNALED(status) ? WTERMSIG(status) : 0, (uintmax_t)(uintptr_t)block);
 }
 
-static void lodgers(void)
+static void joined_blocks(void)
 {
-    char *lodger = a_lodger();
-    struct mistake mistake = {&functions[0], lodger + 20, usable(lodger), 0};
-    try_beyond(&mistake, "beyond a lodger", "write", mistake.n, lodger);
-    mistake = (struct mistake){&functions[0], lodger, usable(lodger), 0};
-    try(&mistake, "control: a whole lodger", "nothing");
+    char *joined_block = a_joined();
+    struct mistake mistake = {&functions[0], joined_block + 20, usable(joined_block), 0};
+    try_beyond(&mistake, "beyond a joined block", "write", mistake.n, joined_block);
+    mistake = (struct mistake){&functions[0], joined_block, usable(joined_block), 0};
+    try(&mistake, "control: a whole joined block", "nothing");
 }
 
 int main(void)
@@ -237,6 +237,6 @@ int main(void)
     freed_large_block();
     released_slab();
     unended();
-    lodgers();
+    joined_blocks();
     return 0;
 }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "functions.h"
-#include "misuse/lodger.h"
+#include "misuse/joined_block.h"
 #include "support/check.h"
 #include "support/rng.h"
 
@@ -308,9 +308,9 @@ static void children(void)
     free(small);
 }
 
-static void lodger(void)
+static void joined_block(void)
 {
-    char *block = a_lodger();
+    char *block = a_joined();
     for (size_t f = 0; f < function_count; f++)
         whole_block(&functions[f], block);
 }
@@ -319,7 +319,7 @@ int main(void)
 {
     for (size_t i = 0; i < SOURCE; i++)
         source[i] = (char)(1 + i % 100);
-    lodger(); /* first: later, free slabs would serve in its place */
+    joined_block(); /* first: later, free slabs would serve in its place */
     sizes();
     no_bytes();
     overlapping();

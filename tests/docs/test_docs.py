@@ -13,7 +13,7 @@ from check_names import check, check_scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ["src/base/messages.def", "src/policy/options.def", "src/policy/profiles.def", "src/learn/signals.def", "src/count/decisions.def",
-           "src/policy/classes.def", "src/count/stats.def", "src/report/parts.def", "src/report/tallies.def",
+           "src/policy/classes.def", "src/count/stats.def", "src/report/parts.def", "src/report/class_stats.def",
            "src/report/report_json.c", "src/learn/site_rules.c", "src/count/events.def", "src/guard/protections.def",
            *(f"docs/{name}.md" for name in ("CLASSES", "GUARD", "LEARNING", "MESSAGES", "OPTIONS", "PROFILING", "STATS")), "bench/results/decisions.md"]
 
@@ -243,7 +243,7 @@ class Generated(unittest.TestCase):
                 ("src/base/messages.def", "block already free", "block free already", "docs/MESSAGES.md"),
                 ("src/count/stats.def", "forks in this process", "forks met in this process", "docs/STATS.md"),
                 ("src/report/parts.def", "HK_PART(idle,", "HK_PART(lazy,", "docs/report.schema.json"),
-                ("src/report/tallies.def", "HK_TALLY(served,", "HK_TALLY(given,", "docs/STATS.md"),
+                ("src/report/class_stats.def", "HK_CLASS_STAT(served,", "HK_CLASS_STAT(given,", "docs/STATS.md"),
                 ("src/guard/protections.def", "HK_PROTECTION(canary,", "HK_PROTECTION(cage,", "docs/GUARD.md"),
                 ("src/count/events.def", "HK_EVENT(steal,", "HK_EVENT(fetch,", "docs/PROFILING.md"),
                 ("src/policy/classes.def", ", 255, TINY", ", 127, TINY", "docs/CLASSES.md")):
@@ -273,7 +273,7 @@ class Generated(unittest.TestCase):
 
     def test_a_document_without_a_table(self) -> None:
         self.change("docs/STATS.md", "<!-- table:counters", "<!-- tables:counters")
-        self.assert_noticed("should have parts, tallies, keys, counters")
+        self.assert_noticed("should have parts, class_stats, keys, counters")
 
     def test_what_is_not_understood(self) -> None:
         self.change("src/count/stats.def", "HK_STAT(GLOBAL, forks, calls,", "HK_STAT(GLOBAL, forks,")

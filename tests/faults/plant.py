@@ -32,7 +32,7 @@ ROOT = HOME.parent.parent
 NOT_FOR_FAULTS = (r"^(bench|docs|glossary|format|hitpath|install|models|rooms|library|tool_|programs|public_header|coverage|faults|workflows|situation_overcommit_real"
                   r"|huge_pages$|learn$)")
 # More than seconds.
-LONG = (r"^(osfail|soak|stress|lodgers|learn|cancelled|rlimit_as|vma_exhaust|address_space|fork_|spawn|signals|spike|beside|background|mappings"
+LONG = (r"^(osfail|soak|stress|joined_blocks|learn|cancelled|rlimit_as|vma_exhaust|address_space|fork_|spawn|signals|spike|beside|background|mappings"
         r"|abi_lattice|situation|thread_|many_threads|idle_threads|destructors|pool_fork|report_running|report_programs|probes|debug_ring|huge)")
 STAGES = [  # name, targets, arguments of ctest
     ("near", [], []),

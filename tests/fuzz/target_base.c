@@ -5,7 +5,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/message.h"
-#include "base/quanta.h"
+#include "base/inline_copy.h"
 #include "fuzz/fuzz.h"
 #include "support/slow_bits.h"
 #include "unit/fake_os.h"
@@ -40,7 +40,7 @@ void fuzz_bits(struct fuzz_input *in)
 }
 
 /* The quanta around a run stay as they were, but for what a run may touch: whole quanta. */
-void fuzz_quanta(struct fuzz_input *in)
+void fuzz_inline_copy(struct fuzz_input *in)
 {
     enum { ROOM = 1024 };
     static _Alignas(16) unsigned char from[ROOM], to[ROOM], model[ROOM];
@@ -53,9 +53,9 @@ void fuzz_quanta(struct fuzz_input *in)
         }
         size_t touched = size == 0 ? 16 : (size + 15) / 16 * 16;
         if (zeroes)
-            FUZZ_CHECK(hk_quanta_zero(to + at, size) == to + at);
+            FUZZ_CHECK(hk_inline_zero(to + at, size) == to + at);
         else
-            hk_quanta_copy(to + at, from + at, size);
+            hk_inline_copy(to + at, from + at, size);
         memcpy(model + at, to + at, touched);
         FUZZ_CHECK(memcmp(model, to, ROOM) == 0, "(%zu bytes at %zu: beyond them)", size, at);
         for (size_t i = at; i < at + size; i++)

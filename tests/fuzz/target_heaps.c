@@ -194,11 +194,11 @@ static void check_own(const struct own_heap *heap)
 
 static void check_heaps(void)
 {
-    static struct hk_census census;
+    static struct hk_heap_stats heap_stats;
     for (unsigned i = 0; i < OWN_HEAPS; i++)
         if (heaps[i].handle != NULL)
             check_own(&heaps[i]);
-    const char *wrong = heap_is_wrong(&census);
+    const char *wrong = heap_is_wrong(&heap_stats);
     FUZZ_CHECK(wrong == NULL, "(%s)", wrong);
 }
 

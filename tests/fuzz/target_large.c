@@ -1,14 +1,14 @@
 /* Large blocks: the fit among cached ones, the tree of mappings, and the blocks themselves. */
 #include "base/bits.h"
 #include "large/large.h"
-#include "large/large_altered.h"
+#include "large/large_modified.h"
 #include "large/large_cache.h"
 #include "large/large_state.h"
 #include "large/extents.h"
 #include "large/fit.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/shadow.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 #include "support/knobs.h"
 #include "support/pattern.h"
 #include "unit/fake_os.h"
@@ -148,10 +148,10 @@ static void resize_large(struct large_model *large, size_t size)
 
 void fuzz_large(struct fuzz_input *in)
 {
-    static struct hk_census census;
+    static struct hk_heap_stats heap_stats;
     static fake_refuse *const plans[] = {
         NULL, NULL, fake_refuse_map, fake_refuse_unmap, fake_refuse_purge, fake_refuse_remap, fake_refuse_all};
-    FUZZ_CHECK(hk_life_cache() != NULL);
+    FUZZ_CHECK(hk_tcache_get() != NULL);
     shadow_begin();
     SET_KNOB(large_cache, (uint64_t)fuzz_byte(in) << 20);
     SET_KNOB(huge_blocks_from, fuzz_byte(in) % 2 == 0 ? 0 : 2 * HK_MIB);
@@ -170,7 +170,7 @@ void fuzz_large(struct fuzz_input *in)
         else if (large->p == NULL)
             get_large(large, size, op % 8 == 0 ? HK_SLICE << op % 7 : 16);
         else if (op >= 200)
-            hk_large_note_altered((uintptr_t)large->p + size % large->size / HK_PAGE * HK_PAGE, HK_PAGE);
+            hk_large_note_modified((uintptr_t)large->p + size % large->size / HK_PAGE * HK_PAGE, HK_PAGE);
         else
             op % 2 == 0 ? resize_large(large, size) : put_large(large, op / 2);
     }
@@ -178,8 +178,8 @@ void fuzz_large(struct fuzz_input *in)
     size_t live = 0;
     for (unsigned i = 0; i < LIVE; i++)
         live += larges[i].p != NULL;
-    const char *wrong = heap_is_wrong(&census);
-    FUZZ_CHECK(wrong == NULL && census.tiers[HK_TIER_LARGE].live_blocks == live, "(%s)", wrong);
+    const char *wrong = heap_is_wrong(&heap_stats);
+    FUZZ_CHECK(wrong == NULL && heap_stats.tiers[HK_TIER_LARGE].live_blocks == live, "(%s)", wrong);
     for (unsigned i = 0; i < LIVE; i++)
         if (larges[i].p != NULL)
             put_large(&larges[i], 2);

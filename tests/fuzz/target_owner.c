@@ -1,9 +1,9 @@
-/* Slabs that change hands: outbox, inboxes, orphans, and an owner's slabs. */
+/* Slabs that change hands: outbox, inboxes, abandoned slabs, and an owner's slabs. */
 #include "base/bits.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/shadow.h"
-#include "runtime/life.h"
-#include "slab/orphans.h"
+#include "runtime/lifecycle.h"
+#include "slab/abandoned.h"
 #include "slab/outbox.h"
 #include "slab/slab_heap.h"
 #include "slab/slab_heap_sweep.h"
@@ -15,7 +15,7 @@
 
 enum { SLABS = 12, BLOCKS = 64 * HK_SLAB_MOST_WORDS };
 
-/* Owners are parts of caches: the census looks there. */
+/* Owners are parts of caches: the heap statistics looks there. */
 static struct hk_tcache owner_caches[2];
 static struct hk_owner *const first_owner = &owner_caches[0].owner, *const second_owner = &owner_caches[1].owner;
 static struct hk_owner freer;
@@ -23,7 +23,7 @@ static struct hk_owner freer;
 static void begin_owners(void)
 {
     shadow_begin();
-    FUZZ_CHECK(hk_life_cache() != NULL && hk_owner_register(first_owner) && hk_owner_register(second_owner));
+    FUZZ_CHECK(hk_tcache_get() != NULL && hk_owner_register(first_owner) && hk_owner_register(second_owner));
     hk_owner_open(first_owner);
     hk_owner_open(second_owner);
 }
@@ -205,15 +205,15 @@ static void take_for_live(unsigned class, unsigned first, unsigned n, bool commo
     unsigned at = first, got = 1;
     n = 1 + n % 64;
     if (common)
-        got = hk_orphans_take_common(class, taken + 64, n);
+        got = hk_abandoned_take_common(class, taken + 64, n);
     else
-        taken[63] = hk_orphans_alloc(class);
+        taken[63] = hk_abandoned_alloc(class);
     FUZZ_CHECK(got <= n && ((got > 0 && taken[63] != NULL) || fake_os.refuse != NULL));
     for (unsigned i = 0; i < got && taken[63] != NULL; i++, at++) {
         while (live[at % LIVE] != NULL && at < first + LIVE)
             at++;
         if (at >= first + LIVE)
-            FUZZ_CHECK(hk_orphans_free(taken[63 - i], class));
+            FUZZ_CHECK(hk_abandoned_free(taken[63 - i], class));
         else
             note_live(taken[63 - i], hk_classes[class].size, at % LIVE);
     }
@@ -225,23 +225,23 @@ static uint32_t holder_of(const void *block) { return hk_entry_owner(hk_page_map
 static void free_live(unsigned class, unsigned at, bool claims)
 {
     struct hk_slab *slab = hk_slab_at((uintptr_t)live[at]);
-    bool orphan = holder_of(live[at]) == HK_ORPHAN;
+    bool abandoned = holder_of(live[at]) == HK_ABANDONED;
     void *block = live[at];
     note_freed(at, hk_classes[class].size);
-    if (orphan && claims && hk_orphans_list(block) == HK_FOR_ADOPTION) {
-        FUZZ_CHECK(hk_orphans_claim(block, class, first_owner) == slab && holder_of(block) == first_owner->id);
-        orphan = false;
+    if (abandoned && claims && hk_abandoned_list(block) == HK_FOR_ADOPTION) {
+        FUZZ_CHECK(hk_abandoned_claim(block, class, first_owner) == slab && holder_of(block) == first_owner->id);
+        abandoned = false;
     }
-    if (orphan) {
-        FUZZ_CHECK(hk_orphans_free(block, class));
+    if (abandoned) {
+        FUZZ_CHECK(hk_abandoned_free(block, class));
         return;
     }
-    FUZZ_CHECK(!hk_orphans_free(block, class));
+    FUZZ_CHECK(!hk_abandoned_free(block, class));
     hk_slab_free(slab, block);
-    hk_orphans_abandon(slab);
+    hk_abandoned_add(slab);
 }
 
-void fuzz_orphans(struct fuzz_input *in)
+void fuzz_abandoned(struct fuzz_input *in)
 {
     begin_owners();
     unsigned class = (unsigned)fuzz_below(in, HK_CLASSES - 8);
@@ -254,20 +254,20 @@ void fuzz_orphans(struct fuzz_input *in)
             if (live[at] != NULL)
                 free_live(class, at, op % 2 == 0);
         } else if (op < 236) {
-            bool has = hk_orphans_has(class);
-            struct hk_slab *slab = hk_orphans_adopt(class, second_owner);
+            bool has = hk_abandoned_has(class);
+            struct hk_slab *slab = hk_abandoned_adopt(class, second_owner);
             FUZZ_CHECK(!has || slab != NULL);
             if (slab != NULL)
                 FUZZ_CHECK(slab->free > 0 && holder_of((void *)slab->d.start) == second_owner->id);
             if (slab != NULL)
-                hk_orphans_abandon(slab);
+                hk_abandoned_add(slab);
         } else if (op < 240) {
-            hk_orphans_crowd(op % 2 == 0);
+            hk_abandoned_crowd(op % 2 == 0);
         } else if (op < 244) {
-            hk_orphans_purge();
+            hk_abandoned_purge();
         } else if (op < 248) {
             struct hk_sweep sweep = {.now = hk_os.clock_ms(), .touched = hk_os.clock_ms(), .work = 1000};
-            hk_orphans_sweep(&sweep);
+            hk_abandoned_sweep(&sweep);
             fake_os_pass_ms(at * 8);
         } else {
             fake_os_refuse(op % 4 == 0 ? fake_refuse_mappings : NULL);
@@ -277,7 +277,7 @@ void fuzz_orphans(struct fuzz_input *in)
     for (unsigned at = 0; at < LIVE; at++)
         if (live[at] != NULL)
             free_live(class, at, false);
-    struct hk_slab *slab = hk_orphans_adopt(class, first_owner);
+    struct hk_slab *slab = hk_abandoned_adopt(class, first_owner);
     FUZZ_CHECK(slab == NULL, "(a slab without live blocks was not released)");
 }
 
@@ -320,7 +320,7 @@ static void give_batch(struct hk_owner *owner, unsigned from, unsigned to)
 
 void fuzz_slab_heap(struct fuzz_input *in)
 {
-    static struct hk_census census;
+    static struct hk_heap_stats heap_stats;
     begin_owners();
     struct hk_owner *owner = &hk_tcache_self()->owner;
     while (fuzz_next(in)) {
@@ -335,9 +335,9 @@ void fuzz_slab_heap(struct fuzz_input *in)
         } else if (op < 251) {
             fake_os_refuse(op % 3 == 0 ? fake_refuse_mappings : NULL);
         } else if (op == 255) {
-            const char *wrong = heap_is_wrong(&census);
-            FUZZ_CHECK(wrong == NULL && census.sum.live_blocks == lives, "(%s; %zu blocks, not %u)",
-                       wrong != NULL ? wrong : "", (size_t)census.sum.live_blocks, lives);
+            const char *wrong = heap_is_wrong(&heap_stats);
+            FUZZ_CHECK(wrong == NULL && heap_stats.sum.live_blocks == lives, "(%s; %zu blocks, not %u)",
+                       wrong != NULL ? wrong : "", (size_t)heap_stats.sum.live_blocks, lives);
         }
     }
 }

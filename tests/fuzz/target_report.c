@@ -14,7 +14,7 @@
 #include "prof/hooks.h"
 #include "prof/sample.h"
 #include "report/report.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 #include "runtime/named_file.h"
 #include "unit/fake_os.h"
 
@@ -47,7 +47,7 @@ static size_t make_heap(struct fuzz_input *in, void *held[HELD])
     size_t live = 0;
     hk_options.heap_sample = fuzz_byte(in) % 4 == 0 ? 512 : 0;
     hk_options.site_rules = fuzz_byte(in) % 4 == 0 ? HK_SITE_RULES_WATCH : HK_SITE_RULES_OFF;
-    FUZZ_CHECK(hk_life_cache() != NULL);
+    FUZZ_CHECK(hk_tcache_get() != NULL);
     for (unsigned i = 0; i < 4; i++) {
         fuzz_text(in, texts[i], 1 + fuzz_byte(in) % sizeof texts[i]);
         *fields[i] = texts[i];

@@ -1,8 +1,8 @@
-/* A slab: blocks leave lowest first and come back; lodgers are whole; remote frees arrive once; purged pages hold no live block. */
+/* A slab: blocks leave lowest first and come back; joined blocks are whole; remote frees arrive once; purged pages hold no live block. */
 #include "base/bits.h"
 #include "fuzz/fuzz.h"
-#include "runtime/life.h"
-#include "slab/lodge.h"
+#include "runtime/lifecycle.h"
+#include "slab/joined_blocks.h"
 #include "slab/remote.h"
 #include "slab/remote_track.h"
 #include "slab/slab_life.h"
@@ -12,14 +12,14 @@
 
 enum { OWNER = 7, MOST = 64 * HK_SLAB_MOST_WORDS, BATCH = 256 };
 
-/* Where each block is. A part of a lodger belongs to the block before it. */
+/* Where each block is. A part of a joined block belongs to the block before it. */
 enum where { FREE, TAKEN, JOINED, REMOTE };
 static enum where where[MOST];
 static struct hk_slab *slab;
 
 static void make_slab(struct fuzz_input *in)
 {
-    FUZZ_CHECK(hk_life_cache() != NULL);
+    FUZZ_CHECK(hk_tcache_get() != NULL);
     slab = hk_slab_make((unsigned)fuzz_below(in, HK_CLASSES), OWNER, HK_USE_SPARSE);
     FUZZ_CHECK(slab != NULL && slab->d.blocks <= MOST && slab->d.blocks == slab->d.bytes / slab->d.block_size);
 }
@@ -97,10 +97,10 @@ void fuzz_slab(struct fuzz_input *in)
 }
 
 /* Whole runs, the lowest first. */
-static void take_lodgers(unsigned cells, unsigned n)
+static void take_joined_blocks(unsigned cells, unsigned n)
 {
     void *taken[16];
-    unsigned got = hk_lodge_take(slab, cells, taken + 16, n), want = 0, at = 0;
+    unsigned got = hk_joined_take(slab, cells, taken + 16, n), want = 0, at = 0;
     while (want < n && at + cells <= slab->d.blocks) {
         unsigned run = 0;
         while (run < cells && where[at + run] == FREE)
@@ -109,8 +109,9 @@ static void take_lodgers(unsigned cells, unsigned n)
             at += run + 1;
             continue;
         }
-        FUZZ_CHECK(want < got && taken[15 - want] == block_at(at), "(lodger %u of %u cells at %u)", want, cells, at);
-        FUZZ_CHECK(hk_lodge_bytes(block_at(at)) == (size_t)cells * slab->d.block_size);
+        FUZZ_CHECK(want < got && taken[15 - want] == block_at(at), "(joined block %u of %u cells at %u)", want, cells,
+                   at);
+        FUZZ_CHECK(hk_joined_bytes(block_at(at)) == (size_t)cells * slab->d.block_size);
         where[at] = TAKEN;
         for (unsigned i = 1; i < cells; i++)
             where[at + i] = JOINED;
@@ -120,18 +121,18 @@ static void take_lodgers(unsigned cells, unsigned n)
     FUZZ_CHECK(got == want, "(%u of %u)", got, want);
 }
 
-void fuzz_lodge(struct fuzz_input *in)
+void fuzz_joined_blocks(struct fuzz_input *in)
 {
     make_slab(in);
     if (slab->d.blocks < 32)
         return;
     while (fuzz_next(in)) {
         uint8_t op = fuzz_byte(in);
-        unsigned first = (unsigned)fuzz_below(in, slab->d.blocks), cells = 2 + op % (HK_LODGE_MOST_CELLS - 1);
+        unsigned first = (unsigned)fuzz_below(in, slab->d.blocks), cells = 2 + op % (HK_JOINED_MOST_CELLS - 1);
         if (op < 40)
             take_lowest(op % 4 == 0 ? first : op);
         else if (op < 110)
-            take_lodgers(cells, 1 + op % 9);
+            take_joined_blocks(cells, 1 + op % 9);
         for (unsigned i = first; op >= 110 && i < slab->d.blocks && i <= first + op % 32; i++)
             give_back(i);
         check_slab();
@@ -239,7 +240,7 @@ void fuzz_remote(struct fuzz_input *in)
         if (op < 56)
             take_lowest(op * 4u);
         else if (op < 64 && slab->d.blocks >= 32)
-            take_lodgers(2 + op % 7u, 8);
+            take_joined_blocks(2 + op % 7u, 8);
         else if (op < 128)
             mark_word(in);
         else if (op < 180)

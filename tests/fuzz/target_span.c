@@ -2,7 +2,7 @@
 #include "base/bits.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/shadow.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 #include "span/bootstrap.h"
 #include "span/descriptor.h"
 #include "span/meta.h"
@@ -138,7 +138,7 @@ void fuzz_descriptor(struct fuzz_input *in)
     struct hk_descriptor *records[RECORDS] = {NULL};
     unsigned live = 0;
     shadow_begin();
-    FUZZ_CHECK(hk_life_cache() != NULL);
+    FUZZ_CHECK(hk_tcache_get() != NULL);
     while (fuzz_next(in)) {
         uint8_t op = fuzz_byte(in);
         struct hk_descriptor **record = &records[fuzz_byte(in)];

@@ -3,7 +3,7 @@
 #include "fuzz/fuzz.h"
 #include "fuzz/shadow.h"
 #include "policy/policy.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 #include "support/knobs.h"
 #include "tcache/bins.h"
 #include "tcache/depot.h"
@@ -67,9 +67,10 @@ static void grow_bin(void)
 
 static void check_bins(void)
 {
-    static struct hk_census census;
-    const char *wrong = heap_is_wrong(&census);
-    FUZZ_CHECK(wrong == NULL && census.classes[of.class].live_blocks == of.lives, "(%s)", wrong != NULL ? wrong : "");
+    static struct hk_heap_stats heap_stats;
+    const char *wrong = heap_is_wrong(&heap_stats);
+    FUZZ_CHECK(wrong == NULL && heap_stats.classes[of.class].live_blocks == of.lives, "(%s)",
+               wrong != NULL ? wrong : "");
 }
 
 static void seldom_with_bins(uint8_t op)
@@ -90,7 +91,7 @@ static void seldom_with_bins(uint8_t op)
 void fuzz_bins(struct fuzz_input *in)
 {
     shadow_begin();
-    FUZZ_CHECK(hk_life_cache() != NULL);
+    FUZZ_CHECK(hk_tcache_get() != NULL);
     of.cache = hk_tcache_self();
     of.class = (unsigned)fuzz_below(in, HK_CLASSES);
     of.size = hk_classes[of.class].size;
@@ -155,7 +156,7 @@ static void take_magazine(unsigned which, size_t room)
 
 void fuzz_depot(struct fuzz_input *in)
 {
-    FUZZ_CHECK(hk_life_cache() != NULL);
+    FUZZ_CHECK(hk_tcache_get() != NULL);
     SET_KNOB(depot, 1 + fuzz_bytes(in, 3));
     while (fuzz_next(in)) {
         uint8_t op = fuzz_byte(in);
@@ -180,7 +181,7 @@ void fuzz_pool(struct fuzz_input *in)
     enum { CACHES = 200 };
     static struct hk_tcache *taken[CACHES];
     static bool waits[CACHES + 64];
-    FUZZ_CHECK(hk_life_cache() != NULL);
+    FUZZ_CHECK(hk_tcache_get() != NULL);
     uint32_t first = hk_owner_end();
     while (fuzz_next(in)) {
         uint8_t op = fuzz_byte(in);

@@ -84,13 +84,13 @@ void world_heal(void)
 
 void world_check(void)
 {
-    static struct hk_census census;
-    const char *wrong = heap_is_wrong(&census);
-    uint64_t live = census.sum.live_blocks + census.tiers[HK_TIER_LARGE].live_blocks;
+    static struct hk_heap_stats heap_stats;
+    const char *wrong = heap_is_wrong(&heap_stats);
+    uint64_t live = heap_stats.sum.live_blocks + heap_stats.tiers[HK_TIER_LARGE].live_blocks;
     FUZZ_CHECK(wrong == NULL, "(%s)", wrong);
     FUZZ_CHECK(exact ? live == heap_rules.xlive : live >= heap_rules.xlive, "(%lu blocks for %lu)", (unsigned long)live,
                (unsigned long)heap_rules.xlive);
-    FUZZ_CHECK(!exact || census.mallocs >= live, "(%lu mallocs, %lu live)", (unsigned long)census.mallocs,
+    FUZZ_CHECK(!exact || heap_stats.mallocs >= live, "(%lu mallocs, %lu live)", (unsigned long)heap_stats.mallocs,
                (unsigned long)live);
 }
 

@@ -6,8 +6,8 @@
  * Code     `hk_tcache_begin()` in `tcache/tcache.c`, `hk_tcache_end()` in `tcache/ending.c`, `hk_drain_all()`, `take_back()` in `tcache/drain.c`; `hk_slab_heap_collect()`,
  *          `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_inbox_push()`, `hk_inbox_take()`, `hk_inboxes_close()`,
  *          `hk_owner_open()` in `slab/owner.c`; `hk_outbox_put()`, `hk_send()`, `hk_remote_free()` in `slab/outbox.c`;
- *          `hk_remote_mark()`, `hk_remote_count()`, `hk_remote_collect()` in `slab/remote.c`; `hk_orphans_abandon()`,
- *          `hk_orphans_adopt()`, `hk_orphans_collect()`, `list_orphan_locked()` in `slab/orphans.c`; `hk_slab_hand_to()` in `slab/slab.c`, `hk_slab_release()` in `slab/slab_life.c`
+ *          `hk_remote_mark()`, `hk_remote_count()`, `hk_remote_collect()` in `slab/remote.c`; `hk_abandoned_add()`,
+ *          `hk_abandoned_adopt()`, `hk_abandoned_collect()`, `list_abandoned_locked()` in `slab/abandoned.c`; `hk_slab_hand_to()` in `slab/slab.c`, `hk_slab_release()` in `slab/slab_life.c`
  * Shows    every block returns to its slab, once; only the slab's holder changes it; a slab is in at most one queue, and in
  *          none that no thread opens again; in the end it is released, once, and no thread touches it afterwards; no thread
  *          waits forever
@@ -20,11 +20,11 @@
  * Fault 5, assertion: the inbox of an ended thread stays open
  * Fault 6, assertion: a refused slab is queued nowhere
  * Fault 7, end: after a refusal, the thread waits for the inbox to open, and does not read the slab's owner again
- * Fault 8, assertion: an orphan is released as soon as all its blocks are free */
+ * Fault 8, assertion: an abandoned slab is released as soon as all its blocks are free */
 #include "common.pml"
 
 #define NOBODY 0
-#define ORPHAN 1
+#define ABANDONED 1
 #define ENDING 2
 #define HEIR 3
 /* Blocks 0 and 1 are with the program, 2 is in the first thread's bin. */
@@ -40,14 +40,14 @@ short counted;
 bool queued;            /* a thread is about to queue it, or it is in an inbox or a backlog */
 byte inbox[4] = CLOSED; /* 1: the slab is in it */
 bool backlog[4], pending[4];
-byte orphans_lock = FREE;
+byte abandoned_lock = FREE;
 bool listed;
 byte released, ended;
 
 #define IS_IDLE (bits == ALL && !queued && counted == 0)
 #define PLACES ((inbox[ENDING] == 1) + (inbox[HEIR] == 1) + backlog[ENDING] + backlog[HEIR])
 
-inline list_orphan_locked()
+inline list_abandoned_locked()
 {
     atomic {
 #if FAULT == 8
@@ -62,7 +62,7 @@ inline list_orphan_locked()
 inline release_if_all_free()
 {
     if
-    :: all_free -> atomic { assert(bits == ALL && owner == ORPHAN); owner = NOBODY; released++; all_free = false }
+    :: all_free -> atomic { assert(bits == ALL && owner == ABANDONED); owner = NOBODY; released++; all_free = false }
     :: else
     fi
 }
@@ -76,15 +76,15 @@ inline remote_collect(holder)
     atomic { counted = counted - COUNT(got); got = 0 }
 }
 
-inline orphans_collect()
+inline abandoned_collect()
 {
-    lock(orphans_lock);
-    done = (owner == ORPHAN);
+    lock(abandoned_lock);
+    done = (owner == ABANDONED);
     if
-    :: done -> remote_collect(holds(orphans_lock)); list_orphan_locked()
+    :: done -> remote_collect(holds(abandoned_lock)); list_abandoned_locked()
     :: else
     fi;
-    unlock(orphans_lock);
+    unlock(abandoned_lock);
     release_if_all_free()
 }
 
@@ -110,7 +110,7 @@ inline send()
     do
     :: assert(seen != NOBODY);
        if
-       :: seen == ORPHAN -> orphans_collect()
+       :: seen == ABANDONED -> abandoned_collect()
        :: else -> inbox_push(seen)
        fi;
        if
@@ -120,9 +120,9 @@ inline send()
 #if FAULT == 6
        break;
 #elif FAULT == 7
-       seen == ORPHAN || inbox[seen] != CLOSED
+       seen == ABANDONED || inbox[seen] != CLOSED
 #else
-       atomic { seen == ORPHAN || inbox[seen] != CLOSED || owner != seen; seen = owner }
+       atomic { seen == ABANDONED || inbox[seen] != CLOSED || owner != seen; seen = owner }
 #endif
     od;
     atomic { done = false; seen = 0 }
@@ -177,25 +177,25 @@ inline inboxes_close(me)
 #endif
 }
 
-inline orphans_abandon()
+inline abandoned_abandon()
 {
-    lock(orphans_lock);
-    owner = ORPHAN;
-    list_orphan_locked();
-    unlock(orphans_lock);
+    lock(abandoned_lock);
+    owner = ABANDONED;
+    list_abandoned_locked();
+    unlock(abandoned_lock);
     release_if_all_free()
 }
 
-inline orphans_adopt(me)
+inline abandoned_adopt(me)
 {
     if
     :: listed ->
-       lock(orphans_lock);
+       lock(abandoned_lock);
        if
        :: listed -> atomic { listed = false; owner = me }
        :: else
        fi;
-       unlock(orphans_lock)
+       unlock(abandoned_lock)
     :: else
     fi
 }
@@ -207,7 +207,7 @@ inline cache_end(me)
     inboxes_close(me);
 #endif
     if
-    :: owner == me -> orphans_abandon()
+    :: owner == me -> abandoned_abandon()
     :: else
     fi;
 #if FAULT != 3
@@ -227,7 +227,7 @@ proctype Ending()
     cache_end(ENDING);
     if
     :: inbox[ENDING] = 0; /* another thread begins */
-       orphans_adopt(ENDING);
+       abandoned_adopt(ENDING);
        cache_end(ENDING)
     :: true               /* the number waits in the pool */
     fi;
@@ -238,7 +238,7 @@ proctype Heir()
 {
     THREAD;
     inbox[HEIR] = 0;
-    orphans_adopt(HEIR);
+    abandoned_adopt(HEIR);
     cache_end(HEIR);
     ended++
 }

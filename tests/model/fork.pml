@@ -1,13 +1,13 @@
 /* Fork: the state that the child gets while other threads run. The kernel copies page by page, each at its own moment.
  *
  *   forker: takes the stream lock and all locks, copies; parent: opens the locks; child: rebuilds queues and counts from the bits,
- *   makes other threads' slabs orphans, counts their free blocks
- *   worker: frees a block of the forker's, collects in its own slab, fills or flushes its bin, adopts under the orphans' lock or
+ *   makes other threads' slabs abandoned slabs, counts their free blocks
+ *   worker: frees a block of the forker's, collects in its own slab, fills or flushes its bin, adopts under the abandoned slabs' lock or
  *   writes to a stream       poster: frees another block of the forker's
  *
  * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `runtime/fork.c`; `hk_locks_take_all()`,
  *          `hk_locks_drop_all()`, `hk_locks_reset_all()` in `base/lock.c`; `hk_tcaches_fork_child()`, `forget_cache()` in `tcache/ending.c`;
- *          `hk_orphans_fork_prepare()`, `hk_orphans_orphan_rest()`, `orphan()`, `hk_orphans_adopt()` in `slab/orphans.c`;
+ *          `hk_abandoned_fork_prepare()`, `hk_abandoned_add_rest()`, `abandon()`, `hk_abandoned_adopt()` in `slab/abandoned.c`;
  *          `hk_slab_recount()` in `slab/slab_life.c`; `hk_slab_alloc()` in `slab/slab.c`; `hk_slab_mark_free()` in `slab/slab.h`; `hk_remote_mark()`,
  *          `hk_remote_count()`, `hk_remote_collect()`, `hk_remote_restart()`, `hk_remote_merge()` in `slab/remote.c`;
  *          `hk_inbox_push()`, `hk_inboxes_restart()` in `slab/owner.c`; `hk_send()` in `slab/outbox.c`; `hk_bin_flush()` in
@@ -20,20 +20,20 @@
  * Fault 1, assertion: the child believes the queues
  * Fault 2, assertion: the child drops the marks
  * Fault 3, assertion: the child believes the count of free blocks
- * Fault 4, assertion: fork does not take the orphans' lock
- * Fault 5, end: fork takes the slabs' lock before the orphans' lock
+ * Fault 4, assertion: fork does not take the abandoned slabs' lock
+ * Fault 5, end: fork takes the slabs' lock before the abandoned slabs' lock
  * Fault 6, end: fork takes its own locks before the lock of the streams
  * Fault 7, assertion: the child believes the bins of threads that do not exist
  * Fault 8, assertion: the child leaves their slabs to owners that do not exist
  * Fault 9, assertion: the child counts a bit that is in both bitmaps of a slab as two blocks */
 #include "common.pml"
 
-#define ORPHAN 1
+#define ABANDONED 1
 #define WORKER 3
 #define BIT(n) (1 << (n))
 #define COUNT(set) (((set) & 1) + (((set) >> 1) & 1) + (((set) >> 2) & 1))
 
-byte streams = FREE, orphans_lock = FREE, slabs = FREE;
+byte streams = FREE, abandoned_lock = FREE, slabs = FREE;
 byte ended, home;
 
 /* Each on a page of its own. */
@@ -43,12 +43,12 @@ byte bits = 2, free = 1; /* the worker's slab: block 0 is in its bin, block 1 is
 byte theirs = 4;         /* and block 2 is marked */
 byte bin = 1;
 byte entry = WORKER;     /* of that slab */
-bool listed = true;      /* an orphan slab */
-byte orphan_entry = ORPHAN;
+bool listed = true;      /* an abandoned slab */
+byte abandoned_entry = ABANDONED;
 byte shared;             /* blocks of the worker's that the program has, as the forker knows */
 
 /* The child's copies. */
-byte c_marked, c_bits, c_free, c_theirs, c_bin, c_entry, c_orphan_entry, c_known, c_home;
+byte c_marked, c_bits, c_free, c_theirs, c_bin, c_entry, c_abandoned_entry, c_known, c_home;
 bool c_queued, c_inbox, c_listed;
 short copied;
 
@@ -80,20 +80,20 @@ inline hand_out() { atomic { bin = bin & ~1; shared = shared | 1 } }
 
 inline adopt()
 {
-    lock(orphans_lock);
+    lock(abandoned_lock);
     listed = false;
     lock(slabs);
     unlock(slabs);
-    orphan_entry = WORKER;
-    unlock(orphans_lock)
+    abandoned_entry = WORKER;
+    unlock(abandoned_lock)
 }
 
 /* The C library's lock of all streams is held over a call of malloc. */
 inline flush_streams()
 {
     lock(streams);
-    lock(orphans_lock);
-    unlock(orphans_lock);
+    lock(abandoned_lock);
+    unlock(abandoned_lock);
     unlock(streams)
 }
 
@@ -129,11 +129,11 @@ inline prepare()
 #endif
 #if FAULT == 5
     lock(slabs);
-    lock(orphans_lock)
+    lock(abandoned_lock)
 #elif FAULT == 4
     lock(slabs)
 #else
-    lock(orphans_lock);
+    lock(abandoned_lock);
     lock(slabs)
 #endif
 #if FAULT == 6
@@ -159,7 +159,7 @@ inline copy_pages()
     :: page(6, bin, c_bin)
     :: page(7, entry, c_entry)
     :: page(8, listed, c_listed)
-    :: page(9, orphan_entry, c_orphan_entry)
+    :: page(9, abandoned_entry, c_abandoned_entry)
 #if FAULT == 1
     :: copied == 1023 -> break
 #else
@@ -172,7 +172,7 @@ inline copy_pages()
 inline child()
 {
     d_step {
-        assert(c_listed == (c_orphan_entry == ORPHAN));
+        assert(c_listed == (c_abandoned_entry == ABANDONED));
 #if FAULT == 2
         c_marked = 0;
 #endif
@@ -188,7 +188,7 @@ inline child()
         assert((before & ~c_home) == 0 && !(c_home & 4));
         assert(!c_queued);
 #if FAULT != 8
-        c_entry = ORPHAN;
+        c_entry = ABANDONED;
 #endif
 #if FAULT == 9
         c_free = COUNT(c_bits) + COUNT(c_theirs);
@@ -204,9 +204,9 @@ inline child()
 #endif
         assert(c_free == COUNT(c_bits));
         /* Frees its block of the worker's slab. */
-        assert(c_known == 0 || (c_entry == ORPHAN && !(c_bits & c_known)));
+        assert(c_known == 0 || (c_entry == ABANDONED && !(c_bits & c_known)));
         c_marked = 0; c_queued = false; c_inbox = false; c_home = 0; c_theirs = 0; c_bits = 0; c_free = 0; c_bin = 0; c_entry = 0;
-        c_orphan_entry = 0; c_known = 0; c_listed = false; copied = 0; before = 0
+        c_abandoned_entry = 0; c_known = 0; c_listed = false; copied = 0; before = 0
     }
 }
 
@@ -214,7 +214,7 @@ inline parent()
 {
     unlock(slabs);
 #if FAULT != 4
-    unlock(orphans_lock);
+    unlock(abandoned_lock);
 #endif
     unlock(streams)
 }

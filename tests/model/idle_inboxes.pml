@@ -9,7 +9,7 @@
  *          `slab/remote.h`
  * Shows    no page with a block in use is purged, although no lock is held; the blocks come back, each once; the slab is
  *          released when all have, and no thread touches it afterwards
- * Not      closed inboxes and orphans (ending.pml), thieves (steal.pml): for those, a trimmer is another thread that takes
+ * Not      closed inboxes and abandoned slabs (ending.pml), thieves (steal.pml): for those, a trimmer is another thread that takes
  *          slabs out and sends them on
  * Threads  3
  * Fault 1, assertion: a page is purged whose blocks are only marked, not claimed

@@ -5,7 +5,7 @@
  *
  * Code     `hk_slab_make()` in `slab/slab_life.c`; `hk_slab_at()` in `slab/slab.h`; `hk_page_map_assign()`, `hk_page_map_set()` in
  *          `span/page_map.c`; `hk_page_map_lookup()` in `span/page_map.h`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_by_id()` in
- *          `slab/owner.c`; `hk_orphans_abandon()`, `hk_orphans_adopt()`, `hk_orphans_collect()` in `slab/orphans.c`;
+ *          `slab/owner.c`; `hk_abandoned_add()`, `hk_abandoned_adopt()`, `hk_abandoned_collect()` in `slab/abandoned.c`;
  *          `hk_slab_hand_to()` in `slab/slab.c`; `hk_remote_free()`, `hk_send()` in `slab/outbox.c`
  * Shows    a thread that sees a page map entry sees the slab's number and descriptor; a thread that sees its owner sees that
  *          owner in the table; a stale owner leads to a second read, never to a change of a slab that another thread holds;
@@ -26,7 +26,7 @@
 #include "common.pml"
 
 #define NOBODY 0
-#define ORPHAN 1
+#define ABANDONED 1
 #define MAKER 2
 #define HEIR 3
 #define CLOSED 2
@@ -34,7 +34,7 @@
 byte entry = NOBODY, owner = NOBODY;
 byte inbox[4] = CLOSED; /* 1: the slab is in it */
 bool marked;
-byte orphans_lock = FREE, owners = FREE;
+byte abandoned_lock = FREE, owners = FREE;
 bool listed, home;
 byte ended;
 
@@ -71,19 +71,19 @@ inline collect(holder)
     home = true
 }
 
-inline orphans_collect()
+inline abandoned_collect()
 {
-    lock(orphans_lock);
+    lock(abandoned_lock);
     assert(load(DESCRIPTOR));
-    done = (entry == ORPHAN);
+    done = (entry == ABANDONED);
 #if FAULT == 5
     done = true;
 #endif
     if
-    :: done -> collect(entry == ORPHAN); listed = true
+    :: done -> collect(entry == ABANDONED); listed = true
     :: else
     fi;
-    unlock(orphans_lock)
+    unlock(abandoned_lock)
 }
 
 inline inbox_push(to)
@@ -105,7 +105,7 @@ inline send()
     do
     :: assert(seen != NOBODY);
        if
-       :: seen == ORPHAN -> orphans_collect()
+       :: seen == ABANDONED -> abandoned_collect()
        :: else -> inbox_push(seen)
        fi;
        if
@@ -113,9 +113,9 @@ inline send()
        :: else
        fi;
 #if FAULT == 6
-       seen == ORPHAN || inbox[seen] != CLOSED
+       seen == ABANDONED || inbox[seen] != CLOSED
 #else
-       atomic { seen == ORPHAN || inbox[seen] != CLOSED || owner != seen; seen = owner }
+       atomic { seen == ABANDONED || inbox[seen] != CLOSED || owner != seen; seen = owner }
 #endif
     od
 }
@@ -132,12 +132,12 @@ inline end_owner(me)
     :: true
     fi;
     atomic { rest = (inbox[me] == 1); inbox[me] = CLOSED };
-    lock(orphans_lock);
+    lock(abandoned_lock);
     if
-    :: entry == me -> hand_to(ORPHAN); listed = true
+    :: entry == me -> hand_to(ABANDONED); listed = true
     :: else
     fi;
-    unlock(orphans_lock);
+    unlock(abandoned_lock);
     if
     :: rest -> send()
     :: else
@@ -164,14 +164,14 @@ inline owner_register()
     unlock(owners)
 }
 
-inline orphans_adopt()
+inline abandoned_adopt()
 {
-    lock(orphans_lock);
+    lock(abandoned_lock);
     if
     :: listed -> listed = false; hand_to(HEIR)
     :: else
     fi;
-    unlock(orphans_lock)
+    unlock(abandoned_lock)
 }
 
 proctype Heir()
@@ -182,7 +182,7 @@ proctype Heir()
     owner_register();
 #endif
     inbox[HEIR] = 0;
-    orphans_adopt();
+    abandoned_adopt();
 #if FAULT == 4
     owner_register();
 #endif
@@ -212,5 +212,5 @@ init
 {
     atomic { run Maker(); run Heir(); run Stranger(); run Memory() };
     ended == THREADS;
-    assert(home && entry == ORPHAN && owner == ORPHAN && listed)
+    assert(home && entry == ABANDONED && owner == ABANDONED && listed)
 }

@@ -8,7 +8,7 @@
  * Code     `hk_inbox_steal()`, `hk_inbox_take()`, `take_locked()`, `take_inbox()`, `hk_inboxes_close()`, `prepend()`,
  *          `hk_inbox_push()` in `slab/owner.c`; `steal()`, `steal_idle()`, `steal_chain()`, `receive()`, `hk_drain_for_miss()`, `hk_drain_all()` in `tcache/drain.c`, `hk_tcache_end()` in `tcache/ending.c`; `hk_remote_claim()`, `hk_remote_let_go()`, `hk_remote_collect()` in
  *          `slab/remote.c`; `hk_slab_heap_collect()`, `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_send()` in `slab/outbox.c`;
- *          `hk_orphans_adopt()`, `hk_orphans_collect()`, `hk_orphans_abandon()` in `slab/orphans.c`
+ *          `hk_abandoned_adopt()`, `hk_abandoned_collect()`, `hk_abandoned_add()` in `slab/abandoned.c`
  * Shows    no block is lost or handed out twice; a stolen block comes back when it is freed, whichever thread holds its slab
  *          by then; a closed inbox stays closed; in the end the slab is released, once, and no thread touches it afterwards;
  *          no thread waits forever
@@ -24,7 +24,7 @@
 #include "common.pml"
 
 #define NOBODY 0
-#define ORPHAN 1
+#define ABANDONED 1
 #define OWNER 2
 #define THIEF 3
 /* Both in use. */
@@ -40,7 +40,7 @@ short counted;
 bool queued;            /* a thread is about to queue it, or it is in an inbox or a backlog */
 byte inbox[4] = CLOSED; /* 1: the slab is in it */
 bool backlog[4], pending[4];
-byte orphans_lock = FREE, drain[4] = FREE;
+byte abandoned_lock = FREE, drain[4] = FREE;
 byte in_bin;            /* of the thief */
 bool listed;
 byte released, ended;
@@ -48,7 +48,7 @@ byte released, ended;
 #define IS_IDLE (bits == ALL && !queued && counted == 0)
 #define PLACES ((inbox[OWNER] == 1) + (inbox[THIEF] == 1) + backlog[OWNER] + backlog[THIEF])
 
-inline list_orphan_locked()
+inline list_abandoned_locked()
 {
     atomic {
         all_free = IS_IDLE;
@@ -59,7 +59,7 @@ inline list_orphan_locked()
 inline release_if_all_free()
 {
     if
-    :: all_free -> atomic { assert(bits == ALL && owner == ORPHAN); owner = NOBODY; released++; all_free = false }
+    :: all_free -> atomic { assert(bits == ALL && owner == ABANDONED); owner = NOBODY; released++; all_free = false }
     :: else
     fi
 }
@@ -73,15 +73,15 @@ inline remote_collect(holder)
     atomic { counted = counted - COUNT(got); got = 0 }
 }
 
-inline orphans_collect()
+inline abandoned_collect()
 {
-    lock(orphans_lock);
-    done = (owner == ORPHAN);
+    lock(abandoned_lock);
+    done = (owner == ABANDONED);
     if
-    :: done -> remote_collect(holds(orphans_lock)); list_orphan_locked()
+    :: done -> remote_collect(holds(abandoned_lock)); list_abandoned_locked()
     :: else
     fi;
-    unlock(orphans_lock);
+    unlock(abandoned_lock);
     release_if_all_free()
 }
 
@@ -107,14 +107,14 @@ inline send()
     do
     :: assert(seen != NOBODY);
        if
-       :: seen == ORPHAN -> orphans_collect()
+       :: seen == ABANDONED -> abandoned_collect()
        :: else -> inbox_push(seen)
        fi;
        if
        :: done -> break
        :: else
        fi;
-       atomic { seen == ORPHAN || inbox[seen] != CLOSED || owner != seen; seen = owner }
+       atomic { seen == ABANDONED || inbox[seen] != CLOSED || owner != seen; seen = owner }
     od;
     atomic { done = false; seen = 0 }
 }
@@ -172,25 +172,25 @@ inline inboxes_close(me)
     taken = false
 }
 
-inline orphans_abandon()
+inline abandoned_abandon()
 {
-    lock(orphans_lock);
-    owner = ORPHAN;
-    list_orphan_locked();
-    unlock(orphans_lock);
+    lock(abandoned_lock);
+    owner = ABANDONED;
+    list_abandoned_locked();
+    unlock(abandoned_lock);
     release_if_all_free()
 }
 
-inline orphans_adopt(me)
+inline abandoned_adopt(me)
 {
     if
     :: listed ->
-       lock(orphans_lock);
+       lock(abandoned_lock);
        if
        :: listed -> atomic { listed = false; owner = me }
        :: else
        fi;
-       unlock(orphans_lock)
+       unlock(abandoned_lock)
     :: else
     fi
 }
@@ -200,7 +200,7 @@ inline cache_end(me)
     drain_all(me);
     inboxes_close(me);
     if
-    :: owner == me -> orphans_abandon()
+    :: owner == me -> abandoned_abandon()
     :: else
     fi;
     drain_all(me);
@@ -243,7 +243,7 @@ proctype Owner()
     od;
     cache_end(OWNER);
     if
-    :: inbox[OWNER] = 0; orphans_adopt(OWNER); cache_end(OWNER)
+    :: inbox[OWNER] = 0; abandoned_adopt(OWNER); cache_end(OWNER)
     :: true
     fi;
     atomic { stays = false; ended++ }
@@ -342,7 +342,7 @@ proctype Thief()
     inbox_steal(OWNER);
     if
     :: true -> empty_bin(0); empty_bin(1); inbox_steal(OWNER)
-    :: true -> orphans_adopt(THIEF)
+    :: true -> abandoned_adopt(THIEF)
     fi;
     empty_bin(0);
     empty_bin(1);

@@ -6,13 +6,13 @@
  *
  * Code     `run()` in `runtime/background.c`; `hk_decay_in_background()`, `sweep_some()`, `purge_of_one()` in
  *          `decay/decay.c`; `hk_slab_heap_sweep_begin()`, `hk_slab_heap_sweep()`, `sweep_held()`, `sweep_on()`, `hk_slab_heap_trim_some()` in `slab/slab_heap_sweep.c`;
- *          `hk_slab_heap_alloc()`, `take_blocks()`, `lodge()`, `new_slab()`, `hk_slab_heap_free()`, `free_blocks()`, `move_between_lists()`,
+ *          `hk_slab_heap_alloc()`, `take_blocks()`, `join()`, `new_slab()`, `hk_slab_heap_free()`, `free_blocks()`, `move_between_lists()`,
  *          `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_owner_register()`, `hk_owner_open()`, `hk_owner_is_open()` in
- *          `slab/owner.c`; `hk_orphans_abandon()`, `hk_orphans_adopt()` in `slab/orphans.c`; `hk_link_remove_under()` in
+ *          `slab/owner.c`; `hk_abandoned_add()`, `hk_abandoned_adopt()` in `slab/abandoned.c`; `hk_link_remove_under()` in
  *          `base/list.h`; `hk_slab_sweep_under()` in `slab/slab_purge.h`, `sweep_slab()`, `hk_slab_trim()` in `slab/slab_purge.c`
  * Shows    only free blocks lose their pages; a sweep reads only lists of owners with a thread, and slabs on them; a trim
  *          finds no lists that were never set up; no thread waits forever
- * Not      fork (bystanders.pml), the sweep of orphans (orphans.pml), slabs that are released
+ * Not      fork (bystanders.pml), the sweep of abandoned slabs (abandoned.pml), slabs that are released
  * Threads  3
  * Fault 1, assertion: the background thread sweeps without the lists lock
  * Fault 2, assertion: a block is taken without the lists lock
@@ -25,18 +25,18 @@
 
 /* Owners are 0 and 1. Two slabs, each of one block. */
 #define OWNERS 2
-#define ORPHAN 9
+#define ABANDONED 9
 #define TURNS 2
 /* Where a slab is. */
-#define NOWHERE 0 /* a full orphan */
-#define LISTED 1  /* an orphan that can be adopted */
+#define NOWHERE 0 /* a full abandoned slab */
+#define LISTED 1  /* an abandoned slab that can be adopted */
 #define PARTIAL 2
 #define FULL 3
 /* Where a sweep is: at a slab, or: */
 #define END 2
 #define NONE 3
 
-byte sweep_lock = FREE, orphans_lock = FREE;
+byte sweep_lock = FREE, abandoned_lock = FREE;
 byte shelves[OWNERS] = FREE; /* locks */
 bool registered[OWNERS], set_up[OWNERS], open[OWNERS], has_thread[OWNERS];
 byte at[OWNERS] = NONE;
@@ -63,13 +63,13 @@ inline move_between_lists(me, where)
 
 inline adopt(me)
 {
-    lock(orphans_lock);
+    lock(abandoned_lock);
     if
     :: place[0] == LISTED -> atomic { entry[0] = me; place[0] = PARTIAL; slab = 0 }
     :: place[0] != LISTED && place[1] == LISTED -> atomic { entry[1] = me; place[1] = PARTIAL; slab = 1 }
     :: else
     fi;
-    unlock(orphans_lock)
+    unlock(abandoned_lock)
 }
 
 inline blocks_take(me)
@@ -120,10 +120,10 @@ inline abandon_slab(me, which)
 {
     if
     :: entry[which] == me ->
-       lock(orphans_lock);
-       entry[which] = ORPHAN;
+       lock(abandoned_lock);
+       entry[which] = ABANDONED;
        place[which] = (taken[which] -> NOWHERE : LISTED);
-       unlock(orphans_lock)
+       unlock(abandoned_lock)
     :: else
     fi
 }

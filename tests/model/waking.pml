@@ -1,20 +1,20 @@
 /* Waking: the background thread falls asleep, without a timeout, while other threads free memory and wake it.
  *
- *   state: awake, drowsy (a round is under way), asleep, leaving
+ *   state: awake, in a round (a round is under way), asleep, leaving
  *
- * Code     `hk_wake_notify()`, `hk_wake_force()`, `hk_wake_leave()`, `hk_wake_before_round()`, `hk_wake_sleep()` in `decay/wake.c`;
+ * Code     `hk_background_notify()`, `hk_background_force()`, `hk_background_leave()`, `hk_background_before_round()`, `hk_background_sleep()` in `decay/background_state.c`;
  *          `hk_decay_growth()`, `hk_decay_in_background()` in `decay/decay.c`; `work()` in `runtime/background.c`
  * Shows    while it sleeps, no memory is idle that came free before or that notified it since; it hears a request to leave
  * Not      heaps too small for it; rests between two rounds, which end by themselves; the work of a round (sweep.pml); up to
  *          fifteen frees without a notification
  * Threads  3
  * Fault 1, end: it falls asleep without a check of the state
- * Fault 2, assertion: it becomes drowsy at the end of a round, not at the beginning
+ * Fault 2, assertion: it becomes in a round at the end of a round, not at the beginning
  * Fault 3, assertion: a notification reads the state before the freed memory is visible
  * Fault 4, end: the kernel does not compare before it sleeps
  * Fault 5, end: a request to leave does not wake it
  * Fault 6, end: a notification is a load, then a store
- * Fault 7, assertion: a notification checks asleep before drowsy: it may fall asleep in between */
+ * Fault 7, assertion: a notification checks asleep before in a round: it may fall asleep in between */
 #define THREADS 3
 #define WORDS 2
 #include "common.pml"

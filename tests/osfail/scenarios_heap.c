@@ -6,7 +6,7 @@
 #include "osfail/held.h"
 #include "policy/options.h"
 #include "prof/hooks.h"
-#include "prof/watch.h"
+#include "prof/attach_sampling.h"
 #include "support/check.h"
 #include "support/rng.h"
 #include "unit/fake_os.h"
@@ -122,7 +122,7 @@ static void watched(size_t size, size_t count)
         begun = begun || hk_hooks_watch(1);
         for (size_t i = 0; i < count; i++) {
             if (begun)
-                hk_watch_tick();
+                hk_attach_sampling_tick();
             held_get(&held[i], i % 3 == 0 ? HELD_CALLOC : HELD_MALLOC, 16, i % 5 == 0 ? size * 200 : size);
         }
         for (size_t i = 0; i < count; i += 4)
@@ -134,7 +134,7 @@ static void watched(size_t size, size_t count)
     if (held_healthy)
         CHECK(begun && hk_load(hk_global_counts[HK_GLOBAL_samples]) > count, "nothing was picked");
     if (begun)
-        hk_watch_end();
+        hk_attach_sampling_end();
 }
 
 #define MIB ((size_t)1 << 20)

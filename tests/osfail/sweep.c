@@ -21,9 +21,9 @@
 enum { SECONDS_A_SCENARIO = 600, MOST_CALLS = 100000 };
 
 /* Written by children, read by their parent. */
-static struct tally {
+static struct class_stat {
     uint64_t runs, refused, checks, last_refused;
-} * tally;
+} * class_stat;
 
 static struct plan {
     const char *name;
@@ -51,11 +51,11 @@ static bool refuse_as_planned(enum fake_call call, uint64_t ordinal)
 
 static void check_heap(const char *when)
 {
-    static struct hk_census census;
-    const char *wrong = heap_is_wrong(&census);
+    static struct hk_heap_stats heap_stats;
+    const char *wrong = heap_is_wrong(&heap_stats);
     CHECK(wrong == NULL, "%s: %s", when, wrong);
-    CHECK(census.sum.live == 0 && census.parts[HK_PART_large_live] == 0, "%s: %zu and %zu bytes still live", when,
-          census.sum.live, census.parts[HK_PART_large_live]);
+    CHECK(heap_stats.sum.live == 0 && heap_stats.parts[HK_PART_large_live] == 0, "%s: %zu and %zu bytes still live",
+          when, heap_stats.sum.live, heap_stats.parts[HK_PART_large_live]);
 }
 
 static void run(const struct scenario *scenario)
@@ -70,9 +70,9 @@ static void run_twice(const struct scenario *scenario)
     held_healthy = false;
     fake_os_refuse(refuse_as_planned);
     run(scenario);
-    tally->last_refused = hk_load(fake_os.xrefused);
-    tally->refused += tally->last_refused;
-    tally->runs++;
+    class_stat->last_refused = hk_load(fake_os.xrefused);
+    class_stat->refused += class_stat->last_refused;
+    class_stat->runs++;
     held_healthy = true;
     fake_os_refuse(NULL);
     check_heap("after refusals");
@@ -107,7 +107,7 @@ static bool in_child(const struct scenario *scenario, void (*body)(const struct 
         prepare(scenario);
         body(scenario);
         check_thread_done();
-        tally->checks += check_total();
+        class_stat->checks += check_total();
         _exit(check_failures() == 0 ? 0 : 1);
     }
     int status = -1;
@@ -134,7 +134,7 @@ static bool for_each_plan(const struct scenario *scenario, const struct sweep *s
         for (plan.k = 1; plan.k < MOST_CALLS; plan.k++) {
             if (!each(scenario))
                 return false;
-            if (tally->last_refused == 0)
+            if (class_stat->last_refused == 0)
                 break;
         }
     }
@@ -171,12 +171,12 @@ static void sweep_in_one_process(const struct scenario *scenario)
 
 static bool sweep_scenario(const struct scenario *scenario, const struct sweep *new_processes)
 {
-    struct tally before = *tally;
+    struct class_stat before = *class_stat;
     bool well = for_each_plan(scenario, new_processes, in_new_process);
     well = in_child(scenario, sweep_in_one_process) && well;
-    printf("%-32s %6lu runs %8lu refusals %9lu checks%s\n", scenario->name, (unsigned long)(tally->runs - before.runs),
-           (unsigned long)(tally->refused - before.refused), (unsigned long)(tally->checks - before.checks),
-           well ? "" : "  FAILED");
+    printf("%-32s %6lu runs %8lu refusals %9lu checks%s\n", scenario->name,
+           (unsigned long)(class_stat->runs - before.runs), (unsigned long)(class_stat->refused - before.refused),
+           (unsigned long)(class_stat->checks - before.checks), well ? "" : "  FAILED");
     fflush(stdout);
     return well;
 }
@@ -189,8 +189,8 @@ int main(int argc, char **argv)
     bool warm = argc > 1 && strcmp(argv[1], "warm") == 0;
     struct sweep new_processes = full ? (struct sweep){3, 5, 25} : (struct sweep){warm ? 0 : 1, 1, 0};
     warm_sweep = full ? (struct sweep){3, 7, 50} : (struct sweep){warm ? 1 : 2, 3, warm ? 0 : 2};
-    tally = mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (tally == MAP_FAILED)
+    class_stat = mmap(NULL, sizeof *class_stat, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (class_stat == MAP_FAILED)
         return EXIT_FAILURE;
     size_t count = 0, failed = 0;
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++)
@@ -201,6 +201,7 @@ int main(int argc, char **argv)
             count++;
         }
     printf("osfail: %zu scenarios, %lu runs, %lu refusals, %lu checks, %zu scenarios failed\n", count,
-           (unsigned long)tally->runs, (unsigned long)tally->refused, (unsigned long)tally->checks, failed);
+           (unsigned long)class_stat->runs, (unsigned long)class_stat->refused, (unsigned long)class_stat->checks,
+           failed);
     return count > 0 && failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -37,7 +37,7 @@ static void free_large_twice(void)
     free(again);
 }
 
-/* Found at a flush, under the lock of the class's orphans or of the thread's slabs. */
+/* Found at a flush, under the lock of the class's abandoned slabs or of the thread's slabs. */
 static void free_small_twice(void)
 {
     void *block[3000];

@@ -1,7 +1,7 @@
 /* Preloaded: takes the stack of every 31st malloc twice, by HAKMEM's capture and by the C library's backtrace(), and compares the frames.
  * At the end it appends "stacks frames different longer" to the file of BOTH_STACKS: pairs, frames in them, pairs that differ, and pairs
  * of which HAKMEM has all of backtrace()'s frames and more (by frame pointers, where a module has no unwind table). With
- * BOTH_STACKS_SPOIL, HAKMEM's stacks are spoiled first. */
+ * BOTH_STACKS_SPOIL, HAKMEM's stacks are pending_unmap first. */
 #include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -16,24 +16,24 @@
 #include <unistd.h>
 
 enum { LARGE = 1 << 20, SMALL = 100, SMALL_BLOCKS = 200000, LARGE_BLOCKS = 60, THREADS = 4, MANY = 150000 };
-#define APART __attribute__((noinline))
+#define SAMPLED_HEAP __attribute__((noinline))
 
 static void *kept[SMALL_BLOCKS + LARGE_BLOCKS];
 static void *volatile sink; /* no call before it is a tail call */
 
-static APART void *leaks_large(void)
+static SAMPLED_HEAP void *leaks_large(void)
 {
     sink = malloc(LARGE);
     return sink;
 }
 
-static APART void *leaks_small(void)
+static SAMPLED_HEAP void *leaks_small(void)
 {
     sink = malloc(SMALL);
     return sink;
 }
 
-static APART void frees_all(void)
+static SAMPLED_HEAP void frees_all(void)
 {
     for (int i = 0; i < SMALL_BLOCKS; i++) {
         sink = malloc(SMALL);
@@ -59,19 +59,19 @@ static void plain(void)
     said("allocated", "frees_all", (size_t)SMALL_BLOCKS * SMALL);
 }
 
-static APART void *callocs(size_t size)
+static SAMPLED_HEAP void *callocs(size_t size)
 {
     sink = calloc(1, size);
     return sink;
 }
 
-static APART void *grows(void *block, size_t size)
+static SAMPLED_HEAP void *grows(void *block, size_t size)
 {
     sink = realloc(block, size);
     return sink;
 }
 
-static APART void *aligns(size_t align, size_t size)
+static SAMPLED_HEAP void *aligns(size_t align, size_t size)
 {
     void *block = NULL;
     if (posix_memalign(&block, align, size) != 0)
@@ -80,7 +80,7 @@ static APART void *aligns(size_t align, size_t size)
     return block;
 }
 
-static APART void *new_arrays(size_t size)
+static SAMPLED_HEAP void *new_arrays(size_t size)
 {
     sink = aligned_alloc(64, size);
     return sink;
@@ -128,7 +128,7 @@ static void threads(void)
     said("allocated", "leaks_large", (size_t)THREADS * LARGE_BLOCKS * LARGE);
 }
 
-static APART void *child_leaks(void)
+static SAMPLED_HEAP void *child_leaks(void)
 {
     sink = malloc(LARGE);
     return sink;

@@ -4,13 +4,13 @@
 #include <new>
 
 enum { BYTES = 1 << 20, BLOCKS = 60 };
-#define APART __attribute__((noinline))
+#define SAMPLED_HEAP __attribute__((noinline))
 
 static char *volatile sink;
 
-extern "C" APART void news() { sink = new char[BYTES]; }
-extern "C" APART void news_nothrow() { sink = new (std::nothrow) char[BYTES]; }
-extern "C" APART void news_aligned() { sink = new (std::align_val_t{64}) char[BYTES]; }
+extern "C" SAMPLED_HEAP void news() { sink = new char[BYTES]; }
+extern "C" SAMPLED_HEAP void news_nothrow() { sink = new (std::nothrow) char[BYTES]; }
+extern "C" SAMPLED_HEAP void news_aligned() { sink = new (std::align_val_t{64}) char[BYTES]; }
 
 int main()
 {

@@ -27,8 +27,8 @@ class Running(reports.Case):
         tasks = {int(name) for name in os.listdir(f"/proc/{worker.pid}/task")}
         for _ in range(SEEN):
             last = self.wait_for("the next report", lambda: self.time_of(path, last))
-            holders = reports.read(path)["holders"]
-            self.assertTrue(holders and {row["thread"] for row in holders} <= tasks, (holders, tasks))
+            thread_lines = reports.read(path)["thread_lines"]
+            self.assertTrue(thread_lines and {row["thread"] for row in thread_lines} <= tasks, (thread_lines, tasks))
         self.assertEqual(self.end(worker), "")
         self.assertGreaterEqual(self.time_of(path), last)
         self.assertEqual(os.listdir(self.folder), ["report.json"])
@@ -44,7 +44,7 @@ class Running(reports.Case):
         path = self.folder / "report.json"
         worker = self.start("idle", report=str(path), report_every="50")
         first = self.wait_for("a report", lambda: self.time_of(path))
-        held = sum(row["bins"] + row["depots"] for row in reports.read(path)["holders"])
+        held = sum(row["bins"] + row["depots"] for row in reports.read(path)["thread_lines"])
         self.assertEqual(held, reports.read(path)["mapped"]["parts"]["thread_caches"])
         self.wait_for("another", lambda: self.time_of(path, first))
         self.assertTrue(reports.parts_sum_to_resident(reports.read(path)))
@@ -74,8 +74,8 @@ class Running(reports.Case):
         self.wait_for("the child's report", lambda: self.time_of(path))
         report = reports.read(path)
         self.assertEqual(report["process"], child)
-        self.assertIn(child, [row["thread"] for row in report["holders"]])
-        self.assertNotIn(worker.pid, [row["thread"] for row in report["holders"]])
+        self.assertIn(child, [row["thread"] for row in report["thread_lines"]])
+        self.assertNotIn(worker.pid, [row["thread"] for row in report["thread_lines"]])
         self.assertEqual(self.end(worker), "")
         self.assertEqual({file.name for file in self.folder.iterdir()}, {f"{child}.json", f"{worker.pid}.json"})
 

@@ -76,7 +76,7 @@ class House:
                 if other not in order or order.index(other) >= order.index(room):
                     self.breaches.append(f"rooms.json: {room} may not include {other}: it is not below it")
 
-    def check_residence(self) -> None:
+    def check_rss_stats(self) -> None:
         for name in self.files:
             if name != self.rules["unity_file"] and not self.room_of(name):
                 self.breach(name, 1, "belongs to no room (src/<room>/<file>, rooms in rooms.json)")

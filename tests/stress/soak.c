@@ -5,7 +5,7 @@
  * time: they rise for 176 rounds, whatever the time of a round, until holes and blocks reach their balance. */
 #include "engine.h"
 
-#include "report/census.h"
+#include "report/heap_stats.h"
 #include "support/check.h"
 #include "support/heap.h"
 #include "support/pattern.h"
@@ -32,7 +32,7 @@ static struct {
     size_t size;
     uint64_t seed;
 } kept[KEPT];
-static struct hk_census census;
+static struct hk_heap_stats heap_stats;
 
 static uint64_t seconds_now(void)
 {
@@ -62,9 +62,9 @@ static size_t kept_bytes(void)
     return bytes;
 }
 
-static void take_census(void)
+static void take_heap_stats(void)
 {
-    const char *wrong = heap_is_wrong(&census);
+    const char *wrong = heap_is_wrong(&heap_stats);
     CHECK(wrong == NULL, "the heap: %s", wrong);
 }
 
@@ -95,21 +95,21 @@ int main(int argc, char **argv)
         run_round(round, steps);
         for (size_t i = 0; i < EXCHANGED; i++)
             exchange_one(&rng, rng_below(&rng, KEPT), round);
-        take_census();
+        take_heap_stats();
         /* What the C library itself has taken by then, for its threads, it keeps. */
         if (round < CYCLE) {
-            blocks = census.sum.live_blocks;
-            bytes = census.sum.live + census.sum.rounding - kept_bytes();
+            blocks = heap_stats.sum.live_blocks;
+            bytes = heap_stats.sum.live + heap_stats.sum.rounding - kept_bytes();
         }
-        CHECK(census.sum.live_blocks == blocks, "%zu blocks are live, not %zu", census.sum.live_blocks, blocks);
-        CHECK(census.sum.live + census.sum.rounding == bytes + kept_bytes(), "%zu bytes are live, not %zu",
-              census.sum.live + census.sum.rounding, bytes + kept_bytes());
-        CHECK(census.parts[HK_PART_large_live] == 0, "%zu bytes of large blocks are live",
-              census.parts[HK_PART_large_live]);
+        CHECK(heap_stats.sum.live_blocks == blocks, "%zu blocks are live, not %zu", heap_stats.sum.live_blocks, blocks);
+        CHECK(heap_stats.sum.live + heap_stats.sum.rounding == bytes + kept_bytes(), "%zu bytes are live, not %zu",
+              heap_stats.sum.live + heap_stats.sum.rounding, bytes + kept_bytes());
+        CHECK(heap_stats.parts[HK_PART_large_live] == 0, "%zu bytes of large blocks are live",
+              heap_stats.parts[HK_PART_large_live]);
         if (round % CYCLE != CYCLE - 1)
             continue;
         heap_trim(0);
-        size_t live = (census.sum.live + census.sum.rounding) / 1024, rss = procinfo_rss_kib();
+        size_t live = (heap_stats.sum.live + heap_stats.sum.rounding) / 1024, rss = procinfo_rss_kib();
         beyond = rss - live;
         if ((round < SETTLING_ROUNDS || seconds_now() < begun + seconds / 4) && beyond > settled)
             settled = beyond;

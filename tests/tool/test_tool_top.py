@@ -424,9 +424,9 @@ class Screens(unittest.TestCase):
 
     def test_what_threads_hold(self) -> None:
         rows = [ThreadRow(Thread(number, "t", "S", 1.0, 1.0), 0.1) for number in (1, 2, 3)]
-        holders = lambda at: [{"thread": number, "allocations": 100 * at * number, "bins": 1024 * number, "depots": 512} for number in (2, 3)]
-        before = reports.Report({"time_ms": 1000, "holders": holders(1)})
-        step = top.step_of(before, reports.Report({"time_ms": 3000, "holders": holders(2)}), 9)
+        thread_lines = lambda at: [{"thread": number, "allocations": 100 * at * number, "bins": 1024 * number, "depots": 512} for number in (2, 3)]
+        before = reports.Report({"time_ms": 1000, "thread_lines": thread_lines(1)})
+        step = top.step_of(before, reports.Report({"time_ms": 3000, "thread_lines": thread_lines(2)}), 9)
         found = {row.thread.number: (row.rate, row.cached) for row in top.threads_of(step, rows)}
         self.assertEqual(found, {1: (None, None), 2: (100, 2560), 3: (150, 3584)})
         for width, columns in ((60, "name +thread +state +cpu +allocs/s +cached▾"), (80, "cpu +cpu time +allocs/s +cached▾")):

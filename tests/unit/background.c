@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "large/large.h"
-#include "decay/wake.h"
+#include "decay/background_state.h"
 #include "hakmem.h"
 #include "policy/options.h"
 #include "runtime/background.h"

@@ -9,7 +9,7 @@
 #include "guard/bounds.h"
 #include "hakmem.h"
 #include "policy/options.h"
-#include "slab/lodge.h"
+#include "slab/joined_blocks.h"
 #include "slab/slab_life.h"
 
 enum { OWNER = 7, BLOCKS = 1024, SIZE = 64 };
@@ -84,14 +84,14 @@ UNIT_TEST(tail)
     expect_room(end, 0);
 }
 
-UNIT_TEST(lodgers)
+UNIT_TEST(joined_blocks)
 {
-    void *lodger[2];
+    void *joined_block[2];
     unit_start();
     struct hk_slab *slab = full_slab();
     for (unsigned i = 62; i < 70; i++)
         hk_slab_free(slab, blocks[i]);
-    assert_int_equal(hk_lodge_take(slab, 3, lodger + 2, 2), 2);
+    assert_int_equal(hk_joined_take(slab, 3, joined_block + 2, 2), 2);
     for (size_t into = 0; into < 3 * (size_t)SIZE; into++) {
         expect((uintptr_t)blocks[62] + into, HK_BOUNDS_BLOCK, (uintptr_t)blocks[62], 3 * SIZE);
         expect((uintptr_t)blocks[65] + into, HK_BOUNDS_BLOCK, (uintptr_t)blocks[65], 3 * SIZE);
@@ -265,7 +265,7 @@ int main(void)
         cmocka_unit_test(every_byte_of_a_slab),
         cmocka_unit_test(free_blocks),
         cmocka_unit_test(tail),
-        cmocka_unit_test(lodgers),
+        cmocka_unit_test(joined_blocks),
         cmocka_unit_test(large_blocks),
         cmocka_unit_test(slack),
         cmocka_unit_test(gaps),

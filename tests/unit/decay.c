@@ -375,7 +375,7 @@ static void leave_ranges(void *unused)
         assert_int_equal(hk_slab_heap_free(owner, &blocks[i], 1), 1);
 }
 
-static void leave_orphans(void *unused)
+static void leave_abandoned(void *unused)
 {
     hk_tcache_begin();
     leave_ranges(unused);
@@ -392,7 +392,7 @@ UNIT_TEST(one_call_a_hold)
     fake_os_refuse(NULL);
     assert_int_equal(hk_decay_all(0), expected * HK_PAGE);
     assert_in_range(fake_os_calls(FAKE_PURGE), expected, expected + 10);
-    unit_in_thread(leave_orphans, NULL);
+    unit_in_thread(leave_abandoned, NULL);
     fake_os_refuse(NULL);
     assert_in_range(hk_decay_all(0), expected * HK_PAGE, (expected + 1000) * HK_PAGE);
     assert_in_range(fake_os_calls(FAKE_PURGE), 2 * expected, 2 * expected + 100);
@@ -404,7 +404,7 @@ UNIT_TEST(one_call_a_hold_in_background)
     unit_start();
     SET_KNOB(huge_pages_from, 0);
     hk_slab_lists_share();
-    unit_in_thread(leave_orphans, NULL);
+    unit_in_thread(leave_abandoned, NULL);
     leave_ranges(NULL);
     fake_os_refuse(NULL);
     for (int i = 0; i < 20 && hk_decay_in_background().waits; i++)

@@ -78,7 +78,7 @@ UNIT_TEST(refused)
 
 UNIT_TEST(entries)
 {
-    static const uint32_t owners[] = {HK_ORPHAN, HK_FIRST_OWNER, 77, (1u << 19) - 1};
+    static const uint32_t owners[] = {HK_ABANDONED, HK_FIRST_OWNER, 77, (1u << 19) - 1};
     for (unsigned i = 0; i < sizeof owners / sizeof owners[0]; i++)
         for (unsigned class = 0; class < HK_CLASSES; class ++) {
             uint32_t entry = hk_entry(owners[i], class), mixed = entry | HK_ENTRY_MIXED;
@@ -88,7 +88,7 @@ UNIT_TEST(entries)
             assert_int_equal(hk_entry_class(mixed), class);
             assert_true(hk_entry_is_plain(entry) && !hk_entry_is_mixed(entry));
             assert_true(!hk_entry_is_plain(mixed) && hk_entry_is_mixed(mixed));
-            assert_int_equal(hk_entry_is_plain_from(entry, HK_FIRST_OWNER), owners[i] != HK_ORPHAN);
+            assert_int_equal(hk_entry_is_plain_from(entry, HK_FIRST_OWNER), owners[i] != HK_ABANDONED);
         }
     uint32_t large = hk_entry(HK_NOBODY, HK_CLASS_LARGE);
     assert_true(large != 0 && !hk_entry_is_plain(large) && hk_entry_class(large) == HK_CLASS_LARGE);

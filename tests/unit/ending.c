@@ -29,15 +29,15 @@ static void end_twice(void *unused)
     (void)unused;
     allocate_and_free_half();
     hk_tcache_end();
-    assert_ptr_equal(hk_self, &hk_hot_ended.hot);
+    assert_ptr_equal(hk_self, &hk_thread_ended.hot);
     assert_null(hk_hit_malloc(64));
     for (unsigned class = 0; class < HK_CLASSES; class ++)
-        assert_int_equal(hk_bin_capacity(&hk_hot_ended.hot.bins[class]), 0);
+        assert_int_equal(hk_bin_capacity(&hk_thread_ended.hot.bins[class]), 0);
     hk_tcache_end(); /* without effect */
     assert_true(hk_tcache_ended());
 }
 
-/* The first end shuts hk_hot_ended; the second finds it shut, and its bins as empty as before. */
+/* The first end shuts hk_thread_ended; the second finds it shut, and its bins as empty as before. */
 UNIT_TEST(threads_end)
 {
     unit_start();
@@ -93,7 +93,7 @@ static void child_has_one_cache(void)
     assert_true(stranded >= BLOCKS / 2 && stranded < 2 * HK_MAGAZINE_BLOCKS);
     for (unsigned i = 0; i < BLOCKS / 2; i++)
         hak_free(blocks[i]);
-    allocate_and_free_half(); /* from the orphan too */
+    allocate_and_free_half(); /* from the abandoned slab too */
 }
 
 UNIT_TEST(fork_child_has_one_cache)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "api/guarded.h"
-#include "guard/custody.h"
+#include "guard/block_checks.h"
 #include "guard/sampled.h"
 #include "hakmem.h"
 #include "policy/options.h"

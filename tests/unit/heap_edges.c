@@ -9,7 +9,7 @@
 #include "heaps/heap_slabs.h"
 #include "heaps/heap_state.h"
 #include "heaps/heaps.h"
-#include "report/census.h"
+#include "report/heap_stats.h"
 #include "span/meta.h"
 #include "support/pattern.h"
 #include "tcache/tcache.h"

@@ -10,7 +10,7 @@
 #include "heaps/heap_slabs.h"
 #include "heaps/heap_state.h"
 #include "heaps/heaps.h"
-#include "slab/live.h"
+#include "slab/block_marks.h"
 #include "support/pattern.h"
 #include "tcache/tcache.h"
 
@@ -64,7 +64,7 @@ UNIT_TEST(slices_are_shared)
         for (unsigned n = 0; n < 4; n++) {
             assert_true(pattern_holds(blocks[i][n], hk_classes[classes[i]].size, i * 4 + n));
             assert_int_equal((uintptr_t)blocks[i][n] / HK_SLICE, (uintptr_t)blocks[0][0] / HK_SLICE);
-            expect_mark(blocks[i][n], hk_live_note(classes[i]));
+            expect_mark(blocks[i][n], hk_mark_of_class(classes[i]));
             assert_int_equal(hk_heap_class_at(blocks[i][n], hk_page_map_lookup((uintptr_t)blocks[i][n])), classes[i]);
         }
     assert_int_equal(heap->xcharged, HK_SLICE);
@@ -85,9 +85,9 @@ UNIT_TEST(notes_are_no_marks)
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
         assert_int_equal(take(heap, class, blocks, 1), 1);
         _Atomic uint8_t *mark;
-        assert_false(hk_live_begins_at(blocks[0], &mark) || hk_live_end_fast(blocks[0]));
+        assert_false(hk_mark_is_live(blocks[0], &mark) || hk_mark_end_fast(blocks[0]));
         if (class <= CLASS_OF_4096)
-            expect_mark(blocks[0], hk_live_note(class));
+            expect_mark(blocks[0], hk_mark_of_class(class));
     }
 }
 
@@ -105,8 +105,8 @@ UNIT_TEST(holes_of_a_slice)
     hk_heap_unlock(heap);
     expect_mark(hole[0], 0);
     assert_int_equal(take(heap, CLASS_OF_1024, wide, 8), 8);
-    expect_mark(last[0], hk_live_note(CLASS_OF_256));
-    expect_mark(wide[7], hk_live_note(CLASS_OF_1024));
+    expect_mark(last[0], hk_mark_of_class(CLASS_OF_256));
+    expect_mark(wide[7], hk_mark_of_class(CLASS_OF_1024));
     assert_int_equal(take(heap, CLASS_OF_128, hole, 1), 1);
     assert_int_equal((uintptr_t)hole[0] / HK_PAGE, (uintptr_t)first[0] / HK_PAGE + 1);
 }
@@ -118,8 +118,8 @@ UNIT_TEST(an_end_leaves_no_mark)
     struct hak_heap *heap = begin_heap(0);
     assert_int_equal(take(heap, CLASS_OF_256, small, 4), 4);
     assert_int_equal(take(heap, CLASS_OF_65536, large, 1), 1);
-    hk_live_begin(large[0]);
-    expect_mark(small[0], hk_live_note(CLASS_OF_256));
+    hk_mark_begin(large[0]);
+    expect_mark(small[0], hk_mark_of_class(CLASS_OF_256));
     assert_true(hk_heaps_destroy(heap));
     expect_mark(small[0], 0);
     expect_mark(large[0], 0);
@@ -173,13 +173,13 @@ UNIT_TEST(a_reset_voids_caches)
     assert_int_equal(heap->taken_blocks, 8);
     block = hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit);
     assert_int_equal(hk_page_map_lookup((uintptr_t)block), heap->key | HK_CLASS_SHARED * HK_CLASS_BYTES);
-    expect_mark(block, hk_live_note(CLASS_OF_64));
+    expect_mark(block, hk_mark_of_class(CLASS_OF_64));
     assert_int_equal(heap->taken_blocks, 8 + 1 + hk_heap_cached(heap).blocks);
     /* The same cache in the next generation. */
     assert_true(hk_heaps_reset(heap));
     assert_int_equal(take(heap, CLASS_OF_1024, taken, 1), 1);
     block = hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit);
-    expect_mark(block, hk_live_note(CLASS_OF_64));
+    expect_mark(block, hk_mark_of_class(CLASS_OF_64));
     assert_int_equal(heap->taken_blocks, 1 + 1 + hk_heap_cached(heap).blocks);
 }
 

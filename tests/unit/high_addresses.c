@@ -59,7 +59,7 @@ static bool high_unmap(void *p, size_t size)
     abort();
 }
 
-static struct hk_census census;
+static struct hk_heap_stats heap_stats;
 
 static size_t still_given(void)
 {
@@ -126,7 +126,7 @@ UNIT_TEST(refused_and_given_back)
         memset(block, 1, 8 * HK_MIB);
         hak_free(block);
     }
-    assert_null(heap_is_wrong(&census));
+    assert_null(heap_is_wrong(&heap_stats));
 }
 
 /* A block that grows where only high addresses are left keeps its contents. */

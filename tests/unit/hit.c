@@ -8,7 +8,7 @@ static size_t offset_of(unsigned class) { return class * HK_CLASS_BYTES; }
 
 static enum hk_free_end free_end_of(void *block)
 {
-    struct hk_hot *hot;
+    struct hk_thread_state *hot;
     size_t offset;
     return hk_hit_free(block, &hot, &offset);
 }
@@ -52,7 +52,7 @@ UNIT_TEST(gate_admits_all_sizes)
 UNIT_TEST(bin_is_a_stack)
 {
     static struct hk_cacheless cacheless;
-    struct hk_hot *hot = &cacheless.hot;
+    struct hk_thread_state *hot = &cacheless.hot;
     void *items[3] = {NULL}, *first = &items[1], *second = &items[2];
     struct hk_bin *bin = &hot->bins[CLASS_OF_64];
     hk_cacheless_shut(&cacheless);
@@ -73,17 +73,17 @@ UNIT_TEST(bin_is_a_stack)
 
 static void miss_everything(void *block)
 {
-    assert_ptr_equal(hk_self, &hk_hot_unborn.hot);
-    assert_int_equal(hk_hot_unborn.hot.key, HK_NO_KEY);
+    assert_ptr_equal(hk_self, &hk_thread_unborn.hot);
+    assert_int_equal(hk_thread_unborn.hot.key, HK_NO_KEY);
     for (size_t size = 0; size <= HK_FINE_MAX; size += HK_FINE_STEP)
         assert_null(hk_hit_malloc(size));
     for (size_t size = HK_FINE_MAX + 1; size <= HK_MEDIUM_MAX; size += HK_COARSE_STEP)
         assert_null(hk_hit_malloc_coarse(size));
     assert_int_equal(free_end_of(block), hk_hit_entry(block) != 0 ? HK_FREE_NOT_MINE : HK_FREE_ELSEWHERE);
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        assert_int_equal(hk_bin_capacity(&hk_hot_unborn.hot.bins[class]), 0);
-        assert_false(hk_hit_push(&hk_hot_unborn.hot, offset_of(class), block));
-        assert_int_equal(hk_hot_unborn.hot.bins[class].served, 0);
+        assert_int_equal(hk_bin_capacity(&hk_thread_unborn.hot.bins[class]), 0);
+        assert_false(hk_hit_push(&hk_thread_unborn.hot, offset_of(class), block));
+        assert_int_equal(hk_thread_unborn.hot.bins[class].served, 0);
     }
 }
 

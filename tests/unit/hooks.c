@@ -7,7 +7,7 @@
 
 #include "prof/hooks.h"
 #include "hakmem.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 #include "support/rng.h"
 #include "unit/live_sites.h"
 
@@ -163,7 +163,7 @@ UNIT_TEST(no_memory)
     hk_options.heap_profile = "/no/such/folder/profile"; /* the end does not report that the file cannot be written */
     fake_os_capture();
     fake_os_refuse(fake_refuse_map);
-    (void)hk_life_started();
+    (void)hk_started();
     fake_os_refuse(NULL);
     fake_os.capturing = false;
     if (hk_hooks.mean != 0)
@@ -184,7 +184,7 @@ UNIT_TEST(off)
     void *block = hak_malloc(100);
     hak_free(block);
     assert_ptr_equal(hk_hit_malloc(100), block);
-    struct hk_hot *hot;
+    struct hk_thread_state *hot;
     size_t offset;
     assert_int_equal(hk_hit_free(block, &hot, &offset), HK_FREE_DONE);
 }
@@ -195,7 +195,7 @@ UNIT_TEST(gate_stays_shut)
     unit_start();
     void *block = hak_malloc(100);
     assert_null(hk_hit_malloc(100));
-    struct hk_hot *hot;
+    struct hk_thread_state *hot;
     size_t offset;
     assert_int_equal(hk_hit_free(block, &hot, &offset), HK_FREE_ELSEWHERE);
     hak_free(block);

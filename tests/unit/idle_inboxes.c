@@ -65,15 +65,15 @@ static void expect_others_whole(size_t size)
 
 static void expect_all_home(void)
 {
-    static struct hk_census census;
+    static struct hk_heap_stats heap_stats;
     for (int i = 0; i < COUNT; i++)
         if (!chosen(i))
             hak_free(blocks[i]);
     unit_heap_holds(0);
     hak_trim(0);
     unit_heap_holds(0);
-    hk_census_take(&census);
-    assert_int_equal(census.sum.slabs, 0);
+    hk_heap_stats_take(&heap_stats);
+    assert_int_equal(heap_stats.sum.slabs, 0);
     assert_int_equal(hk_remote_clean(), 0);
 }
 

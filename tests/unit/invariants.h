@@ -2,9 +2,9 @@
 #ifndef TEST_INVARIANTS_H
 #define TEST_INVARIANTS_H
 
-#include "report/census.h"
+#include "report/heap_stats.h"
 
-/* Takes a census and checks it for consistency, and against the rooms below. Returns NULL or the breach. */
-const char *heap_is_wrong(struct hk_census *census);
+/* Takes heap statistics and checks it for consistency, and against the rooms below. Returns NULL or the breach. */
+const char *heap_is_wrong(struct hk_heap_stats *heap_stats);
 
 #endif

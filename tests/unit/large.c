@@ -6,9 +6,9 @@
 
 #include "base/bits.h"
 #include "base/lock.h"
-#include "slab/orphans.h"
+#include "slab/abandoned.h"
 #include "support/knobs.h"
-#include "base/quanta.h"
+#include "base/inline_copy.h"
 #include "large/large.h"
 #include "large/large_zero.h"
 
@@ -545,11 +545,11 @@ UNIT_TEST(grows_without_room_beside)
     assert_filled(moved, 2 * MB);
     moved[5 * MB / 2 - 1] = 1;
     assert_int_equal(totals().live, 5 * MB / 2);
-    hk_large_note_altered((uintptr_t)moved, 4096);
+    hk_large_note_modified((uintptr_t)moved, 4096);
     uint64_t maps = fake_os_calls(FAKE_MAP);
     block = hk_large_resize(moved, 3 * MB);
     assert_filled(block, 2 * MB);
-    assert_int_equal(fake_os_calls(FAKE_MAP), maps + 1); /* the table: no range is reserved for an altered block */
+    assert_int_equal(fake_os_calls(FAKE_MAP), maps + 1); /* the table: no range is reserved for an modified block */
     fake_os_refuse(fake_refuse_map);
     assert_null(hk_large_resize(block, 7 * MB / 2));
     fake_os_refuse(fake_refuse_remap);
@@ -879,12 +879,12 @@ UNIT_TEST(many)
     assert_int_equal(totals().cached, 0);
 }
 
-static void note(char *p, size_t size) { hk_large_note_altered((uintptr_t)p, size); }
+static void note(char *p, size_t size) { hk_large_note_modified((uintptr_t)p, size); }
 
-static uint64_t altered(void) { return hk_load(hk_global_counts[HK_GLOBAL_large_altered]); }
+static uint64_t modified(void) { return hk_load(hk_global_counts[HK_GLOBAL_large_modified]); }
 
 /* Blocks whose mappings were changed are unmapped when they are freed, and no others; wherever the change was in them. */
-UNIT_TEST(altered_blocks_go)
+UNIT_TEST(modified_blocks_go)
 {
     start();
     char *blocks[4];
@@ -897,7 +897,7 @@ UNIT_TEST(altered_blocks_go)
     note((char *)(uintptr_t)-4096, SIZE_MAX);
     for (unsigned i = 0; i < 4; i++)
         hk_large_free(blocks[i]);
-    assert_int_equal(altered(), 2);
+    assert_int_equal(modified(), 2);
     assert_int_equal(totals().cached, 6 * MB);
     assert_int_equal(hk_large_mapped(), 6 * MB);
     note((char *)HK_SLICE, SIZE_MAX); /* all that there is, cached as it is */
@@ -906,7 +906,7 @@ UNIT_TEST(altered_blocks_go)
 }
 
 /* The block is found where it has been moved to, and not where it was. */
-UNIT_TEST(altered_after_a_move)
+UNIT_TEST(modified_after_a_move)
 {
     start();
     char *fence = get(2 * MB, false), *block = get(2 * MB, false), *moved = NULL;
@@ -914,29 +914,29 @@ UNIT_TEST(altered_after_a_move)
         moved = hk_large_resize(block, size);
     note(moved + 6 * MB, 1);
     hk_large_free(fence);
-    assert_int_equal(altered(), 0);
+    assert_int_equal(modified(), 0);
     hk_large_free(moved);
-    assert_int_equal(altered(), 1);
+    assert_int_equal(modified(), 1);
 }
 
 /* What a signal handler changes while its thread is at the cache: it may be any block. */
-UNIT_TEST(altered_under_the_lock)
+UNIT_TEST(modified_under_the_lock)
 {
     start();
     char *first = get(3 * MB, false), *second = get(4 * MB, false);
-    hk_orphans_fork_prepare();
+    hk_abandoned_fork_prepare();
     hk_locks_take_all();
     note(first, 1);
     hk_locks_drop_all();
     hk_large_free(second);
     hk_large_free(first);
-    assert_int_equal(altered(), 2);
+    assert_int_equal(modified(), 2);
     assert_int_equal(totals().cached, 0);
     hk_large_free(get(3 * MB, false));
-    assert_int_equal(altered(), 2);
+    assert_int_equal(modified(), 2);
 }
 
-UNIT_TEST(altered_and_not_unmapped)
+UNIT_TEST(modified_and_not_unmapped)
 {
     start();
     char *block = get(3 * MB, false), *kept = get(3 * MB, false);
@@ -992,10 +992,10 @@ int main(void)
         cmocka_unit_test(kept_twice),
         cmocka_unit_test(dropped),
         cmocka_unit_test(many),
-        cmocka_unit_test(altered_blocks_go),
-        cmocka_unit_test(altered_after_a_move),
-        cmocka_unit_test(altered_under_the_lock),
-        cmocka_unit_test(altered_and_not_unmapped),
+        cmocka_unit_test(modified_blocks_go),
+        cmocka_unit_test(modified_after_a_move),
+        cmocka_unit_test(modified_under_the_lock),
+        cmocka_unit_test(modified_and_not_unmapped),
     };
     return cmocka_run_group_tests_name("large", tests, NULL, NULL);
 }

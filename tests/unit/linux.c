@@ -12,7 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "os/passed.h"
+#include "os/forward.h"
 
 enum { PAGES = 16, ERROR = 12345, LONG = 200000 };
 
@@ -127,7 +127,7 @@ UNIT_TEST(advice)
     assert_true(hk_advice_lasts(MADV_DONTDUMP));
 }
 
-UNIT_TEST(residence)
+UNIT_TEST(rss_stats)
 {
     char *p = hk_os.map(2 * hk_system_page());
     p[0] = 1;
@@ -145,7 +145,7 @@ int main(void)
         cmocka_unit_test(write_goes_on_after_a_signal),
         cmocka_unit_test(code_of_the_loader),
         cmocka_unit_test(advice),
-        cmocka_unit_test(residence),
+        cmocka_unit_test(rss_stats),
     };
     return cmocka_run_group_tests_name("linux", tests, NULL, NULL);
 }

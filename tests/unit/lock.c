@@ -114,9 +114,9 @@ static void register_all(void)
 #define HK_RANK(name, at_fork, whose) at_fork(HK_RANK_##name)
 #include "base/ranks.def"
     for (unsigned i = 0; i < SEVERAL; i++)
-        several[i].rank = HK_RANK_ORPHANS;
-    hk_lock_register(HK_RANK_ORPHANS, several);
-    hk_lock_register_more(HK_RANK_ORPHANS, SEVERAL - 1, sizeof several[0]);
+        several[i].rank = HK_RANK_ABANDONED;
+    hk_lock_register(HK_RANK_ABANDONED, several);
+    hk_lock_register_more(HK_RANK_ABANDONED, SEVERAL - 1, sizeof several[0]);
 }
 
 static unsigned held(void)
@@ -129,7 +129,7 @@ static unsigned held(void)
     return count;
 }
 
-/* In rising rank: anything else is fatal. Not the orphans' own of `one`, in whose place there are others, and not an owner's. */
+/* In rising rank: anything else is fatal. Not the abandoned slabs' own of `one`, in whose place there are others, and not an owner's. */
 UNIT_TEST(fork_takes_all_that_are_registered)
 {
     register_all();

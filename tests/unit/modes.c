@@ -84,11 +84,11 @@ UNIT_TEST(safe_free)
 
 UNIT_TEST(what_others_do)
 {
-    assert_true(hk_slab_heap_lodges);
+    assert_true(hk_slab_heap_joins);
     begin("random");
     assert_true(hk_bins_random != 0);
     assert_true(hk_bins_random == hk_guard.secret && hk_quarantine_seed == hk_guard.secret);
-    assert_false(hk_slab_heap_lodges);
+    assert_false(hk_slab_heap_joins);
     assert_false(hk_guard_pages.on || hk_guard_pages.around_metadata || hk_guard.contents);
     assert_int_equal(hk_guard.small, HK_FINE_MAX);
     begin("pages");

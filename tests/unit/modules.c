@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "guard/told.h"
+#include "guard/fault_text.h"
 
 /* Static: only the full table of symbols names it. */
 static __attribute__((noinline, used)) int a_function_of_this_file(int x)

@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "tcache/tcache.h"
 #include "slab/outbox.h"
-#include "slab/orphans.h"
+#include "slab/abandoned.h"
 #include "span/meta.h"
 #include "large/large.h"
 
@@ -178,14 +178,14 @@ UNIT_TEST(no_table)
     assert_int_equal(hk_remote_collect(slab), 1);
 }
 
-/* The owner ended: its inbox is closed, its slab an orphan. What is sent late goes straight into the slab. */
+/* The owner ended: its inbox is closed, its slab an abandoned slab. What is sent late goes straight into the slab. */
 UNIT_TEST(owner_is_gone)
 {
     struct hk_slab *slab = start(CLASS, 10);
     for (int i = 0; i < 4; i++)
         put(blocks[i]);
     hk_inboxes_close(owner);
-    hk_orphans_abandon(slab);
+    hk_abandoned_add(slab);
     unsigned free = slab->free;
     hk_outbox_send_all(&outbox);
     assert_int_equal(slab->free, free + 4);
@@ -205,8 +205,8 @@ UNIT_TEST(owner_changed)
     struct hk_slab *slab = start(CLASS, 10);
     put(blocks[0]);
     hk_inboxes_close(owner);
-    hk_orphans_abandon(slab);
-    assert_ptr_equal(hk_orphans_adopt(CLASS, other), slab);
+    hk_abandoned_add(slab);
+    assert_ptr_equal(hk_abandoned_adopt(CLASS, other), slab);
     hk_outbox_send_all(&outbox);
     assert_ptr_equal(hk_inbox_take(other, CLASS, 1), slab);
 }
@@ -235,13 +235,13 @@ UNIT_TEST(counted_by_the_child)
         put(blocks[i]);
     assert_true(waiting() == 100 * 64 && hk_remote_blocks(slab) == 0); /* marked or not, none is counted */
     hk_outboxes_recount(&outbox);
-    hk_orphans_orphan_rest(NULL);
+    hk_abandoned_add_rest(NULL);
     assert_true(waiting() <= 64 * 64); /* those of one word */
     hk_outbox_send_all(&outbox);
     assert_int_equal(hk_load(slab->xstate), 0);
     assert_int_equal(hk_load(freer.counts.xvalue[HK_THREAD_remote_frees]), 100);
     for (int i = 100; i < 200; i++)
-        assert_true(hk_orphans_free(blocks[i], CLASS));
+        assert_true(hk_abandoned_free(blocks[i], CLASS));
     assert_int_equal(hk_page_map_lookup(address), 0); /* all free: released */
 }
 

@@ -9,7 +9,7 @@
 #include "tcache/pool.h"
 #include "hakmem.h"
 #include "os/os.h"
-#include "report/census.h"
+#include "report/heap_stats.h"
 #include "span/meta.h"
 
 enum { THREADS = 100, EACH = 7 };
@@ -115,11 +115,11 @@ UNIT_TEST(counts_stay)
     unit_start();
     unit_keep_what_threads_leave();
     live_and_end(THREADS);
-    static struct hk_census before, after;
+    static struct hk_heap_stats before, after;
     struct hk_tcache_totals totals = hk_tcaches_total();
-    hk_census_take(&before);
+    hk_heap_stats_take(&before);
     assert_true(hk_pool_purge() > 0);
-    hk_census_take(&after);
+    hk_heap_stats_take(&after);
     assert_int_equal(hk_tcaches_misses(CLASS_OF_112).calls, before.classes[CLASS_OF_112].misses);
     assert_int_equal(hk_tcaches_served(CLASS_OF_112), THREADS * EACH);
     assert_int_equal(after.mallocs, before.mallocs);
@@ -154,7 +154,7 @@ static void *be_new(void *rounds)
     const struct hk_tcache *cache = hk_tcache_self();
     pthread_barrier_wait(&all_alive);
     uint32_t owner = hk_entry_owner(hk_page_map_lookup((uintptr_t)other));
-    void *seen = (void *)(intptr_t)(owner == HK_ORPHAN ? 1 : owner == cache->owner.id ? 2 : 0);
+    void *seen = (void *)(intptr_t)(owner == HK_ABANDONED ? 1 : owner == cache->owner.id ? 2 : 0);
     hak_free(block);
     hak_free(other);
     return seen;

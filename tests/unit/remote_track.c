@@ -7,12 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "guard/places.h"
+#include "guard/stack_table.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "policy/options.h"
 #include "slab/idle_inboxes.h"
-#include "slab/orphans.h"
+#include "slab/abandoned.h"
 #include "slab/remote_track.h"
 #include "slab/slab_heap.h"
 #include "tcache/tcache.h"
@@ -94,8 +94,8 @@ UNIT_TEST(the_place_stays)
     uint64_t known = hk_track_of(blocks[0]), unknown = hk_track_of(blocks[1]);
     assert_int_equal(known >> 32, hk_os.thread_id());
     assert_int_equal(unknown >> 32, hk_os.thread_id());
-    assert_non_null(hk_place_stack((uint32_t)known >> HK_STAGE_BITS));
-    assert_null(hk_place_stack((uint32_t)unknown >> HK_STAGE_BITS));
+    assert_non_null(hk_stack_table_get((uint32_t)known >> HK_STAGE_BITS));
+    assert_null(hk_stack_table_get((uint32_t)unknown >> HK_STAGE_BITS));
     void *again[2];
     assert_int_equal(hk_slab_heap_alloc(owner, CLASS, again + 2, 2), 2);
     assert_int_equal(hk_track_of(blocks[0]) | hk_track_of(blocks[1]), 0);

@@ -12,7 +12,7 @@
 
 #include "base/bits.h"
 #include "base/message.h"
-#include "guard/custody.h"
+#include "guard/block_checks.h"
 #include "guard/sampled.h"
 #include "hakmem.h"
 #include "prof/hooks.h"

@@ -14,8 +14,8 @@
 #include "runtime/exit_report.h"
 #include "runtime/named_file.h"
 #include "runtime/served.h"
-#include "slab/lodge.h"
-#include "slab/orphans.h"
+#include "slab/joined_blocks.h"
+#include "slab/abandoned.h"
 #include "span/meta.h"
 #include "tcache/bins.h"
 #include "tcache/pool.h"
@@ -89,19 +89,19 @@ UNIT_TEST(nothing_without_a_descriptor)
     hak_free(block);
 }
 
-UNIT_TEST(no_lodger_without_a_record)
+UNIT_TEST(no_joined_without_a_record)
 {
-    void *blocks[64], *lodger;
+    void *blocks[64], *joined_block;
     unit_start();
     struct hk_slab *slab = unit_slab(CLASS_OF_1024, hk_tcache_self()->owner.id);
     hk_slab_alloc(slab, blocks + 1, 1);
     unsigned free = slab->free;
     exhaust();
-    assert_int_equal(hk_lodge_take(slab, 2, &lodger + 1, 1), 0);
+    assert_int_equal(hk_joined_take(slab, 2, &joined_block + 1, 1), 0);
     assert_false(slab->mixed);
     assert_int_equal(slab->free, free);
     fake_os_refuse(NULL);
-    assert_int_equal(hk_lodge_take(slab, 2, &lodger + 1, 1), 1);
+    assert_int_equal(hk_joined_take(slab, 2, &joined_block + 1, 1), 1);
     assert_true(slab->mixed);
     assert_int_equal(slab->free, free - 2);
 }
@@ -236,7 +236,7 @@ int main(void)
         cmocka_unit_test(block_without_a_bin),
         cmocka_unit_test(slab_without_bitmaps),
         cmocka_unit_test(nothing_without_a_descriptor),
-        cmocka_unit_test(no_lodger_without_a_record),
+        cmocka_unit_test(no_joined_without_a_record),
         cmocka_unit_test(cache_without_a_number),
         cmocka_unit_test(sample_without_a_site),
         cmocka_unit_test(statistics),

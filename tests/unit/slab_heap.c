@@ -39,21 +39,21 @@ UNIT_TEST(one_empty_slab_is_kept)
 {
     static void *blocks[4096];
     struct hk_owner *owner = start();
-    static struct hk_census census;
+    static struct hk_heap_stats heap_stats;
     unsigned got = 0;
     while (got < 3000)
         got += hk_slab_heap_alloc(owner, CLASS_OF_64, blocks + got + 1, 1);
     hk_slab_heap_free(owner, blocks, got);
-    hk_census_take(&census);
-    assert_int_equal(census.classes[CLASS_OF_64].slabs, 1);
+    hk_heap_stats_take(&heap_stats);
+    assert_int_equal(heap_stats.classes[CLASS_OF_64].slabs, 1);
     hk_slab_heap_trim(owner);
-    hk_census_take(&census);
-    assert_int_equal(census.classes[CLASS_OF_64].slabs, 0);
+    hk_heap_stats_take(&heap_stats);
+    assert_int_equal(heap_stats.classes[CLASS_OF_64].slabs, 0);
     /* Large ones are not kept. */
     got = hk_slab_heap_alloc(owner, CLASS_OF_65536, blocks + 1, 1);
     hk_slab_heap_free(owner, blocks, got);
-    hk_census_take(&census);
-    assert_int_equal(census.classes[CLASS_OF_65536].slabs, 0);
+    hk_heap_stats_take(&heap_stats);
+    assert_int_equal(heap_stats.classes[CLASS_OF_65536].slabs, 0);
 }
 
 static void give_tail(void *block)
@@ -149,7 +149,7 @@ static void leave_blocks(void *given)
 }
 
 /* The next thread that needs such blocks adopts the slabs of an ended one. */
-UNIT_TEST(orphans_first)
+UNIT_TEST(abandoned_first)
 {
     void *left[10], *block;
     struct hk_owner *owner = start();
@@ -247,7 +247,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches),          cmocka_unit_test(one_empty_slab_is_kept), cmocka_unit_test(tail_is_refused),
         cmocka_unit_test(refused),          cmocka_unit_test(resized_in_place),       cmocka_unit_test(no_room_to_grow),
-        cmocka_unit_test(orphans_first),    cmocka_unit_test(sweep_by_shares),        cmocka_unit_test(swept_go_behind),
+        cmocka_unit_test(abandoned_first),  cmocka_unit_test(sweep_by_shares),        cmocka_unit_test(swept_go_behind),
         cmocka_unit_test(trim_gives_pages),
     };
     return cmocka_run_group_tests_name("slab_heap", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* States: each 16 bytes have a byte of their own; memory for them is mapped once for a chunk, and a spare one is not lost. */
 #include "unit/unit.h"
 
-#include "guard/custody.h"
+#include "guard/block_checks.h"
 #include "hakmem.h"
 #include "policy/options.h"
 

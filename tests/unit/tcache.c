@@ -13,7 +13,7 @@
 #include "support/knobs.h"
 #include "span/meta.h"
 #include "tcache/depot.h"
-#include "slab/orphans.h"
+#include "slab/abandoned.h"
 #include "span/purge.h"
 
 enum { MANY = 5000 };
@@ -209,10 +209,10 @@ UNIT_TEST(trim)
     get_many(200, 1000);
     free_many(1000);
     hk_tcache_trim(cache);
-    static struct hk_census census;
-    hk_census_take(&census);
-    assert_int_equal(census.sum.slabs, 0);
-    assert_int_equal(census.sum.in_bins, 0);
+    static struct hk_heap_stats heap_stats;
+    hk_heap_stats_take(&heap_stats);
+    assert_int_equal(heap_stats.sum.slabs, 0);
+    assert_int_equal(heap_stats.sum.in_bins, 0);
     assert_int_equal(cache->granted, 0);
     unit_heap_holds(0);
 }
@@ -287,9 +287,9 @@ UNIT_TEST(pass_amid_overflow)
 
 static size_t bytes_of_slabs(void)
 {
-    static struct hk_census census;
-    hk_census_take(&census);
-    return census.sum.slabs;
+    static struct hk_heap_stats heap_stats;
+    hk_heap_stats_take(&heap_stats);
+    return heap_stats.sum.slabs;
 }
 
 /* What another thread frees comes back, and is used before a slab more is cut. */
@@ -318,10 +318,10 @@ UNIT_TEST(thread_leaves_blocks)
     free_many(count);
     hak_trim(0);
     unit_heap_holds(0);
-    static struct hk_census census;
-    hk_census_take(&census);
-    assert_int_equal(census.sum.slabs, 0);
-    assert_int_equal(census.threads, 1);
+    static struct hk_heap_stats heap_stats;
+    hk_heap_stats_take(&heap_stats);
+    assert_int_equal(heap_stats.sum.slabs, 0);
+    assert_int_equal(heap_stats.threads, 1);
 }
 
 static void note_self(void *seen)
@@ -567,12 +567,12 @@ static struct hk_tcache *start_with_booty(uint64_t ms)
 /* No block is lost: every slab can go. */
 static void expect_all_home(void)
 {
-    static struct hk_census census;
+    static struct hk_heap_stats heap_stats;
     unit_heap_holds(0);
     hak_trim(0);
     unit_heap_holds(0);
-    hk_census_take(&census);
-    assert_int_equal(census.sum.slabs, 0);
+    hk_heap_stats_take(&heap_stats);
+    assert_int_equal(heap_stats.sum.slabs, 0);
 }
 
 UNIT_TEST(stolen_from_who_sleeps)

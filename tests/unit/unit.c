@@ -11,7 +11,7 @@
 #include "base/message.h"
 #include "decay/decay.h"
 #include "policy/options.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 
 enum { SECONDS_A_TEST = 300 };
 
@@ -97,7 +97,7 @@ void unit_dies(void (*action)(void *argument), void *argument, const char *expec
         fail_msg("not one line: %s", text);
 }
 
-void unit_start(void) { assert_non_null(hk_life_cache()); }
+void unit_start(void) { assert_non_null(hk_tcache_get()); }
 
 void unit_keep_what_threads_leave(void) { hk_decay_left((size_t)1 << 40); }
 
@@ -125,9 +125,9 @@ void unit_in_thread(void (*action)(void *argument), void *argument)
 
 void unit_heap_holds(size_t live_blocks)
 {
-    static struct hk_census census;
-    const char *wrong = heap_is_wrong(&census);
+    static struct hk_heap_stats heap_stats;
+    const char *wrong = heap_is_wrong(&heap_stats);
     if (wrong != NULL)
         fail_msg("%s", wrong);
-    assert_int_equal(census.sum.live_blocks, live_blocks);
+    assert_int_equal(heap_stats.sum.live_blocks, live_blocks);
 }

@@ -20,7 +20,7 @@ enum {
 #undef HK_CLASS
 };
 
-/* The thread sanitizer lets no address be chosen; and it has a thread of its own, so that a forked child makes orphans of slabs whose
+/* The thread sanitizer lets no address be chosen; and it has a thread of its own, so that a forked child makes abandoned slabs of slabs whose
  * owner it does not know. Tests that are about either have nothing to see there. */
 #ifdef __SANITIZE_THREAD__
 enum { UNIT_UNDER_TSAN = 1 };

@@ -279,7 +279,7 @@ def sorted_classes(step: Step, view: View) -> list[tuple[dict, float]]:
 
 def threads_of(step: Step, threads: Sequence[ThreadRow]) -> list[ThreadRow]:
     """With what the report tells of them: the 64 that hold the most."""
-    now, before = ({row.get("thread"): row for row in report.rows("holders")} if report else {} for report in (step.now, step.before))
+    now, before = ({row.get("thread"): row for row in report.rows("thread_lines")} if report else {} for report in (step.now, step.before))
     return [replace(row, **held(now.get(row.thread.number), before.get(row.thread.number), step.seconds)) for row in threads]
 
 

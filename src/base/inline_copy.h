@@ -1,0 +1,85 @@
+/* Inline copy: the 16-byte units of blocks. Copies and zeroes short runs inline: a call of the C library would take longer
+ * than the work. */
+#ifndef HK_INLINE_COPY_H
+#define HK_INLINE_COPY_H
+
+#include <string.h>
+
+#include "base/base.h"
+
+enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };
+
+typedef long long hk_quantum __attribute__((vector_size(HK_QUANTUM), may_alias, aligned(HK_QUANTUM)));
+
+/* Counted from both ends, any number of quanta is one, two, four or eight pairs, which may overlap: no loop is
+ * needed. */
+HK_INLINE void hk_copy_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from,
+                             long first, long end)
+{
+#pragma GCC unroll 4
+    for (long i = first; i < end; i++) {
+        to[i] = from[i];
+        last_to[-i] = last_from[-i];
+    }
+}
+
+HK_INLINE void hk_zero_pairs(hk_quantum *at, hk_quantum *last, long first, long end)
+{
+#pragma GCC unroll 4
+    for (long i = first; i < end; i++)
+        at[i] = last[-i] = (hk_quantum){0};
+}
+
+/* The offset of the last quantum. */
+HK_INLINE size_t hk_quanta_before(size_t bytes) { return (bytes - (bytes != 0)) & ~(size_t)(HK_QUANTUM - 1); }
+HK_INLINE void *hk_quantum_at(const void *at, size_t offset) { return (char *)(uintptr_t)at + offset; }
+
+/* Both pointers are multiples of 16. Reads and writes up to 15 bytes beyond `bytes`, and 16 bytes for 0. */
+HK_INLINE void hk_inline_copy(void *to, const void *from, size_t bytes)
+{
+    if (HK_UNLIKELY(bytes > HK_SHORT_RUN)) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    size_t before = hk_quanta_before(bytes);
+    hk_quantum *last_to = hk_quantum_at(to, before), *last_from = hk_quantum_at(from, before);
+    hk_copy_pairs(to, last_to, from, last_from, 0, 1);
+    if (bytes <= 2 * HK_QUANTUM)
+        return;
+    hk_copy_pairs(to, last_to, from, last_from, 1, 2);
+    if (bytes <= 4 * HK_QUANTUM)
+        return;
+    hk_copy_pairs(to, last_to, from, last_from, 2, 4);
+    if (bytes > 8 * HK_QUANTUM)
+        hk_copy_pairs(to, last_to, from, last_from, 4, 8);
+}
+
+/* Returns `at`, as memset does, so that the caller can make a tail call. */
+HK_INLINE void *hk_inline_zero(void *at, size_t bytes)
+{
+    if (HK_UNLIKELY(bytes > HK_SHORT_RUN))
+        return memset(at, 0, bytes);
+    hk_quantum *last = hk_quantum_at(at, hk_quanta_before(bytes));
+    hk_zero_pairs(at, last, 0, 1);
+    if (bytes <= 2 * HK_QUANTUM)
+        return at;
+    hk_zero_pairs(at, last, 1, 2);
+    if (bytes <= 4 * HK_QUANTUM)
+        return at;
+    hk_zero_pairs(at, last, 2, 4);
+    if (bytes > 8 * HK_QUANTUM)
+        hk_zero_pairs(at, last, 4, 8);
+    return at;
+}
+
+/* `at` is a multiple of 16, bytes too. */
+HK_INLINE bool hk_is_zero(const char *at, size_t bytes)
+{
+    const hk_quantum *quanta = (const void *)at;
+    hk_quantum any = quanta[0];
+    for (size_t i = 1; i < bytes / HK_QUANTUM; i++)
+        any |= quanta[i];
+    return (any[0] | any[1]) == 0;
+}
+
+#endif

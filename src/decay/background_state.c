@@ -1,0 +1,82 @@
+/* Puts the background thread to sleep, wakes it, and tells it to leave. */
+#include "decay/background_state.h"
+
+#include "os/os.h"
+#include "policy/options.h"
+
+#define WORTH_IF_REQUESTED (8 * HK_MIB)
+#define WORTH_BY_DEFAULT (32 * HK_MIB)
+
+_Atomic uint32_t hk_background_state;
+
+static bool change(uint32_t from, uint32_t to)
+{
+    return atomic_compare_exchange_strong_explicit(&hk_background_state, &from, to, memory_order_seq_cst,
+                                                   memory_order_relaxed);
+}
+
+void hk_background_state_begin(void)
+{
+    hk_mode_clear(HK_MODE_WAKE);
+    hk_store(hk_background_state, HK_BACKGROUND_AWAKE);
+}
+
+void hk_background_state_end(void) { hk_store(hk_background_state, HK_BACKGROUND_ABSENT); }
+
+bool hk_background_is_worth(size_t footprint)
+{
+    return footprint >= (hk_options.background == HK_BACKGROUND_ON ? WORTH_IF_REQUESTED : WORTH_BY_DEFAULT);
+}
+
+/* A thread in a round needs no wake-up: it checks the state before it sleeps. It may fall asleep between the two changes, so their
+ * order matters. */
+void hk_background_force(void)
+{
+    if (!change(HK_BACKGROUND_IN_ROUND, HK_BACKGROUND_AWAKE) && change(HK_BACKGROUND_ASLEEP, HK_BACKGROUND_AWAKE))
+        hk_os.futex_wake(&hk_background_state, 1);
+}
+
+/* Frees the memory first, reads the state second; hk_background_before_round() changes the state first, and the round reads second. */
+void hk_background_notify(size_t footprint)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    uint32_t state = hk_load(hk_background_state);
+    if (state == HK_BACKGROUND_AWAKE || !hk_background_is_worth(footprint))
+        return;
+    if (state != HK_BACKGROUND_ABSENT)
+        hk_background_force();
+    else if (!hk_mode_has(HK_MODE_WAKE))
+        hk_mode_set(HK_MODE_WAKE);
+}
+
+void hk_background_leave(void)
+{
+    atomic_store_explicit(&hk_background_state, HK_BACKGROUND_LEAVING, memory_order_seq_cst);
+    hk_os.futex_wake(&hk_background_state, 1);
+}
+
+bool hk_background_before_round(void)
+{
+    bool notified = change(HK_BACKGROUND_AWAKE, HK_BACKGROUND_IN_ROUND);
+    atomic_thread_fence(memory_order_seq_cst);
+    return notified;
+}
+
+/* A notification changes the state without a wake-up: the thread rests on. */
+void hk_background_rest(uint64_t ms)
+{
+    uint64_t now = hk_os.clock_ms(), end = now + ms;
+    for (; now < end && !hk_background_is_leaving(); now = hk_os.clock_ms()) {
+        uint32_t state = hk_load(hk_background_state);
+        if (state != HK_BACKGROUND_LEAVING)
+            hk_os.futex_wait_for(&hk_background_state, state, end - now);
+    }
+}
+
+void hk_background_sleep(void)
+{
+    if (!change(HK_BACKGROUND_IN_ROUND, HK_BACKGROUND_ASLEEP))
+        return;
+    while (hk_load(hk_background_state) == HK_BACKGROUND_ASLEEP)
+        hk_os.futex_wait(&hk_background_state, HK_BACKGROUND_ASLEEP);
+}

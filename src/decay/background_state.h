@@ -1,0 +1,54 @@
+/* Background state: puts the background thread to sleep and wakes it.
+ *
+ *   absent --begin--> awake --a round begins--> in a round --the round found no aging memory--> asleep: no system call, no clock
+ *                       ^                         |                                           |
+ *                       +--- notify: memory came free in a heap that is large enough ---------+      leaving: final
+ *
+ * Owns       the background thread's state, and HK_MODE_WAKE: whether one is wanted.
+ * Invariant  the thread falls asleep only after a whole round that began in the state in a round: it has seen all memory that came free
+ *            before; memory that comes free later wakes it.
+ * Threads    notify, force, leave: any. All else: the background thread, and the threads that create and end it. */
+#ifndef HK_BACKGROUND_STATE_H
+#define HK_BACKGROUND_STATE_H
+
+#include "policy/gate.h"
+
+enum hk_background_states {
+    HK_BACKGROUND_ABSENT,
+    HK_BACKGROUND_AWAKE,
+    HK_BACKGROUND_IN_ROUND,
+    HK_BACKGROUND_ASLEEP,
+    HK_BACKGROUND_LEAVING
+};
+extern _Atomic uint32_t hk_background_state;
+
+/* The background thread begins; it has ended. */
+void hk_background_state_begin(void);
+void hk_background_state_end(void);
+
+/* Blocks came free in a heap with this footprint. */
+void hk_background_notify(size_t footprint);
+/* True if a heap with this footprint is worth a background thread. */
+bool hk_background_is_worth(size_t footprint);
+/* Wakes the thread for another round, whatever the footprint. */
+void hk_background_force(void);
+/* Ends the thread, as soon as it can. */
+void hk_background_leave(void);
+
+/* True while the thread purges idle memory: the other threads need not. */
+HK_INLINE bool hk_background_works(void)
+{
+    uint32_t state = hk_load(hk_background_state);
+    return state == HK_BACKGROUND_AWAKE || state == HK_BACKGROUND_IN_ROUND;
+}
+
+HK_INLINE bool hk_background_is_leaving(void) { return hk_load(hk_background_state) == HK_BACKGROUND_LEAVING; }
+
+/* For the background thread: before a round. True if notified since the round before. */
+bool hk_background_before_round(void);
+/* For the background thread: rests for so long, or until it has to leave. */
+void hk_background_rest(uint64_t ms);
+/* For the background thread: sleeps until notified; returns at once if it was. */
+void hk_background_sleep(void);
+
+#endif

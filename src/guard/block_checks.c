@@ -1,0 +1,370 @@
+/* Writes and checks the state bytes and canaries of blocks, and bars the pages of medium blocks that are freed. */
+#include "guard/block_checks.h"
+
+#include "base/bits.h"
+#include "base/inline_copy.h"
+#include "large/large.h"
+#include "guard/canary.h"
+#include "guard/neighbors.h"
+#include "guard/states.h"
+#include "guard/track_report.h"
+#include "slab/block_marks.h"
+#include "slab/joined_blocks.h"
+#include "slab/remote_track.h"
+#include "tcache/quarantine.h"
+#include "tcache/tcache.h"
+
+enum { KIND_MASK = 3, NIBBLES = 3 };
+
+/* A block as the guard divides it: [start, end) is accessible, and ends with the canary. */
+struct area {
+    char *start, *end;
+    size_t bytes;
+    enum { PLAIN, MEDIUM, LARGE } shape;
+};
+
+size_t hk_guard_bytes(const void *block)
+{
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    if (HK_LIKELY(hk_entry_is_plain(entry)))
+        return hk_classes[hk_entry_class(entry)].size;
+    return hk_entry_is_mixed(entry) ? hk_joined_bytes(block) : hk_large_at((uintptr_t)block)->requested;
+}
+
+static bool is_large_block(const void *block)
+{
+    return hk_entry_class(hk_page_map_lookup((uintptr_t)block)) == HK_CLASS_LARGE;
+}
+
+static HK_NOINLINE void divide_medium(struct area *area, size_t accessible)
+{
+    size_t page = hk_system_page();
+    bool whole = (uintptr_t)area->start % page == 0 && area->bytes % page == 0;
+    area->shape = is_large_block(area->start) ? LARGE : whole ? MEDIUM : PLAIN;
+    if (area->shape == LARGE)
+        area->end -= page;
+    else if (area->shape == MEDIUM)
+        area->end = area->start + accessible;
+}
+
+/* The number of accessible pages of a medium block lies in the state bytes behind that of its start, four bits in each: no state has such
+ * a value. */
+static void note_accessible(hk_state_byte *state, size_t bytes)
+{
+    for (unsigned i = 0; i < NIBBLES; i++)
+        hk_store(state[i + 1], (uint8_t)(bytes / HK_PAGE >> 4 * i & 15));
+}
+
+static size_t accessible_of(const hk_state_byte *state)
+{
+    size_t pages = 0;
+    for (unsigned i = 0; i < NIBBLES; i++)
+        pages |= (size_t)(hk_load(state[i + 1]) & 15) << 4 * i;
+    return pages * HK_PAGE;
+}
+
+static struct area area_for(void *block, size_t bytes, size_t size)
+{
+    struct area area = {.start = block, .end = (char *)block + bytes, .bytes = bytes, .shape = PLAIN};
+    if (HK_UNLIKELY(bytes >= HK_GUARD_MEDIUM_FROM) && HK_GUARDS(pages))
+        divide_medium(&area, hk_in_system_pages(size + HK_CANARY_BYTES));
+    return area;
+}
+
+static struct area area_of(void *block, size_t bytes, const hk_state_byte *state)
+{
+    struct area area = {.start = block, .end = (char *)block + bytes, .bytes = bytes, .shape = PLAIN};
+    if (HK_UNLIKELY(bytes >= HK_GUARD_MEDIUM_FROM) && HK_GUARDS(pages))
+        divide_medium(&area, accessible_of(state));
+    return area;
+}
+
+/* A block that is given out for the first time is accessible as a whole, and stays so where the system has no more mappings for pages
+ * that fault. So is one that lies where a block of another class was freed: the state is that block's. */
+static bool open_pages(const struct area *area, hk_state_byte *state, bool first)
+{
+    size_t accessible = (size_t)(area->end - area->start), rest = area->bytes - accessible;
+    if (area->shape == MEDIUM)
+        note_accessible(state, accessible);
+    if (!first && area->shape == MEDIUM && !hk_os.unbar(area->start, accessible))
+        return false;
+    if (rest > 0)
+        (void)hk_os.bar(area->end, rest);
+    return true;
+}
+
+static bool prepare(const struct area *area, size_t size, hk_state_byte *state, uint8_t before)
+{
+    bool first = before == HK_STATE_NONE;
+    if (area->shape != PLAIN) {
+        if (!open_pages(area, state, first))
+            return false;
+    } else if (HK_GUARDS(zero) && !first && HK_UNLIKELY(!hk_is_zero(area->start, area->bytes)))
+        hk_guard_fault(HK_CALL_MALLOC, HK_TEXT_written_free, area->start);
+    if (HK_GUARDS(canary))
+        hk_canary_write(area->start, area->end, size);
+    return true;
+}
+
+void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind kind, hk_state_byte *state)
+{
+    uint8_t before = hk_load(*state);
+    hk_store(*state, HK_STATE_BUSY);
+    HK_FENCE(memory_order_release);
+    if (HK_GUARDS(zero) && before != HK_STATE_NONE && HK_UNLIKELY(!hk_is_zero(block, bytes)))
+        hk_guard_fault(HK_CALL_MALLOC, HK_TEXT_written_free, block);
+    if (HK_GUARDS(canary))
+        hk_canary_write(block, (char *)block + bytes, size);
+    hk_store_release(*state, (uint8_t)(HK_STATE_LIVE | kind));
+    return block;
+}
+
+void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kind)
+{
+    hk_state_byte *state = hk_state_make((uintptr_t)block);
+    if (HK_UNLIKELY(state == NULL))
+        return NULL;
+    if (hk_guard.contents) {
+        uint8_t before = hk_load(*state);
+        struct area area = area_for(block, bytes, size);
+        hk_store(*state, HK_STATE_BUSY);
+        HK_FENCE(memory_order_release);
+        if (HK_UNLIKELY(!prepare(&area, size, state, before))) {
+            hk_store(*state, before);
+            return NULL;
+        }
+    }
+    hk_store_release(*state, (uint8_t)(HK_STATE_LIVE | kind));
+    return block;
+}
+
+static HK_COLD void refuse_free(enum hk_call call, const void *block)
+{
+    const char *fault = hk_guard_fault_of(block);
+    struct hk_text text;
+    if (fault != NULL)
+        hk_guard_fault(call, hk_track_report_fault(&text, fault, block), block);
+    else if (call != HK_CALL_USABLE_SIZE)
+        HK_COUNT(foreign_frees, 1);
+}
+
+/* The state of a live block; NULL after a fault. */
+HK_INLINE hk_state_byte *live_state(enum hk_call call, const void *block)
+{
+    hk_state_byte *state = hk_state_at((uintptr_t)block);
+    bool live = state != NULL && (uintptr_t)block % HK_FINE_STEP == 0 && (hk_load(*state) & HK_STATE_LIVE) != 0;
+    if (HK_LIKELY(live))
+        return state;
+    refuse_free(call, block);
+    return NULL;
+}
+
+/* The requested size. A fault ends the program: faulty calls are left without effect only where no contents are guarded. */
+static size_t requested_of(enum hk_call call, const struct area *area)
+{
+    if (!HK_GUARDS(canary))
+        return (size_t)(area->end - area->start);
+    size_t size = hk_canary_size(area->start, area->end);
+    if (HK_UNLIKELY(size == HK_CANARY_BROKEN))
+        hk_guard_fault(call, HK_TEXT_written_behind, area->start);
+    return size;
+}
+
+size_t hk_guard_requested(enum hk_call call, const void *block)
+{
+    hk_state_byte *state = live_state(call, block);
+    if (HK_UNLIKELY(state == NULL))
+        return HK_SIZE_UNKNOWN;
+    size_t bytes = hk_guard_bytes(block);
+    if (!hk_guard.contents)
+        return bytes;
+    struct area area = area_of((void *)(uintptr_t)block, bytes, state);
+    return requested_of(call, &area);
+}
+
+size_t hk_guard_requested_quietly(const void *block)
+{
+    hk_state_byte *state = hk_state_at((uintptr_t)block);
+    if (state == NULL || (hk_load_acquire(*state) & HK_STATE_LIVE) == 0 || !HK_GUARDS(canary))
+        return HK_SIZE_UNKNOWN;
+    struct area area = area_of((void *)(uintptr_t)block, hk_guard_bytes(block), state);
+    size_t slack = hk_canary_slack(area.end, (size_t)(area.end - area.start));
+    return slack != HK_CANARY_BROKEN ? (size_t)(area.end - area.start) - slack : HK_SIZE_UNKNOWN;
+}
+
+enum hk_kind hk_guard_kind(const void *block)
+{
+    return (enum hk_kind)(hk_load(*hk_state_at((uintptr_t)block)) & KIND_MASK);
+}
+
+static bool size_differs(const struct area *area, enum hk_kind kind, size_t requested, size_t size)
+{
+    if (size == HK_SIZE_UNKNOWN)
+        return false;
+    if (HK_GUARDS(canary))
+        return size != requested;
+    uint32_t entry = hk_page_map_lookup((uintptr_t)area->start);
+    return !hk_sized_fits(area->start, entry, hk_guard_size(size), kind == HK_KIND_MALLOC);
+}
+
+static void wipe(const struct area *area)
+{
+    if (area->shape == LARGE)
+        return; /* it will be unmapped */
+    if (area->shape == MEDIUM && hk_os.bar(area->start, area->bytes))
+        return;
+    if (HK_GUARDS(zero))
+        hk_inline_zero(area->start, (size_t)(area->end - area->start));
+}
+
+/* The block is no longer live: returns the one that is freed in its place. */
+static void *retire(struct area *area, hk_state_byte *state)
+{
+    bool large =
+        area->bytes >= HK_SLICE && is_large_block(area->start); /* it is unmapped, and so waits in no quarantine */
+    struct hk_tcache *cache = large ? NULL : hk_tcache_self();
+    hk_store(*state, HK_STATE_BUSY);
+    HK_FENCE(memory_order_release);
+    wipe(area);
+    hk_store_release(*state, HK_STATE_FREE);
+    return HK_GUARDS(quarantine) && cache != NULL ? hk_quarantine_swap(cache, area->start) : area->start;
+}
+
+/* Where remote frees are tracked, one of two threads that free a block at the same moment is refused. */
+static bool becomes_free(enum hk_call call, const void *block, hk_state_byte *state)
+{
+    uint8_t before = hk_load(*state);
+    if (!hk_remote_track.on) {
+        hk_store(*state, HK_STATE_FREE);
+        return true;
+    }
+    bool live = (before & HK_STATE_LIVE) != 0;
+    if (live && atomic_compare_exchange_strong(state, &before, HK_STATE_FREE))
+        return true;
+    refuse_free(call, block);
+    return false;
+}
+
+static void *take_back_checked(enum hk_call call, struct area *area, hk_state_byte *state, enum hk_kind kind,
+                               size_t size)
+{
+    size_t requested = requested_of(call, area);
+    if (HK_UNLIKELY(size_differs(area, kind, requested, size))) {
+        hk_guard_fault(call, HK_TEXT_other_size, area->start);
+        return NULL;
+    }
+    if (!hk_guard.contents)
+        return becomes_free(call, area->start, state) ? area->start : NULL;
+    if (HK_GUARDS(neighbors) && area->shape == PLAIN)
+        hk_neighbors_check(call, area->start, area->bytes, state);
+    return retire(area, state);
+}
+
+void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_state_byte *state)
+{
+    char *end = (char *)block + bytes;
+    if (HK_GUARDS(canary) && HK_UNLIKELY(hk_canary_size(block, end) == HK_CANARY_BROKEN))
+        hk_guard_fault(call, HK_TEXT_written_behind, block);
+    if (HK_GUARDS(neighbors))
+        hk_neighbors_check(call, block, bytes, state);
+    hk_store(*state, HK_STATE_BUSY);
+    HK_FENCE(memory_order_release);
+    if (HK_GUARDS(zero))
+        hk_inline_zero(block, bytes);
+    hk_store_release(*state, HK_STATE_FREE);
+}
+
+static const char *const blocks_of[HK_KINDS] = {HK_TEXT_of_malloc, HK_TEXT_of_new, HK_TEXT_of_new_array};
+
+void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size_t size)
+{
+    hk_state_byte *state = live_state(call, block);
+    if (HK_UNLIKELY(state == NULL))
+        return NULL;
+    enum hk_kind was = (enum hk_kind)(hk_load(*state) & KIND_MASK);
+    if (HK_GUARDS(kinds) && HK_UNLIKELY(was != kind)) {
+        hk_guard_fault(call, blocks_of[was], block);
+        return NULL;
+    }
+    if (!hk_guard.contents && size == HK_SIZE_UNKNOWN)
+        return becomes_free(call, block, state) ? block : NULL;
+    struct area area = area_of(block, hk_guard_bytes(block), state);
+    return take_back_checked(call, &area, state, kind, size);
+}
+
+bool hk_guard_resize(void *block, size_t before, size_t size)
+{
+    hk_state_byte *state = hk_state_at((uintptr_t)block);
+    size_t bytes = hk_guard_bytes(block);
+    struct area area = area_of(block, bytes, state);
+    if (area.shape != PLAIN || hk_guard_size(size) > bytes || hk_guard_size(size) < bytes / 2)
+        return false;
+    uint8_t now = hk_load(*state);
+    hk_store(*state, HK_STATE_BUSY);
+    HK_FENCE(memory_order_release);
+    size_t same = hk_min(before, size);
+    memset(area.start + same, 0, bytes - same);
+    if (HK_GUARDS(canary))
+        hk_canary_write(area.start, area.end, size);
+    hk_store_release(*state, now);
+    return true;
+}
+
+bool hk_guard_passage_begin(struct hk_guard_passage *passage, const void *block)
+{
+    hk_state_byte *state = hk_state_at((uintptr_t)block);
+    passage->spare = hk_states_take_spare();
+    passage->live = hk_load(*state);
+    if (passage->spare == NULL)
+        return false;
+    hk_store_release(*state, HK_STATE_FREE);
+    return true;
+}
+
+void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *block)
+{
+    hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
+}
+
+static size_t size_of(const void *block, uint32_t entry)
+{
+    return hk_entry_class(entry) == HK_CLASS_LARGE ? hk_large_at((uintptr_t)block)->requested
+                                                   : hk_classes[hk_entry_class(entry)].size;
+}
+
+/* For some alignment from `align` on: code of C++14 knows no other form for what code of C++17 has aligned. */
+static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
+{
+    unsigned class = hk_entry_class(entry);
+    if (class == HK_CLASS_LARGE)
+        return size_of(block, entry) == hk_large_bytes_for(size);
+    while (align < HK_SLICE && hk_class_of_aligned(size, align) < class)
+        align *= 2;
+    return size <= HK_MEDIUM_MAX && hk_class_of_aligned(size, align) == class;
+}
+
+bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes)
+{
+    if (entry == 0 || hk_entry_is_mixed(entry))
+        return true;
+    return resizes ? size <= size_of(block, entry) : is_class_for(block, entry, size, HK_FINE_STEP);
+}
+
+void hk_sized_check(enum hk_call call, const void *block, uint32_t entry, size_t size)
+{
+    if (HK_UNLIKELY(!hk_sized_fits(block, entry, size, call != HK_CALL_DELETE_SIZED)))
+        hk_invalid_size(call, size, block);
+}
+
+void hk_sized_check_aligned(const void *block, size_t size, size_t align)
+{
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    if (entry != 0 && hk_entry_class(entry) == HK_CLASS_LARGE)
+        hk_large_check(HK_CALL_DELETE_SIZED, block);
+    else if (hk_entry_is_medium(entry))
+        hk_mark_check(HK_CALL_DELETE_SIZED, block);
+    else
+        return;
+    if (HK_UNLIKELY(!is_class_for(block, entry, size, hk_max(align, HK_FINE_STEP))))
+        hk_invalid_size(HK_CALL_DELETE_SIZED, size, block);
+}

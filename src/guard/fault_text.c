@@ -1,0 +1,104 @@
+/* Writes call stacks with the names of functions and modules to stderr, through a buffer in static memory. */
+#include "guard/fault_text.h"
+
+#include <string.h>
+
+#include "os/elf_file.h"
+#include "os/maps.h"
+#include "os/os.h"
+
+enum { WAITS = 100, WAIT_MS = 10 };
+
+static struct {
+    atomic_flag begun;
+    _Atomic bool xdone;
+    struct hk_text text;
+    struct hk_stack stack;
+    struct hk_module_place place;
+} told HK_COLD_DATA;
+
+bool hk_fault_text_begin(void)
+{
+    if (!atomic_flag_test_and_set(&told.begun)) {
+        hk_text_init(&told.text, HK_STDERR);
+        return true;
+    }
+    for (int i = 0; i < WAITS && !hk_load(told.xdone); i++)
+        hk_os.rest(WAIT_MS);
+    return false;
+}
+
+void hk_fault_text_end(void)
+{
+    hk_text_add(&told.text, "hakmem: `hakmem symbolize` adds files and lines (docs/GUARD.md)\n");
+    hk_text_flush(&told.text);
+    hk_store(told.xdone, true);
+}
+
+struct hk_text *hk_fault_text(void) { return &told.text; }
+struct hk_stack *hk_fault_text_stack(void) { return &told.stack; }
+
+void hk_fault_text_name(struct hk_text *text, uintptr_t code, struct hk_module_place *place)
+{
+    if (!hk_module_find(code, place))
+        return;
+    if (place->function[0] != 0)
+        hk_text_add(text, " %.1000s+0x%zx", place->function, place->offset);
+    hk_text_add(text, " (%.1000s+0x%zx)", place->path, place->address);
+}
+
+/* A return address is that of the instruction behind the call: the byte before it belongs to the call. */
+void hk_fault_text_frame(unsigned number, uintptr_t code)
+{
+    hk_text_add(&told.text, "    #%u 0x%zx", number, code);
+    hk_fault_text_name(&told.text, code, &told.place);
+    hk_text_add(&told.text, "\n");
+    hk_text_flush(&told.text);
+}
+
+void hk_fault_text_frames(unsigned from)
+{
+    for (unsigned i = from; i < told.stack.depth; i++)
+        hk_fault_text_frame(i, (uintptr_t)told.stack.frames[i] - 1);
+}
+
+void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed)
+{
+    if (packed->thread == 0)
+        return;
+    hk_text_add(&told.text, "  %s by thread %d:\n", what, packed->thread);
+    hk_stack_unpack(&told.stack, packed);
+    hk_fault_text_frames(0);
+}
+
+/* Sets the path, and the address as an offset in the file. */
+static bool find_mapping(uintptr_t code, struct hk_module_place *place)
+{
+    struct hk_lines lines;
+    struct hk_mapping mapping;
+    bool found = false;
+    if (!hk_lines_open(&lines, "/proc/self/maps"))
+        return false;
+    while (!found && hk_lines_next(&lines, place->path, sizeof place->path))
+        found = hk_mapping_parse(place->path, &mapping) && code - mapping.start < mapping.end - mapping.start;
+    hk_lines_close(&lines);
+    if (!found || mapping.path[0] != '/')
+        return false;
+    place->address = code - mapping.start + mapping.offset;
+    memmove(place->path, mapping.path, strlen(mapping.path) + 1);
+    return true;
+}
+
+bool hk_module_find(uintptr_t code, struct hk_module_place *place)
+{
+    struct hk_elf_file file;
+    place->function[0] = 0;
+    if (!find_mapping(code, place))
+        return false;
+    if (hk_elf_open(&file, place->path)) {
+        place->address = hk_elf_address(&file, place->address);
+        place->offset = hk_elf_function(&file, place->address, place->function, sizeof place->function);
+        hk_elf_close(&file);
+    }
+    return true;
+}

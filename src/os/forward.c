@@ -1,0 +1,216 @@
+/* Forwards the program's intercepted calls, such as madvise and sigaction, to the system. */
+#include "os/forward.h"
+
+#include <dlfcn.h>
+#include <linux/ioctl.h>
+#include <linux/userfaultfd.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Names that older headers lack. */
+enum {
+    ADVICE_COLD = 20,
+    ADVICE_PAGEOUT = 21,
+    ADVICE_POPULATE_READ = 22,
+    ADVICE_POPULATE_WRITE = 23,
+    ADVICE_DONTNEED_LOCKED = 24,
+    ADVICE_COLLAPSE = 25,
+    ADVICE_GUARD_REMOVE = 103,
+};
+
+int hk_forward_madvise(void *p, size_t size, int advice) { return (int)syscall(SYS_madvise, p, size, advice); }
+
+int hk_forward_mlock(const void *p, size_t size, unsigned flags)
+{
+    return (int)(flags == 0 ? syscall(SYS_mlock, p, size) : syscall(SYS_mlock2, p, size, flags));
+}
+
+int hk_forward_mprotect(void *p, size_t size, int protection, int key)
+{
+    return (int)(key == -1 ? syscall(SYS_mprotect, p, size, protection)
+                           : syscall(SYS_pkey_mprotect, p, size, protection, key));
+}
+
+long hk_forward_mbind(void *p, unsigned long size, int mode, const unsigned long *nodes, unsigned long most,
+                      unsigned flags)
+{
+    return syscall(SYS_mbind, p, size, mode, nodes, most, flags);
+}
+
+/* Weak: a static program does not have it. */
+#pragma weak dlsym
+
+static void *next_of(const char *name, _Atomic(void *) *found)
+{
+    void *next = atomic_load_explicit(found, memory_order_relaxed);
+    if (next == NULL && dlsym != NULL) {
+        next = dlsym(RTLD_NEXT, name);
+        atomic_store_explicit(found, next, memory_order_relaxed);
+    }
+    return next;
+}
+
+typedef int ioctl_call(int fd, unsigned long request, ...);
+
+int hk_forward_ioctl(int fd, unsigned long request, void *argument)
+{
+    static _Atomic(void *) found;
+    ioctl_call *next;
+    *(void **)&next = next_of("ioctl", &found);
+    return next != NULL ? next(fd, request, argument) : (int)syscall(SYS_ioctl, fd, request, argument);
+}
+
+/* The C library's own, for static programs; glibc always has it linked. */
+extern int __sigaction(int number, const struct sigaction *action, struct sigaction *former) __attribute__((weak));
+
+#ifndef __GLIBC__
+/* By the kernel's own call, for a static program in which nothing else needs the C library's sigaction: musl's is then not linked, and
+ * has nothing to keep account of. On x86-64 the kernel wants the return from a handler from its caller. Each kernel whose headers have
+ * SA_RESTORER has the field, also a kernel that does not use the field (aarch64). */
+struct kernel_action {
+    union {
+        void (*handler)(int number);
+        void (*informed)(int number, siginfo_t *info, void *context);
+    } call;
+    unsigned long flags;
+#ifdef SA_RESTORER
+    void (*restorer)(void);
+#endif
+    uint64_t mask;
+};
+
+#if defined(__x86_64__)
+/* Debuggers and unwinders know it by these very bytes. */
+void hk_signal_return(void) __attribute__((visibility("hidden")));
+__asm__(".text\n\t.hidden hk_signal_return\n\t.globl hk_signal_return\n\t.type hk_signal_return, @function\n"
+        "hk_signal_return:\n\tmovq $15, %rax\n\tsyscall\n\t.size hk_signal_return, .-hk_signal_return");
+enum { KERNEL_RESTORER = 0x04000000 };
+#endif
+
+static struct kernel_action to_kernel(const struct sigaction *action)
+{
+    struct kernel_action ours = {.flags = (unsigned long)(unsigned)action->sa_flags};
+    if ((action->sa_flags & SA_SIGINFO) != 0)
+        ours.call.informed = action->sa_sigaction;
+    else
+        ours.call.handler = action->sa_handler;
+    memcpy(&ours.mask, &action->sa_mask, sizeof ours.mask);
+#if defined(__x86_64__)
+    ours.flags |= KERNEL_RESTORER;
+    ours.restorer = hk_signal_return;
+#endif
+    return ours;
+}
+
+static struct sigaction from_kernel(const struct kernel_action *former)
+{
+    struct sigaction theirs = {.sa_flags = (int)former->flags};
+    if ((former->flags & SA_SIGINFO) != 0)
+        theirs.sa_sigaction = former->call.informed;
+    else
+        theirs.sa_handler = former->call.handler;
+    memcpy(&theirs.sa_mask, &former->mask, sizeof former->mask);
+    return theirs;
+}
+
+static int kernel_sigaction(int number, const struct sigaction *action, struct sigaction *former)
+{
+    struct kernel_action wanted = {.flags = 0}, had = {.flags = 0};
+    if (action != NULL)
+        wanted = to_kernel(action);
+    long failed = syscall(SYS_rt_sigaction, number, action != NULL ? &wanted : NULL, &had, sizeof wanted.mask);
+    if (failed == 0 && former != NULL)
+        *former = from_kernel(&had);
+    return (int)failed;
+}
+#endif
+
+typedef int sigaction_call(int number, const struct sigaction *action, struct sigaction *former);
+
+int hk_forward_sigaction(int number, const struct sigaction *action, struct sigaction *former)
+{
+    static _Atomic(void *) found;
+    sigaction_call *next;
+    *(void **)&next = next_of("sigaction", &found);
+#ifdef __GLIBC__
+    return (next != NULL ? next : __sigaction)(number, action, former);
+#else
+    if (next == NULL)
+        next = __sigaction != NULL ? __sigaction : kernel_sigaction;
+    return next(number, action, former);
+#endif
+}
+
+typedef sighandler_t signal_call(int number, sighandler_t handler);
+
+sighandler_t hk_forward_signal(int number, sighandler_t handler)
+{
+    static _Atomic(void *) found;
+    signal_call *next;
+    *(void **)&next = next_of("signal", &found);
+    if (next != NULL)
+        return next(number, handler);
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, former;
+    return hk_forward_sigaction(number, &action, &former) == 0 ? former.sa_handler : SIG_ERR;
+}
+
+void hk_forward_exit(int status)
+{
+    for (;;)
+        syscall(SYS_exit_group, status);
+}
+
+int hk_forward_prctl(int option, const unsigned long arguments[4])
+{
+    return (int)syscall(SYS_prctl, option, arguments[0], arguments[1], arguments[2], arguments[3]);
+}
+
+int hk_forward_unshare(int flags) { return (int)syscall(SYS_unshare, flags); }
+
+bool hk_prctl_shuts_in(int option) { return option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP; }
+
+/* MADV_HUGEPAGE changes speed, not semantics, and programs such as NumPy request it for each block: treating it as
+ * lasting would cost these blocks their resident pages. */
+bool hk_advice_lasts(int advice)
+{
+    switch (advice) {
+    case MADV_NORMAL:
+    case MADV_WILLNEED:
+    case MADV_DONTNEED:
+    case MADV_FREE:
+    case MADV_REMOVE:
+    case MADV_DOFORK:
+    case MADV_UNMERGEABLE:
+    case MADV_HUGEPAGE:
+    case MADV_DODUMP:
+    case MADV_KEEPONFORK:
+    case ADVICE_COLD:
+    case ADVICE_PAGEOUT:
+    case ADVICE_POPULATE_READ:
+    case ADVICE_POPULATE_WRITE:
+    case ADVICE_DONTNEED_LOCKED:
+    case ADVICE_COLLAPSE:
+    case ADVICE_GUARD_REMOVE: return false;
+    default: return true;
+    }
+}
+
+bool hk_protection_is_ordinary(int protection, int key)
+{
+    return protection == (PROT_READ | PROT_WRITE) && (key == -1 || key == 0);
+}
+
+bool hk_ioctl_watches_faults(unsigned long request, const void *argument, void **p, size_t *size)
+{
+    if ((unsigned)request != (unsigned)UFFDIO_REGISTER)
+        return false;
+    const struct uffdio_register *requested = argument;
+    *p = (void *)(unsigned long)requested->range.start;
+    *size = requested->range.len;
+    return true;
+}

@@ -1,0 +1,109 @@
+/* Opens and closes the windows in which a running process is sampled. */
+#include "prof/attach_sampling.h"
+
+#include "base/bits.h"
+#include "os/os.h"
+#include "prof/sampled_heap.h"
+#include "prof/sample.h"
+#include "tcache/pool.h"
+
+enum {
+    WINDOW_NS = 5000000,
+    WINDOW_PICKS = 64,
+    WINDOW_CALLS = 32768,
+    CALLS_PER_LOOK = 32,
+    FINE_PART = 32,          /* of the mean: about so much of the time no window is open */
+    CLASSES_PER_TICK = 2048, /* classes times threads, read in a tick: some 50 microseconds */
+};
+
+struct hk_attach_sampling hk_attach_sampling HK_COLD_DATA;
+
+static void note_served(unsigned class)
+{
+    hk_store(hk_attach_sampling.xserved[class], hk_tcaches_served(class) - hk_attach_sampling.served_before[class]);
+}
+
+/* With many threads, some classes per tick. */
+static void note_some_served(void)
+{
+    static unsigned next;
+    unsigned classes = (unsigned)(CLASSES_PER_TICK / hk_max(1, hk_tcaches_alive()));
+    for (unsigned left = (unsigned)hk_min(hk_max(1, classes), HK_FINE_CLASSES); left > 0; left--)
+        note_served(next++ % HK_FINE_CLASSES);
+}
+
+static void begin_to_count(void)
+{
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        hk_attach_sampling.served_before[class] = hk_tcaches_served(class) - hk_load(hk_attach_sampling.xserved[class]);
+}
+
+bool hk_attach_sampling_begin(uint64_t mean)
+{
+    if (!hk_sampled_heap_open())
+        return false;
+    begin_to_count();
+    if (hk_load(hk_attach_sampling.xbegan_ms) == 0)
+        hk_store(hk_attach_sampling.xbegan_ms, hk_os.clock_ms());
+    hk_store(hk_attach_sampling.xmean, mean);
+    hk_store(hk_attach_sampling.xfine_mean, hk_max(1, mean / FINE_PART));
+    hk_store_release(hk_attach_sampling.xon, true);
+    return true;
+}
+
+static void close_window(void)
+{
+    if (atomic_exchange_explicit(&hk_attach_sampling.xwindow, false, memory_order_relaxed))
+        hk_gate_set(true, false);
+}
+
+void hk_attach_sampling_end(void)
+{
+    note_some_served();
+    hk_store(hk_attach_sampling.xon, false);
+    hk_store(hk_attach_sampling.xwindow, false);
+    hk_gate_set(true, true);
+}
+
+void hk_attach_sampling_tick(void)
+{
+    note_some_served();
+    hk_store(hk_attach_sampling.xticked_ms, hk_os.clock_ms());
+    if (!hk_load(hk_attach_sampling.xon))
+        return;
+    hk_store(hk_attach_sampling.xends_ns, hk_os.clock_ns() + WINDOW_NS);
+    hk_store(hk_attach_sampling.xcalls, WINDOW_CALLS);
+    hk_store(hk_attach_sampling.xpicks, WINDOW_PICKS);
+    hk_add(hk_attach_sampling.xwindows, 1);
+    hk_store(hk_attach_sampling.xwindow, true);
+    hk_gate_set(false, false);
+}
+
+static HK_COLD void count_calls(void)
+{
+    uint32_t left = hk_sub(hk_attach_sampling.xcalls, CALLS_PER_LOOK);
+    if (left - 1 >= WINDOW_CALLS || left <= CALLS_PER_LOOK || hk_os.clock_ns() >= hk_load(hk_attach_sampling.xends_ns))
+        close_window();
+}
+
+static bool runs_out(struct hk_tcache *cache, size_t size)
+{
+    if (size > HK_FINE_MAX)
+        return hk_countdown_runs_out(&cache->countdown, hk_max(1, size / FINE_PART));
+    if (!hk_load(hk_attach_sampling.xwindow))
+        return false;
+    if (++cache->watched_calls % CALLS_PER_LOOK == 0)
+        count_calls();
+    return hk_countdown_runs_out(&cache->countdown, size);
+}
+
+bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size)
+{
+    if (!hk_load_acquire(hk_attach_sampling.xon) || cache->sampling || !runs_out(cache, size) ||
+        !hk_countdown_picks(&cache->countdown, hk_load(hk_attach_sampling.xfine_mean)))
+        return false;
+    uint32_t left = size <= HK_FINE_MAX ? hk_sub(hk_attach_sampling.xpicks, 1) : WINDOW_PICKS;
+    if (left == 1)
+        close_window();
+    return left - 1 < WINDOW_PICKS;
+}

@@ -1,0 +1,45 @@
+/* Sampled heap: memory of blocks that were picked while hits stay hits: it has no page map entry, so that each free of one misses.
+ *
+ *   range of address space -> slabs of 64 KiB, of one block size each -> blocks
+ *
+ * Owns       the range, reserved at the first attach; its slabs: which blocks are free, in tables outside the blocks.
+ * Invariant  a slab without live blocks has no size; its pages were purged.
+ * Threads    any (one lock, held over one system call that purges a slab); hk_sampled_heap_holds takes none.
+ * Never      reads a block. */
+#ifndef HK_SAMPLED_HEAP_H
+#define HK_SAMPLED_HEAP_H
+
+#include "span/descriptor.h"
+
+struct hk_sampled_heap_range {
+    _Atomic uintptr_t xstart;
+    _Atomic size_t xbytes; /* 0: nothing is reserved */
+};
+extern struct hk_sampled_heap_range hk_sampled_heap_range;
+
+HK_INLINE bool hk_sampled_heap_holds(const void *p)
+{
+    size_t bytes = hk_load_acquire(hk_sampled_heap_range.xbytes);
+    return (uintptr_t)p - hk_load(hk_sampled_heap_range.xstart) < bytes;
+}
+
+/* At start: registers the lock. */
+void hk_sampled_heap_init(void);
+/* Reserves the range, once; false if the system refuses. */
+bool hk_sampled_heap_open(void);
+
+/* A block of at least `size` bytes, up to HK_FINE_MAX; NULL if there is no room. Its contents are undefined. `align` is a power of two. */
+void *hk_sampled_heap_alloc(size_t size, size_t align);
+/* Bytes of the block. Fatal unless `block` is a live one. Precondition: hk_sampled_heap_holds(block). */
+size_t hk_sampled_heap_size(enum hk_call call, const void *block);
+/* The same precondition, and fatal in the same way. */
+void hk_sampled_heap_free(enum hk_call call, void *block);
+
+/* Live blocks, the bytes of slabs in use, and the blocks served in total. */
+struct hk_sampled_heap_totals {
+    size_t blocks, bytes;
+    uint64_t served;
+};
+struct hk_sampled_heap_totals hk_sampled_heap_total(void);
+
+#endif

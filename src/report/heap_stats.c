@@ -1,0 +1,263 @@
+/* Adds up the memory of slabs, caches, large blocks and metadata, by class and by part. */
+#include "report/heap_stats.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "large/large.h"
+#include "guard/sampled_slots.h"
+#include "heaps/heaps.h"
+#include "policy/classes.h"
+#include "prof/sampled_heap.h"
+#include "slab/joined_blocks.h"
+#include "span/meta.h"
+#include "span/page_heap.h"
+#include "tcache/bins.h"
+#include "tcache/tcache.h"
+
+const struct hk_class_stat_row hk_class_stat_rows[HK_CLASS_STATS] = {
+#define HK_CLASS_STAT(name, kind, unit, meaning, high) {#name, #kind, #unit, meaning},
+#include "report/class_stats.def"
+#undef HK_CLASS_STAT
+};
+
+const struct hk_part_row hk_part_rows[HK_PARTS] = {
+#define HK_PART(name, meaning, high) {#name, meaning},
+#include "report/parts.def"
+#undef HK_PART
+};
+
+/* They count as blocks of the class that they serve as. */
+static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab *slab)
+{
+    struct hk_class_stats *host = &heap_stats->classes[slab->d.class];
+    for (unsigned at = 0, cells; (at = hk_joined_next(slab, at, &cells)) < slab->d.blocks; at += cells) {
+        size_t bytes = (size_t)cells * slab->d.block_size;
+        unsigned class = hk_class_that_fits(bytes);
+        host->live -= hk_min(host->live, bytes);
+        heap_stats->classes[class].live += hk_classes[class].size;
+        heap_stats->classes[class].tails += bytes - hk_classes[class].size;
+    }
+}
+
+/* Until the bins are known, what is not free in a slab counts as live. */
+static void count_slab(struct hk_descriptor *descriptor, void *context)
+{
+    struct hk_heap_stats *heap_stats = context;
+    const struct hk_slab *slab = hk_slab_of(descriptor);
+    unsigned number_of_class = descriptor->class;
+    if (slab == NULL || number_of_class >= HK_CLASSES)
+        return;
+    struct hk_class_stats *class = &heap_stats->classes[number_of_class];
+    size_t cut = (size_t)slab->d.blocks * slab->d.block_size;
+    size_t free = (size_t)slab->free * slab->d.block_size;
+    class->slabs++;
+    class->tails += slab->d.bytes - cut;
+    class->free_in_slabs += free;
+    class->live += cut - free;
+    class->remote += (uint64_t)(int64_t)hk_remote_blocks(slab) * slab->d.block_size;
+    if (slab->joined != 0 && hk_load(slab->xjoined) != NULL)
+        count_joined(heap_stats, slab);
+}
+
+/* Remote frees that have reached their slab but that the freeing thread has not counted yet: subtracted here. */
+static void count_outbox(struct hk_heap_stats *heap_stats, const struct hk_outbox *outbox)
+{
+    int64_t bytes[HK_CLASSES] = {0};
+    hk_outbox_count(outbox, bytes);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        heap_stats->classes[class].remote += (uint64_t)bytes[class];
+}
+
+static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cache)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        const struct hk_bin *bin = &cache->hot.bins[class];
+        struct hk_class_stats *row = &heap_stats->classes[class];
+        size_t size = hk_classes[class].size;
+        if (!cache->alive)
+            continue;
+        row->in_bins += (hk_bin_items(bin) + cache->depot.classes[class].blocks) * size;
+        row->in_depots += cache->depot.classes[class].blocks * size;
+    }
+    if (cache->alive)
+        count_outbox(heap_stats, &cache->outbox);
+    heap_stats->threads += cache->alive;
+}
+
+/* Estimates the bytes of rounding in `blocks` blocks from the average at misses. */
+static uint64_t estimated_rounding(uint64_t blocks, const struct hk_misses *misses, size_t size)
+{
+    if (misses->calls == 0)
+        return 0;
+    uint64_t added = misses->calls * size - hk_min(misses->requested, misses->calls * size);
+    return blocks * (added / misses->calls) + blocks * (added % misses->calls) / misses->calls;
+}
+
+static void split_live(struct hk_class_stats *row, unsigned class)
+{
+    struct hk_misses misses = hk_tcaches_misses(class);
+    row->remote = (int64_t)row->remote > 0 ? row->remote : 0;
+    row->live -= hk_min(row->live, row->in_bins + row->remote);
+    row->live_blocks = row->live / hk_classes[class].size;
+    row->served = hk_tcaches_served(class);
+    row->misses = misses.calls;
+    row->rounding = estimated_rounding(row->live_blocks, &misses, hk_classes[class].size);
+    row->live -= row->rounding;
+}
+
+static void add(struct hk_class_stats *sum, const struct hk_class_stats *row)
+{
+    for (unsigned i = 0; i < HK_CLASS_STATS; i++)
+        ((uint64_t *)sum)[i] += hk_class_stat(row, i);
+}
+
+static void sum_up(struct hk_heap_stats *heap_stats)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        split_live(&heap_stats->classes[class], class);
+        add(&heap_stats->tiers[hk_classes[class].tier], &heap_stats->classes[class]);
+        add(&heap_stats->sum, &heap_stats->classes[class]);
+    }
+}
+
+static void count_stats(struct hk_heap_stats *heap_stats)
+{
+    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
+        const struct hk_stat_row *row = &hk_stat_rows[i];
+        if (!row->per_thread) {
+            heap_stats->counts[i] = hk_load(hk_global_counts[row->index]);
+            continue;
+        }
+        heap_stats->counts[i] = hk_tcaches_counted((enum hk_thread_stat)row->index);
+    }
+}
+
+static void count_large(struct hk_heap_stats *heap_stats)
+{
+    struct hk_large_totals large;
+    struct hk_class_stats *row = &heap_stats->tiers[HK_TIER_LARGE];
+    hk_large_total(&large);
+    row->served = heap_stats->counts[HK_STAT_large_calls];
+    row->misses = hk_min(row->served, heap_stats->counts[HK_STAT_large_mapped]);
+    row->live_blocks = large.blocks;
+    row->live = large.live;
+    heap_stats->parts[HK_PART_large_live] = large.live;
+    heap_stats->parts[HK_PART_large_cached] = large.cached;
+}
+
+static void count_slices(struct hk_heap_stats *heap_stats)
+{
+    struct hk_page_heap_totals slices;
+    hk_page_heap_total(&slices);
+    heap_stats->idle_dirty = slices.free_dirty;
+    heap_stats->idle_clean = slices.free_clean;
+    heap_stats->parts[HK_PART_idle] = slices.free_dirty + slices.free_clean;
+    heap_stats->mapped =
+        slices.mapped + heap_stats->parts[HK_PART_large_live] + heap_stats->parts[HK_PART_large_cached];
+}
+
+static void count_metadata(struct hk_heap_stats *heap_stats)
+{
+    struct hk_slot_totals guarded_blocks = hk_slots_total();
+    struct hk_sampled_heap_totals picked = hk_sampled_heap_total();
+    size_t tables = hk_page_map_tables() + hk_meta_mapped() + guarded_blocks.mapped + picked.bytes;
+    size_t unused = hk_meta_unused();
+    heap_stats->parts[HK_PART_metadata] = tables - unused;
+    heap_stats->parts[HK_PART_metadata_spare] = unused;
+    heap_stats->mapped += tables;
+    heap_stats->sampled_blocks = guarded_blocks.blocks + picked.blocks;
+    heap_stats->mallocs = picked.served;
+}
+
+/* The bytes of slabs alone: large blocks are counted as such. */
+static void count_heaps(struct hk_heap_stats *heap_stats)
+{
+    for (uint32_t index = 0; index < hk_heaps_end(); index++) {
+        struct hk_heap_figures figures;
+        heap_stats->heaps += hk_heaps_figures(hk_heap_by_index(index), &figures);
+        heap_stats->parts[HK_PART_heaps] += figures.physical - hk_min(figures.physical, figures.large);
+    }
+}
+
+static void count_parts_of_slabs(struct hk_heap_stats *heap_stats)
+{
+    heap_stats->parts[HK_PART_live] = heap_stats->sum.live;
+    heap_stats->parts[HK_PART_rounding] = heap_stats->sum.rounding;
+    heap_stats->parts[HK_PART_thread_caches] = heap_stats->sum.in_bins;
+    heap_stats->parts[HK_PART_remote_pending] = heap_stats->sum.remote;
+    heap_stats->parts[HK_PART_free_in_slabs] = heap_stats->sum.free_in_slabs;
+    heap_stats->parts[HK_PART_slab_tails] = heap_stats->sum.tails;
+}
+
+void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
+{
+    memset(heap_stats, 0, sizeof *heap_stats);
+    hk_descriptors_visit(count_slab, heap_stats);
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
+        count_cache(heap_stats, hk_tcache_by_id(id));
+    sum_up(heap_stats);
+    count_parts_of_slabs(heap_stats);
+    count_stats(heap_stats);
+    count_large(heap_stats);
+    count_slices(heap_stats);
+    count_metadata(heap_stats);
+    count_heaps(heap_stats);
+    const struct hk_class_stats *large = &heap_stats->tiers[HK_TIER_LARGE];
+    heap_stats->mallocs += heap_stats->sum.served + large->served + heap_stats->counts[HK_STAT_cacheless_calls] +
+                           heap_stats->counts[HK_STAT_guard_samples];
+    uint64_t live = heap_stats->sum.live_blocks + large->live_blocks + heap_stats->sampled_blocks;
+    heap_stats->frees = heap_stats->mallocs - hk_min(heap_stats->mallocs, live);
+}
+
+const char *hk_heap_stats_tier_name(unsigned tier)
+{
+    return tier == HK_TIER_LARGE ? "large" : hk_tier_name((enum hk_tier)tier);
+}
+
+static struct hk_thread_line thread_line_of(const struct hk_tcache *cache)
+{
+    struct hk_thread_line row = {.thread = (int)cache->system_thread};
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        const struct hk_bin *bin = &cache->hot.bins[class];
+        row.served += bin->served;
+        row.in_bins += hk_bin_items(bin) * hk_classes[class].size;
+        row.in_depots += cache->depot.classes[class].blocks * hk_classes[class].size;
+    }
+    return row;
+}
+
+static bool holds_more(const void *row, const void *other)
+{
+    const struct hk_thread_line *one = row, *two = other;
+    return one->in_bins + one->in_depots > two->in_bins + two->in_depots;
+}
+
+unsigned hk_thread_lines_take(struct hk_thread_line thread_lines[HK_REPORT_THREADS])
+{
+    unsigned count = 0;
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
+        const struct hk_tcache *cache = hk_tcache_by_id(id);
+        if (!cache->alive || cache->system_thread == 0)
+            continue;
+        struct hk_thread_line row = thread_line_of(cache);
+        count = hk_top_insert(thread_lines, sizeof row, count, HK_REPORT_THREADS, &row, holds_more);
+    }
+    return count;
+}
+
+static bool has_more_memory(const void *line, const void *other)
+{
+    return ((const struct hk_heap_figures *)line)->physical > ((const struct hk_heap_figures *)other)->physical;
+}
+
+unsigned hk_heap_lines_take(struct hk_heap_figures lines[HK_REPORT_HEAPS])
+{
+    unsigned count = 0;
+    for (uint32_t index = 0; index < hk_heaps_end(); index++) {
+        struct hk_heap_figures line;
+        if (hk_heaps_figures(hk_heap_by_index(index), &line))
+            count = hk_top_insert(lines, sizeof line, count, HK_REPORT_HEAPS, &line, has_more_memory);
+    }
+    return count;
+}

@@ -1,0 +1,88 @@
+/* Heap statistics: where the memory is. A walk over slabs, caches and totals that takes no lock for long and changes nothing.
+ * Invariant  while no other thread allocates: the parts sum to `mapped`, and each class's parts to its slabs' bytes.
+ * Threads    any; a concurrent change is seen or not. */
+#ifndef HK_HEAP_STATS_H
+#define HK_HEAP_STATS_H
+
+#include "base/base.h"
+#include "count/stats.h"
+#include "heaps/heaps.h"
+#include "policy/classes.h"
+
+struct hk_class_stats {
+#define HK_CLASS_STAT(name, kind, unit, meaning, high) uint64_t name;
+#include "report/class_stats.def"
+#undef HK_CLASS_STAT
+};
+
+enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
+
+struct hk_class_stat_row {
+    const char *name, *kind, *unit, *meaning;
+};
+extern const struct hk_class_stat_row hk_class_stat_rows[HK_CLASS_STATS];
+
+/* The value of a row. */
+HK_INLINE uint64_t hk_class_stat(const struct hk_class_stats *class_stats, unsigned row)
+{
+    return ((const uint64_t *)class_stats)[row];
+}
+
+enum hk_part {
+#define HK_PART(name, meaning, high) HK_PART_##name,
+#include "report/parts.def"
+#undef HK_PART
+    HK_PARTS
+};
+
+struct hk_part_row {
+    const char *name, *meaning;
+};
+extern const struct hk_part_row hk_part_rows[HK_PARTS];
+
+enum { HK_TIER_LARGE = HK_TIER_MEDIUM + 1, HK_TIERS };
+
+struct hk_heap_stats {
+    struct hk_class_stats classes[HK_CLASSES];
+    struct hk_class_stats tiers[HK_TIERS];
+    struct hk_class_stats sum;     /* over the classes */
+    size_t parts[HK_PARTS];        /* bytes */
+    size_t mapped;                 /* writable memory that HAKMEM has mapped: the sum of the parts */
+    size_t idle_dirty, idle_clean; /* the part idle: slices with and without pages */
+    size_t threads;                /* threads with a tcache */
+    size_t heaps;                  /* heaps of the program's own that are open */
+    size_t sampled_blocks;         /* live ones, which no class counts */
+    uint64_t mallocs, frees;       /* calls served */
+    uint64_t counts[HK_STAT_ROWS]; /* as hk_stat_rows */
+};
+
+/* False for the part of a kind of memory that the process has never had. */
+HK_INLINE bool hk_part_shows(const struct hk_heap_stats *heap_stats, unsigned part)
+{
+    return part != HK_PART_heaps || heap_stats->heaps != 0;
+}
+
+void hk_heap_stats_take(struct hk_heap_stats *heap_stats);
+
+const char *hk_heap_stats_tier_name(unsigned tier);
+
+/* The threads whose bins and depots hold the most bytes, by their numbers in the system. Threads are numbered only if a report is written while
+ * the program runs. */
+enum { HK_REPORT_THREADS = 64 };
+
+struct hk_thread_line {
+    int thread;
+    uint64_t served; /* blocks that its bins have served, also to threads that had them before */
+    size_t in_bins, in_depots;
+};
+
+/* Fills in the rows, the largest first. Returns their number. */
+unsigned hk_thread_lines_take(struct hk_thread_line lines[HK_REPORT_THREADS]);
+
+/* The program's heaps that have the most physical memory. Takes the lock of each heap for a moment. */
+enum { HK_REPORT_HEAPS = 32 };
+
+/* Fills in the rows, the largest first. Returns their number. */
+unsigned hk_heap_lines_take(struct hk_heap_figures lines[HK_REPORT_HEAPS]);
+
+#endif

@@ -1,0 +1,51 @@
+/* RSS statistics: how much of each part of HAKMEM's memory is resident, and how much of the rest of the process.
+ *
+ *   /proc/self/smaps -> a mapping without HAKMEM's pages: rest_of_process, by the kernel's count
+ *                    -> a mapping with such pages: page by page; HAKMEM's to the parts, the others to rest_of_process
+ *
+ * Invariant  while nothing changes, and if the system reports resident pages: the parts and rest_of_process sum to `total`; the
+ *            rows of the classes, the two kinds of idle memory and of the rest sum to their parts, always.
+ * Threads    any; a mapping that disappears meanwhile counts as 0. */
+#ifndef HK_RSS_STATS_H
+#define HK_RSS_STATS_H
+
+#include "report/heap_stats.h"
+#include "slab/slab.h"
+
+/* What the walk adds up. All fields have one type: they are scaled and added as an array. */
+struct hk_resident_sums {
+    size_t parts[HK_PARTS];
+    size_t taken[HK_CLASSES];                     /* blocks that are not free in their slabs */
+    size_t pinned[HK_CLASSES], loose[HK_CLASSES]; /* free blocks, in pages with taken ones and without */
+    size_t tails[HK_CLASSES];
+    size_t areas; /* metadata */
+    size_t idle_huge, rest_files, rest;
+};
+
+/* The resident bytes of a class, by part. */
+struct hk_resident_class {
+    size_t live, rounding, in_bins, remote, free_in_slabs, tails;
+    size_t pinned; /* of free_in_slabs: bytes in pages that hold other blocks, which no purge returns */
+};
+
+struct hk_rss_stats {
+    size_t parts[HK_PARTS];
+    struct hk_resident_class classes[HK_CLASSES];
+    size_t idle_huge;                   /* of the part idle: on huge pages that have slices in use */
+    size_t rest_of_process;             /* code, stacks, other mappings */
+    size_t rest_files;                  /* of these: mapped files */
+    size_t total;                       /* by the kernel's count, summed over the mappings; 0 if unknown */
+    struct hk_resident_sums sums, here; /* of the walk: too large for some threads' stacks */
+};
+
+/* `heap_stats` provides the ratio of live to free among the taken blocks. */
+void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stats *heap_stats);
+
+/* How a page of a slab is divided; false while the slab changes. */
+struct hk_slab_page {
+    unsigned class;
+    size_t taken, free, tail; /* bytes */
+};
+bool hk_slab_page(const struct hk_slab *slab, uintptr_t page, struct hk_slab_page *cut);
+
+#endif

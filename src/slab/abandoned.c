@@ -1,0 +1,391 @@
+/* Lists slabs without a thread by class, and gives them to threads that are short of blocks. */
+#include "slab/abandoned.h"
+
+#include "base/bits.h"
+#include "base/fatal.h"
+#include "base/lock.h"
+#include "slab/block_marks.h"
+#include "slab/remote.h"
+#include "slab/remote_track.h"
+#include "slab/slab_life.h"
+#include "span/meta.h"
+
+static struct class_abandoned {
+    struct hk_lock lock;
+    struct hk_list partial, commons;
+    struct hk_walk sweep;
+    unsigned sweeps; /* the list that `sweep` walks along (list_at()) */
+} abandoned_by_class[HK_CLASSES] HK_COLD_DATA;
+
+/* Of slabs with free blocks, by group and class. NULL until the first group is used: most programs have none. */
+typedef struct hk_list lists_of_group[HK_CLASSES];
+static _Atomic(lists_of_group *) xgroup_lists;
+
+static struct hk_list *list_at(struct class_abandoned *of_class, unsigned list)
+{
+    if (HK_UNLIKELY(list >= HK_FIRST_GROUP))
+        return &hk_load_acquire(xgroup_lists)[list - HK_FIRST_GROUP][of_class - abandoned_by_class];
+    return list == HK_COMMONS ? &of_class->commons : &of_class->partial;
+}
+
+static bool has_groups(void) { return hk_load(xgroup_lists) != NULL; }
+static unsigned lists_in_use(void) { return has_groups() ? HK_FIRST_GROUP + HK_GROUPS : HK_FIRST_GROUP; }
+
+static _Atomic bool xcrowded;
+
+static _Atomic unsigned xsweep_class; /* where the sweep continues */
+
+/* Most programs never have an abandoned slab, and touch no page of the lists. */
+static _Atomic bool xin_use;
+static struct hk_lock begin_lock = HK_LOCK_INIT(HK_RANK_ABANDONED);
+
+static bool is_in_use(void) { return hk_load_acquire(xin_use); }
+
+static void begin_locked(void)
+{
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        abandoned_by_class[class].lock.rank = HK_RANK_ABANDONED;
+        hk_list_init(&abandoned_by_class[class].partial);
+        hk_list_init(&abandoned_by_class[class].commons);
+    }
+    hk_lock_register(HK_RANK_ABANDONED, &abandoned_by_class[0].lock);
+    hk_lock_register_more(HK_RANK_ABANDONED, HK_CLASSES - 1, sizeof abandoned_by_class[0]);
+    hk_store_release(xin_use, true);
+}
+
+static HK_COLD void begin(void)
+{
+    hk_lock(&begin_lock);
+    if (!is_in_use())
+        begin_locked();
+    hk_unlock(&begin_lock);
+}
+
+static struct class_abandoned *abandoned_of(unsigned class)
+{
+    if (HK_UNLIKELY(!is_in_use()))
+        begin();
+    return &abandoned_by_class[class];
+}
+
+void hk_abandoned_fork_prepare(void) { (void)abandoned_of(0); }
+
+void hk_abandoned_crowd(bool crowded)
+{
+    if (HK_UNLIKELY(hk_load(xcrowded) != crowded))
+        hk_store(xcrowded, crowded);
+}
+
+static bool is_abandoned(const struct hk_slab *slab)
+{
+    return hk_entry_owner(hk_load(*hk_page_map_entry(slab->d.start))) == HK_ABANDONED;
+}
+
+/* Returns true if the caller has to release the slab, without the lock. */
+static bool list_abandoned_locked(struct class_abandoned *of_class, struct hk_slab *slab)
+{
+    bool all_free = hk_slab_all_free(slab) && hk_load(slab->xlist) < HK_FIRST_GROUP;
+    if (all_free && hk_link_linked(&slab->link))
+        hk_link_remove_under(&slab->link, &of_class->sweep);
+    else if (!all_free && slab->free > 0 && !hk_link_linked(&slab->link))
+        hk_list_push_back(list_at(of_class, hk_load(slab->xlist)), &slab->link);
+    return all_free;
+}
+
+void hk_abandoned_add(struct hk_slab *slab)
+{
+    struct class_abandoned *of_class = abandoned_of(slab->d.class);
+    hk_lock(&of_class->lock);
+    hk_slab_hand_to(slab, HK_ABANDONED);
+    bool all_free = list_abandoned_locked(of_class, slab);
+    if (!all_free)
+        HK_TRACE(&hk_ring_shared, publish, slab->d.bytes, slab->d.start);
+    hk_unlock(&of_class->lock);
+    if (all_free)
+        hk_slab_release(slab);
+    else
+        HK_COUNT(slabs_abandoned, 1);
+}
+
+static void become_owner_locked(struct class_abandoned *of_class, struct hk_slab *slab, struct hk_owner *owner)
+{
+    if (hk_link_linked(&slab->link))
+        hk_link_remove_under(&slab->link, &of_class->sweep);
+    hk_store(slab->xlist, HK_FOR_ADOPTION);
+    hk_slab_hand_to(slab, owner->id);
+    HK_COUNT(slabs_adopted, 1);
+    HK_TRACE(&owner->ring, adopt, slab->d.bytes, slab->d.start);
+}
+
+struct hk_slab *hk_abandoned_adopt(unsigned class, struct hk_owner *owner)
+{
+    if (!is_in_use())
+        return NULL;
+    struct class_abandoned *of_class = &abandoned_by_class[class];
+    struct hk_list *from = &of_class->partial;
+    if (hk_list_looks_empty(from) && !hk_load(xcrowded))
+        from = &of_class->commons;
+    if (hk_list_looks_empty(from))
+        return NULL;
+    hk_lock(&of_class->lock);
+    struct hk_link *first = hk_list_first(from);
+    struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
+    if (slab != NULL)
+        become_owner_locked(of_class, slab, owner);
+    hk_unlock(&of_class->lock);
+    return slab;
+}
+
+struct hk_slab *hk_abandoned_claim(void *block, unsigned class, struct hk_owner *owner)
+{
+    struct class_abandoned *of_class = abandoned_of(class);
+    hk_lock(&of_class->lock);
+    struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    bool abandoned = is_abandoned(slab) && hk_load(slab->xlist) == HK_FOR_ADOPTION;
+    if (abandoned)
+        become_owner_locked(of_class, slab, owner);
+    hk_unlock(&of_class->lock);
+    return abandoned ? slab : NULL;
+}
+
+bool hk_abandoned_free(void *block, unsigned class)
+{
+    struct class_abandoned *of_class = abandoned_of(class);
+    bool all_free = false;
+    hk_lock(&of_class->lock);
+    struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    bool abandoned = is_abandoned(slab);
+    if (abandoned) {
+        hk_slab_free(slab, block);
+        all_free = list_abandoned_locked(of_class, slab);
+    }
+    hk_unlock(&of_class->lock);
+    if (all_free)
+        hk_slab_release(slab);
+    return abandoned;
+}
+
+bool hk_abandoned_collect(struct hk_slab *slab)
+{
+    struct class_abandoned *of_class = abandoned_of(slab->d.class);
+    bool all_free = false;
+    hk_lock(&of_class->lock);
+    bool abandoned = is_abandoned(slab);
+    if (abandoned) {
+        hk_remote_collect(slab);
+        all_free = list_abandoned_locked(of_class, slab);
+    }
+    hk_unlock(&of_class->lock);
+    if (all_free)
+        hk_slab_release(slab);
+    return abandoned;
+}
+
+static struct hk_slab *common_locked(struct class_abandoned *of_class, unsigned class)
+{
+    struct hk_link *first = hk_list_first(&of_class->commons);
+    if (first != NULL)
+        return hk_container_of(first, struct hk_slab, link);
+    struct hk_slab *slab = hk_slab_make(class, HK_ABANDONED, HK_USE_SPARSE);
+    if (slab != NULL) {
+        hk_store(slab->xlist, HK_COMMONS);
+        hk_list_push_front(&of_class->commons, &slab->link);
+    }
+    return slab;
+}
+
+unsigned hk_abandoned_take_common(unsigned class, void **end, unsigned n)
+{
+    struct class_abandoned *of_class = abandoned_of(class);
+    hk_lock(&of_class->lock);
+    struct hk_slab *slab = common_locked(of_class, class);
+    unsigned taken = slab != NULL ? (unsigned)hk_min(n, slab->free) : 0;
+    if (taken > 0) {
+        hk_slab_alloc(slab, end, taken);
+        hk_track_give_out(slab, end - taken, taken, 1);
+        if (slab->free == 0)
+            hk_link_remove_under(&slab->link, &of_class->sweep);
+    }
+    hk_unlock(&of_class->lock);
+    return taken;
+}
+
+bool hk_abandoned_has(unsigned class)
+{
+    return is_in_use() && !hk_list_looks_empty(&abandoned_by_class[class].partial);
+}
+
+static void *take_one_locked(struct class_abandoned *of_class, unsigned class, unsigned of_list)
+{
+    struct hk_list *list = list_at(of_class, of_list);
+    struct hk_link *first = hk_list_first(list);
+    struct hk_slab *slab =
+        first != NULL ? hk_container_of(first, struct hk_slab, link) : hk_slab_make(class, HK_ABANDONED, HK_USE_SPARSE);
+    void *block = NULL;
+    if (slab == NULL)
+        return NULL;
+    hk_store(slab->xlist, (uint8_t)of_list);
+    hk_slab_alloc(slab, &block + 1, 1);
+    hk_track_give_out(slab, &block, 1, 1);
+    if (slab->free == 0 && hk_link_linked(&slab->link))
+        hk_link_remove_under(&slab->link, &of_class->sweep);
+    else if (slab->free > 0 && !hk_link_linked(&slab->link))
+        hk_list_push_front(list, &slab->link);
+    return block;
+}
+
+void *hk_abandoned_alloc(unsigned class)
+{
+    struct class_abandoned *of_class = abandoned_of(class);
+    hk_lock(&of_class->lock);
+    void *block = take_one_locked(of_class, class, HK_FOR_ADOPTION);
+    hk_unlock(&of_class->lock);
+    if (block != NULL)
+        HK_COUNT(cacheless_calls, 1);
+    return block;
+}
+
+static void begin_groups_locked(void)
+{
+    lists_of_group *lists = has_groups() ? NULL : hk_meta_alloc(HK_GROUPS * sizeof *lists);
+    if (lists == NULL)
+        return;
+    for (unsigned i = 0; i < HK_GROUPS * HK_CLASSES; i++)
+        hk_list_init(&lists[i / HK_CLASSES][i % HK_CLASSES]);
+    hk_store_release(xgroup_lists, lists);
+}
+
+/* Under the lock of one class, which fork takes. False if memory is refused. */
+static HK_COLD bool begin_groups(void)
+{
+    struct class_abandoned *first = abandoned_of(0);
+    hk_lock(&first->lock);
+    begin_groups_locked();
+    hk_unlock(&first->lock);
+    return has_groups();
+}
+
+void *hk_abandoned_take_of_group(unsigned class, unsigned group)
+{
+    struct class_abandoned *of_class = abandoned_of(class);
+    if (HK_UNLIKELY(!has_groups()) && !begin_groups())
+        return NULL;
+    hk_lock(&of_class->lock);
+    void *block = take_one_locked(of_class, class, HK_FIRST_GROUP + group - 1);
+    hk_unlock(&of_class->lock);
+    if (block != NULL)
+        HK_COUNT(cacheless_calls, 1);
+    return block;
+}
+
+/* Makes one system call at most: no thread waits longer for the lock. Returns false at the end of all lists. */
+static bool sweep_abandoned(struct class_abandoned *of_class, struct hk_sweep *sweep)
+{
+    int64_t rest = hk_sweep_hold(sweep);
+    hk_lock(&of_class->lock);
+    struct hk_list *list = list_at(of_class, of_class->sweeps);
+    if (of_class->sweep.at == NULL)
+        of_class->sweep = (struct hk_walk){.at = list->head.next};
+    bool at_end = of_class->sweep.at == &list->head;
+    if (!at_end) {
+        hk_slab_sweep_under(&of_class->sweep, list, sweep);
+    } else {
+        of_class->sweep.at = NULL;
+        of_class->sweeps = (of_class->sweeps + 1) % lists_in_use();
+    }
+    bool over = at_end && of_class->sweeps == HK_FOR_ADOPTION;
+    hk_unlock_in_turn(&of_class->lock);
+    sweep->work += rest;
+    return !over;
+}
+
+bool hk_abandoned_sweep(struct hk_sweep *sweep)
+{
+    unsigned class = is_in_use() ? hk_load(xsweep_class) : HK_CLASSES;
+    for (; class < HK_CLASSES; class ++) {
+        if (hk_list_looks_empty(&abandoned_by_class[class].partial) &&
+            hk_list_looks_empty(&abandoned_by_class[class].commons) && !has_groups())
+            continue;
+        while (sweep->work > 0 && sweep_abandoned(&abandoned_by_class[class], sweep))
+            continue;
+        if (sweep->work <= 0)
+            break;
+    }
+    hk_store(xsweep_class, class % HK_CLASSES);
+    return class == HK_CLASSES;
+}
+
+/* Makes one system call at most. Returns false when all slabs of the list are trimmed. */
+static bool trim_abandoned(struct class_abandoned *of_class, struct hk_list *list, struct hk_trim *trim)
+{
+    bool more = true;
+    hk_lock(&of_class->lock);
+    size_t calls = trim->calls;
+    for (int looks = 0; more && trim->calls == calls && looks < HK_LOOKS_OF_HOLD; looks++) {
+        struct hk_link *first = hk_list_first(list);
+        struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
+        more = slab != NULL && !hk_slab_is_trimmed(slab, trim);
+        if (more && hk_slab_trim(slab, trim)) {
+            hk_link_remove_under(&slab->link, &of_class->sweep);
+            hk_list_push_back(list, &slab->link);
+        }
+    }
+    hk_unlock_in_turn(&of_class->lock);
+    return more;
+}
+
+size_t hk_abandoned_purge(void)
+{
+    struct hk_trim trim = hk_trim_begin();
+    for (; is_in_use() && trim.class < HK_CLASSES; trim.class ++) {
+        struct class_abandoned *of_class = &abandoned_by_class[trim.class];
+        for (unsigned list = 0; list < lists_in_use(); list++)
+            while (trim_abandoned(of_class, list_at(of_class, list), &trim))
+                continue;
+    }
+    return trim.bytes;
+}
+
+static void relist_abandoned(struct hk_slab *slab)
+{
+    struct class_abandoned *of_class = abandoned_of(slab->d.class);
+    hk_slab_recount(slab);
+    hk_slab_hand_to(slab, HK_ABANDONED); /* its last joined block may have been among the remote frees */
+    hk_lock(&of_class->lock);
+    bool all_free = list_abandoned_locked(of_class, slab);
+    hk_unlock(&of_class->lock);
+    if (all_free)
+        hk_slab_release(slab);
+}
+
+/* Fork may have interrupted changes of the other threads' lists: only page map entries and bitmaps are read. */
+static void abandon(struct hk_slab *slab)
+{
+    slab->link.next = slab->link.prev = NULL;
+    hk_remote_merge(slab);
+    hk_slab_recount(slab);
+    hk_abandoned_add(slab);
+}
+
+static void abandon_unless_of(struct hk_descriptor *descriptor, void *context)
+{
+    struct hk_owner *survivor = context;
+    struct hk_slab *slab = hk_slab_of(descriptor);
+    if (slab == NULL || hk_slab_at(slab->d.start) != slab)
+        return;
+    hk_track_restart(slab);
+    uint32_t owner = hk_entry_owner(hk_load(*hk_page_map_entry(slab->d.start)));
+    if (slab->d.class >= HK_FINE_CLASSES)
+        hk_marks_assume(slab);
+    if (survivor != NULL && owner == survivor->id) {
+        if (hk_remote_restart(slab))
+            hk_inbox_push(survivor, slab);
+    } else if (owner == HK_ABANDONED) {
+        if (hk_remote_merge(slab))
+            relist_abandoned(slab);
+    } else if (owner >= HK_FIRST_OWNER) {
+        abandon(slab);
+    }
+}
+
+void hk_abandoned_add_rest(struct hk_owner *survivor) { hk_descriptors_visit(abandon_unless_of, survivor); }

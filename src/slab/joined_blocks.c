@@ -1,0 +1,145 @@
+/* Joins adjacent free blocks of a slab into one larger block, and separates them again. */
+#include "slab/joined_blocks.h"
+
+#include "base/bits.h"
+#include "slab/remote_track.h"
+#include "span/meta.h"
+
+static size_t joined_bytes(const struct hk_slab *slab)
+{
+    return hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
+}
+
+static bool make_joined(struct hk_slab *slab)
+{
+    _Atomic uint64_t *joined =
+        hk_load(slab->xjoined) != NULL ? hk_load(slab->xjoined) : hk_meta_alloc(joined_bytes(slab));
+    if (joined != NULL)
+        hk_store_release(slab->xjoined, joined);
+    return joined != NULL;
+}
+
+static void note_mixed(struct hk_slab *slab, bool mixed)
+{
+    slab->mixed = mixed;
+    hk_slab_note_plain(slab);
+}
+
+/* Called before the first joined block is allocated, and after the last one was freed. */
+static void set_mixed(struct hk_slab *slab, bool mixed)
+{
+    note_mixed(slab, mixed);
+    hk_slab_hand_to(slab, hk_load(slab->xowner));
+}
+
+void hk_joined_end(struct hk_slab *slab)
+{
+    void *joined = hk_load(slab->xjoined);
+    hk_store(slab->xjoined, NULL);
+    slab->tried_cells = 0;
+    hk_meta_free(joined, joined_bytes(slab));
+}
+
+void hk_joined_recount(struct hk_slab *slab)
+{
+    unsigned joined = 0;
+    for (unsigned word = 0; word < slab->words; word++)
+        joined += hk_popcount64(hk_load(hk_load(slab->xjoined)[word]));
+    slab->joined = (uint16_t)joined;
+    note_mixed(slab, joined > 0);
+}
+
+/* Only the holder writes the bits. */
+static void flip_joined(struct hk_slab *slab, size_t index)
+{
+    _Atomic uint64_t *word = &hk_load(slab->xjoined)[index / 64];
+    hk_store(*word, hk_load(*word) ^ (uint64_t)1 << (index % 64));
+}
+
+/* Clears the free bits first: a fork in between leaks blocks; the other order would let two threads have one. */
+static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
+{
+    for (unsigned at = first; at < first + cells; at++)
+        slab->freebits[at / 64] &= ~((uint64_t)1 << (at % 64));
+    HK_FENCE(memory_order_release);
+    for (unsigned at = first + 1; at < first + cells; at++)
+        flip_joined(slab, at);
+}
+
+unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n)
+{
+    unsigned got = 0, at = slab->first_word * 64u;
+    if (!make_joined(slab))
+        return 0;
+    if (!slab->mixed)
+        set_mixed(slab, true);
+    while (got < n) {
+        unsigned first = hk_slab_find(slab, slab->freebits, at, 0);
+        if (first == slab->d.blocks)
+            break;
+        at = hk_slab_find(slab, slab->freebits, first, UINT64_MAX);
+        for (; got < n && at - first >= cells; first += cells, got++) {
+            take_cells(slab, first, cells);
+            *--end = (void *)(slab->d.start + (size_t)first * slab->d.block_size);
+        }
+    }
+    slab->free = (uint16_t)(slab->free - got * cells);
+    slab->joined = (uint16_t)(slab->joined + got * (cells - 1));
+    if (got > 0)
+        hk_slab_note_taken(slab);
+    else if (slab->joined == 0)
+        set_mixed(slab, false);
+    return got;
+}
+
+unsigned hk_joined_part(struct hk_slab *slab, unsigned word, uint64_t bits)
+{
+    unsigned more = 0;
+    for (; bits != 0; bits &= bits - 1) {
+        size_t index = (size_t)word * 64 + hk_ctz64(bits);
+        if (HK_UNLIKELY(hk_slab_joins(slab, index)))
+            hk_slab_refuse(slab, (void *)(slab->d.start + index * slab->d.block_size));
+        for (index++; hk_slab_joins(slab, index); index++, more++) {
+            flip_joined(slab, index);
+            HK_FENCE(memory_order_release);
+            slab->freebits[index / 64] |= (uint64_t)1 << (index % 64);
+        }
+    }
+    slab->joined = (uint16_t)(slab->joined - more);
+    if (more > 0 && slab->joined == 0)
+        set_mixed(slab, false);
+    return more;
+}
+
+void hk_joined_free(struct hk_slab *slab, void *block)
+{
+    size_t offset = (uintptr_t)block - slab->d.start, index;
+    bool begins = hk_which(offset, slab->reciprocal, &index);
+    uint64_t bit = (uint64_t)1 << (index % 64);
+    if (HK_UNLIKELY(slab->plain_extent != 0 || offset >= slab->extent || !begins))
+        hk_slab_refuse(slab, block);
+    hk_track_give_back(slab, index);
+    if (HK_UNLIKELY((slab->freebits[index / 64] & bit) != 0))
+        hk_slab_refuse(slab, block);
+    unsigned cells = 1 + hk_joined_part(slab, (unsigned)(index / 64), bit);
+    slab->freebits[index / 64] |= bit;
+    slab->first_word = (uint16_t)hk_min(slab->first_word, index / 64);
+    slab->free = (uint16_t)(slab->free + cells);
+    slab->pages &= HK_PAGES_FREED;
+}
+
+size_t hk_joined_bytes(const void *block)
+{
+    const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    return (size_t)slab->d.block_size * hk_joined_cells(slab, hk_slab_index(slab, (uintptr_t)block));
+}
+
+unsigned hk_joined_class(const void *block) { return hk_class_that_fits(hk_joined_bytes(block)); }
+
+unsigned hk_joined_next(const struct hk_slab *slab, unsigned at, unsigned *cells)
+{
+    for (; at + 1 < slab->d.blocks; at += *cells)
+        if ((*cells = hk_joined_cells(slab, at)) > 1)
+            return at;
+    return slab->d.blocks;
+}

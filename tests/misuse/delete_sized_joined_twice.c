@@ -1,0 +1,11 @@
+/* operator delete, with the size, of a block that lies between smaller ones, twice. */
+#include "joined_block.h"
+
+int main(void)
+{
+    void *p = bad(a_joined());
+    _ZdlPvm(p, JOINED_SIZE);
+    _ZdlPvm(p, JOINED_SIZE);
+    malloc_trim(0);
+    return 0;
+}

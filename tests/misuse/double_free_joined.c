@@ -1,0 +1,11 @@
+/* A block that lies between smaller ones freed twice. */
+#include "joined_block.h"
+
+int main(void)
+{
+    void *p = bad(a_joined());
+    free(p);
+    free(p);
+    malloc_trim(0);
+    return 0;
+}

@@ -1,0 +1,14 @@
+/* The same by a thread that did not allocate the block. */
+#include "joined_block.h"
+
+static void *once(void *p)
+{
+    free(p);
+    return NULL;
+}
+
+int main(void)
+{
+    joined_in_thread(once, bad(inside(a_joined(), JOINED_SMALL)));
+    return 0;
+}

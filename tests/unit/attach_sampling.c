@@ -1,0 +1,315 @@
+/* Watch: in a window each allocation counts down, outside none of a fine size does; what was picked is known until its free; and a request
+ * from outside (attach.h) is answered at a tick. */
+#include "unit/unit.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "hakmem.h"
+#include "os/os.h"
+#include "prof/hooks.h"
+#include "prof/attach_sampling.h"
+#include "runtime/attach.h"
+#include "support/rng.h"
+#include "tcache/tcache.h"
+#include "unit/live_sites.h"
+
+#ifndef LARGEST_BLOCK
+#define LARGEST_BLOCK (3 << 20)
+#endif
+enum { SLOTS = 300, STEPS = 6000, MOST = LARGEST_BLOCK, THREADS = 4, ROUNDS = 20000, MANY = 20000 };
+
+struct slot {
+    unsigned char *block;
+    size_t size;
+};
+
+static bool is_open(void) { return !hk_mode_has(HK_MODE_OPEN); }
+
+static void begin(uint64_t mean)
+{
+    unit_start();
+    assert_true(hk_hooks_watch(mean));
+}
+
+static size_t some_size(struct rng *rng)
+{
+    return 64 + rng_below(rng, rng_below(rng, 50) == 0 ? MOST : rng_below(rng, 8) == 0 ? MOST / 16 : 3000);
+}
+
+static unsigned char *fresh(struct rng *rng, size_t size)
+{
+    switch (rng_below(rng, 4)) {
+    case 0: return hak_calloc(1, size);
+    case 1: return hak_memalign((size_t)16 << rng_below(rng, 8), size);
+    default: return hak_malloc(size);
+    }
+}
+
+static void step(struct slot *slot, struct rng *rng)
+{
+    size_t size = some_size(rng);
+    if (slot->block != NULL)
+        assert_int_equal(slot->block[slot->size - 1], slot->size & 255);
+    if (slot->block != NULL && rng_below(rng, 3) == 0) {
+        hak_free(slot->block);
+        slot->block = NULL;
+        return;
+    }
+    slot->block = slot->block == NULL ? fresh(rng, size) : hak_realloc(slot->block, size);
+    slot->size = size;
+    assert_non_null(slot->block);
+    assert_true(hak_usable_size(slot->block) >= size);
+    memset(slot->block, (int)(size & 255), size);
+}
+
+/* With a mean of one byte, and a window at each call. */
+UNIT_TEST(each_call_in_a_window)
+{
+    static struct slot slots[SLOTS];
+    struct rng rng = rng_seeded(3);
+    struct live expected = {0, 0};
+    begin(1);
+    for (unsigned i = 0; i < STEPS; i++) {
+        hk_attach_sampling_tick();
+        step(&slots[rng_below(&rng, SLOTS)], &rng);
+    }
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (slots[i].block != NULL) {
+            expected.blocks++;
+            expected.bytes += (int64_t)slots[i].size;
+        }
+    assert_int_equal(live_now().blocks, expected.blocks);
+    assert_int_equal(live_now().bytes, expected.bytes);
+    for (unsigned i = 0; i < SLOTS; i++)
+        hak_free(slots[i].block);
+    assert_int_equal(live_now().blocks, 0);
+}
+
+UNIT_TEST(hits_outside)
+{
+    static void *blocks[MANY];
+    begin(1);
+    uint64_t before = hk_tcaches_served(CLASS_OF_112);
+    for (unsigned i = 0; i < MANY; i++)
+        blocks[i] = hak_malloc(100);
+    assert_int_equal(live_now().blocks, 0);
+    for (unsigned i = 0; i < HK_CLASSES; i++)
+        hk_attach_sampling_tick();
+    uint64_t served = hk_tcaches_served(CLASS_OF_112) - before;
+    assert_true(served > 0 && served <= MANY);
+    assert_int_equal(hk_load(hk_attach_sampling.xserved[CLASS_OF_112]), hk_tcaches_served(CLASS_OF_112) - before);
+    for (unsigned i = 0; i < MANY; i++)
+        hak_free(blocks[i]);
+}
+
+/* Blocks that no bin serves at a hit count down at all times. */
+UNIT_TEST(large_outside)
+{
+    begin(1);
+    void *one = hak_malloc(40000), *other = hak_malloc(2 << 20);
+    assert_int_equal(live_now().blocks, 2);
+    other = hak_realloc(other, 5 << 20);
+    assert_int_equal(live_now().bytes, 40000 + (5 << 20));
+    hak_free(one);
+    hak_free(other);
+    assert_int_equal(live_now().blocks, 0);
+}
+
+static void allocate_in_window(unsigned most, unsigned *calls)
+{
+    for (*calls = 0; is_open() && *calls < most; ++*calls)
+        hak_free(hak_malloc(100));
+}
+
+UNIT_TEST(a_window_ends)
+{
+    unsigned calls;
+    begin(1);
+    hk_attach_sampling_tick();
+    assert_true(is_open());
+    allocate_in_window(1000, &calls);
+    assert_true(calls > 0 && calls <= 64);
+    hk_store(hk_attach_sampling.xfine_mean, UINT32_MAX);
+    hk_attach_sampling_tick();
+    allocate_in_window(100000, &calls);
+    assert_true(calls <= 32768 + 32);
+    assert_false(is_open());
+}
+
+static uint64_t shown_ns;
+static uint64_t clock_shown(void) { return shown_ns; }
+
+UNIT_TEST(a_window_ends_by_the_clock)
+{
+    unsigned calls;
+    begin(UINT32_MAX);
+    hk_os.clock_ns = clock_shown;
+    hk_attach_sampling_tick();
+    for (unsigned i = 0; i < 100; i++)
+        hak_free(hak_malloc(100));
+    assert_true(is_open());
+    shown_ns += 6000000;
+    allocate_in_window(1000, &calls);
+    assert_true(calls <= 32);
+    assert_false(is_open());
+}
+
+/* Another thread closes the window after this one has found the gate shut. */
+UNIT_TEST(a_window_ends_amid_a_call)
+{
+    begin(1);
+    hk_attach_sampling_tick();
+    assert_true(hk_attach_sampling_picks(hk_tcache_self(), 100));
+    hk_store(hk_attach_sampling.xwindow, false);
+    for (unsigned i = 0; i < 100; i++)
+        assert_false(hk_attach_sampling_picks(hk_tcache_self(), 100));
+}
+
+UNIT_TEST(the_end)
+{
+    begin(1);
+    hk_attach_sampling_tick();
+    void *block = hak_malloc(100), *large = hak_malloc(50000);
+    assert_int_equal(live_now().blocks, 2);
+    hk_attach_sampling_end();
+    assert_false(is_open());
+    hk_attach_sampling_tick();
+    assert_false(is_open());
+    void *later = hak_malloc(100), *later_large = hak_malloc(50000);
+    assert_int_equal(live_now().blocks, 2);
+    hak_free(block);
+    hak_free(large);
+    assert_int_equal(live_now().blocks, 0);
+    hak_free(later);
+    hak_free(later_large);
+}
+
+static bool refuses;
+static void *(*real_map)(size_t size);
+static void *map_or_not(size_t size) { return refuses ? NULL : real_map(size); }
+
+/* The process goes on as before; the next request finds memory. */
+UNIT_TEST(no_memory)
+{
+    unit_start();
+    real_map = hk_os.map;
+    hk_os.map = map_or_not;
+    refuses = true;
+    hk_store(hk_attach_state.xwanted, 4096);
+    hk_gate_set(false, false);
+    hk_attach_look();
+    assert_int_equal(hk_load(hk_attach_state.xstate), HK_ATTACHED_REFUSED);
+    assert_false(is_open() || hk_hooks.on);
+    refuses = false;
+    hk_store(hk_attach_state.xwanted, 4096);
+    hk_attach_look();
+    assert_int_equal(hk_load(hk_attach_state.xstate), HK_ATTACHED);
+    assert_true(is_open());
+    assert_int_equal(hk_attach_state.mean, 4096);
+    hk_store(hk_attach_state.xwanted, HK_ATTACH_END);
+    hk_attach_look();
+    assert_int_equal(hk_load(hk_attach_state.xstate), HK_ATTACHED_ENDED);
+    assert_int_equal(hk_load(hk_attach_state.xwanted), 0);
+    assert_false(is_open());
+}
+
+/* Sampled from the start on: there is nothing to begin. With other hooks, hits were shut at the start for good. */
+UNIT_TEST(with_hooks_already)
+{
+    hk_options.heap_sample = 4096;
+    unit_start();
+    hk_store(hk_attach_state.xwanted, 1);
+    hk_attach_look();
+    assert_int_equal(hk_load(hk_attach_state.xstate), HK_ATTACHED);
+    assert_int_equal(hk_attach_state.every_call, 1);
+    assert_int_equal(hk_attach_state.mean, 4096);
+}
+
+UNIT_TEST(with_a_ring)
+{
+    hk_options.trace_ring = 16;
+    unit_start();
+    hk_store(hk_attach_state.xwanted, 4096);
+    hk_attach_look();
+    assert_int_equal(hk_load(hk_attach_state.xstate), HK_ATTACHED_REFUSED);
+    assert_true(is_open());
+}
+
+static void *churn(void *seed)
+{
+    static const unsigned slots_each = 50;
+    struct slot slots[50] = {{NULL, 0}};
+    struct rng rng = rng_seeded((uintptr_t)seed);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        struct slot *slot = &slots[rng_below(&rng, slots_each)];
+        hak_free(slot->block);
+        slot->block = hak_malloc(slot->size = 16 + rng_below(&rng, 2000));
+        slot->block[0] = 1;
+    }
+    for (unsigned i = 0; i < slots_each; i++)
+        hak_free(slots[i].block);
+    return NULL;
+}
+
+/* A tick reads what other threads' hits count, without synchronization: what the thread sanitizer is there to report. */
+UNIT_TEST(threads)
+{
+    pthread_t all[THREADS];
+    if (UNIT_UNDER_TSAN)
+        return;
+    begin(2048);
+    for (uintptr_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&all[i], NULL, churn, (void *)(i + 1)), 0);
+    for (unsigned i = 0; i < 200; i++) {
+        uint32_t before = (uint32_t)hk_load(hk_attach_sampling.xwindows);
+        hk_attach_sampling_tick();
+        assert_true(hk_load(hk_attach_sampling.xwindows) > before);
+        usleep(100);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(all[i], NULL), 0);
+    assert_int_equal(live_now().blocks, 0);
+    assert_in_range(hk_load(hk_attach_sampling.xwindows), 200, UINT32_MAX); /* a tick of the learner opens one too */
+}
+
+/* A fork in a window: the child's window ends too. */
+UNIT_TEST(fork_in_a_window)
+{
+    begin(1);
+    hk_attach_sampling_tick();
+    void *block = hak_malloc(100);
+    pid_t child = fork();
+    if (child == 0) {
+        unsigned calls;
+        hak_free(block);
+        allocate_in_window(1000, &calls);
+        _exit(live_now().blocks != 0 || is_open());
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(live_now().blocks, 1);
+    hak_free(block);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_call_in_a_window),
+        cmocka_unit_test(hits_outside),
+        cmocka_unit_test(large_outside),
+        cmocka_unit_test(a_window_ends),
+        cmocka_unit_test(a_window_ends_by_the_clock),
+        cmocka_unit_test(a_window_ends_amid_a_call),
+        cmocka_unit_test(the_end),
+        cmocka_unit_test(no_memory),
+        cmocka_unit_test(with_hooks_already),
+        cmocka_unit_test(with_a_ring),
+        cmocka_unit_test(threads),
+        cmocka_unit_test(fork_in_a_window),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

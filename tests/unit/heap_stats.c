@@ -1,0 +1,478 @@
+/* Heap statistics and report: the parts add up, text and JSON agree, and the exit report goes to its file. */
+#include "unit/unit.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tcache/tcache.h"
+#include "hakmem.h"
+#include "policy/options.h"
+#include "report/report.h"
+#include "runtime/exit_report.h"
+#include "support/rng.h"
+
+enum { SLOTS = 500 };
+
+static struct hk_heap_stats heap_stats;
+static void *blocks[SLOTS];
+
+static size_t part(const char *name)
+{
+    for (int part = 0; part < HK_PARTS; part++)
+        if (strcmp(hk_part_rows[part].name, name) == 0)
+            return heap_stats.parts[part];
+    fail_msg("no part %s", name);
+    return 0;
+}
+
+/* After each step the parts add up, and the live bytes are those of the program. */
+UNIT_TEST(sums)
+{
+    struct rng rng = rng_seeded(6);
+    size_t live = 0, larges = 0;
+    unit_start();
+    for (int step = 0; step < 20000; step++) {
+        uint32_t i = rng_below(&rng, SLOTS);
+        if (blocks[i] == NULL) {
+            unsigned shift = 3 + rng_below(&rng, rng_below(&rng, 50) == 0 ? 19 : 11);
+            blocks[i] = hak_malloc(((size_t)1 << shift) + rng_below(&rng, 1u << shift));
+            bool large = hak_usable_size(blocks[i]) > HK_MEDIUM_MAX;
+            live += !large;
+            larges += large;
+        } else {
+            bool large = hak_usable_size(blocks[i]) > HK_MEDIUM_MAX;
+            live -= !large;
+            larges -= large;
+            hak_free(blocks[i]);
+            blocks[i] = NULL;
+        }
+        if (step % 100 == 0) {
+            const char *wrong = heap_is_wrong(&heap_stats);
+            if (wrong != NULL)
+                fail_msg("step %d: %s", step, wrong);
+            assert_int_equal(heap_stats.sum.live_blocks, live);
+            assert_int_equal(heap_stats.tiers[HK_TIER_LARGE].live_blocks, larges);
+            assert_int_equal(heap_stats.mallocs - heap_stats.frees, live + larges);
+        }
+        if (step % 3000 == 0)
+            hak_trim(0);
+    }
+}
+
+static void free_some(void *count)
+{
+    for (size_t i = 0; i < *(size_t *)count; i++)
+        hak_free(blocks[i]);
+    /* Checked before this thread ends and sends its outbox. */
+    assert_null(heap_is_wrong(&heap_stats));
+    assert_int_equal(heap_stats.threads, 2);
+}
+
+UNIT_TEST(remote_pending)
+{
+    size_t count = 100;
+    unit_start();
+    for (size_t i = 0; i < count; i++)
+        blocks[i] = hak_malloc(64);
+    unit_in_thread(free_some, &count);
+    assert_int_equal(part("remote_pending"), count * 64); /* counted by that thread's end */
+    unit_heap_holds(0);
+    hak_trim(0);
+    assert_null(heap_is_wrong(&heap_stats));
+    assert_int_equal(part("remote_pending"), 0);
+    assert_int_equal(heap_stats.threads, 1);
+}
+
+UNIT_TEST(each_part)
+{
+    unit_start();
+    void *small = hak_malloc(1280), *large = hak_malloc(3 * HK_MIB);
+    assert_null(heap_is_wrong(&heap_stats));
+    assert_int_equal(part("live"), 1280);
+    assert_int_equal(part("large_live"), 3 * HK_MIB);
+    assert_int_equal(part("slab_tails"), 65536 % 1280);
+    size_t in_bins = part("thread_caches");
+    hak_free(small);
+    hak_free(large);
+    assert_null(heap_is_wrong(&heap_stats));
+    assert_int_equal(part("live"), 0);
+    assert_int_equal(part("large_live"), 0);
+    assert_int_equal(part("large_cached"), 3 * HK_MIB);
+    assert_int_equal(part("thread_caches"), in_bins + 1280);
+    hak_trim(0);
+    assert_null(heap_is_wrong(&heap_stats));
+    assert_int_equal(part("large_cached") + part("thread_caches") + part("free_in_slabs") + part("slab_tails"), 0);
+    assert_int_equal(heap_stats.idle_dirty, 0);
+}
+
+/* Sizes of one class in even shares at misses: the estimate is right. */
+UNIT_TEST(rounding)
+{
+    unit_start();
+    assert_non_null(hak_malloc(1100));
+    assert_null(heap_is_wrong(&heap_stats));
+    assert_int_equal(part("live"), 1100);
+    assert_int_equal(part("rounding"), 52);
+    hak_trim(0); /* so that the next is a miss too */
+    assert_non_null(hak_malloc(1152));
+    assert_null(heap_is_wrong(&heap_stats));
+    assert_int_equal(part("live"), 2252);
+    assert_int_equal(part("rounding"), 52);
+    assert_int_equal(heap_stats.tiers[HK_TIER_SMALL].rounding, 52);
+}
+
+static void miss_once(void *size) { hak_free(hak_malloc(*(size_t *)size)); }
+
+/* By class and thread, those of ended threads too; a hit is none. */
+UNIT_TEST(misses)
+{
+    size_t size = 100;
+    unit_start();
+    void *first = hak_malloc(size);
+    hak_free(first);
+    hak_free(hak_malloc(size));
+    assert_int_equal(hk_tcaches_misses(CLASS_OF_112).calls, 1);
+    unit_in_thread(miss_once, &size);
+    assert_null(heap_is_wrong(&heap_stats));
+    assert_int_equal(hk_tcaches_misses(CLASS_OF_112).calls, 2);
+    assert_int_equal(hk_tcaches_misses(CLASS_OF_112).requested, 2 * size);
+    assert_int_equal(hk_tcache_misses(hk_tcache_self(), CLASS_OF_112).calls, 1);
+    assert_int_equal(heap_stats.classes[CLASS_OF_112].misses, 2);
+    assert_int_equal(heap_stats.classes[CLASS_OF_112].served, 3);
+    assert_int_equal(heap_stats.tiers[HK_TIER_TINY].misses, 2);
+    assert_int_equal(hk_hit_rate(&heap_stats.tiers[HK_TIER_TINY]), 3333);
+    assert_int_equal(hk_hit_rate(&heap_stats.tiers[HK_TIER_MEDIUM]), HK_HIT_RATE_ONE);
+}
+
+UNIT_TEST(large_tier)
+{
+    unit_start();
+    hak_free(hak_malloc(3 * HK_MIB));
+    assert_non_null(hak_malloc(3 * HK_MIB));
+    hk_heap_stats_take(&heap_stats);
+    const struct hk_class_stats *row = &heap_stats.tiers[HK_TIER_LARGE];
+    assert_int_equal(row->served, 2);
+    assert_int_equal(row->misses, 1);
+    assert_int_equal(row->live_blocks, 1);
+    assert_int_equal(row->live, 3 * HK_MIB);
+    assert_int_equal(hk_hit_rate(row), HK_HIT_RATE_ONE / 2);
+}
+
+/* What Python makes of the report, with sums checked there too; the report is full of everything. */
+static void assert_python_reads(const char *path)
+{
+    static const char script[] =
+        "import json, sys\n"
+        "r = json.load(open(sys.argv[1]))\n"
+        "assert r['mapped']['total'] == sum(r['mapped']['parts'].values()), 'parts'\n"
+        "assert r['served']['malloc'] >= r['served']['free'] > 0, 'served'\n"
+        "assert r['mapped']['parts']['live'] == sum(c['live'] for c in r['classes']), 'live'\n"
+        "assert r['idle']['dirty'] + r['idle']['clean'] == r['mapped']['parts']['idle'], 'idle'\n"
+        "assert r['options']['large_fit'] == 400 and r['options']['report'].endswith('.json'), 'options'\n"
+        "assert all(isinstance(v, int) and v >= 0 for v in r['counters'].values()), 'counters'\n"
+        "assert r['resident'] > 0 and r['virtual'] > r['resident'] and r['threads'] == 1, 'process'\n"
+        "assert r['mapped']['parts']['rounding'] == sum(c['rounding'] for c in r['classes']) > 0, 'rounding'\n"
+        "for t in r['tiers'][:3]:\n"
+        "    rows = [c for c in r['classes'] if c['tier'] == t['tier']]\n"
+        "    assert all(t[k] == sum(c[k] for c in rows) for k in t if k not in ('tier', 'hit_rate')), t\n"
+        "for c in r['tiers'] + r['classes']:\n"
+        "    hits = 1 - c['misses'] / c['served'] if c['served'] else 1\n"
+        "    assert hits - 0.0001 < c['hit_rate'] <= hits + 1e-9, c\n";
+    char command[2048];
+    snprintf(command, sizeof command, "exec %s - '%s' <<'end'\n%send\n", PYTHON, path, script);
+    assert_int_equal(system(command), 0);
+}
+
+static void make_some_work(void)
+{
+    unit_start();
+    for (size_t i = 0; i < SLOTS; i++)
+        blocks[i] = hak_malloc(i * i);
+    for (size_t i = 0; i < SLOTS; i += 2)
+        hak_free(blocks[i]);
+}
+
+/* A path may be any bytes; the report is UTF-8 all the same. */
+UNIT_TEST(json_of_any_bytes)
+{
+    static struct hk_report report;
+    unit_start();
+    hk_options.explain = "\xff\xc3\xa9\xe2\x82\xac\xed\xa0\x80\xc0\x80\xf0\x9f\x98\x80\xe2\x82\x01\"";
+    hk_options.goal = "\xf0\x9f";
+    hk_report_take(&report, 0);
+    fake_os_capture();
+    hk_report_json(1, &report);
+    assert_non_null(strstr(fake_os.captured,
+                           "\"explain\": \"\\ufffd\xc3\xa9\xe2\x82\xac\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd"
+                           "\xf0\x9f\x98\x80\\ufffd\\ufffd\\u0001\\\"\""));
+    assert_non_null(strstr(fake_os.captured, "\"goal\": \"\\ufffd\\ufffd\""));
+}
+
+UNIT_TEST(json_at_exit)
+{
+    char path[] = "/tmp/hakmem-\"slice\\XXXXXX", report[64], real_name[64];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    unlink(path);
+    snprintf(report, sizeof report, "%s.%%p.json", path);
+    snprintf(real_name, sizeof real_name, "%s.%d.json", path, (int)getpid());
+    make_some_work();
+    hk_options.report = report;
+    hk_exit_report();
+    assert_python_reads(real_name);
+    unlink(real_name);
+}
+
+UNIT_TEST(text)
+{
+    make_some_work();
+    fake_os_capture();
+    assert_int_equal(hak_report("-"), 0);
+    assert_non_null(strstr(fake_os.captured, "HAKMEM "));
+    for (int part = 0; part < HK_PARTS; part++) /* a process without heaps of its own does not read of them */
+        assert_int_equal(strstr(fake_os.captured, hk_part_rows[part].meaning) != NULL, part != HK_PART_heaps);
+    for (unsigned i = 0; i < HK_STAT_ROWS; i++)
+        assert_non_null(strstr(fake_os.captured, hk_stat_rows[i].meaning));
+    assert_non_null(strstr(fake_os.captured, "large_fit"));
+}
+
+/* Was one written? And when does the background thread want to ask again? */
+static bool reported(uint64_t *wait_ms)
+{
+    fake_os_capture();
+    *wait_ms = hk_report_if_due(hk_os.clock_ms());
+    return strstr(fake_os.captured, "where the memory is") != NULL;
+}
+
+UNIT_TEST(again_and_again)
+{
+    uint64_t wait_ms;
+    unit_start();
+    assert_false(hk_reports_wanted());
+    assert_false(reported(&wait_ms));
+    assert_true(wait_ms == UINT64_MAX);
+    hk_options.report = "-";
+    hk_options.report_every = 1000;
+    assert_true(hk_reports_wanted());
+    assert_false(reported(&wait_ms));
+    assert_int_equal(wait_ms, 1000);
+    fake_os_pass_ms(999);
+    assert_false(reported(&wait_ms));
+    assert_int_equal(wait_ms, 1);
+    fake_os_pass_ms(1);
+    assert_true(reported(&wait_ms));
+    assert_int_equal(wait_ms, 1000);
+    assert_false(reported(&wait_ms));
+    hk_exit_report();
+    assert_non_null(strstr(fake_os.captured, "after 1000 ms"));
+    fake_os_pass_ms(5000);
+    assert_false(reported(&wait_ms)); /* the one at exit was the last */
+}
+
+UNIT_TEST(on_a_signal)
+{
+    uint64_t wait_ms;
+    unit_start();
+    hk_options.report = "-";
+    hk_options.report_signal = SIGUSR1;
+    assert_true(hk_reports_wanted());
+    hk_reports_listen();
+    hk_reports_listen(); /* as in a fork child, which has the handler already */
+    assert_false(reported(&wait_ms));
+    assert_true(wait_ms < 1000);
+    raise(SIGUSR1);
+    assert_true(reported(&wait_ms));
+    assert_false(reported(&wait_ms));
+}
+
+UNIT_TEST(a_signal_that_is_taken)
+{
+    unit_start();
+    hk_options.report = "-";
+    hk_options.report_signal = SIGUSR2;
+    signal(SIGUSR2, SIG_IGN);
+    fake_os_capture();
+    hk_reports_listen();
+    assert_non_null(strstr(fake_os.captured, "hakmem: option report_signal: signal 12 is the program's own"));
+    raise(SIGUSR2);
+}
+
+UNIT_TEST(nowhere_to_write)
+{
+    make_some_work();
+    fake_os_capture();
+    hk_exit_report();
+    assert_string_equal(fake_os.captured, "");
+    hk_options.report = "/no/such/folder/report.json";
+    hk_exit_report();
+    assert_string_equal(
+        fake_os.captured,
+        "hakmem: option report: \"/no/such/folder/report.json\" cannot be written: no such file or folder\n");
+    assert_int_equal(hak_report("/no/such/folder/report"), -1);
+}
+
+/* There is always room for one report; for a second one at the same time, if the system has it. */
+UNIT_TEST(two_reports_at_once)
+{
+    unit_start();
+    struct hk_report *first = hk_report_open(), *second = hk_report_open();
+    assert_non_null(first);
+    assert_non_null(second);
+    assert_ptr_not_equal(first, second);
+    memset(second, 1, sizeof *second);
+    hk_report_close(second);
+    fake_os_refuse(fake_refuse_all);
+    assert_null(hk_report_open());
+    assert_int_equal(hak_report("-"), -1);
+    hk_report_close(first);
+    assert_ptr_equal(hk_report_open(), first);
+    hk_report_fork_child();
+    assert_ptr_equal(hk_report_open(), first);
+}
+
+UNIT_TEST(out_of_memory_is_said_once)
+{
+    unit_start();
+    fake_os_refuse(fake_refuse_all);
+    fake_os_capture();
+    for (int i = 0; i < 3; i++)
+        assert_null(hak_malloc(64 * HK_MIB));
+    static const char begin[] =
+        "hakmem: out of memory: 67108864 bytes refused (ENOMEM); address limit none, data limit ";
+    assert_int_equal(strncmp(fake_os.captured, begin, sizeof begin - 1), 0);
+    for (int part = 0; part < HK_PARTS; part++)
+        assert_int_equal(strstr(fake_os.captured, hk_part_rows[part].name) != NULL, part != HK_PART_heaps);
+    assert_non_null(strstr(fake_os.captured, ", out_of_memory 1"));
+    assert_ptr_equal(strchr(fake_os.captured, '\n'), fake_os.captured + fake_os.captured_bytes - 1);
+}
+
+/* It returns NULL if memory is refused and keeps errno; all else is as in malloc. */
+UNIT_TEST(out_of_memory_of_posix_memalign)
+{
+    void *block = &block;
+    unit_start();
+    fake_os_refuse(fake_refuse_all);
+    fake_os_capture();
+    errno = EDOM;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(hak_posix_memalign(&block, 64, 64 * HK_MIB), ENOMEM);
+    assert_int_equal(errno, EDOM);
+    assert_ptr_equal(block, &block);
+    static const char begin[] = "hakmem: out of memory: 67108864 bytes refused (ENOMEM); address limit none, ";
+    assert_int_equal(strncmp(fake_os.captured, begin, sizeof begin - 1), 0);
+    assert_ptr_equal(strchr(fake_os.captured, '\n'), fake_os.captured + fake_os.captured_bytes - 1);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_out_of_memory]), 3);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_limit_refusals]), 0);
+    assert_in_range(hk_load(hk_global_counts[HK_GLOBAL_os_refusals]), 3, 100);
+}
+
+/* A block that shrinks stays where it is: nothing was refused to the program. */
+UNIT_TEST(a_shrink_is_no_refusal)
+{
+    unit_start();
+    void *block = hak_malloc(64 * HK_MIB);
+    fake_os_refuse(fake_refuse_all);
+    while (hak_malloc(HK_MEDIUM_MAX) != NULL)
+        continue;
+    uint64_t refused = hk_load(hk_global_counts[HK_GLOBAL_out_of_memory]);
+    fake_os_capture();
+    errno = EDOM;
+    assert_ptr_equal(hak_realloc(block, HK_MEDIUM_MAX), block);
+    assert_int_equal(errno, EDOM);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_out_of_memory]), refused);
+    assert_int_equal(fake_os.captured_bytes, 0);
+}
+
+static void refused_by_the_limit(size_t size)
+{
+    static char begin[200];
+    fake_os_capture();
+    while (hak_malloc(size) != NULL)
+        continue;
+    snprintf(begin, sizeof begin,
+             "hakmem: out of memory: %zu bytes refused (ENOMEM) by HAKMEM_LIMIT=33554432; address limit none, ", size);
+    assert_int_equal(strncmp(fake_os.captured, begin, strlen(begin)), 0);
+    assert_in_range(hk_load(hk_global_counts[HK_GLOBAL_limit_refusals]), 1, 100);
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_os_refusals]), 0);
+}
+
+UNIT_TEST(out_of_memory_by_the_limit)
+{
+    unit_start();
+    hk_options.limit = 32 * HK_MIB;
+    refused_by_the_limit(16000);
+}
+
+UNIT_TEST(out_of_memory_by_the_limit_large)
+{
+    unit_start();
+    hk_options.limit = 32 * HK_MIB;
+    refused_by_the_limit(5 * HK_MIB);
+}
+
+/* With a limit that has not been reached, it is still the system that refuses. */
+UNIT_TEST(out_of_memory_below_the_limit)
+{
+    unit_start();
+    hk_options.limit = 32 * HK_MIB;
+    fake_os_refuse(fake_refuse_all);
+    fake_os_capture();
+    assert_null(hak_malloc(4 * HK_MIB));
+    assert_non_null(strstr(fake_os.captured, " refused (ENOMEM); address"));
+    assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_limit_refusals]), 0);
+}
+
+UNIT_TEST(out_of_memory_unsaid)
+{
+    unit_start();
+    hk_options.oom_report = 0;
+    fake_os_refuse(fake_refuse_all);
+    fake_os_capture();
+    assert_null(hak_malloc(64 * HK_MIB));
+    assert_string_equal(fake_os.captured, "");
+}
+
+/* The average of the blocks that missed, to the byte. */
+UNIT_TEST(rounding_of_unlike_blocks)
+{
+    unit_start();
+    assert_non_null(hak_malloc(1100));
+    hak_trim(0);
+    assert_non_null(hak_malloc(1151));
+    assert_null(heap_is_wrong(&heap_stats));
+    assert_int_equal(part("rounding"), 53);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums),
+        cmocka_unit_test(remote_pending),
+        cmocka_unit_test(each_part),
+        cmocka_unit_test(rounding),
+        cmocka_unit_test(rounding_of_unlike_blocks),
+        cmocka_unit_test(misses),
+        cmocka_unit_test(large_tier),
+        cmocka_unit_test(json_of_any_bytes),
+        cmocka_unit_test(json_at_exit),
+        cmocka_unit_test(text),
+        cmocka_unit_test(again_and_again),
+        cmocka_unit_test(on_a_signal),
+        cmocka_unit_test(a_signal_that_is_taken),
+        cmocka_unit_test(nowhere_to_write),
+        cmocka_unit_test(two_reports_at_once),
+        cmocka_unit_test(out_of_memory_is_said_once),
+        cmocka_unit_test(out_of_memory_of_posix_memalign),
+        cmocka_unit_test(a_shrink_is_no_refusal),
+        cmocka_unit_test(out_of_memory_by_the_limit),
+        cmocka_unit_test(out_of_memory_by_the_limit_large),
+        cmocka_unit_test(out_of_memory_below_the_limit),
+        cmocka_unit_test(out_of_memory_unsaid),
+    };
+    return cmocka_run_group_tests_name("heap_stats", tests, NULL, NULL);
+}

@@ -1,0 +1,78 @@
+/* Holders: a row for each numbered thread, the largest first. */
+#include "unit/unit.h"
+
+#include "tcache/tcache.h"
+#include "hakmem.h"
+#include "report/heap_stats.h"
+
+/* The thread sanitizer lets one thread hold 64 locks at most: each cache takes one. */
+enum { THREADS = UNIT_UNDER_TSAN ? 40 : HK_REPORT_THREADS + 6, SHOWN = UNIT_UNDER_TSAN ? 40 : HK_REPORT_THREADS };
+
+static struct hk_thread_line thread_lines[HK_REPORT_THREADS];
+static struct hk_heap_stats heap_stats;
+
+UNIT_TEST(one)
+{
+    void *blocks[100];
+    unit_start();
+    for (int i = 0; i < 100; i++)
+        blocks[i] = hak_malloc(64);
+    for (int i = 0; i < 100; i++)
+        hak_free(blocks[i]);
+    assert_int_equal(hk_thread_lines_take(thread_lines),
+                     0); /* no report is written while the program runs: it has no number */
+    hk_tcache_self()->system_thread = 4711;
+    hk_heap_stats_take(&heap_stats);
+    assert_int_equal(hk_thread_lines_take(thread_lines), 1);
+    assert_int_equal(thread_lines[0].thread, 4711);
+    assert_true(thread_lines[0].served >= 100 && thread_lines[0].in_bins > 0);
+    assert_int_equal(thread_lines[0].in_bins + thread_lines[0].in_depots, heap_stats.sum.in_bins);
+    assert_int_equal(thread_lines[0].in_depots, heap_stats.sum.in_depots);
+}
+
+UNIT_TEST(in_a_depot)
+{
+    enum { BLOCKS = 20000 };
+    static void *blocks[BLOCKS];
+    unit_start();
+    hk_tcache_self()->system_thread = 1;
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = hak_malloc(64);
+    for (int i = 0; i < BLOCKS; i++)
+        hak_free(blocks[i]);
+    hk_heap_stats_take(&heap_stats);
+    assert_int_equal(hk_thread_lines_take(thread_lines), 1);
+    assert_true(thread_lines[0].in_depots > 0);
+    assert_int_equal(thread_lines[0].in_depots, heap_stats.sum.in_depots);
+    assert_int_equal(thread_lines[0].in_bins + thread_lines[0].in_depots, heap_stats.sum.in_bins);
+}
+
+/* One thread begins the caches of all. */
+UNIT_TEST(largest_first)
+{
+    static void *blocks[THREADS];
+    unit_start();
+    for (int i = 0; i < THREADS; i++) {
+        hk_self = &hk_thread_unborn.hot;
+        assert_true(hk_tcache_begin());
+        hk_tcache_self()->system_thread = (uint32_t)i + 1;
+        hk_tcache_self()->hot.bins[0].served = (uint64_t)i;
+        for (int n = 0; n <= i; n++)
+            blocks[n] = hak_malloc(100000);
+        for (int n = 0; n <= i; n++)
+            hak_free(blocks[n]);
+    }
+    assert_int_equal(hk_thread_lines_take(thread_lines), SHOWN);
+    for (int i = 0; i + 1 < SHOWN; i++)
+        assert_true(thread_lines[i].in_bins + thread_lines[i].in_depots >=
+                    thread_lines[i + 1].in_bins + thread_lines[i + 1].in_depots);
+    for (int i = 0; i < SHOWN; i++)
+        assert_in_range(thread_lines[i].thread, 1, THREADS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one), cmocka_unit_test(in_a_depot),
+                                       cmocka_unit_test(largest_first)};
+    return cmocka_run_group_tests_name("thread_lines", tests, NULL, NULL);
+}
