@@ -12,7 +12,6 @@
 #include "span/meta.h"
 #include "span/page_heap.h"
 #include "tcache/depot.h"
-#include "tcache/flush.h"
 #include "tcache/pool.h"
 
 enum {

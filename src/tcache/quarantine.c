@@ -2,7 +2,7 @@
 #include "tcache/quarantine.h"
 
 #include "span/meta.h"
-#include "tcache/flush.h"
+#include "tcache/depot.h"
 
 uint64_t hk_quarantine_seed;
 
