@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "policy/gate.h"
 #include "policy/options.h"
-#include "slab/block_marks.h"
+#include "slab/slab.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
 

@@ -4,9 +4,9 @@
 #include "base/bits.h"
 #include "base/fatal.h"
 #include "base/lock.h"
-#include "slab/block_marks.h"
 #include "slab/remote.h"
 #include "slab/remote_track.h"
+#include "slab/slab.h"
 #include "slab/slab_life.h"
 #include "span/meta.h"
 

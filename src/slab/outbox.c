@@ -194,7 +194,7 @@ struct hk_outbox_place {
     size_t index;
 };
 
-/* Adds the first block of a word. The fast path accepts no medium blocks: each is checked (see block_marks.h). */
+/* Adds the first block of a word. The fast path accepts no medium blocks: each is checked (see slab.h). */
 HK_INLINE void open_word(struct hk_outbox_place to)
 {
     size_t size = to.slab->d.block_size, first = to.index & ~(size_t)63;
