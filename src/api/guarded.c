@@ -18,7 +18,6 @@
 #include "slab/remote_track.h"
 #include "slab/slab.h"
 #include "span/bootstrap.h"
-#include "span/foreign.h"
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
 

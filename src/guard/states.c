@@ -4,7 +4,6 @@
 #include "os/os.h"
 #include "slab/slab.h"
 #include "span/bootstrap.h"
-#include "span/foreign.h"
 #include "tcache/miss.h"
 
 struct hk_guard hk_guard HK_ALIGNED(HK_CACHE_LINE);

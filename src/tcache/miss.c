@@ -11,7 +11,6 @@
 #include "slab/joined_blocks.h"
 #include "slab/slab_heap.h"
 #include "span/bootstrap.h"
-#include "span/foreign.h"
 #include "span/page_heap.h"
 #include "tcache/bins.h"
 #include "tcache/depot.h"
