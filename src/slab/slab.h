@@ -73,6 +73,12 @@ HK_INLINE struct hk_slab *hk_slab_of(struct hk_descriptor *descriptor)
     return descriptor->start != 0 && descriptor->class < HK_CLASSES ? (struct hk_slab *)(void *)descriptor : NULL;
 }
 
+/* The slab of a link on a list; NULL for NULL. */
+HK_INLINE struct hk_slab *hk_slab_of_link(struct hk_link *link)
+{
+    return link != NULL ? hk_container_of(link, struct hk_slab, link) : NULL;
+}
+
 HK_INLINE uint64_t hk_reciprocal(size_t size) { return (UINT64_MAX - 1) / size + 1; }
 
 /* Divides an offset of less than 4 GiB by the block size with one multiplication. Returns true where a block begins: only then is the
