@@ -3,13 +3,13 @@
 #include "api/heap_blocks.h"
 #include "api/instrumented.h"
 #include "api/kinds.h"
-#include "large/large.h"
-#include "guard/sampled.h"
 #include "guard/block_checks.h"
+#include "guard/sampled.h"
 #include "hakmem.h"
+#include "large/large.h"
 #include "prof/hooks.h"
 #include "runtime/lifecycle.h"
-#include "slab/block_marks.h"
+#include "slab/slab.h"
 #include "tcache/tcache.h"
 
 /* Of free or delete: the functions here are jumped to. */

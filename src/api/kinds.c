@@ -3,10 +3,10 @@
 
 #include "api/heap_blocks.h"
 #include "api/plain_alloc.h"
-#include "large/large.h"
 #include "guard/block_checks.h"
 #include "guard/sampled.h"
-#include "slab/block_marks.h"
+#include "large/large.h"
+#include "slab/slab.h"
 #include "span/bootstrap.h"
 #include "tcache/tcache.h"
 

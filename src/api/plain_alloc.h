@@ -10,7 +10,7 @@
 #include "large/large_zero.h"
 #include "policy/request.h"
 #include "runtime/learning.h"
-#include "tcache/refill.h"
+#include "tcache/miss.h"
 
 #define HK_LONG_TO_ZERO (512 * HK_KIB) /* as long as it takes to ask the system about the pages */
 

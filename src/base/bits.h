@@ -71,6 +71,9 @@ HK_INLINE unsigned hk_longest_run32(uint32_t x)
     return n;
 }
 
+/* The next of a sequence of random numbers; the upper bits are the better ones. */
+HK_INLINE uint64_t hk_random_next(uint64_t random) { return random * 6364136223846793005u + 1442695040888963407u; }
+
 /* Number: parses a decimal number at the start of a text. */
 /* Returns UINT64_MAX if the text does not begin with a digit. */
 HK_INLINE uint64_t hk_number_in(const char *text)

@@ -2,15 +2,14 @@
 #include "decay/decay.h"
 
 #include "base/bits.h"
-#include "large/large.h"
 #include "count/stats.h"
 #include "decay/background_state.h"
+#include "large/large.h"
 #include "os/os.h"
 #include "policy/policy.h"
-#include "slab/idle_inboxes.h"
 #include "slab/abandoned.h"
+#include "slab/idle.h"
 #include "slab/remote.h"
-#include "slab/slab_heap_sweep.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
 #include "span/purge.h"
@@ -138,10 +137,11 @@ static size_t purged_by_sweeps(void)
     return hk_load(hk_global_counts[HK_GLOBAL_purged_in_slabs]) - hk_load(xswept_before);
 }
 
-static size_t reclaim_idle(uint64_t now, size_t due)
+/* Purges the memory that has been idle for longest, at least `delay_ms`. Returns bytes. */
+static size_t reclaim_idle(uint64_t now, uint64_t delay_ms, size_t due)
 {
-    size_t reclaimed = hk_page_heap_purge_oldest(now, IDLE_MS, due);
-    return reclaimed < due ? reclaimed + hk_large_purge_oldest(now, IDLE_MS, due - reclaimed) : reclaimed;
+    size_t reclaimed = hk_page_heap_purge_oldest(now, delay_ms, due);
+    return reclaimed < due ? reclaimed + hk_large_purge_oldest(now, delay_ms, due - reclaimed) : reclaimed;
 }
 
 /* The time from which reclaiming may use its share of the time again. */
@@ -165,7 +165,7 @@ static void reclaim_for_growth(uint64_t now, size_t watermark, size_t footprint)
     uint64_t reclaim_at = next_reclaim(now);
     bool more = is_new_peak(footprint);
     if ((more || reclaim_at <= now) && hk_decay_idle() > footprint / IDLE_PART)
-        reclaimed = reclaim_idle(now, hk_max(LEAST_RECLAIM, 2 * missing));
+        reclaimed = reclaim_idle(now, IDLE_MS, hk_max(LEAST_RECLAIM, 2 * missing));
     hk_store(xreclaim_at, reclaim_at + reclaimed / RECLAIMED_PER_MS);
     bool enough = reclaimed >= missing;
     size_t risen = enough ? watermark + reclaimed / RECLAIMED_PER_RISE : footprint + footprint / RISE_PART;
@@ -192,9 +192,7 @@ void hk_decay_swept(const struct hk_ticker *ticker)
 /* Threads purge their slabs when the watermark rises: here at most once in SWEEP_AGAIN_MS. */
 static void hold_to_ceiling(uint64_t now, size_t excess)
 {
-    size_t reclaimed = hk_page_heap_purge_oldest(now, 0, excess);
-    if (reclaimed < excess)
-        reclaimed += hk_large_purge_oldest(now, 0, excess - reclaimed);
+    size_t reclaimed = reclaim_idle(now, 0, excess);
     uint64_t swept = hk_load(xswept_for_ceiling);
     if (reclaimed >= excess || now - swept < SWEEP_AGAIN_MS)
         return;

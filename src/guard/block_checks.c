@@ -3,14 +3,14 @@
 
 #include "base/bits.h"
 #include "base/inline_copy.h"
-#include "large/large.h"
 #include "guard/canary.h"
 #include "guard/neighbors.h"
 #include "guard/states.h"
 #include "guard/track_report.h"
-#include "slab/block_marks.h"
+#include "large/large.h"
 #include "slab/joined_blocks.h"
 #include "slab/remote_track.h"
+#include "slab/slab.h"
 #include "tcache/quarantine.h"
 #include "tcache/tcache.h"
 

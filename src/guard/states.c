@@ -4,8 +4,7 @@
 #include "os/os.h"
 #include "slab/slab.h"
 #include "span/bootstrap.h"
-#include "span/foreign.h"
-#include "tcache/free_miss.h"
+#include "tcache/miss.h"
 
 struct hk_guard hk_guard HK_ALIGNED(HK_CACHE_LINE);
 

@@ -5,8 +5,7 @@
 
 #include "base/bits.h"
 #include "policy/gate.h"
-#include "policy/options.h"
-#include "slab/block_marks.h"
+#include "slab/slab_life.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
 
@@ -14,16 +13,10 @@ enum {
     SHARED_TO = 4096,      /* bytes: slabs of larger blocks share no slice */
     SHARED_OF_CLASS = 2,   /* slabs of a class that share slices before it has slices of its own */
     SURELY_TOUCHED = 4608, /* see slab/slab_heap.c */
-    MOST_OWN_BITS = 128,
 };
 #define DENSE_FROM HK_MIB
 
 static uint32_t heap_entry(const struct hak_heap *heap, unsigned class) { return heap->key | class * HK_CLASS_BYTES; }
-
-static struct hk_slab *slab_of_link(struct hk_link *link)
-{
-    return link != NULL ? hk_container_of(link, struct hk_slab, link) : NULL;
-}
 
 /* The lists end at NULL and begin in the heap: a heap without memory is all zeros. */
 static void push_slab(struct hk_slab **list, struct hk_slab *slab)
@@ -41,48 +34,18 @@ static void unlink_from(struct hk_slab **list, struct hk_slab *slab)
     if (slab->link.prev != NULL)
         slab->link.prev->next = slab->link.next;
     else
-        *list = slab_of_link(slab->link.next);
+        *list = hk_slab_of_link(slab->link.next);
     slab->link = (struct hk_link){NULL, NULL};
 }
 
 static unsigned class_of(const struct hk_slab *slab) { return slab->d.class & (HK_OF_HEAP - 1u); }
 
-static size_t own_bits_bytes(const struct hk_slab *slab)
-{
-    return hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
-}
-
-/* A slab of free blocks without memory; NULL if memory for it is refused. */
 static struct hk_slab *cut_for_heap(unsigned class, size_t bytes)
 {
-    struct hk_slab *slab = (struct hk_slab *)(void *)hk_descriptor_new();
-    if (slab == NULL)
-        return NULL;
-    size_t size = hk_classes[class].size;
-    slab->d.class = (uint8_t)(class | HK_OF_HEAP);
-    slab->d.bytes = bytes;
-    slab->d.block_size = (uint32_t)size;
-    slab->d.blocks = slab->free = (uint16_t)hk_min(bytes / size, hk_options.slab_blocks);
-    slab->reciprocal = hk_reciprocal(size);
-    slab->extent = slab->plain_extent = slab->d.blocks * size;
-    slab->words = (uint16_t)((slab->d.blocks + 63u) / 64u);
-    slab->xremote = slab->xown_remote;
-    slab->freebits = slab->d.blocks <= MOST_OWN_BITS ? slab->own_bits : hk_meta_alloc(own_bits_bytes(slab));
-    if (slab->freebits == NULL) {
-        hk_descriptor_drop(&slab->d);
-        return NULL;
-    }
-    memset(slab->freebits, 0xff, slab->words * sizeof(uint64_t));
-    if (slab->d.blocks % 64 != 0)
-        slab->freebits[slab->words - 1] = ((uint64_t)1 << (slab->d.blocks % 64)) - 1;
+    struct hk_slab *slab = hk_slab_cut(class, bytes, 0, false);
+    if (slab != NULL)
+        slab->d.class |= HK_OF_HEAP;
     return slab;
-}
-
-static void drop_slab(struct hk_slab *slab)
-{
-    if (slab->freebits != slab->own_bits)
-        hk_meta_free(slab->freebits, own_bits_bytes(slab));
-    hk_descriptor_drop(&slab->d);
 }
 
 /* A span that the limit allows; 0 if it does not, or the system refuses. */
@@ -203,7 +166,7 @@ static struct hk_slab *make_sharing(struct hak_heap *heap, unsigned class, bool 
     struct hk_heap_slice *slice = slab != NULL ? slice_with(heap, pages, by_limit) : NULL;
     if (slice == NULL) {
         if (slab != NULL)
-            drop_slab(slab);
+            hk_slab_drop(slab);
         return NULL;
     }
     unsigned first = find_pages(slice, pages);
@@ -318,7 +281,7 @@ static void release_slab(struct hak_heap *heap, struct hk_slab *slab)
     heap->slabs_of[class_of(slab)]--;
     if (shares_slice(slab))
         leave_slice(heap, slab);
-    drop_slab(slab);
+    hk_slab_drop(slab);
     if (bytes >= HK_SLICE)
         return_span(heap, start, bytes, HK_ENTRY_EMPTIED);
 }
@@ -424,7 +387,7 @@ static void end_slabs(struct hak_heap *heap, struct hk_slab **list)
         size_t bytes = slab->d.bytes;
         unlink_from(list, slab);
         clear_marks(slab);
-        drop_slab(slab);
+        hk_slab_drop(slab);
         if (bytes >= HK_SLICE)
             return_span(heap, start, bytes, HK_ENTRY_ENDED);
     }

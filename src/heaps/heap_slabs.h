@@ -30,7 +30,7 @@ _Static_assert(sizeof(struct hk_heap_slice) <= HK_DESCRIPTOR_BYTES - HK_CACHE_LI
                "the line where a slab counts remote frees stays 0");
 
 /* The class of a block in a slice that slabs share, times HK_CLASS_BYTES; more than that of any class if none of them has the page. The marks
- * of the slice say so at once, if it has some (see slab/block_marks.h). */
+ * of the slice say so at once, if it has some (see slab/slab.h). */
 HK_INLINE size_t hk_heap_unmarked_offset(const void *block)
 {
     const struct hk_heap_slice *slice = (const void *)hk_descriptor_at((uintptr_t)block);

@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "policy/options.h"
-#include "slab/block_marks.h"
+#include "slab/slab.h"
 #include "span/footprint.h"
 
 static void *alloc_of_class(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)

@@ -6,8 +6,8 @@
 #include "os/os.h"
 #include "policy/policy.h"
 #include "span/footprint.h"
+#include "span/heap_growth.h"
 #include "span/page_heap.h"
-#include "span/thp.h"
 
 enum {
     TIMES_GONE = 4,      /* a block is one of many if the blocks freed so far have so many times its size */

@@ -36,10 +36,9 @@ static struct {
 /* The totals of the counted signals. */
 static void take_counts(struct hk_signals *saw)
 {
-    struct hk_tcache_totals totals = hk_tcaches_total();
-    HK_SAW(saw, misses) = totals.misses;
-    HK_SAW(saw, overflows) = totals.overflows;
-    HK_SAW(saw, remote) = totals.remote;
+    HK_SAW(saw, misses) = hk_tcaches_missed();
+    HK_SAW(saw, overflows) = hk_tcaches_counted(HK_THREAD_overflows);
+    HK_SAW(saw, remote) = hk_tcaches_counted(HK_THREAD_remote_frees);
     HK_SAW(saw, slabs_made) = hk_load(hk_global_counts[HK_GLOBAL_slabs_made]);
     HK_SAW(saw, slabs_released) = hk_load(hk_global_counts[HK_GLOBAL_slabs_released]);
     HK_SAW(saw, large_reused) = hk_load(hk_global_counts[HK_GLOBAL_large_reused]);

@@ -7,15 +7,15 @@
 
 #include "base/liveness.h"
 #include "hakmem.h"
-#include "os/os.h"
 #include "os/forward.h"
+#include "os/os.h"
 #include "policy/options.h"
 #include "runtime/background.h"
 #include "runtime/learning.h"
 #include "runtime/lifecycle.h"
 #include "runtime/served.h"
 #include "runtime/thread_count.h"
-#include "span/thp.h"
+#include "span/heap_growth.h"
 
 #pragma weak dlsym
 

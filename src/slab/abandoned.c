@@ -4,9 +4,9 @@
 #include "base/bits.h"
 #include "base/fatal.h"
 #include "base/lock.h"
-#include "slab/block_marks.h"
 #include "slab/remote.h"
 #include "slab/remote_track.h"
+#include "slab/slab.h"
 #include "slab/slab_life.h"
 #include "span/meta.h"
 
@@ -41,23 +41,19 @@ static struct hk_lock begin_lock = HK_LOCK_INIT(HK_RANK_ABANDONED);
 
 static bool is_in_use(void) { return hk_load_acquire(xin_use); }
 
-static void begin_locked(void)
-{
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        abandoned_by_class[class].lock.rank = HK_RANK_ABANDONED;
-        hk_list_init(&abandoned_by_class[class].partial);
-        hk_list_init(&abandoned_by_class[class].commons);
-    }
-    hk_lock_register(HK_RANK_ABANDONED, &abandoned_by_class[0].lock);
-    hk_lock_register_more(HK_RANK_ABANDONED, HK_CLASSES - 1, sizeof abandoned_by_class[0]);
-    hk_store_release(xin_use, true);
-}
-
 static HK_COLD void begin(void)
 {
     hk_lock(&begin_lock);
-    if (!is_in_use())
-        begin_locked();
+    if (!is_in_use()) {
+        for (unsigned class = 0; class < HK_CLASSES; class ++) {
+            abandoned_by_class[class].lock.rank = HK_RANK_ABANDONED;
+            hk_list_init(&abandoned_by_class[class].partial);
+            hk_list_init(&abandoned_by_class[class].commons);
+        }
+        hk_lock_register(HK_RANK_ABANDONED, &abandoned_by_class[0].lock);
+        hk_lock_register_more(HK_RANK_ABANDONED, HK_CLASSES - 1, sizeof abandoned_by_class[0]);
+        hk_store_release(xin_use, true);
+    }
     hk_unlock(&begin_lock);
 }
 
@@ -81,13 +77,19 @@ static bool is_abandoned(const struct hk_slab *slab)
     return hk_entry_owner(hk_load(*hk_page_map_entry(slab->d.start))) == HK_ABANDONED;
 }
 
+static void unlist(struct class_abandoned *of_class, struct hk_slab *slab)
+{
+    if (hk_link_linked(&slab->link))
+        hk_link_remove_under(&slab->link, &of_class->sweep);
+}
+
 /* Returns true if the caller has to release the slab, without the lock. */
 static bool list_abandoned_locked(struct class_abandoned *of_class, struct hk_slab *slab)
 {
     bool all_free = hk_slab_all_free(slab) && hk_load(slab->xlist) < HK_FIRST_GROUP;
-    if (all_free && hk_link_linked(&slab->link))
-        hk_link_remove_under(&slab->link, &of_class->sweep);
-    else if (!all_free && slab->free > 0 && !hk_link_linked(&slab->link))
+    if (all_free)
+        unlist(of_class, slab);
+    else if (slab->free > 0 && !hk_link_linked(&slab->link))
         hk_list_push_back(list_at(of_class, hk_load(slab->xlist)), &slab->link);
     return all_free;
 }
@@ -109,8 +111,7 @@ void hk_abandoned_add(struct hk_slab *slab)
 
 static void become_owner_locked(struct class_abandoned *of_class, struct hk_slab *slab, struct hk_owner *owner)
 {
-    if (hk_link_linked(&slab->link))
-        hk_link_remove_under(&slab->link, &of_class->sweep);
+    unlist(of_class, slab);
     hk_store(slab->xlist, HK_FOR_ADOPTION);
     hk_slab_hand_to(slab, owner->id);
     HK_COUNT(slabs_adopted, 1);
@@ -128,8 +129,7 @@ struct hk_slab *hk_abandoned_adopt(unsigned class, struct hk_owner *owner)
     if (hk_list_looks_empty(from))
         return NULL;
     hk_lock(&of_class->lock);
-    struct hk_link *first = hk_list_first(from);
-    struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
+    struct hk_slab *slab = hk_slab_of_link(hk_list_first(from));
     if (slab != NULL)
         become_owner_locked(of_class, slab, owner);
     hk_unlock(&of_class->lock);
@@ -148,15 +148,19 @@ struct hk_slab *hk_abandoned_claim(void *block, unsigned class, struct hk_owner 
     return abandoned ? slab : NULL;
 }
 
-bool hk_abandoned_free(void *block, unsigned class)
+/* Frees a block, or drains the slab `queued` if `block` is NULL; false if the slab is not abandoned, or not any more. */
+static bool free_in_place(unsigned class, struct hk_slab *queued, void *block)
 {
     struct class_abandoned *of_class = abandoned_of(class);
     bool all_free = false;
     hk_lock(&of_class->lock);
-    struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+    struct hk_slab *slab = block != NULL ? hk_slab_at((uintptr_t)block) : queued;
     bool abandoned = is_abandoned(slab);
     if (abandoned) {
-        hk_slab_free(slab, block);
+        if (block != NULL)
+            hk_slab_free(slab, block);
+        else
+            hk_remote_collect(slab);
         all_free = list_abandoned_locked(of_class, slab);
     }
     hk_unlock(&of_class->lock);
@@ -165,117 +169,72 @@ bool hk_abandoned_free(void *block, unsigned class)
     return abandoned;
 }
 
-bool hk_abandoned_collect(struct hk_slab *slab)
-{
-    struct class_abandoned *of_class = abandoned_of(slab->d.class);
-    bool all_free = false;
-    hk_lock(&of_class->lock);
-    bool abandoned = is_abandoned(slab);
-    if (abandoned) {
-        hk_remote_collect(slab);
-        all_free = list_abandoned_locked(of_class, slab);
-    }
-    hk_unlock(&of_class->lock);
-    if (all_free)
-        hk_slab_release(slab);
-    return abandoned;
-}
-
-static struct hk_slab *common_locked(struct class_abandoned *of_class, unsigned class)
-{
-    struct hk_link *first = hk_list_first(&of_class->commons);
-    if (first != NULL)
-        return hk_container_of(first, struct hk_slab, link);
-    struct hk_slab *slab = hk_slab_make(class, HK_ABANDONED, HK_USE_SPARSE);
-    if (slab != NULL) {
-        hk_store(slab->xlist, HK_COMMONS);
-        hk_list_push_front(&of_class->commons, &slab->link);
-    }
-    return slab;
-}
-
-unsigned hk_abandoned_take_common(unsigned class, void **end, unsigned n)
-{
-    struct class_abandoned *of_class = abandoned_of(class);
-    hk_lock(&of_class->lock);
-    struct hk_slab *slab = common_locked(of_class, class);
-    unsigned taken = slab != NULL ? (unsigned)hk_min(n, slab->free) : 0;
-    if (taken > 0) {
-        hk_slab_alloc(slab, end, taken);
-        hk_track_give_out(slab, end - taken, taken, 1);
-        if (slab->free == 0)
-            hk_link_remove_under(&slab->link, &of_class->sweep);
-    }
-    hk_unlock(&of_class->lock);
-    return taken;
-}
+bool hk_abandoned_free(void *block, unsigned class) { return free_in_place(class, NULL, block); }
+bool hk_abandoned_collect(struct hk_slab *slab) { return free_in_place(slab->d.class, slab, NULL); }
 
 bool hk_abandoned_has(unsigned class)
 {
     return is_in_use() && !hk_list_looks_empty(&abandoned_by_class[class].partial);
 }
 
-static void *take_one_locked(struct class_abandoned *of_class, unsigned class, unsigned of_list)
+static unsigned take_in_list_locked(struct class_abandoned *of_class, unsigned class, unsigned of_list, void **end, unsigned n)
 {
     struct hk_list *list = list_at(of_class, of_list);
-    struct hk_link *first = hk_list_first(list);
-    struct hk_slab *slab =
-        first != NULL ? hk_container_of(first, struct hk_slab, link) : hk_slab_make(class, HK_ABANDONED, HK_USE_SPARSE);
-    void *block = NULL;
-    if (slab == NULL)
-        return NULL;
+    struct hk_slab *slab = hk_slab_of_link(hk_list_first(list));
+    if (slab == NULL && (slab = hk_slab_make(class, HK_ABANDONED, HK_USE_SPARSE)) == NULL)
+        return 0;
+    n = (unsigned)hk_min(n, slab->free);
     hk_store(slab->xlist, (uint8_t)of_list);
-    hk_slab_alloc(slab, &block + 1, 1);
-    hk_track_give_out(slab, &block, 1, 1);
-    if (slab->free == 0 && hk_link_linked(&slab->link))
-        hk_link_remove_under(&slab->link, &of_class->sweep);
-    else if (slab->free > 0 && !hk_link_linked(&slab->link))
+    hk_slab_alloc(slab, end, n);
+    hk_track_give_out(slab, end - n, n, 1);
+    if (slab->free == 0)
+        unlist(of_class, slab);
+    else if (!hk_link_linked(&slab->link))
         hk_list_push_front(list, &slab->link);
-    return block;
+    return n;
 }
 
-void *hk_abandoned_alloc(unsigned class)
+/* Takes up to n blocks from one slab of the list, or from a new one. */
+static unsigned take_in_list(unsigned class, unsigned of_list, void **end, unsigned n)
 {
     struct class_abandoned *of_class = abandoned_of(class);
     hk_lock(&of_class->lock);
-    void *block = take_one_locked(of_class, class, HK_FOR_ADOPTION);
+    unsigned taken = take_in_list_locked(of_class, class, of_list, end, n);
     hk_unlock(&of_class->lock);
-    if (block != NULL)
+    return taken;
+}
+
+static void *take_cacheless(unsigned class, unsigned of_list)
+{
+    void *block = NULL;
+    if (take_in_list(class, of_list, &block + 1, 1) != 0)
         HK_COUNT(cacheless_calls, 1);
     return block;
 }
 
-static void begin_groups_locked(void)
-{
-    lists_of_group *lists = has_groups() ? NULL : hk_meta_alloc(HK_GROUPS * sizeof *lists);
-    if (lists == NULL)
-        return;
-    for (unsigned i = 0; i < HK_GROUPS * HK_CLASSES; i++)
-        hk_list_init(&lists[i / HK_CLASSES][i % HK_CLASSES]);
-    hk_store_release(xgroup_lists, lists);
-}
+unsigned hk_abandoned_take_common(unsigned class, void **end, unsigned n) { return take_in_list(class, HK_COMMONS, end, n); }
+void *hk_abandoned_alloc(unsigned class) { return take_cacheless(class, HK_FOR_ADOPTION); }
 
 /* Under the lock of one class, which fork takes. False if memory is refused. */
 static HK_COLD bool begin_groups(void)
 {
     struct class_abandoned *first = abandoned_of(0);
     hk_lock(&first->lock);
-    begin_groups_locked();
+    lists_of_group *lists = has_groups() ? NULL : hk_meta_alloc(HK_GROUPS * sizeof *lists);
+    if (lists != NULL) {
+        for (unsigned i = 0; i < HK_GROUPS * HK_CLASSES; i++)
+            hk_list_init(&lists[i / HK_CLASSES][i % HK_CLASSES]);
+        hk_store_release(xgroup_lists, lists);
+    }
     hk_unlock(&first->lock);
     return has_groups();
 }
 
 void *hk_abandoned_take_of_group(unsigned class, unsigned group)
 {
-    struct class_abandoned *of_class = abandoned_of(class);
     if (HK_UNLIKELY(!has_groups()) && !begin_groups())
         return NULL;
-    hk_lock(&of_class->lock);
-    void *block = take_one_locked(of_class, class, HK_FIRST_GROUP + group - 1);
-    hk_unlock(&of_class->lock);
-    if (block != NULL)
-        HK_COUNT(cacheless_calls, 1);
-    return block;
+    return take_cacheless(class, HK_FIRST_GROUP + group - 1);
 }
 
 /* Makes one system call at most: no thread waits longer for the lock. Returns false at the end of all lists. */
@@ -322,8 +281,7 @@ static bool trim_abandoned(struct class_abandoned *of_class, struct hk_list *lis
     hk_lock(&of_class->lock);
     size_t calls = trim->calls;
     for (int looks = 0; more && trim->calls == calls && looks < HK_LOOKS_OF_HOLD; looks++) {
-        struct hk_link *first = hk_list_first(list);
-        struct hk_slab *slab = first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
+        struct hk_slab *slab = hk_slab_of_link(hk_list_first(list));
         more = slab != NULL && !hk_slab_is_trimmed(slab, trim);
         if (more && hk_slab_trim(slab, trim)) {
             hk_link_remove_under(&slab->link, &of_class->sweep);

@@ -194,7 +194,7 @@ struct hk_outbox_place {
     size_t index;
 };
 
-/* Adds the first block of a word. The fast path accepts no medium blocks: each is checked (see block_marks.h). */
+/* Adds the first block of a word. The fast path accepts no medium blocks: each is checked (see slab.h). */
 HK_INLINE void open_word(struct hk_outbox_place to)
 {
     size_t size = to.slab->d.block_size, first = to.index & ~(size_t)63;
@@ -280,19 +280,13 @@ size_t hk_outbox_forget(struct hk_outbox *outbox)
 }
 
 /* The child counts the blocks that are marked in each slab by their bits: to count them once more would hold the slab for good. */
-static void note_counted(struct hk_outbox *outbox)
-{
-    for (size_t at = 0; at < outbox->size; at++) {
-        HK_COUNT_THREAD(&outbox->self->counts, remote_frees, outbox->table[at].marked);
-        outbox->table[at].marked = 0;
-    }
-}
-
 void hk_outboxes_recount(struct hk_outbox *survivor)
 {
     hk_store(xtables, survivor != NULL && survivor->table != NULL);
-    if (survivor != NULL)
-        note_counted(survivor);
+    for (size_t at = 0; survivor != NULL && at < survivor->size; at++) {
+        HK_COUNT_THREAD(&survivor->self->counts, remote_frees, survivor->table[at].marked);
+        survivor->table[at].marked = 0;
+    }
 }
 
 void hk_outbox_track_again(const struct hk_outbox *survivor)

@@ -40,8 +40,7 @@ bool hk_slab_heap_resize(struct hk_owner *owner, struct hk_slab *slab, size_t si
 /* The owner's next slab with free blocks; NULL if there is none. Under the lock. */
 HK_INLINE struct hk_slab *hk_slab_heap_partial(struct hk_owner *owner, unsigned class)
 {
-    struct hk_link *first = hk_list_first(&owner->slab_lists[class].partial);
-    return first != NULL ? hk_container_of(first, struct hk_slab, link) : NULL;
+    return hk_slab_of_link(hk_list_first(&owner->slab_lists[class].partial));
 }
 /* Releases a slab whose blocks are all free. Under the lock. */
 HK_ROOM void hk_slab_heap_release(struct hk_owner *owner, struct hk_slab *slab);

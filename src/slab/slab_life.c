@@ -12,35 +12,57 @@
 #include "span/guard_pages.h"
 #include "span/meta.h"
 
-/* Bytes of both bitmaps, each on cache lines of its own. */
+enum { OWN_WORDS = sizeof((struct hk_slab *)0)->own_bits / sizeof(uint64_t) };
+
+/* Of one bitmap: each lies on cache lines of its own. */
 static size_t bits_bytes(const struct hk_slab *slab)
 {
-    return 2 * hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
+    return hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
 }
 
-static bool make_bits(struct hk_slab *slab)
+static bool make_bits(struct hk_slab *slab, bool remote)
 {
     slab->words = (uint16_t)((slab->d.blocks + 63u) / 64u);
     slab->freebits = slab->own_bits;
     slab->xremote = slab->xown_remote;
-    if (slab->words > sizeof slab->own_bits / sizeof slab->own_bits[0])
-        slab->freebits = hk_meta_alloc(bits_bytes(slab));
+    if (slab->words > OWN_WORDS)
+        slab->freebits = hk_meta_alloc(bits_bytes(slab) << remote);
     if (slab->freebits == NULL) {
         hk_footprint_refused(false);
         return false;
     }
-    if (slab->freebits != slab->own_bits)
-        slab->xremote = (void *)((char *)slab->freebits + bits_bytes(slab) / 2);
+    if (remote && slab->words > OWN_WORDS)
+        slab->xremote = (void *)((char *)slab->freebits + bits_bytes(slab));
     memset(slab->freebits, 0xff, slab->words * sizeof(uint64_t));
     if (slab->d.blocks % 64 != 0)
         slab->freebits[slab->words - 1] = ((uint64_t)1 << (slab->d.blocks % 64)) - 1;
     return true;
 }
 
-static void drop_bits(struct hk_slab *slab)
+/* Beyond the head, a new descriptor is zero. */
+struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote)
+{
+    struct hk_slab *slab = (struct hk_slab *)(void *)hk_descriptor_new();
+    if (slab == NULL)
+        return NULL;
+    size_t size = hk_classes[class].size;
+    slab->d.class = (uint8_t) class;
+    slab->d.bytes = bytes;
+    slab->d.block_size = (uint32_t)size;
+    slab->d.blocks = slab->free = (uint16_t)hk_min((bytes - tail) / size, hk_options.slab_blocks);
+    slab->reciprocal = hk_reciprocal(size);
+    slab->extent = slab->plain_extent = slab->d.blocks * size;
+    if (make_bits(slab, remote))
+        return slab;
+    hk_descriptor_drop(&slab->d);
+    return NULL;
+}
+
+void hk_slab_drop(struct hk_slab *slab)
 {
     if (slab->freebits != slab->own_bits)
-        hk_meta_free(slab->freebits, bits_bytes(slab));
+        hk_meta_free(slab->freebits, bits_bytes(slab) << (slab->xremote != slab->xown_remote));
+    hk_descriptor_drop(&slab->d);
 }
 
 /* Bytes at the end of a slab that fault, where guard pages are in force. A slab of a single block that fills it has none. */
@@ -48,19 +70,6 @@ static size_t guarded_tail(const struct hk_class *row)
 {
     size_t page = hk_system_page();
     return hk_guard_pages.on && row->slab_bytes >= row->size + page ? page : 0;
-}
-
-/* Beyond the head, a new descriptor is zero. */
-static void cut(struct hk_slab *slab, unsigned class)
-{
-    const struct hk_class *row = &hk_classes[class];
-    slab->d.class = (uint8_t) class;
-    slab->d.bytes = row->slab_bytes;
-    slab->d.block_size = row->size;
-    size_t fit = (row->slab_bytes - guarded_tail(row)) / row->size;
-    slab->d.blocks = slab->free = (uint16_t)hk_min(fit, hk_options.slab_blocks);
-    slab->reciprocal = hk_reciprocal(row->size);
-    slab->extent = slab->plain_extent = (size_t)slab->d.blocks * row->size;
 }
 
 static HK_COLD void guard_tail(const struct hk_slab *slab)
@@ -72,30 +81,26 @@ static HK_COLD void guard_tail(const struct hk_slab *slab)
 
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 {
-    struct hk_slab *slab = (struct hk_slab *)(void *)hk_descriptor_new();
-    if (slab == NULL)
+    const struct hk_class *row = &hk_classes[class];
+    struct hk_slab *slab = hk_slab_cut(class, row->slab_bytes, guarded_tail(row), true);
+    bool blank;
+    uintptr_t start = slab != NULL ? hk_span_alloc_blank(slab->d.bytes / HK_SLICE, use, &blank) : 0;
+    if (start == 0) {
+        if (slab != NULL)
+            hk_slab_drop(slab);
         return NULL;
-    cut(slab, class);
-    if (make_bits(slab)) {
-        bool blank;
-        uintptr_t start = hk_span_alloc_blank(slab->d.bytes / HK_SLICE, use, &blank);
-        if (start != 0) {
-            slab->d.start = start;
-            slab->blank = blank && class >= HK_FINE_CLASSES ? slab->d.blocks : 0;
-            if (HK_UNLIKELY(hk_span_is_guarded(start)))
-                guard_tail(slab);
-            hk_track_slab(slab);
-            hk_store(slab->xowner, owner);
-            hk_page_map_assign(start, slab->d.bytes / HK_SLICE, hk_entry(owner, class), &slab->d);
-            if (class >= HK_FINE_CLASSES)
-                hk_page_map_cover_marks(start, slab->d.bytes);
-            HK_COUNT(slabs_made, 1);
-            return slab;
-        }
-        drop_bits(slab);
     }
-    hk_descriptor_drop(&slab->d);
-    return NULL;
+    slab->d.start = start;
+    slab->blank = blank && class >= HK_FINE_CLASSES ? slab->d.blocks : 0;
+    if (HK_UNLIKELY(hk_span_is_guarded(start)))
+        guard_tail(slab);
+    hk_track_slab(slab);
+    hk_store(slab->xowner, owner);
+    hk_page_map_assign(start, slab->d.bytes / HK_SLICE, hk_entry(owner, class), &slab->d);
+    if (class >= HK_FINE_CLASSES)
+        hk_page_map_cover_marks(start, slab->d.bytes);
+    HK_COUNT(slabs_made, 1);
+    return slab;
 }
 
 void hk_slab_release(struct hk_slab *slab)
@@ -108,10 +113,9 @@ void hk_slab_release(struct hk_slab *slab)
     uintptr_t start = slab->d.start;
     size_t slices = slab->d.bytes / HK_SLICE;
     hk_page_map_set(start, slices, 0);
-    drop_bits(slab);
     if (hk_load(slab->xjoined) != NULL)
         hk_joined_end(slab);
-    hk_descriptor_drop(&slab->d);
+    hk_slab_drop(slab);
     hk_span_free_hollow(start, slices, hollow);
     HK_COUNT(slabs_released, 1);
 }

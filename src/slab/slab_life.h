@@ -12,6 +12,12 @@
 #include "slab/slab.h"
 #include "span/page_heap.h"
 
+/* A slab of free blocks without memory for them: `bytes`, of which the last `tail` hold none; NULL if memory for it is refused. `remote`:
+ * threads that do not hold it free its blocks, too. */
+struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote);
+/* Ends that. */
+void hk_slab_drop(struct hk_slab *slab);
+
 /* A new slab of free blocks for `owner`; NULL if the system refuses memory. */
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use);
 /* Frees the span and the descriptor. All blocks must be free. */

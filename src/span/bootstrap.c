@@ -1,4 +1,4 @@
-/* Cuts blocks from small arenas before HAKMEM can start. The blocks are never reused. */
+/* Cuts blocks from small arenas before HAKMEM can start; reads the bounds of the break heap, to recognize blocks of another allocator. */
 #include "span/bootstrap.h"
 
 #include "base/bits.h"
@@ -63,4 +63,28 @@ size_t hk_bootstrap_size(const void *p)
             return ((const size_t *)p)[-1];
     }
     return SIZE_MAX;
+}
+
+/* The break heap's start is field 47 of /proc/self/stat. The second field, a name in parentheses, may hold any character. */
+enum { FIELD_AFTER_NAME = 3, FIELD_START_BREAK = 47 };
+
+static uintptr_t break_start(void)
+{
+    char text[1024];
+    size_t length = hk_os.read_file("/proc/self/stat", text, sizeof text);
+    const char *at = text + length;
+    while (at > text && *at != ')')
+        at--;
+    for (int field = FIELD_AFTER_NAME - 1; field < FIELD_START_BREAK && *at != 0; at++)
+        field += *at == ' ';
+    uint64_t start = hk_number_in(at);
+    return start != UINT64_MAX ? start : 0;
+}
+
+size_t hk_foreign_readable(const void *p)
+{
+    uintptr_t address = (uintptr_t)p;
+    uintptr_t start = break_start();
+    uintptr_t end = hk_os.program_break();
+    return start != 0 && address >= start && address < end ? end - address : 0;
 }

@@ -1,8 +1,10 @@
 /* Bootstrap: memory for calls that come before HAKMEM can start: from IFUNC resolvers, before the dynamic loader has relocated
  * this library, or before thread-local storage exists. Small arenas; their blocks are never reused.
+ * And foreign pointers: of another allocator that served before HAKMEM was loaded (docs/FREE.md states the rule). HAKMEM never moves the
+ * program break, so a block in the break heap belongs to another allocator: free leaves it alone.
  * Owns       the arenas.
- * Invariant  the code here needs no relocation, no thread-local storage and no C library.
- * Threads    alloc: the loader's, the only one at that time. size: any. */
+ * Invariant  the code of the arenas needs no relocation, no thread-local storage and no C library.
+ * Threads    alloc: the loader's, the only one at that time. The rest: any. */
 #ifndef HK_BOOTSTRAP_H
 #define HK_BOOTSTRAP_H
 
@@ -13,5 +15,8 @@ void *hk_bootstrap_alloc(size_t size, size_t align);
 
 /* Bytes requested for p; SIZE_MAX if p is not from a bootstrap arena. */
 size_t hk_bootstrap_size(const void *p);
+
+/* Readable bytes from p on if p lies in the break heap; else 0. */
+size_t hk_foreign_readable(const void *p);
 
 #endif

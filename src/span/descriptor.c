@@ -59,20 +59,15 @@ static union slot *next_in_group(void)
     return &descriptors.last->slots[made];
 }
 
-/* It may have been of the other kind. */
-static void clear_beyond_head(union slot *slot)
-{
-    slot->free.next = NULL;
-    hk_inline_zero(slot->bytes + sizeof slot->free, sizeof slot->bytes - sizeof slot->free);
-}
-
+/* Clears it beyond the head: it may have been of the other kind. */
 static union slot *take_unused(void)
 {
     union slot *slot = descriptors.unused;
     if (slot == NULL)
         return NULL;
     descriptors.unused = slot->free.next;
-    clear_beyond_head(slot);
+    slot->free.next = NULL;
+    hk_inline_zero(slot->bytes + sizeof slot->free, sizeof slot->bytes - sizeof slot->free);
     return slot;
 }
 

@@ -1,17 +1,71 @@
-/* Maps new memory for an arena, or maps unmapped slices of chunks again. */
+/* Maps new memory for an arena, or maps unmapped slices of chunks again; reads the settings of transparent huge pages. */
 #include "span/heap_growth.h"
 
 #include "base/bits.h"
+#include "count/stats.h"
 #include "os/os.h"
 #include "policy/policy.h"
-#include "span/address_space.h"
 #include "span/footprint.h"
 #include "span/guard_pages.h"
-#include "span/thp.h"
 
 #define SMALLEST_GROWTH (2 * HK_MIB)
 #define SCARCE_GROWTH (256 * HK_KIB)
 #define LARGEST_GROWTH (32 * HK_MIB)
+#define FIRST_SKIP (1 * HK_GIB)
+enum { SKIPS = 6 }; /* each skip doubles the distance */
+
+static uintptr_t heap_end; /* in the window; 0: the system chooses addresses */
+
+void hk_address_space_init(void) { heap_end = hk_window_first(); }
+
+static uintptr_t fit(uintptr_t at, size_t size)
+{
+    bool crosses = at / HK_CHUNK != (at + size - 1) / HK_CHUNK;
+    return size % HK_CHUNK == 0 || crosses ? hk_align_up(at, HK_CHUNK) : at;
+}
+
+/* With this alignment, memory lies in one chunk or covers whole chunks. */
+static size_t alignment_for(size_t size)
+{
+    size_t align = HK_SLICE;
+    while (align < hk_min(size, HK_CHUNK))
+        align *= 2;
+    return align;
+}
+
+static uintptr_t map_in_window(size_t size)
+{
+    uintptr_t at = fit(heap_end, size);
+    size_t skip = FIRST_SKIP;
+    enum hk_placed placed = hk_os.map_at((void *)at, size);
+    for (unsigned i = 0; placed == HK_PLACE_TAKEN && i < SKIPS; i++, skip *= 2) {
+        at = hk_align_up(at + skip, HK_CHUNK);
+        placed = hk_os.map_at((void *)at, size);
+    }
+    if (placed != HK_PLACED)
+        return 0;
+    heap_end = at + size;
+    return at;
+}
+
+/* Returns `at`; 0 and no mapping if the page map cannot cover it. */
+static uintptr_t covered(uintptr_t at, size_t size)
+{
+    if (at == 0 || hk_page_map_cover(at, size))
+        return at;
+    hk_os.unmap((void *)at, size);
+    return 0;
+}
+
+/* Slices of one chunk, or whole chunks; 0 if the system refuses. */
+static uintptr_t map_covered(size_t size)
+{
+    uintptr_t at = heap_end != 0 ? covered(map_in_window(size), size) : 0;
+    if (at == 0)
+        at = covered((uintptr_t)hk_os_map_aligned(size, alignment_for(size)), size);
+    HK_COUNT(outside_window, at == 0 || hk_page_map_is_flat(at, size) ? 0 : size);
+    return at;
+}
 
 /* Enters [address, address + size) as free and clean. A chunk keeps the use of its first slices. */
 static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool huge)
@@ -64,7 +118,9 @@ static bool fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t s
 {
     uint32_t slices = hk_low_bits32((unsigned)(size / HK_SLICE)) << hk_ctz64(starts);
     uintptr_t at = hk_chunk_address(chunk, hk_ctz64(starts));
-    bool mapped = hk_address_space_map_again(at, size, lost);
+    enum hk_placed placed = hk_os.map_at((void *)at, size);
+    bool mapped = placed == HK_PLACED;
+    *lost = placed == HK_PLACE_TAKEN;
     if (mapped || *lost)
         forget_holes(chunk, slices);
     if (mapped)
@@ -91,7 +147,7 @@ static bool grow_back(struct hk_arena *arena, size_t size)
 
 static bool grow_on(struct hk_arena *arena, size_t size)
 {
-    uintptr_t at = hk_address_space_map(size);
+    uintptr_t at = map_covered(size);
     if (at != 0)
         enter_growth(arena, at, size);
     return at != 0;
@@ -109,4 +165,34 @@ bool hk_arena_grow(struct hk_arena *arena, size_t slices)
         size = hk_max(least, hk_align_down(size / 2, size > HK_CHUNK ? HK_CHUNK : HK_SLICE));
     }
     return true;
+}
+
+#define FOLDER "/sys/kernel/mm/transparent_hugepage/"
+
+enum { NOT_READ, SERVES, SERVES_NOT };
+static _Atomic uint8_t xserves;
+
+/* The mode stands in brackets: `always madvise [never]`. */
+static bool is_never(const char *modes)
+{
+    while (*modes != 0 && *modes != '[')
+        modes++;
+    return modes[0] == '[' && modes[1] == 'n';
+}
+
+void hk_thp_look(void)
+{
+    char modes[64], size[32];
+    bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0;
+    bool never = says && is_never(modes);
+    says = says && !never && hk_os.read_file(FOLDER "hpage_pmd_size", size, sizeof size) > 0;
+    bool serves = !never && (says ? hk_number_in(size) == HK_CHUNK : hk_system_page() == HK_PAGE);
+    hk_store(xserves, serves ? SERVES : SERVES_NOT);
+}
+
+bool hk_thp_serves(void)
+{
+    if (HK_UNLIKELY(hk_load(xserves) == NOT_READ))
+        hk_thp_look();
+    return hk_load(xserves) == SERVES;
 }

@@ -1,6 +1,6 @@
 /* Meta: memory for HAKMEM's own data (bins, bitmaps, tcaches, outboxes), apart from the program's blocks.
  *
- *   alloc -> a free block of the same size, freed recently -> areas of 64 KiB (meta_area.h) -> regions (meta_regions.h)
+ *   alloc -> a free block of the same size, freed recently -> areas of 64 KiB -> regions (meta_regions.h)
  *   pages -> regions
  *
  * Owns       no state of its own: meta_regions.h holds it.

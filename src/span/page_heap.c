@@ -5,7 +5,6 @@
 #include "base/fatal.h"
 #include "count/stats.h"
 #include "os/os.h"
-#include "span/address_space.h"
 #include "span/chunks.h"
 #include "span/footprint.h"
 #include "span/guard_pages.h"

@@ -8,7 +8,7 @@
  *   All other addresses (large blocks; a heap outside the window; all addresses until the window is open) are found by a root:
  *   address >> 38 -> branch, >> 30 -> leaf of 1 GiB.
  *
- *   marks:             one byte for each KiB of the window, mapped as far as slabs of medium blocks lie in it (see slab/block_marks.h)
+ *   marks:             one byte for each KiB of the window, mapped as far as slabs of medium blocks lie in it (see slab/slab.h)
  *
  * Owns       the tables, the root, the place and the covered part of the window.
  * Invariant  a page map entry of 0 means: not HAKMEM's. A covered address stays covered; once the window covers an address, its base

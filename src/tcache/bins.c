@@ -12,19 +12,19 @@
 #include "span/meta.h"
 #include "span/page_heap.h"
 #include "tcache/depot.h"
-#include "tcache/flush.h"
 #include "tcache/pool.h"
 
 enum {
     BLOCKS_PER_EPOCH = 1024, /* flushed from idle bins: about 50 microseconds */
     TOO_SMALL_TURNOVER = 4,
+    FIRST_CAPACITY = 15,
+    BATCH_BYTES = 64 * 1024,
+    RECLAIM_SLABS = 2,
 };
-
-enum { FIRST_CAPACITY = 15, BATCH_BYTES = 64 * 1024 };
 #define FIRST_BYTES (64 * HK_KIB)
 #define NEW_THREAD_BYTES (1 * HK_KIB)
 #define RECLAIM_FROM (256 * HK_KIB)
-enum { RECLAIM_SLABS = 2 };
+#define HEAP_PER_BUDGET (64 * HK_MIB)
 
 uint64_t hk_bins_random;
 
@@ -149,7 +149,7 @@ static bool could_be_reclaimed(struct hk_tcache *cache, unsigned class)
 static HK_NOINLINE void shuffle(void **blocks, size_t n, uint64_t random)
 {
     for (; n > 1; n--) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
+        random = hk_random_next(random);
         size_t with = (size_t)((hk_wide)random * n >> 64);
         void *block = blocks[with];
         blocks[with] = blocks[n - 1];
@@ -178,19 +178,14 @@ size_t hk_bin_fill(struct hk_tcache *cache, unsigned class)
     return got;
 }
 
-static void drop_oldest(struct hk_bin *bin, size_t n)
-{
-    size_t rest = hk_bin_items(bin) - n;
-    memmove(bin->base + 1, bin->base + 1 + n, rest * sizeof(void *));
-    bin->top = bin->base + rest;
-}
-
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n)
 {
     struct hk_bin *bin = &cache->hot.bins[class];
     if (hk_bin_capacity(bin) < largest_capacity(class) || !hk_depot_put(&cache->depot, class, bin->base + 1, n))
         hk_flush(cache, bin->base + 1, (unsigned)n);
-    drop_oldest(bin, n);
+    size_t rest = hk_bin_items(bin) - n;
+    memmove(bin->base + 1, bin->base + 1 + n, rest * sizeof(void *));
+    bin->top = bin->base + rest;
 }
 
 void hk_bin_empty(struct hk_tcache *cache, unsigned class)
@@ -207,8 +202,6 @@ void hk_bins_reset(struct hk_tcache *cache)
         hk_bin_reset(&cache->hot.bins[class]);
     cache->granted = 0;
 }
-
-#define HEAP_PER_BUDGET (64 * HK_MIB)
 
 size_t hk_bins_budget(void)
 {

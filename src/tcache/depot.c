@@ -1,12 +1,12 @@
-/* Stores batches of free blocks in magazines by class, and hands the batches out again. */
+/* Stores batches of free blocks in magazines by class, and hands the batches out again; returns free blocks to their slabs. */
 #include "tcache/depot.h"
 
 #include <string.h>
 
 #include "base/bits.h"
 #include "policy/policy.h"
+#include "slab/slab_heap.h"
 #include "span/meta.h"
-#include "tcache/flush.h"
 
 enum {
     MAGAZINES_PER_AGING = 64, /* at most about 100 microseconds */
@@ -158,4 +158,22 @@ size_t hk_depot_forget(struct hk_depot *depot)
         blocks += depot->classes[class].blocks;
     memset(depot, 0, sizeof *depot);
     return blocks;
+}
+
+/* A block of another owner's slab or of an abandoned slab. */
+static HK_NOINLINE void flush_remote(struct hk_tcache *cache, void *block)
+{
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    if (hk_entry_owner(entry) >= HK_FIRST_OWNER)
+        hk_outbox_put(&cache->outbox, block);
+    else
+        hk_remote_free(block, entry);
+}
+
+void hk_flush(struct hk_tcache *cache, void *const *blocks, unsigned n)
+{
+    for (unsigned done = hk_slab_heap_free(&cache->owner, blocks, n); done < n;) {
+        flush_remote(cache, blocks[done++]);
+        done += hk_slab_heap_free(&cache->owner, blocks + done, n - done);
+    }
 }

@@ -30,4 +30,7 @@ void hk_depot_empty(struct hk_tcache *cache);
  * blocks. */
 size_t hk_depot_forget(struct hk_depot *depot);
 
+/* Moves free blocks to their slabs: the thread's own directly, those of other owners through the outbox, those of abandoned slabs at once. */
+void hk_flush(struct hk_tcache *cache, void *const *blocks, unsigned n);
+
 #endif

@@ -135,8 +135,6 @@ void hk_tcache_steal_all(struct hk_tcache *cache)
         }
 }
 
-static bool worth_stealing(unsigned class) { return hk_load(hk_queued_slabs[class]) >= SLABS_WORTH_STEALING; }
-
 /* One slab at a time: a second slab that becomes all free would be released, and the next miss would initialize it
  * again. */
 static void drain_own_class(struct hk_tcache *cache, unsigned class)
@@ -156,7 +154,8 @@ HK_NOINLINE void hk_drain_for_miss(struct hk_tcache *cache, unsigned class)
     if (!is_out_of_blocks(cache, class))
         return;
     drain_for_slab(cache, hk_classes[class].slab_bytes);
-    if (worth_stealing(class) && is_out_of_blocks(cache, class) && !hk_abandoned_has(class))
+    bool worth_stealing = hk_load(hk_queued_slabs[class]) >= SLABS_WORTH_STEALING;
+    if (worth_stealing && is_out_of_blocks(cache, class) && !hk_abandoned_has(class))
         steal(cache, class);
 }
 

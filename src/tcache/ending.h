@@ -16,7 +16,7 @@ void hk_tcaches_all_ended(void);
 /* In a fork child: caches whose threads do not exist there go to the pool. The caller abandons their slabs
  * afterwards. */
 void hk_tcaches_fork_child(void);
-/* Afterwards, in the survivor's cache, whose bins are believed: unmarks its medium blocks, which were assumed to be live (see block_marks.h). */
+/* Afterwards, in the survivor's cache, whose bins are believed: unmarks its medium blocks, which were assumed to be live (see slab.h). */
 void hk_tcache_fork_child_unmark(struct hk_tcache *cache);
 
 #endif

@@ -3,7 +3,7 @@
  *
  *   malloc: size -> hk_fine_offsets -> bin: pop        free: address -> page map entry ^ key = offset of the bin, if this thread
  *           only sizes below the gate                        owns the slab: push; only addresses in the window, and blocks up to
- *                                                            32 KiB: larger ones are checked first (see slab/block_marks.h)
+ *                                                            32 KiB: larger ones are checked first (see slab/slab.h)
  *
  * Owns       hk_self, the thread's only word of thread-local storage, and the gate.
  * Invariant  a NULL lies below the lowest item of every bin, so that an empty bin and an uninitialized one miss alike. A thread
@@ -16,8 +16,8 @@
 #include "base/base.h"
 #include "policy/classes.h"
 #include "policy/gate.h"
-#include "slab/block_marks.h"
 #include "slab/remote_track.h"
+#include "slab/slab.h"
 #include "span/page_map.h"
 
 /* top: the newest item; equals base if the bin is empty. limit: the highest value of top. served: blocks that malloc has taken from the

@@ -336,19 +336,14 @@ uint64_t hk_tcaches_counted(enum hk_thread_stat stat)
     return sum;
 }
 
-struct hk_tcache_totals hk_tcaches_total(void)
+uint64_t hk_tcaches_missed(void)
 {
     hk_lock(&pool.lock);
-    struct hk_tcache_totals totals = {hk_load(kept.xmisses), hk_load(kept.counts.xvalue[HK_THREAD_overflows]),
-                                      hk_load(kept.counts.xvalue[HK_THREAD_remote_frees])};
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
-        const struct hk_tcache *cache = hk_tcache_by_id(id);
-        totals.misses += hk_load(cache->xmisses);
-        totals.overflows += hk_load(cache->owner.counts.xvalue[HK_THREAD_overflows]);
-        totals.remote += hk_load(cache->owner.counts.xvalue[HK_THREAD_remote_frees]);
-    }
+    uint64_t sum = hk_load(kept.xmisses);
+    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
+        sum += hk_load(hk_tcache_by_id(id)->xmisses);
     hk_unlock(&pool.lock);
-    return totals;
+    return sum;
 }
 
 void hk_pool_init(void) { hk_lock_register(HK_RANK_LIFE, &pool.lock); }

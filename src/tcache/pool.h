@@ -59,14 +59,9 @@ HK_INLINE struct hk_misses hk_tcache_misses(const struct hk_tcache *cache, unsig
 }
 struct hk_misses hk_tcaches_misses(unsigned class);
 
-/* Blocks of a class that bins have served, and statistics; of all threads, alive or not. */
+/* Blocks of a class that bins have served, misses of all classes, and statistics; of all threads, alive or not. */
 uint64_t hk_tcaches_served(unsigned class);
+uint64_t hk_tcaches_missed(void);
 uint64_t hk_tcaches_counted(enum hk_thread_stat stat);
-
-/* Calls of the slow paths of all threads, alive or not. */
-struct hk_tcache_totals {
-    uint64_t misses, overflows, remote;
-};
-struct hk_tcache_totals hk_tcaches_total(void);
 
 #endif

@@ -1,8 +1,9 @@
 /* Puts a freed block into a random slot, and the block that was there into a queue. */
 #include "tcache/quarantine.h"
 
+#include "base/bits.h"
 #include "span/meta.h"
-#include "tcache/flush.h"
+#include "tcache/depot.h"
 
 uint64_t hk_quarantine_seed;
 
@@ -28,7 +29,7 @@ void *hk_quarantine_swap(struct hk_tcache *cache, void *block)
     struct hk_quarantine *quarantine = quarantine_of(cache);
     if (HK_UNLIKELY(quarantine == NULL))
         return block;
-    quarantine->random = quarantine->random * 6364136223846793005u + 1442695040888963407u;
+    quarantine->random = hk_random_next(quarantine->random);
     block = swap(&quarantine->mixed[quarantine->random >> 60], block);
     unsigned at = quarantine->at;
     quarantine->at = (at + 1) % HK_QUARANTINE_WAITING;

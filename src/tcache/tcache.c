@@ -3,8 +3,8 @@
 
 #include "base/bits.h"
 #include "decay/decay.h"
+#include "slab/idle.h"
 #include "slab/slab_heap.h"
-#include "slab/slab_heap_sweep.h"
 #include "tcache/bins.h"
 #include "tcache/quarantine.h"
 

@@ -5,11 +5,9 @@
 
 #include "tcache/drain.h"
 #include "tcache/ending.h"
-#include "tcache/free_miss.h"
 #include "tcache/layout.h"
+#include "tcache/miss.h"
 #include "tcache/pool.h"
-#include "tcache/refill.h"
-#include "tcache/tick.h"
 
 /* Gives the calling thread a cache. False if memory is refused. */
 bool hk_tcache_begin(void);

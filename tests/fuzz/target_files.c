@@ -8,8 +8,8 @@
 #include "policy/options.h"
 #include "os/maps.h"
 #include "runtime/named_file.h"
-#include "span/foreign.h"
-#include "span/thp.h"
+#include "span/bootstrap.h"
+#include "span/heap_growth.h"
 #include "unit/fake_os.h"
 
 enum { MAPPINGS = 512 };

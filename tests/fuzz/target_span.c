@@ -6,7 +6,7 @@
 #include "span/bootstrap.h"
 #include "span/descriptor.h"
 #include "span/meta.h"
-#include "span/meta_area.h"
+#include "span/meta_regions.h"
 #include "support/pattern.h"
 #include "unit/fake_os.h"
 

@@ -3,7 +3,7 @@
  *
  * Code     `hk_started()` in `runtime/start.h`; `hk_start()`, `start_locked()`, `step_options()`, `step_lists()` in
  *          `runtime/start.c`; `hk_page_map_init()` in
- *          `span/page_map.c`; `hk_window_open()`, `show_window()` in `span/page_map.c`; `hk_gate_open()` in `tcache/hit.c`, `hk_cacheless_shut()` in `tcache/cacheless.c`, `hk_tcache_begin()` in `tcache/tcache.c`; `hk_hit_malloc()`, `hk_hit_free()` in `tcache/hit.h`
+ *          `span/page_map.c`; `hk_window_open()`, `show_window()` in `span/page_map.c`; `hk_gate_open()`, `hk_cacheless_shut()` in `tcache/cacheless.c`, `hk_tcache_begin()` in `tcache/tcache.c`; `hk_hit_malloc()`, `hk_hit_free()` in `tcache/hit.h`
  * Shows    each step of the start is taken once, also after a refusal; a thread that passes the gate finds all data behind
  *          it; a thread that sees HAKMEM started sees the whole start
  * Not      calls before relocation (the bootstrap arena). The loads are acquires by the rules of the processor, see hit.h.

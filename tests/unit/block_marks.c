@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "hakmem.h"
-#include "slab/block_marks.h"
+#include "slab/slab.h"
 #include "tcache/tcache.h"
 
 enum { SIZE = 40 * HK_KIB }; /* three to a slab */

@@ -10,7 +10,7 @@
 #include "heaps/heap_slabs.h"
 #include "heaps/heap_state.h"
 #include "heaps/heaps.h"
-#include "slab/block_marks.h"
+#include "slab/slab.h"
 #include "support/pattern.h"
 #include "tcache/tcache.h"
 

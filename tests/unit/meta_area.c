@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "span/meta_area.h"
+#include "span/meta_regions.h"
 #include "support/pattern.h"
 #include "support/rng.h"
 

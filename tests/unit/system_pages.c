@@ -11,7 +11,7 @@
 #include "report/report.h"
 #include "slab/slab_purge.h"
 #include "span/meta.h"
-#include "span/meta_area.h"
+#include "span/meta_regions.h"
 #include "support/pattern.h"
 #include "tcache/tcache.h"
 
