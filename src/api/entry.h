@@ -24,20 +24,27 @@ void hk_delete_medium(void *block, struct hk_thread_state *hot, size_t offset);
 void hk_free_full(void *block, struct hk_thread_state *hot, size_t offset);
 void hk_delete_full(void *block, struct hk_thread_state *hot, size_t offset);
 
+/* Frees a block on the hit path; a miss makes one of the four calls, with the thread's `hot` and the `offset`. */
+#define HK_FREE_OR(block, elsewhere, not_mine, medium, full)                                                           \
+    do {                                                                                                               \
+        struct hk_thread_state *hot;                                                                                   \
+        size_t offset;                                                                                                 \
+        enum hk_free_end end = hk_hit_free(block, &hot, &offset);                                                      \
+        if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))                                                                     \
+            elsewhere;                                                                                                 \
+        else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))                                                                 \
+            not_mine;                                                                                                  \
+        else if (HK_UNLIKELY(end == HK_FREE_MEDIUM))                                                                   \
+            medium;                                                                                                    \
+        else if (HK_UNLIKELY(end == HK_FREE_FULL))                                                                     \
+            full;                                                                                                      \
+    } while (0)
+
 /* free. Inline: a compiler that weighs the misses does not inline hak_free() where realloc calls it. */
 HK_INLINE void hk_free(void *block)
 {
-    struct hk_thread_state *hot;
-    size_t offset;
-    enum hk_free_end end = hk_hit_free(block, &hot, &offset);
-    if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
-        hk_free_elsewhere(block);
-    else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
-        hk_free_not_mine(block, hot, offset);
-    else if (HK_UNLIKELY(end == HK_FREE_MEDIUM))
-        hk_free_medium(block, hot, offset);
-    else if (HK_UNLIKELY(end == HK_FREE_FULL))
-        hk_free_full(block, hot, offset);
+    HK_FREE_OR(block, hk_free_elsewhere(block), hk_free_not_mine(block, hot, offset),
+               hk_free_medium(block, hot, offset), hk_free_full(block, hot, offset));
 }
 
 /* The misses of a free, or a delete, that is told the size. They check it where that costs correct programs nothing: the thread's own

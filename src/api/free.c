@@ -109,42 +109,25 @@ HK_INLINE void free_medium(enum hk_call call, void *block, struct hk_thread_stat
         keep(block, hot, offset);
 }
 
+#define LOOKED_UP void *block, struct hk_thread_state *hot, size_t offset
 /* The misses of free and of delete: no register holds the call, because that would cost each remote free an instruction. */
 static HK_NOINLINE void free_of_entry(void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     free_by_entry(HK_CALL_FREE, block, hot, entry);
 }
 HK_NOINLINE void hk_free_elsewhere(void *block) { free_elsewhere(HK_CALL_FREE, block, HK_SIZE_UNKNOWN); }
-HK_NOINLINE void hk_free_not_mine(void *block, struct hk_thread_state *hot, size_t offset)
-{
-    free_not_mine(HK_CALL_FREE, block, hot, offset, free_of_entry);
-}
-HK_NOINLINE void hk_free_full(void *block, struct hk_thread_state *hot, size_t offset)
-{
-    free_full(HK_CALL_FREE, block, hot, offset);
-}
-HK_NOINLINE void hk_free_medium(void *block, struct hk_thread_state *hot, size_t offset)
-{
-    free_medium(HK_CALL_FREE, block, hot, offset);
-}
+HK_NOINLINE void hk_free_not_mine(LOOKED_UP) { free_not_mine(HK_CALL_FREE, block, hot, offset, free_of_entry); }
+HK_NOINLINE void hk_free_full(LOOKED_UP) { free_full(HK_CALL_FREE, block, hot, offset); }
+HK_NOINLINE void hk_free_medium(LOOKED_UP) { free_medium(HK_CALL_FREE, block, hot, offset); }
 
 static HK_NOINLINE void delete_of_entry(void *block, struct hk_thread_state *hot, uint32_t entry)
 {
     free_by_entry(HK_CALL_DELETE, block, hot, entry);
 }
 HK_NOINLINE void hk_delete_elsewhere(void *block) { free_elsewhere(HK_CALL_DELETE, block, HK_SIZE_UNKNOWN); }
-HK_NOINLINE void hk_delete_not_mine(void *block, struct hk_thread_state *hot, size_t offset)
-{
-    free_not_mine(HK_CALL_DELETE, block, hot, offset, delete_of_entry);
-}
-HK_NOINLINE void hk_delete_full(void *block, struct hk_thread_state *hot, size_t offset)
-{
-    free_full(HK_CALL_DELETE, block, hot, offset);
-}
-HK_NOINLINE void hk_delete_medium(void *block, struct hk_thread_state *hot, size_t offset)
-{
-    free_medium(HK_CALL_DELETE, block, hot, offset);
-}
+HK_NOINLINE void hk_delete_not_mine(LOOKED_UP) { free_not_mine(HK_CALL_DELETE, block, hot, offset, delete_of_entry); }
+HK_NOINLINE void hk_delete_full(LOOKED_UP) { free_full(HK_CALL_DELETE, block, hot, offset); }
+HK_NOINLINE void hk_delete_medium(LOOKED_UP) { free_medium(HK_CALL_DELETE, block, hot, offset); }
 
 HK_NOINLINE void hk_sized_elsewhere(void *block, size_t size, enum hk_call call) { free_elsewhere(call, block, size); }
 
@@ -178,17 +161,9 @@ HK_EXPORT void hak_free(void *block) { hk_free(block); }
 
 HK_EXPORT void hak_free_sized(void *block, size_t size)
 {
-    struct hk_thread_state *hot;
-    size_t offset;
-    enum hk_free_end end = hk_hit_free(block, &hot, &offset);
-    if (HK_UNLIKELY(end == HK_FREE_ELSEWHERE))
-        hk_sized_elsewhere(block, size, HK_CALL_FREE_SIZED);
-    else if (HK_UNLIKELY(end == HK_FREE_NOT_MINE))
-        hk_free_not_mine(block, hot, offset);
-    else if (HK_UNLIKELY(end == HK_FREE_MEDIUM))
-        hk_sized_medium(block, size, offset, hot, HK_CALL_FREE_SIZED);
-    else if (HK_UNLIKELY(end == HK_FREE_FULL))
-        hk_sized_full(block, size, offset, hot, HK_CALL_FREE_SIZED);
+    HK_FREE_OR(block, hk_sized_elsewhere(block, size, HK_CALL_FREE_SIZED), hk_free_not_mine(block, hot, offset),
+               hk_sized_medium(block, size, offset, hot, HK_CALL_FREE_SIZED),
+               hk_sized_full(block, size, offset, hot, HK_CALL_FREE_SIZED));
 }
 
 HK_EXPORT void hak_free_aligned_sized(void *block, size_t alignment, size_t size)

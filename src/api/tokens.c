@@ -7,7 +7,7 @@
 
 #include "api/entry.h"
 #include "api/guarded.h"
-#include "api/process_new.h"
+#include "api/operators.h"
 #include "base/bits.h"
 #include "hakmem.h"
 #include "runtime/start.h"
@@ -145,30 +145,7 @@ static void *new_apart(size_t size, size_t align, enum hk_kind kind, size_t toke
     return keeps_apart() && new_is_ours() ? token_apart(size, align, kind, token, caller) : NULL;
 }
 
-#define OPERATOR(own, parameters, align, kind, otherwise)                                                              \
-    OF_TOKENS void *own parameters                                                                                     \
-    {                                                                                                                  \
-        void *block = new_apart(size, align, kind, token, CALLER);                                                     \
-        return block != NULL ? block : otherwise;                                                                      \
-    }
-#define TAG const void *tag
-OPERATOR(token_new, (size_t size, size_t token), 0, HK_KIND_NEW, HK_WHOEVER(process_new)(size))
-OPERATOR(token_new_array, (size_t size, size_t token), 0, HK_KIND_NEW_ARRAY, HK_WHOEVER(process_new_array)(size))
-OPERATOR(token_new_nothrow, (size_t size, TAG, size_t token), 0, HK_KIND_NEW,
-         HK_WHOEVER(process_new_nothrow)(size, tag))
-OPERATOR(token_new_array_nothrow, (size_t size, TAG, size_t token), 0, HK_KIND_NEW_ARRAY,
-         HK_WHOEVER(process_new_array_nothrow)(size, tag))
-OPERATOR(token_new_aligned, (size_t size, size_t align, size_t token), align, HK_KIND_NEW,
-         HK_WHOEVER(process_new_aligned)(size, align))
-OPERATOR(token_new_array_aligned, (size_t size, size_t align, size_t token), align, HK_KIND_NEW_ARRAY,
-         HK_WHOEVER(process_new_array_aligned)(size, align))
-OPERATOR(token_new_aligned_nothrow, (size_t size, size_t align, TAG, size_t token), align, HK_KIND_NEW,
-         HK_WHOEVER(process_new_aligned_nothrow)(size, align, tag))
-OPERATOR(token_new_array_aligned_nothrow, (size_t size, size_t align, TAG, size_t token), align, HK_KIND_NEW_ARRAY,
-         HK_WHOEVER(process_new_array_aligned_nothrow)(size, align, tag))
-
 #define TOKEN(type, name, parameters, own) HK_REPLACES(type, __alloc_token_##name, parameters, own)
-#define BOTH(name, parameters, own) TOKEN(void *, name, parameters, own) TOKEN(void *, _##name, parameters, own)
 
 TOKEN(void *, malloc, (size_t size, size_t token), token_malloc)
 TOKEN(void *, calloc, (size_t count, size_t size, size_t token), token_calloc)
@@ -179,11 +156,17 @@ TOKEN(void *, memalign, (size_t align, size_t size, size_t token), token_memalig
 TOKEN(int, posix_memalign, (void **block, size_t align, size_t size, size_t token), token_posix_memalign)
 TOKEN(void *, valloc, (size_t size, size_t token), token_valloc)
 TOKEN(void *, pvalloc, (size_t size, size_t token), token_pvalloc)
-BOTH(Znwm, (size_t size, size_t token), token_new)
-BOTH(Znam, (size_t size, size_t token), token_new_array)
-BOTH(ZnwmRKSt9nothrow_t, (size_t size, TAG, size_t token), token_new_nothrow)
-BOTH(ZnamRKSt9nothrow_t, (size_t size, TAG, size_t token), token_new_array_nothrow)
-BOTH(ZnwmSt11align_val_t, (size_t size, size_t align, size_t token), token_new_aligned)
-BOTH(ZnamSt11align_val_t, (size_t size, size_t align, size_t token), token_new_array_aligned)
-BOTH(ZnwmSt11align_val_tRKSt9nothrow_t, (size_t size, size_t align, TAG, size_t token), token_new_aligned_nothrow)
-BOTH(ZnamSt11align_val_tRKSt9nothrow_t, (size_t size, size_t align, TAG, size_t token), token_new_array_aligned_nothrow)
+
+#define IN_LIST(...) __VA_ARGS__
+#define HK_NEW(form, symbol, parameters, arguments, align, kind, serve)                                                \
+    OF_TOKENS void *token_##form(IN_LIST parameters, size_t token)                                                     \
+    {                                                                                                                  \
+        void *block = new_apart(size, align, HK_KIND_##kind, token, CALLER);                                           \
+        return block != NULL ? block : HK_WHOEVER(process_##form) arguments;                                           \
+    }                                                                                                                  \
+    TOKEN(void *, symbol, (IN_LIST parameters, size_t token), token_##form)                                            \
+    TOKEN(void *, _##symbol, (IN_LIST parameters, size_t token), token_##form)
+#define HK_DELETE(form, symbol, parameters, serve)
+#include "api/operators.def"
+#undef HK_NEW
+#undef HK_DELETE
