@@ -102,7 +102,6 @@
 #include "guard/sampled.c"
 #include "guard/states.c"
 #include "guard/bounds.c"
-#include "guard/stack_table.c"
 #include "guard/track_report.c"
 #include "guard/empty.c"
 #include "guard/neighbors.c"

@@ -15,7 +15,7 @@
 #ifndef HK_SAMPLED_SLOTS_H
 #define HK_SAMPLED_SLOTS_H
 
-#include "guard/stack_table.h"
+#include "prof/stack.h"
 
 enum { HK_SLOTS = 128, HK_SLOTS_LIVE = 48 };
 

@@ -7,7 +7,6 @@
 #include "count/stats.h"
 #include "os/os.h"
 #include "policy/options.h"
-#include "prof/stack.h"
 #include "prof/attach_sampling.h"
 
 #define DEFAULT_MEAN (512 * HK_KIB)
