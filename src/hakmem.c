@@ -103,8 +103,6 @@
 #include "guard/states.c"
 #include "guard/bounds.c"
 #include "guard/track_report.c"
-#include "guard/empty.c"
-#include "guard/neighbors.c"
 #include "guard/block_checks.c"
 #include "guard/modes.c"
 #include "report/heap_stats.c"

@@ -9,7 +9,6 @@
 #include "base/bits.h"
 #include "large/large.h"
 #include "decay/decay.h"
-#include "guard/empty.h"
 #include "guard/states.h"
 #include "guard/sampled.h"
 #include "prof/hooks.h"

@@ -17,7 +17,7 @@ static bool tell_begin(void)
     return hk_fault_text_begin();
 }
 
-static void tell_place(const struct hk_slot *slot, uintptr_t address)
+static void tell_block(const struct hk_slot *slot, uintptr_t address)
 {
     uintptr_t block = hk_load(slot->xblock), end_of_block = block + hk_load(slot->xsize);
     struct hk_text *text = hk_fault_text();
@@ -29,6 +29,8 @@ static void tell_place(const struct hk_slot *slot, uintptr_t address)
     else
         hk_text_add(text, "byte %zu of the", address - block);
     hk_text_add(text, " %sblock of %zu bytes at 0x%zx\n", which, hk_load(slot->xsize), block);
+    hk_fault_text_packed("allocated", &slot->allocated);
+    hk_fault_text_packed("freed", &slot->freed);
 }
 
 static const char *kind_of(const struct hk_slot *slot, uintptr_t address)
@@ -55,9 +57,7 @@ void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const 
     if (!tell_begin())
         return;
     hk_text_add(hk_fault_text(), "hakmem: %s: %s at 0x%zx, ", kind_of(slot, address), accesses[fault->access], address);
-    tell_place(slot, address);
-    hk_fault_text_packed("allocated", &slot->allocated);
-    hk_fault_text_packed("freed", &slot->freed);
+    tell_block(slot, address);
     tell_access(fault);
     hk_fault_text_end();
 }
@@ -68,9 +68,7 @@ void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_
     if (!tell_begin())
         return;
     hk_text_add(hk_fault_text(), "hakmem: %s 0x%zx, ", what, address);
-    tell_place(slot, address);
-    hk_fault_text_packed("allocated", &slot->allocated);
-    hk_fault_text_packed("freed", &slot->freed);
+    tell_block(slot, address);
     hk_fault_text_packed("called", by);
     hk_fault_text_end();
 }
