@@ -75,28 +75,28 @@ HK_INLINE struct area area_of(const void *block, size_t bytes, const hk_state_by
 
 /* A block that is given out for the first time is accessible as a whole, and stays so where the system has no more mappings for pages
  * that fault. So is one that lies where a block of another class was freed: the state is that block's. */
-static bool open_pages(const struct area *area, hk_state_byte *state, bool first)
+static bool open_pages(struct area area, hk_state_byte *state, bool first)
 {
-    size_t accessible = (size_t)(area->end - area->start), rest = area->bytes - accessible;
-    if (area->shape == MEDIUM)
+    size_t accessible = (size_t)(area.end - area.start), rest = area.bytes - accessible;
+    if (area.shape == MEDIUM)
         note_accessible(state, accessible);
-    if (!first && area->shape == MEDIUM && !hk_os.unbar(area->start, accessible))
+    if (!first && area.shape == MEDIUM && !hk_os.unbar(area.start, accessible))
         return false;
     if (rest > 0)
-        (void)hk_os.bar(area->end, rest);
+        (void)hk_os.bar(area.end, rest);
     return true;
 }
 
-HK_INLINE bool prepare(const struct area *area, size_t size, hk_state_byte *state, uint8_t before)
+HK_INLINE bool prepare(struct area area, size_t size, hk_state_byte *state, uint8_t before)
 {
     bool first = before == HK_STATE_NONE;
-    if (area->shape != PLAIN) {
+    if (area.shape != PLAIN) {
         if (!open_pages(area, state, first))
             return false;
-    } else if (HK_GUARDS(zero) && !first && HK_UNLIKELY(!hk_is_zero(area->start, area->bytes)))
-        hk_guard_fault(HK_CALL_MALLOC, HK_TEXT_written_free, area->start);
+    } else if (HK_GUARDS(zero) && !first && HK_UNLIKELY(!hk_is_zero(area.start, area.bytes)))
+        hk_guard_fault(HK_CALL_MALLOC, HK_TEXT_written_free, area.start);
     if (HK_GUARDS(canary))
-        hk_canary_write(area->start, area->end, size);
+        hk_canary_write(area.start, area.end, size);
     return true;
 }
 
@@ -109,17 +109,17 @@ HK_INLINE uint8_t make_busy(hk_state_byte *state)
     return before;
 }
 
-HK_INLINE void *give(const struct area *area, size_t size, enum hk_kind kind, hk_state_byte *state)
+HK_INLINE void *give(struct area area, size_t size, enum hk_kind kind, hk_state_byte *state)
 {
     uint8_t before = make_busy(state);
     bool ready = prepare(area, size, state, before);
     hk_store_release(*state, HK_LIKELY(ready) ? (uint8_t)(HK_STATE_LIVE | kind) : before);
-    return HK_LIKELY(ready) ? area->start : NULL;
+    return HK_LIKELY(ready) ? area.start : NULL;
 }
 
 void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind kind, hk_state_byte *state)
 {
-    return give(&(struct area){block, (char *)block + bytes, bytes, PLAIN}, size, kind, state);
+    return give((struct area){block, (char *)block + bytes, bytes, PLAIN}, size, kind, state);
 }
 
 void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kind)
@@ -129,7 +129,7 @@ void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kin
         return NULL;
     struct area area = area_of(block, bytes, NULL, size);
     if (hk_guard.contents)
-        return give(&area, size, kind, state);
+        return give(area, size, kind, state);
     hk_store_release(*state, (uint8_t)(HK_STATE_LIVE | kind));
     return block;
 }
@@ -218,9 +218,8 @@ HK_INLINE bool seems_written(hk_state_byte *state, const char *neighbor, size_t 
 
 /* A fault is certain after several readings: else another thread is giving the neighbor out, or freeing it. */
 HK_INLINE void check_neighbor(enum hk_call call, const char *block, const char *neighbor, size_t size,
-                              hk_state_byte *state)
+                              hk_state_byte *state, bool before)
 {
-    bool before = neighbor < block;
     for (unsigned i = 0; i < READINGS; i++)
         if (HK_LIKELY(!seems_written(state, neighbor, size, before)))
             return;
@@ -241,9 +240,9 @@ static void check_neighbors(enum hk_call call, const char *block, size_t size, h
     }
     for (size_t d = size; d <= within; d += size) {
         if (d <= before)
-            check_neighbor(call, block, block - d, size, state - (d >> HK_STATE_SHIFT));
+            check_neighbor(call, block, block - d, size, state - (d >> HK_STATE_SHIFT), true);
         if (d <= behind)
-            check_neighbor(call, block, block + d, size, state + (d >> HK_STATE_SHIFT));
+            check_neighbor(call, block, block + d, size, state + (d >> HK_STATE_SHIFT), false);
     }
 }
 
