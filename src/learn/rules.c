@@ -1,6 +1,70 @@
-/* The learner rules that set capacities: of thread caches in a crowd, of the cache of large blocks, and of huge pages. */
+/* The learner rules that set how long idle memory is held, and capacities: of thread caches in a crowd, of the cache of large blocks, and of huge
+ * pages. */
 #include "base/bits.h"
-#include "learn/rules.h"
+#include "learn/learner.h"
+
+/* Idle memory is reused or not. Holding a byte for reuse_worth is assumed to cost as much as faulting it in; the best delay is the one with the
+ * least cost for the recent past. */
+enum {
+    FADE = 32,       /* divisor: the part forgotten per tick, half in some 3 s */
+    LEAST_GAIN = 10, /* percent; for less, the delay stays */
+    LEAST_DELAY = 1, /* the span of 128 ms, less than a tick */
+    FIRST_SPAN =
+        2, /* memory reused sooner is held by any delay: it carries no information, and dominates where many blocks come and go */
+};
+#define LEAST_SEEN (4 * HK_MIB)
+
+void hk_delay_remember(struct hk_learner *learner, const struct hk_signals *saw)
+{
+    uint64_t *late = &learner->idled_of_late[learner->tick % HK_DELAY_LAG];
+    learner->idled += *late - learner->idled / FADE;
+    *late = HK_SAW(saw, idled) - hk_min(HK_SAW(saw, idled), HK_SAW(saw, back_64ms) + HK_SAW(saw, back_128ms));
+    for (unsigned span = 0; span < HK_REUSE_SPANS; span++)
+        learner->back[span] += saw->value[HK_SIGNAL_back_64ms + span] - learner->back[span] / FADE;
+}
+
+static uint64_t bytes_back(const struct hk_learner *learner, uint64_t from_ms, uint64_t to_ms)
+{
+    uint64_t sum = 0;
+    for (unsigned span = FIRST_SPAN; span < HK_REUSE_SPANS; span++)
+        if (hk_reuse_span_ms(span) > from_ms && hk_reuse_span_ms(span) <= to_ms)
+            sum += learner->back[span];
+    return sum;
+}
+
+static uint64_t never_back(const struct hk_learner *learner)
+{
+    return learner->idled - hk_min(learner->idled, bytes_back(learner, 0, UINT64_MAX));
+}
+
+/* The cost of a delay, in KiB times ms. */
+static uint64_t cost_of(const struct hk_learner *learner, uint64_t delay)
+{
+    uint64_t cost = never_back(learner) / HK_KIB * delay;
+    for (unsigned span = FIRST_SPAN; span < HK_REUSE_SPANS; span++) {
+        uint64_t ms = hk_reuse_span_ms(span), fault = ms > delay ? learner->reuse_worth : 0;
+        cost += learner->back[span] / HK_KIB * (hk_min(ms * 3 / 4, delay) + fault);
+    }
+    return cost;
+}
+
+void hk_delay_step(struct hk_learner *learner, struct hk_step *step)
+{
+    uint64_t *now = &learner->target.value[HK_KNOB_purge_delay], best = *now, cost = cost_of(learner, *now);
+    if (*now == 0 || learner->idled < LEAST_SEEN)
+        return;
+    for (unsigned span = LEAST_DELAY; span < HK_REUSE_SPANS - 1; span++)
+        if (cost_of(learner, hk_reuse_span_ms(span)) < cost_of(learner, best))
+            best = hk_reuse_span_ms(span);
+    uint64_t gain = cost != 0 ? (cost - cost_of(learner, best)) * 100 / cost : 0;
+    if (best == *now || gain < LEAST_GAIN)
+        return;
+    bool longer = best > *now;
+    uint64_t never = never_back(learner) + (longer ? 0 : bytes_back(learner, best, UINT64_MAX));
+    hk_rule_note(step, longer ? HK_DECISION_delay_longer : HK_DECISION_delay_shorter, *now, best,
+                 bytes_back(learner, longer ? *now : 0, best) / HK_KIB, never / HK_KIB, gain);
+    *now = best;
+}
 
 #define LEAST_SHARE (128 * HK_KIB)
 enum {
@@ -22,8 +86,6 @@ static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t t
     learner->target.value[knob] = to;
 }
 
-static uint64_t floor_to_power(uint64_t value) { return (uint64_t)1 << (63 - __builtin_clzll(value)); }
-
 /* Many more threads than CPUs cannot all run: together they may cache as much as eight threads per CPU. Rounded to
  * powers of two, so that one thread more or less changes nothing. */
 static uint64_t share_of_crowd(const struct hk_learner *learner, const struct hk_signals *saw)
@@ -31,8 +93,8 @@ static uint64_t share_of_crowd(const struct hk_learner *learner, const struct hk
     uint64_t crowd = HK_SAW(saw, cpus) * CROWD;
     if (HK_SAW(saw, threads) <= crowd)
         return UINT64_MAX;
-    return floor_to_power(
-        hk_max(LEAST_SHARE, learner->option.value[HK_KNOB_thread_cache] / HK_SAW(saw, threads) * crowd));
+    uint64_t all = learner->option.value[HK_KNOB_thread_cache] / HK_SAW(saw, threads) * crowd;
+    return (uint64_t)1 << (63 - __builtin_clzll(hk_max(LEAST_SHARE, all)));
 }
 
 void hk_crowd_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
@@ -91,12 +153,8 @@ static bool maps_much(const struct hk_signals *saw)
 void hk_huge_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     bool maps = hk_rule_lasts(maps_much(saw), LAST_TICKS, &learner->blocks_rest);
-    uint64_t option = learner->option.value[HK_KNOB_huge_blocks_from],
-             *now = &learner->target.value[HK_KNOB_huge_blocks_from];
-    uint64_t wanted = maps ? hk_min(option, BLOCKS_FROM) : option;
-    if (wanted == *now)
-        return;
-    hk_rule_note(step, maps ? HK_DECISION_huge_blocks_more : HK_DECISION_huge_blocks_less, *now, wanted,
-                 HK_SAW(saw, large_fresh), HK_SAW(saw, large_mapped), HK_SAW(saw, elapsed));
-    *now = wanted;
+    uint64_t option = learner->option.value[HK_KNOB_huge_blocks_from];
+    const uint64_t seen[3] = {HK_SAW(saw, large_fresh), HK_SAW(saw, large_mapped), HK_SAW(saw, elapsed)};
+    set_target(learner, HK_KNOB_huge_blocks_from, maps ? hk_min(option, BLOCKS_FROM) : option,
+               maps ? HK_DECISION_huge_blocks_more : HK_DECISION_huge_blocks_less, seen, step);
 }
