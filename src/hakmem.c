@@ -85,7 +85,6 @@
 #include "learn/rules.c"
 #include "learn/learner.c"
 #include "learn/explain.c"
-#include "learn/site_rules.c"
 #include "prof/unwind.c"
 #include "prof/stack.c"
 #include "prof/sample.c"
