@@ -23,13 +23,14 @@ struct area {
     enum { PLAIN, MEDIUM, LARGE } shape;
 };
 
-size_t hk_guard_bytes(const void *block)
+HK_INLINE size_t bytes_of(const void *block, uint32_t entry)
 {
-    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     if (HK_LIKELY(hk_entry_is_plain(entry)))
         return hk_classes[hk_entry_class(entry)].size;
     return hk_entry_is_mixed(entry) ? hk_joined_bytes(block) : hk_large_at((uintptr_t)block)->requested;
 }
+
+size_t hk_guard_bytes(const void *block) { return bytes_of(block, hk_page_map_lookup((uintptr_t)block)); }
 
 static bool is_large_block(const void *block)
 {
@@ -354,18 +355,12 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-static size_t size_of(const void *block, uint32_t entry)
-{
-    return hk_entry_class(entry) == HK_CLASS_LARGE ? hk_large_at((uintptr_t)block)->requested
-                                                   : hk_classes[hk_entry_class(entry)].size;
-}
-
 /* For some alignment from `align` on: code of C++14 knows no other form for what code of C++17 has aligned. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
     unsigned class = hk_entry_class(entry);
     if (class == HK_CLASS_LARGE)
-        return size_of(block, entry) == hk_large_bytes_for(size);
+        return hk_large_at((uintptr_t)block)->requested == hk_large_bytes_for(size);
     while (align < HK_SLICE && hk_class_of_aligned(size, align) < class)
         align *= 2;
     return size <= HK_MEDIUM_MAX && hk_class_of_aligned(size, align) == class;
@@ -375,7 +370,7 @@ bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes)
 {
     if (entry == 0 || hk_entry_is_mixed(entry))
         return true;
-    return resizes ? size <= size_of(block, entry) : is_class_for(block, entry, size, HK_FINE_STEP);
+    return resizes ? size <= bytes_of(block, entry) : is_class_for(block, entry, size, HK_FINE_STEP);
 }
 
 void hk_sized_check(enum hk_call call, const void *block, uint32_t entry, size_t size)

@@ -21,18 +21,12 @@ hk_state_byte *hk_states_take_spare(void)
     return states;
 }
 
-static void put_spare(hk_state_byte *states)
-{
-    states = atomic_exchange(&xspare, states);
-    if (states != NULL)
-        hk_os.unmap((void *)states, STATES_OF_CHUNK);
-}
-
 hk_state_byte *hk_state_make_from(uintptr_t address, hk_state_byte *spare)
 {
     hk_state_byte *none = NULL;
-    if (!atomic_compare_exchange_strong(&hk_state_chunk(address)->xstates, &none, spare))
-        put_spare(spare);
+    if (!atomic_compare_exchange_strong(&hk_state_chunk(address)->xstates, &none, spare) &&
+        (spare = atomic_exchange(&xspare, spare)) != NULL)
+        hk_os.unmap((void *)spare, STATES_OF_CHUNK);
     return hk_state_at(address);
 }
 

@@ -109,32 +109,22 @@ void hk_crowd_step(struct hk_learner *learner, const struct hk_signals *saw, str
     learner->share = share;
 }
 
-/* The option may hold a value learned in an earlier run: the row's default bounds it too. */
-static uint64_t more_large_cache(const struct hk_learner *learner)
-{
-    const struct hk_knob_row *row = &hk_knob_rows[HK_KNOB_large_cache];
-    uint64_t most = hk_max(learner->option.value[HK_KNOB_large_cache], row->fallback * LARGEST_LARGE_CACHE);
-    return hk_min(learner->target.value[HK_KNOB_large_cache] * 2, most);
-}
-
-static uint64_t less_large_cache(const struct hk_learner *learner)
-{
-    uint64_t least = hk_min(learner->option.value[HK_KNOB_large_cache], hk_knob_rows[HK_KNOB_large_cache].fallback);
-    return hk_max(learner->target.value[HK_KNOB_large_cache] / 2, least);
-}
-
 void hk_large_cache_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
+    uint64_t option = learner->option.value[HK_KNOB_large_cache], now = learner->target.value[HK_KNOB_large_cache];
+    uint64_t fallback = hk_knob_rows[HK_KNOB_large_cache].fallback; /* bounds too: the option may have been learned */
     uint64_t calls = HK_SAW(saw, large_reused) + HK_SAW(saw, large_mapped);
     uint64_t hits = calls != 0 ? HK_SAW(saw, large_reused) * 100 / calls : 100;
     bool missed = HK_SAW(saw, large_missed) > 0 && hits < TARGET_HITS;
     const uint64_t seen[3] = {HK_SAW(saw, large_missed), hits, HK_SAW(saw, idle)};
     if (count_or_clear(missed, &learner->missed) >= HUNGRY_TICKS) {
-        set_target(learner, HK_KNOB_large_cache, more_large_cache(learner), HK_DECISION_large_cache_more, seen, step);
+        set_target(learner, HK_KNOB_large_cache, hk_min(now * 2, hk_max(option, fallback * LARGEST_LARGE_CACHE)),
+                   HK_DECISION_large_cache_more, seen, step);
         learner->missed = 0;
     }
     if (count_or_clear(HK_SAW(saw, large_missed) == 0, &learner->unmissed) >= SATED_TICKS) {
-        set_target(learner, HK_KNOB_large_cache, less_large_cache(learner), HK_DECISION_large_cache_less, seen, step);
+        set_target(learner, HK_KNOB_large_cache, hk_max(now / 2, hk_min(option, fallback)),
+                   HK_DECISION_large_cache_less, seen, step);
         learner->unmissed = 0;
     }
 }
