@@ -162,9 +162,9 @@ def option_schema(kind: str, low: str, high: str, unit: str) -> dict[str, object
 
 
 def site_rules_of(root: Path) -> list[str]:
-    names = re.search(r"hk_site_rule_names\[.*?\] = \{(.*?)\};", (root / "src/learn/site_rules.c").read_text(), re.DOTALL)
+    names = re.search(r"hk_site_rule_names\[.*?\] = \{(.*?)\};", (root / "src/prof/sites.c").read_text(), re.DOTALL)
     if not names:
-        raise Trouble("src/learn/site_rules.c: hk_site_rule_names not found")
+        raise Trouble("src/prof/sites.c: hk_site_rule_names not found")
     return re.findall(r'"([\w-]+)"', names[1])
 
 

@@ -8,7 +8,6 @@
 #include "api/record.h"
 #include "base/bits.h"
 #include "decay/decay.h"
-#include "guard/empty.h"
 #include "guard/sampled.h"
 #include "guard/states.h"
 #include "large/large.h"

@@ -4,7 +4,6 @@
 #include "base/bits.h"
 #include "base/inline_copy.h"
 #include "guard/canary.h"
-#include "guard/neighbors.h"
 #include "guard/states.h"
 #include "guard/track_report.h"
 #include "large/large.h"
@@ -23,13 +22,14 @@ struct area {
     enum { PLAIN, MEDIUM, LARGE } shape;
 };
 
-size_t hk_guard_bytes(const void *block)
+HK_INLINE size_t bytes_of(const void *block, uint32_t entry)
 {
-    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     if (HK_LIKELY(hk_entry_is_plain(entry)))
         return hk_classes[hk_entry_class(entry)].size;
     return hk_entry_is_mixed(entry) ? hk_joined_bytes(block) : hk_large_at((uintptr_t)block)->requested;
 }
+
+size_t hk_guard_bytes(const void *block) { return bytes_of(block, hk_page_map_lookup((uintptr_t)block)); }
 
 static bool is_large_block(const void *block)
 {
@@ -63,60 +63,63 @@ static size_t accessible_of(const hk_state_byte *state)
     return pages * HK_PAGE;
 }
 
-static struct area area_for(void *block, size_t bytes, size_t size)
+/* Without a state: as a block of `size` bytes is about to be given out. */
+HK_INLINE struct area area_of(const void *block, size_t bytes, const hk_state_byte *state, size_t size)
 {
-    struct area area = {.start = block, .end = (char *)block + bytes, .bytes = bytes, .shape = PLAIN};
+    char *start = (char *)(uintptr_t)block;
+    struct area area = {.start = start, .end = start + bytes, .bytes = bytes, .shape = PLAIN};
     if (HK_UNLIKELY(bytes >= HK_GUARD_MEDIUM_FROM) && HK_GUARDS(pages))
-        divide_medium(&area, hk_in_system_pages(size + HK_CANARY_BYTES));
-    return area;
-}
-
-static struct area area_of(void *block, size_t bytes, const hk_state_byte *state)
-{
-    struct area area = {.start = block, .end = (char *)block + bytes, .bytes = bytes, .shape = PLAIN};
-    if (HK_UNLIKELY(bytes >= HK_GUARD_MEDIUM_FROM) && HK_GUARDS(pages))
-        divide_medium(&area, accessible_of(state));
+        divide_medium(&area, state != NULL ? accessible_of(state) : hk_in_system_pages(size + HK_CANARY_BYTES));
     return area;
 }
 
 /* A block that is given out for the first time is accessible as a whole, and stays so where the system has no more mappings for pages
  * that fault. So is one that lies where a block of another class was freed: the state is that block's. */
-static bool open_pages(const struct area *area, hk_state_byte *state, bool first)
+static bool open_pages(struct area area, hk_state_byte *state, bool first)
 {
-    size_t accessible = (size_t)(area->end - area->start), rest = area->bytes - accessible;
-    if (area->shape == MEDIUM)
+    size_t accessible = (size_t)(area.end - area.start), rest = area.bytes - accessible;
+    if (area.shape == MEDIUM)
         note_accessible(state, accessible);
-    if (!first && area->shape == MEDIUM && !hk_os.unbar(area->start, accessible))
+    if (!first && area.shape == MEDIUM && !hk_os.unbar(area.start, accessible))
         return false;
     if (rest > 0)
-        (void)hk_os.bar(area->end, rest);
+        (void)hk_os.bar(area.end, rest);
     return true;
 }
 
-static bool prepare(const struct area *area, size_t size, hk_state_byte *state, uint8_t before)
+HK_INLINE bool prepare(struct area area, size_t size, hk_state_byte *state, uint8_t before)
 {
     bool first = before == HK_STATE_NONE;
-    if (area->shape != PLAIN) {
+    if (area.shape != PLAIN) {
         if (!open_pages(area, state, first))
             return false;
-    } else if (HK_GUARDS(zero) && !first && HK_UNLIKELY(!hk_is_zero(area->start, area->bytes)))
-        hk_guard_fault(HK_CALL_MALLOC, HK_TEXT_written_free, area->start);
+    } else if (HK_GUARDS(zero) && !first && HK_UNLIKELY(!hk_is_zero(area.start, area.bytes)))
+        hk_guard_fault(HK_CALL_MALLOC, HK_TEXT_written_free, area.start);
     if (HK_GUARDS(canary))
-        hk_canary_write(area->start, area->end, size);
+        hk_canary_write(area.start, area.end, size);
     return true;
 }
 
-void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind kind, hk_state_byte *state)
+/* Returns the state that the block had. */
+HK_INLINE uint8_t make_busy(hk_state_byte *state)
 {
     uint8_t before = hk_load(*state);
     hk_store(*state, HK_STATE_BUSY);
     HK_FENCE(memory_order_release);
-    if (HK_GUARDS(zero) && before != HK_STATE_NONE && HK_UNLIKELY(!hk_is_zero(block, bytes)))
-        hk_guard_fault(HK_CALL_MALLOC, HK_TEXT_written_free, block);
-    if (HK_GUARDS(canary))
-        hk_canary_write(block, (char *)block + bytes, size);
-    hk_store_release(*state, (uint8_t)(HK_STATE_LIVE | kind));
-    return block;
+    return before;
+}
+
+HK_INLINE void *give(struct area area, size_t size, enum hk_kind kind, hk_state_byte *state)
+{
+    uint8_t before = make_busy(state);
+    bool ready = prepare(area, size, state, before);
+    hk_store_release(*state, HK_LIKELY(ready) ? (uint8_t)(HK_STATE_LIVE | kind) : before);
+    return HK_LIKELY(ready) ? area.start : NULL;
+}
+
+void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind kind, hk_state_byte *state)
+{
+    return give((struct area){block, (char *)block + bytes, bytes, PLAIN}, size, kind, state);
 }
 
 void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kind)
@@ -124,16 +127,9 @@ void *hk_guard_give_out(void *block, size_t bytes, size_t size, enum hk_kind kin
     hk_state_byte *state = hk_state_make((uintptr_t)block);
     if (HK_UNLIKELY(state == NULL))
         return NULL;
-    if (hk_guard.contents) {
-        uint8_t before = hk_load(*state);
-        struct area area = area_for(block, bytes, size);
-        hk_store(*state, HK_STATE_BUSY);
-        HK_FENCE(memory_order_release);
-        if (HK_UNLIKELY(!prepare(&area, size, state, before))) {
-            hk_store(*state, before);
-            return NULL;
-        }
-    }
+    struct area area = area_of(block, bytes, NULL, size);
+    if (hk_guard.contents)
+        return give(area, size, kind, state);
     hk_store_release(*state, (uint8_t)(HK_STATE_LIVE | kind));
     return block;
 }
@@ -160,7 +156,7 @@ HK_INLINE hk_state_byte *live_state(enum hk_call call, const void *block)
 }
 
 /* The requested size. A fault ends the program: faulty calls are left without effect only where no contents are guarded. */
-static size_t requested_of(enum hk_call call, const struct area *area)
+HK_INLINE size_t requested_of(enum hk_call call, const struct area *area)
 {
     if (!HK_GUARDS(canary))
         return (size_t)(area->end - area->start);
@@ -175,11 +171,8 @@ size_t hk_guard_requested(enum hk_call call, const void *block)
     hk_state_byte *state = live_state(call, block);
     if (HK_UNLIKELY(state == NULL))
         return HK_SIZE_UNKNOWN;
-    size_t bytes = hk_guard_bytes(block);
-    if (!hk_guard.contents)
-        return bytes;
-    struct area area = area_of((void *)(uintptr_t)block, bytes, state);
-    return requested_of(call, &area);
+    struct area area = area_of(block, hk_guard_bytes(block), state, 0);
+    return hk_guard.contents ? requested_of(call, &area) : area.bytes;
 }
 
 size_t hk_guard_requested_quietly(const void *block)
@@ -187,7 +180,7 @@ size_t hk_guard_requested_quietly(const void *block)
     hk_state_byte *state = hk_state_at((uintptr_t)block);
     if (state == NULL || (hk_load_acquire(*state) & HK_STATE_LIVE) == 0 || !HK_GUARDS(canary))
         return HK_SIZE_UNKNOWN;
-    struct area area = area_of((void *)(uintptr_t)block, hk_guard_bytes(block), state);
+    struct area area = area_of(block, hk_guard_bytes(block), state, 0);
     size_t slack = hk_canary_slack(area.end, (size_t)(area.end - area.start));
     return slack != HK_CANARY_BROKEN ? (size_t)(area.end - area.start) - slack : HK_SIZE_UNKNOWN;
 }
@@ -207,7 +200,53 @@ static bool size_differs(const struct area *area, enum hk_kind kind, size_t requ
     return !hk_sized_fits(area->start, entry, hk_guard_size(size), kind == HK_KIND_MALLOC);
 }
 
-static void wipe(const struct area *area)
+enum { READINGS = 3 };
+
+/* True if the bytes of the neighbor that lie beside the block differ from what its state, the same before and behind, says: a free block
+ * is zero, and the canary of a live one is whole. */
+HK_INLINE bool seems_written(hk_state_byte *state, const char *neighbor, size_t size, bool before)
+{
+    uint8_t now = hk_load_acquire(*state);
+    size_t span = hk_min(size, HK_NEIGHBORHOOD);
+    bool live = (now & HK_STATE_LIVE) != 0, broken, written;
+    broken = live && before && HK_GUARDS(canary) && hk_canary_slack(neighbor + size, size) == HK_CANARY_BROKEN;
+    written =
+        (now & ~HK_STATE_FREE) == 0 && HK_GUARDS(zero) && !hk_is_zero(before ? neighbor + size - span : neighbor, span);
+    HK_FENCE(memory_order_acquire);
+    return HK_UNLIKELY(broken || written) && hk_load(*state) == now;
+}
+
+/* A fault is certain after several readings: else another thread is giving the neighbor out, or freeing it. */
+HK_INLINE void check_neighbor(enum hk_call call, const char *block, const char *neighbor, size_t size,
+                              hk_state_byte *state, bool before)
+{
+    for (unsigned i = 0; i < READINGS; i++)
+        if (HK_LIKELY(!seems_written(state, neighbor, size, before)))
+            return;
+    hk_guard_fault(call, before ? HK_TEXT_written_before : HK_TEXT_written_behind, block);
+}
+
+/* Blocks of 16 bytes have two neighbors in 32 bytes. Requires a live block of a slab without joined blocks, or a large block. */
+static void check_neighbors(enum hk_call call, const char *block, size_t size, hk_state_byte *state)
+{
+    size_t place = (uintptr_t)block % HK_SLICE, within = hk_max(size, HK_NEIGHBORHOOD), before = within,
+           behind = within;
+    if (HK_UNLIKELY(place < within) || HK_UNLIKELY(place + within + size > HK_SLICE - hk_system_page())) {
+        const struct hk_slab *slab = hk_slab_at((uintptr_t)block);
+        if (slab->d.class >= HK_CLASSES || slab->mixed)
+            return;
+        before = (uintptr_t)block - slab->d.start;
+        behind = slab->extent - before - size;
+    }
+    for (size_t d = size; d <= within; d += size) {
+        if (d <= before)
+            check_neighbor(call, block, block - d, size, state - (d >> HK_STATE_SHIFT), true);
+        if (d <= behind)
+            check_neighbor(call, block, block + d, size, state + (d >> HK_STATE_SHIFT), false);
+    }
+}
+
+HK_INLINE void wipe(const struct area *area)
 {
     if (area->shape == LARGE)
         return; /* it will be unmapped */
@@ -217,17 +256,20 @@ static void wipe(const struct area *area)
         hk_inline_zero(area->start, (size_t)(area->end - area->start));
 }
 
-/* The block is no longer live: returns the one that is freed in its place. */
-static void *retire(struct area *area, hk_state_byte *state)
+HK_INLINE void retire(enum hk_call call, const struct area *area, hk_state_byte *state)
 {
-    bool large =
-        area->bytes >= HK_SLICE && is_large_block(area->start); /* it is unmapped, and so waits in no quarantine */
-    struct hk_tcache *cache = large ? NULL : hk_tcache_self();
-    hk_store(*state, HK_STATE_BUSY);
-    HK_FENCE(memory_order_release);
+    if (HK_GUARDS(neighbors) && area->shape == PLAIN)
+        check_neighbors(call, area->start, area->bytes, state);
+    (void)make_busy(state);
     wipe(area);
     hk_store_release(*state, HK_STATE_FREE);
-    return HK_GUARDS(quarantine) && cache != NULL ? hk_quarantine_swap(cache, area->start) : area->start;
+}
+
+void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_state_byte *state)
+{
+    struct area area = {block, (char *)block + bytes, bytes, PLAIN};
+    (void)requested_of(call, &area);
+    retire(call, &area, state);
 }
 
 /* Where remote frees are tracked, one of two threads that free a block at the same moment is refused. */
@@ -245,7 +287,8 @@ static bool becomes_free(enum hk_call call, const void *block, hk_state_byte *st
     return false;
 }
 
-static void *take_back_checked(enum hk_call call, struct area *area, hk_state_byte *state, enum hk_kind kind,
+/* Returns the block that is freed in its place. A large block is unmapped, and so waits in no quarantine. */
+static void *take_back_checked(enum hk_call call, const struct area *area, hk_state_byte *state, enum hk_kind kind,
                                size_t size)
 {
     size_t requested = requested_of(call, area);
@@ -255,23 +298,10 @@ static void *take_back_checked(enum hk_call call, struct area *area, hk_state_by
     }
     if (!hk_guard.contents)
         return becomes_free(call, area->start, state) ? area->start : NULL;
-    if (HK_GUARDS(neighbors) && area->shape == PLAIN)
-        hk_neighbors_check(call, area->start, area->bytes, state);
-    return retire(area, state);
-}
-
-void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_state_byte *state)
-{
-    char *end = (char *)block + bytes;
-    if (HK_GUARDS(canary) && HK_UNLIKELY(hk_canary_size(block, end) == HK_CANARY_BROKEN))
-        hk_guard_fault(call, HK_TEXT_written_behind, block);
-    if (HK_GUARDS(neighbors))
-        hk_neighbors_check(call, block, bytes, state);
-    hk_store(*state, HK_STATE_BUSY);
-    HK_FENCE(memory_order_release);
-    if (HK_GUARDS(zero))
-        hk_inline_zero(block, bytes);
-    hk_store_release(*state, HK_STATE_FREE);
+    bool large = area->bytes >= HK_SLICE && is_large_block(area->start);
+    struct hk_tcache *cache = large ? NULL : hk_tcache_self();
+    retire(call, area, state);
+    return HK_GUARDS(quarantine) && cache != NULL ? hk_quarantine_swap(cache, area->start) : area->start;
 }
 
 static const char *const blocks_of[HK_KINDS] = {HK_TEXT_of_malloc, HK_TEXT_of_new, HK_TEXT_of_new_array};
@@ -288,20 +318,18 @@ void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size
     }
     if (!hk_guard.contents && size == HK_SIZE_UNKNOWN)
         return becomes_free(call, block, state) ? block : NULL;
-    struct area area = area_of(block, hk_guard_bytes(block), state);
+    struct area area = area_of(block, hk_guard_bytes(block), state, 0);
     return take_back_checked(call, &area, state, kind, size);
 }
 
 bool hk_guard_resize(void *block, size_t before, size_t size)
 {
     hk_state_byte *state = hk_state_at((uintptr_t)block);
-    size_t bytes = hk_guard_bytes(block);
-    struct area area = area_of(block, bytes, state);
+    struct area area = area_of(block, hk_guard_bytes(block), state, 0);
+    size_t bytes = area.bytes;
     if (area.shape != PLAIN || hk_guard_size(size) > bytes || hk_guard_size(size) < bytes / 2)
         return false;
-    uint8_t now = hk_load(*state);
-    hk_store(*state, HK_STATE_BUSY);
-    HK_FENCE(memory_order_release);
+    uint8_t now = make_busy(state);
     size_t same = hk_min(before, size);
     memset(area.start + same, 0, bytes - same);
     if (HK_GUARDS(canary))
@@ -326,18 +354,12 @@ void hk_guard_passage_end(const struct hk_guard_passage *passage, const void *bl
     hk_store_release(*hk_state_make_from((uintptr_t)block, passage->spare), passage->live);
 }
 
-static size_t size_of(const void *block, uint32_t entry)
-{
-    return hk_entry_class(entry) == HK_CLASS_LARGE ? hk_large_at((uintptr_t)block)->requested
-                                                   : hk_classes[hk_entry_class(entry)].size;
-}
-
 /* For some alignment from `align` on: code of C++14 knows no other form for what code of C++17 has aligned. */
 static bool is_class_for(const void *block, uint32_t entry, size_t size, size_t align)
 {
     unsigned class = hk_entry_class(entry);
     if (class == HK_CLASS_LARGE)
-        return size_of(block, entry) == hk_large_bytes_for(size);
+        return hk_large_at((uintptr_t)block)->requested == hk_large_bytes_for(size);
     while (align < HK_SLICE && hk_class_of_aligned(size, align) < class)
         align *= 2;
     return size <= HK_MEDIUM_MAX && hk_class_of_aligned(size, align) == class;
@@ -347,7 +369,7 @@ bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes)
 {
     if (entry == 0 || hk_entry_is_mixed(entry))
         return true;
-    return resizes ? size <= size_of(block, entry) : is_class_for(block, entry, size, HK_FINE_STEP);
+    return resizes ? size <= bytes_of(block, entry) : is_class_for(block, entry, size, HK_FINE_STEP);
 }
 
 void hk_sized_check(enum hk_call call, const void *block, uint32_t entry, size_t size)

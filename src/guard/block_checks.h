@@ -16,6 +16,9 @@
 /* Blocks of this size and more are returned to the system when they are freed: they fault until they are given out again, and are zero
  * then. The pages behind the requested bytes fault always. */
 #define HK_GUARD_MEDIUM_FROM (128 * HK_KIB)
+enum {
+    HK_NEIGHBORHOOD = 32
+}; /* the bytes on both sides of a block that a free verifies: free blocks are zero, the canary before it is whole */
 /* The size to allocate for a request. */
 HK_INLINE size_t hk_guard_size(size_t size)
 {

@@ -10,7 +10,7 @@
 #define HK_FAULT_TEXT_H
 
 #include "base/message.h"
-#include "guard/stack_table.h"
+#include "prof/stack.h"
 
 /* A code address as file, address in that file, and function. Read from /proc/self/maps and the ELF file by system calls alone: without
  * the C library's lock of loaded objects, which a crashed thread may hold, and without malloc. Any thread, a signal handler too. */

@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 #include "base/message.h"
-#include "guard/empty.h"
+#include "guard/states.h"
 #include "os/os.h"
 #include "policy/classes.h"
 #include "policy/gate.h"
@@ -15,6 +15,8 @@
 #include "span/guard_pages.h"
 #include "tcache/bins.h"
 #include "tcache/quarantine.h"
+
+struct hk_guard hk_guard HK_ALIGNED(HK_CACHE_LINE);
 
 /* Arrays of text, not pointers: the loader has nothing to relocate. */
 static const char words[HK_PROTECTIONS][12] = {
@@ -100,4 +102,10 @@ HK_EACH_PROCESS void hk_guard_begin(void)
     hk_guard.frees_plainly = !hk_guard.contents && !hk_remote_track.on;
     hk_guard.on = true;
     hk_mode_set(HK_MODE_GUARD);
+}
+
+void hk_guard_take_hooks(void)
+{
+    hk_guard.small = 0;
+    hk_guard.frees_plainly = false;
 }

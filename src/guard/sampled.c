@@ -17,7 +17,7 @@ static bool tell_begin(void)
     return hk_fault_text_begin();
 }
 
-static void tell_place(const struct hk_slot *slot, uintptr_t address)
+static void tell_block(const struct hk_slot *slot, uintptr_t address)
 {
     uintptr_t block = hk_load(slot->xblock), end_of_block = block + hk_load(slot->xsize);
     struct hk_text *text = hk_fault_text();
@@ -29,6 +29,8 @@ static void tell_place(const struct hk_slot *slot, uintptr_t address)
     else
         hk_text_add(text, "byte %zu of the", address - block);
     hk_text_add(text, " %sblock of %zu bytes at 0x%zx\n", which, hk_load(slot->xsize), block);
+    hk_fault_text_packed("allocated", &slot->allocated);
+    hk_fault_text_packed("freed", &slot->freed);
 }
 
 static const char *kind_of(const struct hk_slot *slot, uintptr_t address)
@@ -55,9 +57,7 @@ void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const 
     if (!tell_begin())
         return;
     hk_text_add(hk_fault_text(), "hakmem: %s: %s at 0x%zx, ", kind_of(slot, address), accesses[fault->access], address);
-    tell_place(slot, address);
-    hk_fault_text_packed("allocated", &slot->allocated);
-    hk_fault_text_packed("freed", &slot->freed);
+    tell_block(slot, address);
     tell_access(fault);
     hk_fault_text_end();
 }
@@ -68,9 +68,7 @@ void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_
     if (!tell_begin())
         return;
     hk_text_add(hk_fault_text(), "hakmem: %s 0x%zx, ", what, address);
-    tell_place(slot, address);
-    hk_fault_text_packed("allocated", &slot->allocated);
-    hk_fault_text_packed("freed", &slot->freed);
+    tell_block(slot, address);
     hk_fault_text_packed("called", by);
     hk_fault_text_end();
 }
@@ -163,14 +161,10 @@ static HK_COLD _Noreturn void refuse_pointer(enum hk_call call, const void *bloc
 {
     const struct hk_slot *slot = hk_slot_near((uintptr_t)block);
     bool known = hk_load(slot->xstate) != HK_SLOT_UNUSED, inside = hk_slot_opens(slot, (uintptr_t)block);
-    const char *what = found == HK_SLOT_FREE_ALREADY ? HK_TEXT_sampled_again : HK_TEXT_sampled_inside;
+    bool again = found == HK_SLOT_FREE_ALREADY;
     if (known)
-        hk_sampled_tell_call(slot, what, (uintptr_t)block, by);
-    hk_invalid_pointer(call,
-                       found == HK_SLOT_FREE_ALREADY ? HK_TEXT_already_free
-                       : known && inside             ? HK_TEXT_inside
-                                                     : HK_TEXT_foreign,
-                       block);
+        hk_sampled_tell_call(slot, again ? HK_TEXT_sampled_again : HK_TEXT_sampled_inside, (uintptr_t)block, by);
+    hk_invalid_pointer(call, again ? HK_TEXT_already_free : known && inside ? HK_TEXT_inside : HK_TEXT_foreign, block);
 }
 
 size_t hk_sampled_size(enum hk_call call, const void *block)
@@ -186,13 +180,6 @@ size_t hk_sampled_size(enum hk_call call, const void *block)
     return hk_load(hk_slot_near((uintptr_t)block)->xsize);
 }
 
-static HK_COLD _Noreturn void refuse_damaged(enum hk_call call, const struct hk_slot *slot, uintptr_t damage,
-                                             const struct hk_packed_stack *by)
-{
-    hk_sampled_tell_call(slot, HK_TEXT_sampled_beside, damage, by);
-    hk_invalid_pointer(call, HK_TEXT_written_beside, (const void *)hk_load(slot->xblock));
-}
-
 HK_COLD void hk_sampled_free(enum hk_call call, void *block, void *caller)
 {
     if (hk_sampled_heap_holds(block)) {
@@ -204,8 +191,10 @@ HK_COLD void hk_sampled_free(enum hk_call call, void *block, void *caller)
     const struct hk_slot *slot = hk_slot_near((uintptr_t)block);
     enum hk_slot_find found = hk_slot_find(block);
     uintptr_t damage = found == HK_SLOT_BLOCK ? hk_slot_damage(slot) : 0;
-    if (HK_UNLIKELY(damage != 0))
-        refuse_damaged(call, slot, damage, &by);
+    if (HK_UNLIKELY(damage != 0)) {
+        hk_sampled_tell_call(slot, HK_TEXT_sampled_beside, damage, &by);
+        hk_invalid_pointer(call, HK_TEXT_written_beside, block);
+    }
     if (found == HK_SLOT_BLOCK)
         found = hk_slot_put(block, &by);
     if (HK_UNLIKELY(found != HK_SLOT_BLOCK))

@@ -10,7 +10,7 @@
 #define MOST_LIVE_BYTES (HK_SLOTS_LIVE * LEAST_SLOT)
 enum { PATTERN_BYTES = 64, LEAST_ALIGN = 16 };
 
-struct hk_slot_range hk_slot_range;
+struct hk_late_range hk_slot_range;
 
 /* In .bss.cold: no page of it is touched before the first sample. */
 static struct hk_slot slots[HK_SLOTS] HK_COLD_DATA;
@@ -76,36 +76,25 @@ bool hk_slot_opens(const struct hk_slot *slot, uintptr_t address)
     return address - from < bytes;
 }
 
-/* The bytes of the block and those beside it that hold the pattern. */
-static void sides_of(const struct hk_slot *slot, uintptr_t *from, uintptr_t *to)
+/* Writes the pattern beside the block, or returns the first byte that lost it; 0 if none did. */
+static uintptr_t walk_sides(const struct hk_slot *slot, bool paints)
 {
     size_t bytes;
     uintptr_t block = hk_load(slot->xblock), end = block + hk_load(slot->xsize);
     uintptr_t start = pages_of(block, hk_load(slot->xsize), &bytes);
-    *from = hk_max(block - PATTERN_BYTES, start);
-    *to = hk_min(end + PATTERN_BYTES, start + bytes);
-}
-
-static unsigned char pattern_at(uintptr_t address) { return (unsigned char)(address * 7 | 1); }
-
-static void paint(const struct hk_slot *slot)
-{
-    uintptr_t from, to, block = hk_load(slot->xblock), end = block + hk_load(slot->xsize);
-    sides_of(slot, &from, &to);
-    for (uintptr_t at = from; at < to; at++)
-        if (at < block || at >= end)
-            *(unsigned char *)at = pattern_at(at);
-}
-
-uintptr_t hk_slot_damage(const struct hk_slot *slot)
-{
-    uintptr_t from, to, block = hk_load(slot->xblock), end = block + hk_load(slot->xsize);
-    sides_of(slot, &from, &to);
-    for (uintptr_t at = from; at < to; at++)
-        if ((at < block || at >= end) && *(const unsigned char *)at != pattern_at(at))
+    for (uintptr_t at = hk_max(block - PATTERN_BYTES, start); at < hk_min(end + PATTERN_BYTES, start + bytes); at++) {
+        unsigned char *byte = (unsigned char *)at, pattern = (unsigned char)(at * 7 | 1);
+        if (at >= block && at < end)
+            continue;
+        if (paints)
+            *byte = pattern;
+        else if (*byte != pattern)
             return at;
+    }
     return 0;
 }
+
+uintptr_t hk_slot_damage(const struct hk_slot *slot) { return walk_sides(slot, false); }
 
 static uintptr_t place_in(const struct hk_slot *slot, size_t size, size_t align)
 {
@@ -148,7 +137,7 @@ static struct hk_slot *take_slot(size_t size, size_t align)
     slot->allocated.thread = slot->freed.thread = 0;
     hk_store(slot->xblock, block);
     hk_store(slot->xsize, size);
-    paint(slot);
+    (void)walk_sides(slot, true);
     hk_store_release(slot->xstate, HK_SLOT_LIVE);
     return slot;
 }

@@ -15,7 +15,8 @@
 #ifndef HK_SAMPLED_SLOTS_H
 #define HK_SAMPLED_SLOTS_H
 
-#include "guard/stack_table.h"
+#include "prof/sampled_heap.h"
+#include "prof/stack.h"
 
 enum { HK_SLOTS = 128, HK_SLOTS_LIVE = 48 };
 
@@ -29,17 +30,8 @@ struct hk_slot {
     struct hk_packed_stack allocated, freed;
 };
 
-struct hk_slot_range {
-    _Atomic uintptr_t xstart;
-    _Atomic size_t xbytes; /* 0: no slot has been taken yet */
-};
-extern struct hk_slot_range hk_slot_range;
-
-HK_INLINE bool hk_slots_hold(const void *p)
-{
-    size_t bytes = hk_load_acquire(hk_slot_range.xbytes);
-    return (uintptr_t)p - hk_load(hk_slot_range.xstart) < bytes;
-}
+extern struct hk_late_range hk_slot_range;
+HK_INLINE bool hk_slots_hold(const void *p) { return hk_late_range_holds(&hk_slot_range, p); }
 
 /* At start: registers the lock. */
 void hk_slots_init(void);

@@ -1,18 +1,11 @@
-/* The state bytes of blocks, what a state says about a pointer that the guard refuses, and the protections in force. */
+/* The state bytes of blocks, what a state says about a pointer that the guard refuses, and the addresses of blocks of 0 bytes. */
 #include "guard/states.h"
 
+#include "base/bits.h"
 #include "os/os.h"
 #include "slab/slab.h"
 #include "span/bootstrap.h"
 #include "tcache/miss.h"
-
-struct hk_guard hk_guard HK_ALIGNED(HK_CACHE_LINE);
-
-void hk_guard_take_hooks(void)
-{
-    hk_guard.small = 0;
-    hk_guard.frees_plainly = false;
-}
 
 #define STATES_OF_CHUNK (HK_CHUNK >> HK_STATE_SHIFT)
 
@@ -27,18 +20,12 @@ hk_state_byte *hk_states_take_spare(void)
     return states;
 }
 
-static void put_spare(hk_state_byte *states)
-{
-    states = atomic_exchange(&xspare, states);
-    if (states != NULL)
-        hk_os.unmap((void *)states, STATES_OF_CHUNK);
-}
-
 hk_state_byte *hk_state_make_from(uintptr_t address, hk_state_byte *spare)
 {
     hk_state_byte *none = NULL;
-    if (!atomic_compare_exchange_strong(&hk_state_chunk(address)->xstates, &none, spare))
-        put_spare(spare);
+    if (!atomic_compare_exchange_strong(&hk_state_chunk(address)->xstates, &none, spare) &&
+        (spare = atomic_exchange(&xspare, spare)) != NULL)
+        hk_os.unmap((void *)spare, STATES_OF_CHUNK);
     return hk_state_at(address);
 }
 
@@ -79,4 +66,60 @@ HK_COLD const char *hk_guard_fault_of(const void *block)
     if (hk_bootstrap_size(block) != SIZE_MAX || hk_foreign_readable(block) != 0)
         return NULL;
     return entry != 0 ? HK_TEXT_inside : hk_tcache_foreign_fault(block);
+}
+
+/* Each block of 0 bytes gets an address in a range that nothing may touch. */
+enum { STEP = 16, EMPTIES = 1 << 16 };
+
+static struct {
+    uintptr_t start; /* 0: none */
+    _Atomic uint64_t *used;
+    _Atomic uint32_t xnext; /* the word where the last one was found */
+} empties;
+
+bool hk_empties_begin(void)
+{
+    empties.used = hk_os.map(hk_in_system_pages(EMPTIES / 8));
+    void *start = empties.used != NULL ? hk_os.map(EMPTIES * STEP) : NULL;
+    if (start == NULL || !hk_os.bar(start, EMPTIES * STEP))
+        return false;
+    empties.start = (uintptr_t)start;
+    return true;
+}
+
+bool hk_is_empty(const void *p) { return empties.start != 0 && (uintptr_t)p - empties.start < EMPTIES * STEP; }
+
+static void *take_in(_Atomic uint64_t *word)
+{
+    uint64_t used = hk_load(*word);
+    while (used != UINT64_MAX) {
+        uint64_t bit = ~used & (used + 1);
+        if (atomic_compare_exchange_weak_explicit(word, &used, used | bit, memory_order_acquire, memory_order_relaxed))
+            return (void *)(empties.start + (size_t)((word - empties.used) * 64 + (ptrdiff_t)hk_ctz64(bit)) * STEP);
+    }
+    return NULL;
+}
+
+void *hk_empty_alloc(void)
+{
+    uint32_t first = hk_load(empties.xnext);
+    for (uint32_t i = 0; empties.start != 0 && i < EMPTIES / 64; i++) {
+        uint32_t word = (first + i) % (EMPTIES / 64);
+        void *p = take_in(&empties.used[word]);
+        if (p != NULL) {
+            hk_store(empties.xnext, word);
+            return p;
+        }
+    }
+    return NULL;
+}
+
+void hk_empty_free(enum hk_call call, const void *p)
+{
+    size_t offset = (uintptr_t)p - empties.start, index = offset / STEP;
+    uint64_t bit = (uint64_t)1 << index % 64;
+    bool begins = offset % STEP == 0;
+    if (begins && (atomic_fetch_and_explicit(&empties.used[index / 64], ~bit, memory_order_release) & bit) != 0)
+        return;
+    hk_guard_fault(call, begins ? HK_TEXT_already_free : HK_TEXT_inside, p);
 }

@@ -2,7 +2,8 @@
  *
  *   none --give_out--> busy -> live --take_back--> busy -> free --give_out--> busy -> live
  *
- * Owns       the bytes, 128 KiB for each chunk in which a block was given out, found by the chunk.
+ * Owns       the bytes, 128 KiB for each chunk in which a block was given out, found by the chunk. 1 MiB of addresses for 65536 blocks of 0 bytes,
+ *            which fault when they are touched, and a bit for each: set while the program has the block.
  * Invariant  a live byte lies at the start of a block that the program has. While a block is busy, one thread changes its contents
  *            and its byte, and no other thread reads meaning into them.
  * Threads    any; a block's byte is written by the thread that allocates or frees it. */
@@ -74,11 +75,18 @@ HK_INLINE hk_state_byte *hk_state_make(uintptr_t address)
     return HK_LIKELY(state != NULL) ? state : hk_state_make_slow(address);
 }
 
-/* The faults of calls that the guard refuses. */
 /* Prints the line about an invalid pointer. Returns if faulty calls are left without effect, else ends the program. */
 void hk_guard_fault(enum hk_call call, const char *fault, const void *block);
 
 /* The fault of a pointer that is no live block; NULL if it is another allocator's block, which is left alone. */
 const char *hk_guard_fault_of(const void *block);
+
+/* Blocks of 0 bytes. At the start: false if the system refuses memory. */
+bool hk_empties_begin(void);
+/* NULL if all are in use. */
+void *hk_empty_alloc(void);
+bool hk_is_empty(const void *p);
+/* Requires hk_is_empty(p). Faulty if it is not in use. */
+void hk_empty_free(enum hk_call call, const void *p);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "base/fatal.h"
-#include "guard/stack_table.h"
+#include "prof/stack.h"
 #include "guard/fault_text.h"
 #include "os/os.h"
 #include "policy/options.h"

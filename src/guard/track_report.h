@@ -4,7 +4,7 @@
  *   HAKMEM_TRACE_REMOTE=1: the whole call stack of each free by another thread; every free is checked first (block_checks.h)
  *   debug build:           its caller
  *
- * Owns       no state: stack_table.h has the stacks.
+ * Owns       no state: prof/stack.h has the stacks.
  * Threads    begin: the start. The rest: any. */
 #ifndef HK_TRACK_REPORT_H
 #define HK_TRACK_REPORT_H

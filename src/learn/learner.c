@@ -1,10 +1,10 @@
-/* Runs the learner's rules on the signals of one tick, and sets the ceiling and the bounds of knobs that the memory goal requires. */
+/* Recognizes the phase of the program from the signals of one tick, runs the learner's rules, and sets the ceiling and the bounds of knobs that the memory goal requires. */
 #include "learn/learner.h"
 
 #include <string.h>
 
 #include "base/bits.h"
-#include "learn/rules.h"
+#include "os/os.h"
 
 /* The bound of a knob while memory is short, and the decision to log; for huge pages, the default as a lower bound. */
 #define NO_LESS_THAN_BY_DEFAULT UINT64_MAX
@@ -87,6 +87,148 @@ static void apply_goal(struct hk_learner *learner, bool was_tight, const struct 
     }
 }
 
+enum {
+    CALM_TICKS = 3,
+    SLABS_OF_A_BURST = 64,  /* more than 4 MiB per tick */
+    GROWTH_OF_A_BURST = 16, /* divisor of the footprint */
+    REMOTE_BLOCKS = 1000,
+    REMOTE_PER_MISS = 8, /* a miss refills some 64 blocks: from this ratio on, remote frees matter */
+    TIGHT_FROM = 14,     /* sixteenths of the goal */
+    TIGHT_TO = 12,
+    STALLED_PART = 10,  /* divisor of the time: tasks that stall for longer depend on others to return memory */
+    STALLED_TICKS = 20, /* some 3 s after the last such tick */
+};
+
+static bool goal_is_near(struct hk_learner *learner, const struct hk_signals *saw)
+{
+    unsigned sixteenths = learner->goal_near ? TIGHT_TO : TIGHT_FROM;
+    return learner->goal_near =
+               HK_SAW(saw, goal) != 0 && HK_SAW(saw, used) / 16 >= HK_SAW(saw, goal) / 256 * sixteenths;
+}
+
+static bool tasks_stall(struct hk_learner *learner, const struct hk_signals *saw)
+{
+    bool stalled = HK_SAW(saw, elapsed) != 0 && HK_SAW(saw, stalled) / HK_SAW(saw, elapsed) >= 1000 / STALLED_PART;
+    return hk_rule_lasts(stalled, STALLED_TICKS, &learner->stalled_rest);
+}
+
+static bool grows_fast(const struct hk_signals *saw)
+{
+    uint64_t made = HK_SAW(saw, slabs_made), released = HK_SAW(saw, slabs_released);
+    return made > released + SLABS_OF_A_BURST &&
+           (made - released) * 64 * HK_KIB > HK_SAW(saw, footprint) / GROWTH_OF_A_BURST;
+}
+
+static bool is_remote_heavy(const struct hk_signals *saw)
+{
+    return HK_SAW(saw, remote) >= REMOTE_BLOCKS && HK_SAW(saw, remote) > HK_SAW(saw, misses) * REMOTE_PER_MISS;
+}
+
+static enum hk_phase phase_now(struct hk_learner *learner, const struct hk_signals *saw)
+{
+    bool near = goal_is_near(learner, saw), stalls = tasks_stall(learner, saw);
+    if (near || stalls)
+        return HK_PHASE_TIGHT;
+    if (grows_fast(saw))
+        return HK_PHASE_BURST;
+    return is_remote_heavy(saw) ? HK_PHASE_REMOTE : HK_PHASE_STEADY;
+}
+
+static void change_to(struct hk_learner *learner, enum hk_phase state, const struct hk_signals *saw,
+                      struct hk_step *step)
+{
+    static const struct {
+        enum hk_decision_kind kind;
+        enum hk_signal a, b, c;
+    } entries[HK_PHASES] = {
+        [HK_PHASE_STEADY] = {HK_DECISION_state_steady, HK_SIGNAL_misses, HK_SIGNAL_remote, HK_SIGNAL_used},
+        [HK_PHASE_BURST] = {HK_DECISION_state_burst, HK_SIGNAL_slabs_made, HK_SIGNAL_footprint, HK_SIGNAL_misses},
+        [HK_PHASE_REMOTE] = {HK_DECISION_state_remote, HK_SIGNAL_remote, HK_SIGNAL_misses, HK_SIGNAL_threads},
+        [HK_PHASE_TIGHT] = {HK_DECISION_state_tight, HK_SIGNAL_used, HK_SIGNAL_goal, HK_SIGNAL_stalled},
+    };
+    hk_rule_note(step, entries[state].kind, learner->state, state, saw->value[entries[state].a],
+                 saw->value[entries[state].b], saw->value[entries[state].c]);
+    learner->state = state;
+    learner->calm = 0;
+}
+
+/* A phase begins with its first sign, and ends after some ticks without one. */
+static void find_phase(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
+{
+    enum hk_phase seen = phase_now(learner, saw);
+    if (seen == learner->state)
+        learner->calm = 0;
+    else if (seen != HK_PHASE_STEADY || ++learner->calm >= CALM_TICKS)
+        change_to(learner, seen, saw, step);
+}
+
+/* learn=canary: a new policy is on trial for some ticks. If it costs more than the previous policy did, it is reverted and no trial starts for a
+ * while. */
+enum {
+    TRIAL_TICKS = 16,
+    REST_TICKS = 64, /* after a failed trial */
+    TOLERATED = 5,   /* percent: noise */
+    COST_FADE = 8,
+    NS_PER_MISS = 200, /* a bin that ran empty or full */
+    NS_PER_MAPPING = 4000,
+    NS_PER_PAGE = 700, /* a page fault */
+};
+
+/* Cost in ns per second: bin misses, faults on reused memory that had been purged, and held memory, valued by
+ * reuse_worth. */
+static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_signals *saw)
+{
+    uint64_t faulted = 0, elapsed = hk_max(1, HK_SAW(saw, elapsed));
+    for (unsigned span = 0; span < HK_REUSE_SPANS; span++)
+        if (hk_reuse_span_ms(span) > learner->now.value[HK_KNOB_purge_delay])
+            faulted += saw->value[HK_SIGNAL_back_64ms + span];
+    uint64_t pages_held = HK_SAW(saw, idle) / HK_PAGE * elapsed / learner->reuse_worth;
+    uint64_t ns = (HK_SAW(saw, misses) + HK_SAW(saw, overflows)) * NS_PER_MISS +
+                  HK_SAW(saw, large_mapped) * NS_PER_MAPPING + (faulted / HK_PAGE + pages_held) * NS_PER_PAGE;
+    return ns * 1000 / elapsed;
+}
+
+/* The ceiling belongs to the goal; the cost does not reflect huge pages. */
+static bool on_trial(struct hk_learner *learner)
+{
+    static const enum hk_knob never[] = {HK_KNOB_ceiling, HK_KNOB_huge_pages_from, HK_KNOB_huge_blocks_from};
+    for (unsigned i = 0; i < sizeof never / sizeof never[0]; i++)
+        learner->canary.kept.value[never[i]] = learner->target.value[never[i]];
+    return memcmp(&learner->target, &learner->canary.kept, sizeof learner->target) != 0;
+}
+
+static void end_trial(struct hk_learner *learner, struct hk_step *step)
+{
+    struct hk_canary *canary = &learner->canary;
+    uint64_t usual = canary->usual_cost, mean = canary->trial_cost / TRIAL_TICKS;
+    bool worse = mean > usual + usual * TOLERATED / 100;
+    hk_rule_note(step, worse ? HK_DECISION_canary_back : HK_DECISION_canary_kept, 0, 1, usual, mean, TRIAL_TICKS);
+    if (worse && on_trial(learner)) {
+        learner->target = canary->kept;
+        canary->rest = REST_TICKS;
+    } else {
+        canary->kept = learner->target;
+        canary->usual_cost = mean;
+    }
+}
+
+/* Returns whether the rules may move knobs at this tick. */
+static bool canary_permits(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
+{
+    struct hk_canary *canary = &learner->canary;
+    uint64_t cost = trial_cost_of(learner, saw);
+    if (canary->trial > 0) {
+        canary->trial_cost += cost;
+        if (--canary->trial == 0)
+            end_trial(learner, step);
+        return false;
+    }
+    canary->usual_cost += canary->usual_cost == 0 ? cost : cost / COST_FADE - canary->usual_cost / COST_FADE;
+    canary->rest -= canary->rest > 0;
+    canary->trial_cost = 0;
+    return canary->rest == 0;
+}
+
 static void follow_rules(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     if (learner->rules & HK_RULE_DELAY)
@@ -103,16 +245,16 @@ void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, s
 {
     bool was_tight = learner->state == HK_PHASE_TIGHT;
     step->count = 0;
-    hk_phase_step(learner, saw, step);
+    find_phase(learner, saw, step);
     hk_delay_remember(learner, saw);
     bool short_of_memory =
         was_tight || learner->state == HK_PHASE_TIGHT; /* a rule's change would not take effect now */
     bool may_move =
-        learner->mode == HK_LEARN_ON || (learner->mode == HK_LEARN_CANARY && hk_canary_step(learner, saw, step));
+        learner->mode == HK_LEARN_ON || (learner->mode == HK_LEARN_CANARY && canary_permits(learner, saw, step));
     if (may_move && !short_of_memory)
         follow_rules(learner, saw, step);
-    if (may_move && learner->mode == HK_LEARN_CANARY)
-        hk_canary_begin_trial(learner);
+    if (may_move && learner->mode == HK_LEARN_CANARY && on_trial(learner))
+        learner->canary.trial = TRIAL_TICKS;
     set_ceiling(learner, saw, step);
     apply_goal(learner, was_tight, saw, step);
     learner->tick++;

@@ -3,17 +3,98 @@
  *
  *   signals --> phase (steady, burst, remote heavy, short of memory) --> delay, caps, huge (best value) --> goal (bounds) --> knobs
  *
- * Owns       nothing but its struct. The rules are in phase.c, delay.c and caps.c, and in docs/LEARNING.md.
+ * Owns       nothing but its struct. The rules are in rules.c and in docs/LEARNING.md.
  * Invariant  every knob stays in its row's range; a knob that no rule moves keeps the option's value.
  * Threads    one at a time. */
 #ifndef HK_LEARNER_H
 #define HK_LEARNER_H
 
-#include "learn/rules.h"
+#include "count/decisions.h"
+#include "count/stats.h"
+#include "policy/policy.h"
+
+/* The input at a tick. */
+enum hk_signal {
+#define HK_SIGNAL(name, unit, meaning) HK_SIGNAL_##name,
+#include "learn/signals.def"
+#undef HK_SIGNAL
+    HK_SIGNALS
+};
+_Static_assert(HK_SIGNAL_back_later - HK_SIGNAL_back_64ms + 1 == HK_REUSE_SPANS, "one signal per span of reuse");
+
+struct hk_signals {
+    uint64_t value[HK_SIGNALS];
+};
+
+#define HK_SAW(signals, name) ((signals)->value[HK_SIGNAL_##name])
+
+enum { HK_DELAY_LAG = 16, HK_DECISIONS_A_TICK = 16 };
+
+/* The rules that move knobs while memory is not short: each has an option, learn_... Off as HAKMEM comes is what has no measured gain. */
+enum hk_rule { HK_RULE_DELAY = 1, HK_RULE_LARGE_CACHE = 2, HK_RULE_CROWD = 4, HK_RULE_HUGE = 8, HK_RULES_ALL = 15 };
+
+struct hk_canary {
+    struct hk_knobs kept;            /* what to go back to */
+    unsigned trial, rest;            /* ticks left */
+    uint64_t usual_cost, trial_cost; /* ns a second: the faded mean; the sum */
+};
+
+struct hk_learner {
+    struct hk_knobs option; /* the option's value, or the default */
+    struct hk_knobs target; /* the values that the rules choose, before the goal limits them */
+    struct hk_knobs now;    /* the published values */
+    uint64_t reuse_worth;   /* ms (options.def) */
+    uint64_t mode;          /* the option learn */
+    uint64_t rules;         /* that are on (enum hk_rule) */
+    enum hk_phase state;
+    unsigned calm; /* ticks without a sign of the state that it is in */
+    bool goal_near;
+    unsigned stalled_rest; /* ticks that stalls still count */
+    /* of the delay: bytes, faded by a part each tick */
+    uint64_t back[HK_REUSE_SPANS], idled;
+    uint64_t idled_of_late[HK_DELAY_LAG]; /* what may still be wanted again */
+    unsigned tick;
+    /* of the caps */
+    uint64_t share;            /* of a thread in a crowd; UINT64_MAX where there is none */
+    unsigned missed, unmissed; /* ticks in a row */
+    unsigned blocks_rest;      /* ticks that large blocks are still put on huge pages for */
+    struct hk_canary canary;
+};
+
+struct hk_step {
+    struct hk_decision decisions[HK_DECISIONS_A_TICK];
+    unsigned count;
+};
+
+HK_INLINE void hk_rule_note(struct hk_step *step, enum hk_decision_kind kind, uint64_t before, uint64_t after,
+                            uint64_t a, uint64_t b, uint64_t c)
+{
+    if (step->count < HK_DECISIONS_A_TICK)
+        step->decisions[step->count++] =
+            (struct hk_decision){.kind = kind, .before = before, .after = after, .seen = {a, b, c}};
+}
+
+/* True if `sign` held in one of the last `ticks` ticks. */
+HK_INLINE bool hk_rule_lasts(bool sign, unsigned ticks, unsigned *rest)
+{
+    *rest = sign ? ticks : *rest - (*rest > 0);
+    return *rest > 0;
+}
 
 void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode,
                       uint64_t rules);
 /* Afterwards learner->now holds the knobs; the step, why those that changed did. */
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
+
+/* The rules. */
+
+/* Determines how long free memory stays resident. */
+void hk_delay_remember(struct hk_learner *learner, const struct hk_signals *signals);
+void hk_delay_step(struct hk_learner *learner, struct hk_step *step);
+/* How much the caches may hold: a thread's, where there are many; that of large blocks. */
+void hk_crowd_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
+void hk_large_cache_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
+/* From which size on large blocks are put on huge pages. */
+void hk_huge_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 
 #endif

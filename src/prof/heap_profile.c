@@ -12,12 +12,9 @@ struct sums {
     uint64_t blocks, bytes;
 };
 
-/* Another thread may have updated only some of the site's counters. */
-static int64_t not_below_zero(int64_t count) { return count > 0 ? count : 0; }
-
 static struct sums sums_of(const struct hk_site *site)
 {
-    return (struct sums){not_below_zero(hk_load(site->xlive_blocks)), not_below_zero(hk_load(site->xlive_bytes)),
+    return (struct sums){hk_site_live(hk_load(site->xlive_blocks)), hk_site_live(hk_load(site->xlive_bytes)),
                          hk_load(site->xblocks), hk_load(site->xbytes)};
 }
 

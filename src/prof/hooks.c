@@ -7,21 +7,16 @@
 #include "count/stats.h"
 #include "os/os.h"
 #include "policy/options.h"
-#include "prof/stack.h"
 #include "prof/attach_sampling.h"
 
 #define DEFAULT_MEAN (512 * HK_KIB)
 
 struct hk_hooks hk_hooks;
 
-static uint64_t mean_from_options(void)
-{
-    return hk_options.heap_sample == 0 && hk_options.heap_profile != NULL ? DEFAULT_MEAN : hk_options.heap_sample;
-}
-
 static void begin_profile(void)
 {
-    hk_hooks.mean = mean_from_options();
+    bool by_default = hk_options.heap_sample == 0 && hk_options.heap_profile != NULL;
+    hk_hooks.mean = by_default ? DEFAULT_MEAN : hk_options.heap_sample;
     hk_hooks.began_ms = hk_hooks.mean != 0 ? hk_os.clock_ms() : 0;
     if (hk_hooks.mean != 0 && !hk_samples_open(&hk_samples)) {
         hk_message(HK_TEXT_samples_memory);
@@ -110,23 +105,14 @@ static void count_without_cache(const void *block, size_t size, void *caller)
     atomic_flag_clear_explicit(&cacheless_busy, memory_order_release);
 }
 
-static void count_with_cache(struct hk_tcache *cache, const void *block, size_t size, void *caller)
-{
-    if (cache->sampling || !hk_countdown_picks(&cache->countdown, hk_hooks.mean))
-        return;
-    cache->sampling = true;
-    sample(block, size, caller);
-    cache->sampling = false;
-}
-
 void hk_hooks_fork_child(void) { atomic_flag_clear(&cacheless_busy); }
 
 HK_COLD void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t size, void *caller)
 {
-    if (cache != NULL)
-        count_with_cache(cache, block, size, caller);
-    else
+    if (cache == NULL)
         count_without_cache(block, size, caller);
+    else if (!cache->sampling && hk_countdown_picks(&cache->countdown, hk_hooks.mean))
+        hk_hooks_picked(cache, block, size, caller);
 }
 
 HK_COLD void hk_hooks_unpick(const void *block)

@@ -174,14 +174,6 @@ uint64_t hk_sample_free(struct hk_samples *samples, const void *block)
 /* The power of two up to which the size counts: so many size classes, whole. */
 static unsigned bits_of(size_t size) { return size <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(size - 1); }
 
-static uint64_t hash_of_stack(const struct hk_stack *stack, unsigned size_bits)
-{
-    uint64_t hash = size_bits;
-    for (unsigned i = 0; i < stack->depth; i++)
-        hash = hk_sample_mix(hash * 31 + (uintptr_t)stack->frames[i]);
-    return hash;
-}
-
 static bool is_site_of(const struct hk_site *site, uint64_t hash, const struct hk_stack *stack, unsigned size_bits)
 {
     return site->hash == hash && site->size_bits == size_bits && site->depth == stack->depth &&
@@ -215,7 +207,7 @@ static struct hk_site *install_site(_Atomic(struct hk_site *) *slot, struct hk_s
 /* Returns the site's number; SITES if the tables are full or memory is refused. */
 static unsigned find_site(struct hk_samples *samples, const struct hk_stack *stack, unsigned size_bits)
 {
-    uint64_t hash = hash_of_stack(stack, size_bits);
+    uint64_t hash = hk_stack_hash(stack, size_bits);
     for (unsigned requested = 0; requested < SITES_ASKED; requested++) {
         unsigned number = (unsigned)((hash + requested) % samples->site_count);
         struct hk_site *site = hk_load_acquire(samples->xsites[number]);

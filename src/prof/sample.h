@@ -30,6 +30,9 @@ struct hk_site {
     void *stack[];
 };
 
+/* Another thread may have updated only some of the site's counters. */
+HK_INLINE int64_t hk_site_live(int64_t count) { return count > 0 ? count : 0; }
+
 enum { HK_SAMPLE_FILTER = 32768, HK_SAMPLE_PIECES = 16 };
 
 struct hk_samples {

@@ -22,7 +22,7 @@ struct sampled_slab {
     uint64_t free_bits[SLAB_WORDS];
 };
 
-struct hk_sampled_heap_range hk_sampled_heap_range;
+struct hk_late_range hk_sampled_heap_range;
 
 static struct {
     struct hk_lock lock;
@@ -166,18 +166,6 @@ static const char *fault_of(const struct sampled_slab *slab, const void *block)
     return (slab->free_bits[number / 64] >> number % 64 & 1) != 0 ? HK_TEXT_already_free : NULL;
 }
 
-size_t hk_sampled_heap_size(enum hk_call call, const void *block)
-{
-    hk_lock(&sampled_heap.lock);
-    const struct sampled_slab *slab = &sampled_heap.slabs[slab_number(block)];
-    const char *fault = fault_of(slab, block);
-    size_t bytes = slab->block_bytes;
-    hk_unlock(&sampled_heap.lock);
-    if (HK_UNLIKELY(fault != NULL))
-        hk_invalid_pointer(call, fault, block);
-    return bytes;
-}
-
 static void put_block_locked(struct sampled_slab *slab, const void *block)
 {
     unsigned class = hk_class_of(slab->block_bytes);
@@ -196,17 +184,22 @@ static void put_block_locked(struct sampled_slab *slab, const void *block)
     sampled_heap.slabs_in_use--;
 }
 
-void hk_sampled_heap_free(enum hk_call call, void *block)
+static size_t check_live(enum hk_call call, const void *block, bool frees)
 {
     hk_lock(&sampled_heap.lock);
     struct sampled_slab *slab = &sampled_heap.slabs[slab_number(block)];
     const char *fault = fault_of(slab, block);
-    if (fault == NULL)
+    size_t bytes = slab->block_bytes;
+    if (fault == NULL && frees)
         put_block_locked(slab, block);
     hk_unlock(&sampled_heap.lock);
     if (HK_UNLIKELY(fault != NULL))
         hk_invalid_pointer(call, fault, block);
+    return bytes;
 }
+
+size_t hk_sampled_heap_size(enum hk_call call, const void *block) { return check_live(call, block, false); }
+void hk_sampled_heap_free(enum hk_call call, void *block) { (void)check_live(call, block, true); }
 
 struct hk_sampled_heap_totals hk_sampled_heap_total(void)
 {

@@ -11,17 +11,19 @@
 
 #include "span/descriptor.h"
 
-struct hk_sampled_heap_range {
+/* Memory that is mapped once, and later than the start. */
+struct hk_late_range {
     _Atomic uintptr_t xstart;
-    _Atomic size_t xbytes; /* 0: nothing is reserved */
+    _Atomic size_t xbytes; /* 0: nothing is mapped yet */
 };
-extern struct hk_sampled_heap_range hk_sampled_heap_range;
+extern struct hk_late_range hk_sampled_heap_range;
 
-HK_INLINE bool hk_sampled_heap_holds(const void *p)
+HK_INLINE bool hk_late_range_holds(const struct hk_late_range *range, const void *p)
 {
-    size_t bytes = hk_load_acquire(hk_sampled_heap_range.xbytes);
-    return (uintptr_t)p - hk_load(hk_sampled_heap_range.xstart) < bytes;
+    size_t bytes = hk_load_acquire(range->xbytes);
+    return (uintptr_t)p - hk_load(range->xstart) < bytes;
 }
+HK_INLINE bool hk_sampled_heap_holds(const void *p) { return hk_late_range_holds(&hk_sampled_heap_range, p); }
 
 /* At start: registers the lock. */
 void hk_sampled_heap_init(void);

@@ -1,4 +1,4 @@
-/* Watches what becomes of the memory of each call site's large blocks, and applies the site rules (learn/site_rules.h). */
+/* Watches what becomes of the memory of each call site's large blocks, and applies the site rules. */
 #include "prof/sites.h"
 
 #include "base/bits.h"
@@ -8,6 +8,55 @@
 #include "os/os.h"
 #include "policy/policy.h"
 #include "span/meta.h"
+
+enum {
+    FADE_FROM = 32,  /* blocks: half of the history is forgotten */
+    LEAST_FATES = 4, /* the fewest blocks that a rule is based on */
+    CLEAR_PART = 16, /* divisor: the part of a page fault per block that a rule must save */
+    WAITED_FOR = 2,  /* weight of a fault that a rule adds: the program waits for it */
+};
+
+const char *const hk_site_rule_names[HK_SITE_RULES] = {"none", "keep-warm", "purge-at-once"};
+
+static uint32_t fates_seen(const struct hk_site_fates *fates) { return fates->soon + fates->late + fates->gone; }
+
+void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs, uint64_t idle_ms)
+{
+    if (idle_ms <= costs->delay_ms) {
+        fates->soon++;
+    } else if (idle_ms <= costs->worth_ms) {
+        fates->late++;
+        fates->late_ms += idle_ms;
+    } else {
+        fates->gone++;
+    }
+    if (fates_seen(fates) >= FADE_FROM)
+        *fates = (struct hk_site_fates){fates->soon / 2, fates->late / 2, fates->gone / 2, fates->late_ms / 2};
+}
+
+/* Of blocks that are kept, each late one is held longer, but not faulted in, and each gone one is held until worth_ms in vain. Of blocks that are
+ * purged, each late or gone one is not held for the delay, and each soon one is faulted in. */
+int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule)
+{
+    int64_t worth = (int64_t)costs->worth_ms, delay = (int64_t)costs->delay_ms;
+    switch (rule) {
+    case HK_SITE_KEEP_WARM:
+        return fates->late * (worth + delay) - (int64_t)fates->late_ms - fates->gone * (worth - delay);
+    case HK_SITE_PURGE_AT_ONCE: return delay * (fates->late + fates->gone) - worth * fates->soon * WAITED_FOR;
+    default: return 0;
+    }
+}
+
+enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const struct hk_site_costs *costs,
+                                   enum hk_site_rule now)
+{
+    enum hk_site_rule best = hk_site_rule_gain(fates, costs, now) < 0 ? HK_SITE_NO_RULE : now;
+    int64_t clearly = (int64_t)(costs->worth_ms * fates_seen(fates) / CLEAR_PART);
+    for (enum hk_site_rule rule = HK_SITE_KEEP_WARM; rule < HK_SITE_RULES && fates_seen(fates) >= LEAST_FATES; rule++)
+        if (hk_site_rule_gain(fates, costs, rule) - hk_site_rule_gain(fates, costs, best) > clearly)
+            best = rule;
+    return best;
+}
 
 #define MEAN (512 * HK_KIB) /* mean bytes between two picked blocks, large ones excluded */
 enum { SITE_GHOSTS = 32 };
@@ -172,9 +221,6 @@ static uint64_t median_lifetime(const struct hk_site *site)
     return 0;
 }
 
-/* Another thread may have updated one of two counters. */
-static uint64_t not_negative(int64_t count) { return count > 0 ? (uint64_t)count : 0; }
-
 /* The bytes that `blocks` recorded blocks stand for. */
 static uint64_t bytes_for(uint64_t blocks, uint64_t bytes)
 {
@@ -189,38 +235,35 @@ static bool lives_more(const void *line, const void *other)
     return one->live != two->live ? one->live > two->live : one->bytes > two->bytes;
 }
 
-struct site_lines {
-    struct hk_site_line *lines;
-    unsigned count, most;
-    uint64_t now;
-};
-
-static void add_line(void *context, const struct hk_site *site, unsigned number)
+static struct hk_site_line line_of(const struct hk_site *site, const struct site_state *state)
 {
-    struct site_lines *lines = context;
-    const struct site_state *state = &sites.states[number];
-    struct hk_site_line line = {
-        .caller = site->stack[0],
-        .block = (size_t)1 << site->size_bits,
-        .live = bytes_for(not_negative(hk_load(site->xlive_blocks)), not_negative(hk_load(site->xlive_bytes))),
-        .bytes = bytes_for(hk_load(site->xblocks), hk_load(site->xbytes)),
-        .lifetime_ms = median_lifetime(site),
-        .rule = state->rule,
-        .saved = state->saved,
-        .wasted = state->wasted};
-    if (lines->now - state->seen_ms <= HK_SITE_LIFE_MS)
-        lines->count = hk_top_insert(lines->lines, sizeof line, lines->count, lines->most, &line, lives_more);
+    uint64_t blocks = (uint64_t)hk_site_live(hk_load(site->xlive_blocks));
+    return (struct hk_site_line){.caller = site->stack[0],
+                                 .block = (size_t)1 << site->size_bits,
+                                 .live = bytes_for(blocks, (uint64_t)hk_site_live(hk_load(site->xlive_bytes))),
+                                 .bytes = bytes_for(hk_load(site->xblocks), hk_load(site->xbytes)),
+                                 .lifetime_ms = median_lifetime(site),
+                                 .rule = state->rule,
+                                 .saved = state->saved,
+                                 .wasted = state->wasted};
 }
 
 unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
 {
-    struct site_lines top = {.lines = lines, .most = most, .now = hk_os.clock_ms()};
+    unsigned count = 0;
+    uint64_t now = hk_os.clock_ms();
     if (hk_site_samples.xsites == NULL)
         return 0;
     hk_lock(&sites_lock);
-    hk_sites_visit(&hk_site_samples, add_line, &top);
+    for (unsigned i = 0; i < HK_RULE_SITES; i++) {
+        const struct hk_site *site = hk_load_acquire(hk_site_samples.xsites[i]);
+        if (site == NULL || now - sites.states[i].seen_ms > HK_SITE_LIFE_MS)
+            continue;
+        struct hk_site_line line = line_of(site, &sites.states[i]);
+        count = hk_top_insert(lines, sizeof line, count, most, &line, lives_more);
+    }
     hk_unlock(&sites_lock);
-    return top.count;
+    return count;
 }
 
 HK_EACH_PROCESS void hk_sites_init(void) { hk_lock_register(HK_RANK_SITES, &sites_lock); }

@@ -12,8 +12,33 @@
 #define HK_SITES_H
 
 #include "count/countdown.h"
-#include "learn/site_rules.h"
 #include "prof/sample.h"
+
+enum hk_site_rule { HK_SITE_NO_RULE, HK_SITE_KEEP_WARM, HK_SITE_PURGE_AT_ONCE, HK_SITE_RULES };
+extern const char *const hk_site_rule_names[HK_SITE_RULES];
+
+/* Recently freed blocks of a site, by when as much memory was requested again. */
+struct hk_site_fates {
+    uint32_t soon;    /* within the purge delay: still resident */
+    uint32_t late;    /* after a purge, with page faults */
+    uint32_t gone;    /* not while holding it would have paid */
+    uint64_t late_ms; /* total idle time of the late ones */
+};
+
+struct hk_site_costs {
+    uint64_t delay_ms; /* the purge delay */
+    uint64_t worth_ms; /* reuse_worth (options.def) */
+};
+
+/* Pure functions: the treatment of the large blocks that a call site frees. Adds a block whose memory was reused after idle_ms. Earlier blocks fade. */
+void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs, uint64_t idle_ms);
+
+/* Returns the rule for the next blocks. A rule in force stays while it saves anything; a new one must save clearly. */
+enum hk_site_rule hk_site_rule_for(const struct hk_site_fates *fates, const struct hk_site_costs *costs,
+                                   enum hk_site_rule now);
+
+/* The savings of a rule, in milliseconds of holding a block; negative for a loss. */
+int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule);
 
 enum { HK_SITE_LIFE_MS = 30 * 60 * 1000 };
 /* Blocks up to HK_SITES_FROM are ignored, larger ones sampled, those over HK_SITES_LARGE all recorded. */

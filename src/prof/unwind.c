@@ -233,62 +233,11 @@ static void set_cfa(struct run *run, uint64_t number, int64_t value)
     run->rules->cfa_value = (int32_t)value;
 }
 
-/* Compilers have no rule in the CIE but that of the return address, which they never restore. */
-static void restore_rule(struct run *run, uint64_t number) { set_rule(run, number, HK_RULE_SAME, 0); }
-
 static int32_t skip_expression(struct run *run, struct hk_unwind_reader *reader)
 {
     int32_t place = (int32_t)(reader->at - run->code->from);
     skip(reader, hk_unwind_unsigned(reader));
     return place;
-}
-
-static void remember_rules(struct run *run, struct hk_unwind_reader *reader)
-{
-    reader->failed |= run->has_remembered; /* compilers do not nest them */
-    run->remembered = *run->rules;
-    run->has_remembered = true;
-}
-
-static void recall_rules(struct run *run, struct hk_unwind_reader *reader)
-{
-    reader->failed |= !run->has_remembered;
-    *run->rules = run->remembered;
-    run->has_remembered = false;
-}
-
-/* Instructions about the CFA and the place in the function. */
-static void run_frame(struct run *run, struct hk_unwind_reader *reader, unsigned instruction)
-{
-    struct hk_rules *rules = run->rules;
-    int64_t unit = run->entry->data_unit;
-    uint64_t number;
-    switch (instruction) {
-    case NOP:
-    case SIGN_ADDRESS: return;
-    case ARGUMENTS: (void)hk_unwind_unsigned(reader); return;
-    case ADVANCE_1: run->at += take_byte(reader) * run->entry->code_unit; return;
-    case ADVANCE_2: run->at += hk_unwind_take(reader, 2) * run->entry->code_unit; return;
-    case ADVANCE_4: run->at += hk_unwind_take(reader, 4) * run->entry->code_unit; return;
-    case REMEMBER: remember_rules(run, reader); return;
-    case RECALL: recall_rules(run, reader); return;
-    case CFA:
-        number = hk_unwind_unsigned(reader);
-        set_cfa(run, number, (int64_t)hk_unwind_unsigned(reader));
-        return;
-    case CFA_SIGNED:
-        number = hk_unwind_unsigned(reader);
-        set_cfa(run, number, hk_unwind_signed(reader) * unit);
-        return;
-    case CFA_REGISTER: set_cfa(run, hk_unwind_unsigned(reader), rules->cfa_value); return;
-    case CFA_OFFSET: set_cfa(run, rules->cfa_register, (int64_t)hk_unwind_unsigned(reader)); return;
-    case CFA_OFFSET_SIGNED: set_cfa(run, rules->cfa_register, hk_unwind_signed(reader) * unit); return;
-    case CFA_EXPRESSION:
-        rules->cfa_kind = HK_RULE_IS_EXPRESSION;
-        rules->cfa_value = skip_expression(run, reader);
-        return;
-    default: reader->failed = true;
-    }
 }
 
 /* Instructions about a register, which is their first number. */
@@ -305,17 +254,50 @@ static void run_register(struct run *run, struct hk_unwind_reader *reader, unsig
     case EXPRESSION: set_rule(run, number, HK_RULE_AT_EXPRESSION, skip_expression(run, reader)); return;
     case IS_EXPRESSION: set_rule(run, number, HK_RULE_IS_EXPRESSION, skip_expression(run, reader)); return;
     case UNDEFINED: set_rule(run, number, HK_RULE_UNDEFINED, 0); return;
-    default: restore_rule(run, number); /* RESTORE, SAME */
+    case RESTORE: /* as in the CIE: compilers have no rule there but that of the return address, which they never restore */
+    case SAME: set_rule(run, number, HK_RULE_SAME, 0); return;
+    default: reader->failed = true;
     }
 }
 
-static bool is_about_register(unsigned instruction)
+/* The other instructions are about the CFA and the place in the function. */
+static void run_instruction(struct run *run, struct hk_unwind_reader *reader, unsigned instruction)
 {
-    enum {
-        ALL = 1 << OFFSET | 1 << RESTORE | 1 << UNDEFINED | 1 << SAME | 1 << REGISTER | 1 << EXPRESSION |
-              1 << OFFSET_SIGNED | 1 << IS_OFFSET | 1 << IS_OFFSET_SIGNED | 1 << IS_EXPRESSION
-    };
-    return instruction <= IS_EXPRESSION && (ALL >> instruction & 1) != 0;
+    struct hk_rules *rules = run->rules;
+    int64_t unit = run->entry->data_unit;
+    uint64_t number;
+    switch (instruction) {
+    case NOP:
+    case SIGN_ADDRESS: return;
+    case ARGUMENTS: (void)hk_unwind_unsigned(reader); return;
+    case ADVANCE_1: run->at += take_byte(reader) * run->entry->code_unit; return;
+    case ADVANCE_2: run->at += hk_unwind_take(reader, 2) * run->entry->code_unit; return;
+    case ADVANCE_4: run->at += hk_unwind_take(reader, 4) * run->entry->code_unit; return;
+    case REMEMBER:
+        reader->failed |= run->has_remembered; /* compilers do not nest them */
+        run->remembered = *rules;
+        run->has_remembered = true;
+        return;
+    case RECALL:
+        reader->failed |= !run->has_remembered;
+        *rules = run->remembered;
+        run->has_remembered = false;
+        return;
+    case CFA:
+    case CFA_SIGNED:
+        number = hk_unwind_unsigned(reader);
+        set_cfa(run, number,
+                instruction == CFA ? (int64_t)hk_unwind_unsigned(reader) : hk_unwind_signed(reader) * unit);
+        return;
+    case CFA_REGISTER: set_cfa(run, hk_unwind_unsigned(reader), rules->cfa_value); return;
+    case CFA_OFFSET: set_cfa(run, rules->cfa_register, (int64_t)hk_unwind_unsigned(reader)); return;
+    case CFA_OFFSET_SIGNED: set_cfa(run, rules->cfa_register, hk_unwind_signed(reader) * unit); return;
+    case CFA_EXPRESSION:
+        rules->cfa_kind = HK_RULE_IS_EXPRESSION;
+        rules->cfa_value = skip_expression(run, reader);
+        return;
+    default: run_register(run, reader, instruction);
+    }
 }
 
 /* Ends at the first instruction that is behind the wanted place. */
@@ -328,11 +310,9 @@ static bool run_program(struct run *run, struct hk_unwind_reader reader)
         else if (instruction >> 6 == SET_OFFSET)
             set_rule(run, number, HK_RULE_AT, (int64_t)hk_unwind_unsigned(&reader) * run->entry->data_unit);
         else if (instruction >> 6 == SET_RESTORE)
-            restore_rule(run, number);
-        else if (is_about_register(instruction))
-            run_register(run, &reader, instruction);
+            set_rule(run, number, HK_RULE_SAME, 0);
         else
-            run_frame(run, &reader, instruction);
+            run_instruction(run, &reader, instruction);
     }
     return !reader.failed;
 }
@@ -354,12 +334,6 @@ bool hk_unwind_find(struct hk_rules *rules, const struct hk_code *code, uintptr_
     if (common.augmented)
         skip(&reader, hk_unwind_unsigned(&reader));
     *rules = (struct hk_rules){.of_signal = common.of_signal};
-    struct run run;
-    run.rules = rules;
-    run.entry = &common;
-    run.code = code;
-    run.at = 0;
-    run.wanted = address - start;
-    run.has_remembered = false;
+    struct run run = {.rules = rules, .entry = &common, .code = code, .wanted = address - start};
     return run_program(&run, common.program) && run_program(&run, reader) && rules->cfa_kind != HK_RULE_SAME;
 }

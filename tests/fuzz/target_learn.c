@@ -3,7 +3,7 @@
 #include "count/stats.h"
 #include "fuzz/fuzz.h"
 #include "learn/learner.h"
-#include "learn/site_rules.h"
+#include "prof/sites.h"
 
 static void draw_signals(struct fuzz_input *in, struct hk_signals *saw)
 {

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "guard/block_checks.h"
-#include "guard/empty.h"
 #include "hakmem.h"
 #include "policy/options.h"
 #include "support/rng.h"

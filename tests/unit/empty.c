@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "guard/empty.h"
+#include "guard/states.h"
 #include "hakmem.h"
 #include "policy/options.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "guard/empty.h"
+#include "guard/states.h"
 #include "guard/guard.h"
 #include "hakmem.h"
 #include "policy/options.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guard/neighbors.h"
+#include "guard/block_checks.h"
 #include "hakmem.h"
 #include "policy/options.h"
 #include "slab/slab.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "guard/stack_table.h"
+#include "prof/stack.h"
 #include "support/rng.h"
 
 enum { ROUNDS = 20000, LEAST_FRAMES = 17, OF_A_PROGRAM = 40 };

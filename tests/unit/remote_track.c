@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "guard/stack_table.h"
+#include "prof/stack.h"
 #include "hakmem.h"
 #include "os/os.h"
 #include "policy/options.h"

@@ -1,7 +1,7 @@
 /* Site rules: a rule follows once it clearly saves, stays while it saves at all, and old observations fade. */
 #include "unit/unit.h"
 
-#include "learn/site_rules.h"
+#include "prof/sites.h"
 
 enum { DELAY = 500, WORTH = 2000, SOON = 100, LATE = 1000, GONE = 5000 };
 static const struct hk_site_costs costs = {DELAY, WORTH};

@@ -3,7 +3,7 @@
 
 #include <pthread.h>
 
-#include "guard/stack_table.h"
+#include "prof/stack.h"
 #include "span/meta.h"
 
 enum { THREADS = 64 };
