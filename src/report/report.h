@@ -10,7 +10,6 @@
 #include "prof/sites.h"
 #include "report/heap_stats.h"
 #include "report/rss_stats.h"
-#include "report/live_samples.h"
 
 /* The kernel's figures for this process; 0 if unreadable, SIZE_MAX for an absent limit. */
 struct hk_process {

@@ -1,4 +1,5 @@
-/* Asks the system which pages are resident, and adds them up by part. */
+/* Asks the system which pages are resident, and adds them up by part. Adds up live samples by stack, and the free bytes that these samples
+ * pin in their slabs. */
 #include "report/rss_stats.h"
 
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "slab/slab.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
+#include "prof/hooks.h"
 
 enum { PAGES_AT_ONCE = 512 };
 
@@ -42,9 +44,15 @@ struct stretch {
     const struct hk_descriptor *descriptor;
 };
 
-/* The owner may release the slab meanwhile, and another class may be cut in its place: inconsistent values are skipped,
+/* How a page of a slab is divided. */
+struct slab_page {
+    unsigned class;
+    size_t taken, free, tail; /* bytes */
+};
+
+/* False while the slab changes. The owner may release the slab meanwhile, and another class may be cut in its place: inconsistent values are skipped,
  * so that no bit beyond a bitmap is read. Memory of a bitmap that is gone still counts as HAKMEM's. */
-bool hk_slab_page(const struct hk_slab *slab, uintptr_t page, struct hk_slab_page *cut)
+static bool divide_page(const struct hk_slab *slab, uintptr_t page, struct slab_page *cut)
 {
     unsigned class = slab->d.class < HK_CLASSES ? slab->d.class : 0;
     size_t size = hk_classes[class].size, blocks = slab->d.blocks, free = 0;
@@ -59,15 +67,15 @@ bool hk_slab_page(const struct hk_slab *slab, uintptr_t page, struct hk_slab_pag
         free += (freebits[block / 64] >> (block % 64) & 1) != 0 ? overlap : 0;
     }
     size_t blocks_here = end > from ? end - from : 0;
-    *cut = (struct hk_slab_page){class, blocks_here - free, free, HK_PAGE - blocks_here};
+    *cut = (struct slab_page){class, blocks_here - free, free, HK_PAGE - blocks_here};
     return true;
 }
 
 static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintptr_t page)
 {
-    struct hk_slab_page cut;
+    struct slab_page cut;
     struct hk_resident_sums *here = walk->here;
-    if (!hk_slab_page((const void *)stretch->descriptor, page, &cut))
+    if (!divide_page((const void *)stretch->descriptor, page, &cut))
         return;
     *(cut.taken != 0 ? &here->pinned[cut.class] : &here->loose[cut.class]) += cut.free;
     here->tails[cut.class] += cut.tail;
@@ -333,4 +341,93 @@ void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stat
     rss_stats->total = walk.total;
     divide_classes(rss_stats, &rss_stats->sums, heap_stats);
     divide_areas(rss_stats, rss_stats->sums.areas);
+}
+
+/* One for each site, mapped for as long as a report is taken. */
+struct table {
+    struct hk_live_samples_line lines[HK_SAMPLE_SITES];
+};
+
+struct span_of_pages {
+    uintptr_t first, last;
+};
+
+static struct hk_slab *slab_that_holds(uintptr_t block)
+{
+    uint32_t entry = hk_page_map_lookup(block);
+    if (entry == 0 || hk_entry_class(entry) >= HK_CLASSES)
+        return NULL;
+    struct hk_slab *slab = hk_slab_at(block);
+    return slab != NULL && block - slab->d.start < slab->d.bytes ? slab : NULL;
+}
+
+static bool is_resident(uintptr_t address)
+{
+    unsigned char resident = 0;
+    size_t page = hk_system_page();
+    return hk_os.resident((void *)hk_align_down(address, page), page, &resident) && (resident & 1) != 0;
+}
+
+/* The free bytes of the page, by the block's share of its taken ones. */
+static uint64_t pinned_in(const struct hk_slab *slab, uintptr_t page, uintptr_t block, size_t size)
+{
+    struct slab_page cut;
+    if (!is_resident(page) || !divide_page(slab, page, &cut) || cut.taken == 0)
+        return 0;
+    size_t overlap = hk_min(block + size, page + HK_PAGE) - hk_max(block, page);
+    return cut.free * hk_min(overlap, cut.taken) / cut.taken;
+}
+
+/* Only the first and the last page of a block can hold others. */
+static uint64_t pinned_by(uintptr_t block)
+{
+    const struct hk_slab *slab = slab_that_holds(block);
+    if (slab == NULL)
+        return 0;
+    size_t size = slab->d.block_size;
+    uintptr_t first = hk_align_down(block, HK_PAGE), last = hk_align_down(block + size - 1, HK_PAGE);
+    uint64_t pinned = pinned_in(slab, first, block, size);
+    return first == last ? pinned : pinned + pinned_in(slab, last, block, size);
+}
+
+static void add_sample(void *context, const struct hk_live_sample *sample)
+{
+    struct table *table = context;
+    size_t size = hk_max(sample->size, 1);
+    uint64_t weight = hk_countdown_weight(size, hk_hooks.mean);
+    if (sample->number >= HK_SAMPLE_SITES || sample->site == NULL)
+        return;
+    struct hk_live_samples_line *line = &table->lines[sample->number];
+    line->site = sample->site;
+    line->sums.blocks += hk_max(weight / size, 1);
+    line->sums.bytes += weight;
+    line->sums.pinned += (uint64_t)((double)pinned_by((uintptr_t)sample->block) * (double)weight / (double)size);
+}
+
+static bool ranks_before(const void *line, const void *other)
+{
+    const struct hk_live_samples_line *one = line, *two = other;
+    return one->sums.bytes + one->sums.pinned > two->sums.bytes + two->sums.pinned;
+}
+
+void hk_live_samples_take(struct hk_live_samples *live_samples)
+{
+    size_t bytes = hk_in_system_pages(sizeof(struct table));
+    memset(live_samples, 0, sizeof *live_samples);
+    struct table *table = hk_hooks.mean != 0 && !hk_hooks.watches ? hk_os.map(bytes) : NULL;
+    if (table == NULL)
+        return;
+    live_samples->mean = hk_hooks.mean;
+    hk_samples_visit(&hk_samples, add_sample, table);
+    for (unsigned i = 0; i < HK_SAMPLE_SITES; i++) {
+        const struct hk_live_samples_line *line = &table->lines[i];
+        if (line->site == NULL)
+            continue;
+        live_samples->all.blocks += line->sums.blocks;
+        live_samples->all.bytes += line->sums.bytes;
+        live_samples->all.pinned += line->sums.pinned;
+        live_samples->shown = hk_top_insert(live_samples->stacks, sizeof *line, live_samples->shown, HK_REPORT_STACKS,
+                                            line, ranks_before);
+    }
+    hk_os.unmap(table, bytes);
 }

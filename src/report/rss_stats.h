@@ -5,10 +5,18 @@
  *
  * Invariant  while nothing changes, and if the system reports resident pages: the parts and rest_of_process sum to `total`; the
  *            rows of the classes, the two kinds of idle memory and of the rest sum to their parts, always.
- * Threads    any; a mapping that disappears meanwhile counts as 0. */
+ *
+ * Live samples: the sampled live blocks by stack: the bytes that they stand for, and the free bytes that they pin. Estimates without bias.
+ *
+ *   a page of a slab: [taken | free | free | taken]: no purge returns it; each taken block pins a share of the free bytes
+ *   a sample of that block stands for many such blocks: its share times its weight is added to its stack
+ *
+ * Threads    any, no lock; a mapping that disappears meanwhile counts as 0; a block that is freed meanwhile counts or not. Allocates nothing from
+ *            the heap. */
 #ifndef HK_RSS_STATS_H
 #define HK_RSS_STATS_H
 
+#include "prof/sample.h"
 #include "report/heap_stats.h"
 #include "slab/slab.h"
 
@@ -41,11 +49,24 @@ struct hk_rss_stats {
 /* `heap_stats` provides the ratio of live to free among the taken blocks. */
 void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stats *heap_stats);
 
-/* How a page of a slab is divided; false while the slab changes. */
-struct hk_slab_page {
-    unsigned class;
-    size_t taken, free, tail; /* bytes */
+enum { HK_REPORT_STACKS = 200 };
+
+struct hk_live_samples_sums {
+    uint64_t blocks, bytes, pinned;
 };
-bool hk_slab_page(const struct hk_slab *slab, uintptr_t page, struct hk_slab_page *cut);
+
+struct hk_live_samples_line {
+    const struct hk_site *site;
+    struct hk_live_samples_sums sums;
+};
+
+struct hk_live_samples {
+    uint64_t mean;                                        /* bytes between two samples; 0: sampling is off */
+    struct hk_live_samples_sums all;                      /* of all stacks */
+    struct hk_live_samples_line stacks[HK_REPORT_STACKS]; /* those with the most bytes, live and pinned */
+    unsigned shown;
+};
+
+void hk_live_samples_take(struct hk_live_samples *live_samples);
 
 #endif
