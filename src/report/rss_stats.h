@@ -23,27 +23,21 @@
 /* What the walk adds up. All fields have one type: they are scaled and added as an array. */
 struct hk_resident_sums {
     size_t parts[HK_PARTS];
-    size_t taken[HK_CLASSES];                     /* blocks that are not free in their slabs */
-    size_t pinned[HK_CLASSES], loose[HK_CLASSES]; /* free blocks, in pages with taken ones and without */
+    size_t taken[HK_CLASSES]; /* blocks that are not free in their slabs */
+    size_t pinned[HK_CLASSES],
+        loose[HK_CLASSES]; /* free blocks, in pages with taken ones, which no purge returns, and without */
     size_t tails[HK_CLASSES];
-    size_t areas; /* metadata */
-    size_t idle_huge, rest_files, rest;
-};
-
-/* The resident bytes of a class, by part. */
-struct hk_resident_class {
-    size_t live, rounding, in_bins, remote, free_in_slabs, tails;
-    size_t pinned; /* of free_in_slabs: bytes in pages that hold other blocks, which no purge returns */
+    size_t areas;            /* metadata */
+    size_t idle_huge;        /* free slices on huge pages that have slices in use */
+    size_t rest_files, rest; /* rest_of_process: mapped files, and all other */
 };
 
 struct hk_rss_stats {
-    size_t parts[HK_PARTS];
-    struct hk_resident_class classes[HK_CLASSES];
-    size_t idle_huge;                   /* of the part idle: on huge pages that have slices in use */
-    size_t rest_of_process;             /* code, stacks, other mappings */
-    size_t rest_files;                  /* of these: mapped files */
-    size_t total;                       /* by the kernel's count, summed over the mappings; 0 if unknown */
-    struct hk_resident_sums sums, here; /* of the walk: too large for some threads' stacks */
+    struct hk_resident_sums all, here; /* in total, and of one mapping: too large for some threads' stacks */
+    struct hk_class_stats
+        classes[HK_CLASSES]; /* the resident bytes: live, rounding, in_bins, remote, free_in_slabs and tails */
+    size_t rest_of_process;  /* code, stacks, other mappings */
+    size_t total;            /* by the kernel's count, summed over the mappings; 0 if unknown */
 };
 
 /* `heap_stats` provides the ratio of live to free among the taken blocks. */

@@ -59,16 +59,11 @@ static bool dumps_wanted(void)
            (hk_options.heap_profile_every != 0 || hk_options.heap_profile_at != NULL);
 }
 
-/* The second field of /proc/self/statm. */
 static uint64_t resident_now(void)
 {
-    char text[128];
-    uint64_t pages = 0;
-    hk_os.read_file("/proc/self/statm", text, sizeof text);
-    const char *at = strchr(text, ' ');
-    for (at += at != NULL; at != NULL && *at >= '0' && *at <= '9'; at++)
-        pages = pages * 10 + (uint64_t)(*at - '0');
-    return pages * hk_os.page_size();
+    struct hk_process process;
+    hk_read_statm(&process);
+    return process.resident_bytes;
 }
 
 static bool has_come(void)
@@ -161,21 +156,15 @@ void hk_reports_check(void)
         check_each();
 }
 
-static bool has_ending(const char *text, const char *end)
-{
-    size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
 static int write_report(int fd, const char *path)
 {
     struct hk_report *report = hk_report_open();
     if (report == NULL)
         return -ENOMEM;
     hk_report_take(report, reports.started_ms);
-    if (has_ending(path, ".json"))
+    if (hk_ends_with(path, ".json"))
         hk_report_json(fd, report);
-    else if (has_ending(path, ".prom"))
+    else if (hk_ends_with(path, ".prom"))
         hk_report_metrics(fd, report);
     else
         hk_report_text(fd, report);
