@@ -106,6 +106,10 @@ def class_stats_of(root: Path) -> list[list[str]]:
     return rows((root / "src/report/class_stats.def").read_text(), "HK_CLASS_STAT", 5)
 
 
+def heap_figures_of(root: Path) -> list[str]:
+    return [row[0] for row in rows((root / "src/report/heap_figures.def").read_text(), "HK_HEAP_FIGURE", 6)]
+
+
 def stats_of(root: Path) -> list[list[str]]:
     return rows((root / "src/count/stats.def").read_text(), "HK_STAT", 4)
 
@@ -121,7 +125,8 @@ def parts_table(root: Path) -> str:
 
 def written_keys(root: Path) -> set[str]:
     text = (root / "src/report/report_json.c").read_text()
-    return set(re.findall(r'\\"(\w+)\\":', text)) | set(re.findall(r'json_(?:limit|array)\(text, "(\w+)"', text))
+    keys = re.findall(r'\\"(\w+)\\":', text) + re.findall(r'json_(?:limit|array)\(json, "(\w+)"', text)
+    return set(keys) | set(heap_figures_of(root))
 
 
 def keys_of(root: Path) -> dict[str, list[str]]:
@@ -191,8 +196,7 @@ def report_schema(root: Path) -> str:
         "tiers": {**an_array(an_object({"tier": {"enum": ["tiny", "small", "medium", "large"]}, **class_stats})), "minItems": 4, "maxItems": 4},
         "classes": an_array(an_object({"size": count, "tier": {"enum": ["tiny", "small", "medium"]}, **class_stats})),
         "thread_lines": {**an_array(an_object({key: count for key in ("thread", "allocations", "bins", "depots")})), "maxItems": 64},
-        "heaps": {**an_array(an_object({"heap": count, "name": text, **{key: count for key in (
-            "physical", "limit", "peak", "live", "cached", "large", "live_blocks", "caches", "served", "refused", "resets")}})), "maxItems": 32},
+        "heaps": {**an_array(an_object({"heap": count, "name": text, **{key: count for key in heap_figures_of(root)}})), "maxItems": 32},
         "counters": an_object({name: {**count, "description": f"{unit}: {meaning}"} for _, name, unit, meaning in stats_of(root)}),
         "policy": an_object({"state": {"enum": ["STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"]},
                              **{name: count for _, name, _, _, _, scope, _, _ in options if scope == "policy"}}),

@@ -4,7 +4,7 @@
 #include "api/record.h"
 #include "runtime/learning.h"
 #include "runtime/lifecycle.h"
-#include "runtime/threads.h"
+#include "runtime/background.h"
 #include "span/bootstrap.h"
 
 static HK_COLD void *alloc_before_start(struct hk_request *request)

@@ -12,7 +12,6 @@
 #include "hakmem.h"
 #include "report/report.h"
 #include "runtime/exit_report.h"
-#include "runtime/served.h"
 #include "runtime/start.h"
 
 struct mallinfo2 hk_mallinfo2(void);

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "base/fatal.h"
+#include "base/message.h"
 #include "os/elf_file.h"
 
 #pragma weak dlsym

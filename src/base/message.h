@@ -13,7 +13,11 @@
 #include <stdarg.h>
 
 #include "base/base.h"
-#include "base/messages.h"
+
+/* The texts of messages.def. An array is a format that the compiler checks, and needs no relocation. */
+#define HK_MESSAGE(name, then, format, meaning) static const char HK_TEXT_##name[] __attribute__((unused)) = format;
+#include "base/messages.def"
+#undef HK_MESSAGE
 
 enum {
     HK_NOWHERE = -1,
@@ -50,5 +54,22 @@ size_t hk_utf8_bytes(const char *s);
 /* Writes one line, prefixed with "hakmem: ", to stderr if hk_stderr_is_there(). */
 void hk_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void hk_vmessage(const char *format, va_list args);
+
+/* The program is about to abort, perhaps with locks held. */
+extern _Atomic bool hk_is_aborting;
+
+/* Called after the line, if not NULL: what else there is to say. */
+extern void (*hk_last_words)(void);
+
+/* Prints one line, then calls abort(). */
+_Noreturn void hk_fatal(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void hk_assert_failed(const char *expression, const char *file, int line);
+
+/* Checked in debug builds only, compiled in all. */
+#define hk_assert(x)                                                                                                   \
+    do {                                                                                                               \
+        if (HK_DEBUG && HK_UNLIKELY(!(x)))                                                                             \
+            hk_assert_failed(#x, __FILE__, __LINE__);                                                                  \
+    } while (0)
 
 #endif

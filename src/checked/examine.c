@@ -1,7 +1,7 @@
 /* Ends the program if a copy leaves the block that the copy begins in, or touches free memory of the heap. */
 #include "checked/examine.h"
 
-#include "base/fatal.h"
+#include "base/message.h"
 
 static const char *verb(enum hk_copying access) { return access == HK_WRITES ? "write" : "read"; }
 

@@ -2,7 +2,7 @@
 #include "guard/track_report.h"
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/message.h"
 #include "prof/stack.h"
 #include "guard/fault_text.h"
 #include "os/os.h"

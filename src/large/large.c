@@ -2,7 +2,7 @@
 #include "large/large.h"
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/message.h"
 #include "large/large_mapping.h"
 #include "count/stats.h"
 #include "os/os.h"

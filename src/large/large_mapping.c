@@ -2,7 +2,7 @@
 #include "large/large_mapping.h"
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/message.h"
 #include "os/os.h"
 #include "policy/policy.h"
 #include "span/footprint.h"

@@ -30,7 +30,7 @@ enum { HK_TRACE_REMOTE_OFF, HK_TRACE_REMOTE_ON, HK_TRACE_REMOTE_AUTO };
 enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
 
 /* Reads the environment. The profile, where one is asked for by name or path, comes first: `take_profile` sets its options
- * (profile.h), and what is set by itself goes before them. */
+ * (policy.h), and what is set by itself goes before them. */
 typedef void hk_profile_taker(const char *name, size_t length);
 void hk_options_read(hk_profile_taker *take_profile);
 

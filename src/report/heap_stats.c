@@ -27,6 +27,13 @@ const struct hk_part_row hk_part_rows[HK_PARTS] = {
 #undef HK_PART
 };
 
+const struct hk_heap_figure_row hk_heap_figure_rows[HK_HEAP_FIGURES] = {
+#define HK_HEAP_FIGURE(name, field, kind, unit, width, meaning)                                                        \
+    {#name, #kind, #unit, meaning, width, offsetof(struct hk_heap_figures, field)},
+#include "report/heap_figures.def"
+#undef HK_HEAP_FIGURE
+};
+
 /* They count as blocks of the class that they serve as. */
 static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab *slab)
 {
@@ -69,20 +76,34 @@ static void count_outbox(struct hk_heap_stats *heap_stats, const struct hk_outbo
         heap_stats->classes[class].remote += (uint64_t)bytes[class];
 }
 
+static bool holds_more(const void *line, const void *other)
+{
+    const struct hk_thread_line *one = line, *two = other;
+    return one->in_bins + one->in_depots > two->in_bins + two->in_depots;
+}
+
 static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cache)
 {
+    struct hk_thread_line line = {.thread = (int)cache->system_thread};
+    if (!cache->alive)
+        return;
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         const struct hk_bin *bin = &cache->hot.bins[class];
         struct hk_class_stats *row = &heap_stats->classes[class];
-        size_t size = hk_classes[class].size;
-        if (!cache->alive)
-            continue;
-        row->in_bins += (hk_bin_items(bin) + cache->depot.classes[class].blocks) * size;
-        row->in_depots += cache->depot.classes[class].blocks * size;
+        size_t in_bin = hk_bin_items(bin) * hk_classes[class].size;
+        size_t in_depot = cache->depot.classes[class].blocks * hk_classes[class].size;
+        row->in_bins += in_bin + in_depot;
+        row->in_depots += in_depot;
+        line.served += bin->served;
+        line.in_bins += in_bin;
+        line.in_depots += in_depot;
     }
-    if (cache->alive)
-        count_outbox(heap_stats, &cache->outbox);
-    heap_stats->threads += cache->alive;
+    count_outbox(heap_stats, &cache->outbox);
+    heap_stats->threads++;
+    if (line.thread != 0)
+        heap_stats->thread_lines_shown =
+            hk_top_insert(heap_stats->thread_lines, sizeof line, heap_stats->thread_lines_shown, HK_REPORT_THREADS,
+                          &line, holds_more);
 }
 
 /* Estimates the bytes of rounding in `blocks` blocks from the average at misses. */
@@ -170,24 +191,34 @@ static void count_metadata(struct hk_heap_stats *heap_stats)
     heap_stats->mallocs = picked.served;
 }
 
-/* The bytes of slabs alone: large blocks are counted as such. */
+static bool has_more_memory(const void *line, const void *other)
+{
+    return ((const struct hk_heap_figures *)line)->physical > ((const struct hk_heap_figures *)other)->physical;
+}
+
+/* The part is the bytes of slabs alone: large blocks are counted as such. */
 static void count_heaps(struct hk_heap_stats *heap_stats)
 {
     for (uint32_t index = 0; index < hk_heaps_end(); index++) {
-        struct hk_heap_figures figures;
-        heap_stats->heaps += hk_heaps_figures(hk_heap_by_index(index), &figures);
-        heap_stats->parts[HK_PART_heaps] += figures.physical - hk_min(figures.physical, figures.large);
+        struct hk_heap_figures line;
+        bool open = hk_heaps_figures(hk_heap_by_index(index), &line);
+        heap_stats->parts[HK_PART_heaps] += line.physical - hk_min(line.physical, line.large);
+        if (!open)
+            continue;
+        heap_stats->heaps++;
+        heap_stats->heap_lines_shown = hk_top_insert(heap_stats->heap_lines, sizeof line, heap_stats->heap_lines_shown,
+                                                     HK_REPORT_HEAPS, &line, has_more_memory);
     }
 }
 
-static void count_parts_of_slabs(struct hk_heap_stats *heap_stats)
+void hk_parts_add_class(size_t parts[HK_PARTS], const struct hk_class_stats *class_stats)
 {
-    heap_stats->parts[HK_PART_live] = heap_stats->sum.live;
-    heap_stats->parts[HK_PART_rounding] = heap_stats->sum.rounding;
-    heap_stats->parts[HK_PART_thread_caches] = heap_stats->sum.in_bins;
-    heap_stats->parts[HK_PART_remote_pending] = heap_stats->sum.remote;
-    heap_stats->parts[HK_PART_free_in_slabs] = heap_stats->sum.free_in_slabs;
-    heap_stats->parts[HK_PART_slab_tails] = heap_stats->sum.tails;
+    parts[HK_PART_live] += class_stats->live;
+    parts[HK_PART_rounding] += class_stats->rounding;
+    parts[HK_PART_thread_caches] += class_stats->in_bins;
+    parts[HK_PART_remote_pending] += class_stats->remote;
+    parts[HK_PART_free_in_slabs] += class_stats->free_in_slabs;
+    parts[HK_PART_slab_tails] += class_stats->tails;
 }
 
 void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
@@ -197,7 +228,7 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1))
         count_cache(heap_stats, hk_tcache_by_id(id));
     sum_up(heap_stats);
-    count_parts_of_slabs(heap_stats);
+    hk_parts_add_class(heap_stats->parts, &heap_stats->sum);
     count_stats(heap_stats);
     count_large(heap_stats);
     count_slices(heap_stats);
@@ -213,51 +244,4 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
 const char *hk_heap_stats_tier_name(unsigned tier)
 {
     return tier == HK_TIER_LARGE ? "large" : hk_tier_name((enum hk_tier)tier);
-}
-
-static struct hk_thread_line thread_line_of(const struct hk_tcache *cache)
-{
-    struct hk_thread_line row = {.thread = (int)cache->system_thread};
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        const struct hk_bin *bin = &cache->hot.bins[class];
-        row.served += bin->served;
-        row.in_bins += hk_bin_items(bin) * hk_classes[class].size;
-        row.in_depots += cache->depot.classes[class].blocks * hk_classes[class].size;
-    }
-    return row;
-}
-
-static bool holds_more(const void *row, const void *other)
-{
-    const struct hk_thread_line *one = row, *two = other;
-    return one->in_bins + one->in_depots > two->in_bins + two->in_depots;
-}
-
-unsigned hk_thread_lines_take(struct hk_thread_line thread_lines[HK_REPORT_THREADS])
-{
-    unsigned count = 0;
-    for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
-        const struct hk_tcache *cache = hk_tcache_by_id(id);
-        if (!cache->alive || cache->system_thread == 0)
-            continue;
-        struct hk_thread_line row = thread_line_of(cache);
-        count = hk_top_insert(thread_lines, sizeof row, count, HK_REPORT_THREADS, &row, holds_more);
-    }
-    return count;
-}
-
-static bool has_more_memory(const void *line, const void *other)
-{
-    return ((const struct hk_heap_figures *)line)->physical > ((const struct hk_heap_figures *)other)->physical;
-}
-
-unsigned hk_heap_lines_take(struct hk_heap_figures lines[HK_REPORT_HEAPS])
-{
-    unsigned count = 0;
-    for (uint32_t index = 0; index < hk_heaps_end(); index++) {
-        struct hk_heap_figures line;
-        if (hk_heaps_figures(hk_heap_by_index(index), &line))
-            count = hk_top_insert(lines, sizeof line, count, HK_REPORT_HEAPS, &line, has_more_memory);
-    }
-    return count;
 }

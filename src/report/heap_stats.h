@@ -42,6 +42,15 @@ extern const struct hk_part_row hk_part_rows[HK_PARTS];
 
 enum { HK_TIER_LARGE = HK_TIER_MEDIUM + 1, HK_TIERS };
 
+/* By the thread's number in the system. Threads are numbered only if a report is written while the program runs. */
+struct hk_thread_line {
+    int thread;
+    uint64_t served; /* blocks that its bins have served, also to threads that had them before */
+    size_t in_bins, in_depots;
+};
+
+enum { HK_REPORT_THREADS = 64, HK_REPORT_HEAPS = 32 };
+
 struct hk_heap_stats {
     struct hk_class_stats classes[HK_CLASSES];
     struct hk_class_stats tiers[HK_TIERS];
@@ -54,7 +63,36 @@ struct hk_heap_stats {
     size_t sampled_blocks;         /* live ones, which no class counts */
     uint64_t mallocs, frees;       /* calls served */
     uint64_t counts[HK_STAT_ROWS]; /* as hk_stat_rows */
+    struct hk_thread_line
+        thread_lines[HK_REPORT_THREADS]; /* whose bins and depots hold the most bytes, the largest first */
+    struct hk_heap_figures heap_lines[HK_REPORT_HEAPS]; /* the program's heaps that have the most physical memory */
+    unsigned thread_lines_shown, heap_lines_shown;
 };
+
+enum hk_heap_figure {
+#define HK_HEAP_FIGURE(name, field, kind, unit, width, meaning) HK_HEAP_FIGURE_##name,
+#include "report/heap_figures.def"
+#undef HK_HEAP_FIGURE
+    HK_HEAP_FIGURES
+};
+
+struct hk_heap_figure_row {
+    const char *name, *kind, *unit, *meaning;
+    size_t width, offset;
+};
+extern const struct hk_heap_figure_row hk_heap_figure_rows[HK_HEAP_FIGURES];
+
+/* The value of a row. */
+HK_INLINE uint64_t hk_heap_figure(const struct hk_heap_figures *line, unsigned row)
+{
+    return *(const uint64_t *)(const void *)((const char *)line + hk_heap_figure_rows[row].offset);
+}
+
+/* False for a class that the process has never used. */
+HK_INLINE bool hk_class_shows(const struct hk_heap_stats *heap_stats, unsigned class)
+{
+    return heap_stats->classes[class].served != 0 || heap_stats->classes[class].slabs != 0;
+}
 
 /* False for the part of a kind of memory that the process has never had. */
 HK_INLINE bool hk_part_shows(const struct hk_heap_stats *heap_stats, unsigned part)
@@ -62,27 +100,12 @@ HK_INLINE bool hk_part_shows(const struct hk_heap_stats *heap_stats, unsigned pa
     return part != HK_PART_heaps || heap_stats->heaps != 0;
 }
 
+/* Takes the lock of each heap of the program's own for a moment. */
 void hk_heap_stats_take(struct hk_heap_stats *heap_stats);
 
+/* Adds a class's bytes to the parts that they belong to. */
+void hk_parts_add_class(size_t parts[HK_PARTS], const struct hk_class_stats *class_stats);
+
 const char *hk_heap_stats_tier_name(unsigned tier);
-
-/* The threads whose bins and depots hold the most bytes, by their numbers in the system. Threads are numbered only if a report is written while
- * the program runs. */
-enum { HK_REPORT_THREADS = 64 };
-
-struct hk_thread_line {
-    int thread;
-    uint64_t served; /* blocks that its bins have served, also to threads that had them before */
-    size_t in_bins, in_depots;
-};
-
-/* Fills in the rows, the largest first. Returns their number. */
-unsigned hk_thread_lines_take(struct hk_thread_line lines[HK_REPORT_THREADS]);
-
-/* The program's heaps that have the most physical memory. Takes the lock of each heap for a moment. */
-enum { HK_REPORT_HEAPS = 32 };
-
-/* Fills in the rows, the largest first. Returns their number. */
-unsigned hk_heap_lines_take(struct hk_heap_figures lines[HK_REPORT_HEAPS]);
 
 #endif

@@ -7,9 +7,7 @@
 #include "policy/options.h"
 #include "span/footprint.h"
 
-/* /proc/self/statm: the process's virtual and resident size in pages. The kernel sums the latter from per-thread
- * counters, which may lag by some hundred KiB. */
-static void read_statm(struct hk_process *process)
+void hk_read_statm(struct hk_process *process)
 {
     char text[128];
     size_t pages[2] = {0, 0};
@@ -39,7 +37,7 @@ static struct hk_process this_process(uint64_t started_ms)
         .running_ms = hk_os.clock_ms() - started_ms,
     };
     read_command(&process);
-    read_statm(&process);
+    hk_read_statm(&process);
     return process;
 }
 
@@ -72,8 +70,6 @@ void hk_report_take(struct hk_report *report, uint64_t started_ms)
     hk_heap_stats_take(&report->heap_stats);
     hk_rss_stats_take(&report->rss_stats, &report->heap_stats);
     hk_live_samples_take(&report->live_samples);
-    report->heaps_shown = hk_heap_lines_take(report->heaps);
-    report->thread_lines_shown = hk_thread_lines_take(report->thread_lines);
     report->sites_shown = hk_sites_top(report->sites, HK_REPORT_SITES);
 }
 

@@ -10,7 +10,6 @@
 #include "prof/sites.h"
 #include "report/heap_stats.h"
 #include "report/rss_stats.h"
-#include "report/live_samples.h"
 
 /* The kernel's figures for this process; 0 if unreadable, SIZE_MAX for an absent limit. */
 struct hk_process {
@@ -21,6 +20,10 @@ struct hk_process {
     uint64_t running_ms; /* since HAKMEM started */
 };
 
+/* Sets the virtual and the resident size, from /proc/self/statm. The kernel sums the latter from per-thread counters, which may lag by some
+ * hundred KiB. */
+void hk_read_statm(struct hk_process *process);
+
 enum { HK_REPORT_SITES = 20 };
 
 struct hk_report {
@@ -29,10 +32,6 @@ struct hk_report {
     struct hk_rss_stats rss_stats;
     struct hk_site_line sites[HK_REPORT_SITES]; /* by live bytes; empty without site rules */
     unsigned sites_shown;
-    struct hk_thread_line thread_lines[HK_REPORT_THREADS];
-    unsigned thread_lines_shown;
-    struct hk_heap_figures heaps[HK_REPORT_HEAPS];
-    unsigned heaps_shown;
     struct hk_live_samples live_samples; /* empty without sampling */
 };
 
@@ -52,6 +51,8 @@ void hk_last_events_write(int fd);
 
 /* Prints the one-line report about the first allocation that failed. Once per process. */
 void hk_report_out_of_memory(size_t requested, uint64_t started_ms);
+
+bool hk_ends_with(const char *text, const char *end);
 
 /* Calls without a miss, per ten thousand. */
 unsigned hk_hit_rate(const struct hk_class_stats *class_stats);

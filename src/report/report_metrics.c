@@ -19,7 +19,7 @@ struct sheet {
 
 static bool is_measured(const char *unit) { return strcmp(unit, "bytes") == 0; }
 
-static bool ends_with(const char *text, const char *end)
+bool hk_ends_with(const char *text, const char *end)
 {
     size_t length = strlen(text), end_length = strlen(end);
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
@@ -28,7 +28,7 @@ static bool ends_with(const char *text, const char *end)
 static void add_family_name(struct hk_text *text, const struct family *family)
 {
     hk_text_add(text, "hakmem_%s%s", family->group, family->name);
-    if (is_measured(family->unit) && !ends_with(family->name, family->unit))
+    if (is_measured(family->unit) && !hk_ends_with(family->name, family->unit))
         hk_text_add(text, "_%s", family->unit);
 }
 
@@ -55,20 +55,27 @@ static void begin_sample(struct sheet *sheet, const struct family *family)
     hk_text_add(&sheet->text, "%s{%s", strcmp(family->kind, "counter") == 0 ? "_total" : "", sheet->labels.bytes);
 }
 
-static void add_single(struct sheet *sheet, struct family family, uint64_t value)
+static void add_single(struct sheet *sheet, const char *group, const char *name, const char *kind, const char *unit,
+                       const char *meaning, uint64_t value)
 {
+    struct family family = {group, name, kind, unit, meaning};
     begin_family(sheet, &family);
     begin_sample(sheet, &family);
     hk_text_add(&sheet->text, "} %lu\n", value);
 }
 
-/* A character that the format or a terminal would take for something else becomes an underscore. */
+/* The text of a label. A character that the format or a terminal would take for something else becomes an underscore. */
+static void add_label(struct hk_text *text, const char *label)
+{
+    for (const char *at = label; *at != 0; at++)
+        hk_text_add(text, "%c", *at < ' ' || *at > '~' || *at == '"' || *at == '\\' ? '_' : *at);
+}
+
 static void add_labels(struct hk_text *labels, const struct hk_process *process)
 {
     hk_text_init(labels, HK_NOWHERE);
     hk_text_add(labels, "pid=\"%d\",command=\"", process->id);
-    for (const char *at = process->command; *at != 0; at++)
-        hk_text_add(labels, "%c", *at < ' ' || *at > '~' || *at == '"' || *at == '\\' ? '_' : *at);
+    add_label(labels, process->command);
     hk_text_add(labels, "\"%c", 0);
 }
 
@@ -84,21 +91,15 @@ static void add_process(struct sheet *sheet, const struct hk_report *report)
 {
     const struct hk_heap_stats *heap_stats = &report->heap_stats;
     add_version(sheet);
-    add_single(sheet, (struct family){"", "mallocs", "counter", "calls", "allocations by any function"},
-               heap_stats->mallocs);
-    add_single(sheet, (struct family){"", "frees", "counter", "calls", "blocks freed"}, heap_stats->frees);
-    add_single(sheet, (struct family){"", "threads", "gauge", "threads", "threads that have a tcache"},
-               heap_stats->threads);
-    add_single(sheet,
-               (struct family){"process_", "resident", "gauge", "bytes",
-                               "resident memory of the process, by the kernel's count"},
+    add_single(sheet, "", "mallocs", "counter", "calls", "allocations by any function", heap_stats->mallocs);
+    add_single(sheet, "", "frees", "counter", "calls", "blocks freed", heap_stats->frees);
+    add_single(sheet, "", "threads", "gauge", "threads", "threads that have a tcache", heap_stats->threads);
+    add_single(sheet, "process_", "resident", "gauge", "bytes", "resident memory of the process, by the kernel's count",
                report->rss_stats.total);
-    add_single(sheet, (struct family){"process_", "virtual", "gauge", "bytes", "address space of the process"},
+    add_single(sheet, "process_", "virtual", "gauge", "bytes", "address space of the process",
                report->process.virtual_bytes);
-    add_single(sheet,
-               (struct family){"process_", "rest", "gauge", "bytes",
-                               "resident memory outside HAKMEM: code, stacks, other mappings"},
-               report->rss_stats.rest_of_process);
+    add_single(sheet, "process_", "rest", "gauge", "bytes",
+               "resident memory outside HAKMEM: code, stacks, other mappings", report->rss_stats.rest_of_process);
 }
 
 static void add_parts(struct sheet *sheet, struct family family, const struct hk_heap_stats *heap_stats,
@@ -132,49 +133,20 @@ static void add_class_stat(struct sheet *sheet, const struct hk_heap_stats *heap
     }
 }
 
-/* A name is any text; the label must be a string of the format. */
-static void add_heap_sample(struct sheet *sheet, const struct family *family, const struct hk_heap_figures *line,
-                            uint64_t value)
+static void add_heap_figure(struct sheet *sheet, const struct hk_heap_stats *heap_stats, unsigned i)
 {
-    begin_sample(sheet, family);
-    hk_text_add(&sheet->text, ",heap=\"%u\",name=\"", line->number);
-    for (const char *at = line->name; *at != 0; at++)
-        hk_text_add(&sheet->text, "%c", *at < ' ' || *at > '~' || *at == '"' || *at == '\\' ? '_' : *at);
-    hk_text_add(&sheet->text, "\"} %lu\n", value);
-}
-
-static void add_heap_family(struct sheet *sheet, struct family family, const struct hk_report *report, size_t offset)
-{
+    const struct hk_heap_figure_row *row = &hk_heap_figure_rows[i];
+    struct family family = {"heap_", row->name, row->kind, row->unit, row->meaning};
+    if (row->width == 0 || heap_stats->heap_lines_shown == 0)
+        return;
     begin_family(sheet, &family);
-    for (unsigned i = 0; i < report->heaps_shown; i++)
-        add_heap_sample(sheet, &family, &report->heaps[i],
-                        *(const uint64_t *)(const void *)((const char *)&report->heaps[i] + offset));
-}
-
-static void add_heaps(struct sheet *sheet, const struct hk_report *report)
-{
-    static const struct {
-        struct family family;
-        size_t offset;
-    } figures[] = {
-        {{"heap_", "physical", "gauge", "bytes", "physical memory of a heap of the program's own"},
-         offsetof(struct hk_heap_figures, physical)},
-        {{"heap_", "limit", "gauge", "bytes", "the most that it may have; 0: no limit"},
-         offsetof(struct hk_heap_figures, limit)},
-        {{"heap_", "peak", "gauge", "bytes", "the most that it has had"}, offsetof(struct hk_heap_figures, peak)},
-        {{"heap_", "live", "gauge", "bytes", "live blocks of it"}, offsetof(struct hk_heap_figures, live)},
-        {{"heap_", "cached", "gauge", "bytes", "free blocks of it in threads' caches"},
-         offsetof(struct hk_heap_figures, cached)},
-        {{"heap_", "live_blocks", "gauge", "blocks", "blocks of it with the program"},
-         offsetof(struct hk_heap_figures, live_blocks)},
-        {{"heap_", "served", "counter", "calls", "allocations from it"}, offsetof(struct hk_heap_figures, mallocs)},
-        {{"heap_", "refused", "counter", "calls", "allocations that its limit refused"},
-         offsetof(struct hk_heap_figures, refused)},
-        {{"heap_", "resets", "counter", "calls", "times that all its blocks were freed at once"},
-         offsetof(struct hk_heap_figures, resets)},
-    };
-    for (size_t i = 0; report->heaps_shown > 0 && i < sizeof figures / sizeof figures[0]; i++)
-        add_heap_family(sheet, figures[i].family, report, figures[i].offset);
+    for (unsigned heap = 0; heap < heap_stats->heap_lines_shown; heap++) {
+        const struct hk_heap_figures *line = &heap_stats->heap_lines[heap];
+        begin_sample(sheet, &family);
+        hk_text_add(&sheet->text, ",heap=\"%u\",name=\"", line->number);
+        add_label(&sheet->text, line->name);
+        hk_text_add(&sheet->text, "\"} %lu\n", hk_heap_figure(line, i));
+    }
 }
 
 void hk_report_metrics(int fd, const struct hk_report *report)
@@ -187,15 +159,14 @@ void hk_report_metrics(int fd, const struct hk_report *report)
               (struct family){"", "mapped", "gauge", "bytes", "writable memory that HAKMEM has mapped, by part"},
               &report->heap_stats, report->heap_stats.parts);
     add_parts(&sheet, (struct family){"", "resident", "gauge", "bytes", "resident memory of HAKMEM, by part"},
-              &report->heap_stats, report->rss_stats.parts);
+              &report->heap_stats, report->rss_stats.all.parts);
     for (unsigned row = 0; row < HK_CLASS_STATS; row++)
         add_class_stat(&sheet, &report->heap_stats, row);
-    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
-        const struct hk_stat_row *stat = &hk_stat_rows[i];
-        add_single(&sheet, (struct family){"", stat->name, "counter", stat->unit, stat->meaning},
+    for (unsigned i = 0; i < HK_STAT_ROWS; i++)
+        add_single(&sheet, "", hk_stat_rows[i].name, "counter", hk_stat_rows[i].unit, hk_stat_rows[i].meaning,
                    report->heap_stats.counts[i]);
-    }
-    add_heaps(&sheet, report);
+    for (unsigned i = 0; i < HK_HEAP_FIGURES; i++)
+        add_heap_figure(&sheet, &report->heap_stats, i);
     hk_text_add(&sheet.text, "# EOF\n");
     hk_text_flush(&sheet.text);
 }

@@ -1,6 +1,8 @@
 /* Writes a report and the last events of threads as text. */
 #include "report/report.h"
 
+#include <string.h>
+
 #include "base/message.h"
 #include "policy/policy.h"
 #include "tcache/tcache.h"
@@ -23,11 +25,11 @@ static void pad(struct hk_text *text, size_t used, size_t width)
 }
 
 /* Right-aligned, with one decimal, in a suitable unit: "12.3 MiB". */
-static void add_bytes(struct hk_text *text, size_t bytes, size_t width)
+static void add_bytes(struct hk_text *text, uint64_t bytes, size_t width)
 {
     static const char *const units[] = {"B  ", "KiB", "MiB", "GiB", "TiB"};
     unsigned unit = 0;
-    uint64_t tenths = (uint64_t)bytes * 10;
+    uint64_t tenths = bytes * 10;
     for (; tenths >= 10240 && unit < 4; unit++)
         tenths /= 1024;
     pad(text, decimal_digits(tenths / 10) + 2 + 4, width);
@@ -42,11 +44,8 @@ static void add_count(struct hk_text *text, uint64_t value, size_t width)
 
 static void add_name(struct hk_text *text, const char *name, size_t width)
 {
-    size_t length = 0;
-    while (name[length] != 0)
-        length++;
     hk_text_add(text, "%s", name);
-    pad(text, length, width);
+    pad(text, strlen(name), width);
 }
 
 /* "99.98 %" */
@@ -72,9 +71,9 @@ static void text_parts(struct hk_text *text, const struct hk_report *report)
     size_t resident = 0;
     hk_text_add(text, "\nwhere the memory is      mapped     resident\n");
     for (unsigned part = 0; part < HK_PARTS; part++) {
-        resident += rss_stats->parts[part];
+        resident += rss_stats->all.parts[part];
         if (hk_part_shows(&report->heap_stats, part))
-            text_part(text, hk_part_rows[part].name, report->heap_stats.parts[part], rss_stats->parts[part],
+            text_part(text, hk_part_rows[part].name, report->heap_stats.parts[part], rss_stats->all.parts[part],
                       hk_part_rows[part].meaning);
     }
     text_part(text, "= mapped", report->heap_stats.mapped, resident, "writable memory that HAKMEM has mapped");
@@ -114,13 +113,12 @@ static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_
 {
     text_heading(text, "class   tier    ");
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        const struct hk_class_stats *row = &heap_stats->classes[class];
-        if (row->served == 0 && row->slabs == 0)
+        if (!hk_class_shows(heap_stats, class))
             continue;
         add_count(text, hk_classes[class].size, 7);
         hk_text_add(text, " ");
         add_name(text, hk_heap_stats_tier_name(hk_classes[class].tier), 8);
-        text_row(text, row);
+        text_row(text, &heap_stats->classes[class]);
     }
 }
 
@@ -163,31 +161,27 @@ static void text_sites(struct hk_text *text, const struct hk_report *report)
 static void text_heap(struct hk_text *text, const struct hk_heap_figures *line)
 {
     hk_text_add(text, "  ");
-    add_bytes(text, line->physical, 12);
-    if (line->limit != 0)
-        add_bytes(text, line->limit, 13);
-    else
-        hk_text_add(text, "         none");
-    add_bytes(text, line->peak, 13);
-    add_bytes(text, line->live, 13);
-    add_bytes(text, line->cached, 13);
-    add_count(text, line->live_blocks, 13);
-    add_count(text, line->mallocs, 13);
-    add_count(text, line->refused, 9);
-    add_count(text, line->resets, 8);
-    hk_text_add(text, "  ");
-    hk_text_add(text, "%.300s\n", line->name);
+    for (unsigned i = 0; i < HK_HEAP_FIGURES; i++) {
+        const struct hk_heap_figure_row *row = &hk_heap_figure_rows[i];
+        if (row->width == 0)
+            continue;
+        if (i == HK_HEAP_FIGURE_limit && line->limit == 0)
+            hk_text_add(text, "         none");
+        else
+            (strcmp(row->unit, "bytes") == 0 ? add_bytes : add_count)(text, hk_heap_figure(line, i), row->width);
+    }
+    hk_text_add(text, "  %.300s\n", line->name);
 }
 
-static void text_heaps(struct hk_text *text, const struct hk_report *report)
+static void text_heaps(struct hk_text *text, const struct hk_heap_stats *heap_stats)
 {
-    if (report->heaps_shown == 0)
+    if (heap_stats->heap_lines_shown == 0)
         return;
-    hk_text_add(text, "\n%zu heaps of the program's own\n", report->heap_stats.heaps);
+    hk_text_add(text, "\n%zu heaps of the program's own\n", heap_stats->heaps);
     hk_text_add(text, "      physical        limit         peak         live       cached       blocks       served  "
                       "refused  resets  name\n");
-    for (unsigned i = 0; i < report->heaps_shown; i++)
-        text_heap(text, &report->heaps[i]);
+    for (unsigned i = 0; i < heap_stats->heap_lines_shown; i++)
+        text_heap(text, &heap_stats->heap_lines[i]);
 }
 
 static void text_option(void *context, const char *name, const char *string, uint64_t number)
@@ -227,7 +221,7 @@ void hk_report_text(int fd, const struct hk_report *report)
     text_tiers(&text, &report->heap_stats);
     text_classes(&text, &report->heap_stats);
     text_counters(&text, &report->heap_stats);
-    text_heaps(&text, report);
+    text_heaps(&text, &report->heap_stats);
     text_sites(&text, report);
     text_policy(&text);
     hk_text_add(&text, "\noptions\n");

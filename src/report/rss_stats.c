@@ -1,4 +1,5 @@
-/* Asks the system which pages are resident, and adds them up by part. */
+/* Asks the system which pages are resident, and adds them up by part. Adds up live samples by stack, and the free bytes that these samples
+ * pin in their slabs. */
 #include "report/rss_stats.h"
 
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "slab/slab.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
+#include "prof/hooks.h"
 
 enum { PAGES_AT_ONCE = 512 };
 
@@ -42,9 +44,15 @@ struct stretch {
     const struct hk_descriptor *descriptor;
 };
 
-/* The owner may release the slab meanwhile, and another class may be cut in its place: inconsistent values are skipped,
+/* How a page of a slab is divided. */
+struct slab_page {
+    unsigned class;
+    size_t taken, free, tail; /* bytes */
+};
+
+/* False while the slab changes. The owner may release the slab meanwhile, and another class may be cut in its place: inconsistent values are skipped,
  * so that no bit beyond a bitmap is read. Memory of a bitmap that is gone still counts as HAKMEM's. */
-bool hk_slab_page(const struct hk_slab *slab, uintptr_t page, struct hk_slab_page *cut)
+static bool divide_page(const struct hk_slab *slab, uintptr_t page, struct slab_page *cut)
 {
     unsigned class = slab->d.class < HK_CLASSES ? slab->d.class : 0;
     size_t size = hk_classes[class].size, blocks = slab->d.blocks, free = 0;
@@ -59,15 +67,15 @@ bool hk_slab_page(const struct hk_slab *slab, uintptr_t page, struct hk_slab_pag
         free += (freebits[block / 64] >> (block % 64) & 1) != 0 ? overlap : 0;
     }
     size_t blocks_here = end > from ? end - from : 0;
-    *cut = (struct hk_slab_page){class, blocks_here - free, free, HK_PAGE - blocks_here};
+    *cut = (struct slab_page){class, blocks_here - free, free, HK_PAGE - blocks_here};
     return true;
 }
 
 static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintptr_t page)
 {
-    struct hk_slab_page cut;
+    struct slab_page cut;
     struct hk_resident_sums *here = walk->here;
-    if (!hk_slab_page((const void *)stretch->descriptor, page, &cut))
+    if (!divide_page((const void *)stretch->descriptor, page, &cut))
         return;
     *(cut.taken != 0 ? &here->pinned[cut.class] : &here->loose[cut.class]) += cut.free;
     here->tails[cut.class] += cut.tail;
@@ -121,15 +129,18 @@ static void enter_rest(struct walk *walk, uintptr_t start, uintptr_t end)
     divide(walk, &(struct stretch){.start = start, .end = end, .memory = OF_REST});
 }
 
+static bool is_resident(uintptr_t address)
+{
+    unsigned char resident = 0;
+    size_t page = hk_system_page();
+    return hk_os.resident((void *)hk_align_down(address, page), page, &resident) && (resident & 1) != 0;
+}
+
 static bool holds_page(struct glance *glance, const volatile void *word)
 {
-    size_t bytes = hk_system_page();
-    uintptr_t page = hk_align_down((uintptr_t)word, bytes);
-    unsigned char resident = 0;
-    if (page != glance->page) {
-        glance->resident = hk_os.resident((void *)page, bytes, &resident) && (resident & 1) != 0;
-        glance->page = page;
-    }
+    uintptr_t page = hk_align_down((uintptr_t)word, hk_system_page());
+    if (page != glance->page)
+        *glance = (struct glance){page, is_resident(page)};
     return glance->resident;
 }
 
@@ -184,48 +195,28 @@ static bool next_in_heap(struct walk *walk, uintptr_t from, uintptr_t to, struct
     return false;
 }
 
-static void keep_lower(struct stretch *lowest, uintptr_t start, uintptr_t end, enum memory memory)
+static void keep_lower(struct stretch *lowest, uintptr_t from, uintptr_t start, uintptr_t end, enum memory memory)
 {
-    if (start < lowest->start)
+    start = hk_max(start, from);
+    if (start < end && start < lowest->start)
         *lowest = (struct stretch){start, end, memory, NULL};
-}
-
-static void keep_lower_table(struct stretch *lowest, uintptr_t from, uintptr_t to)
-{
-    struct hk_page_map_range table = hk_page_map_next_table(from, to);
-    if (table.start < table.end)
-        keep_lower(lowest, table.start, table.end, OF_TABLE);
-}
-
-static void keep_lower_area(struct stretch *lowest, uintptr_t from, uintptr_t to)
-{
-    if (hk_meta_next(&from, &to))
-        keep_lower(lowest, from, to, OF_CHUNK);
-}
-
-static void keep_lower_range(struct stretch *lowest, uintptr_t from, uintptr_t to, uintptr_t start, size_t bytes)
-{
-    uintptr_t end = start + bytes;
-    if (start < end && start < to && end > from)
-        keep_lower(lowest, hk_max(start, from), hk_min(end, to), OF_TABLE);
-}
-
-static void keep_lower_slots(struct stretch *lowest, uintptr_t from, uintptr_t to)
-{
-    size_t guarded_bytes = hk_load_acquire(hk_slot_range.xbytes),
-           apart_bytes = hk_load_acquire(hk_sampled_heap_range.xbytes);
-    keep_lower_range(lowest, from, to, hk_load(hk_slot_range.xstart), guarded_bytes);
-    keep_lower_range(lowest, from, to, hk_load(hk_sampled_heap_range.xstart), apart_bytes);
 }
 
 /* Finds the first stretch of HAKMEM's memory in [from, to). */
 static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct stretch *own)
 {
+    struct hk_page_map_range table = hk_page_map_next_table(from, to);
+    uintptr_t area = from, area_end = to;
+    size_t slot_bytes = hk_load_acquire(hk_slot_range.xbytes),
+           apart_bytes = hk_load_acquire(hk_sampled_heap_range.xbytes);
+    uintptr_t slot_start = hk_load(hk_slot_range.xstart), apart_start = hk_load(hk_sampled_heap_range.xstart);
     struct stretch heap;
     *own = (struct stretch){.start = to, .end = to};
-    keep_lower_table(own, from, to);
-    keep_lower_area(own, from, to);
-    keep_lower_slots(own, from, to);
+    keep_lower(own, from, table.start, table.end, OF_TABLE);
+    if (hk_meta_next(&area, &area_end))
+        keep_lower(own, from, area, area_end, OF_CHUNK);
+    keep_lower(own, from, slot_start, slot_start + slot_bytes, OF_TABLE);
+    keep_lower(own, from, apart_start, apart_start + apart_bytes, OF_TABLE);
     if (next_in_heap(walk, from, own->start, &heap))
         *own = heap;
     own->end = hk_min(own->end, to);
@@ -277,60 +268,116 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
 }
 
 /* Residency does not tell which blocks are in bins: all taken blocks are treated alike. */
-static void divide_taken(struct hk_resident_class *class, size_t taken, const struct hk_class_stats *row)
+static void divide_class(struct hk_rss_stats *rss_stats, unsigned class, const struct hk_class_stats *row)
 {
-    uint64_t all = row->live + row->rounding + row->in_bins + row->remote;
-    class->rounding = share(taken, row->rounding, all);
-    class->in_bins = share(taken, row->in_bins, all);
-    class->remote = share(taken, row->remote, all);
-    class->live = taken - hk_min(taken, class->rounding + class->in_bins + class->remote);
+    struct hk_resident_sums *all = &rss_stats->all;
+    struct hk_class_stats *resident = &rss_stats->classes[class];
+    size_t taken = all->taken[class];
+    uint64_t whole = row->live + row->rounding + row->in_bins + row->remote;
+    resident->rounding = share(taken, row->rounding, whole);
+    resident->in_bins = share(taken, row->in_bins, whole);
+    resident->remote = share(taken, row->remote, whole);
+    resident->live = taken - hk_min(taken, resident->rounding + resident->in_bins + resident->remote);
+    resident->free_in_slabs = all->pinned[class] + all->loose[class];
+    resident->tails = all->tails[class];
+    hk_parts_add_class(all->parts, resident);
 }
 
-static void add_class(struct hk_rss_stats *rss_stats, const struct hk_resident_class *class)
-{
-    rss_stats->parts[HK_PART_live] += class->live;
-    rss_stats->parts[HK_PART_rounding] += class->rounding;
-    rss_stats->parts[HK_PART_thread_caches] += class->in_bins;
-    rss_stats->parts[HK_PART_remote_pending] += class->remote;
-    rss_stats->parts[HK_PART_free_in_slabs] += class->free_in_slabs;
-    rss_stats->parts[HK_PART_slab_tails] += class->tails;
-}
-
-static void divide_classes(struct hk_rss_stats *rss_stats, const struct hk_resident_sums *all,
-                           const struct hk_heap_stats *heap_stats)
-{
-    for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        struct hk_resident_class *row = &rss_stats->classes[class];
-        *row = (struct hk_resident_class){.free_in_slabs = all->pinned[class] + all->loose[class],
-                                          .pinned = all->pinned[class],
-                                          .tails = all->tails[class]};
-        divide_taken(row, all->taken[class], &heap_stats->classes[class]);
-        add_class(rss_stats, row);
-    }
-}
-
-static void divide_areas(struct hk_rss_stats *rss_stats, size_t areas)
+static void divide_areas(struct hk_resident_sums *all)
 {
     size_t spare = hk_meta_spare(), in_use = hk_meta_mapped() - hk_meta_unused();
-    spare = share(areas, spare, spare + in_use);
-    rss_stats->parts[HK_PART_metadata_spare] += spare;
-    rss_stats->parts[HK_PART_metadata] += areas - hk_min(areas, spare);
+    spare = share(all->areas, spare, spare + in_use);
+    all->parts[HK_PART_metadata_spare] += spare;
+    all->parts[HK_PART_metadata] += all->areas - hk_min(all->areas, spare);
 }
 
 void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stats *heap_stats)
 {
-    struct walk walk;
-    memset(&walk, 0, sizeof walk);
+    struct walk walk = {.all = &rss_stats->all, .here = &rss_stats->here};
     memset(rss_stats, 0, sizeof *rss_stats);
-    walk.all = &rss_stats->sums;
-    walk.here = &rss_stats->here;
     hk_smaps_visit(divide_mapping, &walk);
-    memcpy(rss_stats->parts, rss_stats->sums.parts, sizeof rss_stats->parts);
-    rss_stats->idle_huge = rss_stats->sums.idle_huge;
-    rss_stats->parts[HK_PART_idle] += rss_stats->sums.idle_huge;
-    rss_stats->rest_files = rss_stats->sums.rest_files;
-    rss_stats->rest_of_process = rss_stats->sums.rest_files + rss_stats->sums.rest;
+    rss_stats->all.parts[HK_PART_idle] += rss_stats->all.idle_huge;
+    rss_stats->rest_of_process = rss_stats->all.rest_files + rss_stats->all.rest;
     rss_stats->total = walk.total;
-    divide_classes(rss_stats, &rss_stats->sums, heap_stats);
-    divide_areas(rss_stats, rss_stats->sums.areas);
+    for (unsigned class = 0; class < HK_CLASSES; class ++)
+        divide_class(rss_stats, class, &heap_stats->classes[class]);
+    divide_areas(&rss_stats->all);
+}
+
+/* One for each site, mapped for as long as a report is taken. */
+struct table {
+    struct hk_live_samples_line lines[HK_SAMPLE_SITES];
+};
+
+static struct hk_slab *slab_that_holds(uintptr_t block)
+{
+    uint32_t entry = hk_page_map_lookup(block);
+    if (entry == 0 || hk_entry_class(entry) >= HK_CLASSES)
+        return NULL;
+    struct hk_slab *slab = hk_slab_at(block);
+    return slab != NULL && block - slab->d.start < slab->d.bytes ? slab : NULL;
+}
+
+/* The free bytes of the page, by the block's share of its taken ones. */
+static uint64_t pinned_in(const struct hk_slab *slab, uintptr_t page, uintptr_t block, size_t size)
+{
+    struct slab_page cut;
+    if (!is_resident(page) || !divide_page(slab, page, &cut) || cut.taken == 0)
+        return 0;
+    size_t overlap = hk_min(block + size, page + HK_PAGE) - hk_max(block, page);
+    return cut.free * hk_min(overlap, cut.taken) / cut.taken;
+}
+
+/* Only the first and the last page of a block can hold others. */
+static uint64_t pinned_by(uintptr_t block)
+{
+    const struct hk_slab *slab = slab_that_holds(block);
+    if (slab == NULL)
+        return 0;
+    size_t size = slab->d.block_size;
+    uintptr_t first = hk_align_down(block, HK_PAGE), last = hk_align_down(block + size - 1, HK_PAGE);
+    uint64_t pinned = pinned_in(slab, first, block, size);
+    return first == last ? pinned : pinned + pinned_in(slab, last, block, size);
+}
+
+static void add_sample(void *context, const struct hk_live_sample *sample)
+{
+    struct table *table = context;
+    size_t size = hk_max(sample->size, 1);
+    uint64_t weight = hk_countdown_weight(size, hk_hooks.mean);
+    if (sample->number >= HK_SAMPLE_SITES || sample->site == NULL)
+        return;
+    struct hk_live_samples_line *line = &table->lines[sample->number];
+    line->site = sample->site;
+    line->sums.blocks += hk_max(weight / size, 1);
+    line->sums.bytes += weight;
+    line->sums.pinned += (uint64_t)((double)pinned_by((uintptr_t)sample->block) * (double)weight / (double)size);
+}
+
+static bool ranks_before(const void *line, const void *other)
+{
+    const struct hk_live_samples_line *one = line, *two = other;
+    return one->sums.bytes + one->sums.pinned > two->sums.bytes + two->sums.pinned;
+}
+
+void hk_live_samples_take(struct hk_live_samples *live_samples)
+{
+    size_t bytes = hk_in_system_pages(sizeof(struct table));
+    memset(live_samples, 0, sizeof *live_samples);
+    struct table *table = hk_hooks.mean != 0 && !hk_hooks.watches ? hk_os.map(bytes) : NULL;
+    if (table == NULL)
+        return;
+    live_samples->mean = hk_hooks.mean;
+    hk_samples_visit(&hk_samples, add_sample, table);
+    for (unsigned i = 0; i < HK_SAMPLE_SITES; i++) {
+        const struct hk_live_samples_line *line = &table->lines[i];
+        if (line->site == NULL)
+            continue;
+        live_samples->all.blocks += line->sums.blocks;
+        live_samples->all.bytes += line->sums.bytes;
+        live_samples->all.pinned += line->sums.pinned;
+        live_samples->shown = hk_top_insert(live_samples->stacks, sizeof *line, live_samples->shown, HK_REPORT_STACKS,
+                                            line, ranks_before);
+    }
+    hk_os.unmap(table, bytes);
 }

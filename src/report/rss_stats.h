@@ -5,47 +5,62 @@
  *
  * Invariant  while nothing changes, and if the system reports resident pages: the parts and rest_of_process sum to `total`; the
  *            rows of the classes, the two kinds of idle memory and of the rest sum to their parts, always.
- * Threads    any; a mapping that disappears meanwhile counts as 0. */
+ *
+ * Live samples: the sampled live blocks by stack: the bytes that they stand for, and the free bytes that they pin. Estimates without bias.
+ *
+ *   a page of a slab: [taken | free | free | taken]: no purge returns it; each taken block pins a share of the free bytes
+ *   a sample of that block stands for many such blocks: its share times its weight is added to its stack
+ *
+ * Threads    any, no lock; a mapping that disappears meanwhile counts as 0; a block that is freed meanwhile counts or not. Allocates nothing from
+ *            the heap. */
 #ifndef HK_RSS_STATS_H
 #define HK_RSS_STATS_H
 
+#include "prof/sample.h"
 #include "report/heap_stats.h"
 #include "slab/slab.h"
 
 /* What the walk adds up. All fields have one type: they are scaled and added as an array. */
 struct hk_resident_sums {
     size_t parts[HK_PARTS];
-    size_t taken[HK_CLASSES];                     /* blocks that are not free in their slabs */
-    size_t pinned[HK_CLASSES], loose[HK_CLASSES]; /* free blocks, in pages with taken ones and without */
+    size_t taken[HK_CLASSES]; /* blocks that are not free in their slabs */
+    size_t pinned[HK_CLASSES],
+        loose[HK_CLASSES]; /* free blocks, in pages with taken ones, which no purge returns, and without */
     size_t tails[HK_CLASSES];
-    size_t areas; /* metadata */
-    size_t idle_huge, rest_files, rest;
-};
-
-/* The resident bytes of a class, by part. */
-struct hk_resident_class {
-    size_t live, rounding, in_bins, remote, free_in_slabs, tails;
-    size_t pinned; /* of free_in_slabs: bytes in pages that hold other blocks, which no purge returns */
+    size_t areas;            /* metadata */
+    size_t idle_huge;        /* free slices on huge pages that have slices in use */
+    size_t rest_files, rest; /* rest_of_process: mapped files, and all other */
 };
 
 struct hk_rss_stats {
-    size_t parts[HK_PARTS];
-    struct hk_resident_class classes[HK_CLASSES];
-    size_t idle_huge;                   /* of the part idle: on huge pages that have slices in use */
-    size_t rest_of_process;             /* code, stacks, other mappings */
-    size_t rest_files;                  /* of these: mapped files */
-    size_t total;                       /* by the kernel's count, summed over the mappings; 0 if unknown */
-    struct hk_resident_sums sums, here; /* of the walk: too large for some threads' stacks */
+    struct hk_resident_sums all, here; /* in total, and of one mapping: too large for some threads' stacks */
+    struct hk_class_stats
+        classes[HK_CLASSES]; /* the resident bytes: live, rounding, in_bins, remote, free_in_slabs and tails */
+    size_t rest_of_process;  /* code, stacks, other mappings */
+    size_t total;            /* by the kernel's count, summed over the mappings; 0 if unknown */
 };
 
 /* `heap_stats` provides the ratio of live to free among the taken blocks. */
 void hk_rss_stats_take(struct hk_rss_stats *rss_stats, const struct hk_heap_stats *heap_stats);
 
-/* How a page of a slab is divided; false while the slab changes. */
-struct hk_slab_page {
-    unsigned class;
-    size_t taken, free, tail; /* bytes */
+enum { HK_REPORT_STACKS = 200 };
+
+struct hk_live_samples_sums {
+    uint64_t blocks, bytes, pinned;
 };
-bool hk_slab_page(const struct hk_slab *slab, uintptr_t page, struct hk_slab_page *cut);
+
+struct hk_live_samples_line {
+    const struct hk_site *site;
+    struct hk_live_samples_sums sums;
+};
+
+struct hk_live_samples {
+    uint64_t mean;                                        /* bytes between two samples; 0: sampling is off */
+    struct hk_live_samples_sums all;                      /* of all stacks */
+    struct hk_live_samples_line stacks[HK_REPORT_STACKS]; /* those with the most bytes, live and pinned */
+    unsigned shown;
+};
+
+void hk_live_samples_take(struct hk_live_samples *live_samples);
 
 #endif

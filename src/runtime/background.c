@@ -12,7 +12,6 @@
 #include "policy/policy.h"
 #include "runtime/exit_report.h"
 #include "runtime/learning.h"
-#include "runtime/thread_count.h"
 #include "tcache/pool.h"
 
 enum {
@@ -39,6 +38,13 @@ static struct {
     _Atomic uint32_t xtries;
     _Atomic uint64_t xnot_before; /* ms */
 } background HK_EACH_PROCESS_DATA;
+
+static _Atomic uint32_t xthreads = 1;
+
+bool hk_thread_count_many(void) { return atomic_load_explicit(&xthreads, memory_order_seq_cst) > 1; }
+void hk_thread_count_more(void) { atomic_fetch_add_explicit(&xthreads, 1, memory_order_seq_cst); }
+bool hk_thread_count_less(void) { return atomic_fetch_sub_explicit(&xthreads, 1, memory_order_seq_cst) == 2; }
+void hk_thread_count_reset(void) { hk_store(xthreads, 1); }
 
 static bool move_on(uint32_t from, uint32_t to)
 {

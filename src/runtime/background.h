@@ -27,8 +27,18 @@ void hk_background_reset(void);
 /* The id of the process whose state this is: not that of a vfork child. */
 int hk_background_home(void);
 
-/* pthread_create for a thread of HAKMEM's own. */
+/* pthread_create for a thread of HAKMEM's own, which is not counted. */
 typedef int hk_thread_maker(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *));
+hk_thread_maker hk_thread_make; /* in threads.c */
+
+/* The number of the program's threads whose creation HAKMEM has seen (threads.c): never too high, unless a counted thread ends by a bare
+ * system call. True if the program has more than one thread; false also if threads are not counted. */
+bool hk_thread_count_many(void);
+void hk_thread_count_more(void);
+/* True if one thread remains. */
+bool hk_thread_count_less(void);
+/* In a fork child: the forking thread is the only one. */
+void hk_thread_count_reset(void);
 
 /* At the end of a slow malloc, when a background thread is wanted; `caller` is the return address of malloc. */
 void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make);

@@ -20,7 +20,6 @@
 #include "policy/options.h"
 #include "os/elf_file.h"
 #include "runtime/named_file.h"
-#include "runtime/served.h"
 #include "runtime/start.h"
 
 #pragma weak dlsym

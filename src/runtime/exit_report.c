@@ -1,4 +1,4 @@
-/* Decides when a report or a heap profile is due, and writes it. */
+/* Decides when a report or a heap profile is due, and writes it, also if SIGTERM ends the program; shows the last events when it crashes. */
 #include "runtime/exit_report.h"
 
 #include <errno.h>
@@ -14,6 +14,9 @@
 #include "report/report.h"
 #include "runtime/named_file.h"
 #include "tcache/tcache.h"
+#include "base/base.h"
+#include "os/forward.h"
+#include "runtime/learning.h"
 
 enum { LOOK_MS = 100, PEAK_PART = 8 };
 
@@ -56,16 +59,11 @@ static bool dumps_wanted(void)
            (hk_options.heap_profile_every != 0 || hk_options.heap_profile_at != NULL);
 }
 
-/* The second field of /proc/self/statm. */
 static uint64_t resident_now(void)
 {
-    char text[128];
-    uint64_t pages = 0;
-    hk_os.read_file("/proc/self/statm", text, sizeof text);
-    const char *at = strchr(text, ' ');
-    for (at += at != NULL; at != NULL && *at >= '0' && *at <= '9'; at++)
-        pages = pages * 10 + (uint64_t)(*at - '0');
-    return pages * hk_os.page_size();
+    struct hk_process process;
+    hk_read_statm(&process);
+    return process.resident_bytes;
 }
 
 static bool has_come(void)
@@ -158,21 +156,15 @@ void hk_reports_check(void)
         check_each();
 }
 
-static bool has_ending(const char *text, const char *end)
-{
-    size_t length = strlen(text), end_length = strlen(end);
-    return length >= end_length && strcmp(text + length - end_length, end) == 0;
-}
-
 static int write_report(int fd, const char *path)
 {
     struct hk_report *report = hk_report_open();
     if (report == NULL)
         return -ENOMEM;
     hk_report_take(report, reports.started_ms);
-    if (has_ending(path, ".json"))
+    if (hk_ends_with(path, ".json"))
         hk_report_json(fd, report);
-    else if (has_ending(path, ".prom"))
+    else if (hk_ends_with(path, ".prom"))
         hk_report_metrics(fd, report);
     else
         hk_report_text(fd, report);
@@ -286,4 +278,87 @@ bool hk_report_may_take_locks(void)
         !(hk_lock_comes_free(&cache->owner.slab_lists_lock) && hk_lock_comes_free(&cache->owner.drain_lock)))
         return false;
     return hk_locks_come_free();
+}
+
+/* The thread may hold a lock: then it keeps that for good, as the handler does not return to it. The heap profile takes none. */
+static void write_last(void)
+{
+    static atomic_flag begun = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&begun))
+        return;
+    if (hk_report_may_take_locks()) {
+        hk_learning_end();
+        hk_exit_report();
+    } else {
+        hk_exit_profile();
+    }
+}
+
+static void on_term(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    write_last();
+    hk_os.default_signal(number, info);
+}
+
+void hk_term_begin(void)
+{
+    if (hk_options.report != NULL || hk_options.heap_profile != NULL || hk_options.explain != NULL ||
+        hk_options.profile_save != NULL)
+        hk_os.catch_signal(SIGTERM, on_term);
+}
+
+static __attribute__((used)) int set_action(int number, const struct sigaction *action, struct sigaction *former)
+{
+    return hk_caught_sigaction(number, action, former);
+}
+
+static __attribute__((used)) sighandler_t set_handler(int number, sighandler_t handler)
+{
+    return hk_caught_signal(number, handler);
+}
+
+HK_STANDS_BEFORE(int, sigaction, (int number, const struct sigaction *action, struct sigaction *former), set_action)
+HK_STANDS_BEFORE(sighandler_t, signal, (int number, sighandler_t handler), set_handler)
+
+enum { CRASH_WAITS = 100, CRASH_WAIT_MS = 10 };
+
+static void on_request(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)info;
+    (void)context;
+    hk_last_events_write(HK_STDERR);
+}
+
+/* Once per process. Another thread that crashes meanwhile waits for up to a second: its end would cut the output
+ * off. */
+static void show_once(void)
+{
+    static atomic_flag begun = ATOMIC_FLAG_INIT;
+    static _Atomic bool xdone;
+    if (!atomic_flag_test_and_set(&begun)) {
+        hk_last_events_write(HK_STDERR);
+        hk_store(xdone, true);
+    }
+    for (int i = 0; i < CRASH_WAITS && !hk_load(xdone); i++)
+        hk_os.rest(CRASH_WAIT_MS);
+}
+
+static void on_crash(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    show_once();
+    hk_os.default_signal(number, info);
+}
+
+void hk_crash_begin(void)
+{
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE};
+    if (hk_options.trace_ring == 0)
+        return;
+    hk_last_words = show_once;
+    hk_os.catch_signal(SIGUSR2, on_request);
+    for (unsigned i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
+        hk_os.catch_signal(crashes[i], on_crash);
 }

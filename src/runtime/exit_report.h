@@ -34,6 +34,22 @@ void hk_exit_profile(void);
 /* For the end of a process in a signal handler, which may have interrupted this thread while it held a lock: false if it may have. */
 bool hk_report_may_take_locks(void);
 
+/* Writes the report and the heap profile of a program that SIGTERM ends. Called by the first thread.
+ *
+ *   SIGTERM -> handler: the profile; the report, unless the signal came in the middle of a slow call -> the default action: same status
+ *
+ * The handler is installed only if an option asks for a report or a profile, and the program has none when HAKMEM is loaded. A handler
+ * that the program installs later replaces it; programs that exec begins have the default action. sigaction() and signal(), interposed,
+ * report SIG_DFL for it, and SIG_DFL installs it again (os/linux_signals.c). */
+void hk_term_begin(void);
+
+/* Prints the debug rings on SIGUSR2, on a fatal signal, and before HAKMEM itself aborts the process. Called by the first thread.
+ *
+ *   fault or abort() -> handler: prints the events, once -> the default action with the same siginfo: same exit status and core dump
+ *
+ * The signal handlers are installed only if the option trace_ring is set and the program has not set its own. */
+void hk_crash_begin(void);
+
 /* Prints one line about the first allocation that is refused; later refusals are silent. */
 void hk_first_refusal_report(size_t requested);
 

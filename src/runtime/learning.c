@@ -9,7 +9,7 @@
 #include "learn/explain.h"
 #include "learn/goal.h"
 #include "os/os.h"
-#include "policy/profile.h"
+#include "policy/policy.h"
 #include "runtime/attach.h"
 #include "runtime/named_file.h"
 #include "tcache/tcache.h"

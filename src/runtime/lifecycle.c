@@ -1,21 +1,24 @@
-/* Begins and ends the caches of threads by a thread key, and defines the library's constructor and destructor. */
+/* Begins and ends the caches of threads by a thread key, makes a fork child consistent, and defines the library's constructor and
+ * destructor. */
 #include "runtime/lifecycle.h"
 
 #include <pthread.h>
 
 #include "base/liveness.h"
+#include "base/lock.h"
 #include "base/message.h"
+#include "count/decisions.h"
 #include "decay/background_state.h"
 #include "os/os.h"
 #include "policy/options.h"
+#include "prof/hooks.h"
 #include "runtime/background.h"
-#include "runtime/term.h"
 #include "runtime/exit_report.h"
-#include "runtime/fork.h"
 #include "runtime/learning.h"
 #include "runtime/named_file.h"
-#include "runtime/served.h"
-#include "runtime/thread_count.h"
+#include "slab/abandoned.h"
+#include "slab/outbox.h"
+#include "span/meta.h"
 
 /* Key destructors run in up to four rounds. The cache outlives the first round, in which the program's destructors free
  * the thread's objects; later calls are served without a cache. It ends no later: a thread whose first malloc comes
@@ -51,9 +54,101 @@ bool hk_mark_thread(void)
            pthread_setspecific(life.key, (void *)(uintptr_t)(COUNTED + 1)) == 0;
 }
 
+/* The child of a fork has one thread, and everything that a lock protects is consistent in it. The parent is not affected.
+ *
+ *   prepare: stream lock, then all locks by rank (base/ranks.def) --fork--> parent: unlocks in reverse order
+ *                                                                     child: resets the locks, then repairs the rest
+ *
+ * The child has no background thread, and the caches of the other threads go to the pool. Updates that those threads were making without
+ * a lock, or under one of their own, are reconstructed from consistent data (docs/OWNERSHIP.md).
+ *
+ * glibc's fork takes the lock of all streams after the prepare handlers. The thread that holds it may wait for a
+ * stream, whose holder waits for one of our locks: therefore prepare takes it first. It is recursive. */
+extern void _IO_list_lock(void) __attribute__((weak));
+extern void _IO_list_unlock(void) __attribute__((weak));
+
+/* A process with one thread holds no lock here and has no update under way. Every page not touched is one that neither
+ * process has to copy. */
+static bool alone_at_fork;
+
+static void fork_prepare(void)
+{
+    alone_at_fork = hk_only_thread();
+    if (alone_at_fork)
+        return;
+    if (_IO_list_lock != NULL)
+        _IO_list_lock();
+    hk_abandoned_fork_prepare();
+    hk_locks_take_all();
+}
+
+static void fork_parent(void)
+{
+    HK_COUNT(forks, 1);
+    if (alone_at_fork)
+        return;
+    hk_locks_drop_all();
+    if (_IO_list_unlock != NULL)
+        _IO_list_unlock();
+}
+
+/* Repairs what the other threads were changing. */
+static void fork_child_others(struct hk_tcache *cache)
+{
+    struct hk_owner *self = cache != NULL ? &cache->owner : NULL;
+    hk_hooks_fork_child();
+    hk_meta_fork_child();
+    hk_owners_fork_child(self);
+    hk_tcaches_fork_child();
+    hk_decisions_forget();
+    hk_abandoned_add_rest(self);
+    if (cache == NULL)
+        return;
+    hk_tcache_fork_child_unmark(cache);
+    hk_outbox_track_again(&cache->outbox);
+}
+
+/* The child's thread is another one to the system. */
+static void renew(struct hk_tcache *cache)
+{
+    hk_liveness_renew(&cache->liveness);
+    cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os.thread_id() : 0;
+}
+
+static void fork_child(void)
+{
+    struct hk_tcache *cache = hk_tcache_self();
+    HK_COUNT(forks, 1);
+    hk_named_files_fork_child();
+    hk_background_settle();
+    hk_background_reset();
+    hk_thread_count_reset();
+    if (cache != NULL)
+        renew(cache);
+    if (alone_at_fork)
+        return;
+    hk_locks_reset_all();
+    fork_child_others(cache);
+}
+
+/* What glibc's pthread_atfork calls; that one would be linked to the end of the library, into a page that few processes touch. */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
+    __attribute__((weak));
+
+/* A fork may run beside the first call of another thread, which registers the other locks. The forking thread waits for the start because
+ * it takes this lock first. */
+HK_EACH_PROCESS static void watch_forks(void)
+{
+    hk_lock_register(HK_RANK_START, &hk_start_lock);
+    if (__register_atfork != NULL)
+        __register_atfork(fork_prepare, fork_parent, fork_child, NULL);
+    else
+        pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
 HK_EACH_PROCESS static void watch(void)
 {
-    hk_fork_watch();
+    watch_forks();
     life.has_key = pthread_key_create(&life.key, thread_ending) == 0;
     if (!life.has_key)
         hk_message(HK_TEXT_thread_key);

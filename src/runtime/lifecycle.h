@@ -27,7 +27,7 @@ HK_INLINE bool hk_guard_is_on(void)
 /* Before a process ends without its destructors: writes what the options ask for at its end. */
 void hk_end_at_once(void);
 
-/* Marks the calling thread as counted (threads.h). False if that is impossible. */
+/* Marks the calling thread as counted (threads.c). False if that is impossible. */
 bool hk_mark_thread(void);
 
 #endif

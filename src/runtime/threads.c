@@ -1,6 +1,11 @@
-/* Interposes pthread_create, prctl and unshare, and counts the threads that the program creates. */
-#include "runtime/threads.h"
-
+/* Threads: counts the threads that the program creates, so that HAKMEM never adds a second thread to a process that has one.
+ * libhakmem.so interposes pthread_create for it, and prctl and unshare.
+ *
+ *   pthread_create: + 1 --the thread begins--> marked as counted --its key destructor, in the last round--> - 1
+ *
+ * Owns       which threads are counted (hk_thread_count_more). Threads that are created otherwise (thrd_create, bare clone) are not.
+ * Invariant  counting begins while the process has one thread, or never.
+ * Threads    any. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -13,8 +18,7 @@
 #include "runtime/background.h"
 #include "runtime/learning.h"
 #include "runtime/lifecycle.h"
-#include "runtime/served.h"
-#include "runtime/thread_count.h"
+#include "runtime/start.h"
 #include "span/heap_growth.h"
 
 #pragma weak dlsym

@@ -2,7 +2,7 @@
 #include "slab/abandoned.h"
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/message.h"
 #include "base/lock.h"
 #include "slab/remote.h"
 #include "slab/remote_track.h"

@@ -2,7 +2,7 @@
 #include "slab/outbox.h"
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/message.h"
 #include "os/os.h"
 #include "slab/abandoned.h"
 #include "slab/remote_track.h"

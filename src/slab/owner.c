@@ -1,7 +1,7 @@
 /* Numbers owners, and keeps their lists and inboxes. */
 #include "slab/owner.h"
 
-#include "base/fatal.h"
+#include "base/message.h"
 #include "base/lock.h"
 #include "span/meta.h"
 

@@ -2,7 +2,7 @@
 #include "slab/remote.h"
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/message.h"
 #include "slab/joined_blocks.h"
 #include "slab/remote_track.h"
 

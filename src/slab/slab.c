@@ -2,7 +2,7 @@
 #include "slab/slab.h"
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/message.h"
 #include "count/stats.h"
 
 static _Atomic int64_t xclean; /* bytes */

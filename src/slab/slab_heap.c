@@ -2,7 +2,7 @@
 #include "slab/slab_heap.h"
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/message.h"
 #include "slab/joined_blocks.h"
 #include "slab/abandoned.h"
 #include "slab/outbox.h"

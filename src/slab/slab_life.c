@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/message.h"
 #include "count/stats.h"
 #include "policy/options.h"
 #include "slab/remote_track.h"

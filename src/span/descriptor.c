@@ -1,7 +1,6 @@
 /* Allocates descriptors in groups, and says what is wrong with a pointer. */
 #include "span/descriptor.h"
 
-#include "base/fatal.h"
 #include "base/lock.h"
 #include "base/message.h"
 #include "base/inline_copy.h"

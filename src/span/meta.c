@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/message.h"
 #include "os/os.h"
 #include "span/meta_regions.h"
 

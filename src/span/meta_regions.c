@@ -2,7 +2,7 @@
 #include "span/meta_regions.h"
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/message.h"
 #include "os/os.h"
 #include "span/footprint.h"
 #include "span/guard_pages.h"

@@ -2,7 +2,7 @@
 #include "span/page_heap.h"
 
 #include "base/bits.h"
-#include "base/fatal.h"
+#include "base/message.h"
 #include "count/stats.h"
 #include "os/os.h"
 #include "span/chunks.h"

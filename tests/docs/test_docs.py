@@ -14,7 +14,7 @@ from check_names import check, check_scripts
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ["src/base/messages.def", "src/policy/options.def", "src/policy/profiles.def", "src/learn/signals.def", "src/count/decisions.def",
            "src/policy/classes.def", "src/count/stats.def", "src/report/parts.def", "src/report/class_stats.def",
-           "src/report/report_json.c", "src/prof/sites.c", "src/count/events.def", "src/guard/protections.def",
+           "src/report/heap_figures.def", "src/report/report_json.c", "src/prof/sites.c", "src/count/events.def", "src/guard/protections.def",
            *(f"docs/{name}.md" for name in ("CLASSES", "GUARD", "LEARNING", "MESSAGES", "OPTIONS", "PROFILING", "STATS")), "bench/results/decisions.md"]
 
 CODE = """/* helper(x) */

@@ -5,7 +5,7 @@
 
 #include "base/message.h"
 #include "fuzz/fuzz.h"
-#include "policy/profile.h"
+#include "policy/policy.h"
 #include "unit/fake_os.h"
 
 enum { VARIABLES = 12, TEXT = 200, KIND_NUMBER = 0, KIND_TEXT, KIND_WORD };

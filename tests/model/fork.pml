@@ -5,7 +5,7 @@
  *   worker: frees a block of the forker's, collects in its own slab, fills or flushes its bin, adopts under the abandoned slabs' lock or
  *   writes to a stream       poster: frees another block of the forker's
  *
- * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `runtime/fork.c`; `hk_locks_take_all()`,
+ * Code     `fork_prepare()`, `fork_parent()`, `fork_child()` in `runtime/lifecycle.c`; `hk_locks_take_all()`,
  *          `hk_locks_drop_all()`, `hk_locks_reset_all()` in `base/lock.c`; `hk_tcaches_fork_child()`, `forget_cache()` in `tcache/ending.c`;
  *          `hk_abandoned_fork_prepare()`, `hk_abandoned_add_rest()`, `abandon()`, `hk_abandoned_adopt()` in `slab/abandoned.c`;
  *          `hk_slab_recount()` in `slab/slab_life.c`; `hk_slab_alloc()` in `slab/slab.c`; `hk_slab_mark_free()` in `slab/slab.h`; `hk_remote_mark()`,

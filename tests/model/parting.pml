@@ -2,7 +2,7 @@
  * sends slabs to the others, whose inboxes may be closed; no threads may wait in a circle.
  *
  * Code     `hk_tcache_end()` in `tcache/ending.c`, `hk_bins_empty()` in `tcache/bins.c`, `hk_drain_all()` in `tcache/drain.c`; `hk_send()` in `slab/outbox.c`; `hk_inboxes_close()` in
- *          `slab/owner.c`; `hk_abandoned_collect()` in `slab/abandoned.c`; `hk_slab_heap_collect()`, `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `fork_prepare()`, `fork_parent()` in `runtime/fork.c`;
+ *          `slab/owner.c`; `hk_abandoned_collect()` in `slab/abandoned.c`; `hk_slab_heap_collect()`, `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `fork_prepare()`, `fork_parent()` in `runtime/lifecycle.c`;
  *          `hk_locks_take_all()`, `hk_locks_drop_all()` in `base/lock.c`
  * Shows    both ends and the fork finish, in each order; a thread that sends holds no lock
  * Not      the fate of the blocks (ending.pml), the state of the child (fork.pml), the background thread (bystanders.pml)

@@ -11,7 +11,6 @@
 #include "hakmem.h"
 #include "policy/options.h"
 #include "runtime/background.h"
-#include "runtime/thread_count.h"
 
 enum { MINUTE = 60000 };
 

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fatal.h"
 #include "base/message.h"
 
 static void assert_text(struct hk_text *text, const char *expected)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "policy/profile.h"
+#include "policy/policy.h"
 #include "support/rng.h"
 
 static struct hk_options defaults;

@@ -26,25 +26,25 @@ static void touch(void *from, size_t bytes)
 /* The finer sums, in every state. */
 static void assert_rows_sum_up(const struct hk_rss_stats *rss_stats)
 {
-    struct hk_resident_class sum = {0};
+    struct hk_class_stats sum = {0};
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        const struct hk_resident_class *row = &rss_stats->classes[class];
+        const struct hk_class_stats *row = &rss_stats->classes[class];
         sum.live += row->live;
         sum.rounding += row->rounding;
         sum.in_bins += row->in_bins;
         sum.remote += row->remote;
         sum.free_in_slabs += row->free_in_slabs;
         sum.tails += row->tails;
-        assert_true(row->pinned <= row->free_in_slabs);
+        assert_true(rss_stats->all.pinned[class] <= row->free_in_slabs);
     }
-    assert_int_equal(sum.live, rss_stats->parts[HK_PART_live]);
-    assert_int_equal(sum.rounding, rss_stats->parts[HK_PART_rounding]);
-    assert_int_equal(sum.in_bins, rss_stats->parts[HK_PART_thread_caches]);
-    assert_int_equal(sum.remote, rss_stats->parts[HK_PART_remote_pending]);
-    assert_int_equal(sum.free_in_slabs, rss_stats->parts[HK_PART_free_in_slabs]);
-    assert_int_equal(sum.tails, rss_stats->parts[HK_PART_slab_tails]);
-    assert_true(rss_stats->idle_huge <= rss_stats->parts[HK_PART_idle]);
-    assert_true(rss_stats->rest_files <= rss_stats->rest_of_process);
+    assert_int_equal(sum.live, rss_stats->all.parts[HK_PART_live]);
+    assert_int_equal(sum.rounding, rss_stats->all.parts[HK_PART_rounding]);
+    assert_int_equal(sum.in_bins, rss_stats->all.parts[HK_PART_thread_caches]);
+    assert_int_equal(sum.remote, rss_stats->all.parts[HK_PART_remote_pending]);
+    assert_int_equal(sum.free_in_slabs, rss_stats->all.parts[HK_PART_free_in_slabs]);
+    assert_int_equal(sum.tails, rss_stats->all.parts[HK_PART_slab_tails]);
+    assert_true(rss_stats->all.idle_huge <= rss_stats->all.parts[HK_PART_idle]);
+    assert_true(rss_stats->all.rest_files <= rss_stats->rest_of_process);
 }
 
 static void look(struct hk_rss_stats *rss_stats)
@@ -52,7 +52,7 @@ static void look(struct hk_rss_stats *rss_stats)
     assert_null(heap_is_wrong(&heap_stats));
     hk_rss_stats_take(rss_stats, &heap_stats);
     for (int part = 0; part < HK_PARTS; part++)
-        assert_true(rss_stats->parts[part] <= heap_stats.parts[part]);
+        assert_true(rss_stats->all.parts[part] <= heap_stats.parts[part]);
     assert_rows_sum_up(rss_stats);
 }
 
@@ -68,7 +68,7 @@ static void start(void)
 static size_t more(enum hk_part part)
 {
     look(&now);
-    return now.parts[part] - before.parts[part];
+    return now.all.parts[part] - before.all.parts[part];
 }
 
 UNIT_TEST(large)
@@ -161,12 +161,12 @@ UNIT_TEST(idle_on_a_huge_page)
     hak_free(block);
     hk_bin_empty(hk_tcache_self(), CLASS_OF_65536);
     assert_int_equal(more(HK_PART_idle), 5 * HK_PAGE);
-    assert_int_equal(now.idle_huge - before.idle_huge, 0);
+    assert_int_equal(now.all.idle_huge - before.all.idle_huge, 0);
     uint32_t free = chunk->free;
     hk_store(chunk->xhuge, true);
     chunk->free &= ~(UINT32_C(1) << (((uintptr_t)block / HK_SLICE + 1) % HK_CHUNK_SLICES)); /* another is in use */
     hk_rss_stats_take(&now, &heap_stats);
-    assert_int_equal(now.idle_huge - before.idle_huge, 5 * HK_PAGE);
+    assert_int_equal(now.all.idle_huge - before.all.idle_huge, 5 * HK_PAGE);
     chunk->free = free;
     hk_store(chunk->xhuge, false);
 }
@@ -186,21 +186,21 @@ UNIT_TEST(pinned)
         hak_free(blocks[i]);
     hk_bin_empty(hk_tcache_self(), CLASS_OF_1024);
     look(&now);
-    const struct hk_resident_class *row = &now.classes[CLASS_OF_1024];
-    assert_int_equal(row->pinned, HK_PAGE - 1024);
+    const struct hk_class_stats *row = &now.classes[CLASS_OF_1024];
+    assert_int_equal(now.all.pinned[CLASS_OF_1024], HK_PAGE - 1024);
     assert_int_equal(row->free_in_slabs, BLOCKS * 1024 - 1024);
 }
 
 UNIT_TEST(files)
 {
     start();
-    assert_true(before.rest_files >= 16 * HK_PAGE);
+    assert_true(before.all.rest_files >= 16 * HK_PAGE);
     int fd = open("/proc/self/exe", O_RDONLY);
     char *file = mmap(NULL, 3 * HK_PAGE, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
     assert_true(file != MAP_FAILED && file[0] == 0x7f);
     look(&now);
-    assert_true(now.rest_files - before.rest_files >= 3 * HK_PAGE);
-    assert_true(now.rest_of_process - before.rest_of_process >= now.rest_files - before.rest_files);
+    assert_true(now.all.rest_files - before.all.rest_files >= 3 * HK_PAGE);
+    assert_true(now.rest_of_process - before.rest_of_process >= now.all.rest_files - before.all.rest_files);
 }
 
 UNIT_TEST(within_a_slab)
@@ -242,18 +242,19 @@ UNIT_TEST(by_ratio)
     look(&now);
     const struct hk_class_stats *row = &heap_stats.classes[CLASS_OF_1152];
     assert_int_equal(row->live, 1100);
-    assert_in_range(now.parts[HK_PART_live] - before.parts[HK_PART_live], 1099, 1103);
-    assert_in_range(now.parts[HK_PART_rounding] - before.parts[HK_PART_rounding], 51, 52);
-    assert_in_range(now.parts[HK_PART_thread_caches] - before.parts[HK_PART_thread_caches], row->in_bins - 1,
+    assert_in_range(now.all.parts[HK_PART_live] - before.all.parts[HK_PART_live], 1099, 1103);
+    assert_in_range(now.all.parts[HK_PART_rounding] - before.all.parts[HK_PART_rounding], 51, 52);
+    assert_in_range(now.all.parts[HK_PART_thread_caches] - before.all.parts[HK_PART_thread_caches], row->in_bins - 1,
                     row->in_bins);
-    assert_int_equal(now.parts[HK_PART_free_in_slabs] - before.parts[HK_PART_free_in_slabs], row->free_in_slabs);
+    assert_int_equal(now.all.parts[HK_PART_free_in_slabs] - before.all.parts[HK_PART_free_in_slabs],
+                     row->free_in_slabs);
 }
 
 /* Tables grow by their entries; a look-up touches no page. */
 UNIT_TEST(metadata)
 {
     start();
-    size_t first = before.parts[HK_PART_metadata];
+    size_t first = before.all.parts[HK_PART_metadata];
     assert_true(first > 0);
     assert_int_equal(more(HK_PART_metadata), 0);
     for (int i = 0; i < 20000; i++)
@@ -265,7 +266,7 @@ static void assert_sums_up(const struct hk_rss_stats *rss_stats)
 {
     size_t sum = rss_stats->rest_of_process;
     for (int part = 0; part < HK_PARTS; part++)
-        sum += rss_stats->parts[part];
+        sum += rss_stats->all.parts[part];
     if (sum < rss_stats->total / 50 * 49 || sum > rss_stats->total / 50 * 51)
         fail_msg("%zu bytes in parts of %zu resident", sum, rss_stats->total);
 }
@@ -283,7 +284,7 @@ UNIT_TEST(rest)
     }
     look(&now);
     assert_sums_up(&now);
-    assert_int_equal(now.parts[HK_PART_large_live] - before.parts[HK_PART_large_live], PIECES * 3 * HK_PAGE);
+    assert_int_equal(now.all.parts[HK_PART_large_live] - before.all.parts[HK_PART_large_live], PIECES * 3 * HK_PAGE);
     assert_true(now.rest_of_process - before.rest_of_process >= PIECES * 3 * HK_PAGE);
 }
 
@@ -294,7 +295,7 @@ UNIT_TEST(system_does_not_say)
     fake_os_refuse(fake_refuse_resident);
     look(&now);
     for (int part = 0; part < HK_PARTS; part++)
-        assert_int_equal(now.parts[part], 0);
+        assert_int_equal(now.all.parts[part], 0);
     assert_true(fake_os_calls(FAKE_RESIDENT) > 0 && now.total >= 8 * HK_MIB);
     fake_os_refuse(fake_refuse_open);
     look(&now);
