@@ -26,7 +26,7 @@ static bool make_bits(struct hk_slab *slab, bool remote)
     slab->freebits = slab->own_bits;
     slab->xremote = slab->xown_remote;
     if (slab->words > OWN_WORDS)
-        slab->freebits = hk_meta_alloc(bits_bytes(slab) << remote);
+        slab->freebits = hk_meta_alloc(bits_bytes(slab) * (remote ? 2 : 1));
     if (slab->freebits == NULL) {
         hk_footprint_refused(false);
         return false;
@@ -61,7 +61,7 @@ struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remo
 void hk_slab_drop(struct hk_slab *slab)
 {
     if (slab->freebits != slab->own_bits)
-        hk_meta_free(slab->freebits, bits_bytes(slab) << (slab->xremote != slab->xown_remote));
+        hk_meta_free(slab->freebits, bits_bytes(slab) * (slab->xremote != slab->xown_remote ? 2 : 1));
     hk_descriptor_drop(&slab->d);
 }
 
