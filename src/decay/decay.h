@@ -59,8 +59,7 @@ size_t hk_decay_footprint(void);
 /* The free ones of these: dirty slices and cached large blocks. */
 size_t hk_decay_idle(void);
 
-/* Purges all free memory outside tcaches; `keep` bytes of slices and cached large blocks, those freed last, stay resident. Returns
- * bytes. */
+/* Purges all free memory outside tcaches; `keep` bytes of slices and cached large blocks, those freed last, stay resident. Returns bytes. */
 size_t hk_decay_all(size_t keep);
 
 /* True if threads that have ended may have left enough to purge at once; `caches` is the bytes of their caches. Where threads

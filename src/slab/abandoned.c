@@ -177,7 +177,8 @@ bool hk_abandoned_has(unsigned class)
     return is_in_use() && !hk_list_looks_empty(&abandoned_by_class[class].partial);
 }
 
-static unsigned take_in_list_locked(struct class_abandoned *of_class, unsigned class, unsigned of_list, void **end, unsigned n)
+static unsigned take_in_list_locked(struct class_abandoned *of_class, unsigned class, unsigned of_list, void **end,
+                                    unsigned n)
 {
     struct hk_list *list = list_at(of_class, of_list);
     struct hk_slab *slab = hk_slab_of_link(hk_list_first(list));
@@ -212,7 +213,10 @@ static void *take_cacheless(unsigned class, unsigned of_list)
     return block;
 }
 
-unsigned hk_abandoned_take_common(unsigned class, void **end, unsigned n) { return take_in_list(class, HK_COMMONS, end, n); }
+unsigned hk_abandoned_take_common(unsigned class, void **end, unsigned n)
+{
+    return take_in_list(class, HK_COMMONS, end, n);
+}
 void *hk_abandoned_alloc(unsigned class) { return take_cacheless(class, HK_FOR_ADOPTION); }
 
 /* Under the lock of one class, which fork takes. False if memory is refused. */

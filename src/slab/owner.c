@@ -272,7 +272,7 @@ void hk_inboxes_restart(const struct hk_owner *survivor)
 void hk_owners_init(void) { hk_lock_register(HK_RANK_OWNERS, &owners.lock); }
 
 /* The threads that the child does not have may have held locks, and fork may have interrupted changes of their lists. */
-static void close_all_but(const struct hk_owner *survivor)
+void hk_owners_fork_child(const struct hk_owner *self)
 {
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end(); id = hk_owner_next(id + 1)) {
         struct hk_owner *owner = hk_owner_by_id(id);
@@ -280,12 +280,7 @@ static void close_all_but(const struct hk_owner *survivor)
         if (!hk_slab_lists_shared)
             continue;
         hk_store(owner->slab_lists_lock.xstate, 0);
-        owner->open = owner == survivor;
+        owner->open = owner == self;
     }
-}
-
-void hk_owners_fork_child(const struct hk_owner *self)
-{
-    close_all_but(self);
     hk_inboxes_restart(self);
 }

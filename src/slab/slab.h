@@ -219,8 +219,7 @@ void hk_mark_check(enum hk_call call, const void *block);
 /* The same for a block that comes back. */
 void hk_mark_end(enum hk_call call, const void *block);
 
-/* In a fork child: takes every block of the slab that is not free in it for live. Other threads' bins, where some of them lie, are not
- * believed. */
+/* In a fork child: takes every block of the slab that is not free in it for live. Other threads' bins, where some of them lie, are not believed. */
 void hk_marks_assume(const struct hk_slab *slab);
 
 #endif

@@ -10,8 +10,7 @@
 
 #include "slab/owner.h"
 
-/* Allocates up to `want` >= 1 blocks, written downwards from `end`, the lowest address last. Returns their number: 0 if the system
- * refuses memory. */
+/* Allocates up to `want` >= 1 blocks, written downwards from `end`, the lowest address last. Returns their number: 0 if the system refuses memory. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want);
 
 /* The same from slabs of the class alone, without adopting and joining. */

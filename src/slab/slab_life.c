@@ -26,7 +26,7 @@ static bool make_bits(struct hk_slab *slab, bool remote)
     slab->freebits = slab->own_bits;
     slab->xremote = slab->xown_remote;
     if (slab->words > OWN_WORDS)
-        slab->freebits = hk_meta_alloc(bits_bytes(slab) << remote);
+        slab->freebits = hk_meta_alloc(bits_bytes(slab) * (remote ? 2 : 1));
     if (slab->freebits == NULL) {
         hk_footprint_refused(false);
         return false;
@@ -61,7 +61,7 @@ struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remo
 void hk_slab_drop(struct hk_slab *slab)
 {
     if (slab->freebits != slab->own_bits)
-        hk_meta_free(slab->freebits, bits_bytes(slab) << (slab->xremote != slab->xown_remote));
+        hk_meta_free(slab->freebits, bits_bytes(slab) * (slab->xremote != slab->xown_remote ? 2 : 1));
     hk_descriptor_drop(&slab->d);
 }
 
@@ -72,17 +72,10 @@ static size_t guarded_tail(const struct hk_class *row)
     return hk_guard_pages.on && row->slab_bytes >= row->size + page ? page : 0;
 }
 
-static HK_COLD void guard_tail(const struct hk_slab *slab)
-{
-    size_t tail = guarded_tail(&hk_classes[slab->d.class]);
-    if (tail != 0)
-        hk_guard_range(slab->d.start + slab->d.bytes - tail, tail);
-}
-
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 {
-    const struct hk_class *row = &hk_classes[class];
-    struct hk_slab *slab = hk_slab_cut(class, row->slab_bytes, guarded_tail(row), true);
+    size_t tail = guarded_tail(&hk_classes[class]);
+    struct hk_slab *slab = hk_slab_cut(class, hk_classes[class].slab_bytes, tail, true);
     bool blank;
     uintptr_t start = slab != NULL ? hk_span_alloc_blank(slab->d.bytes / HK_SLICE, use, &blank) : 0;
     if (start == 0) {
@@ -92,8 +85,8 @@ struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
     }
     slab->d.start = start;
     slab->blank = blank && class >= HK_FINE_CLASSES ? slab->d.blocks : 0;
-    if (HK_UNLIKELY(hk_span_is_guarded(start)))
-        guard_tail(slab);
+    if (HK_UNLIKELY(tail != 0) && hk_span_is_guarded(start))
+        hk_guard_range(start + slab->d.bytes - tail, tail);
     hk_track_slab(slab);
     hk_store(slab->xowner, owner);
     hk_page_map_assign(start, slab->d.bytes / HK_SLICE, hk_entry(owner, class), &slab->d);

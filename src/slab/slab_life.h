@@ -12,10 +12,10 @@
 #include "slab/slab.h"
 #include "span/page_heap.h"
 
-/* A slab of free blocks without memory for them: `bytes`, of which the last `tail` hold none; NULL if memory for it is refused. `remote`:
- * threads that do not hold it free its blocks, too. */
+/* A slab of free blocks that has no span yet, of `bytes`; the last `tail` of them hold no block. `remote` is true if threads that do not hold the
+ * slab free its blocks, too. NULL if the system refuses memory for the descriptor or the bitmaps. */
 struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote);
-/* Ends that. */
+/* Frees the descriptor and the bitmaps. */
 void hk_slab_drop(struct hk_slab *slab);
 
 /* A new slab of free blocks for `owner`; NULL if the system refuses memory. */

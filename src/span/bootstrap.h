@@ -1,7 +1,7 @@
 /* Bootstrap: memory for calls that come before HAKMEM can start: from IFUNC resolvers, before the dynamic loader has relocated
  * this library, or before thread-local storage exists. Small arenas; their blocks are never reused.
- * And foreign pointers: of another allocator that served before HAKMEM was loaded (docs/FREE.md states the rule). HAKMEM never moves the
- * program break, so a block in the break heap belongs to another allocator: free leaves it alone.
+ * This file also recognizes foreign pointers, of another allocator that served before HAKMEM was loaded (docs/FREE.md states the rule). HAKMEM
+ * never moves the program break, so a block in the break heap belongs to another allocator, and free leaves it alone.
  * Owns       the arenas.
  * Invariant  the code of the arenas needs no relocation, no thread-local storage and no C library.
  * Threads    alloc: the loader's, the only one at that time. The rest: any. */

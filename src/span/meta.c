@@ -9,7 +9,7 @@
 #include "span/meta_regions.h"
 
 #define LARGEST_BLOCK (32 * HK_KIB)
-#define MOST_LISTED (32 * HK_KIB) /* blocks that come and go need no bitmap */
+#define MOST_LISTED (32 * HK_KIB)   /* blocks that come and go need no bitmap */
 #define WORTH_A_PURGE (64 * HK_KIB) /* less is not worth a system call */
 #define MOST_AT_ONCE (16 * HK_MIB)  /* takes some milliseconds */
 #define WHOLE_BYTES ((size_t)(HK_META_AREA_LINES - HK_META_AREA_HEADER) * HK_META_LINE)

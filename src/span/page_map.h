@@ -159,8 +159,7 @@ HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 
 /* Maps the tables for [address, address + size). False if the range is no user address, or the system refuses. */
 bool hk_page_map_cover(uintptr_t address, size_t size);
-/* The same for one address. Where the system refuses memory, the mapping *table, of HK_PAGE_MAP_TABLE bytes, becomes the table, and
- * *table NULL. */
+/* The same for one address. Where the system refuses memory, the mapping *table, of HK_PAGE_MAP_TABLE bytes, becomes the table, and *table NULL. */
 #define HK_PAGE_MAP_TABLE (6 * HK_SLICE)
 bool hk_page_map_cover_with(uintptr_t address, void **table);
 

@@ -116,8 +116,7 @@ static bool lock_purge(bool waits)
     return true;
 }
 
-/* Releases the lock after each system call: fork waits for at most one. waits: false leaves the rest to a purge that holds
- * the lock. */
+/* Releases the lock after each system call: fork waits for at most one. waits: false leaves the rest to a purge that holds the lock. */
 static size_t purge_ranges(const struct purge *purge, bool waits)
 {
     size_t bytes = 0;

@@ -11,8 +11,7 @@
 
 /* Purges slices that have been dirty for at least `delay_ms` (0: all). Returns bytes. */
 size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms);
-/* Purges chunks that have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. Returns
- * bytes. */
+/* Purges chunks that have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. Returns bytes. */
 size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
 /* The same without a delay; waits for other purges. */
 size_t hk_page_heap_trim(uint64_t now_ms, size_t enough);

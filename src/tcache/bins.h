@@ -15,8 +15,7 @@ bool hk_bin_grow(struct hk_tcache *cache, unsigned class);
 /* Frees the array of an empty bin. */
 void hk_bin_drop(struct hk_tcache *cache, unsigned class);
 
-/* Fills an empty bin from the depot, else from the owner's slabs. Returns the number of blocks, 0 if memory is
- * refused. */
+/* Fills an empty bin from the depot, else from the owner's slabs. Returns the number of blocks, 0 if memory is refused. */
 size_t hk_bin_fill(struct hk_tcache *cache, unsigned class);
 /* Moves the n oldest blocks to the depot if the bin cannot grow and the depot has room, else to their slabs. */
 void hk_bin_flush(struct hk_tcache *cache, unsigned class, size_t n);
@@ -25,14 +24,12 @@ void hk_bin_empty(struct hk_tcache *cache, unsigned class);
 /* Notes that the bin ran empty or full. True if it has served at most four times its capacity since it last did. */
 bool hk_bin_too_small(struct hk_tcache *cache, unsigned class);
 
-/* Limit of the bytes in one thread's bins. It grows with the heap: a thread that uses medium blocks needs more than a
- * few of each. */
+/* Limit of the bytes in one thread's bins. It grows with the heap: a thread that uses medium blocks needs more than a few of each. */
 size_t hk_bins_budget(void);
 void hk_bins_reset(struct hk_tcache *cache);
 /* Flushes all bins and the depot. */
 void hk_bins_empty(struct hk_tcache *cache);
-/* Flushes the bins that have served nothing since the last epoch, and frees the arrays of those that are empty
- * already. */
+/* Flushes the bins that have served nothing since the last epoch, and frees the arrays of those that are empty already. */
 void hk_bins_flush_idle(struct hk_tcache *cache);
 
 #endif

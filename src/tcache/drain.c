@@ -43,8 +43,7 @@ static bool is_out_of_blocks(struct hk_tcache *cache, unsigned class)
     return !ready && !hk_slab_heap_has_partial(&cache->owner, class);
 }
 
-/* Drains as many bytes as the slab to be allocated has: undrained remote frees then never hold more memory than the
- * heap has grown by. */
+/* Drains as many bytes as the slab to be allocated has: undrained remote frees then never hold more memory than the heap has grown by. */
 static void drain_for_slab(struct hk_tcache *cache, size_t slab_bytes)
 {
     unsigned slabs_left = SLABS_PER_SLAB;
@@ -135,8 +134,7 @@ void hk_tcache_steal_all(struct hk_tcache *cache)
         }
 }
 
-/* One slab at a time: a second slab that becomes all free would be released, and the next miss would initialize it
- * again. */
+/* One slab at a time: a second slab that becomes all free would be released, and the next miss would initialize it again. */
 static void drain_own_class(struct hk_tcache *cache, unsigned class)
 {
     size_t wanted = hk_bin_capacity(&cache->hot.bins[class]) / 2, got = 0;

@@ -15,8 +15,7 @@
 static _Atomic bool ended_is_shut;
 static void shut_ended(void) { hk_cacheless_shut(&hk_thread_ended); }
 
-/* Abandons the slabs before it drains the inboxes for the last time: blocks that arrive in between must not wait for a
- * thread that is gone. */
+/* Abandons the slabs before it drains the inboxes for the last time: blocks that arrive in between must not wait for a thread that is gone. */
 static void end(struct hk_tcache *cache)
 {
     hk_quarantine_empty(cache);

@@ -146,8 +146,7 @@ HK_INLINE void *hk_hit_malloc_of(size_t *size)
     return block;
 }
 
-/* Sizes above HK_FINE_MAX. NULL is a miss. No prefetch: such bins hold few blocks, and a prefetch of NULL costs a page
- * table walk. */
+/* Sizes above HK_FINE_MAX. NULL is a miss. No prefetch: such bins hold few blocks, and a prefetch of NULL costs a page table walk. */
 HK_INLINE void *hk_hit_malloc_coarse(size_t size)
 {
     size_t beyond = size - HK_FINE_MAX - 1;

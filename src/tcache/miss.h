@@ -11,8 +11,7 @@
 
 /* Weights of calls; a tick follows when the weights since the last one add up to HK_TICK_NOW. */
 enum { HK_TICK_REMOTE_FREE = 1, HK_TICK_SLOW_CALL = 4, HK_TICK_NOW = 64 };
-/* Weight of a slow call for a class. Classes with medium slabs weigh more: the call may grow the heap by a whole
- * slab. */
+/* Weight of a slow call for a class. Classes with medium slabs weigh more: the call may grow the heap by a whole slab. */
 int hk_tick_weight(unsigned class);
 void hk_tick(struct hk_tcache *cache, int weight);
 /* Returns true if the next miss of the class makes a tick, and the allocation is to lie against a guard page. Then the tick is done here. */
@@ -31,8 +30,7 @@ void hk_tcache_keep(struct hk_tcache *cache, unsigned class, void *block);
 void hk_tcache_free(struct hk_tcache *cache, void *block, uint32_t entry);
 /* `cache` may be NULL. */
 void hk_tcache_free_large(struct hk_tcache *cache, void *block);
-/* Frees a pointer that has no page map entry: ignores a block of the bootstrap arena or of another allocator; else
- * fatal. */
+/* Frees a pointer that has no page map entry: ignores a block of the bootstrap arena or of another allocator; else fatal. */
 void hk_tcache_free_foreign(enum hk_call call, void *block);
 /* Readable bytes of such a block; else fatal. */
 size_t hk_tcache_foreign_extent(enum hk_call call, const void *block);

@@ -242,8 +242,7 @@ static void purged_locked(unsigned word, uint64_t bits, uint64_t gone)
     wait_locked(word, bits);
 }
 
-/* Returns the number of caches purged. No thread can take them meanwhile; a child forked meanwhile restores them from
- * pool.purged. */
+/* Returns the number of caches purged. No thread can take them at that time; a child forked then restores them from pool.purged. */
 static unsigned purge_word_locked(unsigned word, uint64_t bits)
 {
     for (uint64_t left = bits; left != 0; left &= left - 1)

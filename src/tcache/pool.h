@@ -22,8 +22,7 @@ void hk_pool_put_locked(struct hk_tcache *cache);
 
 /* True if a cache waits; without the lock. */
 bool hk_pool_waits(void);
-/* The next cache whose thread is gone without having ended it, in the order of the numbers; NULL when `most` have been
- * checked. */
+/* The next cache whose thread is gone without having ended it, in the order of the numbers; NULL when `most` have been checked. */
 struct hk_tcache *hk_pool_next_dead(unsigned *most);
 
 /* Calls `begin` if no thread has; returns when it is done. */
