@@ -181,11 +181,12 @@ static HK_COLD void note_freed(enum hk_call call, const void *block, const void 
 /* Heaps have no states; while the guard is on, they have no caches either, and know each block that is free. */
 static HK_COLD void free_of_heap(enum hk_call call, void *block)
 {
-    const char *fault = hk_heaps_fault(block, hk_page_map_lookup((uintptr_t)block));
+    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
+    const char *fault = hk_heaps_fault(block, entry);
     if (fault != NULL)
         hk_guard_fault(call, fault, block);
     else
-        (void)hk_free_of_heap(call, block);
+        hk_free_in_heap(call, block, entry, hk_self);
 }
 
 static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind kind, size_t size, void *caller)
@@ -334,7 +335,7 @@ size_t hk_guarded_usable_size(const void *block)
     if (HK_UNLIKELY(hk_sampled_has(block)))
         return hk_sampled_size(HK_CALL_USABLE_SIZE, block);
     if (HK_UNLIKELY(hk_heaps_has(block)))
-        return hk_heap_usable(HK_CALL_USABLE_SIZE, block);
+        return hk_heaps_bytes(HK_CALL_USABLE_SIZE, block, hk_page_map_lookup((uintptr_t)block));
     size_t size = hk_guard_requested(HK_CALL_USABLE_SIZE, block);
     if (HK_LIKELY(size != HK_SIZE_UNKNOWN))
         return size;

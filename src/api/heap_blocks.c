@@ -27,7 +27,7 @@ static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
     if (!hk_heap_is_open(heap))
         return hk_heap_failed(EINVAL);
     if (by_limit)
-        hk_heap_note_refusal(heap);
+        hk_add(heap->xrefused, 1);
     else
         HK_COUNT(out_of_memory, 1);
     return hk_heap_failed(ENOMEM);
@@ -83,20 +83,6 @@ HK_NOINLINE void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry,
         hk_free_in_heap_slow(call, block, entry);
 }
 
-bool hk_free_of_heap(enum hk_call call, void *block)
-{
-    uint32_t entry = hk_page_map_lookup((uintptr_t)block);
-    bool of_heap = hk_entry_is_heap(entry);
-    if (HK_UNLIKELY(of_heap))
-        hk_free_in_heap(call, block, entry, hk_self);
-    return of_heap;
-}
-
-size_t hk_heap_usable(enum hk_call call, const void *block)
-{
-    return hk_heaps_bytes(call, block, hk_page_map_lookup((uintptr_t)block));
-}
-
 static void *resized_large(void *block, size_t size)
 {
     bool large = hk_entry_is_large(hk_page_map_lookup((uintptr_t)block));
@@ -122,7 +108,7 @@ static void *moved_within(struct hak_heap *heap, void *block, size_t size, size_
     if (HK_UNLIKELY(moved == NULL))
         return without_copy_within(heap, block, size, now, by_limit);
     memcpy(moved, block, hk_min(size, now));
-    (void)hk_free_of_heap(HK_CALL_REALLOC, block);
+    hk_free_in_heap(HK_CALL_REALLOC, block, hk_page_map_lookup((uintptr_t)block), hk_self);
     return moved;
 }
 

@@ -14,11 +14,7 @@ void *hk_heap_alloc_slow(struct hak_heap *heap, size_t size, size_t align, bool 
 void hk_free_in_heap(enum hk_call call, void *block, uint32_t entry, struct hk_thread_state *hot);
 /* The same, where hk_heaps_hit_free() has refused it. */
 void hk_free_in_heap_slow(enum hk_call call, void *block, uint32_t entry);
-/* The same for any block; false if it is not a heap's. */
-bool hk_free_of_heap(enum hk_call call, void *block);
 
-/* Usable bytes of a heap's block. */
-size_t hk_heap_usable(enum hk_call call, const void *block);
 /* realloc of a heap's block, which stays in its heap. NULL and errno if memory is refused. */
 void *hk_heap_resized(void *block, size_t size);
 

@@ -126,7 +126,3 @@ bool hk_heap_charge(struct hak_heap *heap, size_t bytes)
     note_peak(heap, now + bytes);
     return true;
 }
-
-void hk_heap_uncharge(struct hak_heap *heap, size_t bytes) { hk_sub(heap->xcharged, bytes); }
-
-void hk_heap_note_refusal(struct hak_heap *heap) { hk_add(heap->xrefused, 1); }

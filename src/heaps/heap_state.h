@@ -71,8 +71,6 @@ HK_INLINE void hk_heap_unlock(struct hak_heap *heap) { hk_unlock(heap->lock); }
 
 /* False if the limit does not allow so many bytes more. */
 bool hk_heap_charge(struct hak_heap *heap, size_t bytes);
-void hk_heap_uncharge(struct hak_heap *heap, size_t bytes);
-/* The limit has refused a call. */
-void hk_heap_note_refusal(struct hak_heap *heap);
+HK_INLINE void hk_heap_uncharge(struct hak_heap *heap, size_t bytes) { hk_sub(heap->xcharged, bytes); }
 
 #endif

@@ -1,4 +1,4 @@
-/* Allocates and frees blocks of user heaps, finds the heap of a block, and resets and destroys heaps. */
+/* Allocates and frees blocks of user heaps, charges large blocks to the limit, finds the heap of a block, and resets and destroys heaps. */
 #include "heaps/heaps.h"
 
 #include <string.h>
@@ -8,6 +8,168 @@
 #include "policy/options.h"
 #include "slab/block_marks.h"
 #include "span/footprint.h"
+#include "span/meta.h"
+
+struct hk_heap_large {
+    struct hak_heap *heap;
+    struct hk_heap_large *next, *prev; /* of the heap */
+    struct hk_large_block *large;      /* its block may move */
+    size_t bytes;                      /* charged */
+};
+
+/* Requires a page map entry of a heap's large block. */
+static bool large_begins_at(const void *block) { return hk_large_at((uintptr_t)block)->d.start == (uintptr_t)block; }
+
+/* Fatal unless a large block of a heap begins there. */
+static struct hk_heap_large *note_of(enum hk_call call, const void *block)
+{
+    if (!large_begins_at(block))
+        hk_invalid_pointer(call, HK_TEXT_inside, block);
+    return hk_load(hk_large_at((uintptr_t)block)->xnote);
+}
+
+/* Writes the entry of the slice that a large block begins in. */
+static void set_entry(const void *block, uint32_t entry)
+{
+    hk_page_map_set(hk_align_down((uintptr_t)block, HK_SLICE), 1, entry);
+}
+
+static void mark_as(const struct hak_heap *heap, const void *block)
+{
+    set_entry(block, heap->key | HK_CLASS_LARGE * HK_CLASS_BYTES);
+}
+
+static bool charge_large(struct hak_heap *heap, size_t bytes)
+{
+    if (!hk_heap_charge(heap, bytes))
+        return false;
+    hk_add(heap->xbig, bytes);
+    return true;
+}
+
+static bool charge_or_recall(struct hak_heap *heap, size_t bytes)
+{
+    if (charge_large(heap, bytes))
+        return true;
+    hk_heap_recall(NULL, heap);
+    return charge_large(heap, bytes);
+}
+
+static void uncharge_large(struct hak_heap *heap, size_t bytes)
+{
+    hk_sub(heap->xbig, bytes);
+    hk_heap_uncharge(heap, bytes);
+}
+
+static void enter_note(struct hk_heap_large *note)
+{
+    struct hak_heap *heap = note->heap;
+    hk_heap_lock(heap);
+    note->next = heap->large;
+    if (note->next != NULL)
+        note->next->prev = note;
+    heap->large = note;
+    heap->large_calls++;
+    heap->large_blocks_live++;
+    hk_heap_unlock(heap);
+}
+
+static void leave_note_locked(struct hk_heap_large *note)
+{
+    note->heap->large_blocks_live--;
+    if (note->next != NULL)
+        note->next->prev = note->prev;
+    if (note->prev != NULL)
+        note->prev->next = note->next;
+    else
+        note->heap->large = note->next;
+}
+
+static void *try_large(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
+{
+    *by_limit = false;
+    if (size > PTRDIFF_MAX - HK_SLICE)
+        return NULL;
+    size_t bytes = hk_large_bytes_for(size);
+    struct hk_heap_large *note = hk_meta_alloc(sizeof *note);
+    if (note == NULL)
+        return NULL;
+    *by_limit = !charge_large(heap, bytes);
+    void *block = *by_limit ? NULL : hk_large_alloc(size, align, zeroed);
+    if (block == NULL) {
+        if (!*by_limit)
+            uncharge_large(heap, bytes);
+        hk_meta_free(note, sizeof *note);
+        return NULL;
+    }
+    *note = (struct hk_heap_large){.heap = heap, .large = hk_large_at((uintptr_t)block), .bytes = bytes};
+    hk_store(note->large->xnote, note);
+    mark_as(heap, block);
+    enter_note(note);
+    return block;
+}
+
+/* The note goes first: a fork child finds the block on the list, or not a heap's. */
+static void free_noted(struct hk_heap_large *note, uint32_t entry)
+{
+    void *block = (void *)note->large->d.start;
+    hk_store(note->large->xnote, NULL);
+    note->large->ended = entry == HK_ENTRY_ENDED_LARGE;
+    set_entry(block, entry);
+    uncharge_large(note->heap, note->bytes);
+    hk_meta_free(note, sizeof *note);
+    hk_large_free(block);
+}
+
+static void free_large_of_heap(enum hk_call call, void *block)
+{
+    struct hk_heap_large *note = note_of(call, block);
+    struct hak_heap *heap = note->heap;
+    hk_heap_lock(heap);
+    leave_note_locked(note);
+    hk_heap_unlock(heap);
+    free_noted(note, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
+}
+
+/* Where the pages move, or were to move, the room large writes an entry of its own. */
+void *hk_heap_large_resize(void *block, size_t size)
+{
+    struct hk_heap_large *note = note_of(HK_CALL_REALLOC, block);
+    size_t bytes = hk_large_bytes_for(size), before = note->bytes;
+    if (bytes > before && !charge_or_recall(note->heap, bytes - before))
+        return NULL;
+    void *resized = hk_large_resize(block, size);
+    size_t now = resized != NULL ? bytes : before, charged = hk_max(bytes, before);
+    if (charged > now)
+        uncharge_large(note->heap, charged - now);
+    note->bytes = now;
+    mark_as(note->heap, (void *)note->large->d.start);
+    return resized;
+}
+
+/* In a fork child: charges the heap what its list has. Another thread may have been cut off between the two. */
+static void recount_large(struct hak_heap *heap)
+{
+    size_t bytes = 0, before = hk_load(heap->xbig);
+    for (const struct hk_heap_large *note = heap->large; note != NULL; note = note->next)
+        bytes += note->bytes;
+    hk_store(heap->xbig, bytes);
+    hk_store(heap->xcharged, hk_load(heap->xcharged) - before + bytes);
+}
+
+static void end_large(struct hak_heap *heap)
+{
+    for (;;) {
+        hk_heap_lock(heap);
+        struct hk_heap_large *note = heap->large;
+        if (note != NULL)
+            leave_note_locked(note);
+        hk_heap_unlock(heap);
+        if (note == NULL)
+            return;
+        free_noted(note, HK_ENTRY_ENDED_LARGE);
+    }
+}
 
 static void *alloc_of_class(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
 {
@@ -22,11 +184,11 @@ static void *alloc_large(struct hk_heap_shelf *shelf, struct hak_heap *heap, siz
 {
     if (!hk_heap_is_open(heap))
         return NULL;
-    void *block = hk_heap_large_alloc(heap, size, align, zeroed, by_limit);
+    void *block = try_large(heap, size, align, zeroed, by_limit);
     if (HK_LIKELY(block != NULL) || !*by_limit)
         return block;
     hk_heap_recall(shelf, heap);
-    return hk_heap_large_alloc(heap, size, align, zeroed, by_limit);
+    return try_large(heap, size, align, zeroed, by_limit);
 }
 
 void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
@@ -91,7 +253,7 @@ bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, 
     if (HK_UNLIKELY(class == HK_NO_CLASS))
         refuse_block(call, block, entry);
     if (class == HK_CLASS_LARGE) {
-        hk_heap_large_free(call, block);
+        free_large_of_heap(call, block);
         return true;
     }
     if (class >= HK_FINE_CLASSES)
@@ -106,7 +268,7 @@ const char *hk_heaps_fault(const void *block, uint32_t entry)
     if (class == HK_NO_CLASS)
         return is_of_ended(entry) ? NULL : HK_TEXT_already_free;
     if (class == HK_CLASS_LARGE)
-        return hk_heap_large_begins_at(block) ? NULL : HK_TEXT_inside;
+        return large_begins_at(block) ? NULL : HK_TEXT_inside;
     struct hak_heap *heap = hk_heap_by_index(hk_entry_owner(entry) - HK_FIRST_HEAP);
     hk_heap_lock(heap);
     const char *fault = hk_heap_fault_at(block, entry);
@@ -120,7 +282,7 @@ size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry)
     if (HK_UNLIKELY(class == HK_NO_CLASS))
         refuse_block(call, block, entry);
     if (class == HK_CLASS_LARGE)
-        return hk_heap_large_bytes(call, block);
+        return note_of(call, block)->large->requested;
     if (class >= HK_FINE_CLASSES)
         hk_mark_check(call, block);
     return hk_classes[class].size;
@@ -145,7 +307,7 @@ static bool empty_heap(struct hak_heap *heap, uint64_t step)
     }
     hk_heap_unlock(heap);
     if (open)
-        hk_heap_large_end(heap);
+        end_large(heap);
     return open;
 }
 
@@ -189,7 +351,7 @@ size_t hk_heaps_fork_child(const struct hk_heap_shelf *survivor)
     size_t blocks = 0;
     for (uint32_t index = 0; index < hk_heaps_end(); index++) {
         blocks += hk_heap_forget_caches(hk_heap_by_index(index), survivor);
-        hk_heap_large_recount(hk_heap_by_index(index));
+        recount_large(hk_heap_by_index(index));
     }
     return blocks;
 }

@@ -3,14 +3,18 @@
  *   hak_heap_malloc -> cache of (thread, heap): pop -- empty: slabs of the heap, under its lock -- none free: slices, as far as the limit allows
  *   free -> page map entry of a heap: not of this thread, for the hit path; its slow path comes here -> cache: push
  *
- * Owns       what a heap's life consists of; the state: heap_state.h.
+ * Owns       what a heap's life consists of (the state: heap_state.h), the list of a heap's large blocks, the note in the descriptor of each that
+ *            leads to it, and the page map entry, which names the heap.
  * Invariant  a page map entry from HK_ENTRY_HEAPS on is a heap's, or that of a slice whose heap has ended; none of these is ever a hit.
+ *            A large block has a note and such an entry exactly while it is a heap's. If the heap ends, the entry tells so until the addresses
+ *            serve again, also when the mapping is gone. A heap is charged the bytes that the program has of the block; slack, and blocks
+ *            that were freed, are the process's.
  * Threads    any. hk_heaps_reset() and hk_heaps_destroy(): while no other thread uses the heap or its blocks. */
 #ifndef HK_HEAPS_H
 #define HK_HEAPS_H
 
-#include "heaps/heap_large.h"
 #include "heaps/heap_cache.h"
+#include "large/large.h"
 
 /* A block from the thread's cache; NULL is a miss. */
 HK_INLINE void *hk_heaps_hit(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size)
@@ -58,6 +62,8 @@ bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, 
 const char *hk_heaps_fault(const void *block, uint32_t entry);
 /* The bytes of a block of a slab of a heap. Fatal if no block can begin there. */
 size_t hk_heaps_bytes(enum hk_call call, const void *block, uint32_t entry);
+/* Resizes a large block of a heap as hk_large_resize() does, within the limit. */
+void *hk_heap_large_resize(void *block, size_t size);
 /* True for any address in slabs of heaps, and in the first slices of their large blocks. */
 HK_INLINE bool hk_heaps_has(const void *block) { return hk_entry_is_heap(hk_page_map_lookup((uintptr_t)block)); }
 /* The heap of an address that is a block's; NULL if it is none's. */

@@ -111,21 +111,24 @@ static void unmap_retired(struct hk_large_block *large)
     hk_unlock(&hk_large.lock);
 }
 
-static HK_COLD void unmap_modified(struct hk_large_block *large)
+/* With the lock, if the block may be cached; else it is unmapped, and this is NULL. */
+static struct hk_large_block *retire_for_cache(void *block)
 {
+    hk_lock(&hk_large.lock);
+    struct hk_large_block *large = retire_locked(block);
+    if (HK_LIKELY(!large->modified))
+        return large;
+    hk_unlock(&hk_large.lock);
     HK_COUNT(large_modified, 1);
     unmap_retired(large);
+    return NULL;
 }
 
 void hk_large_free(void *block)
 {
-    hk_lock(&hk_large.lock);
-    struct hk_large_block *large = retire_locked(block);
-    if (HK_UNLIKELY(large->modified)) {
-        hk_unlock(&hk_large.lock);
-        unmap_modified(large);
+    struct hk_large_block *large = retire_for_cache(block);
+    if (HK_UNLIKELY(large == NULL))
         return;
-    }
     hk_reuse_idled(large->d.bytes);
     hk_large_put_cached_locked(large);
     bool over = hk_large_over_budget(large, HK_POLICY(large_cache));
@@ -136,13 +139,9 @@ void hk_large_free(void *block)
 
 void hk_large_keep(void *block, uint64_t until_ms)
 {
-    hk_lock(&hk_large.lock);
-    struct hk_large_block *large = retire_locked(block);
-    if (HK_UNLIKELY(large->modified)) {
-        hk_unlock(&hk_large.lock);
-        unmap_modified(large);
+    struct hk_large_block *large = retire_for_cache(block);
+    if (HK_UNLIKELY(large == NULL))
         return;
-    }
     large->idle_since = until_ms - hk_min(until_ms, HK_POLICY(purge_delay));
     hk_large_keep_cached_locked(large);
     hk_unlock(&hk_large.lock);
@@ -232,5 +231,3 @@ bool hk_large_find(uintptr_t address, struct hk_large_extent *found)
     hk_unlock(&hk_large.lock);
     return true;
 }
-
-size_t hk_large_mapped(void) { return hk_load(hk_footprint.xbig); }

@@ -11,9 +11,9 @@
 #define HK_LARGE_H
 
 #include "base/bits.h"
-#include "large/large_modified.h"
 #include "large/large_cache.h"
 #include "large/large_state.h"
+#include "span/footprint.h"
 
 /* NULL if the system refuses memory. *zeroed: all bytes read as zero. align is a power of two. */
 void *hk_large_alloc(size_t size, size_t align, bool *zeroed);
@@ -47,6 +47,6 @@ struct hk_large_extent {
 bool hk_large_find(uintptr_t address, struct hk_large_extent *found);
 
 /* Bytes mapped: in use, slack and cached. */
-size_t hk_large_mapped(void);
+HK_INLINE size_t hk_large_mapped(void) { return hk_load(hk_footprint.xbig); }
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "large/large_block.h"
+#include "large/large_state.h"
 #include "guard/sampled_slots.h"
 #include "prof/sampled_heap.h"
 #include "os/maps.h"

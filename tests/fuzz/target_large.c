@@ -1,11 +1,8 @@
 /* Large blocks: the fit among cached ones, the tree of mappings, and the blocks themselves. */
 #include "base/bits.h"
 #include "large/large.h"
-#include "large/large_modified.h"
 #include "large/large_cache.h"
 #include "large/large_state.h"
-#include "large/extents.h"
-#include "large/fit.h"
 #include "fuzz/fuzz.h"
 #include "fuzz/shadow.h"
 #include "runtime/lifecycle.h"

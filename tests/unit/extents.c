@@ -2,7 +2,7 @@
 #include "unit/unit.h"
 
 #include "support/rng.h"
-#include "large/extents.h"
+#include "large/large_state.h"
 
 enum { BLOCKS = 1000, ROUNDS = 20000 };
 

@@ -3,7 +3,7 @@
 
 #include "base/bits.h"
 #include "support/rng.h"
-#include "large/fit.h"
+#include "large/large_cache.h"
 
 enum { BLOCKS = 48, MANY = 5000, ROUNDS = 50000, LOOKS = 64 };
 

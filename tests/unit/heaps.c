@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include "hakmem.h"
-#include "heaps/heap_large.h"
 #include "heaps/heap_cache.h"
 #include "heaps/heap_shelf.h"
 #include "heaps/heap_slabs.h"
