@@ -1,7 +1,6 @@
 /* The plain allocator: what a thread's cache, its slabs and medium blocks do for the four operations. */
 #include "api/plain_alloc.h"
 
-#include "large/large.h"
 #include "decay/decay.h"
 #include "runtime/learning.h"
 #include "runtime/lifecycle.h"

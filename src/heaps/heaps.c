@@ -65,10 +65,7 @@ static void enter_note(struct hk_heap_large *note)
 {
     struct hak_heap *heap = note->heap;
     hk_heap_lock(heap);
-    note->next = heap->large;
-    if (note->next != NULL)
-        note->next->prev = note;
-    heap->large = note;
+    HK_HEAP_LIST_PUSH(&heap->large, note);
     heap->large_calls++;
     heap->large_blocks_live++;
     hk_heap_unlock(heap);
@@ -77,12 +74,7 @@ static void enter_note(struct hk_heap_large *note)
 static void leave_note_locked(struct hk_heap_large *note)
 {
     note->heap->large_blocks_live--;
-    if (note->next != NULL)
-        note->next->prev = note->prev;
-    if (note->prev != NULL)
-        note->prev->next = note->next;
-    else
-        note->heap->large = note->next;
+    HK_HEAP_LIST_REMOVE(&note->heap->large, note);
 }
 
 static void *try_large(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
