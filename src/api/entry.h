@@ -6,6 +6,9 @@
 #include "policy/request.h"
 #include "tcache/hit.h"
 
+/* The return address of the exported function; valid in that function, in its tail calls, and in what is inlined there. */
+#define HK_CALLER __builtin_return_address(0)
+
 /* NULL with errno set to ENOMEM if memory is refused. A tail call of malloc: it reads malloc's return address itself,
  * because passing it on would cost each coarse hit an instruction. */
 void *hk_malloc_slow(size_t size);

@@ -12,9 +12,6 @@
 #include "slab/slab.h"
 #include "tcache/tcache.h"
 
-/* Of free or delete: the functions here are jumped to. */
-#define CALLER __builtin_return_address(0)
-
 /* Of more than HK_FINE_MAX. One compare: HK_CLASS_LARGE is the highest class. */
 static bool is_medium_or_large(uint32_t entry)
 {
@@ -36,14 +33,14 @@ HK_INLINE void free_elsewhere(enum hk_call call, void *block, size_t size)
     if (block == NULL)
         return;
     if (HK_UNLIKELY(!hk_mode_is_plain())) {
-        hk_instrumented_free(call, block, size, CALLER);
+        hk_instrumented_free(call, block, size, HK_CALLER);
         return;
     }
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     bool checked = entry == 0 || hk_entry_is_medium(entry) || (call != HK_CALL_FREE && hk_entry_is_large(entry)) ||
                    hk_self->key == HK_NO_KEY;
     if (HK_UNLIKELY(checked))
-        free_by_kind(call, block, entry, size, CALLER);
+        free_by_kind(call, block, entry, size, HK_CALLER);
     else if (entry == hk_entry(HK_NOBODY, HK_CLASS_LARGE))
         hk_tcache_free_large(hk_container_of(hk_self, struct hk_tcache, hot), block);
     else
@@ -58,9 +55,9 @@ HK_INLINE void free_by_entry(enum hk_call call, void *block, struct hk_thread_st
     else if (HK_LIKELY(entry != 0 && !is_medium_or_large(entry) && hot->key != HK_NO_KEY))
         hk_tcache_free(hk_container_of(hot, struct hk_tcache, hot), block, entry);
     else if (HK_LIKELY(hk_mode_is_plain()))
-        free_by_kind(call, block, entry, HK_SIZE_UNKNOWN, CALLER);
+        free_by_kind(call, block, entry, HK_SIZE_UNKNOWN, HK_CALLER);
     else
-        hk_instrumented_free(call, block, HK_SIZE_UNKNOWN, CALLER);
+        hk_instrumented_free(call, block, HK_SIZE_UNKNOWN, HK_CALLER);
 }
 
 /* Most are remote frees, and most of these join a word that the outbox has already. All others leave at the first compare, those of heaps for
@@ -70,7 +67,7 @@ HK_INLINE void free_not_mine(enum hk_call call, void *block, struct hk_thread_st
 {
     struct hk_outbox *outbox = hk_outbox_beside(hot);
     if (HK_DEBUG)
-        hk_track_freed(call, block, CALLER, hk_entry_owner((uint32_t)hot->key));
+        hk_track_freed(call, block, HK_CALLER, hk_entry_owner((uint32_t)hot->key));
     struct hk_outbox_entry *word = hk_outbox_entry_of(outbox, block);
     if (HK_UNLIKELY(word == NULL)) {
         uint32_t entry = (uint32_t)(offset ^ hot->key);

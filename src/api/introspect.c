@@ -62,16 +62,10 @@ static int clamped(size_t value) { return (int)hk_min(value, (size_t)__INT_MAX__
 struct mallinfo hk_mallinfo(void)
 {
     struct mallinfo2 wide = hk_mallinfo2();
-    return (struct mallinfo){
-        .arena = clamped(wide.arena),
-        .ordblks = clamped(wide.ordblks),
-        .hblks = clamped(wide.hblks),
-        .hblkhd = clamped(wide.hblkhd),
-        .fsmblks = clamped(wide.fsmblks),
-        .uordblks = clamped(wide.uordblks),
-        .fordblks = clamped(wide.fordblks),
-        .keepcost = clamped(wide.keepcost),
-    };
+#define CLAMPED(field) .field = clamped(wide.field)
+    return (struct mallinfo){CLAMPED(arena),   CLAMPED(ordblks),  CLAMPED(hblks),    CLAMPED(hblkhd),
+                             CLAMPED(fsmblks), CLAMPED(uordblks), CLAMPED(fordblks), CLAMPED(keepcost)};
+#undef CLAMPED
 }
 
 enum { LARGEST_MXFAST = 80 * sizeof(size_t) / 4 };

@@ -18,9 +18,6 @@
 #include "span/bootstrap.h"
 #include "tcache/pool.h"
 
-/* The return address of the exported function; valid in that function and in its tail calls. */
-#define CALLER __builtin_return_address(0)
-
 static HK_COLD void note_refusal(size_t size)
 {
     HK_COUNT(out_of_memory, 1);
@@ -68,7 +65,7 @@ static HK_NOINLINE void *malloc_or_refuse(size_t size, void *caller)
 HK_NOINLINE void *hk_malloc_slow(size_t size)
 {
     void *block = hk_hit_malloc_coarse(size);
-    return HK_LIKELY(block != NULL) ? block : malloc_or_refuse(size, CALLER);
+    return HK_LIKELY(block != NULL) ? block : malloc_or_refuse(size, HK_CALLER);
 }
 
 HK_NOINLINE void *hk_alloc_slow(struct hk_request *request)
@@ -118,7 +115,7 @@ HK_EXPORT void *hak_calloc(size_t count, size_t size)
         return hk_refuse(SIZE_MAX);
     void *block = hk_hit_malloc(bytes);
     if (HK_UNLIKELY(block == NULL))
-        return calloc_slow(bytes, CALLER);
+        return calloc_slow(bytes, HK_CALLER);
     return hk_inline_zero(block, bytes);
 }
 
@@ -179,7 +176,7 @@ static HK_NOINLINE void *copy(void *block, size_t size, size_t now)
         return realloc_slow(block, size);
     void *moved = hk_hit_malloc(size);
     if (HK_UNLIKELY(moved == NULL))
-        return copy_after_miss(block, size, now, CALLER);
+        return copy_after_miss(block, size, now, HK_CALLER);
     hk_inline_copy(moved, block, hk_min(size, now));
     hk_free(block);
     return moved;
@@ -206,7 +203,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
         return NULL;
     }
     if (HK_UNLIKELY(hk_mode_has(HK_MODE_GUARD)))
-        return realloc_guarded(block, size, CALLER);
+        return realloc_guarded(block, size, HK_CALLER);
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
     enum hk_block_kind kind = hk_block_kind_of(block, entry);
     size_t now = hk_block_size(HK_CALL_REALLOC, block, entry, kind);
@@ -214,7 +211,7 @@ static HK_NOINLINE void *realloc_slow(void *block, size_t size)
         return hk_heap_resized(block, size);
     if (HK_UNLIKELY(hk_block_resize_of(kind) == HK_RESIZE_COPY))
         return move_exactly(hak_malloc(size), block, hk_min(size, now));
-    void *resized = resize_in_place(block, size, now, CALLER);
+    void *resized = resize_in_place(block, size, now, HK_CALLER);
     return resized != NULL ? resized : copy(block, size, now);
 }
 
@@ -256,7 +253,7 @@ HK_EXPORT void *hak_memalign(size_t alignment, size_t size)
     size_t power = HK_FINE_STEP;
     while (power < alignment)
         power *= 2;
-    return alloc_aligned_or_refuse(power, size, CALLER);
+    return alloc_aligned_or_refuse(power, size, HK_CALLER);
 }
 
 HK_EXPORT void *hak_aligned_alloc(size_t alignment, size_t size) { return hak_memalign(alignment, size); }
@@ -265,7 +262,7 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
 {
     if (alignment % sizeof(void *) != 0 || !hk_is_pow2(alignment))
         return EINVAL;
-    void *aligned = alloc_aligned(alignment, size, CALLER);
+    void *aligned = alloc_aligned(alignment, size, HK_CALLER);
     if (aligned == NULL) {
         if (has_thread_storage())
             note_refusal(size);
@@ -275,14 +272,14 @@ HK_EXPORT int hak_posix_memalign(void **block, size_t alignment, size_t size)
     return 0;
 }
 
-HK_EXPORT void *hak_valloc(size_t size) { return alloc_aligned_or_refuse(hk_system_page(), size, CALLER); }
+HK_EXPORT void *hak_valloc(size_t size) { return alloc_aligned_or_refuse(hk_system_page(), size, HK_CALLER); }
 
 HK_EXPORT void *hak_pvalloc(size_t size)
 {
     size_t page = hk_system_page();
     if (size > PTRDIFF_MAX - page)
         return hk_refuse(SIZE_MAX);
-    return alloc_aligned_or_refuse(page, hk_align_up(hk_max(size, 1), page), CALLER);
+    return alloc_aligned_or_refuse(page, hk_align_up(hk_max(size, 1), page), HK_CALLER);
 }
 
 HK_EXPORT size_t hak_usable_size(void *block)

@@ -16,8 +16,6 @@
 
 #pragma weak dlsym
 
-#define CALLER __builtin_return_address(0)
-
 /* Behind a miss. */
 static void *alloc_new(size_t align, size_t size, enum hk_kind kind, void *caller)
 {
@@ -67,13 +65,7 @@ static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, enum hk_kind ki
 }
 
 #define WHOEVER(form) HK_WHOEVER(process_##form)
-/* True if the form that serves the process is HAKMEM's. */
-#define OURS(form)                                                                                                     \
-    (__extension__({                                                                                                   \
-        __typeof__(&hk_operator_##form) form_called = process_##form;                                                  \
-        HK_FORGET(form_called);                                                                                        \
-        form_called == hk_operator_##form;                                                                             \
-    }))
+#define OURS(form) HK_IS_OURS(process_##form, hk_operator_##form)
 
 static bool throwing_is_ours(bool array) { return OURS(new) && (!array || OURS(new_array)); }
 
@@ -83,33 +75,33 @@ static bool throwing_aligned_is_ours(bool array) { return OURS(new_aligned) && (
 HK_INLINE void *new_single(size_t align, size_t size, enum hk_kind kind)
 {
     void *block = hk_hit_malloc(size);
-    return HK_LIKELY(block != NULL) ? block : new_slow(align, size, kind, CALLER);
+    return HK_LIKELY(block != NULL) ? block : new_slow(align, size, kind, HK_CALLER);
 }
 
 /* The kind of a block matters only while the guard is on, and only if this is the form that the array form calls. */
 HK_INLINE void *new_array(size_t align, size_t size, enum hk_kind kind)
 {
     if (HK_UNLIKELY(hk_guard_is_on()) && throwing_is_ours(false))
-        return new_slow(align, size, kind, CALLER);
+        return new_slow(align, size, kind, HK_CALLER);
     return WHOEVER(new)(size);
 }
 
 HK_INLINE void *new_aligned(size_t align, size_t size, enum hk_kind kind)
 {
-    return new_slow(align, size, kind, CALLER);
+    return new_slow(align, size, kind, HK_CALLER);
 }
 
 HK_INLINE void *new_array_aligned(size_t align, size_t size, enum hk_kind kind)
 {
     if (HK_UNLIKELY(hk_guard_is_on()) && throwing_aligned_is_ours(false))
-        return new_slow(align, size, kind, CALLER);
+        return new_slow(align, size, kind, HK_CALLER);
     return WHOEVER(new_aligned)(size, align);
 }
 
 HK_INLINE void *new_nothrow(size_t align, size_t size, enum hk_kind kind)
 {
     bool array = kind == HK_KIND_NEW_ARRAY;
-    void *caller = CALLER;
+    void *caller = HK_CALLER;
     if (HK_UNLIKELY(!throwing_is_ours(array)))
         return nothrow_by_library(align, size, array);
     void *block = hk_hit_malloc(size);
@@ -119,7 +111,7 @@ HK_INLINE void *new_nothrow(size_t align, size_t size, enum hk_kind kind)
 HK_INLINE void *new_aligned_nothrow(size_t align, size_t size, enum hk_kind kind)
 {
     bool array = kind == HK_KIND_NEW_ARRAY;
-    void *caller = CALLER;
+    void *caller = HK_CALLER;
     return throwing_aligned_is_ours(array) ? nothrow_slow(align, size, kind, caller)
                                            : nothrow_by_library(hk_max(align, HK_FINE_STEP + 1), size, array);
 }
@@ -137,7 +129,7 @@ HK_INLINE bool deleted_guarded(bool ours, void *block, bool array, size_t size)
 {
     enum hk_call single = size != HK_SIZE_UNKNOWN ? HK_CALL_DELETE_SIZED : HK_CALL_DELETE;
     if (ours)
-        hk_instrumented_free(array ? HK_CALL_DELETE_ARRAY : single, block, size, CALLER);
+        hk_instrumented_free(array ? HK_CALL_DELETE_ARRAY : single, block, size, HK_CALLER);
     return ours;
 }
 
@@ -156,7 +148,7 @@ static void delete_sized(void *block, size_t size)
 
 static void delete_array_sized_guarded(void *block, size_t size)
 {
-    hk_instrumented_free(HK_CALL_DELETE_ARRAY, block, size, CALLER);
+    hk_instrumented_free(HK_CALL_DELETE_ARRAY, block, size, HK_CALLER);
 }
 
 static void delete_unsized(void *block, size_t size)

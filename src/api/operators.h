@@ -1,12 +1,16 @@
-/* Operators: the forms of operator new and delete: HAKMEM's (hk_operator_), and those that serve the process (process_), which the program may
- * have replaced.
+/* Operators: the functions that a program may replace, above all the forms of operator new and operator delete. hk_operator_ are HAKMEM's forms,
+ * process_ the functions that serve the process, whoever's they are.
  * Threads  any. */
 #ifndef HK_OPERATORS_H
 #define HK_OPERATORS_H
 
 #include "base/base.h"
 
-/* Parameters that a form need not read. */
+HK_PROCESS(void *, process_malloc, (size_t size), malloc, hak_malloc)
+HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_realloc)
+HK_PROCESS(void, process_free, (void *block), free, hak_free)
+
+/* Parameters that a form of an operator need not read. */
 #define HK_TAG const void *tag __attribute__((unused))
 #define HK_ALIGN size_t align __attribute__((unused))
 
@@ -19,5 +23,16 @@
 #undef HK_NEW
 #undef HK_DELETE
 #undef FORM
+
+/* True if the function that serves the process is HAKMEM's `own`. */
+#define HK_IS_OURS(function, own)                                                                                      \
+    (__extension__({                                                                                                   \
+        __typeof__(&(own)) serves = (function);                                                                        \
+        HK_FORGET(serves);                                                                                             \
+        serves == (own);                                                                                               \
+    }))
+
+/* A function that is reached by its exported name only, which a library without malloc does not have. */
+#define HK_BY_NAME static __attribute__((unused))
 
 #endif

@@ -7,7 +7,7 @@
 #define HK_PLAIN_ALLOC_H
 
 #include "base/inline_copy.h"
-#include "large/large_zero.h"
+#include "large/large.h"
 #include "policy/request.h"
 #include "runtime/learning.h"
 #include "tcache/miss.h"

@@ -1,8 +1,12 @@
-/* Defines reallocarray, cfree, free_sized and malloc_usable_size for programs that define only malloc, calloc, realloc and free. */
-#include "api/process_malloc.h"
-
+/* Defines reallocarray, cfree, free_sized and malloc_usable_size for a program that defines malloc, calloc, realloc and free, but none of the
+ * related functions: these then receive the program's pointers, and must not read a block that may be the program's.
+ *
+ *   reallocarray -> the process's realloc: the loader's first definition     free_sized, cfree -> the process's free
+ *
+ * The hak_ functions always use HAKMEM. */
 #include <errno.h>
 
+#include "api/operators.h"
 #include "guard/guard.h"
 #include "guard/sampled.h"
 #include "hakmem.h"
@@ -10,14 +14,10 @@
 #include "slab/slab.h"
 #include "tcache/hit.h"
 
-HK_PROCESS(void *, process_malloc, (size_t size), malloc, hak_malloc)
-HK_PROCESS(void *, process_realloc, (void *block, size_t size), realloc, hak_realloc)
-HK_PROCESS(void, process_free, (void *block), free, hak_free)
-
 /* While the loader is at work, the process's functions are not resolved yet. */
 static bool unknown_yet(void) { return HK_UNLIKELY(!hk_started()) && hk_is_bootstrapping(); }
 
-void *hk_process_reallocarray(void *block, size_t count, size_t size)
+HK_BY_NAME void *any_reallocarray(void *block, size_t count, size_t size)
 {
     size_t bytes;
     if (unknown_yet() || __builtin_mul_overflow(count, size, &bytes))
@@ -25,7 +25,7 @@ void *hk_process_reallocarray(void *block, size_t count, size_t size)
     return HK_WHOEVER(process_realloc)(block, bytes);
 }
 
-void hk_process_free(void *block)
+HK_BY_NAME void any_free(void *block)
 {
     if (unknown_yet())
         hak_free(block);
@@ -33,35 +33,23 @@ void hk_process_free(void *block)
         HK_WHOEVER(process_free)(block);
 }
 
-static bool free_is_ours(void)
+HK_BY_NAME void any_free_sized(void *block, size_t size)
 {
-    void (*known)(void *) = process_free;
-    HK_FORGET(known);
-    return known == hak_free;
-}
-
-void hk_process_free_sized(void *block, size_t size)
-{
-    if (free_is_ours())
+    if (HK_IS_OURS(process_free, hak_free))
         hak_free_sized(block, size);
     else
-        hk_process_free(block);
+        any_free(block);
 }
 
-void hk_process_free_aligned_sized(void *block, size_t alignment, size_t size)
+HK_BY_NAME void any_free_aligned_sized(void *block, size_t alignment, size_t size)
 {
     (void)alignment;
-    hk_process_free_sized(block, size);
+    any_free_sized(block, size);
 }
 
 /* False also in a program that is not position independent and takes malloc's address: that address then lies in the
  * program. An invalid pointer there yields 0 instead of an error. */
-static bool malloc_is_ours(void)
-{
-    void *(*known)(size_t) = process_malloc;
-    HK_FORGET(known);
-    return known == hak_malloc;
-}
+static bool malloc_is_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
 
 /* Distinguishes a block of HAKMEM's from one that the program has cut from such a block: the latter begins elsewhere,
  * or has the same size. */
@@ -86,7 +74,8 @@ static HK_NOINLINE size_t usable_size_slow(void *block)
     return hak_usable_size(block);
 }
 
-size_t hk_process_usable_size(void *block)
+/* 0 for a pointer that is not a block of HAKMEM's, if the process's malloc is not HAKMEM's. */
+HK_BY_NAME size_t any_usable_size(void *block)
 {
     uint32_t entry = HK_LIKELY(malloc_is_ours()) ? hk_hit_entry(block) : 0;
     if (HK_UNLIKELY(!hk_entry_is_plain(entry)))
@@ -95,9 +84,9 @@ size_t hk_process_usable_size(void *block)
     return HK_LIKELY(bytes <= HK_FINE_MAX) ? bytes : usable_size_slow(block); /* which checks a medium block */
 }
 
-HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), hk_process_reallocarray)
-HK_REPLACES_IN_GLIBC(void *, __libc_reallocarray, (void *block, size_t count, size_t size), hk_process_reallocarray)
-HK_REPLACES(void, cfree, (void *block), hk_process_free)
-HK_REPLACES(void, free_sized, (void *block, size_t size), hk_process_free_sized)
-HK_REPLACES(void, free_aligned_sized, (void *block, size_t alignment, size_t size), hk_process_free_aligned_sized)
-HK_REPLACES(size_t, malloc_usable_size, (void *block), hk_process_usable_size)
+HK_REPLACES(void *, reallocarray, (void *block, size_t count, size_t size), any_reallocarray)
+HK_REPLACES_IN_GLIBC(void *, __libc_reallocarray, (void *block, size_t count, size_t size), any_reallocarray)
+HK_REPLACES(void, cfree, (void *block), any_free)
+HK_REPLACES(void, free_sized, (void *block, size_t size), any_free_sized)
+HK_REPLACES(void, free_aligned_sized, (void *block, size_t alignment, size_t size), any_free_aligned_sized)
+HK_REPLACES(size_t, malloc_usable_size, (void *block), any_usable_size)

@@ -13,13 +13,6 @@
 #include "runtime/start.h"
 #include "slab/abandoned.h"
 
-#define CALLER __builtin_return_address(0)
-/* Reached by their exported names only, which a library without malloc does not have. */
-#define OF_TOKENS static __attribute__((unused))
-
-HK_PROCESS(void *, malloc_of_tokens, (size_t size), malloc, hak_malloc)
-HK_PROCESS(void *, realloc_of_tokens, (void *block, size_t size), realloc, hak_realloc)
-
 /* Clang's default mode gives types with pointers the upper half of all numbers, and -falloc-token-max=8 the numbers from 4 on: these
  * halves never meet in a group. */
 static unsigned group_of(size_t token)
@@ -32,19 +25,7 @@ static unsigned group_of(size_t token)
 static bool keeps_apart(void) { return HK_UNLIKELY(hk_started() && HK_GUARDS(types)); }
 
 /* False in a program with a malloc of its own, which gets the calls. */
-static bool tokens_are_ours(void)
-{
-    void *(*known)(size_t) = malloc_of_tokens;
-    HK_FORGET(known);
-    return known == hak_malloc;
-}
-
-static bool new_is_ours(void)
-{
-    void *(*known)(size_t) = process_new;
-    HK_FORGET(known);
-    return known == hk_operator_new;
-}
+static bool tokens_are_ours(void) { return HK_IS_OURS(process_malloc, hak_malloc); }
 
 static void *token_apart(size_t size, size_t align, enum hk_kind kind, size_t token, void *caller)
 {
@@ -67,33 +48,33 @@ static void *aligned_apart(size_t align, size_t size, size_t token, void *caller
     return power >= align ? malloc_apart(size, power, token, caller) : hak_memalign(align, size);
 }
 
-OF_TOKENS void *token_malloc(size_t size, size_t token)
+HK_BY_NAME void *token_malloc(size_t size, size_t token)
 {
     if (keeps_apart() && tokens_are_ours())
-        return malloc_apart(size, HK_FINE_STEP, token, CALLER);
-    return HK_WHOEVER(malloc_of_tokens)(size);
+        return malloc_apart(size, HK_FINE_STEP, token, HK_CALLER);
+    return HK_WHOEVER(process_malloc)(size);
 }
 
-OF_TOKENS void *token_calloc(size_t count, size_t size, size_t token)
+HK_BY_NAME void *token_calloc(size_t count, size_t size, size_t token)
 {
     size_t bytes;
     if (!keeps_apart() || __builtin_mul_overflow(count, size, &bytes))
         return hak_calloc(count, size);
-    void *block = malloc_apart(bytes, HK_FINE_STEP, token, CALLER);
+    void *block = malloc_apart(bytes, HK_FINE_STEP, token, HK_CALLER);
     return block != NULL ? memset(block, 0, bytes) : NULL;
 }
 
 /* A block of another group moves; one that stays in its group may stay where it is. */
-OF_TOKENS void *token_realloc(void *block, size_t size, size_t token)
+HK_BY_NAME void *token_realloc(void *block, size_t size, size_t token)
 {
     if (!keeps_apart() || !tokens_are_ours() || (block != NULL && size == 0))
-        return HK_WHOEVER(realloc_of_tokens)(block, size);
+        return HK_WHOEVER(process_realloc)(block, size);
     if (block == NULL)
-        return malloc_apart(size, HK_FINE_STEP, token, CALLER);
+        return malloc_apart(size, HK_FINE_STEP, token, HK_CALLER);
     if (hk_guarded_group(block) == group_of(token) || size > HK_MEDIUM_MAX)
         return hak_realloc(block, size);
     size_t before = hak_usable_size(block);
-    void *to = malloc_apart(size, HK_FINE_STEP, token, CALLER);
+    void *to = malloc_apart(size, HK_FINE_STEP, token, HK_CALLER);
     if (to == NULL)
         return NULL;
     memcpy(to, block, hk_min(before, size));
@@ -101,7 +82,7 @@ OF_TOKENS void *token_realloc(void *block, size_t size, size_t token)
     return to;
 }
 
-OF_TOKENS void *token_reallocarray(void *block, size_t count, size_t size, size_t token)
+HK_BY_NAME void *token_reallocarray(void *block, size_t count, size_t size, size_t token)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes))
@@ -109,17 +90,17 @@ OF_TOKENS void *token_reallocarray(void *block, size_t count, size_t size, size_
     return token_realloc(block, bytes, token);
 }
 
-OF_TOKENS void *token_memalign(size_t align, size_t size, size_t token)
+HK_BY_NAME void *token_memalign(size_t align, size_t size, size_t token)
 {
-    return keeps_apart() ? aligned_apart(align, size, token, CALLER) : hak_memalign(align, size);
+    return keeps_apart() ? aligned_apart(align, size, token, HK_CALLER) : hak_memalign(align, size);
 }
 
-OF_TOKENS int token_posix_memalign(void **block, size_t align, size_t size, size_t token)
+HK_BY_NAME int token_posix_memalign(void **block, size_t align, size_t size, size_t token)
 {
     if (!keeps_apart() || align % sizeof(void *) != 0 || !hk_is_pow2(align) || align > HK_SLICE)
         return hak_posix_memalign(block, align, size);
     int saved_errno = errno;
-    void *aligned = malloc_apart(size, align, token, CALLER);
+    void *aligned = malloc_apart(size, align, token, HK_CALLER);
     errno = saved_errno;
     if (aligned == NULL)
         return ENOMEM;
@@ -127,22 +108,23 @@ OF_TOKENS int token_posix_memalign(void **block, size_t align, size_t size, size
     return 0;
 }
 
-OF_TOKENS void *token_valloc(size_t size, size_t token)
+HK_BY_NAME void *token_valloc(size_t size, size_t token)
 {
-    return keeps_apart() ? aligned_apart(hk_system_page(), size, token, CALLER) : hak_valloc(size);
+    return keeps_apart() ? aligned_apart(hk_system_page(), size, token, HK_CALLER) : hak_valloc(size);
 }
 
-OF_TOKENS void *token_pvalloc(size_t size, size_t token)
+HK_BY_NAME void *token_pvalloc(size_t size, size_t token)
 {
     if (!keeps_apart() || size > HK_MEDIUM_MAX)
         return hak_pvalloc(size);
-    return aligned_apart(hk_system_page(), hk_align_up(hk_max(size, 1), hk_system_page()), token, CALLER);
+    return aligned_apart(hk_system_page(), hk_align_up(hk_max(size, 1), hk_system_page()), token, HK_CALLER);
 }
 
 /* Without memory, the form without a token: it knows the program's handler, and throws. */
 static void *new_apart(size_t size, size_t align, enum hk_kind kind, size_t token, void *caller)
 {
-    return keeps_apart() && new_is_ours() ? token_apart(size, align, kind, token, caller) : NULL;
+    return keeps_apart() && HK_IS_OURS(process_new, hk_operator_new) ? token_apart(size, align, kind, token, caller)
+                                                                     : NULL;
 }
 
 #define TOKEN(type, name, parameters, own) HK_REPLACES(type, __alloc_token_##name, parameters, own)
@@ -159,9 +141,9 @@ TOKEN(void *, pvalloc, (size_t size, size_t token), token_pvalloc)
 
 #define IN_LIST(...) __VA_ARGS__
 #define HK_NEW(form, symbol, parameters, arguments, align, kind, serve)                                                \
-    OF_TOKENS void *token_##form(IN_LIST parameters, size_t token)                                                     \
+    HK_BY_NAME void *token_##form(IN_LIST parameters, size_t token)                                                    \
     {                                                                                                                  \
-        void *block = new_apart(size, align, HK_KIND_##kind, token, CALLER);                                           \
+        void *block = new_apart(size, align, HK_KIND_##kind, token, HK_CALLER);                                        \
         return block != NULL ? block : HK_WHOEVER(process_##form) arguments;                                           \
     }                                                                                                                  \
     TOKEN(void *, symbol, (IN_LIST parameters, size_t token), token_##form)                                            \

@@ -111,11 +111,7 @@ static void enter_heap_locked(struct hk_heap_cache *cache)
         cache->bins[class].served = 0;
     }
     cache->generation = hk_load(heap->xgeneration);
-    cache->prev = NULL;
-    cache->next = heap->caches;
-    if (cache->next != NULL)
-        cache->next->prev = cache;
-    heap->caches = cache;
+    HK_HEAP_LIST_PUSH(&heap->caches, cache);
 }
 
 static HK_NOINLINE struct hk_heap_cache *open_cache_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap)
@@ -307,20 +303,23 @@ void hk_heap_shelf_shrink(struct hk_heap_shelf *shelf)
         }
 }
 
+/* Grows while the cache is in use, but for frees alone. */
+static uint64_t served_by(const struct hk_heap_cache *cache)
+{
+    uint64_t served = 0;
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        served += cache->bins[class].served;
+    return served;
+}
+
 /* From its heap's list, if the heap is still the same. */
 static void leave_heap_locked(struct hk_heap_cache *cache)
 {
     struct hak_heap *heap = cache->heap;
     if (cache->generation != hk_load(heap->xgeneration))
         return;
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        heap->served += cache->bins[class].served;
-    if (cache->next != NULL)
-        cache->next->prev = cache->prev;
-    if (cache->prev != NULL)
-        cache->prev->next = cache->next;
-    else
-        heap->caches = cache->next;
+    heap->served += served_by(cache);
+    HK_HEAP_LIST_REMOVE(&heap->caches, cache);
 }
 
 static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
@@ -332,15 +331,6 @@ static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
     leave_heap_locked(cache);
     hk_heap_unlock(cache->heap);
     drop_heap_cache(cache);
-}
-
-/* Grows while the cache is in use, but for frees alone. */
-static uint64_t served_by(const struct hk_heap_cache *cache)
-{
-    uint64_t served = 0;
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        served += cache->bins[class].served;
-    return served;
 }
 
 static void age_cache(struct hk_heap_shelf *shelf, uint32_t at)

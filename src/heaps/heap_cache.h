@@ -71,20 +71,15 @@ HK_INLINE bool hk_heap_push(struct hk_heap_cache *cache, size_t offset, void *bl
     return hk_heap_push_from(cache, offsetof(struct hk_heap_cache, bins), offset, block);
 }
 
-/* The same by the mark of the block's page: hk_mark_of_class() of a class, or HK_MARK_NONE, which no bin has room for. */
-HK_INLINE bool hk_heap_push_marked(struct hk_heap_cache *cache, size_t mark, void *block)
-{
-    return hk_heap_push_from(cache, 0, mark * HK_CLASS_BYTES, block);
-}
-
-/* The same where `offset` is that of the page map entry: also of a slice that slabs share, whose marks tell the class, and of what no bin holds. */
+/* The same where `offset` is that of the page map entry: also of a slice that slabs share, and of what no bin holds. The mark of a page of
+ * this slice is hk_mark_of_class() of a class, or HK_MARK_NONE, which no bin has room for. */
 HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void *block)
 {
     _Atomic uint8_t *mark;
     if (offset != HK_CLASS_SHARED * HK_CLASS_BYTES)
         return HK_LIKELY(offset < HK_FINE_CLASSES * HK_CLASS_BYTES) && hk_heap_push(cache, offset, block);
     if (HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, &mark)))
-        return hk_heap_push_marked(cache, hk_load(*mark), block);
+        return hk_heap_push_from(cache, 0, (size_t)hk_load(*mark) * HK_CLASS_BYTES, block);
     offset = hk_heap_unmarked_offset(block);
     return offset < HK_FINE_CLASSES * HK_CLASS_BYTES && hk_heap_push(cache, offset, block);
 }

@@ -93,11 +93,7 @@ static struct hk_heap_slice *make_slice(struct hak_heap *heap, bool *by_limit)
     memset(slice->classes, HK_NO_CLASS, sizeof slice->classes);
     slice->slabs = slabs;
     slice->free_pages = UINT16_MAX;
-    slice->prev = NULL;
-    slice->next = heap->slices;
-    if (slice->next != NULL)
-        slice->next->prev = slice;
-    heap->slices = slice;
+    HK_HEAP_LIST_PUSH(&heap->slices, slice);
     hk_page_map_assign(start, 1, heap_entry(heap, HK_CLASS_SHARED), &slice->d);
     hk_page_map_cover_marks(start, HK_SLICE);
     hk_marks_note_pages(start, HK_SLICE, HK_MARK_NONE);
@@ -107,12 +103,7 @@ static struct hk_heap_slice *make_slice(struct hak_heap *heap, bool *by_limit)
 static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, uint32_t entry)
 {
     uintptr_t start = slice->d.start;
-    if (slice->next != NULL)
-        slice->next->prev = slice->prev;
-    if (slice->prev != NULL)
-        slice->prev->next = slice->next;
-    else
-        heap->slices = slice->next;
+    HK_HEAP_LIST_REMOVE(&heap->slices, slice);
     hk_meta_free(slice->slabs, HK_SLICE_PAGES * sizeof *slice->slabs);
     hk_marks_note_pages(start, HK_SLICE, HK_MARK_NONE);
     hk_page_map_set(start, 1, entry);

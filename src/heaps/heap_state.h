@@ -65,6 +65,22 @@ void hk_heap_close(struct hak_heap *heap);
 uint32_t hk_heaps_end(void);
 struct hak_heap *hk_heap_by_index(uint32_t index);
 
+/* The lists that begin in a heap end at NULL: a heap without memory is all zeros. */
+#define HK_HEAP_LIST_PUSH(list, item)                                                                                  \
+    do {                                                                                                               \
+        (item)->prev = NULL;                                                                                           \
+        (item)->next = *(list);                                                                                        \
+        if ((item)->next != NULL)                                                                                      \
+            (item)->next->prev = (item);                                                                               \
+        *(list) = (item);                                                                                              \
+    } while (0)
+#define HK_HEAP_LIST_REMOVE(list, item)                                                                                \
+    do {                                                                                                               \
+        if ((item)->next != NULL)                                                                                      \
+            (item)->next->prev = (item)->prev;                                                                         \
+        *((item)->prev != NULL ? &(item)->prev->next : (list)) = (item)->next;                                         \
+    } while (0)
+
 HK_INLINE bool hk_heap_is_open(struct hak_heap *heap) { return (hk_load(heap->xgeneration) & 1) != 0; }
 HK_INLINE void hk_heap_lock(struct hak_heap *heap) { hk_lock(heap->lock); }
 HK_INLINE void hk_heap_unlock(struct hak_heap *heap) { hk_unlock(heap->lock); }

@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "policy/options.h"
-#include "slab/slab.h"
+#include "slab/block_marks.h"
 #include "span/footprint.h"
 #include "span/meta.h"
 
@@ -47,11 +47,11 @@ static bool charge_large(struct hak_heap *heap, size_t bytes)
     return true;
 }
 
-static bool charge_or_recall(struct hak_heap *heap, size_t bytes)
+static bool charge_or_recall(const struct hk_heap_shelf *own, struct hak_heap *heap, size_t bytes)
 {
-    if (charge_large(heap, bytes))
+    if (HK_LIKELY(charge_large(heap, bytes)))
         return true;
-    hk_heap_recall(NULL, heap);
+    hk_heap_recall(own, heap);
     return charge_large(heap, bytes);
 }
 
@@ -65,10 +65,7 @@ static void enter_note(struct hk_heap_large *note)
 {
     struct hak_heap *heap = note->heap;
     hk_heap_lock(heap);
-    note->next = heap->large;
-    if (note->next != NULL)
-        note->next->prev = note;
-    heap->large = note;
+    HK_HEAP_LIST_PUSH(&heap->large, note);
     heap->large_calls++;
     heap->large_blocks_live++;
     hk_heap_unlock(heap);
@@ -77,24 +74,19 @@ static void enter_note(struct hk_heap_large *note)
 static void leave_note_locked(struct hk_heap_large *note)
 {
     note->heap->large_blocks_live--;
-    if (note->next != NULL)
-        note->next->prev = note->prev;
-    if (note->prev != NULL)
-        note->prev->next = note->next;
-    else
-        note->heap->large = note->next;
+    HK_HEAP_LIST_REMOVE(&note->heap->large, note);
 }
 
-static void *try_large(struct hak_heap *heap, size_t size, size_t align, bool *zeroed, bool *by_limit)
+static void *alloc_large(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
+                         bool *by_limit)
 {
-    *by_limit = false;
-    if (size > PTRDIFF_MAX - HK_SLICE)
+    if (size > PTRDIFF_MAX - HK_SLICE || !hk_heap_is_open(heap))
         return NULL;
     size_t bytes = hk_large_bytes_for(size);
     struct hk_heap_large *note = hk_meta_alloc(sizeof *note);
     if (note == NULL)
         return NULL;
-    *by_limit = !charge_large(heap, bytes);
+    *by_limit = !charge_or_recall(shelf, heap, bytes);
     void *block = *by_limit ? NULL : hk_large_alloc(size, align, zeroed);
     if (block == NULL) {
         if (!*by_limit)
@@ -136,7 +128,7 @@ void *hk_heap_large_resize(void *block, size_t size)
 {
     struct hk_heap_large *note = note_of(HK_CALL_REALLOC, block);
     size_t bytes = hk_large_bytes_for(size), before = note->bytes;
-    if (bytes > before && !charge_or_recall(note->heap, bytes - before))
+    if (bytes > before && !charge_or_recall(NULL, note->heap, bytes - before))
         return NULL;
     void *resized = hk_large_resize(block, size);
     size_t now = resized != NULL ? bytes : before, charged = hk_max(bytes, before);
@@ -177,18 +169,6 @@ static void *alloc_of_class(struct hk_heap_shelf *shelf, struct hak_heap *heap, 
     if (class >= HK_FINE_CLASSES && block != NULL)
         hk_mark_begin(block);
     return block;
-}
-
-static void *alloc_large(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
-                         bool *by_limit)
-{
-    if (!hk_heap_is_open(heap))
-        return NULL;
-    void *block = try_large(heap, size, align, zeroed, by_limit);
-    if (HK_LIKELY(block != NULL) || !*by_limit)
-        return block;
-    hk_heap_recall(shelf, heap);
-    return try_large(heap, size, align, zeroed, by_limit);
 }
 
 void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,

@@ -9,11 +9,6 @@
 #include "policy/policy.h"
 #include "span/footprint.h"
 
-static bool fits(const struct hk_large_block *large, size_t bytes, size_t most)
-{
-    return large->d.bytes >= bytes && large->d.bytes <= most;
-}
-
 static struct hk_large_block *map_new(size_t requested, size_t align)
 {
     struct hk_large_block *large = (struct hk_large_block *)(void *)hk_descriptor_new();
@@ -164,7 +159,7 @@ static bool seize_for_change(struct hk_large_block *large, size_t bytes)
 {
     hk_lock(&hk_large.lock);
     hk_large_unset_requested_locked(large);
-    bool changes = !fits(large, bytes, hk_large_loosest(bytes));
+    bool changes = large->d.bytes < bytes || large->d.bytes > hk_large_loosest(bytes);
     if (changes)
         hk_extents_remove(&hk_large.extents, large);
     else
@@ -195,10 +190,8 @@ void *hk_large_resize(void *block, size_t size)
 {
     if (size < HK_SLICE || size > PTRDIFF_MAX - HK_SLICE)
         return NULL;
-    hk_lock(&hk_large.lock);
-    struct hk_large_block *large = checked_block(HK_CALL_REALLOC, block);
-    hk_unlock(&hk_large.lock);
-    return resize(large, hk_in_system_pages(size));
+    hk_large_check(HK_CALL_REALLOC, block);
+    return resize(hk_large_at((uintptr_t)block), hk_in_system_pages(size));
 }
 
 bool hk_large_holds(const void *p)

@@ -25,6 +25,8 @@ void hk_large_free(void *block);
 void hk_large_keep(void *block, uint64_t until_ms);
 /* Frees a block that will not be reused: it is unmapped at once. */
 void hk_large_drop(void *block);
+/* Zeroes a block that was used before, also one in a slab, and returns it (see large_zero.c). */
+void *hk_large_zero(void *block, size_t bytes);
 /* Resizes the block, in place or by moving its pages, and returns it; NULL if neither is possible: the block is unchanged. */
 void *hk_large_resize(void *block, size_t size);
 

@@ -96,14 +96,6 @@ static HK_COLD void sort_one_locked(void)
     hk_large.room_unsorted++;
 }
 
-static void enter_cache_locked(struct hk_large_block *large)
-{
-    hk_large.totals.cached += large->d.bytes;
-    hk_list_push_front(&hk_large.cached, &large->link);
-    if (HK_UNLIKELY(--hk_large.room_unsorted < 0))
-        sort_one_locked();
-}
-
 void hk_large_keep_cached_locked(struct hk_large_block *large)
 {
     hk_large.totals.cached += large->d.bytes;
@@ -196,7 +188,10 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
 void hk_large_put_cached_locked(struct hk_large_block *large)
 {
     large->idle_since = HK_LARGE_UNSEEN;
-    enter_cache_locked(large);
+    hk_large.totals.cached += large->d.bytes;
+    hk_list_push_front(&hk_large.cached, &large->link);
+    if (HK_UNLIKELY(--hk_large.room_unsorted < 0))
+        sort_one_locked();
 }
 
 void hk_large_put_back_locked(struct hk_large_block *large)
@@ -323,11 +318,11 @@ static void date_unseen(uint64_t now_ms)
     hk_unlock(&hk_large.lock);
 }
 
-static size_t cut_slack(uint64_t before)
+static size_t cut_slack(uint64_t before, size_t enough)
 {
     size_t bytes = 0;
-    for (size_t cut; (cut = cut_oldest_slack(before)) > 0;)
-        bytes += cut;
+    for (size_t cut = 1; bytes < enough && cut > 0; bytes += cut)
+        cut = cut_oldest_slack(before);
     return bytes;
 }
 
@@ -341,16 +336,51 @@ static uint64_t seen_before(uint64_t now_ms, uint64_t delay_ms)
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms)
 {
     uint64_t before = seen_before(now_ms, delay_ms);
-    return unmap_while(idle_before, before, SIZE_MAX) + cut_slack(before);
+    return unmap_while(idle_before, before, SIZE_MAX) + cut_slack(before, SIZE_MAX);
 }
 
 size_t hk_large_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
 {
     uint64_t before = seen_before(now_ms, delay_ms);
     size_t bytes = unmap_while(idle_before, before, enough);
-    for (size_t cut = 1; delay_ms == 0 && bytes < enough && cut > 0; bytes += cut)
-        cut = cut_oldest_slack(before);
-    return bytes;
+    return delay_ms == 0 && bytes < enough ? bytes + cut_slack(before, enough - bytes) : bytes;
+}
+
+static void alter_locked(struct hk_large_block *large)
+{
+    bool cached = hk_link_linked(&large->link) && !large->modified;
+    if (cached)
+        hk_large_leave_cache_locked(large);
+    large->modified = true;
+    if (cached)
+        hk_large_spoil_locked(large);
+}
+
+static void mark_locked(uintptr_t start, uintptr_t end)
+{
+    for (struct hk_large_block *large;
+         (large = hk_extents_below(&hk_large.extents, end)) != NULL && large->d.start + large->d.bytes > start;) {
+        alter_locked(large);
+        end = large->d.start;
+    }
+}
+
+void hk_large_note_modified(uintptr_t start, size_t size)
+{
+    uintptr_t end = start + hk_min(size, UINTPTR_MAX - start);
+    if (start >= hk_load(hk_large.xhighest) || end <= hk_load(hk_large.xlowest))
+        return;
+    if (hk_large_lock_in_some_tries()) {
+        mark_locked(start, end);
+        hk_unlock(&hk_large.lock);
+    } else
+        hk_store(hk_large.xunnoted, true);
+}
+
+void hk_large_mark_all_locked(void)
+{
+    hk_store(hk_large.xunnoted, false);
+    mark_locked(0, UINTPTR_MAX);
 }
 
 static void alter_locked(struct hk_large_block *large)

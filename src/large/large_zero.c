@@ -1,11 +1,16 @@
-/* Zeroes a long block that was used before: overwrites the resident pages that were used, and returns the others to the system. */
-#include "large/large_zero.h"
+/* Zeroes a long block that was used before, at no more than the cost of fresh pages.
+ *
+ *   resident pages that were used   -> overwritten: a slice costs less than one page fault
+ *   all others                      -> returned to the system: the next owner pays for what it touches
+ *
+ * A page that the system does not show may have been swapped out, so it is returned as well. No page of slack that may be cut off, and be
+ * another mapping by now, changes. The thread that has just been given the block calls. */
+#include "large/large.h"
 
 #include <string.h>
 
 #include "base/bits.h"
 #include "base/inline_copy.h"
-#include "large/large_state.h"
 #include "os/os.h"
 #include "span/purge.h"
 

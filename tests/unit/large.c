@@ -10,7 +10,6 @@
 #include "support/knobs.h"
 #include "base/inline_copy.h"
 #include "large/large.h"
-#include "large/large_zero.h"
 
 #define MB HK_MIB
 
