@@ -82,7 +82,6 @@
 #include "tcache/free_miss.c"
 #include "tcache/tcache.c"
 #include "learn/goal.c"
-#include "learn/rules.c"
 #include "learn/learner.c"
 #include "learn/explain.c"
 #include "prof/unwind.c"
