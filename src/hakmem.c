@@ -62,7 +62,6 @@
 #include "tcache/miss.c"
 #include "tcache/tcache.c"
 #include "learn/goal.c"
-#include "learn/rules.c"
 #include "learn/learner.c"
 #include "learn/explain.c"
 #include "prof/unwind.c"

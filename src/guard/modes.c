@@ -16,8 +16,6 @@
 #include "tcache/bins.h"
 #include "tcache/quarantine.h"
 
-struct hk_guard hk_guard HK_ALIGNED(HK_CACHE_LINE);
-
 /* Arrays of text, not pointers: the loader has nothing to relocate. */
 static const char words[HK_PROTECTIONS][12] = {
 #define HK_PROTECTION(word, meaning) #word,
@@ -102,10 +100,4 @@ HK_EACH_PROCESS void hk_guard_begin(void)
     hk_guard.frees_plainly = !hk_guard.contents && !hk_remote_track.on;
     hk_guard.on = true;
     hk_mode_set(HK_MODE_GUARD);
-}
-
-void hk_guard_take_hooks(void)
-{
-    hk_guard.small = 0;
-    hk_guard.frees_plainly = false;
 }

@@ -150,12 +150,6 @@ struct hk_slot *hk_slot_take(size_t size, size_t align)
     return slot;
 }
 
-static struct hk_slot *slot_at(uintptr_t address)
-{
-    size_t number = (address - hk_load(hk_slot_range.xstart)) / guarded.stride;
-    return &slots[hk_min(number, HK_SLOTS - 1)];
-}
-
 enum hk_slot_find hk_slot_find(const void *block)
 {
     const struct hk_slot *slot = hk_slot_near((uintptr_t)block);
@@ -200,7 +194,8 @@ static uintptr_t distance(const struct hk_slot *slot, uintptr_t address)
 
 struct hk_slot *hk_slot_near(uintptr_t address)
 {
-    struct hk_slot *nearest = slot_at(address), *at = nearest;
+    size_t number = (address - hk_load(hk_slot_range.xstart)) / guarded.stride;
+    struct hk_slot *at = &slots[hk_min(number, HK_SLOTS - 1)], *nearest = at;
     if (at > slots && distance(at - 1, address) < distance(nearest, address))
         nearest = at - 1;
     if (at < slots + HK_SLOTS - 1 && distance(at + 1, address) < distance(nearest, address))

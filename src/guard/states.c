@@ -1,4 +1,4 @@
-/* The state bytes of blocks, what a state says about a pointer that the guard refuses, and the addresses of blocks of 0 bytes. */
+/* The state bytes of blocks, what a state says about a pointer that the guard refuses, the addresses of blocks of 0 bytes, and the protections in force. */
 #include "guard/states.h"
 
 #include "base/bits.h"
@@ -6,6 +6,14 @@
 #include "slab/slab.h"
 #include "span/bootstrap.h"
 #include "tcache/miss.h"
+
+struct hk_guard hk_guard HK_ALIGNED(HK_CACHE_LINE);
+
+void hk_guard_take_hooks(void)
+{
+    hk_guard.small = 0;
+    hk_guard.frees_plainly = false;
+}
 
 #define STATES_OF_CHUNK (HK_CHUNK >> HK_STATE_SHIFT)
 

@@ -6,7 +6,7 @@
 #include "base/bits.h"
 #include "os/os.h"
 #include "policy/options.h"
-#include "slab/block_marks.h"
+#include "slab/slab.h"
 #include "span/footprint.h"
 #include "span/meta.h"
 

@@ -3,7 +3,7 @@
  *
  *   signals --> phase (steady, burst, remote heavy, short of memory) --> delay, caps, huge (best value) --> goal (bounds) --> knobs
  *
- * Owns       nothing but its struct. The rules are in rules.c and in docs/LEARNING.md.
+ * Owns       nothing but its struct. The rules are in learner.c and in docs/LEARNING.md.
  * Invariant  every knob stays in its row's range; a knob that no rule moves keeps the option's value.
  * Threads    one at a time. */
 #ifndef HK_LEARNER_H
@@ -85,16 +85,5 @@ void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options
                       uint64_t rules);
 /* Afterwards learner->now holds the knobs; the step, why those that changed did. */
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
-
-/* The rules. */
-
-/* Determines how long free memory stays resident. */
-void hk_delay_remember(struct hk_learner *learner, const struct hk_signals *signals);
-void hk_delay_step(struct hk_learner *learner, struct hk_step *step);
-/* How much the caches may hold: a thread's, where there are many; that of large blocks. */
-void hk_crowd_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
-void hk_large_cache_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
-/* From which size on large blocks are put on huge pages. */
-void hk_huge_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
 
 #endif

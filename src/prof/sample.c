@@ -245,24 +245,18 @@ void hk_sites_visit(const struct hk_samples *samples,
     }
 }
 
-static void visit_place(const struct hk_samples *samples, size_t place,
-                        void (*visit)(void *context, const struct hk_live_sample *sample), void *context)
-{
-    const struct hk_sample_bucket *bucket = bucket_at(samples, place / PLACES);
-    uintptr_t block = hk_load_acquire(bucket->xblock[place % PLACES]);
-    uint64_t record = hk_load(bucket->xrecord[place % PLACES]);
-    if (block <= BUSY || record == 0)
-        return;
-    visit(context, &(struct hk_live_sample){.block = (const void *)block,
-                                            .size = hk_sample_size(record),
-                                            .number = hk_sample_site(record),
-                                            .site = site_of(samples, record),
-                                            .born = hk_load(samples->xborn[place])});
-}
-
 void hk_samples_visit(const struct hk_samples *samples,
                       void (*visit)(void *context, const struct hk_live_sample *sample), void *context)
 {
-    for (size_t place = 0; place < (size_t)samples->piece_count * PIECE_BUCKETS * PLACES; place++)
-        visit_place(samples, place, visit, context);
+    for (size_t place = 0; place < (size_t)samples->piece_count * PIECE_BUCKETS * PLACES; place++) {
+        const struct hk_sample_bucket *bucket = bucket_at(samples, place / PLACES);
+        uintptr_t block = hk_load_acquire(bucket->xblock[place % PLACES]);
+        uint64_t record = hk_load(bucket->xrecord[place % PLACES]);
+        if (block > BUSY && record != 0)
+            visit(context, &(struct hk_live_sample){.block = (const void *)block,
+                                                    .size = hk_sample_size(record),
+                                                    .number = hk_sample_site(record),
+                                                    .site = site_of(samples, record),
+                                                    .born = hk_load(samples->xborn[place])});
+    }
 }
