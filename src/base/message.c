@@ -16,7 +16,7 @@ static struct {
 
 HK_EACH_PROCESS void hk_stderr_begin(void)
 {
-    hk_store_release(stderr_at_start.xstate, hk_os.identify(HK_STDERR, &stderr_at_start.id) ? WAS_OPEN : WAS_CLOSED);
+    hk_store_release(stderr_at_start.xstate, hk_os_identify(HK_STDERR, &stderr_at_start.id) ? WAS_OPEN : WAS_CLOSED);
 }
 
 bool hk_stderr_is_there(void)
@@ -24,7 +24,7 @@ bool hk_stderr_is_there(void)
     struct hk_file_id now;
     if (hk_load_acquire(stderr_at_start.xstate) == 0)
         hk_stderr_begin(); /* a message before that: this is the earliest moment */
-    return hk_load(stderr_at_start.xstate) == WAS_OPEN && hk_os.identify(HK_STDERR, &now) &&
+    return hk_load(stderr_at_start.xstate) == WAS_OPEN && hk_os_identify(HK_STDERR, &now) &&
            now.device == stderr_at_start.id.device && now.inode == stderr_at_start.id.inode;
 }
 

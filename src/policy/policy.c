@@ -199,7 +199,7 @@ static const char *read_profile_file(const char *path)
     if (fd < 0)
         return hk_os_error(fd);
     if (fd > 0)
-        hk_os.close(fd);
+        hk_os_close(fd);
     return bytes == 0                      ? "it is empty or no regular file"
            : bytes < sizeof file_bytes - 1 ? NULL
                                            : "it has 8 KiB or more";

@@ -253,7 +253,7 @@ HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *
     if (!hk_reports_wanted() && !hk_background_is_worth(hk_decay_mapped()))
         return;
     hk_mode_clear(HK_MODE_WAKE);
-    if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os.in_loader(caller) &&
+    if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os_in_loader(caller) &&
         hk_os.process_id() == background.home)
         begin_if_wanted(true, make);
 }
@@ -271,7 +271,7 @@ static bool join(void)
     for (unsigned tries = 0; tries < HK_PAUSES_A_SECOND; tries++) {
         if (pthread_tryjoin_np(background.thread, NULL) != EBUSY)
             return true;
-        hk_os.pause();
+        hk_os_pause();
     }
     pthread_detach(background.thread);
     return false;

@@ -206,7 +206,7 @@ static bool is_fault(int number)
 void hk_reports_listen(void)
 {
     int number = (int)hk_options.report_signal;
-    if (number != 0 && hk_options.report != NULL && (is_fault(number) || !hk_os.catch_signal(number, note_signal)))
+    if (number != 0 && hk_options.report != NULL && (is_fault(number) || !hk_os_catch_signal(number, note_signal)))
         hk_message(HK_TEXT_report_signal, number);
 }
 
@@ -248,7 +248,7 @@ static void stop_background_reports(void)
     for (unsigned waits = 0; hk_reports_wanted() && waits < HK_PAUSES_A_SECOND &&
                              atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire);
          waits++)
-        hk_os.pause();
+        hk_os_pause();
 }
 
 void hk_exit_profile(void)
@@ -298,14 +298,14 @@ static void on_term(int number, siginfo_t *info, void *context)
 {
     (void)context;
     write_last();
-    hk_os.default_signal(number, info);
+    hk_os_default_signal(number, info);
 }
 
 void hk_term_begin(void)
 {
     if (hk_options.report != NULL || hk_options.heap_profile != NULL || hk_options.explain != NULL ||
         hk_options.profile_save != NULL)
-        hk_os.catch_signal(SIGTERM, on_term);
+        hk_os_catch_signal(SIGTERM, on_term);
 }
 
 static __attribute__((used)) int set_action(int number, const struct sigaction *action, struct sigaction *former)
@@ -349,7 +349,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
 {
     (void)context;
     show_once();
-    hk_os.default_signal(number, info);
+    hk_os_default_signal(number, info);
 }
 
 void hk_crash_begin(void)
@@ -358,7 +358,7 @@ void hk_crash_begin(void)
     if (hk_options.trace_ring == 0)
         return;
     hk_last_words = show_once;
-    hk_os.catch_signal(SIGUSR2, on_request);
+    hk_os_catch_signal(SIGUSR2, on_request);
     for (unsigned i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
-        hk_os.catch_signal(crashes[i], on_crash);
+        hk_os_catch_signal(crashes[i], on_crash);
 }

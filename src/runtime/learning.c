@@ -79,7 +79,7 @@ static void take_signals(struct hk_signals *saw, uint64_t now)
 
 static void write_line(const char *option, const char *path, bool *refused, struct hk_text *line)
 {
-    int fd = hk_option_file(path, ".log", hk_os.append);
+    int fd = hk_option_file(path, ".log", hk_os_append);
     hk_option_file_done(option, path, fd, refused);
     if (fd < 0)
         return;
@@ -269,7 +269,7 @@ HK_COLD void hk_learning_tick(void)
 
 static void save_profile(void)
 {
-    int fd = hk_options.profile_save != NULL ? hk_option_file(hk_options.profile_save, ".profile", hk_os.create) : -1;
+    int fd = hk_options.profile_save != NULL ? hk_option_file(hk_options.profile_save, ".profile", hk_os_create) : -1;
     if (hk_options.profile_save == NULL)
         return;
     hk_option_file_done("profile_save", hk_options.profile_save, fd, &(bool){false});
@@ -290,7 +290,7 @@ void hk_learning_end(void)
     while (!hk_try_lock(&learning.lock)) {
         if (++waits == EXIT_WAITS)
             return;
-        hk_os.pause();
+        hk_os_pause();
     }
     write_decisions(hk_reuse_now());
     save_profile();

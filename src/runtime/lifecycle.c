@@ -112,7 +112,7 @@ static void fork_child_others(struct hk_tcache *cache)
 static void renew(struct hk_tcache *cache)
 {
     hk_liveness_renew(&cache->liveness);
-    cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os.thread_id() : 0;
+    cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;
 }
 
 static void fork_child(void)
@@ -171,7 +171,7 @@ HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
 {
     if (!hk_started() || hk_tcache_ended() || !hk_tcache_begin())
         return NULL;
-    hk_tcache_self()->system_thread = hk_reports_wanted() ? (uint32_t)hk_os.thread_id() : 0;
+    hk_tcache_self()->system_thread = hk_reports_wanted() ? (uint32_t)hk_os_thread_id() : 0;
     watch_forks_and_threads();
     if (life.has_key && pthread_getspecific(life.key) == NULL)
         pthread_setspecific(life.key, (void *)1);
@@ -194,7 +194,7 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
     (void)argc;
     (void)argv;
     hk_stderr_begin();
-    hk_os.environment_begins(variables);
+    hk_os_environment_begins(variables);
     if (HK_UNLIKELY(hk_process_is_served_by_another()))
         hk_options_ignore();
     if (!hk_options_given() && !hk_load(life.xhooked) && hk_only_thread()) {
@@ -205,7 +205,7 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
     hk_crash_begin();
     hk_term_begin();
     if (hk_options.guard_sample != 0)
-        (void)hk_os.catch_faults(NULL);
+        (void)hk_os_catch_faults(NULL);
 }
 
 /* Bins of other threads are left alone: these threads may still run. The second drain checks blocks of the outbox whose slabs have become

@@ -35,7 +35,7 @@ static bool parent_has(const char *entry, const char *other)
     struct hk_text piece;
     struct entry_search first = {entry, 0, false, false}, second = {other, 0, false, false};
     hk_text_init(&piece, HK_NOWHERE);
-    hk_text_add(&piece, "/proc/%d/environ", hk_os.parent_id());
+    hk_text_add(&piece, "/proc/%d/environ", hk_os_parent_id());
     int fd = hk_path_end(&piece) ? hk_os.open(piece.bytes) : -1;
     if (fd < 0)
         return false;
@@ -44,7 +44,7 @@ static bool parent_has(const char *entry, const char *other)
             search_on(&first, piece.bytes[i]);
             search_on(&second, piece.bytes[i]);
         }
-    hk_os.close(fd);
+    hk_os_close(fd);
     return first.found && second.found;
 }
 
@@ -110,7 +110,7 @@ bool hk_option_path(struct hk_text *path, const char *name, const char *ending)
 {
     const char *end = name + strlen(name);
     bool is_folder = end > name && end[-1] == '/';
-    bool of_child = is_child && !is_folder && strstr(name, "%p") == NULL && hk_os.is_replaceable(name);
+    bool of_child = is_child && !is_folder && strstr(name, "%p") == NULL && hk_os_is_replaceable(name);
     const char *split = of_child ? ending_of(name) : end;
     hk_text_init(path, HK_NOWHERE);
     add_expanded(path, name, split);
@@ -139,11 +139,11 @@ void hk_option_file_done(const char *option, const char *name, int result, bool 
 
 static int write_in_place(const char *path, hk_file_writer *write)
 {
-    int fd = hk_os.create(path);
+    int fd = hk_os_create(path);
     if (fd < 0)
         return fd;
     int result = write(fd, path);
-    hk_os.close(fd);
+    hk_os_close(fd);
     return result;
 }
 
@@ -153,14 +153,14 @@ static bool write_beside(const char *path, hk_file_writer *write)
     struct hk_text beside;
     hk_text_init(&beside, HK_NOWHERE);
     hk_text_add(&beside, "%s.%d.tmp", path, hk_os.process_id());
-    if (!hk_path_end(&beside) || !hk_os.is_replaceable(path))
+    if (!hk_path_end(&beside) || !hk_os_is_replaceable(path))
         return false;
-    int fd = hk_os.create(beside.bytes);
+    int fd = hk_os_create(beside.bytes);
     if (fd < 0)
         return false;
     int result = write(fd, path);
-    hk_os.close(fd);
-    return result == 0 && hk_os.rename(beside.bytes, path);
+    hk_os_close(fd);
+    return result == 0 && hk_os_rename(beside.bytes, path);
 }
 
 static int write_whole(const char *path, hk_file_writer *write)
@@ -189,5 +189,5 @@ void hk_option_file_write(const char *option, const char *name, const char *endi
 void hk_named_file_close(int fd)
 {
     if (fd > HK_STDERR)
-        hk_os.close(fd);
+        hk_os_close(fd);
 }

@@ -34,7 +34,7 @@ static void *volatile own_address = (void *)&own_address;
 bool hk_is_bootstrapping(void)
 {
     /* Once false, it stays false; hk_self is initialized last. */
-    return (uintptr_t)own_address != (uintptr_t)&own_address || !hk_os.has_thread_pointer() || hk_self == NULL;
+    return (uintptr_t)own_address != (uintptr_t)&own_address || !hk_os_has_thread_pointer() || hk_self == NULL;
 }
 
 static bool step_options(void)
