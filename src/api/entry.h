@@ -3,7 +3,7 @@
 #ifndef HK_ENTRY_H
 #define HK_ENTRY_H
 
-#include "policy/request.h"
+#include "policy/gate.h"
 #include "tcache/hit.h"
 
 /* NULL with errno set to ENOMEM if memory is refused. A tail call of malloc: it reads malloc's return address itself,

@@ -15,18 +15,19 @@ enum {
     HK_CLASSES
 };
 
-/* The number of classes in the fine table: those up to HK_FINE_MAX. */
+/* HK_IN_FINE_<tier>(text): the text for a class of the fine table, those up to HK_FINE_MAX. HK_IN_COARSE_<tier>(text): for the others. */
+#define HK_IN_FINE_TINY(...) __VA_ARGS__
+#define HK_IN_FINE_SMALL(...) __VA_ARGS__
+#define HK_IN_FINE_MEDIUM(...)
+#define HK_IN_COARSE_TINY(...)
+#define HK_IN_COARSE_SMALL(...)
+#define HK_IN_COARSE_MEDIUM(...) __VA_ARGS__
+
 enum {
-#define HK_CLASS(idx, size, slab_kib, cap, tier) +COUNT_##tier
-#define COUNT_TINY 1
-#define COUNT_SMALL 1
-#define COUNT_MEDIUM 0
+#define HK_CLASS(idx, size, slab_kib, cap, tier) HK_IN_FINE_##tier(+1)
     HK_FINE_CLASSES = 0
 #include "policy/classes.def"
 #undef HK_CLASS
-#undef COUNT_TINY
-#undef COUNT_SMALL
-#undef COUNT_MEDIUM
 };
 
 #define HK_CLASS_BYTES 32 /* the size of a bin: page map entries hold class * 32, an offset that needs no scaling */

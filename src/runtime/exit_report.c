@@ -104,7 +104,7 @@ static uint64_t dump_if_due(uint64_t now_ms)
 
 int hk_heap_profile_write_to(const char *path, int standard_error)
 {
-    return hk_hooks.mean != 0 ? hk_named_file_write(path, standard_error, dump) : -ENODATA;
+    return hk_hooks.mean != 0 ? hk_named_file_write(path, NULL, standard_error, dump) : -ENODATA;
 }
 
 static void dump_at_exit(void)
@@ -174,7 +174,7 @@ static int write_report(int fd, const char *path)
 
 int hk_report_write(const char *path, int standard_error)
 {
-    return hk_named_file_write(path, standard_error, write_report);
+    return hk_named_file_write(path, NULL, standard_error, write_report);
 }
 
 static void write_wanted(void)
