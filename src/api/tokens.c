@@ -10,7 +10,7 @@
 #include "api/process_new.h"
 #include "base/bits.h"
 #include "hakmem.h"
-#include "runtime/start.h"
+#include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 
 #define CALLER __builtin_return_address(0)

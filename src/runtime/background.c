@@ -44,7 +44,6 @@ static _Atomic uint32_t xthreads = 1;
 bool hk_thread_count_many(void) { return atomic_load_explicit(&xthreads, memory_order_seq_cst) > 1; }
 void hk_thread_count_more(void) { atomic_fetch_add_explicit(&xthreads, 1, memory_order_seq_cst); }
 bool hk_thread_count_less(void) { return atomic_fetch_sub_explicit(&xthreads, 1, memory_order_seq_cst) == 2; }
-void hk_thread_count_reset(void) { hk_store(xthreads, 1); }
 
 static bool move_on(uint32_t from, uint32_t to)
 {
@@ -60,6 +59,7 @@ HK_EACH_PROCESS void hk_background_settle(void) { background.home = hk_os.proces
 
 void hk_background_reset(void)
 {
+    hk_store(xthreads, 1);
     hk_store(background.xstage, NONE);
     hk_store(background.xtries, 0);
     hk_background_state_end();

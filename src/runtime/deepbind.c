@@ -20,7 +20,7 @@
 #include "policy/options.h"
 #include "os/elf_file.h"
 #include "runtime/named_file.h"
-#include "runtime/start.h"
+#include "runtime/lifecycle.h"
 
 #pragma weak dlsym
 

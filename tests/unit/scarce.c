@@ -13,7 +13,7 @@
 #include "report/report.h"
 #include "runtime/exit_report.h"
 #include "runtime/named_file.h"
-#include "runtime/start.h"
+#include "runtime/lifecycle.h"
 #include "slab/joined_blocks.h"
 #include "slab/abandoned.h"
 #include "span/meta.h"
