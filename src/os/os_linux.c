@@ -133,16 +133,16 @@ static uint64_t linux_clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void wait_for(_Atomic uint32_t *word, uint32_t expected, struct timespec time)
+static void wait_for(_Atomic uint32_t *word, uint32_t expected, const struct timespec *time)
 {
-    (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &time, NULL, 0));
+    (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, time, NULL, 0));
 }
 
 /* A futex that nobody wakes: a sleep by a system call that sandboxes of threaded programs allow. */
 static void sleep_for(struct timespec time)
 {
     static _Atomic uint32_t never_woken;
-    wait_for(&never_woken, 0, time);
+    wait_for(&never_woken, 0, &time);
 }
 
 void hk_os_pause(void) { sleep_for((struct timespec){0, 50000}); }
@@ -156,7 +156,8 @@ static void linux_rest(uint64_t ms) { sleep_for(ms_as_time(ms)); }
 
 static void linux_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint64_t ms)
 {
-    wait_for(word, expected, ms_as_time(ms));
+    struct timespec time = ms_as_time(ms);
+    wait_for(word, expected, &time);
 }
 
 /* In a static program, the register is 0 until the start-up code has set up thread-local storage. */
@@ -174,10 +175,7 @@ static __attribute__((noinline, cold)) bool has_register_set(void)
 /* The dynamic loader sets up thread-local storage before it runs any other code. */
 bool hk_os_has_thread_pointer(void) { return getauxval(AT_BASE) != 0 || has_register_set(); }
 
-static void linux_futex_wait(_Atomic uint32_t *word, uint32_t expected)
-{
-    (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0));
-}
+static void linux_futex_wait(_Atomic uint32_t *word, uint32_t expected) { wait_for(word, expected, NULL); }
 
 static void linux_futex_wake(_Atomic uint32_t *word, int count)
 {
@@ -226,22 +224,15 @@ static uint64_t linux_cpus(void)
     return cpus > 0 ? cpus : 1;
 }
 
-static size_t limit_of(struct rlimit limit)
-{
-    return limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)limit.rlim_cur;
-}
-
-static size_t linux_address_limit(void)
+static size_t limit_of(int resource)
 {
     struct rlimit limit;
-    return KEEPING_ERRNO((int)syscall(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit)) != 0 ? SIZE_MAX : limit_of(limit);
+    bool known = KEEPING_ERRNO((int)syscall(SYS_prlimit64, 0, resource, NULL, &limit)) == 0;
+    return !known || limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)limit.rlim_cur;
 }
 
-size_t hk_os_data_limit(void)
-{
-    struct rlimit limit;
-    return KEEPING_ERRNO((int)syscall(SYS_prlimit64, 0, RLIMIT_DATA, NULL, &limit)) != 0 ? SIZE_MAX : limit_of(limit);
-}
+static size_t linux_address_limit(void) { return limit_of(RLIMIT_AS); }
+size_t hk_os_data_limit(void) { return limit_of(RLIMIT_DATA); }
 
 static bool linux_random(void *bytes, size_t size)
 {

@@ -55,8 +55,8 @@ unsigned hk_class_of_aligned(size_t size, size_t align)
     return class;
 }
 
-const char *hk_tier_name(enum hk_tier tier)
+const char *hk_tier_name(unsigned tier)
 {
-    static const char *const names[] = {"tiny", "small", "medium"};
+    static const char *const names[] = {"tiny", "small", "medium", "large"};
     return names[tier];
 }

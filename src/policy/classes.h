@@ -6,7 +6,8 @@
 
 #include "base/base.h"
 
-enum hk_tier { HK_TIER_TINY, HK_TIER_SMALL, HK_TIER_MEDIUM };
+/* HK_TIER_LARGE: of the blocks that have no class. */
+enum hk_tier { HK_TIER_TINY, HK_TIER_SMALL, HK_TIER_MEDIUM, HK_TIER_LARGE, HK_TIERS };
 
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) HK_CLASS_##idx,
@@ -70,6 +71,6 @@ HK_INLINE unsigned hk_class_that_fits(size_t bytes)
  * align is a power of two, at most 64 KiB. */
 unsigned hk_class_of_aligned(size_t size, size_t align);
 
-const char *hk_tier_name(enum hk_tier tier);
+const char *hk_tier_name(unsigned tier);
 
 #endif

@@ -40,17 +40,11 @@ static void read_moment(void)
     dumps.at = 0;
 }
 
-static HK_COLD void begin_wanted(uint64_t now_ms)
+static HK_COLD void dumps_begin(uint64_t now_ms)
 {
     dumps.last_ms = now_ms;
     hk_store(dumps.xat, false);
     read_moment();
-}
-
-static void dumps_begin(uint64_t now_ms)
-{
-    if (HK_UNLIKELY(hk_options.heap_profile != NULL))
-        begin_wanted(now_ms);
 }
 
 static bool dumps_wanted(void)
@@ -59,19 +53,15 @@ static bool dumps_wanted(void)
            (hk_options.heap_profile_every != 0 || hk_options.heap_profile_at != NULL);
 }
 
-static uint64_t resident_now(void)
-{
-    struct hk_process process;
-    hk_read_statm(&process);
-    return process.resident_bytes;
-}
-
 static bool has_come(void)
 {
-    uint64_t resident = dumps.at != 0 ? resident_now() : 0;
-    if (dumps.at == 0 || resident < dumps.at)
+    struct hk_process process;
+    if (dumps.at == 0)
         return false;
-    dumps.at = dumps.at_peak ? resident + resident / PEAK_PART : 0;
+    hk_read_statm(&process);
+    if (process.resident_bytes < dumps.at)
+        return false;
+    dumps.at = dumps.at_peak ? process.resident_bytes + process.resident_bytes / PEAK_PART : 0;
     hk_store(dumps.xat, true);
     return true;
 }
@@ -132,7 +122,8 @@ void hk_reports_begin(void)
     hk_store(reports.xrequested, false);
     hk_store(reports.xbusy, false);
     hk_report_fork_child();
-    dumps_begin(now);
+    if (HK_UNLIKELY(hk_options.heap_profile != NULL))
+        dumps_begin(now);
 }
 
 static void check_alone(const char *option, bool is_set, const char *file_option, const char *file)

@@ -272,18 +272,13 @@ extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 
 /* A fork may run beside the first call of another thread, which registers the other locks. The forking thread waits for the start because
  * it takes this lock first. */
-HK_EACH_PROCESS static void watch_forks(void)
+HK_EACH_PROCESS static void watch(void)
 {
     hk_lock_register(HK_RANK_START, &hk_start_lock);
     if (__register_atfork != NULL)
         __register_atfork(fork_prepare, fork_parent, fork_child, NULL);
     else
         pthread_atfork(fork_prepare, fork_parent, fork_child);
-}
-
-HK_EACH_PROCESS static void watch(void)
-{
-    watch_forks();
     life.has_key = pthread_key_create(&life.key, thread_ending) == 0;
     if (!life.has_key)
         hk_message(HK_TEXT_thread_key);
