@@ -91,7 +91,6 @@
 #include "runtime/attach.c"
 #include "runtime/learning.c"
 #include "runtime/background.c"
-#include "runtime/start.c"
 #include "runtime/lifecycle.c"
 #include "runtime/threads.c"
 #include "runtime/mappings.c"

@@ -3,7 +3,7 @@
 #ifndef HK_ENTRY_H
 #define HK_ENTRY_H
 
-#include "policy/request.h"
+#include "policy/gate.h"
 #include "tcache/hit.h"
 
 /* The return address of the exported function; valid in that function, in its tail calls, and in what is inlined there. */

@@ -12,7 +12,7 @@
 #include "hakmem.h"
 #include "report/report.h"
 #include "runtime/exit_report.h"
-#include "runtime/start.h"
+#include "runtime/lifecycle.h"
 
 struct mallinfo2 hk_mallinfo2(void);
 struct mallinfo hk_mallinfo(void);

@@ -8,7 +8,7 @@
 
 #include "base/inline_copy.h"
 #include "large/large.h"
-#include "policy/request.h"
+#include "policy/gate.h"
 #include "runtime/learning.h"
 #include "tcache/miss.h"
 

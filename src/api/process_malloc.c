@@ -10,7 +10,7 @@
 #include "guard/guard.h"
 #include "guard/sampled.h"
 #include "hakmem.h"
-#include "runtime/start.h"
+#include "runtime/lifecycle.h"
 #include "slab/slab.h"
 #include "tcache/hit.h"
 

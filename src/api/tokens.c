@@ -10,7 +10,7 @@
 #include "api/operators.h"
 #include "base/bits.h"
 #include "hakmem.h"
-#include "runtime/start.h"
+#include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 
 /* Clang's default mode gives types with pointers the upper half of all numbers, and -falloc-token-max=8 the numbers from 4 on: these

@@ -9,7 +9,7 @@ extern char __libc_single_threaded __attribute__((weak));
 
 HK_EACH_PROCESS bool hk_only_thread(void)
 {
-    return &__libc_single_threaded != NULL ? __libc_single_threaded : hk_os.has_one_thread();
+    return &__libc_single_threaded != NULL ? __libc_single_threaded : hk_os_has_one_thread();
 }
 
 /* Initializes the mutex anew each time: the state that a fork child or a crashed thread left in it is ignored. trylock,

@@ -85,7 +85,7 @@ void hk_unlock_in_turn(struct hk_lock *lock)
     if (atomic_exchange_explicit(&lock->xstate, 0, memory_order_release) != 2)
         return;
     hk_lock_wake(lock);
-    hk_os.pause();
+    hk_os_pause();
 }
 
 /* NULL behind the last. */
@@ -146,7 +146,7 @@ bool hk_lock_comes_free(const struct hk_lock *lock)
     for (unsigned waits = 0; waits < HK_PAUSES_A_SECOND / 10; waits++) {
         if (hk_load_acquire(lock->xstate) == 0)
             return true;
-        hk_os.pause();
+        hk_os_pause();
     }
     return false;
 }

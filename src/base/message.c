@@ -2,6 +2,7 @@
 #include "base/message.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 
 #include "os/os.h"
@@ -16,7 +17,7 @@ static struct {
 
 HK_EACH_PROCESS void hk_stderr_begin(void)
 {
-    hk_store_release(stderr_at_start.xstate, hk_os.identify(HK_STDERR, &stderr_at_start.id) ? WAS_OPEN : WAS_CLOSED);
+    hk_store_release(stderr_at_start.xstate, hk_os_identify(HK_STDERR, &stderr_at_start.id) ? WAS_OPEN : WAS_CLOSED);
 }
 
 bool hk_stderr_is_there(void)
@@ -24,7 +25,7 @@ bool hk_stderr_is_there(void)
     struct hk_file_id now;
     if (hk_load_acquire(stderr_at_start.xstate) == 0)
         hk_stderr_begin(); /* a message before that: this is the earliest moment */
-    return hk_load(stderr_at_start.xstate) == WAS_OPEN && hk_os.identify(HK_STDERR, &now) &&
+    return hk_load(stderr_at_start.xstate) == WAS_OPEN && hk_os_identify(HK_STDERR, &now) &&
            now.device == stderr_at_start.id.device && now.inode == stderr_at_start.id.inode;
 }
 
@@ -148,7 +149,7 @@ static const char *put_with_precision(struct hk_text *text, const char *f, va_li
     return f;
 }
 
-void hk_text_vadd(struct hk_text *text, const char *format, va_list args)
+static void add_all(struct hk_text *text, const char *format, va_list args)
 {
     va_list copy;
     va_copy(copy, args);
@@ -174,7 +175,7 @@ void hk_text_add(struct hk_text *text, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    hk_text_vadd(text, format, args);
+    add_all(text, format, args);
     va_end(args);
 }
 
@@ -185,12 +186,12 @@ void hk_text_flush(struct hk_text *text)
     text->used = 0;
 }
 
-void hk_vmessage(const char *format, va_list args)
+static void put_message(const char *format, va_list args)
 {
     struct hk_text text;
     hk_text_init(&text, HK_STDERR);
     put_string(&text, "hakmem: ");
-    hk_text_vadd(&text, format, args);
+    add_all(&text, format, args);
     put_char(&text, '\n');
     hk_text_flush(&text);
 }
@@ -199,7 +200,7 @@ void hk_message(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    hk_vmessage(format, args);
+    put_message(format, args);
     va_end(args);
 }
 
@@ -210,7 +211,7 @@ HK_COLD void hk_fatal(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    hk_vmessage(format, args);
+    put_message(format, args);
     va_end(args);
     hk_store(hk_is_aborting, true);
     if (hk_last_words != NULL)

@@ -10,8 +10,6 @@
 #ifndef HK_MESSAGE_H
 #define HK_MESSAGE_H
 
-#include <stdarg.h>
-
 #include "base/base.h"
 
 /* The texts of messages.def. An array is a format that the compiler checks, and needs no relocation. */
@@ -45,7 +43,6 @@ HK_INLINE void hk_text_init(struct hk_text *text, int fd)
 }
 
 void hk_text_add(struct hk_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void hk_text_vadd(struct hk_text *text, const char *format, va_list args);
 void hk_text_flush(struct hk_text *text);
 
 /* Returns the bytes of the UTF-8 character that begins here; 0 if none does. */
@@ -53,7 +50,6 @@ size_t hk_utf8_bytes(const char *s);
 
 /* Writes one line, prefixed with "hakmem: ", to stderr if hk_stderr_is_there(). */
 void hk_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void hk_vmessage(const char *format, va_list args);
 
 /* The program is about to abort, perhaps with locks held. */
 extern _Atomic bool hk_is_aborting;

@@ -286,7 +286,7 @@ static void sweep_one(uint32_t id, uint64_t now, struct hk_round *round)
 {
     for (unsigned holds = 1; !sweep_some(id, holds == 1, now, round) && !hk_background_is_leaving(); holds++)
         if (holds % HOLDS_PER_PAUSE == 0)
-            hk_os.pause();
+            hk_os_pause();
 }
 
 struct hk_round hk_decay_in_background(void)

@@ -10,7 +10,7 @@
 #include "guard/guard.h"
 #include "guard/states.h"
 #include "os/os.h"
-#include "policy/request.h"
+#include "policy/gate.h"
 #include "span/descriptor.h"
 
 /* Blocks of this size and more are returned to the system when they are freed: they fault until they are given out again, and are zero

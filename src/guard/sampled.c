@@ -43,7 +43,7 @@ static const char *kind_of(const struct hk_slot *slot, uintptr_t address)
 /* Last, and its first frame before the unwinder runs: the stack may be broken. */
 static void tell_access(const struct hk_fault *fault)
 {
-    hk_text_add(hk_fault_text(), "  accessed by thread %d:\n", hk_os.thread_id());
+    hk_text_add(hk_fault_text(), "  accessed by thread %d:\n", hk_os_thread_id());
     hk_fault_text_frame(0, fault->code);
     hk_stack_capture(hk_fault_text_stack(), (void *)fault->code);
     if (hk_fault_text_stack()->depth == 1)
@@ -89,19 +89,19 @@ static void on_fault(int number, siginfo_t *info, void *context)
     bool here = info->si_code > 0 && hk_slots_hold((const void *)address);
     const struct hk_slot *slot = here ? hk_slot_near(address) : NULL;
     if (slot == NULL || !is_mistake(slot, address)) {
-        hk_os.pass_fault(number, info, context);
+        hk_os_pass_fault(number, info, context);
         return;
     }
-    struct hk_fault fault = hk_os.fault_of(context);
+    struct hk_fault fault = hk_os_fault_of(context);
     hk_sampled_tell_fault(slot, address, &fault);
-    hk_os.leave_fault(number);
+    hk_os_leave_fault(number);
 }
 
 static void watch_faults(void)
 {
     static _Atomic bool xwatched;
     if (!atomic_exchange(&xwatched, true))
-        hk_store(xwatched, hk_os.catch_faults(on_fault));
+        hk_store(xwatched, hk_os_catch_faults(on_fault));
 }
 
 HK_EACH_PROCESS void hk_sampled_begin(void)
@@ -116,7 +116,7 @@ static HK_NOINLINE void stack_here(struct hk_packed_stack *by, void *caller)
 {
     struct hk_stack stack;
     hk_stack_capture(&stack, caller);
-    hk_stack_pack(by, &stack, hk_os.thread_id());
+    hk_stack_pack(by, &stack, hk_os_thread_id());
 }
 
 static HK_NOINLINE struct hk_slot *take(size_t size, size_t align, void *caller)

@@ -16,7 +16,7 @@
 
 #include "guard/sampled_slots.h"
 #include "os/os.h"
-#include "policy/request.h"
+#include "policy/gate.h"
 #include "prof/sampled_heap.h"
 #include "span/descriptor.h"
 

@@ -16,9 +16,9 @@ enum { THREAD_SHIFT = 32 };
 static uint64_t this_thread(struct hk_tcache *cache)
 {
     if (cache == NULL)
-        return (uint32_t)hk_os.thread_id();
+        return (uint32_t)hk_os_thread_id();
     if (cache->system_thread == 0)
-        cache->system_thread = (uint32_t)hk_os.thread_id();
+        cache->system_thread = (uint32_t)hk_os_thread_id();
     return cache->system_thread;
 }
 

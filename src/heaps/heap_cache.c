@@ -196,7 +196,7 @@ static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
         if (*waits == 0)
             return false;
         --*waits;
-        hk_os.pause();
+        hk_os_pause();
     }
     return true;
 }

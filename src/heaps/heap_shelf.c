@@ -31,7 +31,7 @@ static void make_no_cache(void)
         hk_store_release(xstage, 2);
     }
     while (hk_load_acquire(xstage) != 2)
-        hk_os.pause();
+        hk_os_pause();
 }
 struct shelf_array {
     struct shelf_array *next;

@@ -47,7 +47,7 @@ struct hash_header {
 
 static bool read_whole(const struct hk_elf_file *file, uint64_t offset, void *bytes, size_t size)
 {
-    return hk_os.read_at(file->fd, offset, bytes, size) == size;
+    return hk_os_read_at(file->fd, offset, bytes, size) == size;
 }
 
 /* Reads one of a section's entries. */
@@ -69,7 +69,7 @@ static const void *next_entry(struct table_walk *walk)
 {
     if (walk->at == walk->got) {
         size_t most = READ_BYTES / walk->size, wanted = walk->left < most ? (size_t)walk->left : most;
-        walk->got = hk_os.read_at(walk->fd, walk->offset, walk->bytes, wanted * walk->size) / walk->size;
+        walk->got = hk_os_read_at(walk->fd, walk->offset, walk->bytes, wanted * walk->size) / walk->size;
         walk->offset += walk->got * walk->size;
         walk->left -= walk->got;
         walk->at = 0;
@@ -136,7 +136,7 @@ bool hk_elf_open(struct hk_elf_file *file, const char *path)
     return false;
 }
 
-void hk_elf_close(struct hk_elf_file *file) { hk_os.close(file->fd); }
+void hk_elf_close(struct hk_elf_file *file) { hk_os_close(file->fd); }
 
 static bool is_named(const struct hk_elf_file *file, uint64_t at, const char *name)
 {
@@ -181,7 +181,7 @@ bool hk_elf_string(const struct hk_elf_file *file, Elf64_Sxword tag, unsigned n,
     for (unsigned i = 0; read_entry(file, &file->dynamic, i, &entry, sizeof entry) && entry.d_tag != DT_NULL; i++)
         if (entry.d_tag == tag && n-- == 0) {
             size_t got = entry.d_un.d_val < file->names.sh_size
-                             ? hk_os.read_at(file->fd, file->names.sh_offset + entry.d_un.d_val, string, size)
+                             ? hk_os_read_at(file->fd, file->names.sh_offset + entry.d_un.d_val, string, size)
                              : 0;
             return memchr(string, 0, got) != NULL;
         }
@@ -206,7 +206,7 @@ static void compare(const struct hk_elf_file *file, uintptr_t base, const Elf64_
     char name[SYMBOL_BYTES];
     if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0)
         return;
-    size_t got = hk_os.read_at(file->fd, file->all_names.sh_offset + symbol->st_name, name, sizeof name);
+    size_t got = hk_os_read_at(file->fd, file->all_names.sh_offset + symbol->st_name, name, sizeof name);
     for (unsigned i = 0; i < count; i++)
         if (strlen(wanted[i].name) < got && memcmp(name, wanted[i].name, strlen(wanted[i].name) + 1) == 0)
             wanted[i].address = base + symbol->st_value;
@@ -247,7 +247,7 @@ uintptr_t hk_elf_function(const struct hk_elf_file *file, uintptr_t address, cha
     for (const Elf64_Sym *symbol; (symbol = next_entry(&walk)) != NULL;)
         if (is_function_at(symbol, address)) {
             uint64_t names = (whole ? &file->all_names : &file->names)->sh_offset;
-            name[hk_os.read_at(file->fd, names + symbol->st_name, name, size - 1)] = 0;
+            name[hk_os_read_at(file->fd, names + symbol->st_name, name, size - 1)] = 0;
             return address - symbol->st_value;
         }
     name[0] = 0;

@@ -69,13 +69,13 @@ void hk_linux_write(int fd, const void *bytes, size_t size)
     errno = saved_errno;
 }
 
-int hk_linux_create(const char *path) { return KEEPING_ERRNO(open_file(path, O_WRONLY | O_CREAT | O_TRUNC)); }
+int hk_os_create(const char *path) { return KEEPING_ERRNO(open_file(path, O_WRONLY | O_CREAT | O_TRUNC)); }
 
-int hk_linux_append(const char *path) { return KEEPING_ERRNO(open_file(path, O_WRONLY | O_CREAT | O_APPEND)); }
+int hk_os_append(const char *path) { return KEEPING_ERRNO(open_file(path, O_WRONLY | O_CREAT | O_APPEND)); }
 
-void hk_linux_close(int fd) { (void)KEEPING_ERRNO(syscall(SYS_close, fd)); }
+void hk_os_close(int fd) { (void)KEEPING_ERRNO(syscall(SYS_close, fd)); }
 
-HK_EACH_PROCESS bool hk_linux_identify(int fd, struct hk_file_id *id)
+HK_EACH_PROCESS bool hk_os_identify(int fd, struct hk_file_id *id)
 {
     struct stat file;
     int r = KEEPING_ERRNO((int)syscall(SYS_fstat, fd, &file));
@@ -113,13 +113,13 @@ size_t hk_linux_read(int fd, char *bytes, size_t size)
     return n > 0 ? (size_t)n : 0;
 }
 
-size_t hk_linux_read_at(int fd, uint64_t offset, void *bytes, size_t size)
+size_t hk_os_read_at(int fd, uint64_t offset, void *bytes, size_t size)
 {
     ssize_t n = KEEPING_ERRNO(syscall(SYS_pread64, fd, bytes, size, offset));
     return n > 0 ? (size_t)n : 0;
 }
 
-bool hk_linux_is_replaceable(const char *path)
+bool hk_os_is_replaceable(const char *path)
 {
     struct stat what;
     int saved_errno = errno;
@@ -129,7 +129,7 @@ bool hk_linux_is_replaceable(const char *path)
     return replaceable;
 }
 
-bool hk_linux_rename(const char *from, const char *to)
+bool hk_os_rename(const char *from, const char *to)
 {
     return KEEPING_ERRNO((int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0)) == 0;
 }

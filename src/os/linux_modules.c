@@ -196,7 +196,7 @@ bool hk_linux_code_at(uintptr_t address, struct hk_code *code)
     return find_known(address, code) || (read_lists() && find_known(address, code));
 }
 
-bool hk_linux_in_loader(const void *code)
+bool hk_os_in_loader(const void *code)
 {
     struct image loader;
     uintptr_t header = getauxval(AT_BASE);

@@ -67,7 +67,7 @@ sighandler_t hk_caught_signal(int number, sighandler_t handler)
 }
 
 /* Blocks all other signals during the handler; one that cannot be blocked, such as a fault in the handler, ends the process. */
-bool hk_linux_catch_signal(int number, signal_handler *handler)
+bool hk_os_catch_signal(int number, signal_handler *handler)
 {
     static struct caught caught[_NSIG];
     struct sigaction now, ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
@@ -83,7 +83,7 @@ bool hk_linux_catch_signal(int number, signal_handler *handler)
 }
 
 /* Sends the signal to this thread again; it is blocked until the handler returns. */
-void hk_linux_default_signal(int number, siginfo_t *info)
+void hk_os_default_signal(int number, siginfo_t *info)
 {
     struct sigaction none = {.sa_handler = SIG_DFL};
     (void)KEEPING_ERRNO(hk_forward_sigaction(number, &none, NULL));
@@ -105,7 +105,7 @@ static struct sigaction before_programs(signal_handler *handler)
 
 /* Another thread may install a handler of the program's at the same time. The loop ends when HAKMEM's handler has replaced the action that it
  * passes faults to. */
-bool hk_linux_catch_faults(signal_handler *handler)
+bool hk_os_catch_faults(signal_handler *handler)
 {
     static struct caught caught;
     struct sigaction former;
@@ -121,7 +121,7 @@ bool hk_linux_catch_faults(signal_handler *handler)
     return installed;
 }
 
-void hk_linux_leave_fault(int number) { (void)KEEPING_ERRNO(hk_forward_sigaction(number, &program_action, NULL)); }
+void hk_os_leave_fault(int number) { (void)KEEPING_ERRNO(hk_forward_sigaction(number, &program_action, NULL)); }
 
 static void call_program(int number, siginfo_t *info, void *context)
 {
@@ -135,15 +135,15 @@ static void call_program(int number, siginfo_t *info, void *context)
 }
 
 /* A signal that a process sent does not recur. */
-void hk_linux_pass_fault(int number, siginfo_t *info, void *context)
+void hk_os_pass_fault(int number, siginfo_t *info, void *context)
 {
     bool sent = info->si_code <= 0, ignored = program_action.sa_handler == SIG_IGN;
     if (program_action.sa_handler != SIG_DFL && !ignored)
         call_program(number, info, context);
     else if (!sent)
-        hk_linux_leave_fault(number);
+        hk_os_leave_fault(number);
     else if (!ignored)
-        hk_linux_default_signal(number, info);
+        hk_os_default_signal(number, info);
 }
 
 /* Since Linux 5.18 and 6.13; older headers do not name them. */
@@ -221,7 +221,7 @@ static enum hk_access access_of(const mcontext_t *machine)
 }
 #endif
 
-struct hk_fault hk_linux_fault_of(const void *context)
+struct hk_fault hk_os_fault_of(const void *context)
 {
     const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
 #if defined(__x86_64__)

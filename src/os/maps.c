@@ -29,7 +29,7 @@ bool hk_lines_next(struct hk_lines *lines, char *line, size_t size)
     }
 }
 
-void hk_lines_close(struct hk_lines *lines) { hk_os.close(lines->fd); }
+void hk_lines_close(struct hk_lines *lines) { hk_os_close(lines->fd); }
 
 static const char *read_number(const char *at, unsigned base, uintptr_t *value)
 {

@@ -1,5 +1,5 @@
-/* OS: every system call that HAKMEM makes, in one table of functions. Tests replace entries to make any call fail.
- * Every entry may fail at any time and reports it in its result; none changes the caller's errno, none allocates.
+/* OS: every system call that HAKMEM makes: functions, and one table of those that tests replace to make a call fail.
+ * Every one may fail at any time and reports it in its result; none changes the caller's errno, none allocates.
  * Sizes and addresses are multiples of the system's page size, hk_system_page(), unless stated otherwise. */
 #ifndef HK_OS_H
 #define HK_OS_H
@@ -67,55 +67,33 @@ struct hk_os {
     void *(*move)(void *p, size_t old_size, size_t new_size);
     /* Advises for or against huge pages. */
     bool (*advise_huge)(void *p, size_t size, bool wanted);
-    /* Splits the huge page around [p, p + size), a range about to be purged: its contents are lost. */
-    void (*split_huge)(void *p, size_t size);
     /* Monotonic, cheap, coarse. */
     uint64_t (*clock_ms)(void);
     /* Monotonic, fine: for ordering events. */
     uint64_t (*clock_ns)(void);
-    /* Sleeps briefly, so that other threads run. */
-    void (*pause)(void);
     /* Sleeps; a signal ends the sleep. */
     void (*rest)(uint64_t ms);
-    /* True if `code` lies in the dynamic loader. */
-    bool (*in_loader)(const void *code);
     /* Finds the module that is loaded at a code address, without a lock of the loader's; false if none is known. */
     bool (*code_at)(uintptr_t address, struct hk_code *code);
     /* True if the page of an address can be read. */
     bool (*readable)(uintptr_t address);
-    /* True once the C library has initialized. Before that, a library loaded by it would see an empty environment. */
-    bool (*has_libc)(void);
-    /* True once thread-local storage is accessible. */
-    bool (*has_thread_pointer)(void);
     void (*futex_wait)(_Atomic uint32_t *word, uint32_t expected);
     /* The same, with a timeout. */
     void (*futex_wait_for)(_Atomic uint32_t *word, uint32_t expected, uint64_t ms);
     void (*futex_wake)(_Atomic uint32_t *word, int count);
     /* Writes all bytes, or stops at the first error. */
     void (*write)(int fd, const void *bytes, size_t size);
-    /* Creates or truncates a file, mode 0644; a negative error number on error. */
-    int (*create)(const char *path);
-    /* Opens a file for appending, creates it if needed, mode 0644; a negative error number on error. */
-    int (*append)(const char *path);
-    void (*close)(int fd);
-    /* Identifies the file behind a descriptor; false if the descriptor is closed or cannot be queried. */
-    bool (*identify)(int fd, struct hk_file_id *id);
     /* Reads up to size - 1 bytes of a file and adds a terminating zero; returns the number of bytes, 0 on error. */
     size_t (*read_file)(const char *path, char *bytes, size_t size);
     /* Opens a file for reading; a negative error number on error. */
     int (*open)(const char *path);
     /* Reads up to `size` bytes from the current position; 0 at the end or on error. */
     size_t (*read)(int fd, char *bytes, size_t size);
-    /* True if `path` is a regular file or does not exist. */
-    bool (*is_replaceable)(const char *path);
-    bool (*rename)(const char *from, const char *to);
     /* Sets bit 0 of each page's byte if the page of [p, p + size) is resident. False if part of the range is not
      * mapped. */
     bool (*resident)(const void *p, size_t size, unsigned char *pages);
     /* NULL if unset, or if the program is privileged (AT_SECURE). */
     const char *(*option_text)(const char *name);
-    /* Sets the environment for calls that come before the C library knows it. */
-    void (*environment_begins)(char **variables);
     /* The whole environment, NULL-terminated; empty under AT_SECURE. */
     char **(*environment)(void);
     /* Physical memory in bytes. */
@@ -124,47 +102,70 @@ struct hk_os {
     uint64_t (*cpus)(void);
     /* RLIMIT_AS in bytes; SIZE_MAX if unlimited. */
     size_t (*address_limit)(void);
-    /* RLIMIT_DATA, likewise. */
-    size_t (*data_limit)(void);
     /* Fills bytes that nobody can predict. */
     bool (*random)(void *bytes, size_t size);
     int (*process_id)(void);
-    int (*parent_id)(void);
-    /* Installs a signal handler, on the alternate stack if the program set one up. True also if it is already
-     * installed, as in a fork child; false if the program handles the signal itself, or on failure. */
-    bool (*catch_signal)(int number, void (*handler)(int number, siginfo_t *info, void *context));
-    /* Called in such a handler: re-raises the signal with its default action and the same siginfo after the handler
-     * returns. */
-    void (*default_signal)(int number, siginfo_t *info);
     /* The page size of the system: a power of two, HK_PAGE to HK_LARGEST_PAGE. See hk_system_page(). */
     size_t (*page_size)(void);
     /* bar makes pages of the system's size inaccessible, and returns them to the system; unbar makes them accessible
      * again, zeroed. */
     bool (*bar)(void *p, size_t size);
     bool (*unbar)(void *p, size_t size);
-    /* True if the calling thread is the only one of the process, by the system's count; false also if that is unknown. */
-    bool (*has_one_thread)(void);
     /* Makes every thread of the process that runs at this moment execute a full memory fence. False if the system does not do so; can_fence asks
      * whether it would. */
     bool (*can_fence)(void);
     bool (*fence_threads)(void);
-    /* The number of the calling thread in the system. */
-    int (*thread_id)(void);
-    /* Reads up to `size` bytes at an offset of a file; 0 at the end or on error. */
-    size_t (*read_at)(int fd, uint64_t offset, void *bytes, size_t size);
-    /* Installs a handler of SIGSEGV before that of the program; false on failure. NULL only looks up what a later call needs, because
-     * the loader takes a lock and much stack for that. */
-    bool (*catch_faults)(void (*handler)(int number, siginfo_t *info, void *context));
-    /* Called in that handler. pass_fault: as if the handler were not installed. leave_fault: the handler is installed
-     * no more; the fault recurs when it returns. */
-    void (*pass_fault)(int number, siginfo_t *info, void *context);
-    void (*leave_fault)(int number);
-    struct hk_fault (*fault_of)(const void *context);
     /* The program break, where another allocator's heap may end. */
     uintptr_t (*program_break)(void);
 };
 
 extern struct hk_os hk_os;
+
+/* The system calls that no test replaces. */
+
+/* Splits the huge page around [p, p + size), a range about to be purged: its contents are lost. */
+void hk_os_split_huge(void *p, size_t size);
+/* Sleeps briefly, so that other threads run. */
+void hk_os_pause(void);
+/* True if `code` lies in the dynamic loader. */
+bool hk_os_in_loader(const void *code);
+/* True once thread-local storage is accessible. */
+bool hk_os_has_thread_pointer(void);
+/* Creates or truncates a file, mode 0644; a negative error number on error. */
+int hk_os_create(const char *path);
+/* Opens a file for appending, creates it if needed, mode 0644; a negative error number on error. */
+int hk_os_append(const char *path);
+void hk_os_close(int fd);
+/* Identifies the file behind a descriptor; false if the descriptor is closed or cannot be queried. */
+bool hk_os_identify(int fd, struct hk_file_id *id);
+/* True if `path` is a regular file or does not exist. */
+bool hk_os_is_replaceable(const char *path);
+bool hk_os_rename(const char *from, const char *to);
+/* Sets the environment for calls that come before the C library knows it. */
+void hk_os_environment_begins(char **variables);
+/* RLIMIT_DATA in bytes; SIZE_MAX if unlimited. */
+size_t hk_os_data_limit(void);
+int hk_os_parent_id(void);
+/* Installs a signal handler, on the alternate stack if the program set one up. True also if it is already
+ * installed, as in a fork child; false if the program handles the signal itself, or on failure. */
+bool hk_os_catch_signal(int number, void (*handler)(int number, siginfo_t *info, void *context));
+/* Called in such a handler: re-raises the signal with its default action and the same siginfo after the handler
+ * returns. */
+void hk_os_default_signal(int number, siginfo_t *info);
+/* True if the calling thread is the only one of the process, by the system's count; false also if that is unknown. */
+bool hk_os_has_one_thread(void);
+/* The number of the calling thread in the system. */
+int hk_os_thread_id(void);
+/* Reads up to `size` bytes at an offset of a file; 0 at the end or on error. */
+size_t hk_os_read_at(int fd, uint64_t offset, void *bytes, size_t size);
+/* Installs a handler of SIGSEGV before that of the program; false on failure. NULL only looks up what a later call needs, because
+ * the loader takes a lock and much stack for that. */
+bool hk_os_catch_faults(void (*handler)(int number, siginfo_t *info, void *context));
+/* Called in that handler. pass_fault: as if the handler were not installed. leave_fault: the handler is installed
+ * no more; the fault recurs when it returns. */
+void hk_os_pass_fault(int number, siginfo_t *info, void *context);
+void hk_os_leave_fault(int number);
+struct hk_fault hk_os_fault_of(const void *context);
 
 /* The page size of the system, read once: what is mapped, purged, guarded or unmapped is a multiple of it. */
 extern _Atomic size_t hk_xsystem_page; /* 0: not read yet */

@@ -117,7 +117,7 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
 
 /* MADV_DONTNEED only queues the huge page for a split, which the system performs when memory is short; MADV_FREE splits
  * it at once. */
-static void linux_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_forward_madvise(p, size, MADV_FREE)); }
+void hk_os_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_forward_madvise(p, size, MADV_FREE)); }
 
 static uint64_t linux_clock_ms(void)
 {
@@ -133,19 +133,19 @@ static uint64_t linux_clock_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void wait_for(_Atomic uint32_t *word, uint32_t expected, struct timespec time)
+static void wait_for(_Atomic uint32_t *word, uint32_t expected, const struct timespec *time)
 {
-    (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &time, NULL, 0));
+    (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, time, NULL, 0));
 }
 
 /* A futex that nobody wakes: a sleep by a system call that sandboxes of threaded programs allow. */
 static void sleep_for(struct timespec time)
 {
     static _Atomic uint32_t never_woken;
-    wait_for(&never_woken, 0, time);
+    wait_for(&never_woken, 0, &time);
 }
 
-static void linux_pause(void) { sleep_for((struct timespec){0, 50000}); }
+void hk_os_pause(void) { sleep_for((struct timespec){0, 50000}); }
 
 static struct timespec ms_as_time(uint64_t ms)
 {
@@ -156,7 +156,8 @@ static void linux_rest(uint64_t ms) { sleep_for(ms_as_time(ms)); }
 
 static void linux_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint64_t ms)
 {
-    wait_for(word, expected, ms_as_time(ms));
+    struct timespec time = ms_as_time(ms);
+    wait_for(word, expected, &time);
 }
 
 /* In a static program, the register is 0 until the start-up code has set up thread-local storage. */
@@ -172,12 +173,9 @@ static __attribute__((noinline, cold)) bool has_register_set(void)
 }
 
 /* The dynamic loader sets up thread-local storage before it runs any other code. */
-static bool linux_has_thread_pointer(void) { return getauxval(AT_BASE) != 0 || has_register_set(); }
+bool hk_os_has_thread_pointer(void) { return getauxval(AT_BASE) != 0 || has_register_set(); }
 
-static void linux_futex_wait(_Atomic uint32_t *word, uint32_t expected)
-{
-    (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, NULL, NULL, 0));
-}
+static void linux_futex_wait(_Atomic uint32_t *word, uint32_t expected) { wait_for(word, expected, NULL); }
 
 static void linux_futex_wake(_Atomic uint32_t *word, int count)
 {
@@ -192,9 +190,7 @@ static bool linux_resident(const void *p, size_t size, unsigned char *pages)
 /* The C library learns of the environment in a constructor of its own, which may run after HAKMEM's. */
 static char **early_environment HK_EACH_PROCESS_DATA;
 
-static bool linux_has_libc(void) { return environ != NULL; }
-
-HK_EACH_PROCESS static void linux_environment_begins(char **variables) { early_environment = variables; }
+HK_EACH_PROCESS void hk_os_environment_begins(char **variables) { early_environment = variables; }
 
 HK_EACH_PROCESS static char **linux_environment(void)
 {
@@ -228,22 +224,15 @@ static uint64_t linux_cpus(void)
     return cpus > 0 ? cpus : 1;
 }
 
-static size_t limit_of(struct rlimit limit)
-{
-    return limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)limit.rlim_cur;
-}
-
-static size_t linux_address_limit(void)
+static size_t limit_of(int resource)
 {
     struct rlimit limit;
-    return KEEPING_ERRNO((int)syscall(SYS_prlimit64, 0, RLIMIT_AS, NULL, &limit)) != 0 ? SIZE_MAX : limit_of(limit);
+    bool known = KEEPING_ERRNO((int)syscall(SYS_prlimit64, 0, resource, NULL, &limit)) == 0;
+    return !known || limit.rlim_cur == RLIM_INFINITY ? SIZE_MAX : (size_t)limit.rlim_cur;
 }
 
-static size_t linux_data_limit(void)
-{
-    struct rlimit limit;
-    return KEEPING_ERRNO((int)syscall(SYS_prlimit64, 0, RLIMIT_DATA, NULL, &limit)) != 0 ? SIZE_MAX : limit_of(limit);
-}
+static size_t linux_address_limit(void) { return limit_of(RLIMIT_AS); }
+size_t hk_os_data_limit(void) { return limit_of(RLIMIT_DATA); }
 
 static bool linux_random(void *bytes, size_t size)
 {
@@ -251,9 +240,9 @@ static bool linux_random(void *bytes, size_t size)
 }
 
 HK_EACH_PROCESS static int linux_process_id(void) { return getpid(); }
-static int linux_parent_id(void) { return (int)syscall(SYS_getppid); }
+int hk_os_parent_id(void) { return (int)syscall(SYS_getppid); }
 /* A folder has a link from itself, from its parent, and from each of its folders: one for each thread. */
-static bool linux_has_one_thread(void)
+bool hk_os_has_one_thread(void)
 {
     struct stat tasks = {.st_nlink = 0};
     return KEEPING_ERRNO((int)syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &tasks, 0)) == 0 &&
@@ -277,7 +266,7 @@ static bool linux_fence_threads(void)
     return membarrier(FENCE_PRIVATE) == 0 || (membarrier(FENCE_REGISTER) == 0 && membarrier(FENCE_PRIVATE) == 0);
 }
 
-static int linux_thread_id(void) { return (int)syscall(SYS_gettid); }
+int hk_os_thread_id(void) { return (int)syscall(SYS_gettid); }
 
 static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 0); }
 
@@ -291,54 +280,31 @@ struct hk_os hk_os = {
     .remap = linux_remap,
     .move = linux_move,
     .advise_huge = linux_advise_huge,
-    .split_huge = linux_split_huge,
     .clock_ms = linux_clock_ms,
     .clock_ns = linux_clock_ns,
-    .pause = linux_pause,
     .rest = linux_rest,
-    .in_loader = hk_linux_in_loader,
     .code_at = hk_linux_code_at,
     .readable = hk_linux_readable,
-    .has_libc = linux_has_libc,
-    .has_thread_pointer = linux_has_thread_pointer,
     .futex_wait = linux_futex_wait,
     .futex_wait_for = linux_futex_wait_for,
     .futex_wake = linux_futex_wake,
     .write = hk_linux_write,
-    .create = hk_linux_create,
-    .append = hk_linux_append,
-    .close = hk_linux_close,
-    .identify = hk_linux_identify,
     .read_file = hk_linux_read_file,
     .open = hk_linux_open,
     .read = hk_linux_read,
-    .is_replaceable = hk_linux_is_replaceable,
-    .rename = hk_linux_rename,
     .resident = linux_resident,
     .option_text = linux_option_text,
-    .environment_begins = linux_environment_begins,
     .environment = linux_environment,
     .memory_total = linux_memory_total,
     .cpus = linux_cpus,
     .address_limit = linux_address_limit,
-    .data_limit = linux_data_limit,
     .random = linux_random,
     .process_id = linux_process_id,
-    .parent_id = linux_parent_id,
-    .catch_signal = hk_linux_catch_signal,
-    .default_signal = hk_linux_default_signal,
     .page_size = hk_linux_page_size,
     .bar = hk_linux_bar,
     .unbar = hk_linux_unbar,
-    .has_one_thread = linux_has_one_thread,
     .can_fence = linux_can_fence,
     .fence_threads = linux_fence_threads,
-    .thread_id = linux_thread_id,
-    .read_at = hk_linux_read_at,
-    .catch_faults = hk_linux_catch_faults,
-    .pass_fault = hk_linux_pass_fault,
-    .leave_fault = hk_linux_leave_fault,
-    .fault_of = hk_linux_fault_of,
     .program_break = linux_program_break,
 };
 

@@ -23,40 +23,26 @@ enum {
 #undef HK_CLASS
 };
 enum {
-#define HK_CLASS(idx, size, slab_kib, cap, tier) COARSE_LOW_##idx, COARSE_HIGH_##idx = ROW_##tier(size),
-#define ROW_TINY(size) HK_FINE_MAX / HK_COARSE_STEP
-#define ROW_SMALL(size) HK_FINE_MAX / HK_COARSE_STEP
-#define ROW_MEDIUM(size) STEPS_UP_TO(size, HK_COARSE_STEP)
+    COARSE_FROM = HK_FINE_MAX / HK_COARSE_STEP,
+#define HK_CLASS(idx, size, slab_kib, cap, tier)                                                                       \
+    HK_IN_COARSE_##tier(COARSE_LOW_##idx, COARSE_HIGH_##idx = STEPS_UP_TO(size, HK_COARSE_STEP), )
 #include "policy/classes.def"
 #undef HK_CLASS
-#undef ROW_TINY
-#undef ROW_SMALL
-#undef ROW_MEDIUM
 };
 
 const uint16_t hk_fine_offsets[HK_FINE_MAX / HK_FINE_STEP + 1] = {
-#define HK_CLASS(idx, size, slab_kib, cap, tier) ROW_##tier(idx)
-#define ROW_TINY(idx) [FINE_LOW_##idx... FINE_HIGH_##idx] = (idx)*HK_CLASS_BYTES,
-#define ROW_SMALL(idx) [FINE_LOW_##idx... FINE_HIGH_##idx] = (idx)*HK_CLASS_BYTES,
-#define ROW_MEDIUM(idx)
+#define HK_CLASS(idx, size, slab_kib, cap, tier)                                                                       \
+    HK_IN_FINE_##tier([FINE_LOW_##idx... FINE_HIGH_##idx] = (idx)*HK_CLASS_BYTES, )
 #include "policy/classes.def"
 #undef HK_CLASS
-#undef ROW_TINY
-#undef ROW_SMALL
-#undef ROW_MEDIUM
 };
 
-#define FROM (HK_FINE_MAX / HK_COARSE_STEP + 1)
+#define COARSE_PLACE(step) ((step)-COARSE_FROM - 1)
 const uint16_t hk_coarse_offsets[HK_COARSE_STEPS] = {
-#define HK_CLASS(idx, size, slab_kib, cap, tier) ROW_##tier(idx)
-#define ROW_TINY(idx)
-#define ROW_SMALL(idx)
-#define ROW_MEDIUM(idx) [COARSE_LOW_##idx - FROM... COARSE_HIGH_##idx - FROM] = (idx)*HK_CLASS_BYTES,
+#define HK_CLASS(idx, size, slab_kib, cap, tier)                                                                       \
+    HK_IN_COARSE_##tier([COARSE_PLACE(COARSE_LOW_##idx)... COARSE_PLACE(COARSE_HIGH_##idx)] = (idx)*HK_CLASS_BYTES, )
 #include "policy/classes.def"
 #undef HK_CLASS
-#undef ROW_TINY
-#undef ROW_SMALL
-#undef ROW_MEDIUM
 };
 
 unsigned hk_class_of_aligned(size_t size, size_t align)
@@ -69,8 +55,8 @@ unsigned hk_class_of_aligned(size_t size, size_t align)
     return class;
 }
 
-const char *hk_tier_name(enum hk_tier tier)
+const char *hk_tier_name(unsigned tier)
 {
-    static const char *const names[] = {"tiny", "small", "medium"};
+    static const char *const names[] = {"tiny", "small", "medium", "large"};
     return names[tier];
 }

@@ -6,7 +6,8 @@
 
 #include "base/base.h"
 
-enum hk_tier { HK_TIER_TINY, HK_TIER_SMALL, HK_TIER_MEDIUM };
+/* HK_TIER_LARGE: of the blocks that have no class. */
+enum hk_tier { HK_TIER_TINY, HK_TIER_SMALL, HK_TIER_MEDIUM, HK_TIER_LARGE, HK_TIERS };
 
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) HK_CLASS_##idx,
@@ -15,18 +16,19 @@ enum {
     HK_CLASSES
 };
 
-/* The number of classes in the fine table: those up to HK_FINE_MAX. */
+/* HK_IN_FINE_<tier>(text): the text for a class of the fine table, those up to HK_FINE_MAX. HK_IN_COARSE_<tier>(text): for the others. */
+#define HK_IN_FINE_TINY(...) __VA_ARGS__
+#define HK_IN_FINE_SMALL(...) __VA_ARGS__
+#define HK_IN_FINE_MEDIUM(...)
+#define HK_IN_COARSE_TINY(...)
+#define HK_IN_COARSE_SMALL(...)
+#define HK_IN_COARSE_MEDIUM(...) __VA_ARGS__
+
 enum {
-#define HK_CLASS(idx, size, slab_kib, cap, tier) +COUNT_##tier
-#define COUNT_TINY 1
-#define COUNT_SMALL 1
-#define COUNT_MEDIUM 0
+#define HK_CLASS(idx, size, slab_kib, cap, tier) HK_IN_FINE_##tier(+1)
     HK_FINE_CLASSES = 0
 #include "policy/classes.def"
 #undef HK_CLASS
-#undef COUNT_TINY
-#undef COUNT_SMALL
-#undef COUNT_MEDIUM
 };
 
 #define HK_CLASS_BYTES 32 /* the size of a bin: page map entries hold class * 32, an offset that needs no scaling */
@@ -69,6 +71,6 @@ HK_INLINE unsigned hk_class_that_fits(size_t bytes)
  * align is a power of two, at most 64 KiB. */
 unsigned hk_class_of_aligned(size_t size, size_t align);
 
-const char *hk_tier_name(enum hk_tier tier);
+const char *hk_tier_name(unsigned tier);
 
 #endif

@@ -45,4 +45,16 @@ HK_INLINE void hk_mode_clear(enum hk_mode bit)
     (void)__atomic_fetch_and(&hk_gate.mode, ~(size_t)bit, __ATOMIC_RELEASE);
 }
 
+/* The family of functions that allocates a block. */
+enum hk_kind { HK_KIND_MALLOC, HK_KIND_NEW, HK_KIND_NEW_ARRAY, HK_KINDS };
+
+/* What the program asks for in one call of malloc, of its family or of operator new, below the hit path. It lies on the caller's stack. */
+struct hk_request {
+    size_t size;
+    size_t align; /* a power of two, at least 16 */
+    enum hk_kind kind;
+    bool zeroed;  /* set by the allocator: the block reads as zeros */
+    void *caller; /* the return address of the exported function */
+};
+
 #endif

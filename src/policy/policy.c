@@ -7,28 +7,23 @@
 #include "base/bits.h"
 #include "base/message.h"
 
-#define FIELD_start(name)
-#define FIELD_policy(name) &hk_options.name,
 static const uint64_t *const options_of_knobs[HK_KNOBS] = {
-#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) FIELD_##scope(name)
+#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_KNOB_IF_##scope(&hk_options.name)
 #include "policy/options.def"
 #undef HK_OPT
 };
 
-#define ROW_start(name, unit, fallback, min, max)
-#define ROW_policy(name, unit, fallback, min, max) {#name, #unit, (fallback), (min), (max)},
 const struct hk_knob_row hk_knob_rows[HK_KNOBS] = {
-#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) ROW_##scope(name, unit, fallback, min, max)
+#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning)                                                   \
+    HK_KNOB_IF_##scope({#name, #unit, fallback, min, max})
 #include "policy/options.def"
 #undef HK_OPT
 };
 
 const char *const hk_phase_names[HK_PHASES] = {"STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"};
 
-#define FIRST_start(fallback)
-#define FIRST_policy(fallback) (fallback),
 static struct hk_policy first_page = {.xvalue = {
-#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) FIRST_##scope(fallback)
+#define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_KNOB_IF_##scope(fallback)
 #include "policy/options.def"
 #undef HK_OPT
                                       }};
@@ -199,7 +194,7 @@ static const char *read_profile_file(const char *path)
     if (fd < 0)
         return hk_os_error(fd);
     if (fd > 0)
-        hk_os.close(fd);
+        hk_os_close(fd);
     return bytes == 0                      ? "it is empty or no regular file"
            : bytes < sizeof file_bytes - 1 ? NULL
                                            : "it has 8 KiB or more";

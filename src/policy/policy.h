@@ -15,8 +15,8 @@
 /* How often what changes slowly is looked at: what lies idle, and what the learner sees. Ms. */
 enum { HK_TICK_MS = 150 };
 
-#define HK_KNOB_IF_start(x)
-#define HK_KNOB_IF_policy(x) x,
+#define HK_KNOB_IF_start(...)
+#define HK_KNOB_IF_policy(...) __VA_ARGS__,
 enum hk_knob {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_KNOB_IF_##scope(HK_KNOB_##name)
 #include "policy/options.def"

@@ -67,7 +67,7 @@ static void write_file(int to, const char *path)
         return;
     for (size_t n; (n = hk_os.read(from, bytes, sizeof bytes)) > 0;)
         hk_put(to, bytes, n);
-    hk_os.close(from);
+    hk_os_close(from);
 }
 
 void hk_heap_profile_write(int fd)

@@ -146,11 +146,8 @@ static void count_stats(struct hk_heap_stats *heap_stats)
 {
     for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
         const struct hk_stat_row *row = &hk_stat_rows[i];
-        if (!row->per_thread) {
-            heap_stats->counts[i] = hk_load(hk_global_counts[row->index]);
-            continue;
-        }
-        heap_stats->counts[i] = hk_tcaches_counted((enum hk_thread_stat)row->index);
+        heap_stats->counts[i] = row->per_thread ? hk_tcaches_counted((enum hk_thread_stat)row->index)
+                                                : hk_load(hk_global_counts[row->index]);
     }
 }
 
@@ -239,9 +236,4 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
                            heap_stats->counts[HK_STAT_guard_samples];
     uint64_t live = heap_stats->sum.live_blocks + large->live_blocks + heap_stats->sampled_blocks;
     heap_stats->frees = heap_stats->mallocs - hk_min(heap_stats->mallocs, live);
-}
-
-const char *hk_heap_stats_tier_name(unsigned tier)
-{
-    return tier == HK_TIER_LARGE ? "large" : hk_tier_name((enum hk_tier)tier);
 }

@@ -40,8 +40,6 @@ struct hk_part_row {
 };
 extern const struct hk_part_row hk_part_rows[HK_PARTS];
 
-enum { HK_TIER_LARGE = HK_TIER_MEDIUM + 1, HK_TIERS };
-
 /* By the thread's number in the system. Threads are numbered only if a report is written while the program runs. */
 struct hk_thread_line {
     int thread;
@@ -105,7 +103,5 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats);
 
 /* Adds a class's bytes to the parts that they belong to. */
 void hk_parts_add_class(size_t parts[HK_PARTS], const struct hk_class_stats *class_stats);
-
-const char *hk_heap_stats_tier_name(unsigned tier);
 
 #endif

@@ -31,9 +31,9 @@ static struct hk_process this_process(uint64_t started_ms)
 {
     struct hk_process process = {
         .id = hk_os.process_id(),
-        .parent = hk_os.parent_id(),
+        .parent = hk_os_parent_id(),
         .address_limit = hk_os.address_limit(),
-        .data_limit = hk_os.data_limit(),
+        .data_limit = hk_os_data_limit(),
         .running_ms = hk_os.clock_ms() - started_ms,
     };
     read_command(&process);

@@ -139,7 +139,7 @@ static void json_class_stats(struct json *json, const struct hk_class_stats *cla
 static void json_tier(struct json *json, unsigned tier)
 {
     json_row(json);
-    hk_text_add(&json->text, "{\"tier\": \"%s\"", hk_heap_stats_tier_name(tier));
+    hk_text_add(&json->text, "{\"tier\": \"%s\"", hk_tier_name(tier));
     json_class_stats(json, &json->report->heap_stats.tiers[tier]);
 }
 
@@ -149,7 +149,7 @@ static void json_class(struct json *json, unsigned class)
         return;
     json_row(json);
     hk_text_add(&json->text, "{\"size\": %u, \"tier\": \"%s\"", hk_classes[class].size,
-                hk_heap_stats_tier_name(hk_classes[class].tier));
+                hk_tier_name(hk_classes[class].tier));
     json_class_stats(json, &json->report->heap_stats.classes[class]);
 }
 

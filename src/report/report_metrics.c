@@ -79,18 +79,13 @@ static void add_labels(struct hk_text *labels, const struct hk_process *process)
     hk_text_add(labels, "\"%c", 0);
 }
 
-static void add_version(struct sheet *sheet)
-{
-    struct family family = {"", "build_info", "gauge", "builds", "version of HAKMEM"};
-    begin_family(sheet, &family);
-    begin_sample(sheet, &family);
-    hk_text_add(&sheet->text, ",version=\"%s\"} 1\n", HK_VERSION);
-}
-
 static void add_process(struct sheet *sheet, const struct hk_report *report)
 {
     const struct hk_heap_stats *heap_stats = &report->heap_stats;
-    add_version(sheet);
+    struct family version = {"", "build_info", "gauge", "builds", "version of HAKMEM"};
+    begin_family(sheet, &version);
+    begin_sample(sheet, &version);
+    hk_text_add(&sheet->text, ",version=\"%s\"} 1\n", HK_VERSION);
     add_single(sheet, "", "mallocs", "counter", "calls", "allocations by any function", heap_stats->mallocs);
     add_single(sheet, "", "frees", "counter", "calls", "blocks freed", heap_stats->frees);
     add_single(sheet, "", "threads", "gauge", "threads", "threads that have a tcache", heap_stats->threads);
@@ -123,12 +118,12 @@ static void add_class_stat(struct sheet *sheet, const struct hk_heap_stats *heap
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
         begin_sample(sheet, &of_classes);
         hk_text_add(&sheet->text, ",size=\"%u\",tier=\"%s\"} %lu\n", hk_classes[class].size,
-                    hk_heap_stats_tier_name(hk_classes[class].tier), hk_class_stat(&heap_stats->classes[class], row));
+                    hk_tier_name(hk_classes[class].tier), hk_class_stat(&heap_stats->classes[class], row));
     }
     begin_family(sheet, &of_tiers);
     for (unsigned tier = 0; tier < HK_TIERS; tier++) {
         begin_sample(sheet, &of_tiers);
-        hk_text_add(&sheet->text, ",tier=\"%s\"} %lu\n", hk_heap_stats_tier_name(tier),
+        hk_text_add(&sheet->text, ",tier=\"%s\"} %lu\n", hk_tier_name(tier),
                     hk_class_stat(&heap_stats->tiers[tier], row));
     }
 }

@@ -104,7 +104,7 @@ static void text_tiers(struct hk_text *text, const struct hk_heap_stats *heap_st
 {
     text_heading(text, "tier            ");
     for (unsigned tier = 0; tier < HK_TIERS; tier++) {
-        add_name(text, hk_heap_stats_tier_name(tier), 16);
+        add_name(text, hk_tier_name(tier), 16);
         text_row(text, &heap_stats->tiers[tier]);
     }
 }
@@ -117,7 +117,7 @@ static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_
             continue;
         add_count(text, hk_classes[class].size, 7);
         hk_text_add(text, " ");
-        add_name(text, hk_heap_stats_tier_name(hk_classes[class].tier), 8);
+        add_name(text, hk_tier_name(hk_classes[class].tier), 8);
         text_row(text, &heap_stats->classes[class]);
     }
 }

@@ -36,12 +36,12 @@ struct walk {
     struct glance chunks, entries;
 };
 
-enum memory { OF_REST, OF_TABLE, OF_CHUNK, OF_IDLE, OF_IDLE_HUGE, OF_SLAB, OF_LARGE, OF_HEAP };
-
+/* Memory that counts for one sum; or a slab, or a large block, whose pages count for several. */
 struct stretch {
     uintptr_t start, end;
-    enum memory memory;
-    const struct hk_descriptor *descriptor;
+    size_t *sum;
+    const struct hk_slab *slab;
+    const struct hk_large_block *large;
 };
 
 /* How a page of a slab is divided. */
@@ -75,7 +75,7 @@ static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintp
 {
     struct slab_page cut;
     struct hk_resident_sums *here = walk->here;
-    if (!divide_page((const void *)stretch->descriptor, page, &cut))
+    if (!divide_page(stretch->slab, page, &cut))
         return;
     *(cut.taken != 0 ? &here->pinned[cut.class] : &here->loose[cut.class]) += cut.free;
     here->tails[cut.class] += cut.tail;
@@ -83,25 +83,10 @@ static void page_of_slab(struct walk *walk, const struct stretch *stretch, uintp
 }
 
 /* The pages behind the program's part of the mapping are slack. */
-static enum hk_part part_of_large(const struct stretch *stretch, uintptr_t page)
+static enum hk_part part_of_large(const struct hk_large_block *large, uintptr_t page)
 {
-    const struct hk_large_block *large = (const void *)stretch->descriptor;
     bool live = !hk_link_linked(&large->link) && page - large->d.start < hk_large_held(large);
     return live ? HK_PART_large_live : HK_PART_large_cached;
-}
-
-/* Returns the sum that a page counts for. */
-static size_t *sum_of(struct hk_resident_sums *here, const struct stretch *stretch, uintptr_t page)
-{
-    switch (stretch->memory) {
-    case OF_TABLE: return &here->parts[HK_PART_metadata];
-    case OF_CHUNK: return &here->areas;
-    case OF_IDLE: return &here->parts[HK_PART_idle];
-    case OF_IDLE_HUGE: return &here->idle_huge;
-    case OF_LARGE: return &here->parts[part_of_large(stretch, page)];
-    case OF_HEAP: return &here->parts[HK_PART_heaps];
-    default: return &here->rest;
-    }
 }
 
 /* Of each HK_PAGE: a page of the system is visited in parts, which may belong to several slabs. */
@@ -116,17 +101,19 @@ static void divide(struct walk *walk, const struct stretch *stretch)
         for (size_t place = 0; place < bytes; place += HK_PAGE) {
             if ((pages[place / whole] & 1) == 0)
                 continue;
-            if (stretch->memory == OF_SLAB)
+            if (stretch->slab != NULL)
                 page_of_slab(walk, stretch, at + place);
+            else if (stretch->large != NULL)
+                walk->here->parts[part_of_large(stretch->large, at + place)] += HK_PAGE;
             else
-                *sum_of(walk->here, stretch, at + place) += HK_PAGE;
+                *stretch->sum += HK_PAGE;
         }
     }
 }
 
 static void enter_rest(struct walk *walk, uintptr_t start, uintptr_t end)
 {
-    divide(walk, &(struct stretch){.start = start, .end = end, .memory = OF_REST});
+    divide(walk, &(struct stretch){.start = start, .end = end, .sum = &walk->here->rest});
 }
 
 static bool is_resident(uintptr_t address)
@@ -148,7 +135,7 @@ static bool in_large(const struct walk *walk, uintptr_t at, struct stretch *foun
 {
     if (at >= walk->large_end || at < walk->large->d.start)
         return false;
-    *found = (struct stretch){at, walk->large_end, OF_LARGE, &walk->large->d};
+    *found = (struct stretch){.start = at, .end = walk->large_end, .large = walk->large};
     return true;
 }
 
@@ -173,11 +160,12 @@ static bool slice_at(struct walk *walk, uintptr_t at, struct stretch *found)
         holds_page(&walk->chunks, hk_page_map_chunk(at)) ? hk_page_heap_slice(at) : HK_SLICE_FOREIGN;
     if (slice == HK_SLICE_FOREIGN)
         return begins_large(walk, at, found);
-    *found = (struct stretch){at, next_slice(at), slice == HK_SLICE_FREE_HUGE ? OF_IDLE_HUGE : OF_IDLE, NULL};
+    size_t *idle = slice == HK_SLICE_FREE_HUGE ? &walk->here->idle_huge : &walk->here->parts[HK_PART_idle];
+    *found = (struct stretch){.start = at, .end = next_slice(at), .sum = idle};
     const struct hk_slab *slab = slice == HK_SLICE_USED ? hk_slab_at(at) : NULL;
     if (slab != NULL && at - slab->d.start < slab->d.bytes) {
-        found->memory = slab->d.class < HK_CLASSES ? OF_SLAB : OF_HEAP;
-        found->descriptor = &slab->d;
+        found->slab = slab->d.class < HK_CLASSES ? slab : NULL;
+        found->sum = &walk->here->parts[HK_PART_heaps];
     }
     return true;
 }
@@ -195,11 +183,11 @@ static bool next_in_heap(struct walk *walk, uintptr_t from, uintptr_t to, struct
     return false;
 }
 
-static void keep_lower(struct stretch *lowest, uintptr_t from, uintptr_t start, uintptr_t end, enum memory memory)
+static void keep_lower(struct stretch *lowest, uintptr_t from, uintptr_t start, uintptr_t end, size_t *sum)
 {
     start = hk_max(start, from);
     if (start < end && start < lowest->start)
-        *lowest = (struct stretch){start, end, memory, NULL};
+        *lowest = (struct stretch){.start = start, .end = end, .sum = sum};
 }
 
 /* Finds the first stretch of HAKMEM's memory in [from, to). */
@@ -210,13 +198,14 @@ static bool next_own(struct walk *walk, uintptr_t from, uintptr_t to, struct str
     size_t slot_bytes = hk_load_acquire(hk_slot_range.xbytes),
            apart_bytes = hk_load_acquire(hk_sampled_heap_range.xbytes);
     uintptr_t slot_start = hk_load(hk_slot_range.xstart), apart_start = hk_load(hk_sampled_heap_range.xstart);
+    size_t *tables = &walk->here->parts[HK_PART_metadata];
     struct stretch heap;
     *own = (struct stretch){.start = to, .end = to};
-    keep_lower(own, from, table.start, table.end, OF_TABLE);
+    keep_lower(own, from, table.start, table.end, tables);
     if (hk_meta_next(&area, &area_end))
-        keep_lower(own, from, area, area_end, OF_CHUNK);
-    keep_lower(own, from, slot_start, slot_start + slot_bytes, OF_TABLE);
-    keep_lower(own, from, apart_start, apart_start + apart_bytes, OF_TABLE);
+        keep_lower(own, from, area, area_end, &walk->here->areas);
+    keep_lower(own, from, slot_start, slot_start + slot_bytes, tables);
+    keep_lower(own, from, apart_start, apart_start + apart_bytes, tables);
     if (next_in_heap(walk, from, own->start, &heap))
         *own = heap;
     own->end = hk_min(own->end, to);

@@ -44,7 +44,6 @@ static _Atomic uint32_t xthreads = 1;
 bool hk_thread_count_many(void) { return atomic_load_explicit(&xthreads, memory_order_seq_cst) > 1; }
 void hk_thread_count_more(void) { atomic_fetch_add_explicit(&xthreads, 1, memory_order_seq_cst); }
 bool hk_thread_count_less(void) { return atomic_fetch_sub_explicit(&xthreads, 1, memory_order_seq_cst) == 2; }
-void hk_thread_count_reset(void) { hk_store(xthreads, 1); }
 
 static bool move_on(uint32_t from, uint32_t to)
 {
@@ -60,6 +59,7 @@ HK_EACH_PROCESS void hk_background_settle(void) { background.home = hk_os.proces
 
 void hk_background_reset(void)
 {
+    hk_store(xthreads, 1);
     hk_store(background.xstage, NONE);
     hk_store(background.xtries, 0);
     hk_background_state_end();
@@ -253,7 +253,7 @@ HK_COLD void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *
     if (!hk_reports_wanted() && !hk_background_is_worth(hk_decay_mapped()))
         return;
     hk_mode_clear(HK_MODE_WAKE);
-    if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os.in_loader(caller) &&
+    if (hk_load(background.xstage) == NONE && !too_soon() && !hk_os_in_loader(caller) &&
         hk_os.process_id() == background.home)
         begin_if_wanted(true, make);
 }
@@ -271,7 +271,7 @@ static bool join(void)
     for (unsigned tries = 0; tries < HK_PAUSES_A_SECOND; tries++) {
         if (pthread_tryjoin_np(background.thread, NULL) != EBUSY)
             return true;
-        hk_os.pause();
+        hk_os_pause();
     }
     pthread_detach(background.thread);
     return false;

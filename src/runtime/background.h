@@ -22,7 +22,7 @@
 
 /* When the library is loaded and in a fork child: the state belongs to this process. */
 void hk_background_settle(void);
-/* At the start and in a fork child: the process has no background thread yet. */
+/* At the start and in a fork child: the process has no background thread yet, and the calling thread is the only one that is counted. */
 void hk_background_reset(void);
 /* The id of the process whose state this is: not that of a vfork child. */
 int hk_background_home(void);
@@ -37,8 +37,6 @@ bool hk_thread_count_many(void);
 void hk_thread_count_more(void);
 /* True if one thread remains. */
 bool hk_thread_count_less(void);
-/* In a fork child: the forking thread is the only one. */
-void hk_thread_count_reset(void);
 
 /* At the end of a slow malloc, when a background thread is wanted; `caller` is the return address of malloc. */
 void hk_background_begin_in_malloc(const void *caller, hk_thread_maker *make);

@@ -20,7 +20,7 @@
 #include "policy/options.h"
 #include "os/elf_file.h"
 #include "runtime/named_file.h"
-#include "runtime/start.h"
+#include "runtime/lifecycle.h"
 
 #pragma weak dlsym
 
@@ -83,7 +83,7 @@ static bool libc_leads_here(void)
     int process = hk_os.process_id(), state = hk_load_acquire(xstate);
     while (state >= 0) {
         if (state == process) {
-            hk_os.pause();
+            hk_os_pause();
             state = hk_load_acquire(xstate);
         } else if (atomic_compare_exchange_strong(&xstate, &state, process)) {
             state = lead_libc_here() ? LEADS : CANNOT;

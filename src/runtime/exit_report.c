@@ -40,17 +40,11 @@ static void read_moment(void)
     dumps.at = 0;
 }
 
-static HK_COLD void begin_wanted(uint64_t now_ms)
+static HK_COLD void dumps_begin(uint64_t now_ms)
 {
     dumps.last_ms = now_ms;
     hk_store(dumps.xat, false);
     read_moment();
-}
-
-static void dumps_begin(uint64_t now_ms)
-{
-    if (HK_UNLIKELY(hk_options.heap_profile != NULL))
-        begin_wanted(now_ms);
 }
 
 static bool dumps_wanted(void)
@@ -59,19 +53,15 @@ static bool dumps_wanted(void)
            (hk_options.heap_profile_every != 0 || hk_options.heap_profile_at != NULL);
 }
 
-static uint64_t resident_now(void)
-{
-    struct hk_process process;
-    hk_read_statm(&process);
-    return process.resident_bytes;
-}
-
 static bool has_come(void)
 {
-    uint64_t resident = dumps.at != 0 ? resident_now() : 0;
-    if (dumps.at == 0 || resident < dumps.at)
+    struct hk_process process;
+    if (dumps.at == 0)
         return false;
-    dumps.at = dumps.at_peak ? resident + resident / PEAK_PART : 0;
+    hk_read_statm(&process);
+    if (process.resident_bytes < dumps.at)
+        return false;
+    dumps.at = dumps.at_peak ? process.resident_bytes + process.resident_bytes / PEAK_PART : 0;
     hk_store(dumps.xat, true);
     return true;
 }
@@ -104,7 +94,7 @@ static uint64_t dump_if_due(uint64_t now_ms)
 
 int hk_heap_profile_write_to(const char *path, int standard_error)
 {
-    return hk_hooks.mean != 0 ? hk_named_file_write(path, standard_error, dump) : -ENODATA;
+    return hk_hooks.mean != 0 ? hk_named_file_write(path, NULL, standard_error, dump) : -ENODATA;
 }
 
 static void dump_at_exit(void)
@@ -132,7 +122,8 @@ void hk_reports_begin(void)
     hk_store(reports.xrequested, false);
     hk_store(reports.xbusy, false);
     hk_report_fork_child();
-    dumps_begin(now);
+    if (HK_UNLIKELY(hk_options.heap_profile != NULL))
+        dumps_begin(now);
 }
 
 static void check_alone(const char *option, bool is_set, const char *file_option, const char *file)
@@ -174,7 +165,7 @@ static int write_report(int fd, const char *path)
 
 int hk_report_write(const char *path, int standard_error)
 {
-    return hk_named_file_write(path, standard_error, write_report);
+    return hk_named_file_write(path, NULL, standard_error, write_report);
 }
 
 static void write_wanted(void)
@@ -206,7 +197,7 @@ static bool is_fault(int number)
 void hk_reports_listen(void)
 {
     int number = (int)hk_options.report_signal;
-    if (number != 0 && hk_options.report != NULL && (is_fault(number) || !hk_os.catch_signal(number, note_signal)))
+    if (number != 0 && hk_options.report != NULL && (is_fault(number) || !hk_os_catch_signal(number, note_signal)))
         hk_message(HK_TEXT_report_signal, number);
 }
 
@@ -248,7 +239,7 @@ static void stop_background_reports(void)
     for (unsigned waits = 0; hk_reports_wanted() && waits < HK_PAUSES_A_SECOND &&
                              atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire);
          waits++)
-        hk_os.pause();
+        hk_os_pause();
 }
 
 void hk_exit_profile(void)
@@ -298,14 +289,14 @@ static void on_term(int number, siginfo_t *info, void *context)
 {
     (void)context;
     write_last();
-    hk_os.default_signal(number, info);
+    hk_os_default_signal(number, info);
 }
 
 void hk_term_begin(void)
 {
     if (hk_options.report != NULL || hk_options.heap_profile != NULL || hk_options.explain != NULL ||
         hk_options.profile_save != NULL)
-        hk_os.catch_signal(SIGTERM, on_term);
+        hk_os_catch_signal(SIGTERM, on_term);
 }
 
 static __attribute__((used)) int set_action(int number, const struct sigaction *action, struct sigaction *former)
@@ -349,7 +340,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
 {
     (void)context;
     show_once();
-    hk_os.default_signal(number, info);
+    hk_os_default_signal(number, info);
 }
 
 void hk_crash_begin(void)
@@ -358,7 +349,7 @@ void hk_crash_begin(void)
     if (hk_options.trace_ring == 0)
         return;
     hk_last_words = show_once;
-    hk_os.catch_signal(SIGUSR2, on_request);
+    hk_os_catch_signal(SIGUSR2, on_request);
     for (unsigned i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
-        hk_os.catch_signal(crashes[i], on_crash);
+        hk_os_catch_signal(crashes[i], on_crash);
 }

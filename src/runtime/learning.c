@@ -78,8 +78,7 @@ static void take_signals(struct hk_signals *saw, uint64_t now)
 
 static void write_line(const char *option, const char *path, bool *refused, struct hk_text *line)
 {
-    int fd = hk_option_file(path, ".log", hk_os.append);
-    hk_option_file_done(option, path, fd, refused);
+    int fd = hk_option_file(option, path, ".log", hk_os_append, refused);
     if (fd < 0)
         return;
     line->fd = fd;
@@ -197,8 +196,7 @@ static void tick_locked(uint64_t now)
 /* A log that cannot be written is said at the start, whether or not a decision follows. An empty log has no decisions. */
 static void begin_log(void)
 {
-    struct hk_text nothing;
-    hk_text_init(&nothing, HK_NOWHERE);
+    struct hk_text nothing = {.fd = HK_NOWHERE};
     if (hk_options.explain != NULL)
         write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
 }
@@ -268,10 +266,8 @@ HK_COLD void hk_learning_tick(void)
 
 static void save_profile(void)
 {
-    int fd = hk_options.profile_save != NULL ? hk_option_file(hk_options.profile_save, ".profile", hk_os.create) : -1;
-    if (hk_options.profile_save == NULL)
-        return;
-    hk_option_file_done("profile_save", hk_options.profile_save, fd, &(bool){false});
+    const char *name = hk_options.profile_save;
+    int fd = name != NULL ? hk_option_file("profile_save", name, ".profile", hk_os_create, &(bool){false}) : -1;
     if (fd < 0)
         return;
     begin_learner();
@@ -289,7 +285,7 @@ void hk_learning_end(void)
     while (!hk_try_lock(&learning.lock)) {
         if (++waits == EXIT_WAITS)
             return;
-        hk_os.pause();
+        hk_os_pause();
     }
     write_decisions(hk_reuse_now());
     save_profile();

@@ -1,7 +1,8 @@
-/* Begins and ends the caches of threads by a thread key, makes a fork child consistent, and defines the library's constructor and
- * destructor. */
+/* Runs the steps of the start in order, under a lock. Begins and ends the caches of threads by a thread key, makes a fork child consistent,
+ * and defines the library's constructor and destructor. */
 #include "runtime/lifecycle.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include "base/liveness.h"
@@ -19,6 +20,141 @@
 #include "slab/abandoned.h"
 #include "slab/outbox.h"
 #include "span/meta.h"
+#include "large/large.h"
+#include "guard/sampled.h"
+#include "heaps/heap_state.h"
+#include "guard/guard.h"
+#include "guard/track_report.h"
+#include "policy/policy.h"
+#include "prof/sites.h"
+#include "span/page_heap.h"
+#include "span/page_map.h"
+#include "tcache/pool.h"
+#include "hakmem.h"
+
+struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
+
+static unsigned steps_done HK_EACH_PROCESS_DATA; /* read before it is written: a page of zeros would cost two faults */
+_Atomic bool hk_start_done;
+
+/* Before relocation, the value is that in the file, not the address. */
+static void *volatile own_address = (void *)&own_address;
+
+bool hk_is_bootstrapping(void)
+{
+    /* Once false, it stays false; hk_self is initialized last. */
+    return (uintptr_t)own_address != (uintptr_t)&own_address || !hk_os_has_thread_pointer() || hk_self == NULL;
+}
+
+static bool step_options(void)
+{
+    hk_options_read(hk_profile_apply);
+    hk_reports_check();
+    hk_named_files_begin();
+    if (hk_reports_wanted())
+        hk_options.background = HK_BACKGROUND_ON;
+    if (hk_options.background == HK_BACKGROUND_ON)
+        hk_slab_lists_share();
+    hk_policy_begin();
+    return true;
+}
+
+static void init_locks_and_lists(void)
+{
+    hk_meta_init();
+    hk_descriptors_init();
+    hk_owners_init();
+    hk_page_heap_init();
+    hk_large_init();
+    hk_heap_state_init();
+    hk_decay_init();
+    hk_pool_init();
+    hk_sites_init();
+    hk_sampled_begin();
+}
+
+static bool step_lists(void)
+{
+    hk_track_report_begin();
+    hk_guard_begin();
+    init_locks_and_lists();
+    if (hk_background_home() == 0)
+        hk_background_settle();
+    hk_background_reset();
+    hk_learning_begin();
+    size_t hits_to = hk_hooks_begin(), hits_unguarded_to = hits_to;
+    if (hk_guard.on)
+        hits_to = 0;
+    hk_cacheless_shut(&hk_thread_unborn);
+    hk_gate_open(hits_to);
+    if (hits_unguarded_to != HK_ALL_HIT) {
+        hk_guard_take_hooks();
+        hk_hooks_open();
+    }
+    return true;
+}
+
+static bool start_locked(void)
+{
+    static bool (*const steps[])(void) = {step_options, hk_page_map_init, step_lists};
+    while (steps_done < sizeof steps / sizeof steps[0]) {
+        if (!steps[steps_done]())
+            return false;
+        steps_done++;
+    }
+    return true;
+}
+
+HK_COLD bool hk_start(void)
+{
+    if (hk_is_bootstrapping())
+        return false;
+    hk_lock(&hk_start_lock);
+    bool started = start_locked();
+    hk_store_release(hk_start_done, started);
+    hk_unlock(&hk_start_lock);
+    return started;
+}
+
+#pragma weak dlsym
+
+HK_PROCESS(void *, malloc_of_process, (size_t size), malloc, hak_malloc)
+HK_PROCESS(void, free_of_process, (void *block), free, hak_free)
+
+static _Atomic bool xasking;
+
+int hk_answer_who_serves(void) { return hk_load(xasking) ? 0 : HK_MALLOPT_HAKMEM; }
+
+HK_EACH_PROCESS bool hk_process_is_served_by_another(void)
+{
+    int (*mallopt_of_process)(int, int) = NULL;
+    void *(*known)(size_t) = malloc_of_process;
+    HK_FORGET(known);
+    if (known == hak_malloc || dlsym == NULL)
+        return false;
+    *(void **)&mallopt_of_process = dlsym(RTLD_DEFAULT, "mallopt");
+    hk_store(xasking, true);
+    bool answered = mallopt_of_process != NULL && mallopt_of_process(HK_MALLOPT_WHO_SERVES, 0) == HK_MALLOPT_HAKMEM;
+    hk_store(xasking, false);
+    return answered;
+}
+
+/* Decides by a block that the process's malloc returns. */
+bool hk_process_is_served(void)
+{
+    static _Atomic unsigned xanswer;
+    enum { NOT_ASKED, YES, NO };
+    unsigned answer = hk_load(xanswer);
+    if (answer == NOT_ASKED) {
+        void *block = HK_WHOEVER(malloc_of_process)(1);
+        if (block == NULL)
+            return true; /* refused: undecided; the next call tries again */
+        answer = hk_page_map_lookup((uintptr_t)block) != 0 || hk_sampled_has(block) ? YES : NO;
+        HK_WHOEVER(free_of_process)(block);
+        hk_store(xanswer, answer);
+    }
+    return answer == YES;
+}
 
 /* Key destructors run in up to four rounds. The cache outlives the first round, in which the program's destructors free
  * the thread's objects; later calls are served without a cache. It ends no later: a thread whose first malloc comes
@@ -112,7 +248,7 @@ static void fork_child_others(struct hk_tcache *cache)
 static void renew(struct hk_tcache *cache)
 {
     hk_liveness_renew(&cache->liveness);
-    cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os.thread_id() : 0;
+    cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;
 }
 
 static void fork_child(void)
@@ -122,7 +258,6 @@ static void fork_child(void)
     hk_named_files_fork_child();
     hk_background_settle();
     hk_background_reset();
-    hk_thread_count_reset();
     if (cache != NULL)
         renew(cache);
     if (alone_at_fork)
@@ -137,18 +272,13 @@ extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
 
 /* A fork may run beside the first call of another thread, which registers the other locks. The forking thread waits for the start because
  * it takes this lock first. */
-HK_EACH_PROCESS static void watch_forks(void)
+HK_EACH_PROCESS static void watch(void)
 {
     hk_lock_register(HK_RANK_START, &hk_start_lock);
     if (__register_atfork != NULL)
         __register_atfork(fork_prepare, fork_parent, fork_child, NULL);
     else
         pthread_atfork(fork_prepare, fork_parent, fork_child);
-}
-
-HK_EACH_PROCESS static void watch(void)
-{
-    watch_forks();
     life.has_key = pthread_key_create(&life.key, thread_ending) == 0;
     if (!life.has_key)
         hk_message(HK_TEXT_thread_key);
@@ -171,7 +301,7 @@ HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
 {
     if (!hk_started() || hk_tcache_ended() || !hk_tcache_begin())
         return NULL;
-    hk_tcache_self()->system_thread = hk_reports_wanted() ? (uint32_t)hk_os.thread_id() : 0;
+    hk_tcache_self()->system_thread = hk_reports_wanted() ? (uint32_t)hk_os_thread_id() : 0;
     watch_forks_and_threads();
     if (life.has_key && pthread_getspecific(life.key) == NULL)
         pthread_setspecific(life.key, (void *)1);
@@ -194,7 +324,7 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
     (void)argc;
     (void)argv;
     hk_stderr_begin();
-    hk_os.environment_begins(variables);
+    hk_os_environment_begins(variables);
     if (HK_UNLIKELY(hk_process_is_served_by_another()))
         hk_options_ignore();
     if (!hk_options_given() && !hk_load(life.xhooked) && hk_only_thread()) {
@@ -205,7 +335,7 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
     hk_crash_begin();
     hk_term_begin();
     if (hk_options.guard_sample != 0)
-        (void)hk_os.catch_faults(NULL);
+        (void)hk_os_catch_faults(NULL);
 }
 
 /* Bins of other threads are left alone: these threads may still run. The second drain checks blocks of the outbox whose slabs have become

@@ -35,7 +35,7 @@ static bool parent_has(const char *entry, const char *other)
     struct hk_text piece;
     struct entry_search first = {entry, 0, false, false}, second = {other, 0, false, false};
     hk_text_init(&piece, HK_NOWHERE);
-    hk_text_add(&piece, "/proc/%d/environ", hk_os.parent_id());
+    hk_text_add(&piece, "/proc/%d/environ", hk_os_parent_id());
     int fd = hk_path_end(&piece) ? hk_os.open(piece.bytes) : -1;
     if (fd < 0)
         return false;
@@ -44,7 +44,7 @@ static bool parent_has(const char *entry, const char *other)
             search_on(&first, piece.bytes[i]);
             search_on(&second, piece.bytes[i]);
         }
-    hk_os.close(fd);
+    hk_os_close(fd);
     return first.found && second.found;
 }
 
@@ -91,13 +91,6 @@ static void add_expanded(struct hk_text *path, const char *name, const char *end
     }
 }
 
-bool hk_named_path(struct hk_text *path, const char *name)
-{
-    hk_text_init(path, HK_NOWHERE);
-    add_expanded(path, name, name + strlen(name));
-    return hk_path_end(path);
-}
-
 /* Where ".json" begins, or the end of a name without such. */
 static const char *ending_of(const char *name)
 {
@@ -106,11 +99,12 @@ static const char *ending_of(const char *name)
 }
 
 /* A pipe or a device is for all processes. */
-bool hk_option_path(struct hk_text *path, const char *name, const char *ending)
+bool hk_named_path(struct hk_text *path, const char *name, const char *ending)
 {
     const char *end = name + strlen(name);
-    bool is_folder = end > name && end[-1] == '/';
-    bool of_child = is_child && !is_folder && strstr(name, "%p") == NULL && hk_os.is_replaceable(name);
+    bool is_folder = ending != NULL && end > name && end[-1] == '/';
+    bool of_child =
+        ending != NULL && is_child && !is_folder && strstr(name, "%p") == NULL && hk_os_is_replaceable(name);
     const char *split = of_child ? ending_of(name) : end;
     hk_text_init(path, HK_NOWHERE);
     add_expanded(path, name, split);
@@ -122,28 +116,30 @@ bool hk_option_path(struct hk_text *path, const char *name, const char *ending)
     return hk_path_end(path);
 }
 
-int hk_option_file(const char *name, const char *ending, int (*open)(const char *path))
-{
-    struct hk_text path;
-    if (strcmp(name, "-") == 0)
-        return HK_STDERR;
-    return hk_option_path(&path, name, ending) ? open(path.bytes) : -ENAMETOOLONG;
-}
-
-void hk_option_file_done(const char *option, const char *name, int result, bool *refused)
+/* Reports the first of several failures to write the file of an option. A negative `result` is the error number of a failure. */
+static int option_file_done(const char *option, const char *name, int result, bool *refused)
 {
     if (result < 0 && !*refused)
         hk_message(HK_TEXT_option_file, option, name, hk_os_error(result));
     *refused = result < 0;
+    return result;
+}
+
+int hk_option_file(const char *option, const char *name, const char *ending, int (*open)(const char *path),
+                   bool *refused)
+{
+    struct hk_text path;
+    int fd = strcmp(name, "-") == 0 ? HK_STDERR : hk_named_path(&path, name, ending) ? open(path.bytes) : -ENAMETOOLONG;
+    return option_file_done(option, name, fd, refused);
 }
 
 static int write_in_place(const char *path, hk_file_writer *write)
 {
-    int fd = hk_os.create(path);
+    int fd = hk_os_create(path);
     if (fd < 0)
         return fd;
     int result = write(fd, path);
-    hk_os.close(fd);
+    hk_os_close(fd);
     return result;
 }
 
@@ -153,41 +149,34 @@ static bool write_beside(const char *path, hk_file_writer *write)
     struct hk_text beside;
     hk_text_init(&beside, HK_NOWHERE);
     hk_text_add(&beside, "%s.%d.tmp", path, hk_os.process_id());
-    if (!hk_path_end(&beside) || !hk_os.is_replaceable(path))
+    if (!hk_path_end(&beside) || !hk_os_is_replaceable(path))
         return false;
-    int fd = hk_os.create(beside.bytes);
+    int fd = hk_os_create(beside.bytes);
     if (fd < 0)
         return false;
     int result = write(fd, path);
-    hk_os.close(fd);
-    return result == 0 && hk_os.rename(beside.bytes, path);
+    hk_os_close(fd);
+    return result == 0 && hk_os_rename(beside.bytes, path);
 }
 
-static int write_whole(const char *path, hk_file_writer *write)
-{
-    return write_beside(path, write) ? 0 : write_in_place(path, write);
-}
-
-int hk_named_file_write(const char *name, int standard_error, hk_file_writer *write)
+int hk_named_file_write(const char *name, const char *ending, int standard_error, hk_file_writer *write)
 {
     struct hk_text path;
     if (strcmp(name, "-") == 0)
         return write(standard_error, name);
-    return hk_named_path(&path, name) ? write_whole(path.bytes, write) : -ENAMETOOLONG;
+    if (!hk_named_path(&path, name, ending))
+        return -ENAMETOOLONG;
+    return write_beside(path.bytes, write) ? 0 : write_in_place(path.bytes, write);
 }
 
 void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
                           bool *refused)
 {
-    struct hk_text path;
-    int result = strcmp(name, "-") == 0                ? write(HK_STDERR, name)
-                 : hk_option_path(&path, name, ending) ? write_whole(path.bytes, write)
-                                                       : -ENAMETOOLONG;
-    hk_option_file_done(option, name, result, refused);
+    (void)option_file_done(option, name, hk_named_file_write(name, ending, HK_STDERR, write), refused);
 }
 
 void hk_named_file_close(int fd)
 {
     if (fd > HK_STDERR)
-        hk_os.close(fd);
+        hk_os_close(fd);
 }

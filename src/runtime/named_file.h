@@ -17,10 +17,9 @@ void hk_named_files_fork_child(void);
 /* True if an option names a file. */
 bool hk_named_files_wanted(void);
 
-/* Expands the name into path->bytes, with a terminating NUL. False if it is too long. */
-bool hk_named_path(struct hk_text *path, const char *name);
-/* The same for the name in an option; `ending` is that of files in a folder. */
-bool hk_option_path(struct hk_text *path, const char *name, const char *ending);
+/* Expands the name into path->bytes, with a terminating NUL. `ending` is that of files in a folder; NULL: the name is not that in an option.
+ * False if it is too long. */
+bool hk_named_path(struct hk_text *path, const char *name, const char *ending);
 /* Terminates the text with NUL. False if it is too long. */
 bool hk_path_end(struct hk_text *path);
 
@@ -28,15 +27,15 @@ bool hk_path_end(struct hk_text *path);
 typedef int hk_file_writer(int fd, const char *path);
 /* Writes the named file whole: NAME.PID.tmp is written, then renamed to NAME, so that a reader of NAME sees a complete file. A pipe or a device
  * is written in place. "-" is standard error. Returns 0, or a negative error number. */
-int hk_named_file_write(const char *name, int standard_error, hk_file_writer *write);
+int hk_named_file_write(const char *name, const char *ending, int standard_error, hk_file_writer *write);
 /* The same for the name in an option, and reports the first of several failures. */
 void hk_option_file_write(const char *option, const char *name, const char *ending, hk_file_writer *write,
                           bool *refused);
 
-/* Opens the file that an option names with `open`, and returns its descriptor, HK_STDERR for "-", a negative error number on error. */
-int hk_option_file(const char *name, const char *ending, int (*open)(const char *path));
-/* Reports the first of several failures to write the file of an option. A negative `result` is the error number of a failure. */
-void hk_option_file_done(const char *option, const char *name, int result, bool *refused);
+/* Opens the file that an option names with `open`, and returns its descriptor, HK_STDERR for "-", a negative error number on error.
+ * Reports the first of several failures. */
+int hk_option_file(const char *option, const char *name, const char *ending, int (*open)(const char *path),
+                   bool *refused);
 /* Closes the file, except standard error. */
 void hk_named_file_close(int fd);
 

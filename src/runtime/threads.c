@@ -18,7 +18,6 @@
 #include "runtime/background.h"
 #include "runtime/learning.h"
 #include "runtime/lifecycle.h"
-#include "runtime/start.h"
 #include "span/heap_growth.h"
 
 #pragma weak dlsym

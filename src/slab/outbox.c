@@ -27,7 +27,7 @@ void hk_send(struct hk_slab *slab)
         if (owner == HK_ABANDONED ? hk_abandoned_collect(slab) : hk_inbox_push(hk_owner_by_id(owner), slab))
             return;
         /* The owner is ending: its slabs become abandoned slabs in a moment. */
-        hk_os.pause();
+        hk_os_pause();
     }
 }
 

@@ -13,7 +13,7 @@ static bool purge_range(struct hk_chunk *chunk, uintptr_t address, size_t size)
 {
     if (hk_load(chunk->xhuge) && size != HK_CHUNK) {
         hk_chunk_leave_huge_page(chunk);
-        hk_os.split_huge((void *)address, size);
+        hk_os_split_huge((void *)address, size);
     }
     return hk_os.purge((void *)address, size);
 }

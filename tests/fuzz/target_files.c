@@ -289,7 +289,7 @@ void fuzz_named_path(struct fuzz_input *in)
             }
         }
         model[used] = 0;
-        bool fits = hk_named_path(&path, name);
+        bool fits = hk_named_path(&path, name, NULL);
         FUZZ_CHECK(fits == (used < sizeof path.bytes) && (!fits || strcmp(path.bytes, model) == 0), "(\"%s\")", name);
     }
 }

@@ -36,7 +36,7 @@ UNIT_TEST(errno_stays)
     (void)hk_os.advise_huge((void *)hk_system_page(), hk_system_page(), true);
     assert_int_equal(hk_os.map_at(p, hk_system_page()), HK_PLACE_TAKEN);
     assert_int_equal(hk_os.open("/nowhere"), -ENOENT);
-    assert_int_equal(hk_os.create("/nowhere/at/all"), -ENOENT);
+    assert_int_equal(hk_os_create("/nowhere/at/all"), -ENOENT);
     hk_os.write(-1, p, 1);
     assert_null(hk_os.map((size_t)1 << 62));
     assert_true(hk_os.unmap(p, PAGES * hk_system_page()));
@@ -112,9 +112,9 @@ UNIT_TEST(code_of_the_loader)
     const char *loader = (const char *)getauxval(AT_BASE);
     if (loader == NULL)
         return; /* a static program */
-    assert_true(hk_os.in_loader(loader));
-    assert_false(hk_os.in_loader((const void *)(uintptr_t)on_alarm));
-    assert_false(hk_os.in_loader(&loader));
+    assert_true(hk_os_in_loader(loader));
+    assert_false(hk_os_in_loader((const void *)(uintptr_t)on_alarm));
+    assert_false(hk_os_in_loader(&loader));
 }
 
 /* What the program says of memory it uses no longer stays when another owner gets it; but for these. */

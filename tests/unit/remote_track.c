@@ -92,8 +92,8 @@ UNIT_TEST(the_place_stays)
     assert_ptr_equal(hk_inbox_take(owner, CLASS, 1), slab);
     hk_remote_collect(slab);
     uint64_t known = hk_track_of(blocks[0]), unknown = hk_track_of(blocks[1]);
-    assert_int_equal(known >> 32, hk_os.thread_id());
-    assert_int_equal(unknown >> 32, hk_os.thread_id());
+    assert_int_equal(known >> 32, hk_os_thread_id());
+    assert_int_equal(unknown >> 32, hk_os_thread_id());
     assert_non_null(hk_stack_table_get((uint32_t)known >> HK_STAGE_BITS));
     assert_null(hk_stack_table_get((uint32_t)unknown >> HK_STAGE_BITS));
     void *again[2];
@@ -105,7 +105,7 @@ static void free_without_a_cache(void *block)
 {
     assert_null(hk_tcache_self());
     hk_track_freed(HK_CALL_FREE, block, NULL, 0);
-    assert_int_equal(hk_track_of(block) >> 32, hk_os.thread_id());
+    assert_int_equal(hk_track_of(block) >> 32, hk_os_thread_id());
 }
 
 UNIT_TEST(a_thread_without_a_cache)
@@ -113,7 +113,7 @@ UNIT_TEST(a_thread_without_a_cache)
     start(true);
     unit_in_thread(free_without_a_cache, blocks[0]);
     assert_int_not_equal(hk_track_of(blocks[0]) >> 32, 0);
-    assert_int_not_equal(hk_track_of(blocks[0]) >> 32, hk_os.thread_id());
+    assert_int_not_equal(hk_track_of(blocks[0]) >> 32, hk_os_thread_id());
 }
 
 /* Idle inboxes claim blocks, and make them remote again. */

@@ -13,7 +13,7 @@
 #include "report/report.h"
 #include "runtime/exit_report.h"
 #include "runtime/named_file.h"
-#include "runtime/start.h"
+#include "runtime/lifecycle.h"
 #include "slab/joined_blocks.h"
 #include "slab/abandoned.h"
 #include "span/meta.h"
@@ -202,9 +202,9 @@ UNIT_TEST(names_that_are_too_long)
     static char name[20000];
     struct hk_text path;
     memset(name, 'a', sizeof name - 1);
-    assert_false(hk_named_path(&path, name));
+    assert_false(hk_named_path(&path, name, NULL));
     assert_int_equal(hk_report_write(name, HK_STDERR), -ENAMETOOLONG);
-    assert_true(hk_named_path(&path, name + sizeof name - 100));
+    assert_true(hk_named_path(&path, name + sizeof name - 100, NULL));
     assert_string_equal(path.bytes, name + sizeof name - 100);
 }
 
@@ -218,10 +218,10 @@ UNIT_TEST(a_parent_that_cannot_be_seen)
     fake_os_refuse(fake_refuse_open);
     hk_named_files_begin();
     assert_true(fake_os_calls(FAKE_OPEN) > 0);
-    assert_true(hk_option_path(&path, hk_options.report, ".json"));
+    assert_true(hk_named_path(&path, hk_options.report, ".json"));
     assert_string_equal(path.bytes, "/tmp/none/r.json");
     hk_named_files_fork_child();
-    assert_true(hk_option_path(&path, hk_options.report, ".json"));
+    assert_true(hk_named_path(&path, hk_options.report, ".json"));
     assert_string_not_equal(path.bytes, "/tmp/none/r.json");
     hk_named_files_begin();
     hk_options.report = NULL;

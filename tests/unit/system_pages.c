@@ -193,7 +193,7 @@ static void large_blocks(size_t bytes)
     block = hak_realloc(block, (9 << 20) + 1);
     assert_int_equal(block[(2 << 20) + 99], 7);
     hk_report_take(&report, 0);
-    assert_true(report.rss_stats.parts[HK_PART_large_live] >= 5 * HK_MIB);
+    assert_true(report.rss_stats.all.parts[HK_PART_large_live] >= 5 * HK_MIB);
     block = hak_realloc(block, (2 << 20) - 9999);
     hak_free(block);
     hak_free(aligned);
