@@ -107,7 +107,7 @@ static void unmap_retired(struct hk_large_block *large)
 }
 
 /* With the lock, if the block may be cached; else it is unmapped, and this is NULL. */
-static struct hk_large_block *retire_for_cache(void *block)
+HK_INLINE struct hk_large_block *retire_for_cache(void *block)
 {
     hk_lock(&hk_large.lock);
     struct hk_large_block *large = retire_locked(block);

@@ -196,7 +196,10 @@ void hk_large_put_cached_locked(struct hk_large_block *large)
 
 void hk_large_put_back_locked(struct hk_large_block *large)
 {
-    (large->modified ? hk_large_spoil_locked : hk_large_put_cached_locked)(large);
+    if (large->modified)
+        hk_large_spoil_locked(large);
+    else
+        hk_large_put_cached_locked(large);
 }
 
 static struct hk_large_block *oldest_in(const struct hk_list *list)
