@@ -40,22 +40,27 @@ static bool make_bits(struct hk_slab *slab, bool remote)
 }
 
 /* Beyond the head, a new descriptor is zero. */
-struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote)
+HK_INLINE struct hk_slab *cut(unsigned class, size_t bytes, size_t tail, bool remote)
 {
     struct hk_slab *slab = (struct hk_slab *)(void *)hk_descriptor_new();
     if (slab == NULL)
         return NULL;
-    size_t size = hk_classes[class].size;
+    uint32_t size = hk_classes[class].size;
     slab->d.class = (uint8_t) class;
     slab->d.bytes = bytes;
-    slab->d.block_size = (uint32_t)size;
-    slab->d.blocks = slab->free = (uint16_t)hk_min((bytes - tail) / size, hk_options.slab_blocks);
+    slab->d.block_size = size;
+    slab->d.blocks = slab->free = (uint16_t)hk_min((uint32_t)(bytes - tail) / size, hk_options.slab_blocks);
     slab->reciprocal = hk_reciprocal(size);
-    slab->extent = slab->plain_extent = slab->d.blocks * size;
+    slab->extent = slab->plain_extent = (size_t)slab->d.blocks * size;
     if (make_bits(slab, remote))
         return slab;
     hk_descriptor_drop(&slab->d);
     return NULL;
+}
+
+struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote)
+{
+    return cut(class, bytes, tail, remote);
 }
 
 void hk_slab_drop(struct hk_slab *slab)
@@ -75,7 +80,7 @@ static size_t guarded_tail(const struct hk_class *row)
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use)
 {
     size_t tail = guarded_tail(&hk_classes[class]);
-    struct hk_slab *slab = hk_slab_cut(class, hk_classes[class].slab_bytes, tail, true);
+    struct hk_slab *slab = cut(class, hk_classes[class].slab_bytes, tail, true);
     bool blank;
     uintptr_t start = slab != NULL ? hk_span_alloc_blank(slab->d.bytes / HK_SLICE, use, &blank) : 0;
     if (start == 0) {
