@@ -32,11 +32,11 @@ static struct sigaction shown_for(int number, const struct sigaction *action)
     return caught != NULL && action->sa_sigaction == caught->ours.sa_sigaction ? caught->shown : *action;
 }
 
-static bool install(int number, struct caught *caught, const struct sigaction *former)
+/* Sets *former to the action that was installed until now. */
+static bool install(int number, struct caught *caught, struct sigaction *former)
 {
-    caught->shown = shown_for(number, former);
     atomic_store_explicit(&xcaught[number], caught, memory_order_release);
-    return hk_forward_sigaction(number, &caught->ours, NULL) == 0;
+    return hk_forward_sigaction(number, &caught->ours, former) == 0;
 }
 
 int hk_caught_sigaction(int number, const struct sigaction *action, struct sigaction *former)
@@ -72,7 +72,7 @@ bool hk_linux_catch_signal(int number, signal_handler *handler)
     (void)sigfillset(&ours.sa_mask);
     bool known = hk_forward_sigaction(number, NULL, &now) == 0, installed = known && now.sa_sigaction == handler;
     if (known && !installed && now.sa_handler == SIG_DFL) {
-        caught[number].ours = ours;
+        caught[number] = (struct caught){.ours = ours, .shown = now};
         installed = install(number, &caught[number], &now);
     }
     errno = saved_errno;
@@ -90,20 +90,30 @@ void hk_linux_default_signal(int number, siginfo_t *info)
 static struct sigaction program_action; /* of SIGSEGV, when catch_faults came */
 
 /* The mask and the flags are those that the program's handler expects. */
+static struct sigaction before_programs(signal_handler *handler)
+{
+    bool handled = program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN;
+    struct sigaction ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK, .sa_mask = program_action.sa_mask};
+    ours.sa_flags |= program_action.sa_flags & (SA_RESTART | SA_NODEFER);
+    if (!handled)
+        (void)sigfillset(&ours.sa_mask);
+    return ours;
+}
+
+/* Another thread may install a handler of the program's at the same time. The loop ends when HAKMEM's handler has replaced the action that it
+ * passes faults to. */
 bool hk_linux_catch_faults(signal_handler *handler)
 {
     static struct caught caught;
+    struct sigaction former;
     int saved_errno = errno;
-    bool known = hk_forward_sigaction(SIGSEGV, NULL, &program_action) == 0;
-    if (handler == NULL)
-        return known;
-    bool handled = program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN;
-    caught.ours = (struct sigaction){.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    caught.ours.sa_flags |= program_action.sa_flags & (SA_RESTART | SA_NODEFER);
-    caught.ours.sa_mask = program_action.sa_mask;
-    if (!handled)
-        (void)sigfillset(&caught.ours.sa_mask);
-    bool installed = known && install(SIGSEGV, &caught, &program_action);
+    bool installed = hk_forward_sigaction(SIGSEGV, NULL, &former) == 0, again = installed && handler != NULL;
+    while (again) {
+        program_action = former;
+        caught = (struct caught){.ours = before_programs(handler), .shown = shown_for(SIGSEGV, &former)};
+        installed = install(SIGSEGV, &caught, &former);
+        again = installed && former.sa_sigaction != program_action.sa_sigaction && former.sa_sigaction != handler;
+    }
     errno = saved_errno;
     return installed;
 }
