@@ -93,7 +93,8 @@ static struct sigaction program_action; /* of SIGSEGV, when catch_faults came */
 static struct sigaction before_programs(signal_handler *handler)
 {
     bool handled = program_action.sa_handler != SIG_DFL && program_action.sa_handler != SIG_IGN;
-    struct sigaction ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK, .sa_mask = program_action.sa_mask};
+    struct sigaction ours = {
+        .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK, .sa_mask = program_action.sa_mask};
     ours.sa_flags |= program_action.sa_flags & (SA_RESTART | SA_NODEFER);
     if (!handled)
         (void)sigfillset(&ours.sa_mask);

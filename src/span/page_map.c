@@ -24,7 +24,7 @@ enum {
     LEAVES_SKIPPED = 64,   /* at most, where another mapping lies in the window */
     LEAVES_AROUND = 64,    /* of a window whose place the system chooses */
     LIMIT_PER_WINDOW = 16, /* the tables take at most this part of an address limit */
-    CHUNKS_AT_ONCE = 32,   /* mapped at least */
+    CHUNKS_AT_ONCE = 32,   /* mapped at least, the first one that is needed included */
     SHARE_OF_CHUNKS = 8,
     SHARE_OF_MARKS = 8,
 };
@@ -196,8 +196,8 @@ static bool has_chunks(size_t to)
 {
     if (to <= window.chunks_to)
         return true;
-    size_t more = hk_align_up(hk_max(to - window.chunks_to, hk_max(CHUNKS_AT_ONCE, window.chunks_to / SHARE_OF_CHUNKS)),
-                              hk_system_page() / sizeof(struct hk_chunk));
+    size_t ahead = hk_max(CHUNKS_AT_ONCE, window.chunks_to / SHARE_OF_CHUNKS);
+    size_t more = hk_align_up(to - window.chunks_to + ahead - 1, hk_system_page() / sizeof(struct hk_chunk));
     if (!map_more(window.chunks + window.chunks_to, more * sizeof(struct hk_chunk)))
         return false;
     window.chunks_to += more;
