@@ -27,7 +27,7 @@ HK_INLINE void *hk_plain_refill(size_t size)
 
 /* Returns NULL if memory is refused. Precondition: HAKMEM has started. */
 void *hk_plain_alloc(struct hk_request *request);
-/* Does both, one after the other. Precondition: request->zeroed is false. */
+/* Calls these two, one after the other. Precondition: request->zeroed is false. */
 HK_INLINE void *hk_plain_serve(struct hk_request *request)
 {
     void *block = request->align <= HK_FINE_STEP ? hk_plain_refill(request->size) : NULL;

@@ -167,7 +167,7 @@ HK_READS_SHARED_WORD static void count_heap_cache(const struct hk_heap_cache *ca
     for (unsigned class = 0; class < HK_FINE_CLASSES; class ++) {
         const struct hk_heap_bin *bin = &cache->bins[class];
         size_t n = (size_t)(*(void **const volatile *)&bin->top - *(void **const volatile *)&bin->base);
-        n = n < MOST_SLOTS ? n : 0; /* its array was just replaced */
+        n = n < MOST_SLOTS ? n : 0; /* 0 if another thread has just replaced the array */
         sum->blocks += n;
         sum->bytes += n * hk_classes[class].size;
         sum->served += *(const volatile uint64_t *)&bin->served;

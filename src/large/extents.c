@@ -10,7 +10,7 @@ static uint64_t rank_of(const struct hk_large_block *large)
     return mixed ^ mixed >> 32;
 }
 
-/* The pointer that leads to the block, or would. */
+/* Returns the link that points to the block, or the link at which the block would be inserted. */
 static struct hk_large_block **where(struct hk_extents *extents, const struct hk_large_block *large)
 {
     struct hk_large_block **place = &extents->root;

@@ -47,7 +47,7 @@ static uint64_t never_back(const struct hk_learner *learner)
     return learner->idled - hk_min(learner->idled, back);
 }
 
-/* The cost of a delay, in KiB times ms. */
+/* Returns the cost of a delay, in KiB times ms. */
 static uint64_t cost_of(const struct hk_learner *learner, uint64_t delay)
 {
     uint64_t fault = learner->reuse_worth;

@@ -37,7 +37,7 @@ struct stack_walk {
     bool interrupted;    /* the code address is that of an instruction, not of the one behind a call */
 };
 
-/* A frame may be broken: the word is read if it can be. */
+/* Reads the word without a fault, because the frame may be broken. */
 __attribute__((no_sanitize("address", "thread"))) static bool load_word(struct stack_walk *walk, uintptr_t address,
                                                                         uintptr_t *word)
 {
