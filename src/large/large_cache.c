@@ -185,7 +185,7 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
 }
 
 /* Reading the clock here would cost as much as all the rest: the next purge writes its own time. */
-void hk_large_put_cached_locked(struct hk_large_block *large)
+inline __attribute__((always_inline)) void hk_large_put_cached_locked(struct hk_large_block *large)
 {
     large->idle_since = HK_LARGE_UNSEEN;
     hk_large.totals.cached += large->d.bytes;
@@ -196,10 +196,7 @@ void hk_large_put_cached_locked(struct hk_large_block *large)
 
 void hk_large_put_back_locked(struct hk_large_block *large)
 {
-    if (large->modified)
-        hk_large_spoil_locked(large);
-    else
-        hk_large_put_cached_locked(large);
+    (large->modified ? hk_large_spoil_locked : hk_large_put_cached_locked)(large);
 }
 
 static struct hk_large_block *oldest_in(const struct hk_list *list)

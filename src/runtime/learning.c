@@ -196,9 +196,10 @@ static void tick_locked(uint64_t now)
 /* A log that cannot be written is said at the start, whether or not a decision follows. An empty log has no decisions. */
 static void begin_log(void)
 {
+    if (hk_options.explain == NULL)
+        return;
     struct hk_text nothing = {.fd = HK_NOWHERE};
-    if (hk_options.explain != NULL)
-        write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
+    write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
 }
 
 /* A goal that an option sets is sought at the start; that of a control group, once the heap is no longer small. */

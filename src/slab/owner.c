@@ -230,13 +230,17 @@ struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned 
     return chain;
 }
 
+static HK_NOINLINE void keep_rest(struct hk_owner *owner, unsigned class, struct hk_slab *rest)
+{
+    prepend(&owner->backlog[class], rest);
+    atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
+}
+
 static void close_locked(struct hk_owner *owner, unsigned class)
 {
     struct hk_slab *rest = atomic_exchange_explicit(&owner->xinbox[class], CLOSED, memory_order_acquire);
-    if (rest == CLOSED || rest == EMPTY)
-        return;
-    prepend(&owner->backlog[class], rest);
-    atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
+    if (rest != CLOSED && rest != EMPTY)
+        keep_rest(owner, class, rest);
 }
 
 /* Takes the lock even where the inboxes are empty: a stealing thread that has seen one open is done with it first. */

@@ -20,7 +20,7 @@ static size_t bits_bytes(const struct hk_slab *slab)
     return hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
 }
 
-static bool make_bits(struct hk_slab *slab, bool remote)
+HK_INLINE bool make_bits(struct hk_slab *slab, bool remote)
 {
     slab->words = (uint16_t)((slab->d.blocks + 63u) / 64u);
     slab->freebits = slab->own_bits;
