@@ -54,25 +54,25 @@ test-all:                       ## every week: make test without its choices, ot
 
 test-everywhere: build/build.ninja ## aarch64 under an emulator, programs of Debian's for it, pages of 16 and 64 KiB, litmus tests (ONLY=pages for one)
 	@$(DEPS)=test
-	@tools/in_venv.sh tests/everywhere/run.py $(if $(ONLY),$(ONLY),all)
+	@tools/in_venv.sh tests/platform/everywhere/run.py $(if $(ONLY),$(ONLY),all)
 
 coverage:                       ## the lines of the core that the tests reach, by room and file; build-coverage/html (5 min)
 	@$(DEPS)=test
 	@tools/coverage.sh
 
-faults:                         ## plants each fault of tests/faults/faults.txt in a copy: the tests must find it (hours; ONLY=name,name)
+faults:                         ## plants each fault of tests/hardening/faults/faults.txt in a copy: the tests must find it (hours; ONLY=name,name)
 	@$(DEPS)=test
-	@tests/faults/plant.py $(if $(ONLY),--only '$(ONLY)')
+	@tests/hardening/faults/plant.py $(if $(ONLY),--only '$(ONLY)')
 
 programs: all                   ## every real program beside its control on glibc: downloads some 5 GB, then hours (ONLY=r,vim for some)
 	@$(DEPS)=programs
-	@tools/in_venv.sh tests/programs/run.py --set full $(if $(ONLY),--only '$(ONLY)',--least 36) --json build/programs.json --logs build/programs-logs
+	@tools/in_venv.sh tests/process/programs/run.py --set full $(if $(ONLY),--only '$(ONLY)',--least 36) --json build/programs.json --logs build/programs-logs
 
 fuzz:                           ## the fuzz targets by coverage, 10 s each (TARGET=heap SECONDS=600 SANITIZE=address,undefined)
 	@$(DEPS)=test
 	@cmake --preset fuzz --log-level=NOTICE -DHAKMEM_SANITIZE=$(SANITIZE) $(if $(shell command -v clang++),-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++)
 	@cmake --build build-fuzz -j $(JOBS) --target fuzz_programs
-	@tests/fuzz/guided.py build-fuzz --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
+	@tests/unit/fuzz/guided.py build-fuzz --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
 bench: all                      ## HAKMEM and its peers, some 15 min (ROWS=P1,P4 for some rows, exact, guard, all for the slow ones too; THP=always|madvise|never)
 	@$(DEPS)=bench
@@ -105,7 +105,7 @@ test-packages: build/build.ninja  ## builds each kind of package, installs and u
 	@ctest --test-dir build -R '^packages_' --output-on-failure --no-tests=error
 
 format:                         ## the C files in their shape (clang-format 14)
-	@tests/format/check_format.py . --write
+	@tests/model/format/check_format.py . --write
 
 clean:                          ## remove every build folder
 	rm -rf build build-*

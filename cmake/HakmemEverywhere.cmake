@@ -1,15 +1,15 @@
 # Builds for another processor: the tests run under an emulator, with the C library of the cross compiler, and unit tests with Debian's cmocka
-# for that processor. Both are fetched where they are missing; tests that cannot run so are named in tests/everywhere/not_emulated.txt.
+# for that processor. Both are fetched where they are missing; tests that cannot run so are named in tests/platform/everywhere/not_emulated.txt.
 if(NOT CMAKE_CROSSCOMPILING)
   return()
 endif()
-set(everywhere ${PROJECT_SOURCE_DIR}/tests/everywhere)
+set(everywhere ${PROJECT_SOURCE_DIR}/tests/platform/everywhere)
 if(NOT HAKMEM_EMULATOR)
   execute_process(COMMAND ${everywhere}/emulator.sh OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE)
   set(HAKMEM_EMULATOR "${found}" CACHE FILEPATH "what runs programs of the other processor" FORCE)
 endif()
 if(NOT HAKMEM_EMULATOR)
-  message(FATAL_ERROR "There is no emulator for ${CMAKE_SYSTEM_PROCESSOR} (tests/everywhere/emulator.sh says why): -DHAKMEM_TESTS=OFF builds without tests.")
+  message(FATAL_ERROR "There is no emulator for ${CMAKE_SYSTEM_PROCESSOR} (tests/platform/everywhere/emulator.sh says why): -DHAKMEM_TESTS=OFF builds without tests.")
 endif()
 set(hakmem_emulated ${HAKMEM_EMULATOR} -L ${CMAKE_FIND_ROOT_PATH})
 

@@ -1,27 +1,27 @@
 # A core for larger pages, tested on a system of 4 KiB: hakmem_coarse_pages(TARGET BYTES) sends the system calls of the core in TARGET to
-# tests/pages/coarse_pages.c, which says that a page has BYTES and refuses what is not aligned to that. HAKMEM_TEST_PAGE: the whole build.
+# tests/platform/pages/coarse_pages.c, which says that a page has BYTES and refuses what is not aligned to that. HAKMEM_TEST_PAGE: the whole build.
 set(HAKMEM_TEST_PAGE 0 CACHE STRING "16384 or 65536: build everything for a system with such pages, for tests")
 
 function(hakmem_coarse_pages target bytes)
   if(bytes EQUAL 0)
     return()
   endif()
-  target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/pages/coarse_pages.c)
+  target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/platform/pages/coarse_pages.c)
   target_compile_definitions(${target} PRIVATE COARSE_PAGE=${bytes})
   foreach(call IN ITEMS mmap munmap mremap syscall getauxval)
     target_compile_definitions(${target} PRIVATE ${call}=coarse_${call})
   endforeach()
 endfunction()
 
-# The cases of a unit test that fail on the larger pages of this build, or under an emulator: tests/everywhere says why.
+# The cases of a unit test that fail on the larger pages of this build, or under an emulator: tests/platform/everywhere says why.
 function(hakmem_cases_that_fail variable test)
   set(cases)
   math(EXPR kib "${HAKMEM_TEST_PAGE} / 1024")
   set(rows)
   if(kib GREATER 0)
-    file(STRINGS ${PROJECT_SOURCE_DIR}/tests/everywhere/fine_pages.txt rows REGEX "^${test} [a-z_0-9]+ ([0-9]+,)*${kib}[, ]")
+    file(STRINGS ${PROJECT_SOURCE_DIR}/tests/platform/everywhere/fine_pages.txt rows REGEX "^${test} [a-z_0-9]+ ([0-9]+,)*${kib}[, ]")
   elseif(hakmem_emulated)
-    file(STRINGS ${PROJECT_SOURCE_DIR}/tests/everywhere/not_emulated.txt rows REGEX "^${test}/")
+    file(STRINGS ${PROJECT_SOURCE_DIR}/tests/platform/everywhere/not_emulated.txt rows REGEX "^${test}/")
   endif()
   foreach(row IN LISTS rows)
     string(REGEX REPLACE "^[a-z_0-9]+[/ ]([a-z_0-9]+) .*" "\\1" case "${row}")

@@ -1,4 +1,4 @@
-# Debian's cross compiler for aarch64. Programs that are built run under an emulator: tests/everywhere/emulator.sh finds it, or the variable
+# Debian's cross compiler for aarch64. Programs that are built run under an emulator: tests/platform/everywhere/emulator.sh finds it, or the variable
 # HAKMEM_EMULATOR names it. Clang: -DHAKMEM_CROSS_CLANG=ON.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

@@ -19,5 +19,5 @@ ctest --test-dir build-coverage -L '^quick$' -LE '^programs$' -E "$without" -j "
 # Beside it the one test of those too long for `make check` that sees more: a table of samples that is full.
 ctest --test-dir build-coverage -R '^heap_profile$' --output-on-failure --no-tests=error >>"$log" 2>&1 || code=$?
 [ "$code" -eq 0 ] || grep -a -A 40 -e '\*\*\*' "$log" | tail -n 80
-python3 tests/coverage/report.py build-coverage --least "$least" --most "$most" --html build-coverage/html || code=$?
+python3 tests/model/coverage/report.py build-coverage --least "$least" --most "$most" --html build-coverage/html || code=$?
 exit "$code"

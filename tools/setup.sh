@@ -1,6 +1,6 @@
 #!/bin/sh
 # setup.sh [--check] build|run|bench [ROWS]|test|package|wheel|programs: installs what that target of the Makefile needs and this machine lacks: Debian
-# packages (tools/packages/*.txt, tests/*/packages.txt, bench/packages*.txt) and Python packages, which go into a venv outside the tree.
+# packages (tools/packages/*.txt, the packages.txt of tests/, bench/packages*.txt) and Python packages, which go into a venv outside the tree.
 # Does nothing, quickly, if nothing is missing. --check installs nothing: it names the missing packages in one message, and fails.
 set -eu
 check=
@@ -20,8 +20,8 @@ lists() {
   [ "$goal" = build ] || echo "$home/tools/packages/run.txt"
   [ "$goal" != bench ] || ls "$home"/bench/packages.txt 2>/dev/null || true
   case $goal,$rows in bench,all|bench,*[pP]16*|bench,*exact*|bench,*EXACT*|bench,guard*) echo "$home/bench/packages-programs.txt" ;; esac
-  [ "$goal" != package ] || echo "$home/tests/packages/packages.txt"
-  [ "$goal" != test ] || (set +f; ls "$home/tools/packages/test.txt" "$home"/tests/*/packages.txt)
+  [ "$goal" != package ] || echo "$home/tests/package/packages/packages.txt"
+  [ "$goal" != test ] || (set +f; ls "$home/tools/packages/test.txt" "$home"/tests/*/packages.txt "$home"/tests/*/*/packages.txt)
 }
 
 # present PROBE: a path (wildcards allowed) that exists, or a command.

@@ -7,7 +7,7 @@
 #   clang     the quick tests that coverage leaves out, because coverage is built by clang too
 #   asan tsan valgrind    the quick tests that are marked SANITIZE; of valgrind's one half, chosen by the commit
 #   musl      all tests, those that are marked TURN as above
-#   coverage faults       tools/coverage.sh; some of the faults of tests/faults, chosen by the commit, in the time that is left
+#   coverage faults       tools/coverage.sh; some of the faults of tests/hardening/faults, chosen by the commit, in the time that is left
 #
 # --weekly: the same without choices and shortcuts, and then the other processors and page sizes, all real programs and all faults. This takes
 # hours.
@@ -79,9 +79,9 @@ minutes_for_faults() { awk "BEGIN { left = $goal_minutes - ($(date +%s) - $began
 script() {
   case $weekly,$1 in
     *,coverage)     tools/coverage.sh ;;
-    ,faults)        tests/faults/plant.py --minutes "$(minutes_for_faults)" --seed "$seed" ;;
-    yes,faults)     tests/faults/plant.py ;;
-    *,everywhere)   tools/in_venv.sh tests/everywhere/run.py all ;;
+    ,faults)        tests/hardening/faults/plant.py --minutes "$(minutes_for_faults)" --seed "$seed" ;;
+    yes,faults)     tests/hardening/faults/plant.py ;;
+    *,everywhere)   tools/in_venv.sh tests/platform/everywhere/run.py all ;;
     *,programs)     make programs ;;
   esac >"$logs/$1.log" 2>&1
   code=$?

@@ -24,7 +24,7 @@ static void become_child(void)
     hk_options.trace_remote = HK_TRACE_REMOTE_OFF; /* its own tests turn it on */
 }
 
-/* TEST_MUST_FAIL, of the lists in tests/everywhere: cases about figures of pages of 4 KiB, where the core's system has larger ones, and
+/* TEST_MUST_FAIL, of the lists in tests/platform/everywhere: cases about figures of pages of 4 KiB, where the core's system has larger ones, and
  * what an emulator does not have. They must fail there: a row that is not needed any more is told. */
 static bool must_fail(const char *name)
 {
@@ -50,7 +50,7 @@ void unit_in_child(const char *name, void (*body)(void))
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     if (must_fail(name) && status == 0)
-        fail_msg("%s: the lists in tests/everywhere say that it fails here, and it does not", name);
+        fail_msg("%s: the lists in tests/platform/everywhere say that it fails here, and it does not", name);
     if (!must_fail(name) && status != 0)
         fail_msg("%s: the test's process ended with wait status 0x%x", name, (unsigned)status);
 }

@@ -1,0 +1,193 @@
+"""Checks the learner from outside, on real programs. Their time passes in sleeps only (CLOCK), so that a turn of the work lasts as long
+on each machine.
+
+test_learn.py LIBHAKMEM.SO HAKMEM-REPLAY CLOCK
+"""
+import contextlib
+import ctypes
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+LIBRARY, REPLAY, CLOCK = sys.argv[1:4]
+ROOT = Path(__file__).resolve().parents[3]
+KNOBS = re.compile(r"HK_OPT\(NUMBER, (\w+), (\d+), \d+, \d+, policy,")
+
+PR_SET_THP_DISABLE = 41
+TURNS = 12
+# A program whose work shifts: it builds, drops, rests, and builds again; so many turns of 50 ms.
+SHIFTS = """
+import ctypes
+rest = ctypes.CDLL(None).usleep
+for _ in range({turns}):
+    tree = [[b"x" * (n % 700) for n in range(2000)] for _ in range(40)]
+    buffers = [bytearray((1 << 20) + n * 70000) for n in range(12)]
+    del tree, buffers
+    rest(50000)
+"""
+# Holds so many MiB, and allocates and frees so many more, in blocks of one size after another, with 25 ms between them. Prints its largest
+# RSS in MiB. Memory that is free in the sizes before adds up, because hardly any of it fits the next size.
+TURNS_OVER = """
+import ctypes
+rest = ctypes.CDLL(None).usleep
+held = [bytes(1000) for _ in range({held} << 10)]
+largest = 0
+for _ in range({turns}):
+    for size in (300, 5000, 90000, 700000, 3000000):
+        turned = [bytes(size) for _ in range(({turned} << 20) // size)]
+        with open("/proc/self/statm") as statm:
+            largest = max(largest, int(statm.read().split()[1]))
+        del turned
+        rest(25000)
+print(largest * 4096 / (1 << 20))
+"""
+
+
+def forbid_huge_pages() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
+
+
+def run(program: str, begin=forbid_huge_pages, **options: str) -> subprocess.CompletedProcess:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
+    env |= {"LD_PRELOAD": f"{LIBRARY}:{CLOCK}", "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
+    env |= {f"HAKMEM_{name.upper()}": value for name, value in options.items()}
+    return subprocess.run([sys.executable, "-c", program], env=env, preexec_fn=begin, capture_output=True, text=True, timeout=100)
+
+
+class Learned(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        files = {name: str(cls.folder / name) for name in ("explain", "learn_trace", "profile_save")}
+        cls.done = run(SHIFTS.format(turns=60), **files)
+        cls.decisions = [json.loads(line) for line in (cls.folder / "explain").read_text().splitlines()]
+
+    def test_it_ran(self) -> None:
+        self.assertEqual((self.done.returncode, self.done.stderr), (0, ""))
+        self.assertGreater(len((self.folder / "learn_trace").read_text().splitlines()), 5)
+
+    def test_logs_that_cannot_be_written(self) -> None:
+        done = run(SHIFTS.format(turns=20), explain="/no/such/folder/x", learn_trace="/no/such/folder/y")
+        said = [f'hakmem: option {option}: "/no/such/folder/{name}" cannot be written: no such file or folder\n' for option, name in (("explain", "x"), ("learn_trace", "y"))]
+        self.assertEqual((done.returncode, done.stderr), (0, "".join(said)))
+
+    def test_each_decision_says_what_was_seen_and_why(self) -> None:
+        self.assertTrue(self.decisions)
+        for decision in self.decisions:
+            keys = set(decision) - {"thread", "class"}
+            self.assertEqual(keys, {"ms", "who", "what", "old", "new", "unit", "seen", "why"})
+            self.assertTrue(decision["seen"] and decision["why"])
+
+    def test_a_trace_gives_the_same_decisions(self) -> None:
+        again = subprocess.run([REPLAY, str(self.folder / "learn_trace")], capture_output=True, text=True, check=True)
+        learned = [decision for decision in self.decisions if "thread" not in decision]
+        self.assertEqual([json.loads(line) for line in again.stdout.splitlines()], learned)
+        self.assertTrue(learned)
+
+    def test_no_knob_moves_without_a_decision(self) -> None:
+        """From the defaults through each decision to the saved profile."""
+        knobs = {name: int(value) for name, value in KNOBS.findall((ROOT / "src/policy/options.def").read_text())}
+        for decision in self.decisions:
+            if decision["what"] in knobs and decision["who"] != "class":
+                self.assertEqual(knobs[decision["what"]], decision["old"])
+                knobs[decision["what"]] = decision["new"]
+        saved = re.findall(r"^(\w+) = (\d+)", (self.folder / "profile_save").read_text(), re.MULTILINE)
+        self.assertEqual({name: int(value) for name, value in saved}, knobs)
+
+    def test_what_was_saved_is_where_the_next_run_begins(self) -> None:
+        report = self.folder / "report.json"
+        done = run("pass", profile=str(self.folder / "profile_save"), learn="frozen", report=str(report))
+        self.assertEqual(done.stderr, "")
+        options = json.loads(report.read_text())["options"]
+        for name, value in re.findall(r"^(\w+) = (\d+)", (self.folder / "profile_save").read_text(), re.MULTILINE):
+            self.assertEqual(options[name], int(value))
+
+    def test_a_trace_of_another_kind_is_refused(self) -> None:
+        for text in ("", "tick 1 2 3", "options 1 2", "options " + "1 " * 60 + "\nnonsense"):
+            trace = self.folder / "bad"
+            trace.write_text(text)
+            self.assertEqual(subprocess.run([REPLAY, str(trace)], capture_output=True).returncode, 2)
+
+
+class Group:
+    """A control group of its own, with a limit of so many MiB; None where there can be none."""
+
+    FILES = (("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.failcnt"), ("/sys/fs/cgroup", "memory.max", "memory.events"))
+
+    def __init__(self, folder: Path, refusals: str) -> None:
+        self.folder, self.refusals = folder, refusals
+
+    @classmethod
+    def made(cls, mib: int) -> "Group | None":
+        for root, limit, refusals in cls.FILES:
+            cls.sweep(Path(root))
+            folder = Path(root) / f"hakmem-test-{os.getpid()}"
+            try:
+                folder.mkdir()
+            except OSError:
+                continue
+            try:
+                (folder / limit).write_text(str(mib << 20))
+                return cls(folder, refusals)
+            except OSError:
+                folder.rmdir()
+        return None
+
+    @staticmethod
+    def sweep(root: Path) -> None:
+        """Removes the groups of tests that were killed."""
+        for left in root.glob("hakmem-test-*"):
+            if not Path("/proc", left.name.rpartition("-")[2]).exists():
+                with contextlib.suppress(OSError):
+                    left.rmdir()
+
+    def enter(self) -> None:
+        forbid_huge_pages()
+        (self.folder / "cgroup.procs").write_text("0")
+
+    def refused(self) -> int:
+        """How often the limit was hit."""
+        text = (self.folder / self.refusals).read_text()
+        return int(text) if text.strip().isdigit() else int(re.search(r"^max (\d+)", text, re.MULTILINE)[1])
+
+
+class Kept(unittest.TestCase):
+    def test_a_control_group(self) -> None:
+        """A program that lives within its group's limit, but turns over as much again, is not killed, and needs no option for it."""
+        group = Group.made(120)
+        if group is None:
+            self.skipTest("no control group can be made here")
+        self.addCleanup(group.folder.rmdir)
+        done = run(TURNS_OVER.format(held=55, turned=14, turns=TURNS), begin=group.enter)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(group.refused(), 0)
+        self.assertLessEqual(float(done.stdout), 120)
+
+    def test_goals(self) -> None:
+        """RSS stays within a tenth of the goal, and the program goes on; without a goal, RSS exceeds that of the lower one."""
+        program = TURNS_OVER.format(held=40, turned=24, turns=TURNS)
+        without = float(run(program).stdout)
+        for goal in (95, 105):
+            done = run(program, goal=f"{goal}m")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertLessEqual(float(done.stdout), goal * 1.1)
+        self.assertGreater(without, 105)
+
+    def test_a_limit_gives_memory_errors(self) -> None:
+        done = run("held = []\ntry:\n    while True: held.append(bytes(100000))\nexcept MemoryError:\n    n = len(held); held = None\n"
+                   "print(n); print(len([bytes(1000) for _ in range(20000)]))", limit="64m", oom_report="0")
+        blocks, after = map(int, done.stdout.split())
+        self.assertEqual((done.returncode, done.stderr, after), (0, "", 20000))
+        self.assertGreater(blocks * 100000, 40 << 20)
+        self.assertLess(blocks * 100000, 64 << 20)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

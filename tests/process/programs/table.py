@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Writes docs/PROGRAMS.md from the cases and from bench/results/programs.json, which holds what the last run of each program counted.
+
+    table.py RUN.json...     takes over the figures of these runs (what run.py --json wrote), then writes both
+    table.py                 writes the document again, after a case has come or gone
+    table.py --check         says whether the document is what would be written
+"""
+
+import argparse
+import json
+import sys
+from datetime import date
+from pathlib import Path
+
+from harness.case import load_cases
+from run import smallest_set
+
+ROOT = Path(__file__).resolve().parents[3]
+FIGURES, DOCUMENT = ROOT / "bench/results/programs.json", ROOT / "docs/PROGRAMS.md"
+KEPT = ("status", "checks", "processes", "served")
+HEAD = """# Real programs
+
+Programs as Debian and the Python index ship them, most with their own tests, run with HAKMEM preloaded and, in parallel, on glibc: on the same
+machine, at the same time, with separate scratch folders and ports. Every check of one side is compared with the same check of the other. A
+differing case runs twice more on both; if it is then steady on glibc, the difference is HAKMEM's fault, however rarely it appears. `tests/process/programs/run.py` runs the cases, which
+are the files of `tests/process/programs/cases/`. `tests/process/programs/negative.py` shows that the harness detects a broken allocator.
+
+```sh
+make check                  # the set "quick" (among other tests)
+make test                   # quick, and half of medium, chosen by the commit
+make programs               # all of them: downloads some 5 GB, then hours
+make programs ONLY=r,vim    # these
+```
+
+A program that is not available on a machine is skipped, with the reason; `make programs` fails if fewer than 36 run. Nothing is pinned: both sides
+run at once, and a program with threads has all processors. Servers listen on the loopback, at free ports, and are ended by their process ids.
+
+The figures are those of the last full run of each program, kept in [programs.json](../bench/results/programs.json) by
+`tests/process/programs/table.py`, which writes this page from them. *Served* is the number of calls in the reports of these processes; it leaves out a child that
+outlives its parent's report, and the program's own heaps (those of SBCL, GHC and the browsers).
+
+"""
+SAYINGS = {"same": "same", "flaky": "same, but for what is flaky on glibc", "differs": "**differs**", "skipped": "skipped"}
+
+
+def taken_over(figures, runs):
+    """The figures with those of these runs; a program that was skipped keeps its last ones."""
+    for run in runs:
+        for row in json.loads(Path(run).read_text())["programs"]:
+            if row["status"] != "skipped":
+                figures[row["name"]] = {**{key: row[key] for key in KEPT}, "flaky": len(row["differences"]),
+                                        "date": date.fromtimestamp(Path(run).stat().st_mtime).isoformat()}
+    return figures
+
+
+def written(figures):
+    """The document's text. Figures of programs that are no longer there are not in it."""
+    rows, checks, served, ran = [], 0, 0, 0
+    for case in sorted(load_cases(), key=lambda c: c.name):
+        last = figures.get(case.name)
+        what = (case.__doc__ or "").strip().splitlines()[0].rstrip(".")
+        what = what.partition(": ")[2] or what
+        if last is None:
+            rows.append(f"| {case.name} | {what} | {smallest_set(case)} | | | not run yet |")
+            continue
+        ran, checks, served = ran + 1, checks + last["checks"], served + last["served"]
+        rows.append(f"| {case.name} | {what} | {smallest_set(case)} | {last['checks']:,} | {last['served']:,} | "
+                    f"{SAYINGS.get(last['status'], last['status'])} ({last['date']}) |")
+    table = ["| program | what it does | set | checks | served | beside glibc |", "|---|---|---|---:|---:|---|", *rows,
+             f"| **{ran} programs** | | | **{checks:,}** | **{served:,}** | |"]
+    return HEAD + "\n".join(table) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="*", help="summaries of run.py")
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    figures = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    if given.check:
+        if DOCUMENT.read_text() == written(figures):
+            return 0
+        print(f"{DOCUMENT.name} is not what the cases and {FIGURES.name} make: run tests/process/programs/table.py")
+        return 1
+    taken_over(figures, given.runs)
+    FIGURES.write_text(json.dumps(dict(sorted(figures.items())), indent=1) + "\n")
+    DOCUMENT.write_text(written(figures))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

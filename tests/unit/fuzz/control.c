@@ -1,0 +1,38 @@
+/* The negative control of the engine: a stack that is wrong on purpose, in a process of its own and in a forked one. */
+#include <stdlib.h>
+
+#include "unit/fuzz/fuzz.h"
+#include "unit/fuzz/world.h"
+
+void world_prepare(void) {}
+void world_reset(void) {}
+
+enum { MOST = 64, WRONG_AT = 11 };
+
+/* It loses a byte that is pushed as the twelfth, and is odd. */
+static void run_stack(struct fuzz_input *in)
+{
+    uint8_t stack[MOST], model[MOST];
+    unsigned used = 0;
+    while (fuzz_next(in)) {
+        uint8_t byte = fuzz_byte(in);
+        if (byte < 200 && used < MOST) {
+            stack[used] = used == WRONG_AT && byte % 2 == 1 ? 0 : byte;
+            model[used++] = byte;
+        } else if (used > 0) {
+            used--;
+            FUZZ_CHECK(stack[used] == model[used], "(%u)", used);
+        }
+    }
+}
+
+void fuzz_wrong_here(struct fuzz_input *in) { run_stack(in); }
+void fuzz_wrong_in_child(struct fuzz_input *in) { run_stack(in); }
+
+/* Ends without a word. */
+void fuzz_crash(struct fuzz_input *in)
+{
+    while (fuzz_next(in))
+        if (fuzz_byte(in) == 0x77)
+            abort();
+}

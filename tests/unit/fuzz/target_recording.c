@@ -1,0 +1,117 @@
+/* Recordings of `hakmem record` (tools/record): what is written is read, in the order of all threads; a damaged one is refused, or read in
+ * order to its end. */
+#include <stdlib.h>
+
+#include "unit/fuzz/fuzz.h"
+#include "overview.h"
+#include "tool/record/made.h"
+
+enum { DRAWN_EVENTS = 500, MOST_EVENTS = 40000, MOST_THREADS = 5 };
+
+static struct rec_event written[MOST_EVENTS];
+
+static struct rec_event draw_event(struct fuzz_input *in, uint64_t order)
+{
+    struct rec_event event = {.order = order,
+                              .kind = (uint8_t)(REC_MALLOC + fuzz_byte(in) % (REC_KINDS - REC_MALLOC)),
+                              .thread = fuzz_byte(in) % MOST_THREADS};
+    uint8_t shape = fuzz_byte(in);
+    event.address = shape % 4 == 0 ? fuzz_word(in) & (((uint64_t)1 << 47) - 1) : 0x7f0000000000u + fuzz_byte(in) * 16u;
+    event.size = shape % 8 < 2 ? fuzz_word(in) : fuzz_byte(in);
+    event.extra = shape % 16 < 2 ? (uint32_t)fuzz_word(in) : shape / 32u;
+    event.weight_one = shape % 3 == 0;
+    return event;
+}
+
+/* Events of 2 bytes, up to the end of a chunk: what follows needs another one. */
+static size_t fill_chunk(void)
+{
+    size_t count = 0;
+    do {
+        written[count] = (struct rec_event){.order = count, .kind = REC_THREAD_END};
+        made_add(&written[count++]);
+    } while ((size_t)(made.end[0] - made.at[0]) >= REC_EVENT_ROOM);
+    return count;
+}
+
+static size_t write_events(struct fuzz_input *in)
+{
+    uint8_t shape = fuzz_byte(in);
+    made_begin(1 + shape % 3u);
+    size_t count = shape % 16 == 1 ? fill_chunk() : 0;
+    uint64_t order = count;
+    for (size_t wanted = count + fuzz_below(in, DRAWN_EVENTS); count < wanted && fuzz_next(in); count++) {
+        written[count] = draw_event(in, order);
+        if (!made_add(&written[count]))
+            break;
+        order += 1 + (fuzz_byte(in) % 16 == 0 ? fuzz_word(in) >> 24 : 0); /* a counter does not come near 2^55 */
+    }
+    return count;
+}
+
+/* Heads, bytes of the first events, and the last bytes of the first chunk, mostly. */
+static size_t damaged_place(struct fuzz_input *in)
+{
+    uint8_t where = fuzz_byte(in);
+    if (where < 40)
+        return where * 4u;
+    if (where >= 192)
+        return REC_HEAD_BYTES + REC_CHUNK_BYTES - 1 - where % 64u;
+    return REC_HEAD_BYTES + fuzz_below(in, where < 180 ? 400 : made_size() - REC_HEAD_BYTES + 1);
+}
+
+static void damage(struct fuzz_input *in, unsigned times)
+{
+    for (unsigned i = 0; i < times; i++) {
+        size_t at = damaged_place(in);
+        if (at < made_size())
+            made.bytes[at] = fuzz_byte(in);
+    }
+}
+
+static void check_event(const struct rec_event *event, const struct rec_event *expected)
+{
+    uint64_t size = expected->size < REC_SIZE_MOST ? expected->size : REC_SIZE_MOST;
+    FUZZ_CHECK(event->order == expected->order && event->kind == expected->kind, "(%lu)", (unsigned long)event->order);
+    FUZZ_CHECK(event->address == expected->address && event->size == size && event->extra == expected->extra);
+    FUZZ_CHECK(event->weight_one == expected->weight_one);
+}
+
+/* Damaged: whatever is read is in order, and ends. */
+static void read_events(struct rec_reader *reader, size_t count, bool sound)
+{
+    struct rec_event event;
+    uint64_t last = 0;
+    size_t read = 0;
+    int found;
+    for (; (found = rec_reader_next(reader, &event)) > 0; read++, last = event.order) {
+        FUZZ_CHECK(read == 0 || event.order > last);
+        FUZZ_CHECK(event.thread < reader->threads && event.kind > REC_THREAD && event.kind < REC_KINDS);
+        if (sound)
+            check_event(&event, &written[read]);
+    }
+    FUZZ_CHECK(!sound || (found == 0 && read == count), "(%zu of %zu)", read, count);
+    FUZZ_CHECK(found == 0 || reader->why[0] != '\0');
+}
+
+void fuzz_recording(struct fuzz_input *in)
+{
+    struct rec_reader reader;
+    struct rec_totals totals;
+    unsigned times = fuzz_byte(in) % 8;
+    size_t count = write_events(in);
+    damage(in, times);
+    size_t size = times > 5 ? fuzz_below(in, made_size() + 1) : made_size();
+    uint8_t *bytes = malloc(size != 0 ? size : 1); /* of its size: a sanitizer sees who reads on */
+    FUZZ_CHECK(bytes != NULL);
+    memcpy(bytes, made.bytes, size);
+    bool opened = rec_reader_open(&reader, bytes, size);
+    FUZZ_CHECK(opened || (times != 0 && reader.why[0] != '\0'));
+    if (opened) {
+        read_events(&reader, count, times == 0);
+        if (rec_reader_rewind(&reader) && rec_sum_up(&reader, &totals))
+            FUZZ_CHECK(totals.threads == reader.threads && (times != 0 || totals.events == count));
+        rec_reader_close(&reader);
+    }
+    free(bytes);
+}
