@@ -8,8 +8,8 @@
   plant.py --check             only that each fault can be planted: its text is once in its file
   plant.py --table FILE...     writes the table of docs/PROOFS.md from the results.json of runs; a later one goes before
 
-A fault is found if a test fails, and fails again in one of three more runs. Tests run from cheap to dear: the unit tests that include
-the file's header, all unit tests, the fuzzing cases, the quick tests that take no seconds, all quick tests, and those of label full that
+A fault is found if a test fails, and fails again in one of three more runs. The test that found it last runs first (docs/PROOFS.md names
+it). Then the tests run from cheap to dear: the unit tests that include the file's header, all unit tests, the fuzzing cases, the quick tests that take no seconds, all quick tests, and those of label full that
 could see more; --stages limits them. Fails if a fault cannot be planted, does not compile, or is missed, unless it is listed in missed.txt
 with the reason. A fault for which the time was too short is undecided: neither found nor missed."""
 import argparse
@@ -35,6 +35,7 @@ NOT_FOR_FAULTS = (r"^(bench|docs|glossary|format|hitpath|install|models|rooms|li
 LONG = (r"^(osfail|soak|stress|joined_blocks|learn|cancelled|rlimit_as|vma_exhaust|address_space|fork_|spawn|signals|spike|beside|background|mappings"
         r"|abi_lattice|situation|thread_|many_threads|idle_threads|destructors|pool_fork|report_running|report_programs|probes|debug_ring|huge)")
 STAGES = [  # name, targets, arguments of ctest
+    ("last", [], []),
     ("near", [], []),
     ("unit", ["unit"], ["-R", "^unit_"]),
     ("fuzz", ["tests/fuzz/test_fuzz"], ["-R", "^fuzz$"]),
@@ -73,8 +74,10 @@ def near(file):
                   if (path.stem == pathlib.Path(file).stem or header in path.read_text()) and "int main" in path.read_text())
 
 
-def stage_for(fault, stage):
+def stage_for(fault, stage, garden=None):
     """Names the targets and tests of the stage that depend on the fault. No tests: the stage has none for it."""
+    if stage[0] == "last":
+        return stage[0], *garden.known(tabled().get(fault.name, ""))
     if stage[0] != "near":
         return stage
     names = near(fault.file)
@@ -114,6 +117,7 @@ class Garden:
         self.run(["cmake", "--preset", "release", "-DHAKMEM_BENCH=OFF", f"-DCMAKE_C_FLAGS={' '.join(LENIENT)}"], LONGEST_BUILD)
         targets = subprocess.run(["ninja", "-C", self.build, "-t", "targets", "all"], capture_output=True, text=True, check=True).stdout
         self.units = sorted(set(re.findall(r"^(tests/\w+/test_unit_\w+):", targets, re.M)))
+        self.targets = set(re.findall(r"^(\S+):", targets, re.M))
 
     def copy(self):
         """What git knows, with the changes of the working tree. A file that differs gets a new time: what was compiled from it goes."""
@@ -146,6 +150,14 @@ class Garden:
         if code == 124:
             raise NoTime(f"{command[0]} took too long")
         return code
+
+    def known(self, test):
+        """The targets that the command of a test names, and the arguments of ctest that run it. Neither if there is no such test."""
+        declared = re.compile(rf"^add_test\(\[=\[{re.escape(test)}\]=\] (.*)\)$", re.M)
+        found = [line for path in self.build.rglob("CTestTestfile.cmake") for line in declared.findall(path.read_text())]
+        words = [word.removeprefix(f"{self.build}/") for line in found for word in re.findall(r'"([^"]*)"', line)]
+        targets = [word for word in words if word in self.targets] + [f"{word}/all" for word in words if f"{word}/all" in self.targets]
+        return (["libhakmem.so", *targets], ["-R", f"^{re.escape(test)}$"]) if targets else ([], [])
 
     def compile(self, targets):
         wanted = self.units if targets == ["unit"] else targets
@@ -199,7 +211,7 @@ def plant(garden, fault, stages):
     path.write_text(planted(fault, sound))
     started, result = time.monotonic(), {"name": fault.name, "what": fault.what, "file": fault.file, "found_by": None, "stage": None, "once": []}
     try:
-        for stage in (stage_for(fault, stage) for stage in stages):
+        for stage in (stage_for(fault, stage, garden) for stage in stages):
             if not stage[2]:
                 continue
             if not garden.compile(stage[1]):
@@ -304,7 +316,7 @@ def main():
         table = chosen(table, args.seed)
     stages = [stage for stage in STAGES if not args.stages or stage[0] in args.stages.split(",")]
     if args.minutes:
-        table, stages = sure(table, tabled(), known_misses()), STAGES[:2]
+        table, stages = sure(table, tabled(), known_misses()), STAGES[1:3]
     folder = args.folder.resolve()
     until = started + args.minutes * 60 if args.minutes else float("inf")
     results = {}

@@ -110,6 +110,17 @@ class Planting(unittest.TestCase):
         result = self.ends(True, None, True, "quick_test")
         self.assertEqual((result["found_by"], result["stage"]), ("quick_test", "short"))
 
+    def test_the_last_test_is_known(self):
+        with tempfile.TemporaryDirectory() as folder:
+            garden = plant.Garden.__new__(plant.Garden)
+            garden.build, garden.targets = pathlib.Path(folder), {"libhakmem.so", "tests/a/test_calls", "tests/wrong/all"}
+            (garden.build / "CTestTestfile.cmake").write_text("".join(
+                f'add_test([=[{name}]=] "/usr/bin/python3" "run.py" "{folder}/{path}")\nset_tests_properties([=[{name}]=] PROPERTIES)\n'
+                for name, path in (("calls", "tests/a/test_calls"), ("calls_twice", "tests/b/test_other"), ("wrong", "tests/wrong"))))
+            self.assertEqual(garden.known("calls"), (["libhakmem.so", "tests/a/test_calls"], ["-R", "^calls$"]))
+            self.assertEqual(garden.known("wrong"), (["libhakmem.so", "tests/wrong/all"], ["-R", "^wrong$"]))
+            self.assertEqual(garden.known("none"), ([], []))
+
     def test_missed(self):
         self.assertIsNone(self.ends(True, None, True, None)["found_by"])
 
