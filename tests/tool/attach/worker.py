@@ -1,4 +1,4 @@
-"""test_attach_worker, served by HAKMEM."""
+"""Starts test_attach_worker with HAKMEM preloaded, and talks to it."""
 
 import os
 import subprocess
