@@ -1,14 +1,14 @@
 # Functions that declare tests.
 #
 # hakmem_add_c_test(NAME name SOURCES file...      C or C++; the program is build/tests/<folder>/test_<name>
-#   [LINK shared|static|internal|preload|none]     default static; internal = static + src/ on the include path;
-#                                                  preload = built without HAKMEM, run with LD_PRELOAD; none = plain glibc
-#   [LABELS quick|full|weekly ...]                 default quick: `make check` runs only these tests. `make test` runs full tests too,
-#                                                  `make test-all` all tests.
+#   [LINK shared|static|internal|preload|none]     default static; internal is static with src/ on the include path; preload is built without
+#                                                  HAKMEM and runs with LD_PRELOAD; none uses only glibc
+#   [LABELS quick|full|weekly ...]                 default quick; `make check` runs only quick tests, `make test` runs full tests too, and
+#                                                  `make test-all` runs all tests
 #   [TIMEOUT seconds]                              default 60
 #   [COST seconds]                                 duration of the test if it is more than a few seconds; ctest starts the longest tests first
 #   [ARGS arg...] [ENV NAME=value...] [LIBRARIES lib...] [OPTIONS compiler flag...]
-#   [SANITIZE]     the test is also built and run in the sanitizer and valgrind builds, where HAKMEM does not replace malloc (HK_OVERRIDE=0).
+#   [SANITIZE]     the test is also built and run in the sanitizer and valgrind builds. There HAKMEM does not replace malloc (HK_OVERRIDE=0).
 #                  Therefore it may call only hak_ functions or internal ones. These builds leave out all other tests.
 #   [ONCE]         the test is about the tree, the tool or the benchmarks, and not about a build of the core: only the release build has it
 #   [SHORT]        a full test does everything that this quick test does: `make test` leaves it out if it runs the full tests

@@ -189,7 +189,7 @@ int hak_heap_profile(const char *path);
  *   End        From the start of hak_heap_reset or hak_heap_destroy on, no other thread may be in a call for the heap or use its blocks. Other
  *              threads may end, fork or use other heaps during the call, whatever their caches hold. A free of a block that was live then does
  *              nothing if nobody has used the memory since then. The first free of this kind is reported with one line on stderr. A realloc of
- *              such a block ends the program. If the memory has been used again, free cannot detect the mistake.
+ *              this block ends the program. If the memory has been used again, free cannot detect the mistake.
  *   fork       The child has the heaps. Blocks in the caches of threads that the child does not have stay in use until a reset.
  *   Handles    A handle stays readable. A call with the handle of a destroyed heap fails with EINVAL until hak_heap_create returns this handle
  *              again. A handle must not be NULL, unless the comment of the function allows it.
@@ -246,13 +246,13 @@ int hak_heap_get_stats(hak_heap_t *heap, struct hak_heap_stats *stats, size_t si
 /* These are the dlopen and dlmopen of libhakmem.so. They open plugins without RTLD_DEEPBIND, because with it a plugin would pass HAKMEM's blocks to
  * free of the C library (HAKMEM_DEEPBIND in docs/OPTIONS.md). A program that is linked with libhakmem.a and a shared C library gets them under the
  * usual names with -Wl,--defsym=dlopen=hak_dlopen,--defsym=dlmopen=hak_dlmopen. `space` is an Lmid_t. Results and errno are those of the C library.
- * They return NULL if the C library has no such function. */
+ * They return NULL if the C library does not have the function. */
 void *hak_dlopen(const char *file, int mode);
 void *hak_dlmopen(long space, const char *file, int mode);
 
 /* This is the pthread_create of libhakmem.so. It counts the threads of the program, so that HAKMEM knows when it may have a thread of its own
  * (HAKMEM_BACKGROUND in docs/OPTIONS.md). With libhakmem.a and a shared C library, link with -Wl,--defsym=pthread_create=hak_pthread_create.
- * Returns the result of the C library's function, which is 0 or an error number, or ENOSYS if the C library has no such function. */
+ * Returns the result of the C library's function, which is 0 or an error number, or ENOSYS if the C library does not have it. */
 int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
 
 #ifdef __cplusplus

@@ -264,7 +264,7 @@ class heap_resource final : public std::pmr::memory_resource
     hak_heap_t *handle_;
 };
 
-// The heap of the process as a memory resource. All such resources are equal. Without RTTI, each is equal only to itself.
+// The heap of the process as a memory resource. All resources of this class are equal. Without RTTI, each is equal only to itself.
 class memory_resource final : public std::pmr::memory_resource
 {
   public:

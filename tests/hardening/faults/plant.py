@@ -155,7 +155,7 @@ class Garden:
         return code
 
     def known(self, test):
-        """Returns the targets that the command of a test names, and the arguments of ctest that run it. Both are empty if there is no such test."""
+        """Returns the targets that the command of a test names, and the arguments of ctest that run it. Both are empty if the test does not exist."""
         declared = re.compile(rf"^add_test\(\[=\[{re.escape(test)}\]=\] (.*)\)$", re.M)
         found = [line for path in self.build.rglob("CTestTestfile.cmake") for line in declared.findall(path.read_text())]
         words = [word.removeprefix(f"{self.build}/") for line in found for word in re.findall(r'"([^"]*)"', line)]

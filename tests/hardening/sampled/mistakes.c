@@ -124,7 +124,7 @@ static void *make_and_touch(void *unused)
     return unused;
 }
 
-/* Uses so many sampled blocks that slots are reused. A reused block of calloc must be zero again. */
+/* Uses many sampled blocks, so that slots are reused. A reused block of calloc must be zero again. */
 static void come_round(void)
 {
     for (int sampled = 0; sampled < 400;) {

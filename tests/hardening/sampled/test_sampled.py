@@ -141,7 +141,7 @@ class Mistakes(Telling):
         self.told("come_round", SEGV, "use after free")
 
     def test_locked_memory(self):
-        """Where the kernel does not accept guard markers, pages are protected with mprotect."""
+        """The kernel accepts no guard markers in locked memory, so its pages are protected with mprotect."""
         # The walk by frame pointers may skip the caller of a function that has no frame pointer.
         self.assert_stack(self.told("locked", SEGV, "use after free"), "accessed", "touch")
 
@@ -213,7 +213,7 @@ class Handlers(Telling):
 
 
 class Kinds(Telling):
-    """The same program, built in other ways."""
+    """The same mistakes in programs that are built in other ways."""
 
     def test_without_unwind_tables(self):
         """The walk follows frame pointers from the access. The stack of the allocation has only the caller."""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks the documents against the tree: each name in backticks in README.md, CONTRIBUTING.md, docs/*.md and the models must exist. Also checks the
-scripts: no script may read a variable HAKMEM_* that is not an option, because the library complains about such a variable.
+scripts: no script may read a variable HAKMEM_* that is not an option, because the library complains about an unknown variable.
 
 check_names.py ROOT
   `refill()` in `tcache/tcache.c`   a function (or a macro with arguments) that this file defines
@@ -82,7 +82,7 @@ def is_shell(path: Path, text: str) -> bool:
 
 
 def check_scripts(root: Path) -> list[str]:
-    """Finds the scripts that read a variable HAKMEM_* that the library does not know. Skips tests/model/docs, which has examples of such scripts."""
+    """Finds the scripts that read a variable HAKMEM_* that the library does not know. Skips tests/model/docs, which has examples of these scripts."""
     known = NOT_OPTIONS | {f"HAKMEM_{name.upper()}" for name in OPTION.findall((root / "src/policy/options.def").read_text())}
     files = [root / "Makefile", *(path for folder in SCRIPTS for path in (root / folder).rglob("*"))]
     said = []

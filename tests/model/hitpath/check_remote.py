@@ -27,7 +27,7 @@ MIB = 1024
 # of the other class.
 PAIRS = ("16", "16 32", "16 512", "16 576", "48 640", "64", "64 80", "64 768")
 FANS = (2, 8, 64)
-CROWD = 256  # some slabs of so many producers share an entry of the outbox, which has 512 entries
+CROWD = 256  # some slabs of this many producers share an entry of the outbox, which has 512 entries
 SIZES = (16, 64, 576, 4096)
 
 

@@ -2,8 +2,8 @@
 """Runs programs on a core whose system has larger pages.
 
 test_pages.py LIBRARY BYTES STRESS CC
-  LIBRARY must serve the programs on a system with pages of BYTES. It ends the program at a system call that is not aligned to such pages.
-  Negative control: if the same library is told that pages have 4 KiB, it must make such a call.
+  LIBRARY must serve the programs on a system with pages of BYTES. It ends the program at a system call that is not aligned to these pages.
+  Negative control: if the same library is told that pages have 4 KiB, it must make a call that is not aligned.
 """
 import json
 import os
