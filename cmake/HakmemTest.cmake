@@ -16,6 +16,7 @@
 #   [SERIAL]       no other test runs at the same time
 #   [SKIP code]    this exit code means "cannot run here"; default 77
 #   [NO_TEST])     only build the program, because another test runs it
+#
 # hakmem_add_script_test(NAME name COMMAND command arg... [LABELS ...] [TIMEOUT seconds] [COST seconds] [ENV ...]
 #                        [SANITIZE] [ONCE] [SHORT] [TURN] [SERIAL] [SKIP code])
 

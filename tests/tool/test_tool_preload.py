@@ -11,7 +11,7 @@ from pathlib import Path
 from hakmem import doctor, elf
 from tool import PLAIN, PYTHON, ToolTest
 
-# The program prints the same with and without the library, except for the last two values.
+# The program must print the same with and without the library, except for "served" and "option".
 LOOK = """
 import hakmem, json, os, sys
 print("before", flush=True)

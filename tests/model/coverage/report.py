@@ -140,7 +140,7 @@ def explained_lines(source, first, last):
 
 
 def unexplained(lines, rows):
-    """Returns the complaints, and the lines that have explanations. Removes from `lines` the lines that other tests reach ("elsewhere")."""
+    """Returns the complaints, and the lines that have explanations. Removes from `lines` the lines of another processor ("elsewhere")."""
     complaints, known = [], collections.defaultdict(set)
     sources = {file: (ROOT / file).read_text().splitlines() for file in lines}
     for file, first, last, reason in rows:

@@ -73,7 +73,7 @@ class Bench:
     present: str = ""
 
     def environment(self, loop: Loop, library: str) -> dict[str, str]:
-        # With a goal, the library would read the files of the control group, whose number depends on the machine.
+        # Without HAKMEM_GOAL=none the library would read files of the control group, and their number depends on the machine.
         return {"LD_PRELOAD": f"{library}:{self.clock}", "CLOCK_STEP_MS": str(loop.step_ms), "HAKMEM_GOAL": "none"}
 
     def counted(self, loop: Loop) -> tuple[int, int]:
