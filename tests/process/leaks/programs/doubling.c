@@ -1,4 +1,4 @@
-/* An index that doubles until it holds all names, which were read at the start; and sorts whose scratch lists keep their heads. */
+/* A program with an index that doubles until it holds all names, which the program reads at its start. The heads of its sorts leak. */
 #include "run.h"
 
 enum { NAMES = 20000, HEAD = 240, TAIL = 120 };
