@@ -1,12 +1,12 @@
 /* Usage: test_address_space idle | large blocks GIB | slabs GIB | limited MIB | locked | wait
  * Measures a process's address space, and its allocations under limits. It prints `name number` lines. test_address_space.py compares them
  * with the same run on the C library.
- *   idle      makes no calls
- *   large blocks      allocates GIB in blocks of 64 MiB, and touches none
- *   slabs     allocates GIB in blocks of 512 KiB, and touches none
- *   limited   sets RLIMIT_AS to MIB, then allocates blocks, reallocates them to twice the size, and starts a thread
- *   locked    calls mlockall(MCL_CURRENT | MCL_FUTURE), then allocates blocks
- *   wait      holds 100 KB and waits until its input ends */
+ *   idle          makes no calls
+ *   large blocks  allocates GIB in blocks of 64 MiB, and touches none
+ *   slabs         allocates GIB in blocks of 512 KiB, and touches none
+ *   limited       sets RLIMIT_AS to MIB, then allocates blocks, reallocates them to twice the size, and starts a thread
+ *   locked        calls mlockall(MCL_CURRENT | MCL_FUTURE), then allocates blocks
+ *   wait          holds 100 KB and waits until its input ends */
 #include "support/procinfo.h"
 
 #include <pthread.h>

@@ -118,8 +118,8 @@ static bool in_child(const struct scenario *scenario, void (*body)(const struct 
 }
 
 struct sweep {
-    size_t by_ordinal;      /* how many kinds of plans by the k-th call to run */
-    uint64_t most_n, seeds; /* every 2nd to most_n-th call; number of random seeds */
+    size_t by_ordinal;      /* how many of the plans in by_ordinal to run */
+    uint64_t most_n, seeds; /* largest n of every_nth; number of seeds of at_random */
 };
 
 /* Calls `each` for every plan until it returns false. If the k-th call of a kind of plan refuses nothing, that kind is complete. */
