@@ -80,8 +80,8 @@ int main(int argc, char **argv)
     size_t dead = 0;
     for (int round = 0; round < ROUNDS; round++) {
         size_t rss = one_round();
-        malloc_trim(
-            0); /* memory of ended threads stays resident for a while: purges it, so that rounds can be compared */
+        /* Memory of ended threads stays resident for a while. The trim purges it, so that the rounds can be compared. */
+        malloc_trim(0);
         size_t after = procinfo_rss_kib();
         printf("many threads: round %d: RSS %zu KiB with %zu alive, %zu KiB after\n", round, rss, threads, after);
         if (round == 0) {
