@@ -1,4 +1,4 @@
-/* Helpers of tests that use the heap before a process's constructors have run, or after its destructors. */
+/* Declares helpers of tests that use the heap before a process's constructors have run, or after its destructors. */
 #ifndef TEST_PROCESS_EARLY_H
 #define TEST_PROCESS_EARLY_H
 

@@ -1,5 +1,5 @@
-/* A function whose IFUNC resolver allocates. The dynamic loader calls the resolver while it relocates. At that time no constructor has
- * run, and the thread's TLS block is not initialized. The file is compiled into the program and into a shared library, with different
+/* Defines a function whose IFUNC resolver allocates. The dynamic loader calls the resolver while it relocates. At that time no constructor
+ * has run, and the thread's TLS block is not initialized. The file is compiled into the program and into a shared library, with different
  * IFUNC_NAME and IFUNC_BLOCKS. The resolver is as plain as possible, because it must not need later relocations of its own object. */
 #include <stdint.h>
 #include <stdlib.h>

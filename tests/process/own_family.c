@@ -1,4 +1,5 @@
-/* A program's own malloc, calloc, realloc and free. A preloaded library does not come before them. They never reuse memory. */
+/* A program defines these functions, malloc, calloc, realloc and free, itself. So a preloaded library cannot replace them. They never reuse
+ * memory. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* A library with an allocator of its own. It exports some of its functions, so that the loader may bind them elsewhere, and hides the others.
+/* This library has an allocator of its own. It exports some of its functions, so that the loader may bind them elsewhere, and hides the
+ * others.
  *   OWN=1  defines operator new and delete, and uses its program's malloc
  *   OWN=2  defines malloc too
  *   OWN=0  defines none; it needs a library that does, and shares objects with it */

@@ -1,4 +1,4 @@
-/* The functions of own_heap.c, a library with an allocator of its own, as its program sees them. */
+/* Declares the functions of own_heap.c, a library with an allocator of its own, as its program sees them. */
 #ifndef TEST_PROCESS_OWN_HEAP_H
 #define TEST_PROCESS_OWN_HEAP_H
 

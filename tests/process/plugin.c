@@ -1,4 +1,4 @@
-/* A plugin that allocates and frees in its constructor, in its destructor, and when its program asks. */
+/* This plugin allocates and frees in its constructor, in its destructor, and when its program asks. */
 #include "plugin.h"
 
 #include <dlfcn.h>

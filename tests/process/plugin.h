@@ -1,4 +1,4 @@
-/* The functions of plugin.c, the plugin of these tests, as its program sees them. */
+/* Declares the functions of plugin.c, the plugin of these tests, as its program sees them. */
 #ifndef TEST_PROCESS_PLUGIN_H
 #define TEST_PROCESS_PLUGIN_H
 

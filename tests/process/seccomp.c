@@ -102,7 +102,7 @@ int main(int argc, char **argv)
 {
     bool kill = argc > 1 && strcmp(argv[1], "kill") == 0;
     unsigned long steps = argc > 2 ? strtoul(argv[2], NULL, 10) : STEPS;
-    free(malloc(1)); /* The heap starts before the filter, as in a real program. */
+    free(malloc(1)); /* This starts the heap before the filter, as in a real program. */
     if (!install(kill)) {
         return errno == EINVAL || errno == ENOSYS || errno == EPERM ? SKIPPED : 1;
     }

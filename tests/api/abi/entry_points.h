@@ -1,4 +1,4 @@
-/* A table of malloc's family, whose functions are found by name at run time.
+/* Holds malloc's family in a table. The functions are found by name at run time.
  *
  * One table has the names of every libc. Another has the same functions with the prefix hak_. If the process does not have a function, its
  * pointer is NULL (glibc 2.36 has no free_sized), and so a caller checks first. */

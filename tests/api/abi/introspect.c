@@ -194,7 +194,7 @@ static void test_malloc_info(void)
           "malloc_info takes no options, and says so by its value: errno %d", errno);
 }
 
-/* malloc_stats writes to stderr, which is a pipe during the call. */
+/* Tests malloc_stats, which writes to stderr. During the call stderr is a pipe. */
 static void test_malloc_stats(void)
 {
     int pipe_ends[2];

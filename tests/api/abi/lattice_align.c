@@ -1,4 +1,4 @@
-/* The part of the lattice that tests alignments. */
+/* Tests alignments. This is a part of the lattice (lattice.h). */
 #include "lattice.h"
 
 #include <errno.h>

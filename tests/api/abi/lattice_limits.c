@@ -1,4 +1,4 @@
-/* The part of the lattice that tests sizes that malloc must refuse, products that overflow, and errno. */
+/* Tests sizes that malloc must refuse, products that overflow, and errno. This is a part of the lattice (lattice.h). */
 #include "lattice.h"
 
 #include "support/pattern.h"

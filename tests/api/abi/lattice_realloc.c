@@ -1,4 +1,4 @@
-/* The part of the lattice that tests realloc, reallocarray, and calloc on memory that was used. */
+/* Tests realloc, reallocarray, and calloc on memory that was used. This is a part of the lattice (lattice.h). */
 #include "lattice.h"
 
 #include "support/pattern.h"

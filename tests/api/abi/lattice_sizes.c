@@ -1,4 +1,4 @@
-/* The part of the lattice that tests sizes. */
+/* Tests sizes. This is a part of the lattice (lattice.h). */
 #include "lattice.h"
 
 #include "support/pattern.h"

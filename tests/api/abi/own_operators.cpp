@@ -7,7 +7,8 @@
 #include <new>
 
 #ifndef __clang__
-#pragma GCC diagnostic ignored "-Wsized-deallocation" /* Many programs do this, and this file tests it. */
+/* Many programs define only some forms, and this file tests them. */
+#pragma GCC diagnostic ignored "-Wsized-deallocation"
 #endif
 
 namespace {

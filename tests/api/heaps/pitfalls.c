@@ -386,7 +386,7 @@ static void use_in_child(void)
         hak_free(blocks[i]);
     CHECK(hak_heap_reset(forked) == 0 && stats_of(forked).physical == 0, "reset");
     CHECK(hak_heap_malloc(forked, 100) != NULL && hak_heap_destroy(forked) == 0, "destroy");
-#ifndef __SANITIZE_THREAD__ /* which does not support threads in a child */
+#ifndef __SANITIZE_THREAD__ /* the thread sanitizer supports no threads in a child */
     run_threads(2, use_many, NULL);
 #endif
 }

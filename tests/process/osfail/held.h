@@ -1,5 +1,5 @@
-/* Blocks with known contents, and checks of each allocation. An allocation must return all that was requested, or return NULL with ENOMEM
- * and change nothing. */
+/* Declares blocks with known contents, and checks of each allocation. An allocation must return all that was requested, or return NULL
+ * with ENOMEM and change nothing. */
 #ifndef TEST_OSFAIL_HELD_H
 #define TEST_OSFAIL_HELD_H
 

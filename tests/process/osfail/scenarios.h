@@ -1,4 +1,4 @@
-/* The scenarios, which are programs of a few lines. Each must survive any refusal of the system, and leak nothing. */
+/* A scenario is a program of a few lines. It must survive any refusal of the system, and leak nothing. */
 #ifndef TEST_OSFAIL_SCENARIOS_H
 #define TEST_OSFAIL_SCENARIOS_H
 

@@ -1,4 +1,4 @@
-/* Scenarios that allocate blocks of each kind, by each function that allocates. */
+/* These scenarios allocate blocks of each kind, by each function that allocates. */
 #include "process/osfail/scenarios.h"
 
 #include "hakmem.h"

@@ -1,4 +1,4 @@
-/* Scenarios of the whole heap: trim, purge, the budget of large blocks, scarce address space, reports and a mixed load. */
+/* These scenarios use the whole heap: trim, purge, the budget of large blocks, scarce address space, reports and a mixed load. */
 #include "process/osfail/scenarios.h"
 
 #include "count/stats.h"

@@ -1,4 +1,4 @@
-/* Scenarios of private heaps: blocks of each kind, resets, and the destruction of a heap after the system refused it memory. */
+/* These scenarios use private heaps: blocks of each kind, resets, and the destruction of a heap after the system refused it memory. */
 #include <errno.h>
 
 #include "hakmem.h"

@@ -1,4 +1,4 @@
-/* Scenarios of threads that begin, end, free each other's blocks, and leave blocks behind. If the order of calls matters, one thread runs
+/* In these scenarios threads begin, end, free each other's blocks, and leave blocks behind. If the order of calls matters, one thread runs
  * at a time. */
 #include "process/osfail/scenarios.h"
 

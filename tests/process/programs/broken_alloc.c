@@ -1,4 +1,4 @@
-// A malloc for LD_PRELOAD with one fault, which BROKEN_ALLOC selects. It tests that the harness finds faults (negative control).
+// Defines a malloc for LD_PRELOAD with one fault, which BROKEN_ALLOC selects. With it negative.py tests that the harness finds faults.
 //   none     no fault; the harness must find no difference
 //   fail     sometimes refuses a request although there is memory
 //   corrupt  sometimes changes one byte of a block that realloc grew

@@ -1,4 +1,4 @@
-/* A table of blocks of many sizes. Each block is filled with a pattern of its own. */
+/* Fills a table with blocks of many sizes. Each block has a pattern of its own. */
 #ifndef TEST_SITUATIONS_BLOCKS_H
 #define TEST_SITUATIONS_BLOCKS_H
 

@@ -1,6 +1,6 @@
 /* Usage: test_break_moves
  * Tests a program that moves the program break up and down while it uses malloc. The program's data there must stay intact. malloc must not
- * need the break, and must not use memory below it. */
+ * need the break, and must not use memory that the program has released by a move of the break. */
 #include "blocks.h"
 #include "support/watchdog.h"
 

@@ -43,7 +43,7 @@ static void switch_stacks(void **from, void *to)
 }
 #endif
 
-static _Thread_local struct coroutine *resumed; /* the one that this thread resumed last */
+static _Thread_local struct coroutine *resumed; /* the coroutine that this thread resumed last */
 
 static void leave(struct coroutine *self)
 {
@@ -91,7 +91,7 @@ static void make(struct coroutine *self, size_t number)
     if (self->by_hand) {
         void **top = (void **)(void *)(self->stack + STACK);
         void (*entry)(void) = begin_here;
-        /* The ABI requires that at a function's first instruction the stack pointer is 8 bytes off a multiple of 16, for the return address. */
+        /* At a function's first instruction the stack pointer must be 8 bytes off a multiple of 16, because the return address was just pushed. */
         top -= 2;
         memcpy(top, &entry, sizeof entry);
         self->own_stack_pointer = memset(top - 6, 0, 6 * sizeof *top);

@@ -23,7 +23,7 @@ enum { SKIPPED = 77, INJECTED = 120, HELD = 300, RED_ZONE = 128 };
 
 #if defined(__x86_64__)
 
-/* The memory that the tracer and the child share. */
+/* The tracer and the child share this memory. */
 struct shared {
     atomic_int x_ready, x_stop, x_checks_failed;
     _Atomic pid_t x_thread[2]; /* [0] computes, [1] sleeps */

@@ -1,6 +1,6 @@
 /* Usage: test_shut_in forbidden|bare|listed|own|apart
- * Tests programs that install a filter of system calls, or use namespaces. The filter ends the process at a call that it does not allow.
- * HAKMEM must not need calls that a program with malloc would not make.
+ * Tests programs that install a filter of system calls, or use namespaces. The filter allows the calls of a program that allocates, and ends
+ * the process at any other call. HAKMEM must not need other calls.
  *   forbidden  the program has threads, then forbids new ones; behind the filter its heap grows, is freed, and the program sleeps
  *   bare       the same, but prctl() alone installs the filter, in a process with the privilege for it
  *   listed     the filter allows only the calls that malloc and pthread_create need; the program creates threads, and memory is purged

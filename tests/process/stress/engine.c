@@ -21,7 +21,7 @@ struct worker {
     const struct engine_plan *plan;
     struct rng rng;
     uint64_t next_seed;
-    struct block *table; /* an array of SLOTS */
+    struct block *table; /* an array of SLOTS blocks */
 };
 
 /* One worker at a time owns a cell. A worker that finds the cell taken skips it. */

@@ -1,4 +1,4 @@
-/* A stress test of the allocator that can be repeated by its seed.
+/* Runs a stress test of the allocator that can be repeated by its seed.
  *
  *   worker t: its own table of slots ──── steps: allocate, check + free, realloc ────┐
  *        │                                                                           │ each block is filled with

@@ -32,7 +32,7 @@ struct passed {
     uint64_t pattern;
 };
 
-/* One lock per shard. The main thread holds all of them when it forks, so that the slots are consistent in the child. */
+/* Each shard has one lock. The main thread holds all of them when it forks, so that the slots are consistent in the child. */
 static struct shard {
     pthread_mutex_t lock;
     struct passed slots[SLOTS];

@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     bool watched = getenv("TEST_SLOWDOWN") != NULL;
     unsigned fewest = watched ? FEWEST_ROUNDS : SETTLING_ROUNDS + FEWEST_ROUNDS;
     watchdog_start(1800, "soak");
-    printf("soak: rounds of %ju steps\n", (uintmax_t)steps); /* This call allocates stdout's buffer. */
+    printf("soak: rounds of %ju steps\n", (uintmax_t)steps); /* This call also allocates stdout's buffer. */
     for (size_t i = 0; i < KEPT; i++)
         exchange_one(&rng, i, i);
     size_t blocks = 0, bytes = 0, settled = 0, beyond = 0;

@@ -30,7 +30,7 @@ static const size_t size[MOST_BLOCKS] = {64, 16, 24, 100, 256, 1000, 3000, 9000}
 static size_t threads, blocks;
 static pthread_barrier_t all_alive, measured;
 
-/* Resident memory in KiB at each point of time. */
+/* The resident memory in KiB at each point of time, and the seconds of work that passed before `ticked`. */
 struct seen {
     size_t before, alive, ended, ticked, trimmed;
     size_t seconds;

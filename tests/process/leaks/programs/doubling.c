@@ -1,4 +1,4 @@
-/* A program with an index that doubles until it holds all names, which the program reads at its start. The heads of its sorts leak. */
+/* This program has an index that doubles until it holds all names, which it reads at its start. Each sort leaks the head of its list. */
 #include "run.h"
 
 enum { NAMES = 20000, HEAD = 240, TAIL = 120 };

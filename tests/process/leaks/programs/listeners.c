@@ -1,4 +1,4 @@
-/* A program that opens and closes windows, each with three listeners. One of the three is not freed with its window. */
+/* This program opens and closes windows, each with three listeners. One of the three is not freed with its window. */
 #include "run.h"
 
 enum { WINDOWS = 60, WINDOW = 3000, LISTENER = 200, LISTENERS = 3 };

@@ -1,4 +1,4 @@
-/* Four threads that handle messages, each with a ring of its recent results. They never free the urgent messages. */
+/* In this program four threads handle messages, each with a ring of its recent results. They never free the urgent messages. */
 #include "run.h"
 
 #include <pthread.h>

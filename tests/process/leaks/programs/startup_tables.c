@@ -1,4 +1,4 @@
-/* A program that reads tables of 4 MiB at its start and keeps them. It also has a log whose records are never removed. */
+/* This program reads tables of 4 MiB at its start and keeps them. It also has a log whose records are never removed. */
 #include "run.h"
 
 enum { TABLES = 1024, TABLE = 4096, RECORD = 90 };

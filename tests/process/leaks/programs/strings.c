@@ -1,4 +1,4 @@
-/* A program that interns strings until it knows all. It joins strings, and one caller does not free the result. */
+/* This program interns strings until it knows all. It joins strings, and one caller does not free the result. */
 #include "run.h"
 
 enum { WORDS = 4000, WORD = 100, JOINED = 260 };

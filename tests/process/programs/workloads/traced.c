@@ -1,4 +1,4 @@
-/* The program that gdb, strace and ltrace trace. It has threads with lists and buffers, a child, files, and a function for a breakpoint.
+/* gdb, strace and ltrace trace this program. It has threads with lists and buffers, a child, files, and a function for a breakpoint.
  * Without arguments it runs to its end. With "wait" it waits for a line of input after it built the lists. */
 #include <pthread.h>
 #include <stdio.h>
