@@ -1,4 +1,4 @@
-/* Tests alignments. This is a part of the lattice (lattice.h). */
+/* Tests each aligning function with many alignments. This is a part of the lattice (lattice.h). */
 #include "lattice.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Tests sizes. This is a part of the lattice (lattice.h). */
+/* Tests each function of the family with many sizes. This is a part of the lattice (lattice.h). */
 #include "lattice.h"
 
 #include "support/pattern.h"

@@ -166,7 +166,7 @@ static void test_stats(void)
     struct hak_stats freed = now();
     MUST(freed.live_blocks <= during.live_blocks - BLOCKS && freed.frees >= during.frees + BLOCKS + 1);
     MUST(freed.large_cached >= LARGE && freed.large_live == before.large_live && sum_of_parts(&freed) == freed.mapped);
-    MUST(freed.out_of_memory >= 8); /* test_refusals made 8 */
+    MUST(freed.out_of_memory >= 8); /* test_refusals caused 8 refusals */
 }
 
 /* Tests the footprint after a trim. It must count the pages that live blocks keep, and must not count the purged pages. */

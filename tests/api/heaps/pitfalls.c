@@ -334,7 +334,7 @@ static void limit_holds(unsigned threads, size_t limit)
     CHECK(hak_heap_destroy(limited) == 0, "destroy");
 }
 
-/* Allocates only one size until the limit, then only another. The blocks in the thread's own cache must not prevent this. */
+/* Allocates blocks of only one size up to the limit, then of only another size. The blocks in the thread's own cache must not prevent this. */
 static void limit_is_usable(void)
 {
     static void *blocks[4096];

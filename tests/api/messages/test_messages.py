@@ -187,7 +187,7 @@ def trouble(name: str, case: Case, rows: dict[str, Row], folder: str) -> str:
     """Runs the case. Returns what is wrong with its output or its exit code, or an empty text."""
     row = rows[name]
     done = run(case, folder)
-    said = done.stderr.decode()  # always UTF-8
+    said = done.stderr.decode()  # the output must always be UTF-8
     ends = case.ends if case.ends is not None else ENDS[row.then]
     if (done.returncode in (-signal.SIGABRT, -signal.SIGSEGV)) != ends or (not ends and done.returncode != 0):
         return f"ended with {done.returncode}: {said!r}"

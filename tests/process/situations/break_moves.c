@@ -55,7 +55,7 @@ int main(void)
         blocks_free(block, HELD);
         blocks_allocate(block, HELD);
         CHECK(pattern_holds(own, STEP, round), "round %zu: what the program keeps at the break", round);
-        /* Moves the break down only if no other code has moved it since, as glibc's malloc does. */
+        /* Moves the break down only if no other code has moved it since, because glibc's malloc moves it too. */
         if (sbrk(0) == own + STEP) {
             CHECK(sbrk(-STEP) != (void *)-1, "errno %d", errno);
         }

@@ -77,7 +77,7 @@ static void *live(void *argument)
     struct rng rng = rng_seeded((uintptr_t)argument);
     unsigned first = rng_below(&rng, KEYS);
     if (first % 2) {
-        /* In the other case, the thread's first malloc comes after its first pthread_setspecific. */
+        /* Without this call, the thread's first malloc comes after its first pthread_setspecific. */
         free(malloc(100));
     }
     for (unsigned i = 0; i < KEYS; i++) {

@@ -1,4 +1,4 @@
-/* This parser has a rare error path that returns without a free of the document. Its results live for half a second. */
+/* This parser has a rare error path that returns and does not free the document. Its results live for half a second. */
 #include "run.h"
 
 enum { RESULTS = 2000, DOCUMENT = 3000, RESULT = 400 };

@@ -93,7 +93,7 @@ class Chromium(Browser):
     packages = {"chromium": "chromium"}
 
     def command(self, side, address):
-        return [*self.plain(side), "--remote-debugging-port=0", address]  # with this port it stays
+        return [*self.plain(side), "--remote-debugging-port=0", address]  # this option keeps the browser running
 
     @staticmethod
     def plain(side):

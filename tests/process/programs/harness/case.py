@@ -23,8 +23,8 @@ class Case:
     """
 
     name = ""
-    quick = 0             # seconds in the quick set (make check), so that the longest begin first; 0 means not in this set
-    medium = 1            # seconds in the medium set (make test); 0 means that only make programs runs the case
+    quick = 0             # seconds that it takes in the quick set (make check), so that the longest begin first; 0 means not in this set
+    medium = 1            # seconds that it takes in the medium set (make test); 0 means that only make programs runs the case
     size = "full"         # the set that runs, so that a case can do more work in a larger one
     packages = {}         # {required command or file: Debian package}
     serial = False        # groups depend on each other, and so a repetition repeats all

@@ -14,7 +14,7 @@ class Difference:
     check: str
     control: list
     library: list
-    words: list = field(default_factory=list)  # the allocator's or a crash's words in the preloaded side's output
+    words: list = field(default_factory=list)  # words of the allocator or of a crash in the preloaded side's output
 
     @property
     def crashed(self):
