@@ -1,6 +1,6 @@
 /* Usage: test_background thread|forks|vfork|last
  * Tests the background thread, which purges memory while the program is idle (HAKMEM_BACKGROUND=1).
- *   thread  it exists once the heap is large enough; it blocks all signals
+ *   thread  it exists once the heap is large enough; it has a name and blocks all signals
  *   forks   a child has none until it allocates; 1,000 forks from a busy process must not hang
  *   vfork   a vfork child does not create one
  *   last    it does not keep the process alive after all other threads have ended */

@@ -23,7 +23,7 @@ EXPECTED = (  # fault, more arguments, exit code, statuses of which one must be 
 
 
 def judge(library, fault, more):
-    """Runs the sample with the fault. Returns the exit code and the statuses of the programs that could run."""
+    """Runs the sample with the fault. Returns the exit code, the statuses of the programs that could run, and the output."""
     with tempfile.TemporaryDirectory(prefix="hakmem-negative-") as folder:
         summary = Path(folder) / "summary.json"
         done = subprocess.run([sys.executable, HERE / "run.py", "--lib", library, "--json", summary, "--logs", folder,

@@ -123,7 +123,8 @@ class MariaDB(Case):
         return {**found, "tables after 8 threads": checked.out.strip().replace("\n", ", ")}
 
     def dumped(self, side):
-        """Compares the dump with the data. The data of 8 threads is different each time, but a loaded dump must give the same data."""
+        """Dumps the database, loads the dump into a new one, and dumps that. The two dumps must be equal. The dumps of the two sides differ, because
+        8 threads leave different data each time."""
         dump = ["mariadb-dump", "--no-defaults", f"--socket={side.socket}", "-u", "root", "--skip-comments", "--skip-dump-date"]
         first = side.run([*dump, "bench"], user=self.user, timeout=240)
         loaded = self.sql(side, "create database again;\nuse again;\n" + first.out)

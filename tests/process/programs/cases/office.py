@@ -106,7 +106,7 @@ class PdfLatex(Case):
     def run(self, side, group):
         work = side.fresh("work")
         if group == "format":
-            # Builds the format with TeX Live's list of hyphenation files, because Debian's list contains more.
+            # This builds the format. Debian's list of languages for hyphenation differs from that of TeX Live.
             done = self.tex(side, work, "-ini", "-etex", "-jobname=made", "pdflatex.ini")
             return {"end": done.outcome, **self.lines(work / "made.log"), **digest_files(work, "*.fmt")}
         if group == "samples":
@@ -126,6 +126,6 @@ class PdfLatex(Case):
 
     @staticmethod
     def lines(path):
-        """Returns the lines of the log except the line with the time."""
+        """Returns the lines of the log except the first one, which contains the time."""
         said = path.read_text(errors="replace").splitlines()[1:] if path.exists() else []
         return {f"log {n}": digest(line) for n, line in enumerate(said)}

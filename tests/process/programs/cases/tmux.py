@@ -111,7 +111,7 @@ class Tmux(Case):
         return found
 
     def control(self, side):
-        """Uses the protocol of terminals that have a user interface of their own. The text of each reply is a check."""
+        """Uses control mode, the protocol for terminals that have a user interface of their own. The text of each reply is a check."""
         lines = [f"display-message -p '#{{e|+|:{n},{n * 3}}}'" for n in range(60)] + ["list-keys -T prefix", "show-options -g", "list-commands"]
         done = self.tmux(side, "-C", "attach-session", "-t", "main", stdin="\n".join(lines) + "\n\n")
         said = [line for line in done.out.splitlines() if not line.startswith("%")]

@@ -49,7 +49,7 @@ def junit(path):
 
 
 def values(done):
-    """Returns the exit code of a program of this project, and the name=value lines that it wrote."""
+    """Returns the outcome of a program of this project, and the name=value lines that it wrote."""
     return {"end": done.outcome, **dict(VALUE.findall(done.out))}
 
 
