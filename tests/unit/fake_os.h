@@ -1,7 +1,7 @@
 /* Fake OS: replaces the system calls in unit tests. It counts the calls, refuses those that a test chooses, and moves the clock only if a test
  * asks for it.
  *
- *    core -> hk_os (replaced) -> counted -> refuse(call, ordinal)? -> the real table
+ *   core -> hk_os (replaced) -> counted -> refuse(call, ordinal)? -> the real table
  *
  * All calls are refused at first, so that HAKMEM's constructor cannot start it. main() therefore runs before the first allocation, and each test
  * decides how the start proceeds.
