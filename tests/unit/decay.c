@@ -505,7 +505,7 @@ UNIT_TEST(left_by_none)
     hk_large_free(block);
     hk_decay_all(0);
     assert_false(hk_decay_left_is_due(0));
-    leave_much(); /* This is less than the first footprint, but more than the footprint since. */
+    leave_much(); /* The heap was larger at the first purge, but it has been empty since. */
     assert_true(hk_decay_left_is_due(0));
 }
 

@@ -1,4 +1,4 @@
-/* Tests that a liveness lock is lost when its thread ends, and by no other event, and that exactly one thread sees the loss. */
+/* Tests that a liveness mutex counts as lost when its thread has ended, and after no other event, and that the loss is seen exactly once. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -113,12 +113,12 @@ UNIT_TEST(of_a_thread_that_forks)
     see_it_torn_once();
 }
 
-/* In a fork child, the lock belongs to the thread that forked. When that thread ends in the child, another thread of the child sees the loss. */
+/* In a fork child, the mutex belongs to the thread that forked. When that thread ends in the child, another thread of the child sees the loss. */
 static void *sees_the_forker_end(void *unused)
 {
     for (int waits = 0; waits < 12000 && !hk_liveness_lost(&line); waits++)
         usleep(5000);
-    hk_liveness_drop(&line); /* The loss was seen once, so this thread now owns the lock. */
+    hk_liveness_drop(&line); /* The thread that saw the loss holds the mutex now. */
     _exit(hk_liveness_lost(&line) ? 2 : 0);
     return unused;
 }

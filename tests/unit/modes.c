@@ -108,7 +108,7 @@ static bool no_random(void *bytes, size_t size)
     return false;
 }
 
-/* If the system has no random numbers, the secret is computed from the time. */
+/* If the system has no random numbers, the secret is computed from the time and from addresses. */
 UNIT_TEST(secret)
 {
     uint64_t secrets[4];

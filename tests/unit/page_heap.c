@@ -47,7 +47,7 @@ UNIT_TEST(grows_and_fits)
     uintptr_t three = get(3);
     uintptr_t fence = get(1);
     hk_span_free(five, 5);
-    /* Three slices fit into the hole of five, and into the slices above it. Four fit too. Both stay in one chunk. */
+    /* The hole of five slices serves four, then one. The freed span of three slices serves three again. */
     uintptr_t four = get(4);
     assert_int_equal(four, five);
     assert_int_equal(get(1), five + 4 * HK_SLICE);

@@ -108,7 +108,7 @@ UNIT_TEST(heaps)
     assert_int_equal(more(HK_PART_heaps), 0);
 }
 
-/* Most leaves of the window around the program's mappings have no chunks. The walk must not read these chunks. */
+/* Most leaves of the window around the program's mappings have no chunks. The walk must not read chunks of these leaves. */
 UNIT_TEST(large_elsewhere)
 {
     elsewhere = fake_os.places_taken = true;
@@ -233,7 +233,7 @@ UNIT_TEST(tail)
                      HK_PAGE - 65536 % 1280);
 }
 
-/* The resident pages of a class are divided among live bytes, rounding and bins as all bytes of the class are. */
+/* The resident bytes of a class are divided among live bytes, rounding and bins in the same proportion as all bytes of the class. */
 UNIT_TEST(by_ratio)
 {
     start();

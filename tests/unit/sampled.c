@@ -196,8 +196,9 @@ static bool refuse_first(enum fake_call call, uint64_t ordinal)
 UNIT_TEST(short_of_memory_for_a_moment)
 {
     if (UNIT_UNDER_TSAN)
-        return;                              /* The sanitizer has mappings of its own, which count against the limit. */
-    fake_os.address_limit = (size_t)1 << 40; /* The limit makes the heap grow in small steps. */
+        return; /* The sanitizer has mappings of its own, which count against the limit. */
+    /* The limit makes the heap grow in small steps. */
+    fake_os.address_limit = (size_t)1 << 40;
     hk_options.bin_cap = 1;
     start();
     for (int i = 0; i < 40000; i++) {

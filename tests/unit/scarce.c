@@ -177,7 +177,7 @@ UNIT_TEST(foreign_block_stays)
     hak_free(moved);
 }
 
-/* Until malloc returns a block, it is unknown whether HAKMEM is the malloc of the process. */
+/* While malloc returns no block, HAKMEM assumes that it is the malloc of the process, and checks again in the next call. */
 UNIT_TEST(served_is_decided_by_a_block)
 {
     fake_os_refuse(fake_refuse_all);

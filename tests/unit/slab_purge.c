@@ -144,7 +144,7 @@ UNIT_TEST(after_the_delay)
     expect_gone(slab);
 }
 
-/* If a thread did not run for a long time, all its changes of slabs were made before this time. */
+/* If a thread did not run for a long time, its slabs did not change in this time, so all of it counts toward the delay. */
 UNIT_TEST(a_rest_counts)
 {
     struct hk_slab *slab = start_with(CLASS_OF_4096);

@@ -86,7 +86,7 @@ static bool model_number(const char *text, uint64_t *value)
     return sum <= UINT64_MAX;
 }
 
-/* The last six 64-bit numbers may be refused. */
+/* hk_option_number() may refuse the six largest 64-bit numbers. */
 void fuzz_option_number(struct fuzz_input *in)
 {
     static const char *const pieces[] = {"0", "1",  "9", "18446744073709551", "615", "k", "K", "m", "g",
