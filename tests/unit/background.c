@@ -59,7 +59,7 @@ UNIT_TEST(refused)
     unit_heap_holds(0);
 }
 
-/* With the default options, nobody asked for a thread, so the failure is not reported. No thread is created while the process has only one thread. */
+/* With the default options, nobody asked for a thread, so its failure is not reported. No thread is created while the process has only one thread. */
 UNIT_TEST(refused_unasked)
 {
     void *block = start(HK_BACKGROUND_AUTO);

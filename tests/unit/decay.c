@@ -51,7 +51,8 @@ UNIT_TEST(all)
     assert_int_equal(hk_decay_all(0), 0);
 }
 
-/* The argument is the number of bytes to keep. The memory that was freed last stays resident, and an epoch purges it after the delay. */
+/* The argument of hk_decay_all() is the number of bytes to keep. The memory that was freed last stays resident, and an epoch purges it after the
+ * delay. */
 UNIT_TEST(all_but_what_is_to_be_kept)
 {
     enum { CHUNKS = 4 };
@@ -381,7 +382,7 @@ static void leave_abandoned(void *unused)
     leave_ranges(unused);
 }
 
-/* The fake OS checks that no lock is held over two system calls. These tests make the system calls. */
+/* The fake OS checks that no lock is held over two system calls. These tests make many purges, which this check observes. */
 UNIT_TEST(one_call_a_hold)
 {
     const size_t expected = (size_t)MANY * RANGES;
@@ -468,8 +469,7 @@ static void leave_much(void)
     }
 }
 
-/* The memory that ended threads left is purged at once, except if it is little. The next purge waits until the cost of the page faults is paid
- * off. */
+/* The memory that ended threads left is purged at once, unless it is little. The next purge waits until the cost of the page faults is paid off. */
 UNIT_TEST(left_by_threads)
 {
     unit_start();

@@ -142,7 +142,7 @@ static size_t fake_read_file(const char *path, char *bytes, size_t size)
         return read_fake_file(path, bytes, size);
     bool of_huge_pages = strncmp(path, "/sys/kernel/mm/", strlen("/sys/kernel/mm/")) == 0;
     if (of_huge_pages) {
-        bytes[0] = 0; /* Tests must not depend on the machine's modes of huge pages. */
+        bytes[0] = 0; /* The text is empty, because tests must not depend on the machine's mode of huge pages. */
         return 0;
     }
     if (fake_os.break_start == 0 || strcmp(path, "/proc/self/stat") != 0)

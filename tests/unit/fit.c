@@ -1,4 +1,4 @@
-/* Tests that the fit finds the same nearest block as a search of all blocks, and that it looks at only a few of thousands of blocks. */
+/* Tests that the fit finds the same nearest block as a search of all blocks, although it looks at only a few of thousands of blocks. */
 #include "unit/unit.h"
 
 #include "base/bits.h"
@@ -21,7 +21,7 @@ static void make(unsigned n, size_t bytes, uintptr_t start)
 static size_t size_of_all_kinds(struct rng *rng)
 {
     size_t bytes = (size_t)(16 + rng_below(rng, 8))
-                   << (12 + rng_below(rng, 9)); /* 64 KiB to 24 MiB, and many sizes are equal */
+                   << (12 + rng_below(rng, 9)); /* The size is 64 KiB to 24 MiB. Equal sizes are frequent. */
     return rng_below(rng, 2) != 0 ? bytes : bytes + rng_below(rng, 64) * HK_PAGE;
 }
 

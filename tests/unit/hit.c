@@ -44,7 +44,7 @@ UNIT_TEST(gate_admits_all_sizes)
         assert_ptr_equal(again, block);
         hak_free(block);
     }
-    /* `volatile` keeps the compiler from evaluating the gate for a constant. */
+    /* `volatile` forces the compiler to read the gate, because it would otherwise evaluate the check for a constant size. */
     volatile size_t past_fine = HK_FINE_MAX + 1, past_coarse = HK_MEDIUM_MAX + 1;
     assert_null(hk_hit_malloc(past_fine));
     assert_null(hk_hit_malloc_coarse(past_coarse));

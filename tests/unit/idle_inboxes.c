@@ -166,7 +166,7 @@ UNIT_TEST(swept_in_steps)
     expect_all_home();
 }
 
-/* Lets time pass while another thread makes slow calls. */
+/* Makes slow calls, and lets time pass between them. Any thread may run it. */
 static void work_elsewhere(void *unused)
 {
     (void)unused;

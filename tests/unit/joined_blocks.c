@@ -300,7 +300,8 @@ static void once_elsewhere(void *block)
     hak_trim(0);
 }
 
-/* Tests mistakes of the program: a second free, a free where one of the joined blocks begins, and a free of an address inside a block. */
+/* Tests mistakes of the program: a second free, a free of an address at which a part of the joined block begins, and a free of any other address
+ * inside it. */
 UNIT_TEST(mistakes)
 {
     unsigned char *joined_block = held_here();

@@ -21,7 +21,7 @@ static void begin(uint64_t mode) { begin_with(mode, HK_RULES_ALL); }
 
 static uint64_t knob(enum hk_knob which) { return learner.now.value[which]; }
 
-/* Passes so many ticks with these signals. Returns the number of decisions of the given kind. */
+/* Makes so many ticks with these signals. Returns the number of decisions of the given kind. */
 static unsigned pass(const struct hk_signals *saw, unsigned ticks, enum hk_decision_kind kind)
 {
     unsigned decisions = 0;
@@ -63,7 +63,8 @@ UNIT_TEST(what_is_wanted_again_soon_is_held_for_no_longer)
 {
     begin(HK_LEARN_ON);
     assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_64ms) = 64 * HK_MIB), 100, HK_DECISION_delay_shorter) == 0);
-    assert_true(pass(SEEN(), 100, HK_DECISION_delay_shorter) == 0); /* When the signal ends, all memory was reused. */
+    assert_true(pass(SEEN(), 100, HK_DECISION_delay_shorter) ==
+                0); /* The learner takes the end of the signal as a sign that all memory was reused. */
     /* Half of the memory is not reused. To hold it for 500 ms costs memory and gains nothing. */
     assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_64ms) = 32 * HK_MIB), 100, HK_DECISION_delay_shorter) >= 1);
     assert_int_equal(knob(HK_KNOB_purge_delay), 128);
@@ -208,7 +209,7 @@ UNIT_TEST(a_goal_that_is_near_tightens_and_eases)
     assert_int_equal(knob(HK_KNOB_depot), 0);
     assert_true(knob(HK_KNOB_thread_cache) <= HK_MIB);
     pass(SEEN(IS(goal) = goal, IS(used) = 80 * HK_MIB, IS(footprint) = 70 * HK_MIB), 20, HK_DECISION_KINDS);
-    assert_int_equal(learner.state, HK_PHASE_TIGHT); /* The use of memory has not fallen far enough yet. */
+    assert_int_equal(learner.state, HK_PHASE_TIGHT); /* Memory use has not fallen far enough yet. */
     assert_int_equal(
         pass(SEEN(IS(goal) = goal, IS(used) = 60 * HK_MIB, IS(footprint) = 50 * HK_MIB), 5, HK_DECISION_depot_eased),
         1);
@@ -254,7 +255,7 @@ UNIT_TEST(a_canary_that_does_worse_is_taken_back)
         continue;
     assert_int_equal(knob(HK_KNOB_large_cache) / first, 4);
     assert_int_equal(pass(worse, 16, HK_DECISION_canary_back), 1);
-    /* The canary returns to the last value that proved itself. */
+    /* The knob returns to the last value that proved itself. */
     assert_int_equal(knob(HK_KNOB_large_cache) / first, 2);
 }
 
@@ -293,7 +294,7 @@ UNIT_TEST(any_signals)
             assert_true(step.count < HK_DECISIONS_A_TICK);
             for (unsigned k = 0; k < HK_KNOBS; k++) {
                 assert_in_range(learner.now.value[k], hk_knob_rows[k].min, hk_knob_rows[k].max);
-                if (mode != HK_LEARN_CANARY) /* A canary takes back a policy as a whole. */
+                if (mode != HK_LEARN_CANARY) /* In canary mode, the learner takes back a policy as a whole. */
                     assert_int_equal(moved_to(before.value[k], hk_knob_rows[k].name), learner.now.value[k]);
             }
         }

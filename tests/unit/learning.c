@@ -34,7 +34,7 @@ static void let_ticks_pass(unsigned ticks)
     }
 }
 
-/* Allocates blocks that are too large for a bin, so that each call is slow. The program calls no other function. */
+/* Simulates a program that allocates only by posix_memalign(). The blocks are too large for a bin, so each call is slow. */
 static void make_aligned_calls(void)
 {
     for (size_t i = 0; i < 64; i++) {

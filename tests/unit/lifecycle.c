@@ -135,7 +135,7 @@ UNIT_TEST(a_thread_that_begins_in_the_last_round)
 #endif
 }
 
-/* Without a thread key, no destructor reports the end of a thread, so another thread has to find its cache. One message says this. */
+/* Without a thread key, no destructor reports the end of a thread, so another thread has to find its cache. This is reported once. */
 static void *use_a_little_and_end(void *unused)
 {
     use_a_little(unused);

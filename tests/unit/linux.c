@@ -116,8 +116,8 @@ UNIT_TEST(code_of_the_loader)
     assert_false(hk_os_in_loader(&loader));
 }
 
-/* Most advice of the program must be forgotten when other blocks use the memory. hk_advice_lasts() returns true for advice that would still have
- * an effect. */
+/* Most advice that a program gives for its memory stays in force when other blocks use this memory. hk_advice_lasts() returns false for advice
+ * that has no lasting effect. */
 UNIT_TEST(advice)
 {
     assert_false(hk_advice_lasts(MADV_NORMAL));

@@ -158,7 +158,8 @@ UNIT_TEST(what_is_registered_amiss_is_noticed)
     hk_lock_register(HK_RANK_META, &higher); /* The lock has another rank. */
     unit_dies(take_all, NULL, "hakmem: assertion failed: lock_at(");
     register_all();
-    hk_lock_register(HK_RANK_DRAIN, &one[HK_RANK_DRAIN]); /* An owner has its own lock of this rank. */
+    /* A lock of this rank belongs to an owner, and must not be registered. */
+    hk_lock_register(HK_RANK_DRAIN, &one[HK_RANK_DRAIN]);
     unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right(");
 }
 

@@ -383,7 +383,7 @@ UNIT_TEST(huge_page_is_dirty_as_a_whole)
     for (unsigned i = 0; i < 2; i++)
         purge_after(500);
     assert_int_equal(hk_page_heap_dirty(), 8 * HK_SLICE);
-    assert_false(advised); /* Without this advice, the system would make the huge page again. */
+    assert_false(advised); /* The advice is withdrawn, because the system would otherwise reassemble the huge page. */
     assert_false(hk_page_heap_on_huge_page(at, &beside));
 }
 
@@ -594,7 +594,7 @@ static size_t mapped_by_uses(void)
     return hk_page_heap.arenas[HK_USE_DENSE].mapped + hk_page_heap.arenas[HK_USE_SPARSE].mapped;
 }
 
-/* A chunk counts for one use at a time. A span of HK_USE_UNSURE counts as long as it exists. */
+/* A chunk counts for one use at a time. A span of HK_USE_UNSURE reduces hk_page_heap_stake() as long as it exists. */
 UNIT_TEST(counts_by_use)
 {
     start();

@@ -1,4 +1,4 @@
-/* Tests that pages that the test has touched are attributed to the right part, exactly to the page. */
+/* Tests that each page that the test touches is attributed to the right part. */
 #include "unit/unit.h"
 
 #include <fcntl.h>

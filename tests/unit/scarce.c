@@ -1,5 +1,5 @@
-/* Tests the core if there is no memory for its own records, although there are still blocks and slices. It must serve the call without the record,
- * or refuse the call without any effect. Also tests the messages if no file can be opened. */
+/* Tests the core when there is no memory for its own records, although there are still blocks and slices. It must serve the call without the
+ * record, or refuse the call without any effect. Also tests the messages when no file can be opened. */
 #include "unit/unit.h"
 
 #include <errno.h>

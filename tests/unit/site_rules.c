@@ -74,7 +74,7 @@ UNIT_TEST(forgets)
     assert_int_equal(hk_site_rule_for(&fates, &costs, rule), HK_SITE_KEEP_WARM);
 }
 
-/* A wait of exactly DELAY counts as soon, and a wait of exactly WORTH counts as late. */
+/* An idle time of exactly DELAY counts as `soon`, and one of exactly WORTH counts as `late`. */
 UNIT_TEST(edges)
 {
     struct hk_site_fates fates = {0};

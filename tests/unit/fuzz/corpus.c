@@ -87,7 +87,7 @@ void corpus_read(struct corpus *corpus, const char *folder, const char *target)
     qsort(corpus->cases, corpus->count, sizeof corpus->cases[0], by_size);
 }
 
-/* Runs a case in a child, which may fail. `said` gets the message of the failure, up to the values of this run. */
+/* Runs a case in a child, which may fail. `said` gets the message of the failure without the values of this run. */
 enum { SAID_ROOM = 512 };
 
 static void read_said(int fd, char *said)

@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The rest of the bytes of an input. Reads beyond its end return zeros. */
+/* Holds the rest of the bytes of an input. Reads beyond its end return zeros. */
 struct fuzz_input {
     const uint8_t *at, *end;
     uint64_t operations; /* operations so far */

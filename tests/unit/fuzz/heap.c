@@ -19,7 +19,7 @@
 
 enum { SLOTS = 1024, THREADS = 4, BURST = 3, BURST_SLOTS = 64, CELLS = 16, CONTROLS_FROM = 236, CHILD_SECONDS = 60 };
 
-/* The thread that makes steps, and the slots that belong to it. */
+/* Describes who makes steps, and which slots belong to it. */
 struct actor {
     struct fuzz_input *in;
     struct heap_block **slots;
@@ -223,7 +223,7 @@ static void fork_here(struct fuzz_input *in)
                (unsigned)status);
 }
 
-/* Makes a step that takes long, so these steps are rare. */
+/* Makes one of the steps that take long. These steps are rare. */
 static void seldom(struct fuzz_input *in)
 {
     uint8_t kind = fuzz_byte(in);

@@ -4,7 +4,7 @@
 
 #include "unit/fuzz/fuzz.h"
 
-/* The forms of allocation. Those from HEAP_ALIGNED on take an alignment. */
+/* Lists the forms of allocation. Those from HEAP_ALIGNED on take an alignment. */
 enum heap_how {
     HEAP_MALLOC,
     HEAP_CALLOC,
@@ -36,9 +36,9 @@ struct heap_block {
     uint8_t how; /* enum heap_how */
 };
 
-/* What is allowed in this process. */
+/* Says what may happen in this process. */
 extern struct heap_rules {
-    _Atomic bool xmay_refuse; /* The system or a limit refuses memory. */
+    _Atomic bool xmay_refuse; /* The system or a limit may refuse memory. */
     _Atomic uint64_t xlive;   /* number of live blocks */
     _Atomic uint64_t xseed;   /* seed of the last block */
 } heap_rules;

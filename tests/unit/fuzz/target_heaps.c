@@ -1,5 +1,5 @@
-/* Tests the program's own heaps by their public functions. The first thread makes a step, or a thread that lives for a few steps. Blocks therefore
- * change threads, and caches end with their threads. */
+/* Tests the program's own heaps by their public functions. Each step is made by the first thread, or by a thread that lives for a few steps.
+ * Blocks therefore change threads, and caches end with their threads. */
 #include <errno.h>
 #include <pthread.h>
 
@@ -14,7 +14,7 @@
 
 enum { OWN_HEAPS = 4, OWN_SLOTS = 128, KIB = 1024, BATCH = 48 };
 
-/* What the model knows of a heap. */
+/* Holds what the model knows of a heap. */
 static struct own_heap {
     hak_heap_t *handle; /* NULL: the heap has ended */
     size_t limit;

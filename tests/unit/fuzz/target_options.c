@@ -282,7 +282,7 @@ void fuzz_options(struct fuzz_input *in)
     hk_options = defaults;
 }
 
-/* Copies the text and adds blanks around its words. Returns the new length. */
+/* Copies the text, and adds blanks around its words. Returns the new length. */
 static size_t spread_out(struct fuzz_input *in, char *to, size_t room, const char *from)
 {
     size_t used = 0;

@@ -28,7 +28,7 @@ static void begin_owners(void)
     hk_owner_open(second_owner);
 }
 
-/* Slabs whose blocks are all taken, and which blocks were freed to their owner. */
+/* Holds slabs whose blocks are all taken, and notes which blocks were freed to their owner. */
 static struct sent_slab {
     struct hk_slab *slab;
     bool sent[BLOCKS], arrived[BLOCKS];
@@ -182,7 +182,7 @@ void fuzz_inbox(struct fuzz_input *in)
             note_out(hk_inbox_take(first_owner, class, 2), 2);
 }
 
-/* Live blocks of one class. Their slabs are abandoned, or belong to one of two owners. */
+/* Holds live blocks of one class. Their slabs are abandoned, or belong to one of two owners. */
 enum { LIVE = 512 };
 static void *live[LIVE];
 

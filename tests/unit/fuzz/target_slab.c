@@ -12,7 +12,7 @@
 
 enum { OWNER = 7, MOST = 64 * HK_SLAB_MOST_WORDS, BATCH = 256 };
 
-/* The place of each block. A part of a joined block belongs to the block before it. */
+/* Says where each block is. A part of a joined block belongs to the block before it. */
 enum where { FREE, TAKEN, JOINED, REMOTE };
 static enum where where[MOST];
 static struct hk_slab *slab;
@@ -144,8 +144,8 @@ void fuzz_joined_blocks(struct fuzz_input *in)
     release_slab();
 }
 
-/* The protocol of remote frees, followed by one thread at a time. Each block is claimed once. The slab is kept until all threads have counted
- * their blocks. */
+/* Follows the protocol of remote frees, which one thread at a time executes. Each block is claimed once. The slab is kept until all threads have
+ * counted their blocks. */
 static struct {
     unsigned uncounted; /* blocks that are marked, but not counted */
     int counted;        /* blocks that are counted, but not claimed; below 0: they were claimed first */

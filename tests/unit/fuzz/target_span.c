@@ -12,7 +12,7 @@
 
 enum { KNOWN = 1 << 13 };
 
-/* The expected entries of slices, in a table by address. */
+/* Holds the expected entries of slices in a table by address. */
 static struct known_slice {
     uintptr_t address; /* 0: unused */
     uint32_t entry;

@@ -13,7 +13,7 @@
 
 enum { LIVE = 1024, MAGAZINES = 64 };
 
-/* The bin under test, and the program's live blocks of its class. */
+/* Holds the bin under test, and the program's live blocks of its class. */
 static struct {
     struct hk_tcache *cache;
     struct hk_bin *bin;
