@@ -63,8 +63,8 @@ UNIT_TEST(what_is_wanted_again_soon_is_held_for_no_longer)
 {
     begin(HK_LEARN_ON);
     assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_64ms) = 64 * HK_MIB), 100, HK_DECISION_delay_shorter) == 0);
-    assert_true(pass(SEEN(), 100, HK_DECISION_delay_shorter) ==
-                0); /* The learner takes the end of the signal as a sign that all memory was reused. */
+    /* No more memory becomes idle. All memory that was idle has been reused. */
+    assert_true(pass(SEEN(), 100, HK_DECISION_delay_shorter) == 0);
     /* Half of the memory is not reused. To hold it for 500 ms costs memory and gains nothing. */
     assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_64ms) = 32 * HK_MIB), 100, HK_DECISION_delay_shorter) >= 1);
     assert_int_equal(knob(HK_KNOB_purge_delay), 128);
