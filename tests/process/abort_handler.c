@@ -1,5 +1,6 @@
 /* Usage: test_abort_handler
- * A handler of SIGABRT allocates, as crash reporters do: it gets its memory, though the program aborts with HAKMEM's locks held. */
+ * Tests that a handler of SIGABRT can allocate, as crash reporters do. The handler must get memory although HAKMEM aborts the program
+ * while it holds its own locks. */
 #include "support/check.h"
 #include "support/watchdog.h"
 
@@ -29,7 +30,7 @@ static void on_abort(int number)
     _exit(SAID);
 }
 
-/* Found under the lock of large blocks. */
+/* HAKMEM finds this double free under the lock of large blocks. */
 static void free_large_twice(void)
 {
     again = malloc(3 << 20);
@@ -37,7 +38,7 @@ static void free_large_twice(void)
     free(again);
 }
 
-/* Found at a flush, under the lock of the class's abandoned slabs or of the thread's slabs. */
+/* HAKMEM finds this double free at a flush, under the lock of the class's abandoned slabs or of the thread's slabs. */
 static void free_small_twice(void)
 {
     void *block[3000];

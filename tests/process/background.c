@@ -1,9 +1,9 @@
 /* Usage: test_background thread|forks|vfork|last
- * The background thread, which purges while the program is idle (HAKMEM_BACKGROUND=1):
- *   thread  exists once the heap is large enough: it has a name and gets no signal
- *   forks   a child has none, and gets one when it allocates; 1000 forks from a busy process, no hang
+ * Tests the background thread, which purges memory while the program is idle (HAKMEM_BACKGROUND=1).
+ *   thread  it exists once the heap is large enough; it has a name and blocks all signals
+ *   forks   a child has none until it allocates; 1,000 forks from a busy process must not hang
  *   vfork   a vfork child does not create one
- *   last    it does not keep a process alive whose other threads have all ended */
+ *   last    it does not keep the process alive after all other threads have ended */
 #include "support/chain.h"
 #include "support/check.h"
 #include "support/tasks.h"
@@ -99,7 +99,7 @@ static void test_vfork(void)
     chain_drop(list);
 }
 
-/* The exit status is that of a process whose last thread returned: 0. The watchdog ends one that lives on. */
+/* The process must end with status 0, because its last thread returned. If it does not end, the watchdog ends it. */
 static void test_last(void)
 {
     chain_drop(chain_grow(WORTH, BLOCK));

@@ -1,13 +1,13 @@
 /* Usage: test_beside one|small|beside|idle|forks|limit|users|exec
- * The background thread with default options, beside the program's own threads.
- *   one     a program of one thread has none, however large its heap
- *   small   nor has one with threads and a small heap
- *   beside  one with threads and a large heap has it; it ends when the program's last other thread has been joined
- *   idle    purges freed memory while all sleep; then it sleeps too, without a timeout
- *   forks   a child has none until it creates threads itself
- *   limit   it ends for a thread of the program that would be refused, and its own refusal is silent
- *   users   it changes its user with all other threads
- *   exec    the process belongs to another program afterwards, with one thread */
+ * Tests HAKMEM's background thread with default options, in programs that have threads of their own.
+ *   one     a program of one thread gets no background thread, however large its heap is
+ *   small   a program with threads and a small heap gets none either
+ *   beside  a program with threads and a large heap gets it; it ends when the program's last other thread has been joined
+ *   idle    it purges freed memory while all other threads sleep; then it sleeps too, without a timeout
+ *   forks   a child has none until the child creates threads itself
+ *   limit   it ends if a thread of the program would otherwise be refused; its own refusal causes no message
+ *   users   it changes its user together with all other threads
+ *   exec    after exec the process has one thread, and belongs to another program */
 #include "support/chain.h"
 #include "support/check.h"
 #include "support/procinfo.h"
@@ -104,7 +104,7 @@ static void test_beside(void)
         CHECK(tasks_alone(), "round %d: %u threads at the end", round, tasks_count());
         chain_drop(early);
         chain_drop(late);
-        usleep(100000); /* it is not made more often than that */
+        usleep(100000); /* HAKMEM does not create the thread more often than that. */
     }
 }
 
@@ -182,7 +182,7 @@ static void *sleep_on(void *unused)
     return unused;
 }
 
-/* As a user without other processes, who may have so many threads: a user of this process alone, because others run tests too. */
+/* Becomes a user that may have at most `most` threads. The user has no other process, because other tests run at the same time. */
 static void be_limited(unsigned most)
 {
     struct rlimit few = {most, most};

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks tail calls: the function that takes over sees the caller's return address.
+"""Checks tail calls. The function that is called last must see the caller's return address.
 
 Usage: check_jumps.py LIBRARY FUNCTION...
-Each FUNCTION's only indirect branch must be a jump (its stack frame removed, or it would crash), not a call. The control is a
-function of the same kind, compiled without sibling calls: there a call must be found.
+Each FUNCTION's only indirect branch must be a jump, not a call. (If its stack frame were still there, it would crash.) The control is a
+similar function that is compiled without sibling calls, and there the script must find a call.
 """
 import re
 import subprocess
@@ -15,7 +15,7 @@ CONTROL = "void *control(void *(*f)(const char *, int), const char *a, int b) { 
 
 
 def branches(library, function):
-    """The indirect calls and jumps in the disassembly of one function."""
+    """Returns the indirect calls and jumps in the disassembly of one function."""
     text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}", library], check=True,
                           capture_output=True, text=True).stdout
     if f"<{function}>:" not in text:
@@ -24,7 +24,7 @@ def branches(library, function):
 
 
 def control():
-    """What a function looks like whose last call is none but a call."""
+    """Returns the branches of a function whose last call is not a jump."""
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder, "control.c"), Path(folder, "control.so")
         source.write_text(CONTROL)

@@ -1,8 +1,8 @@
 /* Usage: test_deepbind FOLDER drop|keep|alone
- * Plugins opened with RTLD_DEEPBIND. FOLDER/plugin.so has a RUNPATH of $ORIGIN/deep, where inner.so lies.
- *   drop   they share the program's heap: blocks go both ways, and the loader still sees who calls it
- *   keep   HAKMEM_DEEPBIND=keep: they look in themselves and in the C library first, as they do without HAKMEM
- *   alone  the same, for programs whose malloc is not HAKMEM's */
+ * Tests plugins that are opened with RTLD_DEEPBIND. FOLDER/plugin.so has a RUNPATH of $ORIGIN/deep, where inner.so lies.
+ *   drop   HAKMEM drops the flag: plugin and program share one heap, each may free the other's blocks, and the loader sees its real caller
+ *   keep   HAKMEM_DEEPBIND=keep: plugins look in themselves and in the C library first, as they do without HAKMEM
+ *   alone  the same as keep, in a program whose malloc is not HAKMEM's */
 #include "plugin.h"
 #include "support/check.h"
 #include "support/pattern.h"
@@ -51,7 +51,7 @@ static bool is_hakmem(const char *file)
 
 static size_t size_of(size_t i) { return i % 500 == 499 ? 3000000 : i % 50 == 49 ? 70000 : i % 1000 + 1; }
 
-/* Half of the blocks begin in the plugin, half in the program, and each ends with the other. */
+/* Half of the blocks are allocated by the plugin, half by the program. The other side frees each block. */
 static void exchange(const struct plugin *plugin)
 {
     for (size_t i = 0; i < BLOCKS; i++) {
@@ -112,7 +112,7 @@ static void opened_and_closed(void)
     CHECK(dlopen(path_of("plugin.so"), RTLD_NOLOAD | RTLD_LAZY) == NULL, "dlclose has unloaded it");
 }
 
-/* dlmopen in the namespace that all are in is dlopen; in one of its own the plugin has a C library of its own, and serves itself. */
+/* dlmopen into the program's namespace works like dlopen. In a namespace of its own, the plugin has its own C library and its own heap. */
 static void other_ways_to_open(void)
 {
     void *(*found)(const char *, int) = NULL;
@@ -139,7 +139,7 @@ static void other_ways_to_open(void)
     CHECK(dlopen(NULL, RTLD_LAZY) != NULL && dlopen(NULL, RTLD_LAZY | RTLD_DEEPBIND) != NULL, "the program itself");
 }
 
-/* inner.so is found by the RUNPATH of plugin.so alone, and by $ORIGIN as plugin.so has it. */
+/* inner.so can be found only by the RUNPATH of plugin.so, or by the $ORIGIN of plugin.so. */
 static void loader_sees_its_caller(void)
 {
     static const char *const names[] = {"inner.so", "$ORIGIN/deep/inner.so"};
@@ -161,7 +161,7 @@ static void loader_sees_its_caller(void)
     CHECK(dlclose(outer) == 0, "%s", dlerror());
 }
 
-/* In a namespace of its own: its dlopen opens there. */
+/* The plugin lies in a namespace of its own. Its dlopen must open libraries in that namespace. */
 static void namespaces_stay_apart(void)
 {
     void *outer = dlmopen(LM_ID_NEWLM, path_of("plugin.so"), RTLD_NOW);
@@ -195,7 +195,7 @@ static void bound_deeply(void)
     CHECK(dlclose(handle) == 0, "%s", dlerror());
 }
 
-/* Before main, and before all constructors of the program that come after this one. */
+/* The plugin is opened before main, and before all later constructors of the program. */
 static void *from_constructor;
 
 __attribute__((constructor)) static void early(int argc, char **argv)
@@ -204,7 +204,7 @@ __attribute__((constructor)) static void early(int argc, char **argv)
     from_constructor = argc == 3 ? dlopen(path_of("plugin.so"), MODE) : NULL;
 }
 
-/* -1 where there is no report. */
+/* Returns the number of dropped flags in a new report, or -1 if there is no report. */
 static long counted(void)
 {
     static char text[100000];
@@ -216,7 +216,7 @@ static long counted(void)
     memcpy(&report, &address, sizeof report);
     CHECK(fd >= 0 && report != NULL && report(path) == 0, "a report in %s", path);
     close(fd);
-    fd = open(path, O_RDONLY); /* it was replaced */
+    fd = open(path, O_RDONLY); /* The report replaced the file of mkstemps. */
     ssize_t length = read(fd, text, sizeof text - 1);
     close(fd);
     unlink(path);

@@ -1,6 +1,6 @@
 /* Usage: test_deepbind_own FOLDER
- * Libraries with an allocator of their own, opened with RTLD_DEEPBIND as their programs ask, and plugins beside them without one. FOLDER
- * has operators.so, malloc.so, needs.so (which needs deep/core.so), and plugin.so. Runs on the C library alone too. */
+ * Tests libraries that have an allocator of their own and that are opened with RTLD_DEEPBIND, together with plugins that have none.
+ * FOLDER holds operators.so, malloc.so, needs.so (which needs deep/core.so), and plugin.so. The test also runs on the C library alone. */
 #include "own_heap.h"
 #include "plugin.h"
 #include "support/check.h"
@@ -66,7 +66,7 @@ static void at_once(void)
         pthread_join(thread[t], NULL);
 }
 
-/* What it needs is found by its RUNPATH, or is there already. */
+/* needs.so finds deep/core.so by its RUNPATH, or uses the copy that is loaded already. */
 static void needed(void)
 {
     void *needs = open_it("needs.so");
@@ -86,7 +86,7 @@ static void own_malloc(void)
     CHECK(dlclose(handle) == 0, "%s", dlerror());
 }
 
-/* A library without an allocator of its own shares the program's heap as before. */
+/* A library without an allocator of its own still shares the program's heap. */
 static void plain(void)
 {
     void *handle = open_it("plugin.so");
@@ -111,7 +111,7 @@ static ssize_t read_plugin(void)
     return size;
 }
 
-/* Opens a file with the first bytes of `bytes`. Each time another file, because the loader knows the one that it has. */
+/* Opens a file with the first `length` bytes of `bytes`. Each call makes a new file, because the loader reuses a file that it knows. */
 static void *open_bytes(ssize_t length)
 {
     char path[PATH_MAX];
@@ -131,7 +131,7 @@ static void loads(ssize_t size)
     CHECK(dlclose(handle) == 0, "%s", dlerror());
 }
 
-/* The loader does not read the sections: what a file says there may be anything, or missing. */
+/* The loader does not read the section headers. So they may hold anything, or be missing. */
 static void wrong_files(void)
 {
     static const uint64_t places[] = {1, sizeof bytes, UINT64_MAX - 100};

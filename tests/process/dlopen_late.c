@@ -1,6 +1,6 @@
 /* Usage: test_dlopen_late LIBRARY
- * The library is loaded late, by dlopen, into a process with another malloc: its hak_ functions serve, also in older threads, while
- * malloc stays the process's; after dlclose the blocks are still valid (the library stays). */
+ * Tests HAKMEM as a library that dlopen loads late, into a process with another malloc. Its hak_ functions must work, also in threads that
+ * are older than the library, and malloc must stay the process's. After dlclose the blocks must stay valid, because the library stays. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/watchdog.h"
@@ -43,7 +43,7 @@ static void allocate_all(void **block)
         block[i] = hak.malloc(size_of(i));
         CHECK(block[i] && hak.usable_size(block[i]) >= size_of(i), "%zu bytes", size_of(i));
         pattern_fill(block[i], size_of(i), i);
-        char *own = malloc(100); /* the process's malloc, which must not have changed hands */
+        char *own = malloc(100); /* This calls the process's malloc, which must be the same as before. */
         CHECK(own != NULL, "the process's own malloc");
         free(own);
     }
@@ -100,10 +100,10 @@ static int with_flags(const char *path, int flags, const char *name)
     pthread_barrier_wait(&closed);
     free_all(block);
     for (size_t t = 0; t < THREADS; t++) {
-        pthread_join(thread[t], NULL); /* whose end runs the library's code once more */
+        pthread_join(thread[t], NULL); /* The end of a thread runs the library's code once more. */
     }
     hak.trim(0);
-    /* opened again, it is the same one */
+    /* dlopen must return the same library again. */
     void *again = dlopen(path, flags);
     CHECK(again && dlsym(again, "hak_malloc") == *(void **)&hak.malloc, "opened again");
     allocate_all(block);

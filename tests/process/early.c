@@ -1,5 +1,5 @@
 /* Usage: test_early
- * The heap before main (preinit_array, constructors) and after it (atexit, on_exit, destructors, fini_array). */
+ * Tests the heap before main (in preinit_array and constructors) and after main (in atexit handlers, destructors and fini_array). */
 #include "early.h"
 
 #include "support/check.h"

@@ -1,4 +1,4 @@
-/* early: the heap before a process's constructors have run, and after its destructors. */
+/* Declares helpers of tests that use the heap before a process's constructors have run, or after its destructors. */
 #ifndef TEST_PROCESS_EARLY_H
 #define TEST_PROCESS_EARLY_H
 
@@ -13,8 +13,8 @@ struct early_blocks {
     bool used;
 };
 
-/* Each in a file of its own, so that no call is inlined into code that runs too early for anything but plain calls. */
-void early_allocate(struct early_blocks *blocks); /* malloc, calloc, realloc, memalign, free; then fills the rest */
+/* These functions have a file of their own, so that they are not inlined. Some callers run so early that only plain calls work. */
+void early_allocate(struct early_blocks *blocks); /* allocates in all ways, and fills each block */
 bool early_check_and_free(struct early_blocks *blocks);
 
 #endif

@@ -13,7 +13,7 @@ void early_allocate(struct early_blocks *blocks)
         void *p = i % 4 == 0 ? calloc(1, bytes) : i % 4 == 1 ? memalign(64, bytes) : malloc(bytes);
         p = i % 4 == 3 ? realloc(p, bytes += 10) : p;
         if (!p) {
-            return; /* `used` stays false */
+            return; /* `used` stays false. */
         }
         pattern_fill(p, bytes, i);
         blocks->block[i] = p;

@@ -1,6 +1,6 @@
 /* Usage: test_fork_first [rounds]
- * fork during the first malloc of a thread, and of a process: neither parent nor child may hang or lose its heap.
- * Each round is a new process: its first thread starts to allocate at a moment that the main thread cannot know. */
+ * Tests fork during the first malloc of a thread, and of a process. Neither the parent nor the child may hang or lose its heap.
+ * Each round is a new process. Its first thread starts to allocate at a moment that the main thread cannot know. */
 #include "support/check.h"
 #include "support/watchdog.h"
 
@@ -36,7 +36,7 @@ static void *first_malloc(void *argument)
     return allocate_some() ? argument : NULL;
 }
 
-/* The fresh process: threads and forks side by side; a different number of turns each time before it forks. */
+/* Runs in the new process. Threads allocate while it forks. Before the first fork it waits a different time in each round. */
 static int one_round(unsigned round)
 {
     pthread_t thread[THREADS];
@@ -46,7 +46,7 @@ static int one_round(unsigned round)
         good = good && pthread_create(&thread[t], NULL, first_malloc, &x_started) == 0;
     }
     while (atomic_load(&x_started) < round % (THREADS + 1)) {
-        /* a turn is short: the thread is about to allocate */
+        /* This wait is short, so that the thread is just about to allocate. */
     }
     for (volatile unsigned turn = 0; turn < round * 37 % 5000; turn++) {}
     for (unsigned n = 0; n < FORKS; n++) {

@@ -1,6 +1,6 @@
 /* Usage: test_fork_storm [forks]
- * Forks from a process whose other threads never stop allocating. Each child checks and frees the parent's blocks and allocates; some
- * start threads or fork themselves. A watchdog ends a child that hangs; that counts as failed. */
+ * Tests forks from a process whose other threads never stop allocating. Each child checks and frees the parent's blocks, and allocates.
+ * Some children also start threads or fork. A watchdog ends a child that hangs, and the test counts it as failed. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/rng.h"
@@ -17,7 +17,8 @@
 
 enum { THREADS = 2, SHARED = 100, CHILD_BLOCKS = 200, CHILD_SECONDS = 30, BAD_CHILD = 3 };
 
-static void *shared[SHARED]; /* allocated by the parent's threads, freed by every child in its own copy */
+/* The parent's threads allocate these blocks. Every child frees them in its own copy of the memory. */
+static void *shared[SHARED];
 static size_t shared_size[SHARED];
 static atomic_bool x_stop;
 
@@ -27,7 +28,7 @@ static size_t draw_size(struct rng *rng)
     return 1 + (draw < 1 ? rng_below(rng, 2u << 20) : draw < 12 ? rng_below(rng, 100000) : rng_below(rng, 1500));
 }
 
-/* Allocates and frees steps times; false if any block had wrong contents. */
+/* Allocates and frees `steps` times. Returns false if any block had wrong contents. */
 static bool use_heap(struct rng *rng, unsigned steps)
 {
     void *block[CHILD_BLOCKS] = {NULL};
@@ -125,7 +126,7 @@ _Noreturn static void child(unsigned number)
     good = good && (number % 4 || threads_work(number + 1));
     good = good && (number % 16 || grandchild_works(&rng));
     if (number % 8 == 5 && good) {
-        exit(0); /* with atexit handlers and destructors */
+        exit(0); /* exit runs atexit handlers and destructors. */
     }
     _exit(good ? 0 : BAD_CHILD);
 }

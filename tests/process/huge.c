@@ -1,4 +1,4 @@
-/* A heap on huge pages of which most is freed (S17): after malloc_trim, RSS is at most 1.3 times the live bytes.
+/* Tests a heap on huge pages of which most is freed (S17). After malloc_trim, RSS must be at most 1.3 times the live bytes.
  * MADV_COLLAPSE does at once what the kernel does over time: it puts the heap on huge pages, before and after the free. After the
  * trim it must not make purged pages resident again. */
 #include "support/check.h"
@@ -24,7 +24,7 @@ enum { BLOCK = 512, COUNT = 393216, STRETCH = 32, FREED_PERCENT = 90, CANNOT_RUN
 static char **blocks;
 static size_t base_kib, live;
 
-/* Each huge page that a block lies in, once; how many the kernel made. */
+/* Collapses each huge page that a block lies in, once. Returns how many huge pages the kernel made. */
 static size_t collapse(void)
 {
     static uintptr_t tried[1024];

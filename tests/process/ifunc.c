@@ -1,7 +1,6 @@
-/* A function whose IFUNC resolver allocates: the dynamic loader calls the resolver while it relocates, before any constructor and
- * before the thread's TLS block is initialized. Compiled into the program and into a shared library; IFUNC_NAME and IFUNC_BLOCKS
- * tell them apart.
- * The resolver must not need later relocations of its own object, so it is as plain as possible. */
+/* Defines a function whose IFUNC resolver allocates. The dynamic loader calls the resolver while it relocates. At that time no constructor
+ * has run, and the thread's TLS block is not initialized. The file is compiled into the program and into a shared library, with different
+ * IFUNC_NAME and IFUNC_BLOCKS. The resolver is as plain as possible, because it must not need later relocations of its own object. */
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -16,7 +15,7 @@ __attribute__((used)) static int (*resolve(void))(void)
     char *q = calloc(1, 5000);
     char *r = malloc(300000);
     free(malloc(64));
-    if (malloc(SIZE_MAX / 2) != NULL) { /* refused, and errno is not there yet */
+    if (malloc(SIZE_MAX / 2) != NULL) { /* HAKMEM must refuse this although errno cannot be used yet. */
         return chosen;
     }
     if (p && q && r) {

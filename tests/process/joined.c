@@ -1,11 +1,11 @@
 /* Usage: test_joined handed|known|inbox|large|pinned THREADS
- * Threads leave free memory, end and are joined; then the last thread sleeps and makes no call of the allocator. The memory goes back to
- * the system all the same.
- *   handed  each second thread frees what the thread before it allocated
- *   known   the same, after a call of the allocator by each thread: if HAKMEM does not count threads, it knows no others, and may take the
- *           end of a thread for the end of the last one
- *   inbox   the threads free what the main thread allocated
- *   large     the blocks have mappings of their own
+ * Tests that threads' free memory goes back to the system after they ended and were joined. The last thread then sleeps and does not call
+ * the allocator.
+ *   handed  each second thread frees the blocks that the thread before it allocated
+ *   known   the same, but each thread calls the allocator first; if HAKMEM does not count threads, it knows only threads that called it,
+ *           and may take the end of one of them for the end of the last one
+ *   inbox   the threads free blocks that the main thread allocated
+ *   large   the blocks have mappings of their own
  *   pinned  each thread leaves one block in 64 in use */
 #include "support/check.h"
 #include "support/procinfo.h"
@@ -30,7 +30,7 @@ struct range {
     size_t from, to;
 };
 
-/* What thread number t allocates or frees: a part of the blocks. */
+/* Returns the part of the blocks that thread number t allocates or frees. */
 static struct range part(size_t t, size_t parts)
 {
     size_t all = HEAP / each;
@@ -94,7 +94,7 @@ static void *live_own(void *number)
     return NULL;
 }
 
-/* Returns the resident KiB while all blocks live. */
+/* Returns the resident KiB at the time when all blocks are in use. */
 static size_t live_and_end(void *(*live)(void *))
 {
     static pthread_t thread[MOST_THREADS];
@@ -115,7 +115,7 @@ static size_t live_and_end(void *(*live)(void *))
     return rss;
 }
 
-/* Without a call of the allocator. */
+/* Waits until at most `enough` KiB are resident, or MOST_MS have passed. Does not call the allocator. Returns the resident KiB. */
 static size_t rss_in_time(size_t enough)
 {
     size_t rss = procinfo_rss_kib();
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
     watchdog_start(120, "joined");
     each = strcmp(name, "large") == 0 ? LARGE : pinned ? PAGE : BLOCK;
     live_kept = pinned ? KEPT : 0;
-    memset(block, 0, sizeof block); /* its pages count before, too */
+    memset(block, 0, sizeof block); /* so that `before` counts its pages */
     size_t before = procinfo_rss_kib();
     if (inbox) {
         allocate(part(0, 1));

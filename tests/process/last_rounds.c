@@ -1,7 +1,7 @@
 /* Usage: test_last_rounds [LIBRARY]
- * A thread whose first malloc comes from a key's destructor, in any of the four rounds, or that ends by a bare system call, leaves
- * nothing behind: the memory of such threads grows with the threads alive at once, not with all threads ever.
- * With LIBRARY: HAKMEM is loaded by dlopen after the program's key was created, so that its own destructor runs last. */
+ * Tests threads whose first malloc comes from a key's destructor, in any of the four rounds, and threads that end by a bare system call.
+ * Their memory must grow with the number of threads alive at once, not with the number of all threads.
+ * With LIBRARY, dlopen loads HAKMEM after the program created its key, so that HAKMEM's own destructor runs last. */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/watchdog.h"

@@ -1,6 +1,6 @@
 /* Usage: test_linked...
- * The promises of each way of linking (dynamic, static, static-pie, musl): HAKMEM serves malloc in threads, after fork and at exit, and
- * libc's own allocations. Plain C11 and POSIX, so that any libc builds it. */
+ * Tests each way of linking HAKMEM (dynamic, static, static-pie, musl). HAKMEM must serve malloc in threads, after fork and at exit, and
+ * libc's own allocations. The program uses only C11 and POSIX, so that it compiles with any libc. */
 #include "hakmem.h"
 #include "support/pattern.h"
 
@@ -37,7 +37,7 @@ static void *use_heap(void *argument)
         for (size_t i = 0; i < BLOCKS; i++) {
             size_t size = i * (i % 50 == 49 ? 400 : 20) + 1;
             good = good && pattern_holds(block[i], size, i);
-            /* malloc and hak_free are two names of one heap: on another malloc this would not end well */
+            /* malloc and hak_free use one heap. With another malloc, hak_free would abort here. */
             if (i % 4 == 0) {
                 hak_free(block[i]);
             } else {
@@ -87,7 +87,7 @@ static void at_exit(void)
 int main(void)
 {
     alarm(60);
-    char *copy = strdup("allocated by libc"); /* which asks the same heap */
+    char *copy = strdup("allocated by libc"); /* strdup must use the same heap. */
     must(hak_usable_size(copy) >= 18, "strdup's block is not HAKMEM's");
     hak_free(copy);
     must(use_heap(&failures) != NULL, "the main thread");

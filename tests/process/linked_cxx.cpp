@@ -1,5 +1,5 @@
 /* Usage: test_linked_cxx…
- * The same for C++: containers, exceptions and threads on the linked HAKMEM. */
+ * Tests each way of linking HAKMEM to a C++ program, with containers, exceptions and threads. */
 #include "hakmem.h"
 
 #include <cstdio>
@@ -53,7 +53,7 @@ int main()
     bool  good = work(1) && before_main.at(2).size() == 50000;
     void *p = ::operator new(100);
     good = good && hak_usable_size(p) >= 100;
-    hak_free(p); /* operator new's block is HAKMEM's */
+    hak_free(p); /* The block of operator new must be HAKMEM's. */
     std::vector<std::thread> threads;
     std::vector<int>         results(4, 0);
     for (int t = 0; t < 4; t++) {

@@ -1,4 +1,4 @@
-/* A C++ plugin of a C program: the C++ library is loaded for it alone (RTLD_LOCAL). */
+/* This is a C++ plugin of a C program. dlopen loads the C++ library for this plugin alone (RTLD_LOCAL). */
 #include <cstddef>
 #include <new>
 

@@ -1,6 +1,6 @@
 /* Usage: test_local_cxx PLUGIN
- * In a C program whose plugin has the C++ library for itself, HAKMEM's operator new finds that library through its caller: it asks the
- * new handler and throws std::bad_alloc. */
+ * Tests HAKMEM's operator new in a C program of which only a plugin has the C++ library. HAKMEM must find that library through its caller,
+ * call the new handler and throw std::bad_alloc. */
 #include "support/check.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
-/* A program changes the mapping of a large block and frees it: the next block at these addresses has ordinary memory. Its user and a
- * forked child read and write it, none of it is locked, and smaps shows only the flags of malloc's memory. Changes without a lasting
- * effect cost the block nothing: it is reused while resident, at the same address. */
+/* Tests programs that change the mapping of a large block and free it. The next block at these addresses must have ordinary memory: the
+ * program and a forked child can read and write it, none of it is locked, and smaps shows only the flags of malloc's memory.
+ * If a change has no lasting effect, the next malloc must reuse the block at the same address while it is resident. */
 #include "support/check.h"
 #include "support/watchdog.h"
 
@@ -58,7 +58,7 @@ static int bound(char *part, size_t size)
     return (int)mbind(part, size, MPOL_PREFERRED, &nodes, sizeof nodes * 8, 0);
 }
 
-/* A missing page waits for a reader of the descriptor: there is none. */
+/* An access to a missing page waits until somebody reads the descriptor, and nobody reads it. */
 static int watched(char *part, size_t size)
 {
     int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | USER_MODE_ONLY);
@@ -119,7 +119,7 @@ static size_t locked_kib(void)
     return line != NULL ? strtoul(line + sizeof "VmLck:", NULL, 10) : SIZE_MAX;
 }
 
-/* The first flag or right of the block's mappings that ordinary memory does not have; "" if there is none. */
+/* Returns the first flag or access right of the block's mappings that ordinary memory does not have, or "" if there is none. */
 static const char *odd_flag(const char *block, size_t size)
 {
     static const char odd[] = " lo dc wf dd mg nh sr rr um uw ui ex ";
@@ -197,7 +197,7 @@ static void next_owner(const struct row *row, const struct place *place, const c
     free(block);
 }
 
-/* In a process of its own, so that the effects of one change do not blur those of another. */
+/* Tries one change in a process of its own, so that the changes do not influence each other. */
 static int tried(const struct row *row, const struct place *place)
 {
     watchdog_start(20, row->name);

@@ -1,4 +1,5 @@
-/* A program's own malloc, calloc, realloc and free: no preload precedes them. Memory is not reused. */
+/* A program defines these functions, malloc, calloc, realloc and free, itself. So a preloaded library cannot replace them. They never reuse
+ * memory. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@ enum { ALIGN = 16, ARENA = 64 << 20 };
 static _Alignas(ALIGN) unsigned char arena[ARENA];
 static _Atomic size_t x_used;
 
-/* The size stands before the block. */
+/* The size is stored in front of the block. */
 void *malloc(size_t size)
 {
     size_t bytes = (size + 2 * ALIGN - 1) / ALIGN * ALIGN;
@@ -29,7 +30,8 @@ void *malloc(size_t size)
 void *calloc(size_t count, size_t size)
 {
     size_t bytes;
-    return __builtin_mul_overflow(count, size, &bytes) ? NULL : malloc(bytes); /* fresh, and so zero */
+    /* The memory is new, and so it is zero. */
+    return __builtin_mul_overflow(count, size, &bytes) ? NULL : malloc(bytes);
 }
 
 void *realloc(void *p, size_t size)

@@ -1,7 +1,8 @@
-/* A library with an allocator of its own. Some forms are exported, so that the loader may bind them elsewhere, and the others are hidden.
- *   OWN=1  operator new and delete are its own; malloc is its program's
- *   OWN=2  malloc is its own too
- *   OWN=0  has none; it needs a library that has one, and shares its objects with that */
+/* This library has an allocator of its own. It exports some of its functions, so that the loader may bind them elsewhere, and hides the
+ * others.
+ *   OWN=1  defines operator new and delete, and uses its program's malloc
+ *   OWN=2  defines malloc too
+ *   OWN=0  defines none; it needs a library that does, and shares objects with it */
 #include "own_heap.h"
 
 #include <dlfcn.h>
@@ -51,7 +52,7 @@ HIDDEN void *_ZnwmRKSt9nothrow_t(size_t size, const void *tag)
     return take_own(size);
 }
 HIDDEN void _ZdaPv(void *p) { end_own(p); }
-/* For the library that needs this one. */
+/* The library that needs this one calls these two. */
 void *own_new_nothrow(size_t size) { return _ZnwmRKSt9nothrow_t(size, ""); }
 void own_delete_array(void *p) { _ZdaPv(p); }
 #endif
@@ -84,7 +85,7 @@ static int forms_agree(void)
 #endif
 }
 
-/* On the C library alone, a malloc of the library's own would not match either. */
+/* Checks blocks of the C library. With OWN=2 it checks nothing, because on the C library alone the two heaps would not match either. */
 static int library_agrees(void)
 {
 #if OWN != 2

@@ -1,5 +1,5 @@
-/* A program that defines malloc, calloc, realloc and free, and none of their kin. The kin, served by HAKMEM, must not take the
- * program's blocks for HAKMEM's. The program's free and realloc abort on foreign blocks. */
+/* Tests a program that defines only malloc, calloc, realloc and free. HAKMEM serves the related functions, for example reallocarray, and
+ * must not take the program's blocks for its own. The program's free and realloc abort if they get blocks of another allocator. */
 #include "support/check.h"
 
 #include <dlfcn.h>
@@ -51,7 +51,8 @@ void free(void *p)
 
 void *calloc(size_t count, size_t size)
 {
-    return size && count > ARENA / size ? NULL : malloc(count * size); /* never used before: zeroed */
+    /* The arena is never reused, and so it is zero. */
+    return size && count > ARENA / size ? NULL : malloc(count * size);
 }
 
 void *realloc(void *p, size_t size)
@@ -81,7 +82,7 @@ static void test_reallocarray(const char *name)
     free(p);
 }
 
-/* Called by name: the C library has some of them, or none. */
+/* Looks the functions up by name, because the C library may not declare them. */
 static void test_frees(void)
 {
     void (*plain)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "cfree");

@@ -1,4 +1,4 @@
-/* A plugin that allocates and frees in each possible way: in its constructor, in its destructor, and for its program. */
+/* This plugin allocates and frees in its constructor, in its destructor, and when its program asks. */
 #include "plugin.h"
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@ extern const struct plugin plugin;
 
 static unsigned char *from_birth;
 
-/* The program has this name as well: RTLD_DEEPBIND decides whose is called. Weak, for else compilers know whose. */
+/* The program defines this name too. RTLD_DEEPBIND decides which one is called. It is weak, because otherwise the compiler would decide. */
 __attribute__((weak)) int plugin_test_name(void) { return NAME_OF_PLUGIN; }
 
 __attribute__((constructor)) static void begin(void)
@@ -51,14 +51,15 @@ static int constructed(void)
     return from_birth && from_birth[0] == BORN && memcmp(from_birth, from_birth + 1, BORN - 1) == 0;
 }
 
-/* The C library allocates by the malloc that the program has. */
+/* The C library allocates with the malloc that the program uses. */
 static void take_from_library(void) { free(strdup("allocated by the C library")); }
 
-/* Its own caller is this file: names without a slash are looked for where this file's RUNPATH says, $ORIGIN is its folder. */
+/* Calls dlopen from this file. The loader looks for a name without a slash in this file's RUNPATH, and $ORIGIN is this file's folder. */
 static void *open_from_here(const char *name, int mode)
 {
     void *handle = dlopen(name, mode);
-    __asm__ volatile("" : "+r"(handle)); /* not as a jump: dlopen would see this function's caller */
+    /* This keeps the compiler from making the call a jump. After a jump, dlopen would see the caller of this function as its caller. */
+    __asm__ volatile("" : "+r"(handle));
     return handle;
 }
 

@@ -1,18 +1,18 @@
-/* plugin: the exports of these tests' plugin (plugin.c), as its program sees them. */
+/* Declares the functions of plugin.c, the plugin of these tests, as its program sees them. */
 #ifndef TEST_PROCESS_PLUGIN_H
 #define TEST_PROCESS_PLUGIN_H
 
 #include <stddef.h>
 
 struct plugin {
-    void *(*give)(size_t size);            /* malloc there */
-    void *(*resize)(void *p, size_t size); /* realloc there */
-    void (*take)(void *p);                 /* free there */
-    const char *(*file_of_free)(void);     /* the file that the plugin's free is in */
-    int (*whose_name)(void);               /* plugin_test_name() as the plugin finds it: its own, or the program's */
-    int (*constructed)(void);              /* the blocks of its constructor are intact */
-    void (*take_from_library)(void);       /* frees there blocks that the C library allocated */
-    void *(*open)(const char *name, int mode); /* dlopen there */
+    void *(*give)(size_t size);                /* calls malloc in the plugin */
+    void *(*resize)(void *p, size_t size);     /* calls realloc in the plugin */
+    void (*take)(void *p);                     /* calls free in the plugin */
+    const char *(*file_of_free)(void);         /* returns the file that has the plugin's free */
+    int (*whose_name)(void);                   /* calls plugin_test_name(), its own or the program's */
+    int (*constructed)(void);                  /* returns whether its constructor's block is intact */
+    void (*take_from_library)(void);           /* frees a block of the C library in the plugin */
+    void *(*open)(const char *name, int mode); /* calls dlopen in the plugin */
 };
 
 enum { NAME_OF_PROGRAM = 1, NAME_OF_PLUGIN = 2 };

@@ -1,5 +1,5 @@
-/* Usage: secure   (started by secure_run.py)
- * Allocates, and prints whether the kernel marked this process as one that must not trust its environment. */
+/* Usage: secure   (secure_run.py starts it)
+ * Allocates, and prints whether the kernel told this process not to trust its environment (AT_SECURE). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks that a privileged program reads no option of HAKMEM from its environment.
 
-Usage: secure_run.py PROGRAM      (a program that HAKMEM is linked into statically; needs root to make a set-group-id copy)
-As user nobody, the plain copy must write the report that HAKMEM_REPORT names: that shows that the test can fail. The
-set-group-id copy, which the kernel marks AT_SECURE, must do its work and write no file and no warning.
+Usage: secure_run.py PROGRAM      (HAKMEM is linked statically into PROGRAM; the script needs root to make a set-group-id copy)
+As user nobody, the plain copy must write the report that HAKMEM_REPORT names, which shows that the test can fail. The
+set-group-id copy, which the kernel marks with AT_SECURE, must do its work and write no file and no warning.
 """
 import os
 import shutil
@@ -17,7 +17,7 @@ SKIPPED = 77
 
 
 def run_as_nobody(program, folder, options):
-    """Returns (AT_SECURE as the program saw it, stderr, files it left in the folder)."""
+    """Returns AT_SECURE as the program saw it, its stderr, and the files that it left in the folder."""
     run = subprocess.run([program], env=options, user=NOBODY, group=NOBODY, extra_groups=[], cwd=folder,
                          capture_output=True, timeout=30, check=False)
     left = sorted(os.listdir(folder))

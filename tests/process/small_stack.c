@@ -1,6 +1,6 @@
 /* Usage: test_small_stack
- * All reports run in a thread with the smallest stack (16 KiB), of which the C library takes a part; a painted stack shows the depth of
- * each. HAKMEM_HEAP_PROFILE and HAKMEM_TRACE_RING must be set. */
+ * Tests that all reports can run in a thread with the smallest stack (16 KiB), of which the C library takes a part. A stack filled with a
+ * known byte shows how deep each report goes. HAKMEM_HEAP_PROFILE and HAKMEM_TRACE_RING must be set. */
 #include "support/check.h"
 #include "support/watchdog.h"
 
@@ -46,7 +46,7 @@ static void events(void) { raise(SIGUSR2); }
 static const struct call {
     const char *name;
     void (*run)(void);
-    bool c_library_too; /* its part of the stack is not HAKMEM's */
+    bool c_library_too; /* The depth includes frames of the C library. */
 } calls[] = {
     {"nothing", nothing, false}, {"malloc_stats", malloc_stats, false}, {"text", text, false},
     {"json", json, false},       {"metrics", metrics, false},           {"heap profile", profile, false},
@@ -95,7 +95,7 @@ static void look_up(const char *name, void *slot)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1) { /* the report of a refusal comes once in a process */
+    if (argc > 1) { /* HAKMEM reports only the first refusal of a process, and so it needs a process of its own. */
         for (int i = 0; i < CALLS; i++) {
             if (strcmp(calls[i].name, argv[1]) == 0) {
                 run_on(&calls[i], NULL, SMALL);

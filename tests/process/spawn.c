@@ -1,5 +1,5 @@
 /* Usage: test_spawn [rounds]
- * vfork + exec, posix_spawn, system and popen while other threads allocate. */
+ * Tests vfork with exec, posix_spawn, system and popen while other threads allocate. */
 #include "support/check.h"
 #include "support/watchdog.h"
 
@@ -53,7 +53,7 @@ static void one_round(char *self, unsigned round)
 
     pid = vfork();
     if (pid == 0) {
-        _exit(CHILD_STATUS); /* without exec: the parent goes on in its own heap */
+        _exit(CHILD_STATUS); /* Without exec, the parent continues in its own heap. */
     }
     expect(pid, "vfork without exec");
 

@@ -1,10 +1,10 @@
 /* Usage: test_spike MiB trim|calls|idle|beside
- * Memory after a spike (M5): so many MiB are built of blocks of many sizes, and 95 % of them freed at random, small ones by the
- * 16 KiB. Then RSS must fall to 1.3 times the live bytes:
- *   trim   after malloc_trim
- *   calls  within a million further operations, after a rest
- *   idle   while the program is idle
- *   beside the same, with another idle thread of the program */
+ * Tests memory after a spike (M5). The program allocates MiB of blocks of many sizes, and frees 95 % of them at random. Small blocks are
+ * freed in stretches of 16 KiB. Then RSS must fall to 1.3 times the live bytes:
+ *   trim    after malloc_trim
+ *   calls   within a million further operations, after a pause
+ *   idle    while the program is idle
+ *   beside  the same as idle, with another idle thread of the program */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/rng.h"
@@ -23,13 +23,13 @@ enum { STRETCH = 16384, FREED_PERCENT = 95, FURTHER_CALLS = 1000000, SLOTS = 256
 
 struct block {
     void *at;
-    bool first; /* of a stretch of blocks that live and die together */
+    bool first; /* the first block of a stretch, which is kept or freed as a whole */
 };
 
 static struct block *blocks;
 static size_t count, live, base_kib;
 
-/* Not from the allocator: the test's own memory must not be measured. */
+/* Returns memory that is not from the allocator, because the test must not measure its own memory. */
 static void *pages(size_t bytes)
 {
     void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

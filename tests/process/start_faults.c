@@ -1,5 +1,6 @@
 /* Usage: test_start_faults LIBRARY MOST PROGRAM [ARGUMENT...]
- * A process with HAKMEM takes at most MOST page faults more than without, by medians of runs in turn. It must not be preloaded itself. */
+ * Tests that a process with HAKMEM takes at most MOST page faults more than without it. It compares the medians of alternating runs.
+ * HAKMEM must not be preloaded into this test itself. */
 #include "support/check.h"
 
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 
 enum { SKIPPED = 77, RUNS = 31, PAGE = 4096 };
 
-/* By vfork, because the pages that a forked child copies count as faults of the program. Returns -1 if the program cannot run. */
+/* Returns the page faults of the program, or -1 if it cannot run. It uses vfork, because a forked child's copied pages would count too. */
 static long faults_of(char **program, char *preload)
 {
     char *environment[] = {"PATH=/usr/bin:/bin", preload, NULL};

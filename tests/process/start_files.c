@@ -1,8 +1,10 @@
 /* Usage: test_start_files LIBRARY small|grown|option|shut_in
- * Which files of /sys and /proc a process opens by HAKMEM, seen by ptrace from outside: none while its heap is small, because most processes
- * stay small and each would pay for the answers. Then the questions are asked (grown), and so they are where an option needs an answer
- * (option) and before a program enters a sandbox, which may end it for a later question (shut_in).
- * The program is this file again, as test_start_files - MODE. */
+ * Tests which files of /sys and /proc HAKMEM opens in a process. The test sees them by ptrace, from outside.
+ *   small    opens none while its heap is small, because most processes stay small and would each pay for the answers
+ *   grown    opens them when its heap has grown
+ *   option   opens them at the start if an option needs an answer
+ *   shut_in  opens them before the program enters a sandbox, because the sandbox may end a program that opens a file later
+ * The traced program is this file again, started as test_start_files - MODE. */
 #include "support/check.h"
 
 #include <errno.h>
@@ -22,7 +24,7 @@
 
 enum { SKIPPED = 77, BLOCK = 1000, SMALL = 2 << 20, GROWN = 16 << 20, MARK = 4711 };
 
-/* The calls of Linux 5.3 that headers may lack. */
+/* Some headers lack these definitions of Linux 5.3. */
 enum { GET_SYSCALL_INFO = 0x420e, ENTRY = 1 };
 struct stop {
     uint8_t kind, pad[3];
@@ -39,7 +41,7 @@ static void fill(size_t bytes)
     }
 }
 
-/* close(MARK) fails, and tells the parent where the program is. */
+/* Runs in the traced program. close(MARK) fails, and shows the parent how far the program is. */
 static int program(const char *mode)
 {
     fill(SMALL);
@@ -54,7 +56,7 @@ static int program(const char *mode)
 }
 
 static struct {
-    unsigned before, after; /* the mark */
+    unsigned before, after; /* before and after close(MARK) */
     bool marked;
 } opened;
 
@@ -113,7 +115,7 @@ static int watch(pid_t child, const char *mode)
     ptrace(PTRACE_SYSCALL, child, NULL, 0);
     status = follow(child);
     if (WIFEXITED(status) && !opened.marked) {
-        return SKIPPED; /* the system does not tell the numbers of calls */
+        return SKIPPED; /* The system does not show the numbers of calls. */
     }
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %d", status);
     CHECK((opened.before == 0) == is(mode, "small", "grown"), "%u files before the mark", opened.before);

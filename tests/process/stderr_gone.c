@@ -1,6 +1,6 @@
 /* Usage: test_stderr_gone
- * HAKMEM writes to descriptor 2 only while it is the one of the start. A program that closed it may have its database there: HAKMEM
- * writes no byte to it in any case; if descriptor 2 was left alone, the line appears there. */
+ * Tests that HAKMEM writes to descriptor 2 only while it is the same file as at the start. A program that closed it may have opened a
+ * database with this number, and HAKMEM must write no byte to that. If descriptor 2 was left alone, HAKMEM's line must appear there. */
 #include "support/check.h"
 #include "support/watchdog.h"
 
@@ -48,7 +48,7 @@ static const struct scenario {
     {"asked", "HAKMEM_LEARN=off", "HAKMEM ", malloc_stats, 0},
 };
 
-/* What becomes of descriptor 2 before it happens. */
+/* These are the things that the program may do to descriptor 2 before the scenario. */
 enum way { KEPT, BACK, REPLACED, CLOSED, NEVER_OPEN, WAYS };
 static const char *const ways[WAYS] = {"kept", "back", "replaced", "closed", "never open"};
 

@@ -1,5 +1,5 @@
-/* The program sees the default action of SIGTERM while HAKMEM's handler stands for it, in many threads too; the process that SIGTERM ends
- * writes its report, and ends by the signal. */
+/* Tests HAKMEM's handler of SIGTERM. The program must see the default action although the handler is installed, also in many threads.
+ * A process that SIGTERM ends must write its report, and end by the signal. */
 #include "support/check.h"
 #include "support/watchdog.h"
 

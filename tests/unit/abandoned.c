@@ -1,4 +1,4 @@
-/* Abandoned slabs: slabs without a thread are found while they have room, adopted, claimed, allocated from in place, and released. */
+/* Tests that abandoned slabs are found while they have free blocks, and that they can be adopted, claimed, allocated from in place, and released. */
 #include "unit/unit.h"
 
 #include "tcache/tcache.h"
@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-enum { CLASS = CLASS_OF_2048 }; /* 2 KiB, 32 to a slab */
+enum { CLASS = CLASS_OF_2048 }; /* 2 KiB, 32 blocks in each slab */
 
-/* Owners are parts of caches: the heap statistics looks there. */
+/* Owners are embedded in caches because the heap statistics read the whole cache. */
 static struct hk_tcache owner_cache, other_cache;
 static struct hk_owner *const owner = &owner_cache.owner, *const other = &other_cache.owner;
 
@@ -45,7 +45,7 @@ UNIT_TEST(adopt)
     assert_null(hk_abandoned_adopt(CLASS, other));
 }
 
-/* Nobody adopts or claims a common while threads are many; each takes blocks and gives them back under the lock. */
+/* While there are many threads, no thread adopts or claims a commons slab. Each thread takes blocks from it, and frees them in it, under the lock. */
 UNIT_TEST(commons)
 {
     void *blocks[40];
@@ -58,19 +58,20 @@ UNIT_TEST(commons)
     assert_false(hk_abandoned_has(CLASS));
     assert_null(hk_abandoned_adopt(CLASS, other));
     assert_null(hk_abandoned_claim(blocks[3], CLASS, other));
-    assert_int_equal(hk_abandoned_take_common(CLASS, blocks + 40, 30), 22); /* the rest of the slab */
+    assert_int_equal(hk_abandoned_take_common(CLASS, blocks + 40, 30), 22); /* The slab has only 22 blocks left. */
     assert_int_equal(slab->free, 0);
     assert_true(hk_abandoned_free(blocks[5], CLASS));
     assert_int_equal(slab->free, 1);
     assert_int_equal(hk_abandoned_take_common(CLASS, blocks + 6, 2), 1);
     void *more;
-    assert_int_equal(hk_abandoned_take_common(CLASS, &more + 1, 1), 1); /* from a second one */
+    assert_int_equal(hk_abandoned_take_common(CLASS, &more + 1, 1), 1); /* This block comes from a second slab. */
     assert_ptr_not_equal(hk_slab_at((uintptr_t)more), slab);
     assert_true(hk_abandoned_free(more, CLASS));
-    assert_int_equal(hk_page_map_lookup((uintptr_t)more), 0); /* all free: released */
+    /* The slab was released because all its blocks are free. */
+    assert_int_equal(hk_page_map_lookup((uintptr_t)more), 0);
 }
 
-/* A group's slab serves the group alone: nobody adopts or claims it, and it stays when all its blocks are free. */
+/* A slab of a group serves only this group. No thread adopts or claims it, and it stays when all its blocks are free. */
 UNIT_TEST(groups)
 {
     start();
@@ -83,14 +84,14 @@ UNIT_TEST(groups)
     void *plain = hk_abandoned_alloc(CLASS);
     assert_int_equal(hk_abandoned_group(plain), 0);
     assert_true(hk_abandoned_free(first, CLASS) && hk_abandoned_free(plain, CLASS));
-    assert_int_equal(owner_of(hk_slab_at((uintptr_t)first)), HK_ABANDONED); /* not released */
-    assert_int_equal(hk_page_map_lookup((uintptr_t)plain), 0);              /* released */
+    assert_int_equal(owner_of(hk_slab_at((uintptr_t)first)), HK_ABANDONED); /* The slab was not released. */
+    assert_int_equal(hk_page_map_lookup((uintptr_t)plain), 0);              /* The slab was released. */
     memset(first, 1, 2048);
     assert_true(hk_abandoned_purge() > 0 && *(char *)first == 0);
     assert_ptr_equal(hk_abandoned_take_of_group(CLASS, 1), first);
 }
 
-/* The first group needs lists. */
+/* The first group needs memory for its lists. If this memory is refused, the group gets no block. */
 UNIT_TEST(groups_refused)
 {
     start();
@@ -114,7 +115,7 @@ UNIT_TEST(commons_of_few)
     assert_ptr_equal(hk_abandoned_adopt(CLASS, other), slab);
     assert_false(hk_abandoned_list(blocks[0]) == HK_COMMONS);
     assert_int_equal(owner_of(slab), other->id);
-    hk_abandoned_add(slab); /* an abandoned slab like any other */
+    hk_abandoned_add(slab); /* A slab that was added here can be adopted like any other abandoned slab. */
     assert_true(hk_abandoned_has(CLASS));
     assert_ptr_equal(hk_abandoned_claim(blocks[0], CLASS, owner), slab);
 }
@@ -125,7 +126,7 @@ static bool refuse_all(enum fake_call call, uint64_t ordinal)
     return true;
 }
 
-/* Where there is no memory for one, nothing is taken. */
+/* If there is no memory for a new commons slab, the call takes nothing. */
 UNIT_TEST(commons_refused)
 {
     void *block[2000];
@@ -142,7 +143,7 @@ UNIT_TEST(commons_refused)
     fake_os_refuse(NULL);
 }
 
-/* Pages of commons that no block needs go with those of abandoned slabs. */
+/* A sweep also purges the pages of commons slabs that hold no live block. */
 UNIT_TEST(commons_are_swept)
 {
     void *blocks[32];
@@ -155,7 +156,7 @@ UNIT_TEST(commons_are_swept)
         assert_true(hk_abandoned_free(blocks[i], CLASS));
     struct hk_sweep sweep = {.now = 0, .work = 1000 * HK_WORK_OF_CALL};
     assert_true(hk_abandoned_sweep(&sweep));
-    assert_true(hk_abandoned_sweep(&sweep)); /* more than once: both lists end */
+    assert_true(hk_abandoned_sweep(&sweep)); /* A second sweep must also end on both lists. */
     assert_true(hk_abandoned_purge() >= 14 * HK_PAGE);
     assert_true(hk_abandoned_free(blocks[0], CLASS));
 }
@@ -170,7 +171,7 @@ UNIT_TEST(full_ones_wait_for_a_free)
     assert_null(hk_abandoned_adopt(CLASS, other));
     assert_true(hk_abandoned_free(blocks[5], CLASS));
     assert_ptr_equal(hk_abandoned_adopt(CLASS, other), slab);
-    assert_false(hk_abandoned_free(blocks[6], CLASS)); /* no abandoned slab any more */
+    assert_false(hk_abandoned_free(blocks[6], CLASS)); /* The slab is no longer abandoned. */
 }
 
 UNIT_TEST(empty_ones_are_released)
@@ -198,14 +199,14 @@ UNIT_TEST(claim)
     void *blocks[32];
     start();
     struct hk_slab *slab = slab_with(32, blocks);
-    assert_null(hk_abandoned_claim(blocks[0], CLASS, other)); /* has an owner */
+    assert_null(hk_abandoned_claim(blocks[0], CLASS, other)); /* The slab still has an owner. */
     hk_abandoned_add(slab);
     assert_ptr_equal(hk_abandoned_claim(blocks[0], CLASS, other), slab);
     assert_int_equal(owner_of(slab), other->id);
     assert_null(hk_abandoned_claim(blocks[0], CLASS, owner));
 }
 
-/* For threads without a cache: blocks one by one, from abandoned slabs first. */
+/* A thread without a cache allocates single blocks. They come from abandoned slabs first. */
 UNIT_TEST(alloc)
 {
     void *blocks[32], *mine[40];
@@ -238,14 +239,14 @@ UNIT_TEST(double_free)
               "hakmem: free(), found at a flush: pointer inside a block: address 0x");
 }
 
-/* After a fork: each slab of another thread becomes abandoned, whichever list it was on. */
+/* After a fork, each slab of another thread becomes abandoned, regardless of the list that it was on. */
 UNIT_TEST(abandoned_rest)
 {
     void *blocks[3][32];
     start();
     struct hk_slab *gone = slab_with(32, blocks[0]), *half_gone = slab_with(4, blocks[1]);
     struct hk_slab *mine = unit_slab(CLASS, other->id);
-    half_gone->free = 3; /* cut off in the middle of a change */
+    half_gone->free = 3; /* Simulates a change that the fork interrupted. */
     hk_abandoned_add_rest(other);
     assert_int_equal(owner_of(gone), HK_ABANDONED);
     assert_int_equal(owner_of(half_gone), HK_ABANDONED);
@@ -255,7 +256,7 @@ UNIT_TEST(abandoned_rest)
     assert_null(hk_abandoned_adopt(CLASS, other));
 }
 
-/* Pages of abandoned slabs go too, by shares, and all at once when asked. */
+/* Sweeps also purge the pages of abandoned slabs, one share of the work at a time. hk_abandoned_purge() purges all of them at once. */
 UNIT_TEST(sweep)
 {
     enum { COUNT = 6 };
@@ -273,7 +274,8 @@ UNIT_TEST(sweep)
         assert_int_equal(fake_os_calls(FAKE_PURGE), shares + 1);
     }
     assert_true(hk_abandoned_free(blocks[0][0], CLASS));
-    assert_true(hk_abandoned_free(blocks[0][1], CLASS)); /* all free: it leaves the list that is being walked */
+    /* All blocks of the slab are free, so it leaves the list that the sweep walks. */
+    assert_true(hk_abandoned_free(blocks[0][1], CLASS));
     for (int shares = 0; shares < 2 * COUNT && !over; shares++) {
         struct hk_sweep sweep = {.touched = now, .now = now, .work = 2};
         over = hk_abandoned_sweep(&sweep);
@@ -286,7 +288,8 @@ UNIT_TEST(sweep)
     assert_true(hk_abandoned_purge() > 0);
 }
 
-/* An abandoned slab's remote frees: a fork child lists it where it has room now, and releases it where nothing is left. */
+/* Blocks of an abandoned slab were freed remotely before a fork. The child puts the slab on a list if it has free blocks now, and releases it if
+ * all its blocks are free. */
 UNIT_TEST(abandoned_rest_of_abandoned)
 {
     void *blocks[2][32];
@@ -298,7 +301,8 @@ UNIT_TEST(abandoned_rest_of_abandoned)
     assert_false(hk_abandoned_has(CLASS));
     hk_remote_mark(full, 0, 7);
     hk_remote_mark(ended, 0, UINT32_MAX);
-    hk_remote_count(ended, 32); /* another thread was at it: the child has no such thread */
+    /* Simulates a thread that was changing the slab. The child does not have this thread. */
+    hk_remote_count(ended, 32);
     hk_abandoned_add_rest(other);
     assert_int_equal(full->free, 3);
     assert_ptr_equal(hk_abandoned_adopt(CLASS, other), full);

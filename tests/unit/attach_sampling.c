@@ -1,5 +1,5 @@
-/* Watch: in a window each allocation counts down, outside none of a fine size does; what was picked is known until its free; and a request
- * from outside (attach.h) is answered at a tick. */
+/* Tests sampling that starts while the process runs. Inside a window each allocation counts down; outside, no block of a fine size does. A sampled
+ * block is known until it is freed. A tick answers a request from outside the process (attach.h). */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -65,7 +65,7 @@ static void step(struct slot *slot, struct rng *rng)
     memset(slot->block, (int)(size & 255), size);
 }
 
-/* With a mean of one byte, and a window at each call. */
+/* Tests a mean of one byte, with a new window before each call, so that each block is sampled. */
 UNIT_TEST(each_call_in_a_window)
 {
     static struct slot slots[SLOTS];
@@ -105,7 +105,7 @@ UNIT_TEST(hits_outside)
         hak_free(blocks[i]);
 }
 
-/* Blocks that no bin serves at a hit count down at all times. */
+/* Blocks whose sizes no hit serves count down at all times, also outside windows. */
 UNIT_TEST(large_outside)
 {
     begin(1);
@@ -157,7 +157,7 @@ UNIT_TEST(a_window_ends_by_the_clock)
     assert_false(is_open());
 }
 
-/* Another thread closes the window after this one has found the gate shut. */
+/* Simulates another thread that closes the window after this one has found the gate shut. */
 UNIT_TEST(a_window_ends_amid_a_call)
 {
     begin(1);
@@ -191,7 +191,7 @@ static bool refuses;
 static void *(*real_map)(size_t size);
 static void *map_or_not(size_t size) { return refuses ? NULL : real_map(size); }
 
-/* The process goes on as before; the next request finds memory. */
+/* If memory is refused, the process continues without sampling, and a later request succeeds. */
 UNIT_TEST(no_memory)
 {
     unit_start();
@@ -216,7 +216,7 @@ UNIT_TEST(no_memory)
     assert_false(is_open());
 }
 
-/* Sampled from the start on: there is nothing to begin. With other hooks, hits were shut at the start for good. */
+/* The process is already sampled from its start, so there is nothing to begin. Because hooks are on, hits were disabled at the start for good. */
 UNIT_TEST(with_hooks_already)
 {
     hk_options.heap_sample = 4096;
@@ -254,7 +254,7 @@ static void *churn(void *seed)
     return NULL;
 }
 
-/* A tick reads what other threads' hits count, without synchronization: what the thread sanitizer is there to report. */
+/* A tick reads counters that hits of other threads write without synchronization. The thread sanitizer would report this as a data race. */
 UNIT_TEST(threads)
 {
     pthread_t all[THREADS];
@@ -272,10 +272,11 @@ UNIT_TEST(threads)
     for (unsigned i = 0; i < THREADS; i++)
         assert_int_equal(pthread_join(all[i], NULL), 0);
     assert_int_equal(live_now().blocks, 0);
-    assert_in_range(hk_load(hk_attach_sampling.xwindows), 200, UINT32_MAX); /* a tick of the learner opens one too */
+    /* A tick of the learner opens a window too. */
+    assert_in_range(hk_load(hk_attach_sampling.xwindows), 200, UINT32_MAX);
 }
 
-/* A fork in a window: the child's window ends too. */
+/* After a fork inside a window, the child's window ends as well. */
 UNIT_TEST(fork_in_a_window)
 {
     begin(1);

@@ -1,4 +1,4 @@
-/* Wake: the transitions of the background thread's state; no notification is lost between a round and the sleep after it. */
+/* Tests the transitions of the background thread's state. No notification may be lost between a round and the sleep that follows it. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -50,7 +50,7 @@ UNIT_TEST(works)
     expect(HK_BACKGROUND_ABSENT);
 }
 
-/* A notification during a round needs no system call: the thread checks the state before it sleeps. */
+/* A notification during a round needs no system call because the thread checks the state before it sleeps. */
 UNIT_TEST(notified_in_a_round)
 {
     hk_os.futex_wake = count_wake;
@@ -120,7 +120,7 @@ static void leave_while(_Atomic uint32_t *word, uint32_t expected, uint64_t ms)
     fake_os_pass_ms(100);
 }
 
-/* A notification does not end a rest; hk_background_leave() does, and is final. */
+/* A notification does not end a rest. hk_background_leave() ends it, and the state does not change afterwards. */
 UNIT_TEST(rests)
 {
     unit_start();
@@ -139,7 +139,7 @@ UNIT_TEST(rests)
     assert_int_equal(waits, 2);
 }
 
-/* A mailbox stands for the heap: each letter notifies, and is found although the thread sleeps when it finds none. */
+/* A mailbox stands for the heap. Each letter sends a notification, and each must be found, although the thread sleeps whenever it finds no letter. */
 enum { LETTERS = 20000 };
 static _Atomic unsigned xletters;
 static unsigned found;
@@ -169,7 +169,7 @@ UNIT_TEST(nothing_is_lost)
     assert_int_equal(found, LETTERS);
 }
 
-/* A thread that is asleep for good is woken to end. */
+/* hk_background_leave() wakes a thread that sleeps without a time limit, so that it can end. */
 UNIT_TEST(leaves_asleep)
 {
     hk_os.futex_wake = count_wake;

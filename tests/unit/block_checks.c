@@ -1,5 +1,5 @@
-/* Block checks: what a program may do is done, in every mode of the guard; what it may not do is told at the call, or at the next touch of
- * the block. */
+/* Tests the block checks in every mode of the guard. Correct calls work. A mistake of the program is reported in the call, or when the block is
+ * used next. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "support/rng.h"
 #include "tcache/tcache.h"
 
-/* The operators are not exported in this build. */
+/* This build does not export the operators. */
 void *hk_operator_new(size_t size);
 void *hk_operator_new_array(size_t size);
 void hk_operator_delete(void *block);
@@ -108,7 +108,7 @@ static void drop_all(struct slot *slots)
     }
 }
 
-/* Another thread fills the slots, and ends; this one frees what it left: own blocks, abandoned slabs and remote ones. */
+/* Another thread fills the slots of `others` and ends. This thread frees its own blocks, and blocks in abandoned slabs. */
 static void correct_use(enum mode how)
 {
     static struct slot slots[SLOTS], others[SLOTS];
@@ -156,7 +156,7 @@ static bool every_third(enum fake_call call, uint64_t ordinal)
     return ordinal % 3 == 0;
 }
 
-/* No block is lost or damaged where the system refuses memory, or its pages their protection. */
+/* No block may be lost or damaged if the system refuses memory, or refuses to change the protection of pages. */
 static void refused_use(enum mode how)
 {
     static struct slot slots[SLOTS];
@@ -200,7 +200,7 @@ UNIT_TEST(addresses_do_not_come_back_at_once)
     }
 }
 
-/* Reported once, and without effect: the block's one legal free still works. */
+/* A mistake is reported but has no effect, so the one correct free of the block still works. */
 UNIT_TEST(a_report_leaves_the_block)
 {
     start_safe(REPORTS);
@@ -247,7 +247,7 @@ static void before(void *block)
     for (unsigned i = 0; i < 20; i++)
         neighbors[i] = hak_malloc(hak_usable_size(block));
     for (unsigned i = 0; i < 20; i++) {
-        if ((uintptr_t)neighbors[i] % HK_SLICE != 0) /* before a slab lies memory that may fault */
+        if ((uintptr_t)neighbors[i] % HK_SLICE != 0) /* The memory before a slab may fault. */
             ((volatile char *)neighbors[i])[-1] ^= 1;
         hak_free(neighbors[i]);
     }
@@ -303,7 +303,7 @@ UNIT_TEST(a_string_without_end_ends_behind_its_block)
         memset(text, 'x', size);
         HK_FORGET(text);
         assert_int_equal(strlen(text), size);
-        text[size] = 0; /* changes nothing */
+        text[size] = 0; /* The byte behind the block is already 0. */
         hak_free(text);
     }
 }
@@ -354,7 +354,8 @@ UNIT_TEST(kinds_and_sizes_are_compared)
     unit_dies(new_by_free, NULL, "hakmem: free(): block of operator new:");
 }
 
-/* Blocks of all tiers, where each class is one for eight bytes more than the program asked for. */
+/* Without canaries, a size is accepted if the block's class fits it. Each class also holds eight bytes more than the request. The loop covers
+ * blocks of all tiers. */
 UNIT_TEST(sizes_fit_without_canaries)
 {
     hk_options.hardened = "kinds,zero,pages";
@@ -388,11 +389,11 @@ UNIT_TEST(empty_blocks_have_addresses_of_their_own)
     assert_false(hk_is_empty(grown));
     hak_free(grown);
     hak_free(other);
-    hak_trim(0); /* the quarantine too */
+    hak_trim(0); /* This also empties the quarantine. */
     unit_heap_holds(0);
 }
 
-/* When there are no more of them, blocks of 0 bytes are ordinary ones. */
+/* When all addresses for empty blocks are in use, a request of 0 bytes gets an ordinary block. */
 UNIT_TEST(more_empty_blocks_than_addresses)
 {
     enum { MANY = 70000 };

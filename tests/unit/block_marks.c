@@ -1,4 +1,4 @@
-/* Live: marks of medium blocks, what is said where one is missing, and slabs without marks. */
+/* Tests the marks of medium blocks, the error messages if a mark is missing, and slabs without marks. */
 #include "unit/unit.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "slab/slab.h"
 #include "tcache/tcache.h"
 
-enum { SIZE = 40 * HK_KIB }; /* three to a slab */
+enum { SIZE = 40 * HK_KIB }; /* three blocks in each slab */
 
 static _Atomic uint8_t *mark_of(const void *block)
 {
@@ -18,7 +18,7 @@ static _Atomic uint8_t *mark_of(const void *block)
 
 static bool is_marked(const void *block) { return hk_load(*mark_of(block)) == HK_MARK_LIVE; }
 
-/* Every way in which a medium block comes to the program and goes. */
+/* Tests every call by which the program gets or frees a medium block. */
 UNIT_TEST(marked_while_with_the_program)
 {
     if (UNIT_UNDER_TSAN)
@@ -30,7 +30,7 @@ UNIT_TEST(marked_while_with_the_program)
     assert_false(is_marked(block + HK_KIB));
     hak_free(block);
     assert_false(is_marked(block));
-    assert_ptr_equal(hak_malloc(SIZE), block); /* a hit */
+    assert_ptr_equal(hak_malloc(SIZE), block); /* This call is a hit. */
     assert_true(is_marked(block));
     hak_free_sized(block, SIZE);
     assert_false(is_marked(block));
@@ -39,7 +39,7 @@ UNIT_TEST(marked_while_with_the_program)
     char *moved = hak_realloc(block, 10 * SIZE);
     assert_true(is_marked(moved));
     assert_false(is_marked(block));
-    moved = hak_realloc(moved, 9 * SIZE); /* in place */
+    moved = hak_realloc(moved, 9 * SIZE); /* The block stays in place. */
     assert_true(is_marked(moved));
     hak_free(moved);
     assert_int_equal(hak_posix_memalign(&aligned, HK_SLICE, 100), 0);
@@ -74,7 +74,7 @@ static void make(void *unused)
 {
     (void)unused;
     kept = hak_malloc(SIZE);
-    assert_non_null(hak_malloc(SIZE)); /* stays, or the slab would go */
+    assert_non_null(hak_malloc(SIZE)); /* This block stays allocated so that the slab is not released. */
 }
 
 UNIT_TEST(unmarked)
@@ -87,9 +87,9 @@ UNIT_TEST(unmarked)
     unit_dies(free_small_size, block, "free_sized(): size of another class: 163840 bytes: address 0x");
     hak_free(block);
     if (!UNIT_UNDER_TSAN)
-        dies_in_every_call(block, "block already free"); /* in the bin */
+        dies_in_every_call(block, "block already free"); /* The block is in the bin. */
     hk_tcache_trim(hk_tcache_self());
-    dies_in_every_call(block, "block already free"); /* in the slab */
+    dies_in_every_call(block, "block already free"); /* The block is in the slab. */
     hak_free(other);
     unit_in_thread(make, NULL);
     dies_in_every_call(kept + 16, "pointer inside a block");
@@ -104,7 +104,7 @@ static bool refuse_small_places(enum fake_call call, uint64_t ordinal)
     return call == FAKE_MAP_AT;
 }
 
-/* Where marks are refused, blocks go on as before, and slabs' bitmaps tell what they can. */
+/* If the memory for marks is refused, blocks work as before. The slab's bitmap then detects as many mistakes as it can. */
 UNIT_TEST(without_marks)
 {
     enum { BLOCKS = 150 };
@@ -135,7 +135,7 @@ UNIT_TEST(without_marks)
     unit_heap_holds(0);
 }
 
-/* A fork child does not know what other threads hold: blocks in their bins count as live. */
+/* A fork child does not know which blocks other threads had in their bins, so it counts these blocks as live. */
 UNIT_TEST(assumed)
 {
     if (UNIT_UNDER_TSAN)
@@ -151,7 +151,7 @@ UNIT_TEST(assumed)
     hk_store(*mark_of(block), 0);
     hk_tcache_trim(hk_tcache_self());
     hk_marks_assume(slab);
-    assert_false(is_marked(block)); /* free in the slab */
+    assert_false(is_marked(block)); /* The block is free in the slab. */
     hak_free(other);
 }
 

@@ -1,5 +1,5 @@
-/* Bounds: the block of an address, of every kind and at every edge; what is known at once agrees with what is looked up; no lock is
- * waited for. */
+/* Tests that hk_block_bounds() finds the block of an address, for every kind of block and at every edge. The inline fast check must agree with the
+ * full search. No call may wait for a lock. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ enum { OWNER = 7, BLOCKS = 1024, SIZE = 64 };
 
 static void *blocks[BLOCKS];
 
-/* Of 64 B, all taken; blocks[i] is the block i. */
+/* Returns a slab of 64-byte blocks that are all taken. blocks[i] is block number i. */
 static struct hk_slab *full_slab(void)
 {
     struct hk_slab *slab = unit_slab(CLASS_OF_64, OWNER);
@@ -35,13 +35,13 @@ static void expect(uintptr_t address, enum hk_bounds_kind kind, uintptr_t start,
     assert_int_equal(bounds.size, size);
 }
 
-/* What is known at once is no more than the block has left. */
+/* The inline check never returns more bytes than the block has behind the address. */
 static void expect_room(uintptr_t address, size_t room) { assert_int_equal(hk_bounds_room(address), room); }
 
 UNIT_TEST(every_byte_of_a_slab)
 {
     if (UNIT_UNDER_TSAN)
-        return; /* the heap lies outside the window */
+        return; /* The heap lies outside the window. */
     unit_start();
     struct hk_slab *slab = full_slab();
     for (size_t offset = 0; offset < slab->extent; offset++) {
@@ -54,7 +54,7 @@ UNIT_TEST(every_byte_of_a_slab)
 UNIT_TEST(free_blocks)
 {
     if (UNIT_UNDER_TSAN)
-        return; /* the heap lies outside the window */
+        return; /* The heap lies outside the window. */
     unit_start();
     struct hk_slab *slab = full_slab();
     for (unsigned i = 0; i < BLOCKS; i += 3)
@@ -66,11 +66,11 @@ UNIT_TEST(free_blocks)
     }
 }
 
-/* Behind the last block of a class that does not divide the span. */
+/* Tests addresses behind the last block of a class whose blocks do not fill the span. */
 UNIT_TEST(tail)
 {
     if (UNIT_UNDER_TSAN)
-        return; /* the heap lies outside the window */
+        return; /* The heap lies outside the window. */
     void *block;
     unit_start();
     struct hk_slab *slab = unit_slab(CLASS_OF_48, OWNER);
@@ -116,11 +116,11 @@ static void expect_large(const char *block, size_t at, size_t size)
     expect((uintptr_t)block + at, HK_BOUNDS_BLOCK, (uintptr_t)block, size);
 }
 
-/* Asked twice: the second answer is remembered. It must not outlive the block's size. */
+/* Each address is looked up twice because the first answer is remembered. A remembered answer must not be used after the block's size has changed. */
 UNIT_TEST(large_blocks)
 {
     if (UNIT_UNDER_TSAN)
-        return; /* the heap lies outside the window */
+        return; /* The heap lies outside the window. */
     unit_start();
     char *block = large(8 * HK_MIB), *other = large(3 * HK_MIB);
     assert_int_equal(hk_bounds_remembered((uintptr_t)block), 0);
@@ -143,7 +143,7 @@ UNIT_TEST(large_blocks)
     expect_large(other, 2 * HK_MIB, 3 * HK_MIB);
 }
 
-/* A cached block, and the slack of one that is longer than the request. */
+/* Tests addresses in a cached block, and in the slack of a block that is longer than the request. */
 UNIT_TEST(slack)
 {
     unit_start();
@@ -160,7 +160,8 @@ static bool lies_in(const struct hk_bounds *gap, const char *block)
     return (uintptr_t)block - gap->start < gap->size;
 }
 
-/* Between two large blocks, as a thread's stack: known without the lock the second time, until a block comes there. */
+/* Tests addresses in the gap between two large blocks, where for example a thread's stack may lie. The second look-up needs no lock. The gap is
+ * forgotten when a block is mapped there. */
 UNIT_TEST(gaps)
 {
     unit_start();
@@ -184,7 +185,7 @@ UNIT_TEST(gaps)
         expect_large(block, at, 3 * HK_MIB);
 }
 
-/* As in a signal handler that interrupts the holder of the lock. */
+/* Simulates a signal handler that interrupts the holder of the lock. */
 UNIT_TEST(without_the_lock)
 {
     unit_start();
@@ -200,7 +201,7 @@ UNIT_TEST(without_the_lock)
 UNIT_TEST(free_slices_and_foreign_memory)
 {
     if (UNIT_UNDER_TSAN)
-        return; /* the heap lies outside the window */
+        return; /* The heap lies outside the window. */
     char here[16];
     unit_start();
     struct hk_slab *slab = full_slab();
@@ -226,7 +227,7 @@ UNIT_TEST(free_slices_and_foreign_memory)
     expect_room(UINTPTR_MAX, SIZE_MAX);
 }
 
-/* What the guard knows: the requested size, and blocks that are neither the program's nor free in their slab. */
+/* While the guard is on, the bounds of a block end at its requested size. A freed block counts as free, although it is not yet free in its slab. */
 static void guarded(const char *words, size_t usable)
 {
     hk_options.hardened = words;
@@ -248,7 +249,7 @@ UNIT_TEST(without_canaries) { guarded("zero", 112); }
 UNIT_TEST(with_canaries) { guarded("canary", 100); }
 UNIT_TEST(in_quarantine) { guarded("canary,quarantine,pages", 100); }
 
-/* A canary that was overwritten tells no size; the guard complains when the block is freed, not here. */
+/* An overwritten canary does not give the requested size. The guard reports the damage when the block is freed, not here. */
 UNIT_TEST(broken_canary)
 {
     hk_options.hardened = "canary";

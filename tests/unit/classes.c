@@ -1,4 +1,4 @@
-/* Classes: both tables, for all sizes, beside the rows themselves. */
+/* Tests both look-up tables of the size classes against the rows of classes.def, for all sizes. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ UNIT_TEST(every_alignment)
     assert_int_equal(hk_class_of_aligned(HK_MEDIUM_MAX, 65536), HK_CLASSES - 1);
 }
 
-/* What the comment in classes.def promises. */
+/* Tests what the comment in classes.def promises. */
 UNIT_TEST(rows)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
@@ -45,7 +45,7 @@ UNIT_TEST(rows)
         assert_true(hk_is_pow2((size_t)row->cap + 1));
         assert_true(class == 0 || row->size > hk_classes[class - 1].size);
         assert_true(class == 0 || row->tier >= hk_classes[class - 1].tier);
-        /* Over 64 bytes, the least size that has this class wastes less than a fifth of it. */
+        /* In a class above 64 bytes, the smallest size wastes less than a fifth of the block. */
         if (row->size > 64)
             assert_true((row->size - hk_classes[class - 1].size - 1) * 5 < row->size);
         assert_int_equal(row->tier == HK_TIER_MEDIUM, row->size > HK_FINE_MAX);

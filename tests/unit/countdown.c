@@ -1,5 +1,4 @@
-/* Countdown: estimates from samples are unbiased for all sizes, and the arithmetic of readers, from counts and bytes, agrees with
- * the weights. */
+/* Tests that estimates from samples are unbiased for all sizes. The formula by which readers scale counts and bytes must agree with the weights. */
 #include "unit/unit.h"
 
 #include <math.h>
@@ -14,7 +13,8 @@ static bool passes(struct hk_countdown *countdown, size_t bytes)
     return hk_countdown_runs_out(countdown, bytes) && hk_countdown_picks(countdown, MEAN);
 }
 
-/* The sum of estimates over the sum of sizes, of blocks whose sizes `draw` says; each run begins anew, as a thread does. */
+/* Returns the sum of the estimates divided by the sum of the sizes. `draw` chooses the size of each block. Each run starts with a new countdown,
+ * as a new thread does. */
 static double estimated(size_t (*draw)(struct rng *rng), bool seeded)
 {
     struct rng rng = rng_seeded(11);
@@ -52,10 +52,11 @@ UNIT_TEST(unbiased)
     assert_near(estimated(mixed, true), 1, 0.01);
 }
 
-/* A thread without a seed makes one, and samples as fairly. */
+/* A countdown without a seed chooses one, and its estimates are unbiased too. */
 UNIT_TEST(begins_by_itself) { assert_near(estimated(near_mean, false), 1, 0.01); }
 
-/* Gaps: exponential, of the mean asked for: as many below the median as above, and 1 in e beyond the mean. */
+/* The gaps between samples have an exponential distribution with the mean of the option: half of them lie below the median, and a share of 1/e
+ * lies above the mean. */
 UNIT_TEST(gaps)
 {
     enum { GAPS = 100000 };

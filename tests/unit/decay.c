@@ -1,5 +1,5 @@
-/* Decay: at most one epoch in an interval, which purges only what is due; a purge of everything on request; idle memory is
- * reclaimed before the heap grows beyond its watermark. */
+/* Tests the times of purges. Each interval has at most one epoch, which purges only memory that is due. A request purges everything. Idle memory
+ * is reclaimed before the heap grows beyond its watermark. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static void leave_free_memory(void)
     hk_large_free(block);
 }
 
-/* The tick of a new thread. */
+/* Simulates the tick of a new thread. */
 static void tick(void)
 {
     struct hk_ticker ticker = {0};
@@ -51,7 +51,8 @@ UNIT_TEST(all)
     assert_int_equal(hk_decay_all(0), 0);
 }
 
-/* The memory freed last stays resident; an epoch purges it after the delay. */
+/* The argument of hk_decay_all() is the number of bytes to keep. The memory that was freed last stays resident, and an epoch purges it after the
+ * delay. */
 UNIT_TEST(all_but_what_is_to_be_kept)
 {
     enum { CHUNKS = 4 };
@@ -98,7 +99,7 @@ UNIT_TEST(when_due)
     assert_int_equal(idle_bytes(), 0);
 }
 
-/* Each tick reads the clock; at most one in an interval makes other system calls. */
+/* Each tick reads the clock. At most one tick in an interval makes other system calls. */
 UNIT_TEST(not_too_often)
 {
     SET_KNOB(purge_delay, 1000);
@@ -123,7 +124,7 @@ UNIT_TEST(no_delay)
     assert_int_equal(idle_bytes(), 0);
 }
 
-/* After a rest of all threads, all free memory has been free for as long. */
+/* If no thread ran for a long time, all free memory has been free for that time, so the next tick purges it. */
 UNIT_TEST(rested)
 {
     SET_KNOB(purge_delay, 500);
@@ -144,7 +145,7 @@ UNIT_TEST(rested)
     assert_false(hk_decay_read_clock(&ticker));
 }
 
-/* The work budget of a sweep is a share of the time since the last tick. */
+/* The work budget of a sweep is proportional to the time since the last tick. */
 UNIT_TEST(share_of_time)
 {
     struct hk_ticker ticker = {0};
@@ -161,7 +162,7 @@ UNIT_TEST(share_of_time)
     assert_int_equal(hk_decay_share(&ticker).touched + 100, hk_decay_share(&ticker).now);
 }
 
-/* The answer to a thread's tick after so many ms. */
+/* Advances the clock by `ms`, and returns what hk_decay_growth() answers in this thread's next tick. */
 static bool growth_seen(struct hk_ticker *ticker, uint64_t ms)
 {
     fake_os_pass_ms(ms);
@@ -206,7 +207,7 @@ static void map_mibs(unsigned count)
         assert_non_null(hk_large_alloc(HK_MIB, 16, &zeroed));
 }
 
-/* Above the watermark, twice the excess and at least 4 MiB of idle memory are purged: slices first, then large blocks. */
+/* Above the watermark, the heap purges twice the excess, and at least 4 MiB of idle memory. Slices are purged before large blocks. */
 UNIT_TEST(reclaims_idle_memory)
 {
     struct hk_ticker ticker = {0};
@@ -218,7 +219,7 @@ UNIT_TEST(reclaims_idle_memory)
     void *one = hk_large_alloc(6 * HK_MIB, 16, &zeroed), *other = hk_large_alloc(6 * HK_MIB, 16, &zeroed);
     hk_large_free(one);
     hk_large_free(other);
-    hk_large_purge(hk_os.clock_ms(), 1000); /* sees them */
+    hk_large_purge(hk_os.clock_ms(), 1000); /* This purges nothing, but notes that the blocks are idle. */
     assert_false(growth_seen(&ticker, 100));
     assert_int_equal(idle_bytes(), 4 * HK_CHUNK + 12 * HK_MIB);
     map_mibs(5);
@@ -228,7 +229,7 @@ UNIT_TEST(reclaims_idle_memory)
     assert_int_equal(before - footprint(), 2 * HK_CHUNK);
     assert_int_equal(idle_bytes(), 2 * HK_CHUNK + 12 * HK_MIB);
     map_mibs(9);
-    hold_no_more_than(19); /* free for 0 ms: it stays */
+    hold_no_more_than(19); /* These slices were free for 0 ms, so they stay. */
     assert_false(growth_seen(&ticker, 0));
     assert_int_equal(idle_bytes(), HK_CHUNK);
     before = footprint();
@@ -237,7 +238,7 @@ UNIT_TEST(reclaims_idle_memory)
     assert_int_equal(footprint(), before);
 }
 
-/* Without idle memory, the watermark rises above the footprint, and each thread learns of it once. */
+/* If there is no idle memory, the watermark rises above the footprint. Each thread is told once. */
 UNIT_TEST(watermark_rises)
 {
     struct hk_ticker one = {0}, other = {0};
@@ -247,7 +248,7 @@ UNIT_TEST(watermark_rises)
     assert_false(growth_seen(&one, 0));
     assert_true(growth_seen(&other, 0));
     assert_false(growth_seen(&other, 1000));
-    hold(WATERMARK_CHUNKS + 9); /* within the step */
+    hold(WATERMARK_CHUNKS + 9); /* The footprint stays below the raised watermark. */
     assert_false(growth_seen(&one, 0));
     hold(WATERMARK_CHUNKS + 12);
     assert_true(growth_seen(&other, 0));
@@ -272,12 +273,12 @@ UNIT_TEST(watermark_falls)
     hold_no_more_than(WATERMARK_CHUNKS);
     hk_decay_all(0);
     fake_os_pass_ms(1000);
-    tick(); /* half of the watermark is in use: it stays */
+    tick(); /* The watermark stays because half of it is in use. */
     hold(WATERMARK_CHUNKS + 4);
     assert_false(growth_seen(&ticker, 0));
 }
 
-/* A sweep over slabs purges so many bytes; then the program touches them again. */
+/* Simulates a sweep over slabs that purges so many bytes, and a program that touches these bytes again. */
 static void sweep_and_touch_again(struct hk_ticker *ticker, size_t bytes)
 {
     struct hk_slab swept = {.d = {.bytes = bytes}};
@@ -287,7 +288,7 @@ static void sweep_and_touch_again(struct hk_ticker *ticker, size_t bytes)
     hk_slab_note_clean(&swept, 0);
 }
 
-/* The watermark falls after a sweep that purged much, unless the memory purged by the sweep before is resident again. */
+/* The watermark falls after a sweep that purged much. It does not fall if the memory that the previous sweep purged is resident again. */
 UNIT_TEST(watermark_follows_sweeps)
 {
     struct hk_ticker ticker = {0};
@@ -300,7 +301,7 @@ UNIT_TEST(watermark_follows_sweeps)
     assert_false(growth_seen(&ticker, 1000));
 }
 
-/* Maps so much that no round maps more, and resets the watermark. */
+/* Maps enough memory that no round maps more, and resets the watermark. */
 static void start_with_room(void)
 {
     unit_start();
@@ -312,8 +313,8 @@ static void start_with_room(void)
 
 enum { ROUNDS = 100, IDLE_CHUNKS = 10, ROUND_MS = 20 };
 
-/* In each round the heap grows beyond the watermark by memory that was just reclaimed. Returns the rounds until it is not
- * reclaimed again. */
+/* In each round the heap grows beyond the watermark with memory that was reclaimed just before. Returns the number of rounds after which the heap
+ * stops reclaiming. */
 static unsigned rounds_reclaimed(struct hk_ticker *ticker)
 {
     for (unsigned round = 0; round < ROUNDS; round++) {
@@ -325,7 +326,7 @@ static unsigned rounds_reclaimed(struct hk_ticker *ticker)
     return ROUNDS;
 }
 
-/* 256 KiB a ms, and the unused share of a quarter of a second. */
+/* Reclaiming may purge 256 KiB per ms. It may also use up the unused share of the last quarter of a second. */
 UNIT_TEST(reclaims_within_its_time)
 {
     struct hk_ticker ticker = {0};
@@ -335,7 +336,7 @@ UNIT_TEST(reclaims_within_its_time)
     assert_true(idle_bytes() >= IDLE_CHUNKS * HK_CHUNK);
 }
 
-/* Newly mapped memory was not purged before: growth by it reclaims at any time. */
+/* Newly mapped memory was not purged before, so growth by new memory may always reclaim. */
 UNIT_TEST(reclaims_for_new_memory)
 {
     struct hk_ticker ticker = {0};
@@ -348,7 +349,7 @@ UNIT_TEST(reclaims_for_new_memory)
     assert_int_equal(before - footprint(), IDLE_CHUNKS * HK_CHUNK);
 }
 
-/* After a while, reclaiming has a share of the time again. */
+/* After some time without reclaiming, the heap may reclaim again. */
 UNIT_TEST(reclaims_after_a_while)
 {
     struct hk_ticker ticker = {0};
@@ -363,7 +364,7 @@ UNIT_TEST(reclaims_after_a_while)
 
 enum { MANY = 1000, BLOCKS = 16, RANGES = BLOCKS / 2 };
 
-/* Slabs of which every other page is free. */
+/* Fills MANY slabs and frees every second block, so that every other page of them is free. */
 static void leave_ranges(void *unused)
 {
     (void)unused;
@@ -381,7 +382,7 @@ static void leave_abandoned(void *unused)
     leave_ranges(unused);
 }
 
-/* fake_os checks that no lock is held over two system calls; these tests make the calls. */
+/* The fake OS checks that no lock is held over two system calls. These tests make many purges, which this check observes. */
 UNIT_TEST(one_call_a_hold)
 {
     const size_t expected = (size_t)MANY * RANGES;
@@ -412,7 +413,7 @@ UNIT_TEST(one_call_a_hold_in_background)
     assert_in_range(fake_os_calls(FAKE_PURGE), 2 * expected - RANGES, 2 * expected + 100);
 }
 
-/* Above the ceiling, idle memory goes at once; where that is not enough, threads purge their slabs, once in 50 ms. */
+/* Above the ceiling, idle memory is purged at once. If this is not enough, threads purge their slabs, at most once in 50 ms. */
 UNIT_TEST(ceiling)
 {
     bool zeroed;
@@ -436,7 +437,7 @@ UNIT_TEST(ceiling)
     hk_large_free(live);
 }
 
-/* An epoch is for all threads: memory that becomes due a moment later waits for the next. */
+/* All threads share one epoch. Memory that becomes due shortly after an epoch waits until the next one. */
 UNIT_TEST(one_epoch_for_all)
 {
     SET_KNOB(purge_delay, 1000);
@@ -447,7 +448,7 @@ UNIT_TEST(one_epoch_for_all)
     *(char *)span = 1;
     hk_span_free(span, 4);
     fake_os_pass_ms(1000);
-    tick(); /* seen for the first time */
+    tick(); /* This epoch sees the span for the first time. */
     fake_os_pass_ms(999);
     tick();
     fake_os_pass_ms(1);
@@ -468,13 +469,13 @@ static void leave_much(void)
     }
 }
 
-/* What ended threads left is purged at once, but not where it is little, and again only after its page faults were paid for. */
+/* The memory that ended threads left is purged at once, unless it is little. The next purge waits until the cost of the page faults is paid off. */
 UNIT_TEST(left_by_threads)
 {
     unit_start();
     hk_decay_all(0);
     assert_false(hk_decay_left_is_due(0));
-    assert_true(hk_decay_left_is_due(3 * HK_MIB)); /* caches count, too */
+    assert_true(hk_decay_left_is_due(3 * HK_MIB)); /* The caches of the ending thread count too. */
     leave_much();
     size_t idle = idle_bytes();
     assert_true(idle >= 4 * HK_MIB);
@@ -487,11 +488,11 @@ UNIT_TEST(left_by_threads)
     assert_false(hk_decay_left_is_due(0));
     fake_os_pass_ms(2);
     assert_true(hk_decay_left_is_due(0));
-    SET_KNOB(purge_delay, 2000); /* free memory is to stay */
+    SET_KNOB(purge_delay, 2000); /* The program wants free memory to stay. */
     assert_false(hk_decay_left_is_due(0));
 }
 
-/* A heap that the remaining thread uses is not looked through at each end of another thread. */
+/* The end of a thread must not search the heap again if only the remaining thread uses the heap. */
 UNIT_TEST(left_by_none)
 {
     bool zeroed;
@@ -504,7 +505,7 @@ UNIT_TEST(left_by_none)
     hk_large_free(block);
     hk_decay_all(0);
     assert_false(hk_decay_left_is_due(0));
-    leave_much(); /* less than before, but more than since */
+    leave_much(); /* The heap was larger at the first purge, but it has been empty since. */
     assert_true(hk_decay_left_is_due(0));
 }
 

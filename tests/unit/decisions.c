@@ -1,4 +1,4 @@
-/* Decisions: read as written, whole and in order; decisions that find no room are counted. */
+/* Tests that decisions are read as they were written, whole and in order, and that decisions for which there is no room are counted. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -70,7 +70,8 @@ UNIT_TEST(many_writers)
         for (; hk_decision_take(&got); taken++, more = true) {
             struct hk_decision expected = made(got.thread, got.ms);
             assert_memory_equal(&got, &expected, sizeof got);
-            assert_true(got.ms >= next[got.thread]); /* of each in order, though some are lost */
+            /* Decisions of each thread are in order, although some are lost. */
+            assert_true(got.ms >= next[got.thread]);
             next[got.thread] = got.ms + 1;
         }
         sched_yield();

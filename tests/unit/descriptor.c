@@ -1,4 +1,5 @@
-/* Descriptor: slots are reused, empty beyond their head; a stale pointer finds a start of 0; entries and ages keep what they are given. */
+/* Tests that descriptors are reused and are empty behind their head. A stale pointer to a descriptor reads a start of 0. Page map entries and ages
+ * return the values that were stored. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -22,7 +23,7 @@ UNIT_TEST(slots)
     }
 }
 
-/* As a slab's descriptor becomes a large block's. */
+/* Simulates the descriptor of a slab that becomes the descriptor of a large block. */
 UNIT_TEST(reused)
 {
     static const char zeros[HK_DESCRIPTOR_BYTES - sizeof(struct hk_descriptor)];
@@ -95,7 +96,7 @@ UNIT_TEST(entries)
     assert_false(hk_entry_is_plain(0));
 }
 
-/* Across the end of the 16 bits, too. */
+/* The loop also covers ages across an overflow of the 16 bits. */
 UNIT_TEST(ages)
 {
     for (uint64_t now = 0; now < (uint64_t)3 << 22; now += 64 * 500)

@@ -1,4 +1,4 @@
-/* Empty: each block of 0 bytes has an address of its own, which faults, and is free once. */
+/* Tests that each block of 0 bytes has an address of its own. A touch of this address faults, and the block can be freed once. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -41,7 +41,7 @@ UNIT_TEST(off)
     assert_false(hk_is_empty((void *)STEP));
 }
 
-/* A realloc gives the address back. */
+/* hk_realloc() frees the address of an empty block. */
 UNIT_TEST(resized)
 {
     start();

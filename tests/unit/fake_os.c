@@ -10,7 +10,8 @@ struct fake_os fake_os;
 
 static struct hk_os real;
 static char *no_environment[] = {NULL};
-/* With such a name, HAKMEM starts as the process begins, which fails. Without, the process of all tests would have its handlers of fork. */
+/* With this variable, HAKMEM starts when the process begins, and this start fails. Without it, the process that runs all tests would get HAKMEM's
+ * fork handlers. */
 static char *begins_at_once[] = {"HAKMEM_LIBRARY=", NULL};
 
 static bool refused(enum fake_call call)
@@ -36,7 +37,7 @@ static bool fake_unmap(void *p, size_t size) { return !refused(FAKE_UNMAP) && re
 static bool fake_unseal(void *p, size_t size) { return !refused(FAKE_UNSEAL) && real.unseal(p, size); }
 static bool fake_seal(void *p, size_t size) { return !refused(FAKE_SEAL) && real.seal(p, size); }
 
-/* No lock is held over two of them. */
+/* Aborts if a lock is held over two system calls of these kinds. */
 static void expect_a_hold_of_its_own(void)
 {
     uint32_t still_held = hk_locks_still_held();
@@ -54,7 +55,8 @@ static bool fake_purge(void *p, size_t size)
 
 static bool fake_bar(void *p, size_t size)
 {
-    /* The page behind a slab or a region is no memory that was used, nor is the growth of the heap, which may come twice in one hold. */
+    /* The guard page behind a slab or a region is not memory that was in use, so it does not count. The growth of the heap does not count either,
+     * because it may come twice in one hold of the lock. */
     if (size > hk_system_page() && !hk_lock_is_held(HK_RANK_PAGE_HEAP))
         expect_a_hold_of_its_own();
     return !refused(FAKE_BAR) && real.bar(p, size);
@@ -133,14 +135,14 @@ static size_t read_fake_file(const char *path, char *bytes, size_t size)
 static uint64_t fake_memory_total(void) { return fake_os.memory_total; }
 static uint64_t fake_cpus(void) { return fake_os.cpus; }
 
-/* Field 47 of /proc/self/stat is where the break heap begins: as many words of no interest come before it. */
+/* Field 47 of /proc/self/stat is the start of the break heap. The fields before it have arbitrary values. */
 static size_t fake_read_file(const char *path, char *bytes, size_t size)
 {
     if (fake_os.files != NULL)
         return read_fake_file(path, bytes, size);
     bool of_huge_pages = strncmp(path, "/sys/kernel/mm/", strlen("/sys/kernel/mm/")) == 0;
     if (of_huge_pages) {
-        bytes[0] = 0; /* tests are the same in all modes */
+        bytes[0] = 0; /* The text is empty, because tests must not depend on the machine's mode of huge pages. */
         return 0;
     }
     if (fake_os.break_start == 0 || strcmp(path, "/proc/self/stat") != 0)
@@ -222,7 +224,7 @@ void fake_os_capture(void)
     fake_os.captured[0] = 0;
 }
 
-/* 101 is the first there is: before HAKMEM's own constructor. */
+/* 101 is the earliest priority, so this runs before HAKMEM's own constructor. */
 __attribute__((constructor(101))) static void replace_the_system(void)
 {
     real = hk_os;

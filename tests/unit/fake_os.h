@@ -1,10 +1,11 @@
-/* Fake OS: counts system calls, refuses those that a test picks, and moves the clock only when told.
+/* Fake OS: replaces the system calls in unit tests. It counts the calls, refuses those that a test chooses, and moves the clock only if a test
+ * asks for it.
  *
  *   core -> hk_os (replaced) -> counted -> refuse(call, ordinal)? -> the real table
  *
- * All calls are refused at first, so that HAKMEM's constructor cannot start it: main() runs before the first allocation, and
- * each test decides how the start goes.
- * Threads  counting: any. All else is set while no other thread is in the core. */
+ * All calls are refused at first, so that HAKMEM's constructor cannot start it. main() therefore runs before the first allocation, and each test
+ * decides how the start proceeds.
+ * Threads  The counters may be used by any thread. All other fields are set while no other thread is in the core. */
 #ifndef TEST_FAKE_OS_H
 #define TEST_FAKE_OS_H
 
@@ -30,41 +31,41 @@ enum fake_call {
 typedef bool fake_refuse(enum fake_call call, uint64_t ordinal);
 
 struct fake_os {
-    _Atomic uint64_t xcalls[FAKE_CALLS]; /* made, refused ones included */
-    _Atomic uint64_t xtotal;             /* of all kinds */
+    _Atomic uint64_t xcalls[FAKE_CALLS]; /* calls made, refused ones included */
+    _Atomic uint64_t xtotal;             /* calls of all kinds */
     _Atomic uint64_t xrefused;
     _Atomic uint64_t xclock_ms;
-    fake_refuse *refuse;  /* NULL: nothing is; ordinals of all kinds together begin at 1 */
-    size_t address_limit; /* SIZE_MAX: none */
-    bool places_taken;    /* no address can be chosen */
+    fake_refuse *refuse;  /* NULL refuses nothing. The ordinals count calls of all kinds together, from 1. */
+    size_t address_limit; /* SIZE_MAX: no limit */
+    bool places_taken;    /* No address can be chosen. */
     const char *conf;     /* HAKMEM_CONF */
     char **environment;
     const struct fake_file {
         const char *path, *text;
-    } * files; /* that there are, up to a path of NULL, where this is not NULL; else the real ones */
+    } * files; /* NULL: the real files. Otherwise only these files exist; a path of NULL ends the list. */
     uint64_t memory_total, cpus;
-    uintptr_t break_start, break_end; /* where another allocator's heap is said to be; 0: the real one */
-    const char *file;                 /* the content of all files, a few bytes at a time; NULL: the real files */
-    bool capturing;                   /* writes go to `captured`, always a string */
+    uintptr_t break_start, break_end; /* the heap of another allocator; 0: the real one */
+    const char *file;                 /* The content of all files, read a few bytes at a time. NULL: the real files. */
+    bool capturing;                   /* Writes go to `captured`, which is always a string. */
     size_t captured_bytes;
     char captured[65536];
 };
 
 extern struct fake_os fake_os;
 
-/* A healthy system, counts and clock at their beginning. */
+/* Restores a healthy system, and resets the counters and the clock. */
 void fake_os_reset(void);
 
-/* Counts from zero again, refusals as `refuse` says. */
+/* Resets the counters. From here on, `refuse` decides which calls are refused. */
 void fake_os_refuse(fake_refuse *refuse);
 
 uint64_t fake_os_calls(enum fake_call call);
 void fake_os_pass_ms(uint64_t ms);
 
-/* Empties `captured` and captures on. */
+/* Empties `captured`, and captures all writes from here on. */
 void fake_os_capture(void);
 
-/* Ready-made refusals. */
+/* These functions can be passed to fake_os_refuse(). */
 fake_refuse fake_refuse_all, fake_refuse_map, fake_refuse_mappings, fake_refuse_unmap, fake_refuse_unseal,
     fake_refuse_seal, fake_refuse_purge, fake_refuse_remap, fake_refuse_open, fake_refuse_resident, fake_refuse_bar,
     fake_refuse_unbar, fake_refuse_fence;

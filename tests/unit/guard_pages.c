@@ -1,5 +1,5 @@
-/* Guard pages: what must fault when the option says so: the page behind a slab and behind a medium block, free spans, medium and large blocks that
- * are free, both ends of metadata; and that nothing else does. */
+/* Tests which ranges fault if the option asks for guard pages: the page behind a slab and behind a medium block, free spans, free medium and large
+ * blocks, and both ends of metadata. Nothing else may fault. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static void start(const char *words)
     unit_start();
 }
 
-/* The kernel reads the byte for us: it refuses where we would fault. */
+/* Returns true if the byte can be read. The kernel reads it, because it returns an error if the address would fault. */
 static bool accessible(const void *at)
 {
     char byte;
@@ -48,7 +48,7 @@ UNIT_TEST(behind_a_slab)
 
 static char *end_of(char *block, size_t size) { return block + (size + 8 + HK_PAGE - 1) / HK_PAGE * HK_PAGE; }
 
-/* Of each block whose class has 128 KiB or more, others in use beside it. */
+/* Each block of a class of 128 KiB or more has a guard page behind it. Blocks beside it are in use. */
 UNIT_TEST(behind_a_large_block)
 {
     char *blocks[8];
@@ -75,7 +75,7 @@ UNIT_TEST(large_blocks_that_are_free)
     assert_false(accessible(block) || accessible(block + (2 << 20)));
 }
 
-/* At both ends and in the middle; what is taken from them again is zero. */
+/* A free span faults at both ends and in the middle. Memory that is allocated from it again is zero. */
 UNIT_TEST(free_spans)
 {
     static char *blocks[BLOCKS];
@@ -83,7 +83,7 @@ UNIT_TEST(free_spans)
     start("pages");
     for (unsigned i = 0; i < BLOCKS; i++)
         memset(blocks[i] = hak_malloc(SIZE), 0x6b, SIZE);
-    for (unsigned i = 0; i < BLOCKS; i += 2) /* spans between others in use */
+    for (unsigned i = 0; i < BLOCKS; i += 2) /* The other spans stay in use between them. */
         hak_free(blocks[i]);
     hk_tcache_trim(hk_tcache_self());
     for (unsigned i = 0; i < BLOCKS; i += 2)
@@ -102,14 +102,14 @@ UNIT_TEST(around_metadata)
     while (hk_meta.newest == first)
         assert_non_null(hk_meta_alloc(4096));
     const struct hk_meta_area *area = hk_meta.newest->first;
-    /* The region's areas are aligned; its mapping begins and ends somewhat outside. */
+    /* The areas of a region are aligned. Its mapping begins before the first area and ends behind the last. */
     const char *low = (const char *)area, *high = (const char *)area + hk_meta.newest->areas * HK_META_AREA_BYTES;
     assert_true(accessible(low) && accessible(high - 1));
     for (unsigned pages = 0; accessible(low - 1); low -= HK_PAGE, pages++)
         assert_true(pages < HK_META_AREA_BYTES / HK_PAGE);
     for (unsigned pages = 0; accessible(high); high += HK_PAGE, pages++)
         assert_true(pages < HK_META_AREA_BYTES / HK_PAGE);
-    assert_int_equal((size_t)(high - low) % HK_META_AREA_BYTES, 0); /* no page more */
+    assert_int_equal((size_t)(high - low) % HK_META_AREA_BYTES, 0); /* The mapping has no page more. */
 }
 
 UNIT_TEST(off)
@@ -122,7 +122,7 @@ UNIT_TEST(off)
     assert_int_equal(fake_os_calls(FAKE_BAR), 0);
 }
 
-/* A medium block that was refused its pages is neither lost nor with the program. */
+/* If the system refuses the pages of a medium block, the block is not lost, and the program does not get it. */
 UNIT_TEST(refused)
 {
     unsigned refused = 0;

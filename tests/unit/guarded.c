@@ -1,5 +1,5 @@
-/* Guarded: the rarer calls while the guard is on: no block, blocks of another allocator, every form of new and delete, medium blocks, and what
- * a refusal leaves. */
+/* Tests the less frequent calls while the guard is on: NULL, blocks of another allocator, all forms of new and delete, medium blocks, and the
+ * state after a refusal. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ UNIT_TEST(no_block)
     assert_int_equal(faults(), 0);
 }
 
-/* In the break heap, where the C library has its blocks. */
+/* The block lies in the break heap, in which the C library has its blocks. */
 static void of_another_allocator(void)
 {
     static char heap[8 * SIZE] __attribute__((aligned(16)));
@@ -146,7 +146,7 @@ UNIT_TEST(aligned_forms_hardened)
     unit_dies(aligned_of_other_size, NULL, "hakmem: sized operator delete(): size of another class");
 }
 
-/* Larger and smaller than the request: the class is the same. */
+/* These sizes are larger and smaller than the request, but they belong to the same class. */
 static void size_too_large(void *block) { hk_operator_delete_sized(block, SIZE + 1); }
 static void size_too_small(void *block) { hk_operator_delete_sized(block, SIZE - 1); }
 UNIT_TEST(exact_sizes)
@@ -175,7 +175,7 @@ static void free_damaged(void *block)
     hak_free(block);
 }
 
-/* As of another block with the same request, and zeros. */
+/* Tests a canary that was copied from another block with the same request, and a canary of zeros. */
 static char *swapped[2];
 static void swap_canaries(void *argument)
 {
@@ -218,11 +218,11 @@ static void write_far(void *argument)
     hak_free(far->block);
 }
 
-/* The mark, the zeros behind it up to the 64th, and the word at the end. */
+/* The canary consists of a mark, zeros up to the 64th byte, and a word at the end of the block. */
 UNIT_TEST(every_byte_of_the_canary)
 {
     harden("canary,zero");
-    char *block = hak_malloc(900); /* of 1024 B */
+    char *block = hak_malloc(900); /* The block has 1024 bytes. */
     size_t bytes = hk_guard_bytes(block);
     for (size_t at = 900; at < 900 + 64; at += at < 900 + 16 ? 1 : 7)
         unit_dies(write_far, &(struct far){block, at}, OVERWRITTEN);
@@ -235,7 +235,7 @@ struct stale {
     size_t size, at;
 };
 
-/* The block comes back at last. */
+/* Writes to a freed block, and allocates until the block is given out again. */
 static void write_freed(void *argument)
 {
     const struct stale *stale = argument;
@@ -254,7 +254,7 @@ UNIT_TEST(free_blocks_written_to)
             unit_dies(write_freed, &(struct stale){size, at}, "hakmem: malloc(): free block was written to");
 }
 
-/* As above, where hooks see each call. */
+/* Makes the same test while hooks see each call. */
 UNIT_TEST(free_blocks_written_to_beside_hooks)
 {
     hk_options.heap_sample = 1 << 20;
@@ -273,7 +273,7 @@ static char *sampled(void)
     return NULL;
 }
 
-/* Groups beside hooks; and where memory is refused, until it is there again. */
+/* Tests groups of blocks together with hooks. A group whose memory was refused gets blocks as soon as there is memory again. */
 UNIT_TEST(groups_of_blocks)
 {
     struct hk_request small = {.size = SIZE, .align = 16}, large = {.size = 200 << 10, .align = 16};
@@ -293,7 +293,7 @@ UNIT_TEST(groups_of_blocks)
     assert_int_equal(faults(), 0);
 }
 
-/* Blocks of heaps of the program's own have no states: their calls are those without a guard. */
+/* Blocks of the program's own heaps have no guard states. Calls for these blocks do what they do without a guard. */
 UNIT_TEST(blocks_of_own_heaps)
 {
     harden("1");
@@ -309,7 +309,7 @@ UNIT_TEST(blocks_of_own_heaps)
     assert_int_equal(faults(), 0);
 }
 
-/* A sampled block that cannot be moved stays as it is. */
+/* A sampled block that cannot be moved is unchanged. */
 UNIT_TEST(sampled_block_that_stays)
 {
     hk_options.guard_sample = 1;
@@ -329,7 +329,7 @@ UNIT_TEST(sampled_block_that_stays)
 
 static bool refuse_bars_at_times(enum fake_call call, uint64_t ordinal) { return call == FAKE_BAR && ordinal % 3 != 0; }
 
-/* Pages that the system did not bar when their block was freed come back as zeros all the same. */
+/* The system refused to bar some pages when their block was freed. These pages must be zero too when they are given out again. */
 UNIT_TEST(zeros_where_pages_stay)
 {
     harden("1");
@@ -348,7 +348,8 @@ UNIT_TEST(zeros_where_pages_stay)
     assert_true(hk_load(fake_os.xrefused) > 10);
 }
 
-/* The memory of blocks of the process may serve a heap, and then the process again. */
+/* Fills blocks of the heap, or of the process if `heap` is NULL, and frees them. Memory of the process may serve a heap later, and then the
+ * process again. */
 static void write_blocks(struct hak_heap *heap, size_t size)
 {
     enum { BLOCKS = 24 };
@@ -367,7 +368,7 @@ UNIT_TEST(memory_that_a_heap_has_used)
     for (int round = 0; round < 6; round++)
         for (size_t size = 1000; size <= 900000; size *= 9) {
             write_blocks(NULL, size);
-            hak_trim(SIZE_MAX); /* flushes the bins, and purges nothing */
+            hak_trim(SIZE_MAX); /* This flushes the bins and purges nothing. */
             struct hak_heap *heap = hak_heap_create("between", 0);
             write_blocks(heap, size);
             write_blocks(heap, size / 9);

@@ -1,4 +1,4 @@
-/* Heaps of the program's own at the edges: metadata and memory refused, blocks that are none of theirs, forks, and what reports say of many. */
+/* Tests edge cases of the program's own heaps: refused metadata and memory, blocks that belong to no heap, forks, and reports with many heaps. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static hak_heap_t *begin_heap(size_t limit)
     return heap;
 }
 
-/* From here on there is no metadata, and no memory of the system's. */
+/* Uses up all metadata. From here on the system refuses memory too. */
 static void use_up_metadata(void)
 {
     fake_os_refuse(fake_refuse_mappings);
@@ -52,7 +52,7 @@ UNIT_TEST(no_metadata_for_another_heap)
     hak_heap_t *heap = begin_heap(0);
     use_up_metadata();
     expect_no_memory(hak_heap_create("second", 0));
-    expect_no_memory(hak_heap_malloc(heap, 100)); /* no shelf, no slab */
+    expect_no_memory(hak_heap_malloc(heap, 100)); /* There is no memory for a shelf or a slab. */
     expect_no_memory(hak_heap_malloc(heap, 3 * HK_MIB));
     expect_no_memory(hak_heap_calloc(heap, 10, 100));
     fake_os_refuse(NULL);
@@ -60,7 +60,7 @@ UNIT_TEST(no_metadata_for_another_heap)
     assert_ptr_equal(hak_heap_of(block), heap);
 }
 
-/* Blocks come without caches then, one by one, and bins keep their capacity. */
+/* Without memory for caches, each call allocates a single block from a slab. Bins keep their capacity. */
 UNIT_TEST(no_metadata_for_caches)
 {
     hak_heap_t *heap = begin_heap(0), *others[40];
@@ -70,7 +70,7 @@ UNIT_TEST(no_metadata_for_caches)
     void *first = hak_heap_malloc(heap, 64), *near = hak_heap_aligned_alloc(others[0], 4096, 64);
     void *far = hak_heap_aligned_alloc(others[39], 4096, 64);
     hk_heap_shelf_end(&hk_tcache_self()->shelf);
-    hak_free(first); /* a shelf, and a cache of this heap alone */
+    hak_free(first); /* This makes a new shelf, which has a cache of this heap alone. */
     use_up_metadata();
     for (unsigned i = 0; i < 300; i++) {
         blocks[i] = hak_heap_malloc(heap, 64);
@@ -89,7 +89,7 @@ UNIT_TEST(no_metadata_for_caches)
     assert_int_equal(hak_heap_destroy(heap), 0);
 }
 
-/* A slab whose descriptor is there, but not its bits. */
+/* Tests a slab for which there is a descriptor, but no memory for its bitmap. */
 UNIT_TEST(no_metadata_for_bits)
 {
     hak_heap_t *heap = begin_heap(0);
@@ -97,7 +97,7 @@ UNIT_TEST(no_metadata_for_bits)
     hak_free(block);
     use_up_metadata();
     hk_heap_shelf_end(&hk_tcache_self()->shelf);
-    assert_int_equal(hak_heap_reset(heap), 0); /* its descriptors serve again */
+    assert_int_equal(hak_heap_reset(heap), 0); /* The descriptors of the heap can be used again. */
     expect_no_memory(hak_heap_malloc(heap, 16));
     fake_os_refuse(NULL);
     assert_non_null(hak_heap_malloc(heap, 16));
@@ -108,7 +108,7 @@ UNIT_TEST(realloc_at_the_edges)
     hak_heap_t *heap = begin_heap(4 * HK_MIB), *other = hak_heap_create("small", HK_SLICE);
     char *block = hak_heap_realloc(heap, NULL, 2 * HK_MIB);
     pattern_fill((unsigned char *)block, 2 * HK_MIB, 1);
-    expect_no_memory(hak_heap_realloc(heap, block, 5 * HK_MIB)); /* beyond the limit */
+    expect_no_memory(hak_heap_realloc(heap, block, 5 * HK_MIB)); /* The new size exceeds the limit. */
     expect_no_memory(hak_heap_realloc(other, block, 3 * HK_MIB));
     assert_true(pattern_holds((unsigned char *)block, 2 * HK_MIB, 1));
     assert_int_equal(hak_usable_size(block), 2 * HK_MIB);
@@ -143,12 +143,12 @@ UNIT_TEST(blocks_that_are_none)
     hk_heap_unlock(heap);
     unit_dies(put_elsewhere, taken[0], "block of another heap");
     unit_dies(put_twice, taken[0], "block already free");
-    unit_dies(put_here, (char *)taken[0] + 15 * HK_PAGE, "block already free"); /* a page without a slab */
+    unit_dies(put_here, (char *)taken[0] + 15 * HK_PAGE, "block already free"); /* The page belongs to no slab. */
     assert_int_equal(hak_heap_destroy(heap), 0);
     unit_dies(size_of, taken[0], "block of a heap that was destroyed or reset");
 }
 
-/* The child goes on with the caches and large blocks of the thread that forked. */
+/* The child continues to use the caches and large blocks of the thread that forked. */
 UNIT_TEST(forks)
 {
     hak_heap_t *heap = begin_heap(0);
@@ -168,7 +168,7 @@ UNIT_TEST(forks)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
-/* The report has the largest, largest first. */
+/* The report shows the largest heaps, in descending order of size. */
 UNIT_TEST(lines_of_many)
 {
     enum { MANY = HK_REPORT_HEAPS + 10 };

@@ -1,4 +1,5 @@
-/* Heap statistics and report: the parts add up, text and JSON agree, and the exit report goes to its file. */
+/* Tests that the parts of the heap statistics add up, that the text and the JSON of a report agree, and that the exit report is written to its
+ * file. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ static size_t part(const char *name)
     return 0;
 }
 
-/* After each step the parts add up, and the live bytes are those of the program. */
+/* After each step the parts must add up, and the number of live blocks must be the program's. */
 UNIT_TEST(sums)
 {
     struct rng rng = rng_seeded(6);
@@ -67,7 +68,7 @@ static void free_some(void *count)
 {
     for (size_t i = 0; i < *(size_t *)count; i++)
         hak_free(blocks[i]);
-    /* Checked before this thread ends and sends its outbox. */
+    /* The check comes before the thread ends, because its end sends its outbox. */
     assert_null(heap_is_wrong(&heap_stats));
     assert_int_equal(heap_stats.threads, 2);
 }
@@ -79,7 +80,7 @@ UNIT_TEST(remote_pending)
     for (size_t i = 0; i < count; i++)
         blocks[i] = hak_malloc(64);
     unit_in_thread(free_some, &count);
-    assert_int_equal(part("remote_pending"), count * 64); /* counted by that thread's end */
+    assert_int_equal(part("remote_pending"), count * 64); /* The thread counted them when it ended. */
     unit_heap_holds(0);
     hak_trim(0);
     assert_null(heap_is_wrong(&heap_stats));
@@ -109,7 +110,7 @@ UNIT_TEST(each_part)
     assert_int_equal(heap_stats.idle_dirty, 0);
 }
 
-/* Sizes of one class in even shares at misses: the estimate is right. */
+/* If the sizes of the misses are spread evenly over a class, the estimate of the rounding is exact. */
 UNIT_TEST(rounding)
 {
     unit_start();
@@ -117,7 +118,7 @@ UNIT_TEST(rounding)
     assert_null(heap_is_wrong(&heap_stats));
     assert_int_equal(part("live"), 1100);
     assert_int_equal(part("rounding"), 52);
-    hak_trim(0); /* so that the next is a miss too */
+    hak_trim(0); /* The trim makes the next malloc a miss too. */
     assert_non_null(hak_malloc(1152));
     assert_null(heap_is_wrong(&heap_stats));
     assert_int_equal(part("live"), 2252);
@@ -127,7 +128,7 @@ UNIT_TEST(rounding)
 
 static void miss_once(void *size) { hak_free(hak_malloc(*(size_t *)size)); }
 
-/* By class and thread, those of ended threads too; a hit is none. */
+/* Misses are counted by class and by thread. The counts include ended threads, but not hits. */
 UNIT_TEST(misses)
 {
     size_t size = 100;
@@ -162,7 +163,7 @@ UNIT_TEST(large_tier)
     assert_int_equal(hk_hit_rate(row), HK_HIT_RATE_ONE / 2);
 }
 
-/* What Python makes of the report, with sums checked there too; the report is full of everything. */
+/* Lets Python read the report and check its sums. The report must have an entry of every kind. */
 static void assert_python_reads(const char *path)
 {
     static const char script[] =
@@ -196,7 +197,7 @@ static void make_some_work(void)
         hak_free(blocks[i]);
 }
 
-/* A path may be any bytes; the report is UTF-8 all the same. */
+/* A path may contain any bytes, but the report must be valid UTF-8. */
 UNIT_TEST(json_of_any_bytes)
 {
     static struct hk_report report;
@@ -234,14 +235,15 @@ UNIT_TEST(text)
     fake_os_capture();
     assert_int_equal(hak_report("-"), 0);
     assert_non_null(strstr(fake_os.captured, "HAKMEM "));
-    for (int part = 0; part < HK_PARTS; part++) /* a process without heaps of its own does not read of them */
+    /* The report does not mention heaps in a process that has none of its own. */
+    for (int part = 0; part < HK_PARTS; part++)
         assert_int_equal(strstr(fake_os.captured, hk_part_rows[part].meaning) != NULL, part != HK_PART_heaps);
     for (unsigned i = 0; i < HK_STAT_ROWS; i++)
         assert_non_null(strstr(fake_os.captured, hk_stat_rows[i].meaning));
     assert_non_null(strstr(fake_os.captured, "large_fit"));
 }
 
-/* Was one written? And when does the background thread want to ask again? */
+/* Returns true if a report was written. *wait_ms is the time after which the background thread has to ask again. */
 static bool reported(uint64_t *wait_ms)
 {
     fake_os_capture();
@@ -271,7 +273,7 @@ UNIT_TEST(again_and_again)
     hk_exit_report();
     assert_non_null(strstr(fake_os.captured, "after 1000 ms"));
     fake_os_pass_ms(5000);
-    assert_false(reported(&wait_ms)); /* the one at exit was the last */
+    assert_false(reported(&wait_ms)); /* The report at exit was the last one. */
 }
 
 UNIT_TEST(on_a_signal)
@@ -282,7 +284,7 @@ UNIT_TEST(on_a_signal)
     hk_options.report_signal = SIGUSR1;
     assert_true(hk_reports_wanted());
     hk_reports_listen();
-    hk_reports_listen(); /* as in a fork child, which has the handler already */
+    hk_reports_listen(); /* A fork child calls it again, although it already has the handler. */
     assert_false(reported(&wait_ms));
     assert_true(wait_ms < 1000);
     raise(SIGUSR1);
@@ -316,7 +318,7 @@ UNIT_TEST(nowhere_to_write)
     assert_int_equal(hak_report("/no/such/folder/report"), -1);
 }
 
-/* There is always room for one report; for a second one at the same time, if the system has it. */
+/* There is always room for one report. A second report at the same time needs memory from the system. */
 UNIT_TEST(two_reports_at_once)
 {
     unit_start();
@@ -351,7 +353,7 @@ UNIT_TEST(out_of_memory_is_said_once)
     assert_ptr_equal(strchr(fake_os.captured, '\n'), fake_os.captured + fake_os.captured_bytes - 1);
 }
 
-/* It returns NULL if memory is refused and keeps errno; all else is as in malloc. */
+/* posix_memalign() keeps errno and the caller's pointer if memory is refused. In all else it behaves like malloc. */
 UNIT_TEST(out_of_memory_of_posix_memalign)
 {
     void *block = &block;
@@ -371,7 +373,7 @@ UNIT_TEST(out_of_memory_of_posix_memalign)
     assert_in_range(hk_load(hk_global_counts[HK_GLOBAL_os_refusals]), 3, 100);
 }
 
-/* A block that shrinks stays where it is: nothing was refused to the program. */
+/* A block that shrinks can stay in place, so the program is refused nothing. */
 UNIT_TEST(a_shrink_is_no_refusal)
 {
     unit_start();
@@ -415,7 +417,7 @@ UNIT_TEST(out_of_memory_by_the_limit_large)
     refused_by_the_limit(5 * HK_MIB);
 }
 
-/* With a limit that has not been reached, it is still the system that refuses. */
+/* If the limit has not been reached, the message says that the system refused the memory. */
 UNIT_TEST(out_of_memory_below_the_limit)
 {
     unit_start();
@@ -437,7 +439,7 @@ UNIT_TEST(out_of_memory_unsaid)
     assert_string_equal(fake_os.captured, "");
 }
 
-/* The average of the blocks that missed, to the byte. */
+/* The rounding is the exact average over the blocks that missed. */
 UNIT_TEST(rounding_of_unlike_blocks)
 {
     unit_start();

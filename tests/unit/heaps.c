@@ -1,4 +1,4 @@
-/* Heaps of the program's own, room by room: slabs that share slices, caches and their generations, shelves, limits, ends. */
+/* Tests the parts of the program's own heaps: slabs that share slices, caches and their generations, shelves, limits, and the end of a heap. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ static struct hak_heap *begin_heap(size_t limit)
 
 static struct hk_heap_shelf *my_shelf(void) { return &hk_tcache_self()->shelf; }
 
-/* NULL while it is shut. */
+/* Returns this thread's cache of the heap. Returns NULL while the cache is shut. */
 static struct hk_heap_cache *open_cache(struct hak_heap *heap)
 {
     struct hk_heap_cache *cache = heap->index < my_shelf()->size ? my_shelf()->caches[heap->index] : &hk_no_cache;
@@ -39,7 +39,7 @@ static unsigned take(struct hak_heap *heap, unsigned class, void **blocks, unsig
     return got;
 }
 
-/* Under the thread sanitizer there are no marks. */
+/* Checks the mark of a block. Under the thread sanitizer there are no marks. */
 static void expect_mark(const void *block, unsigned note)
 {
     _Atomic uint8_t *mark;
@@ -48,7 +48,7 @@ static void expect_mark(const void *block, unsigned note)
     assert_true(!has || hk_load(*mark) == note);
 }
 
-/* Slabs of several classes in one slice: no block overlaps another, and the marks tell the class of each. */
+/* Slabs of several classes share a slice. No blocks overlap, and the mark of each block gives its class. */
 UNIT_TEST(slices_are_shared)
 {
     static const unsigned classes[] = {CLASS_OF_64, CLASS_OF_1024, CLASS_OF_512, CLASS_OF_4096};
@@ -76,7 +76,7 @@ UNIT_TEST(slices_are_shared)
     assert_int_equal(heap->xcharged, 0);
 }
 
-/* No note is taken for the mark of a live medium block, also not that of the class whose number is 0. */
+/* The mark of a class must not be taken for the mark of a live medium block. This also holds for the class with the number 0. */
 UNIT_TEST(notes_are_no_marks)
 {
     void *blocks[4];
@@ -90,7 +90,7 @@ UNIT_TEST(notes_are_no_marks)
     }
 }
 
-/* A slab does not go where only the first of its pages is free. */
+/* A new slab does not use a hole of which only the first page is free. */
 UNIT_TEST(holes_of_a_slice)
 {
     void *first[1], *hole[1], *last[1], *wide[8];
@@ -110,7 +110,7 @@ UNIT_TEST(holes_of_a_slice)
     assert_int_equal((uintptr_t)hole[0] / HK_PAGE, (uintptr_t)first[0] / HK_PAGE + 1);
 }
 
-/* Memory that others may have next says nothing of what lay there: neither marks, nor a heap's number. */
+/* After the end of a heap, its memory has no marks and no longer has the heap's number, because others may use it next. */
 UNIT_TEST(an_end_leaves_no_mark)
 {
     void *small[4], *large[1];
@@ -127,7 +127,7 @@ UNIT_TEST(an_end_leaves_no_mark)
     assert_int_equal(heap->xcharged, 0);
 }
 
-/* The limit is reached, and not passed, by a slice. */
+/* A heap may use its whole limit, but not a byte more. */
 UNIT_TEST(a_limit_is_exact)
 {
     struct hak_heap *heap = begin_heap(3 * HK_SLICE);
@@ -139,7 +139,7 @@ UNIT_TEST(a_limit_is_exact)
     assert_int_equal(heap->xpeak, 3 * HK_SLICE);
 }
 
-/* A refill that gets less than it wants puts the blocks at the bottom of the bin. */
+/* A refill that gets fewer blocks than it wants puts them at the bottom of the bin. */
 UNIT_TEST(a_short_refill)
 {
     bool by_limit;
@@ -149,12 +149,12 @@ UNIT_TEST(a_short_refill)
     while (n < 64 && (block = hk_heap_refill(my_shelf(), heap, CLASS_OF_1536, &by_limit)) != NULL)
         for (; block != NULL; block = hk_heap_pop(open_cache(heap), CLASS_OF_1536 * HK_CLASS_BYTES), n++)
             pattern_fill(blocks[n] = block, 1536, n);
-    assert_true(n == 40 && by_limit); /* slabs of 10, refills of 4 */
+    assert_true(n == 40 && by_limit); /* Each slab has 10 blocks, and each refill takes 4. */
     for (unsigned i = 0; i < n; i++)
         assert_true(pattern_holds(blocks[i], 1536, i));
 }
 
-/* What a cache held before a reset is void: it is neither handed out nor given back. */
+/* After a reset, blocks that a cache held are void. The cache neither hands them out nor returns them to the slabs. */
 UNIT_TEST(a_reset_voids_caches)
 {
     bool by_limit;
@@ -168,13 +168,13 @@ UNIT_TEST(a_reset_voids_caches)
     assert_int_equal(hk_heap_cached(heap).caches, 0);
     void *taken[8];
     assert_int_equal(take(heap, CLASS_OF_64, taken, 8), 8);
-    hk_heap_shelf_end(my_shelf()); /* gives nothing back */
+    hk_heap_shelf_end(my_shelf()); /* This returns no block to the slabs. */
     assert_int_equal(heap->taken_blocks, 8);
     block = hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit);
     assert_int_equal(hk_page_map_lookup((uintptr_t)block), heap->key | HK_CLASS_SHARED * HK_CLASS_BYTES);
     expect_mark(block, hk_mark_of_class(CLASS_OF_64));
     assert_int_equal(heap->taken_blocks, 8 + 1 + hk_heap_cached(heap).blocks);
-    /* The same cache in the next generation. */
+    /* Tests the same cache in the next generation. */
     assert_true(hk_heaps_reset(heap));
     assert_int_equal(take(heap, CLASS_OF_1024, taken, 1), 1);
     block = hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit);
@@ -182,7 +182,7 @@ UNIT_TEST(a_reset_voids_caches)
     assert_int_equal(heap->taken_blocks, 1 + 1 + hk_heap_cached(heap).blocks);
 }
 
-/* free of a block of a page whose slab has gone: no bin has room for mark 0. */
+/* The program frees a block of a page whose slab was released. Mark 0 of this page must not lead to the bin of class 0. */
 UNIT_TEST(no_bin_of_an_empty_page)
 {
     bool by_limit;
@@ -191,7 +191,7 @@ UNIT_TEST(no_bin_of_an_empty_page)
     assert_int_equal(take(heap, CLASS_OF_64, &blocks[0], 1), 1);
     assert_int_equal(take(heap, CLASS_OF_512, &blocks[1], 1), 1);
     assert_non_null(hk_heap_refill(my_shelf(), heap, CLASS_OF_64, &by_limit));
-    assert_non_null(hk_heap_refill(my_shelf(), heap, 0, &by_limit)); /* whose bin has room */
+    assert_non_null(hk_heap_refill(my_shelf(), heap, 0, &by_limit)); /* The bin of class 0 has room now. */
     hk_heap_lock(heap);
     hk_heap_put(heap, &blocks[1], 1);
     hk_heap_release_empty(heap);
@@ -204,7 +204,7 @@ UNIT_TEST(no_bin_of_an_empty_page)
     unit_dies(hak_free, blocks[1], "block already free");
 }
 
-/* A shelf that grows keeps its caches; entries of threads, of ended heaps and of heaps beyond it are not its. */
+/* A shelf that grows keeps its caches. It refuses page map entries of threads, of ended heaps, and of heaps beyond its size. */
 UNIT_TEST(a_shelf_grows)
 {
     bool by_limit;
@@ -230,7 +230,7 @@ UNIT_TEST(a_shelf_grows)
     }
 }
 
-/* Another thread, which sleeps with free blocks in its cache. */
+/* Another thread sleeps with free blocks in its cache. */
 static pthread_barrier_t sleeps;
 static struct hk_heap_shelf *its_shelf;
 
@@ -266,7 +266,7 @@ static void end_sleeper(pthread_t thread)
     pthread_barrier_destroy(&sleeps);
 }
 
-/* The last of a heap's memory is free in the cache of a thread that sleeps. */
+/* The last free memory of the heap is in the cache of a sleeping thread. A recall takes it back. */
 UNIT_TEST(a_recall_reaches_others)
 {
     struct hak_heap *heap = begin_heap(HK_SLICE);
@@ -277,10 +277,11 @@ UNIT_TEST(a_recall_reaches_others)
     assert_null(hak_heap_malloc(heap, 64));
     assert_int_equal(hak_heap_set_limit(heap, 0), 0);
     end_sleeper(thread);
-    assert_int_equal(hk_heap_cached(heap).caches, 1); /* this thread's */
+    assert_int_equal(hk_heap_cached(heap).caches, 1); /* This is the cache of this thread. */
 }
 
-/* Whoever is in a hit, as a thread that a signal stopped there, keeps its blocks, and is reached later. */
+/* A thread may be in the middle of a hit, for example if a signal stopped it there. A recall leaves its blocks alone, and a later recall takes
+ * them. */
 UNIT_TEST(a_recall_leaves_hits_alone)
 {
     struct hak_heap *heap = begin_heap(0);
@@ -295,7 +296,7 @@ UNIT_TEST(a_recall_leaves_hits_alone)
     end_sleeper(thread);
 }
 
-/* Where the system fences no threads: a limited heap has no caches; and one that has some keeps those of other threads. */
+/* If the system cannot fence threads, a limited heap has no caches. An unlimited heap then cannot recall blocks from the caches of other threads. */
 UNIT_TEST(no_fences)
 {
     struct hak_heap *heap = begin_heap(0);
@@ -316,7 +317,7 @@ UNIT_TEST(no_fences)
     fake_os_refuse(NULL);
 }
 
-/* A block of each size that fits into a limit, however long slabs of it are elsewhere. */
+/* A limited heap can serve every size that fits into its limit, although slabs for this size may be longer elsewhere. */
 UNIT_TEST(slabs_within_a_limit)
 {
     struct hak_heap *heap = begin_heap(2 * HK_SLICE);
@@ -328,7 +329,7 @@ UNIT_TEST(slabs_within_a_limit)
     assert_null(hak_heap_malloc(heap, 2 * HK_SLICE + 1));
 }
 
-/* Slabs that came free one after the other, and the slice that small slabs shared, are not what a limit refuses for. */
+/* Slabs that became empty, and the slice that small slabs shared, must be reusable before the limit refuses a block. */
 UNIT_TEST(empty_slabs_make_room)
 {
     void *blocks[3][64];
@@ -337,7 +338,8 @@ UNIT_TEST(empty_slabs_make_room)
         assert_int_equal(take(heap, CLASS_OF_1024 + i % 3, &blocks[i % 3][i / 3], 1), 1);
     hk_heap_lock(heap);
     for (unsigned i = 0; i < 3; i++) {
-        hk_heap_put(heap, blocks[i] + 1, 63); /* one slab is full of free blocks, then one block of another is free */
+        /* One slab now has only free blocks. Then one block of another slab is freed. */
+        hk_heap_put(heap, blocks[i] + 1, 63);
         hk_heap_put(heap, blocks[i], 1);
     }
     hk_heap_release_empty(heap);
@@ -346,7 +348,7 @@ UNIT_TEST(empty_slabs_make_room)
     assert_int_equal(heap->xcharged, 0);
 }
 
-/* Idle caches go back to the slabs, those in use stay. */
+/* Idle caches return their blocks to the slabs. Caches in use keep theirs. */
 UNIT_TEST(idle_caches_age)
 {
     bool by_limit;

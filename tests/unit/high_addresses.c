@@ -1,5 +1,5 @@
-/* High addresses: a system that gives addresses beyond those that the page map has, as kernels with 52 or 57 bits of them do for who asks,
- * and pointers of the program's to such memory. Nothing lies behind the addresses that are given here: an access ends the test. */
+/* Tests a system that returns addresses beyond those of the page map, as kernels with 52 or 57 address bits do on request, and pointers of the
+ * program to memory at these addresses. No memory lies at the addresses that this fake system returns, so an access ends the test. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static unsigned times_given;
 
 static bool is_high(uintptr_t start, size_t size) { return start + size > TOP; }
 
-/* Tables are real memory: only what blocks come from lies high. */
+/* Maps tables in real memory. Only mappings of 1 MiB and more get high addresses. */
 static void *high_map(size_t size)
 {
     if (next_high == 0 || size < HK_MIB)
@@ -40,7 +40,7 @@ static void *high_map(size_t size)
     return (void *)one->start;
 }
 
-/* A mapping, its beginning, or its end. */
+/* Unmaps a whole high mapping, or its beginning, or its end. */
 static bool high_unmap(void *p, size_t size)
 {
     uintptr_t start = (uintptr_t)p, end = start + size;
@@ -81,10 +81,10 @@ static void start_low(void)
     low = hk_os;
     hk_os.map = high_map;
     hk_os.unmap = high_unmap;
-    hk_os.map_at = taken; /* nor does the system let addresses be chosen */
+    hk_os.map_at = taken; /* The system does not let addresses be chosen either. */
 }
 
-/* Small blocks: from pieces of low memory, or refused. */
+/* Allocates small blocks until one is refused. Each must lie in low memory. */
 static void small_blocks(void)
 {
     for (unsigned i = 0; i < 3000; i++) {
@@ -96,7 +96,7 @@ static void small_blocks(void)
     }
 }
 
-/* Refused, or from low memory that is kept. */
+/* Allocates large blocks. Each must be refused or lie in low memory. Returns the number of refusals. */
 static unsigned large_blocks(void)
 {
     unsigned refusals = 0;
@@ -121,7 +121,7 @@ UNIT_TEST(refused_and_given_back)
         assert_true(times_given > 0);
         assert_int_equal(still_given(), 0);
         next_high = 0;
-        char *block = hak_malloc(8 * HK_MIB); /* the system gives low ones again */
+        char *block = hak_malloc(8 * HK_MIB); /* The system returns low addresses again. */
         assert_non_null(block);
         memset(block, 1, 8 * HK_MIB);
         hak_free(block);
@@ -129,7 +129,7 @@ UNIT_TEST(refused_and_given_back)
     assert_null(heap_is_wrong(&heap_stats));
 }
 
-/* A block that grows where only high addresses are left keeps its contents. */
+/* A block that cannot grow, because only high addresses are left, keeps its contents. */
 UNIT_TEST(realloc_keeps_the_block)
 {
     start_low();
@@ -164,7 +164,7 @@ UNIT_TEST(pointers_of_the_program)
         refused_as_foreign((void *)(beyond[i] + 64));
 }
 
-/* By a hint, as who wants such memory asks for it: above TOP where the kernel has it, else somewhere below. */
+/* Programs ask for high memory by an address hint. The kernel returns memory above TOP if it supports this, and lower memory otherwise. */
 UNIT_TEST(memory_by_a_hint)
 {
     enum { SIZE = 1 << 20 };

@@ -1,4 +1,4 @@
-/* Hit: the gate, bins, and the calls of a thread without a cache. */
+/* Tests the hit path: the gate, the bins, and calls of a thread without a cache. */
 #include "unit/unit.h"
 
 #include "hakmem.h"
@@ -44,7 +44,8 @@ UNIT_TEST(gate_admits_all_sizes)
         assert_ptr_equal(again, block);
         hak_free(block);
     }
-    volatile size_t past_fine = HK_FINE_MAX + 1, past_coarse = HK_MEDIUM_MAX + 1; /* the gate is read, not folded */
+    /* `volatile` forces the compiler to read the gate, because it would otherwise evaluate the check for a constant size. */
+    volatile size_t past_fine = HK_FINE_MAX + 1, past_coarse = HK_MEDIUM_MAX + 1;
     assert_null(hk_hit_malloc(past_fine));
     assert_null(hk_hit_malloc_coarse(past_coarse));
 }
@@ -91,7 +92,7 @@ UNIT_TEST(thread_without_a_cache_misses)
 {
     unit_start();
     void *block = hak_malloc(64);
-    hak_free(hak_malloc(64)); /* the starting thread's bins are not empty */
+    hak_free(hak_malloc(64)); /* This fills the bins of the starting thread. */
     unit_in_thread(miss_everything, block);
     assert_true(UNIT_UNDER_TSAN || hk_hit_entry(block) == hk_page_map_lookup((uintptr_t)block));
     assert_int_equal(hk_hit_entry(NULL), 0);

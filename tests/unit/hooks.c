@@ -1,4 +1,4 @@
-/* Hooks: each call is seen, on every path: if every block is sampled, the live bytes of the sites are those of the program. */
+/* Tests that the hooks see every call on every path. If every block is sampled, the live bytes of the sites are those of the program. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static void assert_live(int64_t blocks, int64_t bytes)
     assert_int_equal(live.bytes, bytes);
 }
 
-/* A distance of one byte: a block of 64 and more is passed over once in e^64. */
+/* Starts sampling with a mean of one byte. A block of 64 bytes or more is then left out only with a probability of e^-64. */
 static void start_watching(void)
 {
     hk_options.heap_sample = 1;
@@ -109,7 +109,7 @@ UNIT_TEST(across_threads)
     free_all(slots);
 }
 
-/* A thread that is past its end. */
+/* Tests a thread whose cache has ended. */
 UNIT_TEST(without_a_cache)
 {
     start_watching();
@@ -140,7 +140,7 @@ UNIT_TEST(in_a_fork_child)
     hak_free(block);
 }
 
-/* What could not be resized is still there, and counts as it did. */
+/* A block that could not be resized still exists, and the statistics count it as before. */
 UNIT_TEST(refused_resize)
 {
     start_watching();
@@ -154,13 +154,14 @@ UNIT_TEST(refused_resize)
     assert_live(0, 0);
 }
 
-/* No memory for the tables: one line, and the heap works. */
+/* If there is no memory for the tables, one line says so and the heap works without sampling. */
 UNIT_TEST(no_memory)
 {
     if (UNIT_UNDER_TSAN)
         return;
     hk_options.heap_sample = 1;
-    hk_options.heap_profile = "/no/such/folder/profile"; /* the end does not report that the file cannot be written */
+    /* This path must cause no message at the end of the process, although no file can be written there. */
+    hk_options.heap_profile = "/no/such/folder/profile";
     fake_os_capture();
     fake_os_refuse(fake_refuse_map);
     (void)hk_started();

@@ -1,4 +1,4 @@
-/* Idle inboxes: remote frees for an owner that sleeps are purged, and no other pages. */
+/* Tests that the pages of remotely freed blocks are purged while their owner sleeps, and that no other pages are purged. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ static unsigned char *blocks[COUNT];
 static void get(size_t size)
 {
     unit_start();
-    unit_keep_what_threads_leave(); /* only trims and sweeps purge remote frees here */
+    unit_keep_what_threads_leave(); /* Only trims and sweeps shall purge remote frees here. */
     for (int i = 0; i < COUNT; i++) {
         blocks[i] = hak_malloc(size);
         assert_non_null(blocks[i]);
@@ -90,14 +90,14 @@ UNIT_TEST(trimmed_by_anybody)
     free_elsewhere(all);
     assert_int_equal(resident_pages(), COUNT);
     unit_in_thread(trim, NULL);
-    assert_true(resident_pages() <= 32); /* the blocks in this thread's bin */
+    assert_true(resident_pages() <= 32); /* These are the blocks in this thread's bin. */
     assert_true(purged() >= (COUNT - 64) * SIZE);
     assert_true(hk_remote_clean() >= (COUNT - 64) * SIZE);
     unit_heap_holds(0);
     expect_all_home();
 }
 
-/* Pages that a block in use touches stay, while the owner allocates and frees. */
+/* Pages with a live block are not purged, while the owner allocates and frees. */
 UNIT_TEST(only_what_is_free)
 {
     get(SIZE);
@@ -125,7 +125,7 @@ static void sweep(void *over)
     *(bool *)over = hk_idle_inboxes_sweep(&share);
 }
 
-/* A sweep purges remote frees that no owner collected within the purge delay; it skips purged ones, and waits for younger ones. */
+/* A sweep purges remote frees that no owner collected within the purge delay. It waits for younger ones, and skips those that are already purged. */
 UNIT_TEST(swept_when_it_is_time)
 {
     bool over = false;
@@ -148,7 +148,7 @@ UNIT_TEST(swept_when_it_is_time)
     expect_all_home();
 }
 
-/* With little work budget at a time it comes round all the same. */
+/* With a small work budget per call, the sweep still reaches all remote frees. */
 UNIT_TEST(swept_in_steps)
 {
     get(SIZE);
@@ -166,7 +166,7 @@ UNIT_TEST(swept_in_steps)
     expect_all_home();
 }
 
-/* Whatever thread has a slow call while time goes by. */
+/* Makes slow calls, and lets time pass between them. Any thread may run it. */
 static void work_elsewhere(void *unused)
 {
     (void)unused;
@@ -199,7 +199,7 @@ UNIT_TEST(swept_in_the_background)
     expect_all_home();
 }
 
-/* The system refuses: nothing has gone, nothing is lost, and the next trim purges all. */
+/* If the system refuses the purge, no block is lost, and the next trim purges all pages. */
 UNIT_TEST(refused)
 {
     get(SIZE);
@@ -224,7 +224,7 @@ static void *trims_until_over(void *unused)
     return unused;
 }
 
-/* The owner takes and gives, another thread frees, a third gives back pages: no byte that is in use is lost. */
+/* The owner allocates and frees, a second thread frees, and a third one purges pages. No byte in use may be lost. */
 UNIT_TEST(while_all_work)
 {
     pthread_t trimmer;

@@ -1,4 +1,4 @@
-/* Quanta: all lengths, beside memcpy and memset; no byte beyond the last quantum is touched. */
+/* Tests the inline copy and the inline zeroing for all lengths against memcpy and memset. They must touch no byte beyond the last quantum. */
 #include "unit/unit.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 
 struct walk {
     size_t bytes[HK_CLASSES];
-    bool joined_blocks; /* of another class than their slabs' */
+    bool joined_blocks; /* The slab holds joined blocks, which belong to another class. */
     const char *wrong;
 };
 
@@ -25,7 +25,7 @@ static const char *wrong_with_joined_blocks(const struct hk_slab *slab)
                                                            : NULL;
 }
 
-/* What a descriptor says by itself: whether bitmap, count and page map entries agree. */
+/* Checks that a slab's bitmap, its count of free blocks and its page map entries agree. Returns NULL, or a text that says what is wrong. */
 static const char *wrong_with(const struct hk_slab *slab)
 {
     unsigned set = 0;

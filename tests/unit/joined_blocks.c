@@ -1,4 +1,5 @@
-/* Joined blocks: a joined block takes several blocks of a slab: they are whole while it is in use, and whole when it is freed. */
+/* Tests joined blocks, which take several adjacent blocks of a slab. While a joined block is live, none of its blocks is allocated or freed alone.
+ * When it is freed, all of them are free again. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ enum { OWNER = 7, BLOCKS = 1024 };
 
 static void *blocks[BLOCKS];
 
-/* Of 64 B, all taken; blocks[i] is the block i. */
+/* Returns a slab of 64-byte blocks that are all taken. blocks[i] is block number i. */
 static struct hk_slab *make_full(uint32_t owner)
 {
     struct hk_slab *slab = unit_slab(CLASS_OF_64, owner);
@@ -45,7 +46,7 @@ UNIT_TEST(whole_runs)
     struct hk_slab *slab = make_full(OWNER);
     give(slab, 10, 12);
     give(slab, 20, 26);
-    give(slab, 63, 66); /* over two words */
+    give(slab, 63, 66); /* These blocks lie in two words of the bitmap. */
     assert_int_equal(hk_joined_take(slab, 3, joined_block + 8, 8), 3);
     assert_ptr_equal(joined_block[7], blocks[20]);
     assert_ptr_equal(joined_block[6], blocks[23]);
@@ -59,7 +60,7 @@ UNIT_TEST(whole_runs)
     }
     assert_int_equal(hk_joined_bytes(blocks[9]), 64);
     assert_int_equal(hk_joined_take(slab, 3, joined_block + 1, 1), 0);
-    /* Back, in any order, with blocks of the slab's own between. */
+    /* The joined blocks are freed in another order, with a block of the slab's own class between them. */
     void *mixed[] = {joined_block[6], blocks[9], joined_block[5], joined_block[7]};
     for (int i = 0; i < 4; i++)
         hk_slab_free(slab, mixed[i]);
@@ -69,7 +70,7 @@ UNIT_TEST(whole_runs)
     assert_int_equal(slab->first_word, 0);
 }
 
-/* What finds no room changes nothing that others see. */
+/* An attempt that finds no room changes nothing that others can see. */
 UNIT_TEST(no_room)
 {
     void *joined_block;
@@ -86,7 +87,7 @@ UNIT_TEST(no_room)
     assert_ptr_equal(joined_block, blocks[BLOCKS - 2]);
 }
 
-/* Freed by a stranger. */
+/* Tests a remote free of joined blocks. */
 UNIT_TEST(from_afar)
 {
     void *joined_block[2];
@@ -105,7 +106,7 @@ UNIT_TEST(from_afar)
     assert_false(is_mixed(slab));
 }
 
-/* As a child of fork finds a slab whose owner was in the middle of something else. */
+/* Simulates a fork child that finds a slab whose owner was in the middle of a change. */
 UNIT_TEST(merged)
 {
     void *joined_block[2];
@@ -148,7 +149,8 @@ UNIT_TEST(wrong_pointers)
     unit_dies(give_again, joined_block, "block already free");
 }
 
-/* Its last thread is gone: the page map entry says still that joined blocks are there, and a joined block comes home under the abandoned slabs' lock. */
+/* After the slab's thread has ended, its page map entry still says that the slab holds joined blocks. A free of the joined block takes the lock of
+ * the abandoned slabs. */
 UNIT_TEST(abandoned)
 {
     void *joined_block;
@@ -166,7 +168,8 @@ UNIT_TEST(abandoned)
     unit_heap_holds(0);
 }
 
-/* A joined block of three blocks in a slab of this thread, as the tcache serves it. The blocks of 64 B count as the program's. */
+/* Returns a joined block of three blocks in a slab of this thread, as the tcache would allocate it. The 64-byte blocks count as live blocks of the
+ * program. */
 static unsigned char *held_here(void)
 {
     void *joined_block;
@@ -201,7 +204,7 @@ UNIT_TEST(size_and_resize)
     unsigned char *larger = hak_realloc(joined_block, 193);
     assert_ptr_not_equal(larger, joined_block);
     assert_true(pattern_holds(larger, 192, 5));
-    unsigned char *again = hak_malloc(180); /* from the bin */
+    unsigned char *again = hak_malloc(180); /* This block comes from the bin. */
     assert_ptr_equal(again, joined_block);
     assert_int_equal(hak_usable_size(again), 192);
     pattern_fill(again, 180, 6);
@@ -229,7 +232,7 @@ UNIT_TEST(freed_by_a_thread)
     assert_gone();
 }
 
-/* Nothing tells it from a block of its class, but where it lies. */
+/* The statistics count a joined block like an ordinary block of its class. */
 UNIT_TEST(in_the_heap_stats)
 {
     static struct hk_heap_stats heap_stats;
@@ -258,7 +261,7 @@ static int64_t sampled(void)
     return sum;
 }
 
-/* Each call is seen, each block picked. */
+/* The hooks see each call, and each block is sampled. */
 UNIT_TEST(watched)
 {
     hk_options.heap_sample = 1;
@@ -297,7 +300,8 @@ static void once_elsewhere(void *block)
     hak_trim(0);
 }
 
-/* As the program does it. Where a part of the joined block begins, and where none does. */
+/* Tests mistakes of the program: a second free, a free of an address at which a part of the joined block begins, and a free of any other address
+ * inside it. */
 UNIT_TEST(mistakes)
 {
     unsigned char *joined_block = held_here();
@@ -319,7 +323,7 @@ static void leave_behind(void *given)
         hak_free(blocks[i]);
 }
 
-/* The slab of a thread that has ended: the joined block is resized, freed, and freed twice. */
+/* The slab belongs to a thread that has ended. The joined block is resized, freed, and freed a second time. */
 UNIT_TEST(of_an_ended_thread)
 {
     unsigned char *joined_block;
@@ -343,7 +347,7 @@ UNIT_TEST(of_an_ended_thread)
     unit_heap_holds(0);
 }
 
-/* Who is short of blocks of 64 B takes the slab over, with the joined block in it. */
+/* A thread that needs 64-byte blocks adopts the slab together with the joined block in it. */
 UNIT_TEST(adopted)
 {
     unsigned char *joined_block;
@@ -372,10 +376,10 @@ static unsigned overlaps(const unsigned char *taken, unsigned from, unsigned cel
     return sum;
 }
 
-/* Random steps, checked against a table of the blocks. */
+/* Makes random steps, and checks them against a table of the blocks. */
 UNIT_TEST(at_random)
 {
-    static unsigned char taken[BLOCKS], length[BLOCKS]; /* length: at a block's beginning */
+    static unsigned char taken[BLOCKS], length[BLOCKS]; /* length[i] is set where a block begins. */
     static struct hk_heap_stats heap_stats;
     unit_start();
     struct hk_slab *slab = make_full(OWNER);
@@ -416,7 +420,8 @@ static void steal_what_waits(void *unused)
     assert_int_equal(hk_bin_items(&cache->hot.bins[CLASS_OF_64]), 0);
 }
 
-/* A thread in need does not take the remote frees of a slab that holds joined blocks: some of them are larger than they look. */
+/* A thread that is short of blocks does not take the remote frees of a slab with joined blocks, because some of them are larger than the slab's
+ * class. */
 UNIT_TEST(not_stolen)
 {
     unit_in_thread(free_it, held_here());

@@ -1,4 +1,5 @@
-/* Large: reuse within the fit, the budget, age, growth by remapping, and a system that refuses to unmap. */
+/* Tests large blocks: reuse within the allowed fit, the budget of the cache, purging by age, growth by remapping, and a system that refuses to
+ * unmap. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -32,12 +33,12 @@ static char *get(size_t size, bool reused)
     return block;
 }
 
-/* Without huge pages, for which mappings are longer. */
+/* Starts the heap without huge pages, because blocks on huge pages have longer mappings. */
 static void start(void)
 {
     unit_start();
     SET_KNOB(huge_blocks_from, 0);
-    hk_large_free(get(2 * MB, false)); /* the tables for large blocks exist now */
+    hk_large_free(get(2 * MB, false)); /* This creates the tables for large blocks. */
     hk_large_purge(0, 0);
     fake_os_refuse(NULL);
 }
@@ -55,7 +56,7 @@ UNIT_TEST(reuse)
     assert_int_equal(fake_os_calls(FAKE_UNMAP), 0);
 }
 
-/* The nearest in size is taken; no cached block of more than W_MAX is. */
+/* A request takes the cached block whose size is nearest. It takes none that is more than large_fit percent of the request. */
 UNIT_TEST(fit)
 {
     start();
@@ -72,7 +73,7 @@ UNIT_TEST(fit)
     assert_ptr_equal(get(10 * MB, true), longest);
 }
 
-/* Slack counts as cached, the block grows into it, and it is purged after the delay. */
+/* Slack counts as cached memory. The block grows into its slack without a system call. Slack is purged after the delay. */
 UNIT_TEST(spare)
 {
     start();
@@ -110,7 +111,7 @@ static void let_huge_pages_be_used(void)
     }
 }
 
-/* A mapping on huge pages has whole ones if that adds at most a third: the addition is ordinary slack. */
+/* A mapping on huge pages is rounded up to whole huge pages if this adds at most a third. The addition is ordinary slack. */
 UNIT_TEST(whole_huge_pages)
 {
     start();
@@ -122,10 +123,11 @@ UNIT_TEST(whole_huge_pages)
     assert_ptr_equal(hk_large_resize(block, 4 * MB), block);
     assert_int_equal(totals().cached, 0);
     assert_int_equal(totals().live, 4 * MB + hk_large_lead());
-    assert_int_equal(hk_large_purge(0, 0), 0); /* to cut off less than the lead would split a huge page */
+    /* The slack is shorter than the lead, and cutting it off would split a huge page. */
+    assert_int_equal(hk_large_purge(0, 0), 0);
     assert_ptr_equal(hk_large_resize(block, 4 * MB + hk_large_lead()), block);
     hk_options.limit = hk_large_mapped() + 15 * MB / 4;
-    char *within = get(15 * MB / 4, false); /* no more than that is allowed */
+    char *within = get(15 * MB / 4, false); /* The limit allows no more than the request. */
     assert_int_equal(totals().cached, 0);
     hk_options.limit = 0;
     hk_large_free(within);
@@ -144,8 +146,8 @@ static char *led(size_t size)
     return block;
 }
 
-/* The next block that is no longer lies where the last one was unmapped; a longer one, or a second, does not. Nobody takes addresses by
- * force. */
+/* A new block that is not longer lies where the last one was unmapped. A longer block, or a second one, does not. A mapping of the program at this
+ * place is never replaced. */
 UNIT_TEST(maps_where_vacant)
 {
     if (UNIT_UNDER_TSAN)
@@ -169,7 +171,7 @@ UNIT_TEST(maps_where_vacant)
     assert_int_equal((uintptr_t)hk_large_alloc(8 * MB, 8192, &zeroed) % HK_CHUNK, 0);
 }
 
-/* No addition if it could not be kept, or if the mapping could then not serve the same size again. */
+/* A mapping is not rounded up if the addition could not be kept, or if the longer mapping could not serve the same size again. */
 UNIT_TEST(no_whole_huge_pages)
 {
     start();
@@ -189,7 +191,7 @@ UNIT_TEST(no_whole_huge_pages)
     assert_int_equal(totals().cached, 0);
 }
 
-/* A block that shrinks keeps slack for later growth, up to a limit. */
+/* A block that shrinks keeps its slack for later growth, up to a limit. */
 UNIT_TEST(shrunk)
 {
     start();
@@ -263,12 +265,12 @@ UNIT_TEST(budget)
     char *blocks[4];
     for (int i = 0; i < 4; i++)
         blocks[i] = get(4 * MB, false);
-    uint64_t before = fake_os_calls(FAKE_UNMAP); /* those for alignment */
+    uint64_t before = fake_os_calls(FAKE_UNMAP); /* unmaps for alignment so far */
     for (int i = 0; i < 4; i++)
         hk_large_free(blocks[i]);
     assert_int_equal(totals().cached, 8 * MB);
     assert_int_equal(fake_os_calls(FAKE_UNMAP), before + 2);
-    assert_int_equal(hk_page_map_lookup((uintptr_t)blocks[0]), 0); /* the oldest went */
+    assert_int_equal(hk_page_map_lookup((uintptr_t)blocks[0]), 0); /* The oldest blocks were unmapped. */
     assert_int_equal(hk_page_map_lookup((uintptr_t)blocks[1]), 0);
     assert_ptr_equal(get(4 * MB, true), blocks[3]);
     char *huge = get(11 * MB, false);
@@ -281,7 +283,7 @@ UNIT_TEST(age)
     start();
     char *older = get(2 * MB, false), *newer = get(5 * MB, false);
     hk_large_free(older);
-    fake_os_pass_ms(10000); /* unseen by any thread */
+    fake_os_pass_ms(10000); /* No thread looked at the cache in this time. */
     assert_int_equal(hk_large_purge(hk_os.clock_ms(), 500), 0);
     fake_os_pass_ms(300);
     hk_large_free(newer);
@@ -303,7 +305,7 @@ UNIT_TEST(unmap_refused)
     fake_os_refuse(fake_refuse_unmap);
     assert_int_equal(hk_large_purge(0, 0), 0);
     assert_int_equal(totals().cached, 3 * MB);
-    assert_int_equal(fake_os_calls(FAKE_PURGE), 1); /* at least its pages went */
+    assert_int_equal(fake_os_calls(FAKE_PURGE), 1); /* The pages of the block were purged instead. */
     assert_true(hk_large_holds(block + MB));
     assert_ptr_equal(get(3 * MB, true), block);
     hk_large_free(block);
@@ -350,7 +352,7 @@ static void assert_filled(const char *block, size_t size)
         assert_int_equal(block[i], (char)(i / 4096 % 127));
 }
 
-/* Growth moves pages, not bytes: the data is intact at the new address, and the old address is free. */
+/* Growth moves pages instead of copying bytes. The data is intact at the new address, and the old address is free. */
 UNIT_TEST(grows_by_remapping)
 {
     start();
@@ -409,7 +411,8 @@ static size_t resident(const char *block, size_t size)
     return count * hk_system_page();
 }
 
-/* What was used is overwritten; all else goes back to the system, also what was used before the last zeroing only. */
+/* Pages that were in use are overwritten with zeros. All other pages are returned to the system. These include pages that were in use only before
+ * the previous zeroing. */
 UNIT_TEST(zeroed)
 {
     enum { SIZE = 12 * MB };
@@ -435,7 +438,7 @@ UNIT_TEST(zeroed)
     hk_large_free(block);
 }
 
-/* Nothing behind the block's own pages changes. */
+/* Zeroing changes nothing behind the block's own pages. */
 UNIT_TEST(zeroed_but_for_the_slack)
 {
     start();
@@ -451,7 +454,7 @@ UNIT_TEST(zeroed_but_for_the_slack)
     hk_large_free(block);
 }
 
-/* A block in a slab begins and ends amid pages. */
+/* A block in a slab may begin and end in the middle of a page. */
 UNIT_TEST(zeroed_in_a_slab)
 {
     enum { EDGE = 112, SIZE = MB - 2 * EDGE };
@@ -470,7 +473,7 @@ UNIT_TEST(zeroed_in_a_slab)
     hk_span_free((uintptr_t)span, MB / HK_SLICE);
 }
 
-/* A huge page is split only to return a quarter of it. */
+/* Zeroing splits a huge page only if it can return at least a quarter of it. */
 UNIT_TEST(zeroed_on_a_huge_page)
 {
     start();
@@ -491,7 +494,7 @@ UNIT_TEST(zeroed_on_a_huge_page)
     hk_span_free((uintptr_t)span, MB / HK_SLICE);
 }
 
-/* The system says nothing about pages, or takes none back. */
+/* Tests a system that does not tell which pages are resident, and one that refuses the purge. */
 UNIT_TEST(zeroed_without_help)
 {
     start();
@@ -519,7 +522,7 @@ static bool remap_nothing(void *p, size_t old_size, size_t new_size, void *to)
     return false;
 }
 
-static uint64_t maps_served; /* of those to come */
+static uint64_t maps_served; /* number of further mappings that are served */
 static bool refuse_later_maps(enum fake_call call, uint64_t ordinal)
 {
     (void)ordinal;
@@ -531,7 +534,7 @@ static bool refuse_later_maps(enum fake_call call, uint64_t ordinal)
     return map;
 }
 
-/* Where the mapping cannot grow in place, and a second one is refused, the pages move to a place of the system's choice. */
+/* The mapping cannot grow in place, and a second mapping is refused. The pages then move to a place that the system chooses. */
 UNIT_TEST(grows_without_room_beside)
 {
     bool (*remap)(void *p, size_t old_size, size_t new_size, void *to) = hk_os.remap;
@@ -548,7 +551,8 @@ UNIT_TEST(grows_without_room_beside)
     uint64_t maps = fake_os_calls(FAKE_MAP);
     block = hk_large_resize(moved, 3 * MB);
     assert_filled(block, 2 * MB);
-    assert_int_equal(fake_os_calls(FAKE_MAP), maps + 1); /* the table: no range is reserved for an modified block */
+    /* This call maps the table. No range is reserved for a modified block. */
+    assert_int_equal(fake_os_calls(FAKE_MAP), maps + 1);
     fake_os_refuse(fake_refuse_map);
     assert_null(hk_large_resize(block, 7 * MB / 2));
     fake_os_refuse(fake_refuse_remap);
@@ -569,7 +573,7 @@ static void *move_far(void *p, size_t old_size, size_t new_size)
     return q == MAP_FAILED ? NULL : q;
 }
 
-/* The table for the new place is at hand. */
+/* The new place is outside the window. The table that covers it was mapped in advance. */
 UNIT_TEST(grows_into_an_uncovered_place)
 {
     if (UNIT_UNDER_TSAN)
@@ -579,7 +583,7 @@ UNIT_TEST(grows_into_an_uncovered_place)
     fill(block, 2 * MB);
     hk_os.remap = remap_nothing;
     hk_os.move = move_far;
-    maps_served = 2; /* the range beside the block, and the table */
+    maps_served = 2; /* These mappings are the range beside the block, and the table. */
     fake_os_refuse(refuse_later_maps);
     block = hk_large_resize(block, 3 * MB);
     assert_int_equal((uintptr_t)block, FAR);
@@ -588,7 +592,8 @@ UNIT_TEST(grows_into_an_uncovered_place)
     hk_large_free(block);
 }
 
-/* To the end of the heap's first GiB, in whose first half the heap begins: the window has page map entries for the place, but no chunks. */
+/* Moves the block to the end of the first GiB of the heap, which begins in its first half. The window has page map entries for this place, but no
+ * chunks. */
 static void *move_into_window(void *p, size_t old_size, size_t new_size)
 {
     char *end = (char *)hk_align_down(hk_window_first(), HK_LEAF) + HK_LEAF;
@@ -598,8 +603,8 @@ static void *move_into_window(void *p, size_t old_size, size_t new_size)
 
 static void grow(void *block) { (void)hk_large_resize(block, 3 * MB); }
 
-/* The system moved the block into the window, beyond the heap, and refuses memory for the chunks of that place. The table at hand cannot
- * serve, because the chunks of the window lie at fixed addresses. */
+/* The system moves the block into the window beyond the heap, and refuses memory for the chunks of that place. The table that was mapped in
+ * advance cannot be used, because the chunks of the window lie at fixed addresses. */
 UNIT_TEST(has_no_table_for_a_moved_block)
 {
     if (UNIT_UNDER_TSAN)
@@ -608,7 +613,7 @@ UNIT_TEST(has_no_table_for_a_moved_block)
     char *block = get(2 * MB, false);
     hk_os.remap = remap_nothing;
     hk_os.move = move_into_window;
-    maps_served = 2; /* the range beside the block, and the table at hand, which cannot serve as chunks */
+    maps_served = 2; /* These mappings are the range beside the block, and the table, which cannot serve as chunks. */
     fake_os_refuse(refuse_later_maps);
     unit_dies(grow, block, "no memory for the table of a block that has moved");
 }
@@ -632,7 +637,7 @@ static void *huge_of(size_t size)
     return huge;
 }
 
-/* From huge_blocks_from on blocks are put on huge pages, each once. */
+/* Blocks of huge_blocks_from and more are put on huge pages. Each is advised once. */
 UNIT_TEST(huge_pages)
 {
     start();
@@ -657,8 +662,8 @@ static void *alloc_large(size_t size)
     return block;
 }
 
-/* Blocks that may be tables which are used here and there: a few, and more only beside a heap that is longest, or where such blocks come
- * and go. */
+/* A large block may be a table that the program uses in only a few places. A few of these blocks are put on huge pages. More of them are put
+ * there only beside a much larger heap, or if the program repeatedly frees and allocates blocks of this size. */
 UNIT_TEST(huge_pages_at_stake)
 {
     enum { FEW = 8, PART_AT_STAKE = 4 };
@@ -700,7 +705,8 @@ UNIT_TEST(double_free)
     unit_dies(free_it, other + 4096, "hakmem: free(): pointer inside a block: address 0x");
 }
 
-/* The oldest cached blocks are purged until it is enough, if old enough; slack is likely to be used again, and stays. */
+/* The oldest cached blocks are purged first, if they are old enough, until the requested amount is reached. Slack is not purged because it is
+ * likely to be used again. */
 UNIT_TEST(oldest_first)
 {
     char *blocks[4];
@@ -753,16 +759,16 @@ UNIT_TEST(mapped)
     assert_true(moved != NULL && moved != block);
     expect_mapped(11 * MB);
     hk_os.remap = remap;
-    assert_ptr_equal(hk_large_resize(moved, 2 * MB), moved); /* the rest is spare */
+    assert_ptr_equal(hk_large_resize(moved, 2 * MB), moved); /* The rest becomes slack. */
     expect_mapped(11 * MB);
     assert_int_equal(hk_large_purge(0, 0), 4 * MB);
     expect_mapped(7 * MB);
-    assert_ptr_equal(hk_large_resize(other, 1 * MB), other); /* too long to be a spare */
+    assert_ptr_equal(hk_large_resize(other, 1 * MB), other); /* The rest is too long to be kept as slack. */
     expect_mapped(3 * MB);
     hk_large_free(moved);
     expect_mapped(3 * MB);
     bool zeroed;
-    moved = hk_large_alloc(4 * MB, 16, &zeroed); /* one that is freed, and grown */
+    moved = hk_large_alloc(4 * MB, 16, &zeroed); /* This call reuses the freed block, and grows it. */
     assert_false(zeroed);
     expect_mapped(5 * MB);
     hk_large_free(moved);
@@ -784,7 +790,7 @@ UNIT_TEST(mapped_if_refused)
     expect_mapped(5 * MB);
     assert_null(hk_large_resize(block, 8 * MB));
     expect_mapped(5 * MB);
-    assert_int_equal(hk_large_purge(0, 0), 0); /* neither the block nor the spare */
+    assert_int_equal(hk_large_purge(0, 0), 0); /* Neither the block nor the slack could be unmapped. */
     expect_mapped(5 * MB);
     assert_int_equal(hk_large_purge_oldest(0, 0, SIZE_MAX), 0);
     expect_mapped(5 * MB);
@@ -793,7 +799,7 @@ UNIT_TEST(mapped_if_refused)
     expect_mapped(1 * MB);
 }
 
-/* What is kept outlives purges by age until its time, serves meanwhile, and goes when everything has to. */
+/* A kept block is not purged by age before its time, but it can be reused. A purge of everything purges it too. */
 UNIT_TEST(kept)
 {
     start();
@@ -853,7 +859,7 @@ UNIT_TEST(dropped)
 
 enum { OLD = 300 };
 
-/* Among many cached blocks, the old ones are found by size, in each order of frees. */
+/* If there are many cached blocks, old ones are found by size, in whatever order the blocks were freed. */
 UNIT_TEST(many)
 {
     start();
@@ -882,7 +888,7 @@ static void note(char *p, size_t size) { hk_large_note_modified((uintptr_t)p, si
 
 static uint64_t modified(void) { return hk_load(hk_global_counts[HK_GLOBAL_large_modified]); }
 
-/* Blocks whose mappings were changed are unmapped when they are freed, and no others; wherever the change was in them. */
+/* Blocks whose mappings the program changed are unmapped when they are freed. No other blocks are. The change may lie anywhere in the block. */
 UNIT_TEST(modified_blocks_go)
 {
     start();
@@ -891,7 +897,7 @@ UNIT_TEST(modified_blocks_go)
         blocks[i] = get(3 * MB, false);
     note(blocks[0] + 3 * MB - 1, 1);
     note(blocks[2] + MB, 1);
-    note(blocks[2] + MB, 0); /* nothing */
+    note(blocks[2] + MB, 0); /* A length of 0 changes no block. */
     note((char *)16, 4096);
     note((char *)(uintptr_t)-4096, SIZE_MAX);
     for (unsigned i = 0; i < 4; i++)
@@ -899,12 +905,12 @@ UNIT_TEST(modified_blocks_go)
     assert_int_equal(modified(), 2);
     assert_int_equal(totals().cached, 6 * MB);
     assert_int_equal(hk_large_mapped(), 6 * MB);
-    note((char *)HK_SLICE, SIZE_MAX); /* all that there is, cached as it is */
+    note((char *)HK_SLICE, SIZE_MAX); /* This covers all blocks, and the cached ones too. */
     get(3 * MB, false);
     assert_int_equal(hk_large_purge(0, 0), 6 * MB);
 }
 
-/* The block is found where it has been moved to, and not where it was. */
+/* A modification is found at the block's new address, and not at its old one. */
 UNIT_TEST(modified_after_a_move)
 {
     start();
@@ -918,7 +924,8 @@ UNIT_TEST(modified_after_a_move)
     assert_int_equal(modified(), 1);
 }
 
-/* What a signal handler changes while its thread is at the cache: it may be any block. */
+/* Simulates a signal handler that changes a mapping while its thread holds the lock of the cache. Every block then counts as changed, because it
+ * may be any of them. */
 UNIT_TEST(modified_under_the_lock)
 {
     start();

@@ -1,4 +1,4 @@
-/* Learner: a pure function: each rule on made-up ticks. */
+/* Tests each rule of the learner with invented signals. The learner is a pure function of its state and the signals. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static void begin(uint64_t mode) { begin_with(mode, HK_RULES_ALL); }
 
 static uint64_t knob(enum hk_knob which) { return learner.now.value[which]; }
 
-/* Ticks of such signals; the number of decisions of that kind. */
+/* Makes so many ticks with these signals. Returns the number of decisions of the given kind. */
 static unsigned pass(const struct hk_signals *saw, unsigned ticks, enum hk_decision_kind kind)
 {
     unsigned decisions = 0;
@@ -63,8 +63,9 @@ UNIT_TEST(what_is_wanted_again_soon_is_held_for_no_longer)
 {
     begin(HK_LEARN_ON);
     assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_64ms) = 64 * HK_MIB), 100, HK_DECISION_delay_shorter) == 0);
-    assert_true(pass(SEEN(), 100, HK_DECISION_delay_shorter) == 0); /* and when it ends, it was all wanted */
-    /* a part never comes back: to hold that for 500 ms costs, and gains nothing */
+    /* No more memory becomes idle. All memory that was idle has been reused. */
+    assert_true(pass(SEEN(), 100, HK_DECISION_delay_shorter) == 0);
+    /* Half of the memory is not reused. To hold it for 500 ms costs memory and gains nothing. */
     assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_64ms) = 32 * HK_MIB), 100, HK_DECISION_delay_shorter) >= 1);
     assert_int_equal(knob(HK_KNOB_purge_delay), 128);
 }
@@ -74,7 +75,7 @@ UNIT_TEST(what_comes_back_late_is_waited_for)
     begin(HK_LEARN_ON);
     assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_1s) = 64 * HK_MIB), 60, HK_DECISION_delay_longer) >= 1);
     assert_int_equal(knob(HK_KNOB_purge_delay), 1024);
-    /* to wait for so long costs more than to fault it in */
+    /* To hold the memory for so long costs more than to fault it in again. */
     assert_true(pass(SEEN(IS(idled) = 64 * HK_MIB, IS(back_later) = 64 * HK_MIB), 300, HK_DECISION_delay_shorter) >= 1);
     assert_int_equal(knob(HK_KNOB_purge_delay), 128);
 }
@@ -108,7 +109,7 @@ UNIT_TEST(the_large_cache_grows_where_it_is_short_and_shrinks_when_not)
     assert_int_equal(pass(SEEN(MISSED), 1, HK_DECISION_large_cache_more), 1);
     assert_int_equal(knob(HK_KNOB_large_cache), 2 * large);
     pass(SEEN(IS(large_missed) = 10, IS(large_reused) = 90, IS(large_mapped) = 10), 10, HK_DECISION_large_cache_more);
-    assert_int_equal(knob(HK_KNOB_large_cache), 2 * large); /* the target is met */
+    assert_int_equal(knob(HK_KNOB_large_cache), 2 * large); /* The target has been met. */
     pass(SEEN(MISSED), 100, HK_DECISION_large_cache_more);
     assert_int_equal(knob(HK_KNOB_large_cache), 8 * large);
     pass(SEEN(), 1000, HK_DECISION_large_cache_less);
@@ -171,7 +172,7 @@ UNIT_TEST(a_crowd_of_threads_shares)
     assert_int_equal(knob(HK_KNOB_thread_cache), alone);
 }
 
-/* Signs of all rules at once. */
+/* `all` contains signals for all rules at once. */
 UNIT_TEST(a_rule_that_is_off_moves_nothing_and_the_others_do)
 {
     static const struct {
@@ -208,7 +209,7 @@ UNIT_TEST(a_goal_that_is_near_tightens_and_eases)
     assert_int_equal(knob(HK_KNOB_depot), 0);
     assert_true(knob(HK_KNOB_thread_cache) <= HK_MIB);
     pass(SEEN(IS(goal) = goal, IS(used) = 80 * HK_MIB, IS(footprint) = 70 * HK_MIB), 20, HK_DECISION_KINDS);
-    assert_int_equal(learner.state, HK_PHASE_TIGHT); /* not far enough yet */
+    assert_int_equal(learner.state, HK_PHASE_TIGHT); /* Memory use has not fallen far enough yet. */
     assert_int_equal(
         pass(SEEN(IS(goal) = goal, IS(used) = 60 * HK_MIB, IS(footprint) = 50 * HK_MIB), 5, HK_DECISION_depot_eased),
         1);
@@ -246,14 +247,16 @@ UNIT_TEST(a_canary_that_does_worse_is_taken_back)
     assert_int_equal(knob(HK_KNOB_large_cache), 2 * first);
     assert_int_equal(pass(worse, 16, HK_DECISION_canary_back), 1);
     assert_int_equal(knob(HK_KNOB_large_cache), first);
-    assert_int_equal(pass(calm, 63, HK_DECISION_large_cache_more), 0); /* left alone for a while */
+    /* The learner leaves the knob alone for some time. */
+    assert_int_equal(pass(calm, 63, HK_DECISION_large_cache_more), 0);
     assert_int_equal(pass(calm, 18, HK_DECISION_canary_kept), 1);
     assert_int_equal(knob(HK_KNOB_large_cache) / first, 2);
     for (int i = 0; i < 10 && pass(calm, 1, HK_DECISION_large_cache_more) == 0; i++)
         continue;
     assert_int_equal(knob(HK_KNOB_large_cache) / first, 4);
     assert_int_equal(pass(worse, 16, HK_DECISION_canary_back), 1);
-    assert_int_equal(knob(HK_KNOB_large_cache) / first, 2); /* back to the one that had proved itself */
+    /* The knob returns to the last value that proved itself. */
+    assert_int_equal(knob(HK_KNOB_large_cache) / first, 2);
 }
 
 UNIT_TEST(a_stall_does_not_make_a_goal_near)
@@ -276,7 +279,7 @@ static uint64_t moved_to(uint64_t before, const char *name)
     return before;
 }
 
-/* For any signals: values stay in their ranges, and each change has its decision, with the old and the new value. */
+/* For arbitrary signals, values stay within their ranges. Each change has a decision with the old and the new value. */
 UNIT_TEST(any_signals)
 {
     struct rng rng = rng_seeded(3);
@@ -291,7 +294,7 @@ UNIT_TEST(any_signals)
             assert_true(step.count < HK_DECISIONS_A_TICK);
             for (unsigned k = 0; k < HK_KNOBS; k++) {
                 assert_in_range(learner.now.value[k], hk_knob_rows[k].min, hk_knob_rows[k].max);
-                if (mode != HK_LEARN_CANARY) /* which takes a policy back as a whole */
+                if (mode != HK_LEARN_CANARY) /* In canary mode, the learner takes back a policy as a whole. */
                     assert_int_equal(moved_to(before.value[k], hk_knob_rows[k].name), learner.now.value[k]);
             }
         }

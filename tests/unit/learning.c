@@ -1,4 +1,4 @@
-/* Learning: ticks come from misses, 150 ms apart; decisions are in force and in the log; the limit holds. */
+/* Tests that misses lead to a tick of the learner every 150 ms, that decisions take effect and are logged, and that the limit holds. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 enum { BLOCKS = 4096 };
 
-/* Enough misses for a tick. */
+/* Makes enough misses for a tick. */
 static void make_slow_calls(void)
 {
     static void *blocks[BLOCKS];
@@ -34,7 +34,7 @@ static void let_ticks_pass(unsigned ticks)
     }
 }
 
-/* Too large for a bin, so that each is a slow call; of a program that uses no other function. */
+/* Simulates a program that allocates only by posix_memalign(). The blocks are too large for a bin, so each call is slow. */
 static void make_aligned_calls(void)
 {
     for (size_t i = 0; i < 64; i++) {
@@ -52,7 +52,7 @@ static size_t lines_in(const char *text, const char *what)
     return lines;
 }
 
-/* The options have been read; they take effect at the start. */
+/* Starts the heap. The options are already set, and they take effect here. */
 static void start(void)
 {
     static const struct fake_file files[] = {{"/proc/self/statm", "9000 700 200 1 0 1 0\n"}, {NULL, NULL}};
@@ -74,7 +74,7 @@ UNIT_TEST(a_tick_each_150_ms)
     assert_int_equal(lines_in(fake_os.captured, "tick "), 7);
 }
 
-/* The last number of the trace's first line: which rules are on (enum hk_rule). */
+/* Returns the last number of the trace's first line. It says which rules are on (enum hk_rule). */
 static unsigned long rules_in(const char *trace)
 {
     return strtoul(strrchr(strtok((char *)trace, "\n"), ' '), NULL, 10);
@@ -190,7 +190,7 @@ UNIT_TEST(a_limit_is_kept_and_goes_on)
     }
 }
 
-/* What is idle goes before the heap is larger than the ceiling allows. */
+/* Idle memory is purged before the heap grows above the ceiling. */
 UNIT_TEST(the_ceiling_is_kept)
 {
     fake_os_reset();
@@ -207,7 +207,7 @@ UNIT_TEST(the_ceiling_is_kept)
     }
 }
 
-/* A control group with a limit of 100 MiB: the limit is of no interest while the heap is small. */
+/* Starts in a control group with a limit of 100 MiB. The limit is not read while the heap is small. */
 static void start_in_group(void)
 {
     static const struct fake_file files[] = {

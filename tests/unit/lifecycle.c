@@ -1,4 +1,4 @@
-/* Life: a start that fails and is tried again, tcaches of threads, and the state of a fork child. */
+/* Tests a start that fails and is tried again, the caches of threads, and the state of a fork child. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -123,18 +123,19 @@ static void gone_in_the_last_round(void)
     assert_int_equal(hk_owner_end(), HK_FIRST_OWNER + 2);
 }
 
-/* HAKMEM is not notified of its end: another thread finds it. */
+/* HAKMEM is not notified when this thread ends, so another thread has to find its cache. */
 UNIT_TEST(a_thread_that_begins_in_the_last_round)
 {
 #ifdef __SANITIZE_THREAD__
-    (void)gone_in_the_last_round; /* its own destructor has run by then: no call that it looks at may follow */
+    /* The sanitizer's own destructor has already run, so no call that it intercepts may follow. */
+    (void)gone_in_the_last_round;
 #else
     unit_start();
     gone_in_the_last_round();
 #endif
 }
 
-/* Without a key, no destructor tells of a thread's end: another thread finds its cache. This is said once. */
+/* Without a thread key, no destructor reports the end of a thread, so another thread has to find its cache. This is reported once. */
 static void *use_a_little_and_end(void *unused)
 {
     use_a_little(unused);
@@ -185,8 +186,8 @@ static void free_them(int from, int to)
         hak_free(blocks[i]);
 }
 
-/* In the child the owner is gone. What waited in this thread's outbox for it comes back all the same, and so does what it
- * held, once freed. The blocks that lay ready in its bin are lost to the child, and nothing else is. */
+/* The owner does not exist in the child. Blocks that waited in this thread's outbox for the owner still become free, and so do blocks that this
+ * thread frees later. The child loses only the blocks in the owner's bin. */
 static size_t in_its_bin;
 
 static void child_without_the_owner(void)
@@ -197,7 +198,7 @@ static void child_without_the_owner(void)
     hak_trim(0);
     unit_heap_holds(in_its_bin);
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_fork_stranded]), in_its_bin);
-#ifndef __SANITIZE_THREAD__ /* which cannot begin a thread after such a fork */
+#ifndef __SANITIZE_THREAD__ /* The thread sanitizer cannot start a thread after this fork. */
     unit_in_thread(use_a_little, NULL);
     unit_heap_holds(in_its_bin);
 #endif
@@ -210,7 +211,7 @@ UNIT_TEST(fork_with_another_owner)
     unit_start();
     assert_int_equal(pthread_create(&thread, NULL, holds_blocks, NULL), 0);
     step_wait(1);
-    free_them(0, 10); /* wait in this thread's outbox */
+    free_them(0, 10); /* These blocks wait in this thread's outbox. */
     hk_heap_stats_take(&heap_stats);
     in_its_bin = heap_stats.sum.in_bins / 64;
     forked(child_without_the_owner);
@@ -262,7 +263,7 @@ static void child_without_the_holder(void)
     unit_heap_holds(0);
 }
 
-/* A fork does not wait for a thread at another thread's inboxes, which does not exist in the child. */
+/* A fork does not wait for a thread that holds another thread's inboxes. This thread does not exist in the child. */
 UNIT_TEST(fork_amid_a_drain)
 {
     pthread_t thread;
@@ -286,7 +287,7 @@ static void free_booty(void *unused)
         hak_free(booty[i]);
 }
 
-/* What it takes of the sleeper's it frees again, and that goes back to where it was taken from. */
+/* Repeatedly allocates blocks of a sleeping thread, and frees them. They return to the slabs that they were taken from. */
 static void *steals(void *unused)
 {
     static void *loot[LOOT];
@@ -296,7 +297,7 @@ static void *steals(void *unused)
             loot[i] = hak_malloc(BOOTY_SIZE);
         for (int i = 0; i < LOOT; i++)
             hak_free(loot[i]);
-        hak_trim(0); /* its own slabs are released: next time it needs blocks again */
+        hak_trim(0); /* This releases the thread's own slabs, so that it needs blocks again in the next round. */
         atomic_store(&stolen, hk_load(hk_tcache_self()->owner.counts.xvalue[HK_THREAD_remote_stolen]));
     }
     return unused;
@@ -309,7 +310,7 @@ static size_t live_blocks(void)
     return heap_stats.sum.live_blocks;
 }
 
-/* What the thief had is lost to the child, a slab that it was just cutting too; the child's own blocks are not. */
+/* The child loses the blocks of the stealing thread, and a slab that this thread was just making. It does not lose its own blocks. */
 static void child_of_the_robbed(void)
 {
     hak_trim(0);
@@ -334,7 +335,7 @@ UNIT_TEST(fork_amid_theft)
     for (int i = 0; i < BOOTY; i++)
         booty[i] = hak_malloc(BOOTY_SIZE);
     unit_in_thread(free_booty, NULL);
-    fake_os_pass_ms(1000); /* asleep, from here on */
+    fake_os_pass_ms(1000); /* This thread counts as asleep from here on. */
     assert_int_equal(pthread_create(&thief, NULL, steals, NULL), 0);
     for (int i = 0; i < FORKS; i++) {
         uint64_t before = atomic_load(&stolen);
@@ -369,12 +370,12 @@ enum { HEIRLOOMS = 600, HEIRLOOM_SIZE = 256 * 1024 }; /* 150 MiB */
 static void child_of_a_mother(void)
 {
     for (int i = 0; i < 100; i++)
-        hak_free(hak_malloc(2 * HK_MIB)); /* each a miss: reads the clock and the thread's budget */
+        hak_free(hak_malloc(2 * HK_MIB)); /* Each call is a miss, which reads the clock and the thread's budget. */
     assert_int_equal(hk_tcache_self()->budget, 2 * hk_options.thread_cache);
     hak_trim(0);
 }
 
-/* Whoever begins or ends while memory is being copied, the child counts only its own thread: all the heap falls to that. */
+/* Threads begin and end while fork copies the memory. The child must count only its own thread, which gets the budget of the whole process. */
 UNIT_TEST(fork_amid_births)
 {
     pthread_t mother;
@@ -389,7 +390,7 @@ UNIT_TEST(fork_amid_births)
     unit_heap_holds(HEIRLOOMS);
 }
 
-/* The cache of a thread outlives the first round of key destructors, in which the program frees the thread's objects. */
+/* A thread's cache still exists in the first round of key destructors, in which programs free the thread's objects. */
 static void free_and_allocate(void *block)
 {
     hak_free(block);
@@ -455,7 +456,7 @@ static void end_without_options(void)
     assert_string_equal(fake_os.captured, "");
 }
 
-/* Once, and not where this thread may hold a lock, nor in the memory of another process. */
+/* The report is written once. It is not written if this thread may hold a lock, or if the memory belongs to another process. */
 UNIT_TEST(the_report_of_an_end_at_once)
 {
     unit_start();

@@ -1,5 +1,4 @@
-/* Linux: the table of system calls as the core relies on it: what each entry reports, that none changes errno, and what signals and
- * locked pages do. */
+/* Tests the table of system calls: the result of each entry, that no entry changes errno, and the effects of signals and locked pages. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -43,7 +42,7 @@ UNIT_TEST(errno_stays)
     assert_int_equal(errno, ERROR);
 }
 
-/* At an address that is in use, nothing is mapped, neither there nor elsewhere. */
+/* If the address is in use, the call maps nothing, neither there nor at another address. */
 UNIT_TEST(map_at)
 {
     char *p = hk_os.map(PAGES * hk_system_page());
@@ -63,9 +62,9 @@ UNIT_TEST(purged_pages_are_zero_locked_ones_too)
     assert_int_equal(p[0], 0);
     assert_int_equal(p[hk_system_page()], 7);
     if (mlock(p + hk_system_page(), hk_system_page()) != 0)
-        return; /* no memory may be locked here */
+        return; /* This process may not lock memory. */
     if (madvise(p + hk_system_page(), hk_system_page(), 24 /* MADV_DONTNEED_LOCKED */) != 0) {
-        assert_false(hk_os.purge(p + hk_system_page(), hk_system_page())); /* before Linux 5.18 */
+        assert_false(hk_os.purge(p + hk_system_page(), hk_system_page())); /* Linux before 5.18 refuses this. */
         return;
     }
     memset(p + hk_system_page(), 7, hk_system_page());
@@ -85,7 +84,7 @@ static void *read_late(void *end)
     return (void *)got;
 }
 
-/* A signal in the middle of a write that waits does not cut it short. */
+/* A signal that interrupts a waiting write does not shorten it. */
 UNIT_TEST(write_goes_on_after_a_signal)
 {
     static const char bytes[LONG];
@@ -97,7 +96,7 @@ UNIT_TEST(write_goes_on_after_a_signal)
     sigemptyset(&alarms);
     sigaddset(&alarms, SIGALRM);
     sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
-    pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* the reader does not get it */
+    pthread_sigmask(SIG_BLOCK, &alarms, NULL); /* The reader does not get the signal. */
     assert_int_equal(pthread_create(&reader, NULL, read_late, &ends[0]), 0);
     pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
     setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0, 20000}, .it_interval = {0, 20000}}, NULL);
@@ -111,13 +110,14 @@ UNIT_TEST(code_of_the_loader)
 {
     const char *loader = (const char *)getauxval(AT_BASE);
     if (loader == NULL)
-        return; /* a static program */
+        return; /* The program is linked statically. */
     assert_true(hk_os_in_loader(loader));
     assert_false(hk_os_in_loader((const void *)(uintptr_t)on_alarm));
     assert_false(hk_os_in_loader(&loader));
 }
 
-/* What the program says of memory it uses no longer stays when another owner gets it; but for these. */
+/* Most advice that a program gives for its memory stays in force when other blocks use this memory. hk_advice_lasts() returns false for advice
+ * that has no lasting effect. */
 UNIT_TEST(advice)
 {
     assert_false(hk_advice_lasts(MADV_NORMAL));

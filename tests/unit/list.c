@@ -1,4 +1,4 @@
-/* List: order, removal anywhere, and links that know whether they are linked. */
+/* Tests the order of a list, removal at any place, and links that know whether they are linked. */
 #include "unit/unit.h"
 
 #include "base/list.h"

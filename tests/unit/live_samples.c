@@ -1,4 +1,4 @@
-/* Live samples: each sampled block stands for its bytes, and pins its share of the free bytes in its pages. */
+/* Tests the report of live samples. Each sampled block represents a number of bytes, and pins its share of the free bytes in its pages. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ enum { SIZE = 1024, PAGES = 4, PER_PAGE = HK_PAGE / SIZE, BLOCKS = PAGES * PER_P
 static struct hk_live_samples live_samples;
 static char *blocks[BLOCKS];
 
-/* A distance of one byte: each block is a sample that stands for itself. */
+/* A mean of one byte makes each block a sample that represents only itself. */
 static void start(void)
 {
     hk_options.heap_sample = 1;
@@ -54,13 +54,13 @@ UNIT_TEST(shares_of_a_page)
 {
     start();
     assert_all(BLOCKS, 0);
-    release(1, 2); /* three are left in the first page: each pins a third of the free block */
+    release(1, 2); /* Three blocks are left in the first page, and each of them pins a third of the free block. */
     assert_all(BLOCKS - 1, 3 * (SIZE / 3));
     release(2, PER_PAGE);
     assert_all(BLOCKS - PER_PAGE + 1, (PER_PAGE - 1) * SIZE);
 }
 
-/* A page without a block is pinned by none: a purge returns it. */
+/* No block pins the bytes of a page without live blocks, because a purge can return this page. */
 UNIT_TEST(free_pages)
 {
     start();
@@ -70,7 +70,7 @@ UNIT_TEST(free_pages)
     assert_all(PER_PAGE, 0);
 }
 
-/* A large block, and one as long as its slab, have no neighbors. */
+/* A large block has no neighbors. A block that fills its slab has none either. */
 UNIT_TEST(alone)
 {
     start();
@@ -84,7 +84,7 @@ UNIT_TEST(alone)
     assert_all(BLOCKS, 0);
 }
 
-/* The stacks with the most bytes are listed; the sums are of all. */
+/* The report lists the stacks with the most bytes. The sums include all stacks. */
 UNIT_TEST(more_stacks_than_lines)
 {
     enum { STACKS = HK_REPORT_STACKS + 50 };

@@ -1,4 +1,4 @@
-/* The sums of all sites: what the samples say is live. */
+/* Live sites: adds up the live blocks and bytes of all call sites, as the samples estimate them. */
 #ifndef TEST_UNIT_LIVE_SITES_H
 #define TEST_UNIT_LIVE_SITES_H
 

@@ -1,4 +1,4 @@
-/* Liveness: torn by the end of its thread, by no other event, and seen once. */
+/* Tests that a liveness mutex counts as lost when its thread has ended, and after no other event, and that the loss is seen exactly once. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -51,7 +51,7 @@ static pthread_barrier_t barrier;
 static void *lives(void *unused)
 {
     hk_liveness_take(&line);
-    assert_false(hk_liveness_lost(&line)); /* nor for the thread itself */
+    assert_false(hk_liveness_lost(&line)); /* The thread itself does not see a loss either. */
     pthread_barrier_wait(&barrier);
     pthread_barrier_wait(&barrier);
     return unused;
@@ -113,12 +113,12 @@ UNIT_TEST(of_a_thread_that_forks)
     see_it_torn_once();
 }
 
-/* In a child, it belongs to the thread that forked: its end in the child is seen there. */
+/* In a fork child, the mutex belongs to the thread that forked. When that thread ends in the child, another thread of the child sees the loss. */
 static void *sees_the_forker_end(void *unused)
 {
     for (int waits = 0; waits < 12000 && !hk_liveness_lost(&line); waits++)
         usleep(5000);
-    hk_liveness_drop(&line); /* this thread has taken it over */
+    hk_liveness_drop(&line); /* The thread that saw the loss holds the mutex now. */
     _exit(hk_liveness_lost(&line) ? 2 : 0);
     return unused;
 }
@@ -130,7 +130,7 @@ static void *forks_and_ends_in_the_child(void *unused)
     hk_liveness_take(&line);
     pid_t child = fork();
     if (child == 0) {
-        alarm(50); /* before the other thread gives up */
+        alarm(50); /* The alarm comes before the other thread gives up. */
         hk_liveness_renew(&line);
         pthread_create(&other, NULL, sees_the_forker_end, NULL);
         pthread_exit(NULL);
@@ -144,7 +144,7 @@ UNIT_TEST(torn_in_a_child)
 {
     pthread_t thread;
     if (UNIT_UNDER_TSAN)
-        return; /* it allows no thread in a child of threads */
+        return; /* The sanitizer allows no thread in a fork child of a process with threads. */
     assert_int_equal(pthread_create(&thread, NULL, forks_and_ends_in_the_child, NULL), 0);
     pthread_join(thread, NULL);
 }

@@ -1,4 +1,4 @@
-/* Lock: mutual exclusion, sleeping and waking, ranks, and the reset of a fork child. */
+/* Tests mutual exclusion, sleeping and waking, the ranks of locks, and the reset in a fork child. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -10,7 +10,7 @@ enum { THREADS = 4, ROUNDS = 20000 };
 
 static struct hk_lock lock = HK_LOCK_INIT(HK_RANK_LARGE);
 static struct hk_lock higher = HK_LOCK_INIT(HK_RANK_PAGE_HEAP);
-static uint64_t counter; /* plain on purpose: the lock protects it */
+static uint64_t counter; /* Access is not atomic, because the lock protects the counter. */
 
 static void *count_up(void *unused)
 {
@@ -47,7 +47,7 @@ static void *wait_for_lock(void *unused)
     return unused;
 }
 
-/* Once the state says that a thread waits, the waiter sleeps or is about to. */
+/* As soon as the state says that a thread waits, the waiter sleeps or is about to sleep. */
 UNIT_TEST(sleeps_and_wakes)
 {
     pthread_t waiter;
@@ -101,7 +101,7 @@ UNIT_TEST(ranks)
     unit_dies(drop_what_is_not_held, NULL, "hakmem: assertion failed: held_ranks[");
 }
 
-/* One of each rank that fork takes, but for one rank, which has four. */
+/* Each rank that fork takes has one lock, and one rank has four. */
 enum { SEVERAL = 4 };
 static struct hk_lock one[HK_RANKS], several[SEVERAL];
 
@@ -129,7 +129,8 @@ static unsigned held(void)
     return count;
 }
 
-/* In rising rank: anything else is fatal. Not the abandoned slabs' own of `one`, in whose place there are others, and not an owner's. */
+/* Locks must be taken in ascending rank, because any other order is fatal. The abandoned slabs' lock of `one` is not taken, because the locks of
+ * `several` replace it. The locks of owners are not taken either. */
 UNIT_TEST(fork_takes_all_that_are_registered)
 {
     register_all();
@@ -138,7 +139,7 @@ UNIT_TEST(fork_takes_all_that_are_registered)
     assert_int_equal(hk_load(one[HK_RANK_DRAIN].xstate), 0);
     hk_locks_drop_all();
     assert_int_equal(held(), 0);
-    hk_lock(&lock); /* nothing is held: a lower rank may be taken */
+    hk_lock(&lock); /* No lock is held any more, so a lower rank may be taken. */
     hk_unlock(&lock);
 }
 
@@ -151,13 +152,14 @@ static void take_all(void *unused)
 UNIT_TEST(what_is_registered_amiss_is_noticed)
 {
     register_all();
-    hk_lock_register(HK_RANK_LARGE, NULL); /* none where there is to be one */
+    hk_lock_register(HK_RANK_LARGE, NULL); /* A lock is missing. */
     unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right(");
     register_all();
-    hk_lock_register(HK_RANK_META, &higher); /* one of another rank */
+    hk_lock_register(HK_RANK_META, &higher); /* The lock has another rank. */
     unit_dies(take_all, NULL, "hakmem: assertion failed: lock_at(");
     register_all();
-    hk_lock_register(HK_RANK_DRAIN, &one[HK_RANK_DRAIN]); /* one that is an owner's own */
+    /* A lock of this rank belongs to an owner, and must not be registered. */
+    hk_lock_register(HK_RANK_DRAIN, &one[HK_RANK_DRAIN]);
     unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right(");
 }
 
@@ -166,7 +168,7 @@ UNIT_TEST(reset_in_a_child)
     register_all();
     hk_lock_register(HK_RANK_PAGE_HEAP, &higher);
     hk_locks_take_all();
-    hk_store(higher.xstate, 2); /* as if a thread had waited in the parent */
+    hk_store(higher.xstate, 2); /* Simulates a thread that waited in the parent. */
     hk_store(several[1].xstate, 2);
     hk_locks_reset_all();
     assert_int_equal(held(), 0);

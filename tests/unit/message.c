@@ -1,4 +1,4 @@
-/* Message and fatal: formatting, bounded buffers, errno, and the one line before abort. */
+/* Tests the formatting of messages, the bounds of their buffers, that errno is kept, and the line that is written before abort(). */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ UNIT_TEST(formats)
     SAME_AS_PRINTF("%u %u", 0u, UINT_MAX);
     SAME_AS_PRINTF("%zu %zu %lu", (size_t)0, SIZE_MAX, UINT64_MAX);
     struct hk_text cut;
-    const char *volatile half = "50%"; /* no letter follows */
+    const char *volatile half = "50%"; /* No letter follows the percent sign. */
     hk_text_init(&cut, -1);
     hk_text_add(&cut, half, 0);
     assert_text(&cut, "50");
@@ -57,7 +57,7 @@ static void assert_shown(const char *given, int length, const char *expected)
     assert_text(&text, expected);
 }
 
-/* A text of the user: no byte that a terminal obeys, only UTF-8, and not for long. */
+/* A text of the user is shown without control characters. It is valid UTF-8, and it is cut off if it is too long. */
 UNIT_TEST(texts_of_others)
 {
     assert_shown("", -1, "<>");
@@ -141,7 +141,7 @@ UNIT_TEST(the_end)
     unit_dies(assertion, &zero, "hakmem: assertion failed: *zero == 1 (");
 }
 
-/* Device and inode count, not the number. */
+/* stderr is recognized by its device and inode, not by its number. */
 UNIT_TEST(stderr_is_what_it_was)
 {
     int saved = dup(STDERR_FILENO), other = open("/dev/zero", O_WRONLY);

@@ -1,4 +1,5 @@
-/* Meta: blocks are zero, aligned and never overlap; each byte is accounted for; NULL if refused; free pages are purged. */
+/* Tests that metadata blocks are zero, aligned and do not overlap, and that each byte is accounted for. A refused request returns NULL. Free pages
+ * are purged. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -121,7 +122,7 @@ static void drop(unsigned every)
         }
 }
 
-/* After a spike, only one page for each region stays resident, and the memory can be used again. */
+/* After a peak, only one page of each region stays resident, and the memory can be used again. */
 UNIT_TEST(purges)
 {
     fill();
@@ -130,7 +131,7 @@ UNIT_TEST(purges)
     assert_true(hk_meta_spare() < 128 * HK_KIB);
     drop(0);
     assert_true(hk_meta_spare() > 8 * HK_MIB);
-    assert_int_equal(hk_meta_purge(false), 0); /* idle since this moment */
+    assert_int_equal(hk_meta_purge(false), 0); /* Pages count as idle from the first call on. */
     assert_true(hk_meta_purge(false) > 8 * HK_MIB);
     hk_meta_purge(true);
     assert_true(resident_bytes() <= 80 * HK_KIB);
@@ -140,7 +141,7 @@ UNIT_TEST(purges)
     drop(0);
 }
 
-/* Blocks in use keep their contents; the pages around them are purged. */
+/* Blocks in use keep their contents, and the pages around them are purged. */
 UNIT_TEST(purges_around)
 {
     fill();
@@ -154,7 +155,7 @@ UNIT_TEST(purges_around)
     drop(0);
 }
 
-/* A few free pages are not purged, nor pages that are in use again. */
+/* A small number of free pages is not purged. Pages that are in use again are not purged either. */
 UNIT_TEST(keeps_a_few_pages)
 {
     fake_os_refuse(NULL);
@@ -178,7 +179,7 @@ UNIT_TEST(purge_refused)
     fake_os_refuse(fake_refuse_purge);
     assert_int_equal(hk_meta_purge(true), 0);
     assert_int_equal(hk_meta_unused(), unused);
-    assert_true(hk_meta_spare() >= spare); /* all pages of an area that may have lost its header count */
+    assert_true(hk_meta_spare() >= spare); /* If an area may have lost its header, all of its pages count as spare. */
     drop(0);
     assert_int_equal(hk_meta_purge(true), 0);
     fill();
@@ -188,7 +189,7 @@ UNIT_TEST(purge_refused)
     assert_true(resident_bytes() <= 80 * HK_KIB);
 }
 
-/* The k-th system call fails, for all k: the result is a block or NULL, with no other effect. */
+/* The k-th system call fails, for every k. The call then returns a block or NULL, and has no other effect. */
 static uint64_t fails_at;
 static bool refuse_one(enum fake_call call, uint64_t ordinal)
 {
@@ -228,7 +229,7 @@ UNIT_TEST(any_call_refused)
     assert_int_equal(hk_meta_mapped() - hk_meta_unused() + hk_meta_spare(), resident_bytes());
 }
 
-/* Resting pages are not in use, and read as zeros. */
+/* Resting pages are not in use, and they read as zeros. */
 UNIT_TEST(pages_rest)
 {
     const size_t bytes = 3 * hk_system_page();
@@ -247,7 +248,7 @@ UNIT_TEST(pages_rest)
     assert_int_equal(hk_meta_unused(), unused);
 }
 
-/* Each block lies in a region; the regions are all mapped bytes. */
+/* Each block lies in a region. Together the regions are all mapped bytes. */
 UNIT_TEST(regions)
 {
     enum { BLOCKS = 100 };

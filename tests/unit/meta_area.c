@@ -1,4 +1,4 @@
-/* Meta area: lines are handed out zeroed, once, lowest first; idle pages are withdrawn and return clean. */
+/* Tests that an area hands out each line once, zeroed and lowest first. Idle pages can be withdrawn, and come back zeroed. */
 #include "unit/unit.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static void *take(unsigned lines)
     return take_soiling(lines, &soiled);
 }
 
-/* Takes as many lines as are free, between the least and the most requested. */
+/* A request gets as many lines as are free, between its minimum and its maximum. */
 UNIT_TEST(least_and_most)
 {
     start();
@@ -95,7 +95,7 @@ UNIT_TEST(random_load)
     assert_true(refused > 0);
 }
 
-/* All lines can be taken, one by one and as one block, and no more. */
+/* All lines can be allocated, one by one and as one block, but no more. */
 UNIT_TEST(all_of_it)
 {
     start();
@@ -114,7 +114,7 @@ UNIT_TEST(all_of_it)
     assert_null(take(ALL + 1));
 }
 
-/* A search in vain lowers the upper bound, until lines are freed. */
+/* A failed search lowers the upper bound of the longest free run, until lines are freed. */
 UNIT_TEST(longest)
 {
     start();
@@ -140,7 +140,7 @@ UNIT_TEST(idle_pages)
     memset((char *)area + PAGE, 0, HK_META_AREA_BYTES - PAGE);
     hk_meta_area_return(area, 0xfffe, true);
     assert_int_equal(hk_meta_area_idle(area, true), 1);
-    char *block = take_soiling(300, &soiled); /* pages 0 to 4 */
+    char *block = take_soiling(300, &soiled); /* The block lies in the pages 0 to 4. */
     assert_int_equal(soiled, 0x1e);
     memset(block, 0xff, 300 * HK_META_LINE);
     assert_int_equal(hk_meta_area_idle(area, true), 0);
@@ -149,7 +149,7 @@ UNIT_TEST(idle_pages)
     assert_int_equal(hk_meta_area_idle(area, true), 0x1f);
 
     hk_meta_area_withdraw(area, 0x0c);
-    char *other = take_soiling(100, &soiled); /* the block lies around them */
+    char *other = take_soiling(100, &soiled); /* The block does not use the withdrawn pages. */
     assert_int_equal(soiled, 0);
     assert_true(other < (char *)area + 2 * PAGE);
     assert_true(all_zero(other, 100 * HK_META_LINE));
@@ -157,7 +157,7 @@ UNIT_TEST(idle_pages)
     hk_meta_area_return(area, 0x0c, true);
     assert_int_equal(hk_meta_area_idle(area, false), 0x10);
     hk_meta_area_withdraw(area, 0x10);
-    hk_meta_area_return(area, 0x10, false); /* refused: as dirty as before */
+    hk_meta_area_return(area, 0x10, false); /* The system refused the purge, so the page is as dirty as before. */
     char *more = take_soiling(200, &soiled);
     assert_int_equal(soiled, 0x0c);
     assert_true(all_zero(more, 200 * HK_META_LINE));

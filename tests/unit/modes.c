@@ -1,4 +1,4 @@
-/* Modes: what HAKMEM_SAFE_FREE and HAKMEM_HARDENED put in force; what the system refuses at the start is done without. */
+/* Tests which protections HAKMEM_SAFE_FREE and HAKMEM_HARDENED enable. A protection that the system refuses at the start is left out. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@
 #define BIT(word) ((uint32_t)1 << HK_PROTECTION_##word)
 enum { ALL = (1 << HK_PROTECTIONS) - 1 };
 
-/* As at the start of a process with such a HAKMEM_HARDENED. */
+/* Reads HAKMEM_HARDENED as the start of a process does. */
 static void begin(const char *hardened)
 {
     memset(&hk_guard, 0, sizeof hk_guard);
@@ -108,7 +108,7 @@ static bool no_random(void *bytes, size_t size)
     return false;
 }
 
-/* Without the system's random numbers the secret is that of the moment. */
+/* If the system has no random numbers, the secret is computed from the time and from addresses. */
 UNIT_TEST(secret)
 {
     uint64_t secrets[4];

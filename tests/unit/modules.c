@@ -1,4 +1,4 @@
-/* Modules: a code address leads to its file, to its address there as the linker gave it, and to the function. */
+/* Tests that the address of code leads to its file, to the linker's address in this file, and to the function. */
 #include "unit/unit.h"
 
 #include <link.h>
@@ -9,7 +9,7 @@
 
 #include "guard/fault_text.h"
 
-/* Static: only the full table of symbols names it. */
+/* The function is static, so only the full symbol table has its name. */
 static __attribute__((noinline, used)) int a_function_of_this_file(int x)
 {
     __asm__ volatile("" : "+r"(x));
@@ -25,7 +25,7 @@ static struct hk_module_place find(uintptr_t code)
 
 static const char *last_part(const char *path) { return strrchr(path, '/') + 1; }
 
-/* The distance between the program's addresses and the linker's. */
+/* Sets *base to the difference between the program's addresses and the linker's addresses. The program is the first module. */
 static int first_module(struct dl_phdr_info *info, size_t size, void *base)
 {
     (void)size;
@@ -46,7 +46,7 @@ UNIT_TEST(own_function)
     }
 }
 
-/* Of a stripped library, what it exports. */
+/* In a stripped library, only exported functions have names. */
 UNIT_TEST(function_of_a_library)
 {
     struct hk_module_place place = find((uintptr_t)getpid + 1);
@@ -66,7 +66,7 @@ UNIT_TEST(no_module)
     assert_false(hk_module_find((uintptr_t)a_function_of_this_file, &place));
 }
 
-/* A line of the maps at a time; what comes after a file's end, too. */
+/* The maps are read line by line. Lines may have any length, and the last one may be incomplete. */
 UNIT_TEST(lines_of_any_length)
 {
     struct hk_module_place place;
@@ -91,7 +91,8 @@ UNIT_TEST(lines_of_any_length)
     assert_false(hk_module_find(0x3004, &place));
 }
 
-/* A file of a loadable segment whose addresses are not its offsets, and two functions; what comes behind `size` is cut off. */
+/* Describes an ELF file with one loadable segment, whose addresses differ from its file offsets, and with two functions. Bytes behind `size` are
+ * cut off. */
 enum { SHIFT = 0x100000, TEXT_AT = 0x1000, CODE = TEXT_AT + 0x40, FILE_BYTES = 0x2000, SYMBOLS = 70 };
 
 static struct file {
@@ -128,7 +129,7 @@ static void make_file(void)
     add_function(SYMBOLS / 2, 10, CODE + SHIFT, 16);
 }
 
-/* What is found of an address in the file, of which so many bytes are there. */
+/* Writes the first `bytes` bytes of the file, maps it, and returns what is found for an address in it. */
 static struct hk_module_place found_in_file(size_t bytes)
 {
     char path[] = "/tmp/hakmem_modules_XXXXXX";
@@ -153,16 +154,17 @@ UNIT_TEST(addresses_of_the_linker)
     assert_int_equal(place.address, CODE + 3 + SHIFT);
     assert_string_equal(place.function, "meant");
     assert_int_equal(place.offset, 3);
-    add_function(SYMBOLS / 2, 10, CODE + SHIFT, 3); /* ends before the address */
+    add_function(SYMBOLS / 2, 10, CODE + SHIFT, 3); /* This function ends before the address. */
     assert_string_equal(found_in_file(sizeof file).function, "");
-    for (unsigned at = 0; at < SYMBOLS; at++) { /* the first, the last, those where a part of the table ends */
+    /* The loop includes the first entry, the last one, and those at the ends of a part of the table. */
+    for (unsigned at = 0; at < SYMBOLS; at++) {
         memset(file.symbols, 0, sizeof file.symbols);
         add_function(at, 10, CODE + SHIFT, 16);
         assert_string_equal(found_in_file(sizeof file).function, "meant");
     }
 }
 
-/* Cut off in its heads, sections or symbols, or no such file at all: what is known by then. */
+/* If the file is cut off in its headers, sections or symbols, or is no ELF file for this machine, the result contains what was read before. */
 UNIT_TEST(damaged_files)
 {
     make_file();

@@ -1,4 +1,5 @@
-/* Neighbors: a free finds what was written within 32 bytes of its block, at both sides and at every edge, and nothing that lies farther. */
+/* Tests that a free finds writes within 32 bytes before and behind its block, at the edges of slices and slabs too. It must not complain about
+ * writes that are farther away. */
 #include "unit/unit.h"
 
 #include <stdlib.h>
@@ -21,7 +22,7 @@ static int by_address(const void *a, const void *b)
     return *left < *right ? -1 : *left > *right;
 }
 
-/* Blocks of a class, by address; the guard adds 8 bytes to each request. */
+/* Allocates blocks of a class, and sorts them by address. The guard adds 8 bytes to each request. */
 static void fill(size_t size)
 {
     count = (unsigned)(BYTES / size < MOST ? BYTES / size : MOST);
@@ -35,7 +36,7 @@ static bool beside(char *block, char *next, size_t size)
     return next == block + size && hk_slab_at((uintptr_t)block) == hk_slab_at((uintptr_t)next);
 }
 
-/* Three in a row, of which the middle one lies in the middle, at the first edge or at the last edge of a slice. */
+/* Returns the middle one of three adjacent blocks. It lies in the middle of a slice, at its beginning, or at its end. */
 enum place { MIDDLE, FIRST, LAST };
 static char **row_at(enum place place, size_t size)
 {
@@ -52,7 +53,7 @@ static char **row_at(enum place place, size_t size)
 }
 
 struct writing {
-    char *freed, *at, *then; /* freed at first, written to, and freed then */
+    char *freed, *at, *then; /* `freed` is freed first, then a byte at `at` is written, then `then` is freed. */
 };
 
 static void write_and_free(void *argument)
@@ -88,7 +89,7 @@ UNIT_TEST(free_neighbors)
     }
 }
 
-/* Of blocks of 16 bytes, two. */
+/* The 32 bytes beside a block contain two blocks of 16 bytes. */
 UNIT_TEST(second_neighbors)
 {
     hk_options.hardened = "neighbors,zero";
@@ -115,7 +116,7 @@ UNIT_TEST(farther_bytes)
     write_and_free(&(struct writing){row[-1], row[-1] + 512 - HK_NEIGHBORHOOD - 1, row[0]});
 }
 
-/* What the program has beside the block is its own. */
+/* The program may write to its live blocks beside the freed block. */
 UNIT_TEST(live_neighbors)
 {
     hk_options.hardened = "neighbors,zero";

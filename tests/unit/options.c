@@ -1,4 +1,4 @@
-/* Options: names, sources, and values that cannot be read. */
+/* Tests the names of options, the places they are read from, and values that cannot be read. */
 #include "unit/unit.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 static struct hk_options defaults;
 
-/* Reads options again, as the start does, from this environment and HAKMEM_CONF. */
+/* Reads the options again from this environment and HAKMEM_CONF, as the start does. */
 static void read_from(char **environment, const char *conf)
 {
     static char *nothing[] = {NULL};
@@ -37,7 +37,7 @@ UNIT_TEST(nothing_set)
     assert_string_equal(fake_os.captured, "");
 }
 
-/* As programs do that show a title in `ps`. */
+/* Simulates a program that overwrites its environment to show a title in `ps`. */
 UNIT_TEST(environment_overwritten)
 {
     char entry[] = "HAKMEM_REPORT=/tmp/report.json";
@@ -136,7 +136,7 @@ UNIT_TEST(unknown_names)
     assert_nothing_changed();
     assert_int_equal(lines_said(), 5);
     assert_non_null(strstr(fake_os.captured, "hakmem: unknown option HAKMEM_NO_SUCH is ignored\n"));
-    /* Not ours, and so not our business. */
+    /* These names do not belong to HAKMEM, so nothing is reported. */
     read_from((char *[]){"HAKMEMX=1", "PATH=/bin", "XHAKMEM_LARGE_FIT=200", "HAKMEM", "HAKMEM_LARGE_FIT", "", NULL},
               NULL);
     assert_nothing_changed();
@@ -167,7 +167,7 @@ UNIT_TEST(names_that_are_near)
     }
 }
 
-/* The tools' own variable. */
+/* This variable belongs to the tools. */
 UNIT_TEST(library)
 {
     read_from((char *[]){"HAKMEM_LIBRARY=/usr/lib/libhakmem.so", NULL}, NULL);
@@ -184,7 +184,7 @@ UNIT_TEST(conf)
     assert_int_equal(hk_options.purge_delay, 0);
     assert_int_equal(hk_options.bin_cap, 7);
     assert_string_equal(hk_options.report, "/tmp/a:b");
-    /* What has a name of its own wins; the same name twice: the last. */
+    /* A variable of an option's own has priority over HAKMEM_CONF. If a name comes twice in HAKMEM_CONF, the last one counts. */
     read_from((char *[]){"HAKMEM_LARGE_FIT=300", "HAKMEM_CONF=unused", NULL}, "large_fit:200,large_fit:250,bin_cap:3");
     assert_int_equal(hk_options.large_fit, 300);
     assert_int_equal(hk_options.bin_cap, 3);
@@ -245,7 +245,7 @@ UNIT_TEST(visit)
     assert_true(seen.report);
 }
 
-/* Strings made of pieces that mean something, and of bytes that do not. */
+/* Writes a random text that consists of parts of valid options and of random bytes. */
 static void random_text(struct rng *rng, char *text, size_t room)
 {
     static const char *const pieces[] = {"large_fit", "report", "bin_cap", ":",   ",",       "=",

@@ -1,4 +1,5 @@
-/* Outbox: neighbors are collected together, the bytes that wait are bounded, and all blocks reach the current holder of their slab. */
+/* Tests that the outbox collects neighbors together, that the number of waiting bytes is bounded, and that all blocks reach the current holder of
+ * their slab. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -12,7 +13,7 @@
 
 enum { CLASS = CLASS_OF_64, MEDIUM_CLASS = CLASS_OF_65536 };
 
-/* Owners are parts of caches: a fork looks there. */
+/* Owners are embedded in caches because a fork reads the whole cache. */
 static struct hk_tcache owner_cache, other_cache;
 static struct hk_owner *const owner = &owner_cache.owner, *const other = &other_cache.owner;
 static struct hk_owner freer;
@@ -32,7 +33,7 @@ static struct hk_slab *start(unsigned class, unsigned taken)
     return slab;
 }
 
-/* As free does it. True if it was the fast path's. */
+/* Puts a block into the outbox, as free does. Returns true if the fast path did it. */
 static bool put(void *block)
 {
     struct hk_outbox_entry *entry = hk_outbox_entry_of(&outbox, block);
@@ -55,13 +56,13 @@ static size_t remote_bytes(const struct hk_slab *slab) { return (size_t)hk_remot
 
 static void deliver(void *block) { hk_remote_free(block, hk_page_map_lookup((uintptr_t)block)); }
 
-/* The first of a word is looked up, its neighbours are not; they are marked word by word, and counted all at once. */
+/* Only the first block of each bitmap word is looked up. The others are marked word by word, and counted all at once. */
 UNIT_TEST(neighbours_wait)
 {
     struct hk_slab *slab = start(CLASS, 200);
     outbox.allowed = HK_MIB;
     hk_outbox_send_all(&outbox);
-    for (unsigned i = 0; i < 130; i++) /* the lowest address is the last */
+    for (unsigned i = 0; i < 130; i++) /* The block with the lowest address comes last. */
         assert_int_equal(put(blocks[199 - i]), i % 64 != 0);
     assert_int_equal(waiting(), 130 * 64);
     assert_true(hk_load(slab->xremote[0]) == UINT64_MAX && hk_load(slab->xremote[1]) == UINT64_MAX);
@@ -74,7 +75,7 @@ UNIT_TEST(neighbours_wait)
     assert_int_equal(hk_load(freer.counts.xvalue[HK_THREAD_remote_frees]), 130);
 }
 
-/* In any order: every block arrives, and only the slab's change tells the owner. */
+/* All blocks arrive, in whatever order they are freed. The owner is told only when the outbox changes to another slab. */
 UNIT_TEST(all_arrive)
 {
     struct hk_slab *slab = start(CLASS, 1000);
@@ -90,7 +91,7 @@ UNIT_TEST(all_arrive)
     assert_true(hk_slab_all_free(slab));
 }
 
-/* What waits is bounded by bytes: a block as medium as that is sent by the next. */
+/* The number of waiting bytes is bounded. A block that is larger than the bound is sent when the next one comes. */
 UNIT_TEST(bounded)
 {
     struct hk_slab *slab = start(CLASS, 1024);
@@ -109,7 +110,7 @@ UNIT_TEST(bounded)
     assert_int_equal(hk_remote_blocks(medium[0]), 1);
 }
 
-/* More owners than entries, one block of each by turns: nothing is held for them but the entries, and each is told once. */
+/* There are more owners than entries, and each owner has one block freed in turn. The table does not grow, and each owner is told once. */
 UNIT_TEST(many_owners)
 {
     enum { MANY = 200 };
@@ -138,7 +139,7 @@ UNIT_TEST(many_owners)
     }
 }
 
-/* Where entries push each other out, and the heap is medium enough for it, the table grows; unused, it goes. */
+/* The table grows if entries evict each other and the heap is large enough. A table that is not used is freed. */
 UNIT_TEST(grows_and_goes)
 {
     start(CLASS, 64);
@@ -147,7 +148,7 @@ UNIT_TEST(grows_and_goes)
     assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
     assert_int_equal(outbox.allowed, HK_OUTBOX_LEAST * 4 * HK_KIB);
     outbox.evicted = HK_OUTBOX_LEAST;
-    hk_outbox_tune(&outbox, HK_KIB); /* a heap of nothing */
+    hk_outbox_tune(&outbox, HK_KIB); /* The heap is too small for a larger table. */
     assert_int_equal(outbox.size, HK_OUTBOX_LEAST);
     for (unsigned i = 1; outbox.size < HK_OUTBOX_MOST; i++) {
         size_t size = outbox.size;
@@ -155,17 +156,17 @@ UNIT_TEST(grows_and_goes)
         outbox.evicted = size;
         hk_outbox_tune(&outbox, 64 * HK_MIB);
         assert_true(outbox.size > size);
-        assert_int_equal(waiting(), 0); /* it was sent before */
+        assert_int_equal(waiting(), 0); /* All blocks were sent before the table changed. */
     }
     assert_int_equal(outbox.size, HK_OUTBOX_MOST);
-    hk_outbox_drop_idle(&outbox); /* it was used since the last time */
+    hk_outbox_drop_idle(&outbox); /* The table was used since the previous call. */
     assert_non_null(outbox.table);
     hk_outbox_drop_idle(&outbox);
     assert_null(outbox.table);
     assert_null(hk_outbox_entry_of(&outbox, blocks[60]));
 }
 
-/* No memory for a table: remote frees are sent at once. */
+/* If there is no memory for a table, remote frees are sent at once. */
 UNIT_TEST(no_table)
 {
     struct hk_slab *slab = start(CLASS, 10);
@@ -178,7 +179,7 @@ UNIT_TEST(no_table)
     assert_int_equal(hk_remote_collect(slab), 1);
 }
 
-/* The owner ended: its inbox is closed, its slab an abandoned slab. What is sent late goes straight into the slab. */
+/* The owner has ended, so its inbox is closed and its slab is abandoned. Blocks that are sent afterwards are freed in the slab directly. */
 UNIT_TEST(owner_is_gone)
 {
     struct hk_slab *slab = start(CLASS, 10);
@@ -195,11 +196,11 @@ UNIT_TEST(owner_is_gone)
         put(blocks[i]);
     deliver(blocks[4]);
     assert_int_equal(slab->d.start != 0, true);
-    hk_outbox_send_all(&outbox); /* the last: the slab goes */
+    hk_outbox_send_all(&outbox); /* The last block is free, so the slab is released. */
     assert_int_equal(slab->d.start, 0);
 }
 
-/* ... or another thread's by now. */
+/* Another thread has adopted the slab, so the blocks go to this thread. */
 UNIT_TEST(owner_changed)
 {
     struct hk_slab *slab = start(CLASS, 10);
@@ -223,8 +224,8 @@ UNIT_TEST(forget)
     assert_int_equal(hk_load(slab->xremote[15]), 0);
 }
 
-/* In a fork child, which counts a slab's blocks anew by their bits, those that this thread has marked are not counted once more: a slab
- * whose count stays above 0 is never released. */
+/* A fork child counts the free blocks of each slab from its bits. Blocks that this thread has marked but not counted must not be counted twice.
+ * The slab would otherwise keep a count above 0, and would never be released. */
 UNIT_TEST(counted_by_the_child)
 {
     struct hk_slab *slab = start(CLASS, 200);
@@ -233,16 +234,17 @@ UNIT_TEST(counted_by_the_child)
     hk_outbox_send_all(&outbox);
     for (int i = 0; i < 100; i++)
         put(blocks[i]);
-    assert_true(waiting() == 100 * 64 && hk_remote_blocks(slab) == 0); /* marked or not, none is counted */
+    /* No block is counted yet, although some are marked. */
+    assert_true(waiting() == 100 * 64 && hk_remote_blocks(slab) == 0);
     hk_outboxes_recount(&outbox);
     hk_abandoned_add_rest(NULL);
-    assert_true(waiting() <= 64 * 64); /* those of one word */
+    assert_true(waiting() <= 64 * 64); /* The blocks of one word still wait. */
     hk_outbox_send_all(&outbox);
     assert_int_equal(hk_load(slab->xstate), 0);
     assert_int_equal(hk_load(freer.counts.xvalue[HK_THREAD_remote_frees]), 100);
     for (int i = 100; i < 200; i++)
         assert_true(hk_abandoned_free(blocks[i], CLASS));
-    assert_int_equal(hk_page_map_lookup(address), 0); /* all free: released */
+    assert_int_equal(hk_page_map_lookup(address), 0); /* The slab was released because all its blocks are free. */
 }
 
 static void put_it(void *block) { put(block); }
@@ -263,7 +265,7 @@ UNIT_TEST(what_is_no_block)
 {
     struct hk_slab *slab = start(CLASS, 100);
     unit_dies(put_it, (char *)blocks[5] + 16, "free(), found at a flush: pointer inside a block: address 0x");
-    put(blocks[5]); /* beside it, on the fast path */
+    put(blocks[5]); /* The next block is its neighbor, so it takes the fast path. */
     unit_dies(put_it, (char *)blocks[6] + 16, "free(), found at a flush: pointer inside a block: address 0x");
     unit_dies(put_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
     unit_dies(put_and_send_twice, blocks[6], "free(), found at a flush: block already free: address 0x");
@@ -281,7 +283,7 @@ UNIT_TEST(nobody_to_deliver_to)
     unit_dies(deliver, block, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 
-/* A large block lies where its slab was: no inbox is used, and no byte is written there. */
+/* A large block now lies where the slab was. No inbox may be used, and nothing may be written there. */
 UNIT_TEST(a_large_block_in_its_place)
 {
     start(CLASS, 0);
@@ -292,7 +294,7 @@ UNIT_TEST(a_large_block_in_its_place)
     unit_dies(deliver, large, "hakmem: free(), found at a flush: block already free: address 0x");
 }
 
-/* All outboxes together hold so much: each that has a table has its share, and one without takes none. */
+/* All outboxes share one budget. Each outbox with a table gets its share. An outbox without a table gets none. */
 UNIT_TEST(shares)
 {
     start(CLASS, 64);

@@ -1,4 +1,4 @@
-/* Owner: numbers, and the inbox: pushed by many, taken by one or stolen, closed and opened. */
+/* Tests the numbers of owners, and the inbox: many threads push, the owner takes, another thread may steal, and the inbox is closed and opened. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ enum { CLASS = CLASS_OF_96, STRANGERS = 3, SLABS = 2000, AT_ENDS = 100000 };
 
 static struct hk_owner owner;
 
-/* Inboxes read only the class of a slab. */
+/* The inbox code reads only the class of a slab. */
 static struct hk_slab many_slabs[STRANGERS * SLABS], few_slabs[8];
 
 static struct hk_slab *slab_of(struct hk_slab *slabs, size_t i)
@@ -70,7 +70,7 @@ UNIT_TEST(no_more_numbers)
 
 static bool push(size_t i) { return hk_inbox_push(&owner, slab_of(few_slabs, i)); }
 
-/* The newest first, at most as many as requested; the rest stays for the next time. */
+/* The newest slabs are taken first, and at most as many as requested. The rest stays for the next call. */
 UNIT_TEST(push_and_take)
 {
     start();
@@ -84,7 +84,7 @@ UNIT_TEST(push_and_take)
     assert_ptr_equal(hk_inbox_next(two), &few_slabs[4]);
     assert_int_equal(length(two), 2);
     assert_true(push(6));
-    /* The backlog first, then newer slabs. */
+    /* The backlog is taken before newer slabs. */
     struct hk_slab *rest = hk_inbox_take(&owner, CLASS, 10);
     assert_ptr_equal(rest, &few_slabs[3]);
     assert_int_equal(length(rest), 3);
@@ -94,7 +94,7 @@ UNIT_TEST(push_and_take)
     assert_int_equal(hk_load(hk_queued_slabs[CLASS]), 0);
 }
 
-/* A walk that takes each slab once and pushes it again ends, even if others push meanwhile. */
+/* A walk takes each slab once and pushes it again. The walk must end even if other threads push during the walk. */
 UNIT_TEST(one_after_the_other)
 {
     bool last = false;
@@ -114,7 +114,7 @@ UNIT_TEST(one_after_the_other)
     assert_int_equal(length(hk_inbox_take(&owner, CLASS, 10)), 6);
     assert_true(push(1));
     assert_true(hk_try_lock(&owner.drain_lock));
-    assert_null(hk_inbox_take_one(&owner, CLASS, &last)); /* it does not wait */
+    assert_null(hk_inbox_take_one(&owner, CLASS, &last)); /* The call does not wait for the lock. */
     hk_unlock(&owner.drain_lock);
 }
 
@@ -132,7 +132,7 @@ UNIT_TEST(close_and_open)
     assert_ptr_equal(hk_inbox_take(&owner, CLASS, 1), &few_slabs[2]);
 }
 
-/* In a fork child nothing that came is believed; only the survivor's are open. */
+/* A fork child discards the contents of all inboxes. Only the inboxes of its own thread are open. */
 UNIT_TEST(restart)
 {
     static struct hk_owner other;
@@ -142,7 +142,7 @@ UNIT_TEST(restart)
     for (size_t i = 1; i <= 3; i++)
         assert_true(push(i));
     assert_true(hk_inbox_push(&other, slab_of(few_slabs, 4)));
-    assert_non_null(hk_inbox_take(&owner, CLASS, 1)); /* the others wait in the backlog */
+    assert_non_null(hk_inbox_take(&owner, CLASS, 1)); /* The other slabs wait in the backlog. */
     hk_inboxes_restart(&owner);
     assert_null(hk_inbox_take(&owner, CLASS, 10));
     assert_null(hk_inbox_take(&other, CLASS, 10));
@@ -172,7 +172,7 @@ static size_t note_chain(const struct hk_slab *chain, const struct hk_slab *slab
     return count;
 }
 
-/* Every slab arrives once, or is refused, while the owner takes a few at a time and closes in the middle. */
+/* Every slab arrives exactly once, or is refused, while the owner takes a few slabs at a time and then closes its inbox. */
 UNIT_TEST(many_strangers)
 {
     static unsigned char seen[STRANGERS * SLABS];
@@ -192,7 +192,7 @@ UNIT_TEST(many_strangers)
         assert_true(seen[i] <= 1);
 }
 
-/* By another thread, if the owner has not looked at the clock for so long, and is not at its inboxes just now. */
+/* Another thread may steal if the owner has not read the clock since the given time, and if the owner is not using its inboxes. */
 UNIT_TEST(steal)
 {
     start();
@@ -222,7 +222,7 @@ static void *steal_until_over(void *unused)
     return unused;
 }
 
-/* A thread ends again and again while another steals: closed inboxes stay closed, and no slab is lost or seen twice. */
+/* One thread closes and opens its inboxes repeatedly while another steals. Closed inboxes stay closed. No slab is lost or seen twice. */
 UNIT_TEST(a_thief_at_the_end)
 {
     pthread_t thief;
@@ -246,7 +246,7 @@ UNIT_TEST(a_thief_at_the_end)
     assert_int_equal(taken + atomic_load(&stolen), AT_ENDS);
 }
 
-/* More owners than the static flags are for: each has flags, and they are its own. */
+/* If there are more owners than static flags, each further owner still has flags of its own. */
 UNIT_TEST(thousands)
 {
     enum { COUNT = 8192 + 200 };

@@ -1,4 +1,4 @@
-/* Packed stack: what was packed comes back, whatever the frames; and any bytes at all unpack to some stack. */
+/* Tests that unpacking a packed stack returns the same frames, for any frames, and that arbitrary bytes can be unpacked without a crash. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ UNIT_TEST(any_frames)
     }
 }
 
-/* Calls within modules of some MiB, now and then into another module. */
+/* The frames lie in modules of some MiB, and sometimes a call leads to another module. */
 UNIT_TEST(frames_of_a_program)
 {
     struct rng rng = rng_seeded(2);

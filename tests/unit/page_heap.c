@@ -1,4 +1,4 @@
-/* Page heap: the tightest fit, dirty slices first, extension, growth, purge by age, and the count of dirty slices. */
+/* Tests the page heap: the tightest fit, the preference of dirty slices, extension, growth, purges by age, and the count of dirty slices. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ UNIT_TEST(grows_and_fits)
     uintptr_t three = get(3);
     uintptr_t fence = get(1);
     hk_span_free(five, 5);
-    /* Three slices fit into the hole of five and into the slices above it; four too; both stay in one chunk. */
+    /* The hole of five slices serves four, then one. The freed span of three slices serves three again. */
     uintptr_t four = get(4);
     assert_int_equal(four, five);
     assert_int_equal(get(1), five + 4 * HK_SLICE);
@@ -61,7 +61,7 @@ UNIT_TEST(grows_and_fits)
     assert_int_equal(totals().free_dirty, before.free_dirty - HK_CHUNK);
 }
 
-/* Dirty slices of the other use are preferred to clean ones. */
+/* Dirty slices of the other use are preferred to clean slices. */
 UNIT_TEST(dirty_slices_of_the_other_use)
 {
     start();
@@ -71,11 +71,12 @@ UNIT_TEST(dirty_slices_of_the_other_use)
     hk_span_free(dense, 4);
     assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE), dense);
     hk_span_free(dense, 3);
-    hk_page_heap_purge(0, 0); /* clean now: no reason to mix the uses */
+    hk_page_heap_purge(0, 0); /* All slices are clean now, so there is no reason to mix the uses. */
     assert_int_equal(hk_span_alloc(3, HK_USE_SPARSE) / HK_CHUNK, sparse / HK_CHUNK);
 }
 
-/* Pages of a span that were purged while in use do not count when the span is free, until its slices are used again. */
+/* Pages of a span that were purged while it was in use do not count as dirty when the span is free. They count again as soon as its slices are
+ * used. */
 UNIT_TEST(hollow_slices)
 {
     start();
@@ -85,7 +86,7 @@ UNIT_TEST(hollow_slices)
     assert_int_equal(hk_page_heap_dirty(), dirty - HK_SLICE);
     assert_int_equal(hk_span_alloc(2, HK_USE_SPARSE), at);
     assert_int_equal(hk_page_heap_dirty(), dirty);
-    hk_span_free_hollow(at, 2, 2 * HK_SLICE); /* all pages were purged: as after a purge of the slices */
+    hk_span_free_hollow(at, 2, 2 * HK_SLICE); /* All pages were purged, so the slices count as purged. */
     assert_int_equal(totals().free_dirty, 0);
     assert_int_equal(hk_page_heap_dirty(), dirty - 2 * HK_SLICE);
     hk_span_free_hollow(other, 1, HK_SLICE / 2);
@@ -117,13 +118,13 @@ UNIT_TEST(extends)
     assert_false(hk_span_extend(at, 7, 1));
     hk_span_free(next, 1);
     assert_true(hk_span_extend(at, 7, 2));
-    assert_false(hk_span_extend(at, 9, HK_CHUNK_SLICES)); /* across the chunk's end */
+    assert_false(hk_span_extend(at, 9, HK_CHUNK_SLICES)); /* This would cross the end of the chunk. */
     size_t rest = HK_CHUNK_SLICES - (at % HK_CHUNK) / HK_SLICE - 9;
     assert_true(hk_span_extend(at, 9, rest));
     assert_false(hk_span_extend(at, 9 + rest, 1));
 }
 
-/* A slice is purged once it has been free for the delay; an earlier purge leaves it. */
+/* A slice is purged when it has been free for the delay. An earlier purge leaves it. */
 UNIT_TEST(ages)
 {
     start();
@@ -132,7 +133,7 @@ UNIT_TEST(ages)
     hk_span_free(first, 2);
     uint64_t now = hk_os.clock_ms();
     assert_int_equal(hk_page_heap_purge(now + 499, 500), 0);
-    /* The first purge that is due marks dirty slices as aged; the second purges those that still are. */
+    /* The first purge that is due marks dirty slices as aged. The second one purges those that are still aged. */
     assert_int_equal(hk_page_heap_purge(now + 500, 500), 0);
     fake_os_pass_ms(500);
     hk_span_free(second, 1);
@@ -218,7 +219,7 @@ UNIT_TEST(growth_around_an_obstacle)
     assert_true(last - first < 2 * HK_GIB);
 }
 
-/* Growth first maps unmapped addresses again, unless another mapping lies there. */
+/* Growth first maps addresses again that were unmapped, unless another mapping lies there. */
 UNIT_TEST(unmapped_and_back)
 {
     if (UNIT_UNDER_TSAN)
@@ -281,7 +282,7 @@ UNIT_TEST(unmapping_refused)
 
 enum { SLOTS = 100, STEPS = 20000 };
 
-/* After each of many random steps, no slice is in two spans, and the totals fit. */
+/* Makes many random steps. After each step, no slice may lie in two spans, and the totals must match. */
 static void random_load(void)
 {
     struct {
@@ -340,7 +341,7 @@ static uintptr_t get_dense(size_t slices)
     return at;
 }
 
-/* A heap on huge pages from its first byte on; the last advice given to the system. */
+/* The heap is put on huge pages from its first byte. `advised` is the last advice to the system. */
 static bool advised;
 static bool note_advice(void *p, size_t size, bool wanted)
 {
@@ -358,7 +359,7 @@ static void start_on_huge_pages(void)
     hk_add(hk_footprint.xbig, 1);
 }
 
-/* The first slice in use makes the whole huge page resident: all its slices count as dirty, and are purged after the delay. */
+/* The first slice in use makes the whole huge page resident, so all its slices count as dirty. They are purged after the delay. */
 static size_t purge_after(uint64_t ms)
 {
     fake_os_pass_ms(ms);
@@ -375,14 +376,14 @@ UNIT_TEST(huge_page_is_dirty_as_a_whole)
     assert_int_equal(beside, HK_CHUNK - 4 * HK_SLICE);
     assert_int_equal(hk_page_heap_dirty(), HK_CHUNK);
     assert_int_equal(totals().free_dirty, beside);
-    for (unsigned i = 0; i < 4; i++) { /* while the heap still grows into it, no slice is purged */
+    for (unsigned i = 0; i < 4; i++) { /* No slice is purged while the heap still grows into the huge page. */
         assert_int_equal(purge_after(400), 0);
         get_dense(1);
     }
     for (unsigned i = 0; i < 2; i++)
         purge_after(500);
     assert_int_equal(hk_page_heap_dirty(), 8 * HK_SLICE);
-    assert_false(advised); /* else the system would reassemble it */
+    assert_false(advised); /* The advice is withdrawn, because the system would otherwise reassemble the huge page. */
     assert_false(hk_page_heap_on_huge_page(at, &beside));
 }
 
@@ -436,7 +437,7 @@ UNIT_TEST(huge_page_purged_by_its_user)
     assert_false(hk_page_heap_on_huge_page(at, &beside));
 }
 
-/* A slice may fit the limit where a huge page does not. */
+/* A slice may fit into the limit although a huge page does not. */
 UNIT_TEST(huge_page_over_the_limit)
 {
     size_t beside;
@@ -447,7 +448,7 @@ UNIT_TEST(huge_page_over_the_limit)
     assert_int_equal(hk_page_heap_dirty(), HK_SLICE);
 }
 
-/* Unsure spans lie in dense chunks while they are a small part of them. */
+/* Spans that the program may use sparsely (HK_USE_UNSURE) lie in dense chunks while they are a small part of these. */
 UNIT_TEST(unsure)
 {
     start();
@@ -463,7 +464,7 @@ UNIT_TEST(unsure)
     assert_int_equal(hk_page_map_chunk(hk_span_alloc(8, HK_USE_UNSURE))->use, HK_USE_DENSE);
 }
 
-/* The longest dirty chunk is purged first, as a whole, until enough is purged; one with younger dirty slices stays. */
+/* The chunk that has been dirty longest is purged first, as a whole, until enough is purged. A chunk with more recent dirty slices stays. */
 UNIT_TEST(oldest_first)
 {
     enum { COUNT = 4 };
@@ -486,7 +487,7 @@ UNIT_TEST(oldest_first)
     assert_int_equal(totals().free_dirty, 0);
 }
 
-/* A chunk that was mapped while the heap was small and then purged moves to a huge page when a larger heap uses it. */
+/* A chunk was mapped while the heap was small, and purged later. It moves to a huge page when the heap is larger and uses it again. */
 UNIT_TEST(huge_pages_for_purged_chunks)
 {
     start();
@@ -499,7 +500,7 @@ UNIT_TEST(huge_pages_for_purged_chunks)
     assert_false(hk_page_map_chunk(at)->xhuge);
     SET_KNOB(huge_pages_from, 1);
     hk_span_alloc(1, HK_USE_DENSE);
-    assert_false(hk_page_map_chunk(at)->xhuge); /* a slice of it is in use */
+    assert_false(hk_page_map_chunk(at)->xhuge); /* A slice of the chunk is still in use. */
     hk_span_free(at, 2);
     hk_page_heap_purge(0, 0);
     hk_add(hk_footprint.xbig, 1);
@@ -511,7 +512,7 @@ UNIT_TEST(huge_pages_for_purged_chunks)
     assert_int_equal(hk_page_heap_dirty(), 0);
 }
 
-/* A slice counts as dirty from its first use to its purge. */
+/* A slice counts as dirty from its first use until it is purged. */
 static void dirty_follows(void)
 {
     assert_int_equal(hk_page_heap_dirty(), 0);
@@ -519,9 +520,9 @@ static void dirty_follows(void)
     assert_int_equal(hk_page_heap_dirty(), 4 * HK_SLICE);
     hk_span_free(at, 4);
     assert_int_equal(hk_page_heap_dirty(), 4 * HK_SLICE);
-    assert_int_equal(get(3), at); /* of these */
+    assert_int_equal(get(3), at); /* These are three of the four free slices. */
     assert_int_equal(hk_page_heap_dirty(), 4 * HK_SLICE);
-    assert_true(hk_span_extend(at, 3, 3)); /* one of these, and two others */
+    assert_true(hk_span_extend(at, 3, 3)); /* This adds the last of these slices, and two others. */
     assert_int_equal(hk_page_heap_dirty(), 6 * HK_SLICE);
     uintptr_t other = get(1);
     hk_span_free(at, 6);
@@ -572,7 +573,7 @@ UNIT_TEST(slices)
     assert_int_equal(hk_page_heap_slice((uintptr_t)&at), HK_SLICE_FOREIGN);
 }
 
-/* A span does not grow out of its chunk, not even where a slice of another place is free. */
+/* A span does not grow beyond its chunk, although a slice with the next number is free elsewhere. */
 UNIT_TEST(extends_to_the_end)
 {
     start();
@@ -593,7 +594,7 @@ static size_t mapped_by_uses(void)
     return hk_page_heap.arenas[HK_USE_DENSE].mapped + hk_page_heap.arenas[HK_USE_SPARSE].mapped;
 }
 
-/* A chunk counts for one use, whichever it has; and a stake lasts as long as the span. */
+/* A chunk counts for one use at a time. A span of HK_USE_UNSURE reduces hk_page_heap_stake() as long as it exists. */
 UNIT_TEST(counts_by_use)
 {
     start();
@@ -601,7 +602,7 @@ UNIT_TEST(counts_by_use)
     hk_span_free(chunk, HK_CHUNK_SLICES);
     hk_page_heap_purge(0, 0);
     uintptr_t dense = hk_span_alloc(HK_CHUNK_SLICES, HK_USE_DENSE);
-    assert_int_equal(dense, chunk); /* it changed sides */
+    assert_int_equal(dense, chunk); /* The chunk now counts as dense. */
     assert_int_equal(mapped_by_uses(), totals().mapped);
     size_t stake = hk_page_heap_stake();
     hk_span_free(dense, HK_CHUNK_SLICES);
@@ -611,25 +612,25 @@ UNIT_TEST(counts_by_use)
     assert_int_equal(hk_page_heap_stake(), stake);
 }
 
-/* Within the limit: where clean slices would exceed it, a chunk with dirty ones serves, though another fits more tightly. */
+/* If clean slices would exceed the limit, a chunk with dirty slices is used, although another chunk fits more tightly. */
 UNIT_TEST(dirty_within_the_limit)
 {
     start();
     uintptr_t tight = get(HK_CHUNK_SLICES), loose = get(HK_CHUNK_SLICES);
     hk_span_free(tight, HK_CHUNK_SLICES);
-    hk_page_heap_purge(0, 0); /* all clean */
+    hk_page_heap_purge(0, 0); /* All slices are clean. */
     uintptr_t most = get(HK_CHUNK_SLICES - 5), dirty = get(1);
     hk_span_free(loose, HK_CHUNK_SLICES);
-    hk_span_free(dirty, 1); /* before four clean ones */
+    hk_span_free(dirty, 1); /* The dirty slice lies before four clean ones. */
     assert_true(most / HK_CHUNK == dirty / HK_CHUNK);
     hk_options.limit = hk_page_heap_dirty();
     for (unsigned i = 0; i < HK_CHUNK_SLICES / 4; i++)
         assert_int_equal(get(4) / HK_CHUNK, loose / HK_CHUNK);
     assert_int_equal(get(1), dirty);
-    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0); /* only clean ones are left */
+    assert_int_equal(hk_span_alloc(1, HK_USE_SPARSE), 0); /* Only clean slices are left. */
 }
 
-/* Part of a hole is filled once. */
+/* A hole is filled in parts, and each part only once. */
 UNIT_TEST(hole_filled_in_parts)
 {
     if (UNIT_UNDER_TSAN)
@@ -647,7 +648,7 @@ UNIT_TEST(hole_filled_in_parts)
     }
 }
 
-/* Where the system refuses much, half of it is asked for, down to what is needed. */
+/* If the system refuses a large growth, the heap asks for half of it, and so on, down to the size that it needs. */
 static bool refuse_the_first(enum fake_call call, uint64_t ordinal)
 {
     return (call == FAKE_MAP || call == FAKE_MAP_AT) && ordinal <= 4;

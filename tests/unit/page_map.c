@@ -1,4 +1,4 @@
-/* Page map: look-ups in the window and outside it, and a start that the system refuses. */
+/* Tests look-ups in the page map inside and outside the window, and a start for which the system refuses memory. */
 #include "unit/unit.h"
 
 #include "count/stats.h"
@@ -28,7 +28,7 @@ static void assign_and_look_up(uintptr_t at)
     hk_page_map_set(at, 30, 0);
 }
 
-/* First in the middle of a chunk, then across the border of two leaves. */
+/* Assigns entries in the middle of a chunk, then across the border of two leaves. */
 static void assign_around(uintptr_t leaf)
 {
     assign_and_look_up(leaf + HK_CHUNK + 7 * HK_SLICE);
@@ -48,7 +48,7 @@ static void expect_no_entries(void)
     assert_false(hk_page_map_cover(UINTPTR_MAX - 4095, 4096));
 }
 
-/* The window and the root lead to the same entry; or the root has no entry, and needs no page for it. */
+/* Checks that the window and the root lead to the same entry. If the window is flat, the root must have no entry, so that it needs no page. */
 static void window_agrees(uintptr_t address)
 {
     assert_true(address - hk_window.base < hk_window.covered);
@@ -80,7 +80,7 @@ UNIT_TEST(window)
     window_agrees(hk_window.base + HK_LEAF);
 }
 
-/* The window grows leaf by leaf, also across skipped leaves, up to a limit. */
+/* The window grows leaf by leaf up to a limit, and also across leaves that were skipped. */
 UNIT_TEST(window_grows)
 {
     if (UNIT_UNDER_TSAN)
@@ -99,7 +99,7 @@ UNIT_TEST(window_grows)
     assert_true(hk_page_map_tables() < covered / 1000);
 }
 
-/* The system may put a mapping between the window's base and the heap's first address. */
+/* The system may put a mapping between the base of the window and the first address of the heap. */
 UNIT_TEST(below_the_first_address)
 {
     if (UNIT_UNDER_TSAN)
@@ -138,7 +138,7 @@ UNIT_TEST(window_stopped)
     assert_int_equal(hk_window.covered, HK_LEAF);
 }
 
-/* A leaf far ahead has its own tables; the window must not grow over it. */
+/* A leaf far behind the window's end has its own tables. The window must not grow over it. */
 UNIT_TEST(window_meets_a_leaf_of_its_own)
 {
     if (UNIT_UNDER_TSAN)
@@ -161,7 +161,7 @@ UNIT_TEST(window_meets_a_leaf_of_its_own)
     assert_int_equal(hk_window.covered, 100 * HK_LEAF);
 }
 
-/* A heap of 1 TiB, one part of it in the window. */
+/* Tests a heap of 1 TiB that lies partly in the window. */
 UNIT_TEST(a_tebibyte)
 {
     if (UNIT_UNDER_TSAN)
@@ -199,7 +199,7 @@ static void write_and_read_marks(uintptr_t from, uintptr_t to)
     }
 }
 
-/* Marks follow the heap, and meet no other table; page map entries and chunks are written all the while. */
+/* Marks cover the heap, and do not overlap other tables, while page map entries and chunks are written. */
 UNIT_TEST(marks)
 {
     if (UNIT_UNDER_TSAN)
@@ -207,7 +207,7 @@ UNIT_TEST(marks)
     assert_true(hk_page_map_init());
     uintptr_t first = hk_window_first(), far = first + 3 * HK_GIB;
     assert_true(hk_page_map_cover(first, HK_CHUNK));
-    assert_false(has_mark(first)); /* the window is shut */
+    assert_false(has_mark(first)); /* The window is shut. */
     hk_window_open(true);
     hk_page_map_cover_marks(first, HK_CHUNK);
     assert_true(has_mark(first));
@@ -222,7 +222,7 @@ UNIT_TEST(marks)
     assign_and_look_up(far + 7 * HK_SLICE);
 }
 
-/* What was once without marks never gets any. */
+/* A range that once had no marks never gets any. */
 UNIT_TEST(marks_refused)
 {
     if (UNIT_UNDER_TSAN)
@@ -245,7 +245,7 @@ UNIT_TEST(marks_refused)
     assert_true(has_mark(first));
 }
 
-/* A leaf with tables of its own has no marks, however far those of the window reach. */
+/* A leaf with tables of its own has no marks, even if the marks of the window reach beyond it. */
 UNIT_TEST(marks_end_at_a_leaf_of_its_own)
 {
     if (UNIT_UNDER_TSAN)
@@ -266,7 +266,7 @@ UNIT_TEST(marks_end_at_a_leaf_of_its_own)
     assert_false(has_mark(own));
 }
 
-/* While every free is a miss, another check knows which blocks are live, or none does: no memory is taken for marks. */
+/* If no free can be a hit, another check knows which blocks are live, or no check needs to know. No memory is then used for marks. */
 UNIT_TEST(no_marks_where_frees_are_no_hits)
 {
     if (UNIT_UNDER_TSAN)
@@ -297,7 +297,7 @@ UNIT_TEST(no_address_to_choose)
     window_agrees(at);
 }
 
-/* The tables take a small part of an address limit. */
+/* The tables take only a small part of an address limit. */
 UNIT_TEST(address_limit)
 {
     fake_os.places_taken = true;
@@ -320,8 +320,8 @@ UNIT_TEST(all_refused_and_then_not)
     assign_and_look_up(hk_window_first() + 7 * HK_SLICE);
 }
 
-/* Each byte of each table is in exactly one range, and the ranges come in order of address. */
-/* With a table at hand, an address is covered although the system refuses all memory; the table is taken once, for its whole leaf. */
+/* With a table that was mapped in advance, an address can be covered although the system refuses all memory. This table is used once and serves
+ * its whole leaf. */
 UNIT_TEST(table_at_hand)
 {
     enum { BRANCH = 1, LEAF = 7 };
@@ -344,6 +344,7 @@ UNIT_TEST(table_at_hand)
     assert_false(hk_page_map_cover_with(at + HK_LEAF, &second));
 }
 
+/* Each byte of each table lies in exactly one range of the list, and the ranges come in order of address. */
 UNIT_TEST(tables_are_listed)
 {
     assert_true(hk_page_map_init());

@@ -1,4 +1,4 @@
-/* Policy: published whole, read-only, and not lost if the system refuses. */
+/* Tests that a policy is published as a whole, that its page is read-only, and that a policy stays in force if the system refuses. */
 #include "unit/unit.h"
 
 #include <signal.h>
@@ -71,7 +71,7 @@ UNIT_TEST(refusals_leave_the_policy_before)
     uint64_t delay = HK_POLICY(purge_delay);
     assert_false(hk_policy_publish(&first, HK_PHASE_BURST));
     assert_int_equal(HK_POLICY(purge_delay), delay);
-    fake_os_refuse(fake_refuse_seal); /* serves, though not sealed */
+    fake_os_refuse(fake_refuse_seal); /* The page serves although it is not sealed. */
     for (int i = 0; i < 2 * HK_POLICY_PAGES; i++)
         assert_true(hk_policy_publish(&second, HK_PHASE_BURST));
     assert_in_force(20);
@@ -86,7 +86,7 @@ static bool refuse_to_unseal(void *p, size_t size)
     return false;
 }
 
-/* The program enters a sandbox: a thread that still reads an old page finds a policy there, after each publication. */
+/* The program has entered a sandbox. A thread that still reads an old page must find a valid policy there, after each publication. */
 UNIT_TEST(a_page_that_stays_sealed_is_left)
 {
     fake_os_reset();

@@ -1,5 +1,5 @@
-/* Pool: tcaches of ended threads are reused lowest first, idle ones are purged, their counts are kept, and stale numbers
- * lead to readable memory. */
+/* Tests that the caches of ended threads are reused lowest first, that idle ones are purged, and that their counts are kept. A stale number of an
+ * owner must lead to readable memory. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -73,7 +73,7 @@ UNIT_TEST(pages_go)
     assert_int_equal(hk_pool_purge(), 0);
 }
 
-/* As many again find them all, and make no new ones. */
+/* The same number of threads reuses all caches and makes no new ones. */
 UNIT_TEST(taken_again)
 {
     unit_start();
@@ -83,7 +83,7 @@ UNIT_TEST(taken_again)
     hk_pool_purge();
     live_and_end(THREADS / 2);
     assert_int_equal(resting(), THREADS / 2);
-    assert_false(hk_owner_rests(HK_FIRST_OWNER + 1)); /* the lowest first */
+    assert_false(hk_owner_rests(HK_FIRST_OWNER + 1)); /* The caches with the lowest numbers were used first. */
     assert_true(hk_owner_rests(end - 1));
     live_and_end(THREADS);
     assert_int_equal(resting(), 0);
@@ -93,7 +93,7 @@ UNIT_TEST(taken_again)
     unit_heap_holds(0);
 }
 
-/* An epoch purges the tcaches that waited at the epoch before; the same epoch counts once. */
+/* An epoch purges the caches that already waited at the previous epoch. A second call for the same epoch has no effect. */
 UNIT_TEST(passes)
 {
     unit_start();
@@ -109,7 +109,7 @@ UNIT_TEST(passes)
     assert_int_equal(resting(), THREADS);
 }
 
-/* What ended threads have counted is counted still. */
+/* The sums still include what ended threads have counted. */
 UNIT_TEST(counts_stay)
 {
     unit_start();
@@ -145,7 +145,7 @@ UNIT_TEST(refused)
     assert_int_equal(resting(), THREADS);
 }
 
-/* Where threads are many, one that is new has no slabs of its own, until it has taken and freed some; and then it has. */
+/* If there are many threads, a new thread has no slabs of its own until it has allocated and freed some blocks. Then it gets its own. */
 static void *be_new(void *rounds)
 {
     for (int round = 0; round < (int)(intptr_t)rounds; round++)
@@ -181,7 +181,7 @@ UNIT_TEST(commons_for_the_new)
     unit_heap_holds(0);
 }
 
-/* A stranger that still has the number finds an owner that refuses. */
+/* A thread may still have the number of an owner that has ended. It finds an owner that accepts nothing. */
 UNIT_TEST(stale_number)
 {
     unit_start();
@@ -198,7 +198,7 @@ UNIT_TEST(stale_number)
     assert_int_equal(resident_pages(id) == 0 || hk_owner_by_id(id)->id == 0, 1);
 }
 
-/* What a thread's ring remembers of its end is not thrown away. */
+/* The memory of a cache is not purged while it has a ring of events that can be read. */
 UNIT_TEST(rings_stay)
 {
     unit_start();
@@ -209,12 +209,12 @@ UNIT_TEST(rings_stay)
     assert_int_equal(resting(), 0);
 }
 
-/* The system refuses memory for an owner: the memory obtained so far waits for the next thread, and is not lost. */
+/* If the system refuses memory for an owner, the memory that was obtained so far is kept for the next thread. */
 UNIT_TEST(no_number)
 {
     unit_start();
     unit_keep_what_threads_leave();
-    live_and_end(40); /* more than have their place in the table's first part */
+    live_and_end(40); /* These are more threads than the first part of the table has room for. */
     uint32_t end = hk_owner_end();
     size_t mapped = hk_meta_mapped();
     static struct hk_tcache *taken[5000];

@@ -1,4 +1,4 @@
-/* Profile: names, files, precedence, and the message about a profile that cannot be read. */
+/* Tests profiles: their names, their files, which setting has priority, and the message about a profile that cannot be read. */
 #include "unit/unit.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ UNIT_TEST(what_is_set_by_itself_goes_before)
     assert_int_equal(hk_options.thread_cache, 1 << 20);
 }
 
-/* Its name too may be in lower or upper case. */
+/* The name of the variable or option may be in lower or upper case too. */
 UNIT_TEST(in_any_case)
 {
     read_with("HAKMEM_profile=compact", NULL, NULL);
@@ -87,7 +87,7 @@ static size_t lines_said(void)
     return lines;
 }
 
-/* HAKMEM_PROFILE=/etc/passwd */
+/* Tests HAKMEM_PROFILE=/etc/passwd: the message must not show the contents of the file. */
 UNIT_TEST(a_file_that_is_no_profile_is_not_shown)
 {
     static const struct fake_file files[] = {
@@ -140,7 +140,7 @@ UNIT_TEST(names_that_are_none)
     hk_profile_apply(name, sizeof name);
     assert_non_null(strstr(fake_os.captured, "is neither one of balanced"));
     fake_os_capture();
-    hk_profile_apply("through", strlen("through")); /* nor is a part of one */
+    hk_profile_apply("through", strlen("through")); /* A part of a name is not accepted either. */
     assert_non_null(strstr(fake_os.captured, "is neither one of balanced"));
 }
 

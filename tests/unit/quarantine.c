@@ -1,5 +1,5 @@
-/* Quarantine: how long a block waits, in which order blocks leave, and that none is lost: when it is emptied, in a fork child, where memory
- * is refused. */
+/* Tests how long a block waits in the quarantine, and in which order blocks leave it. No block may be lost when the quarantine is emptied, in a
+ * fork child, or if memory is refused. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -26,7 +26,7 @@ static void start(void)
     unit_start();
 }
 
-/* The moments at which numbers left, which entered one by one; 0: not yet. */
+/* Puts the numbers 1, 2, ... into the quarantine, one at each moment. left[n] is the moment at which the number n left; 0: it has not left. */
 static void pass(struct hk_tcache *cache, unsigned *left)
 {
     memset(left, 0, BLOCKS * sizeof *left);
@@ -39,7 +39,7 @@ static void pass(struct hk_tcache *cache, unsigned *left)
     }
 }
 
-/* The numbers are no blocks. */
+/* Empties the quarantine without freeing its contents, because the numbers are not blocks. */
 static void forget_numbers(struct hk_tcache *cache)
 {
     assert_int_equal(hk_quarantine_forget(cache), HELD);
@@ -63,9 +63,9 @@ UNIT_TEST(waits)
         waits[left[i] - i]++;
     }
     assert_int_equal(held, HELD);
-    assert_true(soon > BLOCKS / 2); /* 16 others leave a random slot in between on the average */
+    assert_true(soon > BLOCKS / 2); /* A random slot is chosen again after 16 other blocks on average. */
     for (unsigned wait = 0; wait < BLOCKS; wait++)
-        assert_true(waits[wait] < BLOCKS / 8); /* no wait is known in advance */
+        assert_true(waits[wait] < BLOCKS / 8); /* No wait is so frequent that a program could rely on it. */
     forget_numbers(cache);
 }
 
@@ -95,7 +95,7 @@ UNIT_TEST(emptied)
     unit_heap_holds(0);
 }
 
-/* Without memory for it, blocks do not wait. */
+/* If there is no memory for the quarantine, blocks do not wait. */
 UNIT_TEST(refused)
 {
     start();
@@ -120,7 +120,7 @@ static void *free_and_wait(void *unused)
     return unused;
 }
 
-/* The child counts the blocks of a thread that it does not have as lost. */
+/* The child counts the blocks of a thread that does not exist there as lost. */
 UNIT_TEST(fork_child)
 {
     pthread_t thread;

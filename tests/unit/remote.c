@@ -1,4 +1,5 @@
-/* Remote: another thread frees a block once, the owner claims it once, and the slab stays while a thread is about to touch it. */
+/* Tests that another thread frees a block once, and that the owner collects it once. The slab must not be released while a thread is about to use
+ * it. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -27,7 +28,7 @@ static bool is_whole(const struct hk_slab *it, unsigned free)
     return set == free && it->free == free;
 }
 
-/* The remote bits of a small slab have cache lines of their own: a freeing thread does not touch the holder's. */
+/* The remote bits of a small slab lie in cache lines of their own, so a thread that frees does not touch the holder's lines. */
 UNIT_TEST(where_they_lie)
 {
     start(CLASS, 0);
@@ -39,7 +40,7 @@ UNIT_TEST(where_they_lie)
     assert_int_not_equal((uintptr_t)large->xremote / HK_CACHE_LINE, (uintptr_t)&large->d.start / HK_CACHE_LINE);
 }
 
-/* The first thread that counts must queue it; it is all free only when all counted blocks are collected. */
+/* The first thread that counts must queue the slab. All blocks are free only when all counted blocks have been collected. */
 UNIT_TEST(mark_count_collect)
 {
     start(CLASS, 100);
@@ -57,7 +58,7 @@ UNIT_TEST(mark_count_collect)
     assert_true(hk_remote_count(slab, 1));
 }
 
-/* What is collected before it is counted keeps the slab. */
+/* Blocks that are collected before they are counted keep the slab from being released. */
 UNIT_TEST(counted_late)
 {
     start(CLASS, 2);
@@ -69,7 +70,7 @@ UNIT_TEST(counted_late)
     assert_int_equal(hk_remote_blocks(slab), -1);
     assert_false(hk_slab_all_free(slab));
     assert_true(hk_remote_count(slab, 1));
-    assert_false(hk_slab_all_free(slab)); /* it is being queued */
+    assert_false(hk_slab_all_free(slab)); /* A thread is about to queue the slab. */
     assert_int_equal(hk_remote_collect(slab), 0);
     assert_true(hk_slab_all_free(slab));
 }
@@ -83,7 +84,8 @@ UNIT_TEST(claim_and_put_back)
     assert_int_equal(hk_remote_claim(slab, bits), 2);
     assert_int_equal(bits[0], 6);
     hk_remote_mark(slab, 1, 1);
-    assert_false(hk_remote_count(slab, 1)); /* the thread that claimed it has not unqueued it yet */
+    /* The thread that claimed the blocks has not removed the slab from the queue yet. */
+    assert_false(hk_remote_count(slab, 1));
     assert_int_equal(hk_remote_let_go(slab, bits), 1);
     assert_int_equal(bits[1], 1);
     assert_int_equal(hk_load(slab->xstate), 0);
@@ -103,7 +105,7 @@ static void mark_twice(void *unused)
 static void collect_what_is_free(void *unused)
 {
     (void)unused;
-    hk_remote_mark(slab, 3, 4); /* never taken */
+    hk_remote_mark(slab, 3, 4); /* This block was never allocated. */
     hk_remote_count(slab, 1);
     hk_remote_collect(slab);
 }
@@ -122,7 +124,7 @@ static void claim_twice(void *unused)
     hk_remote_mark(slab, 0, 4);
     hk_remote_count(slab, 1);
     hk_remote_claim(slab, bits);
-    hk_remote_mark(slab, 0, 4); /* freed again, while its pages go */
+    hk_remote_mark(slab, 0, 4); /* The block is freed again while its pages are purged. */
     hk_remote_let_go(slab, bits);
 }
 
@@ -132,7 +134,7 @@ UNIT_TEST(freed_while_claimed)
     unit_dies(claim_twice, NULL, "free(), found at a flush: block already free: address 0x");
 }
 
-/* A fork child believes the bits, but not the counts and queues. */
+/* A fork child trusts the remote bits, but not the counts and queues. */
 UNIT_TEST(after_a_fork)
 {
     start(CLASS, 100);
@@ -162,8 +164,8 @@ UNIT_TEST(what_went_to_the_system)
     assert_int_equal(hk_remote_clean(), 0);
 }
 
-/* Threads free their own blocks while the holder collects: each arrives once, and the last that counts reports it. */
-static _Atomic int queued; /* by the thread that must; the holder takes it out */
+/* Threads free their own blocks while the holder collects. Each block must arrive exactly once, and the last thread that counts must report it. */
+static _Atomic int queued; /* The thread that must queue the slab sets this. The holder clears it. */
 static _Atomic int freers_done;
 
 static void *free_every_third(void *first)

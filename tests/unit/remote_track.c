@@ -1,5 +1,5 @@
-/* Remote track: every step of a remote free is followed, and each block that is where it cannot be is told, with the place of its free.
- * Each mistake is also made without the track, which then notices nothing: what is told is the track's. */
+/* Tests that the track follows every step of a remote free. A block in an impossible state is reported, with the place of its free. Each mistake
+ * is also made without the track. It must then stay unnoticed, which shows that the report comes from the track. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -46,7 +46,7 @@ static uint64_t bit_of(const void *block) { return (uint64_t)1 << index_of(block
 static void put(void *block) { hk_outbox_put(&outbox, block); }
 static void send(void) { hk_outbox_send_all(&outbox); }
 
-/* No free leads to this one. */
+/* Sets a remote bit without a free. */
 static void stray_bit(const void *block)
 {
     hk_remote_mark(slab, word_of(block), bit_of(block));
@@ -81,7 +81,7 @@ UNIT_TEST(each_stage)
     assert_int_equal(stage(blocks[1]), HK_STAGE_HOME);
 }
 
-/* The thread is that of the free, and so it is until the block is given out again. */
+/* The track keeps the thread and the place of a free until the block is given out again. */
 UNIT_TEST(the_place_stays)
 {
     start(true);
@@ -116,7 +116,7 @@ UNIT_TEST(a_thread_without_a_cache)
     assert_int_not_equal(hk_track_of(blocks[0]) >> 32, hk_os_thread_id());
 }
 
-/* Idle inboxes claim blocks, and make them remote again. */
+/* The purge of idle inboxes claims blocks, and then makes them remote again. */
 UNIT_TEST(purged_meanwhile)
 {
     start(true);
@@ -130,7 +130,7 @@ UNIT_TEST(purged_meanwhile)
     assert_int_equal(hk_remote_collect(slab), TAKEN);
 }
 
-/* The mistakes. */
+/* Each of the following functions makes one mistake. */
 static void freed_by_two_threads(void)
 {
     put(blocks[0]);
@@ -284,7 +284,7 @@ UNIT_TEST(not_without_the_track)
     }
 }
 
-/* The line names the place. */
+/* The message names the place of the first free. */
 static void free_twice_from_here(void *unused)
 {
     (void)unused;
@@ -302,7 +302,7 @@ UNIT_TEST(where_it_was_freed)
     unit_dies(free_twice_from_here, NULL, "test_unit_remote_track+0x");
 }
 
-/* What cannot be tracked is freed as ever. */
+/* A block that cannot be tracked is freed as usual. */
 UNIT_TEST(memory_is_refused)
 {
     start(true);
@@ -340,7 +340,7 @@ static void untracked(void *unused)
 
 UNIT_TEST(a_slab_without_words) { untracked(NULL); }
 
-/* Believes the bits of other threads' frees, and the survivor's outbox. */
+/* A fork child trusts the bits of other threads' frees, and the outbox of its own thread. */
 UNIT_TEST(after_a_fork)
 {
     start(true);
@@ -359,7 +359,7 @@ UNIT_TEST(after_a_fork)
     assert_int_equal(stage(blocks[2]), HK_STAGE_REMOTE);
 }
 
-/* HAKMEM_TRACE_REMOTE=1: every free is checked first, and those of the owner leave their place too. */
+/* With HAKMEM_TRACE_REMOTE=1, every free is checked first. The track also has the place of the owner's own frees. */
 static void free_own_twice(void *unused)
 {
     (void)unused;
@@ -376,7 +376,8 @@ UNIT_TEST(asked_for)
     unit_dies(free_own_twice, NULL, "hakmem: free(): block already free, at home, freed by thread ");
 }
 
-/* Of two threads that free a block at the same moment, one is refused: with the track on, the change from live to free is one step. */
+/* If two threads free a block at the same moment, one of them is reported, because the track changes the state from live to free in one atomic
+ * step. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { RACES = 1000 };
 #else
@@ -406,7 +407,7 @@ UNIT_TEST(both_at_once)
     for (unsigned i = 0; i < RACES; i++)
         assert_non_null(raced[i] = hak_malloc(16 + i % 8 * 100));
     fake_os_capture();
-    fake_os.file = ""; /* no modules: a report is short */
+    fake_os.file = ""; /* The report is short because it finds no modules. */
     assert_int_equal(pthread_create(&other, NULL, race, NULL), 0);
     race(NULL);
     pthread_join(other, NULL);

@@ -1,4 +1,4 @@
-/* Ring: the last events, oldest first, whole or not at all; no events without a ring. */
+/* Tests that a ring returns its last events, oldest first, and only complete ones. Without a ring there are no events. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -61,7 +61,7 @@ UNIT_TEST(last_ones_in_order)
     }
 }
 
-/* Half written: not shown, and the others are. */
+/* An event that is only half written is not shown. The others are shown. */
 UNIT_TEST(dead)
 {
     struct reading reading = {0};
@@ -77,7 +77,7 @@ UNIT_TEST(dead)
 static uint64_t (*real_clock)(void);
 static unsigned laps;
 
-/* As by another thread: in the middle of an event all others are written, and the next one, which finds its slot in use. */
+/* Simulates another thread. While one event is being written, it writes all other slots. Its last event finds the slot in use. */
 static uint64_t clock_of_a_lap(void)
 {
     hk_os.clock_ns = real_clock;
@@ -98,7 +98,7 @@ UNIT_TEST(lapped)
     assert_int_equal(reading.count, SIZE - 1);
     for (unsigned i = 0; i < reading.count; i++)
         assert_int_equal(reading.amounts[i], i + 1);
-    HK_TRACE(&ring, alloc, 78, 78); /* the next slot serves as ever */
+    HK_TRACE(&ring, alloc, 78, 78); /* The next slot can be used as usual. */
     struct reading next = {0};
     hk_ring_read(&ring, remember, &next);
     assert_int_equal(next.amounts[next.count - 1], 78);
@@ -114,7 +114,7 @@ static void *write_events(void *unused)
     return unused;
 }
 
-/* A reader beside writers sees only written events. */
+/* A reader that runs beside writers sees only complete events. */
 UNIT_TEST(read_while_written)
 {
     pthread_t threads[WRITERS];

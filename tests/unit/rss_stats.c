@@ -1,4 +1,4 @@
-/* RSS statistics: pages that a test has touched are attributed to their part, to the page. */
+/* Tests that each page that the test touches is attributed to the right part. */
 #include "unit/unit.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 static struct hk_heap_stats heap_stats;
 static struct hk_rss_stats before, now;
 
-/* On small pages, for one touch not to bring in its neighbours. */
+/* Writes to each page of the range. The range gets no huge pages, because one access would otherwise make neighboring pages resident too. */
 static void touch(void *from, size_t bytes)
 {
     uintptr_t start = (uintptr_t)from & ~(uintptr_t)(HK_PAGE - 1), end = (uintptr_t)from + bytes;
@@ -23,7 +23,7 @@ static void touch(void *from, size_t bytes)
         *(volatile char *)at = 1;
 }
 
-/* The finer sums, in every state. */
+/* Checks that the rows of the classes add up to the parts. */
 static void assert_rows_sum_up(const struct hk_rss_stats *rss_stats)
 {
     struct hk_class_stats sum = {0};
@@ -56,7 +56,7 @@ static void look(struct hk_rss_stats *rss_stats)
     assert_rows_sum_up(rss_stats);
 }
 
-static bool elsewhere; /* no address can be chosen: the heap lies among the program's mappings */
+static bool elsewhere; /* No address can be chosen, so the heap lies among the program's own mappings. */
 
 static void start(void)
 {
@@ -81,12 +81,12 @@ UNIT_TEST(large)
     assert_int_equal(more(HK_PART_large_cached), 2 * HK_MIB);
     assert_int_equal(more(HK_PART_large_live), 0);
     assert_ptr_equal(hak_malloc(3 * HK_MIB), block);
-    touch(block + 3 * HK_MIB, 5 * HK_PAGE); /* as the block's last use may have */
+    touch(block + 3 * HK_MIB, 5 * HK_PAGE); /* An earlier use of the block may leave these pages resident. */
     assert_int_equal(more(HK_PART_large_live), 2 * HK_MIB);
     assert_int_equal(more(HK_PART_large_cached), 5 * HK_PAGE);
 }
 
-/* Slack on huge pages that is not cut off is the block's, and not cached. */
+/* Slack on huge pages that is not cut off counts as a part of the block, and not as cached. */
 UNIT_TEST(large_with_a_lead)
 {
     start();
@@ -108,7 +108,7 @@ UNIT_TEST(heaps)
     assert_int_equal(more(HK_PART_heaps), 0);
 }
 
-/* Most leaves of the window around the program's mappings have no chunks: none may be looked at. */
+/* Most leaves of the window around the program's mappings have no chunks. The walk must not read chunks of these leaves. */
 UNIT_TEST(large_elsewhere)
 {
     elsewhere = fake_os.places_taken = true;
@@ -120,7 +120,7 @@ UNIT_TEST(large_elsewhere)
     assert_int_equal(more(HK_PART_live), 5 * HK_PAGE);
 }
 
-/* Every other page: the kernel counts only those. */
+/* Every other page is only read. The kernel counts only pages that were written. */
 UNIT_TEST(read_only_pages)
 {
     enum { PAGES = 256 };
@@ -164,14 +164,15 @@ UNIT_TEST(idle_on_a_huge_page)
     assert_int_equal(now.all.idle_huge - before.all.idle_huge, 0);
     uint32_t free = chunk->free;
     hk_store(chunk->xhuge, true);
-    chunk->free &= ~(UINT32_C(1) << (((uintptr_t)block / HK_SLICE + 1) % HK_CHUNK_SLICES)); /* another is in use */
+    /* Another slice of the chunk is in use. */
+    chunk->free &= ~(UINT32_C(1) << (((uintptr_t)block / HK_SLICE + 1) % HK_CHUNK_SLICES));
     hk_rss_stats_take(&now, &heap_stats);
     assert_int_equal(now.all.idle_huge - before.all.idle_huge, 5 * HK_PAGE);
     chunk->free = free;
     hk_store(chunk->xhuge, false);
 }
 
-/* Free bytes beside a block, and pages of free blocks alone. */
+/* A block pins the free bytes on its own page. Pages that have only free blocks are not pinned. */
 UNIT_TEST(pinned)
 {
     enum { BLOCKS = 16 };
@@ -220,7 +221,7 @@ UNIT_TEST(within_a_slab)
     assert_int_equal(more(HK_PART_live), (BLOCKS - FREED) * HK_PAGE);
 }
 
-/* 51 blocks of 1280 bytes: 256 are left over at the end of the last page. */
+/* The slab has 51 blocks of 1280 bytes, so 256 bytes are left over at the end of the last page. */
 UNIT_TEST(tail)
 {
     start();
@@ -232,7 +233,7 @@ UNIT_TEST(tail)
                      HK_PAGE - 65536 % 1280);
 }
 
-/* The shares of rounding and bins in a class's pages are those in its bytes. */
+/* The resident bytes of a class are divided among live bytes, rounding and bins in the same proportion as all bytes of the class. */
 UNIT_TEST(by_ratio)
 {
     start();
@@ -250,7 +251,7 @@ UNIT_TEST(by_ratio)
                      row->free_in_slabs);
 }
 
-/* Tables grow by their entries; a look-up touches no page. */
+/* The resident metadata grows with the number of entries, and a look-up makes no page resident. */
 UNIT_TEST(metadata)
 {
     start();
@@ -271,7 +272,7 @@ static void assert_sums_up(const struct hk_rss_stats *rss_stats)
         fail_msg("%zu bytes in parts of %zu resident", sum, rss_stats->total);
 }
 
-/* Memory of others beside and between HAKMEM's own is the rest. */
+/* Memory of others, beside and between HAKMEM's own, counts as the rest of the process. */
 UNIT_TEST(rest)
 {
     enum { PIECES = 64 };

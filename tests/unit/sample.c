@@ -1,5 +1,5 @@
-/* Sample: a sample is found by its address alone; a site counts live and total bytes; a sample that finds no room is refused
- * without a trace. */
+/* Tests that a sample is found by its address alone, and that a site counts live and total bytes. A sample for which there is no room is refused
+ * without any effect. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -75,7 +75,7 @@ UNIT_TEST(found_once)
         assert_false(hk_sample_may_be(&hk_samples, address(i)));
 }
 
-/* A resize that failed: live again, but not allocated once more. */
+/* After a failed resize, the sample is live again, but it does not count as a second allocation. */
 UNIT_TEST(put_back)
 {
     open_tables();
@@ -122,7 +122,7 @@ UNIT_TEST(refused)
     assert_true(hk_samples_open(&hk_samples));
 }
 
-/* Each thread has blocks of its own, and all share sites, buckets and the filter. */
+/* Each thread has blocks of its own. All threads share the sites, the buckets and the filter. */
 static void *churn(void *argument)
 {
     uint64_t thread = (uint64_t)(uintptr_t)argument;
@@ -160,7 +160,7 @@ UNIT_TEST(threads)
     assert_int_equal(sums.bytes, sums.blocks * 64);
 }
 
-/* The stack of a sample begins with malloc's caller; where the unwinder does not find it, the caller is all that is known. */
+/* The stack of a sample begins with malloc's caller. If the unwinder does not find the caller, the stack consists of the caller alone. */
 UNIT_TEST(stacks)
 {
     struct hk_stack stack;

@@ -1,5 +1,5 @@
-/* Sampled: such blocks are as good as others for every call of the family; they are found among all others, and mistakes with them
- * are told. */
+/* Tests that sampled blocks work in every call like other blocks, that they are recognized among all blocks, and that mistakes with them are
+ * reported. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static void start(void)
     unit_start();
 }
 
-/* Blocks that are not sampled stay allocated: the bin has to run empty. */
+/* Calls until a block is sampled. The other blocks stay allocated so that the bin becomes empty. */
 static char *sampled_by(void *(*call)(size_t size), size_t size)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -131,7 +131,7 @@ UNIT_TEST(off)
     assert_int_equal(fake_os_calls(FAKE_BAR), 0);
 }
 
-/* One allocation of so many bytes, on the average: the bins' batches do not change that. */
+/* Returns the number of samples. On average, one allocation in `mean` bytes is sampled, however many blocks a refill takes. */
 static uint64_t samples_of(size_t size, uint64_t mean, uint64_t bytes)
 {
     hk_options.guard_sample = mean;
@@ -149,7 +149,7 @@ UNIT_TEST(rate)
     start();
     for (size_t size = 64; size <= 4096; size *= 8) {
         uint64_t samples = samples_of(size, 8 << 20, 1000 << 20);
-        assert_true(samples > 70 && samples < 180); /* 125, and five deviations */
+        assert_true(samples > 70 && samples < 180); /* the expectation of 125, plus or minus five standard deviations */
     }
     assert_int_equal(samples_of(LARGE, 1, 100 << 20), 0);
 }
@@ -164,7 +164,7 @@ UNIT_TEST(freed_by_another_thread)
     assert_int_equal(hk_slot_find(block), HK_SLOT_FREE_ALREADY);
 }
 
-/* All slots live, and a system that refuses: the program gets ordinary blocks. */
+/* If all slots are in use, or the system refuses, the program gets ordinary blocks. */
 UNIT_TEST(no_room)
 {
     start();
@@ -192,23 +192,25 @@ static bool refuse_first(enum fake_call call, uint64_t ordinal)
     return ordinal <= refusals;
 }
 
-/* A refusal that a second try overcomes, at a miss that is picked then: it must not fail for the pick. */
+/* A refusal is overcome by a second try, in a miss that is sampled at this moment. The sampling must not make the call fail. */
 UNIT_TEST(short_of_memory_for_a_moment)
 {
     if (UNIT_UNDER_TSAN)
-        return;                              /* the sanitizer has mappings of its own, which the limit counts */
-    fake_os.address_limit = (size_t)1 << 40; /* so that the heap grows in small steps */
+        return; /* The sanitizer has mappings of its own, which count against the limit. */
+    /* The limit makes the heap grow in small steps. */
+    fake_os.address_limit = (size_t)1 << 40;
     hk_options.bin_cap = 1;
     start();
     for (int i = 0; i < 40000; i++) {
         refusals = (uint64_t)i % 24;
         fake_os_refuse(refuse_first);
-        hk_tcache_self()->until_tick = (1 + i / 24 % 4) * hk_tick_weight(CLASS_OF_8192) + 1; /* a later try ticks */
+        /* A later try causes a tick. */
+        hk_tcache_self()->until_tick = (1 + i / 24 % 4) * hk_tick_weight(CLASS_OF_8192) + 1;
         assert_non_null(hak_malloc(8000));
     }
 }
 
-/* The report counts them, in its own way: as calls and blocks, and their slots as metadata. */
+/* The report counts sampled blocks as calls and live blocks, and their slots as metadata. */
 UNIT_TEST(counted)
 {
     struct hak_stats before, now;
@@ -222,14 +224,14 @@ UNIT_TEST(counted)
     assert_int_equal(now.frees, before.frees);
     assert_int_equal(now.mallocs - before.mallocs, now.live_blocks - before.live_blocks);
     assert_true(now.metadata >= hk_slots_total().mapped);
-    fake_os.capturing = true; /* the report says how much of it is in memory: it looks at the slots too */
+    fake_os.capturing = true; /* The report says how much of this memory is resident, so it also examines the slots. */
     assert_int_equal(hak_report("-"), 0);
     fake_os.capturing = false;
     assert_true(strlen(fake_os.captured) > 100);
     unit_heap_holds(now.live_blocks - 1);
 }
 
-/* With hooks on, every call passes them, sampled blocks' too. */
+/* While hooks are on, every call passes them, also the calls for sampled blocks. */
 UNIT_TEST(beside_the_heap_profile)
 {
     static char *blocks[SLOTS];
@@ -252,7 +254,7 @@ UNIT_TEST(beside_the_heap_profile)
     assert_int_equal(live, expected);
 }
 
-/* The mistakes, each in a child: its end and its words. */
+/* Each mistake is made in a child. The test checks how the child ends, and its message. */
 static char *victim;
 
 static void write_behind(void) { victim[100 + (-(uintptr_t)(victim + 100) % PAGE)] = 1; }
@@ -280,7 +282,7 @@ static void free_damaged(void)
     hak_free(victim);
 }
 
-/* valgrind delivers a signal only on a stack that is there already. */
+/* Extends the stack first, because valgrind delivers a signal only on memory that the stack already has. */
 static __attribute__((noinline)) void grow_stack(void)
 {
     char room[ROOM];
@@ -319,7 +321,7 @@ static void assert_told(void (*mistake)(void), int number, const char *headline,
 
 UNIT_TEST(mistakes)
 {
-    signal(SIGSEGV, SIG_DFL); /* not the frame's */
+    signal(SIGSEGV, SIG_DFL); /* This replaces the handler of the test frame. */
     start();
     for (unsigned sides = 0, i = 0; sides != 3 && i < 40; i++) {
         victim = sampled_by(hak_malloc, 100);
@@ -374,7 +376,7 @@ static void touch_protected(void)
     _exit(1);
 }
 
-/* Where no block ever was. */
+/* The program touches a slot that never had a block. */
 UNIT_TEST(fault_at_no_block)
 {
     signal(SIGSEGV, SIG_DFL);
@@ -383,7 +385,7 @@ UNIT_TEST(fault_at_no_block)
     assert_untold(touch_unused, SIGSEGV);
 }
 
-/* On a block's own page, which the program itself has protected. */
+/* The program itself has protected a page of a block. */
 UNIT_TEST(fault_of_the_program)
 {
     signal(SIGSEGV, recover);

@@ -1,4 +1,5 @@
-/* Apart: blocks are disjoint, aligned and as large as requested; an empty slab gives its pages back; a wrong free ends the program. */
+/* Tests the heap of sampled blocks: blocks do not overlap, and they are aligned and large enough. An empty slab returns its pages, and a wrong
+ * free ends the program. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -81,7 +82,7 @@ static bool never_purges(void *p, size_t size)
     return false;
 }
 
-/* The slab stays what it was. */
+/* If the purge is refused, the slab can still be used. */
 UNIT_TEST(purge_refused)
 {
     begin();
@@ -120,7 +121,7 @@ static size_t most_mapped;
 
 static void *maps_less(size_t size) { return size <= most_mapped ? real_map(size) : NULL; }
 
-/* A system that counts reserved memory grants less: all of that can be used. */
+/* A system with strict accounting may refuse large reservations. The heap can then use everything that it was granted. */
 UNIT_TEST(little_address_space)
 {
     unit_start();

@@ -1,4 +1,4 @@
-/* Sampled report: what is said of an access and of a call; a process writes one report, and who comes meanwhile waits for it. */
+/* Tests the reports about accesses and calls. A process writes one report, and a thread that has another one waits until the first is written. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ UNIT_TEST(access_behind)
     assert_said("  allocated by thread 4711:\n");
     assert_not_said("freed by");
     assert_said("  accessed by thread ");
-    assert_said(" take+0x0 ("); /* the place of the access itself, not of a call before it */
+    assert_said(" take+0x0 ("); /* This is the place of the access itself, not of a call before it. */
     assert_said("hakmem: `hakmem symbolize` adds files and lines (docs/GUARD.md)\n");
 }
 
@@ -76,7 +76,7 @@ UNIT_TEST(access_after_free)
     assert_said("  freed by thread 815:\n");
 }
 
-/* A slot that serves again knows nothing of its last free. */
+/* The report about a reused slot does not mention the last free of its previous block. */
 UNIT_TEST(served_again)
 {
     static const struct hk_packed_stack freed_by = {.thread = 815};
@@ -89,7 +89,7 @@ UNIT_TEST(served_again)
     assert_not_said("freed");
 }
 
-/* The caller of code that no module has, by its frame: the return address is that of the call. */
+/* The code of the access is in no module, so its caller is found by the frame pointer. The return address is that of the call. */
 UNIT_TEST(frames)
 {
     uintptr_t block = take(), call = (uintptr_t)tell_access + 1, chain[8] = {0};
@@ -98,10 +98,10 @@ UNIT_TEST(frames)
     hk_sampled_tell_fault(slot, block - 1, &fault);
     assert_int_equal(times_said(" tell_access+0x0 ("), 1);
     assert_said("    #1 0x");
-    assert_not_said("    #2 0x"); /* a return address of 0 ends the stack */
+    assert_not_said("    #2 0x"); /* A return address of 0 ends the stack. */
 }
 
-/* A chain that leads downward, or nowhere, is not followed. */
+/* A chain of frame pointers that leads downward, or to invalid memory, is not followed. */
 UNIT_TEST(broken_frames)
 {
     uintptr_t block = take(), call = (uintptr_t)tell_access + 1, chain[4] = {0};
@@ -143,7 +143,7 @@ static void count_rest(uint64_t ms)
     rests++;
 }
 
-/* As another thread, in the middle of the first report. */
+/* Simulates another thread that reports while the first report is being written. */
 static int open_and_tell(const char *path)
 {
     hk_os.open = really_open;
@@ -161,7 +161,7 @@ UNIT_TEST(at_once)
     assert_not_said("meanwhile:");
     assert_said("hakmem: `hakmem symbolize`");
     hk_sampled_tell_call(slot, "afterwards:", hk_load(slot->xblock), &by);
-    assert_int_equal(rests, RESTS); /* the report is there: nobody waits */
+    assert_int_equal(rests, RESTS); /* The first report is complete, so nobody waits. */
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* Sampled slots: a block is accessible and what is beside it is not, from its take to its put; freed slots rest; refusals do no harm. */
+/* Tests that a block is accessible from its take to its put, and that the memory beside it never is. Freed slots wait before they are reused. A
+ * refusal of the system has no other effect. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -10,7 +11,7 @@
 #include "guard/sampled_slots.h"
 #include "support/rng.h"
 
-/* As many blocks are live at a time as have 384 KiB, a slot of its own each. */
+/* 384 KiB of slots can be live at a time. Each block has a slot of its own. */
 #define PAGE hk_system_page()
 #define SLOT hk_max(8192, PAGE)
 #define LIVE (HK_SLOTS_LIVE * (size_t)8192 / SLOT)
@@ -34,7 +35,7 @@ static char *taken(size_t size, size_t align)
     return block_of(slot);
 }
 
-/* The kernel reads the byte for us: it refuses where we would fault. */
+/* Returns true if the byte can be read. The kernel reads it, because it returns an error if the address would fault. */
 static bool accessible(const char *at)
 {
     int ends[2];
@@ -51,7 +52,7 @@ static void assert_zero(const char *block, size_t size)
         assert_int_equal(block[i], 0);
 }
 
-/* Sets the bit of the end that the block touches. */
+/* Checks that the block lies directly at a guard page, and sets a bit in *ends: 1 for the left page, 2 for the right page. */
 static void assert_placed(const char *block, size_t size, size_t align, unsigned *ends)
 {
     const char *page = block - (uintptr_t)block % PAGE;
@@ -89,7 +90,7 @@ static void *map_large_pages(size_t size)
     return p != NULL ? (void *)hk_align_up((uintptr_t)p, large_pages()) : NULL;
 }
 
-/* Of a system with pages of 64 KiB: fewer are live. */
+/* On a system with 64 KiB pages, fewer blocks can be live. */
 UNIT_TEST(large_pages_of_the_system)
 {
     hk_os.page_size = large_pages;
@@ -158,7 +159,7 @@ UNIT_TEST(pointers)
     assert_int_equal(hk_slots_total().blocks, 0);
 }
 
-/* The block at the nearer side of a guard page. */
+/* An access to a guard page is attributed to the block on its nearer side. */
 UNIT_TEST(nearest)
 {
     open_slots();
@@ -174,12 +175,13 @@ UNIT_TEST(nearest)
     assert_false(hk_slot_opens(a, (uintptr_t)end));
 }
 
-/* The far end of a slot is nearer to the block of the next one; a slot that was never used is nobody's. */
+/* The far end of a slot may be nearer to the block of the next slot. A slot that was never used has no block. */
 UNIT_TEST(nearest_of_small_blocks)
 {
     open_slots();
     struct hk_slot *left = hk_slot_take(16, 16), *next = hk_slot_take(16, 16);
-    while ((uintptr_t)block_of(left) % PAGE + (uintptr_t)block_of(next) % PAGE != 0) { /* not both at the left end */
+    /* The blocks do not both lie at the left end of their slots. */
+    while ((uintptr_t)block_of(left) % PAGE + (uintptr_t)block_of(next) % PAGE != 0) {
         hk_slot_put(block_of(left), &by);
         left = next;
         assert_non_null(next = hk_slot_take(16, 16));
@@ -190,7 +192,7 @@ UNIT_TEST(nearest_of_small_blocks)
     assert_ptr_equal(hk_slot_near((uintptr_t)block_of(next) + SLOT + PAGE), next);
 }
 
-/* Each byte of the pattern is seen; the block's own bytes are not. */
+/* The check detects a change of any byte of the pattern beside the block. It ignores the block's own bytes. */
 UNIT_TEST(damage)
 {
     open_slots();
@@ -226,7 +228,7 @@ UNIT_TEST(refusals)
     assert_zero(taken(100, 16), 100);
 }
 
-/* Pages that stayed are still zero when they serve again. */
+/* Pages that could not be barred when their block was freed must be zero when they are used again. */
 UNIT_TEST(refused_at_the_free)
 {
     open_slots();
@@ -278,7 +280,7 @@ UNIT_TEST(threads)
     assert_int_equal(hk_slots_total().blocks, 0);
 }
 
-/* The child has the parent's blocks, guards and all. */
+/* A fork child has the parent's blocks with their guard pages. */
 UNIT_TEST(fork_child)
 {
     open_slots();

@@ -1,5 +1,5 @@
-/* Scarce: what the core does where its own records find no memory, while there are blocks and slices still: it serves without the
- * record, or refuses and leaves no trace. And what is said where nothing can be opened. */
+/* Tests the core when there is no memory for its own records, although there are still blocks and slices. It must serve the call without the
+ * record, or refuse the call without any effect. Also tests the messages when no file can be opened. */
 #include "unit/unit.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 struct mallinfo2 hk_mallinfo2(void);
 int hk_malloc_info(int options, FILE *file);
 
-/* Takes all metadata that is there, down to the smallest piece. */
+/* Takes all metadata, down to the smallest piece. */
 static void exhaust(void)
 {
     fake_os_refuse(fake_refuse_all);
@@ -53,7 +53,7 @@ UNIT_TEST(block_without_a_bin)
     unit_heap_holds(0);
 }
 
-/* A slab of many blocks needs a bitmap. One that gets none gives its descriptor back. */
+/* A slab of many blocks needs a bitmap. If it gets none, it returns its descriptor. */
 UNIT_TEST(slab_without_bitmaps)
 {
     unit_start();
@@ -66,13 +66,13 @@ UNIT_TEST(slab_without_bitmaps)
     for (int i = 0; i < 300; i++)
         assert_null(unit_slab(CLASS_OF_16, owner));
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_os_refusals]), refusals + 300);
-    assert_non_null(slab = unit_slab(CLASS_OF_4096, owner)); /* its bits lie in the descriptor */
+    assert_non_null(slab = unit_slab(CLASS_OF_4096, owner)); /* The bitmap of this slab lies in its descriptor. */
     hk_slab_release(slab);
     fake_os_refuse(NULL);
     unit_heap_holds(0);
 }
 
-/* Without memory for its descriptor, a large block or a slab is refused. */
+/* If there is no memory for its descriptor, a large block or a slab is refused. */
 UNIT_TEST(nothing_without_a_descriptor)
 {
     unit_start();
@@ -106,13 +106,13 @@ UNIT_TEST(no_joined_without_a_record)
     assert_int_equal(slab->free, free - 2);
 }
 
-/* The memory of a cache for which there is no number waits for the next thread. */
+/* The memory of a cache that got no number is kept for the next thread. */
 UNIT_TEST(cache_without_a_number)
 {
     static struct hk_tcache others[32];
     unit_start();
-    assert_non_null(hk_meta_pages(HK_PAGE));       /* maps pages for more caches */
-    for (unsigned i = 0; hk_owner_end() < 32; i++) /* as many as have their place without memory */
+    assert_non_null(hk_meta_pages(HK_PAGE));       /* This maps pages for more caches. */
+    for (unsigned i = 0; hk_owner_end() < 32; i++) /* These numbers need no memory for the table. */
         assert_true(hk_owner_register(&others[i].owner));
     exhaust();
     assert_null(hk_pool_take());
@@ -144,7 +144,7 @@ UNIT_TEST(statistics)
     char text[64];
     FILE *file = fmemopen(text, sizeof text, "w");
     unit_start();
-    struct hk_report *first = hk_report_open(); /* another thread is at the one that needs no memory */
+    struct hk_report *first = hk_report_open(); /* Another thread uses the report that needs no memory. */
     fake_os_refuse(fake_refuse_all);
     errno = 0;
     assert_int_equal(hak_get_stats(&stats, sizeof stats), -1);
@@ -158,7 +158,7 @@ UNIT_TEST(statistics)
     fclose(file);
 }
 
-/* Realloc of another allocator's block leaves that block alone where there is no memory for a copy. */
+/* If there is no memory for a copy, realloc of another allocator's block leaves that block unchanged. */
 UNIT_TEST(foreign_block_stays)
 {
     static char other_heap[4096];
@@ -177,7 +177,7 @@ UNIT_TEST(foreign_block_stays)
     hak_free(moved);
 }
 
-/* Whether the process's malloc is HAKMEM's stays open until it returns a block. */
+/* While malloc returns no block, HAKMEM assumes that it is the malloc of the process, and checks again in the next call. */
 UNIT_TEST(served_is_decided_by_a_block)
 {
     fake_os_refuse(fake_refuse_all);
@@ -208,7 +208,7 @@ UNIT_TEST(names_that_are_too_long)
     assert_string_equal(path.bytes, name + sizeof name - 100);
 }
 
-/* Where the parent's environment cannot be read, a process is no child. */
+/* If the environment of the parent process cannot be read, the process does not count as a child. */
 UNIT_TEST(a_parent_that_cannot_be_seen)
 {
     struct hk_text path;

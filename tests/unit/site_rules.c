@@ -1,4 +1,4 @@
-/* Site rules: a rule follows once it clearly saves, stays while it saves at all, and old observations fade. */
+/* Tests that a site gets a rule when the rule clearly saves, and keeps it while it saves at all. Old observations lose their weight. */
 #include "unit/unit.h"
 
 #include "prof/sites.h"
@@ -27,23 +27,23 @@ UNIT_TEST(rules)
         enum hk_site_rule now, then;
     } cases[] = {
         {0, 0, 0, HK_SITE_NO_RULE, HK_SITE_NO_RULE},
-        {0, 3, 0, HK_SITE_NO_RULE, HK_SITE_NO_RULE}, /* too few */
+        {0, 3, 0, HK_SITE_NO_RULE, HK_SITE_NO_RULE}, /* There are too few observations. */
         {0, 4, 0, HK_SITE_NO_RULE, HK_SITE_KEEP_WARM},
         {20, 8, 0, HK_SITE_NO_RULE, HK_SITE_KEEP_WARM},
         {0, 6, 3, HK_SITE_NO_RULE, HK_SITE_KEEP_WARM},
         {0, 4, 4, HK_SITE_NO_RULE,
-         HK_SITE_PURGE_AT_ONCE}, /* too many are held for nothing, and the others are faulted in anyway */
-        {0, 5, 3, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM}, /* the other rule is better, but not clearly */
+         HK_SITE_PURGE_AT_ONCE}, /* Too much memory is held for nothing, and the other blocks fault anyway. */
+        {0, 5, 3, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM}, /* The other rule is better, but not clearly. */
         {0, 4, 5, HK_SITE_KEEP_WARM, HK_SITE_PURGE_AT_ONCE},
         {8, 4, 4, HK_SITE_NO_RULE, HK_SITE_NO_RULE},
         {8, 4, 4, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM},
         {8, 4, 5, HK_SITE_KEEP_WARM, HK_SITE_NO_RULE},
         {0, 0, 4, HK_SITE_NO_RULE, HK_SITE_PURGE_AT_ONCE},
         {1, 0, 20, HK_SITE_NO_RULE, HK_SITE_PURGE_AT_ONCE},
-        {3, 0, 20, HK_SITE_NO_RULE, HK_SITE_NO_RULE}, /* the program would wait for three faults */
+        {3, 0, 20, HK_SITE_NO_RULE, HK_SITE_NO_RULE}, /* The program would wait for three faults. */
         {1, 0, 8, HK_SITE_PURGE_AT_ONCE, HK_SITE_PURGE_AT_ONCE},
         {2, 0, 8, HK_SITE_PURGE_AT_ONCE, HK_SITE_NO_RULE},
-        {10, 0, 0, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM}, /* it costs nothing */
+        {10, 0, 0, HK_SITE_KEEP_WARM, HK_SITE_KEEP_WARM}, /* The rule costs nothing here. */
         {10, 0, 0, HK_SITE_PURGE_AT_ONCE, HK_SITE_NO_RULE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -51,7 +51,7 @@ UNIT_TEST(rules)
             fail_msg("case %zu", i);
 }
 
-/* Where memory is given back at once anyway, a rule cannot do it sooner. */
+/* If memory is purged at once anyway, a rule cannot purge it earlier. */
 UNIT_TEST(no_delay_nothing_to_gain)
 {
     struct hk_site_fates fates = {0};
@@ -74,7 +74,7 @@ UNIT_TEST(forgets)
     assert_int_equal(hk_site_rule_for(&fates, &costs, rule), HK_SITE_KEEP_WARM);
 }
 
-/* The edges: as long as the delay is soon, as long as it is worth is late. */
+/* An idle time of exactly DELAY counts as `soon`, and one of exactly WORTH counts as `late`. */
 UNIT_TEST(edges)
 {
     struct hk_site_fates fates = {0};

@@ -1,4 +1,5 @@
-/* Sites: a bounded table of call sites, of which a report shows those seen of late; the fates of a site's large blocks decide how the next ones are placed. */
+/* Tests the table of call sites. It is bounded, and a report shows the sites that were seen recently. How long the large blocks of a site were
+ * idle decides whether its next free blocks are kept, purged, or neither. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -24,7 +25,7 @@ static void start(uint64_t mode)
     assert_true(hk_hooks.sites);
 }
 
-/* Somebody looks at the clock. */
+/* Makes enough calls for a tick. */
 static void look_around(void)
 {
     enum { BLOCKS = 512 };
@@ -43,7 +44,7 @@ static void pass(uint64_t ms)
     }
 }
 
-/* The site under test, and one that is not. */
+/* Allocates a block from the site under test. All other calls belong to other sites. */
 static HK_NOINLINE void *block_of_site(size_t size)
 {
     void *block = hak_malloc(size);
@@ -107,7 +108,7 @@ UNIT_TEST(purged_at_once)
     assert_int_equal(line_of(4 * MB).wasted, 3 * MB);
 }
 
-/* The same is seen, and nothing is done. */
+/* In this mode the observations are the same, but they have no effect. */
 UNIT_TEST(watched)
 {
     start(HK_SITE_RULES_WATCH);
@@ -123,7 +124,7 @@ UNIT_TEST(watched)
     assert_int_equal(hk_load(hk_global_counts[HK_GLOBAL_large_dropped]), 0);
 }
 
-/* What one site frees and another takes was wanted soon, however long either pauses. */
+/* If one site frees a block and another takes it at once, the memory was wanted soon, however long either site pauses. */
 UNIT_TEST(memory_that_goes_round)
 {
     start(HK_SITE_RULES_ON);
@@ -157,7 +158,7 @@ UNIT_TEST(resized)
     assert_int_equal(line_of(4 * MB).live, 0);
 }
 
-/* Small ones stay hits; of the others the live bytes are right on the whole. */
+/* Small blocks are still hits. For the other blocks, the estimate of the live bytes is about right. */
 UNIT_TEST(smaller_blocks)
 {
     enum { BLOCKS = 2000, SIZE = 20000 };
@@ -180,7 +181,7 @@ UNIT_TEST(smaller_blocks)
 
 static void *caller_number(size_t number) { return (void *)(0x1000 + number * 16); }
 
-/* Stands for a call site. */
+/* Simulates an allocation of a block at this address by a call site. */
 static void allocate_from(size_t caller, size_t address)
 {
     hk_sites_alloc(NULL, (void *)(address * HK_SLICE), 2 * MB, caller_number(caller), true);
@@ -196,7 +197,7 @@ static bool is_known(const void *caller)
     return false;
 }
 
-/* Thousands of sites that come once neither overflow the table nor drive out one that comes again and again. */
+/* Thousands of sites that come once do not overflow the table. They do not replace a site that comes repeatedly. */
 UNIT_TEST(bounded)
 {
     start(HK_SITE_RULES_WATCH);
@@ -292,7 +293,7 @@ UNIT_TEST(off)
     assert_int_equal(hk_sites_top(lines, 1), 0);
 }
 
-/* Blocks of one site that are more than the table has places. */
+/* One site has more blocks than the table has places. */
 UNIT_TEST(no_place)
 {
     start(HK_SITE_RULES_WATCH);

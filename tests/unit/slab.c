@@ -1,4 +1,4 @@
-/* Slab: address order, bitmaps, and the three kinds of misuse that it reports. */
+/* Tests the address order of a slab's blocks, its bitmaps, and the three kinds of mistakes that it reports. */
 #include "unit/unit.h"
 
 #include "span/meta.h"
@@ -42,7 +42,7 @@ UNIT_TEST(every_class)
     }
 }
 
-/* One multiplication says which block an offset lies in, and whether one begins there. */
+/* One multiplication gives the block that an offset lies in, and whether the offset is its beginning. */
 UNIT_TEST(division)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
@@ -57,7 +57,7 @@ UNIT_TEST(division)
     }
 }
 
-/* Whatever is free, in rows or scattered: the lowest leave, in order, and no other. */
+/* For any set of free blocks, an allocation takes the lowest ones, in order of address, and no others. */
 UNIT_TEST(lowest_leave)
 {
     static void *taken[1024];
@@ -92,7 +92,7 @@ UNIT_TEST(lowest_leave)
     hk_slab_release(slab);
 }
 
-/* Blocks are allocated from the lowest address up; written downward from the end, they are popped in that order. */
+/* Blocks are allocated from the lowest address up. They are written downward from the end of the array, so that a bin pops them in this order. */
 UNIT_TEST(take_order)
 {
     struct hk_slab *slab = make(CLASS_OF_64);
@@ -161,11 +161,13 @@ UNIT_TEST(mistakes)
     assert_gives_die(blocks[3] + 1, "pointer inside a block", 1280);
     assert_gives_die(blocks[3] + 16, "pointer inside a block", 1280);
     assert_gives_die(blocks[3] + 1264, "pointer inside a block", 1280);
-    assert_gives_die((char *)slab->d.start + slab->d.bytes - 16, "pointer inside a block", 1280); /* its tail */
+    /* This is the tail of the slab. */
+    assert_gives_die((char *)slab->d.start + slab->d.bytes - 16, "pointer inside a block", 1280);
     assert_gives_die((char *)slab->d.start + 51 * 1280, "pointer inside a block", 1280);
     hk_slab_free(slab, blocks[3]);
     assert_gives_die(blocks[3], "block already free", 1280);
-    assert_gives_die((char *)slab->d.start + 30 * 1280, "block already free", 1280); /* never taken */
+    /* This block was never allocated. */
+    assert_gives_die((char *)slab->d.start + 30 * 1280, "block already free", 1280);
     assert_gives_die(blocks[3] + 16, "pointer inside a block", 1280);
     give(blocks[4]);
 }
@@ -193,7 +195,7 @@ static uint32_t descriptors_made(void)
     return count;
 }
 
-/* Whatever is refused, nothing stays behind: neither descriptor nor bitmap nor run. */
+/* Whatever the system refuses, a failed attempt keeps no descriptor, no bitmap and no slices. */
 UNIT_TEST(refused)
 {
     unit_start();
@@ -215,7 +217,7 @@ UNIT_TEST(refused)
     assert_non_null(unit_slab(HK_CLASSES - 1, OWNER));
 }
 
-/* A slab takes its bitmaps with it. */
+/* The release of a slab also frees its bitmaps. */
 UNIT_TEST(leaves_no_metadata)
 {
     unit_start();

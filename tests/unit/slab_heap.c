@@ -1,4 +1,4 @@
-/* Slab heap: batches from slabs in order, empty slabs released, and medium blocks resized in place. */
+/* Tests that batches of blocks come from the slabs in order, that empty slabs are released, and that medium blocks are resized in place. */
 #include "unit/unit.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ UNIT_TEST(batches)
     assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_64, blocks + 100, 100), 100);
     for (int i = 1; i < 100; i++)
         assert_ptr_equal(blocks[99 - i], (char *)blocks[100 - i] + 64);
-    /* A batch may end with its slab: no new one is cut for the rest. */
+    /* A batch may be shorter if its slab has no more free blocks. No new slab is made for the rest. */
     unsigned got = 100;
     while (got < 1024) {
         unsigned n = hk_slab_heap_alloc(owner, CLASS_OF_64, blocks + got + 1000, 1000);
@@ -49,7 +49,7 @@ UNIT_TEST(one_empty_slab_is_kept)
     hk_slab_heap_trim(owner);
     hk_heap_stats_take(&heap_stats);
     assert_int_equal(heap_stats.classes[CLASS_OF_64].slabs, 0);
-    /* Large ones are not kept. */
+    /* Large slabs are not kept. */
     got = hk_slab_heap_alloc(owner, CLASS_OF_65536, blocks + 1, 1);
     hk_slab_heap_free(owner, blocks, got);
     hk_heap_stats_take(&heap_stats);
@@ -62,7 +62,7 @@ static void give_tail(void *block)
     hk_slab_heap_free(&hk_tcache_self()->owner, batch, 2);
 }
 
-/* Not a block of the slab, and none of another: the batch must not go round and round. */
+/* The address belongs to no block of the slab, and to no other slab. The loop over the batch must end. */
 UNIT_TEST(tail_is_refused)
 {
     if (UNIT_UNDER_TSAN)
@@ -104,7 +104,7 @@ static void resize(struct hk_owner *owner, void *block, size_t size, bool expect
     unit_heap_holds(1);
 }
 
-/* Up and down through the classes of one block a slab, the contents where they are. */
+/* A block grows and shrinks through all classes with one block in each slab. Its contents stay in place. */
 UNIT_TEST(resized_in_place)
 {
     void *block;
@@ -118,7 +118,7 @@ UNIT_TEST(resized_in_place)
     resize(owner, block, 1048577, false);
     for (size_t size = 1048576; size >= 65536; size -= 65536)
         resize(owner, block, size, true);
-    for (size_t slice = 1; slice < 16; slice++) /* given up, each of them */
+    for (size_t slice = 1; slice < 16; slice++) /* All of these slices were given up. */
         assert_int_equal(hk_page_map_lookup((uintptr_t)block + slice * HK_SLICE), 0);
     resize(owner, block, 32768, false);
     for (size_t i = 0; i < 65536; i++)
@@ -148,7 +148,7 @@ static void leave_blocks(void *given)
     assert_int_equal(hk_slab_heap_alloc(&hk_tcache_self()->owner, CLASS_OF_64, blocks + 10, 10), 10);
 }
 
-/* The next thread that needs such blocks adopts the slabs of an ended one. */
+/* A thread that needs blocks of this class adopts the slabs of a thread that has ended. */
 UNIT_TEST(abandoned_first)
 {
     void *left[10], *block;
@@ -163,7 +163,7 @@ UNIT_TEST(abandoned_first)
     unit_heap_holds(0);
 }
 
-/* Slabs of 16 blocks of 4 KiB, so many, each with its first block in use. */
+/* Makes `count` slabs of 16 blocks of 4 KiB, and frees all blocks except the first one of each slab. */
 static void half_use(struct hk_owner *owner, struct hk_slab **slabs, unsigned count)
 {
     void *blocks[16];
@@ -186,7 +186,7 @@ static struct hk_sweep share(int64_t work)
     return (struct hk_sweep){.touched = now - 10000, .now = now, .work = work};
 }
 
-/* By small shares, with slabs that come and go between: each is looked at, none twice, and it ends. */
+/* A sweep makes small shares of work while slabs are released in between. It must look at each slab once, and end. */
 UNIT_TEST(sweep_by_shares)
 {
     enum { COUNT = 20 };
@@ -201,7 +201,7 @@ UNIT_TEST(sweep_by_shares)
         struct hk_sweep sweep = share(1);
         over = hk_slab_heap_sweep(owner, &sweep);
         assert_true(fake_os_calls(FAKE_PURGE) <= shares + 1);
-        if (shares == 5) { /* the slab at the walk's position leaves */
+        if (shares == 5) { /* The slab that the sweep would visit next is released. */
             struct hk_slab *next = hk_container_of(owner->sweep.at, struct hk_slab, link);
             void *last_in_use = (void *)next->d.start;
             hk_slab_heap_free(owner, &last_in_use, 1);
@@ -212,10 +212,10 @@ UNIT_TEST(sweep_by_shares)
     assert_int_equal(fake_os_calls(FAKE_PURGE), COUNT - 1);
     struct hk_sweep more = share(1000);
     assert_true(hk_slab_heap_sweep(owner, &more));
-    assert_int_equal(more.work, 1000); /* nothing is done until one begins again */
+    assert_int_equal(more.work, 1000); /* The sweep does nothing until a new one begins. */
 }
 
-/* Who takes blocks finds those that cost no fault. */
+/* After a sweep, blocks are allocated first from slabs that were not purged, because these cause no page faults. */
 UNIT_TEST(swept_go_behind)
 {
     struct hk_slab *slabs[3];
@@ -223,7 +223,7 @@ UNIT_TEST(swept_go_behind)
     struct hk_owner *owner = start();
     half_use(owner, slabs, 3);
     hk_slab_heap_sweep_begin(owner);
-    struct hk_sweep sweep = share(1); /* one slab */
+    struct hk_sweep sweep = share(1); /* This is enough for one slab. */
     assert_false(hk_slab_heap_sweep(owner, &sweep));
     for (int i = 0; i < 30; i++) {
         assert_int_equal(hk_slab_heap_alloc(owner, CLASS_OF_4096, &block + 1, 1), 1);

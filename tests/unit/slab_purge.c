@@ -1,4 +1,4 @@
-/* Slab purge: which pages of a slab in use are purged, and when. */
+/* Tests which pages of a slab in use are purged, and when. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { OWNER = 7, MOST_BLOCKS = 4096, DELAY = 512 };
 
-static void *blocks[MOST_BLOCKS]; /* by index in the slab; NULL: free */
+static void *blocks[MOST_BLOCKS]; /* by index in the slab; NULL: the block is free */
 
 static struct hk_slab *make_full(unsigned class)
 {
@@ -33,7 +33,7 @@ static void give(struct hk_slab *slab, unsigned index)
     blocks[index] = NULL;
 }
 
-/* Does any taken block lie on the page? */
+/* Returns true if a block in use lies on the page. */
 static bool in_use(const struct hk_slab *slab, uintptr_t page)
 {
     for (unsigned i = 0; i < slab->d.blocks; i++) {
@@ -68,7 +68,7 @@ static size_t purge_all(struct hk_slab *slab)
     return trim.bytes;
 }
 
-/* Until it is through. Did pages go? Then it is behind the other on the list. */
+/* Sweeps until the slab is done. Returns true if the sweep moved the slab to the end of the list, which it does if it purged pages. */
 static bool look(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     struct hk_list list;
@@ -91,7 +91,7 @@ static bool look(struct hk_slab *slab, struct hk_sweep *sweep)
     return went;
 }
 
-/* Exactly the pages without a block in use, in each class, for each set of free blocks. */
+/* For each class and each set of free blocks, the purge returns exactly the pages without a block in use. */
 UNIT_TEST(which_pages)
 {
     struct rng rng = rng_seeded(3);
@@ -105,7 +105,7 @@ UNIT_TEST(which_pages)
             size_t bytes = purge_all(slab);
             expect_gone(slab);
             assert_int_equal(bytes, bytes_gone(slab));
-            if (slab->d.bytes == HK_SLICE) /* in longer ones, not every range is remembered */
+            if (slab->d.bytes == HK_SLICE) /* In longer slabs, the purge does not remember every range. */
                 assert_int_equal(purge_all(slab), 0);
             for (unsigned i = 0; i < slab->d.blocks; i++)
                 if (blocks[i] != NULL)
@@ -116,7 +116,7 @@ UNIT_TEST(which_pages)
 
 static uint64_t clock_now(void) { return hk_load(fake_os.xclock_ms); }
 
-/* The result of a sweep after so many ms; all earlier touches precede them. */
+/* Returns the result of a sweep after so many ms. All earlier changes of the slab were made before this time. */
 static bool look_after(struct hk_slab *slab, uint64_t ms)
 {
     struct hk_sweep sweep = {.touched = clock_now(), .now = clock_now() + ms, .work = 1000};
@@ -138,13 +138,13 @@ UNIT_TEST(after_the_delay)
     give(slab, 4);
     assert_false(look_after(slab, DELAY - 128));
     assert_int_equal(bytes_gone(slab), 0);
-    give(slab, 7); /* touched: the delay begins anew */
+    give(slab, 7); /* This changes the slab, so the delay starts again. */
     assert_false(look_after(slab, DELAY - 128));
     assert_true(look_after(slab, 192));
     expect_gone(slab);
 }
 
-/* A thread that comes back from a long rest touched all of it before the rest. */
+/* If a thread did not run for a long time, its slabs did not change in this time, so all of it counts toward the delay. */
 UNIT_TEST(a_rest_counts)
 {
     struct hk_slab *slab = start_with(CLASS_OF_4096);
@@ -160,7 +160,7 @@ static uint64_t calls_of_look(struct hk_slab *slab)
     return fake_os_calls(FAKE_PURGE);
 }
 
-/* One system call for each range; again only for a range that has grown or was used meanwhile. */
+/* Each range needs one system call. It is purged again only if it has grown, or if its blocks were used since. */
 UNIT_TEST(not_twice)
 {
     struct hk_slab *slab = start_with(CLASS_OF_1024);
@@ -169,7 +169,7 @@ UNIT_TEST(not_twice)
     give(slab, 40);
     assert_int_equal(calls_of_look(slab), 1);
     assert_int_equal(calls_of_look(slab), 0);
-    give(slab, 42); /* completes no page */
+    give(slab, 42); /* This completes no page. */
     assert_int_equal(calls_of_look(slab), 0);
     give(slab, 41);
     give(slab, 43);
@@ -184,7 +184,7 @@ UNIT_TEST(not_twice)
     assert_int_equal(bytes_gone(slab), 3 * HK_PAGE);
 }
 
-/* Blocks larger than a page, freed one beside the other: each frees pages more, and they go. */
+/* Blocks larger than a page are freed one after the other. Each free adds whole pages, and these must be purged. */
 UNIT_TEST(neighbours)
 {
     static const unsigned classes[] = {CLASS_OF_6144, CLASS_OF_10240, CLASS_OF_20480, CLASS_OF_32768, CLASS_OF_57344};
@@ -213,7 +213,7 @@ UNIT_TEST(refused)
     expect_gone(slab);
 }
 
-/* A full chunk of slabs of which one is nearly empty: not worth a split, until a quarter of the chunk is free. */
+/* A chunk is full of slabs, of which one is nearly empty. Its huge page is not split until a quarter of the chunk is free. */
 UNIT_TEST(huge_pages_stay_whole)
 {
     struct hk_slab *slabs[HK_CHUNK_SLICES];
@@ -249,18 +249,18 @@ static void take_and_give(struct hk_slab *slab)
     hk_slab_free(slab, block);
 }
 
-/* A sweep for growth does not wait for the delay; it skips only slabs used since the last sweep. */
+/* A sweep for growth does not wait for the delay. It skips only slabs that were used since the last sweep. */
 UNIT_TEST(for_growth)
 {
     struct hk_slab *slab = start_with(CLASS_OF_4096);
     give(slab, 3);
-    assert_false(look_for_growth(slab)); /* it was just filled */
+    assert_false(look_for_growth(slab)); /* The slab was just filled. */
     assert_true(look_for_growth(slab));
     expect_gone(slab);
     give(slab, 7);
     assert_false(look_after(slab, 0));
     give(slab, 8);
-    assert_true(look_for_growth(slab)); /* blocks only came back */
+    assert_true(look_for_growth(slab)); /* Blocks were only freed since the last sweep. */
     expect_gone(slab);
     take_and_give(slab);
     assert_false(look_for_growth(slab));

@@ -1,4 +1,4 @@
-/* Smaps: a stream of the kernel's lines, cut at any byte. */
+/* Tests that the parser of smaps reads the kernel's lines from a stream that is cut at any byte. */
 #include "unit/unit.h"
 
 #include <stdlib.h>

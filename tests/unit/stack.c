@@ -1,5 +1,5 @@
-/* Stack: the frames are those of the C library's backtrace(); a frame that a table or a frame pointer leads to wrongly ends the stack and does
- * no harm; a module that is no more is forgotten. */
+/* Tests that the frames of a stack are those of the C library's backtrace(). A table or a frame pointer that leads to a wrong address ends the
+ * stack without a crash. A module that was unloaded is forgotten. */
 #include "unit/unit.h"
 
 #include <dlfcn.h>
@@ -56,7 +56,7 @@ static KEPT int go_down(int depth)
 
 UNIT_TEST(as_backtrace)
 {
-    (void)backtrace(theirs, 1); /* loads what it needs */
+    (void)backtrace(theirs, 1); /* The first call loads what backtrace() needs. */
     for (int depth = 0; depth < DEEP; depth++)
         assert_int_equal(go_down(depth), depth);
     assert_int_equal(go_down(HK_STACK_MOST), HK_STACK_MOST);
@@ -90,7 +90,7 @@ static struct hk_code made_code;
 static uintptr_t victim_start;
 static size_t victim_size;
 
-/* The segment without the code of victim(). */
+/* Returns the code segment without the code of victim(). */
 static bool other_code_at(uintptr_t address, struct hk_code *code)
 {
     bool found = real.code_at(address, code);
@@ -114,7 +114,7 @@ static bool code_at(uintptr_t address, struct hk_code *code)
 
 static void *callers_code;
 
-/* Its own frame has the made table. */
+/* The frame of this function uses the table that the test makes. */
 static KEPT __attribute__((aligned(VICTIM))) void victim(void)
 {
     callers_code = __builtin_return_address(0);
@@ -128,7 +128,7 @@ static KEPT __attribute__((aligned(VICTIM))) void call_victim(void)
     __asm__ volatile("" ::: "memory");
 }
 
-/* Begins a table for the code of victim(); its program follows. */
+/* Begins a table for the code of victim(). The caller adds its instructions. */
 static void begin_table(void)
 {
     real = hk_os;
@@ -172,7 +172,7 @@ static void try_address(uintptr_t address)
     made_put(&made, 1, 0x0f);
     size_t at = made.used;
     made_put(&made, 1, 0);
-    made_put(&made, 2, 0x2330); /* 0, plus the address */
+    made_put(&made, 2, 0x2330); /* 0 plus the address */
     made_unsigned(&made, address);
     made.bytes[at] = (unsigned char)(made.used - at - 1);
     run_table();
@@ -195,7 +195,7 @@ UNIT_TEST(broken_frames)
         try_address(addresses[i]);
 }
 
-/* Expressions that give no value. */
+/* These expressions have no value. */
 UNIT_TEST(broken_expressions)
 {
     static const char *const bytes[] = {"\x06", "\x30\x06", "\x22\x22", "\xff",
@@ -209,7 +209,8 @@ UNIT_TEST(broken_expressions)
         }
 }
 
-/* x86-64, as a frame pointer alone does not tell a frame's size elsewhere: CFA = rbp + 16, in many ways. */
+/* Tests expressions that compute CFA = rbp + 16. They are only for x86-64, because on other machines a frame pointer alone does not give the size
+ * of a frame. */
 UNIT_TEST(expressions)
 {
     static const struct {
@@ -236,7 +237,7 @@ UNIT_TEST(expressions)
     }
 }
 
-/* The rules of a code address are kept, but not for another module that comes to its place. */
+/* The rules of a code address are remembered, but they must not be used for another module at the same address. */
 UNIT_TEST(kept_rules)
 {
     if (HK_REG_LINK != 16)
@@ -256,7 +257,7 @@ UNIT_TEST(kept_rules)
 UNIT_TEST(by_frame_pointers)
 {
     begin_table();
-    made.used = 0; /* no table */
+    made.used = 0; /* There is no table. */
     made_code = (struct hk_code){0, 0, NULL, NULL, NULL};
     call_victim();
     hk_os = real;
@@ -274,13 +275,13 @@ UNIT_TEST(nothing_readable_at_all)
     assert_ptr_equal(ours.frames[0], callers_code);
 }
 
-/* Opened after the first look at the loader's list; closed; opened again. */
+/* Modules are loaded after the first look at the loader's list. They are then unloaded and loaded again. */
 UNIT_TEST(modules_come_and_go)
 {
     struct hk_code code;
     assert_true(hk_os.code_at((uintptr_t)go_down, &code));
     assert_true((uintptr_t)go_down - code.start < code.size && code.table != NULL);
-    assert_false(hk_os.code_at((uintptr_t)&made, &code)); /* data */
+    assert_false(hk_os.code_at((uintptr_t)&made, &code)); /* This is the address of data. */
     assert_false(hk_os.code_at(8, &code));
     for (int round = 0; round < 3; round++) {
         void *module = dlopen("libutil.so.1", RTLD_NOW | RTLD_LOCAL),
@@ -294,7 +295,7 @@ UNIT_TEST(modules_come_and_go)
         dlclose(resolver);
         if (module != NULL)
             dlclose(module);
-        (void)hk_os.code_at(inside, &code); /* it may be there still */
+        (void)hk_os.code_at(inside, &code); /* The module may still be loaded. */
     }
 }
 

@@ -1,4 +1,4 @@
-/* Places: a stack has one number, a number one stack, and where the table is full the callers alone are left. */
+/* Tests that each stack has one number and each number one stack. If the table is full, only the callers are stored. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -72,7 +72,7 @@ UNIT_TEST(callers_alone_at_last)
     assert_in_range(whole, HK_STACK_TABLE_SIZE / 2, HK_STACK_TABLE_SIZE * 3 / 4);
     assert_in_range(alone, HK_STACK_TABLE_SIZE / 8, HK_STACK_TABLE_SIZE / 2);
     assert_int_equal(whole + alone + none, 4 * HK_STACK_TABLE_SIZE);
-    assert_is(enter(0x555500000000, 3), 0x555500000000, 3); /* a stack that is known stays so */
+    assert_is(enter(0x555500000000, 3), 0x555500000000, 3); /* A stack that is already in the table keeps its number. */
 }
 
 static void *enter_one(void *number)
@@ -102,15 +102,15 @@ UNIT_TEST(first_stacks_at_one_moment_map_nothing)
 
 UNIT_TEST(memory_is_refused)
 {
-    assert_int_equal(enter(0x555500001000, 5), 0); /* no table yet */
+    assert_int_equal(enter(0x555500001000, 5), 0); /* There is no table yet. */
     unit_start();
     fake_os_refuse(fake_refuse_mappings);
-    if (!HK_DEBUG) /* there the start has made it */
+    if (!HK_DEBUG) /* In debug builds the start has already made the table. */
         assert_false(hk_stack_table_make());
     fake_os_refuse(NULL);
     assert_true(hk_stack_table_make());
     size_t used = hk_meta_mapped() - hk_meta_unused();
-    assert_true(hk_stack_table_make()); /* there is one already */
+    assert_true(hk_stack_table_make()); /* The table exists already. */
     assert_int_equal(hk_meta_mapped() - hk_meta_unused(), used);
     assert_int_not_equal(enter(0x555500001000, 5), 0);
 }

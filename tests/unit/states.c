@@ -1,4 +1,5 @@
-/* States: each 16 bytes have a byte of their own; memory for them is mapped once for a chunk, and a spare one is not lost. */
+/* Tests that each 16 bytes of the heap have a state byte of their own. The states of a chunk are mapped once, and spare memory for states is not
+ * lost. */
 #include "unit/unit.h"
 
 #include "guard/block_checks.h"
@@ -32,7 +33,7 @@ static void expect_nothing_at(uintptr_t address)
     assert_null(hk_state_in_window(address));
 }
 
-/* In the window, page map entries are mapped for whole leaves; the chunks behind the heap are not. */
+/* In the window, page map entries are mapped for whole leaves. The chunks behind the heap are not mapped. */
 static void expect_nothing_outside(void)
 {
     char here;
@@ -46,14 +47,14 @@ static void expect_nothing_outside(void)
 
 UNIT_TEST(nothing_outside) { expect_nothing_outside(); }
 
-/* A window around an address that the system gave has page map entries for addresses that no leaf leads to. */
+/* A window around an address that the system chose has page map entries for addresses that have no leaf. */
 UNIT_TEST(nothing_outside_elsewhere)
 {
     fake_os.places_taken = true;
     expect_nothing_outside();
 }
 
-/* The second of two spare ones goes back to the system. */
+/* The second of two spare mappings is returned to the system. */
 UNIT_TEST(spare)
 {
     start();
@@ -71,7 +72,7 @@ UNIT_TEST(spare)
     assert_int_equal(fake_os_calls(FAKE_MAP), 1);
 }
 
-/* A block that moves by its pages is nobody's on the way. */
+/* While a block is moved by remapping its pages, its old address counts as free. */
 UNIT_TEST(passage)
 {
     struct hk_guard_passage passage;
@@ -106,7 +107,7 @@ UNIT_TEST(moved_by_its_pages)
     unit_heap_holds(0);
 }
 
-/* Then the block has to stay, live. */
+/* If no memory is available for the move, the block stays in place and live. */
 UNIT_TEST(refused)
 {
     struct hk_guard_passage passage;

@@ -1,4 +1,4 @@
-/* System pages: the core on a system whose pages have 4, 16 and 64 KiB. Each call that is not aligned to them ends the test. */
+/* Tests the core on systems with pages of 4, 16 and 64 KiB. A system call that is not aligned to these pages ends the test. */
 #include "unit/unit.h"
 
 #include <stdio.h>
@@ -108,7 +108,7 @@ static bool in_use(const struct hk_slab *slab, uintptr_t start, uintptr_t end)
     return false;
 }
 
-/* Every 37th block stays: between two of them lie whole pages, of 16 KiB at most where the blocks are small. */
+/* Every 37th block stays allocated. Between two of them lie whole pages if the system's pages have at most 16 KiB, or if the blocks are large. */
 static void purge_slab(unsigned class)
 {
     static void *blocks[4096];
@@ -146,7 +146,7 @@ enum { MANY = 6000, KEPT = 40 };
 
 static size_t size_of(unsigned i) { return i % 50 == 0 ? 9000 : 64 + i % 7 * 100; }
 
-/* What lies beside purged metadata stays, and what was purged is zero when it is given out again. */
+/* Data beside purged metadata is unchanged. Purged metadata is zero when it is allocated again. */
 static void metadata(size_t bytes)
 {
     static char *many[MANY];
@@ -180,7 +180,7 @@ UNIT_TEST(metadata_4) { metadata(4096); }
 UNIT_TEST(metadata_16) { metadata(16384); }
 UNIT_TEST(metadata_64) { metadata(65536); }
 
-/* Resized, freed, cached, trimmed; and a report on the way, which looks at each page. */
+/* Large blocks are resized, freed, cached and trimmed. A report in between examines each page. */
 static void large_blocks(size_t bytes)
 {
     static struct hk_report report;
@@ -207,7 +207,7 @@ UNIT_TEST(large_blocks_4) { large_blocks(4096); }
 UNIT_TEST(large_blocks_16) { large_blocks(16384); }
 UNIT_TEST(large_blocks_64) { large_blocks(65536); }
 
-/* All that the guard protects, in blocks of all sizes. */
+/* Tests everything that the guard protects, in blocks of all sizes. */
 static void hardened(size_t bytes)
 {
     on_pages_of(bytes);
@@ -226,7 +226,7 @@ UNIT_TEST(hardened_4) { hardened(4096); }
 UNIT_TEST(hardened_16) { hardened(16384); }
 UNIT_TEST(hardened_64) { hardened(65536); }
 
-/* The control: a core that thinks of smaller pages than the system has comes to a call that is not aligned. */
+/* The negative control: if the core takes the system's pages for smaller ones, it must make a call that is not aligned. */
 static void think_of_less(void *argument)
 {
     (void)argument;

@@ -1,5 +1,5 @@
-/* Bins and tcache: hits, misses, overflow, growth within limits, remote frees, stealing from threads that sleep, and the end of
- * a thread. */
+/* Tests bins and thread caches: hits, misses, overflow, growth within limits, remote frees, stealing from threads that sleep, and the end of a
+ * thread. */
 #include "unit/unit.h"
 
 #include <pthread.h>
@@ -56,13 +56,13 @@ UNIT_TEST(hits)
     uint64_t misses = hk_tcache_misses(cache, CLASS_OF_64).calls, served = cache->hot.bins[CLASS_OF_64].served;
     void *first = hak_malloc(64);
     hak_free(first);
-    assert_ptr_equal(hak_malloc(50), first); /* the newest first, for each size of the class */
+    assert_ptr_equal(hak_malloc(50), first); /* The newest block is served first, for each size of the class. */
     hak_free(first);
     assert_int_equal(hk_tcache_misses(cache, CLASS_OF_64).calls, misses);
     assert_int_equal(cache->hot.bins[CLASS_OF_64].served, served + 2);
 }
 
-/* Capacities grow with the work, up to the limit of the class. */
+/* The capacity of a bin grows with its use, up to the limit of the class. */
 UNIT_TEST(bins_grow)
 {
     struct hk_tcache *cache = start();
@@ -92,7 +92,7 @@ UNIT_TEST(caps)
     unit_heap_holds(0);
 }
 
-/* The budget bounds the sum, and small blocks may have half as much again; each bin has at least one place. */
+/* The budget limits the sum of the capacities. Small blocks may exceed it by half. Each bin has room for at least one block. */
 UNIT_TEST(budget)
 {
     SET_KNOB(thread_cache, 256 * HK_KIB);
@@ -133,7 +133,7 @@ UNIT_TEST(large_blocks_leave_small_ones_their_budget)
     unit_heap_holds(0);
 }
 
-/* A large block that grows is growth like any other: idle memory pays for it. */
+/* When a large block grows, idle memory is reclaimed as for any other growth. */
 UNIT_TEST(growth_by_realloc)
 {
     start();
@@ -161,20 +161,20 @@ static void get_one_and_free(void *unused)
 static void wait_for_a_look(void)
 {
     for (int i = 0; i < 16; i++)
-        hak_free(hak_malloc(2 * HK_MIB)); /* a slow call each */
+        hak_free(hak_malloc(2 * HK_MIB)); /* Each of these calls is slow. */
 }
 
-/* Where a thread's part of the heap is larger, so is its budget; with the part it shrinks. */
+/* If a thread's share of the heap is larger, its budget is larger. The budget shrinks with this share. */
 UNIT_TEST(budget_of_a_large_heap)
 {
     enum { LARGE = 1000 };
     SET_KNOB(purge_delay, 0);
     struct hk_tcache *cache = start();
     assert_int_equal(cache->budget, hk_options.thread_cache);
-    unit_in_thread(get_one_and_free, NULL); /* ended: it has no part any more */
+    unit_in_thread(get_one_and_free, NULL); /* This thread has ended, so it has no share any more. */
     get_many(256 * HK_KIB, LARGE);
     wait_for_a_look();
-    assert_int_equal(cache->budget, 3 * hk_options.thread_cache); /* 250 MiB */
+    assert_int_equal(cache->budget, 3 * hk_options.thread_cache); /* The blocks have 250 MiB. */
     free_many(LARGE);
     hk_tcache_trim(cache);
     hak_trim(0);
@@ -183,7 +183,7 @@ UNIT_TEST(budget_of_a_large_heap)
     unit_heap_holds(0);
 }
 
-/* Without memory for the bins' arrays blocks are served one by one. */
+/* Without memory for the arrays of bins, blocks are served one by one. */
 UNIT_TEST(no_arrays)
 {
     struct hk_tcache *cache = start();
@@ -220,7 +220,7 @@ UNIT_TEST(trim)
 static void free_all(void *count) { free_many(*(size_t *)count); }
 static void get_and_leave(void *count) { get_many(100, *(size_t *)count); }
 
-/* Slow calls until a pass has been seen, in a class of its own. */
+/* Makes slow calls in a class of its own until this thread has seen an epoch. */
 static void let_a_pass_come(void)
 {
     static void *others[MANY];
@@ -231,7 +231,7 @@ static void let_a_pass_come(void)
         hak_free(others[i]);
 }
 
-/* A bin that nothing is served from gives its blocks back, then its array; when it is wanted again, it grows again. */
+/* A bin that serves nothing returns its blocks first, and its array later. If it is used again, it grows again. */
 UNIT_TEST(idle_bins)
 {
     struct hk_tcache *cache = start();
@@ -239,10 +239,10 @@ UNIT_TEST(idle_bins)
     let_a_pass_come();
     get_many(200, 1000);
     free_many(1000);
-    hak_free(hak_malloc(200)); /* served since the last turn */
+    hak_free(hak_malloc(200)); /* The bin has served a block since the last epoch. */
     assert_true(hk_bin_items(bin) > 0);
     let_a_pass_come();
-    assert_true(hk_bin_items(bin) > 0); /* it was busy until a moment ago */
+    assert_true(hk_bin_items(bin) > 0); /* The bin was used until shortly before this epoch. */
     let_a_pass_come();
     assert_int_equal(hk_bin_items(bin), 0);
     assert_true(hk_bin_capacity(bin) > 0);
@@ -255,12 +255,12 @@ UNIT_TEST(idle_bins)
     free_many(1000);
 }
 
-/* What a class keeps from a burst that is over becomes the room of another that grows. */
+/* If the burst of a class is over, another class that grows uses the memory of its magazines. */
 UNIT_TEST(burst_pays_for_another_class)
 {
     struct hk_tcache *cache = start();
     SET_KNOB(huge_pages_from, 0);
-    for (unsigned round = 0; round < 3; round++) { /* the bin grows to its full length */
+    for (unsigned round = 0; round < 3; round++) { /* The bin grows to its full length. */
         get_many(1000, MANY);
         free_many(MANY);
     }
@@ -273,7 +273,7 @@ UNIT_TEST(burst_pays_for_another_class)
     free_many(kept / 2 / 3000);
 }
 
-/* A pass that empties the bin which a free found full, or takes its array away. */
+/* An epoch may empty a bin, or free its array, just after a free has found this bin full. */
 UNIT_TEST(pass_amid_overflow)
 {
     start();
@@ -292,7 +292,7 @@ static size_t bytes_of_slabs(void)
     return heap_stats.sum.slabs;
 }
 
-/* What another thread frees comes back, and is used before a slab more is cut. */
+/* Blocks that another thread freed are used again before a new slab is made. */
 UNIT_TEST(remote)
 {
     struct hk_tcache *cache = start();
@@ -386,7 +386,7 @@ UNIT_TEST(resize)
     unit_heap_holds(0);
 }
 
-/* Whatever bins grow to: what they had before is free again. */
+/* When bins grow, the metadata that they had before is freed. */
 UNIT_TEST(bins_leave_no_metadata)
 {
     start();
@@ -403,7 +403,7 @@ UNIT_TEST(bins_leave_no_metadata)
     }
 }
 
-/* After a rest, the first tick gives up what lies in the bins. */
+/* If a thread did not run for a long time, its first tick empties its bins. */
 UNIT_TEST(rested)
 {
     struct hk_tcache *cache = start();
@@ -417,7 +417,7 @@ UNIT_TEST(rested)
         assert_int_equal(hk_bin_items(&cache->hot.bins[class]), 0);
 }
 
-/* A magazine goes only where it has room, and does not outlive the epochs in which its class is not used. */
+/* A take copies a magazine out only if there is room for all of it. A magazine does not survive an epoch in which its class was not used. */
 UNIT_TEST(magazines)
 {
     void *taken[64];
@@ -427,7 +427,7 @@ UNIT_TEST(magazines)
     assert_true(hk_depot_put(&cache->depot, CLASS_OF_64, blocks + 32, 32));
     assert_int_equal(hk_depot_take(&cache->depot, CLASS_OF_64, taken, 31), 0);
     assert_int_equal(hk_depot_take(&cache->depot, CLASS_OF_64, taken, 64), 32);
-    hk_depot_age(cache); /* it was drawn on since the last time */
+    hk_depot_age(cache); /* A magazine was taken since the last call. */
     assert_int_equal(cache->depot.classes[CLASS_OF_64].blocks, 32);
     hk_depot_age(cache);
     assert_int_equal(cache->depot.classes[CLASS_OF_64].blocks, 0);
@@ -461,7 +461,7 @@ UNIT_TEST(mistakes)
     hak_free(block);
 }
 
-/* What lies in the break heap is another allocator's: left alone, and counted. */
+/* A block in the break heap belongs to another allocator. A free leaves it alone, and is counted. */
 UNIT_TEST(foreign)
 {
     static char heap[4096];
@@ -482,8 +482,8 @@ UNIT_TEST(foreign)
 
 static uint64_t slabs_made(void) { return hk_load(hk_global_counts[HK_GLOBAL_slabs_made]); }
 
-/* What another thread freed comes back when a slab is cut for another class: no less than the slab is long, and no more than that
- * and what one slab holds, until nothing is left. */
+/* When a slab is made for another class, blocks that another thread freed are drained. Their bytes are at least those of the new slab, as long as
+ * enough are left, and at most those of the new slab and one drained slab. */
 static void drained_for_slabs(size_t size, size_t count, size_t other_size)
 {
     struct hk_tcache *cache = start();
@@ -491,7 +491,7 @@ static void drained_for_slabs(size_t size, size_t count, size_t other_size)
     size_t slab_bytes = hk_classes[hk_class_of(other_size)].slab_bytes;
     get_many(size, count);
     unit_in_thread(free_all, &count);
-    cache->until_tick = INT32_MAX; /* no tick drains anything */
+    cache->until_tick = INT32_MAX; /* No tick drains anything. */
     for (size_t i = 0, left = count * size; i < 64; i++) {
         uint64_t made = slabs_made(), drained = counted(cache, HK_THREAD_remote_drained);
         others[i] = hak_malloc(other_size);
@@ -510,11 +510,11 @@ UNIT_TEST(large_blocks_drained_for_a_slab) { drained_for_slabs(65536, 256, 1024 
 
 enum { STOLEN_SIZE = 1024, STOLEN_COUNT = 3000, SLEEP_MS = 11 };
 
-/* How many blocks a thread took from others that was short of so many blocks. */
+/* Describes a thread that needs blocks, and what it took from other threads. */
 struct theft {
     size_t wanted;
     uint64_t stolen;
-    size_t others; /* of the blocks that it got: those of others' slabs */
+    size_t others; /* number of blocks that lie in slabs of other owners */
 };
 
 static void *booty[MANY];
@@ -524,7 +524,7 @@ static void take_booty(struct theft *theft)
     unit_start();
     struct hk_tcache *cache = hk_tcache_self();
     uint64_t before = counted(cache, HK_THREAD_remote_stolen);
-    for (int i = 0; i < 100; i++) /* has looked at the clock */
+    for (int i = 0; i < 100; i++) /* The thread has read the clock in these calls. */
         hak_free(hak_malloc(hk_classes[i % 40].size));
     for (size_t i = 0; i < theft->wanted; i++) {
         booty[i] = hak_malloc(STOLEN_SIZE);
@@ -553,7 +553,7 @@ static void steal_and_trim(void *theft)
     hak_trim(0);
 }
 
-/* This thread has blocks, and another frees them, while it sleeps for so long. */
+/* This thread allocates blocks, another thread frees them, and this thread sleeps for so many ms. */
 static struct hk_tcache *start_with_booty(uint64_t ms)
 {
     size_t count = STOLEN_COUNT;
@@ -564,7 +564,7 @@ static struct hk_tcache *start_with_booty(uint64_t ms)
     return cache;
 }
 
-/* No block is lost: every slab can go. */
+/* Checks that no block was lost, because every slab can be released. */
 static void expect_all_home(void)
 {
     static struct hk_heap_stats heap_stats;
@@ -595,7 +595,7 @@ UNIT_TEST(not_from_who_is_awake)
     expect_all_home();
 }
 
-/* Less than four slabs of a class is left to the owner. */
+/* If an owner has less than four slabs' worth of a class in its inbox, other threads leave it alone. */
 UNIT_TEST(little_is_not_stolen)
 {
     struct theft theft = {.wanted = 1000};
@@ -611,7 +611,7 @@ UNIT_TEST(little_is_not_stolen)
     expect_all_home();
 }
 
-/* A thread that ends, or trims, with stolen blocks in its bin. */
+/* A thread ends, or trims, while it has stolen blocks in its bin. */
 UNIT_TEST(stolen_and_never_used)
 {
     struct theft one = {.wanted = 1}, other = {.wanted = 1};
@@ -623,7 +623,7 @@ UNIT_TEST(stolen_and_never_used)
     expect_all_home();
 }
 
-/* Other threads free stolen blocks: each goes to the owner of its slab. */
+/* Other threads free stolen blocks. Each block returns to the owner of its slab. */
 UNIT_TEST(stolen_and_left)
 {
     struct theft theft = {.wanted = 1000};
@@ -653,7 +653,7 @@ static void *sleeps_and_ends(void *unused)
     return unused;
 }
 
-/* The owner ends while its blocks lie in the thief's bin. */
+/* The owner ends while its blocks lie in the bin of the thread that stole them. */
 UNIT_TEST(stolen_from_who_ends)
 {
     pthread_t victim;
@@ -673,7 +673,7 @@ UNIT_TEST(stolen_from_who_ends)
     expect_all_home();
 }
 
-/* A thread that has been refused memory takes what waits in any inbox, whether its owner sleeps or not. */
+/* A thread whose request for memory was refused takes all blocks from any inbox, whether the owner of the inbox sleeps or not. */
 static void take_everything(void *got)
 {
     hak_free(hak_malloc(STOLEN_SIZE));

@@ -1,4 +1,4 @@
-/* Thp: the answer for each content of the system's files. */
+/* Tests whether huge pages count as available, for each content of the system's files. */
 #include "unit/unit.h"
 
 #include "span/heap_growth.h"
@@ -31,7 +31,7 @@ UNIT_TEST(sizes)
     assert_true(serves("always [madvise] never\n", "2097152\n"));
 }
 
-/* Without the files, advice does no harm. */
+/* If the files do not exist, huge pages count as available, because the advice has no effect then. */
 UNIT_TEST(no_files)
 {
     assert_true(serves(NULL, NULL));

@@ -15,17 +15,17 @@
 
 enum { SECONDS_A_TEST = 300 };
 
-/* A failed assertion prints its message and ends the child at once: it cannot return to cmocka. */
+/* Prepares the child. A failed assertion prints its message and ends the child at once, because the child must not return to cmocka. */
 static void become_child(void)
 {
     setenv("CMOCKA_TEST_ABORT", "1", 1);
     alarm(SECONDS_A_TEST);
     fake_os_reset();
-    hk_options.trace_remote = HK_TRACE_REMOTE_OFF; /* its own tests turn it on */
+    hk_options.trace_remote = HK_TRACE_REMOTE_OFF; /* Only the tests of the track turn it on. */
 }
 
-/* TEST_MUST_FAIL, of the lists in tests/platform/everywhere: cases about figures of pages of 4 KiB, where the core's system has larger ones, and
- * what an emulator does not have. They must fail there: a row that is not needed any more is told. */
+/* Returns true if the variable TEST_MUST_FAIL lists the test. The lists are in tests/platform/everywhere. They name tests that depend on pages of
+ * 4 KiB or on features that an emulator lacks. These tests must fail there, so that a row that is no longer needed is reported. */
 static bool must_fail(const char *name)
 {
     const char *cases = getenv("TEST_MUST_FAIL");
@@ -76,7 +76,7 @@ void unit_dies(void (*action)(void *argument), void *argument, const char *expec
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
         close(ends[1]);
-        hk_stderr_begin(); /* as in a process that was started so */
+        hk_stderr_begin(); /* The child now has the state of a process that was started with this stderr. */
         action(argument);
         _exit(0);
     }
@@ -84,7 +84,8 @@ void unit_dies(void (*action)(void *argument), void *argument, const char *expec
     close(ends[1]);
     size_t used = read_all(ends[0], text, sizeof text);
     close(ends[0]);
-    char *emulator = strstr(text, "qemu: uncaught target signal"); /* its own words about the abort */
+    /* The emulator adds its own message about the abort. */
+    char *emulator = strstr(text, "qemu: uncaught target signal");
     if (emulator != NULL)
         used = (size_t)(emulator - text), *emulator = 0;
     int status = -1;

@@ -1,5 +1,5 @@
-/* Unit: the frame of the unit tests. Each test runs in a forked child: it finds the core not started, as a new process does, and
- * leaves no trace in it. */
+/* Unit: the frame of the unit tests. Each test runs in a forked child. It therefore finds a core that has not started, as a new process does, and
+ * it cannot affect other tests. */
 #ifndef TEST_UNIT_H
 #define TEST_UNIT_H
 
@@ -13,15 +13,15 @@
 #include "slab/slab_life.h"
 #include "unit/invariants.h"
 
-/* The number of the class whose blocks have so many bytes: CLASS_OF_64 */
+/* CLASS_OF_64 is the number of the size class whose blocks have 64 bytes. */
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) CLASS_OF_##size = idx,
 #include "policy/classes.def"
 #undef HK_CLASS
 };
 
-/* The thread sanitizer lets no address be chosen; and it has a thread of its own, so that a forked child makes abandoned slabs of slabs whose
- * owner it does not know. Tests that are about either have nothing to see there. */
+/* The thread sanitizer does not allow a program to choose addresses. It also has a thread of its own, so a forked child turns slabs of unknown
+ * owners into abandoned slabs. Tests that depend on either of these return at once. */
 #ifdef __SANITIZE_THREAD__
 enum { UNIT_UNDER_TSAN = 1 };
 #else
@@ -40,22 +40,22 @@ enum { UNIT_UNDER_TSAN = 0 };
 
 void unit_in_child(const char *name, void (*body)(void));
 
-/* Runs the action in a child of its own, which must abort and say `expected` on stderr, in one line. */
+/* Runs the action in a child process, which must abort and write a line to stderr that contains `expected`. */
 void unit_dies(void (*action)(void *argument), void *argument, const char *expected);
 
 /* Starts the core with a cache for this thread. */
 void unit_start(void);
 
-/* No thread's end purges anything in the next hour, because the last one seems to have left a TiB a moment ago. */
+/* Sets the state as if an ended thread had just left 1 TiB, so that no thread's end purges anything in the next hour. */
 void unit_keep_what_threads_leave(void);
 
-/* A new slab whose page map entry names this owner; NULL if refused. */
+/* Returns a new slab whose page map entry names this owner. Returns NULL if memory is refused. */
 struct hk_slab *unit_slab(unsigned class, uint32_t owner);
 
-/* Runs the action in a thread and waits for its end, its key destructors included. */
+/* Runs the action in a new thread and waits until the thread has ended, with its key destructors. */
 void unit_in_thread(void (*action)(void *argument), void *argument);
 
-/* The heap is in order and so many blocks of up to 1 MiB are with the program. */
+/* Checks that the heap is consistent, and that the program has exactly `live_blocks` blocks of up to 1 MiB. */
 void unit_heap_holds(size_t live_blocks);
 
 #endif

@@ -1,4 +1,5 @@
-/* Unwind: each instruction that compilers write sets the rule that it stands for; other bytes give none; nothing is read beyond the end. */
+/* Tests that each instruction that compilers write sets the right rule, that other bytes set none, and that nothing is read beyond the end of the
+ * table. */
 #include "unit/unit.h"
 
 #include <string.h>
@@ -18,7 +19,7 @@ static bool find(size_t offset)
     return hk_unwind_find(&rules, &code, made_address(&made, offset));
 }
 
-/* A table whose CFA is the stack pointer + 8, with the return address below, up to the program of the function. */
+/* Begins a table with CFA = stack pointer + 8 and the return address below the CFA. The caller adds the instructions of the function. */
 static void begin(void)
 {
     made_usual(&made);
@@ -44,7 +45,7 @@ static void expect_cfa(unsigned number, int32_t value)
     assert_int_equal(rules.cfa_value, value);
 }
 
-/* An instruction, a register, a number. */
+/* Writes an instruction, a register and a number. */
 static void put(unsigned instruction, uint64_t number, int64_t value, bool is_signed)
 {
     made_put(&made, 1, instruction);
@@ -91,7 +92,7 @@ UNIT_TEST(places_in_the_function)
 UNIT_TEST(rules_of_registers)
 {
     begin();
-    put(0x80 | (R + 1), 3, 0, false); /* the offset, then a nop */
+    put(0x80 | (R + 1), 3, 0, false); /* This is the offset, followed by a no-operation. */
     put(0x11, R + 2, -4, true);
     put(0x14, R + 3, 2, false);
     put(0x15, R + 4, -5, true);
@@ -106,7 +107,7 @@ UNIT_TEST(rules_of_registers)
     made_put(&made, 1, 0x06);
     made_unsigned(&made, R + 8);
     made_put(&made, 1, 0xc0 | (R + 9));
-    put(0x05, 1000, 9, false); /* a register that is not kept */
+    put(0x05, 1000, 9, false); /* This register is not recorded. */
     put(0x2e, 500, 0, false);
     made_put(&made, 1, 0x2d);
     assert_true(find(0));
@@ -147,7 +148,7 @@ UNIT_TEST(remembered)
     assert_true(find(0));
     expect_cfa(HK_REG_FIRST + HK_REG_STACK, 8);
     made_put(&made, 1, 0x0b);
-    assert_false(find(0)); /* nothing to recall */
+    assert_false(find(0)); /* There is no state to restore. */
     begin();
     made_put(&made, 2, 0x0a0a);
     assert_false(find(0));
@@ -181,7 +182,7 @@ UNIT_TEST(expressions)
     assert_true(hk_unwind_expression(&code, -1).failed);
 }
 
-/* The letters of the CIE, the form of addresses, the version. */
+/* Reads a table with this version, these letters in its CIE, and this form of addresses. */
 static bool find_with(unsigned version, const char *letters, const char *numbers, size_t count, unsigned address)
 {
     made_begin(&made, version, letters, (const unsigned char *)numbers, count);
@@ -223,20 +224,20 @@ UNIT_TEST(other_bytes)
     made_number_at(&made, 8, 0);
     assert_false(find(0));
     begin();
-    made_number_at(&made, 16, 0x7fffffff); /* the place of the FDE */
+    made_number_at(&made, 16, 0x7fffffff); /* the offset of the FDE */
     assert_false(find(0));
     begin();
-    made_number_at(&made, made.entry + 4, 0x1000); /* the place of the CIE */
+    made_number_at(&made, made.entry + 4, 0x1000); /* the offset of the CIE */
     assert_false(find(0));
     begin();
-    made_number_at(&made, made.common + 4, 1); /* no CIE */
+    made_number_at(&made, made.common + 4, 1); /* There is no CIE. */
     assert_false(find(0));
     made_usual(&made);
     made_function(&made, 1, 4);
-    assert_false(find(0)); /* no CFA */
+    assert_false(find(0)); /* There is no CFA. */
 }
 
-/* The last byte lies before a page that cannot be read. */
+/* The last byte of the table lies before a page that cannot be read. The table is cut off at each byte. */
 UNIT_TEST(cut_off)
 {
     begin();

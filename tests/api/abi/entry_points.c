@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A function pointer's bits come out of dlsym as a data pointer; POSIX promises that they fit. */
+/* Stores the function's address in `slot`. dlsym returns a data pointer; POSIX guarantees that a function pointer fits into it. */
 static void look_up(void *slot, const char *prefix, const char *name)
 {
     char full[64];

@@ -1,7 +1,7 @@
-/* entry points: malloc's family as a table, found by name at run time.
+/* Holds malloc's family in a table. The functions are found by name at run time.
  *
- * One table holds the names of every libc, one the same functions under the hak_ prefix. A function that the process does
- * not have is NULL (glibc 2.36 has no free_sized): a caller checks first. */
+ * One table has the names of every libc. Another has the same functions with the prefix hak_. If the process does not have a function, its
+ * pointer is NULL (glibc 2.36 has no free_sized), and so a caller checks first. */
 #ifndef TEST_ABI_ENTRY_POINTS_H
 #define TEST_ABI_ENTRY_POINTS_H
 
@@ -25,7 +25,7 @@ struct entry_points {
     void (*free_aligned_sized)(void *p, size_t alignment, size_t size);
 };
 
-/* Fills the table with prefix + name of each; false where malloc itself is not there under that prefix. */
+/* Finds prefix + name of each function. Returns false if there is no malloc with that prefix. */
 bool entry_points_find(struct entry_points *table, const char *prefix);
 
 #endif

@@ -1,5 +1,5 @@
 /* Usage: test_abi_introspect
- * mallinfo, mallinfo2, mallopt, malloc_info, malloc_stats, malloc_trim exist and return real figures. */
+ * Tests that mallinfo, mallinfo2, mallopt, malloc_info, malloc_stats and malloc_trim exist and return correct numbers. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"
@@ -15,7 +15,7 @@
 
 enum { MIB = 1 << 20, BLOCKS = 4096 };
 
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* mallinfo is what is tested */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* The test needs mallinfo. */
 
 static void *block[BLOCKS];
 
@@ -35,7 +35,7 @@ static void free_all(void)
     }
 }
 
-/* Bytes in use are those of arenas (uordblks) and of blocks with a mapping of their own (hblkhd). */
+/* Returns the bytes in use: those of arenas (uordblks) and of blocks with a mapping of their own (hblkhd). */
 static size_t in_use(void)
 {
     struct mallinfo2 info = mallinfo2();
@@ -58,10 +58,10 @@ static void test_mallinfo2(void)
         CHECK(info.arena >= info.uordblks, "arena %zu, in use %zu", info.arena, info.uordblks);
         free_all();
         size_t after = in_use();
-        /* blocks in a tcache may count as used */
+        /* Blocks in a thread cache may count as used. */
         CHECK(after <= before + asked / 2 + 2 * MIB, "after free of %zu: %zu, before %zu", size[i], after, before);
     }
-    /* a very large block counts too */
+    /* A very large block must count too. */
     size_t before = in_use();
     void *p = malloc((size_t)256 * MIB);
     CHECK(p != NULL, "256 MiB");
@@ -83,7 +83,7 @@ static void test_mallinfo(void)
 
 static void test_mallopt(void)
 {
-    /* 1 is success; glibc says 0 only for values it refuses */
+    /* mallopt returns 1 on success. glibc returns 0 only for values that it refuses. */
     static const struct {
         int parameter;
         int value;
@@ -101,13 +101,15 @@ static void test_mallopt(void)
     }
 }
 
-/* As in glibc 2.36: 1 for each parameter, even an unknown one, except for fast bins that are too large. */
+/* Tests that mallopt returns what glibc 2.36 returns. That is 1 for each parameter, even an unknown one, except for fast bins that are too
+ * large. */
 static void test_what_mallopt_says(void)
 {
     static const int values[] = {INT_MIN, -1, 0, 1, 80, 159, 160, 161, MIB, 64 * MIB, INT_MAX};
     for (int parameter = -12; parameter < 8; parameter++) {
         if (parameter == M_CHECK_ACTION || parameter == M_PERTURB) {
-            continue; /* done above, or the last that this process would do on glibc */
+            /* M_PERTURB was tested above. M_CHECK_ACTION could end the process on glibc. */
+            continue;
         }
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
             int fair = parameter != M_MXFAST || (values[i] >= 0 && values[i] <= 160);
@@ -116,7 +118,7 @@ static void test_what_mallopt_says(void)
     }
 }
 
-/* Other names that glibc exports. */
+/* glibc exports these names too. */
 extern int __libc_mallopt(int parameter, int value);
 extern struct mallinfo __libc_mallinfo(void);
 
@@ -129,7 +131,7 @@ static void test_other_names(void)
     free(blocks);
 }
 
-/* Reads past one XML element or comment; enough of a parser to see whether tags are closed in order. */
+/* Returns whether the tags of the text are closed in order. It is not a complete XML parser. */
 static bool is_well_formed(const char *text)
 {
     enum { DEPTH = 64, NAME = 64 };
@@ -163,7 +165,7 @@ static bool is_well_formed(const char *text)
             }
         } else if (end[-1] != '/') {
             if (depth == DEPTH || (depth == 0 && elements > 0)) {
-                return false; /* too deep, or a second root */
+                return false; /* The element lies too deep, or is a second root. */
             }
             strcpy(open[depth++], name);
         }
@@ -181,7 +183,7 @@ static void test_malloc_info(void)
 
     char *text = NULL;
     size_t length = 0;
-    FILE *stream = open_memstream(&text, &length); /* which allocates while it is written to */
+    FILE *stream = open_memstream(&text, &length); /* The stream allocates while it is written to. */
     CHECK(malloc_info(0, stream) == 0, "malloc_info: errno %d", errno);
     fclose(stream);
     CHECK(length > 20 && strncmp(text, "<malloc", 7) == 0, "begins with: %.30s", text);
@@ -192,7 +194,7 @@ static void test_malloc_info(void)
           "malloc_info takes no options, and says so by its value: errno %d", errno);
 }
 
-/* malloc_stats writes to stderr: catch it in a pipe. */
+/* Tests malloc_stats, which writes to stderr. During the call stderr is a pipe. */
 static void test_malloc_stats(void)
 {
     int pipe_ends[2];
@@ -231,7 +233,7 @@ static void test_malloc_trim(void)
     CHECK(second == 0 || second == 1, "malloc_trim gave %d", second);
 }
 
-/* The pad: so many free bytes stay resident, and no more. */
+/* Tests the pad of malloc_trim. PAD free bytes must stay resident, and no more. */
 static void test_malloc_trim_with_a_pad(void)
 {
     enum { PAD = 48 * MIB };

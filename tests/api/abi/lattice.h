@@ -1,6 +1,7 @@
-/* lattice: the groups of checks that lattice_main.c runs, each on one table of entry points (GOALS R1).
+/* The lattice tests malloc's family with all combinations of sizes and alignments. This file declares its groups of checks, which
+ * lattice_main.c runs on one table of entry points each (GOALS R1).
  *
- * lattice_full selects the whole lattice or a subset that takes a few seconds. */
+ * lattice_full selects the whole lattice, or a subset that takes a few seconds. */
 #ifndef TEST_ABI_LATTICE_H
 #define TEST_ABI_LATTICE_H
 
@@ -12,10 +13,10 @@
 
 extern bool lattice_full;
 
-/* Sizes around which something changes: powers of two and their neighbours to `limit`, ascending; returns how many. */
+/* Stores sizes at which something changes: powers of two up to `limit` and their neighbors, in ascending order. Returns their number. */
 size_t lattice_edge_sizes(size_t *out, size_t room, size_t limit);
 
-/* Each block is not NULL, aligned, large enough, and writable at both ends. */
+/* Checks that the block is not NULL, is aligned, is large enough, and can be written at both ends. */
 void lattice_block_is_good(const struct entry_points *api, void *p, size_t size, size_t alignment, const char *from);
 
 void lattice_every_size(const struct entry_points *api);

@@ -1,4 +1,4 @@
-/* Lattice: alignments. */
+/* Tests each aligning function with many alignments. This is a part of the lattice (lattice.h). */
 #include "lattice.h"
 
 #include <errno.h>
@@ -49,8 +49,8 @@ void lattice_alignments(const struct entry_points *api)
     }
 }
 
-/* posix_memalign says EINVAL and leaves the pointer alone. aligned_alloc and memalign are free either to refuse with
- * EINVAL (C11, newer glibc) or to round up to a power of two (older glibc): never to give less than was asked. */
+/* Tests an invalid alignment. posix_memalign must return EINVAL and leave the pointer alone. aligned_alloc and memalign may refuse with
+ * EINVAL (C11, newer glibc), or round up to a power of two (older glibc). They must never give a smaller alignment. */
 static void one_bad_alignment(const struct entry_points *api, size_t alignment)
 {
     static char guard;
@@ -58,7 +58,7 @@ static void one_bad_alignment(const struct entry_points *api, size_t alignment)
     CHECK(api->posix_memalign(&p, alignment, 100) == EINVAL, "alignment %zu", alignment);
     CHECK(p == &guard, "alignment %zu: the pointer was written to", alignment);
     if (alignment == 0 || (alignment & (alignment - 1)) == 0) {
-        return; /* too small for posix_memalign alone */
+        return; /* It is too small only for posix_memalign. */
     }
     for (int which = 0; which < 2; which++) {
         errno = 0;
@@ -89,7 +89,7 @@ void lattice_bad_alignments(const struct entry_points *api)
     one_bad_alignment(api, SIZE_MAX / 2);
     one_bad_alignment(api, SIZE_MAX - 7);
 
-    /* The highest power of two is a valid alignment that nothing can serve. */
+    /* The highest power of two is a valid alignment, but no allocator can serve it. */
     static char guard;
     void *p = &guard;
     CHECK(api->posix_memalign(&p, SIZE_MAX / 2 + 1, 16) == ENOMEM, "alignment 2^63");

@@ -1,4 +1,4 @@
-/* Lattice: sizes that malloc must refuse, products that overflow, errno. */
+/* Tests sizes that malloc must refuse, products that overflow, and errno. This is a part of the lattice (lattice.h). */
 #include "lattice.h"
 
 #include "support/pattern.h"
@@ -9,7 +9,7 @@
 
 enum { MIB = 1 << 20 };
 
-/* A large size is served or refused with ENOMEM; above PTRDIFF_MAX it must be refused. */
+/* Checks the result for a large size. It may be a block, or NULL with ENOMEM. Above PTRDIFF_MAX it must be NULL. */
 static void judge(const struct entry_points *api, void *p, size_t size, const char *from)
 {
     if (size > PTRDIFF_MAX) {
@@ -38,7 +38,8 @@ static void one_huge(const struct entry_points *api, size_t size)
         judge(api, api->pvalloc(size), size, "pvalloc");
     }
     if (size <= (size_t)1 << 30 || size > PTRDIFF_MAX) {
-        judge(api, api->calloc(1, size), size, "calloc"); /* more could really be zeroed, and fill the machine */
+        /* Other sizes are left out, because calloc might serve and zero them, and so use up the machine's memory. */
+        judge(api, api->calloc(1, size), size, "calloc");
     }
     static char guard;
     void *p = &guard;
@@ -64,7 +65,7 @@ void lattice_huge_sizes(const struct entry_points *api)
         one_huge(api, (size_t)PTRDIFF_MAX - below);
         one_huge(api, (size_t)PTRDIFF_MAX + below);
     }
-    /* a block outlives its failed realloc */
+    /* A block must stay valid if its realloc fails. */
     static const size_t size[] = {1, 24, 100, 1000, 5000, 40000, 300000, 3 * MIB};
     for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
         void *p = api->malloc(size[i]);
@@ -94,7 +95,7 @@ void lattice_products(const struct entry_points *api)
                 size_t product;
                 bool overflows = __builtin_mul_overflow(count, size, &product);
                 if (!overflows && product <= PTRDIFF_MAX) {
-                    continue; /* may be served */
+                    continue; /* malloc may serve this. */
                 }
                 errno = 0;
                 CHECK(api->calloc(count, size) == NULL && errno == ENOMEM, "calloc(%zu, %zu): errno %d", count, size,

@@ -1,4 +1,4 @@
-/* Lattice: realloc, reallocarray, and calloc on memory that was dirty. */
+/* Tests realloc, reallocarray, and calloc on memory that was used. This is a part of the lattice (lattice.h). */
 #include "lattice.h"
 
 #include "support/pattern.h"
@@ -26,7 +26,7 @@ static void one_pair(const struct entry_points *api, size_t from, size_t to, boo
         api->free(p);
         return;
     }
-    /* block_is_good writes the first byte and the last usable one */
+    /* lattice_block_is_good has written the first byte and the last usable one. */
     size_t kept = smaller(from, to);
     if (kept > 0) {
         pattern_fill_range(q, 0, 1, seed);
@@ -40,14 +40,14 @@ static void one_pair(const struct entry_points *api, size_t from, size_t to, boo
 
 void lattice_realloc_pairs(const struct entry_points *api)
 {
-    /* every step between small sizes */
+    /* Tests every pair of small sizes. */
     size_t limit = lattice_full ? 600 : 200;
     for (size_t from = 0; from <= limit; from++) {
         for (size_t to = 1; to <= limit; to++) {
             one_pair(api, from, to, (from + to) % 2);
         }
     }
-    /* from every edge to every edge, across all tiers */
+    /* Tests each pair of edge sizes, across all tiers. */
     size_t size[256];
     size_t sizes = lattice_edge_sizes(size, sizeof size / sizeof size[0], (size_t)4 * MIB);
     size_t step = lattice_full ? 1 : 7;
@@ -58,7 +58,7 @@ void lattice_realloc_pairs(const struct entry_points *api)
     }
 }
 
-/* One block that grows and shrinks by many steps, as a string builder and a vector do. */
+/* Grows and shrinks one block in many steps, as a string builder and a vector do. */
 static void grow_and_shrink(const struct entry_points *api, size_t start_alignment)
 {
     uint64_t seed = start_alignment;
@@ -109,7 +109,7 @@ void lattice_realloc_ends(const struct entry_points *api)
         lattice_block_is_good(api, p, size[i], 16, "reallocarray(NULL)");
         CHECK(api->reallocarray(p, 0, 8) == NULL, "reallocarray(p, 0, 8)");
     }
-    /* realloc(p, 0) frees: a million times 1 MiB would not fit otherwise */
+    /* realloc(p, 0) must free, because a million blocks of 1 MiB would not fit otherwise. */
     for (size_t i = 0; i < (lattice_full ? 1000000 : 100000); i++) {
         void *p = api->malloc(MIB);
         CHECK(p != NULL, "round %zu", i);
@@ -135,7 +135,7 @@ static void calloc_after_dirt(const struct entry_points *api, size_t size, size_
         for (size_t i = 0; i < blocks; i++) {
             api->free(block[i]);
         }
-        /* the same memory by other ways, dirty too */
+        /* This makes the same memory dirty by malloc and realloc too. */
         void *p = api->malloc(size);
         if (p) {
             memset(p, 0xEE, size);

@@ -1,4 +1,4 @@
-/* Lattice: sizes. */
+/* Tests each function of the family with many sizes. This is a part of the lattice (lattice.h). */
 #include "lattice.h"
 
 #include "support/pattern.h"
@@ -39,7 +39,7 @@ void lattice_block_is_good(const struct entry_points *api, void *p, size_t size,
     }
 }
 
-/* Every entry point with one size. */
+/* Calls every entry point with one size. */
 static void all_entry_points(const struct entry_points *api, size_t size)
 {
     void *p = api->malloc(size);
@@ -102,14 +102,14 @@ void lattice_every_size(const struct entry_points *api)
         all_entry_points(api, size);
         step = lattice_full || size < 2 * PAGE ? 1 : 37;
     }
-    /* Zeroing, reading and dirtying every size up to 1 MiB would move 1.5 TB: above 32 KiB in coprime steps. */
+    /* To test calloc with every size up to 1 MiB would move 1.5 TB. So the step is a prime number above 32 KiB (4 KiB in the quick subset). */
     for (size_t size = 0; size <= MIB; size += step) {
         calloc_of(api, size);
         step = size < (lattice_full ? 32u : 4u) * 1024 ? 1 : lattice_full ? 97 : 1009;
     }
 }
 
-/* Sixteen blocks of one size beside each other, each filled to the last byte that malloc_usable_size promises. */
+/* Allocates 16 blocks of one size, and fills each up to the last byte that malloc_usable_size promises. */
 static void neighbours_of(const struct entry_points *api, size_t size)
 {
     enum { BLOCKS = 16 };

@@ -1,6 +1,6 @@
 /* Usage: test_abi_operators
- * Every operator new and delete of C++17 (and the sized, aligned and array forms), their failure by exception or by
- * nullptr, and the new handler. */
+ * Tests every operator new and delete of C++17 (also the sized, aligned and array forms), their failure by exception or by nullptr, and
+ * the new handler. */
 #include "support/check.h"
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace {
 
-/* volatile: a compiler may leave out new/delete pairs and cannot see through this. */
+/* It is volatile, because a compiler may remove a pair of new and delete if it knows the size. */
 volatile std::size_t impossible = static_cast<std::size_t>(PTRDIFF_MAX);
 
 void good(void *p, std::size_t size, std::size_t alignment)
@@ -45,7 +45,7 @@ void plain_forms(std::size_t size)
     p = ::operator new[](size, std::nothrow);
     good(p, size, 16);
     ::operator delete[](p, std::nothrow);
-    /* what new gave may go to free, and to delete what malloc gave, as on glibc */
+    /* As on glibc, free must accept blocks of new, and delete must accept blocks of malloc. */
     std::free(::operator new(size));
     ::operator delete(std::malloc(size));
 }
@@ -118,7 +118,8 @@ void failures()
         CHECK(::operator new(size, std::nothrow) == nullptr, "nothrow new of %zu", size);
         CHECK(::operator new[](size, std::nothrow) == nullptr, "nothrow new[] of %zu", size);
         if (size > SIZE_MAX - 4096 && !check_on_hakmem()) {
-            continue; /* libstdc++'s own aligned new rounds such a size up to zero and serves it */
+            /* libstdc++'s own aligned new rounds this size up to zero, and serves it. */
+            continue;
         }
         CHECK(throws_bad_alloc([=] { ::operator delete(::operator new(size, at), at); }), "aligned new of %zu", size);
         CHECK(throws_bad_alloc([=] { ::operator delete[](::operator new[](size, at), at); }), "aligned new[] of %zu", size);
@@ -151,7 +152,8 @@ std::size_t wanted;
 void handler_that_makes_it_possible()
 {
     ++handler_calls;
-    wanted = 100; /* no use to the call under way, which must go on asking for what it was asked for */
+    /* The current call must not see this change. It must retry with the size of its first attempt. */
+    wanted = 100;
     if (handler_calls == 4) {
         throw std::bad_alloc();
     }
@@ -204,7 +206,7 @@ struct alignas(128) wide {
     char bytes[128];
 };
 
-/* The memory of an object whose constructor throws is given back, and the exception arrives. */
+/* Tests an object whose constructor throws. Its memory must be freed, and the exception must arrive. */
 void exceptions()
 {
     for (int i = 0; i < 10000; i++) {

@@ -1,5 +1,5 @@
-/* Programs replace some of the operators, most often only plain new and delete. All other forms must call these, as the standard
- * defines. One program is built for each set: OWN_BASIC, OWN_ARRAY, OWN_ALIGNED. */
+/* Tests programs that replace some of the operators, most often only plain new and delete. All other forms must call these, as the standard
+ * requires. The build makes one program for each set: OWN_BASIC, OWN_ARRAY, OWN_ALIGNED. */
 #include "support/check.h"
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 #include <new>
 
 #ifndef __clang__
-#pragma GCC diagnostic ignored "-Wsized-deallocation" /* that programs do so is what this is about */
+/* Many programs define only some forms, and this file tests them. */
+#pragma GCC diagnostic ignored "-Wsized-deallocation"
 #endif
 
 namespace {
@@ -15,7 +16,7 @@ namespace {
 constexpr std::size_t HEAD = 64;
 constexpr std::uint64_t MAGIC = 0x6f776e206e6577;
 
-/* The head says which operator made it; who deletes it has to be its match. */
+/* The head tells which operator new made the block. The matching operator delete must free it. */
 struct Head {
     volatile std::uint64_t magic;
     volatile char          kind;
@@ -102,7 +103,7 @@ void delete_with_tag(void *const p[8])
     }
 }
 
-/* Each form of new with each form of delete that fits it; by name, for the compiler to leave them alone. */
+/* Uses each form of new with each matching form of delete. It calls the operators by name, so that the compiler does not remove them. */
 void each_form(std::size_t size)
 {
     for (int way = 0; way < 3; way++) {
@@ -139,7 +140,7 @@ void check_counts()
     }
 }
 
-/* What the program's operator throws, the forms that must not throw turn into NULL. */
+/* Tests an operator of the program that throws. The forms that must not throw must return NULL then. */
 void test_refusal()
 {
 #ifdef OWN_BASIC

@@ -1,7 +1,7 @@
 /* Usage: test_public
- * Uses all of include/hakmem.h as a program does, and checks the promises of each function: before main, in a thread, in a fork child
- * and in a signal handler; and the statistics, read by programs that were compiled with an older and with a newer header. The same
- * text is a C program and, in public.cpp, a C++ one. */
+ * Tests all of include/hakmem.h as a program uses it: each function before main, in a thread, in a fork child and in a signal handler. Programs
+ * that were compiled with an older or a newer header must be able to read the statistics. The same text is compiled as C and, in
+ * public.cpp, as C++. */
 #include "hakmem.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ static void test_version(void)
     MUST(now().version == HAKMEM_VERSION);
 }
 
-/* Asked of memory, not of the compiler, which takes alloc_align for granted. */
+/* Reads the pointer through a volatile variable, because the compiler assumes that alloc_align holds. */
 static int is_aligned(const void *block, size_t alignment)
 {
     const void *volatile seen = block;
@@ -116,7 +116,8 @@ static int refused(const void *block)
 
 static void test_refusals(void)
 {
-    volatile size_t too_large = (size_t)PTRDIFF_MAX + 1, half = SIZE_MAX / 2 + 1; /* compilers know of alloc_size */
+    /* because compilers know alloc_size */
+    volatile size_t too_large = (size_t)PTRDIFF_MAX + 1, half = SIZE_MAX / 2 + 1;
     volatile size_t no_power = SIZE_MAX, odd = 24;
     void *kept = hak_malloc(10), *untouched = kept;
     errno = 0;
@@ -165,10 +166,10 @@ static void test_stats(void)
     struct hak_stats freed = now();
     MUST(freed.live_blocks <= during.live_blocks - BLOCKS && freed.frees >= during.frees + BLOCKS + 1);
     MUST(freed.large_cached >= LARGE && freed.large_live == before.large_live && sum_of_parts(&freed) == freed.mapped);
-    MUST(freed.out_of_memory >= 8); /* test_refusals */
+    MUST(freed.out_of_memory >= 8); /* test_refusals caused 8 refusals */
 }
 
-/* The pages that live blocks pin stay in the footprint, the purged ones leave it once. */
+/* Tests the footprint after a trim. It must count the pages that live blocks keep, and must not count the purged pages. */
 static void test_footprint_after_a_trim(void)
 {
     enum { SPREAD = 100000, SMALL = 100, KEPT_OF = 400 };
@@ -187,7 +188,7 @@ static void test_footprint_after_a_trim(void)
         hak_free(blocks[i]);
 }
 
-/* As it was when it had three fields, and as it may be one day. */
+/* The structure as it was when it had three fields, and as it may become. */
 struct older_stats {
     uint64_t size, version, mapped;
 };

@@ -1,2 +1,3 @@
-// Usage: test_public_cxx: what public.c says, as C++ sees it.
+// Usage: test_public_cxx
+// This is public.c, compiled as C++.
 #include "public.c"

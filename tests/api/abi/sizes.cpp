@@ -1,6 +1,6 @@
 /* Usage: test_sizes
- * Correct programs may tell a size with each free: no size that they tell is refused, in whatever way the block came to be what it is.
- * -DOWN_NEW: the program has an operator new of its own, whose blocks are larger than their sizes, but no delete. */
+ * Tests frees with a size. A correct program may pass the size of a block to its free. HAKMEM must accept that size, however the block was
+ * allocated or resized. With -DOWN_NEW the program has its own operator new, whose blocks are larger than requested, but no delete. */
 #include "support/check.h"
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace
 
 constexpr std::size_t KIB = 1024, MOST = 5 * 1024 * KIB;
 
-/* Around every size class and every page. */
+/* Calls `action` for sizes around every size class and every page. */
 template <typename Action> void each_size(Action action)
 {
     for (std::size_t size = 1; size < MOST; size += size / 7 + 1) {
@@ -33,7 +33,7 @@ template <typename Action> void each_size(Action action)
     }
 }
 
-/* volatile: a compiler leaves out pairs that it sees through. */
+/* It is volatile, because otherwise a compiler removes pairs of allocation and free. */
 void *volatile seen;
 
 void plain(std::size_t size)
@@ -54,7 +54,7 @@ void aligned(std::size_t size)
         ::operator delete(seen, size, at);
         seen = ::operator new[](size, at);
         ::operator delete[](seen, size, at);
-        seen = ::operator new(size, at); /* code of C++14 has but this form */
+        seen = ::operator new(size, at); /* C++14 code deletes only without alignment */
         ::operator delete(seen, size);
     }
 }
@@ -81,7 +81,7 @@ void by_free(std::size_t size)
     }
 }
 
-/* Deleted by another thread, and after their thread has ended. */
+/* Another thread deletes the blocks, some after the end of the thread that allocated them. */
 void across_threads()
 {
     std::vector<std::pair<void *, std::size_t>> blocks;
@@ -96,7 +96,7 @@ void across_threads()
     }
 }
 
-/* Many of each size: full bins, depots, flushes, and where address space is short, mappings in place of slabs. */
+/* Allocates many blocks of a size, so that bins and depots fill and are flushed. If address space is short, mappings replace slabs. */
 void many(std::size_t size)
 {
     std::vector<void *> blocks(size < 4096 ? 3000 : 40);

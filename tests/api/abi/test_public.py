@@ -1,5 +1,7 @@
-"""test_public.py LIBRARY VERSION: include/hakmem.h compiles without a warning in each language and mode, its attributes are in force,
-and public.c, which uses all of it, notices another version. Missing compilers are named and left out."""
+"""Checks include/hakmem.h. It must compile without a warning in each language and mode, and its attributes must have an effect. public.c,
+which uses all of it, must notice a different version. The test names compilers that are missing, and leaves them out.
+
+Usage: test_public.py LIBRARY VERSION"""
 import shutil
 import subprocess
 import sys
@@ -15,7 +17,7 @@ LANGUAGES = {"c": ["c99", "c11", "c17"], "c++": ["c++98", "c++11", "c++20"]}
 COMPILERS = {"c": ["gcc", "clang"], "c++": ["g++", "clang++"]}
 THERE = [(language, name) for language, names in COMPILERS.items() for name in names if shutil.which(name)]
 
-# What a compiler that knows the attributes can tell, and nothing else can.
+# A program whose mistakes only a compiler that knows the attributes can report.
 KNOWN = """#include <hakmem.h>
 int main(void)
 {
@@ -28,7 +30,7 @@ int main(void)
     return known ? 0 : 1;
 }
 """
-# A program's own macros of these names.
+# Macros of a program that have the names of attributes.
 MACROS = "".join(f"#define {word} other\n" for word in ("malloc", "alloc_size", "alloc_align",
                                                         "warn_unused_result", "returns_nonnull"))
 UNUSED = "#include <hakmem.h>\nvoid f(void);\nvoid f(void) { (void)0; %s; }\n"

@@ -1,8 +1,9 @@
 /* Usage: test_tokens apart|ignored
- * Clang's AllocToken entry points, called as instrumented code calls them.
- *   apart    the protection `types` is in force: blocks of two groups of tokens, or of one group and of none, never had one address, also
- *            after frees by other threads, after realloc, trims and in a fork child; zeroed, aligned and refused as the plain functions
- *   ignored  the control: without it, an address serves whoever asks next */
+ * Tests the entry points of Clang's AllocToken, called as instrumented code calls them.
+ *   apart    with the protection `types`, an address must never serve two groups of tokens, or a group and code without a token; this must
+ *            also hold after frees by other threads, after realloc and trims, and in a fork child; the functions must zero, align and refuse
+ *            as the plain functions do
+ *   ignored  without the protection, an address serves any later request (control) */
 #include "support/check.h"
 
 #include <errno.h>
@@ -34,10 +35,10 @@ NAMED(void, _ZdaPv, (void *));
 NAMED(void, _ZdaPvSt11align_val_t, (void *, size_t));
 NAMED(void, _ZdlPvSt11align_val_t, (void *, size_t));
 
-/* Each token has a group of its own: two small ones, and the two halves of all numbers. The last is no token: plain malloc. */
+/* Each token has a group of its own. Two tokens are small numbers, two lie in the two halves of all numbers. PLAIN means malloc without one. */
 static const size_t tokens[] = {1, 6, (size_t)1 << 62, SIZE_MAX};
 enum { TOKENS = sizeof tokens / sizeof tokens[0], PLAIN = TOKENS, GROUPS, BLOCKS = 600, ROUNDS = 6, PAGE = 4096 };
-/* By page of each address ever seen: which groups had it. */
+/* A hash table of all addresses seen, with the groups that had each. */
 enum { PLACES = 1 << 20 };
 static struct {
     uintptr_t address;
@@ -71,7 +72,7 @@ static void *allocate(unsigned group, unsigned i)
     case 2: return __alloc_token_aligned_alloc(64, size, token);
     case 3: return __alloc_token_posix_memalign(&block, 256, size, token) == 0 ? block : NULL;
     case 4: return __alloc_token_reallocarray(NULL, 1, size, token);
-    case 5: return realloc(__alloc_token_malloc(size / 2 + 1, token), size); /* code that is not instrumented */
+    case 5: return realloc(__alloc_token_malloc(size / 2 + 1, token), size); /* code without instrumentation */
     case 6: return __alloc_token_realloc(malloc(size / 2 + 1), size, token);
     default: return __alloc_token_malloc(size, token);
     }

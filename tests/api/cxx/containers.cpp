@@ -1,6 +1,6 @@
 /* Usage: test_containers [leak]
- * Standard containers on hakmem::allocator and on the process resource: what they hold, who serves them (counted), alignment, threads, static
- * objects, and that every block comes back. `leak` keeps one, which must be noticed. */
+ * Tests standard containers on hakmem::allocator and on the process resource: their contents, alignment, threads and static objects. HAKMEM
+ * must serve them and get every block back, which the test counts. With `leak` it keeps one block, which the test must notice. */
 #include <hakmem.hpp>
 
 #include <cstdint>
@@ -82,7 +82,7 @@ hak_stats now()
     return stats;
 }
 
-/* Runs `work`, which must have HAKMEM serve `least` blocks and give back each, but for `most_kept`. */
+/* Runs `work`. HAKMEM must serve at least `least` blocks for it, and get all of them back except at most `most_kept`. */
 template <class Work> void balanced(int line, std::uint64_t least, Work work, std::uint64_t most_kept = 0)
 {
     const hak_stats before = now();
@@ -102,7 +102,7 @@ void test_sequences()
     vector<int> copy = numbers, moved = std::move(numbers);
     MUST(copy == moved && std::accumulate(moved.begin(), moved.end(), 0) == (count - 1) * (count / 2));
     copy.resize(10);
-#ifdef __cpp_exceptions // without, libstdc++ shrinks nothing
+#ifdef __cpp_exceptions // without exceptions, libstdc++ does not shrink
     copy.shrink_to_fit();
     MUST(hak_usable_size(copy.data()) >= 10 * sizeof(int) && hak_usable_size(copy.data()) < 200);
 #endif
@@ -183,7 +183,7 @@ void test_pmr()
     names.emplace(1, long_text);
     MUST(names.at(1) == lists.begin()->first);
 
-    /* Equal resources: a move takes the blocks over. */
+    /* The resources are equal, and so a move takes the blocks over. */
     hakmem::memory_resource own;
     const std::pmr::string *first = texts.data();
     std::pmr::vector<std::pmr::string> taken(&own);
@@ -233,7 +233,7 @@ void test_default_resource()
 
 #endif
 
-/* Blocks that one thread allocates are freed by another. */
+/* One thread allocates the blocks, and another frees them. */
 void test_threads()
 {
     vector<map<int, string>> maps(4);
@@ -251,7 +251,7 @@ void test_threads()
     }).join();
 }
 
-/* Filled before main, emptied after it. */
+/* An object that is filled before main and emptied after it. */
 struct early {
     vector<string> texts;
     early() : texts(100, string(long_text)) {}
@@ -283,7 +283,8 @@ int main(int arguments, char **argument)
 #else
     std::puts("left out: this C++ library has no <memory_resource>");
 #endif
-    BALANCED(4000, test_threads, 40); // the C library keeps ended threads' stacks, with tables on the heap
+    // The C library keeps the stacks of ended threads, and tables for them on the heap.
+    BALANCED(4000, test_threads, 40);
     void *kept = nullptr;
     BALANCED(1, [&] {
         vector<int> numbers(100);

@@ -1,6 +1,6 @@
 /* Usage: test_cxx_heaps
- * hakmem::heap, heap_allocator and heap_resource with standard containers: whose memory it is, what moves and swaps take along, limits as
- * exceptions, reset under containers that are left, and that every block comes back. */
+ * Tests hakmem::heap, heap_allocator and heap_resource with standard containers: which heap a block belongs to, what moves and swaps take
+ * along, limits that throw, and a reset of a heap whose containers still exist. Every block must come back. */
 #include <hakmem.hpp>
 
 #include <cstdint>
@@ -101,7 +101,7 @@ void resources()
         MUST(table.size() == 300 && heap.stats().live_blocks > 900);
         std::pmr::monotonic_buffer_resource arena(&resource);
         MUST(hak_heap_of(arena.allocate(100000)) == heap.get());
-        std::thread([&] { table.clear(); }).join(); // any thread
+        std::thread([&] { table.clear(); }).join(); // in any thread
     }
     MUST(is_empty(heap) && is_empty(other));
     std::printf("the heap handed out %llu blocks\n", static_cast<unsigned long long>(heap.stats().mallocs));
@@ -126,7 +126,7 @@ void limits()
 }
 #endif
 
-// A query's containers are not destroyed one by one.
+// Tests a query whose containers are not destroyed one by one. A reset of the heap frees their memory.
 void left_to_reset()
 {
     hakmem::heap heap("query");

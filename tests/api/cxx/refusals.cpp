@@ -1,6 +1,6 @@
 /* Usage: test_refusals  (with HAKMEM_LIMIT=64m)
- * What containers see where memory is refused: std::bad_alloc or std::bad_array_new_length, their contents as they were, the new-handler called as
- * operator new calls it, and service afterwards. */
+ * Tests containers when memory is refused. They must get std::bad_alloc or std::bad_array_new_length, and keep their contents. The new
+ * handler must be called as operator new calls it, and later requests must succeed. */
 #include <hakmem.hpp>
 
 #include <cstdint>
@@ -37,7 +37,7 @@ template <class Exception, class Work> bool refused(Work work)
     return false;
 }
 
-volatile std::size_t huge = SIZE_MAX; // a compiler warns of what it knows
+volatile std::size_t huge = SIZE_MAX; // volatile, because a compiler warns about a constant
 int handler_calls;
 std::vector<char, hakmem::allocator<char>> reserve;
 
@@ -61,7 +61,7 @@ template <class Vector> void keeps_its_contents(Vector &numbers)
     MUST(numbers.size() == 1001 && numbers.back() == 43);
 }
 
-/* Blocks of all sizes until there is no more, and again when they are freed. */
+/* Fills the list until memory is refused, and again after the list was cleared. */
 template <class List> void until_full(List list)
 {
     for (int round = 0; round < 2; round++) {
@@ -95,7 +95,7 @@ void test_handler()
     MUST(refused<std::bad_alloc>([&] { (void)bytes.allocate(2 * limit); }));
     MUST(handler_calls == 3);
 
-    /* One that frees memory has the call succeed. */
+    /* If the handler frees memory, the call must succeed. */
     handler_calls = 0;
     reserve.resize(40 * mib);
     std::set_new_handler(give_reserve);

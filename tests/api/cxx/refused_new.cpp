@@ -1,6 +1,7 @@
 // Usage: test_refused_new
-// A refused new in a program whose C++ library lies inside it, in parts: nothing here takes the library's own operator new, so that no object
-// of the library's that throws std::bad_alloc is linked for it. The new handler is asked first; each throwing form throws.
+// Tests a refused new in a program that is linked statically with the C++ library. The program does not use the library's own operator new.
+// So the linker takes no object of the library that throws std::bad_alloc for it. HAKMEM must call the new handler first, and each throwing
+// form must throw.
 #include <cstdint>
 #include <cstdio>
 #include <new>

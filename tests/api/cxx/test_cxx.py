@@ -1,6 +1,7 @@
-"""test_cxx.py LIBRARY CONTAINERS: include/hakmem.hpp compiles without a warning with each compiler and standard, with and without exceptions and RTTI, and
-containers.cpp passes; and its controls (CONTAINERS is the program that
-CMake built). Missing compilers are named and left out."""
+"""Checks include/hakmem.hpp. It must compile without a warning with each compiler and standard, with and without exceptions and RTTI.
+containers.cpp must pass, and its controls must fail. The test names compilers that are missing, and leaves them out.
+
+Usage: test_cxx.py LIBRARY CONTAINERS      (CONTAINERS is the program that CMake built)"""
 import os
 import shutil
 import subprocess
@@ -21,13 +22,13 @@ WAYS = [["-std=c++17", *PLAIN], ["-std=c++20"]]
 
 # Without exceptions, a refusal ends the program.
 REFUSED = "#include <hakmem.hpp>\nint main() { return hakmem::allocator<char>().allocate(PTRDIFF_MAX) == nullptr; }\n"
-# Each must not compile.
+# None of these may compile.
 WRONG = {
     "a result that is not used": "int main() { hakmem::allocator<int>().allocate(1); }",
     "another type's block": "int main() { hakmem::allocator<int> ints; ints.deallocate(hakmem::allocator<long>().allocate(1), 1); }",
     "a resource of one's own kind": "struct mine : hakmem::memory_resource {}; int main() {}",
 }
-# Two translation units have one resource.
+# Two translation units must share one resource.
 FIRST = "#include <hakmem.hpp>\nvoid *other();\nint main() { return hakmem::process_resource() == other() ? 0 : 1; }\n"
 SECOND = "#include <hakmem.hpp>\nvoid *other();\nvoid *other() { return hakmem::process_resource(); }\n"
 

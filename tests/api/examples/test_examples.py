@@ -1,9 +1,11 @@
-"""test_examples.py BUILD CMAKE PART: installs the build into a fresh prefix, then builds and runs one example as examples/README.md says.
-  c, cxx, heaps, python   the program, and what it prints
-  documents        examples/README.md names each example and its command
-  dockerfile       the steps of examples/docker/Dockerfile, each as it stands, in folders in place of containers
-  dockerfile_musl  those of Dockerfile.musl, by musl-gcc in place of Alpine's compiler
-The Rust example is run by tests/package/rust. Programs that are needed and missing: exit code 77."""
+"""Installs the build into a new prefix, then builds and runs one example as examples/README.md describes.
+
+Usage: test_examples.py BUILD CMAKE PART
+  c, cxx, heaps, python   checks the program and its output
+  documents        checks that examples/README.md names each example and its command
+  dockerfile       runs each step of examples/docker/Dockerfile unchanged, in folders instead of containers
+  dockerfile_musl  does the same with Dockerfile.musl, and uses musl-gcc instead of Alpine's compiler
+tests/package/rust runs the Rust example. If a program is missing that the test needs, the exit code is 77."""
 import json
 import os
 import re
@@ -49,7 +51,7 @@ def flags(prefix: Path) -> list[str]:
 
 
 def check_steps(said: str) -> None:
-    """Four lines: at first, with the table, freed, given back."""
+    """The program prints four lines: at the start, with the table, after the free, and after the trim."""
     lines = [(float(live), float(resident), int(blocks)) for _, live, resident, blocks in MIB_LINE.findall(said)]
     must(len(lines) == 4, said)
     _, full, freed, given_back = lines
@@ -75,7 +77,7 @@ def test_cxx(folder: Path) -> None:
 
 
 def test_heaps(folder: Path) -> None:
-    """Three tenants: the small one has too little memory for its larger queries, the others notice nothing."""
+    """There are three tenants. The small one has too little memory for its larger queries, and the others do not notice this."""
     words = [*flags(installed(folder)), "-pthread"]
     run(os.environ.get("CXX", "c++"), "-std=c++17", "-O2", EXAMPLES / "heaps/tenants.cpp", *words, "-o", folder / "tenants")
     report = folder / "report.json"
@@ -117,7 +119,7 @@ def build_here(folder: Path, build: str, more: dict[str, str]) -> None:
 
 
 def test_dockerfile_musl(folder: Path) -> None:
-    """Nothing here but the test's own program is dynamic and for musl: it takes the place of Alpine's busybox."""
+    """The test's own program takes the place of Alpine's busybox, because it is the only dynamic program for musl here."""
     busybox = shutil.which("busybox")
     if not shutil.which("musl-gcc") or not busybox:
         print("no musl-gcc (musl-tools) or no busybox (busybox-static)")
@@ -138,7 +140,7 @@ def test_dockerfile_musl(folder: Path) -> None:
 
 
 def test_dockerfile(folder: Path) -> None:
-    """/source, /build and /usr/local are folders here; apt-get is not called, and the loader is told where to look instead of by ldconfig."""
+    """Folders stand for /source, /build and /usr/local. apt-get is not called. The loader gets its path without ldconfig."""
     steps = instructions((EXAMPLES / "docker/Dockerfile").read_text())
     must([word for word, _ in steps] == ["ARG", "FROM", "RUN", "WORKDIR", "COPY", "RUN", "FROM", "COPY", "RUN", "ENV", "CMD"], steps)
     packages = {word for word in steps[2][1].split("&&")[1].split() if not word.startswith("-")} - {"apt-get", "install"}

@@ -1,5 +1,7 @@
-"""check_costs.py WORK CLOCK: what 1000 heaps cost beside the process's heap, in instructions of the whole program, for the same work of 8 threads (work.c).
-CLOCK is a preload in which no time passes. No valgrind: exit code 77."""
+"""Compares the costs of 1000 heaps with those of the process's heap. It counts the instructions of the whole program for the same work of
+8 threads (work.c). CLOCK is a preloaded library that stops the time. Without valgrind the exit code is 77.
+
+Usage: check_costs.py WORK CLOCK"""
 import re
 import shutil
 import subprocess
@@ -7,7 +9,7 @@ import sys
 
 WORK, CLOCK = sys.argv[1:3]
 REQUESTS = 48  # of each thread for each heap
-BARS = {"known": 1.15, "plain": 1.15}  # hak_heap_free; free
+BARS = {"known": 1.15, "plain": 1.15}  # known calls hak_heap_free, plain calls free
 
 
 def instructions(*words: object) -> int:

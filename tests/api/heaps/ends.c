@@ -1,6 +1,6 @@
 /* Usage: test_heap_ends [MiB]
- * The end of a heap of 1 GiB of small blocks, and a reset of one: how many system calls it makes, of those that map, unmap or advise, and that
- * nothing is left. Counted, not timed, by stub functions in place of the system's. */
+ * Tests the destruction of a heap of 1 GiB of small blocks, and a reset of one. Stub functions count the system calls that map, unmap or
+ * advise. There must be few, and no memory may be left. */
 #include <stdio.h>
 #include <stdlib.h>
 

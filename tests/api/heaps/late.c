@@ -1,6 +1,7 @@
 /* Usage: test_late
- * What is said of blocks of heaps that are freed, resized or measured too late, twice or in their middle, with and without checks of each free: one line
- * and no effect where the heap has ended, the name of the mistake elsewhere, and nothing where a limit refuses. Each case is a process. */
+ * Tests HAKMEM's messages about blocks of heaps that are freed, resized or measured too late, twice or in their middle, with and without
+ * checks of each free. If the heap has ended, HAKMEM must print one line and change nothing. Otherwise it must name the mistake. A refusal
+ * by a limit must print nothing. Each case runs in a process of its own. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -30,7 +31,7 @@ static void end_heap(bool resets)
     CHECK((resets ? hak_heap_reset(heap) : hak_heap_destroy(heap)) == 0, "errno %d", errno);
 }
 
-/* What comes after has blocks of its own. */
+/* Allocates other blocks, and checks that they keep their contents. */
 static void look_for_damage(void)
 {
     unsigned char *others[OTHERS];
@@ -65,7 +66,7 @@ static void freed_after_reset(void)
     look_for_damage();
 }
 
-/* The mapping of the large block is gone. */
+/* The trim has unmapped the large block. */
 static void freed_after_trim(void)
 {
     end_heap(false);
@@ -80,7 +81,8 @@ static pthread_barrier_t turn;
 static void *free_elsewhere(void *unused)
 {
     (void)unused;
-    hak_free(hak_malloc(100)); /* its cache takes no memory of the heap's */
+    /* This creates the thread's cache now, so that the cache does not take memory of the ended heap later. */
+    hak_free(hak_malloc(100));
     pthread_barrier_wait(&turn);
     pthread_barrier_wait(&turn);
     free_all();
@@ -115,10 +117,10 @@ static void freed_after_fork(void)
     CHECK(waitpid(child, &status, 0) == child && status == 0, "status %d", status);
 }
 
-/* The large block's address serves another block of HAKMEM's, whose free is a free. */
+/* The address of the large block serves a new block of HAKMEM. A free of it must be a normal free. */
 static void served_again(void)
 {
-    if (getenv("HAKMEM_HARDENED") != NULL) /* which asks for mappings of another size */
+    if (getenv("HAKMEM_HARDENED") != NULL) /* This option changes the size of mappings. */
         return;
     end_heap(false);
     void *again = hak_malloc(sizes[3]);
@@ -131,7 +133,7 @@ static void served_again(void)
     hak_free(again);
 }
 
-/* Memory that the program has mapped there since: no block of HAKMEM's. */
+/* The program maps memory at the address of the large block. It is no block of HAKMEM. */
 static void mapped_by_another(void)
 {
     end_heap(false);
@@ -159,7 +161,7 @@ static void moved_late(void)
     CHECK(hak_heap_realloc(hak_heap_create("next", 0), blocks[3], 100) == NULL, "not reached");
 }
 
-/* The heap's only block: its slab is gone before the second free. */
+/* Frees the only block of a heap twice. Its slab is gone before the second free. */
 static void twice(void)
 {
     heap = hak_heap_create("twice", 0);
@@ -202,7 +204,7 @@ static void refused(void)
 static const struct mistake {
     const char *name;
     void (*make)(void);
-    const char *said; /* in one line; NULL: nothing */
+    const char *said; /* expected in one line, or NULL */
     bool fatal, only_checked;
 } mistakes[] = {
     {"freed_late", freed_late, "(): " ENDED, false, false},
@@ -221,7 +223,7 @@ static const struct mistake {
     {"refused", refused, NULL, false, false},
 };
 
-/* What a process says that makes the mistake with an option. */
+/* Runs a process that makes the mistake with an option set. Stores its output, and returns its wait status. */
 static int run(const char *self, const char *name, const char *option, char *said, size_t room)
 {
     int ends[2], status = 0;
@@ -253,7 +255,7 @@ static void expect(const char *self, const struct mistake *mistake, const char *
     bool dies = mistake->fatal && !(survives && mistake->only_checked);
     const char *line = strstr(said, "hakmem: ");
     if (strcmp(mistake->name, "mapped_by_another") == 0 && survives)
-        return; /* told in another way */
+        return; /* This option gives another message. */
     CHECK(dies ? WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT : WIFEXITED(status) && WEXITSTATUS(status) == 0,
           "%s, %s: status %d: %s", mistake->name, option, status, said);
     CHECK(mistake->said == NULL ? line == NULL : line != NULL && strstr(line, mistake->said) != NULL, "%s, %s: %s",

@@ -1,6 +1,6 @@
 /* Usage: test_limits [threads]
- * A heap's limit is the program's to use: what is free in caches of other threads does not stand in its way, whether these sleep, run, end or are
- * about to fork, and no block that a recall takes out of a cache has two holders. */
+ * Tests that a program can use the whole limit of a heap. Free blocks in caches of other threads must not prevent this, whether these threads
+ * sleep, run, end or are about to fork. A block that HAKMEM recalls from a cache must never be given to two threads. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -46,7 +46,7 @@ static void *fill_and_sleep(void *number)
 {
     unsigned char *mine[LIVE];
     fill_cache();
-    pthread_barrier_wait(&turn); /* the others, and main, have the heap */
+    pthread_barrier_wait(&turn); /* Now the main thread uses the heap. */
     pthread_barrier_wait(&turn);
     for (unsigned i = 0; i < LIVE; i++) {
         mine[i] = hak_heap_malloc(heap, 100);
@@ -74,7 +74,7 @@ static void join_threads(unsigned count)
         pthread_join(threads[i], NULL);
 }
 
-/* How many bytes of blocks of this size the heap gives before it refuses. */
+/* Returns how many bytes the heap gives in blocks of this size before it refuses. */
 static size_t usable(size_t size)
 {
     size_t n = 0;
@@ -87,7 +87,7 @@ static size_t usable(size_t size)
     return n * size;
 }
 
-/* Sizes that fill the limit to 90 % by themselves: slabs of small and medium blocks, and mappings. */
+/* Tests sizes that can fill the limit to 90 % alone: slabs of small and medium blocks, and mappings. */
 static void all_is_usable(unsigned count, size_t limit)
 {
     static const size_t sizes[] = {2000, 1000, 64 * KIB, 2 * MIB, 8 * KIB, 128 * KIB, 512};
@@ -108,7 +108,7 @@ static void all_is_usable(unsigned count, size_t limit)
     CHECK(hak_heap_destroy(heap) == 0, "destroy");
 }
 
-/* A limit that comes when the caches are full already. */
+/* Tests a limit that is set when the caches are already full. */
 static void limit_comes_later(unsigned count)
 {
     heap = hak_heap_create("limited later", 0);
@@ -124,7 +124,7 @@ static void limit_comes_later(unsigned count)
     CHECK(hak_heap_destroy(heap) == 0, "destroy");
 }
 
-/* Threads run against the limit: each refusal recalls what the others have at that moment. */
+/* Threads allocate up to the limit. Each refusal recalls the blocks that other threads have in their caches at that moment. */
 static atomic_uint refusals;
 
 static void *press(void *number)

@@ -1,5 +1,5 @@
-/* For valgrind, whose memcheck (3.19) takes the end of a mapping that mremap has moved and lengthened for inaccessible: it looks up the old mapping's
- * access after its table of mappings has changed. */
+/* Avoids a false report of valgrind's memcheck 3.19 by refusing mremap. If mremap moves and extends a mapping, memcheck takes its end for
+ * inaccessible, because it looks up the access rights of the old mapping after its table of mappings has changed. */
 #include "os/os.h"
 
 static bool no_remap(void *p, size_t old_size, size_t new_size, void *to)

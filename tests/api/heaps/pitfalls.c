@@ -1,6 +1,7 @@
 /* Usage: test_pitfalls [threads]
- * What goes wrong with heaps elsewhere, one test each: caches that threads or heaps share, ends while threads hold blocks, late frees, threads
- * that end with caches of many heaps, realloc, limits that caches escape, fork, small heaps that are large, destructors after a heap's end. */
+ * Tests known problems of other allocators' heaps, one in each test: caches that threads or heaps share, a heap that ends while threads hold
+ * blocks, late frees, threads that end with caches of many heaps, realloc, limits that caches evade, fork, small heaps that need much
+ * memory, and destructors that run after the end of a heap. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -41,7 +42,7 @@ static void run_threads(unsigned n, void *(*body)(void *), void *argument)
         pthread_join(threads[i], NULL);
 }
 
-/* 1: a block comes from the heap that was named, whatever the thread has just freed elsewhere. */
+/* Case 1: a block must come from the heap that the caller named, whichever blocks the thread has just freed in other heaps. */
 static void caches_of_each_heap(void)
 {
     hak_heap_t *heaps[3] = {hak_heap_create("a", 0), hak_heap_create("b", 0), NULL};
@@ -52,7 +53,7 @@ static void caches_of_each_heap(void)
         if (i % 2 == 0)
             hak_free(block);
         else if (heap != NULL)
-            hak_heap_free(heaps[(i + 1) % 2], block); /* the caller may be wrong about the heap */
+            hak_heap_free(heaps[(i + 1) % 2], block); /* HAKMEM must accept a wrong heap here. */
         else
             hak_heap_free(heaps[0], block);
     }
@@ -60,7 +61,7 @@ static void caches_of_each_heap(void)
     CHECK(hak_heap_destroy(heaps[0]) == 0 && hak_heap_destroy(heaps[1]) == 0, "destroy");
 }
 
-/* 2: a heap ends, or is emptied, while threads that do not use it any more hold free blocks of it. */
+/* Case 2: a heap is destroyed or reset while threads that no longer use it have free blocks of it in their caches. */
 static struct {
     hak_heap_t *heap, *next;
     pthread_barrier_t filled, ended;
@@ -125,8 +126,8 @@ static void end_under_caches(bool resets)
 
 static const char *self; /* the path of this program */
 
-/* 3: a free that comes after the end is told of, and changes nothing. */
-/* A process of its own: HAKMEM says nothing where stderr is not what it was at the start. */
+/* Case 3: HAKMEM reports a free after the end of the heap, and the free changes nothing. */
+/* Makes the mistake in a new process, because HAKMEM writes to stderr only if it is the same file as at the start. */
 static void run_child(const char *mistake, char *said, size_t room, int *status)
 {
     int ends[2];
@@ -178,7 +179,7 @@ static void free_twice(void)
     CHECK(hak_heap_malloc(heap, 100) != NULL, "another that stays");
     hak_free(block);
     hak_free(block);
-    hak_trim(0); /* the thread's cache goes back to the slab */
+    hak_trim(0); /* so that the thread's cache goes back to the slab */
 }
 
 static int make_mistake(const char *name)
@@ -214,10 +215,10 @@ static void late_frees(void)
     CHECK(WIFSIGNALED(status) && strstr(said, "block already free") != NULL, "said: %s", said);
 }
 
-/* 4: threads that end leave nothing of their caches behind, however many heaps they have used. */
+/* Case 4: threads that end must leave nothing of their caches behind, however many heaps they have used. */
 enum { HEAPS_OF_FOUR = 60 };
 static hak_heap_t *heaps_of_four[HEAPS_OF_FOUR];
-/* All threads of a round have their caches at once, so that the peak of each round is the same on a busy machine. */
+/* All threads of a round have their caches at the same time, so that the peak of each round is the same on a busy machine. */
 static pthread_barrier_t all_there;
 static bool they_meet;
 
@@ -261,14 +262,14 @@ static void threads_that_end(void)
         }
     }
     they_meet = false;
-    /* The order in which threads begin decides in which round a second area of 64 KiB is filled. Nothing grows after it. */
+    /* The order in which threads begin decides in which round a second area of 64 KiB is filled. After that nothing may grow. */
     CHECK(after[ROUNDS - 1] <= after[0] + 128 * KIB, "metadata grows: %zu, %zu", (size_t)after[0],
           (size_t)after[ROUNDS - 1]);
     for (size_t i = 0; i < HEAPS_OF_FOUR; i++)
         CHECK(hak_heap_destroy(heaps_of_four[i]) == 0, "destroy");
 }
 
-/* 5: what is resized stays in its heap, whoever resizes it. */
+/* Case 5: a block that is resized stays in its heap, whichever thread resizes it. */
 static void realloc_keeps_heap(void)
 {
     static const size_t sizes[] = {10,      100,     1000,    5000,   40000, 300000, 900000,
@@ -293,7 +294,7 @@ static void realloc_keeps_heap(void)
     CHECK(hak_heap_destroy(heap) == 0 && hak_heap_destroy(other) == 0, "destroy");
 }
 
-/* 6: the limit counts runs of pages: what is free in caches does not escape it, and no thread passes it. */
+/* Case 6: the limit counts runs of pages. Free blocks in caches count too, and no thread can exceed the limit. */
 static hak_heap_t *limited;
 static atomic_uint refusals;
 
@@ -333,7 +334,7 @@ static void limit_holds(unsigned threads, size_t limit)
     CHECK(hak_heap_destroy(limited) == 0, "destroy");
 }
 
-/* Everything in one class, then everything in another: what the thread itself has cached does not stand in the way. */
+/* Allocates blocks of only one size up to the limit, then of only another size. The blocks in the thread's own cache must not prevent this. */
 static void limit_is_usable(void)
 {
     static void *blocks[4096];
@@ -357,7 +358,7 @@ static void limit_is_usable(void)
     CHECK(hak_heap_destroy(heap) == 0, "destroy");
 }
 
-/* 7: the child of a fork has the heaps, also of threads that were in the middle of a call. */
+/* Case 7: the child of a fork has usable heaps, even if other threads were inside a call. */
 static atomic_bool over;
 static hak_heap_t *forked;
 
@@ -385,7 +386,7 @@ static void use_in_child(void)
         hak_free(blocks[i]);
     CHECK(hak_heap_reset(forked) == 0 && stats_of(forked).physical == 0, "reset");
     CHECK(hak_heap_malloc(forked, 100) != NULL && hak_heap_destroy(forked) == 0, "destroy");
-#ifndef __SANITIZE_THREAD__ /* it knows no threads of a child */
+#ifndef __SANITIZE_THREAD__ /* the thread sanitizer supports no threads in a child */
     run_threads(2, use_many, NULL);
 #endif
 }
@@ -418,7 +419,7 @@ static void forks(unsigned count)
         CHECK(hak_heap_destroy(heaps_of_four[i]) == 0, "destroy");
 }
 
-/* 8: a heap of a few blocks is small, also with a block of each size. */
+/* Case 8: a heap of a few blocks is small, also if it has a block of each size. */
 static void small_heaps(size_t count)
 {
     static hak_heap_t *heaps[5000];
@@ -443,12 +444,12 @@ static void small_heaps(size_t count)
         CHECK(hak_heap_destroy(heaps[i]) == 0, "destroy");
 }
 
-/* 9: destructors of a thread that ends use heaps; one of the heaps has ended before. */
+/* Case 9: destructors of an ending thread use heaps. One of the thread's heaps has been destroyed before. */
 static pthread_key_t key;
 static hak_heap_t *lasting;
 
-/* The C library makes four rounds. In the last one the thread sanitizer has ended its own record of the thread, and an atomic operation of
- * the program may end the process. */
+/* The C library runs four rounds of destructors. In the last round the thread sanitizer has ended its own record of the thread, and an
+ * atomic operation of the program may end the process. */
 #ifdef __SANITIZE_THREAD__
 enum { LAST_ROUND = 2 };
 #else
@@ -494,7 +495,7 @@ static void destructors(void)
     pthread_key_delete(key);
 }
 
-/* The rest of what the header says. */
+/* Tests the other promises of the header: names, errors and statistics. */
 static void names_and_errors(void)
 {
     char long_name[200];
@@ -508,7 +509,7 @@ static void names_and_errors(void)
     CHECK(same != again && strcmp(stats_of(again).name, "same") == 0 && stats_of(none).name[0] == 0, "names");
     CHECK(hak_heap_of(NULL) == NULL && hak_heap_of(&long_name) == NULL, "no block");
     errno = 0;
-    volatile size_t no_power_of_two = 48; /* compilers refuse it as a constant */
+    volatile size_t no_power_of_two = 48; /* Compilers reject this as a constant. */
     CHECK(hak_heap_aligned_alloc(same, no_power_of_two, 10) == NULL && errno == EINVAL, "alignment");
     CHECK(hak_heap_calloc(same, many, 3) == NULL && errno == ENOMEM, "overflow");
     CHECK(hak_heap_malloc(same, many) == NULL && errno == ENOMEM, "too much");

@@ -1,6 +1,6 @@
 /* Usage: test_heap_stress threads=N steps=N [seed=N]
- * Threads allocate, resize, pass on and free blocks of many heaps, with contents checked; heaps are made, reset and destroyed meanwhile by the
- * thread that holds all their blocks; threads end and begin. */
+ * Tests threads that allocate, resize, pass on and free blocks of many heaps, and checks the contents. During this, each thread also creates,
+ * resets and destroys a heap of its own. Threads end and others begin. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ static void drop(struct block *block, struct rng *rng)
     block->at = NULL;
 }
 
-/* A heap may refuse: some have limits. */
+/* Allocates a block. The heap may refuse it, because some heaps have limits. */
 static void take(struct block *block, hak_heap_t *heap, struct rng *rng)
 {
     size_t size = some_size(rng), align = rng_below(rng, 20) == 0 ? (size_t)16 << rng_below(rng, 10) : 0;
@@ -89,7 +89,7 @@ static void resize(struct block *block, struct rng *rng)
     pattern_fill(block->at, size, block->seed);
 }
 
-/* Gives a block to whoever comes next, and takes one. */
+/* Puts the block into the box for another thread, and takes another one out. */
 static void exchange(struct block *block)
 {
     pthread_mutex_lock(&box.lock);
@@ -105,7 +105,7 @@ static void exchange(struct block *block)
     pthread_mutex_unlock(&box.lock);
 }
 
-/* A heap of this thread's own, emptied with its blocks in it. */
+/* Uses a heap of this thread's own, and resets or destroys it with blocks in it. */
 static void query(hak_heap_t **own, struct rng *rng)
 {
     struct block blocks[20] = {{.at = NULL}};

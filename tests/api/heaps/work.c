@@ -1,8 +1,10 @@
-// The same work on the process's heap and on many heaps: threads that serve requests of tenants. A request takes blocks of mixed sizes, writes and
-// reads them whole, and frees them in another order. work.py counts the instructions of both.
+// Usage: test_work HEAPS THREADS REQUESTS FREE
+//   HEAPS     number of heaps; 0 means the process's heap
+//   REQUESTS  of each thread for each heap (or for 1000 tenants)
+//   FREE      plain (free) or known (hak_heap_free)
 //
-//   test_work HEAPS THREADS REQUESTS FREE   HEAPS 0: the process's heap; REQUESTS: of each thread for each heap (or for 1000 tenants);
-//                                            FREE: plain (free) or known (hak_heap_free)
+// Does the same work on the process's heap and on many heaps. Threads serve requests of tenants. A request allocates blocks of mixed sizes,
+// writes and reads all their bytes, and frees them in another order. check_costs.py counts the instructions of both.
 #include <hakmem.h>
 #include <pthread.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Usage: test_provoke MODE
- * Provokes the messages of messages.def that need more than an environment. Each mode makes one mistake, or asks for what the system or
- * the test refuses. */
+ * Provokes those messages of messages.def that need more than an environment variable. Each mode makes one mistake, or makes a request that
+ * the system or the test refuses. */
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 
 enum { MANY = 4096, SIZE = 48 };
 
-/* The compiler must not see which function is called. */
+/* Finds a function by name, because the compiler must not know which function is called. */
 static void *function(const char *name)
 {
     void *found = dlsym(RTLD_DEFAULT, name);
@@ -46,14 +46,14 @@ static void idle(void)
     while (read(STDIN_FILENO, &byte, 1) > 0) {}
 }
 
-/* Time for several reports of the background thread. */
+/* Waits long enough for several reports of the background thread. */
 static void a_second(void)
 {
     free(malloc(SIZE));
     sleep(1);
 }
 
-/* The child has the options of its parent, and reads none. */
+/* Forks. The child has the options of its parent, and reads none. */
 static void forks(void)
 {
     pid_t child = fork();
@@ -85,7 +85,7 @@ static void foreign(void)
     free(pointer);
 }
 
-/* Blocks come from the slab in order, so that the last ones of a slab that is just begun were never given out. */
+/* Frees a block that was never allocated. A slab gives blocks in order, and so the last blocks of a new slab have not been used. */
 static void never(void)
 {
     char *volatile block = malloc(SIZE);
@@ -115,7 +115,7 @@ static void written_behind(void)
     free(block);
 }
 
-/* The block before is free, and its bytes are zero until the program writes there. */
+/* Writes before a block. The block before it is free, and its bytes are zero until this write. */
 static void written_before(void)
 {
     static char *blocks[3];
@@ -133,7 +133,7 @@ static void beyond_end(void)
     fill(block, malloc_usable_size(block) + 100);
 }
 
-/* Begins in a variable of the program, and reaches a large block only if the program has mapped that. */
+/* Copies a range that begins before the start of a large block and reaches into it. */
 static void before_start(void)
 {
     static char bytes[SIZE];
@@ -148,7 +148,7 @@ static void free_block(void)
     fill(block + 4096, SIZE);
 }
 
-/* A slab that became empty gives its slices back. Every other group of blocks stays, so that the chunk stays mapped. */
+/* Writes to memory of a slab that became empty and gave its slices back. Every other group of blocks stays, so that the chunk stays mapped. */
 static void free_memory(void)
 {
     enum { GROUP = 64, MIDDLE = 33 * GROUP + GROUP / 2 };

@@ -1,4 +1,4 @@
-/* A library that is preloaded behind HAKMEM, and refuses each thread (REFUSE_THREADS) or each key of pthread_key_create(). */
+/* This library is preloaded after HAKMEM. It refuses each new thread (REFUSE_THREADS) or each key of pthread_key_create(). */
 #include <errno.h>
 #include <pthread.h>
 

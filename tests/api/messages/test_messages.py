@@ -3,7 +3,8 @@
 test_messages.py --plain libhakmem.so --hardened libhakmem-hardened.so --provoke PROGRAM --sampled PROGRAM --leaks PROGRAM
                  --refuse-threads LIBRARY --refuse-keys LIBRARY [unittest's own arguments]
 
-Each row of the table has cases in CASES, or a unit test in UNIT_TESTS, which provokes what only a fault of HAKMEM or of the system can cause.
+Each row of the table has cases in CASES, or a unit test in UNIT_TESTS. A unit test provokes a message that only a fault of HAKMEM or of
+the system can cause.
 """
 import argparse
 import re
@@ -32,7 +33,7 @@ class Row:
     format: str
 
     def pattern(self, arguments: tuple, folder: str) -> re.Pattern:
-        """Matches the line with these arguments; FOLDER in one of them stands for the folder."""
+        """Returns a pattern that matches the line with these arguments. FOLDER in an argument stands for the folder."""
         left = list(arguments)
         pieces, at = [re.escape("hakmem: ")], 0
         for found in CONVERSION.finditer(self.format):
@@ -57,24 +58,24 @@ ROWS = table((ROOT / "src/base/messages.def").read_text())
 
 @dataclass(frozen=True)
 class Case:
-    """A run whose standard error is one line: that of the row, with these arguments of its format."""
+    """A run that must print one line to standard error: the line of the row, with these arguments in its format."""
     arguments: tuple = ()
     options: dict[str, str | bytes] = field(default_factory=dict)
     mode: str = "nothing"
     library: str = "plain"
     program: str = "provoke"
-    behind: str = ""  # a library that is preloaded behind HAKMEM
-    ends: bool | None = None  # None: as the row says
-    before: str = ""  # the beginning of a report that comes before the line
+    behind: str = ""  # a library that is preloaded after HAKMEM
+    ends: bool | None = None  # None means: as the row says
+    before: str = ""  # the beginning of a report that precedes the line
 
 
 def fault(name: str, mode: str, call: str = "free()", **options: str) -> Case:
-    """A mistake that ends the program, in the row `pointer`."""
+    """Returns a case of a mistake that ends the program, in the row `pointer`."""
     return Case((call, ROWS[name].format, ADDRESS, ANY, ANY, ANY), options or {"SAFE_FREE": "strict"}, mode, ends=True)
 
 
 def access(name: str, mode: str) -> Case:
-    """A report that begins with the row."""
+    """Returns a case of a report that begins with the row."""
     return Case((), {"GUARD_SAMPLE": "1", "BIN_CAP": "1"}, mode, program="sampled", ends=True, before=f"hakmem: {ROWS[name].format}")
 
 
@@ -87,7 +88,7 @@ CASES: dict[str, list[Case]] = {
     "option_unknown": [Case(("", "HAKMEM_", "WEATHER"), {"WEATHER": "1"}),
                        Case(("HAKMEM_CONF: ", "", "weather"), {"CONF": "weather:1"}),
                        Case(("", "HAKMEM_", r"A\x1b[31m\xff"), {b"A\x1b[31m\xff": "1"}),
-                       Case(("", "HAKMEM_", "WEATHER"), {"WEATHER": "1"}, "forks"),  # not in the child too
+                       Case(("", "HAKMEM_", "WEATHER"), {"WEATHER": "1"}, "forks"),  # the child must not print it too
                        Case(("", "HAKMEM_", CUT), {LONG: "1"})],
     "option_near": [Case(("", "HAKMEM_", "REPRT", "HAKMEM_", "REPORT"), {"REPRT": "secret"}),
                     Case(("HAKMEM_CONF: ", "", "purge_dealy", "", "purge_delay"), {"CONF": "purge_dealy:1"})],
@@ -156,10 +157,10 @@ CASES: dict[str, list[Case]] = {
     "sampled_again": [access("sampled_again", "twice")],
     "sampled_inside": [access("sampled_inside", "inside")],
     "sampled_beside": [access("sampled_beside", "beside")],
-    "written_beside": [access("sampled_beside", "beside")],  # the line behind the report
+    "written_beside": [access("sampled_beside", "beside")],  # the line after the report
 }
 
-# What only a fault of HAKMEM, a refusal of the system at one moment, or memory that was overwritten can cause: a unit test makes it happen.
+# Unit tests for messages that only a fault of HAKMEM, a refusal of the system at one moment, or overwritten memory can cause.
 UNIT_TESTS = {
     "moved_table": "large.c", "samples_memory": "hooks.c", "sites_memory": "sites.c", "empty_memory": "modes.c", "assertion": "message.c", "given_twice": "remote_track.c",
     "nobody_freed": "remote_track.c", "drained_twice": "remote_track.c", "not_claimed": "remote_track.c", "lost": "remote_track.c",
@@ -173,7 +174,7 @@ def without_cores() -> None:
 
 
 def run(case: Case, folder: str) -> subprocess.CompletedProcess:
-    environment = {b"HAKMEM_TRACE_REMOTE": b"0",  # a debug build tells more than the line
+    environment = {b"HAKMEM_TRACE_REMOTE": b"0",  # a debug build prints more than the line
                    b"LD_PRELOAD": f"{getattr(given, case.library)} {getattr(given, case.behind) if case.behind else ''}".encode()}
     for name, value in case.options.items():
         name, value = (text if isinstance(text, bytes) else text.encode() for text in (name, value))
@@ -183,10 +184,10 @@ def run(case: Case, folder: str) -> subprocess.CompletedProcess:
 
 
 def trouble(name: str, case: Case, rows: dict[str, Row], folder: str) -> str:
-    """Runs the case; returns what is wrong with its output or its end; empty if nothing is."""
+    """Runs the case. Returns what is wrong with its output or its exit code, or an empty text."""
     row = rows[name]
     done = run(case, folder)
-    said = done.stderr.decode()  # UTF-8 always
+    said = done.stderr.decode()  # the output must always be UTF-8
     ends = case.ends if case.ends is not None else ENDS[row.then]
     if (done.returncode in (-signal.SIGABRT, -signal.SIGSEGV)) != ends or (not ends and done.returncode != 0):
         return f"ended with {done.returncode}: {said!r}"
@@ -198,7 +199,7 @@ def trouble(name: str, case: Case, rows: dict[str, Row], folder: str) -> str:
 
 
 def source_troubles(rows: dict[str, Row], files: dict[str, str]) -> list[str]:
-    """Finds texts in the source that do not come from the table, and rows that no source prints."""
+    """Finds messages in the source that are not from the table, and rows that no source prints."""
     found, used = [], set()
     for name, text in files.items():
         used |= set(re.findall(r"\bHK_TEXT_(\w+)", text))
@@ -240,7 +241,7 @@ class Messages(unittest.TestCase):
             self.assertEqual(run(Case((), options), self.folder).stderr, b"")
 
     def test_controls(self) -> None:
-        """A changed text, a changed argument, and a literal in the source are noticed."""
+        """The test must notice a changed text, a changed argument, and a literal message in the source."""
         case, row = CASES["option_word"][0], ROWS["option_word"]
         changed = ROWS | {"option_word": Row(row.name, row.then, row.format.replace("is not", "is none"))}
         self.assertIn("is not the line", trouble("option_word", case, changed, self.folder))

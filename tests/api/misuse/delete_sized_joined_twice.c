@@ -1,4 +1,4 @@
-/* operator delete, with the size, of a block that lies between smaller ones, twice. */
+/* operator delete of a joined block, with its size, twice. */
 #include "joined_block.h"
 
 int main(void)

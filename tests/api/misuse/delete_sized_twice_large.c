@@ -1,4 +1,4 @@
-/* operator delete, with the size, of one block of 100 KiB twice. */
+/* operator delete of one block of 100 KiB, with its size, twice. */
 #include "misuse.h"
 
 int main(void)

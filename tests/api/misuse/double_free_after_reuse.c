@@ -1,4 +1,4 @@
-/* A block freed, served again, freed again and once more: only the last free is wrong. */
+/* A block that is freed, allocated and freed again, and then freed once more. Only the last free is wrong. */
 #include "misuse.h"
 
 int main(void)

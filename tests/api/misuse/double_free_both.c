@@ -1,4 +1,4 @@
-/* A small block freed by its owner and then by another thread. */
+/* A small block that is freed by its owner and then by another thread. */
 #include "misuse.h"
 
 static void *free_it(void *p)

@@ -1,4 +1,4 @@
-/* A small block freed again while it is the newest one of a full bin. */
+/* A small block that is freed again while it is the newest one in a full bin. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A block that lies between smaller ones freed twice. */
+/* A joined block that is freed twice. */
 #include "joined_block.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A block that lies between smaller ones freed by a thread that did not allocate it, then by the one that did. */
+/* A joined block that is freed by another thread and then by its owner. */
 #include "joined_block.h"
 
 static void *once(void *p)

@@ -1,10 +1,11 @@
-/* A block of 40 KiB, of a thread that has ended, freed twice. */
+/* A block of 40 KiB that is freed twice after its thread has ended. */
 #include "misuse.h"
 
 static void *make(void *unused)
 {
     (void)unused;
-    void *p = malloc(40 * KIB), *stays = malloc(40 * KIB); /* else its slab goes with it */
+    /* The second block keeps the slab alive. */
+    void *p = malloc(40 * KIB), *stays = malloc(40 * KIB);
     return stays != NULL ? p : NULL;
 }
 

@@ -1,4 +1,4 @@
-/* A block of 100 bytes at a multiple of 64 KiB, which makes it a large one, freed twice. */
+/* A block of 100 bytes, aligned to 64 KiB and so a large one, that is freed twice. */
 #include "misuse.h"
 
 int main(void)

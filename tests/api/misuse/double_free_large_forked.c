@@ -1,4 +1,4 @@
-/* A block of 200 KiB freed by a parent of two threads, and again by its child. */
+/* A block of 200 KiB that is freed by a parent with two threads, and again by its child. */
 #include "misuse.h"
 
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* Of so many blocks of 40 KiB that they fill a bin and a depot, the first one freed again. */
+/* Blocks of 40 KiB that fill a bin and a depot. The first one is freed again. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A block of 200 KiB freed again after a thousand others of its size came and went. */
+/* A block of 200 KiB that is freed again after a thousand other blocks of its size were allocated and freed. */
 #include "misuse.h"
 
 int main(void)

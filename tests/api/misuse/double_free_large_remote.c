@@ -1,4 +1,4 @@
-/* A block of 200 KiB freed by another thread, which keeps it in its own bin, and then by its owner. */
+/* A block of 200 KiB that is freed by another thread, which keeps it in its own bin, and then by its owner. */
 #include "misuse.h"
 
 static volatile int kept;

@@ -1,4 +1,4 @@
-/* A block of 200 KiB freed through an old pointer, when it serves again, and then by its second user. */
+/* A block of 200 KiB that is freed through an old pointer after it was allocated again, and then by its second user. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A block of 500 KiB freed, purged, freed again. */
+/* A block of 500 KiB that is freed, purged, and freed again. */
 #include "misuse.h"
 
 int main(void)

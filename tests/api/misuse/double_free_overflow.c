@@ -1,4 +1,4 @@
-/* A small block freed twice; the bin is flushed because more is freed than it can hold, and there is no depot behind it. */
+/* A small block that is freed twice. The bin has no depot, and is flushed because more is freed than it can hold. */
 #include "misuse.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-/* A small block freed twice by a thread that did not allocate it and ends then. */
+/* A small block that is freed twice by a thread that did not allocate it. Then the thread ends. */
 #include "misuse.h"
 
 static void *twice(void *p)

@@ -1,4 +1,4 @@
-/* A small block freed twice by its own thread, whose end flushes its cache. */
+/* A small block that its own thread frees twice. The end of the thread flushes its cache. */
 #include "misuse.h"
 
 static void *allocate_and_free_twice(void *unused)

@@ -1,4 +1,4 @@
-/* A small block freed twice; the cache is flushed by malloc_trim. */
+/* A small block that is freed twice. malloc_trim flushes the cache. */
 #include "misuse.h"
 
 int main(void)

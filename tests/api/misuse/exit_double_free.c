@@ -1,4 +1,4 @@
-/* A small block freed twice by a program that ends then: the exit flush finds it. */
+/* A small block that is freed twice just before the program ends. The flush at exit finds it. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A small block freed by a thread that has ended, and by main, whose block it is. */
+/* A small block that is freed by a thread, which then ends, and again by main, which owns the block. */
 #include "misuse.h"
 
 static void *free_it(void *p)

@@ -1,4 +1,4 @@
-/* Memory that the program mapped itself. */
+/* free of memory that the program mapped itself. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A pointer into a block that lies between smaller ones, to where one of these would begin. */
+/* A pointer into a joined block, at the place of a former small block. */
 #include "joined_block.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A pointer into a block of 100 KiB of another thread. */
+/* A pointer into a block of 100 KiB, freed by a thread that did not allocate the block. */
 #include "misuse.h"
 
 static void *free_it(void *p)

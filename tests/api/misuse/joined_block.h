@@ -1,4 +1,4 @@
-/* joined block: a block of 1000 bytes that takes the place of four small ones between others (src/slab/joined_blocks.h). */
+/* Makes a joined block: a block of 1000 bytes that takes the place of four free small blocks (src/slab/joined_blocks.h). */
 #ifndef TEST_MISUSE_JOINED_H
 #define TEST_MISUSE_JOINED_H
 
@@ -14,8 +14,8 @@ static inline int joined_by_unit(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of a large heap of small blocks, one of sixteen is left, and what was freed has come home. Takes larger ones, until one of them shares its 64 KiB
- * with a small block: they are of one slab. Ends the program, with 2, where there is none. */
+/* Returns a joined block. First it leaves one block of sixteen in a large heap of small blocks, and trims. Then it allocates larger blocks
+ * until one shares its 64 KiB with a small block, because these two lie in one slab. If there is none, it ends the program with 2. */
 static inline char *a_joined(void)
 {
     size_t left = 0;

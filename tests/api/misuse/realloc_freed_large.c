@@ -1,4 +1,4 @@
-/* realloc of a block of 100 KiB that is free. */
+/* realloc of a block of 100 KiB after it was freed. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* realloc, to more, of a pointer into a block that lies between smaller ones. */
+/* realloc of a pointer into a joined block to a larger size. */
 #include "joined_block.h"
 
 int main(void)

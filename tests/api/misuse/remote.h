@@ -1,4 +1,4 @@
-/* remote: frees by other threads, which stay until they may end: what they have freed waits in their outboxes. */
+/* Frees by other threads, which stay alive until the program lets them end. Until then the blocks that they freed wait in their outboxes. */
 #ifndef TEST_MISUSE_REMOTE_H
 #define TEST_MISUSE_REMOTE_H
 
@@ -16,7 +16,8 @@ static struct {
 __attribute__((noinline)) static void free_elsewhere(void *p)
 {
     free(p);
-    __asm__ volatile("" ::: "memory"); /* no jump: this is a frame */
+    /* This keeps the call from becoming a jump, so that this function has a frame. */
+    __asm__ volatile("" ::: "memory");
 }
 
 static void *free_and_stay(void *number)

@@ -1,4 +1,4 @@
-/* A small block freed again by its owner after another thread that freed it has ended: the free has arrived. */
+/* A small block that is freed by another thread and then by its owner. The other thread has ended, and so its free has arrived. */
 #include "remote.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A small block freed by its owner while the free of another thread, which lives on, is under way. */
+/* A small block that is freed by another thread and then by its owner. The other thread is alive, and so its free has not arrived. */
 #include "remote.h"
 
 int main(void)

@@ -2,9 +2,9 @@
 """Runs misuse programs on HAKMEM and compares how they end with expected.txt.
 
 Usage: run_misuse.py --library libhakmem.so --programs FOLDER [--prefix test_misuse_] [--safe-free 1|strict | --trace-remote] [--debug] NAME...
-Each NAME must end by SIGABRT with the one line that the table promises, about the address that the program printed. With
-HAKMEM_SAFE_FREE, no mistake is found as late as at a flush; with 1, the call is left without effect and the program goes on. With
-HAKMEM_TRACE_REMOTE=1, the line also says where a block was freed that is free already, and the stack of a free by another thread comes first.
+Each NAME must end by SIGABRT and print the one line that the table promises, about the address that the program printed. With
+HAKMEM_SAFE_FREE, HAKMEM must find each mistake before a flush. With 1, the call must have no effect, and the program must continue. With
+HAKMEM_TRACE_REMOTE=1, the line also names the place where a free block was freed, and the stack of a free by another thread precedes it.
 """
 import argparse
 import os
@@ -16,14 +16,14 @@ import sys
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "expected.txt")
 CALLS = {"free": r"free\(\)", "flush": r"free\(\), found at a flush", "delete": r"operator delete(?:\[\])?\(\)", "realloc": r"realloc\(\)",
          "usable_size": r"malloc_usable_size\(\)", "free_sized": r"free_sized\(\)", "delete_sized": r"sized operator delete\(\)"}
-# The debug build tracks remote frees always.
+# The debug build always tracks remote frees.
 TRACKED = r"(?:, (?:at home|in an outbox|among the remote frees of its slab)(?:, freed by thread \d+(?: at 0x[^:]+)?)?)?"
 LINE = (r"hakmem: (?:{call}): (?:{what})" + TRACKED + r": address (0x[0-9a-f]+), class (?:\d+|-) bytes, owner (?:\d+|-)"
         r"(?:; HAKMEM_[A-Z_]+=\w+ [\w ]+)?\n")
 
 
 def read_table(debug):
-    """The debug build finds at the call what other threads have freed."""
+    """Reads expected.txt. The debug build finds mistakes with blocks of other threads at the call, not at a flush."""
     rows = {}
     with open(TABLE, encoding="ascii") as table:
         for line in table:
@@ -36,14 +36,14 @@ def read_table(debug):
     return rows
 
 
-# What a thread that stays has freed (remote.h).
+# Matches a block that a thread of remote.h has freed.
 PLACE = r", freed by thread \d+ at 0x[0-9a-f]+ free_elsewhere\+0x[0-9a-f]+ \(/.*\+0x[0-9a-f]+\): address"
 STACK = re.compile(r"hakmem: remote free:\n  freed by thread \d+:\n(    #\d+ 0x[0-9a-f]+.*\n){2,}hakmem: `hakmem symbolize` .*\n")
 AT_THE_CALL = re.compile(LINE.format(call="|".join(text for call, text in CALLS.items() if call != "flush"), what="[a-z0-9: ]+"))
 
 
 def without_the_stack(errors, name):
-    """The line; and what is missing before it."""
+    """Returns the line without the stack before it, and a complaint if the stack is missing, or None."""
     stack = STACK.match(errors)
     line = errors[stack.end():] if stack else errors
     placed = re.search(PLACE, line) and stack and " free_elsewhere+" in stack[0] and " free_and_stay+" in stack[0]
@@ -51,7 +51,7 @@ def without_the_stack(errors, name):
 
 
 def complaints(program, library, safe_free, trace_remote, expected, settings):
-    """Runs one program; yields a sentence for each thing that is not as it must be."""
+    """Runs one program. Yields a sentence for each wrong result."""
     environment = {"PATH": os.environ.get("PATH", ""), "LD_PRELOAD": library, **settings}
     if safe_free:
         environment["HAKMEM_SAFE_FREE"] = safe_free

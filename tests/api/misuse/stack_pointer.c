@@ -1,4 +1,4 @@
-/* An object on the stack. */
+/* free of an object on the stack. */
 #include "misuse.h"
 
 int main(void)

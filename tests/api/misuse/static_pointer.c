@@ -1,4 +1,4 @@
-/* An object of the program. */
+/* free of a static object. */
 #include "misuse.h"
 
 static char object[256];

@@ -1,4 +1,4 @@
-/* The last address of all. */
+/* free of the highest address. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* An address in the zero page, as of a member of a NULL structure. */
+/* free of an address in the zero page, as of a member of a NULL structure. */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* An address that the processor cannot have. */
+/* free of an address that is invalid for the processor (not canonical). */
 #include "misuse.h"
 
 int main(void)

@@ -1,4 +1,4 @@
-/* An address where nothing is mapped. */
+/* free of an address where nothing is mapped. */
 #include "misuse.h"
 
 int main(void)

@@ -1,5 +1,5 @@
-"""`hakmem leaks`: ten programs with planted leaks among caches that live long. Time passes in their rests alone (LEAK_CLOCK), so that the
-ages of blocks are the same on each machine."""
+"""Tests `hakmem leaks` with ten programs that have planted leaks among caches that live long. Time passes only in their pauses (LEAK_CLOCK),
+so that the ages of blocks are the same on each machine."""
 
 import os
 import re
@@ -48,7 +48,7 @@ class Leaks(tool.ToolTest):
         self.assertEqual(wrong_first, {}, "no other line comes first")
 
     def test_without_a_leak(self) -> None:
-        """The control: the same program, whose leaking line frees."""
+        """The control is the same program with a free in the leaking line."""
         process = self.start(str(BUILT / "test_leak_none"), LD_PRELOAD=PRELOADED, HAKMEM_HEAP_SAMPLE=str(SAMPLE),
                              HAKMEM_HEAP_PROFILE=f"{self.folder}/none.heap")
         self.assertEqual(process.wait(120), 0)

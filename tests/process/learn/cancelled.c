@@ -1,5 +1,5 @@
-/* A thread with a pending cancellation calls malloc: it continues until it enables cancellation, and whatever HAKMEM writes meanwhile,
- * no lock stays held: a fork returns. */
+/* Tests a thread with a pending cancellation that calls malloc. It must continue until it enables cancellation itself, even if HAKMEM
+ * writes files in that call. No lock may stay held, and so a later fork must return. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

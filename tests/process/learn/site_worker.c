@@ -1,8 +1,9 @@
-/* site_worker keep|drop|mixed ROUNDS PAUSE_MS: blocks of one call site that return after a pause, among enough misses that a thread reads
- * the clock. Prints the page faults of the second half of the rounds, and the mean KiB resident after the last free.
- *   keep   one block
- *   drop   four blocks
- *   mixed  one block, and the next of three others, none of which serves a request for another one */
+/* Usage: site_worker keep|drop|mixed ROUNDS PAUSE_MS
+ * Allocates blocks at one call site again after each pause. During the pauses it makes enough slow calls that HAKMEM reads the clock. It
+ * prints the page faults in the second half of the rounds, and the mean KiB resident after the last free.
+ *   keep   one block in each round
+ *   drop   four blocks in each round
+ *   mixed  one block, and one of three other sizes in turn; no block of one size can serve a request for another */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

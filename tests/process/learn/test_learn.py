@@ -1,4 +1,4 @@
-"""Checks the learner from outside, on real programs. Their time passes in sleeps only (CLOCK), so that a turn of the work lasts as long
+"""Checks the learner from outside, on real programs. Their time passes only in sleeps (CLOCK), so that a turn of the work lasts as long
 on each machine.
 
 test_learn.py LIBHAKMEM.SO HAKMEM-REPLAY CLOCK
@@ -20,7 +20,7 @@ KNOBS = re.compile(r"HK_OPT\(NUMBER, (\w+), (\d+), \d+, \d+, policy,")
 
 PR_SET_THP_DISABLE = 41
 TURNS = 12
-# A program whose work shifts: it builds, drops, rests, and builds again; so many turns of 50 ms.
+# A program whose work changes. It builds data, drops it, pauses for 50 ms, and builds again, `turns` times.
 SHIFTS = """
 import ctypes
 rest = ctypes.CDLL(None).usleep
@@ -30,8 +30,8 @@ for _ in range({turns}):
     del tree, buffers
     rest(50000)
 """
-# Holds so many MiB, and allocates and frees so many more, in blocks of one size after another, with 25 ms between them. Prints its largest
-# RSS in MiB. Memory that is free in the sizes before adds up, because hardly any of it fits the next size.
+# A program that holds `held` MiB, and allocates and frees `turned` MiB more, in blocks of one size after another, with 25 ms between them.
+# It prints its largest RSS in MiB. Free memory of the earlier sizes adds up, because hardly any of it fits the next size.
 TURNS_OVER = """
 import ctypes
 rest = ctypes.CDLL(None).usleep
@@ -92,7 +92,7 @@ class Learned(unittest.TestCase):
         self.assertTrue(learned)
 
     def test_no_knob_moves_without_a_decision(self) -> None:
-        """From the defaults through each decision to the saved profile."""
+        """Follows each knob from its default through each decision to the saved profile."""
         knobs = {name: int(value) for name, value in KNOBS.findall((ROOT / "src/policy/options.def").read_text())}
         for decision in self.decisions:
             if decision["what"] in knobs and decision["who"] != "class":
@@ -117,7 +117,7 @@ class Learned(unittest.TestCase):
 
 
 class Group:
-    """A control group of its own, with a limit of so many MiB; None where there can be none."""
+    """A control group of its own, with a limit of `mib` MiB. There is none if the system does not allow it."""
 
     FILES = (("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.failcnt"), ("/sys/fs/cgroup", "memory.max", "memory.events"))
 
@@ -142,7 +142,7 @@ class Group:
 
     @staticmethod
     def sweep(root: Path) -> None:
-        """Removes the groups of tests that were killed."""
+        """Removes groups of tests that were killed."""
         for left in root.glob("hakmem-test-*"):
             if not Path("/proc", left.name.rpartition("-")[2]).exists():
                 with contextlib.suppress(OSError):
@@ -153,14 +153,14 @@ class Group:
         (self.folder / "cgroup.procs").write_text("0")
 
     def refused(self) -> int:
-        """How often the limit was hit."""
+        """Returns how often the limit was hit."""
         text = (self.folder / self.refusals).read_text()
         return int(text) if text.strip().isdigit() else int(re.search(r"^max (\d+)", text, re.MULTILINE)[1])
 
 
 class Kept(unittest.TestCase):
     def test_a_control_group(self) -> None:
-        """A program that lives within its group's limit, but turns over as much again, is not killed, and needs no option for it."""
+        """A program that fits into its group's limit, but allocates and frees as much again, must not be killed, and must need no option for it."""
         group = Group.made(120)
         if group is None:
             self.skipTest("no control group can be made here")
@@ -171,7 +171,7 @@ class Kept(unittest.TestCase):
         self.assertLessEqual(float(done.stdout), 120)
 
     def test_goals(self) -> None:
-        """RSS stays within a tenth of the goal, and the program goes on; without a goal, RSS exceeds that of the lower one."""
+        """RSS must stay within a tenth of the goal, and the program must not fail. Without a goal, RSS must exceed the lower goal."""
         program = TURNS_OVER.format(held=40, turned=24, turns=TURNS)
         without = float(run(program).stdout)
         for goal in (95, 105):

@@ -1,5 +1,5 @@
-"""Checks site rules: a program whose blocks return late, and one whose blocks do not, each with and without rules. The
-pauses pass in no time (CLOCK).
+"""Tests site rules with one program whose blocks return late, and one whose blocks do not, each with and without rules. The pauses take
+no time (CLOCK).
 
 test_sites.py LIBHAKMEM.SO SITE_WORKER CLOCK
 """
@@ -18,7 +18,7 @@ PR_SET_THP_DISABLE = 41
 
 
 def forbid_huge_pages() -> None:
-    """Or the page faults are a few of many."""
+    """Forbids huge pages, because with them there would be only few page faults."""
     ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 
 
@@ -30,7 +30,7 @@ def worked(work: str, **options: str) -> subprocess.CompletedProcess:
 
 
 class Run:
-    """The worker's page faults and resident KiB, the report and the decisions of one run."""
+    """One run of the worker: its page faults and resident KiB, the report and the decisions."""
 
     def __init__(self, folder: Path, work: str, mode: str, worth: int) -> None:
         report, explain = folder / f"{work}.{mode}.json", folder / f"{work}.{mode}.explain"
@@ -57,7 +57,7 @@ class Sites(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def three(self, work: str, worth: int) -> list[Run]:
-        """On; off; watched, which acts like off and reports the effect of on."""
+        """Runs the worker with rules on, off, and watched. Watched acts like off and reports the effect that on would have."""
         on, off, watch = (Run(self.folder, work, mode, worth) for mode in ("on", "off", "watch"))
         self.assertEqual((off.rules(), off.report["sites"], off.done(), off.decisions), ([], [], 0, []))
         self.assertEqual((watch.rules(), watch.done()), (on.rules(), 0))
@@ -69,14 +69,14 @@ class Sites(unittest.TestCase):
         return [on, off, watch]
 
     def test_what_comes_back_late_is_kept_warm(self) -> None:
-        """Not faulted in again, round after round."""
+        """The block must not cause page faults again in each round."""
         on, off, watch = self.three("keep", worth=10000)
         self.assertEqual(on.rules(), ["keep-warm"])
         self.assertLess(on.faults, off.faults / 10)
         self.assertGreater(watch.faults, off.faults * 0.9)
 
     def test_what_does_not_come_back_goes_at_once(self) -> None:
-        """Not resident when the last has been freed; and no more page faults for it."""
+        """The blocks must not be resident after the last free, and this must cause no more page faults."""
         on, off, watch = self.three("drop", worth=100)
         self.assertEqual(on.rules(), ["purge-at-once"])
         self.assertLess(on.resident_kib, off.resident_kib - 3 * BLOCK // 1024)

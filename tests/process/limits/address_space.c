@@ -1,12 +1,12 @@
 /* Usage: test_address_space idle | large blocks GIB | slabs GIB | limited MIB | locked | wait
- * Measures a process's address space, and its allocations under limits. Prints `name number` lines; the script beside it compares them
+ * Measures a process's address space, and its allocations under limits. It prints `name number` lines. test_address_space.py compares them
  * with the same run on the C library.
- *   idle      no calls
- *   large blocks      so many GiB in blocks of 64 MiB, none touched
- *   slabs     so many GiB in blocks of 512 KiB, none touched
- *   limited   the program sets RLIMIT_AS to so many MiB, then allocates blocks, longer ones, and a thread
- *   locked    mlockall(MCL_CURRENT | MCL_FUTURE), then allocates blocks
- *   wait      holds 100 KB and waits until its input ends */
+ *   idle          makes no calls
+ *   large blocks  allocates GIB in blocks of 64 MiB, and touches none
+ *   slabs         allocates GIB in blocks of 512 KiB, and touches none
+ *   limited       sets RLIMIT_AS to MIB, then allocates blocks, reallocates them to twice the size, and starts a thread
+ *   locked        calls mlockall(MCL_CURRENT | MCL_FUTURE), then allocates blocks
+ *   wait          holds 100 KB and waits until its input ends */
 #include "support/procinfo.h"
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ enum { KIB = 1 << 10, MIB = 1 << 20 };
 static void say(const char *name, size_t number) { printf("%s %zu\n", name, number); }
 static void say_size(void) { say("virtual_kib", procinfo_vmsize_kib()); }
 
-/* As many as there are: the last ones may be refused, and are not asked for again. */
+/* Allocates blocks until `gib` is reached or malloc refuses one. */
 static int reserve(size_t gib, size_t block)
 {
     size_t bytes = 0;
@@ -75,7 +75,7 @@ static int limited(size_t mib)
     return 0;
 }
 
-/* What the account that runs the tests may lock is little: less is asked for than the limit leaves. */
+/* Uses little memory, because the account that runs the tests may lock only little. */
 static int locked(void)
 {
     void *block[64];

@@ -1,7 +1,8 @@
 /* Usage: test_growth_limited [under MIB]
- * A buffer that realloc grows under a limit of address space or of data takes all that the limit leaves. When realloc returns NULL, the
- * system refuses a mapping of the added bytes too; one of old and new together is never needed. The limit stands at the start or comes
- * later, idle blocks of all sizes fill it, the buffer belongs to a heap of the program's own, and several threads grow buffers. */
+ * Tests a buffer that realloc grows under a limit of address space or of data. The buffer must be able to take all that the limit leaves.
+ * If realloc returns NULL, the system must refuse a mapping of the added bytes too. HAKMEM must never need room for the old and the new
+ * buffer together. The limit exists from the start or comes later. Idle blocks of all sizes fill it, the buffer belongs to a private heap,
+ * or several threads grow buffers. */
 #include "rlimit.h"
 
 #include "hakmem.h"
@@ -21,7 +22,8 @@
 
 #define MIB ((size_t)1 << 20)
 enum { PAGE = 4096, THREADS = 24 };
-static const size_t room = 192 * MIB, spare = 2 * MIB; /* `spare`: tables, and whole pages */
+/* `spare` allows for HAKMEM's tables and for rounding to whole pages. */
+static const size_t room = 192 * MIB, spare = 2 * MIB;
 
 static const struct growth {
     const char *name;
@@ -29,12 +31,12 @@ static const struct growth {
 } growths[] = {{"2", 2, 1}, {"1.5", 3, 2}, {"1.1", 11, 10}};
 
 struct vector {
-    hak_heap_t *heap; /* NULL: that of the process */
+    hak_heap_t *heap; /* NULL means the heap of the process */
     char *bytes;
     size_t size, next;
 };
 
-/* Marks the first byte of each part that was added. */
+/* Grows the vector once, and marks the first byte of the new part. Returns false if realloc refuses. */
 static bool grow(struct vector *vector, const struct growth *growth)
 {
     vector->next = vector->size == 0 ? PAGE : vector->size * growth->numerator / growth->denominator;
@@ -84,7 +86,7 @@ static void grow_to_the_limit(const char *how, const struct growth *growth, hak_
     drop(&vector);
 }
 
-/* Leaves blocks of all sizes in all caches: three quarters of the limit. */
+/* Leaves idle blocks of all sizes in all caches. They fill three quarters of the limit. */
 static void use_and_free(void)
 {
     static const size_t size[] = {100, 3000, 40 << 10, 700 << 10, 3 << 20, 48 << 20};
@@ -111,7 +113,7 @@ static void *grow_beside_others(void *argument)
     return argument;
 }
 
-/* One may be refused what another one reserves for a moment: only the contents are checked. */
+/* Checks only the contents, because one thread may be refused memory that another thread reserves for a moment. */
 static void grow_in_threads(const struct growth *growth)
 {
     pthread_t thread[THREADS];
@@ -140,7 +142,7 @@ static void grow_in_all_ways(const char *how)
     grow_to_the_limit(how, &growths[2], NULL);
 }
 
-/* In a child, which has blocks from before the limit. */
+/* Runs in a child, which has blocks that are older than the limit. */
 static void grow_under(bool address_space, const char *how)
 {
     free(malloc(5 * MIB));

@@ -1,11 +1,11 @@
 /* Usage: test_huge_pages idle | heap | threads | parts | tables
- * Measures resident memory that one huge page for each mapping would enlarge. Prints `name number` lines; the script beside it compares
- * them between the system's modes.
- *   idle      no calls
- *   heap      64 MiB of blocks of 100 B, each written
- *   threads   300 threads hold 60 small blocks each; then they end
- *   parts     1 000 blocks of 64 KiB to 1 MiB, the first byte of each written
- *   tables    100 blocks of 16 MiB, the first byte of each written */
+ * Measures resident memory that would grow if each mapping got a huge page. It prints `name number` lines. test_huge_pages.py compares them
+ * between the system's modes of huge pages.
+ *   idle      makes no calls
+ *   heap      allocates 64 MiB of blocks of 100 B, and writes each
+ *   threads   starts 300 threads that hold 60 small blocks each; then they end
+ *   parts     allocates 1,000 blocks of 64 KiB to 1 MiB, and writes the first byte of each
+ *   tables    allocates 100 blocks of 16 MiB, and writes the first byte of each */
 #include "support/procinfo.h"
 
 #include <pthread.h>

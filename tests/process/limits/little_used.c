@@ -1,5 +1,5 @@
-/* Blocks of which much is requested and little is used: the resident memory follows what is used. The first bytes are written, of one block
- * again and again, of several of random size, and of zeroed ones that lie where a block was that was used as a whole. */
+/* Tests programs that request large blocks and use little of them. The resident memory must follow the use. The program writes the first
+ * bytes of one block again and again, of several blocks of random size, and of calloc's blocks that lie at a fully used block's address. */
 #include "support/check.h"
 #include "support/procinfo.h"
 
@@ -13,7 +13,7 @@ enum {
     LIVE = 8,
     START = 16 << 10,
     MANY = 32,
-    PASSES = 3 /* khugepaged may assemble a huge page during one of them */
+    PASSES = 3 /* khugepaged may assemble a huge page in one pass */
 };
 
 static size_t most_kib;
@@ -25,7 +25,7 @@ static void note_resident(void)
         most_kib = now;
 }
 
-/* Volatile: the compiler might leave out a block that nobody reads. */
+/* Writes to the block. The pointer is volatile, because the compiler might otherwise remove a block that nobody reads. */
 static char *used(char *block, size_t bytes)
 {
     CHECK(block != NULL, "no memory");
@@ -73,7 +73,7 @@ static void used_as_a_whole(size_t size)
     free(block);
 }
 
-/* Blocks that are live at one time, which may lie on huge pages together. */
+/* Tests blocks that are in use at the same time, and so may lie on huge pages together. */
 static void zeroed_side_by_side(size_t size)
 {
     char *block[MANY];

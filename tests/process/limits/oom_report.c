@@ -1,7 +1,7 @@
 /* Usage: test_oom_report
- * The first refusal of a process prints one report to stderr, later ones print nothing (S30). The report names the request, the limits,
- * the memory of the process, and HAKMEM's counts. A request for more than PTRDIFF_MAX is a program error, not out of memory, and
- * prints at most that line too. */
+ * Tests the report of a refusal (S30). The first refusal of a process prints one report to stderr, and later ones print nothing. The report
+ * names the request, the limits, the memory of the process, and HAKMEM's counters. A request for more than PTRDIFF_MAX is a program
+ * error, not lack of memory, and it may print only the same line. */
 #include "rlimit.h"
 
 #include "support/check.h"
@@ -24,7 +24,7 @@ static size_t lines_with(const char *text, const char *start)
     return count;
 }
 
-/* The number that follows `name` in the report; 0 if there is none. */
+/* Returns the number that follows `name` in the report, or 0 if there is none. */
 static size_t told(const char *report, const char *name)
 {
     const char *at = strstr(report, name);

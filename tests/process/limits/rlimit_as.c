@@ -1,6 +1,6 @@
 /* Usage: test_rlimit_as MIB...
- * Under each limit of address space: the program starts; malloc serves at least 80 % of the space that the limit leaves, for each size
- * of blocks, then returns NULL with ENOMEM, and does so again, cycle after cycle. */
+ * Tests malloc under each limit of address space. The program must start. For each block size, malloc must serve at least 80 % of the space
+ * that the limit leaves, and then return NULL with ENOMEM. After a free of all blocks the same must work again, many times. */
 #include "rlimit.h"
 
 #include "support/check.h"
@@ -16,13 +16,14 @@
 
 enum { CYCLES = 100, SERVED_PERCENT = 80, THREADS = 4 };
 
-/* Block sizes of every tier; the smallest ones not under a large limit, where they would touch gigabytes. */
+/* Tests block sizes of every tier. Under a large limit it leaves out the smallest sizes, because they would touch gigabytes. */
 static void serve_every_size(size_t limit, size_t room)
 {
     static const size_t size[] = {72, 1000, 16 << 10, 200 << 10, 1 << 20, 3 << 20};
     for (size_t i = 0; i < sizeof size / sizeof size[0]; i++) {
         if (limit / size[i] > (4u << 20) || room / size[i] < 16) {
-            continue; /* too many to be quick, or so few that the last one's rest is more than a fifth */
+            /* There would be too many blocks, or so few that the rest of the last one is more than a fifth. */
+            continue;
         }
         struct chain chain = {NULL, 0};
         CHECK(chain_fill(&chain, size[i]), "limit %zu MiB, blocks of %zu: errno %d", limit >> 20, size[i], errno);
@@ -69,7 +70,7 @@ static void *allocate_in_thread(void *argument)
     return argument;
 }
 
-/* The limit is not the allocator's alone: threads must find room for their stacks beside it. */
+/* Checks that threads can start, because their stacks need a part of the limit too. */
 static void threads_start(void)
 {
     pthread_attr_t attributes;

@@ -3,7 +3,7 @@
 
     test_address_space.py LIBRARY WORKER
 
-Each of these checks failed while HAKMEM reserved address space in advance.
+Each of these checks failed when HAKMEM still reserved address space in advance.
 """
 
 import os
@@ -66,7 +66,7 @@ class AddressSpace(unittest.TestCase):
         self.assertTrue(all(ours.values()), ours)
 
     def test_locked(self) -> None:
-        """With the limit of the account that runs the tests."""
+        """Runs with the limit of the account that runs the tests."""
         ours, theirs = said(LIBRARY, "locked"), said(None, "locked")
         print(f"mlockall: {ours['locked_kib']} kB locked, {ours['tables_kib']} kB of page tables; on the C library "
               f"{theirs['locked_kib']} and {theirs['tables_kib']} kB")
@@ -83,7 +83,7 @@ class AddressSpace(unittest.TestCase):
 
     @staticmethod
     def core_size(folder: Path, name: str, library: Path | None) -> int:
-        """gdb starts the program itself: to attach to another process may be forbidden."""
+        """gdb starts the program itself, because the system may forbid it to attach to another process."""
         core = folder / name
         preload = [f"-ex=set environment LD_PRELOAD {library}"] if library else []
         shell = [f"ulimit -f {512 << 10}; exec gdb -nx -batch -ex 'set startup-with-shell off' \"$@\""]

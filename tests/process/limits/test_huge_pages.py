@@ -3,9 +3,10 @@
 
     test_huge_pages.py LIBRARY WORKER
 
-The modes are the machine's: the script switches them and runs programs of less than a second. A guard of its own (bench/thp.py) puts the
-mode back, also if the script is killed at its time limit. Skipped where a mode may not be set. With huge pages for all mappings, 300 threads took 78 MiB in place of 17, and large blocks of
-which little is used 2.9 GB in place of 60 MiB.
+The modes hold for the whole machine. The script changes the mode and runs programs of less than a second. A guard process (bench/thp.py)
+restores the mode, also if the script is killed at its time limit. The test is skipped if it may not set a mode. Before HAKMEM
+limited their use, huge pages for all mappings cost 78 MiB instead of 17 for 300 threads, and 2.9 GB instead of 60 MiB for large
+blocks of which little is used.
 """
 
 import ctypes
@@ -80,11 +81,11 @@ class HugePages(unittest.TestCase):
             self.assertLessEqual(self.by_mode[wanted]["heap_faults"], self.by_mode["never"]["heap_faults"] / EIGHTH)
 
     def test_tables_used_here_and_there(self) -> None:
-        """A hundred of them: a few may cost a huge page each."""
+        """There are a hundred tables, and a few may cost a huge page each."""
         self.assertLessEqual(self.by_mode["madvise"]["tables_kib"], self.by_mode["never"]["tables_kib"] + (17 << 10))
 
     def test_the_mode_is_put_back(self) -> None:
-        """After a kill, such as that of a test at its time limit."""
+        """The mode is restored after a kill, for example at the time limit of a test."""
         was = thp.current()
         other = next(mode for mode in thp.MODES if mode != was)
         held = subprocess.Popen([sys.executable, "-c", HOLDS, other], stdout=subprocess.PIPE, text=True)

@@ -1,5 +1,6 @@
 /* Usage: test_vma_exhaust [left]
- * The process has all but a few of the mappings that the kernel allows: malloc still serves small and large blocks. */
+ * Tests malloc in a process that has used up all but a few of the mappings that the kernel allows. malloc must still serve small and large
+ * blocks. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"
@@ -12,7 +13,7 @@
 
 enum { PAGE = 4096, SKIPPED = 77, BLOCKS = 20000, STEPS = 400000 };
 
-/* Splits one range into as many mappings as wanted: every second page gets other rights, so that none merge. */
+/* Splits one range into `wanted` mappings, and returns how many it made. Every second page gets other rights, so that no mappings merge. */
 static size_t take_mappings(size_t wanted)
 {
     size_t bytes = wanted * PAGE;

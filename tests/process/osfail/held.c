@@ -7,8 +7,8 @@
 #include "support/check.h"
 #include "support/pattern.h"
 
-/* Every byte of the first 8 KiB is written and compared; above, one word a page, and above 64 KiB one in 64 KiB: a sweep
- * runs thousands of times. Which bytes depends on the offset alone, so that a prefix stays right after realloc. */
+/* Writes and compares every byte of the first 8 KiB, one word per page up to 64 KiB, and one word per 64 KiB above, because a sweep runs
+ * thousands of times. The bytes depend only on their offset, so that a prefix stays correct after realloc. */
 enum { PAGE = 4096, DENSE = 2 * PAGE, UNIT = 16 * PAGE };
 
 bool held_healthy = true;

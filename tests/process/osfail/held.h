@@ -1,5 +1,5 @@
-/* Held: blocks with known contents, and the rule for an allocation: success with all that was requested, or NULL and ENOMEM with
- * nothing changed. */
+/* Declares blocks with known contents, and checks of each allocation. An allocation must return all that was requested, or return NULL
+ * with ENOMEM and change nothing. */
 #ifndef TEST_OSFAIL_HELD_H
 #define TEST_OSFAIL_HELD_H
 
@@ -8,17 +8,17 @@
 #include <stdint.h>
 
 struct held {
-    void *block; /* NULL: none */
+    void *block; /* NULL if there is none */
     size_t size;
     uint64_t seed;
 };
 
 enum held_call { HELD_MALLOC, HELD_CALLOC, HELD_MEMALIGN, HELD_POSIX_MEMALIGN, HELD_VALLOC, HELD_PVALLOC };
 
-/* True while the system refuses nothing: then a NULL is a failure. */
+/* True while the system refuses nothing. Then a NULL is a failure of the test. */
 extern bool held_healthy;
 
-/* True if there is a block now. `align` is for the two memaligns; 16 elsewhere. */
+/* Allocates a block, and returns whether it succeeded. `align` is the alignment for memalign and posix_memalign, and 16 otherwise. */
 bool held_get(struct held *held, enum held_call call, size_t align, size_t size);
 bool held_resize(struct held *held, size_t size);
 void held_check(const struct held *held);

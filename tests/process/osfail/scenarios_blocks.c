@@ -1,4 +1,4 @@
-/* Blocks of each kind, by each call that allocates. */
+/* These scenarios allocate blocks of each kind, by each function that allocates. */
 #include "process/osfail/scenarios.h"
 
 #include "hakmem.h"
@@ -17,7 +17,7 @@ static void get_all(enum held_call call, size_t align, size_t size, size_t count
 
 static void mallocs(size_t size, size_t count) { get_all(HELD_MALLOC, 16, size, count); }
 
-/* The second time, the blocks are reused ones that were written to. */
+/* In the second call, calloc reuses blocks that were written to. */
 static void callocs(size_t size, size_t count)
 {
     get_all(HELD_CALLOC, 16, size, count);
@@ -46,7 +46,7 @@ static void every_tier(size_t step, size_t count)
         held_put(&held[i]);
 }
 
-/* Freed in an order that leaves holes, and filled again. */
+/* Frees every second block, so that holes remain, and allocates blocks in the holes. */
 static void holes(size_t size, size_t count)
 {
     for (size_t i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-/* The heap as a whole: trim, purge, the budget of large blocks, scarce address space, reports, a mixed load. */
+/* These scenarios use the whole heap: trim, purge, the budget of large blocks, scarce address space, reports and a mixed load. */
 #include "process/osfail/scenarios.h"
 
 #include "count/stats.h"
@@ -14,7 +14,7 @@
 enum { MOST = 2048 };
 static struct held held[MOST];
 
-/* In the second round half of it stays. */
+/* In the second round the trim keeps half of the memory. */
 static void trims(size_t size, size_t count)
 {
     for (int round = 0; round < 3; round++) {
@@ -26,7 +26,7 @@ static void trims(size_t size, size_t count)
     }
 }
 
-/* Time passes while the program goes on, so that passes of purge fall due. */
+/* The fake clock advances while the program allocates, so that purge passes become due. */
 static void ages(size_t size, size_t count)
 {
     for (int round = 0; round < 4; round++) {
@@ -50,7 +50,7 @@ static void large_come_and_go(size_t size, size_t count)
     }
 }
 
-/* A size from all tiers, the small ones most often. */
+/* Returns a size from all tiers. Small sizes are the most frequent. */
 static size_t some_size(struct rng *rng)
 {
     unsigned shift = 4 + rng_below(rng, 17);
@@ -95,7 +95,7 @@ static void reports(size_t size, size_t count)
     fake_os.capturing = false;
 }
 
-/* Bins of one block: each allocation misses, and every sixteenth is sampled. */
+/* The bins hold one block, so that each allocation misses and every sixteenth is sampled. */
 static void sampled(size_t size, size_t count)
 {
     uint64_t before = hk_load(hk_global_counts[HK_GLOBAL_guard_samples]);
@@ -114,7 +114,7 @@ static void sampled(size_t size, size_t count)
         CHECK(hk_load(hk_global_counts[HK_GLOBAL_guard_samples]) > before, "nothing was sampled");
 }
 
-/* A process begins to be watched while it runs; every allocation of a window is picked. */
+/* Sampling starts while the process runs. Every allocation of a sampling window is picked. */
 static void watched(size_t size, size_t count)
 {
     bool begun = false;

@@ -1,4 +1,4 @@
-/* Heaps of the program's own: their blocks of each kind, resets, the end of a heap that memory was refused to. */
+/* These scenarios use private heaps: blocks of each kind, resets, and the destruction of a heap after the system refused it memory. */
 #include <errno.h>
 
 #include "hakmem.h"
@@ -32,7 +32,7 @@ static void ended(hak_heap_t *heap)
     CHECK(hak_heap_destroy(heap) == 0, "destroy");
 }
 
-/* Sizes from `size` on, each half as large again: every kind of block; some are resized, half are freed. */
+/* Allocates sizes from `size` on, each larger by half, so that every kind of block occurs. Resizes some blocks, and frees half. */
 static void blocks_of_heap(size_t size, size_t count)
 {
     unsigned char *blocks[MOST];
@@ -58,7 +58,7 @@ static void blocks_of_heap(size_t size, size_t count)
         ended(heap);
 }
 
-/* Many blocks of one size: slabs of the heap, its bins and their arrays. */
+/* Allocates many blocks of one size, so that the heap needs slabs, bins and the arrays of the bins. */
 static void slabs_of_heap(size_t size, size_t count)
 {
     hak_heap_t *heap = created(0);

@@ -1,4 +1,4 @@
-/* realloc: up, down, in place, from one kind of block to another, side by side. */
+/* These scenarios call realloc to grow and shrink blocks, in place, from one kind of block to another, and side by side. */
 #include "process/osfail/scenarios.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ static void down(size_t from, size_t to)
     held_put(&held);
 }
 
-/* Each stands in the other's way. */
+/* Each block stands in the way of its neighbor's growth. */
 static void side_by_side(size_t from, size_t to)
 {
     struct held held[3];
@@ -54,7 +54,7 @@ static void to_and_fro(size_t low, size_t high)
 
 static void impossible(size_t size, size_t count)
 {
-    volatile size_t half = SIZE_MAX / 2; /* volatile: a compiler that sees the product refuses to compile it */
+    volatile size_t half = SIZE_MAX / 2; /* not a constant, because the compiler rejects a size that large */
     struct held held;
     if (!held_get(&held, HELD_MALLOC, 16, size))
         return;

@@ -1,4 +1,5 @@
-/* Threads: they begin, end, free blocks of each other, and leave blocks behind. One at a time where the order of calls matters. */
+/* In these scenarios threads begin, end, free each other's blocks, and leave blocks behind. If the order of calls matters, one thread runs
+ * at a time. */
 #include "process/osfail/scenarios.h"
 
 #include <pthread.h>
@@ -79,7 +80,7 @@ static void left_behind(size_t size, size_t count)
     put_part(&(struct part){size, 0, count});
 }
 
-/* Half is freed by one thread, the rest by another, after a third has begun to use the holes. */
+/* One thread frees half of the blocks. A second thread allocates into the holes. A third thread frees all. */
 static void handed_on(size_t size, size_t count)
 {
     in_thread(get_part, &(struct part){size, 0, count});
@@ -107,7 +108,7 @@ static void *use_after_end(void *given)
 
 static void after_the_end(size_t size, size_t count) { in_thread(use_after_end, &(struct part){size, 0, count}); }
 
-/* A living owner, a stranger that frees for it: rounds of more than wait in an outbox. */
+/* Tests an owner that is alive while another thread frees its blocks. Each round frees more blocks than an outbox holds. */
 static _Atomic int turn;
 
 static void *put_on_turn(void *given)

@@ -1,7 +1,7 @@
-/* Usage: test_osfail [warm|quick|full] [scenario name]        warm: only in processes that have started, for valgrind
- * Any system call may fail, and any number of them (R2). Each scenario runs with its k-th call refused, for all k; with all from the
- * k-th on; with every n-th; with some at random: in processes that are starting, and again and again in one that has run for a
- * while. After each, the system is healthy again and the same scenario must succeed. */
+/* Usage: test_osfail [warm|quick|full] [scenario name]        (warm: only in processes that have started, for valgrind)
+ * Tests that any number of system calls may fail (R2). Each scenario runs with its k-th call refused, for all k. Then it runs with all calls
+ * from the k-th on refused, with every n-th, and with some at random. It runs in processes that are starting, and repeatedly in one process
+ * that has run for a while. After each run the system is healthy again, and the same scenario must succeed. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 enum { SECONDS_A_SCENARIO = 600, MOST_CALLS = 100000 };
 
-/* Written by children, read by their parent. */
+/* Counters in shared memory. Children write them, and the parent reads them. */
 static struct class_stat {
     uint64_t runs, refused, checks, last_refused;
 } * class_stat;
@@ -64,7 +64,7 @@ static void run(const struct scenario *scenario)
     hak_trim(0);
 }
 
-/* Once with refusals, once without. */
+/* Runs the scenario once with refusals and once without. */
 static void run_twice(const struct scenario *scenario)
 {
     held_healthy = false;
@@ -98,7 +98,7 @@ static void complain(const struct scenario *scenario, const char *where, int sta
             WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "checks failed", (unsigned)status);
 }
 
-/* False if the child did not end well. */
+/* Runs `body` in a child. Returns false if a check failed there or a signal ended it. */
 static bool in_child(const struct scenario *scenario, void (*body)(const struct scenario *scenario))
 {
     fflush(NULL);
@@ -118,11 +118,11 @@ static bool in_child(const struct scenario *scenario, void (*body)(const struct 
 }
 
 struct sweep {
-    size_t by_ordinal;      /* how many of the kinds of plans that go by the k-th call */
-    uint64_t most_n, seeds; /* every 2nd .. most_n-th; at random with so many seeds */
+    size_t by_ordinal;      /* how many of the plans in by_ordinal to run */
+    uint64_t most_n, seeds; /* largest n of every_nth; number of seeds of at_random */
 };
 
-/* Calls `each` for every plan until it returns false; the k-th call of a kind of plan that refuses nothing ends that kind. */
+/* Calls `each` for every plan until it returns false. If the k-th call of a kind of plan refuses nothing, that kind is complete. */
 static bool for_each_plan(const struct scenario *scenario, const struct sweep *sweep,
                           bool (*each)(const struct scenario *scenario))
 {

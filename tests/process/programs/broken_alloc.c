@@ -1,9 +1,9 @@
-// The harness's negative control: a preloadable malloc with one fault, chosen by BROKEN_ALLOC.
-//   none     no fault: the harness must find everything the same
-//   fail     now and then a request is refused although there is memory
-//   corrupt  now and then a grown block has one byte of its contents changed
-//   overlap  now and then a block is given out that is shorter than was asked for
-// It stands on glibc's own allocator, and its faults come at fixed counts, so that they come every time.
+// Defines a malloc for LD_PRELOAD with one fault, which BROKEN_ALLOC selects. With it negative.py tests that the harness finds faults.
+//   none     no fault; the harness must find no difference
+//   fail     sometimes refuses a request although there is memory
+//   corrupt  sometimes changes one byte of a block that realloc grew
+//   overlap  sometimes returns a block that is shorter than requested
+// It uses glibc's own allocator. The faults come at fixed counts, so that each run has them.
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Controls of the harness: it must find a broken allocator broken, a sound one sound, and an idle one idle.
+"""Tests the harness with controls. It must report a broken allocator as broken, a correct one as correct, and an idle one as idle.
 
     negative.py BROKEN_ALLOC.so      the library built from broken_alloc.c
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = ("--only", "lua,perl", "--groups", "all,mro/basic_0,base/")
-EXPECTED = (  # fault, more arguments, exit code, statuses one of which must be in the summary
+EXPECTED = (  # fault, more arguments, exit code, statuses of which one must be in the summary
     ("none", (), 0, ("same",)),
     ("none", ("--need-report",), 1, ("not served",)),
     ("fail", (), 1, ("differs",)),
@@ -23,7 +23,7 @@ EXPECTED = (  # fault, more arguments, exit code, statuses one of which must be 
 
 
 def judge(library, fault, more):
-    """Runs the sample with that fault; the exit code and the statuses of the programs that could run."""
+    """Runs the sample with the fault. Returns the exit code, the statuses of the programs that could run, and the output."""
     with tempfile.TemporaryDirectory(prefix="hakmem-negative-") as folder:
         summary = Path(folder) / "summary.json"
         done = subprocess.run([sys.executable, HERE / "run.py", "--lib", library, "--json", summary, "--logs", folder,

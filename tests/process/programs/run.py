@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Runs real programs on glibc's malloc and on a preloaded one and compares the outcome of every check.
 
-    run.py                       every program, on build/libhakmem.so (make programs)
-    run.py --set medium          those that run in minutes and need few packages
-    run.py --set medium --part 1/2    half of them: make test, by turns
-    run.py --set quick           the few that are cheap (make check)
-    run.py --only perl,git       these
-    run.py --lib SOME.so         another allocator, or the harness's own negative control
+    run.py                       runs every program, on build/libhakmem.so (make programs)
+    run.py --set medium          runs those that take minutes and need few packages
+    run.py --set medium --part 1/2    runs half of them (make test runs the halves in turn)
+    run.py --set quick           runs the few that are cheap (make check)
+    run.py --only perl,git       runs only these
+    run.py --lib SOME.so         tests another allocator, or the harness's own negative control
 
-Exit code: 0 the same outcomes everywhere, 1 something fails that does not fail on glibc (or the test itself
-is broken), 77 nothing could run here.
+The exit code is 0 if all outcomes are the same, 1 if something fails that does not fail on glibc (or the test itself
+is broken), and 77 if nothing could run here.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def arguments():
 
 
 def private_copy(library, folder):
-    """A copy that other accounts can read and that a build meanwhile cannot replace."""
+    """Makes a copy that other accounts can read, and that a build at the same time cannot replace."""
     folder.chmod(0o755)
     copy = folder / Path(library).name
     shutil.copyfile(library, copy)
@@ -66,14 +66,14 @@ def private_copy(library, folder):
 
 
 def loaded(library):
-    """Whether the loader takes the library: with a bad one every program would run on glibc, and be 'the same'."""
+    """Returns whether the loader accepts the library. With a bad one, every program would run on glibc, and be 'the same'."""
     maps = subprocess.run(["cat", "/proc/self/maps"], env={**os.environ, "LD_PRELOAD": str(library)},
                           capture_output=True, text=True, check=False)
     return str(library) in maps.stdout
 
 
 class Options:
-    """What a comparison needs to know."""
+    """The options that a comparison needs."""
 
     def __init__(self, given, library):
         self.library, self.size, self.keep = library, given.set, given.keep
@@ -85,7 +85,7 @@ class Options:
 
 
 def smallest_set(case):
-    """The smallest set that has the case."""
+    """Returns the smallest set that has the case."""
     if case.quick:
         return "quick"
     return "medium" if case.medium else "full"
@@ -104,7 +104,7 @@ def chosen_cases(given):
 
 
 def shared_out(cases, size, parts):
-    """Parts that take about the same time, the longest case first in each."""
+    """Divides the cases into parts that take about the same time, with the longest case first in each."""
     def seconds(case):
         return case.quick if size == "quick" else case.medium
 
@@ -115,7 +115,7 @@ def shared_out(cases, size, parts):
 
 
 def limit_groups(case, words):
-    """Narrows a case to some of its groups, for a reproducer."""
+    """Restricts a case to some of its groups, to reproduce a failure."""
     every = case.groups
     case.groups = lambda quick: [g for g in every(quick) if any(w in g for w in words)]
     case.least, case.health = 1, 0.0
@@ -148,7 +148,7 @@ def judge_all(cases, options, kit, out, at_once):
 
 
 def prepare_all(cases, size, kit, out):
-    """Fetches and builds beforehand, so that a bounded run later only runs."""
+    """Fetches and builds in advance, so that a later run with a time limit only has to run."""
     for case in cases:
         try:
             case.size = size
@@ -160,7 +160,7 @@ def prepare_all(cases, size, kit, out):
 
 
 def abandon(number, _frame):
-    """Told to end: takes along what was started, which runs in sessions of its own."""
+    """Handles a request to end: also ends the started processes, which have sessions of their own."""
     for process in list(Side.live.values()):
         Side.kill_session(process)
     os._exit(128 + number)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes docs/PROGRAMS.md from the cases and from bench/results/programs.json, which holds what the last run of each program counted.
+"""Writes docs/PROGRAMS.md from the cases and from bench/results/programs.json, which holds the counts of each program's last run.
 
-    table.py RUN.json...     takes over the figures of these runs (what run.py --json wrote), then writes both
-    table.py                 writes the document again, after a case has come or gone
-    table.py --check         says whether the document is what would be written
+    table.py RUN.json...     takes over the numbers of these runs (which run.py --json wrote), then writes both files
+    table.py                 writes the document again, after a case was added or removed
+    table.py --check         reports whether the document is up to date
 """
 
 import argparse
@@ -44,7 +44,7 @@ SAYINGS = {"same": "same", "flaky": "same, but for what is flaky on glibc", "dif
 
 
 def taken_over(figures, runs):
-    """The figures with those of these runs; a program that was skipped keeps its last ones."""
+    """Returns the numbers, updated by these runs. A program that was skipped keeps its last ones."""
     for run in runs:
         for row in json.loads(Path(run).read_text())["programs"]:
             if row["status"] != "skipped":
@@ -54,7 +54,7 @@ def taken_over(figures, runs):
 
 
 def written(figures):
-    """The document's text. Figures of programs that are no longer there are not in it."""
+    """Returns the text of the document. It leaves out numbers of programs that no longer exist."""
     rows, checks, served, ran = [], 0, 0, 0
     for case in sorted(load_cases(), key=lambda c: c.name):
         last = figures.get(case.name)

@@ -1,6 +1,6 @@
-"""Whose fault a difference is: cases with faults of the library that are planted, and with checks that fail on a busy machine.
+"""Tests the decision which side is at fault, with planted faults of the library and with checks that fail on a busy machine.
 
-Each case has one group with the check `planted`, whose outcomes on both sides are listed run by run."""
+Each case has one group with the check `planted`, whose outcomes on both sides are listed for each run."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ OK, FAIL = "ok", "fail"
 
 
 class Planned(Case):
-    """Gives the listed outcomes, then `ok`."""
+    """Returns the listed outcomes, then `ok`."""
 
     name = "planned"
     health = 0.5
@@ -72,7 +72,7 @@ class Decision(unittest.TestCase):
         self.check(self.judged([], [FAIL] * RUNS), "differs", 1 + compare.REPETITIONS)
 
     def test_it_fails_twice_and_never_on_glibc(self):
-        """However late."""
+        """The second failure may come late."""
         for later in range(1, RUNS):
             library = [FAIL] + [OK] * (later - 1) + [FAIL]
             self.loads = 0

@@ -1,10 +1,10 @@
 /* Usage: test_alone_again unshare|setns|fork|daemon
- * Programs with one thread again: their other threads have ended and were joined. The system permits some calls only to a process of one
- * thread: no thread of HAKMEM's may remain, however much memory was free.
- *   unshare  a user namespace of its own
- *   setns    the mount namespace that it is in, once more
- *   fork     a child that does the first
- *   daemon   the same by daemon() */
+ * Tests programs that have one thread again, because their other threads have ended and were joined. The system allows some calls only to a
+ * process of one thread. So no thread of HAKMEM's may remain, however much memory the threads freed.
+ *   unshare  creates a user namespace of its own
+ *   setns    enters the mount namespace that it is in
+ *   fork     creates a user namespace in a child
+ *   daemon   creates a user namespace after daemon() */
 #include "support/check.h"
 #include "support/tasks.h"
 #include "support/watchdog.h"
@@ -40,7 +40,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* True if a thread of HAKMEM's was there meanwhile. */
+/* Returns whether HAKMEM had a thread while the program's threads ran. */
 static bool run_threads(void)
 {
     pthread_t thread[THREADS];
@@ -101,7 +101,7 @@ static int by_daemon(void)
 
 static int by_fork(void) { return of_child(new_user); }
 
-/* A process that did it once is another to the system afterwards: each round is a child's. */
+/* Runs one round in a child. The call changes the namespaces of the process, and so a process can be tested only once. */
 static int in_child(int (*act)(void))
 {
     int status = -1;

@@ -1,4 +1,4 @@
-/* areas: the mappings of this process, from /proc/self/smaps and /proc/self/maps. Read without allocating. */
+/* Reads the mappings of this process from /proc/self/smaps_rollup and /proc/self/maps, without allocating. */
 #ifndef TEST_SITUATIONS_AREAS_H
 #define TEST_SITUATIONS_AREAS_H
 
@@ -9,15 +9,15 @@
 struct area {
     uintptr_t start, end;
     bool writable, private_to_us;
-    bool anonymous; /* no file, and none of the kernel's own names, but for the break heap's */
+    bool anonymous; /* has no file and no name except [heap] */
 };
 
 enum { AREAS_MOST = 4096 };
 
-/* Up to AREAS_MOST of them, in order of their addresses. */
+/* Stores up to AREAS_MOST mappings, ordered by address. Returns their number. */
 size_t areas_read(struct area *areas);
 
-/* The sum of one line of /proc/self/smaps_rollup ("AnonHugePages:"), in KiB; SIZE_MAX where it cannot be read. */
+/* Returns the KiB of one line of /proc/self/smaps_rollup (for example "AnonHugePages:"), or SIZE_MAX if the file cannot be read. */
 size_t areas_rollup_kib(const char *line);
 
 #endif

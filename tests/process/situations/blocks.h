@@ -1,4 +1,4 @@
-/* blocks: a table of blocks of many sizes, each filled with its own pattern. */
+/* Fills a table with blocks of many sizes. Each block has a pattern of its own. */
 #ifndef TEST_SITUATIONS_BLOCKS_H
 #define TEST_SITUATIONS_BLOCKS_H
 
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* Mostly small, some of 60 KiB, few that have a mapping of their own. */
+/* Returns the size of block i. Most are small, some have 60 KiB, and a few have a mapping of their own. */
 static inline size_t blocks_size(size_t i)
 {
     return i % 97 == 96 ? 1500000 + i : i % 23 == 22 ? 60000 + i : i * 37 % 2000 + 1;
@@ -29,7 +29,7 @@ static inline void blocks_check(void *const *block, size_t count)
     }
 }
 
-/* Each third one moves first. */
+/* Frees all blocks. Every third block is reallocated first. */
 static inline void blocks_free(void **block, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 /* Usage: test_break_moves
- * A program that moves the program break up and down, beside malloc. Its data there stay intact; malloc neither needs the break nor uses
- * memory that the program released by it. */
+ * Tests a program that moves the program break up and down while it uses malloc. The program's data there must stay intact. malloc must not
+ * need the break, and must not use memory that the program has released by a move of the break. */
 #include "blocks.h"
 #include "support/watchdog.h"
 
@@ -12,7 +12,7 @@
 
 enum { HELD = 200, ROUNDS = 12, STEP = 300000 };
 
-/* How the child ended that frees this pointer. */
+/* Frees the pointer in a child. Returns the child's wait status. */
 static int freed_in_child(void *p)
 {
     pid_t child = fork();
@@ -26,7 +26,7 @@ static int freed_in_child(void *p)
     return status;
 }
 
-/* HAKMEM's rule for pointers of others (docs/FREE.md): in the break heap they are left alone. */
+/* Checks HAKMEM's rule for foreign pointers (docs/FREE.md). It leaves pointers into the break heap alone. */
 static void foreign_rule(char *own)
 {
     CHECK(freed_in_child(own) == 0, "a pointer below the break is left alone");
@@ -55,7 +55,7 @@ int main(void)
         blocks_free(block, HELD);
         blocks_allocate(block, HELD);
         CHECK(pattern_holds(own, STEP, round), "round %zu: what the program keeps at the break", round);
-        /* Down only if no other code has moved it meanwhile, as glibc's malloc does. */
+        /* Moves the break down only if no other code has moved it since, because glibc's malloc moves it too. */
         if (sbrk(0) == own + STEP) {
             CHECK(sbrk(-STEP) != (void *)-1, "errno %d", errno);
         }

@@ -1,9 +1,9 @@
 /* Usage: test_cancel deferred|async [threads]
- * Threads that are cancelled while they allocate, a thousand of them and more: cleanup handlers free their blocks, their tcaches end,
- * and the heap does not grow.
- *   deferred  at the next cancellation point: between calls of malloc, which is none
- *   async     at once, during their work on blocks; they call malloc, which no standard makes safe for that, with cancellation
- *             disabled */
+ * Tests a thousand or more threads that are cancelled while they use the heap. Cleanup handlers free their blocks, their thread caches end,
+ * and the heap must not grow.
+ *   deferred  a thread is cancelled at its next cancellation point, which lies between calls of malloc, because malloc is none
+ *   async     a thread is cancelled at once while it reads its blocks; cancellation is disabled during calls of malloc, because no
+ *             standard makes malloc safe for it */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"
@@ -51,7 +51,7 @@ static void replace(struct held *held, size_t at, size_t size)
     pthread_setcancelstate(before, NULL);
 }
 
-/* Reads the blocks, over and over: asynchronous cancellation hits here. */
+/* Reads the blocks repeatedly. Asynchronous cancellation happens here. */
 static void compute(const struct held *held)
 {
     for (size_t i = 0; i < HELD; i++) {
@@ -74,7 +74,7 @@ static void *work(void *argument)
             compute(held);
             pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &ignored);
         } else if (i % 7 == 6) {
-            ssize_t none = write(null_device[1], "", 0); /* a cancellation point */
+            ssize_t none = write(null_device[1], "", 0); /* This call is a cancellation point. */
             (void)none;
         }
     }
@@ -88,7 +88,7 @@ static void some_threads(size_t from)
     for (size_t t = 0; t < AT_ONCE; t++) {
         CHECK(pthread_create(&thread[t], NULL, work, (void *)(uintptr_t)(from + t)) == 0, "thread %zu", from + t);
     }
-    usleep((useconds_t)(from % 11 * 100)); /* some have done much by then, some nothing */
+    usleep((useconds_t)(from % 11 * 100)); /* By then some threads have done much, and some nothing. */
     for (size_t t = 0; t < AT_ONCE; t++) {
         CHECK(pthread_cancel(thread[t]) == 0, "thread %zu", from + t);
     }

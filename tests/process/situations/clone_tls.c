@@ -1,6 +1,6 @@
 /* Usage: test_clone_tls
- * clone() without CLONE_SETTLS, as in old runtimes and sandboxes: the child has the parent's memory and thread pointer, and so the
- * parent's tcache, while the parent waits. It allocates and frees; then both use each other's blocks. */
+ * Tests clone() without CLONE_SETTLS, as in old runtimes and sandboxes. The child has the parent's memory and thread pointer, and so it uses
+ * the parent's thread cache while the parent waits. The child allocates and frees. Then each uses blocks of the other. */
 #include "blocks.h"
 #include "support/watchdog.h"
 

@@ -1,6 +1,6 @@
 /* Usage: test_coroutines
- * Coroutines on small stacks from malloc, switched by ucontext, and by a few instructions of the program's own. They allocate, switch
- * while they hold blocks, free each other's, continue in another thread, and end; any thread frees their stacks. */
+ * Tests coroutines whose small stacks are from malloc. ucontext switches half of them, and a few instructions of the program the other half.
+ * They allocate, switch while they hold blocks, free each other's blocks, continue in another thread, and end. Any thread frees a stack. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/watchdog.h"
@@ -15,19 +15,19 @@ enum { COROUTINES = 400, STEPS = 30, STACK = 24 << 10, GENERATIONS = 4 };
 
 struct coroutine {
     ucontext_t context, *back;
-    void *own_stack_pointer, *back_stack_pointer; /* of the switch by hand */
+    void *own_stack_pointer, *back_stack_pointer; /* for the switch by hand */
     char *stack;
     size_t number;
     bool by_hand, ended;
 };
 
 static struct coroutine coroutine[COROUTINES];
-static char *handed_on[COROUTINES]; /* allocated by one coroutine, checked and freed by the next */
+static char *handed_on[COROUTINES]; /* one coroutine allocates a block, the next one checks and frees it */
 static size_t size_of_handed[COROUTINES];
 
 #if defined(__x86_64__)
 enum { BY_HAND = 1 };
-/* Saves the callee-saved registers, switches stacks, and restores those of the other coroutine. */
+/* Saves the callee-saved registers, switches stacks, and restores the registers of the other coroutine. */
 void switch_stacks(void **from, void *to);
 __asm__(
     ".text\n.globl switch_stacks\n.type switch_stacks,@function\nswitch_stacks:\n"
@@ -43,7 +43,7 @@ static void switch_stacks(void **from, void *to)
 }
 #endif
 
-static _Thread_local struct coroutine *resumed; /* by this thread */
+static _Thread_local struct coroutine *resumed; /* the coroutine that this thread resumed last */
 
 static void leave(struct coroutine *self)
 {
@@ -79,7 +79,7 @@ static void run(struct coroutine *self)
     }
     self->ended = true;
     leave(self);
-    abort(); /* an ended coroutine is not resumed */
+    abort(); /* An ended coroutine must not be resumed. */
 }
 
 static void begin_here(void) { run(resumed); }
@@ -91,7 +91,8 @@ static void make(struct coroutine *self, size_t number)
     if (self->by_hand) {
         void **top = (void **)(void *)(self->stack + STACK);
         void (*entry)(void) = begin_here;
-        top -= 2; /* at its first instruction a function finds its stack off by the return address */
+        /* At a function's first instruction the stack pointer must be 8 bytes off a multiple of 16, because the return address was just pushed. */
+        top -= 2;
         memcpy(top, &entry, sizeof entry);
         self->own_stack_pointer = memset(top - 6, 0, 6 * sizeof *top);
     } else {
@@ -118,7 +119,7 @@ static void resume(struct coroutine *self)
     }
 }
 
-/* One round of all that live, in this thread. */
+/* Resumes each coroutine that has not ended, in this thread. */
 static void *resume_all(void *unused)
 {
     for (size_t i = 0; i < COROUTINES; i++) {

@@ -1,6 +1,6 @@
 /* Usage: test_io_uring
- * Blocks from malloc as fixed buffers of an io_uring: the kernel pins their pages, writes from them and reads into them by number. They
- * are unregistered and then freed, or freed first; later blocks there are ordinary memory. */
+ * Tests blocks from malloc as fixed buffers of an io_uring. The kernel pins their pages, writes from them and reads into them. The program
+ * unregisters the buffers before or after it frees them. Later blocks at these addresses must have ordinary memory. */
 #include "blocks.h"
 #include "support/watchdog.h"
 
@@ -51,7 +51,7 @@ static bool ring_open(struct ring *ring)
     return true;
 }
 
-/* One operation on a fixed buffer, and its result. */
+/* Runs one operation on a fixed buffer, and returns its result. */
 static int transfer(struct ring *ring, int operation, int file, unsigned buffer, const struct iovec *block)
 {
     unsigned tail = atomic_load(ring->x_submitted), at = tail & ring->submit_mask;

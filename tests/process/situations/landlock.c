@@ -1,6 +1,6 @@
 /* Usage: test_landlock
- * A process without access to the file system (landlock): it allocates, frees, trims and starts threads as before, opens no file, and
- * ends normally, with each kind of report requested. */
+ * Tests a process that landlock has cut off from the file system. It must allocate, free, trim and start threads as before, open no file, and
+ * end normally, with each kind of report requested. */
 #include "blocks.h"
 #include "support/watchdog.h"
 
@@ -17,7 +17,7 @@
 
 enum { SKIPPED = 77, HELD = 300, THREADS = 8 };
 
-/* Everything the first version of landlock can forbid, and no exception. */
+/* Forbids all that the first version of landlock can forbid. Returns false if the kernel has no landlock. */
 static bool shut_in(void)
 {
     struct landlock_ruleset_attr all = {.handled_access_fs = (1 << 13) - 1};

@@ -1,10 +1,10 @@
 /* Usage: test_overcommit real|charged|limited|upwards
- * vm.overcommit_memory=2: the kernel charges writable memory when it is mapped, not when it is touched. The setting is the machine's, and
- * no namespace has its own.
- *   real     on a machine set so: refusals come, and end when memory is freed. Else skipped.
- *   charged  on any machine: the writable private mappings, which would be charged, are in proportion to the memory allocated
- *   limited  on any machine: RLIMIT_DATA counts the same mappings and refuses in the same place; large blocks first, then smaller ones
- *   upwards  the same, small blocks first */
+ * Tests vm.overcommit_memory=2, with which the kernel charges writable memory when it is mapped, not when it is touched. The setting holds
+ * for the whole machine, and namespaces cannot change it.
+ *   real     runs only on a machine with this setting; otherwise it is skipped; the charged memory must be in proportion to the heap
+ *   charged  on any machine, the writable private mappings, which would be charged, must be in proportion to the memory allocated
+ *   limited  on any machine, RLIMIT_DATA counts the same mappings and refuses in the same place; starts with large blocks
+ *   upwards  the same as limited, but starts with small blocks */
 #include "areas.h"
 #include "blocks.h"
 #include "support/watchdog.h"
@@ -42,7 +42,7 @@ static void charge_is_in_proportion(void)
     blocks_free(block, HELD);
 }
 
-/* Blocks of one size until a refusal; after the blocks are freed, the same request must succeed. */
+/* Allocates blocks of one size until malloc refuses one. Returns their number. */
 static size_t fill(void **block, size_t most, size_t size)
 {
     size_t count = 0;

@@ -1,7 +1,7 @@
 /* Usage: test_parasite
- * A tracer stops a process, makes one of its threads call malloc and free, and lets it continue, as a debugger does for "call malloc(10)",
- * and as checkpointing does. The child is a copy of this program with the same functions at the same addresses. It is stopped in
- * threads that compute or sleep, outside malloc, beside others that allocate all the time. */
+ * Tests a tracer that stops a process, makes one of its threads call malloc and free, and lets it continue. A debugger does this for
+ * "call malloc(10)", and so do checkpointing tools. The child is a copy of this program, so that functions have the same addresses.
+ * The stopped threads compute or sleep, and are outside malloc. Another thread allocates all the time. */
 #include "blocks.h"
 #include "support/watchdog.h"
 
@@ -23,7 +23,7 @@ enum { SKIPPED = 77, INJECTED = 120, HELD = 300, RED_ZONE = 128 };
 
 #if defined(__x86_64__)
 
-/* What both see. */
+/* The tracer and the child share this memory. */
 struct shared {
     atomic_int x_ready, x_stop, x_checks_failed;
     _Atomic pid_t x_thread[2]; /* [0] computes, [1] sleeps */
@@ -65,7 +65,7 @@ static void *allocates(void *unused)
 
 static size_t injected_size(int i) { return i % 10 == 9 ? 2000000 : i % 5 == 4 ? 50000 : 16 + (size_t)i * 20; }
 
-/* The child frees the blocks that it was made to allocate, except those that it was made to free. */
+/* Runs the child's threads. At the end the child frees those blocks of the injected calls that are still in use. */
 static int child_runs(void)
 {
     void *(*work[])(void *) = {computes, sleeps, allocates};
@@ -90,7 +90,7 @@ static void stopped_by(pid_t thread, int signal)
     CHECK(WIFSTOPPED(status) && WSTOPSIG(status) == signal, "wait status 0x%x", (unsigned)status);
 }
 
-/* function(argument), run by a thread that is stopped. */
+/* Makes a stopped thread call function(argument), and returns the result. */
 static uintptr_t call_in(pid_t thread, uintptr_t function, uintptr_t argument)
 {
     struct user_regs_struct before, now;
@@ -100,7 +100,7 @@ static uintptr_t call_in(pid_t thread, uintptr_t function, uintptr_t argument)
     now.rip = function;
     now.rdi = argument;
     now.rax = 0;
-    now.orig_rax = (unsigned long)-1; /* no system call is to be begun again */
+    now.orig_rax = (unsigned long)-1; /* keeps the kernel from restarting a system call */
     CHECK(ptrace(PTRACE_POKEDATA, thread, (void *)now.rsp, (void *)trap_here) == 0, "errno %d", errno);
     CHECK(ptrace(PTRACE_SETREGS, thread, NULL, &now) == 0, "errno %d", errno);
     CHECK(ptrace(PTRACE_CONT, thread, NULL, NULL) == 0, "errno %d", errno);
@@ -129,7 +129,7 @@ static void inject(pid_t child)
         CHECK(block != 0 && block % 16 == 0, "injected malloc gave 0x%lx", (unsigned long)block);
         write_into(child, block, injected_size(i), (uint64_t)i);
         shared->x_block[i] = (void *)block;
-        if (i % 2) { /* frees the block that another call has just allocated */
+        if (i % 2) { /* frees the block that the injected malloc returned */
             call_in(thread, (uintptr_t)free, block);
         }
         CHECK(ptrace(PTRACE_DETACH, thread, NULL, NULL) == 0, "errno %d", errno);

@@ -1,11 +1,11 @@
 /* Usage: test_shut_in forbidden|bare|listed|own|apart
- * Programs that install a filter which ends the process at an unknown system call. The filter allows the calls of a program that
- * allocates, and no others: HAKMEM must not need more.
- *   forbidden  with threads first, then no new thread: the heap grows behind the filter, comes free, and the program sleeps
- *   bare       the same, with the filter installed by prctl() alone, by a process with the privileges for it
- *   listed     behind a list of the calls that malloc and pthread_create need, the program creates threads: memory is purged there
+ * Tests programs that install a filter of system calls, or use namespaces. The filter allows the calls of a program that allocates, and ends
+ * the process at any other call. HAKMEM must not need other calls.
+ *   forbidden  the program has threads, then forbids new ones; behind the filter its heap grows, is freed, and the program sleeps
+ *   bare       the same, but prctl() alone installs the filter, in a process with the privilege for it
+ *   listed     the filter allows only the calls that malloc and pthread_create need; the program creates threads, and memory is purged
  *   own        a thread installs a filter for itself alone before its first malloc
- *   apart      a thread unshares its root (CLONE_FS), allocates, and enters a mount namespace; a shared root would be refused */
+ *   apart      a thread unshares its root (CLONE_FS), allocates, and enters a mount namespace; the system would refuse a shared root */
 #include "blocks.h"
 #include "support/tasks.h"
 #include "support/watchdog.h"
@@ -30,7 +30,7 @@ enum { SKIPPED = 77, HEAP = 96 << 20, BLOCK = 4000, BLOCKS = HEAP / BLOCK, REST_
 #define ALLOW SECCOMP_RET_ALLOW
 #define KILL SECCOMP_RET_KILL_PROCESS
 
-/* `listed` calls get `then`, all others `otherwise`. */
+/* Installs a filter that answers the `listed` calls with `then`, and all others with `otherwise`. Returns false if it cannot. */
 static bool install(const int *listed, size_t count, unsigned then, unsigned otherwise, unsigned flags)
 {
     struct sock_filter code[2 * LONGEST + 2];
@@ -51,7 +51,7 @@ static bool forbid_threads(unsigned flags)
     return install(makes, 2, KILL, ALLOW, flags);
 }
 
-/* The calls of malloc and pthread_create, those that end a thread and a process, and those that this test waits with. */
+/* Allows the calls of malloc and pthread_create, of the end of a thread and a process, and of this test's waits. */
 static bool allow_little(void)
 {
     static const int little[] = {
@@ -116,7 +116,7 @@ static bool forbid(void)
 
 static void forbidden(void) { behind(forbid); }
 
-/* This thread alone, by prctl itself. */
+/* Installs a filter in this thread alone, by prctl. */
 static bool forbid_by_prctl(void)
 {
     struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -219,7 +219,7 @@ static size_t resident_kib(pid_t pid)
     return kib;
 }
 
-/* The least that it holds after it held most, seen from outside. */
+/* Returns the least KiB that the process holds after it held most, as seen from outside. */
 static size_t least_of(pid_t pid, int *status)
 {
     size_t most = 0, least = 0;

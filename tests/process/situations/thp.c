@@ -1,8 +1,8 @@
 /* Usage: test_thp never|always
- * Transparent huge pages.
- *   never   PR_SET_THP_DISABLE: the process gets none, despite all advice
- *   always  the effect of the machine's setting "always", made by hand under other settings: all mappings of the heap are advised for
- *           huge pages, at each step. Freed memory must be purged all the same. */
+ * Tests the heap with transparent huge pages.
+ *   never   with PR_SET_THP_DISABLE the process must get no huge page, even if code advises them
+ *   always  the program advises huge pages for all mappings of the heap at each step, which has the effect of the system's setting "always";
+ *           HAKMEM must still purge freed memory */
 #include "areas.h"
 #include "blocks.h"
 #include "support/procinfo.h"
@@ -17,7 +17,7 @@
 
 enum { SKIPPED = 77, MIXED = 500, SMALL = 40000, SMALL_SIZE = 2000, ROUNDS = 3, SPARE_KIB = 24 << 10, HUGE = 2 << 20 };
 
-/* Every mapping that could be the heap's: advice does no harm to the others. */
+/* Advises huge pages for every mapping that may belong to the heap. The advice does no harm to other mappings. */
 static void advise_all(void)
 {
     static struct area area[AREAS_MOST];
@@ -31,7 +31,7 @@ static void advise_all(void)
 
 static void *mixed[MIXED], *small[SMALL];
 
-/* Returns how much was on huge pages at its height, in KiB. */
+/* Returns how many KiB were on huge pages while all blocks were in use. */
 static size_t one_round(bool advised)
 {
     blocks_allocate(mixed, MIXED);
@@ -52,7 +52,7 @@ static size_t one_round(bool advised)
     return huge;
 }
 
-/* Can this machine give a huge page now? */
+/* Returns whether this machine can give a huge page now. */
 static bool has_huge_pages(void)
 {
     char *two = mmap(NULL, 2 * HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,6 +1,6 @@
 /* Usage: test_two_copies LIBRARY PLUGIN
- * dlmopen with several HAKMEMs: each namespace has its own C library and HAKMEM, which do not know of each other. PLUGIN is linked with the
- * library: in its namespace, all its blocks come from the copy there. Threads of the program use all copies. */
+ * Tests several HAKMEMs in one process, by dlmopen. Each namespace has its own C library and HAKMEM, which do not know the others.
+ * PLUGIN is linked with the library, and so all its blocks come from the copy in its namespace. Threads of the program use all copies. */
 #include "../../process/plugin.h"
 #include "blocks.h"
 #include "support/watchdog.h"
@@ -48,7 +48,7 @@ static void open_copy(struct copy *self, const char *library, const char *plugin
     CHECK(self->plugin && self->plugin->constructed(), "the plugin of a copy");
 }
 
-/* A block that the copy's plugin allocated is the copy's: its hak_ functions know its size. */
+/* Uses blocks of one copy. Blocks that the copy's plugin allocated belong to the copy, and its hak_ functions must know their size. */
 static void use(const struct copy *self, uint64_t seed)
 {
     static _Thread_local char *block[BLOCKS];

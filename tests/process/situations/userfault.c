@@ -1,6 +1,6 @@
 /* Usage: test_userfault
- * A program that serves the page faults of its own blocks (userfaultfd): small and large blocks, whose pages a thread fills at first touch.
- * After they are unregistered and freed, their memory is ordinary again. */
+ * Tests a program that serves the page faults of its own blocks (userfaultfd). A thread fills each page of small and large blocks at its
+ * first touch. After the program unregisters and frees the blocks, their memory must be ordinary again. */
 #include "blocks.h"
 #include "support/watchdog.h"
 
@@ -23,7 +23,7 @@ enum { SKIPPED = 77, PAGE = 4096, ROUNDS = 4, HELD = 400 };
 static int faults;
 static _Atomic size_t x_served;
 
-/* Each page begins with its own address. */
+/* Serves page faults. The first word of each page is the page's own address. */
 static void *serve(void *unused)
 {
     static uintptr_t page[PAGE / sizeof(uintptr_t)];
@@ -32,7 +32,7 @@ static void *serve(void *unused)
         uintptr_t at = message.arg.pagefault.address & ~(uintptr_t)(PAGE - 1);
         page[0] = at;
         struct uffdio_copy copy = {.dst = at, .src = (uintptr_t)page, .len = PAGE};
-        x_served++; /* before the one that waits for it goes on */
+        x_served++; /* must precede the ioctl, which wakes the waiting thread */
         CHECK(ioctl(faults, UFFDIO_COPY, &copy) == 0, "errno %d", errno);
     }
     check_thread_done();
@@ -47,7 +47,7 @@ static void ranges(char *start, size_t size, bool on)
     CHECK(done == 0, "%s: errno %d", on ? "register" : "unregister", errno);
 }
 
-/* Whole pages of a block: the bytes before and behind them are not served. */
+/* Registers the whole pages of a block. The bytes before and after them are not served. */
 static void one_block(size_t size)
 {
     char *block = malloc(size);

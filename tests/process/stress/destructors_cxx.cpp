@@ -1,5 +1,5 @@
 /* Usage: test_destructors_cxx [threads]
- * thread_local objects whose destructors allocate and free, mixed with pthread keys and with other threads' memory. */
+ * Tests thread_local objects whose destructors allocate and free, together with pthread keys and with memory of other threads. */
 #include "support/check.h"
 #include "support/watchdog.h"
 
@@ -16,7 +16,7 @@
 namespace {
 
 std::mutex                                left_lock;
-std::vector<std::unique_ptr<std::string>> left_behind; /* freed by the main thread */
+std::vector<std::unique_ptr<std::string>> left_behind; /* the main thread frees them */
 
 struct logger {
     std::vector<std::string>   lines;
@@ -32,7 +32,7 @@ struct logger {
     {
         std::size_t bytes = 0;
         for (int i = 0; i < 50; i++) {
-            add(10000 + i); /* grows while it dies */
+            add(10000 + i); /* grows during its destruction */
         }
         for (const std::string &line : lines) {
             bytes += line.size();
@@ -75,7 +75,7 @@ void live(int n)
     check_thread_done();
 }
 
-/* Built before main, destroyed after it: by then atexit handlers and other static objects have come and gone. */
+/* Built before main and destroyed after it. By then atexit handlers and other static objects have come and gone. */
 struct at_the_end {
     std::map<int, std::string> table;
     ~at_the_end()

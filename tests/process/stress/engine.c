@@ -21,10 +21,10 @@ struct worker {
     const struct engine_plan *plan;
     struct rng rng;
     uint64_t next_seed;
-    struct block *table; /* SLOTS of them */
+    struct block *table; /* an array of SLOTS blocks */
 };
 
-/* One worker at a time takes a cell; a worker that finds it taken skips it. */
+/* One worker at a time owns a cell. A worker that finds the cell taken skips it. */
 struct cell {
     atomic_flag x_taken;
     struct block block;
@@ -33,7 +33,7 @@ struct cell {
 static struct cell exchange[CELLS];
 static struct block tables[ENGINE_THREADS][SLOTS];
 
-/* Mostly small, some of every tier: the magnitude is drawn first. */
+/* Returns a random size. It draws the magnitude first, so that most sizes are small and all tiers occur. */
 static size_t draw_size(struct worker *w)
 {
     static const uint32_t bound[] = {64, 128, 128, 512, 1024, 1024, 4096, 16384};
@@ -57,7 +57,7 @@ static void allocate(struct worker *w, struct block *b)
     uint32_t kind = rng_below(&w->rng, 16);
     b->size = draw_size(w);
     b->seed = w->next_seed;
-    w->next_seed += 1u << 20; /* no two blocks of a run share a word of their patterns */
+    w->next_seed += 1u << 20; /* so that no two blocks of a run share a word of their patterns */
     if (kind < 10) {
         b->p = heap_malloc(b->size);
     } else if (kind < 13) {
@@ -153,7 +153,7 @@ static uint64_t run_generation(const struct engine_plan *plan, unsigned generati
         unsigned inherited = (t + generation) % plan->threads;
         workers[t] = (struct worker){plan, rng_seeded(seed), seed << 40, tables[inherited]};
     }
-    /* with one thread the steps run on the main one, so that this path is tried as well */
+    /* With one thread, the steps run on the main thread, so that this path is tested too. */
     if (plan->threads == 1) {
         worker_main(&workers[0]);
         return plan->steps;

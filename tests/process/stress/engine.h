@@ -1,13 +1,13 @@
-/* engine: a stress of the allocator that is told by its seed.
+/* Runs a stress test of the allocator that can be repeated by its seed.
  *
  *   worker t: its own table of slots ──── steps: allocate, check + free, realloc ────┐
  *        │                                                                           │ each block is filled with
  *        └── swaps a slot with a cell of the exchange ── any other worker takes it ──┘ its own seed's pattern
  *
- * A run has generations: all workers of one die before those of the next start, and each of the next takes over the
- * table of another, so that what the dead left is checked and freed by strangers.  Every block's bytes are checked
- * whenever it is freed, grown or shrunk: blocks that overlap, lost bytes and unzeroed calloc memory all show there.
- * Steps are counted, never timed.  What one worker does depends on the seed; who meets whom at the exchange does not. */
+ * A run has generations. All workers of one generation end before those of the next start. Each new worker takes over the table of
+ * another one, so that it checks and frees blocks that an ended thread left. Every block's bytes are checked when it is freed or resized.
+ * This shows blocks that overlap, lost bytes, and calloc memory that is not zero.
+ * The engine counts steps and does not measure time. The seed decides what each worker does, but not which workers meet at the exchange. */
 #ifndef TEST_STRESS_ENGINE_H
 #define TEST_STRESS_ENGINE_H
 
@@ -24,7 +24,7 @@ struct engine_plan {
 
 enum { ENGINE_THREADS = 64 };
 
-/* Runs the plan, frees every block and returns the number of steps taken; failures are counted by check.h. */
+/* Runs the plan, frees every block and returns the number of steps. check.h counts the failures. */
 uint64_t engine_run(const struct engine_plan *plan);
 
 #endif

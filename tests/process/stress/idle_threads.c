@@ -1,6 +1,6 @@
 /* Usage: test_idle_threads [threads]
- * Resident bytes of a thread that has used the allocator a little and waits, beside a thread that has not. Counted in pages, so the
- * result is the same on each machine. */
+ * Tests how much resident memory a thread costs that has used the allocator a little and then waits, compared with a thread that has not.
+ * The unit is pages, and so the result is the same on each machine. */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/watchdog.h"
@@ -31,7 +31,7 @@ static void *live(void *blocks)
     return NULL;
 }
 
-/* Growth of RSS while so many are alive. */
+/* Returns the growth of RSS while all threads are alive. */
 static size_t bytes_of_all(size_t blocks)
 {
     static pthread_t thread[MOST_THREADS];

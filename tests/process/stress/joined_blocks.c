@@ -1,7 +1,7 @@
 /* Usage: test_joined_blocks
- * A heap of small blocks of which most are freed, then larger ones, which join between the rest (see slab/joined_blocks.h). All usable bytes are
- * written and checked, while blocks of both kinds are resized, aligned, freed by other threads, also while their owner uses the same
- * slabs, left behind by threads, and freed in a forked child. Each check of the heap must pass. */
+ * Tests joined blocks (slab/joined_blocks.h). Most of a heap of small blocks is freed. Then larger blocks are allocated, which join free small
+ * blocks between the rest. All usable bytes are written and checked. Blocks of both kinds are resized, aligned, freed by other threads
+ * while their owner uses the same slabs, left behind by threads, and freed in a forked child. Each check of the heap must pass. */
 #include "report/heap_stats.h"
 #include "slab/joined_blocks.h"
 #include "support/check.h"
@@ -23,10 +23,10 @@ enum {
     OF_THREAD = 2000,
     PASSED_ON = 512,
     PASSES = 60000,
-    OF_C_LIBRARY = 16 /* which keeps its memory for threads */
+    OF_C_LIBRARY = 16 /* blocks that the C library keeps for threads */
 };
 
-/* The thread sanitizer starts no child of more than one thread. */
+/* The thread sanitizer cannot fork a process that has several threads. */
 #ifdef __SANITIZE_THREAD__
 enum { CHILDREN = 0 };
 #else
@@ -43,7 +43,7 @@ static struct held small[SMALL], large[LARGE], of_thread[OF_THREAD], passed_on[P
 static pthread_mutex_t passing = PTHREAD_MUTEX_INITIALIZER;
 static struct hk_heap_stats heap_stats;
 
-/* While the background thread works, counts may be a step behind the state. */
+/* Checks the heap, except while the background thread works, because then the counts may lag behind the state. */
 static void check_heap(const char *when)
 {
     const char *wrong = getenv("HAKMEM_BACKGROUND") == NULL ? heap_is_wrong(&heap_stats) : NULL;
@@ -88,7 +88,7 @@ static size_t joined(void)
     return sum;
 }
 
-/* Slabs of which four fifths are free, without an allocation since the last sweep. */
+/* Builds slabs of which four fifths are free. Nothing is allocated after the last sweep. */
 static void build(struct rng *rng)
 {
     for (size_t i = 0; i < SMALL; i++)
@@ -106,7 +106,7 @@ static void move_in(struct rng *rng, struct held *h, size_t n)
         fill(&h[i], heap_malloc(300 + rng_below(rng, 1800)), i);
 }
 
-/* Grown, shrunk: the common part of both sizes is kept. */
+/* Grows and shrinks blocks. realloc must keep the bytes that both sizes have in common. */
 static void resize(struct rng *rng)
 {
     for (size_t i = 0; i < LARGE; i += 3) {
@@ -118,7 +118,7 @@ static void resize(struct rng *rng)
     }
 }
 
-/* Bins hold joined blocks by then: these are not aligned as their size is. */
+/* Allocates aligned blocks. At this point the bins hold joined blocks, which do not have the usual alignment of their size. */
 static void align(void)
 {
     static struct held aligned[512];
@@ -135,7 +135,7 @@ static void align(void)
         fill(&large[i], heap_malloc(1000), i);
 }
 
-/* Frees blocks of others; leaves joined blocks of its own behind. */
+/* Frees blocks of other threads, and leaves joined blocks of its own behind. */
 static void *be_stranger(void *given)
 {
     struct rng rng = rng_seeded(3);
@@ -186,7 +186,7 @@ static void *be_receiver(void *given)
     return given;
 }
 
-/* What a child that is forked meanwhile has of it. */
+/* Forks while blocks are passed on. The child checks its copies of the blocks, and frees some. */
 static void pass_in_child(struct rng *rng)
 {
     pthread_mutex_lock(&passing);
@@ -216,7 +216,7 @@ static void pass_on_small(struct rng *rng, struct held *h)
     drop(&found);
 }
 
-/* The owner takes joined blocks and small blocks, and frees some itself, in slabs that another thread frees in at the same time. */
+/* The owner allocates joined blocks and small blocks, and frees some. Another thread frees blocks in the same slabs at the same time. */
 static void flush_remote(struct rng *rng, size_t forks)
 {
     pthread_t thread;

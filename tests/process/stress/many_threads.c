@@ -1,5 +1,5 @@
 /* Usage: test_many_threads [threads]
- * Thousands of threads alive at once, each with blocks that another one frees; three times, without growth. */
+ * Tests thousands of threads that are alive at once. Each allocates blocks that another one frees. Memory must not grow in three rounds. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"
@@ -28,7 +28,8 @@ static void *live(void *argument)
     }
     pthread_barrier_wait(&all_allocated);
     pthread_barrier_wait(&measured);
-    size_t other = (me * 7 + 1) % threads; /* 7 and the number of threads have no common divisor: each is met once */
+    /* The number of threads is no multiple of 7, and so each thread frees the blocks of a different one. */
+    size_t other = (me * 7 + 1) % threads;
     for (size_t i = 0; i < BLOCKS; i++) {
         CHECK(pattern_holds(block[other][i], size[i], other * BLOCKS + i), "thread %zu, block %zu", other, i);
         free(block[other][i]);
@@ -37,7 +38,7 @@ static void *live(void *argument)
     return NULL;
 }
 
-/* Returns RSS while all are alive. */
+/* Returns RSS while all threads are alive. */
 static size_t one_round(void)
 {
     static pthread_t thread[MOST_THREADS];
@@ -49,7 +50,7 @@ static size_t one_round(void)
     for (size_t i = 0; i < threads; i++) {
         int error = pthread_create(&thread[i], &attributes, live, (void *)(uintptr_t)i);
         if (error) {
-            /* those that wait at the barrier cannot be joined: there is no going on from here */
+            /* The threads that wait at the barrier cannot be joined, and so the test must end here. */
             fprintf(stderr, "many threads: thread %zu: pthread_create: error %d\n", i, error);
             _Exit(1);
         }
@@ -79,8 +80,8 @@ int main(int argc, char **argv)
     size_t dead = 0;
     for (int round = 0; round < ROUNDS; round++) {
         size_t rss = one_round();
-        malloc_trim(
-            0); /* memory of ended threads stays resident for a while: purges it, so that rounds can be compared */
+        /* Memory of ended threads stays resident for a while. The trim purges it, so that the rounds can be compared. */
+        malloc_trim(0);
         size_t after = procinfo_rss_kib();
         printf("many threads: round %d: RSS %zu KiB with %zu alive, %zu KiB after\n", round, rss, threads, after);
         if (round == 0) {

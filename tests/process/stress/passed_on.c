@@ -1,7 +1,7 @@
 /* Usage: test_passed_on [generations [steps]]
- * Eight threads at a time put blocks of all sizes into slots, and free what they take out, which others have allocated; they end and
- * others begin, a thread trims, and the main thread forks: the child frees what lies in the slots and works on. Nothing is wrong with
- * it: the allocator must say nothing. */
+ * Tests eight threads that put blocks of all sizes into slots, and free the blocks of other threads that they take out. The threads end and
+ * others begin, one thread trims, and the main thread forks. The child frees the blocks in the slots and continues to work. This is a
+ * correct program, and so the allocator must report nothing. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/rng.h"
@@ -32,7 +32,7 @@ struct passed {
     uint64_t pattern;
 };
 
-/* A lock a shard: the main thread holds all of them when it forks, so that the child finds the slots whole. */
+/* Each shard has one lock. The main thread holds all of them when it forks, so that the slots are consistent in the child. */
 static struct shard {
     pthread_mutex_t lock;
     struct passed slots[SLOTS];
@@ -64,7 +64,7 @@ static void drop(const struct passed *passed)
     free(passed->block);
 }
 
-/* Some of the blocks are resized by the thread that takes them out: most move then. */
+/* Puts a new block into a slot. The thread resizes some of the blocks that it takes out, and most of these move. */
 static void pass_on(struct rng *rng)
 {
     struct shard *shard = &shards[rng_below(rng, SHARDS)];
@@ -133,7 +133,7 @@ static void fork_once(void)
           "a fork: wait status 0x%x", (unsigned)status);
 }
 
-/* The main thread takes part between two forks: it has blocks in its outbox when it forks. */
+/* Runs one set of threads. The main thread works between two forks too, so that its outbox holds blocks when it forks. */
 static void generation(unsigned long number)
 {
     pthread_t threads[THREADS];

@@ -1,6 +1,6 @@
 /* Usage: test_pool_fork [forks]
- * Threads begin and end by the dozen, one thread trims again and again, and the main thread forks: the child, which has threads of its
- * own, must not hang on work that was under way. */
+ * Tests forks while dozens of threads begin and end and one thread trims repeatedly. The child, which starts threads of its own, must not
+ * hang on an operation that was not complete at the fork. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/watchdog.h"
@@ -67,8 +67,8 @@ static void *keep_trimming(void *unused)
     return unused;
 }
 
-/* The thread sanitizer ends a child that has threads of its own; the address sanitizer (GCC 12's) does not take its allocator's
- * locks for the fork, and a thread of the child asks that allocator for its thread-local storage. */
+/* Does the work of a child, without threads under a sanitizer. The thread sanitizer ends a child that has threads. The address sanitizer
+ * of GCC 12 does not take its allocator's locks for the fork, and a thread of the child needs that allocator for its thread-local storage. */
 static void work_as_child(void)
 {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)

@@ -1,8 +1,8 @@
 /* Usage: test_soak [seconds [steps of a round]]
- * Rounds of the engine, with all sizes and numbers of threads, over a set of blocks that stays and is slowly exchanged. After each round
- * every byte is accounted for: the heap is sound, and HAKMEM counts the blocks and bytes that the program has. After each cycle of
- * rounds and a trim, the resident bytes beyond those must not exceed their level of the first rounds and of the first quarter of the
- * time: they rise for 176 rounds, whatever the time of a round, until holes and blocks reach their balance. */
+ * Tests the heap in many rounds of the engine, with all sizes and numbers of threads, next to a set of blocks that is slowly replaced.
+ * After each round the heap must be sound, and HAKMEM's counts must equal the program's blocks and bytes. After each cycle of rounds and
+ * a trim, the resident bytes beyond those must not exceed their level in the first rounds and in the first quarter of the time. In the first
+ * 176 rounds they rise, however long a round takes, until holes and blocks are in balance. */
 #include "engine.h"
 
 #include "report/heap_stats.h"
@@ -68,7 +68,7 @@ static void take_heap_stats(void)
     CHECK(wrong == NULL, "the heap: %s", wrong);
 }
 
-/* CYCLE rounds are one of each kind. */
+/* CYCLE rounds run each combination of threads and sizes once. */
 static void run_round(unsigned round, uint64_t steps)
 {
     static const size_t largest[] = {1024, 16384, 262144, 4 << 20};
@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     bool watched = getenv("TEST_SLOWDOWN") != NULL;
     unsigned fewest = watched ? FEWEST_ROUNDS : SETTLING_ROUNDS + FEWEST_ROUNDS;
     watchdog_start(1800, "soak");
-    printf("soak: rounds of %ju steps\n", (uintmax_t)steps); /* stdout has its buffer from here on */
+    printf("soak: rounds of %ju steps\n", (uintmax_t)steps); /* This call also allocates stdout's buffer. */
     for (size_t i = 0; i < KEPT; i++)
         exchange_one(&rng, i, i);
     size_t blocks = 0, bytes = 0, settled = 0, beyond = 0;
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < EXCHANGED; i++)
             exchange_one(&rng, rng_below(&rng, KEPT), round);
         take_heap_stats();
-        /* What the C library itself has taken by then, for its threads, it keeps. */
+        /* The C library keeps the memory that it has allocated for its threads by then. */
         if (round < CYCLE) {
             blocks = heap_stats.sum.live_blocks;
             bytes = heap_stats.sum.live + heap_stats.sum.rounding - kept_bytes();
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
         beyond = rss - live;
         if ((round < SETTLING_ROUNDS || seconds_now() < begun + seconds / 4) && beyond > settled)
             settled = beyond;
-        /* What watches the program keeps books of its own, resident too. */
+        /* A tool that watches the program keeps data of its own, which is resident too. */
         CHECK(watched || beyond <= settled + rss / 50 + 512, "RSS beyond what is live grew from %zu to %zu KiB",
               settled, beyond);
         if (seconds_now() >= said + 10) {

@@ -1,5 +1,5 @@
 /* Usage: test_stress [threads=N] [generations=N] [steps=N] [seed=N] [largest=BYTES]
- * One run of the engine. */
+ * Tests the allocator with one run of the engine. */
 #include "engine.h"
 
 #include "support/check.h"

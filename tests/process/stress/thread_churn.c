@@ -1,5 +1,5 @@
 /* Usage: test_thread_churn [threads]
- * Threads one after the other; each allocates, frees, and leaves a few blocks to others: RSS does not grow. */
+ * Tests threads that run one after the other. Each allocates, frees, and leaves a few blocks that others free. RSS must not grow. */
 #include "support/check.h"
 #include "support/pattern.h"
 #include "support/procinfo.h"
@@ -43,7 +43,7 @@ static void *live(void *argument)
     return NULL;
 }
 
-/* What the dead left is freed KEPT lives later, by the main thread or by a thread that lives then. */
+/* Frees the blocks that an ended thread left, KEPT threads later. The main thread or another thread runs it. */
 static void bury(struct life *life)
 {
     for (size_t i = 0; i < LEFT_BEHIND && life->left[i]; i++) {

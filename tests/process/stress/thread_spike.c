@@ -1,7 +1,7 @@
 /* Usage: test_thread_spike [threads [blocks]]
- * Thousands of threads alive at once, each with a few blocks, which it frees; then all end. The memory that they leave is compared with
- * that on the C library's malloc: the program runs itself without the preload beforehand. It is looked at before the program makes
- * another call of the allocator, after some work, and after a trim. */
+ * Tests thousands of threads that are alive at once. Each allocates and frees a few blocks, then all end. The program compares its resident
+ * memory with that on the C library's malloc, for which it first runs itself without the preload. It measures before the next call of the
+ * allocator, after some work, and after a trim. */
 #include "support/check.h"
 #include "support/procinfo.h"
 #include "support/watchdog.h"
@@ -30,7 +30,7 @@ static const size_t size[MOST_BLOCKS] = {64, 16, 24, 100, 256, 1000, 3000, 9000}
 static size_t threads, blocks;
 static pthread_barrier_t all_alive, measured;
 
-/* Resident KiB. */
+/* The resident memory in KiB at each point of time, and the seconds of work that passed before `ticked`. */
 struct seen {
     size_t before, alive, ended, ticked, trimmed;
     size_t seconds;
@@ -69,7 +69,7 @@ static size_t all_live_and_end(void)
         pthread_attr_setstack(&attributes, stacks + i * STACK_BYTES, STACK_BYTES);
         int error = pthread_create(&thread[i], &attributes, live, NULL);
         if (error != 0) {
-            /* those that wait at the barrier cannot be joined: there is no going on from here */
+            /* The threads that wait at the barrier cannot be joined, and so the test must end here. */
             fprintf(stderr, "thread spike: thread %zu: pthread_create: error %d\n", i, error);
             _Exit(1);
         }
@@ -80,7 +80,8 @@ static size_t all_live_and_end(void)
     for (size_t i = 0; i < threads; i++)
         pthread_join(thread[i], NULL);
     pthread_attr_destroy(&attributes);
-    munmap(stacks, threads * STACK_BYTES); /* of its own: the C library would keep some of those that it makes */
+    /* The stacks are the test's own, because the C library would keep some of the stacks that it makes. */
+    munmap(stacks, threads * STACK_BYTES);
     return rss;
 }
 
@@ -91,7 +92,7 @@ static long long now_ms(void)
     return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
 }
 
-/* Work with misses and overflows in it. */
+/* Works for TICKS_MS, with misses and overflows of bins. */
 static void work_a_while(void)
 {
     static void *volatile block[BURST];
@@ -103,7 +104,8 @@ static void work_a_while(void)
     }
 }
 
-/* A second is enough where there is a processor to work on all the time. */
+/* Runs the threads and returns the measurements. It works until at most `enough` KiB are resident; one second is enough if a processor is
+ * always free. */
 static struct seen spike(size_t enough)
 {
     struct seen seen = {.before = procinfo_rss_kib()};
@@ -126,7 +128,7 @@ static void print(const char *who, const struct seen *seen)
     fflush(stdout);
 }
 
-/* The same, without the preload. */
+/* Runs this program without the preload, and returns its measurements. */
 static struct seen control(void)
 {
     struct seen seen = {0, 0, 0, 0, 0, 1};

@@ -1,4 +1,4 @@
-/* The negative control of the engine: a stack that is wrong on purpose, in a process of its own and in a forked one. */
+/* The negative control of the engine: a stack with a deliberate mistake, which must be found in this process and in a forked child. */
 #include <stdlib.h>
 
 #include "unit/fuzz/fuzz.h"
@@ -9,7 +9,7 @@ void world_reset(void) {}
 
 enum { MOST = 64, WRONG_AT = 11 };
 
-/* It loses a byte that is pushed as the twelfth, and is odd. */
+/* The stack loses a byte if it is the twelfth on the stack and is odd. */
 static void run_stack(struct fuzz_input *in)
 {
     uint8_t stack[MOST], model[MOST];
@@ -29,7 +29,7 @@ static void run_stack(struct fuzz_input *in)
 void fuzz_wrong_here(struct fuzz_input *in) { run_stack(in); }
 void fuzz_wrong_in_child(struct fuzz_input *in) { run_stack(in); }
 
-/* Ends without a word. */
+/* Aborts without a message. */
 void fuzz_crash(struct fuzz_input *in)
 {
     while (fuzz_next(in))

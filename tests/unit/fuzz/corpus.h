@@ -1,4 +1,4 @@
-/* Corpus: the cases of a target: the lines of DIR/TARGET.txt, in hexadecimal, as the tree has them; and the files of DIR/TARGET/. */
+/* Corpus: the cases of a target. They are the lines of DIR/TARGET.txt, in hexadecimal, and the files of DIR/TARGET/. The repository has the lines. */
 #ifndef TEST_FUZZ_CORPUS_H
 #define TEST_FUZZ_CORPUS_H
 
@@ -12,19 +12,19 @@ struct corpus {
         const uint8_t *bytes;
         size_t size;
         char name[64];
-    } cases[CORPUS_MOST]; /* the shortest first */
+    } cases[CORPUS_MOST]; /* The shortest case comes first. */
 };
 
-/* None where `folder` is NULL. */
+/* Reads the cases of the target. Reads none if `folder` is NULL. */
 void corpus_read(struct corpus *corpus, const char *folder, const char *target);
-/* False if a case fails, or there is none. */
+/* Runs all cases of the target. Returns false if a case fails, or if there is none. */
 bool corpus_run(const char *folder, const struct fuzz_target *target);
 bool corpus_run_file(const char *path, const struct fuzz_target *target);
-/* Writes TARGET.txt: the cases, shortest first, that reach what no shorter one does, up to so many bytes. */
+/* Writes TARGET.txt with at most `most` bytes. It gets the cases, shortest first, that reach places that no shorter case reaches. */
 bool corpus_merge(const char *from, const char *to, size_t most, const struct fuzz_target *target);
-/* Removes bytes from an input as long as it fails. */
+/* Removes bytes from an input as long as the input still fails. */
 bool corpus_reduce(const char *path, const struct fuzz_target *target);
-/* Writes a file; under a name by its contents. */
+/* corpus_save() writes a file. corpus_write() also chooses its name by its contents. */
 void corpus_save(const char *path, const uint8_t *bytes, size_t size);
 void corpus_write(const char *folder, const char *target, const uint8_t *bytes, size_t size);
 

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* libFuzzer reads a counter that lies in this section as one of its own. */
+/* libFuzzer uses counters in this section like its own. */
 static uint8_t counters[COVERAGE_PLACES] __attribute__((section("__libfuzzer_extra_counters"), aligned(4096)));
-static uint8_t seen[COVERAGE_PLACES]; /* a bit for each order of magnitude of a count */
+static uint8_t seen[COVERAGE_PLACES]; /* one bit for each order of magnitude of a count */
 
 void coverage_begin(void)
 {
@@ -15,12 +15,12 @@ void coverage_begin(void)
         abort();
 }
 
-/* libFuzzer has a function of the compiler's name: the linker takes this one there, under another. */
+/* libFuzzer has a function with the compiler's name, so the build for libFuzzer gives this function another name and lets the linker use it. */
 #ifndef COVERAGE_HOOK
 #define COVERAGE_HOOK __sanitizer_cov_trace_pc
 #endif
 
-/* The compiler calls it at each place of the code. Threads may lose a count to each other. */
+/* The compiler inserts calls of this function at each place of the code. Counts may get lost between threads. */
 void COVERAGE_HOOK(void);
 void COVERAGE_HOOK(void)
 {

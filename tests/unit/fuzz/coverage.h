@@ -1,6 +1,5 @@
-/* Coverage: which places of the core an input has reached, by calls that the compiler inserts (-fsanitize-coverage=trace-pc, gcc and
- * clang). In a build without them, no input is new.
- * The map is shared with forked children. */
+/* Coverage: records which places of the core an input has reached. The compiler inserts the calls (-fsanitize-coverage=trace-pc of gcc and clang).
+ * In a build without these calls, no input is new. Forked children share the record. */
 #ifndef TEST_FUZZ_COVERAGE_H
 #define TEST_FUZZ_COVERAGE_H
 
@@ -11,11 +10,12 @@
 enum { COVERAGE_PLACES = 1 << 16 };
 
 void coverage_begin(void);
-/* Before an input. */
+/* Clears the record before an input. */
 void coverage_clear(void);
-/* After it: true if it came to a place, or, where counts count, to one about as often, as no input before it. */
+/* Returns true if the input reached a place that no input before it reached. If `counts` is true, reaching a known place with a new order of
+ * magnitude of calls is enough too. */
 bool coverage_is_new(bool counts);
-/* Places reached by all inputs so far. */
+/* Returns the number of places that all inputs have reached so far. */
 size_t coverage_total(void);
 
 #endif

@@ -1,13 +1,13 @@
-/* The project's own engine, where there is no libFuzzer, and where a number of operations is asked for.
+/* The project's own fuzz engine. It is used if there is no libFuzzer, or if a number of operations is requested.
  *
- *   test_fuzz --corpus=DIR                           runs each case of DIR/TARGET/ once
- *   test_fuzz --operations=N --seconds=S             makes inputs: so many operations or seconds for each target, or what is over first
+ *   test_fuzz --corpus=DIR                          runs each case of DIR/TARGET.txt and DIR/TARGET/ once
+ *   test_fuzz --operations=N --seconds=S            makes inputs for each target, until either limit is reached
  *             [--target=NAME] [--jobs=J] [--seed=K] [--largest=BYTES] [--corpus=DIR, to begin with] [--keep=DIR, for new inputs]
- *   test_fuzz --total=N --seconds=S                  so many seconds for each target, and the first for the rest of N operations,
- *                                                    at least half of them
- *   test_fuzz --target=NAME FILE ...                 runs inputs
- *   test_fuzz --target=NAME --reduce=FILE            makes an input that fails shorter
- *   test_fuzz --merge=OUT --corpus=DIR [--most=BYTES]  writes few cases, of so many bytes for each target, that reach as much
+ *   test_fuzz --total=N --seconds=S                 gives each target so many seconds, and the first target the rest of N operations,
+ *                                                   at least half of them
+ *   test_fuzz --target=NAME FILE ...                runs inputs
+ *   test_fuzz --target=NAME --reduce=FILE           makes an input that fails shorter
+ *   test_fuzz --merge=OUT --corpus=DIR [--most=BYTES]  writes few cases that reach as much, at most so many bytes for each target
  *
  * An input that fails is written to fuzz-fault-TARGET in the current folder. */
 #include <stdio.h>
@@ -35,7 +35,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Of all children that have ended: what a busy machine does not change. */
+/* Returns the CPU time of all children that have ended, because it does not depend on how busy the machine is. */
 static double cpu_seconds(void)
 {
     struct rusage usage;
@@ -44,7 +44,7 @@ static double cpu_seconds(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
 }
 
-/* The input of each job, for the parent to find when the job has ended by it. */
+/* Holds the current input of a job. If the input ends the job, the parent reads it here. */
 struct attempt {
     size_t size;
     uint8_t bytes[];
@@ -161,7 +161,7 @@ static bool do_target(const struct plan *plan, const struct fuzz_target *target)
     return plan->operations + plan->seconds != 0 ? run_jobs(plan, target) : corpus_run(plan->corpus, target);
 }
 
-/* The first target: what is left of the total, and at least half of it. */
+/* Runs the first target for the rest of the total, or for half of the total if that is more. */
 static bool run_rest(struct plan *plan)
 {
     uint64_t done = fuzz_operations(), half = plan->total / 2;

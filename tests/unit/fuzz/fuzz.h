@@ -1,10 +1,10 @@
-/* Fuzz: the frame of the fuzz targets. A target reads a string of bytes as a series of operations on one part of HAKMEM, and does the
- * same with a model: something plain that needs no allocator. Where the two differ, the process ends by abort().
+/* Fuzz: the frame of the fuzz targets. A target reads a string of bytes as a series of operations on one part of HAKMEM. It does the same with a
+ * simple model that needs no allocator. If the two differ, the process ends with abort().
  *
  *   bytes -> fuzz_below() ... -> operation on the core, and on the model -> FUZZ_CHECK
  *
- * targets.def lists the targets. A FORK target runs in a forked child for each input: it finds the core not started, and leaves no trace.
- * A PURE one leaves no state in the core. */
+ * targets.def lists the targets. A FORK target runs in a forked child for each input. It finds a core that has not started, and cannot affect
+ * other inputs. A PURE target leaves no state in the core. */
 #ifndef TEST_FUZZ_H
 #define TEST_FUZZ_H
 
@@ -13,10 +13,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What is left of the bytes of an input; zeros follow its end. */
+/* Holds the rest of the bytes of an input. Reads beyond its end return zeros. */
 struct fuzz_input {
     const uint8_t *at, *end;
-    uint64_t operations; /* so far */
+    uint64_t operations; /* operations so far */
 };
 
 enum fuzz_kind { FUZZ_PURE, FUZZ_FORK };
@@ -41,18 +41,18 @@ extern const size_t fuzz_target_count;
 _Noreturn void fuzz_fail(const char *file, int line, const char *condition, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Runs a target on an input; does not return where a check fails. */
+/* Runs a target on an input. Does not return if a check fails. */
 void fuzz_run(const struct fuzz_target *target, const uint8_t *bytes, size_t size);
 const struct fuzz_target *fuzz_target_named(const char *name);
-/* Operations of all processes that fuzz_begin() comes before. */
+/* Returns the number of operations of all processes that were started after fuzz_begin(). */
 uint64_t fuzz_operations(void);
 void fuzz_begin(void);
-/* For a forked process that ends by _exit(). */
+/* Adds operations. A forked process calls it before it ends with _exit(). */
 void fuzz_count(uint64_t operations);
 
 static inline size_t fuzz_left(const struct fuzz_input *in) { return (size_t)(in->end - in->at); }
 
-/* The head of a target's loop. */
+/* Returns true while there are bytes left. A target's loop calls it before each operation. */
 static inline bool fuzz_next(struct fuzz_input *in)
 {
     in->operations++;
@@ -69,14 +69,14 @@ static inline uint64_t fuzz_bytes(struct fuzz_input *in, unsigned count)
     return value;
 }
 
-/* 0 .. bound - 1, by as few bytes as the bound needs. */
+/* Returns a number from 0 to bound - 1. Reads only as many bytes as the bound needs. */
 static inline uint64_t fuzz_below(struct fuzz_input *in, uint64_t bound)
 {
     unsigned count = bound <= 1 ? 0 : bound <= 1 << 8 ? 1 : bound <= 1 << 16 ? 2 : bound <= (uint64_t)1 << 32 ? 4 : 8;
     return count == 0 ? 0 : fuzz_bytes(in, count) % bound;
 }
 
-/* Any word, often one of few bits, or one off a power of two. */
+/* Returns any 64-bit number. Numbers with few bits, and numbers near a power of two, are frequent. */
 static inline uint64_t fuzz_word(struct fuzz_input *in)
 {
     uint8_t kind = fuzz_byte(in);
@@ -88,9 +88,9 @@ static inline uint64_t fuzz_word(struct fuzz_input *in)
     }
 }
 
-/* The next bytes as a text of at most room - 1 characters, up to a zero. */
+/* Writes the next bytes as a text of at most room - 1 characters, up to a zero. Returns its length. */
 size_t fuzz_text(struct fuzz_input *in, char *text, size_t room);
-/* A text made of pieces from a list, which ends with NULL, and of other characters. */
+/* Writes a text that consists of pieces from a list, and of other characters. NULL ends the list. Returns the length of the text. */
 size_t fuzz_pieces(struct fuzz_input *in, const char *const *pieces, char *text, size_t room);
 
 #endif

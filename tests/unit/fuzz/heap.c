@@ -1,9 +1,10 @@
-/* The driver of the whole heap: a program in bytes, run by threads of which one works at a time, or some at once for a while.
+/* Tests the whole heap. The input is a program that is run by several threads. Usually one thread works at a time, but in bursts several work at
+ * once.
  *
- *   options, then steps:   an empty slot -> a block of some form        a filled one -> freed, resized, asked about
+ *   options, then steps:   an empty slot -> a block of some form;   a filled slot -> freed, resized, or its usable size requested
  *                          a switch to another thread, a thread's end, a fork, time, refusals, trims, reports
  *
- * The model is in heap_block.c (contents, alignment, errno), in shadow.c (no two blocks overlap) and in the books of heap_world.h. */
+ * heap_block.c checks contents, alignment and errno. shadow.c checks that no two blocks overlap. world.h checks the statistics. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -18,7 +19,7 @@
 
 enum { SLOTS = 1024, THREADS = 4, BURST = 3, BURST_SLOTS = 64, CELLS = 16, CONTROLS_FROM = 236, CHILD_SECONDS = 60 };
 
-/* Who steps: a part of the slots is its own. */
+/* Describes who makes steps, and which slots belong to it. */
 struct actor {
     struct fuzz_input *in;
     struct heap_block **slots;
@@ -28,16 +29,16 @@ struct actor {
 static struct heap_block blocks[SLOTS];
 static struct heap_block *slots[SLOTS];
 static struct actor everything = {.slots = slots, .count = SLOTS};
-static bool in_child; /* of a fork: no threads, no more forks */
+static bool in_child; /* This process is a fork child, so it uses no other threads and does not fork. */
 
 static struct worker {
     pthread_t thread;
     sem_t wake;
     bool alive, ends;
-} workers[THREADS]; /* 0: the first thread */
+} workers[THREADS]; /* workers[0] is the first thread */
 static _Thread_local unsigned self;
 
-/* Mostly small: the magnitude comes first. */
+/* Returns a size, which is usually small. The first byte chooses the magnitude. */
 static size_t draw_size(struct fuzz_input *in)
 {
     uint8_t magnitude = fuzz_byte(in);
@@ -79,7 +80,7 @@ static void step(struct actor *actor, uint8_t op)
         heap_block_check(block);
 }
 
-/* Several blocks of one size, in neighbouring slots: got, or freed upwards or downwards. */
+/* Allocates several blocks of one size in neighboring slots, or frees the blocks of neighboring slots in either direction. */
 static void many(struct actor *actor, bool put)
 {
     struct fuzz_input *in = actor->in;
@@ -95,7 +96,7 @@ static void many(struct actor *actor, bool put)
     in->operations += count;
 }
 
-/* Threads at once: each with a part of the bytes and slots of its own; blocks change hands through cells. */
+/* Several threads work at once. Each has its own part of the input and of the slots. Blocks change threads through cells. */
 static _Atomic(struct heap_block *) cells[CELLS];
 
 static void *run_burst(void *given)
@@ -146,7 +147,7 @@ static void *work(void *given)
     sem_wait(&me->wake);
     while (!me->ends) {
         interpret(&everything);
-        if (!me->ends) { /* the input is over: the first thread goes on */
+        if (!me->ends) { /* The input is used up, so the first thread continues. */
             sem_post(&workers[0].wake);
             sem_wait(&me->wake);
         }
@@ -222,7 +223,7 @@ static void fork_here(struct fuzz_input *in)
                (unsigned)status);
 }
 
-/* What takes long is seldom. */
+/* Makes one of the steps that take long. These steps are rare. */
 static void seldom(struct fuzz_input *in)
 {
     uint8_t kind = fuzz_byte(in);

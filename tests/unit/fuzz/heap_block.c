@@ -10,7 +10,8 @@ enum { ERRNO_BEFORE = 4711, WHOLE = 1024, STRIDE = 1024, FAR = 64 << 10, VERY_FA
 
 struct heap_rules heap_rules;
 
-/* The bytes that carry the pattern: all of a small block; of others the ends, and a word here and there, on many pages. */
+/* Returns the distance of the words that carry the pattern in a block. Small blocks carry it everywhere. Others carry it at both ends, and in
+ * single words on many pages. */
 static size_t stride_of(size_t size) { return size <= FAR ? STRIDE : size <= VERY_FAR ? 16 * STRIDE : 64 * STRIDE; }
 
 static void fill_words(void *p, size_t from, size_t to, size_t stride, uint64_t seed)
@@ -42,7 +43,7 @@ static void fill(const struct heap_block *block)
     pattern_fill_range(block->p, size - 64, size, block->seed);
 }
 
-/* What was filled as `size` bytes still holds in the first `kept` of them. */
+/* Returns true if the first `kept` bytes still have the pattern of a block of `size` bytes. */
 static bool holds(const char *p, size_t size, size_t kept, uint64_t seed)
 {
     if (size <= WHOLE)
@@ -62,7 +63,7 @@ void heap_block_check(const struct heap_block *block)
                block->size);
 }
 
-/* A call may fail only where memory is refused, and says so; a call that succeeds keeps errno. */
+/* Returns true if the call succeeded. A call may fail only if memory is refused, and must set errno then. If it succeeds, it must keep errno. */
 static bool was_given(const void *p, size_t size)
 {
     if (p == NULL) {
@@ -125,7 +126,7 @@ static void *get(enum heap_how how, size_t align, size_t size)
     }
 }
 
-/* Forms that end the program, or throw, where memory is refused. */
+/* Returns true for forms that end the program, or throw, if memory is refused. */
 static bool throws(enum heap_how how)
 {
     return how == HEAP_NEW || how == HEAP_NEW_ARRAY || how == HEAP_NEW_ALIGNED || how == HEAP_NEW_ARRAY_ALIGNED;
@@ -240,7 +241,8 @@ void heap_refuse_absurd(unsigned which)
 {
     static const size_t sizes[] = {SIZE_MAX,        PTRDIFF_MAX,     (size_t)PTRDIFF_MAX + 1,
                                    (size_t)1 << 62, SIZE_MAX - 4096, (size_t)1 << 48};
-    volatile size_t much = (size_t)1 << 33; /* what the compiler knew, it would warn of */
+    /* `volatile` hides the value from the compiler, which would warn about it. */
+    volatile size_t much = (size_t)1 << 33;
     size_t size = sizes[which % (sizeof sizes / sizeof sizes[0])];
     void *p = &p;
     errno = ERRNO_BEFORE;

@@ -1,10 +1,10 @@
-/* HeapBlock: a block as the heap's driver knows it, and each way to get it, to resize it and to free it, with what has to hold of each. */
+/* Heap block: a block as the model of the target `heap` knows it, and all ways to allocate, resize and free it, with checks of each. */
 #ifndef TEST_FUZZ_HEAP_BLOCK_H
 #define TEST_FUZZ_HEAP_BLOCK_H
 
 #include "unit/fuzz/fuzz.h"
 
-/* The forms of allocation, in order. Those that follow CALLED_ALIGNED take an alignment. */
+/* Lists the forms of allocation. Those from HEAP_ALIGNED on take an alignment. */
 enum heap_how {
     HEAP_MALLOC,
     HEAP_CALLOC,
@@ -28,28 +28,29 @@ enum heap_how {
 };
 
 struct heap_block {
-    void *p; /* NULL: none */
+    void *p; /* NULL: the slot is empty */
     size_t size, align;
-    size_t known; /* bytes that the program may use: the size, or more once it has asked */
+    /* Bytes that the program may use. This is the size, or the usable size if the program has asked for it. */
+    size_t known;
     uint64_t seed;
     uint8_t how; /* enum heap_how */
 };
 
-/* What holds in this process. */
+/* Says what may happen in this process. */
 extern struct heap_rules {
-    _Atomic bool xmay_refuse; /* the system or a limit refuses memory */
-    _Atomic uint64_t xlive;   /* blocks */
-    _Atomic uint64_t xseed;   /* of the last block */
+    _Atomic bool xmay_refuse; /* The system or a limit may refuse memory. */
+    _Atomic uint64_t xlive;   /* number of live blocks */
+    _Atomic uint64_t xseed;   /* seed of the last block */
 } heap_rules;
 
 void heap_block_get(struct heap_block *block, enum heap_how how, size_t align, size_t size);
-/* `way`: any number; picks among the forms that suit the block. */
+/* Frees the block. `way` is any number, which chooses one of the forms of free that suit the block. */
 void heap_block_put(struct heap_block *block, unsigned way);
 void heap_block_resize(struct heap_block *block, size_t size, bool array);
-/* From here on the program uses all that is usable. */
+/* Asks for the usable size. From here on, the program uses all of it. */
 void heap_block_ask(struct heap_block *block);
 void heap_block_check(const struct heap_block *block);
-/* Sizes and alignments that cannot be. */
+/* Requests impossible sizes and alignments, which must be refused. */
 void heap_refuse_absurd(unsigned which);
 
 #endif

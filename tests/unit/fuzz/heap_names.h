@@ -1,5 +1,6 @@
-/* The names by which the heap's driver calls HAKMEM. FUZZ_LINKED: it is the malloc of the process, and the names are those of the C and
- * C++ libraries, the operators in all their forms. Else it lies beside the C library's malloc, and the hak_ names serve. */
+/* Heap names: the names by which the target `heap` calls HAKMEM. With FUZZ_LINKED, HAKMEM is the malloc of the process. The names are then those
+ * of the C and C++ libraries, with all forms of the operators. Otherwise the C library's malloc is also in the process, and the names begin with
+ * hak_. */
 #ifndef TEST_FUZZ_HEAP_NAMES_H
 #define TEST_FUZZ_HEAP_NAMES_H
 

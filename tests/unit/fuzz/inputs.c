@@ -15,7 +15,8 @@ static void *pages(size_t size)
     return p;
 }
 
-/* Maps its memory: where HAKMEM is malloc, a call would count among those of the program. */
+/* Begins without inputs. Their memory is mapped, because HAKMEM may be the malloc of the process, and would count a call of malloc as the
+ * program's. */
 void inputs_begin(struct inputs *inputs, uint64_t seed, size_t largest)
 {
     *inputs = (struct inputs){.rng = rng_seeded(seed), .largest = largest};
@@ -43,7 +44,7 @@ static void fill(struct inputs *inputs, uint8_t *bytes, size_t size)
     }
 }
 
-/* Any bytes; a few bytes again and again; or a snippet repeated, with faults. */
+/* Writes a new input: arbitrary bytes, a few bytes in any order, or a repeated snippet with changes. Returns its size. */
 static size_t fresh(struct inputs *inputs, uint8_t *bytes)
 {
     uint8_t snippet[SNIPPET];
@@ -66,7 +67,7 @@ static size_t cut(struct inputs *inputs, uint8_t *bytes, size_t size)
     return size - count;
 }
 
-/* Inserts bytes of this input, of another, or of none. */
+/* Inserts bytes of a kept input, or random bytes. Returns the new size. */
 static size_t insert(struct inputs *inputs, uint8_t *bytes, size_t size)
 {
     unsigned from = rng_below(&inputs->rng, inputs->count);

@@ -1,4 +1,4 @@
-/* Inputs: makes inputs at random and by changes of earlier ones; keeps those that reached something new. */
+/* Inputs: makes random inputs, and changed copies of earlier inputs. It keeps the inputs that reached something new. */
 #ifndef TEST_FUZZ_INPUTS_H
 #define TEST_FUZZ_INPUTS_H
 
@@ -9,16 +9,16 @@
 
 struct inputs {
     struct rng rng;
-    size_t largest; /* bytes of an input */
-    unsigned count; /* kept */
+    size_t largest; /* most bytes of an input */
+    unsigned count; /* number of kept inputs */
     uint8_t **bytes;
     size_t *sizes;
 };
 
 void inputs_begin(struct inputs *inputs, uint64_t seed, size_t largest);
-/* Writes the next input, of up to `largest` bytes; returns its size. */
+/* Writes the next input, of at most `largest` bytes. Returns its size. */
 size_t inputs_next(struct inputs *inputs, uint8_t *bytes);
-/* Keeps an input to change later; one of the others goes where there are too many. */
+/* Keeps an input so that it can be changed later. If there are too many, another one is dropped. */
 void inputs_keep(struct inputs *inputs, const uint8_t *bytes, size_t size);
 
 #endif

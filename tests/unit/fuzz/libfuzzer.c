@@ -1,4 +1,4 @@
-/* The targets under libFuzzer: fuzz_guided --target=NAME [libFuzzer's options] CORPUS ... */
+/* Runs the targets under libFuzzer: fuzz_guided --target=NAME [libFuzzer's options] CORPUS ... */
 #include <stdio.h>
 #include <stdlib.h>
 

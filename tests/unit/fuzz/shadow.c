@@ -7,9 +7,9 @@
 
 enum { QUANTUM_SHIFT = 4, PART_SHIFT = 21, PART_WORDS = 1 << (PART_SHIFT - QUANTUM_SHIFT - 6), PARTS = 1 << 14 };
 
-/* 2 MiB of the address space: a bit for each quantum. */
+/* A part is 2 MiB of the address space, and has a bit for each 16 bytes. */
 static struct part {
-    _Atomic uintptr_t xnumber; /* 0: none */
+    _Atomic uintptr_t xnumber; /* 0: unused */
 } * parts;
 static _Atomic uint64_t (*words)[PART_WORDS];
 
@@ -27,7 +27,7 @@ void shadow_begin(void)
     words = pages(PARTS * sizeof *words);
 }
 
-/* The words of an address's part; they are never given to another. */
+/* Returns the words of the part of an address. The words never change to another part. */
 static _Atomic uint64_t *words_of(uintptr_t address)
 {
     uintptr_t number = address >> PART_SHIFT;
@@ -40,7 +40,8 @@ static _Atomic uint64_t *words_of(uintptr_t address)
     }
 }
 
-/* Flips bits of a word; false if not all of them were `set`. A word of one block alone needs no atomic operation. */
+/* Flips bits of a word. Returns false if not all of them had the value `set`. No atomic operation is needed if the whole word belongs to one
+ * block. */
 static bool flip(_Atomic uint64_t *word, uint64_t bits, bool set)
 {
     uint64_t before;

@@ -1,16 +1,16 @@
-/* Shadow: which bytes of the address space are a live block's, 16 at a time, apart from the heap under test.
- * Threads  any: the quanta of a block are those of the thread that has it. */
+/* Shadow: records which bytes of the address space belong to live blocks, 16 at a time, in memory apart from the heap under test.
+ * Threads  Any thread may call it. The bits of a block belong to the thread that has the block. */
 #ifndef TEST_FUZZ_SHADOW_H
 #define TEST_FUZZ_SHADOW_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* For each process that runs the driver: no block is live. */
+/* Starts a record without live blocks. Each process that runs a target calls it. */
 void shadow_begin(void);
-/* Enters a new block. False if it overlaps another. */
+/* Enters a new block. Returns false if it overlaps another. */
 bool shadow_enter(const void *block, size_t size);
-/* Takes a block out again. False if it was not there as a whole. */
+/* Removes a block. Returns false if not all of it was recorded. */
 bool shadow_leave(const void *block, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* The room base: bits, quanta, lists, numbers, messages, locks, each beside the obvious computation. */
+/* Tests the room base: bits, inline copies, lists, numbers, messages and locks, each against a simple computation. */
 #include <stdio.h>
 
 #include "base/bits.h"
@@ -39,7 +39,7 @@ void fuzz_bits(struct fuzz_input *in)
     }
 }
 
-/* The quanta around a run stay as they were, but for what a run may touch: whole quanta. */
+/* A copy may change only whole quanta. The quanta around them must be unchanged. */
 void fuzz_inline_copy(struct fuzz_input *in)
 {
     enum { ROOM = 1024 };
@@ -65,7 +65,7 @@ void fuzz_inline_copy(struct fuzz_input *in)
 
 enum { LINKS = 24 };
 
-/* The list as numbers in order. */
+/* Checks the list against an array of numbers in order. */
 static void check_list(struct hk_list *list, const struct hk_link *links, const unsigned *order, unsigned count)
 {
     const struct hk_link *at = &list->head;
@@ -130,7 +130,7 @@ void fuzz_number(struct fuzz_input *in)
     }
 }
 
-/* Beside the C library's: the formats that both have. */
+/* Adds a piece to a message and to a model made by snprintf(). Uses only the formats that both support. */
 static size_t add_piece(struct fuzz_input *in, struct hk_text *text, char *model, size_t room)
 {
     char string[300];
@@ -174,12 +174,12 @@ void fuzz_message(struct fuzz_input *in)
     FUZZ_CHECK(kept.used == room && memcmp(kept.bytes, model, room) == 0);
 }
 
-/* Of one thread: a lock is held or not; a waiter's mark goes with the hold. */
+/* Tests locks in one thread. A lock is held or not, and an unlock clears the mark of a waiter. */
 void fuzz_lock(struct fuzz_input *in)
 {
     static struct hk_lock locks[3] = {HK_LOCK_INIT(HK_RANK_DRAIN), HK_LOCK_INIT(HK_RANK_LARGE),
                                       HK_LOCK_INIT(HK_RANK_META)};
-    unsigned held = 0; /* the first so many: in rising rank */
+    unsigned held = 0; /* The first `held` locks are held, in ascending rank. */
     while (fuzz_next(in)) {
         switch (fuzz_byte(in) % 4) {
         case 0:

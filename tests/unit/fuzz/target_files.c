@@ -1,4 +1,5 @@
-/* Files of the system: smaps, the limits of control groups, /proc/self/stat, the mode of huge pages; and names of files. */
+/* Tests the readers of system files: smaps, the limits of control groups, /proc/self/stat, and the mode of huge pages. Also tests the names of
+ * files. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,7 +35,7 @@ static uint64_t digits_of(const char *text, const char *digits)
     return value;
 }
 
-/* Line by line; only the first 63 characters of a line count, and a line without an end does not. */
+/* Reads the mappings line by line. Only the first 63 characters of a line count. A line without an end does not count. */
 static void model_smaps(const char *text, struct mappings *model)
 {
     static const char hex[] = "0123456789abcdef";
@@ -124,7 +125,7 @@ static uint64_t cpus_of(const char *text)
     return cpus > 0 ? cpus : 1;
 }
 
-/* The group and, where `all`, its ancestors. */
+/* Reads the limits of the group. Also reads those of its ancestors if `all` is true. */
 static void model_group(const char *group, bool all, uint64_t *limit, uint64_t *cpus)
 {
     for (size_t length = strlen(group);; length--) {
@@ -138,7 +139,7 @@ static void model_group(const char *group, bool all, uint64_t *limit, uint64_t *
     }
 }
 
-/* Files with limits for the folders of a group; numbers of so many bytes that none is over 64 bits. */
+/* Makes files with limits for the folders of a group. The numbers are short enough for 64 bits. */
 static void make_group_files(struct fuzz_input *in, char *groups, char *group)
 {
     static const char *const names[] = {"memory.max", "memory.high", "cpu.max"};
@@ -199,7 +200,7 @@ void fuzz_goal(struct fuzz_input *in)
     hk_options.goal = goal_before;
 }
 
-/* Any text in these files: whatever comes of it lies in its range. */
+/* The files contain arbitrary text. The results must still lie in their ranges. */
 void fuzz_goal_text(struct fuzz_input *in)
 {
     static const char *const pieces[] = {
@@ -236,7 +237,7 @@ void fuzz_foreign(struct fuzz_input *in)
         const struct fake_file files[] = {{"/proc/self/stat", text}, {NULL, NULL}};
         uintptr_t end = fuzz_word(in) >> 16, start = 0, p = fuzz_word(in) >> 16;
         fake_os.files = files;
-        fake_os.break_start = 1; /* fake_os then says where the break is */
+        fake_os.break_start = 1; /* The fake OS then returns the break from its own fields. */
         fake_os.break_end = end;
         const char *at = strrchr(text, ')');
         at = at != NULL ? at : text;

@@ -1,5 +1,5 @@
-/* Heaps of the program's own, by their public functions. Each step is the first thread's, or that of a thread which lives for some steps: blocks
- * change threads, and caches end with theirs. */
+/* Tests the program's own heaps by their public functions. Each step is made by the first thread, or by a thread that lives for a few steps.
+ * Blocks therefore change threads, and caches end with their threads. */
 #include <errno.h>
 #include <pthread.h>
 
@@ -14,16 +14,16 @@
 
 enum { OWN_HEAPS = 4, OWN_SLOTS = 128, KIB = 1024, BATCH = 48 };
 
-/* What the model knows of a heap. */
+/* Holds what the model knows of a heap. */
 static struct own_heap {
-    hak_heap_t *handle; /* NULL: ended */
+    hak_heap_t *handle; /* NULL: the heap has ended */
     size_t limit;
-    size_t most; /* that it may have had at a time */
+    size_t most; /* most bytes that the program had at a time */
     uint64_t blocks, given, refused, resets;
 } heaps[OWN_HEAPS];
 
 static struct own_block {
-    unsigned char *p; /* NULL: none */
+    unsigned char *p; /* NULL: the slot is empty */
     size_t size, usable;
     uint64_t seed;
     struct own_heap *heap;
@@ -49,7 +49,7 @@ static size_t own_size(struct fuzz_input *in)
     return magnitude < 252 ? fuzz_below(in, 1100000) : fuzz_below(in, 4000000);
 }
 
-/* A call has failed: the heap's limit has refused, and is said to have; or the system. */
+/* Checks a failed call. The heap's limit refused it and counted the refusal, or the system refused it. */
 static void expect_refusal(struct own_heap *heap)
 {
     FUZZ_CHECK(errno == ENOMEM && (heap->limit != 0 || heap_rules.xmay_refuse), "(errno %d)", errno);
@@ -67,7 +67,7 @@ static void enter_block(struct own_block *block, struct own_heap *heap, void *p,
     heap->blocks++;
 }
 
-/* The block is to go: its contents are those that it was given. */
+/* Checks the contents of a block that is about to be freed. */
 static void leave_block(struct own_block *block)
 {
     FUZZ_CHECK(pattern_holds(block->p, block->size, block->seed) && shadow_leave(block->p, block->usable));
@@ -108,7 +108,7 @@ static void get_own(struct own_block *block, struct fuzz_input *in, uint8_t how)
     heap->given++;
 }
 
-/* hak_heap_free() may be wrong about the heap. */
+/* Frees the block. The heap that hak_heap_free() gets may be the wrong one. */
 static void put_own(struct own_block *block, struct fuzz_input *in, uint8_t how)
 {
     struct own_heap *named = how % 4 == 0 ? &heaps[fuzz_below(in, OWN_HEAPS)] : block->heap;
@@ -120,7 +120,7 @@ static void put_own(struct own_block *block, struct fuzz_input *in, uint8_t how)
     block->p = NULL;
 }
 
-/* In its heap, or to another. A block never fails to shrink where it is. */
+/* Resizes a block in its heap, or moves it to another heap. Shrinking in place must never fail. */
 static void resize_own(struct own_block *block, struct fuzz_input *in, uint8_t how)
 {
     struct own_block old = *block;
@@ -139,7 +139,8 @@ static void resize_own(struct own_block *block, struct fuzz_input *in, uint8_t h
         to = old.heap;
         p = old.p;
     }
-    to->refused = own_stats(to).refused; /* one that shrinks may stay for that */
+    /* A refused move of a shrinking block counts too, although the block then stays in place. */
+    to->refused = own_stats(to).refused;
     FUZZ_CHECK(pattern_holds(p, size < old.size ? size : old.size, old.seed));
     enter_block(block, to, p, size, 1);
 }

@@ -1,4 +1,4 @@
-/* Large blocks: the fit among cached ones, the tree of mappings, and the blocks themselves. */
+/* Tests large blocks: the choice among cached blocks, the tree of mappings, and the blocks themselves. */
 #include "base/bits.h"
 #include "large/large.h"
 #include "large/large_cache.h"
@@ -22,7 +22,7 @@ static size_t draw_bytes(struct fuzz_input *in)
            (shape >= 128 ? fuzz_byte(in) % 64 * (size_t)HK_PAGE : 0);
 }
 
-/* The nearest of all that serve: with so few records, the search looks at each. */
+/* The search must find the nearest block that serves. It looks at every record because there are so few. */
 void fuzz_fit(struct fuzz_input *in)
 {
     static struct hk_fit fit;
@@ -81,7 +81,7 @@ static struct large_model {
     uint64_t seed;
 } larges[LIVE];
 
-/* A word on each of some pages, and the last bytes. */
+/* Writes a word on some of the pages, and the last bytes. */
 static void fill_large(const struct large_model *large)
 {
     for (size_t at = 0; at + 8 <= large->size; at += 64 * HK_PAGE)

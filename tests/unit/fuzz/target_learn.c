@@ -1,4 +1,4 @@
-/* The learner and the rules of call sites: the same signals lead to the same policy, which stays within its bounds. */
+/* Tests the learner and the rules of call sites. The same signals must lead to the same policy, and the policy must stay within its bounds. */
 #include "base/bits.h"
 #include "count/stats.h"
 #include "unit/fuzz/fuzz.h"
@@ -68,7 +68,7 @@ void fuzz_learner(struct fuzz_input *in)
     }
 }
 
-/* Milliseconds of holding a block that a rule saves, by its definition. */
+/* Returns the milliseconds of holding a block that a rule saves, by the definition of the rule. */
 static __int128 model_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule)
 {
     __int128 worth = (__int128)costs->worth_ms, delay = (__int128)costs->delay_ms, soon = fates->soon,
@@ -78,7 +78,7 @@ static __int128 model_gain(const struct hk_site_fates *fates, const struct hk_si
     return rule == HK_SITE_PURGE_AT_ONCE ? delay * (late + gone) - 2 * worth * soon : 0;
 }
 
-/* Which of three fates a block had; half of all are forgotten where they are many. */
+/* Notes which of the three fates a block had. If there are many notes, half of them are forgotten. */
 static void model_note(struct hk_site_fates *model, const struct hk_site_costs *costs, uint64_t idle)
 {
     bool soon = idle <= costs->delay_ms, late = !soon && idle <= costs->worth_ms;

@@ -1,4 +1,4 @@
-/* The options, by a second reader of options.def and profiles.def: numbers, words, HAKMEM_CONF, the environment, profiles. */
+/* Tests the options against a second reader of options.def and profiles.def: numbers, words, HAKMEM_CONF, the environment and profiles. */
 #include <ctype.h>
 #include <stdio.h>
 #include <strings.h>
@@ -70,7 +70,7 @@ static const char *const words[] = {"HAKMEM_",
                                     "-",
                                     NULL};
 
-/* True for digits and at most one suffix; a number over 64 bits is none. */
+/* Returns true if the text consists of digits and at most one suffix, and the number fits into 64 bits. */
 static bool model_number(const char *text, uint64_t *value)
 {
     unsigned __int128 sum = 0;
@@ -86,7 +86,7 @@ static bool model_number(const char *text, uint64_t *value)
     return sum <= UINT64_MAX;
 }
 
-/* The last six numbers of 64 bits may be refused. */
+/* hk_option_number() may refuse the six largest 64-bit numbers. */
 void fuzz_option_number(struct fuzz_input *in)
 {
     static const char *const pieces[] = {"0", "1",  "9", "18446744073709551", "615", "k", "K", "m", "g",
@@ -282,7 +282,7 @@ void fuzz_options(struct fuzz_input *in)
     hk_options = defaults;
 }
 
-/* Spaces around each word, and a comment. */
+/* Copies the text, and adds blanks around its words. Returns the new length. */
 static size_t spread_out(struct fuzz_input *in, char *to, size_t room, const char *from)
 {
     size_t used = 0;
@@ -296,7 +296,7 @@ static size_t spread_out(struct fuzz_input *in, char *to, size_t room, const cha
     return used;
 }
 
-/* A profile as it is written reads as the same knobs, also among lines of any kind. */
+/* A profile that was written must be read as the same knobs, even among arbitrary other lines. */
 void fuzz_profile(struct fuzz_input *in)
 {
     static char file[8000];

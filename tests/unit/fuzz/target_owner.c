@@ -1,4 +1,4 @@
-/* Slabs that change hands: outbox, inboxes, abandoned slabs, and an owner's slabs. */
+/* Tests slabs that change their holders: the outbox, the inboxes, abandoned slabs, and the slabs of an owner. */
 #include "base/bits.h"
 #include "unit/fuzz/fuzz.h"
 #include "unit/fuzz/shadow.h"
@@ -15,7 +15,7 @@
 
 enum { SLABS = 12, BLOCKS = 64 * HK_SLAB_MOST_WORDS };
 
-/* Owners are parts of caches: the heap statistics looks there. */
+/* Owners are embedded in caches because the heap statistics read the whole cache. */
 static struct hk_tcache owner_caches[2];
 static struct hk_owner *const first_owner = &owner_caches[0].owner, *const second_owner = &owner_caches[1].owner;
 static struct hk_owner freer;
@@ -28,7 +28,7 @@ static void begin_owners(void)
     hk_owner_open(second_owner);
 }
 
-/* Slabs with all blocks taken, and which blocks were freed to their owner. */
+/* Holds slabs whose blocks are all taken, and notes which blocks were freed to their owner. */
 static struct sent_slab {
     struct hk_slab *slab;
     bool sent[BLOCKS], arrived[BLOCKS];
@@ -61,7 +61,7 @@ static void collect_inbox(struct hk_owner *owner, unsigned most)
         }
 }
 
-/* A block's bit is set, free or remote, only if it was freed. */
+/* Checks that the free bit or the remote bit of a block is set only if the block was freed. */
 static void check_sent(bool all)
 {
     for (unsigned s = 0; s < SLABS; s++)
@@ -117,14 +117,14 @@ void fuzz_outbox(struct fuzz_input *in)
                    waiting);
     }
     hk_outbox_send_all(&outbox);
-    for (unsigned i = 0; i < 2; i++) { /* the backlog first, then the inbox */
+    for (unsigned i = 0; i < 2; i++) { /* The first round takes the backlog, and the second one the inbox. */
         collect_inbox(first_owner, SLABS);
         collect_inbox(second_owner, SLABS);
     }
     check_sent(true);
 }
 
-/* Each queued slab comes out once, to whoever takes it. */
+/* Each queued slab must be taken out exactly once, whoever takes it. */
 static bool queued[SLABS];
 
 static void note_out(struct hk_slab *chain, unsigned most)
@@ -182,7 +182,7 @@ void fuzz_inbox(struct fuzz_input *in)
             note_out(hk_inbox_take(first_owner, class, 2), 2);
 }
 
-/* Live blocks of one class, in slabs that nobody, or one of two owners, holds. */
+/* Holds live blocks of one class. Their slabs are abandoned, or belong to one of two owners. */
 enum { LIVE = 512 };
 static void *live[LIVE];
 
@@ -221,7 +221,7 @@ static void take_for_live(unsigned class, unsigned first, unsigned n, bool commo
 
 static uint32_t holder_of(const void *block) { return hk_entry_owner(hk_page_map_lookup((uintptr_t)block)); }
 
-/* One of an owner's slabs: a block is freed in it, and it is given up. */
+/* Frees a block. If its slab belongs to an owner, the owner then gives up the slab. */
 static void free_live(unsigned class, unsigned at, bool claims)
 {
     struct hk_slab *slab = hk_slab_at((uintptr_t)live[at]);
@@ -281,7 +281,7 @@ void fuzz_abandoned(struct fuzz_input *in)
     FUZZ_CHECK(slab == NULL, "(a slab without live blocks was not released)");
 }
 
-/* An owner's slabs, as its bins use them: batches out, batches in, in any order. */
+/* Tests an owner's slabs as its bins use them. Batches of blocks are allocated and freed in any order. */
 enum { BATCH = 32 };
 static uint8_t class_of_live[LIVE];
 static unsigned lives;

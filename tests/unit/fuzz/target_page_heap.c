@@ -1,4 +1,5 @@
-/* The page heap: spans apart from each other that keep what is written; its sums; and which free slices a purge takes, and when. */
+/* Tests the page heap. Spans must not overlap, and must keep their contents. Its sums must be right. A purge must take the right free slices at
+ * the right time. */
 #include "base/bits.h"
 #include "unit/fuzz/fuzz.h"
 #include "unit/fuzz/shadow.h"
@@ -15,7 +16,7 @@
 enum { SPANS = 256 };
 
 static struct span {
-    uintptr_t at; /* 0: none */
+    uintptr_t at; /* 0: the slot is empty */
     size_t slices;
     uint64_t seed;
 } spans[SPANS];
@@ -134,7 +135,7 @@ void fuzz_page_heap(struct fuzz_input *in)
     FUZZ_CHECK(hk_page_heap_dirty() == 0);
 }
 
-/* The model of the purge queue: when each slice came free, noted by address. */
+/* The model of the purge queue notes by address when each slice became free. */
 enum { SLICES = 1 << 12 };
 static struct freed_slice {
     uintptr_t address;
@@ -152,7 +153,7 @@ static struct freed_slice *freed_at(uintptr_t address)
     return &freed[at];
 }
 
-/* In place of the system: a purge may take only slices that are free and dirty, and have been for the delay. */
+/* Replaces the system's purge. It accepts only slices that are free and dirty, and have been for the delay. */
 static bool watched_purge(void *p, size_t size)
 {
     uint64_t now = hk_os.clock_ms();
@@ -196,7 +197,7 @@ static void purge_once(uint64_t delay, size_t enough)
     FUZZ_CHECK(delay != 0 || after.free_dirty == 0 || (enough != 0 && bytes >= enough));
 }
 
-/* What was free before the first of three looks, a delay apart, is gone after the last. */
+/* Looks three times, with a delay in between. Slices that were free before the first look must be purged after the last one. */
 static void look_three_times(uint64_t delay)
 {
     uint64_t before = hk_os.clock_ms();

@@ -1,4 +1,4 @@
-/* The rooms policy and count: options, profiles, classes, knobs; rings, samples' countdown, reuse. */
+/* Tests the rooms policy and count: classes, page map entries, knobs, the countdown of samples, decisions, rings, and reuse. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,7 @@ void fuzz_entry(struct fuzz_input *in)
     }
 }
 
-/* Every value that is published is read; where the system refuses, the old ones stay. */
+/* Every published value can be read. If the system refuses, the old values stay. */
 void fuzz_policy(struct fuzz_input *in)
 {
     struct hk_knobs model, read;
@@ -84,7 +84,8 @@ void fuzz_policy(struct fuzz_input *in)
     }
 }
 
-/* Readers of a profile divide by the share of blocks that are picked: 1 - exp(-size / mean). */
+/* The weight of a sample must be its size divided by the share of blocks that are sampled, 1 - exp(-size / mean), because readers of a profile
+ * divide by this share. */
 void fuzz_countdown(struct fuzz_input *in)
 {
     struct hk_countdown countdown = {0, 0}, again;

@@ -1,5 +1,5 @@
-/* Recordings of `hakmem record` (tools/record): what is written is read, in the order of all threads; a damaged one is refused, or read in
- * order to its end. */
+/* Tests recordings of `hakmem record` (tools/record). Events must be read as they were written, in the order of all threads. A damaged recording
+ * must be refused, or read in order up to its end. */
 #include <stdlib.h>
 
 #include "unit/fuzz/fuzz.h"
@@ -23,7 +23,7 @@ static struct rec_event draw_event(struct fuzz_input *in, uint64_t order)
     return event;
 }
 
-/* Events of 2 bytes, up to the end of a chunk: what follows needs another one. */
+/* Writes events of 2 bytes up to the end of a chunk, so that the next event needs another chunk. Returns their number. */
 static size_t fill_chunk(void)
 {
     size_t count = 0;
@@ -44,12 +44,12 @@ static size_t write_events(struct fuzz_input *in)
         written[count] = draw_event(in, order);
         if (!made_add(&written[count]))
             break;
-        order += 1 + (fuzz_byte(in) % 16 == 0 ? fuzz_word(in) >> 24 : 0); /* a counter does not come near 2^55 */
+        order += 1 + (fuzz_byte(in) % 16 == 0 ? fuzz_word(in) >> 24 : 0); /* The counter stays far below 2^55. */
     }
     return count;
 }
 
-/* Heads, bytes of the first events, and the last bytes of the first chunk, mostly. */
+/* Returns a place to damage. It is usually in a header, in the first events, or in the last bytes of the first chunk. */
 static size_t damaged_place(struct fuzz_input *in)
 {
     uint8_t where = fuzz_byte(in);
@@ -77,7 +77,7 @@ static void check_event(const struct rec_event *event, const struct rec_event *e
     FUZZ_CHECK(event->weight_one == expected->weight_one);
 }
 
-/* Damaged: whatever is read is in order, and ends. */
+/* Reads all events. In a damaged recording, the events that can be read must be in order, and the reading must end. */
 static void read_events(struct rec_reader *reader, size_t count, bool sound)
 {
     struct rec_event event;
@@ -102,7 +102,8 @@ void fuzz_recording(struct fuzz_input *in)
     size_t count = write_events(in);
     damage(in, times);
     size_t size = times > 5 ? fuzz_below(in, made_size() + 1) : made_size();
-    uint8_t *bytes = malloc(size != 0 ? size : 1); /* of its size: a sanitizer sees who reads on */
+    /* The buffer has the exact size, so a sanitizer detects a read beyond its end. */
+    uint8_t *bytes = malloc(size != 0 ? size : 1);
     FUZZ_CHECK(bytes != NULL);
     memcpy(bytes, made.bytes, size);
     bool opened = rec_reader_open(&reader, bytes, size);

@@ -1,4 +1,4 @@
-/* What HAKMEM writes, read back: reports as JSON, OpenMetrics and text, the heap profile, decisions and signals. */
+/* Tests what HAKMEM writes by reading it back: reports as JSON, OpenMetrics and text, the heap profile, decisions and signals. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static const char *written_by(void (*write)(int fd, const struct hk_report *repo
     return written;
 }
 
-/* Options of any text, and a heap of any blocks. */
+/* Sets options to arbitrary texts, and allocates arbitrary blocks. Returns the number of live blocks. */
 static size_t make_heap(struct fuzz_input *in, void *held[HELD])
 {
     static char texts[4][120];
@@ -61,7 +61,7 @@ static size_t make_heap(struct fuzz_input *in, void *held[HELD])
     return live;
 }
 
-/* name{label="value",...} number */
+/* Checks a line of the form name{label="value",...} number */
 static void check_metric(const char *line)
 {
     static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -129,9 +129,9 @@ void fuzz_report(struct fuzz_input *in)
     FUZZ_CHECK(strncmp(written_by(hk_report_text, &report), "HAKMEM ", 7) == 0);
 }
 
-/* Sites' lines sum to the first line; of live blocks, and of their births, as many as the model holds. */
+/* The lines of the sites must add up to the first line. They must have as many live blocks and as many allocations as the model. */
 static struct {
-    uint64_t bytes; /* 0: none */
+    uint64_t bytes; /* 0: no sample */
     uint64_t record;
 } sampled[256];
 
@@ -174,7 +174,7 @@ void fuzz_samples(struct fuzz_input *in)
                 stack.frames[i] = (void *)(uintptr_t)(0x400000 + fuzz_byte(in) % 4);
             FUZZ_CHECK(hk_sample_lift(&hk_samples, block) == 0);
             if (hk_sample_enter(&hk_samples, block, size, &stack) == HK_SAMPLE_SITES)
-                continue; /* the tables are full */
+                continue; /* The tables are full. */
             sampled[at].bytes = size;
             live++;
             bytes += size;
@@ -198,7 +198,7 @@ void fuzz_samples(struct fuzz_input *in)
     check_profile(live, bytes, all, all_bytes);
 }
 
-/* A decision is a line of JSON that says its numbers; the trace's line has all signals in order. */
+/* A decision is a line of JSON with its numbers. A line of the trace has all signals in order. */
 void fuzz_explain(struct fuzz_input *in)
 {
     while (fuzz_next(in)) {

@@ -1,4 +1,4 @@
-/* A slab: blocks leave lowest first and come back; joined blocks are whole; remote frees arrive once; purged pages hold no live block. */
+/* Tests a slab: the lowest blocks are allocated first, joined blocks are whole, remote frees arrive once, and purged pages hold no live block. */
 #include "base/bits.h"
 #include "unit/fuzz/fuzz.h"
 #include "runtime/lifecycle.h"
@@ -12,7 +12,7 @@
 
 enum { OWNER = 7, MOST = 64 * HK_SLAB_MOST_WORDS, BATCH = 256 };
 
-/* Where each block is. A part of a joined block belongs to the block before it. */
+/* Says where each block is. A part of a joined block belongs to the block before it. */
 enum where { FREE, TAKEN, JOINED, REMOTE };
 static enum where where[MOST];
 static struct hk_slab *slab;
@@ -96,7 +96,7 @@ void fuzz_slab(struct fuzz_input *in)
     release_slab();
 }
 
-/* Whole runs, the lowest first. */
+/* Takes joined blocks. They must be whole runs of free blocks, the lowest first. */
 static void take_joined_blocks(unsigned cells, unsigned n)
 {
     void *taken[16];
@@ -144,10 +144,11 @@ void fuzz_joined_blocks(struct fuzz_input *in)
     release_slab();
 }
 
-/* The protocol of remote frees by one thread at a time: each block is claimed once, and the slab waits for who is still to count. */
+/* Follows the protocol of remote frees, which one thread at a time executes. Each block is claimed once. The slab is kept until all threads have
+ * counted their blocks. */
 static struct {
-    unsigned uncounted; /* marked */
-    int counted;        /* and not yet claimed; below 0: claimed first */
+    unsigned uncounted; /* blocks that are marked, but not counted */
+    int counted;        /* blocks that are counted, but not claimed; below 0: they were claimed first */
     bool queued;
 } remote;
 
@@ -183,7 +184,7 @@ static void count_some(unsigned n)
     remote.counted += (int)n;
 }
 
-/* Blocks come free, each with the cells that are joined to it. */
+/* Marks remote blocks as free in the model, each with the cells that are joined to it. */
 static void free_remote(void)
 {
     bool freed = false;
@@ -202,7 +203,7 @@ static void collect_all(void)
     remote.queued = false;
 }
 
-/* As a walk that purges does it: claims, looks, lets go, and sends what it has claimed again. */
+/* Does what a purging walk does: claims blocks, checks them, releases the slab, and sends the claimed blocks again. */
 static void claim_and_send(void)
 {
     uint64_t bits[HK_SLAB_MOST_WORDS], set = 0;
@@ -225,7 +226,7 @@ static void claim_and_send(void)
     count_some(claimed);
 }
 
-/* Where remote frees are tracked. */
+/* Checks the stage of each block if remote frees are tracked. */
 static void check_stages(void)
 {
     for (unsigned i = 0; slab->track != NULL && i < slab->d.blocks; i++)
@@ -262,7 +263,7 @@ void fuzz_remote(struct fuzz_input *in)
     release_slab();
 }
 
-/* What a purge may touch: pages without a live block; they read as zeros where it said so. */
+/* Checks that live blocks keep their contents, and that the pages without a live block read as zeros if they were purged. */
 static void check_pages(bool purged)
 {
     size_t size = slab->d.block_size;
@@ -289,7 +290,7 @@ static void fill_taken(void)
         }
 }
 
-/* The first bytes of a block and its last carry the pattern. */
+/* The first and the last bytes of a block carry the pattern. */
 void fuzz_slab_purge(struct fuzz_input *in)
 {
     make_slab(in);

@@ -1,4 +1,4 @@
-/* The room span, but for the page heap: page map, descriptors, metadata, the bootstrap arena. */
+/* Tests the room span without the page heap: the page map, descriptors, metadata, and the bootstrap arena. */
 #include "base/bits.h"
 #include "unit/fuzz/fuzz.h"
 #include "unit/fuzz/shadow.h"
@@ -12,9 +12,9 @@
 
 enum { KNOWN = 1 << 13 };
 
-/* What a slice's words are to be; a table by address. */
+/* Holds the expected entries of slices in a table by address. */
 static struct known_slice {
-    uintptr_t address; /* 0: none */
+    uintptr_t address; /* 0: unused */
     uint32_t entry;
     struct hk_descriptor *descriptor;
 } known[KNOWN];
@@ -27,7 +27,7 @@ static struct known_slice *slice_at(uintptr_t address)
     return &known[at];
 }
 
-/* Near the window's start; at its far parts; anywhere, in few leaves. */
+/* Returns an address near the start of the window, in its far parts, or in one of a few other leaves. */
 static uintptr_t draw_address(struct fuzz_input *in)
 {
     uint8_t where = fuzz_byte(in);
@@ -167,7 +167,7 @@ void fuzz_descriptor(struct fuzz_input *in)
     }
 }
 
-/* The first run of free lines that is long enough. */
+/* Returns the first run of free lines that is long enough. */
 static unsigned model_run(const bool *used, unsigned least, unsigned *length)
 {
     for (unsigned at = 0; at < HK_META_AREA_LINES; at += *length + (*length == 0)) {
@@ -243,7 +243,7 @@ void fuzz_meta_area(struct fuzz_input *in)
     }
 }
 
-/* Blocks of metadata are zero and disjoint, keep what is written, and are all accounted for. */
+/* Blocks of metadata are zero, do not overlap, keep their contents, and are all accounted for. */
 void fuzz_meta(struct fuzz_input *in)
 {
     enum { BLOCKS = 256 };
@@ -281,7 +281,7 @@ void fuzz_meta(struct fuzz_input *in)
     }
 }
 
-/* Pages rest and wake: purged ones read as zeros, others as they were. */
+/* Pages rest and wake. Purged pages read as zeros, and other pages keep their contents. */
 void fuzz_meta_pages(struct fuzz_input *in)
 {
     enum { RUNS = 32 };
@@ -302,7 +302,7 @@ void fuzz_meta_pages(struct fuzz_input *in)
             FUZZ_CHECK((uintptr_t)runs[slot].p % HK_PAGE == 0 && all_zero(runs[slot].p, runs[slot].size));
             size_t more = hk_meta_mapped() - hk_meta_unused() - (mapped - unused);
             FUZZ_CHECK(more == runs[slot].size || more == runs[slot].size + HK_PAGE, "(%zu)",
-                       more); /* a region's header */
+                       more); /* the header of a region */
             pattern_fill(runs[slot].p, runs[slot].size, slot);
         } else if (op >= 240) {
             fake_os_refuse(op % 3 == 0 ? fake_refuse_purge : op % 3 == 1 ? fake_refuse_mappings : NULL);
@@ -321,7 +321,7 @@ void fuzz_meta_pages(struct fuzz_input *in)
     }
 }
 
-/* Never reused: each block is zero, apart from all others, and its size is known. */
+/* The memory of the arena is never reused. Each block is zero, overlaps no other, and has a known size. */
 void fuzz_bootstrap(struct fuzz_input *in)
 {
     shadow_begin();
@@ -330,12 +330,12 @@ void fuzz_bootstrap(struct fuzz_input *in)
                align = (size_t)1 << fuzz_byte(in) % 14;
         unsigned char *block = hk_bootstrap_alloc(size, align);
         if (block == NULL)
-            continue; /* all arenas are full, or it is absurd */
+            continue; /* All arenas are full, or the size is impossible. */
         FUZZ_CHECK(size < (size_t)1 << 47 && (uintptr_t)block % align == 0 && (uintptr_t)block % 16 == 0);
         FUZZ_CHECK(hk_bootstrap_size(block) == (size < sizeof(size_t) ? sizeof(size_t) : size) &&
                    hk_bootstrap_size(&blocks) == SIZE_MAX);
         if (size > (size_t)1 << 20)
-            continue; /* a mapping of its own */
+            continue; /* This block has a mapping of its own. */
         FUZZ_CHECK(all_zero(block, size) && shadow_enter(block, size));
         memset(block, 0xcd, size);
     }

@@ -1,4 +1,4 @@
-/* A thread's cache: bins as stacks, magazines as stacks of stacks, and the pool of caches by their numbers. */
+/* Tests a thread's cache: bins as stacks, magazines as stacks of stacks, and the pool of caches by their numbers. */
 #include "base/bits.h"
 #include "unit/fuzz/fuzz.h"
 #include "unit/fuzz/shadow.h"
@@ -13,7 +13,7 @@
 
 enum { LIVE = 1024, MAGAZINES = 64 };
 
-/* One bin, and the blocks that the program has of its class. */
+/* Holds the bin under test, and the program's live blocks of its class. */
 static struct {
     struct hk_tcache *cache;
     struct hk_bin *bin;
@@ -49,7 +49,7 @@ static void fill_bin(void)
     FUZZ_CHECK(got == hk_bin_items(of.bin) && (got > 0 || fake_os.refuse != NULL));
 }
 
-/* The oldest go. */
+/* Flushes the n oldest blocks of the bin. */
 static void flush_bin(size_t n)
 {
     size_t items = hk_bin_items(of.bin);
@@ -87,7 +87,7 @@ static void seldom_with_bins(uint8_t op)
     }
 }
 
-/* The bin holds what was pushed, and gives the newest. */
+/* The bin must hold what was pushed, and pop the newest block. */
 void fuzz_bins(struct fuzz_input *in)
 {
     shadow_begin();
@@ -116,7 +116,7 @@ void fuzz_bins(struct fuzz_input *in)
     }
 }
 
-/* Whole magazines, the newest first; the limit holds. */
+/* Magazines are taken as a whole, the newest first. Their bytes stay within the limit. */
 static struct magazine_model {
     void *blocks[HK_MAGAZINE_BLOCKS];
     size_t count;
@@ -131,7 +131,7 @@ static void put_magazine(unsigned which, size_t n, uintptr_t start, bool scatter
     size_t size = hk_classes[depot_classes[which]].size, step = scattered ? 5 * size : size;
     for (size_t i = 0; i < n; i++)
         blocks[i] = (void *)(start + i * step);
-    bool close = (n - 1) / 8 * 8 * step <= 4 * n * size; /* it looks at each eighth */
+    bool close = (n - 1) / 8 * 8 * step <= 4 * n * size; /* The depot checks the distance of every eighth block. */
     bool right = n <= HK_MAGAZINE_BLOCKS && depot_bytes + n * size <= HK_POLICY(depot) && close;
     FUZZ_CHECK(hk_depot_put(&depot, depot_classes[which], blocks, n) == right, "(%zu blocks of %zu bytes)", n, size);
     if (!right)
@@ -175,7 +175,7 @@ void fuzz_depot(struct fuzz_input *in)
     FUZZ_CHECK(hk_depot_forget(&depot) == blocks && depot.bytes == 0);
 }
 
-/* The waiting cache with the lowest number, else a new number. */
+/* The pool must return the waiting cache with the lowest number, or a new number if none waits. */
 void fuzz_pool(struct fuzz_input *in)
 {
     enum { CACHES = 200 };

@@ -1,5 +1,5 @@
-/* The reader of unwind tables: rules that were written as instructions are read back; changed bytes give some rules or none, and no read
- * beyond the end. */
+/* Tests the reader of unwind tables. Rules that were written as instructions must be read back. Changed bytes may give any rules or none, but
+ * nothing may be read beyond the end. */
 #include <stdlib.h>
 
 #include "unit/fuzz/fuzz.h"
@@ -52,7 +52,7 @@ static void draw_cfa(struct fuzz_input *in, struct hk_rules *model, unsigned sha
     made_unsigned(&made, (uint64_t)value);
 }
 
-/* Writes a program. The model is what the instructions up to the wanted place say. */
+/* Writes a program of instructions. The model gets the rules that are in force at the wanted place. */
 static void draw_program(struct fuzz_input *in, struct hk_rules *model, uint64_t wanted)
 {
     struct hk_rules now = *model, kept;
@@ -92,7 +92,7 @@ static void change(struct fuzz_input *in)
         made.bytes[fuzz_below(in, made.used)] = fuzz_byte(in);
 }
 
-/* In memory of its own, so that a sanitizer sees a read beyond the end. */
+/* Reads a copy of the exact size, so that a sanitizer detects a read beyond its end. */
 static bool find_cut(struct hk_rules *rules, size_t size, uint64_t wanted)
 {
     unsigned char *bytes = malloc(size);

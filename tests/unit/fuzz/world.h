@@ -1,25 +1,25 @@
-/* World: what lies around the core: the system, and for the heap's driver options, the clock, a system that refuses, and the books.
- * world_fake.c has it for the core beside the C library's malloc; world_linked.c, where HAKMEM is the malloc of the process. */
+/* World: the environment of the core. For the target `heap` it also has options, a clock, refusals, and the check of the statistics. world_fake.c
+ * is for the core beside the C library's malloc. world_linked.c is for a process whose malloc is HAKMEM. */
 #ifndef TEST_FUZZ_WORLD_H
 #define TEST_FUZZ_WORLD_H
 
 #include "unit/fuzz/fuzz.h"
 
-/* Before the first input; before each. */
+/* world_prepare() is called before the first input, world_reset() before each input. */
 void world_prepare(void);
 void world_reset(void);
 
-/* The rest is for the heap's driver. Takes the options that the input begins with. */
+/* The target `heap` calls all functions from here on. world_begin() reads the options with which the input begins. */
 void world_begin(struct fuzz_input *in);
 void world_pass_ms(uint64_t ms);
-/* The system refuses memory from here on, by a plan; and refuses none. */
+/* From world_refuse() on, the system refuses memory by a plan. From world_heal() on, it refuses nothing. */
 void world_refuse(uint8_t plan);
 void world_heal(void);
-/* The heap is in order, and counts as many live blocks as the model. No other thread is in a call. */
+/* Checks that the heap is consistent, and that it counts as many live blocks as the model. No other thread may be in a call. */
 void world_check(void);
 /* Writes a report in one of its forms. */
 void world_report(uint8_t form);
-/* In a forked child: blocks of `gone` threads may be lost. */
+/* A forked child calls it. Blocks of `gone` threads may be lost in the child. */
 void world_in_child(unsigned gone);
 
 #endif

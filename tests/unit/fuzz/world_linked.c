@@ -13,7 +13,7 @@
 enum { PAGE = 4096, ROOM_FOR_STACKS = 1 << 20, STEP = 128 << 10 };
 
 static bool limited, exact;
-static uint64_t live_before; /* blocks that are not the driver's */
+static uint64_t live_before; /* live blocks that do not belong to the target */
 static struct rlimit limit_before;
 
 void world_prepare(void) {}
@@ -25,7 +25,7 @@ static uint64_t live_now(void)
     return hak_get_stats(&stats, sizeof stats) == 0 ? stats.live_blocks : 0;
 }
 
-/* The options are those of the environment; the input has bytes for them all the same. */
+/* The options are those of the environment. The bytes for options in the input are skipped. */
 void world_begin(struct fuzz_input *in)
 {
     const char *background = getenv("HAKMEM_BACKGROUND");
@@ -38,7 +38,7 @@ void world_begin(struct fuzz_input *in)
     live_before = live_now();
 }
 
-/* The clock is the system's. */
+/* Time passes only by the system's clock. */
 void world_pass_ms(uint64_t ms)
 {
     if (ms % 8 == 0)
@@ -55,7 +55,7 @@ static size_t address_space(void)
     return got > 0 ? strtoul(text, NULL, 10) * PAGE : 0;
 }
 
-/* There is a little address space left. */
+/* Leaves only a little address space. */
 void world_refuse(uint8_t plan)
 {
     struct rlimit limit = {address_space() + ROOM_FOR_STACKS + (size_t)plan * STEP, limit_before.rlim_max};

@@ -1,4 +1,4 @@
-/* An index that doubles until it holds all names, which were read at the start; and sorts whose scratch lists keep their heads. */
+/* This program has an index that doubles until it holds all names, which it reads at its start. Each sort leaks the head of its list. */
 #include "run.h"
 
 enum { NAMES = 20000, HEAD = 240, TAIL = 120 };

@@ -1,4 +1,4 @@
-/* A parser whose rare error path returns without freeing its document; the results live for half a second. */
+/* This parser has a rare error path that returns and does not free the document. Its results live for half a second. */
 #include "run.h"
 
 enum { RESULTS = 2000, DOCUMENT = 3000, RESULT = 400 };

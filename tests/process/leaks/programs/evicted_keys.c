@@ -1,4 +1,4 @@
-/* A cache of 500 entries, the oldest evicted; the entry's key is not. */
+/* This cache of 500 entries evicts the oldest one. It frees the value of an evicted entry, and leaks its key. */
 #include "run.h"
 
 enum { ENTRIES = 500, VALUE = 1500, KEY = 160 };

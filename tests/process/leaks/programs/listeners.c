@@ -1,4 +1,4 @@
-/* Windows that open and close, each with listeners; one of three stays on the bus after its window is gone. */
+/* This program opens and closes windows, each with three listeners. One of the three is not freed with its window. */
 #include "run.h"
 
 enum { WINDOWS = 60, WINDOW = 3000, LISTENER = 200, LISTENERS = 3 };

@@ -1,4 +1,4 @@
-/* Four threads with a ring of recent results each, and a queue; its reader forgets the urgent messages. */
+/* In this program four threads handle messages, each with a ring of its recent results. They never free the urgent messages. */
 #include "run.h"
 
 #include <pthread.h>

@@ -1,5 +1,4 @@
-/* A pool that grows to its bound in the first rounds and reuses its buffers from then on; a path that bypasses it, and never returns its
- * buffer. */
+/* This pool of buffers grows to its bound in the first rounds, and then reuses its buffers. One path bypasses the pool and leaks its buffer. */
 #include "run.h"
 
 enum { POOL = 400, BUFFER = 2048 };

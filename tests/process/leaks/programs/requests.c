@@ -1,4 +1,4 @@
-/* A server with an LRU cache of sessions; one request in eight forgets its header. */
+/* This server has an LRU cache of sessions. One request in eight leaks its header. */
 #include "run.h"
 
 #ifdef LEAKS_NOTHING

@@ -1,4 +1,4 @@
-/* Tables of 4 MiB, read at the start, that stay; and a log whose records nobody ever removes. */
+/* This program reads tables of 4 MiB at its start and keeps them. It also has a log whose records are never removed. */
 #include "run.h"
 
 enum { TABLES = 1024, TABLE = 4096, RECORD = 90 };

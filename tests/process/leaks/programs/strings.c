@@ -1,4 +1,4 @@
-/* Strings are interned, until all are known; the results of joins are meant to be short-lived, but those of one caller are not freed. */
+/* This program interns strings until it knows all. It joins strings, and one caller does not free the result. */
 #include "run.h"
 
 enum { WORDS = 4000, WORD = 100, JOINED = 260 };

@@ -1,4 +1,4 @@
-/* Entries that expire after different times; a canceled timer is unlinked, and lost. */
+/* In this program, entries expire after different times. A canceled timer is unlinked, but it is not freed. */
 #include "run.h"
 
 enum { SLOTS = 1500, ENTRY = 1000, TIMER = 320 };

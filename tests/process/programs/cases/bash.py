@@ -5,7 +5,7 @@ import shutil
 from harness.case import Case, Skip
 from harness.side import digest
 
-# They look at the terminal, at other processes or at the clock.
+# They use the terminal, look at other processes, or depend on the clock.
 UNSTEADY = {"run-posixpipe", "run-all", "run-minimal", "run-gprof", "run-jobs", "run-execscript", "run-read", "run-coproc", "run-trap"}
 QUICK = ("array", "assoc", "braces", "case", "comsub", "exp-tests", "extglob", "func", "glob-test", "heredoc", "more-exp",
          "nameref", "new-exp", "parser", "posixexp", "printf", "quote", "redir", "varenv")
@@ -19,7 +19,7 @@ class Bash(Case):
     medium = 45
     quick = 16
     least = 30
-    health = 0.75  # Debian's bash differs a little from what its authors expect, and that ends with 1
+    health = 0.75  # Debian's bash differs a little from what the tests expect, and the exit code is 1 then
     packages = {"bash": "bash", "gcc": "gcc"}
 
     def prepare(self, kit):
@@ -39,7 +39,7 @@ class Bash(Case):
         return [g for g in every if g[4:] in QUICK] if quick else every
 
     def start(self, side):
-        """The scripts write to fixed names in /tmp, where the sides would meet; one complains when a second ends while it runs."""
+        """Copies the scripts, because they write to fixed names in /tmp, which both sides would share. One fails if a second ends while it runs."""
         side.tests = side.copy(self.tests, "tests")
         private = f"{side.folder('tmp')}/".encode()
         for path in side.tests.iterdir():

@@ -5,7 +5,7 @@ import re
 from harness.case import WORKLOADS, Case
 from harness.outcomes import numbered, values
 
-# Of stdlib's suites those that neither start other machines, nor measure time, nor take minutes.
+# Suites of stdlib that do not start other nodes, do not measure time, and do not take minutes.
 SUITES = """
     array base64 calendar dict digraph digraph_utils erl_anno erl_expand_records erl_internal erl_lint
     erl_pp erl_scan file_sorter filename format id_transform io lists maps math
@@ -17,7 +17,7 @@ WORDS = {"ok": "ok", "skipped": "skip", "auto_skipped": "skip", "failed": "fail"
 
 
 class Erlang(Case):
-    """Erlang: suites of its standard library, and processes that build terms on two schedulers beside each other."""
+    """Erlang: suites of its standard library, and processes that build terms on two schedulers at the same time."""
 
     name = "erlang"
     medium = 0
@@ -26,7 +26,7 @@ class Erlang(Case):
 
     def prepare(self, kit):
         def build(tree):
-            """The suites want a hook of Erlang's own build, which an installed Erlang lacks: one that does nothing."""
+            """The suites need a hook of Erlang's own build, which an installed Erlang does not have. This builds one that does nothing."""
             tests = tree / "lib/stdlib/test"
             (tests / "ts_install_cth.erl").write_text(HOOK)
             files = [f for f in sorted(tests.glob("*.erl")) if not f.name.startswith(("stdlib_bench", "dummy"))]
@@ -47,7 +47,7 @@ class Erlang(Case):
             done = side.run(["erl", "+S", "2:2", "-noshell", "-pa", work, "-s", "terms", "main", "-s", "init", "stop"], cwd=work, timeout=240)
             return {"compiled": made.outcome, **values(done)}
         tests = side.dir / "tests"
-        # Without a name in the network: both sides at once would want the same, and a daemon that gives them out.
+        # Runs without a network name, because both sides would use the same name, and a daemon gives the names out.
         call = f'ct:run_test([{{dir, "{tests}"}}, {{suite, {group}_SUITE}}, {{logdir, "{work}"}}, {{auto_compile, false}}]), halt().'
         done = side.run(["erl", "-noinput", "+S", "2:2", "-pa", tests, "-eval", call], cwd=tests, timeout=300)
         logs = "\n".join(log.read_text(errors="replace") for log in work.rglob("suite.log"))

@@ -1,4 +1,4 @@
-"""Chromium and Firefox without a display: a page of work whose results they send back, and what they draw of it."""
+"""Chromium and Firefox without a display: a page of work whose results they send back, and a picture of it."""
 
 import re
 import signal
@@ -23,7 +23,7 @@ user_pref("network.proxy.type", 0); user_pref("security.sandbox.content.level", 
 
 
 class Page(BaseHTTPRequestHandler):
-    """Gives the page, and takes what it says."""
+    """Serves the page, and stores the results that it sends."""
 
     def do_GET(self):
         text = (WORKLOADS / "browser.html").read_bytes() if self.path.startswith("/page") else b""
@@ -44,7 +44,7 @@ class Page(BaseHTTPRequestHandler):
 
 
 class Browser(Case):
-    """Opens the page, waits for what it says, and takes a picture of it."""
+    """Opens the page, waits for its results, and takes a picture of it."""
 
     medium = 0
     own_malloc = True
@@ -87,13 +87,13 @@ class Browser(Case):
 
 
 class Chromium(Browser):
-    """Chromium without a display, its processes and threads beside each other: a page of work, twice, and a picture."""
+    """Chromium without a display, with several processes and threads: a page of work, twice, and a picture."""
 
     name = "chromium"
     packages = {"chromium": "chromium"}
 
     def command(self, side, address):
-        return [*self.plain(side), "--remote-debugging-port=0", address]  # the port makes it stay
+        return [*self.plain(side), "--remote-debugging-port=0", address]  # this option keeps the browser running
 
     @staticmethod
     def plain(side):
@@ -105,7 +105,7 @@ class Chromium(Browser):
 
 
 class Firefox(Browser):
-    """Firefox without a display, its processes and threads beside each other: a page of work, twice, and a picture."""
+    """Firefox without a display, with several processes and threads: a page of work, twice, and a picture."""
 
     name = "firefox"
     packages = {"firefox-esr": "firefox-esr"}

@@ -9,7 +9,7 @@ FLAGS = ("-O2", "-g", "-w", "-c", "-frandom-seed=1", "-pipe")
 
 
 class Compiler(Case):
-    """One compiler run per file, compared by the hash of the object file."""
+    """Runs the compiler once for each file, and compares the hashes of the object files."""
 
     compiler = ""
     trees = ()          # (Debian source, pattern of files, include folders, macros)

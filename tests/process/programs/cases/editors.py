@@ -1,4 +1,4 @@
-"""Emacs and Vim: their own tests, and what their compilers make."""
+"""Emacs and Vim: their own tests, and the output of their compilers."""
 
 import re
 import shutil
@@ -8,13 +8,13 @@ from harness.case import Case
 from harness.outcomes import numbered
 from harness.side import digest_files
 
-# They want the network, a terminal, processes of others, or wait by the clock.
+# They need the network, a terminal or other users' processes, or they wait by the clock.
 UNSTEADY = re.compile(r"/(filenotify|inotify|tramp|auth-source|network-stream|gnutls|mailcap|socks|process|keyboard|comp|term|vterm|"
                       r"em-|esh|eshell|eww|shr|url-|browse|dired|epg|epa|battery|xt-mouse|thumbs|image|wdired|vc|bug-reference|flymake|"
                       r"man|xref|python|gdb|lpr|dbus|rfc|nsm|autorevert|emacs-module|shadowfile|server|tab-bar|callproc|time-stamp|"
                       r"emacsclient|undigest|jsonrpc|icalendar|todo-mode|package|memory-report|profiler|edebug|testcover|kmacro)[^/]*-tests.el$")
 PASSED = re.compile(r"^ +(passed|FAILED|failed|skipped) +\d+/\d+ +(\S+)", re.MULTILINE)
-WORDS = {"passed": "ok", "FAILED": "fail", "failed": "ok", "skipped": "skip"}  # "failed" in small letters: as expected
+WORDS = {"passed": "ok", "FAILED": "fail", "failed": "ok", "skipped": "skip"}  # "failed" in lower case means an expected failure
 COMPILED = ("emacs-lisp/*.el", "textmodes/[f-r]*.el", "calendar/*.el", "net/[a-e]*.el")
 NATIVE = ("emacs-lisp/ring.el", "emacs-lisp/avl-tree.el", "emacs-lisp/seq.el", "emacs-lisp/rx.el", "calc/calc-bin.el", "json.el", "sort.el")
 
@@ -61,7 +61,7 @@ class Emacs(Case):
         return {**numbered((name, WORDS[word]) for word, name in PASSED.findall(done.out + done.err)), "end": done.outcome}
 
     def native(self, side):
-        """Each file compiled by libgccjit, loaded, and its byte-compiled functions gone."""
+        """Each file is compiled by libgccjit and loaded, and its byte-compiled functions must be gone."""
         found = {}
         for name in NATIVE:
             out = side.fresh("native") / "out.eln"
@@ -111,7 +111,8 @@ class Vim(Case):
     def run(self, side, group):
         tests = side.dir / "vim/src/testdir"
         (tests / "messages").unlink(missing_ok=True)
-        # One left out wants a job to end in the moment in which it speaks, and else breaks one that comes later; the other is about the clock.
+        # One of the two left out expects a job to end at the moment of its output, and otherwise breaks a later test. The other one depends on the
+        # clock.
         done = side.run(["make", f"test_{group}", "VIMPROG=/usr/bin/vim.nox", "XXDPROG=xxd"], cwd=tests, timeout=300,
                         env={"TEST_SKIP_PAT": r"Test_no_unknown_error_after_error\|Test_searchpair_timeout"})
         said = (tests / "messages").read_text(errors="replace") if (tests / "messages").exists() else ""

@@ -11,7 +11,7 @@ from harness.serving import OwnNumber
 from harness.side import digest
 
 SUITE = Path("/usr/share/mysql/mysql-test")
-# Of suite main, those that are about queries rather than about the server's start, its files or its clock.
+# Tests of suite main that test queries rather than the server's start, its files or its clock.
 QUERIES = """
     alias ansi auto_increment bigint binary bool brackets bulk_replace case cast compare compress count_distinct create_select
     cte_nonrecursive cte_recursive ctype_latin1 ctype_utf8mb4 date_formats default delete derived derived_view distinct
@@ -25,12 +25,12 @@ QUERIES = """
     type_decimal type_enum type_float type_newdecimal type_ranges type_set type_time type_timestamp type_uint type_varchar
     type_year union update userstat varbinary view view_grant win win_big win_first_last_value win_lead_lag win_sum xml
 """.split()
-CHUNK = 45  # tests that share a start of the server
+CHUNK = 45  # number of tests with one start of the server
 LINE = re.compile(r"^(main\.\S+(?: '[^']*')?)\s+(?:w\d+ )?\[ (pass|fail|skipped|disabled) \]", re.MULTILINE)
 WORDS = {"pass": "ok", "fail": "fail", "skipped": "skip", "disabled": "skip"}
 ROWS = 20000
 PARTS = "select id div 100, count(*), sum(crc32(c)), sum(crc32(pad)), sum(k) from sbtest{} group by 1 order by 1"
-# sysbench's own rows are random whatever the seed.
+# sysbench's own rows are random, whatever the seed is.
 FILL = ("insert into sbtest{0} (id, k, c, pad) select seq, crc32(seq) mod 5000, concat_ws('-', md5(seq), md5(seq + {0}), md5(seq * 7)),"
         " sha1(seq) from seq_1_to_" + str(ROWS))
 CHANGES = (
@@ -99,7 +99,7 @@ class MariaDB(Case):
                          "--tables=2", f"--table-size={ROWS}", "--time=0", *more, step], timeout=400)
 
     def rows(self, side, word):
-        """The sums of a hundred rows each."""
+        """Returns the sums of a hundred rows each."""
         found = {}
         for table in (1, 2):
             for line in self.sql(side, PARTS.format(table)).out.splitlines():
@@ -123,7 +123,8 @@ class MariaDB(Case):
         return {**found, "tables after 8 threads": checked.out.strip().replace("\n", ", ")}
 
     def dumped(self, side):
-        """What 8 threads left is not the same each time, but what comes back from its dump is what went in."""
+        """Dumps the database, loads the dump into a new one, and dumps that. The two dumps must be equal. The dumps of the two sides differ, because
+        8 threads leave different data each time."""
         dump = ["mariadb-dump", "--no-defaults", f"--socket={side.socket}", "-u", "root", "--skip-comments", "--skip-dump-date"]
         first = side.run([*dump, "bench"], user=self.user, timeout=240)
         loaded = self.sql(side, "create database again;\nuse again;\n" + first.out)

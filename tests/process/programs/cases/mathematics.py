@@ -7,7 +7,7 @@ from harness.case import WORKLOADS, Case
 from harness.outcomes import numbered
 from harness.side import digest
 
-# Without the network, a display, the clock, LaTeX, or minutes of statistics.
+# These need no network, display, clock or LaTeX, and no minutes of statistics.
 R_TESTS = """
     any-all arith arith-true array-subset complex conditions d-p-q-r-tests d-p-q-r-tst-2 datasets datetime eval-etc eval-etc-2
     eval-fns iec60559 lapack lm-tests method-dispatch ok-errors p-r-random-tests primitives print-tests r-strict-tst reg-BLAS reg-IO
@@ -20,7 +20,7 @@ VOLATILE = re.compile(r"0x[0-9a-f]{4,}|<pointer: \S+>|/tmp/Rtmp\w+|file[0-9a-f]{
 
 
 class R(Case):
-    """R: its own tests and the examples of its packages, each expression's output a check; and processes beside each other."""
+    """R: its own tests and the examples of its packages, each expression's output a check; and several processes at once."""
 
     name = "r"
     medium = 0
@@ -56,14 +56,14 @@ class R(Case):
         return {**numbered((piece.split("\n", 1)[0][:60], digest(piece)) for piece in pieces), "end": done.outcome}
 
 
-# Of Octave's own functions, the folders without a display, Java or the network.
+# The folders of Octave's own functions that need no display, Java or network.
 FOLDERS = ("elfun", "general", "geometry", "image", "io", "legacy", "linear-algebra", "miscellaneous", "ode", "optimization",
            "polynomial", "set", "signal", "sparse", "specfun", "special-matrix", "statistics", "strings", "time", "+containers", "+matlab")
 BLOCK = re.compile(r"^\*\*\*\*\* (?!shared|function)(.*)$|^!!!!! (.*)$", re.MULTILINE)
 
 
 class Octave(Case):
-    """GNU Octave: the tests that its functions bring, each assertion a check, and OpenBLAS or the like with threads."""
+    """GNU Octave: the tests in its function files, each assertion a check, and its BLAS library (for example OpenBLAS) with threads."""
 
     name = "octave"
     medium = 0
@@ -79,7 +79,7 @@ class Octave(Case):
         folder = self.home.parent / "etc/tests" if group == "built in" else self.home / group
         files = sorted(str(p) for pattern in ("*.m", "*.tst", "*/*.tst") for p in folder.glob(pattern))
         lines = "".join(f"printf('@@ %s\\n', '{f}'); try, test('{f}', 'verbose', stdout); catch e, disp(e.message); end\n" for f in files)
-        # As if typed: called from a script, functions that complain about their use name the script.
+        # The text goes to stdin, because functions that complain about their use would name a script that calls them.
         done = side.run(["octave-cli", "-q", "-f", "--no-history"], cwd=work, timeout=300, stdin="randn('seed', 1); rand('twister', 1);\n" + lines)
         found = {}
         for part in re.split(r"^@@ ", done.out, flags=re.MULTILINE)[1:]:
@@ -89,7 +89,7 @@ class Octave(Case):
 
     @staticmethod
     def blocks(name, text):
-        """One check for each block; a line of complaint belongs to the block before it."""
+        """Returns one check for each block. A line of complaint belongs to the block before it."""
         outcomes = []
         for block, complaint in BLOCK.findall(text):
             if complaint and outcomes:

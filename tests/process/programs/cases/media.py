@@ -8,7 +8,7 @@ from harness.side import digest, digest_files
 FRAME = re.compile(r"^(\d), +\d+, +(-?\d+),.*, +(\w+)$", re.MULTILINE)
 PICTURES = "testsrc2=size=480x270:rate=25"
 SOUND = "sine=frequency=440:beep_factor=4:sample_rate=44100"
-# codec, container, more: two threads each, and no switch by which an encoder works less well when it is late.
+# Codec, container and more options. Each codec uses two threads, and no option that makes an encoder work less well if it is late.
 CODECS = {
     "mpeg4": ("mpeg4", "avi", "-q:v 5"), "mpeg2": ("mpeg2video", "mpegts", "-q:v 5 -bf 2"), "h264": ("libx264", "matroska", "-preset veryfast -crf 28"),
     "h265": ("libx265", "matroska", "-preset ultrafast -x265-params log-level=error:pools=2:frame-threads=1"),
@@ -26,7 +26,7 @@ FILTERS = {
 
 
 class FFmpeg(Case):
-    """FFmpeg: codecs with two threads, there and back, and filters; the hash of each frame is a check."""
+    """FFmpeg: codecs with two threads, encoded and decoded, and filters; the hash of each frame is a check."""
 
     name = "ffmpeg"
     medium = 0
@@ -111,7 +111,7 @@ FORMATS = ("png", "jpg", "gif", "tiff", "bmp", "ppm", "miff", "pcx", "tga", "web
 
 
 class ImageMagick(Case):
-    """ImageMagick with OpenMP on two threads: operations on three pictures and formats there and back, by the hash of all pixels."""
+    """ImageMagick with OpenMP on two threads: operations on three pictures, and formats converted and back, by the hash of all pixels."""
 
     name = "imagemagick"
     medium = 0

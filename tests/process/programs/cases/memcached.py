@@ -1,4 +1,4 @@
-"""memcached: its own tests, and four clients at once whose every value is looked at."""
+"""memcached: its own tests, and four clients at once that check every value."""
 
 import random
 import signal
@@ -11,7 +11,7 @@ from harness.outcomes import tap
 from harness.serving import HERE, answers, free_port
 from harness.side import digest
 
-# They wait by the clock, want TLS or a proxy that Debian's has not, or sizes of a 64 GB machine.
+# They wait by the clock, need TLS or a proxy that Debian's build does not have, or need the memory of a 64 GB machine.
 LEFT_OUT = ("00-", "64bit", "binary-extstore", "bogus", "chunked", "daemonize", "error-extstore", "evict", "extstore", "idle", "item_size_max", "lru-", "malicious", "maxconns", "proxy",
             "restart", "rto", "shutdown", "slabs", "slow", "ssl", "stress", "unixsocket", "watcher", "whitespace", "refhang",
             "misbehave", "issue_260", "log", "sasl", "dash-M", "lru", "inline_ascii")
@@ -19,7 +19,7 @@ CLIENTS, KEYS, ROUNDS = 4, 400, 6
 
 
 class Memcached(Case):
-    """memcached: its own tests, and four clients at once whose every value is looked at."""
+    """memcached: its own tests, and four clients at once that check every value."""
 
     name = "memcached"
     medium = 23

@@ -1,4 +1,4 @@
-"""Compilers to native code that bring their own heap: OCaml, GHC, SBCL; and Mono. What they make, and programs with threads."""
+"""Compilers to native code that have a heap of their own: OCaml, GHC, SBCL; and Mono. Tests their output, and programs with threads."""
 
 import re
 
@@ -67,7 +67,7 @@ class Ghc(Case):
         (tree / "Paths_fgl.hs").write_text("module Paths_fgl where\nimport Data.Version\nversion :: Version\nversion = makeVersion [0]\n")
         done = side.run(["ghc", "-v0", "-O1", "-j2", "-outputdir", work / "out", *sorted(str(p.relative_to(tree)) for p in tree.glob("Data/**/*.hs"))],
                         cwd=tree, timeout=600)
-        # The order in which two jobs number things is not the same each time; what each module offers is.
+        # Two jobs number things in a different order each time, and so the test compares what each module exports.
         shown = {}
         for path in sorted((work / "out").rglob("*.hi")):
             text = side.run(["ghc", "--show-iface", path]).out

@@ -1,4 +1,4 @@
-"""nginx: files, ranges, compression, a proxy with a cache, uploads and a reload under load; ab counts, and each answer is looked at."""
+"""nginx: files, ranges, compression, a proxy with a cache, uploads and a reload under load; ab counts, and each answer is checked."""
 
 import os
 import random
@@ -32,7 +32,7 @@ http {{
 
 
 class Nginx(Case):
-    """nginx: files, ranges, compression, a proxy with a cache, uploads and a reload under load; ab counts, each answer is looked at."""
+    """nginx: files, ranges, compression, a proxy with a cache, uploads and a reload under load; ab counts, and each answer is checked."""
 
     name = "nginx"
     medium = 6
@@ -74,7 +74,7 @@ class Nginx(Case):
             return asked_by_many(side.port, self.requests(["packed/", "edited/"]), headers={"Accept-Encoding": "gzip"})
         if group == "answers while it reloads":
             side.server.send_signal(signal.SIGHUP)
-            # A worker that is told to go closes the connections that are kept: one request each.
+            # Each connection has one request, because a worker that is told to end closes idle connections.
             return {name: asked(side.port, [(name, method, path, body)])[name]
                     for name, method, path, body in self.requests(["through/"])}
         words = [(f"say {n}", "GET", f"/say/word/{n}?x={n * n}", None) for n in range(200)]

@@ -1,4 +1,4 @@
-"""LibreOffice without a display and pdfTeX: documents there and back, by the text and the pages that come out."""
+"""LibreOffice without a display and pdfTeX: documents converted and back, compared by their text and pages."""
 
 import random
 import re
@@ -11,7 +11,7 @@ ROWS = 1500
 
 
 def table(chance):
-    """Comma-separated values with formulas that LibreOffice reckons out."""
+    """Returns comma-separated values with formulas for LibreOffice to calculate."""
     rows = ["number,word,product,sum"]
     for n in range(2, ROWS):
         rows.append(f'{chance.randrange(10 ** 6)},{chance.choice(("red", "green", "blue"))} {n % 97},"=A{n}*{n % 13}","=SUM(A2:A{n})"')
@@ -19,7 +19,7 @@ def table(chance):
 
 
 def page(chance):
-    """HTML with headings, tables, lists and marks."""
+    """Returns HTML with headings, tables, lists and markup."""
     parts = ["<html><body>"]
     for n in range(60):
         words = " ".join(chance.choice(("anchor", "bridge", "cellar", "dragon", "engine", "feather")) for _ in range(80))
@@ -30,7 +30,7 @@ def page(chance):
 
 
 class LibreOffice(Case):
-    """LibreOffice: tables and texts through its formats and back, each line and number a check."""
+    """LibreOffice: tables and texts converted to its formats and back, each line and number a check."""
 
     name = "libreoffice"
     medium = 0
@@ -106,7 +106,7 @@ class PdfLatex(Case):
     def run(self, side, group):
         work = side.fresh("work")
         if group == "format":
-            # Debian's own list of languages is not TeX Live's file for hyphenation alone.
+            # This builds the format. Debian's list of languages for hyphenation differs from that of TeX Live.
             done = self.tex(side, work, "-ini", "-etex", "-jobname=made", "pdflatex.ini")
             return {"end": done.outcome, **self.lines(work / "made.log"), **digest_files(work, "*.fmt")}
         if group == "samples":
@@ -126,6 +126,6 @@ class PdfLatex(Case):
 
     @staticmethod
     def lines(path):
-        """The log, without the line that says when."""
+        """Returns the lines of the log except the first one, which contains the time."""
         said = path.read_text(errors="replace").splitlines()[1:] if path.exists() else []
         return {f"log {n}": digest(line) for n, line in enumerate(said)}

@@ -11,10 +11,10 @@ from harness.outcomes import tap
 FOLDERS = ("base", "cmd", "comp", "opbasic", "op", "re", "uni", "mro", "lib", "io")
 QUICK = ("base", "cmd", "opbasic", "mro")
 ALWAYS = tuple(f"{folder}/" for folder in QUICK)
-# Hours of arithmetic, a terminal, other people's processes, or the memory of the machine.
+# They take hours of arithmetic, or need a terminal, other users' processes, or the memory of the whole machine.
 LEFT_OUT = re.compile(r"op/(sselect|alarm|sleep|time|lock|taint|getppid|magic)|io/(eintr|socket|sem|shm|msg)|re/uniprops"
                       r"|re/fold_grind|re/speed|op/(dump|mem)")
-STEP = 5  # of the full set every fifth file: the whole takes many minutes
+STEP = 5  # every fifth file of the full set, because all take many minutes
 
 
 class Perl(Case):
@@ -40,7 +40,7 @@ class Perl(Case):
         return subprocess.run([self.perl, "-e", program], capture_output=True, text=True, check=True).stdout
 
     def version(self):
-        """The version of the source, from patchlevel.h."""
+        """Returns the version of the source, from patchlevel.h."""
         text = (self.tests.parent / "patchlevel.h").read_text()
         return ".".join(re.search(rf"define PERL_{part}\s+(\d+)", text)[1] for part in ("REVISION", "VERSION", "SUBVERSION"))
 
@@ -51,7 +51,7 @@ class Perl(Case):
         return kept if quick else [f for n, f in enumerate(kept) if n % STEP == 0 or f.startswith(ALWAYS)]
 
     def start(self, side):
-        """The tests expect ./perl and the library beside them: the installed ones, linked."""
+        """Links the installed perl and library into the place where the tests expect them, ./perl and the folder beside it."""
         tree = side.folder("perl")
         side.tests = side.copy(self.tests, "perl/t")
         (side.tests / "perl").symlink_to(self.perl)
@@ -65,7 +65,7 @@ class Perl(Case):
 
     @staticmethod
     def link(source, target):
-        """Links instead of copying; what is nearer in @INC comes later and wins."""
+        """Makes links instead of copies. Folders that come earlier in @INC are linked later, so that they win."""
         Path(target).unlink(missing_ok=True)
         Path(target).symlink_to(Path(source).resolve())
 

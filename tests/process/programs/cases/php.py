@@ -20,8 +20,8 @@ FOLDERS = """
     ext/standard/tests ext/tidy/tests ext/tokenizer/tests ext/xml/tests ext/xmlreader/tests ext/xmlwriter/tests ext/xsl/tests
     ext/zip/tests ext/zlib/tests tests/classes tests/lang
 """.split()
-A_FOLDER, OF_LARGE = 6, 16  # tests taken of each folder, evenly, and of those with more than a thousand
-# What depends on the network, on times, on a server of its own, or on the folder's name.
+A_FOLDER, OF_LARGE = 6, 16  # number of tests of each folder, and of folders with more than a thousand
+# They depend on the network, on times, on a server of their own, or on the folder's name.
 LEFT_OUT = re.compile(r"--(PHPDBG|CAPTURE_STDIO)--|microtime|hrtime|uniqid|fsockopen|stream_socket|getmypid|memory_get|sleep|"
                       r"cli_server|server\.inc|mt_srand\(\)|disk_(free|total)|proc_(open|nice)|getrusage|lstat|touch\(|set_time_limit")
 RESULT = re.compile(r"^([A-Z]+)\t\S+/(\S+\.phpt)", re.MULTILINE)
@@ -34,7 +34,7 @@ class Php(Case):
     name = "php"
     medium = 100
     least = 400
-    health = 0.85  # not all tests are right where all the extensions are there
+    health = 0.85  # some tests fail if all extensions are loaded
     packages = {"php8.2": "php8.2-cli",
                 **{f"/usr/share/doc/php8.2-{name}": f"php8.2-{name}" for name in EXTENSIONS}}
 
@@ -48,7 +48,7 @@ class Php(Case):
         self.chosen = {folder: self.choose(folder) for folder in FOLDERS}
 
     def choose(self, folder):
-        """Some of a folder's tests, evenly."""
+        """Returns some of a folder's tests, spread evenly."""
         every = sorted((self.tree / folder).rglob("*.phpt"))
         count = OF_LARGE if len(every) > 1000 else A_FOLDER
         kept = every[::max(1, len(every) // (2 * count))]
@@ -66,11 +66,11 @@ class Php(Case):
         if group == "extensions":
             done = side.run([self.php, WORKLOADS / "extensions.php"], cwd=side.fresh("work"), env={"XDEBUG_MODE": "off"})
             return {**dict(re.findall(r"^([\w-]+)=(\S+)$", done.out, re.MULTILINE)), "end": done.outcome}
-        if not (side.tests / group).exists():  # a copy, for tests write beside themselves
+        if not (side.tests / group).exists():  # a copy, because tests write into their folder
             shutil.copytree(self.tree / group, side.tests / group, symlinks=True)
         results = side.tests / "results.txt"
         results.unlink(missing_ok=True)
-        # Never -n for what is tested: its extensions are what the php.ini of the installation says. Nor uopz's own idea of exit.
+        # The tested PHP must not get -n, because the installed php.ini lists its extensions. uopz's own exit must not be used either.
         done = side.run([self.php, "-n", "run-tests.php", "-q", "-x", "--offline", "-p", self.php, "-d", "uopz.exit=1",
                          "-W", results, *self.chosen[group]], cwd=side.tests,
                         env={"XDEBUG_MODE": "off", "NO_INTERACTION": "1"}, timeout=300)

@@ -42,7 +42,7 @@ class Postgres(Case):
     def start(self, side):
         side.server, side.data = None, side.folder("data")
         side.socket = side.folder("s")
-        side.sql = side.copy(self.sql, "regress")  # the cache may be closed to the server's account
+        side.sql = side.copy(self.sql, "regress")  # the server's account may have no access to the cache
         for path in (side.data, side.socket, side.home):
             if self.user:
                 os.chown(path, self.user.pw_uid, self.user.pw_gid)

@@ -36,7 +36,7 @@ class Swipl(Case):
         words = ["--no-subdirs"] if group == "the core" else ["--no-core", group]
         done = side.run(["swipl", "-q", "test.pl", *words], cwd=side.dir / "src", timeout=240)
         said = side.clean(done.out + done.err)
-        dots = sum(len(line) for line in DOTS.findall(said))  # one for each test that succeeds
+        dots = sum(len(line) for line in DOTS.findall(said))  # one dot for each test that succeeds
         found = {str(number): "ok" for number in range(1, dots + 1)}
         found.update((script, "fail") for script in FAILED.findall(said))
         return {**found, "end": done.outcome}

@@ -6,7 +6,7 @@ import shutil
 from harness.case import Case, Skip
 from harness.side import digest
 
-# Each by a process of its own under qemu-user.
+# Each command runs in a process of its own under qemu-user.
 COMMANDS = {
     "sha512sum": "sha512sum {input}", "sort": "sort -k2 {input}", "gzip": "gzip -nc {input}", "awk": "awk '{{n[$1 % 97] += NR}} END {{for (k in n) print k, n[k]}}' {input}",
     "sed": "sed -e s/7/seven/g {input}", "xxd": "xxd {input}", "md5sum": "md5sum {input} {input}", "wc": "wc {input}",
@@ -41,7 +41,7 @@ class Qemu(Case):
 
     @staticmethod
     def static(kit):
-        """busybox-static beside the installed one, which a machine may have in its dynamic form."""
+        """Returns the path of busybox-static, because the installed busybox may be dynamic."""
         return next(p for p in (kit.unpacked("busybox-static") / "bin/busybox", kit.unpacked("busybox-static") / "usr/bin/busybox") if p.exists())
 
     @staticmethod
@@ -70,7 +70,7 @@ class Qemu(Case):
             done = side.run(["qemu-x86_64", self.guest, "sh", "-c", SCRIPT.format(tree="/usr/share/zoneinfo/America")], timeout=240)
             found = {f"line {n}": digest(line) for n, line in enumerate(done.out.splitlines(), 1)}
             found["end"] = done.outcome
-        if group == "dynamic guests":  # the guest's loader preloads the library, too
+        if group == "dynamic guests":  # the guest's loader preloads the library too
             for line in ("/usr/bin/sort {input}", "/usr/bin/sha256sum {input}", "/usr/bin/xz -c {input}", "/usr/bin/perl -e print(join(q(,),sort(map{{$_*7%101}}1..999)))",
                          "/usr/bin/find /usr/share/doc/base-files", "/usr/bin/sed -n 1~7p {input}", "/bin/bash -c help"):
                 done = side.run(["qemu-x86_64", *line.format(input=side.input).split()], timeout=240)
@@ -82,7 +82,7 @@ class Qemu(Case):
         return found
 
     def machine(self, side):
-        """Emulated, a host thread for each processor; the guest says each of its results on its serial line."""
+        """Emulates a machine with a host thread for each processor. The guest prints each of its results on its serial line."""
         done = side.run(["qemu-system-x86_64", "-machine", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", "512", "-nographic", "-no-reboot",
                          "-nic", "none", "-kernel", self.kernel, "-initrd", self.disk, "-append", "console=ttyS0 panic=-1 quiet"], timeout=500)
         return {"end": done.outcome, **{f"{n}": line.strip() for n, line in enumerate(re.findall(r"^@@ (.*)$", done.out, re.MULTILINE))}}
@@ -102,5 +102,5 @@ poweroff -f
 
 
 def words(command):
-    """The words of a command, a text in single quotes as one."""
+    """Splits a command into words. A text in single quotes is one word."""
     return [plain or quoted for quoted, plain in re.findall(r"'([^']*)'|(\S+)", command)]

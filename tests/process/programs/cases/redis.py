@@ -10,7 +10,7 @@ from harness.serving import OwnNumber, free_port
 
 UNITS = ("unit/type/string", "unit/type/hash", "unit/type/incr", "unit/sort", "unit/scan", "unit/bitfield", "unit/multi",
          "unit/keyspace", "unit/pubsub", "unit/functions")
-PORTS = 4000  # of each side, because the two run at once
+PORTS = 4000  # number of ports of each side, because both sides run at once
 WORDS = {"ok": "ok", "err": "fail", "exception": "error", "skip": "skip", "ignore": "skip"}
 LINE = r"^\[(?P<outcome>ok|err|exception|skip|ignore)\]: (?P<name>.*?)(?: \(\d+ ms\))?(?: in tests/\S+)?$"
 DATA = """for i = 1, 60000 do
@@ -97,7 +97,7 @@ class Redis(Case):
         return found
 
     def until(self, side, port, question, answer):
-        """Asks until the answer comes, within bounds."""
+        """Repeats the question until the expected answer comes, within a time limit."""
         for _ in range(150):
             if answer in self.ask(side, port, *([question] if isinstance(question, str) else question)):
                 return True

@@ -1,4 +1,4 @@
-"""NumPy, SciPy, pandas and PyArrow: a part of their own tests, as the wheels of the Python index bring them."""
+"""NumPy, SciPy, pandas and PyArrow: a part of their own tests, from their wheels in the Python index."""
 
 from harness.case import Case
 from harness.outcomes import pytest
@@ -7,13 +7,13 @@ WHEELS = ("numpy==2.4.6", "scipy==1.17.1", "pandas==3.1.1", "pyarrow==26.0.1", "
 
 
 class Tested(Case):
-    """Runs modules of tests with pytest, one process a module; each test is a check."""
+    """Runs modules of tests with pytest, one process for each module. Each test is a check."""
 
     medium = 0
-    modules = ""         # of `package`, relative to it; a group each
+    modules = ""         # relative to `package`; each is a group
     package = ""
-    more = ()            # words for pytest
-    health = 0.5         # much is skipped: other systems, slow ones, optional packages
+    more = ()            # more arguments for pytest
+    health = 0.5         # many are skipped: for other systems, slow ones, optional packages
 
     def prepare(self, kit):
         self.python = kit.venv("science", WHEELS)
@@ -79,7 +79,7 @@ class PyArrow(Tested):
     name = "pyarrow"
     least = 2000
     package = "pyarrow.tests"
-    more = ("-k", "not test_batch_lifetime")  # a race of Arrow's with its own thread: 21 of 339 fail on glibc as well
+    more = ("-k", "not test_batch_lifetime")  # a race between Arrow and its own thread: 21 of 339 fail on glibc too
     modules = """
         test_array test_compute test_table test_types test_scalars test_io test_ipc test_csv test_json test_pandas test_acero
         test_builder test_memory test_convert_builtin parquet.test_basic parquet.test_data_types test_dataset

@@ -1,4 +1,4 @@
-"""Programs that run a script of ours whose every result is known to be the same each time."""
+"""Programs that run a script of this project. Every result of the script is the same each time."""
 
 import shutil
 
@@ -7,7 +7,7 @@ from harness.outcomes import values
 
 
 class Script(Case):
-    """Runs command + script and compares the name=value lines that it prints."""
+    """Runs the command with the script and compares the name=value lines that it prints."""
 
     command = ()
     script = ""

@@ -41,8 +41,8 @@ class Sqlite(Case):
 
     @staticmethod
     def folded(found):
-        """Simulated failures are numbered by request, and SQLite asks malloc_usable_size before it asks for more:
-        how many points there are is the allocator's business, that none of them fails is not."""
+        """Joins the outcomes of simulated failures whose names differ only in numbers. The allocator influences how many there are, because SQLite
+        asks malloc_usable_size before it requests more. None may fail."""
         worst = {}
         for name, outcome in found.items():
             kind = re.sub(r"\d+", "#", name)

@@ -1,4 +1,4 @@
-"""DuckDB, Polars and chdb: queries over tables of a fixed seed with threads; each row of what they answer is a check."""
+"""DuckDB, Polars and chdb: queries over tables of a fixed seed with threads; each row of an answer is a check."""
 
 import re
 
@@ -9,7 +9,7 @@ VALUE = re.compile(r"^(\S[^=]*)=(.*)$", re.MULTILINE)
 
 
 class Tables(Case):
-    """A script of workloads/ in a process for each of its parts."""
+    """Runs a script of workloads/ in one process for each of its parts."""
 
     medium = 0
     script = ""

@@ -41,7 +41,7 @@ class Tmux(Case):
             side.end(side.server, 20)
 
     def shown(self, side, pane, *more):
-        """What a pane shows once it holds its last line."""
+        """Returns the contents of a pane after its last line has appeared."""
         for _ in range(200):
             done = self.tmux(side, "capture-pane", "-p", "-e", *more, "-t", pane)
             if "the end" in done.out or done.outcome != "exit 0":
@@ -111,7 +111,7 @@ class Tmux(Case):
         return found
 
     def control(self, side):
-        """The protocol that terminals with a front of their own speak: each reply's text."""
+        """Uses control mode, the protocol for terminals that have a user interface of their own. The text of each reply is a check."""
         lines = [f"display-message -p '#{{e|+|:{n},{n * 3}}}'" for n in range(60)] + ["list-keys -T prefix", "show-options -g", "list-commands"]
         done = self.tmux(side, "-C", "attach-session", "-t", "main", stdin="\n".join(lines) + "\n\n")
         said = [line for line in done.out.splitlines() if not line.startswith("%")]

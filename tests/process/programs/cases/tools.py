@@ -1,4 +1,4 @@
-"""Small tools with large inputs: compressors, sort and its neighbours, OpenSSL; outputs compared by hash."""
+"""Small tools with large inputs: compressors, sort and similar tools, OpenSSL; outputs compared by hash."""
 
 import random
 
@@ -9,15 +9,15 @@ LINES = 300_000
 
 
 class Tools(Case):
-    """A table of shell lines, each with one program of interest, over the same generated files."""
+    """Runs a table of shell lines over the same generated files. Each line runs one program of interest."""
 
-    lines = {}   # {group: shell line}; its standard output is what is compared
+    lines = {}   # {group: shell line}; the standard output is compared
 
     def groups(self, quick):
         return list(self.lines)
 
     def start(self, side):
-        """The same input on both sides: numbers and words from a fixed seed."""
+        """Writes the same input on both sides: numbers and words from a fixed seed."""
         side.work = side.folder("work")
         chance = random.Random(17)
         words = [f"{chance.randrange(10 ** 9):x}" for _ in range(5000)]
@@ -34,7 +34,7 @@ class Tools(Case):
 
 
 class Compress(Tools):
-    """xz, zstd, gzip, bzip2 and tar, with threads where they have them, there and back."""
+    """xz, zstd, gzip, bzip2 and tar, compressed and decompressed, with threads if the tool supports them."""
 
     name = "compress"
     medium = 8

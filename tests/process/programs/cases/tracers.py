@@ -1,4 +1,4 @@
-"""gdb, strace and ltrace, themselves and what they look at on the allocator under test."""
+"""gdb, strace and ltrace: the tracers and the programs that they trace run on the allocator under test."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from harness.outcomes import numbered
 from harness.side import digest
 
 SOURCE = WORKLOADS / "traced.c"
-CORE_BYTES = 256 << 20  # of disk: a core of a program with a megabyte of heap
+CORE_BYTES = 256 << 20  # largest core on disk, of a program with a megabyte of heap
 SAID = re.compile(r"^@@(\w+) (.*)$", re.MULTILINE)
 
 
@@ -26,7 +26,7 @@ class Traced(Case):
 
 
 def waiting(pid):
-    """Until the process reads its standard input."""
+    """Waits until the process reads its standard input."""
     for _ in range(300):
         try:
             if Path(f"/proc/{pid}/syscall").read_text().split()[0] == "0":
@@ -66,14 +66,14 @@ class Gdb(Traced):
                 "the program said": digest("\n".join(re.findall(r"^child.*$", done.out, re.MULTILINE)))}
 
     def gcore(self, side, work):
-        """The core of a process that has built its lists and waits: bounded on disk, and its lists are those that were in memory."""
+        """Checks a core of a process that has built its lists. The size on disk is limited, and the core's lists must equal those in memory."""
         line, feed = os.pipe()
         target = side.popen([self.program, "wait"], cwd=work, stdin=line)
         os.close(line)
         try:
             if not waiting(target.pid):
                 return {"waits": "fail"}
-            # What would be written beyond the bound ends gdb, and does not fill the disk.
+            # A core larger than the limit ends gdb, and does not fill the disk.
             made = side.run(["prlimit", f"--fsize={CORE_BYTES}", "gdb", "-nx", "-batch", "-p", str(target.pid), "-ex", "gcore core.made"],
                             cwd=work, timeout=180)
         finally:
@@ -87,7 +87,7 @@ class Gdb(Traced):
         return {**found, "read": look.outcome, **numbered((f"{kind} {words}", "ok") for kind, words in SAID.findall(look.out))}
 
 
-# Which thread is first, what is written where, and what the allocator under test asks for differ; these calls do not.
+# These calls are the same each time. Other calls depend on the order of threads, on file contents, and on the allocator's requests.
 STEADY = "trace=openat,write,close,wait4,exit_group,execve,getdents64,unlink,rename,pipe2,dup2,newfstatat"
 
 
@@ -108,11 +108,11 @@ class Strace(Traced):
         line, _, who = group.partition(", ")
         command = self.lines[line].format(program=self.program)
         alone = ["-E", "LD_PRELOAD"] if who == "strace alone" else []
-        # A file for each process: in one for all, a call that another interrupts is two lines.
+        # Each process has a file of its own. In a common file, a call that another one interrupts would take two lines.
         done = side.run(["strace", "-ff", "-qq", "-s", "200", "-e", STEADY, "-o", "calls", *alone, "sh", "-c", f"exec {command}"], cwd=work, timeout=120)
         text = side.clean("".join(path.read_text(errors="replace") for path in work.glob("calls.*")))
         text = re.sub(r"0x[0-9a-f]+ /\* \d+ vars \*/|0x[0-9a-f]+|\bwait4\(-?\d+|\b\d{3,7}\b", "@", text)
-        if who == "both":  # the library under test reads what it needs of /sys and /proc, and reports
+        if who == "both":  # the library under test reads files in /sys and /proc, and writes a report
             text = "".join(row for row in text.splitlines(True) if row.startswith(("write(1,", "+++")))
         rows = sorted(row for row in text.splitlines() if not row.startswith(("---", "wait4(")))
         counts = side.run(["strace", "-f", "-c", "-o", "counts", *alone, "sh", "-c", f"exec {command}"], cwd=work, timeout=120)

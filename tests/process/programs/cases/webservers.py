@@ -15,7 +15,7 @@ WORDS = {"ok": "ok", "FAIL": "fail", "ERROR": "error", "skipped": "skip"}
 
 
 class WebServer(Case):
-    """A server with the application of workloads/webapp.py: each answer is compared, then ab counts."""
+    """Runs a server with the application of workloads/webapp.py. Each answer is compared, and then ab counts answers."""
 
     medium = 0
     least = 900

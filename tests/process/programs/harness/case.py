@@ -1,4 +1,4 @@
-"""The description of a program to be tested: one subclass of Case per file of cases/."""
+"""Describes a program to be tested, as a subclass of Case in a file of cases/."""
 
 import importlib.util
 from pathlib import Path
@@ -8,32 +8,32 @@ WORKLOADS = HERE / "workloads"
 
 
 class Skip(Exception):
-    """What the program needs cannot be had here; the reason is the message."""
+    """Raised if something that the program needs is not available. The message gives the reason."""
 
 
 class Unreachable(Skip):
-    """A server that packages or sources come from does not answer."""
+    """Raised if a server for packages or sources does not answer."""
 
 
 class Case:
     """A program with groups of checks.
 
-    A group is what can be run again by itself: run() returns {check: outcome} for one, and the harness
-    compares the two sides' answers. Outcomes are words such as "ok", "fail", "skip" or "exit 0", or hashes.
+    A group can be run again by itself. run() returns {check: outcome} for one group, and the harness compares the
+    answers of the two sides. Outcomes are words, for example "ok", "fail", "skip" or "exit 0", or hashes.
     """
 
     name = ""
-    quick = 0             # part of the quick set (make check); the seconds that it takes there, so that the longest begin first
-    medium = 1            # part of the medium set (make test): the seconds that it takes there; 0: only make programs has the case
-    size = "full"         # which set is being run, for a case that does more of its work in a larger one
-    packages = {}         # {command or file that must be there: Debian package}
-    serial = False        # groups build on each other: a repetition repeats them all
-    own_malloc = False    # brings its own, so that the library is loaded and serves nothing
-    least = 1             # fewer checks than this on glibc mean that the test itself is broken
-    health = 0.9          # the part of glibc's checks that must be good, for "same" to mean anything
+    quick = 0             # seconds that it takes in the quick set (make check), so that the longest begin first; 0 means not in this set
+    medium = 1            # seconds that it takes in the medium set (make test); 0 means that only make programs runs the case
+    size = "full"         # the set that runs, so that a case can do more work in a larger one
+    packages = {}         # {required command or file: Debian package}
+    serial = False        # groups depend on each other, and so a repetition repeats all
+    own_malloc = False    # has its own malloc, so that the library is loaded but serves nothing
+    least = 1             # if glibc has fewer checks than this, the test itself is broken
+    health = 0.9          # the part of glibc's checks that must succeed; with fewer, "same" means nothing
 
     def prepare(self, kit):
-        """Fetches and builds the files of both sides; none of this runs on the allocator under test."""
+        """Fetches and builds the files of both sides. Nothing here runs on the allocator under test."""
 
     def groups(self, quick):
         return ["all"]
@@ -49,7 +49,7 @@ class Case:
 
 
 def load_cases():
-    """Every Case of cases/*.py, by name of the file."""
+    """Returns every Case of cases/*.py, ordered by the names of the files."""
     cases = []
     for path in sorted((HERE / "cases").glob("*.py")):
         spec = importlib.util.spec_from_file_location(f"cases.{path.stem}", path)

@@ -1,4 +1,4 @@
-"""Runs a case on both sides, compares check by check, and tells flaky from broken."""
+"""Runs a case on both sides, compares check by check, and tells flaky checks from broken ones."""
 
 import shutil
 import threading
@@ -31,10 +31,10 @@ class Verdict:
     seconds: dict = field(default_factory=dict)
     served: int = 0
     processes: int = 0
-    reported: int = 0         # of these processes say that the library served calls
-    loaded: int = 0           # of these processes say that the library was there
-    poor: list = field(default_factory=list)     # checks that are not good on glibc, the first twenty
-    slowest: dict = field(default_factory=dict)  # {group: [seconds on glibc, preloaded]}, the five longest
+    reported: int = 0         # number of processes that report that the library served calls
+    loaded: int = 0           # number of processes that report that the library was loaded
+    poor: list = field(default_factory=list)     # the first twenty checks that fail on glibc
+    slowest: dict = field(default_factory=dict)  # {group: [seconds on glibc, preloaded]}, the five longest groups
     logs: str = ""
 
     @property
@@ -43,7 +43,7 @@ class Verdict:
 
 
 def good(outcome):
-    """Whether glibc's outcome says that the check did its work. A hash is one that did."""
+    """Returns whether glibc's outcome shows that the check did its work. A hash shows this."""
     return outcome.startswith(GOOD) or not outcome.startswith(BAD)
 
 
@@ -56,17 +56,17 @@ class Comparison:
         return Side(name, scratch, library, self.options.inherited)
 
     def one_group(self, side, group):
-        """One group on one side; an exception of the case's own code is an outcome, too."""
+        """Runs one group on one side. An exception in the case's own code is an outcome too."""
         side.group = group
         try:
             return self.case.run(side, group)
-        except Exception as broken:  # a program that died leaves files unwritten and sockets closed
+        except Exception as broken:  # after a crash, files are not written and sockets are closed
             with open(side.log_path(), "a") as log:
                 log.write(traceback.format_exc())
             return {"harness": f"error {type(broken).__name__}"}
 
     def whole(self, side, groups, answers):
-        """Runs groups in order on one side; answers[group] = {check: outcome}."""
+        """Runs the groups in order on one side, and sets answers[group] = {check: outcome}."""
         begun = time.monotonic()
         side.group, side.lasted = "start", {}
         try:
@@ -86,7 +86,7 @@ class Comparison:
             side.seconds = time.monotonic() - begun
 
     def both(self, scratch, groups):
-        """Both sides at once, one thread each: the same load on both, and both cores used."""
+        """Runs both sides at once, one thread each, so that both have the same load and two processors are used."""
         sides = (self.side("glibc", scratch, None), self.side("other", scratch, self.options.library))
         answers = ({}, {})
         threads = [threading.Thread(target=self.whole, args=(side, groups, answer))
@@ -110,7 +110,7 @@ class Comparison:
             d.add(control, library, sides[1].complaints(d.group, sides[0]) if control != library else [])
 
     def repeat(self, scratch, differences):
-        """Some times as before; then those in doubt more often, while all processors are busy."""
+        """Repeats all differences a few times. Then it repeats doubtful ones more often, while all processors are busy."""
         for number in range(REPETITIONS):
             self.once_more(scratch, number, differences)
         for number in range(REPETITIONS, REPETITIONS + MORE_IN_DOUBT):
@@ -121,7 +121,7 @@ class Comparison:
                 self.once_more(scratch, number, doubtful)
 
     def judge(self, kit):
-        """The whole life of a case: get, run, compare, repeat, clean up."""
+        """Does all steps of a case: prepare, run, compare, repeat, clean up."""
         verdict = Verdict(self.case.name)
         try:
             self.case.size = self.options.size
@@ -132,7 +132,7 @@ class Comparison:
             verdict.status, verdict.note, verdict.unreachable = "skipped", str(reason), isinstance(reason, Unreachable)
             return verdict
         scratch = scratch_folder()
-        Path(scratch).chmod(0o755)  # servers refuse root and run as another account
+        Path(scratch).chmod(0o755)  # servers refuse to run as root, and need access from another account
         try:
             self.progress.begin(self.case.name, 2 * len(self.groups))
             sides, answers = self.both(scratch, self.groups)

@@ -1,4 +1,4 @@
-"""A check whose outcome is not the same on both sides, and whose fault that is."""
+"""A check whose outcome differs between the sides, and the decision which side is at fault."""
 
 from dataclasses import dataclass, field
 
@@ -8,13 +8,13 @@ FAULTS = (BROKEN, INTERMITTENT)
 
 @dataclass
 class Difference:
-    """The outcomes of each run on glibc, and of as many with the library preloaded."""
+    """The outcomes of each run on glibc, and of the same number of runs with the library preloaded."""
 
     group: str
     check: str
     control: list
     library: list
-    words: list = field(default_factory=list)  # of the allocator, or of a crash, in the preloaded side's output
+    words: list = field(default_factory=list)  # words of the allocator or of a crash in the preloaded side's output
 
     @property
     def crashed(self):
@@ -22,8 +22,9 @@ class Difference:
 
     @property
     def verdict(self):
-        """The fault is the allocator's where glibc is steady and the preloaded side differs each time, or more than once, or crashed. A
-        busy machine makes a check fail once. A check of memory may fail on glibc each time, and never on another allocator."""
+        """Returns which side is at fault. It is the allocator if glibc's outcome is always the same and the preloaded side differs each time,
+        differs more than once, or crashes. One failure may come from a busy machine. A check of memory may always fail on glibc, and never
+        on another allocator."""
         right = self.control[0]
         if any(outcome != right for outcome in self.control):
             return FLAKY
@@ -36,7 +37,7 @@ class Difference:
 
     @property
     def in_doubt(self):
-        """More runs may show that glibc is not steady, or that the preloaded side fails again."""
+        """Returns whether more runs could show that glibc's outcome varies, or that the preloaded side fails again."""
         return self.verdict in (INTERMITTENT, ONCE)
 
     @property
@@ -53,6 +54,6 @@ class Difference:
 
 
 def told(outcomes):
-    """Each outcome once, with the number of runs that had it."""
+    """Returns each outcome once, with the number of runs that had it."""
     times = {outcome: outcomes.count(outcome) for outcome in outcomes}
     return ", ".join(outcome if count == 1 else f"{outcome} ({count} times)" for outcome, count in times.items())

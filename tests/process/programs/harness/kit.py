@@ -1,4 +1,4 @@
-"""Installs the needs of the programs: Debian packages, Debian sources, and builds kept in a cache."""
+"""Installs what the programs need: Debian packages, Debian sources, and builds that are kept in a cache."""
 
 import fcntl
 import os
@@ -34,13 +34,13 @@ class Kit:
 
     @contextmanager
     def locked(self, name):
-        """One builder at a time for each thing in the cache."""
+        """Holds a lock, so that only one process builds each thing in the cache."""
         with open(self.cache / f"{name}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
     def call(self, argv, cwd=None, env=None, timeout=900):
-        """Runs a tool (never on the allocator under test); raises Skip with its last words if it fails."""
+        """Runs a tool, which never uses the allocator under test. If it fails, raises Skip with its last output."""
         clean = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD" and not k.startswith("HAKMEM_")}
         clean.update(LC_ALL="C.UTF-8", DEBIAN_FRONTEND="noninteractive", **(env or {}))
         try:
@@ -60,14 +60,14 @@ class Kit:
         return done.stdout
 
     def packages(self, wanted):
-        """Installs the packages whose command or file is absent. wanted: {command or path: package}."""
+        """Installs the packages whose command or file is missing. `wanted` is {command or path: package}."""
         absent = sorted({package for thing, package in wanted.items() if not self.present(thing)})
         if not absent:
             return
         if os.geteuid() != 0 or not shutil.which("apt-get"):
             raise Skip(f"not installed: {' '.join(absent)}")
         self.say(f"installing {' '.join(absent)}")
-        # RUNLEVEL: a server's package must not start the server, which would take its port and run beside our own.
+        # RUNLEVEL keeps a server's package from starting the server, which would take its port and run at the same time as the test's own.
         quiet = {"RUNLEVEL": "1"}
         install = ["apt-get", "-o", LOCK_WAIT, "install", "-y", "-q", "--no-install-recommends", *absent]
         with self.locked("apt"):
@@ -82,7 +82,7 @@ class Kit:
         return bool(shutil.which(thing) if "/" not in thing else next(Path("/").glob(thing.lstrip("/")), None))
 
     def apt_options(self):
-        """apt with a source list and state of its own, so that the machine's stay as they are."""
+        """Returns options that give apt its own source list and state, so that those of the machine do not change."""
         home = self.cache / "apt"
         for folder in ("lists/partial", "cache/archives/partial"):
             (home / folder).mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ class Kit:
                 "-o", "APT::Sandbox::User=root"]
 
     def source(self, package):
-        """The unpacked Debian source of a package, as a read-only folder of the cache."""
+        """Returns the unpacked Debian source of a package, a read-only folder of the cache."""
         target = self.cache / "source" / package
         with self.locked(f"source-{package}"):
             if target.exists():
@@ -124,7 +124,7 @@ class Kit:
         return target
 
     def download(self, options, package, work):
-        """The newest version of a source that the mirror really has."""
+        """Downloads the newest version of a source that the mirror has."""
         shown = self.call(["apt-cache", *options, "showsrc", package])
         versions = re.findall(r"^Version: (\S+)", shown, re.MULTILINE)
         refusal = Skip(f"no source of {package}")
@@ -139,7 +139,7 @@ class Kit:
         raise refusal
 
     def built(self, name, package, build):
-        """A copy of a package's source on which build(folder) has been run, kept in the cache."""
+        """Returns a copy of a package's source after build(folder), from the cache if it is there."""
         target = self.cache / "built" / name
         source = self.source(package)
         with self.locked(f"built-{name}"):
@@ -158,7 +158,7 @@ class Kit:
 
 
     def unpacked(self, package):
-        """The contents of a Debian package, without installing it: for a kernel or a test suite that must stay private."""
+        """Returns the contents of a Debian package without installing it, for a kernel or a test suite that must stay private."""
         target = self.cache / "unpacked" / package
         with self.locked(f"unpacked-{package}"):
             if target.exists():
@@ -175,10 +175,10 @@ class Kit:
         return target
 
     def venv(self, name, wanted):
-        """The Python of a virtual environment with these packages of the Python index, each with its version."""
+        """Returns the Python of a virtual environment with these packages of the Python index. Each has its version."""
         target = self.cache / "venv" / f"{name}-{digest(' '.join(wanted))}"
         with self.locked(f"venv-{name}"):
-            if not (target / "complete").exists():  # it cannot be moved, so that it must be made in place
+            if not (target / "complete").exists():  # it cannot be moved, and so it is made in its final place
                 self.packages({"/usr/bin/python3": "python3", "/usr/lib/python3*/ensurepip": "python3-venv"})
                 self.say(f"Python packages: {' '.join(wanted)}")
                 shutil.rmtree(target, ignore_errors=True)
@@ -189,7 +189,7 @@ class Kit:
 
 
 def unprivileged(*names):
-    """The first of these accounts that exists, if we are root; else None."""
+    """Returns the first of these accounts that exists if the user is root, or None."""
     if os.geteuid() != 0:
         return None
     for name in names:

@@ -1,4 +1,4 @@
-"""What the machine has to bear: keeps all processors busy, as a machine on which others work does; and no scratch folder stays behind."""
+"""Controls the load on the machine: keeps all processors busy, as other programs would, and removes scratch folders that are left."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .side import Side
 
-# Ends by itself when its parent is another one: the harness is gone, even if it was killed, and nobody has waited for it.
+# Ends when its parent process changes, because then the harness has ended, even if it was killed.
 LOOP = 'while read -r _ _ _ parent _ < /proc/$$/stat && [ "$parent" = "$1" ]; do :; done'
 
 
@@ -31,12 +31,12 @@ SCRATCH = "hakmem-programs"
 
 
 def scratch_folder():
-    """A new one, named after this process."""
+    """Makes a new folder, named after this process."""
     return tempfile.mkdtemp(prefix=f"{SCRATCH}-{os.getpid()}-")
 
 
 def sweep():
-    """Removes the scratch folders of harnesses that were killed."""
+    """Removes scratch folders of harness processes that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}-*-*"):
         if not Path("/proc", folder.name.removeprefix(f"{SCRATCH}-").partition("-")[0]).exists():
             shutil.rmtree(folder, ignore_errors=True)

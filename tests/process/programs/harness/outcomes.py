@@ -1,4 +1,4 @@
-"""Turns the output of test programs into {check: outcome}."""
+"""Converts the output of test programs into {check: outcome}."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -11,7 +11,7 @@ ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
 def numbered(pairs):
-    """(name, outcome) pairs as a dictionary; a name seen before gets a number."""
+    """Returns the (name, outcome) pairs as a dictionary. A name that occurs again gets a number."""
     results, seen = {}, {}
     for name, outcome in pairs:
         seen[name] = seen.get(name, 0) + 1
@@ -20,7 +20,7 @@ def numbered(pairs):
 
 
 def tap(text):
-    """The Test Anything Protocol: ok, not ok, # SKIP, # TODO. Checks are named by their numbers."""
+    """Reads the Test Anything Protocol: ok, not ok, # SKIP, # TODO. The name of a check is its number."""
     pairs = []
     for place, found in enumerate(TAP_LINE.finditer(text), 1):
         refused, number, words = found.groups()
@@ -33,7 +33,7 @@ def tap(text):
 
 
 def junit(path):
-    """A JUnit XML file; an outcome is ok, fail, error or skip."""
+    """Reads a JUnit XML file. An outcome is ok, fail, error or skip."""
     try:
         root = ElementTree.parse(path).getroot()
     except (OSError, ElementTree.ParseError):
@@ -49,18 +49,18 @@ def junit(path):
 
 
 def values(done):
-    """How a program of ours ended, and the name=value lines that it wrote."""
+    """Returns the outcome of a program of this project, and the name=value lines that it wrote."""
     return {"end": done.outcome, **dict(VALUE.findall(done.out))}
 
 
 def lines(pattern, text, words):
-    """Every match of pattern (with groups `name` and `outcome`); `words` translates the text printed."""
+    """Returns every match of `pattern`, which has the groups `name` and `outcome`. `words` translates the printed outcome."""
     found = re.finditer(pattern, text, re.MULTILINE)
     return numbered((VOLATILE.sub("@", m["name"].strip()), words.get(m["outcome"], m["outcome"])) for m in found)
 
 
 def pytest(path):
-    """A JUnit file of pytest's: the names of parameters have dots and numbers of their own, so that a name stays as it is."""
+    """Reads a JUnit file of pytest. Its names are used unchanged, because the names of parameters contain dots and numbers."""
     try:
         root = ElementTree.parse(path).getroot()
     except (OSError, ElementTree.ParseError):

@@ -1,4 +1,4 @@
-"""The common parts of cases with servers: loopback ports, waiting for an answer, and requests with checked answers."""
+"""Common parts of cases with servers: loopback ports, waiting for an answer, and requests with checked answers."""
 
 import http.client
 import socket
@@ -10,12 +10,12 @@ from .side import digest
 HERE = "127.0.0.1"
 
 
-kept = []  # sockets that hold their ports for servers to come
+kept = []  # sockets that reserve ports for servers that start later
 
 
 def free_port():
-    """Bound until the harness ends, so that the kernel gives it to nobody else; a server that asks for SO_REUSEADDR, as all do, may listen
-    there beside a socket that does not listen."""
+    """Returns a port that stays bound until the harness ends, so that the kernel gives it to no other program. A server with SO_REUSEADDR,
+    which all use, can listen on it although this socket, which does not listen, is bound to it."""
     holder = socket.socket()
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind((HERE, 0))
@@ -24,8 +24,8 @@ def free_port():
 
 
 class OwnNumber:
-    """A number below `count` that no other run on this machine has at the same time, for suites that compute their ports from one. It is
-    held by an abstract socket, of which nothing is left when the process is gone."""
+    """A number below `count` that no other run on this machine has at the same time, for suites that compute their ports from a number. An
+    abstract socket holds it, and so nothing is left when the process ends."""
 
     def __init__(self, name, count):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -45,7 +45,7 @@ class OwnNumber:
 
 
 def answers(port, server=None, seconds=60):
-    """Waits until something listens at the port; False if the server ends before, or the time does."""
+    """Waits until something listens on the port. Returns False if the server ends or the time is over before that."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and (server is None or server.poll() is None):
         try:
@@ -57,7 +57,7 @@ def answers(port, server=None, seconds=60):
 
 
 def asked(port, requests, headers=None):
-    """{name: "status and hash of the body"} of (name, method, path, body) requests over one connection that is kept."""
+    """Returns {name: "status and hash of the body"} of (name, method, path, body) requests over one persistent connection."""
     found = {}
     connection = http.client.HTTPConnection(HERE, port, timeout=60)
     for name, method, path, body in requests:
@@ -73,7 +73,7 @@ def asked(port, requests, headers=None):
 
 
 def asked_by_many(port, requests, clients=4, headers=None):
-    """The same with several connections at once, the requests dealt out among them."""
+    """Does the same with several connections at once, and distributes the requests among them."""
     found = {}
     with ThreadPoolExecutor(clients) as pool:
         for part in pool.map(lambda n: asked(port, requests[n::clients], headers), range(clients)):

@@ -1,4 +1,4 @@
-"""Shows progress and one line per program: with rich if it is installed, else in plain lines."""
+"""Shows progress and one line per program, with rich if it is installed, and otherwise in plain lines."""
 
 import sys
 import threading
@@ -15,11 +15,11 @@ COLOURS = {"same": "green", "flaky": "yellow", "skipped": "yellow"}
 
 
 class PlainProgress:
-    """A line when a program starts, and one now and then while it runs."""
+    """Prints a line when a program starts, and sometimes one while it runs."""
 
     def __init__(self):
         self.lock = threading.Lock()
-        self.runs = {}  # {program: [runs that have ended, all runs]}
+        self.runs = {}  # {program: [ended runs, all runs]}
         self.last = 0.0
 
     def __enter__(self):
@@ -52,7 +52,7 @@ class PlainProgress:
 
 
 class RichProgress:
-    """A bar for each program that runs."""
+    """Shows a bar for each program that runs."""
 
     def __init__(self):
         self.console = Console(highlight=False)
@@ -92,7 +92,7 @@ def progress():
 
 
 def show_verdict(out, verdict):
-    """One line per program, then one per difference."""
+    """Prints one line per program, then one per difference."""
     seconds = verdict.seconds
     if verdict.status == "skipped":
         words = f"{verdict.name:12} skipped: {verdict.note}"

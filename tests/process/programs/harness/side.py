@@ -1,4 +1,4 @@
-"""One side of a comparison: starts, bounds and records its processes, and asks them which allocator served."""
+"""One side of a comparison. It starts, limits and records its processes, and finds out which allocator served them."""
 
 import hashlib
 import json
@@ -34,19 +34,19 @@ class Done:
 
 
 def digest(data):
-    """A short hash, for outputs that are compared rather than read."""
+    """Returns a short hash, for outputs that are compared and not read."""
     raw = data if isinstance(data, bytes) else data.encode("utf-8", "surrogateescape")
     return hashlib.sha256(raw).hexdigest()[:16]
 
 
 def digest_files(folder, *patterns):
-    """{relative name: hash} of the files below folder that match a glob pattern."""
+    """Returns {relative name: hash} of the files below the folder that match a glob pattern."""
     found = sorted({p for pattern in patterns for p in Path(folder).rglob(pattern) if p.is_file()})
     return {str(p.relative_to(folder)): digest(p.read_bytes()) for p in found}
 
 
 def served_calls(report):
-    """Calls that the report of a HAKMEM process says it served; 0 where the file says nothing."""
+    """Returns the number of calls that a HAKMEM process served according to its report, or 0 if the file does not tell it."""
     try:
         served = json.loads(Path(report).read_text(errors="replace")).get("served", 0)
     except (OSError, ValueError, AttributeError):
@@ -60,9 +60,9 @@ def served_calls(report):
 
 
 class Side:
-    """A scratch folder and an allocator (None: glibc's own)."""
+    """A scratch folder and an allocator (None means glibc's own)."""
 
-    live = {}  # {pid: process} of every session that has not been ended, on all sides
+    live = {}  # {pid: process} of every session that has not ended, on all sides
 
     def __init__(self, name, scratch, library, inherited):
         self.name, self.library = name, library
@@ -74,7 +74,7 @@ class Side:
         self.logs.mkdir()
         self.reports = self.dir / "report"
         self.reports.mkdir()
-        self.reports.chmod(0o1777)  # programs that run as another user write theirs too
+        self.reports.chmod(0o1777)  # because programs that run as another user write reports too
         self.inherited = inherited
         self.served = self.reported = self.loaded = self.started = 0
         self.group = "start"
@@ -98,12 +98,12 @@ class Side:
         return made
 
     def fresh(self, name):
-        """An empty folder of that name."""
+        """Returns an empty folder with this name."""
         shutil.rmtree(self.dir / name, ignore_errors=True)
         return self.folder(name)
 
     def copy(self, source, name):
-        """A private copy of a folder or file of the cache."""
+        """Makes a private copy of a folder or file of the cache."""
         target = self.dir / name
         if target.is_dir():
             shutil.rmtree(target)
@@ -114,7 +114,7 @@ class Side:
         return target
 
     def popen(self, argv, cwd=None, env=None, user=None, preload=True, stdin=subprocess.DEVNULL):
-        """Starts a process in a session of its own; its outputs go to files named like the report."""
+        """Starts a process in a session of its own. Its outputs go to files that are named like the report."""
         self.number += 1
         stem = self.reports / f"{self.number:05d}"
         identity = {}
@@ -130,7 +130,7 @@ class Side:
         return process
 
     def end(self, process, timeout, ask=None):
-        """Waits (after asking with signal `ask`, if any), kills the rest of the session, and reads."""
+        """Waits (after the signal `ask`, if any), kills the rest of the session, and reads the outputs."""
         timed_out = False
         if ask is not None and process.poll() is None:
             process.send_signal(ask)
@@ -145,7 +145,7 @@ class Side:
 
     @staticmethod
     def kill_session(process):
-        """Ends processes that a program has left behind, too."""
+        """Ends all processes of the session, also those that a program has left."""
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
@@ -154,7 +154,7 @@ class Side:
     def read(self, process, timed_out):
         out, err = (Path(f"{process.stem}.{kind}").read_bytes().decode("utf-8", "surrogateescape")
                     for kind in ("out", "err"))
-        # Its own and its children's: a program may leave without a report, as Go's do, and its compilers not.
+        # Reads its own report and those of its children. A program may write no report, as Go's do, although its compilers write one.
         reports = list(process.stem.parent.glob(f"{process.stem.name}.*json"))
         if process.preloaded:
             self.started += 1
@@ -200,11 +200,11 @@ class Side:
             return ""
 
     def complaints(self, group, other):
-        """Lines in which the allocator itself complained, and words of crashes that the other side's output has less often."""
+        """Returns lines with complaints of the allocator, and words of crashes that the other side's output has less often."""
         own, control = self.logged(group), CRASH_WORDS.findall(other.logged(group))
         crashes = CRASH_WORDS.findall(own)
         return ALLOCATOR_LINE.findall(own)[:3] + sorted({word for word in crashes if crashes.count(word) > control.count(word)})
 
     def clean(self, text):
-        """Text without the scratch folder's name, which differs between the sides."""
+        """Returns the text without the name of the scratch folder, which differs between the sides."""
         return text.replace(str(self.dir), "@")

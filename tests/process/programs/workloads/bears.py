@@ -1,4 +1,4 @@
-"""Polars: prints name=value for each row of each answer; every value depends on the numbers alone."""
+"""Runs Polars, and prints name=value for each row of each answer. Every value depends only on the numbers."""
 
 import sys
 

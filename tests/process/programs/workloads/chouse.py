@@ -1,4 +1,4 @@
-"""chdb: prints name=value for each row of each answer. Its library has operators of its own, and is opened with RTLD_DEEPBIND."""
+"""Runs chdb, and prints name=value for each row of each answer. Its library has its own operators, and is opened with RTLD_DEEPBIND."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor

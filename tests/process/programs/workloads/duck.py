@@ -1,4 +1,4 @@
-"""DuckDB: prints name=value for each row of each answer; every value depends on the numbers alone."""
+"""Runs DuckDB, and prints name=value for each row of each answer. Every value depends only on the numbers."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor

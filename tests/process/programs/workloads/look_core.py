@@ -1,4 +1,4 @@
-"""Run by gdb on a core: what the lists of workloads/traced.c hold."""
+"""gdb runs this on a core. It prints the contents of the lists of workloads/traced.c."""
 
 import gdb
 

@@ -1,4 +1,4 @@
-"""gRPC between threads of one process: a server with a pool, clients in threads, every answer printed as name=hash."""
+"""Runs gRPC between threads of one process: a server with a pool, and clients in threads. Prints every answer as name=hash."""
 
 import hashlib
 import random
@@ -15,7 +15,7 @@ def digest(*parts):
 
 
 def pieces(request):
-    """Cuts a message into as many parts as its first byte says."""
+    """Splits a message into as many parts as its first byte says."""
     count = request[0] % 30 + 1
     return [request[n::count] for n in range(count)]
 

@@ -1,5 +1,5 @@
-/* What gdb, strace and ltrace look at: threads with lists and buffers, a child, files, and a place to stop. Without arguments it
- * runs to its end; "wait" makes it wait for a line once the lists are built. */
+/* gdb, strace and ltrace trace this program. It has threads with lists and buffers, a child, files, and a function for a breakpoint.
+ * Without arguments it runs to its end. With "wait" it waits for a line of input after it built the lists. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

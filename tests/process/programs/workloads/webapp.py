@@ -1,4 +1,4 @@
-"""What gunicorn (app) and Tornado (this file as a program, with a port) serve: answers that depend on the request alone."""
+"""The application that gunicorn (app) and Tornado (this file as a program, with a port) serve. An answer depends only on its request."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ import zlib
 
 
 def table(number):
-    """Many small objects, then text."""
+    """Builds many small objects, and then text from them."""
     rows = [{"row": n, "name": f"row {n * number % 977}", "of": [n * k % 101 for k in range(n % 9)]} for n in range(number % 400)]
     rows.sort(key=lambda row: (row["name"], row["row"]))
     return json.dumps({"rows": rows, "words": sorted({w for row in rows for w in row["name"].split()})}).encode()
@@ -39,7 +39,7 @@ def tornado(port):
 
     class Any(web.RequestHandler):
         async def get(self, path):
-            # Half of the work on other threads, as real handlers do.
+            # Half of the work runs on other threads, as in real handlers.
             loop = asyncio.get_running_loop()
             self.finish(await loop.run_in_executor(None, answer, path, self.request.body))
 
