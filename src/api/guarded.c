@@ -9,7 +9,6 @@
 #include "base/bits.h"
 #include "decay/decay.h"
 #include "guard/sampled.h"
-#include "guard/states.h"
 #include "large/large.h"
 #include "prof/hooks.h"
 #include "runtime/lifecycle.h"

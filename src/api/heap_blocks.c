@@ -2,11 +2,8 @@
 #include "api/heap_blocks.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "api/plain_alloc.h"
-#include "base/bits.h"
-#include "decay/decay.h"
 #include "guard/guard.h"
 #include "runtime/lifecycle.h"
 

@@ -158,7 +158,6 @@ static struct hak_stats stats_of(const struct hk_heap_stats *heap_stats)
         .footprint = hk_decay_footprint(),
 #define HK_PART(name, meaning, high) .name = heap_stats->parts[HK_PART_##name],
 #include "report/parts.def"
-#undef HK_PART
         .idle_resident = heap_stats->idle_dirty,
         .live_blocks = heap_stats->sum.live_blocks + large->live_blocks + heap_stats->sampled_blocks,
         .threads = heap_stats->threads,

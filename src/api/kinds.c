@@ -18,7 +18,6 @@ enum hk_block_kind hk_block_kind_of(const void *block, uint32_t entry)
     if (condition)                                                                                                     \
         return HK_BLOCK_##kind;
 #include "api/kinds.def"
-#undef HK_BLOCK
 }
 
 static enum kind_check kind_check(enum hk_block_kind of)
@@ -28,7 +27,6 @@ static enum kind_check kind_check(enum hk_block_kind of)
     case HK_BLOCK_##kind:                                                                                              \
         return CHECK_##check;
 #include "api/kinds.def"
-#undef HK_BLOCK
     }
     __builtin_unreachable();
 }
@@ -40,7 +38,6 @@ enum hk_block_resize hk_block_resize_of(enum hk_block_kind of)
     case HK_BLOCK_##kind:                                                                                              \
         return HK_RESIZE_##resize;
 #include "api/kinds.def"
-#undef HK_BLOCK
     }
     __builtin_unreachable();
 }
@@ -63,7 +60,6 @@ size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum 
     case HK_BLOCK_##kind:                                                                                              \
         return bytes;
 #include "api/kinds.def"
-#undef HK_BLOCK
     }
     __builtin_unreachable();
 }
@@ -87,6 +83,5 @@ void hk_block_free(enum hk_call call, void *block, uint32_t entry, enum hk_block
         free;                                                                                                          \
         break;
 #include "api/kinds.def"
-#undef HK_BLOCK
     }
 }

@@ -8,7 +8,6 @@
 enum hk_block_kind {
 #define HK_BLOCK(kind, condition, check, bytes, resize, free) HK_BLOCK_##kind,
 #include "api/kinds.def"
-#undef HK_BLOCK
 };
 /* How realloc changes the size of a block of this kind. */
 enum hk_block_resize { HK_RESIZE_PLACE, HK_RESIZE_COPY, HK_RESIZE_HEAP };

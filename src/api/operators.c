@@ -214,5 +214,3 @@ HK_INLINE void checked_aligned(void *block, size_t size, size_t align, void (*fo
     void hk_operator_##form parameters { serve; }                                                                      \
     HK_REPLACES(void, _##symbol, parameters, hk_operator_##form)
 #include "api/operators.def"
-#undef HK_NEW
-#undef HK_DELETE

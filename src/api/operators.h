@@ -20,8 +20,6 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
 #define HK_NEW(form, symbol, parameters, arguments, align, kind, serve) FORM(void *, form, symbol, parameters)
 #define HK_DELETE(form, symbol, parameters, serve) FORM(void, form, symbol, parameters)
 #include "api/operators.def"
-#undef HK_NEW
-#undef HK_DELETE
 #undef FORM
 
 /* True if the function that serves the process is HAKMEM's `own`. */

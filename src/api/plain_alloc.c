@@ -1,14 +1,9 @@
 /* The plain allocator: what a thread's cache, its slabs and medium blocks do for the four operations. */
 #include "api/plain_alloc.h"
 
-#include "decay/decay.h"
-#include "large/large.h"
-#include "runtime/learning.h"
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 #include "slab/joined_blocks.h"
-#include "slab/slab.h"
-#include "span/footprint.h"
 #include "tcache/pool.h"
 
 #define LARGEST_SMALL_ALIGN HK_SLICE

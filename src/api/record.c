@@ -2,7 +2,6 @@
 #include "api/record.h"
 
 #include "api/kinds.h"
-#include "large/large.h"
 #include "guard/sampled.h"
 #include "prof/sampled_heap.h"
 #include "prof/hooks.h"

@@ -150,5 +150,3 @@ TOKEN(void *, pvalloc, (size_t size, size_t token), token_pvalloc)
     TOKEN(void *, _##symbol, (IN_LIST parameters, size_t token), token_##form)
 #define HK_DELETE(form, symbol, parameters, serve)
 #include "api/operators.def"
-#undef HK_NEW
-#undef HK_DELETE

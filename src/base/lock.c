@@ -10,7 +10,6 @@ enum at_fork { RESET, TAKEN };
 static const uint8_t at_fork[HK_RANKS] = {
 #define HK_RANK(name, at_fork, whose) [HK_RANK_##name] = at_fork,
 #include "base/ranks.def"
-#undef HK_RANK
 };
 
 struct hk_rank_locks hk_rank_locks[HK_RANKS] HK_EACH_PROCESS_DATA;

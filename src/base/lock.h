@@ -15,7 +15,6 @@ enum hk_rank {
     HK_RANK_NONE,
 #define HK_RANK(name, at_fork, whose) HK_RANK_##name,
 #include "base/ranks.def"
-#undef HK_RANK
     HK_RANKS
 };
 

@@ -15,7 +15,6 @@
 /* The texts of messages.def. An array is a format that the compiler checks, and needs no relocation. */
 #define HK_MESSAGE(name, then, format, meaning) static const char HK_TEXT_##name[] __attribute__((unused)) = format;
 #include "base/messages.def"
-#undef HK_MESSAGE
 
 enum {
     HK_NOWHERE = -1,

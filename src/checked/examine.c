@@ -1,8 +1,6 @@
 /* Ends the program if a copy leaves the block that the copy begins in, or touches free memory of the heap. */
 #include "checked/examine.h"
 
-#include "base/message.h"
-
 static const char *verb(enum hk_copying access) { return access == HK_WRITES ? "write" : "read"; }
 
 static HK_COLD _Noreturn void refuse_end(const char *call, enum hk_copying access, uintptr_t at, size_t bytes,

@@ -14,7 +14,6 @@
 enum hk_event_kind {
 #define HK_EVENT(name, amount, meaning) HK_EVENT_##name,
 #include "count/events.def"
-#undef HK_EVENT
     HK_EVENTS
 };
 

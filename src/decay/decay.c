@@ -1,8 +1,6 @@
 /* Decides when free memory is purged, and how much in one call. */
 #include "decay/decay.h"
 
-#include "base/bits.h"
-#include "count/stats.h"
 #include "decay/background_state.h"
 #include "large/large.h"
 #include "os/os.h"

@@ -1,13 +1,8 @@
 /* Allocates, frees and resizes large blocks. A request takes a cached block that fits, or a new mapping. */
 #include "large/large.h"
 
-#include "base/bits.h"
-#include "base/message.h"
 #include "large/large_mapping.h"
 #include "count/stats.h"
-#include "os/os.h"
-#include "policy/policy.h"
-#include "span/footprint.h"
 
 static struct hk_large_block *map_new(size_t requested, size_t align)
 {

@@ -10,9 +10,7 @@
 #ifndef HK_LARGE_H
 #define HK_LARGE_H
 
-#include "base/bits.h"
 #include "large/large_cache.h"
-#include "large/large_state.h"
 #include "span/footprint.h"
 
 /* NULL if the system refuses memory. *zeroed: all bytes read as zero. align is a power of two. */

@@ -2,11 +2,8 @@
  * whose mapping a system call of the program changes. */
 #include "large/large_cache.h"
 
-#include "base/bits.h"
 #include "large/large_mapping.h"
 #include "count/stats.h"
-#include "os/os.h"
-#include "policy/policy.h"
 #include "span/footprint.h"
 
 enum { STEPS_SHIFT = 3, MOST_LOOKS = 64 };

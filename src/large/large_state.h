@@ -10,9 +10,7 @@
 #ifndef HK_LARGE_STATE_H
 #define HK_LARGE_STATE_H
 
-#include "base/base.h"
 #include "base/bits.h"
-#include "base/list.h"
 #include "base/lock.h"
 #include "os/os.h"
 #include "policy/policy.h"

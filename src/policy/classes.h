@@ -12,7 +12,6 @@ enum hk_tier { HK_TIER_TINY, HK_TIER_SMALL, HK_TIER_MEDIUM, HK_TIER_LARGE, HK_TI
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) HK_CLASS_##idx,
 #include "policy/classes.def"
-#undef HK_CLASS
     HK_CLASSES
 };
 
@@ -28,7 +27,6 @@ enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) HK_IN_FINE_##tier(+1)
     HK_FINE_CLASSES = 0
 #include "policy/classes.def"
-#undef HK_CLASS
 };
 
 #define HK_CLASS_BYTES 32 /* the size of a bin: page map entries hold class * 32, an offset that needs no scaling */

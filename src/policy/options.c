@@ -24,14 +24,12 @@ struct row {
 struct hk_options hk_options = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) .name = DEFAULT_##kind(fallback),
 #include "policy/options.def"
-#undef HK_OPT
 };
 
 static const struct row rows[] = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning)                                                   \
     {#name, #unit, KIND_##kind, offsetof(struct hk_options, name), (min), (max)},
 #include "policy/options.def"
-#undef HK_OPT
 };
 enum { ROWS = sizeof rows / sizeof rows[0], LONGEST_NAME = sizeof rows[0].name + 2, LEAST_LETTERS = 4, MOST_EDITS = 2 };
 

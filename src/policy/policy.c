@@ -10,14 +10,12 @@
 static const uint64_t *const options_of_knobs[HK_KNOBS] = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_KNOB_IF_##scope(&hk_options.name)
 #include "policy/options.def"
-#undef HK_OPT
 };
 
 const struct hk_knob_row hk_knob_rows[HK_KNOBS] = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning)                                                   \
     HK_KNOB_IF_##scope({#name, #unit, fallback, min, max})
 #include "policy/options.def"
-#undef HK_OPT
 };
 
 const char *const hk_phase_names[HK_PHASES] = {"STEADY", "BURST", "REMOTE_HEAVY", "MEM_TIGHT"};
@@ -25,7 +23,6 @@ const char *const hk_phase_names[HK_PHASES] = {"STEADY", "BURST", "REMOTE_HEAVY"
 static struct hk_policy first_page = {.xvalue = {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_KNOB_IF_##scope(fallback)
 #include "policy/options.def"
-#undef HK_OPT
                                       }};
 _Atomic(const struct hk_policy *) hk_policy_now = &first_page;
 
@@ -94,13 +91,11 @@ static const struct profile {
 } profiles[] = {
 #define HK_PROFILE(name, lines, meaning) {#name, lines},
 #include "policy/profiles.def"
-#undef HK_PROFILE
 };
 
 enum { LONGEST_LINES = 256 };
 #define HK_PROFILE(name, lines, meaning) _Static_assert(sizeof lines <= LONGEST_LINES, #name);
 #include "policy/profiles.def"
-#undef HK_PROFILE
 
 static char file_bytes[8192] HK_COLD_DATA;
 
@@ -206,7 +201,6 @@ static HK_COLD void apply_file(const char *name, size_t length)
     static const char known[] =
 #include "policy/profiles.def"
         ;
-#undef HK_PROFILE
     char path[PATH_BYTES];
     const char *wrong = as_path(path, name, length) ? read_profile_file(path) : "the name is too long";
     if (wrong == NULL)

@@ -20,7 +20,6 @@ enum { HK_TICK_MS = 150 };
 enum hk_knob {
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_KNOB_IF_##scope(HK_KNOB_##name)
 #include "policy/options.def"
-#undef HK_OPT
     HK_KNOBS
 };
 

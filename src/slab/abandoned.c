@@ -1,12 +1,8 @@
 /* Lists slabs without a thread by class, and gives them to threads that are short of blocks. */
 #include "slab/abandoned.h"
 
-#include "base/bits.h"
-#include "base/message.h"
-#include "base/lock.h"
 #include "slab/remote.h"
 #include "slab/remote_track.h"
-#include "slab/slab.h"
 #include "slab/slab_life.h"
 #include "span/meta.h"
 

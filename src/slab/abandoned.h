@@ -12,7 +12,6 @@
 #define HK_ABANDONED_H
 
 #include "slab/owner.h"
-#include "slab/slab.h"
 #include "slab/slab_purge.h"
 
 /* Abandons the caller's slab. A slab of free blocks is released. */

@@ -1,8 +1,6 @@
 /* Collects a thread's remote frees in a hash table, one bitmap word at a time, and sends them to their slabs. */
 #include "slab/outbox.h"
 
-#include "base/bits.h"
-#include "base/message.h"
 #include "os/os.h"
 #include "slab/abandoned.h"
 #include "slab/remote_track.h"

@@ -1,8 +1,6 @@
 /* Numbers owners, and keeps their lists and inboxes. */
 #include "slab/owner.h"
 
-#include "base/message.h"
-#include "base/lock.h"
 #include "span/meta.h"
 
 /* Values of an inbox without slabs. A purged owner reads as zeros, and so as closed. */

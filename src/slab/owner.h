@@ -14,12 +14,9 @@
 #ifndef HK_OWNER_H
 #define HK_OWNER_H
 
-#include "base/bits.h"
-#include "base/list.h"
 #include "base/lock.h"
 #include "count/ring.h"
 #include "count/stats.h"
-#include "policy/classes.h"
 #include "policy/options.h"
 #include "slab/slab.h"
 

@@ -1,8 +1,6 @@
 /* Takes free blocks out of the bitmap of a slab, counts the purged bytes of slabs, and checks the marks of blocks of more than 32 KiB. */
 #include "slab/slab.h"
 
-#include "base/bits.h"
-#include "base/message.h"
 #include "count/stats.h"
 
 static _Atomic int64_t xclean; /* bytes */

@@ -12,7 +12,6 @@
 #define HK_SLAB_H
 
 #include "base/bits.h"
-#include "base/list.h"
 #include "span/descriptor.h"
 
 /* State of the pages that hold no live block, since the sweep last looked. */

@@ -1,8 +1,6 @@
 /* Takes blocks from an owner's slabs, frees blocks to these slabs, and decides when a slab is made or released. */
 #include "slab/slab_heap.h"
 
-#include "base/bits.h"
-#include "base/message.h"
 #include "slab/joined_blocks.h"
 #include "slab/abandoned.h"
 #include "slab/outbox.h"

@@ -1,10 +1,6 @@
 /* Makes and releases slabs. */
 #include "slab/slab_life.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "base/message.h"
 #include "count/stats.h"
 #include "policy/options.h"
 #include "slab/remote_track.h"

@@ -9,7 +9,6 @@
 #define HK_SLAB_LIFE_H
 
 #include "slab/joined_blocks.h"
-#include "slab/slab.h"
 #include "span/page_heap.h"
 
 /* A slab of free blocks that has no span yet, of `bytes`; the last `tail` of them hold no block. `remote` is true if threads that do not hold the

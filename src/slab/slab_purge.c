@@ -1,7 +1,6 @@
 /* Finds runs of free blocks that cover whole pages, and purges these pages. */
 #include "slab/slab_purge.h"
 
-#include "base/bits.h"
 #include "count/stats.h"
 #include "count/ring.h"
 #include "os/os.h"

@@ -4,7 +4,6 @@
 #include "base/bits.h"
 #include "base/message.h"
 #include "count/stats.h"
-#include "os/os.h"
 #include "span/chunks.h"
 #include "span/footprint.h"
 #include "span/guard_pages.h"

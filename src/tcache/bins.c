@@ -1,12 +1,7 @@
 /* Grows, fills and empties the bins of a thread within its budget. */
 #include "tcache/bins.h"
 
-#include <string.h>
-
-#include "base/bits.h"
 #include "count/decisions.h"
-#include "policy/options.h"
-#include "policy/policy.h"
 #include "slab/abandoned.h"
 #include "slab/slab_heap.h"
 #include "span/meta.h"

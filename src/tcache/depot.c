@@ -1,10 +1,6 @@
 /* Stores batches of free blocks in magazines by class, and hands the batches out again; returns free blocks to their slabs. */
 #include "tcache/depot.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "policy/policy.h"
 #include "slab/slab_heap.h"
 #include "span/meta.h"
 

@@ -1,9 +1,6 @@
 /* Flushes and releases the cache of a thread that has ended. */
 #include "tcache/ending.h"
 
-#include "base/bits.h"
-#include "decay/decay.h"
-#include "heaps/heaps.h"
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
 #include "tcache/depot.h"

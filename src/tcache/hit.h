@@ -13,7 +13,6 @@
 #ifndef HK_HIT_H
 #define HK_HIT_H
 
-#include "base/base.h"
 #include "policy/classes.h"
 #include "policy/gate.h"
 #include "slab/remote_track.h"

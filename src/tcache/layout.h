@@ -10,7 +10,6 @@
 #include "base/liveness.h"
 #include "count/countdown.h"
 #include "decay/decay.h"
-#include "slab/owner.h"
 #include "tcache/cacheless.h"
 
 enum { HK_MAGAZINE_BLOCKS = 128 };

@@ -1,11 +1,6 @@
 /* Counts slow calls and does the periodic work of a thread, refills bins, and sends freed blocks to where they belong. */
 #include "tcache/miss.h"
 
-#include "base/bits.h"
-#include "decay/decay.h"
-#include "heaps/heaps.h"
-#include "large/large.h"
-#include "policy/options.h"
 #include "slab/abandoned.h"
 #include "slab/idle.h"
 #include "slab/joined_blocks.h"

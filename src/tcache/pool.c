@@ -1,9 +1,6 @@
 /* Keeps the caches of ended threads for reuse, and visits all caches for sums and purges. */
 #include "tcache/pool.h"
 
-#include "base/bits.h"
-#include "base/lock.h"
-#include "policy/options.h"
 #include "slab/abandoned.h"
 #include "span/meta.h"
 #include "span/page_heap.h"

@@ -1,7 +1,6 @@
 /* Puts a freed block into a random slot, and the block that was there into a queue. */
 #include "tcache/quarantine.h"
 
-#include "base/bits.h"
 #include "span/meta.h"
 #include "tcache/depot.h"
 

@@ -5,7 +5,6 @@
 
 #include "tcache/drain.h"
 #include "tcache/ending.h"
-#include "tcache/layout.h"
 #include "tcache/miss.h"
 #include "tcache/pool.h"
 
