@@ -125,7 +125,6 @@ HK_NOINLINE void hk_delete_elsewhere(void *block) { free_elsewhere(HK_CALL_DELET
 HK_NOINLINE void hk_delete_not_mine(LOOKED_UP) { free_not_mine(HK_CALL_DELETE, block, hot, offset, delete_of_entry); }
 HK_NOINLINE void hk_delete_full(LOOKED_UP) { free_full(HK_CALL_DELETE, block, hot, offset); }
 HK_NOINLINE void hk_delete_medium(LOOKED_UP) { free_medium(HK_CALL_DELETE, block, hot, offset); }
-
 HK_NOINLINE void hk_sized_elsewhere(void *block, size_t size, enum hk_call call) { free_elsewhere(call, block, size); }
 
 HK_NOINLINE void hk_sized_full(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call)

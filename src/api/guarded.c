@@ -1,10 +1,8 @@
 /* The four operations while protections check each call: the block passes through block_checks before and after. */
 #include "api/guarded.h"
 #include "api/heap_blocks.h"
-
 #include <errno.h>
 #include <string.h>
-
 #include "api/record.h"
 #include "base/bits.h"
 #include "decay/decay.h"
@@ -111,9 +109,7 @@ HK_NOINLINE void *hk_guarded_alloc(struct hk_request *request)
     request->zeroed = HK_GUARDS(zero);
     if (HK_LIKELY(hk_guard_is_small(size) && request->align <= HK_FINE_STEP))
         block = hk_hit_pop(hk_self, offset = bin_offset(size), true);
-    if (HK_UNLIKELY(block == NULL))
-        return alloc_other(request);
-    return handed(block, offset, size, request->kind);
+    return HK_UNLIKELY(block == NULL) ? alloc_other(request) : handed(block, offset, size, request->kind);
 }
 
 unsigned hk_guarded_group(const void *block)
@@ -162,9 +158,7 @@ HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
         return malloc_other(size, caller);
     size_t offset = bin_offset(size);
     void *block = hk_hit_pop(hk_self, offset, true);
-    if (HK_UNLIKELY(block == NULL))
-        return malloc_other(size, caller);
-    return handed(block, offset, size, HK_KIND_MALLOC);
+    return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
 }
 
 /* A call stack is captured in threads with a cache only. */

@@ -1,8 +1,6 @@
 /* Allocates and frees blocks of user heaps when the thread's cache of the heap cannot serve the call, and resizes blocks of user heaps. */
 #include "api/heap_blocks.h"
-
 #include <errno.h>
-
 #include "api/plain_alloc.h"
 #include "guard/guard.h"
 #include "runtime/lifecycle.h"

@@ -1,7 +1,6 @@
 /* The functions of hakmem.h for heaps of the program's own. */
 #include <errno.h>
 #include <string.h>
-
 #include "api/plain_alloc.h"
 #include "api/heap_blocks.h"
 #include "base/bits.h"
@@ -89,7 +88,6 @@ static int heap_done(bool open)
 }
 
 HK_EXPORT int hak_heap_reset(struct hak_heap *heap) { return heap_done(heap != NULL && hk_heaps_reset(heap)); }
-
 HK_EXPORT int hak_heap_destroy(struct hak_heap *heap) { return heap_done(heap != NULL && hk_heaps_destroy(heap)); }
 
 HK_EXPORT int hak_heap_set_limit(struct hak_heap *heap, size_t limit)

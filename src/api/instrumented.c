@@ -1,6 +1,5 @@
 /* Chooses, by the mode, which features see a call that the plain allocator does not serve alone. */
 #include "api/instrumented.h"
-
 #include "api/record.h"
 #include "runtime/learning.h"
 #include "runtime/lifecycle.h"

@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-
 #include "base/bits.h"
 #include "base/libc.h"
 #include "base/message.h"

@@ -4,7 +4,6 @@
  * A program may replace some forms, usually only new and delete. As the standard requires, each other form calls a simpler one,
  * replaced or not:   sized delete[] -> delete[] -> delete     new[] -> new     nothrow -> the throwing form, with its exception caught */
 #include <dlfcn.h>
-
 #include "api/entry.h"
 #include "api/instrumented.h"
 #include "api/operators.h"
@@ -68,7 +67,6 @@ static HK_NOINLINE void *nothrow_slow(size_t align, size_t size, enum hk_kind ki
 #define OURS(form) HK_IS_OURS(process_##form, hk_operator_##form)
 
 static bool throwing_is_ours(bool array) { return OURS(new) && (!array || OURS(new_array)); }
-
 static bool throwing_aligned_is_ours(bool array) { return OURS(new_aligned) && (!array || OURS(new_array_aligned)); }
 
 /* Inline, as all that serve the forms, for the return address of the exported operator. */

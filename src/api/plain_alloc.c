@@ -1,6 +1,5 @@
 /* The plain allocator: what a thread's cache, its slabs and medium blocks do for the four operations. */
 #include "api/plain_alloc.h"
-
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 #include "slab/joined_blocks.h"

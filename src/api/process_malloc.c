@@ -5,7 +5,6 @@
  *
  * The hak_ functions always use HAKMEM. */
 #include <errno.h>
-
 #include "api/operators.h"
 #include "guard/guard.h"
 #include "guard/sampled.h"

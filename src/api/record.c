@@ -1,6 +1,5 @@
 /* The four operations with hooks and samples: each looks at the call, and hands it on to the plain allocator. */
 #include "api/record.h"
-
 #include "api/kinds.h"
 #include "guard/sampled.h"
 #include "prof/sampled_heap.h"

@@ -1,9 +1,7 @@
 /* Finds the new handler and throws std::bad_alloc through the caller's C++ library, because HAKMEM links no C++ library. */
 #include "api/refuse_new.h"
-
 #include <dlfcn.h>
 #include <string.h>
-
 #include "base/message.h"
 #include "os/elf_file.h"
 

@@ -7,7 +7,6 @@
 #include "base/base.h"
 
 typedef void hk_new_handler(void);
-
 /* NULL if there is none. `caller` is the return address of operator new. */
 hk_new_handler *hk_current_new_handler(const void *caller);
 _Noreturn void hk_throw_bad_alloc(const void *caller);

@@ -3,7 +3,6 @@
 #define HK_BITS_H
 
 #include <string.h>
-
 #include "base/base.h"
 
 /* Index of the lowest set bit of x; x != 0. Compilers surround the builtin with a clear and a sign extension of the

@@ -4,7 +4,6 @@
 #define HK_INLINE_COPY_H
 
 #include <string.h>
-
 #include "base/base.h"
 
 enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };

@@ -1,8 +1,6 @@
 /* Asks a robust mutex whether the thread that holds it still runs. */
 #include "base/liveness.h"
-
 #include <errno.h>
-
 #include "os/os.h"
 
 extern char __libc_single_threaded __attribute__((weak));

@@ -10,7 +10,6 @@
 #define HK_LIVENESS_H
 
 #include <pthread.h>
-
 #include "base/base.h"
 
 struct hk_liveness {

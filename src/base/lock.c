@@ -1,6 +1,5 @@
 /* Waits for a lock by futex, checks the order of ranks in debug builds, and takes all registered locks around a fork. */
 #include "base/lock.h"
-
 #include "base/message.h"
 #include "os/os.h"
 

@@ -91,7 +91,6 @@ HK_INLINE void hk_lock_register_more(enum hk_rank rank, uint32_t more, size_t st
 void hk_locks_take_all(void);
 void hk_locks_drop_all(void);
 void hk_locks_reset_all(void);
-
 /* Waits, a tenth of a second or two at most, until the lock has been free for a moment. False: this thread may hold it, as in a signal handler. */
 bool hk_lock_comes_free(const struct hk_lock *lock);
 /* The same for all that fork takes. */

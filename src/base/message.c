@@ -1,10 +1,8 @@
 /* Formats numbers and text into a buffer, and writes the buffer to a file descriptor. */
 #include "base/message.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
-
 #include "os/os.h"
 
 enum { WAS_CLOSED = 1, WAS_OPEN, FOREIGN_MOST = 300 };

@@ -73,7 +73,6 @@ char *hk_checked_strncpy(char *to, const char *from, size_t bytes)
 }
 
 char *hk_checked_stpncpy(char *to, const char *from, size_t bytes) { return copy_padded("stpncpy()", to, from, bytes); }
-
 char *hk_checked_strcat(char *to, const char *from) { return append("strcat()", to, from, SIZE_MAX, SIZE_MAX); }
 
 char *hk_checked_strncat(char *to, const char *from, size_t bytes)

@@ -1,6 +1,5 @@
 /* Looks up the C library's copying functions in a constructor, and copies byte by byte until the constructor has run. */
 #include "checked/plain.h"
-
 #include <dlfcn.h>
 
 #pragma weak dlsym
@@ -52,7 +51,6 @@ void *hk_plain_move(void *to, const void *from, size_t bytes);
 void *hk_plain_set(void *to, int value, size_t bytes);
 void *hk_plain_move(void *to, const void *from, size_t bytes) { return hk_plain_mover()(to, from, bytes); }
 void *hk_plain_set(void *to, int value, size_t bytes) { return hk_plain_setter()(to, value, bytes); }
-
 static void *next_named(const char *name) { return dlsym != NULL ? dlsym(RTLD_NEXT, name) : NULL; }
 
 /* Here, not at the first call: dlsym takes the loader's lock, and may allocate. */

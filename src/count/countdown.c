@@ -1,6 +1,5 @@
 /* Draws the gap to the next sample from an exponential distribution, and computes how many bytes a sample stands for. */
 #include "count/countdown.h"
-
 #include "os/os.h"
 
 enum { SERIES_TERMS = 12, HALVINGS = 8 };

@@ -1,6 +1,5 @@
 /* Writes events into a thread's ring, and reads the events that the ring still holds, oldest first. */
 #include "count/ring.h"
-
 #include "os/os.h"
 
 enum { KIND_BITS = 8, BEING_WRITTEN = 1 };

@@ -51,7 +51,6 @@ size_t hk_ring_size(size_t wanted);
 void hk_ring_open(struct hk_ring *ring, struct hk_event *events, size_t size);
 
 void hk_ring_note_slow(struct hk_ring *ring, enum hk_event_kind kind, uint64_t amount, uintptr_t address);
-
 /* Calls visit for each complete event, oldest first. */
 void hk_ring_read(const struct hk_ring *ring, void (*visit)(void *context, const struct hk_event_seen *event),
                   void *context);

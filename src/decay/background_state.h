@@ -25,7 +25,6 @@ extern _Atomic uint32_t hk_background_state;
 /* The background thread begins; it has ended. */
 void hk_background_state_begin(void);
 void hk_background_state_end(void);
-
 /* Blocks came free in a heap with this footprint. */
 void hk_background_notify(size_t footprint);
 /* True if a heap with this footprint is worth a background thread. */

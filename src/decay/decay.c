@@ -1,6 +1,5 @@
 /* Decides when free memory is purged, and how much in one call. */
 #include "decay/decay.h"
-
 #include "decay/background_state.h"
 #include "large/large.h"
 #include "os/os.h"
@@ -328,8 +327,7 @@ static size_t purge_of_others(void)
 static size_t trim_idle(size_t keep)
 {
     uint64_t now = hk_os.clock_ms();
-    size_t idle = hk_decay_idle(), excess = idle - hk_min(idle, keep);
-    size_t bytes = hk_page_heap_trim(now, excess);
+    size_t idle = hk_decay_idle(), excess = idle - hk_min(idle, keep), bytes = hk_page_heap_trim(now, excess);
     if (bytes < excess)
         bytes += hk_large_purge_oldest(now, 0, excess - bytes);
     return bytes + hk_page_heap_unmap(false);
@@ -342,9 +340,7 @@ size_t hk_decay_all(size_t keep)
     hk_idle_inboxes_purge();
     size_t bytes = hk_abandoned_purge() + purge_of_others();
     hk_meta_purge(true);
-    if (keep > 0)
-        return bytes + trim_idle(keep);
-    return bytes + hk_page_heap_unmap(true) + purge_all_idle();
+    return keep > 0 ? bytes + trim_idle(keep) : bytes + hk_page_heap_unmap(true) + purge_all_idle();
 }
 
 bool hk_decay_left_is_due(size_t caches)

@@ -1,6 +1,5 @@
 /* Allocates, frees and resizes large blocks. A request takes a cached block that fits, or a new mapping. */
 #include "large/large.h"
-
 #include "large/large_mapping.h"
 #include "count/stats.h"
 

@@ -67,18 +67,15 @@ HK_INLINE bool hk_fit_narrow(struct hk_want *want, const struct hk_large_block *
 /* The block nearest in size; `otherwise` if none serves. */
 struct hk_large_block *hk_fit_nearest(const struct hk_fit *fit, const struct hk_want *want,
                                       struct hk_large_block *otherwise);
-
 /* Unmaps cached blocks, and cuts slack, that a purge delay_ms ago or earlier found there; all of it if delay_ms is 0. Returns bytes. */
 size_t hk_large_purge(uint64_t now_ms, uint64_t delay_ms);
 /* The same, the oldest blocks first, until it is `enough` bytes. Slack, into which a growing buffer is about to grow, is cut last, and
  * only if delay_ms is 0. Returns bytes. */
 size_t hk_large_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
-
 /* Called before the program changes the mappings of this range. Marks the large blocks in it as modified. */
 void hk_large_note_modified(uintptr_t start, size_t size);
 /* Marks all large blocks: a note found the lock taken, and its range is lost. */
 HK_ROOM void hk_large_mark_all_locked(void);
-
 /* The cached block that is nearest in size, now in use; NULL if none serves. */
 HK_ROOM struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align);
 HK_ROOM void hk_large_put_cached_locked(struct hk_large_block *large);

@@ -6,9 +6,7 @@
  * A page that the system does not show may have been swapped out, so it is returned as well. No page of slack that may be cut off, and be
  * another mapping by now, changes. The thread that has just been given the block calls. */
 #include "large/large.h"
-
 #include <string.h>
-
 #include "base/bits.h"
 #include "base/inline_copy.h"
 #include "os/os.h"

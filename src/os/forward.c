@@ -1,6 +1,5 @@
 /* Forwards the program's intercepted calls, such as madvise and sigaction, to the system. */
 #include "os/forward.h"
-
 #include <dlfcn.h>
 #include <linux/ioctl.h>
 #include <linux/userfaultfd.h>
@@ -171,7 +170,6 @@ int hk_forward_prctl(int option, const unsigned long arguments[4])
 }
 
 int hk_forward_unshare(int flags) { return (int)syscall(SYS_unshare, flags); }
-
 bool hk_prctl_shuts_in(int option) { return option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP; }
 
 /* MADV_HUGEPAGE changes speed, not semantics, and programs such as NumPy request it for each block: treating it as

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
 #include "os/linux.h"
 
 static __attribute__((noinline, cold)) int moved_up(int fd)
@@ -70,9 +69,7 @@ void hk_linux_write(int fd, const void *bytes, size_t size)
 }
 
 int hk_os_create(const char *path) { return KEEPING_ERRNO(open_file(path, O_WRONLY | O_CREAT | O_TRUNC)); }
-
 int hk_os_append(const char *path) { return KEEPING_ERRNO(open_file(path, O_WRONLY | O_CREAT | O_APPEND)); }
-
 void hk_os_close(int fd) { (void)KEEPING_ERRNO(syscall(SYS_close, fd)); }
 
 HK_EACH_PROCESS bool hk_os_identify(int fd, struct hk_file_id *id)

@@ -5,7 +5,6 @@
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
 #include "os/linux.h"
 
 /* The loader's lock may be held by any thread, or by one that a fork left behind. So its list is read as a debugger reads it, by the

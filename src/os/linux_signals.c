@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
-
 #include "os/linux.h"
 #include "os/forward.h"
 
@@ -179,8 +178,7 @@ static bool advice_counts(void *p, size_t size)
 
 bool hk_linux_purge(void *p, size_t size)
 {
-    int saved_errno = errno;
-    int r = hk_forward_madvise(p, size, MADV_DONTNEED);
+    int saved_errno = errno, r = hk_forward_madvise(p, size, MADV_DONTNEED);
     if (r != 0 && errno == EINVAL && advice_counts(p, size)) /* mlocked pages */
         r = hk_forward_madvise(p, size, DONTNEED_LOCKED);
     errno = saved_errno;

@@ -184,12 +184,10 @@ static inline size_t hk_in_system_pages(size_t bytes)
 
 /* Returns what a negative error number of the functions above means. */
 const char *hk_os_error(int result);
-
 /* Returns a mapping that begins `lead` bytes before a multiple of `align` (a power of two): maps more, and unmaps the surplus. */
 void *hk_os_map_led(size_t size, size_t align, size_t lead);
 /* Returns a mapping aligned to `align` (a power of two): maps more if needed. */
 void *hk_os_map_aligned(size_t size, size_t align);
-
 /* Returns a private zeroed mapping by a raw system call, before the C library and the table above are usable; NULL on
  * failure. */
 void *hk_os_map_bare(size_t size);

@@ -14,7 +14,6 @@
 #include <sys/sysinfo.h>
 #include <time.h>
 #include <unistd.h>
-
 #include "os/linux.h"
 #include "os/os.h"
 #include "os/forward.h"
@@ -83,7 +82,6 @@ void *hk_os_map_bare(size_t size)
 }
 
 static bool linux_unmap(void *p, size_t size) { return KEEPING_ERRNO(munmap(p, size)) == 0; }
-
 static bool linux_seal(void *p, size_t size) { return KEEPING_ERRNO(hk_forward_mprotect(p, size, PROT_READ, -1)) == 0; }
 
 static bool linux_unseal(void *p, size_t size)
@@ -174,7 +172,6 @@ static __attribute__((noinline, cold)) bool has_register_set(void)
 
 /* The dynamic loader sets up thread-local storage before it runs any other code. */
 bool hk_os_has_thread_pointer(void) { return getauxval(AT_BASE) != 0 || has_register_set(); }
-
 static void linux_futex_wait(_Atomic uint32_t *word, uint32_t expected) { wait_for(word, expected, NULL); }
 
 static void linux_futex_wake(_Atomic uint32_t *word, int count)
@@ -267,7 +264,6 @@ static bool linux_fence_threads(void)
 }
 
 int hk_os_thread_id(void) { return (int)syscall(SYS_gettid); }
-
 static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 0); }
 
 struct hk_os hk_os = {

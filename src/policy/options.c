@@ -1,8 +1,6 @@
 /* Reads the options from the environment, and reports invalid values and unknown names. */
 #include "policy/options.h"
-
 #include <string.h>
-
 #include "base/bits.h"
 #include "base/message.h"
 #include "os/os.h"

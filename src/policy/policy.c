@@ -1,8 +1,6 @@
 /* Publishes a new page of knobs. Applies a named profile or a file of options, and writes the knobs as such a file. */
 #include "policy/policy.h"
-
 #include <string.h>
-
 #include "os/os.h"
 #include "base/bits.h"
 #include "base/message.h"

@@ -1,6 +1,5 @@
 /* Lists slabs without a thread by class, and gives them to threads that are short of blocks. */
 #include "slab/abandoned.h"
-
 #include "slab/remote.h"
 #include "slab/remote_track.h"
 #include "slab/slab_life.h"
@@ -232,9 +231,7 @@ static HK_COLD bool begin_groups(void)
 
 void *hk_abandoned_take_of_group(unsigned class, unsigned group)
 {
-    if (HK_UNLIKELY(!has_groups()) && !begin_groups())
-        return NULL;
-    return take_cacheless(class, HK_FIRST_GROUP + group - 1);
+    return HK_UNLIKELY(!has_groups()) && !begin_groups() ? NULL : take_cacheless(class, HK_FIRST_GROUP + group - 1);
 }
 
 /* Makes one system call at most: no thread waits longer for the lock. Returns false at the end of all lists. */

@@ -21,7 +21,6 @@
 size_t hk_slab_heap_trim(struct hk_owner *owner);
 /* A part of it: one system call. Returns false when the trim is complete, or the owner has no thread any more. */
 bool hk_slab_heap_trim_some(struct hk_owner *owner, struct hk_trim *trim);
-
 /* A sweep looks once at each slab that has free blocks, and purges the pages in it that have been free for the purge delay. Begins one
  * unless one is in progress. */
 void hk_slab_heap_sweep_begin(struct hk_owner *owner);
@@ -29,11 +28,9 @@ void hk_slab_heap_sweep_begin(struct hk_owner *owner);
 void hk_slab_heap_sweep_for_growth(struct hk_owner *owner);
 /* Continues the sweep as long as the work budget lasts. Returns true when it is complete. */
 bool hk_slab_heap_sweep(struct hk_owner *owner, struct hk_sweep *sweep);
-
 /* Purges remote frees that have waited in inboxes for the purge delay, as long as the work budget lasts. The next call continues there.
  * Returns true at the end of all owners. */
 bool hk_idle_inboxes_sweep(struct hk_sweep *sweep);
-
 /* Purges the remote frees of all inboxes at once. */
 void hk_idle_inboxes_purge(void);
 

@@ -1,6 +1,5 @@
 /* Collects a thread's remote frees in a hash table, one bitmap word at a time, and sends them to their slabs. */
 #include "slab/outbox.h"
-
 #include "os/os.h"
 #include "slab/abandoned.h"
 #include "slab/remote_track.h"

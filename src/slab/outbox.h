@@ -93,13 +93,10 @@ size_t hk_outbox_forget(struct hk_outbox *outbox);
 /* Counts the tables anew in a fork child, which has one thread at most; what that thread has marked counts as sent. Before the slabs
  * are counted anew. */
 void hk_outboxes_recount(struct hk_outbox *survivor);
-
 /* In a fork child, after the slabs: the blocks that wait are in an outbox again, to the track (remote_track.h). */
 void hk_outbox_track_again(const struct hk_outbox *survivor);
-
 /* Adds to bytes[], by class, the blocks that are not marked yet, or not counted. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES]);
-
 /* Frees a block whose slab has another holder, or none. `entry` is its page map entry. */
 void hk_remote_free(void *block, uint32_t entry);
 /* Queues a slab with its current holder. */

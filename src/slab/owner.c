@@ -1,6 +1,5 @@
 /* Numbers owners, and keeps their lists and inboxes. */
 #include "slab/owner.h"
-
 #include "span/meta.h"
 
 /* Values of an inbox without slabs. A purged owner reads as zeros, and so as closed. */

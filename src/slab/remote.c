@@ -1,6 +1,5 @@
 /* Sets, counts and claims the remote bits of slabs. */
 #include "slab/remote.h"
-
 #include "slab/joined_blocks.h"
 #include "slab/remote_track.h"
 

@@ -1,6 +1,5 @@
 /* Takes free blocks out of the bitmap of a slab, counts the purged bytes of slabs, and checks the marks of blocks of more than 32 KiB. */
 #include "slab/slab.h"
-
 #include "count/stats.h"
 
 static _Atomic int64_t xclean; /* bytes */

@@ -106,7 +106,6 @@ HK_INLINE bool hk_slab_joins(const struct hk_slab *slab, size_t index)
 
 /* Writes the owner into the slab and its page map entries. Called by the holder, which gives the slab away. */
 void hk_slab_hand_to(struct hk_slab *slab, uint32_t owner);
-
 /* Allocates the n <= free lowest blocks. They end at `end`, the lowest last: a bin pops them in address order. */
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n);
 
@@ -156,7 +155,6 @@ HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits
 
 /* Notes that the holder has allocated blocks. */
 void hk_slab_note_taken(struct hk_slab *slab);
-
 /* Notes the sixteenths of the slab that are purged. The note holds until a block is allocated. */
 void hk_slab_note_clean(struct hk_slab *slab, uint16_t sixteenths);
 /* Bytes of all slabs that were purged and hold no page. */
@@ -217,7 +215,6 @@ HK_INLINE bool hk_mark_end_fast(const void *block)
 void hk_mark_check(enum hk_call call, const void *block);
 /* The same for a block that comes back. */
 void hk_mark_end(enum hk_call call, const void *block);
-
 /* In a fork child: takes every block of the slab that is not free in it for live. Other threads' bins, where some of them lie, are not believed. */
 void hk_marks_assume(const struct hk_slab *slab);
 

@@ -1,6 +1,5 @@
 /* Takes blocks from an owner's slabs, frees blocks to these slabs, and decides when a slab is made or released. */
 #include "slab/slab_heap.h"
-
 #include "slab/joined_blocks.h"
 #include "slab/abandoned.h"
 #include "slab/outbox.h"
@@ -179,8 +178,7 @@ static HK_NOINLINE unsigned take_blocks(struct hk_owner *owner, unsigned class, 
         }
         if (slab == NULL)
             break;
-        unsigned n = (unsigned)hk_min(want - got, slab->free);
-        unsigned blank = slab->blank;
+        unsigned n = (unsigned)hk_min(want - got, slab->free), blank = slab->blank;
         hk_slab_alloc(slab, end - got, n);
         got += n;
         if (HK_UNLIKELY(slab->blank < blank) && n == 1)
@@ -347,8 +345,7 @@ static bool resize_slab(struct hk_owner *owner, struct hk_slab *slab, size_t siz
     const struct hk_class *row = &hk_classes[class];
     if (row->slab_bytes / row->size != 1)
         return false;
-    size_t slices = slab->d.bytes / HK_SLICE;
-    size_t wanted = row->slab_bytes / HK_SLICE;
+    size_t slices = slab->d.bytes / HK_SLICE, wanted = row->slab_bytes / HK_SLICE;
     if (wanted > slices && !hk_span_extend(slab->d.start, slices, wanted - slices))
         return false;
     recut(owner, slab, class, wanted);

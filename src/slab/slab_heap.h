@@ -12,13 +12,10 @@
 
 /* Allocates up to `want` >= 1 blocks, written downwards from `end`, the lowest address last. Returns their number: 0 if the system refuses memory. */
 unsigned hk_slab_heap_alloc(struct hk_owner *owner, unsigned class, void **end, unsigned want);
-
 /* The same from slabs of the class alone, without adopting and joining. */
 unsigned hk_slab_heap_take_own(struct hk_owner *owner, unsigned class, void **end, unsigned want);
-
 /* Frees blocks up to the first whose slab is not the owner's. Returns their number. */
 unsigned hk_slab_heap_free(struct hk_owner *owner, void *const *blocks, unsigned n);
-
 /* Drains a slab of the owner's inbox; one that has another holder by now is sent on. Returns blocks. */
 unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab);
 
@@ -26,13 +23,10 @@ unsigned hk_slab_heap_collect(struct hk_owner *owner, struct hk_slab *slab);
 extern bool hk_slab_heap_joins;
 
 bool hk_slab_heap_has_partial(struct hk_owner *owner, unsigned class);
-
 /* Adds a slab that the owner has just claimed. */
 void hk_slab_heap_enter(struct hk_owner *owner, struct hk_slab *slab);
-
 /* Abandons all slabs, because the owner ends. */
 void hk_slab_heap_abandon(struct hk_owner *owner);
-
 /* Makes a slab of one block longer or shorter in place; false if that cannot be. */
 bool hk_slab_heap_resize(struct hk_owner *owner, struct hk_slab *slab, size_t size);
 

@@ -1,6 +1,5 @@
 /* Makes and releases slabs. */
 #include "slab/slab_life.h"
-
 #include "count/stats.h"
 #include "policy/options.h"
 #include "slab/remote_track.h"

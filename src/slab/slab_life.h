@@ -16,7 +16,6 @@
 struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote);
 /* Frees the descriptor and the bitmaps. */
 void hk_slab_drop(struct hk_slab *slab);
-
 /* A new slab of free blocks for `owner`; NULL if the system refuses memory. */
 struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use);
 /* Frees the span and the descriptor. All blocks must be free. */

@@ -1,6 +1,5 @@
 /* Finds runs of free blocks that cover whole pages, and purges these pages. */
 #include "slab/slab_purge.h"
-
 #include "count/stats.h"
 #include "count/ring.h"
 #include "os/os.h"
@@ -54,8 +53,7 @@ static bool is_purged(const struct hk_slab *slab, const struct range *range)
 
 static size_t purge(struct hk_slab *slab, const struct range *range)
 {
-    size_t length = range->end - range->start;
-    size_t bytes = is_purged(slab, range) ? 0 : length;
+    size_t length = range->end - range->start, bytes = is_purged(slab, range) ? 0 : length;
     HK_COUNT(purges, 1);
     HK_TRACE(&hk_ring_shared, purge, length, range->start);
     if (!hk_span_purge(range->start, length))

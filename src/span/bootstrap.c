@@ -1,6 +1,5 @@
 /* Cuts blocks from small arenas before HAKMEM can start; reads the bounds of the break heap, to recognize blocks of another allocator. */
 #include "span/bootstrap.h"
-
 #include "base/bits.h"
 #include "os/os.h"
 
@@ -83,8 +82,6 @@ static uintptr_t break_start(void)
 
 size_t hk_foreign_readable(const void *p)
 {
-    uintptr_t address = (uintptr_t)p;
-    uintptr_t start = break_start();
-    uintptr_t end = hk_os.program_break();
+    uintptr_t address = (uintptr_t)p, start = break_start(), end = hk_os.program_break();
     return start != 0 && address >= start && address < end ? end - address : 0;
 }

@@ -1,6 +1,5 @@
 /* Moves slices of a chunk between free and in use, and keeps the lists of chunks. */
 #include "span/chunks.h"
-
 #include "base/bits.h"
 #include "base/message.h"
 #include "count/stats.h"

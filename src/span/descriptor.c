@@ -1,6 +1,5 @@
 /* Allocates descriptors in groups, and says what is wrong with a pointer. */
 #include "span/descriptor.h"
-
 #include "base/lock.h"
 #include "base/inline_copy.h"
 #include "policy/options.h"

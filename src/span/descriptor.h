@@ -38,7 +38,6 @@ struct hk_descriptor {
 
 /* Registers the lock of the table. */
 void hk_descriptors_init(void);
-
 /* A descriptor, aligned to a cache line, whose bytes beyond the head are zero; NULL if the system refuses memory. */
 struct hk_descriptor *hk_descriptor_new(void);
 void hk_descriptor_drop(struct hk_descriptor *descriptor);
@@ -79,7 +78,6 @@ HK_INLINE unsigned hk_entry_class(uint32_t entry) { return (entry & HK_ENTRY_CLA
 #define HK_ENTRY_EMPTIED (hk_entry(HK_ENDED_HEAP, 0) | HK_ENTRY_MIXED)
 HK_INLINE bool hk_entry_is_heap(uint32_t entry) { return entry >= HK_ENTRY_HEAPS; }
 HK_INLINE bool hk_entry_is_left(uint32_t entry) { return hk_entry_owner(entry) == HK_ENDED_HEAP; }
-
 HK_INLINE bool hk_entry_is_large(uint32_t entry) { return entry != 0 && hk_entry_class(entry) == HK_CLASS_LARGE; }
 
 /* Ages count steps of 64 ms: 16 bits of them span 70 minutes. */

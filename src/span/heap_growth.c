@@ -1,6 +1,5 @@
 /* Maps new memory for an arena, or maps unmapped slices of chunks again; reads the settings of transparent huge pages. */
 #include "span/heap_growth.h"
-
 #include "base/bits.h"
 #include "count/stats.h"
 #include "os/os.h"
@@ -155,8 +154,7 @@ static bool grow_on(struct hk_arena *arena, size_t size)
 
 bool hk_arena_grow(struct hk_arena *arena, size_t slices)
 {
-    size_t least = slices * HK_SLICE;
-    size_t share = hk_align_down(arena->mapped / 8, HK_CHUNK);
+    size_t least = slices * HK_SLICE, share = hk_align_down(arena->mapped / 8, HK_CHUNK);
     size_t smallest = hk_load(hk_footprint.xscarce) ? SCARCE_GROWTH : SMALLEST_GROWTH;
     size_t size = hk_max(least, hk_min(hk_max(share, smallest), LARGEST_GROWTH));
     while (!grow_back(arena, size) && !grow_on(arena, size)) {
@@ -183,8 +181,7 @@ static bool is_never(const char *modes)
 void hk_thp_look(void)
 {
     char modes[64], size[32];
-    bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0;
-    bool never = says && is_never(modes);
+    bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0, never = says && is_never(modes);
     says = says && !never && hk_os.read_file(FOLDER "hpage_pmd_size", size, sizeof size) > 0;
     bool serves = !never && (says ? hk_number_in(size) == HK_CHUNK : hk_system_page() == HK_PAGE);
     hk_store(xserves, serves ? SERVES : SERVES_NOT);

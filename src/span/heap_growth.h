@@ -17,7 +17,6 @@ void hk_address_space_init(void);
 /* Grows by a share of the arena's size; if the system refuses, by less, down to `slices`. False if it refuses those too. */
 bool hk_arena_grow(struct hk_arena *arena, size_t slices);
 bool hk_arena_wants_huge_pages(const struct hk_arena *arena);
-
 /* Reads the system's files. */
 void hk_thp_look(void);
 /* False if the system's mode is `never` or its huge pages have another size; true if the files cannot be read. */

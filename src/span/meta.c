@@ -1,8 +1,6 @@
 /* Allocates metadata by lines of 64 bytes and by pages, and purges the pages of areas on which no line is in use. */
 #include "span/meta.h"
-
 #include <string.h>
-
 #include "base/bits.h"
 #include "base/message.h"
 #include "os/os.h"
@@ -126,8 +124,7 @@ size_t hk_meta_unused(void)
     hk_lock(&hk_meta.lock);
     size_t in_areas =
         hk_meta.areas - hk_meta.free - hk_meta.listed_bytes - hk_meta_range_bytes() - hk_meta_fresh_bytes();
-    size_t in_use = in_areas + hk_meta.in_pages - hk_meta.resting;
-    size_t bytes = hk_meta.mapped - in_use;
+    size_t in_use = in_areas + hk_meta.in_pages - hk_meta.resting, bytes = hk_meta.mapped - in_use;
     hk_unlock(&hk_meta.lock);
     return bytes;
 }
@@ -165,7 +162,6 @@ bool hk_meta_next(uintptr_t *from, uintptr_t *to)
 }
 
 void hk_meta_init(void) { hk_lock_register(HK_RANK_META, &hk_meta.lock); }
-
 static bool is_first(const struct hk_meta_area *area) { return area->own_region.first == area; }
 
 static void return_listed(void)
@@ -245,8 +241,7 @@ static size_t purge_idle(struct hk_region *region, unsigned i, unsigned pages)
 static size_t purge_area(struct hk_region *region, unsigned i, bool all)
 {
     struct hk_meta_area *area = hk_meta_area_at(region, i);
-    unsigned idle = hk_meta_area_idle(area, !is_first(area));
-    unsigned aged = all ? idle : idle & area->aged;
+    unsigned idle = hk_meta_area_idle(area, !is_first(area)), aged = all ? idle : idle & area->aged;
     area->aged = (uint16_t)idle;
     bool part_of_whole = (idle & 1) != 0 && aged != idle;
     return aged == 0 || part_of_whole ? 0 : purge_idle(region, i, aged);

@@ -1,6 +1,5 @@
 /* Allocates a span from the chunk with the tightest fit, and frees and extends spans. */
 #include "span/page_heap.h"
-
 #include "base/bits.h"
 #include "base/message.h"
 #include "count/stats.h"
@@ -158,7 +157,6 @@ static void note_stake(struct hk_chunk *chunk, uintptr_t address, size_t slices)
 
 /* On huge pages, guard pages would split them. */
 static bool is_guarded(const struct hk_chunk *chunk) { return hk_guard_pages.on && !hk_load(chunk->xhuge); }
-
 bool hk_span_is_guarded(uintptr_t address) { return hk_guard_pages.on && is_guarded(hk_page_map_chunk(address)); }
 
 uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank)

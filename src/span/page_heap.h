@@ -17,7 +17,6 @@
 
 /* Called once, after hk_page_map_init(). */
 void hk_page_heap_init(void);
-
 /* Returns the address of 1 to 32 slices; 0 if the system or the option `limit` refuses. */
 uintptr_t hk_span_alloc(size_t slices, enum hk_use use);
 /* The same. Sets *blank to true if all bytes of the span are zero, because no block has used them since the system provided the pages. */
@@ -29,12 +28,10 @@ void hk_span_free_hollow(uintptr_t address, size_t slices, size_t hollow);
 bool hk_span_is_guarded(uintptr_t address);
 /* Extends a span by the `more` slices behind it; false if they are not free. */
 bool hk_span_extend(uintptr_t address, size_t slices, size_t more);
-
 /* Bytes of slices that may be resident, in use or free. */
 size_t hk_page_heap_dirty(void);
 /* Bytes that may stand on huge pages although the program may touch little of them. */
 size_t hk_page_heap_stake(void);
-
 /* True if the address stands on a huge page; *free: the bytes of free slices of its chunk. */
 bool hk_page_heap_on_huge_page(uintptr_t address, size_t *free);
 

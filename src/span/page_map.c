@@ -1,8 +1,6 @@
 /* Maps the tables of the page map, writes their entries, and finds the covered addresses. */
 #include "span/page_map.h"
-
 #include <string.h>
-
 #include "base/bits.h"
 #include "base/lock.h"
 #include "count/stats.h"

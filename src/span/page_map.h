@@ -95,7 +95,6 @@ struct hk_window {
 
 extern struct hk_window hk_window __attribute__((visibility("hidden")));
 extern _Atomic(struct hk_branch *) hk_page_map_root[HK_BRANCHES] __attribute__((visibility("hidden")));
-
 /* Called once, before all other functions of this room: chooses the window. False if the system refuses its first table. */
 bool hk_page_map_init(void);
 /* From here on, look-ups read the window's tables without the root; frees may be hits if `hits`. */
@@ -162,18 +161,14 @@ bool hk_page_map_cover(uintptr_t address, size_t size);
 /* The same for one address. Where the system refuses memory, the mapping *table, of HK_PAGE_MAP_TABLE bytes, becomes the table, and *table NULL. */
 #define HK_PAGE_MAP_TABLE (6 * HK_SLICE)
 bool hk_page_map_cover_with(uintptr_t address, void **table);
-
 /* True if the window's tables cover the range: frees there may be hits once the window is open. */
 bool hk_page_map_is_flat(uintptr_t address, size_t size);
-
 /* Writes the descriptor of each slice, then its page map entry: a thread that reads the entry finds the descriptor. */
 void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_descriptor *descriptor);
 void hk_page_map_set(uintptr_t address, size_t slices, uint32_t entry);
-
 /* Maps the marks of an address range of the heap. If the system refuses once, no more marks are mapped: a block without a mark is never
  * taken for one whose mark is cleared. */
 void hk_page_map_cover_marks(uintptr_t address, size_t size);
-
 /* Bytes of tables mapped. */
 size_t hk_page_map_tables(void);
 /* The first range of tables in [from, to); empty, at `to`, if there is none. */

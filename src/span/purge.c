@@ -1,6 +1,5 @@
 /* Purges dirty slices, the longest dirty first, and unmaps free chunks. */
 #include "span/purge.h"
-
 #include "base/bits.h"
 #include "base/lock.h"
 #include "count/ring.h"
@@ -46,8 +45,7 @@ static bool is_worth_a_split(const struct hk_chunk *chunk, uint32_t due, const s
  * oldest while more slices are due. */
 static uint32_t begin_purge(struct hk_chunk *chunk, const struct purge *purge)
 {
-    uint32_t idle = hk_chunk_idle(chunk);
-    uint32_t all = purge->at_once ? idle : idle & chunk->aged;
+    uint32_t idle = hk_chunk_idle(chunk), all = purge->at_once ? idle : idle & chunk->aged;
     if (!is_worth_a_split(chunk, all, purge))
         all = 0;
     uint32_t due = all != 0 ? first_range(all) : 0;

@@ -1,6 +1,5 @@
 /* Grows, fills and empties the bins of a thread within its budget. */
 #include "tcache/bins.h"
-
 #include "count/decisions.h"
 #include "slab/abandoned.h"
 #include "slab/slab_heap.h"

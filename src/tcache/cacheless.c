@@ -1,6 +1,5 @@
 /* Defines the records that stand for the cache of a thread that has none; opens and shuts the gates of the hit path. */
 #include "tcache/cacheless.h"
-
 #include "span/page_heap.h"
 
 struct hk_gate hk_gate HK_EACH_PROCESS_DATA;

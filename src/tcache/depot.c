@@ -1,6 +1,5 @@
 /* Stores batches of free blocks in magazines by class, and hands the batches out again; returns free blocks to their slabs. */
 #include "tcache/depot.h"
-
 #include "slab/slab_heap.h"
 #include "span/meta.h"
 

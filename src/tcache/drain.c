@@ -1,6 +1,5 @@
 /* Collects remote frees, and steals those of owners that are asleep. */
 #include "tcache/drain.h"
-
 #include "slab/abandoned.h"
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"

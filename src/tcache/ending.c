@@ -1,6 +1,5 @@
 /* Flushes and releases the cache of a thread that has ended. */
 #include "tcache/ending.h"
-
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"
 #include "tcache/depot.h"

@@ -1,6 +1,5 @@
 /* Counts slow calls and does the periodic work of a thread, refills bins, and sends freed blocks to where they belong. */
 #include "tcache/miss.h"
-
 #include "slab/abandoned.h"
 #include "slab/idle.h"
 #include "slab/joined_blocks.h"

@@ -1,6 +1,5 @@
 /* Keeps the caches of ended threads for reuse, and visits all caches for sums and purges. */
 #include "tcache/pool.h"
-
 #include "slab/abandoned.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
@@ -35,7 +34,6 @@ static struct {
 } pool = {.lock = HK_LOCK_INIT(HK_RANK_LIFE)};
 
 static size_t cache_bytes(void) { return hk_in_system_pages(sizeof(struct hk_tcache)); }
-
 static struct hk_owner_bits *bits_at(unsigned word) { return hk_owner_bits(word * POOL_WORD); }
 
 static void wait_locked(unsigned word, uint64_t bits)

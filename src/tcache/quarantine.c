@@ -1,6 +1,5 @@
 /* Puts a freed block into a random slot, and the block that was there into a queue. */
 #include "tcache/quarantine.h"
-
 #include "span/meta.h"
 #include "tcache/depot.h"
 
