@@ -9,7 +9,6 @@
 #include "slab/remote.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
-#include "span/purge.h"
 
 enum {
     RESTED_DELAYS = 4,

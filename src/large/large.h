@@ -3,7 +3,7 @@
  *   free -> cached, newest first -> alloc: the nearest in size       idle, or over the budget -> unmapped
  *   A mapping may be longer than its block by the factor large_fit. The rest is slack: realloc grows into it, a purge cuts it off.
  *
- * Owns       the calls of other rooms: allocate, free, resize. The state: large_state.h; the cache: large_cache.h; mappings: large_mapping.h.
+ * Owns       the calls of other rooms: allocate, free, resize. The state: large_state.h; the cache: large_cache.h; mappings: large_mapping.c.
  * Invariant  only the first slice of a large block has a page map entry (owner nobody, class large). A mapping has at least 64 KiB, so that
  *            no two blocks begin in one slice.
  * Threads    any (one lock). Mapping and unmapping happen outside the lock. */

@@ -1,7 +1,7 @@
 /* Keeps freed large blocks, chooses the one that fits a request best, unmaps the oldest, cuts slack off blocks in use, and marks the blocks
  * whose mapping a system call of the program changes. */
 #include "large/large_cache.h"
-#include "large/large_mapping.h"
+#include "large/large_state.h"
 #include "count/stats.h"
 #include "span/footprint.h"
 

@@ -1,7 +1,7 @@
 /* Makes the system calls that map, move, cut and unmap a large block, and decides which large blocks are put on huge pages. */
-#include "large/large_mapping.h"
+#include "large/large_state.h"
 #include "span/footprint.h"
-#include "span/heap_growth.h"
+#include "span/chunks.h"
 #include "span/page_heap.h"
 
 enum {

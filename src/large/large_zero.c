@@ -10,7 +10,7 @@
 #include "base/bits.h"
 #include "base/inline_copy.h"
 #include "os/os.h"
-#include "span/purge.h"
+#include "span/page_heap.h"
 
 #define PROBED_FROM                                                                                                    \
     (4 * HK_CHUNK) /* so many calls for the pages of all chunks would cost more than the four of the probes */

@@ -6,7 +6,6 @@
 #include "slab/remote_track.h"
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
-#include "span/purge.h"
 
 /* A caller that locks again at once lets the owner go first. */
 static void leave_in_turn(struct hk_owner *owner)

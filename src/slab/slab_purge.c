@@ -5,7 +5,6 @@
 #include "os/os.h"
 #include "policy/policy.h"
 #include "span/page_heap.h"
-#include "span/purge.h"
 
 struct range {
     const uint64_t *bits; /* blocks that count as free */

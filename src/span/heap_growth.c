@@ -1,5 +1,5 @@
 /* Maps new memory for an arena, or maps unmapped slices of chunks again; reads the settings of transparent huge pages. */
-#include "span/heap_growth.h"
+#include "span/chunks.h"
 #include "base/bits.h"
 #include "count/stats.h"
 #include "os/os.h"

@@ -6,7 +6,6 @@
 #include "span/chunks.h"
 #include "span/footprint.h"
 #include "span/guard_pages.h"
-#include "span/heap_growth.h"
 
 enum { PART_AT_STAKE = 4 };
 

@@ -51,4 +51,20 @@ struct hk_page_heap_totals {
 };
 void hk_page_heap_total(struct hk_page_heap_totals *totals);
 
+/* Purges and unmapping (purge.c). A slice that is being purged is withheld from allocation. One lock for purges is held for one system call at
+ * a time. */
+/* Purges slices that have been dirty for at least `delay_ms` (0: all). Returns bytes. */
+size_t hk_page_heap_purge(uint64_t now_ms, uint64_t delay_ms);
+/* Purges chunks that have been dirty for `delay_ms`, the longest dirty first, until `enough` bytes are purged. Returns bytes. */
+size_t hk_page_heap_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough);
+/* Does the same without a delay, and waits for other purges. */
+size_t hk_page_heap_trim(uint64_t now_ms, size_t enough);
+/* Unmaps the chunks without a slice in use, and, if address space is scarce, all free slices; dirty ones only if `dirty_too`. Returns the bytes
+ * of dirty slices unmapped. */
+size_t hk_page_heap_unmap(bool dirty_too);
+/* Purges pages of a span in use, for its user. Its chunk leaves its huge page. */
+bool hk_span_purge(uintptr_t address, size_t size);
+/* A huge page is split only to purge at least this part of it. */
+enum { HK_PART_WORTH_A_SPLIT = 4 };
+
 #endif

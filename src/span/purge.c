@@ -1,5 +1,5 @@
 /* Purges dirty slices, the longest dirty first, and unmaps free chunks. */
-#include "span/purge.h"
+#include "span/page_heap.h"
 #include "base/bits.h"
 #include "base/lock.h"
 #include "count/ring.h"

@@ -44,7 +44,7 @@ void hk_bin_reset(struct hk_bin *bin);
 HK_INLINE size_t hk_bin_items(const struct hk_bin *bin) { return (size_t)(bin->top - bin->base); }
 HK_INLINE size_t hk_bin_capacity(const struct hk_bin *bin) { return (size_t)(bin->limit - bin->base); }
 
-/* The hot part of the calling thread: that of its cache, or of cacheless.h. The outbox follows it. */
+/* The hot part of the calling thread: that of its cache, or of struct hk_cacheless. The outbox follows it. */
 extern _Thread_local struct hk_thread_state *hk_self __attribute__((tls_model(HK_TLS_MODEL), visibility("hidden")));
 
 HK_INLINE struct hk_bin *hk_bin_at(struct hk_thread_state *hot, size_t offset)

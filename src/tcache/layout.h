@@ -10,7 +10,35 @@
 #include "base/liveness.h"
 #include "count/countdown.h"
 #include "decay/decay.h"
-#include "tcache/cacheless.h"
+#include "heaps/heaps.h"
+#include "slab/outbox.h"
+#include "tcache/hit.h"
+
+/* The hot part, the outbox and the shelf of a thread without a cache, in the order of struct hk_tcache. hk_self points to one of two of
+ * these, so that the hit path needs no test for a missing cache: their bins are empty, their key matches no entry, their outbox refuses
+ * every block, and their shelf is empty. They are constant after hk_cacheless_shut().
+ *
+ *   hk_thread_unborn --hk_tcache_begin--> the hot part of a cache --hk_tcache_end--> hk_thread_ended */
+struct hk_cacheless {
+    struct hk_thread_state hot HK_ALIGNED(HK_THREAD_STATE_ALIGN);
+    struct hk_outbox outbox;
+    struct hk_heap_shelf shelf;
+};
+extern struct hk_cacheless hk_thread_unborn, hk_thread_ended;
+
+/* Initializes one of them: hk_thread_unborn at the start, before the gate opens, hk_thread_ended when the first thread ends. */
+void hk_cacheless_shut(struct hk_cacheless *cacheless);
+
+/* Returns the outbox beside a hot part, with or without a cache. */
+HK_INLINE struct hk_outbox *hk_outbox_beside(struct hk_thread_state *hot)
+{
+    return (struct hk_outbox *)(void *)((char *)hot + offsetof(struct hk_cacheless, outbox));
+}
+/* Returns the shelf likewise. */
+HK_INLINE struct hk_heap_shelf *hk_shelf_beside(struct hk_thread_state *hot)
+{
+    return (struct hk_heap_shelf *)(void *)((char *)hot + offsetof(struct hk_cacheless, shelf));
+}
 
 enum { HK_MAGAZINE_BLOCKS = 128 };
 

@@ -14,7 +14,7 @@
 #include "span/meta.h"
 #include "tcache/depot.h"
 #include "slab/abandoned.h"
-#include "span/purge.h"
+#include "span/page_heap.h"
 
 enum { MANY = 5000 };
 
