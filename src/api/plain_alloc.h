@@ -2,7 +2,7 @@
  * the thread has no cache, or is a large one. If the system refuses memory, HAKMEM gives back what it can, and tries once more.
  *
  * Threads  any.
- * Never    sets errno; knows guards, hooks, samples, the program's heaps and the start: see record.h and guarded.h. */
+ * Never    sets errno; knows guards, hooks, samples, the program's heaps and the start: see record.h and instrumented.h. */
 #ifndef HK_PLAIN_ALLOC_H
 #define HK_PLAIN_ALLOC_H
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include "api/entry.h"
-#include "api/guarded.h"
+#include "api/instrumented.h"
 #include "api/operators.h"
 #include "base/bits.h"
 #include "hakmem.h"
