@@ -100,7 +100,7 @@ static void unmap_retired(struct hk_large_block *large)
     hk_unlock(&hk_large.lock);
 }
 
-/* With the lock, if the block may be cached; else it is unmapped, and this is NULL. */
+/* Returns the block, and keeps the lock, if the block may be cached; else unmaps it and returns NULL. */
 HK_INLINE struct hk_large_block *retire_for_cache(void *block)
 {
     hk_lock(&hk_large.lock);
@@ -162,21 +162,16 @@ static bool seize_for_change(struct hk_large_block *large, size_t bytes)
     return changes;
 }
 
-static void settle_at(struct hk_large_block *large, size_t requested)
-{
-    hk_lock(&hk_large.lock);
-    hk_large_index_locked(large);
-    hk_large_set_requested_locked(large, requested);
-    hk_unlock(&hk_large.lock);
-}
-
 static void *resize(struct hk_large_block *large, size_t bytes)
 {
     size_t requested = large->requested;
     if (!seize_for_change(large, bytes))
         return (void *)large->d.start;
     bool done = bytes > large->d.bytes ? hk_large_lengthen(large, bytes) : hk_large_remap_in_place(large, bytes);
-    settle_at(large, done ? bytes : requested);
+    hk_lock(&hk_large.lock);
+    hk_large_index_locked(large);
+    hk_large_set_requested_locked(large, done ? bytes : requested);
+    hk_unlock(&hk_large.lock);
     return done ? (void *)large->d.start : NULL;
 }
 

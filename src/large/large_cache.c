@@ -14,11 +14,6 @@ static unsigned bin_of(size_t bytes)
     return (octave - HK_SLICE_SHIFT) * HK_FIT_STEPS + (unsigned)(bytes >> (octave - STEPS_SHIFT)) % HK_FIT_STEPS;
 }
 
-static struct hk_large_block *of_size(struct hk_link *link)
-{
-    return hk_container_of(link, struct hk_large_block, by_size);
-}
-
 void hk_fit_add(struct hk_fit *fit, struct hk_large_block *large)
 {
     unsigned bin = bin_of(large->d.bytes);
@@ -58,7 +53,7 @@ struct search {
 static void look_into(const struct hk_list *bin, struct search *search)
 {
     for (struct hk_link *link = bin->head.next; link != &bin->head && search->looks > 0; link = link->next) {
-        struct hk_large_block *large = of_size(link);
+        struct hk_large_block *large = hk_container_of(link, struct hk_large_block, by_size);
         search->looks--;
         if (!hk_fit_serves(large, &search->want))
             continue;
@@ -134,12 +129,6 @@ static struct hk_large_block *nearest_locked(size_t bytes, size_t align)
 
 static uint64_t idle_ms(uint16_t since) { return (uint64_t)hk_age_since(since, hk_reuse_now()) << HK_AGE_SHIFT; }
 
-static void note_ghost_locked(size_t bytes, uint16_t idle_from, bool made_room)
-{
-    hk_large.ghosts[hk_large.next_ghost] = (struct hk_large_ghost){bytes, idle_from, made_room};
-    hk_large.next_ghost = (hk_large.next_ghost + 1) % HK_LARGE_GHOSTS;
-}
-
 void hk_large_note_if_missed_locked(size_t bytes)
 {
     for (unsigned i = 0; i < HK_LARGE_GHOSTS; i++)
@@ -151,28 +140,19 @@ void hk_large_note_if_missed_locked(size_t bytes)
         }
 }
 
-/* A kept block teaches nothing about the purge delay. */
-static bool is_kept(const struct hk_large_block *large)
-{
-    return large->idle_since != HK_LARGE_UNSEEN && large->idle_since > hk_reuse_now();
-}
-
-static HK_COLD void serve_again_locked(struct hk_large_block *large)
-{
-    hk_page_map_set(large->d.start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
-    large->ended = false;
-}
-
 struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
 {
     hk_lock(&hk_large.lock);
     struct hk_large_block *best = nearest_locked(bytes, align);
     if (best != NULL) {
-        if (!is_kept(best))
+        bool kept = best->idle_since != HK_LARGE_UNSEEN && best->idle_since > hk_reuse_now();
+        if (!kept) /* a kept block teaches nothing about the purge delay */
             hk_reuse_back(idle_ms(best->idle_from), best->d.bytes);
         hk_large_leave_cache_locked(best);
-        if (HK_UNLIKELY(best->ended))
-            serve_again_locked(best);
+        if (HK_UNLIKELY(best->ended)) { /* it serves again */
+            hk_page_map_set(best->d.start, 1, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
+            best->ended = false;
+        }
         hk_large.totals.blocks++;
         hk_large_set_requested_locked(best, hk_min(bytes, best->d.bytes));
     }
@@ -249,7 +229,9 @@ static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
         hk_lock(&hk_large.lock);
         if (going_on) {
             bytes += size;
-            note_ghost_locked(size, idle_from, due == hk_large_over_budget);
+            hk_large.ghosts[hk_large.next_ghost] =
+                (struct hk_large_ghost){size, idle_from, due == hk_large_over_budget};
+            hk_large.next_ghost = (hk_large.next_ghost + 1) % HK_LARGE_GHOSTS;
         } else
             hk_large_put_back_locked(large);
         hk_unlock(&hk_large.lock);

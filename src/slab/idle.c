@@ -7,7 +7,7 @@
 #include "slab/slab_heap.h"
 #include "span/page_heap.h"
 
-/* A caller that locks again at once lets the owner go first. */
+/* Lets the owner go first if the caller locks again at once. */
 static void leave_in_turn(struct hk_owner *owner)
 {
     if (hk_slab_lists_shared)
@@ -68,13 +68,6 @@ void hk_slab_heap_sweep_for_growth(struct hk_owner *owner)
     hk_slab_lists_unlock(owner);
 }
 
-/* Counts the free blocks of the slab that the sweep visits next, once. */
-HK_INLINE void count_free(struct hk_owner *owner)
-{
-    if (owner->sweep.within == 0)
-        owner->swept_free += hk_container_of(owner->sweep.at, struct hk_slab, link)->free;
-}
-
 static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
 {
     sweep->reclaims = owner->sweep_reclaims;
@@ -87,7 +80,8 @@ static bool sweep_on(struct hk_owner *owner, struct hk_sweep *sweep)
         while (owner->sweep.at != &partial->head) {
             if (sweep->work <= 0)
                 return false;
-            count_free(owner);
+            if (owner->sweep.within == 0) /* counts the free blocks of each slab once */
+                owner->swept_free += hk_container_of(owner->sweep.at, struct hk_slab, link)->free;
             hk_slab_sweep_under(&owner->sweep, partial, sweep);
         }
         owner->sweep.at = NULL;
@@ -144,7 +138,7 @@ static void purge_slab(struct hk_slab *slab, struct hk_sweep *sweep)
     put_back(slab, bits, blocks);
 }
 
-/* True where the number of remote blocks has not changed for the purge delay, and they are not purged yet. */
+/* Returns true if the number of remote blocks has not changed for the purge delay, and they are not purged yet. */
 static bool lies_idle(struct hk_slab *slab, struct hk_sweep *sweep)
 {
     int blocks = hk_remote_blocks(slab);

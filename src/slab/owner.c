@@ -9,7 +9,6 @@
 _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
 bool hk_slab_lists_shared;
-
 void hk_slab_lists_share(void) { hk_slab_lists_shared = true; }
 
 /* The first owners need no page of the tables; most programs never have more. */

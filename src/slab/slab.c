@@ -65,8 +65,7 @@ HK_INLINE void **take_bits(uint64_t *word, char *base, size_t size, void **at, v
 
 static HK_COLD void use_blank(struct hk_slab *slab, const void *last)
 {
-    size_t behind = slab->d.blocks - 1u - hk_slab_index(slab, (uintptr_t)last);
-    slab->blank = (uint16_t)hk_min(slab->blank, behind);
+    slab->blank = (uint16_t)hk_min(slab->blank, slab->d.blocks - 1u - hk_slab_index(slab, (uintptr_t)last));
 }
 
 void hk_slab_alloc(struct hk_slab *slab, void **end, unsigned n)

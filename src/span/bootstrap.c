@@ -44,14 +44,11 @@ void *hk_bootstrap_alloc(size_t size, size_t align)
     align = hk_max(align, 16);
     arenas[0].bytes = own_bytes; /* an initializer would need a relocation */
     arenas[0].size = OWN_BYTES;
-    for (unsigned i = 0; i < ARENAS; i++) {
-        void *block = take_in_arena(&arenas[i], size, align);
-        if (block == NULL && map_arena(&arenas[i], size, align))
+    void *block = NULL;
+    for (unsigned i = 0; i < ARENAS && block == NULL; i++)
+        if ((block = take_in_arena(&arenas[i], size, align)) == NULL && map_arena(&arenas[i], size, align))
             block = take_in_arena(&arenas[i], size, align);
-        if (block != NULL)
-            return block;
-    }
-    return NULL;
+    return block;
 }
 
 size_t hk_bootstrap_size(const void *p)

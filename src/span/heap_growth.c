@@ -17,12 +17,6 @@ static uintptr_t heap_end; /* in the window; 0: the system chooses addresses */
 
 void hk_address_space_init(void) { heap_end = hk_window_first(); }
 
-static uintptr_t fit(uintptr_t at, size_t size)
-{
-    bool crosses = at / HK_CHUNK != (at + size - 1) / HK_CHUNK;
-    return size % HK_CHUNK == 0 || crosses ? hk_align_up(at, HK_CHUNK) : at;
-}
-
 /* With this alignment, memory lies in one chunk or covers whole chunks. */
 static size_t alignment_for(size_t size)
 {
@@ -34,7 +28,8 @@ static size_t alignment_for(size_t size)
 
 static uintptr_t map_in_window(size_t size)
 {
-    uintptr_t at = fit(heap_end, size);
+    bool crosses = heap_end / HK_CHUNK != (heap_end + size - 1) / HK_CHUNK;
+    uintptr_t at = size % HK_CHUNK == 0 || crosses ? hk_align_up(heap_end, HK_CHUNK) : heap_end;
     size_t skip = FIRST_SKIP;
     enum hk_placed placed = hk_os.map_at((void *)at, size);
     for (unsigned i = 0; placed == HK_PLACE_TAKEN && i < SKIPS; i++, skip *= 2) {
@@ -105,14 +100,7 @@ static void enter_growth(struct hk_arena *arena, uintptr_t at, size_t size)
     add_memory(at, size, (enum hk_use)(arena - hk_page_heap.arenas), huge);
 }
 
-static void forget_holes(struct hk_chunk *chunk, uint32_t slices)
-{
-    chunk->unmapped &= ~slices;
-    if (chunk->unmapped == 0)
-        hk_link_remove(&chunk->by_hole);
-}
-
-/* Maps unmapped slices again. *lost: another mapping lies there by now. */
+/* Maps unmapped slices again. Sets *lost to true if another mapping lies there by now. */
 static bool fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t starts, size_t size, bool *lost)
 {
     uint32_t slices = hk_low_bits32((unsigned)(size / HK_SLICE)) << hk_ctz64(starts);
@@ -121,7 +109,9 @@ static bool fill_hole(struct hk_arena *arena, struct hk_chunk *chunk, uint32_t s
     bool mapped = placed == HK_PLACED;
     *lost = placed == HK_PLACE_TAKEN;
     if (mapped || *lost)
-        forget_holes(chunk, slices);
+        chunk->unmapped &= ~slices;
+    if (chunk->unmapped == 0)
+        hk_link_remove(&chunk->by_hole);
     if (mapped)
         enter_growth(arena, at, size);
     return mapped;

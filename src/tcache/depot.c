@@ -155,7 +155,7 @@ size_t hk_depot_forget(struct hk_depot *depot)
     return blocks;
 }
 
-/* A block of another owner's slab or of an abandoned slab. */
+/* Flushes a block of another owner's slab or of an abandoned slab. */
 static HK_NOINLINE void flush_remote(struct hk_tcache *cache, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);
