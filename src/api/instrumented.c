@@ -20,7 +20,7 @@
 #include "tcache/pool.h"
 #include "tcache/quarantine.h"
 
-/* Where contents are guarded, a large block ends with a page that faults, and holds what the program wrote: it is unmapped. */
+/* Unmaps a large block if contents are guarded, because it ends with a page that faults, and holds what the program wrote. */
 static HK_NOINLINE void free_large(void *block)
 {
     if (hk_hooks.on)
@@ -87,7 +87,7 @@ static HK_NOINLINE void *handed_first(void *block, size_t offset, size_t size, e
     return given(hk_guard_give_out(block, hk_classes[offset / HK_CLASS_BYTES].size, size, kind), block);
 }
 
-/* The bin for a size that passed hk_guard_is_small(). */
+/* Returns the offset of the bin for a size that passed hk_guard_is_small(). */
 HK_INLINE size_t bin_offset(size_t size)
 {
     return hk_fine_offsets[(size + HK_LOAD_SETTLED(hk_guard.canary) + HK_FINE_STEP - 1) / HK_FINE_STEP];
@@ -164,13 +164,6 @@ HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
     return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
 }
 
-/* A call stack is captured in threads with a cache only. */
-static HK_COLD void note_freed(enum hk_call call, const void *block, const void *caller)
-{
-    (void)hk_tcache_get();
-    hk_track_freed(call, block, caller, hk_entry_owner((uint32_t)hk_self->key));
-}
-
 /* Heaps have no states; while the guard is on, they have no caches either, and know each block that is free. */
 static HK_COLD void free_of_heap(enum hk_call call, void *block)
 {
@@ -201,8 +194,10 @@ static HK_NOINLINE void free_other(enum hk_call call, void *block, enum hk_kind 
     block = hk_guard_take_back(call, block, kind, size);
     if (HK_UNLIKELY(block == NULL))
         return;
-    if (HK_UNLIKELY(hk_remote_track.on))
-        note_freed(call, block, caller);
+    if (HK_UNLIKELY(hk_remote_track.on)) {
+        (void)hk_tcache_get(); /* a call stack is captured in threads with a cache only */
+        hk_track_freed(call, block, caller, hk_entry_owner((uint32_t)hk_self->key));
+    }
     raw_free(block);
 }
 
@@ -260,16 +255,12 @@ static void *move(void *block, size_t before, struct hk_request *request)
     return to;
 }
 
-/* Readable bytes of a block that another allocator, or the bootstrap arena, has given; 0 if it is none. */
-static size_t extent_elsewhere(const void *block)
-{
-    size_t bytes = hk_page_map_lookup((uintptr_t)block) == 0 ? hk_bootstrap_size(block) : 0;
-    return bytes == SIZE_MAX ? hk_foreign_readable(block) : bytes;
-}
-
+/* Moves a block of another allocator or of the bootstrap arena; NULL if the block is none. */
 static void *move_from_elsewhere(void *block, struct hk_request *request)
 {
-    size_t before = extent_elsewhere(block);
+    size_t before = hk_page_map_lookup((uintptr_t)block) == 0 ? hk_bootstrap_size(block) : 0;
+    if (before == SIZE_MAX)
+        before = hk_foreign_readable(block);
     errno = before == 0 ? EINVAL : ENOMEM;
     return before != 0 ? copy_of(block, before, request, 0) : NULL;
 }
@@ -336,16 +327,12 @@ size_t hk_guarded_usable_size(const void *block)
     return bootstrap != SIZE_MAX ? bootstrap : 0;
 }
 
-static HK_COLD void *alloc_before_start(struct hk_request *request)
-{
-    request->zeroed = true;
-    return hk_is_bootstrapping() ? hk_bootstrap_alloc(request->size, request->align) : NULL;
-}
-
 HK_NOINLINE void *hk_instrumented_alloc(struct hk_request *request)
 {
-    if (!hk_started())
-        return alloc_before_start(request);
+    if (!hk_started()) {
+        request->zeroed = true;
+        return hk_is_bootstrapping() ? hk_bootstrap_alloc(request->size, request->align) : NULL;
+    }
     if (hk_mode_has(HK_MODE_GUARD))
         return hk_guarded_alloc(request);
     void *block = hk_record_alloc(request);

@@ -128,7 +128,7 @@ static HK_COLD void *bootstrap_realloc(const char *block, size_t size)
 
 static void *realloc_slow(void *block, size_t size);
 
-/* Not by quanta: a sampled block has no room for the rest of the last. */
+/* Copies exactly `bytes`, because a sampled block has no room for the rest of the last quantum. */
 static void *move_exactly(void *to, void *block, size_t bytes)
 {
     if (HK_UNLIKELY(to == NULL))

@@ -13,9 +13,6 @@ struct hk_options {
 #define HK_OPT_FIELD_WORD(name) uint64_t name;
 #define HK_OPT(kind, name, fallback, min, max, scope, unit, meaning) HK_OPT_FIELD_##kind(name)
 #include "policy/options.def"
-#undef HK_OPT_FIELD_NUMBER
-#undef HK_OPT_FIELD_TEXT
-#undef HK_OPT_FIELD_WORD
 };
 
 extern struct hk_options hk_options;
