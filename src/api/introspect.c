@@ -1,5 +1,4 @@
-/* glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and HAKMEM's own, from the report's
- * numbers. */
+/* glibc's introspection functions (mallinfo, mallopt, malloc_info, malloc_stats) and HAKMEM's own, from the report's numbers. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>

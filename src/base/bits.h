@@ -5,8 +5,7 @@
 #include <string.h>
 #include "base/base.h"
 
-/* Index of the lowest set bit of x; x != 0. Compilers surround the builtin with a clear and a sign extension of the
- * register. */
+/* Index of the lowest set bit of x; x != 0. Compilers surround the builtin with a clear and a sign extension of the register. */
 HK_INLINE size_t hk_lowest_bit(uint64_t x)
 {
 #if defined(__x86_64__)

@@ -1,5 +1,4 @@
-/* Inline copy: the 16-byte units of blocks. Copies and zeroes short runs inline: a call of the C library would take longer
- * than the work. */
+/* Inline copy: the 16-byte units of blocks. Copies and zeroes short runs inline: a call of the C library would take longer than the work. */
 #ifndef HK_INLINE_COPY_H
 #define HK_INLINE_COPY_H
 
@@ -10,8 +9,7 @@ enum { HK_QUANTUM = 16, HK_SHORT_RUN = 256 };
 
 typedef long long hk_quantum __attribute__((vector_size(HK_QUANTUM), may_alias, aligned(HK_QUANTUM)));
 
-/* Counted from both ends, any number of quanta is one, two, four or eight pairs, which may overlap: no loop is
- * needed. */
+/* Counted from both ends, any number of quanta is one, two, four or eight pairs, which may overlap: no loop is needed. */
 HK_INLINE void hk_copy_pairs(hk_quantum *to, hk_quantum *last_to, const hk_quantum *from, const hk_quantum *last_from,
                              long first, long end)
 {

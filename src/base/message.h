@@ -48,8 +48,7 @@ size_t hk_utf8_bytes(const char *s);
 /* Writes one line, prefixed with "hakmem: ", to stderr if hk_stderr_is_there(). */
 void hk_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The program is about to abort, perhaps with locks held. */
-extern _Atomic bool hk_is_aborting;
+extern _Atomic bool hk_is_aborting; /* the program is about to abort, perhaps with locks held */
 
 /* Called after the line, if not NULL: what else there is to say. */
 extern void (*hk_last_words)(void);

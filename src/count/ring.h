@@ -42,8 +42,7 @@ struct hk_event_seen {
     uintptr_t address;
 };
 
-/* For events of no particular thread, or of a thread without a tcache. */
-extern struct hk_ring hk_ring_shared;
+extern struct hk_ring hk_ring_shared; /* for events of no particular thread, or of a thread without a tcache */
 
 /* Rounds up to a power of two. */
 size_t hk_ring_size(size_t wanted);

@@ -5,7 +5,7 @@
 #include "os/os.h"
 #include "policy/policy.h"
 #include "slab/abandoned.h"
-#include "slab/idle.h"
+#include "slab/slab_heap.h"
 #include "slab/remote.h"
 #include "span/meta.h"
 #include "span/page_heap.h"

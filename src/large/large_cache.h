@@ -96,8 +96,7 @@ HK_INLINE void hk_large_leave_cache_locked(struct hk_large_block *large)
 }
 /* Sets a modified block aside: it serves no request until the system unmaps it. */
 HK_ROOM void hk_large_spoil_locked(struct hk_large_block *large);
-/* Sets the part of the mapping that the program has. The rest is slack, which stays for the block to grow into until the next purge but
- * one. */
+/* Sets the part of the mapping that the program has. The rest is slack, which stays for the block to grow into until the next purge but one. */
 HK_INLINE void hk_large_set_requested_locked(struct hk_large_block *large, size_t requested)
 {
     hk_store_release(hk_large.xversion, hk_load(hk_large.xversion) + 1);

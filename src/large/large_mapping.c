@@ -40,8 +40,7 @@ static void *if_covered(void *p, size_t bytes)
 
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
 
-/* A large block that the program touches in a few places costs a huge page for each place. True while the bytes at that risk are
- * below the limit. */
+/* A large block that the program touches in a few places costs a huge page for each place. True while the bytes at that risk are below the limit. */
 static bool may_stake_more(void)
 {
     size_t staked = hk_load(hk_large.xon_huge_pages) * HK_CHUNK;

@@ -1,7 +1,7 @@
-/* ElfFile: what the file of a library or program says beyond what the loader offers: before the loader has mapped the file, the dynamic
- * symbols that the file defines and the libraries that it needs; afterwards, the symbols that it hides, and the functions at addresses.
+/* ElfFile: reads from the file of a library or program what the loader does not offer: before the loader has mapped the file, the dynamic symbols that
+ * the file defines and the libraries that it needs; afterwards, the symbols that it hides, and the functions at addresses.
  * Threads  any; a reader belongs to one.
- * Never    allocates, or believes a number of the file: each read is one system call, and what lies behind the end is not there. */
+ * Never    allocates, or trusts a number of the file: each read is one system call, which fails behind the end of the file. */
 #ifndef HK_ELF_FILE_H
 #define HK_ELF_FILE_H
 

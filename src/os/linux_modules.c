@@ -24,7 +24,7 @@ struct image {
     uintptr_t bias; /* addresses less those that the linker gave */
 };
 
-/* The system reads the bytes, unless the address is NULL, and then refuses what it was asked for. */
+/* Makes a system call that reads the bytes first, unless the address is NULL, and then refuses the request. */
 bool hk_linux_readable(uintptr_t address)
 {
     enum { SIGNALS_BYTES = 8, NO_SUCH_WAY = -1 };
@@ -83,7 +83,7 @@ static void find_table(struct hk_code *code, const struct image *image)
     code->to = code->from + image->segments[around].p_filesz;
 }
 
-/* True if the header was not known. */
+/* Returns true if the header was not known. */
 static bool note_header(uintptr_t header)
 {
     for (unsigned i = 0; header != 0 && header % HK_PAGE == 0 && i < MOST_MODULES; i++) {

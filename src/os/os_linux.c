@@ -113,8 +113,7 @@ static bool linux_advise_huge(void *p, size_t size, bool wanted)
     return KEEPING_ERRNO(hk_forward_madvise(p, size, wanted ? MADV_HUGEPAGE : MADV_NOHUGEPAGE)) == 0;
 }
 
-/* MADV_DONTNEED only queues the huge page for a split, which the system performs when memory is short; MADV_FREE splits
- * it at once. */
+/* MADV_DONTNEED only queues the huge page for a split, which the system performs when memory is short; MADV_FREE splits it at once. */
 void hk_os_split_huge(void *p, size_t size) { (void)KEEPING_ERRNO(hk_forward_madvise(p, size, MADV_FREE)); }
 
 static uint64_t linux_clock_ms(void)
@@ -136,13 +135,12 @@ static void wait_for(_Atomic uint32_t *word, uint32_t expected, const struct tim
     (void)KEEPING_ERRNO(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, time, NULL, 0));
 }
 
-/* A futex that nobody wakes: a sleep by a system call that sandboxes of threaded programs allow. */
+/* Sleeps by a futex that is never woken, a system call that sandboxes of threaded programs allow. */
 static void sleep_for(struct timespec time)
 {
     static _Atomic uint32_t never_woken;
     wait_for(&never_woken, 0, &time);
 }
-
 void hk_os_pause(void) { sleep_for((struct timespec){0, 50000}); }
 
 static struct timespec ms_as_time(uint64_t ms)
@@ -161,13 +159,13 @@ static void linux_futex_wait_for(_Atomic uint32_t *word, uint32_t expected, uint
 /* In a static program, the register is 0 until the start-up code has set up thread-local storage. */
 static __attribute__((noinline, cold)) bool has_register_set(void)
 {
+    void *pointer = NULL;
 #if defined(__x86_64__)
-    unsigned long pointer = 0;
     (void)KEEPING_ERRNO(syscall(SYS_arch_prctl, ARCH_GET_FS, &pointer));
-    return pointer != 0;
 #else
-    return __builtin_thread_pointer() != NULL;
+    pointer = __builtin_thread_pointer();
 #endif
+    return pointer != NULL;
 }
 
 /* The dynamic loader sets up thread-local storage before it runs any other code. */
@@ -184,9 +182,8 @@ static bool linux_resident(const void *p, size_t size, unsigned char *pages)
     return KEEPING_ERRNO((int)syscall(SYS_mincore, p, size, pages)) == 0;
 }
 
-/* The C library learns of the environment in a constructor of its own, which may run after HAKMEM's. */
+/* The C library knows the environment from a constructor of its own on, which may run after HAKMEM's. */
 static char **early_environment HK_EACH_PROCESS_DATA;
-
 HK_EACH_PROCESS void hk_os_environment_begins(char **variables) { early_environment = variables; }
 
 HK_EACH_PROCESS static char **linux_environment(void)
@@ -246,7 +243,7 @@ bool hk_os_has_one_thread(void)
            tasks.st_nlink == 3;
 }
 
-/* Numbers of the kernel's: headers of old C libraries lack them. */
+/* The kernel's numbers, which the headers of old C libraries lack. */
 enum { FENCE_ASK = 0, FENCE_PRIVATE = 8, FENCE_REGISTER = 16 };
 
 static long membarrier(int command) { return KEEPING_ERRNO(syscall(SYS_membarrier, command, 0, 0)); }
@@ -257,7 +254,7 @@ static bool linux_can_fence(void)
     return commands > 0 && (commands & FENCE_PRIVATE) != 0;
 }
 
-/* Registered at the first need: that may take milliseconds where threads run. */
+/* Registers the process at the first need, because registering may take milliseconds if threads run. */
 static bool linux_fence_threads(void)
 {
     return membarrier(FENCE_PRIVATE) == 0 || (membarrier(FENCE_REGISTER) == 0 && membarrier(FENCE_PRIVATE) == 0);

@@ -39,8 +39,7 @@ void hk_options_ignore(void);
 const char *hk_option_near(const char *text, size_t length);
 /* Returns false if the option does not exist. An invalid value prints a warning and changes nothing. */
 bool hk_option_set(const char *name, size_t length, const char *value);
-/* Parses decimal text such as "64k", with k, m or g for 2^10, 2^20, 2^30. Returns false for any other text and on
- * overflow. */
+/* Parses decimal text such as "64k", with k, m or g for 2^10, 2^20, 2^30. Returns false for any other text and on overflow. */
 bool hk_option_number(const char *text, size_t length, uint64_t *value);
 /* Calls visit for each option with its effective value, as text or as a number: for the report. */
 void hk_options_visit(void (*visit)(void *context, const char *name, const char *text, uint64_t number), void *context);

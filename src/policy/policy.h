@@ -55,9 +55,8 @@ void hk_policy_read(struct hk_knobs *knobs);
 /* Publishes the knobs. Returns false, with nothing changed, if no page is available. */
 bool hk_policy_publish(const struct hk_knobs *knobs, enum hk_phase state);
 
-/* A profile is a set of options: a named row of profiles.def, or a file of `name = value` lines, where # begins a comment.
- * Applies one: a name, or else the path of a file. What is wrong with it is a warning line, and nothing more. Before a second thread
- * exists. */
+/* A profile is a set of options: a named row of profiles.def, or a file of `name = value` lines, where # begins a comment. Applies one: a name, or
+ * else the path of a file. What is wrong with it is a warning line, and nothing more. Before a second thread exists. */
 hk_profile_taker hk_profile_apply;
 /* Writes the knobs as a profile. One at a time. */
 void hk_profile_write(int fd, const struct hk_knobs *knobs);

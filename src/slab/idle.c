@@ -1,5 +1,4 @@
 /* Walks over an owner's slabs, and over inboxes that nobody has drained for a while, to purge pages without live blocks. */
-#include "slab/idle.h"
 #include "policy/policy.h"
 #include "slab/outbox.h"
 #include "slab/remote.h"

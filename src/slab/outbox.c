@@ -56,8 +56,7 @@ void hk_remote_free(void *block, uint32_t entry)
         send_to(hk_slab_at((uintptr_t)block), block);
 }
 
-/* Accepts no block. */
-static struct hk_outbox_entry no_entry;
+static struct hk_outbox_entry no_entry; /* accepts no block */
 
 void hk_outbox_shut(struct hk_outbox *outbox)
 {

@@ -22,8 +22,7 @@ static struct {
     struct hk_owner *first[FIRST_OWNERS];
 } owners = {.lock = HK_LOCK_INIT(HK_RANK_OWNERS), .xend = HK_FIRST_OWNER};
 
-/* All further owners, by number. */
-static struct hk_owner **more_owners[PARTS] HK_COLD_DATA;
+static struct hk_owner **more_owners[PARTS] HK_COLD_DATA; /* all further owners, by number */
 
 static struct hk_owner **place_of_owner(uint32_t id)
 {

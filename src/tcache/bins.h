@@ -7,8 +7,7 @@
 
 #include "tcache/layout.h"
 
-/* Written at the start. Not 0: bins fill in random order, from this seed. */
-extern uint64_t hk_bins_random;
+extern uint64_t hk_bins_random; /* written at the start. Not 0: bins fill in random order, from this seed. */
 
 /* Enlarges the array, if class and budget allow it and memory is granted. */
 bool hk_bin_grow(struct hk_tcache *cache, unsigned class);

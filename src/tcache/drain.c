@@ -1,5 +1,5 @@
 /* Collects remote frees, and steals those of owners that are asleep. */
-#include "tcache/drain.h"
+#include "tcache/layout.h"
 #include "slab/abandoned.h"
 #include "slab/slab_heap.h"
 #include "tcache/bins.h"

@@ -1,15 +1,12 @@
 /* Counts slow calls and does the periodic work of a thread, refills bins, and sends freed blocks to where they belong. */
 #include "tcache/miss.h"
 #include "slab/abandoned.h"
-#include "slab/idle.h"
 #include "slab/joined_blocks.h"
 #include "slab/slab_heap.h"
 #include "span/bootstrap.h"
 #include "span/page_heap.h"
 #include "tcache/bins.h"
-#include "tcache/depot.h"
-#include "tcache/drain.h"
-#include "tcache/ending.h"
+#include "tcache/layout.h"
 #include "tcache/pool.h"
 
 enum {

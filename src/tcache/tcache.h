@@ -3,8 +3,6 @@
 #ifndef HK_TCACHE_H
 #define HK_TCACHE_H
 
-#include "tcache/drain.h"
-#include "tcache/ending.h"
 #include "tcache/miss.h"
 #include "tcache/pool.h"
 

@@ -12,7 +12,7 @@
 #include "hakmem.h"
 #include "support/knobs.h"
 #include "span/meta.h"
-#include "tcache/depot.h"
+#include "tcache/layout.h"
 #include "slab/abandoned.h"
 #include "span/page_heap.h"
 
