@@ -39,7 +39,7 @@ static void raw_free(void *block)
         hk_plain_free(block, entry);
 }
 
-/* NULL where memory for the state was refused: the block goes back. */
+/* Returns the block. If memory for its state was refused, the block is NULL, and `refused` is freed. */
 HK_INLINE void *given(void *block, void *refused)
 {
     if (HK_UNLIKELY(block == NULL))
@@ -47,7 +47,7 @@ HK_INLINE void *given(void *block, void *refused)
     return block;
 }
 
-/* A large block that the system did not unmap when it was freed serves again: it has pages that fault, and old contents. */
+/* Clears a large block that serves again because the system did not unmap it: it has pages that fault, and old contents. */
 static HK_COLD bool renewed(void *block)
 {
     size_t bytes = hk_guard_bytes(block);
@@ -120,7 +120,7 @@ unsigned hk_guarded_group(const void *block)
     return hk_entry_is_plain(hk_page_map_lookup((uintptr_t)block)) ? hk_abandoned_group(block) : 0;
 }
 
-/* As when other memory is refused: purges everything and tries once more. */
+/* If memory is refused, purges everything and tries once more, as for other blocks. */
 static void *taken_of_group(unsigned class, unsigned group)
 {
     void *block = hk_abandoned_take_of_group(class, group);
@@ -164,7 +164,7 @@ HK_NOINLINE void *hk_guarded_malloc(size_t size, void *caller)
     return HK_UNLIKELY(block == NULL) ? malloc_other(size, caller) : handed(block, offset, size, HK_KIND_MALLOC);
 }
 
-/* Heaps have no states; while the guard is on, they have no caches either, and know each block that is free. */
+/* Frees a block of a user heap. Heaps have no states, and no caches while the guard is on, so that they know each block that is free. */
 static HK_COLD void free_of_heap(enum hk_call call, void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);

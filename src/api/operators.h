@@ -13,7 +13,6 @@ HK_PROCESS(void, process_free, (void *block), free, hak_free)
 /* Parameters that a form of an operator need not read. */
 #define HK_TAG const void *tag __attribute__((unused))
 #define HK_ALIGN size_t align __attribute__((unused))
-
 #define FORM(type, form, symbol, parameters)                                                                           \
     type hk_operator_##form parameters;                                                                                \
     HK_PROCESS(type, process_##form, parameters, _##symbol, hk_operator_##form)

@@ -231,7 +231,6 @@ struct hk_pair {
 #endif
 
 #define hk_container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-
 #define hk_load(x) atomic_load_explicit(&(x), memory_order_relaxed)
 #define hk_load_acquire(x) atomic_load_explicit(&(x), memory_order_acquire)
 #define hk_store(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)

@@ -68,7 +68,6 @@ HK_INLINE unsigned hk_longest_run32(uint32_t x)
         x &= x >> 1;
     return n;
 }
-
 /* The next of a sequence of random numbers; the upper bits are the better ones. */
 HK_INLINE uint64_t hk_random_next(uint64_t random) { return random * 6364136223846793005u + 1442695040888963407u; }
 

@@ -26,7 +26,6 @@ HK_INLINE void hk_zero_pairs(hk_quantum *at, hk_quantum *last, long first, long 
     for (long i = first; i < end; i++)
         at[i] = last[-i] = (hk_quantum){0};
 }
-
 /* The offset of the last quantum. */
 HK_INLINE size_t hk_quanta_before(size_t bytes) { return (bytes - (bytes != 0)) & ~(size_t)(HK_QUANTUM - 1); }
 HK_INLINE void *hk_quantum_at(const void *at, size_t offset) { return (char *)(uintptr_t)at + offset; }

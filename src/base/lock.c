@@ -4,7 +4,6 @@
 #include "os/os.h"
 
 enum { SPINS = 100 };
-
 enum at_fork { RESET, TAKEN };
 static const uint8_t at_fork[HK_RANKS] = {
 #define HK_RANK(name, at_fork, whose) [HK_RANK_##name] = at_fork,

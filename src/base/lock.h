@@ -57,7 +57,6 @@ HK_INLINE void hk_lock(struct hk_lock *lock)
     if (HK_UNLIKELY(!hk_try_lock(lock)))
         hk_lock_slow(lock);
 }
-
 HK_INLINE void hk_unlock(struct hk_lock *lock)
 {
     if (HK_DEBUG)

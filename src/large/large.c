@@ -35,7 +35,7 @@ static struct hk_large_block *map_new(size_t requested, size_t align)
 
 static void *resize(struct hk_large_block *large, size_t bytes);
 
-/* A cached block, lengthened where it is too short. */
+/* Returns a cached block, lengthened if it is too short; NULL if there is none. */
 static struct hk_large_block *reuse(size_t bytes, size_t align)
 {
     struct hk_large_block *large = hk_large_take_cached(bytes, align);
@@ -60,7 +60,7 @@ void *hk_large_alloc(size_t size, size_t align, bool *zeroed)
     return large != NULL ? (void *)large->d.start : NULL;
 }
 
-/* The block's descriptor. Fatal unless a large block in use begins at `block`. */
+/* Returns the block's descriptor. Ends the program unless a large block in use begins at `block`. */
 static struct hk_large_block *checked_block(enum hk_call call, const void *block)
 {
     struct hk_large_block *large = hk_large_at((uintptr_t)block);

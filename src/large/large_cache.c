@@ -45,7 +45,7 @@ static unsigned filled_from(const struct hk_fit *fit, unsigned bin, unsigned las
 }
 
 struct search {
-    struct hk_want want; /* nearer than the best */
+    struct hk_want want; /* only blocks that fit better than `best` */
     struct hk_large_block *best;
     unsigned looks; /* left */
 };
@@ -160,7 +160,7 @@ struct hk_large_block *hk_large_take_cached(size_t bytes, size_t align)
     return best;
 }
 
-/* Reading the clock here would cost as much as all the rest: the next purge writes its own time. */
+/* Does not read the clock, which would cost as much as all the rest: the next purge writes its own time. */
 void hk_large_put_cached_locked(struct hk_large_block *large)
 {
     large->idle_since = HK_LARGE_UNSEEN;
@@ -195,7 +195,7 @@ static struct hk_large_block *take_pending_unmap_locked(void)
     return large;
 }
 
-/* Kept blocks go last but for pending_unmap ones. */
+/* Takes cached blocks first, then kept ones, and pending_unmap ones last. */
 static struct hk_large_block *take_due_locked(oldest_goes *due, uint64_t argument)
 {
     struct hk_large_block *large = oldest_in(&hk_large.cached);
@@ -241,7 +241,7 @@ static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
 
 static bool idle_before(const struct hk_large_block *oldest, uint64_t stamp) { return oldest->idle_since <= stamp; }
 
-/* Under the lock: the program may grow into the slack at any moment. Returns bytes; 0 if none is due, or the system refuses. */
+/* Cuts slack under the lock, because the program may grow into the slack at any moment. Returns bytes; 0 if none is due, or the system refuses. */
 static size_t cut_oldest_slack(uint64_t before)
 {
     size_t bytes = 0;

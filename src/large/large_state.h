@@ -42,13 +42,11 @@ HK_INLINE struct hk_large_block *hk_large_at(uintptr_t address)
 {
     return (struct hk_large_block *)(void *)hk_descriptor_at(address);
 }
-
 /* True if the mapping holds so many bytes and no slack that is worth a cut. */
 HK_INLINE bool hk_large_is_about(const struct hk_large_block *large, size_t bytes)
 {
     return large->d.bytes - bytes <= large->uncut;
 }
-
 /* Returns the bytes of a block in use that no purge cuts off. */
 HK_INLINE size_t hk_large_held(const struct hk_large_block *large)
 {
@@ -113,7 +111,6 @@ HK_INLINE struct hk_large_block *hk_large_of_slack(struct hk_link *link)
 {
     return hk_container_of(link, struct hk_large_block, by_slack);
 }
-
 /* The longest mapping that may serve a request of so many bytes. */
 HK_INLINE size_t hk_large_loosest(size_t bytes) { return bytes * HK_POLICY(large_fit) / 100; }
 

@@ -11,7 +11,6 @@
  * address in the program's dynamic section. What the list gives is where a module may begin. All else is read each time from the module's
  * own headers, so that a module that was unloaded does no harm. */
 enum { MOST_MODULES = 1024, MOST_NAMESPACES = 16, MOST_GONE = 8, NAMESPACES_FROM = 2, GONE = 1 };
-
 static struct {
     _Atomic uintptr_t
         xheaders[MOST_MODULES]; /* addresses of file headers, or'ed with GONE if there is none any more; 0: the end */

@@ -147,7 +147,6 @@ void hk_os_pass_fault(int number, siginfo_t *info, void *context)
 
 /* Advice since Linux 5.18 and 6.13, which older headers do not name. */
 enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, NO_ADVICE = 0x7fff };
-
 static _Atomic bool xprotects; /* some pages were barred by their protection */
 
 size_t hk_linux_page_size(void)

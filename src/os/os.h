@@ -17,7 +17,6 @@
 
 /* HK_PAGE is the unit in which pages are counted; a page of the system is one such unit or more, up to HK_LARGEST_PAGE. */
 enum { HK_PAGE = 4096, HK_LARGEST_PAGE = 1 << 16, HK_PAUSES_A_SECOND = 20000 };
-
 enum hk_placed { HK_PLACED, HK_PLACE_TAKEN, HK_PLACE_REFUSED };
 
 /* A flag of dlopen's mode. A C library without the flag has no such plugins. */

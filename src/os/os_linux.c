@@ -264,42 +264,15 @@ int hk_os_thread_id(void) { return (int)syscall(SYS_gettid); }
 static uintptr_t linux_program_break(void) { return (uintptr_t)syscall(SYS_brk, 0); }
 
 struct hk_os hk_os = {
-    .map = linux_map,
-    .map_at = linux_map_at,
-    .unmap = linux_unmap,
-    .seal = linux_seal,
-    .unseal = linux_unseal,
-    .purge = hk_linux_purge,
-    .remap = linux_remap,
-    .move = linux_move,
-    .advise_huge = linux_advise_huge,
-    .clock_ms = linux_clock_ms,
-    .clock_ns = linux_clock_ns,
-    .rest = linux_rest,
-    .code_at = hk_linux_code_at,
-    .readable = hk_linux_readable,
-    .futex_wait = linux_futex_wait,
-    .futex_wait_for = linux_futex_wait_for,
-    .futex_wake = linux_futex_wake,
-    .write = hk_linux_write,
-    .read_file = hk_linux_read_file,
-    .open = hk_linux_open,
-    .read = hk_linux_read,
-    .resident = linux_resident,
-    .option_text = linux_option_text,
-    .environment = linux_environment,
-    .memory_total = linux_memory_total,
-    .cpus = linux_cpus,
-    .address_limit = linux_address_limit,
-    .random = linux_random,
-    .process_id = linux_process_id,
-    .page_size = hk_linux_page_size,
-    .bar = hk_linux_bar,
-    .unbar = hk_linux_unbar,
-    .can_fence = linux_can_fence,
-    .fence_threads = linux_fence_threads,
-    .program_break = linux_program_break,
-};
+#define HERE(name) .name = linux_##name
+#define IN_FILES(name) .name = hk_linux_##name /* linux_files.c, linux_modules.c, linux_signals.c */
+    HERE(map),         HERE(map_at),      HERE(unmap),          HERE(seal),          HERE(unseal),
+    HERE(remap),       HERE(move),        HERE(advise_huge),    HERE(clock_ms),      HERE(clock_ns),
+    HERE(rest),        HERE(futex_wait),  HERE(futex_wait_for), HERE(futex_wake),    HERE(resident),
+    HERE(option_text), HERE(environment), HERE(memory_total),   HERE(cpus),          HERE(address_limit),
+    HERE(random),      HERE(process_id),  HERE(can_fence),      HERE(fence_threads), HERE(program_break),
+    IN_FILES(purge),   IN_FILES(code_at), IN_FILES(readable),   IN_FILES(write),     IN_FILES(read_file),
+    IN_FILES(open),    IN_FILES(read),    IN_FILES(page_size),  IN_FILES(bar),       IN_FILES(unbar)};
 
 _Atomic size_t hk_xsystem_page;
 

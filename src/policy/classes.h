@@ -22,7 +22,6 @@ enum {
 #define HK_IN_COARSE_TINY(...)
 #define HK_IN_COARSE_SMALL(...)
 #define HK_IN_COARSE_MEDIUM(...) __VA_ARGS__
-
 enum {
 #define HK_CLASS(idx, size, slab_kib, cap, tier) HK_IN_FINE_##tier(+1)
     HK_FINE_CLASSES = 0
@@ -57,7 +56,6 @@ HK_INLINE unsigned hk_class_of(size_t size)
         return hk_fine_offsets[(size + HK_FINE_STEP - 1) / HK_FINE_STEP] / HK_CLASS_BYTES;
     return hk_coarse_offsets[(size - HK_FINE_MAX - 1) / HK_COARSE_STEP] / HK_CLASS_BYTES;
 }
-
 /* The largest class whose blocks fit into so many bytes, 16 to HK_MEDIUM_MAX. */
 HK_INLINE unsigned hk_class_that_fits(size_t bytes)
 {

@@ -30,7 +30,6 @@ static const struct row rows[] = {
 #include "policy/options.def"
 };
 enum { ROWS = sizeof rows / sizeof rows[0], LONGEST_NAME = sizeof rows[0].name + 2, LEAST_LETTERS = 4, MOST_EDITS = 2 };
-
 static bool ignored HK_EACH_PROCESS_DATA; /* in a copy of HAKMEM that does not serve the process */
 static char conf_copy[4096] HK_COLD_DATA; /* HAKMEM_CONF is tokenized here */
 /* Copies of text values, because programs that set their title in `ps` overwrite the environment. */

@@ -36,7 +36,6 @@ extern const struct hk_knob_row hk_knob_rows[HK_KNOBS];
 /* The learner's class for the program's current behavior. */
 enum hk_phase { HK_PHASE_STEADY, HK_PHASE_BURST, HK_PHASE_REMOTE, HK_PHASE_TIGHT, HK_PHASES };
 extern const char *const hk_phase_names[HK_PHASES];
-
 enum { HK_POLICY_PAGES = 8 };
 
 struct hk_policy {

@@ -51,13 +51,12 @@ void hk_outbox_open(struct hk_outbox *outbox, struct hk_owner *self);
 /* Makes the fast path of a zeroed outbox refuse all blocks. */
 void hk_outbox_shut(struct hk_outbox *outbox);
 
-/* The offset of a block's entry, in its low bits. The hash spreads slabs at any distance over the table. */
+/* Returns a hash whose low bits are the offset of a block's entry. It spreads slabs at any distance over the table. */
 HK_INLINE size_t hk_outbox_hash(const void *block)
 {
     return ((uintptr_t)block >> HK_OUTBOX_GRANULE_SHIFT) * HK_OUTBOX_FACTOR >> (28 - HK_OUTBOX_ENTRY_SHIFT);
 }
-
-/* The entry of the block's bitmap word; NULL: there is none. */
+/* Returns the entry of the block's bitmap word; NULL if there is none. */
 HK_INLINE struct hk_outbox_entry *hk_outbox_entry_of(const struct hk_outbox *outbox, const void *block)
 {
     struct hk_outbox_entry *entry =

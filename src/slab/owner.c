@@ -39,7 +39,7 @@ static bool has_place(uint32_t id)
     return *part != NULL;
 }
 
-/* The flags of the first owners are static. Flags exist before a number is given. */
+/* The flags of the first owners are static. The others' exist before a number is given. */
 enum { SEGMENT_OWNERS = 8192, SEGMENTS = OWNERS_IN_PART * PARTS / SEGMENT_OWNERS };
 static struct hk_owner_bits first_bits[SEGMENT_OWNERS / 64] HK_COLD_DATA, *more_bits[SEGMENTS] HK_COLD_DATA;
 static _Atomic bool xany_rests;

@@ -29,7 +29,7 @@ struct hk_owner_bits {
 struct hk_slab_list {
     struct hk_list partial; /* slabs with free blocks */
     struct hk_list full;
-    uint32_t slabs; /* on both */
+    uint32_t slabs; /* on both lists */
     uint32_t free;  /* free blocks on `partial`, as counted by the last sweep, less those that joined blocks took */
 };
 

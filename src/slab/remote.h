@@ -33,7 +33,6 @@ HK_INLINE bool hk_slab_all_free(struct hk_slab *slab)
 {
     return slab->free == slab->d.blocks && hk_load_acquire(slab->xstate) == 0;
 }
-
 /* Blocks counted and not claimed; below 0 where some were claimed before they were counted. */
 HK_INLINE int hk_remote_blocks(const struct hk_slab *slab)
 {

@@ -24,7 +24,6 @@ struct group {
 };
 #define GROUP_BYTES (4 * HK_KIB)
 enum { SLOTS_IN_GROUP = (GROUP_BYTES - sizeof(struct group)) / sizeof(union slot) };
-
 static struct {
     struct hk_lock lock;
     struct group *first, *last;

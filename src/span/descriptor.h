@@ -51,7 +51,6 @@ HK_INLINE struct hk_descriptor *hk_descriptor_at(uintptr_t address)
 {
     return hk_load(*hk_page_map_descriptor(address));
 }
-
 HK_INLINE uint32_t hk_entry(uint32_t owner, unsigned class)
 {
     return owner << HK_ENTRY_OWNER_SHIFT | (uint32_t) class * HK_CLASS_BYTES;

@@ -156,7 +156,6 @@ bool hk_arena_grow(struct hk_arena *arena, size_t slices)
 }
 
 #define FOLDER "/sys/kernel/mm/transparent_hugepage/"
-
 enum { NOT_READ, SERVES, SERVES_NOT };
 static _Atomic uint8_t xserves;
 

@@ -109,15 +109,13 @@ HK_INLINE struct hk_leaf *hk_page_map_leaf(uintptr_t address)
         address >> HK_ADDRESS_BITS == 0 ? hk_load_acquire(hk_page_map_root[address >> HK_BRANCH_SHIFT]) : NULL;
     return branch != NULL ? &branch->leaves[(address >> HK_LEAF_SHIFT) % HK_BRANCH_LEAVES] : NULL;
 }
-
 HK_INLINE _Atomic uint32_t *hk_page_map_entry_by_root(uintptr_t address)
 {
     struct hk_leaf *leaf = hk_page_map_leaf(address);
     _Atomic uint32_t *entries = leaf != NULL ? hk_load_acquire(leaf->xentries) : NULL;
     return entries != NULL ? &entries[(address >> HK_SLICE_SHIFT) % HK_LEAF_SLICES] : NULL;
 }
-
-/* The place of an address's page map entry; NULL if the address is not covered. */
+/* Returns the place of an address's page map entry; NULL if the address is not covered. */
 HK_INLINE _Atomic uint32_t *hk_page_map_entry(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -125,7 +123,6 @@ HK_INLINE _Atomic uint32_t *hk_page_map_entry(uintptr_t address)
         return &HK_LOAD_SETTLED(hk_window.entries)[place >> HK_SLICE_SHIFT];
     return hk_page_map_entry_by_root(address);
 }
-
 /* The address must be covered. */
 HK_INLINE struct hk_chunk *hk_page_map_chunk(uintptr_t address)
 {
@@ -148,7 +145,6 @@ HK_INLINE _Atomic(struct hk_descriptor *) *hk_page_map_descriptor(uintptr_t addr
 {
     return &hk_page_map_chunk(address)->xdescriptor[(address >> HK_SLICE_SHIFT) % HK_CHUNK_SLICES];
 }
-
 /* The page map entry of any address; 0 if it is not HAKMEM's. */
 HK_INLINE uint32_t hk_page_map_lookup(uintptr_t address)
 {

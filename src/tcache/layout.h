@@ -95,7 +95,6 @@ struct hk_tcache {
     } miss_counts[HK_CLASSES];
     _Atomic uint64_t xmisses; /* the sum of all xcalls */
 };
-
 _Static_assert(offsetof(struct hk_tcache, outbox) - offsetof(struct hk_tcache, hot) ==
                    offsetof(struct hk_cacheless, outbox),
                "hk_outbox_beside() finds the outbox of both");
