@@ -1,17 +1,10 @@
 /* The plain allocator: what a thread's cache, its slabs and medium blocks do for the four operations. */
 #include "api/plain_alloc.h"
-
-#include "decay/decay.h"
-#include "large/large.h"
-#include "runtime/learning.h"
 #include "runtime/lifecycle.h"
 #include "slab/abandoned.h"
 #include "slab/joined_blocks.h"
-#include "slab/slab.h"
-#include "span/footprint.h"
 #include "tcache/pool.h"
 
-#define LARGEST_SMALL_ALIGN HK_SLICE
 /* If address space is scarce, a medium block's mapping wastes less of it than a span does. */
 #define SCARCE_SIZES_TO (128 * HK_KIB)
 
@@ -38,7 +31,7 @@ static HK_COLD void *take_aligned(struct hk_tcache *cache, unsigned class, void 
 static unsigned class_for(size_t size, size_t align)
 {
     size_t sizes_to = HK_LIKELY(!hk_load(hk_footprint.xscarce)) ? HK_MEDIUM_MAX : SCARCE_SIZES_TO;
-    return size <= sizes_to && align <= LARGEST_SMALL_ALIGN ? hk_class_of_aligned(size, align) : HK_CLASSES;
+    return size <= sizes_to && align <= HK_SLICE ? hk_class_of_aligned(size, align) : HK_CLASSES;
 }
 
 static void *take_of_class(struct hk_tcache *cache, unsigned class, size_t size)

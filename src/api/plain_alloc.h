@@ -2,7 +2,7 @@
  * the thread has no cache, or is a large one. If the system refuses memory, HAKMEM gives back what it can, and tries once more.
  *
  * Threads  any.
- * Never    sets errno; knows guards, hooks, samples, the program's heaps and the start: see record.h and guarded.h. */
+ * Never    sets errno; knows guards, hooks, samples, the program's heaps and the start: see record.h and instrumented.h. */
 #ifndef HK_PLAIN_ALLOC_H
 #define HK_PLAIN_ALLOC_H
 
@@ -47,7 +47,6 @@ HK_INLINE void *hk_zero(void *block, size_t bytes)
 {
     return HK_UNLIKELY(bytes >= HK_LONG_TO_ZERO) ? hk_large_zero(block, bytes) : hk_inline_zero(block, bytes);
 }
-
 /* True if a block of `now` bytes keeps its place: the size fits and wastes at most half of the block. */
 HK_INLINE bool hk_stays(size_t size, size_t now) { return size - 1 < now && (size >= now / 2 || now <= 64); }
 

@@ -1,8 +1,6 @@
 /* The four operations with hooks and samples: each looks at the call, and hands it on to the plain allocator. */
 #include "api/record.h"
-
 #include "api/kinds.h"
-#include "large/large.h"
 #include "guard/sampled.h"
 #include "prof/sampled_heap.h"
 #include "prof/hooks.h"

@@ -12,7 +12,6 @@
 enum hk_protection {
 #define HK_PROTECTION(word, meaning) HK_PROTECTION_##word,
 #include "guard/protections.def"
-#undef HK_PROTECTION
     HK_PROTECTIONS,
 };
 

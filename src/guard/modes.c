@@ -20,7 +20,6 @@
 static const char words[HK_PROTECTIONS][12] = {
 #define HK_PROTECTION(word, meaning) #word,
 #include "guard/protections.def"
-#undef HK_PROTECTION
 };
 
 #define BIT(word) ((uint32_t)1 << HK_PROTECTION_##word)
@@ -32,7 +31,6 @@ static HK_COLD void complain(const char *text, size_t length)
     static const char known[] = "1 for all"
 #include "guard/protections.def"
         ;
-#undef HK_PROTECTION
     hk_message(HK_TEXT_hardened_word, (int)length, text, known);
 }
 

@@ -17,7 +17,6 @@
 enum hk_signal {
 #define HK_SIGNAL(name, unit, meaning) HK_SIGNAL_##name,
 #include "learn/signals.def"
-#undef HK_SIGNAL
     HK_SIGNALS
 };
 _Static_assert(HK_SIGNAL_back_later - HK_SIGNAL_back_64ms + 1 == HK_REUSE_SPANS, "one signal per span of reuse");

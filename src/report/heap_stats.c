@@ -18,20 +18,17 @@
 const struct hk_class_stat_row hk_class_stat_rows[HK_CLASS_STATS] = {
 #define HK_CLASS_STAT(name, kind, unit, meaning, high) {#name, #kind, #unit, meaning},
 #include "report/class_stats.def"
-#undef HK_CLASS_STAT
 };
 
 const struct hk_part_row hk_part_rows[HK_PARTS] = {
 #define HK_PART(name, meaning, high) {#name, meaning},
 #include "report/parts.def"
-#undef HK_PART
 };
 
 const struct hk_heap_figure_row hk_heap_figure_rows[HK_HEAP_FIGURES] = {
 #define HK_HEAP_FIGURE(name, field, kind, unit, width, meaning)                                                        \
     {#name, #kind, #unit, meaning, width, offsetof(struct hk_heap_figures, field)},
 #include "report/heap_figures.def"
-#undef HK_HEAP_FIGURE
 };
 
 /* They count as blocks of the class that they serve as. */

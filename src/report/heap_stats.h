@@ -12,7 +12,6 @@
 struct hk_class_stats {
 #define HK_CLASS_STAT(name, kind, unit, meaning, high) uint64_t name;
 #include "report/class_stats.def"
-#undef HK_CLASS_STAT
 };
 
 enum { HK_CLASS_STATS = sizeof(struct hk_class_stats) / sizeof(uint64_t) };
@@ -31,7 +30,6 @@ HK_INLINE uint64_t hk_class_stat(const struct hk_class_stats *class_stats, unsig
 enum hk_part {
 #define HK_PART(name, meaning, high) HK_PART_##name,
 #include "report/parts.def"
-#undef HK_PART
     HK_PARTS
 };
 
@@ -70,7 +68,6 @@ struct hk_heap_stats {
 enum hk_heap_figure {
 #define HK_HEAP_FIGURE(name, field, kind, unit, width, meaning) HK_HEAP_FIGURE_##name,
 #include "report/heap_figures.def"
-#undef HK_HEAP_FIGURE
     HK_HEAP_FIGURES
 };
 

@@ -18,7 +18,7 @@
 #include "runtime/background.h"
 #include "runtime/learning.h"
 #include "runtime/lifecycle.h"
-#include "span/heap_growth.h"
+#include "span/chunks.h"
 
 #pragma weak dlsym
 
