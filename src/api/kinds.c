@@ -45,7 +45,7 @@ enum hk_block_resize hk_block_resize_of(enum hk_block_kind of)
     __builtin_unreachable();
 }
 
-static void check_medium_start(enum hk_call call, const void *block)
+static void check_large_start(enum hk_call call, const void *block)
 {
     if (hk_large_at((uintptr_t)block)->d.start != (uintptr_t)block)
         hk_invalid_pointer(call, HK_TEXT_inside, block);
@@ -57,7 +57,7 @@ size_t hk_block_size(enum hk_call call, const void *block, uint32_t entry, enum 
     if (by == CHECK_MARK)
         hk_mark_check(call, block);
     else if (by == CHECK_START)
-        check_medium_start(call, block);
+        check_large_start(call, block);
     switch (of) {
 #define HK_BLOCK(kind, condition, check, bytes, resize, free)                                                          \
     case HK_BLOCK_##kind:                                                                                              \

@@ -38,11 +38,11 @@ struct shelf_array {
 };
 static struct {
     _Atomic(struct shelf_array *) xunused[SHELF_LISTS];
-} medium_arrays HK_COLD_DATA;
+} large_arrays HK_COLD_DATA;
 
 static _Atomic(struct shelf_array *) *unused_arrays(uint32_t size)
 {
-    return &medium_arrays.xunused[hk_ctz64(size / FREED_TO)];
+    return &large_arrays.xunused[hk_ctz64(size / FREED_TO)];
 }
 
 /* The whole list is taken for a moment, so that no array can come back in between (ABA). Another thread that finds it empty meanwhile takes

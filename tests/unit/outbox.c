@@ -90,7 +90,7 @@ UNIT_TEST(all_arrive)
     assert_true(hk_slab_all_free(slab));
 }
 
-/* What waits is bounded by bytes: a block as medium as that is sent by the next. */
+/* What waits is bounded by bytes: the next put sends a block as large as the bound. */
 UNIT_TEST(bounded)
 {
     struct hk_slab *slab = start(CLASS, 1024);
@@ -138,7 +138,7 @@ UNIT_TEST(many_owners)
     }
 }
 
-/* Where entries push each other out, and the heap is medium enough for it, the table grows; unused, it goes. */
+/* Where entries push each other out, and the heap is large enough for it, the table grows; unused, it goes. */
 UNIT_TEST(grows_and_goes)
 {
     start(CLASS, 64);
