@@ -1,17 +1,11 @@
 /* Writes and checks the state bytes and canaries of blocks, and bars the pages of medium blocks that are freed. */
 #include "guard/block_checks.h"
 
-#include "base/bits.h"
 #include "base/inline_copy.h"
 #include "guard/canary.h"
-#include "guard/states.h"
 #include "guard/track_report.h"
-#include "large/large.h"
 #include "slab/joined_blocks.h"
-#include "slab/remote_track.h"
-#include "slab/slab.h"
 #include "tcache/quarantine.h"
-#include "tcache/tcache.h"
 
 enum { KIND_MASK = 3, NIBBLES = 3 };
 

@@ -5,7 +5,6 @@
 
 #include "os/elf_file.h"
 #include "os/maps.h"
-#include "os/os.h"
 
 enum { WAITS = 100, WAIT_MS = 10 };
 

@@ -2,13 +2,8 @@
 #include "guard/sampled.h"
 
 #include <errno.h>
-#include <signal.h>
 
-#include "base/bits.h"
-#include "count/stats.h"
 #include "guard/fault_text.h"
-#include "os/os.h"
-#include "policy/options.h"
 #include "tcache/tcache.h"
 
 static bool tell_begin(void)
@@ -40,17 +35,6 @@ static const char *kind_of(const struct hk_slot *slot, uintptr_t address)
     return address < hk_load(slot->xblock) ? HK_TEXT_access_before : HK_TEXT_access_behind;
 }
 
-/* Last, and its first frame before the unwinder runs: the stack may be broken. */
-static void tell_access(const struct hk_fault *fault)
-{
-    hk_text_add(hk_fault_text(), "  accessed by thread %d:\n", hk_os_thread_id());
-    hk_fault_text_frame(0, fault->code);
-    hk_stack_capture(hk_fault_text_stack(), (void *)fault->code);
-    if (hk_fault_text_stack()->depth == 1)
-        hk_stack_follow(hk_fault_text_stack(), fault);
-    hk_fault_text_frames(1);
-}
-
 void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault)
 {
     static const char *const accesses[] = {"access", "read", "write"};
@@ -58,7 +42,12 @@ void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const 
         return;
     hk_text_add(hk_fault_text(), "hakmem: %s: %s at 0x%zx, ", kind_of(slot, address), accesses[fault->access], address);
     tell_block(slot, address);
-    tell_access(fault);
+    hk_text_add(hk_fault_text(), "  accessed by thread %d:\n", hk_os_thread_id());
+    hk_fault_text_frame(0, fault->code);
+    hk_stack_capture(hk_fault_text_stack(), (void *)fault->code);
+    if (hk_fault_text_stack()->depth == 1)
+        hk_stack_follow(hk_fault_text_stack(), fault);
+    hk_fault_text_frames(1);
     hk_fault_text_end();
 }
 
@@ -97,13 +86,6 @@ static void on_fault(int number, siginfo_t *info, void *context)
     hk_os_leave_fault(number);
 }
 
-static void watch_faults(void)
-{
-    static _Atomic bool xwatched;
-    if (!atomic_exchange(&xwatched, true))
-        hk_store(xwatched, hk_os_catch_faults(on_fault));
-}
-
 HK_EACH_PROCESS void hk_sampled_begin(void)
 {
     hk_slots_init();
@@ -123,7 +105,9 @@ static HK_NOINLINE struct hk_slot *take(size_t size, size_t align, void *caller)
 {
     if (!hk_slots_open())
         return NULL;
-    watch_faults();
+    static _Atomic bool xwatched;
+    if (!atomic_exchange(&xwatched, true))
+        hk_store(xwatched, hk_os_catch_faults(on_fault));
     struct hk_slot *slot = hk_slot_take(size, align);
     if (slot != NULL)
         stack_here(&slot->allocated, caller);

@@ -3,7 +3,6 @@
 
 #include "base/bits.h"
 #include "base/lock.h"
-#include "os/os.h"
 #include "prof/sample.h"
 
 #define LEAST_SLOT (8 * HK_KIB)
@@ -96,13 +95,6 @@ static uintptr_t walk_sides(const struct hk_slot *slot, bool paints)
 
 uintptr_t hk_slot_damage(const struct hk_slot *slot) { return walk_sides(slot, false); }
 
-static uintptr_t place_in(const struct hk_slot *slot, size_t size, size_t align)
-{
-    uintptr_t left = start_of(slot), right = left + guarded.slot_bytes;
-    guarded.random = hk_sample_mix(guarded.random + 0x9e3779b97f4a7c15);
-    return guarded.random >> 63 != 0 ? left : hk_align_down(right - hk_max(size, 1), align);
-}
-
 static struct hk_slot *next_slot(void)
 {
     if (guarded.live >= guarded.most_live)
@@ -129,7 +121,11 @@ static struct hk_slot *take_slot(size_t size, size_t align)
         return NULL;
     slot->dirty = false;
     size_t bytes;
-    uintptr_t block = place_in(slot, size, hk_max(align, LEAST_ALIGN)), from = pages_of(block, size, &bytes);
+    uintptr_t left = start_of(slot), right = left + guarded.slot_bytes;
+    guarded.random = hk_sample_mix(guarded.random + 0x9e3779b97f4a7c15);
+    uintptr_t block =
+                  guarded.random >> 63 != 0 ? left : hk_align_down(right - hk_max(size, 1), hk_max(align, LEAST_ALIGN)),
+              from = pages_of(block, size, &bytes);
     if (!hk_os.unbar((void *)from, bytes))
         return NULL;
     leave_queue(slot);

@@ -1,9 +1,6 @@
 /* The state bytes of blocks, what a state says about a pointer that the guard refuses, the addresses of blocks of 0 bytes, and the protections in force. */
 #include "guard/states.h"
 
-#include "base/bits.h"
-#include "os/os.h"
-#include "slab/slab.h"
 #include "span/bootstrap.h"
 #include "tcache/miss.h"
 

@@ -1,13 +1,7 @@
 /* Turns the remote track on, and reports a block whose stage in the track does not allow its next step. */
 #include "guard/track_report.h"
 
-#include "base/bits.h"
-#include "base/message.h"
-#include "prof/stack.h"
 #include "guard/fault_text.h"
-#include "os/os.h"
-#include "policy/options.h"
-#include "slab/remote_track.h"
 #include "tcache/layout.h"
 
 enum { THREAD_SHIFT = 32 };

@@ -1,7 +1,6 @@
 /* Holds a thread's caches of user heaps in an array by the number of the heap, and grows the array. */
 #include "heaps/heap_shelf.h"
 
-#include "base/bits.h"
 #include "os/os.h"
 #include "span/meta.h"
 
@@ -19,7 +18,8 @@ void hk_heap_cache_init(struct hk_heap_cache *cache)
     hk_store(cache->xhit, &hk_no_cache);
 }
 
-/* Not by an initializer: processes without heaps touch no page for it. Under some heap's lock, which fork takes: no child finds it half done. */
+/* Initializes hk_no_cache at run time, so that processes without heaps touch no page for it. Called under some heap's lock, which fork takes, so that no
+ * child finds it half done. */
 static void make_no_cache(void)
 {
     static _Atomic uint32_t xstage; /* 1: begun, 2: done */
@@ -36,57 +36,48 @@ static void make_no_cache(void)
 struct shelf_array {
     struct shelf_array *next;
 };
-static struct {
-    _Atomic(struct shelf_array *) xunused[SHELF_LISTS];
-} large_arrays HK_COLD_DATA;
+static _Atomic(struct shelf_array *) xunused_arrays[SHELF_LISTS] HK_COLD_DATA;
 
 static _Atomic(struct shelf_array *) *unused_arrays(uint32_t size)
 {
-    return &large_arrays.xunused[hk_ctz64(size / FREED_TO)];
+    return &xunused_arrays[hk_ctz64(size / FREED_TO)];
 }
 
-/* The whole list is taken for a moment, so that no array can come back in between (ABA). Another thread that finds it empty meanwhile takes
- * new memory. */
-static void *take_unused_array(uint32_t size)
+static void keep_unused_array(struct shelf_array *array, uint32_t size)
 {
-    struct shelf_array *first = atomic_exchange_explicit(unused_arrays(size), NULL, memory_order_acquire);
-    if (first == NULL)
-        return NULL;
-    for (struct shelf_array *rest = first->next, *next; rest != NULL; rest = next) {
-        next = rest->next;
-        rest->next = hk_load(*unused_arrays(size));
-        while (!atomic_compare_exchange_weak_explicit(unused_arrays(size), &rest->next, rest, memory_order_release,
-                                                      memory_order_relaxed))
-            continue;
-    }
-    return first;
+    _Atomic(struct shelf_array *) *list = unused_arrays(size);
+    array->next = hk_load(*list);
+    while (
+        !atomic_compare_exchange_weak_explicit(list, &array->next, array, memory_order_release, memory_order_relaxed))
+        continue;
 }
 
+/* Takes the whole list for a moment, so that no array can come back in between (ABA). Another thread that finds the list empty takes new memory. */
 static void *array_for_shelf(uint32_t size)
 {
     if (size <= FREED_TO)
         return hk_meta_alloc(size * sizeof(struct hk_heap_cache *));
-    void *array = take_unused_array(size);
-    return array != NULL ? array : hk_meta_pages(size * sizeof(struct hk_heap_cache *));
+    struct shelf_array *first = atomic_exchange_explicit(unused_arrays(size), NULL, memory_order_acquire);
+    if (first == NULL)
+        return hk_meta_pages(size * sizeof(struct hk_heap_cache *));
+    for (struct shelf_array *rest = first->next, *next; rest != NULL; rest = next) {
+        next = rest->next;
+        keep_unused_array(rest, size);
+    }
+    return first;
 }
 
 void hk_heap_shelf_drop(struct hk_heap_shelf *shelf)
 {
     uint32_t size = shelf->size;
-    struct shelf_array *array = (struct shelf_array *)(void *)shelf->caches;
+    void *array = shelf->caches;
     shelf->caches = NULL;
     shelf->size = shelf->reach = 0;
     hk_store(shelf->xbusy, 0); /* its thread may have been killed in a hit */
-    if (size == 0)
-        return;
-    if (size <= FREED_TO) {
+    if (size > FREED_TO)
+        keep_unused_array(array, size);
+    else if (size > 0)
         hk_meta_free(array, size * sizeof(struct hk_heap_cache *));
-        return;
-    }
-    array->next = hk_load(*unused_arrays(size));
-    while (!atomic_compare_exchange_weak_explicit(unused_arrays(size), &array->next, array, memory_order_release,
-                                                  memory_order_relaxed))
-        continue;
 }
 
 struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t index)

@@ -1,13 +1,6 @@
 /* Allocates and frees blocks of user heaps, charges large blocks to the limit, finds the heap of a block, and resets and destroys heaps. */
 #include "heaps/heaps.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "os/os.h"
-#include "policy/options.h"
-#include "slab/slab.h"
-#include "span/footprint.h"
 #include "span/meta.h"
 
 struct hk_heap_large {
@@ -29,14 +22,11 @@ static struct hk_heap_large *note_of(enum hk_call call, const void *block)
 }
 
 /* Writes the entry of the slice that a large block begins in. */
-static void set_entry(const void *block, uint32_t entry)
-{
-    hk_page_map_set(hk_align_down((uintptr_t)block, HK_SLICE), 1, entry);
-}
+static void set_entry(uintptr_t block, uint32_t entry) { hk_page_map_set(hk_align_down(block, HK_SLICE), 1, entry); }
 
-static void mark_as(const struct hak_heap *heap, const void *block)
+static void mark_as(const struct hk_heap_large *note)
 {
-    set_entry(block, heap->key | HK_CLASS_LARGE * HK_CLASS_BYTES);
+    set_entry(note->large->d.start, note->heap->key | HK_CLASS_LARGE * HK_CLASS_BYTES);
 }
 
 static bool charge_large(struct hak_heap *heap, size_t bytes)
@@ -59,16 +49,6 @@ static void uncharge_large(struct hak_heap *heap, size_t bytes)
 {
     hk_sub(heap->xbig, bytes);
     hk_heap_uncharge(heap, bytes);
-}
-
-static void enter_note(struct hk_heap_large *note)
-{
-    struct hak_heap *heap = note->heap;
-    hk_heap_lock(heap);
-    HK_HEAP_LIST_PUSH(&heap->large, note);
-    heap->large_calls++;
-    heap->large_blocks_live++;
-    hk_heap_unlock(heap);
 }
 
 static void leave_note_locked(struct hk_heap_large *note)
@@ -96,34 +76,28 @@ static void *alloc_large(struct hk_heap_shelf *shelf, struct hak_heap *heap, siz
     }
     *note = (struct hk_heap_large){.heap = heap, .large = hk_large_at((uintptr_t)block), .bytes = bytes};
     hk_store(note->large->xnote, note);
-    mark_as(heap, block);
-    enter_note(note);
+    mark_as(note);
+    hk_heap_lock(heap);
+    HK_HEAP_LIST_PUSH(&heap->large, note);
+    heap->large_calls++;
+    heap->large_blocks_live++;
+    hk_heap_unlock(heap);
     return block;
 }
 
-/* The note goes first: a fork child finds the block on the list, or not a heap's. */
+/* Clears the note first, so that a fork child finds the block on the list, or not a heap's. */
 static void free_noted(struct hk_heap_large *note, uint32_t entry)
 {
     void *block = (void *)note->large->d.start;
     hk_store(note->large->xnote, NULL);
     note->large->ended = entry == HK_ENTRY_ENDED_LARGE;
-    set_entry(block, entry);
+    set_entry(note->large->d.start, entry);
     uncharge_large(note->heap, note->bytes);
     hk_meta_free(note, sizeof *note);
     hk_large_free(block);
 }
 
-static void free_large_of_heap(enum hk_call call, void *block)
-{
-    struct hk_heap_large *note = note_of(call, block);
-    struct hak_heap *heap = note->heap;
-    hk_heap_lock(heap);
-    leave_note_locked(note);
-    hk_heap_unlock(heap);
-    free_noted(note, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
-}
-
-/* Where the pages move, or were to move, the room large writes an entry of its own. */
+/* Writes the entry again, because the room large writes one of its own if the pages move, or were to move. */
 void *hk_heap_large_resize(void *block, size_t size)
 {
     struct hk_heap_large *note = note_of(HK_CALL_REALLOC, block);
@@ -135,32 +109,8 @@ void *hk_heap_large_resize(void *block, size_t size)
     if (charged > now)
         uncharge_large(note->heap, charged - now);
     note->bytes = now;
-    mark_as(note->heap, (void *)note->large->d.start);
+    mark_as(note);
     return resized;
-}
-
-/* In a fork child: charges the heap what its list has. Another thread may have been cut off between the two. */
-static void recount_large(struct hak_heap *heap)
-{
-    size_t bytes = 0, before = hk_load(heap->xbig);
-    for (const struct hk_heap_large *note = heap->large; note != NULL; note = note->next)
-        bytes += note->bytes;
-    hk_store(heap->xbig, bytes);
-    hk_store(heap->xcharged, hk_load(heap->xcharged) - before + bytes);
-}
-
-static void end_large(struct hak_heap *heap)
-{
-    for (;;) {
-        hk_heap_lock(heap);
-        struct hk_heap_large *note = heap->large;
-        if (note != NULL)
-            leave_note_locked(note);
-        hk_heap_unlock(heap);
-        if (note == NULL)
-            return;
-        free_noted(note, HK_ENTRY_ENDED_LARGE);
-    }
 }
 
 static void *alloc_of_class(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
@@ -233,7 +183,11 @@ bool hk_heaps_free(enum hk_call call, struct hk_heap_shelf *shelf, void *block, 
     if (HK_UNLIKELY(class == HK_NO_CLASS))
         refuse_block(call, block, entry);
     if (class == HK_CLASS_LARGE) {
-        free_large_of_heap(call, block);
+        struct hk_heap_large *note = note_of(call, block);
+        hk_heap_lock(heap);
+        leave_note_locked(note);
+        hk_heap_unlock(heap);
+        free_noted(note, hk_entry(HK_NOBODY, HK_CLASS_LARGE));
         return true;
     }
     if (class >= HK_FINE_CLASSES)
@@ -274,7 +228,7 @@ struct hak_heap *hk_heaps_of(const void *block)
     return hk_entry_is_heap(entry) ? hk_heap_by_index(hk_entry_owner(entry) - HK_FIRST_HEAP) : NULL;
 }
 
-/* The new generation comes first: from there on no cache holds a block, and a thread that ends gives none back. */
+/* Begins the new generation first: from then on no cache holds a block, and a thread that ends gives none back. Returns false if the heap is not open. */
 static bool empty_heap(struct hak_heap *heap, uint64_t step)
 {
     hk_heap_lock(heap);
@@ -286,8 +240,16 @@ static bool empty_heap(struct hak_heap *heap, uint64_t step)
         hk_heap_release_all(heap);
     }
     hk_heap_unlock(heap);
-    if (open)
-        end_large(heap);
+    while (open) {
+        hk_heap_lock(heap);
+        struct hk_heap_large *note = heap->large;
+        if (note != NULL)
+            leave_note_locked(note);
+        hk_heap_unlock(heap);
+        if (note == NULL)
+            break;
+        free_noted(note, HK_ENTRY_ENDED_LARGE);
+    }
     return open;
 }
 
@@ -330,8 +292,14 @@ size_t hk_heaps_fork_child(const struct hk_heap_shelf *survivor)
 {
     size_t blocks = 0;
     for (uint32_t index = 0; index < hk_heaps_end(); index++) {
-        blocks += hk_heap_forget_caches(hk_heap_by_index(index), survivor);
-        recount_large(hk_heap_by_index(index));
+        struct hak_heap *heap = hk_heap_by_index(index);
+        size_t bytes = 0, before = hk_load(heap->xbig);
+        blocks += hk_heap_forget_caches(heap, survivor);
+        /* Charges the heap for what is on its list, because another thread may have been cut off between the two. */
+        for (const struct hk_heap_large *note = heap->large; note != NULL; note = note->next)
+            bytes += note->bytes;
+        hk_store(heap->xbig, bytes);
+        hk_store(heap->xcharged, hk_load(heap->xcharged) - before + bytes);
     }
     return blocks;
 }

@@ -1,10 +1,7 @@
 /* Opens and closes the windows in which a running process is sampled. */
 #include "prof/attach_sampling.h"
 
-#include "base/bits.h"
-#include "os/os.h"
 #include "prof/sampled_heap.h"
-#include "prof/sample.h"
 #include "tcache/pool.h"
 
 enum {
@@ -18,31 +15,23 @@ enum {
 
 struct hk_attach_sampling hk_attach_sampling HK_COLD_DATA;
 
-static void note_served(unsigned class)
-{
-    hk_store(hk_attach_sampling.xserved[class], hk_tcaches_served(class) - hk_attach_sampling.served_before[class]);
-}
-
 /* With many threads, some classes per tick. */
 static void note_some_served(void)
 {
     static unsigned next;
     unsigned classes = (unsigned)(CLASSES_PER_TICK / hk_max(1, hk_tcaches_alive()));
-    for (unsigned left = (unsigned)hk_min(hk_max(1, classes), HK_FINE_CLASSES); left > 0; left--)
-        note_served(next++ % HK_FINE_CLASSES);
-}
-
-static void begin_to_count(void)
-{
-    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
-        hk_attach_sampling.served_before[class] = hk_tcaches_served(class) - hk_load(hk_attach_sampling.xserved[class]);
+    for (unsigned left = (unsigned)hk_min(hk_max(1, classes), HK_FINE_CLASSES); left > 0; left--) {
+        unsigned class = next++ % HK_FINE_CLASSES;
+        hk_store(hk_attach_sampling.xserved[class], hk_tcaches_served(class) - hk_attach_sampling.served_before[class]);
+    }
 }
 
 bool hk_attach_sampling_begin(uint64_t mean)
 {
     if (!hk_sampled_heap_open())
         return false;
-    begin_to_count();
+    for (unsigned class = 0; class < HK_FINE_CLASSES; class ++)
+        hk_attach_sampling.served_before[class] = hk_tcaches_served(class) - hk_load(hk_attach_sampling.xserved[class]);
     if (hk_load(hk_attach_sampling.xbegan_ms) == 0)
         hk_store(hk_attach_sampling.xbegan_ms, hk_os.clock_ms());
     hk_store(hk_attach_sampling.xmean, mean);

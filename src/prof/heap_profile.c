@@ -1,11 +1,7 @@
 /* Writes the sites of the sample table as lines of the heap_v2 format. */
 #include "prof/heap_profile.h"
 
-#include "base/message.h"
-#include "count/stats.h"
-#include "os/os.h"
 #include "prof/hooks.h"
-#include "prof/sample.h"
 
 struct sums {
     int64_t live_blocks, live_bytes;
@@ -33,16 +29,6 @@ static void write_sums(struct hk_text *text, const struct sums *sums)
     hk_text_add(text, "%ld: %ld [%lu: %lu] @", sums->live_blocks, sums->live_bytes, sums->blocks, sums->bytes);
 }
 
-/* In comments, which readers of the format pass over. */
-static void write_lifetimes(struct hk_text *text, const struct hk_site *site, unsigned number)
-{
-    hk_text_add(text, "# site %u freed", number);
-    for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
-        if (hk_load(site->xlifetimes[span]) != 0)
-            hk_text_add(text, " %u:%u", span, hk_load(site->xlifetimes[span]));
-    hk_text_add(text, "\n");
-}
-
 static void write_site(void *context, const struct hk_site *site, unsigned number)
 {
     struct hk_text *text = context;
@@ -51,7 +37,11 @@ static void write_site(void *context, const struct hk_site *site, unsigned numbe
     for (unsigned i = 0; i < site->depth; i++)
         hk_text_add(text, " 0x%zx", (size_t)site->stack[i]);
     hk_text_add(text, "\n");
-    write_lifetimes(text, site, number);
+    hk_text_add(text, "# site %u freed", number);
+    for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
+        if (hk_load(site->xlifetimes[span]) != 0)
+            hk_text_add(text, " %u:%u", span, hk_load(site->xlifetimes[span]));
+    hk_text_add(text, "\n");
 }
 
 static void write_sample(void *context, const struct hk_live_sample *sample)

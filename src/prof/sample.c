@@ -174,12 +174,6 @@ uint64_t hk_sample_free(struct hk_samples *samples, const void *block)
 /* The power of two up to which the size counts: so many size classes, whole. */
 static unsigned bits_of(size_t size) { return size <= 1 ? 0 : 64 - (unsigned)__builtin_clzll(size - 1); }
 
-static bool is_site_of(const struct hk_site *site, uint64_t hash, const struct hk_stack *stack, unsigned size_bits)
-{
-    return site->hash == hash && site->size_bits == size_bits && site->depth == stack->depth &&
-           memcmp(site->stack, stack->frames, stack->depth * sizeof(void *)) == 0;
-}
-
 static size_t site_bytes(unsigned depth) { return sizeof(struct hk_site) + depth * sizeof(void *); }
 
 static struct hk_site *new_site(uint64_t hash, const struct hk_stack *stack, unsigned size_bits)
@@ -217,7 +211,8 @@ static unsigned find_site(struct hk_samples *samples, const struct hk_stack *sta
                 return SITES;
             site = install_site(&samples->xsites[number], site);
         }
-        if (is_site_of(site, hash, stack, size_bits))
+        if (site->hash == hash && site->size_bits == size_bits && site->depth == stack->depth &&
+            memcmp(site->stack, stack->frames, stack->depth * sizeof(void *)) == 0)
             return number;
     }
     return SITES;

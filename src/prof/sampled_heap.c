@@ -4,7 +4,6 @@
 #include "base/bits.h"
 #include "base/lock.h"
 #include "os/os.h"
-#include "policy/classes.h"
 #include "span/meta.h"
 
 enum { LEAST_BLOCK = 64, NO_SLAB = UINT16_MAX };

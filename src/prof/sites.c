@@ -5,7 +5,6 @@
 #include "base/lock.h"
 #include "count/decisions.h"
 #include "count/stats.h"
-#include "os/os.h"
 #include "policy/policy.h"
 #include "span/meta.h"
 
@@ -90,11 +89,6 @@ bool hk_sites_open(void)
     return sites.states != NULL && hk_samples_open(&hk_site_samples);
 }
 
-static struct hk_site_costs costs_now(void)
-{
-    return (struct hk_site_costs){.delay_ms = HK_POLICY(purge_delay), .worth_ms = hk_options.reuse_worth};
-}
-
 uint64_t hk_site_keep_until(void) { return hk_os.clock_ms() + hk_options.reuse_worth; }
 
 static void note_site_rule(unsigned number, const struct hk_site_costs *costs, enum hk_site_rule before, uint64_t now)
@@ -103,8 +97,7 @@ static void note_site_rule(unsigned number, const struct hk_site_costs *costs, e
                                                                HK_DECISION_site_purge_at_once};
     const struct site_state *site = &sites.states[number];
     const struct hk_site *known = hk_load_acquire(hk_site_samples.xsites[number]);
-    enum hk_site_rule of_interest = site->rule != HK_SITE_NO_RULE ? site->rule : before;
-    int64_t gain = hk_site_rule_gain(&site->fates, costs, of_interest);
+    int64_t gain = hk_site_rule_gain(&site->fates, costs, site->rule != HK_SITE_NO_RULE ? site->rule : before);
     if (hk_options.explain != NULL)
         hk_decision_note(&(struct hk_decision){
             .ms = now,
@@ -114,38 +107,22 @@ static void note_site_rule(unsigned number, const struct hk_site_costs *costs, e
             .seen = {(uintptr_t)known->stack[0], (uint64_t)1 << known->size_bits, gain > 0 ? (uint64_t)gain : 0}});
 }
 
-static bool was_right(const struct site_ghost *ghost, const struct hk_site_costs *costs, uint64_t idle_ms)
-{
-    if (ghost->rule == HK_SITE_PURGE_AT_ONCE)
-        return idle_ms > costs->delay_ms;
-    return idle_ms <= costs->worth_ms;
-}
-
-/* The cache would have served a kept block that was reused within the delay also without the rule. */
-static bool rule_had_no_effect(const struct site_ghost *ghost, const struct hk_site_costs *costs, uint64_t idle_ms)
-{
-    return ghost->rule == HK_SITE_NO_RULE || (ghost->rule == HK_SITE_KEEP_WARM && idle_ms <= costs->delay_ms);
-}
-
-/* Retires a ghost: its memory was reused after idle_ms, or not within reuse_worth. */
+/* Retires a ghost: its memory was reused after idle_ms, or not within reuse_worth. Without a rule, the cache also serves a kept block that is
+ * reused within the delay, so that the rule to keep it had no effect. */
 static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint64_t now)
 {
     struct site_state *site = &sites.states[ghost->site];
-    struct hk_site_costs costs = costs_now();
-    size_t bytes = ghost->bytes;
-    ghost->bytes = 0;
-    if (!rule_had_no_effect(ghost, &costs, idle_ms))
-        *(was_right(ghost, &costs, idle_ms) ? &site->saved : &site->wasted) += bytes;
-    hk_site_note(&site->fates, &costs, idle_ms);
+    struct hk_site_costs costs = {.delay_ms = HK_POLICY(purge_delay), .worth_ms = hk_options.reuse_worth};
     enum hk_site_rule before = site->rule;
+    if (ghost->rule == HK_SITE_PURGE_AT_ONCE)
+        *(idle_ms > costs.delay_ms ? &site->saved : &site->wasted) += ghost->bytes;
+    else if (ghost->rule == HK_SITE_KEEP_WARM && idle_ms > costs.delay_ms)
+        *(idle_ms <= costs.worth_ms ? &site->saved : &site->wasted) += ghost->bytes;
+    ghost->bytes = 0;
+    hk_site_note(&site->fates, &costs, idle_ms);
     site->rule = hk_site_rule_for(&site->fates, &costs, before);
     if (site->rule != before)
         note_site_rule(ghost->site, &costs, before, now);
-}
-
-static bool would_serve(const struct site_ghost *ghost, size_t bytes)
-{
-    return ghost->bytes >= bytes && ghost->bytes * 100 <= bytes * HK_POLICY(large_fit);
 }
 
 /* Matches the newest ghost that fits, as the cache would. Retires the expired ghosts on the way. */
@@ -157,25 +134,11 @@ static void match_ghosts_locked(size_t bytes, uint64_t now)
         uint64_t idle_ms = now - hk_min(now, ghost->freed_ms);
         if (ghost->bytes == 0)
             continue;
-        bool matches = !matched && would_serve(ghost, bytes);
+        bool matches = !matched && ghost->bytes >= bytes && ghost->bytes * 100 <= bytes * HK_POLICY(large_fit);
         if (matches || idle_ms > hk_options.reuse_worth)
             retire_ghost_locked(ghost, idle_ms, now);
         matched |= matches;
     }
-}
-
-/* Its stack is the caller alone. */
-static void record_block(const void *block, size_t size, void *caller, uint64_t now)
-{
-    struct hk_stack stack;
-    stack.depth = 1;
-    stack.frames[0] = caller;
-    hk_reuse_saw(now);
-    unsigned number = hk_sample_enter(&hk_site_samples, block, size, &stack);
-    if (number == HK_SAMPLE_SITES)
-        HK_COUNT(sites_lost, 1);
-    else
-        sites.states[number].seen_ms = now;
 }
 
 void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, void *caller, bool fresh)
@@ -188,7 +151,15 @@ void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t si
     hk_lock(&sites_lock);
     if (is_large && fresh)
         match_ghosts_locked(hk_align_up(size, HK_PAGE), now);
-    record_block(block, size, caller, now);
+    struct hk_stack stack;
+    stack.depth = 1;
+    stack.frames[0] = caller;
+    hk_reuse_saw(now);
+    unsigned number = hk_sample_enter(&hk_site_samples, block, size, &stack);
+    if (number == HK_SAMPLE_SITES)
+        HK_COUNT(sites_lost, 1);
+    else
+        sites.states[number].seen_ms = now;
     hk_unlock(&sites_lock);
 }
 
@@ -235,19 +206,6 @@ static bool lives_more(const void *line, const void *other)
     return one->live != two->live ? one->live > two->live : one->bytes > two->bytes;
 }
 
-static struct hk_site_line line_of(const struct hk_site *site, const struct site_state *state)
-{
-    uint64_t blocks = (uint64_t)hk_site_live(hk_load(site->xlive_blocks));
-    return (struct hk_site_line){.caller = site->stack[0],
-                                 .block = (size_t)1 << site->size_bits,
-                                 .live = bytes_for(blocks, (uint64_t)hk_site_live(hk_load(site->xlive_bytes))),
-                                 .bytes = bytes_for(hk_load(site->xblocks), hk_load(site->xbytes)),
-                                 .lifetime_ms = median_lifetime(site),
-                                 .rule = state->rule,
-                                 .saved = state->saved,
-                                 .wasted = state->wasted};
-}
-
 unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
 {
     unsigned count = 0;
@@ -259,7 +217,16 @@ unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
         const struct hk_site *site = hk_load_acquire(hk_site_samples.xsites[i]);
         if (site == NULL || now - sites.states[i].seen_ms > HK_SITE_LIFE_MS)
             continue;
-        struct hk_site_line line = line_of(site, &sites.states[i]);
+        uint64_t blocks = (uint64_t)hk_site_live(hk_load(site->xlive_blocks));
+        struct hk_site_line line =
+            (struct hk_site_line){.caller = site->stack[0],
+                                  .block = (size_t)1 << site->size_bits,
+                                  .live = bytes_for(blocks, (uint64_t)hk_site_live(hk_load(site->xlive_bytes))),
+                                  .bytes = bytes_for(hk_load(site->xblocks), hk_load(site->xbytes)),
+                                  .lifetime_ms = median_lifetime(site),
+                                  .rule = sites.states[i].rule,
+                                  .saved = sites.states[i].saved,
+                                  .wasted = sites.states[i].wasted};
         count = hk_top_insert(lines, sizeof line, count, most, &line, lives_more);
     }
     hk_unlock(&sites_lock);

@@ -312,22 +312,19 @@ enum { BITS_A_BYTE = 7, MORE = 1 << BITS_A_BYTE, MOST_BYTES = 10 };
 static uint64_t folded(uint64_t difference) { return difference << 1 ^ (0 - (difference >> 63)); }
 static uint64_t unfolded(uint64_t folded) { return folded >> 1 ^ (0 - (folded & 1)); }
 
-static unsigned put_varint(uint8_t *to, uint64_t number)
-{
-    unsigned n = 0;
-    for (; number >= MORE; number >>= BITS_A_BYTE)
-        to[n++] = (uint8_t)(number | MORE);
-    to[n++] = (uint8_t)number;
-    return n;
-}
-
 void hk_stack_pack(struct hk_packed_stack *packed, const struct hk_stack *stack, int thread)
 {
     uintptr_t before = 0;
     unsigned used = 0;
     for (unsigned i = 0; i < stack->depth && used + MOST_BYTES <= HK_PACKED_BYTES; i++) {
         uintptr_t frame = (uintptr_t)stack->frames[i];
-        used += put_varint(packed->packed + used, folded(frame - before));
+        uint8_t *to = packed->packed + used;
+        uint64_t number = folded(frame - before);
+        unsigned n = 0;
+        for (; number >= MORE; number >>= BITS_A_BYTE)
+            to[n++] = (uint8_t)(number | MORE);
+        to[n++] = (uint8_t)number;
+        used += n;
         before = frame;
     }
     /* A stack of the table is entered once and read by its number: who sees the length sees what it is the length of. */
@@ -408,21 +405,16 @@ static struct kept_stack *enter_stack(const struct hk_stack *stack, bool may_tak
     return slot;
 }
 
-static struct kept_stack *enter_caller(const struct hk_stack *stack)
-{
-    struct hk_stack caller;
-    caller.depth = 1;
-    caller.frames[0] = stack->frames[0];
-    return enter_stack(&caller, true);
-}
-
 uint32_t hk_stack_table_enter(const struct hk_stack *stack)
 {
     if (HK_UNLIKELY(kept_stacks == NULL))
         return 0;
     struct kept_stack *slot = enter_stack(stack, hk_load(xused) < ROOM_FOR_STACKS);
+    struct hk_stack caller;
+    caller.depth = 1;
+    caller.frames[0] = stack->frames[0];
     if (slot == NULL)
-        slot = enter_caller(stack);
+        slot = enter_stack(&caller, true);
     return slot != NULL ? (uint32_t)(slot - kept_stacks) + 1 : 0;
 }
 

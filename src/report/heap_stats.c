@@ -1,18 +1,10 @@
 /* Adds up the memory of slabs, caches, large blocks and metadata, by class and by part. */
 #include "report/heap_stats.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "large/large.h"
 #include "guard/sampled_slots.h"
-#include "heaps/heaps.h"
-#include "policy/classes.h"
-#include "prof/sampled_heap.h"
 #include "slab/joined_blocks.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
-#include "tcache/bins.h"
 #include "tcache/tcache.h"
 
 const struct hk_row hk_class_stat_rows[HK_CLASS_STATS] = {
@@ -47,7 +39,7 @@ static void count_joined(struct hk_heap_stats *heap_stats, const struct hk_slab 
     }
 }
 
-/* What is not free in the slab counts as live here; split_live() subtracts the bins later. */
+/* What is not free in the slab counts as live here; sum_up() subtracts the bins later. */
 static void count_slab(struct hk_descriptor *descriptor, void *context)
 {
     struct hk_heap_stats *heap_stats = context;
@@ -107,36 +99,23 @@ static uint64_t estimated_rounding(uint64_t blocks, const struct hk_misses *miss
     return blocks * (added / misses->calls) + blocks * (added % misses->calls) / misses->calls;
 }
 
-static void split_live(struct hk_class_stats *row, unsigned class)
-{
-    struct hk_misses misses = hk_tcaches_misses(class);
-    row->remote = (int64_t)row->remote > 0 ? row->remote : 0;
-    row->live -= hk_min(row->live, row->in_bins + row->remote);
-    row->live_blocks = row->live / hk_classes[class].size;
-    row->served = hk_tcaches_served(class);
-    row->misses = misses.calls;
-    row->rounding = estimated_rounding(row->live_blocks, &misses, hk_classes[class].size);
-    row->live -= row->rounding;
-}
-
 static void sum_up(struct hk_heap_stats *heap_stats)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
-        const struct hk_class_stats *row = &heap_stats->classes[class];
-        split_live(&heap_stats->classes[class], class);
+        struct hk_misses misses = hk_tcaches_misses(class);
+        struct hk_class_stats *row = &heap_stats->classes[class];
+        size_t size = hk_classes[class].size;
+        row->remote = (int64_t)row->remote > 0 ? row->remote : 0;
+        row->live -= hk_min(row->live, row->in_bins + row->remote);
+        row->live_blocks = row->live / size;
+        row->served = hk_tcaches_served(class);
+        row->misses = misses.calls;
+        row->rounding = estimated_rounding(row->live_blocks, &misses, size);
+        row->live -= row->rounding;
         for (unsigned i = 0; i < HK_CLASS_STATS; i++) {
             ((uint64_t *)&heap_stats->tiers[hk_classes[class].tier])[i] += hk_class_stat(row, i);
             ((uint64_t *)&heap_stats->sum)[i] += hk_class_stat(row, i);
         }
-    }
-}
-
-static void count_stats(struct hk_heap_stats *heap_stats)
-{
-    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
-        const struct hk_stat_row *row = &hk_stat_rows[i];
-        heap_stats->counts[i] = row->per_thread ? hk_tcaches_counted((enum hk_thread_stat)row->index)
-                                                : hk_load(hk_global_counts[row->index]);
     }
 }
 
@@ -209,7 +188,11 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
         count_cache(heap_stats, hk_tcache_by_id(id));
     sum_up(heap_stats);
     hk_parts_add_class(heap_stats->parts, &heap_stats->sum);
-    count_stats(heap_stats);
+    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
+        const struct hk_stat_row *row = &hk_stat_rows[i];
+        heap_stats->counts[i] = row->per_thread ? hk_tcaches_counted((enum hk_thread_stat)row->index)
+                                                : hk_load(hk_global_counts[row->index]);
+    }
     count_large_and_slices(heap_stats);
     count_metadata(heap_stats);
     count_heaps(heap_stats);

@@ -1,12 +1,6 @@
 /* Takes the numbers of a report, and writes the line that reports refused memory. */
 #include "report/report.h"
 
-#include "base/bits.h"
-#include "base/message.h"
-#include "os/os.h"
-#include "policy/options.h"
-#include "span/footprint.h"
-
 void hk_read_statm(struct hk_process *process)
 {
     char text[128];

@@ -1,12 +1,7 @@
 /* Writes a report as JSON. */
 #include "report/report.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "base/message.h"
 #include "os/maps.h"
-#include "policy/policy.h"
 
 struct json {
     struct hk_text text;

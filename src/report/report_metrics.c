@@ -1,10 +1,6 @@
 /* Writes a report as OpenMetrics. */
 #include "report/report.h"
 
-#include <string.h>
-
-#include "base/message.h"
-
 /* Collectors of Prometheus's older text format can read OpenMetrics too. Each sample names its process, so that the files of many processes can be
  * collected from one folder. The name of a family of bytes ends in the unit. Other families have no unit. */
 struct family {

@@ -1,10 +1,6 @@
 /* Writes a report and the last events of threads as text. */
 #include "report/report.h"
 
-#include <string.h>
-
-#include "base/message.h"
-#include "policy/policy.h"
 #include "tcache/tcache.h"
 
 /* Of options, knobs of the policy and counters; a space lies behind the longest. */

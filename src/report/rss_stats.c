@@ -2,16 +2,8 @@
  * pin in their slabs. */
 #include "report/rss_stats.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "large/large_state.h"
 #include "guard/sampled_slots.h"
-#include "prof/sampled_heap.h"
 #include "os/maps.h"
-#include "os/os.h"
-#include "slab/owner.h"
-#include "slab/slab.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
 #include "prof/hooks.h"

@@ -2,14 +2,8 @@
 #include "runtime/background.h"
 
 #include <errno.h>
-#include <signal.h>
 
-#include "base/bits.h"
-#include "base/message.h"
-#include "decay/decay.h"
 #include "decay/background_state.h"
-#include "os/os.h"
-#include "policy/policy.h"
 #include "runtime/exit_report.h"
 #include "runtime/learning.h"
 #include "tcache/pool.h"
@@ -92,52 +86,31 @@ static void rest_report_and_learn(uint64_t ms)
         hk_learning_tick();
 }
 
-/* True if the thread must run while the program is idle: for reports, or for changes of the memory goal. */
-static bool must_stay_awake(void)
-{
-    return hk_reports_wanted() || (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
-}
-
-/* Runs a round. Sets *rest_ms to the round's duration, or to a multiple of it if the round purged nothing. */
-static struct hk_round paced_round(uint64_t *rest_ms)
-{
-    size_t footprint = hk_decay_footprint();
-    uint64_t began = hk_os.clock_ns();
-    struct hk_round round = hk_decay_in_background();
-    hk_pool_epoch(hk_os.clock_ms());
-    uint64_t took = (hk_os.clock_ns() - began) / 1000000;
-    *rest_ms = hk_decay_footprint() < footprint ? took : hk_min(took * REST_PER_ROUND, MAX_REST_MS);
-    return round;
-}
-
-/* The idle memory at the last round, and for attributes many rounds it has been the same: no more can be purged if that
- * is many. */
-struct stuck {
-    size_t idle;
-    unsigned rounds;
-};
-
-static bool may_go(struct stuck *stuck, const struct hk_round *round)
-{
-    size_t idle = hk_decay_idle();
-    stuck->rounds = idle == stuck->idle ? stuck->rounds + 1 : 0;
-    stuck->idle = idle;
-    return round->waits && stuck->rounds < STUCK_ROUNDS;
-}
-
 static void work(void)
 {
-    struct stuck stuck = {0, 0};
+    size_t idle = 0; /* bytes at the last round; after many rounds with the same number, no more can be purged */
+    unsigned same_rounds = 0;
     struct hk_round round = {false, true};
-    uint64_t pause;
     for (unsigned quiet = 0; round.threads && !hk_background_is_leaving();) {
         if (hk_background_before_round())
-            quiet = stuck.rounds = 0;
-        round = paced_round(&pause);
-        bool waits = may_go(&stuck, &round);
+            quiet = same_rounds = 0;
+        size_t footprint = hk_decay_footprint();
+        uint64_t began = hk_os.clock_ns();
+        round = hk_decay_in_background();
+        hk_pool_epoch(hk_os.clock_ms());
+        uint64_t took = (hk_os.clock_ns() - began) / 1000000;
+        bool purged = hk_decay_footprint() < footprint;
+        uint64_t pause = purged ? took : hk_min(took * REST_PER_ROUND, MAX_REST_MS);
+        size_t idle_before = idle;
+        idle = hk_decay_idle();
+        same_rounds = idle == idle_before ? same_rounds + 1 : 0;
+        bool waits = round.waits && same_rounds < STUCK_ROUNDS;
         quiet = waits ? 0 : quiet + 1;
         uint64_t soon = hk_max(HK_TICK_MS, HK_POLICY(purge_delay) / ROUNDS_PER_DELAY);
-        if (quiet < QUIET_ROUNDS || must_stay_awake())
+        /* Reports and changes of the memory goal need the thread even if the program is idle. */
+        bool stays_awake =
+            hk_reports_wanted() || (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
+        if (quiet < QUIET_ROUNDS || stays_awake)
             rest_report_and_learn(hk_max(waits ? soon : QUIET_PAUSE_MS, pause));
         else
             hk_background_sleep();
@@ -188,12 +161,6 @@ static bool too_soon(void)
     return hk_load(background.xtries) >= FREE_TRIES && hk_os.clock_ms() < hk_load(background.xnot_before);
 }
 
-static void note_try(void)
-{
-    hk_add(background.xtries, 1);
-    hk_store(background.xnot_before, hk_os.clock_ms() + BETWEEN_TRIES_MS);
-}
-
 static void back_off(void)
 {
     hk_store(background.xtries, FREE_TRIES);
@@ -209,23 +176,19 @@ static bool still_wanted(bool in_malloc)
     return hk_thread_count_many() && !(in_malloc && hk_load(background.xshut_in));
 }
 
-static void not_made(void)
-{
-    static _Atomic bool xsaid;
-    hk_background_state_end();
-    back_off();
-    (void)move_on(BEING_MADE, NONE);
-    if (hk_options.background == HK_BACKGROUND_ON && !atomic_exchange(&xsaid, true))
-        hk_message(HK_TEXT_background);
-}
-
 static void make_and_wait(hk_thread_maker *make)
 {
-    note_try();
+    hk_add(background.xtries, 1);
+    hk_store(background.xnot_before, hk_os.clock_ms() + BETWEEN_TRIES_MS);
     hk_reports_listen();
     hk_background_state_begin();
     if (!make_thread_without_signals(make)) {
-        not_made();
+        static _Atomic bool xsaid;
+        hk_background_state_end();
+        back_off();
+        (void)move_on(BEING_MADE, NONE);
+        if (hk_options.background == HK_BACKGROUND_ON && !atomic_exchange(&xsaid, true))
+            hk_message(HK_TEXT_background);
         return;
     }
     wait_until_made();

@@ -9,15 +9,8 @@
  * The loader identifies its caller by the return address, which selects RUNPATH, $ORIGIN and the namespace. It must see the address of
  * our caller; therefore these functions end with a jump. Only libhakmem.so exports them under the C library's names
  * (cmake/HakmemLibrary.cmake): in a static program they would replace the only dlopen. */
-#include <dlfcn.h>
-#include <string.h>
 
-#include "count/stats.h"
-#include "base/bits.h"
-#include "base/message.h"
 #include "hakmem.h"
-#include "os/os.h"
-#include "policy/options.h"
 #include "os/elf_file.h"
 #include "runtime/named_file.h"
 #include "runtime/lifecycle.h"
@@ -117,12 +110,6 @@ static bool has_own_operators(const char *path)
     return own;
 }
 
-/* Of the C and the C++ library: their malloc and operators are, or lead to, the process's. */
-static bool is_of_the_system(const char *name)
-{
-    return strncmp(name, "libstdc++", 9) == 0 || strncmp(name, "libc++", 6) == 0 || strncmp(name, "libc.", 5) == 0;
-}
-
 /* What follows $ORIGIN in an entry of a RUNPATH; NULL if the entry does not begin with it. */
 static const char *after_origin(const char *entry)
 {
@@ -147,11 +134,12 @@ static bool folder_brings(const char *entry, const char *path, const char *name)
     return hk_path_end(&file) && has_own_operators(file.bytes);
 }
 
+/* Returns true if the needed library has operators of its own. Those of the C and the C++ library are the process's or lead there. */
 static bool needed_brings(const struct hk_elf_file *file, const char *path, const char *name)
 {
     struct hk_elf_loaded loaded;
     char folders[HK_ELF_PATH];
-    if (is_of_the_system(name))
+    if (strncmp(name, "libstdc++", 9) == 0 || strncmp(name, "libc++", 6) == 0 || strncmp(name, "libc.", 5) == 0)
         return false;
     if (hk_elf_loaded(NULL, name, &loaded))
         return has_own_operators(loaded.path);

@@ -2,19 +2,11 @@
 #include "runtime/exit_report.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <string.h>
 
-#include "base/bits.h"
-#include "base/message.h"
-#include "os/os.h"
-#include "policy/options.h"
 #include "prof/heap_profile.h"
 #include "prof/hooks.h"
 #include "report/report.h"
 #include "runtime/named_file.h"
-#include "tcache/tcache.h"
-#include "base/base.h"
 #include "os/forward.h"
 #include "runtime/learning.h"
 
@@ -95,12 +87,6 @@ static uint64_t dump_if_due(uint64_t now_ms)
 int hk_heap_profile_write_to(const char *path, int standard_error)
 {
     return hk_hooks.mean != 0 ? hk_named_file_write(path, NULL, standard_error, dump) : -ENODATA;
-}
-
-static void dump_at_exit(void)
-{
-    if (hk_options.heap_profile != NULL && (hk_options.heap_profile_at == NULL || !hk_load(dumps.xat)))
-        dump_wanted();
 }
 
 enum { SIGNAL_SEEN_MS = 200 };
@@ -188,16 +174,12 @@ static void note_signal(int number, siginfo_t *info, void *context)
     hk_store(reports.xrequested, true);
 }
 
-/* The faulting instruction would raise such a signal again whenever its handler returns. */
-static bool is_fault(int number)
-{
-    return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE;
-}
-
 void hk_reports_listen(void)
 {
     int number = (int)hk_options.report_signal;
-    if (number != 0 && hk_options.report != NULL && (is_fault(number) || !hk_os_catch_signal(number, note_signal)))
+    if (number != 0 && hk_options.report != NULL &&
+        (number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE ||
+         !hk_os_catch_signal(number, note_signal)))
         hk_message(HK_TEXT_report_signal, number);
 }
 
@@ -233,19 +215,14 @@ uint64_t hk_report_if_due(uint64_t now_ms)
     return until_due;
 }
 
-/* Waits for a second at most: a disk that hangs must not delay the end of the program. */
-static void stop_background_reports(void)
+void hk_exit_profile(void)
 {
     for (unsigned waits = 0; hk_reports_wanted() && waits < HK_PAUSES_A_SECOND &&
                              atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire);
          waits++)
         hk_os_pause();
-}
-
-void hk_exit_profile(void)
-{
-    stop_background_reports();
-    dump_at_exit();
+    if (hk_options.heap_profile != NULL && (hk_options.heap_profile_at == NULL || !hk_load(dumps.xat)))
+        dump_wanted();
 }
 
 void hk_exit_report(void)

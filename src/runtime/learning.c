@@ -1,15 +1,8 @@
 /* Collects the signals of a tick, runs the learner, publishes its knobs and writes its log. */
 #include "runtime/learning.h"
 
-#include <string.h>
-
-#include "base/bits.h"
-#include "base/lock.h"
-#include "base/message.h"
 #include "learn/explain.h"
 #include "learn/goal.h"
-#include "os/os.h"
-#include "policy/policy.h"
 #include "runtime/attach.h"
 #include "runtime/named_file.h"
 #include "tcache/tcache.h"
@@ -33,25 +26,24 @@ static struct {
     bool log_refused, trace_refused; /* the last attempt to write the file failed */
 } learning = {.lock = HK_LOCK_INIT(HK_RANK_LEARN)};
 
-/* The totals of the counted signals. */
-static void take_counts(struct hk_signals *saw)
+static void take_signals(struct hk_signals *saw, uint64_t now)
 {
-    HK_SAW(saw, misses) = hk_tcaches_missed();
-    HK_SAW(saw, overflows) = hk_tcaches_counted(HK_THREAD_overflows);
-    HK_SAW(saw, remote) = hk_tcaches_counted(HK_THREAD_remote_frees);
-    HK_SAW(saw, slabs_made) = hk_load(hk_global_counts[HK_GLOBAL_slabs_made]);
-    HK_SAW(saw, slabs_released) = hk_load(hk_global_counts[HK_GLOBAL_slabs_released]);
-    HK_SAW(saw, large_reused) = hk_load(hk_global_counts[HK_GLOBAL_large_reused]);
-    HK_SAW(saw, large_mapped) = hk_load(hk_global_counts[HK_GLOBAL_large_mapped]);
-    HK_SAW(saw, large_fresh) = hk_load(hk_global_counts[HK_GLOBAL_large_fresh]);
-    HK_SAW(saw, large_missed) = hk_load(hk_global_counts[HK_GLOBAL_large_missed]);
-    HK_SAW(saw, idled) = hk_load(hk_reuse.xidled);
+    struct hk_signals totals = {{0}};
+    HK_SAW(&totals, misses) = hk_tcaches_missed();
+    HK_SAW(&totals, overflows) = hk_tcaches_counted(HK_THREAD_overflows);
+    HK_SAW(&totals, remote) = hk_tcaches_counted(HK_THREAD_remote_frees);
+    HK_SAW(&totals, slabs_made) = hk_load(hk_global_counts[HK_GLOBAL_slabs_made]);
+    HK_SAW(&totals, slabs_released) = hk_load(hk_global_counts[HK_GLOBAL_slabs_released]);
+    HK_SAW(&totals, large_reused) = hk_load(hk_global_counts[HK_GLOBAL_large_reused]);
+    HK_SAW(&totals, large_mapped) = hk_load(hk_global_counts[HK_GLOBAL_large_mapped]);
+    HK_SAW(&totals, large_fresh) = hk_load(hk_global_counts[HK_GLOBAL_large_fresh]);
+    HK_SAW(&totals, large_missed) = hk_load(hk_global_counts[HK_GLOBAL_large_missed]);
+    HK_SAW(&totals, idled) = hk_load(hk_reuse.xidled);
     for (unsigned span = 0; span < HK_REUSE_SPANS; span++)
-        saw->value[HK_SIGNAL_back_64ms + span] = hk_load(hk_reuse.xback[span]);
-}
-
-static void take_amounts(struct hk_signals *saw, uint64_t now)
-{
+        totals.value[HK_SIGNAL_back_64ms + span] = hk_load(hk_reuse.xback[span]);
+    for (unsigned i = 0; i < HK_SIGNALS; i++)
+        saw->value[i] = totals.value[i] - learning.before.value[i];
+    learning.before = totals;
     struct hk_goal seen;
     HK_SAW(saw, elapsed) = now - learning.ticked_ms;
     HK_SAW(saw, threads) = hk_tcaches_alive();
@@ -64,16 +56,6 @@ static void take_amounts(struct hk_signals *saw, uint64_t now)
         learning.stalled_us != 0 ? seen.stalled_us - hk_min(seen.stalled_us, learning.stalled_us) : 0;
     learning.stalled_us = seen.stalled_us;
     HK_SAW(saw, cpus) = seen.cpus;
-}
-
-static void take_signals(struct hk_signals *saw, uint64_t now)
-{
-    struct hk_signals totals = {{0}};
-    take_counts(&totals);
-    for (unsigned i = 0; i < HK_SIGNALS; i++)
-        saw->value[i] = totals.value[i] - learning.before.value[i];
-    learning.before = totals;
-    take_amounts(saw, now);
 }
 
 static void write_line(const char *option, const char *path, bool *refused, struct hk_text *line)
@@ -101,17 +83,6 @@ static void write_to_log(uint64_t ms, struct hk_text *line)
     write_line("explain", hk_options.explain, &learning.log_refused, line);
 }
 
-static void write_lost(uint64_t now)
-{
-    struct hk_text line;
-    uint64_t lost = hk_decisions_lost();
-    if (lost == 0)
-        return;
-    hk_text_init(&line, HK_NOWHERE);
-    hk_explain_log(&line, since_begin(now), lost, "the queue of decisions was full: these were lost");
-    write_to_log(since_begin(now), &line);
-}
-
 static void write_decisions(uint64_t now)
 {
     if (hk_options.explain == NULL)
@@ -123,7 +94,13 @@ static void write_decisions(uint64_t now)
         hk_explain_decision(&line, &decision);
         write_to_log(decision.ms, &line);
     }
-    write_lost(now);
+    struct hk_text line;
+    uint64_t lost = hk_decisions_lost();
+    if (lost == 0)
+        return;
+    hk_text_init(&line, HK_NOWHERE);
+    hk_explain_log(&line, since_begin(now), lost, "the queue of decisions was full: these were lost");
+    write_to_log(since_begin(now), &line);
 }
 
 static void write_trace(uint64_t now, const struct hk_signals *saw)
@@ -140,12 +117,6 @@ static void write_trace(uint64_t now, const struct hk_signals *saw)
         write_line("learn_trace", hk_options.learn_trace, &learning.trace_refused, &line);
 }
 
-static uint64_t rules_requested(void)
-{
-    return (hk_options.learn_delay ? HK_RULE_DELAY : 0) | (hk_options.learn_large_cache ? HK_RULE_LARGE_CACHE : 0) |
-           (hk_options.learn_crowd ? HK_RULE_CROWD : 0) | (hk_options.learn_huge ? HK_RULE_HUGE : 0);
-}
-
 /* Not at the start: most processes end before their first tick. */
 static void begin_learner(void)
 {
@@ -154,17 +125,10 @@ static void begin_learner(void)
         return;
     learning.begun = true;
     hk_policy_read(&options);
-    hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn, rules_requested());
-}
-
-/* Compares with the published knobs: a publication for which memory was refused is repeated. */
-static void publish_if_changed(void)
-{
-    struct hk_knobs in_force;
-    hk_policy_read(&in_force);
-    bool same = memcmp(&in_force, &learning.learner.now, sizeof in_force) == 0;
-    if (!same || hk_policy_phase() != learning.learner.state)
-        hk_policy_publish(&learning.learner.now, learning.learner.state);
+    hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn,
+                     (hk_options.learn_delay ? HK_RULE_DELAY : 0) |
+                         (hk_options.learn_large_cache ? HK_RULE_LARGE_CACHE : 0) |
+                         (hk_options.learn_crowd ? HK_RULE_CROWD : 0) | (hk_options.learn_huge ? HK_RULE_HUGE : 0));
 }
 
 static void learn(uint64_t now)
@@ -180,7 +144,11 @@ static void learn(uint64_t now)
         if (hk_options.explain != NULL)
             hk_decision_note(&step.decisions[i]);
     }
-    publish_if_changed();
+    struct hk_knobs in_force;
+    hk_policy_read(&in_force);
+    bool same = memcmp(&in_force, &learning.learner.now, sizeof in_force) == 0;
+    if (!same || hk_policy_phase() != learning.learner.state)
+        hk_policy_publish(&learning.learner.now, learning.learner.state);
 }
 
 /* The decisions of the bins are logged even if the learner is off. */
@@ -193,14 +161,6 @@ static void tick_locked(uint64_t now)
     learning.found = false;
 }
 
-/* A log that cannot be written is said at the start, whether or not a decision follows. An empty log has no decisions. */
-static void begin_log(void)
-{
-    struct hk_text nothing = {.fd = HK_NOWHERE};
-    if (hk_options.explain != NULL)
-        write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
-}
-
 /* A goal that an option sets is sought at the start; that of a control group, once the heap is no longer small. */
 static void seek_goal_locked(void)
 {
@@ -208,8 +168,6 @@ static void seek_goal_locked(void)
         learning.found = hk_goal_find();
     learning.sought = true;
 }
-
-static bool needs_machine(void) { return hk_options.learn_crowd || hk_options.learn_trace != NULL; }
 
 static void schedule(uint64_t next)
 {
@@ -224,8 +182,10 @@ void hk_learning_begin(void)
     hk_lock_register(HK_RANK_LEARN, &learning.lock);
     if (hk_options.learn == HK_LEARN_OFF && hk_options.explain == NULL)
         return;
-    begin_log();
-    if (hk_goal_begin() || needs_machine())
+    struct hk_text nothing = {.fd = HK_NOWHERE};
+    if (hk_options.explain != NULL)
+        write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
+    if (hk_goal_begin() || hk_options.learn_crowd || hk_options.learn_trace != NULL)
         seek_goal_locked();
     if (learning.found)
         tick_locked(now);

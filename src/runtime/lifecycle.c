@@ -2,34 +2,18 @@
  * and defines the library's constructor and destructor. */
 #include "runtime/lifecycle.h"
 
-#include <dlfcn.h>
-#include <pthread.h>
-
-#include "base/liveness.h"
-#include "base/lock.h"
-#include "base/message.h"
 #include "count/decisions.h"
 #include "decay/background_state.h"
-#include "os/os.h"
-#include "policy/options.h"
 #include "prof/hooks.h"
 #include "runtime/background.h"
 #include "runtime/exit_report.h"
 #include "runtime/learning.h"
 #include "runtime/named_file.h"
 #include "slab/abandoned.h"
-#include "slab/outbox.h"
 #include "span/meta.h"
-#include "large/large.h"
 #include "guard/sampled.h"
-#include "heaps/heap_state.h"
-#include "guard/guard.h"
 #include "guard/track_report.h"
-#include "policy/policy.h"
-#include "prof/sites.h"
 #include "span/page_heap.h"
-#include "span/page_map.h"
-#include "tcache/pool.h"
 #include "hakmem.h"
 
 struct hk_lock hk_start_lock = HK_LOCK_INIT(HK_RANK_START);
@@ -59,8 +43,10 @@ static bool step_options(void)
     return true;
 }
 
-static void init_locks_and_lists(void)
+static bool step_lists(void)
 {
+    hk_track_report_begin();
+    hk_guard_begin();
     hk_meta_init();
     hk_descriptors_init();
     hk_owners_init();
@@ -71,13 +57,6 @@ static void init_locks_and_lists(void)
     hk_pool_init();
     hk_sites_init();
     hk_sampled_begin();
-}
-
-static bool step_lists(void)
-{
-    hk_track_report_begin();
-    hk_guard_begin();
-    init_locks_and_lists();
     if (hk_background_home() == 0)
         hk_background_settle();
     hk_background_reset();
@@ -244,13 +223,6 @@ static void fork_child_others(struct hk_tcache *cache)
     hk_outbox_track_again(&cache->outbox);
 }
 
-/* The child's thread is another one to the system. */
-static void renew(struct hk_tcache *cache)
-{
-    hk_liveness_renew(&cache->liveness);
-    cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;
-}
-
 static void fork_child(void)
 {
     struct hk_tcache *cache = hk_tcache_self();
@@ -258,8 +230,10 @@ static void fork_child(void)
     hk_named_files_fork_child();
     hk_background_settle();
     hk_background_reset();
-    if (cache != NULL)
-        renew(cache);
+    if (cache != NULL) {
+        hk_liveness_renew(&cache->liveness);
+        cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;
+    }
     if (alone_at_fork)
         return;
     hk_locks_reset_all();
@@ -308,15 +282,6 @@ HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
     return hk_tcache_self();
 }
 
-/* HAKMEM starts at the first call: a process that never allocates pays for no heap. Only what must come before all code of the program
- * is done here. The C library may allocate while it registers the handlers, and must not find them missing then. */
-HK_EACH_PROCESS static void await_first_call(void)
-{
-    hk_background_settle();
-    hk_store_release(life.xhooked, true);
-    watch();
-}
-
 /* glibc passes main's arguments to constructors. In a library that is initialized first (initfirst), they are the only
  * way to the environment. Other C libraries pass nothing, but `environ` is set already. */
 __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc, char **argv, char **variables)
@@ -328,7 +293,9 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
     if (HK_UNLIKELY(hk_process_is_served_by_another()))
         hk_options_ignore();
     if (!hk_options_given() && !hk_load(life.xhooked) && hk_only_thread()) {
-        await_first_call();
+        hk_background_settle();
+        hk_store_release(life.xhooked, true);
+        watch();
         return;
     }
     (void)hk_tcache_get();

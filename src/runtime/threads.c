@@ -6,15 +6,11 @@
  * Owns       which threads are counted (hk_thread_count_more). Threads that are created otherwise (thrd_create, bare clone) are not.
  * Invariant  counting begins while the process has one thread, or never.
  * Threads    any. */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 
-#include "base/liveness.h"
 #include "hakmem.h"
 #include "os/forward.h"
-#include "os/os.h"
-#include "policy/options.h"
 #include "runtime/background.h"
 #include "runtime/learning.h"
 #include "runtime/lifecycle.h"
