@@ -3,7 +3,7 @@
 
 #include "base/inline_copy.h"
 #include "guard/canary.h"
-#include "guard/track_report.h"
+#include "guard/guard.h"
 #include "slab/joined_blocks.h"
 #include "tcache/quarantine.h"
 

@@ -1,5 +1,5 @@
 /* Turns the remote track on, and reports a block whose stage in the track does not allow its next step. */
-#include "guard/track_report.h"
+#include "guard/guard.h"
 
 #include "guard/fault_text.h"
 #include "tcache/layout.h"

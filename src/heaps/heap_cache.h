@@ -3,7 +3,8 @@
  *   malloc: heap's number -> cache on the thread's shelf, if it is open -> bin: pop     free: page map entry -> the same: push
  *   the limit refuses: a thread shuts the caches of all others, makes these execute a fence, waits until none of them is in a hit -> slabs
  *
- * Owns       the caches and their bins. A bin begins with 7 blocks at most and grows while it misses.
+ * Owns       the caches, their bins, and the arrays of the shelves. Arrays of more than 4096 numbers wait on lists for the next thread that needs one. A
+ *            number without a cache has hk_no_cache, which misses, as hits of a shut cache do. A bin begins with 7 blocks at most and grows while it misses.
  * Invariant  blocks in a cache are free and of the generation of the cache. They are gone if the heap has another generation. A NULL lies below the
  *            lowest item of every bin. A cache is on the list of its heap exactly while its generation is the heap's. Only a cache on the list is open.
  * Threads    the shelf: its thread, and the thread that ends a dead thread. Bins: the thread, in hits while the cache is open, else under the heap's
@@ -12,8 +13,55 @@
 #ifndef HK_HEAP_CACHE_H
 #define HK_HEAP_CACHE_H
 
-#include "heaps/heap_shelf.h"
 #include "heaps/heap_slabs.h"
+
+struct hk_heap_bin {
+    void **top, **limit; /* the newest item; the highest value of top */
+    uint64_t served;     /* blocks that malloc has taken */
+    void **base;         /* *base is NULL */
+};
+_Static_assert(sizeof(struct hk_heap_bin) == HK_CLASS_BYTES, "page map entries carry offsets of bins");
+
+/* The first arrays of adjacent classes lie together. */
+enum { HK_HEAP_GROUP = 8, HK_HEAP_GROUPS = (HK_FINE_CLASSES + HK_HEAP_GROUP - 1) / HK_HEAP_GROUP };
+
+struct hk_heap_shelf;
+
+struct hk_heap_cache {
+    void *no_top, *no_limit;              /* NULL: the bin of mark 0, that of pages without a slab, is full */
+    _Atomic(struct hk_heap_cache *) xhit; /* where hits go: itself while it is open, else hk_no_cache */
+    struct hak_heap *heap;
+    struct hk_heap_bin bins[HK_FINE_CLASSES];
+    uint8_t turns[HK_FINE_CLASSES]; /* misses and overflows of the bin at its capacity */
+    uint64_t served_when_aged;      /* blocks that its bins had served when the shelf was last aged */
+    void **groups[HK_HEAP_GROUPS];  /* the first arrays of the bins */
+    struct hk_heap_shelf *shelf;
+    /* under the heap's lock */
+    uint64_t generation; /* that of the heap when the cache came onto its list; 0: it never did */
+    struct hk_heap_cache *next, *prev;
+};
+_Static_assert(offsetof(struct hk_heap_cache, bins) == HK_CLASS_BYTES,
+               "hk_mark_of_class() of a class leads to its bin");
+
+/* Of each thread, by the number of the heap; hk_no_cache where there is none. All zeros: no cache. */
+struct hk_heap_shelf {
+    struct hk_heap_cache **caches;
+    uint32_t size;
+    uint32_t reach;         /* size, as a distance of page map entries from HK_ENTRY_HEAPS */
+    uint32_t age_at;        /* the number that hk_heap_shelf_age() goes on with */
+    _Atomic uint32_t xbusy; /* 1 while a hit uses one of its caches */
+};
+
+/* Its bins are empty and full. */
+extern struct hk_heap_cache hk_no_cache;
+extern void *hk_no_heap_items[1];
+/* A shut cache with bins that have no arrays. */
+void hk_heap_cache_init(struct hk_heap_cache *cache);
+
+/* The place of a number, which the shelf has from here on; NULL if memory is refused. */
+struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t index);
+/* Frees the array. */
+void hk_heap_shelf_drop(struct hk_heap_shelf *shelf);
 
 /* Says that a hit is under way. Two plain stores are enough: another thread that shuts a cache and then makes this thread execute a fence finds `xbusy`
  * set, or this thread finds the cache shut (see hk_heap_recall()). */

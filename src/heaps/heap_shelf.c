@@ -1,5 +1,5 @@
 /* Holds a thread's caches of user heaps in an array by the number of the heap, and grows the array. */
-#include "heaps/heap_shelf.h"
+#include "heaps/heap_cache.h"
 
 #include "os/os.h"
 #include "span/meta.h"

@@ -1,5 +1,5 @@
 /* Formats decisions as lines of JSON for the log, and signals as lines of numbers for the trace. */
-#include "learn/explain.h"
+#include "learn/learner.h"
 
 void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision)
 {

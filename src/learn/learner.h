@@ -80,7 +80,13 @@ HK_INLINE bool hk_rule_lasts(bool sign, unsigned ticks, unsigned *rest)
 
 void hk_learner_begin(struct hk_learner *learner, const struct hk_knobs *options, uint64_t reuse_worth, uint64_t mode,
                       uint64_t rules);
-/* Afterwards learner->now holds the knobs; the step, why those that changed did. */
+/* Afterwards learner->now holds the knobs, and the step says why knobs changed. */
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *signals, struct hk_step *step);
+
+/* Write a decision as a line of JSON; a message about the log itself; the header of a trace; the line of a tick. */
+void hk_explain_decision(struct hk_text *text, const struct hk_decision *decision);
+void hk_explain_log(struct hk_text *text, uint64_t ms, uint64_t lost, const char *why);
+void hk_explain_options(struct hk_text *text, const struct hk_learner *learner);
+void hk_explain_signals(struct hk_text *text, uint64_t ms, const struct hk_signals *signals);
 
 #endif

@@ -1,5 +1,4 @@
 /* Writes the sites of the sample table as lines of the heap_v2 format. */
-#include "prof/heap_profile.h"
 
 #include "prof/hooks.h"
 

@@ -21,20 +21,17 @@ static uint32_t fates_seen(const struct hk_site_fates *fates) { return fates->so
 
 void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs, uint64_t idle_ms)
 {
-    if (idle_ms <= costs->delay_ms) {
-        fates->soon++;
-    } else if (idle_ms <= costs->worth_ms) {
-        fates->late++;
-        fates->late_ms += idle_ms;
-    } else {
-        fates->gone++;
-    }
+    bool late = idle_ms > costs->delay_ms && idle_ms <= costs->worth_ms;
+    fates->soon += idle_ms <= costs->delay_ms;
+    fates->late += late;
+    fates->late_ms += late ? idle_ms : 0;
+    fates->gone += idle_ms > costs->delay_ms && !late;
     if (fates_seen(fates) >= FADE_FROM)
         *fates = (struct hk_site_fates){fates->soon / 2, fates->late / 2, fates->gone / 2, fates->late_ms / 2};
 }
 
-/* Of blocks that are kept, each late one is held longer, but not faulted in, and each gone one is held until worth_ms in vain. Of blocks that are
- * purged, each late or gone one is not held for the delay, and each soon one is faulted in. */
+/* If blocks are kept, each late one is held longer, but not faulted in, and each gone one is held until worth_ms in vain. If blocks are purged, each late
+ * or gone one is not held for the delay, and each soon one is faulted in. */
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule)
 {
     int64_t worth = (int64_t)costs->worth_ms, delay = (int64_t)costs->delay_ms;
@@ -181,17 +178,6 @@ enum hk_site_rule hk_sites_free(const void *block)
 
 /* The report. */
 
-static uint64_t median_lifetime(const struct hk_site *site)
-{
-    uint64_t all = 0, below = 0;
-    for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
-        all += hk_load(site->xlifetimes[span]);
-    for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
-        if ((below += hk_load(site->xlifetimes[span])) * 2 >= all && all > 0)
-            return (uint64_t)1 << span;
-    return 0;
-}
-
 /* The bytes that `blocks` recorded blocks stand for. */
 static uint64_t bytes_for(uint64_t blocks, uint64_t bytes)
 {
@@ -215,18 +201,23 @@ unsigned hk_sites_top(struct hk_site_line *lines, unsigned most)
     hk_lock(&sites_lock);
     for (unsigned i = 0; i < HK_RULE_SITES; i++) {
         const struct hk_site *site = hk_load_acquire(hk_site_samples.xsites[i]);
-        if (site == NULL || now - sites.states[i].seen_ms > HK_SITE_LIFE_MS)
+        const struct site_state *state = &sites.states[i];
+        if (site == NULL || now - state->seen_ms > HK_SITE_LIFE_MS)
             continue;
-        uint64_t blocks = (uint64_t)hk_site_live(hk_load(site->xlive_blocks));
-        struct hk_site_line line =
-            (struct hk_site_line){.caller = site->stack[0],
-                                  .block = (size_t)1 << site->size_bits,
-                                  .live = bytes_for(blocks, (uint64_t)hk_site_live(hk_load(site->xlive_bytes))),
-                                  .bytes = bytes_for(hk_load(site->xblocks), hk_load(site->xbytes)),
-                                  .lifetime_ms = median_lifetime(site),
-                                  .rule = sites.states[i].rule,
-                                  .saved = sites.states[i].saved,
-                                  .wasted = sites.states[i].wasted};
+        uint64_t blocks = (uint64_t)hk_site_live(hk_load(site->xlive_blocks)), all = 0, below = 0;
+        uint64_t live = bytes_for(blocks, (uint64_t)hk_site_live(hk_load(site->xlive_bytes)));
+        struct hk_site_line line = {.caller = site->stack[0],
+                                    .block = (size_t)1 << site->size_bits,
+                                    .live = live,
+                                    .bytes = bytes_for(hk_load(site->xblocks), hk_load(site->xbytes)),
+                                    .rule = state->rule,
+                                    .saved = state->saved,
+                                    .wasted = state->wasted};
+        for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES; span++)
+            all += hk_load(site->xlifetimes[span]);
+        for (unsigned span = 0; span < HK_SAMPLE_LIFETIMES && line.lifetime_ms == 0; span++)
+            if ((below += hk_load(site->xlifetimes[span])) * 2 >= all && all > 0)
+                line.lifetime_ms = (uint64_t)1 << span;
         count = hk_top_insert(lines, sizeof line, count, most, &line, lives_more);
     }
     hk_unlock(&sites_lock);

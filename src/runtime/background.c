@@ -65,7 +65,7 @@ void hk_background_reset(void)
 
 HK_EACH_PROCESS int hk_background_home(void) { return background.home; }
 
-/* After the caller has written what still_wanted() reads: the one sees it, or the other sees the stage. */
+/* Called after the caller has written what still_wanted() reads: still_wanted() sees it, or this function sees the stage. */
 static void wait_until_made(void)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -117,8 +117,8 @@ static void work(void)
     }
 }
 
-/* Sets its name only where no filter can be installed: pthread_create has not shown that this call is allowed. It ends
- * when the last thread with a cache has ended, because a process lives as long as any of its threads. */
+/* Sets the thread's name only if no filter can be installed, because pthread_create has not shown that this call is allowed. The thread ends with the last
+ * thread that has a cache, because a process lives as long as any of its threads. */
 static void *run(void *unused)
 {
     if (!hk_load(background.xshut_in))
@@ -133,25 +133,20 @@ static void *run(void *unused)
     return unused;
 }
 
-static bool make_thread(hk_thread_maker *make)
-{
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0)
-        return false;
-    pthread_attr_setstacksize(&attributes, STACK);
-    bool made = make(&background.thread, &attributes, run) == 0;
-    pthread_attr_destroy(&attributes);
-    return made;
-}
-
-/* A thread inherits its creator's signal mask. */
+/* Blocks all signals during the creation, because a thread inherits its creator's signal mask. */
 static bool make_thread_without_signals(hk_thread_maker *make)
 {
     sigset_t all, before;
+    pthread_attr_t attributes;
     sigfillset(&all);
     if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
         return false;
-    bool made = make_thread(make);
+    bool made = pthread_attr_init(&attributes) == 0;
+    if (made) {
+        pthread_attr_setstacksize(&attributes, STACK);
+        made = make(&background.thread, &attributes, run) == 0;
+        pthread_attr_destroy(&attributes);
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return made;
 }
@@ -167,8 +162,7 @@ static void back_off(void)
     hk_store(background.xnot_before, hk_os.clock_ms() + AFTER_REFUSAL_MS);
 }
 
-/* Checked again after the stage is BEING_MADE: a thread that ends the background thread, or shuts the process in, waits
- * for that stage to pass. */
+/* Asked again after the stage is BEING_MADE, because a thread that ends the background thread or shuts the process in waits for that stage to pass. */
 static bool still_wanted(bool in_malloc)
 {
     if (hk_options.background == HK_BACKGROUND_ON)
@@ -227,31 +221,23 @@ void hk_background_begin_with_thread(hk_thread_maker *make)
         begin_if_wanted(false, make);
 }
 
-/* Waits for a second at most: a copy of this process made by a bare clone has no such thread, and a long purge delays
- * its end. */
-static bool join(void)
-{
-    for (unsigned tries = 0; tries < HK_PAUSES_A_SECOND; tries++) {
-        if (pthread_tryjoin_np(background.thread, NULL) != EBUSY)
-            return true;
-        hk_os_pause();
-    }
-    pthread_detach(background.thread);
-    return false;
-}
-
+/* Waits for the thread's end for a second at most: a copy of this process made by a bare clone has no such thread, and a long purge delays its end. */
 bool hk_background_end(void)
 {
-    int cancel;
+    int cancel, error = EBUSY;
     wait_until_made();
     if (!move_on(THERE, ENDING))
         return false;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     hk_background_leave();
-    bool gone = join();
-    if (gone)
+    for (unsigned tries = 0;
+         tries < HK_PAUSES_A_SECOND && (error = pthread_tryjoin_np(background.thread, NULL)) == EBUSY; tries++)
+        hk_os_pause();
+    if (error == EBUSY)
+        pthread_detach(background.thread);
+    else
         hk_background_state_end();
-    (void)move_on(ENDING, gone ? NONE : LEFT_BEHIND);
+    (void)move_on(ENDING, error != EBUSY ? NONE : LEFT_BEHIND);
     pthread_setcancelstate(cancel, NULL);
     return true;
 }

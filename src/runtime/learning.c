@@ -1,7 +1,7 @@
 /* Collects the signals of a tick, runs the learner, publishes its knobs and writes its log. */
 #include "runtime/learning.h"
 
-#include "learn/explain.h"
+#include "learn/learner.h"
 #include "learn/goal.h"
 #include "runtime/attach.h"
 #include "runtime/named_file.h"
@@ -28,23 +28,23 @@ static struct {
 
 static void take_signals(struct hk_signals *saw, uint64_t now)
 {
-    struct hk_signals totals = {{0}};
-    HK_SAW(&totals, misses) = hk_tcaches_missed();
-    HK_SAW(&totals, overflows) = hk_tcaches_counted(HK_THREAD_overflows);
-    HK_SAW(&totals, remote) = hk_tcaches_counted(HK_THREAD_remote_frees);
-    HK_SAW(&totals, slabs_made) = hk_load(hk_global_counts[HK_GLOBAL_slabs_made]);
-    HK_SAW(&totals, slabs_released) = hk_load(hk_global_counts[HK_GLOBAL_slabs_released]);
-    HK_SAW(&totals, large_reused) = hk_load(hk_global_counts[HK_GLOBAL_large_reused]);
-    HK_SAW(&totals, large_mapped) = hk_load(hk_global_counts[HK_GLOBAL_large_mapped]);
-    HK_SAW(&totals, large_fresh) = hk_load(hk_global_counts[HK_GLOBAL_large_fresh]);
-    HK_SAW(&totals, large_missed) = hk_load(hk_global_counts[HK_GLOBAL_large_missed]);
-    HK_SAW(&totals, idled) = hk_load(hk_reuse.xidled);
+#define GLOBAL(name) [HK_SIGNAL_##name] = hk_load(hk_global_counts[HK_GLOBAL_##name])
+    struct hk_signals totals = {{[HK_SIGNAL_misses] = hk_tcaches_missed(),
+                                 [HK_SIGNAL_overflows] = hk_tcaches_counted(HK_THREAD_overflows),
+                                 [HK_SIGNAL_remote] = hk_tcaches_counted(HK_THREAD_remote_frees),
+                                 [HK_SIGNAL_idled] = hk_load(hk_reuse.xidled),
+                                 GLOBAL(slabs_made),
+                                 GLOBAL(slabs_released),
+                                 GLOBAL(large_reused),
+                                 GLOBAL(large_mapped),
+                                 GLOBAL(large_fresh),
+                                 GLOBAL(large_missed)}};
+    struct hk_goal seen;
     for (unsigned span = 0; span < HK_REUSE_SPANS; span++)
         totals.value[HK_SIGNAL_back_64ms + span] = hk_load(hk_reuse.xback[span]);
     for (unsigned i = 0; i < HK_SIGNALS; i++)
         saw->value[i] = totals.value[i] - learning.before.value[i];
     learning.before = totals;
-    struct hk_goal seen;
     HK_SAW(saw, elapsed) = now - learning.ticked_ms;
     HK_SAW(saw, threads) = hk_tcaches_alive();
     HK_SAW(saw, footprint) = hk_decay_footprint();
@@ -52,10 +52,10 @@ static void take_signals(struct hk_signals *saw, uint64_t now)
     hk_goal_look(&seen, now, HK_SAW(saw, footprint));
     HK_SAW(saw, goal) = seen.bytes;
     HK_SAW(saw, used) = seen.used;
-    HK_SAW(saw, stalled) =
-        learning.stalled_us != 0 ? seen.stalled_us - hk_min(seen.stalled_us, learning.stalled_us) : 0;
-    learning.stalled_us = seen.stalled_us;
     HK_SAW(saw, cpus) = seen.cpus;
+    if (learning.stalled_us != 0)
+        HK_SAW(saw, stalled) = seen.stalled_us - hk_min(seen.stalled_us, learning.stalled_us);
+    learning.stalled_us = seen.stalled_us;
 }
 
 static void write_line(const char *option, const char *path, bool *refused, struct hk_text *line)
@@ -85,16 +85,15 @@ static void write_to_log(uint64_t ms, struct hk_text *line)
 
 static void write_decisions(uint64_t now)
 {
+    struct hk_text line;
     if (hk_options.explain == NULL)
         return;
     for (struct hk_decision decision; hk_decision_take(&decision);) {
-        struct hk_text line;
         decision.ms = since_begin(decision.ms);
         hk_text_init(&line, HK_NOWHERE);
         hk_explain_decision(&line, &decision);
         write_to_log(decision.ms, &line);
     }
-    struct hk_text line;
     uint64_t lost = hk_decisions_lost();
     if (lost == 0)
         return;
@@ -239,14 +238,11 @@ static void save_profile(void)
 
 void hk_learning_end(void)
 {
-    unsigned waits = 0;
     if (hk_options.explain == NULL && hk_options.profile_save == NULL)
         return;
-    while (!hk_try_lock(&learning.lock)) {
+    for (unsigned waits = 0; !hk_try_lock(&learning.lock); hk_os_pause())
         if (++waits == EXIT_WAITS)
             return;
-        hk_os_pause();
-    }
     write_decisions(hk_reuse_now());
     save_profile();
     hk_unlock(&learning.lock);
