@@ -28,25 +28,23 @@ static void tell_block(const struct hk_slot *slot, uintptr_t address)
     hk_fault_text_packed("freed", &slot->freed);
 }
 
-static const char *kind_of(const struct hk_slot *slot, uintptr_t address)
-{
-    if (hk_load(slot->xstate) == HK_SLOT_FREED)
-        return HK_TEXT_after_free;
-    return address < hk_load(slot->xblock) ? HK_TEXT_access_before : HK_TEXT_access_behind;
-}
-
 void hk_sampled_tell_fault(const struct hk_slot *slot, uintptr_t address, const struct hk_fault *fault)
 {
     static const char *const accesses[] = {"access", "read", "write"};
+    bool freed = hk_load(slot->xstate) == HK_SLOT_FREED, before = address < hk_load(slot->xblock);
+    const char *kind = freed ? HK_TEXT_after_free : before ? HK_TEXT_access_before : HK_TEXT_access_behind;
+    struct hk_text *text = hk_fault_text();
+    struct hk_stack *stack = hk_fault_text_stack();
     if (!tell_begin())
         return;
-    hk_text_add(hk_fault_text(), "hakmem: %s: %s at 0x%zx, ", kind_of(slot, address), accesses[fault->access], address);
+    hk_text_add(text, "hakmem: %s: %s at 0x%zx, ", kind, accesses[fault->access], address);
     tell_block(slot, address);
-    hk_text_add(hk_fault_text(), "  accessed by thread %d:\n", hk_os_thread_id());
+    /* The stack comes last, and its first frame before the unwinder runs, because the stack may be broken. */
+    hk_text_add(text, "  accessed by thread %d:\n", hk_os_thread_id());
     hk_fault_text_frame(0, fault->code);
-    hk_stack_capture(hk_fault_text_stack(), (void *)fault->code);
-    if (hk_fault_text_stack()->depth == 1)
-        hk_stack_follow(hk_fault_text_stack(), fault);
+    hk_stack_capture(stack, (void *)fault->code);
+    if (stack->depth == 1)
+        hk_stack_follow(stack, fault);
     hk_fault_text_frames(1);
     hk_fault_text_end();
 }
@@ -63,21 +61,13 @@ void hk_sampled_tell_call(const struct hk_slot *slot, const char *what, uintptr_
 }
 
 /* A live block's own pages are accessible, unless the program changed their protection. */
-static bool is_mistake(const struct hk_slot *slot, uintptr_t address)
-{
-    switch (hk_load_acquire(slot->xstate)) {
-    case HK_SLOT_LIVE: return !hk_slot_opens(slot, address);
-    case HK_SLOT_FREED: return true;
-    default: return false;
-    }
-}
-
 static void on_fault(int number, siginfo_t *info, void *context)
 {
     uintptr_t address = (uintptr_t)info->si_addr;
     bool here = info->si_code > 0 && hk_slots_hold((const void *)address);
     const struct hk_slot *slot = here ? hk_slot_near(address) : NULL;
-    if (slot == NULL || !is_mistake(slot, address)) {
+    uint8_t state = slot != NULL ? hk_load_acquire(slot->xstate) : HK_SLOT_UNUSED;
+    if (state == HK_SLOT_UNUSED || (state == HK_SLOT_LIVE && hk_slot_opens(slot, address))) {
         hk_os_pass_fault(number, info, context);
         return;
     }
@@ -114,16 +104,11 @@ static HK_NOINLINE struct hk_slot *take(size_t size, size_t align, void *caller)
     return slot;
 }
 
-static bool picks(struct hk_tcache *cache, const struct hk_request *request)
-{
-    return cache != NULL && !cache->sampling && request->size <= HK_MEDIUM_MAX && request->align <= HK_SLICE &&
-           hk_tick_picks(cache, hk_class_of_aligned(request->size, request->align));
-}
-
 enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block)
 {
     struct hk_tcache *cache = hk_tcache_self();
-    if (HK_LIKELY(!picks(cache, request)))
+    bool fits = cache != NULL && !cache->sampling && request->size <= HK_MEDIUM_MAX && request->align <= HK_SLICE;
+    if (HK_LIKELY(!fits || !hk_tick_picks(cache, hk_class_of_aligned(request->size, request->align))))
         return HK_SAMPLE_NOT_PICKED;
     int saved_errno = errno;
     cache->sampling = true;
