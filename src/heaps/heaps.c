@@ -29,20 +29,17 @@ static void mark_as(const struct hk_heap_large *note)
     set_entry(note->large->d.start, note->heap->key | HK_CLASS_LARGE * HK_CLASS_BYTES);
 }
 
-static bool charge_large(struct hak_heap *heap, size_t bytes)
-{
-    if (!hk_heap_charge(heap, bytes))
-        return false;
-    hk_add(heap->xbig, bytes);
-    return true;
-}
-
+/* Blocks that caches hold may make room for the block. */
 static bool charge_or_recall(const struct hk_heap_shelf *own, struct hak_heap *heap, size_t bytes)
 {
-    if (HK_LIKELY(charge_large(heap, bytes)))
-        return true;
-    hk_heap_recall(own, heap);
-    return charge_large(heap, bytes);
+    bool charged = hk_heap_charge(heap, bytes);
+    if (HK_UNLIKELY(!charged)) {
+        hk_heap_recall(own, heap);
+        charged = hk_heap_charge(heap, bytes);
+    }
+    if (charged)
+        hk_add(heap->xbig, bytes);
+    return charged;
 }
 
 static void uncharge_large(struct hak_heap *heap, size_t bytes)
@@ -113,34 +110,30 @@ void *hk_heap_large_resize(void *block, size_t size)
     return resized;
 }
 
-static void *alloc_of_class(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, bool *by_limit)
+void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
+                     bool *by_limit)
 {
+    *by_limit = *zeroed = false;
+    unsigned class = HK_CLASSES;
+    if (HK_LIKELY(size <= HK_FINE_MAX) && align <= HK_FINE_STEP)
+        class = hk_class_of(size);
+    else if (size <= HK_MEDIUM_MAX && align <= HK_SLICE && (size <= HK_FINE_MAX || !hk_load(hk_footprint.xscarce)))
+        class = hk_class_of_aligned(size, align);
+    if (class >= HK_CLASSES)
+        return alloc_large(shelf, heap, size, align, zeroed, by_limit);
     void *block = hk_heap_refill(shelf, heap, class, by_limit);
     if (class >= HK_FINE_CLASSES && block != NULL)
         hk_mark_begin(block);
     return block;
 }
 
-void *hk_heaps_alloc(struct hk_heap_shelf *shelf, struct hak_heap *heap, size_t size, size_t align, bool *zeroed,
-                     bool *by_limit)
-{
-    *by_limit = *zeroed = false;
-    if (HK_LIKELY(size <= HK_FINE_MAX) && align <= HK_FINE_STEP)
-        return alloc_of_class(shelf, heap, hk_class_of(size), by_limit);
-    bool scarce = size > HK_FINE_MAX && hk_load(hk_footprint.xscarce);
-    unsigned class =
-        size <= HK_MEDIUM_MAX && align <= HK_SLICE && !scarce ? hk_class_of_aligned(size, align) : HK_CLASSES;
-    return class < HK_CLASSES ? alloc_of_class(shelf, heap, class, by_limit)
-                              : alloc_large(shelf, heap, size, align, zeroed, by_limit);
-}
-
-/* HK_NO_CLASS where no heap has a slab. */
+/* Returns HK_NO_CLASS if no heap has a slab there. */
 static unsigned class_of_block(const void *block, uint32_t entry)
 {
     return hk_entry_is_left(entry) ? HK_NO_CLASS : hk_heap_class_at(block, entry);
 }
 
-/* The heap is gone, and its blocks with it: there is nothing to free. */
+/* There is nothing to free, because the heap is gone, and its blocks with it. */
 static HK_COLD void free_ended(enum hk_call call, const void *block)
 {
     static _Atomic bool told;
@@ -152,8 +145,8 @@ static HK_COLD void free_ended(enum hk_call call, const void *block)
 
 static bool is_of_ended(uint32_t entry) { return hk_entry_is_left(entry) && entry != HK_ENTRY_EMPTIED; }
 
-/* True for an address in memory that HAKMEM has given back to the system since, and the program, or another allocator, has mapped. It has no page
- * map entry from here on. */
+/* Returns true for an address in memory that HAKMEM has given back to the system, and that the program or another allocator has mapped since. Clears its page
+ * map entry. */
 HK_READS_SHARED_WORD static HK_COLD bool is_anothers(const void *block, uint32_t entry)
 {
     uintptr_t at = (uintptr_t)block, page = hk_align_down(at, hk_system_page());

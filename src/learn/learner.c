@@ -269,8 +269,7 @@ enum {
     NS_PER_PAGE = 700, /* a page fault */
 };
 
-/* Cost in ns per second: bin misses, faults on reused memory that had been purged, and held memory, valued by
- * reuse_worth. */
+/* Cost in ns per second: bin misses, faults on reused memory that had been purged, and held memory, valued by reuse_worth. */
 static uint64_t trial_cost_of(const struct hk_learner *learner, const struct hk_signals *saw)
 {
     uint64_t faulted = 0, elapsed = hk_max(1, HK_SAW(saw, elapsed));

@@ -25,8 +25,7 @@ struct hk_hooks {
 /* Written before any hook can run. */
 extern struct hk_hooks hk_hooks;
 
-/* At start: sets up the hooks that the options require; hk_hooks_open turns them on. Returns the size up to which
- * allocations need no hook. */
+/* At start: sets up the hooks that the options require; hk_hooks_open turns them on. Returns the size up to which allocations need no hook. */
 size_t hk_hooks_begin(void);
 void hk_hooks_open(void);
 /* In a running process: begins to watch it, with so many bytes between two samples; again with another mean. False if memory is

@@ -119,8 +119,7 @@ static void count_live(const struct hk_samples *samples, uint64_t record, int64_
     hk_add(site->xlive_bytes, blocks * (int64_t)hk_sample_size(record));
 }
 
-/* Updates the filter before it fills the place, and after it clears the place, so that the thread that frees the block
- * never sees 0. */
+/* Updates the filter before it fills the place, and after it clears the place, so that the thread that frees the block never sees 0. */
 static bool put(const struct hk_samples *samples, const void *block, uint64_t record)
 {
     uint64_t hash = hk_sample_hash(block);

@@ -48,8 +48,7 @@ enum { HK_SITE_LIFE_MS = 30 * 60 * 1000 };
 /* Maps the tables; false on failure. */
 bool hk_sites_open(void);
 
-/* A block of more than HK_SITES_FROM bytes was allocated, or, if not `fresh`, resized. `countdown` is the thread's;
- * NULL if it has none. */
+/* A block of more than HK_SITES_FROM bytes was allocated, or, if not `fresh`, resized. `countdown` is the thread's; NULL if it has none. */
 void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t size, void *caller, bool fresh);
 
 /* Called before a free; returns the rule for the block. Only large blocks have one, and none in watch mode. */

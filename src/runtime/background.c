@@ -170,36 +170,33 @@ static bool still_wanted(bool in_malloc)
     return hk_thread_count_many() && !(in_malloc && hk_load(background.xshut_in));
 }
 
-static void make_and_wait(hk_thread_maker *make)
-{
-    hk_add(background.xtries, 1);
-    hk_store(background.xnot_before, hk_os.clock_ms() + BETWEEN_TRIES_MS);
-    hk_reports_listen();
-    hk_background_state_begin();
-    if (!make_thread_without_signals(make)) {
-        static _Atomic bool xsaid;
-        hk_background_state_end();
-        back_off();
-        (void)move_on(BEING_MADE, NONE);
-        if (hk_options.background == HK_BACKGROUND_ON && !atomic_exchange(&xsaid, true))
-            hk_message(HK_TEXT_background);
-        return;
-    }
-    wait_until_made();
-    (void)move_on(BEING_MADE, THERE);
-}
-
 static void begin_if_wanted(bool in_malloc, hk_thread_maker *make)
 {
+    static _Atomic bool xsaid;
     int saved_errno = errno, cancel;
     if (!still_wanted(in_malloc) || !move_on(NONE, BEING_MADE))
         return;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     atomic_thread_fence(memory_order_seq_cst);
-    if (still_wanted(in_malloc))
-        make_and_wait(make);
-    else
-        (void)move_on(BEING_MADE, NONE);
+    enum stage next = NONE;
+    bool refused = false;
+    if (still_wanted(in_malloc)) {
+        hk_add(background.xtries, 1);
+        hk_store(background.xnot_before, hk_os.clock_ms() + BETWEEN_TRIES_MS);
+        hk_reports_listen();
+        hk_background_state_begin();
+        if (make_thread_without_signals(make)) {
+            wait_until_made();
+            next = THERE;
+        } else {
+            hk_background_state_end();
+            back_off();
+            refused = true;
+        }
+    }
+    (void)move_on(BEING_MADE, next);
+    if (refused && hk_options.background == HK_BACKGROUND_ON && !atomic_exchange(&xsaid, true))
+        hk_message(HK_TEXT_background);
     pthread_setcancelstate(cancel, NULL);
     errno = saved_errno;
 }

@@ -102,11 +102,23 @@ static void write_decisions(uint64_t now)
     write_to_log(since_begin(now), &line);
 }
 
+/* Called at the first tick, because most processes end before it. */
+static void begin_learner(void)
+{
+    struct hk_knobs options;
+    uint64_t rules = (hk_options.learn_delay ? HK_RULE_DELAY : 0) |
+                     (hk_options.learn_large_cache ? HK_RULE_LARGE_CACHE : 0) |
+                     (hk_options.learn_crowd ? HK_RULE_CROWD : 0) | (hk_options.learn_huge ? HK_RULE_HUGE : 0);
+    if (learning.begun)
+        return;
+    learning.begun = true;
+    hk_policy_read(&options);
+    hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn, rules);
+}
+
 static void write_trace(uint64_t now, const struct hk_signals *saw)
 {
     struct hk_text line;
-    if (hk_options.learn_trace == NULL)
-        return;
     hk_text_init(&line, HK_NOWHERE);
     if (learning.trace_bytes == 0)
         hk_explain_options(&line, &learning.learner);
@@ -116,41 +128,27 @@ static void write_trace(uint64_t now, const struct hk_signals *saw)
         write_line("learn_trace", hk_options.learn_trace, &learning.trace_refused, &line);
 }
 
-/* Not at the start: most processes end before their first tick. */
-static void begin_learner(void)
-{
-    struct hk_knobs options;
-    if (learning.begun)
-        return;
-    learning.begun = true;
-    hk_policy_read(&options);
-    hk_learner_begin(&learning.learner, &options, hk_options.reuse_worth, hk_options.learn,
-                     (hk_options.learn_delay ? HK_RULE_DELAY : 0) |
-                         (hk_options.learn_large_cache ? HK_RULE_LARGE_CACHE : 0) |
-                         (hk_options.learn_crowd ? HK_RULE_CROWD : 0) | (hk_options.learn_huge ? HK_RULE_HUGE : 0));
-}
-
 static void learn(uint64_t now)
 {
     struct hk_signals saw;
     struct hk_step step;
+    struct hk_knobs in_force;
     begin_learner();
     take_signals(&saw, now);
-    write_trace(now, &saw);
+    if (hk_options.learn_trace != NULL)
+        write_trace(now, &saw);
     hk_learner_step(&learning.learner, &saw, &step);
-    for (unsigned i = 0; i < step.count; i++) {
+    for (unsigned i = 0; i < step.count && hk_options.explain != NULL; i++) {
         step.decisions[i].ms = now;
-        if (hk_options.explain != NULL)
-            hk_decision_note(&step.decisions[i]);
+        hk_decision_note(&step.decisions[i]);
     }
-    struct hk_knobs in_force;
+    /* Compares with the published knobs, so that a publication for which memory was refused is repeated. */
     hk_policy_read(&in_force);
-    bool same = memcmp(&in_force, &learning.learner.now, sizeof in_force) == 0;
-    if (!same || hk_policy_phase() != learning.learner.state)
+    if (memcmp(&in_force, &learning.learner.now, sizeof in_force) != 0 || hk_policy_phase() != learning.learner.state)
         hk_policy_publish(&learning.learner.now, learning.learner.state);
 }
 
-/* The decisions of the bins are logged even if the learner is off. */
+/* Logs the decisions of the bins even if the learner is off. */
 static void tick_locked(uint64_t now)
 {
     if (hk_options.learn != HK_LEARN_OFF)
@@ -160,7 +158,7 @@ static void tick_locked(uint64_t now)
     learning.found = false;
 }
 
-/* A goal that an option sets is sought at the start; that of a control group, once the heap is no longer small. */
+/* A goal that an option sets is sought at the start. That of a control group is sought once the heap is no longer small. */
 static void seek_goal_locked(void)
 {
     if (!learning.sought && hk_options.learn != HK_LEARN_OFF)
@@ -174,14 +172,14 @@ static void schedule(uint64_t next)
     hk_store(hk_decay_learner_due_ms, next);
 }
 
-/* With a memory goal, a tick runs at once: the goal holds from then on. */
+/* With a memory goal, a tick runs at once, so that the goal holds from then on. A log that cannot be written is reported at the start. */
 void hk_learning_begin(void)
 {
+    struct hk_text nothing = {.fd = HK_NOWHERE};
     uint64_t now = learning.began_ms = learning.ticked_ms = hk_os.clock_ms();
     hk_lock_register(HK_RANK_LEARN, &learning.lock);
     if (hk_options.learn == HK_LEARN_OFF && hk_options.explain == NULL)
         return;
-    struct hk_text nothing = {.fd = HK_NOWHERE};
     if (hk_options.explain != NULL)
         write_line("explain", hk_options.explain, &learning.log_refused, &nothing);
     if (hk_goal_begin() || hk_options.learn_crowd || hk_options.learn_trace != NULL)
@@ -189,17 +187,6 @@ void hk_learning_begin(void)
     if (learning.found)
         tick_locked(now);
     schedule(now + HK_TICK_MS);
-}
-
-/* A tick is due before its time if the heap is no longer small, or at the tool's request. */
-static void look_locked(uint64_t now)
-{
-    bool regular = now >= learning.next_ms;
-    if (hk_decay_footprint() >= HK_SMALL_HEAP)
-        seek_goal_locked();
-    if (regular || learning.found)
-        tick_locked(now);
-    schedule(regular ? now + HK_TICK_MS * hk_max(1, hk_tcaches_alive() / THREADS_PER_TICK) : learning.next_ms);
 }
 
 void hk_learning_shut_in(void)
@@ -211,39 +198,42 @@ void hk_learning_shut_in(void)
     hk_unlock(&learning.lock);
 }
 
+/* A tick comes before its time if the heap is no longer small, or at the tool's request. */
 HK_COLD void hk_learning_tick(void)
 {
     if (!hk_try_lock(&learning.lock))
         return;
     uint64_t now = hk_reuse_now();
+    bool regular = now >= learning.next_ms;
     if (now >= hk_load(hk_decay_learner_due_ms)) {
         hk_attach_look();
-        look_locked(now);
+        if (hk_decay_footprint() >= HK_SMALL_HEAP)
+            seek_goal_locked();
+        if (regular || learning.found)
+            tick_locked(now);
+        uint64_t pause = HK_TICK_MS * hk_max(1, hk_tcaches_alive() / THREADS_PER_TICK);
+        schedule(regular ? now + pause : learning.next_ms);
     }
     hk_unlock(&learning.lock);
 }
 
-static void save_profile(void)
-{
-    const char *name = hk_options.profile_save;
-    int fd = name != NULL ? hk_option_file("profile_save", name, ".profile", hk_os_create, &(bool){false}) : -1;
-    if (fd < 0)
-        return;
-    begin_learner();
-    struct hk_knobs learned = learning.learner.target;
-    learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling]; /* derives from this run's goal */
-    hk_profile_write(fd, &learned);
-    hk_named_file_close(fd);
-}
-
 void hk_learning_end(void)
 {
-    if (hk_options.explain == NULL && hk_options.profile_save == NULL)
+    const char *name = hk_options.profile_save;
+    if (hk_options.explain == NULL && name == NULL)
         return;
     for (unsigned waits = 0; !hk_try_lock(&learning.lock); hk_os_pause())
         if (++waits == EXIT_WAITS)
             return;
     write_decisions(hk_reuse_now());
-    save_profile();
+    int fd = name != NULL ? hk_option_file("profile_save", name, ".profile", hk_os_create, &(bool){false}) : -1;
+    if (fd >= 0) {
+        begin_learner();
+        struct hk_knobs learned = learning.learner.target;
+        /* The ceiling derives from this run's goal. */
+        learned.value[HK_KNOB_ceiling] = learning.learner.option.value[HK_KNOB_ceiling];
+        hk_profile_write(fd, &learned);
+        hk_named_file_close(fd);
+    }
     hk_unlock(&learning.lock);
 }

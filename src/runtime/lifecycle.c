@@ -192,37 +192,32 @@ static void fork_parent(void)
         _IO_list_unlock();
 }
 
-/* Repairs what the other threads were changing. */
-static void fork_child_others(struct hk_tcache *cache)
-{
-    struct hk_owner *self = cache != NULL ? &cache->owner : NULL;
-    hk_hooks_fork_child();
-    hk_meta_fork_child();
-    hk_owners_fork_child(self);
-    hk_tcaches_fork_child();
-    hk_decisions_forget();
-    hk_abandoned_add_rest(self);
-    if (cache == NULL)
-        return;
-    hk_tcache_fork_child_unmark(cache);
-    hk_outbox_track_again(&cache->outbox);
-}
-
 static void fork_child(void)
 {
     struct hk_tcache *cache = hk_tcache_self();
+    struct hk_owner *self = cache != NULL ? &cache->owner : NULL;
     HK_COUNT(forks, 1);
     hk_named_files_fork_child();
     hk_background_settle();
     hk_background_reset();
-    if (cache != NULL) {
+    if (cache != NULL) { /* the child's thread is another one to the system */
         hk_liveness_renew(&cache->liveness);
         cache->system_thread = cache->system_thread != 0 ? (uint32_t)hk_os_thread_id() : 0;
     }
     if (alone_at_fork)
         return;
     hk_locks_reset_all();
-    fork_child_others(cache);
+    /* Repairs what the other threads were changing. */
+    hk_hooks_fork_child();
+    hk_meta_fork_child();
+    hk_owners_fork_child(self);
+    hk_tcaches_fork_child();
+    hk_decisions_forget();
+    hk_abandoned_add_rest(self);
+    if (cache != NULL) {
+        hk_tcache_fork_child_unmark(cache);
+        hk_outbox_track_again(&cache->outbox);
+    }
 }
 
 /* glibc's pthread_atfork calls this function. pthread_atfork itself would be linked to the end of the library, into a page that few processes touch. */
