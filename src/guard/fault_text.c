@@ -55,19 +55,14 @@ void hk_fault_text_frame(unsigned number, uintptr_t code)
     hk_text_flush(&told.text);
 }
 
-void hk_fault_text_frames(unsigned from)
-{
-    for (unsigned i = from; i < told.stack.depth; i++)
-        hk_fault_text_frame(i, (uintptr_t)told.stack.frames[i] - 1);
-}
-
 void hk_fault_text_packed(const char *what, const struct hk_packed_stack *packed)
 {
     if (packed->thread == 0)
         return;
     hk_text_add(&told.text, "  %s by thread %d:\n", what, packed->thread);
     hk_stack_unpack(&told.stack, packed);
-    hk_fault_text_frames(0);
+    for (unsigned i = 0; i < told.stack.depth; i++)
+        hk_fault_text_frame(i, (uintptr_t)told.stack.frames[i] - 1);
 }
 
 bool hk_module_find(uintptr_t code, struct hk_module_place *place)

@@ -13,10 +13,7 @@
 #define HK_SAMPLED_H
 
 #include "guard/sampled_slots.h"
-#include "os/os.h"
 #include "policy/gate.h"
-#include "prof/sampled_heap.h"
-#include "span/descriptor.h"
 
 /* At start. */
 void hk_sampled_begin(void);

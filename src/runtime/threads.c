@@ -34,8 +34,8 @@ static struct ticket tickets[TICKETS] HK_COLD_DATA;
 enum counts { NOT_DECIDED, COUNTS_NOTHING, COUNTS };
 static _Atomic uint32_t xcounts;
 
-/* Shares slab lists from now on, because no other thread is using one while the process has one thread. If the C library cannot tell, or malloc is not
- * HAKMEM's, HAKMEM counts nothing, and creates no thread unless the option asks for it. */
+/* Shares slab lists from now on, because no other thread is using one while the process has one thread. If the C library cannot tell, or malloc is
+ * not HAKMEM's, HAKMEM counts nothing, and creates no thread unless the option asks for it. */
 static bool counting(void)
 {
     uint32_t counts = hk_load(xcounts);
