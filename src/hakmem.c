@@ -47,7 +47,6 @@
 #include "large/large.c"
 #include "heaps/heap_state.c"
 #include "heaps/heap_slabs.c"
-#include "heaps/heap_shelf.c"
 #include "heaps/heap_cache.c"
 #include "heaps/heaps.c"
 #include "decay/background_state.c"

@@ -34,7 +34,7 @@ HK_INLINE void *hk_plain_serve(struct hk_request *request)
     return HK_LIKELY(block != NULL) ? block : hk_plain_alloc(request);
 }
 /* A block with a mapping of its own, whatever its size. `cache` is the thread's, or NULL. */
-void *hk_plain_alloc_medium(struct hk_tcache *cache, struct hk_request *request);
+void *hk_plain_alloc_large(struct hk_tcache *cache, struct hk_request *request);
 /* Frees a block whose page map entry is not 0. */
 void hk_plain_free(void *block, uint32_t entry);
 /* Resizes a block of `now` bytes without a copy; NULL if that is impossible. */

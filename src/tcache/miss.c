@@ -194,8 +194,7 @@ HK_COLD const char *hk_tcache_foreign_fault(const void *p)
 
 HK_COLD size_t hk_tcache_foreign_extent(enum hk_call call, const void *block)
 {
-    size_t bootstrap = hk_bootstrap_size(block),
-           readable = bootstrap != SIZE_MAX ? bootstrap : hk_foreign_readable(block);
+    size_t readable = hk_foreign_readable(block);
     if (readable == 0)
         hk_invalid_pointer(call, hk_tcache_foreign_fault(block), block);
     return readable;
@@ -203,8 +202,6 @@ HK_COLD size_t hk_tcache_foreign_extent(enum hk_call call, const void *block)
 
 HK_COLD void hk_tcache_free_foreign(enum hk_call call, void *block)
 {
-    if (hk_bootstrap_size(block) != SIZE_MAX)
-        return;
     if (hk_foreign_readable(block) == 0)
         hk_invalid_pointer(call, hk_tcache_foreign_fault(block), block);
     HK_COUNT(foreign_frees, 1);

@@ -149,7 +149,7 @@ def parse(text: str, name: str) -> Profile:
 
 
 class Reader:
-    """Lines of the library's form: prof/heap_profile.h."""
+    """Lines of the library's form: prof/hooks.h."""
 
     def __init__(self) -> None:
         self.sites: list[Site] = []
