@@ -44,7 +44,7 @@ static const char **text_of(const struct row *row)
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c; }
 
-static bool same_name(const char *name, const char *text, size_t length)
+HK_INLINE bool same_name(const char *name, const char *text, size_t length)
 {
     size_t i = 0;
     while (i < length && name[i] != 0 && lower(text[i]) == name[i])
@@ -262,9 +262,10 @@ static const char *as_profile(const char *text, char mark)
 static void read_profile(hk_profile_taker *take)
 {
     const char *value = NULL, *conf = hk_os.option_text("HAKMEM_CONF");
-    for (char **entry = hk_os.environment(); *entry != NULL && value == NULL; entry++) {
+    for (char **entry = hk_os.environment(); *entry != NULL; entry++) {
         const char *name = after_prefix(*entry);
-        value = name != NULL ? as_profile(name, '=') : NULL;
+        if (name != NULL && (value = as_profile(name, '=')) != NULL)
+            break;
     }
     size_t length = value != NULL ? strlen(value) : 0;
     for (const char *at = conf; value == NULL && at != NULL; at = strchr(at, ',')) {

@@ -105,18 +105,18 @@ void hk_reports_begin(void)
         dumps_begin(now);
 }
 
+HK_INLINE void check_not_alone(bool is_set, const char *option, const char *file, const char *file_option)
+{
+    if (HK_UNLIKELY(is_set) && file == NULL)
+        hk_message(HK_TEXT_option_alone, option, file_option);
+}
+
 void hk_reports_check(void)
 {
-    const struct {
-        const char *option, *file_option, *file;
-        bool is_set;
-    } needs[] = {{"report_every", "REPORT", hk_options.report, hk_options.report_every != 0},
-                 {"report_signal", "REPORT", hk_options.report, hk_options.report_signal != 0},
-                 {"heap_profile_every", "HEAP_PROFILE", hk_options.heap_profile, hk_options.heap_profile_every != 0},
-                 {"heap_profile_at", "HEAP_PROFILE", hk_options.heap_profile, hk_options.heap_profile_at != NULL}};
-    for (unsigned i = 0; i < sizeof needs / sizeof needs[0]; i++)
-        if (needs[i].is_set && needs[i].file == NULL)
-            hk_message(HK_TEXT_option_alone, needs[i].option, needs[i].file_option);
+    check_not_alone(hk_options.report_every != 0, "report_every", hk_options.report, "REPORT");
+    check_not_alone(hk_options.report_signal != 0, "report_signal", hk_options.report, "REPORT");
+    check_not_alone(hk_options.heap_profile_every != 0, "heap_profile_every", hk_options.heap_profile, "HEAP_PROFILE");
+    check_not_alone(hk_options.heap_profile_at != NULL, "heap_profile_at", hk_options.heap_profile, "HEAP_PROFILE");
 }
 
 static int write_report(int fd, const char *path)

@@ -151,9 +151,10 @@ void hk_window_open(bool hits)
     __atomic_store_n(&hk_window.base, window.base, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.entries, window.entries, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.chunks, window.chunks, __ATOMIC_RELEASE);
-    _Atomic uint8_t *below_entries = (_Atomic uint8_t *)window.entries - 1;
-    if (window.marks != 0)
+    if (window.marks != 0) {
+        _Atomic uint8_t *below_entries = (_Atomic uint8_t *)window.entries - 1;
         __atomic_store_n(&hk_window.marks, below_entries + (below_heap() >> HK_MARK_SHIFT), __ATOMIC_RELEASE);
+    }
     map.open = true;
     map.hits = hits;
     show_window();
