@@ -40,17 +40,15 @@ static void *if_covered(void *p, size_t bytes)
 
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
 
-/* A large block that the program touches in a few places costs a huge page for each place. True while the bytes at that risk are below the limit. */
-static bool may_stake_more(void)
-{
-    size_t staked = hk_load(hk_large.xon_huge_pages) * HK_CHUNK;
-    return staked < BLOCKS_AT_STAKE * HK_CHUNK || staked < hk_page_heap_stake();
-}
-
+/* A large block that the program touches in a few places costs a huge page for each place. More blocks are put on huge pages while the bytes at that
+ * risk are below the limit. */
 static bool suits_huge_pages(size_t bytes)
 {
     uint64_t from = HK_POLICY(huge_blocks_from);
-    return from != 0 && bytes >= from && hk_thp_serves() && (comes_and_goes(bytes) || may_stake_more());
+    if (from == 0 || bytes < from || !hk_thp_serves())
+        return false;
+    size_t staked = hk_load(hk_large.xon_huge_pages) * HK_CHUNK;
+    return comes_and_goes(bytes) || staked < BLOCKS_AT_STAKE * HK_CHUNK || staked < hk_page_heap_stake();
 }
 
 static bool has_room_for_slack(size_t more)

@@ -144,18 +144,12 @@ static bool is_named(const struct hk_elf_file *file, uint64_t at, const char *na
            read_whole(file, file->names.sh_offset + at, bytes, size) && memcmp(bytes, name, size) == 0;
 }
 
-static uint32_t hash_of(const char *name)
-{
-    uint32_t hash = 5381;
-    for (; *name != 0; name++)
-        hash = hash * 33 + (unsigned char)*name;
-    return hash;
-}
-
 bool hk_elf_find(const struct hk_elf_file *file, const char *name, Elf64_Sym *symbol, uint64_t *place)
 {
     struct hash_header header;
-    uint32_t wanted = hash_of(name), n, hash = 0;
+    uint32_t wanted = 5381, n, hash = 0;
+    for (const char *letter = name; *letter != 0; letter++)
+        wanted = wanted * 33 + (unsigned char)*letter;
     if (!read_entry(file, &file->hash, 0, &header, sizeof header) || header.buckets == 0)
         return false;
     /* In words of 4 bytes: the header, the bloom filter, the buckets, the chains. */
@@ -232,18 +226,13 @@ uintptr_t hk_elf_address(const struct hk_elf_file *file, uintptr_t offset)
     return offset;
 }
 
-static bool is_function_at(const Elf64_Sym *symbol, uintptr_t address)
-{
-    uint64_t size = symbol->st_size != 0 ? symbol->st_size : 1;
-    return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_value != 0 && address - symbol->st_value < size;
-}
-
 uintptr_t hk_elf_function(const struct hk_elf_file *file, uintptr_t address, char *name, size_t size)
 {
     bool whole = file->all.sh_type != SHT_NULL;
     struct table_walk walk = walk_symbols(file, whole ? &file->all : &file->symbols);
     for (const Elf64_Sym *symbol; (symbol = next_entry(&walk)) != NULL;)
-        if (is_function_at(symbol, address)) {
+        if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_value != 0 &&
+            address - symbol->st_value < symbol->st_size + (symbol->st_size == 0)) {
             uint64_t names = (whole ? &file->all_names : &file->names)->sh_offset;
             name[hk_os_read_at(file->fd, names + symbol->st_name, name, size - 1)] = 0;
             return address - symbol->st_value;

@@ -54,13 +54,6 @@ static struct {
     size_t marks, most_marks; /* bytes mapped below the entries, and their upper bound */
 } window;
 
-static uint64_t mixed(uint64_t x)
-{
-    x ^= x >> 31;
-    x *= 0x9e3779b97f4a7c15u;
-    return x ^ x >> 29;
-}
-
 static void *take_lent(size_t from)
 {
     map.took_lent |= map.lent != NULL;
@@ -81,7 +74,9 @@ static void *map_table(size_t size)
 static bool choose_window(void)
 {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0), quarter = hk_align_down(stack / 4, HK_LEAF);
-    uint64_t random = mixed(stack >> 24 ^ (uintptr_t)&hk_window);
+    uint64_t random = stack >> 24 ^ (uintptr_t)&hk_window;
+    random = (random ^ random >> 31) * 0x9e3779b97f4a7c15u;
+    random ^= random >> 29;
     if (stack < LOWEST_STACK || stack >> HK_ADDRESS_BITS != 0)
         return false;
     window.base = quarter + random / OFFSETS % (quarter / HK_LEAF) * HK_LEAF;
