@@ -5,7 +5,7 @@
 #include "guard/guard.h"
 #include "runtime/lifecycle.h"
 
-/* NULL without a tcache, and where an option checks each free: heaps then have no caches. */
+/* Returns NULL without a tcache, and if an option checks each free, because heaps then have no caches. */
 static struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
 {
     return cache != NULL && !HK_LOAD_SETTLED(hk_guard.on) ? &cache->shelf : NULL;

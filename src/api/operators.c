@@ -225,7 +225,7 @@ HK_INLINE void delete_single(void *block)
                hk_delete_medium(block, hot, offset), hk_delete_full(block, hot, offset));
 }
 
-/* True if the delete was done here: the guard is on, and the form that would be called is HAKMEM's. */
+/* Returns true if the delete was done here: the guard is on, and the form that would be called is HAKMEM's. */
 HK_INLINE bool deleted_guarded(bool ours, void *block, bool array, size_t size)
 {
     enum hk_call single = size != HK_SIZE_UNKNOWN ? HK_CALL_DELETE_SIZED : HK_CALL_DELETE;

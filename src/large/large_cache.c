@@ -213,7 +213,7 @@ bool hk_large_over_budget(const struct hk_large_block *oldest, uint64_t budget)
     return hk_large.totals.cached > budget + HK_SLICE; /* a block of the budget's size is a lead longer */
 }
 
-/* Unmaps the oldest blocks while they are due and it is not enough; stops where the system refuses. */
+/* Unmaps the oldest blocks while they are due and the bytes are not enough; stops if the system refuses. */
 static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
 {
     size_t bytes = 0;

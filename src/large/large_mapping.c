@@ -75,7 +75,7 @@ static bool has_huge_pages(size_t mapped) { return mapped >= HK_CHUNK && suits_h
 static _Atomic uintptr_t xvacant;
 static _Atomic size_t xvacant_bytes;
 
-/* One call instead of three: where a block was, or below the one that moves, the alignment of huge pages is known beforehand. */
+/* Maps by one call instead of three, at the place of a former block or below the block that moves, which have the alignment of huge pages. */
 static void *map_in_place(size_t bytes, uintptr_t below)
 {
     bool fits = bytes <= hk_load(xvacant_bytes);

@@ -180,7 +180,7 @@ bool hk_elf_string(const struct hk_elf_file *file, Elf64_Sxword tag, unsigned n,
     return false;
 }
 
-/* True if the file is the one that was loaded, and has not been replaced since. */
+/* Returns true if the file is the one that was loaded, and has not been replaced since. */
 static bool is_loaded(const struct hk_elf_file *file, const struct hk_elf_loaded *loaded)
 {
     Elf64_Phdr segment;

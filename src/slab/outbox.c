@@ -7,7 +7,7 @@
 
 enum {
     GROWTH = 2,
-    ENTRIES_PER_EVICTION = 16, /* where more than one in so many is evicted, the table is too small */
+    ENTRIES_PER_EVICTION = 16, /* if more than one in so many is evicted, the table is too small */
     FOOTPRINT_PER_BYTE_OF_TABLE = 64,
     FOOTPRINT_PER_WAITING_BYTE = 32,
 };
@@ -235,7 +235,7 @@ HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void
     }
 }
 
-/* Without a table, without room, or where every free is traced or tracked. */
+/* Puts a block if there is no table or no room, or if every free is traced or tracked. */
 static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
 {
     HK_TRACE(&outbox->self->ring, remote, slab->d.block_size, block);
@@ -288,7 +288,7 @@ void hk_outbox_track_again(const struct hk_outbox *survivor)
     }
 }
 
-/* The table may have been freed and its memory reused meanwhile: impossible values are skipped. */
+/* Skips impossible values, because the table may have been freed and its memory reused. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES])
 {
     uintptr_t word = hk_load_acquire(outbox->xtable);

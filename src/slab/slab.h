@@ -5,7 +5,7 @@
  * Owns       the bitmap, and the fields of the holder's line.
  * Invariant  a block is in one place: free in its slab (its bit is set), freed by another thread (its remote bit is set, see
  *            remote.h), in a bin, depot or outbox, or with the program.
- * Threads    only the holder allocates and frees: the owner that the page map entry names, or, where that is HK_ABANDONED, the thread
+ * Threads    only the holder allocates and frees: the owner that the page map entry names, or, if that is HK_ABANDONED, the thread
  *            that holds the abandoned slabs' lock of the class.
  * Never      touches the blocks. */
 #ifndef HK_SLAB_H
@@ -23,7 +23,7 @@ enum hk_pages_state {
 };
 
 struct hk_slab {
-    /* constant while the slab lives, but for xowner and xlist */
+    /* constant while the slab lives, except xowner and xlist */
     struct hk_descriptor d;
     uint64_t *freebits;
     size_t extent;             /* bytes of all blocks; the tail behind it is too short for another */
@@ -135,7 +135,7 @@ HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
     slab->pages &= HK_PAGES_FREED;
     return slab->free = (uint16_t)(slab->free + marked);
 }
-/* The first block from `at` on whose bit is set, or clear where `flip` is all ones; the number of blocks if there is none. */
+/* The first block from `at` on whose bit is set, or clear if `flip` is all ones; the number of blocks if there is none. */
 HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits, unsigned at, uint64_t flip)
 {
     for (; at < slab->d.blocks; at = (at / 64 + 1) * 64) {
@@ -185,7 +185,7 @@ HK_INLINE void hk_mark_begin(const void *block)
     if (HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, &mark)))
         hk_store(*mark, HK_MARK_LIVE);
 }
-/* True where a live block begins; false also where there are no marks. */
+/* Returns true if a live block begins; false also if there are no marks. */
 HK_INLINE bool hk_mark_is_live(const void *block, _Atomic uint8_t **mark)
 {
     return HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, mark)) &&

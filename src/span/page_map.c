@@ -19,7 +19,7 @@
 #define WINDOW_LEAVES (ROOM_FOR_ENTRIES / ENTRIES_OF_LEAF)
 #define OFFSETS (HK_LEAF / 2 / HK_CHUNK) /* chunks of the first leaf in which the heap may begin */
 enum {
-    LEAVES_SKIPPED = 64,   /* at most, where another mapping lies in the window */
+    LEAVES_SKIPPED = 64,   /* at most, if another mapping lies in the window */
     LEAVES_AROUND = 64,    /* of a window whose place the system chooses */
     LIMIT_PER_WINDOW = 16, /* the tables take at most this part of an address limit */
     CHUNKS_AT_ONCE = 32,   /* mapped at least, the first one that is needed included */
@@ -163,7 +163,7 @@ static bool map_more(void *end, size_t bytes)
     return more;
 }
 
-/* Maps the page map entries of so many leaves of the window, where missing. False if that fails. */
+/* Maps the missing page map entries of the window's first `leaves` leaves. Returns false if that fails. */
 static bool has_entries(size_t leaves)
 {
     if (leaves <= window.leaves)
@@ -177,7 +177,7 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps the chunks up to one of the window, where missing. They begin with the window's, so that each below hk_window.flat may be read. */
+/* Maps the missing chunks of the window up to `to`. All chunks from the window's start on are mapped, so that each below hk_window.flat may be read. */
 static bool has_chunks(size_t to)
 {
     if (to <= window.chunks_to)
@@ -191,7 +191,7 @@ static bool has_chunks(size_t to)
     return true;
 }
 
-/* NULL if the system refuses memory for the branch. */
+/* Returns NULL if the system refuses memory for the branch. */
 static struct hk_leaf *leaf_at(uintptr_t address)
 {
     _Atomic(struct hk_branch *) *branch = &hk_page_map_root[address >> HK_BRANCH_SHIFT];

@@ -118,7 +118,7 @@ static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class,
     return got;
 }
 
-/* True if the class needs a new slab, no dirty slices can hold it, and the depot has enough blocks of other classes:
+/* Returns true if the class needs a new slab, no dirty slices can hold it, and the depot has enough blocks of other classes:
  * their slabs may become free, and dirty memory is reused instead of new memory touched. */
 static bool could_be_reclaimed(struct hk_tcache *cache, unsigned class)
 {

@@ -152,13 +152,13 @@ UNIT_TEST(what_is_registered_amiss_is_noticed)
 {
     register_all();
     hk_lock_register(HK_RANK_LARGE, NULL); /* none where there is to be one */
-    unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right(");
+    unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right (");
     register_all();
     hk_lock_register(HK_RANK_META, &higher); /* one of another rank */
     unit_dies(take_all, NULL, "hakmem: assertion failed: lock_at(");
     register_all();
     hk_lock_register(HK_RANK_DRAIN, &one[HK_RANK_DRAIN]); /* one that is an owner's own */
-    unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right(");
+    unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right (");
 }
 
 UNIT_TEST(reset_in_a_child)
