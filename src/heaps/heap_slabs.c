@@ -5,7 +5,7 @@
 
 #include "base/bits.h"
 #include "policy/gate.h"
-#include "slab/slab_life.h"
+#include "slab/slab.h"
 #include "span/meta.h"
 #include "span/page_heap.h"
 

@@ -13,8 +13,7 @@ int hk_forward_madvise(void *p, size_t size, int advice);
 int hk_forward_mlock(const void *p, size_t size, unsigned flags);
 /* key: -1 for none. */
 int hk_forward_mprotect(void *p, size_t size, int protection, int key);
-long hk_forward_mbind(void *p, unsigned long size, int mode, const unsigned long *nodes, unsigned long most,
-                      unsigned flags);
+long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes, unsigned long most, unsigned flags);
 /* These call the next definition after HAKMEM's, which may be another interposer's. In signal handlers only after a first call. */
 int hk_forward_ioctl(int fd, unsigned long request, void *argument);
 int hk_forward_sigaction(int number, const struct sigaction *action, struct sigaction *former);

@@ -13,8 +13,7 @@ void hk_slab_lists_share(void) { hk_slab_lists_shared = true; }
 
 /* The first owners need no page of the tables; most programs never have more. */
 enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = HK_OWNERS_END / OWNERS_IN_PART };
-_Static_assert(OWNERS_IN_PART *PARTS <= HK_ENTRY_MIXED >> HK_ENTRY_OWNER_SHIFT,
-               "each number fits into a page map entry");
+_Static_assert(OWNERS_IN_PART *PARTS <= HK_ENTRY_MIXED >> HK_ENTRY_OWNER_SHIFT, "each number fits into an entry");
 
 static struct {
     struct hk_lock lock;

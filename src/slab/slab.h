@@ -209,4 +209,31 @@ void hk_mark_end(enum hk_call call, const void *block);
 /* In a fork child: assumes that every block of the slab that is not free in it is live, also those that lie in other threads' bins. */
 void hk_marks_assume(const struct hk_slab *slab);
 
+/* How a slab is made and released (slab_life.c). It owns the memory of the bitmaps of slabs of more than 128 blocks.
+ *
+ *   descriptor, bitmaps, span -> page map entries -> the holder allocates and frees -> all free: entries 0 -> span, descriptor */
+
+/* Returns a slab of free blocks that has no span yet, of `bytes`; the last `tail` of them hold no block. `remote` is true if threads that do not hold
+ * the slab free its blocks, too. NULL if the system refuses memory for the descriptor or the bitmaps. */
+struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote);
+/* Frees the descriptor and the bitmaps. */
+void hk_slab_drop(struct hk_slab *slab);
+/* Returns a new slab of free blocks for `owner`; NULL if the system refuses memory. Any thread may call it, the others only the holder. */
+struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use);
+/* Frees the span and the descriptor. All blocks are free, and no thread is about to count or to queue the slab. */
+void hk_slab_release(struct hk_slab *slab);
+/* Makes the counts agree with the bitmaps, in a fork child whose parent's holder was cut off. */
+void hk_slab_recount(struct hk_slab *slab);
+
+/* Frees a block in a slab without a plain extent (joined_blocks.c); fatal in a slab that has one. */
+void hk_joined_free(struct hk_slab *slab, void *block);
+/* Frees one block. Fatal if no block of the slab begins there, or the block is free already. */
+HK_INLINE void hk_slab_free(struct hk_slab *slab, void *block)
+{
+    if (hk_slab_mark_free(slab, &block))
+        hk_slab_count_free(slab, 1);
+    else
+        hk_joined_free(slab, block);
+}
+
 #endif

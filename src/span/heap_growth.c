@@ -67,8 +67,7 @@ static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
     for (size_t at = 0; at < size; at += HK_SLICE) {
         struct hk_chunk *chunk = hk_page_map_chunk(address + at);
         uint32_t slice = (uint32_t)1 << hk_chunk_slice(address + at);
-        hk_store(chunk->xhuge,
-                 huge); /* before the first read: a page that is read before it is written costs two faults */
+        hk_store(chunk->xhuge, huge); /* first, because a page that is read before it is written costs two faults */
         HK_READ_NO_EARLIER();
         if (chunk->owned == 0) {
             chunk->start = hk_align_down(address + at, HK_CHUNK);

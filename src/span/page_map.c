@@ -132,8 +132,7 @@ static void show_window(void)
         return;
     size_t flat = hk_min(window.chunks_to * HK_CHUNK, covered);
     size_t marked = !map.hits || window.marks == 0 ? 0 : below_heap() + (window.marks << HK_MARK_SHIFT);
-    __atomic_store_n(&hk_window.marked, hk_min(marked, flat),
-                     __ATOMIC_RELEASE); /* not in leaves with tables of their own */
+    __atomic_store_n(&hk_window.marked, hk_min(marked, flat), __ATOMIC_RELEASE); /* not in leaves with own tables */
     __atomic_store_n(&hk_window.flat, flat, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.covered, covered, __ATOMIC_RELEASE);
     if (map.hits)
@@ -283,8 +282,7 @@ bool hk_page_map_cover(uintptr_t address, size_t size)
 
 bool hk_page_map_cover_with(uintptr_t address, void **table)
 {
-    _Static_assert(CHUNKS_OF_LEAF + ENTRIES_OF_LEAF + sizeof(struct hk_branch) <= HK_PAGE_MAP_TABLE,
-                   "has room for both");
+    _Static_assert(CHUNKS_OF_LEAF + ENTRIES_OF_LEAF + sizeof(struct hk_branch) <= HK_PAGE_MAP_TABLE, "both fit");
     hk_lock(&map.lock);
     map.lent = *table;
     bool covered = cover_locked(address, address + 1);

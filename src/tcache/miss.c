@@ -194,8 +194,7 @@ HK_COLD const char *hk_tcache_foreign_fault(const void *p)
 
 HK_COLD size_t hk_tcache_foreign_extent(enum hk_call call, const void *block)
 {
-    size_t bootstrap = hk_bootstrap_size(block),
-           readable = bootstrap != SIZE_MAX ? bootstrap : hk_foreign_readable(block);
+    size_t own = hk_bootstrap_size(block), readable = own != SIZE_MAX ? own : hk_foreign_readable(block);
     if (readable == 0)
         hk_invalid_pointer(call, hk_tcache_foreign_fault(block), block);
     return readable;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "unit/fake_os.h"
-#include "slab/slab_life.h"
+#include "slab/slab.h"
 #include "unit/invariants.h"
 
 /* The number of the class whose blocks have so many bytes: CLASS_OF_64 */
