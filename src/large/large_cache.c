@@ -327,21 +327,16 @@ size_t hk_large_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
     return delay_ms == 0 && bytes < enough ? bytes + cut_slack(before, enough - bytes) : bytes;
 }
 
-static void alter_locked(struct hk_large_block *large)
-{
-    bool cached = hk_link_linked(&large->link) && !large->modified;
-    if (cached)
-        hk_large_leave_cache_locked(large);
-    large->modified = true;
-    if (cached)
-        hk_large_spoil_locked(large);
-}
-
 static void mark_locked(uintptr_t start, uintptr_t end)
 {
     for (struct hk_large_block *large;
          (large = hk_extents_below(&hk_large.extents, end)) != NULL && large->d.start + large->d.bytes > start;) {
-        alter_locked(large);
+        bool cached = hk_link_linked(&large->link) && !large->modified;
+        if (cached)
+            hk_large_leave_cache_locked(large);
+        large->modified = true;
+        if (cached)
+            hk_large_spoil_locked(large);
         end = large->d.start;
     }
 }

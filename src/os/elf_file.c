@@ -85,20 +85,6 @@ static struct table_walk walk_symbols(const struct hk_elf_file *file, const Elf6
                                .size = sizeof(Elf64_Sym)};
 }
 
-static void note_section(struct hk_elf_file *file, const Elf64_Shdr *section)
-{
-    if (section->sh_type == SHT_GNU_HASH)
-        file->hash = *section;
-    if (section->sh_type == SHT_DYNAMIC)
-        file->dynamic = *section;
-    if (section->sh_type == SHT_DYNSYM)
-        file->symbols = *section;
-    if (section->sh_type == SHT_SYMTAB)
-        file->all = *section;
-    if ((section->sh_flags & SHF_EXECINSTR) != 0 && section->sh_addr < file->code)
-        file->code = section->sh_addr;
-}
-
 /* Reads the section of a table's strings. */
 static void read_names(const struct hk_elf_file *file, const Elf64_Ehdr *header, const Elf64_Shdr *table,
                        Elf64_Shdr *names)
@@ -113,8 +99,18 @@ static void read_sections(struct hk_elf_file *file, const Elf64_Ehdr *header)
     struct table_walk walk = {
         .fd = file->fd, .offset = header->e_shoff, .left = header->e_shnum, .size = sizeof(Elf64_Shdr)};
     file->code = UINT64_MAX;
-    for (const Elf64_Shdr *section; (section = next_entry(&walk)) != NULL;)
-        note_section(file, section);
+    for (const Elf64_Shdr *section; (section = next_entry(&walk)) != NULL;) {
+        if (section->sh_type == SHT_GNU_HASH)
+            file->hash = *section;
+        if (section->sh_type == SHT_DYNAMIC)
+            file->dynamic = *section;
+        if (section->sh_type == SHT_DYNSYM)
+            file->symbols = *section;
+        if (section->sh_type == SHT_SYMTAB)
+            file->all = *section;
+        if ((section->sh_flags & SHF_EXECINSTR) != 0 && section->sh_addr < file->code)
+            file->code = section->sh_addr;
+    }
     read_names(file, header, &file->symbols, &file->names);
     read_names(file, header, &file->all, &file->all_names);
 }
@@ -192,18 +188,6 @@ static bool is_loaded(const struct hk_elf_file *file, const struct hk_elf_loaded
     return same == loaded->count && same == file->header.e_phnum;
 }
 
-static void compare(const struct hk_elf_file *file, uintptr_t base, const Elf64_Sym *symbol,
-                    struct hk_elf_wanted *wanted, unsigned count)
-{
-    char name[SYMBOL_BYTES];
-    if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0)
-        return;
-    size_t got = hk_os_read_at(file->fd, file->all_names.sh_offset + symbol->st_name, name, sizeof name);
-    for (unsigned i = 0; i < count; i++)
-        if (strlen(wanted[i].name) < got && memcmp(name, wanted[i].name, strlen(wanted[i].name) + 1) == 0)
-            wanted[i].address = base + symbol->st_value;
-}
-
 void hk_elf_find_hidden(const struct hk_elf_loaded *loaded, struct hk_elf_wanted *wanted, unsigned count)
 {
     struct hk_elf_file file;
@@ -211,8 +195,15 @@ void hk_elf_find_hidden(const struct hk_elf_loaded *loaded, struct hk_elf_wanted
         return;
     struct table_walk walk = walk_symbols(&file, &file.all);
     walk.left = is_loaded(&file, loaded) ? walk.left : 0;
-    for (const Elf64_Sym *symbol; (symbol = next_entry(&walk)) != NULL;)
-        compare(&file, loaded->base, symbol, wanted, count);
+    for (const Elf64_Sym *symbol; (symbol = next_entry(&walk)) != NULL;) {
+        char name[SYMBOL_BYTES];
+        if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0)
+            continue;
+        size_t got = hk_os_read_at(file.fd, file.all_names.sh_offset + symbol->st_name, name, sizeof name);
+        for (unsigned i = 0; i < count; i++)
+            if (strlen(wanted[i].name) < got && memcmp(name, wanted[i].name, strlen(wanted[i].name) + 1) == 0)
+                wanted[i].address = loaded->base + symbol->st_value;
+    }
     hk_elf_close(&file);
 }
 

@@ -122,20 +122,16 @@ void hk_outbox_drop_idle(struct hk_outbox *outbox)
     outbox->used = false;
 }
 
-static void grow_table(struct hk_outbox *outbox)
-{
-    hk_outbox_send_all(outbox);
-    struct hk_outbox_entry *table = hk_meta_alloc(table_bytes(outbox->size * GROWTH));
-    if (table != NULL)
-        use_table(outbox, table, outbox->size * GROWTH);
-}
-
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint)
 {
     hk_assert(outbox->table != NULL);
     if (outbox->evicted > outbox->size / ENTRIES_PER_EVICTION && outbox->size < HK_OUTBOX_MOST &&
-        table_bytes(outbox->size * GROWTH) <= footprint / FOOTPRINT_PER_BYTE_OF_TABLE)
-        grow_table(outbox);
+        table_bytes(outbox->size * GROWTH) <= footprint / FOOTPRINT_PER_BYTE_OF_TABLE) {
+        hk_outbox_send_all(outbox);
+        struct hk_outbox_entry *table = hk_meta_alloc(table_bytes(outbox->size * GROWTH));
+        if (table != NULL)
+            use_table(outbox, table, outbox->size * GROWTH);
+    }
     outbox->evicted = 0;
     size_t to_all = LEAST_ALLOWED_TO_ALL + footprint / FOOTPRINT_PER_WAITING_BYTE;
     size_t most = hk_min(to_all / hk_max(1, hk_load(xtables)), outbox->size * ROOM_PER_ENTRY);

@@ -376,16 +376,6 @@ static const struct hk_leaf *next_leaf(uintptr_t *address)
     return leaf;
 }
 
-static void keep_lowest_of_leaf(uintptr_t at, const struct hk_leaf *leaf, uintptr_t from, uintptr_t to,
-                                struct hk_page_map_range *lowest)
-{
-    char *behind = (char *)leaf->chunks + CHUNKS_OF_LEAF;
-    size_t size = CHUNKS_OF_LEAF + ((char *)hk_load(leaf->xentries) == behind ? ENTRIES_OF_LEAF : 0);
-    bool flat = window.chunks != NULL && (at - window.base) >> HK_LEAF_SHIFT < window.leaves;
-    if (!flat)
-        keep_lowest(leaf->chunks, size, from, to, lowest);
-}
-
 struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
 {
     struct hk_page_map_range lowest = {to, to};
@@ -394,8 +384,12 @@ struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
     keep_lowest((char *)window.entries - window.marks, window.marks + window.leaves * ENTRIES_OF_LEAF, from, to,
                 &lowest);
     keep_lowest(window.chunks, window.chunks_to * sizeof(struct hk_chunk), from, to, &lowest);
-    for (uintptr_t at = 0; (leaf = next_leaf(&at)) != NULL; at += HK_LEAF)
-        keep_lowest_of_leaf(at, leaf, from, to, &lowest);
+    for (uintptr_t at = 0; (leaf = next_leaf(&at)) != NULL; at += HK_LEAF) {
+        bool entries_follow = (char *)hk_load(leaf->xentries) == (char *)leaf->chunks + CHUNKS_OF_LEAF;
+        bool flat = window.chunks != NULL && (at - window.base) >> HK_LEAF_SHIFT < window.leaves;
+        if (!flat)
+            keep_lowest(leaf->chunks, CHUNKS_OF_LEAF + (entries_follow ? ENTRIES_OF_LEAF : 0), from, to, &lowest);
+    }
     hk_unlock(&map.lock);
     return lowest;
 }
