@@ -43,14 +43,14 @@ void hk_delete_full(void *block, struct hk_thread_state *hot, size_t offset);
             full;                                                                                                      \
     } while (0)
 
-/* free. Inline: a compiler that weighs the misses does not inline hak_free() where realloc calls it. */
+/* Frees a block. Inline, because a compiler that weighs the misses does not inline hak_free() into realloc. */
 HK_INLINE void hk_free(void *block)
 {
     HK_FREE_OR(block, hk_free_elsewhere(block), hk_free_not_mine(block, hot, offset),
                hk_free_medium(block, hot, offset), hk_free_full(block, hot, offset));
 }
 
-/* The misses of a free, or a delete, that is told the size. They check it where that costs correct programs nothing: the thread's own
+/* The misses of a free, or a delete, that is told the size. They check it if that costs correct programs nothing: the thread's own
  * blocks of more than 32 KiB, full bins, large blocks (see block_checks.h). Remote frees are misses like those above. */
 void hk_sized_elsewhere(void *block, size_t size, enum hk_call call);
 void hk_sized_medium(void *block, size_t size, size_t offset, struct hk_thread_state *hot, enum hk_call call);

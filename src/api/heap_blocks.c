@@ -5,7 +5,7 @@
 #include "guard/guard.h"
 #include "runtime/lifecycle.h"
 
-/* NULL without a tcache, and where an option checks each free: heaps then have no caches. */
+/* Returns NULL without a tcache, and if an option checks each free, because heaps then have no caches. */
 static struct hk_heap_shelf *shelf_of(struct hk_tcache *cache)
 {
     return cache != NULL && !HK_LOAD_SETTLED(hk_guard.on) ? &cache->shelf : NULL;
@@ -29,8 +29,7 @@ static HK_COLD void *heap_refused(struct hak_heap *heap, bool by_limit)
 }
 
 /* The system has refused: what HAKMEM can give back may be enough. */
-static HK_COLD void *try_heap_again(struct hk_tcache *cache, struct hak_heap *heap, size_t size, size_t align,
-                                    bool *zeroed)
+static HK_COLD void *retry_heap(struct hk_tcache *cache, struct hak_heap *heap, size_t size, size_t align, bool *zeroed)
 {
     bool by_limit;
     if (size >= (size_t)1 << HK_ADDRESS_BITS || !hk_heap_is_open(heap))
@@ -49,7 +48,7 @@ static void *try_heap(struct hak_heap *heap, size_t size, size_t align, bool *ze
     struct hk_tcache *cache = hk_tcache_get();
     void *block = hk_heaps_alloc(shelf_of(cache), heap, size, align, zeroed, by_limit);
     if (HK_UNLIKELY(block == NULL) && !*by_limit)
-        block = try_heap_again(cache, heap, size, align, zeroed);
+        block = retry_heap(cache, heap, size, align, zeroed);
     if (cache != NULL)
         hk_tick(cache, HK_TICK_SLOW_CALL);
     errno = saved_errno;

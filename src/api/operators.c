@@ -142,8 +142,7 @@ static HK_NOINLINE void *new_slow(size_t align, size_t size, enum hk_kind kind, 
 }
 
 static const char *const nothrow_names[] = {"_ZnwmRKSt9nothrow_t", "_ZnamRKSt9nothrow_t"};
-static const char *const nothrow_aligned_names[] = {"_ZnwmSt11align_val_tRKSt9nothrow_t",
-                                                    "_ZnamSt11align_val_tRKSt9nothrow_t"};
+static const char *const aligned_names[] = {"_ZnwmSt11align_val_tRKSt9nothrow_t", "_ZnamSt11align_val_tRKSt9nothrow_t"};
 
 /* Exceptions of the throwing form or of the handler must be caught, which C cannot do: calls the C++ library's form. */
 static HK_COLD void *nothrow_by_library(size_t align, size_t size, bool array)
@@ -156,7 +155,7 @@ static HK_COLD void *nothrow_by_library(size_t align, size_t size, bool array)
         return next != NULL ? next(size, &tag) : NULL;
     }
     void *(*next)(size_t, size_t, const void *) =
-        (void *(*)(size_t, size_t, const void *))dlsym(RTLD_NEXT, nothrow_aligned_names[array]);
+        (void *(*)(size_t, size_t, const void *))dlsym(RTLD_NEXT, aligned_names[array]);
     return next != NULL ? next(size, align, &tag) : NULL;
 }
 
@@ -225,7 +224,7 @@ HK_INLINE void delete_single(void *block)
                hk_delete_medium(block, hot, offset), hk_delete_full(block, hot, offset));
 }
 
-/* True if the delete was done here: the guard is on, and the form that would be called is HAKMEM's. */
+/* Returns true if the delete was done here: the guard is on, and the form that would be called is HAKMEM's. */
 HK_INLINE bool deleted_guarded(bool ours, void *block, bool array, size_t size)
 {
     enum hk_call single = size != HK_SIZE_UNKNOWN ? HK_CALL_DELETE_SIZED : HK_CALL_DELETE;

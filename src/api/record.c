@@ -7,7 +7,7 @@
 #include "prof/attach_sampling.h"
 #include "runtime/lifecycle.h"
 
-/* NULL if the allocation is not picked, or without room for a picked block. */
+/* Returns NULL if the allocation is not picked, or without room for a picked block. */
 static HK_COLD void *alloc_watched(struct hk_request *request)
 {
     struct hk_tcache *cache = hk_tcache_get();

@@ -72,7 +72,7 @@ void *memset(void *to, int value, size_t bytes) __asm__("hk_plain_set");
 #define HK_CHECKED(type, own, parameters, name) HK_EXPORT type own parameters __asm__(#name);
 
 /* HK_BY_JUMP return f(x): a tail call; f returns to our caller and sees our return address. gcc before 15 has no such
- * attribute, but makes tail calls where it can (-foptimize-sibling-calls); tests/process/check_jumps.py verifies it. */
+ * attribute, but makes tail calls if it can (-foptimize-sibling-calls); tests/process/check_jumps.py verifies it. */
 #if defined(__has_attribute)
 #if __has_attribute(musttail)
 #define HK_BY_JUMP __attribute__((musttail))
@@ -112,7 +112,7 @@ __extension__ typedef unsigned __int128 hk_wide;
 #define HK_COLD __attribute__((noinline, cold))
 /* Zeroed data that few programs touch: placed after all other data, so that touched data shares pages. */
 #define HK_COLD_DATA __attribute__((section(".bss.cold")))
-/* For a function that reads a word of which other threads may write other bits meanwhile. */
+/* For a function that reads a word while other threads may write other bits of the word. */
 #define HK_READS_SHARED_WORD __attribute__((no_sanitize("thread")))
 #define HK_NOINLINE __attribute__((noinline))
 #define HK_INLINE static inline __attribute__((always_inline))
@@ -143,11 +143,11 @@ __extension__ typedef unsigned __int128 hk_wide;
 #endif
 
 /* A compiler barrier: later reads do not move before it. Costs no instruction. On a processor that reorders reads (aarch64) it orders
- * nothing for other threads: where it stands behind a settled word, a thread that has what the word is about (a block of the window, a
+ * nothing for other threads. Behind a settled word, a thread that has what the word is about (a block of the window, a
  * cache) has it by a synchronization that came after the word was written (docs/PROOFS.md). */
 #define HK_READ_NO_EARLIER() __asm__ volatile("" ::: "memory")
 
-/* HK_PAIRS: one instruction loads or stores two adjacent words, and compilers do not find that by themselves where a branch lies in
+/* HK_PAIRS: one instruction loads or stores two adjacent words, and compilers do not find that by themselves if a branch lies in
  * between. HK_FOR_PAIRS(a, b, c, d) puts fields into the order in which the hit path needs two at a time. HK_NEAR: the address of a
  * variable that is HK_PAGE_ALIGNED takes one instruction instead of two. */
 #if defined(__aarch64__)
@@ -183,7 +183,7 @@ struct hk_pair {
 #define HK_THREAD_POINTER() ((uintptr_t)0)
 #endif
 
-/* Two adjacent words, where no branch lies in between: clang finds the pair itself, and an operand of assembly with an offset would cost it
+/* Loads two adjacent words with no branch in between: clang finds the pair itself, and an operand of assembly with an offset would cost it
  * an instruction. */
 #ifndef HK_LOAD_BOTH
 #define HK_LOAD_BOTH(x, y, first, second) ((x) = (__typeof__(x))(first), (y) = (__typeof__(y))(second))

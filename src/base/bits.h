@@ -49,7 +49,7 @@ HK_INLINE bool hk_bit_set(uint64_t *word, size_t index)
 /* The n lowest bits; n is in 0..32. */
 HK_INLINE uint32_t hk_low_bits32(unsigned n) { return n >= 32 ? ~0u : (1u << n) - 1; }
 
-/* Bit i of the result is set where x has n consecutive ones from bit i upward; n >= 1. */
+/* Returns a word in which bit i is set if x has n consecutive ones from bit i upward; n >= 1. */
 HK_INLINE uint32_t hk_runs32(uint32_t x, unsigned n)
 {
     for (unsigned have = 1; have < n && x != 0;) {

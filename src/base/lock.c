@@ -98,7 +98,8 @@ static void for_rank(unsigned rank, void (*act)(struct hk_lock *lock))
 {
     bool wanted = at_fork[rank] == TAKEN, there = hk_rank_locks[rank].first != NULL;
     /* The start registers META first. Before the start, only START is registered. */
-    hk_assert(wanted == there || (wanted && hk_rank_locks[HK_RANK_META].first == NULL));
+    bool is_registered_right = wanted == there || (wanted && hk_rank_locks[HK_RANK_META].first == NULL);
+    hk_assert(is_registered_right);
     for (unsigned n = 0; lock_at(rank, n) != NULL; n++) {
         hk_assert(lock_at(rank, n)->rank == rank);
         act(lock_at(rank, n));

@@ -86,7 +86,7 @@ HK_INLINE void hk_lock_register_more(enum hk_rank rank, uint32_t more, size_t st
 }
 
 /* Called around a fork by the thread that forks. Takes all registered locks from top to bottom. Drops them from bottom to top in the parent. Resets
- * them in the child, whose only thread holds them, and where no thread waits. */
+ * them in the child, whose only thread holds them, and in which no thread waits. */
 void hk_locks_take_all(void);
 void hk_locks_drop_all(void);
 void hk_locks_reset_all(void);

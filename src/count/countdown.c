@@ -30,19 +30,13 @@ static double saturation(double x)
     return sum;
 }
 
-/* Sebastiano Vigna's splitmix64; works with any seed. */
-static uint64_t next_random(struct hk_countdown *countdown)
+/* Returns -ln(u) * mean, with u uniform in (0, 1], by Sebastiano Vigna's splitmix64, which works with any seed. */
+static int64_t gap(struct hk_countdown *countdown, uint64_t mean)
 {
     uint64_t x = countdown->random += 0x9e3779b97f4a7c15;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
     x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-    return x ^ (x >> 31);
-}
-
-/* Returns -ln(u) * mean, with u uniform in (0, 1]. */
-static int64_t gap(struct hk_countdown *countdown, uint64_t mean)
-{
-    double u = (double)((next_random(countdown) >> 11) + 1) / (double)(1ull << 53);
+    double u = (double)(((x ^ (x >> 31)) >> 11) + 1) / (double)(1ull << 53);
     return (int64_t)(logarithm(1 / u) * (double)mean);
 }
 

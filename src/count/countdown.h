@@ -26,7 +26,7 @@ HK_INLINE bool hk_countdown_runs_out(struct hk_countdown *countdown, size_t byte
     return countdown->left < 0;
 }
 
-/* True if a gap ended; the next one begins after these bytes. */
+/* Returns true if a gap ended; the next one begins after these bytes. */
 bool hk_countdown_picks(struct hk_countdown *countdown, uint64_t mean);
 /* The bytes of allocations that a picked block of `size` represents. */
 uint64_t hk_countdown_weight(size_t size, uint64_t mean);

@@ -27,7 +27,7 @@ void hk_background_state_begin(void);
 void hk_background_state_end(void);
 /* Called when blocks came free in a heap with this footprint. */
 void hk_background_notify(size_t footprint);
-/* True if a heap with this footprint is worth a background thread. */
+/* Returns true if a heap with this footprint is worth a background thread. */
 bool hk_background_is_worth(size_t footprint);
 /* Wakes the thread for another round, whatever the footprint. */
 void hk_background_force(void);

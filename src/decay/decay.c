@@ -270,13 +270,6 @@ static bool sweep_some(uint32_t id, bool begin, uint64_t now, struct hk_round *r
     return over;
 }
 
-static void sweep_one(uint32_t id, uint64_t now, struct hk_round *round)
-{
-    for (unsigned holds = 1; !sweep_some(id, holds == 1, now, round) && !hk_background_is_leaving(); holds++)
-        if (holds % HOLDS_PER_PAUSE == 0)
-            hk_os_pause();
-}
-
 struct hk_round hk_decay_in_background(void)
 {
     struct hk_round round = {false, false};
@@ -284,7 +277,9 @@ struct hk_round hk_decay_in_background(void)
     epoch_if_due(now);
     for (uint32_t id = hk_owner_next(HK_FIRST_OWNER); id < hk_owner_end() && !hk_background_is_leaving();
          id = hk_owner_next(id + 1))
-        sweep_one(id, now, &round);
+        for (unsigned holds = 1; !sweep_some(id, holds == 1, now, &round) && !hk_background_is_leaving(); holds++)
+            if (holds % HOLDS_PER_PAUSE == 0)
+                hk_os_pause();
     struct hk_sweep sweep = {.now = now, .touched = now, .work = INT64_MAX};
     hk_idle_inboxes_sweep(&sweep);
     round.waits |= sweep.waits || hk_decay_idle() > 0;

@@ -57,7 +57,7 @@ size_t hk_decay_footprint(void);
 size_t hk_decay_idle(void);
 /* Purges all free memory outside tcaches; `keep` bytes of slices and cached large blocks, those freed last, stay resident. Returns bytes. */
 size_t hk_decay_all(size_t keep);
-/* True if threads that have ended may have left enough to purge at once; `caches` is the bytes of their caches. Where threads
+/* Returns true if threads that have ended may have left enough to purge at once; `caches` is the bytes of their caches. Where threads
  * come and go, the page faults that follow take 1 % of the time at most. */
 bool hk_decay_left_is_due(size_t caches);
 /* Purges what ended threads left, after `caches` bytes of their caches were purged. */

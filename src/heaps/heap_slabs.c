@@ -2,7 +2,7 @@
 #include "heaps/heap_slabs.h"
 
 #include "policy/gate.h"
-#include "slab/slab_life.h"
+#include "slab/slab.h"
 #include "span/meta.h"
 
 enum {

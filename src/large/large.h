@@ -13,7 +13,7 @@
 #include "large/large_cache.h"
 #include "span/footprint.h"
 
-/* NULL if the system refuses memory. *zeroed: all bytes read as zero. align is a power of two. */
+/* Returns NULL if the system refuses memory. *zeroed: all bytes read as zero. align is a power of two. */
 void *hk_large_alloc(size_t size, size_t align, bool *zeroed);
 /* Ends the program, and names the call, unless a large block in use begins at `block`. The functions below check the same, as free or realloc. */
 void hk_large_check(enum hk_call call, const void *block);

@@ -210,7 +210,7 @@ bool hk_large_over_budget(const struct hk_large_block *oldest, uint64_t budget)
     return hk_large.totals.cached > budget + HK_SLICE; /* a block of the budget's size is a lead longer */
 }
 
-/* Unmaps the oldest blocks while they are due and it is not enough; stops where the system refuses. */
+/* Unmaps the oldest blocks while they are due and the bytes are not enough; stops if the system refuses. */
 static size_t unmap_while(oldest_goes *due, uint64_t argument, size_t enough)
 {
     size_t bytes = 0;
@@ -324,21 +324,16 @@ size_t hk_large_purge_oldest(uint64_t now_ms, uint64_t delay_ms, size_t enough)
     return delay_ms == 0 && bytes < enough ? bytes + cut_slack(before, enough - bytes) : bytes;
 }
 
-static void alter_locked(struct hk_large_block *large)
-{
-    bool cached = hk_link_linked(&large->link) && !large->modified;
-    if (cached)
-        hk_large_leave_cache_locked(large);
-    large->modified = true;
-    if (cached)
-        hk_large_spoil_locked(large);
-}
-
 static void mark_locked(uintptr_t start, uintptr_t end)
 {
     for (struct hk_large_block *large;
          (large = hk_extents_below(&hk_large.extents, end)) != NULL && large->d.start + large->d.bytes > start;) {
-        alter_locked(large);
+        bool cached = hk_link_linked(&large->link) && !large->modified;
+        if (cached)
+            hk_large_leave_cache_locked(large);
+        large->modified = true;
+        if (cached)
+            hk_large_spoil_locked(large);
         end = large->d.start;
     }
 }

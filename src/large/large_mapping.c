@@ -40,17 +40,15 @@ static void *if_covered(void *p, size_t bytes)
 
 static bool comes_and_goes(size_t bytes) { return hk_load(hk_large.xgone) / TIMES_GONE >= bytes; }
 
-/* A large block that the program touches in a few places costs a huge page for each place. True while the bytes at that risk are below the limit. */
-static bool may_stake_more(void)
-{
-    size_t staked = hk_load(hk_large.xon_huge_pages) * HK_CHUNK;
-    return staked < BLOCKS_AT_STAKE * HK_CHUNK || staked < hk_page_heap_stake();
-}
-
+/* A large block that the program touches in a few places costs a huge page for each place. More blocks are put on huge pages while the bytes at that
+ * risk are below the limit. */
 static bool suits_huge_pages(size_t bytes)
 {
     uint64_t from = HK_POLICY(huge_blocks_from);
-    return from != 0 && bytes >= from && hk_thp_serves() && (comes_and_goes(bytes) || may_stake_more());
+    if (from == 0 || bytes < from || !hk_thp_serves())
+        return false;
+    size_t staked = hk_load(hk_large.xon_huge_pages) * HK_CHUNK;
+    return comes_and_goes(bytes) || staked < BLOCKS_AT_STAKE * HK_CHUNK || staked < hk_page_heap_stake();
 }
 
 static bool has_room_for_slack(size_t more)
@@ -77,7 +75,7 @@ static bool has_huge_pages(size_t mapped) { return mapped >= HK_CHUNK && suits_h
 static _Atomic uintptr_t xvacant;
 static _Atomic size_t xvacant_bytes;
 
-/* One call instead of three: where a block was, or below the one that moves, the alignment of huge pages is known beforehand. */
+/* Maps by one call instead of three, at the place of a former block or below the block that moves, which have the alignment of huge pages. */
 static void *map_in_place(size_t bytes, uintptr_t below)
 {
     bool fits = bytes <= hk_load(xvacant_bytes);

@@ -5,7 +5,7 @@
  *
  * Owns       struct hk_large, which the other files of the room change; `child` of the large blocks in the extents.
  * Invariant  the mappings do not overlap; `start` does not change while a block is in the extents.
- * Threads    the holder of the lock, but for the fields that begin with x, and for `d` and `requested` while the block is in use: its thread
+ * Threads    the holder of the lock, except the fields that begin with x, and `d` and `requested` while the block is in use: its thread
  *            reads them without. */
 #ifndef HK_LARGE_STATE_H
 #define HK_LARGE_STATE_H
@@ -42,7 +42,7 @@ HK_INLINE struct hk_large_block *hk_large_at(uintptr_t address)
 {
     return (struct hk_large_block *)(void *)hk_descriptor_at(address);
 }
-/* True if the mapping holds so many bytes and no slack that is worth a cut. */
+/* Returns true if the mapping holds so many bytes and no slack that is worth a cut. */
 HK_INLINE bool hk_large_is_about(const struct hk_large_block *large, size_t bytes)
 {
     return large->d.bytes - bytes <= large->uncut;
@@ -89,7 +89,7 @@ extern struct hk_large {
     struct hk_link *sorted;       /* of `cached`: from here on, blocks are also in the bins of large_cache.c */
     int room_unsorted;            /* blocks that may still be added before `sorted` */
     struct hk_list with_slack;    /* blocks in use that have slack; newest first */
-    struct hk_extents extents;    /* all mappings, but for those that are being changed */
+    struct hk_extents extents;    /* all mappings except those that are being changed */
     struct hk_large_totals totals;
     _Atomic uintptr_t xlowest, xhighest; /* the range in which mappings have ever been */
     _Atomic uint64_t xversion;           /* rises whenever a block comes into use, is resized or freed */

@@ -39,20 +39,18 @@ static bool seems_unused(const char *block, size_t bytes)
            !is_used_if_resident(block + 3 * eighth) && !is_used_if_resident(block + 6 * eighth);
 }
 
-/* A part of a huge page is purged only where that is worth a split. */
-static bool purge_gap(const struct gap *gap, size_t bytes)
-{
-    uintptr_t start = (uintptr_t)gap->start;
-    if (!gap->in_span)
-        return hk_os.purge(gap->start, bytes);
-    return (bytes >= HK_CHUNK / HK_PART_WORTH_A_SPLIT || !hk_load(hk_page_map_chunk(start)->xhuge)) &&
-           hk_span_purge(start, bytes);
-}
-
 static void return_gap(const struct gap *gap)
 {
+    uintptr_t start = (uintptr_t)gap->start;
     size_t bytes = (size_t)(gap->end - gap->start);
-    if (bytes > 0 && !purge_gap(gap, bytes))
+    if (bytes == 0)
+        return;
+    /* A part of a huge page is purged only if that is worth a split. */
+    bool gone = !gap->in_span
+                    ? hk_os.purge(gap->start, bytes)
+                    : (bytes >= HK_CHUNK / HK_PART_WORTH_A_SPLIT || !hk_load(hk_page_map_chunk(start)->xhuge)) &&
+                          hk_span_purge(start, bytes);
+    if (!gone)
         memset(gap->start, 0, bytes);
 }
 
@@ -88,33 +86,23 @@ static void zero_chunk(char *to, struct gap *gap)
     }
 }
 
-static void zero_pages(char *start, char *end, bool in_span)
-{
-    size_t bytes = (size_t)(end - start);
-    struct gap gap = {start, bytes >= PROBED_FROM && seems_unused(start, bytes) ? end : start, in_span};
-    for (char *at = gap.end; at < end; at = gap.end)
-        zero_chunk(at + hk_min((size_t)(end - at), HK_CHUNK - ((uintptr_t)at & (HK_CHUNK - 1))), &gap);
-    return_gap(&gap);
-}
-
-/* Returns the bytes of a block that no purge cuts off. */
-static size_t held(void *block)
-{
-    hk_lock(&hk_large.lock);
-    size_t bytes = hk_large_held(hk_large_at((uintptr_t)block));
-    hk_unlock(&hk_large.lock);
-    return bytes;
-}
-
 void *hk_large_zero(void *block, size_t bytes)
 {
     bool in_span = !hk_entry_is_large(hk_page_map_lookup((uintptr_t)block));
-    if (!in_span)
-        bytes = held(block);
-    char *start = block, *end = start + bytes;
-    size_t page = hk_system_page(), head = -(uintptr_t)start & (page - 1), tail = (uintptr_t)end & (page - 1);
-    memset(start, 0, head);
-    memset(end - tail, 0, tail);
-    zero_pages(start + head, end - tail, in_span);
+    if (!in_span) { /* all but the slack that a purge may cut off: a cut in the last huge page would split it */
+        hk_lock(&hk_large.lock);
+        bytes = hk_large_held(hk_large_at((uintptr_t)block));
+        hk_unlock(&hk_large.lock);
+    }
+    size_t page = hk_system_page(), head = -(uintptr_t)block & (page - 1),
+           tail = ((uintptr_t)block + bytes) & (page - 1);
+    char *start = (char *)block + head, *end = (char *)block + bytes - tail;
+    memset(block, 0, head);
+    memset(end, 0, tail);
+    bool unused = (size_t)(end - start) >= PROBED_FROM && seems_unused(start, (size_t)(end - start));
+    struct gap gap = {start, unused ? end : start, in_span};
+    for (char *at = gap.end; at < end; at = gap.end)
+        zero_chunk(at + hk_min((size_t)(end - at), HK_CHUNK - ((uintptr_t)at & (HK_CHUNK - 1))), &gap);
+    return_gap(&gap);
     return block;
 }

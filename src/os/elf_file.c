@@ -85,20 +85,6 @@ static struct table_walk walk_symbols(const struct hk_elf_file *file, const Elf6
                                .size = sizeof(Elf64_Sym)};
 }
 
-static void note_section(struct hk_elf_file *file, const Elf64_Shdr *section)
-{
-    if (section->sh_type == SHT_GNU_HASH)
-        file->hash = *section;
-    if (section->sh_type == SHT_DYNAMIC)
-        file->dynamic = *section;
-    if (section->sh_type == SHT_DYNSYM)
-        file->symbols = *section;
-    if (section->sh_type == SHT_SYMTAB)
-        file->all = *section;
-    if ((section->sh_flags & SHF_EXECINSTR) != 0 && section->sh_addr < file->code)
-        file->code = section->sh_addr;
-}
-
 /* Reads the section of a table's strings. */
 static void read_names(const struct hk_elf_file *file, const Elf64_Ehdr *header, const Elf64_Shdr *table,
                        Elf64_Shdr *names)
@@ -113,8 +99,18 @@ static void read_sections(struct hk_elf_file *file, const Elf64_Ehdr *header)
     struct table_walk walk = {
         .fd = file->fd, .offset = header->e_shoff, .left = header->e_shnum, .size = sizeof(Elf64_Shdr)};
     file->code = UINT64_MAX;
-    for (const Elf64_Shdr *section; (section = next_entry(&walk)) != NULL;)
-        note_section(file, section);
+    for (const Elf64_Shdr *section; (section = next_entry(&walk)) != NULL;) {
+        if (section->sh_type == SHT_GNU_HASH)
+            file->hash = *section;
+        if (section->sh_type == SHT_DYNAMIC)
+            file->dynamic = *section;
+        if (section->sh_type == SHT_DYNSYM)
+            file->symbols = *section;
+        if (section->sh_type == SHT_SYMTAB)
+            file->all = *section;
+        if ((section->sh_flags & SHF_EXECINSTR) != 0 && section->sh_addr < file->code)
+            file->code = section->sh_addr;
+    }
     read_names(file, header, &file->symbols, &file->names);
     read_names(file, header, &file->all, &file->all_names);
 }
@@ -144,18 +140,12 @@ static bool is_named(const struct hk_elf_file *file, uint64_t at, const char *na
            read_whole(file, file->names.sh_offset + at, bytes, size) && memcmp(bytes, name, size) == 0;
 }
 
-static uint32_t hash_of(const char *name)
-{
-    uint32_t hash = 5381;
-    for (; *name != 0; name++)
-        hash = hash * 33 + (unsigned char)*name;
-    return hash;
-}
-
 bool hk_elf_find(const struct hk_elf_file *file, const char *name, Elf64_Sym *symbol, uint64_t *place)
 {
     struct hash_header header;
-    uint32_t wanted = hash_of(name), n, hash = 0;
+    uint32_t wanted = 5381, n, hash = 0;
+    for (const char *letter = name; *letter != 0; letter++)
+        wanted = wanted * 33 + (unsigned char)*letter;
     if (!read_entry(file, &file->hash, 0, &header, sizeof header) || header.buckets == 0)
         return false;
     /* In words of 4 bytes: the header, the bloom filter, the buckets, the chains. */
@@ -186,7 +176,7 @@ bool hk_elf_string(const struct hk_elf_file *file, Elf64_Sxword tag, unsigned n,
     return false;
 }
 
-/* True if the file is the one that was loaded, and has not been replaced since. */
+/* Returns true if the file is the one that was loaded, and has not been replaced since. */
 static bool is_loaded(const struct hk_elf_file *file, const struct hk_elf_loaded *loaded)
 {
     Elf64_Phdr segment;
@@ -198,18 +188,6 @@ static bool is_loaded(const struct hk_elf_file *file, const struct hk_elf_loaded
     return same == loaded->count && same == file->header.e_phnum;
 }
 
-static void compare(const struct hk_elf_file *file, uintptr_t base, const Elf64_Sym *symbol,
-                    struct hk_elf_wanted *wanted, unsigned count)
-{
-    char name[SYMBOL_BYTES];
-    if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0)
-        return;
-    size_t got = hk_os_read_at(file->fd, file->all_names.sh_offset + symbol->st_name, name, sizeof name);
-    for (unsigned i = 0; i < count; i++)
-        if (strlen(wanted[i].name) < got && memcmp(name, wanted[i].name, strlen(wanted[i].name) + 1) == 0)
-            wanted[i].address = base + symbol->st_value;
-}
-
 void hk_elf_find_hidden(const struct hk_elf_loaded *loaded, struct hk_elf_wanted *wanted, unsigned count)
 {
     struct hk_elf_file file;
@@ -217,8 +195,15 @@ void hk_elf_find_hidden(const struct hk_elf_loaded *loaded, struct hk_elf_wanted
         return;
     struct table_walk walk = walk_symbols(&file, &file.all);
     walk.left = is_loaded(&file, loaded) ? walk.left : 0;
-    for (const Elf64_Sym *symbol; (symbol = next_entry(&walk)) != NULL;)
-        compare(&file, loaded->base, symbol, wanted, count);
+    for (const Elf64_Sym *symbol; (symbol = next_entry(&walk)) != NULL;) {
+        char name[SYMBOL_BYTES];
+        if (symbol->st_shndx == SHN_UNDEF || symbol->st_value == 0)
+            continue;
+        size_t got = hk_os_read_at(file.fd, file.all_names.sh_offset + symbol->st_name, name, sizeof name);
+        for (unsigned i = 0; i < count; i++)
+            if (strlen(wanted[i].name) < got && memcmp(name, wanted[i].name, strlen(wanted[i].name) + 1) == 0)
+                wanted[i].address = loaded->base + symbol->st_value;
+    }
     hk_elf_close(&file);
 }
 
@@ -232,18 +217,13 @@ uintptr_t hk_elf_address(const struct hk_elf_file *file, uintptr_t offset)
     return offset;
 }
 
-static bool is_function_at(const Elf64_Sym *symbol, uintptr_t address)
-{
-    uint64_t size = symbol->st_size != 0 ? symbol->st_size : 1;
-    return ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_value != 0 && address - symbol->st_value < size;
-}
-
 uintptr_t hk_elf_function(const struct hk_elf_file *file, uintptr_t address, char *name, size_t size)
 {
     bool whole = file->all.sh_type != SHT_NULL;
     struct table_walk walk = walk_symbols(file, whole ? &file->all : &file->symbols);
     for (const Elf64_Sym *symbol; (symbol = next_entry(&walk)) != NULL;)
-        if (is_function_at(symbol, address)) {
+        if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_value != 0 &&
+            address - symbol->st_value < symbol->st_size + (symbol->st_size == 0)) {
             uint64_t names = (whole ? &file->all_names : &file->names)->sh_offset;
             name[hk_os_read_at(file->fd, names + symbol->st_name, name, size - 1)] = 0;
             return address - symbol->st_value;

@@ -34,7 +34,7 @@ struct hk_elf_file {
 /* False, and nothing is open, if `path` is no such file. */
 bool hk_elf_open(struct hk_elf_file *file, const char *path);
 void hk_elf_close(struct hk_elf_file *file);
-/* Reads the symbol of that name, if the file defines it, and where the loader puts the symbol, relative to the library. */
+/* Reads the symbol of that name, if the file defines it, and the place of the symbol relative to the library. */
 bool hk_elf_find(const struct hk_elf_file *file, const char *name, Elf64_Sym *symbol, uint64_t *place);
 /* Reads a string of the dynamic section: the n-th with that tag. False if there is none, or it is too long. */
 bool hk_elf_string(const struct hk_elf_file *file, Elf64_Sxword tag, unsigned n, char *string, size_t size);

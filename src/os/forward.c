@@ -27,8 +27,7 @@ int hk_forward_mprotect(void *p, size_t size, int protection, int key)
                            : syscall(SYS_pkey_mprotect, p, size, protection, key));
 }
 
-long hk_forward_mbind(void *p, unsigned long size, int mode, const unsigned long *nodes, unsigned long most,
-                      unsigned flags)
+long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes, unsigned long most, unsigned flags)
 {
     return syscall(SYS_mbind, p, size, mode, nodes, most, flags);
 }

@@ -13,13 +13,12 @@ int hk_forward_madvise(void *p, size_t size, int advice);
 int hk_forward_mlock(const void *p, size_t size, unsigned flags);
 /* key: -1 for none. */
 int hk_forward_mprotect(void *p, size_t size, int protection, int key);
-long hk_forward_mbind(void *p, unsigned long size, int mode, const unsigned long *nodes, unsigned long most,
-                      unsigned flags);
+long hk_forward_mbind(void *p, size_t size, int mode, const unsigned long *nodes, unsigned long most, unsigned flags);
 /* These call the next definition after HAKMEM's, which may be another interposer's. In signal handlers only after a first call. */
 int hk_forward_ioctl(int fd, unsigned long request, void *argument);
 int hk_forward_sigaction(int number, const struct sigaction *action, struct sigaction *former);
 sighandler_t hk_forward_signal(int number, sighandler_t handler);
-/* The same for the program: where a handler of HAKMEM's is installed, it sees the action that this handler stands for; if it sets that action,
+/* The same for the program: if a handler of HAKMEM's is installed, the program sees the action that this handler stands for; if it sets that action,
  * HAKMEM's handler is installed again. */
 int hk_caught_sigaction(int number, const struct sigaction *action, struct sigaction *former);
 sighandler_t hk_caught_signal(int number, sighandler_t handler);
@@ -31,9 +30,9 @@ int hk_forward_unshare(int flags);
 bool hk_advice_lasts(int advice);
 /* Readable and writable, without a protection key. */
 bool hk_protection_is_ordinary(int protection, int key);
-/* True if the request registered a range with userfaultfd. Called after it succeeded, when the range can be read. */
+/* Returns true if the request registered a range with userfaultfd. Called after it succeeded, when the range can be read. */
 bool hk_ioctl_watches_faults(unsigned long request, const void *argument, void **p, size_t *size);
-/* True if the option installs a seccomp filter, or is the precondition for one. */
+/* Returns true if the option installs a seccomp filter, or is the precondition for one. */
 bool hk_prctl_shuts_in(int option);
 
 #endif

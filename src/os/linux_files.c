@@ -10,8 +10,7 @@
 
 static __attribute__((noinline, cold)) int moved_up(int fd)
 {
-    int higher = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1),
-        result = higher >= 0 ? higher : -errno;
+    int up = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), result = up >= 0 ? up : -errno;
     (void)syscall(SYS_close, fd);
     return result;
 }

@@ -13,7 +13,7 @@ struct hk_lines {
     char bytes[512];
 };
 
-/* False if the file cannot be opened. */
+/* Returns false if the file cannot be opened. */
 bool hk_lines_open(struct hk_lines *lines, const char *path);
 /* Reads the next line, cut off after size - 1 bytes; false if there is none, or the line has no end. */
 bool hk_lines_next(struct hk_lines *lines, char *line, size_t size);

@@ -106,7 +106,7 @@ extern struct hk_os hk_os;
 void hk_os_split_huge(void *p, size_t size);
 /* Sleeps briefly, so that other threads run. */
 void hk_os_pause(void);
-/* True if `code` lies in the dynamic loader. */
+/* Returns true if `code` lies in the dynamic loader. */
 bool hk_os_in_loader(const void *code);
 /* True once thread-local storage is accessible. */
 bool hk_os_has_thread_pointer(void);
@@ -117,7 +117,7 @@ int hk_os_append(const char *path);
 void hk_os_close(int fd);
 /* Identifies the file behind a descriptor; false if the descriptor is closed or cannot be queried. */
 bool hk_os_identify(int fd, struct hk_file_id *id);
-/* True if `path` is a regular file or does not exist. */
+/* Returns true if `path` is a regular file or does not exist. */
 bool hk_os_is_replaceable(const char *path);
 bool hk_os_rename(const char *from, const char *to);
 /* Sets the environment for calls that come before the C library knows it. */
@@ -130,7 +130,7 @@ int hk_os_parent_id(void);
 bool hk_os_catch_signal(int number, void (*handler)(int number, siginfo_t *info, void *context));
 /* Called in such a handler: re-raises the signal with its default action and the same siginfo after the handler returns. */
 void hk_os_default_signal(int number, siginfo_t *info);
-/* True if the calling thread is the only one of the process, by the system's count; false also if that is unknown. */
+/* Returns true if the calling thread is the only one of the process, by the system's count; false also if that is unknown. */
 bool hk_os_has_one_thread(void);
 /* The number of the calling thread in the system. */
 int hk_os_thread_id(void);

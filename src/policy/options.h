@@ -25,11 +25,11 @@ enum { HK_SAFE_FREE_OFF, HK_SAFE_FREE_ON, HK_SAFE_FREE_STRICT, HK_SAFE_FREE_EXIT
 enum { HK_TRACE_REMOTE_OFF, HK_TRACE_REMOTE_ON, HK_TRACE_REMOTE_AUTO };
 enum { HK_DEEPBIND_KEEP, HK_DEEPBIND_DROP };
 
-/* Reads the environment. The profile, where one is asked for by name or path, comes first: `take_profile` sets its options
+/* Reads the environment. The profile, if one is requested by name or path, comes first: `take_profile` sets its options
  * (policy.h), and what is set by itself goes before them. */
 typedef void hk_profile_taker(const char *name, size_t length);
 void hk_options_read(hk_profile_taker *take_profile);
-/* True if the environment names an option, or what may be meant for one. */
+/* Returns true if the environment names an option, or what may be meant for one. */
 bool hk_options_given(void);
 /* The entry NAME=VALUE of the environment; NULL if there is none. */
 const char *hk_option_entry(const char *name);

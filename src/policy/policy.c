@@ -44,24 +44,17 @@ void hk_policy_read(struct hk_knobs *knobs)
         knobs->value[knob] = hk_policy_value(knob);
 }
 
-static bool map_pages(void)
-{
-    char *start = hk_os.map(HK_POLICY_PAGES * hk_system_page());
-    if (start == NULL)
-        return false;
-    sealing = (struct sealing){.start = start, .stays_open = sealing.start != NULL};
-    return true;
-}
-
-/* Returns the next page to write; NULL on failure. If a sandbox forbids unsealing, maps a new set of pages once, and
- * leaves the old ones mapped for their readers. */
+/* Returns the next page to write; NULL on failure. If a sandbox forbids unsealing, maps a new set of pages once, and leaves the old ones mapped for
+ * their readers. */
 static struct hk_policy *next_page(void)
 {
     char *page = sealing.start + sealing.next * hk_system_page();
-    bool stuck = sealing.start == NULL || (sealing.sealed[sealing.next] && !hk_os.unseal(page, hk_system_page()));
-    if (stuck && !map_pages())
-        return NULL;
-    return (struct hk_policy *)(void *)(sealing.start + sealing.next * hk_system_page());
+    if (sealing.start == NULL || (sealing.sealed[sealing.next] && !hk_os.unseal(page, hk_system_page()))) {
+        page = hk_os.map(HK_POLICY_PAGES * hk_system_page());
+        if (page != NULL)
+            sealing = (struct sealing){.start = page, .stays_open = sealing.start != NULL};
+    }
+    return (struct hk_policy *)(void *)page;
 }
 
 /* A page that cannot be sealed is used unsealed: the seal only protects against stray writes. */

@@ -2,7 +2,7 @@
 #include "slab/abandoned.h"
 #include "slab/remote.h"
 #include "slab/remote_track.h"
-#include "slab/slab_life.h"
+#include "slab/slab.h"
 #include "span/meta.h"
 
 static struct class_abandoned {

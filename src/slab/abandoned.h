@@ -1,12 +1,12 @@
 /* Abandoned slabs: slabs without a thread: those of threads that have ended, and those made for threads that have no cache; and commons, from
- * which new threads take their first blocks where there are many threads: a short one then needs no slab of its own.
+ * which new threads take their first blocks if there are many threads: a short one then needs no slab of its own.
  *
  * Groups: slabs of blocks that may share their memory with no other group's, as of different types (guard/protections.def). They are
  * abandoned slabs that nobody adopts, and that are never released: so their addresses, too, serve no other group. Their pages are purged.
  *
  * Owns       every slab whose page map entry says HK_ABANDONED; for each class a list of those with free blocks, one of commons, and one for
  *            each group that is used.
- * Invariant  an abandoned slab is on a list exactly while it has free blocks. A commons slab is adopted only where there are few threads.
+ * Invariant  an abandoned slab is on a list exactly while it has free blocks. A commons slab is adopted only if there are few threads.
  * Threads    any; the lock of a class makes its holder the holder of all abandoned slabs of the class. */
 #ifndef HK_ABANDONED_H
 #define HK_ABANDONED_H
@@ -49,7 +49,7 @@ HK_INLINE unsigned hk_abandoned_group(const void *block)
     return list < HK_FIRST_GROUP ? 0 : list - HK_FIRST_GROUP + 1;
 }
 
-/* True where there are abandoned slabs of the class with free blocks. Reads without the lock. */
+/* Returns true if there are abandoned slabs of the class with free blocks. Reads without the lock. */
 bool hk_abandoned_has(unsigned class);
 /* A block for a thread that has no cache; NULL if the system refuses memory. */
 void *hk_abandoned_alloc(unsigned class);

@@ -8,15 +8,6 @@ static size_t joined_bytes(const struct hk_slab *slab)
     return hk_align_up(slab->words * sizeof(uint64_t), HK_CACHE_LINE);
 }
 
-static bool make_joined(struct hk_slab *slab)
-{
-    _Atomic uint64_t *joined =
-        hk_load(slab->xjoined) != NULL ? hk_load(slab->xjoined) : hk_meta_alloc(joined_bytes(slab));
-    if (joined != NULL)
-        hk_store_release(slab->xjoined, joined);
-    return joined != NULL;
-}
-
 static void note_mixed(struct hk_slab *slab, bool mixed)
 {
     slab->mixed = mixed;
@@ -67,8 +58,10 @@ static void take_cells(struct hk_slab *slab, unsigned first, unsigned cells)
 unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n)
 {
     unsigned got = 0, at = slab->first_word * 64u;
-    if (!make_joined(slab))
+    _Atomic uint64_t *joined = hk_load(slab->xjoined);
+    if (joined == NULL && (joined = hk_meta_alloc(joined_bytes(slab))) == NULL)
         return 0;
+    hk_store_release(slab->xjoined, joined);
     if (!slab->mixed)
         set_mixed(slab, true);
     while (got < n) {

@@ -34,13 +34,11 @@ unsigned hk_joined_next(const struct hk_slab *slab, unsigned at, unsigned *cells
 void hk_joined_end(struct hk_slab *slab);
 /* The joined blocks' part of hk_slab_recount(). The caller writes the page map entries. */
 void hk_joined_recount(struct hk_slab *slab);
-/* Frees the cells of the joined blocks that begin at the blocks `bits` of a word, but for these blocks, which the caller frees next. Returns
+/* Frees the cells of the joined blocks that begin at the blocks `bits` of a word, except these blocks themselves, which the caller frees next. Returns
  * the number of cells freed. Fatal if one of the blocks is a part of a joined block. */
 unsigned hk_joined_part(struct hk_slab *slab, unsigned word, uint64_t bits);
-/* Allocates up to n joined blocks of so many cells, the lowest first; they end at `end`. Returns their number: 0 also where memory for the
+/* Allocates up to n joined blocks of so many cells, the lowest first; they end at `end`. Returns their number: 0 also if memory for the
  * joined bits is refused. */
 unsigned hk_joined_take(struct hk_slab *slab, unsigned cells, void **end, unsigned n);
-/* hk_slab_free() in a slab without a plain extent; fatal in one that has one. */
-void hk_joined_free(struct hk_slab *slab, void *block);
 
 #endif

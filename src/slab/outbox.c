@@ -7,7 +7,7 @@
 
 enum {
     GROWTH = 2,
-    ENTRIES_PER_EVICTION = 16, /* where more than one in so many is evicted, the table is too small */
+    ENTRIES_PER_EVICTION = 16, /* if more than one in so many is evicted, the table is too small */
     FOOTPRINT_PER_BYTE_OF_TABLE = 64,
     FOOTPRINT_PER_WAITING_BYTE = 32,
 };
@@ -122,20 +122,16 @@ void hk_outbox_drop_idle(struct hk_outbox *outbox)
     outbox->used = false;
 }
 
-static void grow_table(struct hk_outbox *outbox)
-{
-    hk_outbox_send_all(outbox);
-    struct hk_outbox_entry *table = hk_meta_alloc(table_bytes(outbox->size * GROWTH));
-    if (table != NULL)
-        use_table(outbox, table, outbox->size * GROWTH);
-}
-
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint)
 {
     hk_assert(outbox->table != NULL);
     if (outbox->evicted > outbox->size / ENTRIES_PER_EVICTION && outbox->size < HK_OUTBOX_MOST &&
-        table_bytes(outbox->size * GROWTH) <= footprint / FOOTPRINT_PER_BYTE_OF_TABLE)
-        grow_table(outbox);
+        table_bytes(outbox->size * GROWTH) <= footprint / FOOTPRINT_PER_BYTE_OF_TABLE) {
+        hk_outbox_send_all(outbox);
+        struct hk_outbox_entry *table = hk_meta_alloc(table_bytes(outbox->size * GROWTH));
+        if (table != NULL)
+            use_table(outbox, table, outbox->size * GROWTH);
+    }
     outbox->evicted = 0;
     size_t to_all = LEAST_ALLOWED_TO_ALL + footprint / FOOTPRINT_PER_WAITING_BYTE;
     size_t most = hk_min(to_all / hk_max(1, hk_load(xtables)), outbox->size * ROOM_PER_ENTRY);
@@ -235,7 +231,7 @@ HK_INLINE void put_in_table(struct hk_outbox *outbox, struct hk_slab *slab, void
     }
 }
 
-/* Without a table, without room, or where every free is traced or tracked. */
+/* Puts a block if there is no table or no room, or if every free is traced or tracked. */
 static HK_NOINLINE bool put_slowly(struct hk_outbox *outbox, struct hk_slab *slab, void *block)
 {
     HK_TRACE(&outbox->self->ring, remote, slab->d.block_size, block);
@@ -288,7 +284,7 @@ void hk_outbox_track_again(const struct hk_outbox *survivor)
     }
 }
 
-/* The table may have been freed and its memory reused meanwhile: impossible values are skipped. */
+/* Skips impossible values, because the table may have been freed and its memory reused. */
 void hk_outbox_count(const struct hk_outbox *outbox, int64_t bytes[HK_CLASSES])
 {
     uintptr_t word = hk_load_acquire(outbox->xtable);

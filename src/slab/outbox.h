@@ -3,7 +3,7 @@
  *
  *   free -> entry of the slice: the bits of one word -- another word, or another slab --> mark -- another slab --> count
  *
- * Owns       a table of entries, found by a hash of the address, made at the thread's first remote free. It grows where slabs evict each
+ * Owns       a table of entries, found by a hash of the address, made at the thread's first remote free. It grows if slabs evict each
  *            other. Blocks no longer in the table are marked: they cost no memory.
  * Invariant  at most `allowed` bytes of blocks wait, or one block: in all threads together about a 32nd of the footprint.
  * Threads    the outbox: its thread only. hk_remote_free, hk_send: any. */
@@ -89,8 +89,8 @@ void hk_outbox_drop(struct hk_outbox *outbox);
 void hk_outbox_tune(struct hk_outbox *outbox, size_t footprint);
 /* Drops the waiting blocks of a thread that a fork child does not have. Returns their number. */
 size_t hk_outbox_forget(struct hk_outbox *outbox);
-/* Counts the tables anew in a fork child, which has one thread at most; what that thread has marked counts as sent. Before the slabs
- * are counted anew. */
+/* Counts the tables again in a fork child, which has one thread at most; what that thread has marked counts as sent. Before the slabs
+ * are counted again. */
 void hk_outboxes_recount(struct hk_outbox *survivor);
 /* In a fork child, after the slabs: the blocks that wait are in an outbox again, to the track (remote_track.h). */
 void hk_outbox_track_again(const struct hk_outbox *survivor);

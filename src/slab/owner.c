@@ -13,8 +13,7 @@ void hk_slab_lists_share(void) { hk_slab_lists_shared = true; }
 
 /* The first owners need no page of the tables; most programs never have more. */
 enum { FIRST_OWNERS = 32, OWNERS_IN_PART = 1024, PARTS = HK_OWNERS_END / OWNERS_IN_PART };
-_Static_assert(OWNERS_IN_PART *PARTS <= HK_ENTRY_MIXED >> HK_ENTRY_OWNER_SHIFT,
-               "each number fits into a page map entry");
+_Static_assert(OWNERS_IN_PART *PARTS <= HK_ENTRY_MIXED >> HK_ENTRY_OWNER_SHIFT, "each number fits into an entry");
 
 static struct {
     struct hk_lock lock;
@@ -155,16 +154,6 @@ bool hk_inbox_push(struct hk_owner *owner, struct hk_slab *slab)
     return true;
 }
 
-/* Puts the slabs queued last in front of those taken before. */
-static void prepend(struct hk_slab **backlog, struct hk_slab *chain)
-{
-    struct hk_slab *last = chain;
-    while (hk_inbox_next(last) != NULL)
-        last = hk_inbox_next(last);
-    hk_store(last->xnext, *backlog);
-    *backlog = chain;
-}
-
 static void take_inbox(struct hk_owner *owner, unsigned class)
 {
     /* Clears the bit first: a slab that is queued in between sets it again. */
@@ -205,7 +194,7 @@ struct hk_slab *hk_inbox_take(struct hk_owner *owner, unsigned class, unsigned m
     return chain;
 }
 
-/* Slabs sent back meanwhile stay in the inbox until the backlog is empty. */
+/* Slabs that are sent back during the walk stay in the inbox until the backlog is empty. */
 struct hk_slab *hk_inbox_take_one(struct hk_owner *owner, unsigned class, bool *last)
 {
     if (!is_pending(owner, class) || !hk_try_lock(&owner->drain_lock))
@@ -225,29 +214,25 @@ struct hk_slab *hk_inbox_steal(struct hk_owner *owner, unsigned class, unsigned 
     return chain;
 }
 
-static HK_NOINLINE void keep_rest(struct hk_owner *owner, unsigned class, struct hk_slab *rest)
-{
-    prepend(&owner->backlog[class], rest);
-    atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
-}
-
-static void close_locked(struct hk_owner *owner, unsigned class)
-{
-    struct hk_slab *rest = atomic_exchange_explicit(&owner->xinbox[class], CLOSED, memory_order_acquire);
-    if (rest != CLOSED && rest != EMPTY)
-        keep_rest(owner, class, rest);
-}
-
-/* Takes the lock even where the inboxes are empty: a stealing thread that has seen one open is done with it first. */
+/* Takes the lock even if the inboxes are empty: a stealing thread that has seen an open one is done with it first. */
 void hk_inboxes_close(struct hk_owner *owner)
 {
     hk_lock(&owner->drain_lock);
-    for (unsigned class = 0; class < HK_CLASSES; class ++)
-        close_locked(owner, class);
+    for (unsigned class = 0; class < HK_CLASSES; class ++) {
+        struct hk_slab *rest = atomic_exchange_explicit(&owner->xinbox[class], CLOSED, memory_order_acquire);
+        if (rest == CLOSED || rest == EMPTY)
+            continue;
+        struct hk_slab *last = rest;
+        while (hk_inbox_next(last) != NULL)
+            last = hk_inbox_next(last);
+        hk_store(last->xnext, owner->backlog[class]); /* the slabs queued last come before those taken before */
+        owner->backlog[class] = rest;
+        atomic_fetch_or_explicit(&owner->xpending, (uint64_t)1 << class, memory_order_relaxed);
+    }
     hk_unlock(&owner->drain_lock);
 }
 
-/* Writes only to inboxes that are not empty: the child copies each page that it writes to. */
+/* Writes only to inboxes that are not empty, because the child copies each page that it writes to. */
 static void restart_inboxes(struct hk_owner *owner, struct hk_slab *to)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {

@@ -9,7 +9,7 @@
  *            unmapped: a thread that holds a stale number finds a closed inbox and reads the slab's owner again; a slab whose holder
  *            has changed since it was queued is sent on by the thread that takes it out.
  *            The pages of an owner without a thread may be purged: zeros are a closed owner.
- * Threads    lists: the owner; where there is a background thread, both, under a lock. Inboxes: push any, lock-free; take, under a
+ * Threads    lists: the owner; if there is a background thread, both, under a lock. Inboxes: push any, lock-free; take, under a
  *            lock, the owner and threads that are short of blocks or purge memory. */
 #ifndef HK_OWNER_H
 #define HK_OWNER_H
@@ -36,7 +36,7 @@ struct hk_slab_list {
 struct hk_owner {
     /* constant after init */
     uint32_t id;
-    /* the owner's; from `open` on, where there is a background thread, under the lock */
+    /* the owner's; from `open` on, if there is a background thread, under the lock */
     struct hk_thread_counts counts;
     struct hk_ring ring;
     struct hk_lock slab_lists_lock;
@@ -65,7 +65,7 @@ extern _Atomic int64_t hk_queued_slabs[HK_CLASSES];
 
 /* Gives a zeroed owner its number for the life of the process; false if no number is left. */
 bool hk_owner_register(struct hk_owner *owner);
-/* True where other threads may use the lists of owners. While false, owners take no lock. Set for good by a process's only thread, which
+/* True if other threads may use the lists of owners. While false, owners take no lock. Set for good by a process's only thread, which
  * is not using its lists. */
 extern bool hk_slab_lists_shared;
 void hk_slab_lists_share(void);
@@ -81,7 +81,7 @@ HK_INLINE void hk_slab_lists_unlock(struct hk_owner *owner)
         hk_unlock(&owner->slab_lists_lock);
 }
 
-/* True where the owner has a thread. */
+/* Returns true if the owner has a thread. */
 bool hk_owner_is_open(struct hk_owner *owner);
 /* Empties the lists and opens the inboxes, at the start of a thread. */
 void hk_owner_open(struct hk_owner *owner);

@@ -25,21 +25,21 @@ unsigned hk_remote_collect(struct hk_slab *slab);
 /* For a thread that has taken the slab out of a queue and does not hold it: claims the remote blocks, as bits. Returns their number.
  * While it is not 0 the slab is not released. The caller queues the slab again or, if it has claimed blocks, lets it go. */
 unsigned hk_remote_claim(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS]);
-/* Clears QUEUED, and claims the blocks freed meanwhile: more bits. Returns their number. */
+/* Clears QUEUED, and claims the blocks freed since the claim: more bits. Returns their number. */
 unsigned hk_remote_let_go(struct hk_slab *slab, uint64_t bits[HK_SLAB_MOST_WORDS]);
 
-/* True where all blocks are free in the slab, and no thread is about to count or to queue it. */
+/* Returns true if all blocks are free in the slab, and no thread is about to count or to queue it. */
 HK_INLINE bool hk_slab_all_free(struct hk_slab *slab)
 {
     return slab->free == slab->d.blocks && hk_load_acquire(slab->xstate) == 0;
 }
-/* Blocks counted and not claimed; below 0 where some were claimed before they were counted. */
+/* Blocks counted and not claimed; below 0 if some were claimed before they were counted. */
 HK_INLINE int hk_remote_blocks(const struct hk_slab *slab)
 {
     return ((int32_t)hk_load(slab->xstate) & ~HK_REMOTE_QUEUED) / HK_REMOTE_BLOCK;
 }
 
-/* In a fork child nothing is queued, and the state is made anew from the bits. Returns true if there are remote blocks: they are counted,
+/* In a fork child nothing is queued, and the state is computed from the bits. Returns true if there are remote blocks: they are counted,
  * and the caller queues the slab. */
 bool hk_remote_restart(struct hk_slab *slab);
 /* The same for a slab whose holder the child does not have: remote blocks become free blocks. Returns true if there were any. */

@@ -70,7 +70,7 @@ void hk_track_slab_ends(struct hk_slab *slab)
     slab->track = NULL;
 }
 
-/* NULL if the block is not tracked, or none. */
+/* Returns NULL if the block is not tracked, or none. */
 static _Atomic uint64_t *tracked_word(const void *block)
 {
     uint32_t entry = hk_page_map_lookup((uintptr_t)block);

@@ -28,7 +28,7 @@ struct hk_remote_track {
 };
 extern struct hk_remote_track hk_remote_track;
 
-/* A new slab is tracked from here on, if the track is on; not where memory is refused. */
+/* Tracks a new slab from here on, if the track is on and memory for the words is granted. */
 void hk_track_slab(struct hk_slab *slab);
 /* The slab is being released: all its blocks are home. */
 void hk_track_slab_ends(struct hk_slab *slab);

@@ -5,7 +5,7 @@
  * Owns       the bitmap, and the fields of the holder's line.
  * Invariant  a block is in one place: free in its slab (its bit is set), freed by another thread (its remote bit is set, see
  *            remote.h), in a bin, depot or outbox, or with the program.
- * Threads    only the holder allocates and frees: the owner that the page map entry names, or, where that is HK_ABANDONED, the thread
+ * Threads    only the holder allocates and frees: the owner that the page map entry names, or, if that is HK_ABANDONED, the thread
  *            that holds the abandoned slabs' lock of the class.
  * Never      touches the blocks. */
 #ifndef HK_SLAB_H
@@ -23,7 +23,7 @@ enum hk_pages_state {
 };
 
 struct hk_slab {
-    /* constant while the slab lives, but for xowner and xlist */
+    /* constant while the slab lives, except xowner and xlist */
     struct hk_descriptor d;
     uint64_t *freebits;
     size_t extent;             /* bytes of all blocks; the tail behind it is too short for another */
@@ -135,7 +135,7 @@ HK_INLINE unsigned hk_slab_count_free(struct hk_slab *slab, size_t marked)
     slab->pages &= HK_PAGES_FREED;
     return slab->free = (uint16_t)(slab->free + marked);
 }
-/* The first block from `at` on whose bit is set, or clear where `flip` is all ones; the number of blocks if there is none. */
+/* The first block from `at` on whose bit is set, or clear if `flip` is all ones; the number of blocks if there is none. */
 HK_INLINE unsigned hk_slab_find(const struct hk_slab *slab, const uint64_t *bits, unsigned at, uint64_t flip)
 {
     for (; at < slab->d.blocks; at = (at / 64 + 1) * 64) {
@@ -185,7 +185,7 @@ HK_INLINE void hk_mark_begin(const void *block)
     if (HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, &mark)))
         hk_store(*mark, HK_MARK_LIVE);
 }
-/* True where a live block begins; false also where there are no marks. */
+/* Returns true if a live block begins; false also if there are no marks. */
 HK_INLINE bool hk_mark_is_live(const void *block, _Atomic uint8_t **mark)
 {
     return HK_LIKELY(hk_page_map_has_mark((uintptr_t)block, mark)) &&
@@ -208,5 +208,32 @@ void hk_mark_check(enum hk_call call, const void *block);
 void hk_mark_end(enum hk_call call, const void *block);
 /* In a fork child: assumes that every block of the slab that is not free in it is live, also those that lie in other threads' bins. */
 void hk_marks_assume(const struct hk_slab *slab);
+
+/* How a slab is made and released (slab_life.c). It owns the memory of the bitmaps of slabs of more than 128 blocks.
+ *
+ *   descriptor, bitmaps, span -> page map entries -> the holder allocates and frees -> all free: entries 0 -> span, descriptor */
+
+/* Returns a slab of free blocks that has no span yet, of `bytes`; the last `tail` of them hold no block. `remote` is true if threads that do not hold
+ * the slab free its blocks, too. NULL if the system refuses memory for the descriptor or the bitmaps. */
+struct hk_slab *hk_slab_cut(unsigned class, size_t bytes, size_t tail, bool remote);
+/* Frees the descriptor and the bitmaps. */
+void hk_slab_drop(struct hk_slab *slab);
+/* Returns a new slab of free blocks for `owner`; NULL if the system refuses memory. Any thread may call it, the others only the holder. */
+struct hk_slab *hk_slab_make(unsigned class, uint32_t owner, enum hk_use use);
+/* Frees the span and the descriptor. All blocks are free, and no thread is about to count or to queue the slab. */
+void hk_slab_release(struct hk_slab *slab);
+/* Makes the counts agree with the bitmaps, in a fork child whose parent's holder was cut off. */
+void hk_slab_recount(struct hk_slab *slab);
+
+/* Frees a block in a slab without a plain extent (joined_blocks.c); fatal in a slab that has one. */
+void hk_joined_free(struct hk_slab *slab, void *block);
+/* Frees one block. Fatal if no block of the slab begins there, or the block is free already. */
+HK_INLINE void hk_slab_free(struct hk_slab *slab, void *block)
+{
+    if (hk_slab_mark_free(slab, &block))
+        hk_slab_count_free(slab, 1);
+    else
+        hk_joined_free(slab, block);
+}
 
 #endif

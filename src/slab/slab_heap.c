@@ -4,7 +4,7 @@
 #include "slab/abandoned.h"
 #include "slab/outbox.h"
 #include "slab/remote_track.h"
-#include "slab/slab_life.h"
+#include "slab/slab.h"
 #include "span/page_heap.h"
 
 enum {

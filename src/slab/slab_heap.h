@@ -4,7 +4,7 @@
  *
  * Owns       the order in which an owner's slabs are used, and when a slab is released.
  * Invariant  a slab on a list is on `partial` exactly while it has free blocks, else on `full`.
- * Threads    the owner, under its slab_lists_lock where there is a background thread (see owner.h). */
+ * Threads    the owner, under its slab_lists_lock if there is a background thread (see owner.h). */
 #ifndef HK_SLAB_HEAP_H
 #define HK_SLAB_HEAP_H
 

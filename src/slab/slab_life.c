@@ -1,11 +1,12 @@
 /* Makes and releases slabs. */
-#include "slab/slab_life.h"
+#include "slab/joined_blocks.h"
 #include "count/stats.h"
 #include "policy/options.h"
 #include "slab/remote_track.h"
 #include "span/footprint.h"
 #include "span/guard_pages.h"
 #include "span/meta.h"
+#include "span/page_heap.h"
 
 enum { OWN_WORDS = sizeof((struct hk_slab *)0)->own_bits / sizeof(uint64_t) };
 

@@ -59,14 +59,6 @@ static size_t purge(struct hk_slab *slab, const struct range *range)
     return bytes;
 }
 
-static size_t bytes_in_ranges(const struct hk_slab *slab)
-{
-    size_t bytes = 0;
-    for (struct range range = {.bits = slab->freebits}; next_range(slab, &range);)
-        bytes += range.end - range.start;
-    return bytes;
-}
-
 /* Finds the next range that is not purged. */
 HK_INLINE bool next_resident(const struct hk_slab *slab, struct range *range)
 {
@@ -93,7 +85,8 @@ static bool worth_a_split(const struct hk_slab *slab)
     uintptr_t chunk = hk_align_down(slab->d.start, HK_CHUNK);
     for (uintptr_t at = chunk; at < chunk + HK_CHUNK; at += HK_SLICE)
         if (held_together(entry, hk_page_map_lookup(at)) && hk_slab_at(at)->d.start == at)
-            free += bytes_in_ranges(hk_slab_at(at));
+            for (struct range range = {.bits = hk_slab_at(at)->freebits}; next_range(hk_slab_at(at), &range);)
+                free += range.end - range.start;
     return free >= HK_CHUNK / HK_PART_WORTH_A_SPLIT;
 }
 

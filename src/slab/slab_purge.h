@@ -26,7 +26,7 @@ enum { HK_WORK_OF_CALL = 16, HK_WORK_OF_HOLD = HK_WORK_OF_CALL, HK_LOOKS_OF_HOLD
 /* Reduces the work budget to that of one hold of a lock. Returns the rest, which the caller adds afterwards. */
 int64_t hk_sweep_hold(struct hk_sweep *sweep);
 /* Looks at the walk's slab, purges what is due as long as the work budget lasts, and advances the walk. The next call continues within the
- * slab, unless it was touched meanwhile. A purged slab goes to the end of the list: the holder allocates from resident ones first. */
+ * slab, unless it was touched since. A purged slab goes to the end of the list: the holder allocates from resident ones first. */
 void hk_slab_sweep_slow(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep);
 HK_INLINE void hk_slab_sweep_under(struct hk_walk *walk, struct hk_list *list, struct hk_sweep *sweep)
 {
@@ -51,7 +51,7 @@ struct hk_trim {
 struct hk_trim hk_trim_begin(void);
 /* Purges at most one range. Returns true when there is no other: the slab is trimmed. */
 bool hk_slab_trim(struct hk_slab *slab, struct hk_trim *trim);
-/* True where this trim, or a later one, has trimmed the slab. */
+/* Returns true if this trim, or a later one, has trimmed the slab. */
 HK_INLINE bool hk_slab_is_trimmed(const struct hk_slab *slab, const struct hk_trim *trim)
 {
     return (int32_t)(slab->trimmed - trim->pass) >= 0;

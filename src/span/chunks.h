@@ -37,7 +37,7 @@ HK_INLINE unsigned hk_chunk_slice(uintptr_t address) { return (unsigned)(address
 /* Slices that a purge can reclaim. */
 HK_INLINE uint32_t hk_chunk_idle(const struct hk_chunk *chunk) { return chunk->free & chunk->dirty; }
 
-/* Takes the chunk off its list; lists it anew under its longest free run. */
+/* Takes the chunk off its list; lists it again under its longest free run. */
 void hk_chunk_unlist(struct hk_chunk *chunk);
 void hk_chunk_relist(struct hk_chunk *chunk);
 /* Slices change from free to in use, and back. */

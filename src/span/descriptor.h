@@ -31,7 +31,7 @@ enum { HK_DESCRIPTOR_BYTES = 3 * HK_CACHE_LINE };
 struct hk_descriptor {
     uintptr_t start;     /* 0: unused */
     size_t bytes;        /* of the span or the mapping */
-    uint32_t block_size; /* UINT32_MAX where a large block is larger */
+    uint32_t block_size; /* UINT32_MAX if a large block is larger */
     uint16_t blocks;
     uint8_t class; /* HK_CLASS_LARGE: a large block */
 };

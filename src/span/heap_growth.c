@@ -67,8 +67,7 @@ static void add_memory(uintptr_t address, size_t size, enum hk_use use, bool hug
     for (size_t at = 0; at < size; at += HK_SLICE) {
         struct hk_chunk *chunk = hk_page_map_chunk(address + at);
         uint32_t slice = (uint32_t)1 << hk_chunk_slice(address + at);
-        hk_store(chunk->xhuge,
-                 huge); /* before the first read: a page that is read before it is written costs two faults */
+        hk_store(chunk->xhuge, huge); /* first, because a page that is read before it is written costs two faults */
         HK_READ_NO_EARLIER();
         if (chunk->owned == 0) {
             chunk->start = hk_align_down(address + at, HK_CHUNK);
@@ -159,18 +158,12 @@ bool hk_arena_grow(struct hk_arena *arena, size_t slices)
 enum { NOT_READ, SERVES, SERVES_NOT };
 static _Atomic uint8_t xserves;
 
-/* The mode stands in brackets: `always madvise [never]`. */
-static bool is_never(const char *modes)
-{
-    while (*modes != 0 && *modes != '[')
-        modes++;
-    return modes[0] == '[' && modes[1] == 'n';
-}
-
 void hk_thp_look(void)
 {
     char modes[64], size[32];
-    bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0, never = says && is_never(modes);
+    bool says = hk_os.read_file(FOLDER "enabled", modes, sizeof modes) > 0;
+    const char *mode = says ? strchr(modes, '[') : NULL; /* it stands in brackets: `always madvise [never]` */
+    bool never = mode != NULL && mode[1] == 'n';
     says = says && !never && hk_os.read_file(FOLDER "hpage_pmd_size", size, sizeof size) > 0;
     bool serves = !never && (says ? hk_number_in(size) == HK_CHUNK : hk_system_page() == HK_PAGE);
     hk_store(xserves, serves ? SERVES : SERVES_NOT);

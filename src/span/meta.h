@@ -12,7 +12,7 @@
 
 #include "base/base.h"
 
-/* NULL if the system refuses. */
+/* Returns NULL if the system refuses. */
 void *hk_meta_alloc(size_t size);
 /* size: as passed to hk_meta_alloc; at most 32 KiB. */
 void hk_meta_free(void *p, size_t size);

@@ -170,7 +170,7 @@ static void enter_region(struct hk_region *region, uintptr_t start, size_t size)
     hk_meta.mapped += size;
 }
 
-/* Regions are small where address space is scarce. */
+/* Regions are small if address space is scarce. */
 static size_t region_size(size_t wanted)
 {
     size_t usual = hk_load(hk_footprint.xscarce) ? SCARCE_REGION : hk_max(ROOMY_REGION, hk_meta.mapped / REGION_PART);

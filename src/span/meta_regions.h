@@ -55,7 +55,8 @@ HK_INLINE struct hk_meta_area *hk_meta_area_of(const void *block)
     return (struct hk_meta_area *)((uintptr_t)block & ~(HK_META_AREA_BYTES - 1));
 }
 
-/* Dirty pages without a block, where they are whole pages of the system. Bit 0, the header's page, is set only if `whole` and the area has no block at all. */
+/* Returns the dirty pages without a block that are whole pages of the system. Bit 0, the header's page, is set only if `whole`, and if the area has
+ * no block at all. */
 unsigned hk_meta_area_idle(const struct hk_meta_area *area, bool whole);
 /* Withholds idle pages from allocation, and ends that; `cleaned`: they hold zeros now. */
 void hk_meta_area_withdraw(struct hk_meta_area *area, unsigned pages);

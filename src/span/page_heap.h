@@ -24,7 +24,7 @@ uintptr_t hk_span_alloc_blank(size_t slices, enum hk_use use, bool *blank);
 void hk_span_free(uintptr_t address, size_t slices);
 /* So many bytes of the span are purged already. */
 void hk_span_free_hollow(uintptr_t address, size_t slices, size_t hollow);
-/* True where a span faults while it is free: guard pages are in force, and it stands on no huge page. */
+/* Returns true if a span faults while it is free: guard pages are in force, and it stands on no huge page. */
 bool hk_span_is_guarded(uintptr_t address);
 /* Extends a span by the `more` slices behind it; false if they are not free. */
 bool hk_span_extend(uintptr_t address, size_t slices, size_t more);
@@ -32,7 +32,7 @@ bool hk_span_extend(uintptr_t address, size_t slices, size_t more);
 size_t hk_page_heap_dirty(void);
 /* Bytes that may stand on huge pages although the program may touch little of them. */
 size_t hk_page_heap_stake(void);
-/* True if the address stands on a huge page; *free: the bytes of free slices of its chunk. */
+/* Returns true if the address stands on a huge page; *free: the bytes of free slices of its chunk. */
 bool hk_page_heap_on_huge_page(uintptr_t address, size_t *free);
 
 /* The state of a slice. The page map must cover it. */

@@ -19,7 +19,7 @@
 #define WINDOW_LEAVES (ROOM_FOR_ENTRIES / ENTRIES_OF_LEAF)
 #define OFFSETS (HK_LEAF / 2 / HK_CHUNK) /* chunks of the first leaf in which the heap may begin */
 enum {
-    LEAVES_SKIPPED = 64,   /* at most, where another mapping lies in the window */
+    LEAVES_SKIPPED = 64,   /* at most, if another mapping lies in the window */
     LEAVES_AROUND = 64,    /* of a window whose place the system chooses */
     LIMIT_PER_WINDOW = 16, /* the tables take at most this part of an address limit */
     CHUNKS_AT_ONCE = 32,   /* mapped at least, the first one that is needed included */
@@ -54,13 +54,6 @@ static struct {
     size_t marks, most_marks; /* bytes mapped below the entries, and their upper bound */
 } window;
 
-static uint64_t mixed(uint64_t x)
-{
-    x ^= x >> 31;
-    x *= 0x9e3779b97f4a7c15u;
-    return x ^ x >> 29;
-}
-
 static void *take_lent(size_t from)
 {
     map.took_lent |= map.lent != NULL;
@@ -81,7 +74,9 @@ static void *map_table(size_t size)
 static bool choose_window(void)
 {
     uintptr_t stack = (uintptr_t)__builtin_frame_address(0), quarter = hk_align_down(stack / 4, HK_LEAF);
-    uint64_t random = mixed(stack >> 24 ^ (uintptr_t)&hk_window);
+    uint64_t random = stack >> 24 ^ (uintptr_t)&hk_window;
+    random = (random ^ random >> 31) * 0x9e3779b97f4a7c15u;
+    random ^= random >> 29;
     if (stack < LOWEST_STACK || stack >> HK_ADDRESS_BITS != 0)
         return false;
     window.base = quarter + random / OFFSETS % (quarter / HK_LEAF) * HK_LEAF;
@@ -137,8 +132,7 @@ static void show_window(void)
         return;
     size_t flat = hk_min(window.chunks_to * HK_CHUNK, covered);
     size_t marked = !map.hits || window.marks == 0 ? 0 : below_heap() + (window.marks << HK_MARK_SHIFT);
-    __atomic_store_n(&hk_window.marked, hk_min(marked, flat),
-                     __ATOMIC_RELEASE); /* not in leaves with tables of their own */
+    __atomic_store_n(&hk_window.marked, hk_min(marked, flat), __ATOMIC_RELEASE); /* not in leaves with own tables */
     __atomic_store_n(&hk_window.flat, flat, __ATOMIC_RELEASE);
     __atomic_store_n(&hk_window.covered, covered, __ATOMIC_RELEASE);
     if (map.hits)
@@ -169,7 +163,7 @@ static bool map_more(void *end, size_t bytes)
     return more;
 }
 
-/* Maps the page map entries of so many leaves of the window, where missing. False if that fails. */
+/* Maps the missing page map entries of the window's first `leaves` leaves. Returns false if that fails. */
 static bool has_entries(size_t leaves)
 {
     if (leaves <= window.leaves)
@@ -183,7 +177,7 @@ static bool has_entries(size_t leaves)
     return true;
 }
 
-/* Maps the chunks up to one of the window, where missing. They begin with the window's, so that each below hk_window.flat may be read. */
+/* Maps the missing chunks of the window up to `to`. All chunks from the window's start on are mapped, so that each below hk_window.flat may be read. */
 static bool has_chunks(size_t to)
 {
     if (to <= window.chunks_to)
@@ -197,7 +191,7 @@ static bool has_chunks(size_t to)
     return true;
 }
 
-/* NULL if the system refuses memory for the branch. */
+/* Returns NULL if the system refuses memory for the branch. */
 static struct hk_leaf *leaf_at(uintptr_t address)
 {
     _Atomic(struct hk_branch *) *branch = &hk_page_map_root[address >> HK_BRANCH_SHIFT];
@@ -289,8 +283,7 @@ bool hk_page_map_cover(uintptr_t address, size_t size)
 
 bool hk_page_map_cover_with(uintptr_t address, void **table)
 {
-    _Static_assert(CHUNKS_OF_LEAF + ENTRIES_OF_LEAF + sizeof(struct hk_branch) <= HK_PAGE_MAP_TABLE,
-                   "has room for both");
+    _Static_assert(CHUNKS_OF_LEAF + ENTRIES_OF_LEAF + sizeof(struct hk_branch) <= HK_PAGE_MAP_TABLE, "both fit");
     hk_lock(&map.lock);
     map.lent = *table;
     bool covered = cover_locked(address, address + 1);
@@ -384,16 +377,6 @@ static const struct hk_leaf *next_leaf(uintptr_t *address)
     return leaf;
 }
 
-static void keep_lowest_of_leaf(uintptr_t at, const struct hk_leaf *leaf, uintptr_t from, uintptr_t to,
-                                struct hk_page_map_range *lowest)
-{
-    char *behind = (char *)leaf->chunks + CHUNKS_OF_LEAF;
-    size_t size = CHUNKS_OF_LEAF + ((char *)hk_load(leaf->xentries) == behind ? ENTRIES_OF_LEAF : 0);
-    bool flat = window.chunks != NULL && (at - window.base) >> HK_LEAF_SHIFT < window.leaves;
-    if (!flat)
-        keep_lowest(leaf->chunks, size, from, to, lowest);
-}
-
 struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
 {
     struct hk_page_map_range lowest = {to, to};
@@ -402,8 +385,12 @@ struct hk_page_map_range hk_page_map_next_table(uintptr_t from, uintptr_t to)
     keep_lowest((char *)window.entries - window.marks, window.marks + window.leaves * ENTRIES_OF_LEAF, from, to,
                 &lowest);
     keep_lowest(window.chunks, window.chunks_to * sizeof(struct hk_chunk), from, to, &lowest);
-    for (uintptr_t at = 0; (leaf = next_leaf(&at)) != NULL; at += HK_LEAF)
-        keep_lowest_of_leaf(at, leaf, from, to, &lowest);
+    for (uintptr_t at = 0; (leaf = next_leaf(&at)) != NULL; at += HK_LEAF) {
+        bool entries_follow = (char *)hk_load(leaf->xentries) == (char *)leaf->chunks + CHUNKS_OF_LEAF;
+        bool flat = window.chunks != NULL && (at - window.base) >> HK_LEAF_SHIFT < window.leaves;
+        if (!flat)
+            keep_lowest(leaf->chunks, CHUNKS_OF_LEAF + (entries_follow ? ENTRIES_OF_LEAF : 0), from, to, &lowest);
+    }
     hk_unlock(&map.lock);
     return lowest;
 }

@@ -89,7 +89,7 @@ struct hk_window {
     size_t covered; /* bytes from `base` on whose page map entries may be read; only grows */
     struct hk_chunk *chunks; /* as `entries` */
     size_t flat;             /* bytes from `base` on whose chunks may be read, if covered */
-    size_t marked;           /* bytes from `base` on whose marks may be written, where there is heap; only grows */
+    size_t marked;           /* bytes from `base` on whose marks may be written, if there is heap; only grows */
     _Atomic uint8_t *marks;  /* of the slice at `base`: those of the following addresses lie below it */
 } HK_ALIGNED(HK_NEAR_ALIGN);
 
@@ -102,7 +102,7 @@ void hk_window_open(bool hits);
 /* The first address of the heap in the window; 0 if the system chooses all addresses. */
 uintptr_t hk_window_first(void);
 
-/* NULL if no address near it was ever covered. */
+/* Returns NULL if no address near it was ever covered. */
 HK_INLINE struct hk_leaf *hk_page_map_leaf(uintptr_t address)
 {
     struct hk_branch *branch =
@@ -131,7 +131,7 @@ HK_INLINE struct hk_chunk *hk_page_map_chunk(uintptr_t address)
         return &HK_LOAD_SETTLED(hk_window.chunks)[place >> HK_CHUNK_SHIFT];
     return &hk_page_map_leaf(address)->chunks[(address >> HK_CHUNK_SHIFT) % HK_LEAF_CHUNKS];
 }
-/* True if the KiB that the address of a block lies in has a mark; sets *mark to its place. */
+/* Returns true if the KiB that the address of a block lies in has a mark; sets *mark to its place. */
 HK_INLINE bool hk_page_map_has_mark(uintptr_t address, _Atomic uint8_t **mark)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);
@@ -157,7 +157,7 @@ bool hk_page_map_cover(uintptr_t address, size_t size);
 /* The same for one address. Where the system refuses memory, the mapping *table, of HK_PAGE_MAP_TABLE bytes, becomes the table, and *table NULL. */
 #define HK_PAGE_MAP_TABLE (6 * HK_SLICE)
 bool hk_page_map_cover_with(uintptr_t address, void **table);
-/* True if the window's tables cover the range: frees there may be hits once the window is open. */
+/* Returns true if the window's tables cover the range: frees there may be hits once the window is open. */
 bool hk_page_map_is_flat(uintptr_t address, size_t size);
 /* Writes the descriptor of each slice, then its page map entry: a thread that reads the entry finds the descriptor. */
 void hk_page_map_assign(uintptr_t address, size_t slices, uint32_t entry, struct hk_descriptor *descriptor);

@@ -186,7 +186,7 @@ static uint32_t unmap_slices(struct hk_chunk *chunk, uint32_t slices)
     return kept;
 }
 
-/* False if no chunk can be unmapped, or the system refused. */
+/* Returns false if no chunk can be unmapped, or the system refused. */
 static bool unmap_one(bool dirty_too, size_t *bytes)
 {
     hk_lock(&hk_page_heap.lock);

@@ -54,14 +54,13 @@ static size_t next_capacity(const struct hk_tcache *cache, unsigned class, size_
     return target;
 }
 
-static HK_COLD void note_decision(const struct hk_tcache *cache, unsigned class, enum hk_decision_kind kind,
-                                  size_t before)
+static HK_COLD void note_decision(const struct hk_tcache *cache, unsigned class, enum hk_decision_kind kind, size_t was)
 {
     const struct hk_bin *bin = &cache->hot.bins[class];
     uint32_t since = kind == HK_DECISION_bin_grown ? cache->served_at_turn[class] : cache->served_at_epoch[class];
     hk_decision_note(&(struct hk_decision){.ms = cache->ticker.now,
                                            .kind = kind,
-                                           .before = before,
+                                           .before = was,
                                            .after = hk_bin_capacity(bin),
                                            .seen = {(uint32_t)bin->served - since, cache->granted, cache->budget},
                                            .thread = cache->owner.id,
@@ -118,7 +117,7 @@ static HK_NOINLINE unsigned take_common(struct hk_tcache *cache, unsigned class,
     return got;
 }
 
-/* True if the class needs a new slab, no dirty slices can hold it, and the depot has enough blocks of other classes:
+/* Returns true if the class needs a new slab, no dirty slices can hold it, and the depot has enough blocks of other classes:
  * their slabs may become free, and dirty memory is reused instead of new memory touched. */
 static bool could_be_reclaimed(struct hk_tcache *cache, unsigned class)
 {

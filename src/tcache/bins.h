@@ -1,5 +1,5 @@
 /* Bins: the arrays of free blocks that the hit path uses: how they grow, fill and empty.
- * Owns       the bins' arrays and capacities. A capacity is one less than a power of two. It grows where the bin runs empty or full
+ * Owns       the bins' arrays and capacities. A capacity is one less than a power of two. It grows if the bin runs empty or full
  *            often, within the thread's byte budget.
  * Threads    the cache's own. */
 #ifndef HK_BINS_H

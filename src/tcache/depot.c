@@ -103,26 +103,19 @@ static unsigned flush_magazines(struct hk_tcache *cache, unsigned class, unsigne
     return magazines;
 }
 
-static unsigned fullest_but(const struct hk_depot *depot, unsigned class)
-{
-    unsigned fullest = class;
-    size_t most = 0;
-    for (unsigned other = 0; other < HK_CLASSES; other++) {
-        size_t bytes = depot->classes[other].blocks * hk_classes[other].size;
-        if (other != class && bytes > most) {
-            fullest = other;
-            most = bytes;
-        }
-    }
-    return fullest;
-}
-
 void hk_depot_reclaim(struct hk_tcache *cache, unsigned class, size_t bytes)
 {
     struct hk_depot *depot = &cache->depot;
-    size_t most = depot->bytes - hk_min(depot->bytes, bytes);
-    unsigned from = fullest_but(depot, class);
-    while (depot->bytes > most && flush_magazines(cache, from, 1) > 0)
+    size_t keep = depot->bytes - hk_min(depot->bytes, bytes), most = 0;
+    unsigned fullest = class;
+    for (unsigned other = 0; other < HK_CLASSES; other++) {
+        size_t held = depot->classes[other].blocks * hk_classes[other].size;
+        if (other != class && held > most) {
+            fullest = other;
+            most = held;
+        }
+    }
+    while (depot->bytes > keep && flush_magazines(cache, fullest, 1) > 0)
         continue;
 }
 

@@ -3,7 +3,7 @@
  *
  *   own slab -> own bin     other owner -> outbox, or own bin     abandoned slab -> adopt, or outbox     large block -> its cache
  *
- * Threads  the cache's own; any where the cache may be NULL. */
+ * Threads  the cache's own; any if the cache may be NULL. */
 #ifndef HK_MISS_H
 #define HK_MISS_H
 

@@ -19,13 +19,13 @@ struct hk_tcache *hk_pool_take(void);
 void hk_pool_put(struct hk_tcache *cache);
 /* The same in a fork child, which has no other thread. */
 void hk_pool_put_locked(struct hk_tcache *cache);
-/* True if a cache waits; without the lock. */
+/* Returns true if a cache waits; without the lock. */
 bool hk_pool_waits(void);
 /* The next cache whose thread is gone without having ended it, in the order of the numbers; NULL when `most` have been checked. */
 struct hk_tcache *hk_pool_next_dead(unsigned *most);
 /* Calls `begin` if no thread has; returns when it is done. */
 void hk_pool_once(_Atomic bool *done, void (*begin)(void));
-/* True if there are so many threads that a new one takes its first blocks from the commons. */
+/* Returns true if there are so many threads that a new one takes its first blocks from the commons. */
 bool hk_pool_crowded(void);
 /* Purges caches that have waited since the call for an earlier epoch. */
 void hk_pool_epoch(uint64_t epoch);

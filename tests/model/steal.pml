@@ -5,7 +5,7 @@
  *   the last blocks, marks the blocks again that do not fit its bin, and frees the rest later
  *   owner: drains, collects, ends                                                 stranger: marks, counts, queues
  *
- * Code     `hk_inbox_steal()`, `hk_inbox_take()`, `take_locked()`, `take_inbox()`, `hk_inboxes_close()`, `prepend()`,
+ * Code     `hk_inbox_steal()`, `hk_inbox_take()`, `take_locked()`, `take_inbox()`, `hk_inboxes_close()`,
  *          `hk_inbox_push()` in `slab/owner.c`; `steal()`, `steal_idle()`, `steal_chain()`, `receive()`, `hk_drain_for_miss()`, `hk_drain_all()` in `tcache/drain.c`, `hk_tcache_end()` in `tcache/ending.c`; `hk_remote_claim()`, `hk_remote_let_go()`, `hk_remote_collect()` in
  *          `slab/remote.c`; `hk_slab_heap_collect()`, `hk_slab_heap_abandon()` in `slab/slab_heap.c`; `hk_send()` in `slab/outbox.c`;
  *          `hk_abandoned_adopt()`, `hk_abandoned_collect()`, `hk_abandoned_add()` in `slab/abandoned.c`

@@ -10,7 +10,7 @@
 #include "hakmem.h"
 #include "policy/options.h"
 #include "slab/joined_blocks.h"
-#include "slab/slab_life.h"
+#include "slab/slab.h"
 
 enum { OWNER = 7, BLOCKS = 1024, SIZE = 64 };
 

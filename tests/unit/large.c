@@ -8,6 +8,7 @@
 #include "base/bits.h"
 #include "base/lock.h"
 #include "slab/abandoned.h"
+#include "span/page_heap.h"
 #include "support/knobs.h"
 #include "base/inline_copy.h"
 #include "large/large.h"

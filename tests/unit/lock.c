@@ -153,14 +153,14 @@ UNIT_TEST(what_is_registered_amiss_is_noticed)
 {
     register_all();
     hk_lock_register(HK_RANK_LARGE, NULL); /* A lock is missing. */
-    unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right(");
+    unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right (");
     register_all();
     hk_lock_register(HK_RANK_META, &higher); /* The lock has another rank. */
     unit_dies(take_all, NULL, "hakmem: assertion failed: lock_at(");
     register_all();
     /* A lock of this rank belongs to an owner, and must not be registered. */
     hk_lock_register(HK_RANK_DRAIN, &one[HK_RANK_DRAIN]);
-    unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right(");
+    unit_dies(take_all, NULL, "hakmem: assertion failed: is_registered_right (");
 }
 
 UNIT_TEST(reset_in_a_child)

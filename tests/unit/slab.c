@@ -9,7 +9,6 @@
 #include "base/bits.h"
 #include "policy/options.h"
 #include "slab/slab.h"
-#include "slab/slab_life.h"
 #include "span/page_heap.h"
 #include "support/rng.h"
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "unit/fake_os.h"
-#include "slab/slab_life.h"
+#include "slab/slab.h"
 #include "unit/invariants.h"
 
 /* CLASS_OF_64 is the number of the size class whose blocks have 64 bytes. */

@@ -6,7 +6,7 @@
 #include "slab/abandoned.h"
 #include "slab/outbox.h"
 #include "slab/slab_heap.h"
-#include "slab/slab_life.h"
+#include "slab/slab.h"
 #include "support/pattern.h"
 #include "tcache/tcache.h"
 #include "unit/fake_os.h"

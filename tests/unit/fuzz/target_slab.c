@@ -5,7 +5,7 @@
 #include "slab/joined_blocks.h"
 #include "slab/remote.h"
 #include "slab/remote_track.h"
-#include "slab/slab_life.h"
+#include "slab/slab.h"
 #include "slab/slab_purge.h"
 #include "support/pattern.h"
 #include "unit/fake_os.h"
