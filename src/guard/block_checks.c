@@ -41,7 +41,7 @@ static HK_NOINLINE void divide_medium(struct area *area, size_t accessible)
         area->end = area->start + accessible;
 }
 
-/* The number of accessible pages of a medium block lies in the state bytes behind that of its start, four bits in each. No state has a value of four bits. */
+/* The number of accessible pages of a medium block lies in the state bytes behind that of its start, four bits in each, which no state uses. */
 static void note_accessible(hk_state_byte *state, size_t bytes)
 {
     for (unsigned i = 0; i < NIBBLES; i++)
@@ -66,8 +66,8 @@ HK_INLINE struct area area_of(const void *block, size_t bytes, const hk_state_by
     return area;
 }
 
-/* A block that is given out for the first time is accessible as a whole, and stays so if the system has no more mappings for pages that fault. So is a block
- * that lies where a block of another class was freed, because the state is that block's. */
+/* A block that is given out for the first time is accessible as a whole, and stays so if the system has no more mappings for pages that fault. So is
+ * a block that lies where a block of another class was freed, because the state is that block's. */
 static bool open_pages(struct area area, hk_state_byte *state, bool first)
 {
     size_t accessible = (size_t)(area.end - area.start), rest = area.bytes - accessible;
@@ -195,8 +195,8 @@ static bool size_differs(const struct area *area, enum hk_kind kind, size_t requ
 
 enum { READINGS = 3 };
 
-/* Returns true if the bytes of the neighbor beside the block contradict its state, which is the same before and after the reading: a free block is zero, and
- * the canary of a live block is whole. */
+/* Returns true if the bytes of the neighbor beside the block contradict its state, which is the same before and after the reading: a free block is
+ * zero, and the canary of a live block is whole. */
 HK_INLINE bool seems_written(hk_state_byte *state, const char *neighbor, size_t size, bool before)
 {
     uint8_t now = hk_load_acquire(*state);

@@ -7,14 +7,12 @@
 #ifndef HK_BLOCK_CHECKS_H
 #define HK_BLOCK_CHECKS_H
 
-#include "guard/guard.h"
 #include "guard/states.h"
 #include "os/os.h"
 #include "policy/gate.h"
-#include "span/descriptor.h"
 
-/* Blocks of this size and more are returned to the system when they are freed. They fault until they are given out again, and are zero then. The pages behind
- * the requested bytes always fault. */
+/* Blocks of this size and more are returned to the system when they are freed. They fault until they are given out again, and are zero then. The
+ * pages behind the requested bytes always fault. */
 #define HK_GUARD_MEDIUM_FROM (128 * HK_KIB)
 /* The bytes on both sides of a block that a free verifies: free blocks are zero, and the canary before the block is whole. */
 enum { HK_NEIGHBORHOOD = 32 };
@@ -40,10 +38,10 @@ void *hk_guard_take_back(enum hk_call call, void *block, enum hk_kind kind, size
 void *hk_guard_give_plain(void *block, size_t bytes, size_t size, enum hk_kind kind, hk_state_byte *state);
 void hk_guard_retire_plain(enum hk_call call, void *block, size_t bytes, hk_state_byte *state);
 
-/* Returns the size that the program asked for, or the block's if that is unknown; HK_SIZE_UNKNOWN after a fault, and for a pointer that is not HAKMEM's. */
+/* Returns the size that the program asked for, or the block's if unknown; HK_SIZE_UNKNOWN after a fault, and for a pointer that is not HAKMEM's. */
 size_t hk_guard_requested(enum hk_call call, const void *block);
-/* Brackets a resize of a block by its pages, which may move. The block counts as free before the system can give its address to another thread, and then as
- * live at its new place. */
+/* Brackets a resize of a block by its pages, which may move. The block counts as free before the system can give its address to another thread, and
+ * then as live at its new place. */
 struct hk_guard_passage {
     hk_state_byte *spare;
     uint8_t live;
@@ -58,14 +56,12 @@ size_t hk_guard_requested_quietly(const void *block);
 /* The allocation function's kind of a live block. */
 enum hk_kind hk_guard_kind(const void *block);
 
-/* Sized: whether a size that the program names for a block can be that of the block. No correct program is refused:
- *
- *   sized delete   Memory of operator new is never resized, so that its class is that of size and alignment. The plain form of an aligned block passes. A
- *                  joined block's class is not known exactly, and not compared. Sizes above 128 KiB may have a mapping of their own (if address space was
- *                  scarce), which has exactly the size in whole pages. The caller makes sure that the program has not replaced operator new, whose blocks
- *                  may have any size.
- *   free_sized     Only a size that is larger than the block is refused, because realloc keeps a block that is larger than the size if it wastes less than
- *                  half, or if no memory is left to shrink it. */
+/* Sized: whether a size that the program names for a block can be that of the block. No correct program is refused. Sized delete: memory of operator
+ * new is never resized, so that its class is that of size and alignment. The plain form of an aligned block passes. A joined block's class is not
+ * known exactly, and not compared. Sizes above 128 KiB may have a mapping of their own (if address space was scarce), which has exactly the size in
+ * whole pages. The caller makes sure that the program has not replaced operator new, whose blocks may have any size. free_sized: only a size that is
+ * larger than the block is refused, because realloc keeps a block that is larger than the size if it wastes less than half, or if no memory is left
+ * to shrink it. */
 
 /* False if the size cannot be that of a live block with this page map entry. `resizes`: realloc may have resized it. */
 bool hk_sized_fits(const void *block, uint32_t entry, size_t size, bool resizes);

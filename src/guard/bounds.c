@@ -5,7 +5,7 @@
 #include "guard/block_checks.h"
 #include "slab/joined_blocks.h"
 
-/* Extents of large blocks and of the gaps between them, by 2 MiB of address. A memo is read and written without a lock; its turn is odd during a write. */
+/* Extents of large blocks and gaps between them, by 2 MiB of address. A memo is read and written without a lock. Its turn is odd during a write. */
 struct memo {
     _Atomic uint32_t xturn;
     _Atomic uint32_t xuse;     /* enum hk_large_use */

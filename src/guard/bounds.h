@@ -4,8 +4,8 @@
  *           -> large block: by its first slice, else by the extents of all large blocks, remembered in a table of memos
  *
  * Owns       the memos.
- * Invariant  exact for an address in a block that the program has, because neither its slab nor its joined bits nor its free bit nor its large block's size
- *            change until its free. For any other address of HAKMEM's memory, the answer may be that of a moment ago.
+ * Invariant  exact for an address in a block that the program has, because neither its slab nor its joined bits nor its free bit nor its large
+ *            block's size change until its free. For any other address of HAKMEM's memory, the answer may be that of a moment ago.
  * Threads    any, also in signal handlers: waits for no lock.
  * Never      reads or writes a block. */
 #ifndef HK_BOUNDS_H
@@ -15,11 +15,9 @@
 #include "guard/guard.h"
 #include "slab/slab.h"
 
-enum hk_bounds_kind {
-    HK_BOUNDS_UNKNOWN, /* not HAKMEM's, or the lock of the large blocks was taken; the gap between two blocks where that is known */
-    HK_BOUNDS_BLOCK,
-    HK_BOUNDS_FREE, /* free memory of the heap: a free block, or, with a size of 0, no block at all */
-};
+/* UNKNOWN: not HAKMEM's, or the lock of the large blocks was taken; with a known gap, the gap between two blocks. FREE: free memory of the heap: a
+ * free block, or, with a size of 0, no block at all. */
+enum hk_bounds_kind { HK_BOUNDS_UNKNOWN, HK_BOUNDS_BLOCK, HK_BOUNDS_FREE };
 
 struct hk_bounds {
     enum hk_bounds_kind kind;
@@ -28,7 +26,7 @@ struct hk_bounds {
 };
 
 struct hk_bounds hk_block_bounds(uintptr_t address);
-/* Returns the bytes from an address outside the window to the end of its large block, or of the gap between two, as looked up before; 0 if unknown. */
+/* Returns the bytes from an address outside the window to the end of its large block or gap, as looked up before; 0 if unknown. */
 size_t hk_bounds_remembered(uintptr_t address);
 
 /* While the guard is on: true of a block that the program does not have; the bytes before the canary. */
@@ -58,7 +56,7 @@ HK_INLINE size_t hk_bounds_room_outside(uintptr_t address, uintptr_t place)
     return HK_LIKELY(address >= hk_load(hk_large.xhighest)) ? SIZE_MAX : 0;
 }
 
-/* Returns the bytes from the address on that are known at once to be one block's, or to be outside HAKMEM's memory; 0 if hk_block_bounds() has to tell. */
+/* Returns the bytes from the address on that are known at once to be one block's, or outside HAKMEM's memory; 0 if hk_block_bounds() has to tell. */
 HK_INLINE size_t hk_bounds_room(uintptr_t address)
 {
     uintptr_t place = address - HK_LOAD_SETTLED(hk_window.base);

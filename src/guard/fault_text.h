@@ -11,8 +11,8 @@
 #include "base/message.h"
 #include "prof/stack.h"
 
-/* A code address as file, address in that file, and function. It is read from /proc/self/maps and the ELF file by system calls alone, without malloc and
- * without the C library's lock of loaded objects, which a crashed thread may hold. Any thread, a signal handler too. */
+/* A code address as file, address in that file, and function. It is read from /proc/self/maps and the ELF file by system calls alone, without malloc
+ * and without the C library's lock of loaded objects, which a crashed thread may hold. Any thread, a signal handler too. */
 enum { HK_MODULE_PATH = 600, HK_MODULE_NAME = 128 };
 
 struct hk_module_place {

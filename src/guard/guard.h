@@ -1,9 +1,6 @@
-/* Guard: which checks of the program's calls are in force.
+/* Guard: which checks of the program's calls are in force. Written at the start, before a second thread exists; constant afterwards.
  *
- *   HAKMEM_SAFE_FREE, HAKMEM_HARDENED -> protections in force -> the gate stays shut: every call is a miss, and is checked
- *
- * Owns       the protections in force.
- * Threads    written at the start, before a second thread exists; constant afterwards. */
+ *   HAKMEM_SAFE_FREE, HAKMEM_HARDENED -> protections in force -> the gate stays shut: every call is a miss, and is checked */
 #ifndef HK_GUARD_H
 #define HK_GUARD_H
 
@@ -22,9 +19,9 @@ struct hk_guard {
     bool contents;      /* a protection that reads or writes blocks is in force */
     uint32_t words;     /* bit n: protection n is in force */
     bool frees_plainly; /* a block that is live, and of the right kind, is freed without further checks */
-    size_t least;       /* the smallest size that comes from a bin, */
-    size_t small;       /* the number of sizes from it on that do, 0 while hooks see each call, */
-    size_t canary;      /* and the bytes added to them */
+    size_t least;       /* the smallest size that comes from a bin */
+    size_t small;       /* the number of sizes that come from bins; 0 while hooks see each call */
+    size_t canary;      /* the bytes added to these sizes */
     uint64_t secret;
 };
 
@@ -42,11 +39,11 @@ void hk_guard_begin(void);
 /* At the start: hooks see each call, as long as the process lives. */
 void hk_guard_take_hooks(void);
 
-/* Turns the remote track on (slab/remote_track.h), after the options are read and before the first slab is made. With HAKMEM_TRACE_REMOTE=1 it notes the
- * whole call stack of each free by another thread, and every free is checked first (block_checks.h). A debug build notes the caller. */
+/* Turns the remote track on (slab/remote_track.h), after the options are read and before the first slab is made. With HAKMEM_TRACE_REMOTE=1 it notes
+ * the whole call stack of each free by another thread, and every free is checked first (block_checks.h). A debug build notes the caller. */
 void hk_track_report_begin(void);
-/* Returns `fault` in `text`, with what the track knows of the block, and writes the stack of the block's free. Returns `fault` alone if the track knows
- * nothing. */
+/* Returns `fault` in `text`, with what the track knows of the block, and writes the stack of the block's free. Returns `fault` alone if the track
+ * knows nothing. */
 const char *hk_track_report_fault(struct hk_text *text, const char *fault, const void *block);
 
 #endif

@@ -26,22 +26,19 @@ static HK_COLD void complain(const char *text, size_t length)
     hk_message(HK_TEXT_hardened_word, (int)length, text, known);
 }
 
-static uint32_t word_named(const char *text, size_t length)
-{
-    for (unsigned n = 0; n < HK_PROTECTIONS; n++)
-        if (strlen(words[n]) == length && memcmp(words[n], text, length) == 0)
-            return (uint32_t)1 << n;
-    if (length != 1 || (*text != '0' && *text != '1'))
-        complain(text, length);
-    return length == 1 && *text == '1' ? ALL : 0;
-}
-
 static uint32_t hardened_words(const char *text)
 {
     uint32_t found = 0;
     for (const char *end; text != NULL && *text != 0; text = *end == 0 ? NULL : end + 1) {
         end = strchrnul(text, ',');
-        found |= word_named(text, (size_t)(end - text));
+        size_t length = (size_t)(end - text);
+        uint32_t named = length == 1 && *text == '1' ? ALL : 0;
+        for (unsigned n = 0; n < HK_PROTECTIONS; n++)
+            if (strlen(words[n]) == length && memcmp(words[n], text, length) == 0)
+                named = (uint32_t)1 << n;
+        if (named == 0 && (length != 1 || *text != '0'))
+            complain(text, length);
+        found |= named;
     }
     return found != 0 ? found | BIT(check) : 0;
 }

@@ -27,8 +27,8 @@ void hk_heap_cache_init(struct hk_heap_cache *cache)
     hk_store(cache->xhit, &hk_no_cache);
 }
 
-/* Initializes hk_no_cache at run time, so that processes without heaps touch no page for it. Called under some heap's lock, which fork takes, so that no
- * child finds it half done. */
+/* Initializes hk_no_cache at run time, so that processes without heaps touch no page for it. Called under some heap's lock, which fork takes, so that
+ * no child finds it half done. */
 static void make_no_cache(void)
 {
     static _Atomic uint32_t xstage; /* 1: begun, 2: done */
@@ -245,8 +245,8 @@ static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
     return true;
 }
 
-/* Flushes the caches of other threads, as far as they leave their hit. A thread that finds its cache shut waits for the lock. After the fence, a thread
- * is seen in its hit, or it sees its cache shut. */
+/* Flushes the caches of other threads, as far as they leave their hit. A thread that finds its cache shut waits for the lock. After the fence, a
+ * thread is seen in its hit, or it sees its cache shut. */
 static void recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap)
 {
     unsigned waits = HK_PAUSES_A_SECOND / 10;

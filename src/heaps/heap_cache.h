@@ -3,10 +3,12 @@
  *   malloc: heap's number -> cache on the thread's shelf, if it is open -> bin: pop     free: page map entry -> the same: push
  *   the limit refuses: a thread shuts the caches of all others, makes these execute a fence, waits until none of them is in a hit -> slabs
  *
- * Owns       the caches, their bins, and the arrays of the shelves. Arrays of more than 4096 numbers wait on lists for the next thread that needs one. A
- *            number without a cache has hk_no_cache, which misses, as hits of a shut cache do. A bin begins with 7 blocks at most and grows while it misses.
+ * Owns       the caches, their bins, and the arrays of the shelves. Arrays of more than 4096 numbers wait on lists for the next thread that needs
+ *            one. A number without a cache has hk_no_cache, which misses, as hits of a shut cache do. A bin begins with 7 blocks at most and grows
+ *            while it misses.
  * Invariant  blocks in a cache are free and of the generation of the cache. They are gone if the heap has another generation. A NULL lies below the
- *            lowest item of every bin. A cache is on the list of its heap exactly while its generation is the heap's. Only a cache on the list is open.
+ *            lowest item of every bin. A cache is on the list of its heap exactly while its generation is the heap's. Only a cache on the list is
+ *            open.
  * Threads    the shelf: its thread, and the thread that ends a dead thread. Bins: the thread, in hits while the cache is open, else under the heap's
  *            lock; the holder of that lock, while the cache is shut and no hit is under way.
  * Never      writes to the blocks. */
@@ -63,8 +65,8 @@ struct hk_heap_cache **hk_heap_shelf_place(struct hk_heap_shelf *shelf, uint32_t
 /* Frees the array. */
 void hk_heap_shelf_drop(struct hk_heap_shelf *shelf);
 
-/* Says that a hit is under way. Two plain stores are enough: another thread that shuts a cache and then makes this thread execute a fence finds `xbusy`
- * set, or this thread finds the cache shut (see hk_heap_recall()). */
+/* Says that a hit is under way. Two plain stores are enough: another thread that shuts a cache and then makes this thread execute a fence finds
+ * `xbusy` set, or this thread finds the cache shut (see hk_heap_recall()). */
 HK_INLINE void hk_heap_hit_begin(struct hk_heap_shelf *shelf)
 {
     hk_store(shelf->xbusy, 1);
@@ -118,8 +120,8 @@ HK_INLINE bool hk_heap_push(struct hk_heap_cache *cache, size_t offset, void *bl
     return hk_heap_push_from(cache, offsetof(struct hk_heap_cache, bins), offset, block);
 }
 
-/* Pushes a block by the offset in its page map entry, which may also be that of a shared slice, or of a block that no bin holds. The mark of a page of a
- * shared slice is hk_mark_of_class() of a class, or HK_MARK_NONE, for which no bin has room. */
+/* Pushes a block by the offset in its page map entry, which may also be that of a shared slice, or of a block that no bin holds. The mark of a page
+ * of a shared slice is hk_mark_of_class() of a class, or HK_MARK_NONE, for which no bin has room. */
 HK_INLINE bool hk_heap_push_at(struct hk_heap_cache *cache, size_t offset, void *block)
 {
     _Atomic uint8_t *mark;
@@ -136,8 +138,8 @@ void *hk_heap_refill(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigne
 /* Takes a block back after an overflow, or without a cache. */
 void hk_heap_keep(struct hk_heap_shelf *shelf, struct hak_heap *heap, unsigned class, void *block);
 
-/* Gives the blocks in all threads' caches of a heap back to the slabs, and releases slabs of free blocks. `own` is the shelf of the calling thread, or
- * NULL. A thread keeps its blocks if it does not leave a hit for a tenth of a second, as in a handler of a signal that interrupted the hit. */
+/* Gives the blocks in all threads' caches of a heap back to the slabs, and releases slabs of free blocks. `own` is the shelf of the calling thread,
+ * or NULL. A thread keeps its blocks if it does not leave a hit for a tenth of a second, as in a handler of a signal that interrupted the hit. */
 void hk_heap_recall(const struct hk_heap_shelf *own, struct hak_heap *heap);
 /* Shuts the caches of a heap and takes them off its list, because their blocks are void. Under the heap's lock, before a new generation. */
 void hk_heap_void_caches(struct hak_heap *heap);

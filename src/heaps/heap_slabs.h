@@ -6,8 +6,8 @@
  *   address -> page map entry: the heap's number, the class -> descriptor: a slab, or a shared slice -> slab of the page
  *
  * Owns       the lists of slabs and of shared slices of each heap, and the form of their descriptors.
- * Invariant  a slab is on `partial` of its class exactly while it has free blocks, else on `full`. The class in a descriptor has HK_OF_HEAP set, so that
- *            walks over the slabs of threads skip it. No block of a user heap is ever remotely freed, joined or purged.
+ * Invariant  a slab is on `partial` of its class exactly while it has free blocks, else on `full`. The class in a descriptor has HK_OF_HEAP set, so
+ *            that walks over the slabs of threads skip it. No block of a user heap is ever remotely freed, joined or purged.
  * Threads    under the heap's lock. hk_heap_class_at(): the thread that has the block.
  * Never      touches the blocks. */
 #ifndef HK_HEAP_SLABS_H
@@ -44,8 +44,8 @@ HK_INLINE unsigned hk_heap_class_at(const void *block, uint32_t entry)
     return class <= HK_CLASS_LARGE ? class : (unsigned)(hk_heap_unmarked_offset(block) / HK_CLASS_BYTES);
 }
 
-/* Takes up to `want` blocks, written downwards from `end`, the lowest address last. Returns their number. If it is 0, *by_limit tells whether the limit
- * refused. */
+/* Takes up to `want` blocks, written downwards from `end`, the lowest address last. Returns their number. If it is 0, *by_limit tells whether the
+ * limit refused. */
 unsigned hk_heap_take(struct hak_heap *heap, unsigned class, void **end, unsigned want, bool *by_limit);
 /* Fatal if one of them is not a taken block of the heap. */
 void hk_heap_put(struct hak_heap *heap, void *const *blocks, unsigned n);

@@ -48,18 +48,6 @@ static struct hak_heap *new_heap_locked(void)
     return heap;
 }
 
-/* Copies the name. A name that is too long is cut before a character that does not fit as a whole. */
-static void set_name(struct hak_heap *heap, const char *name)
-{
-    size_t length = name != NULL ? strnlen(name, HK_HEAP_NAME) : 0;
-    if (length == HK_HEAP_NAME)
-        for (length--; length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80;)
-            length--;
-    if (length > 0)
-        memcpy(heap->name, name, length);
-    heap->name[length] = 0;
-}
-
 /* Prefers the heap that was closed last, because threads may have caches for its number. */
 struct hak_heap *hk_heap_open(const char *name, size_t limit)
 {
@@ -71,7 +59,13 @@ struct hak_heap *hk_heap_open(const char *name, size_t limit)
     if (heap == NULL)
         return NULL;
     hk_heap_lock(heap);
-    set_name(heap, name);
+    size_t length = name != NULL ? strnlen(name, HK_HEAP_NAME) : 0;
+    if (length == HK_HEAP_NAME)
+        for (length--; length > 0 && ((unsigned char)name[length] & 0xc0) == 0x80;)
+            length--;
+    if (length > 0)
+        memcpy(heap->name, name, length);
+    heap->name[length] = 0;
     hk_store(heap->xlimit, limit);
     hk_store(heap->xpeak, 0);
     hk_store(heap->xrefused, 0);

@@ -145,8 +145,8 @@ static HK_COLD void free_ended(enum hk_call call, const void *block)
 
 static bool is_of_ended(uint32_t entry) { return hk_entry_is_left(entry) && entry != HK_ENTRY_EMPTIED; }
 
-/* Returns true for an address in memory that HAKMEM has given back to the system, and that the program or another allocator has mapped since. Clears its page
- * map entry. */
+/* Returns true for an address in memory that HAKMEM has given back to the system, and that the program or another allocator has mapped since. Clears
+ * its page map entry. */
 HK_READS_SHARED_WORD static HK_COLD bool is_anothers(const void *block, uint32_t entry)
 {
     uintptr_t at = (uintptr_t)block, page = hk_align_down(at, hk_system_page());
@@ -221,7 +221,7 @@ struct hak_heap *hk_heaps_of(const void *block)
     return hk_entry_is_heap(entry) ? hk_heap_by_index(hk_entry_owner(entry) - HK_FIRST_HEAP) : NULL;
 }
 
-/* Begins the new generation first: from then on no cache holds a block, and a thread that ends gives none back. Returns false if the heap is not open. */
+/* Begins the new generation first, so that no cache holds a block, and a thread that ends gives none back. Returns false if the heap is not open. */
 static bool empty_heap(struct hak_heap *heap, uint64_t step)
 {
     hk_heap_lock(heap);

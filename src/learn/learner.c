@@ -1,4 +1,4 @@
-/* Recognizes the phase of the program from the signals of one tick, runs the learner's rules, and sets the ceiling and the bounds of knobs that the memory goal requires. */
+/* Recognizes the phase of the program from the signals of a tick, runs the rules, and bounds the knobs as the memory goal requires. */
 #include "learn/learner.h"
 
 #include "base/bits.h"
@@ -124,8 +124,8 @@ static void find_phase(struct hk_learner *learner, const struct hk_signals *saw,
     }
 }
 
-/* Holding a byte for reuse_worth is assumed to cost as much as faulting it in. The best delay is the one that would have cost least in the recent past.
- * Memory that is reused before FIRST_SPAN says nothing, because every delay holds it. It would dominate if many blocks come and go. */
+/* Holding a byte for reuse_worth is assumed to cost as much as faulting it in. The best delay is the one that would have cost least in the recent
+ * past. Memory that is reused before FIRST_SPAN says nothing, because every delay holds it. It would dominate if many blocks come and go. */
 enum {
     FADE = 32,       /* divisor: the part forgotten per tick, half in some 3 s */
     LEAST_GAIN = 10, /* percent; for less, the delay stays */
@@ -206,8 +206,8 @@ static void set_target(struct hk_learner *learner, enum hk_knob knob, uint64_t t
     learner->target.value[knob] = to;
 }
 
-/* More than eight threads per CPU cannot all run, so that together they may cache as much as eight threads per CPU. The share is rounded to a power of
- * two, so that one thread more or less changes nothing. */
+/* More than eight threads per CPU cannot all run, so that together they may cache as much as eight threads per CPU. The share is rounded to a power
+ * of two, so that one thread more or less changes nothing. */
 static void crowd_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     uint64_t threads = HK_SAW(saw, threads), crowd = HK_SAW(saw, cpus) * CROWD, share = UINT64_MAX;
@@ -242,8 +242,8 @@ static void large_cache_step(struct hk_learner *learner, const struct hk_signals
     }
 }
 
-/* Mapping many large blocks is cheaper with huge pages: one fault instead of 512. A huge page wastes memory if parts of it stay untouched, so the rule
- * lasts only as long as this work. While memory is short, the goal forbids huge pages. */
+/* Mapping many large blocks is cheaper with huge pages: one fault instead of 512. A huge page wastes memory if parts of it stay untouched, so the
+ * rule lasts only as long as this work. While memory is short, the goal forbids huge pages. */
 enum { LAST_TICKS = 400 }; /* a minute */
 #define BLOCKS_FROM (1 * HK_MIB)
 #define MUCH_FRESH (16 * HK_MIB) /* 4096 faults per tick: some hundredths of its time */
@@ -258,7 +258,7 @@ static void huge_step(struct hk_learner *learner, const struct hk_signals *saw, 
                maps ? HK_DECISION_huge_blocks_more : HK_DECISION_huge_blocks_less, seen, step);
 }
 
-/* learn=canary: a new policy is on trial for some ticks. If it costs more than the previous policy did, it is reverted, and no trial starts for a while. */
+/* learn=canary: a new policy is on trial for some ticks. If it costs more than the previous one, it is reverted, and no trial starts for a while. */
 enum {
     TRIAL_TICKS = 16,
     REST_TICKS = 64, /* after a failed trial */

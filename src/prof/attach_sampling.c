@@ -75,23 +75,17 @@ static HK_COLD void count_calls(void)
         close_window();
 }
 
-static bool runs_out(struct hk_tcache *cache, size_t size)
-{
-    if (size > HK_FINE_MAX)
-        return hk_countdown_runs_out(&cache->countdown, hk_max(1, size / FINE_PART));
-    if (!hk_load(hk_attach_sampling.xwindow))
-        return false;
-    if (++cache->watched_calls % CALLS_PER_LOOK == 0)
-        count_calls();
-    return hk_countdown_runs_out(&cache->countdown, size);
-}
-
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size)
 {
-    if (!hk_load_acquire(hk_attach_sampling.xon) || cache->sampling || !runs_out(cache, size) ||
+    bool fine = size <= HK_FINE_MAX;
+    if (!hk_load_acquire(hk_attach_sampling.xon) || cache->sampling || (fine && !hk_load(hk_attach_sampling.xwindow)))
+        return false;
+    if (fine && ++cache->watched_calls % CALLS_PER_LOOK == 0)
+        count_calls();
+    if (!hk_countdown_runs_out(&cache->countdown, fine ? size : hk_max(1, size / FINE_PART)) ||
         !hk_countdown_picks(&cache->countdown, hk_load(hk_attach_sampling.xfine_mean)))
         return false;
-    uint32_t left = size <= HK_FINE_MAX ? hk_sub(hk_attach_sampling.xpicks, 1) : WINDOW_PICKS;
+    uint32_t left = fine ? hk_sub(hk_attach_sampling.xpicks, 1) : WINDOW_PICKS;
     if (left == 1)
         close_window();
     return left - 1 < WINDOW_PICKS;

@@ -9,7 +9,6 @@
 #ifndef HK_HOOKS_H
 #define HK_HOOKS_H
 
-#include "prof/sample.h"
 #include "prof/sites.h"
 #include "tcache/tcache.h"
 
@@ -73,9 +72,9 @@ uint64_t hk_hooks_resize_begin(const void *block);
 /* `resized` is NULL if the resize failed. */
 void hk_hooks_resize_end(const void *block, uint64_t record, const void *resized, size_t size, void *caller);
 
-/* Writes the samples as text, in the format of pprof and jeprof ("heap_v2"). The line of a site holds the sampled blocks and bytes, which readers scale up
- * by the mean in the first line. Comments tell `hakmem leaks` the lifetimes of each site's freed blocks (spans of sample.h) and the births of the live
- * blocks, in ms:
+/* Writes the samples as text, in the format of pprof and jeprof ("heap_v2"). The line of a site holds the sampled blocks and bytes, which readers
+ * scale up by the mean in the first line. Comments tell `hakmem leaks` the lifetimes of each site's freed blocks (spans of sample.h) and the births
+ * of the live blocks, in ms:
  *
  *   # hakmem 1 began MS now MS        # site NUMBER freed SPAN:BLOCKS ...        # live SITE SIZE BORN
  *

@@ -139,17 +139,6 @@ void *hk_sampled_heap_alloc(size_t size, size_t align)
     return block;
 }
 
-/* NULL, or the fault. */
-static const char *fault_of(const struct sampled_slab *slab, const void *block)
-{
-    if (slab->block_bytes == 0)
-        return HK_TEXT_foreign;
-    size_t offset = (uintptr_t)block % SLAB, number = offset / slab->block_bytes;
-    if (offset % slab->block_bytes != 0 || number >= slab->blocks)
-        return HK_TEXT_inside;
-    return (slab->free_bits[number / 64] >> number % 64 & 1) != 0 ? HK_TEXT_already_free : NULL;
-}
-
 static void put_block_locked(struct sampled_slab *slab, const void *block)
 {
     unsigned class = hk_class_of(slab->block_bytes);
@@ -172,9 +161,15 @@ static size_t check_live(enum hk_call call, const void *block, bool frees)
 {
     hk_lock(&sampled_heap.lock);
     struct sampled_slab *slab = &sampled_heap.slabs[slab_number(block)];
-    const char *fault = fault_of(slab, block);
-    size_t bytes = slab->block_bytes;
-    if (fault == NULL && frees)
+    size_t bytes = slab->block_bytes, offset = (uintptr_t)block % SLAB, index = bytes != 0 ? offset / bytes : 0;
+    const char *fault = NULL;
+    if (bytes == 0)
+        fault = HK_TEXT_foreign;
+    else if (offset % bytes != 0 || index >= slab->blocks)
+        fault = HK_TEXT_inside;
+    else if ((slab->free_bits[index / 64] >> index % 64 & 1) != 0)
+        fault = HK_TEXT_already_free;
+    else if (frees)
         put_block_locked(slab, block);
     hk_unlock(&sampled_heap.lock);
     if (HK_UNLIKELY(fault != NULL))

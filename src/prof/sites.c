@@ -30,8 +30,8 @@ void hk_site_note(struct hk_site_fates *fates, const struct hk_site_costs *costs
         *fates = (struct hk_site_fates){fates->soon / 2, fates->late / 2, fates->gone / 2, fates->late_ms / 2};
 }
 
-/* If blocks are kept, each late one is held longer, but not faulted in, and each gone one is held until worth_ms in vain. If blocks are purged, each late
- * or gone one is not held for the delay, and each soon one is faulted in. */
+/* If blocks are kept, each late one is held longer, but not faulted in, and each gone one is held until worth_ms in vain. If blocks are purged, each
+ * late or gone one is not held for the delay, and each soon one is faulted in. */
 int64_t hk_site_rule_gain(const struct hk_site_fates *fates, const struct hk_site_costs *costs, enum hk_site_rule rule)
 {
     int64_t worth = (int64_t)costs->worth_ms, delay = (int64_t)costs->delay_ms;
@@ -88,22 +88,6 @@ bool hk_sites_open(void)
 
 uint64_t hk_site_keep_until(void) { return hk_os.clock_ms() + hk_options.reuse_worth; }
 
-static void note_site_rule(unsigned number, const struct hk_site_costs *costs, enum hk_site_rule before, uint64_t now)
-{
-    static const enum hk_decision_kind kinds[HK_SITE_RULES] = {HK_DECISION_site_no_rule, HK_DECISION_site_keep_warm,
-                                                               HK_DECISION_site_purge_at_once};
-    const struct site_state *site = &sites.states[number];
-    const struct hk_site *known = hk_load_acquire(hk_site_samples.xsites[number]);
-    int64_t gain = hk_site_rule_gain(&site->fates, costs, site->rule != HK_SITE_NO_RULE ? site->rule : before);
-    if (hk_options.explain != NULL)
-        hk_decision_note(&(struct hk_decision){
-            .ms = now,
-            .kind = kinds[site->rule],
-            .before = before,
-            .after = site->rule,
-            .seen = {(uintptr_t)known->stack[0], (uint64_t)1 << known->size_bits, gain > 0 ? (uint64_t)gain : 0}});
-}
-
 /* Retires a ghost: its memory was reused after idle_ms, or not within reuse_worth. Without a rule, the cache also serves a kept block that is
  * reused within the delay, so that the rule to keep it had no effect. */
 static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint64_t now)
@@ -118,23 +102,17 @@ static void retire_ghost_locked(struct site_ghost *ghost, uint64_t idle_ms, uint
     ghost->bytes = 0;
     hk_site_note(&site->fates, &costs, idle_ms);
     site->rule = hk_site_rule_for(&site->fates, &costs, before);
-    if (site->rule != before)
-        note_site_rule(ghost->site, &costs, before, now);
-}
-
-/* Matches the newest ghost that fits, as the cache would. Retires the expired ghosts on the way. */
-static void match_ghosts_locked(size_t bytes, uint64_t now)
-{
-    bool matched = false;
-    for (unsigned back = 1; back <= SITE_GHOSTS; back++) {
-        struct site_ghost *ghost = &sites.ghosts[(sites.next_ghost - back) % SITE_GHOSTS];
-        uint64_t idle_ms = now - hk_min(now, ghost->freed_ms);
-        if (ghost->bytes == 0)
-            continue;
-        bool matches = !matched && ghost->bytes >= bytes && ghost->bytes * 100 <= bytes * HK_POLICY(large_fit);
-        if (matches || idle_ms > hk_options.reuse_worth)
-            retire_ghost_locked(ghost, idle_ms, now);
-        matched |= matches;
+    if (site->rule != before && hk_options.explain != NULL) {
+        static const enum hk_decision_kind kinds[HK_SITE_RULES] = {HK_DECISION_site_no_rule, HK_DECISION_site_keep_warm,
+                                                                   HK_DECISION_site_purge_at_once};
+        const struct hk_site *known = hk_load_acquire(hk_site_samples.xsites[ghost->site]);
+        int64_t gain = hk_site_rule_gain(&site->fates, &costs, site->rule != HK_SITE_NO_RULE ? site->rule : before);
+        hk_decision_note(&(struct hk_decision){
+            .ms = now,
+            .kind = kinds[site->rule],
+            .before = before,
+            .after = site->rule,
+            .seen = {(uintptr_t)known->stack[0], (uint64_t)1 << known->size_bits, gain > 0 ? (uint64_t)gain : 0}});
     }
 }
 
@@ -146,8 +124,20 @@ void hk_sites_alloc(struct hk_countdown *countdown, const void *block, size_t si
         return;
     uint64_t now = hk_os.clock_ms();
     hk_lock(&sites_lock);
-    if (is_large && fresh)
-        match_ghosts_locked(hk_align_up(size, HK_PAGE), now);
+    if (is_large && fresh) { /* matches the newest ghost that fits, as the cache would, and retires expired ghosts */
+        size_t bytes = hk_align_up(size, HK_PAGE);
+        bool matched = false;
+        for (unsigned back = 1; back <= SITE_GHOSTS; back++) {
+            struct site_ghost *ghost = &sites.ghosts[(sites.next_ghost - back) % SITE_GHOSTS];
+            uint64_t idle_ms = now - hk_min(now, ghost->freed_ms);
+            if (ghost->bytes == 0)
+                continue;
+            bool matches = !matched && ghost->bytes >= bytes && ghost->bytes * 100 <= bytes * HK_POLICY(large_fit);
+            if (matches || idle_ms > hk_options.reuse_worth)
+                retire_ghost_locked(ghost, idle_ms, now);
+            matched |= matches;
+        }
+    }
     struct hk_stack stack;
     stack.depth = 1;
     stack.frames[0] = caller;

@@ -126,8 +126,8 @@ static HK_NOINLINE bool step_by_rules(struct stack_walk *walk, const struct hk_r
     return enter_caller_at(walk, cfa, callers[HK_REG_LINK]);
 }
 
-/* The rules of most code addresses fit into four words: a saved register has its distance below the CFA, in words. The check word does not match if two
- * threads wrote the row at the same time, or if another module has taken the place of the module. */
+/* The rules of most code addresses fit into four words: a saved register has its distance below the CFA, in words. The check word does not match if
+ * two threads wrote the row at the same time, or if another module has taken the place of the module. */
 static struct kept_row {
     _Atomic uint64_t xcheck, xcfa, xslots[2];
 } kept_rows[KEPT_ROWS] HK_COLD_DATA;

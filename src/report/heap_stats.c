@@ -137,18 +137,6 @@ static void count_large_and_slices(struct hk_heap_stats *heap_stats)
     heap_stats->mapped = slices.mapped + large.live + large.cached;
 }
 
-static void count_metadata(struct hk_heap_stats *heap_stats)
-{
-    struct hk_slot_totals guarded_blocks = hk_slots_total();
-    struct hk_sampled_heap_totals picked = hk_sampled_heap_total();
-    size_t tables = hk_page_map_tables() + hk_meta_mapped() + guarded_blocks.mapped + picked.bytes;
-    heap_stats->parts[HK_PART_metadata_spare] = hk_meta_unused();
-    heap_stats->parts[HK_PART_metadata] = tables - heap_stats->parts[HK_PART_metadata_spare];
-    heap_stats->mapped += tables;
-    heap_stats->sampled_blocks = guarded_blocks.blocks + picked.blocks;
-    heap_stats->mallocs = picked.served;
-}
-
 static bool has_more_memory(const void *line, const void *other)
 {
     const struct hk_heap_figures *one = line, *two = other;
@@ -194,7 +182,14 @@ void hk_heap_stats_take(struct hk_heap_stats *heap_stats)
                                                 : hk_load(hk_global_counts[row->index]);
     }
     count_large_and_slices(heap_stats);
-    count_metadata(heap_stats);
+    struct hk_slot_totals guarded_blocks = hk_slots_total();
+    struct hk_sampled_heap_totals picked = hk_sampled_heap_total();
+    size_t tables = hk_page_map_tables() + hk_meta_mapped() + guarded_blocks.mapped + picked.bytes;
+    heap_stats->parts[HK_PART_metadata_spare] = hk_meta_unused();
+    heap_stats->parts[HK_PART_metadata] = tables - heap_stats->parts[HK_PART_metadata_spare];
+    heap_stats->mapped += tables;
+    heap_stats->sampled_blocks = guarded_blocks.blocks + picked.blocks;
+    heap_stats->mallocs = picked.served;
     count_heaps(heap_stats);
     const struct hk_class_stats *large = &heap_stats->tiers[HK_TIER_LARGE];
     heap_stats->mallocs += heap_stats->sum.served + large->served + heap_stats->counts[HK_STAT_cacheless_calls] +

@@ -4,10 +4,8 @@
 #ifndef HK_HEAP_STATS_H
 #define HK_HEAP_STATS_H
 
-#include "base/base.h"
 #include "count/stats.h"
 #include "heaps/heaps.h"
-#include "policy/classes.h"
 
 struct hk_class_stats {
 #define HK_CLASS_STAT(name, kind, unit, meaning, high) uint64_t name;

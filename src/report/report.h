@@ -8,7 +8,6 @@
 #define HK_REPORT_H
 
 #include "prof/sites.h"
-#include "report/heap_stats.h"
 #include "report/rss_stats.h"
 
 /* The kernel's figures for this process; 0 if unreadable, SIZE_MAX for an absent limit. */

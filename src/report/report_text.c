@@ -111,16 +111,6 @@ static void text_classes(struct hk_text *text, const struct hk_heap_stats *heap_
     }
 }
 
-static void text_counters(struct hk_text *text, const struct hk_heap_stats *heap_stats)
-{
-    hk_text_add(text, "\ncounters\n");
-    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
-        add_name(text, hk_stat_rows[i].name, NAME_WIDTH);
-        add_count(text, heap_stats->counts[i], 14);
-        hk_text_add(text, " %s: %s\n", hk_stat_rows[i].unit, hk_stat_rows[i].meaning);
-    }
-}
-
 static void text_sites(struct hk_text *text, const struct hk_report *report)
 {
     if (report->sites_shown > 0)
@@ -175,15 +165,6 @@ static void text_option(void *context, const char *name, const char *string, uin
         hk_text_add(context, "%lu\n", number);
 }
 
-static void text_policy(struct hk_text *text)
-{
-    hk_text_add(text, "\npolicy: %s\n", hk_phase_names[hk_policy_phase()]);
-    for (enum hk_knob knob = 0; knob < HK_KNOBS; knob++) {
-        add_name(text, hk_knob_rows[knob].name, NAME_WIDTH);
-        hk_text_add(text, "%lu %s\n", hk_policy_value(knob), hk_knob_rows[knob].unit);
-    }
-}
-
 void hk_report_text(int fd, const struct hk_report *report)
 {
     const struct hk_process *process = &report->process;
@@ -199,10 +180,19 @@ void hk_report_text(int fd, const struct hk_report *report)
     text_parts(&text, report);
     text_tiers(&text, &report->heap_stats);
     text_classes(&text, &report->heap_stats);
-    text_counters(&text, &report->heap_stats);
+    hk_text_add(&text, "\ncounters\n");
+    for (unsigned i = 0; i < HK_STAT_ROWS; i++) {
+        add_name(&text, hk_stat_rows[i].name, NAME_WIDTH);
+        add_count(&text, report->heap_stats.counts[i], 14);
+        hk_text_add(&text, " %s: %s\n", hk_stat_rows[i].unit, hk_stat_rows[i].meaning);
+    }
     text_heaps(&text, &report->heap_stats);
     text_sites(&text, report);
-    text_policy(&text);
+    hk_text_add(&text, "\npolicy: %s\n", hk_phase_names[hk_policy_phase()]);
+    for (enum hk_knob knob = 0; knob < HK_KNOBS; knob++) {
+        add_name(&text, hk_knob_rows[knob].name, NAME_WIDTH);
+        hk_text_add(&text, "%lu %s\n", hk_policy_value(knob), hk_knob_rows[knob].unit);
+    }
     hk_text_add(&text, "\noptions\n");
     hk_options_visit(text_option, &text);
     hk_text_flush(&text);

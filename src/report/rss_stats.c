@@ -70,13 +70,6 @@ static void page_of_slab(struct hk_resident_sums *here, const struct hk_slab *sl
     here->taken[cut.class] += cut.taken;
 }
 
-/* The pages behind the program's part of the mapping are slack. */
-static enum hk_part part_of_large(const struct hk_large_block *large, uintptr_t page)
-{
-    bool live = !hk_link_linked(&large->link) && page - large->d.start < hk_large_held(large);
-    return live ? HK_PART_large_live : HK_PART_large_cached;
-}
-
 /* Visits each HK_PAGE, because a page of the system may belong to several slabs. */
 static void divide(struct walk *walk, const struct stretch *stretch)
 {
@@ -91,9 +84,12 @@ static void divide(struct walk *walk, const struct stretch *stretch)
                 continue;
             if (stretch->slab != NULL)
                 page_of_slab(walk->here, stretch->slab, at + place);
-            else if (stretch->large != NULL)
-                walk->here->parts[part_of_large(stretch->large, at + place)] += HK_PAGE;
-            else
+            else if (stretch->large != NULL) {
+                /* The pages behind the program's part of the mapping are slack. */
+                const struct hk_large_block *large = stretch->large;
+                bool live = !hk_link_linked(&large->link) && at + place - large->d.start < hk_large_held(large);
+                walk->here->parts[live ? HK_PART_large_live : HK_PART_large_cached] += HK_PAGE;
+            } else
                 *stretch->sum += HK_PAGE;
         }
     }
@@ -204,26 +200,6 @@ static size_t share(size_t bytes, uint64_t weight, uint64_t of)
     return of == 0 ? 0 : (size_t)((double)bytes * (double)weight / (double)of);
 }
 
-/* The kernel does not count pages that were read but never written as resident, although they are present. Its figure is divided in proportion to the
- * present pages. The largest share gets what rounding leaves. */
-static void add_mapping(struct walk *walk, size_t resident)
-{
-    const size_t *here = (const size_t *)walk->here;
-    size_t *all = (size_t *)walk->all, present = 0, divided = 0;
-    unsigned largest = 0;
-    for (unsigned i = 0; i < SUMS; i++) {
-        present += here[i];
-        largest = here[i] > here[largest] ? i : largest;
-    }
-    for (unsigned i = 0; i < SUMS; i++) {
-        size_t bytes = present > resident ? share(here[i], resident, present) : here[i];
-        all[i] += bytes;
-        divided += bytes;
-    }
-    if (present > resident)
-        all[largest] += resident - hk_min(divided, resident);
-}
-
 static void divide_mapping(void *context, const struct hk_mapping *mapping)
 {
     struct walk *walk = context;
@@ -240,7 +216,22 @@ static void divide_mapping(void *context, const struct hk_mapping *mapping)
         *(mapping->inode != 0 ? &walk->here->rest_files : &walk->here->rest) = mapping->resident;
     else
         enter_rest(walk, at, mapping->end);
-    add_mapping(walk, mapping->resident);
+    /* The kernel does not count pages that were read but never written, although they are present. Its figure is divided in proportion to the present
+     * pages, and the largest share gets what rounding leaves. */
+    const size_t *here = (const size_t *)walk->here;
+    size_t *all = (size_t *)walk->all, present = 0, divided = 0;
+    unsigned largest = 0;
+    for (unsigned i = 0; i < SUMS; i++) {
+        present += here[i];
+        largest = here[i] > here[largest] ? i : largest;
+    }
+    for (unsigned i = 0; i < SUMS; i++) {
+        size_t bytes = present > mapping->resident ? share(here[i], mapping->resident, present) : here[i];
+        all[i] += bytes;
+        divided += bytes;
+    }
+    if (present > mapping->resident)
+        all[largest] += mapping->resident - hk_min(divided, mapping->resident);
 }
 
 /* Divides the resident bytes of taken blocks in the same proportion for all pages, because residency does not tell which blocks are in bins. */

@@ -4,7 +4,8 @@
  *                    -> a mapping with such pages: page by page; HAKMEM's to the parts, the others to rest_of_process
  *
  * Live samples: unbiased estimates, by stack, of the bytes that the sampled live blocks stand for, and of the free bytes that they pin. A page of a
- * slab that has taken and free blocks cannot be purged, and each taken block pins a share of the free bytes. A sample adds its share times its weight.
+ * slab that has taken and free blocks cannot be purged, and each taken block pins a share of the free bytes. A sample adds its share times its
+ * weight.
  *
  * Invariant  the rows of the classes, of idle memory and of the rest sum to their parts. While nothing changes, and if the system reports resident
  *            pages, the parts and rest_of_process sum to `total`.
@@ -13,9 +14,7 @@
 #ifndef HK_RSS_STATS_H
 #define HK_RSS_STATS_H
 
-#include "prof/sample.h"
 #include "report/heap_stats.h"
-#include "slab/slab.h"
 
 /* What the walk adds up. All fields have one type: they are scaled and added as an array. */
 struct hk_resident_sums {

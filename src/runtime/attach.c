@@ -27,21 +27,20 @@ static void reopen(void)
 void hk_attach_look(void)
 {
     uint64_t wanted = hk_load(hk_attach_state.xwanted);
-    if (HK_UNLIKELY(wanted != 0)) {
-        if (wanted == HK_ATTACH_END) {
-            if (hk_hooks.watches)
-                hk_attach_sampling_end();
-            else
-                reopen();
-            show(HK_ATTACHED_ENDED);
-        } else {
-            bool every_call = hk_hooks.mean != 0 && !hk_hooks.watches, begun = every_call || hk_hooks_watch(wanted);
-            if (!begun)
-                reopen();
-            show(begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
-        }
-        atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0); /* another request may have come */
+    if (HK_UNLIKELY(wanted == HK_ATTACH_END)) {
+        if (hk_hooks.watches)
+            hk_attach_sampling_end();
+        else
+            reopen();
+        show(HK_ATTACHED_ENDED);
+    } else if (HK_UNLIKELY(wanted != 0)) {
+        bool every_call = hk_hooks.mean != 0 && !hk_hooks.watches, begun = every_call || hk_hooks_watch(wanted);
+        if (!begun)
+            reopen();
+        show(begun ? HK_ATTACHED : HK_ATTACHED_REFUSED);
     }
+    if (HK_UNLIKELY(wanted != 0)) /* another request may have come */
+        atomic_compare_exchange_strong(&hk_attach_state.xwanted, &wanted, 0);
     if (hk_hooks.watches)
         hk_attach_sampling_tick();
 }

@@ -74,18 +74,6 @@ static void wait_until_made(void)
         hk_os.futex_wait_for(&background.xstage, BEING_MADE, end - now);
 }
 
-/* Rests until the next round, interrupted by reports that become due; then runs the learner's tick. */
-static void rest_report_and_learn(uint64_t ms)
-{
-    uint64_t now = hk_os.clock_ms(), end = now + ms;
-    while (now < end && !hk_background_is_leaving()) {
-        hk_background_rest(hk_min(end - now, hk_report_if_due(now)));
-        now = hk_os.clock_ms();
-    }
-    if (hk_learning_is_due() && !hk_background_is_leaving())
-        hk_learning_tick();
-}
-
 static void work(void)
 {
     size_t idle = 0; /* bytes at the last round; after many rounds with the same number, no more can be purged */
@@ -110,15 +98,21 @@ static void work(void)
         /* Reports and changes of the memory goal need the thread even if the program is idle. */
         bool stays_awake =
             hk_reports_wanted() || (hk_options.background == HK_BACKGROUND_ON && hk_options.goal != NULL);
-        if (quiet < QUIET_ROUNDS || stays_awake)
-            rest_report_and_learn(hk_max(waits ? soon : QUIET_PAUSE_MS, pause));
-        else
+        if (quiet < QUIET_ROUNDS || stays_awake) {
+            uint64_t now = hk_os.clock_ms(), end = now + hk_max(waits ? soon : QUIET_PAUSE_MS, pause);
+            while (now < end && !hk_background_is_leaving()) {
+                hk_background_rest(hk_min(end - now, hk_report_if_due(now)));
+                now = hk_os.clock_ms();
+            }
+            if (hk_learning_is_due() && !hk_background_is_leaving())
+                hk_learning_tick();
+        } else
             hk_background_sleep();
     }
 }
 
-/* Sets the thread's name only if no filter can be installed, because pthread_create has not shown that this call is allowed. The thread ends with the last
- * thread that has a cache, because a process lives as long as any of its threads. */
+/* Sets the thread's name only if no filter can be installed, because pthread_create has not shown that this call is allowed. The thread ends with the
+ * last thread that has a cache, because a process lives as long as any of its threads. */
 static void *run(void *unused)
 {
     if (!hk_load(background.xshut_in))
@@ -162,7 +156,7 @@ static void back_off(void)
     hk_store(background.xnot_before, hk_os.clock_ms() + AFTER_REFUSAL_MS);
 }
 
-/* Asked again after the stage is BEING_MADE, because a thread that ends the background thread or shuts the process in waits for that stage to pass. */
+/* Asked again after the stage is BEING_MADE: a thread that ends the background thread or shuts the process in waits for that stage to pass. */
 static bool still_wanted(bool in_malloc)
 {
     if (hk_options.background == HK_BACKGROUND_ON)
@@ -218,7 +212,7 @@ void hk_background_begin_with_thread(hk_thread_maker *make)
         begin_if_wanted(false, make);
 }
 
-/* Waits for the thread's end for a second at most: a copy of this process made by a bare clone has no such thread, and a long purge delays its end. */
+/* Waits for a second at most, because a copy of this process made by a bare clone has no such thread, and a long purge delays its end. */
 bool hk_background_end(void)
 {
     int cancel, error = EBUSY;

@@ -1,13 +1,13 @@
-/* dlopen for plugins. A library opened with RTLD_DEEPBIND resolves names in its own dependencies before the program's, so that it finds the C library's free
- * before HAKMEM's, but receives HAKMEM's blocks. Therefore hak_dlopen() removes the flag if HAKMEM serves the process's malloc.
+/* dlopen for plugins. A library opened with RTLD_DEEPBIND resolves names in its own dependencies before the program's, so that it finds the C
+ * library's free before HAKMEM's, but receives HAKMEM's blocks. Therefore hak_dlopen() removes the flag if HAKMEM serves the process's malloc.
  *
- * A library that defines operator new or malloc itself, perhaps not in all forms, fails without the flag: the forms that it exports would be HAKMEM's, and the
- * others its own. For this library the flag stays, and the C library's names of malloc lead to HAKMEM from then on. They are changed in the table of symbols
- * in memory, which the loader reads. The C library's code stays as it is.
+ * A library that defines operator new or malloc itself, perhaps not in all forms, fails without the flag: the forms that it exports would be
+ * HAKMEM's, and the others its own. For this library the flag stays, and the C library's names of malloc lead to HAKMEM from then on. They are
+ * changed in the table of symbols in memory, which the loader reads. The C library's code stays as it is.
  *
- * The loader identifies its caller by the return address, which selects RUNPATH, $ORIGIN and the namespace. It must see the address of our caller, so that
- * these functions end with a jump. Only libhakmem.so exports them under the C library's names (cmake/HakmemLibrary.cmake), because they would replace the only
- * dlopen in a static program. */
+ * The loader identifies its caller by the return address, which selects RUNPATH, $ORIGIN and the namespace. It must see the address of our caller, so
+ * that these functions end with a jump. Only libhakmem.so exports them under the C library's names (cmake/HakmemLibrary.cmake), because they would
+ * replace the only dlopen in a static program. */
 
 #include "hakmem.h"
 #include "os/elf_file.h"

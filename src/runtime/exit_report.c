@@ -163,27 +163,22 @@ void hk_reports_listen(void)
         hk_message(HK_TEXT_report_signal, number);
 }
 
-/* Writes a report if one is due. Returns the ms until the next call. */
-static uint64_t report_if_due(uint64_t now_ms)
-{
-    uint64_t every = hk_options.report_every, until = hk_options.report_signal != 0 ? SIGNAL_SEEN_MS : UINT64_MAX;
-    bool due = every != 0 && now_ms - reports.last_ms >= every;
-    if (atomic_exchange_explicit(&reports.xrequested, false, memory_order_relaxed) || due) {
-        write_wanted();
-        reports.last_ms = now_ms;
-    }
-    if (every != 0)
-        until = hk_min(until, reports.last_ms + every - hk_min(reports.last_ms + every, now_ms));
-    return until;
-}
-
 uint64_t hk_report_if_due(uint64_t now_ms)
 {
     if (atomic_exchange_explicit(&reports.xbusy, true, memory_order_acquire))
         return UINT64_MAX;
     uint64_t until_due = dump_if_due(now_ms);
-    if (reports_while_running())
-        until_due = hk_max(1, hk_min(until_due, report_if_due(now_ms)));
+    if (reports_while_running()) {
+        uint64_t every = hk_options.report_every, until = hk_options.report_signal != 0 ? SIGNAL_SEEN_MS : UINT64_MAX;
+        bool due = every != 0 && now_ms - reports.last_ms >= every;
+        if (atomic_exchange_explicit(&reports.xrequested, false, memory_order_relaxed) || due) {
+            write_wanted();
+            reports.last_ms = now_ms;
+        }
+        if (every != 0)
+            until = hk_min(until, reports.last_ms + every - hk_min(reports.last_ms + every, now_ms));
+        until_due = hk_max(1, hk_min(until_due, until));
+    }
     hk_store_release(reports.xbusy, false);
     return until_due;
 }

@@ -41,9 +41,9 @@ bool hk_report_may_take_locks(void);
  * (os/linux_signals.c). */
 void hk_term_begin(void);
 
-/* Prints the debug rings on SIGUSR2, on a fatal signal, and before HAKMEM itself aborts the process. Called by the first thread. The handlers are installed
- * only if the option trace_ring is set and the program has not set its own. After a fault or abort(), the default action follows with the same siginfo,
- * so that the exit status and the core dump stay the same. */
+/* Prints the debug rings on SIGUSR2, on a fatal signal, and before HAKMEM itself aborts the process. Called by the first thread. The handlers are
+ * installed only if the option trace_ring is set and the program has not set its own. After a fault or abort(), the default action follows with the
+ * same siginfo, so that the exit status and the core dump stay the same. */
 void hk_crash_begin(void);
 
 /* Prints one line about the first allocation that is refused. Later refusals are silent. */

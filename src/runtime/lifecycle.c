@@ -125,9 +125,9 @@ bool hk_process_is_served(void)
     return answer == YES;
 }
 
-/* Key destructors run in up to four rounds. The cache outlives the first round, in which the program's destructors free the thread's objects. Later calls
- * are served without a cache. The cache does not end later, because a thread whose first malloc comes from a destructor begins its cache between two rounds
- * and must end it in the remaining ones. If no round remains, other threads find the cache by its liveness. */
+/* Key destructors run in up to four rounds. The cache outlives the first round, in which the program's destructors free the thread's objects. Later
+ * calls are served without a cache. The cache does not end later, because a thread whose first malloc comes from a destructor begins its cache
+ * between two rounds and must end it in the remaining ones. If no round remains, other threads find the cache by its liveness. */
 enum { LAST_ROUND = 2, COUNTED = 16 };
 
 static struct {
@@ -162,9 +162,9 @@ bool hk_mark_thread(void)
  *   prepare: stream lock, then all locks by rank (base/ranks.def) --fork--> parent: unlocks in reverse order
  *                                                                     child: resets the locks, then repairs the rest
  *
- * The child has no background thread, and the caches of the other threads go to the pool. Updates that those threads were making without a lock, or under
- * one of their own, are reconstructed from consistent data (docs/OWNERSHIP.md). glibc's fork takes the recursive lock of all streams after the prepare
- * handlers. The thread that holds it may wait for a stream, whose holder waits for one of our locks. Therefore prepare takes it first. */
+ * The child has no background thread, and the caches of the other threads go to the pool. Updates that those threads were making without a lock, or
+ * under one of their own, are reconstructed from consistent data (docs/OWNERSHIP.md). glibc's fork takes the recursive lock of all streams after the
+ * prepare handlers. The thread that holds it may wait for a stream, whose holder waits for one of our locks. Therefore prepare takes it first. */
 extern void _IO_list_lock(void) __attribute__((weak));
 extern void _IO_list_unlock(void) __attribute__((weak));
 
@@ -220,12 +220,12 @@ static void fork_child(void)
     }
 }
 
-/* glibc's pthread_atfork calls this function. pthread_atfork itself would be linked to the end of the library, into a page that few processes touch. */
+/* Called by glibc's pthread_atfork, which would be linked to the end of the library, into a page that few processes touch. */
 extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
     __attribute__((weak));
 
-/* A fork may run at the same time as the first call of another thread, which registers the other locks. The forking thread waits for the start, because it
- * takes this lock first. */
+/* A fork may run at the same time as the first call of another thread, which registers the other locks. The forking thread waits for the start,
+ * because it takes this lock first. */
 HK_EACH_PROCESS static void watch(void)
 {
     hk_lock_register(HK_RANK_START, &hk_start_lock);
@@ -257,9 +257,9 @@ HK_NOINLINE struct hk_tcache *hk_tcache_get_slow(void)
     return hk_tcache_self();
 }
 
-/* glibc passes main's arguments to constructors. In a library that is initialized first (initfirst), they are the only way to the environment. Other C
- * libraries pass nothing, but `environ` is set already. Without options, HAKMEM starts at the first call, so that a process that never allocates pays for no
- * heap. Only what must come before all code of the program is done here: the C library may allocate while it registers the handlers. */
+/* glibc passes main's arguments to constructors. In a library that is initialized first (initfirst), they are the only way to the environment. Other
+ * C libraries pass nothing, but `environ` is set already. Without options, HAKMEM starts at the first call, so that a process that never allocates
+ * pays for no heap. Only what must come before all code of the program is done here: the C library may allocate while it registers the handlers. */
 __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc, char **argv, char **variables)
 {
     (void)argc;
@@ -281,7 +281,7 @@ __attribute__((constructor)) HK_EACH_PROCESS static void process_begins(int argc
         (void)hk_os_catch_faults(NULL);
 }
 
-/* Leaves bins of other threads alone, because these threads may still run. The drain checks blocks of the outbox whose slabs have become this thread's. */
+/* Leaves bins of other threads alone, because these may still run. The drain checks blocks of the outbox whose slabs have become this thread's. */
 __attribute__((destructor)) HK_EACH_PROCESS static void process_ends(void)
 {
     if (hk_options.safe_free == HK_SAFE_FREE_EXIT && hk_started()) {

@@ -8,9 +8,6 @@
 #ifndef HK_LIFECYCLE_H
 #define HK_LIFECYCLE_H
 
-#include "base/lock.h"
-#include "guard/guard.h"
-#include "tcache/hit.h"
 #include "tcache/tcache.h"
 
 /* True until the loader has relocated this library and set up thread-local storage. Until then, only the bootstrap arena works. */
@@ -26,8 +23,8 @@ extern struct hk_lock hk_start_lock;
 
 /* Returns true if the process's malloc is HAKMEM's. The program, or a library before HAKMEM, may define its own. Any thread. */
 bool hk_process_is_served(void);
-/* Returns true if the process's malloc is that of another copy of HAKMEM, as in a program that is linked with HAKMEM and preloaded too. Asks by mallopt, which
- * each allocator has, and allocates nothing. Called after the loader has relocated the program. */
+/* Returns true if the process's malloc is that of another copy of HAKMEM, as in a program that is linked with HAKMEM and preloaded too. Asks by
+ * mallopt, which each allocator has, and allocates nothing. Called after the loader has relocated the program. */
 bool hk_process_is_served_by_another(void);
 enum { HK_MALLOPT_WHO_SERVES = 0x48414b4d, HK_MALLOPT_HAKMEM = 0x4b4d };
 /* The answer to that; 0 to a question of this copy. */

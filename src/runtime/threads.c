@@ -1,5 +1,5 @@
-/* Threads: counts the threads that the program creates, so that HAKMEM never adds a second thread to a process that has one.
- * libhakmem.so interposes pthread_create for it, and prctl and unshare.
+/* Threads: counts the threads that the program creates, so that HAKMEM never adds a second thread to a process that has one. libhakmem.so interposes
+ * pthread_create for this purpose, and prctl and unshare.
  *
  *   pthread_create: + 1 --the thread begins--> marked as counted --its key destructor, in the last round--> - 1
  *
@@ -34,8 +34,8 @@ static struct ticket tickets[TICKETS] HK_COLD_DATA;
 enum counts { NOT_DECIDED, COUNTS_NOTHING, COUNTS };
 static _Atomic uint32_t xcounts;
 
-/* Shares slab lists from now on, because no other thread is using one while the process has one thread. If the C library cannot tell, or malloc is not
- * HAKMEM's, HAKMEM counts nothing, and creates no thread unless the option asks for it. */
+/* Shares slab lists from now on, because no other thread is using one while the process has one thread. If the C library cannot tell, or malloc is
+ * not HAKMEM's, HAKMEM counts nothing, and creates no thread unless the option asks for it. */
 static bool counting(void)
 {
     uint32_t counts = hk_load(xcounts);
