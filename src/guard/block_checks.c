@@ -183,16 +183,6 @@ enum hk_kind hk_guard_kind(const void *block)
     return (enum hk_kind)(hk_load(*hk_state_at((uintptr_t)block)) & KIND_MASK);
 }
 
-static bool size_differs(const struct area *area, enum hk_kind kind, size_t requested, size_t size)
-{
-    if (size == HK_SIZE_UNKNOWN)
-        return false;
-    if (HK_GUARDS(canary))
-        return size != requested;
-    uint32_t entry = hk_page_map_lookup((uintptr_t)area->start);
-    return !hk_sized_fits(area->start, entry, hk_guard_size(size), kind == HK_KIND_MALLOC);
-}
-
 enum { READINGS = 3 };
 
 /* Returns true if the bytes of the neighbor beside the block contradict its state, which is the same before and after the reading: a free block is
@@ -280,12 +270,18 @@ static bool becomes_free(enum hk_call call, const void *block, hk_state_byte *st
     return false;
 }
 
-/* Returns the block that is freed in its place. A large block is unmapped, and so waits in no quarantine. */
+/* Returns the block that is freed in its place. A large block is unmapped, so that it waits in no quarantine. */
 static void *take_back_checked(enum hk_call call, const struct area *area, hk_state_byte *state, enum hk_kind kind,
                                size_t size)
 {
     size_t requested = requested_of(call, area);
-    if (HK_UNLIKELY(size_differs(area, kind, requested, size))) {
+    bool differs = false;
+    if (size != HK_SIZE_UNKNOWN && HK_GUARDS(canary))
+        differs = size != requested;
+    else if (size != HK_SIZE_UNKNOWN)
+        differs = !hk_sized_fits(area->start, hk_page_map_lookup((uintptr_t)area->start), hk_guard_size(size),
+                                 kind == HK_KIND_MALLOC);
+    if (HK_UNLIKELY(differs)) {
         hk_guard_fault(call, HK_TEXT_other_size, area->start);
         return NULL;
     }

@@ -58,18 +58,6 @@ size_t hk_bounds_remembered(uintptr_t address)
     return address < end ? end - address : 0;
 }
 
-static bool find_large(uintptr_t address, struct hk_large_extent *extent)
-{
-    if (address >= hk_load(hk_large.xhighest) || address < hk_load(hk_large.xlowest))
-        return false;
-    if (read_memo(memo_of(address), address, extent))
-        return true;
-    bool found = hk_large_find(address, extent);
-    if (found && extent->use != HK_LARGE_FREED)
-        write_memo(memo_of(address), extent);
-    return found;
-}
-
 /* Returns true for slices without a span. The program has nothing there, except in a hole, whose slices are not owned. */
 static bool is_free_slice(uintptr_t address)
 {
@@ -86,7 +74,14 @@ static struct hk_bounds outside_slabs(uintptr_t address)
     struct hk_large_extent extent;
     if (is_free_slice(address))
         return (struct hk_bounds){HK_BOUNDS_FREE, address, 0};
-    if (find_large(address, &extent))
+    bool known = false;
+    if (address < hk_load(hk_large.xhighest) && address >= hk_load(hk_large.xlowest) &&
+        !(known = read_memo(memo_of(address), address, &extent))) {
+        known = hk_large_find(address, &extent);
+        if (known && extent.use != HK_LARGE_FREED)
+            write_memo(memo_of(address), &extent);
+    }
+    if (known)
         return (struct hk_bounds){kinds[extent.use], extent.start, extent.size};
     return (struct hk_bounds){HK_BOUNDS_UNKNOWN, address, 0};
 }

@@ -15,11 +15,9 @@
 #include "guard/guard.h"
 #include "slab/slab.h"
 
-enum hk_bounds_kind {
-    HK_BOUNDS_UNKNOWN, /* not HAKMEM's, or the lock of the large blocks was taken; the gap between two blocks where that is known */
-    HK_BOUNDS_BLOCK,
-    HK_BOUNDS_FREE, /* free memory of the heap: a free block, or, with a size of 0, no block at all */
-};
+/* UNKNOWN: not HAKMEM's, or the lock of the large blocks was taken; with a known gap, the gap between two blocks. FREE: free memory of the heap: a
+ * free block, or, with a size of 0, no block at all. */
+enum hk_bounds_kind { HK_BOUNDS_UNKNOWN, HK_BOUNDS_BLOCK, HK_BOUNDS_FREE };
 
 struct hk_bounds {
     enum hk_bounds_kind kind;

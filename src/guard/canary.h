@@ -1,10 +1,9 @@
-/* Canary: a secret behind each block, in the bytes that rounding adds, at least 8.
+/* Canary: a secret behind each block, in the bytes that rounding adds, at least 8. Used by the thread that has the block.
  *
  *   | requested bytes | mark, up to 8 bytes | zeros | word: key ^ slack |        slack = bytes of the block - requested bytes
  *
- * The word holds the slack, so that the requested size is known; the key depends on the address and on the secret. Mark and word begin
- * with a zero byte: a string without an end ends there, and an end written one byte too far changes nothing.
- * Threads    the thread that has the block. */
+ * The word holds the slack, so that the requested size is known. The key depends on the address and on the secret. Mark and word begin with a zero
+ * byte, so that a string without an end ends there, and a string's end written one byte too far changes nothing. */
 #ifndef HK_CANARY_H
 #define HK_CANARY_H
 

@@ -1,9 +1,6 @@
-/* Guard: which checks of the program's calls are in force.
+/* Guard: which checks of the program's calls are in force. Written at the start, before a second thread exists; constant afterwards.
  *
- *   HAKMEM_SAFE_FREE, HAKMEM_HARDENED -> protections in force -> the gate stays shut: every call is a miss, and is checked
- *
- * Owns       the protections in force.
- * Threads    written at the start, before a second thread exists; constant afterwards. */
+ *   HAKMEM_SAFE_FREE, HAKMEM_HARDENED -> protections in force -> the gate stays shut: every call is a miss, and is checked */
 #ifndef HK_GUARD_H
 #define HK_GUARD_H
 
@@ -21,9 +18,9 @@ struct hk_guard {
     bool contents;      /* a protection that reads or writes blocks is in force */
     uint32_t words;     /* bit n: protection n is in force */
     bool frees_plainly; /* a block that is live, and of the right kind, is freed without further checks */
-    size_t least;       /* the smallest size that comes from a bin, */
-    size_t small;       /* the number of sizes from it on that do, 0 while hooks see each call, */
-    size_t canary;      /* and the bytes added to them */
+    size_t least;       /* the smallest size that comes from a bin */
+    size_t small;       /* the number of sizes that come from bins; 0 while hooks see each call */
+    size_t canary;      /* the bytes added to these sizes */
     uint64_t secret;
 };
 

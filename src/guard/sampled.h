@@ -18,12 +18,9 @@
 /* At start. */
 void hk_sampled_begin(void);
 
-/* What came of an allocation that the sampler was asked about. */
-enum hk_sample_result {
-    HK_SAMPLE_NOT_PICKED, /* the allocation is not at a tick, or the countdown has not run out */
-    HK_SAMPLE_NO_ROOM,    /* picked, but no slot is free, or the system refuses memory */
-    HK_SAMPLE_SERVED,     /* picked: the block lies against a guard page, and is zeroed */
-};
+/* NOT_PICKED: the allocation is not at a tick, or the countdown has not run out. NO_ROOM: picked, but no slot is free, or the system refuses memory.
+ * SERVED: picked, and the block lies against a guard page and is zeroed. */
+enum hk_sample_result { HK_SAMPLE_NOT_PICKED, HK_SAMPLE_NO_ROOM, HK_SAMPLE_SERVED };
 /* Asks before an allocation that its bin cannot serve. Sets *block if the allocation is served. */
 enum hk_sample_result hk_sampled_alloc(struct hk_request *request, void **block);
 

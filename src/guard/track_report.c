@@ -26,31 +26,26 @@ static uint64_t place_of_free(const void *caller, bool whole)
     return thread | (uint64_t)hk_stack_table_enter(&stack) << HK_STAGE_BITS;
 }
 
-static void tell_stack(struct hk_packed_stack packed, uint64_t word)
-{
-    packed.thread = (int)(word >> THREAD_SHIFT);
-    if (!hk_fault_text_begin())
-        return;
-    hk_text_add(hk_fault_text(), "hakmem: remote free:\n");
-    hk_fault_text_packed("freed", &packed);
-    hk_fault_text_end();
-}
-
 static const char *explain(struct hk_text *text, const char *fault, uint64_t word)
 {
     static const char *const stages[HK_STAGES] = {"at home", "in an outbox", "among the remote frees of its slab",
                                                   "claimed by a draining thread"};
-    const struct hk_packed_stack *packed = hk_stack_table_get((uint32_t)word >> HK_STAGE_BITS);
+    const struct hk_packed_stack *known = hk_stack_table_get((uint32_t)word >> HK_STAGE_BITS);
     hk_text_init(text, HK_NOWHERE);
     hk_text_add(text, "%s, %s", fault, stages[word & HK_STAGE_MASK]);
     if (word >> THREAD_SHIFT != 0)
         hk_text_add(text, ", freed by thread %u", (unsigned)(word >> THREAD_SHIFT));
-    if (packed != NULL) {
+    if (known != NULL) {
+        struct hk_packed_stack packed = *known;
         struct hk_module_place place;
         struct hk_stack stack;
-        hk_stack_unpack(&stack, packed);
-        if (stack.depth > 1)
-            tell_stack(*packed, word);
+        hk_stack_unpack(&stack, known);
+        packed.thread = (int)(word >> THREAD_SHIFT);
+        if (stack.depth > 1 && hk_fault_text_begin()) {
+            hk_text_add(hk_fault_text(), "hakmem: remote free:\n");
+            hk_fault_text_packed("freed", &packed);
+            hk_fault_text_end();
+        }
         hk_text_add(text, " at 0x%zx", (uintptr_t)stack.frames[0] - 1);
         hk_fault_text_name(text, (uintptr_t)stack.frames[0] - 1, &place);
     }

@@ -227,13 +227,6 @@ HK_READS_SHARED_WORD static void count_heap_cache(const struct hk_heap_cache *ca
     sum->caches++;
 }
 
-static bool has_blocks(const struct hk_heap_cache *cache)
-{
-    struct hk_heap_cached held = {0};
-    count_heap_cache(cache, &held);
-    return held.blocks > 0;
-}
-
 static bool comes_out_of_hit(const struct hk_heap_shelf *shelf, unsigned *waits)
 {
     while (hk_load_acquire(shelf->xbusy) != 0) {
@@ -251,11 +244,14 @@ static void recall_locked(const struct hk_heap_shelf *own, struct hak_heap *heap
 {
     unsigned waits = HK_PAUSES_A_SECOND / 10;
     bool any = false;
-    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
-        if (cache->shelf != own && has_blocks(cache)) {
+    for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next) {
+        struct hk_heap_cached held = {0};
+        count_heap_cache(cache, &held);
+        if (cache->shelf != own && held.blocks > 0) {
             hk_store(cache->xhit, &hk_no_cache);
             any = true;
         }
+    }
     bool reaches = any && hk_os.fence_threads();
     for (struct hk_heap_cache *cache = heap->caches; cache != NULL; cache = cache->next)
         if (cache->shelf == own || (reaches && !hk_heap_cache_is_open(cache) && comes_out_of_hit(cache->shelf, &waits)))
@@ -294,7 +290,8 @@ static void *refill_locked(struct hk_heap_shelf *shelf, struct hak_heap *heap, u
     if (items_of(bin) == 0) { /* else the cache was shut, or the call did not try the bin */
         unsigned want = (unsigned)(capacity_of(bin) + 1) / 2;
         unsigned got = take_or_recall(shelf, heap, class, bin->base + 1 + want, want, by_limit);
-        memmove(bin->base + 1, bin->base + 1 + (want - got), got * sizeof *bin->base);
+        if (got < want)
+            memmove(bin->base + 1, bin->base + 1 + (want - got), got * sizeof *bin->base);
         bin->top = bin->base + got;
     }
     return items_of(bin) != 0 ? hk_heap_pop(cache, class * HK_CLASS_BYTES) : NULL;
@@ -381,29 +378,25 @@ static void end_heap_cache(struct hk_heap_shelf *shelf, uint32_t at)
     hk_meta_free(cache, sizeof *cache);
 }
 
-static void age_cache(struct hk_heap_shelf *shelf, uint32_t at)
-{
-    struct hk_heap_cache *cache = shelf->caches[at];
-    uint64_t served = served_by(cache);
-    if (cache->generation != hk_load(cache->heap->xgeneration)) {
-        end_heap_cache(shelf, at);
-        return;
-    }
-    if (served == cache->served_when_aged) {
-        hk_heap_lock(cache->heap);
-        flush_locked(cache);
-        hk_heap_unlock(cache->heap);
-    }
-    cache->served_when_aged = served;
-}
-
 void hk_heap_shelf_age(struct hk_heap_shelf *shelf)
 {
     for (unsigned n = 0; n < AGED_AT_ONCE && n < shelf->size; n++) {
         uint32_t at = shelf->age_at < shelf->size ? shelf->age_at : 0;
+        struct hk_heap_cache *cache = shelf->caches[at];
         shelf->age_at = at + 1;
-        if (shelf->caches[at] != &hk_no_cache)
-            age_cache(shelf, at);
+        if (cache == &hk_no_cache)
+            continue;
+        if (cache->generation != hk_load(cache->heap->xgeneration)) {
+            end_heap_cache(shelf, at);
+            continue;
+        }
+        uint64_t served = served_by(cache);
+        if (served == cache->served_when_aged) {
+            hk_heap_lock(cache->heap);
+            flush_locked(cache);
+            hk_heap_unlock(cache->heap);
+        }
+        cache->served_when_aged = served;
     }
 }
 

@@ -94,8 +94,8 @@ static void release_slice(struct hak_heap *heap, struct hk_heap_slice *slice, ui
     HK_HEAP_LIST_REMOVE(&heap->slices, slice);
     hk_meta_free(slice->slabs, HK_SLICE_PAGES * sizeof *slice->slabs);
     hk_marks_note_pages(start, HK_SLICE, HK_MARK_NONE);
-    hk_descriptor_drop(&slice->d);
     return_span(heap, start, HK_SLICE, entry);
+    hk_descriptor_drop(&slice->d);
 }
 
 /* Returns the pages of a slab that shares a slice, for 4 blocks at least; 0 if slabs of the class share none. */

@@ -2,10 +2,9 @@
  *
  *   HAKMEM_GOAL, bytes or a share of physical memory     else the limits of its control group (v2 or v1), if any
  *
- * Owns       the reading of the group's files: once; again at ticks only if HAKMEM_GOAL or HAKMEM_BACKGROUND is set, because a program
- *            that has entered a sandbox since may be killed for opening a file.
- * Threads    begin: the first. find, look: one at a time.
- * Never      keeps a file open: programs close unknown descriptors. */
+ * Owns       the reading of the group's files: once; again at ticks only if HAKMEM_GOAL or HAKMEM_BACKGROUND is set, because a program that has
+ *            entered a sandbox may be killed for opening a file. No file stays open, because programs close unknown descriptors.
+ * Threads    begin: the first. find, look: one at a time. */
 #ifndef HK_GOAL_H
 #define HK_GOAL_H
 

@@ -291,10 +291,21 @@ static bool on_trial(struct hk_learner *learner)
     return memcmp(&learner->target, &learner->canary.kept, sizeof learner->target) != 0;
 }
 
-static void end_trial(struct hk_learner *learner, struct hk_step *step)
+/* Returns true if the rules may move knobs at this tick. Ends a trial. */
+static bool canary_permits(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
 {
     struct hk_canary *canary = &learner->canary;
-    uint64_t usual = canary->usual_cost, mean = canary->trial_cost / TRIAL_TICKS;
+    uint64_t cost = trial_cost_of(learner, saw), usual = canary->usual_cost;
+    if (canary->trial == 0) {
+        canary->usual_cost += usual == 0 ? cost : cost / COST_FADE - usual / COST_FADE;
+        canary->rest -= canary->rest > 0;
+        canary->trial_cost = 0;
+        return canary->rest == 0;
+    }
+    canary->trial_cost += cost;
+    if (--canary->trial > 0)
+        return false;
+    uint64_t mean = canary->trial_cost / TRIAL_TICKS;
     bool worse = mean > usual + usual * TOLERATED / 100;
     hk_rule_note(step, worse ? HK_DECISION_canary_back : HK_DECISION_canary_kept, 0, 1, usual, mean, TRIAL_TICKS);
     if (worse && on_trial(learner)) {
@@ -304,23 +315,7 @@ static void end_trial(struct hk_learner *learner, struct hk_step *step)
         canary->kept = learner->target;
         canary->usual_cost = mean;
     }
-}
-
-/* Returns whether the rules may move knobs at this tick. */
-static bool canary_permits(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)
-{
-    struct hk_canary *canary = &learner->canary;
-    uint64_t cost = trial_cost_of(learner, saw);
-    if (canary->trial > 0) {
-        canary->trial_cost += cost;
-        if (--canary->trial == 0)
-            end_trial(learner, step);
-        return false;
-    }
-    canary->usual_cost += canary->usual_cost == 0 ? cost : cost / COST_FADE - canary->usual_cost / COST_FADE;
-    canary->rest -= canary->rest > 0;
-    canary->trial_cost = 0;
-    return canary->rest == 0;
+    return false;
 }
 
 void hk_learner_step(struct hk_learner *learner, const struct hk_signals *saw, struct hk_step *step)

@@ -2,12 +2,11 @@
  *
  *   blocks over HK_FINE_MAX: each allocation is a miss, and counts down
  *   smaller ones:            at a tick a window opens: the gate is shut, each allocation counts down --64 samples, 5 ms--> it opens again
- *   a picked block lies apart (sampled_heap.h), or is a large block: its free is never a hit
+ *   a picked block lies apart (sampled_heap.h), or is a large block, so that its free is never a hit
  *
- *   A sample of a class stands for as many blocks of the class as the process allocated meanwhile, divided by the samples of the class: the
- *   bins count all that they serve.
- * Owns       the window; the counts of blocks served, as of the last tick.
- * Invariant  off, it costs nothing: hooks are off, the gate is open. Frees are hits all the while.
+ * Owns       the window; the counts of blocks served, as of the last tick. The bins count all blocks that they serve, so that a sample of a class
+ *            stands for the blocks that the process allocated in the class, divided by the samples of the class.
+ * Invariant  off, it costs nothing: hooks are off, and the gate is open. Frees are always hits.
  * Threads    begin, end, tick: one at a time (the learner's lock). All else: any. */
 #ifndef HK_ATTACH_SAMPLING_H
 #define HK_ATTACH_SAMPLING_H
@@ -28,12 +27,11 @@ extern struct hk_attach_sampling hk_attach_sampling;
 
 /* Opens the tables and begins; false if memory is refused. Precondition: all calls hit. */
 bool hk_attach_sampling_begin(uint64_t mean);
-/* No block is picked any more. Those that were stay known until they are freed. */
+/* Picks no more blocks. Picked blocks stay known until they are freed. */
 void hk_attach_sampling_end(void);
 /* At a tick: opens the next window. */
 void hk_attach_sampling_tick(void);
-
-/* True if an allocation that misses is to be picked. Precondition: the thread has a tcache. */
+/* Returns true if an allocation that misses is to be picked. Precondition: the thread has a tcache. */
 bool hk_attach_sampling_picks(struct hk_tcache *cache, size_t size);
 
 #endif

@@ -75,25 +75,20 @@ void hk_hooks_picked(struct hk_tcache *cache, const void *block, size_t size, vo
 
 static atomic_flag cacheless_busy = ATOMIC_FLAG_INIT;
 
-/* One countdown for all threads without a tcache: a thread that finds the countdown in use takes no sample. */
-static void count_without_cache(const void *block, size_t size, void *caller)
-{
-    static struct hk_countdown countdown;
-    if (atomic_flag_test_and_set_explicit(&cacheless_busy, memory_order_acquire))
-        return;
-    if (hk_countdown_runs_out(&countdown, size) && hk_countdown_picks(&countdown, hk_hooks.mean))
-        sample(block, size, caller);
-    atomic_flag_clear_explicit(&cacheless_busy, memory_order_release);
-}
-
 void hk_hooks_fork_child(void) { atomic_flag_clear(&cacheless_busy); }
 
+/* All threads without a tcache share one countdown. A thread that finds it in use takes no sample. */
 HK_COLD void hk_hooks_pick(struct hk_tcache *cache, const void *block, size_t size, void *caller)
 {
-    if (cache == NULL)
-        count_without_cache(block, size, caller);
-    else if (!cache->sampling && hk_countdown_picks(&cache->countdown, hk_hooks.mean))
-        hk_hooks_picked(cache, block, size, caller);
+    static struct hk_countdown countdown;
+    if (cache != NULL) {
+        if (!cache->sampling && hk_countdown_picks(&cache->countdown, hk_hooks.mean))
+            hk_hooks_picked(cache, block, size, caller);
+    } else if (!atomic_flag_test_and_set_explicit(&cacheless_busy, memory_order_acquire)) {
+        if (hk_countdown_runs_out(&countdown, size) && hk_countdown_picks(&countdown, hk_hooks.mean))
+            sample(block, size, caller);
+        atomic_flag_clear_explicit(&cacheless_busy, memory_order_release);
+    }
 }
 
 HK_COLD void hk_hooks_unpick(const void *block)

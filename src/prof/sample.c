@@ -65,46 +65,35 @@ static _Atomic uint16_t *cell_of(const struct hk_samples *samples, uint64_t hash
     return &samples->xfilter[hash % HK_SAMPLE_FILTER];
 }
 
-/* The first bucket or its neighbor: twice the chance of a free place. */
-static size_t bucket_of(const struct hk_samples *samples, uint64_t hash, bool second)
-{
-    size_t number = hash % ((size_t)samples->piece_count * PIECE_BUCKETS);
-    return second ? number ^ (1 + (hash >> 48) % (NEIGHBORS - 1)) : number;
-}
-
 static struct hk_sample_bucket *bucket_at(const struct hk_samples *samples, size_t number)
 {
     return &samples->pieces[number / PIECE_BUCKETS][number % PIECE_BUCKETS];
 }
 
-static bool take_place(const struct hk_samples *samples, size_t number, const void *block, uint64_t record)
+/* Returns the number of the nth place of a block: the places of a bucket, then those of a neighbor, which doubles the chance of a free place. */
+static size_t sample_place(const struct hk_samples *samples, uint64_t hash, unsigned n)
 {
-    struct hk_sample_bucket *bucket = bucket_at(samples, number);
-    for (unsigned i = 0; i < PLACES; i++) {
+    size_t number = hash % ((size_t)samples->piece_count * PIECE_BUCKETS);
+    if (n >= PLACES)
+        number ^= 1 + (hash >> 48) % (NEIGHBORS - 1);
+    return number * PLACES + n % PLACES;
+}
+
+static bool take_place(const struct hk_samples *samples, uint64_t hash, const void *block, uint64_t record)
+{
+    for (unsigned n = 0; n < 2 * PLACES; n++) {
+        size_t place = sample_place(samples, hash, n), i = place % PLACES;
+        struct hk_sample_bucket *bucket = bucket_at(samples, place / PLACES);
         uintptr_t free = 0;
         if (!atomic_compare_exchange_strong_explicit(&bucket->xblock[i], &free, BUSY, memory_order_relaxed,
                                                      memory_order_relaxed))
             continue;
         hk_store(bucket->xrecord[i], record);
-        hk_store(samples->xborn[number * PLACES + i], (uint32_t)hk_reuse_now());
+        hk_store(samples->xborn[place], (uint32_t)hk_reuse_now());
         hk_store_release(bucket->xblock[i], (uintptr_t)block);
         return true;
     }
     return false;
-}
-
-static uint64_t leave_place(const struct hk_samples *samples, size_t number, const void *block, uint32_t *born)
-{
-    struct hk_sample_bucket *bucket = bucket_at(samples, number);
-    for (unsigned i = 0; i < PLACES; i++) {
-        if (hk_load_acquire(bucket->xblock[i]) != (uintptr_t)block)
-            continue;
-        uint64_t record = hk_load(bucket->xrecord[i]);
-        *born = hk_load(samples->xborn[number * PLACES + i]);
-        hk_store_release(bucket->xblock[i], 0);
-        return record;
-    }
-    return 0;
 }
 
 static struct hk_site *site_of(const struct hk_samples *samples, uint64_t record)
@@ -124,8 +113,7 @@ static bool put(const struct hk_samples *samples, const void *block, uint64_t re
 {
     uint64_t hash = hk_sample_hash(block);
     hk_add(*cell_of(samples, hash), 1);
-    bool placed = take_place(samples, bucket_of(samples, hash, false), block, record) ||
-                  take_place(samples, bucket_of(samples, hash, true), block, record);
+    bool placed = take_place(samples, hash, block, record);
     if (placed)
         count_live(samples, record, 1);
     else
@@ -142,14 +130,21 @@ void hk_sample_put_back(struct hk_samples *samples, const void *block, uint64_t 
 static uint64_t lift(const struct hk_samples *samples, const void *block, uint32_t *born)
 {
     uint64_t hash = hk_sample_hash(block);
-    uint64_t record = leave_place(samples, bucket_of(samples, hash, false), block, born);
-    if (record == 0)
-        record = leave_place(samples, bucket_of(samples, hash, true), block, born);
-    if (record == 0)
-        return 0;
-    hk_sub(*cell_of(samples, hash), 1);
-    count_live(samples, record, -1);
-    return record;
+    for (unsigned n = 0; n < 2 * PLACES; n++) {
+        size_t place = sample_place(samples, hash, n), i = place % PLACES;
+        struct hk_sample_bucket *bucket = bucket_at(samples, place / PLACES);
+        if (hk_load_acquire(bucket->xblock[i]) != (uintptr_t)block)
+            continue;
+        uint64_t record = hk_load(bucket->xrecord[i]);
+        *born = hk_load(samples->xborn[place]);
+        hk_store_release(bucket->xblock[i], 0);
+        if (record != 0) {
+            hk_sub(*cell_of(samples, hash), 1);
+            count_live(samples, record, -1);
+        }
+        return record;
+    }
+    return 0;
 }
 
 uint64_t hk_sample_lift(struct hk_samples *samples, const void *block)

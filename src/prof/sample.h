@@ -1,14 +1,13 @@
-/* Sample: tables of live blocks that were picked, and of the call sites that allocated the blocks: one table for the heap profile, one for the
- * site rules (sites.h), whose sites are callers alone.
+/* Sample: tables of live blocks that were picked, and of the call sites that allocated them: one for the heap profile, one for the site rules
+ * (sites.h), whose sites are callers alone.
  *
  *   picked:  stack and size -> site (its counters)          address -> one of two buckets of eight places: {address, record, birth}
  *   freed:   filter[address] is 0: not a sample (usual case); otherwise its place is looked up; the site counts down, and its lifetime
  *
- * Owns       the sites, the places, the filter of each table: of a fixed size, mapped once; a site is never removed.
- * Invariant  a picked block has one place from its allocation to its free, and its site counts it as live for as long. Only the
- *            thread that holds a block enters or removes it, so no other thread looks it up meanwhile.
- * Threads    any, lock-free: in a fork child the table is consistent, except for places being reserved at the fork.
- * Never      reads a block. */
+ * Owns       the sites, the places and the filter of each table: of a fixed size, mapped once. A site is never removed.
+ * Invariant  a picked block has one place, and its site counts it as live, from its allocation to its free. Only the thread that holds the block
+ *            enters, looks up or removes it.
+ * Threads    any, lock-free. In a fork child the table is consistent, except for places that were being reserved. No block is read. */
 #ifndef HK_SAMPLE_H
 #define HK_SAMPLE_H
 

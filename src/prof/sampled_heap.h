@@ -1,11 +1,10 @@
-/* Sampled heap: memory of blocks that were picked while hits stay hits: it has no page map entry, so that each free of one misses.
+/* Sampled heap: memory of blocks that are picked while hits stay hits. It has no page map entry, so that each free of such a block misses.
  *
  *   range of address space -> slabs of 64 KiB, of one block size each -> blocks
  *
- * Owns       the range, reserved at the first attach; its slabs: which blocks are free, in tables outside the blocks.
- * Invariant  a slab without live blocks has no size; its pages were purged.
- * Threads    any (one lock, held over one system call that purges a slab); hk_sampled_heap_holds takes none.
- * Never      reads a block. */
+ * Owns       the range, reserved at the first attach, and its slabs. Tables outside the blocks say which blocks are free; no block is read.
+ * Invariant  a slab without live blocks has no size, and its pages were purged.
+ * Threads    any (one lock, held over one system call that purges a slab); hk_sampled_heap_holds takes none. */
 #ifndef HK_SAMPLED_HEAP_H
 #define HK_SAMPLED_HEAP_H
 

@@ -4,10 +4,9 @@
  *   free:  the site's lifetimes            large: a ghost of the block waits for a request that fits
  *   alloc: large -> the newest ghost that fits: its age is the idle time -> the ghost's site -> its rule
  *
- * Owns       the table hk_site_samples, and the rules and the ghosts: mapped once.
- * Invariant  ghosts ignore what happened to the memory, so they observe the same in watch mode and under a rule.
- * Threads    any; one lock, of the rules and the ghosts.
- * Never      reads a block. */
+ * Owns       the table hk_site_samples, the rules and the ghosts: mapped once. No block is read.
+ * Invariant  ghosts ignore what happened to the memory, so that they observe the same in watch mode and under a rule.
+ * Threads    any; one lock, of the rules and the ghosts. */
 #ifndef HK_SITES_H
 #define HK_SITES_H
 

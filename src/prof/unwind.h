@@ -11,14 +11,15 @@
 #include "os/os.h"
 #include "os/registers.h"
 
-/* CFA: the address of the frame, from which registers are counted. OF an expression: its place in [from, to). */
+/* A register of the caller is at CFA + value, is CFA + value, is in the register of that number, is at the address that an expression gives, or is
+ * the value of the expression. CFA is the address of the frame. The value of an expression is its place in [from, to). */
 enum hk_rule_kind {
     HK_RULE_SAME,
     HK_RULE_UNDEFINED,
-    HK_RULE_AT,            /* at CFA + value */
-    HK_RULE_IS,            /* is CFA + value */
-    HK_RULE_REGISTER,      /* in the register of that number */
-    HK_RULE_AT_EXPRESSION, /* at the address that the expression gives */
+    HK_RULE_AT,
+    HK_RULE_IS,
+    HK_RULE_REGISTER,
+    HK_RULE_AT_EXPRESSION,
     HK_RULE_IS_EXPRESSION
 };
 

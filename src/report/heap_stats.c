@@ -87,15 +87,7 @@ static void count_cache(struct hk_heap_stats *heap_stats, struct hk_tcache *cach
                           &line, holds_more);
 }
 
-/* Estimates the bytes of rounding in `blocks` blocks from the average at misses. */
-static uint64_t estimated_rounding(uint64_t blocks, const struct hk_misses *misses, size_t size)
-{
-    if (misses->calls == 0)
-        return 0;
-    uint64_t added = misses->calls * size - hk_min(misses->requested, misses->calls * size);
-    return blocks * (added / misses->calls) + blocks * (added % misses->calls) / misses->calls;
-}
-
+/* Estimates the bytes of rounding from the average at misses. */
 static void sum_up(struct hk_heap_stats *heap_stats)
 {
     for (unsigned class = 0; class < HK_CLASSES; class ++) {
@@ -107,7 +99,11 @@ static void sum_up(struct hk_heap_stats *heap_stats)
         row->live_blocks = row->live / size;
         row->served = hk_tcaches_served(class);
         row->misses = misses.calls;
-        row->rounding = estimated_rounding(row->live_blocks, &misses, size);
+        if (misses.calls != 0) {
+            uint64_t added = misses.calls * size - hk_min(misses.requested, misses.calls * size);
+            row->rounding =
+                row->live_blocks * (added / misses.calls) + row->live_blocks * (added % misses.calls) / misses.calls;
+        }
         row->live -= row->rounding;
         for (unsigned i = 0; i < HK_CLASS_STATS; i++) {
             ((uint64_t *)&heap_stats->tiers[hk_classes[class].tier])[i] += hk_class_stat(row, i);

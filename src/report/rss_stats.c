@@ -123,25 +123,18 @@ static bool in_large(const struct walk *walk, uintptr_t at, struct stretch *foun
     return true;
 }
 
-/* Finds a large block that begins in the slice of `at`. */
-static bool begins_large(struct walk *walk, uintptr_t at, struct stretch *found)
-{
-    if (!holds_page(&walk->entries, hk_page_map_entry(at)))
-        return false;
-    uint32_t entry = hk_page_map_lookup(at);
-    if (entry == 0 || hk_entry_class(entry) != HK_CLASS_LARGE)
-        return false;
-    walk->large = hk_large_at(at);
-    walk->large_end = walk->large->d.start + walk->large->d.bytes;
-    return in_large(walk, hk_max(at, walk->large->d.start), found);
-}
-
 static bool slice_at(struct walk *walk, uintptr_t at, struct stretch *found)
 {
     enum hk_slice_use slice =
         holds_page(&walk->chunks, hk_page_map_chunk(at)) ? hk_page_heap_slice(at) : HK_SLICE_FOREIGN;
-    if (slice == HK_SLICE_FOREIGN)
-        return begins_large(walk, at, found);
+    if (slice == HK_SLICE_FOREIGN) { /* a large block may begin in the slice */
+        uint32_t entry = holds_page(&walk->entries, hk_page_map_entry(at)) ? hk_page_map_lookup(at) : 0;
+        if (entry == 0 || hk_entry_class(entry) != HK_CLASS_LARGE)
+            return false;
+        walk->large = hk_large_at(at);
+        walk->large_end = walk->large->d.start + walk->large->d.bytes;
+        return in_large(walk, hk_max(at, walk->large->d.start), found);
+    }
     size_t *idle = slice == HK_SLICE_FREE_HUGE ? &walk->here->idle_huge : &walk->here->parts[HK_PART_idle];
     *found = (struct stretch){.start = at, .end = hk_align_down(at, HK_SLICE) + HK_SLICE, .sum = idle};
     const struct hk_slab *slab = slice == HK_SLICE_USED ? hk_slab_at(at) : NULL;

@@ -2,10 +2,10 @@
  *
  *   the tool finds hak_attach in the process's memory; writes `wanted`, shuts the gate, makes a tick due   (process_vm_writev)
  *   --> the next malloc of any thread misses --> its tick: hk_attach_look --> hk_hooks_watch
- *   the tool reads the tables (process_vm_readv): no thread of the process is stopped, one that sleeps goes on sleeping
+ *   the tool reads the tables (process_vm_readv); no thread of the process is stopped or woken
  *
- * The kernel decides who may do so, as for a debugger: the same user, not for a privileged program (AT_SECURE), and root.
- * Owns       the door, constant; the state, in memory that is not touched before the first attach.
+ * Owns       the door, constant; the state, in memory that is not touched before the first attach. The kernel decides who may attach, as for a
+ *            debugger: root, and the same user unless the program is privileged (AT_SECURE).
  * Threads    hk_attach_look: one at a time (the learner's lock). */
 #ifndef HK_ATTACH_H
 #define HK_ATTACH_H

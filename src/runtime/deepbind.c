@@ -39,19 +39,6 @@ static void lead_here(const struct hk_elf_file *file, uintptr_t base, const char
         __atomic_store_n(&symbol->st_value, ours - base, __ATOMIC_RELEASE);
 }
 
-/* Leads all names to HAKMEM. The pages of the table stay read-only afterwards; they never contain code. */
-static bool lead_all_here(const struct hk_elf_file *file, uintptr_t base)
-{
-    size_t page = hk_system_page();
-    uintptr_t first = base + file->symbols.sh_addr, begin = first & -page;
-    uintptr_t end = (first + file->symbols.sh_size + page - 1) & -page;
-    if ((file->code != UINT64_MAX && end > base + file->code) || !hk_os.unseal((void *)begin, end - begin))
-        return false;
-    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
-        lead_here(file, base, entries[i]);
-    return hk_os.seal((void *)begin, end - begin);
-}
-
 static bool lead_libc_here(void)
 {
     struct hk_elf_file file;
@@ -59,7 +46,14 @@ static bool lead_libc_here(void)
     const void *code = next_named("gnu_get_libc_version");
     if (code == NULL || !hk_elf_loaded(code, NULL, &libc) || !hk_elf_open(&file, libc.path))
         return false;
-    bool leads = lead_all_here(&file, libc.base);
+    /* The pages of the table stay read-only afterwards, and never contain code. */
+    size_t page = hk_system_page();
+    uintptr_t first = libc.base + file.symbols.sh_addr, begin = first & -page;
+    uintptr_t end = (first + file.symbols.sh_size + page - 1) & -page;
+    bool leads = (file.code == UINT64_MAX || end <= libc.base + file.code) && hk_os.unseal((void *)begin, end - begin);
+    for (size_t i = 0; leads && i < sizeof entries / sizeof entries[0]; i++)
+        lead_here(&file, libc.base, entries[i]);
+    leads = leads && hk_os.seal((void *)begin, end - begin);
     hk_elf_close(&file);
     return leads;
 }

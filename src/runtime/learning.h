@@ -2,9 +2,8 @@
  *
  *   a slow call of malloc, 150 ms after the last tick: counts --> learner --> policy page; decisions --> the log
  *
- * Owns     the learner, the counts of the last tick, the length of the log.
- * Threads  any; a thread that finds a tick under way returns.
- * Never    ticks while HAKMEM holds a lock; keeps a file open. */
+ * Owns     the learner, the counts of the last tick, the length of the log. No file stays open.
+ * Threads  any; a thread that finds a tick under way returns. No tick runs while HAKMEM holds a lock. */
 #ifndef HK_LEARNING_H
 #define HK_LEARNING_H
 

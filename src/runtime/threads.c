@@ -1,5 +1,5 @@
-/* Threads: counts the threads that the program creates, so that HAKMEM never adds a second thread to a process that has one.
- * libhakmem.so interposes pthread_create for it, and prctl and unshare.
+/* Threads: counts the threads that the program creates, so that HAKMEM never adds a second thread to a process that has one. libhakmem.so interposes
+ * pthread_create for this purpose, and prctl and unshare.
  *
  *   pthread_create: + 1 --the thread begins--> marked as counted --its key destructor, in the last round--> - 1
  *
@@ -95,8 +95,16 @@ int hk_thread_make(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     return next != NULL ? next(thread, attributes, start, NULL) : ENOSYS;
 }
 
-static int create_counted(create_call *next, pthread_t *thread, const pthread_attr_t *attributes, struct ticket *ticket)
+/* Creates the background thread first, because a filter that forbids it would forbid the program's thread too. */
+HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                                 void *argument)
 {
+    create_call *next = next_create();
+    if (HK_UNLIKELY(next == NULL))
+        return ENOSYS;
+    struct ticket *ticket = counting() ? take_ticket(start, argument) : NULL;
+    if (ticket == NULL)
+        return next(thread, attributes, start, argument);
     hk_thread_count_more();
     hk_background_begin_with_thread(hk_thread_make);
     int error = next(thread, attributes, begin_counted, ticket);
@@ -107,19 +115,6 @@ static int create_counted(create_call *next, pthread_t *thread, const pthread_at
         (void)hk_background_thread_ended();
     }
     return error;
-}
-
-/* The background thread is created first: a filter that forbids it would forbid the program's thread too. */
-HK_EXPORT int hak_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
-                                 void *argument)
-{
-    create_call *next = next_create();
-    if (HK_UNLIKELY(next == NULL))
-        return ENOSYS;
-    struct ticket *ticket = counting() ? take_ticket(start, argument) : NULL;
-    if (ticket == NULL)
-        return next(thread, attributes, start, argument);
-    return create_counted(next, thread, attributes, ticket);
 }
 
 /* Asks the system and creates the background thread before a filter that may forbid both. */
