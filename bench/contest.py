@@ -208,9 +208,12 @@ def round_ratios(learned: Setting, other: Setting, key: str) -> list[float]:
 
 
 def beside(learned: Setting, other: Setting, key: str) -> dict[str, float]:
-    interval = confidence.median_interval(round_ratios(learned, other, key))
-    return {"ratio": mean(learned, key) / mean(other, key),
-            "low": interval.low if interval else math.nan, "high": interval.high if interval else math.nan}
+    return told(mean(learned, key) / mean(other, key), confidence.median_interval(round_ratios(learned, other, key)))
+
+
+def told(ratio: float, interval: confidence.Interval | None) -> dict[str, float]:
+    low, high = interval or (math.nan, math.nan)
+    return {"ratio": ratio, "low": low, "high": high}
 
 
 def stretch(settings: list[Setting]) -> float:

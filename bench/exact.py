@@ -200,12 +200,9 @@ class Exact:
                 self.interrupted = True
                 self.warned.append("interrupted: exact rows are left out that lack a run")
         self._put_together(parts)
-        if self.interrupted:
-            self._leave_out_what_is_not_counted()
-
-    def _leave_out_what_is_not_counted(self) -> None:
-        self.works = {work: seen for work, seen in self.works.items() if seen.samples}
-        self.points = [p for p in self.points if p.work in self.works]
+        if self.interrupted:  # what is not counted is left out
+            self.works = {work: seen for work, seen in self.works.items() if seen.samples}
+            self.points = [p for p in self.points if p.work in self.works]
 
     def _check_preloads(self) -> None:
         for allocator in self.laboratory.allocators:
@@ -231,14 +228,7 @@ class Exact:
                 yield from ((look, work, a) for a in able)
             yield from ((lab.served, work, a) for a in able if a.role == "hakmem")
 
-    def _take(
-        self,
-        future: Future,
-        work: Workload,
-        allocator: Allocator,
-        parts: dict[tuple[Workload, str], list[Sample]],
-        bar: Bar,
-    ) -> None:
+    def _take(self, future: Future, work: Workload, allocator: Allocator, parts: dict[tuple[Workload, str], list[Sample]], bar: Bar) -> None:
         measured = self.works[work]
         try:
             seen = future.result()

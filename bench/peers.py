@@ -36,10 +36,6 @@ class Allocator:
             env["LD_LIBRARY_PATH"] = str(self.search)
         return env | dict(self.settings)
 
-    def expected_object(self) -> str:
-        """The file that the program must find malloc in."""
-        return os.path.realpath(self.library) if self.library else "libc.so.6"
-
 
 @dataclass(frozen=True)
 class Package:
@@ -110,7 +106,7 @@ def find_packaged(package: Package) -> Allocator:
     folder = CACHE / package.name
     if not (folder / "version").exists():
         unpack(package)
-    library = find_below(folder, package.soname)
+    library = min(folder.rglob(package.soname), default=None)
     if library is None:
         raise RuntimeError(f"{package.soname} is not in {' '.join(package.packages)}")
     version = (folder / "version").read_text().strip()
@@ -138,10 +134,6 @@ def upstream_version(debian: str) -> str:
     """1:2.0.9+ds-2 -> 2.0.9"""
     found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", debian)
     return found[1] if found else debian
-
-
-def find_below(directory: Path, soname: str) -> Path | None:
-    return next(iter(sorted(directory.rglob(soname))), None)
 
 
 def unpack(package: Package) -> None:

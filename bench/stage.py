@@ -98,10 +98,8 @@ class Stage(Runner):
         env = self._environment(program, allocator, scratch, under)
         places = {"here": HERE, "work": self._work_dir(program), "scratch": scratch}
         words = fill(work.argv(self.quick), places)
-        command = [str(self.bench_dir / "launch"), *self._watch(work, watch, under)]
-        for name, value in env.items():
-            command += ["--env", f"{name}={value}"]
-        command += ["--", *under, str(program.executable(words[0])), *words[1:]]
+        command = self.launcher(self._watch(work, watch, under), env)
+        command += [*under, str(program.executable(words[0])), *words[1:]]
         client = program.client.replace("{n}", str(work.amount(self.quick))).split()
         with beside(fill(client, places)):
             return self.launch(command)[1]
