@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hakmem.difference import Difference, Part, Term
 from hakmem.difference_text import change_text, side_text
-from hakmem.figures import bytes_text
+from hakmem.figures import bytes_text, cut
 from hakmem.page import Section, filled, table
 from hakmem.plots import MIB, OUTSIDE, Plot, bars, escaped, plot
 
@@ -80,10 +80,6 @@ def waterfall(difference: Difference) -> Plot:
     )
 
 
-def cut(name: str) -> str:
-    return name if len(name) <= NAME else name[: NAME - 1] + "…"
-
-
 def changes(parts: list[Part]) -> Plot:
     """The names stand above the bars: beside them they would leave no room on a small screen."""
     rows = parts[::-1]
@@ -103,7 +99,7 @@ def changes(parts: list[Part]) -> Plot:
             "yanchor": "bottom",
             "yshift": 9,
             "showarrow": False,
-            "text": escaped(cut(part.name)),
+            "text": escaped(cut(part.name, NAME)),
         }
         for at, part in enumerate(rows)
     ]

@@ -62,6 +62,13 @@ class Process:
                 options[name[len("HAKMEM_") :].lower()] = value
         return options
 
+    def option(self, name: str) -> str | None:
+        """None also if the kernel does not show the environment."""
+        try:
+            return self.options().get(name)
+        except PermissionError:
+            return None
+
     def id_inside(self) -> str:
         """The process id in its own namespace, which replaces %p."""
         for line in (self.folder / "status").read_text().splitlines():
@@ -116,10 +123,7 @@ def user_name(uid: int) -> str:
 def report_of(process: Process) -> Path:
     """The report file of the process; raises Trouble with advice if it writes none."""
     ours = live.folder_path() / live.PATTERN.replace("%p", str(process.pid))
-    try:
-        named = process.options().get("report")
-    except PermissionError:
-        named = None
+    named = process.option("report")
     if not named and not ours.exists():
         raise Trouble(
             f"process {process.pid} is served by HAKMEM, but writes no report while it runs. "
@@ -136,8 +140,5 @@ def report_of(process: Process) -> Path:
 
 
 def explain_of(process: Process) -> Path | None:
-    try:
-        named = process.options().get("explain")
-    except PermissionError:
-        return None
+    named = process.option("explain")
     return process.path_of(named) if named and named != "-" else None

@@ -12,8 +12,6 @@ from hakmem.profiles import Site, picked
 from hakmem.reports import Report
 from hakmem.sources import Frame, Sources
 
-HEAP_PROFILE = "heap profile:"
-
 
 @dataclass(frozen=True)
 class Stack:
@@ -84,10 +82,6 @@ def raw_of(row: dict[str, object]) -> Raw:
     frames = row.get("frames")
     addresses = tuple(map(whole, frames)) if isinstance(frames, list) else ()
     return Raw(addresses, whole(row.get("live_bytes")), whole(row.get("live_count")), whole(row.get("pinned_bytes")))
-
-
-def is_heap_profile(text: str) -> bool:
-    return text.startswith(HEAP_PROFILE)
 
 
 def of_heap_profile(text: str, path: Path, written: float = math.inf, symbols: Path | None = None) -> Stacks:

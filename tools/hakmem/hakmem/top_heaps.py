@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from hakmem.figures import bytes_text, count_text
+from hakmem.figures import bytes_text, count_text, cut
 from hakmem.tables import plain_table
 
 COLUMNS = ("name", "heap", "physical", "limit", "peak", "live", "cached", "blocks", "served", "refused", "resets")
@@ -32,10 +32,6 @@ def text_of(row: dict[str, Any], column: str) -> str:
     if value is None or (column == "limit" and value == 0):
         return "-"
     return bytes_text(value) if column in BYTES else str(value) if column == "heap" else count_text(value)
-
-
-def cut(name: str, room: int) -> str:
-    return name if len(name) <= room else name[: room - 1] + "…"
 
 
 def fitting(widths: dict[str, int], sort: str, room: int) -> tuple[list[str], int]:

@@ -40,12 +40,9 @@ def rows_added(reports: Sequence[Report], name: str, key: str) -> list[dict]:
     for report in reports:
         for row in report.rows(name):
             kept = {field: value for field, value in row.items() if field != "hit_rate"}
-            found[row.get(key)] = {**added(found.get(row.get(key), {}), kept), key: row.get(key), **named(kept)}
+            named = {name: kept[name] for name in ("tier",) if name in kept}
+            found[row.get(key)] = {**added(found.get(row.get(key), {}), kept), key: row.get(key), **named}
     return sorted(found.values(), key=lambda row: row.get("size") or 0)
-
-
-def named(row: dict) -> dict:
-    return {"tier": row["tier"]} if "tier" in row else {}
 
 
 def total(reports: Sequence[Report]) -> Report:
