@@ -299,18 +299,14 @@ static void finish(pthread_t worker, pthread_t receiver)
 static void put_phase(bench_report *r, const char *name, const figures *f)
 {
     char key[64];
-    snprintf(key, sizeof key, "mops_%s", name);
-    bench_put_f64(r, key, (double)f->ops / f->seconds * 1e-6);
+    bench_put_part(r, "mops", name, (double)f->ops / f->seconds * 1e-6);
     snprintf(key, sizeof key, "faults_%s", name);
     bench_put_u64(r, key, f->faults);
-    snprintf(key, sizeof key, "rss_mib_%s", name); /* at its end, the larger of the rounds' */
-    bench_put_f64(r, key, (double)f->rss_kib / 1024);
+    bench_put_part(r, "rss_mib", name, (double)f->rss_kib / 1024); /* at its end, the larger of the rounds' */
     if (f->ops == 0)
         return;
-    snprintf(key, sizeof key, "settled_ms_%s", name);
-    bench_put_f64(r, key, f->settled_ms);
-    snprintf(key, sizeof key, "cpu_mops_%s", name);
-    bench_put_f64(r, key, (double)f->ops / f->cpu_seconds * 1e-6);
+    bench_put_part(r, "settled_ms", name, f->settled_ms);
+    bench_put_part(r, "cpu_mops", name, (double)f->ops / f->cpu_seconds * 1e-6);
 }
 
 int main(int argc, char **argv)
