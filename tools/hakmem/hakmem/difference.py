@@ -315,14 +315,7 @@ def as_json(difference: Difference) -> dict[str, object]:
         "b": side_of(difference.b),
         "change": difference.change,
         "terms": [
-            {
-                "name": term.name,
-                "meaning": term.meaning,
-                "a": term.a,
-                "b": term.b,
-                "change": term.change,
-                "parts": [part_of(part) for part in term.parts],
-            }
+            {"name": term.name, "meaning": term.meaning, "a": term.a, "b": term.b, "change": term.change, "parts": [*map(part_of, term.parts)]}
             for term in difference.terms
         ],
         "settings": [{"name": name, "a": one, "b": other} for name, one, other in difference.settings],

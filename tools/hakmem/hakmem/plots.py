@@ -83,45 +83,16 @@ def memory_over_time(reports: list[Report], decisions: list[Decision]) -> Plot:
         for name in dict.fromkeys(name for report in reports for name in report.parts)
         if any(report.parts.get(name) for report in reports)
     ]
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "stackgroup": "parts",
-            "name": name,
-            "x": at,
-            "y": [report.parts.get(name, 0) / MIB for report in reports],
-            "line": {"width": 0.5},
-            "hovertemplate": "%{y:.1f} MiB",
-            "fillcolor": COLORS.get(name, OTHER_COLOR),
-            "marker": {"color": COLORS.get(name, OTHER_COLOR)},
-        }
-        for name in names
-    ]
-    traces.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "RSS (kernel)",
-            "x": at,
-            "meta": "ink",
-            "y": [None if report.resident is None else report.resident / MIB for report in reports],
-            "line": {"width": 2, "dash": "dot"},
-            "hovertemplate": "%{y:.1f} MiB",
-        }
-    )
-    marks = [
-        {
-            "type": "line",
-            "x0": moment,
-            "x1": moment,
-            "yref": "paper",
-            "y0": 0,
-            "y1": 1,
-            "line": {"width": 1, "dash": "dot", "color": WHO_COLORS[0]},
-        }
-        for moment in sorted({d.seconds for d in decisions if d.about_all})
-    ]
+    curve = {"type": "scatter", "mode": "lines", "x": at, "hovertemplate": "%{y:.1f} MiB"}
+    traces: list[dict] = []
+    for name in names:
+        sizes, color = [report.parts.get(name, 0) / MIB for report in reports], COLORS.get(name, OTHER_COLOR)
+        look = {"stackgroup": "parts", "line": {"width": 0.5}, "fillcolor": color, "marker": {"color": color}}
+        traces.append({**curve, "name": name, "y": sizes, **look})
+    resident = [None if report.resident is None else report.resident / MIB for report in reports]
+    traces.append({**curve, "name": "RSS (kernel)", "meta": "ink", "y": resident, "line": {"width": 2, "dash": "dot"}})
+    mark = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": {"width": 1, "dash": "dot", "color": WHO_COLORS[0]}}
+    marks = [{**mark, "x0": moment, "x1": moment} for moment in sorted({d.seconds for d in decisions if d.about_all})]
     return plot(
         traces,
         xaxis={"title": {"text": "seconds"}},
