@@ -56,9 +56,6 @@ def heap_table(
     gap = 1 if dense else 3
     widths = {name: gap + max([len(heading(name)), *(len(row[name]) for row in texts)]) for name in COLUMNS}
     columns, room = fitting(widths, sort, width + gap)
-    table = plain_table(f"Heaps of its own ({len(heaps)})", *map(heading, columns), dense=dense)
-    for row in texts:
-        table.add_row(*[Text(cut(row[name], room - gap) if name == "name" else row[name]) for name in columns])
-    if not heaps:
-        table.add_row(*["-"] * len(columns))
-    return table
+    cells = [[Text(cut(row[name], room - gap) if name == "name" else row[name]) for name in columns] for row in texts]
+    heads = map(heading, columns)
+    return plain_table(f"Heaps of its own ({len(heaps)})", *heads, rows=cells or [["-"] * len(columns)], dense=dense)

@@ -102,10 +102,7 @@ def cells(row: dict) -> tuple[str, ...]:
 
 def process_table(rows: list[dict]) -> RenderableType:
     more = len(rows) - ROWS
-    table = plain_table("Processes" + (f" ({more} smaller ones not shown)" if more > 0 else ""), *HEAD)
-    for row in rows[:ROWS]:
-        table.add_row(*cells(row))
-    return table
+    return plain_table("Processes" + (f" ({more} smaller ones not shown)" if more > 0 else ""), *HEAD, rows=map(cells, rows[:ROWS]))
 
 
 def commands(rows: list[dict]) -> list[tuple[str, ...]]:
@@ -121,13 +118,6 @@ def commands(rows: list[dict]) -> list[tuple[str, ...]]:
 
 
 COMMAND_HEAD = ("command", "processes", "served", "resident", "live")
-
-
-def command_table(rows: list[dict]) -> RenderableType:
-    table = plain_table("By command", *COMMAND_HEAD)
-    for line in commands(rows)[:ROWS]:
-        table.add_row(*line)
-    return table
 
 
 def memory_plot(rows: list[dict]) -> Plot:
