@@ -203,8 +203,7 @@ def round_ratios(learned: Setting, other: Setting, key: str) -> list[float]:
     """Round by round, the geometric mean over the programs: a busy machine slows both."""
     parts = key.split(" x ")
     value = lambda run: math.prod(run[part] for part in parts)  # noqa: E731
-    return [statistics.geometric_mean(value(mine[play]) / value(its[play]) for play in mine)
-            for mine, its in zip(learned.runs, other.runs)]
+    return [statistics.geometric_mean(value(mine[play]) / value(its[play]) for play in mine) for mine, its in zip(learned.runs, other.runs)]
 
 
 def beside(learned: Setting, other: Setting, key: str) -> dict[str, float]:

@@ -100,9 +100,7 @@ class Laboratory(Stage):
         with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
             return self._play(work, allocator, watch, Path(scratch))
 
-    def _simulated(
-        self, work: Workload, allocator: Allocator, shape: tuple[str, ...]
-    ) -> cachegrind.Counts:
+    def _simulated(self, work: Workload, allocator: Allocator, shape: tuple[str, ...]) -> cachegrind.Counts:
         with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
             out = Path(scratch) / "out"
             self._play(work, allocator, (), Path(scratch), cachegrind.command(shape, out))
@@ -114,9 +112,7 @@ class Laboratory(Stage):
         warm = [] if under else ["--warm", str(work.warm_mib)]
         return ["--fixed", *watch, *warm]
 
-    def _environment(
-        self, program: Program, allocator: Allocator, scratch: Path, under: Sequence[str] = ()
-    ) -> dict[str, str]:
+    def _environment(self, program: Program, allocator: Allocator, scratch: Path, under: Sequence[str] = ()) -> dict[str, str]:
         if allocator.role == "counting":
             return super()._environment(program, allocator, scratch, under)
         env = self._bare(program, allocator)

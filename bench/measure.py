@@ -67,19 +67,11 @@ class Runner:
         _, launch = self._run(work, allocator, 1, TRACE_RSS)
         return launch["rss_trace"]
 
-    def run_once(
-        self,
-        work: Workload,
-        allocator: Allocator,
-        factor: int = 1,
-        watch: tuple[str, ...] = (),
-    ) -> Sample:
+    def run_once(self, work: Workload, allocator: Allocator, factor: int = 1, watch: tuple[str, ...] = ()) -> Sample:
         program, launch = self._run(work, allocator, factor, watch)
         return self._figures(work, program, launch)
 
-    def _run(
-        self, work: Workload, allocator: Allocator, factor: int, watch: tuple[str, ...]
-    ) -> tuple[dict, dict]:
+    def _run(self, work: Workload, allocator: Allocator, factor: int, watch: tuple[str, ...]) -> tuple[dict, dict]:
         with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
             report = Path(scratch) / "report.json"
             env = allocator.environment()
@@ -91,9 +83,7 @@ class Runner:
                 check_served(program, report)
         return program, launch
 
-    def command(
-        self, work: Workload, env: dict[str, str], factor: int, watch: tuple[str, ...]
-    ) -> list[str]:
+    def command(self, work: Workload, env: dict[str, str], factor: int, watch: tuple[str, ...]) -> list[str]:
         program, *args = work.argv(self.quick, factor)
         warm = ["--warm", str(work.warm_mib)] if work.warm_mib else []
         return [*self.launcher([*watch, *warm], env), str(self.bench_dir / program), "--json", *args]

@@ -46,11 +46,7 @@ class Package:
 
 
 PACKAGES = (
-    Package(
-        "gperftools",
-        "libtcmalloc.so.4",
-        ("libgoogle-perftools4", "libtcmalloc-minimal4", "libunwind8"),
-    ),
+    Package("gperftools", "libtcmalloc.so.4", ("libgoogle-perftools4", "libtcmalloc-minimal4", "libunwind8")),
     Package("onetbb", "libtbbmalloc_proxy.so.2", ("libtbbmalloc2",)),
     Package("mimalloc", "libmimalloc.so.2", ("libmimalloc2.0",)),
     # The crate's is newer: this one by name only.

@@ -126,9 +126,7 @@ def to_each(lines: list[Line], peers: list[str]) -> str:
         return as_svg(figure)
 
 
-def ratio_axes(
-    lines: list[Line], seen: list[Versus | None], row_height: float, margin: float
-) -> tuple[Figure, Axes]:
+def ratio_axes(lines: list[Line], seen: list[Versus | None], row_height: float, margin: float) -> tuple[Figure, Axes]:
     """With the line of equality, the rows' names and a scale over all ratios seen."""
     height = margin + row_height * (len(lines) + 0.8)
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
@@ -191,9 +189,7 @@ def reach(seen: list[Versus]) -> tuple[float, float]:
     return max(low, LEAST), min(high, MOST)
 
 
-def draw_ratio(
-    axes: Axes, y: float, versus: Versus, tint: str, marker: str, size: float, hollow: bool = False
-) -> None:
+def draw_ratio(axes: Axes, y: float, versus: Versus, tint: str, marker: str, size: float, hollow: bool = False) -> None:
     low, high = axes.get_xlim()
     if versus.ratio >= high or versus.ratio <= low:
         end, arrow = (high / 1.01, ">") if versus.ratio >= high else (low * 1.01, "<")
@@ -257,9 +253,7 @@ def charts(result: Result, works: list[Workload]) -> str | None:
         return as_svg(figure)
 
 
-def draw_traces(
-    axes: Axes, work: Workload, traces: dict[str, Trace], look: dict[str, Look]
-) -> None:
+def draw_traces(axes: Axes, work: Workload, traces: dict[str, Trace], look: dict[str, Look]) -> None:
     by_count = work.series == "operations"
     unit = 1e6 if by_count else 1e3
     for name in sorted(traces, key=lambda n: n == verdicts.OWN):
@@ -334,9 +328,7 @@ def save_picture(result: Result, path: Path) -> None:
         f"{result.machine['cpu']}, {result.machine['processors']} processors, "
         f"{result.parts[0]['began'][:10]}."
     )
-    path.write_text(
-        standalone(to_best(lines, "HAKMEM's speed to the best peer's, row by row", below, quotients=True))
-    )
+    path.write_text(standalone(to_best(lines, "HAKMEM's speed to the best peer's, row by row", below, quotients=True)))
 
 
 def number_of(line: Line) -> int:

@@ -179,9 +179,7 @@ def layout(value: Any, indent: int = 0, width: int = 160) -> str:
 
 def is_figures(value: Any) -> bool:
     """A list of numbers, or of lists of numbers."""
-    return isinstance(value, list) and all(
-        isinstance(v, (int, float)) or is_figures(v) for v in value
-    )
+    return isinstance(value, list) and all(isinstance(v, (int, float)) or is_figures(v) for v in value)
 
 
 # ---- from JSON --------------------------------------------------------------

@@ -65,9 +65,7 @@ def assignments(texts: list[str]) -> dict[str, str]:
     return dict(text.split("=", 1) for text in texts)
 
 
-def find_allocators(
-    peers: str | None, lib: Path | None, bench_dir: Path
-) -> tuple[list[Allocator], list[str]]:
+def find_allocators(peers: str | None, lib: Path | None, bench_dir: Path) -> tuple[list[Allocator], list[str]]:
     allocators, missing = find_peers(peers.split(",") if peers else None)
     null = bench_dir / "libnull.so"
     if null.exists():
@@ -157,28 +155,16 @@ def measure(
     context: typer.Context,
     lib: str = typer.Option(str(ROOT / "build/libhakmem.so"), help='"none": peers only'),
     bench_dir: Path = typer.Option(ROOT / "build/bench"),
-    rows: str | None = typer.Option(
-        None, help='such as P1,P4; "all"; default: all but the slow ones'
-    ),
+    rows: str | None = typer.Option(None, help='such as P1,P4; "all"; default: all but the slow ones'),
     peers: str | None = typer.Option(None, help="such as glibc,mimalloc; default: all"),
-    rounds: int | None = typer.Option(
-        None, min=1, help="default 7, of real programs 11; with --quick 5"
-    ),
-    budget: float | None = typer.Option(
-        None, help="seconds: fewer rounds, if not all would end within"
-    ),
+    rounds: int | None = typer.Option(None, min=1, help="default 7, of real programs 11; with --quick 5"),
+    budget: float | None = typer.Option(None, help="seconds: fewer rounds, if not all would end within"),
     quick: bool = typer.Option(False, "--quick", help="a tenth of the work: a look, no proof"),
-    clock: Clock = typer.Option(
-        Clock.wall, help="cpu: processor time for one-thread rows, on a busy machine"
-    ),
-    pages: Pages | None = typer.Option(
-        None, "--thp", help="the kernel's mode of huge pages, for this run"
-    ),
+    clock: Clock = typer.Option(Clock.wall, help="cpu: processor time for one-thread rows, on a busy machine"),
+    pages: Pages | None = typer.Option(None, "--thp", help="the kernel's mode of huge pages, for this run"),
     env: list[str] = typer.Option([], metavar="HAKMEM_NAME=VALUE", help="option for HAKMEM's runs"),
     seed: int = typer.Option(1, help="of the order of runs"),
-    results_dir: Path = typer.Option(
-        ROOT / "build/bench-results", "--results", help="where a result goes, named by its time"
-    ),
+    results_dir: Path = typer.Option(ROOT / "build/bench-results", "--results", help="where a result goes, named by its time"),
     json: Path | None = typer.Option(None, metavar="OUT", help="there, in place of --results"),
     markdown: Path | None = typer.Option(None, metavar="OUT", help="likewise"),
     html: Path | None = typer.Option(None, metavar="OUT", help="likewise"),
@@ -244,14 +230,10 @@ def measure(
 @app.command("page")
 def make_page(
     inputs: list[Path] = typer.Argument(..., metavar="RESULT.json..."),
-    merge: Path | None = typer.Option(
-        None, metavar="OUT", help="the results, put together as one JSON"
-    ),
+    merge: Path | None = typer.Option(None, metavar="OUT", help="the results, put together as one JSON"),
     markdown: Path | None = typer.Option(None, metavar="OUT"),
     html: Path | None = typer.Option(None, metavar="OUT"),
-    picture: Path | None = typer.Option(
-        None, metavar="OUT.svg", help="HAKMEM to the best peer, for the README"
-    ),
+    picture: Path | None = typer.Option(None, metavar="OUT.svg", help="HAKMEM to the best peer, for the README"),
     paste: list[Path] = typer.Option(
         [],
         metavar="FILE.md",

@@ -152,9 +152,7 @@ class Programs(unittest.TestCase):
                 self.assertEqual(places, sorted(set(places)))
                 self.assertGreater(said["peak_rss_per_live"], 1)
                 self.assertGreater(said["worst_rss_per_live"], 1)
-                self.assertGreaterEqual(
-                    said["peak_live_kib"], max(live for _, live, _ in said["series"])
-                )
+                self.assertGreaterEqual(said["peak_live_kib"], max(live for _, live, _ in said["series"]))
 
     def test_traces_are_the_same_each_time(self) -> None:
         for name in ("drift", "mstress", "log_ring"):
@@ -193,9 +191,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(said["series"][-1][1], 0)
 
     def test_processor_time_may_stand_for_wall_time(self) -> None:
-        sample = Runner(BENCH_DIR, cpu_clock=True).sample(
-            Workload("bench_vector string 10k"), counting()
-        )
+        sample = Runner(BENCH_DIR, cpu_clock=True).sample(Workload("bench_vector string 10k"), counting())
         for figure in ("ns_per_op", "ns_string"):
             self.assertEqual(sample[figure], sample[f"cpu_{figure}"])
 

@@ -58,9 +58,7 @@ class WhoServed(unittest.TestCase):
 
     def check(self, stripped: bool = False, **functions: int) -> None:
         seen = cachegrind.Counts({"Ir": 1_000_000}, functions)
-        with mock.patch.multiple(
-            cachegrind, own_functions=lambda _: {"mi_page"}, is_stripped=lambda _: stripped
-        ):
+        with mock.patch.multiple(cachegrind, own_functions=lambda _: {"mi_page"}, is_stripped=lambda _: stripped):
             cachegrind.check_ran(seen, Path("liballocator.so"))
 
     def test_its_own_ran(self) -> None:
@@ -88,9 +86,7 @@ class WhoServed(unittest.TestCase):
 class Figures(unittest.TestCase):
     def test_misses_of_the_tlb_are_of_the_pages_that_it_had(self) -> None:
         once = [{"instructions_m": 5.0}, {"tlb_small_k": 1000.0, "tlb_huge_k": 10.0}]
-        runs = [
-            {"page_faults": 7.0, "peak_mib": 40.0, "huge_mib": huge} for huge in (0.0, 10.0, 50.0)
-        ]
+        runs = [{"page_faults": 7.0, "peak_mib": 40.0, "huge_mib": huge} for huge in (0.0, 10.0, 50.0)]
         samples = together([*once, *runs])
         self.assertEqual([s["tlb_misses_k"] for s in samples], [1000, 752.5, 10])
         self.assertEqual([s["instructions_m"] for s in samples], [5, 5, 5])

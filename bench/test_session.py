@@ -100,10 +100,7 @@ class Order(unittest.TestCase):
             names = sorted(name for _, name in runs)
             all_of_them = sorted(a.name for a in ALLOCATORS)
             self.assertEqual(len(names) % len(set(names)), 0)  # two rounds may meet
-            self.assertEqual(
-                sorted(set(names)),
-                all_of_them if command == "limited" else sorted(set(all_of_them) - {"limit"}),
-            )
+            self.assertEqual(sorted(set(names)), all_of_them if command == "limited" else sorted(set(all_of_them) - {"limit"}))
 
     def test_the_order_changes_from_round_to_round(self) -> None:
         firsts = {runs[0] for runs in zip(*[iter(n for c, n in self.timed if c == "plain")] * 3)}

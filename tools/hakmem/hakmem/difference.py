@@ -155,9 +155,7 @@ class Pair:
 
     def notes(self) -> Iterable[str]:
         if not self.stacks_before or not self.stacks_after:
-            yield (
-                "live bytes are split by size class: both programs need HAKMEM_HEAP_SAMPLE=512k to split them by call site"
-            )
+            yield "live bytes are split by size class: both programs need HAKMEM_HEAP_SAMPLE=512k to split them by call site"
 
     def both(self, *path: str) -> tuple[int, int]:
         return whole(self.before.number(*path)), whole(self.after.number(*path))

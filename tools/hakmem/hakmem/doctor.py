@@ -73,9 +73,7 @@ def swap(system: System) -> Iterator[Line]:
 
 def own_groups(system: System) -> dict[str, str]:
     """This process's cgroup by controller; "" is version 2."""
-    lines = [
-        line.split(":", 2) for line in (system.text("proc/self/cgroup") or "").splitlines() if line.count(":") >= 2
-    ]
+    lines = [line.split(":", 2) for line in (system.text("proc/self/cgroup") or "").splitlines() if line.count(":") >= 2]
     return {controller: path.lstrip("/") for _, controllers, path in lines for controller in controllers.split(",")}
 
 
@@ -102,16 +100,12 @@ def cgroup(system: System) -> Iterator[Line]:
         )
         yield Line(OK, "cgroup v1 cpu", cpu_text(quota, period))
     else:
-        yield Line(
-            NOTE, "cgroup", "none readable", "set a memory goal by hand: HAKMEM_GOAL=BYTES or PERCENT"
-        )
+        yield Line(NOTE, "cgroup", "none readable", "set a memory goal by hand: HAKMEM_GOAL=BYTES or PERCENT")
 
 
 def memory_line(subject: str, read: dict[str, list[str]]) -> Line:
     """The least limit applies. Version 1 represents "no limit" by a huge number."""
-    numbers = {
-        file: [int(text) for text in texts if text.isdecimal() and int(text) < NO_LIMIT] for file, texts in read.items()
-    }
+    numbers = {file: [int(text) for text in texts if text.isdecimal() and int(text) < NO_LIMIT] for file, texts in read.items()}
     shown = [f"{file} {bytes_text(min(values))}" for file, values in numbers.items() if values]
     return Line(OK, subject, ", ".join(shown) or "no limit")
 
@@ -260,10 +254,7 @@ def doctor(command: list[str], try_it: bool, console: Console) -> bool:
     serves = True
     for line in diagnose(command, try_it):
         serves = serves and not line.stops
-        console.print(
-            Text.assemble((f"{line.level:>7}  ", STYLES[line.level]), (line.subject, "bold"), f"  {line.found}"),
-            soft_wrap=True,
-        )
+        console.print(Text.assemble((f"{line.level:>7}  ", STYLES[line.level]), (line.subject, "bold"), f"  {line.found}"), soft_wrap=True)
         if line.advice:
             console.print(Text(f"         → {line.advice}", style="dim"), soft_wrap=True)
     console.print(Text("HAKMEM serves here." if serves else "HAKMEM does not serve: see the warnings.", style="bold"))

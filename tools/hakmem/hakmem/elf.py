@@ -92,9 +92,7 @@ class Reader:
 
     def segments(self) -> Iterator[tuple[int, int, int, int, int]]:
         for index in range(self.program_count):
-            yield self.layout.program_fields(
-                self.unpack(self.layout.program, self.programs_at + index * self.program_bytes)
-            )
+            yield self.layout.program_fields(self.unpack(self.layout.program, self.programs_at + index * self.program_bytes))
 
     def text(self, offset: int) -> str:
         return self.data[offset : self.data.find(b"\0", offset)].decode(errors="replace")

@@ -80,11 +80,7 @@ def start(request: dict) -> tuple:
         (os.POSIX_SPAWN_OPEN, 2, request["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
     ]
     shell = os.posix_spawn(
-        "/bin/sh",
-        ["sh", "-c", STARTER, "sh", *settings, *request["command"]],
-        dict(os.environ),
-        file_actions=actions,
-        setsid=True,
+        "/bin/sh", ["sh", "-c", STARTER, "sh", *settings, *request["command"]], dict(os.environ), file_actions=actions, setsid=True
     )
     os.close(writing)
     os.close(gate)

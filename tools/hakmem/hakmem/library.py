@@ -33,8 +33,7 @@ def find_library() -> Path:
     if found is None:
         looked = "\n  ".join(str(place) for place in places)
         raise Trouble(
-            f"no {NAME} found: build it (make), install it (make install), or set {VARIABLE} to its path. "
-            f"Searched\n  {looked}",
+            f"no {NAME} found: build it (make), install it (make install), or set {VARIABLE} to its path. Searched\n  {looked}",
             NO_INPUT,
         )
     return preloadable(found.resolve())

@@ -145,9 +145,7 @@ def class_hits(report: Report) -> Plot | None:
     rates = [100 * (class_hit_rate(row) or 0) for row in rows]
     text, served = "%{x}: %{y:.3f} % of %{customdata:,} allocations<extra></extra>", [row.get("served") for row in rows]
     trace = bars(class_labels(rows), rates, COLORS["thread_caches"], text, customdata=served)
-    return plot(
-        [trace], xaxis=CLASS_AXIS, yaxis={"title": {"text": "hits, %"}, "range": [0, 101]}, height=320, showlegend=False
-    )
+    return plot([trace], xaxis=CLASS_AXIS, yaxis={"title": {"text": "hits, %"}, "range": [0, 101]}, height=320, showlegend=False)
 
 
 def class_served(report: Report) -> Plot:
@@ -155,11 +153,7 @@ def class_served(report: Report) -> Plot:
     served = [row.get("served") for row in rows]
     trace = bars(class_labels(rows), served, COLORS["live"], "%{x}: %{y:,} allocations<extra></extra>")
     return plot(
-        [trace],
-        xaxis=CLASS_AXIS,
-        yaxis={"type": "log", "title": {"text": "allocations"}, "dtick": 1},
-        height=320,
-        showlegend=False,
+        [trace], xaxis=CLASS_AXIS, yaxis={"type": "log", "title": {"text": "allocations"}, "dtick": 1}, height=320, showlegend=False
     )
 
 
@@ -169,14 +163,9 @@ def class_memory(report: Report) -> Plot:
         bars(class_labels(rows), [(row.get(key) or 0) / MIB for row in rows], COLORS[part], "%{y:.2f} MiB", name=key)
         for key, part in CLASS_PARTS.items()
     ]
-    return plot(
-        traces, barmode="stack", xaxis=CLASS_AXIS, yaxis={"title": {"text": "MiB"}}, hovermode="x unified", height=340
-    )
+    return plot(traces, barmode="stack", xaxis=CLASS_AXIS, yaxis={"title": {"text": "MiB"}}, hovermode="x unified", height=340)
 
 
 def plot(traces: list[dict], **layout: object) -> Plot:
     margin = {"l": 70, "r": 20, "t": 10, "b": 60} | layout.pop("margin", {})  # type: ignore[operator]
-    return {
-        "data": traces,
-        "layout": {"margin": margin, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"}, **layout},
-    }
+    return {"data": traces, "layout": {"margin": margin, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"}, **layout}}

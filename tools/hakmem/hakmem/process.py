@@ -54,9 +54,7 @@ class Process:
         text = (self.folder / "environ").read_bytes().decode(errors="surrogateescape")
         pairs = [entry.partition("=") for entry in text.split("\0")]
         conf = ",".join(value for name, _, value in pairs if name == "HAKMEM_CONF")
-        options = {
-            name.lower(): value for name, colon, value in (pair.partition(":") for pair in conf.split(",")) if colon
-        }
+        options = {name.lower(): value for name, colon, value in (pair.partition(":") for pair in conf.split(",")) if colon}
         for name, _, value in pairs:
             if name.startswith("HAKMEM_") and name != "HAKMEM_CONF":
                 options[name[len("HAKMEM_") :].lower()] = value
@@ -133,8 +131,7 @@ def report_of(process: Process) -> Path:
         return ours
     if not named.endswith((".json", "/")):
         raise Trouble(
-            f"process {process.pid} reports to {named}, which is not the JSON form (.json). "
-            "Start it with `hakmem run --live -- program`"
+            f"process {process.pid} reports to {named}, which is not the JSON form (.json). Start it with `hakmem run --live -- program`"
         )
     return process.path_of(named)
 

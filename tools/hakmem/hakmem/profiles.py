@@ -207,10 +207,7 @@ def text_of(profile: Profile) -> str:
 
 
 Measure = Callable[[Sum], float]
-MEASURES: dict[str, Measure] = {
-    "live": lambda one: one.live_bytes,
-    "allocated": lambda one: one.bytes,
-}
+MEASURES: dict[str, Measure] = {"live": lambda one: one.live_bytes, "allocated": lambda one: one.bytes}
 
 
 def collapsed(named: Iterable[tuple[list[str], float]]) -> str:

@@ -135,14 +135,10 @@ def show_recording(path: Path, said: dict, console: Console) -> None:
 # The rounds
 
 
-def compete(
-    library: Path, player: Path, prepared: Path, members: list[Allocator], said: dict, rounds: int, console: Console
-) -> Contest:
+def compete(library: Path, player: Path, prepared: Path, members: list[Allocator], said: dict, rounds: int, console: Console) -> Contest:
     contest, chance = Contest(), random.Random(SEED)
     everyone = [*members, ALONE]
-    with Launcher(library, [str(player), "play", str(prepared)]) as launch, progress(
-        console, len(everyone) * (rounds + 1)
-    ) as tell:
+    with Launcher(library, [str(player), "play", str(prepared)]) as launch, progress(console, len(everyone) * (rounds + 1)) as tell:
         launch.warm_bytes = int(said["peak_rss_kib"] * 1024) + MARGIN
         for number in range(rounds + 1):
             for allocator in chance.sample(everyone, len(everyone)):

@@ -36,10 +36,7 @@ def headline(report: Report) -> Text:
         f"resident {bytes_text(report.resident)}",
     ]
     return Text.assemble(
-        ("HAKMEM ", "bold cyan"),
-        str(report.at("version") or ""),
-        f", {tree.title(report)}",
-        *[f"\n  {line}" for line in said],
+        ("HAKMEM ", "bold cyan"), str(report.at("version") or ""), f", {tree.title(report)}", *[f"\n  {line}" for line in said]
     )
 
 

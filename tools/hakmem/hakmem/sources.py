@@ -102,9 +102,7 @@ class Sources:
         for address, place in places.items():
             frames = [frame for frame in found.get(place, []) if frame[0] != UNKNOWN]
             name = symbols.name(place) or f"{os.path.basename(path)}+0x{offsets[address]:x}"
-            self.known[address] = [Frame(function, source, line, path) for function, source, line in frames] or [
-                Frame(name, module=path)
-            ]
+            self.known[address] = [Frame(function, source, line, path) for function, source, line in frames] or [Frame(name, module=path)]
 
     def frames(self, stack: tuple) -> list[Frame]:
         """Innermost first, without HAKMEM's own."""

@@ -56,9 +56,7 @@ def named(raw: list[Raw], sources: Sources) -> tuple[Stack, ...]:
 
 
 def added(one: Stack, other: Stack) -> Stack:
-    return replace(
-        one, live=one.live + other.live, blocks=one.blocks + other.blocks, pinned=one.pinned + other.pinned
-    )
+    return replace(one, live=one.live + other.live, blocks=one.blocks + other.blocks, pinned=one.pinned + other.pinned)
 
 
 def of_report(report: Report, symbols: Path | None = None) -> Stacks | None:

@@ -72,9 +72,7 @@ def summed(parts: dict[str, float], most: int | None) -> dict[str, float]:
     return {name: size for name, size in parts.items() if name in kept} | others
 
 
-def parts_table(
-    report: Report, title: str = "", bar_width: int = BAR, explained: bool = False, most: int | None = None
-) -> Table:
+def parts_table(report: Report, title: str = "", bar_width: int = BAR, explained: bool = False, most: int | None = None) -> Table:
     """explained: with the meanings and the empty parts. most: rows, of which the last is the sum of all parts."""
     table = plain_table(title)
     table.title, table.box, table.padding, table.show_header = title or None, None, (0, 1, 0, 0), False
@@ -92,11 +90,7 @@ def parts_table(
 
 
 def class_table(
-    rows: Sequence[dict],
-    rates: Sequence[str] | None = None,
-    dense: bool = False,
-    tiers: bool = True,
-    heading: Callable[[str], str] = str,
+    rows: Sequence[dict], rates: Sequence[str] | None = None, dense: bool = False, tiers: bool = True, heading: Callable[[str], str] = str
 ) -> Table:
     """rates: allocations per second of each row, shown in place of the total. heading: of a column, from its name."""
     columns = ["class", *(["tier"] if tiers else []), "served", "hits", "live", "in bins", "in slabs"]
@@ -127,9 +121,7 @@ def decision_cells(decision: Decision) -> tuple[str, str, str, str, str]:
     return time_text(decision.seconds), decision.who, decision.what, decision.change, decision.why
 
 
-def decision_table(
-    decisions: Iterable[Decision], title: str = "Last decisions", width: int = 0, dense: bool = False
-) -> Table:
+def decision_table(decisions: Iterable[Decision], title: str = "Last decisions", width: int = 0, dense: bool = False) -> Table:
     """width: of the screen, where each decision has one line: the reason alone is cut, or left out where no room is.
     Without it, the reason wraps."""
     rows = [decision_cells(decision) for decision in decisions] or [(MISSING,) * 5]

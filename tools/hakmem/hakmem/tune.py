@@ -171,9 +171,7 @@ def affordable(plan: Plan, run_s: float) -> int:
     return max(2, next((count for count in range(most, 2, -1) if runs_of(count) <= left), 2))
 
 
-def search(
-    contest: Field, members: list[Candidate], of: Callable[[Run], float], tell: Callable[[str], None]
-) -> Candidate:
+def search(contest: Field, members: list[Candidate], of: Callable[[Run], float], tell: Callable[[str], None]) -> Candidate:
     for count, rounds in rungs(len(members)):
         members = members[:count]
         for _ in range(rounds):
@@ -291,10 +289,7 @@ def effective_options(library: Path, best: Candidate) -> dict[str, str]:
 
 
 def options_under(library: Path, candidate: Candidate) -> dict:
-    with (
-        tempfile.TemporaryDirectory(prefix="hakmem-tune-") as folder,
-        Launcher(library, [sys.executable, "-I", "-S", "-c", ""]) as launch,
-    ):
+    with tempfile.TemporaryDirectory(prefix="hakmem-tune-") as folder, Launcher(library, [sys.executable, "-I", "-S", "-c", ""]) as launch:
         launch.run(candidate, report=f"{folder}/%p.json")
         report = next((report for report in map(read, Path(folder).glob("*.json")) if report), None)
     options = report.at("options") if report else None
