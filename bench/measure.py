@@ -103,15 +103,9 @@ class Runner:
     def launch(self, command: list[str]) -> tuple[list[str], dict]:
         """The program's lines and the launcher's JSON."""
         try:
-            done = subprocess.run(
-                command,
-                env=own_environment() if self.shell is None else self.shell,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=self.timeout_s,
-            )
+            env = own_environment() if self.shell is None else self.shell
+            done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                                  timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
             raise BadRun(f"no end after {self.timeout_s:.0f} s") from None
         lines = done.stdout.strip().splitlines()

@@ -54,14 +54,8 @@ class Program:
 
 
 def python(name: str, n: int, warm_mib: int = 128) -> Program:
-    return Program(
-        f"python-{name}",
-        f"/usr/bin/python3 {{here}}/py_{name}.py {{n}}",
-        n,
-        max(1, n // 5),
-        warm_mib,
-        env=(("PYTHONMALLOC", "malloc"), ("PYTHONHASHSEED", "0")),
-    )
+    env = (("PYTHONMALLOC", "malloc"), ("PYTHONHASHSEED", "0"))
+    return Program(f"python-{name}", f"/usr/bin/python3 {{here}}/py_{name}.py {{n}}", n, max(1, n // 5), warm_mib, env=env)
 
 
 CPP = "-std=c++17 -D_GNU_SOURCE -DRECORDS={n}"

@@ -12,7 +12,7 @@ import verdicts
 from confidence import Interval, Verdict
 from point import Goal
 from results import Measured, Result, Unfit
-from verdicts import Line, Met, Versus
+from verdicts import Line, Met
 
 Rows = list[list[str]]  # the first is the header
 
@@ -101,10 +101,6 @@ def verdict_text(line: Line) -> str:
     return f"{word} {', '.join(line.peers_judged(verdict))}"
 
 
-def ratio_text(versus: Versus | None) -> str:
-    return number(versus.ratio) if versus else "-"
-
-
 # ---- the tables -------------------------------------------------------------
 
 
@@ -113,22 +109,10 @@ def judged(lines: list[Line]) -> Rows:
     rows = ["row,work,unit,HAKMEM,best peer,its,paired ratio,95 %,verdict,floor,goal,met".split(",")]
     for line in lines:
         point, best = line.point, line.to_best
-        rows.append(
-            [
-                point.row,
-                point.label,
-                point.unit,
-                number(line.medians.get(verdicts.OWN)),
-                line.best_peer or "-",
-                number(line.medians.get(line.best_peer or "")),
-                ratio_text(best),
-                interval_text(best.interval if best else None),
-                verdict_text(line),
-                met_text(line.meets(point.floor)),
-                goal_text(point.goal),
-                met_text(line.meets(point.goal)),
-            ]
-        )
+        its = [line.best_peer or "-", number(line.medians.get(line.best_peer or "")), number(best.ratio) if best else "-"]
+        rows.append([point.row, point.label, point.unit, number(line.medians.get(verdicts.OWN)), *its,
+                     interval_text(best.interval if best else None), verdict_text(line),
+                     met_text(line.meets(point.floor)), goal_text(point.goal), met_text(line.meets(point.goal))])
     return rows
 
 
