@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -121,6 +122,11 @@ static inline size_t bench_row_of(const char *what, const void *rows, size_t byt
 }
 
 /* ---- threads ----------------------------------------------------------- */
+
+static inline void bench_wait_for(sem_t *event)
+{
+    while (sem_wait(event) != 0) {}
+}
 
 /* Starts a thread. Its stack is as the C library makes it if STACK_BYTES is 0. */
 static inline pthread_t bench_start_thread(void *(*life)(void *), void *arg, size_t stack_bytes)

@@ -1,7 +1,5 @@
 #include "bench_heap.h"
 
-#include <semaphore.h>
-
 #define MAX_MOMENTS 256u
 #define MAX_PHASES 8u
 #define FREE_VMAS 64u /* M11: this number, and one for each resident 2 MiB */
@@ -179,15 +177,10 @@ double heap_phase(const char *name)
 
 /* ---- the other thread ------------------------------------------------- */
 
-static void wait_for(sem_t *event)
-{
-    while (sem_wait(event) != 0) {}
-}
-
 static void *serve(void *unused)
 {
     for (;;) {
-        wait_for(&elsewhere.asked);
+        bench_wait_for(&elsewhere.asked);
         if (elsewhere.work == NULL)
             return unused;
         elsewhere.work(elsewhere.what);
@@ -210,7 +203,7 @@ void heap_elsewhere(void (*work)(void *what), void *what)
     elsewhere.work = work;
     elsewhere.what = what;
     sem_post(&elsewhere.asked);
-    wait_for(&elsewhere.done);
+    bench_wait_for(&elsewhere.done);
 }
 
 /* ---- the report ------------------------------------------------------- */

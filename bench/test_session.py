@@ -75,8 +75,8 @@ POINTS = [
 ]
 
 
-def played(actor: Actor, rounds: int = 7, seed: int = 1, budget: float | None = None) -> Session:
-    session = Session(actor, POINTS, ALLOCATORS, rounds, seed, budget)
+def played(actor: Actor, rounds: int = 7, seed: int = 1, budget: float | None = None, points: list[Point] = POINTS, more: int = 0) -> Session:
+    session = Session(actor, points, ALLOCATORS, rounds, seed, budget, more)
     with contextlib.redirect_stderr(io.StringIO()), mock.patch("session.time", actor):
         session.measure()
     return session
@@ -140,10 +140,7 @@ class Order(unittest.TestCase):
         program = Workload("lua", program="lua")
         points = [point(PLAIN), point(program)]
         for rounds, asked, expected in ((2, 4, 4), (3, 0, 3)):
-            actor = Actor()
-            session = Session(actor, points, ALLOCATORS, rounds, 1, program_rounds=asked)
-            with contextlib.redirect_stderr(io.StringIO()), mock.patch("session.time", actor):
-                session.measure()
+            session = played(Actor(), rounds, points=points, more=asked)
             self.assertEqual(len(session.works[PLAIN].samples["a"]), rounds)
             self.assertEqual(len(session.works[program].samples["a"]), expected)
 
