@@ -21,6 +21,8 @@
 #define EMPTY 64u     /* NULLs below the stack: a block too many is NULL */
 #define RANGE ((size_t)1 << 34)
 
+void *pvalloc(size_t size); /* not in the headers of every C library */
+
 static _Alignas(64) unsigned char arena[BLOCKS][STRIDE];
 static void *stack[EMPTY + BLOCKS + PUSHED];
 static void **top;
