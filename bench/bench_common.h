@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -108,7 +109,24 @@ static inline const char *bench_arg_str(const bench_args *args, int i, const cha
     return i < args->count ? args->value[i] : fallback;
 }
 
+/* The row of that name in a table whose rows begin with their names. */
+#define bench_find(what, rows, name) (&(rows)[bench_row_of(what, rows, sizeof(rows), sizeof *(rows), name)])
+
+static inline size_t bench_row_of(const char *what, const void *rows, size_t bytes, size_t row_bytes, const char *name)
+{
+    for (size_t at = 0; at < bytes; at += row_bytes) {
+        if (strcmp(*(const char *const *)((const char *)rows + at), name) == 0)
+            return at / row_bytes;
+    }
+    bench_die("no %s '%s'", what, name);
+}
+
 /* ---- threads ----------------------------------------------------------- */
+
+static inline void bench_wait_for(sem_t *event)
+{
+    while (sem_wait(event) != 0) {}
+}
 
 /* Starts a thread. Its stack is as the C library makes it if STACK_BYTES is 0. */
 static inline pthread_t bench_start_thread(void *(*life)(void *), void *arg, size_t stack_bytes)
@@ -322,6 +340,14 @@ static inline void bench_put_f64(bench_report *r, const char *key, double value)
 {
     bench_key(r, key);
     bench_say(r, r->json ? "%.6g" : "%.6g\n", value);
+}
+
+/* The figure of a part: of a phase, of a pattern. */
+static inline void bench_put_part(bench_report *r, const char *figure, const char *part, double value)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s_%s", figure, part);
+    bench_put_f64(r, key, value);
 }
 
 static inline void bench_put_str(bench_report *r, const char *key, const char *value)

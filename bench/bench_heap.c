@@ -1,7 +1,5 @@
 #include "bench_heap.h"
 
-#include <semaphore.h>
-
 #define MAX_MOMENTS 256u
 #define MAX_PHASES 8u
 #define FREE_VMAS 64u /* M11: this number, and one for each resident 2 MiB */
@@ -110,6 +108,22 @@ void heap_free_chain(heap_link *first)
     }
 }
 
+void heap_append(heap_ring *ring, size_t size)
+{
+    heap_link *link = heap_chain(NULL, size);
+    *(ring->newest ? &ring->newest->next : &ring->oldest) = link;
+    ring->newest = link;
+}
+
+void heap_trim(heap_ring *ring, uint64_t bytes)
+{
+    while (heap.live > bytes && ring->oldest != ring->newest) {
+        heap_link *link = ring->oldest;
+        ring->oldest = link->next;
+        heap_free(link);
+    }
+}
+
 uint64_t heap_live(void) { return heap.live; }
 bench_calls heap_calls(void) { return heap.calls; }
 
@@ -163,15 +177,10 @@ double heap_phase(const char *name)
 
 /* ---- the other thread ------------------------------------------------- */
 
-static void wait_for(sem_t *event)
-{
-    while (sem_wait(event) != 0) {}
-}
-
 static void *serve(void *unused)
 {
     for (;;) {
-        wait_for(&elsewhere.asked);
+        bench_wait_for(&elsewhere.asked);
         if (elsewhere.work == NULL)
             return unused;
         elsewhere.work(elsewhere.what);
@@ -194,7 +203,7 @@ void heap_elsewhere(void (*work)(void *what), void *what)
     elsewhere.work = work;
     elsewhere.what = what;
     sem_post(&elsewhere.asked);
-    wait_for(&elsewhere.done);
+    bench_wait_for(&elsewhere.done);
 }
 
 /* ---- the report ------------------------------------------------------- */
@@ -219,9 +228,7 @@ void heap_put_figures(bench_report *r)
     double worst = 0, vmas = 0, bound = 0;
     for (unsigned i = 0; i < heap.phases; i++) {
         const phase *p = &heap.phase[i];
-        char key[64];
-        snprintf(key, sizeof key, "rss_per_live_%s", p->name);
-        bench_put_f64(r, key, to_live(p));
+        bench_put_part(r, "rss_per_live", p->name, to_live(p));
         worst = larger(worst, to_live(p));
         vmas = larger(vmas, (double)p->vmas);
         bound = larger(bound, to_bound(p));

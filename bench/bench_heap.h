@@ -30,13 +30,20 @@ typedef struct heap_link {
     struct heap_link *next;
 } heap_link;
 
+/* Blocks in the order in which they came. All zero at first. */
+typedef struct heap_ring {
+    heap_link *oldest, *newest;
+} heap_ring;
+
 void *heap_alloc(size_t size);
 void *heap_resize(void *block, size_t size); /* NULL: a new one */
 void heap_free(void *block);                 /* NULL: nothing */
 heap_table *heap_new_table(uint32_t slots);
 heap_link *heap_chain(heap_link *next, size_t size);
 void heap_free_chain(heap_link *first);
-uint64_t heap_live(void); /* bytes */
+void heap_append(heap_ring *ring, size_t size);
+void heap_trim(heap_ring *ring, uint64_t bytes); /* the oldest go until so many are live, all but the newest */
+uint64_t heap_live(void);                        /* bytes */
 bench_calls heap_calls(void);
 
 /* A sample each time so many operations are done; from then on. */

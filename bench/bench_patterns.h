@@ -26,11 +26,8 @@ static inline bench_patterns bench_choose(bench_patterns from, const char *name)
 {
     if (strcmp(name, "all") == 0)
         return from;
-    for (size_t i = 0; i < from.count; i++) {
-        if (strcmp(from.all[i].name, name) == 0)
-            return (bench_patterns){&from.all[i], 1, from.iterations};
-    }
-    bench_die("no pattern '%s'", name);
+    size_t row = bench_row_of("pattern", from.all, from.count * sizeof *from.all, sizeof *from.all, name);
+    return (bench_patterns){&from.all[row], 1, from.iterations};
 }
 
 typedef struct bench_timed {
@@ -50,13 +47,10 @@ static inline bench_timed bench_time_pattern(const bench_pattern *p, uint64_t it
 
 static inline void bench_put_pattern(bench_report *r, const char *name, bench_timed timed)
 {
-    static const char *const figures[] = {"ns", "cpu_ns", "faults"};
-    double per_op[] = {timed.span.seconds * 1e9, timed.span.cpu_seconds * 1e9, (double)timed.span.faults};
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-        char key[64];
-        snprintf(key, sizeof key, "%s_%s", figures[i], name);
-        bench_put_f64(r, key, per_op[i] / (double)timed.ops);
-    }
+    double ops = (double)timed.ops;
+    bench_put_part(r, "ns", name, timed.span.seconds * 1e9 / ops);
+    bench_put_part(r, "cpu_ns", name, timed.span.cpu_seconds * 1e9 / ops);
+    bench_put_part(r, "faults", name, (double)timed.span.faults / ops);
 }
 
 /* The program's main: [all|PATTERN [ITER]]. */

@@ -12,7 +12,6 @@
  * 95 % of that of its last third; the report shows the worst round, of phases of a second and more. */
 #include "bench_heap.h"
 
-#include <semaphore.h>
 #include <stdatomic.h>
 
 #define BATCH 256u
@@ -72,11 +71,6 @@ static size_t between(size_t low, size_t high)
     return low + bench_pick_high(bench_rng_next(&plan.rng), high - low + 1);
 }
 
-static void wait_for(sem_t *event)
-{
-    while (sem_wait(event) != 0) {}
-}
-
 static void count_live(uint64_t taken, uint64_t given)
 {
     atomic_fetch_add_explicit(&plan.xlive, taken - given, memory_order_relaxed);
@@ -99,7 +93,7 @@ static void step_tiny(void)
 
 static void step_remote(void)
 {
-    wait_for(&plan.room);
+    bench_wait_for(&plan.room);
     batch *b = &plan.queue[plan.sent++ % BATCHES];
     b->bytes = 0;
     for (unsigned i = 0; i < BATCH; i++) {
@@ -116,7 +110,7 @@ static void step_remote(void)
 static void *receive(void *unused)
 {
     for (;;) {
-        wait_for(&plan.ready);
+        bench_wait_for(&plan.ready);
         batch *b = &plan.queue[plan.received++ % BATCHES];
         if (b->bytes == 0)
             return unused;
@@ -205,7 +199,7 @@ static void clean_up(void)
 static void *work(void *unused)
 {
     for (;;) {
-        wait_for(&plan.begin);
+        bench_wait_for(&plan.begin);
         if (plan.step == NULL)
             return unused;
         while (!atomic_load_explicit(&plan.stop, memory_order_relaxed))
@@ -272,7 +266,7 @@ static void run_phase(unsigned at, double began, double seconds, figures *sum)
     sem_post(&plan.begin);
     watch(began, bench_now() + seconds);
     atomic_store(&plan.stop, true);
-    wait_for(&plan.ended);
+    bench_wait_for(&plan.ended);
     span = bench_stop(span);
     look(began); /* the blocks of the phase are free */
     uint64_t rss = bench_rss_kib();
@@ -290,7 +284,7 @@ static void finish(pthread_t worker, pthread_t receiver)
     plan.step = NULL;
     sem_post(&plan.begin);
     pthread_join(worker, NULL);
-    wait_for(&plan.room);
+    bench_wait_for(&plan.room);
     plan.queue[plan.sent % BATCHES].bytes = 0;
     sem_post(&plan.ready);
     pthread_join(receiver, NULL);
@@ -299,18 +293,14 @@ static void finish(pthread_t worker, pthread_t receiver)
 static void put_phase(bench_report *r, const char *name, const figures *f)
 {
     char key[64];
-    snprintf(key, sizeof key, "mops_%s", name);
-    bench_put_f64(r, key, (double)f->ops / f->seconds * 1e-6);
+    bench_put_part(r, "mops", name, (double)f->ops / f->seconds * 1e-6);
     snprintf(key, sizeof key, "faults_%s", name);
     bench_put_u64(r, key, f->faults);
-    snprintf(key, sizeof key, "rss_mib_%s", name); /* at its end, the larger of the rounds' */
-    bench_put_f64(r, key, (double)f->rss_kib / 1024);
+    bench_put_part(r, "rss_mib", name, (double)f->rss_kib / 1024); /* at its end, the larger of the rounds' */
     if (f->ops == 0)
         return;
-    snprintf(key, sizeof key, "settled_ms_%s", name);
-    bench_put_f64(r, key, f->settled_ms);
-    snprintf(key, sizeof key, "cpu_mops_%s", name);
-    bench_put_f64(r, key, (double)f->ops / f->cpu_seconds * 1e-6);
+    bench_put_part(r, "settled_ms", name, f->settled_ms);
+    bench_put_part(r, "cpu_mops", name, (double)f->ops / f->cpu_seconds * 1e-6);
 }
 
 int main(int argc, char **argv)

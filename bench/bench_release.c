@@ -130,28 +130,16 @@ static double run_spike(double seconds, uint64_t ops)
 
 /* ---- remote ----------------------------------------------------------- */
 
-typedef struct ring {
-    heap_link *oldest, *newest;
-} ring;
-
-static void free_oldest(void *arg)
+static void free_oldest(void *ring)
 {
-    ring *r = arg;
-    while (heap_live() > plan.bytes && r->oldest != r->newest) {
-        heap_link *link = r->oldest;
-        r->oldest = link->next;
-        heap_free(link);
-    }
+    heap_trim(ring, plan.bytes);
     sleep_ms(10);
 }
 
-static void burst(ring *r, size_t size)
+static void burst(heap_ring *r, size_t size)
 {
-    while (heap_live() < plan.bytes + plan.bytes / 8) {
-        heap_link *link = heap_chain(NULL, size / 2 + pick(size / 2 + 1));
-        *(r->newest ? &r->newest->next : &r->oldest) = link;
-        r->newest = link;
-    }
+    while (heap_live() < plan.bytes + plan.bytes / 8)
+        heap_append(r, size / 2 + pick(size / 2 + 1));
 }
 
 /* The ratio of RSS to the bound of M6: 1.25 times live, and 4 MiB. */
@@ -164,7 +152,7 @@ static double to_bound(void)
 /* Returns the worst RSS to its bound, after bursts and after sleeps. */
 static double run_remote(void)
 {
-    ring r = {NULL, NULL};
+    heap_ring r = {NULL, NULL};
     double worst = 0;
     for (unsigned n = 0; n < BURSTS; n++) {
         burst(&r, (size_t)32 << n / 8 % 7);

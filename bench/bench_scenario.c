@@ -73,19 +73,10 @@ static const scenario scenarios[] = {
     {"mixed", run_mixed, 0, 1000000},
 };
 
-static const scenario *find_scenario(const char *name)
-{
-    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
-        if (strcmp(scenarios[i].name, name) == 0)
-            return &scenarios[i];
-    }
-    bench_die("no scenario '%s'", name);
-}
-
 int main(int argc, char **argv)
 {
     bench_args args = bench_args_read(argc, argv, "[string-builder|json|mir|vm|mixed [ITER]]");
-    const scenario *s = find_scenario(bench_arg_str(&args, 0, "mixed"));
+    const scenario *s = bench_find("scenario", scenarios, bench_arg_str(&args, 0, "mixed"));
     uint64_t iterations = bench_arg_in(&args, 1, s->iterations, 1, UINT64_MAX / 8);
 
     s->run(iterations / 20 + 1, s->size); /* warm-up */

@@ -42,20 +42,11 @@ void trace_empty(heap_table *t)
         heap_free(t->at[--t->count]);
 }
 
-static const struct trace *find_trace(const char *name)
-{
-    for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
-        if (strcmp(traces[i].name, name) == 0)
-            return &traces[i];
-    }
-    bench_die("no trace '%s'", name);
-}
-
 int main(int argc, char **argv)
 {
     bench_args args = bench_args_read(
         argc, argv, "[drift|lru|pages|json|sqlite|mstress|redis|compiler|log_ring|matrix|sessions|strings [PERCENT]]");
-    const struct trace *trace = find_trace(bench_arg_str(&args, 0, "drift"));
+    const struct trace *trace = bench_find("trace", traces, bench_arg_str(&args, 0, "drift"));
     plan.percent = bench_arg_in(&args, 1, 100, 1, 1000);
     plan.rng = bench_rng_seed(1);
 

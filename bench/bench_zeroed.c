@@ -6,9 +6,6 @@
  * The last word is read each time. One operation is a calloc and a free. */
 #include "bench_patterns.h"
 
-#include <stdbool.h>
-#include <sys/mman.h>
-
 #define LINE 64u
 #define START (16u << 10)
 #define MIB (1u << 20)

@@ -70,28 +70,29 @@ def own_functions(library: Path) -> frozenset[str]:
 
 
 @lru_cache(maxsize=None)
+def said_by(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+
+
+@lru_cache(maxsize=None)
 def defined(library: Path) -> frozenset[str]:
     names: set[str] = set()
     for table in ((), ("-D",)):
-        line = ["nm", *table, "--defined-only", "--format=posix", str(library)]
-        said = subprocess.run(line, capture_output=True, text=True, timeout=60).stdout
+        said = said_by("nm", *table, "--defined-only", "--format=posix", str(library))
         kinds = (entry.split()[:2] for entry in said.splitlines())
         names |= {n.partition("@")[0] for n, *kind in kinds if kind and kind[0] in "tTwWiu"}
     return frozenset(names)
 
 
 def c_library() -> Path:
-    said = subprocess.run(["ldd", "/bin/sh"], capture_output=True, text=True, timeout=60).stdout
-    found = re.search(r"(/\S*libc\.so\.6)", said)
+    found = re.search(r"(/\S*libc\.so\.6)", said_by("ldd", "/bin/sh"))
     if not found:
         raise BadRun("the C library is not found")
     return Path(found[1])
 
 
-@lru_cache(maxsize=None)
 def is_stripped(library: Path) -> bool:
-    line = ["nm", "--defined-only", str(library)]
-    return not subprocess.run(line, capture_output=True, text=True, timeout=60).stdout
+    return not said_by("nm", "--defined-only", "--format=posix", str(library))
 
 
 def check_ran(counts: Counts, library: Path | None) -> None:

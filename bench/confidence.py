@@ -12,20 +12,14 @@ from __future__ import annotations
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tools/hakmem"))
 from hakmem import interval  # noqa: E402: one interval for the tool and for bench/
+from hakmem.interval import Interval  # noqa: E402
 
 LEVEL, LEAST_ROUNDS = interval.LEVEL, interval.LEAST_ROUNDS
-
-
-@dataclass(frozen=True)
-class Interval:
-    low: float
-    high: float
 
 
 class Verdict(str, Enum):
@@ -47,8 +41,7 @@ def ratio_interval(over: Sequence[float], under: Sequence[float]) -> Interval | 
 
 
 def median_interval(values: Sequence[float]) -> Interval | None:
-    found = interval.median_interval(tuple(float(value) for value in values))
-    return Interval(*found) if found else None
+    return interval.median_interval(tuple(map(float, values)))
 
 
 def verdict(ratio: Interval | None) -> Verdict:

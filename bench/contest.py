@@ -203,14 +203,16 @@ def round_ratios(learned: Setting, other: Setting, key: str) -> list[float]:
     """Round by round, the geometric mean over the programs: a busy machine slows both."""
     parts = key.split(" x ")
     value = lambda run: math.prod(run[part] for part in parts)  # noqa: E731
-    return [statistics.geometric_mean(value(mine[play]) / value(its[play]) for play in mine)
-            for mine, its in zip(learned.runs, other.runs)]
+    return [statistics.geometric_mean(value(mine[play]) / value(its[play]) for play in mine) for mine, its in zip(learned.runs, other.runs)]
 
 
 def beside(learned: Setting, other: Setting, key: str) -> dict[str, float]:
-    interval = confidence.median_interval(round_ratios(learned, other, key))
-    return {"ratio": mean(learned, key) / mean(other, key),
-            "low": interval.low if interval else math.nan, "high": interval.high if interval else math.nan}
+    return told(mean(learned, key) / mean(other, key), confidence.median_interval(round_ratios(learned, other, key)))
+
+
+def told(ratio: float, interval: confidence.Interval | None) -> dict[str, float]:
+    low, high = interval or (math.nan, math.nan)
+    return {"ratio": ratio, "low": low, "high": high}
 
 
 def stretch(settings: list[Setting]) -> float:

@@ -135,15 +135,15 @@ def facts(result: Result) -> str:
     return f"Measured {result.parts[0]['began'][:10]}. Machine: {machine}. HAKMEM: commit {commit}. Others: {', '.join(versions)}.\n"
 
 
-TIMED: dict[str, Callable[[Result], str]] = {
+PLACES: dict[str, Callable[[Result], str]] = {
     "readme": readme,
     "speed": speed,
     "memory": memory,
     "programs": programs,
     "traces": traces,
     "facts": facts,
+    "exact": exact,
 }
-PLACES = TIMED | {"exact": exact}
 
 
 def has(result: Result, place: str) -> bool:

@@ -100,9 +100,7 @@ class Laboratory(Stage):
         with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
             return self._play(work, allocator, watch, Path(scratch))
 
-    def _simulated(
-        self, work: Workload, allocator: Allocator, shape: tuple[str, ...]
-    ) -> cachegrind.Counts:
+    def _simulated(self, work: Workload, allocator: Allocator, shape: tuple[str, ...]) -> cachegrind.Counts:
         with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
             out = Path(scratch) / "out"
             self._play(work, allocator, (), Path(scratch), cachegrind.command(shape, out))
@@ -114,9 +112,7 @@ class Laboratory(Stage):
         warm = [] if under else ["--warm", str(work.warm_mib)]
         return ["--fixed", *watch, *warm]
 
-    def _environment(
-        self, program: Program, allocator: Allocator, scratch: Path, under: Sequence[str] = ()
-    ) -> dict[str, str]:
+    def _environment(self, program: Program, allocator: Allocator, scratch: Path, under: Sequence[str] = ()) -> dict[str, str]:
         if allocator.role == "counting":
             return super()._environment(program, allocator, scratch, under)
         env = self._bare(program, allocator)
@@ -200,12 +196,9 @@ class Exact:
                 self.interrupted = True
                 self.warned.append("interrupted: exact rows are left out that lack a run")
         self._put_together(parts)
-        if self.interrupted:
-            self._leave_out_what_is_not_counted()
-
-    def _leave_out_what_is_not_counted(self) -> None:
-        self.works = {work: seen for work, seen in self.works.items() if seen.samples}
-        self.points = [p for p in self.points if p.work in self.works]
+        if self.interrupted:  # what is not counted is left out
+            self.works = {work: seen for work, seen in self.works.items() if seen.samples}
+            self.points = [p for p in self.points if p.work in self.works]
 
     def _check_preloads(self) -> None:
         for allocator in self.laboratory.allocators:
@@ -231,14 +224,7 @@ class Exact:
                 yield from ((look, work, a) for a in able)
             yield from ((lab.served, work, a) for a in able if a.role == "hakmem")
 
-    def _take(
-        self,
-        future: Future,
-        work: Workload,
-        allocator: Allocator,
-        parts: dict[tuple[Workload, str], list[Sample]],
-        bar: Bar,
-    ) -> None:
+    def _take(self, future: Future, work: Workload, allocator: Allocator, parts: dict[tuple[Workload, str], list[Sample]], bar: Bar) -> None:
         measured = self.works[work]
         try:
             seen = future.result()

@@ -58,14 +58,10 @@ def fixed(name: str, knobs: dict[str, Value]) -> Setting:
     return Setting(name, OFF | {f"HAKMEM_{knob.upper()}": str(value) for knob, value in knobs.items()})
 
 
-def one_knob_moved() -> list[dict[str, Value]]:
-    return [{knob: value} for knob, values in SPACE.items() for value in values if value != DEFAULTS[knob]]
-
-
 def candidates(count: int, seed: int) -> list[Setting]:
     """The defaults first, which need no search."""
     dice = random.Random(seed)
-    singles = one_knob_moved()
+    singles = [{knob: value} for knob, values in SPACE.items() for value in values if value != DEFAULTS[knob]]
     dice.shuffle(singles)
     chosen: list[dict[str, Value]] = [{}, *singles[: (count - 1) // 3]]
     while len(chosen) < count:

@@ -16,11 +16,7 @@ import peers
 from peers import Allocator, Package
 from sources import MIMALLOC, MIMALLOC_BUILD, SNMALLOC, SOURCES, Crate, Source
 
-HARDENED_MALLOC = Crate(
-    "hardened-malloc-sys",
-    "16.0.2026071503",
-    "8a634cdd17eb2cea9e8ab0977f9b7401a5882db9fadb594d080bc67f230b6ec2",
-)
+HARDENED_MALLOC = Crate("hardened-malloc-sys", "16.0.2026071503", "8a634cdd17eb2cea9e8ab0977f9b7401a5882db9fadb594d080bc67f230b6ec2")
 
 MIMALLOC_SECURE = (MIMALLOC_BUILD % "v3").replace("-DNDEBUG", "-DNDEBUG -DMI_SECURE=4")
 
@@ -94,14 +90,7 @@ def plain(name: str) -> Source:
 BUILT = (
     (plain("mimalloc3"), "mimalloc3", "as released"),
     (
-        Source(
-            "mimalloc3-secure",
-            "3.3.2",
-            MIMALLOC,
-            MIMALLOC_SECURE,
-            "libmimalloc.so",
-            settings=(("MIMALLOC_SHOW_ERRORS", "1"),),
-        ),
+        Source("mimalloc3-secure", "3.3.2", MIMALLOC, MIMALLOC_SECURE, "libmimalloc.so", settings=(("MIMALLOC_SHOW_ERRORS", "1"),)),
         "mimalloc3",
         "MI_SECURE=4, MIMALLOC_SHOW_ERRORS=1",
     ),
@@ -123,13 +112,7 @@ BUILT = (
         "default configuration",
     ),
     (
-        Source(
-            "hardened_malloc-light",
-            HARDENED_MALLOC.version,
-            HARDENED_MALLOC,
-            HARDENED_MALLOC_BUILD % "light",
-            "libhardened_malloc.so",
-        ),
+        Source("hardened_malloc-light", HARDENED_MALLOC.version, HARDENED_MALLOC, HARDENED_MALLOC_BUILD % "light", "libhardened_malloc.so"),
         "glibc",
         "light configuration",
     ),
@@ -149,9 +132,7 @@ def finders() -> dict:
     for source, base, about in BUILT:
         found[source.name] = lambda s=source, b=base, a=about: Form(peers.find_built(s), b, a)
     found["scudo"] = lambda: scudo("scudo", (), "as it comes")
-    found["scudo-quarantine"] = lambda: scudo(
-        "scudo-quarantine", (("SCUDO_OPTIONS", SCUDO_MORE),), SCUDO_MORE
-    )
+    found["scudo-quarantine"] = lambda: scudo("scudo-quarantine", (("SCUDO_OPTIONS", SCUDO_MORE),), SCUDO_MORE)
     return found
 
 

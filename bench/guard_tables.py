@@ -23,12 +23,8 @@ NOT_CAUGHT = ("crashed", "hung")
 def words(document: dict, form: str, kind: str) -> list[str]:
     """Of each try of each case of a kind."""
     ways = document["outcomes"][form].get(kind, {})
-    ends = [end for sizes in ways.values() for text in sizes for end in repeated(text, document["tries"])]
-    return [end.split(" ")[0] for end in ends]
-
-
-def repeated(text: str, tries: int) -> list[str]:
-    return text.split(" | ") if " | " in text else [text] * tries
+    ends = [text.split(" | ") if " | " in text else [text] * document["tries"] for sizes in ways.values() for text in sizes]
+    return [end.split(" ")[0] for tries in ends for end in tries]
 
 
 def share(found: list[str]) -> float | None:

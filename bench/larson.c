@@ -14,7 +14,6 @@
  * counters have 64 bits. */
 #include "bench_common.h"
 
-#include <semaphore.h>
 #include <stdatomic.h>
 
 #define MAX_LANES 1024u
@@ -109,9 +108,8 @@ static bench_span run_lanes(lane *lanes, uint64_t count, double seconds)
         start_thread(&lanes[i]);
     wait_seconds(seconds);
     atomic_store(&plan.stop, true);
-    for (uint64_t i = 0; i < count; i++) {
-        while (sem_wait(&lanes[i].ended) != 0) {}
-    }
+    for (uint64_t i = 0; i < count; i++)
+        bench_wait_for(&lanes[i].ended);
     span = bench_stop(span);
     for (uint64_t i = 0; i < count; i++)
         pthread_join(lanes[i].previous, NULL);

@@ -10,14 +10,15 @@ import re
 import subprocess
 from pathlib import Path
 
+import thp
+
 CPU = Path("/sys/devices/system/cpu")
-HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage")
 
 
 def describe() -> dict[str, str]:
     """What does not change between two runs on one machine."""
     return {
-        "cpu": cpu_model(),
+        "cpu": re.sub(r"\s+", " ", cpu_field("model name")),
         "processors": str(os.cpu_count()),
         "caches": caches(),
         "memory": memory(),
@@ -27,8 +28,8 @@ def describe() -> dict[str, str]:
         "system": system_name(),
         "libc": " ".join(platform.libc_ver()),
         "compiler": output(["cc", "--version"]).split("\n")[0] or "none",
-        "huge pages": chosen(first_line(HUGE_PAGES / "enabled")),
-        "huge pages, defrag": chosen(first_line(HUGE_PAGES / "defrag")),
+        "huge pages": thp.current() or "unknown",
+        "huge pages, defrag": thp.current(thp.FILE.with_name("defrag")) or "unknown",
         "python": platform.python_version(),
     }
 
@@ -74,10 +75,6 @@ def version(file_name: str) -> str:
     return found.group(1) if found else "unknown"
 
 
-def cpu_model() -> str:
-    return re.sub(r"\s+", " ", cpu_field("model name"))
-
-
 def cpu_field(name: str) -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = line.partition(":")
@@ -105,12 +102,6 @@ def system_name() -> str:
         return platform.freedesktop_os_release().get("PRETTY_NAME", "unknown")
     except OSError:
         return "unknown"
-
-
-def chosen(choices: str) -> str:
-    """Of "always [madvise] never", the one in brackets."""
-    found = re.search(r"\[(.*?)\]", choices)
-    return found.group(1) if found else choices
 
 
 def first_line(path: Path, otherwise: str = "unknown") -> str:

@@ -67,19 +67,11 @@ class Runner:
         _, launch = self._run(work, allocator, 1, TRACE_RSS)
         return launch["rss_trace"]
 
-    def run_once(
-        self,
-        work: Workload,
-        allocator: Allocator,
-        factor: int = 1,
-        watch: tuple[str, ...] = (),
-    ) -> Sample:
+    def run_once(self, work: Workload, allocator: Allocator, factor: int = 1, watch: tuple[str, ...] = ()) -> Sample:
         program, launch = self._run(work, allocator, factor, watch)
         return self._figures(work, program, launch)
 
-    def _run(
-        self, work: Workload, allocator: Allocator, factor: int, watch: tuple[str, ...]
-    ) -> tuple[dict, dict]:
+    def _run(self, work: Workload, allocator: Allocator, factor: int, watch: tuple[str, ...]) -> tuple[dict, dict]:
         with tempfile.TemporaryDirectory(prefix="hakmem-bench-") as scratch:
             report = Path(scratch) / "report.json"
             env = allocator.environment()
@@ -91,16 +83,15 @@ class Runner:
                 check_served(program, report)
         return program, launch
 
-    def command(
-        self, work: Workload, env: dict[str, str], factor: int, watch: tuple[str, ...]
-    ) -> list[str]:
+    def command(self, work: Workload, env: dict[str, str], factor: int, watch: tuple[str, ...]) -> list[str]:
         program, *args = work.argv(self.quick, factor)
-        command = [str(self.bench_dir / "launch"), *watch]
-        if work.warm_mib:
-            command += ["--warm", str(work.warm_mib)]
-        for name, value in env.items():
-            command += ["--env", f"{name}={value}"]
-        return [*command, "--", str(self.bench_dir / program), "--json", *args]
+        warm = ["--warm", str(work.warm_mib)] if work.warm_mib else []
+        return [*self.launcher([*watch, *warm], env), str(self.bench_dir / program), "--json", *args]
+
+    def launcher(self, options: list[str], env: dict[str, str]) -> list[str]:
+        """What stands before the program in a command."""
+        settings = [word for name, value in env.items() for word in ("--env", f"{name}={value}")]
+        return [str(self.bench_dir / "launch"), *options, *settings, "--"]
 
     def execute(self, command: list[str]) -> tuple[dict, dict]:
         """The program's own JSON and the launcher's."""
@@ -112,15 +103,9 @@ class Runner:
     def launch(self, command: list[str]) -> tuple[list[str], dict]:
         """The program's lines and the launcher's JSON."""
         try:
-            done = subprocess.run(
-                command,
-                env=own_environment() if self.shell is None else self.shell,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=self.timeout_s,
-            )
+            env = own_environment() if self.shell is None else self.shell
+            done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                                  timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
             raise BadRun(f"no end after {self.timeout_s:.0f} s") from None
         lines = done.stdout.strip().splitlines()
@@ -157,9 +142,7 @@ def own_environment() -> dict[str, str]:
 def mean_rss(launch: dict) -> Sample:
     """Over time, where the launcher saw it."""
     trace: Trace = launch.get("rss_trace", [])
-    if not trace:
-        return {}
-    return {"mean_rss_mib": mean_kib(trace) / 1024}
+    return {"mean_rss_mib": mean_kib(trace) / 1024} if trace else {}
 
 
 def mean_kib(trace: Trace) -> float:
@@ -182,12 +165,8 @@ def parse_object(text: str, what: str) -> dict:
 def check_bound(program: dict, allocator: Allocator) -> None:
     """A preload that fails is a warning to the loader; here it is an error."""
     bound = str(program.get("malloc_from", "?"))
-    expected = allocator.expected_object()
-    if allocator.library is None:
-        right = os.path.basename(bound).startswith("libc.so")
-    else:
-        right = os.path.realpath(bound) == expected
-    if not right:
+    expected = os.path.realpath(allocator.library) if allocator.library else "libc.so.6"
+    if not (os.path.realpath(bound) == expected if allocator.library else os.path.basename(bound).startswith("libc.so")):
         raise BadRun(f"malloc came from {bound}, not from {expected}")
 
 

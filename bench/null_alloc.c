@@ -7,12 +7,12 @@
  * Larger blocks are bumped from a reserved range, and join the stack when they
  * are freed: they are larger than a small block, so that does no harm. */
 #include <errno.h>
-#include <stddef.h>
+#include <malloc.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define EXPORT __attribute__((visibility("default")))
 #define SMALL 2048u
 /* One cache line more than the size: neighbours fall into different sets. */
 #define STRIDE (SMALL + 64u)
@@ -21,17 +21,7 @@
 #define EMPTY 64u     /* NULLs below the stack: a block too many is NULL */
 #define RANGE ((size_t)1 << 34)
 
-EXPORT void *malloc(size_t size);
-EXPORT void free(void *block);
-EXPORT void *calloc(size_t count, size_t size);
-EXPORT void *realloc(void *block, size_t size);
-EXPORT void *reallocarray(void *block, size_t count, size_t size);
-EXPORT void *aligned_alloc(size_t align, size_t size);
-EXPORT void *memalign(size_t align, size_t size);
-EXPORT void *valloc(size_t size);
-EXPORT void *pvalloc(size_t size);
-EXPORT int posix_memalign(void **block, size_t align, size_t size);
-EXPORT size_t malloc_usable_size(void *block);
+void *pvalloc(size_t size); /* not in the headers of every C library */
 
 static _Alignas(64) unsigned char arena[BLOCKS][STRIDE];
 static void *stack[EMPTY + BLOCKS + PUSHED];

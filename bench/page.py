@@ -126,19 +126,14 @@ def family_of(line: Line) -> str:
 
 def family(title: str, lines: list[Line], result: Result) -> Family:
     shown = [line for line in lines if line.versus]
-    return Family(
-        title,
-        Markup(plots.to_best(shown)) if shown else None,
-        Markup(plots.to_each(shown, result.names("peer"))) if shown else None,
-        [heat_row(line, columns(result)) for line in lines],
-    )
-
-
-def heat_row(line: Line, names: list[str]) -> HeatRow:
-    point = line.point
-    arrow = "↑" if point.higher else "↓"
-    cells = [heat_cell(line, name) for name in names]
-    return HeatRow(point.label, point.row, f"{point.unit} {arrow}", cells)
+    heat = [
+        HeatRow(line.point.label, line.point.row, f"{line.point.unit} {'↑' if line.point.higher else '↓'}",
+                [heat_cell(line, name) for name in columns(result)])
+        for line in lines
+    ]
+    if not shown:
+        return Family(title, None, None, heat)
+    return Family(title, Markup(plots.to_best(shown)), Markup(plots.to_each(shown, result.names("peer"))), heat)
 
 
 def heat_cell(line: Line, name: str) -> Cell:

@@ -36,10 +36,6 @@ class Allocator:
             env["LD_LIBRARY_PATH"] = str(self.search)
         return env | dict(self.settings)
 
-    def expected_object(self) -> str:
-        """The file that the program must find malloc in."""
-        return os.path.realpath(self.library) if self.library else "libc.so.6"
-
 
 @dataclass(frozen=True)
 class Package:
@@ -50,11 +46,7 @@ class Package:
 
 
 PACKAGES = (
-    Package(
-        "gperftools",
-        "libtcmalloc.so.4",
-        ("libgoogle-perftools4", "libtcmalloc-minimal4", "libunwind8"),
-    ),
+    Package("gperftools", "libtcmalloc.so.4", ("libgoogle-perftools4", "libtcmalloc-minimal4", "libunwind8")),
     Package("onetbb", "libtbbmalloc_proxy.so.2", ("libtbbmalloc2",)),
     Package("mimalloc", "libmimalloc.so.2", ("libmimalloc2.0",)),
     # The crate's is newer: this one by name only.
@@ -110,7 +102,7 @@ def find_packaged(package: Package) -> Allocator:
     folder = CACHE / package.name
     if not (folder / "version").exists():
         unpack(package)
-    library = find_below(folder, package.soname)
+    library = min(folder.rglob(package.soname), default=None)
     if library is None:
         raise RuntimeError(f"{package.soname} is not in {' '.join(package.packages)}")
     version = (folder / "version").read_text().strip()
@@ -138,10 +130,6 @@ def upstream_version(debian: str) -> str:
     """1:2.0.9+ds-2 -> 2.0.9"""
     found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)*)", debian)
     return found[1] if found else debian
-
-
-def find_below(directory: Path, soname: str) -> Path | None:
-    return next(iter(sorted(directory.rglob(soname))), None)
 
 
 def unpack(package: Package) -> None:

@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 import verdicts
-from confidence import Interval, Verdict
+from confidence import Verdict
 from point import Workload
 from results import Result, Trace
 from tables import number
@@ -96,7 +96,7 @@ def looks(names: list[str]) -> dict[str, Look]:
 def to_best(lines: list[Line], title: str = "", below: str = "", quotients: bool = False) -> str:
     """HAKMEM beside the best peer of each row. A hollow dot: no difference shown. The dot is the median of the rounds'
     ratios, or the quotient of the two medians: that is what stands in tables beside the picture."""
-    seen = [as_quotient(line) if quotients else line.to_best for line in lines]
+    seen = [line.to_best and replace(line.to_best, ratio=line.quotient) if quotients else line.to_best for line in lines]
     with mpl.rc_context(STYLE):
         figure, axes = ratio_axes(lines, seen, 0.27, 1.4 if title else 0.6)
         for at, (line, versus) in enumerate(zip(lines, seen)):
@@ -109,10 +109,6 @@ def to_best(lines: list[Line], title: str = "", below: str = "", quotients: bool
             figure.suptitle(title, x=0.01, ha="left", size=14, weight="bold")
             figure.supxlabel(below, x=0.01, ha="left", size=8.5, color=colour("soft"))
         return as_svg(figure)
-
-
-def as_quotient(line: Line) -> Versus | None:
-    return replace(line.to_best, ratio=line.quotient) if line.to_best else None
 
 
 def to_each(lines: list[Line], peers: list[str]) -> str:
@@ -130,9 +126,7 @@ def to_each(lines: list[Line], peers: list[str]) -> str:
         return as_svg(figure)
 
 
-def ratio_axes(
-    lines: list[Line], seen: list[Versus | None], row_height: float, margin: float
-) -> tuple[Figure, Axes]:
+def ratio_axes(lines: list[Line], seen: list[Versus | None], row_height: float, margin: float) -> tuple[Figure, Axes]:
     """With the line of equality, the rows' names and a scale over all ratios seen."""
     height = margin + row_height * (len(lines) + 0.8)
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
@@ -145,7 +139,7 @@ def ratio_axes(
     axes.axvline(1, color=colour("hakmem"), linewidth=1.4, zorder=1)
     for at in range(len(lines) - 1):
         axes.axhline(at + 0.5, color=colour("grid"), linewidth=0.5, zorder=1)
-    axes.set_yticks(range(len(lines)), [name_of(line) for line in lines])
+    axes.set_yticks(range(len(lines)), [f"{line.point.label} · {line.point.row.partition('.')[0]}" for line in lines])
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(FixedLocator(ticks(low, high)))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -186,37 +180,26 @@ def say_what_is_better(axes: Axes, room: float) -> None:
         )
 
 
-def name_of(line: Line) -> str:
-    """A real program's name stands in its label already."""
-    return f"{line.point.label} · {line.point.row.partition('.')[0]}"
-
-
 def reach(seen: list[Versus]) -> tuple[float, float]:
     """Of the axis: all intervals, with some room, within LEAST and MOST."""
     ends = [v.ratio for v in seen]
-    ends += [end for v in seen if v.interval for end in (v.interval.low, v.interval.high)]
+    ends += [end for v in seen for end in v.interval or ()]
     ends = [end for end in ends if math.isfinite(end) and end > 0]
     low, high = min([0.9, *ends]) / 1.04, max([1.1, *ends]) * 1.04
     return max(low, LEAST), min(high, MOST)
 
 
-def draw_ratio(
-    axes: Axes, y: float, versus: Versus, tint: str, marker: str, size: float, hollow: bool = False
-) -> None:
+def draw_ratio(axes: Axes, y: float, versus: Versus, tint: str, marker: str, size: float, hollow: bool = False) -> None:
     low, high = axes.get_xlim()
     if versus.ratio >= high or versus.ratio <= low:
         end, arrow = (high / 1.01, ">") if versus.ratio >= high else (low * 1.01, "<")
         axes.plot(end, y, marker=arrow, color=tint, markersize=size, clip_on=False)
         return
     if versus.interval:
-        ends = clipped(versus.interval, low, high)
+        ends = max(versus.interval.low, low), min(versus.interval.high, high)
         axes.plot(ends, (y, y), color=tint, linewidth=size / 4, solid_capstyle="butt", zorder=2)
     face = colour("ground") if hollow else tint
     axes.plot(versus.ratio, y, marker=marker, color=tint, markersize=size, mfc=face, zorder=3)
-
-
-def clipped(interval: Interval, low: float, high: float) -> tuple[float, float]:
-    return max(interval.low, low), min(interval.high, high)
 
 
 def add_legend(figure: Figure, entries: list[tuple[str, Look]], markers: bool) -> None:
@@ -241,8 +224,7 @@ def add_legend(figure: Figure, entries: list[tuple[str, Look]], markers: bool) -
 
 def memory(result: Result) -> str | None:
     """Of the workloads that the launcher watched."""
-    seen = [w for w, m in result.works.items() if m.traces and not w.series]
-    return charts(result, [w for w in seen if not w.exact])
+    return charts(result, [w for w, m in result.works.items() if m.traces and not (w.series or w.exact)])
 
 
 def programs(result: Result) -> str | None:
@@ -271,17 +253,16 @@ def charts(result: Result, works: list[Workload]) -> str | None:
         return as_svg(figure)
 
 
-def draw_traces(
-    axes: Axes, work: Workload, traces: dict[str, Trace], look: dict[str, Look]
-) -> None:
+def draw_traces(axes: Axes, work: Workload, traces: dict[str, Trace], look: dict[str, Look]) -> None:
     by_count = work.series == "operations"
     unit = 1e6 if by_count else 1e3
     for name in sorted(traces, key=lambda n: n == verdicts.OWN):
         trace = to_the_end(traces[name]) if work.exact else traces[name]
         own_unit = trace[-1][0] / 100 if work.exact else unit
         draw_trace(axes, trace, own_unit or 1, look[name], name == verdicts.OWN)
-    if work.series:
-        draw_live(axes, traces.get(verdicts.OWN) or next(iter(traces.values())), unit)
+    if work.series:  # live bytes are the ground on which all of them stand
+        series = traces.get(verdicts.OWN) or next(iter(traces.values()))
+        axes.fill_between([moment[0] / unit for moment in series], [moment[1] / 1024 for moment in series], color=colour("grid"), linewidth=0, zorder=1)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     axes.grid(axis="y", color=colour("grid"), linewidth=0.6)
@@ -295,24 +276,8 @@ def to_the_end(trace: Trace) -> Trace:
     return trace[: last + 1]
 
 
-def draw_live(axes: Axes, trace: Trace, unit: float) -> None:
-    """The ground on which all of them stand."""
-    places = [moment[0] / unit for moment in trace]
-    mib = [moment[1] / 1024 for moment in trace]
-    axes.fill_between(places, mib, color=colour("grid"), linewidth=0, zorder=1)
-
-
 def draw_trace(axes: Axes, trace: Trace, unit: float, look: Look, own: bool) -> None:
-    places = [moment[0] / unit for moment in trace]
-    mib = [moment[-1] / 1024 for moment in trace]
-    axes.plot(
-        places,
-        mib,
-        color=look.colour,
-        linestyle=look.dash,
-        linewidth=2.4 if own else 1.2,
-        zorder=3 if own else 2,
-    )
+    axes.plot([moment[0] / unit for moment in trace], [moment[-1] / 1024 for moment in trace], color=look.colour, linestyle=look.dash, linewidth=2.4 if own else 1.2, zorder=3 if own else 2)
 
 
 # ---- SVG --------------------------------------------------------------------
@@ -363,9 +328,7 @@ def save_picture(result: Result, path: Path) -> None:
         f"{result.machine['cpu']}, {result.machine['processors']} processors, "
         f"{result.parts[0]['began'][:10]}."
     )
-    path.write_text(
-        standalone(to_best(lines, "HAKMEM's speed to the best peer's, row by row", below, quotients=True))
-    )
+    path.write_text(standalone(to_best(lines, "HAKMEM's speed to the best peer's, row by row", below, quotients=True)))
 
 
 def number_of(line: Line) -> int:

@@ -54,24 +54,15 @@ class Program:
 
 
 def python(name: str, n: int, warm_mib: int = 128) -> Program:
-    return Program(
-        f"python-{name}",
-        f"/usr/bin/python3 {{here}}/py_{name}.py {{n}}",
-        n,
-        max(1, n // 5),
-        warm_mib,
-        env=(("PYTHONMALLOC", "malloc"), ("PYTHONHASHSEED", "0")),
-    )
+    env = (("PYTHONMALLOC", "malloc"), ("PYTHONHASHSEED", "0"))
+    return Program(f"python-{name}", f"/usr/bin/python3 {{here}}/py_{name}.py {{n}}", n, max(1, n // 5), warm_mib, env=env)
 
 
 CPP = "-std=c++17 -D_GNU_SOURCE -DRECORDS={n}"
 CC1PLUS = f"/usr/lib/gcc/x86_64-linux-gnu/*/cc1plus -quiet -imultiarch x86_64-linux-gnu {CPP}"
 CLANG = f"/usr/lib/llvm-*/bin/clang++ {CPP}"
 GIT = "/usr/bin/git --git-dir {work}/history"
-HISTORY = (
-    "git init -q --bare history && /usr/bin/python3 {here}/history.py 800"
-    " | git --git-dir history fast-import --quiet"
-)
+HISTORY = "git init -q --bare history && /usr/bin/python3 {here}/history.py 800 | git --git-dir history fast-import --quiet"
 
 PROGRAMS = (
     python("json", 16),
@@ -80,13 +71,7 @@ PROGRAMS = (
     python("objects", 6),
     python("regex", 8),
     python("pickle", 120),
-    Program(
-        "cc1plus-syntax",
-        f"{CC1PLUS} -fsyntax-only {{here}}/containers.cpp -o {{scratch}}/out.s",
-        6,
-        1,
-        warm_mib=512,
-    ),
+    Program("cc1plus-syntax", f"{CC1PLUS} -fsyntax-only {{here}}/containers.cpp -o {{scratch}}/out.s", 6, 1, warm_mib=512),
     Program("cc1plus-O1", f"{CC1PLUS} -O1 {{here}}/containers.cpp -o {{scratch}}/out.s", 1, 1, 384),
     Program("clang-O1", f"{CLANG} -O1 -S {{here}}/containers.cpp -o {{scratch}}/out.s", 1, 1, 256),
     Program("sqlite", "/usr/bin/sqlite3 -batch -init {here}/shop.sql :memory: .exit", 1, 1, 128),
@@ -116,21 +101,8 @@ PROGRAMS = (
         threads=True,
         single_thread=False,
     ),
-    Program(
-        "git-log",
-        f"{GIT} log -p --stat -M --output=/dev/null main",
-        1,
-        1,
-        prepare=HISTORY,
-    ),
-    Program(
-        "git-pack",
-        f"{GIT} pack-objects -q --all --no-reuse-delta --threads=1 {{scratch}}/pack",
-        1,
-        1,
-        128,
-        prepare=HISTORY,
-    ),
+    Program("git-log", f"{GIT} log -p --stat -M --output=/dev/null main", 1, 1, prepare=HISTORY),
+    Program("git-pack", f"{GIT} pack-objects -q --all --no-reuse-delta --threads=1 {{scratch}}/pack", 1, 1, 128, prepare=HISTORY),
     Program(
         "service",
         "{work}/service {n}",

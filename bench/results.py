@@ -115,24 +115,14 @@ def to_text(result: Result) -> str:
     works = list(result.works)
     head = {k: v for k, v in vars(result).items() if k not in ("points", "works")}
     document = {"format": FORMAT, **head}
-    document["points"] = [point_json(p, works.index(p.work)) for p in result.points]
+    document["points"] = [asdict(p) | {"work": works.index(p.work)} for p in result.points]
     document["works"] = [work_json(w, result.works[w]) for w in works]
     document["lines"] = [line_json(line) for line in result.lines()]
     return layout(document) + "\n"
 
 
-def point_json(point: Point, work: int) -> dict:
-    return asdict(point) | {"work": work}
-
-
 def work_json(work: Workload, measured: Measured) -> dict:
-    return {
-        **asdict(work),
-        "samples": {name: columns(runs) for name, runs in measured.samples.items()},
-        "whole": measured.whole,
-        "traces": measured.traces,
-        "refused": measured.refused,
-    }
+    return asdict(work) | vars(measured) | {"samples": {name: columns(runs) for name, runs in measured.samples.items()}}
 
 
 def columns(runs: list[Sample]) -> dict[str, list[float]]:
@@ -168,12 +158,8 @@ def line_json(line: Line) -> dict:
 
 def versus_json(versus: verdicts.Versus) -> dict:
     """JSON has no infinity: null, where the other's figure is 0."""
-    ends = (versus.interval.low, versus.interval.high) if versus.interval else ()
-    return {
-        "ratio": finite(versus.ratio),
-        "interval": [finite(end) for end in ends] or None,
-        "verdict": versus.verdict,
-    }
+    ends = [finite(end) for end in versus.interval or ()]
+    return {"ratio": finite(versus.ratio), "interval": ends or None, "verdict": versus.verdict}
 
 
 def finite(value: float) -> float | None:
@@ -193,9 +179,7 @@ def layout(value: Any, indent: int = 0, width: int = 160) -> str:
 
 def is_figures(value: Any) -> bool:
     """A list of numbers, or of lists of numbers."""
-    return isinstance(value, list) and all(
-        isinstance(v, (int, float)) or is_figures(v) for v in value
-    )
+    return isinstance(value, list) and all(isinstance(v, (int, float)) or is_figures(v) for v in value)
 
 
 # ---- from JSON --------------------------------------------------------------
@@ -213,7 +197,7 @@ def load(path: Path) -> Result:
 
 def from_document(document: dict) -> Result:
     works = [known(Workload, entry) for entry in document["works"]]
-    measured = [measured_from(entry) for entry in document["works"]]
+    measured = map(measured_from, document["works"])
     points = [point_from(entry, works) for entry in document["points"]]
     head = {f.name: document[f.name] for f in fields(Result) if f.name not in ("points", "works")}
     return Result(**head, points=points, works=dict(zip(works, measured)))
@@ -230,12 +214,8 @@ def point_from(entry: dict, works: list[Workload]) -> Point:
 
 
 def measured_from(entry: dict) -> Measured:
-    samples = {name: runs_from(figures) for name, figures in entry["samples"].items()}
-    return Measured(samples, entry["whole"], entry["traces"], entry["refused"])
-
-
-def runs_from(figures: dict[str, list[float]]) -> list[Sample]:
-    return [dict(zip(figures, values)) for values in zip(*figures.values())]
+    samples = {name: [dict(zip(figures, values)) for values in zip(*figures.values())] for name, figures in entry["samples"].items()}
+    return known(Measured, entry | {"samples": samples})
 
 
 # ---- merging ----------------------------------------------------------------
@@ -300,9 +280,4 @@ def joined(one: Result, other: Result) -> Result:
 
 def more_rounds(one: Measured, other: Measured) -> Measured:
     samples = {name: runs + other.samples[name] for name, runs in one.samples.items()}
-    return Measured(
-        samples,
-        other.whole | one.whole,
-        other.traces | one.traces,
-        one.refused | other.refused,
-    )
+    return Measured(samples, other.whole | one.whole, other.traces | one.traces, one.refused | other.refused)

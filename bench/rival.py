@@ -24,6 +24,7 @@ import math
 import os
 import statistics
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import typer
@@ -98,9 +99,8 @@ class Course:
 
 
 def beside(learned: Setting, fixed: Setting, key: str) -> dict[str, float]:
-    ratio = confidence.ratio(learned.column(key), fixed.column(key))
-    interval = confidence.ratio_interval(learned.column(key), fixed.column(key))
-    return {"ratio": ratio, "low": interval.low if interval else math.nan, "high": interval.high if interval else math.nan}
+    both = learned.column(key), fixed.column(key)
+    return contest.told(confidence.ratio(*both), confidence.ratio_interval(*both))
 
 
 def search_phases(course: Course, count: int, seed: int) -> list[Setting]:
@@ -127,22 +127,23 @@ def cell(value: float, ratio: dict[str, float]) -> str:
     return f"{value:.4g}\nx {ratio['ratio']:.3f}{interval}"
 
 
-def show(console: Console, title: str, learned: Setting, others: list[Setting], rows: dict[str, list[str]]) -> None:
-    """The first cell of each row is that of the learner."""
+def show(console: Console, title: str, learned: Setting, others: list[Setting], keys: tuple[str, ...],
+         value: Callable[[Setting, str], float], ratio: Callable[[Setting, Setting, str], dict[str, float]]) -> dict[str, dict]:
+    """Prints a table in which the first cell of each row is that of the learner. Returns the ratios by setting and key."""
+    ratios = {other.name: {key: ratio(learned, other, key) for key in keys} for other in others}
     table = Table(title=title)
     for head in ("", learned.name, *(other.name for other in others)):
         table.add_column(head, justify="right" if head else "left")
-    for name, cells in rows.items():
-        table.add_row(name, *cells)
+    for key in keys:
+        table.add_row(key, f"{value(learned, key):.4g}", *(cell(value(other, key), ratios[other.name][key]) for other in others))
     console.print(table)
     for other in others:
         console.print(f"{other.name}: {other.told()}")
+    return ratios
 
 
 def compare(console: Console, title: str, learned: Setting, others: list[Setting], keys: tuple[str, ...]) -> list[dict]:
-    ratios = {other.name: {key: beside(learned, other, key) for key in keys} for other in others}
-    rows = {key: [f"{learned.median(key):.4g}", *(cell(other.median(key), ratios[other.name][key]) for other in others)] for key in keys}
-    show(console, title, learned, others, rows)
+    ratios = show(console, title, learned, others, keys, Setting.median, beside)
     lines = [{"setting": other.name, "options": other.options, "ratios of learned to it": ratios[other.name],
               "medians": {key: other.median(key) for key in keys}} for other in others]
     return [{"setting": learned.name, "medians": {key: learned.median(key) for key in keys}}, *lines]
@@ -151,10 +152,7 @@ def compare(console: Console, title: str, learned: Setting, others: list[Setting
 def compare_means(console: Console, title: str, learned: Setting, others: list[Setting]) -> list[dict]:
     """Geometric means over the programs, and the products of each program."""
     keys = (*PRODUCTS, "cpu", "faults", "rss")
-    ratios = {other.name: {key: contest.beside(learned, other, key) for key in keys} for other in others}
-    rows = {key: [f"{contest.mean(learned, key):.4g}", *(cell(contest.mean(other, key), ratios[other.name][key]) for other in others)]
-            for key in keys}
-    show(console, title, learned, others, rows)
+    ratios = show(console, title, learned, others, keys, contest.mean, contest.beside)
     return [{"setting": one.name, "options": one.options, "ratios of learned to it": ratios.get(one.name, {}),
              "means": {key: contest.mean(one, key) for key in keys},
              "programs": {play: contest.of_play(one, play) for play in one.runs[0]}} for one in (learned, *others)]

@@ -247,24 +247,12 @@ POINTS: tuple[Point, ...] = (
     mixed("B1", "ws 400, 8-128 B", Workload(f"{MIXED_400} 8 128", 2_000_000), 1.0),
     scenario("B5", "string-builder", 1_000_000, 1.0),
     quick(scenario("B5", "mixed", 300_000, 1.0)),
-    *(
-        pattern("B8", f"{order} {size} B", COMPREHENSIVE, f"{order}_{size}")
-        for size in SMALL_SIZES
-        for order in ORDERS
-    ),
+    *(pattern("B8", f"{order} {size} B", COMPREHENSIVE, f"{order}_{size}") for size in SMALL_SIZES for order in ORDERS),
     *(quick(pattern("B8", name, COMPREHENSIVE, name)) for name in LIVES),
     *(quick(pattern("vector", label, VECTOR, name)) for name, label in VECTORS.items()),
     Point("vector", "peak RSS", VECTOR, *RSS, faster(1.10), faster(1.05)),
-    *(
-        pattern("calloc", f"{size}, {use}", CALLOC, f"{how}_{name}")
-        for name, size in ZEROED.items()
-        for how, use in USES.items()
-    ),
-    *(
-        pattern("calloc", f"{mib} MiB, {use}", ZEROED_LARGE, f"{how}_{mib}m")
-        for mib in (2, 16, 80)
-        for how, use in LARGE_USES.items()
-    ),
+    *(pattern("calloc", f"{size}, {use}", CALLOC, f"{how}_{name}") for name, size in ZEROED.items() for how, use in USES.items()),
+    *(pattern("calloc", f"{mib} MiB, {use}", ZEROED_LARGE, f"{how}_{mib}m") for mib in (2, 16, 80) for how, use in LARGE_USES.items()),
     quick(Point("M1", "idle process", IDLE, "rss_mib", "MiB", False, Goal(value=1.9), Goal(value=1.7))),
     quick(m3("RSS on P6", P6)),
     quick(m3("RSS on P7", P7)),
@@ -323,10 +311,7 @@ def select(names: str | None, quick: bool = False) -> list[Point]:
     wanted = {name.strip().upper() for name in names.split(",")}
     unknown = wanted - {name for p in POINTS for name in names_of(p)}
     if unknown:
-        raise SystemExit(
-            f"bench: no row {', '.join(sorted(unknown))}; there are "
-            f"{', '.join(dict.fromkeys(p.row for p in POINTS))}"
-        )
+        raise SystemExit(f"bench: no row {', '.join(sorted(unknown))}; there are {', '.join(dict.fromkeys(p.row for p in POINTS))}")
     return [p for p in POINTS if wanted & names_of(p)]
 
 

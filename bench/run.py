@@ -65,9 +65,7 @@ def assignments(texts: list[str]) -> dict[str, str]:
     return dict(text.split("=", 1) for text in texts)
 
 
-def find_allocators(
-    peers: str | None, lib: Path | None, bench_dir: Path
-) -> tuple[list[Allocator], list[str]]:
+def find_allocators(peers: str | None, lib: Path | None, bench_dir: Path) -> tuple[list[Allocator], list[str]]:
     allocators, missing = find_peers(peers.split(",") if peers else None)
     null = bench_dir / "libnull.so"
     if null.exists():
@@ -79,12 +77,7 @@ def find_allocators(
 
 def described(allocator: Allocator) -> dict[str, str]:
     settings = " ".join(f"{name}={value}" for name, value in allocator.settings)
-    return {
-        "name": allocator.name,
-        "role": allocator.role,
-        "version": allocator.version,
-        "settings": settings,
-    }
+    return {"name": allocator.name, "role": allocator.role, "version": allocator.version, "settings": settings}
 
 
 def show(rows: tables.Rows) -> None:
@@ -133,23 +126,10 @@ def exit_code(result: Result, check: bool) -> int:
     return 1 if refused or (check and any(h in (None, Met.NO) for h in held)) else 0
 
 
-def guard_rows(
-    rows: str,
-    library: Path | None,
-    bench_dir: Path,
-    peers: str | None,
-    rounds: int | None,
-    quick: bool,
-    places: tuple[Path, Path | None, Path | None, Path | None],
-) -> None:
-    """They have a document of their own: no row of it is one figure beside the best peer's."""
-    folder, json, markdown, picture = places
-    found = guard.measure(rows, library, bench_dir.resolve(), peers, rounds, quick)
-    if not (json or markdown or picture):
-        stem = folder / time.strftime("guard-%Y%m%d-%H%M%S")
-        json, markdown, picture = (stem.with_suffix(f".{kind}") for kind in ("json", "md", "svg"))
-    print(guard.guard_tables.page(found))
-    guard.save(found, json, markdown, picture if "outcomes" in found else None)
+def destinations(folder: Path, prefix: str, suffixes: tuple[str, ...], asked: tuple[Path | None, ...]) -> tuple[Path | None, ...]:
+    """The files that are asked for; if none is, those in the folder, named by the time."""
+    stem = folder / time.strftime(f"{prefix}%Y%m%d-%H%M%S")
+    return asked if any(asked) else tuple(stem.with_suffix(f".{suffix}") for suffix in suffixes)
 
 
 @app.callback(invoke_without_command=True)
@@ -157,28 +137,16 @@ def measure(
     context: typer.Context,
     lib: str = typer.Option(str(ROOT / "build/libhakmem.so"), help='"none": peers only'),
     bench_dir: Path = typer.Option(ROOT / "build/bench"),
-    rows: str | None = typer.Option(
-        None, help='such as P1,P4; "all"; default: all but the slow ones'
-    ),
+    rows: str | None = typer.Option(None, help='such as P1,P4; "all"; default: all but the slow ones'),
     peers: str | None = typer.Option(None, help="such as glibc,mimalloc; default: all"),
-    rounds: int | None = typer.Option(
-        None, min=1, help="default 7, of real programs 11; with --quick 5"
-    ),
-    budget: float | None = typer.Option(
-        None, help="seconds: fewer rounds, if not all would end within"
-    ),
+    rounds: int | None = typer.Option(None, min=1, help="default 7, of real programs 11; with --quick 5"),
+    budget: float | None = typer.Option(None, help="seconds: fewer rounds, if not all would end within"),
     quick: bool = typer.Option(False, "--quick", help="a tenth of the work: a look, no proof"),
-    clock: Clock = typer.Option(
-        Clock.wall, help="cpu: processor time for one-thread rows, on a busy machine"
-    ),
-    pages: Pages | None = typer.Option(
-        None, "--thp", help="the kernel's mode of huge pages, for this run"
-    ),
+    clock: Clock = typer.Option(Clock.wall, help="cpu: processor time for one-thread rows, on a busy machine"),
+    pages: Pages | None = typer.Option(None, "--thp", help="the kernel's mode of huge pages, for this run"),
     env: list[str] = typer.Option([], metavar="HAKMEM_NAME=VALUE", help="option for HAKMEM's runs"),
     seed: int = typer.Option(1, help="of the order of runs"),
-    results_dir: Path = typer.Option(
-        ROOT / "build/bench-results", "--results", help="where a result goes, named by its time"
-    ),
+    results_dir: Path = typer.Option(ROOT / "build/bench-results", "--results", help="where a result goes, named by its time"),
     json: Path | None = typer.Option(None, metavar="OUT", help="there, in place of --results"),
     markdown: Path | None = typer.Option(None, metavar="OUT", help="likewise"),
     html: Path | None = typer.Option(None, metavar="OUT", help="likewise"),
@@ -197,7 +165,10 @@ def measure(
         if needed and not needed.exists():
             raise typer.BadParameter(f"{needed} is not there: run make, or see --help")
     if guard.is_asked_for(rows):
-        guard_rows(rows, library, bench_dir, peers, asked_rounds, quick, (results_dir, json, markdown, html))
+        found = guard.measure(rows, library, bench_dir.resolve(), peers, asked_rounds, quick)
+        print(guard.guard_tables.page(found))
+        json, markdown, picture = destinations(results_dir, "guard-", ("json", "md", "svg"), (json, markdown, html))
+        guard.save(found, json, markdown, picture if "outcomes" in found else None)
         return
     options = assignments(env)
     points, absent = playable(select(rows, quick))
@@ -226,17 +197,10 @@ def measure(
         [part],
         [*exact.points, *timed],
         exact.works | session.works,
-        [
-            *warned,
-            *(f"skipped peer {m}" for m in missing),
-            *exact.refusals(),
-            *session.refusals(),
-        ],
+        [*warned, *(f"skipped peer {m}" for m in missing), *exact.refusals(), *session.refusals()],
     )
     result.notes += busy_machine(result)
-    if not (json or markdown or html):
-        stem = results_dir / time.strftime("%Y%m%d-%H%M%S")
-        json, markdown, html = (stem.with_suffix(f".{kind}") for kind in ("json", "md", "html"))
+    json, markdown, html = destinations(results_dir, "", ("json", "md", "html"), (json, markdown, html))
     report(result, [(results.save, json), (tables.save, markdown), (page.save, html)])
     raise typer.Exit(exit_code(result, check))
 
@@ -244,14 +208,10 @@ def measure(
 @app.command("page")
 def make_page(
     inputs: list[Path] = typer.Argument(..., metavar="RESULT.json..."),
-    merge: Path | None = typer.Option(
-        None, metavar="OUT", help="the results, put together as one JSON"
-    ),
+    merge: Path | None = typer.Option(None, metavar="OUT", help="the results, put together as one JSON"),
     markdown: Path | None = typer.Option(None, metavar="OUT"),
     html: Path | None = typer.Option(None, metavar="OUT"),
-    picture: Path | None = typer.Option(
-        None, metavar="OUT.svg", help="HAKMEM to the best peer, for the README"
-    ),
+    picture: Path | None = typer.Option(None, metavar="OUT.svg", help="HAKMEM to the best peer, for the README"),
     paste: list[Path] = typer.Option(
         [],
         metavar="FILE.md",

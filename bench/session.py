@@ -65,15 +65,8 @@ class Session:
         varied = [w for w in every if not (w.difference or w.series)]
         traced = [w for w in every if w.trace_rss and not quick]
         programs = [w for w in every if w.program]
-        rounds = [
-            Step(f"round {n}", self._in_turns(every if n <= FEW_ROUNDS else varied, order))
-            for n in range(1, self.rounds + 1)
-        ]
-        rounds += [
-            Step(f"round {n}", self._in_turns(programs, order))
-            for n in range(self.rounds + 1, self.program_rounds + 1)
-            if programs
-        ]
+        rounds = [Step(f"round {n}", self._in_turns(every if n <= FEW_ROUNDS else varied, order)) for n in range(1, self.rounds + 1)]
+        rounds += [Step(f"round {n}", self._in_turns(programs, order)) for n in range(self.rounds + 1, self.program_rounds + 1) if programs]
         return [
             Step("warm-up", self._in_turns(every[:1] if quick else every, order), Look.SYSCALLS),
             Step("memory over time", self._in_turns(traced, order), Look.MEMORY),

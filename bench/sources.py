@@ -32,31 +32,15 @@ class Crate:
         return f"{self.name}-{self.version}"
 
 
-MIMALLOC = Crate(
-    "libmimalloc-sys",
-    "0.1.49",
-    "6a45a52f43e1c16f667ccfe4dd8c85b7f7c204fd5e3bf46c5b0db9a5c3c0b8e9",
-)
+MIMALLOC = Crate("libmimalloc-sys", "0.1.49", "6a45a52f43e1c16f667ccfe4dd8c85b7f7c204fd5e3bf46c5b0db9a5c3c0b8e9")
 JEMALLOC = Crate(
     "tikv-jemalloc-sys",
     "0.7.1+5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8",
     "1a2825c78386b4ae0314074867860ba9577875de945f05992c38815cbec327f0",
 )
-SNMALLOC = Crate(
-    "snmalloc-sys",
-    "0.7.6",
-    "f09c93c55f9a2b8dab75738a83c771231c5f408af65b8657433fe5bc93cc76cb",
-)
-RPMALLOC = Crate(
-    "rpmalloc-sys",
-    "0.2.3+b097fd0",
-    "8d4b7d5e225a53887ee57fcec492eaf114b8e290f7072d035adc6ddd6810b67b",
-)
-TCMALLOC = Crate(
-    "libtcmalloc-sys",
-    "0.1.14",
-    "33e204268a3b09862788a2894346c768b95b2cb29cba42c5e2bb9ea7f48fa317",
-)
+SNMALLOC = Crate("snmalloc-sys", "0.7.6", "f09c93c55f9a2b8dab75738a83c771231c5f408af65b8657433fe5bc93cc76cb")
+RPMALLOC = Crate("rpmalloc-sys", "0.2.3+b097fd0", "8d4b7d5e225a53887ee57fcec492eaf114b8e290f7072d035adc6ddd6810b67b")
+TCMALLOC = Crate("libtcmalloc-sys", "0.1.14", "33e204268a3b09862788a2894346c768b95b2cb29cba42c5e2bb9ea7f48fa317")
 
 # Recipes: shell, run in the unpacked crate; $OUT is where the library goes.
 
@@ -144,14 +128,7 @@ SOURCES = (
     Source("rpmalloc", "1.4.3-b097fd0", RPMALLOC, RPMALLOC_BUILD, "librpmalloc.so"),
     # Google's, of that day. Its caches by processor need restartable sequences,
     # which the C library takes for itself unless told not to.
-    Source(
-        "tcmalloc",
-        "2025-06-16",
-        TCMALLOC,
-        TCMALLOC_BUILD,
-        "libtcmalloc.so",
-        settings=(("GLIBC_TUNABLES", "glibc.pthread.rseq=0"),),
-    ),
+    Source("tcmalloc", "2025-06-16", TCMALLOC, TCMALLOC_BUILD, "libtcmalloc.so", settings=(("GLIBC_TUNABLES", "glibc.pthread.rseq=0"),)),
 )
 
 Say = Callable[[str], None]
@@ -225,14 +202,10 @@ def check_version(source: Source, library: Path) -> None:
         raise RuntimeError(f"it says that it is {said.strip()}, not {source.version}")
 
 
-def run(
-    command: list[str], where: Path, timeout: float, settings: dict[str, str] | None = None
-) -> str:
+def run(command: list[str], where: Path, timeout: float, settings: dict[str, str] | None = None) -> str:
     """Its output; on failure, its last error message is the reason."""
     env = {k: v for k, v in os.environ.items() if k not in FOREIGN} | (settings or {})
-    done = subprocess.run(
-        command, cwd=where, env=env, capture_output=True, text=True, timeout=timeout
-    )
+    done = subprocess.run(command, cwd=where, env=env, capture_output=True, text=True, timeout=timeout)
     if done.returncode != 0:
         reason = (done.stderr or done.stdout).strip().splitlines()
         raise RuntimeError(f"{' '.join(command[:2])} failed: {reason[-1] if reason else '?'}")

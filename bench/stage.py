@@ -29,11 +29,7 @@ def playable(points: list[Point]) -> tuple[list[Point], list[str]]:
     """The points whose programs are here, and a line for each that is not."""
     rows = {p.row: p.work.program for p in points if p.work.program}
     absent = {name for name in rows.values() if not NAMED[name].executable()}
-    lines = [
-        f"skipped {row}: there is no {NAMED[name].wanted}"
-        for row, name in sorted(rows.items())
-        if name in absent
-    ]
+    lines = [f"skipped {row}: there is no {NAMED[name].wanted}" for row, name in sorted(rows.items()) if name in absent]
     return [p for p in points if p.work.program not in absent], lines
 
 
@@ -45,9 +41,7 @@ class Stage(Runner):
     calls: dict[str, dict[str, float]] = field(default_factory=dict)
     bound: set[str] = field(default_factory=set)
 
-    def _run(
-        self, work: Workload, allocator: Allocator, factor: int, watch: tuple[str, ...]
-    ) -> tuple[dict, dict]:
+    def _run(self, work: Workload, allocator: Allocator, factor: int, watch: tuple[str, ...]) -> tuple[dict, dict]:
         if not work.program:
             return super()._run(work, allocator, factor, watch)
         self._check_bound(allocator)
@@ -85,23 +79,14 @@ class Stage(Runner):
         share = NAMED[work.program].served_share
         return {f"calls_{call}": served[call] * share for call in ("malloc", "free")}
 
-    def _play(
-        self,
-        work: Workload,
-        allocator: Allocator,
-        watch: tuple[str, ...],
-        scratch: Path,
-        under: Sequence[str] = (),
-    ) -> dict:
+    def _play(self, work: Workload, allocator: Allocator, watch: tuple[str, ...], scratch: Path, under: Sequence[str] = ()) -> dict:
         """Under: a tool that runs the program, and its options."""
         program = NAMED[work.program]
         env = self._environment(program, allocator, scratch, under)
         places = {"here": HERE, "work": self._work_dir(program), "scratch": scratch}
         words = fill(work.argv(self.quick), places)
-        command = [str(self.bench_dir / "launch"), *self._watch(work, watch, under)]
-        for name, value in env.items():
-            command += ["--env", f"{name}={value}"]
-        command += ["--", *under, str(program.executable(words[0])), *words[1:]]
+        command = self.launcher(self._watch(work, watch, under), env)
+        command += [*under, str(program.executable(words[0])), *words[1:]]
         client = program.client.replace("{n}", str(work.amount(self.quick))).split()
         with beside(fill(client, places)):
             return self.launch(command)[1]
@@ -109,9 +94,7 @@ class Stage(Runner):
     def _watch(self, work: Workload, watch: tuple[str, ...], under: Sequence[str]) -> list[str]:
         return [*watch, "--warm", str(work.warm_mib)]
 
-    def _environment(
-        self, program: Program, allocator: Allocator, scratch: Path, under: Sequence[str] = ()
-    ) -> dict[str, str]:
+    def _environment(self, program: Program, allocator: Allocator, scratch: Path, under: Sequence[str] = ()) -> dict[str, str]:
         env = allocator.environment() | dict(program.env)
         if allocator.role == "counting":
             env["HAKMEM_REPORT"] = str(scratch / "report.json")
@@ -130,12 +113,7 @@ class Stage(Runner):
             self.work_dirs[program.prepare] = folder
             line = program.prepare.replace("{here}", str(HERE))
             done = subprocess.run(
-                ["sh", "-c", line],
-                cwd=folder.name,
-                env=own_environment(),
-                capture_output=True,
-                text=True,
-                timeout=PREPARE_TIMEOUT_S,
+                ["sh", "-c", line], cwd=folder.name, env=own_environment(), capture_output=True, text=True, timeout=PREPARE_TIMEOUT_S
             )
             if done.returncode != 0:
                 raise BadRun(f"its preparation failed: {done.stderr.strip()[-200:]}")
@@ -154,9 +132,7 @@ def beside(words: list[str]) -> Iterator[None]:
     if not words:
         yield
         return
-    client = subprocess.Popen(
-        words, env=own_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    )
+    client = subprocess.Popen(words, env=own_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     with client:
         try:
             yield

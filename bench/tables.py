@@ -10,9 +10,9 @@ from pathlib import Path
 
 import verdicts
 from confidence import Interval, Verdict
-from point import Goal, Workload
+from point import Goal
 from results import Measured, Result, Unfit
-from verdicts import Line, Met, Versus
+from verdicts import Line, Met
 
 Rows = list[list[str]]  # the first is the header
 
@@ -44,18 +44,19 @@ COSTS = (
 HUGE_MIB = 2
 HUGE_COLUMN = "huge, %"
 EXACT = {
-    "instructions, M": lambda run: run["instructions_m"],
-    "I1 misses, M": lambda run: run["i1_misses_m"],
-    "D1 misses, M": lambda run: run["d1_misses_m"],
-    "L2 misses, M": lambda run: run["l2_misses_m"],
-    "TLB misses, k": lambda run: run["tlb_misses_k"],
-    "page faults": lambda run: round(run["page_faults"]),
-    "system calls": lambda run: round(run["system_calls"]),
-    "peak RSS, MiB": lambda run: run["peak_mib"],
-    "mean": lambda run: run["mean_mib"],
-    HUGE_COLUMN: lambda run: round(100 * run["huge_share"]),
-    "paging, ms": lambda run: None,  # at the machine's price: paging_ms()
+    "instructions, M": "instructions_m",
+    "I1 misses, M": "i1_misses_m",
+    "D1 misses, M": "d1_misses_m",
+    "L2 misses, M": "l2_misses_m",
+    "TLB misses, k": "tlb_misses_k",
+    "page faults": "page_faults",
+    "system calls": "system_calls",
+    "peak RSS, MiB": "peak_mib",
+    "mean": "mean_mib",
+    HUGE_COLUMN: "huge_percent",
+    "paging, ms": "paging_ms",
 }
+WHOLE = ("page_faults", "system_calls", "huge_percent")
 
 
 def number(value: float | None) -> str:
@@ -100,10 +101,6 @@ def verdict_text(line: Line) -> str:
     return f"{word} {', '.join(line.peers_judged(verdict))}"
 
 
-def ratio_text(versus: Versus | None) -> str:
-    return number(versus.ratio) if versus else "-"
-
-
 # ---- the tables -------------------------------------------------------------
 
 
@@ -112,22 +109,10 @@ def judged(lines: list[Line]) -> Rows:
     rows = ["row,work,unit,HAKMEM,best peer,its,paired ratio,95 %,verdict,floor,goal,met".split(",")]
     for line in lines:
         point, best = line.point, line.to_best
-        rows.append(
-            [
-                point.row,
-                point.label,
-                point.unit,
-                number(line.medians.get(verdicts.OWN)),
-                line.best_peer or "-",
-                number(line.medians.get(line.best_peer or "")),
-                ratio_text(best),
-                interval_text(best.interval if best else None),
-                verdict_text(line),
-                met_text(line.meets(point.floor)),
-                goal_text(point.goal),
-                met_text(line.meets(point.goal)),
-            ]
-        )
+        its = [line.best_peer or "-", number(line.medians.get(line.best_peer or "")), number(best.ratio) if best else "-"]
+        rows.append([point.row, point.label, point.unit, number(line.medians.get(verdicts.OWN)), *its,
+                     interval_text(best.interval if best else None), verdict_text(line),
+                     met_text(line.meets(point.floor)), goal_text(point.goal), met_text(line.meets(point.goal))])
     return rows
 
 
@@ -166,32 +151,18 @@ def fragmentation(result: Result) -> Rows | None:
 
 def exact(result: Result) -> list[tuple[str, Rows]]:
     """What whole programs cost, counted: a table a program."""
-    return [
-        (f"{work.program} ({work.amount(result.quick)})" if work.n > 1 else work.program, rows)
-        for work, rows in exact_works(result)
-    ]
-
-
-def exact_works(result: Result) -> list[tuple[Workload, Rows]]:
     tables = []
     for work, measured in result.works.items():
         if work.exact and measured.samples:
             rows = [["allocator", *EXACT]]
             for name in result.names("hakmem", "peer"):
                 sample = middle(measured, name)
-                cells = [seen(look, sample) for look in EXACT.values()]
-                cells[-1] = paging_ms(result, sample)
-                rows.append([name, *map(number, cells)])
-            tables.append((work, starred(rows)))
+                sample |= {"huge_percent": 100 * sample["huge_share"]} if "huge_share" in sample else {}
+                sample |= {key: round(sample[key]) for key in WHOLE if key in sample} | {"paging_ms": paging_ms(result, sample)}
+                rows.append([name, *(number(sample.get(key)) for key in EXACT.values())])
+            title = f"{work.program} ({work.amount(result.quick)})" if work.n > 1 else work.program
+            tables.append((title, starred(rows)))
     return tables
-
-
-def seen(look, sample: dict[str, float]) -> float | None:
-    """None: it was not counted."""
-    try:
-        return look(sample)
-    except KeyError:
-        return None
 
 
 def middle(measured: Measured, name: str) -> dict[str, float]:
@@ -285,6 +256,7 @@ def paste_tables(path: Path, mark: str, makers: dict[str, Callable[[], str | Non
 def facts(result: Result) -> list[tuple[str, str]]:
     """The machine, the subject and the method."""
     own = {f"HAKMEM's {key}": value for key, value in result.hakmem.items()}
+    share = result.processor_share()
     versions = [f"{a['name']} {a['version']}".strip() for a in result.allocators]
     return [
         *result.machine.items(),
@@ -292,11 +264,11 @@ def facts(result: Result) -> list[tuple[str, str]]:
         ("allocators", ", ".join(versions)),
         ("rounds", rounds_text(result)),
         ("paging", paging_text(result)),
-        ("clock", clock_text(result)),
+        ("clock", "wall time" if result.clock == "wall" else "processor time on one-thread rows"),
         ("work", "a tenth of a full run's (--quick)" if result.quick else "in full"),
         ("measured", ", ".join(str(part["began"]) for part in result.parts)),
         ("load before", ", ".join(str(part["load"]) for part in result.parts)),
-        ("processor share", share_text(result)),
+        ("processor share", "unknown" if share is None else f"{share:.0%} of wall time, runs of one thread"),
         ("stolen by the host", ", ".join(f"{part['stolen']:.1%}" for part in result.parts)),
     ]
 
@@ -306,15 +278,6 @@ def rounds_text(result: Result) -> str:
     rounds = {len(runs) for m in timed for runs in m.samples.values()} or {0}
     least, most = min(rounds), max(rounds)
     return str(most) if least == most else f"{least} to {most}"
-
-
-def share_text(result: Result) -> str:
-    share = result.processor_share()
-    return "unknown" if share is None else f"{share:.0%} of wall time, runs of one thread"
-
-
-def clock_text(result: Result) -> str:
-    return "wall time" if result.clock == "wall" else "processor time on one-thread rows"
 
 
 def markdown(result: Result) -> str:

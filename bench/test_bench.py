@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 import unittest
 from pathlib import Path
 
+from built import BENCH_DIR, GLIBC
 from measure import BadRun, Runner, check_bound, check_served
 from peers import Allocator
 from point import Workload
 from rows import POINTS, TRACES, select
 
-BENCH_DIR = Path("build/bench")
 CALLS = ("malloc", "free", "realloc")
 
 # Every program, its modes, one thread and several.
@@ -70,7 +69,7 @@ COMMANDS = (
 
 
 def counting() -> Allocator:
-    return Allocator("hakmem", (BENCH_DIR / "libcounting.so").resolve(), "hakmem")
+    return Allocator("hakmem", BENCH_DIR / "libcounting.so", "hakmem")
 
 
 class Programs(unittest.TestCase):
@@ -136,8 +135,7 @@ class Programs(unittest.TestCase):
 
     def heap(self, command: str) -> dict:
         """What a program says that watches its heap, on the C library."""
-        glibc = Allocator("glibc", None, "peer")
-        line = Runner(BENCH_DIR).command(Workload(command), glibc.environment(), 1, ())
+        line = Runner(BENCH_DIR).command(Workload(command), GLIBC.environment(), 1, ())
         return Runner(BENCH_DIR).execute(line)[0]
 
     def test_live_bytes_are_below_resident_ones(self) -> None:
@@ -154,9 +152,7 @@ class Programs(unittest.TestCase):
                 self.assertEqual(places, sorted(set(places)))
                 self.assertGreater(said["peak_rss_per_live"], 1)
                 self.assertGreater(said["worst_rss_per_live"], 1)
-                self.assertGreaterEqual(
-                    said["peak_live_kib"], max(live for _, live, _ in said["series"])
-                )
+                self.assertGreaterEqual(said["peak_live_kib"], max(live for _, live, _ in said["series"]))
 
     def test_traces_are_the_same_each_time(self) -> None:
         for name in ("drift", "mstress", "log_ring"):
@@ -195,9 +191,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(said["series"][-1][1], 0)
 
     def test_processor_time_may_stand_for_wall_time(self) -> None:
-        sample = Runner(BENCH_DIR, cpu_clock=True).sample(
-            Workload("bench_vector string 10k"), counting()
-        )
+        sample = Runner(BENCH_DIR, cpu_clock=True).sample(Workload("bench_vector string 10k"), counting())
         for figure in ("ns_per_op", "ns_string"):
             self.assertEqual(sample[figure], sample[f"cpu_{figure}"])
 
@@ -294,6 +288,4 @@ class Rows(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
-        BENCH_DIR = Path(sys.argv.pop(1)).resolve()
     unittest.main(verbosity=2)

@@ -101,9 +101,7 @@ class Intervals(unittest.TestCase):
 
 class Verdicts(unittest.TestCase):
     def shares(self, factor: float) -> dict[Verdict, float]:
-        found = [
-            verdict(Interval(i.low * factor, i.high * factor)) for i in intervals(independent, 7)
-        ]
+        found = [verdict(Interval(i.low * factor, i.high * factor)) for i in intervals(independent, 7)]
         return {v: found.count(v) / TRIALS for v in Verdict}
 
     def test_no_difference_is_level(self) -> None:

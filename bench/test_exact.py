@@ -12,7 +12,6 @@ import io
 import json
 import os
 import shutil
-import sys
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -20,7 +19,8 @@ from unittest import mock
 import cachegrind
 import exact
 import verdicts
-from exact import Exact, Laboratory, leveled, mean_kib, together
+from built import BENCH_DIR, GLIBC, hakmem
+from exact import Exact, Laboratory, leveled, together
 from measure import BadRun
 from peers import Allocator
 from point import Goal, Point, Workload
@@ -28,8 +28,6 @@ from programs import EXACT, NAMED, Program
 from results import Measured
 
 DEBUG_BUILD = os.environ.get("DEBUG_BUILD") == "1"
-BENCH_DIR = Path("build/bench").resolve()
-GLIBC = Allocator("glibc", None, "peer")
 OUT = """desc: I1 cache: 32768 B, 64 B, 8-way associative
 cmd: ./program
 events: Ir I1mr ILmr Dr D1mr DLmr Dw D1mw DLmw
@@ -42,10 +40,6 @@ fn=malloc
 0 200 1 0 4 1 1 2 3 0
 summary: 1000 2 1 15 3 2 7 4 1
 """
-
-
-def hakmem() -> Allocator:
-    return Allocator("hakmem", BENCH_DIR.parent / "libhakmem.so", "hakmem")
 
 
 class Reading(unittest.TestCase):
@@ -64,9 +58,7 @@ class WhoServed(unittest.TestCase):
 
     def check(self, stripped: bool = False, **functions: int) -> None:
         seen = cachegrind.Counts({"Ir": 1_000_000}, functions)
-        with mock.patch.multiple(
-            cachegrind, own_functions=lambda _: {"mi_page"}, is_stripped=lambda _: stripped
-        ):
+        with mock.patch.multiple(cachegrind, own_functions=lambda _: {"mi_page"}, is_stripped=lambda _: stripped):
             cachegrind.check_ran(seen, Path("liballocator.so"))
 
     def test_its_own_ran(self) -> None:
@@ -92,15 +84,9 @@ class WhoServed(unittest.TestCase):
 
 
 class Figures(unittest.TestCase):
-    def test_the_mean_is_one_of_time(self) -> None:
-        self.assertEqual(mean_kib([[0, 100], [10, 400], [30, 1], [40, 7]]), (1000 + 8000 + 10) / 40)
-        self.assertEqual(mean_kib([[0, 100]]), 100)
-
     def test_misses_of_the_tlb_are_of_the_pages_that_it_had(self) -> None:
         once = [{"instructions_m": 5.0}, {"tlb_small_k": 1000.0, "tlb_huge_k": 10.0}]
-        runs = [
-            {"page_faults": 7.0, "peak_mib": 40.0, "huge_mib": huge} for huge in (0.0, 10.0, 50.0)
-        ]
+        runs = [{"page_faults": 7.0, "peak_mib": 40.0, "huge_mib": huge} for huge in (0.0, 10.0, 50.0)]
         samples = together([*once, *runs])
         self.assertEqual([s["tlb_misses_k"] for s in samples], [1000, 752.5, 10])
         self.assertEqual([s["instructions_m"] for s in samples], [5, 5, 5])
@@ -230,6 +216,4 @@ class Rounds(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
-        BENCH_DIR = Path(sys.argv.pop(1)).resolve()
     unittest.main(verbosity=2)

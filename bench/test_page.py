@@ -80,9 +80,7 @@ class Pages(unittest.TestCase):
         """Names of XML languages are no addresses."""
         self.assertEqual(OUTSIDE.findall(self.text), [])
         addresses = set(re.findall(r"https?://[^\s\"'<>)]+", self.text))
-        self.assertLessEqual(
-            addresses, {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
-        )
+        self.assertLessEqual(addresses, {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"})
 
     def test_the_search_for_addresses_finds_them(self) -> None:
         for bad in ('<img src="x.png">', "<a href='http://x'>", "url(//x/y)", '@import "x"'):

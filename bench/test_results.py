@@ -115,8 +115,7 @@ class Merging(unittest.TestCase):
 
     def test_the_same_library_is_the_same_whatever_was_committed(self) -> None:
         one, other = (
-            replace(result, hakmem={"commit": commit, "sha256": "1234"})
-            for result, commit in ((speed(), "before"), (memory(), "after"))
+            replace(result, hakmem={"commit": commit, "sha256": "1234"}) for result, commit in ((speed(), "before"), (memory(), "after"))
         )
         self.assertEqual(results.merge([one, other]).hakmem["commit"], "before")
         other.hakmem["HAKMEM_GOAL"] = "1G"

@@ -75,8 +75,8 @@ POINTS = [
 ]
 
 
-def played(actor: Actor, rounds: int = 7, seed: int = 1, budget: float | None = None) -> Session:
-    session = Session(actor, POINTS, ALLOCATORS, rounds, seed, budget)
+def played(actor: Actor, rounds: int = 7, seed: int = 1, budget: float | None = None, points: list[Point] = POINTS, more: int = 0) -> Session:
+    session = Session(actor, points, ALLOCATORS, rounds, seed, budget, more)
     with contextlib.redirect_stderr(io.StringIO()), mock.patch("session.time", actor):
         session.measure()
     return session
@@ -100,10 +100,7 @@ class Order(unittest.TestCase):
             names = sorted(name for _, name in runs)
             all_of_them = sorted(a.name for a in ALLOCATORS)
             self.assertEqual(len(names) % len(set(names)), 0)  # two rounds may meet
-            self.assertEqual(
-                sorted(set(names)),
-                all_of_them if command == "limited" else sorted(set(all_of_them) - {"limit"}),
-            )
+            self.assertEqual(sorted(set(names)), all_of_them if command == "limited" else sorted(set(all_of_them) - {"limit"}))
 
     def test_the_order_changes_from_round_to_round(self) -> None:
         firsts = {runs[0] for runs in zip(*[iter(n for c, n in self.timed if c == "plain")] * 3)}
@@ -143,10 +140,7 @@ class Order(unittest.TestCase):
         program = Workload("lua", program="lua")
         points = [point(PLAIN), point(program)]
         for rounds, asked, expected in ((2, 4, 4), (3, 0, 3)):
-            actor = Actor()
-            session = Session(actor, points, ALLOCATORS, rounds, 1, program_rounds=asked)
-            with contextlib.redirect_stderr(io.StringIO()), mock.patch("session.time", actor):
-                session.measure()
+            session = played(Actor(), rounds, points=points, more=asked)
             self.assertEqual(len(session.works[PLAIN].samples["a"]), rounds)
             self.assertEqual(len(session.works[program].samples["a"]), expected)
 

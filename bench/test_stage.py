@@ -8,25 +8,18 @@ The programs are ours: a benchmark stands in for a real one.
 from __future__ import annotations
 
 import re
-import sys
 import unittest
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
+from built import BENCH_DIR, GLIBC, hakmem
 from measure import BadRun
 from peers import Allocator
 from point import Workload
 from programs import HERE, NAMED, PROGRAMS, Program
 from rows import select
 from stage import Stage, playable
-
-BENCH_DIR = Path("build/bench").resolve()
-GLIBC = Allocator("glibc", None, "peer")
-
-
-def hakmem() -> Allocator:
-    return Allocator("hakmem", BENCH_DIR.parent / "libhakmem.so", "hakmem")
 
 
 class Running(unittest.TestCase):
@@ -111,6 +104,4 @@ class Table(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
-        BENCH_DIR = Path(sys.argv.pop(1)).resolve()
     unittest.main(verbosity=2)

@@ -158,30 +158,7 @@ void trace_mstress(void)
 
 /* ---- log ring --------------------------------------------------------- */
 
-typedef struct ring {
-    heap_link *oldest, *newest;
-    uint64_t budget;
-} ring;
-
-static void log_line(ring *r, size_t size)
-{
-    heap_link *line = heap_chain(NULL, size);
-    if (r->newest != NULL)
-        r->newest->next = line;
-    else
-        r->oldest = line;
-    r->newest = line;
-}
-
-static void take_away(void *arg)
-{
-    ring *r = arg;
-    while (heap_live() > r->budget && r->oldest != r->newest) {
-        heap_link *line = r->oldest;
-        r->oldest = line->next;
-        heap_free(line);
-    }
-}
+static void take_away(void *ring) { heap_trim(ring, trace_bytes(128)); }
 
 /* The last bytes of a log. One thread writes lines, another one takes the
  * oldest away. Incidents bring stack traces, and lines with more to say. */
@@ -192,13 +169,13 @@ void trace_log_ring(void)
         size_t high;
         unsigned traces;
     } parts[] = {{"calm", 400, 0}, {"incident", 900, 30}, {"after", 500, 0}, {"again", 1200, 10}, {"end", 400, 0}};
-    ring r = {NULL, NULL, trace_bytes(128)};
+    heap_ring r = {NULL, NULL};
     for (unsigned i = 0; i < 5; i++) {
-        for (uint64_t written = 0; written < 3 * r.budget;) {
+        for (uint64_t written = 0; written < 3 * trace_bytes(128);) {
             for (unsigned n = 0; n < 1000; n++) {
                 size_t size =
                     trace_chance(parts[i].traces) ? trace_between(2000, 6000) : trace_between(60, parts[i].high);
-                log_line(&r, size);
+                heap_append(&r, size);
                 written += size;
             }
             heap_elsewhere(take_away, &r);

@@ -27,10 +27,10 @@ class Trouble(Exception):
     """A source that this script cannot parse."""
 
 
-def rows(text: str, macro: str, fields: int) -> list[list[str]]:
+def rows(path: Path, macro: str, fields: int) -> list[list[str]]:
     """Returns the arguments of every MACRO(...) of a table, which ends with #undef MACRO; strings without their quotes."""
     found = []
-    for line in COMMENT.sub("", text).splitlines():
+    for line in COMMENT.sub("", path.read_text()).splitlines():
         if not line.strip() or line == f"#undef {macro}":
             continue
         match = re.fullmatch(rf"{macro}\((.*)\)\s*", line)
@@ -58,10 +58,13 @@ def size(number: int) -> str:
 FOR_TESTS = "for tests: "
 
 
+def options_of(root: Path) -> list[list[str]]:
+    return rows(root / "src/policy/options.def", "HK_OPT", 8)
+
+
 def options_table(root: Path, for_tests: bool = False) -> str:
     body = []
-    for kind, name, default, low, high, scope, unit, meaning in rows(
-            (root / "src/policy/options.def").read_text(), "HK_OPT", 8):
+    for kind, name, default, low, high, scope, unit, meaning in options_of(root):
         if scope not in ("start", "policy"):
             raise Trouble(f"option {name}: unknown scope {scope}")
         shown = ["none", "any text"]
@@ -78,7 +81,7 @@ def options_table(root: Path, for_tests: bool = False) -> str:
 
 def profiles_table(root: Path) -> str:
     body = [[f"`{name}`", "`" + lines.replace("\\n", ", ").strip(", ") + "`" if lines else "the defaults", meaning]
-            for name, lines, meaning in rows((root / "src/policy/profiles.def").read_text(), "HK_PROFILE", 3)]
+            for name, lines, meaning in rows(root / "src/policy/profiles.def", "HK_PROFILE", 3)]
     return table(["name", "sets", "purpose"], body)
 
 
@@ -99,19 +102,19 @@ def written_by_hand(root: Path, name: str, expected: set[str], source: str) -> d
 
 
 def parts_of(root: Path) -> list[list[str]]:
-    return rows((root / "src/report/parts.def").read_text(), "HK_PART", 3)
+    return rows(root / "src/report/parts.def", "HK_PART", 3)
 
 
 def class_stats_of(root: Path) -> list[list[str]]:
-    return rows((root / "src/report/class_stats.def").read_text(), "HK_CLASS_STAT", 5)
+    return rows(root / "src/report/class_stats.def", "HK_CLASS_STAT", 5)
 
 
 def heap_figures_of(root: Path) -> list[str]:
-    return [row[0] for row in rows((root / "src/report/heap_figures.def").read_text(), "HK_HEAP_FIGURE", 6)]
+    return [row[0] for row in rows(root / "src/report/heap_figures.def", "HK_HEAP_FIGURE", 6)]
 
 
 def stats_of(root: Path) -> list[list[str]]:
-    return rows((root / "src/count/stats.def").read_text(), "HK_STAT", 4)
+    return rows(root / "src/count/stats.def", "HK_STAT", 4)
 
 
 def what_to_do(text: str) -> str:
@@ -180,7 +183,7 @@ def report_schema(root: Path) -> str:
     parts = {name: {**count, "description": meaning} for name, meaning, _ in parts_of(root)}
     class_stats = {name: {**count, "description": f"{unit}: {meaning}"} for name, _, unit, meaning, _ in class_stats_of(root)}
     class_stats["hit_rate"] = {"type": "number", "minimum": 0, "maximum": 1}
-    options = rows((root / "src/policy/options.def").read_text(), "HK_OPT", 8)
+    options = options_of(root)
     live_samples = {key: count for key in ("live_count", "live_bytes", "pinned_bytes")}
     forms = {
         "version": text, "process": {"type": "integer"}, "parent": {"type": "integer"}, "command": text, "time_ms": count, "threads": count,
@@ -219,7 +222,7 @@ def report_schema(root: Path) -> str:
 
 def classes_table(root: Path) -> str:
     body, below = [], 0
-    for index, block, slab_kib, cap, tier in rows((root / "src/policy/classes.def").read_text(), "HK_CLASS", 5):
+    for index, block, slab_kib, cap, tier in rows(root / "src/policy/classes.def", "HK_CLASS", 5):
         bytes_, slab = int(block), int(slab_kib) * 1024
         waste = 100 * (bytes_ - below - 1) / bytes_
         body.append([index, block, tier.lower(), size(slab), str(slab // bytes_), str(slab % bytes_), cap, f"{waste:.1f} %"])
@@ -227,18 +230,17 @@ def classes_table(root: Path) -> str:
     return table(["class", "bytes", "tier", "slab", "blocks", "tail, bytes", "bin, most blocks", "worst waste"], body, {0, 1, 3, 4, 5, 6, 7})
 
 
-# LEARNING.md
+# LEARNING.md, PROFILING.md and GUARD.md
 
 
-def signals_table(root: Path) -> str:
-    signals = rows((root / "src/learn/signals.def").read_text(), "HK_SIGNAL", 3)
-    return table(["signal", "unit", "meaning"], [[f"`{name}`", unit, meaning] for name, unit, meaning in signals])
+def as_listed(path: str, macro: str, *head: str) -> Callable[[Path], str]:
+    """Makes a table with the rows as they stand in the source, the first cell as code."""
+    return lambda root: table(list(head), [[f"`{name}`", *cells] for name, *cells in rows(root / path, macro, len(head))])
 
 
 def decisions_table(root: Path) -> str:
-    decisions = rows((root / "src/count/decisions.def").read_text(), "HK_DECISION", 8)
     body = [[who, f"`{what}`", unit, ", ".join(f"`{name}`" for name in (a, b, c) if name), why]
-            for _, who, what, unit, a, b, c, why in decisions]
+            for _, who, what, unit, a, b, c, why in rows(root / "src/count/decisions.def", "HK_DECISION", 8)]
     return table(["who", "what", "unit", "seen", "why"], body)
 
 
@@ -255,7 +257,7 @@ def message_text(text: str) -> str:
 
 def messages_of(root: Path, *kinds: str) -> list[list[str]]:
     """Returns the text, kind and meaning of each message of these kinds."""
-    all_rows = rows((root / "src/base/messages.def").read_text(), "HK_MESSAGE", 4)
+    all_rows = rows(root / "src/base/messages.def", "HK_MESSAGE", 4)
     for name, then, *_ in all_rows:
         if then not in (*MESSAGE_KINDS, "fault", "access"):
             raise Trouble(f"message {name}: unknown word {then}")
@@ -269,19 +271,6 @@ def messages_table(root: Path) -> str:
 
 def parts_of_messages(root: Path, kind: str) -> str:
     return table(["message", "meaning"], [[text, meaning] for text, _, meaning in messages_of(root, kind)])
-
-
-# PROFILING.md and GUARD.md
-
-
-def events_table(root: Path) -> str:
-    events = rows((root / "src/count/events.def").read_text(), "HK_EVENT", 3)
-    return table(["event", "its number", "meaning"], [[f"`{name}`", *row] for name, *row in events])
-
-
-def protections_table(root: Path) -> str:
-    body = [[f"`{word}`", meaning] for word, meaning in rows((root / "src/guard/protections.def").read_text(), "HK_PROTECTION", 2)]
-    return table(["word", "protection"], body)
 
 
 # bench/results/decisions.md
@@ -332,10 +321,11 @@ TABLES: dict[str, dict[str, Callable[[Path], str]]] = {
         "messages": messages_table, "mistakes": lambda root: parts_of_messages(root, "fault"),
         "accesses": lambda root: parts_of_messages(root, "access")},
     "docs/STATS.md": {"parts": parts_table, "class_stats": class_stats_table, "keys": keys_table, "counters": counters_table},
-    "docs/LEARNING.md": {"signals": signals_table, "decisions": decisions_table},
+    "docs/LEARNING.md": {
+        "signals": as_listed("src/learn/signals.def", "HK_SIGNAL", "signal", "unit", "meaning"), "decisions": decisions_table},
     "docs/CLASSES.md": {"classes": classes_table},
-    "docs/PROFILING.md": {"events": events_table},
-    "docs/GUARD.md": {"protections": protections_table},
+    "docs/PROFILING.md": {"events": as_listed("src/count/events.def", "HK_EVENT", "event", "its number", "meaning")},
+    "docs/GUARD.md": {"protections": as_listed("src/guard/protections.def", "HK_PROTECTION", "word", "protection")},
     "bench/results/decisions.md": {"index": decisions_index},
 }
 SCHEMA = "docs/report.schema.json"

@@ -128,16 +128,9 @@ def rehearse(job: Job, glibc: Side, hakmem: Side, folder: str) -> tuple[dict, bo
     if not served.get("malloc", 0):
         raise Trouble("the program never calls malloc, so that there is nothing to compare")
     # In a virtual machine, the first touch of long-free memory is slow, which would penalize the first run.
-    # Therefore a separate process touches as much memory as the program will use before each run.
-    job.warm_mib = min(max(plain.max_rss_kib, ours.max_rss_kib) // 1024 + 32, available_mib() // 2)
+    # Therefore a separate process touches as much memory as the program will use before each run, but not more than half of what is free.
+    job.warm_mib = max(plain.max_rss_kib, ours.max_rss_kib) // 1024 + 32
     return served, plain.output == ours.output
-
-
-def available_mib() -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) // 1024
-    return 0
 
 
 def compete(job: Job, sides: list[Side], rounds: int) -> None:
@@ -159,10 +152,6 @@ def seconds(value: float) -> str:
     return f"{value:.3f} s" if value < 10 else f"{value:.1f} s"
 
 
-def mebibytes(kib: float) -> str:
-    return f"{kib / 1024:.1f} MiB"
-
-
 def count(value: float) -> str:
     return f"{value:,.0f}".replace(",", " ")
 
@@ -172,7 +161,7 @@ ROWS = (
     ("CPU, user + system", "cpu_s", seconds),
     ("  user", "user_s", seconds),
     ("  system", "system_s", seconds),
-    ("peak RSS", "max_rss_kib", mebibytes),
+    ("peak RSS", "max_rss_kib", lambda kib: f"{kib / 1024:.1f} MiB"),
     ("page faults", "faults", count),
 )
 

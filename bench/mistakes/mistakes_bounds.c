@@ -54,47 +54,30 @@ static void outside(size_t size, size_t distance, step *wrong)
     go_on(size);
 }
 
-void mistake_overflow_1(size_t size) { outside(size, 1, flip_after); }
+#define OUTSIDE(name, distance, wrong)                                                                                 \
+    void mistake_##name(size_t size) { outside(size, distance, wrong); }
 
-void mistake_overflow_8(size_t size) { outside(size, 8, flip_after); }
-
-void mistake_overflow_16(size_t size) { outside(size, 16, flip_after); }
-
-void mistake_overflow_32(size_t size) { outside(size, 32, flip_after); }
-
-void mistake_overflow_page(size_t size) { outside(size, PAGE, flip_after); }
-
-void mistake_overflow_mib(size_t size) { outside(size, 0, flip_far_after); }
-
-void mistake_usable_overflow_1(size_t size) { outside(size, 1, flip_after_usable); }
-
-void mistake_usable_overflow_8(size_t size) { outside(size, 8, flip_after_usable); }
-
-void mistake_underflow_1(size_t size) { outside(size, 1, flip_before); }
-
-void mistake_underflow_8(size_t size) { outside(size, 8, flip_before); }
-
-void mistake_underflow_16(size_t size) { outside(size, 16, flip_before); }
-
-void mistake_underflow_32(size_t size) { outside(size, 32, flip_before); }
-
-void mistake_underflow_page(size_t size) { outside(size, PAGE, flip_before); }
-
-void mistake_underflow_mib(size_t size) { outside(size, 0, flip_far_before); }
-
-void mistake_memcpy_overflow_1(size_t size) { outside(size, 1, copy_more); }
-
-void mistake_memcpy_overflow_32(size_t size) { outside(size, 32, copy_more); }
-
-void mistake_memcpy_underflow_32(size_t size) { outside(size, 32, copy_before); }
-
-void mistake_memcpy_read_32(size_t size) { outside(size, 32, read_more); }
-
-void mistake_memmove_overflow_32(size_t size) { outside(size, 32, move_more); }
-
-void mistake_memset_overflow_32(size_t size) { outside(size, 32, set_more); }
-
-void mistake_strcpy_overflow_32(size_t size) { outside(size, 32, copy_string); }
+OUTSIDE(overflow_1, 1, flip_after)
+OUTSIDE(overflow_8, 8, flip_after)
+OUTSIDE(overflow_16, 16, flip_after)
+OUTSIDE(overflow_32, 32, flip_after)
+OUTSIDE(overflow_page, PAGE, flip_after)
+OUTSIDE(overflow_mib, 0, flip_far_after)
+OUTSIDE(usable_overflow_1, 1, flip_after_usable)
+OUTSIDE(usable_overflow_8, 8, flip_after_usable)
+OUTSIDE(underflow_1, 1, flip_before)
+OUTSIDE(underflow_8, 8, flip_before)
+OUTSIDE(underflow_16, 16, flip_before)
+OUTSIDE(underflow_32, 32, flip_before)
+OUTSIDE(underflow_page, PAGE, flip_before)
+OUTSIDE(underflow_mib, 0, flip_far_before)
+OUTSIDE(memcpy_overflow_1, 1, copy_more)
+OUTSIDE(memcpy_overflow_32, 32, copy_more)
+OUTSIDE(memcpy_underflow_32, 32, copy_before)
+OUTSIDE(memcpy_read_32, 32, read_more)
+OUTSIDE(memmove_overflow_32, 32, move_more)
+OUTSIDE(memset_overflow_32, 32, set_more)
+OUTSIDE(strcpy_overflow_32, 32, copy_string)
 
 static void measure_string(deed *d) { d->seen = strlen((char *)d->p) - malloc_usable_size(d->p); }
 
@@ -126,14 +109,6 @@ static void of_no_size(step *wrong)
     go_on(16);
 }
 
-void mistake_zero_size_write(size_t size)
-{
-    (void)size;
-    of_no_size(write_byte);
-}
+void mistake_zero_size_write(size_t size) { of_no_size(write_byte); }
 
-void mistake_zero_size_read(size_t size)
-{
-    (void)size;
-    of_no_size(read_byte);
-}
+void mistake_zero_size_read(size_t size) { of_no_size(read_byte); }

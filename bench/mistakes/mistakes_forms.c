@@ -48,10 +48,6 @@ static void ends(void *p, size_t size, size_t alignment, step *wrong, step *righ
     go_on(size);
 }
 
-void mistake_sized_delete_larger(size_t size) { ends(_Znwm(size), size, 0, delete_larger, delete_sized); }
-
-void mistake_sized_delete_smaller(size_t size) { ends(_Znwm(size), size, 0, delete_smaller, delete_sized); }
-
 void mistake_free_sized_larger(size_t size)
 {
     if (find_free_sized() == NULL)
@@ -61,29 +57,17 @@ void mistake_free_sized_larger(size_t size)
 
 static void *aligned(size_t size, size_t alignment) { return _ZnwmSt11align_val_t(size, alignment); }
 
-void mistake_aligned_delete_larger(size_t size)
-{
-    ends(aligned(size, ALIGNMENT), size, ALIGNMENT, delete_aligned_larger, delete_aligned);
-}
+#define ENDS(name, made, alignment, wrong, right)                                                                      \
+    void mistake_##name(size_t size) { ends(made, size, alignment, wrong, right); }
 
-void mistake_aligned_delete_smaller(size_t size)
-{
-    ends(aligned(size, ALIGNMENT), size, ALIGNMENT, delete_aligned_smaller, delete_aligned);
-}
-
-void mistake_aligned_delete_plain(size_t size)
-{
-    ends(aligned(size, LARGE_ALIGNMENT), size, LARGE_ALIGNMENT, delete_aligned_otherwise, delete_aligned);
-}
-
-void mistake_new_free(size_t size) { ends(_Znwm(size), size, 0, free_it, delete_it); }
-
-void mistake_malloc_delete(size_t size) { ends(take(size), size, 0, delete_it, free_it); }
-
-void mistake_malloc_delete_array(size_t size) { ends(take(size), size, 0, delete_array, free_it); }
-
-void mistake_new_delete_array(size_t size) { ends(_Znwm(size), size, 0, delete_array, delete_it); }
-
-void mistake_new_array_delete(size_t size) { ends(_Znam(size), size, 0, delete_it, delete_array); }
-
-void mistake_new_array_free(size_t size) { ends(_Znam(size), size, 0, free_it, delete_array); }
+ENDS(sized_delete_larger, _Znwm(size), 0, delete_larger, delete_sized)
+ENDS(sized_delete_smaller, _Znwm(size), 0, delete_smaller, delete_sized)
+ENDS(aligned_delete_larger, aligned(size, ALIGNMENT), ALIGNMENT, delete_aligned_larger, delete_aligned)
+ENDS(aligned_delete_smaller, aligned(size, ALIGNMENT), ALIGNMENT, delete_aligned_smaller, delete_aligned)
+ENDS(aligned_delete_plain, aligned(size, LARGE_ALIGNMENT), LARGE_ALIGNMENT, delete_aligned_otherwise, delete_aligned)
+ENDS(new_free, _Znwm(size), 0, free_it, delete_it)
+ENDS(malloc_delete, take(size), 0, delete_it, free_it)
+ENDS(malloc_delete_array, take(size), 0, delete_array, free_it)
+ENDS(new_delete_array, _Znwm(size), 0, delete_array, delete_it)
+ENDS(new_array_delete, _Znam(size), 0, delete_it, delete_array)
+ENDS(new_array_free, _Znam(size), 0, free_it, delete_array)

@@ -9,7 +9,11 @@ static void free_it(deed *d) { free(hidden(d->p + d->distance)); }
 
 static void delete_it(deed *d) { _ZdlPv(d->p); }
 
-static void realloc_it(deed *d) { d->result = realloc(hidden(d->p + d->distance), 2 * d->size + 64); }
+static void realloc_it(deed *d)
+{
+    d->result = realloc(hidden(d->p + d->distance), 2 * d->size + 64);
+    hold(d->result, 2 * d->size + 64, true);
+}
 
 static void realloc_to_nothing(deed *d) { d->result = realloc(d->p, 0); }
 
@@ -18,12 +22,17 @@ static void usable_size_of_it(deed *d) { d->seen = malloc_usable_size(hidden(d->
 /* Do two blocks overlap that are handed out later? */
 static void look_for_overlap(size_t size) { effect(go_on(size)); }
 
+static void make_and_look(step *wrong, deed d)
+{
+    make(wrong, &d);
+    look_for_overlap(d.size);
+}
+
 void mistake_double_free(size_t size)
 {
     deed d = {.p = take(size), .size = size};
     free(d.p);
-    make(free_it, &d);
-    look_for_overlap(size);
+    make_and_look(free_it, d);
 }
 
 void mistake_double_free_interleaved(size_t size)
@@ -32,8 +41,7 @@ void mistake_double_free_interleaved(size_t size)
     void *other = take(size);
     free(d.p);
     free(other);
-    make(free_it, &d);
-    look_for_overlap(size);
+    make_and_look(free_it, d);
 }
 
 /* Until its memory is handed out again, or so often that no program would. */
@@ -46,8 +54,7 @@ void mistake_double_free_reused(size_t size)
         p = take(size);
         hold(p, size, true);
     }
-    make(free_it, &d);
-    look_for_overlap(size);
+    make_and_look(free_it, d);
 }
 
 void mistake_double_free_by_realloc(size_t size)
@@ -63,17 +70,14 @@ void mistake_double_delete(size_t size)
 {
     deed d = {.p = _Znwm(size), .size = size};
     _ZdlPv(hidden(d.p));
-    make(delete_it, &d);
-    look_for_overlap(size);
+    make_and_look(delete_it, d);
 }
 
 void mistake_realloc_freed(size_t size)
 {
     deed d = {.p = take(size), .size = size};
     free(d.p);
-    make(realloc_it, &d);
-    hold(d.result, 2 * size + 64, true);
-    look_for_overlap(size);
+    make_and_look(realloc_it, d);
 }
 
 /* A block whose place changes. */
@@ -86,44 +90,31 @@ static unsigned char *moved(size_t size)
     return hidden(old);
 }
 
-void mistake_realloc_twice(size_t size)
-{
-    deed d = {.p = moved(size), .size = size};
-    make(realloc_it, &d);
-    hold(d.result, 2 * size + 64, true);
-    look_for_overlap(size);
-}
+void mistake_realloc_twice(size_t size) { make_and_look(realloc_it, (deed){.p = moved(size), .size = size}); }
 
-void mistake_free_after_realloc(size_t size)
-{
-    deed d = {.p = moved(size), .size = size};
-    make(free_it, &d);
-    look_for_overlap(size);
-}
+void mistake_free_after_realloc(size_t size) { make_and_look(free_it, (deed){.p = moved(size), .size = size}); }
 
 /* The block stays with the program: what is handed out must not overlap it. */
-static void free_at_distance(size_t size, size_t distance)
+static void inside(size_t size, size_t distance, step *wrong)
 {
-    deed d = {.p = hold_among_others(size), .size = size, .distance = distance};
-    make(free_it, &d);
-    look_for_overlap(size);
+    make_and_look(wrong, (deed){.p = hold_among_others(size), .size = size, .distance = distance});
 }
 
-void mistake_free_inside_1(size_t size) { free_at_distance(size, 1); }
+#define INSIDE(name, distance, wrong)                                                                                  \
+    void mistake_##name(size_t size) { inside(size, distance, wrong); }
 
-void mistake_free_inside_8(size_t size) { free_at_distance(size, 8); }
-
-void mistake_free_inside_16(size_t size) { free_at_distance(size, 16); }
-
-void mistake_free_inside_4096(size_t size) { free_at_distance(size, PAGE); }
+INSIDE(free_inside_1, 1, free_it)
+INSIDE(free_inside_8, 8, free_it)
+INSIDE(free_inside_16, 16, free_it)
+INSIDE(free_inside_4096, PAGE, free_it)
+INSIDE(realloc_inside, 16, realloc_it)
 
 /* Past a block nobody holds anything: memory of the allocator's own that it may hand out. It must not do so for this address twice. */
 void mistake_free_beside(size_t size)
 {
     deed d = {.p = take(size), .size = size, .distance = (size + 15) / 16 * 16 + BESIDE};
     hold(d.p, size, true);
-    make(free_it, &d);
-    look_for_overlap(size);
+    make_and_look(free_it, d);
 }
 
 void mistake_free_far(size_t size)
@@ -131,8 +122,7 @@ void mistake_free_far(size_t size)
     deed d = {.p = take(size), .size = size, .distance = FAR};
     hold(d.p, size, true);
     hold(d.p + FAR, size, false);
-    make(free_it, &d);
-    look_for_overlap(size);
+    make_and_look(free_it, d);
 }
 
 void mistake_free_trimmed(size_t size)
@@ -141,8 +131,7 @@ void mistake_free_trimmed(size_t size)
     hold_many(size);
     release();
     malloc_trim(0);
-    make(free_it, &d);
-    look_for_overlap(size);
+    make_and_look(free_it, d);
 }
 
 static void free_foreign(unsigned char *start, size_t bytes, size_t distance)
@@ -158,14 +147,12 @@ void mistake_free_stack(size_t size)
 {
     unsigned char frame[4096];
     memset(frame, 0, sizeof frame);
-    (void)size;
     free_foreign(hidden(frame), sizeof frame, 64);
 }
 
 void mistake_free_static(size_t size)
 {
     static unsigned char memory[4096] = {1};
-    (void)size;
     free_foreign(hidden(memory), sizeof memory, 64);
 }
 
@@ -178,42 +165,20 @@ static void free_mapping(int protection)
     free_foreign(p, BYTES, BYTES / 2);
 }
 
-void mistake_free_mapped(size_t size)
-{
-    (void)size;
-    free_mapping(PROT_READ | PROT_WRITE);
-}
+void mistake_free_mapped(size_t size) { free_mapping(PROT_READ | PROT_WRITE); }
 
-void mistake_free_protected(size_t size)
-{
-    (void)size;
-    free_mapping(PROT_NONE);
-}
+void mistake_free_protected(size_t size) { free_mapping(PROT_NONE); }
 
 static deed wild(void) { return (deed){.p = at(1), .size = 24}; }
 
-void mistake_free_wild(size_t size)
-{
-    deed d = wild();
-    make(free_it, &d);
-    look_for_overlap(size);
-}
+void mistake_free_wild(size_t size) { make_and_look(free_it, wild()); }
 
 /* NULL would be as well. */
 void mistake_realloc_wild(size_t size)
 {
     deed d = wild();
     make(realloc_it, &d);
-    (void)size;
     effect(d.result != NULL);
-}
-
-void mistake_realloc_inside(size_t size)
-{
-    deed d = {.p = hold_among_others(size), .size = size, .distance = 16};
-    make(realloc_it, &d);
-    hold(d.result, 2 * size + 64, true);
-    look_for_overlap(size);
 }
 
 static void ask_usable_size(deed d)
@@ -242,8 +207,4 @@ void mistake_usable_size_beside(size_t size)
     ask_usable_size(d);
 }
 
-void mistake_usable_size_wild(size_t size)
-{
-    (void)size;
-    ask_usable_size(wild());
-}
+void mistake_usable_size_wild(size_t size) { ask_usable_size(wild()); }

@@ -4,7 +4,7 @@
 
 #include "mistake.h"
 
-static void nothing(deed *d) { (void)d; }
+static void nothing(deed *d) {}
 
 static void told(bool failed)
 {
@@ -44,7 +44,6 @@ void mistake_calloc_dirty(size_t size)
 void mistake_zero_size_same(size_t size)
 {
     void *p = malloc(0), *q = malloc(0);
-    (void)size;
     told(hidden(p) == hidden(q));
     free(p);
     free(q);
@@ -53,7 +52,6 @@ void mistake_zero_size_same(size_t size)
 void mistake_zero_size_usable(size_t size)
 {
     void *p = malloc(0);
-    (void)size;
     told(malloc_usable_size(hidden(p)) != 0 && !sound());
     free(p);
 }
@@ -95,7 +93,6 @@ void mistake_realloc_elsewhere(size_t size)
 
 static void *leave_blocks(void *unused)
 {
-    (void)unused;
     hidden(malloc(16));
     hidden(malloc(4096));
     return NULL;
@@ -106,7 +103,6 @@ void mistake_statistics(size_t size)
 {
     unsigned char *p = take(64 * MIB);
     pthread_t thread;
-    (void)size;
     if (pthread_create(&thread, NULL, leave_blocks, NULL) != 0)
         abort();
     pthread_join(thread, NULL);

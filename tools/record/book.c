@@ -293,3 +293,18 @@ bool rec_book_enter(struct rec_book *book, const struct rec_event *event, rec_op
     default: return true;
     }
 }
+
+bool rec_book_read(struct rec_reader *reader, rec_op_sink sink, void *context, struct rec_totals *totals)
+{
+    struct rec_book *book = rec_book_open(reader->threads, reader->head.sample);
+    struct rec_event event;
+    int found = -1;
+    bool sound = book != NULL && rec_reader_rewind(reader);
+    while (sound && (found = rec_reader_next(reader, &event)) > 0)
+        sound = rec_book_enter(book, &event, sink, context);
+    if (book == NULL)
+        return false;
+    *totals = book->totals;
+    rec_book_close(book);
+    return sound && found == 0;
+}

@@ -39,5 +39,7 @@ void rec_book_close(struct rec_book *book);
 /* Passes the operations of the event, none to two, to the sink. False: the sink said so, or memory is out. */
 bool rec_book_enter(struct rec_book *book, const struct rec_event *event, rec_op_sink sink, void *context);
 const struct rec_totals *rec_book_totals(const struct rec_book *book);
+/* Passes the operations of the whole recording to the sink. False: as above, or the recording is refused. */
+bool rec_book_read(struct rec_reader *reader, rec_op_sink sink, void *context, struct rec_totals *totals);
 
 #endif

@@ -41,17 +41,20 @@ static inline void leave(void) { rec_self.inside = false; }
 
 static inline unsigned log_of(size_t align) { return align < 2 ? 0 : 63 - (unsigned)__builtin_clzll(align); }
 
+/* Notes the block that the allocator below returned, and leaves. */
+static inline void *noted(enum rec_kind kind, void *block, size_t size, unsigned align_log)
+{
+    if (REC_LIKELY(block != NULL))
+        rec_note_alloc(kind, block, size, align_log);
+    leave();
+    return block;
+}
+
 void *malloc(size_t size)
 {
     if (!ready())
         return rec_early_alloc(size, 16);
-    if (!enter())
-        return rec_next.malloc(size);
-    void *block = rec_next.malloc(size);
-    if (REC_LIKELY(block != NULL))
-        rec_note_alloc(REC_MALLOC, block, size, 0);
-    leave();
-    return block;
+    return enter() ? noted(REC_MALLOC, rec_next.malloc(size), size, 0) : rec_next.malloc(size);
 }
 
 void *calloc(size_t count, size_t size)
@@ -59,13 +62,7 @@ void *calloc(size_t count, size_t size)
     size_t bytes = count * size;
     if (!ready())
         return size != 0 && bytes / size != count ? NULL : rec_early_alloc(bytes, 16);
-    if (!enter())
-        return rec_next.calloc(count, size);
-    void *block = rec_next.calloc(count, size);
-    if (REC_LIKELY(block != NULL))
-        rec_note_alloc(REC_CALLOC, block, bytes, 0);
-    leave();
-    return block;
+    return enter() ? noted(REC_CALLOC, rec_next.calloc(count, size), bytes, 0) : rec_next.calloc(count, size);
 }
 
 static inline void free_as(enum rec_kind kind, void *block)
@@ -169,13 +166,7 @@ static void *aligned(void *(*next)(size_t, size_t), size_t align, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    if (!enter())
-        return next(align, size);
-    void *block = next(align, size);
-    if (block != NULL)
-        rec_note_alloc(REC_ALIGNED, block, size, log_of(align));
-    leave();
-    return block;
+    return enter() ? noted(REC_ALIGNED, next(align, size), size, log_of(align)) : next(align, size);
 }
 
 void *memalign(size_t align, size_t size) { return aligned(ready() ? rec_next.memalign : NULL, align, size); }
@@ -201,11 +192,7 @@ static void *of_pages(void *(*next)(size_t), size_t size, size_t bytes)
 {
     if (next == NULL || !enter())
         return next != NULL ? next(size) : rec_early_alloc(bytes, REC_PAGE);
-    void *block = next(size);
-    if (block != NULL)
-        rec_note_alloc(REC_ALIGNED, block, bytes, log_of(REC_PAGE));
-    leave();
-    return block;
+    return noted(REC_ALIGNED, next(size), bytes, log_of(REC_PAGE));
 }
 
 void *valloc(size_t size) { return of_pages(ready() ? rec_next.valloc : NULL, size, size); }

@@ -46,21 +46,6 @@ static int by_birth(const void *left, const void *right)
     return a->born < b->born ? -1 : a->born > b->born;
 }
 
-static bool read_all(struct overview *overview, struct rec_reader *reader)
-{
-    struct rec_book *book = rec_book_open(reader->threads, reader->head.sample);
-    struct rec_event event;
-    int found = -1;
-    bool sound = book != NULL && rec_reader_rewind(reader);
-    while (sound && (found = rec_reader_next(reader, &event)) > 0)
-        sound = rec_book_enter(book, &event, note, overview);
-    if (book != NULL) {
-        overview->totals = *rec_book_totals(book);
-        rec_book_close(book);
-    }
-    return sound && found == 0;
-}
-
 struct overview *overview_open(struct rec_reader *reader)
 {
     struct overview *overview = calloc(1, sizeof *overview);
@@ -69,7 +54,8 @@ struct overview *overview_open(struct rec_reader *reader)
     overview->last_thread = UINT32_MAX;
     overview->last_order = calloc(reader->threads + 1, sizeof *overview->last_order);
     overview->lane_until = calloc(reader->threads + 1, sizeof *overview->lane_until);
-    if (overview->last_order == NULL || overview->lane_until == NULL || !read_all(overview, reader)) {
+    if (overview->last_order == NULL || overview->lane_until == NULL ||
+        !rec_book_read(reader, note, overview, &overview->totals)) {
         overview_close(overview);
         return NULL;
     }

@@ -191,28 +191,16 @@ static bool finish(struct plan *plan, const struct rec_totals *totals)
     return sound && store(plan, &plan->head, sizeof plan->head, 0);
 }
 
-static bool write_streams(struct plan *plan, struct rec_reader *reader)
-{
-    struct rec_book *book = rec_book_open(reader->threads, reader->head.sample);
-    struct rec_event event;
-    int found = -1;
-    bool sound = book != NULL && rec_reader_rewind(reader);
-    while (sound && (found = rec_reader_next(reader, &event)) > 0)
-        sound = rec_book_enter(book, &event, add, plan);
-    sound = sound && found == 0 && finish(plan, rec_book_totals(book));
-    if (book != NULL)
-        rec_book_close(book);
-    return sound;
-}
-
 bool plan_write(struct rec_reader *reader, int file)
 {
     struct plan plan = {.file = file, .end = sizeof(struct plan_head), .last_thread = UINT32_MAX};
+    struct rec_totals totals;
     plan.head.threads = (uint32_t)reader->threads;
     plan.head.copies = reader->head.sample;
     plan.streams = calloc(reader->threads + 1, sizeof *plan.streams);
     plan.overview = overview_open(reader);
-    bool sound = plan.streams != NULL && plan.overview != NULL && write_streams(&plan, reader);
+    bool sound = plan.streams != NULL && plan.overview != NULL && rec_book_read(reader, add, &plan, &totals) &&
+                 finish(&plan, &totals);
     if (!sound && reader->why[0] == '\0')
         snprintf(reader->why, sizeof reader->why, "the plan cannot be written: %s",
                  strerror(plan.failed ? errno : ENOMEM));

@@ -93,6 +93,17 @@ static void print_text(const char *text)
     putchar('"');
 }
 
+struct row {
+    const char *name;
+    uint64_t value;
+};
+
+static void print_rows(FILE *to, const struct row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        fprintf(to, ", \"%s\": %llu", rows[i].name, (unsigned long long)rows[i].value);
+}
+
 static void print_totals(const struct rec_reader *reader, const struct rec_totals *t)
 {
     static const char *const names[REC_KINDS] = {[REC_MALLOC] = "malloc",
@@ -105,30 +116,26 @@ static void print_totals(const struct rec_reader *reader, const struct rec_total
     print_text(head->program);
     printf(", \"pid\": %llu, \"sample\": %u, \"ended\": %s, \"cut\": %s", (unsigned long long)head->pid, head->sample,
            head->ended != 0 ? "true" : "false", head->lost != 0 ? "true" : "false");
-    const struct {
-        const char *name;
-        uint64_t value;
-    } rows[] = {{"file_bytes", reader->size},
-                {"events", t->events},
-                {"threads", t->threads},
-                {"frees", t->frees},
-                {"reallocs", t->reallocs},
-                {"refused", t->refused},
-                {"unknown", t->unknown},
-                {"implied", t->implied},
-                {"bytes", t->bytes},
-                {"peak_bytes", t->peak_bytes},
-                {"peak_blocks", t->peak_blocks},
-                {"live_bytes", t->live_bytes},
-                {"live_blocks", t->live_blocks},
-                {"peak_rss_kib", head->peak_rss_kib},
-                {"file_rss_kib", head->file_rss_kib},
-                {"first_anon_kib", head->first_anon_kib},
-                {"faults", head->faults},
-                {"cpu_us", head->cpu_us},
-                {"wall_us", head->wall_us}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        printf(", \"%s\": %llu", rows[i].name, (unsigned long long)rows[i].value);
+    const struct row rows[] = {{"file_bytes", reader->size},
+                               {"events", t->events},
+                               {"threads", t->threads},
+                               {"frees", t->frees},
+                               {"reallocs", t->reallocs},
+                               {"refused", t->refused},
+                               {"unknown", t->unknown},
+                               {"implied", t->implied},
+                               {"bytes", t->bytes},
+                               {"peak_bytes", t->peak_bytes},
+                               {"peak_blocks", t->peak_blocks},
+                               {"live_bytes", t->live_bytes},
+                               {"live_blocks", t->live_blocks},
+                               {"peak_rss_kib", head->peak_rss_kib},
+                               {"file_rss_kib", head->file_rss_kib},
+                               {"first_anon_kib", head->first_anon_kib},
+                               {"faults", head->faults},
+                               {"cpu_us", head->cpu_us},
+                               {"wall_us", head->wall_us}};
+    print_rows(stdout, rows, sizeof rows / sizeof *rows);
     printf(", \"allocs\": {");
     for (int i = REC_MALLOC; i <= REC_NEW_ALIGNED; i++)
         printf("%s\"%s\": %llu", i == REC_MALLOC ? "" : ", ", names[i], (unsigned long long)t->allocs[i]);
@@ -187,23 +194,19 @@ static int play(const char *path, const struct player_options *options)
     if (!player_play(file, options, &r, &why))
         return refuse(path, why);
     fprintf(stderr, "{\"malloc_from\": \"%s\"", malloc_from());
-    const struct {
-        const char *name;
-        uint64_t value;
-    } rows[] = {{"allocs", r.allocs},
-                {"frees", r.frees},
-                {"reallocs", r.reallocs},
-                {"bytes", r.bytes},
-                {"failed", r.failed},
-                {"wrong", r.wrong},
-                {"left", r.left},
-                {"faults", r.faults},
-                {"cpu_us", r.cpu_us},
-                {"wall_us", r.wall_us},
-                {"peak_rss_kib", r.peak_rss_kib},
-                {"heap_kib", r.heap_kib}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        fprintf(stderr, ", \"%s\": %llu", rows[i].name, (unsigned long long)rows[i].value);
+    const struct row rows[] = {{"allocs", r.allocs},
+                               {"frees", r.frees},
+                               {"reallocs", r.reallocs},
+                               {"bytes", r.bytes},
+                               {"failed", r.failed},
+                               {"wrong", r.wrong},
+                               {"left", r.left},
+                               {"faults", r.faults},
+                               {"cpu_us", r.cpu_us},
+                               {"wall_us", r.wall_us},
+                               {"peak_rss_kib", r.peak_rss_kib},
+                               {"heap_kib", r.heap_kib}};
+    print_rows(stderr, rows, sizeof rows / sizeof *rows);
     fprintf(stderr, "}\n");
     return r.wrong != 0 ? WRONG : 0;
 }

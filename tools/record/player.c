@@ -253,6 +253,11 @@ static void play_slots(struct actor *actor, const struct op *op)
 
 static void *play_thread(void *number);
 
+static bool read_thread(struct plan_thread *thread, uint32_t number)
+{
+    return read_at(thread, sizeof *thread, stage.head.threads_at + number * sizeof *thread);
+}
+
 static bool lane_is_idle(const void *context)
 {
     return atomic_load(&((const struct progress_lane *)context)->place) == PROGRESS_IDLE;
@@ -263,8 +268,7 @@ static bool spawn(uint32_t number)
     struct plan_thread thread;
     pthread_t handle;
     pthread_attr_t attributes;
-    if (number >= stage.head.threads ||
-        !read_at(&thread, sizeof thread, stage.head.threads_at + number * sizeof thread))
+    if (number >= stage.head.threads || !read_thread(&thread, number))
         return false;
     struct progress_lane *lane = progress_lane(thread.lane);
     if (!lane_is_idle(lane))
@@ -309,8 +313,7 @@ static void add_counts(const struct player_result *counts)
 static bool open_actor(struct actor *actor, uint32_t number)
 {
     struct plan_thread thread;
-    if (!read_at(&thread, sizeof thread, stage.head.threads_at + number * sizeof thread) ||
-        thread.lane >= stage.head.lanes)
+    if (!read_thread(&thread, number) || thread.lane >= stage.head.lanes)
         return false;
     *actor = (struct actor){.next_chunk = thread.first_chunk, .lane = progress_lane(thread.lane)};
     actor->buffer = mmap(NULL, 2 * PLAN_CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -393,7 +396,7 @@ static void play_all(void)
     if (stage.head.threads == 0 || stage.head.lanes == 0)
         return; /* nothing was allocated */
     struct plan_thread first = {0};
-    if (read_at(&first, sizeof first, stage.head.threads_at + stage.head.first_thread * sizeof first))
+    if (read_thread(&first, stage.head.first_thread))
         atomic_store(&progress_lane(first.lane)->place, first.first_order);
     atomic_fetch_add(&stage.playing, 1);
     play_thread((void *)(uintptr_t)stage.head.first_thread);

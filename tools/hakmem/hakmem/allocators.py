@@ -58,9 +58,7 @@ class Allocator:
 def of_hakmem(library: Path) -> list[Allocator]:
     """With the defaults, then with each named profile that differs from them."""
     names = [name for name in profiles() if name not in (*NOT_TRIED, "balanced")]
-    return [Allocator(HAKMEM, library)] + [
-        Allocator(f"{HAKMEM}-{name}", library, {"HAKMEM_PROFILE": name}) for name in names
-    ]
+    return [Allocator(HAKMEM, library)] + [Allocator(f"{HAKMEM}-{name}", library, {"HAKMEM_PROFILE": name}) for name in names]
 
 
 def installed(folders: tuple[str, ...] = FOLDERS) -> list[Allocator]:

@@ -12,7 +12,7 @@ from hakmem import difference, options, process, reports, run
 from hakmem.difference import Difference, Part, Term
 from hakmem.preloading import preload
 from hakmem.reports import Report
-from hakmem.trouble import NO_INPUT, USAGE, Trouble
+from hakmem.trouble import USAGE, Trouble
 
 __all__ = ["Difference", "Part", "Report", "Source", "Term", "Trouble", "diff", "environment", "preload", "report", "series"]
 
@@ -27,10 +27,7 @@ def report(source: Optional[Source] = None) -> Report:
     path = path_of(source)
     if path.is_dir():
         return series(path)[-1]
-    found = reports.read_one(path)
-    if not found:
-        raise Trouble(f"{path}: contains no JSON report of HAKMEM (HAKMEM_REPORT=FILE.json writes one)", NO_INPUT)
-    return found[0]
+    return reports.read_each([path])[0]
 
 
 def series(*sources: Source) -> list[Report]:

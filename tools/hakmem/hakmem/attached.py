@@ -7,6 +7,7 @@ import os
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hakmem import process
@@ -46,16 +47,12 @@ class Memory:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        try:
+        with refusing(pid, "opened"):
             self.file = os.open(f"/proc/{pid}/mem", os.O_RDWR)
-        except OSError as error:
-            raise Trouble(f"process {pid} cannot be opened: {why_not(pid, error)}") from None
 
     def read(self, at: int, size: int) -> bytes:
-        try:
+        with refusing(self.pid):
             found = os.pread(self.file, size, at)
-        except OSError as error:
-            raise Trouble(f"process {self.pid} cannot be read: {why_not(self.pid, error)}") from None
         if len(found) < size:
             raise Trouble(f"process {self.pid} has ended")
         return found
@@ -64,19 +61,23 @@ class Memory:
         return int.from_bytes(self.read(at, 8), "little")
 
     def set_word(self, at: int, value: int) -> None:
-        try:
+        with refusing(self.pid, "changed"):
             os.pwrite(self.file, value.to_bytes(8, "little"), at)
-        except OSError as error:
-            raise Trouble(f"process {self.pid} cannot be changed: {why_not(self.pid, error)}") from None
 
     def close(self) -> None:
         os.close(self.file)
 
 
-def why_not(pid: int, error: OSError) -> str:
-    if error.errno in (errno.EACCES, errno.EPERM):
-        return process.refusal_reason(process.Process(pid))
-    return "it has ended" if error.errno in (errno.ENOENT, errno.ESRCH, errno.EIO) else str(error.strerror)
+@contextmanager
+def refusing(pid: int, done: str = "read") -> Iterator[None]:
+    """Raises Trouble, which names the reason, in place of an error of the system."""
+    try:
+        yield
+    except OSError as error:
+        why = "it has ended" if error.errno in (errno.ENOENT, errno.ESRCH, errno.EIO) else str(error.strerror)
+        if error.errno in (errno.EACCES, errno.EPERM):
+            why = process.refusal_reason(process.Process(pid))
+        raise Trouble(f"process {pid} cannot be {done}: {why}") from None
 
 
 @dataclass(frozen=True)
@@ -98,20 +99,13 @@ def mappings(text: str) -> Iterator[Mapping]:
 
 
 def maps_of(pid: int) -> str:
-    try:
-        with open(f"/proc/{pid}/maps", errors="replace") as file:
-            return file.read()
-    except OSError as error:
-        raise Trouble(f"process {pid} cannot be read: {why_not(pid, error)}") from None
+    with refusing(pid), open(f"/proc/{pid}/maps", errors="replace") as file:
+        return file.read()
 
 
 def is_privileged(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/auxv", "rb") as file:
-            words = struct.iter_unpack("<QQ", file.read())
-            return any(kind == AT_SECURE and value != 0 for kind, value in words)
-    except OSError as error:
-        raise Trouble(f"process {pid} cannot be read: {why_not(pid, error)}") from None
+    with refusing(pid), open(f"/proc/{pid}/auxv", "rb") as file:
+        return any(kind == AT_SECURE and value != 0 for kind, value in struct.iter_unpack("<QQ", file.read()))
 
 
 def find_door(memory: Memory) -> Door:

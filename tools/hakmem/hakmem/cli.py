@@ -47,9 +47,7 @@ def show_version(wanted: bool) -> None:
 
 @app.callback()
 def hakmem(
-    version: bool = typer.Option(
-        False, "--version", is_eager=True, callback=show_version, help="Show the tool's version and its library."
-    )
+    version: bool = typer.Option(False, "--version", is_eager=True, callback=show_version, help="Show the tool's version and its library.")
 ) -> None:
     """Runs programs on HAKMEM, monitors and tunes them, and finds problems."""
 
@@ -65,9 +63,7 @@ def run(
     goal: Optional[str] = typer.Option(None, help="Memory goal: bytes (512m) or percent."),
     limit: Optional[str] = typer.Option(None, help="Hard memory limit in bytes."),
     learn: Optional[Learn] = typer.Option(None, help="Whether HAKMEM adapts to the program."),
-    explain_file: Optional[str] = typer.Option(
-        None, "--explain", metavar="FILE", help="Log each decision and its reason."
-    ),
+    explain_file: Optional[str] = typer.Option(None, "--explain", metavar="FILE", help="Log each decision and its reason."),
     report_file: Optional[str] = typer.Option(
         None, "--report", metavar="FILE", help="Write a memory report at exit (.json: for `hakmem report`; -: stderr)."
     ),
@@ -75,9 +71,7 @@ def run(
         None, "--live/--no-live", help="Write a report each second, for `hakmem top`. Default unless --report is given."
     ),
     hardened: bool = typer.Option(False, "--hardened", help="All protections, by libhakmem-hardened.so."),
-    guard: bool = typer.Option(
-        False, "--guard", help="Find mistakes: each free is checked, some blocks lie against guard pages."
-    ),
+    guard: bool = typer.Option(False, "--guard", help="Find mistakes: each free is checked, some blocks lie against guard pages."),
     setting: List[str] = typer.Option(
         [], "--set", metavar="NAME=VALUE", autocompletion=completing.settings, help="Set any option; repeatable."
     ),
@@ -107,12 +101,8 @@ def run(
 def top(
     pid: int = typer.Argument(..., metavar="PID", autocompletion=completing.processes),
     once: bool = typer.Option(False, "--once", help="Print one frame and exit."),
-    save: Optional[Path] = typer.Option(
-        None, metavar="FOLDER", help="Save every report, for `hakmem report FOLDER`."
-    ),
-    sort: Optional[str] = typer.Option(
-        None, metavar="COLUMN", autocompletion=completing.columns, help="Sort by this column."
-    ),
+    save: Optional[Path] = typer.Option(None, metavar="FOLDER", help="Save every report, for `hakmem report FOLDER`."),
+    sort: Optional[str] = typer.Option(None, metavar="COLUMN", autocompletion=completing.columns, help="Sort by this column."),
     threads: bool = typer.Option(False, "--threads", help="Begin with the threads, not the size classes."),
     heaps: bool = typer.Option(False, "--heaps", help="Begin with the heaps of the program's own."),
 ) -> None:
@@ -127,9 +117,7 @@ def report(
     files: List[Path] = typer.Argument(
         ..., metavar="FILE...", help="JSON reports, or a folder of them (`hakmem top --save`, HAKMEM_REPORT=DIR/)."
     ),
-    explain_log: Optional[Path] = typer.Option(
-        None, "--explain", metavar="LOG", help="A log written by HAKMEM_EXPLAIN."
-    ),
+    explain_log: Optional[Path] = typer.Option(None, "--explain", metavar="LOG", help="A log written by HAKMEM_EXPLAIN."),
     html: Optional[Path] = typer.Option(None, metavar="OUT.html", help="Also write a page with plots."),
     json_file: Optional[str] = typer.Option(
         None, "--json", metavar="OUT.json", help="Also write the sums of all processes as JSON; -: JSON alone, to stdout."
@@ -171,9 +159,7 @@ def diff(
     """Splits the RSS difference of two reports into its terms."""
     from hakmem import difference, difference_text
 
-    found = difference.between(
-        difference.load(difference.path_of(a), symbols_a), difference.load(difference.path_of(b), symbols_b)
-    )
+    found = difference.between(difference.load(difference.path_of(a), symbols_a), difference.load(difference.path_of(b), symbols_b))
     if json_output:
         print(json.dumps(difference.as_json(found), indent=1))
     else:
@@ -210,9 +196,7 @@ def tune(
 @app.command(context_settings=PROGRAM)
 def record(
     command: List[str] = typer.Argument(..., metavar="[--] PROGRAM [ARGS]..."),
-    output: Path = typer.Option(
-        Path("hakmem-recording"), "--output", "-o", metavar="FOLDER", help="Where each process leaves its file."
-    ),
+    output: Path = typer.Option(Path("hakmem-recording"), "--output", "-o", metavar="FOLDER", help="Where each process leaves its file."),
     sample: int = typer.Option(1, metavar="N", help="Record one block in N; 1: all."),
 ) -> None:
     """Records a program's calls of malloc and its kin, without contents, for `hakmem replay`."""

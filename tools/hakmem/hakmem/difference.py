@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hakmem import process, reports, stacks
@@ -92,7 +92,7 @@ def load(path: Path, symbols: Path | None = None) -> Input:
     if path.is_dir():
         return of_report(path, reports.read_all([path])[-1], symbols)
     text, written = text_of(path), path.stat().st_mtime
-    if stacks.is_heap_profile(text):
+    if text.startswith("heap profile:"):
         return Input(path, None, stacks.of_heap_profile(text, path, written, symbols))
     found = reports.parse(text, written)
     if found is None:
@@ -155,9 +155,7 @@ class Pair:
 
     def notes(self) -> Iterable[str]:
         if not self.stacks_before or not self.stacks_after:
-            yield (
-                "live bytes are split by size class: both programs need HAKMEM_HEAP_SAMPLE=512k to split them by call site"
-            )
+            yield "live bytes are split by size class: both programs need HAKMEM_HEAP_SAMPLE=512k to split them by call site"
 
     def both(self, *path: str) -> tuple[int, int]:
         return whole(self.before.number(*path)), whole(self.after.number(*path))
@@ -185,16 +183,14 @@ class Pair:
     def term(self, name: str, meaning: str, parts: list[str], inner: Iterable[Part] | None = None) -> Term:
         found = [self.resident(part) for part in parts]
         a, b = sum(part.a for part in found), sum(part.b for part in found)
-        inner = list(inner) if inner is not None else found
-        fits = (sum(part.a for part in inner), sum(part.b for part in inner)) == (a, b)
-        return Term(name, meaning, a, b, ordered(inner) if fits else ())
+        return Term(name, meaning, a, b, fitting(found if inner is None else list(inner), a, b))
 
     def live(self) -> Term:
         term = self.term("live", "live blocks, as requested", ["live", "large_live"], [*self.by_class("live"), self.resident("large_live")])
         if not self.stacks_before or not self.stacks_after:
             return term
         sites = by_site(self.stacks_before, self.stacks_after, "live")
-        return Term(term.name, term.meaning + ", by call site", term.a, term.b, with_rest(term, sites))
+        return replace(term, meaning=term.meaning + ", by call site", parts=with_rest(term, sites))
 
     def free_in_slabs(self) -> Term:
         """Pages that a block pins, by the block's call site; and pages that wait for the purge delay, by class."""
@@ -207,12 +203,10 @@ class Pair:
         whole_pinned = Term("", "", sum(pinned[0].values()), sum(pinned[1].values()))
         if self.stacks_before and self.stacks_after:
             sites = by_site(self.stacks_before, self.stacks_after, "pinned")
-            named = with_rest(whole_pinned, [Part(f"pinned by {part.name}", part.a, part.b, part.frames) for part in sites])
+            named = with_rest(whole_pinned, [replace(part, name=f"pinned by {part.name}") for part in sites])
         else:
             named = tuple(Part(f"pinned in slabs of {name}", part.a, part.b) for name, (part,) in self.each_class("pinned"))
-        inner = [*loose, *named]
-        fits = (sum(part.a for part in inner), sum(part.b for part in inner)) == (term.a, term.b)
-        return Term(term.name, term.meaning, term.a, term.b, ordered(inner) if fits else ())
+        return replace(term, parts=fitting([*loose, *named], term.a, term.b))
 
     def caches(self) -> Term:
         depots = Part("magazines in depots", depot_bytes(self.before), depot_bytes(self.after))
@@ -296,6 +290,11 @@ def with_rest(term: Term, parts: list[Part]) -> tuple[Part, ...]:
     return ordered([*parts, rest])
 
 
+def fitting(parts: list[Part], a: int, b: int) -> tuple[Part, ...]:
+    """None unless they sum to both."""
+    return ordered(parts) if (sum(part.a for part in parts), sum(part.b for part in parts)) == (a, b) else ()
+
+
 def ordered(parts: Iterable[Part]) -> tuple[Part, ...]:
     return tuple(sorted((part for part in parts if part.a or part.b), key=lambda part: -abs(part.change)))
 
@@ -314,14 +313,7 @@ def as_json(difference: Difference) -> dict[str, object]:
         "b": side_of(difference.b),
         "change": difference.change,
         "terms": [
-            {
-                "name": term.name,
-                "meaning": term.meaning,
-                "a": term.a,
-                "b": term.b,
-                "change": term.change,
-                "parts": [part_of(part) for part in term.parts],
-            }
+            {"name": term.name, "meaning": term.meaning, "a": term.a, "b": term.b, "change": term.change, "parts": [*map(part_of, term.parts)]}
             for term in difference.terms
         ],
         "settings": [{"name": name, "a": one, "b": other} for name, one, other in difference.settings],

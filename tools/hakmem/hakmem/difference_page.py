@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hakmem.difference import Difference, Part, Term
 from hakmem.difference_text import change_text, side_text
-from hakmem.figures import bytes_text
+from hakmem.figures import bytes_text, cut
 from hakmem.page import Section, filled, table
 from hakmem.plots import MIB, OUTSIDE, Plot, bars, escaped, plot
 
@@ -80,10 +80,6 @@ def waterfall(difference: Difference) -> Plot:
     )
 
 
-def cut(name: str) -> str:
-    return name if len(name) <= NAME else name[: NAME - 1] + "…"
-
-
 def changes(parts: list[Part]) -> Plot:
     """The names stand above the bars: beside them they would leave no room on a small screen."""
     rows = parts[::-1]
@@ -93,20 +89,8 @@ def changes(parts: list[Part]) -> Plot:
     colors = [MORE if part.change > 0 else LESS for part in rows]
     text = "%{customdata}: %{text}<extra></extra>"
     trace = bars(names, [part.change / MIB for part in rows], colors, text, sideways=True, **more, **OUTSIDE)
-    labels = [
-        {
-            "x": 0,
-            "xref": "paper",
-            "xanchor": "left",
-            "y": at,
-            "yref": "y",
-            "yanchor": "bottom",
-            "yshift": 9,
-            "showarrow": False,
-            "text": escaped(cut(part.name)),
-        }
-        for at, part in enumerate(rows)
-    ]
+    label = {"x": 0, "xref": "paper", "xanchor": "left", "yref": "y", "yanchor": "bottom", "yshift": 9, "showarrow": False}
+    labels = [{**label, "y": at, "text": escaped(cut(part.name, NAME))} for at, part in enumerate(rows)]
     bounds = [-widest * ROOM_BESIDE if any(part.change < 0 for part in parts) else 0, widest * ROOM_BESIDE]
     return plot(
         [trace],

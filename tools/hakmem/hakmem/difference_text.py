@@ -75,10 +75,7 @@ def show(difference: Difference, console: Console, most: int) -> None:
     console.print(head(difference))
     console.print(term_table(difference, most))
     if difference.settings:
-        table = plain_table("Settings that differ", "option", "A", "B", words=3)
-        for row in difference.settings:
-            table.add_row(*row)
         console.print(Text())
-        console.print(table)
+        console.print(plain_table("Settings that differ", "option", "A", "B", rows=difference.settings, words=3))
     for note in difference.notes:
         console.print(Text(f"\n{note}", style="dim"))

@@ -29,95 +29,51 @@ NO_LIMIT = 1 << 60
 
 
 def limits() -> Iterator[Line]:
-    for name, kind in (("RLIMIT_AS", resource.RLIMIT_AS), ("RLIMIT_DATA", resource.RLIMIT_DATA)):
-        soft, _ = resource.getrlimit(kind)
-        if soft == resource.RLIM_INFINITY:
-            yield Line(OK, name, "unlimited")
-        else:
-            yield Line(
-                NOTE,
-                name,
-                bytes_text(soft),
-                "HAKMEM reserves address space in larger pieces than glibc: malloc fails at this "
-                "limit. Raise it (ulimit -v, -d), and limit memory by HAKMEM_LIMIT or a cgroup instead",
-            )
+    advice = ("HAKMEM reserves address space in larger pieces than glibc: malloc fails at this limit. Raise it (ulimit -v, -d), and limit "
+              "memory by HAKMEM_LIMIT or a cgroup instead")
+    for name in ("RLIMIT_AS", "RLIMIT_DATA"):
+        soft, _ = resource.getrlimit(getattr(resource, name))
+        yield Line(OK, name, "unlimited") if soft == resource.RLIM_INFINITY else Line(NOTE, name, bytes_text(soft), advice)
 
 
 def mappings(system: System) -> Iterator[Line]:
     count = system.number("proc/sys/vm/max_map_count")
-    if count is None or count >= USUAL_MAPS:
-        yield Line(OK, "vm.max_map_count", count_text(count))
-    else:
-        yield Line(
-            NOTE,
-            "vm.max_map_count",
-            count_text(count),
-            f"below the default {USUAL_MAPS}: sysctl vm.max_map_count={USUAL_MAPS}",
-        )
+    low = count is not None and count < USUAL_MAPS
+    advice = f"below the default {USUAL_MAPS}: sysctl vm.max_map_count={USUAL_MAPS}" if low else ""
+    yield Line(NOTE if low else OK, "vm.max_map_count", count_text(count), advice)
 
 
 def huge_pages(system: System) -> Iterator[Line]:
     modes = system.text("sys/kernel/mm/transparent_hugepage/enabled")
     mode = modes.partition("[")[2].partition("]")[0] if modes else None
-    if mode is None:
-        yield Line(
-            NOTE,
-            "huge pages",
-            "not supported by the kernel",
-            "HAKMEM_HUGE_PAGES_FROM has no effect: more page faults",
-        )
-    elif mode == "never":
-        yield Line(
-            NOTE,
-            "huge pages",
-            "never",
-            "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled: fewer page faults " "for large heaps",
-        )
-    elif mode == "always":
-        yield Line(
-            OK,
-            "huge pages",
-            "always (they may round up the RSS of any allocator; madvise leaves the choice to HAKMEM)",
-        )
-    else:
-        yield Line(OK, "huge pages", mode)
+    seldom = {
+        None: (NOTE, "not supported by the kernel", "HAKMEM_HUGE_PAGES_FROM has no effect: more page faults"),
+        "never": (NOTE, "never", "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled: fewer page faults for large heaps"),
+        "always": (OK, "always (they may round up the RSS of any allocator; madvise leaves the choice to HAKMEM)", ""),
+    }
+    level, found, advice = seldom.get(mode, (OK, str(mode), ""))
+    yield Line(level, "huge pages", found, advice)
 
 
 def overcommit(system: System) -> Iterator[Line]:
     mode = system.number("proc/sys/vm/overcommit_memory")
     if mode == 2:
         left = (system.meminfo("CommitLimit") or 0) - (system.meminfo("Committed_AS") or 0)
-        yield Line(
-            NOTE,
-            "overcommit",
-            f"2 (strict), {bytes_text(left)} left",
-            "mapped memory counts even if untouched: malloc may fail early. The default is vm.overcommit_memory=0",
-        )
+        advice = "mapped memory counts even if untouched: malloc may fail early. The default is vm.overcommit_memory=0"
+        yield Line(NOTE, "overcommit", f"2 (strict), {bytes_text(left)} left", advice)
     else:
-        yield Line(
-            OK,
-            "overcommit",
-            {0: "0 (heuristic)", 1: "1 (always)"}.get(mode if mode is not None else -1, "not readable"),
-        )
+        yield Line(OK, "overcommit", {0: "0 (heuristic)", 1: "1 (always)"}.get(mode if mode is not None else -1, "not readable"))
 
 
 def swap(system: System) -> Iterator[Line]:
-    total, free = system.meminfo("SwapTotal"), system.meminfo("SwapFree")
-    if not total:
-        yield Line(OK, "swap", "none")
-    else:
-        yield Line(
-            OK,
-            "swap",
-            f"{bytes_text(total - (free or 0))} of {bytes_text(total)} used (swapped memory is not in RSS)",
-        )
+    total, free = system.meminfo("SwapTotal"), system.meminfo("SwapFree") or 0
+    used = f"{bytes_text(total - free)} of {bytes_text(total)} used (swapped memory is not in RSS)" if total else "none"
+    yield Line(OK, "swap", used)
 
 
 def own_groups(system: System) -> dict[str, str]:
     """This process's cgroup by controller; "" is version 2."""
-    lines = [
-        line.split(":", 2) for line in (system.text("proc/self/cgroup") or "").splitlines() if line.count(":") >= 2
-    ]
+    lines = [line.split(":", 2) for line in (system.text("proc/self/cgroup") or "").splitlines() if line.count(":") >= 2]
     return {controller: path.lstrip("/") for _, controllers, path in lines for controller in controllers.split(",")}
 
 
@@ -130,34 +86,26 @@ def group_texts(system: System, base: str, group: str, file: str) -> list[str]:
 def cgroup(system: System) -> Iterator[Line]:
     groups = own_groups(system)
     if system.text("sys/fs/cgroup/cgroup.controllers") is not None:
-        read = {
-            file: group_texts(system, "sys/fs/cgroup", groups.get("", ""), file)
-            for file in ("memory.max", "memory.high", "cpu.max")
-        }
+        files = ("memory.max", "memory.high", "cpu.max")
+        read = {file: group_texts(system, "sys/fs/cgroup", groups.get("", ""), file) for file in files}
         quotas = [text.split() for text in read.pop("cpu.max") if not text.startswith("max")]
         yield memory_line("cgroup v2 memory", read)
         yield Line(OK, "cgroup v2 cpu", cpu_text(*(quotas[0][:2] if quotas else ("max", ""))))
     elif "memory" in groups or "cpu" in groups:
         limit = "memory.limit_in_bytes"
-        yield memory_line(
-            "cgroup v1 memory", {limit: group_texts(system, "sys/fs/cgroup/memory", groups.get("memory", ""), limit)}
-        )
+        yield memory_line("cgroup v1 memory", {limit: group_texts(system, "sys/fs/cgroup/memory", groups.get("memory", ""), limit)})
         quota, period = (
             (group_texts(system, "sys/fs/cgroup/cpu", groups.get("cpu", ""), f"cpu.cfs_{what}_us") or ["-1"])[0]
             for what in ("quota", "period")
         )
         yield Line(OK, "cgroup v1 cpu", cpu_text(quota, period))
     else:
-        yield Line(
-            NOTE, "cgroup", "none readable", "set a memory goal by hand: HAKMEM_GOAL=BYTES or PERCENT"
-        )
+        yield Line(NOTE, "cgroup", "none readable", "set a memory goal by hand: HAKMEM_GOAL=BYTES or PERCENT")
 
 
 def memory_line(subject: str, read: dict[str, list[str]]) -> Line:
     """The least limit applies. Version 1 represents "no limit" by a huge number."""
-    numbers = {
-        file: [int(text) for text in texts if text.isdecimal() and int(text) < NO_LIMIT] for file, texts in read.items()
-    }
+    numbers = {file: [int(text) for text in texts if text.isdecimal() and int(text) < NO_LIMIT] for file, texts in read.items()}
     shown = [f"{file} {bytes_text(min(values))}" for file, values in numbers.items() if values]
     return Line(OK, subject, ", ".join(shown) or "no limit")
 
@@ -170,35 +118,19 @@ def cpu_text(quota: str, period: str) -> str:
 
 
 def pressure(system: System) -> Iterator[Line]:
-    if system.text("proc/pressure/memory"):
-        yield Line(OK, "memory pressure (PSI)", "readable")
-    else:
-        yield Line(
-            NOTE,
-            "memory pressure (PSI)",
-            "not readable",
-            "HAKMEM judges memory shortage by sizes alone; boot the kernel with psi=1 to enable it",
-        )
+    subject, advice = "memory pressure (PSI)", "HAKMEM judges memory shortage by sizes alone; boot the kernel with psi=1 to enable it"
+    known = system.text("proc/pressure/memory")
+    yield Line(OK, subject, "readable") if known else Line(NOTE, subject, "not readable", advice)
 
 
 def versions(system: System) -> Iterator[Line]:
     python = elf.read(Path(sys.executable))
     libc = (elf.c_library(python) if python else None) or "unknown"
-    yield Line(
-        NOTE if libc == "unknown" else OK,
-        "libc",
-        f"{libc} {platform.libc_ver()[1]}".strip(),
-        "HAKMEM is for glibc and for musl" if libc == "unknown" else "",
-    )
+    level, advice = (NOTE, "HAKMEM is for glibc and for musl") if libc == "unknown" else (OK, "")
+    yield Line(level, "libc", f"{libc} {platform.libc_ver()[1]}".strip(), advice)
     yield Line(OK, "kernel", platform.release())
-    sizes = next(
-        (
-            line.partition(":")[2].strip()
-            for line in (system.text("proc/cpuinfo") or "").splitlines()
-            if line.startswith("address sizes")
-        ),
-        "address sizes unknown",
-    )
+    fields = dict(line.partition(":")[::2] for line in (system.text("proc/cpuinfo") or "").splitlines())
+    sizes = next((value.strip() for name, value in fields.items() if name.startswith("address sizes")), "address sizes unknown")
     aslr = {0: "off", 1: "on, except the heap", 2: "on"}.get(system.number("proc/sys/kernel/randomize_va_space") or 0)
     bits = system.number("proc/sys/vm/mmap_rnd_bits")
     yield Line(OK, "address space", f"{sizes}; ASLR {aslr}" + (f", {bits} random bits" if bits else ""))
@@ -209,31 +141,17 @@ def python_line(free_threaded: object) -> Line:
     version = f"{platform.python_implementation()} {platform.python_version()}"
     if not free_threaded:
         return Line(OK, "this Python", version)
-    return Line(
-        NOTE,
-        "this Python",
-        f"{version}, free-threaded: a copy of mimalloc inside it serves its objects",
-        "PYTHONMALLOC does not change that: HAKMEM serves what libraries, extension modules and raw memory ask for",
-    )
+    advice = "PYTHONMALLOC does not change that: HAKMEM serves what libraries, extension modules and raw memory ask for"
+    return Line(NOTE, "this Python", f"{version}, free-threaded: a copy of mimalloc inside it serves its objects", advice)
 
 
 def environment() -> Iterator[Line]:
-    others = [
-        part
-        for part in os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
-        if any(name in Path(part).name for name in elf.ALLOCATOR_LIBRARIES)
-    ]
+    preloaded = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
+    others = [part for part in preloaded if any(name in Path(part).name for name in elf.ALLOCATOR_LIBRARIES)]
     if others:
-        yield Line(
-            NOTE, "LD_PRELOAD", f"already contains {', '.join(others)}", "HAKMEM comes before it; unset it to be sure"
-        )
+        yield Line(NOTE, "LD_PRELOAD", f"already contains {', '.join(others)}", "HAKMEM comes before it; unset it to be sure")
     for name in sorted(name for name in os.environ if name.startswith("HAKMEM_") and name != "HAKMEM_LIBRARY"):
-        yield Line(
-            NOTE,
-            name,
-            f"is set to {os.environ[name]!r}",
-            "this option applies to every program in this environment",
-        )
+        yield Line(NOTE, name, f"is set to {os.environ[name]!r}", "this option applies to every program in this environment")
     for sentence in unknown_variables(os.environ):
         name, _, found = sentence.partition(": ")
         yield Line(WARNING, name, found)
@@ -243,11 +161,7 @@ def library_lines(library: Path) -> Iterator[Line]:
     yield Line(OK, "library", str(library))
     tls = elf.read(library)
     if tls:
-        yield Line(
-            OK,
-            "static TLS",
-            f"{tls.tls_bytes} bytes; always available to a preload; dlopen takes it from glibc's small reserve",
-        )
+        yield Line(OK, "static TLS", f"{tls.tls_bytes} bytes; always available to a preload; dlopen takes it from glibc's small reserve")
 
 
 def try_serving(library: Path, command: list[str]) -> tuple[int | None, str]:
@@ -269,36 +183,22 @@ def small_program_line(library: Path) -> Line:
     subject = "a small program (Python)"
     if served:
         return Line(OK, subject, f"served, {count_text(served)} allocations")
-    return Line(
-        WARNING,
-        subject,
-        f"NOT served: {loader_complaint(said) or 'it wrote no report of an allocation'}",
-        f"is {library} intact and for this machine? file {library}; ldd {library}",
-        stops=True,
-    )
+    found = f"NOT served: {loader_complaint(said) or 'it wrote no report of an allocation'}"
+    return Line(WARNING, subject, found, f"is {library} intact and for this machine? file {library}; ldd {library}", stops=True)
 
 
 def trial_line(library: Path, command: list[str]) -> Line:
     """A missing report proves nothing: a program that ends by a signal or _exit writes none."""
     served, said = try_serving(library, command)
     if served is None:
-        return Line(
-            NOTE, command[0], f"tried: still running after {TRY_S} s", "start it with hakmem run and use hakmem top"
-        )
+        return Line(NOTE, command[0], f"tried: still running after {TRY_S} s", "start it with hakmem run and use hakmem top")
     if served:
         return Line(OK, command[0], f"tried: served, {count_text(served)} allocations")
     complaint = loader_complaint(said)
     if complaint:
-        return Line(
-            WARNING, command[0], f"tried: NOT served: {complaint}", "the library does not fit this program", stops=True
-        )
-    return Line(
-        NOTE,
-        command[0],
-        "tried: wrote no report",
-        "it ended by a signal or _exit, or was not served: start it with "
-        "hakmem run, and use hakmem top while it runs",
-    )
+        return Line(WARNING, command[0], f"tried: NOT served: {complaint}", "the library does not fit this program", stops=True)
+    advice = "it ended by a signal or _exit, or was not served: start it with hakmem run, and use hakmem top while it runs"
+    return Line(NOTE, command[0], "tried: wrote no report", advice)
 
 
 def served_by(file: Path) -> int:
@@ -354,10 +254,7 @@ def doctor(command: list[str], try_it: bool, console: Console) -> bool:
     serves = True
     for line in diagnose(command, try_it):
         serves = serves and not line.stops
-        console.print(
-            Text.assemble((f"{line.level:>7}  ", STYLES[line.level]), (line.subject, "bold"), f"  {line.found}"),
-            soft_wrap=True,
-        )
+        console.print(Text.assemble((f"{line.level:>7}  ", STYLES[line.level]), (line.subject, "bold"), f"  {line.found}"), soft_wrap=True)
         if line.advice:
             console.print(Text(f"         → {line.advice}", style="dim"), soft_wrap=True)
     console.print(Text("HAKMEM serves here." if serves else "HAKMEM does not serve: see the warnings.", style="bold"))

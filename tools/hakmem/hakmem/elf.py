@@ -14,7 +14,7 @@ from pathlib import Path
 
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_TLS = 1, 2, 3, 7
 SHT_SYMTAB, SHT_DYNSYM = 2, 11
-DT_NULL, DT_NEEDED, DT_STRTAB = 0, 1, 5
+DT_NEEDED, DT_STRTAB = 1, 5
 # A symbol that only one allocator defines, and that allocator. A file that exports "malloc" has an allocator too.
 OWN_MALLOC = {
     b"hak_malloc": "HAKMEM",
@@ -92,9 +92,7 @@ class Reader:
 
     def segments(self) -> Iterator[tuple[int, int, int, int, int]]:
         for index in range(self.program_count):
-            yield self.layout.program_fields(
-                self.unpack(self.layout.program, self.programs_at + index * self.program_bytes)
-            )
+            yield self.layout.program_fields(self.unpack(self.layout.program, self.programs_at + index * self.program_bytes))
 
     def text(self, offset: int) -> str:
         return self.data[offset : self.data.find(b"\0", offset)].decode(errors="replace")
@@ -114,26 +112,25 @@ class Reader:
         names = self.file_offset(strings)
         return [self.text(names + value) for tag, value in entries if tag == DT_NEEDED]
 
+    def symbols(self, *kinds: int) -> Iterator[tuple[Iterator[tuple], tuple]]:
+        """The symbols of each table of these kinds, and the section that holds their names."""
+        places = range(self.sections_at, self.sections_at + self.section_count * self.section_bytes, self.section_bytes or 1)
+        sections = [self.unpack(self.layout.section, place) for place in places]
+        shape = struct.Struct(self.order + self.layout.symbol)
+        for section in sections:
+            if section[1] in kinds and section[6] < len(sections):
+                table = self.data[section[4] : section[4] + section[5] - section[5] % shape.size]
+                yield shape.iter_unpack(table), sections[section[6]]
+
     def defined(self, kind: int, wanted: Iterable[bytes]) -> set[bytes]:
         """Returns the wanted names that a symbol table of this kind defines."""
-        sections = [
-            self.unpack(self.layout.section, self.sections_at + index * self.section_bytes)
-            for index in range(self.section_count)
-        ]
         found: set[bytes] = set()
-        for section in sections:
-            if section[1] == kind and section[6] < len(sections):
-                found |= self.names_in(section[4], section[5], sections[section[6]], wanted)
+        for symbols, strings in self.symbols(kind):
+            names = self.data[strings[4] : strings[4] + strings[5]]
+            ended = [name + b"\0" for name in wanted]
+            at = {position: name[:-1] for name in ended for position in positions(names, name)}
+            found |= {at[name] for name, section in map(self.layout.symbol_fields, symbols) if section != 0 and name in at}
         return found
-
-    def names_in(self, offset: int, size: int, strings: tuple, wanted: Iterable[bytes]) -> set[bytes]:
-        names = self.data[strings[4] : strings[4] + strings[5]]
-        ended = [name + b"\0" for name in wanted]
-        at = {position: name[:-1] for name in ended for position in positions(names, name)}
-        shape = struct.Struct(self.order + self.layout.symbol)
-        table = self.data[offset : offset + size - size % shape.size]
-        symbols = map(self.layout.symbol_fields, shape.iter_unpack(table))
-        return {at[name] for name, section in symbols if section != 0 and name in at}
 
 
 def positions(text: bytes, part: bytes) -> Iterator[int]:

@@ -7,6 +7,10 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
+def cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"
+
+
 def bytes_text(value: float | None) -> str:
     if value is None:
         return MISSING

@@ -13,7 +13,7 @@ from hakmem.figures import bytes_text, count_text
 from hakmem.leaks import where
 from hakmem.page import tile_row
 from hakmem.profiles import Profile
-from hakmem.sources import Frame, Sources, blame, short
+from hakmem.sources import Frame, Sources, blame
 
 TEMPLATE = Path(__file__).with_name("flame.html")
 LEAST_PART = 0.0005  # of the whole: smaller frames would be narrower than a pixel
@@ -33,8 +33,7 @@ class Node:
         self.allocated += allocated
 
     def step(self, frame: Frame) -> Node:
-        place = f"{short(frame.file)}:{frame.line}" if frame.file else frame.place
-        return self.inner.setdefault((frame.function, place), Node(frame.function, place))
+        return self.inner.setdefault((frame.function, where(frame)), Node(frame.function, where(frame)))
 
     def data(self, least: tuple[float, float]) -> list:
         shown = [node for node in self.inner.values() if node.live > least[0] or node.allocated > least[1]]

@@ -12,11 +12,17 @@ import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 LEVEL = 0.95
 LEAST_ROUNDS = 5  # the fewest that support an interval of that level
 RESAMPLES = 4999
 SEED = 20011  # makes results repeatable
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ def ratio(over: Sequence[float], under: Sequence[float]) -> Ratio | None:
 
 
 @functools.lru_cache(maxsize=None)
-def median_interval(values: tuple[float, ...]) -> tuple[float, float] | None:
+def median_interval(values: tuple[float, ...]) -> Interval | None:
     """Returns None for too few values."""
     count = len(values)
     if count < LEAST_ROUNDS:
@@ -51,7 +57,7 @@ def median_interval(values: tuple[float, ...]) -> tuple[float, float] | None:
     chance = random.Random(SEED)
     medians = sorted(statistics.median(chance.choices(values, k=count)) for _ in range(RESAMPLES))
     tail = expanded_tail(count)
-    return medians[round(tail * (RESAMPLES - 1))], medians[round((1 - tail) * (RESAMPLES - 1))]
+    return Interval(medians[round(tail * (RESAMPLES - 1))], medians[round((1 - tail) * (RESAMPLES - 1))])
 
 
 def paired(over: Sequence[float], under: Sequence[float]) -> list[float]:

@@ -25,26 +25,21 @@ class Late(Exception):
     pass
 
 
-class Ended(SystemExit):
-    pass
-
-
 def prepare() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    signal.signal(signal.SIGALRM, raise_late)
-    signal.signal(signal.SIGTERM, raise_ended)
+    signal.signal(signal.SIGALRM, raising(Late()))
+    signal.signal(signal.SIGTERM, raising(SystemExit(0)))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def raise_late(*_) -> None:
-    raise Late
+def raising(error: BaseException):
+    def handle(*_) -> None:
+        raise error
 
-
-def raise_ended(*_) -> None:
-    raise Ended(0)
+    return handle
 
 
 def available_bytes() -> int:
@@ -85,11 +80,7 @@ def start(request: dict) -> tuple:
         (os.POSIX_SPAWN_OPEN, 2, request["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
     ]
     shell = os.posix_spawn(
-        "/bin/sh",
-        ["sh", "-c", STARTER, "sh", *settings, *request["command"]],
-        dict(os.environ),
-        file_actions=actions,
-        setsid=True,
+        "/bin/sh", ["sh", "-c", STARTER, "sh", *settings, *request["command"]], dict(os.environ), file_actions=actions, setsid=True
     )
     os.close(writing)
     os.close(gate)

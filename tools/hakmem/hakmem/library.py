@@ -27,14 +27,13 @@ def find_library() -> Path:
     """Returns the first library that exists; if the user names one, only that."""
     named = os.environ.get(VARIABLE)
     if named:
-        return preloadable(allocator(existing(Path(named))))
+        return preloadable(checked(Path(named)))
     places = candidates()
     found = next((place for place in places if place.is_file()), None)
     if found is None:
         looked = "\n  ".join(str(place) for place in places)
         raise Trouble(
-            f"no {NAME} found: build it (make), install it (make install), or set {VARIABLE} to its path. "
-            f"Searched\n  {looked}",
+            f"no {NAME} found: build it (make), install it (make install), or set {VARIABLE} to its path. Searched\n  {looked}",
             NO_INPUT,
         )
     return preloadable(found.resolve())
@@ -87,18 +86,15 @@ def library_folders(prefix: Path) -> Iterator[Path]:
         yield from sorted(prefix.glob(f"lib/*-linux-gnu*/{name}"))
 
 
-def allocator(path: Path) -> Path:
+def checked(path: Path) -> Path:
     """A preload of any other library would silently run the program on glibc."""
+    if not path.is_file():
+        raise Trouble(f"{VARIABLE} names {path}, which is not there", NO_INPUT)
+    path = path.resolve()
     found = elf.read(path)
     if found is None or found.own_malloc != "HAKMEM" or not found.exports_malloc:
         raise Trouble(f"{VARIABLE} names {path}, which is not HAKMEM's library", NO_INPUT)
     return path
-
-
-def existing(path: Path) -> Path:
-    if not path.is_file():
-        raise Trouble(f"{VARIABLE} names {path}, which is not there", NO_INPUT)
-    return path.resolve()
 
 
 def preloadable(path: Path) -> Path:

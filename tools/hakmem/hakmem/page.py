@@ -62,7 +62,7 @@ def tiles(report: Report) -> dict[str, str]:
         "hits": percent_text(report.hit_rate, 3),
         "resident": bytes_text(report.resident),
         "mapped by HAKMEM": bytes_text(report.number("mapped", "total")),
-        "live": bytes_text(sum(report.numbers("mapped", "parts").get(name, 0) for name in ("live", "large_live"))),
+        "live": bytes_text(tree.live(report)),
         "threads": count_text(report.number("threads")),
         **({} if tree.processes(report) else {"state": report.state or MISSING, "time": time_text(report.seconds)}),
     }

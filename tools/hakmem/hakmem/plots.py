@@ -83,45 +83,16 @@ def memory_over_time(reports: list[Report], decisions: list[Decision]) -> Plot:
         for name in dict.fromkeys(name for report in reports for name in report.parts)
         if any(report.parts.get(name) for report in reports)
     ]
-    traces = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "stackgroup": "parts",
-            "name": name,
-            "x": at,
-            "y": [report.parts.get(name, 0) / MIB for report in reports],
-            "line": {"width": 0.5},
-            "hovertemplate": "%{y:.1f} MiB",
-            "fillcolor": COLORS.get(name, OTHER_COLOR),
-            "marker": {"color": COLORS.get(name, OTHER_COLOR)},
-        }
-        for name in names
-    ]
-    traces.append(
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "RSS (kernel)",
-            "x": at,
-            "meta": "ink",
-            "y": [None if report.resident is None else report.resident / MIB for report in reports],
-            "line": {"width": 2, "dash": "dot"},
-            "hovertemplate": "%{y:.1f} MiB",
-        }
-    )
-    marks = [
-        {
-            "type": "line",
-            "x0": moment,
-            "x1": moment,
-            "yref": "paper",
-            "y0": 0,
-            "y1": 1,
-            "line": {"width": 1, "dash": "dot", "color": WHO_COLORS[0]},
-        }
-        for moment in sorted({d.seconds for d in decisions if d.about_all})
-    ]
+    curve = {"type": "scatter", "mode": "lines", "x": at, "hovertemplate": "%{y:.1f} MiB"}
+    traces: list[dict] = []
+    for name in names:
+        sizes, color = [report.parts.get(name, 0) / MIB for report in reports], COLORS.get(name, OTHER_COLOR)
+        look = {"stackgroup": "parts", "line": {"width": 0.5}, "fillcolor": color, "marker": {"color": color}}
+        traces.append({**curve, "name": name, "y": sizes, **look})
+    resident = [None if report.resident is None else report.resident / MIB for report in reports]
+    traces.append({**curve, "name": "RSS (kernel)", "meta": "ink", "y": resident, "line": {"width": 2, "dash": "dot"}})
+    mark = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "line": {"width": 1, "dash": "dot", "color": WHO_COLORS[0]}}
+    marks = [{**mark, "x0": moment, "x1": moment} for moment in sorted({d.seconds for d in decisions if d.about_all})]
     return plot(
         traces,
         xaxis={"title": {"text": "seconds"}},
@@ -174,9 +145,7 @@ def class_hits(report: Report) -> Plot | None:
     rates = [100 * (class_hit_rate(row) or 0) for row in rows]
     text, served = "%{x}: %{y:.3f} % of %{customdata:,} allocations<extra></extra>", [row.get("served") for row in rows]
     trace = bars(class_labels(rows), rates, COLORS["thread_caches"], text, customdata=served)
-    return plot(
-        [trace], xaxis=CLASS_AXIS, yaxis={"title": {"text": "hits, %"}, "range": [0, 101]}, height=320, showlegend=False
-    )
+    return plot([trace], xaxis=CLASS_AXIS, yaxis={"title": {"text": "hits, %"}, "range": [0, 101]}, height=320, showlegend=False)
 
 
 def class_served(report: Report) -> Plot:
@@ -184,11 +153,7 @@ def class_served(report: Report) -> Plot:
     served = [row.get("served") for row in rows]
     trace = bars(class_labels(rows), served, COLORS["live"], "%{x}: %{y:,} allocations<extra></extra>")
     return plot(
-        [trace],
-        xaxis=CLASS_AXIS,
-        yaxis={"type": "log", "title": {"text": "allocations"}, "dtick": 1},
-        height=320,
-        showlegend=False,
+        [trace], xaxis=CLASS_AXIS, yaxis={"type": "log", "title": {"text": "allocations"}, "dtick": 1}, height=320, showlegend=False
     )
 
 
@@ -198,14 +163,9 @@ def class_memory(report: Report) -> Plot:
         bars(class_labels(rows), [(row.get(key) or 0) / MIB for row in rows], COLORS[part], "%{y:.2f} MiB", name=key)
         for key, part in CLASS_PARTS.items()
     ]
-    return plot(
-        traces, barmode="stack", xaxis=CLASS_AXIS, yaxis={"title": {"text": "MiB"}}, hovermode="x unified", height=340
-    )
+    return plot(traces, barmode="stack", xaxis=CLASS_AXIS, yaxis={"title": {"text": "MiB"}}, hovermode="x unified", height=340)
 
 
 def plot(traces: list[dict], **layout: object) -> Plot:
     margin = {"l": 70, "r": 20, "t": 10, "b": 60} | layout.pop("margin", {})  # type: ignore[operator]
-    return {
-        "data": traces,
-        "layout": {"margin": margin, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"}, **layout},
-    }
+    return {"data": traces, "layout": {"margin": margin, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"}, **layout}}

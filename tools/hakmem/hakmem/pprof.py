@@ -52,9 +52,7 @@ class Writer:
         if key not in self.functions:
             self.functions[key] = len(self.functions) + 1
             name = self.text(frame.function)
-            self.body += block(
-                5, number(1, self.functions[key]) + number(2, name) + number(3, name) + number(4, self.text(frame.file))
-            )
+            self.body += block(5, number(1, self.functions[key]) + number(2, name) + number(3, name) + number(4, self.text(frame.file)))
         return self.functions[key]
 
     def module(self, path: str) -> int:

@@ -54,13 +54,18 @@ class Process:
         text = (self.folder / "environ").read_bytes().decode(errors="surrogateescape")
         pairs = [entry.partition("=") for entry in text.split("\0")]
         conf = ",".join(value for name, _, value in pairs if name == "HAKMEM_CONF")
-        options = {
-            name.lower(): value for name, colon, value in (pair.partition(":") for pair in conf.split(",")) if colon
-        }
+        options = {name.lower(): value for name, colon, value in (pair.partition(":") for pair in conf.split(",")) if colon}
         for name, _, value in pairs:
             if name.startswith("HAKMEM_") and name != "HAKMEM_CONF":
                 options[name[len("HAKMEM_") :].lower()] = value
         return options
+
+    def option(self, name: str) -> str | None:
+        """None also if the kernel does not show the environment."""
+        try:
+            return self.options().get(name)
+        except PermissionError:
+            return None
 
     def id_inside(self) -> str:
         """The process id in its own namespace, which replaces %p."""
@@ -116,10 +121,7 @@ def user_name(uid: int) -> str:
 def report_of(process: Process) -> Path:
     """The report file of the process; raises Trouble with advice if it writes none."""
     ours = live.folder_path() / live.PATTERN.replace("%p", str(process.pid))
-    try:
-        named = process.options().get("report")
-    except PermissionError:
-        named = None
+    named = process.option("report")
     if not named and not ours.exists():
         raise Trouble(
             f"process {process.pid} is served by HAKMEM, but writes no report while it runs. "
@@ -129,15 +131,11 @@ def report_of(process: Process) -> Path:
         return ours
     if not named.endswith((".json", "/")):
         raise Trouble(
-            f"process {process.pid} reports to {named}, which is not the JSON form (.json). "
-            "Start it with `hakmem run --live -- program`"
+            f"process {process.pid} reports to {named}, which is not the JSON form (.json). Start it with `hakmem run --live -- program`"
         )
     return process.path_of(named)
 
 
 def explain_of(process: Process) -> Path | None:
-    try:
-        named = process.options().get("explain")
-    except PermissionError:
-        return None
+    named = process.option("explain")
     return process.path_of(named) if named and named != "-" else None

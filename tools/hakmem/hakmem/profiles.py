@@ -63,6 +63,10 @@ class Sum:
     blocks: float = 0.0
     bytes: float = 0.0
 
+    def add(self, one: Site | Sum, scale: float = 1.0) -> None:
+        for name in ("live_blocks", "live_bytes", "blocks", "bytes"):
+            setattr(self, name, getattr(self, name) + scale * getattr(one, name))
+
 
 @dataclass
 class Profile:
@@ -98,11 +102,7 @@ class Profile:
     def sums(self) -> list[Sum]:
         by_stack: dict[Stack, Sum] = {}
         for site in self.sites:
-            one = by_stack.setdefault(site.stack, Sum(site.stack))
-            one.live_blocks += site.scale * site.live_blocks
-            one.live_bytes += site.scale * site.live_bytes
-            one.blocks += site.scale * site.blocks
-            one.bytes += site.scale * site.bytes
+            by_stack.setdefault(site.stack, Sum(site.stack)).add(site, site.scale)
         return list(by_stack.values())
 
     @property
@@ -194,10 +194,7 @@ def text_of(profile: Profile) -> str:
 
     total = Sum(())
     for one in profile.sums():
-        total.live_blocks += one.live_blocks
-        total.live_bytes += one.live_bytes
-        total.blocks += one.blocks
-        total.bytes += one.bytes
+        total.add(one)
     now = round(profile.seconds * 1000)
     lines = [f"heap profile: {line(total, 1, ' heap_v2/1')}", f"# hakmem 1 began 0 now {now}"]
     for number, site in enumerate(profile.sites):
@@ -210,10 +207,7 @@ def text_of(profile: Profile) -> str:
 
 
 Measure = Callable[[Sum], float]
-MEASURES: dict[str, Measure] = {
-    "live": lambda one: one.live_bytes,
-    "allocated": lambda one: one.bytes,
-}
+MEASURES: dict[str, Measure] = {"live": lambda one: one.live_bytes, "allocated": lambda one: one.bytes}
 
 
 def collapsed(named: Iterable[tuple[list[str], float]]) -> str:

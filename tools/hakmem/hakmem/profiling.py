@@ -80,13 +80,12 @@ def leaks(
 
 
 def bytes_of(text: Optional[str]) -> Optional[int]:
-    if text is None:
-        return None
-    shift = {"k": 10, "m": 20, "g": 30}.get(text[-1:].lower(), 0)
-    digits = text[:-1] if shift else text
-    if not digits.isdecimal() or not 0 < int(digits) << shift < 1 << 40:
+    from hakmem.options import number_of
+
+    found = None if text is None else number_of(text)
+    if text is not None and not (found and found < 1 << 40):
         raise Trouble(f"--sample {text}: not a number of bytes (512k, 1m)", USAGE)
-    return int(digits) << shift
+    return found
 
 
 def check_output(path: Path) -> None:

@@ -53,12 +53,8 @@ def lines(system: System, library: Path) -> Iterator[Line]:
 def hardened(library: Path) -> Iterator[Line]:
     found = hardened_library(library)
     if found is None:
-        yield Line(
-            NOTE,
-            "hardened library",
-            f"no {HARDENED_NAME} in {library.parent}",
-            "hakmem run --hardened needs it: build it (make), install it (make install)",
-        )
+        advice = "hakmem run --hardened needs it: build it (make), install it (make install)"
+        yield Line(NOTE, "hardened library", f"no {HARDENED_NAME} in {library.parent}", advice)
         return
     yield Line(OK, "hardened library", str(found))
     yield checked_copies(found)
@@ -69,28 +65,23 @@ def said_about(mistake: str, library: Path, **options: str) -> str | None:
     return said_by([sys.executable, "-I", "-S", "-c", NO_CORE_FILE + mistake], library, TRY_S, **options)
 
 
+def trial(subject: str, what: str, said: str | None, expected: str, as_it_should: str, library: Path) -> Line:
+    if said is None:
+        return Line(WARNING, subject, f"the trial did not end within {TRY_S} s")
+    if re.search(expected, said):
+        return Line(OK, subject, f"{what} ended its program, {as_it_should}")
+    return Line(WARNING, subject, f"{what} was not seen", f"is {library} intact? ldd {library}")
+
+
 def remote_track(library: Path) -> Line:
     said = said_about(FREED_BY_TWO_THREADS, library, HAKMEM_TRACE_REMOTE="1")
-    if said is None:
-        return Line(WARNING, "remote track", f"the trial did not end within {TRY_S} s")
-    if re.search(r"block already free, .*, freed by thread \d+ at 0x", said):
-        return Line(
-            OK, "remote track", "a block freed by two threads ended its program, with the place of the first free"
-        )
-    return Line(
-        WARNING, "remote track", "a block freed by two threads was not seen", f"is {library} intact? ldd {library}"
-    )
+    expected = r"block already free, .*, freed by thread \d+ at 0x"
+    return trial("remote track", "a block freed by two threads", said, expected, "with the place of the first free", library)
 
 
 def checked_copies(library: Path) -> Line:
-    said = said_about(OVERFLOW, library)
-    if said is None:
-        return Line(WARNING, "checked copies", f"the trial did not end within {TRY_S} s")
-    if "hakmem: memset(): write beyond the end of a block" in said:
-        return Line(OK, "checked copies", "a write beyond the end of a block ended its program, as it should")
-    return Line(
-        WARNING, "checked copies", "a write beyond the end of a block was not seen", f"is {library} intact? ldd {library}"
-    )
+    said, expected = said_about(OVERFLOW, library), r"hakmem: memset\(\): write beyond the end of a block"
+    return trial("checked copies", "a write beyond the end of a block", said, expected, "as it should", library)
 
 
 def guard_advice_works() -> bool:
@@ -109,11 +100,8 @@ def guard_pages(system: System, works: Callable[[], bool] = guard_advice_works) 
         return
     count = system.number("proc/sys/vm/max_map_count")
     room = f", and vm.max_map_count is {count_text(count)}" if count is not None else ""
-    yield Line(
-        OK,
-        "guard pages",
-        f"PROT_NONE, for the kernel has no MADV_GUARD_INSTALL (6.13): each takes up to {MAPS_OF_GUARD} mappings{room}",
-    )
+    why = "PROT_NONE, for the kernel has no MADV_GUARD_INSTALL (6.13)"
+    yield Line(OK, "guard pages", f"{why}: each takes up to {MAPS_OF_GUARD} mappings{room}")
 
 
 def core_files(system: System) -> Line:
@@ -123,10 +111,6 @@ def core_files(system: System) -> Line:
     if pattern and pattern.startswith("|"):
         return Line(OK, "core files", f"go to {pattern[1:].split()[0]}")
     if soft == 0 or not pattern:
-        return Line(
-            NOTE,
-            "core files",
-            "none is written",
-            "a program that a protection ends says one line only; with ulimit -c unlimited its state is kept too",
-        )
+        advice = "a program that a protection ends says one line only; with ulimit -c unlimited its state is kept too"
+        return Line(NOTE, "core files", "none is written", advice)
     return Line(OK, "core files", f"are written to {pattern}")

@@ -17,7 +17,6 @@ from hakmem.trouble import NO_INPUT, USAGE, Trouble
 RECORDER, PLAYER = "libhakmem-record.so", "hakmem-play"
 SUFFIX = ".hkrec"
 FOLDER_VARIABLE, SAMPLE_VARIABLE = "HAKRECORD_FOLDER", "HAKRECORD_SAMPLE"
-DEFAULT_FOLDER = Path("hakmem-recording")
 MOST_SAMPLE = 65536
 
 

@@ -135,14 +135,10 @@ def show_recording(path: Path, said: dict, console: Console) -> None:
 # The rounds
 
 
-def compete(
-    library: Path, player: Path, prepared: Path, members: list[Allocator], said: dict, rounds: int, console: Console
-) -> Contest:
+def compete(library: Path, player: Path, prepared: Path, members: list[Allocator], said: dict, rounds: int, console: Console) -> Contest:
     contest, chance = Contest(), random.Random(SEED)
     everyone = [*members, ALONE]
-    with Launcher(library, [str(player), "play", str(prepared)]) as launch, progress(
-        console, len(everyone) * (rounds + 1)
-    ) as tell:
+    with Launcher(library, [str(player), "play", str(prepared)]) as launch, progress(console, len(everyone) * (rounds + 1)) as tell:
         launch.warm_bytes = int(said["peak_rss_kib"] * 1024) + MARGIN
         for number in range(rounds + 1):
             for allocator in chance.sample(everyone, len(everyone)):
@@ -195,9 +191,13 @@ def fault_of(allocator: Allocator, played: Played, said: dict) -> str:
 # What is said
 
 
+def able_of(members: list[Allocator], contest: Contest) -> list[str]:
+    return [member.name for member in members if member.name in contest.runs]
+
+
 def base_of(members: list[Allocator], contest: Contest) -> str | None:
     """What others are compared with: glibc, or the first that played."""
-    able = [member.name for member in members if member.name in contest.runs]
+    able = able_of(members, contest)
     return allocators.GLIBC if allocators.GLIBC in able else able[0] if able else None
 
 
@@ -214,7 +214,7 @@ def show(contest: Contest, members: list[Allocator], said: dict, rounds: int, co
     console.print(Text(f"Medians of {rounds} rounds; ratios to {base} with 95 % intervals", style="bold"))
     columns = [text for figure in FIGURES for text in (figure.title, "ratio")]
     table = plain_table("", "", *columns, dense=True)
-    for name in by_cpu(contest, members):
+    for name in sorted(able_of(members, contest), key=lambda name: median(contest.values(name, "cpu_us"))):
         table.add_row(*cells_of(contest, name, base, console.width >= WIDE))
     alone = contest.values(ALONE.name, "cpu_us")
     if alone:
@@ -237,26 +237,18 @@ def cells_of(contest: Contest, name: str, base: str, wide: bool) -> list[str]:
     return cells
 
 
-def by_cpu(contest: Contest, members: list[Allocator]) -> list[str]:
-    able = [member.name for member in members if member.name in contest.runs]
-    return sorted(able, key=lambda name: median(contest.values(name, "cpu_us")))
-
-
 def verdicts(contest: Contest, members: list[Allocator], base: str) -> list[str]:
     """The best in CPU time and in memory, and who cannot be told from it."""
     found = []
     for figure, what in ((FIGURES[0], "Least CPU time"), (FIGURES[1], "Least memory")):
-        able = [member.name for member in members if member.name in contest.runs]
+        able = able_of(members, contest)
         best = min(able, key=lambda name: median(contest.values(name, figure.key)))
-        level = [name for name in able if name != best and not clearly_more(contest.ratio(name, best, figure.key))]
+        ratios = {name: contest.ratio(name, best, figure.key) for name in able if name != best}
+        level = [name for name, found_ratio in ratios.items() if not (found_ratio and found_ratio.worse)]
         also = f"; not to be told from it: {', '.join(level)}" if level else ""
         against = "" if best == base else f", {ratio_text(contest.ratio(best, base, figure.key)) or '?'} of {base}'s"
         found.append(f"{what}: {best}{against}{also}.")
     return found
-
-
-def clearly_more(found: Ratio | None) -> bool:
-    return found is not None and found.worse
 
 
 def write_json(plan: Plan, recording: Path, said: dict, contest: Contest) -> None:

@@ -36,10 +36,7 @@ def headline(report: Report) -> Text:
         f"resident {bytes_text(report.resident)}",
     ]
     return Text.assemble(
-        ("HAKMEM ", "bold cyan"),
-        str(report.at("version") or ""),
-        f", {tree.title(report)}",
-        *[f"\n  {line}" for line in said],
+        ("HAKMEM ", "bold cyan"), str(report.at("version") or ""), f", {tree.title(report)}", *[f"\n  {line}" for line in said]
     )
 
 
@@ -60,21 +57,15 @@ def series_table(reports: list[Report]) -> RenderableType:
 
 
 def counter_table(report: Report) -> RenderableType:
-    table = plain_table("Nonzero counters", "counter", "value")
-    for name, value in report.numbers("counters").items():
-        if value:
-            table.add_row(
-                name, bytes_text(value) if "bytes" in name or name == "purged_in_slabs" else count_text(value)
-            )
-    return table
+    counters = {name: value for name, value in report.numbers("counters").items() if value}
+    shown = {name: bytes_text if "bytes" in name or name == "purged_in_slabs" else count_text for name in counters}
+    return plain_table("Nonzero counters", "counter", "value", rows=[(name, shown[name](value)) for name, value in counters.items()])
 
 
 def option_table(report: Report) -> RenderableType:
-    table = plain_table("Options in effect", "option", "value")
     options = report.at("options")
-    for name, value in options.items() if isinstance(options, dict) else ():
-        table.add_row(name, option_text(name, value))
-    return table
+    rows = [(name, option_text(name, value)) for name, value in options.items()] if isinstance(options, dict) else []
+    return plain_table("Options in effect", "option", "value", rows=rows)
 
 
 def show(reports: list[Report], decisions: list[Decision], console: Console) -> None:
@@ -83,7 +74,7 @@ def show(reports: list[Report], decisions: list[Decision], console: Console) -> 
     if len(reports) > 1:
         shown.insert(1, series_table(reports))
     if rows := tree.processes(last):
-        shown[1:1] = [tree.process_table(rows), tree.command_table(rows), Text(tree.NOTE, style="dim")]
+        shown[1:1] = [tree.process_table(rows), plain_table("By command", *tree.COMMAND_HEAD, rows=tree.commands(rows)[: tree.ROWS]), Text(tree.NOTE, style="dim")]
     if last.tiers:
         shown.append(tier_table(last))
     if last.state or last.policy:

@@ -102,9 +102,7 @@ class Sources:
         for address, place in places.items():
             frames = [frame for frame in found.get(place, []) if frame[0] != UNKNOWN]
             name = symbols.name(place) or f"{os.path.basename(path)}+0x{offsets[address]:x}"
-            self.known[address] = [Frame(function, source, line, path) for function, source, line in frames] or [
-                Frame(name, module=path)
-            ]
+            self.known[address] = [Frame(function, source, line, path) for function, source, line in frames] or [Frame(name, module=path)]
 
     def frames(self, stack: tuple) -> list[Frame]:
         """Innermost first, without HAKMEM's own."""
@@ -257,19 +255,10 @@ def symbols_of(file: str) -> tuple[list, list, list]:
 
 
 def functions(reader: elf.Reader) -> Iterator[tuple[int, int, str]]:
-    sections = [
-        reader.unpack(reader.layout.section, reader.sections_at + index * reader.section_bytes)
-        for index in range(reader.section_count)
-    ]
-    shape = struct.Struct(reader.order + reader.layout.symbol)
-    for section in sections:
-        if section[1] not in (elf.SHT_SYMTAB, elf.SHT_DYNSYM) or section[6] >= len(sections):
-            continue
-        names = sections[section[6]][4]
-        table = reader.data[section[4] : section[4] + section[5] - section[5] % shape.size]
-        for name, info, _, defined, value, size in shape.iter_unpack(table):
+    for symbols, strings in reader.symbols(elf.SHT_SYMTAB, elf.SHT_DYNSYM):
+        for name, info, _, defined, value, size in symbols:
             if info & 15 == STT_FUNC and defined and size:
-                yield value, value + size, reader.text(names + name)
+                yield value, value + size, reader.text(strings[4] + name)
 
 
 def short(path: str) -> str:

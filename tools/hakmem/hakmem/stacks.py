@@ -12,8 +12,6 @@ from hakmem.profiles import Site, picked
 from hakmem.reports import Report
 from hakmem.sources import Frame, Sources
 
-HEAP_PROFILE = "heap profile:"
-
 
 @dataclass(frozen=True)
 class Stack:
@@ -58,9 +56,7 @@ def named(raw: list[Raw], sources: Sources) -> tuple[Stack, ...]:
 
 
 def added(one: Stack, other: Stack) -> Stack:
-    return replace(
-        one, live=one.live + other.live, blocks=one.blocks + other.blocks, pinned=one.pinned + other.pinned
-    )
+    return replace(one, live=one.live + other.live, blocks=one.blocks + other.blocks, pinned=one.pinned + other.pinned)
 
 
 def of_report(report: Report, symbols: Path | None = None) -> Stacks | None:
@@ -84,10 +80,6 @@ def raw_of(row: dict[str, object]) -> Raw:
     frames = row.get("frames")
     addresses = tuple(map(whole, frames)) if isinstance(frames, list) else ()
     return Raw(addresses, whole(row.get("live_bytes")), whole(row.get("live_count")), whole(row.get("pinned_bytes")))
-
-
-def is_heap_profile(text: str) -> bool:
-    return text.startswith(HEAP_PROFILE)
 
 
 def of_heap_profile(text: str, path: Path, written: float = math.inf, symbols: Path | None = None) -> Stacks:

@@ -12,9 +12,7 @@ from hakmem.trouble import Trouble
 # "    #0 0x5571297441e1 main+0x15 (/srv/bin/shop+0x11e1)"
 FRAME = re.compile(r"^ +#\d+ 0x[0-9a-f]+ .*\((?P<module>/.*)\+0x(?P<address>[0-9a-f]+)\)$")
 # "hakmem: free(): block already free, in an outbox, freed by thread 8060 at 0x5571297441e1 main+0x15 (/srv/bin/shop+0x11e1): address 0x7f..."
-LINE = re.compile(
-    r"^hakmem: .*, freed by thread \d+ at 0x[0-9a-f]+ .*\((?P<module>/.*)\+0x(?P<address>[0-9a-f]+)\): address 0x"
-)
+LINE = re.compile(r"^hakmem: .*, freed by thread \d+ at 0x[0-9a-f]+ .*\((?P<module>/.*)\+0x(?P<address>[0-9a-f]+)\): address 0x")
 
 Place = tuple[str, int]  # a module, and an address in it
 

@@ -31,7 +31,7 @@ CELLS: dict[str, Callable[[dict], str]] = {
 DECISION_COLUMNS = ("at", "who", "what", "change", "why")
 
 
-def plain_table(title: str, *columns: str, words: int = 1, dense: bool = False) -> Table:
+def plain_table(title: str, *columns: str, rows: Iterable[Iterable[str | Text]] = (), words: int = 1, dense: bool = False) -> Table:
     """The first `words` columns hold text, the others numbers. dense: for small screens, without title and rules."""
     table = Table(
         title=None if dense else title,
@@ -45,6 +45,8 @@ def plain_table(title: str, *columns: str, words: int = 1, dense: bool = False) 
     )
     for index, name in enumerate(columns):
         table.add_column(name, justify="left" if index < words else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -70,9 +72,7 @@ def summed(parts: dict[str, float], most: int | None) -> dict[str, float]:
     return {name: size for name, size in parts.items() if name in kept} | others
 
 
-def parts_table(
-    report: Report, title: str = "", bar_width: int = BAR, explained: bool = False, most: int | None = None
-) -> Table:
+def parts_table(report: Report, title: str = "", bar_width: int = BAR, explained: bool = False, most: int | None = None) -> Table:
     """explained: with the meanings and the empty parts. most: rows, of which the last is the sum of all parts."""
     table = plain_table(title)
     table.title, table.box, table.padding, table.show_header = title or None, None, (0, 1, 0, 0), False
@@ -90,29 +90,19 @@ def parts_table(
 
 
 def class_table(
-    rows: Sequence[dict],
-    rates: Sequence[str] | None = None,
-    dense: bool = False,
-    tiers: bool = True,
-    heading: Callable[[str], str] = str,
+    rows: Sequence[dict], rates: Sequence[str] | None = None, dense: bool = False, tiers: bool = True, heading: Callable[[str], str] = str
 ) -> Table:
     """rates: allocations per second of each row, shown in place of the total. heading: of a column, from its name."""
     columns = ["class", *(["tier"] if tiers else []), "served", "hits", "live", "in bins", "in slabs"]
     heads = [heading("allocs/s" if rates and name == "served" else name) for name in columns]
-    table = plain_table("Size classes", *heads, words=0, dense=dense)
-    for at, row in enumerate(rows):
-        table.add_row(*[rates[at] if rates and name == "served" else CELLS[name](row) for name in columns])
-    if not rows:
-        table.add_row(*[MISSING] * len(columns))
-    return table
+    cells = [[rates[at] if rates and name == "served" else CELLS[name](row) for name in columns] for at, row in enumerate(rows)]
+    return plain_table("Size classes", *heads, rows=cells or [[MISSING] * len(columns)], words=0, dense=dense)
 
 
 def tier_table(report: Report) -> Table:
     columns = ("tier", "served", "hits", "live", "rounding", "in bins", "in slabs")
-    table = plain_table("Tiers", *columns)
-    for row in report.tiers:
-        table.add_row(*[CELLS[name](row) if name != "hits" or row.get("served") else MISSING for name in columns])
-    return table
+    rows = [[CELLS[name](row) if name != "hits" or row.get("served") else MISSING for name in columns] for row in report.tiers]
+    return plain_table("Tiers", *columns, rows=rows)
 
 
 def busiest(report: Report, count: int) -> list[dict]:
@@ -120,12 +110,10 @@ def busiest(report: Report, count: int) -> list[dict]:
 
 
 def policy_table(report: Report, dense: bool = False, most: int | None = None) -> Table:
-    table = plain_table("Policy", "value", "now", dense=dense)
+    knobs = [(name, option_text(name, value)) for name, value in report.policy.items()]
+    rows = [("state", Text(report.state or MISSING, style="bold magenta")), *(knobs if most is None else knobs[: max(0, most - 1)])]
+    table = plain_table("Policy", "value", "now", rows=rows, dense=dense)
     table.show_header = not dense
-    table.add_row("state", Text(report.state or MISSING, style="bold magenta"))
-    knobs = list(report.policy.items())
-    for name, value in knobs if most is None else knobs[: max(0, most - 1)]:
-        table.add_row(name, option_text(name, value))
     return table
 
 
@@ -133,9 +121,7 @@ def decision_cells(decision: Decision) -> tuple[str, str, str, str, str]:
     return time_text(decision.seconds), decision.who, decision.what, decision.change, decision.why
 
 
-def decision_table(
-    decisions: Iterable[Decision], title: str = "Last decisions", width: int = 0, dense: bool = False
-) -> Table:
+def decision_table(decisions: Iterable[Decision], title: str = "Last decisions", width: int = 0, dense: bool = False) -> Table:
     """width: of the screen, where each decision has one line: the reason alone is cut, or left out where no room is.
     Without it, the reason wraps."""
     rows = [decision_cells(decision) for decision in decisions] or [(MISSING,) * 5]
@@ -163,10 +149,7 @@ def group_table(groups: Sequence[Group], most: int) -> Table:
     """Decisions about single bins, one row for each class."""
     more = len(groups) - most
     title = "Decisions about single size classes" + (f" ({more} classes not shown)" if more > 0 else "")
-    table = plain_table(title, "class", "what", "decisions", "last at", "first → last", words=2)
-    for group in groups[:most]:
-        table.add_row(*group_cells(group))
-    return table
+    return plain_table(title, "class", "what", "decisions", "last at", "first → last", rows=map(group_cells, groups[:most]), words=2)
 
 
 def group_cells(group: Group) -> tuple[str, str, str, str, str]:

@@ -264,17 +264,11 @@ def busiest_table(step: Step, view: View, rows: int, dense: bool, width: int) ->
 
 def sorted_classes(step: Step, view: View) -> list[tuple[dict, float]]:
     rated = step.class_rates()
-    values: dict[str, Callable[[tuple[dict, float]], float]] = {
-        "allocs/s": lambda pair: pair[1] or 0,
-        "class": lambda pair: pair[0].get("size") or 0,
-        "hits": lambda pair: class_hit_rate(pair[0]) or 0,
-        "live": lambda pair: pair[0].get("live") or 0,
-        "in bins": lambda pair: pair[0].get("in_bins") or 0,
-        "in slabs": lambda pair: pair[0].get("free_in_slabs") or 0,
-    }
     if view.sort == "allocs/s":
         return rated if view.descending else rated[::-1]
-    return sorted(rated, key=values[view.sort], reverse=view.descending)
+    field = {"class": "size", "in bins": "in_bins", "in slabs": "free_in_slabs"}.get(view.sort, view.sort)
+    of = class_hit_rate if view.sort == "hits" else lambda row: row.get(field)
+    return sorted(rated, key=lambda pair: of(pair[0]) or 0, reverse=view.descending)
 
 
 def threads_of(step: Step, threads: Sequence[ThreadRow]) -> list[ThreadRow]:
@@ -306,14 +300,12 @@ THREADS: dict[str, tuple[Callable[[ThreadRow], Any], Callable[[Any], str]]] = {
 def thread_table(threads: Sequence[ThreadRow], view: View, rows: int, dense: bool, narrow: bool = False) -> Table:
     left_out = ("state" if view.sort == "cpu time" else "cpu time") if narrow else ""
     columns = [name for name in THREADS if name != left_out]
-    table = plain_table(f"Threads ({len(threads)})", *map(view.marked, columns), dense=dense)
     by_number = sorted(threads, key=lambda row: row.thread.number)
     value = THREADS[view.sort][0]
-    for row in sorted(by_number, key=lambda row: 0 if value(row) is None else value(row), reverse=view.descending)[:rows]:
-        table.add_row(*[Text(text(of(row))) for of, text in (THREADS[name] for name in columns)])
-    if not threads:
-        table.add_row(*["-"] * len(columns))
-    return table
+    shown = sorted(by_number, key=lambda row: 0 if value(row) is None else value(row), reverse=view.descending)[:rows]
+    cells = [[Text(text(of(row))) for of, text in (THREADS[name] for name in columns)] for row in shown]
+    heads = map(view.marked, columns)
+    return plain_table(f"Threads ({len(threads)})", *heads, rows=cells or [["-"] * len(columns)], dense=dense)
 
 
 class Monitor:

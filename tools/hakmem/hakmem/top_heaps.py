@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from hakmem.figures import bytes_text, count_text
+from hakmem.figures import bytes_text, count_text, cut
 from hakmem.tables import plain_table
 
 COLUMNS = ("name", "heap", "physical", "limit", "peak", "live", "cached", "blocks", "served", "refused", "resets")
@@ -34,10 +34,6 @@ def text_of(row: dict[str, Any], column: str) -> str:
     return bytes_text(value) if column in BYTES else str(value) if column == "heap" else count_text(value)
 
 
-def cut(name: str, room: int) -> str:
-    return name if len(name) <= room else name[: room - 1] + "…"
-
-
 def fitting(widths: dict[str, int], sort: str, room: int) -> tuple[list[str], int]:
     """The columns that fit, and how wide that of the names may be."""
     least = {**widths, "name": min(widths["name"], LEAST_NAME)}
@@ -60,9 +56,6 @@ def heap_table(
     gap = 1 if dense else 3
     widths = {name: gap + max([len(heading(name)), *(len(row[name]) for row in texts)]) for name in COLUMNS}
     columns, room = fitting(widths, sort, width + gap)
-    table = plain_table(f"Heaps of its own ({len(heaps)})", *map(heading, columns), dense=dense)
-    for row in texts:
-        table.add_row(*[Text(cut(row[name], room - gap) if name == "name" else row[name]) for name in columns])
-    if not heaps:
-        table.add_row(*["-"] * len(columns))
-    return table
+    cells = [[Text(cut(row[name], room - gap) if name == "name" else row[name]) for name in columns] for row in texts]
+    heads = map(heading, columns)
+    return plain_table(f"Heaps of its own ({len(heaps)})", *heads, rows=cells or [["-"] * len(columns)], dense=dense)

@@ -40,12 +40,9 @@ def rows_added(reports: Sequence[Report], name: str, key: str) -> list[dict]:
     for report in reports:
         for row in report.rows(name):
             kept = {field: value for field, value in row.items() if field != "hit_rate"}
-            found[row.get(key)] = {**added(found.get(row.get(key), {}), kept), key: row.get(key), **named(kept)}
+            named = {name: kept[name] for name in ("tier",) if name in kept}
+            found[row.get(key)] = {**added(found.get(row.get(key), {}), kept), key: row.get(key), **named}
     return sorted(found.values(), key=lambda row: row.get("size") or 0)
-
-
-def named(row: dict) -> dict:
-    return {"tier": row["tier"]} if "tier" in row else {}
 
 
 def total(reports: Sequence[Report]) -> Report:
@@ -105,10 +102,7 @@ def cells(row: dict) -> tuple[str, ...]:
 
 def process_table(rows: list[dict]) -> RenderableType:
     more = len(rows) - ROWS
-    table = plain_table("Processes" + (f" ({more} smaller ones not shown)" if more > 0 else ""), *HEAD)
-    for row in rows[:ROWS]:
-        table.add_row(*cells(row))
-    return table
+    return plain_table("Processes" + (f" ({more} smaller ones not shown)" if more > 0 else ""), *HEAD, rows=map(cells, rows[:ROWS]))
 
 
 def commands(rows: list[dict]) -> list[tuple[str, ...]]:
@@ -124,13 +118,6 @@ def commands(rows: list[dict]) -> list[tuple[str, ...]]:
 
 
 COMMAND_HEAD = ("command", "processes", "served", "resident", "live")
-
-
-def command_table(rows: list[dict]) -> RenderableType:
-    table = plain_table("By command", *COMMAND_HEAD)
-    for line in commands(rows)[:ROWS]:
-        table.add_row(*line)
-    return table
 
 
 def memory_plot(rows: list[dict]) -> Plot:

@@ -171,9 +171,7 @@ def affordable(plan: Plan, run_s: float) -> int:
     return max(2, next((count for count in range(most, 2, -1) if runs_of(count) <= left), 2))
 
 
-def search(
-    contest: Field, members: list[Candidate], of: Callable[[Run], float], tell: Callable[[str], None]
-) -> Candidate:
+def search(contest: Field, members: list[Candidate], of: Callable[[Run], float], tell: Callable[[str], None]) -> Candidate:
     for count, rounds in rungs(len(members)):
         members = members[:count]
         for _ in range(rounds):
@@ -204,7 +202,8 @@ def tune(plan: Plan, console: Console) -> None:
     with Launcher(library, plan.command) as launch:
         race = prepare(plan, launch, console)
         best = compete(race, console)
-    say_refused(race.contest, console)
+    for name, why in race.contest.refused.items():
+        console.print(Text(f"excluded: {name} {why}", style="yellow"))
     if best is None:
         close_early(race, library, console)
         raise KeyboardInterrupt
@@ -281,11 +280,6 @@ class progress:
         self.done += 1
 
 
-def say_refused(contest: Field, console: Console) -> None:
-    for name, why in contest.refused.items():
-        console.print(Text(f"excluded: {name} {why}", style="yellow"))
-
-
 def effective_options(library: Path, best: Candidate) -> dict[str, str]:
     """Expands a named profile to its options, read from the reports of a small program with it and without."""
     if "profile" not in best.options:
@@ -295,10 +289,7 @@ def effective_options(library: Path, best: Candidate) -> dict[str, str]:
 
 
 def options_under(library: Path, candidate: Candidate) -> dict:
-    with (
-        tempfile.TemporaryDirectory(prefix="hakmem-tune-") as folder,
-        Launcher(library, [sys.executable, "-I", "-S", "-c", ""]) as launch,
-    ):
+    with tempfile.TemporaryDirectory(prefix="hakmem-tune-") as folder, Launcher(library, [sys.executable, "-I", "-S", "-c", ""]) as launch:
         launch.run(candidate, report=f"{folder}/%p.json")
         report = next((report for report in map(read, Path(folder).glob("*.json")) if report), None)
     options = report.at("options") if report else None
@@ -311,7 +302,8 @@ def close(plan: Plan, contest: Field, best: Candidate, options: dict[str, str], 
     for sentence in said:
         console.print(Text(sentence, style="bold"))
     console.print(f"{tried} candidates tried; best: {best.name}", highlight=False)
-    if gained(contest, best, plan):
+    found = objective_ratio(contest, best, DEFAULT, plan)
+    if found is not None and found.better:
         deliver(plan, best, options, said, console)
     else:
         console.print("The default is as good for this program: no profile is needed, and none is written.")
@@ -355,11 +347,6 @@ def ratio_text(found: Ratio | None) -> str:
 def objective_ratio(contest: Field, best: Candidate, base: Candidate, plan: Plan) -> Ratio | None:
     of = OBJECTIVE[plan.objective]
     return ratio(contest.values(best, of, plan.rounds), contest.values(base, of, plan.rounds))
-
-
-def gained(contest: Field, best: Candidate, plan: Plan) -> bool:
-    found = objective_ratio(contest, best, DEFAULT, plan)
-    return found is not None and found.better
 
 
 def verdict(contest: Field, best: Candidate, base: Candidate, plan: Plan) -> str:
