@@ -23,8 +23,7 @@ static bool note(void *context, const struct rec_op *op)
 {
     struct overview *overview = context;
     if (overview->last_order[op->thread] == 0 && overview->last_thread != UINT32_MAX)
-        overview->last_order[overview->last_thread] =
-            op->order; /* that thread starts this one, so it must still run then */
+        overview->last_order[overview->last_thread] = op->order; /* starts this one, so it still runs */
     overview->last_order[op->thread] = op->order;
     overview->last_thread = op->thread;
     if (op->touched == 0)

@@ -13,8 +13,7 @@ struct player_result {
     uint64_t wrong;  /* blocks that overlap, are not aligned or lost their bytes, and operations without a block */
     uint64_t left;   /* live blocks at the end */
     uint64_t faults, cpu_us, wall_us;
-    uint64_t peak_rss_kib,
-        heap_kib; /* heap_kib leaves out pages of files, and what was resident before the first call */
+    uint64_t peak_rss_kib, heap_kib; /* heap_kib: without files and what was resident before the first call */
 };
 
 struct player_options {

@@ -13,8 +13,8 @@
 
 struct progress_lane {
     _Alignas(64) _Atomic uint64_t place;
-    uint64_t
-        seen; /* smallest place of the other threads when this lane's thread last looked; only that thread uses it */
+    /* The smallest place of the other threads when this lane's thread last looked. Only that thread uses it. */
+    uint64_t seen;
 };
 
 /* Maps the lanes, which are all idle. `window` is how far a thread may be ahead of the others. Returns false if memory is out. */

@@ -79,13 +79,12 @@ struct rec_event {
 /* The bit fields in the head of an event. The kind has the lowest bits. */
 enum {
     REC_KIND_BITS = 4,
-    REC_ORDER_AT = 4, /* 2 bits, for 0, 1, 4 or 8 bytes; the value is the distance to the thread's last event - 1 */
-    REC_ADDRESS_AT =
-        6,           /* 3 bits, the number of bytes; the value is the difference to the last address, zigzag-encoded */
-    REC_SIZE_AT = 9, /* 3 bits, the number of bytes */
-    REC_EXTRA_AT = 12, /* 2 bits, for 0, 1, 2 or 4 bytes */
-    REC_UNIT_AT = 14,  /* unit of the difference of addresses: 1 for bytes, 0 for 16 bytes */
-    REC_WEIGHT_AT = 15 /* weight_one */
+    REC_ORDER_AT = 4,   /* 2 bits, for 0, 1, 4 or 8 bytes; the value is the distance to the thread's last event - 1 */
+    REC_ADDRESS_AT = 6, /* 3 bits, the number of bytes; the value is the zigzag difference to the last address */
+    REC_SIZE_AT = 9,    /* 3 bits, the number of bytes */
+    REC_EXTRA_AT = 12,  /* 2 bits, for 0, 1, 2 or 4 bytes */
+    REC_UNIT_AT = 14,   /* unit of the difference of addresses: 1 for bytes, 0 for 16 bytes */
+    REC_WEIGHT_AT = 15  /* weight_one */
 };
 #define REC_EVENT_MOST ((size_t)2 + 8 + 7 + 7 + 4)
 #define REC_EVENT_ROOM (REC_EVENT_MOST + 16) /* each field is stored as a whole word, and zeros must end the chunk */
