@@ -1,4 +1,4 @@
-"""The command line. Each command imports its modules itself, so that `run` starts programs quickly."""
+"""Defines the command line. Each command imports its modules itself, so that `hakmem run` starts programs quickly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROGRAM = {"ignore_unknown_options": False, "allow_interspersed_args": False}
 
 
 def console() -> Console:
-    """Without markup: a path or a name may hold brackets and colons."""
+    """Returns a console that does not interpret markup, because a path or a name may contain brackets and colons."""
     return Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
@@ -286,7 +286,7 @@ def main() -> None:
     except Trouble as trouble:
         complain(str(trouble))
         sys.exit(trouble.code)
-    except BrokenPipeError:  # as of `hakmem report FILE | head`
+    except BrokenPipeError:  # for example in `hakmem report FILE | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""hakmem doctor: finds problems of this machine and program, and checks that HAKMEM serves."""
+"""hakmem doctor: finds problems of this machine and of a program, and checks that HAKMEM serves programs."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def swap(system: System) -> Iterator[Line]:
 
 
 def own_groups(system: System) -> dict[str, str]:
-    """This process's cgroup by controller; "" is version 2."""
+    """Returns this process's cgroup for each controller. The key "" is that of version 2."""
     lines = [
         line.split(":", 2) for line in (system.text("proc/self/cgroup") or "").splitlines() if line.count(":") >= 2
     ]
@@ -122,7 +122,7 @@ def own_groups(system: System) -> dict[str, str]:
 
 
 def group_texts(system: System, base: str, group: str, file: str) -> list[str]:
-    """Reads a file of the group and its ancestors; in a container, of the root alone."""
+    """Returns the texts of a file of the group and of its ancestors. In a container, often only the file of the root exists."""
     places = [Path(group), *Path(group).parents] if group else [Path()]
     return [text for text in (system.text(str(Path(base) / place / file)) for place in places) if text]
 
@@ -154,7 +154,7 @@ def cgroup(system: System) -> Iterator[Line]:
 
 
 def memory_line(subject: str, read: dict[str, list[str]]) -> Line:
-    """The least limit applies. Version 1 represents "no limit" by a huge number."""
+    """Returns the line for memory limits. The smallest limit applies. Version 1 represents "no limit" by a huge number."""
     numbers = {
         file: [int(text) for text in texts if text.isdecimal() and int(text) < NO_LIMIT] for file, texts in read.items()
     }
@@ -205,7 +205,7 @@ def versions(system: System) -> Iterator[Line]:
 
 
 def python_line(free_threaded: object) -> Line:
-    """The Python that runs the tool, which is that of the programs where there is but one."""
+    """Returns the line for the Python that runs the tool. If the machine has only one Python, programs use it too."""
     version = f"{platform.python_implementation()} {platform.python_version()}"
     if not free_threaded:
         return Line(OK, "this Python", version)
@@ -251,8 +251,8 @@ def library_lines(library: Path) -> Iterator[Line]:
 
 
 def try_serving(library: Path, command: list[str]) -> tuple[int | None, str]:
-    """Returns the number of allocations served, None if the program does not end, and its stderr. A preload fails
-    silently, so HAKMEM's own report is the evidence."""
+    """Returns the number of allocations served, or None if the program does not end, and its stderr. It counts by HAKMEM's own report, because a
+    preload fails silently."""
     with tempfile.TemporaryDirectory(prefix="hakmem-doctor-") as folder:
         said = said_by(command, library, TRY_S, **{variable("report"): f"{folder}/%p.json"})
         if said is None:
@@ -279,7 +279,7 @@ def small_program_line(library: Path) -> Line:
 
 
 def trial_line(library: Path, command: list[str]) -> Line:
-    """A missing report proves nothing: a program that ends by a signal or _exit writes none."""
+    """Returns the line for a trial run. A missing report is only a note, because a program that ends by a signal or _exit writes none."""
     served, said = try_serving(library, command)
     if served is None:
         return Line(

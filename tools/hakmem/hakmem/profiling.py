@@ -1,4 +1,4 @@
-"""The commands for running processes: attach, profile, leaks."""
+"""Defines the commands for running processes: attach, profile, leaks."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def bytes_of(text: Optional[str]) -> Optional[int]:
 
 
 def check_output(path: Path) -> None:
-    """Before the time is spent."""
+    """Checks that the file can be written, before the process is sampled."""
     if not path.name.endswith(SUFFIXES):
         raise Trouble(f"{path}: the name ends in none of {', '.join(SUFFIXES)}", USAGE)
     if not os.access(path if path.exists() else path.parent, os.W_OK):
@@ -98,7 +98,7 @@ def check_output(path: Path) -> None:
 
 
 def taken(target: str, seconds: Optional[float], mean: Optional[int]) -> Profile:
-    """A profile of a process, or of a file. Sampling ends with it, unless it was on before."""
+    """Returns the profile in a file, or takes one of a process. Sampling is then switched off, unless it was on before."""
     from hakmem import profiles
     from hakmem.attached import Attached
 
@@ -119,7 +119,7 @@ def taken(target: str, seconds: Optional[float], mean: Optional[int]) -> Profile
 
 
 def watch(process: Attached, seconds: float) -> None:
-    """Ctrl-C ends it early; what was sampled is shown."""
+    """Samples for some seconds. Ctrl-C ends this early, and the samples so far are used."""
     try:
         process.watch(seconds)
     except KeyboardInterrupt:

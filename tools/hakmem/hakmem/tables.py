@@ -1,4 +1,4 @@
-"""The tables shared by `hakmem top` and `hakmem report`, in rich."""
+"""Makes the tables that `hakmem top` and `hakmem report` share, with the library rich."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hakmem.options import option_text
 from hakmem.reports import PARTS, Report, class_hit_rate
 
 BAR = 24
-LEAST_REASON = 20  # columns, below which a reason says nothing
-# The cells of a size class or a tier, by column.
+LEAST_REASON = 20  # a reason in fewer columns is useless
+# Maps each column to the text of its cell for a size class or a tier.
 CELLS: dict[str, Callable[[dict], str]] = {
     "class": lambda row: bytes_text(row.get("size")),
     "tier": lambda row: str(row.get("tier", MISSING)),
@@ -32,7 +32,8 @@ DECISION_COLUMNS = ("at", "who", "what", "change", "why")
 
 
 def plain_table(title: str, *columns: str, words: int = 1, dense: bool = False) -> Table:
-    """The first `words` columns hold text, the others numbers. dense: for small screens, without title and rules."""
+    """Returns a table whose first `words` columns contain text, and the others numbers. If `dense`, it has no title and no rules, for small
+    screens."""
     table = Table(
         title=None if dense else title,
         title_style="bold",
@@ -62,7 +63,7 @@ def moment_text(report: Report) -> str:
 
 
 def summed(parts: dict[str, float], most: int | None) -> dict[str, float]:
-    """At most so many; the smallest as one."""
+    """Returns at most `most` parts. The smallest ones are shown as one sum."""
     if most is None or len(parts) <= most:
         return parts
     kept = sorted(parts, key=lambda name: -parts[name])[: max(0, most - 1)]
@@ -73,7 +74,8 @@ def summed(parts: dict[str, float], most: int | None) -> dict[str, float]:
 def parts_table(
     report: Report, title: str = "", bar_width: int = BAR, explained: bool = False, most: int | None = None
 ) -> Table:
-    """explained: with the meanings and the empty parts. most: rows, of which the last is the sum of all parts."""
+    """Returns the table of the memory's parts. If `explained`, it has their meanings and also the empty parts. It has at most `most` rows, and the
+    last one is the sum of all parts."""
     table = plain_table(title)
     table.title, table.box, table.padding, table.show_header = title or None, None, (0, 1, 0, 0), False
     for justify in ("left", "right", *(["left"] if bar_width > 0 else []), *(["left"] if explained else [])):
@@ -96,7 +98,8 @@ def class_table(
     tiers: bool = True,
     heading: Callable[[str], str] = str,
 ) -> Table:
-    """rates: allocations per second of each row, shown in place of the total. heading: of a column, from its name."""
+    """Returns the table of size classes. If `rates` is given, it shows these allocations per second in place of the totals. `heading` returns the
+    heading of a column."""
     columns = ["class", *(["tier"] if tiers else []), "served", "hits", "live", "in bins", "in slabs"]
     heads = [heading("allocs/s" if rates and name == "served" else name) for name in columns]
     table = plain_table("Size classes", *heads, words=0, dense=dense)
@@ -136,8 +139,8 @@ def decision_cells(decision: Decision) -> tuple[str, str, str, str, str]:
 def decision_table(
     decisions: Iterable[Decision], title: str = "Last decisions", width: int = 0, dense: bool = False
 ) -> Table:
-    """width: of the screen, where each decision has one line: the reason alone is cut, or left out where no room is.
-    Without it, the reason wraps."""
+    """Returns the table of decisions. If the width of the screen is given, each decision has one line, and only the reason is cut, or left out if
+    there is no room. Without a width, the reason wraps."""
     rows = [decision_cells(decision) for decision in decisions] or [(MISSING,) * 5]
     table = plain_table(title, dense=dense)
     gap = 1 if dense else 3
@@ -160,7 +163,7 @@ def decision_table(
 
 
 def group_table(groups: Sequence[Group], most: int) -> Table:
-    """Decisions about single bins, one row for each class."""
+    """Returns the table of decisions about single bins, with one row for each class."""
     more = len(groups) - most
     title = "Decisions about single size classes" + (f" ({more} classes not shown)" if more > 0 else "")
     table = plain_table(title, "class", "what", "decisions", "last at", "first → last", words=2)
