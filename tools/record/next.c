@@ -16,7 +16,7 @@ static char arena[ARENA_BYTES] __attribute__((aligned(64)));
 static size_t arena_used;
 static bool finding;
 
-/* Tells whether the dynamic loader has relocated this library: before that, the value is the one in the file, not the address. */
+/* Shows whether the dynamic loader has relocated this library. Before that, the value is the one in the file, not the address. */
 static void *volatile own_address = (void *)&own_address;
 
 /* Stores the size in the word before the block. It needs no lock, because the process has only one thread so early. */

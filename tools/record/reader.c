@@ -93,7 +93,7 @@ static bool check_head(struct rec_reader *reader)
 
 static bool add_run(struct rec_reader *reader, const struct rec_event *event, size_t at)
 {
-    if ((reader->run_count & (reader->run_count - 1)) == 0) { /* the array is full at powers of two */
+    if ((reader->run_count & (reader->run_count - 1)) == 0) { /* the array is full if the count is a power of two */
         size_t room = reader->run_count == 0 ? 1 : reader->run_count * 2;
         struct rec_run *larger = realloc(reader->runs, room * sizeof *larger);
         if (larger == NULL)

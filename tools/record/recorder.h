@@ -4,7 +4,7 @@
  *            soon as it is noted, and a process that is killed loses nothing.
  * Invariant  each event draws a number from one counter, the order. A free draws its number before the call, and an allocation
  *            draws it after the call. So no address is live twice in the order, whatever other threads do.
- * Fork       the page `rec_shared` is zero in a child process, whichever function forked it. So the child begins a file of its own.
+ * Fork       the page `rec_shared` is zero in a child process, whichever function forked it. So the child begins its own file.
  * Never      calls malloc, keeps a descriptor open, or takes a lock that a signal or a fork could leave locked. */
 #ifndef REC_RECORDER_H
 #define REC_RECORDER_H
@@ -49,7 +49,7 @@ extern uint64_t rec_large_seen[1024];
 
 /* Makes room for an event in a chunk of this process and thread. Returns false if nothing is recorded. Keeps errno. */
 bool rec_prepare(struct rec_self *self);
-/* Gives the chunk of a thread that has ended to other threads. Called after each event of such a thread. */
+/* Gives the chunk of a thread that has ended to other threads. It is called after each event of such a thread. */
 void rec_release(struct rec_self *self);
 /* Writes the final figures of the process to the head of the file. */
 void rec_finish(void);
